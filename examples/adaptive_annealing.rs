@@ -298,12 +298,12 @@ mod figure {
         let exact = nodes.filter(|(w, _)| w.abs() < REACH);
         Ok(Chart::new(&format!("Gain {gain}"), "w", "density")
             .line("exact", exact)
-            .line("adaptive", histogram(&adaptive))
-            .line("naive", histogram(&naive)))
+            .histogram("adaptive", (-REACH, REACH), &densities(&adaptive))
+            .histogram("naive", (-REACH, REACH), &densities(&naive)))
     }
 
-    /// Returns the density of the unweighted particles, as steps.
-    fn histogram(run: &Run<DVector<f64>>) -> Vec<(f64, f64)> {
+    /// Returns the density of the unweighted particles in each bin.
+    fn densities(run: &Run<DVector<f64>>) -> Vec<f64> {
         let bins = (2.0 * REACH / BIN).round() as usize;
         let mut counts = vec![0_u32; bins];
         for state in run.states() {
@@ -312,11 +312,7 @@ mod figure {
                 counts[bin as usize] += 1;
             }
         }
-        let step = |(bin, &count): (usize, &u32)| {
-            let left = bin as f64 * BIN - REACH;
-            let density = f64::from(count) / (PARTICLES as f64 * BIN);
-            [(left, density), (left + BIN, density)]
-        };
-        counts.iter().enumerate().flat_map(step).collect()
+        let density = |&count: &u32| f64::from(count) / (PARTICLES as f64 * BIN);
+        counts.iter().map(density).collect()
     }
 }

@@ -10,6 +10,9 @@ use std::sync::Arc;
 /// The result of a fallible function of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
+/// An error of another library, shared.
+pub type Failure = Arc<dyn std::error::Error + Send + Sync>;
+
 /// Any error of this crate. `Debug` prints the text of `Display`, so that a `main` that returns
 /// [`annealed::Result<()>`](Result) ends with a readable message. Two errors are equal where kind and text are equal.
 #[derive(Clone, thiserror::Error)]
@@ -53,6 +56,22 @@ pub enum Error {
         largest: Option<(usize, f64)>,
         /// Index of the chain.
         chain: usize,
+        /// Index of the stage, 1 to K; 0 is the draw from the base.
+        stage: usize,
+        /// Inverse temperature that the stage reaches.
+        beta: f64,
+    },
+    /// A failure of a library that a model calls, such as a device's, in a [`BatchModel`](crate::model::BatchModel).
+    #[error(
+        "the model failed in {} at stage {stage} (beta = {}): {source}",
+        chains_named(chains),
+        short(*beta)
+    )]
+    Model {
+        /// The error of the library.
+        source: Failure,
+        /// The chain, or all chains of the block where they move together.
+        chains: Range<usize>,
         /// Index of the stage, 1 to K; 0 is the draw from the base.
         stage: usize,
         /// Inverse temperature that the stage reaches.

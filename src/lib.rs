@@ -80,8 +80,8 @@ pub mod prelude {
     #[cfg(feature = "num-dual")]
     pub use crate::model::DualModel;
     pub use crate::model::{
-        Differentiable, FunctionModel, Gaussian, GaussianMixture, GradientModel, NormalizedModel,
-        Prior, Priors, Sampleable, UniformBox, UnnormalizedModel,
+        BatchModel, Differentiable, FunctionModel, Gaussian, GaussianMixture, GradientModel,
+        NormalizedModel, Prior, Priors, Sampleable, UniformBox, UnnormalizedModel,
     };
     pub use crate::nested::NestedSmc;
     pub use crate::path::{AnnealingPath, GeometricPath, MomentPath, TemperedPath};

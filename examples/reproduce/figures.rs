@@ -93,9 +93,9 @@ fn along(name: &str, steps: usize, cells: &[(&str, Pooled)]) -> Chart {
 
 fn against_steps(name: &str, exact: Option<f64>, lines: &Lines<Row>) -> Result<(Chart, Chart)> {
     let title = if exact.is_some() {
-        "log Z^ - log Z"
+        "log Ẑ - log Z"
     } else {
-        "log Z^"
+        "log Ẑ"
     };
     let mut log_z = Chart::new(&format!("{name}: {title}"), "K", "nats").logarithmic_x();
     let mut ess = Chart::new(&format!("{name}: ESS"), "K", "ESS / N").logarithmic_x();

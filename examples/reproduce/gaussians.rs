@@ -189,7 +189,7 @@ fn point<S>(run: &Run<S>, exact: f64) -> Point {
 /// Draws Figure 2: log Z^ against the number of stages, with the middle 95% of bootstrap samples.
 fn draw(lines: &[(&str, [Vec<Point>; 2])], figures: &Path) -> Result<()> {
     for (kernel, name) in ["perfect transitions", "Gibbs"].into_iter().enumerate() {
-        let title = format!("Two Gaussians, {name}: log Z^ - log Z");
+        let title = format!("Two Gaussians, {name}: log Ẑ - log Z");
         let mut chart = Chart::new(&title, "K", "nats").logarithmic_x();
         for (label, line) in lines {
             chart = chart.line_with_errors(label, line[kernel].iter().copied());

@@ -36,10 +36,7 @@ pub fn with_exact_samples(
         updates: budget.spline_updates,
     };
     let mut charts = ["exact samples", "Gibbs"].map(|kernel| {
-        let title = format!(
-            "{}, uniform start, {kernel}: log Z^ - log Z",
-            machine.name()
-        );
+        let title = format!("{}, uniform start, {kernel}: log Ẑ - log Z", machine.name());
         Chart::new(&title, "K", "nats").logarithmic_x()
     });
     println!("| path | K | exact samples: error [95%] | Gibbs: error [95%] |\n|---|---|---|---|");
@@ -153,7 +150,7 @@ impl Merge for Snapshots {
 /// Draws Figure 5: log Z^ against K on the large machines, from the saved lines.
 pub fn against_steps(lines: &Lines<Row>, figures: &Path) -> Result<()> {
     for machine in Machine::LARGE {
-        let title = format!("{}: log Z^", machine.name());
+        let title = format!("{}: log Ẑ", machine.name());
         let mut chart = Chart::new(&title, "K", "nats").logarithmic_x();
         let mut drawn = 0;
         for start in STARTS {

@@ -19,7 +19,6 @@ mod grosse_figures;
 #[path = "../common/image_sheet.rs"]
 mod image_sheet;
 mod kiwaki;
-mod knots;
 mod machines;
 mod papers;
 mod rows;

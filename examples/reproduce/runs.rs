@@ -5,10 +5,9 @@ use std::process::Command;
 use annealed::Result;
 use annealed::ais::{Ais, Run};
 use annealed::pilot::{BinnedSchedule, KnotChains};
-use annealed::rbm::{BlockGibbs, RbmPath};
+use annealed::rbm::{BlockGibbs, JointBinnedSchedule, RbmPath};
 use annealed::schedule::Schedule;
 
-use crate::knots;
 use crate::rows::{Costs, Lines, Row, Setting};
 
 /// Chains of one run. A larger row is several runs of successive seeds, so that an early end loses little.
@@ -143,24 +142,28 @@ impl Runs<'_> {
 
     /// Returns the costs of segments between equally spaced knots of a geometric path, in the joint law of v and h.
     pub fn joint_costs(&mut self, names: [&str; 3], path: &RbmPath) -> Result<Vec<f64>> {
-        let (chains, updates) = (self.budget.knot_chains, self.budget.knot_updates);
+        let joint = JointBinnedSchedule::new(self.binned()?);
         self.costs(names, "joint", || {
-            knots::joint_costs(path, &Schedule::linear(SEGMENTS)?, chains, updates)
+            joint.estimate_costs(path, &BlockGibbs, 0)
         })
     }
 
     /// Returns the costs of the same segments in the law of v alone, which the weights of a run see.
     pub fn marginal_costs(&mut self, names: [&str; 3], path: &RbmPath) -> Result<Vec<f64>> {
+        let binned = self.binned()?;
+        self.costs(names, "marginal", || {
+            binned.estimate_costs(path, &BlockGibbs, 0)
+        })
+    }
+
+    fn binned(&self) -> Result<BinnedSchedule> {
         let chains = KnotChains {
             chains: self.budget.knot_chains,
             updates: self.budget.knot_updates,
             burn_in: self.budget.knot_updates / 6,
             ..KnotChains::paper()
         };
-        self.costs(names, "marginal", || {
-            let binned = BinnedSchedule::new(Schedule::linear(SEGMENTS)?).chains(chains);
-            binned.estimate_costs(path, &BlockGibbs, 0)
-        })
+        Ok(BinnedSchedule::new(Schedule::linear(SEGMENTS)?).chains(chains))
     }
 
     fn costs(

@@ -326,7 +326,7 @@ fn draw(file: &RbmFile, figures: &Path) -> Result<()> {
         }
         modes = start.bound().modes.clone();
     }
-    let mut chart = Chart::new("CD1(20): log Z^ - log Z", "K", "nats").logarithmic_x();
+    let mut chart = Chart::new("CD1(20): log Ẑ - log Z", "K", "nats").logarithmic_x();
     for (name, points) in ["base rates", "fair coins", "searched"]
         .into_iter()
         .zip(points)

@@ -101,6 +101,11 @@ impl Barrier {
         Ok(Self { betas, cumulative })
     }
 
+    /// Returns the barrier of a path of which nothing is known, whose schedules are linear.
+    pub(super) fn unknown() -> Self {
+        Self::new(vec![0.0, 1.0], [0.0])
+    }
+
     pub(super) fn new(betas: Vec<f64>, intensities: impl IntoIterator<Item = f64>) -> Self {
         let mut cumulative = vec![0.0];
         for intensity in intensities {

@@ -4,6 +4,7 @@ use nalgebra::{DMatrix, DVector};
 
 use crate::ais::{Merge, Recorder};
 use crate::kernel::{Block, Preconditioner, Stage};
+use crate::model::Gaussian;
 use crate::num::WeightSums;
 use crate::path::Intermediate;
 
@@ -117,6 +118,24 @@ impl Covariance {
         }
         Preconditioner::covariance(&self.spread).ok()
     }
+
+    /// Returns the sum of the effective sample sizes.
+    pub(super) fn count(&self) -> f64 {
+        self.count
+    }
+
+    /// Returns the Gaussian of this mean and covariance, or `None` where a coordinate does not vary. Of a matrix the
+    /// correlations are multiplied by `n / (n + d)`, for n effective states in d dimensions, as few states show
+    /// correlations by chance.
+    pub(super) fn gaussian(&self) -> Option<Gaussian> {
+        let (d, mean) = (self.mean.len(), self.mean.clone());
+        if self.spread.ncols() < d || d == 1 {
+            return Gaussian::diagonal(mean, self.spread.column(0).into_owned()).ok();
+        }
+        let kept = self.count / (self.count + d as f64);
+        let shrunk = |i, j, x: f64| if i == j { x } else { kept * x };
+        Gaussian::new(mean, self.spread.map_with_location(shrunk)).ok()
+    }
 }
 
 /// Covariances at increasing betas, linear in between.
@@ -130,6 +149,16 @@ const REFINEMENT: usize = 4;
 impl Shapes {
     pub(super) fn push(&mut self, beta: f64, covariance: Covariance) {
         self.0.push((beta, covariance));
+    }
+
+    /// Returns the covariance at the last beta.
+    pub(super) fn last(&self) -> Option<&Covariance> {
+        self.0.last().map(|(_, covariance)| covariance)
+    }
+
+    /// Drops all covariances but the last.
+    pub(super) fn keep_last(&mut self) {
+        self.0.drain(..self.0.len().saturating_sub(1));
     }
 
     fn at(&self, beta: f64) -> Option<Covariance> {

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::barrier::Barrier;
 use super::covariance::Shapes;
-use super::smc::{AdaptiveSmc, BLOCK, FirstPass};
+use super::smc::{AdaptiveSmc, FirstPass};
 use super::tuner::Tuning;
 use crate::kernel::TransitionKernel;
 use crate::path::{AnnealingPath, dimension};
@@ -43,7 +43,8 @@ where
     /// Starts at the base, where a kernel is tuned with twice the moves, since its step size may be far off.
     fn start(settings: &'s AdaptiveSmc<'p, P, K>) -> Result<Self> {
         let first = stream(settings.seed, Purpose::AdaptiveSmc, 0);
-        let populations = Populations::start(settings.path, 0..settings.chains, BLOCK, first)?;
+        let size = settings.first_block_size();
+        let populations = Populations::start(settings.path, 0..settings.chains, size, first)?;
         let kernel = &settings.kernel;
         let mut pass = Self {
             settings,
@@ -86,6 +87,9 @@ where
         if self.betas.len() > 1 {
             return Ok(0.0);
         }
+        // The next stage would learn it: the evaluation is counted here in its place.
+        let learned = self.populations.learn()?;
+        self.evaluations += usize::from(learned == Some(true));
         let path = self.settings.path;
         let (here, next) = (path.at(0.0), path.at(f64::MIN_POSITIVE));
         let populations = &mut self.populations;
@@ -212,6 +216,8 @@ where
     }
 
     fn width(&self) -> usize {
-        self.settings.chains.div_ceil(BLOCK)
+        self.settings
+            .chains
+            .div_ceil(self.settings.first_block_size())
     }
 }

@@ -8,6 +8,8 @@ mod covariance;
 mod first_pass;
 #[cfg(feature = "mpi")]
 mod on_ranks;
+mod refit;
+mod round;
 mod rounds;
 mod rounds_run;
 #[cfg(feature = "checkpoint")]
@@ -17,6 +19,7 @@ mod step_sizes;
 mod tuner;
 
 pub use barrier::{Barrier, BarrierRecorder};
+pub use refit::{Refit, RefittedAt, RefittedBase};
 pub use rounds::Rounds;
 pub use rounds_run::{Round, RoundsRun};
 pub use smc::{AdaptiveSmc, AdaptiveSmcRun, FirstPass};

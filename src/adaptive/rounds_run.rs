@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::barrier::Barrier;
+use super::refit::Refit;
 use super::smc::{FirstPass, estimate_by_run};
 use crate::ais::Run;
 use crate::estimate::{log_z_by_methods, write_estimate, write_value, write_warnings};
@@ -36,6 +37,7 @@ pub struct RoundsRun<S, K> {
     pub(super) run: Run<S>,
     pub(super) kernel: K,
     pub(super) barrier: Barrier,
+    pub(super) refit: Option<Refit>,
     pub(super) rounds: Vec<Round>,
     pub(super) stopped_by: StoppedBy,
     /// Number of rounds that could have ended the run by their own chains; `None` where a callback ended it.
@@ -116,6 +118,12 @@ impl<S, K> RoundsRun<S, K> {
         &self.barrier
     }
 
+    /// Returns the base of the last round where it was [refitted](super::Rounds::refit); `None` where it was the path's
+    /// own.
+    pub fn refit(&self) -> Option<&Refit> {
+        self.refit.as_ref()
+    }
+
     /// Returns the first pass and the rounds. Estimates that rise from round to round were too low.
     pub fn rounds(&self) -> &[Round] {
         &self.rounds
@@ -170,6 +178,9 @@ impl<S, K> fmt::Display for RoundsRun<S, K> {
         let (rounds, ended) = (self.rounds.len() - 1, self.stopped_by);
         write!(f, "\nLambda = {lambda:.2}; {stages} stages in the last of ")?;
         write!(f, "{rounds} rounds; ended: {ended}")?;
+        if let Some(refit) = &self.refit {
+            write!(f, "\nbase: {refit}")?;
+        }
         self.write_earlier(f)?;
         write_warnings(f, self.warnings())
     }

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 
 use super::rounds::Rounds;
 use super::rounds_run::RoundsRun;
-use super::smc::{AdaptiveSmc, AdaptiveSmcRun};
+use super::smc::{AdaptiveSmc, AdaptiveSmcRun, BLOCK};
 use crate::ais::{Along, fingerprint};
 use crate::estimate::Warning;
 use crate::kernel::{TransitionKernel, Workspace};
@@ -52,7 +52,7 @@ impl<P: AnnealingPath, K> AdaptiveSmc<'_, P, K> {
             named("chains", &self.chains),
             named("moves", &self.moves),
             named("ess_share", &self.ess_share),
-            named("block_size", &self.block_size),
+            named("block_size", &self.block_size.unwrap_or(BLOCK)),
             named("log normalizer of the base", &self.log_base_normalizer),
             named("whether the kernel is tuned", &self.tuner.is_some()),
         ]
@@ -110,11 +110,12 @@ impl<P: AnnealingPath, K> Rounds<'_, P, K> {
             named("seed", &self.seed),
             named("chains", &self.chains),
             named("moves", &self.moves),
-            named("block_size", &self.block_size),
+            named("block_size", &self.block_size.unwrap_or(BLOCK)),
             named("rounds", &self.rounds),
             named("budget", &self.budget),
             named("log normalizer of the base", &self.log_base_normalizer),
             named("whether the kernel is tuned", &self.tuner.is_some()),
+            named("whether the base is refitted", &self.refitting.is_some()),
         ]
     }
 }

@@ -49,7 +49,7 @@ pub struct AdaptiveSmc<'p, P: AnnealingPath, K> {
     pub(super) chains: usize,
     pub(super) ess_share: f64,
     pub(super) moves: usize,
-    pub(super) block_size: usize,
+    pub(super) block_size: Option<usize>,
     pub(super) seed: u64,
     pub(super) execution: Execution<'p>,
 }
@@ -172,8 +172,9 @@ impl<S, K> fmt::Display for AdaptiveSmcRun<S, K> {
 
 log_z_by_methods! { [S, K] AdaptiveSmcRun<S, K> }
 
-/// Most chains in a block of the first pass.
-pub(super) const BLOCK: usize = 64;
+/// Most chains in a block of the first pass, and number of chains in one of later work, unless set.
+const FIRST_BLOCK: usize = 64;
+pub(super) const BLOCK: usize = 128;
 
 impl<'p, P: AnnealingPath, K> AdaptiveSmc<'p, P, K> {
     /// Creates the run along `path`, with a tuned kernel over `R^d`. Its step size is where the tuning starts.
@@ -209,7 +210,7 @@ impl<'p, P: AnnealingPath, K> AdaptiveSmc<'p, P, K> {
             chains: 500,
             ess_share: 0.5,
             moves: 5,
-            block_size: 128,
+            block_size: None,
             seed: 0,
             execution: Execution::default(),
         }
@@ -222,10 +223,26 @@ impl<'p, P: AnnealingPath, K> AdaptiveSmc<'p, P, K> {
         ess_share: f64,
         /// Sets the number of moves at each stage; 5 by default.
         moves: usize,
-        /// Sets the number of chains of the second pass that resample together; 128 by default.
-        block_size: usize,
         /// Sets the seed; 0 by default.
         seed: u64,
+    }
+
+    /// Sets the number of chains that move together, and in the second pass resample together; by default 64 in the
+    /// first pass and 128 in the second. A model that
+    /// [evaluates batches](crate::model::UnnormalizedModel::evaluates_batches) gets one call a step from blocks of all
+    /// chains.
+    pub fn block_size(mut self, block_size: usize) -> Self {
+        self.block_size = Some(block_size);
+        self
+    }
+
+    pub(super) fn in_blocks_of(self, block_size: Option<usize>) -> Self {
+        Self { block_size, ..self }
+    }
+
+    /// Returns the largest number of chains in a block of the first pass.
+    pub(super) fn first_block_size(&self) -> usize {
+        self.block_size.unwrap_or(FIRST_BLOCK)
     }
 
     controls! { 'p, "Stopped in the first pass it is an [`Error::Stopped`]; in the second one the result is that of fewer chains." }
@@ -233,6 +250,7 @@ impl<'p, P: AnnealingPath, K> AdaptiveSmc<'p, P, K> {
     fn check(&self) -> Result<()> {
         Error::check_count("chains", self.chains, 2)?;
         Error::check_count("moves", self.moves, 1)?;
+        Error::check_at_least("block_size", self.first_block_size(), 1)?;
         Error::check_inner_fraction("ess_share", self.ess_share)?;
         Error::check_number("log normalizer of the base", self.log_base_normalizer)
     }
@@ -334,7 +352,7 @@ where
         let second = Ais::with_base_log_z(self.path, kernel, self.log_base_normalizer)
             .schedule(first.schedule.clone())
             .chains(self.chains)
-            .block_size(self.block_size)
+            .block_size(self.block_size.unwrap_or(BLOCK))
             .seed(self.seed)
             .resampling(Resampling::every(1)?)
             .into_task(along)?;

@@ -16,8 +16,7 @@ use crate::{Error, Result};
 
 /// Most intervals between the stages at which the step size is tuned.
 const INTERVALS: usize = 20;
-/// Number of chains of the pilot and of a block. Kernels with an acceptance move chains one by one, so that small
-/// blocks cost nothing.
+/// Number of chains of the pilot, and of a block unless set. Where chains move one by one, small blocks cost nothing.
 const CHAINS: usize = 64;
 const BLOCK: usize = 8;
 /// Number of steps of each chain at a beta; four times as many at the first, whose start may be far off.
@@ -30,7 +29,7 @@ const TOLERANCE: f64 = 0.1;
 /// A pilot of 64 chains moves through up to 21 betas, evenly spaced in the stages of the run's schedule. At each a
 /// Robbins-Monro recursion (Kesten 1958) adjusts the log step size, which is linear in between. The pilot has its own
 /// streams ([`Purpose::Tune`]), so that a later run with the same seed is unbiased. It costs 240 moves per chain at the
-/// base and 60 at each further beta, on up to 8 threads.
+/// base and 60 at each further beta, on up to 8 threads unless [blocks](Self::block_size) are set.
 ///
 /// The shape of the proposals stays as it is. [`AdaptiveSmc::first_pass`](crate::adaptive::AdaptiveSmc::first_pass)
 /// finds it too, a mass matrix for [`Hmc`](crate::kernel::Hmc); [`Rounds`](crate::adaptive::Rounds) finds everything.
@@ -54,6 +53,7 @@ pub struct StepSizes<'p, P, K> {
     kernel: K,
     schedule: Schedule,
     acceptance: f64,
+    block_size: usize,
     seed: u64,
     execution: Execution<'p>,
 }
@@ -81,6 +81,7 @@ impl<'p, P: AnnealingPath, K: Tunable + TransitionKernel<P::At<'p>>> StepSizes<'
             acceptance: kernel.optimal_acceptance(),
             kernel,
             schedule: Schedule::linear(1_000).expect("1,000 stages are a schedule"),
+            block_size: BLOCK,
             seed: 0,
             execution: Execution::default(),
         }
@@ -92,6 +93,9 @@ impl<'p, P: AnnealingPath, K: Tunable + TransitionKernel<P::At<'p>>> StepSizes<'
         /// Sets the acceptance to reach, in (0, 1); the kernel's [`optimal_acceptance`](Tunable::optimal_acceptance) by
         /// default.
         acceptance: f64,
+        /// Sets the number of chains that move together; 8 by default, 64 for one call a move to a model that
+        /// [evaluates batches](crate::model::UnnormalizedModel::evaluates_batches).
+        block_size: usize,
         /// Sets the seed; 0 by default. A seed gives the same bits for any number of threads.
         seed: u64,
     }
@@ -112,6 +116,7 @@ impl<'p, P: AnnealingPath, K: Tunable + TransitionKernel<P::At<'p>>> StepSizes<'
     {
         let begun = Instant::now();
         Error::check_inner_fraction("target acceptance", self.acceptance)?;
+        Error::check_at_least("block_size", self.block_size, 1)?;
         refuse_stages(self.kernel.stages())?;
         let mut job = Job::new(&self.execution)?;
         job.foresee(self.chain_steps());
@@ -171,7 +176,7 @@ where
 
     fn start(&self, _block: usize) -> Result<Self::Block> {
         let first = stream(self.seed, Purpose::Tune, 0);
-        let chains = Populations::start(self.path, 0..CHAINS, BLOCK, first)?;
+        let chains = Populations::start(self.path, 0..CHAINS, self.block_size, first)?;
         chains.check_model(&self.kernel, &[1.0, 0.0])?;
         let log_size = self.kernel.step_size().at(0.0).ln();
         Ok(Sizes {
@@ -218,7 +223,7 @@ where
     }
 
     fn width(&self) -> usize {
-        CHAINS / BLOCK
+        CHAINS.div_ceil(self.block_size)
     }
 }
 

@@ -48,8 +48,9 @@ const GAIN: f64 = 2.0;
 const CAUTION: f64 = 1.0;
 
 impl<K: Clone, S> Tuner<K, S> {
-    pub(super) fn recorder(&self, chains: usize, stages: usize) -> CovarianceRecorder<S> {
-        CovarianceRecorder::new(self.coordinates, chains, stages)
+    /// Returns the function that shows the coordinates of a state.
+    pub(super) fn coordinates(&self) -> fn(&S) -> &[f64] {
+        self.coordinates
     }
 
     /// Returns the kernel with shapes updated by a round, and with step sizes corrected by its acceptance.
@@ -69,6 +70,12 @@ impl<K: Clone, S> Tuner<K, S> {
         *shapes = shapes.improved(recorder, moved);
         let corrected = self.corrected(kernel, stages)?;
         Ok(self.shaped(&corrected, shapes))
+    }
+
+    /// Returns the kernel with the step size of the target at all betas, and with these shapes.
+    pub(super) fn as_at_target(&self, kernel: &K, shapes: &Shapes) -> Result<K> {
+        let size = StepSize::constant((self.step_size)(kernel).at(1.0))?;
+        Ok(self.shaped(&(self.with_step_size)(kernel, size), shapes))
     }
 
     fn shaped(&self, kernel: &K, shapes: &Shapes) -> K {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::recorder::Recorder;
 use crate::Result;
 use crate::kernel::{Block, TransitionKernel};
-use crate::model::UnnormalizedModel;
+use crate::model::{UnnormalizedModel, log_densities_of};
 use crate::path::{AnnealingPath, dimension};
 use crate::population::{Chains, CopyState, Moves, Population, sample_base};
 use crate::random::StreamRng;
@@ -167,8 +167,7 @@ where
     }
 
     fn log_densities(&self, beta: f64, states: &[P::State]) -> Vec<f64> {
-        let model = self.path.at(beta);
-        states.iter().map(|x| model.log_density(x)).collect()
+        log_densities_of(&self.path.at(beta), states)
     }
 }
 

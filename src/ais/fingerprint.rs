@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::kernel::{TransitionKernel, Workspace};
-use crate::model::UnnormalizedModel;
+use crate::model::log_densities_of;
 use crate::path::AnnealingPath;
 use crate::population::Population;
 use crate::random::{Purpose, stream};
@@ -73,8 +73,8 @@ where
     // Skipped fields are not among the bytes, but may change the density.
     let log_density = |population: &Population<'p, P>| {
         let (stage, states) = (population.stage(), population.block().states());
-        let log_densities = states.iter().map(|x| stage.model.log_density(x).to_bits());
-        log_densities.collect::<Vec<_>>()
+        let log_densities = log_densities_of(stage.model, states).into_iter();
+        log_densities.map(f64::to_bits).collect::<Vec<_>>()
     };
     let rewritten = encode("states", &read.saved::<W>())?;
     let same = rewritten == written && log_density(&read) == log_density(population);

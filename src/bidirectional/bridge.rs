@@ -63,6 +63,10 @@ pub struct Bridge<Q = Exact> {
     warnings: Vec<Warning>,
     evaluations: u64,
     seconds: f64,
+    /// `log Z_0 + log w` of the forward chains, `log Z_0 - log w` of the reverse ones.
+    #[cfg(feature = "plot")]
+    #[cfg_attr(feature = "serde", serde(skip))]
+    log_weights: [Vec<f64>; 2],
     #[cfg_attr(feature = "serde", serde(skip))]
     quality: std::marker::PhantomData<Q>,
 }
@@ -147,6 +151,11 @@ impl<Q: Quality> Bridge<Q> {
             warnings: Vec::new(),
             evaluations,
             seconds: forward.seconds() + backward.seconds(),
+            #[cfg(feature = "plot")]
+            log_weights: [
+                forward.log_weights().iter().map(|w| log_z_0 + w).collect(),
+                backward.log_weights().iter().map(|w| log_z_0 - w).collect(),
+            ],
             quality: std::marker::PhantomData,
         };
         bridge
@@ -243,6 +252,12 @@ impl<Q> Bridge<Q> {
     /// Returns the wall time of both runs in seconds.
     pub fn seconds(&self) -> f64 {
         self.seconds
+    }
+
+    /// Returns log Z by each chain alone, of the forward and of the reverse ones.
+    #[cfg(feature = "plot")]
+    pub(crate) fn log_weights(&self) -> &[Vec<f64>; 2] {
+        &self.log_weights
     }
 
     fn little_overlap(&self) -> Option<Warning> {

@@ -114,7 +114,8 @@ fn regress<M: BetaDerivative<State = DVector<f64>> + Differentiable>(
     let mut gradient = DVector::zeros(particles.states()[0].len());
     for i in particles.alive() {
         let state = &particles.states()[i];
-        let at = |error: NonFinite| error.at(i, stage.index, stage.beta);
+        let place = (i, stage.index, stage.beta);
+        let at = |error: NonFinite| error.of_model(middle, place, i..i + 1);
         let here = middle.gradient_into(state, &mut gradient);
         let here = NonFinite::check_log_density("log density", here).map_err(at)?;
         if here == f64::NEG_INFINITY {

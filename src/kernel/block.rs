@@ -130,9 +130,15 @@ impl<S> Block<S> {
         self.mask[chain] && self.is_alive(chain)
     }
 
-    /// Returns the next run of neighbouring active chains at or after `from`; `None` if no active chain is left.
-    pub(crate) fn active_run(&self, from: usize) -> Option<Range<usize>> {
-        next_run(from..self.len(), |chain| self.is_active(chain))
+    /// Returns the active chains, as runs of neighbours.
+    pub(crate) fn active_runs(&self) -> Vec<Range<usize>> {
+        let mut done = 0;
+        let next = || {
+            let run = next_run(done..self.len(), |chain| self.is_active(chain))?;
+            done = run.end;
+            Some(run)
+        };
+        std::iter::from_fn(next).collect()
     }
 
     pub(crate) fn mask(&self) -> &[bool] {
@@ -192,15 +198,10 @@ impl<S> Block<S> {
         (&self.states[run.clone()], ends, &mut self.rngs[run])
     }
 
-    /// Returns states of one dimension, and log densities and gradients known of them, which must follow the states.
-    pub(super) fn rows_mut(
-        &mut self,
-        run: Range<usize>,
-        dimension: usize,
-    ) -> (&mut [S], &mut [Ends], &mut EndRows) {
-        let size = (self.states.len(), dimension);
-        let (ends, rows) = self.known.rows_mut(run.clone(), size);
-        (&mut self.states[run], ends, rows)
+    /// Returns the states, of one dimension, and log densities and gradients known of them, which must follow the states.
+    pub(super) fn rows_mut(&mut self, dimension: usize) -> (&mut [S], &mut [Ends], &mut EndRows) {
+        let (ends, rows) = self.known.rows_mut(self.states.len(), dimension);
+        (&mut self.states, ends, rows)
     }
 
     /// Returns the states and the block's random bits, seeded on first use by its first stream; `None` without
@@ -289,23 +290,50 @@ impl<S> Block<S> {
 
     /// Evaluates the ends of the path that `model` needs of the living states and that are not known. Returns whether
     /// any were not, and `None` for a path without ends.
-    pub(crate) fn learn<M: Intermediate<State = S>>(&mut self, model: &M) -> Option<bool> {
+    ///
+    /// # Errors
+    /// A log density that is NaN or `+inf`; it names the place of the chains, stage and beta.
+    pub(crate) fn learn<M: Intermediate<State = S>>(
+        &mut self,
+        model: &M,
+        (index, beta): (usize, f64),
+    ) -> Result<Option<bool>> {
         if !M::HAS_ENDS {
-            return None;
+            return Ok(None);
         }
+        let chains = self.states.len();
         let mut learned = false;
-        let mut done = 0;
-        while let Some(run) = self.active_run(done) {
-            done = run.end;
-            let chains = self.states.len();
+        let stage = Stage {
+            beta,
+            ..Stage::new(index, model, model)
+        };
+        for run in self.active_runs() {
             for chain in run.clone() {
                 learned |= !self.known.learned_mut(chain, chains).are_known();
             }
-            let (states, ends) = (&self.states[run.clone()], self.known.peek_mut(run));
-            let (mut ratios, mut here) = (vec![0.0; ends.len()], vec![0.0; ends.len()]);
-            Stage::new(0, model, model).weigh_batch(states, ends, &mut ratios, &mut here);
+            self.weigh_run(stage, run, |block, chain, _, here| {
+                let checked = NonFinite::check_log_density("log density", here);
+                checked.map_err(|fault| block.locate(fault, stage, chain))?;
+                Ok(())
+            })?;
         }
-        Some(learned)
+        Ok(Some(learned))
+    }
+
+    /// Weighs neighbouring chains together, and hands each with its log ratio and its log density to `weighed`.
+    fn weigh_run<M: Intermediate<State = S>>(
+        &mut self,
+        stage: Stage<'_, M>,
+        run: Range<usize>,
+        mut weighed: impl FnMut(&mut Self, usize, f64, f64) -> Result<()>,
+    ) -> Result<()> {
+        let (states, ends) = (&self.states[run.clone()], self.known.peek_mut(run.clone()));
+        let (mut log_ratios, mut here) = (vec![0.0; ends.len()], vec![0.0; ends.len()]);
+        stage.weigh_batch(states, ends, &mut log_ratios, &mut here);
+        for ((chain, log_ratio), here) in run.zip(log_ratios).zip(here) {
+            weighed(self, chain, log_ratio, here)?;
+        }
+        Ok(())
     }
 
     /// Evaluates one of the states anew at the model where the chains stand, for debug builds.
@@ -346,6 +374,9 @@ impl<S> Block<S> {
     /// # Errors
     /// See [`add`](Self::add).
     pub fn weigh<M: Intermediate<State = S>>(&mut self, stage: Stage<'_, M>) -> Result<()> {
+        if stage.model.evaluates_batches() {
+            return self.weigh_together(stage);
+        }
         self.each(stage, |block, chain| {
             let ends = block.known.learned_mut(chain, block.states.len());
             let state = &block.states[chain];
@@ -358,12 +389,26 @@ impl<S> Block<S> {
         })
     }
 
+    fn weigh_together<M: Intermediate<State = S>>(&mut self, stage: Stage<'_, M>) -> Result<()> {
+        let chains = self.states.len();
+        for run in self.active_runs() {
+            run.clone()
+                .for_each(|chain| _ = self.known.learned_mut(chain, chains));
+            self.weigh_run(stage, run, |block, chain, log_ratio, _| {
+                let log_ratio = NonFinite::check_log_density("log ratio", log_ratio);
+                let increment = log_ratio.map(|ratio| Increment::new(ratio, Step::unmoved()));
+                block.add(stage, chain, increment)
+            })?;
+        }
+        Ok(())
+    }
+
     /// Adds the increment of a stage to the log weight of one chain, and counts its decisions. At
     /// [rest](Stage::is_at_rest) the log ratio of the last stage is kept.
     ///
     /// # Errors
     /// [`Error::NonFinite`](crate::Error::NonFinite) with chain, stage and beta, if `increment` is an error, NaN or
-    /// `+inf`.
+    /// `+inf`; [`Error::Model`](crate::Error::Model) if the model has [failed](crate::model::UnnormalizedModel::failure).
     #[inline]
     pub fn add<M: Intermediate>(
         &mut self,
@@ -388,8 +433,14 @@ impl<S> Block<S> {
     }
 
     #[cold]
-    fn locate<M>(&self, error: NonFinite, stage: Stage<'_, M>, chain: usize) -> Error {
-        error.at(self.first_chain + chain, stage.index, stage.beta)
+    fn locate<M: Intermediate>(
+        &self,
+        error: NonFinite,
+        stage: Stage<'_, M>,
+        chain: usize,
+    ) -> Error {
+        let place = (self.first_chain + chain, stage.index, stage.beta);
+        error.of_model(stage.model, place, self.chains_at_hand())
     }
 
     /// Returns the index in the run of the chain being moved, or all indices of the block if chains move together.

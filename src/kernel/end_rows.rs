@@ -1,5 +1,6 @@
 //! Log densities and gradients of the chains of a block at the ends of the path, as matrices.
 
+use std::iter::once;
 use std::ops::Range;
 
 use nalgebra::{DMatrixViewMut, DVector};
@@ -75,29 +76,38 @@ impl EndRows {
             .all(|(weight, rows)| weight == 0.0 || rows.log_densities.iter().all(|x| !x.is_nan()))
     }
 
-    /// Copies the rows of `run` from a larger block.
-    pub(super) fn load(&mut self, from: &Self, run: Range<usize>) {
+    /// Copies the rows of `runs` from a larger block.
+    pub(super) fn load(&mut self, from: &Self, runs: &[Range<usize>]) {
         for (to, from) in self.0.iter_mut().zip(&from.0) {
-            to.log_densities
-                .copy_from_slice(&from.log_densities[run.clone()]);
-            let columns = to.gradients.chunks_exact_mut(run.len());
+            let columns = to.gradients.chunks_exact_mut(to.log_densities.len());
+            let columns = columns.chain(once(&mut to.log_densities[..]));
             let all = from.gradients.chunks_exact(from.log_densities.len());
-            columns
-                .zip(all)
-                .for_each(|(to, from)| to.copy_from_slice(&from[run.clone()]));
+            let all = all.chain(once(&from.log_densities[..]));
+            for (mut to, from) in columns.zip(all) {
+                for run in runs {
+                    let (rows, rest) = to.split_at_mut(run.len());
+                    rows.copy_from_slice(&from[run.clone()]);
+                    to = rest;
+                }
+            }
         }
     }
 
-    /// Copies rows to `run` in a larger block, for those chains of the run that have all bits in `moved`, not none.
-    pub(super) fn store(&mut self, from: &Self, run: Range<usize>, moved: &[u64]) {
+    /// Copies rows to `runs` in a larger block, for those of their chains that have all bits in `moved`, not none.
+    pub(super) fn store(&mut self, from: &Self, runs: &[Range<usize>], moved: &[u64]) {
         for (to, from) in self.0.iter_mut().zip(&from.0) {
             let columns = to.gradients.chunks_exact_mut(to.log_densities.len());
-            let columns = columns.chain(std::iter::once(&mut to.log_densities[..]));
-            let found = from.gradients.chunks_exact(run.len());
-            let found = found.chain(std::iter::once(&from.log_densities[..]));
-            for (to, from) in columns.zip(found) {
-                for ((to, from), moved) in to[run.clone()].iter_mut().zip(from).zip(moved) {
-                    *to = f64::from_bits(from.to_bits() & moved | to.to_bits() & !moved);
+            let columns = columns.chain(once(&mut to.log_densities[..]));
+            let found = from.gradients.chunks_exact(from.log_densities.len());
+            let found = found.chain(once(&from.log_densities[..]));
+            for (to, mut from) in columns.zip(found) {
+                let mut moved = moved;
+                for run in runs {
+                    let (rows, are_moved) = (&from[..run.len()], &moved[..run.len()]);
+                    for ((to, from), moved) in to[run.clone()].iter_mut().zip(rows).zip(are_moved) {
+                        *to = f64::from_bits(from.to_bits() & moved | to.to_bits() & !moved);
+                    }
+                    (from, moved) = (&from[run.len()..], &moved[run.len()..]);
                 }
             }
         }

@@ -126,33 +126,24 @@ impl Known {
         (&mut self.ends[chain], &mut self.gradients[chain])
     }
 
-    /// Returns log densities and gradients at the ends, for a kernel that moves the chains in `run` together.
+    /// Returns log densities and gradients at the ends, for a kernel that moves chains together.
     pub(super) fn rows_mut(
         &mut self,
-        run: Range<usize>,
-        (chains, dimension): (usize, usize),
+        chains: usize,
+        dimension: usize,
     ) -> (&mut [Ends], &mut EndRows) {
         if !self.on_one_path {
             self.forget_all();
         }
         self.rows.set_size(chains, dimension);
         self.ends.resize(chains, Ends::UNKNOWN);
-        let alone = if self.gradients.is_empty() {
-            0..0
-        } else {
-            run.clone()
-        };
-        for chain in alone {
-            if let Some(alone) = self
-                .gradients
-                .get_mut(chain)
-                .filter(|alone| alone.are_known())
-            {
+        for (chain, alone) in self.gradients.iter_mut().enumerate() {
+            if alone.are_known() {
                 self.rows.set(chain, alone);
                 alone.forget();
             }
         }
-        (&mut self.ends[run], &mut self.rows)
+        (&mut self.ends, &mut self.rows)
     }
 
     #[inline]

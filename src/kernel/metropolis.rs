@@ -157,7 +157,7 @@ where
         self.step_from(here, stage, (state, &mut known), workspace, rng)
     }
 
-    /// Weighs by what is known of the states, evaluates the proposals, and takes neighbouring chains together in batches.
+    /// Weighs by what is known of the states and evaluates the proposals, those of all active chains together in batches.
     fn advance(
         &self,
         stage: Stage<'_, M>,
@@ -166,12 +166,7 @@ where
     ) -> Result<()> {
         self.0.check(block.states())?;
         if stage.model.evaluates_batches() {
-            let mut done = 0;
-            while let Some(run) = block.active_run(done) {
-                done = run.end;
-                self.advance_run(stage, block, run, &mut workspace.0)?;
-            }
-            return Ok(());
+            return self.advance_together(stage, block, &mut workspace.0);
         }
         block.each(stage, |block, chain| {
             let (state, known, rng) = block.known_mut(chain);
@@ -238,25 +233,34 @@ impl<Q> Metropolis<Q> {
         Ok(step)
     }
 
-    /// Moves neighbouring chains together. Each uses the random numbers and log densities that it would use alone.
-    fn advance_run<M>(
+    /// Moves the active chains together. Each uses the random numbers and log densities that it would use alone.
+    fn advance_together<M>(
         &self,
         stage: Stage<'_, M>,
         block: &mut Block<M::State>,
-        run: Range<usize>,
         proposals: &mut Proposals<M::State>,
     ) -> Result<()>
     where
         M: Intermediate<State: Clone>,
         Q: SymmetricProposal<M::State>,
     {
-        let (states, known, rngs) = block.run_mut(run.clone());
-        proposals.make(stage, states, known, |index, proposal, uniform| {
-            let rng = &mut rngs[index];
-            self.0.propose(stage.beta, &states[index], proposal, rng);
-            *uniform = rng.random();
-        });
-        for (index, chain) in run.enumerate() {
+        let runs = block.active_runs();
+        if runs.is_empty() {
+            return Ok(());
+        }
+        proposals.set_len(runs.iter().map(Range::len).sum());
+        let mut done = 0;
+        for run in &runs {
+            let (states, known, rngs) = block.run_mut(run.clone());
+            proposals.make(stage, done, (states, known), |index, proposal, uniform| {
+                let rng = &mut rngs[index];
+                self.0.propose(stage.beta, &states[index], proposal, rng);
+                *uniform = rng.random();
+            });
+            done += run.len();
+        }
+        proposals.evaluate(stage);
+        for (index, chain) in runs.into_iter().flatten().enumerate() {
             let (states, known) = block.peek_mut(chain..chain + 1);
             let (state, known) = (&mut states[0], &mut known[0]);
             let check = |quantity, value, state: &_| self.check_at(quantity, value, state);
@@ -390,17 +394,7 @@ impl<S: Clone> Proposals<S> {
         &mut self.states[0]
     }
 
-    /// Weighs chains, lets `propose` write each proposal and its uniform number, and evaluates the proposals.
-    pub(super) fn make<M: Intermediate<State = S>>(
-        &mut self,
-        stage: Stage<'_, M>,
-        states: &[S],
-        known: &mut [Ends],
-        mut propose: impl FnMut(usize, &mut S, &mut f64),
-    ) {
-        let chains = states.len();
-        self.states
-            .extend(states.iter().skip(self.states.len()).cloned());
+    fn set_len(&mut self, chains: usize) {
         let numbers = [
             &mut self.log_ratios,
             &mut self.acceptances,
@@ -411,16 +405,34 @@ impl<S: Clone> Proposals<S> {
         for numbers in numbers.into_iter().chain([&mut self.here, &mut self.there]) {
             numbers.resize(chains, 0.0);
         }
-        stage.weigh_batch(states, known, &mut self.log_ratios, &mut self.here);
-        let places = self.states.iter_mut().zip(&mut self.uniforms);
+    }
+
+    /// Weighs neighbouring chains, the first of which has the index `first` here, and lets `propose` write each proposal
+    /// and its uniform number.
+    fn make<M: Intermediate<State = S>>(
+        &mut self,
+        stage: Stage<'_, M>,
+        first: usize,
+        (states, known): (&[S], &mut [Ends]),
+        mut propose: impl FnMut(usize, &mut S, &mut f64),
+    ) {
+        let mine = first..first + states.len();
+        let made = self.states.len().saturating_sub(first);
+        self.states.extend(states.iter().skip(made).cloned());
+        let (log_ratios, here) = (&mut self.log_ratios[mine.clone()], &mut self.here);
+        stage.weigh_batch(states, known, log_ratios, &mut here[mine.clone()]);
+        let uniforms = &mut self.uniforms[mine.clone()];
+        let places = self.states[mine].iter_mut().zip(uniforms);
         for (index, (proposal, uniform)) in places.enumerate() {
             propose(index, proposal, uniform);
         }
-        stage.evaluate_batch(
-            &self.states[..chains],
-            [&mut self.bases, &mut self.targets],
-            &mut self.there,
-        );
+    }
+
+    /// Evaluates all proposals.
+    fn evaluate<M: Intermediate<State = S>>(&mut self, stage: Stage<'_, M>) {
+        let proposals = &self.states[..self.there.len()];
+        let ends = [&mut self.bases[..], &mut self.targets];
+        stage.evaluate_batch(proposals, ends, &mut self.there);
         self.acceptances.copy_from_slice(&self.there);
         acceptances(&self.here, &mut self.acceptances);
     }

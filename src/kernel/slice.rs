@@ -23,7 +23,8 @@ const EVALUATIONS: usize = 6;
 ///
 /// The kernel leaves `p_k` invariant and is its own reversal, so its correction is 0: a sweep has either order with
 /// equal probability. It needs no gradient and suits bounded supports ([`UniformBox`](crate::model::UniformBox)). For
-/// strong correlations take [`Hmc`](crate::kernel::Hmc).
+/// strong correlations take [`Hmc`](crate::kernel::Hmc). It evaluates chain by chain, also a model that
+/// [evaluates batches](crate::model::UnnormalizedModel::evaluates_batches).
 ///
 /// ```
 /// use annealed::prelude::*;

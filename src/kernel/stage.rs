@@ -1,6 +1,9 @@
 //! A stage of a schedule, and a kernel's report of a move there.
 
+use std::ops::Range;
+
 use crate::Error;
+use crate::model::UnnormalizedModel;
 use crate::path::Intermediate;
 
 /// One stage of a schedule, from the model that a chain leaves to the model that it reaches.
@@ -240,6 +243,25 @@ impl NonFinite {
             Ok(value)
         } else {
             Err(Self::new(quantity, value, "a number below +inf"))
+        }
+    }
+
+    /// Returns the error at a place, given as chain, stage and beta. If the model has failed, it is the model's failure, in
+    /// the chains that move together.
+    pub(crate) fn of_model(
+        self,
+        model: &(impl UnnormalizedModel + ?Sized),
+        (chain, stage, beta): (usize, usize, f64),
+        chains: Range<usize>,
+    ) -> Error {
+        match model.failure() {
+            None => self.at(chain, stage, beta),
+            Some(source) => Error::Model {
+                source,
+                chains,
+                stage,
+                beta,
+            },
         }
     }
 

@@ -11,14 +11,14 @@ use crate::kernel::graded::end_weights;
 use crate::kernel::leapfrog::Trajectory;
 use crate::kernel::metropolis::{PROPOSAL, acceptances};
 use crate::kernel::preconditioner::Factor;
-use crate::kernel::vector::{UNREACHABLE, check_gradient, diverges, evaluate, set_len};
+use crate::kernel::vector::{UNREACHABLE, check_gradient, checked, diverges, set_len};
 use crate::kernel::{Block, Increment, NonFinite, Stage, Step};
 use crate::model::Differentiable;
 use crate::num::{VECTOR_WIDTH, add_scaled, all_finite, set_zero};
 use crate::path::{Ends, Intermediate};
 use crate::random::{StandardNormal, StreamRng};
 
-/// Trajectories of a run of chains. Positions, momenta and gradients are matrices with a row per chain, stored by
+/// Trajectories of the active chains of a block. Positions, momenta and gradients are matrices with a row per chain, stored by
 /// columns, so that a register holds one coordinate of neighbours.
 #[derive(Debug, Clone, Default)]
 pub struct Trajectories {
@@ -64,7 +64,7 @@ pub(super) struct Integration<'k> {
 }
 
 impl Integration<'_> {
-    /// Moves the active chains of a block, all of one dimension, neighbours together by one evaluation a step. `draw`
+    /// Moves the active chains of a block, all of one dimension, together by one evaluation a step. `draw`
     /// writes a chain's random numbers, given its index among the trajectories and in the block. `conclude` says whether
     /// it moves, and reports its step. Each chain uses the random numbers that it would use alone.
     pub(super) fn advance<M: Differentiable + Intermediate>(
@@ -75,17 +75,16 @@ impl Integration<'_> {
         mut draw: impl FnMut(&mut Trajectories, (usize, usize), &mut StreamRng),
         mut conclude: impl FnMut(&Trajectories, (usize, usize)) -> (bool, Step),
     ) -> Result<()> {
-        let mut done = 0;
-        while let Some(run) = block.active_run(done) {
-            done = run.end;
-            trajectories.start(stage, self.factor, block, run.clone());
-            for (index, chain) in run.clone().enumerate() {
-                draw(trajectories, (index, chain), block.rng_mut(chain));
-            }
-            self.integrate(stage.model, trajectories);
-            trajectories.conclude(stage, block, run, &mut conclude)?;
+        let runs = block.active_runs();
+        if runs.is_empty() {
+            return Ok(());
         }
-        Ok(())
+        trajectories.start(stage, self.factor, block, &runs);
+        for (index, chain) in runs.iter().cloned().flatten().enumerate() {
+            draw(trajectories, (index, chain), block.rng_mut(chain));
+        }
+        self.integrate(stage.model, trajectories);
+        trajectories.conclude(stage, block, &runs, &mut conclude)
     }
 
     /// Integrates from the positions and momenta to the ends, and computes energies and acceptance probabilities.
@@ -113,42 +112,64 @@ impl Trajectories {
         &mut self.one
     }
 
-    /// Sets the positions to the states of a run of chains, all of one dimension, and weighs them by what is known.
+    /// Sets the positions to the states of some chains, all of one dimension, and weighs them by what is known.
     fn start<M: Differentiable + Intermediate>(
         &mut self,
         stage: Stage<'_, M>,
         factor: Option<&Factor>,
         block: &mut Block<DVector<f64>>,
-        run: Range<usize>,
+        runs: &[Range<usize>],
     ) {
-        let dimension = block.states()[run.start].len();
-        let (states, ends, departures) = block.rows_mut(run.clone(), dimension);
-        self.set_positions(states);
+        let dimension = block.states()[runs[0].start].len();
+        let (states, ends, departures) = block.rows_mut(dimension);
+        self.set_positions(states, runs);
         match end_weights(stage.model) {
             Some(weights) if all_finite(&self.positions) => {
-                self.load(stage.model, weights, departures, run);
-                for (chain, (state, known)) in states.iter().zip(ends).enumerate() {
-                    let found = self.arrivals.ends_of(chain);
+                self.load(stage.model, weights, departures, runs);
+                for (index, chain) in runs.iter().cloned().flatten().enumerate() {
+                    let (found, known) = (self.arrivals.ends_of(index), &mut ends[chain]);
                     *known = known.or_base(|| found.base).or_target(|| found.target);
-                    self.log_ratios[chain] = match stage.is_at_rest() {
+                    self.log_ratios[index] = match stage.is_at_rest() {
                         true => 0.0,
-                        false => stage.weigh(state, known).0,
+                        false => stage.weigh(&states[chain], known).0,
                     };
                 }
-                self.finish(At::Start, true, stage.model, factor);
+                self.finish(At::Start, factor);
             }
             _ => {
                 self.evaluate(At::Start, stage.model, factor, false);
                 match stage.is_at_rest() {
                     true => self.log_ratios.fill(0.0),
-                    false => stage.weigh_batch(states, ends, &mut self.log_ratios, &mut self.there),
+                    false => self.weigh(stage, states, ends, runs),
                 }
             }
         }
     }
 
-    fn set_positions(&mut self, states: &[DVector<f64>]) {
-        let chains = states.len();
+    /// Weighs the chains of `runs` by calls for each run.
+    fn weigh<M: Intermediate<State = DVector<f64>>>(
+        &mut self,
+        stage: Stage<'_, M>,
+        states: &[DVector<f64>],
+        ends: &mut [Ends],
+        runs: &[Range<usize>],
+    ) {
+        let (mut log_ratios, mut here) = (&mut self.log_ratios[..], &mut self.there[..]);
+        for run in runs {
+            let (ratios, other_ratios) = log_ratios.split_at_mut(run.len());
+            let (densities, others) = here.split_at_mut(run.len());
+            stage.weigh_batch(
+                &states[run.clone()],
+                &mut ends[run.clone()],
+                ratios,
+                densities,
+            );
+            (log_ratios, here) = (other_ratios, others);
+        }
+    }
+
+    fn set_positions(&mut self, states: &[DVector<f64>], runs: &[Range<usize>]) {
+        let chains = runs.iter().map(Range::len).sum();
         let dimension = states.first().map_or(0, DVector::len);
         self.chains = chains;
         self.fault = None;
@@ -164,8 +185,8 @@ impl Trajectories {
         for numbers in numbers.into_iter().chain([&mut self.here, &mut self.there]) {
             numbers.resize(chains, 0.0);
         }
-        for (chain, state) in states.iter().enumerate() {
-            write_row(&mut self.positions, chains, chain, state.as_slice());
+        for (index, chain) in runs.iter().cloned().flatten().enumerate() {
+            write_row(&mut self.positions, chains, index, states[chain].as_slice());
         }
     }
 
@@ -175,16 +196,16 @@ impl Trajectories {
         model: &M,
         weights: [f64; 2],
         departures: &mut EndRows,
-        run: Range<usize>,
+        runs: &[Range<usize>],
     ) {
         let dimension = self.positions.len() / self.chains;
         self.arrivals.set_size(self.chains, dimension);
-        self.arrivals.load(departures, run.clone());
+        self.arrivals.load(departures, runs);
         if !self.arrivals.know(weights) {
             self.evaluate_ends(model);
             self.moved.clear();
             self.moved.resize(self.chains, u64::MAX);
-            departures.store(&self.arrivals, run, &self.moved);
+            departures.store(&self.arrivals, runs, &self.moved);
         }
         self.blend(model, weights);
     }
@@ -252,16 +273,16 @@ impl Trajectories {
         read_row(&self.momenta, self.chains, chain, momentum);
     }
 
-    /// Adds the increments of the chains in `run`, and takes those that move to the ends of their trajectories.
+    /// Adds the increments of the chains in `runs`, and takes those that move to the ends of their trajectories.
     fn conclude<M: Differentiable + Intermediate>(
         &mut self,
         stage: Stage<'_, M>,
         block: &mut Block<DVector<f64>>,
-        run: Range<usize>,
+        runs: &[Range<usize>],
         conclude: &mut impl FnMut(&Self, (usize, usize)) -> (bool, Step),
     ) -> Result<()> {
         self.moved.clear();
-        for (index, chain) in run.clone().enumerate() {
+        for (index, chain) in runs.iter().cloned().flatten().enumerate() {
             let increment = self
                 .log_ratio(index, &block.states()[chain])
                 .map(|log_ratio| {
@@ -272,7 +293,7 @@ impl Trajectories {
             self.moved.push(if moves { u64::MAX } else { 0 });
             block.add(stage, chain, increment.map(|(_, increment)| increment))?;
         }
-        self.arrive(stage, block, run);
+        self.arrive(stage, block, runs);
         Ok(())
     }
 
@@ -291,24 +312,24 @@ impl Trajectories {
         &self,
         stage: Stage<'_, M>,
         block: &mut Block<DVector<f64>>,
-        run: Range<usize>,
+        runs: &[Range<usize>],
     ) {
         let dimension = self.positions.len() / self.chains;
-        let (states, ends, rows) = block.rows_mut(run.clone(), dimension);
+        let (states, ends, rows) = block.rows_mut(dimension);
         if end_weights(stage.model).is_some() {
-            rows.store(&self.arrivals, run, &self.moved);
+            rows.store(&self.arrivals, runs, &self.moved);
         }
-        let places = states.iter_mut().zip(ends).enumerate();
-        for (chain, (state, known)) in places.filter(|(chain, _)| self.moved[*chain] != 0) {
-            read_row(&self.positions, self.chains, chain, state);
-            *known = match M::HAS_ENDS {
-                true => self.arrivals.ends_of(chain),
-                false => Ends::at_beta(self.log_densities[chain], stage.beta),
+        let places = runs.iter().cloned().flatten().enumerate();
+        for (index, chain) in places.filter(|(index, _)| self.moved[*index] != 0) {
+            read_row(&self.positions, self.chains, index, &mut states[chain]);
+            ends[chain] = match M::HAS_ENDS {
+                true => self.arrivals.ends_of(index),
+                false => Ends::at_beta(self.log_densities[index], stage.beta),
             };
         }
     }
 
-    /// Writes log densities and gradients at the positions, equal to those of [`evaluate`] for one chain. At the `last`
+    /// Writes log densities and gradients at the positions, equal to those of a chain that is moved alone. At the `last`
     /// point it keeps the gradients at the ends of the path.
     fn evaluate<M: Differentiable + Intermediate>(
         &mut self,
@@ -319,56 +340,73 @@ impl Trajectories {
     ) {
         std::mem::swap(&mut self.left, &mut self.log_densities);
         set_zero(&mut self.gradients);
-        let within = all_finite(&self.positions);
+        let beyond = self.set_aside_overflows();
+        let (chains, dimension) = (self.chains, self.positions.len() / self.chains);
         let weights = end_weights(model).filter(|_| last);
-        if let Some(weights) = weights.filter(|_| within) {
+        if weights.is_some() {
+            self.arrivals.set_size(chains, dimension);
             self.arrivals.forget_all();
+        }
+        if beyond.len() == chains {
+            self.log_densities.fill(f64::NEG_INFINITY);
+        } else if let Some(weights) = weights {
             self.evaluate_ends(model);
             self.blend(model, weights);
-        } else if within {
-            let (chains, dimension) = (self.chains, self.positions.len() / self.chains);
+        } else {
             let states = DMatrixView::from_slice(&self.positions, chains, dimension);
             let gradients = DMatrixViewMut::from_slice(&mut self.gradients, chains, dimension);
             model.accumulate_gradients(states, 1.0, gradients, &mut self.log_densities);
-        } else if weights.is_some() {
-            self.arrivals
-                .set_size(self.chains, self.positions.len() / self.chains);
-            self.arrivals.forget_all();
         }
-        self.finish(at, within, model, factor);
+        for (chain, position) in beyond {
+            write_row(&mut self.positions, chains, chain, &position);
+            self.log_densities[chain] = f64::NEG_INFINITY;
+            self.arrivals.forget(chain);
+        }
+        self.finish(at, factor);
     }
 
-    /// Checks log densities and gradients, evaluates unusual chains alone, and turns the gradients by `factor`.
-    fn finish<M: Differentiable>(
-        &mut self,
-        at: At,
-        within: bool,
-        model: &M,
-        factor: Option<&Factor>,
-    ) {
+    /// Replaces positions that overflowed by one that did not, which the model can evaluate, and returns them with their
+    /// chains.
+    fn set_aside_overflows(&mut self) -> Vec<(usize, Vec<f64>)> {
+        if all_finite(&self.positions) {
+            return Vec::new();
+        }
+        let position = |chain| row(&self.positions, self.chains, chain).collect::<Vec<_>>();
+        let positions = (0..self.chains).map(|chain| (chain, position(chain)));
+        let (within, beyond): (Vec<_>, Vec<_>) =
+            positions.partition(|(_, position)| all_finite(position));
+        if let Some((_, stand_in)) = within.first() {
+            for (chain, _) in &beyond {
+                write_row(&mut self.positions, self.chains, *chain, stand_in);
+            }
+        }
+        beyond
+    }
+
+    /// Checks log densities and gradients, and turns the gradients by `factor`.
+    fn finish(&mut self, at: At, factor: Option<&Factor>) {
         let mut log_densities = self.log_densities.iter();
-        let usual = within && log_densities.all(is_usual) && all_finite(&self.gradients);
-        if !usual {
-            self.evaluate_unusual(within, at, model);
+        if !log_densities.all(is_usual) || !all_finite(&self.gradients) {
+            self.check_unusual(at);
         }
         if let Some(factor) = factor {
             self.turn_gradients(at, factor);
         }
     }
 
-    /// Evaluates one by one the chains that are off the support, diverge or have a fault.
+    /// Checks one by one the chains that are off the support, diverge or have a fault. Their gradient is 0.
     #[cold]
-    fn evaluate_unusual<M: Differentiable>(&mut self, within: bool, at: At, model: &M) {
+    fn check_unusual(&mut self, at: At) {
         let dimension = self.positions.len() / self.chains;
         let (mut position, mut gradient) = (DVector::zeros(dimension), DVector::zeros(dimension));
         for chain in 0..self.chains {
+            let log_density = self.log_densities[chain];
             read_row(&self.gradients, self.chains, chain, &mut gradient);
-            let usual = is_usual(&self.log_densities[chain]) && all_finite(gradient.as_slice());
-            if within && usual {
+            if is_usual(&log_density) && all_finite(gradient.as_slice()) {
                 continue;
             }
             read_row(&self.positions, self.chains, chain, &mut position);
-            let found = evaluate(at.quantity(), model, &position, &mut gradient);
+            let found = checked(at.quantity(), log_density, &position, &mut gradient);
             let found = self.noted(chain, at, found);
             self.log_densities[chain] = found.unwrap_or(f64::NEG_INFINITY);
             if found.is_none() {

@@ -80,7 +80,7 @@ pub(crate) fn evaluate<M: Differentiable>(
     checked(quantity, log_density, position, gradient)
 }
 
-/// Checks log density and gradient of a position as [`evaluate`] does.
+/// Checks log density and gradient of a position.
 pub(super) fn checked(
     quantity: &'static str,
     log_density: f64,

@@ -36,6 +36,10 @@ macro_rules! forward_model {
         fn log_densities(&$this, states: &[Self::State], log_densities: &mut [f64]) {
             $crate::model::UnnormalizedModel::log_densities(&$place, states, log_densities)
         }
+
+        fn failure(&$this) -> Option<$crate::error::Failure> {
+            $crate::model::UnnormalizedModel::failure(&$place)
+        }
     };
     (@Sampleable $inner:ty, $this:ident => $place:expr) => {
         fn sample<R: rand::Rng + ?Sized>(&$this, rng: &mut R) -> Self::State {

@@ -130,6 +130,12 @@ impl Gaussian {
         Self::from_covariance(argument, mean, SquareMatrix::Diagonal(variances))
     }
 
+    /// Returns the Gaussian whose covariance is `factor` times this one's.
+    pub(crate) fn scaled(&self, factor: f64) -> Result<Self> {
+        let covariance = self.covariance.blend(factor, 0.0, &self.covariance);
+        Self::from_covariance("covariance", self.mean().clone(), covariance)
+    }
+
     /// Returns the dimension d.
     pub fn dimension(&self) -> usize {
         self.mean().len()

@@ -1,11 +1,13 @@
 //! Models: unnormalised densities, with a trait for each further ability.
 //!
-//! A model of your own implements [`UnnormalizedModel`]; [`FunctionModel`] and [`GradientModel`] make one of closures.
-//! A `DualModel` (feature `num-dual`) takes the gradient by automatic differentiation.
+//! A model of your own implements [`UnnormalizedModel`]; [`FunctionModel`] and [`GradientModel`] make one of closures,
+//! [`BatchModel`] one of a closure over many states at once. A `DualModel` (feature `num-dual`) takes the gradient by
+//! automatic differentiation.
 //! A base is also [`Sampleable`]. Langevin and Hamiltonian kernels need [`Differentiable`]. Ready-made are
 //! [`Gaussian`], with [Laplace's approximation](Gaussian::laplace), [`StudentT`], [`GaussianMixture`], [`UniformBox`],
 //! [`Bernoulli`], and [`Priors`] of parameters.
 
+mod batch;
 #[cfg(feature = "num-dual")]
 mod dual;
 mod ends;
@@ -23,6 +25,7 @@ mod quadratic;
 mod square;
 mod student;
 
+pub use batch::{BatchModel, BatchOutput};
 #[cfg(feature = "num-dual")]
 pub use dual::DualModel;
 pub use ends::{EndBatch, EndGradient, EndGradients, Ends};
@@ -43,6 +46,7 @@ use std::sync::Arc;
 use nalgebra::{DMatrixView, DMatrixViewMut, DVector};
 use rand::Rng;
 
+use crate::error::Failure;
 use crate::num::{set_zero, with_buffer};
 use crate::{Error, Result};
 
@@ -80,9 +84,9 @@ pub trait UnnormalizedModel {
         None
     }
 
-    /// Decides whether [`Hmc`](crate::kernel::Hmc) and [`Metropolis`](crate::kernel::Metropolis) kernels evaluate the
-    /// chains of a block together, by [`log_densities`](Self::log_densities) and
-    /// [`Differentiable::accumulate_gradients`]. A path asks its target or its likelihood.
+    /// Decides whether Metropolis, Langevin and Hamiltonian kernels evaluate the chains of a block together, by
+    /// [`log_densities`](Self::log_densities) and [`Differentiable::accumulate_gradients`]. Other kernels, and
+    /// [`NestedSmc`](crate::nested::NestedSmc), go chain by chain all the same. A path asks its target or its likelihood.
     fn evaluates_batches(&self) -> bool {
         false
     }
@@ -126,6 +130,22 @@ pub trait UnnormalizedModel {
             *log_density = self.log_density(state);
         }
     }
+
+    /// Returns the failure of a library that the model calls, if it has failed. Its log densities are NaN from then on.
+    /// A run returns an [`Error::Model`] in place of the NaN. [`BatchModel`] keeps the error of its closure so.
+    fn failure(&self) -> Option<Failure> {
+        None
+    }
+}
+
+/// Returns `log f(x)` of each state, by one call of a model that evaluates batches.
+pub(crate) fn log_densities_of<M: UnnormalizedModel>(model: &M, states: &[M::State]) -> Vec<f64> {
+    if !model.evaluates_batches() {
+        return states.iter().map(|x| model.log_density(x)).collect();
+    }
+    let mut log_densities = vec![0.0; states.len()];
+    model.log_densities(states, &mut log_densities);
+    log_densities
 }
 
 /// Returns an [`Error::DimensionMismatch`] if both models know their dimension and differ in it.

@@ -191,7 +191,12 @@ where
         let checked = NonFinite::check_log_density("log likelihood", value);
         let value = checked.map_err(|fault| {
             let stage = population.stage();
-            fault.at(block.first_chain() + chain, stage.index, stage.beta)
+            let chain = block.first_chain() + chain;
+            fault.of_model(
+                likelihood,
+                (chain, stage.index, stage.beta),
+                chain..chain + 1,
+            )
         })?;
         Ok((value, state.clone()))
     };

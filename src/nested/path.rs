@@ -3,6 +3,7 @@
 use rand::Rng;
 
 use super::state::LevelState;
+use crate::error::Failure;
 use crate::model::{NormalizedModel, Sampleable, UnnormalizedModel};
 use crate::path::{AnnealingPath, Ends, Intermediate, Normalized, TemperedPath};
 use crate::{Error, Result};
@@ -171,6 +172,10 @@ where
     /// Returns the log density, without evaluating the likelihood where the prior excludes the state.
     fn log_density(&self, state: &LevelState<P::State>) -> f64 {
         self.log_density_at(self.ends(state, Ends::UNKNOWN))
+    }
+
+    fn failure(&self) -> Option<Failure> {
+        self.problem.likelihood().failure()
     }
 }
 

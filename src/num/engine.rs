@@ -191,11 +191,13 @@ pub(crate) mod amx {
         *AVAILABLE.get_or_init(|| processor_has_tiles() && permitted())
     }
 
+    #[allow(unsafe_code, unused_unsafe)] // Rust 1.90 calls `__cpuid` unsafe, newer ones do not.
     fn processor_has_tiles() -> bool {
         const AMX_TILE: u32 = 1 << 24;
         const AMX_INT8: u32 = 1 << 25;
         let wanted = AMX_TILE | AMX_INT8;
-        __cpuid(0).eax >= 7 && __cpuid_count(7, 0).edx & wanted == wanted
+        // SAFETY: every processor of x86-64 has the instruction.
+        unsafe { __cpuid(0).eax >= 7 && __cpuid_count(7, 0).edx & wanted == wanted }
     }
 
     /// Asks the kernel to permit tiles in this process (`arch_prctl` with `ARCH_REQ_XCOMP_PERM`, Linux 5.16).

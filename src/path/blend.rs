@@ -6,6 +6,7 @@ use std::ops::Range;
 use nalgebra::{DMatrixView, DMatrixViewMut, DVector};
 
 use crate::Result;
+use crate::error::Failure;
 use crate::model::{
     Differentiable, LocalDensity, NormalizedModel, Sampleable, UnnormalizedModel,
     check_same_dimension,
@@ -270,6 +271,11 @@ where
         self.blend_runs(log_densities, |run, others| {
             self.path.other.log_densities(&states[run], others);
         });
+    }
+
+    fn failure(&self) -> Option<Failure> {
+        let base = self.path.base.failure();
+        base.or_else(|| self.path.other.failure())
     }
 }
 

@@ -2,6 +2,7 @@
 
 use nalgebra::{DMatrixView, DMatrixViewMut, DVector};
 
+use crate::error::Failure;
 use crate::model::{
     Differentiable, LocalDensity, NormalizedModel, UnnormalizedModel, forward_model,
 };
@@ -43,6 +44,10 @@ impl<M: UnnormalizedModel> UnnormalizedModel for Normalized<M> {
         log_densities
             .iter_mut()
             .for_each(|x| *x -= self.log_normalizer);
+    }
+
+    fn failure(&self) -> Option<Failure> {
+        self.model.failure()
     }
 }
 

@@ -175,19 +175,35 @@ impl<P: AnnealingPath + Sync, K: Sync> ScheduleOptimizer<P, K> for BinnedSchedul
         P::At<'p>: Send + Sync,
         K: TransitionKernel<P::At<'p>>,
     {
+        let of_step = kernel.evaluations(dimension(path));
+        self.by_costs(stages, of_step, |chains, knots| {
+            chains.costs(path, kernel, knots, seed, by)
+        })
+    }
+}
+
+impl BinnedSchedule {
+    pub(crate) fn chains_and_knots(&self) -> (&KnotChains, &[f64]) {
+        (&self.chains, self.knots.betas())
+    }
+
+    /// Returns the schedule for the costs that chains estimate between knots, with updates of `of_step` evaluations.
+    pub(crate) fn by_costs(
+        &self,
+        stages: usize,
+        of_step: usize,
+        estimate: impl FnOnce(&KnotChains, &[f64]) -> Result<Vec<f64>>,
+    ) -> Result<OptimizedSchedule> {
         let begun = Instant::now();
         Error::check_count("stages", stages, 1)?;
         check_stages_of_segments(stages, self.knots.stages())?;
-        let costs = self
-            .chains
-            .costs(path, kernel, self.knots.betas(), seed, by)?;
+        let (chains, knots) = self.chains_and_knots();
+        let costs = estimate(chains, knots)?;
         let few = few_chains(self.chains.chains);
         Ok(OptimizedSchedule {
             schedule: self.with_costs(&costs, stages)?,
             warnings: few.into_iter().chain(negligible(&costs)).collect(),
-            evaluations: self
-                .chains
-                .evaluations(costs.len() + 1, kernel.evaluations(dimension(path))),
+            evaluations: self.chains.evaluations(costs.len() + 1, of_step),
             seconds: begun.elapsed().as_secs_f64(),
         })
     }

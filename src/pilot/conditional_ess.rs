@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::Instant;
 
-use super::survey_run::{BLOCK, Pilot};
+use super::survey_run::Pilot;
 use crate::estimate::Warning;
 use crate::kernel::{Block, Stage, TransitionKernel, refuse_stages};
 use crate::num::{WeightSums, setters};
@@ -88,7 +88,7 @@ impl ConstantConditionalEss {
         let pass = PassTask {
             path,
             kernel,
-            chains: self.pilot.chains(),
+            pilot: self.pilot,
             distance,
             limit: 1_000_000,
             seed,
@@ -123,11 +123,10 @@ impl ConstantConditionalEss {
             detail: format!("not about {wanted} stages after {PASSES} passes"),
         };
         for _ in 0..PASSES {
-            let chains = self.pilot.chains();
             let pass = PassTask {
                 path,
                 kernel,
-                chains,
+                pilot: self.pilot,
                 distance,
                 limit,
                 seed,
@@ -174,7 +173,7 @@ where
         let begun = Instant::now();
         Error::check_count("stages", stages, 1)?;
         self.pilot.check()?;
-        let mut job = Job::new(by)?;
+        let mut job = Job::new(by)?.named("pilot");
         let (pass, evaluations) = self.search(path, kernel, stages, seed, &mut job)?;
         let schedule = interpolate(&pass.betas, &pass.distances, stages)?;
         Ok(OptimizedSchedule {
@@ -200,7 +199,7 @@ struct Pass {
 struct PassTask<'s, 'p, P, K> {
     path: &'p P,
     kernel: &'s K,
-    chains: usize,
+    pilot: Pilot,
     distance: f64,
     limit: usize,
     seed: u64,
@@ -223,7 +222,9 @@ where
 {
     fn run(&self, job: &mut Job<'_>) -> Result<Pass> {
         refuse_stages(self.kernel.stages())?;
-        let Single(pass) = job.extend(self, Forest::new())?.whole(self.chains)?;
+        let Single(pass) = job
+            .extend(self, Forest::new())?
+            .whole(self.pilot.chains())?;
         Ok(pass)
     }
 }
@@ -242,7 +243,7 @@ where
     }
 
     fn chains(&self, _block: usize) -> Range<usize> {
-        0..self.chains
+        0..self.pilot.chains()
     }
 
     fn cost(&self, _blocks: Range<usize>) -> u64 {
@@ -251,8 +252,9 @@ where
 
     fn start(&self, _block: usize) -> Result<Self::Block> {
         let first = stream(self.seed, Purpose::ConditionalEss, 0);
+        let size = self.pilot.largest_block();
         Ok(Passing {
-            populations: Populations::start(self.path, 0..self.chains, BLOCK, first)?,
+            populations: Populations::start(self.path, 0..self.pilot.chains(), size, first)?,
             pass: Pass {
                 betas: vec![0.0],
                 distances: vec![0.0],
@@ -280,7 +282,7 @@ where
         let evaluations = found.evaluations.saturating_add(of_moves);
         pass.evaluations = pass.evaluations.saturating_add(evaluations);
         // The distance saturates once few chains carry the weight: such a stage is a leap.
-        let warning = check_weights(&populations.weights(), self.chains, next)?;
+        let warning = check_weights(&populations.weights(), self.pilot.chains(), next)?;
         *collapse = collapse.take().or(warning);
         pass.distances
             .push(pass.distances[pass.stages()] + found.distance);
@@ -288,14 +290,17 @@ where
         *length = next - beta;
         let left = stages_left(next, *length).min(self.limit);
         Ok(Stepped {
-            left: Some((self.chains * left) as u64),
-            ..Stepped::of(self.chains, next >= 1.0 || pass.stages() >= self.limit)
+            left: Some((self.pilot.chains() * left) as u64),
+            ..Stepped::of(
+                self.pilot.chains(),
+                next >= 1.0 || pass.stages() >= self.limit,
+            )
         })
     }
 
     fn finish(&self, at: &mut Self::Block) -> Result<Self::Output> {
         let alive = at.populations.alive();
-        let dead = dead_chains(self.chains - alive, self.chains);
+        let dead = dead_chains(self.pilot.chains() - alive, self.pilot.chains());
         let warnings = [at.collapse.take(), few_chains(alive), dead];
         Ok(Single(Pass {
             betas: std::mem::take(&mut at.pass.betas),
@@ -306,11 +311,15 @@ where
     }
 
     fn place(&self, at: &Self::Block) -> Place {
-        (0..self.chains, at.pass.stages(), at.populations.beta())
+        (
+            0..self.pilot.chains(),
+            at.pass.stages(),
+            at.populations.beta(),
+        )
     }
 
     fn width(&self) -> usize {
-        self.chains.div_ceil(BLOCK)
+        self.pilot.blocks()
     }
 }
 

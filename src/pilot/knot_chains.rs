@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use super::survey_run::BLOCK;
 use crate::kernel::{Block, Stage, TransitionKernel, refuse_stages};
-use crate::path::{AnnealingPath, Intermediate};
+use crate::model::UnnormalizedModel;
+use crate::path::{AnnealingPath, BetaDerivative, Intermediate};
 use crate::population::Population;
 use crate::random::{Purpose, StreamRng, stream, successive};
 use crate::work::{Counts, Execution, Forest, Job, Merge, Place, Stepped, Task};
@@ -24,6 +25,9 @@ pub struct KnotChains {
     pub burn_in: usize,
     /// Number of updates from one counted update to the next.
     pub thinning: usize,
+    /// Number of chains that move together, at most; 32 by default. A model that [evaluates
+    /// batches](crate::model::UnnormalizedModel::evaluates_batches) gets one call a step from blocks of all chains.
+    pub block_size: usize,
 }
 
 impl Default for KnotChains {
@@ -34,6 +38,7 @@ impl Default for KnotChains {
             updates: 100,
             burn_in: 50,
             thinning: 10,
+            block_size: BLOCK,
         }
     }
 }
@@ -46,12 +51,14 @@ impl KnotChains {
             updates: 6_000,
             burn_in: 1_000,
             thinning: 10,
+            block_size: BLOCK,
         }
     }
 
     fn check(&self) -> Result<()> {
         Error::check_count("chains at the knots", self.chains, 2)?;
         Error::check_at_least("thinning", self.thinning, 1)?;
+        Error::check_at_least("block_size at the knots", self.block_size, 1)?;
         // The burn-in and one counted step.
         let least = self.burn_in.saturating_add(self.thinning);
         Error::check_count("updates", self.updates, least)
@@ -84,20 +91,61 @@ impl KnotChains {
         P: AnnealingPath + Sync,
         K: TransitionKernel<P::At<'p>> + Sync,
     {
+        self.costs_by(path, kernel, knots, seed, execution, &log_ratio)
+    }
+
+    /// Returns the costs with `(beta_{j+1} - beta_j) d/dbeta log f` at the chains' own knot for the log ratios of
+    /// neighbours. Where hidden variables are summed out of `log f`, and their joint log density is linear in beta,
+    /// these are the costs of the joint law.
+    pub(crate) fn joint_costs<'p, P, K>(
+        &self,
+        path: &'p P,
+        kernel: &K,
+        knots: &[f64],
+        seed: u64,
+        execution: &Execution<'_>,
+    ) -> Result<Vec<f64>>
+    where
+        P: AnnealingPath + Sync,
+        P::At<'p>: BetaDerivative,
+        K: TransitionKernel<P::At<'p>> + Sync,
+    {
+        let linear =
+            |block: &Block<P::State>, stage: Stage<'_, P::At<'p>>, here: &P::At<'p>, chain| {
+                let step = stage.model.beta() - stage.previous.beta();
+                step * here.beta_derivative(&block.states()[chain])
+            };
+        self.costs_by(path, kernel, knots, seed, execution, &linear)
+    }
+
+    fn costs_by<'p, P, K>(
+        &self,
+        path: &'p P,
+        kernel: &K,
+        knots: &[f64],
+        seed: u64,
+        execution: &Execution<'_>,
+        change: &Change<'_, P::At<'p>>,
+    ) -> Result<Vec<f64>>
+    where
+        P: AnnealingPath + Sync,
+        K: TransitionKernel<P::At<'p>> + Sync,
+    {
         self.check()?;
         refuse_stages(kernel.stages())?;
-        let blocks = self.chains.div_ceil(BLOCK);
+        let blocks = self.chains.div_ceil(self.block_size);
         let size = self.chains.div_ceil(blocks);
         let streams = successive(stream(seed, Purpose::Knots, 0)).step_by(size);
         let task = KnotTask {
             path,
             kernel,
             knots,
+            change,
             settings: self,
             size,
             streams: streams.take(self.chains.div_ceil(size)).collect(),
         };
-        let mut job = Job::new(execution)?;
+        let mut job = Job::new(execution)?.named("pilot");
         job.foresee(self.chain_steps(knots.len()));
         let sums = job.extend(&task, Forest::new())?.whole(self.chains)?;
         let mut costs = vec![0.0; knots.len() - 1];
@@ -118,10 +166,24 @@ impl KnotChains {
     }
 }
 
-struct KnotTask<'s, 'p, P, K> {
+/// The change of the log density of a chain at the knot `here`, from one end of a stage to the other.
+type Change<'c, M> =
+    dyn Fn(&Block<<M as UnnormalizedModel>::State>, Stage<'_, M>, &M, usize) -> f64 + Sync + 'c;
+
+fn log_ratio<M: Intermediate>(
+    block: &Block<M::State>,
+    stage: Stage<'_, M>,
+    _here: &M,
+    chain: usize,
+) -> f64 {
+    block.log_ratio(stage, chain)
+}
+
+struct KnotTask<'s, 'p, P: AnnealingPath, K> {
     path: &'p P,
     kernel: &'s K,
     knots: &'s [f64],
+    change: &'s Change<'s, P::At<'p>>,
     settings: &'s KnotChains,
     /// Number of chains in a block; the last may have fewer.
     size: usize,
@@ -202,11 +264,13 @@ where
         at.population.stay(self.kernel)?;
         at.updates += 1;
         if at.updates > burn_in && (at.updates - burn_in).is_multiple_of(thinning) {
+            at.population.learn()?;
             let (here, block) = (at.population.stage().model, at.population.block());
             let [back, ahead] = &at.neighbours;
             let sums = at.sums.last_mut().expect("the chains are at a knot");
-            sums[0] += sum_of_log_ratios(block, Some(here), back.as_ref());
-            sums[1] += sum_of_log_ratios(block, ahead.as_ref(), Some(here));
+            let sum = |to, from| sum_of_changes(block, to, from, here, self.change);
+            sums[0] += sum(Some(here), back.as_ref());
+            sums[1] += sum(ahead.as_ref(), Some(here));
             sums[2] += block.alive().count() as f64;
         }
         let is_over = at.updates == updates;
@@ -250,11 +314,13 @@ fn finite(mean: f64, here: f64, there: f64) -> Result<f64> {
     ))
 }
 
-/// Returns the sum of `log f_to - log f_from` over the living chains; 0 beyond the path's ends.
-fn sum_of_log_ratios<M: Intermediate>(
+/// Returns the sum of the changes from `from` to `to` over the living chains; 0 beyond the path's ends.
+fn sum_of_changes<M: Intermediate>(
     block: &Block<M::State>,
     to: Option<&M>,
     from: Option<&M>,
+    here: &M,
+    change: &Change<'_, M>,
 ) -> f64 {
     let (Some(to), Some(from)) = (to, from) else {
         return 0.0;
@@ -262,6 +328,6 @@ fn sum_of_log_ratios<M: Intermediate>(
     let stage = Stage::new(0, from, to);
     block
         .alive()
-        .map(|chain| block.log_ratio(stage, chain))
+        .map(|chain| change(block, stage, here, chain))
         .sum()
 }

@@ -16,7 +16,7 @@ use crate::{Error, Result};
 /// A pilot run: 100 chains and 1,000 stages by default.
 ///
 /// Where fewer than `min(10, chains / 4)` chains stay on the support, it is repeated with up to 100 times as many. It
-/// costs `chains * stages * rounds` chain-steps, shared by at most one thread per 32 chains.
+/// costs `chains * stages * rounds` chain-steps, shared by at most one thread a [block](Self::block_size).
 ///
 /// The run that follows must not use the chains or random numbers of the pilot, or `E[w] = Z_K / Z_0` fails. A pilot
 /// draws from its own streams ([`Purpose::Pilot`](crate::random::Purpose::Pilot)).
@@ -27,6 +27,7 @@ pub struct Pilot {
     chains: usize,
     stages: usize,
     rounds: usize,
+    block_size: usize,
 }
 
 impl Default for Pilot {
@@ -42,6 +43,7 @@ impl Pilot {
             chains,
             stages,
             rounds: 1,
+            block_size: BLOCK,
         }
     }
 
@@ -49,6 +51,9 @@ impl Pilot {
         /// Sets the number of pilots, 1 by default. Each after the first takes the schedule that [`Friction`] chooses
         /// by the one before; the last survey counts. Targets much narrower than the base need two or three rounds.
         rounds: usize,
+        /// Sets the number of chains that move together, on one thread; 32 by default. A model that [evaluates
+        /// batches](crate::model::UnnormalizedModel::evaluates_batches) gets one call a step from blocks of all chains.
+        block_size: usize,
     }
 
     /// Returns the number of chains.
@@ -61,6 +66,16 @@ impl Pilot {
         self.stages
     }
 
+    /// Returns the number of blocks of chains.
+    pub(super) fn blocks(&self) -> usize {
+        self.chains.div_ceil(self.block_size)
+    }
+
+    /// Returns the largest number of chains in a block.
+    pub(super) fn largest_block(&self) -> usize {
+        self.block_size
+    }
+
     /// Returns the evaluations of the density in all rounds, given those of a chain in a stage.
     pub(super) fn evaluations(&self, of_stage: usize) -> u64 {
         let factors = [self.chains, self.stages, self.rounds, of_stage];
@@ -71,6 +86,7 @@ impl Pilot {
     pub(crate) fn check(&self) -> Result<()> {
         Error::check_count("chains of the pilot", self.chains, 2)?;
         Error::check_count("stages of the pilot", self.stages, 1)?;
+        Error::check_at_least("block_size of the pilot", self.block_size, 1)?;
         Error::check_at_least("rounds of the pilot", self.rounds, 1)
     }
 
@@ -105,7 +121,7 @@ impl Pilot {
     {
         self.check()?;
         let linear = Schedule::linear(self.stages)?;
-        let mut job = Job::new(by)?;
+        let mut job = Job::new(by)?.named("pilot");
         job.foresee(self.evaluations(1));
         let mut survey = self.counted(path, kernel, linear, seed, &mut job)?;
         let mut later_seeds = stream(seed, Purpose::PilotRounds, 0);
@@ -168,7 +184,7 @@ impl Pilot {
             .recorded_stages(schedule.stages())
             .schedule(schedule)
             .chains(self.chains)
-            .block_size(BLOCK)
+            .block_size(self.block_size)
             .seed(seed)
             .pilot();
         let run = ais.plan().run_within(job)?;
@@ -188,5 +204,5 @@ const LIVING: usize = 10;
 /// Most times as many chains that are tried. Those of weight zero cost next to nothing.
 const MORE: usize = 100;
 
-/// Number of chains per block of a pilot; few, so that small pilots occupy several threads.
+/// Number of chains per block of a pilot unless set; few, so that small pilots occupy several threads.
 pub(super) const BLOCK: usize = 32;

@@ -50,9 +50,15 @@ impl Axis {
             }
             None => {
                 let drawable = values.filter(|&value| self.has(value));
-                spanned(drawable.map(coordinate)).ok_or_else(|| {
+                let (low, high) = spanned(drawable.map(coordinate)).ok_or_else(|| {
                     Error::invalid("lines", "nothing to draw", "a point on both axes")
-                })?
+                })?;
+                // A decade at least, so that noise does not fill a logarithmic axis.
+                let short = match logarithmic {
+                    true => (1.0 - (high - low)).max(0.0),
+                    false => 0.0,
+                };
+                (low - 0.5 * short, high + 0.5 * short)
             }
         };
         Ok(Scale {
@@ -129,6 +135,7 @@ impl Scale {
         };
         let candidates = [
             within(&[1], stride),
+            within(&[1], 1.0),
             within(&[1, 2, 5], 1.0),
             within(&all, 1.0),
         ];
@@ -190,7 +197,8 @@ impl Ticks {
         let labelled = ticks.take_while(|&tick| tick <= last).map(|tick| {
             // Removes the sign of -0.
             let value = tick * step + 0.0;
-            (value, format!("{:.decimals$}", value / 10_f64.powi(unit)))
+            let label = format!("{:.decimals$}", value / 10_f64.powi(unit));
+            (value, label.replace('-', "−"))
         });
         Self {
             labelled: labelled.collect(),
@@ -224,9 +232,9 @@ mod tests {
         }
     }
 
-    fn labels(low: f64, high: f64, logarithmic: bool) -> (Vec<String>, Option<String>) {
+    fn labels(low: f64, high: f64, logarithmic: bool, about: f64) -> (Vec<String>, Option<String>) {
         let axis = axis(low, high, logarithmic);
-        let ticks = axis.scale(std::iter::empty()).unwrap().ticks(6.0);
+        let ticks = axis.scale(std::iter::empty()).unwrap().ticks(about);
         let labels = ticks.labelled.into_iter().map(|(_, label)| label);
         (labels.collect(), ticks.factor)
     }
@@ -235,7 +243,7 @@ mod tests {
     fn labels_of_one_axis_are_written_in_one_way() {
         let cases = [
             (0.0, 0.024, false, "0.000 0.005 0.010 0.015 0.020", ""),
-            (-1.0, 1.0, false, "-1.0 -0.5 0.0 0.5 1.0", ""),
+            (-1.0, 1.0, false, "−1.0 −0.5 0.0 0.5 1.0", ""),
             (0.0, 2.5e6, false, "0.0 0.5 1.0 1.5 2.0 2.5", "× 10⁶"),
             (0.0, 3e-12, false, "0.0 0.5 1.0 1.5 2.0 2.5 3.0", "× 10⁻¹²"),
             (10.0, 1e5, true, "10 100 1000 10000 100000", ""),
@@ -245,21 +253,27 @@ mod tests {
             (100.0, 104.0, true, "100 101 102 103 104", ""),
         ];
         for (low, high, logarithmic, expected, factor) in cases {
-            let (found, times) = labels(low, high, logarithmic);
+            let (found, times) = labels(low, high, logarithmic, 6.0);
             assert_eq!(found.join(" "), expected, "{low} to {high}");
             assert_eq!(times.unwrap_or_default(), factor);
         }
     }
 
     #[test]
+    fn a_low_chart_has_a_label_a_decade_and_no_more() {
+        let (found, _) = labels(5e-6, 1.2e-2, true, 3.9);
+        assert_eq!(found.join(" "), "10⁻⁵ 10⁻⁴ 10⁻³ 10⁻²");
+    }
+
+    #[test]
     fn ticks_lie_on_the_axis_and_are_few_on_any() {
         for magnitude in [1e-280, 1e-20, 1.0, 1e20, 1e280] {
             for part in [-1.0, 0.0, 0.9, 1.0 - 1e-8] {
-                let (few, _) = labels(part * magnitude, magnitude, false);
+                let (few, _) = labels(part * magnitude, magnitude, false, 6.0);
                 assert!((2..=13).contains(&few.len()), "{few:?}");
             }
             for ratio in [1.001, 1.5, 3.0, 30.0, 1e3, 1e10, 1e18] {
-                let (few, _) = labels(magnitude, ratio * magnitude, true);
+                let (few, _) = labels(magnitude, ratio * magnitude, true, 6.0);
                 assert!((2..=13).contains(&few.len()), "{ratio}: {few:?}");
             }
         }

@@ -4,10 +4,14 @@ use std::path::Path;
 
 use super::area::Style;
 use super::axis::Axis;
-use super::frame::{Frame, WIDTH};
+use super::drawing::Drawing;
+use super::frame::{Frame, Parts, WIDTH};
+use super::histogram::outline;
+use super::reference::{GREY, Reference};
 use crate::{Error, Result};
 
-const HEIGHT: f64 = 420.0;
+/// Height of the area between the axes.
+const HEIGHT: f64 = 340.0;
 /// The largest number of points of a line with markers.
 const MARKED: usize = 40;
 
@@ -31,13 +35,14 @@ const MARKED: usize = 40;
 #[must_use]
 pub struct Chart {
     title: String,
-    height: f64,
+    /// Width of the drawing, and height of the area between the axes.
+    size: (f64, f64),
     x: Axis,
     y: Axis,
     lines: Vec<Line>,
-    /// Names and places of the reference lines.
-    horizontals: Vec<(String, f64)>,
-    verticals: Vec<(String, f64)>,
+    horizontals: Vec<Reference>,
+    verticals: Vec<Reference>,
+    has_legend: bool,
 }
 
 /// Points from left to right, and the bars or the band around them.
@@ -56,12 +61,13 @@ impl Chart {
     pub fn new(title: &str, x_label: &str, y_label: &str) -> Self {
         Self {
             title: title.into(),
-            height: HEIGHT,
+            size: (WIDTH, HEIGHT),
             x: Axis::new(x_label),
             y: Axis::new(y_label),
             lines: Vec::new(),
             horizontals: Vec::new(),
             verticals: Vec::new(),
+            has_legend: true,
         }
     }
 
@@ -95,10 +101,16 @@ impl Chart {
         self.add(name, points.into_iter().collect(), Vec::new(), false)
     }
 
-    /// Adds a line without markers, filled down to 0.
-    pub(super) fn filled_line(self, name: &str, points: Vec<(f64, f64)>) -> Self {
-        let span = |&(x, y): &(f64, f64)| (x, 0.0, y);
-        let spans = points.iter().map(span).collect();
+    /// Adds a histogram: bars of these heights and of equal width between `ends`, filled down to 0.
+    ///
+    /// ```
+    /// let chart = annealed::plot::Chart::new("Log weights", "log w", "share of chains");
+    /// chart.histogram("linear", (-2.0, 1.0), &[0.25, 0.5, 0.25]).to_svg()?;
+    /// # Ok::<(), annealed::Error>(())
+    /// ```
+    pub fn histogram(self, name: &str, ends: (f64, f64), heights: &[f64]) -> Self {
+        let points = outline(ends, heights);
+        let spans = points.iter().map(|&(x, y)| (x, 0.0, y)).collect();
         let mut chart = self.add(name, points, spans, true);
         if let Some(line) = chart.lines.last_mut() {
             line.marked = false;
@@ -138,26 +150,40 @@ impl Chart {
         self
     }
 
-    /// Adds a thin horizontal line at this height, named where it ends.
-    pub fn horizontal(mut self, name: &str, y: f64) -> Self {
-        self.horizontals.push((name.into(), y));
+    /// Adds a thin horizontal line at this height, named to the right of the area.
+    pub fn horizontal(self, name: &str, y: f64) -> Self {
+        self.horizontal_in(GREY, name, y)
+    }
+
+    pub(super) fn horizontal_in(mut self, colour: &'static str, name: &str, y: f64) -> Self {
+        self.horizontals.push(Reference::new(name, y, colour));
         self
     }
 
-    /// Adds a thin vertical line at this place, named at its upper end.
-    pub fn vertical(mut self, name: &str, x: f64) -> Self {
-        self.verticals.push((name.into(), x));
+    /// Adds a thin vertical line at this place, named above the area.
+    pub fn vertical(self, name: &str, x: f64) -> Self {
+        self.vertical_in(GREY, name, x)
+    }
+
+    pub(super) fn vertical_in(mut self, colour: &'static str, name: &str, x: f64) -> Self {
+        self.verticals.push(Reference::new(name, x, colour));
         self
     }
 
-    /// Sets the height in the drawing; 420 by default.
-    pub(super) fn with_height(mut self, height: f64) -> Self {
-        self.height = height;
+    /// Sets the width of the drawing and the height of the area between the axes.
+    pub(super) fn with_size(mut self, width: f64, height: f64) -> Self {
+        self.size = (width, height);
         self
     }
 
-    pub(super) fn height(&self) -> f64 {
-        self.height
+    pub(super) fn with_title(mut self, title: &str) -> Self {
+        self.title = title.into();
+        self
+    }
+
+    pub(super) fn without_legend(mut self) -> Self {
+        self.has_legend = false;
+        self
     }
 
     /// Returns whether some line has a point with a place on both axes.
@@ -170,15 +196,14 @@ impl Chart {
     /// # Errors
     /// No line with a point to draw, or a range that spans nothing.
     pub fn to_svg(&self) -> Result<String> {
+        Ok(self.drawing()?.document())
+    }
+
+    pub(super) fn drawing(&self) -> Result<Drawing> {
         let lines = self.drawn();
         let frame = self.frame(&lines)?;
-        let height = self.height;
-        let mut svg = format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" \
-             viewBox=\"0 0 {WIDTH} {height}\" font-family=\"sans-serif\" font-size=\"11\">\n\
-             <rect width=\"{WIDTH}\" height=\"{height}\" fill=\"white\"/>\n"
-        );
-        frame.draw(&mut svg, [&self.title, &self.x.label, &self.y.label]);
+        let mut svg = String::new();
+        frame.draw(&mut svg);
         let area = frame.area();
         for (index, line) in lines.iter().enumerate() {
             let (style, mut drawn) = (Style::of(index), String::new());
@@ -194,10 +219,12 @@ impl Chart {
                 area.markers(&mut svg, &line.points, style);
             }
         }
-        self.references(&mut svg, &frame);
-        let named = lines.iter().map(|line| (line.name.as_str(), line.marked));
-        frame.legend(&mut svg, named);
-        Ok(svg + "</svg>\n")
+        frame.draw_references(&mut svg);
+        Ok(Drawing {
+            svg,
+            width: self.size.0,
+            height: frame.height(),
+        })
     }
 
     /// Writes the chart to an SVG file.
@@ -220,31 +247,29 @@ impl Chart {
         lines
     }
 
-    fn frame(&self, lines: &[Line]) -> Result<Frame> {
+    fn frame<'c>(&'c self, lines: &'c [Line]) -> Result<Frame<'c>> {
         let points = || lines.iter().flat_map(|line| &line.points);
         if points().next().is_none() {
             let expected = "a point on both axes";
             return Err(Error::invalid("lines", "nothing to draw", expected));
         }
-        let value = |line: &(String, f64)| line.1;
+        let at = |reference: &Reference| reference.at;
         let spans = lines.iter().flat_map(|line| &line.spans);
         let x = points().map(|point| point.0);
-        let x = x.chain(self.verticals.iter().map(value));
+        let x = x.chain(self.verticals.iter().map(at));
         let y = points().map(|point| point.1);
         let y = y.chain(spans.flat_map(|&(_, low, high)| [low, high]));
-        let y = y.chain(self.horizontals.iter().map(value));
-        let longest = lines.iter().map(|line| line.name.chars().count()).max();
-        let (x, y) = (self.x.scale(x)?, self.y.scale(y)?);
-        Ok(Frame::new(self.height, longest.unwrap_or(0), x, y))
-    }
-
-    fn references(&self, svg: &mut String, frame: &Frame) {
-        for (name, y) in self.horizontals.iter().filter(|(_, y)| self.y.has(*y)) {
-            frame.horizontal(svg, name, *y);
-        }
-        for (name, x) in self.verticals.iter().filter(|(_, x)| self.x.has(*x)) {
-            frame.vertical(svg, name, *x);
-        }
+        let y = y.chain(self.horizontals.iter().map(at));
+        let parts = Parts {
+            titles: [&self.title, &self.x.label, &self.y.label],
+            size: self.size,
+            scales: (self.x.scale(x)?, self.y.scale(y)?),
+            horizontals: &self.horizontals,
+            verticals: &self.verticals,
+        };
+        let named = lines.iter().enumerate();
+        let named = named.map(|(index, line)| (index, line.name.as_str(), line.marked));
+        Ok(Frame::new(parts, named.filter(|_| self.has_legend)))
     }
 }
 
@@ -338,7 +363,7 @@ mod tests {
             (near.0, false),
             (near.1, false),
         ] {
-            assert_eq!(svg.contains(">-5</text>"), wide, "{svg}");
+            assert_eq!(svg.contains(">−5</text>"), wide, "{svg}");
         }
     }
 

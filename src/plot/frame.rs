@@ -1,56 +1,93 @@
-//! The surroundings of a chart's lines: axes, titles, reference lines and the legend.
+//! The surroundings of a chart's lines: axes and title, the legend, and the names of reference lines.
 
 use std::fmt::Write;
 
-use super::area::{Area, Style, inside};
+use super::area::Area;
 use super::axis::{Scale, Ticks};
-use super::escaped;
+use super::legend::{Entry, Legend};
+use super::reference::{Above, Reference, draw_horizontals, room_beside};
+use super::text::{width_of, write_text};
 
 pub(super) const WIDTH: f64 = 760.0;
-/// Mean width of a character of the font.
-const CHARACTER: f64 = 7.0;
-/// Height of a line of the legend.
-const LINE: f64 = 18.0;
-const GREY: &str = " fill=\"#555\"";
-/// Length of a line's sample in the legend.
-const SAMPLE: f64 = 34.0;
+/// Height of the axis and its labels.
+const BELOW: f64 = 46.0;
 
-pub(super) struct Frame {
+pub(super) struct Frame<'c> {
     area: Area,
+    /// Title of the chart, labels of its axes.
+    titles: [&'c str; 3],
+    horizontals: &'c [Reference],
+    verticals: &'c [Reference],
     across: Ticks,
     up: Ticks,
+    legend: Legend<'c>,
+    above: Above,
+    width: f64,
 }
 
-impl Frame {
-    /// Creates a frame for a chart of this height, beside a legend of `legend` characters.
-    pub(super) fn new(height: f64, legend: usize, x: Scale, y: Scale) -> Self {
-        let (top, below) = (34.0, 46.0);
-        let tall = height - top - below;
-        let up = y.ticks((tall / 32.0).max(3.0));
-        let widest = up.labelled.iter().map(|(_, label)| label.chars().count());
-        let left = 40.0 + CHARACTER * widest.max().unwrap_or(0).max(6) as f64;
-        let legend = match legend {
-            0 => 14.0,
-            characters => SAMPLE + 20.0 + CHARACTER * characters as f64,
+/// The parts of a chart that a frame surrounds or shows.
+pub(super) struct Parts<'c> {
+    pub(super) titles: [&'c str; 3],
+    /// Width of the drawing, and height of the area between the axes.
+    pub(super) size: (f64, f64),
+    pub(super) scales: (Scale, Scale),
+    pub(super) horizontals: &'c [Reference],
+    pub(super) verticals: &'c [Reference],
+}
+
+impl<'c> Frame<'c> {
+    /// Creates a frame around an area, with a legend of these lines.
+    pub(super) fn new(parts: Parts<'c>, lines: impl IntoIterator<Item = Entry<'c>>) -> Self {
+        let ((width, height), (x, y)) = (parts.size, parts.scales);
+        let up = y.ticks((height / 32.0).max(3.0));
+        let widest = up.labelled.iter().map(|(_, label)| width_of(label));
+        let left = 36.0 + widest.fold(28.0, f64::max);
+        let right = match room_beside(parts.horizontals) {
+            0.0 => 14.0,
+            room => room + 16.0,
         };
-        let width = (WIDTH - left - legend).max(240.0);
-        let area = Area {
+        let wide = (width - left - right).max(160.0);
+        let mut area = Area {
             left,
-            top,
-            width,
-            height: tall,
+            top: 0.0,
+            width: wide,
+            height,
             x,
             y,
         };
-        let across = x.ticks(width / 80.0);
-        Self { area, across, up }
+        let across = x.ticks(wide / 80.0);
+        let above = Above::of(parts.verticals, &area, width);
+        let legend = Legend::new(lines, width - 20.0);
+        let title = if parts.titles[0].is_empty() {
+            0.0
+        } else {
+            22.0
+        };
+        area.top = title + legend.height() + above.height() + 12.0;
+        Self {
+            area,
+            titles: parts.titles,
+            horizontals: parts.horizontals,
+            verticals: parts.verticals,
+            across,
+            up,
+            legend,
+            above,
+            width,
+        }
     }
 
     pub(super) fn area(&self) -> &Area {
         &self.area
     }
 
-    pub(super) fn draw(&self, svg: &mut String, [title, x, y]: [&str; 3]) {
+    /// Returns the height of the whole drawing.
+    pub(super) fn height(&self) -> f64 {
+        self.area.bottom() + BELOW
+    }
+
+    /// Draws what lies below the lines.
+    pub(super) fn draw(&self, svg: &mut String) {
         self.ticks_across(svg);
         self.ticks_up(svg);
         let area = &self.area;
@@ -61,17 +98,27 @@ impl Frame {
             "<rect x=\"{left:.2}\" y=\"{top:.2}\" width=\"{width:.2}\" height=\"{height:.2}\" \
              fill=\"none\" stroke=\"#444\"/>"
         );
-        let (large, small) = (" font-size=\"15\"", " font-size=\"12\"");
-        text(svg, (center, top - 12.0), "middle", large, title);
-        text(svg, (center, bottom + 36.0), "middle", small, x);
+        let ([title, x, y], small) = (self.titles, " font-size=\"12\"");
+        if !title.is_empty() {
+            write_text(svg, (center, 20.0), "middle", " font-size=\"14\"", title);
+        }
+        write_text(svg, (center, bottom + 36.0), "middle", small, x);
         let turned = format!("{small} transform=\"rotate(-90 15 {middle:.2})\"");
-        text(svg, (15.0, middle), "middle", &turned, y);
+        write_text(svg, (15.0, middle), "middle", &turned, y);
         if let Some(factor) = &self.across.factor {
-            text(svg, (area.right(), bottom + 32.0), "end", "", factor);
+            write_text(svg, (area.right(), bottom + 32.0), "end", "", factor);
         }
         if let Some(factor) = &self.up.factor {
-            text(svg, (left, top - 6.0), "start", "", factor);
+            write_text(svg, (left, top - 6.0), "end", "", factor);
         }
+        let row = top - self.above.height() - self.legend.height() - 6.0;
+        self.legend.draw(svg, (self.width / 2.0, row));
+    }
+
+    /// Draws the reference lines and their names.
+    pub(super) fn draw_references(&self, svg: &mut String) {
+        draw_horizontals(svg, &self.area, self.horizontals);
+        self.above.draw(svg, &self.area, self.verticals);
     }
 
     fn ticks_across(&self, svg: &mut String) {
@@ -84,7 +131,7 @@ impl Frame {
                  <path d=\"m{x:.2} {bottom:.2}V{:.2}\" stroke=\"#e4e4e4\"/>",
                 area.top
             );
-            text(svg, (x, bottom + 17.0), "middle", "", label);
+            write_text(svg, (x, bottom + 17.0), "middle", "", label);
         }
         for x in self.across.minor.iter().map(|&value| area.across(value)) {
             let _ = writeln!(svg, "<path d=\"m{x:.2} {bottom:.2}v3\" stroke=\"#444\"/>");
@@ -101,70 +148,10 @@ impl Frame {
                  <path d=\"m{left:.2} {y:.2}H{:.2}\" stroke=\"#e4e4e4\"/>",
                 area.right()
             );
-            text(svg, (left - 8.0, y + 4.0), "end", "", label);
+            write_text(svg, (left - 8.0, y + 4.0), "end", "", label);
         }
         for y in self.up.minor.iter().map(|&value| area.up(value)) {
             let _ = writeln!(svg, "<path d=\"m{left:.2} {y:.2}h-3\" stroke=\"#444\"/>");
         }
     }
-
-    pub(super) fn horizontal(&self, svg: &mut String, name: &str, value: f64) {
-        if !inside(self.area.y.at(value)) {
-            return;
-        }
-        let (y, right) = (self.area.up(value), self.area.right());
-        thin(svg, (self.area.left, y), &format!("H{right:.2}"));
-        // Above the line, where there is room.
-        let offset = if y < self.area.top + 18.0 { 13.0 } else { -4.0 };
-        text(svg, (right - 5.0, y + offset), "end", GREY, name);
-    }
-
-    pub(super) fn vertical(&self, svg: &mut String, name: &str, value: f64) {
-        if !inside(self.area.x.at(value)) {
-            return;
-        }
-        let (x, top) = (self.area.across(value), self.area.top);
-        thin(svg, (x, self.area.bottom()), &format!("V{top:.2}"));
-        let room = self.area.right() - x > CHARACTER * name.chars().count() as f64 + 4.0;
-        let (x, anchor) = match room {
-            true => (x + 4.0, "start"),
-            false => (x - 4.0, "end"),
-        };
-        text(svg, (x, top + 13.0), anchor, GREY, name);
-    }
-
-    /// Draws the names of `lines`, with a marker where the flag is true. A line without a name is left out.
-    pub(super) fn legend<'a>(
-        &self,
-        svg: &mut String,
-        lines: impl Iterator<Item = (&'a str, bool)>,
-    ) {
-        let left = self.area.right() + 12.0;
-        let named = lines.enumerate().filter(|(_, (name, _))| !name.is_empty());
-        for (row, (index, (name, marked))) in named.enumerate() {
-            let (y, style) = (self.area.top + 10.0 + LINE * row as f64, Style::of(index));
-            let stroke = style.stroke(1.6);
-            let _ = writeln!(svg, "<path d=\"m{left:.2} {y:.2}h{SAMPLE}\" {stroke}/>");
-            if marked {
-                style.marker(svg, (left + SAMPLE / 2.0, y));
-            }
-            text(svg, (left + SAMPLE + 6.0, y + 4.0), "start", "", name);
-        }
-    }
-}
-
-fn thin(svg: &mut String, (x, y): (f64, f64), to: &str) {
-    let _ = writeln!(
-        svg,
-        "<path d=\"m{x:.2} {y:.2}{to}\" stroke=\"#777\" stroke-dasharray=\"3 3\"/>"
-    );
-}
-
-/// Writes a text at a place. Writing to a string cannot fail.
-fn text(svg: &mut String, (x, y): (f64, f64), anchor: &str, attributes: &str, text: &str) {
-    let text = escaped(text);
-    let _ = writeln!(
-        svg,
-        "<text x=\"{x:.2}\" y=\"{y:.2}\" text-anchor=\"{anchor}\"{attributes}>{text}</text>"
-    );
 }

@@ -1,50 +1,51 @@
 //! Figures as SVG files (feature `plot`).
 //!
-//! [`Run::plot`](crate::ais::Run::plot) draws a run; [`runs`] and [`schedules`] compare several. [`Chart`] draws lines,
-//! and [`save_column`] writes several charts to one file.
+//! [`Run::plot`](crate::ais::Run::plot) draws a run, [`runs`] several or one with what is known besides, and
+//! [`schedules`] schedules. [`Bridge::chart`](crate::bidirectional::Bridge::chart) shows forward and reverse weights.
+//! [`Chart`] draws lines and histograms, and [`save_column`] writes several charts to one file.
 
 mod area;
 mod axis;
+mod bridge;
 mod chart;
+mod drawing;
 mod frame;
+mod histogram;
+mod legend;
+mod picture;
+mod reference;
 mod run;
+mod schedules;
+mod text;
 
 pub use chart::Chart;
-pub use run::{runs, schedules};
+pub use picture::{Picture, runs};
+pub use schedules::schedules;
 
 use std::path::Path;
 
 use crate::{Error, Result};
+use drawing::Drawing;
 
 /// Writes charts, one above the other, to one SVG file.
 ///
 /// # Errors
 /// No chart, or as [`Chart::save`].
 pub fn save_column(charts: &[Chart], path: impl AsRef<Path>) -> Result<()> {
-    write(path.as_ref(), &column(charts)?)
+    write(path.as_ref(), &column(charts)?.document())
 }
 
-fn column(charts: &[Chart]) -> Result<String> {
+fn column(charts: &[Chart]) -> Result<Drawing> {
     Error::check_not_empty("charts", charts.len())?;
-    let (width, total) = (frame::WIDTH, charts.iter().map(Chart::height).sum::<f64>());
-    let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{total}\" viewBox=\"0 0 {width} {total}\">\n"
-    );
-    let mut top = 0.0;
+    let mut column = Drawing::empty(frame::WIDTH);
     for chart in charts {
-        let placed = format!("<svg y=\"{top}\" ");
-        svg += &chart.to_svg()?.replacen("<svg ", &placed, 1);
-        top += chart.height();
+        column.add_row(&[chart.drawing()?]);
     }
-    Ok(svg + "</svg>\n")
+    Ok(column)
 }
 
 fn write(path: &Path, svg: &str) -> Result<()> {
     std::fs::write(path, svg).map_err(|error| Error::io(path, error))
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;")
 }
 
 #[cfg(test)]
@@ -54,14 +55,17 @@ mod tests {
     #[test]
     fn a_column_holds_every_chart_below_the_one_before() {
         let chart = |title: &str| Chart::new(title, "x", "y").line("", [(0.0, 0.0), (1.0, 1.0)]);
-        let svg = column(&[chart("first"), chart("second")]).unwrap();
+        let column = column(&[chart("first"), chart("second")]).unwrap();
+        let alone = chart("first").drawing().unwrap().height;
+        assert_eq!((column.width, column.height), (760.0, 2.0 * alone));
+        let svg = column.document();
         let place = |text: &str| svg.find(text).unwrap();
-        assert!(svg.starts_with("<svg ") && place("<svg y=\"0\"") < place("first"));
-        assert!(
-            place("first") < place("<svg y=\"420\"") && place("<svg y=\"420\"") < place("second")
-        );
-        assert!(svg.contains("height=\"840\""));
-        assert_eq!(svg.matches("<svg").count(), svg.matches("</svg>").count());
-        assert!(column(&[]).is_err());
+        let below = format!("<g transform=\"translate(0 {alone})\">");
+        assert!(place("first") < place(&below) && place(&below) < place("second"));
+        for tag in ["svg", "g"] {
+            let open = svg.matches(&format!("<{tag}")).count();
+            assert_eq!(open, svg.matches(&format!("</{tag}>")).count());
+        }
+        assert!(super::column(&[]).is_err());
     }
 }

@@ -220,21 +220,38 @@ impl<'p, P: AnnealingPath> Population<'p, P> {
 
     /// Draws chains that the model at `beta` excludes anew from the base, up to `DRAWS` times each, and then clears the
     /// workspace. The chains must stand at the base.
-    pub(crate) fn redraw_excluded(&mut self, beta: f64) {
+    ///
+    /// # Errors
+    /// As [`learn`](Self::learn).
+    pub(crate) fn redraw_excluded(&mut self, beta: f64) -> Result<()> {
         let (here, next) = (self.path.at(0.0), self.path.at(beta));
-        let (states, rngs) = self.block.chains_mut();
-        let mut draws = 0;
-        for (state, rng) in states.iter_mut().zip(rngs) {
-            let mut left = DRAWS;
-            while left > 0 && next.log_ratio(&here, state) == f64::NEG_INFINITY {
-                *state = self.path.base().sample(rng);
-                left -= 1;
+        let stage = Stage::new(self.index, &here, &next);
+        let mut left: Vec<usize> = (0..self.block.len()).collect();
+        for draws in 0..DRAWS {
+            self.learn()?;
+            left.retain(|&chain| self.block.log_ratio(stage, chain) == f64::NEG_INFINITY);
+            if left.is_empty() {
+                break;
             }
-            draws += DRAWS - left;
+            if draws == 0 {
+                self.workspace.clear();
+            }
+            for &chain in &left {
+                let (state, rng) = self.block.chain_mut(chain);
+                *state = self.path.base().sample(rng);
+            }
         }
-        if draws > 0 {
-            self.workspace.clear();
-        }
+        Ok(())
+    }
+
+    /// Evaluates the ends of the path at the living states where they are not known, together. Returns whether any were
+    /// not, and `None` for a path without ends.
+    ///
+    /// # Errors
+    /// A log density that is NaN or `+inf`.
+    pub(crate) fn learn(&mut self) -> Result<Option<bool>> {
+        let place = (self.index, self.model.beta());
+        self.block.learn(&self.path.at(1.0), place)
     }
 
     /// Swaps state and memory of `chain` with another population.

@@ -84,7 +84,7 @@ where
         let is_at_base = self.beta() == 0.0;
         self.map(&|population| {
             if is_at_base {
-                population.redraw_excluded(beta);
+                population.redraw_excluded(beta)?;
             }
             population.weigh_to(beta)
         })?;
@@ -108,8 +108,7 @@ where
     /// Evaluates the ends of the path at the states where they are not known. Returns whether any were not, and `None`
     /// for a path without ends.
     pub(crate) fn learn(&mut self) -> Result<Option<bool>> {
-        let path = self.path;
-        let learned = self.map(&|population| Ok(population.block_mut().learn(&path.at(1.0))))?;
+        let learned = self.map(&|population| population.learn())?;
         Ok(learned.into_iter().reduce(|a, b| Some(a? | b?)).flatten())
     }
 

@@ -1,11 +1,12 @@
 //! Restricted Boltzmann machines.
 //!
 //! [`Rbm`] is the model and [`BaseRate`] the base. [`BlockGibbs`] moves chains along an [`RbmPath`] between them.
-//! [`ContrastiveDivergence`] trains machines. With the feature `npz`, `RbmFile` and `BinaryData` read files.
+//! [`ContrastiveDivergence`] trains machines. A [`DeepBoltzmann`] machine becomes an RBM of the same log Z. With the feature `npz`, `RbmFile` and `BinaryData` read files.
 //! [`Rbm::exact_log_normalizer`], [`Rbm::exact_samples`] and [`EnumeratedRbm`] need a layer of at most
 //! [`MAX_ENUMERATED_UNITS`] units. [`RbmMoments`] and [`RbmMatching`] make the knots of [`RbmPath::moment_spline`].
 
 mod base_rate;
+mod deep;
 mod engine;
 mod enumerate;
 #[cfg(feature = "npz")]
@@ -13,6 +14,7 @@ mod file;
 mod gibbs;
 #[doc(hidden)]
 pub mod harmonium;
+mod joint_schedule;
 mod likelihood;
 mod lower_bound;
 mod matching;
@@ -25,10 +27,12 @@ mod train;
 
 pub use crate::num::{sigmoid, softplus};
 pub use base_rate::BaseRate;
+pub use deep::{DeepBoltzmann, LikelihoodBound};
 pub use enumerate::{EnumeratedRbm, MAX_ENUMERATED_UNITS};
 #[cfg(feature = "npz")]
-pub use file::{Binarization, BinaryData, DataLayout, RbmFile, RbmLayout};
+pub use file::{Binarization, BinaryData, DataLayout, DeepLayout, RbmFile, RbmLayout};
 pub use gibbs::BlockGibbs;
+pub use joint_schedule::JointBinnedSchedule;
 pub use likelihood::LogLikelihood;
 pub use lower_bound::{LogZBound, MeanFieldMode};
 pub use matching::{ExactMatching, MomentChains, PersistentMatching, RbmMatching, RbmMoments};

@@ -104,8 +104,14 @@ where
                 _ => population.stay_by(kernel)?,
             }
         }
+        let parity = self.scans % 2;
+        let pairs = (self.populations.len() - parity) / 2;
+        for j in parity..parity + 2 * pairs {
+            self.at_hand = j;
+            self.populations[j].learn()?;
+        }
         for ladder in 0..self.ladders.len() {
-            self.swap(ladder, plan, self.scans % 2)?;
+            self.swap(ladder, plan, parity)?;
         }
         self.scans += 1;
         if plan.samples_after(self.scans) {
@@ -124,7 +130,8 @@ where
             let (lower, upper) = self.populations.split_at_mut(j + 1);
             let (lower, upper) = (&mut lower[j], &mut upper[0]);
             let ratios = log_ratios(lower, upper, ladder).map_err(|fault| {
-                fault.at(self.first + ladder, j + 1, plan.schedule.betas()[j + 1])
+                let place = (self.first + ladder, j + 1, plan.schedule.betas()[j + 1]);
+                fault.of_model(upper.stage().model, place, upper.place_at_hand().0)
             })?;
             let figures = &mut self.ladders[ladder];
             figures.pairs[j].add(plan.log_ratios[j], ratios);

@@ -80,6 +80,12 @@ impl<'e> Job<'e> {
         Self::led(by, true)
     }
 
+    /// Names the work for progress callbacks, where it is no run of its own.
+    pub(crate) fn named(mut self, task: &'static str) -> Self {
+        self.meter.task = task;
+        self
+    }
+
     /// Creates a job in one of several processes. Only the leading one calls back.
     pub(super) fn led(by: &'e Execution<'e>, leads: bool) -> Result<Self> {
         by.check()?;

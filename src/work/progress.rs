@@ -12,6 +12,9 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct Progress {
+    /// Name of work that comes before or after a run, such as `search for a start`; empty for a run. The figures are
+    /// those of this work alone.
+    pub task: &'static str,
     /// Chain-steps done, including earlier calls that this one resumes. A chain-step is a stage or a move of one
     /// chain.
     pub done: u64,
@@ -41,9 +44,13 @@ pub struct SoFar {
     pub effective_sample_size: f64,
 }
 
-/// Writes one line, such as `42% done, log Z so far 208.63 (ESS 391 of 512 chains), 3 min left`.
+/// Writes one line, such as `42% done, log Z so far 208.63 (ESS 391 of 512 chains), 3 min left`, or
+/// `search for a start: 25% done, 4 s left of it`.
 impl fmt::Display for Progress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.task.is_empty() {
+            write!(f, "{}: ", self.task)?;
+        }
         let share = 100.0 * self.done as f64 / self.total.max(1) as f64;
         write!(f, "{share:.0}% done")?;
         if let Some(so_far) = self.so_far {
@@ -56,6 +63,7 @@ impl fmt::Display for Progress {
         }
         if self.seconds_left.is_finite() {
             write!(f, ", {} left", Span(self.seconds_left))?;
+            f.write_str(if self.task.is_empty() { "" } else { " of it" })?;
         }
         match self.checkpoint_age {
             Some(age) => write!(f, ", last checkpoint {} ago", Span(age)),
@@ -153,6 +161,8 @@ const INTERVAL: Duration = Duration::from_millis(100);
 /// Counts chain-steps, and calls back about a thousand times a run and ten times a second.
 pub(crate) struct Meter<'a> {
     callback: Option<Listener<'a>>,
+    /// Name of the work, empty for a run.
+    pub(super) task: &'static str,
     begun: Instant,
     /// Chain-steps done before this call.
     before: AtomicU64,
@@ -168,6 +178,7 @@ impl<'a> Meter<'a> {
     pub(super) fn new(callback: Option<Listener<'a>>) -> Self {
         Self {
             callback,
+            task: "",
             begun: Instant::now(),
             before: AtomicU64::new(0),
             done: AtomicU64::new(0),
@@ -219,6 +230,7 @@ impl<'a> Meter<'a> {
         let rate = (done - self.before.load(Ordering::Relaxed)) as f64 / seconds;
         let total = self.total.load(Ordering::Relaxed);
         Progress {
+            task: self.task,
             done,
             total,
             seconds,
@@ -226,5 +238,26 @@ impl<'a> Meter<'a> {
             so_far: *self.so_far.lock().unwrap_or_else(PoisonError::into_inner),
             checkpoint_age,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_that_is_no_run_has_a_name_and_a_time_of_its_own() {
+        let at = |task| Progress {
+            task,
+            done: 25,
+            total: 100,
+            seconds: 1.0,
+            seconds_left: 3.0,
+            so_far: None,
+            checkpoint_age: None,
+        };
+        let search = at("search for a start").to_string();
+        assert_eq!(search, "search for a start: 25% done, 3 s left of it");
+        assert_eq!(at("").to_string(), "25% done, 3 s left");
     }
 }

@@ -175,6 +175,7 @@ fn knot_chains_estimate_the_costs_of_the_segments() {
         updates: 100,
         burn_in: 0,
         thinning: 1,
+        ..KnotChains::default()
     });
     let costs = binned
         .estimate_costs(&path, &PerfectTransitions, 1)
@@ -304,6 +305,7 @@ where
         updates: 40,
         burn_in: 20,
         thinning: 5,
+        ..KnotChains::default()
     });
     let cess = ConstantConditionalEss::default().pilot(Pilot::new(64, 40));
     let optimizers: [&dyn ScheduleOptimizer<P, K>; 4] = [&varopt, &friction, &binned, &cess];
@@ -744,6 +746,7 @@ fn settings_out_of_range_are_named() {
         updates: usize::MAX,
         burn_in: usize::MAX,
         thinning: usize::MAX,
+        block_size: usize::MAX,
     };
     assert!(binned(endless, 10).contains("chains at the knots"));
     let chains_set = KnotChains {

@@ -111,6 +111,19 @@ proptest! {
         prop_assert!((extrapolated / action - 1.0).abs() < 2e-3, "{extrapolated} {action}");
     }
 
+    /// `J = 2 F` on a linear schedule: the objective is that of Grosse et al. (2013), whatever Section 6 says, with
+    /// `F = 1/2 (E_1 - E_0)[log f_b - log f_a]`.
+    #[test]
+    fn the_objective_is_twice_that_of_grosse(base in table(3, false), target in table(3, false)) {
+        let path = GeometricPath::new(base.clone(), target.clone());
+        let betas: Vec<f64> = (0..=1_000).map(|k| f64::from(k) / 1e3).collect();
+        let of = |beta: f64| moments(&blend(&base, &target, beta), |x| path.at(beta).beta_derivative(x));
+        let metric = ScheduleMetric::new(betas.clone(), betas.iter().map(|&beta| of(beta).1).collect()).unwrap();
+        let found = metric.action(&Schedule::linear(100).unwrap());
+        let expected = of(1.0).0 - of(0.0).0;
+        prop_assert!((found / expected - 1.0).abs() < 1e-4, "{found} {expected}");
+    }
+
     /// `beta'^2 g(beta) = const` (Eq. 9), along the schedule that the quadrature finds.
     #[test]
     fn the_optimum_moves_at_constant_cost(cost in smooth_cost(6.0), steps in 50..400usize) {

@@ -136,7 +136,10 @@ fn what_was_asked_for_in_vain_and_what_makes_nothing_surer_is_said() {
         "resampled",
     ])));
     let warnings = found["warnings"].as_array().unwrap();
-    let named = |name: &str| warnings.iter().filter(|warning| *warning == name).count();
+    let named = |name: &str| {
+        let named = warnings.iter().filter(|warning| warning["name"] == name);
+        named.count()
+    };
     assert_eq!(named("ErrorNotReached"), 1, "{found}");
     let number = |value: &Value| value.as_f64().unwrap();
     assert!(number(&found["bar_standard_error"]) >= number(&found["standard_error"]));
@@ -244,11 +247,108 @@ fn seeds_are_taken_together() {
     let drawn = fs::read_to_string(&svg).unwrap();
     assert!(drawn.starts_with("<svg ") && drawn.contains("seed-1: ") && drawn.contains("seed-2: "));
     printed(&["plot", third, "--out", &svg]);
-    assert!(!fs::read_to_string(&svg).unwrap().contains("seed-3"));
+    let drawn = fs::read_to_string(&svg).unwrap();
+    assert_eq!(drawn.matches("seed-3: log Z = ").count(), 1);
     printed(&["plot", third, "--schedules", "--out", &svg]);
     assert!(fs::read_to_string(&svg).unwrap().contains("Steps of"));
     printed(&words(&scoring(&["--plot", &svg])));
     assert!(fs::read_to_string(&svg).unwrap().contains("Log weights"));
+}
+
+/// One shape: a report holds what the terminal says, and `--json` the figures of a report in JSON.
+#[test]
+fn a_report_holds_what_the_terminal_says() {
+    let folder = Folder::new("reports");
+    let data = format!("{DATA}zeros_and_ones.npy");
+    let [text, figures, svg] = ["a.txt", "a.json", "a.svg"].map(|name| folder.file(name));
+    let asked = |more: &[&str]| {
+        let fixed = ["--data", &data, "--reverse", "exact", "--raise", "3"];
+        scoring(&[&fixed[..], more].concat())
+    };
+    let said = printed(&words(&asked(&["--report", &text, "--plot", &svg])));
+    let page = fs::read_to_string(&text).unwrap();
+    assert!(page.starts_with(&said), "{said} is not in {page}");
+    for part in [
+        "float32.safetensors: 16 visible and 6 hidden units",
+        "--exact gives log Z without error",
+        "zeros_and_ones.npy: 60 rows",
+        "starts, by pilots",
+        "from exact samples: log Z",
+        "joined (Bennett)",
+        "from the forward log Z alone",
+        "RAISE: ",
+        "log Z_k/Z_0",
+    ] {
+        assert!(page.contains(part), "{part} is not in {page}");
+    }
+    let printed_json = json(&words(&asked(&["--exact", "--report", &figures])));
+    let reported: Value = serde_json::from_str(&fs::read_to_string(&figures).unwrap()).unwrap();
+    assert_eq!(printed_json, reported);
+    for key in [
+        "log_z_exact",
+        "bar_log_z",
+        "raise",
+        "log_likelihood",
+        "ess",
+        "starts",
+    ] {
+        assert!(!reported[key].is_null(), "{key} in {reported}");
+    }
+    assert!(
+        reported["files"]["rbm"]
+            .as_str()
+            .unwrap()
+            .ends_with("float32.safetensors")
+    );
+    assert!(reported["recorded_stages"].as_array().unwrap().len() == 21);
+    let text = reported["warnings"][0]["text"].as_str().unwrap();
+    assert!(text.contains("less likely under the RBM"), "{text}");
+    let drawn = fs::read_to_string(&svg).unwrap();
+    let value = format!("{:.2}", reported["log_z"].as_f64().unwrap());
+    assert!(drawn.contains(&format!(">log Z = {value}")), "{value}");
+    assert!(drawn.contains("with 300 reverse chains: log Z = ") && drawn.contains(">Bennett: "));
+}
+
+/// A run that a bound contradicts looks wrong, from the run itself, from its file, and merged.
+#[test]
+fn a_run_that_is_too_low_is_drawn_as_one() {
+    let folder = Folder::new("low");
+    let [run, svg, again, report] =
+        ["run.json", "run.svg", "again.svg", "merged.txt"].map(|name| folder.file(name));
+    let rbm = format!("{DATA}../../../reproduction/machines/cd1-20.npz");
+    let call = [
+        "rbm",
+        &rbm,
+        "--base",
+        "data-rate",
+        "--stages",
+        "100",
+        "--chains",
+        "64",
+    ];
+    let said = printed(&[&call[..], &["--save", &run, "--plot", &svg]].concat());
+    assert!(said.contains("warning: log Z is at least 192.2"), "{said}");
+    let merged = printed(&["merge", &run, "--plot", &again, "--report", &report]);
+    let page = fs::read_to_string(&report).unwrap();
+    assert!(
+        page.starts_with(&merged) && page.contains("log Z_k/Z_0"),
+        "{page}"
+    );
+    let is_red = |svg: &str| {
+        let drawn = fs::read_to_string(svg).unwrap();
+        assert!(
+            drawn.contains("too low: log Z is at least 192.2"),
+            "{drawn}"
+        );
+    };
+    is_red(&svg);
+    is_red(&again);
+    printed(&["plot", &run, "--out", &again]);
+    is_red(&again);
+    assert!(
+        merged.contains("warning: log Z is at least 192.2"),
+        "{merged}"
+    );
 }
 
 /// A program in Rust, with states of its own, saves a run, or a part of one.
@@ -394,6 +494,12 @@ fn a_start_is_found_once() {
     refuses(&["--start", &start], "an RBM with other parameters");
 }
 
+/// One row of 16 bytes from 0 to 16, as IDX.
+fn digits_of_16() -> Vec<u8> {
+    let header = [0, 0, 8, 2, 0, 0, 0, 1, 0, 0, 0, 16];
+    header.into_iter().chain([0]).chain(2..=16).collect()
+}
+
 #[test]
 fn what_is_wrong_is_named() {
     let folder = Folder::new("wrong");
@@ -450,10 +556,70 @@ fn what_is_wrong_is_named() {
         &[&uniform[..], &["--save", "/no/such/x.json"]].concat(),
         &["no folder /no/such"],
     );
+    says(
+        &[&uniform[..], &["--plot", "y.png"]].concat(),
+        &["--plot", "y.svg"],
+    );
+    says(
+        &[&uniform[..], &["--report", "x.html"]].concat(),
+        &["--report", "x.txt"],
+    );
+    says(
+        &[&uniform[..], &["--reverse", "no.npz"]].concat(),
+        &["no.npz", "exact, resampled"],
+    );
+    says(&["plot", &rbm, "--out", "z.pdf"], &["--out", "z.svg"]);
+    says(&["rbm", &rbm], &["--names W,h_bias,v_bias"]);
+    let array = format!("{DATA}zeros_and_ones.npy");
+    says(&["rbm", &array], &["single array", "numpy.savez"]);
+    let grey = folder.file("grey.npy");
+    fs::write(&grey, digits_of_16()).unwrap();
+    let raw = [&uniform[..], &["--data", &grey]].concat();
+    says(&raw, &["from 0 to 16", "--threshold 8 of the program"]);
     let broken = folder.file("broken.json");
     fs::write(&broken, "{\"settings\": 3}").unwrap();
     says(&["merge", &broken], &["broken.json", "no saved run"]);
     says(&["plot", &broken, "--out", "x.svg"], &["broken.json"]);
     says(&["merge"], &["FILE"]);
     says(&[], &["Usage"]);
+}
+
+/// A deep Boltzmann machine, named by its layers: log Z, and a bound on the likelihood of rows of its lowest layer.
+#[test]
+fn deep_machines_are_named_by_their_layers() {
+    let [rbm, rows] = ["deep.npz", "zeros_and_ones.npy"].map(|name| format!("{DATA}{name}"));
+    let layers = [
+        "--layers",
+        "vishid,hidpen",
+        "--biases",
+        "visbiases,hidbiases,penbiases",
+    ];
+    let run = [
+        "--chains",
+        "500",
+        "--stages",
+        "200",
+        "--exact",
+        "--data",
+        &rows,
+        "--base-data",
+        &rows,
+    ];
+    let found = json(&[&["rbm", &rbm][..], &layers, &run].concat());
+    let number = |key: &str| found[key].as_f64().unwrap();
+    let expected: Value =
+        serde_json::from_str(&fs::read_to_string(format!("{DATA}expected.json")).unwrap()).unwrap();
+    let expected = |key: &str| expected["deep"][key].as_f64().unwrap();
+    assert!((number("log_z_exact") - expected("log_z")).abs() < 1e-4);
+    assert!((number("log_z") - expected("log_z")).abs() < 4.0 * number("standard_error"));
+    let gap = expected("log_likelihood") - number("log_likelihood_lower_bound");
+    assert!((-0.1..0.5).contains(&gap), "{gap}");
+    assert!(found["log_likelihood"].is_null());
+    let text = printed(&[&["rbm", &rbm][..], &layers, &run].concat());
+    assert!(
+        text.contains("log likelihood of 60 rows: at least "),
+        "{text}"
+    );
+    let few = refused(&["rbm", &rbm, "--layers", "vishid,hidpen"]);
+    assert!(few.contains("no key b; the file has"), "{few}");
 }

@@ -8,8 +8,10 @@
 //!
 //! An error goes to stderr, and the program ends with 2; after a signal it ends with 128 and its number.
 
+mod figures;
 mod interrupt;
 mod merge;
+mod output;
 mod plot;
 mod rbm;
 mod saved;

@@ -2,16 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use annealed::ais::RunPart;
 use annealed::estimate::{Estimate, Warning};
 use annealed::prelude::Run;
-use annealed::{Error, Result};
+use annealed::{Error, Result, plot};
 use clap::Args;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::saved::{self, State};
+use crate::figures;
+use crate::output::{self, write_report};
+use crate::saved::{self, Known, State};
 
 /// Files in any order. Parts of one seed become one run, and the runs of several seeds one estimate.
 #[derive(Debug, Args)]
@@ -20,8 +22,14 @@ pub struct Options {
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Save the merged run, of one seed, to a file
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = output::file)]
     save: Option<PathBuf>,
+    /// Draw the runs as SVG, of each seed one
+    #[arg(long, value_name = "FILE", value_parser = output::picture)]
+    plot: Option<PathBuf>,
+    /// Write a report: JSON where the name ends in .json, else text
+    #[arg(long, value_name = "FILE", value_parser = output::report)]
+    report: Option<PathBuf>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -29,57 +37,115 @@ pub struct Options {
 
 /// Merges the files; returns what to print.
 pub fn merge(options: &Options) -> Result<String> {
-    let mut seeds = BTreeMap::<u64, Vec<RunPart<State>>>::new();
-    for file in &options.files {
-        let part = saved::read(file)?;
-        seeds.entry(part.seed()).or_default().push(part);
-    }
-    let runs = seeds.into_values().map(RunPart::merge);
-    let runs: Vec<Run<State>> = runs.collect::<Result<_>>()?;
-    let estimate = Run::pooled(&runs)?;
-    let start = options.files.iter().find_map(|file| saved::start_of(file));
-    let proofs = |run: &Run<State>| {
-        start
-            .as_ref()
-            .map(|start| start.warnings_of(run))
-            .unwrap_or_default()
-    };
-    let proofs: Vec<Warning> = runs.iter().flat_map(proofs).collect();
+    let merged = Merged::read(options)?;
     if let Some(file) = &options.save {
-        let [run] = runs.as_slice() else {
+        merged.save(file)?;
+    }
+    if let Some(file) = &options.plot {
+        merged.plot(file)?;
+    }
+    let (json, text) = (merged.json(), merged.text());
+    if let Some(file) = &options.report {
+        let pages = merged.runs.iter();
+        let pages = pages.map(|run| format!("\nseed {}\n{}", run.seed(), figures::page(run)));
+        write_report(file, &json, &(text.clone() + &pages.collect::<String>()))?;
+    }
+    match options.json {
+        true => Ok(format!("{json}\n")),
+        false => Ok(text),
+    }
+}
+
+/// One run of each seed, and all taken together.
+struct Merged {
+    runs: Vec<Run<State>>,
+    estimate: Estimate,
+    known: Known,
+    /// Reasons to doubt the runs that they do not know by themselves.
+    doubts: Vec<Warning>,
+}
+
+impl Merged {
+    fn read(options: &Options) -> Result<Self> {
+        let mut seeds = BTreeMap::<u64, Vec<RunPart<State>>>::new();
+        for file in &options.files {
+            let part = saved::read(file)?;
+            seeds.entry(part.seed()).or_default().push(part);
+        }
+        let runs = seeds.into_values().map(RunPart::merge);
+        let runs: Vec<Run<State>> = runs.collect::<Result<_>>()?;
+        let known = Known::of_files(&options.files);
+        Ok(Self {
+            estimate: Run::pooled(&runs)?,
+            doubts: runs.iter().flat_map(|run| known.doubts(run)).collect(),
+            runs,
+            known,
+        })
+    }
+
+    fn save(&self, file: &Path) -> Result<()> {
+        let [run] = self.runs.as_slice() else {
             let expected = "parts of one seed; runs of several are saved one by one";
-            let found = format!("runs of {} seeds", runs.len());
+            let found = format!("runs of {} seeds", self.runs.len());
             return Err(Error::invalid("--save", found, expected));
         };
-        saved::write(file, &run.clone().into(), start.as_ref())?;
+        saved::write(file, &run.clone().into(), &self.known)
     }
-    match (options.json, runs.as_slice()) {
-        (true, _) => Ok(json(&runs, &estimate, &proofs)),
-        (false, [run]) => Ok(line(run) + &lines(&proofs)),
-        (false, runs) => Ok(table(runs, &estimate) + &lines(&proofs)),
+
+    fn plot(&self, file: &Path) -> Result<()> {
+        let name = |run: &Run<State>| match self.runs.len() {
+            1 => String::new(),
+            _ => format!("seed {}", run.seed()),
+        };
+        let names: Vec<String> = self.runs.iter().map(name).collect();
+        let named = names.iter().map(String::as_str).zip(&self.runs);
+        plot::runs(named).warnings(&self.doubts).save(file)
     }
-}
 
-/// Writes a line for each warning that the search for the start proves.
-fn lines(proofs: &[Warning]) -> String {
-    proofs
-        .iter()
-        .map(|warning| format!("warning: {warning}\n"))
-        .collect()
-}
+    fn json(&self) -> Value {
+        let (lower, upper) = self.estimate.interval();
+        json!({
+            "log_z": self.estimate.value(),
+            "standard_error": self.estimate.standard_error(),
+            "interval": [lower, upper],
+            "skewed": self.estimate.is_skewed(),
+            "ess": self.estimate.effective_sample_size(),
+            "chains": self.estimate.chains(),
+            "warnings": figures::of_warnings(&self.warnings()),
+            "runs": self.runs.iter().map(figures::of_run).collect::<Vec<_>>(),
+        })
+    }
 
-fn json(runs: &[Run<State>], estimate: &Estimate, proofs: &[Warning]) -> String {
-    let (lower, upper) = estimate.interval();
-    let json = json!({
-        "log_z": estimate.value(),
-        "standard_error": estimate.standard_error(),
-        "interval": [lower, upper],
-        "ess": estimate.effective_sample_size(),
-        "chains": estimate.chains(),
-        "warnings": proofs.iter().map(Warning::name).collect::<Vec<_>>(),
-        "runs": runs.iter().map(Run::report).collect::<Vec<_>>(),
-    });
-    json.to_string() + "\n"
+    /// All reasons to doubt the runs, each once.
+    fn warnings(&self) -> Vec<Warning> {
+        let of_runs = self.runs.iter().flat_map(Run::warnings);
+        let mut warnings: Vec<Warning> = Vec::new();
+        for warning in of_runs.chain(&self.doubts) {
+            if !warnings.contains(warning) {
+                warnings.push(warning.clone());
+            }
+        }
+        warnings
+    }
+
+    fn text(&self) -> String {
+        let mut text = String::new();
+        for run in &self.runs {
+            // Writing to a string cannot fail.
+            let _ = match self.runs.len() {
+                1 => write!(text, "{}", line(run)),
+                _ => write!(text, "seed {}: {}", run.seed(), line(run)),
+            };
+        }
+        if self.runs.len() > 1 {
+            let (count, estimate) = (self.runs.len(), &self.estimate);
+            let _ = writeln!(text, "{count} seeds: log Z = {estimate}");
+        }
+        for warning in &self.doubts {
+            let _ = writeln!(text, "warning: {warning}");
+        }
+        text
+    }
 }
 
 /// The run, and the chains that it lacks.
@@ -87,13 +153,4 @@ fn line(run: &Run<State>) -> String {
     let missing = run.missing().iter();
     let missing = missing.map(|chains| format!("missing: chains {chains:?}\n"));
     format!("{run}\n") + &missing.collect::<String>()
-}
-
-fn table(runs: &[Run<State>], estimate: &Estimate) -> String {
-    let mut text = String::new();
-    for run in runs {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "seed {}: {}", run.seed(), line(run));
-    }
-    text + &format!("{} seeds: log Z = {estimate}\n", runs.len())
 }

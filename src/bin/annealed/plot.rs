@@ -3,11 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use annealed::ais::RunPart;
+use annealed::estimate::Warning;
 use annealed::prelude::Run;
 use annealed::{Result, plot};
 use clap::Args;
 
-use crate::saved::{self, State};
+use crate::output;
+use crate::saved::{self, Known, State};
 
 /// One run alone, or several beside each other, each by the name of its file.
 #[derive(Debug, Args)]
@@ -16,7 +18,7 @@ pub struct Options {
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// The SVG file to write
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = output::picture)]
     out: PathBuf,
     /// Draw the schedules of the runs instead
     #[arg(long)]
@@ -30,16 +32,17 @@ pub fn plot(options: &Options) -> Result<String> {
     let names = options.files.iter().map(|file| name(file));
     let names: Vec<String> = names.collect();
     let named = names.iter().map(String::as_str).zip(&runs);
-    match runs.as_slice() {
-        _ if options.schedules => {
-            plot::schedules(
-                named.map(|(name, run)| (name, run.schedule())),
-                &options.out,
-            )?;
-        }
-        [run] => run.plot(&options.out)?,
-        _ => plot::runs(named, &options.out)?,
+    if options.schedules {
+        let schedules = named.map(|(name, run)| (name, run.schedule()));
+        plot::schedules(schedules, &options.out)?;
+        return Ok(String::new());
     }
+    let doubts = options.files.iter().zip(&runs).flat_map(|(file, run)| {
+        let known = Known::of_files(std::slice::from_ref(file));
+        known.doubts(run)
+    });
+    let doubts: Vec<Warning> = doubts.collect();
+    plot::runs(named).warnings(&doubts).save(&options.out)?;
     Ok(String::new())
 }
 

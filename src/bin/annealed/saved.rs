@@ -1,9 +1,11 @@
-//! Saved runs and parts of runs: JSON, as `serde_json` writes a `RunPart` or a `Run` of the library.
+//! Saved runs and parts of runs: JSON, as `serde_json` writes a `RunPart` or a `Run` of the library, with what the chains
+//! do not tell.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use annealed::ais::RunPart;
+use annealed::estimate::Warning;
 use annealed::prelude::Run;
 use annealed::rbm::Start;
 use annealed::{Error, Result};
@@ -13,6 +15,71 @@ use serde_json::value::RawValue;
 
 /// A state of a chain as it stands in the file: runs over any states can be merged and drawn.
 pub type State = Box<RawValue>;
+
+/// Facts saved with a run that do not follow from its chains.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Known {
+    /// The start that a search found for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start: Option<Start>,
+    /// Lower bounds that contradict it, as warnings.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub contradictions: Vec<Warning>,
+}
+
+impl Known {
+    pub fn new(start: Option<&Start>, warnings: &[Warning]) -> Self {
+        Self {
+            start: start.cloned(),
+            contradictions: bounds(warnings).cloned().collect(),
+        }
+    }
+
+    /// All that is known by several files.
+    pub fn of_files(files: &[PathBuf]) -> Self {
+        let mut all = Self::default();
+        for known in files.iter().filter_map(|file| read_known(file)) {
+            all.start = all.start.or(known.start);
+            all.contradictions.extend(known.contradictions);
+        }
+        all
+    }
+
+    /// The reasons to doubt a run, which it does not know by itself. One bound, the highest, is enough.
+    pub fn doubts<S>(&self, run: &Run<S>) -> Vec<Warning> {
+        let start = self.start.as_ref();
+        let mut doubts = start.map_or(Vec::new(), |start| start.warnings_of(run));
+        if bounds(&doubts).chain(bounds(run.warnings())).count() > 0 {
+            return doubts;
+        }
+        let (_, end) = run.interval();
+        let above = bounds(&self.contradictions).filter_map(|warning| match *warning {
+            Warning::BelowBound {
+                bound, confidence, ..
+            } if bound > end => Some((bound, confidence)),
+            _ => None,
+        });
+        let highest = above.max_by(|one, other| one.0.total_cmp(&other.0));
+        doubts.extend(highest.map(|(bound, confidence)| Warning::BelowBound {
+            bound,
+            confidence,
+            upper: end,
+        }));
+        doubts
+    }
+}
+
+/// Warnings of a bound above a run.
+pub fn bounds(warnings: &[Warning]) -> impl Iterator<Item = &Warning> {
+    let is_bound = |warning: &&Warning| matches!(warning, Warning::BelowBound { .. });
+    warnings.iter().filter(is_bound)
+}
+
+fn read_known(file: &Path) -> Option<Known> {
+    let text = fs::read_to_string(file).ok()?;
+    serde_json::from_str(&text).ok()
+}
 
 /// Reads a run, or a part of one.
 pub fn read<S: DeserializeOwned>(file: &Path) -> Result<RunPart<S>> {
@@ -24,27 +91,19 @@ pub fn read<S: DeserializeOwned>(file: &Path) -> Result<RunPart<S>> {
         .map_err(|error| Error::file(file, format!("is no saved run or part of one: {error}")))
 }
 
-/// Writes a run, with the start that a search found for it.
-pub fn write(file: &Path, part: &RunPart<impl Serialize>, start: Option<&Start>) -> Result<()> {
-    let part = text(file, part)?;
-    let Some(start) = start else {
-        return put(file, &part);
-    };
-    // One more field of the same object.
-    let start = text(file, start)?;
-    let fields = part.strip_prefix('{').expect("a run is an object");
-    put(file, &format!("{{\"start\":{start},{fields}"))
+/// Writes a run, with what is known besides.
+pub fn write(file: &Path, part: &RunPart<impl Serialize>, known: &Known) -> Result<()> {
+    let (part, known) = (text(file, part)?, text(file, known)?);
+    let (fields, known) = (part.strip_prefix('{'), known.strip_suffix('}'));
+    let (fields, known) = fields.zip(known).expect("both are objects");
+    // More fields of the same object.
+    let comma = if known == "{" { "" } else { "," };
+    put(file, &format!("{known}{comma}{fields}"))
 }
 
 /// The start in a saved run, where there is one.
 pub fn start_of(file: &Path) -> Option<Start> {
-    #[derive(Deserialize)]
-    struct Started {
-        start: Start,
-    }
-    let text = fs::read_to_string(file).ok()?;
-    let started: Started = serde_json::from_str(&text).ok()?;
-    Some(started.start)
+    read_known(file)?.start
 }
 
 /// Writes a value as JSON in the place of an old file.

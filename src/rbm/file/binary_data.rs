@@ -212,7 +212,8 @@ impl Binarization {
             _ if !seen.integers && across(0.0, 0.5, 1.0) => Ok(Self::Fractions),
             _ => Err(format!(
                 "{seen}: expected zeros and ones, integers from 0 to 255 on both sides of 128, fractions from 0 to 1 \
-                 on both sides of 0.5, or a threshold"
+                 on both sides of 0.5, or a threshold{}",
+                seen.middle()
             )),
         }
     }
@@ -229,7 +230,7 @@ impl Display for Binarization {
             Self::Drawn { seed, white } => {
                 write!(
                     f,
-                    "grey values, on with probability x / {white} (seed {seed})"
+                    "grey values from 0 to {white}, drawn with the grey value as the probability (seed {seed})"
                 )
             }
         }
@@ -266,6 +267,19 @@ impl Seen {
             }
         }
         seen
+    }
+}
+
+impl Seen {
+    /// Names the threshold halfway, by which most images are told, where there is one.
+    fn middle(&self) -> String {
+        let middle = 0.5 * (self.smallest + self.largest);
+        match middle.is_finite() && self.smallest < self.largest {
+            true => {
+                format!(", as {middle} halfway (`threshold`; --threshold {middle} of the program)")
+            }
+            false => String::new(),
+        }
     }
 }
 
@@ -337,5 +351,7 @@ mod tests {
             let error = of(values).unwrap_err();
             assert!(error.contains(named), "{values:?}: {error}");
         }
+        let error = of(&[0.0, 16.0, 5.0]).unwrap_err();
+        assert!(error.contains("--threshold 8 "), "{error}");
     }
 }

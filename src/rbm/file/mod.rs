@@ -2,6 +2,7 @@
 
 mod array;
 mod binary_data;
+mod deep;
 mod npy;
 mod npz;
 mod rbm_file;
@@ -19,6 +20,7 @@ use npz::Npz;
 use safetensors::Safetensors;
 
 pub use binary_data::{Binarization, BinaryData, DataLayout};
+pub use deep::DeepLayout;
 pub use rbm_file::{RbmFile, RbmLayout};
 
 /// The arrays of a file; its contents determine the format.

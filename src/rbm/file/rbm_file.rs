@@ -131,9 +131,25 @@ impl<T: Scalar> RbmFile<T> {
 }
 
 fn rbm<T: Scalar>(arrays: &mut Arrays, layout: &RbmLayout) -> Result<Rbm<T>, String> {
-    let mut take = |given: &Option<String>, defaults: &[&str]| match given {
-        Some(name) => arrays.first_of(&[name]),
-        None => arrays.first_of(defaults),
+    if let Arrays::One(array) = arrays {
+        return Err(format!(
+            "a single array of shape {:?}, expected three in one file: numpy.savez(\"rbm.npz\", W=W, a=a, b=b), weights, \
+             hidden biases, visible biases",
+            array.shape()
+        ));
+    }
+    let mut take = |given: &Option<String>, defaults: &[&str]| {
+        let name = given.as_ref().map(|name| [name.as_str()]);
+        let names = name.as_ref().map_or(defaults, |name| name.as_slice());
+        let is_there = arrays
+            .keys()
+            .iter()
+            .any(|key| names.contains(&key.as_str()));
+        let found = arrays.first_of(names);
+        found.map_err(|reason| match is_there {
+            true => reason,
+            false => format!("{reason}; {}", naming(arrays)),
+        })
     };
     let (w, weights) = take(&layout.weights, &["W", "components_"])?;
     let (a, hidden) = take(&layout.hidden_bias, &["a", "intercept_hidden_"])?;
@@ -157,7 +173,33 @@ fn rbm<T: Scalar>(arrays: &mut Arrays, layout: &RbmLayout) -> Result<Rbm<T>, Str
     Rbm::new(weights, hidden, visible).map_err(|error| named(&error, [&w, &a, &b]))
 }
 
-fn parameters<T: Scalar>(key: &str, array: &Array) -> Result<impl Iterator<Item = T>, String> {
+/// Returns how to name the parameters, by the file's keys where they are three.
+fn naming(arrays: &mut Arrays) -> String {
+    let mut keys = arrays.keys();
+    let mut rank = |key: &String| -> u8 {
+        let array = arrays.get(key).ok().flatten();
+        let is_matrix =
+            array.is_some_and(|array| array.shape().iter().filter(|size| **size > 1).count() == 2);
+        let name = key.to_lowercase();
+        match (is_matrix, name.contains('h') && !name.contains("vis")) {
+            (true, _) => 0,
+            (false, hidden) => 2 - u8::from(hidden),
+        }
+    };
+    keys.sort_by_cached_key(&mut rank);
+    let names = match keys.len() {
+        3 => keys.join(","),
+        _ => "W,A,B".to_owned(),
+    };
+    format!(
+        "name the weights, hidden and visible biases (`RbmLayout`; --names {names} of the program)"
+    )
+}
+
+pub(super) fn parameters<T: Scalar>(
+    key: &str,
+    array: &Array,
+) -> Result<impl Iterator<Item = T>, String> {
     match array.dtype() {
         dtype if dtype.is_float() => Ok(array.values().map(T::nearest)),
         dtype => Err(format!("key {key}: dtype {dtype}, expected floats")),
@@ -165,7 +207,7 @@ fn parameters<T: Scalar>(key: &str, array: &Array) -> Result<impl Iterator<Item 
 }
 
 /// Converts an array in which at most one dimension differs from 1.
-fn vector<T: Scalar>(key: &str, array: &Array) -> Result<DVector<T>, String> {
+pub(super) fn vector<T: Scalar>(key: &str, array: &Array) -> Result<DVector<T>, String> {
     let shape = array.shape();
     if shape.is_empty() || shape.iter().filter(|size| **size != 1).count() > 1 {
         return Err(format!(

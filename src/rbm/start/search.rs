@@ -134,7 +134,7 @@ impl<'p, T: Scalar> StartSearch<'p, T> {
         let scale = (self.chains as f64 / (4 * chains) as f64).min(1.0);
         let stages = (scale * self.stages as f64).max(1.0);
         let total = (2.0 * stages * chains as f64) as u64;
-        let job = Job::new(&self.execution)?;
+        let job = Job::new(&self.execution)?.named("search for a start");
         job.foresee(total);
         Ok(Pilots {
             rbm,

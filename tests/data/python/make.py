@@ -72,6 +72,21 @@ def rbms():
         yield f"{name}.safetensors", Module(hidden, turned, dtype).save(name)
 
 
+def deep():
+    """A deep Boltzmann machine of 16, 5 and 4 units, summed over both hidden layers."""
+    rng = np.random.default_rng(0)
+    W1, W2 = rng.normal(0, 0.7, (5, 16)), rng.normal(0, 1.5, (5, 4))  # W2 the other way round
+    b, a1, a2 = rng.normal(0, 0.5, 16), rng.normal(0, 0.5, 5), rng.normal(0, 0.5, 4)
+    np.savez(FOLDER / "deep.npz", vishid=W1, hidpen=W2, visbiases=b[None], hidbiases=a1[None], penbiases=a2[None])
+    above = np.array(list(itertools.product([0.0, 1.0], repeat=4)))
+    h = np.array(list(itertools.product([0.0, 1.0], repeat=5)))
+    log_f = h @ a1 + np.logaddexp.reduce((h @ W2)[:, None] @ above.T + above @ a2, axis=2)[:, 0]
+    Z = np.logaddexp.reduce(log_f + np.logaddexp(0, b + h @ W1).sum(axis=1))
+    v = BITS.astype(np.float64)
+    log_p = np.logaddexp.reduce(log_f + v @ W1.T @ h.T, axis=1) + v @ b - Z
+    return {"log_z": Z, "log_likelihood": log_p.mean()}
+
+
 def idx(array):
     sizes = b"".join(size.to_bytes(4, "big") for size in array.shape)
     return bytes([0, 0, 8, array.ndim]) + sizes + array.tobytes()
@@ -89,5 +104,5 @@ def data():
 
 
 data()
-expected = {"rbms": dict(rbms()), "rows": ["".join("01"[bit] for bit in row) for row in BITS.astype(int)]}
+expected = {"rbms": dict(rbms()), "deep": deep(), "rows": ["".join("01"[bit] for bit in row) for row in BITS.astype(int)]}
 (FOLDER / "expected.json").write_text(json.dumps(expected, indent=1) + "\n")

@@ -1,19 +1,15 @@
 //! The forward run: alone, from saved parts, with checkpoints, or on many processes.
 
-use std::fs;
 use std::ops::Range;
-use std::path::Path;
 use std::time::Duration;
 
 use annealed::ais::{Ais, Run, RunPart, StoppedBy};
 use annealed::checkpoint::Checkpointed;
-use annealed::rbm::{BlockGibbs, RbmPath, Start};
+use annealed::rbm::{BlockGibbs, RbmPath};
 use annealed::schedule::Schedule;
 use annealed::{Error, Result};
 
-use super::bounds::Bounds;
 use super::options::Options;
-use super::report::table;
 use crate::interrupt::Interrupt;
 use crate::saved;
 
@@ -168,31 +164,4 @@ fn share(
         found,
         "cargo build --features cli,mpi",
     ))
-}
-
-/// Writes the report, with the bounds: as JSON to a file that ends in .json, else as text.
-pub fn write_report(
-    file: &Path,
-    run: &Chains,
-    bounds: &Bounds,
-    start: Option<&Start>,
-) -> Result<()> {
-    let report = run.report();
-    let is_json = file
-        .extension()
-        .is_some_and(|extension| extension == "json");
-    let text = match is_json {
-        true => {
-            let json = serde_json::to_value(&report);
-            let mut json = json.map_err(|error| Error::file(file, error))?;
-            bounds.add_to(&mut json);
-            json["starts"] = start.map(table).into();
-            format!("{json:#}\n")
-        }
-        false => {
-            let start = start.map(Start::to_string).unwrap_or_default();
-            format!("{report}\n{bounds}{start}")
-        }
-    };
-    fs::write(file, text).map_err(|error| Error::io(file, error))
 }

@@ -4,8 +4,11 @@ use std::fmt::{self, Display, Formatter};
 
 use annealed::Result;
 use annealed::ais::Run;
+use annealed::estimate::Warning;
 use annealed::rbm::{LogLikelihood, Rbm, Start};
 use serde_json::Value;
+
+use crate::saved;
 
 /// States of the largest weights, from which the bound that is certain is sought.
 const STATES: usize = 256;
@@ -43,6 +46,25 @@ impl Bounds {
             certified,
             log_likelihood: likelihood.map(|found| found.upper_bound(certain.max(certified))),
         })
+    }
+
+    /// The reasons to doubt a run that it does not know by itself: what the search for the start proves, or these bounds.
+    pub fn doubts(&self, run: &Run<Vec<bool>>, start: Option<&Start>) -> Vec<Warning> {
+        let mut doubts = start.map_or(Vec::new(), |start| start.warnings_of(run));
+        let told = saved::bounds(&doubts).chain(saved::bounds(run.warnings()));
+        let (_, upper) = run.interval();
+        let (bound, confidence) = match self.certain > self.certified {
+            true => (self.certain, 1.0),
+            false => (self.certified, 0.95),
+        };
+        if told.count() == 0 && bound > upper {
+            doubts.push(Warning::BelowBound {
+                bound,
+                confidence,
+                upper,
+            });
+        }
+        doubts
     }
 
     pub fn add_to(&self, json: &mut Value) {

@@ -13,12 +13,9 @@ mod start;
 
 use std::time::Instant;
 
-use annealed::rbm::Start;
 use annealed::{Error, Result};
 
 use crate::interrupt::Interrupt;
-use crate::saved;
-use bounds::Bounds;
 pub use options::Options;
 use problem::Problem;
 use report::Report;
@@ -45,45 +42,21 @@ pub fn score(options: &Options, interrupt: &Interrupt) -> Result<String> {
     let Some(run) = annealing::run(options, &ais, done)? else {
         return Ok(String::new());
     };
-    keep(options, &run, start.as_ref())?;
-    let likelihood = problem.log_likelihood(run.log_z())?;
-    let bounds = Bounds::new(&problem.rbm, &run, start.as_ref(), likelihood.as_ref())?;
-    if let Some(file) = &options.report {
-        annealing::write_report(file, &run, &bounds, start.as_ref())?;
+    let mut report = Report::of_forward(&problem, &run, start.as_ref())?;
+    report.pilot_seconds = pilot_seconds;
+    report.continued = options.resume.is_some() || !options.extend.is_empty();
+    if let Some(file) = &options.save {
+        report.save_run(file)?;
     }
-    let backward = match &options.reverse {
-        Some(source) => Some(Backward::run(&ais, &run, &problem, source)?),
-        None => None,
-    };
-    let raise = match options.raise {
-        Some(_) if problem.held_out.is_empty() => {
-            return Err(Error::invalid("--raise", "no rows", "data by --data"));
-        }
-        Some(chains) => Some(ais.raise(&problem.held_out, chains)?),
-        None => None,
-    };
-    let report = Report {
-        problem: &problem,
-        start: start.as_ref(),
-        likelihood,
-        bounds,
-        run: &run,
-        backward,
-        raise,
-        pilot_seconds,
-        continued: options.resume.is_some() || !options.extend.is_empty(),
-    };
+    if let Some(source) = &options.reverse {
+        report.backward = Backward::run(&ais, &run, &problem, source)?;
+    }
+    if let Some(chains) = options.raise {
+        report.raise = Some(ais.raise(&problem.held_out, chains)?);
+    }
+    report.write_files(options)?;
     match options.json {
         true => Ok(report.json().to_string() + "\n"),
         false => Ok(report.to_string()),
     }
-}
-
-/// Writes the files that are asked for: the run and its picture.
-fn keep(options: &Options, run: &annealing::Chains, start: Option<&Start>) -> Result<()> {
-    if let Some(file) = &options.save {
-        saved::write(file, &run.clone().into(), start)?;
-    }
-    let plot = options.plot.as_ref();
-    plot.map_or(Ok(()), |file| run.plot(file))
 }

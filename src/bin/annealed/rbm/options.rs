@@ -18,6 +18,7 @@ use clap::{Args, ValueEnum};
 use super::part::Part;
 use super::rows::Source;
 use crate::interrupt::Interrupt;
+use crate::output;
 use crate::seconds::seconds;
 
 const AFTER: &str = "\
@@ -41,6 +42,26 @@ pub struct Options {
         value_name = "W,A,B"
     )]
     pub names: Vec<String>,
+    /// Score a deep Boltzmann machine with weights of these names, from the bottom to the top
+    #[arg(
+        help_heading = "Model",
+        long,
+        value_delimiter = ',',
+        num_args = 1,
+        value_name = "W1,W2,..",
+        conflicts_with_all = ["names", "raise"]
+    )]
+    pub layers: Vec<String>,
+    /// Names of the biases of --layers, those of the visible units first; b,a1,a2,.. unless set
+    #[arg(
+        help_heading = "Model",
+        long,
+        value_delimiter = ',',
+        num_args = 1,
+        value_name = "B,A1,A2,..",
+        requires = "layers"
+    )]
+    pub biases: Vec<String>,
     /// Read square weights as visible by hidden; others tell by their shape
     #[arg(help_heading = "Model", long)]
     pub square_transposed: bool,
@@ -95,7 +116,7 @@ pub struct Options {
     #[arg(help_heading = "Start", long, value_name = "FILE", conflicts_with_all = ["base", "save_start"])]
     pub start: Option<PathBuf>,
     /// Save the base that --base auto found
-    #[arg(help_heading = "Start", long, value_name = "FILE")]
+    #[arg(help_heading = "Start", long, value_name = "FILE", value_parser = output::file)]
     pub save_start: Option<PathBuf>,
     /// Path from the base: mixed energies, or a spline through averaged moments
     #[arg(
@@ -123,7 +144,7 @@ pub struct Options {
     #[arg(help_heading = "Path and schedule", long, value_name = "FILE", conflicts_with_all = ["schedule", "stages"])]
     pub load_schedule: Option<PathBuf>,
     /// Save the schedule, one beta a line
-    #[arg(help_heading = "Path and schedule", long, value_name = "FILE")]
+    #[arg(help_heading = "Path and schedule", long, value_name = "FILE", value_parser = output::file)]
     pub save_schedule: Option<PathBuf>,
     /// Number of chains of the pilot
     #[arg(
@@ -160,7 +181,7 @@ pub struct Options {
     #[arg(help_heading = "Checks", long, value_name = "CHAINS")]
     pub raise: Option<usize>,
     /// Write checkpoints to this file, and go on from it where it exists
-    #[arg(help_heading = "Files", long, value_name = "FILE")]
+    #[arg(help_heading = "Files", long, value_name = "FILE", value_parser = output::file)]
     pub checkpoint: Option<PathBuf>,
     /// Time between checkpoints; 60 unless set
     #[arg(help_heading = "Files", long, value_name = "SECONDS", value_parser = seconds)]
@@ -178,7 +199,7 @@ pub struct Options {
           conflicts_with_all = ["part", "checkpoint", "checkpoint_every", "resume", "mpi"])]
     pub extend: Vec<PathBuf>,
     /// Save the run with its chains
-    #[arg(help_heading = "Files", long, value_name = "FILE")]
+    #[arg(help_heading = "Files", long, value_name = "FILE", value_parser = output::file)]
     pub save: Option<PathBuf>,
     /// Number of threads; all cores unless set
     #[arg(help_heading = "Machine", long, value_name = "N")]
@@ -203,10 +224,10 @@ pub struct Options {
                                 "reverse", "raise", "report", "plot", "json"])]
     pub part: Option<Part>,
     /// Draw the run as SVG
-    #[arg(help_heading = "Output", long, value_name = "FILE")]
+    #[arg(help_heading = "Output", long, value_name = "FILE", value_parser = output::picture)]
     pub plot: Option<PathBuf>,
     /// Write a report: JSON where the name ends in .json, else text
-    #[arg(help_heading = "Output", long, value_name = "FILE")]
+    #[arg(help_heading = "Output", long, value_name = "FILE", value_parser = output::report)]
     pub report: Option<PathBuf>,
     /// Print one JSON object
     #[arg(help_heading = "Output", long)]
@@ -314,6 +335,7 @@ impl Options {
                     updates,
                     burn_in: updates / 2,
                     thinning: 10,
+                    ..KnotChains::default()
                 })
             }
             ScheduleKind::Friction => &Friction::default().pilot(pilot),

@@ -7,7 +7,7 @@ use annealed::Result;
 use annealed::ais::Ais;
 use annealed::rbm::{BlockGibbs, RbmPath, Start};
 
-use crate::saved;
+use crate::saved::{self, Known};
 
 /// The part `number` of `parts`, from 1: `3/8`.
 #[derive(Debug, Clone, Copy)]
@@ -45,7 +45,7 @@ impl Part {
             ));
         };
         let part = ais.run_range(range.clone())?;
-        saved::write(file, &part, start)?;
+        saved::write(file, &part, &Known::new(start, &[]))?;
         let (done, of) = (part.finished(), range.len());
         Ok(format!(
             "part {number} of {parts}: {done} of {of} chains in {}\n",

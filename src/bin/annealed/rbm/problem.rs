@@ -1,24 +1,29 @@
 //! The RBM at hand, and the path to it.
 
 use annealed::rbm::{
-    BaseRate, ExactMatching, LogLikelihood, MAX_ENUMERATED_UNITS, MomentChains, PersistentMatching,
-    Rbm, RbmFile, RbmLayout, RbmPath,
+    BaseRate, DeepBoltzmann, DeepLayout, ExactMatching, LikelihoodBound, LogLikelihood,
+    MAX_ENUMERATED_UNITS, MomentChains, PersistentMatching, Rbm, RbmFile, RbmLayout, RbmPath,
 };
 use annealed::schedule::Schedule;
 use annealed::{Error, Result};
+use serde_json::{Value, json};
 
-use super::options::{Base, Matching, Options, PathKind};
+use super::options::{Base, Matching, Options, PathKind, Reverse};
 use super::rows::Source;
 
 /// An RBM, and what is known of it.
 pub struct Problem {
     pub rbm: Rbm,
+    /// The deep machine that became the RBM, if it is one.
+    pub deep: Option<DeepBoltzmann>,
     /// The base rates, where they are known.
     pub base_rates: Option<BaseRate>,
     pub log_z_exact: Option<f64>,
     pub held_out: Vec<Vec<bool>>,
-    /// How data were read.
+    /// Files read, and how.
     pub note: String,
+    /// Names of the files of the RBM and of data.
+    pub files: Value,
 }
 
 /// The path from a base.
@@ -50,17 +55,24 @@ impl Problem {
     /// Reads the RBM, and the data that the options name.
     pub fn read(options: &Options) -> Result<Self> {
         let path = &options.weights;
-        let file = RbmFile::read_as(path, &layout(options)?)?;
+        let (file, deep) = machine(options)?;
         let hidden = file.rbm.hidden_units();
-        let mut note = String::new();
+        let visible = deep
+            .as_ref()
+            .map_or(file.rbm.visible_units(), DeepBoltzmann::visible_units);
+        let name = path.display();
+        let mut note = format!("{name}: {visible} visible and {hidden} hidden units\n");
         let mut rows = |source: &Source| -> Result<Vec<Vec<bool>>> {
-            let (rows, read) = source.read(options.data_layout(), &file.rbm)?;
+            let (rows, read) = source.read(options.data_layout(), (visible, hidden))?;
             note += &read;
             Ok(rows)
         };
         let base_rates = match (options.base, &options.base_data) {
             (Base::Uniform, _) => None,
-            (_, Some(source)) => Some(BaseRate::from_data(hidden, &rows(source)?, 1.0)?),
+            (_, Some(source)) => Some(match &deep {
+                Some(deep) => deep.base_from_data(&rows(source)?, 1.0)?,
+                None => BaseRate::from_data(hidden, &rows(source)?, 1.0)?,
+            }),
             (_, None) => file.base,
         };
         if options.base == Base::DataRate && base_rates.is_none() {
@@ -69,12 +81,33 @@ impl Problem {
             return Err(Error::file(path, reason));
         }
         let held_out = options.data.as_ref().map_or(Ok(Vec::new()), &mut rows)?;
+        if options.raise.is_some() && held_out.is_empty() {
+            return Err(Error::invalid("--raise", "no rows", "data by --data"));
+        }
+        if let Some(Reverse::File(file)) = &options.reverse
+            && !file.exists()
+        {
+            let expected = "no such file: --reverse takes exact, resampled or a file";
+            return Err(Error::file(file, expected));
+        }
         let log_z_exact = match options.exact {
             true => enumerate(&file.rbm)?,
             false => file.log_z_exact,
         };
+        let few = hidden.min(file.rbm.visible_units());
+        if log_z_exact.is_none() && few <= MAX_ENUMERATED_UNITS {
+            note +=
+                &format!("{few} units in the smaller layer: --exact gives log Z without error\n");
+        }
+        let source = |source: &Option<Source>| source.as_ref().map(Source::to_string);
         Ok(Self {
+            files: json!({
+                "rbm": path.display().to_string(),
+                "base_data": source(&options.base_data),
+                "data": source(&options.data),
+            }),
             rbm: file.rbm,
+            deep,
             base_rates,
             log_z_exact,
             held_out,
@@ -96,15 +129,46 @@ impl Problem {
         }
     }
 
-    /// Scores the held-out data, where there are any.
+    /// Bounds the likelihood of the held-out data under a deep machine, where there are any.
+    pub fn likelihood_bound(&self, log_z: f64) -> Result<Option<LikelihoodBound>> {
+        let deep = self.deep.as_ref().filter(|_| !self.held_out.is_empty());
+        deep.map(|deep| deep.log_likelihood_bound(&self.held_out, log_z))
+            .transpose()
+    }
+
+    /// Scores the held-out data under an RBM, where there are any.
     pub fn log_likelihood(&self, log_z: f64) -> Result<Option<LogLikelihood>> {
         match self.held_out.as_slice() {
+            _ if self.deep.is_some() => Ok(None),
             [] => Ok(None),
             rows => (self.rbm)
                 .log_likelihood(rows, log_z, &self.simple_base()?)
                 .map(Some),
         }
     }
+}
+
+/// The machine of the options as an RBM, and as a deep one with --layers.
+fn machine(options: &Options) -> Result<(RbmFile, Option<DeepBoltzmann>)> {
+    let path = &options.weights;
+    if options.layers.is_empty() {
+        return Ok((RbmFile::read_as(path, &layout(options)?)?, None));
+    }
+    let mut layout = DeepLayout::new(&options.layers);
+    if !options.biases.is_empty() {
+        layout = layout.biases(&options.biases);
+    }
+    if options.square_transposed {
+        layout = layout.square_transposed();
+    }
+    let deep = DeepBoltzmann::read_as(path, &layout)?;
+    let file = RbmFile {
+        rbm: deep.to_rbm()?,
+        base: None,
+        log_z_exact: None,
+        chains: None,
+    };
+    Ok((file, Some(deep)))
 }
 
 /// Where the file has the parameters.

@@ -1,17 +1,22 @@
 //! The report of a run: text, JSON, pages.
 
-use std::collections::BTreeSet;
 use std::fmt::{self, Display, Formatter};
+use std::path::Path;
 
 use annealed::ais::{Run, StoppedBy};
-use annealed::bidirectional::{Bridge, Raise, ReverseRun};
-use annealed::estimate::{LogZ, Warning};
-use annealed::rbm::{Candidate, LogLikelihood, Start};
+use annealed::bidirectional::Raise;
+use annealed::estimate::Warning;
+use annealed::rbm::{Candidate, LikelihoodBound, LogLikelihood, Start};
+use annealed::{Result, plot};
 use serde_json::{Value, json};
 
 use super::bounds::Bounds;
+use super::options::Options;
 use super::problem::Problem;
 use super::reverse::Backward;
+use crate::figures;
+use crate::output::write_report;
+use crate::saved::{self, Known};
 
 /// All that is known in the end.
 pub struct Report<'a> {
@@ -20,7 +25,11 @@ pub struct Report<'a> {
     pub start: Option<&'a Start>,
     /// Scores of the held-out data, where there are any.
     pub likelihood: Option<LogLikelihood>,
+    /// A lower bound in their place for a deep machine.
+    pub likelihood_bound: Option<LikelihoodBound>,
     pub bounds: Bounds,
+    /// Reasons to doubt the run that it does not know by itself.
+    pub doubts: Vec<Warning>,
     pub run: &'a Run<Vec<bool>>,
     pub backward: Option<Backward>,
     pub raise: Option<Raise>,
@@ -30,88 +39,111 @@ pub struct Report<'a> {
     pub continued: bool,
 }
 
-impl Report<'_> {
+impl<'a> Report<'a> {
+    /// The report of a forward run alone.
+    pub fn of_forward(
+        problem: &'a Problem,
+        run: &'a Run<Vec<bool>>,
+        start: Option<&'a Start>,
+    ) -> Result<Self> {
+        let likelihood = problem.log_likelihood(run.log_z())?;
+        let bounds = Bounds::new(&problem.rbm, run, start, likelihood.as_ref())?;
+        Ok(Self {
+            problem,
+            start,
+            likelihood,
+            likelihood_bound: problem.likelihood_bound(run.log_z())?,
+            doubts: bounds.doubts(run, start),
+            bounds,
+            run,
+            backward: None,
+            raise: None,
+            pilot_seconds: 0.0,
+            continued: false,
+        })
+    }
+
+    /// Saves the run, with what is known besides.
+    pub fn save_run(&self, file: &Path) -> Result<()> {
+        let warnings = [self.run.warnings(), &self.doubts].concat();
+        let known = Known::new(self.start, &warnings);
+        saved::write(file, &self.run.clone().into(), &known)
+    }
+
     /// The interval of the mean log likelihood, from that of log Z alone.
     fn interval_of(&self, likelihood: &LogLikelihood) -> (f64, f64) {
         let (lower, upper) = self.run.interval();
         (likelihood.upper_bound(upper), likelihood.upper_bound(lower))
     }
 
-    /// Returns the warnings that the search for the base proves of the run.
-    fn proofs(&self) -> Vec<Warning> {
-        self.start
-            .map(|start| start.warnings_of(self.run))
-            .unwrap_or_default()
-    }
-
     /// Wall time of all runs.
     fn seconds(&self) -> f64 {
-        let backward = self
-            .backward
-            .as_ref()
-            .map_or(0.0, |backward| match backward {
-                Backward::Exact(both) => both.0.backward().seconds(),
-                Backward::Approximate(both) => both.0.backward().seconds(),
-            });
+        let backward = self.backward.as_ref().map_or(0.0, Backward::seconds);
         self.pilot_seconds + self.run.seconds() + backward
     }
 
-    /// Names of the warnings of the forward run, of both directions together and of the likelihood.
-    fn warnings(&self) -> Vec<String> {
-        let joint = match &self.backward {
-            None => &[],
-            Some(Backward::Exact(both)) => both.1.warnings(),
-            Some(Backward::Approximate(both)) => both.1.warnings(),
-        };
+    /// The warnings of the forward run, of both directions together, of the likelihood, of search and bounds.
+    fn warnings(&self) -> Vec<Warning> {
+        let joint = self.backward.as_ref().map_or(&[][..], Backward::warnings);
         let likelihood = self.likelihood.as_ref().and_then(LogLikelihood::warning);
-        let proofs = self.proofs();
-        let found = [self.run.warnings(), joint, likelihood.as_slice(), &proofs];
-        let mut warnings = names(&found.concat());
-        let mut met = BTreeSet::new();
-        warnings.retain(|name| met.insert(name.clone()));
+        let found = [
+            self.run.warnings(),
+            joint,
+            likelihood.as_slice(),
+            &self.doubts,
+        ];
+        let mut warnings: Vec<Warning> = Vec::new();
+        for warning in found.into_iter().flatten() {
+            if warnings.iter().all(|other| other.name() != warning.name()) {
+                warnings.push(warning.clone());
+            }
+        }
         warnings
     }
 
+    /// Writes the picture and the report that are asked for.
+    pub fn write_files(&self, options: &Options) -> Result<()> {
+        if let Some(file) = &options.plot {
+            let mut picture = plot::runs([("", self.run)]).warnings(&self.warnings());
+            if let Some(exact) = self.problem.log_z_exact {
+                picture = picture.exact(exact);
+            }
+            picture = match &self.backward {
+                None => picture,
+                Some(Backward::Exact(both)) => picture.bridge(&both.1),
+                Some(Backward::Approximate(both)) => picture.bridge(&both.1),
+            };
+            picture.save(file)?;
+        }
+        let Some(file) = &options.report else {
+            return Ok(());
+        };
+        let text = format!("{self}\nthe forward run:\n{}", figures::page(self.run));
+        write_report(file, &self.json(), &text)
+    }
+
+    /// All of it, in the shape of `--json` and `--report FILE.json`.
     pub fn json(&self) -> Value {
         let (run, problem) = (self.run, self.problem);
-        let (lower, upper) = run.interval();
-        let mut json = json!({
-            "log_z": run.log_z(),
-            "standard_error": run.standard_error(),
-            "interval": [lower, upper],
-            "skewed": run.is_skewed(),
-            "ess": run.effective_sample_size(),
-            "mean_log_weight": run.estimate().mean_log_weight(),
-            "var_log_weight": run.estimate().var_log_weight(),
-            "lower_bound": run.lower_bound(),
-            "thermodynamic_log_z": run.thermodynamic_log_z(),
-            "log_z_exact": problem.log_z_exact,
-            "chains": run.chains(),
-            "stopped_by": format!("{:?}", run.stopped_by()),
-            "stages": run.schedule().stages(),
-            "engine": run.simd_level().map(|engine| engine.to_string()),
-            "seconds": self.seconds(),
-            "pilot_seconds": self.pilot_seconds,
-            "chain_steps_per_second": run.chain_steps_per_second(),
-            "warnings": self.warnings(),
-            "notes": problem.note.lines().collect::<Vec<_>>(),
-        });
+        let mut json = figures::of_run(run);
+        json["log_z_exact"] = problem.log_z_exact.into();
+        json["seconds"] = self.seconds().into();
+        json["pilot_seconds"] = self.pilot_seconds.into();
+        json["warnings"] = figures::of_warnings(&self.warnings());
+        json["files"] = problem.files.clone();
+        json["visible_units"] = problem.rbm.visible_units().into();
+        json["hidden_units"] = problem.rbm.hidden_units().into();
+        json["notes"] = problem.note.lines().collect::<Vec<_>>().into();
         self.bounds.add_to(&mut json);
         json["starts"] = self.start.map(table).into();
-        match &self.backward {
-            Some(Backward::Exact(both)) => {
-                add_backward(&mut json, &both.0, &both.1);
-                json["upper_bound"] = both.1.upper_bound().into();
-                json["tight_upper_bound"] = both.1.tight_upper_bound().into();
-                json["exact_samples"] = true.into();
-            }
-            Some(Backward::Approximate(both)) => {
-                add_backward(&mut json, &both.0, &both.1);
-                json["upper_bound"] = Value::Null;
-                json["exact_samples"] = false.into();
-            }
-            None => {}
+        if let Some(backward) = &self.backward {
+            backward.add_to(&mut json);
         }
+        self.add_likelihood(&mut json);
+        json
+    }
+
+    fn add_likelihood(&self, json: &mut Value) {
         if let Some(likelihood) = &self.likelihood {
             let (lower, upper) = self.interval_of(likelihood);
             json["log_likelihood"] = likelihood.mean.into();
@@ -120,17 +152,21 @@ impl Report<'_> {
             json["base_log_likelihood"] = likelihood.base_rate.into();
             json["rows"] = likelihood.rows.into();
         }
+        if let Some(found) = &self.likelihood_bound {
+            json["log_likelihood_lower_bound"] = found.mean.into();
+            json["log_likelihood_error_over_rows"] = found.standard_error.into();
+            json["rows"] = found.rows.into();
+        }
         if let Some(raise) = &self.raise {
             let (mean, error) = raise.mean();
             json["raise"] = mean.into();
             json["raise_error_over_rows"] = error.into();
         }
-        json
     }
 }
 
 /// The table of candidates.
-pub fn table(start: &Start) -> Value {
+fn table(start: &Start) -> Value {
     let row = |(index, candidate): (usize, &Candidate)| {
         json!({
             "base": candidate.name,
@@ -147,26 +183,6 @@ pub fn table(start: &Start) -> Value {
     start.candidates().iter().enumerate().map(row).collect()
 }
 
-fn add_backward<Q>(json: &mut Value, reverse: &ReverseRun<Vec<bool>, Q>, bridge: &Bridge<Q>) {
-    let (lower, upper) = bridge.interval();
-    let gap = |warning: &&Warning| matches!(warning, Warning::ForwardReverseGap { .. });
-    json["bar_log_z"] = bridge.log_z().into();
-    json["bar_standard_error"] = bridge.standard_error().into();
-    json["bar_interval"] = json!([lower, upper]);
-    json["tight_lower_bound"] = bridge.tight_lower_bound().into();
-    json["overlap"] = bridge.estimate().overlap().into();
-    json["gap"] = bridge.gap().into();
-    json["gap_warning"] = bridge.warnings().iter().any(|w| gap(&w)).into();
-    json["reverse_log_z"] = reverse.log_z().into();
-    json["reverse_standard_error"] = reverse.standard_error().into();
-    json["reverse_chains"] = reverse.backward().chains().into();
-    json["reverse_warnings"] = names(reverse.backward().warnings()).into();
-}
-
-fn names(warnings: &[Warning]) -> Vec<String> {
-    warnings.iter().map(Warning::name).collect()
-}
-
 impl Display for Report<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let (run, problem) = (self.run, self.problem);
@@ -175,7 +191,7 @@ impl Display for Report<'_> {
             write!(f, "{start}")?;
         }
         writeln!(f, "{run}")?;
-        for warning in self.proofs() {
+        for warning in &self.doubts {
             writeln!(f, "warning: {warning}")?;
         }
         if let Some(exact) = problem.log_z_exact {
@@ -183,7 +199,9 @@ impl Display for Report<'_> {
             writeln!(f, "exact log Z = {exact:.3}, error {error:+.3}")?;
         }
         write!(f, "{}", self.bounds)?;
-        self.write_backward(f)?;
+        if let Some(backward) = &self.backward {
+            write!(f, "{backward}")?;
+        }
         self.write_log_likelihood(f)?;
         if run.stopped_by() != StoppedBy::Chains {
             writeln!(f, "ended: {}", run.stopped_by())?;
@@ -208,47 +226,29 @@ impl Display for Report<'_> {
 }
 
 impl Report<'_> {
-    fn write_backward(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match &self.backward {
-            None => Ok(()),
-            Some(Backward::Exact(both)) => {
-                let (reverse, bridge) = both.as_ref();
-                writeln!(
-                    f,
-                    "from exact samples: {reverse}\njoined (Bennett): {bridge}"
-                )?;
-                writeln!(
-                    f,
-                    "bounds in expectation: {:.3} and {:.3}; tighter {:.3} and {:.3} (these may cross within their errors)",
-                    bridge.lower_bound(),
-                    bridge.upper_bound(),
-                    bridge.tight_lower_bound(),
-                    bridge.tight_upper_bound(),
-                )
-            }
-            Some(Backward::Approximate(both)) => {
-                let (reverse, bridge) = both.as_ref();
-                let chains = reverse.backward().chains();
-                writeln!(
-                    f,
-                    "from {chains} approximate samples, no bound: {reverse}\njoined (Bennett): {bridge}"
-                )
-            }
-        }
-    }
-
     fn write_log_likelihood(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        if let Some(found) = &self.likelihood_bound {
+            writeln!(
+                f,
+                "log likelihood of {} rows: at least {:.3} nats a row by mean fields, +- {:.3} over rows, if log Z is right",
+                found.rows, found.mean, found.standard_error,
+            )?;
+        }
         let Some(likelihood) = &self.likelihood else {
             return Ok(());
         };
         let (lower, upper) = self.interval_of(likelihood);
         writeln!(
             f,
-            "log likelihood of {} rows: {:.3} nats a row, +- {:.3} over rows (95% interval from the forward log Z \
-             alone: {lower:.3} to {upper:.3}); under {} {:.3}",
+            "log likelihood of {} rows: {:.3} nats a row, +- {:.3} over rows (95% interval from {}: {lower:.3} to \
+             {upper:.3}); under {} {:.3}",
             likelihood.rows,
             likelihood.mean,
             likelihood.standard_error,
+            match self.backward {
+                None => "that of log Z",
+                Some(_) => "the forward log Z alone",
+            },
             self.problem.simple_name(),
             likelihood.base_rate,
         )?;

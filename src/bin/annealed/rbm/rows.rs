@@ -5,7 +5,7 @@ use std::fmt::{self, Display, Formatter};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use annealed::rbm::{BinaryData, DataLayout, Rbm};
+use annealed::rbm::{BinaryData, DataLayout};
 use annealed::{Error, Result};
 
 /// A file, and the name of the array in it where it has several: `mnist.npz:x_test`.
@@ -38,17 +38,20 @@ impl Display for Source {
 }
 
 impl Source {
-    /// The rows, for this RBM, and a line that says how they were read.
-    pub fn read(&self, mut layout: DataLayout, rbm: &Rbm) -> Result<(Vec<Vec<bool>>, String)> {
+    /// The rows, for a machine of so many visible and hidden units, and a line that says how they were read.
+    pub fn read(
+        &self,
+        mut layout: DataLayout,
+        (visible, hidden): (usize, usize),
+    ) -> Result<(Vec<Vec<bool>>, String)> {
         if let Some(array) = &self.array {
             layout = layout.array(array);
         }
         let data = BinaryData::read_as(&self.file, &layout)?;
         let (count, units) = (data.rows().len(), data.rows()[0].len());
-        if units != rbm.visible_units() {
-            let (visible, hidden) = (rbm.visible_units(), rbm.hidden_units());
+        if units != visible {
             let reason = format!(
-                "has rows of {units} units, expected {visible}, the visible units of the RBM, which has {hidden} \
+                "has rows of {units} units, expected {visible}, the visible units of the machine, which has {hidden} \
                  hidden ones{}",
                 match units == hidden {
                     true => ": are its hidden and visible biases exchanged?",

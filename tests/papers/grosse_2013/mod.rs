@@ -1,6 +1,9 @@
 //! Grosse, Maddison and Salakhutdinov (2013), *Annealing between distributions by averaging moments*: what a
 //! path costs under perfect transitions, which averages minimise what, and the best binned schedule.
 
+mod identity;
+mod machines;
+
 use annealed::model::{ExponentialFamily, Gaussian, NormalizedModel, UnnormalizedModel};
 use annealed::path::{
     AnnealingPath, GaussianPath, GeometricPath, Intermediate, MomentPath, MomentSplinePath,

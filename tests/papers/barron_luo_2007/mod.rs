@@ -1,6 +1,8 @@
 //! Barron and Luo (2007), *Adaptive annealing*: the field that carries a density along its path, weights that
 //! are right whatever the field, and the bound on the mean of the objective.
 
+mod steps;
+
 use annealed::drift::{
     BumpFeatures, DriftModifiedLangevin, DriftModifier, EnsembleModifier, QuadratureModifier,
     SeparableModifier,

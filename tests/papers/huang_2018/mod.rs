@@ -1,6 +1,10 @@
 //! Huang, Tan, Lacoste and Courville (2018), *Improving explorability in variational inference with annealed
 //! variational objectives*: the bound that learned transitions give, and the gradients that train them.
 
+mod bounds;
+mod couplings;
+mod tempered;
+
 use annealed::learned::{
     ConditionalGaussian, LearnedTransitions, Mean, Objective, Training, Transition,
 };

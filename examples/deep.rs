@@ -1,0 +1,187 @@
+//! A deep Boltzmann machine of the digits: trained layer by layer and then jointly, with its log Z and a bound on the
+//! likelihood of held-out digits.
+//!
+//! The joint training follows the gradient `E[h h^T | data] - E[h h^T]` of neighbouring layers: mean fields in place of
+//! the first expectation, persistent chains for the second (Salakhutdinov and Hinton 2009).
+//!
+//! ```text
+//! cargo run --release --features full --example deep -- --epochs 60 --stages 10000
+//! ```
+
+use annealed::data;
+use annealed::prelude::*;
+use annealed::random::{Purpose, stream};
+use annealed::rbm::{DeepBoltzmann, sigmoid};
+use clap::Parser;
+use rand::seq::SliceRandom;
+use rand::{Rng, RngExt};
+
+/// Train a deep Boltzmann machine on the embedded 8 x 8 digits, and estimate its log partition function.
+#[derive(Debug, Parser)]
+struct Options {
+    /// Units of the first hidden layer
+    #[arg(long, default_value_t = 16)]
+    lower: usize,
+    /// Units of the second hidden layer
+    #[arg(long, default_value_t = 12)]
+    upper: usize,
+    /// Passes over the data of the joint training
+    #[arg(long, default_value_t = 3)]
+    epochs: usize,
+    /// Number of stages K
+    #[arg(long, default_value_t = 1_000)]
+    stages: usize,
+    /// Number of chains N
+    #[arg(long, default_value_t = 256)]
+    chains: usize,
+    /// Seed of training and run
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+}
+
+const BATCH: usize = 50;
+const RATE: f64 = 0.05;
+
+fn main() -> annealed::Result<()> {
+    let options = Options::parse();
+    let images = data::digits().images;
+    let (training, held_out) = images.split_at(1_500);
+    let mut deep = layer_by_layer(&options, training)?;
+    report("layer by layer", &options, &deep, training, held_out)?;
+    deep = jointly(&options, deep, training)?;
+    report("jointly", &options, &deep, training, held_out)
+}
+
+/// Trains an RBM on the digits and one on its hidden states, and stacks them.
+fn layer_by_layer(
+    options: &Options,
+    training: &[Vec<bool>],
+) -> annealed::Result<DeepBoltzmann<f64>> {
+    let cd = ContrastiveDivergence::new(1).epochs(10).seed(options.seed);
+    let start = Rbm::from_data(options.lower, training, options.seed)?;
+    let lower = cd.train(start, training)?.rbm;
+    let mut rng = stream(options.seed, Purpose::Training, 1);
+    let hidden: Vec<Vec<bool>> = training
+        .iter()
+        .map(|image| draw(lower.hidden_probabilities(image).as_slice(), &mut rng))
+        .collect();
+    let upper = cd
+        .train(
+            Rbm::from_data(options.upper, &hidden, options.seed)?,
+            &hidden,
+        )?
+        .rbm;
+    // Both RBMs explain the layer between them: half of the upper one's part, and the mean of both biases.
+    let weights = vec![lower.weights().clone(), upper.weights() * 0.5];
+    let between = (lower.hidden_bias() + upper.visible_bias()) * 0.5;
+    let biases = vec![
+        lower.visible_bias().clone(),
+        between,
+        upper.hidden_bias().clone(),
+    ];
+    DeepBoltzmann::new(weights, biases)
+}
+
+fn draw(probabilities: &[f64], rng: &mut impl Rng) -> Vec<bool> {
+    probabilities
+        .iter()
+        .map(|p| rng.random::<f64>() < *p)
+        .collect()
+}
+
+/// Trains all layers at once, with a chain for each image of a mini-batch.
+fn jointly(
+    options: &Options,
+    start: DeepBoltzmann<f64>,
+    training: &[Vec<bool>],
+) -> annealed::Result<DeepBoltzmann<f64>> {
+    let mut rng = stream(options.seed, Purpose::Training, 2);
+    let mut deep = start;
+    // A chain is v and the upper layer, the even layers, side by side.
+    let units = deep.visible_units() + options.upper;
+    let mut chains: Vec<Vec<bool>> = (0..BATCH)
+        .map(|_| draw(&vec![0.5; units], &mut rng))
+        .collect();
+    let mut images = training.to_vec();
+    for epoch in 0..options.epochs {
+        images.shuffle(&mut rng);
+        let rate = RATE * (1.0 - epoch as f64 / options.epochs as f64) / BATCH as f64;
+        for batch in images.chunks_exact(BATCH) {
+            let rbm = deep.to_rbm()?;
+            chains
+                .iter_mut()
+                .for_each(|chain| rbm.gibbs_sweep(chain, &mut rng));
+            let (visible, above): (Vec<_>, Vec<_>) = chains
+                .iter()
+                .map(|chain| chain.split_at(deep.visible_units()))
+                .unzip();
+            let lower: Vec<_> = chains
+                .iter()
+                .map(|chain| rbm.hidden_activation(chain).map(sigmoid))
+                .collect();
+            let model = [
+                columns(&visible),
+                DMatrix::from_columns(&lower),
+                columns(&above),
+            ];
+            let mut data = vec![columns(batch)];
+            data.extend(deep.mean_fields(batch)?);
+            deep = ascended(&deep, &data, &model, rate)?;
+        }
+    }
+    Ok(deep)
+}
+
+fn columns(rows: &[impl AsRef<[bool]>]) -> DMatrix<f64> {
+    DMatrix::from_fn(rows[0].as_ref().len(), rows.len(), |i, row| {
+        f64::from(rows[row].as_ref()[i])
+    })
+}
+
+/// Takes a step along the gradient, given all layers of the data and of the model, with a column for each image or chain.
+fn ascended(
+    deep: &DeepBoltzmann<f64>,
+    data: &[DMatrix<f64>],
+    model: &[DMatrix<f64>],
+    rate: f64,
+) -> annealed::Result<DeepBoltzmann<f64>> {
+    let moments = |layers: &[DMatrix<f64>], l: usize| &layers[l + 1] * layers[l].transpose();
+    let weights = deep.weights().iter().enumerate();
+    let weights = weights.map(|(l, w)| w + (moments(data, l) - moments(model, l)) * rate);
+    let biases = deep.biases().iter().zip(data.iter().zip(model));
+    let biases =
+        biases.map(|(b, (data, model))| b + (data.column_sum() - model.column_sum()) * rate);
+    DeepBoltzmann::new(weights.collect(), biases.collect())
+}
+
+/// Estimates log Z from the start that a search finds, beside the exact one, and bounds the likelihood.
+fn report(
+    trained: &str,
+    options: &Options,
+    deep: &DeepBoltzmann<f64>,
+    training: &[Vec<bool>],
+    held_out: &[Vec<bool>],
+) -> annealed::Result<()> {
+    let rbm = deep.to_rbm()?;
+    let base = deep.base_from_data(training, 1.0)?;
+    let start = StartSearch::new(options.chains, options.stages)
+        .given(base)
+        .seed(options.seed)
+        .run(&rbm)?;
+    let path = RbmPath::new(start.base().clone(), rbm.clone())?;
+    let run = Ais::new(&path, BlockGibbs)
+        .schedule(Schedule::linear(options.stages)?)
+        .chains(options.chains)
+        .seed(options.seed)
+        .run()?;
+    println!("trained {trained}: {run}");
+    if options.lower.min(64 + options.upper) <= annealed::rbm::MAX_ENUMERATED_UNITS {
+        println!("exact log Z = {:.3}", rbm.exact_log_normalizer()?);
+    }
+    let found = deep.log_likelihood_bound(held_out, run.log_z())?;
+    println!(
+        "log likelihood of {} held-out images: at least {:.2} nats an image, +- {:.2} over images",
+        found.rows, found.mean, found.standard_error
+    );
+    Ok(())
+}

@@ -1,0 +1,158 @@
+//! The refitted base of rounds: between two rounds a law is fitted to the states, and the next round starts from it.
+
+mod base;
+mod law;
+mod path;
+
+pub use base::{Refit, RefittedBase};
+pub use path::RefittedAt;
+
+use std::sync::Arc;
+
+use nalgebra::DVector;
+
+use self::law::Law;
+use self::path::RefittedPath;
+use super::covariance::Covariance;
+use super::round::{Layout, RoundTask, Start};
+use crate::Result;
+use crate::ais::{Along, Run};
+use crate::kernel::{TransitionKernel, Workspace};
+use crate::model::{NormalizedModel, UnnormalizedModel};
+use crate::num::WeightSums;
+use crate::path::AnnealingPath;
+use crate::random::StreamRng;
+
+/// The work of a refitted run between its rounds and in them, whose states of type `S` may be no vectors.
+pub(super) trait Refits<S, K>: Send + Sync {
+    /// Returns the function that shows the coordinates of a state.
+    fn coordinates(&self) -> fn(&S) -> &[f64];
+
+    /// Fits a base to the states of a round, of which `shape` has mean and covariance. Returns `None` where nothing
+    /// serves.
+    fn fit(&self, run: &Run<S>, shape: &Covariance, rng: &mut StreamRng) -> Result<Option<Refit>>;
+
+    /// Hands the task of a round from a refitted base to `visit`.
+    fn round(
+        &self,
+        refit: &Refit,
+        start: Start<K>,
+        layout: &Layout<S>,
+        visit: Visit<'_, S>,
+    ) -> Result<()>;
+}
+
+pub(super) type Refitting<'p, S, K> = Arc<dyn Refits<S, K> + 'p>;
+
+/// A function that runs the task of a round.
+pub(super) type Visit<'v, S> = &'v mut dyn FnMut(&RoundTask<'_, S>) -> Result<()>;
+
+/// Returns what refits the base of `path`.
+pub(super) fn refitting<'p, P, K>(path: &'p P) -> Refitting<'p, DVector<f64>, K>
+where
+    P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel + Sync> + Sync,
+    P::At<'p>: Send + Sync,
+    K: TransitionKernel<RefittedAt<'p, P>, Workspace: Workspace<Memory = ()>> + Send + Sync,
+{
+    Arc::new(OfPath(path))
+}
+
+/// Least effective number of states to fit to.
+const FEWEST: f64 = 16.0;
+/// Log of the factor of the fitted deviations in few dimensions.
+const WIDENING: f64 = 0.14;
+/// Most of the path's own base in a mixture; where the states ask for more, nothing is refitted.
+const MOST: f64 = 0.5;
+/// Least of it. Where its chains lose their weight, a run that drew none of them is too high by this share and does not
+/// show it.
+const LEAST: f64 = 0.001;
+/// Number of updates of the share, each of which raises the likelihood of the states.
+const UPDATES: usize = 30;
+/// Number of samples of a fitted law that must all lie on the target's support.
+pub(super) const TRIED: usize = 64;
+
+/// Refits the base of a path.
+struct OfPath<'p, P>(&'p P);
+
+impl<'p, P, K> Refits<DVector<f64>, K> for OfPath<'p, P>
+where
+    P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel + Sync> + Sync,
+    P::At<'p>: Send + Sync,
+    K: TransitionKernel<RefittedAt<'p, P>, Workspace: Workspace<Memory = ()>> + Send + Sync,
+{
+    fn coordinates(&self) -> fn(&DVector<f64>) -> &[f64] {
+        |state| state.as_slice()
+    }
+
+    fn fit(
+        &self,
+        run: &Run<DVector<f64>>,
+        shape: &Covariance,
+        rng: &mut StreamRng,
+    ) -> Result<Option<Refit>> {
+        fit(self.0, run, shape, rng)
+    }
+
+    fn round(
+        &self,
+        refit: &Refit,
+        start: Start<K>,
+        layout: &Layout<DVector<f64>>,
+        visit: Visit<'_, DVector<f64>>,
+    ) -> Result<()> {
+        let path = RefittedPath::new(self.0, refit.clone());
+        visit(&layout.task(&path, start, Along::new)?)
+    }
+}
+
+fn fit<P>(
+    path: &P,
+    run: &Run<DVector<f64>>,
+    shape: &Covariance,
+    rng: &mut StreamRng,
+) -> Result<Option<Refit>>
+where
+    P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel>,
+{
+    let enough = shape.count() >= FEWEST;
+    let Some(gaussian) = shape.gaussian().filter(|_| enough) else {
+        return Ok(None);
+    };
+    let sums = WeightSums::of(run.log_weights());
+    let shares = run.log_weights().iter().map(|&w| sums.share(w));
+    let weighted: Vec<_> = shares.zip(run.states()).filter(|(w, _)| *w > 0.0).collect();
+    let inflation = inflation(gaussian.dimension());
+    let law = Law::likeliest(gaussian, sums.effective_sample_size(), &weighted)?;
+    let law = law.scaled(inflation)?;
+    let log_z = path.base().log_normalizer();
+    let log_own = |x: &DVector<f64>| path.base().log_density(x) - log_z;
+    let ratios = weighted
+        .iter()
+        .map(|(w, x)| (*w, log_own(x) - law.log_probability(x)));
+    let share = own_share(&Vec::from_iter(ratios));
+    let target = path.at(1.0);
+    let on_support = |x: DVector<f64>| target.log_density(&x) > f64::NEG_INFINITY;
+    if share > MOST || !(0..TRIED).all(|_| on_support(law.sample(rng))) {
+        return Ok(None);
+    }
+    Refit::new(law, share.max(LEAST)).map(Some)
+}
+
+/// Returns the factor of the fitted covariance: deviations are 1.15 times too wide, or less where that would make the
+/// path longer than 1. In d dimensions deviations wider by `e^r` are at the Fisher distance `r (2 d)^(1/2)`.
+fn inflation(dimension: usize) -> f64 {
+    let shortest = (2.0 * dimension as f64).sqrt().recip();
+    (2.0 * WIDENING.min(shortest)).exp()
+}
+
+/// Returns the share of the own base in the likeliest mixture, given weights of states and the log ratios of the own
+/// base's density there to the fitted law's (expectation-maximisation).
+fn own_share(ratios: &[(f64, f64)]) -> f64 {
+    (0..UPDATES).fold(0.5, |share: f64, _| {
+        let log_odds = (share / (1.0 - share)).ln();
+        let terms = ratios
+            .iter()
+            .map(|(w, ratio)| w / (1.0 + (-ratio - log_odds).exp()));
+        terms.sum::<f64>().clamp(1e-12, 1.0 - 1e-12)
+    })
+}

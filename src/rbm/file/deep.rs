@@ -1,0 +1,111 @@
+//! Deep Boltzmann machines from files.
+
+use std::path::Path;
+
+use nalgebra::DMatrix;
+
+use super::Arrays;
+use super::rbm_file::{parameters, vector};
+use crate::rbm::{DeepBoltzmann, Scalar};
+use crate::{Error, Result};
+
+/// The names of a [`DeepBoltzmann`] machine's parameters in a file (feature `npz`), from the bottom to the top.
+///
+/// Weights are M_l x M_(l-1), as PyTorch's `nn.Linear` has them, or the other way round, by the lengths of the biases;
+/// M_l x M_(l-1) where both are equal. Python writes such a file by
+///
+/// ```text
+/// numpy.savez("deep.npz", W1=W1, W2=W2, b=b, a1=a1, a2=a2)
+/// ```
+///
+/// ```no_run
+/// use annealed::rbm::{DeepBoltzmann, DeepLayout};
+///
+/// // The names of Salakhutdinov's MATLAB code.
+/// let layout = DeepLayout::new(["vishid", "hidpen"]).biases(["visbiases", "hidbiases", "penbiases"]);
+/// let deep = DeepBoltzmann::<f32>::read_as("deep.npz", &layout)?;
+/// # drop(deep);
+/// # Ok::<(), annealed::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeepLayout {
+    weights: Vec<String>,
+    biases: Vec<String>,
+    square_transposed: bool,
+}
+
+impl DeepLayout {
+    /// Creates the layout of a file with weights of these names, and biases `b` (of v), `a1`, `a2`, ...
+    pub fn new(weights: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        let weights: Vec<String> = weights.into_iter().map(Into::into).collect();
+        let above = (1..=weights.len()).map(|l| format!("a{l}"));
+        Self {
+            biases: std::iter::once("b".to_owned()).chain(above).collect(),
+            weights,
+            square_transposed: false,
+        }
+    }
+
+    /// Sets the names of the biases, those of v first.
+    #[must_use]
+    pub fn biases(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.biases = names.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Sets the orientation of square weights to M_(l-1) x M_l.
+    #[must_use]
+    pub fn square_transposed(mut self) -> Self {
+        self.square_transposed = true;
+        self
+    }
+}
+
+impl<T: Scalar> DeepBoltzmann<T> {
+    /// Reads a `.npz` or, with the feature `safetensors`, a `.safetensors` file.
+    ///
+    /// # Errors
+    /// [`Error::File`] with path and key, as [`RbmFile::read`](crate::rbm::RbmFile::read); other numbers of names than
+    /// one for each layer.
+    pub fn read_as(path: impl AsRef<Path>, layout: &DeepLayout) -> Result<Self> {
+        let path = path.as_ref();
+        let (layers, biases) = (layout.weights.len(), layout.biases.len());
+        Error::check_not_empty("names of weights", layers)?;
+        Error::check_dimension("names of biases", biases, layers + 1)?;
+        let mut arrays = Arrays::read(path)?;
+        Self::take(&mut arrays, layout).map_err(|reason| Error::file(path, reason))
+    }
+
+    fn take(arrays: &mut Arrays, layout: &DeepLayout) -> Result<Self, String> {
+        let mut biases = Vec::new();
+        for name in &layout.biases {
+            let (key, array) = arrays.first_of(&[name])?;
+            biases.push(vector(&key, &array)?);
+        }
+        let mut weights = Vec::new();
+        for (l, name) in layout.weights.iter().enumerate() {
+            let (key, array) = arrays.first_of(&[name])?;
+            let (below, above) = (biases[l].len(), biases[l + 1].len());
+            let numbers = parameters(&key, &array)?;
+            let turned = below == above && layout.square_transposed;
+            weights.push(match *array.shape() {
+                [rows, columns] if (rows, columns) == (above, below) && !turned => {
+                    DMatrix::from_row_iterator(above, below, numbers)
+                }
+                [rows, columns] if (rows, columns) == (below, above) => {
+                    DMatrix::from_iterator(above, below, numbers)
+                }
+                _ => {
+                    return Err(format!(
+                        "key {key}: shape {:?}, expected [{above}, {below}] or [{below}, {above}], by the biases {} and \
+                         {}",
+                        array.shape(),
+                        layout.biases[l],
+                        layout.biases[l + 1],
+                    ));
+                }
+            });
+        }
+        Self::new(weights, biases).map_err(|error| error.to_string())
+    }
+}
