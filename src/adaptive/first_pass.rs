@@ -41,7 +41,7 @@ where
     K: TransitionKernel<P::At<'p>> + Clone + Send + Sync,
 {
     /// Starts at the base, where a kernel is tuned with twice the moves, since its step size may be far off.
-    fn start(settings: &'s AdaptiveSmc<'p, P, K>) -> Result<Self> {
+    pub(super) fn start(settings: &'s AdaptiveSmc<'p, P, K>) -> Result<Self> {
         let first = stream(settings.seed, Purpose::AdaptiveSmc, 0);
         let size = settings.first_block_size();
         let populations = Populations::start(settings.path, 0..settings.chains, size, first)?;
@@ -64,7 +64,7 @@ where
         Ok(pass)
     }
 
-    fn stage(&mut self) -> Result<()> {
+    pub(super) fn stage(&mut self) -> Result<()> {
         let beta = self.populations.beta();
         let share = (1.0 - self.lost()?) * self.settings.ess_share;
         let distance = (1.0 / share - 1.0).sqrt();
@@ -80,6 +80,31 @@ where
         self.shape()?;
         self.populations.resample(&self.resampling, P::State::clone);
         self.move_chains(self.settings.moves)
+    }
+
+    /// Weighs the chains to the target and resamples them, without a move.
+    pub(super) fn leap(&mut self) -> Result<()> {
+        self.populations
+            .map(&|population| population.weigh_to(1.0))?;
+        self.check_progress()?;
+        self.betas.push(1.0);
+        self.intensities.push(0.0);
+        self.populations.resample(&self.resampling, P::State::clone);
+        Ok(())
+    }
+
+    pub(super) fn beta(&self) -> f64 {
+        self.populations.beta()
+    }
+
+    /// Returns the evaluations of all chains so far.
+    pub(super) fn evaluations(&self) -> u64 {
+        (self.evaluations as u64).saturating_mul(self.settings.chains as u64)
+    }
+
+    pub(super) fn states(&self) -> Vec<P::State> {
+        let states = self.populations.blocks().flat_map(|block| block.states());
+        states.cloned().collect()
     }
 
     /// Returns the share of the chains at the base that are off the support of every further model.
@@ -128,7 +153,7 @@ where
         }
     }
 
-    fn finish(&mut self) -> Result<FirstPass<K>> {
+    pub(super) fn finish(&mut self) -> Result<FirstPass<K>> {
         let settings = self.settings;
         if self.tuning.is_some() {
             self.populations.check_model(&settings.kernel, &[1.0])?;
@@ -145,7 +170,7 @@ where
             shapes,
             barrier: Barrier::new(betas, intensities),
             log_z: settings.log_base_normalizer + log_ratio,
-            evaluations: (self.evaluations as u64).saturating_mul(settings.chains as u64),
+            evaluations: self.evaluations(),
             seconds: 0.0,
         })
     }

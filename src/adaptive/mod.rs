@@ -4,6 +4,7 @@
 //! [`AdaptiveSmc`] finds stages and kernel in one pass of a population, [`StepSizes`] the step sizes of a kernel.
 
 mod barrier;
+mod challenge;
 mod covariance;
 mod first_pass;
 #[cfg(feature = "mpi")]
@@ -19,6 +20,10 @@ mod step_sizes;
 mod tuner;
 
 pub use barrier::{Barrier, BarrierRecorder};
+pub use challenge::{
+    Challenge, ChallengeRun, Judgement, Proposals, RivalAt, RivalBase, RivalPath, Rivals, Target,
+    Trails,
+};
 pub use refit::{Refit, RefittedAt, RefittedBase};
 pub use rounds::Rounds;
 pub use rounds_run::{Round, RoundsRun};

@@ -131,6 +131,11 @@ impl<K: Clone, S> Tuning<K, S> {
         }
     }
 
+    /// Multiplies the step size.
+    pub(super) fn scale(&mut self, factor: f64) {
+        self.log_size += factor.ln();
+    }
+
     /// Shapes the proposals by the weighted chains at their present beta.
     pub(super) fn shape<'p, P>(&mut self, populations: &mut Populations<'p, P>) -> Result<()>
     where

@@ -75,6 +75,8 @@ pub enum Purpose {
     MeanField,
     /// The search for an RBM's start: the seeds of its pilots, and what is drawn between them.
     Start,
+    /// The seeds and the cooling chains of a challenge.
+    Challenge,
 }
 
 impl Purpose {

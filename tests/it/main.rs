@@ -11,6 +11,7 @@ mod blocks;
 mod budget_coverage;
 mod budgets;
 mod certified;
+mod challenge;
 mod checkpoint;
 mod comparison;
 mod controls;

@@ -1,0 +1,193 @@
+//! Scouts, a large population that is annealed roughly, and the cooling of some of their states beyond the target.
+
+use std::mem::take;
+use std::ops::Range;
+
+use super::path::{COLDEST, Cooled};
+use super::proposal::Trails;
+use crate::Result;
+use crate::adaptive::covariance::Shapes;
+use crate::adaptive::first_pass::Pass;
+use crate::adaptive::smc::{AdaptiveSmc, BLOCK};
+use crate::adaptive::tuner::{Tuner, Tuning};
+use crate::kernel::TransitionKernel;
+use crate::model::Sampleable;
+use crate::path::AnnealingPath;
+use crate::population::Populations;
+use crate::random::StreamRng;
+use crate::work::{Place, Single, Stepped, Task};
+
+/// A first pass whose states and kernel are kept. It leaps to the target once it has spent its allowance.
+pub(super) struct Scouting<'s, 'r, P: AnnealingPath, K> {
+    pub(super) settings: &'s AdaptiveSmc<'r, P, K>,
+    /// Evaluations.
+    pub(super) allowance: u64,
+}
+
+/// States of scouts at the target, the kernel tuned on their way, and the evaluations that they took.
+pub(super) struct Scouts<S, K> {
+    pub(super) states: Vec<S>,
+    pub(super) kernel: K,
+    pub(super) evaluations: u64,
+}
+
+impl<'s, 'r, P, K> Task for Scouting<'s, 'r, P, K>
+where
+    P: AnnealingPath<State: Clone + Send> + Sync,
+    P::At<'r>: Send + Sync,
+    K: TransitionKernel<P::At<'r>> + Clone + Send + Sync,
+{
+    type Block = Pass<'s, 'r, P, K>;
+    type Output = Single<Scouts<P::State, K>>;
+
+    fn blocks(&self) -> Range<usize> {
+        0..1
+    }
+
+    fn chains(&self, _block: usize) -> Range<usize> {
+        0..self.settings.chains
+    }
+
+    fn cost(&self, _blocks: Range<usize>) -> u64 {
+        0
+    }
+
+    fn start(&self, _block: usize) -> Result<Self::Block> {
+        Pass::start(self.settings)
+    }
+
+    fn step(&self, at: &mut Self::Block) -> Result<Stepped> {
+        match at.evaluations() < self.allowance {
+            true => at.stage()?,
+            false => at.leap()?,
+        }
+        Ok(Stepped::of(self.settings.chains, at.beta() >= 1.0))
+    }
+
+    fn finish(&self, at: &mut Self::Block) -> Result<Self::Output> {
+        let found = at.finish()?;
+        Ok(Single(Scouts {
+            states: at.states(),
+            kernel: found.kernel,
+            evaluations: found.evaluations,
+        }))
+    }
+
+    fn place(&self, at: &Self::Block) -> Place {
+        (self.chains(0), 0, at.beta())
+    }
+
+    fn width(&self) -> usize {
+        self.settings.chains.div_ceil(BLOCK)
+    }
+}
+
+/// Number of powers of the target, after the first.
+pub(super) const RUNGS: usize = 16;
+/// Exponent that places the powers closely at first.
+const MILD: f64 = 1.7;
+
+/// Returns the place of a rung on the path of a cooled target.
+fn place(rung: usize) -> f64 {
+    (rung as f64 / RUNGS as f64).powf(MILD)
+}
+
+/// Chains that cool from the target to its highest power.
+pub(super) struct Cooling<'s, 'r, 'p, P, B, K>
+where
+    P: AnnealingPath,
+    B: Sampleable<State = P::State>,
+{
+    pub(super) path: &'r Cooled<'p, P, B>,
+    pub(super) kernel: &'s K,
+    pub(super) tuner: Option<Tuner<K, P::State>>,
+    pub(super) starts: &'s [P::State],
+    pub(super) moves: usize,
+    pub(super) stream: StreamRng,
+}
+
+pub(super) struct CoolingChains<'r, 'p, P, B, K>
+where
+    P: AnnealingPath,
+    B: Sampleable<State = P::State>,
+{
+    chains: Populations<'r, Cooled<'p, P, B>>,
+    tuning: Option<Tuning<K, P::State>>,
+    trails: Trails<P::State>,
+    rung: usize,
+}
+
+impl<'r, 'p, P, B, K> Task for Cooling<'_, 'r, 'p, P, B, K>
+where
+    P: AnnealingPath<State: Clone + Send + Sync> + Sync,
+    P::At<'p>: Send + Sync,
+    B: Sampleable<State = P::State> + Send + Sync,
+    K: TransitionKernel<super::RivalAt<'p, P, B>> + Clone + Send + Sync,
+{
+    type Block = CoolingChains<'r, 'p, P, B, K>;
+    type Output = Single<Trails<P::State>>;
+
+    fn blocks(&self) -> Range<usize> {
+        0..1
+    }
+
+    fn chains(&self, _block: usize) -> Range<usize> {
+        0..self.starts.len()
+    }
+
+    fn cost(&self, _blocks: Range<usize>) -> u64 {
+        (RUNGS * self.moves * self.starts.len()) as u64
+    }
+
+    fn start(&self, _block: usize) -> Result<Self::Block> {
+        let chains = 0..self.starts.len();
+        let mut chains = Populations::start(self.path, chains, BLOCK, self.stream.clone())?;
+        chains.map(&|population| population.place_at(0.0))?;
+        chains.replace_states(self.starts.to_vec());
+        Ok(CoolingChains {
+            chains,
+            tuning: match self.tuner {
+                Some(tuner) => Some(Tuning::new(
+                    tuner,
+                    &tuner.as_at_target(self.kernel, &Shapes::default())?,
+                )),
+                None => None,
+            },
+            trails: Trails::new(self.starts.to_vec()),
+            rung: 0,
+        })
+    }
+
+    /// Moves the chains at the next power.
+    fn step(&self, at: &mut Self::Block) -> Result<Stepped> {
+        at.rung += 1;
+        let (last, place) = (place(at.rung - 1), place(at.rung));
+        at.chains.map(&|population| population.place_at(place))?;
+        match &mut at.tuning {
+            Some(tuning) => {
+                // Near a mode deviations fall with the square root of the power.
+                tuning.scale(COLDEST.powf(0.5 * (last - place)));
+                tuning.shape(&mut at.chains)?;
+                tuning.moves(&mut at.chains, self.moves)?;
+            }
+            None => (0..self.moves).try_for_each(|_| at.chains.stay(self.kernel).map(drop))?,
+        }
+        let states = at.chains.blocks().flat_map(|block| block.states());
+        at.trails
+            .push(COLDEST.powf(place), states.cloned().collect());
+        let moves = self.moves * self.starts.len();
+        Ok(Stepped::of(moves, at.rung == RUNGS))
+    }
+
+    fn finish(&self, at: &mut Self::Block) -> Result<Self::Output> {
+        Ok(Single(take(&mut at.trails)))
+    }
+
+    fn place(&self, at: &Self::Block) -> Place {
+        (self.chains(0), at.rung, at.chains.beta())
+    }
+
+    fn width(&self) -> usize {
+        self.starts.len().div_ceil(BLOCK)
+    }
+}

@@ -1,0 +1,238 @@
+//! Rival bases for vectors: Student's t by the states on their way to a mode, and at the mode by its curvature.
+
+use nalgebra::{DMatrix, DVector};
+
+use super::components::components;
+use super::proposal::{Proposals, Rivals, Target, Trails};
+use crate::Result;
+use crate::model::{Differentiable, Gaussian, StudentT, UnnormalizedModel, central_difference};
+use crate::num::{Lbfgs, Minimum};
+
+/// Most modes.
+const MODES: usize = 16;
+/// Degrees of freedom of the bases.
+const FREEDOM: f64 = 5.0;
+/// Rungs whose states give a base.
+const FITTED: [usize; 6] = [0, 2, 4, 6, 9, 16];
+/// Largest power whose states are parted into components, and the number of these.
+const MILD: f64 = 2.5;
+const COMPONENTS: usize = 12;
+/// Fewest states that give a base, and fewest a dimension for a full covariance.
+const FEWEST: usize = 6;
+const FULL: usize = 4;
+/// Drop in log density on the line between two states that parts their modes.
+const DROP: f64 = 1.0;
+/// Iterations of a climb to a local optimum, and most of them that are compared with the modes.
+const CLIMB: usize = 8;
+const TOPS: usize = 200;
+/// Step of a finite difference, in deviations.
+const STEP: f64 = 0.01;
+
+impl Rivals for DVector<f64> {
+    type Base = StudentT;
+
+    /// Parts the chains by the modes where they end. For each mode it takes mean and covariance of its chains at several
+    /// powers, the covariance times the power, and Laplace's approximation where it can be afforded.
+    fn propose(trails: &Trails<Self>, target: &Target<'_, Self>) -> Result<Proposals<StudentT>> {
+        let mut modes = modes(trails.ends(), target);
+        let share = target.left() / 4 * 3;
+        optima(&mut modes, trails.draws(), target, share);
+        let mut gaussians = Vec::new();
+        for mode in &modes {
+            let rungs = trails.rungs().enumerate();
+            let fitted = rungs.filter(|(rung, _)| FITTED.contains(rung));
+            let fits = fitted.filter_map(|(_, (power, states))| fit(states, &mode.chains, power));
+            let fits: Vec<Gaussian> = fits.collect();
+            let share = target.left() / (4 * modes.len() as u64);
+            gaussians.extend(laplace(mode, fits.last(), target, share));
+            gaussians.extend(fits);
+        }
+        let mild = trails.rungs().filter(|(power, _)| *power <= MILD);
+        let mild: Vec<&Self> = mild.flat_map(|(_, states)| states).collect();
+        gaussians.extend(components(&mild, COMPONENTS));
+        let bases = gaussians.into_iter();
+        Ok(Proposals {
+            modes: modes.len(),
+            bases: bases
+                .map(|gaussian| StudentT::new(gaussian, FREEDOM))
+                .collect::<Result<_>>()?,
+        })
+    }
+}
+
+/// A mode, by the best state found there and the chains that end there.
+struct Mode {
+    best: DVector<f64>,
+    chains: Vec<usize>,
+}
+
+/// Parts states by the modes that they are near to: those between which the density does not drop.
+fn modes(ends: &[DVector<f64>], target: &Target<'_, DVector<f64>>) -> Vec<Mode> {
+    let log_densities: Vec<f64> = ends.iter().map(|end| target.log_density(end)).collect();
+    let mut order: Vec<usize> = (0..ends.len()).collect();
+    order.sort_by(|&a, &b| log_densities[b].total_cmp(&log_densities[a]));
+    let mut modes: Vec<Mode> = Vec::new();
+    for chain in order {
+        let (end, log_density) = (&ends[chain], log_densities[chain]);
+        if log_density == f64::NEG_INFINITY {
+            continue;
+        }
+        let is_near = |mode: &Mode| !drops(end, log_density, &mode.best, target);
+        match modes.iter().position(is_near) {
+            Some(mode) => modes[mode].chains.push(chain),
+            None if modes.len() < MODES => modes.push(Mode {
+                best: end.clone(),
+                chains: vec![chain],
+            }),
+            None => {}
+        }
+    }
+    modes
+}
+
+/// Climbs from each start, until `share` evaluations are spent, and adds the optima that are of no mode.
+fn optima(
+    modes: &mut Vec<Mode>,
+    starts: &[DVector<f64>],
+    target: &Target<'_, DVector<f64>>,
+    share: u64,
+) {
+    let last = target.left() - share;
+    let smooth = Smooth {
+        target,
+        steps: DVector::zeros(0),
+    };
+    let mut found = Vec::new();
+    for start in starts {
+        if target.left() < last + CLIMB as u64 * 4 {
+            break;
+        }
+        let top = climbed(&smooth, start);
+        found.push((top.value, top.position));
+    }
+    found.retain(|(value, _)| value.is_finite());
+    found.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+    for (value, top) in found.into_iter().take(TOPS) {
+        let is_near = |mode: &Mode| !drops(&top, -value, &mode.best, target);
+        if modes.len() < MODES && !modes.iter().any(is_near) {
+            modes.push(Mode {
+                best: top,
+                chains: Vec::new(),
+            });
+        }
+    }
+}
+
+/// Returns the point that a few iterations of L-BFGS lead to, with minus its log density.
+fn climbed(smooth: &Smooth<'_>, start: &DVector<f64>) -> Minimum {
+    let descent = |x: &DVector<f64>| {
+        let mut gradient = DVector::zeros(x.len());
+        let log_density = smooth.gradient_into(x, &mut gradient);
+        (-log_density, -gradient)
+    };
+    let solver = Lbfgs {
+        memory: 6,
+        iterations: CLIMB,
+        tolerance: 0.0,
+    };
+    solver.minimize(start.clone(), descent)
+}
+
+/// Returns whether the density drops on the line from a state to a better one.
+fn drops(
+    state: &DVector<f64>,
+    log_density: f64,
+    better: &DVector<f64>,
+    target: &Target<'_, DVector<f64>>,
+) -> bool {
+    let between = |share: f64| state * (1.0 - share) + better * share;
+    let mut points = [0.5, 0.25, 0.75].into_iter();
+    points.any(|share| target.log_density(&between(share)) < log_density - DROP)
+}
+
+/// Returns the Gaussian of the chains' mean and of their covariance times `power`; `None` for too few chains, or where
+/// a coordinate does not vary.
+fn fit(states: &[DVector<f64>], chains: &[usize], power: f64) -> Option<Gaussian> {
+    if chains.len() < FEWEST {
+        return None;
+    }
+    let (count, dimension) = (chains.len() as f64, states[chains[0]].len());
+    let mut mean = DVector::zeros(dimension);
+    chains.iter().for_each(|&i| mean += &states[i] / count);
+    let deviations =
+        DMatrix::from_columns(&Vec::from_iter(chains.iter().map(|&i| &states[i] - &mean)));
+    let scale = power / (count - 1.0);
+    match chains.len() >= FULL * dimension {
+        true => Gaussian::new(mean, &deviations * deviations.transpose() * scale).ok(),
+        false => {
+            let variance = |i| scale * deviations.row(i).norm_squared();
+            Gaussian::diagonal(mean, DVector::from_fn(dimension, |i, _| variance(i))).ok()
+        }
+    }
+}
+
+/// Returns Laplace's approximation at a mode; `None` where it is not smooth, or takes more than `share` evaluations.
+fn laplace(
+    mode: &Mode,
+    fit: Option<&Gaussian>,
+    target: &Target<'_, DVector<f64>>,
+    share: u64,
+) -> Option<Gaussian> {
+    let dimension = mode.best.len();
+    let gradient = if target.gradient.is_some() {
+        2
+    } else {
+        2 * dimension as u64 + 1
+    };
+    // About twenty gradients lead to the mode, and two Hessians take 4 a dimension each.
+    if (20 + 8 * dimension as u64).saturating_mul(gradient) > share {
+        return None;
+    }
+    let steps = match fit {
+        Some(fit) => fit.covariance().diagonal().map(|x| STEP * x.sqrt()),
+        None => mode.best.map(|x| f64::EPSILON.cbrt() * (1.0 + x.abs())),
+    };
+    let smooth = Smooth { target, steps };
+    Gaussian::laplace(&smooth, mode.best.clone()).ok()
+}
+
+/// The target with a gradient, its own or by differences.
+struct Smooth<'t> {
+    target: &'t Target<'t, DVector<f64>>,
+    steps: DVector<f64>,
+}
+
+impl UnnormalizedModel for Smooth<'_> {
+    type State = DVector<f64>;
+
+    fn log_density(&self, state: &DVector<f64>) -> f64 {
+        self.target.log_density(state)
+    }
+
+    fn state_dimension(&self) -> Option<usize> {
+        Some(self.steps.len())
+    }
+}
+
+impl Differentiable for Smooth<'_> {
+    fn accumulate_gradient(
+        &self,
+        state: &DVector<f64>,
+        scale: f64,
+        gradient: &mut DVector<f64>,
+    ) -> f64 {
+        if let Some(gradient_of) = self.target.gradient {
+            let mut own = DVector::zeros(state.len());
+            let log_density = match self.target.charge(2) {
+                true => gradient_of(state, &mut own),
+                false => f64::NEG_INFINITY,
+            };
+            gradient.axpy(scale, &own, 1.0);
+            return log_density;
+        }
+        for i in 0..state.len() {
+            gradient[i] += scale * central_difference(self, state, i, self.steps[i]);
+        }
+        self.log_density(state)
+    }
+}

@@ -1,0 +1,256 @@
+//! A challenge finds what a run missed, and leaves a right run alone.
+
+use annealed::Error;
+use annealed::adaptive::{Challenge, ChallengeRun, Judgement};
+use annealed::ais::{Ais, Run};
+use annealed::estimate::log_sum_exp;
+use annealed::kernel::{Hmc, Metropolis, RandomWalkMetropolis, Repeat, SymmetricProposal};
+use annealed::model::{
+    Bernoulli, FunctionModel, Gaussian, GaussianMixture, GradientModel, NormalizedModel,
+    UnnormalizedModel,
+};
+use annealed::path::{AnnealingPath, GeometricPath};
+use annealed::schedule::Schedule;
+use nalgebra::{DVector, dvector};
+use rand::{Rng, RngExt};
+
+type Vector = DVector<f64>;
+
+fn isotropic(mean: f64, deviation: f64) -> Gaussian {
+    Gaussian::isotropic(DVector::from_element(4, mean), deviation).unwrap()
+}
+
+/// Nine tenths of the mass in a spike forty times narrower than the rest; log Z is 0.
+fn spike() -> GeometricPath<Gaussian, GaussianMixture> {
+    let parts = [(0.1, isotropic(0.0, 1.0)), (0.9, isotropic(0.0, 0.025))];
+    GeometricPath::new(isotropic(0.0, 2.0), GaussianMixture::new(parts).unwrap())
+}
+
+fn walk() -> RandomWalkMetropolis {
+    RandomWalkMetropolis::new(0.5).unwrap()
+}
+
+fn run<P: AnnealingPath<State = Vector, Base: NormalizedModel> + Sync>(
+    path: &P,
+    seed: u64,
+) -> Run<Vector>
+where
+    for<'a> P::At<'a>: UnnormalizedModel<State = Vector>,
+{
+    let schedule = Schedule::linear(100).unwrap();
+    let ais = Ais::new(path, walk()).schedule(schedule);
+    ais.chains(400).seed(seed).threads(1).run().unwrap()
+}
+
+/// The trait of all results says what the result's own methods say.
+fn assert_face<S>(own: &ChallengeRun<'_, S>) {
+    let face: &dyn annealed::estimate::LogZ = own;
+    assert_eq!(face.log_z(), own.log_z());
+    assert_eq!(face.standard_error(), own.standard_error());
+    assert_eq!(face.interval(), own.interval_at(0.95).unwrap());
+    assert_eq!(face.warnings(), own.warnings());
+    assert_eq!(face.evaluations(), own.evaluations());
+    let bound = face.certified_lower_bound(0.9).unwrap().unwrap();
+    assert!(own.second().certified_lower_bound(0.9).unwrap().unwrap() >= bound);
+    assert!(bound <= own.log_z() && face.interval_at(1.0).is_err());
+    assert!(face.to_string().starts_with("log Z = "), "{face}");
+}
+
+fn assert_holds<S>(found: &ChallengeRun<'_, S>, exact: f64, largest_error: f64) {
+    let (off, error) = (found.log_z() - exact, found.standard_error());
+    assert!(
+        off.abs() <= 4.0 * error && error <= largest_error,
+        "{found}"
+    );
+}
+
+#[test]
+fn a_missed_spike_contradicts_and_the_second_run_holds_it() {
+    let path = spike();
+    for seed in 1..=3 {
+        let first = run(&path, seed);
+        assert!(first.interval().1 < -2.0, "{first}");
+        let found = Challenge::new(&path, walk(), &first)
+            .seed(seed)
+            .run()
+            .unwrap();
+        let Judgement::Contradicted { bound, confidence } = found.judgement() else {
+            panic!("{found}");
+        };
+        assert!(-0.5 < bound && bound < 0.0 && confidence == 0.99, "{found}");
+        assert_holds(&found, 0.0, 0.1);
+        assert_face(&found);
+        assert!(found.evaluations() <= first.evaluations(), "{found}");
+        // A challenge from the same seed has the same bits.
+        let again = Challenge::new(&path, walk(), &first)
+            .seed(seed)
+            .threads(1)
+            .run()
+            .unwrap();
+        assert_eq!(found.log_z(), again.log_z());
+    }
+}
+
+#[test]
+fn a_right_run_is_confirmed_and_one_with_a_wrong_normaliser_is_not() {
+    let path = GeometricPath::new(isotropic(0.0, 1.0), isotropic(0.2, 0.8));
+    let exact = isotropic(0.2, 0.8).log_normalizer();
+    for seed in 1..=4 {
+        let first = run(&path, seed);
+        let found = Challenge::new(&path, walk(), &first)
+            .seed(seed)
+            .run()
+            .unwrap();
+        let Judgement::Confirmed { starts, modes, .. } = found.judgement() else {
+            panic!("{first}\n{found}");
+        };
+        assert!(starts > 100 && modes == 1, "{found}");
+        assert_eq!(found.log_z(), first.log_z());
+        assert_holds(&found, exact, 0.05);
+        // A challenge whose base claims too large a log Z contradicts what is right.
+        let off = path.base().log_normalizer() + 2.0;
+        let wrong = Challenge::new(&path, walk(), &first)
+            .base_log_z(off)
+            .seed(seed)
+            .run()
+            .unwrap();
+        assert!(
+            matches!(wrong.judgement(), Judgement::Contradicted { .. }),
+            "{wrong}"
+        );
+    }
+}
+
+#[test]
+fn states_of_the_user_lead_to_a_mode_that_nothing_else_finds() {
+    // A narrow mode far from base and wide mode, with three quarters of the mass.
+    let parts = [(0.25, isotropic(0.0, 1.0)), (0.75, isotropic(9.0, 0.1))];
+    let path = GeometricPath::new(isotropic(0.0, 1.0), GaussianMixture::new(parts).unwrap());
+    let first = run(&path, 1);
+    assert!(first.interval().1 < -1.0, "{first}");
+    let alone = Challenge::new(&path, walk(), &first).run().unwrap();
+    assert!(
+        matches!(alone.judgement(), Judgement::Confirmed { .. }),
+        "{alone}"
+    );
+    let datum = DVector::from_element(4, 8.9);
+    let challenge = Challenge::new(&path, walk(), &first).states([datum]);
+    let found = challenge.run().unwrap();
+    assert!(
+        matches!(found.judgement(), Judgement::Contradicted { .. }),
+        "{found}"
+    );
+    assert_eq!(found.modes(), 2);
+    assert_holds(&found, 0.0, 0.2);
+}
+
+#[test]
+fn climbs_along_the_gradient_find_a_mode_beside_the_base() {
+    // Two wells: the base lies in one of them.
+    let target = GradientModel::new(1, |x: &[f64], gradient: &mut [f64]| {
+        let (near, far) = (
+            -0.5 * (x[0] / 0.5).powi(2),
+            2.0 - 0.5 * ((x[0] - 7.0) / 0.3).powi(2),
+        );
+        let sum = log_sum_exp([near, far]);
+        let share = (far - sum).exp();
+        gradient[0] = -(1.0 - share) * x[0] / 0.25 - share * (x[0] - 7.0) / 0.09;
+        sum
+    });
+    let exact = ((0.5 + 2_f64.exp() * 0.3) * std::f64::consts::TAU.sqrt()).ln();
+    let path = GeometricPath::new(
+        Gaussian::isotropic(dvector![0.0], 1.5).unwrap(),
+        target.unwrap(),
+    );
+    let kernel = Hmc::new(0.3, 3).unwrap();
+    let schedule = Schedule::linear(30).unwrap();
+    let first = Ais::new(&path, kernel.clone())
+        .schedule(schedule)
+        .chains(300)
+        .run()
+        .unwrap();
+    let challenge = Challenge::new(&path, kernel, &first)
+        .budget(100_000)
+        .with_gradient();
+    let found = challenge.run().unwrap();
+    assert_eq!(found.modes(), 2, "{found}");
+    let second = found.second();
+    let off = second.log_z() - exact;
+    assert!(
+        off.abs() < 4.0 * second.standard_error() && second.standard_error() < 0.1,
+        "{found}"
+    );
+}
+
+/// Flips one spin.
+#[derive(Clone)]
+struct FlipOne;
+
+impl SymmetricProposal<Vec<bool>> for FlipOne {
+    fn propose<R: Rng + ?Sized>(
+        &self,
+        _beta: f64,
+        state: &Vec<bool>,
+        proposal: &mut Vec<bool>,
+        rng: &mut R,
+    ) {
+        proposal.clone_from(state);
+        let spin = rng.random_range(0..state.len());
+        proposal[spin] = !proposal[spin];
+    }
+}
+
+#[test]
+fn spins_beyond_a_transition_of_the_first_order_are_found_ordered() {
+    const SPINS: usize = 60;
+    // On a complete graph the energy depends on the magnetisation m alone: log f = .9 n m^5.
+    let of_ones = |ones: usize| {
+        let m = 2.0 * ones as f64 / SPINS as f64 - 1.0;
+        0.9 * SPINS as f64 * m.powi(5)
+    };
+    let log_factorial = |n: usize| (1..=n).map(|i| (i as f64).ln()).sum::<f64>();
+    let states = |k: usize| log_factorial(SPINS) - log_factorial(k) - log_factorial(SPINS - k);
+    let exact = log_sum_exp((0..=SPINS).map(|k| states(k) + of_ones(k)));
+    let target =
+        FunctionModel::new(move |x: &Vec<bool>| of_ones(x.iter().filter(|on| **on).count()));
+    let path = GeometricPath::new(Bernoulli::new(DVector::zeros(SPINS)).unwrap(), target);
+    let kernel = Repeat::new(Metropolis(FlipOne), SPINS / 4).unwrap();
+    let schedule = Schedule::linear(200).unwrap();
+    let ais = Ais::new(&path, kernel.clone())
+        .schedule(schedule)
+        .chains(300);
+    let first = ais.run().unwrap();
+    assert!(first.interval().1 < exact - 5.0, "{first}; {exact}");
+    let found = Challenge::fixed(&path, kernel, &first).run().unwrap();
+    assert!(
+        matches!(found.judgement(), Judgement::Contradicted { .. }),
+        "{found}"
+    );
+    assert_holds(&found, exact, 0.2);
+}
+
+#[test]
+fn bad_settings_are_refused() {
+    let path = spike();
+    let first = run(&path, 1);
+    let challenge = || Challenge::new(&path, walk(), &first);
+    for (refused, argument) in [
+        (challenge().confidence(1.0), "confidence"),
+        (challenge().budget(100), "budget"),
+        (
+            challenge().base_log_z(f64::NAN),
+            "log normalizer of the base",
+        ),
+    ] {
+        let error = refused.run().unwrap_err();
+        let Error::InvalidArgument {
+            argument: found, ..
+        } = &error
+        else {
+            panic!("{error}");
+        };
+        assert_eq!(*found, argument);
+    }
+    let stopped = challenge().stop_when(|| true).run();
+    assert!(matches!(stopped, Err(Error::Stopped { .. })), "{stopped:?}");
+}
