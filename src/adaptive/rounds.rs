@@ -112,6 +112,9 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
     /// at least 0.1%. No base is fitted to fewer than 16 effective states, where that share exceeds one half, or where the
     /// target has density 0 at one of 64 samples of the law.
     ///
+    /// Leave it off where the target has many modes: a law fitted to few of them draws the chains there, and log Z may come
+    /// out low by many of its errors.
+    ///
     /// Rounds that are fitted to may take half of the budget. The last round remains unbiased, as its base depends on
     /// earlier rounds only. The base is [`RoundsRun::refit`]; the kernel of the result is that of the path from it. Both
     /// ends need a gradient where the kernel does. A kernel with a memory of its chains, such as

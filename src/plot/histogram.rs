@@ -84,7 +84,7 @@ mod tests {
         assert_eq!(bins.shares(&samples[1]), [0.0, 0.0, 0.0, 1.0]);
         // A value far out does not leave the others one bin.
         let far: Vec<f64> = (0..64).map(|i| f64::from(i % 8)).chain([100.0]).collect();
-        let bins = Bins::of(&[far.clone()]);
+        let bins = Bins::of(std::slice::from_ref(&far));
         let full = bins
             .shares(&far)
             .iter()

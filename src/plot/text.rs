@@ -34,7 +34,8 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;")
 }
 
-/// Writes log Z with its error, as 192.266(21), or with its 95% interval where this is [skewed](LogZ::is_skewed).
+/// Writes log Z with its error, as 192.266(21), or with its 95% interval where this is [skewed](LogZ::is_skewed), as
+/// -6.46 (-10.10 to 0.08).
 pub(super) fn log_z_of(result: &dyn LogZ) -> String {
     let (lower, upper) = result.interval();
     match result.is_skewed() {

@@ -58,7 +58,7 @@ pub struct ChallengeRun<'c, S> {
 /// Largest width of the better interval, relative to the other.
 const NARROWER: f64 = 0.5;
 
-/// The effort before a second run: starts, modes and evaluations.
+/// Efforts before a second run: starts, modes and evaluations.
 pub(super) type Tried = (usize, usize, u64);
 
 /// Judges a first run by a second, at a confidence that all bounds which are compared share.

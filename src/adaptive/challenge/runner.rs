@@ -258,7 +258,7 @@ where
         let few = scout(&self.kernel, SCOUTS.0, 2, allowance / 4)?;
         let left = allowance.saturating_sub(few.evaluations);
         // Half the moves are half the cost.
-        let chains = (2 * SCOUTS.0 * left / few.evaluations).clamp(SCOUTS.0, SCOUTS.1);
+        let chains = (2 * SCOUTS.0 * left / few.evaluations.max(1)).clamp(SCOUTS.0, SCOUTS.1);
         let mut many = scout(&few.kernel, chains, 1, left)?;
         many.evaluations += few.evaluations;
         Ok(many)
