@@ -28,7 +28,7 @@ pub enum Judgement {
         confidence: f64,
     },
     /// The second run is the better one: it has no warnings, and its 95% interval lies above that of the first, or is at
-    /// most half as wide and lies above the first's estimate.
+    /// most half as wide and lies above the first's estimate. It may be too low itself.
     Improved {
         /// Estimate of log Z by the second run.
         log_z: f64,
