@@ -8,6 +8,7 @@ use rand::{Rng, RngExt};
 use super::law::Law;
 use crate::Error;
 use crate::model::{Differentiable, Gaussian, NormalizedModel, Sampleable, UnnormalizedModel};
+use crate::num::log_add_exp;
 
 /// The base of the last round of a [refitted](crate::adaptive::Rounds::refit) run: a Gaussian or Student t, fitted to
 /// the weighted states of the rounds before, and a share of the path's own base.
@@ -100,19 +101,12 @@ impl<A: UnnormalizedModel<State = DVector<f64>>> RefittedBase<A> {
     }
 }
 
-fn log_sum([a, b]: [f64; 2]) -> f64 {
-    let (least, most) = if a < b { (a, b) } else { (b, a) };
-    match most == f64::NEG_INFINITY {
-        true => most,
-        false => most + (least - most).exp().ln_1p(),
-    }
-}
-
 impl<A: UnnormalizedModel<State = DVector<f64>>> UnnormalizedModel for RefittedBase<A> {
     type State = DVector<f64>;
 
     fn log_density(&self, state: &DVector<f64>) -> f64 {
-        log_sum(self.terms(state))
+        let [own, fitted] = self.terms(state);
+        log_add_exp(own, fitted)
     }
 
     fn state_dimension(&self) -> Option<usize> {
@@ -143,7 +137,7 @@ impl<A: Differentiable> Differentiable for RefittedBase<A> {
         gradient: &mut DVector<f64>,
     ) -> f64 {
         let [own, fitted] = self.terms(state);
-        let log_density = log_sum([own, fitted]);
+        let log_density = log_add_exp(own, fitted);
         let (own, fitted) = ((own - log_density).exp(), (fitted - log_density).exp());
         if own > 0.0 {
             self.own.accumulate_gradient(state, scale * own, gradient);
