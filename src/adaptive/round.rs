@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use super::barrier::{Barrier, BarrierRecorder};
 use super::covariance::{CovarianceRecorder, Shapes};
-use super::refit::Refit;
+use super::refit::{NoRefit, Refit};
 use super::rounds_run::{Round, RoundsRun};
 use super::smc::FirstPass;
 use crate::Result;
@@ -69,6 +69,7 @@ pub(super) struct Reached<S, K> {
     pub(super) shapes: Shapes,
     /// The base of the next round, if it is not the path's own.
     pub(super) refit: Option<Refit>,
+    pub(super) no_refit: Option<NoRefit>,
     pub(super) rounds: Vec<Round>,
     pub(super) last: Option<Last<S, K>>,
     pub(super) stopped_by: Option<StoppedBy>,
@@ -81,6 +82,7 @@ pub(super) struct Last<S, K> {
     pub(super) kernel: K,
     pub(super) barrier: Barrier,
     pub(super) refit: Option<Refit>,
+    pub(super) no_refit: Option<NoRefit>,
     pub(super) rounds: Vec<Round>,
     pub(super) candidates: Option<usize>,
 }
@@ -106,6 +108,7 @@ impl<S, K> Reached<S, K> {
             barrier: first.barrier,
             shapes: first.shapes,
             refit: None,
+            no_refit: None,
             last: None,
             stopped_by: None,
         }
@@ -119,6 +122,7 @@ impl<S, K> From<Last<S, K>> for RoundsRun<S, K> {
             kernel: last.kernel,
             barrier: last.barrier,
             refit: last.refit,
+            no_refit: last.no_refit,
             rounds: last.rounds,
             stopped_by: StoppedBy::Chains,
             candidates: last.candidates,

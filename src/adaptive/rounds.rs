@@ -339,7 +339,7 @@ where
         };
         let kernel = at.kernel.clone();
         let barrier = at.barrier.clone();
-        let refit = at.refit.clone();
+        let (refit, no_refit) = (at.refit.clone(), at.no_refit);
         if at.stopped_by.is_none()
             && let Some(recorder) = recorder
         {
@@ -357,6 +357,7 @@ where
             kernel,
             barrier,
             refit,
+            no_refit,
             rounds: at.rounds.clone(),
             candidates: Some(self.until_error.map_or(1, |_| self.rounds)),
         });
@@ -370,7 +371,13 @@ where
             return Ok(());
         };
         at.spent = at.spent.saturating_add(TRIED as u64);
-        let Some(refit) = refitting.fit(run, shape, &mut at.seeds)? else {
+        let fitted = refitting.fit(run, shape, &mut at.seeds)?;
+        at.no_refit = fitted
+            .as_ref()
+            .err()
+            .copied()
+            .filter(|_| at.refit.is_none());
+        let Ok(refit) = fitted else {
             return Ok(());
         };
         if at.refit.replace(refit).is_none() {

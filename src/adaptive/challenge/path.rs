@@ -1,17 +1,19 @@
 //! The path of a challenge: from a mixture of a path's base and of rival bases to the same target.
 
 use std::fmt;
+use std::iter::once;
 use std::sync::Arc;
 
-use nalgebra::{DMatrixView, DVector};
-use rand::{Rng, RngExt};
+use nalgebra::{DMatrixView, DMatrixViewMut, DVector};
+use rand::Rng;
 
 use crate::Result;
 use crate::error::Failure;
 use crate::model::{
-    Differentiable, EndBatch, EndGradients, Ends, NormalizedModel, Sampleable, UnnormalizedModel,
+    Differentiable, EndBatch, EndGradients, Ends, Mixture, NormalizedModel, Sampleable,
+    UnnormalizedModel, forward_model,
 };
-use crate::num::{log_sum_exp, next_run, weighted};
+use crate::num::{SimdLevel, next_run, weighted, with_slice};
 use crate::path::{AnnealingPath, Intermediate};
 
 /// A mixture of the base of a path, divided by its normaliser, and of rival bases B; its log Z is 0.
@@ -23,24 +25,20 @@ struct Members<'p, P: AnnealingPath + 'p, B> {
     /// The base of the path, as a view of it.
     old: P::At<'p>,
     target: P::At<'p>,
-    old_share: f64,
-    /// Log of the share, minus log Z.
-    old_scale: f64,
-    rivals: Vec<Rival<B>>,
+    mixture: Mixture<Member<'p, P, B>>,
 }
 
-struct Rival<B> {
-    share: f64,
-    /// Log of the share, minus log Z.
-    log_scale: f64,
-    base: B,
+/// The base of a path, or a rival.
+#[derive(Debug)]
+pub enum Member<'p, P, B> {
+    Old(&'p P),
+    Rival(B),
 }
 
 impl<P: AnnealingPath, B> fmt::Debug for RivalBase<'_, P, B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shares = self.0.rivals.iter().map(|rival| rival.share);
+        let shares = self.0.mixture.components().map(|(share, _)| share);
         f.debug_struct("RivalBase")
-            .field("old_share", &self.0.old_share)
             .field("shares", &Vec::from_iter(shares))
             .finish_non_exhaustive()
     }
@@ -54,20 +52,18 @@ impl<P: AnnealingPath, B> Clone for RivalBase<'_, P, B> {
 
 impl<'p, P: AnnealingPath, B: NormalizedModel<State = P::State>> RivalBase<'p, P, B> {
     /// Mixes the base of `path`, of the stated log Z, with rivals in these shares; the base has what is left of 1.
-    pub(super) fn new(path: &'p P, log_base_z: f64, rivals: Vec<(f64, B)>) -> Self {
+    pub(in crate::adaptive) fn new(path: &'p P, log_base_z: f64, rivals: Vec<(f64, B)>) -> Self {
         let old_share = 1.0 - rivals.iter().map(|(share, _)| share).sum::<f64>();
-        let rival = |(share, base): (f64, B)| Rival {
-            share,
-            log_scale: share.ln() - base.log_normalizer(),
-            base,
-        };
+        let rivals = rivals.into_iter().map(|(share, base)| {
+            let log_z = base.log_normalizer();
+            (share, log_z, Member::Rival(base))
+        });
+        let old = (old_share, log_base_z, Member::Old(path));
         Self(Arc::new(Members {
             path,
             old: path.at(0.0),
             target: path.at(1.0),
-            old_share,
-            old_scale: old_share.ln() - log_base_z,
-            rivals: rivals.into_iter().map(rival).collect(),
+            mixture: Mixture::new(once(old).chain(rivals)),
         }))
     }
 
@@ -76,62 +72,51 @@ impl<'p, P: AnnealingPath, B: NormalizedModel<State = P::State>> RivalBase<'p, P
     }
 }
 
-impl<P: AnnealingPath, B> UnnormalizedModel for RivalBase<'_, P, B>
+impl<P, B> UnnormalizedModel for Member<'_, P, B>
 where
+    P: AnnealingPath,
     B: UnnormalizedModel<State = P::State>,
 {
     type State = P::State;
 
     fn log_density(&self, state: &P::State) -> f64 {
-        let old = self.0.old_scale + self.0.old.log_density(state);
-        if self.0.rivals.is_empty() {
-            return old;
+        match self {
+            Self::Old(path) => path.base().log_density(state),
+            Self::Rival(base) => base.log_density(state),
         }
-        let rivals = self.0.rivals.iter();
-        let rivals = rivals.map(|rival| rival.log_scale + rival.base.log_density(state));
-        log_sum_exp(std::iter::once(old).chain(rivals))
     }
 
     fn state_dimension(&self) -> Option<usize> {
-        self.0.path.base().state_dimension()
+        match self {
+            Self::Old(path) => path.base().state_dimension(),
+            Self::Rival(base) => base.state_dimension(),
+        }
     }
 
     fn failure(&self) -> Option<Failure> {
-        self.0.old.failure()
-    }
-}
-
-impl<P: AnnealingPath, B> NormalizedModel for RivalBase<'_, P, B>
-where
-    B: UnnormalizedModel<State = P::State>,
-{
-    fn log_normalizer(&self) -> f64 {
-        0.0
-    }
-}
-
-impl<P: AnnealingPath, B> Sampleable for RivalBase<'_, P, B>
-where
-    B: Sampleable<State = P::State>,
-{
-    fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> P::State {
-        let mut left = rng.random::<f64>() - self.0.old_share;
-        let chosen = self.0.rivals.iter().find(|rival| {
-            let is_chosen = 0.0 <= left && left < rival.share;
-            left -= rival.share;
-            is_chosen
-        });
-        match chosen {
-            Some(rival) => rival.base.sample(rng),
-            None => self.0.path.base().sample(rng),
+        match self {
+            Self::Old(path) => path.base().failure(),
+            Self::Rival(base) => base.failure(),
         }
     }
 }
 
-impl<'p, P, B> Differentiable for RivalBase<'p, P, B>
+impl<P, B> Sampleable for Member<'_, P, B>
 where
-    P: AnnealingPath<State = DVector<f64>>,
-    P::At<'p>: Differentiable,
+    P: AnnealingPath,
+    B: Sampleable<State = P::State>,
+{
+    fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> P::State {
+        match self {
+            Self::Old(path) => path.base().sample(rng),
+            Self::Rival(base) => base.sample(rng),
+        }
+    }
+}
+
+impl<P, B> Differentiable for Member<'_, P, B>
+where
+    P: AnnealingPath<State = DVector<f64>, Base: Differentiable>,
     B: Differentiable,
 {
     fn accumulate_gradient(
@@ -140,25 +125,16 @@ where
         scale: f64,
         gradient: &mut DVector<f64>,
     ) -> f64 {
-        let log_density = self.log_density(state);
-        if log_density == f64::NEG_INFINITY {
-            return log_density;
+        match self {
+            Self::Old(path) => path.base().accumulate_gradient(state, scale, gradient),
+            Self::Rival(base) => base.accumulate_gradient(state, scale, gradient),
         }
-        let Members { old, rivals, .. } = &*self.0;
-        let here = self.0.old_scale + old.log_density(state);
-        let share = (here - log_density).exp();
-        if share > 0.0 {
-            old.accumulate_gradient(state, scale * share, gradient);
-        }
-        for Rival {
-            log_scale, base, ..
-        } in rivals
-        {
-            let share = (log_scale + base.log_density(state) - log_density).exp();
-            base.accumulate_gradient(state, scale * share, gradient);
-        }
-        log_density
     }
+}
+
+forward_model! {
+    ['p, P: AnnealingPath, B] RivalBase<'p, P, B> as Mixture<Member<'p, P, B>>, self => self.0.mixture;
+    UnnormalizedModel NormalizedModel Sampleable Differentiable
 }
 
 /// The geometric path from a [`RivalBase`] to the target of a path.
@@ -166,7 +142,7 @@ where
 pub struct RivalPath<'p, P: AnnealingPath + 'p, B>(RivalBase<'p, P, B>);
 
 impl<'p, P: AnnealingPath, B> RivalPath<'p, P, B> {
-    pub(super) fn new(base: RivalBase<'p, P, B>) -> Self {
+    pub(in crate::adaptive) fn new(base: RivalBase<'p, P, B>) -> Self {
         Self(base)
     }
 }
@@ -228,6 +204,14 @@ where
 
     fn check(&self) -> Result<()> {
         self.0.0.path.check()
+    }
+
+    fn simd_level(&self) -> Option<SimdLevel> {
+        self.0.0.path.simd_level()
+    }
+
+    fn rounding_error(&self) -> f64 {
+        self.0.0.path.rounding_error()
     }
 }
 
@@ -347,7 +331,7 @@ where
 
 impl<'p, P, B> Differentiable for RivalAt<'p, P, B>
 where
-    P: AnnealingPath<State = DVector<f64>>,
+    P: AnnealingPath<State = DVector<f64>, Base: Differentiable>,
     P::At<'p>: Differentiable,
     B: Differentiable,
 {
@@ -371,6 +355,33 @@ where
             ends.target = self.target().accumulate_gradient(state, scale, gradient);
         }
         self.blend(ends)
+    }
+
+    fn accumulate_gradients(
+        &self,
+        states: DMatrixView<'_, f64>,
+        scale: f64,
+        mut gradients: DMatrixViewMut<'_, f64>,
+        log_densities: &mut [f64],
+    ) {
+        let [to_base, to_target] = self.powers;
+        with_slice(log_densities.len(), |bases| {
+            bases.fill(0.0);
+            if to_base > 0.0 {
+                let gradients = gradients.as_view_mut();
+                let scale = scale * to_base;
+                (self.base).accumulate_gradients(states, scale, gradients, bases);
+            }
+            log_densities.fill(0.0);
+            if to_target > 0.0 {
+                let (model, scale) = (self.target(), scale * to_target);
+                model.accumulate_gradients(states, scale, gradients, log_densities);
+            }
+            for (value, &base) in log_densities.iter_mut().zip(&*bases) {
+                let target = *value;
+                *value = self.blend(Ends { base, target });
+            }
+        });
     }
 
     fn end_weights(&self) -> Option<[f64; 2]> {
@@ -400,6 +411,92 @@ where
         if self.powers[1] > 0.0 && !target.is_known() {
             let model = self.target();
             model.accumulate_gradients(states, 1.0, target.gradients, target.log_densities);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nalgebra::{DMatrix, dvector};
+
+    use super::*;
+    use crate::model::{Gaussian, StudentT};
+    use crate::path::GeometricPath;
+    use crate::random::{Purpose, stream};
+
+    type Path = GeometricPath<Gaussian, Gaussian>;
+
+    /// An unnormalised base, `N(0, 2^2)`.
+    fn old() -> Gaussian {
+        Gaussian::isotropic(dvector![0.0], 2.0).unwrap()
+    }
+
+    fn path() -> Path {
+        GeometricPath::new(old(), Gaussian::standard(1).unwrap())
+    }
+
+    /// Returns the integral of a density over `[-200, 200]`, by the trapezoidal rule.
+    fn integral(density: impl Fn(f64) -> f64) -> f64 {
+        (-40_000..40_000)
+            .map(|i| 0.005 * density(0.005 * f64::from(i)))
+            .sum()
+    }
+
+    /// Checks mass, samples and gradients of 30% of the old base and 70% of a rival.
+    fn check<B: Differentiable + NormalizedModel + Sampleable>(rival: B) {
+        let (path, log_z) = (path(), rival.log_normalizer());
+        let wrong = |x: f64| {
+            let x = dvector![x];
+            0.3 * old().log_density(&x).exp() + 0.7 * (rival.log_density(&x) - log_z).exp()
+        };
+        assert!((integral(wrong) - 1.0).abs() > 0.1);
+        let base = RivalBase::new(&path, old().log_normalizer(), vec![(0.7, rival)]);
+        let density = |x: f64| base.log_density(&dvector![x]).exp();
+        let mass = integral(density);
+        assert!((mass - 1.0).abs() < 1e-5, "{mass}");
+
+        let inside = |x: f64| (2.0..4.0).contains(&x);
+        let share = integral(|x| if inside(x) { density(x) } else { 0.0 });
+        let mut rng = stream(1, Purpose::Testing, 0);
+        let draws = (0..20_000).map(|_| base.sample(&mut rng));
+        let found = draws.filter(|x| inside(x[0])).count() as f64 / 20_000.0;
+        let error = (share * (1.0 - share) / 20_000.0).sqrt();
+        assert!((found - share).abs() < 4.0 * error, "{found}, {share}");
+        for x in [-300.0_f64, -1.0, 2.2, 3.0, 50.0] {
+            let at = |x: f64| base.log_density(&dvector![x]);
+            let step = 1e-4 * (1.0 + x.abs());
+            let slope = (at(x + step) - at(x - step)) / (2.0 * step);
+            let gradient = base.gradient(&dvector![x])[0];
+            assert!((gradient - slope).abs() < 1e-4 * (1.0 + slope.abs()), "{x}");
+        }
+    }
+
+    #[test]
+    fn the_mixture_has_mass_samples_and_gradients_of_its_density() {
+        let gaussian = || Gaussian::isotropic(dvector![3.0], 0.5).unwrap();
+        check(gaussian());
+        check(StudentT::new(gaussian(), 3.0).unwrap());
+    }
+
+    #[test]
+    fn states_together_are_evaluated_as_alone() {
+        let path = path();
+        let rival = Gaussian::isotropic(dvector![3.0], 0.5).unwrap();
+        let base = RivalBase::new(&path, old().log_normalizer(), vec![(0.7, rival)]);
+        let rivals = RivalPath::new(base);
+        let states = DMatrix::from_column_slice(3, 1, &[-1.0, 2.5, 4.0]);
+        for beta in [0.0, 0.3, 1.0] {
+            let model = rivals.at(beta);
+            let (mut gradients, mut log_densities) = (DMatrix::from_element(3, 1, 7.0), [0.0; 3]);
+            let view = gradients.as_view_mut();
+            model.accumulate_gradients(states.as_view(), 2.0, view, &mut log_densities);
+            for (i, found) in log_densities.into_iter().enumerate() {
+                let mut alone = dvector![7.0];
+                let state = dvector![states[i]];
+                let log_density = model.accumulate_gradient(&state, 2.0, &mut alone);
+                assert!((log_density - found).abs() < 1e-12, "{beta}");
+                assert!((alone[0] - gradients[i]).abs() < 1e-12, "{beta}");
+            }
         }
     }
 }
