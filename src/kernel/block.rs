@@ -171,6 +171,7 @@ impl<S> Block<S> {
     }
 
     /// Returns states and known log densities of chains after [`run_mut`](Self::run_mut).
+    #[inline]
     pub(super) fn peek_mut(&mut self, run: Range<usize>) -> (&mut [S], &mut [Ends]) {
         (&mut self.states[run.clone()], self.known.peek_mut(run))
     }
