@@ -241,7 +241,7 @@ const BOUND_STATES: usize = 256;
 pub(crate) type LowerBound<'b, S> = &'b dyn Fn(&[&S], u64) -> Option<f64>;
 
 /// Returns the warning if an interval that ends at `upper` lies below the bound. `states` have falling weights.
-pub(crate) fn missed_mass<'s, S: 's>(
+pub(crate) fn below_bound<'s, S: 's>(
     lower_bound: LowerBound<'_, S>,
     states: impl Iterator<Item = &'s S>,
     chain_steps: u64,
