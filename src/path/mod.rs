@@ -5,6 +5,7 @@
 //! [`Intermediate`].
 
 mod blend;
+mod blend_law;
 mod gaussian;
 mod moment;
 mod normalized;
@@ -12,7 +13,8 @@ mod spline;
 
 pub use crate::model::{EndBatch, EndGradient, EndGradients, Ends};
 pub use crate::num::SimdLevel;
-pub use blend::{Blend, Geometric, GeometricAt, GeometricPath, Tempered, TemperedAt, TemperedPath};
+pub use blend::{Blend, GeometricAt, GeometricPath, TemperedAt, TemperedPath};
+pub use blend_law::{Geometric, Tempered};
 pub use gaussian::{GaussianAt, GaussianPath};
 pub use moment::MomentPath;
 pub use normalized::Normalized;
