@@ -372,7 +372,8 @@ fn gap_cause(forward: f64, reverse: f64, joint: f64) -> &'static str {
     }
 }
 
-fn sureness(confidence: f64) -> String {
+/// Returns the words for the confidence of a bound.
+pub(crate) fn sureness(confidence: f64) -> String {
     match confidence < 1.0 {
         true => format!("with {}% confidence", 100.0 * confidence),
         false => "for certain".to_owned(),

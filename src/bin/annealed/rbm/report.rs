@@ -94,7 +94,7 @@ impl<'a> Report<'a> {
         ];
         let mut warnings: Vec<Warning> = Vec::new();
         for warning in found.into_iter().flatten() {
-            if warnings.iter().all(|other| other.name() != warning.name()) {
+            if warnings.iter().all(|other| other != warning) {
                 warnings.push(warning.clone());
             }
         }
