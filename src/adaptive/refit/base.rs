@@ -72,7 +72,8 @@ pub enum NoRefit {
         /// Effective number of states.
         effective: f64,
     },
-    /// Modes that lie apart, and too few effective states in each: a law fitted to them keeps chains where those were.
+    /// Modes that lie apart, and too few effective states in each: a law fitted to them keeps chains where those were. No
+    /// later round is fitted to either, and a base that was fitted before is given up.
     Modes {
         /// Number of modes.
         modes: usize,
