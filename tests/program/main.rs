@@ -275,7 +275,7 @@ fn a_report_holds_what_the_terminal_says() {
         "starts, by pilots",
         "from exact samples: log Z",
         "joined (Bennett)",
-        "from the forward log Z alone",
+        "from the joined log Z",
         "RAISE: ",
         "log Z_k/Z_0",
     ] {
