@@ -18,6 +18,8 @@ use crate::figures;
 use crate::output::write_report;
 use crate::saved::{self, Known};
 
+const EXACT: &str = "the exact log Z";
+
 /// All that is known in the end.
 pub struct Report<'a> {
     pub problem: &'a Problem,
@@ -90,7 +92,7 @@ impl<'a> Report<'a> {
             Some(Backward::Approximate(_)) => {
                 Some((self.run.interval(), "the forward log Z alone"))
             }
-            None => Some((self.run.interval(), "that of log Z")),
+            None => Some((self.run.interval(), "the log Z above")),
         }
     }
 
@@ -173,6 +175,7 @@ impl<'a> Report<'a> {
             let (lower, upper) = self.interval_of(likelihood);
             json["log_likelihood"] = likelihood.mean.into();
             json["log_likelihood_interval"] = json!([lower, upper]);
+            json["log_likelihood_by"] = self.scored_by().map_or(EXACT, |(_, by)| by).into();
             json["log_likelihood_error_over_rows"] = likelihood.standard_error.into();
             json["base_log_likelihood"] = likelihood.base_rate.into();
             json["rows"] = likelihood.rows.into();
@@ -265,7 +268,7 @@ impl Report<'_> {
         let (lower, upper) = self.interval_of(likelihood);
         let interval = match self.scored_by() {
             Some((_, from)) => format!("95% interval from {from}: {lower:.3} to {upper:.3}"),
-            None => "from the exact log Z".into(),
+            None => format!("from {EXACT}"),
         };
         writeln!(
             f,
