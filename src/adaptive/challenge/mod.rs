@@ -3,10 +3,12 @@
 mod bits;
 mod components;
 mod cooling;
+mod included;
 mod judge;
 mod path;
 mod proposal;
 mod runner;
+mod search;
 mod shares;
 mod vectors;
 
@@ -14,3 +16,9 @@ pub use judge::{ChallengeRun, Judgement};
 pub use path::{RivalAt, RivalBase, RivalPath};
 pub use proposal::{Proposals, Rivals, Target, Trails};
 pub use runner::Challenge;
+
+pub(super) use included::{Asked, Challenges, of_path};
+pub(super) use judge::Second;
+#[cfg(feature = "checkpoint")]
+pub(super) use search::{AlongRivals, Base};
+pub(super) use search::{GradientOf, LEAST_MOVES, SecondJob};
