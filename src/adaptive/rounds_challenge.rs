@@ -2,7 +2,7 @@
 
 use nalgebra::DVector;
 
-use super::challenge::{Asked, GradientOf, LEAST_MOVES, RivalAt, Rivals, SecondJob, of_path};
+use super::challenge::{Asked, LEAST_MOVES, RivalAt, Rivals, SecondJob, gradient_of, of_path};
 use super::rounds::{Finished, Rounds};
 use crate::kernel::{TransitionKernel, Workspace};
 use crate::model::{Differentiable, StudentT};
@@ -64,8 +64,7 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
             + Send
             + Sync,
     {
-        let gradient: GradientOf<'p, P> = |target, state, to| target.gradient_into(state, to);
-        self.challenger = Some(of_path(self.path, Some(gradient)));
+        self.challenger = Some(of_path(self.path, Some(gradient_of(self.path))));
         self
     }
 

@@ -39,13 +39,13 @@ const CONFIDENCE: f64 = 0.99;
 
 struct OfPath<'p, P: AnnealingPath> {
     path: &'p P,
-    gradient: Option<GradientOf<'p, P>>,
+    gradient: Option<GradientOf<'p, P::State>>,
 }
 
 /// Returns what challenges runs along `path`.
 pub(in crate::adaptive) fn of_path<'p, P, K>(
     path: &'p P,
-    gradient: Option<GradientOf<'p, P>>,
+    gradient: Option<GradientOf<'p, P::State>>,
 ) -> Box<dyn Challenges<P::State, K> + 'p>
 where
     P: AnnealingPath<State: Rivals> + Sync,
@@ -64,7 +64,7 @@ impl<'p, P: AnnealingPath> OfPath<'p, P> {
             path: self.path,
             kernel: asked.kernel,
             tuner: asked.tuner,
-            gradient: self.gradient,
+            gradient: self.gradient.clone(),
             log_base_normalizer: asked.log_base_normalizer,
             states: Vec::new(),
             seed: asked.seed,

@@ -21,4 +21,4 @@ pub(super) use included::{Asked, Challenges, of_path};
 pub(super) use judge::Second;
 #[cfg(feature = "checkpoint")]
 pub(super) use search::{AlongRivals, Base};
-pub(super) use search::{GradientOf, LEAST_MOVES, SecondJob};
+pub(super) use search::{LEAST_MOVES, SecondJob, gradient_of};

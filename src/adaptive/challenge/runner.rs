@@ -7,7 +7,7 @@ use nalgebra::DVector;
 use super::judge::ChallengeRun;
 use super::path::RivalAt;
 use super::proposal::Rivals;
-use super::search::{AlongRivals, Base, LEAST_MOVES, Search, SecondJob};
+use super::search::{AlongRivals, Base, LEAST_MOVES, Search, SecondJob, gradient_of};
 use crate::adaptive::tuner::Tuner;
 use crate::ais::Along;
 use crate::estimate::LogZ;
@@ -95,10 +95,10 @@ impl<'p, P: AnnealingPath, K> Challenge<'p, P, K> {
     /// Lets local optima and Laplace's approximation use the gradient of the target in place of differences.
     pub fn with_gradient(mut self) -> Self
     where
-        P: AnnealingPath<State = DVector<f64>>,
+        P: AnnealingPath<State = DVector<f64>> + Sync,
         P::At<'p>: Differentiable,
     {
-        self.search.gradient = Some(|target, state, to| target.gradient_into(state, to));
+        self.search.gradient = Some(gradient_of(self.search.path));
         self
     }
 

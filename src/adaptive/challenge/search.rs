@@ -2,8 +2,10 @@
 
 use std::cell::Cell;
 use std::iter::repeat_n;
+use std::sync::Arc;
 use std::time::Instant;
 
+use nalgebra::DVector;
 use rand::Rng;
 
 use super::cooling::{Cooling, RUNGS, Scouting, Scouts};
@@ -16,7 +18,7 @@ use crate::adaptive::tuner::Tuner;
 use crate::ais::{Ais, AisTask, Along, RunPart};
 use crate::estimate::LogZ;
 use crate::kernel::{TransitionKernel, refuse_stages};
-use crate::model::{Sampleable, UnnormalizedModel};
+use crate::model::{Differentiable, Sampleable, UnnormalizedModel};
 use crate::path::{AnnealingPath, dimension};
 use crate::random::{Purpose, StreamRng, stream};
 use crate::schedule::Schedule;
@@ -28,18 +30,23 @@ pub(in crate::adaptive) struct Search<'p, P: AnnealingPath, K> {
     pub(in crate::adaptive) path: &'p P,
     pub(in crate::adaptive) kernel: K,
     pub(in crate::adaptive) tuner: Option<Tuner<K, P::State>>,
-    pub(in crate::adaptive) gradient: Option<GradientOf<'p, P>>,
+    pub(in crate::adaptive) gradient: Option<GradientOf<'p, P::State>>,
     pub(in crate::adaptive) log_base_normalizer: f64,
     pub(in crate::adaptive) states: Vec<P::State>,
     pub(in crate::adaptive) seed: u64,
 }
 
 /// Function that writes a gradient of the target and returns the log density.
-pub(in crate::adaptive) type GradientOf<'p, P> = fn(
-    &<P as AnnealingPath>::At<'p>,
-    &<P as AnnealingPath>::State,
-    &mut <P as AnnealingPath>::State,
-) -> f64;
+pub(in crate::adaptive) type GradientOf<'p, S> = Arc<dyn Fn(&S, &mut S) -> f64 + Send + Sync + 'p>;
+
+/// Returns the gradient of the target of `path`.
+pub(in crate::adaptive) fn gradient_of<'p, P>(path: &'p P) -> GradientOf<'p, DVector<f64>>
+where
+    P: AnnealingPath<State = DVector<f64>> + Sync,
+    P::At<'p>: Differentiable,
+{
+    Arc::new(|state, to| path.at(1.0).gradient_into(state, to))
+}
 
 pub(in crate::adaptive) type Base<P> = <<P as AnnealingPath>::State as Rivals>::Base;
 
@@ -162,7 +169,7 @@ where
         let [scouting, cooling, fitting] = shares.map(|share| (share * budget as f64) as u64);
         let (scouts, scouted) = self.scouts(&old, scouting, job, &mut seeds)?;
         let (trails, cooled) = self.trails(&old, &scouts, cooling, job)?;
-        let draws = self.gradient.map_or(0, |_| fitting / 10);
+        let draws = self.gradient.as_ref().map_or(0, |_| fitting / 10);
         let draws = (0..draws).map(|_| old.sample(&mut seeds)).collect();
         let trails = trails.with_draws(draws);
         let (base, modes, fitted) = self.mixture(&old, &trails, fitting, &mut seeds)?;
@@ -239,12 +246,9 @@ where
         rng: &mut StreamRng,
     ) -> Result<(RivalBase<'p, P, Base<P>>, usize, u64)> {
         let log_density = |state: &P::State| old.target().log_density(state);
-        let gradient = self.gradient.map(|gradient| {
-            move |state: &P::State, to: &mut P::State| gradient(old.target(), state, to)
-        });
         let target = Target {
             log_density: &log_density,
-            gradient: gradient.as_ref().map(|gradient| gradient as _),
+            gradient: self.gradient.as_deref().map(|gradient| gradient as _),
             spent: Cell::new(0),
             allowance,
         };
