@@ -6,10 +6,11 @@ mod cooling;
 mod included;
 mod judge;
 mod path;
+mod population_monte_carlo;
 mod proposal;
 mod runner;
 mod search;
-mod shares;
+mod student;
 mod vectors;
 
 pub use judge::{ChallengeRun, Judgement};

@@ -11,8 +11,8 @@ use rand::Rng;
 use super::cooling::{Cooling, RUNGS, Scouting, Scouts};
 use super::judge::{Second, judge};
 use super::path::{Cooled, RivalAt, RivalBase, RivalPath};
+use super::population_monte_carlo::mixed;
 use super::proposal::{Proposals, Rivals, Target, Trails};
-use super::shares::shares;
 use crate::adaptive::smc::AdaptiveSmc;
 use crate::adaptive::tuner::Tuner;
 use crate::ais::{Ais, AisTask, Along, RunPart};
@@ -90,7 +90,7 @@ struct Found<'p, P: AnnealingPath<State: Rivals> + 'p, K> {
 /// Fewest moves that a search takes.
 pub(in crate::adaptive) const LEAST_MOVES: u64 = 1_000;
 /// Shares of the budget for scouts, cooling, and optima and fits: without a gradient, and with one.
-const SHARES: [[f64; 3]; 2] = [[0.25, 0.2, 0.1], [0.07, 0.13, 0.5]];
+const SHARES: [[f64; 3]; 2] = [[0.2, 0.15, 0.2], [0.07, 0.13, 0.5]];
 /// Number of states that are cooled, besides those that the user gives.
 const STARTS: usize = 128;
 /// Most chains that cool one state of the user.
@@ -106,9 +106,7 @@ const CHAINS: (u64, u64) = (256, 4_096);
 /// Least share of the old base.
 const DEFENCE: f64 = 0.5;
 /// Least share of a rival base.
-const LEAST: f64 = 0.01;
-/// Most draws of a base for the shares.
-const DRAWS: u64 = 64;
+const LEAST: f64 = 0.002;
 
 impl<'p, P, K> Search<'p, P, K>
 where
@@ -253,10 +251,8 @@ where
             allowance,
         };
         let Proposals { modes, bases } = P::State::propose(trails, &target)?;
-        let draws = (target.left() / (bases.len() as u64).max(1)).clamp(1, DRAWS);
-        let found = shares(&Vec::from_iter(&bases), &target, draws as usize, rng);
-        let kept = found.into_iter().zip(bases);
-        let kept: Vec<(f64, Base<P>)> = kept.filter(|(share, _)| *share >= LEAST).collect();
+        let found = mixed(bases, &target, rng).into_iter();
+        let kept: Vec<(f64, Base<P>)> = found.filter(|(share, _)| *share >= LEAST).collect();
         let all: f64 = kept.iter().map(|(share, _)| share).sum();
         let scaled = kept
             .into_iter()
