@@ -90,16 +90,16 @@ pub fn challenged() -> Result<Vec<Case>> {
         case!(
             "challenged, Potts, disordered",
             Sound,
-            exact(SITES, 4.0),
-            coloured(4.0),
+            exact(SITES, 2.5),
+            coloured(2.5),
             fixed,
             recolours.clone()
         ),
         case!(
             "challenged, Potts, ordered",
             Faulty,
-            exact(SITES, 5.5),
-            coloured(5.5),
+            exact(SITES, 4.2),
+            coloured(4.2),
             fixed,
             recolours
         )

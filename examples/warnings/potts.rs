@@ -8,7 +8,7 @@ use annealed::prelude::*;
 use annealed::rand::{Rng, RngExt};
 
 /// Number of colours.
-const COLOURS: usize = 10;
+const COLOURS: usize = 5;
 /// Most modes.
 const MODES: usize = 16;
 /// Share of the sites in which two states of one mode may differ.
@@ -65,18 +65,18 @@ impl SymmetricProposal<Colours> for Recolour {
     }
 }
 
-/// Independent sites, each with the probabilities of its colours.
+/// Independent sites, each with the log probabilities of its colours.
 #[derive(Debug, Clone)]
 pub struct Sites(Vec<[f64; COLOURS]>);
 
 impl Sites {
     pub fn uniform(sites: usize) -> Self {
-        Self(vec![[1.0 / COLOURS as f64; COLOURS]; sites])
+        Self(vec![[-(COLOURS as f64).ln(); COLOURS]; sites])
     }
 
     /// Adds weighted states to probabilities that count for one state.
     fn with<'s>(&self, states: impl IntoIterator<Item = (&'s Colours, f64)>) -> Self {
-        let mut sums = self.clone();
+        let mut sums = Self(self.0.iter().map(|site| site.map(f64::exp)).collect());
         for (state, weight) in states {
             for (site, colour) in sums.0.iter_mut().zip(&state.0) {
                 site[usize::from(*colour)] += weight;
@@ -84,7 +84,8 @@ impl Sites {
         }
         for site in &mut sums.0 {
             let sum: f64 = site.iter().sum();
-            site.iter_mut().for_each(|share| *share /= sum);
+            site.iter_mut()
+                .for_each(|share| *share = (*share / sum).ln());
         }
         sums
     }
@@ -95,9 +96,7 @@ impl UnnormalizedModel for Sites {
 
     fn log_density(&self, state: &Colours) -> f64 {
         let pairs = self.0.iter().zip(&state.0);
-        pairs
-            .map(|(site, colour)| site[usize::from(*colour)].ln())
-            .sum()
+        pairs.map(|(site, colour)| site[usize::from(*colour)]).sum()
     }
 }
 
@@ -112,7 +111,7 @@ impl Sampleable for Sites {
         let mut colour = |site: &[f64; COLOURS]| {
             let mut left: f64 = rng.random();
             let is_it = |share: &f64| {
-                left -= share;
+                left -= share.exp();
                 left < 0.0
             };
             site.iter().position(is_it).unwrap_or(0) as u8
@@ -148,7 +147,7 @@ impl Rivals for Colours {
         }
         let mut bases = Vec::new();
         for mode in &modes {
-            for (_, states) in trails.rungs().step_by(4) {
+            for (_, states) in trails.rungs().step_by(8) {
                 let uniform = Sites::uniform(ends[0].0.len());
                 bases.push(uniform.with(mode.iter().map(|&chain| (&states[chain], 1.0))));
             }

@@ -13,7 +13,7 @@ const APART: f64 = 0.3;
 /// Number of states that the present probabilities count for in a refit.
 const PRIOR: f64 = 1.0;
 /// Rungs whose states give a base.
-const FITTED: [usize; 5] = [0, 2, 4, 8, 16];
+const FITTED: [usize; 3] = [0, 4, 16];
 
 impl Rivals for Vec<bool> {
     type Base = Bernoulli;

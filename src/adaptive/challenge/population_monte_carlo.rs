@@ -10,7 +10,7 @@ const ROUNDS: u64 = 20;
 /// Most draws of a round, for each base.
 const DRAWS: u64 = 128;
 /// Number of updates of the shares after a round of draws.
-const UPDATES: usize = 30;
+const UPDATES: usize = 5;
 /// Least effective sample size that the weights are flattened to.
 const FLAT: f64 = 50.0;
 

@@ -106,7 +106,7 @@ const CHAINS: (u64, u64) = (256, 4_096);
 /// Least share of the old base.
 const DEFENCE: f64 = 0.5;
 /// Least share of a rival base.
-const LEAST: f64 = 0.002;
+const LEAST: f64 = 0.005;
 
 impl<'p, P, K> Search<'p, P, K>
 where
