@@ -71,7 +71,7 @@ pub(super) struct Reached<S, K> {
     /// The base of the next round, if it is not the path's own.
     pub(super) refit: Option<Refit>,
     pub(super) no_refit: Option<NoRefit>,
-    /// What was reached along the path from its own base, once a base is refitted.
+    /// Kernel, barrier and shapes of the path from its own base, once a base is refitted.
     pub(super) own: Option<(K, Barrier, Shapes)>,
     pub(super) rounds: Vec<Round>,
     pub(super) last: Option<Last<S, K>>,
