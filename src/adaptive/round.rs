@@ -122,6 +122,7 @@ impl<S, K> From<Last<S, K>> for RoundsRun<S, K> {
             rounds: last.rounds,
             stopped_by: StoppedBy::Chains,
             candidates: last.candidates,
+            challenge: None,
         }
     }
 }
