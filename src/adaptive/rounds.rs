@@ -100,8 +100,7 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
         }
     }
 
-    /// Sets the log normaliser of the base, in place of the base's own; 0 to count log Z from the base. A base whose own
-    /// is not known still needs a [`NormalizedModel`], which may return 0.
+    /// Sets the log normaliser of the base, in place of the base's own; 0 to count log Z from the base.
     pub fn base_log_z(mut self, log_base_normalizer: f64) -> Self {
         self.log_base_normalizer = log_base_normalizer;
         self
