@@ -32,7 +32,7 @@ impl Seeds {
         let schedule = Schedule::linear(2)?;
         let walk = RandomWalkMetropolis::new(0.5)?;
         let ais = || {
-            Ais::new(&path, walk)
+            Ais::new(&path, walk.clone())
                 .schedule(schedule.clone())
                 .chains(4)
                 .block_size(2)
@@ -43,7 +43,7 @@ impl Seeds {
             self.add(kind, &part);
             self.add(kind, &run);
         }
-        let tempering = Tempering::new(&path, walk).schedule(schedule.clone());
+        let tempering = Tempering::new(&path, walk.clone()).schedule(schedule.clone());
         self.add(23, &tempering.ladders(2).rounds(3).run()?);
         let recorded = ais().recorder(DerivativeRecorder::default()).run()?;
         let survey = Survey::from_run(&recorded)?;

@@ -82,5 +82,5 @@ pub(super) fn begins(bytes: &[u8]) -> bool {
 fn start(bytes: &[u8]) -> Option<usize> {
     let (length, rest) = bytes.split_first_chunk()?;
     let length = usize::try_from(u64::from_le_bytes(*length)).ok()?;
-    (length <= rest.len()).then_some(8 + length)
+    (length <= rest.len()).then(|| 8 + length)
 }

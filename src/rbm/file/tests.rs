@@ -278,6 +278,7 @@ fn tensors_that_the_file_cannot_hold_are_refused() {
         ),
         (file(&format!("{{{}}}", tensor(0, 1, 9)), &[0; 9]), "header"),
         (file(&long, &[]), "a header of 1048586 bytes"),
+        (vec![255; 16], "another format"),
     ] {
         let error = rbm_of(&file).unwrap_err();
         assert!(error.contains(reason), "{error}");
