@@ -12,6 +12,7 @@ mod on_ranks;
 mod refit;
 mod round;
 mod rounds;
+mod rounds_challenge;
 mod rounds_run;
 #[cfg(feature = "checkpoint")]
 mod saved;

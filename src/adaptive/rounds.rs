@@ -7,6 +7,7 @@ use nalgebra::DVector;
 use rand::Rng;
 
 use super::barrier::Barrier;
+use super::challenge::{Challenges, SecondJob};
 use super::first_pass::{FirstPassTask, Later};
 use super::refit::{Refit, RefittedAt, Refitting, TRIED, refitting};
 use super::round::{Ended, LEAST, Last, Layout, Reached, RoundRecorder, RoundTask, Start, seconds};
@@ -51,6 +52,7 @@ pub struct Rounds<'p, P: AnnealingPath, K> {
     pub(super) kernel: K,
     pub(super) tuner: Option<Tuner<K, P::State>>,
     pub(super) refitting: Option<Refitting<'p, P::State, K>>,
+    pub(super) challenger: Option<Box<dyn Challenges<P::State, K> + 'p>>,
     pub(super) log_base_normalizer: f64,
     pub(super) chains: usize,
     pub(super) moves: usize,
@@ -85,6 +87,7 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
             kernel,
             tuner: None,
             refitting: None,
+            challenger: None,
             log_base_normalizer: path.base().log_normalizer(),
             chains: 256,
             moves: 3,
@@ -161,7 +164,7 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
         seed: u64,
     }
 
-    /// Sets the number of chains that move together, and in the rounds resample together; by default 64 in the first pass
+    /// Sets the number of chains that move together, and in the rounds resample together where their ESS falls below half; by default 64 in the first pass
     /// and 128 in the rounds. A model that [evaluates batches](crate::model::UnnormalizedModel::evaluates_batches) gets
     /// one call a step from blocks of all chains.
     pub fn block_size(mut self, block_size: usize) -> Self {
@@ -210,6 +213,7 @@ where
         if let Some(target) = self.until_error {
             Error::check_positive("until_error", target)?;
         }
+        self.check_challenge()?;
         let (path, kernel) = (self.path, self.kernel.clone());
         let first = AdaptiveSmc::with(path, kernel, self.tuner, self.log_base_normalizer)
             .chains(self.chains)
@@ -230,7 +234,8 @@ where
     where
         J: Runs<FirstPassTask<'s, 'p, P, K>>
             + for<'t> Runs<RoundTask<'t, P::State>>
-            + Carries<Reached<P::State, K>>,
+            + Carries<Reached<P::State, K>>
+            + SecondJob<P::State>,
     {
         let mut at = match job.carried()? {
             Some(at) => at,
@@ -261,7 +266,7 @@ where
             last, stopped_by, ..
         } = at;
         let (last, by) = last.zip(stopped_by).expect("the rounds have ended");
-        Ok(leads.then(|| self.concluded(last.into(), by)))
+        self.challenged(self.concluded(last.into(), by), leads, job)
     }
 
     /// Runs a round, from the path's own base or a refitted one. Returns `None` in a process that does not lead.
@@ -388,10 +393,11 @@ where
         last.stopped_by = stopped_by;
         let (reached, chains) = (last.standard_error(), Some(self.chains));
         let budget = self.until_error.and_then(|error| last.budget_for(error));
+        let budget = budget.map(|budget| budget.saturating_mul(self.parts()));
         let warning = Warning::error_not_reached(self.until_error, reached, chains, budget);
         last.run.warn(warning);
         last.run
-            .warn_of_missed_mass(&|states, steps| self.path.lower_bound(states, steps));
+            .warn_if_below_bound(&|states, steps| self.path.lower_bound(states, steps));
         last
     }
 
@@ -409,7 +415,7 @@ where
 
     /// Returns the chain-steps of all rounds after a first pass of `stages` stages, if no small error ends them.
     fn chain_steps(&self, stages: usize, spent: u64) -> u64 {
-        let stages = match self.budget {
+        let stages = match self.budget_of_rounds() {
             Some(budget) => budget.saturating_sub(spent) / self.evaluations(1),
             // Each round has twice as many as the one before.
             None => {
@@ -421,11 +427,15 @@ where
         stages.saturating_mul(self.chains as u64)
     }
 
+    /// Returns the evaluations of a move of one chain.
+    pub(super) fn of_move(&self) -> u64 {
+        // A kernel that claims to cost nothing would have no end.
+        self.kernel.evaluations(dimension(self.path)).max(1) as u64
+    }
+
     /// Returns the evaluations of a round of `stages` stages.
     fn evaluations(&self, stages: usize) -> u64 {
-        // A kernel that claims to cost nothing would have no end.
-        let of_chain = self.kernel.evaluations(dimension(self.path)).max(1) as u64;
-        let of_stage = of_chain.saturating_mul(self.chains as u64);
+        let of_stage = self.of_move().saturating_mul(self.chains as u64);
         of_stage.saturating_mul(stages as u64)
     }
 
@@ -433,14 +443,14 @@ where
     /// improves a fit, may end at half of the budget, others at a quarter.
     fn stages(&self, at: &Reached<P::State, K>) -> Result<(usize, bool)> {
         let (wanted, spent, round) = (at.stages, at.spent, at.rounds.len());
-        let Some(budget) = self.budget else {
+        let (Some(all), Some(budget)) = (self.budget, self.budget_of_rounds()) else {
             return Ok((wanted, round == self.rounds));
         };
         if round == 1 {
-            let least = spent.saturating_mul(4);
+            let least = spent.saturating_mul(4).saturating_mul(self.parts());
             let expected =
                 format!("at least {least}, or fewer chains: the first pass took {spent}");
-            Error::check(least <= budget, "budget", budget, expected)?;
+            Error::check(least <= all, "budget", all, expected)?;
         }
         let refits = self.refitting.is_some() && (round == 1 || at.refit.is_some());
         let most = budget / if refits { 2 } else { 4 };
@@ -453,7 +463,7 @@ where
     }
 }
 
-type Finished<P, K> = RoundsRun<<P as AnnealingPath>::State, K>;
+pub(super) type Finished<P, K> = RoundsRun<<P as AnnealingPath>::State, K>;
 
 impl<P: AnnealingPath, K: fmt::Debug> fmt::Debug for Rounds<'_, P, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

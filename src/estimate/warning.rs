@@ -197,9 +197,9 @@ pub enum Warning {
     /// Data that are less likely under an RBM than under its base-rate model, which knows only how often each unit is
     /// on, or under fair coins.
     #[error(
-        "the data are less likely under the RBM ({log_likelihood:.3} nats a row) than under its base-rate model \
-         ({base_rate:.3}) or fair coins ({fair_coins:.3}): the weights may be transposed, hidden and visible biases exchanged, the data binarised \
-         otherwise or have another order of units than those of training"
+        "the data are less likely under the RBM ({log_likelihood:.3} nats a row) than under {}: the weights may be transposed, hidden and visible biases exchanged, the data binarised \
+         otherwise or have another order of units than those of training",
+        simpler(*log_likelihood, *base_rate, *fair_coins)
     )]
     BelowBaseRate {
         /// Mean log likelihood under the RBM, in nats a row.
@@ -212,8 +212,8 @@ pub enum Warning {
     /// A lower bound on log Z above the interval: the run lies too low or has missed mass.
     #[error(
         "log Z is at least {bound:.3} ({}), above the interval, which ends at {upper:.3}: the run lies too low, by chance if \
-         by little, or else because it missed mass; start where rbm::StartSearch (--base auto of the program) finds it, or \
-         use more stages",
+         by little, or else because it missed mass: start from a base that covers it, as adaptive::Challenge may find (for an \
+         RBM rbm::StartSearch, --base auto of the program), or use more stages",
         sureness(*confidence)
     )]
     BelowBound {
@@ -223,6 +223,19 @@ pub enum Warning {
         confidence: f64,
         /// Upper end of the interval.
         upper: f64,
+    },
+    /// A run whose log Z is too low, as a second one from other bases says. The result is that of the second.
+    #[error(
+        "the first run gave {first:.3}, too low as a second run from other bases {}: this is the second run's value; mass that \
+         both missed is in neither",
+        shows(*bound)
+    )]
+    FirstRunTooLow {
+        /// The first run's estimate of log Z.
+        first: f64,
+        /// A lower bound on log Z above the first run's interval, and the probability with which it holds; `None` where
+        /// the second run's interval alone speaks.
+        bound: Option<(f64, f64)>,
     },
     /// A search for a start of which no pilot had enough effective samples.
     #[error(
@@ -363,6 +376,9 @@ pub enum Warning {
 fn gap_cause(forward: f64, reverse: f64, joint: f64) -> &'static str {
     if forward > reverse {
         "the samples are probably not of this target, or the kernel's reversal is wrong"
+    } else if (joint - forward).min(reverse - joint) > 0.25 * (reverse - forward) {
+        "neither run agrees with both together: each has probably missed a part; use more stages, more chains or a better \
+         mixing kernel"
     } else if joint - forward > reverse - joint {
         "the forward run has probably not found a region from which the samples come; use a base that covers the \
          target, more stages or a better mixing kernel"
@@ -372,7 +388,30 @@ fn gap_cause(forward: f64, reverse: f64, joint: f64) -> &'static str {
     }
 }
 
-fn sureness(confidence: f64) -> String {
+fn shows(bound: Option<(f64, f64)>) -> String {
+    match bound {
+        Some((bound, confidence)) => {
+            format!("shows ({bound:.3} or more, {})", sureness(confidence))
+        }
+        None => "suggests by its narrower interval, which may be too low itself".to_owned(),
+    }
+}
+
+/// Names the simple models that score higher than an RBM.
+fn simpler(rbm: f64, base_rate: f64, fair_coins: f64) -> String {
+    let models = [
+        ("its base-rate model", base_rate),
+        ("fair coins", fair_coins),
+    ];
+    let better = models.iter().filter(|(_, score)| *score > rbm);
+    let named: Vec<String> = better
+        .map(|(name, score)| format!("{name} ({score:.3})"))
+        .collect();
+    named.join(" and ")
+}
+
+/// Returns the words for the confidence of a bound.
+pub(crate) fn sureness(confidence: f64) -> String {
     match confidence < 1.0 {
         true => format!("with {}% confidence", 100.0 * confidence),
         false => "for certain".to_owned(),

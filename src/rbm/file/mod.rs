@@ -111,7 +111,9 @@ fn kind_of(bytes: &[u8]) -> &'static str {
     match bytes {
         [] => "an empty file",
         [0x89, b'H', b'D', b'F', ..] => "a file of HDF5",
-        [0x80, 2..=5, ..] => "a file of pickle or joblib",
+        [0x80, 2..=5, ..] => {
+            "a file of pickle or joblib (numpy.savez writes its arrays to an .npz)"
+        }
         _ => "a file of another format",
     }
 }
