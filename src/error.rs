@@ -208,6 +208,25 @@ pub(crate) fn short(x: f64) -> String {
     }
 }
 
+/// Longest reason; one that quotes a forged file could have megabytes.
+const LONGEST_REASON: usize = 2_000;
+
+/// Escapes control characters of a quoted file, which a terminal would obey, and cuts long text.
+fn printable(reason: &str) -> String {
+    let mut text = String::new();
+    for c in reason.chars() {
+        if text.len() > LONGEST_REASON {
+            text.push_str(" ..");
+            break;
+        }
+        match c.is_control() && c != '\n' {
+            true => text.extend(c.escape_default()),
+            false => text.push(c),
+        }
+    }
+    text
+}
+
 fn coordinate_named(largest: Option<(usize, f64)>) -> String {
     largest.map_or(String::new(), |(index, x)| {
         format!(", largest coordinate {} at index {index}", short(x))
@@ -240,7 +259,7 @@ impl Error {
     pub fn file(path: impl AsRef<Path>, reason: impl Display) -> Self {
         Self::File {
             path: path.as_ref().display().to_string(),
-            reason: reason.to_string(),
+            reason: printable(&reason.to_string()),
             source: None,
         }
     }
@@ -464,6 +483,14 @@ mod tests {
         assert_eq!(missing(), missing().clone());
         assert_ne!(missing(), Error::file("a.txt", "too short"));
         assert!(Error::file("a.txt", "too short").source().is_none());
+    }
+
+    #[test]
+    fn quoted_files_give_printable_errors() {
+        let error = Error::file("a.npy", "dtype \u{1b}[2J, expected floats\nof 32 bits");
+        let text = "a.npy: dtype \\u{1b}[2J, expected floats\nof 32 bits";
+        assert_eq!(error.to_string(), text);
+        assert!(Error::file("a.npy", "x".repeat(1 << 20)).to_string().len() < 2_100);
     }
 
     #[test]
