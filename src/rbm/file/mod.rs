@@ -10,6 +10,7 @@ mod rbm_file;
 mod safetensors;
 #[cfg(test)]
 mod tests;
+mod weights;
 
 use std::path::Path;
 
@@ -71,6 +72,15 @@ impl Arrays {
             Self::Npz(npz) => npz.keys(),
             #[cfg(feature = "safetensors")]
             Self::Safetensors(file) => file.keys(),
+        }
+    }
+
+    /// Returns whether burn wrote the file. Its `Linear` has weights lower by upper units, the others' upper by lower.
+    fn are_of_burn(&self) -> bool {
+        match self {
+            #[cfg(feature = "safetensors")]
+            Self::Safetensors(file) => file.producer().is_some_and(|name| name == "burn"),
+            _ => false,
         }
     }
 

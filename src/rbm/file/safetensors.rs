@@ -1,4 +1,4 @@
-//! The `.safetensors` format of PyTorch weights.
+//! The `.safetensors` format, in which PyTorch, candle and burn save weights.
 
 use safetensors::{Dtype as Type, SafeTensors};
 
@@ -18,6 +18,12 @@ impl Safetensors {
         let mut names: Vec<_> = names.into_iter().flatten().map(|(name, _)| name).collect();
         names.sort();
         names
+    }
+
+    /// Returns the library that wrote the file, where it says so.
+    pub(super) fn producer(&self) -> Option<String> {
+        let (_, header) = SafeTensors::read_metadata(&self.0).ok()?;
+        header.metadata().as_ref()?.get("producer").cloned()
     }
 
     pub(super) fn get(&self, key: &str) -> Result<Option<Array>, String> {
