@@ -135,8 +135,8 @@ pub fn agrees_with_single_states<N: Network>() {
         single.log_z()
     );
     assert!((batch.log_z() - single.log_z()).abs() < 1e-4);
-    let (batch, single) = both((64, 200));
-    println!("K = 200: {batch}\n{single}");
+    let (batch, single) = both((64, 100));
+    println!("K = 100: {batch}\n{single}");
     let error = batch.standard_error().hypot(single.standard_error());
     assert!(error < 0.2 && (batch.log_z() - single.log_z()).abs() < 4.0 * error);
 }

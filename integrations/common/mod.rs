@@ -34,7 +34,7 @@ pub trait Network: Sized + Sync {
     fn log_z(&self, base: Gaussian) -> annealed::Result<impl LogZ>;
 
     /// Takes a step of Adam that raises the log densities of `data` against those of `samples`.
-    fn learn(&mut self, data: &[f32], samples: &[f32]) -> Result<(), Failed>;
+    fn learn(&mut self, data: &[f32], samples: &[f32], rate: f64) -> Result<(), Failed>;
 }
 
 /// Weights of a dense layer, outputs by inputs row after row. Biases begin at 0.

@@ -11,10 +11,12 @@ use super::{Failed, Network};
 /// Number of chains, and of images in a batch.
 const CHAINS: usize = 100;
 /// Langevin steps of each chain an update, and their size.
-const STEPS: usize = 10;
-const STEP: f32 = 0.15;
+const STEPS: usize = 20;
+const STEP: f32 = 0.3;
+/// Learning rate of the first update; it falls evenly to 0.
+const RATE: f64 = 2e-3;
 
-/// Trains by `updates` updates. `watch` sees the network before the first one and at each number in `looks`.
+/// Trains for as many updates as the last of `looks`. `watch` sees the network at each of these numbers of updates.
 pub fn train<N: Network>(
     network: &mut N,
     (images, base): (&[f32], &Gaussian),
@@ -36,10 +38,11 @@ pub fn train<N: Network>(
         if looks.contains(&update) {
             watch(update, network)?;
         }
+        let rate = RATE * (1.0 - update as f64 / last as f64);
         for _ in 0..STEPS {
             langevin(network, &mut chains, &noise.sample(&mut rng))?;
         }
-        network.learn(&batch(images, &mut rng), &chains)?;
+        network.learn(&batch(images, &mut rng), &chains, rate)?;
     }
     Ok(())
 }

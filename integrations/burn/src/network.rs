@@ -96,11 +96,11 @@ impl Network for Energy {
         crate::log_z::log_z(self, base)
     }
 
-    fn learn(&mut self, data: &[f32], samples: &[f32]) -> Result<(), Failed> {
+    fn learn(&mut self, data: &[f32], samples: &[f32], rate: f64) -> Result<(), Failed> {
         let mean = |rows| self.forward(self.rows(rows)).mean();
         let loss = mean(data) - mean(samples);
         let gradients = GradientsParams::from_grads(loss.backward(), &self.net);
-        self.net = self.optimizer.step(1e-3, self.net.clone(), gradients);
+        self.net = self.optimizer.step(rate, self.net.clone(), gradients);
         Ok(())
     }
 }

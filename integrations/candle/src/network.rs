@@ -71,9 +71,15 @@ impl Network for Energy {
         crate::log_z::log_z(self, base)
     }
 
-    fn learn(&mut self, data: &[f32], samples: &[f32]) -> std::result::Result<(), Failed> {
+    fn learn(
+        &mut self,
+        data: &[f32],
+        samples: &[f32],
+        rate: f64,
+    ) -> std::result::Result<(), Failed> {
         let mean = |rows| self.forward(&self.rows(rows)?)?.mean_all();
         let loss = (mean(data)? - mean(samples)?)?;
+        self.optimizer.set_learning_rate(rate);
         Ok(self.optimizer.backward_step(&loss)?)
     }
 }
