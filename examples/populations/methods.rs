@@ -214,8 +214,7 @@ where
     /// Runs waste-free SMC with as many trajectories as each has states.
     fn waste_free(self) -> Result<Outcome> {
         let first = self.first_pass()?;
-        // Weighing a state costs one evaluation apart from its move.
-        let block = self.block(first.schedule.stages() * (self.evaluations(&first.kernel) + 1))?;
+        let block = self.block(first.schedule.stages() * self.evaluations(&first.kernel))?;
         let ancestors = (block as f64).sqrt().round() as usize;
         let run = self.run(first.kernel, first.schedule, block * ISLANDS as usize);
         let run = run.block_size(block).waste_free(WasteFree::new(ancestors)?);
@@ -235,7 +234,7 @@ where
         let first = self.first_pass()?;
         let barrier = first.barrier.global() / std::f64::consts::PI.sqrt();
         let pairs = (2.0 * barrier).ceil().max(3.0) as usize;
-        let scan = pairs as u64 * (self.evaluations(&first.kernel) as u64 + 1);
+        let scan = (pairs * self.evaluations(&first.kernel)) as u64;
         let scans = self.left()? / (8 * scan);
         // Scans double from round to round: together 2^(rounds + 1) - 2.
         let rounds = (scans / 2 + 1).max(2).ilog2();

@@ -62,8 +62,8 @@ pub fn sonar_file() -> PathBuf {
     PathBuf::from(shared).join("sonar/sonar.csv")
 }
 
-pub fn leap() -> Result<Hmc> {
-    Hmc::new(0.3, 3)
+pub fn leap() -> Result<RandomWalkMetropolis> {
+    RandomWalkMetropolis::new(0.3)
 }
 
 fn sonar(data: &Path) -> Result<Problem> {

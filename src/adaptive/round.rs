@@ -52,7 +52,7 @@ impl<S: Clone + Send> Layout<S> {
             .block_size(self.block_size)
             .seed(seed)
             .recorded_stages(steps.min(RECORDED))
-            .resampling(Resampling::when_ess_below(0.5)?)
+            .resampling(Resampling::when_ess_below(RESAMPLE_BELOW)?)
             .recorder((BarrierRecorder::default(), shapes))
             .into_task(along)
     }
@@ -132,3 +132,6 @@ pub(super) type RoundTask<'s, S> = AisTask<'s, S, RoundRecorder<S>, S>;
 
 /// Most recorded stages of a round.
 const RECORDED: usize = 10_000;
+
+/// ESS, as a share of the chains, below which a round resamples.
+const RESAMPLE_BELOW: f64 = 0.5;

@@ -161,7 +161,7 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
         seed: u64,
     }
 
-    /// Sets the number of chains that move together, and in the rounds resample together; by default 64 in the first pass
+    /// Sets the number of chains that move together, and in the rounds resample together where their ESS falls below half; by default 64 in the first pass
     /// and 128 in the rounds. A model that [evaluates batches](crate::model::UnnormalizedModel::evaluates_batches) gets
     /// one call a step from blocks of all chains.
     pub fn block_size(mut self, block_size: usize) -> Self {
@@ -391,7 +391,7 @@ where
         let warning = Warning::error_not_reached(self.until_error, reached, chains, budget);
         last.run.warn(warning);
         last.run
-            .warn_of_missed_mass(&|states, steps| self.path.lower_bound(states, steps));
+            .warn_if_below_bound(&|states, steps| self.path.lower_bound(states, steps));
         last
     }
 

@@ -64,7 +64,7 @@ impl Figures {
         warnings
     }
 
-    pub(crate) fn warn_of_missing(&mut self, missing: &[Range<usize>], finished: usize) {
+    pub(crate) fn warn_of_missing_chains(&mut self, missing: &[Range<usize>], finished: usize) {
         let chains: usize = missing.iter().map(Range::len).sum();
         let warning = Warning::MissingChains {
             missing: chains,

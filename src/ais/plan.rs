@@ -116,7 +116,7 @@ impl<'t, S: Send + 't, R: Merge + Clone + Send + Sync> Plan<'t, S, R> {
 
     /// Adds a warning where the interval lies below the path's lower bound.
     pub(crate) fn judged(&self, mut run: Run<S, R>) -> Run<S, R> {
-        run.warn_of_missed_mass(&|states, steps| self.along.lower_bound(states, steps));
+        run.warn_if_below_bound(&|states, steps| self.along.lower_bound(states, steps));
         run
     }
 }

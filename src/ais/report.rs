@@ -43,8 +43,8 @@ pub struct Report {
     pub dead_chains: usize,
     /// Index ranges of missing chains.
     pub missing: Vec<Range<usize>>,
-    /// Number of stages.
-    pub steps: usize,
+    /// Number K of stages.
+    pub stages: usize,
     /// Seed.
     pub seed: u64,
     /// Number of chains in a block.
@@ -60,7 +60,7 @@ pub struct Report {
     /// Chain-steps per second.
     pub chain_steps_per_second: f64,
     /// At most 21 of the recorded stages, evenly spaced, including the last.
-    pub stages: Vec<StageSummary>,
+    pub recorded_stages: Vec<StageSummary>,
 }
 
 const STAGES: usize = 21;
@@ -85,7 +85,7 @@ impl<S, R> Run<S, R> {
             chains: self.chains(),
             dead_chains: self.estimate().dead_chains(),
             missing: self.missing().to_vec(),
-            steps: self.schedule().stages(),
+            stages: self.schedule().stages(),
             seed: self.seed(),
             block_size: self.block_size(),
             engine: self.simd_level(),
@@ -93,7 +93,7 @@ impl<S, R> Run<S, R> {
             evaluations: self.evaluations(),
             seconds: self.seconds(),
             chain_steps_per_second: self.chain_steps_per_second(),
-            stages: spaced(self.stages()),
+            recorded_stages: spaced(self.stages()),
         }
     }
 }
@@ -128,8 +128,8 @@ impl fmt::Display for Report {
         write_if(f, "lower bound with 95% confidence", certified)?;
         write_if(f, "thermodynamic integration", self.thermodynamic_log_z)?;
         write_if(f, "variance of the log weights", self.var_log_weight)?;
-        let (steps, seed, block) = (self.steps, self.seed, self.block_size);
-        writeln!(f, "{steps} stages, seed {seed}, blocks of {block} chains")?;
+        let (stages, seed, block) = (self.stages, self.seed, self.block_size);
+        writeln!(f, "{stages} stages, seed {seed}, blocks of {block} chains")?;
         if let Some(engine) = self.engine {
             writeln!(f, "engine {engine}")?;
         }
@@ -143,7 +143,7 @@ impl fmt::Display for Report {
         }
         writeln!(f, "{seconds:.1} s, {rate:.3e} chain-steps a second\n")?;
         writeln!(f, "  stage       beta  log Z_k/Z_0       ESS  accepted")?;
-        for stage in &self.stages {
+        for stage in &self.recorded_stages {
             write_stage(f, stage)?;
         }
         Ok(())

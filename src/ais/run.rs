@@ -16,7 +16,7 @@ use crate::estimate::{
     log_z_by_methods, write_headline,
 };
 use crate::num::{SimdLevel, WeightSums, log_mean_exp};
-use crate::path::{LowerBound, missed_mass};
+use crate::path::{LowerBound, below_bound};
 use crate::schedule::Schedule;
 use crate::work::{Forest, Merge, Node, StoppedBy, coalesce, fold};
 
@@ -64,7 +64,7 @@ impl<S, R: Merge + Clone> Run<S, R> {
         };
         let size = part.probe.as_ref().map_or(0.0, Probe::size_of_base);
         let mut figures = Figures::of(&settings, &chains, &all, size)?;
-        figures.warn_of_missing(&missing, chains.log_weights.len());
+        figures.warn_of_missing_chains(&missing, chains.log_weights.len());
         Ok(Self {
             chains,
             sums,
@@ -338,11 +338,11 @@ impl<S, R> Run<S, R> {
     }
 
     /// Warns where the interval lies below the path's lower bound from the final states.
-    pub(crate) fn warn_of_missed_mass(&mut self, bound: LowerBound<'_, S>) {
+    pub(crate) fn warn_if_below_bound(&mut self, bound: LowerBound<'_, S>) {
         let order = heaviest_first(self.log_weights());
         let heaviest = order.iter().map(|&chain| &self.states()[chain]);
         let chain_steps = (self.chains() as u64).saturating_mul(self.schedule().stages() as u64);
-        self.warn(missed_mass(bound, heaviest, chain_steps, self.interval().1));
+        self.warn(below_bound(bound, heaviest, chain_steps, self.interval().1));
     }
 
     pub(crate) fn rounding_error(&self) -> f64 {

@@ -22,13 +22,13 @@ impl Estimate {
         // The weights carry no more information than ESS equal ones.
         let dof = (self.effective_sample_size() - 1.0).max(1.0);
         let t = quantile::student(0.5 + 0.5 * level, dof);
-        let above = self.widening() * self.standard_error() * self.skewed(t);
+        let above = self.widening() * self.standard_error() * self.corrected_for_skewness(t);
         (t * self.standard_error(), above.ln_1p())
     }
 
-    /// Returns `-g^-1(-t)` for Hall's (1992) cubic `g(T) = T + a T^2 + a^2 T^3 / 3 + b`, which removes the skewness of
-    /// a studentised mean; `a = skewness / (3 sqrt n)`, `b = a / 2`.
-    fn skewed(&self, t: f64) -> f64 {
+    /// Returns the quantile t corrected for the skewness of a studentised mean by Hall's (1992) cubic, the h of
+    /// `docs/intervals.md`: `h(t) = (1 - cbrt(1 - 3 a (t + a/2))) / a` with `a = skewness / (3 sqrt n)`.
+    fn corrected_for_skewness(&self, t: f64) -> f64 {
         let a = self.skewness / (3.0 * (self.units as f64).sqrt());
         let shifted = t + 0.5 * a;
         if a.abs() < 1e-6 {

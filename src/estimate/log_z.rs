@@ -48,7 +48,7 @@ pub trait LogZ: Display {
         self.interval_at(0.95).expect("0.95 is a level")
     }
 
-    /// Returns whether one end of the 95% interval is more than three times as far from [`log_z`](Self::log_z) as the
+    /// Returns whether one end of the 95% interval is more than twice as far from [`log_z`](Self::log_z) as the
     /// other. The standard error then misleads: weights are skewed, and log Z may lie many errors off within the
     /// interval. The text gives the interval alone. See `docs/intervals.md`.
     fn is_skewed(&self) -> bool {
@@ -176,7 +176,7 @@ pub(crate) fn write_value(f: &mut Formatter<'_>, value: f64, error: f64) -> fmt:
 }
 
 /// Ratio of the sides of an interval above which it is skewed.
-const SKEWED: f64 = 3.0;
+const SKEWED: f64 = 2.0;
 
 pub(super) fn is_skewed(value: f64, (lower, upper): (f64, f64)) -> bool {
     let (below, above) = (value - lower, upper - value);

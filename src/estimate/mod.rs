@@ -26,6 +26,7 @@ pub(crate) use log_z::{
 };
 pub(crate) use quantile::student;
 pub use warning::Warning;
+pub(crate) use warning::sureness;
 
 use std::fmt;
 use std::ops::Range;

@@ -197,9 +197,9 @@ pub enum Warning {
     /// Data that are less likely under an RBM than under its base-rate model, which knows only how often each unit is
     /// on, or under fair coins.
     #[error(
-        "the data are less likely under the RBM ({log_likelihood:.3} nats a row) than under its base-rate model \
-         ({base_rate:.3}) or fair coins ({fair_coins:.3}): the weights may be transposed, hidden and visible biases exchanged, the data binarised \
-         otherwise or have another order of units than those of training"
+        "the data are less likely under the RBM ({log_likelihood:.3} nats a row) than under {}: the weights may be transposed, hidden and visible biases exchanged, the data binarised \
+         otherwise or have another order of units than those of training",
+        simpler(*log_likelihood, *base_rate, *fair_coins)
     )]
     BelowBaseRate {
         /// Mean log likelihood under the RBM, in nats a row.
@@ -363,6 +363,9 @@ pub enum Warning {
 fn gap_cause(forward: f64, reverse: f64, joint: f64) -> &'static str {
     if forward > reverse {
         "the samples are probably not of this target, or the kernel's reversal is wrong"
+    } else if (joint - forward).min(reverse - joint) > 0.25 * (reverse - forward) {
+        "neither run agrees with both together: each has probably missed a part; use more stages, more chains or a better \
+         mixing kernel"
     } else if joint - forward > reverse - joint {
         "the forward run has probably not found a region from which the samples come; use a base that covers the \
          target, more stages or a better mixing kernel"
@@ -372,7 +375,21 @@ fn gap_cause(forward: f64, reverse: f64, joint: f64) -> &'static str {
     }
 }
 
-fn sureness(confidence: f64) -> String {
+/// Names the simple models that score higher than an RBM.
+fn simpler(rbm: f64, base_rate: f64, fair_coins: f64) -> String {
+    let models = [
+        ("its base-rate model", base_rate),
+        ("fair coins", fair_coins),
+    ];
+    let better = models.iter().filter(|(_, score)| *score > rbm);
+    let named: Vec<String> = better
+        .map(|(name, score)| format!("{name} ({score:.3})"))
+        .collect();
+    named.join(" and ")
+}
+
+/// Returns the words for the confidence of a bound.
+pub(crate) fn sureness(confidence: f64) -> String {
     match confidence < 1.0 {
         true => format!("with {}% confidence", 100.0 * confidence),
         false => "for certain".to_owned(),

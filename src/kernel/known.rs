@@ -88,6 +88,7 @@ impl Known {
     }
 
     /// Returns the log densities at the ends of chains for which there is room.
+    #[inline]
     pub(super) fn peek_mut(&mut self, run: Range<usize>) -> &mut [Ends] {
         &mut self.ends[run]
     }

@@ -24,7 +24,9 @@ mod stage;
 mod step_size;
 mod tempered_transitions;
 mod trajectories;
+mod trajectory_faults;
 mod vector;
+mod weighing;
 mod workspace;
 
 pub use block::Block;

@@ -9,9 +9,10 @@ use crate::Result;
 use crate::kernel::end_rows::EndRows;
 use crate::kernel::graded::end_weights;
 use crate::kernel::leapfrog::Trajectory;
-use crate::kernel::metropolis::{PROPOSAL, acceptances};
+use crate::kernel::metropolis::acceptances;
 use crate::kernel::preconditioner::Factor;
-use crate::kernel::vector::{UNREACHABLE, check_gradient, checked, diverges, set_len};
+use crate::kernel::trajectory_faults::At;
+use crate::kernel::vector::set_len;
 use crate::kernel::{Block, Increment, NonFinite, Stage, Step};
 use crate::model::Differentiable;
 use crate::num::{VECTOR_WIDTH, add_scaled, all_finite, set_zero};
@@ -22,16 +23,16 @@ use crate::random::{StandardNormal, StreamRng};
 /// columns, so that a register holds one coordinate of neighbours.
 #[derive(Debug, Clone, Default)]
 pub struct Trajectories {
-    chains: usize,
-    positions: Vec<f64>,
-    momenta: Vec<f64>,
-    gradients: Vec<f64>,
-    log_densities: Vec<f64>,
+    pub(super) chains: usize,
+    pub(super) positions: Vec<f64>,
+    pub(super) momenta: Vec<f64>,
+    pub(super) gradients: Vec<f64>,
+    pub(super) log_densities: Vec<f64>,
     /// Log densities at the points before the last drift.
-    left: Vec<f64>,
+    pub(super) left: Vec<f64>,
     log_ratios: Vec<f64>,
     /// `-H` at the start; `+inf` to refuse a trajectory that [`diverges`] to where the model is not finite.
-    here: Vec<f64>,
+    pub(super) here: Vec<f64>,
     /// `-H` at the end.
     there: Vec<f64>,
     acceptances: Vec<f64>,
@@ -39,11 +40,11 @@ pub struct Trajectories {
     moved: Vec<u64>,
     uniforms: Vec<f64>,
     /// The lowest chain that met a non-finite number, with its first such number.
-    fault: Option<(usize, NonFinite)>,
+    pub(super) fault: Option<(usize, NonFinite)>,
     /// Log densities and gradients of the ends of the trajectories at the ends of the path.
     arrivals: EndRows,
     /// Buffer for a chain that is moved alone.
-    one: Trajectory,
+    pub(super) one: Trajectory,
 }
 
 /// Returns whether chains move together: the model evaluates batches, and the states have one dimension.
@@ -365,97 +366,6 @@ impl Trajectories {
         self.finish(at, factor);
     }
 
-    /// Replaces positions that overflowed by one that did not, which the model can evaluate, and returns them with their
-    /// chains.
-    fn set_aside_overflows(&mut self) -> Vec<(usize, Vec<f64>)> {
-        if all_finite(&self.positions) {
-            return Vec::new();
-        }
-        let position = |chain| row(&self.positions, self.chains, chain).collect::<Vec<_>>();
-        let positions = (0..self.chains).map(|chain| (chain, position(chain)));
-        let (within, beyond): (Vec<_>, Vec<_>) =
-            positions.partition(|(_, position)| all_finite(position));
-        if let Some((_, stand_in)) = within.first() {
-            for (chain, _) in &beyond {
-                write_row(&mut self.positions, self.chains, *chain, stand_in);
-            }
-        }
-        beyond
-    }
-
-    /// Checks log densities and gradients, and turns the gradients by `factor`.
-    fn finish(&mut self, at: At, factor: Option<&Factor>) {
-        let mut log_densities = self.log_densities.iter();
-        if !log_densities.all(is_usual) || !all_finite(&self.gradients) {
-            self.check_unusual(at);
-        }
-        if let Some(factor) = factor {
-            self.turn_gradients(at, factor);
-        }
-    }
-
-    /// Checks one by one the chains that are off the support, diverge or have a fault. Their gradient is 0.
-    #[cold]
-    fn check_unusual(&mut self, at: At) {
-        let dimension = self.positions.len() / self.chains;
-        let (mut position, mut gradient) = (DVector::zeros(dimension), DVector::zeros(dimension));
-        for chain in 0..self.chains {
-            let log_density = self.log_densities[chain];
-            read_row(&self.gradients, self.chains, chain, &mut gradient);
-            if is_usual(&log_density) && all_finite(gradient.as_slice()) {
-                continue;
-            }
-            read_row(&self.positions, self.chains, chain, &mut position);
-            let found = checked(at.quantity(), log_density, &position, &mut gradient);
-            let found = self.noted(chain, at, found);
-            self.log_densities[chain] = found.unwrap_or(f64::NEG_INFINITY);
-            if found.is_none() {
-                gradient.fill(0.0);
-            }
-            write_row(&mut self.gradients, self.chains, chain, gradient.as_slice());
-        }
-    }
-
-    /// Multiplies the gradients by the transposed factor.
-    fn turn_gradients(&mut self, at: At, factor: &Factor) {
-        let dimension = self.positions.len() / self.chains;
-        let mut gradient = std::mem::take(&mut self.one.gradient);
-        set_len(&mut gradient, dimension);
-        for chain in 0..self.chains {
-            read_row(&self.gradients, self.chains, chain, &mut gradient);
-            factor.transpose_times(&mut gradient);
-            if let Err(fault) = check_gradient(&gradient) {
-                let position: Vec<f64> = row(&self.positions, self.chains, chain).collect();
-                self.noted::<()>(chain, at, Err(fault.at_state(&position)));
-                gradient.fill(0.0);
-            }
-            write_row(&mut self.gradients, self.chains, chain, gradient.as_slice());
-        }
-        self.one.gradient = gradient;
-    }
-
-    /// Records the first fault of the lowest chain. A trajectory that diverges is refused without a fault.
-    fn noted<T>(&mut self, chain: usize, at: At, found: Result<T, NonFinite>) -> Option<T> {
-        match found {
-            Ok(value) => Some(value),
-            Err(fault) => {
-                if at == At::Proposal && self.diverges(chain) {
-                    self.here[chain] = f64::INFINITY;
-                } else if self.fault.is_none_or(|(first, _)| chain < first) {
-                    self.fault = Some((chain, fault));
-                }
-                None
-            }
-        }
-    }
-
-    /// Returns whether the trajectory had diverged at the point before the last drift.
-    fn diverges(&self, chain: usize) -> bool {
-        let squares = row(&self.momenta, self.chains, chain).map(|p| p * p);
-        let energy = 0.5 * squares.sum::<f64>() - self.left[chain];
-        diverges(-self.here[chain], energy)
-    }
-
     fn kick(&mut self, size: f64) {
         add_scaled(&mut self.momenta, size, &self.gradients);
     }
@@ -505,41 +415,20 @@ impl Trajectories {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum At {
-    Start,
-    Proposal,
-}
-
-impl At {
-    fn quantity(self) -> &'static str {
-        match self {
-            Self::Start => "log density",
-            Self::Proposal => PROPOSAL,
-        }
-    }
-}
-
-/// Returns whether the log density is neither out of reach nor a fault.
 #[inline]
-fn is_usual(log_density: &f64) -> bool {
-    (UNREACHABLE..f64::INFINITY).contains(log_density)
-}
-
-#[inline]
-fn write_row(matrix: &mut [f64], rows: usize, row: usize, values: &[f64]) {
+pub(super) fn write_row(matrix: &mut [f64], rows: usize, row: usize, values: &[f64]) {
     for (column, value) in matrix.chunks_exact_mut(rows).zip(values) {
         column[row] = *value;
     }
 }
 
 #[inline]
-fn row(matrix: &[f64], rows: usize, index: usize) -> impl Iterator<Item = f64> {
+pub(super) fn row(matrix: &[f64], rows: usize, index: usize) -> impl Iterator<Item = f64> {
     matrix.chunks_exact(rows).map(move |column| column[index])
 }
 
 #[inline]
-fn read_row(matrix: &[f64], rows: usize, index: usize, values: &mut DVector<f64>) {
+pub(super) fn read_row(matrix: &[f64], rows: usize, index: usize, values: &mut DVector<f64>) {
     for (value, x) in values
         .as_mut_slice()
         .iter_mut()

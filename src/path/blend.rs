@@ -5,13 +5,14 @@ use std::ops::Range;
 
 use nalgebra::{DMatrixView, DMatrixViewMut, DVector};
 
+use super::blend_law::{BlendLaw, Geometric, Tempered};
 use crate::Result;
 use crate::error::Failure;
 use crate::model::{
     Differentiable, LocalDensity, NormalizedModel, Sampleable, UnnormalizedModel,
     check_same_dimension,
 };
-use crate::num::{next_run, weighted, with_slice};
+use crate::num::{next_run, with_slice};
 use crate::path::{
     AnnealingPath, BetaDerivative, EndBatch, EndGradients, Ends, Intermediate, Normalized, PathAt,
 };
@@ -22,101 +23,6 @@ pub struct Blend<A, B, L> {
     base: A,
     other: B,
     law: PhantomData<L>,
-}
-
-/// The weights of the two log densities of a [`Blend`], and the rules for a density of 0.
-pub trait BlendLaw {
-    /// Name of the other model in errors.
-    const OTHER: &'static str;
-    /// Whether the weight of the base depends on beta, so that log ratios depend on its log density.
-    const BASE_FADES: bool;
-
-    /// Returns the weights of the base and of the other log density at `beta`.
-    fn weights(beta: f64) -> (f64, f64);
-
-    /// Returns whether the blend at `beta` is the base's log density `base` alone, so that the other is not
-    /// evaluated.
-    fn is_base(beta: f64, base: f64) -> bool;
-
-    /// Returns the log ratio of a state between the betas `from` and `to`, given its two log densities.
-    fn log_ratio(from: f64, to: f64, base: f64, other: f64) -> f64;
-
-    /// Returns the weighted sum, with `0 * -inf = 0`.
-    #[inline(always)]
-    fn sum(beta: f64, base: f64, other: f64) -> f64 {
-        let (to_base, to_other) = Self::weights(beta);
-        weighted(to_base, base) + weighted(to_other, other)
-    }
-
-    /// Returns the log density at `beta`, given `base` and the function `other`.
-    #[inline(always)]
-    fn blend(beta: f64, base: f64, other: impl FnOnce() -> f64) -> f64 {
-        if Self::is_base(beta, base) {
-            return base;
-        }
-        Self::sum(beta, base, other())
-    }
-}
-
-/// The law of a [`GeometricPath`]: weights `1 - beta` and `beta`.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Geometric;
-
-impl BlendLaw for Geometric {
-    const OTHER: &'static str = "target";
-    const BASE_FADES: bool = true;
-
-    #[inline(always)]
-    fn weights(beta: f64) -> (f64, f64) {
-        (1.0 - beta, beta)
-    }
-
-    /// Returns false, so that a NaN of the target surfaces wherever chains are.
-    #[inline(always)]
-    fn is_base(_beta: f64, _base: f64) -> bool {
-        false
-    }
-
-    #[inline(always)]
-    fn log_ratio(from: f64, to: f64, base: f64, other: f64) -> f64 {
-        if base.is_finite() && other.is_finite() {
-            return (to - from) * (other - base);
-        }
-        let here = Self::sum(to, base, other);
-        if here == f64::NEG_INFINITY {
-            here
-        } else {
-            here - Self::sum(from, base, other)
-        }
-    }
-}
-
-/// The law of a [`TemperedPath`]: weights 1 and `beta`.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Tempered;
-
-impl BlendLaw for Tempered {
-    const OTHER: &'static str = "likelihood";
-    const BASE_FADES: bool = false;
-
-    #[inline(always)]
-    fn weights(beta: f64) -> (f64, f64) {
-        (1.0, beta)
-    }
-
-    /// Returns true also if the prior excludes the state, since the likelihood may be undefined there.
-    #[inline(always)]
-    fn is_base(beta: f64, base: f64) -> bool {
-        base == f64::NEG_INFINITY || beta == 0.0
-    }
-
-    #[inline(always)]
-    fn log_ratio(from: f64, to: f64, _base: f64, other: f64) -> f64 {
-        if other == f64::NEG_INFINITY && to > 0.0 {
-            return other;
-        }
-        weighted(to - from, other)
-    }
 }
 
 /// The geometric path from a base that can be sampled to any target:

@@ -5,6 +5,7 @@
 //! [`Intermediate`].
 
 mod blend;
+mod blend_law;
 mod gaussian;
 mod moment;
 mod normalized;
@@ -12,7 +13,8 @@ mod spline;
 
 pub use crate::model::{EndBatch, EndGradient, EndGradients, Ends};
 pub use crate::num::SimdLevel;
-pub use blend::{Blend, Geometric, GeometricAt, GeometricPath, Tempered, TemperedAt, TemperedPath};
+pub use blend::{Blend, GeometricAt, GeometricPath, TemperedAt, TemperedPath};
+pub use blend_law::{Geometric, Tempered};
 pub use gaussian::{GaussianAt, GaussianPath};
 pub use moment::MomentPath;
 pub use normalized::Normalized;
@@ -241,7 +243,7 @@ const BOUND_STATES: usize = 256;
 pub(crate) type LowerBound<'b, S> = &'b dyn Fn(&[&S], u64) -> Option<f64>;
 
 /// Returns the warning if an interval that ends at `upper` lies below the bound. `states` have falling weights.
-pub(crate) fn missed_mass<'s, S: 's>(
+pub(crate) fn below_bound<'s, S: 's>(
     lower_bound: LowerBound<'_, S>,
     states: impl Iterator<Item = &'s S>,
     chain_steps: u64,

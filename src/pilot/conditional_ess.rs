@@ -5,10 +5,11 @@ use std::time::Instant;
 
 use super::survey_run::Pilot;
 use crate::estimate::Warning;
-use crate::kernel::{Block, Stage, TransitionKernel, refuse_stages};
+use crate::kernel::{TransitionKernel, refuse_stages};
 use crate::num::{WeightSums, setters};
-use crate::path::{AnnealingPath, Intermediate, dimension};
+use crate::path::{AnnealingPath, dimension};
 use crate::pilot::metric::{interpolate, nothing_changes};
+use crate::pilot::next_stage::{next_stage, stages_left};
 use crate::pilot::survey::{COLLAPSED, Survey};
 use crate::pilot::warning::{dead_chains, few_chains, near_collapse};
 use crate::pilot::{OptimizedSchedule, ScheduleOptimizer};
@@ -344,148 +345,4 @@ fn check_weights(weights: &WeightSums, chains: usize, beta: f64) -> Result<Optio
         }),
         ess => Ok(near_collapse(ess, chains, beta)),
     }
-}
-
-/// Returns the number of stages of this `length` from `beta` on.
-pub(crate) fn stages_left(beta: f64, length: f64) -> usize {
-    ((1.0 - beta) / length).ceil() as usize
-}
-
-/// Number of guesses that take the distance as proportional to the stage, before bisection.
-const PROPORTIONAL: usize = 10;
-
-/// The stage that [`next_stage`] finds.
-pub(crate) struct NextStage {
-    pub(crate) beta: f64,
-    pub(crate) distance: f64,
-    /// Density evaluations of each chain: one a trial and one for the weight on a path without
-    /// [ends](Intermediate::ends); on others one where the ends were not known.
-    pub(crate) evaluations: usize,
-}
-
-/// Returns the stage to the beta at `distance` from the chains, to a relative `precision`, or to 1 where that is nearer.
-/// It bisects, helped by guesses proportional to the stage.
-pub(crate) fn next_stage<'p, P>(
-    populations: &mut Populations<'p, P>,
-    guess: f64,
-    distance: f64,
-    precision: f64,
-) -> Result<NextStage>
-where
-    P: AnnealingPath<State: Send> + Sync,
-    P::At<'p>: Send + Sync,
-{
-    let (path, beta) = (populations.path(), populations.beta());
-    let learned = populations.learn()?;
-    let found = |beta, distance, trials: usize| NextStage {
-        beta,
-        distance,
-        evaluations: learned.map_or(trials + 1, usize::from),
-    };
-    let here = path.at(beta);
-    let mut reach = |step: f64| distance_to(populations, &here, &path.at(beta + step));
-    let all = 1.0 - beta;
-    // `high` is the shortest stage known to be too long.
-    let (mut low, mut high) = (0.0, f64::INFINITY);
-    let mut step = guess.min(all);
-    for trials in 1..=200 {
-        let length = reach(step)?;
-        if length <= distance {
-            if step == all {
-                return Ok(found(1.0, length, trials));
-            }
-            low = step;
-        } else {
-            high = step;
-        }
-        if (length / distance - 1.0).abs() < precision {
-            return Ok(found(beta + step, length, trials));
-        }
-        // Where few chains carry the weight, the distance may grow like a high power of the stage.
-        let trusted = trials <= PROPORTIONAL || high == f64::INFINITY;
-        step = match step * distance / length {
-            guess if trusted && low < guess && guess < high => guess.min(all),
-            _ if high < f64::INFINITY => 0.5 * (low + high),
-            _ => all,
-        };
-        if beta + step <= beta {
-            break;
-        }
-    }
-    Err(Error::NotConverged {
-        what: "the next stage of constant conditional ESS",
-        detail: why_too_long(populations, &here, &path.at(beta + high.min(all)))?,
-    })
-}
-
-/// Returns why the stage to `there`, the shortest of those too long, cannot be shorter.
-fn why_too_long<'p, P>(
-    populations: &mut Populations<'p, P>,
-    here: &P::At<'p>,
-    there: &P::At<'p>,
-) -> Result<String>
-where
-    P: AnnealingPath<State: Send> + Sync,
-    P::At<'p>: Send + Sync,
-{
-    let (beta, next) = (here.beta(), there.beta());
-    let lost = populations.map(&|population| Ok(lost(population.block(), here, there)))?;
-    Ok(match lost.into_iter().sum() {
-        0_usize => format!("no step from beta = {beta} is short enough, the path jumps there"),
-        lost => format!(
-            "{lost} of {} chains at beta = {beta} are off the support of beta = {next}, however \
-             short the step; expected a base within the support of the target, or Friction or \
-             VarOpt, which do without",
-            populations.alive()
-        ),
-    })
-}
-
-pub(crate) fn lost<M: Intermediate>(block: &Block<M::State>, here: &M, there: &M) -> usize {
-    let stage = Stage::new(0, here, there);
-    let lost = block
-        .alive()
-        .filter(|&chain| block.log_ratio(stage, chain) == f64::NEG_INFINITY);
-    lost.count()
-}
-
-/// Returns `sqrt(N / CESS - 1)` with its square times `1 / (1 - 1/ESS)`, as the distance would vanish on a collapse.
-fn distance_to<'p, P>(
-    populations: &mut Populations<'p, P>,
-    here: &P::At<'p>,
-    there: &P::At<'p>,
-) -> Result<f64>
-where
-    P: AnnealingPath<State: Send> + Sync,
-    P::At<'p>: Send + Sync,
-{
-    let parts = populations.map(&|population| Ok(sums(population.block(), here, there)))?;
-    let mut all = [WeightSums::default(); 3];
-    for (sum, part) in parts.iter().flat_map(|part| (0..3).zip(part)) {
-        all[sum].merge(part);
-    }
-    let [before, after, squares] = all;
-    let inverse = (before.log_sum() + squares.log_sum() - 2.0 * after.log_sum()).exp();
-    let ess = before.effective_sample_size();
-    let length = ((inverse - 1.0).max(0.0) / (1.0 - 1.0 / ess)).sqrt();
-    // Off the support, or too far for the sums: infinitely far.
-    match length.is_nan() {
-        true => Ok(f64::INFINITY),
-        false => Ok(length),
-    }
-}
-
-/// Returns the sums of `w`, `w u` and `w u^2` over the living chains, u being the ratio of both models.
-fn sums<M: Intermediate>(block: &Block<M::State>, here: &M, there: &M) -> [WeightSums; 3] {
-    let mut sums = [WeightSums::default(); 3];
-    let stage = Stage::new(0, here, there);
-    for chain in block.alive() {
-        let log_weight = block.log_weights()[chain];
-        let ratio = block.log_ratio(stage, chain);
-        let terms = [log_weight, log_weight + ratio, log_weight + 2.0 * ratio];
-        sums.iter_mut()
-            .zip(terms)
-            .for_each(|(sum, term)| sum.add(term));
-    }
-    sums
 }

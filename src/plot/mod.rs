@@ -12,9 +12,9 @@ mod drawing;
 mod frame;
 mod histogram;
 mod legend;
+mod panels;
 mod picture;
 mod reference;
-mod run;
 mod schedules;
 mod text;
 

@@ -5,16 +5,16 @@ use std::path::Path;
 use super::Chart;
 use super::drawing::Drawing;
 use super::frame::WIDTH;
+use super::panels::{Named, log_z, panels, weights};
 use super::reference::{GREY, RED};
-use super::run::{Named, log_z, panels, weights};
 use super::text::{counted, log_z_of, wrapped, write_text};
 use crate::ais::Run;
 use crate::bidirectional::{Bridge, Quality};
-use crate::estimate::Warning;
+use crate::estimate::{Warning, sureness};
 use crate::{Error, Result};
 
 impl<S, R> Run<S, R> {
-    /// Draws the run to an SVG file: its result and its gravest warning; log Z with its 95% band, effective sample size,
+    /// Draws the run to an SVG file: its result and its gravest warning; log Z with a band of 1.96 standard errors, effective sample size,
     /// variance and acceptance by stage; the distribution of log weights. [`plot::runs`](runs) draws more.
     ///
     /// ```
@@ -122,7 +122,7 @@ impl<S, R> Picture<'_, S, R> {
     fn drawing(&self) -> Result<Drawing> {
         Error::check_not_empty("runs", self.runs.len())?;
         let mut sheet = Drawing::empty(WIDTH);
-        sheet.add_row(&[self.heading()]);
+        sheet.add_row(&[self.headline()]);
         for row in self.rows() {
             let drawings = row.iter().map(Chart::drawing);
             sheet.add_row(&drawings.collect::<Result<Vec<_>>>()?);
@@ -165,7 +165,7 @@ impl<S, R> Picture<'_, S, R> {
     }
 
     /// Draws the result, what was run, and the warnings.
-    fn heading(&self) -> Drawing {
+    fn headline(&self) -> Drawing {
         let mut heading = Drawing::empty(WIDTH);
         let mut put = |size: f64, colour: &str, text: &str| {
             heading.height += 1.4 * size;
@@ -173,7 +173,7 @@ impl<S, R> Picture<'_, S, R> {
             let at = (14.0, heading.height + 4.0);
             write_text(&mut heading.svg, at, "start", &style, text);
         };
-        put(18.0, "#000", &self.title());
+        put(18.0, "#000", &self.log_z_line());
         let doubts = self.doubts();
         for against in doubts.iter().filter_map(Contradiction::of) {
             put(15.0, RED, &against.text);
@@ -195,7 +195,7 @@ impl<S, R> Picture<'_, S, R> {
         heading
     }
 
-    fn title(&self) -> String {
+    fn log_z_line(&self) -> String {
         match self.runs.as_slice() {
             [(name, run)] => {
                 let value = log_z_of(*run);
@@ -251,11 +251,7 @@ impl Contradiction {
                 bound, confidence, ..
             } => {
                 let name = format!("at least {bound:.3}");
-                let sureness = match confidence < 1.0 {
-                    true => format!("with {}% confidence", 100.0 * confidence),
-                    false => "for certain".into(),
-                };
-                let text = format!("too low: log Z is {name}, {sureness}");
+                let text = format!("too low: log Z is {name}, {}", sureness(confidence));
                 (bound, name, text)
             }
             Warning::ForwardReverseGap { reverse, .. } => {

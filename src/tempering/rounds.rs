@@ -9,7 +9,7 @@ use super::runner::Settings;
 use super::runner::Tempering;
 use crate::estimate::Warning;
 use crate::kernel::{Invariant, refuse_stages};
-use crate::path::{AnnealingPath, Intermediate, dimension, missed_mass};
+use crate::path::{AnnealingPath, Intermediate, below_bound, dimension};
 use crate::work::{Carries, Closed, Job, Runs, StoppedBy, fold};
 use crate::{Error, Result};
 
@@ -39,7 +39,7 @@ where
     pub(super) fn concluded(&self, mut run: TemperingRun<P::State>) -> TemperingRun<P::State> {
         let (moves, upper) = (run.evaluations(), run.interval().1);
         let bound = |states: &[&P::State], moves| self.path.lower_bound(states, moves);
-        run.warn(missed_mass(&bound, run.states().iter(), moves, upper));
+        run.warn(below_bound(&bound, run.states().iter(), moves, upper));
         run
     }
 

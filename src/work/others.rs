@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::job::Site;
 use super::ledger::Share;
-use super::store::{Desk, Finish, Piece};
+use super::store::{Destination, Finish, Piece};
 use super::store::{decode, encode};
 use super::tree::Merge;
 use crate::{Error, Result};
@@ -30,7 +30,7 @@ pub trait Others {
     fn exchange(
         &mut self,
         blocks: &dyn Blocks,
-        saving: Option<(&Desk<'_>, Finish<'_>)>,
+        saving: Option<(&Destination<'_>, Finish<'_>)>,
     ) -> Result<()>;
 }
 

@@ -9,7 +9,8 @@ use crate::Result;
 pub(super) type Meanwhile<'a> = &'a mut dyn FnMut(&dyn Fn() -> bool);
 
 /// Calls `work` on up to `most` of `threads` threads, or of rayon's global pool, and `meanwhile` on the calling
-/// thread. A block can use `width` threads. Work for a single thread stays on the calling thread.
+/// thread. A block can use `width` threads. Work for a single thread stays on the calling thread: a pool costs some 50
+/// microseconds, more than a short run.
 ///
 /// # Errors
 /// A thread pool that cannot be built.
@@ -21,12 +22,13 @@ pub(super) fn side_by_side(
     meanwhile: Option<Meanwhile<'_>>,
 ) -> Result<()> {
     let workers = threads.unwrap_or_else(rayon::current_num_threads).min(most);
+    if workers == 1 && width == 1 && meanwhile.is_none() {
+        work();
+        return Ok(());
+    }
     if threads.is_none() && workers == 1 && meanwhile.is_none() {
-        match width {
-            1 => work(),
-            // Moves into the pool once, and not at each fork.
-            _ => drop(rayon::join(work, || ())),
-        }
+        // Moves into the pool once, and not at each fork.
+        rayon::join(work, || ());
         return Ok(());
     }
     let at_work = AtomicUsize::new(workers);

@@ -24,7 +24,7 @@ pub fn of_run<S>(run: &Run<S>) -> Value {
         "chains": report.chains,
         "dead_chains": report.dead_chains,
         "missing": report.missing,
-        "stages": report.steps,
+        "stages": report.stages,
         "seed": report.seed,
         "block_size": report.block_size,
         "engine": report.engine.map(|engine| engine.to_string()),
@@ -33,7 +33,7 @@ pub fn of_run<S>(run: &Run<S>) -> Value {
         "seconds": report.seconds,
         "chain_steps_per_second": report.chain_steps_per_second,
         "warnings": of_warnings(run.warnings()),
-        "recorded_stages": report.stages,
+        "recorded_stages": report.recorded_stages,
     })
 }
 

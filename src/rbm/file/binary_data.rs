@@ -274,9 +274,11 @@ impl Seen {
     /// Names the threshold halfway, by which most images are told, where there is one.
     fn middle(&self) -> String {
         let middle = 0.5 * (self.smallest + self.largest);
-        match middle.is_finite() && self.smallest < self.largest {
+        match middle.is_finite() && 0.0 <= self.smallest && self.smallest < self.largest {
             true => {
-                format!(", as {middle} halfway (`threshold`; --threshold {middle} of the program)")
+                format!(
+                    ", such as {middle}, halfway (add --threshold {middle} to the program's options)"
+                )
             }
             false => String::new(),
         }

@@ -89,7 +89,8 @@ impl<T: Scalar> Start<T> {
     }
 
     /// Returns the candidates that miss mass or need more stages. Their estimates lie more than 0.1, and more than
-    /// three joint standard errors, below the estimate with the highest certified bound.
+    /// three standard errors, below the certain bound or below the estimate with the highest certified bound, whose error
+    /// then counts too.
     pub fn too_low(&self) -> Vec<&Candidate<T>> {
         let reference = reference(&self.candidates);
         let surest = self
@@ -98,8 +99,9 @@ impl<T: Scalar> Start<T> {
             .find(|candidate| candidate.log_z == reference);
         let error = surest.map_or(0.0, |candidate| candidate.standard_error);
         let is_low = |candidate: &&Candidate<T>| {
-            let joint = candidate.standard_error.hypot(error);
-            reference - candidate.log_z > 0.1_f64.max(3.0 * joint)
+            let below = |value: f64, error| value - candidate.log_z > 0.1_f64.max(3.0 * error);
+            let own = candidate.standard_error;
+            below(reference, own.hypot(error)) || below(self.bound.value, own)
         };
         self.candidates.iter().filter(is_low).collect()
     }

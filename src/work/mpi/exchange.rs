@@ -8,7 +8,7 @@ use super::courier::Letter;
 use super::{Ranks, pause};
 use crate::work::ledger::Share;
 use crate::work::others::{Blocks, Dealt, Others};
-use crate::work::store::{Desk, Finish, Recipient};
+use crate::work::store::{Destination, Finish, Recipient};
 use crate::{Error, Result};
 
 /// A message to rank 0.
@@ -69,7 +69,7 @@ impl Others for Ranks {
     fn exchange(
         &mut self,
         blocks: &dyn Blocks,
-        saving: Option<(&Desk<'_>, Finish<'_>)>,
+        saving: Option<(&Destination<'_>, Finish<'_>)>,
     ) -> Result<()> {
         let outcome = match self.rank() {
             0 => self.collect(blocks, saving),
@@ -87,9 +87,9 @@ impl Ranks {
     fn collect(
         &mut self,
         blocks: &dyn Blocks,
-        saving: Option<(&Desk<'_>, Finish<'_>)>,
+        saving: Option<(&Destination<'_>, Finish<'_>)>,
     ) -> Result<()> {
-        let saving = saving.and_then(|(desk, finish)| Some((desk.keeper()?, finish)));
+        let saving = saving.and_then(|(destination, finish)| Some((destination.keeper()?, finish)));
         let mut at_work = self.size() - 1;
         let mut told = usize::MAX;
         let mut heard = Instant::now();
@@ -143,9 +143,9 @@ impl Ranks {
     fn report(
         &mut self,
         blocks: &dyn Blocks,
-        saving: Option<(&Desk<'_>, Finish<'_>)>,
+        saving: Option<(&Destination<'_>, Finish<'_>)>,
     ) -> Result<()> {
-        let courier = saving.and_then(|(desk, _)| desk.courier());
+        let courier = saving.and_then(|(destination, _)| destination.courier());
         let mut ended = false;
         let mut busy = Instant::now();
         loop {

@@ -11,7 +11,7 @@ use crate::work::job::{Carries, Counts, Job, Runs, Site};
 use crate::work::ledger::{Closed, Ledger};
 use crate::work::others::Others;
 use crate::work::store::{
-    Checkpointed, Desk, From, KeptJob, Resumable, Saved, check_same, decode, encode,
+    Checkpointed, Destination, From, KeptJob, Resumable, Saved, check_same, decode, encode,
 };
 use crate::work::task::{Erased, Task};
 use crate::work::tree::Forest;
@@ -115,7 +115,7 @@ impl<A: Resumable> Checkpointed<'_, A> {
             }
             self.run.go(&mut KeptJob {
                 job: Job::led(self.run.execution(), false)?,
-                desk: Desk::Courier(Courier::default()),
+                destination: Destination::Courier(Courier::default()),
                 saved: Saved::default(),
                 usable: usize::MAX,
                 others: Some(ranks),

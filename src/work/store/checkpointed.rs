@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 
 use super::file::{Header, read};
 use super::keeper::{Keeper, Saved};
-use super::kept::{Desk, KeptJob};
+use super::kept::{Destination, KeptJob};
 use super::place::Place;
 use super::{check_same, decode, encode, guarded};
 use crate::work::execution::Execution;
@@ -181,13 +181,13 @@ impl<A: Resumable> Checkpointed<'_, A> {
         keeper.open(is_new)?;
         let mut job = KeptJob {
             job: Job::new(self.run.execution())?,
-            desk: Desk::Keeper(Box::new(keeper)),
+            destination: Destination::Keeper(Box::new(keeper)),
             saved,
             usable,
             others,
         };
         let run = self.run.go(&mut job)?;
-        let keeper = job.desk.keeper().expect("it was made above");
+        let keeper = job.destination.keeper().expect("it was made above");
         Ok(run.map(|mut run| {
             A::resumed(&mut run, keeper.seconds_before(), keeper.failure());
             run

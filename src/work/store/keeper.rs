@@ -71,11 +71,11 @@ pub(crate) struct Keeper<'a> {
     due: AtomicU64,
     /// Time of the last checkpoint, in nanoseconds on the clock.
     written: AtomicU64,
-    desk: Mutex<Desk>,
+    pieces: Mutex<Pieces>,
 }
 
 #[derive(Default)]
-struct Desk {
+struct Pieces {
     carried: Option<Vec<u8>>,
     under_way: BTreeMap<usize, Piece>,
     /// Whether anything is new since the last checkpoint.
@@ -116,15 +116,15 @@ impl<'a> Keeper<'a> {
             clock: Instant::now(),
             due: AtomicU64::new(nanoseconds(every)),
             written: AtomicU64::new(0),
-            desk: Mutex::new(Desk {
+            pieces: Mutex::new(Pieces {
                 carried: saved.carried.clone(),
-                ..Desk::default()
+                ..Pieces::default()
             }),
         }
     }
 
-    fn desk(&self) -> MutexGuard<'_, Desk> {
-        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    fn pieces(&self) -> MutexGuard<'_, Pieces> {
+        self.pieces.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn is_due(&self) -> bool {
@@ -149,18 +149,18 @@ impl<'a> Keeper<'a> {
 
     /// Writes the state that a task has reached, if it has worked.
     pub(super) fn close(&self, finish: Finish<'_>) {
-        if std::mem::take(&mut self.desk().has_worked) {
+        if std::mem::take(&mut self.pieces().has_worked) {
             self.write(finish);
         }
     }
 
     /// Takes the carried value from which the next task starts, and drops the blocks of the last task.
     pub(super) fn turn(&self, carried: Result<Vec<u8>>) {
-        let mut desk = self.desk();
-        desk.under_way.clear();
+        let mut pieces = self.pieces();
+        pieces.under_way.clear();
         match carried {
-            Ok(carried) => desk.carried = Some(carried),
-            Err(error) => desk.lost = Some(error),
+            Ok(carried) => pieces.carried = Some(carried),
+            Err(error) => pieces.lost = Some(error),
         }
     }
 
@@ -171,7 +171,7 @@ impl<'a> Keeper<'a> {
     /// Returns the error of the last checkpoint and the age of the file, if it failed.
     pub(super) fn failure(&self) -> Option<String> {
         let age = self.age().unwrap_or(0.0);
-        let failed = self.desk().failed.clone();
+        let failed = self.pieces().failed.clone();
         failed.map(|error| format!("{error}; the file is {age:.0} s old"))
     }
 
@@ -181,26 +181,26 @@ impl<'a> Keeper<'a> {
             let now = nanoseconds(self.clock.elapsed());
             self.written.store(now, Ordering::Relaxed);
         }
-        self.desk().failed = written.err();
+        self.pieces().failed = written.err();
     }
 
     fn try_write(&self, finish: Finish<'_>) -> Result<()> {
         // Encoded first, so that every block outside of it has left a piece.
         let finished = finish()?;
         let saved = {
-            let mut desk = self.desk();
-            if let Some(error) = &desk.lost {
+            let mut pieces = self.pieces();
+            if let Some(error) = &pieces.lost {
                 return Err(error.clone());
             }
             let is_finished =
                 |block: &usize| finished.blocks.iter().any(|range| range.contains(block));
-            desk.under_way.retain(|block, _| !is_finished(block));
+            pieces.under_way.retain(|block, _| !is_finished(block));
             Saved {
                 title: self.title.clone(),
                 seconds: self.seconds_before + self.clock.elapsed().as_secs_f64(),
-                carried: desk.carried.clone(),
+                carried: pieces.carried.clone(),
                 finished: finished.bytes,
-                under_way: desk.under_way.clone(),
+                under_way: pieces.under_way.clone(),
             }
         };
         write(
@@ -222,33 +222,33 @@ impl Finished {
 
 impl Recipient for Keeper<'_> {
     fn resume(&self, under_way: BTreeMap<usize, Piece>) {
-        self.desk().under_way = under_way;
+        self.pieces().under_way = under_way;
     }
 
     fn begin(&self, block: usize) -> Option<Piece> {
-        let mut desk = self.desk();
-        desk.begin(Worker::Block(block));
-        desk.under_way.get(&block).cloned()
+        let mut pieces = self.pieces();
+        pieces.begin(Worker::Block(block));
+        pieces.under_way.get(&block).cloned()
     }
 
     fn wants(&self, block: usize) -> bool {
-        self.is_due() && self.desk().pending.contains(&Worker::Block(block))
+        self.is_due() && self.pieces().pending.contains(&Worker::Block(block))
     }
 
     fn leave(&self, block: usize, piece: Result<Vec<u8>>) {
-        let mut desk = self.desk();
-        desk.pending.remove(&Worker::Block(block));
-        desk.has_worked = true;
+        let mut pieces = self.pieces();
+        pieces.pending.remove(&Worker::Block(block));
+        pieces.has_worked = true;
         match piece {
-            Ok(piece) => drop(desk.under_way.insert(block, piece)),
-            Err(error) => desk.lost = Some(error),
+            Ok(piece) => drop(pieces.under_way.insert(block, piece)),
+            Err(error) => pieces.lost = Some(error),
         }
     }
 
     fn end(&self, block: usize) {
-        let mut desk = self.desk();
-        desk.has_worked = true;
-        desk.end(Worker::Block(block));
+        let mut pieces = self.pieces();
+        pieces.has_worked = true;
+        pieces.end(Worker::Block(block));
     }
 
     fn age(&self) -> Option<f64> {
@@ -257,14 +257,14 @@ impl Recipient for Keeper<'_> {
     }
 
     fn tick(&self, finish: Finish<'_>) {
-        if !self.is_due() || !self.desk().is_ready() {
+        if !self.is_due() || !self.pieces().is_ready() {
             return;
         }
         self.write(finish);
-        let mut desk = self.desk();
-        desk.writing = false;
-        desk.asked = false;
-        desk.pending = desk.at_work.clone();
+        let mut pieces = self.pieces();
+        pieces.writing = false;
+        pieces.asked = false;
+        pieces.pending = pieces.at_work.clone();
         let due = self.clock.elapsed().saturating_add(self.every);
         self.due.store(nanoseconds(due), Ordering::Relaxed);
     }
@@ -273,7 +273,7 @@ impl Recipient for Keeper<'_> {
 #[cfg(feature = "mpi")]
 impl Keeper<'_> {
     pub(in crate::work) fn begin_rank(&self, rank: usize) {
-        self.desk().begin(Worker::Rank(rank));
+        self.pieces().begin(Worker::Rank(rank));
     }
 
     /// Returns whether to ask the other processes for their pieces now. They are asked once per checkpoint.
@@ -281,26 +281,26 @@ impl Keeper<'_> {
         if !self.is_due() {
             return false;
         }
-        let mut desk = self.desk();
+        let mut pieces = self.pieces();
         let is_rank = |worker: &Worker| matches!(worker, Worker::Rank(_));
-        let asks = !desk.asked && desk.pending.iter().any(is_rank);
-        desk.asked |= asks;
+        let asks = !pieces.asked && pieces.pending.iter().any(is_rank);
+        pieces.asked |= asks;
         asks
     }
 
     /// Notes that a process has sent all its pieces.
     pub(in crate::work) fn hear_all(&self, rank: usize) {
-        self.desk().pending.remove(&Worker::Rank(rank));
+        self.pieces().pending.remove(&Worker::Rank(rank));
     }
 
     pub(in crate::work) fn end_rank(&self, rank: usize) {
-        let mut desk = self.desk();
-        desk.has_worked = true;
-        desk.end(Worker::Rank(rank));
+        let mut pieces = self.pieces();
+        pieces.has_worked = true;
+        pieces.end(Worker::Rank(rank));
     }
 }
 
-impl Desk {
+impl Pieces {
     fn begin(&mut self, worker: Worker) {
         self.at_work.insert(worker);
         self.pending.insert(worker);

@@ -20,7 +20,7 @@ use crate::{Error, Result};
 #[allow(missing_debug_implementations)] // No user meets it.
 pub struct KeptJob<'e> {
     pub(in crate::work) job: Job<'e>,
-    pub(in crate::work) desk: Desk<'e>,
+    pub(in crate::work) destination: Destination<'e>,
     /// Content of the checkpoint, until the first task takes it.
     pub(in crate::work) saved: Saved,
     /// Number of saved blocks that the first task may use.
@@ -29,13 +29,13 @@ pub struct KeptJob<'e> {
 }
 
 /// The destination of blocks at work: the file, or the process that writes it.
-pub(crate) enum Desk<'e> {
+pub(crate) enum Destination<'e> {
     Keeper(Box<Keeper<'e>>),
     #[cfg(feature = "mpi")]
     Courier(Courier),
 }
 
-impl<'e> Desk<'e> {
+impl<'e> Destination<'e> {
     fn recipient(&self) -> &dyn Recipient {
         match self {
             Self::Keeper(keeper) => &**keeper,
@@ -112,7 +112,7 @@ impl<T: Persist> Runs<T> for KeptJob<'_> {
     fn run(&mut self, task: &T) -> Result<Option<Closed<T::Output>>> {
         let done = self
             .finished(task)
-            .map_err(|error| self.desk.named(error))?;
+            .map_err(|error| self.destination.named(error))?;
         let mut under_way = std::mem::take(&mut self.saved.under_way);
         under_way.retain(|block, piece| *block < self.usable && !piece.is_empty());
         self.usable = usize::MAX;
@@ -123,16 +123,19 @@ impl<T: Persist> Runs<T> for KeptJob<'_> {
         }
         let taken = self
             .taken(task, &under_way)
-            .map_err(|error| self.desk.named(error))?;
+            .map_err(|error| self.destination.named(error))?;
         let share = self.share();
         let ledger = Ledger::resumed(task.blocks(), done, task.last_is_unfilled());
         let ledger = ledger.shared(share).without(elsewhere);
         let Self {
-            job, desk, others, ..
+            job,
+            destination,
+            others,
+            ..
         } = self;
         let work = Erased::kept(task);
         job.skip(finished(&work, &ledger) + taken);
-        let recipient = desk.recipient();
+        let recipient = destination.recipient();
         recipient.resume(under_way);
         let saver = BlockSaver {
             ledger: &ledger,
@@ -142,12 +145,13 @@ impl<T: Persist> Runs<T> for KeptJob<'_> {
         let worked = match others {
             None => job.work(&work, &ledger, Some(&saver), None),
             Some(others) => {
-                let exchange =
-                    &mut |site: &Site<'_, T::Output>| others.exchange(site, Some((desk, &finish)));
+                let exchange = &mut |site: &Site<'_, T::Output>| {
+                    others.exchange(site, Some((destination, &finish)))
+                };
                 job.work(&work, &ledger, Some(&saver), Some(exchange))
             }
         };
-        if let Some(keeper) = desk.keeper() {
+        if let Some(keeper) = destination.keeper() {
             keeper.close(&finish);
         }
         worked?;
@@ -164,14 +168,16 @@ impl<C: Serialize + DeserializeOwned> Carries<C> for KeptJob<'_> {
             carried = decode("carried value", &others.inform(Some(known))?)?;
         }
         let carried = carried.map(|bytes| decode("carried value", &bytes));
-        carried.transpose().map_err(|error| self.desk.named(error))
+        carried
+            .transpose()
+            .map_err(|error| self.destination.named(error))
     }
 
     fn carry(&mut self, reached: Option<C>) -> Result<C> {
         let bytes = reached
             .as_ref()
             .map(|reached| guarded(|| encode("carried value", reached)));
-        if let Some(keeper) = self.desk.keeper() {
+        if let Some(keeper) = self.destination.keeper() {
             keeper.turn(
                 bytes
                     .clone()

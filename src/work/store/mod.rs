@@ -52,7 +52,7 @@ pub(crate) use self::checkpointed::Resumable;
 pub(super) use self::keeper::{Finish, Piece};
 #[cfg(feature = "mpi")]
 pub(super) use self::keeper::{Keeper, Recipient, Saved};
-pub(super) use self::kept::Desk;
+pub(super) use self::kept::Destination;
 pub(crate) use self::kept::KeptJob;
 use super::job::caught;
 use crate::{Error, Result};

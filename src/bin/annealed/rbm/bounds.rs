@@ -19,6 +19,8 @@ const STARTS: usize = 64;
 pub struct Bounds {
     /// A lower bound on log Z, without a doubt.
     certain: f64,
+    /// Whether the run's estimate lies below it.
+    is_above_estimate: bool,
     /// One with a confidence of 95%.
     certified: f64,
     /// An upper bound on the mean log likelihood of the data, by the higher of both.
@@ -43,6 +45,7 @@ impl Bounds {
         let certified = certified.expect("a forward run has one");
         Ok(Self {
             certain,
+            is_above_estimate: certain > run.log_z(),
             certified,
             log_likelihood: likelihood.map(|found| found.upper_bound(certain.max(certified))),
         })
@@ -80,9 +83,13 @@ impl Bounds {
 impl Display for Bounds {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let (certain, certified) = (self.certain, self.certified);
+        let beyond = match self.is_above_estimate {
+            true => " (more than estimated)",
+            false => "",
+        };
         write!(
             f,
-            "log Z >= {certain:.3} for certain, {certified:.3} with 95% confidence"
+            "log Z >= {certain:.3} for certain{beyond}, {certified:.3} with 95% confidence"
         )?;
         match self.log_likelihood {
             Some(bound) => writeln!(f, "; log likelihood <= {bound:.3}"),

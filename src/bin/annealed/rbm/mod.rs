@@ -49,7 +49,9 @@ pub fn score(options: &Options, interrupt: &Interrupt) -> Result<String> {
         report.save_run(file)?;
     }
     if let Some(source) = &options.reverse {
-        report.backward = Backward::run(&ais, &run, &problem, source)?;
+        if let Some(backward) = Backward::run(&ais, &run, &problem, source)? {
+            report.add_backward(backward)?;
+        }
     }
     if let Some(chains) = options.raise {
         report.raise = Some(ais.raise(&problem.held_out, chains)?);

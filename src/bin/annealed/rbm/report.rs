@@ -18,6 +18,8 @@ use crate::figures;
 use crate::output::write_report;
 use crate::saved::{self, Known};
 
+const EXACT: &str = "the exact log Z";
+
 /// All that is known in the end.
 pub struct Report<'a> {
     pub problem: &'a Problem,
@@ -46,13 +48,14 @@ impl<'a> Report<'a> {
         run: &'a Run<Vec<bool>>,
         start: Option<&'a Start>,
     ) -> Result<Self> {
-        let likelihood = problem.log_likelihood(run.log_z())?;
+        let log_z = problem.log_z_exact.unwrap_or(run.log_z());
+        let likelihood = problem.log_likelihood(log_z)?;
         let bounds = Bounds::new(&problem.rbm, run, start, likelihood.as_ref())?;
         Ok(Self {
             problem,
             start,
             likelihood,
-            likelihood_bound: problem.likelihood_bound(run.log_z())?,
+            likelihood_bound: problem.likelihood_bound(log_z)?,
             doubts: bounds.doubts(run, start),
             bounds,
             run,
@@ -70,9 +73,33 @@ impl<'a> Report<'a> {
         saved::write(file, &self.run.clone().into(), &known)
     }
 
+    /// Adds a reverse run. From exact samples the joined log Z scores the data.
+    pub fn add_backward(&mut self, backward: Backward) -> Result<()> {
+        if let (Backward::Exact(both), None) = (&backward, self.problem.log_z_exact) {
+            let log_z = both.1.log_z();
+            self.likelihood = self.problem.log_likelihood(log_z)?;
+            self.likelihood_bound = self.problem.likelihood_bound(log_z)?;
+        }
+        self.backward = Some(backward);
+        Ok(())
+    }
+
+    /// The interval of the log Z that scores the data, and what that is; none where it is exact.
+    fn scored_by(&self) -> Option<((f64, f64), &'static str)> {
+        match &self.backward {
+            _ if self.problem.log_z_exact.is_some() => None,
+            Some(Backward::Exact(both)) => Some((both.1.interval(), "the joined log Z")),
+            Some(Backward::Approximate(_)) => {
+                Some((self.run.interval(), "the forward log Z alone"))
+            }
+            None => Some((self.run.interval(), "the log Z above")),
+        }
+    }
+
     /// The interval of the mean log likelihood, from that of log Z alone.
     fn interval_of(&self, likelihood: &LogLikelihood) -> (f64, f64) {
-        let (lower, upper) = self.run.interval();
+        let exact = (likelihood.log_z, likelihood.log_z);
+        let (lower, upper) = self.scored_by().map_or(exact, |(interval, _)| interval);
         (likelihood.upper_bound(upper), likelihood.upper_bound(lower))
     }
 
@@ -94,7 +121,7 @@ impl<'a> Report<'a> {
         ];
         let mut warnings: Vec<Warning> = Vec::new();
         for warning in found.into_iter().flatten() {
-            if warnings.iter().all(|other| other.name() != warning.name()) {
+            if warnings.iter().all(|other| other != warning) {
                 warnings.push(warning.clone());
             }
         }
@@ -148,6 +175,7 @@ impl<'a> Report<'a> {
             let (lower, upper) = self.interval_of(likelihood);
             json["log_likelihood"] = likelihood.mean.into();
             json["log_likelihood_interval"] = json!([lower, upper]);
+            json["log_likelihood_by"] = self.scored_by().map_or(EXACT, |(_, by)| by).into();
             json["log_likelihood_error_over_rows"] = likelihood.standard_error.into();
             json["base_log_likelihood"] = likelihood.base_rate.into();
             json["rows"] = likelihood.rows.into();
@@ -238,17 +266,16 @@ impl Report<'_> {
             return Ok(());
         };
         let (lower, upper) = self.interval_of(likelihood);
+        let interval = match self.scored_by() {
+            Some((_, from)) => format!("95% interval from {from}: {lower:.3} to {upper:.3}"),
+            None => format!("from {EXACT}"),
+        };
         writeln!(
             f,
-            "log likelihood of {} rows: {:.3} nats a row, +- {:.3} over rows (95% interval from {}: {lower:.3} to \
-             {upper:.3}); under {} {:.3}",
+            "log likelihood of {} rows: {:.3} nats a row, +- {:.3} over rows ({interval}); under {} {:.3}",
             likelihood.rows,
             likelihood.mean,
             likelihood.standard_error,
-            match self.backward {
-                None => "that of log Z",
-                Some(_) => "the forward log Z alone",
-            },
             self.problem.simple_name(),
             likelihood.base_rate,
         )?;

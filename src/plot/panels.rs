@@ -119,7 +119,7 @@ pub(super) fn log_z<S, R>(runs: &[Named<'_, S, R>]) -> Chart {
         chart = match run.surviving_ancestors() {
             None => chart
                 .line_with_band(&name, points)
-                .with_title("log Z along the path, with its 95% band"),
+                .with_title("log Z along the path, ± 1.96 standard errors"),
             Some(_) => chart.line(&name, points.map(|(x, y, _)| (x, y))),
         };
     }
@@ -141,7 +141,7 @@ pub(super) fn weights<S, R>(runs: &[Named<'_, S, R>]) -> Chart {
     };
     let samples: Vec<_> = runs.iter().map(|(_, run)| of_run(run)).collect();
     let bins = Bins::of(&samples);
-    let mut chart = Chart::new("Log weights", "log Z₀ + log w", "share of chains");
+    let mut chart = Chart::new("Log weights", "log Z by one chain", "share of chains");
     for sample in &samples {
         chart = chart.histogram("", bins.ends(), &bins.shares(sample));
     }
