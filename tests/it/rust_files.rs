@@ -55,7 +55,10 @@ fn both_libraries_tell_by_shape() {
         let rbm = read(name, &named()).unwrap();
         assert_eq!(rbm, written(4), "{name}");
         let exact = rbm.exact_log_normalizer().unwrap();
-        assert!((exact - log_z(&written(4))).abs() < 1e-10, "{name}: {exact}");
+        assert!(
+            (exact - log_z(&written(4))).abs() < 1e-10,
+            "{name}: {exact}"
+        );
         // Nothing is said of weights that are not square.
         assert_eq!(read(name, &named().square_transposed()).unwrap(), rbm);
     }
@@ -71,7 +74,10 @@ fn square_weights_of_burn_are_never_guessed() {
     let turned = read("burn_square", &named().square_untransposed()).unwrap();
     assert_eq!(*turned.weights(), square.weights().transpose());
     let off = turned.exact_log_normalizer().unwrap() - log_z(&square);
-    assert!(off.abs() > 0.1, "the other orientation has another log Z, {off} off");
+    assert!(
+        off.abs() > 0.1,
+        "the other orientation has another log Z, {off} off"
+    );
 
     let refused = read("burn_square", &named()).unwrap_err().to_string();
     for part in [
@@ -85,7 +91,12 @@ fn square_weights_of_burn_are_never_guessed() {
     }
     let deep = DeepLayout::new(["hidden.weight"]).biases(["visible_bias", "hidden.bias"]);
     let read = |layout: &DeepLayout| DeepBoltzmann::<f64>::read_as(file("burn_square"), layout);
-    assert!(read(&deep).unwrap_err().to_string().contains("square_transposed"));
+    assert!(
+        read(&deep)
+            .unwrap_err()
+            .to_string()
+            .contains("square_transposed")
+    );
     let deep = read(&deep.square_transposed()).unwrap();
     let exact = deep.to_rbm().unwrap().exact_log_normalizer().unwrap();
     assert!((exact - log_z(&square)).abs() < 1e-10);

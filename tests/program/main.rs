@@ -501,7 +501,9 @@ fn rbms_of_rust_have_their_exact_log_z() {
     let log_z = |name: &str, more: &[&str]| {
         let file = format!("tests/data/rust/{name}.safetensors");
         let names = ["--names", "hidden.weight,hidden.bias,visible_bias"];
-        let run = ["--base", "uniform", "--chains", "500", "--steps", "300", "--exact"];
+        let run = [
+            "--base", "uniform", "--chains", "500", "--steps", "300", "--exact",
+        ];
         let found = json(&[&["rbm", &file], &names[..], &run[..], more].concat());
         let number = |name: &str| found[name].as_f64().unwrap();
         let off = number("log_z") - number("log_z_exact");

@@ -3,7 +3,7 @@
 use annealed::estimate::LogZ;
 use annealed::model::Gaussian;
 use burn::module::{Module, Param};
-use burn::nn::{Linear, LinearConfig};
+use burn::nn::Linear;
 use burn::optim::{AdamConfig, GradientsParams, ModuleOptimizer};
 use burn::tensor::{Device, Tensor, TensorData};
 

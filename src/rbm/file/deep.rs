@@ -92,9 +92,21 @@ impl<T: Scalar> DeepBoltzmann<T> {
         for (l, name) in layout.weights.iter().enumerate() {
             let (key, array) = arrays.first_of(&[name])?;
             let (below, above) = (biases[l].len(), biases[l + 1].len());
-            let of = || format!("by the biases {} and {}", layout.biases[l], layout.biases[l + 1]);
+            let of = || {
+                format!(
+                    "by the biases {} and {}",
+                    layout.biases[l],
+                    layout.biases[l + 1]
+                )
+            };
             let sizes = (above, below);
-            weights.push(super::weights::weights(arrays, (&key, &array), sizes, layout.square, of)?);
+            weights.push(super::weights::weights(
+                arrays,
+                (&key, &array),
+                sizes,
+                layout.square,
+                of,
+            )?);
         }
         Self::new(weights, biases).map_err(|error| error.to_string())
     }
