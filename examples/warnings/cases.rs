@@ -5,7 +5,7 @@ use annealed::estimate::Warning;
 
 use crate::problems::advice::{Advice, Outcome, Problem};
 use crate::problems::{ALL, Entry};
-use crate::runs;
+use crate::{challenged, runs};
 
 /// A run of a case: whether its log Z is right, and its warnings.
 pub struct Seen {
@@ -84,6 +84,7 @@ pub const ISLANDS: &str = "islands";
 pub const BOTH: &str = "both directions";
 pub const LADDERS: &str = "ladders";
 pub const LEVELS: &str = "levels";
+pub const CHALLENGED: &str = "challenged";
 
 /// Text of a result that goes by the interval. It is no warning.
 pub const SKEWED: &str = "(interval alone)";
@@ -92,7 +93,7 @@ pub const SKEWED: &str = "(interval alone)";
 pub const ANY: &str = "(any warning)";
 
 /// Warnings, with the kinds of result in which each is measured.
-pub const MEASURED: [(&str, &[&str]); 16] = [
+pub const MEASURED: [(&str, &[&str]); 17] = [
     ("LowEffectiveSampleSize", &[CHAINS, WEIGHTS, MACHINES]),
     ("DominantWeight", &[CHAINS, WEIGHTS, MACHINES]),
     ("HeavyTail", &[CHAINS, WEIGHTS, MACHINES]),
@@ -101,6 +102,7 @@ pub const MEASURED: [(&str, &[&str]); 16] = [
     ("Rounding", &[CHAINS]),
     ("MissingMass", &[UNADJUSTED]),
     ("BelowBound", &[MACHINES]),
+    ("FirstRunTooLow", &[CHALLENGED]),
     ("FewFamilies", &[ISLANDS, LEVELS]),
     ("ForwardReverseGap", &[BOTH]),
     ("LittleOverlap", &[BOTH]),
@@ -148,6 +150,7 @@ pub fn all(only: &str) -> Result<Vec<Case>> {
         runs::both()?,
         runs::ladders()?,
         runs::levels()?,
+        challenged::challenged()?,
     ];
     let rest = rest.into_iter().flatten();
     cases.extend(rest.filter(|case| chosen(case.name, case.kind)));

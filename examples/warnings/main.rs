@@ -7,7 +7,9 @@
 //! ```
 
 mod cases;
+mod challenged;
 mod facts;
+mod potts;
 mod runs;
 
 #[path = "../problems/mod.rs"]

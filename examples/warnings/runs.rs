@@ -16,7 +16,7 @@ use crate::cases::{
 };
 use SetUp::{Faulty, Sound};
 
-fn seen(result: &dyn LogZ, exact: f64) -> Seen {
+pub fn seen(result: &dyn LogZ, exact: f64) -> Seen {
     Seen {
         right: Seen::is_right(result.log_z() - exact, result.standard_error()),
         skewed: result.is_skewed(),
@@ -24,7 +24,7 @@ fn seen(result: &dyn LogZ, exact: f64) -> Seen {
     }
 }
 
-fn normal(dimension: usize, mean: f64, deviation: f64) -> Result<Gaussian> {
+pub fn normal(dimension: usize, mean: f64, deviation: f64) -> Result<Gaussian> {
     Gaussian::isotropic(DVector::from_element(dimension, mean), deviation)
 }
 

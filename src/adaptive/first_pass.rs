@@ -82,13 +82,16 @@ where
         self.move_chains(self.settings.moves)
     }
 
-    /// Weighs the chains to the target and resamples them, without a move.
+    /// Weighs the chains to the target and resamples them, without a move. The rest of the path counts as many stages
+    /// like the last.
     pub(super) fn leap(&mut self) -> Result<()> {
+        let left = stages_left(self.beta(), self.length).min(LIMIT) as f64;
         self.populations
             .map(&|population| population.weigh_to(1.0))?;
         self.check_progress()?;
         self.betas.push(1.0);
-        self.intensities.push(0.0);
+        self.intensities
+            .push(left * self.intensities.last().unwrap_or(&1.0));
         self.populations.resample(&self.resampling, P::State::clone);
         Ok(())
     }

@@ -12,6 +12,7 @@ mod on_ranks;
 mod refit;
 mod round;
 mod rounds;
+mod rounds_challenge;
 mod rounds_run;
 #[cfg(feature = "checkpoint")]
 mod saved;
@@ -24,7 +25,7 @@ pub use challenge::{
     Challenge, ChallengeRun, Judgement, Proposals, RivalAt, RivalBase, RivalPath, Rivals, Target,
     Trails,
 };
-pub use refit::{Refit, RefittedAt, RefittedBase};
+pub use refit::{NoRefit, Refit, RefittedAt};
 pub use rounds::Rounds;
 pub use rounds_run::{Round, RoundsRun};
 pub use smc::{AdaptiveSmc, AdaptiveSmcRun, FirstPass};

@@ -7,8 +7,9 @@ use nalgebra::DVector;
 use rand::Rng;
 
 use super::barrier::Barrier;
+use super::challenge::{Challenges, SecondJob};
 use super::first_pass::{FirstPassTask, Later};
-use super::refit::{Refit, RefittedAt, Refitting, TRIED, refitting};
+use super::refit::{Refit, RefittedAt, Refitting, refitting};
 use super::round::{Ended, LEAST, Last, Layout, Reached, RoundRecorder, RoundTask, Start, seconds};
 use super::rounds_run::{Round, RoundsRun};
 use super::smc::{AdaptiveSmc, BLOCK};
@@ -51,6 +52,7 @@ pub struct Rounds<'p, P: AnnealingPath, K> {
     pub(super) kernel: K,
     pub(super) tuner: Option<Tuner<K, P::State>>,
     pub(super) refitting: Option<Refitting<'p, P::State, K>>,
+    pub(super) challenger: Option<Box<dyn Challenges<P::State, K> + 'p>>,
     pub(super) log_base_normalizer: f64,
     pub(super) chains: usize,
     pub(super) moves: usize,
@@ -85,6 +87,7 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
             kernel,
             tuner: None,
             refitting: None,
+            challenger: None,
             log_base_normalizer: path.base().log_normalizer(),
             chains: 256,
             moves: 3,
@@ -109,11 +112,12 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
     /// target. The law has mean and covariance of the weighted states, or variances alone where there are fewer than
     /// four chains per dimension. Its deviations are 15% wider (`(2 d)^(-1/2)` beyond 25 dimensions), and it is a
     /// Student t where the states show heavier tails. The own base keeps the share at which the mixture is likeliest,
-    /// at least 0.1%. No base is fitted to fewer than 16 effective states, where that share exceeds one half, or where the
-    /// target has density 0 at one of 64 samples of the law.
+    /// at least 0.1%. No base is fitted to fewer than 16 effective states, or fewer than that in each of the modes that
+    /// dips of the states' marginals show; where that share exceeds one half; or where the target has density 0 at one of
+    /// 64 samples of the law. [`RoundsRun::no_refit`] says which.
     ///
-    /// Leave it off where the target has many modes: a law fitted to few of them draws the chains there, and log Z may come
-    /// out low by many of its errors.
+    /// Modes that no round finds, or that share few chains, remain unseen: a law fitted to the others draws the chains
+    /// there, and log Z may come out low by many of its errors.
     ///
     /// Rounds that are fitted to may take half of the budget. The last round remains unbiased, as its base depends on
     /// earlier rounds only. The base is [`RoundsRun::refit`]; the kernel of the result is that of the path from it. Both
@@ -210,6 +214,7 @@ where
         if let Some(target) = self.until_error {
             Error::check_positive("until_error", target)?;
         }
+        self.check_challenge()?;
         let (path, kernel) = (self.path, self.kernel.clone());
         let first = AdaptiveSmc::with(path, kernel, self.tuner, self.log_base_normalizer)
             .chains(self.chains)
@@ -230,7 +235,8 @@ where
     where
         J: Runs<FirstPassTask<'s, 'p, P, K>>
             + for<'t> Runs<RoundTask<'t, P::State>>
-            + Carries<Reached<P::State, K>>,
+            + Carries<Reached<P::State, K>>
+            + SecondJob<P::State>,
     {
         let mut at = match job.carried()? {
             Some(at) => at,
@@ -261,7 +267,7 @@ where
             last, stopped_by, ..
         } = at;
         let (last, by) = last.zip(stopped_by).expect("the rounds have ended");
-        Ok(leads.then(|| self.concluded(last.into(), by)))
+        self.challenged(self.concluded(last.into(), by), leads, job)
     }
 
     /// Runs a round, from the path's own base or a refitted one. Returns `None` in a process that does not lead.
@@ -339,7 +345,7 @@ where
         };
         let kernel = at.kernel.clone();
         let barrier = at.barrier.clone();
-        let refit = at.refit.clone();
+        let (refit, no_refit) = (at.refit.clone(), at.no_refit);
         if at.stopped_by.is_none()
             && let Some(recorder) = recorder
         {
@@ -350,37 +356,20 @@ where
                 }
                 None => at.shapes = at.shapes.improved(&recorder, |_| true),
             }
-            self.refit_after(&mut at, &run)?;
+            if let Some(refitting) = &self.refitting {
+                at.refit(refitting, self.tuner, &run)?;
+            }
         }
         at.last = Some(Last {
             run,
             kernel,
             barrier,
             refit,
+            no_refit,
             rounds: at.rounds.clone(),
             candidates: Some(self.until_error.map_or(1, |_| self.rounds)),
         });
         Ok(at)
-    }
-
-    /// Refits the base to the states of a round. On the first new path kernel and schedule begin with what is known of
-    /// the target.
-    fn refit_after(&self, at: &mut Reached<P::State, K>, run: &Run<P::State>) -> Result<()> {
-        let (Some(refitting), Some(shape)) = (&self.refitting, at.shapes.last()) else {
-            return Ok(());
-        };
-        at.spent = at.spent.saturating_add(TRIED as u64);
-        let Some(refit) = refitting.fit(run, shape, &mut at.seeds)? else {
-            return Ok(());
-        };
-        if at.refit.replace(refit).is_none() {
-            at.barrier = Barrier::unknown();
-            at.shapes.keep_last();
-            if let Some(tuner) = self.tuner {
-                at.kernel = tuner.as_at_target(&at.kernel, &at.shapes)?;
-            }
-        }
-        Ok(())
     }
 
     /// Returns the result, with the reason it ended and a warning where the error asked for was not reached.
@@ -388,6 +377,7 @@ where
         last.stopped_by = stopped_by;
         let (reached, chains) = (last.standard_error(), Some(self.chains));
         let budget = self.until_error.and_then(|error| last.budget_for(error));
+        let budget = budget.map(|budget| budget.saturating_mul(self.parts()));
         let warning = Warning::error_not_reached(self.until_error, reached, chains, budget);
         last.run.warn(warning);
         last.run
@@ -409,7 +399,7 @@ where
 
     /// Returns the chain-steps of all rounds after a first pass of `stages` stages, if no small error ends them.
     fn chain_steps(&self, stages: usize, spent: u64) -> u64 {
-        let stages = match self.budget {
+        let stages = match self.budget_of_rounds() {
             Some(budget) => budget.saturating_sub(spent) / self.evaluations(1),
             // Each round has twice as many as the one before.
             None => {
@@ -421,11 +411,15 @@ where
         stages.saturating_mul(self.chains as u64)
     }
 
+    /// Returns the evaluations of a move of one chain.
+    pub(super) fn of_move(&self) -> u64 {
+        // A kernel that claims to cost nothing would have no end.
+        self.kernel.evaluations(dimension(self.path)).max(1) as u64
+    }
+
     /// Returns the evaluations of a round of `stages` stages.
     fn evaluations(&self, stages: usize) -> u64 {
-        // A kernel that claims to cost nothing would have no end.
-        let of_chain = self.kernel.evaluations(dimension(self.path)).max(1) as u64;
-        let of_stage = of_chain.saturating_mul(self.chains as u64);
+        let of_stage = self.of_move().saturating_mul(self.chains as u64);
         of_stage.saturating_mul(stages as u64)
     }
 
@@ -433,14 +427,14 @@ where
     /// improves a fit, may end at half of the budget, others at a quarter.
     fn stages(&self, at: &Reached<P::State, K>) -> Result<(usize, bool)> {
         let (wanted, spent, round) = (at.stages, at.spent, at.rounds.len());
-        let Some(budget) = self.budget else {
+        let (Some(all), Some(budget)) = (self.budget, self.budget_of_rounds()) else {
             return Ok((wanted, round == self.rounds));
         };
         if round == 1 {
-            let least = spent.saturating_mul(4);
+            let least = spent.saturating_mul(4).saturating_mul(self.parts());
             let expected =
                 format!("at least {least}, or fewer chains: the first pass took {spent}");
-            Error::check(least <= budget, "budget", budget, expected)?;
+            Error::check(least <= all, "budget", all, expected)?;
         }
         let refits = self.refitting.is_some() && (round == 1 || at.refit.is_some());
         let most = budget / if refits { 2 } else { 4 };
@@ -453,7 +447,7 @@ where
     }
 }
 
-type Finished<P, K> = RoundsRun<<P as AnnealingPath>::State, K>;
+pub(super) type Finished<P, K> = RoundsRun<<P as AnnealingPath>::State, K>;
 
 impl<P: AnnealingPath, K: fmt::Debug> fmt::Debug for Rounds<'_, P, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

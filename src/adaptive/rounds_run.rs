@@ -3,7 +3,8 @@
 use std::fmt;
 
 use super::barrier::Barrier;
-use super::refit::Refit;
+use super::challenge::{Judgement, Second};
+use super::refit::{NoRefit, Refit};
 use super::smc::{FirstPass, estimate_by_run};
 use crate::ais::Run;
 use crate::estimate::{log_z_by_methods, write_estimate, write_value, write_warnings};
@@ -30,6 +31,9 @@ pub struct Round {
 }
 
 /// The result of [`Rounds`](super::Rounds): the last round's run, and the rounds before it.
+///
+/// Log Z, error, interval and warnings are those of the last round's run, or of the second run of a
+/// [challenge](super::Rounds::challenge) that contradicts it or improves on it.
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[must_use]
@@ -38,10 +42,12 @@ pub struct RoundsRun<S, K> {
     pub(super) kernel: K,
     pub(super) barrier: Barrier,
     pub(super) refit: Option<Refit>,
+    pub(super) no_refit: Option<NoRefit>,
     pub(super) rounds: Vec<Round>,
     pub(super) stopped_by: StoppedBy,
     /// Number of rounds that could have ended the run by their own chains; `None` where a callback ended it.
     pub(super) candidates: Option<usize>,
+    pub(super) challenge: Option<Second<S>>,
 }
 
 impl Round {
@@ -90,17 +96,42 @@ impl<S, K> RoundsRun<S, K> {
         &self.run
     }
 
-    estimate_by_run! { run }
+    /// Returns the run that log Z is that of.
+    fn chosen(&self) -> &Run<S> {
+        let better = self.challenge.as_ref().and_then(Second::better);
+        better.unwrap_or(&self.run)
+    }
 
-    /// Returns a lower bound on log Z that holds with probability `confidence`, by the last run
+    /// Returns what a [challenge](super::Rounds::challenge) found; `None` without one, or where the rounds were stopped
+    /// before it had a block of chains.
+    pub fn judgement(&self) -> Option<Judgement> {
+        self.challenge.as_ref().map(|second| second.judgement)
+    }
+
+    /// Returns the second run of a [challenge](super::Rounds::challenge).
+    pub fn second(&self) -> Option<&Run<S>> {
+        self.challenge.as_ref().map(|second| &second.run)
+    }
+
+    estimate_by_run! { chosen() }
+
+    /// Returns a lower bound on log Z that holds with probability `confidence`, by the last round
     /// ([`Run::certified_lower_bound`]), or `None` where the callback ended the rounds. Where an
     /// [error](super::Rounds::until_error) could end them, each of n rounds takes the confidence
-    /// `1 - (1 - confidence) / n`.
+    /// `1 - (1 - confidence) / n`. After a [challenge](super::Rounds::challenge) it is the larger of the bounds by both
+    /// runs, which share the level likewise.
     ///
     /// # Errors
     /// A confidence outside (0, 1).
     pub fn certified_lower_bound(&self, confidence: f64) -> Result<Option<f64>> {
         Error::check_inner_fraction("confidence", confidence)?;
+        match &self.challenge {
+            Some(second) => second.bound(&|level| self.bound_of_rounds(level), confidence),
+            None => self.bound_of_rounds(confidence),
+        }
+    }
+
+    fn bound_of_rounds(&self, confidence: f64) -> Result<Option<f64>> {
         let bound = |n| {
             self.run
                 .certified_lower_bound(1.0 - (1.0 - confidence) / n as f64)
@@ -124,6 +155,12 @@ impl<S, K> RoundsRun<S, K> {
         self.refit.as_ref()
     }
 
+    /// Returns the reason for which the last round had the path's own base though [`refit`](super::Rounds::refit) was asked
+    /// for; `None` also where no round came before it.
+    pub fn no_refit(&self) -> Option<NoRefit> {
+        self.no_refit
+    }
+
     /// Returns the first pass and the rounds. Estimates that rise from round to round were too low.
     pub fn rounds(&self) -> &[Round] {
         &self.rounds
@@ -134,15 +171,17 @@ impl<S, K> RoundsRun<S, K> {
         self.stopped_by
     }
 
-    /// Returns the evaluations of the density in all rounds; a gradient is one more.
+    /// Returns the evaluations of the density in all rounds and their challenge; a gradient is one more.
     pub fn evaluations(&self) -> u64 {
         let rounds = self.rounds.iter().map(|round| round.evaluations);
-        rounds.fold(0, u64::saturating_add)
+        let challenge = self.challenge.as_ref().map_or(0, Second::evaluations);
+        rounds.fold(challenge, u64::saturating_add)
     }
 
-    /// Returns the wall time of all rounds in seconds.
+    /// Returns the wall time of all rounds and their challenge in seconds.
     pub fn seconds(&self) -> f64 {
-        self.rounds.iter().map(|round| round.seconds).sum()
+        let rounds: f64 = self.rounds.iter().map(|round| round.seconds).sum();
+        rounds + self.challenge.as_ref().map_or(0.0, |second| second.seconds)
     }
 
     /// Returns the number of stages for a standard error of log Z with as many chains, by the error of the last round.
@@ -155,14 +194,14 @@ impl<S, K> RoundsRun<S, K> {
         Error::check_positive("standard_error", standard_error)?;
         let chains = self.run.chains() as f64;
         let relative = |error: f64| (chains * error * error).ln_1p();
-        let stages = self.run.schedule().stages() as f64 * relative(self.standard_error());
+        let stages = self.run.schedule().stages() as f64 * relative(self.run.standard_error());
         Ok((stages / relative(standard_error)).ceil().max(1.0) as usize)
     }
 
     /// Returns the budget whose last round, at least three quarters of it, reaches a standard error.
     pub(super) fn budget_for(&self, standard_error: f64) -> Option<u64> {
         let last = self.rounds.last()?.evaluations as f64;
-        let budget = last * (self.standard_error() / standard_error).powi(2) / 0.75;
+        let budget = last * (self.run.standard_error() / standard_error).powi(2) / 0.75;
         budget.is_finite().then_some(budget as u64)
     }
 }
@@ -170,10 +209,11 @@ impl<S, K> RoundsRun<S, K> {
 /// Rounds before the last one that are printed, most.
 const EARLIER: usize = 4;
 
-/// Writes the estimate, how the rounds ended, the estimates of the rounds before the last one, and any warnings.
+/// Writes the estimate, how the rounds ended, the estimates of the rounds before the last one, what a challenge found, and
+/// any warnings.
 impl<S, K> fmt::Display for RoundsRun<S, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_estimate(f, self, "", self.run.estimate().sample_size_text())?;
+        write_estimate(f, self, "", self.chosen().estimate().sample_size_text())?;
         let (stages, lambda) = (self.run.schedule().stages(), self.barrier.global());
         let (rounds, ended) = (self.rounds.len() - 1, self.stopped_by);
         write!(f, "\nLambda = {lambda:.2}; {stages} stages in the last of ")?;
@@ -181,7 +221,13 @@ impl<S, K> fmt::Display for RoundsRun<S, K> {
         if let Some(refit) = &self.refit {
             write!(f, "\nbase: {refit}")?;
         }
+        if let Some(no_refit) = &self.no_refit {
+            write!(f, "\nbase: the path's own, since {no_refit}")?;
+        }
         self.write_earlier(f)?;
+        if let Some(second) = &self.challenge {
+            write!(f, "\nchallenge: {second}")?;
+        }
         write_warnings(f, self.warnings())
     }
 }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::challenge::{AlongRivals, Base, Challenge, ChallengeRun, RivalAt, Rivals};
 use super::rounds::Rounds;
 use super::rounds_run::RoundsRun;
 use super::smc::{AdaptiveSmc, AdaptiveSmcRun, BLOCK};
@@ -15,7 +16,7 @@ use crate::kernel::{TransitionKernel, Workspace};
 use crate::path::AnnealingPath;
 use crate::schedule::Schedule;
 use crate::work::Execution;
-use crate::work::store::{Checkpointed, KeptJob, Resumable};
+use crate::work::store::{Checkpointed, KeptJob, Resumable, checksum, encode};
 use crate::{Error, Result};
 
 /// Number of stages along which a fingerprint is taken.
@@ -116,6 +117,7 @@ impl<P: AnnealingPath, K> Rounds<'_, P, K> {
             named("log normalizer of the base", &self.log_base_normalizer),
             named("whether the kernel is tuned", &self.tuner.is_some()),
             named("whether the base is refitted", &self.refitting.is_some()),
+            named("number of equal parts of the budget", &self.parts()),
         ]
     }
 }
@@ -157,5 +159,70 @@ where
         run.run.add_seconds(seconds);
         let warning = failure.map(|reason| Warning::CheckpointNotWritten { reason });
         run.run.warn(warning);
+    }
+}
+
+impl<P: AnnealingPath, K> Challenge<'_, P, K> {
+    /// Returns the same challenge with checkpoints in `file`; see the module [`checkpoint`](crate::checkpoint). The search
+    /// for other bases begins anew; the second run goes on where it was.
+    pub fn checkpoint(&self, file: impl Into<PathBuf>) -> Checkpointed<'_, Self> {
+        Checkpointed::new(self, file.into())
+    }
+
+    fn named(&self) -> Named {
+        let (confidence, budget) = self.confidence_and_budget();
+        let search = &self.search;
+        vec![
+            named("seed", &search.seed),
+            named("budget", &budget),
+            named("confidence", &confidence),
+            named("log normalizer of the base", &search.log_base_normalizer),
+            named("whether the kernel is tuned", &search.tuner.is_some()),
+            named("whether it uses a gradient", &search.gradient.is_some()),
+            named("log Z of the first run", &self.first.log_z()),
+        ]
+    }
+}
+
+impl<'p, P, K> Resumable for Challenge<'p, P, K>
+where
+    P: AnnealingPath<State: Rivals + Serialize + DeserializeOwned> + Sync,
+    P::At<'p>: Send + Sync,
+    K: TransitionKernel<RivalAt<'p, P, Base<P>>> + Clone + Send + Sync,
+    <K::Workspace as Workspace>::Memory: Serialize + DeserializeOwned,
+{
+    type Run = ChallengeRun<'p, P::State>;
+    type Settings = Vec<String>;
+
+    const KIND: &'static str = "challenge";
+
+    fn settings(&self) -> Vec<String> {
+        values(self.named())
+    }
+
+    fn execution(&self) -> &Execution<'_> {
+        &self.execution
+    }
+
+    fn fingerprint(&self) -> Result<u32> {
+        let path = self.search.path_from_old();
+        let of_path = fingerprint(&path, &self.search.kernel, &Schedule::linear(STAGES)?)?;
+        let all = encode("states", &(of_path, &self.search.states))?;
+        Ok(checksum(&all))
+    }
+
+    fn check_found(&self, found: &Vec<String>) -> Result<usize> {
+        check_named(self.named(), found)
+    }
+
+    fn go(&self, job: &mut KeptJob<'_>) -> Result<Option<Self::Run>> {
+        let along: AlongRivals<'p, P, K> = |path, kernel| Along::kept(path, kernel);
+        self.go_with(along, job)
+    }
+
+    fn resumed(run: &mut Self::Run, seconds: f64, failure: Option<String>) {
+        run.second.seconds += seconds;
+        let warning = failure.map(|reason| Warning::CheckpointNotWritten { reason });
+        run.second.run.warn(warning);
     }
 }

@@ -102,21 +102,21 @@ pub struct AdaptiveSmcRun<S, K> {
 
 /// Implements the methods of a result whose log Z is that of a run in it.
 macro_rules! estimate_by_run {
-    ($run:ident) => {
+    ($($run:tt)+) => {
         /// Returns the estimate of log Z, by the last run.
         pub fn log_z(&self) -> f64 {
-            self.$run.log_z()
+            self.$($run)+.log_z()
         }
 
         /// Returns the standard error of [`log_z`](Self::log_z).
         pub fn standard_error(&self) -> f64 {
-            self.$run.standard_error()
+            self.$($run)+.standard_error()
         }
 
         /// Returns the 95% confidence interval of log Z, lower and upper bound, of the last
         /// [run](crate::ais::Run::interval).
         pub fn interval(&self) -> (f64, f64) {
-            self.$run.interval()
+            self.$($run)+.interval()
         }
 
         /// Returns the confidence interval of log Z at another level in (0, 1).
@@ -124,12 +124,12 @@ macro_rules! estimate_by_run {
         /// # Errors
         /// A level outside (0, 1).
         pub fn interval_at(&self, level: f64) -> $crate::Result<(f64, f64)> {
-            self.$run.interval_at(level)
+            self.$($run)+.interval_at(level)
         }
 
         /// Returns reasons to doubt the last run; empty where there are none.
         pub fn warnings(&self) -> &[$crate::estimate::Warning] {
-            self.$run.warnings()
+            self.$($run)+.warnings()
         }
     };
 }

@@ -213,7 +213,9 @@ where
     }
 
     fn so_far(&self, outputs: &Forest<Self::Output>) -> Option<SoFar> {
-        Some(self.settings.so_far(outputs))
+        // Weights of a backward run are of the base over the target.
+        let forward = !self.settings.purpose.reads_backward();
+        forward.then(|| self.settings.so_far(outputs))
     }
 }
 

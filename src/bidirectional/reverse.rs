@@ -180,7 +180,11 @@ where
         let samples = |chains: Range<usize>| states[chains].to_vec();
         let task = AisTask::new(along, settings, &(0..states.len()), kept)?.starting_at(&samples);
         let begun = Instant::now();
-        let mut job = Job::new(&self.execution)?.named("reverse run");
+        let name = match purpose {
+            Purpose::Raise => "RAISE",
+            _ => "reverse run",
+        };
+        let mut job = Job::new(&self.execution)?.named(name);
         job.foresee(task.cost(task.blocks()));
         let closed = job.extend(&task, Forest::new())?;
         let part = task.result(closed, begun.elapsed().as_secs_f64());

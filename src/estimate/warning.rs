@@ -212,8 +212,8 @@ pub enum Warning {
     /// A lower bound on log Z above the interval: the run lies too low or has missed mass.
     #[error(
         "log Z is at least {bound:.3} ({}), above the interval, which ends at {upper:.3}: the run lies too low, by chance if \
-         by little, or else because it missed mass; start where rbm::StartSearch (--base auto of the program) finds it, or \
-         use more stages",
+         by little, or else because it missed mass: start from a base that covers it, as adaptive::Challenge may find (for an \
+         RBM rbm::StartSearch, --base auto of the program), or use more stages",
         sureness(*confidence)
     )]
     BelowBound {
@@ -223,6 +223,19 @@ pub enum Warning {
         confidence: f64,
         /// Upper end of the interval.
         upper: f64,
+    },
+    /// A run whose log Z is too low, as a second one from other bases says. The result is that of the second.
+    #[error(
+        "the first run gave {first:.3}, too low as a second run from other bases {}: this is the second run's value; mass that \
+         both missed is in neither",
+        shows(*bound)
+    )]
+    FirstRunTooLow {
+        /// The first run's estimate of log Z.
+        first: f64,
+        /// A lower bound on log Z above the first run's interval, and the probability with which it holds; `None` where
+        /// the second run's interval alone speaks.
+        bound: Option<(f64, f64)>,
     },
     /// A search for a start of which no pilot had enough effective samples.
     #[error(
@@ -372,6 +385,15 @@ fn gap_cause(forward: f64, reverse: f64, joint: f64) -> &'static str {
     } else {
         "the reverse run has probably not found a part of the base; use more stages, more chains or a better mixing \
          kernel"
+    }
+}
+
+fn shows(bound: Option<(f64, f64)>) -> String {
+    match bound {
+        Some((bound, confidence)) => {
+            format!("shows ({bound:.3} or more, {})", sureness(confidence))
+        }
+        None => "suggests by its narrower interval, which may be too low itself".to_owned(),
     }
 }
 

@@ -268,7 +268,7 @@ impl Contradiction {
 /// Returns a rank of warnings: contradictions, wrong estimates, wrong errors, all others.
 fn gravity(warning: &Warning) -> usize {
     match warning {
-        Warning::BelowBound { .. } => 0,
+        Warning::BelowBound { .. } | Warning::FirstRunTooLow { .. } => 0,
         Warning::ForwardReverseGap { .. } => 1,
         Warning::BaseMissesTarget { .. } | Warning::MissingMass { .. } => 2,
         Warning::HeavyTail { .. }

@@ -36,6 +36,9 @@ pub(crate) trait Counts {
 
     /// Sets the number of chain-steps left to the end of all work.
     fn foresee(&self, chain_steps: u64);
+
+    /// Returns the work of this process alone, for tasks that each process does by itself, and that begin anew.
+    fn alone(&self) -> &Job<'_>;
 }
 
 /// The work of one process, without checkpoints.
@@ -94,6 +97,11 @@ impl<'e> Job<'e> {
             meter: Meter::new(by.progress.as_deref().filter(|_| leads)),
             begun: Instant::now(),
         })
+    }
+
+    /// Runs all blocks of a task.
+    pub(crate) fn complete<T: Task>(&self, task: &T) -> Result<Closed<T::Output>> {
+        self.go_on(&Erased::new(task), Forest::new())
     }
 
     /// Runs the blocks of a task that are not in `done`, whose nodes are sorted from left to right.
@@ -242,11 +250,15 @@ impl Counts for Job<'_> {
     fn foresee(&self, chain_steps: u64) {
         self.meter.foresee(chain_steps);
     }
+
+    fn alone(&self) -> &Job<'_> {
+        self
+    }
 }
 
 impl<T: Task> Runs<T> for Job<'_> {
     fn run(&mut self, task: &T) -> Result<Option<Closed<T::Output>>> {
-        self.extend(task, Forest::new()).map(Some)
+        self.complete(task).map(Some)
     }
 }
 

@@ -251,6 +251,22 @@ fn progress_reports_what_is_done_so_far() {
 }
 
 #[test]
+fn a_reverse_run_reports_no_log_z_on_its_way() {
+    let path = path();
+    let samples =
+        TargetSamples::approximate(ais(&path).chains(300).run().unwrap().states().to_vec());
+    let seen = std::sync::Mutex::new(Vec::new());
+    let watched = ais(&path).progress(|at: Progress| seen.lock().unwrap().push(at.to_string()));
+    assert!(watched.reverse(&samples).unwrap().log_z().is_finite());
+    drop(watched);
+    let seen = seen.into_inner().unwrap();
+    assert!(
+        seen.iter()
+            .all(|text| text.starts_with("reverse run: ") && !text.contains("log Z"))
+    );
+}
+
+#[test]
 fn time_ends_a_run() {
     let path = path();
     let run = ais(&path)

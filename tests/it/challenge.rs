@@ -1,9 +1,9 @@
 //! A challenge finds what a run missed, and leaves a right run alone.
 
 use annealed::Error;
-use annealed::adaptive::{Challenge, ChallengeRun, Judgement};
+use annealed::adaptive::{Challenge, ChallengeRun, Judgement, Rounds};
 use annealed::ais::{Ais, Run};
-use annealed::estimate::log_sum_exp;
+use annealed::estimate::{Warning, log_sum_exp};
 use annealed::kernel::{Hmc, Metropolis, RandomWalkMetropolis, Repeat, SymmetricProposal};
 use annealed::model::{
     Bernoulli, FunctionModel, Gaussian, GaussianMixture, GradientModel, NormalizedModel,
@@ -227,6 +227,72 @@ fn spins_beyond_a_transition_of_the_first_order_are_found_ordered() {
         "{found}"
     );
     assert_holds(&found, exact, 0.2);
+}
+
+#[test]
+fn rounds_hold_a_spike_by_a_challenge_within_their_budget() {
+    let path = spike();
+    for seed in 1..=2 {
+        let rounds = || {
+            Rounds::new(&path, walk())
+                .chains(200)
+                .budget(100_000)
+                .seed(seed)
+        };
+        let plain = rounds().run().unwrap();
+        assert!(plain.interval().1 < -2.0 && plain.judgement().is_none());
+        let found = rounds().challenge().run().unwrap();
+        assert!(
+            matches!(found.judgement(), Some(Judgement::Contradicted { .. })),
+            "{found}"
+        );
+        assert!(found.run().interval().1 < -2.0, "{found}");
+        let (off, error) = (found.log_z(), found.standard_error());
+        assert!(off.abs() <= 4.0 * error && error <= 0.1, "{found}");
+        assert!(found.evaluations() <= 100_000, "{found}");
+        let [warning] = found.warnings() else {
+            panic!("{found}");
+        };
+        let first = found.run().log_z();
+        assert!(
+            matches!(*warning, Warning::FirstRunTooLow { first: of, bound: Some((bound, _)) }
+                if of == first && bound > -0.5),
+            "{warning}"
+        );
+        assert!(found.certified_lower_bound(0.9).unwrap().unwrap() > -0.5);
+    }
+}
+
+#[test]
+fn rounds_that_are_right_stay_as_they_are() {
+    let path = GeometricPath::new(isotropic(0.0, 1.0), isotropic(0.2, 0.8));
+    let rounds = Rounds::new(&path, walk()).chains(100).budget(100_000);
+    let found = rounds.challenge().run().unwrap();
+    assert!(
+        matches!(found.judgement(), Some(Judgement::Confirmed { .. })),
+        "{found}"
+    );
+    assert_eq!(found.log_z(), found.run().log_z());
+    assert!(found.warnings().is_empty(), "{found}");
+    let off = found.log_z() - isotropic(0.2, 0.8).log_normalizer();
+    assert!(off.abs() < 4.0 * found.standard_error(), "{found}");
+    // Without a budget the challenge costs no more than the rounds.
+    let found = Rounds::new(&path, walk()).chains(100).rounds(2).challenge();
+    let found = found.run().unwrap();
+    let of_rounds: u64 = found.rounds().iter().map(|round| round.evaluations).sum();
+    let all = found.evaluations();
+    assert!(of_rounds < all && all <= 2 * of_rounds, "{found}");
+}
+
+#[test]
+fn a_budget_without_room_for_a_challenge_is_refused_before_the_rounds() {
+    let path = spike();
+    let refused = Rounds::new(&path, walk()).budget(1_999).challenge().run();
+    let error = refused.unwrap_err().to_string();
+    assert!(
+        error.contains("budget") && error.contains("2000"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use annealed::Error;
-use annealed::adaptive::{AdaptiveSmc, AdaptiveSmcRun, Rounds, RoundsRun};
+use annealed::adaptive::{AdaptiveSmc, AdaptiveSmcRun, Challenge, ChallengeRun, Rounds, RoundsRun};
 use annealed::ais::{Ais, Progress, Run};
 use annealed::kernel::{Hmc, PersistentHmc, RandomWalkMetropolis};
 use annealed::model::{FunctionModel, Gaussian};
@@ -82,8 +82,17 @@ impl<K: std::fmt::Debug> Said for RoundsRun<Vector, K> {
             rounds.collect::<Vec<_>>(),
             self.run().states(),
             self.kernel(),
+            (self.judgement(), self.second().map(Run::states)),
         );
         bits(self.log_z(), self.standard_error(), &more)
+    }
+}
+
+impl Said for ChallengeRun<'_, Vector> {
+    fn said(&self) -> String {
+        let (judgement, second) = (self.judgement(), self.second());
+        let more = (judgement, second.states(), self.evaluations());
+        bits(second.log_z(), second.standard_error(), &more)
     }
 }
 
@@ -236,4 +245,18 @@ fn rounds() {
         .rounds(3)
         .block_size(20)
         .refit());
+}
+
+#[test]
+fn challenges() {
+    let path = path();
+    let first = plain(&path).run().unwrap();
+    let kernel = || PersistentHmc::new(0.3, 2, 0.4).unwrap();
+    row!("challenge", || Challenge::new(&path, kernel(), &first)
+        .budget(12_000));
+    let kernel = || RandomWalkMetropolis::new(0.5).unwrap();
+    row!("challenged", || Rounds::new(&path, kernel())
+        .chains(60)
+        .rounds(3)
+        .challenge());
 }

@@ -2,13 +2,13 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use annealed::adaptive::{AdaptiveSmc, Rounds};
+use annealed::adaptive::{AdaptiveSmc, Challenge, Rounds};
 use annealed::ais::{Ais, RunPart};
 use annealed::bidirectional::{Bdmc, Bridge, TargetSamples};
 use annealed::kernel::RandomWalkMetropolis;
 use annealed::model::{FunctionModel, Gaussian, NormalizedModel};
 use annealed::nested::NestedSmc;
-use annealed::path::{GeometricPath, TemperedPath};
+use annealed::path::{AnnealingPath, GeometricPath, TemperedPath};
 use annealed::population::{Resampling, WasteFree};
 use annealed::schedule::Schedule;
 use annealed::tempering::Tempering;
@@ -174,6 +174,34 @@ fn runs_that_adapt_show_the_face_of_all_results() {
     let text = passes.to_string();
     let biased = format!("log Z of the first pass {:.3}", passes.first.log_z);
     assert!(text.contains(&biased), "{text}");
+}
+
+#[test]
+fn challenges_show_the_face_of_all_results() {
+    let path = path();
+    let first = ais(&path).run().unwrap();
+    let found = Challenge::new(&path, walk(), &first).budget(20_000).run();
+    let found = found.unwrap();
+    assert!(assert_face!(found).is_some());
+    assert_eq!(found.log_z(), first.log_z());
+    // What misses three quarters of the mass gives way to the second run.
+    let off = path.base().log_normalizer() - 4_f64.ln();
+    let low = Ais::with_base_log_z(&path, walk(), off)
+        .schedule(Schedule::linear(20).unwrap())
+        .chains(400)
+        .run()
+        .unwrap();
+    let found = Challenge::new(&path, walk(), &low).budget(20_000).run();
+    let found = found.unwrap();
+    assert!(assert_face!(found).is_some());
+    assert_eq!(found.log_z(), found.second().log_z());
+    assert_eq!(found.warnings()[0].name(), "FirstRunTooLow");
+    let rounds = Rounds::new(&path, walk()).rounds(2).challenge();
+    let found = rounds.run().unwrap();
+    assert!(assert_face!(found).is_some());
+    assert!(found.judgement().is_some() && found.second().is_some());
+    let of_rounds: u64 = found.rounds().iter().map(|round| round.evaluations).sum();
+    assert!(found.evaluations() > found.second().unwrap().evaluations() + of_rounds);
 }
 
 #[test]

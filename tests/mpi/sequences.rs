@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use annealed::adaptive::{AdaptiveSmc, Rounds};
+use annealed::adaptive::{AdaptiveSmc, Challenge, Rounds};
 use annealed::ais::Progress;
 use annealed::kernel::{Hmc, RandomWalkMetropolis};
 use annealed::model::{FunctionModel, Gaussian};
@@ -85,6 +85,29 @@ pub fn check(world: &dyn Communicator) {
                 run.log_z(),
                 run.standard_error(),
                 run.run().states().to_vec(),
+            )
+        }
+    );
+    let first = Rounds::new(&path, walk()).rounds(2).run().unwrap();
+    row!(
+        world,
+        || Challenge::new(&path, walk(), &first).budget(20_000),
+        |run: &annealed::adaptive::ChallengeRun<'_, _>| {
+            (
+                run.log_z(),
+                run.evaluations(),
+                run.second().states().to_vec(),
+            )
+        }
+    );
+    row!(
+        world,
+        || Rounds::new(&path, walk()).chains(60).rounds(3).challenge(),
+        |run: &annealed::adaptive::RoundsRun<_, _>| {
+            (
+                run.log_z(),
+                run.evaluations(),
+                run.second().map(|second| second.states().to_vec()),
             )
         }
     );

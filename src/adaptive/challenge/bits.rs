@@ -10,8 +10,10 @@ use crate::model::Bernoulli;
 const MODES: usize = 16;
 /// Share of the bits in which the ends of two chains of one mode may differ.
 const APART: f64 = 0.3;
+/// Number of states that the present probabilities count for in a refit.
+const PRIOR: f64 = 1.0;
 /// Rungs whose states give a base.
-const FITTED: [usize; 5] = [0, 2, 4, 8, 16];
+const FITTED: [usize; 3] = [0, 4, 16];
 
 impl Rivals for Vec<bool> {
     type Base = Bernoulli;
@@ -33,6 +35,17 @@ impl Rivals for Vec<bool> {
             modes: modes.len(),
             bases,
         })
+    }
+
+    fn refit(base: &Bernoulli, states: &[Self], weights: &[f64]) -> Option<Bernoulli> {
+        let mut ones = base.logits().map(|logit| PRIOR / (1.0 + (-logit).exp()));
+        for (state, weight) in states.iter().zip(weights) {
+            for (ones, bit) in ones.iter_mut().zip(state) {
+                *ones += if *bit { *weight } else { 0.0 };
+            }
+        }
+        let count = PRIOR + weights.iter().sum::<f64>();
+        Bernoulli::from_probabilities(&(ones / count)).ok()
     }
 }
 

@@ -8,7 +8,7 @@ use super::proposal::Trails;
 use crate::Result;
 use crate::adaptive::covariance::Shapes;
 use crate::adaptive::first_pass::Pass;
-use crate::adaptive::smc::{AdaptiveSmc, BLOCK};
+use crate::adaptive::smc::{AdaptiveSmc, BLOCK, FirstPass};
 use crate::adaptive::tuner::{Tuner, Tuning};
 use crate::kernel::TransitionKernel;
 use crate::model::Sampleable;
@@ -24,11 +24,10 @@ pub(super) struct Scouting<'s, 'r, P: AnnealingPath, K> {
     pub(super) allowance: u64,
 }
 
-/// States of scouts at the target, the kernel tuned on their way, and the evaluations that they took.
+/// States of scouts at the target, and what they found on their way.
 pub(super) struct Scouts<S, K> {
     pub(super) states: Vec<S>,
-    pub(super) kernel: K,
-    pub(super) evaluations: u64,
+    pub(super) found: FirstPass<K>,
 }
 
 impl<'s, 'r, P, K> Task for Scouting<'s, 'r, P, K>
@@ -65,11 +64,9 @@ where
     }
 
     fn finish(&self, at: &mut Self::Block) -> Result<Self::Output> {
-        let found = at.finish()?;
         Ok(Single(Scouts {
+            found: at.finish()?,
             states: at.states(),
-            kernel: found.kernel,
-            evaluations: found.evaluations,
         }))
     }
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::Result;
 use crate::ais::Run;
-use crate::estimate::{LogZ, Warning, log_z_by_methods};
+use crate::estimate::{LogZ, Warning, log_z_by_methods, write_headline};
 
 /// The judgement of a [`Challenge`](super::Challenge) on a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -45,14 +45,21 @@ pub enum Judgement {
 /// else those of the first.
 #[must_use]
 pub struct ChallengeRun<'c, S> {
-    pub(super) first: &'c dyn LogZ,
-    pub(super) second: Run<S>,
-    pub(super) judgement: Judgement,
-    pub(super) starts: usize,
-    pub(super) modes: usize,
-    /// Evaluations before the chains of the second run.
-    pub(super) proposing: u64,
-    pub(super) seconds: f64,
+    pub(in crate::adaptive) first: &'c dyn LogZ,
+    pub(in crate::adaptive) second: Second<S>,
+}
+
+/// The second run of a challenge, with its judgement on a first.
+#[derive(Debug, Clone)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub(in crate::adaptive) struct Second<S> {
+    pub(in crate::adaptive) judgement: Judgement,
+    pub(in crate::adaptive) run: Run<S>,
+    starts: usize,
+    modes: usize,
+    /// Evaluations before the chains of the run.
+    proposing: u64,
+    pub(in crate::adaptive) seconds: f64,
 }
 
 /// Largest width of the better interval, relative to the other.
@@ -61,73 +68,146 @@ const NARROWER: f64 = 0.5;
 /// Efforts before a second run: starts, modes and evaluations.
 pub(super) type Tried = (usize, usize, u64);
 
-/// Judges a first run by a second, at a confidence that all bounds which are compared share.
+/// Judges a first run by a second, at a confidence that all bounds which are compared share. A second run that takes the
+/// place of the first warns of it.
 pub(super) fn judge<S>(
     first: &dyn LogZ,
-    second: &Run<S>,
+    mut run: Run<S>,
     confidence: f64,
-    (starts, modes, evaluations): Tried,
-) -> Result<Judgement> {
-    let [own, bound] = bounds(first, second, confidence)?;
+    (starts, modes, proposing): Tried,
+) -> Result<Second<S>> {
+    let [own, bound] = bounds(
+        &|level| first.certified_lower_bound(level),
+        &run,
+        confidence,
+    )?;
+    let evaluations = proposing.saturating_add(run.evaluations());
+    let found = judged(first, &run, own, bound.map(|bound| (bound, confidence)));
+    let judgement = found.unwrap_or(Judgement::Confirmed {
+        starts,
+        modes,
+        evaluations,
+    });
+    run.warn(judgement.warning(first.log_z()));
+    Ok(Second {
+        judgement,
+        run,
+        starts,
+        modes,
+        proposing,
+        seconds: 0.0,
+    })
+}
+
+/// Returns the judgement unless it confirms, given a bound by the first run, and one by the second with its confidence.
+fn judged<S>(
+    first: &dyn LogZ,
+    second: &Run<S>,
+    own: Option<f64>,
+    bound: Option<(f64, f64)>,
+) -> Option<Judgement> {
     let (old, interval) = (first.interval(), second.interval());
-    if bound.is_some_and(|bound| bound > old.1) {
-        let bound = bound.unwrap_or(f64::NEG_INFINITY);
-        return Ok(Judgement::Contradicted { bound, confidence });
+    if let Some((bound, confidence)) = bound.filter(|(bound, _)| *bound > old.1) {
+        return Some(Judgement::Contradicted { bound, confidence });
     }
     // A new base may reach beyond the target's support.
     let is_doubt = |warning: &Warning| !matches!(warning, Warning::DeadChains { .. });
     if second.warnings().iter().any(is_doubt) || own.is_some_and(|own| own > interval.1) {
-        return Ok(Judgement::Undecided);
+        return Some(Judgement::Undecided);
     }
     let is_narrow = interval.1 - interval.0 <= NARROWER * (old.1 - old.0);
+    let is_better = interval.0 > first.log_z() && is_narrow || interval.0 > old.1;
     let log_z = second.log_z();
-    if interval.0 > first.log_z() && is_narrow || interval.0 > old.1 {
-        return Ok(Judgement::Improved { log_z, interval });
-    }
-    let evaluations = evaluations.saturating_add(second.evaluations());
-    Ok(Judgement::Confirmed {
-        starts,
-        modes,
-        evaluations,
-    })
+    is_better.then_some(Judgement::Improved { log_z, interval })
 }
 
-/// Returns the lower bounds on log Z by both runs. All that there are hold with probability `confidence`.
-fn bounds<S>(first: &dyn LogZ, second: &Run<S>, confidence: f64) -> Result<[Option<f64>; 2]> {
-    let count = 1 + usize::from(first.certified_lower_bound(confidence)?.is_some());
+/// Returns the lower bounds on log Z by a first run and a second. All that there are hold with probability `confidence`.
+fn bounds<S>(
+    first: &dyn Fn(f64) -> Result<Option<f64>>,
+    second: &Run<S>,
+    confidence: f64,
+) -> Result<[Option<f64>; 2]> {
+    let count = 1 + usize::from(first(confidence)?.is_some());
     let each = 1.0 - (1.0 - confidence) / count as f64;
-    Ok([
-        first.certified_lower_bound(each)?,
-        second.certified_lower_bound(each)?,
-    ])
+    Ok([first(each)?, second.certified_lower_bound(each)?])
+}
+
+impl Judgement {
+    /// Returns the warning where the second run takes the place of a first one with this log Z.
+    fn warning(self, first: f64) -> Option<Warning> {
+        let bound = match self {
+            Self::Contradicted { bound, confidence } => Some((bound, confidence)),
+            Self::Improved { .. } => None,
+            Self::Confirmed { .. } | Self::Undecided => return None,
+        };
+        Some(Warning::FirstRunTooLow { first, bound })
+    }
+}
+
+impl<S> Second<S> {
+    /// Returns the run where it takes the place of the first.
+    pub(in crate::adaptive) fn better(&self) -> Option<&Run<S>> {
+        match self.judgement {
+            Judgement::Contradicted { .. } | Judgement::Improved { .. } => Some(&self.run),
+            Judgement::Confirmed { .. } | Judgement::Undecided => None,
+        }
+    }
+
+    pub(in crate::adaptive) fn evaluations(&self) -> u64 {
+        self.proposing.saturating_add(self.run.evaluations())
+    }
+
+    /// Returns the larger of the bounds by both runs, which share the level; `first` gives that of the first run.
+    pub(in crate::adaptive) fn bound(
+        &self,
+        first: &dyn Fn(f64) -> Result<Option<f64>>,
+        confidence: f64,
+    ) -> Result<Option<f64>> {
+        let bounds = bounds(first, &self.run, confidence)?;
+        Ok(bounds.into_iter().flatten().reduce(f64::max))
+    }
+}
+
+/// Writes what came of the challenge, such as `confirmed by a second run, -2.310, from 129 starts and 1 modes`.
+impl<S> fmt::Display for Second<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let log_z = self.run.log_z();
+        match self.judgement {
+            Judgement::Confirmed { .. } => write!(f, "confirmed by a second run, {log_z:.3},")?,
+            Judgement::Contradicted { .. } => f.write_str("contradicts the first run")?,
+            Judgement::Improved { .. } => f.write_str("improves on the first run")?,
+            Judgement::Undecided => {
+                write!(f, "undecided: a second run, {log_z:.3}, has warnings,")?
+            }
+        }
+        let (starts, modes) = (self.starts, self.modes);
+        write!(f, " from {starts} starts and {modes} modes")
+    }
 }
 
 impl<S> ChallengeRun<'_, S> {
     /// Returns the judgement.
     pub fn judgement(&self) -> Judgement {
-        self.judgement
+        self.second.judgement
     }
 
     /// Returns the second run, from the mixture of the old base and the new ones.
     pub fn second(&self) -> &Run<S> {
-        &self.second
+        &self.second.run
     }
 
     /// Returns the number of states that were cooled.
     pub fn starts(&self) -> usize {
-        self.starts
+        self.second.starts
     }
 
     /// Returns the number of modes that were found.
     pub fn modes(&self) -> usize {
-        self.modes
+        self.second.modes
     }
 
     fn chosen(&self) -> &dyn LogZ {
-        match self.judgement {
-            Judgement::Contradicted { .. } | Judgement::Improved { .. } => &self.second,
-            _ => self.first,
-        }
+        self.second.better().map_or(self.first, |run| run)
     }
 
     /// Returns the estimate of log Z, by the run that the [judgement](Self::judgement) favours.
@@ -159,8 +239,8 @@ impl<S> ChallengeRun<'_, S> {
     /// # Errors
     /// A confidence outside (0, 1).
     pub fn certified_lower_bound(&self, confidence: f64) -> Result<Option<f64>> {
-        let bounds = bounds(self.first, &self.second, confidence)?;
-        Ok(bounds.into_iter().flatten().reduce(f64::max))
+        let first = |level| self.first.certified_lower_bound(level);
+        self.second.bound(&first, confidence)
     }
 
     /// Returns reasons to doubt the value.
@@ -170,48 +250,28 @@ impl<S> ChallengeRun<'_, S> {
 
     /// Returns the evaluations of the challenge, without those of the first run; a gradient is one more.
     pub fn evaluations(&self) -> u64 {
-        self.proposing.saturating_add(self.second.evaluations())
+        self.second.evaluations()
     }
 
     /// Returns the wall time of the challenge in seconds.
     pub fn seconds(&self) -> f64 {
-        self.seconds
+        self.second.seconds
     }
 }
 
+/// Writes the estimate, what came of the challenge, and any warnings.
 impl<S> fmt::Display for ChallengeRun<'_, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}", self.chosen())?;
-        let (first, second) = (self.first.log_z(), self.second.log_z());
-        match self.judgement {
-            Judgement::Confirmed { .. } => write!(f, "confirmed by a second run, {second:.3}")?,
-            Judgement::Contradicted { bound, confidence } => {
-                let percent = 100.0 * confidence;
-                write!(f, "contradicts the first run, {first:.3}: ")?;
-                write!(f, "log Z is at least {bound:.3} ({percent}% confidence)")?;
-            }
-            Judgement::Improved { .. } => write!(f, "improves on the first run, {first:.3}")?,
-            Judgement::Undecided => {
-                write!(f, "undecided: a second run, {second:.3}, has warnings")?
-            }
-        }
-        let (starts, modes) = (self.starts, self.modes);
-        let evaluations = self.evaluations() as f64;
-        write!(
-            f,
-            "; {starts} starts, {modes} modes, {evaluations:.3e} evaluations"
-        )
+        write_headline(f, self, "", &self.second)
     }
 }
 
 impl<S> fmt::Debug for ChallengeRun<'_, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ChallengeRun")
-            .field("judgement", &self.judgement)
+            .field("judgement", &self.second.judgement)
             .field("first", &self.first.log_z())
-            .field("second", &self.second.log_z())
-            .field("starts", &self.starts)
-            .field("modes", &self.modes)
+            .field("second", &self.second.run.log_z())
             .finish_non_exhaustive()
     }
 }
@@ -285,7 +345,9 @@ mod tests {
         let upper = 0.5 * (bound(0.995) + bound(0.99));
         let judged = |own| {
             let first = Fixed([upper - 0.2, upper], own);
-            judge(&first, &second, 0.99, (1, 1, 0)).unwrap()
+            judge(&first, second.clone(), 0.99, (1, 1, 0))
+                .unwrap()
+                .judgement
         };
         let alone = judged(None);
         assert!(
@@ -308,7 +370,10 @@ mod tests {
             .log_normalizer();
         assert!(lower < log_z && log_z < upper);
         let judged = |interval: [f64; 2], own| {
-            judge(&Fixed(interval, own), &second, 0.99, (2, 3, 4)).unwrap()
+            let first = Fixed(interval, own);
+            judge(&first, second.clone(), 0.99, (2, 3, 4))
+                .unwrap()
+                .judgement
         };
         let like = [lower, upper];
         let confirmed = judged(like, None);

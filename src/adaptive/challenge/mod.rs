@@ -1,16 +1,27 @@
 //! A second run that looks for what the first one missed.
 
+mod base;
 mod bits;
 mod components;
 mod cooling;
+mod included;
 mod judge;
 mod path;
+mod population_monte_carlo;
 mod proposal;
 mod runner;
-mod shares;
+mod search;
+mod student;
 mod vectors;
 
+pub use base::RivalBase;
 pub use judge::{ChallengeRun, Judgement};
-pub use path::{RivalAt, RivalBase, RivalPath};
+pub use path::{RivalAt, RivalPath};
 pub use proposal::{Proposals, Rivals, Target, Trails};
 pub use runner::Challenge;
+
+pub(super) use included::{Asked, Challenges, of_path};
+pub(super) use judge::Second;
+#[cfg(feature = "checkpoint")]
+pub(super) use search::{AlongRivals, Base};
+pub(super) use search::{LEAST_MOVES, SecondJob, gradient_of};

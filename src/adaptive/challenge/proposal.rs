@@ -16,6 +16,13 @@ pub trait Rivals: Clone + Send + Sync + 'static {
     /// States from which no base can be made by mistake, such as those of other lengths. Where no base suits return
     /// none: the challenge is then a second run from the old base.
     fn propose(trails: &Trails<Self>, target: &Target<'_, Self>) -> Result<Proposals<Self::Base>>;
+
+    /// Returns the base moved towards `states`, which are draws of all bases. The weights say how far each belongs to
+    /// this base and to the target; they sum to the effective number of states. `None`, as by default, leaves the base as
+    /// it is.
+    fn refit(_base: &Self::Base, _states: &[Self], _weights: &[f64]) -> Option<Self::Base> {
+        None
+    }
 }
 
 /// Bases around modes.

@@ -4,6 +4,7 @@ use nalgebra::{DMatrix, DVector};
 
 use super::components::components;
 use super::proposal::{Proposals, Rivals, Target, Trails};
+use super::student::{FULL, refitted};
 use crate::Result;
 use crate::model::{Differentiable, Gaussian, StudentT, UnnormalizedModel, central_difference};
 use crate::num::{Lbfgs, Minimum};
@@ -17,9 +18,8 @@ const FITTED: [usize; 6] = [0, 2, 4, 6, 9, 16];
 /// Largest power whose states are parted into components, and the number of these.
 const MILD: f64 = 2.5;
 const COMPONENTS: usize = 12;
-/// Fewest states that give a base, and fewest a dimension for a full covariance.
+/// Fewest states that give a base.
 const FEWEST: usize = 6;
-const FULL: usize = 4;
 /// Drop in log density on the line between two states that parts their modes.
 const DROP: f64 = 1.0;
 /// Iterations of a climb to a local optimum, and most of them that are compared with the modes.
@@ -57,6 +57,10 @@ impl Rivals for DVector<f64> {
                 .map(|gaussian| StudentT::new(gaussian, FREEDOM))
                 .collect::<Result<_>>()?,
         })
+    }
+
+    fn refit(base: &StudentT, states: &[Self], weights: &[f64]) -> Option<StudentT> {
+        refitted(base, states, weights)
     }
 }
 

@@ -3,6 +3,7 @@
 mod array;
 mod binary_data;
 mod deep;
+mod gzip;
 mod npy;
 mod npz;
 mod rbm_file;
@@ -39,10 +40,9 @@ impl Arrays {
     }
 
     fn parse(bytes: Vec<u8>) -> Result<Self, String> {
-        let bytes = match bytes.starts_with(npz::GZIP_MAGIC) {
-            true => npz::gunzip(&bytes)?,
-            false => bytes,
-        };
+        if bytes.starts_with(gzip::MAGIC) {
+            return gzip::read(&bytes).map(Self::One);
+        }
         #[cfg(feature = "safetensors")]
         if safetensors::begins(&bytes) {
             return Safetensors::parse(bytes).map(Self::Safetensors);
@@ -50,11 +50,8 @@ impl Arrays {
         if bytes.starts_with(npz::MAGIC) {
             return Ok(Self::Npz(Npz::parse(bytes)?.into()));
         }
-        if bytes.starts_with(npy::MAGIC) {
-            return npy::parse(&bytes).map(Self::One);
-        }
-        if bytes.starts_with(npy::IDX_MAGIC) {
-            return npy::parse_idx(&bytes).map(Self::One);
+        if bytes.starts_with(npy::MAGIC) || bytes.starts_with(npy::IDX_MAGIC) {
+            return npy::read(&mut &bytes[..], bytes.len() as u64).map(Self::One);
         }
         Err(format!(
             "{}, expected .npz, .npy, IDX of bytes{}",
@@ -79,7 +76,7 @@ impl Arrays {
     fn are_of_burn(&self) -> bool {
         match self {
             #[cfg(feature = "safetensors")]
-            Self::Safetensors(file) => file.producer().is_some_and(|name| name == "burn"),
+            Self::Safetensors(file) => file.producer() == Some("burn"),
             _ => false,
         }
     }
@@ -124,7 +121,9 @@ fn kind_of(bytes: &[u8]) -> &'static str {
     match bytes {
         [] => "an empty file",
         [0x89, b'H', b'D', b'F', ..] => "a file of HDF5",
-        [0x80, 2..=5, ..] => "a file of pickle or joblib",
+        [0x80, 2..=5, ..] => {
+            "a file of pickle or joblib (numpy.savez writes its arrays to an .npz)"
+        }
         _ => "a file of another format",
     }
 }

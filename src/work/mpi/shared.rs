@@ -74,6 +74,10 @@ impl Counts for SharedJob<'_> {
     fn foresee(&self, chain_steps: u64) {
         self.job.foresee(chain_steps);
     }
+
+    fn alone(&self) -> &Job<'_> {
+        &self.job
+    }
 }
 
 impl<A: Resumable> Checkpointed<'_, A> {

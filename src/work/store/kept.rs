@@ -199,6 +199,10 @@ impl Counts for KeptJob<'_> {
     fn foresee(&self, chain_steps: u64) {
         self.job.foresee(chain_steps);
     }
+
+    fn alone(&self) -> &Job<'_> {
+        &self.job
+    }
 }
 
 struct BlockSaver<'a, O> {

@@ -79,7 +79,7 @@ impl Bounds {
     }
 }
 
-/// `log Z >= 192.272 for certain, 186.441 with 95% confidence; log likelihood <= -101.3`.
+/// `log Z >= 192.272 for certain, 186.441 with 95% confidence; mean log likelihood <= -101.3`.
 impl Display for Bounds {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let (certain, certified) = (self.certain, self.certified);
@@ -92,7 +92,7 @@ impl Display for Bounds {
             "log Z >= {certain:.3} for certain{beyond}, {certified:.3} with 95% confidence"
         )?;
         match self.log_likelihood {
-            Some(bound) => writeln!(f, "; log likelihood <= {bound:.3}"),
+            Some(bound) => writeln!(f, "; mean log likelihood <= {bound:.3}"),
             None => writeln!(f),
         }
     }

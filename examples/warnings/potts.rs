@@ -1,0 +1,164 @@
+//! A Potts model on a complete graph, beyond its transition of the first order, with bases for a challenge.
+
+use annealed::Result;
+use annealed::adaptive::{Proposals, Rivals, Target, Trails};
+use annealed::estimate::log_sum_exp;
+use annealed::kernel::SymmetricProposal;
+use annealed::prelude::*;
+use annealed::rand::{Rng, RngExt};
+
+/// Number of colours.
+const COLOURS: usize = 5;
+/// Most modes.
+const MODES: usize = 16;
+/// Share of the sites in which two states of one mode may differ.
+const APART: f64 = 0.3;
+
+/// The colour of each site.
+#[derive(Debug, Clone, Default)]
+pub struct Colours(Vec<u8>);
+
+/// Returns `coupling / (2 n) sum_c n_c^2` as a model, for n sites of which `n_c` have colour c.
+pub fn potts(coupling: f64) -> FunctionModel<Colours, impl Fn(&Colours) -> f64 + Sync + Send> {
+    FunctionModel::new(move |state: &Colours| {
+        let mut counts = [0.0; COLOURS];
+        for colour in &state.0 {
+            counts[usize::from(*colour)] += 1.0;
+        }
+        let squares: f64 = counts.iter().map(|count| count * count).sum();
+        0.5 * coupling * squares / state.0.len() as f64
+    })
+}
+
+/// Returns the exact log Z, a sum over the sites of each colour.
+pub fn exact(sites: usize, coupling: f64) -> f64 {
+    let factorials: Vec<f64> = (0..=sites)
+        .scan(0.0, |log, n| {
+            *log += (n.max(1) as f64).ln();
+            Some(*log)
+        })
+        .collect();
+    let one = |n: usize| 0.5 * coupling * (n * n) as f64 / sites as f64 - factorials[n];
+    let mut all: Vec<f64> = (0..=sites).map(one).collect();
+    for _ in 1..COLOURS {
+        let split = |n: usize| log_sum_exp((0..=n).map(|k| all[k] + one(n - k)));
+        all = (0..=sites).map(split).collect();
+    }
+    all[sites] + factorials[sites]
+}
+
+/// Gives one site another colour.
+#[derive(Debug, Clone)]
+pub struct Recolour;
+
+impl SymmetricProposal<Colours> for Recolour {
+    fn propose<R: Rng + ?Sized>(
+        &self,
+        _beta: f64,
+        state: &Colours,
+        proposal: &mut Colours,
+        rng: &mut R,
+    ) {
+        proposal.0.clone_from(&state.0);
+        let site = rng.random_range(0..state.0.len());
+        proposal.0[site] = rng.random_range(0..COLOURS as u8);
+    }
+}
+
+/// Independent sites, each with the log probabilities of its colours.
+#[derive(Debug, Clone)]
+pub struct Sites(Vec<[f64; COLOURS]>);
+
+impl Sites {
+    pub fn uniform(sites: usize) -> Self {
+        Self(vec![[-(COLOURS as f64).ln(); COLOURS]; sites])
+    }
+
+    /// Adds weighted states to probabilities that count for one state.
+    fn with<'s>(&self, states: impl IntoIterator<Item = (&'s Colours, f64)>) -> Self {
+        let mut sums = Self(self.0.iter().map(|site| site.map(f64::exp)).collect());
+        for (state, weight) in states {
+            for (site, colour) in sums.0.iter_mut().zip(&state.0) {
+                site[usize::from(*colour)] += weight;
+            }
+        }
+        for site in &mut sums.0 {
+            let sum: f64 = site.iter().sum();
+            site.iter_mut()
+                .for_each(|share| *share = (*share / sum).ln());
+        }
+        sums
+    }
+}
+
+impl UnnormalizedModel for Sites {
+    type State = Colours;
+
+    fn log_density(&self, state: &Colours) -> f64 {
+        let pairs = self.0.iter().zip(&state.0);
+        pairs.map(|(site, colour)| site[usize::from(*colour)]).sum()
+    }
+}
+
+impl NormalizedModel for Sites {
+    fn log_normalizer(&self) -> f64 {
+        0.0
+    }
+}
+
+impl Sampleable for Sites {
+    fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> Colours {
+        let mut colour = |site: &[f64; COLOURS]| {
+            let mut left: f64 = rng.random();
+            let is_it = |share: &f64| {
+                left -= share.exp();
+                left < 0.0
+            };
+            site.iter().position(is_it).unwrap_or(0) as u8
+        };
+        Colours(self.0.iter().map(&mut colour).collect())
+    }
+}
+
+impl Rivals for Colours {
+    type Base = Sites;
+
+    /// Parts the chains by the states where they end, and takes the shares of the colours of each site at each power.
+    fn propose(trails: &Trails<Self>, target: &Target<'_, Self>) -> Result<Proposals<Sites>> {
+        let ends = trails.ends();
+        let mut best: Vec<(f64, usize)> = (0..ends.len())
+            .map(|chain| (target.log_density(&ends[chain]), chain))
+            .collect();
+        best.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let apart = |a: &Self, b: &Self| {
+            let differ = a.0.iter().zip(&b.0).filter(|(a, b)| a != b).count();
+            differ as f64 > APART * a.0.len() as f64
+        };
+        let mut modes: Vec<Vec<usize>> = Vec::new();
+        for (_, chain) in best {
+            match modes
+                .iter()
+                .position(|mode| !apart(&ends[mode[0]], &ends[chain]))
+            {
+                Some(mode) => modes[mode].push(chain),
+                None if modes.len() < MODES => modes.push(vec![chain]),
+                None => {}
+            }
+        }
+        let mut bases = Vec::new();
+        for mode in &modes {
+            for (_, states) in trails.rungs().step_by(8) {
+                let uniform = Sites::uniform(ends[0].0.len());
+                bases.push(uniform.with(mode.iter().map(|&chain| (&states[chain], 1.0))));
+            }
+        }
+        Ok(Proposals {
+            modes: modes.len(),
+            bases,
+        })
+    }
+
+    fn refit(base: &Sites, states: &[Self], weights: &[f64]) -> Option<Sites> {
+        Some(base.with(states.iter().zip(weights.iter().copied())))
+    }
+}

@@ -1,0 +1,315 @@
+//! The search for other starts: scouts, cooling, rival bases, and the second run from their mixture with the old base.
+
+use std::cell::Cell;
+use std::iter::repeat_n;
+use std::sync::Arc;
+use std::time::Instant;
+
+use nalgebra::DVector;
+use rand::Rng;
+
+use super::base::RivalBase;
+use super::cooling::{Cooling, RUNGS, Scouting, Scouts};
+use super::judge::{Second, judge};
+use super::path::{Cooled, RivalAt, RivalPath};
+use super::population_monte_carlo::mixed;
+use super::proposal::{Proposals, Rivals, Target, Trails};
+use crate::adaptive::smc::AdaptiveSmc;
+use crate::adaptive::tuner::Tuner;
+use crate::ais::{Ais, AisTask, Along, RunPart};
+use crate::estimate::LogZ;
+use crate::kernel::{TransitionKernel, refuse_stages};
+use crate::model::{Differentiable, Sampleable, UnnormalizedModel};
+use crate::path::{AnnealingPath, dimension};
+use crate::random::{Purpose, StreamRng, stream};
+use crate::schedule::Schedule;
+use crate::work::{Counts, Job, Runs, Single, Task};
+use crate::{Error, Result};
+
+/// All that a challenge needs but the first run.
+pub(in crate::adaptive) struct Search<'p, P: AnnealingPath, K> {
+    pub(in crate::adaptive) path: &'p P,
+    pub(in crate::adaptive) kernel: K,
+    pub(in crate::adaptive) tuner: Option<Tuner<K, P::State>>,
+    pub(in crate::adaptive) gradient: Option<GradientOf<'p, P::State>>,
+    pub(in crate::adaptive) log_base_normalizer: f64,
+    pub(in crate::adaptive) states: Vec<P::State>,
+    pub(in crate::adaptive) seed: u64,
+}
+
+/// Function that writes a gradient of the target and returns the log density.
+pub(in crate::adaptive) type GradientOf<'p, S> = Arc<dyn Fn(&S, &mut S) -> f64 + Send + Sync + 'p>;
+
+/// Returns the gradient of the target of `path`.
+pub(in crate::adaptive) fn gradient_of<'p, P>(path: &'p P) -> GradientOf<'p, DVector<f64>>
+where
+    P: AnnealingPath<State = DVector<f64>> + Sync,
+    P::At<'p>: Differentiable,
+{
+    Arc::new(|state, to| path.at(1.0).gradient_into(state, to))
+}
+
+pub(in crate::adaptive) type Base<P> = <<P as AnnealingPath>::State as Rivals>::Base;
+
+/// Function from path and kernel of a second run to both behind one trait object.
+pub(in crate::adaptive) type AlongRivals<'p, P, K> =
+    for<'q> fn(&'q RivalPath<'p, P, Base<P>>, &'q K) -> Along<'q, 'q, RivalPath<'p, P, Base<P>>>;
+
+pub(in crate::adaptive) type SecondTask<'t, S> = AisTask<'t, S, (), S>;
+
+/// A job that can run the second run of a challenge.
+pub(in crate::adaptive) trait SecondJob<S>: Counts {
+    /// Runs the task. Returns `None` in a process that does not lead.
+    fn run_second(&mut self, task: &SecondTask<'_, S>) -> Result<Option<RunPart<S>>>;
+}
+
+impl<S: Send, J> SecondJob<S> for J
+where
+    J: for<'t> Runs<SecondTask<'t, S>>,
+{
+    fn run_second(&mut self, task: &SecondTask<'_, S>) -> Result<Option<RunPart<S>>> {
+        let begun = Instant::now();
+        self.foresee(task.cost(task.blocks()));
+        let closed = self.run(task)?;
+        Ok(closed.map(|closed| task.result(closed, begun.elapsed().as_secs_f64())))
+    }
+}
+
+/// The mixture of bases with kernel and stages from there.
+struct Found<'p, P: AnnealingPath<State: Rivals> + 'p, K> {
+    path: RivalPath<'p, P, Base<P>>,
+    kernel: K,
+    schedule: Schedule,
+    chains: usize,
+    seed: u64,
+    starts: usize,
+    modes: usize,
+    /// Evaluations so far.
+    spent: u64,
+}
+
+/// Fewest moves that a search takes.
+pub(in crate::adaptive) const LEAST_MOVES: u64 = 1_000;
+/// Shares of the budget for scouts, cooling, and optima and fits: without a gradient, and with one.
+const SHARES: [[f64; 3]; 2] = [[0.2, 0.15, 0.2], [0.07, 0.13, 0.5]];
+/// Number of states that are cooled, besides those that the user gives.
+const STARTS: usize = 128;
+/// Most chains that cool one state of the user.
+const COPIES: usize = 32;
+/// Fewest scouts, and most.
+const SCOUTS: (u64, u64) = (64, 4_096);
+/// Most moves at each power.
+const COOLING: u64 = 10;
+/// Stages of the second run for a square of the barrier of 1, as far as its chains allow.
+const STAGES: f64 = 4.0;
+/// Fewest chains of the second run, and most.
+const CHAINS: (u64, u64) = (256, 4_096);
+/// Least share of the old base.
+const DEFENCE: f64 = 0.5;
+/// Least share of a rival base.
+const LEAST: f64 = 0.005;
+
+impl<'p, P, K> Search<'p, P, K>
+where
+    P: AnnealingPath<State: Rivals> + Sync,
+    P::At<'p>: Send + Sync,
+    K: TransitionKernel<RivalAt<'p, P, Base<P>>> + Clone + Send + Sync,
+{
+    /// Refuses a kernel with parameters for each stage, and a log normaliser that is no number.
+    pub(in crate::adaptive) fn check(&self) -> Result<()> {
+        Error::check_number("log normalizer of the base", self.log_base_normalizer)?;
+        refuse_stages(self.kernel.stages())
+    }
+
+    /// Returns the evaluations of a move.
+    pub(in crate::adaptive) fn evaluations(&self) -> u64 {
+        self.kernel.evaluations(dimension(self.path)).max(1) as u64
+    }
+
+    /// Looks for other modes, runs from the mixture of all bases, and judges `first`. Returns `None` in a process that
+    /// does not lead.
+    pub(super) fn challenge(
+        &self,
+        first: &dyn LogZ,
+        (budget, confidence): (u64, f64),
+        along: AlongRivals<'p, P, K>,
+        job: &mut dyn SecondJob<P::State>,
+    ) -> Result<Option<Second<P::State>>> {
+        let begun = Instant::now();
+        let found = self.find(budget, job.alone())?;
+        let task = Ais::with_base_log_z(&found.path, &found.kernel, 0.0)
+            .schedule(found.schedule)
+            .chains(found.chains)
+            .seed(found.seed)
+            .into_task(along)?;
+        let Some(part) = job.run_second(&task)? else {
+            return Ok(None);
+        };
+        let tried = (found.starts, found.modes, found.spent);
+        let mut second = judge(first, part.result()?, confidence, tried)?;
+        second.seconds = begun.elapsed().as_secs_f64();
+        Ok(Some(second))
+    }
+
+    fn old(&self) -> RivalBase<'p, P, Base<P>> {
+        RivalBase::new(self.path, self.log_base_normalizer, Vec::new())
+    }
+
+    /// Returns the path from the old base alone.
+    #[cfg(feature = "checkpoint")]
+    pub(in crate::adaptive) fn path_from_old(&self) -> RivalPath<'p, P, Base<P>> {
+        RivalPath::new(self.old())
+    }
+
+    fn find(&self, budget: u64, job: &Job<'_>) -> Result<Found<'p, P, K>> {
+        let mut seeds = stream(self.seed, Purpose::Challenge, 0);
+        let old = self.old();
+        let shares = SHARES[usize::from(self.gradient.is_some())];
+        let [scouting, cooling, fitting] = shares.map(|share| (share * budget as f64) as u64);
+        let (scouts, scouted) = self.scouts(&old, scouting, job, &mut seeds)?;
+        let (trails, cooled) = self.trails(&old, &scouts, cooling, job)?;
+        let draws = self.gradient.as_ref().map_or(0, |_| fitting / 10);
+        let draws = (0..draws).map(|_| old.sample(&mut seeds)).collect();
+        let trails = trails.with_draws(draws);
+        let (base, modes, fitted) = self.mixture(&old, &trails, fitting, &mut seeds)?;
+        let spent = scouted + cooled + fitted;
+        let found = self.stages(base, budget.saturating_sub(spent), job, seeds.next_u64())?;
+        Ok(Found {
+            starts: trails.ends().len(),
+            modes,
+            spent: spent + found.spent,
+            ..found
+        })
+    }
+
+    /// Anneals a population roughly: a small one, whose cost says how large a second one may be. Returns the
+    /// evaluations, too.
+    fn scouts(
+        &self,
+        old: &RivalBase<'p, P, Base<P>>,
+        allowance: u64,
+        job: &Job<'_>,
+        seeds: &mut StreamRng,
+    ) -> Result<(Scouts<P::State, K>, u64)> {
+        let path = RivalPath::new(old.clone());
+        let mut scout = |kernel: &K, chains: u64, moves: usize, allowance: u64| {
+            let settings = AdaptiveSmc::with(&path, kernel.clone(), self.tuner, 0.0)
+                .chains(chains as usize)
+                .moves(moves)
+                .seed(seeds.next_u64());
+            scouted(&settings, allowance, job)
+        };
+        let few = scout(&self.kernel, SCOUTS.0, 2, allowance / 4)?.found;
+        let left = allowance.saturating_sub(few.evaluations);
+        // Half the moves are half the cost.
+        let chains = (2 * SCOUTS.0 * left / few.evaluations.max(1)).clamp(SCOUTS.0, SCOUTS.1);
+        let many = scout(&few.kernel, chains, 1, left)?;
+        let spent = few.evaluations + many.found.evaluations;
+        Ok((many, spent))
+    }
+
+    /// Cools some scouts and the user's states. Returns the evaluations, too.
+    fn trails(
+        &self,
+        old: &RivalBase<'p, P, Base<P>>,
+        scouts: &Scouts<P::State, K>,
+        allowance: u64,
+        job: &Job<'_>,
+    ) -> Result<(Trails<P::State>, u64)> {
+        let stride = scouts.states.len().div_ceil(STARTS);
+        let chosen = scouts.states.iter().step_by(stride);
+        // A few states of the user are cooled several times each, so that their covariance is known.
+        let copies = (STARTS / self.states.len().max(1)).clamp(1, COPIES);
+        let given = self.states.iter().flat_map(|state| repeat_n(state, copies));
+        let starts: Vec<P::State> = chosen.chain(given).cloned().collect();
+        let of_move = RUNGS as u64 * starts.len() as u64 * self.evaluations();
+        let moves = (allowance / of_move).clamp(1, COOLING);
+        let task = Cooling {
+            path: &Cooled(old.clone()),
+            kernel: &scouts.found.kernel,
+            tuner: self.tuner,
+            moves: moves as usize,
+            stream: stream(self.seed, Purpose::Challenge, 1),
+            starts: &starts,
+        };
+        let Single(trails) = job.complete(&task)?.whole(starts.len())?;
+        Ok((trails, moves * of_move))
+    }
+
+    /// Returns the mixture of the old base and the new ones, the number of modes, and the evaluations spent.
+    fn mixture(
+        &self,
+        old: &RivalBase<'p, P, Base<P>>,
+        trails: &Trails<P::State>,
+        allowance: u64,
+        rng: &mut StreamRng,
+    ) -> Result<(RivalBase<'p, P, Base<P>>, usize, u64)> {
+        let log_density = |state: &P::State| old.target().log_density(state);
+        let target = Target {
+            log_density: &log_density,
+            gradient: self.gradient.as_deref().map(|gradient| gradient as _),
+            spent: Cell::new(0),
+            allowance,
+        };
+        let Proposals { modes, bases } = P::State::propose(trails, &target)?;
+        let found = mixed(bases, &target, rng).into_iter();
+        let kept: Vec<(f64, Base<P>)> = found.filter(|(share, _)| *share >= LEAST).collect();
+        let all: f64 = kept.iter().map(|(share, _)| share).sum();
+        let scaled = kept
+            .into_iter()
+            .map(|(share, base)| ((1.0 - DEFENCE) * share / all, base));
+        let base = RivalBase::new(self.path, self.log_base_normalizer, scaled.collect());
+        Ok((base, modes, target.spent.get()))
+    }
+
+    /// Finds kernel and stages along the path from the mixture by a first pass, which may take half of the budget.
+    fn stages(
+        &self,
+        base: RivalBase<'p, P, Base<P>>,
+        budget: u64,
+        job: &Job<'_>,
+        seed: u64,
+    ) -> Result<Found<'p, P, K>> {
+        let (each, path) = (self.evaluations(), RivalPath::new(base.clone()));
+        let chains = (budget / 4 / (3 * 40 * each)).clamp(32, 256) as usize;
+        let settings = AdaptiveSmc::with(&path, self.kernel.clone(), self.tuner, 0.0)
+            .chains(chains)
+            .moves(3)
+            .seed(seed);
+        let pass = scouted(&settings, budget / 2, job)?.found;
+        let left = budget.saturating_sub(pass.evaluations) / each;
+        let lambda = pass.barrier.global();
+        let stages = (STAGES * lambda * lambda).clamp(16.0, 1e6) as u64;
+        let chains = (left / stages).clamp(CHAINS.0, CHAINS.1);
+        let stages = (left / chains).max(1);
+        Ok(Found {
+            schedule: pass.barrier.schedule(stages as usize)?,
+            kernel: pass.kernel,
+            chains: chains as usize,
+            seed,
+            spent: pass.evaluations,
+            starts: 0,
+            modes: 0,
+            path: RivalPath::new(base),
+        })
+    }
+}
+
+/// Anneals a population that leaps to the target once it has spent its allowance.
+fn scouted<'r, P, K>(
+    settings: &AdaptiveSmc<'r, P, K>,
+    allowance: u64,
+    job: &Job<'_>,
+) -> Result<Scouts<P::State, K>>
+where
+    P: AnnealingPath<State: Clone + Send> + Sync,
+    P::At<'r>: Send + Sync,
+    K: TransitionKernel<P::At<'r>> + Clone + Send + Sync,
+{
+    let task = Scouting {
+        settings,
+        allowance,
+    };
+    let Single(scouts) = job.complete(&task)?.whole(settings.chains)?;
+    Ok(scouts)
+}

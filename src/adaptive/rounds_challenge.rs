@@ -1,0 +1,141 @@
+//! Rounds that end with a challenge to the last one, within their budget.
+
+use nalgebra::DVector;
+
+use super::challenge::{Asked, LEAST_MOVES, RivalAt, Rivals, SecondJob, gradient_of, of_path};
+use super::rounds::{Finished, Rounds};
+use crate::kernel::{TransitionKernel, Workspace};
+use crate::model::{Differentiable, StudentT};
+use crate::path::AnnealingPath;
+use crate::work::StoppedBy;
+use crate::{Error, Result};
+
+impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
+    /// Ends with a [`Challenge`](super::Challenge) to the last round, which costs as much as the rounds; off by default.
+    ///
+    /// Of a [budget](Self::budget) the rounds spend a half, the challenge the rest. [`RoundsRun::judgement`] says what it
+    /// found, [`RoundsRun::second`] has its run. Where that contradicts the last round or improves on it, log Z is
+    /// the second run's, with the warning [`FirstRunTooLow`](crate::estimate::Warning::FirstRunTooLow).
+    ///
+    /// The second run starts from another base, so that the kernel must be one for any model; one with a memory of its
+    /// chains, such as [`PersistentHmc`](crate::kernel::PersistentHmc), does not compile. From a checkpoint the search for
+    /// other bases begins anew, and on several processes each makes it.
+    ///
+    /// ```
+    /// use annealed::adaptive::Rounds;
+    /// use annealed::prelude::*;
+    ///
+    /// // Nine tenths of the mass in a spike forty times narrower than the rest; log Z = 0.
+    /// let part = |deviation| Gaussian::isotropic(DVector::zeros(4), deviation);
+    /// let target = GaussianMixture::new([(0.1, part(1.0)?), (0.9, part(0.025)?)])?;
+    /// let path = GeometricPath::new(part(2.0)?, target);
+    /// let rounds = Rounds::new(&path, RandomWalkMetropolis::new(0.5)?).budget(200_000).challenge();
+    /// let found = rounds.run()?;
+    /// println!("{found}"); // and the warning that the rounds gave -2.3
+    /// assert!(found.run().log_z() < -2.0 && found.log_z().abs() < 4.0 * found.standard_error());
+    /// # Ok::<(), annealed::Error>(())
+    /// ```
+    ///
+    /// [`RoundsRun::judgement`]: super::RoundsRun::judgement
+    /// [`RoundsRun::second`]: super::RoundsRun::second
+    pub fn challenge(mut self) -> Self
+    where
+        P: AnnealingPath<State: Rivals> + Sync,
+        P::At<'p>: Send + Sync,
+        K: TransitionKernel<
+                RivalAt<'p, P, <P::State as Rivals>::Base>,
+                Workspace: Workspace<Memory = ()>,
+            > + Clone
+            + Send
+            + Sync,
+    {
+        self.challenger = Some(of_path(self.path, None));
+        self
+    }
+
+    /// Ends with a [challenge](Self::challenge) that climbs along the gradient of the target, too, as
+    /// [`Challenge::with_gradient`](super::Challenge::with_gradient).
+    pub fn challenge_with_gradient(mut self) -> Self
+    where
+        P: AnnealingPath<State = DVector<f64>> + Sync,
+        P::At<'p>: Differentiable + Send + Sync,
+        K: TransitionKernel<RivalAt<'p, P, StudentT>, Workspace: Workspace<Memory = ()>>
+            + Clone
+            + Send
+            + Sync,
+    {
+        self.challenger = Some(of_path(self.path, Some(gradient_of(self.path))));
+        self
+    }
+
+    /// Returns the number of equal parts of the budget: for the rounds, and perhaps for a challenge.
+    pub(super) fn parts(&self) -> u64 {
+        1 + u64::from(self.challenger.is_some())
+    }
+
+    pub(super) fn budget_of_rounds(&self) -> Option<u64> {
+        self.budget.map(|budget| budget / self.parts())
+    }
+
+    fn asked(&self) -> Asked<K, P::State>
+    where
+        K: Clone,
+    {
+        Asked {
+            kernel: self.kernel.clone(),
+            tuner: self.tuner,
+            log_base_normalizer: self.log_base_normalizer,
+            seed: self.seed,
+        }
+    }
+}
+
+impl<'p, P, K> Rounds<'p, P, K>
+where
+    P: AnnealingPath<State: Clone + Send> + Sync,
+    P::At<'p>: Send + Sync,
+    K: TransitionKernel<P::At<'p>> + Clone + Send + Sync,
+{
+    /// Refuses a challenge that could not run after the rounds.
+    pub(super) fn check_challenge(&self) -> Result<()> {
+        let Some(challenger) = &self.challenger else {
+            return Ok(());
+        };
+        challenger.check(self.asked())?;
+        let least = self.least_of_challenge();
+        let expected = format!("at least {} for rounds and challenge", 2 * least);
+        let has_enough = |budget| budget / 2 >= least;
+        Error::check(
+            self.budget.is_none_or(has_enough),
+            "budget",
+            self.budget.unwrap_or_default(),
+            expected,
+        )
+    }
+
+    fn least_of_challenge(&self) -> u64 {
+        LEAST_MOVES * self.of_move()
+    }
+
+    /// Challenges the last round, unless a callback ended the rounds. Returns `None` in a process that does not lead.
+    pub(super) fn challenged(
+        &self,
+        mut run: Finished<P, K>,
+        leads: bool,
+        job: &mut dyn SecondJob<P::State>,
+    ) -> Result<Option<Finished<P, K>>> {
+        let is_stopped = matches!(run.stopped_by, StoppedBy::Callback | StoppedBy::TimeLimit);
+        if let Some(challenger) = self.challenger.as_ref().filter(|_| !is_stopped) {
+            let spent = run.evaluations();
+            let like = spent.max(self.least_of_challenge());
+            let left = |budget: u64| budget.saturating_sub(spent).min(like);
+            let budget = self.budget.map_or(like, left);
+            job.foresee(budget / self.of_move());
+            match challenger.challenge(&run, self.asked(), budget, job) {
+                Err(Error::Stopped { .. }) => (),
+                found => run.challenge = found?,
+            }
+        }
+        Ok(leads.then_some(run))
+    }
+}
