@@ -495,6 +495,28 @@ fn a_start_is_found_once() {
     refuses(&["--start", &start], "an RBM with other parameters");
 }
 
+/// RBMs of candle and burn: `tests/it/rust_files.rs` has the numbers.
+#[test]
+fn rbms_of_rust_have_their_exact_log_z() {
+    let log_z = |name: &str, more: &[&str]| {
+        let file = format!("tests/data/rust/{name}.safetensors");
+        let names = ["--names", "hidden.weight,hidden.bias,visible_bias"];
+        let run = [
+            "--base", "uniform", "--chains", "500", "--steps", "300", "--exact",
+        ];
+        let found = json(&[&["rbm", &file], &names[..], &run[..], more].concat());
+        let number = |name: &str| found[name].as_f64().unwrap();
+        let off = number("log_z") - number("log_z_exact");
+        assert!(off.abs() < 4.0 * number("standard_error"), "{found}");
+        number("log_z_exact")
+    };
+    assert_eq!(log_z("candle", &[]), log_z("burn", &[]));
+    let square = log_z("candle_square", &[]);
+    assert_eq!(log_z("burn_square", &["--square-transposed"]), square);
+    let turned = log_z("burn_square", &["--square-transposed=false"]);
+    assert!((turned - square).abs() > 0.1);
+}
+
 /// One row of 16 bytes from 0 to 16, as IDX.
 fn digits_of_16() -> Vec<u8> {
     let header = [0, 0, 8, 2, 0, 0, 0, 1, 0, 0, 0, 16];

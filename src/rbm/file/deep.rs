@@ -2,17 +2,16 @@
 
 use std::path::Path;
 
-use nalgebra::DMatrix;
-
 use super::Arrays;
-use super::rbm_file::{parameters, vector};
+use super::rbm_file::vector;
+use super::weights::Square;
 use crate::rbm::{DeepBoltzmann, Scalar};
 use crate::{Error, Result};
 
 /// The names of a [`DeepBoltzmann`] machine's parameters in a file (feature `npz`), from the bottom to the top.
 ///
 /// Weights are M_l x M_(l-1), as PyTorch's `nn.Linear` has them, or the other way round, by the lengths of the biases;
-/// M_l x M_(l-1) where both are equal. Python writes such a file by
+/// M_l x M_(l-1) where both are equal (burn has to be told). Python writes such a file by
 ///
 /// ```text
 /// numpy.savez("deep.npz", W1=W1, W2=W2, b=b, a1=a1, a2=a2)
@@ -31,7 +30,7 @@ use crate::{Error, Result};
 pub struct DeepLayout {
     weights: Vec<String>,
     biases: Vec<String>,
-    square_transposed: bool,
+    square: Square,
 }
 
 impl DeepLayout {
@@ -42,7 +41,7 @@ impl DeepLayout {
         Self {
             biases: std::iter::once("b".to_owned()).chain(above).collect(),
             weights,
-            square_transposed: false,
+            square: Square::default(),
         }
     }
 
@@ -53,10 +52,17 @@ impl DeepLayout {
         self
     }
 
-    /// Sets the orientation of square weights to M_(l-1) x M_l.
+    /// Sets the orientation of square weights to M_(l-1) x M_l, as a `Linear` of burn has them.
     #[must_use]
     pub fn square_transposed(mut self) -> Self {
-        self.square_transposed = true;
+        self.square = Square::Transposed;
+        self
+    }
+
+    /// Sets the orientation of square weights to M_l x M_(l-1). Only a file of burn has to be told.
+    #[must_use]
+    pub fn square_untransposed(mut self) -> Self {
+        self.square = Square::Untransposed;
         self
     }
 }
@@ -86,25 +92,21 @@ impl<T: Scalar> DeepBoltzmann<T> {
         for (l, name) in layout.weights.iter().enumerate() {
             let (key, array) = arrays.first_of(&[name])?;
             let (below, above) = (biases[l].len(), biases[l + 1].len());
-            let numbers = parameters(&key, &array)?;
-            let turned = below == above && layout.square_transposed;
-            weights.push(match *array.shape() {
-                [rows, columns] if (rows, columns) == (above, below) && !turned => {
-                    DMatrix::from_row_iterator(above, below, numbers)
-                }
-                [rows, columns] if (rows, columns) == (below, above) => {
-                    DMatrix::from_iterator(above, below, numbers)
-                }
-                _ => {
-                    return Err(format!(
-                        "key {key}: shape {:?}, expected [{above}, {below}] or [{below}, {above}], by the biases {} and \
-                         {}",
-                        array.shape(),
-                        layout.biases[l],
-                        layout.biases[l + 1],
-                    ));
-                }
-            });
+            let of = || {
+                format!(
+                    "by the biases {} and {}",
+                    layout.biases[l],
+                    layout.biases[l + 1]
+                )
+            };
+            let sizes = (above, below);
+            weights.push(super::weights::weights(
+                arrays,
+                (&key, &array),
+                sizes,
+                layout.square,
+                of,
+            )?);
         }
         Self::new(weights, biases).map_err(|error| error.to_string())
     }

@@ -11,6 +11,7 @@ mod rbm_file;
 mod safetensors;
 #[cfg(test)]
 mod tests;
+mod weights;
 
 use std::path::Path;
 
@@ -68,6 +69,15 @@ impl Arrays {
             Self::Npz(npz) => npz.keys(),
             #[cfg(feature = "safetensors")]
             Self::Safetensors(file) => file.keys(),
+        }
+    }
+
+    /// Returns whether burn wrote the file. Its `Linear` has weights lower by upper units, the others' upper by lower.
+    fn are_of_burn(&self) -> bool {
+        match self {
+            #[cfg(feature = "safetensors")]
+            Self::Safetensors(file) => file.producer() == Some("burn"),
+            _ => false,
         }
     }
 

@@ -4,21 +4,23 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-use nalgebra::{DMatrix, DVector};
+use nalgebra::DVector;
 use zip::ZipWriter;
 use zip::result::ZipError;
 use zip::write::SimpleFileOptions;
 
 use crate::rbm::file::array::{Array, Kind};
+use crate::rbm::file::weights::Square;
 use crate::rbm::file::{Arrays, npy};
 use crate::rbm::{BaseRate, Rbm, Scalar};
 use crate::{Error, Result};
 
-/// The contents of an RBM file (feature `npz`), as NumPy, scikit-learn or PyTorch writes it.
+/// The contents of an RBM file (feature `npz`), as NumPy, scikit-learn, PyTorch, candle or burn
+/// writes it.
 ///
 /// | key | holds |
 /// |---|---|
-/// | `W` or `components_` | weights, M x D or D x M by the lengths of the biases; M x D if M = D |
+/// | `W` or `components_` | weights, M x D or D x M by the lengths of the biases; M x D if M = D (burn has to be told) |
 /// | `a` or `intercept_hidden_`, `b` or `intercept_visible_` | hidden biases (M), visible biases (D) |
 /// | `b_base`, `log_z_exact`, `chains` (all optional) | base-rate visible biases (D), a number, states (N x D) |
 ///
@@ -30,6 +32,8 @@ use crate::{Error, Result};
 ///             intercept_visible_=rbm.intercept_visible_)
 /// safetensors.torch.save_file(module.state_dict(), "rbm.safetensors")
 /// ```
+///
+/// and Rust by `VarMap::save` of candle or `SafetensorsStore` of burn.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RbmFile<T: Scalar = f32> {
     /// The RBM.
@@ -48,7 +52,7 @@ impl<T: Scalar> RbmFile<T> {
     ///
     /// # Errors
     /// [`Error::File`] with path and key: a damaged file, a missing key, a wrong dtype or shape, a value not finite in
-    /// `T`.
+    /// `T`, square weights of burn without [`RbmLayout::square_transposed`] or its opposite.
     pub fn read(path: impl AsRef<Path>) -> Result<Self> {
         Self::read_as(path, &RbmLayout::default())
     }
@@ -155,21 +159,9 @@ fn rbm<T: Scalar>(arrays: &mut Arrays, layout: &RbmLayout) -> Result<Rbm<T>, Str
     let (a, hidden) = take(&layout.hidden_bias, &["a", "intercept_hidden_"])?;
     let (b, visible) = take(&layout.visible_bias, &["b", "intercept_visible_"])?;
     let (hidden, visible) = (vector(&a, &hidden)?, vector(&b, &visible)?);
-    let numbers = parameters(&w, &weights)?;
     let (m, d) = (hidden.len(), visible.len());
-    let turned = m == d && layout.square_transposed;
-    let weights = match weights.shape() {
-        &[rows, columns] if (rows, columns) == (m, d) && !turned => {
-            DMatrix::from_row_iterator(m, d, numbers)
-        }
-        &[rows, columns] if (rows, columns) == (d, m) => DMatrix::from_iterator(m, d, numbers),
-        shape => {
-            return Err(format!(
-                "key {w}: shape {shape:?}, expected [{m}, {d}] or [{d}, {m}], as {a} has {m} hidden biases and {b} \
-                 has {d} visible ones"
-            ));
-        }
-    };
+    let of = || format!("as {a} has {m} hidden biases and {b} has {d} visible ones");
+    let weights = super::weights::weights(arrays, (&w, &weights), (m, d), layout.square, of)?;
     Rbm::new(weights, hidden, visible).map_err(|error| named(&error, [&w, &a, &b]))
 }
 
@@ -276,7 +268,7 @@ fn named(error: &Error, [weights, hidden_bias, visible_bias]: [&str; 3]) -> Stri
 /// fn read() -> annealed::Result<()> {
 ///     use annealed::rbm::{RbmFile, RbmLayout};
 ///
-///     // A PyTorch module whose `nn.Linear` has `weight` and `bias`, saved by `save_file(model.state_dict(), ..)`.
+///     // A module of PyTorch, candle or burn, whose `Linear` from visible to hidden units has `weight` and `bias`.
 ///     let layout = RbmLayout::default()
 ///         .weights("hidden.weight")
 ///         .hidden_bias("hidden.bias")
@@ -291,7 +283,7 @@ pub struct RbmLayout {
     pub(super) weights: Option<String>,
     pub(super) hidden_bias: Option<String>,
     pub(super) visible_bias: Option<String>,
-    pub(super) square_transposed: bool,
+    pub(super) square: Square,
 }
 
 impl RbmLayout {
@@ -316,11 +308,19 @@ impl RbmLayout {
         self
     }
 
-    /// Sets the orientation of square weights to visible by hidden, D x M; the default is M x D. A wrong orientation
-    /// gives [`Warning::BelowBaseRate`](crate::estimate::Warning::BelowBaseRate) when the RBM scores data.
+    /// Sets the orientation of square weights to visible by hidden, D x M, as a `Linear` of burn from visible to hidden
+    /// units has it; the default is M x D. A wrong orientation gives
+    /// [`Warning::BelowBaseRate`](crate::estimate::Warning::BelowBaseRate) when the RBM scores data.
     #[must_use]
     pub fn square_transposed(mut self) -> Self {
-        self.square_transposed = true;
+        self.square = Square::Transposed;
+        self
+    }
+
+    /// Sets the orientation of square weights to hidden by visible, M x D. Only a file of burn has to be told.
+    #[must_use]
+    pub fn square_untransposed(mut self) -> Self {
+        self.square = Square::Untransposed;
         self
     }
 }

@@ -1,4 +1,4 @@
-//! The `.safetensors` format of PyTorch weights.
+//! The `.safetensors` format, in which PyTorch, candle and burn save weights.
 
 use safetensors::Dtype as Type;
 use safetensors::tensor::Metadata;
@@ -44,6 +44,12 @@ impl Safetensors {
         let mut names = self.metadata.offset_keys();
         names.sort();
         names
+    }
+
+    /// Returns the library that wrote the file, where it says so.
+    pub(super) fn producer(&self) -> Option<&str> {
+        let said = self.metadata.metadata().as_ref()?.get("producer")?;
+        Some(said)
     }
 
     pub(super) fn get(&self, key: &str) -> Result<Option<Array>, String> {

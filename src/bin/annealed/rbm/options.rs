@@ -62,9 +62,16 @@ pub struct Options {
         requires = "layers"
     )]
     pub biases: Vec<String>,
-    /// Read square weights as visible by hidden; others tell by their shape
-    #[arg(help_heading = "Model", long)]
-    pub square_transposed: bool,
+    /// Read square weights as visible by hidden, or with =false as hidden by visible; others tell by their shape
+    #[arg(
+        help_heading = "Model",
+        long,
+        value_name = "BOOL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true"
+    )]
+    pub square_transposed: Option<bool>,
     /// Data to score: .npy, .npz or IDX, plain or .gz; FILE:ARRAY names an array
     #[arg(help_heading = "Data", long, value_name = "FILE")]
     pub data: Option<Source>,

@@ -158,9 +158,11 @@ fn machine(options: &Options) -> Result<(RbmFile, Option<DeepBoltzmann>)> {
     if !options.biases.is_empty() {
         layout = layout.biases(&options.biases);
     }
-    if options.square_transposed {
-        layout = layout.square_transposed();
-    }
+    layout = match options.square_transposed {
+        Some(true) => layout.square_transposed(),
+        Some(false) => layout.square_untransposed(),
+        None => layout,
+    };
     let deep = DeepBoltzmann::read_as(path, &layout)?;
     let file = RbmFile {
         rbm: deep.to_rbm()?,
@@ -173,9 +175,11 @@ fn machine(options: &Options) -> Result<(RbmFile, Option<DeepBoltzmann>)> {
 
 /// Where the file has the parameters.
 fn layout(options: &Options) -> Result<RbmLayout> {
+    let layout = RbmLayout::default();
     let layout = match options.square_transposed {
-        true => RbmLayout::default().square_transposed(),
-        false => RbmLayout::default(),
+        Some(true) => layout.square_transposed(),
+        Some(false) => layout.square_untransposed(),
+        None => layout,
     };
     match options.names.as_slice() {
         [] => Ok(layout),

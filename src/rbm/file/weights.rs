@@ -1,0 +1,51 @@
+//! Weights between two layers, in either orientation.
+
+use nalgebra::DMatrix;
+
+use super::Arrays;
+use super::array::Array;
+use super::rbm_file::parameters;
+use crate::rbm::Scalar;
+
+/// Which way round square weights are in a file; the shape tells of all others.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Square {
+    /// Upper by lower units, as NumPy, scikit-learn, PyTorch and candle have them; burn has to be told.
+    #[default]
+    Unsaid,
+    Untransposed,
+    Transposed,
+}
+
+/// Reads weights as `upper` by `lower` units, whose numbers `of` names in an error.
+pub(super) fn weights<T: Scalar>(
+    arrays: &Arrays,
+    (key, array): (&str, &Array),
+    (upper, lower): (usize, usize),
+    square: Square,
+    of: impl FnOnce() -> String,
+) -> Result<DMatrix<T>, String> {
+    let numbers = parameters(key, array)?;
+    let shape = array.shape();
+    if shape == [upper, upper] && upper == lower && square == Square::Unsaid && arrays.are_of_burn()
+    {
+        return Err(format!(
+            "key {key}: shape {shape:?} in a file of burn, expected which way round it is: visible by hidden, as its \
+             Linear has it (`square_transposed`; --square-transposed of the program), or hidden by visible \
+             (`square_untransposed`; --square-transposed=false)"
+        ));
+    }
+    let turned = upper == lower && square == Square::Transposed;
+    match *shape {
+        [rows, columns] if (rows, columns) == (upper, lower) && !turned => {
+            Ok(DMatrix::from_row_iterator(upper, lower, numbers))
+        }
+        [rows, columns] if (rows, columns) == (lower, upper) => {
+            Ok(DMatrix::from_iterator(upper, lower, numbers))
+        }
+        _ => Err(format!(
+            "key {key}: shape {shape:?}, expected [{upper}, {lower}] or [{lower}, {upper}], {}",
+            of()
+        )),
+    }
+}
