@@ -4,14 +4,14 @@ use std::path::Path;
 
 use super::Arrays;
 use super::rbm_file::vector;
-use super::weights::Square;
+use super::weights::{Square, WHICH_WAY};
 use crate::rbm::{DeepBoltzmann, Scalar};
 use crate::{Error, Result};
 
 /// The names of a [`DeepBoltzmann`] machine's parameters in a file (feature `npz`), from the bottom to the top.
 ///
-/// Weights are M_l x M_(l-1), as PyTorch's `nn.Linear` has them, or the other way round, by the lengths of the biases;
-/// M_l x M_(l-1) where both are equal (burn has to be told). Python writes such a file by
+/// Weights are M_l x M_(l-1), as PyTorch's `nn.Linear` has them, or all the other way round, as the lengths of the biases
+/// tell. A file whose layers all have one size has to be told. Python writes such a file by
 ///
 /// ```text
 /// numpy.savez("deep.npz", W1=W1, W2=W2, b=b, a1=a1, a2=a2)
@@ -59,13 +59,16 @@ impl DeepLayout {
         self
     }
 
-    /// Sets the orientation of square weights to M_l x M_(l-1). Only a file of burn has to be told.
+    /// Sets the orientation of square weights to M_l x M_(l-1).
     #[must_use]
     pub fn square_untransposed(mut self) -> Self {
         self.square = Square::Untransposed;
         self
     }
 }
+
+const NAMES_OF_BIASES: &str =
+    "name all biases from the visible units up (`biases`; --biases b,a1,a2 of the program)";
 
 impl<T: Scalar> DeepBoltzmann<T> {
     /// Reads a `.npz` or, with the feature `safetensors`, a `.safetensors` file.
@@ -85,26 +88,30 @@ impl<T: Scalar> DeepBoltzmann<T> {
     fn take(arrays: &mut Arrays, layout: &DeepLayout) -> Result<Self, String> {
         let mut biases = Vec::new();
         for name in &layout.biases {
-            let (key, array) = arrays.first_of(&[name])?;
+            let found = arrays.first_of(&[name]);
+            let (key, array) = found.map_err(|no| format!("{no}; {NAMES_OF_BIASES}"))?;
             biases.push(vector(&key, &array)?);
         }
+        let mut layers = Vec::new();
+        for (name, sizes) in layout.weights.iter().zip(biases.windows(2)) {
+            layers.push((arrays.first_of(&[name])?, (sizes[1].len(), sizes[0].len())));
+        }
+        let shapes = layers
+            .iter()
+            .map(|((_, array), sizes)| (array.shape(), *sizes));
+        let square = layout.square.or_shown(shapes);
+        let is_square = layers.iter().any(|(_, (upper, lower))| upper == lower);
+        if is_square && square == Square::Unsaid {
+            return Err(format!("weights are square, {WHICH_WAY}"));
+        }
         let mut weights = Vec::new();
-        for (l, name) in layout.weights.iter().enumerate() {
-            let (key, array) = arrays.first_of(&[name])?;
-            let (below, above) = (biases[l].len(), biases[l + 1].len());
-            let of = || {
-                format!(
-                    "by the biases {} and {}",
-                    layout.biases[l],
-                    layout.biases[l + 1]
-                )
-            };
-            let sizes = (above, below);
+        for (((key, array), sizes), names) in layers.iter().zip(layout.biases.windows(2)) {
+            let of = || format!("by the biases {} and {}", names[0], names[1]);
             weights.push(super::weights::weights(
                 arrays,
-                (&key, &array),
-                sizes,
-                layout.square,
+                (key, array),
+                *sizes,
+                square,
                 of,
             )?);
         }

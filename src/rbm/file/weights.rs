@@ -17,6 +17,32 @@ pub(super) enum Square {
     Transposed,
 }
 
+impl Square {
+    /// Returns the orientation of square weights, which others in the file show by their shapes if they agree. Each layer has
+    /// its shape in the file, and the sizes above and below.
+    pub(super) fn or_shown<'s>(
+        self,
+        layers: impl Iterator<Item = (&'s [usize], (usize, usize))> + Clone,
+    ) -> Self {
+        let mut others = layers.filter(|(_, (upper, lower))| upper != lower);
+        let is_upper_first = |(shape, (upper, lower)): (&[usize], _)| shape == [upper, lower];
+        match (self, others.next().map(is_upper_first)) {
+            (Self::Unsaid, Some(first)) if others.all(|other| is_upper_first(other) == first) => {
+                match first {
+                    true => Self::Untransposed,
+                    false => Self::Transposed,
+                }
+            }
+            _ => self,
+        }
+    }
+}
+
+/// Asks for the orientation of square weights.
+pub(super) const WHICH_WAY: &str = "expected which way round: visible by hidden (lower by upper), as burn's Linear has \
+    them (`square_transposed`; --square-transposed of the program), or hidden by visible (`square_untransposed`; \
+    --square-transposed=false)";
+
 /// Reads weights as `upper` by `lower` units, whose numbers `of` names in an error.
 pub(super) fn weights<T: Scalar>(
     arrays: &Arrays,
@@ -30,9 +56,7 @@ pub(super) fn weights<T: Scalar>(
     if shape == [upper, upper] && upper == lower && square == Square::Unsaid && arrays.are_of_burn()
     {
         return Err(format!(
-            "key {key}: shape {shape:?} in a file of burn, expected which way round it is: visible by hidden, as its \
-             Linear has it (`square_transposed`; --square-transposed of the program), or hidden by visible \
-             (`square_untransposed`; --square-transposed=false)"
+            "key {key}: shape {shape:?} in a file of burn, {WHICH_WAY}"
         ));
     }
     let turned = upper == lower && square == Square::Transposed;

@@ -61,7 +61,11 @@ impl Problem {
             .as_ref()
             .map_or(file.rbm.visible_units(), DeepBoltzmann::visible_units);
         let name = path.display();
-        let mut note = format!("{name}: {visible} visible and {hidden} hidden units\n");
+        let units = match &deep {
+            Some(deep) => format!("layers of {} units", layers(deep)),
+            None => format!("{visible} visible and {hidden} hidden units"),
+        };
+        let mut note = format!("{name}: {units}\n");
         let mut rows = |source: &Source| -> Result<Vec<Vec<bool>>> {
             let (rows, read) = source.read(options.data_layout(), (visible, hidden))?;
             note += &read;
@@ -171,6 +175,16 @@ fn machine(options: &Options) -> Result<(RbmFile, Option<DeepBoltzmann>)> {
         chains: None,
     };
     Ok((file, Some(deep)))
+}
+
+/// The sizes of all layers, as 784-500-1000.
+fn layers(deep: &DeepBoltzmann) -> String {
+    let sizes: Vec<String> = deep
+        .biases()
+        .iter()
+        .map(|bias| bias.len().to_string())
+        .collect();
+    sizes.join("-")
 }
 
 /// Where the file has the parameters.
