@@ -20,6 +20,9 @@ use crate::work::StoppedBy;
 /// Least number of stages of the first round.
 pub(super) const LEAST: usize = 16;
 
+/// ESS, as a share of the chains, below which a round resamples.
+const RESAMPLE_BELOW: f64 = 0.5;
+
 /// The settings that all rounds of a run share, whatever their path.
 pub(super) struct Layout<S> {
     pub(super) chains: usize,
@@ -193,6 +196,3 @@ pub(super) type RoundTask<'s, S> = AisTask<'s, S, RoundRecorder<S>, S>;
 
 /// Most recorded stages of a round.
 const RECORDED: usize = 10_000;
-
-/// ESS, as a share of the chains, below which a round resamples.
-const RESAMPLE_BELOW: f64 = 0.5;
