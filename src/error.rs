@@ -1,11 +1,16 @@
 //! The errors of this crate. Each names the argument or the place, the value found and the value expected.
 
+mod text;
+
 use std::fmt::{self, Debug, Display};
 use std::io;
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
+
+pub(crate) use text::short;
+use text::{chains_named, coordinate_named, printable};
 
 /// The result of a fallible function of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -197,29 +202,6 @@ impl PartialEq for Error {
     }
 }
 
-/// Formats a number in six digits at most.
-pub(crate) fn short(x: f64) -> String {
-    let rounded: f64 = format!("{x:.5e}").parse().unwrap_or(x);
-    match rounded.abs() {
-        0.0 => "0".into(),
-        size if !(1e-4..1e7).contains(&size) && size.is_finite() => format!("{rounded:e}"),
-        _ => rounded.to_string(),
-    }
-}
-
-fn coordinate_named(largest: Option<(usize, f64)>) -> String {
-    largest.map_or(String::new(), |(index, x)| {
-        format!(", largest coordinate {} at index {index}", short(x))
-    })
-}
-
-fn chains_named(chains: &Range<usize>) -> String {
-    match chains.len() {
-        1 => format!("chain {}", chains.start),
-        _ => format!("chains {chains:?}"),
-    }
-}
-
 /// Errors for one's own models, kernels and file formats.
 impl Error {
     /// Creates an [`Error::InvalidArgument`].
@@ -239,7 +221,7 @@ impl Error {
     pub fn file(path: impl AsRef<Path>, reason: impl Display) -> Self {
         Self::File {
             path: path.as_ref().display().to_string(),
-            reason: reason.to_string(),
+            reason: printable(&reason.to_string()),
             source: None,
         }
     }

@@ -4,11 +4,12 @@ use annealed::prelude::*;
 use annealed::{Error, Result};
 use clap::ValueEnum;
 
-use crate::meter::{CountedMoves, Meter};
+use crate::counted::CountedMoves;
 use crate::methods::{Method, Task, Terms};
 use crate::named::{drawn_from, first_order, latin_squares, leap, modes};
 use crate::options::Options;
 use crate::problem::{Found, Problem};
+use crate::problems::meter::Meter;
 use crate::problems::targets::digits_rbm;
 
 type Make = fn() -> Result<Problem>;

@@ -8,7 +8,7 @@
 //! ```
 
 mod compare;
-mod meter;
+mod counted;
 mod methods;
 mod named;
 mod options;
@@ -20,6 +20,7 @@ mod problems {
     pub mod exact;
     pub mod latin;
     pub mod logistic;
+    pub mod meter;
     pub mod targets;
 }
 

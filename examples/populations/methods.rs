@@ -14,7 +14,7 @@ use annealed::{Error, Result};
 use clap::ValueEnum;
 use rand::Rng;
 
-use crate::meter::Meter;
+use crate::problems::meter::Meter;
 
 /// A method to estimate log Z.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -9,11 +9,12 @@ use clap::ValueEnum;
 use rand::{Rng, RngExt};
 use rand_distr::Exp1;
 
-use crate::meter::{CountedMoves, Meter};
+use crate::counted::CountedMoves;
 use crate::methods::{Samples, Task};
 use crate::problem::Problem;
 use crate::problems::latin::{Exchanges, LOG_COUNTS, LatinPath};
 use crate::problems::logistic::Logistic;
+use crate::problems::meter::Meter;
 use crate::problems::targets::{Ball, Wells, spike_and_slab, spike_and_slab_log_z};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -62,8 +63,8 @@ pub fn sonar_file() -> PathBuf {
     PathBuf::from(shared).join("sonar/sonar.csv")
 }
 
-pub fn leap() -> Result<RandomWalkMetropolis> {
-    RandomWalkMetropolis::new(0.3)
+pub fn leap() -> Result<Hmc> {
+    Hmc::new(0.3, 3)
 }
 
 fn sonar(data: &Path) -> Result<Problem> {

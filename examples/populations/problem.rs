@@ -8,8 +8,11 @@ use annealed::kernel::{Reversal, Tunable};
 use annealed::path::{GeometricAt, TemperedAt};
 use annealed::prelude::*;
 
-use crate::meter::{Counted, Meter};
 use crate::methods::{Method, Outcome, Samples, Task, Terms, levels};
+use crate::problems::meter::{Counted, Meter};
+
+/// Evaluations that a value with its gradient counts for.
+const GRADIENT: u64 = 2;
 
 type Solve = Box<dyn Fn(Method, Terms, &Meter) -> Result<Outcome>>;
 
@@ -61,7 +64,7 @@ impl Problem {
             + 'static,
     {
         let meter = Meter::default();
-        let path = TemperedPath::new(prior, Counted::new(likelihood, &meter));
+        let path = TemperedPath::new(prior, Counted::new(likelihood, GRADIENT, &meter));
         Self::new(exact, meter, move |method, terms, meter| match method {
             Method::NestedSmc => levels(&path, terms, meter),
             _ => Task::tuned(&path, kernel.clone(), terms, meter).solve_with(method, &samples),
@@ -87,7 +90,7 @@ impl Problem {
             + 'static,
     {
         let meter = Meter::default();
-        let path = GeometricPath::new(base, Counted::new(target, &meter));
+        let path = GeometricPath::new(base, Counted::new(target, GRADIENT, &meter));
         Self::new(exact, meter, move |method, terms, meter| match method {
             Method::NestedSmc => {
                 let (base, target) = (path.base(), path.target());

@@ -8,7 +8,6 @@
 //! Three targets read files of data, which are no part of this repository: `--data` names their folder.
 
 mod check;
-mod counted;
 mod cox;
 mod motion;
 mod named;
@@ -24,6 +23,8 @@ mod table;
 mod problems {
     #[allow(dead_code)] // Other examples use the rest of its formulas.
     pub mod exact;
+    #[allow(dead_code)]
+    pub mod meter;
     #[allow(dead_code)]
     pub mod targets;
 }

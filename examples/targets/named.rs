@@ -44,6 +44,8 @@ pub struct Target {
     pub base: Base,
     /// A run to whose states the base of the next is fitted takes this part of the budget: 4 for a quarter.
     pub pilot: Option<u64>,
+    /// Whether rounds refit the base to the states of those before.
+    pub refits: bool,
     pub leapfrog_steps: usize,
     pub chains: usize,
 }
@@ -79,6 +81,7 @@ impl Name {
             Self::Sonar => Target::new(Regression::sonar(&file)?, -108.381, Base::Laplace),
             Self::Credit => Target::new(Regression::credit(&file)?, -585.098, Base::Laplace),
             Self::Lgcp => Target {
+                refits: true,
                 leapfrog_steps: 6,
                 chains: 64,
                 ..Target::new(Cox::read(&file)?, 501.74, standard(1_600)?)
@@ -113,6 +116,7 @@ impl Target {
             reference,
             base,
             pilot: None,
+            refits: false,
             leapfrog_steps: 3,
             chains: 256,
         }

@@ -1,12 +1,13 @@
-//! One run: annealing in rounds, from the target's base or from one that is fitted to the states of a first run.
+//! One run: annealing in rounds, from the target's base or from one that is fitted to states of a first run or of
+//! earlier rounds.
 
 use annealed::Result;
 use annealed::adaptive::{Rounds, RoundsRun};
 use annealed::model::Differentiable;
 use annealed::prelude::*;
 
-use crate::counted::Counted;
 use crate::named::{Base, Target};
+use crate::problems::meter::{Counted, Meter};
 
 /// Deviations of a base, in those of Laplace's approximation or of the states that it is fitted to.
 const WIDER: f64 = 1.15;
@@ -37,19 +38,20 @@ pub struct Found {
 
 impl Target {
     pub fn run(&self, terms: Terms) -> Result<Found> {
-        let model = Counted::new(&*self.model);
+        let meter = Meter::default();
+        let model = Counted::new(&*self.model, 1, &meter);
         let mut base = self.base.of(&model)?;
         if let Some(share) = self.pilot {
             let pilot = self.rounds(base, &model, terms.budget / share, terms)?;
             base = fitted(pilot.run())?;
         }
-        let left = terms.budget - model.spent();
+        let left = terms.budget - meter.spent();
         let rounds = self.rounds(base, &model, left, terms)?;
         Ok(Found {
             log_z: rounds.log_z(),
             standard_error: rounds.standard_error(),
             interval: rounds.interval(),
-            gradients: model.spent(),
+            gradients: meter.spent(),
             evaluations: rounds.evaluations(),
             warnings: rounds.warnings().to_vec(),
             seconds: rounds.seconds(),
@@ -60,17 +62,20 @@ impl Target {
     fn rounds(
         &self,
         base: Gaussian,
-        model: &(impl Differentiable + Sync),
+        model: &(impl Differentiable + Send + Sync),
         gradients: u64,
         terms: Terms,
     ) -> Result<RoundsRun<DVector<f64>, Hmc>> {
         let path = GeometricPath::new(base, model);
-        Rounds::new(&path, Hmc::new(0.3, self.leapfrog_steps)?)
+        let rounds = Rounds::new(&path, Hmc::new(0.3, self.leapfrog_steps)?)
             .chains(terms.chains.unwrap_or(self.chains))
             .budget(2 * gradients.saturating_sub(UNSEEN))
             .seed(terms.seed)
-            .threads(terms.threads)
-            .run()
+            .threads(terms.threads);
+        match self.refits {
+            true => rounds.refit().run(),
+            false => rounds.run(),
+        }
     }
 }
 

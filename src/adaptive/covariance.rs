@@ -16,6 +16,10 @@ pub(super) struct Covariance {
     count: f64,
     mean: DVector<f64>,
     /// Mean product of deviations: a matrix, or a column of squares.
+    #[cfg_attr(
+        feature = "serde",
+        serde(deserialize_with = "crate::num::serial::matrix")
+    )]
     spread: DMatrix<f64>,
 }
 

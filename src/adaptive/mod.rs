@@ -25,7 +25,7 @@ pub use challenge::{
     Challenge, ChallengeRun, Judgement, Proposals, RivalAt, RivalBase, RivalPath, Rivals, Target,
     Trails,
 };
-pub use refit::{Refit, RefittedAt, RefittedBase};
+pub use refit::{NoRefit, Refit, RefittedAt};
 pub use rounds::Rounds;
 pub use rounds_run::{Round, RoundsRun};
 pub use smc::{AdaptiveSmc, AdaptiveSmcRun, FirstPass};

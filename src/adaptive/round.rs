@@ -4,9 +4,10 @@ use std::time::Instant;
 
 use super::barrier::{Barrier, BarrierRecorder};
 use super::covariance::{CovarianceRecorder, Shapes};
-use super::refit::Refit;
+use super::refit::{NoRefit, Refit, Refitting, TRIED};
 use super::rounds_run::{Round, RoundsRun};
 use super::smc::FirstPass;
+use super::tuner::Tuner;
 use crate::Result;
 use crate::ais::{Ais, AisTask, Along, Run};
 use crate::kernel::TransitionKernel;
@@ -18,6 +19,9 @@ use crate::work::StoppedBy;
 
 /// Least number of stages of the first round.
 pub(super) const LEAST: usize = 16;
+
+/// ESS, as a share of the chains, below which a round resamples.
+const RESAMPLE_BELOW: f64 = 0.5;
 
 /// The settings that all rounds of a run share, whatever their path.
 pub(super) struct Layout<S> {
@@ -69,6 +73,9 @@ pub(super) struct Reached<S, K> {
     pub(super) shapes: Shapes,
     /// The base of the next round, if it is not the path's own.
     pub(super) refit: Option<Refit>,
+    pub(super) no_refit: Option<NoRefit>,
+    /// Kernel, barrier and shapes of the path from its own base, once a base is refitted.
+    pub(super) own: Option<(K, Barrier, Shapes)>,
     pub(super) rounds: Vec<Round>,
     pub(super) last: Option<Last<S, K>>,
     pub(super) stopped_by: Option<StoppedBy>,
@@ -81,6 +88,7 @@ pub(super) struct Last<S, K> {
     pub(super) kernel: K,
     pub(super) barrier: Barrier,
     pub(super) refit: Option<Refit>,
+    pub(super) no_refit: Option<NoRefit>,
     pub(super) rounds: Vec<Round>,
     pub(super) candidates: Option<usize>,
 }
@@ -106,8 +114,62 @@ impl<S, K> Reached<S, K> {
             barrier: first.barrier,
             shapes: first.shapes,
             refit: None,
+            no_refit: None,
+            own: None,
             last: None,
             stopped_by: None,
+        }
+    }
+}
+
+impl<S, K: Clone> Reached<S, K> {
+    /// Refits the base to the states of a round. Once a round shows modes, the base is the path's own for good.
+    pub(super) fn refit(
+        &mut self,
+        from: &Refitting<'_, S, K>,
+        tuner: Option<Tuner<K, S>>,
+        run: &Run<S>,
+    ) -> Result<()> {
+        let Some(shape) = self.shapes.last() else {
+            return Ok(());
+        };
+        if matches!(self.no_refit, Some(NoRefit::Modes { .. })) {
+            return Ok(());
+        }
+        self.spent = self.spent.saturating_add(TRIED as u64);
+        match from.fit(run, shape, &mut self.seeds)? {
+            Ok(refit) => {
+                self.no_refit = None;
+                if self.refit.replace(refit).is_none() {
+                    self.leave_own_path(tuner)?;
+                }
+            }
+            Err(reason) => {
+                if let NoRefit::Modes { .. } = reason {
+                    self.return_to_own_path();
+                }
+                self.no_refit = self.refit.is_none().then_some(reason);
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins kernel and schedule of a new path with what is known of the target.
+    fn leave_own_path(&mut self, tuner: Option<Tuner<K, S>>) -> Result<()> {
+        let (kernel, barrier) = (self.kernel.clone(), self.barrier.clone());
+        self.own = Some((kernel, barrier, self.shapes.clone()));
+        self.barrier = Barrier::unknown();
+        self.shapes.keep_last();
+        if let Some(tuner) = tuner {
+            self.kernel = tuner.as_at_target(&self.kernel, &self.shapes)?;
+        }
+        Ok(())
+    }
+
+    fn return_to_own_path(&mut self) {
+        self.refit = None;
+        if let Some(own) = self.own.take() {
+            (self.kernel, self.barrier, self.shapes) = own;
         }
     }
 }
@@ -119,6 +181,7 @@ impl<S, K> From<Last<S, K>> for RoundsRun<S, K> {
             kernel: last.kernel,
             barrier: last.barrier,
             refit: last.refit,
+            no_refit: last.no_refit,
             rounds: last.rounds,
             stopped_by: StoppedBy::Chains,
             candidates: last.candidates,
@@ -133,6 +196,3 @@ pub(super) type RoundTask<'s, S> = AisTask<'s, S, RoundRecorder<S>, S>;
 
 /// Most recorded stages of a round.
 const RECORDED: usize = 10_000;
-
-/// ESS, as a share of the chains, below which a round resamples.
-const RESAMPLE_BELOW: f64 = 0.5;

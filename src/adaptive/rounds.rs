@@ -9,7 +9,7 @@ use rand::Rng;
 use super::barrier::Barrier;
 use super::challenge::{Challenges, SecondJob};
 use super::first_pass::{FirstPassTask, Later};
-use super::refit::{Refit, RefittedAt, Refitting, TRIED, refitting};
+use super::refit::{Refit, RefittedAt, Refitting, refitting};
 use super::round::{Ended, LEAST, Last, Layout, Reached, RoundRecorder, RoundTask, Start, seconds};
 use super::rounds_run::{Round, RoundsRun};
 use super::smc::{AdaptiveSmc, BLOCK};
@@ -112,11 +112,12 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
     /// target. The law has mean and covariance of the weighted states, or variances alone where there are fewer than
     /// four chains per dimension. Its deviations are 15% wider (`(2 d)^(-1/2)` beyond 25 dimensions), and it is a
     /// Student t where the states show heavier tails. The own base keeps the share at which the mixture is likeliest,
-    /// at least 0.1%. No base is fitted to fewer than 16 effective states, where that share exceeds one half, or where the
-    /// target has density 0 at one of 64 samples of the law.
+    /// at least 0.1%. No base is fitted to fewer than 16 effective states, or fewer than that in each of the modes that
+    /// dips of the states' marginals show; where that share exceeds one half; or where the target has density 0 at one of
+    /// 64 samples of the law. [`RoundsRun::no_refit`] says which.
     ///
-    /// Leave it off where the target has many modes: a law fitted to few of them draws the chains there, and log Z may come
-    /// out low by many of its errors.
+    /// Modes that no round finds, or that share few chains, remain unseen: a law fitted to the others draws the chains
+    /// there, and log Z may come out low by many of its errors.
     ///
     /// Rounds that are fitted to may take half of the budget. The last round remains unbiased, as its base depends on
     /// earlier rounds only. The base is [`RoundsRun::refit`]; the kernel of the result is that of the path from it. Both
@@ -344,7 +345,7 @@ where
         };
         let kernel = at.kernel.clone();
         let barrier = at.barrier.clone();
-        let refit = at.refit.clone();
+        let (refit, no_refit) = (at.refit.clone(), at.no_refit);
         if at.stopped_by.is_none()
             && let Some(recorder) = recorder
         {
@@ -355,37 +356,20 @@ where
                 }
                 None => at.shapes = at.shapes.improved(&recorder, |_| true),
             }
-            self.refit_after(&mut at, &run)?;
+            if let Some(refitting) = &self.refitting {
+                at.refit(refitting, self.tuner, &run)?;
+            }
         }
         at.last = Some(Last {
             run,
             kernel,
             barrier,
             refit,
+            no_refit,
             rounds: at.rounds.clone(),
             candidates: Some(self.until_error.map_or(1, |_| self.rounds)),
         });
         Ok(at)
-    }
-
-    /// Refits the base to the states of a round. On the first new path kernel and schedule begin with what is known of
-    /// the target.
-    fn refit_after(&self, at: &mut Reached<P::State, K>, run: &Run<P::State>) -> Result<()> {
-        let (Some(refitting), Some(shape)) = (&self.refitting, at.shapes.last()) else {
-            return Ok(());
-        };
-        at.spent = at.spent.saturating_add(TRIED as u64);
-        let Some(refit) = refitting.fit(run, shape, &mut at.seeds)? else {
-            return Ok(());
-        };
-        if at.refit.replace(refit).is_none() {
-            at.barrier = Barrier::unknown();
-            at.shapes.keep_last();
-            if let Some(tuner) = self.tuner {
-                at.kernel = tuner.as_at_target(&at.kernel, &at.shapes)?;
-            }
-        }
-        Ok(())
     }
 
     /// Returns the result, with the reason it ended and a warning where the error asked for was not reached.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::barrier::Barrier;
 use super::challenge::{Judgement, Second};
-use super::refit::Refit;
+use super::refit::{NoRefit, Refit};
 use super::smc::{FirstPass, estimate_by_run};
 use crate::ais::Run;
 use crate::estimate::{log_z_by_methods, write_estimate, write_value, write_warnings};
@@ -42,6 +42,7 @@ pub struct RoundsRun<S, K> {
     pub(super) kernel: K,
     pub(super) barrier: Barrier,
     pub(super) refit: Option<Refit>,
+    pub(super) no_refit: Option<NoRefit>,
     pub(super) rounds: Vec<Round>,
     pub(super) stopped_by: StoppedBy,
     /// Number of rounds that could have ended the run by their own chains; `None` where a callback ended it.
@@ -154,6 +155,12 @@ impl<S, K> RoundsRun<S, K> {
         self.refit.as_ref()
     }
 
+    /// Returns the reason for which the last round had the path's own base though [`refit`](super::Rounds::refit) was asked
+    /// for; `None` also where no round came before it.
+    pub fn no_refit(&self) -> Option<NoRefit> {
+        self.no_refit
+    }
+
     /// Returns the first pass and the rounds. Estimates that rise from round to round were too low.
     pub fn rounds(&self) -> &[Round] {
         &self.rounds
@@ -213,6 +220,9 @@ impl<S, K> fmt::Display for RoundsRun<S, K> {
         write!(f, "{rounds} rounds; ended: {ended}")?;
         if let Some(refit) = &self.refit {
             write!(f, "\nbase: {refit}")?;
+        }
+        if let Some(no_refit) = &self.no_refit {
+            write!(f, "\nbase: the path's own, since {no_refit}")?;
         }
         self.write_earlier(f)?;
         if let Some(second) = &self.challenge {

@@ -12,9 +12,8 @@ use crate::random::StreamRng;
 use crate::work::Place;
 #[cfg(feature = "checkpoint")]
 use crate::{
-    Error,
     kernel::Workspace,
-    work::store::{decode, encode},
+    work::store::{decode_list, encode},
 };
 
 /// A path and a kernel as a trait object. A run is compiled once per type of states `S` and recorders `R`.
@@ -102,9 +101,8 @@ impl<'t, 'p, P: AnnealingPath> Along<'t, 'p, P> {
                 )
             },
             read: |population, bytes| {
-                let memories: Vec<_> = decode("memories of the kernel", bytes)?;
                 let chains = population.block().len();
-                Error::check_dimension("memories of the kernel", memories.len(), chains)?;
+                let memories = decode_list("memories of the kernel", bytes, chains)?;
                 population.set_memories::<K::Workspace>(memories);
                 Ok(())
             },

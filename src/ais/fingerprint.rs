@@ -53,7 +53,7 @@ where
         Ok(Err(met)) | Err(met) => encode("what was met", &met)?,
     };
     let log_ratios = encode("log ratios", population.block().log_ratios())?;
-    let moved = encode("states", &population.saved::<K::Workspace>())?;
+    let moved = encode("states", &population.saved::<K::Workspace>()?)?;
     check_survival::<P, K::Workspace>(path, &population, &moved)?;
     Ok([met, log_ratios, moved].concat())
 }
@@ -76,7 +76,7 @@ where
         let log_densities = log_densities_of(stage.model, states).into_iter();
         log_densities.map(f64::to_bits).collect::<Vec<_>>()
     };
-    let rewritten = encode("states", &read.saved::<W>())?;
+    let rewritten = encode("states", &read.saved::<W>()?)?;
     let same = rewritten == written && log_density(&read) == log_density(population);
     let (found, expected) = ("others once they are read", "the same as were written");
     Error::check(same, "states", found, expected)

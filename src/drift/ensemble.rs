@@ -305,7 +305,7 @@ impl BumpFeatures {
     }
 
     fn from_bumps(dimension: usize, bumps: Vec<Bump>) -> Result<Self> {
-        Error::check_at_least("dimension", dimension, 1)?;
+        Error::check_count("dimension", dimension, 1)?;
         for Bump { centre, precision } in &bumps {
             Error::check_dimension("centre", centre.len(), dimension)?;
             Error::check_finite("centre", centre.iter().copied())?;

@@ -46,6 +46,7 @@ impl RidgePrior {
         Error::check_finite("design", design.iter().copied())?;
         Error::check_not_empty("design", design.len())?;
         let d = design.ncols();
+        Error::check_count("entries of the precision of w", d.saturating_mul(d), 1)?;
         let precision = DMatrix::identity(d, d) / prior_deviation.powi(2)
             + design.tr_mul(&design) / deviation.powi(2);
         let cholesky = Cholesky::new(precision).ok_or_else(|| {
@@ -142,6 +143,6 @@ impl Sampleable for RidgePrior {
 }
 
 crate::num::deserialize_checked! {
-    RidgePrior { design: DMatrix<f64>, prior_deviation: f64, deviation: f64 } =>
-        Self::new(design, prior_deviation, deviation)
+    RidgePrior { design: crate::num::serial::Matrix, prior_deviation: f64, deviation: f64 } =>
+        Self::new(design.0, prior_deviation, deviation)
 }

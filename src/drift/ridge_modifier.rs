@@ -113,8 +113,8 @@ impl DriftModifier for RidgeModifier {
 }
 
 crate::num::deserialize_checked! {
-    RidgeModifier { tables: Vec<QuadratureModifier>, lift: DMatrix<f64> } =>
-        RidgeModifier { tables, lift }.checked()
+    RidgeModifier { tables: Vec<QuadratureModifier>, lift: crate::num::serial::Matrix } =>
+        RidgeModifier { tables, lift: lift.0 }.checked()
 }
 
 #[cfg(feature = "serde")]

@@ -17,7 +17,8 @@ pub(super) fn margin(chains: usize) -> f64 {
 }
 
 impl Estimate {
-    /// Returns the distances of both bounds from the estimate, below and above, on the log scale.
+    /// Returns the distances of both bounds from the estimate, below and above, on the log scale. Weights are seldom too
+    /// high, so that the lower side is plain; the upper one is that of the mean weight, corrected for skewness and tail.
     pub(super) fn offsets(&self, level: f64) -> (f64, f64) {
         // The weights carry no more information than ESS equal ones.
         let dof = (self.effective_sample_size() - 1.0).max(1.0);

@@ -230,10 +230,10 @@ fn column_below(matrix: &DMatrix<f64>, j: usize) -> (f64, &[f64]) {
 }
 
 crate::num::deserialize_checked! {
-    Preconditioner as (knots: Vec<(f64, DMatrix<f64>)>) => Self::of_factors(
+    Preconditioner as (knots: Vec<(f64, crate::num::serial::Matrix)>) => Self::of_factors(
         knots
             .into_iter()
-            .map(|(beta, factor)| Ok((beta, Factor::from_matrix(factor)?))),
+            .map(|(beta, factor)| Ok((beta, Factor::from_matrix(factor.0)?))),
     )
 }
 // Pairs of beta and factor; a diagonal factor is written as a column.

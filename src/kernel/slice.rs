@@ -67,6 +67,7 @@ impl<M: Intermediate<State = DVector<f64>>> TransitionKernel<M> for Slice {
         _workspace: &mut (),
         rng: &mut R,
     ) -> Result<Step, NonFinite> {
+        // At rest: `step` is the move alone, to which `advance` adds the log ratio.
         let mut known = Ends::UNKNOWN;
         Ok(self.move_from(stage.rest(), (state, &mut known), rng)?.step)
     }

@@ -312,9 +312,9 @@ fn stacked(first: &DVector<f64>, rest: impl Iterator<Item = f64>) -> DVector<f64
 }
 
 crate::num::deserialize_checked! {
-    Gaussian { mean: DVector<f64>, covariance: DMatrix<f64> } => match covariance.ncols() {
-        1 => Self::diagonal(mean, covariance.column(0).into_owned()),
-        _ => Self::new(mean, covariance),
+    Gaussian { mean: DVector<f64>, covariance: crate::num::serial::Matrix } => match covariance.0.ncols() {
+        1 => Self::diagonal(mean, covariance.0.column(0).into_owned()),
+        _ => Self::new(mean, covariance.0),
     }
 }
 // A diagonal covariance is written as the column of its variances.

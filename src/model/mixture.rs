@@ -3,32 +3,17 @@
 use nalgebra::DVector;
 use rand::{Rng, RngExt};
 
+use crate::error::Failure;
 use crate::model::gaussian::Gaussian;
 use crate::model::{Differentiable, NormalizedModel, Sampleable, UnnormalizedModel};
-use crate::num::log_sum_exp;
+use crate::num::{log_sum_exp, with_slice};
 use crate::{Error, Result};
 
 /// A sum of normalised Gaussians N, with masses `m_i` that need not sum to 1:
 ///
 /// `log f(x) = log sum_i m_i N(x; mu_i, Sigma_i)`, `log Z = log sum_i m_i`.
 #[derive(Debug, Clone, PartialEq)]
-pub struct GaussianMixture {
-    components: Vec<Component>,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-struct Component {
-    mass: f64,
-    gaussian: Gaussian,
-    /// `log m_i - log Z_i`.
-    log_scale: f64,
-}
-
-impl Component {
-    fn log_density(&self, state: &DVector<f64>) -> f64 {
-        self.log_scale + self.gaussian.log_density(state)
-    }
-}
+pub struct GaussianMixture(Mixture<Gaussian>);
 
 impl GaussianMixture {
     /// Creates a mixture from pairs of mass and Gaussian.
@@ -36,88 +21,121 @@ impl GaussianMixture {
     /// # Errors
     /// No component; a mass that is not finite and positive; masses whose sum overflows; dimensions that differ.
     pub fn new(components: impl IntoIterator<Item = (f64, Gaussian)>) -> Result<Self> {
-        let components: Vec<Component> = components
-            .into_iter()
-            .map(|(mass, gaussian)| {
-                Error::check_positive("mass", mass)?;
-                Ok(Component {
-                    mass,
-                    log_scale: mass.ln() - gaussian.log_normalizer(),
-                    gaussian,
-                })
-            })
-            .collect::<Result<_>>()?;
+        let components = Vec::from_iter(components);
         Error::check_not_empty("components", components.len())?;
-        let first = components[0].gaussian.dimension();
-        for component in &components {
-            Error::check_dimension("component", component.gaussian.dimension(), first)?;
+        let first = components[0].1.dimension();
+        for (mass, gaussian) in &components {
+            Error::check_positive("mass", *mass)?;
+            Error::check_dimension("component", gaussian.dimension(), first)?;
         }
-        let mixture = Self { components };
+        let with_log_z = |(mass, g): (f64, Gaussian)| (mass, g.log_normalizer(), g);
+        let mixture = Mixture::new(components.into_iter().map(with_log_z));
         Error::check_positive("sum of the masses", mixture.mass())?;
-        Ok(mixture)
+        Ok(Self(mixture))
     }
 
     /// Returns the mass and the Gaussian of each component.
     pub fn components(&self) -> impl ExactSizeIterator<Item = (f64, &Gaussian)> {
-        self.components.iter().map(|c| (c.mass, &c.gaussian))
+        self.0.components()
+    }
+}
+
+crate::model::forward_model! {
+    [] GaussianMixture as Mixture<Gaussian>, self => self.0;
+    UnnormalizedModel NormalizedModel Sampleable Differentiable
+}
+
+/// A sum of normalised densities of one type, with masses that need not sum to 1.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Mixture<C>(Vec<Component<C>>);
+
+#[derive(Debug, Clone, PartialEq)]
+struct Component<C> {
+    mass: f64,
+    /// `log m_i - log Z_i`.
+    log_scale: f64,
+    model: C,
+}
+
+impl<C> Mixture<C> {
+    /// Creates a mixture from one or more masses, each with the log normaliser of its model and the model.
+    pub(crate) fn new(components: impl IntoIterator<Item = (f64, f64, C)>) -> Self {
+        let component = |(mass, log_z, model): (f64, f64, C)| Component {
+            mass,
+            log_scale: mass.ln() - log_z,
+            model,
+        };
+        Self(components.into_iter().map(component).collect())
+    }
+
+    /// Returns the mass and the model of each component.
+    pub(crate) fn components(&self) -> impl ExactSizeIterator<Item = (f64, &C)> {
+        self.0.iter().map(|c| (c.mass, &c.model))
     }
 
     fn mass(&self) -> f64 {
-        self.components.iter().map(|c| c.mass).sum()
+        self.0.iter().map(|c| c.mass).sum()
     }
 }
 
-impl UnnormalizedModel for GaussianMixture {
-    type State = DVector<f64>;
+impl<C: UnnormalizedModel> UnnormalizedModel for Mixture<C> {
+    type State = C::State;
 
-    fn log_density(&self, state: &DVector<f64>) -> f64 {
-        log_sum_exp(self.components.iter().map(|c| c.log_density(state)))
+    fn log_density(&self, state: &C::State) -> f64 {
+        let terms = self.0.iter();
+        log_sum_exp(terms.map(|c| c.log_scale + c.model.log_density(state)))
     }
 
     fn state_dimension(&self) -> Option<usize> {
-        self.components[0].gaussian.state_dimension()
+        self.0[0].model.state_dimension()
+    }
+
+    fn failure(&self) -> Option<Failure> {
+        self.0.iter().find_map(|c| c.model.failure())
     }
 }
 
-impl NormalizedModel for GaussianMixture {
+impl<C: UnnormalizedModel> NormalizedModel for Mixture<C> {
     fn log_normalizer(&self) -> f64 {
         self.mass().ln()
     }
 }
 
-impl Sampleable for GaussianMixture {
-    fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> DVector<f64> {
+impl<C: Sampleable> Sampleable for Mixture<C> {
+    fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> C::State {
         let mut left = rng.random::<f64>() * self.mass();
-        let chosen = self.components.iter().position(|component| {
+        let chosen = self.0.iter().position(|component| {
             left -= component.mass;
             left < 0.0
         });
         // Rounding may leave no component chosen.
-        let chosen = chosen.unwrap_or(self.components.len() - 1);
-        self.components[chosen].gaussian.sample(rng)
+        let chosen = chosen.unwrap_or(self.0.len() - 1);
+        self.0[chosen].model.sample(rng)
     }
 }
 
-impl Differentiable for GaussianMixture {
+impl<C: Differentiable> Differentiable for Mixture<C> {
     fn accumulate_gradient(
         &self,
         state: &DVector<f64>,
         scale: f64,
         gradient: &mut DVector<f64>,
     ) -> f64 {
-        let log_density = self.log_density(state);
-        if log_density == f64::NEG_INFINITY {
-            // All components underflow here, and the gradient is not defined.
-            return log_density;
-        }
-        for component in &self.components {
-            let responsibility = (component.log_density(state) - log_density).exp();
-            let scale = scale * responsibility;
-            component
-                .gaussian
-                .accumulate_gradient(state, scale, gradient);
-        }
-        log_density
+        with_slice(self.0.len(), |terms| {
+            for (term, component) in terms.iter_mut().zip(&self.0) {
+                *term = component.log_scale + component.model.log_density(state);
+            }
+            let log_density = log_sum_exp(&*terms);
+            for (term, component) in terms.iter().zip(&self.0) {
+                // Where all terms underflow the gradient is not defined, and the share is no number.
+                let share = (term - log_density).exp();
+                if share > 0.0 {
+                    let model = &component.model;
+                    model.accumulate_gradient(state, scale * share, gradient);
+                }
+            }
+            log_density
+        })
     }
 }
 
@@ -126,5 +144,5 @@ crate::num::deserialize_checked! {
 }
 crate::num::serialize_as! {
     GaussianMixture as mixture
-        (Vec::from_iter(mixture.components.iter().map(|c| (c.mass, &c.gaussian))))
+        (Vec::from_iter(mixture.components()))
 }

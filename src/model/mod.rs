@@ -35,6 +35,7 @@ pub use function::{FunctionModel, GradientModel, Provided};
 pub use gaussian::Gaussian;
 pub(crate) use gradient_check::{central_difference, check_gradient};
 pub use mixture::GaussianMixture;
+pub(crate) use mixture::Mixture;
 pub use prior::Prior;
 pub use priors::{Priors, Unbounded, UniformBox};
 pub(crate) use quadratic::QuadraticForm;

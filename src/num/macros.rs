@@ -96,9 +96,33 @@ macro_rules! setters {
 }
 pub(crate) use setters;
 
-/// Serialisation of log weights: `-inf` becomes none in formats without infinities, such as JSON.
+/// Serialisation of log weights, whose `-inf` becomes none in formats without infinities, such as JSON; and of matrices.
 #[cfg(feature = "serde")]
 pub(crate) mod serial {
+    use nalgebra::DMatrix;
+    use serde::de::{Deserialize, Deserializer, Error};
+
+    /// A matrix whose shape was checked as it was read: nalgebra multiplies rows and columns without a check, and in a
+    /// release build takes `2^32 x 2^32` for a shape without entries.
+    pub(crate) struct Matrix(pub(crate) DMatrix<f64>);
+
+    impl<'de> Deserialize<'de> for Matrix {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            matrix(deserializer).map(Self)
+        }
+    }
+
+    pub(crate) fn matrix<'de, D: Deserializer<'de>>(format: D) -> Result<DMatrix<f64>, D::Error> {
+        let (entries, rows, columns): (Vec<f64>, usize, usize) = Deserialize::deserialize(format)?;
+        match rows.checked_mul(columns) {
+            Some(count) if count == entries.len() => Ok(DMatrix::from_vec(rows, columns, entries)),
+            _ => Err(Error::custom(format!(
+                "{} entries of a matrix, expected {rows} x {columns}",
+                entries.len()
+            ))),
+        }
+    }
+
     pub(crate) mod log_value {
         use serde::{Deserialize, Deserializer, Serialize, Serializer};
 

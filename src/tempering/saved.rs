@@ -41,9 +41,9 @@ impl<S> Ladder<S> {
 }
 
 /// A saved block: scans done, populations by beta, streams of the swaps, and statistics of the ladders.
-type SavedLadders<S, M> = (
+type SavedLadders<S> = (
     usize,
-    Vec<SavedPopulation<S, M>>,
+    Vec<SavedPopulation<S>>,
     Vec<StreamRng>,
     Vec<Ladder<S>>,
 );
@@ -55,19 +55,17 @@ where
     <K::Workspace as Workspace>::Memory: Serialize + DeserializeOwned,
 {
     fn save(&self, at: &Self::Block) -> Result<Vec<u8>> {
-        let populations: Vec<_> = at
-            .populations
-            .iter()
-            .map(Population::saved::<K::Workspace>)
-            .collect();
+        let populations = at.populations.iter();
+        let populations: Result<Vec<_>> =
+            populations.map(Population::saved::<K::Workspace>).collect();
         encode(
             "block under way",
-            &(at.scans, populations, &at.rngs, &at.ladders),
+            &(at.scans, populations?, &at.rngs, &at.ladders),
         )
     }
 
     fn restore(&self, block: usize, bytes: &[u8]) -> Result<Self::Block> {
-        let saved: SavedLadders<_, _> = decode("block under way", bytes)?;
+        let saved: SavedLadders<_> = decode("block under way", bytes)?;
         let (scans, populations, rngs, ladders) = saved;
         let (range, plan) = (self.chains(block), &self.plan);
         let expected = format!("less than {}", plan.scans);

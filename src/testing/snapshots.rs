@@ -30,7 +30,7 @@ where
     P: AnnealingPath<State: Serialize>,
     W: Workspace<Memory: Serialize>,
 {
-    encode("population", &population.saved::<W>()).unwrap()
+    encode("population", &population.saved::<W>().unwrap()).unwrap()
 }
 
 fn assert_goes_on<'p, P, K>(path: &'p P, kernel: K)

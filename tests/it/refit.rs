@@ -1,10 +1,10 @@
 //! Rounds whose base is refitted: unbiased, of smaller errors, and no worse where no Gaussian fits.
 
-use annealed::adaptive::{Rounds, RoundsRun};
+use annealed::adaptive::{NoRefit, Rounds, RoundsRun};
 use annealed::kernel::{Hmc, RandomWalkMetropolis};
 use annealed::model::{
-    FunctionModel, Gaussian, GaussianMixture, NormalizedModel, StudentT, UniformBox,
-    UnnormalizedModel,
+    Differentiable, FunctionModel, Gaussian, GaussianMixture, GradientModel, NormalizedModel,
+    StudentT, UniformBox, UnnormalizedModel,
 };
 use annealed::path::{GeometricPath, TemperedPath};
 use nalgebra::{DMatrix, DVector, dmatrix, dvector};
@@ -80,7 +80,7 @@ fn the_mean_of_many_small_runs_is_right() {
     let target = Gaussian::isotropic(dvector![2.0], 0.3).unwrap();
     let path = GeometricPath::new(Gaussian::standard(1).unwrap(), &target);
     let (mut ratios, mut twin) = (Vec::new(), Vec::new());
-    for seed in 0..200 {
+    for seed in 0..400 {
         let rounds = Rounds::new(&path, RandomWalkMetropolis::new(0.5).unwrap()).chains(24);
         let run = rounds.rounds(2).moves(1).seed(seed).refit().run().unwrap();
         ratios.push((run.log_z() - target.log_normalizer()).exp());
@@ -127,6 +127,47 @@ fn two_modes_are_kept() {
     assert!((left - 0.3).abs() < 4.0 * error, "{left} +- {error}");
 }
 
+/// Eight coordinates with wells at about -1.7 and 1.7 that hold 15% and 85%, and their log Z.
+fn wells() -> (impl Differentiable<State = DVector<f64>> + Send + Sync, f64) {
+    let well = |x: f64| -x.powi(4) + 6.0 * x * x + 0.5 * x;
+    let wells = GradientModel::new(8, move |x: &[f64], slope: &mut [f64]| {
+        for (slope, x) in slope.iter_mut().zip(x) {
+            *slope = -4.0 * x.powi(3) + 12.0 * x + 0.5;
+        }
+        x.iter().map(|x| well(*x)).sum()
+    });
+    let mass: f64 = (-4_000..4_000)
+        .map(|i| 1e-3 * well(1e-3 * f64::from(i)).exp())
+        .sum();
+    (wells.unwrap(), 8.0 * mass.ln())
+}
+
+#[test]
+fn many_modes_keep_the_base() {
+    let (target, exact) = wells();
+    let path = GeometricPath::new(Gaussian::standard(8).unwrap(), &target);
+    // Few chains come from fewer ancestors, and their first rounds may show one mode.
+    for (seed, chains) in [(0, 256), (1, 256), (2, 48), (3, 48), (4, 48), (5, 48)] {
+        let rounds = Rounds::new(&path, Hmc::new(0.3, 3).unwrap()).chains(chains);
+        let run = rounds.budget(400_000).seed(seed).refit().run().unwrap();
+        let found = run.no_refit();
+        assert!(
+            matches!(found, Some(NoRefit::Modes { modes, .. }) if modes > 2),
+            "{run}"
+        );
+        assert!(
+            run.to_string().contains("base: the path's own, since"),
+            "{run}"
+        );
+        let error = (run.log_z() - exact).abs();
+        assert!(
+            run.refit().is_none() && error < 4.0 * run.standard_error(),
+            "{run}"
+        );
+        assert!(run.standard_error() < 0.5, "{run}");
+    }
+}
+
 #[test]
 fn a_target_with_edges_keeps_its_base() {
     let base = UniformBox::new([(0.0, 2.0), (0.0, 2.0)]).unwrap();
@@ -134,7 +175,10 @@ fn a_target_with_edges_keeps_its_base() {
     let path = TemperedPath::new(base, likelihood);
     let rounds = Rounds::new(&path, RandomWalkMetropolis::new(0.3).unwrap());
     let run = rounds.budget(200_000).seed(1).refit().run().unwrap();
-    assert!(run.refit().is_none(), "{run}");
+    assert!(
+        run.refit().is_none() && run.no_refit() == Some(NoRefit::Edges),
+        "{run}"
+    );
     let exact = 2.0 * ((1.0 - (-6.0_f64).exp()) / 3.0 / 2.0).ln();
     assert!(
         (run.log_z() - exact).abs() < 4.0 * run.standard_error(),

@@ -7,7 +7,7 @@ use annealed::drift::{
     BumpFeatures, DriftModifiedLangevin, EnsembleModifier, QuadratureModifier, RidgeGibbs,
     RidgePrior, RidgeState, SeparableModifier, ShiftMonitor,
 };
-use annealed::kernel::{Either, LocalMetropolis, RandomWalkMetropolis, Slice};
+use annealed::kernel::{Either, LocalMetropolis, Preconditioner, RandomWalkMetropolis, Slice};
 use annealed::model::{
     FunctionModel, Gaussian, Prior, Priors, StudentT, UniformBox, UnnormalizedModel,
 };
@@ -130,6 +130,22 @@ fn a_diagonal_gaussian_is_written_by_its_variances() {
     assert_eq!(serde_json::from_value::<Gaussian>(full).unwrap(), two);
     refused::<Gaussian>(&two, "/covariance", json!([[3.0], 1, 1]));
     refused::<Gaussian>(&two, "/covariance", json!([[3.0, -1.0], 2, 1]));
+}
+
+#[test]
+fn matrices_without_the_entries_of_their_shape_are_refused() {
+    // The product of the sizes is 2^64, and 0 where it wraps around.
+    let hollow = json!([[], 4_294_967_296_u64, 4_294_967_296_u64]);
+    let gaussian = Gaussian::new(dvector![0.0, 0.0], dmatrix![2.0, 1.0; 1.0, 2.0]).unwrap();
+    refused::<Gaussian>(&gaussian, "/covariance", hollow.clone());
+    let shape = Preconditioner::covariance(&dmatrix![2.0, 1.0; 1.0, 2.0]).unwrap();
+    assert_eq!(through_json(&shape), shape);
+    refused::<Preconditioner>(&shape, "/0/1", hollow.clone());
+    let prior = RidgePrior::new(dmatrix![1.0, 2.0; 0.0, 1.0], 1.0, 0.3).unwrap();
+    refused::<RidgePrior>(&prior, "/design", hollow);
+    // This one has a precision of 32,769^2 entries.
+    let wide = json!([vec![1.0; 32_769], 1, 32_769]);
+    refused::<RidgePrior>(&prior, "/design", wide);
 }
 
 type Table = SeparableModifier<QuadratureModifier>;

@@ -1,5 +1,6 @@
 //! A second run that looks for what the first one missed.
 
+mod base;
 mod bits;
 mod components;
 mod cooling;
@@ -13,8 +14,9 @@ mod search;
 mod student;
 mod vectors;
 
+pub use base::RivalBase;
 pub use judge::{ChallengeRun, Judgement};
-pub use path::{RivalAt, RivalBase, RivalPath};
+pub use path::{RivalAt, RivalPath};
 pub use proposal::{Proposals, Rivals, Target, Trails};
 pub use runner::Challenge;
 

@@ -1,172 +1,20 @@
 //! The path of a challenge: from a mixture of a path's base and of rival bases to the same target.
 
-use std::fmt;
-use std::sync::Arc;
+use nalgebra::{DMatrixView, DMatrixViewMut, DVector};
 
-use nalgebra::{DMatrixView, DVector};
-use rand::{Rng, RngExt};
-
+use super::base::RivalBase;
 use crate::Result;
 use crate::error::Failure;
-use crate::model::{
-    Differentiable, EndBatch, EndGradients, Ends, NormalizedModel, Sampleable, UnnormalizedModel,
-};
-use crate::num::{log_sum_exp, next_run, weighted};
+use crate::model::{Differentiable, EndBatch, EndGradients, Ends, Sampleable, UnnormalizedModel};
+use crate::num::{SimdLevel, next_run, weighted, with_slice};
 use crate::path::{AnnealingPath, Intermediate};
-
-/// A mixture of the base of a path, divided by its normaliser, and of rival bases B; its log Z is 0.
-pub struct RivalBase<'p, P: AnnealingPath + 'p, B>(Arc<Members<'p, P, B>>);
-
-/// Both ends of a [`RivalPath`].
-struct Members<'p, P: AnnealingPath + 'p, B> {
-    path: &'p P,
-    /// The base of the path, as a view of it.
-    old: P::At<'p>,
-    target: P::At<'p>,
-    old_share: f64,
-    /// Log of the share, minus log Z.
-    old_scale: f64,
-    rivals: Vec<Rival<B>>,
-}
-
-struct Rival<B> {
-    share: f64,
-    /// Log of the share, minus log Z.
-    log_scale: f64,
-    base: B,
-}
-
-impl<P: AnnealingPath, B> fmt::Debug for RivalBase<'_, P, B> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shares = self.0.rivals.iter().map(|rival| rival.share);
-        f.debug_struct("RivalBase")
-            .field("old_share", &self.0.old_share)
-            .field("shares", &Vec::from_iter(shares))
-            .finish_non_exhaustive()
-    }
-}
-
-impl<P: AnnealingPath, B> Clone for RivalBase<'_, P, B> {
-    fn clone(&self) -> Self {
-        Self(Arc::clone(&self.0))
-    }
-}
-
-impl<'p, P: AnnealingPath, B: NormalizedModel<State = P::State>> RivalBase<'p, P, B> {
-    /// Mixes the base of `path`, of the stated log Z, with rivals in these shares; the base has what is left of 1.
-    pub(super) fn new(path: &'p P, log_base_z: f64, rivals: Vec<(f64, B)>) -> Self {
-        let old_share = 1.0 - rivals.iter().map(|(share, _)| share).sum::<f64>();
-        let rival = |(share, base): (f64, B)| Rival {
-            share,
-            log_scale: share.ln() - base.log_normalizer(),
-            base,
-        };
-        Self(Arc::new(Members {
-            path,
-            old: path.at(0.0),
-            target: path.at(1.0),
-            old_share,
-            old_scale: old_share.ln() - log_base_z,
-            rivals: rivals.into_iter().map(rival).collect(),
-        }))
-    }
-
-    pub(super) fn target(&self) -> &P::At<'p> {
-        &self.0.target
-    }
-}
-
-impl<P: AnnealingPath, B> UnnormalizedModel for RivalBase<'_, P, B>
-where
-    B: UnnormalizedModel<State = P::State>,
-{
-    type State = P::State;
-
-    fn log_density(&self, state: &P::State) -> f64 {
-        let old = self.0.old_scale + self.0.old.log_density(state);
-        if self.0.rivals.is_empty() {
-            return old;
-        }
-        let rivals = self.0.rivals.iter();
-        let rivals = rivals.map(|rival| rival.log_scale + rival.base.log_density(state));
-        log_sum_exp(std::iter::once(old).chain(rivals))
-    }
-
-    fn state_dimension(&self) -> Option<usize> {
-        self.0.path.base().state_dimension()
-    }
-
-    fn failure(&self) -> Option<Failure> {
-        self.0.old.failure()
-    }
-}
-
-impl<P: AnnealingPath, B> NormalizedModel for RivalBase<'_, P, B>
-where
-    B: UnnormalizedModel<State = P::State>,
-{
-    fn log_normalizer(&self) -> f64 {
-        0.0
-    }
-}
-
-impl<P: AnnealingPath, B> Sampleable for RivalBase<'_, P, B>
-where
-    B: Sampleable<State = P::State>,
-{
-    fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> P::State {
-        let mut left = rng.random::<f64>() - self.0.old_share;
-        let chosen = self.0.rivals.iter().find(|rival| {
-            let is_chosen = 0.0 <= left && left < rival.share;
-            left -= rival.share;
-            is_chosen
-        });
-        match chosen {
-            Some(rival) => rival.base.sample(rng),
-            None => self.0.path.base().sample(rng),
-        }
-    }
-}
-
-impl<'p, P, B> Differentiable for RivalBase<'p, P, B>
-where
-    P: AnnealingPath<State = DVector<f64>>,
-    P::At<'p>: Differentiable,
-    B: Differentiable,
-{
-    fn accumulate_gradient(
-        &self,
-        state: &DVector<f64>,
-        scale: f64,
-        gradient: &mut DVector<f64>,
-    ) -> f64 {
-        let log_density = self.log_density(state);
-        if log_density == f64::NEG_INFINITY {
-            return log_density;
-        }
-        let Members { old, rivals, .. } = &*self.0;
-        let here = self.0.old_scale + old.log_density(state);
-        let share = (here - log_density).exp();
-        if share > 0.0 {
-            old.accumulate_gradient(state, scale * share, gradient);
-        }
-        for Rival {
-            log_scale, base, ..
-        } in rivals
-        {
-            let share = (log_scale + base.log_density(state) - log_density).exp();
-            base.accumulate_gradient(state, scale * share, gradient);
-        }
-        log_density
-    }
-}
 
 /// The geometric path from a [`RivalBase`] to the target of a path.
 #[derive(Debug)]
 pub struct RivalPath<'p, P: AnnealingPath + 'p, B>(RivalBase<'p, P, B>);
 
 impl<'p, P: AnnealingPath, B> RivalPath<'p, P, B> {
-    pub(super) fn new(base: RivalBase<'p, P, B>) -> Self {
+    pub(in crate::adaptive) fn new(base: RivalBase<'p, P, B>) -> Self {
         Self(base)
     }
 }
@@ -228,6 +76,14 @@ where
 
     fn check(&self) -> Result<()> {
         self.0.0.path.check()
+    }
+
+    fn simd_level(&self) -> Option<SimdLevel> {
+        self.0.0.path.simd_level()
+    }
+
+    fn rounding_error(&self) -> f64 {
+        self.0.0.path.rounding_error()
     }
 }
 
@@ -347,7 +203,7 @@ where
 
 impl<'p, P, B> Differentiable for RivalAt<'p, P, B>
 where
-    P: AnnealingPath<State = DVector<f64>>,
+    P: AnnealingPath<State = DVector<f64>, Base: Differentiable>,
     P::At<'p>: Differentiable,
     B: Differentiable,
 {
@@ -371,6 +227,33 @@ where
             ends.target = self.target().accumulate_gradient(state, scale, gradient);
         }
         self.blend(ends)
+    }
+
+    fn accumulate_gradients(
+        &self,
+        states: DMatrixView<'_, f64>,
+        scale: f64,
+        mut gradients: DMatrixViewMut<'_, f64>,
+        log_densities: &mut [f64],
+    ) {
+        let [to_base, to_target] = self.powers;
+        with_slice(log_densities.len(), |bases| {
+            bases.fill(0.0);
+            if to_base > 0.0 {
+                let gradients = gradients.as_view_mut();
+                let scale = scale * to_base;
+                (self.base).accumulate_gradients(states, scale, gradients, bases);
+            }
+            log_densities.fill(0.0);
+            if to_target > 0.0 {
+                let (model, scale) = (self.target(), scale * to_target);
+                model.accumulate_gradients(states, scale, gradients, log_densities);
+            }
+            for (value, &base) in log_densities.iter_mut().zip(&*bases) {
+                let target = *value;
+                *value = self.blend(Ends { base, target });
+            }
+        });
     }
 
     fn end_weights(&self) -> Option<[f64; 2]> {
@@ -400,6 +283,39 @@ where
         if self.powers[1] > 0.0 && !target.is_known() {
             let model = self.target();
             model.accumulate_gradients(states, 1.0, target.gradients, target.log_densities);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nalgebra::{DMatrix, dvector};
+
+    use super::*;
+    use crate::model::{Gaussian, NormalizedModel};
+    use crate::path::GeometricPath;
+
+    #[test]
+    fn states_together_are_evaluated_as_alone() {
+        let old = Gaussian::isotropic(dvector![0.0], 2.0).unwrap();
+        let log_z = old.log_normalizer();
+        let path = GeometricPath::new(old, Gaussian::standard(1).unwrap());
+        let rival = Gaussian::isotropic(dvector![3.0], 0.5).unwrap();
+        let base = RivalBase::new(&path, log_z, vec![(0.7, rival)]);
+        let rivals = RivalPath::new(base);
+        let states = DMatrix::from_column_slice(3, 1, &[-1.0, 2.5, 4.0]);
+        for beta in [0.0, 0.3, 1.0] {
+            let model = rivals.at(beta);
+            let (mut gradients, mut log_densities) = (DMatrix::from_element(3, 1, 7.0), [0.0; 3]);
+            let view = gradients.as_view_mut();
+            model.accumulate_gradients(states.as_view(), 2.0, view, &mut log_densities);
+            for (i, found) in log_densities.into_iter().enumerate() {
+                let mut alone = dvector![7.0];
+                let state = dvector![states[i]];
+                let log_density = model.accumulate_gradient(&state, 2.0, &mut alone);
+                assert!((log_density - found).abs() < 1e-12, "{beta}");
+                assert!((alone[0] - gradients[i]).abs() < 1e-12, "{beta}");
+            }
         }
     }
 }

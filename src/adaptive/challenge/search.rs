@@ -8,9 +8,10 @@ use std::time::Instant;
 use nalgebra::DVector;
 use rand::Rng;
 
+use super::base::RivalBase;
 use super::cooling::{Cooling, RUNGS, Scouting, Scouts};
 use super::judge::{Second, judge};
-use super::path::{Cooled, RivalAt, RivalBase, RivalPath};
+use super::path::{Cooled, RivalAt, RivalPath};
 use super::population_monte_carlo::mixed;
 use super::proposal::{Proposals, Rivals, Target, Trails};
 use crate::adaptive::smc::AdaptiveSmc;

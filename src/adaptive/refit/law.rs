@@ -11,8 +11,10 @@ use crate::model::{
 /// A Gaussian, or a Student t.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub(super) enum Law {
+pub enum Law {
+    /// The Gaussian.
     Gaussian(Gaussian),
+    /// The Student t.
     Student(StudentT),
 }
 
@@ -68,33 +70,49 @@ impl Law {
         self.log_density(state) - self.log_normalizer()
     }
 
-    pub(super) fn log_density(&self, state: &DVector<f64>) -> f64 {
+    /// Returns what does not depend on the law.
+    fn model(&self) -> &dyn Differentiable<State = DVector<f64>> {
         match self {
-            Self::Gaussian(gaussian) => gaussian.log_density(state),
-            Self::Student(student) => student.log_density(state),
+            Self::Gaussian(gaussian) => gaussian,
+            Self::Student(student) => student,
         }
     }
+}
 
-    pub(super) fn log_normalizer(&self) -> f64 {
-        match self {
-            Self::Gaussian(gaussian) => gaussian.log_normalizer(),
-            Self::Student(student) => student.log_normalizer(),
-        }
+impl UnnormalizedModel for Law {
+    type State = DVector<f64>;
+
+    fn log_density(&self, state: &DVector<f64>) -> f64 {
+        self.model().log_density(state)
     }
 
-    pub(super) fn accumulate_gradient(
+    fn state_dimension(&self) -> Option<usize> {
+        self.model().state_dimension()
+    }
+}
+
+impl Differentiable for Law {
+    fn accumulate_gradient(
         &self,
         state: &DVector<f64>,
         scale: f64,
         gradient: &mut DVector<f64>,
     ) -> f64 {
+        self.model().accumulate_gradient(state, scale, gradient)
+    }
+}
+
+impl NormalizedModel for Law {
+    fn log_normalizer(&self) -> f64 {
         match self {
-            Self::Gaussian(gaussian) => gaussian.accumulate_gradient(state, scale, gradient),
-            Self::Student(student) => student.accumulate_gradient(state, scale, gradient),
+            Self::Gaussian(gaussian) => gaussian.log_normalizer(),
+            Self::Student(student) => student.log_normalizer(),
         }
     }
+}
 
-    pub(super) fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> DVector<f64> {
+impl Sampleable for Law {
+    fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> DVector<f64> {
         match self {
             Self::Gaussian(gaussian) => gaussian.sample(rng),
             Self::Student(student) => student.sample(rng),

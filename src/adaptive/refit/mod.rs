@@ -2,23 +2,23 @@
 
 mod base;
 mod law;
-mod path;
+mod modes;
 
-pub use base::{Refit, RefittedBase};
-pub use path::RefittedAt;
+pub use base::{NoRefit, Refit};
 
 use std::sync::Arc;
 
 use nalgebra::DVector;
 
 use self::law::Law;
-use self::path::RefittedPath;
+use self::modes::modes;
+use super::challenge::{RivalAt, RivalBase, RivalPath};
 use super::covariance::Covariance;
 use super::round::{Layout, RoundTask, Start};
 use crate::Result;
 use crate::ais::{Along, Run};
 use crate::kernel::{TransitionKernel, Workspace};
-use crate::model::{NormalizedModel, UnnormalizedModel};
+use crate::model::{NormalizedModel, Sampleable, UnnormalizedModel};
 use crate::num::WeightSums;
 use crate::path::AnnealingPath;
 use crate::random::StreamRng;
@@ -28,9 +28,8 @@ pub(super) trait Refits<S, K>: Send + Sync {
     /// Returns the function that shows the coordinates of a state.
     fn coordinates(&self) -> fn(&S) -> &[f64];
 
-    /// Fits a base to the states of a round, of which `shape` has mean and covariance. Returns `None` where nothing
-    /// serves.
-    fn fit(&self, run: &Run<S>, shape: &Covariance, rng: &mut StreamRng) -> Result<Option<Refit>>;
+    /// Fits a base to the states of a round, of which `shape` has mean and covariance, unless there is a reason not to.
+    fn fit(&self, run: &Run<S>, shape: &Covariance, rng: &mut StreamRng) -> Result<Fitted>;
 
     /// Hands the task of a round from a refitted base to `visit`.
     fn round(
@@ -41,6 +40,13 @@ pub(super) trait Refits<S, K>: Send + Sync {
         visit: Visit<'_, S>,
     ) -> Result<()>;
 }
+
+/// A fitted base, or the reason why there is none.
+pub(super) type Fitted = std::result::Result<Refit, NoRefit>;
+
+/// The model at one beta of the geometric path from a [refitted](super::Rounds::refit) base to the target of the path P.
+/// A kernel of a refitted run moves at these, too.
+pub type RefittedAt<'p, P> = RivalAt<'p, P, Law>;
 
 pub(super) type Refitting<'p, S, K> = Arc<dyn Refits<S, K> + 'p>;
 
@@ -57,7 +63,7 @@ where
     Arc::new(OfPath(path))
 }
 
-/// Least effective number of states to fit to.
+/// Least effective number of states to fit to, in each of their modes.
 const FEWEST: f64 = 16.0;
 /// Log of the factor of the fitted deviations in few dimensions.
 const WIDENING: f64 = 0.14;
@@ -89,7 +95,7 @@ where
         run: &Run<DVector<f64>>,
         shape: &Covariance,
         rng: &mut StreamRng,
-    ) -> Result<Option<Refit>> {
+    ) -> Result<Fitted> {
         fit(self.0, run, shape, rng)
     }
 
@@ -100,7 +106,14 @@ where
         layout: &Layout<DVector<f64>>,
         visit: Visit<'_, DVector<f64>>,
     ) -> Result<()> {
-        let path = RefittedPath::new(self.0, refit.clone());
+        let log_z = self.0.base().log_normalizer();
+        let fitted = (1.0 - refit.own_share, refit.law.clone());
+        let path = RivalPath::new(RivalBase::new(self.0, log_z, vec![fitted]));
+        // The new base is normalised.
+        let layout = Layout {
+            log_base_normalizer: layout.log_base_normalizer - log_z,
+            ..*layout
+        };
         visit(&layout.task(&path, start, Along::new)?)
     }
 }
@@ -110,19 +123,24 @@ fn fit<P>(
     run: &Run<DVector<f64>>,
     shape: &Covariance,
     rng: &mut StreamRng,
-) -> Result<Option<Refit>>
+) -> Result<Fitted>
 where
     P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel>,
 {
-    let enough = shape.count() >= FEWEST;
-    let Some(gaussian) = shape.gaussian().filter(|_| enough) else {
-        return Ok(None);
+    let effective = shape.count();
+    let Some(gaussian) = shape.gaussian().filter(|_| effective >= FEWEST) else {
+        return Ok(Err(NoRefit::FewStates { effective }));
     };
     let sums = WeightSums::of(run.log_weights());
     let shares = run.log_weights().iter().map(|&w| sums.share(w));
     let weighted: Vec<_> = shares.zip(run.states()).filter(|(w, _)| *w > 0.0).collect();
+    let effective = sums.effective_sample_size();
+    let modes = modes(&Vec::from_iter(weighted.iter().map(|(_, x)| *x)));
+    if let Some(modes) = modes.filter(|&modes| effective < FEWEST * modes as f64) {
+        return Ok(Err(NoRefit::Modes { modes, effective }));
+    }
     let inflation = inflation(gaussian.dimension());
-    let law = Law::likeliest(gaussian, sums.effective_sample_size(), &weighted)?;
+    let law = Law::likeliest(gaussian, effective, &weighted)?;
     let law = law.scaled(inflation)?;
     let log_z = path.base().log_normalizer();
     let log_own = |x: &DVector<f64>| path.base().log_density(x) - log_z;
@@ -130,12 +148,15 @@ where
         .iter()
         .map(|(w, x)| (*w, log_own(x) - law.log_probability(x)));
     let share = own_share(&Vec::from_iter(ratios));
+    if share > MOST {
+        return Ok(Err(NoRefit::OwnBase { share }));
+    }
     let target = path.at(1.0);
     let on_support = |x: DVector<f64>| target.log_density(&x) > f64::NEG_INFINITY;
-    if share > MOST || !(0..TRIED).all(|_| on_support(law.sample(rng))) {
-        return Ok(None);
+    if !(0..TRIED).all(|_| on_support(law.sample(rng))) {
+        return Ok(Err(NoRefit::Edges));
     }
-    Refit::new(law, share.max(LEAST)).map(Some)
+    Refit::new(law, share.max(LEAST)).map(Ok)
 }
 
 /// Returns the factor of the fitted covariance: deviations are 1.15 times too wide, or less where that would make the

@@ -18,9 +18,7 @@ impl Array {
         fortran_order: bool,
         data: Vec<u8>,
     ) -> Result<Self, String> {
-        let length = shape
-            .iter()
-            .try_fold(dtype.width, |n, &size| n.checked_mul(size));
+        let length = dtype.bytes(&shape);
         if length != Some(data.len()) {
             let found = data.len();
             return Err(format!(
@@ -48,6 +46,18 @@ impl Array {
         words.map(|word| self.dtype.number(word))
     }
 
+    /// Refuses rows that would take far more memory, each by itself, than the array.
+    pub(super) fn check_rows(&self) -> Result<(), String> {
+        let (count, rest) = self.shape.split_first().unwrap_or((&0, &[]));
+        let units: usize = rest.iter().product();
+        if *count > MOST_NARROW_ROWS && units < NARROW {
+            return Err(format!(
+                "{count} rows of {units}, expected at most {MOST_NARROW_ROWS} rows of fewer than {NARROW}"
+            ));
+        }
+        Ok(())
+    }
+
     /// Returns one row per index of the first dimension, flattened; refuses an array without rows of numbers.
     pub(super) fn rows(&self) -> Result<impl Iterator<Item = impl Iterator<Item = f64>>, String> {
         let shape = &self.shape;
@@ -55,6 +65,7 @@ impl Array {
         else {
             return Err(format!("shape {shape:?}, expected rows of numbers (N, D)"));
         };
+        self.check_rows()?;
         let rows = self.data.chunks_exact(self.data.len() / count);
         Ok(rows.map(|row| {
             let words = row.chunks_exact(self.dtype.width);
@@ -62,6 +73,11 @@ impl Array {
         }))
     }
 }
+
+/// Rows of fewer units are narrow: a row takes 24 bytes beside its units.
+const NARROW: usize = 16;
+
+const MOST_NARROW_ROWS: usize = 1 << 20;
 
 fn last_dimension_fastest(shape: &[usize], width: usize, data: &[u8]) -> Vec<u8> {
     let mut reordered = Vec::with_capacity(data.len());
@@ -108,6 +124,12 @@ impl Dtype {
             width,
             big_endian: false,
         }
+    }
+
+    /// Returns the bytes of an array, where they can be counted.
+    pub(super) fn bytes(self, shape: &[usize]) -> Option<usize> {
+        let mut sizes = shape.iter();
+        sizes.try_fold(self.width, |n, &size| n.checked_mul(size))
     }
 
     pub(super) fn is_float(self) -> bool {

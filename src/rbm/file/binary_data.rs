@@ -28,12 +28,13 @@ pub struct BinaryData {
 }
 
 impl BinaryData {
-    /// Reads a `.npy` file, a `.npz` file of one array, or an IDX file (MNIST), plain or gzipped (below 4 GiB). The
-    /// contents determine the format, and the numbers how they become zeros and ones ([`Binarization`]). The first
-    /// dimension counts the rows; the others are flattened.
+    /// Reads a `.npz` file of one array, or a `.npy` or IDX file (MNIST), plain or gzipped (below 4 GiB). The contents
+    /// determine the format, and the numbers how they become zeros and ones ([`Binarization`]). The first dimension
+    /// counts the rows; the others are flattened.
     ///
     /// # Errors
-    /// [`Error::File`]: an unreadable or damaged file, another format, no rows, several arrays, or ambiguous numbers.
+    /// [`Error::File`]: an unreadable or damaged file, another format, no rows, more than `2^20` rows of fewer than 16
+    /// units, several arrays, or ambiguous numbers.
     pub fn read(path: impl AsRef<Path>) -> Result<Self> {
         Self::read_as(path, &DataLayout::default())
     }

@@ -3,6 +3,7 @@
 mod array;
 mod binary_data;
 mod deep;
+mod gzip;
 mod npy;
 mod npz;
 mod rbm_file;
@@ -38,10 +39,9 @@ impl Arrays {
     }
 
     fn parse(bytes: Vec<u8>) -> Result<Self, String> {
-        let bytes = match bytes.starts_with(npz::GZIP_MAGIC) {
-            true => npz::gunzip(&bytes)?,
-            false => bytes,
-        };
+        if bytes.starts_with(gzip::MAGIC) {
+            return gzip::read(&bytes).map(Self::One);
+        }
         #[cfg(feature = "safetensors")]
         if safetensors::begins(&bytes) {
             return Safetensors::parse(bytes).map(Self::Safetensors);
@@ -49,11 +49,8 @@ impl Arrays {
         if bytes.starts_with(npz::MAGIC) {
             return Ok(Self::Npz(Npz::parse(bytes)?.into()));
         }
-        if bytes.starts_with(npy::MAGIC) {
-            return npy::parse(&bytes).map(Self::One);
-        }
-        if bytes.starts_with(npy::IDX_MAGIC) {
-            return npy::parse_idx(&bytes).map(Self::One);
+        if bytes.starts_with(npy::MAGIC) || bytes.starts_with(npy::IDX_MAGIC) {
+            return npy::read(&mut &bytes[..], bytes.len() as u64).map(Self::One);
         }
         Err(format!(
             "{}, expected .npz, .npy, IDX of bytes{}",

@@ -176,8 +176,10 @@ fn rbm<T: Scalar>(arrays: &mut Arrays, layout: &RbmLayout) -> Result<Rbm<T>, Str
 /// Returns how to name the parameters, by the file's keys where they are three.
 fn naming(arrays: &mut Arrays) -> String {
     let mut keys = arrays.keys();
+    // Of a file of many keys not all arrays are read for the sake of a hint.
+    let three = keys.len() == 3;
     let mut rank = |key: &String| -> u8 {
-        let array = arrays.get(key).ok().flatten();
+        let array = three.then(|| arrays.get(key).ok()).flatten().flatten();
         let is_matrix =
             array.is_some_and(|array| array.shape().iter().filter(|size| **size > 1).count() == 2);
         let name = key.to_lowercase();
@@ -228,6 +230,9 @@ fn states(array: &Array, units: usize) -> Result<Vec<Vec<bool>>, String> {
     if let Some(x) = array.values().find(|x| !matches!(*x, 0.0 | 1.0)) {
         return Err(format!("key chains: {x}, expected 0 or 1"));
     }
+    array
+        .check_rows()
+        .map_err(|reason| format!("key chains: {reason}"))?;
     let units: Vec<bool> = array.values().map(|x| x == 1.0).collect();
     Ok(units.chunks(shape[1]).map(<[bool]>::to_vec).collect())
 }

@@ -1,31 +1,56 @@
 //! The `.safetensors` format of PyTorch weights.
 
-use safetensors::{Dtype as Type, SafeTensors};
+use safetensors::Dtype as Type;
+use safetensors::tensor::Metadata;
 
 use crate::rbm::file::array::{Array, Dtype, Kind};
 
 /// A whole file with a valid header.
-pub(super) struct Safetensors(Vec<u8>);
+pub(super) struct Safetensors {
+    metadata: Metadata,
+    bytes: Vec<u8>,
+    /// Place of the first tensor.
+    start: usize,
+}
+
+/// Longest header; one of 10,000 tensors has fewer bytes. In memory it takes several times as many.
+const LONGEST_HEADER: usize = 1 << 20;
 
 impl Safetensors {
     pub(super) fn parse(bytes: Vec<u8>) -> Result<Self, String> {
-        tensors(&bytes)?;
-        Ok(Self(bytes))
+        let start = start(&bytes).ok_or("not a whole .safetensors file")?;
+        if start > LONGEST_HEADER {
+            return Err(format!(
+                "a header of {start} bytes, expected at most {LONGEST_HEADER}"
+            ));
+        }
+        // The crate's own function for whole files adds sizes without a check.
+        let metadata: Metadata = serde_json::from_slice(&bytes[8..start])
+            .map_err(|error| format!("not a .safetensors header: {error}"))?;
+        let (found, declared) = (bytes.len() - start, metadata.data_len());
+        match found == declared {
+            true => Ok(Self {
+                metadata,
+                bytes,
+                start,
+            }),
+            false => Err(format!(
+                "{found} bytes of data, not a whole .safetensors file: its header declares {declared}"
+            )),
+        }
     }
 
     pub(super) fn keys(&self) -> Vec<String> {
-        let names = tensors(&self.0).map(|tensors| tensors.tensors());
-        let mut names: Vec<_> = names.into_iter().flatten().map(|(name, _)| name).collect();
+        let mut names = self.metadata.offset_keys();
         names.sort();
         names
     }
 
     pub(super) fn get(&self, key: &str) -> Result<Option<Array>, String> {
-        let tensors = tensors(&self.0)?;
-        let Ok(tensor) = tensors.tensor(key) else {
+        let Some(tensor) = self.metadata.info(key) else {
             return Ok(None);
         };
-        let (kind, width) = match tensor.dtype() {
+        let (kind, width) = match tensor.dtype {
             Type::BOOL => (Kind::Boolean, 1),
             Type::U8 => (Kind::Unsigned, 1),
             Type::U16 => (Kind::Unsigned, 2),
@@ -41,19 +66,21 @@ impl Safetensors {
             Type::BF16 => (Kind::Brain, 2),
             other => return Err(format!("dtype {other:?}, expected float16 to float64")),
         };
-        let (shape, data) = (tensor.shape().to_vec(), tensor.data().to_vec());
-        Array::new(shape, Dtype::little(kind, width), false, data).map(Some)
+        let (begin, end) = tensor.data_offsets;
+        let data = self.bytes[self.start..][begin..end].to_vec();
+        let (shape, dtype) = (tensor.shape.clone(), Dtype::little(kind, width));
+        Array::new(shape, dtype, false, data).map(Some)
     }
 }
 
 /// Returns whether a file begins with a header length and a brace, as `.safetensors` files do.
 pub(super) fn begins(bytes: &[u8]) -> bool {
-    let Some((length, rest)) = bytes.split_first_chunk() else {
-        return false;
-    };
-    u64::from_le_bytes(*length) <= rest.len() as u64 && rest.starts_with(b"{")
+    start(bytes).is_some() && bytes[8..].starts_with(b"{")
 }
 
-fn tensors(bytes: &[u8]) -> Result<SafeTensors<'_>, String> {
-    SafeTensors::deserialize(bytes).map_err(|e| format!("not a whole .safetensors file: {e}"))
+/// Returns the place of the first tensor, where the header is whole.
+fn start(bytes: &[u8]) -> Option<usize> {
+    let (length, rest) = bytes.split_first_chunk()?;
+    let length = usize::try_from(u64::from_le_bytes(*length)).ok()?;
+    (length <= rest.len()).then(|| 8 + length)
 }

@@ -1,4 +1,4 @@
-//! Damaged and forged files cause no panic, and no allocation beyond what the file's size allows.
+//! Damaged and forged files cause no panic, and take no memory beyond what their size allows.
 
 use std::io::{Cursor, Write};
 
@@ -90,14 +90,14 @@ fn check_damaged(file: &[u8], read: impl Fn(&[u8]) -> bool) {
     for bit in 0..8 * file.len() {
         let mut damaged = file.to_vec();
         damaged[bit / 8] ^= 1 << (bit % 8);
-        let largest = largest_allocation(|| read(&damaged));
+        let peak = peak_of(|| read(&damaged));
         // More than the window of deflate and than each of these files.
-        assert!(largest < 1 << 18, "bit {bit}: allocated {largest} bytes");
+        assert!(peak < 1 << 18, "bit {bit}: held {peak} bytes");
     }
 }
 
-fn largest_allocation<T>(work: impl FnOnce() -> T) -> usize {
-    crate::num::allocation::largest_allocation(work).1
+fn peak_of<T>(work: impl FnOnce() -> T) -> usize {
+    crate::num::allocation::peak_allocation(work).1
 }
 
 #[test]
@@ -141,12 +141,12 @@ fn shapes_that_the_file_cannot_hold_allocate_nothing() {
         let npy = lying(shape);
         let idx = [&[0, 0, 8, 2][..], &[255; 8], &[0; 9]].concat();
         for file in [zipped(Deflated, &[("W", npy.clone())]), npy, idx] {
-            let largest = largest_allocation(|| {
+            let peak = peak_of(|| {
                 let error = data_of(&file).unwrap_err();
                 assert!(error.contains("shape"), "{shape}: {error}");
                 assert!(rbm_of(&file).is_err(), "{shape}");
             });
-            assert!(largest < 1 << 18, "{shape}: allocated {largest} bytes");
+            assert!(peak < 1 << 18, "{shape}: held {peak} bytes");
         }
     }
 }
@@ -165,9 +165,123 @@ fn an_entry_that_lies_about_its_size_is_refused() {
         for place in &places {
             forged[*place..place + 4].copy_from_slice(&said.to_le_bytes());
         }
-        let (read, largest) = (data_of(&forged), largest_allocation(|| data_of(&forged)));
+        let (read, peak) = (data_of(&forged), peak_of(|| data_of(&forged)));
         assert!(read.unwrap_err().contains("key W"), "{said}");
-        assert!(largest < 1 << 18, "{said}: allocated {largest} bytes");
+        assert!(peak < 1 << 18, "{said}: held {peak} bytes");
+    }
+}
+
+fn gzipped(bytes: &[u8]) -> Vec<u8> {
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    gzip.write_all(bytes).unwrap();
+    gzip.finish().unwrap()
+}
+
+/// A `.npy` file of zeros.
+fn zeros(shape: &[usize], descr: &str, fortran_order: &str) -> Vec<u8> {
+    let sizes: String = shape.iter().map(|size| format!("{size}, ")).collect();
+    let header =
+        format!("{{'descr': '{descr}', 'fortran_order': {fortran_order}, 'shape': ({sizes}), }}");
+    let width = usize::from(descr.as_bytes()[2] - b'0');
+    let length = (header.len() as u16).to_le_bytes();
+    let data = vec![0; width * shape.iter().product::<usize>()];
+    [b"\x93NUMPY\x01\x00", &length[..], header.as_bytes(), &data].concat()
+}
+
+#[test]
+fn a_bomb_is_refused_at_its_header() {
+    let million = vec![0; 10_000_000];
+    let zip = zipped(Deflated, &[("W", million.clone())]);
+    let declared_less = [&[0, 0, 8, 1, 0, 0, 0, 9][..], &million].concat();
+    for (file, reason) in [
+        (gzipped(&million), "another format, expected .npy or IDX"),
+        (gzipped(&declared_less), "bytes of data for shape [9]"),
+        (gzipped(&zip), "another format, expected .npy or IDX"),
+        (gzipped(&gzipped(&million)), "another format"),
+        (zip, "another format"),
+        (zipped(Deflated, &[("W", declared_less)]), "for shape [9]"),
+    ] {
+        let mut error = String::new();
+        let peak = peak_of(|| error = data_of(&file).unwrap_err());
+        assert!(error.contains(reason), "{error}");
+        assert!(peak < 1 << 18, "{reason}: held {peak} bytes");
+    }
+}
+
+#[test]
+fn reading_takes_at_most_four_times_the_declared_size() {
+    for (columns, descr) in [(16, "|u1"), (1_000, "|u1"), (784, "<f4"), (784, "<f8")] {
+        let rows = 1_000_000 / columns;
+        for order in ["False", "True"] {
+            let npy = zeros(&[rows, columns], descr, order);
+            let npz = |method| zipped(method, &[("x", npy.clone())]);
+            for file in [npy.clone(), gzipped(&npy), npz(Stored), npz(Deflated)] {
+                let peak = peak_of(|| data_of(&file).unwrap()) as f64 / npy.len() as f64;
+                assert!(peak < 4.0, "{columns} x {descr}, {order}: {peak}");
+            }
+        }
+    }
+    for (descr, width) in [("<f2", 8), ("<f4", 8), ("<f8", 8)] {
+        let arrays = [("W", vec![500, 784]), ("a", vec![500]), ("b", vec![784])];
+        let arrays = arrays.map(|(key, shape)| (key, zeros(&shape, descr, "False")));
+        for method in [Stored, Deflated] {
+            let file = zipped(method, &arrays);
+            let peak = peak_of(|| rbm_of(&file).unwrap()) as f64 / (500 * 784 * width) as f64;
+            assert!(peak < 4.0, "{descr}: {peak}");
+        }
+    }
+}
+
+#[test]
+fn numbers_of_parts_are_limited() {
+    let refused = |file: &[u8]| rbm_of(file).map(drop).unwrap_err();
+    let dimensions = zeros(&[1; 65], "<f8", "True");
+    assert!(refused(&dimensions).contains("65 dimensions"));
+    let idx = [&[0, 0, 8, 65][..], &[0, 0, 0, 1].repeat(65), &[1]].concat();
+    assert!(refused(&idx).contains("65 dimensions"));
+    let text = [b"\x93NUMPY\x02\x00", &[0, 0, 1, 0][..], &[b' '; 70_000]].concat();
+    assert!(refused(&text).contains("a header of 65536 bytes"));
+    let names: Vec<String> = (0..4_097).map(|i| i.to_string()).collect();
+    let entries: Vec<_> = names.iter().map(|name| (&name[..], vec![])).collect();
+    assert!(refused(&zipped(Stored, &entries)).contains("4096 entries"));
+    let narrow = zeros(&[(1 << 20) + 1, 1], "|u1", "False");
+    let error = data_of(&narrow).unwrap_err();
+    assert!(error.contains("1048577 rows of 1,"), "{error}");
+}
+
+#[cfg(feature = "safetensors")]
+#[test]
+fn tensors_that_the_file_cannot_hold_are_refused() {
+    let file = |header: &str, data: &[u8]| {
+        let length = (header.len() as u64).to_le_bytes();
+        [&length[..], header.as_bytes(), data].concat()
+    };
+    let tensor = |name: usize, begin: u64, end: u64| {
+        let size = end - begin;
+        format!(r#""{name}":{{"dtype":"U8","shape":[{size}],"data_offsets":[{begin},{end}]}}"#)
+    };
+    // The largest size that the header's format admits, nine times over: the sum reaches 2^64 - 1.
+    let size = (1 << 61) - 1;
+    let ends = (0..=8).map(|i| i * size).chain([u64::MAX]);
+    let ends: Vec<u64> = ends.collect();
+    let tensors = ends.windows(2).enumerate();
+    let tensors: Vec<String> = tensors
+        .map(|(i, ends)| tensor(i, ends[0], ends[1]))
+        .collect();
+    let huge = format!("{{{}}}", tensors.join(","));
+    let long = format!("{{{}}}", " ".repeat(1 << 20));
+    for (file, reason) in [
+        (file(&huge, &[]), "declares 18446744073709551615"),
+        (
+            file(&format!("{{{}}}", tensor(0, 0, 9)), &[0; 8]),
+            "8 bytes of data",
+        ),
+        (file(&format!("{{{}}}", tensor(0, 1, 9)), &[0; 9]), "header"),
+        (file(&long, &[]), "a header of 1048586 bytes"),
+        (vec![255; 16], "another format"),
+    ] {
+        let error = rbm_of(&file).unwrap_err();
+        assert!(error.contains(reason), "{error}");
     }
 }
 

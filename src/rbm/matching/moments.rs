@@ -23,6 +23,10 @@ pub struct RbmMoments {
     /// `E[h]` (M).
     pub hidden: DVector<f64>,
     /// `E[h v^T]` (M x D).
+    #[cfg_attr(
+        feature = "serde",
+        serde(deserialize_with = "crate::num::serial::matrix")
+    )]
     pub interaction: DMatrix<f64>,
 }
 

@@ -14,6 +14,7 @@ use crate::{Error, Result};
 /// A message to rank 0.
 #[derive(Serialize, Deserialize)]
 enum Report {
+    /// Pieces of blocks under way, for a checkpoint.
     Left(Letter),
     Finished(usize, Vec<u8>),
     Failed(usize, String),

@@ -78,6 +78,22 @@ pub(crate) fn decode<T: DeserializeOwned>(what: &'static str, bytes: &[u8]) -> R
     Ok(value)
 }
 
+/// Reads a list that [`encode`] wrote. Its length is checked first: values without bytes, such as `()`, bound no length.
+///
+/// # Errors
+/// Same as [`decode`]; another length.
+pub(crate) fn decode_list<T: DeserializeOwned>(
+    what: &'static str,
+    bytes: &[u8],
+    length: usize,
+) -> Result<Vec<T>> {
+    let found = postcard::take_from_bytes(bytes);
+    let (found, _): (usize, _) =
+        found.map_err(|error| Error::invalid(what, error, "what was written"))?;
+    Error::check_dimension(what, found, length)?;
+    decode(what, bytes)
+}
+
 /// Turns a panic of serde's traits into an error.
 pub(crate) fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     let panic = |message| Error::invalid("states", format!("a panic: {message}"), "none");
@@ -96,6 +112,23 @@ pub(crate) fn check_same(found: u32, mine: u32) -> Result<()> {
         expected: "other parameters, data, machine or build".to_owned(),
     };
     if found == mine { Ok(()) } else { Err(other()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_of_values_without_bytes_is_bounded() {
+        let list = |length: usize| decode_list::<()>("list", &encode("list", &length)?, 3);
+        assert_eq!(list(3).unwrap(), [(), (), ()]);
+        // Read as far as its length says, this one would take centuries.
+        let message = list(usize::MAX).unwrap_err().to_string();
+        assert!(
+            message.contains("got 18446744073709551615, expected 3"),
+            "{message}"
+        );
+    }
 }
 
 /// A temporary folder for a test, deleted on drop.

@@ -1,7 +1,4 @@
-//! Density evaluations, counted where they are made.
-
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+//! Kernels that count their own evaluations.
 
 use annealed::Result;
 use annealed::kernel::{Block, Invariant, Reversal};
@@ -10,61 +7,7 @@ use annealed::path::Intermediate;
 use annealed::prelude::*;
 use rand::Rng;
 
-/// A count that models, kernels and readers share.
-#[derive(Clone, Default)]
-pub struct Meter(Arc<AtomicU64>);
-
-impl Meter {
-    fn add(&self, evaluations: u64) {
-        self.0.fetch_add(evaluations, Ordering::Relaxed);
-    }
-
-    pub fn reset(&self) {
-        self.0.store(0, Ordering::Relaxed);
-    }
-
-    pub fn spent(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
-/// A model that counts its evaluations: 1 for a value, 2 for a value with its gradient.
-pub struct Counted<M> {
-    pub model: M,
-    pub meter: Meter,
-}
-
-impl<M> Counted<M> {
-    pub fn new(model: M, meter: &Meter) -> Self {
-        let meter = meter.clone();
-        Self { model, meter }
-    }
-}
-
-impl<M: UnnormalizedModel> UnnormalizedModel for Counted<M> {
-    type State = M::State;
-
-    fn log_density(&self, state: &M::State) -> f64 {
-        self.meter.add(1);
-        self.model.log_density(state)
-    }
-
-    fn state_dimension(&self) -> Option<usize> {
-        self.model.state_dimension()
-    }
-}
-
-impl<M: Differentiable> Differentiable for Counted<M> {
-    fn accumulate_gradient(
-        &self,
-        state: &DVector<f64>,
-        scale: f64,
-        gradient: &mut DVector<f64>,
-    ) -> f64 {
-        self.meter.add(2);
-        self.model.accumulate_gradient(state, scale, gradient)
-    }
-}
+use crate::problems::meter::Meter;
 
 /// A kernel that counts its own evaluations: a proposed exchange in a Latin square, or a sweep of block Gibbs.
 #[derive(Clone)]

@@ -1,0 +1,241 @@
+//! Modes that lie apart, found by dips of the states' marginals.
+
+use std::collections::BTreeSet;
+
+use nalgebra::{DMatrix, DVector};
+
+/// Probability that one axis or more of a unimodal law shows a dip by chance, at most. A refit lost by chance costs little.
+const LEVEL: f64 = 0.05;
+/// Probability for each axis, at most, once there is a dip: one that is sure makes others likely.
+const FURTHER: f64 = 0.01;
+/// Most states or coordinates of which principal axes are sought, whichever are fewer.
+const LARGEST: usize = 256;
+/// Least variance along a principal axis, relative to the largest; what is less may be rounding.
+const LEAST: f64 = 1e-9;
+/// Square of the dip in states over their number, at a tail of 1 and for each further unit of minus its log.
+const TAIL: [f64; 2] = [0.38, 0.16];
+
+/// Returns the number of modes that states show, or `None` where no axis has a dip: the number of sets of states that lie
+/// on the same sides of all dips.
+///
+/// Weights do not count: chains show where modes lie, and few heavy states would hide it.
+pub(super) fn modes(states: &[&DVector<f64>]) -> Option<usize> {
+    let axes = axes(states);
+    let level = LEVEL / axes.ncols() as f64;
+    let columns = axes.as_slice().chunks_exact(states.len());
+    let dips = Vec::from_iter(columns.map(|axis| (axis, Marginal::of(axis).dip())));
+    let beyond = |level: f64| {
+        let least = least_dip(states.len(), level);
+        dips.iter().filter(move |(_, (dip, _))| *dip > least)
+    };
+    beyond(level).next()?;
+    let splits = Vec::from_iter(beyond(level.max(FURTHER)));
+    let sides = |k: usize| Vec::from_iter(splits.iter().map(|(axis, (_, at))| axis[k] < *at));
+    let modes: BTreeSet<Vec<bool>> = (0..states.len()).map(sides).collect();
+    Some(modes.len())
+}
+
+/// Returns the states along axes, one a column: the coordinates, and the principal axes of standardised coordinates.
+fn axes(states: &[&DVector<f64>]) -> DMatrix<f64> {
+    let (n, d) = (states.len(), states[0].len());
+    let mut states = DMatrix::from_fn(n, d, |i, j| states[i][j]);
+    for mut column in states.column_iter_mut() {
+        column.add_scalar_mut(-column.mean());
+        let deviation = column.norm();
+        if deviation > 0.0 {
+            column /= deviation;
+        }
+    }
+    if n.min(d) > LARGEST {
+        return states;
+    }
+    // States along axes are, up to scales, eigenvectors of their products.
+    let products = match n < d {
+        true => &states * states.transpose(),
+        false => states.tr_mul(&states),
+    };
+    let eigen = products.symmetric_eigen();
+    let scores = match n < d {
+        true => eigen.eigenvectors,
+        false => &states * eigen.eigenvectors,
+    };
+    let least = LEAST * eigen.eigenvalues.max();
+    let varying = scores.column_iter().zip(&eigen.eigenvalues);
+    let varying = varying.filter_map(|(axis, &square)| (square > least).then_some(axis));
+    let columns = Vec::from_iter(states.column_iter().chain(varying));
+    DMatrix::from_columns(&columns)
+}
+
+/// Returns the dip in states that an axis of a unimodal law exceeds by chance with a probability of `level`, for n states.
+///
+/// Of unimodal laws the uniform one has the largest dips (Hartigan and Hartigan 1985). Its tail is fitted to simulations.
+fn least_dip(n: usize, level: f64) -> f64 {
+    (n as f64 * (TAIL[0] - TAIL[1] * level.ln())).sqrt()
+}
+
+/// Values along an axis in increasing order, and their negatives in theirs.
+struct Marginal {
+    sides: [Vec<f64>; 2],
+}
+
+impl Marginal {
+    fn of(values: &[f64]) -> Self {
+        let mut up = values.to_vec();
+        up.sort_by(f64::total_cmp);
+        let down = up.iter().rev().map(|x| -x).collect();
+        Self { sides: [up, down] }
+    }
+
+    /// Returns the dip in states, and a place between the two modes that it separates.
+    ///
+    /// With its mode at the k-th value a distribution function is convex below and concave above. The empirical one
+    /// rises above its greatest convex minorant there, and falls below its least concave majorant; the dip is the larger
+    /// of both distances, at the best k. (It is twice the usual one, which splits the distance between two sides.)
+    fn dip(&self) -> (f64, f64) {
+        let [up, down] = &self.sides;
+        let last = up.len() - 1;
+        let distances = |k: usize| {
+            let sides = [&up[..=k], &down[..=last - k]];
+            (sides, sides.map(above_minorant))
+        };
+        // The distance below the mode grows with k, and that above it shrinks.
+        let k = first_without(last, |k| {
+            let (_, [below, above]) = distances(k);
+            below.0 < above.0
+        });
+        let larger = |k: usize| match distances(k) {
+            ([side, _], [below, above]) if below.0 >= above.0 => (below.0, 1.0, &side[below.1..]),
+            ([_, side], [_, above]) => (above.0, -1.0, &side[above.1..]),
+        };
+        let here = larger(k);
+        let (dip, sign, to_mode) = match k.checked_sub(1).map(larger) {
+            Some(before) if before.0 < here.0 => before,
+            _ => here,
+        };
+        (dip, sign * widest_gap(to_mode))
+    }
+}
+
+/// Returns the middle of the widest gap between increasing values.
+fn widest_gap(values: &[f64]) -> f64 {
+    let width = |pair: &&[f64]| pair[1] - pair[0];
+    let gaps = values.windows(2);
+    let widest = gaps.max_by(|a, b| width(a).total_cmp(&width(b)));
+    widest.map_or(values[0], |pair| 0.5 * (pair[0] + pair[1]))
+}
+
+/// Returns the least of `0..=last` for which `holds` is false; it is true before and false from there on.
+fn first_without(last: usize, holds: impl Fn(usize) -> bool) -> usize {
+    let (mut low, mut high) = (0, last);
+    while low < high {
+        let middle = (low + high) / 2;
+        match holds(middle) {
+            true => low = middle + 1,
+            false => high = middle,
+        }
+    }
+    low
+}
+
+/// Returns the largest distance of the empirical distribution function of increasing values above its greatest convex
+/// minorant up to the last, in steps, and the index of the value where it is found.
+fn above_minorant(values: &[f64]) -> (f64, usize) {
+    let mut hull: Vec<usize> = Vec::with_capacity(values.len());
+    for c in 0..values.len() {
+        while let [.., a, b] = hull[..] {
+            let turn =
+                (values[b] - values[a]) * (c - a) as f64 - (b - a) as f64 * (values[c] - values[a]);
+            if turn > 0.0 {
+                break;
+            }
+            hull.pop();
+        }
+        hull.push(c);
+    }
+    let mut largest = (0.0, 0);
+    for side in hull.windows(2) {
+        let (a, b) = (side[0], side[1]);
+        let slope = (b - a) as f64 / (values[b] - values[a]);
+        for i in a..b {
+            let off = (i + 1 - a) as f64 - slope * (values[i] - values[a]);
+            if off > largest.0 {
+                largest = (off, i);
+            }
+        }
+    }
+    largest
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::{Rng, RngExt};
+    use rand_distr::StandardNormal;
+
+    use super::*;
+    use crate::random::{Purpose, stream};
+
+    fn states(
+        (count, dimension): (usize, usize),
+        mut draw: impl FnMut(usize, usize) -> f64,
+    ) -> Option<usize> {
+        let state = |k| DVector::from_fn(dimension, |i, _| draw(k, i));
+        let states: Vec<DVector<f64>> = (0..count).map(state).collect();
+        modes(&Vec::from_iter(&states))
+    }
+
+    fn normal(rng: &mut impl Rng) -> f64 {
+        rng.sample(StandardNormal)
+    }
+
+    #[test]
+    fn the_distance_to_a_unimodal_law_is_that_of_its_definition() {
+        // Steps at 0, 1, 9 and 10: with its mode at 9 the minorant runs from (0, 0) to (9, 2).
+        let (distance, place) = above_minorant(&[0.0, 1.0, 9.0]);
+        assert!((distance - (2.0 - 2.0 / 9.0)).abs() < 1e-15 && place == 1);
+        let (dip, between) = Marginal::of(&[9.0, 0.0, 10.0, 1.0]).dip();
+        assert_eq!((dip, between), (distance, 5.0));
+        // Far apart and of a fifth of the states, a mode is a dip of a fifth, on either side.
+        let uneven = |side: f64| {
+            Vec::from_iter((0..50).map(|i| side * if i < 10 { -1e6 } else { f64::from(i) }))
+        };
+        for side in [-1.0, 1.0] {
+            let (dip, between) = Marginal::of(&uneven(side)).dip();
+            assert!((9.9..=10.0).contains(&dip), "{dip}");
+            assert!((-1e6..10.0).contains(&(side * between)), "{between}");
+        }
+    }
+
+    #[test]
+    fn one_mode_is_one() {
+        let mut rng = stream(1, Purpose::Testing, 0);
+        let mut flat = 0;
+        for _ in 0..30 {
+            assert_eq!(states((256, 16), |_, _| normal(&mut rng)), None);
+            assert_eq!(states((64, 100), |_, _| normal(&mut rng)), None);
+            assert_eq!(states((64, 16), |_, _| normal(&mut rng).tan()), None);
+            flat += usize::from(states((256, 16), |_, _| rng.random()).is_some());
+        }
+        // Flat marginals have the largest dips: more than 5 of 30 have a probability below .4% at the level.
+        assert!(flat <= 5, "{flat}");
+    }
+
+    #[test]
+    fn modes_are_counted() {
+        let mut rng = stream(2, Purpose::Testing, 0);
+        // Wells of shares .15 and .85 in each of 10 coordinates of 20.
+        let wells = |_, i: usize| match i < 10 {
+            true => 0.2 * normal(&mut rng) + if rng.random_bool(0.15) { -1.7 } else { 1.7 },
+            false => normal(&mut rng),
+        };
+        let found = states((256, 20), wells);
+        assert!(found.is_some_and(|modes| modes > 16), "{found:?}");
+        // Two modes along a diagonal of 40 dimensions, 10 deviations apart, which no coordinate shows.
+        let centre = |k: usize| if k.is_multiple_of(3) { 5.0 } else { -5.0 } / 40f64.sqrt();
+        let found = states((256, 40), |k, _| centre(k) + normal(&mut rng));
+        assert_eq!(found, Some(2));
+        // The same is less than a tenth of the states: no dip.
+        let centre = |k: usize| if k < 12 { 5.0 } else { -5.0 } / 40f64.sqrt();
+        let found = states((256, 40), |k, _| centre(k) + normal(&mut rng));
+        assert_eq!(found, None);
+    }
+}
