@@ -135,8 +135,9 @@ pub enum Error {
         /// Inverse temperature where it is lowest.
         beta: f64,
     },
-    /// A gradient that differences of the log density contradict. Tuning, [`AdaptiveSmc`](crate::adaptive::AdaptiveSmc)
-    /// and [`Rounds`](crate::adaptive::Rounds) check it; other runs do not.
+    /// A gradient that differences of the log density contradict by 5% or more, or that a model assigns where it should
+    /// add. [`StepSizes`](crate::adaptive::StepSizes), [`AdaptiveSmc`](crate::adaptive::AdaptiveSmc),
+    /// [`Rounds`](crate::adaptive::Rounds) and [`Gaussian::laplace`](crate::model::Gaussian::laplace) check it.
     #[error(
         "wrong gradient in coordinate {coordinate}: got {}, while differences of the log density give {}",
         short(*gradient),

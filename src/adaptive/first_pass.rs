@@ -56,8 +56,8 @@ where
             length: 1e-3,
             evaluations: 0,
         };
+        pass.populations.check_model(kernel, &[1.0, 0.0])?;
         if pass.tuning.is_some() {
-            pass.populations.check_model(kernel, &[1.0, 0.0])?;
             pass.shape()?;
             pass.move_chains(2 * settings.moves)?;
         }
@@ -158,9 +158,7 @@ where
 
     pub(super) fn finish(&mut self) -> Result<FirstPass<K>> {
         let settings = self.settings;
-        if self.tuning.is_some() {
-            self.populations.check_model(&settings.kernel, &[1.0])?;
-        }
+        self.populations.check_model(&settings.kernel, &[1.0])?;
         let log_ratio = self.populations.weights().log_mean();
         let (kernel, shapes) = match self.tuning.take() {
             Some(tuning) => tuning.finish()?,

@@ -215,9 +215,13 @@ impl<S, K> fmt::Display for RoundsRun<S, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_estimate(f, self, "", self.chosen().estimate().sample_size_text())?;
         let (stages, lambda) = (self.run.schedule().stages(), self.barrier.global());
-        let (rounds, ended) = (self.rounds.len() - 1, self.stopped_by);
+        let rounds = self.rounds.len() - 1;
         write!(f, "\nLambda = {lambda:.2}; {stages} stages in the last of ")?;
-        write!(f, "{rounds} rounds; ended: {ended}")?;
+        write!(f, "{rounds} rounds; ended: ")?;
+        match self.stopped_by {
+            StoppedBy::Chains => write!(f, "all {rounds} rounds done")?,
+            ended => write!(f, "{ended}")?,
+        }
         if let Some(refit) = &self.refit {
             write!(f, "\nbase: {refit}")?;
         }

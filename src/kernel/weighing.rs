@@ -103,8 +103,8 @@ impl<S> Block<S> {
         };
         assert!(
             right,
-            "the log density kept for a state is not the model's: does the model change, or depend on more than the \
-             state?"
+            "the log density kept for a state is not the model's: is a `log_density_change` wrong (see \
+             `testing::change_error`), does the model change, or depend on more than the state?"
         );
     }
 

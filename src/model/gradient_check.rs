@@ -27,6 +27,19 @@ pub(crate) fn central_difference(
     (after - model.log_density(&moved)) / (right - moved[index])
 }
 
+/// Returns the gradient as a call with scale 1/2 adds it to a vector that holds other terms. A model that assigns, or
+/// forgets the scale, gives another one than by itself. Terms as large as the gradient keep its precision.
+pub(crate) fn added_gradient(
+    model: &impl Differentiable,
+    state: &DVector<f64>,
+) -> (f64, DVector<f64>) {
+    let other = |slope: f64| if slope == 0.0 { 1.0 } else { slope.abs() };
+    let others = model.gradient(state).map(other);
+    let mut sum = others.clone();
+    let log_density = model.accumulate_gradient(state, 0.5, &mut sum);
+    (log_density, (sum - others) * 2.0)
+}
+
 /// Returns an [`Error::WrongGradient`] if a coordinate disagrees with finite differences at two states or more, and at
 /// over half of the states that count. A state counts if differences of several steps agree there, unlike at a kink,
 /// beside an edge or under rounding.
@@ -76,10 +89,10 @@ struct Point<'s> {
 
 impl<'s> Point<'s> {
     fn new(model: &impl Differentiable, state: &'s DVector<f64>) -> Self {
-        let mut gradient = DVector::zeros(state.len());
+        let (log_density, gradient) = added_gradient(model, state);
         Self {
-            log_density: model.gradient_into(state, &mut gradient),
             state,
+            log_density,
             gradient,
         }
     }
@@ -187,6 +200,44 @@ mod tests {
                 }) => assert_eq!(found, coordinate),
                 other => panic!("{factors:?}: {other:?}"),
             }
+        }
+    }
+
+    /// One that assigns in place of adding, and one that forgets the scale.
+    #[test]
+    fn gradients_that_are_not_added_are_found() {
+        struct Careless(bool);
+
+        impl UnnormalizedModel for Careless {
+            type State = DVector<f64>;
+
+            fn log_density(&self, x: &DVector<f64>) -> f64 {
+                -0.5 * x[0] * x[0] - 0.5 * (x[1] / 100.0).powi(2)
+            }
+        }
+
+        impl Differentiable for Careless {
+            fn accumulate_gradient(
+                &self,
+                x: &DVector<f64>,
+                scale: f64,
+                gradient: &mut DVector<f64>,
+            ) -> f64 {
+                let found = DVector::from_vec(vec![-x[0], -x[1] / 1e4]);
+                match self.0 {
+                    true => *gradient = found * scale,
+                    false => *gradient += found,
+                }
+                self.log_density(x)
+            }
+        }
+
+        for assigns in [true, false] {
+            let found = check_gradient(&Careless(assigns), &states());
+            assert!(
+                matches!(found, Err(Error::WrongGradient { coordinate: 0, .. })),
+                "{found:?}"
+            );
         }
     }
 

@@ -33,7 +33,7 @@ pub use exponential_family::{Bernoulli, ExponentialFamily};
 pub(crate) use forward::forward_model;
 pub use function::{FunctionModel, GradientModel, Provided};
 pub use gaussian::Gaussian;
-pub(crate) use gradient_check::{central_difference, check_gradient};
+pub(crate) use gradient_check::{added_gradient, central_difference, check_gradient};
 pub use mixture::GaussianMixture;
 pub(crate) use mixture::Mixture;
 pub use prior::Prior;
@@ -175,7 +175,7 @@ pub trait Sampleable: UnnormalizedModel {
 #[diagnostic::on_unimplemented(
     message = "the normaliser of `{Self}` is not known",
     note = "a `FunctionModel` has one after `.with_log_normalizer(..)`",
-    note = "`Ais::with_base_log_z` takes the base's log Z from you"
+    note = "write `impl NormalizedModel`, with 0 to count log Z from the base; `Ais` and `Tempering` take it by `with_base_log_z`"
 )]
 pub trait NormalizedModel: UnnormalizedModel {
     /// Returns `log Z`, the log of the integral (or sum) of `f`.
@@ -189,7 +189,8 @@ pub trait NormalizedModel: UnnormalizedModel {
     note = "with the feature `num-dual`, a `DualModel` differentiates a function of dual numbers"
 )]
 pub trait Differentiable: UnnormalizedModel<State = DVector<f64>> {
-    /// Adds `scale * grad log f(x)` to `gradient` and returns `log f(x)`, unscaled.
+    /// Adds `scale * grad log f(x)` to `gradient` and returns `log f(x)`, unscaled. Add, do not assign: on a path
+    /// `gradient` holds the other end's part. [`testing::gradient_error`](crate::testing::gradient_error) checks both.
     fn accumulate_gradient(
         &self,
         state: &DVector<f64>,
@@ -308,7 +309,8 @@ pub trait FullConditionals: UnnormalizedModel {
     note = "on a path both ends need to implement `LocalDensity<{C}>`"
 )]
 pub trait LocalDensity<C>: UnnormalizedModel {
-    /// Returns `log f(x') - log f(x)`, with x' the state after the change; `-inf` off the support, never NaN.
+    /// Returns `log f(x') - log f(x)`, with x' the state after the change; `-inf` off the support, never NaN. A wrong
+    /// one gives a wrong log Z without a warning: see [`testing::change_error`](crate::testing::change_error).
     fn log_density_change(&self, state: &Self::State, change: &C) -> f64;
 
     /// Returns the changes of the log densities at the [ends](crate::path::Intermediate::ends) of a path; unknown, the

@@ -1,4 +1,4 @@
-//! Random numbers: a [`stream`] for each seed, [`Purpose`] and index, normal numbers, and random bits for many units.
+//! Streams of random numbers: a [`stream`] for each seed, [`Purpose`] and index.
 
 mod lanes;
 mod normal;

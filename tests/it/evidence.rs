@@ -244,7 +244,7 @@ fn laplace_meets_the_published_evidence_of_sonar() {
 }
 
 /// A normal law with a gradient times a factor.
-fn tuned(factor: f64) -> [Option<Error>; 3] {
+fn refusals(factor: f64) -> [Option<Error>; 4] {
     let gradient = move |x: &DVector<f64>| -factor * x / 0.25;
     let target = FunctionModel::new(|x: &DVector<f64>| -0.5 * x.norm_squared() / 0.25);
     let path = GeometricPath::new(
@@ -255,15 +255,16 @@ fn tuned(factor: f64) -> [Option<Error>; 3] {
     [
         annealed::adaptive::StepSizes::new(&path, hmc()).run().err(),
         Rounds::new(&path, hmc()).budget(1_000_000).run().err(),
+        Rounds::fixed(&path, hmc()).budget(1_000_000).run().err(),
         AdaptiveSmc::new(&path, hmc()).run().err(),
     ]
 }
 
 #[test]
 fn pilots_refuse_wrong_gradients() {
-    assert_eq!(tuned(1.0), [None, None, None]);
+    assert_eq!(refusals(1.0), [None, None, None, None]);
     for factor in [-1.0, 0.5, 0.0, 2.0] {
-        for error in tuned(factor) {
+        for error in refusals(factor) {
             assert!(
                 matches!(error, Some(Error::WrongGradient { .. })),
                 "{factor}: {error:?}"

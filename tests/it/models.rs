@@ -617,3 +617,140 @@ fn stored_models_come_back_and_are_checked() {
     let error = serde_json::from_str::<Gaussian>(&broken).unwrap_err();
     assert!(error.to_string().contains("positive definite"), "{error}");
 }
+
+mod careless {
+    use annealed::ais::Ais;
+    use annealed::kernel::{LocalMetropolis, LocalProposal};
+    use annealed::model::LocalDensity;
+    use annealed::path::GeometricPath;
+    use annealed::schedule::Schedule;
+    use annealed::testing::{change_error, gradient_error};
+
+    use super::*;
+
+    /// A Gaussian whose gradient is assigned, with its scale or without, or is wrong by a factor.
+    enum Flaw {
+        AssignsScaled,
+        Assigns,
+        ForgetsScale,
+        Factor(f64),
+    }
+
+    impl UnnormalizedModel for Flaw {
+        type State = DVector<f64>;
+
+        fn log_density(&self, x: &DVector<f64>) -> f64 {
+            -0.5 * x.norm_squared()
+        }
+    }
+
+    impl Differentiable for Flaw {
+        fn accumulate_gradient(
+            &self,
+            x: &DVector<f64>,
+            scale: f64,
+            gradient: &mut DVector<f64>,
+        ) -> f64 {
+            match self {
+                Self::AssignsScaled => *gradient = -x * scale,
+                Self::Assigns => *gradient = -x,
+                Self::ForgetsScale => *gradient -= x,
+                Self::Factor(factor) => *gradient -= x * scale * *factor,
+            }
+            self.log_density(x)
+        }
+    }
+
+    #[test]
+    fn a_gradient_that_is_not_added_has_an_error() {
+        let x = dvector![0.7, 0.0, -1000.0];
+        let error = |flaw| gradient_error(&flaw, &x).unwrap();
+        assert!(error(Flaw::Factor(1.0)) < 1e-6);
+        let one_percent = error(Flaw::Factor(1.01));
+        assert!((one_percent - 0.01).abs() < 2e-4, "{one_percent}");
+        for flaw in [Flaw::AssignsScaled, Flaw::Assigns, Flaw::ForgetsScale] {
+            assert!(error(flaw) > 0.4);
+        }
+    }
+
+    /// Six spins on a line; a factor on the changes of the density.
+    struct Line {
+        coupling: f64,
+        factor: f64,
+    }
+
+    type Spins = [f64; 6];
+
+    impl UnnormalizedModel for Line {
+        type State = Spins;
+
+        fn log_density(&self, s: &Spins) -> f64 {
+            let sum = s.windows(2).map(|pair| pair[0] * pair[1]).sum::<f64>();
+            self.coupling * sum
+        }
+    }
+
+    impl LocalDensity<usize> for Line {
+        fn log_density_change(&self, s: &Spins, &i: &usize) -> f64 {
+            let left = i.checked_sub(1).map_or(0.0, |i| s[i]);
+            let right = s.get(i + 1).copied().unwrap_or(0.0);
+            -2.0 * self.factor * self.coupling * s[i] * (left + right)
+        }
+    }
+
+    impl Sampleable for Line {
+        fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> Spins {
+            std::array::from_fn(|_| if rng.random() { 1.0 } else { -1.0 })
+        }
+    }
+
+    struct Flip;
+
+    impl LocalProposal<Spins> for Flip {
+        type Change = usize;
+
+        fn propose<R: Rng + ?Sized>(&self, _: f64, _: &Spins, rng: &mut R) -> usize {
+            rng.random_range(..6)
+        }
+
+        fn apply(&self, &i: &usize, s: &mut Spins) {
+            s[i] = -s[i];
+        }
+    }
+
+    fn line(coupling: f64, factor: f64) -> Line {
+        Line { coupling, factor }
+    }
+
+    #[test]
+    fn a_wrong_change_of_the_density_has_an_error() {
+        let state = [1.0, 1.0, -1.0, -1.0, -1.0, 1.0];
+        let error = |coupling, factor| change_error(&line(coupling, factor), &Flip, &state, 0..6);
+        assert!(error(0.7, 1.0).unwrap() < 1e-12);
+        // The largest change is that of a spin between two of its sign, 2.8.
+        let found = error(0.7, 1.1).unwrap();
+        assert!((found - 0.28 / 3.8).abs() < 1e-12, "{found}");
+        let infinite = error(0.7, f64::NEG_INFINITY).unwrap_err().to_string();
+        assert!(
+            infinite.contains("log_density_change: got inf"),
+            "{infinite}"
+        );
+        assert!(error(f64::NAN, 1.0).is_err() && error(0.7, f64::NAN).is_err());
+    }
+
+    /// Debug builds compare now and then what is kept with the density.
+    #[test]
+    fn a_wrong_change_of_the_density_is_named_where_a_run_notices() {
+        let run = |factor| {
+            let path = GeometricPath::new(line(0.0, factor), line(0.7, factor));
+            let kernel = LocalMetropolis::new(Flip, 6).unwrap();
+            let ais = Ais::with_base_log_z(&path, kernel, 0.0).chains(4);
+            ais.schedule(Schedule::linear(200).unwrap()).run().map(drop)
+        };
+        run(1.0).unwrap();
+        if cfg!(debug_assertions) {
+            let error = run(1.1).unwrap_err().to_string();
+            assert!(error.contains("log_density_change"), "{error}");
+        }
+    }
+}

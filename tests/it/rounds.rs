@@ -101,7 +101,7 @@ fn rounds_print_what_the_earlier_ones_said() {
             .unwrap();
         let text = run.to_string();
         assert!(
-            text.contains(&format!("{rounds} rounds; ended: all chains done")),
+            text.contains(&format!("{rounds} rounds; ended: all {rounds} rounds done")),
             "{text}"
         );
         let earlier = text
