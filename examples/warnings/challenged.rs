@@ -90,16 +90,16 @@ pub fn challenged() -> Result<Vec<Case>> {
         case!(
             "challenged, Potts, disordered",
             Sound,
-            exact(SITES, 2.5),
-            coloured(2.5),
+            exact(SITES, 3.0),
+            coloured(3.0),
             fixed,
             recolours.clone()
         ),
         case!(
             "challenged, Potts, ordered",
             Faulty,
-            exact(SITES, 4.2),
-            coloured(4.2),
+            exact(SITES, 5.8),
+            coloured(5.8),
             fixed,
             recolours
         )

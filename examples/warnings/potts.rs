@@ -8,7 +8,7 @@ use annealed::prelude::*;
 use annealed::rand::{Rng, RngExt};
 
 /// Number of colours.
-const COLOURS: usize = 5;
+const COLOURS: usize = 10;
 /// Most modes.
 const MODES: usize = 16;
 /// Share of the sites in which two states of one mode may differ.
@@ -147,7 +147,7 @@ impl Rivals for Colours {
         }
         let mut bases = Vec::new();
         for mode in &modes {
-            for (_, states) in trails.rungs().step_by(8) {
+            for (_, states) in trails.rungs().step_by(5).take(2) {
                 let uniform = Sites::uniform(ends[0].0.len());
                 bases.push(uniform.with(mode.iter().map(|&chain| (&states[chain], 1.0))));
             }

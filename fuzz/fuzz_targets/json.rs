@@ -63,7 +63,12 @@ fn used<S: Clone>(run: &Run<S>) -> String {
         run.jackknife(1, 1),
         run.thermodynamic_log_z(),
     );
-    let (picture, missing) = (annealed::plot::runs([("", run)]).save(path("picture")).is_ok(), run.missing());
+    let (picture, missing) = (
+        annealed::plot::runs([("", run)])
+            .save(path("picture"))
+            .is_ok(),
+        run.missing(),
+    );
     format!("{run} {} {bounds:?} {missing:?} {picture}", run.report())
 }
 

@@ -15,7 +15,8 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
     ///
     /// Of a [budget](Self::budget) the rounds spend a half, the challenge the rest. [`RoundsRun::judgement`] says what it
     /// found, [`RoundsRun::second`] has its run. Where that contradicts the last round or improves on it, log Z is
-    /// the second run's, with the warning [`FirstRunTooLow`](crate::estimate::Warning::FirstRunTooLow).
+    /// the second run's. Where it lies above the last round's interval,
+    /// [`FirstRunTooLow`](crate::estimate::Warning::FirstRunTooLow) warns of it.
     ///
     /// The second run starts from another base, so that the kernel must be one for any model; one with a memory of its
     /// chains, such as [`PersistentHmc`](crate::kernel::PersistentHmc), does not compile. From a checkpoint the search for

@@ -234,7 +234,7 @@ pub enum Warning {
         /// The first run's estimate of log Z.
         first: f64,
         /// A lower bound on log Z above the first run's interval, and the probability with which it holds; `None` where
-        /// the second run's interval alone speaks.
+        /// the second run's interval alone lies above it.
         bound: Option<(f64, f64)>,
     },
     /// A search for a start of which no pilot had enough effective samples.
@@ -393,7 +393,7 @@ fn shows(bound: Option<(f64, f64)>) -> String {
         Some((bound, confidence)) => {
             format!("shows ({bound:.3} or more, {})", sureness(confidence))
         }
-        None => "suggests by its narrower interval, which may be too low itself".to_owned(),
+        None => "suggests by an interval above, which may be too low itself".to_owned(),
     }
 }
 

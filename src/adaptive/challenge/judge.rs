@@ -68,8 +68,8 @@ const NARROWER: f64 = 0.5;
 /// Efforts before a second run: starts, modes and evaluations.
 pub(super) type Tried = (usize, usize, u64);
 
-/// Judges a first run by a second, at a confidence that all bounds which are compared share. A second run that takes the
-/// place of the first warns of it.
+/// Judges a first run by a second, at a confidence that all bounds which are compared share. A second run above the
+/// interval of the first warns of it.
 pub(super) fn judge<S>(
     first: &dyn LogZ,
     mut run: Run<S>,
@@ -88,7 +88,7 @@ pub(super) fn judge<S>(
         modes,
         evaluations,
     });
-    run.warn(judgement.warning(first.log_z()));
+    run.warn(judgement.warning(first));
     Ok(Second {
         judgement,
         run,
@@ -133,13 +133,14 @@ fn bounds<S>(
 }
 
 impl Judgement {
-    /// Returns the warning where the second run takes the place of a first one with this log Z.
-    fn warning(self, first: f64) -> Option<Warning> {
+    /// Returns the warning where the first run's interval is too low.
+    fn warning(self, first: &dyn LogZ) -> Option<Warning> {
         let bound = match self {
             Self::Contradicted { bound, confidence } => Some((bound, confidence)),
-            Self::Improved { .. } => None,
-            Self::Confirmed { .. } | Self::Undecided => return None,
+            Self::Improved { interval, .. } if interval.0 > first.interval().1 => None,
+            _ => return None,
         };
+        let first = first.log_z();
         Some(Warning::FirstRunTooLow { first, bound })
     }
 }
@@ -386,8 +387,15 @@ mod tests {
                 evaluations
             }
         );
-        let low = judged([lower - 1.0, upper], None);
-        assert!(matches!(low, Judgement::Improved { .. }), "{low:?}");
+        let wide = judged([lower - 1.0, upper], None);
+        assert!(matches!(wide, Judgement::Improved { .. }), "{wide:?}");
+        assert_eq!(wide.warning(&Fixed([lower - 1.0, upper], None)), None);
+        let low = judged([lower - 1.0, lower - 0.01], None);
+        let warning = low.warning(&Fixed([lower - 1.0, lower - 0.01], None));
+        assert!(
+            matches!(warning, Some(Warning::FirstRunTooLow { .. })),
+            "{low:?}"
+        );
         // A narrower interval that lies lower is no improvement.
         let high = judged([lower, upper + 0.5], None);
         assert!(matches!(high, Judgement::Confirmed { .. }), "{high:?}");

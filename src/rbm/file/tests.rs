@@ -211,7 +211,7 @@ fn a_bomb_is_refused_at_its_header() {
 #[test]
 fn reading_takes_at_most_four_times_the_declared_size() {
     for (columns, descr) in [(16, "|u1"), (1_000, "|u1"), (784, "<f4"), (784, "<f8")] {
-        let rows = 1_000_000 / columns;
+        let rows = 400_000 / columns;
         for order in ["False", "True"] {
             let npy = zeros(&[rows, columns], descr, order);
             let npz = |method| zipped(method, &[("x", npy.clone())]);
@@ -222,11 +222,11 @@ fn reading_takes_at_most_four_times_the_declared_size() {
         }
     }
     for (descr, width) in [("<f2", 8), ("<f4", 8), ("<f8", 8)] {
-        let arrays = [("W", vec![500, 784]), ("a", vec![500]), ("b", vec![784])];
+        let arrays = [("W", vec![200, 784]), ("a", vec![200]), ("b", vec![784])];
         let arrays = arrays.map(|(key, shape)| (key, zeros(&shape, descr, "False")));
         for method in [Stored, Deflated] {
             let file = zipped(method, &arrays);
-            let peak = peak_of(|| rbm_of(&file).unwrap()) as f64 / (500 * 784 * width) as f64;
+            let peak = peak_of(|| rbm_of(&file).unwrap()) as f64 / (200 * 784 * width) as f64;
             assert!(peak < 4.0, "{descr}: {peak}");
         }
     }
