@@ -84,7 +84,7 @@ pub mod prelude {
         NormalizedModel, Prior, Priors, Sampleable, UniformBox, UnnormalizedModel,
     };
     pub use crate::nested::NestedSmc;
-    pub use crate::path::{AnnealingPath, GeometricPath, MomentPath, TemperedPath};
+    pub use crate::path::{AnnealingPath, GeometricPath, TemperedPath};
     pub use crate::pilot::{ConstantConditionalEss, Friction, Pilot, ScheduleOptimizer, VarOpt};
     pub use crate::population::Resampling;
     pub use crate::rbm::{BaseRate, BlockGibbs, ContrastiveDivergence, Rbm, RbmPath, StartSearch};

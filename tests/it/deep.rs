@@ -277,5 +277,7 @@ fn square_weights_lie_as_the_others_do() {
         refused.contains("weights are square") && refused.contains("--square-transposed"),
         "{refused}"
     );
-    [as_they_are, turned].map(|file| std::fs::remove_file(file).unwrap());
+    for file in [as_they_are, turned] {
+        std::fs::remove_file(file).unwrap();
+    }
 }

@@ -114,23 +114,6 @@ pub(crate) fn check_same(found: u32, mine: u32) -> Result<()> {
     if found == mine { Ok(()) } else { Err(other()) }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_list_of_values_without_bytes_is_bounded() {
-        let list = |length: usize| decode_list::<()>("list", &encode("list", &length)?, 3);
-        assert_eq!(list(3).unwrap(), [(), (), ()]);
-        // Read as far as its length says, this one would take centuries.
-        let message = list(usize::MAX).unwrap_err().to_string();
-        assert!(
-            message.contains("got 18446744073709551615, expected 3"),
-            "{message}"
-        );
-    }
-}
-
 /// A temporary folder for a test, deleted on drop.
 #[cfg(test)]
 struct Folder(PathBuf);
@@ -161,5 +144,22 @@ impl Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_of_values_without_bytes_is_bounded() {
+        let list = |length: usize| decode_list::<()>("list", &encode("list", &length)?, 3);
+        assert_eq!(list(3).unwrap(), [(), (), ()]);
+        // Read as far as its length says, this one would take centuries.
+        let message = list(usize::MAX).unwrap_err().to_string();
+        assert!(
+            message.contains("got 18446744073709551615, expected 3"),
+            "{message}"
+        );
     }
 }
