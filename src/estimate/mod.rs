@@ -26,6 +26,7 @@ pub(crate) use log_z::{
 };
 pub(crate) use quantile::student;
 pub use warning::Warning;
+#[cfg(feature = "plot")]
 pub(crate) use warning::sureness;
 
 use std::fmt;
