@@ -260,12 +260,12 @@ mod tests {
             }
             Figures(interval).to_string()
         };
-        let even = "-7.000 +- 0.200 (95% interval -7.400 to -5.850";
-        assert_eq!(text((-7.4, -5.85)), even);
-        let upward = "-7.000 (95% interval -7.400 to -5.750, weights are skewed";
-        assert_eq!(text((-7.4, -5.75)), upward);
-        let downward = "-7.000 (95% interval -8.250 to -6.600, weights are skewed";
-        assert_eq!(text((-8.25, -6.6)), downward);
+        let even = "-7.000 +- 0.200 (95% interval -7.400 to -6.250";
+        assert_eq!(text((-7.4, -6.25)), even);
+        let upward = "-7.000 (95% interval -7.400 to -6.150, weights are skewed";
+        assert_eq!(text((-7.4, -6.15)), upward);
+        let downward = "-7.000 (95% interval -7.850 to -6.600, weights are skewed";
+        assert_eq!(text((-7.85, -6.6)), downward);
         let infinite = (f64::NEG_INFINITY, f64::INFINITY);
         for level in [(-7.0, -7.0 + 1e-14), infinite] {
             assert!(text(level).contains("+-"), "{}", text(level));
