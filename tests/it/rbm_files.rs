@@ -313,7 +313,7 @@ fn every_fault_is_named_by_its_key() {
         (
             "text",
             with("W", b"not an array".to_vec()),
-            "key W: not a complete .npy header",
+            "key W: a file of another format, expected .npy",
         ),
         (
             "headless",
