@@ -4,7 +4,7 @@ use burn::tensor::Tensor;
 
 use crate::Energy;
 
-pub fn log_z(energy: &Energy, base: Gaussian) -> annealed::Result<impl LogZ> {
+pub fn log_z(energy: &Energy, base: Gaussian) -> annealed::Result<impl LogZ + use<>> {
     let model = BatchModel::new(base.dimension(), |states: &[f32], n| {
         let rows = Tensor::<1>::from_floats(states, &energy.device);
         let x = rows.reshape([n, states.len() / n]).require_grad();

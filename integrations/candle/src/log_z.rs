@@ -4,7 +4,7 @@ use candle_core::{Device, Var};
 
 use crate::Energy;
 
-pub fn log_z(energy: &Energy, base: Gaussian) -> annealed::Result<impl LogZ> {
+pub fn log_z(energy: &Energy, base: Gaussian) -> annealed::Result<impl LogZ + use<>> {
     let model = BatchModel::new(base.dimension(), |states: &[f32], n| {
         let x = Var::from_slice(states, (n, states.len() / n), &Device::Cpu)?;
         let log_density = energy.forward(&x)?.neg()?;
