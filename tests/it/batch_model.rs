@@ -317,13 +317,18 @@ fn states_beyond_single_precision_are_off_the_support() {
     assert_eq!(gradient, dvector![2.5]);
 }
 
-/// Returns a well whose device fails at call `fails`, counted from 0, and answers no more.
-fn failing(fails: usize) -> impl Differentiable<State = DVector<f64>> + Send + Sync {
+/// Returns a well whose device fails at call `fails`, counted from 0. With one of the `threads` it may be asked no more; others may have
+/// asked before they could know.
+fn failing(
+    fails: usize,
+    threads: usize,
+) -> impl Differentiable<State = DVector<f64>> + Send + Sync {
     let calls = AtomicUsize::new(0);
     let model: Batched<_> = BatchModel::new(DIMENSION, move |states: &[f64], n| {
         match calls.fetch_add(1, Ordering::Relaxed) {
             call if call < fails => Ok(rows(states, n, well)),
             call if call == fails => Err(io::Error::other("device lost"))?,
+            _ if threads > 1 => Err(io::Error::other("device lost"))?,
             _ => panic!("called after a failure"),
         }
     })
@@ -355,7 +360,7 @@ fn lost<T>(run: annealed::Result<T>) -> (usize, std::ops::Range<usize>) {
 #[test]
 fn a_failure_of_the_device_is_the_error_of_the_run() {
     let ais = |fails| {
-        let path = GeometricPath::new(base(), failing(fails));
+        let path = GeometricPath::new(base(), failing(fails, 1));
         let ais = Ais::new(&path, hmc()).schedule(Schedule::linear(20).unwrap());
         lost(ais.chains(100).block_size(50).threads(1).run())
     };
@@ -368,7 +373,7 @@ fn a_failure_of_the_device_is_the_error_of_the_run() {
     macro_rules! lost {
         ($path:ident => $run:expr) => {
             for fails in [0, 1, 5, 30] {
-                let $path = GeometricPath::new(base(), failing(fails));
+                let $path = GeometricPath::new(base(), failing(fails, 2));
                 lost($run);
             }
         };
@@ -384,7 +389,7 @@ fn a_failure_of_the_device_is_the_error_of_the_run() {
     lost!(path => BinnedSchedule::new(Schedule::linear(3).unwrap()).optimize(&path, &hmc(), 40, 1));
     for fails in [0, 100, 1_000] {
         let prior = UniformBox::new([(-2.0, 2.0); DIMENSION]).unwrap();
-        let problem = TemperedPath::new(prior, failing(fails));
+        let problem = TemperedPath::new(prior, failing(fails, 2));
         lost(NestedSmc::new(&problem, walk()).islands(4).run());
     }
 }
