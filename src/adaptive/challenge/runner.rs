@@ -18,10 +18,14 @@ use crate::path::AnnealingPath;
 use crate::work::{Execution, Job, controls};
 use crate::{Error, Result};
 
+/// A second run that looks for mass that a first one missed.
+///
+/// A forward run cannot see what none of its chains found, and more of the same runs agree with it. The challenge looks
+/// elsewhere. It anneals a large population roughly, cools some of its states from the target f to `f^256`, climbs from
 /// samples of the base where the target has a [gradient](Self::with_gradient), and fits [bases](Rivals) around the modes
 /// that it finds. Then it runs *forward* from the mixture of these bases and the old one to the same target. That run's
-/// weights are unbiased, since its bases come from other chains, and its [bound](crate::ais::Run::certified_lower_bound) can prove the
-/// first too low. The [`Judgement`](super::Judgement) says what came of it.
+/// weights are unbiased, since its bases come from other chains, and its
+/// [bound](crate::ais::Run::certified_lower_bound) can prove the first too low. The [`Judgement`](super::Judgement) says what came of it.
 ///
 /// The first run is any result with [`LogZ`] for the target of `path`. The challenge costs as much, unless
 /// [`budget`](Self::budget) says otherwise.
