@@ -1,7 +1,5 @@
 //! Lower bounds on log Z, and the upper bound on the log likelihood that follows.
 
-use std::fmt::{self, Display, Formatter};
-
 use annealed::Result;
 use annealed::ais::Run;
 use annealed::estimate::Warning;
@@ -19,21 +17,12 @@ const STARTS: usize = 64;
 pub struct Bounds {
     /// A lower bound on log Z, without a doubt.
     certain: f64,
-    /// Whether the run's estimate lies below it.
-    is_above_estimate: bool,
     /// One with a confidence of 95%.
     certified: f64,
-    /// An upper bound on the mean log likelihood of the data, by the higher of both.
-    log_likelihood: Option<f64>,
 }
 
 impl Bounds {
-    pub fn new(
-        rbm: &Rbm,
-        run: &Run<Vec<bool>>,
-        start: Option<&Start>,
-        likelihood: Option<&LogLikelihood>,
-    ) -> Result<Self> {
+    pub fn new(rbm: &Rbm, run: &Run<Vec<bool>>, start: Option<&Start>) -> Result<Self> {
         let mut chains: Vec<usize> = (0..run.chains()).collect();
         let log_weights = run.log_weights();
         chains.sort_by(|&one, &other| log_weights[other].total_cmp(&log_weights[one]));
@@ -43,12 +32,7 @@ impl Bounds {
         let certain = start.map_or(certain, |start| certain.max(start.bound().value));
         let certified = run.certified_lower_bound(0.95)?;
         let certified = certified.expect("a forward run has one");
-        Ok(Self {
-            certain,
-            is_above_estimate: certain > run.log_z(),
-            certified,
-            log_likelihood: likelihood.map(|found| found.upper_bound(certain.max(certified))),
-        })
+        Ok(Self { certain, certified })
     }
 
     /// The reasons to doubt a run that it does not know by itself: what the search for the start proves, or these bounds.
@@ -70,30 +54,32 @@ impl Bounds {
         doubts
     }
 
-    pub fn add_to(&self, json: &mut Value) {
+    /// An upper bound on the mean log likelihood of the data, by the higher of both.
+    fn of_scores(&self, likelihood: &LogLikelihood) -> f64 {
+        likelihood.upper_bound(self.certain.max(self.certified))
+    }
+
+    pub fn add_to(&self, json: &mut Value, likelihood: Option<&LogLikelihood>) {
         json["certain_lower_bound"] = self.certain.into();
         json["certified_lower_bound"] = self.certified.into();
-        if let Some(bound) = self.log_likelihood {
-            json["log_likelihood_upper_bound"] = bound.into();
+        if let Some(likelihood) = likelihood {
+            json["log_likelihood_upper_bound"] = self.of_scores(likelihood).into();
         }
     }
-}
 
-/// `log Z >= 192.272 for certain, 186.441 with 95% confidence; mean log likelihood <= -101.3`.
-impl Display for Bounds {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+    /// `log Z >= 192.272 for certain, 186.441 with 95% confidence; mean log likelihood <= -101.3`, beside an estimate of
+    /// log Z.
+    pub fn text(&self, log_z: f64, likelihood: Option<&LogLikelihood>) -> String {
         let (certain, certified) = (self.certain, self.certified);
-        let beyond = match self.is_above_estimate {
+        let beyond = match certain > log_z {
             true => " (more than estimated)",
             false => "",
         };
-        write!(
-            f,
-            "log Z >= {certain:.3} for certain{beyond}, {certified:.3} with 95% confidence"
-        )?;
-        match self.log_likelihood {
-            Some(bound) => writeln!(f, "; mean log likelihood <= {bound:.3}"),
-            None => writeln!(f),
-        }
+        let scores = likelihood.map_or(String::new(), |likelihood| {
+            format!("; mean log likelihood <= {:.3}", self.of_scores(likelihood))
+        });
+        format!(
+            "log Z >= {certain:.3} for certain{beyond}, {certified:.3} with 95% confidence{scores}"
+        )
     }
 }

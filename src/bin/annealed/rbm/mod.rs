@@ -48,11 +48,10 @@ pub fn score(options: &Options, interrupt: &Interrupt) -> Result<String> {
     if let Some(file) = &options.save {
         report.save_run(file)?;
     }
-    if let Some(source) = &options.reverse
-        && let Some(backward) = Backward::run(&ais, &run, &problem, source)?
-    {
-        report.add_backward(backward)?;
+    if let Some(source) = &options.reverse {
+        report.backward = Backward::run(&ais, &run, &problem, source)?;
     }
+    report.score()?;
     if let Some(chains) = options.raise {
         report.raise = Some(ais.raise(&problem.held_out, chains)?);
     }

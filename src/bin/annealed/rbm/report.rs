@@ -5,7 +5,7 @@ use std::path::Path;
 
 use annealed::ais::{Run, StoppedBy};
 use annealed::bidirectional::Raise;
-use annealed::estimate::Warning;
+use annealed::estimate::{LogZ, Warning};
 use annealed::rbm::{Candidate, LikelihoodBound, LogLikelihood, Start};
 use annealed::{Result, plot};
 use serde_json::{Value, json};
@@ -17,8 +17,6 @@ use super::reverse::Backward;
 use crate::figures;
 use crate::output::write_report;
 use crate::saved::{self, Known};
-
-const EXACT: &str = "the exact log Z";
 
 /// All that is known in the end.
 pub struct Report<'a> {
@@ -42,20 +40,18 @@ pub struct Report<'a> {
 }
 
 impl<'a> Report<'a> {
-    /// The report of a forward run alone.
+    /// The report of a forward run alone, without scores.
     pub fn of_forward(
         problem: &'a Problem,
         run: &'a Run<Vec<bool>>,
         start: Option<&'a Start>,
     ) -> Result<Self> {
-        let log_z = problem.log_z_exact.unwrap_or(run.log_z());
-        let likelihood = problem.log_likelihood(log_z)?;
-        let bounds = Bounds::new(&problem.rbm, run, start, likelihood.as_ref())?;
+        let bounds = Bounds::new(&problem.rbm, run, start)?;
         Ok(Self {
             problem,
             start,
-            likelihood,
-            likelihood_bound: problem.likelihood_bound(log_z)?,
+            likelihood: None,
+            likelihood_bound: None,
             doubts: bounds.doubts(run, start),
             bounds,
             run,
@@ -73,33 +69,33 @@ impl<'a> Report<'a> {
         saved::write(file, &self.run.clone().into(), &known)
     }
 
-    /// Adds a reverse run. From exact samples the joined log Z scores the data.
-    pub fn add_backward(&mut self, backward: Backward) -> Result<()> {
-        if let (Backward::Exact(both), None) = (&backward, self.problem.log_z_exact) {
-            let log_z = both.1.log_z();
-            self.likelihood = self.problem.log_likelihood(log_z)?;
-            self.likelihood_bound = self.problem.likelihood_bound(log_z)?;
-        }
-        self.backward = Some(backward);
+    /// Scores the held-out data by the best log Z that is known.
+    pub fn score(&mut self) -> Result<()> {
+        let ([log_z, ..], _) = self.scored_by();
+        self.likelihood = self.problem.log_likelihood(log_z)?;
+        self.likelihood_bound = self.problem.likelihood_bound(log_z)?;
         Ok(())
     }
 
-    /// The interval of the log Z that scores the data, and what that is; none where it is exact.
-    fn scored_by(&self) -> Option<((f64, f64), &'static str)> {
-        match &self.backward {
-            _ if self.problem.log_z_exact.is_some() => None,
-            Some(Backward::Exact(both)) => Some((both.1.interval(), "the joined log Z")),
-            Some(Backward::Approximate(_)) => {
-                Some((self.run.interval(), "the forward log Z alone"))
+    /// The log Z that scores the data with the ends of its interval, and what it is.
+    fn scored_by(&self) -> ([f64; 3], &'static str) {
+        fn figures(result: &dyn LogZ) -> [f64; 3] {
+            let (lower, upper) = result.interval();
+            [result.log_z(), lower, upper]
+        }
+        match (self.problem.log_z_exact, &self.backward) {
+            (Some(exact), _) => ([exact; 3], "the exact log Z"),
+            (None, Some(Backward::Exact(both))) => (figures(&both.1), "the joined log Z"),
+            (None, Some(Backward::Approximate(_))) => {
+                (figures(self.run), "the forward log Z alone")
             }
-            None => Some((self.run.interval(), "the log Z above")),
+            (None, None) => (figures(self.run), "the log Z above"),
         }
     }
 
     /// The interval of the mean log likelihood, from that of log Z alone.
     fn interval_of(&self, likelihood: &LogLikelihood) -> (f64, f64) {
-        let exact = (likelihood.log_z, likelihood.log_z);
-        let (lower, upper) = self.scored_by().map_or(exact, |(interval, _)| interval);
+        let ([_, lower, upper], _) = self.scored_by();
         (likelihood.upper_bound(upper), likelihood.upper_bound(lower))
     }
 
@@ -121,7 +117,7 @@ impl<'a> Report<'a> {
         ];
         let mut warnings: Vec<Warning> = Vec::new();
         for warning in found.into_iter().flatten() {
-            if warnings.iter().all(|other| other != warning) {
+            if !warnings.contains(warning) {
                 warnings.push(warning.clone());
             }
         }
@@ -161,7 +157,7 @@ impl<'a> Report<'a> {
         json["visible_units"] = problem.rbm.visible_units().into();
         json["hidden_units"] = problem.rbm.hidden_units().into();
         json["notes"] = problem.note.lines().collect::<Vec<_>>().into();
-        self.bounds.add_to(&mut json);
+        self.bounds.add_to(&mut json, self.likelihood.as_ref());
         json["starts"] = self.start.map(table).into();
         if let Some(backward) = &self.backward {
             backward.add_to(&mut json);
@@ -175,7 +171,7 @@ impl<'a> Report<'a> {
             let (lower, upper) = self.interval_of(likelihood);
             json["log_likelihood"] = likelihood.mean.into();
             json["log_likelihood_interval"] = json!([lower, upper]);
-            json["log_likelihood_by"] = self.scored_by().map_or(EXACT, |(_, by)| by).into();
+            json["log_likelihood_by"] = self.scored_by().1.into();
             json["log_likelihood_error_over_rows"] = likelihood.standard_error.into();
             json["base_log_likelihood"] = likelihood.base_rate.into();
             json["rows"] = likelihood.rows.into();
@@ -226,7 +222,8 @@ impl Display for Report<'_> {
             let error = run.log_z() - exact;
             writeln!(f, "exact log Z = {exact:.3}, error {error:+.3}")?;
         }
-        write!(f, "{}", self.bounds)?;
+        let bounds = self.bounds.text(run.log_z(), self.likelihood.as_ref());
+        writeln!(f, "{bounds}")?;
         if let Some(backward) = &self.backward {
             write!(f, "{backward}")?;
         }
@@ -266,9 +263,10 @@ impl Report<'_> {
             return Ok(());
         };
         let (lower, upper) = self.interval_of(likelihood);
-        let interval = match self.scored_by() {
-            Some((_, from)) => format!("95% interval from {from}: {lower:.3} to {upper:.3}"),
-            None => format!("from {EXACT}"),
+        let from = self.scored_by().1;
+        let interval = match self.problem.log_z_exact.is_some() {
+            true => format!("from {from}"),
+            false => format!("95% interval from {from}: {lower:.3} to {upper:.3}"),
         };
         writeln!(
             f,
