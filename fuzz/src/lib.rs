@@ -1,4 +1,4 @@
-//! What the targets share: a file of the input, and a limit on the memory that reading it may take.
+//! Parts of all targets: a file of the input, and a limit on the memory that reading it may take.
 
 pub mod seeds;
 

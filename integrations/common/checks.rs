@@ -1,4 +1,4 @@
-//! What each integration must show, as functions of its network.
+//! Checks of each integration, as functions of its network.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -165,9 +165,10 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
         seed: u64,
     }
 
-    /// Sets the number of chains that move together, and in the rounds resample together where their ESS falls below half; by default 64 in the first pass
-    /// and 128 in the rounds. A model that [evaluates batches](crate::model::UnnormalizedModel::evaluates_batches) gets
-    /// one call a step from blocks of all chains.
+    /// Sets the number of chains that move together, and in the rounds resample together where their ESS falls below
+    /// half; by default 64 in the first pass and 128 in the rounds. A model that
+    /// [evaluates batches](crate::model::UnnormalizedModel::evaluates_batches) gets one call a step from blocks of all
+    /// chains.
     pub fn block_size(mut self, block_size: usize) -> Self {
         self.block_size = Some(block_size);
         self

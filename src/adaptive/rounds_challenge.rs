@@ -13,8 +13,8 @@ use crate::{Error, Result};
 impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
     /// Ends with a [`Challenge`](super::Challenge) to the last round, which costs as much as the rounds; off by default.
     ///
-    /// Of a [budget](Self::budget) the rounds spend a half, the challenge the rest. [`RoundsRun::judgement`] says what it
-    /// found, [`RoundsRun::second`] has its run. Where that contradicts the last round or improves on it, log Z is
+    /// The rounds spend half of a [budget](Self::budget), the challenge the rest. [`RoundsRun::judgement`] says what came
+    /// of it, [`RoundsRun::second`] has its run. Where that contradicts the last round or improves on it, log Z is
     /// the second run's. Where it lies above the last round's interval,
     /// [`FirstRunTooLow`](crate::estimate::Warning::FirstRunTooLow) warns of it.
     ///

@@ -197,8 +197,9 @@ pub enum Warning {
     /// Data that are less likely under an RBM than under its base-rate model, which knows only how often each unit is
     /// on, or under fair coins.
     #[error(
-        "the data are less likely under the RBM ({log_likelihood:.3} nats a row) than under {}: the weights may be transposed, hidden and visible biases exchanged, the data binarised \
-         otherwise or have another order of units than those of training",
+        "the data are less likely under the RBM ({log_likelihood:.3} nats a row) than under {}: the \
+         weights may be transposed, hidden and visible biases exchanged, the data binarised otherwise or have another \
+         order of units than those of training",
         simpler(*log_likelihood, *base_rate, *fair_coins)
     )]
     BelowBaseRate {

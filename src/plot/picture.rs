@@ -14,8 +14,8 @@ use crate::estimate::{Warning, sureness};
 use crate::{Error, Result};
 
 impl<S, R> Run<S, R> {
-    /// Draws the run to an SVG file: its result and its gravest warning; log Z with a band of 1.96 standard errors, effective sample size,
-    /// variance and acceptance by stage; the distribution of log weights. [`plot::runs`](runs) draws more.
+    /// Draws the run to an SVG file: its result and its gravest warning; log Z with a band of 1.96 standard errors,
+    /// effective sample size, variance and acceptance by stage; the distribution of log weights. [`plot::runs`](runs) draws more.
     ///
     /// ```
     /// # use annealed::prelude::*;

@@ -1,4 +1,4 @@
-//! What the integration must show.
+//! Checks of log Z, calls and files of the integration.
 
 use annealed_candle::common::{checks, rbm};
 use annealed_candle::{Energy, rbm::Rbm};

@@ -68,7 +68,8 @@ fn axes(states: &[&DVector<f64>]) -> DMatrix<f64> {
 
 /// Returns the dip in states that an axis of a unimodal law exceeds by chance with a probability of `level`, for n states.
 ///
-/// Of unimodal laws the uniform one has the largest dips (Hartigan and Hartigan 1985). Its tail is fitted to simulations.
+/// The uniform law has the largest dips of all unimodal ones (Hartigan and Hartigan 1985). Its tail is fitted to
+/// simulations.
 fn least_dip(n: usize, level: f64) -> f64 {
     (n as f64 * (TAIL[0] - TAIL[1] * level.ln())).sqrt()
 }
