@@ -8,6 +8,7 @@ use rand::Rng;
 
 use super::barrier::Barrier;
 use super::challenge::{Challenges, SecondJob};
+use super::covariance::CovarianceRecorder;
 use super::first_pass::{FirstPassTask, Later};
 use super::refit::{Refit, RefittedAt, Refitting, refitting};
 use super::round::{Ended, LEAST, Last, Layout, Reached, RoundRecorder, RoundTask, Start, seconds};
@@ -344,33 +345,42 @@ where
                     .map_or(StoppedBy::Chains, |_| StoppedBy::Evaluations)
             }),
         };
-        let kernel = at.kernel.clone();
-        let barrier = at.barrier.clone();
-        let (refit, no_refit) = (at.refit.clone(), at.no_refit);
+        let last = Last {
+            kernel: at.kernel.clone(),
+            barrier: at.barrier.clone(),
+            refit: at.refit.clone(),
+            no_refit: at.no_refit,
+            rounds: at.rounds.clone(),
+            candidates: Some(self.until_error.map_or(1, |_| self.rounds)),
+            run,
+        };
         if at.stopped_by.is_none()
             && let Some(recorder) = recorder
         {
-            match self.tuner {
-                Some(tuner) => {
-                    at.kernel =
-                        tuner.after_round(&kernel, &mut at.shapes, &recorder, run.stages())?;
-                }
-                None => at.shapes = at.shapes.improved(&recorder, |_| true),
-            }
-            if let Some(refitting) = &self.refitting {
-                at.refit(refitting, self.tuner, &run)?;
-            }
+            self.improve(&mut at, &last.run, &recorder)?;
         }
-        at.last = Some(Last {
-            run,
-            kernel,
-            barrier,
-            refit,
-            no_refit,
-            rounds: at.rounds.clone(),
-            candidates: Some(self.until_error.map_or(1, |_| self.rounds)),
-        });
+        at.last = Some(last);
         Ok(at)
+    }
+
+    /// Tunes the kernel, and refits the base, for the next round.
+    fn improve(
+        &self,
+        at: &mut Reached<P::State, K>,
+        run: &Run<P::State>,
+        recorder: &CovarianceRecorder<P::State>,
+    ) -> Result<()> {
+        match self.tuner {
+            Some(tuner) => {
+                at.kernel =
+                    tuner.after_round(&at.kernel, &mut at.shapes, recorder, run.stages())?;
+            }
+            None => at.shapes = at.shapes.improved(recorder, |_| true),
+        }
+        match &self.refitting {
+            Some(refitting) => at.refit(refitting, self.tuner, run),
+            None => Ok(()),
+        }
     }
 
     /// Returns the result, with the reason it ended and a warning where the error asked for was not reached.

@@ -103,8 +103,7 @@ impl ConstantConditionalEss {
     /// all.
     fn search<'p, P, K>(
         &self,
-        path: &'p P,
-        kernel: &K,
+        (path, kernel): (&'p P, &K),
         stages: usize,
         seed: u64,
         job: &mut Job<'_>,
@@ -119,10 +118,9 @@ impl ConstantConditionalEss {
         // At this distance the log weights of the wanted stages have a total variance of 1.
         let mut distance = (wanted as f64).sqrt().recip();
         let mut evaluations = 0_usize;
-        let mut failure = Error::NotConverged {
-            what: "the constant conditional ESS",
-            detail: format!("not about {wanted} stages after {PASSES} passes"),
-        };
+        let detail = format!("not about {wanted} stages after {PASSES} passes");
+        let what = "the constant conditional ESS";
+        let mut failure = Error::NotConverged { what, detail };
         for _ in 0..PASSES {
             let pass = PassTask {
                 path,
@@ -175,7 +173,7 @@ where
         Error::check_count("stages", stages, 1)?;
         self.pilot.check()?;
         let mut job = Job::new(by)?.named("pilot");
-        let (pass, evaluations) = self.search(path, kernel, stages, seed, &mut job)?;
+        let (pass, evaluations) = self.search((path, kernel), stages, seed, &mut job)?;
         let schedule = interpolate(&pass.betas, &pass.distances, stages)?;
         Ok(OptimizedSchedule {
             schedule,

@@ -72,25 +72,26 @@ where
             break;
         }
     }
-    Err(Error::NotConverged {
-        what: "the next stage of constant conditional ESS",
-        detail: why_too_long(populations, &here, &path.at(beta + high.min(all)))?,
-    })
+    Err(too_long(
+        populations,
+        &here,
+        &path.at(beta + high.min(all)),
+    )?)
 }
 
-/// Returns why the stage to `there`, the shortest of those too long, cannot be shorter.
-fn why_too_long<'p, P>(
+/// Returns the error of a stage to `there`, the shortest of those too long, which cannot be shorter.
+fn too_long<'p, P>(
     populations: &mut Populations<'p, P>,
     here: &P::At<'p>,
     there: &P::At<'p>,
-) -> Result<String>
+) -> Result<Error>
 where
     P: AnnealingPath<State: Send> + Sync,
     P::At<'p>: Send + Sync,
 {
     let (beta, next) = (here.beta(), there.beta());
     let lost = populations.map(&|population| Ok(lost(population.block(), here, there)))?;
-    Ok(match lost.into_iter().sum() {
+    let detail = match lost.into_iter().sum() {
         0_usize => format!("no step from beta = {beta} is short enough, the path jumps there"),
         lost => format!(
             "{lost} of {} chains at beta = {beta} are off the support of beta = {next}, however \
@@ -98,6 +99,10 @@ where
              VarOpt, which do without",
             populations.alive()
         ),
+    };
+    Ok(Error::NotConverged {
+        what: "the next stage of constant conditional ESS",
+        detail,
     })
 }
 

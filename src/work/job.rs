@@ -164,9 +164,7 @@ impl<'e> Job<'e> {
                 });
             }
         });
-        let meanwhile = meanwhile
-            .as_mut()
-            .map(|meanwhile| meanwhile as Meanwhile<'_>);
+        let meanwhile = meanwhile.as_mut().map(|at_site| at_site as Meanwhile<'_>);
         let crew = (ledger.most(), task.width());
         side_by_side(self.by.threads, crew, &worker, meanwhile)?;
         outcome

@@ -194,7 +194,7 @@ impl<T: Scalar> Pilots<'_, T> {
         let most = most_configurations(self.chain_steps, hidden);
         let seed = self.seed;
         let explore = || rbm.explore(&states, STARTS, seed, most);
-        let (bound, known) = in_pool(self.threads, usize::MAX, explore)?;
+        let (bound, known) = in_pool(self.threads, explore)?;
         if self.first_is_good(&bound) {
             return Ok(self.concluded(bound));
         }

@@ -60,12 +60,11 @@ impl Problem {
         let visible = deep
             .as_ref()
             .map_or(file.rbm.visible_units(), DeepBoltzmann::visible_units);
-        let name = path.display();
         let units = match &deep {
             Some(deep) => format!("layers of {} units", layers(deep)),
             None => format!("{visible} visible and {hidden} hidden units"),
         };
-        let mut note = format!("{name}: {units}\n");
+        let mut note = format!("{}: {units}\n", path.display());
         let mut rows = |source: &Source| -> Result<Vec<Vec<bool>>> {
             let (rows, read) = source.read(options.data_layout(), (visible, hidden))?;
             note += &read;
@@ -85,15 +84,7 @@ impl Problem {
             return Err(Error::file(path, reason));
         }
         let held_out = options.data.as_ref().map_or(Ok(Vec::new()), &mut rows)?;
-        if options.raise.is_some() && held_out.is_empty() {
-            return Err(Error::invalid("--raise", "no rows", "data by --data"));
-        }
-        if let Some(Reverse::File(file)) = &options.reverse
-            && !file.exists()
-        {
-            let expected = "no such file: --reverse takes exact, resampled or a file";
-            return Err(Error::file(file, expected));
-        }
+        check_sources(options, &held_out)?;
         let log_z_exact = match options.exact {
             true => enumerate(&file.rbm)?,
             false => file.log_z_exact,
@@ -152,6 +143,20 @@ impl Problem {
     }
 }
 
+/// Refuses options that lack their data.
+fn check_sources(options: &Options, held_out: &[Vec<bool>]) -> Result<()> {
+    if options.raise.is_some() && held_out.is_empty() {
+        return Err(Error::invalid("--raise", "no rows", "data by --data"));
+    }
+    match &options.reverse {
+        Some(Reverse::File(file)) if !file.exists() => {
+            let expected = "no such file: --reverse takes exact, resampled or a file";
+            Err(Error::file(file, expected))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// The machine of the options as an RBM, and as a deep one with --layers.
 fn machine(options: &Options) -> Result<(RbmFile, Option<DeepBoltzmann>)> {
     let path = &options.weights;
@@ -162,11 +167,11 @@ fn machine(options: &Options) -> Result<(RbmFile, Option<DeepBoltzmann>)> {
     if !options.biases.is_empty() {
         layout = layout.biases(&options.biases);
     }
-    layout = match options.square_transposed {
-        Some(true) => layout.square_transposed(),
-        Some(false) => layout.square_untransposed(),
-        None => layout,
-    };
+    let orientations = [
+        DeepLayout::square_untransposed,
+        DeepLayout::square_transposed,
+    ];
+    let layout = oriented(layout, options, orientations);
     let deep = DeepBoltzmann::read_as(path, &layout)?;
     let file = RbmFile {
         rbm: deep.to_rbm()?,
@@ -189,16 +194,21 @@ fn layers(deep: &DeepBoltzmann) -> String {
 
 /// Where the file has the parameters.
 fn layout(options: &Options) -> Result<RbmLayout> {
-    let layout = RbmLayout::default();
-    let layout = match options.square_transposed {
-        Some(true) => layout.square_transposed(),
-        Some(false) => layout.square_untransposed(),
-        None => layout,
-    };
+    let orientations = [RbmLayout::square_untransposed, RbmLayout::square_transposed];
+    let layout = oriented(RbmLayout::default(), options, orientations);
     match options.names.as_slice() {
         [] => Ok(layout),
         [w, a, b] => Ok(layout.weights(w).hidden_bias(a).visible_bias(b)),
         names => Err(Error::invalid("--names", names.join(","), "three names")),
+    }
+}
+
+/// The layout with square weights oriented by --square-transposed, if it is given.
+fn oriented<L>(layout: L, options: &Options, [straight, transposed]: [fn(L) -> L; 2]) -> L {
+    match options.square_transposed {
+        Some(true) => transposed(layout),
+        Some(false) => straight(layout),
+        None => layout,
     }
 }
 
