@@ -164,28 +164,16 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
         rounds: usize,
         /// Sets the seed; 0 by default.
         seed: u64,
-    }
-
-    /// Sets the number of chains that move together, and in the rounds resample together where their ESS falls below
-    /// half; by default 64 in the first pass and 128 in the rounds. A model that
-    /// [evaluates batches](crate::model::UnnormalizedModel::evaluates_batches) gets one call a step from blocks of all
-    /// chains.
-    pub fn block_size(mut self, block_size: usize) -> Self {
-        self.block_size = Some(block_size);
-        self
-    }
-
-    /// Sets the number of density evaluations to spend; a gradient is one more. The first pass may take a quarter at
-    /// most: some tens of stages at `chains * moves` times the kernel's [`evaluations`](TransitionKernel::evaluations).
-    pub fn budget(mut self, evaluations: u64) -> Self {
-        self.budget = Some(evaluations);
-        self
-    }
-
-    /// Sets the standard error of log Z to reach.
-    pub fn until_error(mut self, standard_error: f64) -> Self {
-        self.until_error = Some(standard_error);
-        self
+        /// Sets the number of chains that move together, and in the rounds resample together where their ESS falls below
+        /// half; by default 64 in the first pass and 128 in the rounds. A model that
+        /// [evaluates batches](crate::model::UnnormalizedModel::evaluates_batches) gets one call a step from blocks of all
+        /// chains.
+        block_size in Some: usize,
+        /// Sets the number of density evaluations to spend; a gradient is one more. The first pass may take a quarter at
+        /// most: some tens of stages at `chains * moves` times the kernel's [`evaluations`](TransitionKernel::evaluations).
+        budget in Some: u64,
+        /// Sets the standard error of log Z to reach.
+        until_error in Some: f64,
     }
 
     controls! { 'p, "The result is that of the last round that was finished; without one it is an [`Error::Stopped`]." }
@@ -460,15 +448,6 @@ where
 
 pub(super) type Finished<P, K> = RoundsRun<<P as AnnealingPath>::State, K>;
 
-impl<P: AnnealingPath, K: fmt::Debug> fmt::Debug for Rounds<'_, P, K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Rounds")
-            .field("kernel", &self.kernel)
-            .field("chains", &self.chains)
-            .field("rounds", &self.rounds)
-            .field("budget", &self.budget)
-            .field("until_error", &self.until_error)
-            .field("seed", &self.seed)
-            .finish_non_exhaustive()
-    }
+crate::num::debug_by_fields! {
+    Rounds for [P: AnnealingPath, K: fmt::Debug] Rounds<'_, P, K> { kernel, chains, rounds, budget, until_error, seed }
 }

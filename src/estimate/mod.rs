@@ -307,10 +307,7 @@ crate::num::deserialize_checked! {
         pareto_shape: Option<f64>,
         mean_of_alive: f64,
         variance_of_alive: f64,
-    } => Estimate {
-        chains, dead, unit, units, carrying, largest, largest_share, relative_variance,
-        skewness, pareto_shape, mean_of_alive, variance_of_alive,
-    }.checked()
+    } => self.checked()
 }
 
 #[cfg(feature = "serde")]

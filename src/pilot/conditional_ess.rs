@@ -11,7 +11,7 @@ use crate::path::{AnnealingPath, dimension};
 use crate::pilot::metric::{interpolate, nothing_changes};
 use crate::pilot::next_stage::{next_stage, stages_left};
 use crate::pilot::survey::{COLLAPSED, Survey};
-use crate::pilot::warning::{dead_chains, few_chains, near_collapse};
+use crate::pilot::survey::{dead_chains, few_chains, near_collapse};
 use crate::pilot::{OptimizedSchedule, ScheduleOptimizer};
 use crate::population::Populations;
 use crate::random::{Purpose, stream};

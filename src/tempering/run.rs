@@ -300,21 +300,7 @@ crate::num::deserialize_checked! {
         warnings: Vec<Warning>,
         evaluations: u64,
         seconds: f64,
-    } => TemperingRun {
-        settings,
-        stopped_by,
-        schedule,
-        log_ratios,
-        standard_error,
-        rejections,
-        round_trips,
-        states,
-        acceptances,
-        warnings,
-        evaluations,
-        seconds,
-    }
-    .checked()
+    } => self.checked()
 }
 
 #[cfg(feature = "serde")]

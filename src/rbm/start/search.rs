@@ -153,14 +153,8 @@ impl<'p, T: Scalar> StartSearch<'p, T> {
     }
 }
 
-impl<T: Scalar> std::fmt::Debug for StartSearch<'_, T> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("StartSearch")
-            .field("chains", &self.chains)
-            .field("stages", &self.stages)
-            .field("seed", &self.seed)
-            .finish_non_exhaustive()
-    }
+crate::num::debug_by_fields! {
+    StartSearch for [T: Scalar] StartSearch<'_, T> { chains, stages, seed }
 }
 
 struct Pilots<'s, T: Scalar> {
