@@ -73,11 +73,7 @@ impl Gaussian {
         let (mut position, mut found) = (start, String::new());
         for _ in 0..ROUNDS {
             solver.tolerance *= 1e-2;
-            let minimum = solver.minimize(position, |x| {
-                let mut gradient = DVector::zeros(x.len());
-                let log_density = model.gradient_into(x, &mut gradient);
-                (-log_density, -gradient)
-            });
+            let minimum = solver.minimize(position, |x| minus(model, x));
             position = minimum.position;
             match Self::from_precision(position.clone(), -hessian(&position)) {
                 Ok(gaussian) => {
@@ -106,6 +102,13 @@ impl Gaussian {
             detail: format!("{found}; {doubt}"),
         })
     }
+}
+
+/// Returns minus the log density and minus its gradient.
+fn minus(model: &impl Differentiable, x: &DVector<f64>) -> (f64, DVector<f64>) {
+    let mut gradient = DVector::zeros(x.len());
+    let log_density = model.gradient_into(x, &mut gradient);
+    (-log_density, -gradient)
 }
 
 fn check_gradient_at(

@@ -118,9 +118,7 @@ impl ConstantConditionalEss {
         // At this distance the log weights of the wanted stages have a total variance of 1.
         let mut distance = (wanted as f64).sqrt().recip();
         let mut evaluations = 0_usize;
-        let detail = format!("not about {wanted} stages after {PASSES} passes");
-        let what = "the constant conditional ESS";
-        let mut failure = Error::NotConverged { what, detail };
+        let mut failure = None;
         for _ in 0..PASSES {
             let pass = PassTask {
                 path,
@@ -132,7 +130,7 @@ impl ConstantConditionalEss {
             };
             match pass.run(job) {
                 Err(error @ Error::PilotCollapsed { .. }) => {
-                    failure = error;
+                    failure = Some(error);
                     distance *= 0.5;
                 }
                 Err(error) => return Err(error),
@@ -148,7 +146,10 @@ impl ConstantConditionalEss {
                 }
             }
         }
-        Err(failure)
+        Err(failure.unwrap_or_else(|| Error::NotConverged {
+            what: "the constant conditional ESS",
+            detail: format!("not about {wanted} stages after {PASSES} passes"),
+        }))
     }
 }
 

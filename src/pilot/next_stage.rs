@@ -37,29 +37,23 @@ where
 {
     let (path, beta) = (populations.path(), populations.beta());
     let learned = populations.learn()?;
-    let found = |beta, distance, trials: usize| NextStage {
-        beta,
-        distance,
-        evaluations: learned.map_or(trials + 1, usize::from),
-    };
-    let here = path.at(beta);
-    let mut reach = |step: f64| distance_to(populations, &here, &path.at(beta + step));
-    let all = 1.0 - beta;
+    let (here, all) = (path.at(beta), 1.0 - beta);
     // `high` is the shortest stage known to be too long.
     let (mut low, mut high) = (0.0, f64::INFINITY);
     let mut step = guess.min(all);
     for trials in 1..=200 {
-        let length = reach(step)?;
-        if length <= distance {
-            if step == all {
-                return Ok(found(1.0, length, trials));
-            }
-            low = step;
-        } else {
-            high = step;
+        let length = distance_to(populations, &here, &path.at(beta + step))?;
+        let is_last = length <= distance && step == all;
+        if is_last || (length / distance - 1.0).abs() < precision {
+            return Ok(NextStage {
+                beta: if is_last { 1.0 } else { beta + step },
+                distance: length,
+                evaluations: learned.map_or(trials + 1, usize::from),
+            });
         }
-        if (length / distance - 1.0).abs() < precision {
-            return Ok(found(beta + step, length, trials));
+        match length <= distance {
+            true => low = step,
+            false => high = step,
         }
         // Where few chains carry the weight, the distance may grow like a high power of the stage.
         let trusted = trials <= PROPORTIONAL || high == f64::INFINITY;

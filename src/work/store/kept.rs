@@ -189,14 +189,6 @@ impl<C: Serialize + DeserializeOwned> Carries<C> for KeptJob<'_> {
 }
 
 impl Counts for KeptJob<'_> {
-    fn skip(&self, chain_steps: u64) {
-        self.job.skip(chain_steps);
-    }
-
-    fn foresee(&self, chain_steps: u64) {
-        self.job.foresee(chain_steps);
-    }
-
     fn alone(&self) -> &Job<'_> {
         &self.job
     }

@@ -65,10 +65,10 @@ impl Problem {
         let visible = deep
             .as_ref()
             .map_or(file.rbm.visible_units(), DeepBoltzmann::visible_units);
-        let units = match &deep {
-            Some(deep) => format!("layers of {} units", layers(deep)),
-            None => format!("{visible} visible and {hidden} hidden units"),
-        };
+        let units = deep.as_ref().map_or_else(
+            || format!("{visible} visible and {hidden} hidden units"),
+            |deep| format!("layers of {} units", layers(deep)),
+        );
         let mut note = format!("{}: {units}\n", path.display());
         let mut rows = |source: &Source| -> Result<Vec<Vec<bool>>> {
             let (rows, read) = source.read(options.data_layout(), (visible, hidden))?;
@@ -83,13 +83,8 @@ impl Problem {
             }),
             (_, None) => file.base,
         };
-        if options.base == Base::DataRate && base_rates.is_none() {
-            let reason = "has no base rates to start from; expected --base-data with a file of training data, the key \
-                          b_base (D), or --base auto";
-            return Err(Error::file(path, reason));
-        }
         let held_out = options.data.as_ref().map_or(Ok(Vec::new()), &mut rows)?;
-        check_sources(options, &held_out)?;
+        check_sources(options, base_rates.is_some(), &held_out)?;
         let log_z_exact = match options.exact {
             true => enumerate(&file.rbm)?,
             false => file.log_z_exact,
@@ -99,13 +94,8 @@ impl Problem {
             note +=
                 &format!("{few} units in the smaller layer: --exact gives log Z without error\n");
         }
-        let source = |source: &Option<Source>| source.as_ref().map(Source::to_string);
         Ok(Self {
-            files: json!({
-                "rbm": path.display().to_string(),
-                "base_data": source(&options.base_data),
-                "data": source(&options.data),
-            }),
+            files: files(options),
             rbm: file.rbm,
             deep,
             base_rates,
@@ -148,8 +138,23 @@ impl Problem {
     }
 }
 
+/// The files that the options name.
+fn files(options: &Options) -> Value {
+    let source = |source: &Option<Source>| source.as_ref().map(Source::to_string);
+    json!({
+        "rbm": options.weights.display().to_string(),
+        "base_data": source(&options.base_data),
+        "data": source(&options.data),
+    })
+}
+
 /// Refuses options that lack their data.
-fn check_sources(options: &Options, held_out: &[Vec<bool>]) -> Result<()> {
+fn check_sources(options: &Options, has_rates: bool, held_out: &[Vec<bool>]) -> Result<()> {
+    if options.base == Base::DataRate && !has_rates {
+        let reason = "has no base rates to start from; expected --base-data with a file of training data, the key \
+                      b_base (D), or --base auto";
+        return Err(Error::file(&options.weights, reason));
+    }
     if options.raise.is_some() && held_out.is_empty() {
         return Err(Error::invalid("--raise", "no rows", "data by --data"));
     }
