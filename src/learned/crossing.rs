@@ -12,9 +12,9 @@ use crate::learned::transition::Transition;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Crossing {
     pub(super) noise: DMatrix<f64>,
-    /// Of the forward density, of each component of a mixture or of each layer of a map.
+    /// Passes through the forward density, each component of a mixture or each layer of a map.
     moves: Vec<Pass>,
-    /// Of the backward density.
+    /// The pass through the backward density.
     reverse: Pass,
 }
 

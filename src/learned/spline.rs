@@ -61,8 +61,9 @@ impl<'a> Spline<'a> {
 
     /// Returns the bin of a value along an axis; `None` outside the interval.
     fn bin(&self, axis: usize, value: f64) -> Option<Bin> {
-        // Also where the value is NaN.
-        if !(value.abs() < REACH) {
+        // False for a NaN.
+        let inside = value.abs() < REACH;
+        if !inside {
             return None;
         }
         let mut corner = [-REACH; 2];
@@ -132,7 +133,7 @@ impl Bin {
         [u * (1.0 - u), mean, bend]
     }
 
-    /// With `N = s u^2 + d0 u (1 - u)`, `D = s + t u (1 - u)` and `M = d1 u^2 + 2 s u (1 - u) + d0 (1 - u)^2` the value
+    /// Returns the value and the log slope. With `N = s u^2 + d0 u (1 - u)`, `D = s + t u (1 - u)` and `M = d1 u^2 + 2 s u (1 - u) + d0 (1 - u)^2` the value
     /// is `y0 + h N / D` and the slope `s^2 M / D^2`.
     fn apply(&self, x: f64) -> (f64, f64) {
         let u = (x - self.corner[0]) / self.sides[0];
