@@ -10,7 +10,7 @@ pub enum Start {
     BaseRates,
     /// The uniform distribution
     Uniform,
-    /// What a search finds for N chains and K stages
+    /// The base that a search finds for N chains and K stages
     Auto,
 }
 
