@@ -7,12 +7,12 @@ use rand::RngExt;
 use super::pair::{LogRatios, PairSums};
 use super::round::{Plan, Starts};
 use super::trip::Trips;
-use crate::Result;
 use crate::kernel::{Decisions, NonFinite, Stage, Workspace};
 use crate::path::{AnnealingPath, Intermediate};
 use crate::population::{Moves, Population};
 use crate::random::StreamRng;
 use crate::work::Place;
+use crate::{Error, Result};
 
 /// The statistics of one ladder in a round.
 #[derive(Debug, Clone)]
@@ -28,6 +28,23 @@ pub(crate) struct Ladder<S> {
 }
 
 impl<S> Ladder<S> {
+    /// Refuses statistics that no ladder has after `scans` scans of a round. Checks a file.
+    pub(super) fn check(&self, plan: &Plan, scans: usize) -> Result<()> {
+        let betas = plan.schedule.betas().len();
+        Error::check_dimension("pairs of neighbours", self.pairs.len(), betas - 1)?;
+        Error::check_dimension("legs", self.trips.legs.len(), betas)?;
+        Error::check_dimension("samples", self.samples.len(), plan.samples(scans))?;
+        let fit = self.pairs.iter().all(|pair| pair.fits(scans));
+        let fit = fit && self.trips.round_trips <= scans as u64;
+        let expected = format!("at most {scans} of each");
+        Error::check(
+            fit,
+            "pairs of neighbours",
+            "sums of too many scans",
+            expected,
+        )
+    }
+
     pub(super) fn with_samples<T>(self, of: impl FnOnce(Vec<S>) -> Vec<T>) -> Ladder<T> {
         Ladder {
             pairs: self.pairs,

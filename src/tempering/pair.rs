@@ -60,7 +60,6 @@ impl PairSums {
     }
 
     /// Returns whether no sum counts more than `scans` scans. Checks a file.
-    #[cfg(feature = "checkpoint")]
     pub(super) fn fits(&self, scans: usize) -> bool {
         let Self {
             forward,
