@@ -228,7 +228,7 @@ where
             + Carries<Reached<P::State, K>>
             + SecondJob<P::State>,
     {
-        let mut at = match job.carried()? {
+        let mut at = match job.carried(&|at| at.check(self.rounds))? {
             Some(at) => at,
             None => {
                 let found = first.first_pass_with(job, later)?;

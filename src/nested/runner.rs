@@ -167,7 +167,7 @@ where
     {
         let begun = Instant::now();
         let settings = &self.settings;
-        let (found, first_evaluations) = match job.carried()? {
+        let (found, first_evaluations) = match job.carried(&|(found, _)| found.check())? {
             Some(found) => found,
             None => {
                 let found = job.run(&self.search(ways))?;

@@ -5,13 +5,13 @@ use std::ops::Range;
 use rand::RngExt;
 
 use super::round::{Plan, Starts};
-use crate::Result;
 use crate::kernel::{Decisions, NonFinite, Stage, Workspace};
 use crate::num::{Moments, WeightSums, log_sigmoid};
 use crate::path::{AnnealingPath, Intermediate};
 use crate::population::{Moves, Population};
 use crate::random::StreamRng;
 use crate::work::Place;
+use crate::{Error, Result};
 
 /// Statistics of two neighbours in one ladder, over the scans of a round.
 ///
@@ -71,7 +71,6 @@ impl PairSums {
     }
 
     /// Returns whether no sum counts more than `scans` scans. Checks a file.
-    #[cfg(feature = "checkpoint")]
     pub(super) fn fits(&self, scans: usize) -> bool {
         let Self {
             forward,
@@ -164,6 +163,23 @@ pub(crate) struct Ladder<S> {
 }
 
 impl<S> Ladder<S> {
+    /// Refuses statistics that no ladder has after `scans` scans of a round. Checks a file.
+    pub(super) fn check(&self, plan: &Plan, scans: usize) -> Result<()> {
+        let betas = plan.schedule.betas().len();
+        Error::check_dimension("pairs of neighbours", self.pairs.len(), betas - 1)?;
+        Error::check_dimension("legs", self.trips.legs.len(), betas)?;
+        Error::check_dimension("samples", self.samples.len(), plan.samples(scans))?;
+        let fit = self.pairs.iter().all(|pair| pair.fits(scans));
+        let fit = fit && self.trips.round_trips <= scans as u64;
+        let expected = format!("at most {scans} of each");
+        Error::check(
+            fit,
+            "pairs of neighbours",
+            "sums of too many scans",
+            expected,
+        )
+    }
+
     pub(super) fn with_samples<T>(self, of: impl FnOnce(Vec<S>) -> Vec<T>) -> Ladder<T> {
         Ladder {
             pairs: self.pairs,

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use super::ladders::{Ladder, Ladders};
 #[cfg(feature = "mpi")]
 use super::round::Keep;
-use super::round::{Plan, Round, RoundResult};
+use super::round::{Round, RoundResult};
 use super::run::TemperingRun;
 use super::runner::{Settings, Tempering};
 use crate::ais::fingerprint;
@@ -25,25 +25,6 @@ use crate::work::mpi::{Ranks, SharedJob, check_engine, check_fingerprint};
 use crate::work::store::{Checkpointed, KeptJob, Resumable, decode, encode};
 use crate::work::{Execution, Persist, Task};
 use crate::{Error, Result};
-
-impl<S> Ladder<S> {
-    /// Refuses statistics that no ladder has after `scans` scans of a round.
-    fn check(&self, plan: &Plan, scans: usize) -> Result<()> {
-        let betas = plan.schedule.betas().len();
-        Error::check_dimension("pairs of neighbours", self.pairs.len(), betas - 1)?;
-        Error::check_dimension("legs", self.trips.legs.len(), betas)?;
-        Error::check_dimension("samples", self.samples.len(), plan.samples(scans))?;
-        let fit = self.pairs.iter().all(|pair| pair.fits(scans));
-        let fit = fit && self.trips.round_trips <= scans as u64;
-        let expected = format!("at most {scans} of each");
-        Error::check(
-            fit,
-            "pairs of neighbours",
-            "sums of too many scans",
-            expected,
-        )
-    }
-}
 
 /// A saved block: scans done, populations by beta, streams of the swaps, and statistics of the ladders.
 type SavedLadders<S> = (

@@ -22,8 +22,8 @@ pub(crate) trait Runs<T: Task>: Counts {
 
 /// Carries a value from one task of a sequence to the next, so that a later call can resume and all processes agree.
 pub(crate) trait Carries<C> {
-    /// Returns the value that an earlier call carried last.
-    fn carried(&mut self) -> Result<Option<C>>;
+    /// Returns the value that an earlier call carried last, unless `check` refuses what a file says.
+    fn carried(&mut self, check: &dyn Fn(&C) -> Result<()>) -> Result<Option<C>>;
 
     /// Takes the leading process's value and returns it in all processes. Drops what was saved of the last task.
     fn carry(&mut self, reached: Option<C>) -> Result<C>;
@@ -257,7 +257,7 @@ impl<T: Task> Runs<T> for Job<'_> {
 }
 
 impl<C> Carries<C> for Job<'_> {
-    fn carried(&mut self) -> Result<Option<C>> {
+    fn carried(&mut self, _: &dyn Fn(&C) -> Result<()>) -> Result<Option<C>> {
         Ok(None)
     }
 

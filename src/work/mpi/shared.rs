@@ -56,7 +56,7 @@ where
 }
 
 impl<C: Serialize + DeserializeOwned> Carries<C> for SharedJob<'_> {
-    fn carried(&mut self) -> Result<Option<C>> {
+    fn carried(&mut self, _: &dyn Fn(&C) -> Result<()>) -> Result<Option<C>> {
         Ok(None)
     }
 

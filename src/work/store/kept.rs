@@ -158,13 +158,17 @@ impl<T: Persist> Runs<T> for KeptJob<'_> {
 }
 
 impl<C: Serialize + DeserializeOwned> Carries<C> for KeptJob<'_> {
-    fn carried(&mut self) -> Result<Option<C>> {
+    fn carried(&mut self, check: &dyn Fn(&C) -> Result<()>) -> Result<Option<C>> {
         let mut carried = self.saved.carried.take();
         if let Some(others) = &mut self.others {
             let known = encode("carried value", &carried)?;
             carried = decode("carried value", &others.inform(Some(known))?)?;
         }
-        let carried = carried.map(|bytes| decode("carried value", &bytes));
+        let checked = |bytes: Vec<u8>| {
+            let carried = decode("carried value", &bytes)?;
+            check(&carried).map(|()| carried)
+        };
+        let carried = carried.map(checked);
         carried
             .transpose()
             .map_err(|error| self.destination.named(error))
