@@ -61,7 +61,7 @@ fn write(path: &Path, svg: &str) -> Result<()> {
 /// ```
 ///
 /// # Errors
-/// No schedule; [`Error::File`](crate::Error::File) where the file cannot be written.
+/// No schedule; [`Error::File`] where the file cannot be written.
 pub fn schedules<'a>(
     schedules: impl IntoIterator<Item = (&'a str, &'a Schedule)>,
     path: impl AsRef<Path>,
