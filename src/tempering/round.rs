@@ -5,8 +5,8 @@ use std::sync::{Mutex, PoisonError};
 
 use rand::Rng;
 
+use super::ladders::PairSums;
 use super::ladders::{Ladder, Ladders};
-use super::pair::PairSums;
 use super::runner::Settings;
 use super::runner::Tempering;
 use crate::kernel::{Decisions, Invariant, TransitionKernel, Workspace};

@@ -67,14 +67,6 @@ impl<C: Serialize + DeserializeOwned> Carries<C> for SharedJob<'_> {
 }
 
 impl Counts for SharedJob<'_> {
-    fn skip(&self, chain_steps: u64) {
-        self.job.skip(chain_steps);
-    }
-
-    fn foresee(&self, chain_steps: u64) {
-        self.job.foresee(chain_steps);
-    }
-
     fn alone(&self) -> &Job<'_> {
         &self.job
     }
