@@ -8,6 +8,7 @@
 
 mod cases;
 mod challenged;
+mod doubted;
 mod facts;
 mod potts;
 mod runs;
@@ -17,10 +18,11 @@ mod runs;
 mod problems;
 
 use annealed::Result;
+use annealed::adaptive::Judgement;
 use clap::Parser;
 use serde_json::{Value, json};
 
-use cases::{Case, Seen, SetUp};
+use cases::{Case, Challenged, Seen, SetUp};
 use problems::seeds::over_seeds;
 
 /// How often each warning speaks, over runs whose log Z is known.
@@ -64,6 +66,7 @@ fn main() -> Result<()> {
     for (name, of) in cases::MEASURED {
         println!("{}", Row::new(name, of, &all).line());
     }
+    judgements(&all);
     println!("\n| warning | is a fact of the run |\n|---|---|");
     for (name, says) in facts::FACTS {
         println!("| `{name}` | {says} |");
@@ -74,6 +77,36 @@ fn main() -> Result<()> {
 const HEADER: &str = "\
 | warning | sound set-up, right runs | most, of one problem | faulty set-up, right runs | wrong runs | cases made for it |
 |---|--:|---|--:|--:|--:|";
+
+/// Prints what the challenges of each case said.
+fn judgements(all: &[Found]) {
+    println!(
+        "\n| challenged | seeds | first run right | contradicted | improved | undecided | right or told | right | second run: bias, rms |\n\
+         |---|--:|--:|--:|--:|--:|--:|--:|--:|"
+    );
+    for Found { case, seen } in all.iter().filter(|found| found.case.kind == cases::CHALLENGED) {
+        let all: Vec<_> = seen.iter().filter_map(|one| Some((one, one.challenge?))).collect();
+        let count = |has: &dyn Fn(&Seen, Challenged) -> bool| {
+            all.iter().filter(|(seen, challenge)| has(seen, *challenge)).count()
+        };
+        let is_contradicted = |of: Challenged| matches!(of.judgement, Judgement::Contradicted { .. });
+        let is_improved = |of: Challenged| matches!(of.judgement, Judgement::Improved { .. });
+        let counts = [
+            count(&|_, of| of.first),
+            count(&|_, of| is_contradicted(of)),
+            count(&|_, of| is_improved(of)),
+            count(&|_, of| of.judgement == Judgement::Undecided),
+            count(&|seen, of| seen.right || is_contradicted(of) || is_improved(of)),
+            count(&|seen, _| seen.right),
+        ];
+        let mean = |of: &dyn Fn(f64) -> f64| {
+            all.iter().map(|(_, challenge)| of(challenge.off)).sum::<f64>() / all.len() as f64
+        };
+        let (bias, rms) = (mean(&|off| off), mean(&|off| off * off).sqrt());
+        let counts = counts.map(|count| count.to_string()).join(" | ");
+        println!("| {} | {} | {counts} | {bias:.2}, {rms:.2} |", case.name, all.len());
+    }
+}
 
 /// Number of runs in which a warning spoke, of how many.
 #[derive(Debug, Clone, Copy, Default)]
