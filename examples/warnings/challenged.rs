@@ -44,7 +44,11 @@ macro_rules! case {
             let ais = Ais::new(&path, &kernel).schedule(Schedule::linear(200)?);
             let first = ais.chains(300).seed(seed).threads(1).run()?;
             let challenge = Challenge::$new(&path, kernel.clone(), &first);
-            Ok(judged(&first, &challenge.seed(seed).threads(1).run()?, exact))
+            Ok(judged(
+                &first,
+                &challenge.seed(seed).threads(1).run()?,
+                exact,
+            ))
         })
     }};
 }

@@ -92,7 +92,10 @@ fn missing() -> Result<Vec<Case>> {
     };
     // Three deviations beside the top.
     let spike = |mean| {
-        let parts = [(0.1, normal(10, 0.0, 1.0)?), (0.9, normal(10, mean, 0.025)?)];
+        let parts = [
+            (0.1, normal(10, 0.0, 1.0)?),
+            (0.9, normal(10, mean, 0.025)?),
+        ];
         of_parts(parts, 2.0)
     };
     let beside = 0.9f64.sqrt();
@@ -119,12 +122,7 @@ fn missing() -> Result<Vec<Case>> {
             800,
             |ask| ask,
         ),
-        case(
-            faulty("challenged, two widths"),
-            widths()?,
-            400,
-            |ask| ask,
-        ),
+        case(faulty("challenged, two widths"), widths()?, 400, |ask| ask),
         case(
             faulty("challenged, two widths, gradient"),
             widths()?,

@@ -84,12 +84,21 @@ fn judgements(all: &[Found]) {
         "\n| challenged | seeds | first run right | contradicted | improved | undecided | right or told | right | second run: bias, rms |\n\
          |---|--:|--:|--:|--:|--:|--:|--:|--:|"
     );
-    for Found { case, seen } in all.iter().filter(|found| found.case.kind == cases::CHALLENGED) {
-        let all: Vec<_> = seen.iter().filter_map(|one| Some((one, one.challenge?))).collect();
+    for Found { case, seen } in all
+        .iter()
+        .filter(|found| found.case.kind == cases::CHALLENGED)
+    {
+        let all: Vec<_> = seen
+            .iter()
+            .filter_map(|one| Some((one, one.challenge?)))
+            .collect();
         let count = |has: &dyn Fn(&Seen, Challenged) -> bool| {
-            all.iter().filter(|(seen, challenge)| has(seen, *challenge)).count()
+            all.iter()
+                .filter(|(seen, challenge)| has(seen, *challenge))
+                .count()
         };
-        let is_contradicted = |of: Challenged| matches!(of.judgement, Judgement::Contradicted { .. });
+        let is_contradicted =
+            |of: Challenged| matches!(of.judgement, Judgement::Contradicted { .. });
         let is_improved = |of: Challenged| matches!(of.judgement, Judgement::Improved { .. });
         let counts = [
             count(&|_, of| of.first),
@@ -100,11 +109,18 @@ fn judgements(all: &[Found]) {
             count(&|seen, _| seen.right),
         ];
         let mean = |of: &dyn Fn(f64) -> f64| {
-            all.iter().map(|(_, challenge)| of(challenge.off)).sum::<f64>() / all.len() as f64
+            all.iter()
+                .map(|(_, challenge)| of(challenge.off))
+                .sum::<f64>()
+                / all.len() as f64
         };
         let (bias, rms) = (mean(&|off| off), mean(&|off| off * off).sqrt());
         let counts = counts.map(|count| count.to_string()).join(" | ");
-        println!("| {} | {} | {counts} | {bias:.2}, {rms:.2} |", case.name, all.len());
+        println!(
+            "| {} | {} | {counts} | {bias:.2}, {rms:.2} |",
+            case.name,
+            all.len()
+        );
     }
 }
 

@@ -11,6 +11,8 @@ use annealed::rand::{Rng, RngExt};
 const MODES: usize = 16;
 /// Share of the sites in which two states of one mode may differ.
 const APART: f64 = 0.3;
+/// Number of states that the shares over all sites count for at each site.
+const SMOOTH: f64 = 60.0;
 
 /// The colour of each site, of Q.
 #[derive(Debug, Clone, Default)]
@@ -74,7 +76,8 @@ impl<const Q: usize> Sites<Q> {
         Self(vec![[-(Q as f64).ln(); Q]; sites])
     }
 
-    /// Adds weighted states to probabilities that count for one state.
+    /// Returns the shares of the colours of each site in weighted states. The shares of all sites count as some states
+    /// more of each, and the present probabilities as one.
     fn with<'s>(&self, states: impl IntoIterator<Item = (&'s Colours<Q>, f64)>) -> Self {
         let mut sums = Self(self.0.iter().map(|site| site.map(f64::exp)).collect());
         for (state, weight) in states {
@@ -82,7 +85,15 @@ impl<const Q: usize> Sites<Q> {
                 site[usize::from(*colour)] += weight;
             }
         }
+        let mut all = [0.0; Q];
+        for site in &sums.0 {
+            all.iter_mut().zip(site).for_each(|(all, one)| *all += one);
+        }
+        let total: f64 = all.iter().sum();
         for site in &mut sums.0 {
+            site.iter_mut()
+                .zip(&all)
+                .for_each(|(one, all)| *one += SMOOTH * all / total);
             let sum: f64 = site.iter().sum();
             site.iter_mut()
                 .for_each(|share| *share = (*share / sum).ln());
