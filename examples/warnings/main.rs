@@ -66,7 +66,10 @@ fn main() -> Result<()> {
     for (name, of) in cases::MEASURED {
         println!("{}", Row::new(name, of, &all).line());
     }
-    judgements(&all);
+    println!("{CHALLENGES}");
+    for row in all.iter().filter_map(judgements) {
+        println!("{row}");
+    }
     println!("\n| warning | is a fact of the run |\n|---|---|");
     for (name, says) in facts::FACTS {
         println!("| `{name}` | {says} |");
@@ -78,50 +81,33 @@ const HEADER: &str = "\
 | warning | sound set-up, right runs | most, of one problem | faulty set-up, right runs | wrong runs | cases made for it |
 |---|--:|---|--:|--:|--:|";
 
-/// Prints what the challenges of each case said.
-fn judgements(all: &[Found]) {
-    println!(
-        "\n| challenged | seeds | first run right | contradicted | improved | undecided | right or told | right | second run: bias, rms |\n\
-         |---|--:|--:|--:|--:|--:|--:|--:|--:|"
-    );
-    for Found { case, seen } in all
+const CHALLENGES: &str = "
+| challenged | seeds | first run right | contradicted | improved | undecided | right or warned | right | second run: bias, rms |
+|---|--:|--:|--:|--:|--:|--:|--:|--:|";
+
+/// Returns the row of what the challenges of a case said; `None` for other cases.
+fn judgements(Found { case, seen }: &Found) -> Option<String> {
+    let all: Vec<(&Seen, Challenged)> = seen
         .iter()
-        .filter(|found| found.case.kind == cases::CHALLENGED)
-    {
-        let all: Vec<_> = seen
-            .iter()
-            .filter_map(|one| Some((one, one.challenge?)))
-            .collect();
-        let count = |has: &dyn Fn(&Seen, Challenged) -> bool| {
-            all.iter()
-                .filter(|(seen, challenge)| has(seen, *challenge))
-                .count()
-        };
-        let is_contradicted =
-            |of: Challenged| matches!(of.judgement, Judgement::Contradicted { .. });
-        let is_improved = |of: Challenged| matches!(of.judgement, Judgement::Improved { .. });
-        let counts = [
-            count(&|_, of| of.first),
-            count(&|_, of| is_contradicted(of)),
-            count(&|_, of| is_improved(of)),
-            count(&|_, of| of.judgement == Judgement::Undecided),
-            count(&|seen, of| seen.right || is_contradicted(of) || is_improved(of)),
-            count(&|seen, _| seen.right),
-        ];
-        let mean = |of: &dyn Fn(f64) -> f64| {
-            all.iter()
-                .map(|(_, challenge)| of(challenge.off))
-                .sum::<f64>()
-                / all.len() as f64
-        };
-        let (bias, rms) = (mean(&|off| off), mean(&|off| off * off).sqrt());
-        let counts = counts.map(|count| count.to_string()).join(" | ");
-        println!(
-            "| {} | {} | {counts} | {bias:.2}, {rms:.2} |",
-            case.name,
-            all.len()
-        );
-    }
+        .filter_map(|one| Some((one, one.challenge?)))
+        .collect();
+    let count = |has: &dyn Fn(&Seen, Challenged) -> bool| {
+        let having = all.iter().filter(|(seen, of)| has(seen, *of));
+        having.count().to_string()
+    };
+    let counts = [
+        count(&|_, of| of.first),
+        count(&|_, of| matches!(of.judgement, Judgement::Contradicted { .. })),
+        count(&|_, of| matches!(of.judgement, Judgement::Improved { .. })),
+        count(&|_, of| of.judgement == Judgement::Undecided),
+        count(&|seen, _| seen.right || !seen.warnings.is_empty()),
+        count(&|seen, _| seen.right),
+    ];
+    let seeds = all.len();
+    let mean = |of: fn(f64) -> f64| all.iter().map(|(_, x)| of(x.off)).sum::<f64>() / seeds as f64;
+    let (bias, rms) = (mean(|off| off), mean(|off| off * off).sqrt());
+    let (name, counts) = (case.name, counts.join(" | "));
+    (seeds > 0).then(|| format!("| {name} | {seeds} | {counts} | {bias:.2}, {rms:.2} |"))
 }
 
 /// Number of runs in which a warning spoke, of how many.
