@@ -149,6 +149,7 @@ struct Results {
     to_gain_8: Far,
     ridge: Run<RidgeState>,
     collapsed: Run<RidgeState>,
+    tilted: Run<RidgeState>,
 }
 
 impl Results {
@@ -169,6 +170,7 @@ impl Results {
             to_gain_8: to_gain_8(options.steps_8, options.chains)?,
             ridge: run(&path, RidgeGibbs::augmented(), 100, 20_000)?,
             collapsed: run(&path, RidgeGibbs::collapsed(), 100, 2_000)?,
+            tilted: run(&path, RidgeGibbs::tilted(), 100, 2_000)?,
         })
     }
 
@@ -199,6 +201,9 @@ impl Results {
             "ridge_collapsed_log_z": collapsed.log_z(),
             "ridge_collapsed_standard_error": collapsed.standard_error(),
             "ridge_collapsed_var_log_w": collapsed.estimate().var_log_weight(),
+            "ridge_tilted_log_z": self.tilted.log_z(),
+            "ridge_tilted_standard_error": self.tilted.standard_error(),
+            "ridge_tilted_var_log_w": self.tilted.estimate().var_log_weight(),
         });
         if let (Value::Object(all), Value::Object(one)) =
             (&mut report, gain_4_json(&self.to_gain_4[0]))
@@ -234,6 +239,7 @@ impl Results {
         }
         println!("ridges (exact 1.880842): {}", self.ridge);
         println!("projections integrated out: {}", self.collapsed);
+        println!("and w drawn with a change factor: {}", self.tilted);
         let [first, second] = self.mean_w().map(|(mean, _)| mean);
         println!("mean of w (exact .34041, -.28746): {first:.4}, {second:.4}");
     }

@@ -7,8 +7,8 @@
 //! cargo run --release --example annealed_variational -- --svg samples.svg
 //! ```
 //!
-//! Every objective has the same network and the same number of gradients of log densities. The rate of gated
-//! transitions was tuned on other seeds, by `--cases grid --first-seed 101 --seeds 4 --rate R`: 1e-2 was best for
+//! Every objective has the same network and the same number of gradients of log densities. All kinds of transitions have
+//! about 590 parameters each in two dimensions, 320 in one. The rate of gated transitions was tuned on other seeds, by `--cases grid --first-seed 101 --seeds 4 --rate R`: 1e-2 was best for
 //! every objective (docs/notes/variational.md).
 
 #[path = "common/scatter_sheet.rs"]
@@ -18,18 +18,21 @@ use std::time::Instant;
 
 use annealed::ais::Ais;
 use annealed::learned::{
-    Coupling, Family, LearnedTransitions, Mean, Noise, Objective, TrainedTransitions, Training,
-    mode_occupancy,
+    AuxiliaryPath, Coupling, Family, LearnedTransitions, Mean, Noise, Objective,
+    TrainedTransitions, Training, mode_occupancy,
 };
-use annealed::model::{Gaussian, GaussianMixture};
-use annealed::path::GeometricPath;
+use annealed::model::{
+    Differentiable, Gaussian, GaussianMixture, NormalizedModel, UnnormalizedModel,
+};
+use annealed::path::{AnnealingPath, GeometricPath};
 use annealed::schedule::Schedule;
 use clap::{Parser, ValueEnum};
 use nalgebra::{DVector, dvector};
 use serde_json::{Map, Value, json};
 
 const BATCH: usize = 256;
-const HIDDEN: usize = 32;
+const COMPONENTS: usize = 4;
+const BINS: usize = 8;
 /// Trajectories per group of the importance-weighted objective.
 const SAMPLES: usize = 16;
 const CHAINS: usize = 50_000;
@@ -55,7 +58,7 @@ struct Options {
     /// Objectives; annealed and hierarchical unless set.
     #[arg(long, value_delimiter = ',')]
     objectives: Option<Vec<ObjectiveName>>,
-    /// Kinds of transitions; gated unless set.
+    /// Kinds of transitions; gated unless set. Couplings without auxiliary variables need two dimensions.
     #[arg(long, value_delimiter = ',')]
     transitions: Option<Vec<TransitionName>>,
     /// Number of seeds; 1 unless set.
@@ -95,26 +98,57 @@ enum ObjectiveName {
     ImportanceWeighted,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
 enum TransitionName {
     Gated,
+    Mixture,
     Affine,
     Additive,
+    Spline,
+    AuxiliaryGated,
+    AuxiliaryAffine,
+    AuxiliarySpline,
 }
 
 impl TransitionName {
-    fn family(self) -> Family {
+    /// Returns the form of transitions for a target of so many dimensions, with the hidden units that the budget allows.
+    fn family(self, dimension: usize) -> Family {
+        let pick = |one: usize, two: usize| if dimension == 1 { one } else { two };
         match self {
-            Self::Gated => Mean::Gated { hidden: HIDDEN }.into(),
-            Self::Affine => Coupling::Affine { hidden: HIDDEN }.into(),
-            Self::Additive => Coupling::Additive { hidden: HIDDEN }.into(),
+            Self::Gated => (Mean::Gated { hidden: 32 }).into(),
+            Self::Mixture => Family::Mixture {
+                mean: Mean::Gated { hidden: 12 },
+                components: COMPONENTS,
+            },
+            Self::Affine => (Coupling::Affine { hidden: 73 }).into(),
+            Self::Additive => (Coupling::Additive { hidden: 98 }).into(),
+            Self::Spline => Coupling::Spline {
+                hidden: 11,
+                bins: BINS,
+            }
+            .into(),
+            Self::AuxiliaryGated => (Mean::Gated {
+                hidden: pick(17, 16),
+            })
+            .into(),
+            Self::AuxiliaryAffine => (Coupling::Affine { hidden: 41 }).into(),
+            Self::AuxiliarySpline => Coupling::Spline {
+                hidden: 5,
+                bins: BINS,
+            }
+            .into(),
         }
+    }
+
+    fn has_auxiliary(self) -> bool {
+        use TransitionName::{AuxiliaryAffine, AuxiliaryGated, AuxiliarySpline};
+        matches!(self, AuxiliaryGated | AuxiliaryAffine | AuxiliarySpline)
     }
 
     fn rate(self) -> f64 {
         match self {
-            Self::Gated => 1e-2,
-            Self::Affine | Self::Additive => 3e-3,
+            Self::Gated | Self::Mixture | Self::AuxiliaryGated => 1e-2,
+            _ => 3e-3,
         }
     }
 }
@@ -273,7 +307,7 @@ impl CaseName {
 }
 
 impl Case {
-    fn path(&self) -> annealed::Result<GeometricPath<Gaussian, GaussianMixture>> {
+    fn path(&self) -> annealed::Result<Path> {
         let mass = 1.0 / self.modes.len() as f64;
         let component =
             |mode: &DVector<f64>| Ok((mass, Gaussian::isotropic(mode.clone(), self.deviation)?));
@@ -284,16 +318,22 @@ impl Case {
         ))
     }
 
-    fn train(
+    fn train<'p, P>(
         &self,
-        path: &Path,
+        path: &'p P,
         objective: ObjectiveName,
         transition: TransitionName,
         seed: u64,
         options: &Options,
-    ) -> annealed::Result<TrainedTransitions> {
-        let (family, dimension) = (transition.family(), self.modes[0].len());
-        let flow = LearnedTransitions::new(family, dimension, self.transitions, seed)?;
+    ) -> annealed::Result<TrainedTransitions>
+    where
+        P: AnnealingPath<State = DVector<f64>>,
+        P::At<'p>: Differentiable,
+    {
+        let dimension = self.modes[0].len();
+        let states = path.base().state_dimension().unwrap_or(dimension);
+        let flow =
+            LearnedTransitions::new(transition.family(dimension), states, self.transitions, seed)?;
         let objective = objective.objective(options.weight);
         let iterations = if options.table { 500 } else { 1_500 };
         let gradients = options.iterations.unwrap_or(iterations) * self.transitions;
@@ -310,7 +350,6 @@ impl Case {
         Schedule::linear(self.transitions)
     }
 
-    /// Trains a flow and scores it: ELBO and occupancy as trained, log Z and ESS with `NOISE`.
     fn run(
         &self,
         objective: ObjectiveName,
@@ -318,17 +357,44 @@ impl Case {
         seed: u64,
         options: &Options,
     ) -> annealed::Result<Outcome> {
-        let (path, start) = (self.path()?, Instant::now());
-        let trained = self.train(&path, objective, transition, seed, options)?;
+        let path = self.path()?;
+        if transition.has_auxiliary() {
+            // One for each coordinate.
+            let path = AuxiliaryPath::new(path, self.modes[0].len())?;
+            return self.run_on(&path, objective, transition, seed, options);
+        }
+        self.run_on(&path, objective, transition, seed, options)
+    }
+
+    /// Trains a flow and scores it: ELBO and occupancy as trained, log Z and ESS with `NOISE`.
+    fn run_on<'p, P>(
+        &self,
+        path: &'p P,
+        objective: ObjectiveName,
+        transition: TransitionName,
+        seed: u64,
+        options: &Options,
+    ) -> annealed::Result<Outcome>
+    where
+        P: AnnealingPath<State = DVector<f64>> + Sync,
+        P::Base: NormalizedModel,
+        P::At<'p>: Differentiable,
+    {
+        let start = Instant::now();
+        let trained = self.train(path, objective, transition, seed, options)?;
         let seconds = start.elapsed().as_secs_f64();
         let run = |flow: &LearnedTransitions| {
-            let ais = Ais::new(&path, flow).schedule(self.schedule()?);
+            let ais = Ais::new(path, flow).schedule(self.schedule()?);
             ais.chains(CHAINS).seed(seed).run()
         };
         let as_trained = run(&trained.flow)?;
         let weighted = run(&trained.flow.with_noise(NOISE)?)?;
+        let dimension = self.modes[0].len();
+        let own =
+            |state: &DVector<f64>| state.rows(state.len() - dimension, dimension).into_owned();
+        let states: Vec<_> = as_trained.states().iter().map(own).collect();
         Ok(Outcome {
-            occupancy: mode_occupancy(as_trained.states(), &self.modes)?,
+            occupancy: mode_occupancy(&states, &self.modes)?,
             elbo: as_trained.lower_bound(),
             log_z: weighted.log_z(),
             interval: weighted.interval(),
@@ -349,7 +415,7 @@ impl Outcome {
     fn print(&self, [case, transition, objective]: [String; 3], seed: u64) {
         let occupancy: Vec<String> = self.occupancy.iter().map(|o| format!("{o:.2}")).collect();
         println!(
-            "{case:6} {transition:8} {objective:19} seed {seed}: {} modes, ELBO {:6.3}, \
+            "{case:6} {transition:16} {objective:19} seed {seed}: {} modes, ELBO {:6.3}, \
              log Z {:6.3} ({:.3} to {:.3}), ESS {:5.0} of {CHAINS}, occupancy {}",
             self.modes(),
             self.elbo,

@@ -151,6 +151,18 @@ pub enum Error {
         /// The slope of its log density.
         difference: f64,
     },
+    /// A gradient that comes with another log density than the model's.
+    #[error(
+        "accumulate_gradient returns {}, where log_density is {}: both must return the same value",
+        short(*value),
+        short(*log_density)
+    )]
+    WrongValue {
+        /// The log density that comes with the gradient.
+        value: f64,
+        /// The log density of the model.
+        log_density: f64,
+    },
     /// A computation that did not converge.
     #[error("{what} did not converge: {detail}")]
     NotConverged {

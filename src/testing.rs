@@ -36,7 +36,7 @@ use nalgebra::DVector;
 
 use crate::ais::Ais;
 use crate::kernel::{Block, LocalProposal, Stage, TransitionKernel};
-use crate::model::{Differentiable, LocalDensity, added_gradient, central_difference};
+use crate::model::{Differentiable, LocalDensity, OTHERS, added_gradient, central_difference};
 use crate::num::Moments;
 use crate::path::{AnnealingPath, Intermediate};
 use crate::random::{Purpose, StreamRng, stream, successive};
@@ -216,7 +216,8 @@ where
 
 /// Returns the largest difference between the model's gradient at `state` and central differences of its log density,
 /// relative to `1 + |gradient|`: below 1e-6 where the gradient is right, the relative error of the gradient where it is
-/// not. The gradient is taken as half of it is added to other terms, so that a model that assigns is found, too.
+/// not. The gradient is taken as half of it is added to other terms, so that a model that assigns is found, too. The
+/// value beside it counts likewise, relative to `1 + |log density|`.
 ///
 /// # Errors
 /// [`Error::InvalidArgument`] where log density or gradient at the state are not finite; a state of another dimension
@@ -224,15 +225,19 @@ where
 pub fn gradient_error(model: &impl Differentiable, state: &DVector<f64>) -> Result<f64> {
     let expected = model.state_dimension().unwrap_or(state.len());
     Error::check_dimension("state", state.len(), expected)?;
-    Error::check_number("log density at the state", model.log_density(state))?;
-    let (_, gradient) = added_gradient(model, state);
+    let log_density = model.log_density(state);
+    Error::check_number("log density at the state", log_density)?;
+    let others = DVector::from_element(state.len(), OTHERS);
+    let (value, gradient) = added_gradient(model, state, &others);
+    Error::check_number("log density beside the gradient", value)?;
     Error::check_finite("gradient at the state", gradient.iter().copied())?;
     let error = |i: usize| {
         let step = f64::EPSILON.cbrt() * (1.0 + state[i].abs());
         let difference = central_difference(model, state, i, step);
         (gradient[i] - difference).abs() / (1.0 + gradient[i].abs())
     };
-    Ok((0..state.len()).map(error).fold(0.0, f64::max))
+    let of_value = (value - log_density).abs() / (1.0 + log_density.abs());
+    Ok((0..state.len()).map(error).fold(of_value, f64::max))
 }
 
 /// Returns the largest difference between the model's [`log_density_change`](LocalDensity::log_density_change) and the

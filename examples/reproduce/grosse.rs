@@ -8,11 +8,12 @@ use annealed::path::AnnealingPath;
 use annealed::pilot::BinnedSchedule;
 use annealed::rbm::{
     BaseRate, ExactMatching, MomentChains, PersistentMatching, Rbm, RbmFile, RbmMatching,
-    RbmMoments, RbmPath, StartSearch,
+    RbmMoments, RbmPath,
 };
 use annealed::schedule::Schedule;
 use annealed::{Error, Result};
 
+use crate::base::Start::{self, Auto, BaseRates, Uniform};
 use crate::machines::{Folders, Machine};
 use crate::rows::Setting;
 use crate::runs::{Runs, SEGMENTS};
@@ -33,7 +34,7 @@ pub enum PathKind {
 use PathKind::*;
 
 impl PathKind {
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Ga => "GA",
             Mas => "MAS",
@@ -43,13 +44,13 @@ impl PathKind {
     }
 }
 
-pub const STARTS: [&str; 2] = ["uniform", "base rates"];
+pub const STARTS: [Start; 2] = [Uniform, BaseRates];
 
 /// Returns the rows of a machine: start, path, schedules.
-pub fn rows(machine: Machine) -> Vec<(&'static str, PathKind, &'static [&'static str])> {
+pub fn rows(machine: Machine) -> Vec<(Start, PathKind, &'static [&'static str])> {
     if machine.hidden_units() == 20 {
         return [Ga, Mas]
-            .map(|kind| ("uniform", kind, &["LINEAR", "binned optimal"][..]))
+            .map(|kind| (Uniform, kind, &["LINEAR", "binned optimal"][..]))
             .to_vec();
     }
     let starts = STARTS.iter();
@@ -66,7 +67,7 @@ pub fn run(
     runs: &mut Runs<'_>,
 ) -> Result<()> {
     let file = machine.read(folders)?;
-    let biased = [("base rates", Biased, &["LINEAR"][..])];
+    let biased = [(BaseRates, Biased, &["LINEAR"][..])];
     let rows = rows(machine).into_iter().chain(biased);
     for (start, kind, schedules) in rows.filter(|row| kinds.contains(&row.1)) {
         let source = Source {
@@ -79,7 +80,8 @@ pub fn run(
         let path = source.path(kind)?;
         for &steps in &runs.budget.steps {
             for &name in schedules {
-                let setting = Setting::new([&machine.name(), start, kind.name(), name], steps);
+                let setting =
+                    Setting::new([&machine.name(), start.name(), kind.name(), name], steps);
                 let schedule = match name {
                     "LINEAR" => Schedule::linear(steps)?,
                     _ => source.binned(kind, &path, steps, runs)?,
@@ -92,26 +94,21 @@ pub fn run(
 }
 
 /// The row from the base that a search finds: start, path, schedule.
-pub const SEARCHED: [&str; 3] = ["auto", "GA", "LINEAR"];
+pub const SEARCHED: [&str; 3] = [Auto.name(), Ga.name(), "LINEAR"];
 
 /// Runs the rows of one machine from a searched base; their seconds include the search.
 pub fn run_searched(machine: Machine, folders: &Folders, runs: &mut Runs<'_>) -> Result<()> {
     let file = machine.read(folders)?;
-    let [name, path, schedule] = SEARCHED;
+    let [start, path, schedule] = SEARCHED;
     for &steps in &runs.budget.steps {
-        let setting = Setting::new([&machine.name(), name, path, schedule], steps);
+        let setting = Setting::new([&machine.name(), start, path, schedule], steps);
         let chains = runs.budget.chains;
         if runs.chains_of(&setting) >= chains {
             continue;
         }
-        let mut search = StartSearch::new(chains, steps);
-        if let Some(base) = &file.base {
-            search = search.given(base.clone());
-        }
-        let start = search.run(&file.rbm)?;
-        eprint!("{start}");
-        let path = RbmPath::new(start.base().clone(), file.rbm.clone())?;
-        runs.row_after(start.seconds(), &setting, &path, &Schedule::linear(steps)?)?;
+        let (base, seconds) = Auto.base(&file, (chains, steps))?;
+        let path = RbmPath::new(base, file.rbm.clone())?;
+        runs.row_after(seconds, &setting, &path, &Schedule::linear(steps)?)?;
     }
     Ok(())
 }
@@ -119,7 +116,7 @@ pub fn run_searched(machine: Machine, folders: &Folders, runs: &mut Runs<'_>) ->
 pub struct Source<'a> {
     pub machine: Machine,
     pub file: &'a RbmFile,
-    pub start: &'static str,
+    pub start: Start,
     pub folders: &'a Folders,
     /// Updates of a knot of the full spline.
     pub updates: usize,
@@ -127,12 +124,7 @@ pub struct Source<'a> {
 
 impl Source<'_> {
     fn base(&self) -> Result<BaseRate> {
-        let rbm = &self.file.rbm;
-        match (self.start, &self.file.base) {
-            ("uniform", _) => BaseRate::uniform(rbm.hidden_units(), rbm.visible_units()),
-            (_, Some(base)) => Ok(base.clone()),
-            (_, None) => Err(Error::file(&self.folders.published, "no b_base")),
-        }
+        Ok(self.start.base(self.file, (0, 0))?.0)
     }
 
     pub fn path(&self, kind: PathKind) -> Result<RbmPath> {
@@ -148,7 +140,12 @@ impl Source<'_> {
             Mas => format!("-{}", self.updates),
             _ => String::new(),
         };
-        let name = format!("{}-{}-{}", self.machine.name(), self.start, kind.name());
+        let name = format!(
+            "{}-{}-{}",
+            self.machine.name(),
+            self.start.name(),
+            kind.name()
+        );
         let name = name.replace(' ', "-") + &of_updates;
         let folder = PathBuf::from("target/reproduction").join(name);
         let knots = Schedule::linear(SEGMENTS)?;
@@ -227,7 +224,7 @@ impl Source<'_> {
     ) -> Result<Schedule> {
         let knots = Schedule::linear(SEGMENTS)?;
         let machine = self.machine.name();
-        let names = [&*machine, self.start, kind.name()];
+        let names = [&*machine, self.start.name(), kind.name()];
         let costs = match kind {
             Ga => runs.joint_costs(names, path)?,
             _ => {

@@ -11,6 +11,7 @@ use annealed::rbm::{BlockGibbs, RbmPath};
 use annealed::schedule::Schedule;
 use annealed::{Error, Result};
 
+use crate::base::Start;
 use crate::bootstrap::{Bootstrap, interval};
 use crate::grosse::{PathKind, STARTS, Source};
 use crate::image_sheet::image_sheet;
@@ -31,7 +32,7 @@ pub fn with_exact_samples(
     let source = Source {
         machine,
         file: &file,
-        start: "uniform",
+        start: Start::Uniform,
         folders,
         updates: budget.spline_updates,
     };
@@ -101,7 +102,7 @@ pub fn samples(machine: Machine, folders: &Folders, budget: &Budget, figures: &P
     let source = Source {
         machine,
         file: &file,
-        start: "base rates",
+        start: Start::BaseRates,
         folders,
         updates: budget.spline_updates,
     };
@@ -155,9 +156,10 @@ pub fn against_steps(lines: &Lines<Row>, figures: &Path) -> Result<()> {
         let mut drawn = 0;
         for start in STARTS {
             for kind in [PathKind::Ga, PathKind::Mas, PathKind::Cheap] {
+                let label = format!("{}, {}", start.name(), kind.name());
                 let mut points = Vec::new();
                 for steps in [1_000, 10_000, 100_000] {
-                    let names = [&machine.name(), start, kind.name(), "LINEAR"];
+                    let names = [&machine.name(), start.name(), kind.name(), "LINEAR"];
                     let setting = Setting::new(names, steps);
                     if let Some(pooled) = lines.pooled(&setting)? {
                         let ends = interval(&pooled.bootstrap.log_z);
@@ -165,7 +167,7 @@ pub fn against_steps(lines: &Lines<Row>, figures: &Path) -> Result<()> {
                     }
                 }
                 drawn += points.len();
-                chart = chart.line_with_errors(&format!("{start}, {}", kind.name()), points);
+                chart = chart.line_with_errors(&label, points);
             }
         }
         if drawn > 0 {

@@ -5,6 +5,7 @@ use annealed::rbm::{BlockGibbs, RbmPath};
 use annealed::schedule::Schedule;
 use annealed::{Error, Result};
 
+use crate::base::Start;
 use crate::machines::{Folders, Machine};
 use crate::rows::Setting;
 use crate::runs::{Runs, SEGMENTS};
@@ -26,20 +27,18 @@ pub const SCHEDULES: [&str; 13] = [
     "VAROPT raw .003",
 ];
 
-/// Runs the rows of one machine, from base rates along the geometric path.
-pub fn run(machine: Machine, folders: &Folders, runs: &mut Runs<'_>) -> Result<()> {
+/// Runs the rows of one machine along the geometric path from one start.
+pub fn run(machine: Machine, start: Start, folders: &Folders, runs: &mut Runs<'_>) -> Result<()> {
     let file = machine.read(folders)?;
-    let base = file
-        .base
-        .ok_or_else(|| Error::file(&folders.trained, "an RBM without b_base"))?;
-    let path = RbmPath::new(base, file.rbm)?;
     for &steps in &runs.budget.steps {
+        let (base, _) = start.base(&file, (runs.budget.chains, steps))?;
+        let path = RbmPath::new(base, file.rbm.clone())?;
         let mut known: Vec<(String, Schedule)> = Vec::new();
         // The paper's pilot: 100 chains of 1,000 stages.
         let survey = Pilot::default().survey(&path, &BlockGibbs, 0)?;
         for name in SCHEDULES {
-            let setting = Setting::new([&machine.name(), "base rates", "GA", name], steps);
-            let schedule = match schedule(name, &survey, &path, machine, steps, runs) {
+            let setting = Setting::new([&machine.name(), start.name(), "GA", name], steps);
+            let schedule = match schedule(&setting, &survey, &path, runs) {
                 // This row has no schedule.
                 Err(error @ Error::PilotCollapsed { .. }) => {
                     eprintln!("{} {name}: {error}", machine.name());
@@ -55,15 +54,18 @@ pub fn run(machine: Machine, folders: &Folders, runs: &mut Runs<'_>) -> Result<(
 }
 
 fn schedule(
-    name: &str,
+    setting: &Setting,
     survey: &Survey,
     path: &RbmPath,
-    machine: Machine,
-    steps: usize,
     runs: &mut Runs<'_>,
 ) -> Result<Schedule> {
-    let machine = machine.name();
-    let names = [&*machine, "base rates", "GA"];
+    let (name, steps) = (&*setting.schedule, setting.steps);
+    // A searched base is another one for each K.
+    let start = match &*setting.start {
+        "auto" => format!("auto, K = {steps}"),
+        start => start.into(),
+    };
+    let names = [&*setting.machine, &start, "GA"];
     let binned = BinnedSchedule::new(Schedule::linear(SEGMENTS)?);
     let varopt = || VarOpt::default().schedule(survey, steps);
     match name {

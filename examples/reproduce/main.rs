@@ -11,6 +11,7 @@
 //! cargo run --release --features full --example reproduce -- figures
 //! ```
 
+mod base;
 mod bootstrap;
 mod figures;
 mod gaussians;
@@ -33,6 +34,7 @@ use std::path::PathBuf;
 use annealed::Result;
 use clap::{Parser, Subcommand};
 
+use base::Start;
 use grosse::PathKind;
 use machines::{Folders, Machine};
 use rows::Lines;
@@ -60,7 +62,12 @@ enum Command {
     /// Train the RBMs that are missing
     Train { machines: Vec<Machine> },
     /// Run what is missing of Kiwaki's Tables 1 and 2
-    Kiwaki { machines: Vec<Machine> },
+    Kiwaki {
+        machines: Vec<Machine>,
+        /// Where the chains start
+        #[arg(long, value_enum, value_delimiter = ',', default_value = "base-rates")]
+        starts: Vec<Start>,
+    },
     /// Run what is missing of Grosse et al.'s Tables 1 and 2
     Grosse {
         machines: Vec<Machine>,
@@ -100,9 +107,13 @@ fn main() -> Result<()> {
         Some(Command::Train { machines }) => machines
             .iter()
             .try_for_each(|machine| machine.train(folders)),
-        Some(Command::Kiwaki { machines }) => machines
-            .iter()
-            .try_for_each(|&machine| kiwaki::run(machine, folders, &mut runs)),
+        Some(Command::Kiwaki { machines, starts }) => {
+            let of_machine = |&machine: &Machine| {
+                let mut of_start = |&start: &Start| kiwaki::run(machine, start, folders, &mut runs);
+                starts.iter().try_for_each(&mut of_start)
+            };
+            machines.iter().try_for_each(of_machine)
+        }
         Some(Command::Grosse { machines, paths }) => machines
             .iter()
             .try_for_each(|&machine| grosse::run(machine, &paths, folders, &mut runs)),

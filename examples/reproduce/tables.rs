@@ -2,6 +2,7 @@
 
 use annealed::Result;
 
+use crate::base::Start::{Auto, BaseRates, Uniform};
 use crate::bootstrap::interval;
 use crate::grosse;
 use crate::kiwaki;
@@ -32,8 +33,9 @@ pub fn print(folders: &Folders, lines: &Lines<Row>) -> Result<()> {
     let machines = || [Machine::SMALL, Machine::LARGE].concat();
     println!("# Kiwaki (2015), Tables 1 and 2: geometric path, base-rate start unless said");
     for machine in machines() {
-        let schedules = kiwaki::SCHEDULES.map(|schedule| ["base rates", "GA", schedule]);
-        let rows = schedules.into_iter().chain([grosse::SEARCHED]).collect();
+        let rows = [BaseRates, Uniform, Auto]
+            .map(|start| kiwaki::SCHEDULES.map(|schedule| [start.name(), "GA", schedule]));
+        let rows = rows.concat();
         let their_exact = exact_of(&KIWAKI_EXACT, machine);
         Table {
             machine,
@@ -51,7 +53,7 @@ pub fn print(folders: &Folders, lines: &Lines<Row>) -> Result<()> {
             .flat_map(|(start, path, schedules)| {
                 schedules
                     .iter()
-                    .map(move |&schedule| [start, path.name(), schedule])
+                    .map(move |&schedule| [start.name(), path.name(), schedule])
             });
         let others = [["base rates", "MAS biased", "LINEAR"], grosse::SEARCHED];
         let their_exact = exact_of(&GROSSE_EXACT, machine);

@@ -19,7 +19,7 @@ use crate::{Error, Result};
 /// Relative tolerance of a stage's distance.
 const PRECISION: f64 = 0.1;
 /// Number of stages after which the first pass gives up.
-const LIMIT: usize = 100_000;
+pub(super) const LIMIT: usize = 100_000;
 
 pub(super) struct Pass<'s, 'p, P: AnnealingPath, K: TransitionKernel<P::At<'p>>> {
     settings: &'s AdaptiveSmc<'p, P, K>,

@@ -7,8 +7,6 @@ mod barrier;
 mod challenge;
 mod covariance;
 mod first_pass;
-#[cfg(feature = "mpi")]
-mod on_ranks;
 mod refit;
 mod round;
 mod rounds;

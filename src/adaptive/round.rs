@@ -4,11 +4,11 @@ use std::time::Instant;
 
 use super::barrier::{Barrier, BarrierRecorder};
 use super::covariance::{CovarianceRecorder, Shapes};
+use super::first_pass::LIMIT;
 use super::refit::{NoRefit, Refit, Refitting, TRIED};
 use super::rounds_run::{Round, RoundsRun};
 use super::smc::FirstPass;
 use super::tuner::Tuner;
-use crate::Result;
 use crate::ais::{Ais, AisTask, Along, Run};
 use crate::kernel::TransitionKernel;
 use crate::path::AnnealingPath;
@@ -16,6 +16,7 @@ use crate::population::Resampling;
 use crate::random::{Purpose, StreamRng, stream};
 use crate::schedule::Schedule;
 use crate::work::StoppedBy;
+use crate::{Error, Result};
 
 /// Least number of stages of the first round.
 pub(super) const LEAST: usize = 16;
@@ -104,6 +105,29 @@ pub(super) fn seconds(begun: Instant) -> f64 {
 }
 
 impl<S, K> Reached<S, K> {
+    /// Refuses what no `rounds` rounds reach. Checks a file.
+    pub(super) fn check(&self, rounds: usize) -> Result<()> {
+        let passed = self.rounds.len();
+        let expected = format!("1 to {}", rounds + 1);
+        Error::check(
+            (1..=rounds + 1).contains(&passed),
+            "passes",
+            passed,
+            expected,
+        )?;
+        let ended = self.stopped_by.is_some();
+        let expected = "a result of what has ended";
+        Error::check(
+            !ended || self.last.is_some(),
+            "last round",
+            "none",
+            expected,
+        )?;
+        let most = LIMIT.saturating_mul(2_usize.saturating_pow(passed as u32));
+        let expected = format!("at most {most}");
+        Error::check(self.stages <= most, "stages", self.stages, expected)
+    }
+
     pub(super) fn after_first(seed: u64, first: FirstPass<K>) -> Self {
         Self {
             spent: first.evaluations,
@@ -196,3 +220,32 @@ pub(super) type RoundTask<'s, S> = AisTask<'s, S, RoundRecorder<S>, S>;
 
 /// Most recorded stages of a round.
 const RECORDED: usize = 10_000;
+
+#[cfg(test)]
+mod tests {
+    use nalgebra::DVector;
+
+    use super::*;
+    use crate::adaptive::AdaptiveSmc;
+    use crate::kernel::RandomWalkMetropolis;
+    use crate::model::Gaussian;
+    use crate::path::GeometricPath;
+
+    #[test]
+    fn forged_rounds_are_refused() -> Result<()> {
+        let line = GeometricPath::new(Gaussian::standard(1)?, Gaussian::standard(1)?);
+        let run = AdaptiveSmc::new(&line, RandomWalkMetropolis::new(0.5)?).chains(20);
+        let first = run.first_pass()?;
+        let refused = |forge: &dyn Fn(&mut Reached<DVector<f64>, RandomWalkMetropolis>)| {
+            let mut at = Reached::after_first(0, first.clone());
+            forge(&mut at);
+            at.check(2).is_err()
+        };
+        assert!(!refused(&|_| ()));
+        assert!(refused(&|at| at.rounds.clear()));
+        assert!(refused(&|at| at.rounds = vec![at.rounds[0].clone(); 4]));
+        assert!(refused(&|at| at.stages = 1 << 40));
+        assert!(refused(&|at| at.stopped_by = Some(StoppedBy::Chains)));
+        Ok(())
+    }
+}

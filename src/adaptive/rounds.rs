@@ -8,6 +8,7 @@ use rand::Rng;
 
 use super::barrier::Barrier;
 use super::challenge::{Challenges, SecondJob};
+use super::covariance::CovarianceRecorder;
 use super::first_pass::{FirstPassTask, Later};
 use super::refit::{Refit, RefittedAt, Refitting, refitting};
 use super::round::{Ended, LEAST, Last, Layout, Reached, RoundRecorder, RoundTask, Start, seconds};
@@ -163,28 +164,16 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
         rounds: usize,
         /// Sets the seed; 0 by default.
         seed: u64,
-    }
-
-    /// Sets the number of chains that move together, and in the rounds resample together where their ESS falls below
-    /// half; by default 64 in the first pass and 128 in the rounds. A model that
-    /// [evaluates batches](crate::model::UnnormalizedModel::evaluates_batches) gets one call a step from blocks of all
-    /// chains.
-    pub fn block_size(mut self, block_size: usize) -> Self {
-        self.block_size = Some(block_size);
-        self
-    }
-
-    /// Sets the number of density evaluations to spend; a gradient is one more. The first pass may take a quarter at
-    /// most: some tens of stages at `chains * moves` times the kernel's [`evaluations`](TransitionKernel::evaluations).
-    pub fn budget(mut self, evaluations: u64) -> Self {
-        self.budget = Some(evaluations);
-        self
-    }
-
-    /// Sets the standard error of log Z to reach.
-    pub fn until_error(mut self, standard_error: f64) -> Self {
-        self.until_error = Some(standard_error);
-        self
+        /// Sets the number of chains that move together, and in the rounds resample together where their ESS falls below
+        /// half; by default 64 in the first pass and 128 in the rounds. A model that
+        /// [evaluates batches](crate::model::UnnormalizedModel::evaluates_batches) gets one call a step from blocks of all
+        /// chains.
+        block_size in Some: usize,
+        /// Sets the number of density evaluations to spend; a gradient is one more. The first pass may take a quarter at
+        /// most: some tens of stages at `chains * moves` times the kernel's [`evaluations`](TransitionKernel::evaluations).
+        budget in Some: u64,
+        /// Sets the standard error of log Z to reach.
+        until_error in Some: f64,
     }
 
     controls! { 'p, "The result is that of the last round that was finished; without one it is an [`Error::Stopped`]." }
@@ -239,7 +228,7 @@ where
             + Carries<Reached<P::State, K>>
             + SecondJob<P::State>,
     {
-        let mut at = match job.carried()? {
+        let mut at = match job.carried(&|at| at.check(self.rounds))? {
             Some(at) => at,
             None => {
                 let found = first.first_pass_with(job, later)?;
@@ -344,33 +333,42 @@ where
                     .map_or(StoppedBy::Chains, |_| StoppedBy::Evaluations)
             }),
         };
-        let kernel = at.kernel.clone();
-        let barrier = at.barrier.clone();
-        let (refit, no_refit) = (at.refit.clone(), at.no_refit);
+        let last = Last {
+            kernel: at.kernel.clone(),
+            barrier: at.barrier.clone(),
+            refit: at.refit.clone(),
+            no_refit: at.no_refit,
+            rounds: at.rounds.clone(),
+            candidates: Some(self.until_error.map_or(1, |_| self.rounds)),
+            run,
+        };
         if at.stopped_by.is_none()
             && let Some(recorder) = recorder
         {
-            match self.tuner {
-                Some(tuner) => {
-                    at.kernel =
-                        tuner.after_round(&kernel, &mut at.shapes, &recorder, run.stages())?;
-                }
-                None => at.shapes = at.shapes.improved(&recorder, |_| true),
-            }
-            if let Some(refitting) = &self.refitting {
-                at.refit(refitting, self.tuner, &run)?;
-            }
+            self.improve(&mut at, &last.run, &recorder)?;
         }
-        at.last = Some(Last {
-            run,
-            kernel,
-            barrier,
-            refit,
-            no_refit,
-            rounds: at.rounds.clone(),
-            candidates: Some(self.until_error.map_or(1, |_| self.rounds)),
-        });
+        at.last = Some(last);
         Ok(at)
+    }
+
+    /// Tunes the kernel, and refits the base, for the next round.
+    fn improve(
+        &self,
+        at: &mut Reached<P::State, K>,
+        run: &Run<P::State>,
+        recorder: &CovarianceRecorder<P::State>,
+    ) -> Result<()> {
+        match self.tuner {
+            Some(tuner) => {
+                at.kernel =
+                    tuner.after_round(&at.kernel, &mut at.shapes, recorder, run.stages())?;
+            }
+            None => at.shapes = at.shapes.improved(recorder, |_| true),
+        }
+        match &self.refitting {
+            Some(refitting) => at.refit(refitting, self.tuner, run),
+            None => Ok(()),
+        }
     }
 
     /// Returns the result, with the reason it ended and a warning where the error asked for was not reached.
@@ -450,15 +448,6 @@ where
 
 pub(super) type Finished<P, K> = RoundsRun<<P as AnnealingPath>::State, K>;
 
-impl<P: AnnealingPath, K: fmt::Debug> fmt::Debug for Rounds<'_, P, K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Rounds")
-            .field("kernel", &self.kernel)
-            .field("chains", &self.chains)
-            .field("rounds", &self.rounds)
-            .field("budget", &self.budget)
-            .field("until_error", &self.until_error)
-            .field("seed", &self.seed)
-            .finish_non_exhaustive()
-    }
+crate::num::debug_by_fields! {
+    Rounds for [P: AnnealingPath, K: fmt::Debug] Rounds<'_, P, K> { kernel, chains, rounds, budget, until_error, seed }
 }

@@ -3,6 +3,8 @@
 use std::fmt::Debug;
 use std::path::PathBuf;
 
+#[cfg(feature = "mpi")]
+use mpi::topology::Communicator;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -16,6 +18,8 @@ use crate::kernel::{TransitionKernel, Workspace};
 use crate::path::AnnealingPath;
 use crate::schedule::Schedule;
 use crate::work::Execution;
+#[cfg(feature = "mpi")]
+use crate::work::mpi::SharedJob;
 use crate::work::store::{Checkpointed, KeptJob, Resumable, checksum, encode};
 use crate::{Error, Result};
 
@@ -36,8 +40,23 @@ fn check_named(mine: Named, found: &[String]) -> Result<usize> {
     Ok(usize::MAX)
 }
 
-fn values(named: Named) -> Vec<String> {
-    named.into_iter().map(|(_, value)| value).collect()
+/// Implements the parts of [`Resumable`] that compare settings by name and value.
+macro_rules! compared_by_name {
+    () => {
+        type Settings = Vec<String>;
+
+        fn settings(&self) -> Vec<String> {
+            self.named().into_iter().map(|(_, value)| value).collect()
+        }
+
+        fn check_found(&self, found: &Vec<String>) -> Result<usize> {
+            check_named(self.named(), found)
+        }
+
+        fn execution(&self) -> &Execution<'_> {
+            &self.execution
+        }
+    };
 }
 
 impl<P: AnnealingPath, K> AdaptiveSmc<'_, P, K> {
@@ -68,24 +87,13 @@ where
     <K::Workspace as Workspace>::Memory: Serialize + DeserializeOwned,
 {
     type Run = AdaptiveSmcRun<P::State, K>;
-    type Settings = Vec<String>;
 
     const KIND: &'static str = "adaptive";
 
-    fn settings(&self) -> Vec<String> {
-        values(self.named())
-    }
-
-    fn execution(&self) -> &Execution<'_> {
-        &self.execution
-    }
+    compared_by_name! {}
 
     fn fingerprint(&self) -> Result<u32> {
         fingerprint(self.path, &self.kernel, &Schedule::linear(STAGES)?)
-    }
-
-    fn check_found(&self, found: &Vec<String>) -> Result<usize> {
-        check_named(self.named(), found)
     }
 
     fn go(&self, job: &mut KeptJob<'_>) -> Result<Option<Self::Run>> {
@@ -130,24 +138,13 @@ where
     <K::Workspace as Workspace>::Memory: Serialize + DeserializeOwned,
 {
     type Run = RoundsRun<P::State, K>;
-    type Settings = Vec<String>;
 
     const KIND: &'static str = "rounds";
 
-    fn settings(&self) -> Vec<String> {
-        values(self.named())
-    }
-
-    fn execution(&self) -> &Execution<'_> {
-        &self.execution
-    }
+    compared_by_name! {}
 
     fn fingerprint(&self) -> Result<u32> {
         fingerprint(self.path, &self.kernel, &Schedule::linear(STAGES)?)
-    }
-
-    fn check_found(&self, found: &Vec<String>) -> Result<usize> {
-        check_named(self.named(), found)
     }
 
     fn go(&self, job: &mut KeptJob<'_>) -> Result<Option<Self::Run>> {
@@ -192,27 +189,16 @@ where
     <K::Workspace as Workspace>::Memory: Serialize + DeserializeOwned,
 {
     type Run = ChallengeRun<'p, P::State>;
-    type Settings = Vec<String>;
 
     const KIND: &'static str = "challenge";
 
-    fn settings(&self) -> Vec<String> {
-        values(self.named())
-    }
-
-    fn execution(&self) -> &Execution<'_> {
-        &self.execution
-    }
+    compared_by_name! {}
 
     fn fingerprint(&self) -> Result<u32> {
         let path = self.search.path_from_old();
         let of_path = fingerprint(&path, &self.search.kernel, &Schedule::linear(STAGES)?)?;
         let all = encode("states", &(of_path, &self.search.states))?;
         Ok(checksum(&all))
-    }
-
-    fn check_found(&self, found: &Vec<String>) -> Result<usize> {
-        check_named(self.named(), found)
     }
 
     fn go(&self, job: &mut KeptJob<'_>) -> Result<Option<Self::Run>> {
@@ -224,5 +210,74 @@ where
         run.second.seconds += seconds;
         let warning = failure.map(|reason| Warning::CheckpointNotWritten { reason });
         run.second.run.warn(warning);
+    }
+}
+
+#[cfg(feature = "mpi")]
+impl<'p, P, K> AdaptiveSmc<'p, P, K>
+where
+    P: AnnealingPath<State: Clone + Serialize + DeserializeOwned + Send> + Sync,
+    P::At<'p>: Send + Sync,
+    K: TransitionKernel<P::At<'p>> + Serialize + DeserializeOwned + Clone + Send + Sync,
+    <K::Workspace as Workspace>::Memory: Serialize + DeserializeOwned,
+{
+    /// Runs on all processes of an MPI communicator, which all call this, as [`Ais::run_on`](crate::ais::Ais::run_on).
+    /// Rank 0 does the first pass and returns the result, with the bits of [`run`](Self::run); the others return
+    /// `None`.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run), and as [`Ais::run_on`](crate::ais::Ais::run_on).
+    pub fn run_on(&self, world: &dyn Communicator) -> Result<Option<AdaptiveSmcRun<P::State, K>>> {
+        let agree = |ranks: &mut _| self.agree(ranks, None);
+        let later = self.second_pass();
+        SharedJob::on(world, &self.execution, agree, |job| {
+            self.go_with(job, &later, Along::new)
+        })
+    }
+}
+
+#[cfg(feature = "mpi")]
+impl<'p, P, K> Rounds<'p, P, K>
+where
+    P: AnnealingPath<State: Clone + Serialize + DeserializeOwned + Send> + Sync,
+    P::At<'p>: Send + Sync,
+    K: TransitionKernel<P::At<'p>> + Serialize + DeserializeOwned + Clone + Send + Sync,
+    <K::Workspace as Workspace>::Memory: Serialize + DeserializeOwned,
+{
+    /// Runs on all processes of an MPI communicator, which all call this, as [`Ais::run_on`](crate::ais::Ais::run_on).
+    /// Rank 0 does the first pass and returns the result, with the bits of [`run`](Self::run); the others return
+    /// `None`.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run), and as [`Ais::run_on`](crate::ais::Ais::run_on).
+    pub fn run_on(&self, world: &dyn Communicator) -> Result<Option<RoundsRun<P::State, K>>> {
+        let agree = |ranks: &mut _| self.agree(ranks, None);
+        let (first, later) = self.first()?;
+        SharedJob::on(world, &self.execution, agree, |job| {
+            self.go_with(&first, &later, Along::new, job)
+        })
+    }
+}
+
+#[cfg(feature = "mpi")]
+impl<'p, P, K> Challenge<'p, P, K>
+where
+    P: AnnealingPath<State: Rivals + Serialize + DeserializeOwned> + Sync,
+    P::At<'p>: Send + Sync,
+    K: TransitionKernel<RivalAt<'p, P, Base<P>>> + Clone + Send + Sync,
+    <K::Workspace as Workspace>::Memory: Serialize + DeserializeOwned,
+{
+    /// Runs on all processes of an MPI communicator, which all call this, as [`Ais::run_on`](crate::ais::Ais::run_on).
+    /// Each makes the search for other bases; they share the second run. Rank 0 returns the result, with the bits of
+    /// [`run`](Self::run); the others return `None`.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run), and as [`Ais::run_on`](crate::ais::Ais::run_on).
+    pub fn run_on(&self, world: &dyn Communicator) -> Result<Option<ChallengeRun<'p, P::State>>> {
+        let agree = |ranks: &mut _| self.agree(ranks, None);
+        let along: AlongRivals<'p, P, K> = |path, kernel| Along::new(path, kernel);
+        SharedJob::on(world, &self.execution, agree, |job| {
+            self.go_with(along, job)
+        })
     }
 }

@@ -216,6 +216,12 @@ impl<'p, P: AnnealingPath, K> AdaptiveSmc<'p, P, K> {
         }
     }
 
+    /// Sets the log normaliser of the base, in place of the base's own; 0 to count log Z from the base.
+    pub fn base_log_z(mut self, log_base_normalizer: f64) -> Self {
+        self.log_base_normalizer = log_base_normalizer;
+        self
+    }
+
     setters! {
         /// Sets the number of chains; 500 by default.
         chains: usize,
@@ -225,15 +231,11 @@ impl<'p, P: AnnealingPath, K> AdaptiveSmc<'p, P, K> {
         moves: usize,
         /// Sets the seed; 0 by default.
         seed: u64,
-    }
-
-    /// Sets the number of chains that move together, and in the second pass resample together; by default 64 in the
-    /// first pass and 128 in the second. A model that
-    /// [evaluates batches](crate::model::UnnormalizedModel::evaluates_batches) gets one call a step from blocks of all
-    /// chains.
-    pub fn block_size(mut self, block_size: usize) -> Self {
-        self.block_size = Some(block_size);
-        self
+        /// Sets the number of chains that move together, and in the second pass resample together; by default 64 in the
+        /// first pass and 128 in the second. A model that
+        /// [evaluates batches](crate::model::UnnormalizedModel::evaluates_batches) gets one call a step from blocks of all
+        /// chains.
+        block_size in Some: usize,
     }
 
     pub(super) fn in_blocks_of(self, block_size: Option<usize>) -> Self {
@@ -339,7 +341,7 @@ where
             + Runs<AisTask<'s, P::State, (), P::State>>
             + Carries<FirstPass<K>>,
     {
-        let (counted, first) = match job.carried()? {
+        let (counted, first) = match job.carried(&|_| Ok(()))? {
             // Its time is part of that of earlier calls, which is added at the end.
             Some(first) => (first.seconds, first),
             None => {
@@ -366,14 +368,6 @@ where
     }
 }
 
-impl<P: AnnealingPath, K: fmt::Debug> fmt::Debug for AdaptiveSmc<'_, P, K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AdaptiveSmc")
-            .field("kernel", &self.kernel)
-            .field("chains", &self.chains)
-            .field("ess_share", &self.ess_share)
-            .field("moves", &self.moves)
-            .field("seed", &self.seed)
-            .finish_non_exhaustive()
-    }
+crate::num::debug_by_fields! {
+    AdaptiveSmc for [P: AnnealingPath, K: fmt::Debug] AdaptiveSmc<'_, P, K> { kernel, chains, ess_share, moves, seed }
 }

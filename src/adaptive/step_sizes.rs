@@ -324,12 +324,6 @@ impl RobbinsMonro {
     }
 }
 
-impl<P, K: fmt::Debug> fmt::Debug for StepSizes<'_, P, K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StepSizes")
-            .field("kernel", &self.kernel)
-            .field("acceptance", &self.acceptance)
-            .field("seed", &self.seed)
-            .finish_non_exhaustive()
-    }
+crate::num::debug_by_fields! {
+    StepSizes for [P, K: fmt::Debug] StepSizes<'_, P, K> { kernel, acceptance, seed }
 }

@@ -5,7 +5,6 @@
 
 mod along;
 mod block_result;
-mod figures;
 #[cfg(feature = "checkpoint")]
 mod fingerprint;
 #[cfg(feature = "mpi")]

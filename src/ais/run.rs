@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::Range;
 
+use super::block_result::Figures;
 use super::block_result::{BlockResult, FinalStates, StageSums};
-use super::figures::Figures;
 use super::partial::RunPart;
 use super::probe::Probe;
 use super::settings::Settings;

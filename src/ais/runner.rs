@@ -101,6 +101,13 @@ impl<'p, P: AnnealingPath, K, R> Ais<'p, P, K, R> {
         /// Sets the maximum number of recorded stages; 1,000 by default. They are evenly spaced in a longer schedule.
         /// The thermodynamic integral uses only these: where it matters, record hundreds.
         recorded_stages of settings: usize,
+        /// Ends the run once its standard error is at most `standard_error`, in nats. [`chains`](Self::chains) is the
+        /// maximum; a run that ends with a larger error [warns](crate::estimate::Warning::ErrorNotReached).
+        ///
+        /// The error is checked after 500 chains (at least 10 blocks where chains interact), then after every 10% more,
+        /// in whole blocks. The result does not depend on threads. Early stopping favours runs that lack their largest weights;
+        /// `docs/long-runs.md` measures bias and coverage.
+        until_error of execution in Some: f64,
     }
 
     /// Marks the run as a pilot, with streams other than those of a run with the same seed. If a run learned its
@@ -111,17 +118,6 @@ impl<'p, P: AnnealingPath, K, R> Ais<'p, P, K, R> {
     }
 
     controls! { 'p, "The result is that of a run of the finished blocks, as far as no block before them is missing." }
-
-    /// Ends the run once its standard error is at most `standard_error`, in nats. [`chains`](Self::chains) is the
-    /// maximum; a run that ends with a larger error [warns](crate::estimate::Warning::ErrorNotReached).
-    ///
-    /// The error is checked after 500 chains (at least 10 blocks where chains interact), then after every 10% more,
-    /// in whole blocks. The result does not depend on threads. Early stopping favours runs that lack their largest weights;
-    /// `docs/long-runs.md` measures bias and coverage.
-    pub fn until_error(mut self, standard_error: f64) -> Self {
-        self.execution.until_error = Some(standard_error);
-        self
-    }
 
     /// Sets a recorder that watches the run; [`Run::recorder`] returns it afterwards.
     pub fn recorder<Q>(self, recorder: Q) -> Ais<'p, P, K, Q> {
@@ -268,11 +264,6 @@ where
     }
 }
 
-impl<P: AnnealingPath, K: std::fmt::Debug, R> std::fmt::Debug for Ais<'_, P, K, R> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Ais")
-            .field("kernel", &self.kernel)
-            .field("settings", &self.settings)
-            .finish_non_exhaustive()
-    }
+crate::num::debug_by_fields! {
+    Ais for [P: AnnealingPath, K: std::fmt::Debug, R] Ais<'_, P, K, R> { kernel, settings }
 }

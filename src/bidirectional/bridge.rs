@@ -97,35 +97,8 @@ impl<Q: Quality> Bridge<Q> {
     /// stages; another path or kernel, as far as [a few chains](crate::ais::Ais::run) show it; fewer than two chains in
     /// one run.
     pub fn new<S, R, T, U>(forward: &Run<S, R>, reverse: &ReverseRun<T, Q, U>) -> Result<Self> {
-        let expected = "chains that pass alone, by a run without `resampling` and `waste_free`: Bennett's estimate \
-                        takes the weights of whole paths, and those of chains that share their weights are none";
-        forward.settings().check_alone("forward run", expected)?;
-        let backward = reverse.backward();
-        let log_z_0 = reverse.log_base_normalizer();
-        let expected = "the same in both directions";
-        for (same, what) in [
-            (
-                forward.schedule() == backward.schedule(),
-                "another schedule",
-            ),
-            (
-                forward.log_base_normalizer() == log_z_0,
-                "another base normaliser",
-            ),
-            (
-                forward.stages().len() == backward.stages().len(),
-                "another number of recorded stages",
-            ),
-        ] {
-            Error::check(same, "reverse run", what, expected)?;
-        }
-        let probes = forward.probe().zip(backward.probe());
-        // Instruction sets round differently, and chains diverge by it.
-        let probes = probes.filter(|_| forward.simd_level() == backward.simd_level());
-        if let Some((part, found)) = probes.and_then(|(one, other)| one.difference(other)) {
-            let found = format!("a {part} {found}");
-            return Err(Error::invalid("reverse run", found, expected));
-        }
+        check_pair(forward, reverse)?;
+        let (backward, log_z_0) = (reverse.backward(), reverse.log_base_normalizer());
         let bennett =
             BennettEstimate::from_log_weights(forward.log_weights(), backward.log_weights())?;
         let bennett = bennett.shifted(log_z_0);
@@ -135,7 +108,7 @@ impl<Q: Quality> Bridge<Q> {
             standard_error = standard_error.max(forward.standard_error());
         }
         let evaluations = forward.evaluations().saturating_add(backward.evaluations());
-        let mut bridge = Self {
+        let bridge = Self {
             interval: joint_interval(&bennett, surest.as_ref(), 0.95)?,
             bennett,
             standard_error,
@@ -158,22 +131,64 @@ impl<Q: Quality> Bridge<Q> {
             ],
             quality: std::marker::PhantomData,
         };
-        bridge
-            .warnings
-            .extend(disagreement(forward, reverse, bridge.log_z()));
-        bridge.warnings.extend(bridge.little_overlap());
+        let warnings = bridge.find_warnings(forward, reverse);
+        Ok(Self { warnings, ..bridge })
+    }
+
+    fn find_warnings<S, R, T, U>(
+        &self,
+        forward: &Run<S, R>,
+        reverse: &ReverseRun<T, Q, U>,
+    ) -> Vec<Warning> {
+        let backward = reverse.backward();
         let rounding_error = forward.rounding_error().max(backward.rounding_error());
-        let rounding = Warning::rounding(rounding_error, standard_error);
-        bridge.warnings.extend(rounding);
+        let own = [
+            disagreement(forward, reverse, self.log_z()),
+            self.little_overlap(),
+            Warning::rounding(rounding_error, self.standard_error),
+        ];
+        let mut warnings: Vec<Warning> = own.into_iter().flatten().collect();
         let of_forward = forward.warnings().iter();
         let of_forward = of_forward.filter(|warning| !Q::IS_EXACT || concerns_both(warning));
         let of_backward = backward.warnings().iter();
         for warning in of_forward.chain(of_backward.filter(|warning| concerns_both(warning))) {
-            if !bridge.warnings.contains(warning) {
-                bridge.warnings.push(warning.clone());
+            if !warnings.contains(warning) {
+                warnings.push(warning.clone());
             }
         }
-        Ok(bridge)
+        warnings
+    }
+}
+
+/// Refuses a forward and a reverse run that do not belong together.
+fn check_pair<S, R, T, Q: Quality, U>(
+    forward: &Run<S, R>,
+    reverse: &ReverseRun<T, Q, U>,
+) -> Result<()> {
+    let expected = "chains that pass alone, by a run without `resampling` and `waste_free`: Bennett's estimate \
+                    takes the weights of whole paths, and those of chains that share their weights are none";
+    forward.settings().check_alone("forward run", expected)?;
+    let backward = reverse.backward();
+    let schedules = forward.schedule() == backward.schedule();
+    let bases = forward.log_base_normalizer() == reverse.log_base_normalizer();
+    let stages = forward.stages().len() == backward.stages().len();
+    let expected = "the same in both directions";
+    for (same, what) in [
+        (schedules, "another schedule"),
+        (bases, "another base normaliser"),
+        (stages, "another number of recorded stages"),
+    ] {
+        Error::check(same, "reverse run", what, expected)?;
+    }
+    let probes = forward.probe().zip(backward.probe());
+    // Instruction sets round differently, and chains diverge by it.
+    let probes = probes.filter(|_| forward.simd_level() == backward.simd_level());
+    match probes.and_then(|(one, other)| one.difference(other)) {
+        None => Ok(()),
+        Some((part, found)) => {
+            let found = format!("a {part} {found}");
+            Err(Error::invalid("reverse run", found, expected))
+        }
     }
 }
 

@@ -225,7 +225,7 @@ crate::num::deserialize_checked! {
         betas: MidBetas,
         coefficients: Vec<DVector<f64>>,
         errors: Vec<f64>,
-    } => EnsembleModifier { features, betas, coefficients, errors }.checked()
+    } => self.checked()
 }
 
 #[cfg(feature = "serde")]

@@ -165,8 +165,7 @@ impl Grid {
 }
 
 crate::num::deserialize_checked! {
-    QuadratureModifier { grid: Grid, betas: MidBetas, tables: Vec<Vec<f64>> } =>
-        QuadratureModifier { grid, betas, tables }.checked()
+    QuadratureModifier { grid: Grid, betas: MidBetas, tables: Vec<Vec<f64>> } => self.checked()
 }
 
 #[cfg(feature = "serde")]

@@ -76,14 +76,24 @@ impl RidgePrior {
         self.deviation
     }
 
+    /// Returns the mean of w given z.
+    pub(super) fn mean_direction(&self, z: &DVector<f64>) -> DVector<f64> {
+        let pulls = self.design.tr_mul(z) / self.deviation.powi(2);
+        self.cholesky.solve(&pulls)
+    }
+
+    /// Returns `S a`, by which a factor `exp(a . w)` moves the mean of w given z.
+    pub(super) fn shift(&self, a: &DVector<f64>) -> DVector<f64> {
+        self.cholesky.solve(a)
+    }
+
     /// Draws w given z, in place.
     pub fn sample_direction<R: Rng + ?Sized>(&self, state: &mut RidgeState, rng: &mut R) {
-        let pulls = self.design.tr_mul(&state.z) / self.deviation.powi(2);
-        let mut noise = normals(pulls.len(), rng);
+        let mut noise = normals(self.design.ncols(), rng);
         let factor = self.cholesky.l_dirty();
         let solved = factor.tr_solve_lower_triangular_mut(&mut noise);
         debug_assert!(solved, "a Cholesky factor has no zero on its diagonal");
-        state.w = self.cholesky.solve(&pulls) + noise;
+        state.w = self.mean_direction(&state.z) + noise;
     }
 
     /// Returns `log E exp(scale f(u + delta xi))` with xi a standard normal: a ridge's log factor with the projection

@@ -21,11 +21,15 @@ pub struct RidgeGibbs {
     weight: Weight,
 }
 
+/// Step of the differences that give the slope of a log ratio, in deviations of a projection.
+const SLOPE_STEP: f64 = 0.05;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 enum Weight {
     Augmented,
     Collapsed,
+    Tilted,
 }
 
 impl RidgeGibbs {
@@ -47,6 +51,21 @@ impl RidgeGibbs {
         Self { weight }
     }
 
+    /// Creates the kernel whose draws of w have a change factor, so that they follow the density of the next stage
+    /// (Barron and Luo 2007, slides). In stage k, w has the density `p(w|z) exp(a . w)`, normalised: `N(m + S a, S)`,
+    /// with `m = E[w|z]` and S as in [`RidgePrior`](crate::drift::RidgePrior). The factor adapts: a is the gradient at m
+    /// of the collapsed log ratio l, which [`collapsed`](Self::collapsed) weighs. z is drawn given w afterwards. The
+    /// stage adds
+    ///
+    /// `l(w) + a . (m - w) + a' S a / 2`.
+    ///
+    /// These weights have less variance than the collapsed ones, by the part of l's variance that is linear in w given
+    /// z. They are unbiased as those are, for three times their quadratures.
+    pub const fn tilted() -> Self {
+        let weight = Weight::Tilted;
+        Self { weight }
+    }
+
     fn increment<F: RidgeFunction, R: Rng + ?Sized>(
         &self,
         stage: Stage<'_, RidgeAt<'_, F>>,
@@ -56,8 +75,14 @@ impl RidgeGibbs {
     ) -> Result<Increment, NonFinite> {
         let log_ratio = match self.weight {
             Weight::Augmented => stage.log_ratio(state),
-            Weight::Collapsed if stage.is_at_rest() => 0.0,
-            Weight::Collapsed => collapsed_log_ratio(stage, state)?,
+            _ if stage.is_at_rest() => 0.0,
+            Weight::Collapsed => collapsed_log_ratio(stage, &state.w)?,
+            Weight::Tilted => {
+                let log_ratio = tilt(stage, state, rng)?;
+                let log_ratio = NonFinite::check_log_density("log ratio", log_ratio)?;
+                let step = sample_projections(stage.model, state, cells, rng)?;
+                return Ok(Increment::new(log_ratio, step));
+            }
         };
         let log_ratio = NonFinite::check_log_density("log ratio", log_ratio)?;
         let step = sweep(stage.model, state, cells, rng)?;
@@ -134,6 +159,18 @@ fn sweep<F: RidgeFunction, R: Rng + ?Sized>(
     cells: &mut Vec<Cell>,
     rng: &mut R,
 ) -> Result<Step, NonFinite> {
+    let step = sample_projections(model, state, cells, rng)?;
+    model.path().base().sample_direction(state, rng);
+    Ok(step)
+}
+
+/// Draws z given w.
+fn sample_projections<F: RidgeFunction, R: Rng + ?Sized>(
+    model: &RidgeAt<'_, F>,
+    state: &mut RidgeState,
+    cells: &mut Vec<Cell>,
+    rng: &mut R,
+) -> Result<Step, NonFinite> {
     let prior = model.path().base();
     let centres = prior.design() * &state.w;
     let functions = model.path().functions();
@@ -146,7 +183,6 @@ fn sweep<F: RidgeFunction, R: Rng + ?Sized>(
         };
         *z = projection.sample(cells, rng)?;
     }
-    prior.sample_direction(state, rng);
     Ok(Step::invariant())
 }
 
@@ -167,16 +203,51 @@ fn in_parts<F: RidgeFunction, T>(
     result
 }
 
+/// Draws w given z with a change factor, and returns the log weight: `l(w) + log E[exp(a . w)|z] - a . w`.
+fn tilt<F: RidgeFunction, R: Rng + ?Sized>(
+    stage: Stage<'_, RidgeAt<'_, F>>,
+    state: &mut RidgeState,
+    rng: &mut R,
+) -> Result<f64, NonFinite> {
+    let prior = stage.model.path().base();
+    let mean = prior.mean_direction(&state.z);
+    let mut slopes = prior.design() * &mean;
+    let step = SLOPE_STEP * prior.deviation();
+    for (index, u) in slopes.iter_mut().enumerate() {
+        let at = |sign: f64| smoothed_log_ratio(stage, index, *u + sign * step);
+        *u = (at(1.0)? - at(-1.0)?) / (2.0 * step);
+    }
+    let factor = prior.design().tr_mul(&slopes);
+    let shift = prior.shift(&factor);
+    prior.sample_direction(state, rng);
+    state.w += &shift;
+    let normalizer = factor.dot(&mean) + 0.5 * factor.dot(&shift);
+    Ok(collapsed_log_ratio(stage, &state.w)? + normalizer - factor.dot(&state.w))
+}
+
 /// Returns the change over a stage of the log density of w, with z integrated out.
 fn collapsed_log_ratio<F: RidgeFunction>(
     stage: Stage<'_, RidgeAt<'_, F>>,
-    state: &RidgeState,
+    w: &DVector<f64>,
+) -> Result<f64, NonFinite> {
+    let centres = stage.model.path().base().design() * w;
+    let terms = centres.iter().enumerate();
+    terms
+        .map(|(index, &u)| smoothed_log_ratio(stage, index, u))
+        .sum()
+}
+
+/// Returns the part of one ridge in it, where u is `x_i . w`.
+fn smoothed_log_ratio<F: RidgeFunction>(
+    stage: Stage<'_, RidgeAt<'_, F>>,
+    index: usize,
+    u: f64,
 ) -> Result<f64, NonFinite> {
     let path = stage.model.path();
-    let prior = path.base();
-    let centres = prior.design() * &state.w;
-    let smoothed = |f, u, model: &RidgeAt<'_, F>| {
-        let found = prior.log_smoothed(f, u, model.scale());
+    let smoothed = |model: &RidgeAt<'_, F>| {
+        let found = path
+            .base()
+            .log_smoothed(&path.functions()[index], u, model.scale());
         found.map_err(|_| {
             NonFinite::new(
                 "quadrature of a ridge function over its projection",
@@ -185,8 +256,5 @@ fn collapsed_log_ratio<F: RidgeFunction>(
             )
         })
     };
-    let factors = path.functions().iter().zip(&centres);
-    factors
-        .map(|(f, &u)| Ok(smoothed(f, u, stage.model)? - smoothed(f, u, stage.previous)?))
-        .sum()
+    Ok(smoothed(stage.model)? - smoothed(stage.previous)?)
 }

@@ -5,6 +5,7 @@
 //! [`certified_lower_bound`] holds whatever the tails of the weights. [`log_sum_exp`] and [`log_mean_exp`] add weights
 //! without overflow.
 
+mod advice;
 mod bennett;
 mod bound;
 mod comparison;
@@ -16,6 +17,7 @@ mod tail;
 mod warning;
 
 pub use crate::num::{WeightSums, log_mean_exp, log_sum_exp};
+pub(crate) use advice::sureness;
 pub use bennett::BennettEstimate;
 pub use bound::{certified_lower_bound, importance_weighted_bound};
 pub use comparison::{Agreement, LogRatio, Pooled};
@@ -25,12 +27,10 @@ pub(crate) use log_z::{
     log_z_by_methods, write_estimate, write_headline, write_value, write_warnings,
 };
 pub(crate) use quantile::student;
-pub use warning::Warning;
 #[cfg(feature = "plot")]
-pub(crate) use warning::sureness;
-
 use std::fmt;
 use std::ops::Range;
+pub use warning::Warning;
 
 use crate::num::log_add_exp;
 use crate::{Error, Result};
@@ -307,10 +307,7 @@ crate::num::deserialize_checked! {
         pareto_shape: Option<f64>,
         mean_of_alive: f64,
         variance_of_alive: f64,
-    } => Estimate {
-        chains, dead, unit, units, carrying, largest, largest_share, relative_variance,
-        skewness, pareto_shape, mean_of_alive, variance_of_alive,
-    }.checked()
+    } => self.checked()
 }
 
 #[cfg(feature = "serde")]

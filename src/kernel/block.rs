@@ -3,7 +3,7 @@
 use std::mem::take;
 use std::ops::Range;
 
-use super::end_rows::EndRows;
+use super::graded::EndRows;
 use super::graded::Graded;
 use super::known::{Known, KnownOfChain};
 use super::stage::{Decisions, Increment, NonFinite, Stage};

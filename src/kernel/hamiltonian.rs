@@ -13,7 +13,7 @@ use crate::kernel::{
     StepSize, TransitionKernel, Tunable, own_reversal,
 };
 use crate::model::{Differentiable, check_gradient};
-use crate::path::{EndGradients, Ends, Intermediate};
+use crate::path::Intermediate;
 use crate::random::StandardNormal;
 use crate::{Error, Result};
 
@@ -165,12 +165,9 @@ impl<M: Differentiable + Intermediate> TransitionKernel<M> for Hmc {
         Scratch(trajectories): &mut Self::Workspace,
         rng: &mut R,
     ) -> Result<Step, NonFinite> {
-        let (mut ends, mut gradients) = (Ends::UNKNOWN, EndGradients::default());
-        let known = Graded {
-            ends: &mut ends,
-            gradients: &mut gradients,
-        };
-        let moved = self.move_from(stage.rest(), (state, known), trajectories.one(), rng);
+        let moved = Graded::unknown(|known| {
+            self.move_from(stage.rest(), (state, known), trajectories.one(), rng)
+        });
         Ok(moved?.step)
     }
 
@@ -225,13 +222,9 @@ impl<M: Differentiable + Intermediate> TransitionKernel<M> for PersistentHmc {
         (Scratch(trajectories), momenta): &mut Self::Workspace,
         rng: &mut R,
     ) -> Result<Step, NonFinite> {
-        let (mut ends, mut gradients) = (Ends::UNKNOWN, EndGradients::default());
-        let known = Graded {
-            ends: &mut ends,
-            gradients: &mut gradients,
-        };
         let moving = (momenta.of(chain), trajectories.one());
-        let moved = self.move_from(stage.rest(), (state, known), moving, rng);
+        let moved =
+            Graded::unknown(|known| self.move_from(stage.rest(), (state, known), moving, rng));
         Ok(moved?.step)
     }
 

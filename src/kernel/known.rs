@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use super::Stage;
-use super::end_rows::EndRows;
+use super::graded::EndRows;
 use crate::path::{EndGradients, Ends, Intermediate};
 
 /// Log densities of the states of a block at the ends of the path, or at one beta of a path that has no ends, and

@@ -13,7 +13,7 @@ use crate::kernel::{
     TransitionKernel, Tunable, own_reversal,
 };
 use crate::model::{Differentiable, check_gradient};
-use crate::path::{EndGradients, Ends, Intermediate};
+use crate::path::{EndGradients, Intermediate};
 use crate::{Error, Result};
 
 /// The Metropolis-adjusted Langevin algorithm: `x' = x + eps/2 grad log f_k(x) + sqrt(eps) Z`, accepted with
@@ -179,12 +179,9 @@ impl<M: Differentiable + Intermediate> TransitionKernel<M> for Mala {
         workspace: &mut Self::Workspace,
         rng: &mut R,
     ) -> Result<Step, NonFinite> {
-        let (mut ends, mut gradients) = (Ends::UNKNOWN, EndGradients::default());
-        let known = Graded {
-            ends: &mut ends,
-            gradients: &mut gradients,
-        };
-        let moved = self.move_from(stage.rest(), (state, known), &mut workspace.0, rng);
+        let moved = Graded::unknown(|known| {
+            self.move_from(stage.rest(), (state, known), &mut workspace.0, rng)
+        });
         Ok(moved?.step)
     }
 
@@ -239,12 +236,9 @@ impl<M: Differentiable + Intermediate> TransitionKernel<M> for UnadjustedLangevi
         workspace: &mut Self::Workspace,
         rng: &mut R,
     ) -> Result<Step, NonFinite> {
-        let (mut ends, mut gradients) = (Ends::UNKNOWN, EndGradients::default());
-        let known = Graded {
-            ends: &mut ends,
-            gradients: &mut gradients,
-        };
-        let moved = self.move_from(stage.rest(), (state, known), &mut workspace.0, rng);
+        let moved = Graded::unknown(|known| {
+            self.move_from(stage.rest(), (state, known), &mut workspace.0, rng)
+        });
         Ok(moved?.step)
     }
 

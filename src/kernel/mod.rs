@@ -8,7 +8,6 @@
 
 mod block;
 mod compose;
-mod end_rows;
 mod gibbs;
 mod graded;
 mod hamiltonian;

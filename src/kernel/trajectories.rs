@@ -6,7 +6,7 @@ use nalgebra::{DMatrixView, DMatrixViewMut, DVector};
 use rand::RngExt;
 
 use crate::Result;
-use crate::kernel::end_rows::EndRows;
+use crate::kernel::graded::EndRows;
 use crate::kernel::graded::end_weights;
 use crate::kernel::leapfrog::Trajectory;
 use crate::kernel::metropolis::acceptances;

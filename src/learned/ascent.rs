@@ -9,6 +9,7 @@ use crate::learned::flow::LearnedTransitions;
 use crate::learned::minibatch::{Energy, Minibatch, mean};
 use crate::learned::objective::Weights;
 use crate::learned::training::{TrainedTransitions, Training, TrainingError, TrainingPoint};
+use crate::learned::transition::Transition;
 use crate::model::Differentiable;
 use crate::num::log_mean_exp;
 use crate::path::AnnealingPath;
@@ -28,7 +29,7 @@ pub(super) struct Ascent<'s> {
     schedule: &'s Schedule,
     pub(super) trained: TrainedTransitions,
     last_good: LearnedTransitions,
-    optimizers: Vec<[Adam; 2]>,
+    optimizers: Vec<Vec<Adam>>,
     batch: Minibatch,
     /// Share of each trajectory of the minibatch in the gradient; 1 on average.
     pub(super) shares: Vec<f64>,
@@ -46,11 +47,12 @@ impl<'s> Ascent<'s> {
         settings.check()?;
         flow.check_steps(schedule)?;
         let adam = |parameters: &[f64]| Adam::new(parameters.len());
+        let adams = |t: &Transition| t.parameters().into_iter().map(adam).collect();
         let transitions = flow.transitions.iter();
         Ok(Self {
             settings,
             schedule,
-            optimizers: transitions.map(|t| t.parameters().map(adam)).collect(),
+            optimizers: transitions.map(adams).collect(),
             batch: Minibatch::new(&flow, settings.batch_size),
             shares: Vec::new(),
             last_good: flow.clone(),
@@ -89,7 +91,7 @@ impl<'s> Ascent<'s> {
         P::At<'p>: Differentiable,
     {
         let flow = &self.trained.flow;
-        let departures = self.batch.draw(paths, flow.noise, &mut self.rng);
+        let departures = self.batch.draw(paths, flow, &mut self.rng);
         self.batch.follow(flow);
         let energies = self.energies(paths);
         let objective = self.objective(departures, &energies)?;

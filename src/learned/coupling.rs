@@ -6,6 +6,7 @@ use nalgebra::{DMatrix, DVector};
 use rand::Rng;
 
 use crate::learned::network::{Network, Pass, set_shape};
+use crate::learned::spline::{self, Spline};
 use crate::{Error, Result};
 
 /// Smooth bound on the log scale of a layer. At twice this bound about half of all trainings explode.
@@ -21,6 +22,14 @@ pub enum Coupling {
         /// Number of hidden units.
         hidden: usize,
     },
+    /// `b' = g(b; a)` with a monotone rational-quadratic spline g for each coordinate of b, on `[-8, 8]`; outside it
+    /// `b' = b`. A neural spline flow (Durkan, Bekasov, Murray and Papamakarios 2019). One layer can split a mode.
+    Spline {
+        /// Number of hidden units.
+        hidden: usize,
+        /// Number K of a spline's bins: 3 K - 1 outputs of the network for each coordinate.
+        bins: usize,
+    },
     /// `b' = b + m(a)`, which preserves volume, as in NICE (Dinh, Krueger and Bengio 2015).
     Additive {
         /// Number of hidden units.
@@ -33,6 +42,10 @@ impl Coupling {
     pub(super) fn networks(self, dimension: usize, context: usize) -> Result<[Network; 2]> {
         let (hidden, parts) = match self {
             Self::Affine { hidden } => (hidden, 2_usize),
+            Self::Spline { hidden, bins } => {
+                Error::check_count("bins", bins, 1)?;
+                (hidden, spline::numbers(bins))
+            }
             Self::Additive { hidden } => (hidden, 1),
         };
         let expected = "at least 2, since one half of the coordinates moves the other";
@@ -72,7 +85,7 @@ impl InvertibleMap {
     /// Creates the identity, from which training starts: random hidden units, whose output weights are 0.
     ///
     /// # Errors
-    /// A dimension below 2; no hidden units.
+    /// A dimension below 2; no hidden units; no bins.
     pub fn new<R: Rng + ?Sized>(coupling: Coupling, dimension: usize, rng: &mut R) -> Result<Self> {
         Self::with_context(coupling, dimension, 0, rng)
     }
@@ -178,11 +191,15 @@ impl InvertibleMap {
         self.check_state(reached)?;
         let mut state = DMatrix::from_column_slice(reached.len(), 1, reached.as_slice());
         let mut pass = Pass::default();
+        let mut numbers = Vec::new();
         for layer in [1, 0] {
             self.shift(layer, &state, &mut pass);
             let (_, moved) = halves(self.dimension, layer);
             for (k, i) in moved.enumerate() {
-                state[i] = (state[i] - pass.means[k]) * (-pass.log_deviations[k]).exp();
+                state[i] = match self.spline(layer, &pass, (k, 0), &mut numbers) {
+                    Some(spline) => spline.invert(state[i]),
+                    None => (state[i] - pass.means[k]) * (-pass.log_deviations[k]).exp(),
+                };
             }
         }
         Ok(state.column(0).into_owned())
@@ -198,16 +215,22 @@ impl InvertibleMap {
         &self,
         left: &DMatrix<f64>,
         reached: &mut DMatrix<f64>,
-        passes: &mut [Pass; 2],
+        passes: &mut [Pass],
     ) {
         let d = self.dimension;
+        let mut numbers = Vec::new();
         reached.rows_mut(0, d).copy_from(&left.rows(0, d));
         for (layer, pass) in passes.iter_mut().enumerate() {
             self.shift(layer, reached, pass);
             let (_, moved) = halves(d, layer);
-            for (k, mean) in pass.means.iter().enumerate() {
-                let (i, j) = (moved.start + k % moved.len(), k / moved.len());
-                reached[(i, j)] = pass.log_deviations[k].exp() * reached[(i, j)] + mean;
+            for k in 0..pass.means.len() {
+                let (row, j) = (k % moved.len(), k / moved.len());
+                let state = &mut reached[(moved.start + row, j)];
+                if let Some(spline) = self.spline(layer, pass, (row, j), &mut numbers) {
+                    (*state, pass.log_deviations[k]) = spline.apply(*state);
+                } else {
+                    *state = pass.log_deviations[k].exp() * *state + pass.means[k];
+                }
             }
         }
     }
@@ -217,23 +240,20 @@ impl InvertibleMap {
     pub(super) fn backward(
         &self,
         [left, reached]: [&DMatrix<f64>; 2],
-        passes: &[Pass; 2],
+        passes: &[Pass],
         mut by_state: DMatrix<f64>,
         weights: &[f64],
-        gradient: &mut [Vec<f64>; 2],
+        gradient: &mut [Vec<f64>],
     ) -> DMatrix<f64> {
         for layer in [1, 0] {
-            let (given, moved) = halves(self.dimension, layer);
+            let (given, _) = halves(self.dimension, layer);
             let pass = &passes[layer];
-            let by_means = by_state.rows_range(moved.clone()).into_owned();
-            let mut by_log_scales = by_means.clone();
-            for (k, by_mean) in by_means.iter().enumerate() {
-                let (i, j) = (moved.start + k % moved.len(), k / moved.len());
-                let scale = pass.log_deviations[k].exp();
-                by_state[(i, j)] = by_mean * scale;
-                by_log_scales[k] = by_mean * scale * left[(i, j)] + weights[j];
-            }
-            let by_outputs = self.by_outputs(pass, &by_means, &by_log_scales);
+            let by_outputs = match self.coupling {
+                Coupling::Spline { .. } => {
+                    self.by_splines(layer, left, pass, &mut by_state, weights)
+                }
+                _ => self.by_shift(layer, left, pass, &mut by_state, weights),
+            };
             // The second layer reads what the first one moved.
             let inputs = self.inputs(layer, if layer == 0 { left } else { reached });
             let by_given = self.networks[layer].backward(
@@ -260,6 +280,8 @@ impl InvertibleMap {
         let outputs = &pass.units.outputs;
         pass.means.copy_from(&outputs.rows(0, moved.len()));
         match self.coupling {
+            // A spline's slope is known where it is applied.
+            Coupling::Spline { .. } => {}
             Coupling::Affine { .. } => {
                 let raw = outputs.rows(moved.len(), moved.len());
                 pass.log_deviations.zip_apply(&raw, |log_scale, raw| {
@@ -283,6 +305,75 @@ impl InvertibleMap {
         let observed = states.rows(self.dimension, context);
         inputs.rows_mut(half, context).copy_from(&observed);
         inputs
+    }
+
+    /// Returns the spline of one moved coordinate (`row`, `column`), whose numbers it collects; `None` for other
+    /// couplings. The networks' outputs are a block for each number, with a row for each coordinate.
+    fn spline<'n>(
+        &self,
+        layer: usize,
+        pass: &Pass,
+        (row, column): (usize, usize),
+        numbers: &'n mut Vec<f64>,
+    ) -> Option<Spline<'n>> {
+        let Coupling::Spline { bins, .. } = self.coupling else {
+            return None;
+        };
+        let moved = halves(self.dimension, layer).1.len();
+        let outputs = pass.units.outputs.column(column);
+        numbers.clear();
+        numbers.extend((0..spline::numbers(bins)).map(|k| outputs[k * moved + row]));
+        Some(Spline::new(bins, numbers))
+    }
+
+    /// Backpropagates `by_state` through the splines of a layer, and returns the derivatives by the network's outputs.
+    fn by_splines(
+        &self,
+        layer: usize,
+        left: &DMatrix<f64>,
+        pass: &Pass,
+        by_state: &mut DMatrix<f64>,
+        weights: &[f64],
+    ) -> DMatrix<f64> {
+        let (_, moved) = halves(self.dimension, layer);
+        let (outputs, columns) = pass.units.outputs.shape();
+        let mut by_outputs = DMatrix::zeros(outputs, columns);
+        let (mut numbers, mut by_numbers) = (Vec::new(), vec![0.0; outputs / moved.len()]);
+        for (j, weight) in weights.iter().enumerate() {
+            for row in 0..moved.len() {
+                let i = moved.start + row;
+                if let Some(spline) = self.spline(layer, pass, (row, j), &mut numbers) {
+                    let by = [by_state[(i, j)], *weight];
+                    by_state[(i, j)] = spline.differentiate(left[(i, j)], by, &mut by_numbers);
+                }
+                for (k, by_number) in by_numbers.iter().enumerate() {
+                    by_outputs[(k * moved.len() + row, j)] = *by_number;
+                }
+            }
+        }
+        by_outputs
+    }
+
+    /// Backpropagates `by_state` through the shift and scale of a layer, and returns the derivatives by the network's
+    /// outputs.
+    fn by_shift(
+        &self,
+        layer: usize,
+        left: &DMatrix<f64>,
+        pass: &Pass,
+        by_state: &mut DMatrix<f64>,
+        weights: &[f64],
+    ) -> DMatrix<f64> {
+        let (_, moved) = halves(self.dimension, layer);
+        let by_means = by_state.rows_range(moved.clone()).into_owned();
+        let mut by_log_scales = by_means.clone();
+        for (k, by_mean) in by_means.iter().enumerate() {
+            let (i, j) = (moved.start + k % moved.len(), k / moved.len());
+            let scale = pass.log_deviations[k].exp();
+            by_state[(i, j)] = by_mean * scale;
+            by_log_scales[k] = by_mean * scale * left[(i, j)] + weights[j];
+        }
+        self.by_outputs(pass, &by_means, &by_log_scales)
     }
 
     /// Returns the derivatives by the outputs of a layer's network, from those by its shift and log scale.

@@ -3,25 +3,29 @@
 use nalgebra::DMatrix;
 
 use crate::learned::conditional::ConditionalGaussian;
+use crate::learned::mixture;
 use crate::learned::network::Pass;
 use crate::learned::noise::Noise;
 use crate::learned::transition::Transition;
 
-/// The noise of one transition, one column each, and the passes through its two densities or its map's two layers.
+/// The noise of one transition, one column each, and the passes through its densities or its map's layers.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Crossing {
     pub(super) noise: DMatrix<f64>,
-    passes: [Pass; 2],
+    /// Passes through the forward density, each component of a mixture or each layer of a map.
+    moves: Vec<Pass>,
+    /// The pass through the backward density.
+    reverse: Pass,
 }
 
-/// Derivatives by the two lists of parameters of one transition.
-pub(super) type TransitionGradient = [Vec<f64>; 2];
+/// Derivatives by the lists of parameters of one transition, in the order of `Transition::parameters`.
+pub(super) type TransitionGradient = Vec<Vec<f64>>;
 
 impl Crossing {
     pub(super) fn new(transition: &Transition, size: usize) -> Self {
         Self {
             noise: DMatrix::zeros(transition.noises(), size),
-            passes: Default::default(),
+            ..Self::default()
         }
     }
 
@@ -32,17 +36,22 @@ impl Crossing {
         left: &DMatrix<f64>,
         reached: &mut DMatrix<f64>,
     ) {
+        self.moves.resize_with(transition.moves(), Pass::default);
         match transition {
             Transition::Stochastic { forward, backward } => {
-                let [q, r] = &mut self.passes;
+                let q = &mut self.moves[0];
                 forward.forward(left, q);
                 let d = q.means.nrows();
                 for (k, mean) in q.means.iter().enumerate() {
                     reached[(k % d, k / d)] = mean + q.log_deviations[k].exp() * self.noise[k];
                 }
-                backward.forward(reached, r);
+                backward.forward(reached, &mut self.reverse);
             }
-            Transition::Invertible(map) => map.forward(left, reached, &mut self.passes),
+            Transition::Mixture { forward, backward } => {
+                forward.forward(left, &self.noise, &mut self.moves, reached);
+                backward.forward(reached, &mut self.reverse);
+            }
+            Transition::Invertible(map) => map.forward(left, reached, &mut self.moves),
         }
     }
 
@@ -54,15 +63,20 @@ impl Crossing {
         left: &[f64],
         law: Noise,
     ) -> f64 {
-        let [first, second] = &self.passes;
-        match transition {
+        let noise = self.noise.column(column);
+        let forward = match transition {
             Transition::Stochastic { .. } => {
-                let noise = self.noise.column(column);
-                second.log_density(column, left)
-                    - first.log_density_of_noise(column, law, noise.as_slice())
+                self.moves[0].log_density_of_noise(column, law, noise.as_slice())
             }
-            Transition::Invertible(_) => first.log_volume(column) + second.log_volume(column),
-        }
+            Transition::Mixture { .. } => {
+                mixture::log_density_of_noise(&self.moves, column, law, noise.as_slice())
+            }
+            Transition::Invertible(_) => {
+                let layers = self.moves.iter();
+                return layers.map(|pass| pass.log_volume(column)).sum();
+            }
+        };
+        self.reverse.log_density(column, left) - forward
     }
 
     /// Differentiates `log r(left | reached)` times a weight for each column. Adds the parameters' derivatives to
@@ -75,10 +89,12 @@ impl Crossing {
         gradient: &mut TransitionGradient,
     ) -> [DMatrix<f64>; 2] {
         let d = transition.dimension();
-        let Transition::Stochastic { backward, .. } = transition else {
+        let (Transition::Stochastic { backward, .. } | Transition::Mixture { backward, .. }) =
+            transition
+        else {
             return std::array::from_fn(|_| DMatrix::zeros(d, left.ncols()));
         };
-        let pass = &self.passes[1];
+        let (pass, last) = (&self.reverse, gradient.len() - 1);
         let mut by_means = left.rows(0, d) - &pass.means;
         let mut by_log_deviations = by_means.clone();
         for (k, by_mean) in by_means.iter_mut().enumerate() {
@@ -86,7 +102,7 @@ impl Crossing {
             by_log_deviations[k] = weight * (*by_mean * *by_mean * precision - 1.0);
             *by_mean *= weight * precision;
         }
-        let gradient = &mut gradient[1];
+        let gradient = &mut gradient[last];
         let by_reached = backward.backward(reached, pass, &by_means, &by_log_deviations, gradient);
         [-by_means, by_reached]
     }
@@ -98,15 +114,20 @@ impl Crossing {
         transition: &Transition,
         states: [&DMatrix<f64>; 2],
         by_reached: DMatrix<f64>,
-        weights: &[f64],
+        (weights, law): (&[f64], Noise),
         gradient: &mut TransitionGradient,
     ) -> DMatrix<f64> {
+        let moves = &self.moves;
         match transition {
             Transition::Stochastic { forward, .. } => {
                 self.by_noise(forward, states[0], &by_reached, weights, &mut gradient[0])
             }
+            Transition::Mixture { forward, .. } => {
+                let drawn = (&self.noise, moves.as_slice());
+                forward.backward(states[0], drawn, by_reached, (weights, law), gradient)
+            }
             Transition::Invertible(map) => {
-                map.backward(states, &self.passes, by_reached, weights, gradient)
+                map.backward(states, moves, by_reached, weights, gradient)
             }
         }
     }
@@ -120,7 +141,7 @@ impl Crossing {
         weights: &[f64],
         gradient: &mut [f64],
     ) -> DMatrix<f64> {
-        let pass = &self.passes[0];
+        let pass = &self.moves[0];
         let d = pass.means.nrows();
         let mut by_log_deviations = by_reached.component_mul(&self.noise);
         for (k, derivative) in by_log_deviations.iter_mut().enumerate() {

@@ -47,10 +47,12 @@ pub struct LearnedTransitions {
 
 impl LearnedTransitions {
     /// Creates untrained transitions over `R^dimension`, one for each of `stages` stages. A [`Mean`](super::Mean) makes
-    /// pairs of Gaussian densities with random weights, a [`Coupling`](super::Coupling) invertible maps.
+    /// pairs of Gaussian densities with random weights, [`Family::Mixture`] mixtures of them, a
+    /// [`Coupling`](super::Coupling) invertible maps.
     ///
     /// # Errors
-    /// No stages; a dimension of 0, or of 1 for a coupling; a lack of hidden units; more than 2^30 parameters.
+    /// No stages; a dimension of 0, or of 1 for a coupling; a lack of hidden units, components or bins; more than 2^30
+    /// parameters.
     pub fn new(
         family: impl Into<Family>,
         dimension: usize,
@@ -153,7 +155,7 @@ impl LearnedTransitions {
         self.check_base(path, seed)?;
         let mut batch = Minibatch::new(self, count);
         let mut rng = stream(seed, Purpose::Evaluation, 0);
-        batch.draw(std::slice::from_ref(path), self.noise, &mut rng);
+        batch.draw(std::slice::from_ref(path), self, &mut rng);
         batch.follow(self);
         let stages = 0..=self.transitions.len();
         Ok(stages.map(|t| batch.states_at(t).collect()).collect())

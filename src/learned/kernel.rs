@@ -32,7 +32,7 @@ impl FlowBuffers {
         &mut self,
         column: usize,
         state: &DVector<f64>,
-        law: Noise,
+        (transition, law): (&Transition, Noise),
         rng: &mut R,
     ) -> Result<(), NonFinite> {
         if state.len() != self.states.nrows() {
@@ -44,7 +44,7 @@ impl FlowBuffers {
         }
         self.states.set_column(column, state);
         let mut noise = self.crossing.noise.column_mut(column);
-        law.fill(noise.as_mut_slice(), rng);
+        transition.fill(noise.as_mut_slice(), law, rng);
         Ok(())
     }
 
@@ -132,7 +132,7 @@ impl<M: Intermediate<State = DVector<f64>>> TransitionKernel<M> for LearnedTrans
         }
         let transition = self.at_stage(stage.index)?;
         buffers.set_size(transition, 1);
-        buffers.load(0, state, self.noise, rng)?;
+        buffers.load(0, state, (transition, self.noise), rng)?;
         buffers.propose(transition);
         let arrival = buffers.unload(0, stage.model, state, transition, self.noise)?;
         Ok(Step::corrected(arrival - departure))
@@ -155,7 +155,7 @@ impl<M: Intermediate<State = DVector<f64>>> TransitionKernel<M> for LearnedTrans
         buffers.set_size(transition, active.len());
         for (column, &chain) in active.iter().enumerate() {
             let (state, rng) = block.chain_mut(chain);
-            if let Err(fault) = buffers.load(column, state, self.noise, rng) {
+            if let Err(fault) = buffers.load(column, state, (transition, self.noise), rng) {
                 return block.add(stage, chain, Err(fault));
             }
         }

@@ -5,7 +5,6 @@ use rand::Rng;
 
 use crate::learned::crossing::{Crossing, TransitionGradient};
 use crate::learned::flow::LearnedTransitions;
-use crate::learned::noise::Noise;
 use crate::learned::objective::Weights;
 use crate::learned::transition::Transition;
 use crate::model::{Differentiable, Sampleable, UnnormalizedModel};
@@ -68,7 +67,12 @@ impl Minibatch {
     }
 
     /// Draws the starts and the noise of the trajectories, and returns `log f_0(z_0)` of each.
-    pub(super) fn draw<P, R>(&mut self, paths: &[P], law: Noise, rng: &mut R) -> Vec<f64>
+    pub(super) fn draw<P, R>(
+        &mut self,
+        paths: &[P],
+        flow: &LearnedTransitions,
+        rng: &mut R,
+    ) -> Vec<f64>
     where
         P: AnnealingPath<State = DVector<f64>>,
         R: Rng + ?Sized,
@@ -79,9 +83,9 @@ impl Minibatch {
             departures.push(path.base().log_density(&state));
             column.rows_mut(0, self.dimension).copy_from(&state);
         }
-        for crossing in &mut self.crossings {
+        for (crossing, transition) in self.crossings.iter_mut().zip(&flow.transitions) {
             for mut column in crossing.noise.column_iter_mut() {
-                law.fill(column.as_mut_slice(), rng);
+                transition.fill(column.as_mut_slice(), flow.noise, rng);
             }
         }
         departures
@@ -150,8 +154,8 @@ impl Minibatch {
         let of_shares = |weight: f64| -> Vec<f64> { shares.iter().map(|s| weight * s).collect() };
         let zeros = |parameters: &[f64]| vec![0.0; parameters.len()];
         let transitions = flow.transitions.iter();
-        let mut gradients: Vec<TransitionGradient> =
-            transitions.map(|t| t.parameters().map(zeros)).collect();
+        let zeros = |t: &Transition| t.parameters().into_iter().map(zeros).collect();
+        let mut gradients: Vec<TransitionGradient> = transitions.map(zeros).collect();
         // The derivative of (1 - a) L by z_t, without the part of log r_t.
         let mut through = DMatrix::zeros(self.dimension, self.size());
         if let Some(Some(last)) = energies.last() {
@@ -165,13 +169,14 @@ impl Minibatch {
             if let Some(energy) = energies[t].as_ref().filter(|_| local_weight > 0.0) {
                 let local = (energy.gradient_of(shares) + &by_reached) * local_weight;
                 let weights = of_shares(local_weight * density_weight);
-                crossing.by_move(transition, ends, local, &weights, gradient);
+                crossing.by_move(transition, ends, local, (&weights, flow.noise), gradient);
             }
             if through_weight > 0.0 {
                 through += &by_reached * through_weight;
                 let weights = of_shares(through_weight * density_weight);
-                through = crossing.by_move(transition, ends, through, &weights, gradient)
-                    + by_left * through_weight;
+                through =
+                    crossing.by_move(transition, ends, through, (&weights, flow.noise), gradient)
+                        + by_left * through_weight;
             }
         }
         let scale = 1.0 / self.size() as f64;

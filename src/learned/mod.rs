@@ -6,6 +6,7 @@
 
 mod amortized;
 mod ascent;
+mod auxiliary;
 mod conditional;
 mod coupling;
 mod crossing;
@@ -13,16 +14,20 @@ mod flow;
 mod imitation;
 mod kernel;
 mod minibatch;
+mod mixture;
 mod network;
 mod noise;
 mod objective;
+mod spline;
 mod training;
 mod transition;
 
 pub use amortized::{AmortizedTransitions, Decoder, Encoded, Likelihood, Trainer};
+pub use auxiliary::{Auxiliary, AuxiliaryPath};
 pub use conditional::{ConditionalGaussian, Mean};
 pub use coupling::{Coupling, InvertibleMap};
 pub use flow::{LearnedTransitions, mode_occupancy};
+pub use mixture::ConditionalMixture;
 pub use noise::Noise;
 pub use objective::Objective;
 pub use training::{TrainedTransitions, Training, TrainingError, TrainingPoint};

@@ -202,6 +202,18 @@ impl Pass {
         self.log_deviations.column(column).sum()
     }
 
+    /// Returns `(state - mu) / sigma` for one column.
+    pub(super) fn residuals(&self, column: usize, state: &[f64]) -> Vec<f64> {
+        let (means, log_deviations) = (
+            self.means.column(column),
+            self.log_deviations.column(column),
+        );
+        let scaled = means.iter().zip(&log_deviations).zip(state);
+        scaled
+            .map(|((mean, log_deviation), x)| (x - mean) * (-log_deviation).exp())
+            .collect()
+    }
+
     /// Returns `log N(state; mu, diag sigma^2)` for one column.
     pub(super) fn log_density(&self, column: usize, state: &[f64]) -> f64 {
         let d = self.means.nrows();

@@ -74,6 +74,18 @@ impl Noise {
             }
         }
     }
+
+    /// Returns the p with `d/d eps log density = -p eps`.
+    pub(super) fn pull(self, noise: &[f64]) -> f64 {
+        match self {
+            Self::Gaussian => 1.0,
+            Self::Student { degrees_of_freedom } => {
+                let (freedom, square) =
+                    (f64::from(degrees_of_freedom), noise.iter().map(|e| e * e));
+                (freedom + noise.len() as f64) / (freedom + square.sum::<f64>())
+            }
+        }
+    }
 }
 
 /// Returns `log [Gamma((n + d) / 2) / Gamma(n / 2)]`, by `Gamma(x + 1) = x Gamma(x)`.

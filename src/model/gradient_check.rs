@@ -12,6 +12,10 @@ const COORDINATES: usize = 32;
 const STEP: f64 = 1e-3;
 /// Tolerance relative to the gradient plus the inverse of the coordinate's spread.
 const TOLERANCE: f64 = 0.05;
+/// Tolerance of the value beside the gradient, in nats and relative to the log density.
+const TOLERANCE_OF_VALUE: f64 = 1e-3;
+/// Size of the terms to which a gradient is added, in inverse spreads: far larger than gradients, which stay precise.
+pub(crate) const OTHERS: f64 = 1e6;
 
 /// Returns `(f(x + h e_i) - f(x - h e_i)) / 2h` of the log density.
 pub(crate) fn central_difference(
@@ -27,14 +31,13 @@ pub(crate) fn central_difference(
     (after - model.log_density(&moved)) / (right - moved[index])
 }
 
-/// Returns the gradient as a call with scale 1/2 adds it to a vector that holds other terms. A model that assigns, or
-/// forgets the scale, gives another one than by itself. Terms as large as the gradient keep its precision.
+/// Returns log density and gradient of a call with scale 1/2, which adds the gradient to a vector of `others`. A model
+/// that assigns, or forgets the scale, gives another gradient than by itself.
 pub(crate) fn added_gradient(
     model: &impl Differentiable,
     state: &DVector<f64>,
+    others: &DVector<f64>,
 ) -> (f64, DVector<f64>) {
-    let other = |slope: f64| if slope == 0.0 { 1.0 } else { slope.abs() };
-    let others = model.gradient(state).map(other);
     let mut sum = others.clone();
     let log_density = model.accumulate_gradient(state, 0.5, &mut sum);
     (log_density, (sum - others) * 2.0)
@@ -42,13 +45,16 @@ pub(crate) fn added_gradient(
 
 /// Returns an [`Error::WrongGradient`] if a coordinate disagrees with finite differences at two states or more, and at
 /// over half of the states that count. A state counts if differences of several steps agree there, unlike at a kink,
-/// beside an edge or under rounding.
+/// beside an edge or under rounding. Returns an [`Error::WrongValue`] if likewise the log density beside the gradient is
+/// not that of the model.
 pub(crate) fn check_gradient(model: &impl Differentiable, states: &[DVector<f64>]) -> Result<()> {
     let Some(dimension) = states.first().map(DVector::len) else {
         return Ok(());
     };
     let points = states.iter().filter(|state| state.len() == dimension);
-    let points = points.map(|state| Point::new(model, state));
+    let spreads: Vec<f64> = (0..dimension).map(|index| spread(states, index)).collect();
+    let others = DVector::from_iterator(dimension, spreads.iter().map(|spread| OTHERS / spread));
+    let points = points.map(|state| Point::new(model, state, &others));
     let points: Vec<_> = points
         .filter(|at| at.log_density.is_finite())
         .take(STATES)
@@ -56,21 +62,17 @@ pub(crate) fn check_gradient(model: &impl Differentiable, states: &[DVector<f64>
     if points.is_empty() {
         return Ok(());
     }
+    check_values(model, &points)?;
     let coordinates = dimension.min(COORDINATES);
     for index in (0..coordinates).map(|place| place * dimension / coordinates) {
-        let spread = spread(states, index);
+        let spread = spreads[index];
         let found = differences(model, &points, index, STEP * spread);
         let tests = points.iter().zip(found).filter_map(|(at, found)| {
             let difference = at.agreed(found, spread)?;
             Some((at.gradient[index], difference))
         });
         let tests: Vec<(f64, f64)> = tests.collect();
-        let mut wrong = tests.iter().filter(|test| disagree(**test, spread));
-        let (first, others) = (wrong.next(), wrong.count());
-        if let Some(&(gradient, difference)) = first
-            && others > 0
-            && 2 * (1 + others) > tests.len()
-        {
+        if let Some((gradient, difference)) = mistake(&tests, |test| disagree(test, spread)) {
             return Err(Error::WrongGradient {
                 coordinate: index,
                 gradient,
@@ -81,6 +83,27 @@ pub(crate) fn check_gradient(model: &impl Differentiable, states: &[DVector<f64>
     Ok(())
 }
 
+/// Compares the log density that comes with each gradient with the model's own.
+fn check_values(model: &impl Differentiable, points: &[Point<'_>]) -> Result<()> {
+    let states: Vec<DVector<f64>> = points.iter().map(|at| at.state.clone()).collect();
+    let values = points.iter().map(|at| at.log_density);
+    let tests: Vec<(f64, f64)> = values.zip(log_densities_of(model, &states)).collect();
+    let apart = |(value, log_density): (f64, f64)| {
+        (value - log_density).abs() > TOLERANCE_OF_VALUE * (1.0 + value.abs())
+    };
+    mistake(&tests, apart).map_or(Ok(()), |(value, log_density)| {
+        Err(Error::WrongValue { value, log_density })
+    })
+}
+
+/// Returns the first of the tests that fail, if two or more do and over half of all.
+fn mistake(tests: &[(f64, f64)], fails: impl Fn((f64, f64)) -> bool) -> Option<(f64, f64)> {
+    let mut wrong = tests.iter().copied().filter(|&test| fails(test));
+    let first = wrong.next()?;
+    let others = wrong.count();
+    (others > 0 && 2 * (1 + others) > tests.len()).then_some(first)
+}
+
 struct Point<'s> {
     state: &'s DVector<f64>,
     log_density: f64,
@@ -88,8 +111,8 @@ struct Point<'s> {
 }
 
 impl<'s> Point<'s> {
-    fn new(model: &impl Differentiable, state: &'s DVector<f64>) -> Self {
-        let (log_density, gradient) = added_gradient(model, state);
+    fn new(model: &impl Differentiable, state: &'s DVector<f64>, others: &DVector<f64>) -> Self {
+        let (log_density, gradient) = added_gradient(model, state, others);
         Self {
             state,
             log_density,
@@ -203,10 +226,15 @@ mod tests {
         }
     }
 
-    /// One that assigns in place of adding, and one that forgets the scale.
+    /// One that assigns in place of adding, one that forgets the scale, and one with another value.
     #[test]
     fn gradients_that_are_not_added_are_found() {
-        struct Careless(bool);
+        #[derive(Debug)]
+        enum Careless {
+            Assigns,
+            Unscaled,
+            OtherValue,
+        }
 
         impl UnnormalizedModel for Careless {
             type State = DVector<f64>;
@@ -224,20 +252,22 @@ mod tests {
                 gradient: &mut DVector<f64>,
             ) -> f64 {
                 let found = DVector::from_vec(vec![-x[0], -x[1] / 1e4]);
-                match self.0 {
-                    true => *gradient = found * scale,
-                    false => *gradient += found,
+                match self {
+                    Self::Assigns => *gradient = found * scale,
+                    Self::Unscaled => *gradient += found,
+                    Self::OtherValue => *gradient += found * scale,
                 }
-                self.log_density(x)
+                self.log_density(x) + f64::from(u8::from(matches!(self, Self::OtherValue)))
             }
         }
 
-        for assigns in [true, false] {
-            let found = check_gradient(&Careless(assigns), &states());
-            assert!(
-                matches!(found, Err(Error::WrongGradient { coordinate: 0, .. })),
-                "{found:?}"
-            );
+        for model in [Careless::Assigns, Careless::Unscaled, Careless::OtherValue] {
+            let found = check_gradient(&model, &states());
+            let named = match model {
+                Careless::OtherValue => matches!(found, Err(Error::WrongValue { .. })),
+                _ => matches!(found, Err(Error::WrongGradient { coordinate: 0, .. })),
+            };
+            assert!(named, "{model:?}: {found:?}");
         }
     }
 

@@ -1,13 +1,11 @@
 //! Laplace's approximation: the Gaussian at the mode of a density.
 
-use std::iter::repeat_with;
-
 use nalgebra::{DMatrix, DVector};
 use rand::RngExt;
 
 use crate::model::{Differentiable, Gaussian, Sampleable, check_gradient};
 use crate::num::Lbfgs;
-use crate::random::{Purpose, stream};
+use crate::random::{Purpose, StreamRng, stream};
 use crate::{Error, Result};
 
 /// Number of rounds, each with a hundredth of the tolerance before and a Newton step at its end.
@@ -75,19 +73,13 @@ impl Gaussian {
         let (mut position, mut found) = (start, String::new());
         for _ in 0..ROUNDS {
             solver.tolerance *= 1e-2;
-            let minimum = solver.minimize(position, |x| {
-                let mut gradient = DVector::zeros(x.len());
-                let log_density = model.gradient_into(x, &mut gradient);
-                (-log_density, -gradient)
-            });
+            let minimum = solver.minimize(position, |x| minus(model, x));
             position = minimum.position;
-            let attempt = Self::from_precision(position.clone(), -hessian(&position));
-            match attempt {
+            match Self::from_precision(position.clone(), -hessian(&position)) {
                 Ok(gaussian) => {
                     let distance = distance(&gaussian, &minimum.gradient);
                     if distance <= PRECISION {
-                        let mut rng = stream(0, Purpose::Probe, 0);
-                        check_gradient_at(model, || gaussian.sample(&mut rng))?;
+                        check_gradient_at(model, |rng| gaussian.sample(rng))?;
                         return Ok(gaussian);
                     }
                     found = format!("the best point is {distance:.1e} deviations from a mode");
@@ -101,24 +93,30 @@ impl Gaussian {
             }
         }
         // A wrong gradient is the likeliest reason.
-        let mut rng = stream(0, Purpose::Probe, 0);
-        check_gradient_at(model, || {
+        check_gradient_at(model, |rng| {
             origin.map(|x| x + (1.0 + x.abs()) * rng.random_range(-NEAR..NEAR))
         })?;
+        let doubt = "is the density smooth, with a mode near the start, and its gradient right?";
         Err(Error::NotConverged {
             what: "the mode of Laplace's approximation",
-            detail: format!(
-                "{found}; is the density smooth, with a mode near the start, and its gradient right?"
-            ),
+            detail: format!("{found}; {doubt}"),
         })
     }
 }
 
+/// Returns minus the log density and minus its gradient.
+fn minus(model: &impl Differentiable, x: &DVector<f64>) -> (f64, DVector<f64>) {
+    let mut gradient = DVector::zeros(x.len());
+    let log_density = model.gradient_into(x, &mut gradient);
+    (-log_density, -gradient)
+}
+
 fn check_gradient_at(
     model: &impl Differentiable,
-    state: impl FnMut() -> DVector<f64>,
+    mut state: impl FnMut(&mut StreamRng) -> DVector<f64>,
 ) -> Result<()> {
-    let states: Vec<_> = repeat_with(state).take(PROBES).collect();
+    let mut rng = stream(0, Purpose::Probe, 0);
+    let states: Vec<_> = (0..PROBES).map(|_| state(&mut rng)).collect();
     check_gradient(model, &states)
 }
 

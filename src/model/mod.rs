@@ -33,7 +33,7 @@ pub use exponential_family::{Bernoulli, ExponentialFamily};
 pub(crate) use forward::forward_model;
 pub use function::{FunctionModel, GradientModel, Provided};
 pub use gaussian::Gaussian;
-pub(crate) use gradient_check::{added_gradient, central_difference, check_gradient};
+pub(crate) use gradient_check::{OTHERS, added_gradient, central_difference, check_gradient};
 pub use mixture::GaussianMixture;
 pub(crate) use mixture::Mixture;
 pub use prior::Prior;

@@ -13,10 +13,8 @@ mod runner;
 #[cfg(feature = "checkpoint")]
 mod saved;
 mod search;
-mod settings;
-mod state;
 
+pub use path::LevelState;
 pub use path::{LevelAt, LevelPath, LevelPrior};
 pub use run::{LevelSummary, NestedSmcRun};
 pub use runner::NestedSmc;
-pub use state::LevelState;

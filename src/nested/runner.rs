@@ -7,7 +7,6 @@ use super::island_task::IslandsTask;
 use super::path::{LevelAt, LevelPath};
 use super::run::NestedSmcRun;
 use super::search::{Found, Search, Tuning};
-use super::settings::Settings;
 use crate::estimate::Warning;
 use crate::kernel::{Invariant, StepSize, Tunable, refuse_stages};
 use crate::model::{Sampleable, UnnormalizedModel};
@@ -111,6 +110,10 @@ impl<'m, P, L, K> NestedSmc<'m, P, L, K> {
         kept of settings: usize,
         /// Sets the seed; 0 by default. One seed gives the same bits for any number of threads.
         seed of settings: u64,
+        /// Sets the standard error of log Z in nats at which the run ends, checked after 10 islands and after each tenth
+        /// more. [`islands`](Self::islands) is then the maximum. A run that ends with a larger error
+        /// [warns](crate::estimate::Warning::ErrorNotReached).
+        until_error of execution in Some: f64,
     }
 
     /// Sets the acceptance to which step sizes are tuned; the kernel's own optimum by default.
@@ -118,14 +121,6 @@ impl<'m, P, L, K> NestedSmc<'m, P, L, K> {
         if let Some(tuning) = &mut self.tuning {
             tuning.acceptance = acceptance;
         }
-        self
-    }
-
-    /// Sets the standard error of log Z in nats at which the run ends, checked after 10 islands and after each tenth
-    /// more. [`islands`](Self::islands) is then the maximum. A run that ends with a larger error
-    /// [warns](crate::estimate::Warning::ErrorNotReached).
-    pub fn until_error(mut self, standard_error: f64) -> Self {
-        self.execution.until_error = Some(standard_error);
         self
     }
 
@@ -172,7 +167,7 @@ where
     {
         let begun = Instant::now();
         let settings = &self.settings;
-        let (found, first_evaluations) = match job.carried()? {
+        let (found, first_evaluations) = match job.carried(&|(found, _)| found.check())? {
             Some(found) => found,
             None => {
                 let found = job.run(&self.search(ways))?;
@@ -237,11 +232,64 @@ pub(super) struct Ways<'m, P, L, K> {
     islands: OnceCell<(LevelPath<'m, P, L>, Option<K>)>,
 }
 
-impl<P, L, K: std::fmt::Debug> std::fmt::Debug for NestedSmc<'_, P, L, K> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("NestedSmc")
-            .field("kernel", &self.kernel)
-            .field("settings", &self.settings)
-            .finish_non_exhaustive()
+crate::num::debug_by_fields! {
+    NestedSmc for [P, L, K: std::fmt::Debug] NestedSmc<'_, P, L, K> { kernel, settings }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
+pub struct Settings {
+    pub(super) islands: usize,
+    pub(super) chains: usize,
+    pub(super) moves: usize,
+    pub(super) share: f64,
+    pub(super) precision: f64,
+    pub(super) max_levels: usize,
+    pub(super) kept: usize,
+    pub(super) seed: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            islands: 32,
+            chains: 64,
+            moves: 50,
+            share: 0.3,
+            precision: 1e-3,
+            max_levels: 1_000,
+            kept: 10_000,
+            seed: 0,
+        }
+    }
+}
+
+impl Settings {
+    pub(super) fn check(&self) -> Result<()> {
+        Error::check_count("islands", self.islands, 1)?;
+        Error::check_count("chains", self.chains, 1)?;
+        Error::check_count("moves", self.moves, 1)?;
+        let states = self.chains.saturating_mul(self.moves);
+        Error::check_count("chains times moves", states, 2)?;
+        let chains = self.islands.saturating_mul(self.chains);
+        Error::check_count("islands times chains", chains, 1)?;
+        Error::check_count("max_levels", self.max_levels, 1)?;
+        Error::check_count("kept", self.kept, 0)?;
+        Error::check_inner_fraction("share", self.share)?;
+        Error::check_positive("precision", self.precision)
+    }
+
+    pub(super) fn chain_steps(&self, levels: usize) -> u64 {
+        (self.chains * self.moves) as u64 * levels as u64
+    }
+
+    /// Forecasts the chain-steps left in both passes. `above` is the log share of Z above the last of `levels` levels;
+    /// each further level multiplies it by `share`.
+    pub(super) fn chain_steps_left(&self, levels: usize, above: f64) -> u64 {
+        let left = (above - self.precision.ln()) / -self.share.ln();
+        let left = (left.ceil() as usize).clamp(1, self.max_levels - levels);
+        let islands = self.islands as u64;
+        let second = self.chain_steps(levels + left).saturating_mul(islands);
+        self.chain_steps(left).saturating_add(second)
     }
 }

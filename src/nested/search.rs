@@ -5,8 +5,7 @@ use std::ops::Range;
 use super::island::Island;
 use super::island::Selection;
 use super::path::{LevelAt, LevelPath};
-use super::settings::Settings;
-use crate::Result;
+use super::runner::Settings;
 use crate::adaptive::RobbinsMonro;
 use crate::kernel::{Invariant, StepSize};
 use crate::model::{Sampleable, UnnormalizedModel};
@@ -14,6 +13,7 @@ use crate::num::log_add_exp;
 use crate::path::TemperedPath;
 use crate::random::{Purpose, stream};
 use crate::work::{Place, Single, Stepped, Task};
+use crate::{Error, Result};
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Tuning<K> {
@@ -34,6 +34,21 @@ pub(super) struct Found {
     pub(super) shells: Vec<f64>,
     /// Bound on the share of Z above the last level, if the limit on their number was reached.
     pub(super) unfinished: Option<f64>,
+}
+
+impl Found {
+    /// Refuses lists that do not belong together. Checks a file.
+    pub(super) fn check(&self) -> Result<()> {
+        let Self {
+            levels,
+            sizes,
+            shells,
+            ..
+        } = self;
+        let tuned = if sizes.is_empty() { 0 } else { levels.len() };
+        Error::check_dimension("step sizes", sizes.len(), tuned)?;
+        Error::check_dimension("shells", shells.len(), levels.len() + 1)
+    }
 }
 
 /// The first pass: one island, whose level rises until the mass above can only be small.
@@ -193,4 +208,25 @@ where
         _ => values[below - 1],
     };
     (level < highest).then_some(level)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_another_search_are_refused() {
+        let mut found = Found {
+            levels: vec![0.0, 1.0],
+            shells: vec![0.0; 3],
+            ..Found::default()
+        };
+        assert!(found.check().is_ok());
+        found.sizes.push(1.0);
+        assert!(found.check().is_err());
+        found.sizes.push(1.0);
+        assert!(found.check().is_ok());
+        found.shells.pop();
+        assert!(found.check().is_err());
+    }
 }

@@ -1,7 +1,8 @@
 //! Macros for setters, and for checked serialisation; the latter are empty without the feature `serde`.
 
 /// Implements `Deserialize` by a list of fields and an expression of type `Result<Self>`, mostly a constructor's call.
-/// Further bounds of a parameter follow a `|`. The first form is for structs written as one value, such as a list.
+/// Further bounds of a parameter follow a `|`. The first form is for structs written as one value, such as a list; the
+/// second for structs of just these fields, which `self.checked()` examines.
 macro_rules! deserialize_checked {
     ($name:ident as ($value:ident: $type:ty) => $make:expr) => {
         #[cfg(feature = "serde")]
@@ -14,6 +15,13 @@ macro_rules! deserialize_checked {
                 let made: $crate::Result<Self> = $make;
                 made.map_err(serde::de::Error::custom)
             }
+        }
+    };
+    ($name:ident $(<$($parameter:ident $(: $bound:path)?),+>)? {
+        $($field:ident: $type:ty),+ $(,)?
+    } => self.checked()) => {
+        $crate::num::deserialize_checked! {
+            $name $(<$($parameter $(: $bound)?),+>)? { $($field: $type),+ } => $name { $($field),+ }.checked()
         }
     };
     (
@@ -84,17 +92,32 @@ macro_rules! serialize_as {
 }
 pub(crate) use serialize_as;
 
-/// Writes a builder's setter for each field named with its type. `field of part: Type` sets a field of `part`.
+/// Writes a builder's setter for each field named with its type. `field of part: Type` sets a field of `part`, and
+/// `field in Some: Type` an optional one.
 macro_rules! setters {
-    ($($(#[$doc:meta])* $field:ident $(of $part:ident)?: $type:ty,)+) => {$(
+    ($($(#[$doc:meta])* $field:ident $(of $part:ident)? $(in $some:ident)?: $type:ty,)+) => {$(
         $(#[$doc])*
         pub fn $field(mut self, $field: $type) -> Self {
-            self$(.$part)?.$field = $field;
+            self$(.$part)?.$field = $($some)?($field);
             self
         }
     )+};
 }
 pub(crate) use setters;
+
+/// Implements `Debug` for a runner by some of its fields.
+macro_rules! debug_by_fields {
+    ($name:ident for [$($parameters:tt)*] $type:ty { $($field:ident),+ }) => {
+        impl<$($parameters)*> std::fmt::Debug for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                let mut written = f.debug_struct(stringify!($name));
+                $(written.field(stringify!($field), &self.$field);)+
+                written.finish_non_exhaustive()
+            }
+        }
+    };
+}
+pub(crate) use debug_by_fields;
 
 /// Serialisation of log weights, whose `-inf` becomes none in formats without infinities, such as JSON; and of matrices.
 #[cfg(feature = "serde")]

@@ -7,7 +7,6 @@
 mod blend;
 mod blend_law;
 mod gaussian;
-mod moment;
 mod normalized;
 mod spline;
 
@@ -15,8 +14,8 @@ pub use crate::model::{EndBatch, EndGradient, EndGradients, Ends};
 pub use crate::num::SimdLevel;
 pub use blend::{Blend, GeometricAt, GeometricPath, TemperedAt, TemperedPath};
 pub use blend_law::{Geometric, Tempered};
+pub use gaussian::MomentPath;
 pub use gaussian::{GaussianAt, GaussianPath};
-pub use moment::MomentPath;
 pub use normalized::Normalized;
 pub use spline::{MomentSplineAt, MomentSplinePath};
 

@@ -11,7 +11,7 @@ use crate::path::{AnnealingPath, dimension};
 use crate::pilot::knot_chains::KnotChains;
 use crate::pilot::metric::nothing_changes;
 use crate::pilot::survey::Survey;
-use crate::pilot::warning::few_chains;
+use crate::pilot::survey::few_chains;
 use crate::pilot::{OptimizedSchedule, ScheduleOptimizer};
 use crate::schedule::Schedule;
 use crate::work::Execution;

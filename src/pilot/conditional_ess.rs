@@ -11,7 +11,7 @@ use crate::path::{AnnealingPath, dimension};
 use crate::pilot::metric::{interpolate, nothing_changes};
 use crate::pilot::next_stage::{next_stage, stages_left};
 use crate::pilot::survey::{COLLAPSED, Survey};
-use crate::pilot::warning::{dead_chains, few_chains, near_collapse};
+use crate::pilot::survey::{dead_chains, few_chains, near_collapse};
 use crate::pilot::{OptimizedSchedule, ScheduleOptimizer};
 use crate::population::Populations;
 use crate::random::{Purpose, stream};
@@ -103,8 +103,7 @@ impl ConstantConditionalEss {
     /// all.
     fn search<'p, P, K>(
         &self,
-        path: &'p P,
-        kernel: &K,
+        (path, kernel): (&'p P, &K),
         stages: usize,
         seed: u64,
         job: &mut Job<'_>,
@@ -119,10 +118,7 @@ impl ConstantConditionalEss {
         // At this distance the log weights of the wanted stages have a total variance of 1.
         let mut distance = (wanted as f64).sqrt().recip();
         let mut evaluations = 0_usize;
-        let mut failure = Error::NotConverged {
-            what: "the constant conditional ESS",
-            detail: format!("not about {wanted} stages after {PASSES} passes"),
-        };
+        let mut failure = None;
         for _ in 0..PASSES {
             let pass = PassTask {
                 path,
@@ -134,7 +130,7 @@ impl ConstantConditionalEss {
             };
             match pass.run(job) {
                 Err(error @ Error::PilotCollapsed { .. }) => {
-                    failure = error;
+                    failure = Some(error);
                     distance *= 0.5;
                 }
                 Err(error) => return Err(error),
@@ -150,7 +146,10 @@ impl ConstantConditionalEss {
                 }
             }
         }
-        Err(failure)
+        Err(failure.unwrap_or_else(|| Error::NotConverged {
+            what: "the constant conditional ESS",
+            detail: format!("not about {wanted} stages after {PASSES} passes"),
+        }))
     }
 }
 
@@ -175,7 +174,7 @@ where
         Error::check_count("stages", stages, 1)?;
         self.pilot.check()?;
         let mut job = Job::new(by)?.named("pilot");
-        let (pass, evaluations) = self.search(path, kernel, stages, seed, &mut job)?;
+        let (pass, evaluations) = self.search((path, kernel), stages, seed, &mut job)?;
         let schedule = interpolate(&pass.betas, &pass.distances, stages)?;
         Ok(OptimizedSchedule {
             schedule,

@@ -148,12 +148,15 @@ impl KnotChains {
         let mut job = Job::new(execution)?.named("pilot");
         job.foresee(self.chain_steps(knots.len()));
         let sums = job.extend(&task, Forest::new())?.whole(self.chains)?;
+        self.costs_of_sums(knots, &sums.0)
+    }
+
+    fn costs_of_sums(&self, knots: &[f64], sums: &[[f64; 3]]) -> Result<Vec<f64>> {
         let mut costs = vec![0.0; knots.len() - 1];
-        for (j, &[back, ahead, counted]) in sums.0.iter().enumerate() {
+        for (j, &[back, ahead, counted]) in sums.iter().enumerate() {
             if counted == 0.0 {
-                return Err(Error::AllWeightsZero {
-                    chains: self.chains,
-                });
+                let chains = self.chains;
+                return Err(Error::AllWeightsZero { chains });
             }
             if j > 0 {
                 costs[j - 1] += 0.5 * finite(back / counted, knots[j], knots[j - 1])?;

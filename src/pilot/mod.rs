@@ -12,7 +12,6 @@ mod next_stage;
 mod survey;
 mod survey_run;
 mod varopt;
-mod warning;
 
 pub use binned::{BinnedSchedule, allocate_stages};
 pub use conditional_ess::ConstantConditionalEss;

@@ -37,29 +37,23 @@ where
 {
     let (path, beta) = (populations.path(), populations.beta());
     let learned = populations.learn()?;
-    let found = |beta, distance, trials: usize| NextStage {
-        beta,
-        distance,
-        evaluations: learned.map_or(trials + 1, usize::from),
-    };
-    let here = path.at(beta);
-    let mut reach = |step: f64| distance_to(populations, &here, &path.at(beta + step));
-    let all = 1.0 - beta;
+    let (here, all) = (path.at(beta), 1.0 - beta);
     // `high` is the shortest stage known to be too long.
     let (mut low, mut high) = (0.0, f64::INFINITY);
     let mut step = guess.min(all);
     for trials in 1..=200 {
-        let length = reach(step)?;
-        if length <= distance {
-            if step == all {
-                return Ok(found(1.0, length, trials));
-            }
-            low = step;
-        } else {
-            high = step;
+        let length = distance_to(populations, &here, &path.at(beta + step))?;
+        let is_last = length <= distance && step == all;
+        if is_last || (length / distance - 1.0).abs() < precision {
+            return Ok(NextStage {
+                beta: if is_last { 1.0 } else { beta + step },
+                distance: length,
+                evaluations: learned.map_or(trials + 1, usize::from),
+            });
         }
-        if (length / distance - 1.0).abs() < precision {
-            return Ok(found(beta + step, length, trials));
+        match length <= distance {
+            true => low = step,
+            false => high = step,
         }
         // Where few chains carry the weight, the distance may grow like a high power of the stage.
         let trusted = trials <= PROPORTIONAL || high == f64::INFINITY;
@@ -72,25 +66,26 @@ where
             break;
         }
     }
-    Err(Error::NotConverged {
-        what: "the next stage of constant conditional ESS",
-        detail: why_too_long(populations, &here, &path.at(beta + high.min(all)))?,
-    })
+    Err(too_long(
+        populations,
+        &here,
+        &path.at(beta + high.min(all)),
+    )?)
 }
 
-/// Returns why the stage to `there`, the shortest of those too long, cannot be shorter.
-fn why_too_long<'p, P>(
+/// Returns the error of a stage to `there`, the shortest of those too long, which cannot be shorter.
+fn too_long<'p, P>(
     populations: &mut Populations<'p, P>,
     here: &P::At<'p>,
     there: &P::At<'p>,
-) -> Result<String>
+) -> Result<Error>
 where
     P: AnnealingPath<State: Send> + Sync,
     P::At<'p>: Send + Sync,
 {
     let (beta, next) = (here.beta(), there.beta());
     let lost = populations.map(&|population| Ok(lost(population.block(), here, there)))?;
-    Ok(match lost.into_iter().sum() {
+    let detail = match lost.into_iter().sum() {
         0_usize => format!("no step from beta = {beta} is short enough, the path jumps there"),
         lost => format!(
             "{lost} of {} chains at beta = {beta} are off the support of beta = {next}, however \
@@ -98,6 +93,10 @@ where
              VarOpt, which do without",
             populations.alive()
         ),
+    };
+    Ok(Error::NotConverged {
+        what: "the next stage of constant conditional ESS",
+        detail,
     })
 }
 

@@ -142,24 +142,32 @@ impl Scale {
         let Some(chosen) = candidates.into_iter().find(|ticks| ticks.len() >= 3) else {
             return Ticks::even(10_f64.powf(self.low), 10_f64.powf(self.high), about);
         };
-        let value = |&(digit, decade): &(u8, i32)| f64::from(digit) * 10_f64.powi(decade);
         let plain = chosen.iter().all(|&(_, decade)| (-3..=5).contains(&decade));
-        let label = |&(digit, decade): &(u8, i32)| match (plain, digit) {
-            (true, _) => {
-                let decimals = decade.min(0).unsigned_abs() as usize;
-                format!("{:.decimals$}", value(&(digit, decade)))
-            }
-            (false, 1) => power_of_ten(decade),
-            (false, _) => format!("{digit}·{}", power_of_ten(decade)),
-        };
+        let labelled = chosen
+            .into_iter()
+            .map(|tick| (value(tick), label(tick, plain)));
         Ticks {
-            labelled: chosen
-                .iter()
-                .map(|tick| (value(tick), label(tick)))
-                .collect(),
-            minor: minor.iter().map(value).collect(),
+            labelled: labelled.collect(),
+            minor: minor.into_iter().map(value).collect(),
             factor: None,
         }
+    }
+}
+
+/// Returns the value of a digit in a decade.
+fn value((digit, decade): (u8, i32)) -> f64 {
+    f64::from(digit) * 10_f64.powi(decade)
+}
+
+/// Writes a digit in a decade as a number, or else as a power of ten.
+fn label((digit, decade): (u8, i32), plain: bool) -> String {
+    match (plain, digit) {
+        (true, _) => {
+            let decimals = decade.min(0).unsigned_abs() as usize;
+            format!("{:.decimals$}", value((digit, decade)))
+        }
+        (false, 1) => power_of_ten(decade),
+        (false, _) => format!("{digit}·{}", power_of_ten(decade)),
     }
 }
 

@@ -11,21 +11,20 @@ mod chart;
 mod drawing;
 mod frame;
 mod histogram;
-mod legend;
 mod panels;
 mod picture;
 mod reference;
-mod schedules;
 mod text;
 
 pub use chart::Chart;
 pub use picture::{Picture, runs};
-pub use schedules::schedules;
 
 use std::path::Path;
 
+use crate::schedule::Schedule;
 use crate::{Error, Result};
 use drawing::Drawing;
+use frame::WIDTH;
 
 /// Writes charts, one above the other, to one SVG file.
 ///
@@ -37,7 +36,7 @@ pub fn save_column(charts: &[Chart], path: impl AsRef<Path>) -> Result<()> {
 
 fn column(charts: &[Chart]) -> Result<Drawing> {
     Error::check_not_empty("charts", charts.len())?;
-    let mut column = Drawing::empty(frame::WIDTH);
+    let mut column = Drawing::empty(WIDTH);
     for chart in charts {
         column.add_row(&[chart.drawing()?]);
     }
@@ -46,6 +45,40 @@ fn column(charts: &[Chart]) -> Result<Drawing> {
 
 fn write(path: &Path, svg: &str) -> Result<()> {
     std::fs::write(path, svg).map_err(|error| Error::io(path, error))
+}
+
+/// Draws named schedules to an SVG file: beta along the stages, and the step of beta at each beta.
+///
+/// ```
+/// use annealed::plot;
+/// use annealed::schedule::Schedule;
+///
+/// let (linear, power) = (Schedule::linear(100)?, Schedule::power(100, 3.0)?);
+/// # let file = std::env::temp_dir().join("annealed-schedules.svg");
+/// plot::schedules([("linear", &linear), ("power 3", &power)], &file)?;
+/// # std::fs::remove_file(&file).unwrap();
+/// # Ok::<(), annealed::Error>(())
+/// ```
+///
+/// # Errors
+/// No schedule; [`Error::File`] where the file cannot be written.
+pub fn schedules<'a>(
+    schedules: impl IntoIterator<Item = (&'a str, &'a Schedule)>,
+    path: impl AsRef<Path>,
+) -> Result<()> {
+    let mut along = Chart::new("Schedules", "k / K", "β");
+    let mut steps = Chart::new("Steps of β", "β", "β(k) - β(k-1)").logarithmic_y();
+    for (name, schedule) in schedules {
+        let (betas, last) = (schedule.betas(), schedule.stages() as f64);
+        let points = betas.iter().enumerate();
+        along = along.line(name, points.map(|(k, &beta)| (k as f64 / last, beta)));
+        let pairs = betas.windows(2);
+        steps = steps.line(name, pairs.map(|pair| (pair[1], pair[1] - pair[0])));
+    }
+    save_column(
+        &[along, steps.with_size(WIDTH, 220.0).without_legend()],
+        path,
+    )
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Selection of chains between stages, and their descent.
 
-use super::chains::{Chains, CopyState};
+use super::moves::{Chains, CopyState};
 use super::resampling::Resampling;
 use super::waste_free::WasteFree;
 use crate::Result;

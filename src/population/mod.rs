@@ -3,7 +3,6 @@
 //! A [`Population`] is the annealing loop itself, for methods of your own. [`Resampling`] and [`WasteFree`] select
 //! chains: sequential Monte Carlo.
 
-mod chains;
 mod genealogy;
 mod moves;
 #[allow(clippy::module_inception)] // The room is named by its main type.
@@ -14,9 +13,9 @@ mod resampling;
 mod saved;
 mod waste_free;
 
-pub(crate) use chains::{Chains, CopyState};
 pub(crate) use genealogy::{Genealogy, Selection};
 pub(crate) use moves::Moves;
+pub(crate) use moves::{Chains, CopyState};
 pub use population::Population;
 pub(crate) use population::{sample_base, streams};
 pub(crate) use populations::Populations;

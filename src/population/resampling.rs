@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 
 use rand::{Rng, RngExt};
 
-use super::chains::{Chains, CopyState};
+use super::moves::{Chains, CopyState};
 use crate::num::WeightSums;
 use crate::{Error, Result};
 

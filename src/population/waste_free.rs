@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use rand::{Rng, RngExt};
 
-use super::chains::{Chains, CopyState};
+use super::moves::{Chains, CopyState};
 use super::resampling::ResamplingScheme;
 use crate::{Error, Result};
 

@@ -1,18 +1,153 @@
-//! A block of ladders: a population at each beta, whose chains exchange their states.
+//! A block of ladders: a population at each beta, whose chains exchange their states, and the statistics of exchanges.
 
 use std::ops::Range;
 
 use rand::RngExt;
 
-use super::pair::{LogRatios, PairSums};
 use super::round::{Plan, Starts};
-use super::trip::Trips;
-use crate::Result;
 use crate::kernel::{Decisions, NonFinite, Stage, Workspace};
+use crate::num::{Moments, WeightSums, log_sigmoid};
 use crate::path::{AnnealingPath, Intermediate};
 use crate::population::{Moves, Population};
 use crate::random::StreamRng;
 use crate::work::Place;
+use crate::{Error, Result};
+
+/// Statistics of two neighbours in one ladder, over the scans of a round.
+///
+/// Let `r(x) = log f_{j+1}(x) - log f_j(x)`, s the logistic function and c any number. Then
+///
+/// `log Z_{j+1}/Z_j = c + log E_j[s(r(x) - c)] - log E_{j+1}[s(c - r(x))]`.
+///
+/// This is Bennett's (1976) acceptance ratio. The variance is smallest at the log ratio itself; c is its last
+/// estimate.
+#[derive(Debug, Clone, Default)]
+#[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
+pub(super) struct PairSums {
+    forward: WeightSums,
+    reverse: WeightSums,
+    rejections: Moments,
+}
+
+/// The log ratios r of a pair, at the states of the lower and of the upper beta.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LogRatios {
+    pub(super) lower: f64,
+    pub(super) upper: f64,
+}
+
+impl LogRatios {
+    /// Returns the probability of a swap, `min(1, exp(r(x_j) - r(x_{j+1})))`. A state off the support of its model
+    /// always gives way to one on it. Equal infinite ratios give 0.
+    pub(super) fn acceptance(self) -> f64 {
+        let difference = self.lower - self.upper;
+        match difference.is_nan() {
+            true => 0.0,
+            false => difference.min(0.0).exp(),
+        }
+    }
+
+    /// Returns whether the lower model excludes its own state.
+    fn lower_is_astray(self) -> bool {
+        self.lower == f64::INFINITY
+    }
+
+    /// Returns whether the upper model excludes its own state.
+    pub(super) fn upper_is_astray(self) -> bool {
+        self.upper == f64::NEG_INFINITY
+    }
+}
+
+impl PairSums {
+    /// Adds a scan. A state off the support of its own model is left out of the sums.
+    pub(super) fn add(&mut self, c: f64, ratios: LogRatios) {
+        if !ratios.lower_is_astray() {
+            self.forward.add(log_sigmoid(ratios.lower - c));
+        }
+        if !ratios.upper_is_astray() {
+            self.reverse.add(log_sigmoid(c - ratios.upper));
+        }
+        self.rejections.add(1.0 - ratios.acceptance());
+    }
+
+    /// Returns whether no sum counts more than `scans` scans. Checks a file.
+    pub(super) fn fits(&self, scans: usize) -> bool {
+        let Self {
+            forward,
+            reverse,
+            rejections,
+        } = self;
+        let counts = [forward.count(), reverse.count(), rejections.count()];
+        counts.into_iter().all(|count| count <= scans as u64)
+    }
+
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.forward.merge(&other.forward);
+        self.reverse.merge(&other.reverse);
+        self.rejections.merge(&other.rejections);
+    }
+
+    pub(super) fn rejection(&self) -> f64 {
+        self.rejections.mean()
+    }
+
+    /// Returns `log Z_{j+1}/Z_j`; infinite or NaN if no state of one model is possible under the other.
+    pub(super) fn log_ratio(&self, c: f64) -> f64 {
+        c + self.forward.log_mean() - self.reverse.log_mean()
+    }
+
+    /// Returns the influence of this ladder on the pooled log ratio. The influences of all ladders sum to 0.
+    pub(super) fn influence(&self, all: &Self) -> f64 {
+        let share = |part: &WeightSums, all: &WeightSums| (part.log_sum() - all.log_sum()).exp();
+        share(&self.forward, &all.forward) - share(&self.reverse, &all.reverse)
+    }
+}
+
+/// The current leg of a state.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
+pub(super) enum Leg {
+    /// Not yet at the base in this round.
+    #[default]
+    Unknown,
+    /// From the base to the target.
+    Up,
+    /// From the target to the base.
+    Down,
+}
+
+/// The legs of the states of one ladder, by beta, and the number of its round trips.
+#[derive(Debug, Clone)]
+#[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
+pub(super) struct Trips {
+    pub(super) legs: Vec<Leg>,
+    pub(super) round_trips: u64,
+}
+
+impl Trips {
+    pub(super) fn new(betas: usize) -> Self {
+        Self {
+            legs: vec![Leg::default(); betas],
+            round_trips: 0,
+        }
+    }
+
+    pub(super) fn exchange(&mut self, lower: usize) {
+        self.legs.swap(lower, lower + 1);
+    }
+
+    /// Updates the legs of the states that have reached the base and the target.
+    pub(super) fn arrive(&mut self) {
+        let [base, .., target] = &mut self.legs[..] else {
+            return;
+        };
+        self.round_trips += u64::from(*base == Leg::Down);
+        *base = Leg::Up;
+        if *target == Leg::Up {
+            *target = Leg::Down;
+        }
+    }
+}
 
 /// The statistics of one ladder in a round.
 #[derive(Debug, Clone)]
@@ -28,6 +163,23 @@ pub(crate) struct Ladder<S> {
 }
 
 impl<S> Ladder<S> {
+    /// Refuses statistics that no ladder has after `scans` scans of a round. Checks a file.
+    pub(super) fn check(&self, plan: &Plan, scans: usize) -> Result<()> {
+        let betas = plan.schedule.betas().len();
+        Error::check_dimension("pairs of neighbours", self.pairs.len(), betas - 1)?;
+        Error::check_dimension("legs", self.trips.legs.len(), betas)?;
+        Error::check_dimension("samples", self.samples.len(), plan.samples(scans))?;
+        let fit = self.pairs.iter().all(|pair| pair.fits(scans));
+        let fit = fit && self.trips.round_trips <= scans as u64;
+        let expected = format!("at most {scans} of each");
+        Error::check(
+            fit,
+            "pairs of neighbours",
+            "sums of too many scans",
+            expected,
+        )
+    }
+
     pub(super) fn with_samples<T>(self, of: impl FnOnce(Vec<S>) -> Vec<T>) -> Ladder<T> {
         Ladder {
             pairs: self.pairs,
@@ -190,4 +342,27 @@ fn log_ratios<'p, P: AnnealingPath>(
     nan.map_or(Ok(ratios), |value| {
         Err(NonFinite::new("log ratio", value, "a number"))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_round_trip_begins_at_the_base_and_ends_there() {
+        let mut trips = Trips::new(3);
+        let mut swaps = |pairs: &[usize]| {
+            pairs.iter().for_each(|&lower| trips.exchange(lower));
+            trips.arrive();
+            trips.round_trips
+        };
+        // The state that starts at the target comes down: no round trip, because it did not start at the base.
+        assert_eq!(swaps(&[]), 0);
+        assert_eq!(swaps(&[1]), 0);
+        assert_eq!(swaps(&[0]), 0);
+        // The first base state goes up and comes down.
+        assert_eq!(swaps(&[1]), 0);
+        assert_eq!(swaps(&[1]), 0);
+        assert_eq!(swaps(&[0]), 1);
+    }
 }

@@ -4,16 +4,12 @@
 //! targets of many modes, whose shares chains on a single pass through a schedule cannot settle.
 
 mod ladders;
-#[cfg(feature = "mpi")]
-mod on_ranks;
-mod pair;
 mod round;
 mod rounds;
 mod run;
 mod runner;
 #[cfg(feature = "checkpoint")]
 mod saved;
-mod trip;
 
 pub use run::TemperingRun;
 pub use runner::Tempering;

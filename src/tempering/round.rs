@@ -5,11 +5,10 @@ use std::sync::{Mutex, PoisonError};
 
 use rand::Rng;
 
+use super::ladders::PairSums;
 use super::ladders::{Ladder, Ladders};
-use super::pair::PairSums;
 use super::runner::Settings;
 use super::runner::Tempering;
-use crate::Result;
 use crate::kernel::{Decisions, Invariant, TransitionKernel, Workspace};
 use crate::num::Moments;
 use crate::path::AnnealingPath;
@@ -17,6 +16,7 @@ use crate::pilot::interpolate;
 use crate::random::{Purpose, StreamRng, stream, successive};
 use crate::schedule::Schedule;
 use crate::work::{Merge, Place, Stepped, StoppedBy, Task};
+use crate::{Error, Result};
 
 /// States and memories of the kernel, by beta, then by ladder of a block.
 pub(super) type Starts<S, M> = Vec<Vec<(S, M)>>;
@@ -134,7 +134,6 @@ impl Plan {
         scans.is_multiple_of(self.stride)
     }
 
-    #[cfg(feature = "checkpoint")]
     pub(super) fn samples(&self, scans: usize) -> usize {
         scans / self.stride
     }
@@ -177,6 +176,23 @@ pub(super) struct Reached<T, S, M> {
     pub(super) stopped_by: Option<StoppedBy>,
 }
 
+impl<T, S, M> Reached<T, S, M> {
+    /// Refuses what no round of `settings` leaves. Checks a file.
+    pub(super) fn check(&self, settings: &Settings) -> Result<()> {
+        let last = self.last.as_ref();
+        let (done, next) = (last.map_or(0, |last| last.round), &self.next);
+        // A round has `2^round` scans.
+        let most = usize::BITS as usize - 2;
+        let follows = next.round <= most && next.round == done.saturating_add(1);
+        let expected = format!("the one after {done}, at most {most}");
+        Error::check(follows, "round", next.round, expected)?;
+        next.check(settings)?;
+        let blocks = last.map_or(0, |_| settings.blocks());
+        Error::check_dimension("blocks", self.ends.len(), blocks)?;
+        last.map_or(Ok(()), |last| last.check(settings))
+    }
+}
+
 /// The betas of a round, chosen by the round before.
 #[derive(Debug)]
 #[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
@@ -186,6 +202,15 @@ pub(super) struct Placed {
     pub(super) schedule: Schedule,
     /// Guesses of `log Z_{j+1}/Z_j`, by pair of neighbours.
     pub(super) guesses: Vec<f64>,
+}
+
+impl Placed {
+    fn check(&self, settings: &Settings) -> Result<()> {
+        let pairs = settings.schedule.stages();
+        Error::check_dimension("pairs of neighbours", self.schedule.stages(), pairs)?;
+        Error::check_dimension("guesses", self.guesses.len(), pairs)?;
+        Error::check_finite("guesses", self.guesses.iter().copied())
+    }
 }
 
 #[derive(Debug)]
@@ -208,6 +233,21 @@ impl<S> FinishedRound<S> {
             ladders,
             decisions,
         }
+    }
+
+    fn check(&self, settings: &Settings) -> Result<()> {
+        let placed = Placed {
+            round: self.round,
+            schedule: self.schedule.clone(),
+            guesses: self.guesses.clone(),
+        };
+        placed.check(settings)?;
+        let plan = Plan::new(settings, &placed);
+        Error::check_dimension("ladders", self.ladders.len(), settings.ladders)?;
+        let betas = plan.schedule.betas().len();
+        Error::check_dimension("decisions", self.decisions.len(), betas)?;
+        let mut ladders = self.ladders.iter();
+        ladders.try_for_each(|ladder| ladder.check(&plan, plan.scans))
     }
 
     pub(super) fn figures(&self) -> Figures {

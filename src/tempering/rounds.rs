@@ -59,7 +59,9 @@ where
         T: Send,
     {
         let begun = Instant::now();
-        let mut at = job.carried()?.unwrap_or_else(|| self.first());
+        let mut at = job
+            .carried(&|at| at.check(&self.settings))?
+            .unwrap_or_else(|| self.first());
         let (rounds, begun_rounds) = (self.settings.rounds, at.next.round);
         let expected = format!("at least {begun_rounds}, those that are begun");
         Error::check(begun_rounds <= rounds, "rounds", rounds, expected)?;
@@ -188,5 +190,33 @@ where
             .scans_of_all_rounds()
             .saturating_mul(settings.ladders);
         of_scan.saturating_add(1).saturating_mul(scans) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::RandomWalkMetropolis;
+    use crate::model::Gaussian;
+    use crate::path::GeometricPath;
+
+    type Line = GeometricPath<Gaussian, Gaussian>;
+
+    #[test]
+    fn forged_rounds_are_refused() -> Result<()> {
+        let line = Line::new(Gaussian::standard(1)?, Gaussian::standard(1)?);
+        let run = Tempering::new(&line, RandomWalkMetropolis::new(0.5)?);
+        let refused = |forge: &dyn Fn(&mut At<'_, Line, RandomWalkMetropolis, ()>)| {
+            let mut at = run.first();
+            forge(&mut at);
+            at.check(&run.settings).is_err()
+        };
+        assert!(!refused(&|_| ()));
+        assert!(refused(&|at| at.next.round = 0));
+        assert!(refused(&|at| at.next.round = 2));
+        assert!(refused(&|at| at.next.guesses.clear()));
+        assert!(refused(&|at| at.next.guesses[0] = f64::NAN));
+        assert!(refused(&|at| at.ends.push(Vec::new())));
+        Ok(())
     }
 }

@@ -74,20 +74,21 @@ impl<S> TemperingRun<S> {
             evaluations,
             seconds,
         };
-        let undecided = last
-            .decisions
-            .iter()
-            .map(|decisions| decisions.undecided > 0);
+        let undecided = last.decisions.iter().map(|all| all.undecided > 0);
         let mut warnings = Vec::new();
         warnings.extend((dead > 0).then_some(Warning::DeadChains { dead, chains }));
         warnings.extend(run.find_warnings());
         warnings.extend(run.zero_acceptance(undecided));
-        // Differences of log densities have a rounding error in proportion to their size.
-        let sizes = run.log_ratios.iter().map(|ratio| ratio.abs());
-        let rounding_error = rounding_error.max(0.5 * f64::EPSILON * sizes.sum::<f64>());
-        warnings.extend(Warning::rounding(rounding_error, run.standard_error));
+        warnings.extend(run.rounding(rounding_error));
         run.warnings = warnings;
         Ok(run)
+    }
+
+    /// Differences of log densities have a rounding error in proportion to their size.
+    fn rounding(&self, of_path: f64) -> Option<Warning> {
+        let sizes = self.log_ratios.iter().map(|ratio| ratio.abs());
+        let rounding_error = of_path.max(0.5 * f64::EPSILON * sizes.sum::<f64>());
+        Warning::rounding(rounding_error, self.standard_error)
     }
 
     fn find_warnings(&self) -> impl Iterator<Item = Warning> {
@@ -299,21 +300,7 @@ crate::num::deserialize_checked! {
         warnings: Vec<Warning>,
         evaluations: u64,
         seconds: f64,
-    } => TemperingRun {
-        settings,
-        stopped_by,
-        schedule,
-        log_ratios,
-        standard_error,
-        rejections,
-        round_trips,
-        states,
-        acceptances,
-        warnings,
-        evaluations,
-        seconds,
-    }
-    .checked()
+    } => self.checked()
 }
 
 #[cfg(feature = "serde")]

@@ -88,26 +88,17 @@ impl<'p, P: AnnealingPath, K> Tempering<'p, P, K> {
         samples of settings: usize,
         /// Sets the seed; 0 by default. One seed gives the same bits for any number of threads.
         seed of settings: u64,
+        /// Sets the standard error in nats at which the run ends, checked after each round from the fifth on. The result
+        /// is that of a run with this number of rounds. A run that ends with a larger error
+        /// [warns](crate::estimate::Warning::ErrorNotReached).
+        until_error of execution in Some: f64,
     }
 
     controls! { 'p, "The result is that of the last round that was finished: of a run of so many rounds." }
-
-    /// Sets the standard error in nats at which the run ends, checked after each round from the fifth on. The result
-    /// is that of a run with this number of rounds. A run that ends with a larger error
-    /// [warns](crate::estimate::Warning::ErrorNotReached).
-    pub fn until_error(mut self, standard_error: f64) -> Self {
-        self.execution.until_error = Some(standard_error);
-        self
-    }
 }
 
-impl<P: AnnealingPath, K: std::fmt::Debug> std::fmt::Debug for Tempering<'_, P, K> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Tempering")
-            .field("kernel", &self.kernel)
-            .field("settings", &self.settings)
-            .finish_non_exhaustive()
-    }
+crate::num::debug_by_fields! {
+    Tempering for [P: AnnealingPath, K: std::fmt::Debug] Tempering<'_, P, K> { kernel, settings }
 }
 
 /// The settings that fix the bits of a run, besides path and kernel.

@@ -260,4 +260,5 @@ fn with_modified_drift_and_ridges() {
     let path = RidgePath::new(design, [1.0, -1.0, 0.5].map(wave), 6.0, 1.0, 0.3).unwrap();
     assert_goes_on(&path, RidgeGibbs::augmented());
     assert_goes_on(&path, RidgeGibbs::collapsed());
+    assert_goes_on(&path, RidgeGibbs::tilted());
 }

@@ -125,14 +125,8 @@ impl fmt::Display for StoppedBy {
     }
 }
 
-impl fmt::Debug for Execution<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Execution")
-            .field("threads", &self.threads)
-            .field("until_error", &self.until_error)
-            .field("time_limit", &self.time_limit)
-            .finish_non_exhaustive()
-    }
+crate::num::debug_by_fields! {
+    Execution for [] Execution<'_> { threads, until_error, time_limit }
 }
 
 /// Gives a runner with a field `execution` the setters of [`Execution`]. `$stopped` describes a stopped run's result.

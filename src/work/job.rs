@@ -22,8 +22,8 @@ pub(crate) trait Runs<T: Task>: Counts {
 
 /// Carries a value from one task of a sequence to the next, so that a later call can resume and all processes agree.
 pub(crate) trait Carries<C> {
-    /// Returns the value that an earlier call carried last.
-    fn carried(&mut self) -> Result<Option<C>>;
+    /// Returns the value that an earlier call carried last, unless `check` refuses what a file says.
+    fn carried(&mut self, check: &dyn Fn(&C) -> Result<()>) -> Result<Option<C>>;
 
     /// Takes the leading process's value and returns it in all processes. Drops what was saved of the last task.
     fn carry(&mut self, reached: Option<C>) -> Result<C>;
@@ -32,10 +32,14 @@ pub(crate) trait Carries<C> {
 /// Counts work for progress callbacks.
 pub(crate) trait Counts {
     /// Counts chain-steps that an earlier call has done.
-    fn skip(&self, chain_steps: u64);
+    fn skip(&self, chain_steps: u64) {
+        self.alone().meter.skip(chain_steps);
+    }
 
     /// Sets the number of chain-steps left to the end of all work.
-    fn foresee(&self, chain_steps: u64);
+    fn foresee(&self, chain_steps: u64) {
+        self.alone().meter.foresee(chain_steps);
+    }
 
     /// Returns the work of this process alone, for tasks that each process does by itself, and that begin anew.
     fn alone(&self) -> &Job<'_>;
@@ -164,9 +168,7 @@ impl<'e> Job<'e> {
                 });
             }
         });
-        let meanwhile = meanwhile
-            .as_mut()
-            .map(|meanwhile| meanwhile as Meanwhile<'_>);
+        let meanwhile = meanwhile.as_mut().map(|at_site| at_site as Meanwhile<'_>);
         let crew = (ledger.most(), task.width());
         side_by_side(self.by.threads, crew, &worker, meanwhile)?;
         outcome
@@ -243,14 +245,6 @@ pub(super) fn finished<O: Merge>(work: &dyn Work<O>, ledger: &Ledger<O>) -> u64 
 }
 
 impl Counts for Job<'_> {
-    fn skip(&self, chain_steps: u64) {
-        self.meter.skip(chain_steps);
-    }
-
-    fn foresee(&self, chain_steps: u64) {
-        self.meter.foresee(chain_steps);
-    }
-
     fn alone(&self) -> &Job<'_> {
         self
     }
@@ -263,7 +257,7 @@ impl<T: Task> Runs<T> for Job<'_> {
 }
 
 impl<C> Carries<C> for Job<'_> {
-    fn carried(&mut self) -> Result<Option<C>> {
+    fn carried(&mut self, _: &dyn Fn(&C) -> Result<()>) -> Result<Option<C>> {
         Ok(None)
     }
 

@@ -49,15 +49,19 @@ pub(super) fn side_by_side(
         });
         return Ok(());
     };
-    let pool = rayon::ThreadPoolBuilder::new()
-        .num_threads(threads.min(most.max(width)))
-        .build()
-        .map_err(|error| crate::Error::invalid("threads", threads, error.to_string()))?;
-    pool.in_place_scope(|scope| {
+    pool(threads.min(most.max(width)))?.in_place_scope(|scope| {
         (0..workers).for_each(|_| scope.spawn(|_| work()));
         meanwhile();
     });
     Ok(())
+}
+
+#[cfg(feature = "rayon")]
+fn pool(threads: usize) -> Result<rayon::ThreadPool> {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
+    let refused = |error: rayon::ThreadPoolBuildError| error.to_string();
+    pool.build()
+        .map_err(|error| crate::Error::invalid("threads", threads, refused(error)))
 }
 
 /// Counts a worker as finished when dropped, also by a panic.
@@ -100,19 +104,19 @@ pub(crate) fn join(left: &mut Work<'_>, right: &mut Work<'_>) {
     right();
 }
 
-/// Runs `work` on `threads` threads, at most `helpful`, or on those of rayon's global pool.
+/// Runs `work` on `threads` threads, or on those of rayon's global pool. One thread takes a pool, too: work that forks
+/// would else enter the global one.
 ///
 /// # Errors
 /// No threads; a thread pool that cannot be built.
 pub(crate) fn in_pool<T: Send>(
     threads: Option<usize>,
-    helpful: usize,
     work: impl FnOnce() -> Result<T> + Send,
 ) -> Result<T> {
     crate::Error::check_at_least("threads", threads.unwrap_or(1), 1)?;
     let (mut work, mut result) = (Some(work), None);
     let mut all = || result = work.take().map(|work| work());
-    on_threads(threads.map(|threads| threads.min(helpful)), &mut || {
+    on_threads(threads, &mut || {
         // Moves into the pool once, and not at each fork.
         join(&mut all, &mut || {});
     })?;
@@ -121,15 +125,10 @@ pub(crate) fn in_pool<T: Send>(
 
 #[cfg(feature = "rayon")]
 fn on_threads(threads: Option<usize>, work: &mut Work<'_>) -> Result<()> {
-    let Some(threads) = threads else {
-        work();
-        return Ok(());
-    };
-    let pool = rayon::ThreadPoolBuilder::new()
-        .num_threads(threads)
-        .build()
-        .map_err(|error| crate::Error::invalid("threads", threads, error.to_string()))?;
-    pool.install(work);
+    match threads {
+        Some(threads) => pool(threads)?.install(work),
+        None => work(),
+    }
     Ok(())
 }
 

@@ -19,9 +19,10 @@ use super::variational::autoencoder::{Autoencoder, BernoulliDecoder};
 
 type Path = GeometricPath<Gaussian, GaussianMixture>;
 
-const KINDS: [Coupling; 2] = [
+const KINDS: [Coupling; 3] = [
     Coupling::Affine { hidden: 8 },
     Coupling::Additive { hidden: 8 },
+    Coupling::Spline { hidden: 8, bins: 4 },
 ];
 
 /// From a wide Gaussian to two unequal components of total mass 2.7.
@@ -357,6 +358,20 @@ fn saved_maps_are_validated_as_they_are_read() {
         ("\"hidden\":8", "\"hidden\":9"),
         ("\"context\":0", "\"context\":1"),
         ("\"Affine\"", "\"Additive\""),
+    ] {
+        let damaged = json.replacen(from, to, 1);
+        assert!(damaged != json && read(&damaged).is_err(), "{from} to {to}");
+    }
+    let mixture = Family::Mixture {
+        mean: Mean::Affine,
+        components: 2,
+    };
+    let flow = LearnedTransitions::new(mixture, 2, 3, 5).unwrap();
+    let json = serde_json::to_string(&flow).unwrap();
+    assert_eq!(read(&json).unwrap(), flow);
+    for (from, to) in [
+        ("\"dimension\":2", "\"dimension\":1"),
+        ("\"context\":0", "\"context\":1"),
     ] {
         let damaged = json.replacen(from, to, 1);
         assert!(damaged != json && read(&damaged).is_err(), "{from} to {to}");

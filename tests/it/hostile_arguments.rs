@@ -14,8 +14,8 @@ use annealed::kernel::{
     TransitionKernel, Tunable, UnadjustedLangevin,
 };
 use annealed::learned::{
-    AmortizedTransitions, ConditionalGaussian, Coupling, InvertibleMap, LearnedTransitions, Mean,
-    mode_occupancy,
+    AmortizedTransitions, AuxiliaryPath, ConditionalGaussian, Coupling, Family, InvertibleMap,
+    LearnedTransitions, Mean, mode_occupancy,
 };
 use annealed::model::{
     Bernoulli, Gaussian, GaussianMixture, NormalizedModel, Prior, Priors, Sampleable, StudentT,
@@ -251,13 +251,25 @@ fn sizes_that_do_not_fit_are_refused() -> Result<()> {
         let _ = AmortizedTransitions::new(Mean::Affine, n, k, 1, 1);
         let _ = LearnedTransitions::new(Mean::Gated { hidden: k }, n, k, 1);
         let _ = ConditionalGaussian::from_parameters(Mean::Affine, n, vec![0.0; k]);
-        let coupling = Coupling::Additive { hidden: k };
-        if let Ok(map) = InvertibleMap::new(coupling, n, &mut stream(1, Purpose::FlowWeights, 0)) {
-            let _ = map.apply(&DVector::zeros(k)).is_ok();
-            let _ = map.invert(&DVector::zeros(k)).is_ok();
-        }
-        let _ = mode_occupancy(&vec![DVector::zeros(n); k], &vec![DVector::zeros(k); n]);
         let normal = |n: usize| Gaussian::standard(n.max(1)).unwrap();
+        for coupling in [
+            Coupling::Additive { hidden: k },
+            Coupling::Spline { hidden: 1, bins: k },
+        ] {
+            let rng = &mut stream(1, Purpose::FlowWeights, 0);
+            if let Ok(map) = InvertibleMap::new(coupling, n, rng) {
+                let _ = map.apply(&DVector::zeros(k)).is_ok();
+                let _ = map.invert(&DVector::zeros(k)).is_ok();
+            }
+        }
+        let mixture = Family::Mixture {
+            mean: Mean::Affine,
+            components: k,
+        };
+        let _ = LearnedTransitions::new(mixture, n, k, 1);
+        let auxiliary = AuxiliaryPath::new(GaussianPath::new(normal(n), normal(n))?, k);
+        assert_eq!(auxiliary.is_ok(), k > 0);
+        let _ = mode_occupancy(&vec![DVector::zeros(n); k], &vec![DVector::zeros(k); n]);
         let _ = GaussianPath::new(normal(n), normal(k)).is_ok();
         let _ = MomentPath::new(normal(n), normal(k)).is_ok();
         let _ = Gaussian::laplace(&normal(n), DVector::zeros(k));

@@ -176,12 +176,18 @@ fn integrating_the_projections_out_lowers_the_variance() {
         variance(RidgeGibbs::collapsed()),
     );
     assert!(collapsed < 0.9 * augmented, "{collapsed} of {augmented}");
+    let tilted = variance(RidgeGibbs::tilted());
+    assert!(tilted < 0.9 * collapsed, "{tilted} of {collapsed}");
 }
 
 #[test]
 fn coarse_schedules_are_unbiased() {
     let path = waves();
-    for kernel in [RidgeGibbs::augmented(), RidgeGibbs::collapsed()] {
+    for kernel in [
+        RidgeGibbs::augmented(),
+        RidgeGibbs::collapsed(),
+        RidgeGibbs::tilted(),
+    ] {
         for steps in [1, 3] {
             let schedule = Schedule::linear(steps).unwrap();
             let check = testing::unbiasedness(&path, kernel, schedule, LOG_Z, 5_000, 2).unwrap();

@@ -1,7 +1,6 @@
 //! The refitted base of rounds: between two rounds a law is fitted to the states, and the next round starts from it.
 
 mod base;
-mod law;
 mod modes;
 
 pub use base::{NoRefit, Refit};
@@ -10,7 +9,7 @@ use std::sync::Arc;
 
 use nalgebra::DVector;
 
-use self::law::Law;
+use self::base::Law;
 use self::modes::modes;
 use super::challenge::{RivalAt, RivalBase, RivalPath};
 use super::covariance::Covariance;

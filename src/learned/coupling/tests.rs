@@ -5,16 +5,21 @@ use crate::learned::network::differences::{agree, share};
 use crate::random::{Purpose, StreamRng, stream};
 use rand::RngExt;
 
-const KINDS: [Coupling; 2] = [
+const KINDS: [Coupling; 3] = [
     Coupling::Affine { hidden: 7 },
     Coupling::Additive { hidden: 7 },
+    Coupling::Spline { hidden: 7, bins: 4 },
 ];
 
 fn map(coupling: Coupling, dimension: usize, context: usize, rng: &mut StreamRng) -> InvertibleMap {
     let mut map = InvertibleMap::with_context(coupling, dimension, context, rng).unwrap();
-    // Some scales near their bound.
+    // Some scales near their bound; splines that can be told by differences of 1e-5.
+    let bound = match coupling {
+        Coupling::Spline { .. } => 0.4,
+        _ => 1.0,
+    };
     let parameters = map.parameters.iter_mut().flatten();
-    parameters.for_each(|p| *p = rng.random_range(-1.0..1.0));
+    parameters.for_each(|p| *p = rng.random_range(-bound..bound));
     map
 }
 
@@ -71,7 +76,13 @@ fn the_log_determinant_is_that_of_the_jacobian() {
 #[test]
 fn gradients_agree_with_finite_differences() {
     let mut rng = stream(3, Purpose::Run, 0);
-    for (coupling, dimension, context) in [(KINDS[0], 5, 2), (KINDS[1], 4, 0), (KINDS[0], 2, 1)] {
+    for (coupling, dimension, context) in [
+        (KINDS[0], 5, 2),
+        (KINDS[1], 4, 0),
+        (KINDS[0], 2, 1),
+        (KINDS[2], 5, 2),
+        (KINDS[2], 2, 0),
+    ] {
         let map = map(coupling, dimension, context, &mut rng);
         let rows = dimension + context;
         let left = DMatrix::from_fn(rows, 3, |_, _| rng.random_range(-2.0..2.0));
@@ -128,7 +139,8 @@ fn a_map_starts_as_the_identity() {
     for coupling in KINDS {
         let map = InvertibleMap::new(coupling, 5, &mut rng).unwrap();
         let z = state(5, &mut rng);
-        assert_eq!(map.apply(&z).unwrap(), (z, 0.0));
+        let (reached, log_det) = map.apply(&z).unwrap();
+        assert!((reached - z).amax() < 1e-14 && log_det.abs() < 1e-14);
     }
 }
 
@@ -136,7 +148,13 @@ fn a_map_starts_as_the_identity() {
 fn wrong_shapes_are_refused() {
     let mut rng = stream(5, Purpose::Run, 0);
     let without = Coupling::Affine { hidden: 0 };
-    for (coupling, dimension) in [(KINDS[0], 1), (KINDS[1], 0), (without, 2)] {
+    let without_bins = Coupling::Spline { hidden: 7, bins: 0 };
+    for (coupling, dimension) in [
+        (KINDS[0], 1),
+        (KINDS[1], 0),
+        (without, 2),
+        (without_bins, 2),
+    ] {
         assert!(InvertibleMap::new(coupling, dimension, &mut rng).is_err());
     }
     let map = InvertibleMap::new(KINDS[0], 2, &mut rng).unwrap();

@@ -20,12 +20,18 @@ const DENSITY: f64 = 0.7;
 
 type Path = GeometricPath<Gaussian, GaussianMixture>;
 
-fn families() -> [Family; 4] {
+fn families() -> [Family; 6] {
+    let mean = Mean::Gated { hidden: 4 };
     [
         Mean::Affine.into(),
         Mean::Gated { hidden: 4 }.into(),
         Coupling::Affine { hidden: 4 }.into(),
         Coupling::Additive { hidden: 4 }.into(),
+        Coupling::Spline { hidden: 4, bins: 3 }.into(),
+        Family::Mixture {
+            mean,
+            components: 3,
+        },
     ]
 }
 
@@ -81,7 +87,7 @@ fn agreement(seed: u64, family: Family, local_weight: f64) -> f64 {
     let flow = random(family, seed);
     let mut batch = Minibatch::new(&flow, 7);
     let rng = &mut stream(seed, Purpose::Training, 0);
-    batch.draw(std::slice::from_ref(&path), Noise::Gaussian, rng);
+    batch.draw(std::slice::from_ref(&path), &flow, rng);
     batch.follow(&flow);
     let weights = Weights {
         local: local_weight,
@@ -147,7 +153,7 @@ fn the_gradient_of_the_importance_weighted_bound_agrees_with_finite_differences(
         let flow = random(family, seed as u64);
         let mut batch = Minibatch::new(&flow, 2 * k);
         let rng = &mut stream(seed as u64, Purpose::Training, 0);
-        batch.draw(std::slice::from_ref(&path), Noise::Gaussian, rng);
+        batch.draw(std::slice::from_ref(&path), &flow, rng);
         batch.follow(&flow);
         let weights = Objective::ImportanceWeighted { samples: k }.weights(0.5);
         let groups = Groups::new(&log_weights(&batch, &flow, &path), k);

@@ -153,14 +153,8 @@ impl<'p, T: Scalar> StartSearch<'p, T> {
     }
 }
 
-impl<T: Scalar> std::fmt::Debug for StartSearch<'_, T> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("StartSearch")
-            .field("chains", &self.chains)
-            .field("stages", &self.stages)
-            .field("seed", &self.seed)
-            .finish_non_exhaustive()
-    }
+crate::num::debug_by_fields! {
+    StartSearch for [T: Scalar] StartSearch<'_, T> { chains, stages, seed }
 }
 
 struct Pilots<'s, T: Scalar> {
@@ -194,7 +188,7 @@ impl<T: Scalar> Pilots<'_, T> {
         let most = most_configurations(self.chain_steps, hidden);
         let seed = self.seed;
         let explore = || rbm.explore(&states, STARTS, seed, most);
-        let (bound, known) = in_pool(self.threads, usize::MAX, explore)?;
+        let (bound, known) = in_pool(self.threads, explore)?;
         if self.first_is_good(&bound) {
             return Ok(self.concluded(bound));
         }

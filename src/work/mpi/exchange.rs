@@ -8,7 +8,7 @@ use super::courier::Letter;
 use super::{Ranks, pause};
 use crate::work::ledger::Share;
 use crate::work::others::{Blocks, Dealt, Others};
-use crate::work::store::{Destination, Finish, Recipient};
+use crate::work::store::{Destination, Finish, Keeper, Recipient};
 use crate::{Error, Result};
 
 /// A message to rank 0.
@@ -83,6 +83,28 @@ impl Others for Ranks {
     }
 }
 
+/// Takes in a message of another rank.
+fn take_in(
+    rank: usize,
+    report: Report,
+    blocks: &dyn Blocks,
+    keeper: Option<&Keeper<'_>>,
+) -> Result<()> {
+    match (report, keeper) {
+        (Report::Left(letter), Some(keeper)) => keeper.receive(rank, letter),
+        (Report::Ended, Some(keeper)) => keeper.end_rank(rank),
+        (Report::Left(_) | Report::Ended, None) => {}
+        (Report::Finished(block, output), _) => {
+            blocks.enter(block, &output)?;
+            blocks.arrived(block..block + 1)?;
+        }
+        (Report::Failed(block, message), _) => {
+            blocks.fail(block, Error::Rank { rank, message });
+        }
+    }
+    Ok(())
+}
+
 impl Ranks {
     /// Takes in the outputs of the other ranks until all have ended.
     fn collect(
@@ -98,29 +120,14 @@ impl Ranks {
             (1..self.size()).for_each(|rank| keeper.begin_rank(rank));
         }
         while at_work > 0 {
-            let report = self.look()?;
-            if report.is_some() {
-                heard = Instant::now();
-            }
-            match (report, saving) {
-                (Some((rank, Report::Left(letter))), Some((keeper, _))) => {
-                    keeper.receive(rank, letter);
+            match self.look()? {
+                Some((rank, report)) => {
+                    heard = Instant::now();
+                    at_work -= usize::from(matches!(report, Report::Ended));
+                    let keeper = saving.map(|(keeper, _)| keeper);
+                    take_in(rank, report, blocks, keeper)?;
                 }
-                (Some((_, Report::Left(_))), None) => {}
-                (Some((_, Report::Finished(block, output))), _) => {
-                    blocks.enter(block, &output)?;
-                    blocks.arrived(block..block + 1)?;
-                }
-                (Some((rank, Report::Failed(block, message))), _) => {
-                    blocks.fail(block, Error::Rank { rank, message });
-                }
-                (Some((rank, Report::Ended)), _) => {
-                    if let Some((keeper, _)) = saving {
-                        keeper.end_rank(rank);
-                    }
-                    at_work -= 1;
-                }
-                (None, _) => {
+                None => {
                     blocks.arrived(0..0)?;
                     pause(heard);
                 }
@@ -157,11 +164,10 @@ impl Ranks {
             if !letters.is_empty() || !finished.is_empty() {
                 busy = Instant::now();
             }
-            for letter in letters {
-                self.tell(0, &Report::Left(letter))?;
-            }
-            for (block, output) in finished {
-                self.tell(0, &Report::Finished(block, output))?;
+            let finished = finished.into_iter();
+            let finished = finished.map(|(block, output)| Report::Finished(block, output));
+            for report in letters.into_iter().map(Report::Left).chain(finished) {
+                self.tell(0, &report)?;
             }
             match failed {
                 Some((_, panic @ Error::Panicked { .. })) => return Err(panic),

@@ -56,7 +56,7 @@ where
 }
 
 impl<C: Serialize + DeserializeOwned> Carries<C> for SharedJob<'_> {
-    fn carried(&mut self) -> Result<Option<C>> {
+    fn carried(&mut self, _: &dyn Fn(&C) -> Result<()>) -> Result<Option<C>> {
         Ok(None)
     }
 
@@ -67,14 +67,6 @@ impl<C: Serialize + DeserializeOwned> Carries<C> for SharedJob<'_> {
 }
 
 impl Counts for SharedJob<'_> {
-    fn skip(&self, chain_steps: u64) {
-        self.job.skip(chain_steps);
-    }
-
-    fn foresee(&self, chain_steps: u64) {
-        self.job.foresee(chain_steps);
-    }
-
     fn alone(&self) -> &Job<'_> {
         &self.job
     }

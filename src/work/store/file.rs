@@ -230,10 +230,13 @@ mod tests {
             assert_eq!(fault(&bytes), Fault::Length { found, expected });
         }
         assert!(matches!(fault(&with(length - 9, 8)), Fault::Damaged { .. }));
-        assert!(matches!(
-            fault(&repaired(with(START, 200))),
-            Fault::Header(_)
-        ));
+        let header = fault(&repaired(with(START, 200)));
+        assert!(matches!(header, Fault::Header(_)));
+    }
+
+    #[test]
+    fn another_header_is_named() {
+        let bytes = framed(&HEADER, &[7; 100]);
         let other = |header| payload(&bytes, &header).unwrap_err().to_string();
         let kind = Header {
             kind: "tempering",
@@ -255,8 +258,8 @@ mod tests {
         assert_eq!(bytes[at..at + CRATE.len()], *CRATE.as_bytes());
         let mut other = bytes.clone();
         other[at] = b'x';
-        let message = fault(&repaired(other)).to_string();
-        assert!(message.contains("version x"), "{message}");
+        let fault = payload(&repaired(other), &HEADER).unwrap_err().to_string();
+        assert!(fault.contains("version x"), "{fault}");
     }
 
     #[test]

@@ -110,9 +110,8 @@ impl KeptJob<'_> {
 
 impl<T: Persist> Runs<T> for KeptJob<'_> {
     fn run(&mut self, task: &T) -> Result<Option<Closed<T::Output>>> {
-        let done = self
-            .finished(task)
-            .map_err(|error| self.destination.named(error))?;
+        let done = self.finished(task);
+        let done = done.map_err(|error| self.destination.named(error))?;
         let mut under_way = std::mem::take(&mut self.saved.under_way);
         under_way.retain(|block, piece| *block < self.usable && !piece.is_empty());
         self.usable = usize::MAX;
@@ -121,9 +120,8 @@ impl<T: Persist> Runs<T> for KeptJob<'_> {
             let finished = done.iter().map(Node::blocks).collect();
             (elsewhere, under_way) = others.deal((finished, under_way))?;
         }
-        let taken = self
-            .taken(task, &under_way)
-            .map_err(|error| self.destination.named(error))?;
+        let taken = self.taken(task, &under_way);
+        let taken = taken.map_err(|error| self.destination.named(error))?;
         let share = self.share();
         let ledger = Ledger::resumed(task.blocks(), done, task.last_is_unfilled());
         let ledger = ledger.shared(share).without(elsewhere);
@@ -154,20 +152,23 @@ impl<T: Persist> Runs<T> for KeptJob<'_> {
         if let Some(keeper) = destination.keeper() {
             keeper.close(&finish);
         }
-        worked?;
-        let closed = ledger.close()?;
+        let closed = worked.and_then(|()| ledger.close())?;
         Ok((share.rank == 0).then_some(closed))
     }
 }
 
 impl<C: Serialize + DeserializeOwned> Carries<C> for KeptJob<'_> {
-    fn carried(&mut self) -> Result<Option<C>> {
+    fn carried(&mut self, check: &dyn Fn(&C) -> Result<()>) -> Result<Option<C>> {
         let mut carried = self.saved.carried.take();
         if let Some(others) = &mut self.others {
             let known = encode("carried value", &carried)?;
             carried = decode("carried value", &others.inform(Some(known))?)?;
         }
-        let carried = carried.map(|bytes| decode("carried value", &bytes));
+        let checked = |bytes: Vec<u8>| {
+            let carried = decode("carried value", &bytes)?;
+            check(&carried).map(|()| carried)
+        };
+        let carried = carried.map(checked);
         carried
             .transpose()
             .map_err(|error| self.destination.named(error))
@@ -192,14 +193,6 @@ impl<C: Serialize + DeserializeOwned> Carries<C> for KeptJob<'_> {
 }
 
 impl Counts for KeptJob<'_> {
-    fn skip(&self, chain_steps: u64) {
-        self.job.skip(chain_steps);
-    }
-
-    fn foresee(&self, chain_steps: u64) {
-        self.job.foresee(chain_steps);
-    }
-
     fn alone(&self) -> &Job<'_> {
         &self.job
     }

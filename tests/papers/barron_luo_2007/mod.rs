@@ -1,6 +1,7 @@
 //! Barron and Luo (2007), *Adaptive annealing*: the field that carries a density along its path, weights that
 //! are right whatever the field, and the bound on the mean of the objective.
 
+mod gibbs;
 mod steps;
 
 use annealed::drift::{

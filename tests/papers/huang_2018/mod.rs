@@ -3,6 +3,7 @@
 
 mod bounds;
 mod couplings;
+mod proposals;
 mod tempered;
 
 use annealed::learned::{

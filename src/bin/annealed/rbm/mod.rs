@@ -8,7 +8,6 @@ mod part;
 mod problem;
 mod report;
 mod reverse;
-mod rows;
 mod start;
 
 use std::time::Instant;

@@ -16,7 +16,8 @@ use annealed::schedule::Schedule;
 use clap::{Args, ValueEnum};
 
 use super::part::Part;
-use super::rows::Source;
+use super::problem::Source;
+
 use crate::interrupt::Interrupt;
 use crate::output;
 use crate::seconds::seconds;

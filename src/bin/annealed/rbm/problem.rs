@@ -1,15 +1,20 @@
 //! The RBM at hand, and the path to it.
 
+use std::convert::Infallible;
+use std::fmt::{self, Display, Formatter};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
 use annealed::rbm::{
-    BaseRate, DeepBoltzmann, DeepLayout, ExactMatching, LikelihoodBound, LogLikelihood,
-    MAX_ENUMERATED_UNITS, MomentChains, PersistentMatching, Rbm, RbmFile, RbmLayout, RbmPath,
+    BaseRate, BinaryData, DataLayout, DeepBoltzmann, DeepLayout, ExactMatching, LikelihoodBound,
+    LogLikelihood, MAX_ENUMERATED_UNITS, MomentChains, PersistentMatching, Rbm, RbmFile, RbmLayout,
+    RbmPath,
 };
 use annealed::schedule::Schedule;
 use annealed::{Error, Result};
 use serde_json::{Value, json};
 
 use super::options::{Base, Matching, Options, PathKind, Reverse};
-use super::rows::Source;
 
 /// An RBM, and what is known of it.
 pub struct Problem {
@@ -60,12 +65,11 @@ impl Problem {
         let visible = deep
             .as_ref()
             .map_or(file.rbm.visible_units(), DeepBoltzmann::visible_units);
-        let name = path.display();
-        let units = match &deep {
-            Some(deep) => format!("layers of {} units", layers(deep)),
-            None => format!("{visible} visible and {hidden} hidden units"),
-        };
-        let mut note = format!("{name}: {units}\n");
+        let units = deep.as_ref().map_or_else(
+            || format!("{visible} visible and {hidden} hidden units"),
+            |deep| format!("layers of {} units", layers(deep)),
+        );
+        let mut note = format!("{}: {units}\n", path.display());
         let mut rows = |source: &Source| -> Result<Vec<Vec<bool>>> {
             let (rows, read) = source.read(options.data_layout(), (visible, hidden))?;
             note += &read;
@@ -79,21 +83,8 @@ impl Problem {
             }),
             (_, None) => file.base,
         };
-        if options.base == Base::DataRate && base_rates.is_none() {
-            let reason = "has no base rates to start from; expected --base-data with a file of training data, the key \
-                          b_base (D), or --base auto";
-            return Err(Error::file(path, reason));
-        }
         let held_out = options.data.as_ref().map_or(Ok(Vec::new()), &mut rows)?;
-        if options.raise.is_some() && held_out.is_empty() {
-            return Err(Error::invalid("--raise", "no rows", "data by --data"));
-        }
-        if let Some(Reverse::File(file)) = &options.reverse
-            && !file.exists()
-        {
-            let expected = "no such file: --reverse takes exact, resampled or a file";
-            return Err(Error::file(file, expected));
-        }
+        check_sources(options, base_rates.is_some(), &held_out)?;
         let log_z_exact = match options.exact {
             true => enumerate(&file.rbm)?,
             false => file.log_z_exact,
@@ -103,13 +94,8 @@ impl Problem {
             note +=
                 &format!("{few} units in the smaller layer: --exact gives log Z without error\n");
         }
-        let source = |source: &Option<Source>| source.as_ref().map(Source::to_string);
         Ok(Self {
-            files: json!({
-                "rbm": path.display().to_string(),
-                "base_data": source(&options.base_data),
-                "data": source(&options.data),
-            }),
+            files: files(options),
             rbm: file.rbm,
             deep,
             base_rates,
@@ -152,6 +138,35 @@ impl Problem {
     }
 }
 
+/// The files that the options name.
+fn files(options: &Options) -> Value {
+    let source = |source: &Option<Source>| source.as_ref().map(Source::to_string);
+    json!({
+        "rbm": options.weights.display().to_string(),
+        "base_data": source(&options.base_data),
+        "data": source(&options.data),
+    })
+}
+
+/// Refuses options that lack their data.
+fn check_sources(options: &Options, has_rates: bool, held_out: &[Vec<bool>]) -> Result<()> {
+    if options.base == Base::DataRate && !has_rates {
+        let reason = "has no base rates to start from; expected --base-data with a file of training data, the key \
+                      b_base (D), or --base auto";
+        return Err(Error::file(&options.weights, reason));
+    }
+    if options.raise.is_some() && held_out.is_empty() {
+        return Err(Error::invalid("--raise", "no rows", "data by --data"));
+    }
+    match &options.reverse {
+        Some(Reverse::File(file)) if !file.exists() => {
+            let expected = "no such file: --reverse takes exact, resampled or a file";
+            Err(Error::file(file, expected))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// The machine of the options as an RBM, and as a deep one with --layers.
 fn machine(options: &Options) -> Result<(RbmFile, Option<DeepBoltzmann>)> {
     let path = &options.weights;
@@ -162,11 +177,11 @@ fn machine(options: &Options) -> Result<(RbmFile, Option<DeepBoltzmann>)> {
     if !options.biases.is_empty() {
         layout = layout.biases(&options.biases);
     }
-    layout = match options.square_transposed {
-        Some(true) => layout.square_transposed(),
-        Some(false) => layout.square_untransposed(),
-        None => layout,
-    };
+    let orientations = [
+        DeepLayout::square_untransposed,
+        DeepLayout::square_transposed,
+    ];
+    let layout = oriented(layout, options, orientations);
     let deep = DeepBoltzmann::read_as(path, &layout)?;
     let file = RbmFile {
         rbm: deep.to_rbm()?,
@@ -189,16 +204,21 @@ fn layers(deep: &DeepBoltzmann) -> String {
 
 /// Where the file has the parameters.
 fn layout(options: &Options) -> Result<RbmLayout> {
-    let layout = RbmLayout::default();
-    let layout = match options.square_transposed {
-        Some(true) => layout.square_transposed(),
-        Some(false) => layout.square_untransposed(),
-        None => layout,
-    };
+    let orientations = [RbmLayout::square_untransposed, RbmLayout::square_transposed];
+    let layout = oriented(RbmLayout::default(), options, orientations);
     match options.names.as_slice() {
         [] => Ok(layout),
         [w, a, b] => Ok(layout.weights(w).hidden_bias(a).visible_bias(b)),
         names => Err(Error::invalid("--names", names.join(","), "three names")),
+    }
+}
+
+/// The layout with square weights oriented by --square-transposed, if it is given.
+fn oriented<L>(layout: L, options: &Options, [straight, transposed]: [fn(L) -> L; 2]) -> L {
+    match options.square_transposed {
+        Some(true) => transposed(layout),
+        Some(false) => straight(layout),
+        None => layout,
     }
 }
 
@@ -210,4 +230,64 @@ fn enumerate(rbm: &Rbm) -> Result<Option<f64>> {
         return Ok(None);
     }
     rbm.exact_log_normalizer().map(Some)
+}
+
+/// A file, and the name of the array in it where it has several: `mnist.npz:x_test`.
+#[derive(Debug, Clone)]
+pub struct Source {
+    file: PathBuf,
+    array: Option<String>,
+}
+
+impl FromStr for Source {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        let named = text.rsplit_once(':').filter(|_| !Path::new(text).exists());
+        let (file, array) = named.map_or((text, None), |(file, array)| (file, Some(array)));
+        Ok(Self {
+            file: file.into(),
+            array: array.map(str::to_owned),
+        })
+    }
+}
+
+impl Display for Source {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.file.display())?;
+        self.array
+            .iter()
+            .try_for_each(|array| write!(f, ":{array}"))
+    }
+}
+
+impl Source {
+    /// The rows, for a machine of so many visible and hidden units, and a line that says how they were read.
+    pub fn read(
+        &self,
+        mut layout: DataLayout,
+        (visible, hidden): (usize, usize),
+    ) -> Result<(Vec<Vec<bool>>, String)> {
+        if let Some(array) = &self.array {
+            layout = layout.array(array);
+        }
+        let data = BinaryData::read_as(&self.file, &layout)?;
+        let (count, units) = (data.rows().len(), data.rows()[0].len());
+        if units != visible {
+            let reason = format!(
+                "has rows of {units} units, expected {visible}, the visible units of the machine, which has {hidden} \
+                 hidden ones{}",
+                match units == hidden {
+                    true => ": are its hidden and visible biases exchanged?",
+                    false => "",
+                }
+            );
+            return Err(Error::file(&self.file, reason));
+        }
+        let note = format!(
+            "{self}: {count} rows of {units}, read as {}\n",
+            data.assumed()
+        );
+        Ok((data.into_rows(), note))
+    }
 }

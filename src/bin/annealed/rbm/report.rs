@@ -220,7 +220,8 @@ impl Display for Report<'_> {
         }
         if let Some(exact) = problem.log_z_exact {
             let error = run.log_z() - exact;
-            writeln!(f, "exact log Z = {exact:.3}, error {error:+.3}")?;
+            let digits = if run.standard_error() < 1e-3 { 6 } else { 3 };
+            writeln!(f, "exact log Z = {exact:.digits$}, error {error:+.digits$}")?;
         }
         let bounds = self.bounds.text(run.log_z(), self.likelihood.as_ref());
         writeln!(f, "{bounds}")?;
