@@ -17,12 +17,14 @@ pub struct Seen {
     pub challenge: Option<Challenged>,
 }
 
-/// What a challenge said of a run.
+/// Judgement of a challenge on a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Challenged {
     pub judgement: Judgement,
     /// Whether the challenged run was right.
     pub first: bool,
+    /// Whether a bound that contradicts lies above log Z.
+    pub is_false: bool,
     /// Error of the second run.
     pub off: f64,
 }

@@ -1,7 +1,7 @@
 //! Runs with a challenge: right ones, a missed spike, and transitions of the first order between discrete states.
 
 use annealed::Result;
-use annealed::adaptive::{Challenge, ChallengeRun};
+use annealed::adaptive::{Challenge, ChallengeRun, Judgement};
 use annealed::estimate::log_sum_exp;
 use annealed::kernel::{Metropolis, Repeat, SymmetricProposal};
 use annealed::model::Bernoulli;
@@ -56,6 +56,7 @@ macro_rules! case {
 /// Says what became of a run whose exact log Z is known.
 pub fn judged<S>(first: &dyn LogZ, run: &ChallengeRun<'_, S>, exact: f64) -> Seen {
     let challenge = Challenged {
+        is_false: matches!(run.judgement(), Judgement::Contradicted { bound, .. } if bound > exact),
         judgement: run.judgement(),
         first: Seen::is_right(first.log_z() - exact, first.standard_error()),
         off: run.second().log_z() - exact,

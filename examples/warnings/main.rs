@@ -82,8 +82,8 @@ const HEADER: &str = "\
 |---|--:|---|--:|--:|--:|";
 
 const CHALLENGES: &str = "
-| challenged | seeds | first run right | contradicted | improved | undecided | right or warned | right | second run: bias, rms |
-|---|--:|--:|--:|--:|--:|--:|--:|--:|";
+| challenged | seeds | first run right | contradicted | falsely | improved | undecided | right or warned | right | second run: bias, rms |
+|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|";
 
 /// Returns the row of what the challenges of a case said; `None` for other cases.
 fn judgements(Found { case, seen }: &Found) -> Option<String> {
@@ -98,6 +98,7 @@ fn judgements(Found { case, seen }: &Found) -> Option<String> {
     let counts = [
         count(&|_, of| of.first),
         count(&|_, of| matches!(of.judgement, Judgement::Contradicted { .. })),
+        count(&|_, of| of.is_false),
         count(&|_, of| matches!(of.judgement, Judgement::Improved { .. })),
         count(&|_, of| of.judgement == Judgement::Undecided),
         count(&|seen, _| seen.right || !seen.warnings.is_empty()),
