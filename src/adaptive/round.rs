@@ -231,19 +231,21 @@ mod tests {
     use crate::model::Gaussian;
     use crate::path::GeometricPath;
 
+    type At = Reached<DVector<f64>, RandomWalkMetropolis>;
+
     #[test]
     fn forged_rounds_are_refused() -> Result<()> {
         let line = GeometricPath::new(Gaussian::standard(1)?, Gaussian::standard(1)?);
         let run = AdaptiveSmc::new(&line, RandomWalkMetropolis::new(0.5)?).chains(20);
         let first = run.first_pass()?;
-        let refused = |forge: &dyn Fn(&mut Reached<DVector<f64>, RandomWalkMetropolis>)| {
+        let refused = |forge: &dyn Fn(&mut At)| {
             let mut at = Reached::after_first(0, first.clone());
             forge(&mut at);
             at.check(2).is_err()
         };
         assert!(!refused(&|_| ()));
         assert!(refused(&|at| at.rounds.clear()));
-        assert!(refused(&|at| at.rounds = vec![at.rounds[0].clone(); 4]));
+        assert!(refused(&|at| at.rounds = vec![at.rounds[0]; 4]));
         assert!(refused(&|at| at.stages = 1 << 40));
         assert!(refused(&|at| at.stopped_by = Some(StoppedBy::Chains)));
         Ok(())

@@ -6,12 +6,10 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-use rand::Rng;
-
 use super::target_samples::{Exact, IsExact, Quality, TargetSamples};
 use crate::ais::{Ais, AisTask, Along, Annealing, Keep, Recorder, Run, RunPart, Settings};
 use crate::estimate::{Warning, log_z_by_methods, write_headline};
-use crate::kernel::{Block, NonFinite, Reversal, Stage, Step, TransitionKernel};
+use crate::kernel::{Reversal, TransitionKernel, forward_kernel};
 use crate::path::{AnnealingPath, Intermediate};
 use crate::random::Purpose;
 use crate::work::{Counts, Forest, Job, Task};
@@ -201,31 +199,5 @@ struct Reversed<'k, K>(&'k K);
 impl<'k, M: Intermediate, K: Reversal<M>> TransitionKernel<M> for Reversed<'k, K> {
     type Workspace = <K::Reversed<'k> as TransitionKernel<M>>::Workspace;
 
-    fn step<R: Rng + ?Sized>(
-        &self,
-        stage: Stage<'_, M>,
-        chain: usize,
-        state: &mut M::State,
-        workspace: &mut Self::Workspace,
-        rng: &mut R,
-    ) -> Result<Step, NonFinite> {
-        self.0.reversal().step(stage, chain, state, workspace, rng)
-    }
-
-    fn advance(
-        &self,
-        stage: Stage<'_, M>,
-        block: &mut Block<M::State>,
-        workspace: &mut Self::Workspace,
-    ) -> Result<()> {
-        self.0.reversal().advance(stage, block, workspace)
-    }
-
-    fn stages(&self) -> Option<usize> {
-        self.0.reversal().stages()
-    }
-
-    fn evaluations(&self, dimension: usize) -> usize {
-        self.0.reversal().evaluations(dimension)
-    }
+    forward_kernel! { self => self.0.reversal() }
 }

@@ -120,40 +120,48 @@ pub trait TransitionKernel<M: Intermediate> {
     }
 }
 
+/// Writes the methods of a kernel for models `M` that are those of another one.
+macro_rules! forward_kernel {
+    ($this:ident => $kernel:expr) => {
+        fn step<R: rand::Rng + ?Sized>(
+            &$this,
+            stage: $crate::kernel::Stage<'_, M>,
+            chain: usize,
+            state: &mut M::State,
+            workspace: &mut Self::Workspace,
+            rng: &mut R,
+        ) -> Result<$crate::kernel::Step, $crate::kernel::NonFinite> {
+            $kernel.step(stage, chain, state, workspace, rng)
+        }
+
+        fn advance(
+            &$this,
+            stage: $crate::kernel::Stage<'_, M>,
+            block: &mut $crate::kernel::Block<M::State>,
+            workspace: &mut Self::Workspace,
+        ) -> $crate::Result<()> {
+            $kernel.advance(stage, block, workspace)
+        }
+
+        fn check_model(&$this, model: &M, states: &[M::State]) -> $crate::Result<()> {
+            $kernel.check_model(model, states)
+        }
+
+        fn stages(&$this) -> Option<usize> {
+            $kernel.stages()
+        }
+
+        fn evaluations(&$this, dimension: usize) -> usize {
+            $kernel.evaluations(dimension)
+        }
+    };
+}
+pub(crate) use forward_kernel;
+
 impl<M: Intermediate, K: TransitionKernel<M>> TransitionKernel<M> for &K {
     type Workspace = K::Workspace;
 
-    fn step<R: Rng + ?Sized>(
-        &self,
-        stage: Stage<'_, M>,
-        chain: usize,
-        state: &mut M::State,
-        workspace: &mut Self::Workspace,
-        rng: &mut R,
-    ) -> Result<Step, NonFinite> {
-        (**self).step(stage, chain, state, workspace, rng)
-    }
-
-    fn advance(
-        &self,
-        stage: Stage<'_, M>,
-        block: &mut Block<M::State>,
-        workspace: &mut Self::Workspace,
-    ) -> Result<()> {
-        (**self).advance(stage, block, workspace)
-    }
-
-    fn check_model(&self, model: &M, states: &[M::State]) -> Result<()> {
-        (**self).check_model(model, states)
-    }
-
-    fn stages(&self) -> Option<usize> {
-        (**self).stages()
-    }
-
-    fn evaluations(&self, dimension: usize) -> usize {
-        (**self).evaluations(dimension)
-    }
+    forward_kernel! { self => (**self) }
 }
 
 pub(crate) fn advance_each<M, K>(

@@ -14,9 +14,8 @@ use crate::{Error, Result};
 /// A path with k auxiliary variables a, the first coordinates of its states: `f_beta(a, z) = N(a; 0, I_k) f_beta(z)`.
 ///
 /// Learned transitions over (a, z) are auxiliary-variable proposals for z (Huang et al. 2018), `q(z'|z)` being the
-/// integral over a and a'. All log Z stay as they are, and weights are unbiased for all transitions. Auxiliary variables
-/// let couplings branch: a coordinate that moves by `m(a)` goes where the random a says. A coupling's first layer moves
-/// the last half of the coordinates.
+/// integral over a and a'. All log Z stay as they are, and weights are unbiased for all transitions. With one auxiliary
+/// variable couplings can move a single coordinate; their first layer moves the last half of the coordinates.
 ///
 /// ```
 /// use annealed::ais::Ais;
@@ -29,7 +28,8 @@ use crate::{Error, Result};
 /// // One dimension, which couplings cannot move without an auxiliary variable.
 /// let target = Gaussian::isotropic(dvector![1.0], 0.5)?;
 /// let path = AuxiliaryPath::new(GeometricPath::new(Gaussian::standard(1)?, target), 1)?;
-/// let (flow, schedule) = (LearnedTransitions::new(Coupling::Affine { hidden: 8 }, 2, 3, 1)?, Schedule::linear(3)?);
+/// let flow = LearnedTransitions::new(Coupling::Affine { hidden: 8 }, 2, 3, 1)?;
+/// let schedule = Schedule::linear(3)?;
 /// let trained = Training::new(Objective::Annealed).iterations(100).train(flow, &path, &schedule)?;
 /// let run = Ais::new(&path, trained.flow).schedule(schedule).run()?;
 /// let (mean, error) = run.expectation(|state| state[1]); // state[0] is the auxiliary variable

@@ -4,7 +4,7 @@ use nalgebra::{DMatrix, DVector};
 use rand::Rng;
 
 use crate::learned::conditional::{ConditionalGaussian, Mean};
-use crate::learned::network::{Pass, set_shape};
+use crate::learned::network::Pass;
 use crate::learned::noise::Noise;
 use crate::num::{log_mean_exp, log_sum_exp};
 use crate::{Error, Result};
@@ -12,7 +12,8 @@ use crate::{Error, Result};
 /// A mixture of C conditional densities with equal shares, `q(z'|z) = 1/C sum_c N(z'; mu_c(z), diag sigma_c(z)^2)`: a
 /// discrete mixture proposal (Huang et al. 2018).
 ///
-/// A draw picks a component, and the weight holds the sum over all of them. Shares are not learned, since a draw has no
+/// A draw picks a component, and the weight holds the sum over all of them: with the drawn one alone it would be unbiased
+/// as well, and vary more. Shares are not learned, since a draw has no
 /// derivative by them. Unequal modes get unequal masses by several components in one mode, or by the z that they depend
 /// on.
 #[derive(Debug, Clone, PartialEq)]
@@ -127,39 +128,50 @@ impl ConditionalMixture {
         (weights, law): (&[f64], Noise),
         gradient: &mut [Vec<f64>],
     ) -> DMatrix<f64> {
-        let mut by_means = vec![DMatrix::zeros(0, 0); passes.len()];
-        by_means
-            .iter_mut()
-            .for_each(|by| set_shape(by, self.dimension(), left.ncols()));
-        let mut by_log_deviations = by_means.clone();
-        for (j, weight) in weights.iter().enumerate() {
+        let zeros = DMatrix::zeros(self.dimension(), left.ncols());
+        let mut by_outputs = vec![[zeros.clone(), zeros.clone()]; passes.len()];
+        for (j, &weight) in weights.iter().enumerate() {
             let noise = noise.column(j);
-            let state = reach(passes, j, noise.as_slice());
-            let terms = log_terms(passes, j, law, &state);
-            let total = log_sum_exp(&terms);
-            for (c, pass) in passes.iter().enumerate() {
-                let share = weight * (terms[c] - total).exp();
-                let residuals = pass.residuals(j, &state);
-                let pull = share * law.pull(&residuals);
-                for (i, e) in residuals.iter().enumerate() {
-                    let force = pull * e * (-pass.log_deviations[(i, j)]).exp();
-                    by_reached[(i, j)] += force;
-                    by_means[c][(i, j)] -= force;
-                    by_log_deviations[c][(i, j)] += share - pull * e * e;
-                }
-            }
-            let c = drawn(noise.as_slice());
-            for (i, x) in state.iter().enumerate() {
-                by_means[c][(i, j)] += by_reached[(i, j)];
-                by_log_deviations[c][(i, j)] += by_reached[(i, j)] * (x - passes[c].means[(i, j)]);
-            }
+            let drawn = (noise.as_slice(), weight, law);
+            differentiate(passes, j, drawn, &mut by_reached, &mut by_outputs);
         }
-        let mut by_left = DMatrix::zeros(self.dimension(), left.ncols());
+        let mut by_left = zeros;
         for (c, component) in self.components.iter().enumerate() {
-            let (means, deviations) = (&by_means[c], &by_log_deviations[c]);
+            let [means, deviations] = &by_outputs[c];
             by_left += component.backward(left, &passes[c], means, deviations, &mut gradient[c]);
         }
         by_left
+    }
+}
+
+/// Differentiates one column by z', and by the means and `log sigma` of each component, through which z' depends on the
+/// one that was drawn.
+fn differentiate(
+    passes: &[Pass],
+    j: usize,
+    (noise, weight, law): (&[f64], f64, Noise),
+    by_reached: &mut DMatrix<f64>,
+    by_outputs: &mut [[DMatrix<f64>; 2]],
+) {
+    let state = reach(passes, j, noise);
+    let terms = log_terms(passes, j, law, &state);
+    let total = log_sum_exp(&terms);
+    for (c, pass) in passes.iter().enumerate() {
+        let share = weight * (terms[c] - total).exp();
+        let residuals = pass.residuals(j, &state);
+        let pull = share * law.pull(&residuals);
+        for (i, e) in residuals.iter().enumerate() {
+            let force = pull * e * (-pass.log_deviations[(i, j)]).exp();
+            by_reached[(i, j)] += force;
+            by_outputs[c][0][(i, j)] -= force;
+            by_outputs[c][1][(i, j)] += share - pull * e * e;
+        }
+    }
+    let c = drawn(noise);
+    for (i, x) in state.iter().enumerate() {
+        let by_state = by_reached[(i, j)];
+        by_outputs[c][0][(i, j)] += by_state;
+        by_outputs[c][1][(i, j)] += by_state * (x - passes[c].means[(i, j)]);
     }
 }
 

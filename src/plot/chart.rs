@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
+use super::Drawing;
 use super::area::Style;
 use super::axis::Axis;
-use super::drawing::Drawing;
 use super::frame::{Frame, Parts, WIDTH};
 use super::histogram::outline;
 use super::reference::{GREY, Reference};

@@ -8,7 +8,6 @@ mod area;
 mod axis;
 mod bridge;
 mod chart;
-mod drawing;
 mod frame;
 mod histogram;
 mod panels;
@@ -19,11 +18,11 @@ mod text;
 pub use chart::Chart;
 pub use picture::{Picture, runs};
 
+use std::fmt::Write;
 use std::path::Path;
 
 use crate::schedule::Schedule;
 use crate::{Error, Result};
-use drawing::Drawing;
 use frame::WIDTH;
 
 /// Writes charts, one above the other, to one SVG file.
@@ -79,6 +78,47 @@ pub fn schedules<'a>(
         &[along, steps.with_size(WIDTH, 220.0).without_legend()],
         path,
     )
+}
+
+/// The elements of a drawing, and its size.
+struct Drawing {
+    svg: String,
+    width: f64,
+    height: f64,
+}
+
+impl Drawing {
+    /// Creates an empty drawing of this width.
+    fn empty(width: f64) -> Self {
+        let (svg, height) = (String::new(), 0.0);
+        Self { svg, width, height }
+    }
+
+    /// Adds drawings side by side, below all that is there.
+    fn add_row(&mut self, row: &[Self]) {
+        let mut left = 0.0;
+        for drawing in row {
+            let (top, svg) = (self.height, &drawing.svg);
+            // Writing to a string cannot fail.
+            let _ = writeln!(
+                self.svg,
+                "<g transform=\"translate({left} {top})\">\n{svg}</g>"
+            );
+            left += drawing.width;
+        }
+        let heights = row.iter().map(|drawing| drawing.height);
+        self.height += heights.fold(0.0, f64::max);
+    }
+
+    /// Returns the drawing as an SVG document.
+    fn document(&self) -> String {
+        let (width, height, svg) = (self.width, self.height, &self.svg);
+        format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
+             viewBox=\"0 0 {width} {height}\" font-family=\"sans-serif\" font-size=\"11\">\n\
+             <rect width=\"{width}\" height=\"{height}\" fill=\"white\"/>\n{svg}</svg>\n"
+        )
+    }
 }
 
 #[cfg(test)]

@@ -2,12 +2,11 @@
 
 use std::path::Path;
 
-use super::Chart;
-use super::drawing::Drawing;
 use super::frame::WIDTH;
 use super::panels::{Named, log_z, panels, weights};
 use super::reference::{GREY, RED};
 use super::text::{counted, log_z_of, wrapped, write_text};
+use super::{Chart, Drawing};
 use crate::ais::Run;
 use crate::bidirectional::{Bridge, Quality};
 use crate::estimate::{Warning, sureness};

@@ -14,7 +14,7 @@ use annealed::testing;
 use nalgebra::{DMatrix, DVector, RowDVector};
 use rand::{Rng, RngExt};
 
-const STATES: usize = 5;
+pub(crate) const STATES: usize = 5;
 
 /// A table of log densities.
 #[derive(Debug, Clone)]

@@ -10,8 +10,7 @@ use annealed::kernel::{
     Stage, Step, StepSize, TransitionKernel,
 };
 use annealed::model::{
-    Differentiable, FunctionModel, Gaussian, GaussianMixture, NormalizedModel, Sampleable,
-    UnnormalizedModel,
+    Differentiable, FunctionModel, Gaussian, GaussianMixture, NormalizedModel, UnnormalizedModel,
 };
 use annealed::path::{AnnealingPath, GaussianPath, GeometricAt, GeometricPath, Intermediate};
 use annealed::rbm::{BaseRate, BlockGibbs, ContrastiveDivergence, Rbm, RbmPath};
@@ -19,6 +18,8 @@ use annealed::schedule::Schedule;
 use annealed::tempering::Tempering;
 use nalgebra::{DVector, dvector};
 use rand::{Rng, RngExt};
+
+use super::finite_state::{STATES, Table, base, target};
 
 fn linear(steps: usize) -> Schedule {
     Schedule::linear(steps).unwrap()
@@ -155,37 +156,6 @@ fn barrier_of_a_shift_is_the_exact_one() {
     assert!(spread.sqrt() < 0.02);
 }
 
-const STATES: usize = 5;
-
-/// A table of log densities.
-#[derive(Debug, Clone)]
-struct Table([f64; STATES]);
-
-impl UnnormalizedModel for Table {
-    type State = usize;
-
-    fn log_density(&self, state: &usize) -> f64 {
-        self.0[*state]
-    }
-}
-
-impl NormalizedModel for Table {
-    fn log_normalizer(&self) -> f64 {
-        self.0.iter().map(|l| l.exp()).sum::<f64>().ln()
-    }
-}
-
-impl Sampleable for Table {
-    fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> usize {
-        let mut left = rng.random::<f64>() * self.log_normalizer().exp();
-        let at = |l: &f64| {
-            left -= l.exp();
-            left < 0.0
-        };
-        self.0.iter().position(at).unwrap_or(STATES - 1)
-    }
-}
-
 /// A path whose log ratios have this sign: 1 for the right path, -1 for one that accepts the wrong swaps.
 struct Signed {
     path: GeometricPath<Table, Table>,
@@ -267,10 +237,7 @@ impl<M: Intermediate<State = usize>> Invariant<M> for CountingWalk {}
 /// rejection rate.
 fn finite_state_errors(sign: f64) -> (f64, f64, f64) {
     const LADDERS: usize = 16;
-    let (base, target) = (
-        Table([0.3, -0.2, 0.0, 0.5, -1.0]),
-        Table([-1.5, 2.0, -3.0, 0.4, 1.1]),
-    );
+    let (base, target) = (base(), target());
     let truth = target.log_normalizer();
     let path = Signed {
         path: GeometricPath::new(base.clone(), target.clone()),
