@@ -17,6 +17,7 @@ mod tail;
 mod warning;
 
 pub use crate::num::{WeightSums, log_mean_exp, log_sum_exp};
+#[cfg(feature = "plot")]
 pub(crate) use advice::sureness;
 pub use bennett::BennettEstimate;
 pub use bound::{certified_lower_bound, importance_weighted_bound};
@@ -27,10 +28,10 @@ pub(crate) use log_z::{
     log_z_by_methods, write_estimate, write_headline, write_value, write_warnings,
 };
 pub(crate) use quantile::student;
-#[cfg(feature = "plot")]
+pub use warning::Warning;
+
 use std::fmt;
 use std::ops::Range;
-pub use warning::Warning;
 
 use crate::num::log_add_exp;
 use crate::{Error, Result};
