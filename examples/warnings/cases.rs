@@ -1,11 +1,12 @@
 //! Cases whose log Z is known: sound set-ups, faulty ones, and those made for one warning.
 
 use annealed::Result;
+use annealed::adaptive::Judgement;
 use annealed::estimate::Warning;
 
 use crate::problems::advice::{Advice, Outcome, Problem};
 use crate::problems::{ALL, Entry};
-use crate::{challenged, runs};
+use crate::{challenged, doubted, runs};
 
 /// A run of a case: whether its log Z is right, and its warnings.
 pub struct Seen {
@@ -13,6 +14,19 @@ pub struct Seen {
     /// Whether its text gives the interval alone.
     pub skewed: bool,
     pub warnings: Vec<Warning>,
+    pub challenge: Option<Challenged>,
+}
+
+/// Judgement of a challenge on a run.
+#[derive(Debug, Clone, Copy)]
+pub struct Challenged {
+    pub judgement: Judgement,
+    /// Whether the challenged run was right.
+    pub first: bool,
+    /// Whether a bound that contradicts lies above log Z.
+    pub is_false: bool,
+    /// Error of the second run.
+    pub off: f64,
 }
 
 impl Seen {
@@ -27,6 +41,7 @@ impl Seen {
             right: Self::is_right(outcome.log_z - problem.exact, error),
             skewed: outcome.skewed,
             warnings: outcome.warnings,
+            challenge: None,
         }
     }
 }
@@ -151,6 +166,7 @@ pub fn all(only: &str) -> Result<Vec<Case>> {
         runs::ladders()?,
         runs::levels()?,
         challenged::challenged()?,
+        doubted::doubted()?,
     ];
     let rest = rest.into_iter().flatten();
     cases.extend(rest.filter(|case| chosen(case.name, case.kind)));

@@ -1,20 +1,20 @@
 //! Runs with a challenge: right ones, a missed spike, and transitions of the first order between discrete states.
 
 use annealed::Result;
-use annealed::adaptive::Challenge;
+use annealed::adaptive::{Challenge, ChallengeRun, Judgement};
 use annealed::estimate::log_sum_exp;
 use annealed::kernel::{Metropolis, Repeat, SymmetricProposal};
 use annealed::model::Bernoulli;
 use annealed::prelude::*;
 use annealed::rand::{Rng, RngExt};
 
-use crate::cases::{CHALLENGED, Case, SetUp};
-use crate::potts::{Recolour, Sites, exact, potts};
+use crate::cases::{CHALLENGED, Case, Challenged, Seen, SetUp};
+use crate::potts::{Colours, Recolour, Sites, exact, potts};
 use crate::runs::{normal, seen};
 use SetUp::{Faulty, Sound};
 
 /// Divisor of the number of seeds.
-const SHARE: u64 = 20;
+pub const SHARE: u64 = 20;
 /// Number of spins and of sites.
 const SITES: usize = 60;
 
@@ -44,9 +44,27 @@ macro_rules! case {
             let ais = Ais::new(&path, &kernel).schedule(Schedule::linear(200)?);
             let first = ais.chains(300).seed(seed).threads(1).run()?;
             let challenge = Challenge::$new(&path, kernel.clone(), &first);
-            Ok(seen(&challenge.seed(seed).threads(1).run()?, exact))
+            Ok(judged(
+                &first,
+                &challenge.seed(seed).threads(1).run()?,
+                exact,
+            ))
         })
     }};
+}
+
+/// Says what became of a run whose exact log Z is known.
+pub fn judged<S>(first: &dyn LogZ, run: &ChallengeRun<'_, S>, exact: f64) -> Seen {
+    let challenge = Challenged {
+        is_false: matches!(run.judgement(), Judgement::Contradicted { bound, .. } if bound > exact),
+        judgement: run.judgement(),
+        first: Seen::is_right(first.log_z() - exact, first.standard_error()),
+        off: run.second().log_z() - exact,
+    };
+    Seen {
+        challenge: Some(challenge),
+        ..seen(run, exact)
+    }
 }
 
 /// Vectors, spins and colours: set-ups in which the chains find all mass, and others in which they miss nearly all.
@@ -58,7 +76,6 @@ pub fn challenged() -> Result<Vec<Case>> {
     let spike = GeometricPath::new(normal(4, 0.0, 2.0)?, GaussianMixture::new(parts)?);
     let flips = Repeat::new(Metropolis(FlipOne), SITES / 4)?;
     let recolours = Repeat::new(Metropolis(Recolour), SITES / 4)?;
-    let coloured = |coupling| GeometricPath::new(Sites::uniform(SITES), potts(coupling));
     let is_low = "FirstRunTooLow";
     Ok(vec![
         case!(
@@ -90,21 +107,35 @@ pub fn challenged() -> Result<Vec<Case>> {
         case!(
             "challenged, Potts, disordered",
             Sound,
-            exact(SITES, 3.0),
-            coloured(3.0),
+            exact::<10>(SITES, 3.0),
+            coloured::<10>(3.0),
             fixed,
             recolours.clone()
         ),
         case!(
-            "challenged, Potts, ordered",
+            "challenged, Potts, 10 colours",
             Faulty,
-            exact(SITES, 5.8),
-            coloured(5.8),
+            exact::<10>(SITES, 5.8),
+            coloured::<10>(5.8),
             fixed,
-            recolours
+            recolours.clone()
         )
         .made_for(is_low),
+        case!(
+            "challenged, Potts, 5 colours",
+            Faulty,
+            exact::<5>(SITES, 4.2),
+            coloured::<5>(4.2),
+            fixed,
+            recolours
+        ),
     ])
+}
+
+fn coloured<const Q: usize>(
+    coupling: f64,
+) -> GeometricPath<Sites<Q>, impl UnnormalizedModel<State = Colours<Q>> + Sync + Send> {
+    GeometricPath::new(Sites::uniform(SITES), potts(coupling))
 }
 
 /// Returns `log f = coupling n m^5` for n spins of magnetisation m, on a complete graph, from fair coins.

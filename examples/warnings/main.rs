@@ -8,6 +8,7 @@
 
 mod cases;
 mod challenged;
+mod doubted;
 mod facts;
 mod potts;
 mod runs;
@@ -17,10 +18,11 @@ mod runs;
 mod problems;
 
 use annealed::Result;
+use annealed::adaptive::Judgement;
 use clap::Parser;
 use serde_json::{Value, json};
 
-use cases::{Case, Seen, SetUp};
+use cases::{Case, Challenged, Seen, SetUp};
 use problems::seeds::over_seeds;
 
 /// How often each warning speaks, over runs whose log Z is known.
@@ -64,6 +66,10 @@ fn main() -> Result<()> {
     for (name, of) in cases::MEASURED {
         println!("{}", Row::new(name, of, &all).line());
     }
+    println!("{CHALLENGES}");
+    for row in all.iter().filter_map(judgements) {
+        println!("{row}");
+    }
     println!("\n| warning | is a fact of the run |\n|---|---|");
     for (name, says) in facts::FACTS {
         println!("| `{name}` | {says} |");
@@ -74,6 +80,36 @@ fn main() -> Result<()> {
 const HEADER: &str = "\
 | warning | sound set-up, right runs | most, of one problem | faulty set-up, right runs | wrong runs | cases made for it |
 |---|--:|---|--:|--:|--:|";
+
+const CHALLENGES: &str = "
+| challenged | seeds | first run right | contradicted | falsely | improved | undecided | right or warned | right | second run: bias, rms |
+|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|";
+
+/// Returns the row of what the challenges of a case said; `None` for other cases.
+fn judgements(Found { case, seen }: &Found) -> Option<String> {
+    let all: Vec<(&Seen, Challenged)> = seen
+        .iter()
+        .filter_map(|one| Some((one, one.challenge?)))
+        .collect();
+    let count = |has: &dyn Fn(&Seen, Challenged) -> bool| {
+        let having = all.iter().filter(|(seen, of)| has(seen, *of));
+        having.count().to_string()
+    };
+    let counts = [
+        count(&|_, of| of.first),
+        count(&|_, of| matches!(of.judgement, Judgement::Contradicted { .. })),
+        count(&|_, of| of.is_false),
+        count(&|_, of| matches!(of.judgement, Judgement::Improved { .. })),
+        count(&|_, of| of.judgement == Judgement::Undecided),
+        count(&|seen, _| seen.right || !seen.warnings.is_empty()),
+        count(&|seen, _| seen.right),
+    ];
+    let seeds = all.len();
+    let mean = |of: fn(f64) -> f64| all.iter().map(|(_, x)| of(x.off)).sum::<f64>() / seeds as f64;
+    let (bias, rms) = (mean(|off| off), mean(|off| off * off).sqrt());
+    let (name, counts) = (case.name, counts.join(" | "));
+    (seeds > 0).then(|| format!("| {name} | {seeds} | {counts} | {bias:.2}, {rms:.2} |"))
+}
 
 /// Number of runs in which a warning spoke, of how many.
 #[derive(Debug, Clone, Copy, Default)]

@@ -7,21 +7,23 @@ use annealed::kernel::SymmetricProposal;
 use annealed::prelude::*;
 use annealed::rand::{Rng, RngExt};
 
-/// Number of colours.
-const COLOURS: usize = 10;
 /// Most modes.
 const MODES: usize = 16;
 /// Share of the sites in which two states of one mode may differ.
 const APART: f64 = 0.3;
+/// Number of states that the shares over all sites count for at each site.
+const SMOOTH: f64 = 60.0;
 
-/// The colour of each site.
+/// The colour of each site, of Q.
 #[derive(Debug, Clone, Default)]
-pub struct Colours(Vec<u8>);
+pub struct Colours<const Q: usize>(Vec<u8>);
 
 /// Returns `coupling / (2 n) sum_c n_c^2` as a model, for n sites of which `n_c` have colour c.
-pub fn potts(coupling: f64) -> FunctionModel<Colours, impl Fn(&Colours) -> f64 + Sync + Send> {
-    FunctionModel::new(move |state: &Colours| {
-        let mut counts = [0.0; COLOURS];
+pub fn potts<const Q: usize>(
+    coupling: f64,
+) -> FunctionModel<Colours<Q>, impl Fn(&Colours<Q>) -> f64 + Sync + Send> {
+    FunctionModel::new(move |state: &Colours<Q>| {
+        let mut counts = [0.0; Q];
         for colour in &state.0 {
             counts[usize::from(*colour)] += 1.0;
         }
@@ -31,7 +33,7 @@ pub fn potts(coupling: f64) -> FunctionModel<Colours, impl Fn(&Colours) -> f64 +
 }
 
 /// Returns the exact log Z, a sum over the sites of each colour.
-pub fn exact(sites: usize, coupling: f64) -> f64 {
+pub fn exact<const Q: usize>(sites: usize, coupling: f64) -> f64 {
     let factorials: Vec<f64> = (0..=sites)
         .scan(0.0, |log, n| {
             *log += (n.max(1) as f64).ln();
@@ -40,7 +42,7 @@ pub fn exact(sites: usize, coupling: f64) -> f64 {
         .collect();
     let one = |n: usize| 0.5 * coupling * (n * n) as f64 / sites as f64 - factorials[n];
     let mut all: Vec<f64> = (0..=sites).map(one).collect();
-    for _ in 1..COLOURS {
+    for _ in 1..Q {
         let split = |n: usize| log_sum_exp((0..=n).map(|k| all[k] + one(n - k)));
         all = (0..=sites).map(split).collect();
     }
@@ -51,38 +53,47 @@ pub fn exact(sites: usize, coupling: f64) -> f64 {
 #[derive(Debug, Clone)]
 pub struct Recolour;
 
-impl SymmetricProposal<Colours> for Recolour {
+impl<const Q: usize> SymmetricProposal<Colours<Q>> for Recolour {
     fn propose<R: Rng + ?Sized>(
         &self,
         _beta: f64,
-        state: &Colours,
-        proposal: &mut Colours,
+        state: &Colours<Q>,
+        proposal: &mut Colours<Q>,
         rng: &mut R,
     ) {
         proposal.0.clone_from(&state.0);
         let site = rng.random_range(0..state.0.len());
-        proposal.0[site] = rng.random_range(0..COLOURS as u8);
+        proposal.0[site] = rng.random_range(0..Q as u8);
     }
 }
 
 /// Independent sites, each with the log probabilities of its colours.
 #[derive(Debug, Clone)]
-pub struct Sites(Vec<[f64; COLOURS]>);
+pub struct Sites<const Q: usize>(Vec<[f64; Q]>);
 
-impl Sites {
+impl<const Q: usize> Sites<Q> {
     pub fn uniform(sites: usize) -> Self {
-        Self(vec![[-(COLOURS as f64).ln(); COLOURS]; sites])
+        Self(vec![[-(Q as f64).ln(); Q]; sites])
     }
 
-    /// Adds weighted states to probabilities that count for one state.
-    fn with<'s>(&self, states: impl IntoIterator<Item = (&'s Colours, f64)>) -> Self {
+    /// Returns the shares of the colours of each site in weighted states. The shares of all sites count as some states
+    /// more of each, and the present probabilities as one.
+    fn with<'s>(&self, states: impl IntoIterator<Item = (&'s Colours<Q>, f64)>) -> Self {
         let mut sums = Self(self.0.iter().map(|site| site.map(f64::exp)).collect());
         for (state, weight) in states {
             for (site, colour) in sums.0.iter_mut().zip(&state.0) {
                 site[usize::from(*colour)] += weight;
             }
         }
+        let mut all = [0.0; Q];
+        for site in &sums.0 {
+            all.iter_mut().zip(site).for_each(|(all, one)| *all += one);
+        }
+        let total: f64 = all.iter().sum();
         for site in &mut sums.0 {
+            site.iter_mut()
+                .zip(&all)
+                .for_each(|(one, all)| *one += SMOOTH * all / total);
             let sum: f64 = site.iter().sum();
             site.iter_mut()
                 .for_each(|share| *share = (*share / sum).ln());
@@ -91,24 +102,24 @@ impl Sites {
     }
 }
 
-impl UnnormalizedModel for Sites {
-    type State = Colours;
+impl<const Q: usize> UnnormalizedModel for Sites<Q> {
+    type State = Colours<Q>;
 
-    fn log_density(&self, state: &Colours) -> f64 {
+    fn log_density(&self, state: &Colours<Q>) -> f64 {
         let pairs = self.0.iter().zip(&state.0);
         pairs.map(|(site, colour)| site[usize::from(*colour)]).sum()
     }
 }
 
-impl NormalizedModel for Sites {
+impl<const Q: usize> NormalizedModel for Sites<Q> {
     fn log_normalizer(&self) -> f64 {
         0.0
     }
 }
 
-impl Sampleable for Sites {
-    fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> Colours {
-        let mut colour = |site: &[f64; COLOURS]| {
+impl<const Q: usize> Sampleable for Sites<Q> {
+    fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> Colours<Q> {
+        let mut colour = |site: &[f64; Q]| {
             let mut left: f64 = rng.random();
             let is_it = |share: &f64| {
                 left -= share.exp();
@@ -120,11 +131,11 @@ impl Sampleable for Sites {
     }
 }
 
-impl Rivals for Colours {
-    type Base = Sites;
+impl<const Q: usize> Rivals for Colours<Q> {
+    type Base = Sites<Q>;
 
     /// Parts the chains by the states where they end, and takes the shares of the colours of each site at each power.
-    fn propose(trails: &Trails<Self>, target: &Target<'_, Self>) -> Result<Proposals<Sites>> {
+    fn propose(trails: &Trails<Self>, target: &Target<'_, Self>) -> Result<Proposals<Sites<Q>>> {
         let ends = trails.ends();
         let mut best: Vec<(f64, usize)> = (0..ends.len())
             .map(|chain| (target.log_density(&ends[chain]), chain))
@@ -158,7 +169,7 @@ impl Rivals for Colours {
         })
     }
 
-    fn refit(base: &Sites, states: &[Self], weights: &[f64]) -> Option<Sites> {
+    fn refit(base: &Sites<Q>, states: &[Self], weights: &[f64]) -> Option<Sites<Q>> {
         Some(base.with(states.iter().zip(weights.iter().copied())))
     }
 }

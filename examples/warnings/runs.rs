@@ -21,6 +21,7 @@ pub fn seen(result: &dyn LogZ, exact: f64) -> Seen {
         right: Seen::is_right(result.log_z() - exact, result.standard_error()),
         skewed: result.is_skewed(),
         warnings: result.warnings().to_vec(),
+        challenge: None,
     }
 }
 
@@ -54,6 +55,7 @@ pub fn weights() -> Vec<Case> {
                 right: Seen::is_right(estimate.value(), estimate.standard_error()),
                 skewed: estimate.is_skewed(),
                 warnings: estimate.warnings(),
+                challenge: None,
             })
         })
     };

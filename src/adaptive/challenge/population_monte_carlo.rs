@@ -1,22 +1,26 @@
-//! Population Monte Carlo: draws of a mixture, weighted by the target, move its bases and their shares towards it.
+//! Population Monte Carlo: draws of a mixture, weighted by the target, move its bases and their shares towards it, and
+//! show where it needs another base.
 
 use super::proposal::{Rivals, Target};
 use crate::model::{NormalizedModel, Sampleable, UnnormalizedModel};
 use crate::num::{WeightSums, log_sum_exp};
 use crate::random::StreamRng;
 
-/// Number of rounds of draws; the last one gives the shares alone.
+/// Number of rounds of draws, and of the last ones that add no base; the very last gives the shares alone.
 const ROUNDS: u64 = 20;
+const LAST: u64 = 5;
 /// Most draws of a round, for each base.
 const DRAWS: u64 = 128;
 /// Number of updates of the shares after a round of draws.
 const UPDATES: usize = 5;
 /// Least effective sample size that the weights are flattened to.
 const FLAT: f64 = 50.0;
+/// Share, relative to an even one, below which a base gives its place to a new one.
+const IDLE: f64 = 0.1;
 
 /// Returns the bases with the shares that bring their mixture closest to the target, as far as draws show it:
 /// expectation maximisation on draws weighted by `f / q` (Cappe, Douc, Guillin, Marin and Robert 2008). Weights that a few
-/// draws dominate are flattened by a power below 1.
+/// draws dominate are flattened by a power below 1. Where the mixture has too little, bases are [added](Draws::split).
 pub(super) fn mixed<S: Rivals>(
     mut bases: Vec<S::Base>,
     target: &Target<'_, S>,
@@ -32,6 +36,9 @@ pub(super) fn mixed<S: Rivals>(
         shares = (0..UPDATES).fold(shares, |shares, _| draws.improved(&shares));
         if left > 1 {
             bases = draws.refitted(bases, &shares);
+        }
+        if left > LAST {
+            draws.split(&mut bases, &mut shares);
         }
     }
     shares.into_iter().zip(bases).collect()
@@ -50,6 +57,8 @@ struct Draws<S> {
     /// Log densities of the bases at each draw.
     densities: Vec<Vec<f64>>,
     weights: Vec<f64>,
+    /// Normalised squares of the weights: they are large where the mixture has too little.
+    squares: Vec<f64>,
 }
 
 impl<S: Rivals> Draws<S> {
@@ -63,8 +72,12 @@ impl<S: Rivals> Draws<S> {
         let drawn = bases.iter().zip(counts);
         let drawn = drawn.flat_map(|(base, &count)| std::iter::repeat_n(base, count));
         let states: Vec<S> = drawn.map(|base| base.sample(rng)).collect();
+        let bases: Vec<_> = bases
+            .iter()
+            .map(|base| (base, base.log_normalizer()))
+            .collect();
         let density = |state: &S| {
-            let density = |base: &S::Base| base.log_density(state) - base.log_normalizer();
+            let density = |(base, log_z): &(&S::Base, f64)| base.log_density(state) - log_z;
             bases.iter().map(density).collect()
         };
         let densities: Vec<Vec<f64>> = states.iter().map(density).collect();
@@ -74,17 +87,19 @@ impl<S: Rivals> Draws<S> {
             target.log_density(state) - log_sum_exp(parts.map(|(density, count)| density + count))
         };
         let log_weights: Vec<f64> = states.iter().zip(&densities).map(log_weight).collect();
+        let twice: Vec<f64> = log_weights.iter().map(|x| 2.0 * x).collect();
         Some(Self {
             weights: flattened(&log_weights)?,
+            squares: flattened(&twice)?,
             states,
             densities,
         })
     }
 
-    /// Returns the weight of each draw that each base accounts for.
-    fn responsibilities(&self, shares: &[f64]) -> Vec<Vec<f64>> {
+    /// Returns the share of each base in each of these weights of the draws.
+    fn responsibilities(&self, weights: &[f64], shares: &[f64]) -> Vec<Vec<f64>> {
         let mut all = vec![Vec::with_capacity(self.states.len()); shares.len()];
-        for (densities, weight) in self.densities.iter().zip(&self.weights) {
+        for (densities, weight) in self.densities.iter().zip(weights) {
             let parts = densities.iter().zip(shares);
             let parts: Vec<f64> = parts.map(|(density, share)| density + share.ln()).collect();
             let sum = log_sum_exp(&parts);
@@ -96,22 +111,50 @@ impl<S: Rivals> Draws<S> {
     }
 
     fn improved(&self, shares: &[f64]) -> Vec<f64> {
-        let all = self.responsibilities(shares);
+        let all = self.responsibilities(&self.weights, shares);
         all.iter().map(|own| own.iter().sum()).collect()
     }
 
     fn refitted(&self, bases: Vec<S::Base>, shares: &[f64]) -> Vec<S::Base> {
-        let refitted = |(base, mut own): (S::Base, Vec<f64>)| {
-            // Sums to the effective number of draws.
-            let [sum, squares] = own.iter().fold([0.0, 0.0], |[s, q], w| [s + w, q + w * w]);
-            if squares > 0.0 {
-                own.iter_mut().for_each(|weight| *weight *= sum / squares);
-            }
-            S::refit(&base, &self.states, &own).unwrap_or(base)
-        };
-        let all = self.responsibilities(shares);
+        let all = self.responsibilities(&self.weights, shares);
+        let refitted = |(base, own)| self.refit(&base, own).unwrap_or(base);
         bases.into_iter().zip(all).map(refitted).collect()
     }
+
+    fn refit(&self, base: &S::Base, mut own: Vec<f64>) -> Option<S::Base> {
+        // Sums to the effective number of draws.
+        let [sum, squares] = own.iter().fold([0.0, 0.0], |[s, q], w| [s + w, q + w * w]);
+        if squares > 0.0 {
+            own.iter_mut().for_each(|weight| *weight *= sum / squares);
+        }
+        S::refit(base, &self.states, &own)
+    }
+
+    /// Adds a base where the mixture has too little: a copy of the base with the largest part of `f^2 / q`, moved to draws
+    /// with these weights. It has half of that one's share, and the place of a base whose share is next to none.
+    fn split(&self, bases: &mut Vec<S::Base>, shares: &mut Vec<f64>) {
+        let mut all = self.responsibilities(&self.squares, shares);
+        let sums = all.iter().map(|own| own.iter().sum());
+        let Some((parent, _)) = largest(sums) else {
+            return;
+        };
+        let Some(new) = self.refit(&bases[parent], all.swap_remove(parent)) else {
+            return;
+        };
+        shares[parent] *= 0.5;
+        bases.push(new);
+        shares.push(shares[parent]);
+        if let Some((least, share)) = largest(shares.iter().map(|share| -share))
+            && -share < IDLE / shares.len() as f64
+        {
+            bases.swap_remove(least);
+            shares.swap_remove(least);
+        }
+    }
+}
+
+fn largest(values: impl Iterator<Item = f64>) -> Option<(usize, f64)> {
+    values.enumerate().max_by(|a, b| a.1.total_cmp(&b.1))
 }
 
 /// Returns normalised weights with an effective sample size of at least [`FLAT`], by a power; `None` where all are 0.
@@ -129,5 +172,42 @@ fn flattened(log_weights: &[f64]) -> Option<Vec<f64>> {
             return Some(raised.iter().map(|x| sums.share(*x)).collect());
         }
         power *= 0.7;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use nalgebra::{DVector, dvector};
+
+    use super::*;
+    use crate::model::{Gaussian, GaussianMixture, StudentT};
+    use crate::random::{Purpose, stream};
+
+    #[test]
+    fn one_wide_base_becomes_a_mixture_that_covers_a_narrow_part() {
+        let part = |mean, deviation| Gaussian::isotropic(dvector![mean], deviation).unwrap();
+        let parts = [(0.5, part(0.0, 1.0)), (0.5, part(4.0, 0.1))];
+        let target = GaussianMixture::new(parts).unwrap();
+        let log_density = |x: &DVector<f64>| target.log_density(x);
+        let counted = Target {
+            log_density: &log_density,
+            gradient: None,
+            spent: Cell::new(0),
+            allowance: 20_000,
+        };
+        let base = StudentT::new(part(0.0, 3.0), 5.0).unwrap();
+        let mut rng = stream(1, Purpose::Testing, 0);
+        let found = mixed(vec![base], &counted, &mut rng);
+        assert!((found.iter().map(|(share, _)| share).sum::<f64>() - 1.0).abs() < 1e-12);
+        for x in [-2.0, 0.0, 2.0, 3.85, 4.0, 4.15] {
+            let x = dvector![x];
+            let part = |(share, base): &(f64, StudentT)| {
+                share.ln() + base.log_density(&x) - base.log_normalizer()
+            };
+            let too_little = target.log_density(&x) - log_sum_exp(found.iter().map(part));
+            assert!(too_little < 1.0, "{}: {too_little}", x[0]);
+        }
     }
 }

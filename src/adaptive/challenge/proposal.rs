@@ -18,8 +18,11 @@ pub trait Rivals: Clone + Send + Sync + 'static {
     fn propose(trails: &Trails<Self>, target: &Target<'_, Self>) -> Result<Proposals<Self::Base>>;
 
     /// Returns the base moved towards `states`, which are draws of all bases. The weights say how far each belongs to
-    /// this base and to the target; they sum to the effective number of states. `None`, as by default, leaves the base as
-    /// it is.
+    /// this base and to the target; they sum to the effective number of states. Where the bases leave out part of the
+    /// target, a copy of one is moved there. `None`, as by default, leaves the base as it is.
+    ///
+    /// A base with k parameters that are fitted to n states is off by about `k / (2 n)` nats. Where that is much, let what
+    /// its parameters have in common count for some states: the noise of 240 free ones hid the phases of a Potts model.
     fn refit(_base: &Self::Base, _states: &[Self], _weights: &[f64]) -> Option<Self::Base> {
         None
     }

@@ -1,13 +1,11 @@
 //! A Student t base that moves towards weighted states.
 
-use nalgebra::{DMatrix, DVector};
+use nalgebra::DVector;
 
 use crate::model::{Gaussian, SquareMatrix, StudentT, UnnormalizedModel};
 
-/// Number of states that the present centre and scale count for.
+/// Fewest states that the present centre and scale count for; a full scale matrix counts for as many as it has rows.
 const PRIOR: f64 = 4.0;
-/// Fewest states a dimension for a full scale matrix.
-pub(super) const FULL: usize = 4;
 
 /// Returns the base after a step of expectation maximisation (Peel and McLachlan 2000), in which its present centre and
 /// scale count as a few states. Weights sum to the effective number of states. A diagonal scale matrix stays diagonal.
@@ -27,28 +25,52 @@ pub(super) fn refitted(
     let pulled: Vec<(&DVector<f64>, f64)> = pairs.map(|(x, w)| (x, w * pull(x))).collect();
     let count: f64 = weights.iter().sum();
     let all: f64 = pulled.iter().map(|(_, pull)| pull).sum();
-    let mut mean = gaussian.mean() * (PRIOR / (PRIOR + all));
+    let form = gaussian.form().precision();
+    let prior = match form {
+        SquareMatrix::Diagonal(_) => PRIOR,
+        _ => PRIOR.max(dimension as f64),
+    };
+    let mut mean = gaussian.mean() * (prior / (prior + all));
     for (x, pull) in &pulled {
-        mean.axpy(pull / (PRIOR + all), x, 1.0);
+        mean.axpy(pull / (prior + all), x, 1.0);
     }
-    let share = |weight: f64| weight / (PRIOR + count);
-    let gaussian = match gaussian.form().precision() {
+    let share = |weight: f64| weight / (prior + count);
+    let deviations = pulled.iter().map(|(x, pull)| (*x - &mean, share(*pull)));
+    let gaussian = match form {
         SquareMatrix::Diagonal(precision) => {
-            let mut variances = precision.map(|x| share(PRIOR) / x);
-            for (x, pull) in &pulled {
-                let deviation = *x - &mean;
-                variances += deviation.component_mul(&deviation) * share(*pull);
+            let mut variances = precision.map(|x| share(prior) / x);
+            for (deviation, share) in deviations {
+                variances += deviation.component_mul(&deviation) * share;
             }
             Gaussian::diagonal(mean, variances)
         }
-        _ if count < (FULL * dimension) as f64 => return None,
         _ => {
-            let mut covariance = gaussian.covariance() * share(PRIOR);
-            let column = |(x, pull): &(&DVector<f64>, f64)| (*x - &mean) * share(*pull).sqrt();
-            let deviations = DMatrix::from_columns(&Vec::from_iter(pulled.iter().map(column)));
-            covariance += &deviations * deviations.transpose();
+            let mut covariance = gaussian.covariance() * share(prior);
+            for (deviation, share) in deviations {
+                covariance.ger(share, &deviation, &deviation, 1.0);
+            }
             Gaussian::new(mean, covariance)
         }
     };
     StudentT::new(gaussian.ok()?, freedom).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use nalgebra::{DMatrix, dvector};
+
+    use super::*;
+
+    #[test]
+    fn few_states_leave_a_full_scale_matrix_most_of_its_old_variance() {
+        let scale = DMatrix::from_row_slice(2, 2, &[2.0, 0.5, 0.5, 1.0]);
+        let gaussian = Gaussian::new(dvector![1.0, -1.0], scale.clone()).unwrap();
+        let base = StudentT::new(gaussian, 5.0).unwrap();
+        let same = refitted(&base, &[dvector![9.0, 9.0]], &[0.0]).unwrap();
+        assert!((same.gaussian().covariance() - &scale).norm() < 1e-12);
+        // A state at the centre has a pull of 7 / 5: the centre stays, and four fifths of the scale matrix do.
+        let held = refitted(&base, &[dvector![1.0, -1.0]], &[1.0]).unwrap();
+        assert!((held.gaussian().mean() - dvector![1.0, -1.0]).norm() < 1e-12);
+        assert!((held.gaussian().covariance() - scale * 0.8).norm() < 1e-12);
+    }
 }

@@ -4,7 +4,7 @@ use nalgebra::{DMatrix, DVector};
 
 use super::components::components;
 use super::proposal::{Proposals, Rivals, Target, Trails};
-use super::student::{FULL, refitted};
+use super::student::refitted;
 use crate::Result;
 use crate::model::{Differentiable, Gaussian, StudentT, UnnormalizedModel, central_difference};
 use crate::num::{Lbfgs, Minimum};
@@ -20,6 +20,8 @@ const MILD: f64 = 2.5;
 const COMPONENTS: usize = 12;
 /// Fewest states that give a base.
 const FEWEST: usize = 6;
+/// Fewest states a dimension that give a full covariance.
+const FULL: usize = 4;
 /// Drop in log density on the line between two states that parts their modes.
 const DROP: f64 = 1.0;
 /// Iterations of a climb to a local optimum, and most of them that are compared with the modes.
