@@ -108,13 +108,10 @@ impl<S, K> Reached<S, K> {
     /// Refuses what no `rounds` rounds reach. Checks a file.
     pub(super) fn check(&self, rounds: usize) -> Result<()> {
         let passed = self.rounds.len();
-        let expected = format!("1 to {}", rounds + 1);
-        Error::check(
-            (1..=rounds + 1).contains(&passed),
-            "passes",
-            passed,
-            expected,
-        )?;
+        let finished = passed.checked_sub(1);
+        let expected = format!("a first pass and at most {rounds} rounds");
+        let fits = finished.is_some_and(|finished| finished <= rounds);
+        Error::check(fits, "passes", passed, expected)?;
         let ended = self.stopped_by.is_some();
         let expected = "a result of what has ended";
         Error::check(
@@ -244,6 +241,11 @@ mod tests {
             at.check(2).is_err()
         };
         assert!(!refused(&|_| ()));
+        assert!(
+            Reached::<DVector<f64>, _>::after_first(0, first.clone())
+                .check(usize::MAX)
+                .is_ok()
+        );
         assert!(refused(&|at| at.rounds.clear()));
         assert!(refused(&|at| at.rounds = vec![at.rounds[0]; 4]));
         assert!(refused(&|at| at.stages = 1 << 40));
