@@ -16,7 +16,7 @@ pub(crate) use elementary::{
 pub use elementary::{sigmoid, softplus};
 pub use engine::SimdLevel;
 pub(crate) use engine::{Simd, over_vectors, vectorized};
-pub(crate) use lbfgs::{Lbfgs, Minimum};
+pub(crate) use lbfgs::Lbfgs;
 pub(crate) use log_space::{Moments, WeightedMean, WeightedVariance, log_add_exp};
 pub use log_space::{WeightSums, log_mean_exp, log_sum_exp};
 #[cfg(feature = "serde")]

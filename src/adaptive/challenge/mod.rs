@@ -2,6 +2,7 @@
 
 mod base;
 mod bits;
+mod climbs;
 mod components;
 mod cooling;
 mod included;

@@ -177,7 +177,7 @@ fn flattened(log_weights: &[f64]) -> Option<Vec<f64>> {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
+    use std::cell::{Cell, RefCell};
 
     use nalgebra::{DVector, dvector};
 
@@ -196,6 +196,7 @@ mod tests {
             gradient: None,
             spent: Cell::new(0),
             allowance: 20_000,
+            rng: RefCell::new(stream(1, Purpose::Testing, 1)),
         };
         let base = StudentT::new(part(0.0, 3.0), 5.0).unwrap();
         let mut rng = stream(1, Purpose::Testing, 0);

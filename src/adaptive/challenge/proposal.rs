@@ -1,9 +1,10 @@
 //! Proposals of other starts: what a type of states does to find bases around modes.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
 use crate::Result;
 use crate::model::{NormalizedModel, Sampleable};
+use crate::random::StreamRng;
 
 /// A type of states whose challenges can propose rival bases. It is implemented for vectors and for bits.
 pub trait Rivals: Clone + Send + Sync + 'static {
@@ -69,7 +70,7 @@ impl<S> Trails<S> {
         Self { draws, ..self }
     }
 
-    /// Returns samples of the old base, from which local optima are sought; none where the target has no gradient.
+    /// Returns samples of the old base, from which local optima may be sought.
     pub fn draws(&self) -> &[S] {
         &self.draws
     }
@@ -96,6 +97,8 @@ pub struct Target<'t, S> {
     pub(super) gradient: Option<GradientOf<'t, S>>,
     pub(super) spent: Cell<u64>,
     pub(super) allowance: u64,
+    /// Stream of a search for optima.
+    pub(super) rng: RefCell<StreamRng>,
 }
 
 impl<S> Target<'_, S> {

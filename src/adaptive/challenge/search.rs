@@ -1,6 +1,6 @@
 //! The search for other starts: scouts, cooling, rival bases, and the second run from their mixture with the old base.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::iter::repeat_n;
 use std::sync::Arc;
 use std::time::Instant;
@@ -90,8 +90,8 @@ struct Found<'p, P: AnnealingPath<State: Rivals> + 'p, K> {
 
 /// Fewest moves that a search takes.
 pub(in crate::adaptive) const LEAST_MOVES: u64 = 1_000;
-/// Shares of the budget for scouts, cooling, and optima and fits: without a gradient, and with one.
-const SHARES: [[f64; 3]; 2] = [[0.2, 0.15, 0.2], [0.07, 0.13, 0.5]];
+/// Shares of the budget for scouts, cooling, and optima and fits.
+const SHARES: [f64; 3] = [0.07, 0.13, 0.5];
 /// Number of states that are cooled, besides those that the user gives.
 const STARTS: usize = 128;
 /// Most chains that cool one state of the user.
@@ -164,12 +164,10 @@ where
     fn find(&self, budget: u64, job: &Job<'_>) -> Result<Found<'p, P, K>> {
         let mut seeds = stream(self.seed, Purpose::Challenge, 0);
         let old = self.old();
-        let shares = SHARES[usize::from(self.gradient.is_some())];
-        let [scouting, cooling, fitting] = shares.map(|share| (share * budget as f64) as u64);
+        let [scouting, cooling, fitting] = SHARES.map(|share| (share * budget as f64) as u64);
         let (scouts, scouted) = self.scouts(&old, scouting, job, &mut seeds)?;
         let (trails, cooled) = self.trails(&old, &scouts, cooling, job)?;
-        let draws = self.gradient.as_ref().map_or(0, |_| fitting / 10);
-        let draws = (0..draws).map(|_| old.sample(&mut seeds)).collect();
+        let draws = (0..fitting / 10).map(|_| old.sample(&mut seeds)).collect();
         let trails = trails.with_draws(draws);
         let (base, modes, fitted) = self.mixture(&old, &trails, fitting, &mut seeds)?;
         let spent = scouted + cooled + fitted;
@@ -250,6 +248,7 @@ where
             gradient: self.gradient.as_deref().map(|gradient| gradient as _),
             spent: Cell::new(0),
             allowance,
+            rng: RefCell::new(stream(self.seed, Purpose::Challenge, 2)),
         };
         let Proposals { modes, bases } = P::State::propose(trails, &target)?;
         let found = mixed(bases, &target, rng).into_iter();

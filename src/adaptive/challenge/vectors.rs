@@ -2,12 +2,12 @@
 
 use nalgebra::{DMatrix, DVector};
 
+use super::climbs::tops;
 use super::components::components;
 use super::proposal::{Proposals, Rivals, Target, Trails};
 use super::student::refitted;
 use crate::Result;
 use crate::model::{Differentiable, Gaussian, StudentT, UnnormalizedModel, central_difference};
-use crate::num::{Lbfgs, Minimum};
 
 /// Most modes.
 const MODES: usize = 16;
@@ -24,8 +24,7 @@ const FEWEST: usize = 6;
 const FULL: usize = 4;
 /// Drop in log density on the line between two states that parts their modes.
 const DROP: f64 = 1.0;
-/// Iterations of a climb to a local optimum, and most of them that are compared with the modes.
-const CLIMB: usize = 8;
+/// Most local optima that are compared with the modes.
 const TOPS: usize = 200;
 /// Step of a finite difference, in deviations.
 const STEP: f64 = 0.01;
@@ -45,7 +44,7 @@ impl Rivals for DVector<f64> {
             let fitted = rungs.filter(|(rung, _)| FITTED.contains(rung));
             let fits = fitted.filter_map(|(_, (power, states))| fit(states, &mode.chains, power));
             let fits: Vec<Gaussian> = fits.collect();
-            let share = target.left() / (4 * modes.len() as u64);
+            let share = target.left() / (2 * modes.len() as u64);
             gaussians.extend(laplace(mode, fits.last(), target, share));
             gaussians.extend(fits);
         }
@@ -96,30 +95,16 @@ fn modes(ends: &[DVector<f64>], target: &Target<'_, DVector<f64>>) -> Vec<Mode> 
     modes
 }
 
-/// Climbs from each start, until `share` evaluations are spent, and adds the optima that are of no mode.
+/// Adds the optima to which draws of the base lead and that are of no mode.
 fn optima(
     modes: &mut Vec<Mode>,
-    starts: &[DVector<f64>],
+    draws: &[DVector<f64>],
     target: &Target<'_, DVector<f64>>,
-    share: u64,
+    allowance: u64,
 ) {
-    let last = target.left() - share;
-    let smooth = Smooth {
-        target,
-        steps: DVector::zeros(0),
-    };
-    let mut found = Vec::new();
-    for start in starts {
-        if target.left() < last + CLIMB as u64 * 4 {
-            break;
-        }
-        let top = climbed(&smooth, start);
-        found.push((top.value, top.position));
-    }
-    found.retain(|(value, _)| value.is_finite());
-    found.sort_by(|(a, _), (b, _)| a.total_cmp(b));
-    for (value, top) in found.into_iter().take(TOPS) {
-        let is_near = |mode: &Mode| !drops(&top, -value, &mode.best, target);
+    let tops = tops(draws, target, allowance).into_iter();
+    for (log_density, top) in tops.take(TOPS) {
+        let is_near = |mode: &Mode| !drops(&top, log_density, &mode.best, target);
         if modes.len() < MODES && !modes.iter().any(is_near) {
             modes.push(Mode {
                 best: top,
@@ -127,21 +112,6 @@ fn optima(
             });
         }
     }
-}
-
-/// Returns the point that a few iterations of L-BFGS lead to, with minus its log density.
-fn climbed(smooth: &Smooth<'_>, start: &DVector<f64>) -> Minimum {
-    let descent = |x: &DVector<f64>| {
-        let mut gradient = DVector::zeros(x.len());
-        let log_density = smooth.gradient_into(x, &mut gradient);
-        (-log_density, -gradient)
-    };
-    let solver = Lbfgs {
-        memory: 6,
-        iterations: CLIMB,
-        tolerance: 0.0,
-    };
-    solver.minimize(start.clone(), descent)
 }
 
 /// Returns whether the density drops on the line from a state to a better one.

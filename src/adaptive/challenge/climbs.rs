@@ -1,0 +1,203 @@
+//! Climbs from draws of a base to local optima: along a gradient, or else a race of random walks.
+
+use nalgebra::DVector;
+
+use super::proposal::Target;
+use crate::num::Lbfgs;
+use crate::random::StandardNormal;
+
+/// Iterations of a climb along a gradient.
+const ITERATIONS: usize = 8;
+/// Number of walks that a race ends with.
+const FINALISTS: usize = 16;
+/// Fewest steps of a walk in a lap.
+const LAP: usize = 8;
+/// First step of a walk, as a share of the draws' spread over the square root of the dimension.
+const FIRST: f64 = 0.5;
+/// Factor of a walk's steps after one that went up. A fourth of its logarithm is lost after one that did not, so that one
+/// step in five goes up (Rechenberg 1973).
+const LONGER: f64 = 1.5;
+
+/// Returns where climbs end, each with its log density, the highest first. They spend at most `allowance` evaluations.
+pub(super) fn tops(
+    draws: &[DVector<f64>],
+    target: &Target<'_, DVector<f64>>,
+    allowance: u64,
+) -> Vec<(f64, DVector<f64>)> {
+    let mut tops = match target.gradient {
+        Some(gradient_of) => {
+            let last = target.left().saturating_sub(allowance);
+            let draws = draws.iter();
+            draws
+                .take_while(|_| target.left() >= last + 4 * ITERATIONS as u64)
+                .map(|draw| climbed(draw, gradient_of, target))
+                .collect()
+        }
+        None => raced(draws, target, allowance),
+    };
+    tops.retain(|(log_density, _)| log_density.is_finite());
+    tops.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+    tops
+}
+
+/// Returns the point that a few iterations of L-BFGS lead to.
+fn climbed(
+    start: &DVector<f64>,
+    gradient_of: &dyn Fn(&DVector<f64>, &mut DVector<f64>) -> f64,
+    target: &Target<'_, DVector<f64>>,
+) -> (f64, DVector<f64>) {
+    let descent = |x: &DVector<f64>| {
+        let mut gradient = DVector::zeros(x.len());
+        let log_density = match target.charge(2) {
+            true => gradient_of(x, &mut gradient),
+            false => f64::NEG_INFINITY,
+        };
+        (-log_density, -gradient)
+    };
+    let solver = Lbfgs {
+        memory: 6,
+        iterations: ITERATIONS,
+        tolerance: 0.0,
+    };
+    let top = solver.minimize(start.clone(), descent);
+    (-top.value, top.position)
+}
+
+/// Returns the winners of a race from the highest draws. Walks take as many steps a lap as there are dimensions, and
+/// after each lap the lower half of them drops out (successive halving, Jamieson and Talwalkar 2016).
+fn raced(
+    draws: &[DVector<f64>],
+    target: &Target<'_, DVector<f64>>,
+    allowance: u64,
+) -> Vec<(f64, DVector<f64>)> {
+    let Some(spread) = spread(draws) else {
+        return Vec::new();
+    };
+    let dimension = spread.len();
+    let first = FIRST / (dimension as f64).sqrt();
+    let mut walks: Vec<Walk> = draws
+        .iter()
+        .take(allowance as usize)
+        .map(|draw| Walk {
+            log_density: target.log_density(draw),
+            state: draw.clone(),
+            step: first,
+        })
+        .collect();
+    let lap = dimension.max(LAP);
+    let left = allowance.saturating_sub(walks.len() as u64);
+    let mut remaining = (left / (2 * lap as u64)) as usize;
+    loop {
+        walks.sort_by(|a, b| b.log_density.total_cmp(&a.log_density));
+        walks.truncate(remaining);
+        if walks.len() <= FINALISTS {
+            break;
+        }
+        for walk in &mut walks {
+            (0..lap).for_each(|_| walk.step(&spread, target));
+        }
+        remaining = walks.len() / 2;
+    }
+    let ends = walks.into_iter();
+    ends.map(|walk| (walk.log_density, walk.state)).collect()
+}
+
+/// Returns the standard deviation of each coordinate; `None` for less than two draws.
+fn spread(draws: &[DVector<f64>]) -> Option<DVector<f64>> {
+    let (first, count) = (draws.first()?, draws.len() as f64);
+    let mean = draws
+        .iter()
+        .fold(0.0 * first, |sum, draw| sum + draw / count);
+    let square = |draw: &DVector<f64>| (draw - &mean).map(|x| x * x / (count - 1.0));
+    let variance = draws
+        .iter()
+        .fold(0.0 * first, |sum, draw| sum + square(draw));
+    (draws.len() > 1).then(|| variance.map(f64::sqrt))
+}
+
+/// A random walk that only goes up.
+struct Walk {
+    log_density: f64,
+    state: DVector<f64>,
+    /// Standard deviation of a step, relative to the spread of the draws.
+    step: f64,
+}
+
+impl Walk {
+    fn step(&mut self, spread: &DVector<f64>, target: &Target<'_, DVector<f64>>) {
+        let mut rng = target.rng.borrow_mut();
+        let normal = StandardNormal::get();
+        let moved = |x: f64, deviation: f64| x + self.step * deviation * normal.draw(&mut *rng);
+        let proposal = self.state.zip_map(spread, moved);
+        let log_density = target.log_density(&proposal);
+        match log_density > self.log_density {
+            true => {
+                (self.log_density, self.state) = (log_density, proposal);
+                self.step *= LONGER;
+            }
+            false => self.step *= LONGER.powf(-0.25),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::{Cell, RefCell};
+
+    use super::*;
+    use crate::model::{Gaussian, GaussianMixture, Sampleable, UnnormalizedModel};
+    use crate::random::{Purpose, stream};
+
+    /// One draw of the base in 2,500 lies where the narrow part is the larger one, and below most others.
+    #[test]
+    fn a_race_finds_a_narrow_mode_that_few_draws_are_near_to() {
+        let part = |mean, deviation| {
+            Gaussian::isotropic(DVector::from_element(10, mean), deviation).unwrap()
+        };
+        let parts = [(0.5, part(-1.0, 1.0)), (0.5, part(1.0, 0.3))];
+        let narrow = part(1.0, 0.3);
+        let target = GaussianMixture::new(parts).unwrap();
+        let log_density = |x: &DVector<f64>| target.log_density(x);
+        let mut found = 0;
+        for seed in 1..=5 {
+            let mut rng = stream(seed, Purpose::Testing, 0);
+            let draws: Vec<_> = (0..8_000)
+                .map(|_| part(0.0, 2.0).sample(&mut rng))
+                .collect();
+            let counted = Target {
+                log_density: &log_density,
+                gradient: None,
+                spent: Cell::new(0),
+                allowance: 70_000,
+                rng: RefCell::new(stream(seed, Purpose::Testing, 1)),
+            };
+            let tops = tops(&draws, &counted, 60_000);
+            assert!((55_000..=60_000).contains(&counted.spent.get()));
+            assert!(tops.len() <= FINALISTS && tops.is_sorted_by(|a, b| a.0 >= b.0));
+            let (top, state) = &tops[0];
+            assert_eq!(*top, log_density(state));
+            let is_there = narrow.log_density(state) > -0.5 * 10.0;
+            found += usize::from(is_there);
+        }
+        assert!(found >= 4, "{found} of 5");
+    }
+
+    #[test]
+    fn nothing_is_found_without_draws_or_evaluations() {
+        let draw = DVector::from_element(3, 1.0);
+        for (draws, allowance) in [
+            (vec![], 100),
+            (vec![draw.clone()], 100),
+            (vec![draw; 50], 0),
+        ] {
+            let counted = Target {
+                log_density: &|x: &DVector<f64>| -x.norm_squared(),
+                gradient: None,
+                spent: Cell::new(0),
+                allowance,
+                rng: RefCell::new(stream(1, Purpose::Testing, 1)),
+            };
+            assert!(tops(&draws, &counted, allowance).is_empty());
+        }
+    }
+}
