@@ -54,7 +54,7 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
         self
     }
 
-    /// Ends with a [challenge](Self::challenge) that climbs along the gradient of the target, too, as
+    /// Ends with a [challenge](Self::challenge) that climbs along the gradient of the target, as
     /// [`Challenge::with_gradient`](super::Challenge::with_gradient).
     pub fn challenge_with_gradient(mut self) -> Self
     where

@@ -8,7 +8,7 @@ use crate::random::StandardNormal;
 
 /// Iterations of a climb along a gradient.
 const ITERATIONS: usize = 8;
-/// Number of walks that a race ends with.
+/// Most walks that a race ends with.
 const FINALISTS: usize = 16;
 /// Fewest steps of a walk in a lap.
 const LAP: usize = 8;
@@ -74,29 +74,29 @@ fn raced(
         return Vec::new();
     };
     let dimension = spread.len();
-    let first = FIRST / (dimension as f64).sqrt();
-    let mut walks: Vec<Walk> = draws
+    let mut ranked: Vec<_> = draws
         .iter()
         .take(allowance as usize)
-        .map(|draw| Walk {
-            log_density: target.log_density(draw),
+        .map(|draw| (target.log_density(draw), draw))
+        .collect();
+    ranked.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+    let lap = dimension.max(LAP);
+    let left = allowance - ranked.len() as u64;
+    let affordable = (left / (2 * lap as u64)) as usize;
+    let started = ranked.into_iter().take(affordable);
+    let mut walks: Vec<Walk> = started
+        .map(|(log_density, draw)| Walk {
+            log_density,
             state: draw.clone(),
-            step: first,
+            step: FIRST / (dimension as f64).sqrt(),
         })
         .collect();
-    let lap = dimension.max(LAP);
-    let left = allowance.saturating_sub(walks.len() as u64);
-    let mut remaining = (left / (2 * lap as u64)) as usize;
-    loop {
-        walks.sort_by(|a, b| b.log_density.total_cmp(&a.log_density));
-        walks.truncate(remaining);
-        if walks.len() <= FINALISTS {
-            break;
-        }
+    while walks.len() > FINALISTS {
         for walk in &mut walks {
             (0..lap).for_each(|_| walk.step(&spread, target));
         }
-        remaining = walks.len() / 2;
+        walks.sort_by(|a, b| b.log_density.total_cmp(&a.log_density));
+        walks.truncate(walks.len() / 2);
     }
     let ends = walks.into_iter();
     ends.map(|walk| (walk.log_density, walk.state)).collect()

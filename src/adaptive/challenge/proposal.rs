@@ -11,6 +11,10 @@ pub trait Rivals: Clone + Send + Sync + 'static {
     /// A base around one mode.
     type Base: Sampleable<State = Self> + NormalizedModel + Send + Sync;
 
+    /// Whether [`propose`](Self::propose) climbs from the [draws](Trails::draws) of the old base, as that of vectors does. More
+    /// of the budget goes there.
+    const CLIMBS: bool = false;
+
     /// Returns bases around the modes where the `trails` end.
     ///
     /// # Errors
@@ -70,7 +74,8 @@ impl<S> Trails<S> {
         Self { draws, ..self }
     }
 
-    /// Returns samples of the old base, from which local optima may be sought.
+    /// Returns samples of the old base, from which local optima are sought; none unless a type of states
+    /// [climbs](Rivals::CLIMBS).
     pub fn draws(&self) -> &[S] {
         &self.draws
     }

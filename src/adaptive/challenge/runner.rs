@@ -22,8 +22,8 @@ use crate::{Error, Result};
 ///
 /// A forward run cannot see what none of its chains found, and more of the same runs agree with it. The challenge looks
 /// elsewhere. It anneals a large population roughly, cools some of its states from the target f to `f^256`, climbs from
-/// samples of the base where the target has a [gradient](Self::with_gradient), and fits [bases](Rivals) around the modes
-/// that it finds. Then it runs *forward* from the mixture of these bases and the old one to the same target. That run's
+/// samples of the base, by random walks or along a [gradient](Self::with_gradient), and fits [bases](Rivals) around the
+/// modes that it finds. Then it runs *forward* from the mixture of these bases and the old one to the same target. That run's
 /// weights are unbiased, since its bases come from other chains, and its
 /// [bound](crate::ais::Run::certified_lower_bound) can prove the first too low. The [`Judgement`](super::Judgement) says what came of it.
 ///
@@ -96,7 +96,7 @@ impl<'p, P: AnnealingPath, K> Challenge<'p, P, K> {
         self
     }
 
-    /// Lets local optima and Laplace's approximation use the gradient of the target in place of differences.
+    /// Lets climbs and Laplace's approximation use the gradient of the target, in place of random walks and differences.
     pub fn with_gradient(mut self) -> Self
     where
         P: AnnealingPath<State = DVector<f64>> + Sync,

@@ -90,8 +90,8 @@ struct Found<'p, P: AnnealingPath<State: Rivals> + 'p, K> {
 
 /// Fewest moves that a search takes.
 pub(in crate::adaptive) const LEAST_MOVES: u64 = 1_000;
-/// Shares of the budget for scouts, cooling, and optima and fits.
-const SHARES: [f64; 3] = [0.07, 0.13, 0.5];
+/// Shares of the budget for scouts, cooling, and optima and fits: without climbs, and with them.
+const SHARES: [[f64; 3]; 2] = [[0.2, 0.15, 0.2], [0.07, 0.13, 0.5]];
 /// Number of states that are cooled, besides those that the user gives.
 const STARTS: usize = 128;
 /// Most chains that cool one state of the user.
@@ -164,10 +164,12 @@ where
     fn find(&self, budget: u64, job: &Job<'_>) -> Result<Found<'p, P, K>> {
         let mut seeds = stream(self.seed, Purpose::Challenge, 0);
         let old = self.old();
-        let [scouting, cooling, fitting] = SHARES.map(|share| (share * budget as f64) as u64);
+        let shares = SHARES[usize::from(P::State::CLIMBS)];
+        let [scouting, cooling, fitting] = shares.map(|share| (share * budget as f64) as u64);
         let (scouts, scouted) = self.scouts(&old, scouting, job, &mut seeds)?;
         let (trails, cooled) = self.trails(&old, &scouts, cooling, job)?;
-        let draws = (0..fitting / 10).map(|_| old.sample(&mut seeds)).collect();
+        let draws = 0..if P::State::CLIMBS { fitting / 10 } else { 0 };
+        let draws = draws.map(|_| old.sample(&mut seeds)).collect();
         let trails = trails.with_draws(draws);
         let (base, modes, fitted) = self.mixture(&old, &trails, fitting, &mut seeds)?;
         let spent = scouted + cooled + fitted;

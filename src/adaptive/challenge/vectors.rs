@@ -32,6 +32,8 @@ const STEP: f64 = 0.01;
 impl Rivals for DVector<f64> {
     type Base = StudentT;
 
+    const CLIMBS: bool = true;
+
     /// Parts the chains by the modes where they end. For each mode it takes mean and covariance of its chains at several
     /// powers, the covariance times the power, and Laplace's approximation where it can be afforded.
     fn propose(trails: &Trails<Self>, target: &Target<'_, Self>) -> Result<Proposals<StudentT>> {
