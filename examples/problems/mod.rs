@@ -3,7 +3,7 @@
 pub mod advice;
 mod boltzmann;
 mod evidence;
-mod exact;
+pub mod exact;
 mod hierarchies;
 mod lattices;
 mod logistic;

@@ -6,7 +6,7 @@ use annealed::estimate::Warning;
 
 use crate::problems::advice::{Advice, Outcome, Problem};
 use crate::problems::{ALL, Entry};
-use crate::{challenged, doubted, runs};
+use crate::{challenged, doubted, hard, runs};
 
 /// A run of a case: whether its log Z is right, and its warnings.
 pub struct Seen {
@@ -23,6 +23,8 @@ pub struct Challenged {
     pub judgement: Judgement,
     /// Whether the challenged run was right.
     pub first: bool,
+    /// Whether the challenged run had a warning of its own.
+    pub warned: bool,
     /// Whether a bound that contradicts lies above log Z.
     pub is_false: bool,
     /// Error of the second run.
@@ -33,6 +35,12 @@ impl Seen {
     /// Judges a distance from the exact log Z: right within four errors, or .1.
     pub fn is_right(distance: f64, error: f64) -> bool {
         distance.abs() <= 0.1_f64.max(4.0 * error)
+    }
+
+    /// Returns whether the run that its warnings speak of is right. `FirstRunTooLow`, the one that is measured on challenges,
+    /// speaks of the first run.
+    pub fn first_is_right(&self) -> bool {
+        self.challenge.map_or(self.right, |of| of.first)
     }
 
     fn of(outcome: Outcome, problem: &Problem) -> Self {
@@ -80,6 +88,14 @@ impl Case {
             made_for: None,
             share,
             run: Box::new(run),
+        }
+    }
+
+    /// Returns the name, with the method that a hard problem is put to.
+    pub fn title(&self) -> String {
+        match self.kind {
+            CHALLENGED => self.name.to_owned(),
+            method => format!("{}, {method}", self.name),
         }
     }
 
@@ -167,6 +183,7 @@ pub fn all(only: &str) -> Result<Vec<Case>> {
         runs::levels()?,
         challenged::challenged()?,
         doubted::doubted()?,
+        hard::hard()?,
     ];
     let rest = rest.into_iter().flatten();
     cases.extend(rest.filter(|case| chosen(case.name, case.kind)));

@@ -16,11 +16,11 @@ use SetUp::{Faulty, Sound};
 /// Divisor of the number of seeds.
 pub const SHARE: u64 = 20;
 /// Number of spins and of sites.
-const SITES: usize = 60;
+pub const SITES: usize = 60;
 
 /// Flips one spin.
 #[derive(Debug, Clone)]
-struct FlipOne;
+pub struct FlipOne;
 
 impl SymmetricProposal<Vec<bool>> for FlipOne {
     fn propose<R: Rng + ?Sized>(
@@ -55,15 +55,26 @@ macro_rules! case {
 
 /// Says what became of a run whose exact log Z is known.
 pub fn judged<S>(first: &dyn LogZ, run: &ChallengeRun<'_, S>, exact: f64) -> Seen {
+    came_of(first, run, (run.judgement(), run.second()), exact)
+}
+
+/// Says what became of a first run, given the result of both, the judgement and the second run.
+pub fn came_of(
+    first: &dyn LogZ,
+    result: &dyn LogZ,
+    (judgement, second): (Judgement, &dyn LogZ),
+    exact: f64,
+) -> Seen {
     let challenge = Challenged {
-        is_false: matches!(run.judgement(), Judgement::Contradicted { bound, .. } if bound > exact),
-        judgement: run.judgement(),
+        is_false: matches!(judgement, Judgement::Contradicted { bound, .. } if bound > exact),
+        judgement,
         first: Seen::is_right(first.log_z() - exact, first.standard_error()),
-        off: run.second().log_z() - exact,
+        warned: !first.warnings().is_empty(),
+        off: second.log_z() - exact,
     };
     Seen {
         challenge: Some(challenge),
-        ..seen(run, exact)
+        ..seen(result, exact)
     }
 }
 
@@ -139,7 +150,7 @@ fn coloured<const Q: usize>(
 }
 
 /// Returns `log f = coupling n m^5` for n spins of magnetisation m, on a complete graph, from fair coins.
-fn spins(
+pub fn spins(
     coupling: f64,
 ) -> Result<GeometricPath<Bernoulli, impl UnnormalizedModel<State = Vec<bool>> + Sync + Send>> {
     let ones = |spins: &Vec<bool>| spins.iter().filter(|spin| **spin).count();
@@ -156,7 +167,7 @@ fn of_ones(coupling: f64, ones: usize) -> f64 {
 }
 
 /// Returns the exact log Z of the spins.
-fn of_spins(coupling: f64) -> f64 {
+pub fn of_spins(coupling: f64) -> f64 {
     let log_factorial = |n: usize| (1..=n).map(|i| (i as f64).ln()).sum::<f64>();
     let states = |ones| log_factorial(SITES) - log_factorial(ones) - log_factorial(SITES - ones);
     log_sum_exp((0..=SITES).map(|ones| states(ones) + of_ones(coupling, ones)))

@@ -1,5 +1,6 @@
 //! Level and power of every warning: how often it speaks where a run is right, and where it is wrong. A run is right if
-//! its log Z lies within four of its errors, or .1, of the exact value (docs/notes/warnings.md).
+//! its log Z lies within four of its errors, or .1, of the exact value; `FirstRunTooLow` is counted by the first run
+//! (docs/notes/warnings.md).
 //!
 //! ```text
 //! cargo run --release --features full --example warnings -- --seeds 1000
@@ -10,6 +11,8 @@ mod cases;
 mod challenged;
 mod doubted;
 mod facts;
+mod hard;
+mod hierarchy;
 mod potts;
 mod runs;
 
@@ -70,6 +73,7 @@ fn main() -> Result<()> {
     for row in all.iter().filter_map(judgements) {
         println!("{row}");
     }
+    println!("{}", hard::table(&all));
     println!("\n| warning | is a fact of the run |\n|---|---|");
     for (name, says) in facts::FACTS {
         println!("| `{name}` | {says} |");
@@ -82,8 +86,8 @@ const HEADER: &str = "\
 |---|--:|---|--:|--:|--:|";
 
 const CHALLENGES: &str = "
-| challenged | seeds | first run right | contradicted | falsely | improved | undecided | right or warned | right | second run: bias, rms |
-|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|";
+| challenged | seeds | first run right | warned itself | contradicted | falsely | improved | undecided | right or warned | right | second run: bias, rms |
+|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|";
 
 /// Returns the row of what the challenges of a case said; `None` for other cases.
 fn judgements(Found { case, seen }: &Found) -> Option<String> {
@@ -97,6 +101,7 @@ fn judgements(Found { case, seen }: &Found) -> Option<String> {
     };
     let counts = [
         count(&|_, of| of.first),
+        count(&|_, of| of.warned),
         count(&|_, of| matches!(of.judgement, Judgement::Contradicted { .. })),
         count(&|_, of| of.is_false),
         count(&|_, of| matches!(of.judgement, Judgement::Improved { .. })),
@@ -107,7 +112,7 @@ fn judgements(Found { case, seen }: &Found) -> Option<String> {
     let seeds = all.len();
     let mean = |of: fn(f64) -> f64| all.iter().map(|(_, x)| of(x.off)).sum::<f64>() / seeds as f64;
     let (bias, rms) = (mean(|off| off), mean(|off| off * off).sqrt());
-    let (name, counts) = (case.name, counts.join(" | "));
+    let (name, counts) = (case.title(), counts.join(" | "));
     (seeds > 0).then(|| format!("| {name} | {seeds} | {counts} | {bias:.2}, {rms:.2} |"))
 }
 
@@ -170,13 +175,13 @@ impl Row {
             let chosen = cases().filter(move |found| found.case.set_up == set_up);
             Count::of(
                 chosen.flat_map(|found| &found.seen),
-                |seen| seen.right,
+                Seen::first_is_right,
                 speaks,
             )
         };
         let mut most = ("-", 0.0);
         for found in cases().filter(|found| found.case.set_up == SetUp::Sound) {
-            let share = Count::of(&found.seen, |seen| seen.right, speaks).share();
+            let share = Count::of(&found.seen, Seen::first_is_right, speaks).share();
             if share > most.1 {
                 most = (found.case.name, share);
             }
@@ -188,7 +193,7 @@ impl Row {
             sound: right(SetUp::Sound),
             most,
             faulty: right(SetUp::Faulty),
-            wrong: Count::of(every(), |seen| !seen.right, speaks),
+            wrong: Count::of(every(), |seen| !seen.first_is_right(), speaks),
             made_for_it: Count::of(made.flat_map(|found| &found.seen), |_| true, speaks),
         }
     }
