@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::Path;
 
+use crate::num::cumulative;
 use crate::{Error, Result};
 
 /// A validated schedule `0 = beta_0 < beta_1 < ... < beta_K = 1` of K stages.
@@ -197,13 +198,7 @@ impl Schedule {
     }
 
     fn from_steps(steps: impl Iterator<Item = f64>) -> Result<Self> {
-        let mut beta = 0.0;
-        let mut betas: Vec<f64> = std::iter::once(0.0)
-            .chain(steps.map(|step| {
-                beta += step;
-                beta
-            }))
-            .collect();
+        let mut betas = cumulative(steps);
         if let Some(last) = betas.last_mut() {
             *last = 1.0;
         }

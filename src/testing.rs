@@ -61,7 +61,7 @@ impl Check {
         Self {
             mean: values.mean(),
             expected,
-            standard_error: (values.variance() / values.count() as f64).sqrt(),
+            standard_error: values.standard_error(),
         }
     }
 
@@ -207,11 +207,9 @@ where
         .chains(chains)
         .seed(seed)
         .run()?;
-    let mut weights = Moments::default();
-    for log_weight in run.log_weights() {
-        weights.add((log_weight - log_z_ratio).exp());
-    }
-    Ok(Check::new(&weights, 1.0))
+    let relative = |log_weight: &f64| (log_weight - log_z_ratio).exp();
+    let weights = run.log_weights().iter().map(relative);
+    Ok(Check::new(&Moments::from_iter(weights), 1.0))
 }
 
 /// Returns the largest difference between the model's gradient at `state` and central differences of its log density,
@@ -285,14 +283,9 @@ pub fn change_error<S: Clone, Q: LocalProposal<S>>(
         proposal.apply(&change, &mut moved);
         let expected = model.log_density(&moved) - before;
         let found = model.log_density_change(state, &change);
-        let below = |value: f64| value < f64::INFINITY;
-        let sound = below(found) && below(expected);
-        Error::check(
-            sound,
-            "log_density_change",
-            found,
-            format!("about {expected}"),
-        )?;
+        let sound = found < f64::INFINITY && expected < f64::INFINITY;
+        let about = format!("about {expected}");
+        Error::check(sound, "log_density_change", found, about)?;
         Ok(match found == expected {
             true => 0.0,
             false if expected.is_finite() => (found - expected).abs() / (1.0 + expected.abs()),

@@ -2,7 +2,7 @@
 
 use crate::ais::{Merge, Recorder, Run, StageSummary};
 use crate::kernel::{Block, Stage};
-use crate::num::WeightSums;
+use crate::num::{WeightSums, cumulative};
 use crate::path::Intermediate;
 use crate::pilot::interpolate;
 use crate::schedule::Schedule;
@@ -107,11 +107,10 @@ impl Barrier {
     }
 
     pub(super) fn new(betas: Vec<f64>, intensities: impl IntoIterator<Item = f64>) -> Self {
-        let mut cumulative = vec![0.0];
-        for intensity in intensities {
-            cumulative.push(cumulative[cumulative.len() - 1] + intensity);
+        Self {
+            betas,
+            cumulative: cumulative(intensities),
         }
-        Self { betas, cumulative }
     }
 
     /// Creates the barrier from a run with a [`BarrierRecorder`]. A recorded stage stands for all since the one before.

@@ -155,7 +155,6 @@ impl Shapes {
         self.0.push((beta, covariance));
     }
 
-    /// Returns the covariance at the last beta.
     pub(super) fn last(&self) -> Option<&Covariance> {
         self.0.last().map(|(_, covariance)| covariance)
     }

@@ -1,6 +1,6 @@
 //! The result of a run: log Z, reasons to doubt it, and the weighted chains.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
 
@@ -13,9 +13,9 @@ use super::stages::StageSummary;
 use crate::Result;
 use crate::estimate::{
     Estimate, Warning, certified_lower_bound, importance_weighted_bound, jackknife,
-    log_z_by_methods, write_headline,
+    log_z_by_methods, self_normalized, write_headline,
 };
-use crate::num::{SimdLevel, WeightSums, log_mean_exp};
+use crate::num::{SimdLevel, log_mean_exp};
 use crate::path::{LowerBound, below_bound};
 use crate::schedule::Schedule;
 use crate::work::{Forest, Merge, Node, StoppedBy, coalesce, fold};
@@ -236,27 +236,10 @@ impl<S, R> Run<S, R> {
     /// where these were resampled. The error is infinite for a single chain of positive weight, and far too small where
     /// few chains carry the weight.
     pub fn expectation(&self, f: impl Fn(&S) -> f64) -> (f64, f64) {
-        let weights = WeightSums::of(&self.chains.log_weights);
-        let chains = self
-            .chains
-            .states
-            .iter()
-            .zip(&self.chains.log_weights)
-            .enumerate();
-        let alive = chains.filter(|(_, (_, log_weight))| **log_weight > f64::NEG_INFINITY);
-        let weighted: Vec<(usize, f64, f64)> = alive
-            .map(|(i, (state, &log_weight))| (self.unit(i), weights.share(log_weight), f(state)))
-            .collect();
-        let mean: f64 = weighted
-            .iter()
-            .map(|(_, weight, value)| weight * value)
-            .sum();
-        let mut units = BTreeMap::new();
-        for (unit, weight, value) in weighted {
-            *units.entry(unit).or_insert(0.0) += weight * (value - mean);
-        }
-        let variance: f64 = units.values().map(|sum: &f64| sum.powi(2)).sum();
-        match units.len() {
+        let (states, log_weights) = (&self.chains.states, &self.chains.log_weights);
+        let (mean, parts) = self_normalized(states, log_weights, |chain| self.unit(chain), f);
+        let variance: f64 = parts.iter().map(|part| part.powi(2)).sum();
+        match parts.len() {
             1 => (mean, f64::INFINITY),
             _ => (mean, variance.sqrt()),
         }

@@ -9,6 +9,7 @@ use crate::path::AnnealingPath;
 use crate::population::Selection;
 use crate::random::Purpose;
 use crate::schedule::Schedule;
+use crate::work::is_look;
 use crate::{Error, Result};
 
 /// Settings that fix the bits of a run, besides path, kernel and recorder.
@@ -31,14 +32,6 @@ pub struct Settings {
 
 impl Settings {
     pub(crate) fn new(path: &impl AnnealingPath, log_base_normalizer: f64) -> Self {
-        Self::of(
-            path.simd_level(),
-            path.rounding_error(),
-            log_base_normalizer,
-        )
-    }
-
-    fn of(engine: Option<SimdLevel>, rounding_error: f64, log_base_normalizer: f64) -> Self {
         Self {
             schedule: Schedule::linear(1_000).expect("1,000 stages are a schedule"),
             chains: 4_096,
@@ -48,8 +41,8 @@ impl Settings {
             purpose: Purpose::Run,
             selection: None,
             log_base_normalizer,
-            engine,
-            rounding_error,
+            engine: path.simd_level(),
+            rounding_error: path.rounding_error(),
         }
     }
 
@@ -110,14 +103,12 @@ impl Settings {
 
     /// Returns whether another run differs in nothing but seed and number of chains.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
-        let (seed, chains) = (self.seed, self.chains);
-        let other = other.clone();
-        *self
-            == Self {
-                seed,
-                chains,
-                ..other
-            }
+        let other = Self {
+            seed: self.seed,
+            chains: self.chains,
+            ..other.clone()
+        };
+        *self == other
     }
 
     /// Refuses a run whose chains interact, for methods that need independent weights.
@@ -143,19 +134,10 @@ impl Settings {
         }
     }
 
-    /// Returns whether the standard error is checked after `blocks` full blocks. Checks are at least 10% and at least a block
-    /// apart, and the same in every run. They are few, since each may stop the run at an error that is small by chance.
+    /// Returns whether the standard error is checked after `blocks` full blocks.
     pub(crate) fn is_look(&self, blocks: usize) -> bool {
-        let islands = if self.selection.is_some() {
-            FIRST_ISLANDS
-        } else {
-            1
-        };
-        let mut look = FIRST_LOOK.div_ceil(self.block_size).max(islands);
-        while look < blocks {
-            look += look.div_ceil(10);
-        }
-        look == blocks
+        let islands = self.selection.as_ref().map_or(1, |_| FIRST_ISLANDS);
+        is_look(FIRST_LOOK.div_ceil(self.block_size).max(islands), blocks)
     }
 
     /// Returns whether a stage only weighs the chains: waste-free runs move them when ancestors are drawn.

@@ -235,7 +235,6 @@ pub(crate) struct BlockStreams {
 }
 
 struct Made {
-    /// Next block and its stream.
     next: (usize, StreamRng),
     /// Streams of earlier blocks that were not yet taken.
     waiting: BTreeMap<usize, StreamRng>,

@@ -7,7 +7,9 @@ use super::reverse::ReverseRun;
 use super::target_samples::{Exact, IsExact, Quality};
 use crate::ais::Run;
 use crate::ais::StageSummary;
-use crate::estimate::{BennettEstimate, Estimate, LogZ, Warning, log_z_by_methods, write_headline};
+use crate::estimate::{
+    BennettEstimate, Estimate, LogZ, Warning, distinct, log_z_by_methods, write_headline,
+};
 use crate::{Error, Result};
 
 /// A forward and a reverse run of one path, joined: Bennett's estimate of log Z, and bounds around it (bidirectional
@@ -147,16 +149,11 @@ impl<Q: Quality> Bridge<Q> {
             self.little_overlap(),
             Warning::rounding(rounding_error, self.standard_error),
         ];
-        let mut warnings: Vec<Warning> = own.into_iter().flatten().collect();
         let of_forward = forward.warnings().iter();
         let of_forward = of_forward.filter(|warning| !Q::IS_EXACT || concerns_both(warning));
         let of_backward = backward.warnings().iter();
-        for warning in of_forward.chain(of_backward.filter(|warning| concerns_both(warning))) {
-            if !warnings.contains(warning) {
-                warnings.push(warning.clone());
-            }
-        }
-        warnings
+        let of_backward = of_backward.filter(|warning| concerns_both(warning));
+        distinct(own.iter().flatten().chain(of_forward).chain(of_backward))
     }
 }
 

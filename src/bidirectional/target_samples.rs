@@ -68,9 +68,7 @@ impl<S> TargetSamples<S, Exact> {
             quality: PhantomData,
         }
     }
-}
 
-impl<S> TargetSamples<S, Exact> {
     /// Draws `count` samples of a model from the stream of `seed` for [`Purpose::ExactSamples`].
     ///
     /// ```

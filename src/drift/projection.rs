@@ -4,6 +4,8 @@ use rand::{Rng, RngExt};
 
 use crate::drift::ridge_function::RidgeFunction;
 use crate::kernel::NonFinite;
+use crate::num::largest;
+use crate::random::draw_index;
 
 const MAX_PROPOSALS: usize = 1_000_000;
 /// Number of cells from which on a split must take away a tenth of the cell's mass.
@@ -121,14 +123,9 @@ impl Cell {
 /// Draws the index of a cell, in proportion to its mass.
 fn pick<R: Rng + ?Sized>(cells: &[Cell], rng: &mut R) -> usize {
     let masses = cells.iter().map(|cell| cell.log_mass);
-    let largest = masses.clone().fold(f64::NEG_INFINITY, f64::max);
+    let largest = largest(masses.clone());
     let masses = masses.map(|log_mass| (log_mass - largest).exp());
-    let mut left = rng.random::<f64>() * masses.clone().sum::<f64>();
-    let passed = masses.take_while(|mass| {
-        left -= mass;
-        left >= 0.0
-    });
-    passed.count().min(cells.len() - 1)
+    draw_index(masses.clone(), masses.sum(), rng)
 }
 
 /// Refuses a value above its bound, or a NaN. Rounding may exceed a bound that is attained.
@@ -176,7 +173,7 @@ mod tests {
             scale * function.value(z) - 0.5 * ((z - CENTRE) / DEVIATION).powi(2)
         };
         let logs: Vec<f64> = (0..360_000).map(log_density).collect();
-        let largest = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let largest = largest(&logs);
         let mut sum = 0.0;
         let mut add = |log: &f64| {
             sum += (log - largest).exp();
@@ -246,7 +243,7 @@ mod tests {
                     let low = 0.05 * f64::from(i);
                     let bound = f.upper_bound_on(low, low + width);
                     let inside = (0..=100).map(|j| f.value(low + 0.01 * f64::from(j) * width));
-                    let largest = inside.fold(f64::NEG_INFINITY, f64::max);
+                    let largest = largest(inside);
                     assert!(bound >= largest - 1e-12, "{low} {width}: {bound} {largest}");
                     assert!(bound <= largest + 3.0 * width);
                 }

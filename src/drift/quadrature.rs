@@ -6,6 +6,7 @@ use nalgebra::DVector;
 
 use crate::drift::DriftModifier;
 use crate::drift::middles::MidBetas;
+use crate::num::largest;
 use crate::path::{AnnealingPath, BetaDerivative, dimension};
 use crate::schedule::Schedule;
 use crate::{Error, Result};
@@ -146,8 +147,7 @@ impl Grid {
 
     /// Returns `E s` by the trapezoid rule, and the node with half of the mass on its left.
     fn mean_and_median(&self, log_density: &[f64], derivative: &[f64]) -> (f64, usize) {
-        let log_densities = log_density.iter().copied();
-        let max = log_densities.fold(f64::NEG_INFINITY, f64::max);
+        let max = largest(log_density);
         let last = self.points - 1;
         let mass = |i: usize| {
             let weight = if i == 0 || i == last { 0.5 } else { 1.0 };

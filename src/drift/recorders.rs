@@ -180,11 +180,4 @@ impl<F, S> Merge for ObjectiveTrace<F, S> {
     }
 }
 
-impl<F, S: std::fmt::Debug> std::fmt::Debug for ObjectiveTrace<F, S> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ObjectiveTrace")
-            .field("best", &self.best)
-            .field("stages", &self.stages)
-            .finish_non_exhaustive()
-    }
-}
+crate::num::debug_by_fields! { ObjectiveTrace for [F, S: std::fmt::Debug] ObjectiveTrace<F, S> { best, stages } }

@@ -1,7 +1,7 @@
 //! Bennett's acceptance ratio: log Z from runs in both directions.
 
 use super::{check, quantile};
-use crate::num::{WeightSums, log_sigmoid};
+use crate::num::{WeightSums, largest, log_sigmoid};
 use crate::{Error, Result};
 
 /// An estimate of `log Z_K/Z_0` by Bennett's (1976) acceptance ratio, from forward and reverse chains.
@@ -56,12 +56,12 @@ impl BennettEstimate {
         Error::check_at_least("reverse chains", reverse.len(), 2)?;
         let (alive, returned) = (check(forward)?, check(reverse)?);
         // Computed relative to a middle value, so that a common offset costs no digits.
-        let origin = 0.5 * (greatest(&alive) - greatest(&returned));
+        let origin = 0.5 * (largest(&alive) - largest(&returned));
         let work = Work {
             forward: forward.iter().map(|x| x - origin).collect(),
             reverse: reverse.iter().map(|x| x + origin).collect(),
         };
-        let root = work.root(greatest(&alive) - origin, -(greatest(&returned) + origin));
+        let root = work.root(largest(&alive) - origin, -(largest(&returned) + origin));
         Error::check_finite("value of Bennett's estimate", [origin + root])?;
         let (forward, reverse) = work.acceptances(root);
         Ok(Self {
@@ -199,8 +199,4 @@ impl Work {
         let reverse = self.reverse.iter().map(|w| log_sigmoid(c + w).exp()).sum();
         (mean(forward, self.forward.len()) + mean(reverse, self.reverse.len())).min(1.0)
     }
-}
-
-fn greatest(values: &[f64]) -> f64 {
-    values.iter().copied().fold(f64::NEG_INFINITY, f64::max)
 }

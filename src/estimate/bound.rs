@@ -1,7 +1,7 @@
 //! Lower bounds on log Z: importance-weighted, and certified with a stated confidence.
 
 use super::check;
-use crate::num::{WeightedMean, log_add_exp, log_mean_exp};
+use crate::num::{WeightedMean, largest, log_add_exp, log_mean_exp};
 use crate::{Error, Result};
 
 /// Number of stakes 1, 1/2, .. 1/512; their shares of the wealth fall like 1, 1/2, 1/3, .. .
@@ -29,8 +29,7 @@ pub fn importance_weighted_bound(log_weights: &[f64], k: usize) -> Result<f64> {
     let chains = log_weights.len();
     let expected = format!("1 to the {chains} chains");
     Error::check((1..=chains).contains(&k), "k", k, expected)?;
-    let all = log_weights.iter().copied();
-    let largest = all.fold(f64::NEG_INFINITY, f64::max);
+    let largest = largest(log_weights);
     let groups = log_weights.chunks_exact(k);
     let count = groups.len() as f64;
     let below: f64 = groups.map(|group| log_mean_exp(group) - largest).sum();

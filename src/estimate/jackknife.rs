@@ -1,7 +1,7 @@
 //! The importance-weighted bound with a jackknife correction.
 
 use super::check;
-use crate::num::log_add_exp;
+use crate::num::{largest, log_add_exp};
 use crate::{Error, Result};
 
 /// Returns the k-sample bound without its bias in `1/k, ..., 1/k^m`, by the jackknife of order m (Nowozin 2018, eq.
@@ -49,7 +49,7 @@ pub fn jackknife(log_weights: &[f64], k: usize, order: usize) -> Result<f64> {
 }
 
 fn of_group(group: &[f64], order: usize) -> f64 {
-    let largest = group.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let largest = largest(group);
     let relative: Vec<f64> = group.iter().map(|x| x - largest).collect();
     // The log of the sum of the weights from each index on.
     let mut tails = vec![f64::NEG_INFINITY; group.len() + 1];

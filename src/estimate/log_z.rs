@@ -144,6 +144,17 @@ pub(crate) fn write_estimate(
     }
 }
 
+/// Returns the warnings, each once.
+pub(crate) fn distinct<'w>(warnings: impl IntoIterator<Item = &'w Warning>) -> Vec<Warning> {
+    let mut distinct: Vec<Warning> = Vec::new();
+    for warning in warnings {
+        if !distinct.contains(warning) {
+            distinct.push(warning.clone());
+        }
+    }
+    distinct
+}
+
 /// Writes a line for each warning.
 pub(crate) fn write_warnings(f: &mut Formatter<'_>, warnings: &[Warning]) -> fmt::Result {
     let mut warnings = warnings.iter();

@@ -25,11 +25,12 @@ pub use comparison::{Agreement, LogRatio, Pooled};
 pub use jackknife::jackknife;
 pub use log_z::LogZ;
 pub(crate) use log_z::{
-    log_z_by_methods, write_estimate, write_headline, write_value, write_warnings,
+    distinct, log_z_by_methods, write_estimate, write_headline, write_value, write_warnings,
 };
 pub(crate) use quantile::student;
 pub use warning::Warning;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 
@@ -382,6 +383,29 @@ fn family_sums(log_weights: &[f64], roots: &[usize]) -> Vec<f64> {
         families[root] = log_add_exp(families[root], log_weight);
     }
     families
+}
+
+/// Returns the mean of `f` over states of positive weight, by their normalised weights `W_i`, and the part of each
+/// independent unit in its error: the sum of `W_i (f(x_i) - mean)` over the states of the unit.
+pub(crate) fn self_normalized<S>(
+    states: &[S],
+    log_weights: &[f64],
+    unit: impl Fn(usize) -> usize,
+    f: impl Fn(&S) -> f64,
+) -> (f64, Vec<f64>) {
+    let weights = WeightSums::of(log_weights);
+    let states = states.iter().zip(log_weights).enumerate();
+    let alive = states.filter(|(_, (_, log_weight))| **log_weight > f64::NEG_INFINITY);
+    let weighted: Vec<(usize, f64, f64)> = alive
+        .map(|(i, (x, &log_weight))| (unit(i), weights.share(log_weight), f(x)))
+        .collect();
+    let terms = weighted.iter().map(|(_, weight, value)| weight * value);
+    let mean: f64 = terms.sum();
+    let mut parts = BTreeMap::new();
+    for (unit, weight, value) in weighted {
+        *parts.entry(unit).or_insert(0.0) += weight * (value - mean);
+    }
+    (mean, parts.into_values().collect())
 }
 
 /// Returns the finite log weights. Fails where there are none, or one is NaN or `+inf`.

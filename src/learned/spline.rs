@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use crate::num::largest;
+
 /// Half of the interval that a spline bends; outside it is the identity.
 pub(super) const REACH: f64 = 8.0;
 /// Least share of a bin in the interval, times the number of bins.
@@ -43,7 +45,7 @@ impl<'a> Spline<'a> {
     /// Returns the lengths of all bins along an axis: at least `LEAST`/K of the interval each.
     fn sides(&self, axis: usize) -> impl Iterator<Item = f64> + Clone {
         let logits = &self.numbers[self.logits(axis)];
-        let top = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let top = largest(logits);
         let total: f64 = logits.iter().map(|x| (x - top).exp()).sum();
         let least = LEAST / self.bins as f64;
         let share = move |x: &f64| least + (1.0 - LEAST) * (x - top).exp() / total;

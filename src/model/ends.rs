@@ -116,7 +116,6 @@ impl EndGradients {
         self.target.log_density = f64::NAN;
     }
 
-    /// Returns whether one of the ends is known.
     pub(crate) fn are_known(&self) -> bool {
         self.base.is_known() || self.target.is_known()
     }

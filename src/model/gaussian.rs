@@ -160,7 +160,6 @@ impl Gaussian {
         self.covariance.times(x)
     }
 
-    /// Returns a matrix A with `A A' = Sigma`.
     pub(crate) fn factor(&self) -> &SquareMatrix {
         &self.factor
     }

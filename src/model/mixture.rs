@@ -1,12 +1,13 @@
 //! Mixtures of Gaussians.
 
 use nalgebra::DVector;
-use rand::{Rng, RngExt};
+use rand::Rng;
 
 use crate::error::Failure;
 use crate::model::gaussian::Gaussian;
 use crate::model::{Differentiable, NormalizedModel, Sampleable, UnnormalizedModel};
 use crate::num::{log_sum_exp, with_slice};
+use crate::random::draw_index;
 use crate::{Error, Result};
 
 /// A sum of normalised Gaussians N, with masses `m_i` that need not sum to 1:
@@ -103,13 +104,7 @@ impl<C: UnnormalizedModel> NormalizedModel for Mixture<C> {
 
 impl<C: Sampleable> Sampleable for Mixture<C> {
     fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> C::State {
-        let mut left = rng.random::<f64>() * self.mass();
-        let chosen = self.0.iter().position(|component| {
-            left -= component.mass;
-            left < 0.0
-        });
-        // Rounding may leave no component chosen.
-        let chosen = chosen.unwrap_or(self.0.len() - 1);
+        let chosen = draw_index(self.0.iter().map(|c| c.mass), self.mass(), rng);
         self.0[chosen].model.sample(rng)
     }
 }

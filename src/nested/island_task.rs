@@ -15,7 +15,7 @@ use crate::kernel::Invariant;
 use crate::model::{Sampleable, UnnormalizedModel};
 use crate::path::TemperedPath;
 use crate::random::{Purpose, StreamRng, stream, successive};
-use crate::work::{Forest, Place, Stepped, Task};
+use crate::work::{Forest, Place, Stepped, Task, is_look};
 
 pub(super) struct IslandsTask<'s, 'm, P: Sampleable, L: UnnormalizedModel<State = P::State>, K> {
     problem: &'m TemperedPath<P, L>,
@@ -153,7 +153,7 @@ where
     }
 
     fn suffices(&self, error: f64, blocks: usize, outputs: &Forest<Self::Output>) -> bool {
-        if !is_look(blocks) {
+        if !is_look(FIRST_LOOK, blocks) {
             return false;
         }
         let estimates = outputs.iter().flat_map(|node| node.value.estimates());
@@ -168,12 +168,3 @@ where
 
 /// Number of islands before the first check of the standard error.
 const FIRST_LOOK: usize = 10;
-
-/// Returns whether the standard error is checked after this many islands. Checks are a tenth apart.
-fn is_look(islands: usize) -> bool {
-    let mut look = FIRST_LOOK;
-    while look < islands {
-        look += look.div_ceil(10);
-    }
-    look == islands
-}

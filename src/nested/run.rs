@@ -1,6 +1,5 @@
 //! The result of a run over levels.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use rand::RngExt;
@@ -8,14 +7,15 @@ use rand::RngExt;
 use super::island::Shell;
 use super::search::Found;
 use crate::bidirectional::{Approximate, TargetSamples};
-use crate::estimate::{Estimate, Warning, certified_lower_bound, log_z_by_methods, write_headline};
+use crate::estimate::{
+    Estimate, Warning, certified_lower_bound, log_z_by_methods, self_normalized, write_headline,
+};
 use crate::kernel::Decisions;
 use crate::num::{WeightSums, WeightedMean, log_mean_exp};
 use crate::random::{Purpose, stream};
 use crate::work::{Merge, StoppedBy};
 use crate::{Error, Result};
 
-/// The result of one island.
 #[derive(Debug)]
 #[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct IslandRun<S> {
@@ -237,24 +237,12 @@ impl<S> NestedSmcRun<S> {
     /// standard error from the islands. The error is infinite for a single island. Without a state of positive weight
     /// the estimate is NaN and the error infinite.
     pub fn expectation(&self, f: impl Fn(&S) -> f64) -> (f64, f64) {
-        let weights = WeightSums::of(&self.log_weights);
-        if weights.log_sum() == f64::NEG_INFINITY {
+        let island = |state: usize| self.islands[state];
+        let (mean, parts) = self_normalized(&self.states, &self.log_weights, island, f);
+        if parts.is_empty() {
             return (f64::NAN, f64::INFINITY);
         }
-        let states = self.states.iter().zip(&self.log_weights).zip(&self.islands);
-        let weighted: Vec<(usize, f64, f64)> = states
-            .filter(|((_, log_weight), _)| **log_weight > f64::NEG_INFINITY)
-            .map(|((x, &log_weight), &island)| (island, weights.share(log_weight), f(x)))
-            .collect();
-        let mean: f64 = weighted
-            .iter()
-            .map(|(_, weight, value)| weight * value)
-            .sum();
-        let mut sums = BTreeMap::new();
-        for (island, weight, value) in weighted {
-            *sums.entry(island).or_insert(0.0) += weight * (value - mean);
-        }
-        let variance: f64 = sums.values().map(|sum: &f64| sum.powi(2)).sum();
+        let variance: f64 = parts.iter().map(|part| part.powi(2)).sum();
         match self.islands() {
             1 => (mean, f64::INFINITY),
             islands => {

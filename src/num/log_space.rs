@@ -16,6 +16,21 @@ pub fn log_sum_exp(values: impl IntoIterator<Item = impl Borrow<f64>>) -> f64 {
     WeightSums::of(values).log_sum()
 }
 
+/// Returns the largest value, NaN aside; `-inf` without one.
+pub(crate) fn largest(values: impl IntoIterator<Item = impl Borrow<f64>>) -> f64 {
+    let values = values.into_iter().map(|value| *value.borrow());
+    values.fold(f64::NEG_INFINITY, f64::max)
+}
+
+/// Returns the sums of the first n values, for n from 0.
+pub(crate) fn cumulative(values: impl IntoIterator<Item = f64>) -> Vec<f64> {
+    let mut sums = vec![0.0];
+    for value in values {
+        sums.push(sums[sums.len() - 1] + value);
+    }
+    sums
+}
+
 /// Returns `log(exp(a) + exp(b))`; `-inf` where both are.
 pub(crate) fn log_add_exp(a: f64, b: f64) -> f64 {
     let (low, high) = if a < b { (a, b) } else { (b, a) };
@@ -94,7 +109,6 @@ impl Default for WeightSums {
 }
 
 impl WeightSums {
-    /// Returns the sums of these log weights.
     pub(crate) fn of(log_weights: impl IntoIterator<Item = impl Borrow<f64>>) -> Self {
         let mut sums = Self::default();
         for log_weight in log_weights {
@@ -109,7 +123,6 @@ impl WeightSums {
         self.scales(log_weight);
     }
 
-    /// Adds several log weights.
     pub(crate) fn add_all(&mut self, log_weights: &[f64]) {
         let (sums, _) = Self::of_slices(log_weights, log_weights);
         self.merge(&sums);
@@ -118,10 +131,7 @@ impl WeightSums {
     /// Returns the sums of these log weights, and the sum of the weighted values, relative to the largest weight. Values
     /// of weight zero do not count.
     fn of_slices(log_weights: &[f64], values: &[f64]) -> (Self, f64) {
-        let max = log_weights
-            .iter()
-            .copied()
-            .fold(f64::NEG_INFINITY, f64::max);
+        let max = largest(log_weights);
         let mut sums = Self {
             count: log_weights.len() as u64,
             max,

@@ -105,7 +105,7 @@ macro_rules! setters {
 }
 pub(crate) use setters;
 
-/// Implements `Debug` for a runner by some of its fields.
+/// Implements `Debug` by some of the fields, where others are functions or long.
 macro_rules! debug_by_fields {
     ($name:ident for [$($parameters:tt)*] $type:ty { $($field:ident),+ }) => {
         impl<$($parameters)*> std::fmt::Debug for $type {

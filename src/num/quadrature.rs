@@ -1,6 +1,6 @@
 //! Adaptive quadrature of positive functions that are given by their logarithms.
 
-use crate::num::WeightSums;
+use crate::num::{WeightSums, largest};
 
 const MAX_CELLS: usize = 1 << 14;
 /// Tolerated difference of the two rules in a cell, relative to the integral. The better rule is far closer.
@@ -43,10 +43,8 @@ impl Cell {
     fn new(log_f: &impl Fn(f64) -> f64, low: f64, high: f64) -> Self {
         let (middle, half) = (0.5 * (low + high), 0.5 * (high - low));
         let at = RULES.map(|(x, ..)| [-1.0, 1.0].map(|side| log_f(middle + side * x * half)));
-        let values = at.as_flattened().iter().copied();
-        let max = values.fold(f64::NEG_INFINITY, f64::max);
         // Finite even where f is 0 throughout.
-        let shift = max.max(f64::MIN);
+        let shift = largest(at.as_flattened()).max(f64::MIN);
         let (mut kronrod, mut difference) = (0.0, 0.0);
         for ((x, weight, gauss), log_f) in RULES.into_iter().zip(at) {
             let both = log_f.map(|log_f| (log_f - shift).exp());

@@ -73,11 +73,6 @@ impl KnotChains {
         of_knot.saturating_mul(knots as u64)
     }
 
-    fn chain_steps(&self, knots: usize) -> u64 {
-        let factors = [self.chains, self.updates, knots].map(|factor| factor as u64);
-        factors.into_iter().fold(1, u64::saturating_mul)
-    }
-
     /// Returns the costs of the segments between knots. Each block of chains passes all knots.
     pub(super) fn costs<'p, P, K>(
         &self,
@@ -91,6 +86,9 @@ impl KnotChains {
         P: AnnealingPath + Sync,
         K: TransitionKernel<P::At<'p>> + Sync,
     {
+        let log_ratio = |block: &Block<P::State>, stage: Stage<'_, P::At<'p>>, _: &_, chain| {
+            block.log_ratio(stage, chain)
+        };
         self.costs_by(path, kernel, knots, seed, execution, &log_ratio)
     }
 
@@ -146,7 +144,7 @@ impl KnotChains {
             streams: streams.take(self.chains.div_ceil(size)).collect(),
         };
         let mut job = Job::new(execution)?.named("pilot");
-        job.foresee(self.chain_steps(knots.len()));
+        job.foresee(task.cost(task.blocks()));
         let sums = job.extend(&task, Forest::new())?.whole(self.chains)?;
         self.costs_of_sums(knots, &sums.0)
     }
@@ -172,15 +170,6 @@ impl KnotChains {
 /// The change of the log density of a chain at the knot `here`, from one end of a stage to the other.
 type Change<'c, M> =
     dyn Fn(&Block<<M as UnnormalizedModel>::State>, Stage<'_, M>, &M, usize) -> f64 + Sync + 'c;
-
-fn log_ratio<M: Intermediate>(
-    block: &Block<M::State>,
-    stage: Stage<'_, M>,
-    _here: &M,
-    chain: usize,
-) -> f64 {
-    block.log_ratio(stage, chain)
-}
 
 struct KnotTask<'s, 'p, P: AnnealingPath, K> {
     path: &'p P,

@@ -1,5 +1,6 @@
 //! The cost metric of a path, and the schedule whose stages have equal cost.
 
+use crate::num::cumulative;
 use crate::schedule::Schedule;
 use crate::{Error, Result};
 
@@ -137,14 +138,8 @@ impl ScheduleMetric {
 
     /// Returns `int_0^beta f(m)` at each beta of the grid.
     fn cumulative(&self, f: impl Fn(f64) -> f64) -> Vec<f64> {
-        let mut sum = 0.0;
         let parts = self.betas().windows(2).zip(self.values.windows(2));
-        std::iter::once(0.0)
-            .chain(parts.map(|(b, m)| {
-                sum += 0.5 * (f(m[0]) + f(m[1])) * (b[1] - b[0]);
-                sum
-            }))
-            .collect()
+        cumulative(parts.map(|(b, m)| 0.5 * (f(m[0]) + f(m[1])) * (b[1] - b[0])))
     }
 
     fn integrate(&self, f: impl Fn(f64) -> f64) -> f64 {

@@ -14,7 +14,6 @@ pub(crate) fn stages_left(beta: f64, length: f64) -> usize {
 /// Number of guesses that take the distance as proportional to the stage, before bisection.
 const PROPORTIONAL: usize = 10;
 
-/// The stage that [`next_stage`] finds.
 pub(crate) struct NextStage {
     pub(crate) beta: f64,
     pub(crate) distance: f64,

@@ -66,12 +66,10 @@ impl Pilot {
         self.stages
     }
 
-    /// Returns the number of blocks of chains.
     pub(super) fn blocks(&self) -> usize {
         self.chains.div_ceil(self.block_size)
     }
 
-    /// Returns the largest number of chains in a block.
     pub(super) fn largest_block(&self) -> usize {
         self.block_size
     }

@@ -154,7 +154,6 @@ impl Scale {
     }
 }
 
-/// Returns the value of a digit in a decade.
 fn value((digit, decade): (u8, i32)) -> f64 {
     f64::from(digit) * 10_f64.powi(decade)
 }

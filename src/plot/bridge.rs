@@ -45,24 +45,11 @@ impl<Q: Quality> Bridge<Q> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ais::Ais;
-    use crate::bidirectional::TargetSamples;
-    use crate::kernel::RandomWalkMetropolis;
-    use crate::model::Gaussian;
-    use crate::path::GeometricPath;
-    use crate::schedule::Schedule;
-    use nalgebra::dvector;
+    use crate::plot::examples::both_directions;
 
     #[test]
     fn both_directions_meet_at_the_estimate() {
-        let target = Gaussian::isotropic(dvector![1.0, 2.0], 0.5).unwrap();
-        let path = GeometricPath::new(Gaussian::standard(2).unwrap(), &target);
-        let ais = Ais::new(&path, RandomWalkMetropolis::new(0.7).unwrap())
-            .schedule(Schedule::linear(40).unwrap())
-            .chains(200);
-        let samples = TargetSamples::draw(&target, 150, 7);
-        let (forward, reverse) = (ais.run().unwrap(), ais.reverse(&samples).unwrap());
-        let bridge = Bridge::new(&forward, &reverse).unwrap();
+        let (_, bridge) = both_directions();
         let [up, down] = bridge.log_weights();
         assert_eq!((up.len(), down.len()), (200, 150));
         // On the axis of log Z the means are the two bounds, on either side of the estimate.

@@ -8,6 +8,8 @@ mod area;
 mod axis;
 mod bridge;
 mod chart;
+#[cfg(test)]
+mod examples;
 mod frame;
 mod histogram;
 mod panels;
@@ -88,7 +90,6 @@ struct Drawing {
 }
 
 impl Drawing {
-    /// Creates an empty drawing of this width.
     fn empty(width: f64) -> Self {
         let (svg, height) = (String::new(), 0.0);
         Self { svg, width, height }
@@ -110,7 +111,6 @@ impl Drawing {
         self.height += heights.fold(0.0, f64::max);
     }
 
-    /// Returns the drawing as an SVG document.
     fn document(&self) -> String {
         let (width, height, svg) = (self.width, self.height, &self.svg);
         format!(

@@ -157,20 +157,11 @@ pub(super) fn weights<S, R>(runs: &[Named<'_, S, R>]) -> Chart {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ais::Ais;
-    use crate::kernel::RandomWalkMetropolis;
-    use crate::model::Gaussian;
-    use crate::path::GeometricPath;
-    use crate::schedule::Schedule;
+    use crate::plot::examples::{ais, path};
 
     #[test]
     fn the_band_ends_at_the_error_of_the_run() {
-        let target = Gaussian::isotropic(nalgebra::dvector![1.0, 2.0], 0.5).unwrap();
-        let path = GeometricPath::new(Gaussian::standard(2).unwrap(), target);
-        let run = Ais::new(&path, RandomWalkMetropolis::new(0.7).unwrap())
-            .schedule(Schedule::linear(20).unwrap())
-            .chains(50);
-        let run = run.run().unwrap();
+        let run = ais(&path(), 20).chains(50).run().unwrap();
         let error = error_at(&run, run.stages().last().unwrap());
         assert!((error - run.standard_error()).abs() < 1e-12, "{error}");
         // Rows of one, two, one and one panel: acceptance has no partner.

@@ -9,7 +9,7 @@ use super::text::{counted, log_z_of, wrapped, write_text};
 use super::{Chart, Drawing};
 use crate::ais::Run;
 use crate::bidirectional::{Bridge, Quality};
-use crate::estimate::{Warning, sureness};
+use crate::estimate::{Warning, distinct, sureness};
 use crate::{Error, Result};
 
 impl<S, R> Run<S, R> {
@@ -153,12 +153,7 @@ impl<S, R> Picture<'_, S, R> {
     fn doubts(&self) -> Vec<Warning> {
         let of_runs = self.runs.iter().flat_map(|(_, run)| run.warnings());
         let of_both = self.both.iter().flat_map(|both| &both.warnings);
-        let mut doubts: Vec<Warning> = Vec::new();
-        for warning in of_runs.chain(of_both).chain(&self.warnings) {
-            if !doubts.contains(warning) {
-                doubts.push(warning.clone());
-            }
-        }
+        let mut doubts = distinct(of_runs.chain(of_both).chain(&self.warnings));
         doubts.sort_by_key(gravity);
         doubts
     }
@@ -282,22 +277,16 @@ fn gravity(warning: &Warning) -> usize {
 mod tests {
     use super::*;
     use crate::ais::Ais;
-    use crate::bidirectional::TargetSamples;
-    use crate::kernel::{CoordinateGibbs, RandomWalkMetropolis};
-    use crate::model::Gaussian;
-    use crate::path::{GaussianPath, GeometricPath};
+    use crate::kernel::CoordinateGibbs;
+    use crate::path::{AnnealingPath, GaussianPath};
+    use crate::plot::examples::{ais, both_directions, path};
     use crate::population::Resampling;
     use crate::schedule::Schedule;
-    use nalgebra::{DVector, dvector};
-
-    fn ends() -> (Gaussian, Gaussian) {
-        let target = Gaussian::isotropic(dvector![1.0, 2.0], 0.5).unwrap();
-        (Gaussian::standard(2).unwrap(), target)
-    }
+    use nalgebra::DVector;
 
     fn gibbs_run() -> Run<DVector<f64>> {
-        let (base, target) = ends();
-        let path = GaussianPath::new(base, target).unwrap();
+        let ends = path();
+        let path = GaussianPath::new(ends.base().clone(), ends.target().clone()).unwrap();
         let ais = Ais::new(&path, CoordinateGibbs::systematic()).chains(200);
         let schedule = Schedule::linear(100).unwrap();
         ais.schedule(schedule).run().unwrap()
@@ -307,7 +296,6 @@ mod tests {
         picture.drawing().unwrap().document()
     }
 
-    /// The texts of a picture.
     fn texts(svg: &str) -> Vec<&str> {
         let texts = svg
             .split("</text>")
@@ -364,13 +352,8 @@ mod tests {
 
     #[test]
     fn runs_are_told_apart_by_colour_and_dashes_in_one_legend() {
-        let (base, target) = ends();
-        let path = GeometricPath::new(base, target);
-        let kernel = RandomWalkMetropolis::new(0.7).unwrap();
-        let ais = || {
-            let ais = Ais::new(&path, &kernel).chains(50).seed(3);
-            ais.schedule(Schedule::linear(20).unwrap())
-        };
+        let path = path();
+        let ais = || ais(&path, 20).chains(50).seed(3);
         let run = ais().run().unwrap();
         let resampled = ais().resampling(Resampling::when_ess_below(0.9).unwrap());
         let resampled = resampled.run().unwrap();
@@ -398,14 +381,7 @@ mod tests {
 
     #[test]
     fn a_reverse_run_is_drawn_beside_the_forward_one() {
-        let (base, target) = ends();
-        let path = GeometricPath::new(base, &target);
-        let ais = Ais::new(&path, RandomWalkMetropolis::new(0.7).unwrap())
-            .schedule(Schedule::linear(50).unwrap())
-            .chains(200);
-        let samples = TargetSamples::draw(&target, 150, 7);
-        let run = ais.run().unwrap();
-        let bridge = Bridge::new(&run, &ais.reverse(&samples).unwrap()).unwrap();
+        let (run, bridge) = both_directions();
         let svg = svg(&runs([("", &run)]).bridge(&bridge));
         let texts = texts(&svg);
         let value = log_z_of(&bridge);

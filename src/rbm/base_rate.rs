@@ -1,11 +1,12 @@
 //! The base-rate model: an RBM without weights from which annealing starts, or a mixture of several.
 
 use nalgebra::{DMatrix, DVector, DVectorView};
-use rand::{Rng, RngExt};
+use rand::Rng;
 
 use crate::error::demand_dimension;
 use crate::model::{NormalizedModel, Sampleable, UnnormalizedModel};
-use crate::num::{log_mean_exp, sigmoid, softplus};
+use crate::num::{largest, log_mean_exp, sigmoid, softplus};
+use crate::random::draw_index;
 use crate::rbm::model::{check_finite, draw_all, largest_sum, masked_sum_of};
 use crate::rbm::{Rbm, Scalar};
 use crate::{Error, Result};
@@ -345,7 +346,7 @@ impl<T: Scalar> Components<T> {
     }
 
     pub(crate) fn draw<R: Rng + ?Sized>(&self, rng: &mut R) -> usize {
-        draw(&self.shares, rng)
+        draw_index(self.shares.iter().copied(), 1.0, rng)
     }
 
     /// Returns the logits of the mean probabilities of the visible units (D).
@@ -400,25 +401,15 @@ impl Activations {
     }
 
     pub(crate) fn draw<R: Rng + ?Sized>(&self, t: f64, rng: &mut R) -> usize {
-        draw(&self.law(t).1, rng)
+        draw_index(self.law(t).1.into_iter(), 1.0, rng)
     }
 
     /// Returns the largest activation and the probabilities proportional to `exp(t x_c)`.
     fn law(&self, t: f64) -> (f64, Vec<f64>) {
-        let largest = self.0.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let largest = largest(&self.0);
         let mut p: Vec<f64> = self.0.iter().map(|x| (t * (x - largest)).exp()).collect();
         let total: f64 = p.iter().sum();
         p.iter_mut().for_each(|p| *p /= total);
         (largest, p)
     }
-}
-
-pub(super) fn draw<R: Rng + ?Sized>(probabilities: &[f64], rng: &mut R) -> usize {
-    let mut left = rng.random::<f64>();
-    let chosen = probabilities.iter().position(|p| {
-        left -= p;
-        left < 0.0
-    });
-    // Rounding may leave no index chosen; then the last one is.
-    chosen.unwrap_or(probabilities.len() - 1)
 }

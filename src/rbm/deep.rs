@@ -60,7 +60,6 @@ pub struct LikelihoodBound {
 
 /// Change of probabilities below which mean fields count as found. They are a bound before, too.
 const TOLERANCE: f64 = 1e-4;
-/// Largest number of sweeps.
 const MAX_SWEEPS: usize = 1_000;
 
 impl<T: Scalar> DeepBoltzmann<T> {

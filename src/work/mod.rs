@@ -27,7 +27,7 @@ pub(crate) use ledger::Closed;
 pub use progress::{Progress, SoFar, Verdict};
 #[cfg(feature = "checkpoint")]
 pub(crate) use task::Persist;
-pub(crate) use task::{Place, Single, Stepped, Task};
+pub(crate) use task::{Place, Single, Stepped, Task, is_look};
 pub(crate) use threads::{in_pool, join};
 pub use tree::Merge;
 pub(crate) use tree::{Forest, Node, coalesce, fold};

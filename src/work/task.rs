@@ -71,6 +71,16 @@ impl Stepped {
     }
 }
 
+/// Returns whether a run checks its standard error after `done` blocks, the first time after `first`. Checks are a tenth
+/// apart: each may stop the run at an error that is small by chance.
+pub(crate) fn is_look(first: usize, done: usize) -> bool {
+    let mut look = first;
+    while look < done {
+        look += look.div_ceil(10);
+    }
+    look == done
+}
+
 /// Position of a block: its chains, stage index and beta.
 pub(crate) type Place = (Range<usize>, usize, f64);
 

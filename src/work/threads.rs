@@ -1,5 +1,6 @@
 //! Work on several threads. Calls to rayon are not generic, so that they are compiled once.
 
+use std::sync::Mutex;
 #[cfg(feature = "rayon")]
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -108,32 +109,14 @@ pub(crate) fn join(left: &mut Work<'_>, right: &mut Work<'_>) {
 /// would else enter the global one.
 ///
 /// # Errors
-/// No threads; a thread pool that cannot be built.
+/// A thread pool that cannot be built.
 pub(crate) fn in_pool<T: Send>(
     threads: Option<usize>,
-    work: impl FnOnce() -> Result<T> + Send,
+    work: impl Fn() -> Result<T> + Sync,
 ) -> Result<T> {
-    crate::Error::check_at_least("threads", threads.unwrap_or(1), 1)?;
-    let (mut work, mut result) = (Some(work), None);
-    let mut all = || result = work.take().map(|work| work());
-    on_threads(threads, &mut || {
-        // Moves into the pool once, and not at each fork.
-        join(&mut all, &mut || {});
-    })?;
+    let result = Mutex::new(None);
+    let all = || *result.lock().unwrap() = Some(work());
+    side_by_side(threads, (1, usize::MAX), &all, None)?;
+    let result = result.into_inner().unwrap();
     result.expect("the work has been done")
-}
-
-#[cfg(feature = "rayon")]
-fn on_threads(threads: Option<usize>, work: &mut Work<'_>) -> Result<()> {
-    match threads {
-        Some(threads) => pool(threads)?.install(work),
-        None => work(),
-    }
-    Ok(())
-}
-
-#[cfg(not(feature = "rayon"))]
-fn on_threads(_threads: Option<usize>, work: &mut Work<'_>) -> Result<()> {
-    work();
-    Ok(())
 }

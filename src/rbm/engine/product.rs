@@ -33,7 +33,6 @@ pub(crate) struct Inputs<'a, T> {
     registers: Option<TileRegisters>,
 }
 
-/// Buffers that products reuse.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ProductBuffers<T> {
     active: ActiveUnits,

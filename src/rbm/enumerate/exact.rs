@@ -3,6 +3,7 @@
 use rand::{Rng, RngExt};
 
 use crate::model::{NormalizedModel, Sampleable, UnnormalizedModel};
+use crate::num::cumulative;
 use crate::random::{Purpose, StreamRng, stream, successive};
 use crate::rbm::enumerate::Enumeration;
 use crate::rbm::enumerate::state_block::StateBlock;
@@ -190,10 +191,7 @@ impl Enumeration {
     /// Returns the state at each of `levels`, from 0 to 1, of the distribution function over the enumerated states.
     fn states_at(&self, levels: Vec<f64>) -> Result<Vec<usize>> {
         let (log_z, shares) = self.log_normalizer_and_shares()?;
-        let mut sums = vec![0.0];
-        for share in shares {
-            sums.push(sums[sums.len() - 1] + share);
-        }
+        let sums = cumulative(shares);
         // The last sum is 1 but for rounding. Below it every level lies in a task of positive probability.
         let total = sums[sums.len() - 1];
         let mut states = vec![0; levels.len()];

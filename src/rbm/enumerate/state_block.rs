@@ -7,7 +7,7 @@
 
 use nalgebra::{DMatrix, DVector};
 
-use crate::num::{Simd, vectorized};
+use crate::num::{Simd, largest, vectorized};
 use crate::rbm::engine::exp_nonpositive;
 
 /// Largest number of low units.
@@ -69,7 +69,6 @@ pub(crate) struct StateBlock {
     /// `e^y / max(1, e^y)` for each unit of the other layer.
     on: Vec<f64>,
     log_f: [f64; STATES],
-    /// Number of states.
     states: usize,
 }
 
@@ -133,10 +132,7 @@ impl StateBlock {
 
     /// Returns the largest `log f`, NaN aside.
     pub(crate) fn highest(&self) -> f64 {
-        self.log_f()
-            .iter()
-            .copied()
-            .fold(f64::NEG_INFINITY, f64::max)
+        largest(self.log_f())
     }
 
     /// Returns `f e^-reference` of each state, and 0 beyond the states. No `log f` may exceed `reference`.

@@ -1,11 +1,12 @@
 //! Categorical visible units.
 
 use nalgebra::{DMatrix, DVector, DVectorView};
-use rand::{Rng, RngExt};
+use rand::Rng;
 
 use crate::error::demand_dimension;
 use crate::model::{NormalizedModel, Sampleable, UnnormalizedModel};
-use crate::num::log_sum_exp;
+use crate::num::{largest, log_sum_exp};
+use crate::random::draw_index;
 use crate::rbm::harmonium::VisibleUnits;
 use crate::{Error, Result};
 
@@ -136,22 +137,13 @@ impl Sampleable for CategoricalUnits {
         let mut weights = Vec::with_capacity(self.categories());
         let columns = self.biases.column_iter();
         let draw = |column: DVectorView<'_, f64>| {
-            let largest = column.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            let largest = largest(column.iter());
             weights.clear();
             weights.extend(column.iter().map(|bias| (bias - largest).exp()));
-            draw_index(&weights, rng)
+            draw_index(weights.iter().copied(), weights.iter().sum(), rng)
         };
         columns.map(draw).collect()
     }
-}
-
-fn draw_index<R: Rng + ?Sized>(weights: &[f64], rng: &mut R) -> usize {
-    let mut rest = rng.random::<f64>() * weights.iter().sum::<f64>();
-    let drawn = weights.iter().position(|weight| {
-        rest -= weight;
-        rest < 0.0
-    });
-    drawn.unwrap_or(weights.len() - 1)
 }
 
 impl VisibleUnits for CategoricalUnits {

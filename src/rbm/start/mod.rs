@@ -7,6 +7,7 @@ use std::fmt::{self, Display, Formatter};
 
 use crate::ais::Run;
 use crate::estimate::Warning;
+use crate::num::largest;
 use crate::rbm::{BaseRate, LogZBound, Rbm, Scalar};
 use crate::{Error, Result};
 
@@ -67,8 +68,7 @@ impl<T: Scalar> Start<T> {
     pub fn warnings_of<S, R>(&self, run: &Run<S, R>) -> Vec<Warning> {
         let is_bound = |warning: &Warning| matches!(warning, Warning::BelowBound { .. });
         let is_told = run.warnings().iter().any(is_bound);
-        let certified = self.candidates.iter().map(|candidate| candidate.certified);
-        let certified = certified.fold(f64::NEG_INFINITY, f64::max);
+        let certified = largest(self.candidates.iter().map(|candidate| candidate.certified));
         let (bound, confidence) = match self.bound.value >= certified {
             true => (self.bound.value, 1.0),
             false => (certified, CONFIDENCE),
@@ -142,20 +142,9 @@ const FEW: f64 = 16.0;
 impl<T: Scalar> Display for Start<T> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         writeln!(f, "starts, by pilots (* chosen):")?;
-        let header = [
-            "base",
-            "components",
-            "stages",
-            "chains",
-            "log Z",
-            "error",
-            "ESS",
-            "log Z >=",
-        ];
-        let [base, components, stages, chains, log_z, error, ess, bound] = header;
         writeln!(
             f,
-            "  {base:<12} {components:>10} {stages:>8} {chains:>6} {log_z:>10} {error:>6} {ess:>5} {bound:>10}"
+            "  base         components   stages chains      log Z  error   ESS   log Z >="
         )?;
         let too_low = self.too_low();
         for (index, candidate) in self.candidates.iter().enumerate() {

@@ -7,9 +7,8 @@ use rand::{Rng, RngExt};
 
 use crate::Result;
 use crate::ais::Run;
-use crate::num::{log_sum_exp, sigmoid};
-use crate::random::StreamRng;
-use crate::rbm::base_rate::draw;
+use crate::num::{largest, log_sum_exp, sigmoid};
+use crate::random::{StreamRng, draw_index};
 use crate::rbm::lower_bound::{Configuration, log_sum};
 use crate::rbm::model::draw_all;
 use crate::rbm::{BaseRate, Rbm, Scalar};
@@ -55,9 +54,8 @@ pub(super) fn pool<T: Scalar>(
     known: &[Configuration],
     rng: &mut StreamRng,
 ) -> Rows {
-    let largest = pilots.iter().map(|pilot| pilot.log_z);
-    let largest = largest.fold(f64::NEG_INFINITY, f64::max);
-    let known = match log_sum(known) - largest > NEGLIGIBLE {
+    let best = largest(pilots.iter().map(|pilot| pilot.log_z));
+    let known = match log_sum(known) - best > NEGLIGIBLE {
         true => known,
         false => &[],
     };
@@ -72,8 +70,7 @@ pub(super) fn pool<T: Scalar>(
             .filter(|(_, hidden)| !met.contains(hidden));
         rows.extend(others.map(|(log_mass, hidden)| (log_mass + log_share, hidden)));
     }
-    let most = rows.iter().map(|(log_mass, _)| *log_mass);
-    let most = most.fold(f64::NEG_INFINITY, f64::max);
+    let most = largest(rows.iter().map(|(log_mass, _)| log_mass));
     rows.retain(|(log_mass, _)| *log_mass > most + LEAST_WEIGHT.ln());
     let rates = rows
         .iter()
@@ -210,7 +207,7 @@ fn clipped(rates: &DVector<f64>) -> DVector<f64> {
 
 fn draw_by_mass(masses: &[f64], rng: &mut impl Rng) -> usize {
     let total: f64 = masses.iter().sum();
-    draw(&Vec::from_iter(masses.iter().map(|mass| mass / total)), rng)
+    draw_index(masses.iter().map(|mass| mass / total), 1.0, rng)
 }
 
 #[cfg(test)]

@@ -6,8 +6,7 @@ use rand::Rng;
 
 use crate::ais::{Ais, Run};
 use crate::num::{SimdLevel, setters};
-use crate::random::{Purpose, StreamRng, stream};
-use crate::rbm::base_rate::draw;
+use crate::random::{Purpose, StreamRng, draw_index, stream};
 use crate::rbm::lower_bound::{Configuration, most_configurations};
 use crate::rbm::start::pool::{Drawn, pool};
 use crate::rbm::start::{self, CONFIDENCE, ERRORS, best, hash, reference};
@@ -124,32 +123,24 @@ impl<'p, T: Scalar> StartSearch<'p, T> {
         Error::check_count("chains", self.chains, 1)?;
         Error::check_at_least("stages", self.stages, 1)?;
         let begun = Instant::now();
-        let mut start = self.pilots(rbm)?.search()?;
-        start.seconds = begun.elapsed().as_secs_f64();
-        Ok(start)
-    }
-
-    fn pilots<'s>(&'s self, rbm: &'s Rbm<T>) -> Result<Pilots<'s, T>> {
         let chains = (self.chains / 4).clamp(CHAINS[0], CHAINS[1]);
         let scale = (self.chains as f64 / (4 * chains) as f64).min(1.0);
         let stages = (scale * self.stages as f64).max(1.0);
-        let total = (2.0 * stages * chains as f64) as u64;
         let job = Job::new(&self.execution)?.named("search for a start");
-        job.foresee(total);
-        Ok(Pilots {
+        job.foresee((2.0 * stages * chains as f64) as u64);
+        let pilots = Pilots {
             rbm,
-            given: self.given.as_ref(),
+            of: self,
             chains,
             stages,
-            chain_steps: (self.chains as u64).saturating_mul(self.stages as u64),
-            seed: self.seed,
-            engine: self.engine,
-            threads: self.execution.threads,
             job,
             rng: stream(self.seed, Purpose::Start, 0),
             candidates: Vec::new(),
             drawn: Vec::new(),
-        })
+        };
+        let mut start = pilots.search()?;
+        start.seconds = begun.elapsed().as_secs_f64();
+        Ok(start)
     }
 }
 
@@ -159,15 +150,10 @@ crate::num::debug_by_fields! {
 
 struct Pilots<'s, T: Scalar> {
     rbm: &'s Rbm<T>,
-    given: Option<&'s BaseRate<T>>,
+    of: &'s StartSearch<'s, T>,
     chains: usize,
     /// Stages of which each pilot takes a share.
     stages: f64,
-    /// Chain-steps of the run that follows the search.
-    chain_steps: u64,
-    seed: u64,
-    engine: Option<SimdLevel>,
-    threads: Option<usize>,
     job: Job<'s>,
     rng: StreamRng,
     candidates: Vec<Candidate<T>>,
@@ -176,19 +162,19 @@ struct Pilots<'s, T: Scalar> {
 
 impl<T: Scalar> Pilots<'_, T> {
     fn search(mut self) -> Result<Start<T>> {
-        let rbm = self.rbm;
+        let (rbm, of) = (self.rbm, self.of);
         let (hidden, visible) = (rbm.hidden_units(), rbm.visible_units());
         let coins = BaseRate::uniform(hidden, visible)?;
-        let (name, first) = match self.given {
+        let (name, first) = match &of.given {
             Some(given) => ("base rates", given.clone()),
-            None => ("mean field", BaseRate::mean_field(rbm, STARTS, self.seed)?),
+            None => ("mean field", BaseRate::mean_field(rbm, STARTS, of.seed)?),
         };
         let mut states = self.pilot(name, first.clone(), OF_GIVEN)?;
         states.extend(self.pilot("fair coins", coins.clone(), OF_COINS)?);
-        let most = most_configurations(self.chain_steps, hidden);
-        let seed = self.seed;
-        let explore = || rbm.explore(&states, STARTS, seed, most);
-        let (bound, known) = in_pool(self.threads, explore)?;
+        let chain_steps = (of.chains as u64).saturating_mul(of.stages as u64);
+        let most = most_configurations(chain_steps, hidden);
+        let explore = || rbm.explore(&states, STARTS, of.seed, most);
+        let (bound, known) = in_pool(of.execution.threads, explore)?;
         if self.first_is_good(&bound) {
             return Ok(self.concluded(bound));
         }
@@ -225,7 +211,7 @@ impl<T: Scalar> Pilots<'_, T> {
     fn run(&mut self, name: &str, base: BaseRate<T>, share: f64) -> Result<Run<Vec<bool>>> {
         let stages = (share * self.stages).round().max(1.0) as usize;
         let mut path = RbmPath::new(base.clone(), self.rbm.clone())?;
-        if let Some(engine) = self.engine {
+        if let Some(engine) = self.of.engine {
             path = path.with_simd_level(engine)?;
         }
         let run = Ais::new(&path, BlockGibbs)
@@ -253,7 +239,7 @@ impl<T: Scalar> Pilots<'_, T> {
         let shares: Vec<f64> = weights
             .map(|log_weight| (log_weight - total).exp())
             .collect();
-        let drawn = (0..STARTS).map(|_| draw(&shares, &mut self.rng));
+        let drawn = (0..STARTS).map(|_| draw_index(shares.iter().copied(), 1.0, &mut self.rng));
         let drawn: Vec<usize> = drawn.chain(0..STARTS.min(run.chains())).collect();
         drawn
             .iter()

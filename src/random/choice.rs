@@ -1,0 +1,19 @@
+//! Draws from a finite set.
+
+use rand::{Rng, RngExt};
+
+/// Draws an index in proportion to its mass, of masses with the sum `total`.
+pub(crate) fn draw_index<R: Rng + ?Sized>(
+    mut masses: impl ExactSizeIterator<Item = f64>,
+    total: f64,
+    rng: &mut R,
+) -> usize {
+    let last = masses.len() - 1;
+    let mut left = rng.random::<f64>() * total;
+    let drawn = masses.position(|mass| {
+        left -= mass;
+        left < 0.0
+    });
+    // Rounding may leave no index drawn.
+    drawn.unwrap_or(last)
+}
