@@ -3,7 +3,9 @@
 use rand::{Rng, RngExt};
 
 use crate::Result;
-use crate::kernel::{Invariant, NonFinite, Reversal, Stage, Step, TransitionKernel, own_reversal};
+use crate::kernel::{
+    Invariant, NonFinite, Reversal, Stage, Step, TransitionKernel, detailed_balance,
+};
 use crate::model::{FullConditionals, Sampleable};
 use crate::path::Intermediate;
 
@@ -109,6 +111,4 @@ impl<M: Sampleable + Intermediate> TransitionKernel<M> for PerfectTransitions {
     }
 }
 
-own_reversal! { [M: Sampleable + Intermediate] PerfectTransitions, M }
-
-impl<M: Sampleable + Intermediate> Invariant<M> for PerfectTransitions {}
+detailed_balance! { [M: Sampleable + Intermediate] PerfectTransitions, M }

@@ -5,12 +5,11 @@ use rand::Rng;
 
 use crate::kernel::graded::Graded;
 use crate::kernel::leapfrog::{Leapfrog, Trajectory};
-use crate::kernel::metropolis::decide;
 use crate::kernel::trajectories::{Trajectories, moves_together};
 use crate::kernel::vector::{evaluations, fill_normal, set_len};
 use crate::kernel::{
     Block, Increment, Invariant, NonFinite, PerChain, Preconditioner, Scratch, Stage, Step,
-    StepSize, TransitionKernel, Tunable, own_reversal,
+    StepSize, TransitionKernel, Tunable, detailed_balance,
 };
 use crate::model::{Differentiable, check_gradient};
 use crate::path::Intermediate;
@@ -77,20 +76,14 @@ impl Hmc {
     fn move_from<M: Differentiable + Intermediate, R: Rng + ?Sized>(
         &self,
         stage: Stage<'_, M>,
-        (state, mut known): (&mut DVector<f64>, Graded<'_>),
+        moving: (&mut DVector<f64>, Graded<'_>),
         trajectory: &mut Trajectory,
         rng: &mut R,
     ) -> Result<Increment, NonFinite> {
-        let (log_ratio, here) = self.leapfrog.weigh(stage, state, &mut known, trajectory)?;
-        set_len(&mut trajectory.momentum, state.len());
-        fill_normal(&mut trajectory.momentum, rng);
-        let (here, there) = self.leapfrog.integrate(stage, (here, state), trajectory)?;
-        let (accepted, step) = decide(here, there, rng);
-        if accepted {
-            std::mem::swap(state, &mut trajectory.position);
-            known.arrive(stage, trajectory.log_density, &mut trajectory.ends);
-        }
-        Ok(Increment::new(log_ratio, step))
+        let moved = self
+            .leapfrog
+            .move_from(stage, moving, trajectory, fill_normal, rng);
+        Ok(moved?.1)
     }
 }
 
@@ -98,24 +91,23 @@ impl PersistentHmc {
     fn move_from<M: Differentiable + Intermediate, R: Rng + ?Sized>(
         &self,
         stage: Stage<'_, M>,
-        (state, mut known): (&mut DVector<f64>, Graded<'_>),
+        moving: (&mut DVector<f64>, Graded<'_>),
         (momentum, trajectory): (&mut DVector<f64>, &mut Trajectory),
         rng: &mut R,
     ) -> Result<Increment, NonFinite> {
-        let (log_ratio, here) = self.leapfrog.weigh(stage, state, &mut known, trajectory)?;
-        self.renew(momentum, state.len(), rng);
-        set_len(&mut trajectory.momentum, state.len());
-        trajectory.momentum.copy_from(momentum);
-        let (here, there) = self.leapfrog.integrate(stage, (here, state), trajectory)?;
-        let (accepted, step) = decide(here, there, rng);
-        if accepted {
-            std::mem::swap(state, &mut trajectory.position);
-            std::mem::swap(momentum, &mut trajectory.momentum);
-            known.arrive(stage, trajectory.log_density, &mut trajectory.ends);
-        } else {
-            momentum.neg_mut();
+        let renewed = |drawn: &mut DVector<f64>, rng: &mut R| {
+            self.renew(momentum, drawn.len(), rng);
+            drawn.copy_from(momentum);
+        };
+        let moved = self
+            .leapfrog
+            .move_from(stage, moving, trajectory, renewed, rng);
+        let (accepted, increment) = moved?;
+        match accepted {
+            true => std::mem::swap(momentum, &mut trajectory.momentum),
+            false => momentum.neg_mut(),
         }
-        Ok(Increment::new(log_ratio, step))
+        Ok(increment)
     }
 
     /// Creates a kernel with `leapfrog_steps` steps of size `step_size`, a number or a [`StepSize`]. `refreshment` is
@@ -203,9 +195,7 @@ impl<M: Differentiable + Intermediate> TransitionKernel<M> for Hmc {
     }
 }
 
-own_reversal! { [M: Differentiable + Intermediate] Hmc, M }
-
-impl<M: Differentiable + Intermediate> Invariant<M> for Hmc {}
+detailed_balance! { [M: Differentiable + Intermediate] Hmc, M }
 
 /// The law of the pair of position and momentum is invariant.
 impl<M: Differentiable + Intermediate> Invariant<M> for PersistentHmc {}

@@ -9,8 +9,8 @@ use crate::kernel::preconditioner::Factor;
 use crate::kernel::trajectories::{Integration, Trajectories, moves_together};
 use crate::kernel::vector::{add_scaled, diverges, evaluations, fill_normal, set_len};
 use crate::kernel::{
-    Block, Increment, Invariant, NonFinite, Preconditioner, Scratch, Stage, Step, StepSize,
-    TransitionKernel, Tunable, own_reversal,
+    Block, Increment, NonFinite, Preconditioner, Scratch, Stage, Step, StepSize, TransitionKernel,
+    Tunable, detailed_balance, own_reversal,
 };
 use crate::model::{Differentiable, check_gradient};
 use crate::path::{EndGradients, Intermediate};
@@ -90,9 +90,7 @@ impl Mala {
             preconditioner: None,
         })
     }
-}
 
-impl Mala {
     fn move_from<M: Differentiable + Intermediate, R: Rng + ?Sized>(
         &self,
         stage: Stage<'_, M>,
@@ -123,9 +121,7 @@ impl UnadjustedLangevin {
         let step_size = step_size.try_into().map_err(Into::into)?;
         Ok(Self { step_size })
     }
-}
 
-impl UnadjustedLangevin {
     fn move_from<M: Differentiable + Intermediate, R: Rng + ?Sized>(
         &self,
         stage: Stage<'_, M>,
@@ -221,9 +217,7 @@ impl<M: Differentiable + Intermediate> TransitionKernel<M> for Mala {
     }
 }
 
-own_reversal! { [M: Differentiable + Intermediate] Mala, M }
-
-impl<M: Differentiable + Intermediate> Invariant<M> for Mala {}
+detailed_balance! { [M: Differentiable + Intermediate] Mala, M }
 
 impl<M: Differentiable + Intermediate> TransitionKernel<M> for UnadjustedLangevin {
     type Workspace = Scratch<Buffers>;

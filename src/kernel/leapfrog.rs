@@ -3,14 +3,15 @@
 use std::num::NonZeroUsize;
 
 use nalgebra::DVector;
+use rand::Rng;
 
 use crate::kernel::graded::{Graded, evaluate_ends};
-use crate::kernel::metropolis::PROPOSAL;
+use crate::kernel::metropolis::{PROPOSAL, decide};
 use crate::kernel::preconditioner::{Factor, Preconditioner};
 use crate::kernel::step_size::StepSize;
 use crate::kernel::trajectories::Integration;
 use crate::kernel::vector::{add_scaled, diverges, evaluate, set_len, turn};
-use crate::kernel::{NonFinite, Stage};
+use crate::kernel::{Increment, NonFinite, Stage};
 use crate::model::Differentiable;
 use crate::path::{EndGradients, Intermediate};
 use crate::{Error, Result};
@@ -66,22 +67,33 @@ impl Leapfrog {
         }
     }
 
-    /// Returns log ratio and log density of a state, and writes its gradient to `trajectory`.
-    pub(super) fn weigh<M: Differentiable + Intermediate>(
+    /// Weighs a state and moves it along a trajectory, from the momentum that `draw` writes. Returns whether the end was
+    /// accepted; its momentum is in `trajectory`.
+    pub(super) fn move_from<M: Differentiable + Intermediate, R: Rng + ?Sized>(
         &self,
         stage: Stage<'_, M>,
-        state: &DVector<f64>,
-        known: &mut Graded<'_>,
+        (state, mut known): (&mut DVector<f64>, Graded<'_>),
         trajectory: &mut Trajectory,
-    ) -> Result<(f64, f64), NonFinite> {
+        draw: impl FnOnce(&mut DVector<f64>, &mut R),
+        rng: &mut R,
+    ) -> Result<(bool, Increment), NonFinite> {
         let factor = self.preconditioner.as_ref().map(|l| l.at(stage.beta));
-        known.weigh(stage, factor, state, &mut trajectory.gradient)
+        let (log_ratio, here) = known.weigh(stage, factor, state, &mut trajectory.gradient)?;
+        set_len(&mut trajectory.momentum, state.len());
+        draw(&mut trajectory.momentum, rng);
+        let (here, there) = self.integrate(stage, (here, state), trajectory)?;
+        let (accepted, step) = decide(here, there, rng);
+        if accepted {
+            std::mem::swap(state, &mut trajectory.position);
+            known.arrive(stage, trajectory.log_density, &mut trajectory.ends);
+        }
+        Ok((accepted, Increment::new(log_ratio, step)))
     }
 
     /// Integrates from `state` of log density `here`, and from momentum and gradient in `trajectory`, to the end there.
     /// Returns `-H` at both ends; the latter is `-inf` off the support, or if it [diverges](`diverges`) to where the
     /// model is not finite.
-    pub(super) fn integrate<M: Differentiable + Intermediate>(
+    fn integrate<M: Differentiable + Intermediate>(
         &self,
         stage: Stage<'_, M>,
         (here, state): (f64, &DVector<f64>),

@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use rand::Rng;
 
 use super::metropolis::decide;
-use super::{Invariant, TransitionKernel, own_reversal};
+use super::{TransitionKernel, detailed_balance};
 use crate::kernel::{Block, Decisions, Increment, NonFinite, Stage, Step};
 use crate::model::{LocalDensity, UnnormalizedModel};
 use crate::path::{Ends, Intermediate};
@@ -194,14 +194,7 @@ impl<Q> LocalMetropolis<Q> {
     }
 }
 
-own_reversal! { [M: Intermediate + LocalDensity<Change<Q, M>>, Q: LocalProposal<State<M>>] LocalMetropolis<Q>, M }
-
-impl<M, Q> Invariant<M> for LocalMetropolis<Q>
-where
-    M: Intermediate + LocalDensity<Change<Q, M>>,
-    Q: LocalProposal<State<M>>,
-{
-}
+detailed_balance! { [M: Intermediate + LocalDensity<Change<Q, M>>, Q: LocalProposal<State<M>>] LocalMetropolis<Q>, M }
 
 #[cfg(test)]
 mod tests {

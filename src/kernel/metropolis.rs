@@ -8,8 +8,8 @@ use rand::{Rng, RngExt};
 
 use crate::kernel::vector::set_len;
 use crate::kernel::{
-    Block, Increment, Invariant, NonFinite, Preconditioner, Scratch, Stage, Step, StepSize,
-    TransitionKernel, Tunable, own_reversal,
+    Block, Increment, NonFinite, Preconditioner, Scratch, Stage, Step, StepSize, TransitionKernel,
+    Tunable, detailed_balance,
 };
 use crate::num::{VECTOR_WIDTH, exp_of_negative, over_vectors};
 use crate::path::{Ends, Intermediate};
@@ -183,14 +183,7 @@ where
     }
 }
 
-own_reversal! { [M: Intermediate<State: Clone + Send + 'static>, Q: SymmetricProposal<M::State>] Metropolis<Q>, M }
-
-impl<M, Q> Invariant<M> for Metropolis<Q>
-where
-    M: Intermediate<State: Clone + Send + 'static>,
-    Q: SymmetricProposal<M::State>,
-{
-}
+detailed_balance! { [M: Intermediate<State: Clone + Send + 'static>, Q: SymmetricProposal<M::State>] Metropolis<Q>, M }
 
 impl<Q> Metropolis<Q> {
     /// Checks a log density or log ratio; an error names the largest coordinate of `state`.
@@ -428,7 +421,6 @@ impl<S: Clone> Proposals<S> {
         }
     }
 
-    /// Evaluates all proposals.
     fn evaluate<M: Intermediate<State = S>>(&mut self, stage: Stage<'_, M>) {
         let proposals = &self.states[..self.there.len()];
         let ends = [&mut self.bases[..], &mut self.targets];

@@ -107,6 +107,16 @@ macro_rules! own_reversal {
 
 pub(crate) use own_reversal;
 
+/// Implements [`Invariant`] and [`Reversal`] for a kernel that satisfies detailed balance.
+macro_rules! detailed_balance {
+    ([$($generics:tt)*] $kernel:ty, $model:ty) => {
+        impl<$($generics)*> $crate::kernel::Invariant<$model> for $kernel {}
+        $crate::kernel::own_reversal! { [$($generics)*] $kernel, $model }
+    };
+}
+
+pub(crate) use detailed_balance;
+
 /// An accept-reject kernel whose step size and [`Preconditioner`] can be replaced. Kernels without an accept-reject
 /// test, such as [`UnadjustedLangevin`](crate::kernel::UnadjustedLangevin), have no acceptance to tune by.
 #[diagnostic::on_unimplemented(

@@ -4,9 +4,7 @@ use nalgebra::DVector;
 use rand::{Rng, RngExt};
 
 use crate::kernel::step_size::StepSize;
-use crate::kernel::{
-    Block, Increment, Invariant, NonFinite, Stage, Step, TransitionKernel, own_reversal,
-};
+use crate::kernel::{Block, Increment, NonFinite, Stage, Step, TransitionKernel, detailed_balance};
 use crate::path::{Ends, Intermediate};
 use crate::{Error, Result};
 
@@ -122,9 +120,7 @@ impl Slice {
     }
 }
 
-own_reversal! { [M: Intermediate<State = DVector<f64>>] Slice, M }
-
-impl<M: Intermediate<State = DVector<f64>>> Invariant<M> for Slice {}
+detailed_balance! { [M: Intermediate<State = DVector<f64>>] Slice, M }
 
 #[inline]
 fn check(quantity: &'static str, value: f64, state: &DVector<f64>) -> Result<f64, NonFinite> {

@@ -3,7 +3,7 @@
 use rand::Rng;
 
 use super::metropolis::decide;
-use super::{Invariant, Reversal, TransitionKernel, Workspace, own_reversal, refuse_stages};
+use super::{Invariant, Reversal, TransitionKernel, Workspace, detailed_balance, refuse_stages};
 use crate::kernel::{Block, Increment, NonFinite, Stage, Step};
 use crate::model::{Sampleable, UnnormalizedModel};
 use crate::path::{AnnealingPath, Intermediate};
@@ -236,14 +236,7 @@ fn is_off_support(log_density: f64) -> Result<bool, NonFinite> {
     Ok(log_density == f64::NEG_INFINITY)
 }
 
-own_reversal! {
+detailed_balance! {
     ['p, P: AnnealingPath<State: Clone>, K: Invariant<P::At<'p>> + Reversal<P::At<'p>>]
     TemperedTransitions<'p, P, K>, P::At<'p>
-}
-
-impl<'p, P, K> Invariant<P::At<'p>> for TemperedTransitions<'p, P, K>
-where
-    P: AnnealingPath<State: Clone>,
-    K: Invariant<P::At<'p>> + Reversal<P::At<'p>>,
-{
 }

@@ -4,8 +4,8 @@ use rand::Rng;
 
 use crate::Result;
 use crate::kernel::{
-    Block, Increment, Invariant, NonFinite, Scratch, Stage, Step, TransitionKernel, advance_each,
-    own_reversal,
+    Block, Increment, NonFinite, Scratch, Stage, Step, TransitionKernel, advance_each,
+    detailed_balance,
 };
 use crate::num::{Simd, vectorized};
 use crate::path::Stationary;
@@ -100,11 +100,8 @@ impl<T: Scalar> TransitionKernel<Stationary<&Rbm<T>>> for BlockGibbs {
     }
 }
 
-own_reversal! { ['p, T: Scalar] BlockGibbs, RbmAt<'p, T> }
-own_reversal! { ['r, T: Scalar] BlockGibbs, Stationary<&'r Rbm<T>> }
-
-impl<T: Scalar> Invariant<RbmAt<'_, T>> for BlockGibbs {}
-impl<T: Scalar> Invariant<Stationary<&Rbm<T>>> for BlockGibbs {}
+detailed_balance! { ['p, T: Scalar] BlockGibbs, RbmAt<'p, T> }
+detailed_balance! { ['r, T: Scalar] BlockGibbs, Stationary<&'r Rbm<T>> }
 
 /// The models at the start and end of a segment; the base at the start is `None`.
 type Segment<'a, T> = (Option<&'a SegmentEnd<T>>, &'a SegmentEnd<T>);

@@ -5,9 +5,7 @@ use std::f64::consts::LN_2;
 use nalgebra::DVector;
 use rand::Rng;
 
-use crate::kernel::{
-    Block, Increment, Invariant, NonFinite, Stage, Step, TransitionKernel, own_reversal,
-};
+use crate::kernel::{Block, Increment, NonFinite, Stage, Step, TransitionKernel, detailed_balance};
 use crate::model::UnnormalizedModel;
 use crate::num::{sigmoid, softplus, softplus_increment};
 use crate::path::{AnnealingPath, BetaDerivative, Intermediate, Stationary};
@@ -253,8 +251,5 @@ impl<V: VisibleUnits> TransitionKernel<Stationary<&Harmonium<V>>> for BlockGibbs
     }
 }
 
-own_reversal! { ['p, V: VisibleUnits] BlockGibbs, HarmoniumAt<'p, V> }
-own_reversal! { ['r, V: VisibleUnits] BlockGibbs, Stationary<&'r Harmonium<V>> }
-
-impl<V: VisibleUnits> Invariant<HarmoniumAt<'_, V>> for BlockGibbs {}
-impl<V: VisibleUnits> Invariant<Stationary<&Harmonium<V>>> for BlockGibbs {}
+detailed_balance! { ['p, V: VisibleUnits] BlockGibbs, HarmoniumAt<'p, V> }
+detailed_balance! { ['r, V: VisibleUnits] BlockGibbs, Stationary<&'r Harmonium<V>> }
