@@ -287,6 +287,20 @@ crate::num::deserialize_checked! {
 }
 
 #[cfg(test)]
+impl ConditionalGaussian {
+    /// Returns the least distance of a `log sigma` from the ends of its clamp, where q has a kink.
+    pub(super) fn distance_from_clamp(&self, pass: &Pass) -> f64 {
+        let (low, high) = LOG_DEVIATION;
+        let raw = pass
+            .units
+            .outputs
+            .rows_range(self.network.outputs - self.dimension..);
+        let distances = raw.iter().map(|x| (x - low).abs().min((x - high).abs()));
+        distances.fold(f64::INFINITY, f64::min)
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::learned::network::differences::{agree, share};

@@ -55,28 +55,30 @@ impl Crossing {
         }
     }
 
-    /// Returns `log r(left | reached) - log q(reached | left)` for one column. An observation may follow `left`.
+    /// Returns `log r(left | reached) - log q(reached | left)` for one column. An observation may follow both states.
     pub(super) fn log_backward_over_forward(
         &self,
         transition: &Transition,
         column: usize,
-        left: &[f64],
+        [left, reached]: [&DMatrix<f64>; 2],
         law: Noise,
     ) -> f64 {
-        let noise = self.noise.column(column);
         let forward = match transition {
             Transition::Stochastic { .. } => {
-                self.moves[0].log_density_of_noise(column, law, noise.as_slice())
+                let noise = self.noise.column(column);
+                law.log_density(noise.as_slice()) - self.moves[0].log_volume(column)
             }
             Transition::Mixture { .. } => {
-                mixture::log_density_of_noise(&self.moves, column, law, noise.as_slice())
+                let reached = reached.column(column);
+                mixture::log_density(&self.moves, column, law, reached.as_slice())
             }
             Transition::Invertible(_) => {
                 let layers = self.moves.iter();
                 return layers.map(|pass| pass.log_volume(column)).sum();
             }
         };
-        self.reverse.log_density(column, left) - forward
+        let left = left.column(column);
+        self.reverse.log_density(column, left.as_slice()) - forward
     }
 
     /// Differentiates `log r(left | reached)` times a weight for each column. Adds the parameters' derivatives to
@@ -124,7 +126,7 @@ impl Crossing {
             }
             Transition::Mixture { forward, .. } => {
                 let drawn = (&self.noise, moves.as_slice());
-                forward.backward(states[0], drawn, by_reached, (weights, law), gradient)
+                forward.backward(states, drawn, by_reached, (weights, law), gradient)
             }
             Transition::Invertible(map) => {
                 map.backward(states, moves, by_reached, weights, gradient)
@@ -148,5 +150,22 @@ impl Crossing {
             *derivative = *derivative * pass.log_deviations[k].exp() + weights[k / d];
         }
         forward.backward(left, pass, by_reached, &by_log_deviations, gradient)
+    }
+}
+
+#[cfg(test)]
+impl Crossing {
+    /// Returns the least distance of a `log sigma` of the last crossing from the ends of its clamp.
+    pub(super) fn distance_from_clamp(&self, transition: &Transition) -> f64 {
+        let (forward, backward) = match transition {
+            Transition::Stochastic { forward, backward } => {
+                (std::slice::from_ref(forward), backward)
+            }
+            Transition::Mixture { forward, backward } => (forward.components(), backward),
+            Transition::Invertible(_) => return f64::INFINITY,
+        };
+        let moves = forward.iter().zip(&self.moves);
+        let of_moves = moves.map(|(q, pass)| q.distance_from_clamp(pass));
+        of_moves.fold(backward.distance_from_clamp(&self.reverse), f64::min)
     }
 }

@@ -72,9 +72,8 @@ impl FlowBuffers {
         }
         let arrival = model.log_density(state);
         let arrival = NonFinite::check_log_density("log density of the proposal", arrival)?;
-        let (left, crossing) = (self.states.column(column), &self.crossing);
-        let left = left.as_slice();
-        Ok(arrival + crossing.log_backward_over_forward(transition, column, left, law))
+        let (ends, crossing) = ([&self.states, &self.proposals], &self.crossing);
+        Ok(arrival + crossing.log_backward_over_forward(transition, column, ends, law))
     }
 }
 

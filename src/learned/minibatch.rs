@@ -112,10 +112,8 @@ impl Minibatch {
         flow: &LearnedTransitions,
     ) -> Vec<f64> {
         let (crossing, transition) = (&self.crossings[t], &flow.transitions[t]);
-        let of_column = |j: usize| {
-            let left = self.states[t].column(j);
-            crossing.log_backward_over_forward(transition, j, left.as_slice(), flow.noise)
-        };
+        let ends = [&self.states[t], &self.states[t + 1]];
+        let of_column = |j| crossing.log_backward_over_forward(transition, j, ends, flow.noise);
         (0..self.size()).map(of_column).collect()
     }
 

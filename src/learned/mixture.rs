@@ -1,6 +1,6 @@
 //! Mixtures of conditional densities as proposals.
 
-use nalgebra::{DMatrix, DVector};
+use nalgebra::{DMatrix, DVector, DVectorView};
 use rand::Rng;
 
 use crate::learned::conditional::{ConditionalGaussian, Mean};
@@ -13,9 +13,8 @@ use crate::{Error, Result};
 /// discrete mixture proposal (Huang et al. 2018).
 ///
 /// A draw picks a component, and the weight holds the sum over all of them: with the drawn one alone it would be unbiased
-/// as well, and vary more. Shares are not learned, since a draw has no
-/// derivative by them. Unequal modes get unequal masses by several components in one mode, or by the z that they depend
-/// on.
+/// as well, and vary more. Shares are not learned, since a draw has no derivative by them. Unequal modes get unequal
+/// masses by several components in one mode, or by the z that they depend on.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ConditionalMixture {
     components: Vec<ConditionalGaussian>,
@@ -109,12 +108,12 @@ impl ConditionalMixture {
         for (component, pass) in self.components.iter().zip(&mut *passes) {
             component.forward(left, pass);
         }
-        for j in 0..left.ncols() {
-            let state = reach(passes, j, noise.column(j).as_slice());
-            reached
-                .column_mut(j)
-                .rows_mut(0, state.len())
-                .copy_from_slice(&state);
+        for (j, noise) in noise.column_iter().enumerate() {
+            let pass = &passes[drawn(noise)];
+            for i in 0..pass.means.nrows() {
+                let deviation = pass.log_deviations[(i, j)].exp();
+                reached[(i, j)] = pass.means[(i, j)] + deviation * noise[i];
+            }
         }
     }
 
@@ -122,7 +121,7 @@ impl ConditionalMixture {
     /// `gradient` and returns the derivatives by z.
     pub(super) fn backward(
         &self,
-        left: &DMatrix<f64>,
+        [left, reached]: [&DMatrix<f64>; 2],
         (noise, passes): (&DMatrix<f64>, &[Pass]),
         mut by_reached: DMatrix<f64>,
         (weights, law): (&[f64], Noise),
@@ -131,9 +130,9 @@ impl ConditionalMixture {
         let zeros = DMatrix::zeros(self.dimension(), left.ncols());
         let mut by_outputs = vec![[zeros.clone(), zeros.clone()]; passes.len()];
         for (j, &weight) in weights.iter().enumerate() {
-            let noise = noise.column(j);
-            let drawn = (noise.as_slice(), weight, law);
-            differentiate(passes, j, drawn, &mut by_reached, &mut by_outputs);
+            let (state, drawn) = (reached.column(j), drawn(noise.column(j)));
+            let at = (state.as_slice(), drawn, weight, law);
+            differentiate(passes, j, at, &mut by_reached, &mut by_outputs);
         }
         let mut by_left = zeros;
         for (c, component) in self.components.iter().enumerate() {
@@ -145,20 +144,19 @@ impl ConditionalMixture {
 }
 
 /// Differentiates one column by z', and by the means and `log sigma` of each component, through which z' depends on the
-/// one that was drawn.
+/// one that was `drawn`.
 fn differentiate(
     passes: &[Pass],
     j: usize,
-    (noise, weight, law): (&[f64], f64, Noise),
+    (state, drawn, weight, law): (&[f64], usize, f64, Noise),
     by_reached: &mut DMatrix<f64>,
     by_outputs: &mut [[DMatrix<f64>; 2]],
 ) {
-    let state = reach(passes, j, noise);
-    let terms = log_terms(passes, j, law, &state);
+    let terms = log_terms(passes, j, law, state);
     let total = log_sum_exp(&terms);
     for (c, pass) in passes.iter().enumerate() {
         let share = weight * (terms[c] - total).exp();
-        let residuals = pass.residuals(j, &state);
+        let residuals = pass.residuals(j, state);
         let pull = share * law.pull(&residuals);
         for (i, e) in residuals.iter().enumerate() {
             let force = pull * e * (-pass.log_deviations[(i, j)]).exp();
@@ -167,25 +165,17 @@ fn differentiate(
             by_outputs[c][1][(i, j)] += share - pull * e * e;
         }
     }
-    let c = drawn(noise);
-    for (i, x) in state.iter().enumerate() {
+    let (by_outputs, means) = (&mut by_outputs[drawn], &passes[drawn].means);
+    for (i, x) in state[..means.nrows()].iter().enumerate() {
         let by_state = by_reached[(i, j)];
-        by_outputs[c][0][(i, j)] += by_state;
-        by_outputs[c][1][(i, j)] += by_state * (x - passes[c].means[(i, j)]);
+        by_outputs[0][(i, j)] += by_state;
+        by_outputs[1][(i, j)] += by_state * (x - means[(i, j)]);
     }
 }
 
 /// Returns the component that a column of noise names: its last entry, below d normal numbers.
-fn drawn(noise: &[f64]) -> usize {
+fn drawn(noise: DVectorView<'_, f64>) -> usize {
     noise[noise.len() - 1] as usize
-}
-
-/// Returns `mu_c + sigma_c eps` for one column, with the component c that was drawn.
-fn reach(passes: &[Pass], column: usize, noise: &[f64]) -> Vec<f64> {
-    let pass = &passes[drawn(noise)];
-    let eps = noise[..noise.len() - 1].iter().enumerate();
-    eps.map(|(i, e)| pass.means[(i, column)] + pass.log_deviations[(i, column)].exp() * e)
-        .collect()
 }
 
 /// Returns the log density of each component at `state`.
@@ -195,15 +185,9 @@ fn log_terms(passes: &[Pass], column: usize, law: Noise, state: &[f64]) -> Vec<f
     passes.iter().map(term).collect()
 }
 
-/// Returns `log q(z'|z)` for one column, at the z' that the noise leads to.
-pub(super) fn log_density_of_noise(
-    passes: &[Pass],
-    column: usize,
-    law: Noise,
-    noise: &[f64],
-) -> f64 {
-    let state = reach(passes, column, noise);
-    log_mean_exp(&log_terms(passes, column, law, &state))
+/// Returns `log q(z'|z)` for one column, where z' is `state`.
+pub(super) fn log_density(passes: &[Pass], column: usize, law: Noise, state: &[f64]) -> f64 {
+    log_mean_exp(&log_terms(passes, column, law, state))
 }
 
 crate::num::serialize_as! { ConditionalMixture as q { components: q.components } }

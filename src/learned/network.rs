@@ -6,7 +6,6 @@ use std::f64::consts::TAU;
 use nalgebra::{DMatrix, DMatrixView, DMatrixViewMut};
 use rand::{Rng, RngExt};
 
-use crate::learned::noise::Noise;
 use crate::{Error, Result};
 
 /// Sizes of a network `x -> W2 relu(W1 x + b1) + b2`, or `x -> W x + b` without hidden units.
@@ -192,11 +191,6 @@ pub(super) struct Pass {
 }
 
 impl Pass {
-    /// Returns `log q(mu + sigma eps)` for one column, where eps follows `law`.
-    pub(super) fn log_density_of_noise(&self, column: usize, law: Noise, noise: &[f64]) -> f64 {
-        law.log_density(noise) - self.log_volume(column)
-    }
-
     /// Returns the sum of the log scales for one column.
     pub(super) fn log_volume(&self, column: usize) -> f64 {
         self.log_deviations.column(column).sum()

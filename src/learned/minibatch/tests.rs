@@ -57,6 +57,25 @@ fn path() -> Path {
     GeometricPath::new(gaussian(dvector![0.2, 0.0], 1.3), target.unwrap())
 }
 
+/// Least distance of a `log sigma` from the ends of its clamp: more than the steps of differences move it.
+const OFF_CLAMP: f64 = 0.02;
+
+/// Draws trajectories until none has a scale beside the clamp, where the value has a kink and differences mean nothing.
+fn drawn(flow: &LearnedTransitions, path: &Path, size: usize, seed: u64) -> Minibatch {
+    let mut batch = Minibatch::new(flow, size);
+    let rng = &mut stream(seed, Purpose::Training, 0);
+    loop {
+        batch.draw(std::slice::from_ref(path), flow, rng);
+        batch.follow(flow);
+        let mut crossings = batch.crossings.iter().zip(&flow.transitions);
+        if crossings
+            .all(|(crossing, transition)| crossing.distance_from_clamp(transition) > OFF_CLAMP)
+        {
+            return batch;
+        }
+    }
+}
+
 fn energies(batch: &Minibatch, path: &Path) -> Vec<Option<Energy>> {
     let at = |t: usize| path.at((t + 1) as f64 / STAGES as f64);
     let energy = |t| Some(batch.energy(t + 1, &[at(t)], 1.0));
@@ -85,10 +104,7 @@ fn objective(
 fn agreement(seed: u64, family: Family, local_weight: f64) -> f64 {
     let path = path();
     let flow = random(family, seed);
-    let mut batch = Minibatch::new(&flow, 7);
-    let rng = &mut stream(seed, Purpose::Training, 0);
-    batch.draw(std::slice::from_ref(&path), &flow, rng);
-    batch.follow(&flow);
+    let mut batch = drawn(&flow, &path, 7, seed);
     let weights = Weights {
         local: local_weight,
         energy: 1.0,
@@ -151,10 +167,7 @@ fn the_gradient_of_the_importance_weighted_bound_agrees_with_finite_differences(
     let bound = |weights: &[f64]| mean(&weights.chunks(k).map(log_mean_exp).collect::<Vec<_>>());
     for (seed, family) in families().into_iter().enumerate() {
         let flow = random(family, seed as u64);
-        let mut batch = Minibatch::new(&flow, 2 * k);
-        let rng = &mut stream(seed as u64, Purpose::Training, 0);
-        batch.draw(std::slice::from_ref(&path), &flow, rng);
-        batch.follow(&flow);
+        let mut batch = drawn(&flow, &path, 2 * k, seed as u64);
         let weights = Objective::ImportanceWeighted { samples: k }.weights(0.5);
         let groups = Groups::new(&log_weights(&batch, &flow, &path), k);
         assert!(groups.gap > 0.1, "unequal weights: {}", groups.gap);
