@@ -6,7 +6,7 @@ use super::barrier::{Barrier, BarrierRecorder};
 use super::covariance::{CovarianceRecorder, Shapes};
 use super::first_pass::LIMIT;
 use super::refit::{NoRefit, Refit, Refitting, TRIED};
-use super::rounds_run::{Round, RoundsRun};
+use super::rounds_run::{Last, Round};
 use super::smc::FirstPass;
 use super::tuner::Tuner;
 use crate::ais::{Ais, AisTask, Along, Run};
@@ -82,19 +82,6 @@ pub(super) struct Reached<S, K> {
     pub(super) stopped_by: Option<StoppedBy>,
 }
 
-/// The last finished round.
-#[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
-pub(super) struct Last<S, K> {
-    pub(super) run: Run<S>,
-    pub(super) kernel: K,
-    pub(super) barrier: Barrier,
-    pub(super) refit: Option<Refit>,
-    pub(super) no_refit: Option<NoRefit>,
-    pub(super) rounds: Vec<Round>,
-    pub(super) candidates: Option<usize>,
-}
-
-/// The end of a round.
 pub(super) enum Ended<S> {
     Stopped(StoppedBy),
     With(Box<Result<Run<S, RoundRecorder<S>>>>),
@@ -191,22 +178,6 @@ impl<S, K: Clone> Reached<S, K> {
         self.refit = None;
         if let Some(own) = self.own.take() {
             (self.kernel, self.barrier, self.shapes) = own;
-        }
-    }
-}
-
-impl<S, K> From<Last<S, K>> for RoundsRun<S, K> {
-    fn from(last: Last<S, K>) -> Self {
-        Self {
-            run: last.run,
-            kernel: last.kernel,
-            barrier: last.barrier,
-            refit: last.refit,
-            no_refit: last.no_refit,
-            rounds: last.rounds,
-            stopped_by: StoppedBy::Chains,
-            candidates: last.candidates,
-            challenge: None,
         }
     }
 }

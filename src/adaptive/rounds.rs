@@ -11,8 +11,8 @@ use super::challenge::{Challenges, SecondJob};
 use super::covariance::CovarianceRecorder;
 use super::first_pass::{FirstPassTask, Later};
 use super::refit::{Refit, RefittedAt, Refitting, refitting};
-use super::round::{Ended, LEAST, Last, Layout, Reached, RoundRecorder, RoundTask, Start, seconds};
-use super::rounds_run::{Round, RoundsRun};
+use super::round::{Ended, LEAST, Layout, Reached, RoundRecorder, RoundTask, Start, seconds};
+use super::rounds_run::{Last, Round, RoundsRun};
 use super::smc::{AdaptiveSmc, BLOCK};
 use super::tuner::Tuner;
 use crate::ais::{Along, Run};
@@ -257,7 +257,7 @@ where
             last, stopped_by, ..
         } = at;
         let (last, by) = last.zip(stopped_by).expect("the rounds have ended");
-        self.challenged(self.concluded(last.into(), by), leads, job)
+        self.challenged(self.concluded(last, by), leads, job)
     }
 
     /// Runs a round, from the path's own base or a refitted one. Returns `None` in a process that does not lead.
@@ -372,16 +372,19 @@ where
     }
 
     /// Returns the result, with the reason it ended and a warning where the error asked for was not reached.
-    fn concluded(&self, mut last: Finished<P, K>, stopped_by: StoppedBy) -> Finished<P, K> {
-        last.stopped_by = stopped_by;
-        let (reached, chains) = (last.standard_error(), Some(self.chains));
+    fn concluded(&self, mut last: Last<P::State, K>, stopped_by: StoppedBy) -> Finished<P, K> {
+        let (reached, chains) = (last.run.standard_error(), Some(self.chains));
         let budget = self.until_error.and_then(|error| last.budget_for(error));
         let budget = budget.map(|budget| budget.saturating_mul(self.parts()));
         let warning = Warning::error_not_reached(self.until_error, reached, chains, budget);
         last.run.warn(warning);
         last.run
             .warn_if_below_bound(&|states, steps| self.path.lower_bound(states, steps));
-        last
+        RoundsRun {
+            last,
+            stopped_by,
+            challenge: None,
+        }
     }
 
     /// Returns what all rounds have in common.

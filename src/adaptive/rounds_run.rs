@@ -38,16 +38,25 @@ pub struct Round {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[must_use]
 pub struct RoundsRun<S, K> {
+    #[cfg_attr(feature = "serde", serde(flatten))]
+    pub(super) last: Last<S, K>,
+    pub(super) stopped_by: StoppedBy,
+    pub(super) challenge: Option<Second<S>>,
+}
+
+/// The last finished round.
+#[derive(Debug, Clone)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "checkpoint", derive(serde::Deserialize))]
+pub(super) struct Last<S, K> {
     pub(super) run: Run<S>,
     pub(super) kernel: K,
     pub(super) barrier: Barrier,
     pub(super) refit: Option<Refit>,
     pub(super) no_refit: Option<NoRefit>,
     pub(super) rounds: Vec<Round>,
-    pub(super) stopped_by: StoppedBy,
     /// Number of rounds that could have ended the run by their own chains; `None` where a callback ended it.
     pub(super) candidates: Option<usize>,
-    pub(super) challenge: Option<Second<S>>,
 }
 
 impl Round {
@@ -93,13 +102,13 @@ impl Round {
 impl<S, K> RoundsRun<S, K> {
     /// Returns the run of the last round.
     pub fn run(&self) -> &Run<S> {
-        &self.run
+        &self.last.run
     }
 
     /// Returns the run that log Z is that of.
     fn chosen(&self) -> &Run<S> {
         let better = self.challenge.as_ref().and_then(Second::better);
-        better.unwrap_or(&self.run)
+        better.unwrap_or(&self.last.run)
     }
 
     /// Returns what a [challenge](super::Rounds::challenge) found; `None` without one, or where the rounds were stopped
@@ -133,37 +142,38 @@ impl<S, K> RoundsRun<S, K> {
 
     fn bound_of_rounds(&self, confidence: f64) -> Result<Option<f64>> {
         let bound = |n| {
-            self.run
+            self.last
+                .run
                 .certified_lower_bound(1.0 - (1.0 - confidence) / n as f64)
         };
-        self.candidates.map_or(Ok(None), bound)
+        self.last.candidates.map_or(Ok(None), bound)
     }
 
     /// Returns the kernel of the last round, with the step sizes and shapes that were found.
     pub fn kernel(&self) -> &K {
-        &self.kernel
+        &self.last.kernel
     }
 
     /// Returns the barrier of the last round. Its global value Lambda says how hard the path is with this kernel.
     pub fn barrier(&self) -> &Barrier {
-        &self.barrier
+        &self.last.barrier
     }
 
     /// Returns the base of the last round where it was [refitted](super::Rounds::refit); `None` where it was the path's
     /// own.
     pub fn refit(&self) -> Option<&Refit> {
-        self.refit.as_ref()
+        self.last.refit.as_ref()
     }
 
     /// Returns the reason for which the last round had the path's own base though [`refit`](super::Rounds::refit) was asked
     /// for; `None` also where no round came before it.
     pub fn no_refit(&self) -> Option<NoRefit> {
-        self.no_refit
+        self.last.no_refit
     }
 
     /// Returns the first pass and the rounds. Estimates that rise from round to round were too low.
     pub fn rounds(&self) -> &[Round] {
-        &self.rounds
+        &self.last.rounds
     }
 
     /// Returns the reason the rounds ended: the error, the evaluations, the number of rounds or a callback.
@@ -173,14 +183,14 @@ impl<S, K> RoundsRun<S, K> {
 
     /// Returns the evaluations of the density in all rounds and their challenge; a gradient is one more.
     pub fn evaluations(&self) -> u64 {
-        let rounds = self.rounds.iter().map(|round| round.evaluations);
+        let rounds = self.last.rounds.iter().map(|round| round.evaluations);
         let challenge = self.challenge.as_ref().map_or(0, Second::evaluations);
         rounds.fold(challenge, u64::saturating_add)
     }
 
     /// Returns the wall time of all rounds and their challenge in seconds.
     pub fn seconds(&self) -> f64 {
-        let rounds: f64 = self.rounds.iter().map(|round| round.seconds).sum();
+        let rounds: f64 = self.last.rounds.iter().map(|round| round.seconds).sum();
         rounds + self.challenge.as_ref().map_or(0.0, |second| second.seconds)
     }
 
@@ -192,12 +202,15 @@ impl<S, K> RoundsRun<S, K> {
     /// A standard error that is not positive.
     pub fn stages_for(&self, standard_error: f64) -> Result<usize> {
         Error::check_positive("standard_error", standard_error)?;
-        let chains = self.run.chains() as f64;
+        let chains = self.last.run.chains() as f64;
         let relative = |error: f64| (chains * error * error).ln_1p();
-        let stages = self.run.schedule().stages() as f64 * relative(self.run.standard_error());
+        let stages =
+            self.last.run.schedule().stages() as f64 * relative(self.last.run.standard_error());
         Ok((stages / relative(standard_error)).ceil().max(1.0) as usize)
     }
+}
 
+impl<S, K> Last<S, K> {
     /// Returns the budget whose last round, at least three quarters of it, reaches a standard error.
     pub(super) fn budget_for(&self, standard_error: f64) -> Option<u64> {
         let last = self.rounds.last()?.evaluations as f64;
@@ -214,18 +227,21 @@ const EARLIER: usize = 4;
 impl<S, K> fmt::Display for RoundsRun<S, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_estimate(f, self, "", self.chosen().estimate().sample_size_text())?;
-        let (stages, lambda) = (self.run.schedule().stages(), self.barrier.global());
-        let rounds = self.rounds.len() - 1;
+        let (stages, lambda) = (
+            self.last.run.schedule().stages(),
+            self.last.barrier.global(),
+        );
+        let rounds = self.last.rounds.len() - 1;
         write!(f, "\nLambda = {lambda:.2}; {stages} stages in the last of ")?;
         write!(f, "{rounds} rounds; ended: ")?;
         match self.stopped_by {
             StoppedBy::Chains => write!(f, "all {rounds} rounds done")?,
             ended => write!(f, "{ended}")?,
         }
-        if let Some(refit) = &self.refit {
+        if let Some(refit) = &self.last.refit {
             write!(f, "\nbase: {refit}")?;
         }
-        if let Some(no_refit) = &self.no_refit {
+        if let Some(no_refit) = &self.last.no_refit {
             write!(f, "\nbase: the path's own, since {no_refit}")?;
         }
         self.write_earlier(f)?;
@@ -240,7 +256,11 @@ impl<S, K> RoundsRun<S, K> {
     /// Writes the last of the earlier rounds, such as `earlier rounds: -7.105 +- 0.065 (64 stages), -7.044 +- 0.041 (128)`.
     /// A trend says that the last round is not the end of it. The first pass is biased and has no error.
     fn write_earlier(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let earlier = self.rounds.get(1..self.rounds.len() - 1).unwrap_or(&[]);
+        let earlier = self
+            .last
+            .rounds
+            .get(1..self.last.rounds.len() - 1)
+            .unwrap_or(&[]);
         let shown = &earlier[earlier.len().saturating_sub(EARLIER)..];
         for (i, round) in shown.iter().enumerate() {
             let (before, unit) =

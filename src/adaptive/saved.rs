@@ -153,9 +153,9 @@ where
     }
 
     fn resumed(run: &mut Self::Run, seconds: f64, failure: Option<String>) {
-        run.run.add_seconds(seconds);
+        run.last.run.add_seconds(seconds);
         let warning = failure.map(|reason| Warning::CheckpointNotWritten { reason });
-        run.run.warn(warning);
+        run.last.run.warn(warning);
     }
 }
 

@@ -153,7 +153,6 @@ impl Trips {
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct Ladder<S> {
-    /// Sums by pair of neighbours.
     pub(super) pairs: Vec<PairSums>,
     pub(super) trips: Trips,
     /// Sampled states at beta = 1.
@@ -165,7 +164,7 @@ pub(crate) struct Ladder<S> {
 impl<S> Ladder<S> {
     /// Refuses statistics that no ladder has after `scans` scans of a round. Checks a file.
     pub(super) fn check(&self, plan: &Plan, scans: usize) -> Result<()> {
-        let betas = plan.schedule.betas().len();
+        let betas = plan.placed.schedule.betas().len();
         Error::check_dimension("pairs of neighbours", self.pairs.len(), betas - 1)?;
         Error::check_dimension("legs", self.trips.legs.len(), betas)?;
         Error::check_dimension("samples", self.samples.len(), plan.samples(scans))?;
@@ -213,7 +212,7 @@ where
         plan: &Plan,
         starts: Option<Starts<P::State, W::Memory>>,
     ) -> Result<Self> {
-        let betas = plan.schedule.betas();
+        let betas = plan.placed.schedule.betas();
         let first = ladders.start;
         let mut starts = starts.map(Vec::into_iter);
         let population = |(j, &beta): (usize, &f64)| {
@@ -282,11 +281,15 @@ where
             let (lower, upper) = self.populations.split_at_mut(j + 1);
             let (lower, upper) = (&mut lower[j], &mut upper[0]);
             let ratios = log_ratios(lower, upper, ladder).map_err(|fault| {
-                let place = (self.first + ladder, j + 1, plan.schedule.betas()[j + 1]);
+                let place = (
+                    self.first + ladder,
+                    j + 1,
+                    plan.placed.schedule.betas()[j + 1],
+                );
                 fault.of_model(upper.stage().model, place, upper.place_at_hand().0)
             })?;
             let figures = &mut self.ladders[ladder];
-            figures.pairs[j].add(plan.log_ratios[j], ratios);
+            figures.pairs[j].add(plan.placed.guesses[j], ratios);
             figures.astray |= ratios.upper_is_astray();
             if self.rngs[ladder].random::<f64>() < ratios.acceptance() {
                 lower.exchange(upper, ladder);

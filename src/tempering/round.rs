@@ -10,7 +10,7 @@ use super::ladders::{Ladder, Ladders};
 use super::runner::Settings;
 use super::runner::Tempering;
 use crate::kernel::{Decisions, Invariant, TransitionKernel, Workspace};
-use crate::num::Moments;
+use crate::num::{Moments, cumulative};
 use crate::path::AnnealingPath;
 use crate::pilot::interpolate;
 use crate::random::{Purpose, StreamRng, stream, successive};
@@ -57,7 +57,7 @@ where
 
     fn cost(&self, blocks: Range<usize>) -> u64 {
         let ladders: usize = blocks.map(|block| self.chains(block).len()).sum();
-        (ladders * self.plan.schedule.betas().len() * self.plan.scans) as u64
+        (ladders * self.plan.placed.schedule.betas().len() * self.plan.scans) as u64
     }
 
     fn start(&self, block: usize) -> Result<Self::Block> {
@@ -92,11 +92,8 @@ where
 /// The fixed values of a round.
 #[derive(Debug)]
 pub(super) struct Plan {
-    pub(super) schedule: Schedule,
-    /// Guesses of `log Z_{j+1}/Z_j`, by pair of neighbours.
-    pub(super) log_ratios: Vec<f64>,
+    pub(super) placed: Placed,
     pub(super) scans: usize,
-    round: usize,
     /// Number of scans for each sample.
     stride: usize,
     ladders: usize,
@@ -106,23 +103,17 @@ pub(super) struct Plan {
 
 impl Plan {
     /// Plans a round, with a seed of its own.
-    pub(super) fn new(settings: &Settings, placed: &Placed) -> Self {
-        let Placed {
-            round,
-            ref schedule,
-            ref guesses,
-        } = *placed;
+    pub(super) fn new(settings: &Settings, placed: Placed) -> Self {
+        let round = placed.round;
         let mut seeds = stream(settings.seed, Purpose::TemperingRounds, 0);
         let seed = (0..round).map(|_| seeds.next_u64()).next_back();
         let seed = seed.expect("rounds are counted from 1");
         let ladders = settings.ladders;
         let streams = successive(stream(seed, Purpose::Tempering, 0));
-        let number = (schedule.betas().len() + 1) * ladders;
+        let number = (placed.schedule.betas().len() + 1) * ladders;
         Self {
-            schedule: schedule.clone(),
-            log_ratios: guesses.clone(),
+            placed,
             scans: settings.scans(round),
-            round,
             stride: settings.stride(round),
             ladders,
             streams: streams.take(number).collect(),
@@ -180,7 +171,7 @@ impl<T, S, M> Reached<T, S, M> {
     /// Refuses what no round of `settings` leaves. Checks a file.
     pub(super) fn check(&self, settings: &Settings) -> Result<()> {
         let last = self.last.as_ref();
-        let (done, next) = (last.map_or(0, |last| last.round), &self.next);
+        let (done, next) = (last.map_or(0, |last| last.placed.round), &self.next);
         // A round has `2^round` scans.
         let most = usize::BITS as usize - 2;
         let follows = next.round <= most && next.round == done.saturating_add(1);
@@ -194,7 +185,7 @@ impl<T, S, M> Reached<T, S, M> {
 }
 
 /// The betas of a round, chosen by the round before.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 #[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Placed {
     /// Index of the round, from 1.
@@ -216,35 +207,17 @@ impl Placed {
 #[derive(Debug)]
 #[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct FinishedRound<S> {
-    pub(super) round: usize,
-    pub(super) schedule: Schedule,
-    /// Guesses of `log Z_{j+1}/Z_j` used in this round.
-    pub(super) guesses: Vec<f64>,
+    pub(super) placed: Placed,
     pub(super) ladders: Vec<Ladder<S>>,
     pub(super) decisions: Vec<Decisions>,
 }
 
 impl<S> FinishedRound<S> {
-    pub(super) fn of(plan: Plan, ladders: Vec<Ladder<S>>, decisions: Vec<Decisions>) -> Self {
-        Self {
-            round: plan.round,
-            schedule: plan.schedule,
-            guesses: plan.log_ratios,
-            ladders,
-            decisions,
-        }
-    }
-
     fn check(&self, settings: &Settings) -> Result<()> {
-        let placed = Placed {
-            round: self.round,
-            schedule: self.schedule.clone(),
-            guesses: self.guesses.clone(),
-        };
-        placed.check(settings)?;
-        let plan = Plan::new(settings, &placed);
+        self.placed.check(settings)?;
+        let plan = Plan::new(settings, self.placed.clone());
         Error::check_dimension("ladders", self.ladders.len(), settings.ladders)?;
-        let betas = plan.schedule.betas().len();
+        let betas = self.placed.schedule.betas().len();
         Error::check_dimension("decisions", self.decisions.len(), betas)?;
         let mut ladders = self.ladders.iter();
         ladders.try_for_each(|ladder| ladder.check(&plan, plan.scans))
@@ -259,9 +232,9 @@ impl<S> FinishedRound<S> {
     }
 
     pub(super) fn tuned(&self) -> Placed {
-        let (schedule, guesses) = self.figures().tuned(&self.schedule, &self.guesses);
+        let (schedule, guesses) = self.figures().tuned(&self.placed);
         Placed {
-            round: self.round + 1,
+            round: self.placed.round + 1,
             schedule,
             guesses,
         }
@@ -314,7 +287,8 @@ impl Figures {
     /// an equal share of `-log(1 - r)`, with r the rejection rate. For small r this is r itself (Syed et al. 2022);
     /// near 1 it still tells how wide the gap is. Both sums are interpolated linearly in beta. If betas would
     /// coincide, they stay where they are.
-    pub(super) fn tuned(&self, schedule: &Schedule, guesses: &[f64]) -> (Schedule, Vec<f64>) {
+    fn tuned(&self, placed: &Placed) -> (Schedule, Vec<f64>) {
+        let (schedule, guesses) = (&placed.schedule, &placed.guesses);
         let gap = |pair: &PairSums| -(1.0 - pair.rejection()).clamp(LEAST_ACCEPTANCE, 1.0).ln();
         let gaps: Vec<f64> = self.pairs.iter().map(gap).collect();
         let floor = FLOOR * gaps.iter().sum::<f64>() / gaps.len() as f64;
@@ -335,14 +309,4 @@ impl Figures {
         let guesses = log_z.windows(2).map(|pair| pair[1] - pair[0]).collect();
         (tuned, guesses)
     }
-}
-
-/// Returns the sums of the first n values, for n from 0.
-fn cumulative(values: impl Iterator<Item = f64>) -> Vec<f64> {
-    let mut sum = 0.0;
-    let sums = values.map(|value| {
-        sum += value;
-        sum
-    });
-    std::iter::once(0.0).chain(sums).collect()
 }

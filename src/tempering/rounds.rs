@@ -74,7 +74,7 @@ where
         job.foresee(steps(rounds) - finished);
         let mut leads = true;
         while at.stopped_by.is_none() {
-            let plan = Plan::new(&self.settings, &at.next);
+            let plan = Plan::new(&self.settings, at.next);
             let starts = std::mem::take(&mut at.ends).into_iter().map(Some);
             let starts = starts
                 .chain(std::iter::repeat_with(|| None))
@@ -88,7 +88,8 @@ where
             };
             let closed = job.run(&round)?;
             leads = closed.is_some();
-            let reached = closed.map(|closed| self.after(at.last.take(), round.plan, closed));
+            let placed = round.plan.placed;
+            let reached = closed.map(|closed| self.after(at.last, placed, closed));
             at = job.carry(reached)?;
         }
         let stopped_by = at.stopped_by.expect("the rounds have ended");
@@ -115,7 +116,7 @@ where
     fn after<T: Send>(
         &self,
         last: Option<FinishedRound<T>>,
-        plan: Plan,
+        placed: Placed,
         closed: Closed<RoundResult<T, P::State, MemoryOf<'p, P, K>>>,
     ) -> At<'p, P, K, T> {
         if let Some(by) = closed.stopped_by {
@@ -130,7 +131,11 @@ where
             decisions,
             ends,
         } = fold(closed.prefix).expect("there are blocks");
-        let last = FinishedRound::of(plan, ladders, decisions);
+        let last = FinishedRound {
+            placed,
+            ladders,
+            decisions,
+        };
         Reached {
             next: last.tuned(),
             ends,
@@ -152,7 +157,7 @@ where
             });
         };
         let settings = Settings {
-            rounds: last.round,
+            rounds: last.placed.round,
             ..self.settings.clone()
         };
         let cost = (self.evaluations(&settings), begun.elapsed().as_secs_f64());
@@ -170,11 +175,11 @@ where
 
     /// Returns the reason to end the run after this round, if there is one.
     fn ended_by<T>(&self, last: &FinishedRound<T>) -> Option<StoppedBy> {
-        if last.round == self.settings.rounds {
+        if last.placed.round == self.settings.rounds {
             return Some(StoppedBy::Chains);
         }
         let enough = self.execution.until_error;
-        let enough = enough.filter(|_| last.round >= FIRST_LOOK)?;
+        let enough = enough.filter(|_| last.placed.round >= FIRST_LOOK)?;
         (last.standard_error() <= enough).then_some(StoppedBy::StandardError)
     }
 

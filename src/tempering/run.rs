@@ -50,7 +50,7 @@ impl<S> TemperingRun<S> {
         (evaluations, seconds): (u64, f64),
     ) -> Result<Self> {
         let figures = last.figures();
-        let log_ratios = figures.log_ratios(&last.guesses);
+        let log_ratios = figures.log_ratios(&last.placed.guesses);
         let ladders = last.ladders;
         let chains = ladders.len();
         if !log_ratios.iter().all(|ratio| ratio.is_finite()) {
@@ -60,7 +60,7 @@ impl<S> TemperingRun<S> {
         let mut run = Self {
             settings,
             stopped_by,
-            schedule: last.schedule,
+            schedule: last.placed.schedule,
             log_ratios,
             standard_error: figures.standard_error(&ladders),
             rejections: figures.rejections(),

@@ -56,7 +56,7 @@ where
         let (range, plan) = (self.chains(block), &self.plan);
         let expected = format!("less than {}", plan.scans);
         Error::check(scans < plan.scans, "scans", scans, expected)?;
-        let betas = plan.schedule.betas();
+        let betas = plan.placed.schedule.betas();
         Error::check_dimension("populations", populations.len(), betas.len())?;
         Error::check_dimension("random streams of swaps", rngs.len(), range.len())?;
         Error::check_dimension("ladders", ladders.len(), range.len())?;
@@ -87,17 +87,19 @@ where
     }
 
     fn check(&self, blocks: Range<usize>, output: &Self::Output) -> Result<()> {
-        let (
-            plan,
-            RoundResult {
-                ladders,
-                decisions,
-                ends,
-            },
-        ) = (&self.plan, output);
+        let plan = &self.plan;
+        let RoundResult {
+            ladders,
+            decisions,
+            ends,
+        } = output;
         let (first, last) = (self.chains(blocks.start), self.chains(blocks.end - 1));
         Error::check_dimension("ladders", ladders.len(), last.end - first.start)?;
-        Error::check_dimension("decisions", decisions.len(), plan.schedule.betas().len())?;
+        Error::check_dimension(
+            "decisions",
+            decisions.len(),
+            plan.placed.schedule.betas().len(),
+        )?;
         Error::check_dimension("blocks", ends.len(), blocks.len())?;
         ladders
             .iter()
