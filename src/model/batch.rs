@@ -1,6 +1,5 @@
 //! Models from closures that evaluate several states at once, as tensor libraries do.
 
-use std::fmt;
 use std::marker::PhantomData;
 use std::sync::{Arc, OnceLock};
 
@@ -331,11 +330,4 @@ fn tiles(rows: usize) -> impl Iterator<Item = std::ops::Range<usize>> {
         .map(move |first| first..rows.min(first + ROWS))
 }
 
-impl<F, O> fmt::Debug for BatchModel<F, O> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BatchModel")
-            .field("dimension", &self.dimension)
-            .field("failure", &self.failure)
-            .finish_non_exhaustive()
-    }
-}
+crate::num::debug_by_fields! { BatchModel for [F, O] BatchModel<F, O> { dimension, failure } }

@@ -1,7 +1,5 @@
 //! A model from a function of dual numbers, which is differentiated automatically.
 
-use std::fmt;
-
 use nalgebra::DVector;
 use num_dual::Dual64;
 
@@ -93,10 +91,4 @@ impl<F: Fn(&[Dual64]) -> Dual64> Differentiable for DualModel<F> {
     }
 }
 
-impl<F> fmt::Debug for DualModel<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DualModel")
-            .field("dimension", &self.dimension)
-            .finish_non_exhaustive()
-    }
-}
+crate::num::debug_by_fields! { DualModel for [F] DualModel<F> { dimension } }

@@ -1,6 +1,5 @@
 //! Models from closures: of the log density alone, or of value and gradient together.
 
-use std::fmt;
 use std::marker::PhantomData;
 
 use nalgebra::DVector;
@@ -174,13 +173,7 @@ impl<S, F: Fn(&S) -> f64, G, D> NormalizedModel for FunctionModel<S, F, G, D, f6
     }
 }
 
-impl<S, F, G, D, N: fmt::Debug> fmt::Debug for FunctionModel<S, F, G, D, N> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FunctionModel")
-            .field("log_normalizer", &self.log_normalizer)
-            .finish_non_exhaustive()
-    }
-}
+crate::num::debug_by_fields! { FunctionModel for [S, F, G, D, N: std::fmt::Debug] FunctionModel<S, F, G, D, N> { log_normalizer } }
 
 /// A model over `R^d` from one closure on slices: `f(x, gradient)` writes `grad log f(x)` and returns `log f(x)`.
 ///
@@ -263,10 +256,4 @@ impl<F: Fn(&[f64], &mut [f64]) -> f64> Differentiable for GradientModel<F> {
     }
 }
 
-impl<F> fmt::Debug for GradientModel<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GradientModel")
-            .field("dimension", &self.dimension)
-            .finish_non_exhaustive()
-    }
-}
+crate::num::debug_by_fields! { GradientModel for [F] GradientModel<F> { dimension } }

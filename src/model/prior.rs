@@ -19,6 +19,9 @@ pub struct Prior {
     support: Support,
     /// The law of v, where the coordinate is `location + scale v`.
     law: StandardLaw,
+    /// The constant of the law's log density.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    constant: f64,
     location: f64,
     scale: f64,
 }
@@ -40,12 +43,7 @@ impl Prior {
     pub fn normal(mean: f64, deviation: f64) -> Result<Self> {
         Error::check_number("mean", mean)?;
         Error::check_positive("deviation", deviation)?;
-        Ok(Self::new(
-            Support::Line,
-            StandardLaw::Normal,
-            mean,
-            deviation,
-        ))
+        Self::new(Support::Line, StandardLaw::Normal, mean, deviation)
     }
 
     /// Creates Student's t about `location`. One degree of freedom gives the Cauchy law.
@@ -53,10 +51,15 @@ impl Prior {
     /// # Errors
     /// A location that is not finite; a scale that is not finite and positive; degrees outside `[0.1, 1e9]`.
     pub fn student_t(degrees_of_freedom: f64, location: f64, scale: f64) -> Result<Self> {
-        let law = StandardLaw::student(degrees_of_freedom)?;
         Error::check_number("location", location)?;
         Error::check_positive("scale", scale)?;
-        Ok(Self::new(Support::Line, law, location, scale))
+        let degrees = degrees_of_freedom;
+        Self::new(
+            Support::Line,
+            StandardLaw::Student { degrees },
+            location,
+            scale,
+        )
     }
 }
 
@@ -87,9 +90,9 @@ impl Prior {
     /// # Errors
     /// A shape outside `[1e-3, 1e9]`; a rate that is not finite and positive.
     pub fn gamma(shape: f64, rate: f64) -> Result<Self> {
-        let law = StandardLaw::log_gamma(shape)?;
         Error::check_positive("rate", rate)?;
-        Ok(Self::new(Support::Positive, law, -rate.ln(), 1.0))
+        let law = StandardLaw::LogGamma { shape };
+        Self::new(Support::Positive, law, -rate.ln(), 1.0)
     }
 
     /// Creates the inverse gamma law, of mean `scale / (shape - 1)`: the law of `1 / y`, with y gamma of rate `scale`.
@@ -97,9 +100,9 @@ impl Prior {
     /// # Errors
     /// A shape outside `[1e-3, 1e9]`; a scale that is not finite and positive.
     pub fn inverse_gamma(shape: f64, scale: f64) -> Result<Self> {
-        let law = StandardLaw::log_gamma(shape)?;
         Error::check_positive("scale", scale)?;
-        Ok(Self::new(Support::Positive, law, scale.ln(), -1.0))
+        let law = StandardLaw::LogGamma { shape };
+        Self::new(Support::Positive, law, scale.ln(), -1.0)
     }
 
     /// Creates the law of `|y|`, with y from `N(0, deviation^2)`.
@@ -109,8 +112,8 @@ impl Prior {
     pub fn half_normal(deviation: f64) -> Result<Self> {
         Error::check_positive("deviation", deviation)?;
         // y^2 / (2 deviation^2) has the gamma law of shape 1/2.
-        let (law, location) = (StandardLaw::log_gamma(0.5)?, deviation.ln() + 0.5 * LN_2);
-        Ok(Self::new(Support::Positive, law, location, 0.5))
+        let law = StandardLaw::LogGamma { shape: 0.5 };
+        Self::new(Support::Positive, law, deviation.ln() + 0.5 * LN_2, 0.5)
     }
 
     /// Creates the law of `|y|`, with y from the Cauchy law about 0 with this scale.
@@ -120,8 +123,8 @@ impl Prior {
     pub fn half_cauchy(scale: f64) -> Result<Self> {
         Error::check_positive("scale", scale)?;
         // z / (1 + z), with z = (y / scale)^2, has the beta law of 1/2 and 1/2.
-        let law = StandardLaw::logit_beta(0.5, 0.5)?;
-        Ok(Self::new(Support::Positive, law, scale.ln(), 0.5))
+        let law = StandardLaw::LogitBeta { a: 0.5, b: 0.5 };
+        Self::new(Support::Positive, law, scale.ln(), 0.5)
     }
 }
 
@@ -132,8 +135,13 @@ impl Prior {
     /// # Errors
     /// Parameters outside `[1e-3, 1e9]`.
     pub fn beta(a: f64, b: f64) -> Result<Self> {
-        let law = StandardLaw::logit_beta(a, b)?;
-        Ok(Self::new(Support::interval(0.0, 1.0)?, law, 0.0, 1.0))
+        let (low, high) = (0.0, 1.0);
+        Self::new(
+            Support::Interval { low, high },
+            StandardLaw::LogitBeta { a, b },
+            0.0,
+            1.0,
+        )
     }
 
     /// Creates the uniform law between `low` and `high`.
@@ -141,24 +149,27 @@ impl Prior {
     /// # Errors
     /// Ends that are not finite, or `low` not below `high` by more than rounding.
     pub fn uniform(low: f64, high: f64) -> Result<Self> {
-        let law = StandardLaw::logit_beta(1.0, 1.0)?;
-        Ok(Self::new(Support::interval(low, high)?, law, 0.0, 1.0))
+        let law = StandardLaw::LogitBeta { a: 1.0, b: 1.0 };
+        Self::new(Support::Interval { low, high }, law, 0.0, 1.0)
     }
 }
 
 impl Prior {
-    fn new(support: Support, law: StandardLaw, location: f64, scale: f64) -> Self {
-        Self {
+    fn new(support: Support, law: StandardLaw, location: f64, scale: f64) -> Result<Self> {
+        support.check()?;
+        Ok(Self {
             support,
+            constant: law.constant()?,
             law,
             location,
             scale,
-        }
+        })
     }
 
     /// Returns the log density of coordinate `u` and its derivative.
     pub(super) fn log_density(&self, u: f64) -> (f64, f64) {
-        let (log_density, slope) = self.law.log_density((u - self.location) / self.scale);
+        let v = (u - self.location) / self.scale;
+        let (log_density, slope) = self.law.log_density(v, self.constant);
         (log_density - self.scale.abs().ln(), slope / self.scale)
     }
 
@@ -202,20 +213,14 @@ impl Prior {
 }
 
 impl Support {
-    fn interval(low: f64, high: f64) -> Result<Self> {
+    fn check(self) -> Result<()> {
+        let Self::Interval { low, high } = self else {
+            return Ok(());
+        };
         let holds = (high - low).is_finite() && low.next_up() < high.next_down();
         let found = format!("{low} to {high}");
         let expected = "finite ends, the lower one below the upper one";
-        Error::check(holds, "interval", found, expected)?;
-        Ok(Self::Interval { low, high })
-    }
-
-    #[cfg(feature = "serde")]
-    fn checked(self) -> Result<Self> {
-        match self {
-            Self::Interval { low, high } => Self::interval(low, high),
-            unbounded => Ok(unbounded),
-        }
+        Error::check(holds, "interval", found, expected)
     }
 }
 
@@ -223,106 +228,66 @@ crate::num::deserialize_checked! {
     Prior { support: Support, law: StandardLaw, location: f64, scale: f64 } => {
         Error::check_number("location", location)
             .and_then(|()| Error::check_positive("size of the scale", scale.abs()))
-            .and_then(|()| support.checked())
-            .map(|support| Self::new(support, law, location, scale))
+            .and_then(|()| Self::new(support, law, location, scale))
     }
 }
 
-/// A law on the whole line. Laws with parameters hold the constant of their log density.
+/// A law on the whole line.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(into = "Written", try_from = "Written"))]
 enum StandardLaw {
     Normal,
     Student {
         degrees: f64,
-        constant: f64,
     },
     /// The logarithm of a gamma variable of rate 1.
     LogGamma {
         shape: f64,
-        constant: f64,
     },
     /// The logit of a beta variable.
     LogitBeta {
         a: f64,
         b: f64,
-        constant: f64,
     },
 }
 
-/// A law as it is saved, without its constant.
-#[cfg(feature = "serde")]
-#[derive(serde::Serialize, serde::Deserialize)]
-enum Written {
-    Normal,
-    Student { degrees: f64 },
-    LogGamma { shape: f64 },
-    LogitBeta { a: f64, b: f64 },
-}
-
-#[cfg(feature = "serde")]
-impl From<StandardLaw> for Written {
-    fn from(law: StandardLaw) -> Self {
-        match law {
-            StandardLaw::Normal => Self::Normal,
-            StandardLaw::Student { degrees, .. } => Self::Student { degrees },
-            StandardLaw::LogGamma { shape, .. } => Self::LogGamma { shape },
-            StandardLaw::LogitBeta { a, b, .. } => Self::LogitBeta { a, b },
-        }
-    }
-}
-
-#[cfg(feature = "serde")]
-impl TryFrom<Written> for StandardLaw {
-    type Error = Error;
-
-    fn try_from(written: Written) -> Result<Self> {
-        match written {
-            Written::Normal => Ok(Self::Normal),
-            Written::Student { degrees } => Self::student(degrees),
-            Written::LogGamma { shape } => Self::log_gamma(shape),
-            Written::LogitBeta { a, b } => Self::logit_beta(a, b),
-        }
-    }
-}
-
 impl StandardLaw {
-    fn student(degrees: f64) -> Result<Self> {
-        let expected = "a number in [0.1, 1e9]";
-        let within = (0.1..=1e9).contains(&degrees);
-        Error::check(within, "degrees of freedom", degrees, expected)?;
-        let half = 0.5 * degrees;
-        let constant = ln_gamma(half + 0.5) - ln_gamma(half) - 0.5 * (degrees * PI).ln();
-        Ok(Self::Student { degrees, constant })
-    }
-
-    fn log_gamma(shape: f64) -> Result<Self> {
-        check_shape("shape", shape)?;
-        let constant = -ln_gamma(shape);
-        Ok(Self::LogGamma { shape, constant })
-    }
-
-    fn logit_beta(a: f64, b: f64) -> Result<Self> {
-        check_shape("a", a)?;
-        check_shape("b", b)?;
-        let constant = ln_gamma(a + b) - ln_gamma(a) - ln_gamma(b);
-        Ok(Self::LogitBeta { a, b, constant })
-    }
-
-    fn log_density(&self, v: f64) -> (f64, f64) {
+    /// Returns the constant of the log density, after a check of the parameters.
+    fn constant(&self) -> Result<f64> {
         match *self {
-            Self::Normal => (-0.5 * (v * v + TAU.ln()), -v),
-            Self::Student { degrees, constant } => {
+            Self::Normal => Ok(TAU.ln()),
+            Self::Student { degrees } => {
+                let expected = "a number in [0.1, 1e9]";
+                let within = (0.1..=1e9).contains(&degrees);
+                Error::check(within, "degrees of freedom", degrees, expected)?;
+                let half = 0.5 * degrees;
+                Ok(ln_gamma(half + 0.5) - ln_gamma(half) - 0.5 * (degrees * PI).ln())
+            }
+            Self::LogGamma { shape } => {
+                check_shape("shape", shape)?;
+                Ok(-ln_gamma(shape))
+            }
+            Self::LogitBeta { a, b } => {
+                check_shape("a", a)?;
+                check_shape("b", b)?;
+                Ok(ln_gamma(a + b) - ln_gamma(a) - ln_gamma(b))
+            }
+        }
+    }
+
+    fn log_density(&self, v: f64, constant: f64) -> (f64, f64) {
+        match *self {
+            Self::Normal => (-0.5 * (v * v + constant), -v),
+            Self::Student { degrees } => {
                 let log = (v * v / degrees).ln_1p();
                 let slope = -(degrees + 1.0) * v / (degrees + v * v);
                 (constant - 0.5 * (degrees + 1.0) * log, slope)
             }
-            Self::LogGamma { shape, constant } => {
+            Self::LogGamma { shape } => {
                 let x = v.exp();
                 (constant + shape * v - x, shape - x)
             }
-            Self::LogitBeta { a, b, constant } => {
+            Self::LogitBeta { a, b } => {
                 let log_density = constant + a * log_sigmoid(v) + b * log_sigmoid(-v);
                 (log_density, a * sigmoid(-v) - b * sigmoid(v))
             }
@@ -332,13 +297,13 @@ impl StandardLaw {
     fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> f64 {
         match *self {
             Self::Normal => StandardNormal::get().draw(rng),
-            Self::Student { degrees, .. } => {
+            Self::Student { degrees } => {
                 let half = 0.5 * degrees;
                 let log_square = half.ln() - log_gamma_variable(half, rng);
                 StandardNormal::get().draw(rng) * (0.5 * log_square).exp()
             }
-            Self::LogGamma { shape, .. } => log_gamma_variable(shape, rng),
-            Self::LogitBeta { a, b, .. } => log_gamma_variable(a, rng) - log_gamma_variable(b, rng),
+            Self::LogGamma { shape } => log_gamma_variable(shape, rng),
+            Self::LogitBeta { a, b } => log_gamma_variable(a, rng) - log_gamma_variable(b, rng),
         }
     }
 }

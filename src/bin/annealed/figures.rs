@@ -37,6 +37,17 @@ pub fn of_run<S>(run: &Run<S>) -> Value {
     })
 }
 
+/// The warnings, each once.
+pub fn distinct<'w>(warnings: impl IntoIterator<Item = &'w Warning>) -> Vec<Warning> {
+    let mut distinct: Vec<Warning> = Vec::new();
+    for warning in warnings {
+        if !distinct.contains(warning) {
+            distinct.push(warning.clone());
+        }
+    }
+    distinct
+}
+
 /// Name and text of each warning.
 pub fn of_warnings(warnings: &[Warning]) -> Value {
     let text = |warning: &Warning| json!({"name": warning.name(), "text": warning.to_string()});

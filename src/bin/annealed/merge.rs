@@ -119,13 +119,7 @@ impl Merged {
     /// All reasons to doubt the runs, each once.
     fn warnings(&self) -> Vec<Warning> {
         let of_runs = self.runs.iter().flat_map(Run::warnings);
-        let mut warnings: Vec<Warning> = Vec::new();
-        for warning in of_runs.chain(&self.doubts) {
-            if !warnings.contains(warning) {
-                warnings.push(warning.clone());
-            }
-        }
-        warnings
+        figures::distinct(of_runs.chain(&self.doubts))
     }
 
     fn text(&self) -> String {

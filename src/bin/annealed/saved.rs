@@ -48,30 +48,35 @@ impl Known {
 
     /// The reasons to doubt a run, which it does not know by itself. One bound, the highest, is enough.
     pub fn doubts<S>(&self, run: &Run<S>) -> Vec<Warning> {
-        let start = self.start.as_ref();
-        let mut doubts = start.map_or(Vec::new(), |start| start.warnings_of(run));
-        if bounds(&doubts).chain(bounds(run.warnings())).count() > 0 {
-            return doubts;
-        }
-        let (_, end) = run.interval();
-        let above = bounds(&self.contradictions).filter_map(|warning| match *warning {
+        let bound = |warning: &Warning| match *warning {
             Warning::BelowBound {
                 bound, confidence, ..
-            } if bound > end => Some((bound, confidence)),
+            } => Some((bound, confidence)),
             _ => None,
-        });
-        let highest = above.max_by(|one, other| one.0.total_cmp(&other.0));
-        doubts.extend(highest.map(|(bound, confidence)| Warning::BelowBound {
-            bound,
-            confidence,
-            upper: end,
-        }));
-        doubts
+        };
+        let bounds = self.contradictions.iter().filter_map(bound);
+        let highest = bounds.max_by(|one, other| one.0.total_cmp(&other.0));
+        doubts(run, self.start.as_ref(), highest)
     }
 }
 
+/// Reasons to doubt a run: what the search for its start proves, and a bound with its confidence where that lies above the
+/// run and no other is told.
+pub fn doubts<S>(run: &Run<S>, start: Option<&Start>, bound: Option<(f64, f64)>) -> Vec<Warning> {
+    let mut doubts = start.map_or(Vec::new(), |start| start.warnings_of(run));
+    let (_, upper) = run.interval();
+    let told = bounds(&doubts).chain(bounds(run.warnings())).count() > 0;
+    let above = bound.filter(|(bound, _)| !told && *bound > upper);
+    doubts.extend(above.map(|(bound, confidence)| Warning::BelowBound {
+        bound,
+        confidence,
+        upper,
+    }));
+    doubts
+}
+
 /// Warnings of a bound above a run.
-pub fn bounds(warnings: &[Warning]) -> impl Iterator<Item = &Warning> {
+fn bounds(warnings: &[Warning]) -> impl Iterator<Item = &Warning> {
     let is_bound = |warning: &&Warning| matches!(warning, Warning::BelowBound { .. });
     warnings.iter().filter(is_bound)
 }

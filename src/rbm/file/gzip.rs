@@ -32,19 +32,17 @@ pub(super) fn read(bytes: &[u8]) -> Result<Array, String> {
 }
 
 #[cfg(test)]
+pub(super) fn gzip(bytes: &[u8]) -> Vec<u8> {
+    use flate2::{Compression, read::GzEncoder};
+    let mut compressed = Vec::new();
+    let mut encoder = GzEncoder::new(bytes, Compression::best());
+    std::io::Read::read_to_end(&mut encoder, &mut compressed).unwrap();
+    compressed
+}
+
+#[cfg(test)]
 mod tests {
-    use std::io::Write;
-
-    use flate2::Compression;
-    use flate2::write::GzEncoder;
-
     use super::*;
-
-    fn gzip(bytes: &[u8]) -> Vec<u8> {
-        let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
-        encoder.write_all(bytes).unwrap();
-        encoder.finish().unwrap()
-    }
 
     /// An IDX file of one dimension.
     fn idx(values: &[u8]) -> Vec<u8> {

@@ -102,32 +102,28 @@ impl<T: Scalar> RbmFile<T> {
 
     fn write_archive(&self, path: &Path) -> Result<(), ZipError> {
         let mut archive = ZipWriter::new(BufWriter::new(File::create(path)?));
-        let mut put = |key: &str, shape: &[usize], width, values: &[T]| {
+        let mut put = |key: &str, shape: &[usize], width, values: &mut dyn Iterator<Item = f64>| {
             archive.start_file(format!("{key}.npy"), SimpleFileOptions::default())?;
-            let values = values.iter().map(|x| x.as_());
             archive.write_all(&npy::format(shape, width, values))
         };
         let rbm = &self.rbm;
         let (hidden, visible) = (rbm.hidden_units(), rbm.visible_units());
-        let width = size_of::<T>();
-        put("W", &[hidden, visible], width, rbm.weights().as_slice())?;
-        put("a", &[hidden], width, rbm.hidden_bias().as_slice())?;
-        put("b", &[visible], width, rbm.visible_bias().as_slice())?;
+        let (width, as_f64) = (size_of::<T>(), |x: &T| x.as_());
+        let (w, a, b) = (rbm.weights(), rbm.hidden_bias(), rbm.visible_bias());
+        put("W", &[hidden, visible], width, &mut w.iter().map(as_f64))?;
+        put("a", &[hidden], width, &mut a.iter().map(as_f64))?;
+        put("b", &[visible], width, &mut b.iter().map(as_f64))?;
         if let Some(base) = &self.base {
-            put("b_base", &[visible], width, base.visible_bias().as_slice())?;
+            let bias = base.visible_bias().iter();
+            put("b_base", &[visible], width, &mut bias.map(as_f64))?;
         }
         if let Some(log_z) = self.log_z_exact {
-            archive.start_file("log_z_exact.npy", SimpleFileOptions::default())?;
-            archive.write_all(&npy::format(&[], 8, std::iter::once(log_z)))?;
+            put("log_z_exact", &[], 8, &mut std::iter::once(log_z))?;
         }
         if let Some(chains) = &self.chains {
             let units = (0..visible).flat_map(|i| chains.iter().map(move |chain| chain[i]));
-            archive.start_file("chains.npy", SimpleFileOptions::default())?;
-            archive.write_all(&npy::format(
-                &[chains.len(), visible],
-                4,
-                units.map(f64::from),
-            ))?;
+            let shape = [chains.len(), visible];
+            put("chains", &shape, 4, &mut units.map(f64::from))?;
         }
         archive.finish()?.flush()?;
         Ok(())

@@ -6,6 +6,7 @@ use zip::CompressionMethod::{Deflated, Stored};
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 
+use super::gzip::gzip;
 use super::{Arrays, npy};
 use crate::rbm::{BinaryData, DataLayout, RbmFile, RbmLayout};
 
@@ -68,10 +69,8 @@ fn data_files() -> Vec<Vec<u8>> {
         &[0, 1, 0, 1, 1, 0],
     ]
     .concat();
-    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    gzip.write_all(&idx).unwrap();
     let npz = zipped(Deflated, &[("arr_0", npy.clone())]);
-    vec![npy, idx, gzip.finish().unwrap(), npz]
+    vec![npy, idx.clone(), gzip(&idx), npz]
 }
 
 #[test]
@@ -171,12 +170,6 @@ fn an_entry_that_lies_about_its_size_is_refused() {
     }
 }
 
-fn gzipped(bytes: &[u8]) -> Vec<u8> {
-    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
-    gzip.write_all(bytes).unwrap();
-    gzip.finish().unwrap()
-}
-
 /// A `.npy` file of zeros.
 fn zeros(shape: &[usize], descr: &str, fortran_order: &str) -> Vec<u8> {
     let sizes: String = shape.iter().map(|size| format!("{size}, ")).collect();
@@ -194,10 +187,10 @@ fn a_bomb_is_refused_at_its_header() {
     let zip = zipped(Deflated, &[("W", million.clone())]);
     let declared_less = [&[0, 0, 8, 1, 0, 0, 0, 9][..], &million].concat();
     for (file, reason) in [
-        (gzipped(&million), "another format, expected .npy or IDX"),
-        (gzipped(&declared_less), "bytes of data for shape [9]"),
-        (gzipped(&zip), "another format, expected .npy or IDX"),
-        (gzipped(&gzipped(&million)), "another format"),
+        (gzip(&million), "another format, expected .npy or IDX"),
+        (gzip(&declared_less), "bytes of data for shape [9]"),
+        (gzip(&zip), "another format, expected .npy or IDX"),
+        (gzip(&gzip(&million)), "another format"),
         (zip, "another format"),
         (zipped(Deflated, &[("W", declared_less)]), "for shape [9]"),
     ] {
@@ -215,7 +208,7 @@ fn reading_takes_at_most_four_times_the_declared_size() {
         for order in ["False", "True"] {
             let npy = zeros(&[rows, columns], descr, order);
             let npz = |method| zipped(method, &[("x", npy.clone())]);
-            for file in [npy.clone(), gzipped(&npy), npz(Stored), npz(Deflated)] {
+            for file in [npy.clone(), gzip(&npy), npz(Stored), npz(Deflated)] {
                 let peak = peak_of(|| data_of(&file).unwrap()) as f64 / npy.len() as f64;
                 assert!(peak < 4.0, "{columns} x {descr}, {order}: {peak}");
             }

@@ -89,8 +89,7 @@ pub fn run(
             other => other,
         });
     }
-    let file = options.checkpoint.as_ref().or(options.resume.as_ref());
-    let Some(file) = file else {
+    let Some(file) = options.checkpoint_file() else {
         let expected = "--checkpoint FILE or --resume FILE beside it";
         return match options.checkpoint_every {
             Some(_) => Err(Error::invalid("--checkpoint-every", "no file", expected)),

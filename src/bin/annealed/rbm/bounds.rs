@@ -37,21 +37,11 @@ impl Bounds {
 
     /// The reasons to doubt a run that it does not know by itself: what the search for the start proves, or these bounds.
     pub fn doubts(&self, run: &Run<Vec<bool>>, start: Option<&Start>) -> Vec<Warning> {
-        let mut doubts = start.map_or(Vec::new(), |start| start.warnings_of(run));
-        let told = saved::bounds(&doubts).chain(saved::bounds(run.warnings()));
-        let (_, upper) = run.interval();
-        let (bound, confidence) = match self.certain > self.certified {
+        let highest = match self.certain > self.certified {
             true => (self.certain, 1.0),
             false => (self.certified, 0.95),
         };
-        if told.count() == 0 && bound > upper {
-            doubts.push(Warning::BelowBound {
-                bound,
-                confidence,
-                upper,
-            });
-        }
-        doubts
+        saved::doubts(run, start, Some(highest))
     }
 
     /// An upper bound on the mean log likelihood of the data, by the higher of both.

@@ -1,7 +1,7 @@
 //! The options of `annealed rbm`.
 
 use std::convert::Infallible;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -298,6 +298,11 @@ fn nats(text: &str) -> Result<f64, String> {
 }
 
 impl Options {
+    /// Returns the file of the checkpoints, if there is one.
+    pub fn checkpoint_file(&self) -> Option<&Path> {
+        self.checkpoint.as_deref().or(self.resume.as_deref())
+    }
+
     /// Returns how the numbers of data become zeros and ones.
     pub fn data_layout(&self) -> DataLayout {
         match (self.threshold, self.draw) {

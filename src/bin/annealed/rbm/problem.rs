@@ -138,7 +138,6 @@ impl Problem {
     }
 }
 
-/// The files that the options name.
 fn files(options: &Options) -> Value {
     let source = |source: &Option<Source>| source.as_ref().map(Source::to_string);
     json!({

@@ -109,19 +109,8 @@ impl<'a> Report<'a> {
     fn warnings(&self) -> Vec<Warning> {
         let joint = self.backward.as_ref().map_or(&[][..], Backward::warnings);
         let likelihood = self.likelihood.as_ref().and_then(LogLikelihood::warning);
-        let found = [
-            self.run.warnings(),
-            joint,
-            likelihood.as_slice(),
-            &self.doubts,
-        ];
-        let mut warnings: Vec<Warning> = Vec::new();
-        for warning in found.into_iter().flatten() {
-            if !warnings.contains(warning) {
-                warnings.push(warning.clone());
-            }
-        }
-        warnings
+        let of_run = self.run.warnings().iter().chain(joint);
+        figures::distinct(of_run.chain(&likelihood).chain(&self.doubts))
     }
 
     /// Writes the picture and the report that are asked for.
@@ -189,7 +178,6 @@ impl<'a> Report<'a> {
     }
 }
 
-/// The table of candidates.
 fn table(start: &Start) -> Value {
     let row = |(index, candidate): (usize, &Candidate)| {
         json!({

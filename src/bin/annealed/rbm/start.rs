@@ -30,7 +30,8 @@ pub fn choose(
         Some(start) => start,
         None => search(options, problem, interrupt)?,
     };
-    for file in options.save_start.iter().chain(&beside_checkpoint(options)) {
+    let beside = options.checkpoint_file().map(beside);
+    for file in options.save_start.iter().chain(&beside) {
         saved::replace(file, &start)?;
     }
     Ok((start.base().clone(), Some(start)))
@@ -41,8 +42,8 @@ fn found_before(options: &Options, problem: &Problem) -> Result<Option<Start>> {
     if let Some(start) = options.extend.iter().find_map(|file| saved::start_of(file)) {
         return Ok(Some(start));
     }
-    let beside = beside_checkpoint(options).filter(|_| checkpoint(options).exists());
-    let Some(file) = options.start.clone().or(beside) else {
+    let checkpoint = options.checkpoint_file().filter(|file| file.exists());
+    let Some(file) = options.start.clone().or(checkpoint.map(beside)) else {
         return Ok(None);
     };
     if options.start.is_none() && !file.exists() {
@@ -77,16 +78,9 @@ fn search(options: &Options, problem: &Problem, interrupt: &Interrupt) -> Result
     search.run(&problem.rbm)
 }
 
-/// The checkpoint of the options; a name that is no file where they have none.
-fn checkpoint(options: &Options) -> &Path {
-    let file = options.checkpoint.as_ref().or(options.resume.as_ref());
-    file.map_or(Path::new(""), PathBuf::as_path)
-}
-
 /// `FILE.start`, where a run of the checkpoint FILE keeps its start.
-fn beside_checkpoint(options: &Options) -> Option<PathBuf> {
-    let file = options.checkpoint.as_ref().or(options.resume.as_ref())?;
+fn beside(file: &Path) -> PathBuf {
     let mut beside = OsString::from(file);
     beside.push(".start");
-    Some(beside.into())
+    beside.into()
 }
