@@ -124,7 +124,7 @@ pub const SKEWED: &str = "(interval alone)";
 pub const ANY: &str = "(any warning)";
 
 /// Warnings, with the kinds of result in which each is measured.
-pub const MEASURED: [(&str, &[&str]); 17] = [
+pub const MEASURED: [(&str, &[&str]); 18] = [
     ("LowEffectiveSampleSize", &[CHAINS, WEIGHTS, MACHINES]),
     ("DominantWeight", &[CHAINS, WEIGHTS, MACHINES]),
     ("HeavyTail", &[CHAINS, WEIGHTS, MACHINES]),
@@ -135,6 +135,7 @@ pub const MEASURED: [(&str, &[&str]); 17] = [
     ("BelowBound", &[MACHINES]),
     ("FirstRunTooLow", &[CHALLENGED]),
     ("FewFamilies", &[ISLANDS, LEVELS]),
+    ("HeavyFamilies", &[ISLANDS]),
     ("ForwardReverseGap", &[BOTH]),
     ("LittleOverlap", &[BOTH]),
     ("RejectedSwaps", &[LADDERS]),
@@ -178,6 +179,7 @@ pub fn all(only: &str) -> Result<Vec<Case>> {
         runs::machine()?,
         runs::unadjusted()?,
         runs::islands()?,
+        runs::still()?,
         runs::both()?,
         runs::ladders()?,
         runs::levels()?,

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::settings::Settings;
 use super::stages::{self, StageBin, StageSummary, weights_so_far};
 use crate::Result;
-use crate::estimate::{Estimate, Warning};
+use crate::estimate::{Estimate, Warning, heavy_families};
 use crate::kernel::Block;
 use crate::population::{CopyState, Genealogy};
 use crate::work::{Forest, Merge, Node, SoFar};
@@ -209,6 +209,10 @@ impl Figures {
         };
         let missed = stages::missed_share(windows, &sums.windows);
         figures.warnings = figures.find_warnings(settings, sums.uncovered, missed);
+        if figures.estimate.is_of_interacting() {
+            let families = heavy_families(&chains.log_weights, &chains.roots);
+            figures.warnings.extend(families);
+        }
         Ok(figures)
     }
 

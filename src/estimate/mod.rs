@@ -9,6 +9,7 @@ mod advice;
 mod bennett;
 mod bound;
 mod comparison;
+mod families;
 mod interval;
 mod jackknife;
 mod log_z;
@@ -22,6 +23,7 @@ pub(crate) use advice::sureness;
 pub use bennett::BennettEstimate;
 pub use bound::{certified_lower_bound, importance_weighted_bound};
 pub use comparison::{Agreement, LogRatio, Pooled};
+pub(crate) use families::heavy_families;
 pub use jackknife::jackknife;
 pub use log_z::LogZ;
 pub(crate) use log_z::{
@@ -34,7 +36,6 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 
-use crate::num::log_add_exp;
 use crate::{Error, Result};
 
 /// The log of a mean weight, with its error and diagnostics.
@@ -143,7 +144,7 @@ impl Estimate {
         let mean = |chains| log_mean_exp(&log_weights[chains]);
         let (unit, units) = match islands(log_weights.len(), block_size) {
             Some(islands) => (Unit::Island, islands.map(mean).collect()),
-            None => (Unit::Family, family_sums(log_weights, roots)),
+            None => (Unit::Family, families::family_sums(log_weights, roots)),
         };
         let units = Self::from_log_weights(&units)?;
         let units = units.shifted(chains.value() - units.value());
@@ -183,6 +184,11 @@ impl Estimate {
     /// Returns whether there is only one weight, so that no error can be computed.
     fn is_single(&self) -> bool {
         self.units == 1 || self.unit != Unit::Chain && self.carrying == 1
+    }
+
+    /// Returns whether chains interacted, so that the error is not computed from their own weights.
+    pub(crate) fn is_of_interacting(&self) -> bool {
+        self.unit != Unit::Chain
     }
 
     /// Returns whether the error is computed from the weights of islands.
@@ -273,7 +279,7 @@ impl Estimate {
     /// chains or 3, [`DominantWeight`](Warning::DominantWeight) above a share of 1/2, [`HeavyTail`](Warning::HeavyTail)
     /// above a Pareto shape of `1 + 1.5 / sqrt N`. In a resampled run [`FewFamilies`](Warning::FewFamilies) replaces
     /// those on few chains, low sample size and dominant weight: below 10 families or islands, or an effective number
-    /// of 5.
+    /// of 5. The tail of families is judged by the run ([`HeavyFamilies`](Warning::HeavyFamilies)).
     pub fn warnings(&self) -> Vec<Warning> {
         let (chains, dead, share) = (self.chains, self.dead, self.largest_share);
         let ess = self.effective_sample_size();
@@ -282,7 +288,8 @@ impl Estimate {
         let few_families = !alone && (self.carrying < FEW_UNITS || ess < 0.5 * FEW_UNITS as f64);
         let low = alone && ess < (0.01 * chains as f64).max(3.0);
         let margin = interval::margin(self.units);
-        let heavy = self.pareto_shape.filter(|&k| k > 1.0 + margin);
+        let families = self.unit == Unit::Family;
+        let heavy = self.pareto_shape.filter(|&k| !families && k > 1.0 + margin);
         let found = [
             few.then_some(Warning::FewChains { chains }),
             (dead > 0).then_some(Warning::DeadChains { dead, chains }),
@@ -375,14 +382,6 @@ pub(crate) fn islands(
         false => island * block_size,
     };
     (islands >= FEW_UNITS).then(|| (0..islands).map(move |i| start(i)..start(i + 1)))
-}
-
-fn family_sums(log_weights: &[f64], roots: &[usize]) -> Vec<f64> {
-    let mut families = vec![f64::NEG_INFINITY; log_weights.len()];
-    for (&root, &log_weight) in roots.iter().zip(log_weights) {
-        families[root] = log_add_exp(families[root], log_weight);
-    }
-    families
 }
 
 /// Returns the mean of `f` over states of positive weight, by their normalised weights `W_i`, and the part of each

@@ -10,7 +10,11 @@ pub(crate) fn pareto_shape(log_weights: &[f64]) -> Option<f64> {
         return None;
     }
     let n = log_weights.len() as f64;
-    let tail = (n / 5.0).min(3.0 * n.sqrt()) as usize;
+    shape_of_largest(log_weights, (n / 5.0).min(3.0 * n.sqrt()) as usize)
+}
+
+/// Returns the Pareto shape of the `tail` largest weights, or `None` where fewer than five stand out.
+pub(super) fn shape_of_largest(log_weights: &[f64], tail: usize) -> Option<f64> {
     let mut sorted = log_weights.to_vec();
     sorted.sort_unstable_by(|a, b| b.total_cmp(a));
     let relative = |x: f64| (x - sorted[0]).exp();

@@ -36,6 +36,17 @@ pub enum Warning {
         /// Effective number of families or islands.
         effective: f64,
     },
+    /// A resampled run in which the weight that descends from single first chains has no variance. Chains move too little
+    /// between resamplings to reach mass at which the base is thin, and islands agree on a value that lacks it.
+    #[error(
+        "the weights of families, the chains of one first ancestor, have a heavy tail (Pareto shape {k_hat:.2}): the \
+         estimate is likely too low and its error understated; use more moves at each stage, a better mixing kernel or a \
+         wider base"
+    )]
+    HeavyFamilies {
+        /// Shape of the generalised Pareto distribution fitted to the largest sums of weights of a family.
+        k_hat: f64,
+    },
     /// A run in which few chains carry nearly all the weight.
     #[error(
         "the effective sample size is {ess:.1} of {chains} chains: the interval may miss; use more \

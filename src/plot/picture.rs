@@ -266,6 +266,7 @@ fn gravity(warning: &Warning) -> usize {
         Warning::ForwardReverseGap { .. } => 1,
         Warning::BaseMissesTarget { .. } | Warning::MissingMass { .. } => 2,
         Warning::HeavyTail { .. }
+        | Warning::HeavyFamilies { .. }
         | Warning::LowEffectiveSampleSize { .. }
         | Warning::DominantWeight { .. }
         | Warning::WeakSearch { .. } => 3,

@@ -11,7 +11,7 @@ use annealed::path::{AnnealingPath, GaussianPath, GeometricPath};
 use annealed::population::{Population, Resampling, ResamplingScheme};
 use annealed::random::{Purpose, StreamRng, stream};
 use annealed::schedule::Schedule;
-use nalgebra::{DVector, dmatrix, dvector};
+use nalgebra::{DMatrix, DVector, dmatrix, dvector};
 use rand::{RngExt, SeedableRng};
 
 use super::finite_state::{self, Flavor, Walk};
@@ -382,4 +382,40 @@ fn a_leap_is_seen_between_resamplings() {
     let mut uneven = even[..=10].to_vec();
     uneven.push(1.0);
     assert_eq!(leaps(&uneven), Some(11));
+}
+
+/// Along its long axis the target is 2.5 times as wide as the base, so that islands whose chains hardly move agree on too
+/// low a value: their errors cannot show what each lacks. Where the base covers the target and chains move, all is well.
+#[test]
+fn chains_that_hardly_move_are_warned_of() {
+    let run = |target: &Gaussian, step: f64, seed| {
+        let path = GeometricPath::new(Gaussian::standard(10).unwrap(), target);
+        Ais::new(&path, RandomWalkMetropolis::new(step).unwrap())
+            .schedule(Schedule::power(40, 2.0).unwrap())
+            .chains(32 * 100)
+            .block_size(100)
+            .resampling(Resampling::every(1).unwrap())
+            .seed(seed)
+            .run()
+            .unwrap()
+    };
+    let z = |run: &Run<_>, target: &Gaussian| {
+        (run.log_z() - target.log_normalizer()) / run.standard_error()
+    };
+    let heavy = |run: &Run<_>| {
+        let found = |w: &Warning| matches!(w, Warning::HeavyFamilies { .. });
+        run.warnings().iter().any(found)
+    };
+    let correlated = DMatrix::from_fn(10, 10, |i, j| 0.9_f64.powi(i.abs_diff(j) as i32));
+    let wide = Gaussian::new(DVector::from_element(10, 1.0), correlated).unwrap();
+    let covered = Gaussian::isotropic(DVector::from_element(10, 0.4), 0.6_f64.sqrt()).unwrap();
+    let mut low = 0;
+    for seed in 1..=12 {
+        let (faulty, sound) = (run(&wide, 0.05, seed), run(&covered, 0.3, seed));
+        assert!(heavy(&faulty), "{faulty}");
+        assert!(sound.warnings().is_empty(), "{sound}");
+        assert!(z(&sound, &covered).abs() < 4.0, "{sound}");
+        low += usize::from(z(&faulty, &wide) < -4.0);
+    }
+    assert!(low >= 2, "{low} of 12");
 }
