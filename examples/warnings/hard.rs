@@ -12,7 +12,7 @@ use annealed::prelude::*;
 use crate::Found;
 use crate::cases::{Case, Seen, SetUp};
 use crate::challenged::{FlipOne, SITES, came_of, judged, of_spins, spins};
-use crate::hierarchy::hierarchy;
+use crate::hierarchy::{hierarchy, schools};
 use crate::runs::normal;
 
 type Vector = DVector<f64>;
@@ -46,12 +46,13 @@ const METHODS: [(&str, Method); 6] = [
 
 type Make = fn() -> Result<Problem>;
 
-const VECTORS: [(&str, Make); 6] = [
+const VECTORS: [(&str, Make); 7] = [
     ("hard, spike beside the top, 5-d", || beside(5, 0.1, 2.5)),
     ("hard, narrower spike, 10-d", || beside(10, 0.025, 3.0)),
     ("hard, funnel from N(0, I), 5-d", || funnel(1.0)),
     ("hard, funnel from N(0, 9 I), 5-d", || funnel(3.0)),
     ("hard, three widths, 10-d", widths),
+    ("hard, eight schools, centred", schools),
     ("hard, centred hierarchy, 10-d", hierarchy),
 ];
 

@@ -1,6 +1,6 @@
-//! A centred hierarchy, whose neck reaches to where its effects are equal.
+//! Centred hierarchies, whose neck reaches to where their effects are equal.
 
-use std::f64::consts::TAU;
+use std::f64::consts::{PI, TAU};
 
 use annealed::Result;
 use annealed::prelude::*;
@@ -8,48 +8,97 @@ use annealed::prelude::*;
 use crate::hard::Problem;
 use crate::problems::exact::log_integral;
 
-/// Eight data, each with a standard error of 1.
-const DATA: [f64; 8] = [0.6, -0.4, 1.1, 0.2, -0.9, 0.3, 1.4, -0.1];
-/// Deviation of the log of the effects' deviation.
-const WIDE: f64 = 2.0;
+/// A mean `m ~ N(0, s^2)`, the log t of a deviation, eight effects `N(m, e^2t)`, and a datum `N(effect, error^2)` of each.
+#[derive(Clone, Copy)]
+struct Hierarchy {
+    data: [f64; 8],
+    errors: [f64; 8],
+    /// Deviation of the mean, s.
+    mean: f64,
+    /// Log density of t, and its slope.
+    spread: fn(f64) -> (f64, f64),
+}
 
-/// Sets up `m ~ N(0, 1)`, `t ~ N(0, 2^2)`, eight effects `N(m, e^2t)` and data `N(effect, 1)`, from a normal base.
-pub fn hierarchy() -> Result<Problem> {
-    let log_density = |x: &DVector<f64>| {
-        let (mean, t) = (x[0], x[1]);
-        let effects = x.iter().skip(2).zip(DATA);
-        let terms = effects.map(|(effect, y)| {
-            log_normal(*effect, mean, (2.0 * t).exp()) + log_normal(y, *effect, 1.0)
-        });
-        log_normal(mean, 0.0, 1.0) + log_normal(t, 0.0, WIDE * WIDE) + terms.sum::<f64>()
+/// The eight schools of Rubin (1981): the deviation of the effects is half Cauchy of scale 5.
+pub fn schools() -> Result<Problem> {
+    let schools = Hierarchy {
+        data: [28.0, 8.0, -3.0, 7.0, -1.0, 1.0, 18.0, 12.0],
+        errors: [15.0, 10.0, 16.0, 11.0, 9.0, 11.0, 10.0, 18.0],
+        mean: 5.0,
+        spread: |t| {
+            let square = (2.0 * t).exp() / 25.0;
+            let log_density = (2.0 / (5.0 * PI)).ln() + t - square.ln_1p();
+            (log_density, 1.0 - 2.0 * square / (1.0 + square))
+        },
     };
-    let gradient = |x: &DVector<f64>| {
+    schools.problem([5.0, 1.5, 10.0], 1.5)
+}
+
+/// A harder one: data that hardly tell their effects apart, and a deviation whose log is `N(0, 2^2)`.
+pub fn hierarchy() -> Result<Problem> {
+    let hierarchy = Hierarchy {
+        data: [0.6, -0.4, 1.1, 0.2, -0.9, 0.3, 1.4, -0.1],
+        errors: [1.0; 8],
+        mean: 1.0,
+        spread: |t| (log_normal(t, 0.0, 4.0), -t / 4.0),
+    };
+    hierarchy.problem([1.0; 3], 0.0)
+}
+
+impl Hierarchy {
+    /// Returns the problem from a normal base with these deviations of m, t and effects, and this mean of t.
+    fn problem(self, [of_mean, of_spread, of_effect]: [f64; 3], at: f64) -> Result<Problem> {
+        let each = |mean: f64, spread, effect| {
+            DVector::from_fn(10, |i, _| [mean, spread, effect][i.min(2)])
+        };
+        let variances = each(
+            of_mean.powi(2),
+            of_spread * of_spread,
+            of_effect * of_effect,
+        );
+        let base = Gaussian::diagonal(each(0.0, at, 0.0), variances)?;
+        let target = FunctionModel::new(move |x: &DVector<f64>| self.log_density(x));
+        let target = target.with_gradient(move |x| self.gradient(x));
+        let exact = log_integral(-40.0, 40.0, 8_000, |t| (self.spread)(t).0 + self.given(t));
+        Ok((exact, base, Box::new(target)))
+    }
+
+    fn log_density(&self, x: &DVector<f64>) -> f64 {
+        let (mean, t) = (x[0], x[1]);
+        let data = self.data.iter().zip(self.errors);
+        let terms = x.iter().skip(2).zip(data).map(|(effect, (y, error))| {
+            log_normal(*effect, mean, (2.0 * t).exp()) + log_normal(*y, *effect, error * error)
+        });
+        log_normal(mean, 0.0, self.mean * self.mean) + (self.spread)(t).0 + terms.sum::<f64>()
+    }
+
+    fn gradient(&self, x: &DVector<f64>) -> DVector<f64> {
         let (mean, t) = (x[0], x[1]);
         let precision = (-2.0 * t).exp();
         let mut slope = DVector::zeros(10);
-        slope[0] = -mean;
-        slope[1] = -t / (WIDE * WIDE) - 8.0;
-        for (i, y) in DATA.into_iter().enumerate() {
+        slope[0] = -mean / (self.mean * self.mean);
+        slope[1] = (self.spread)(t).1 - 8.0;
+        for (i, (y, error)) in self.data.into_iter().zip(self.errors).enumerate() {
             let off = x[2 + i] - mean;
             slope[0] += off * precision;
             slope[1] += off * off * precision;
-            slope[2 + i] = y - x[2 + i] - off * precision;
+            slope[2 + i] = (y - x[2 + i]) / (error * error) - off * precision;
         }
         slope
-    };
-    let target = FunctionModel::new(log_density).with_gradient(gradient);
-    let exact = log_integral(-40.0, 40.0, 8_000, |t| {
-        log_normal(t, 0.0, WIDE * WIDE) + given(1.0 + (2.0 * t).exp())
-    });
-    Ok((exact, Gaussian::standard(10)?, Box::new(target)))
-}
+    }
 
-/// Returns the log density of the data, each of this variance around a mean `N(0, 1)` that is integrated out.
-fn given(variance: f64) -> f64 {
-    let precision = 1.0 + DATA.len() as f64 / variance;
-    let weighted = DATA.iter().sum::<f64>() / variance;
-    let data = DATA.iter().map(|y| log_normal(*y, 0.0, variance));
-    data.sum::<f64>() + 0.5 * (weighted * weighted / precision - precision.ln())
+    /// Returns the log density of the data given t: the effects and the mean are integrated out.
+    fn given(&self, t: f64) -> f64 {
+        let data = self.data.iter().zip(self.errors);
+        let terms = data.map(|(y, error)| (y, error * error + (2.0 * t).exp()));
+        let (mut precision, mut weighted, mut sum) = (1.0 / (self.mean * self.mean), 0.0, 0.0);
+        for (y, variance) in terms {
+            precision += 1.0 / variance;
+            weighted += y / variance;
+            sum += log_normal(*y, 0.0, variance);
+        }
+        sum + 0.5 * weighted * weighted / precision - 0.5 * (precision * self.mean * self.mean).ln()
+    }
 }
 
 fn log_normal(x: f64, mean: f64, variance: f64) -> f64 {

@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Formatter};
 
 use super::log_z::{write_figures, write_warnings};
 use super::{LogZ, Warning};
-use crate::Result;
+use crate::{Error, Result};
 
 /// The log of the ratio of two normalising constants, `log Z_1/Z_2`: the log Bayes factor of two models, whose evidences
 /// are Z, or minus the free-energy difference `(F_1 - F_2) / kT`.
@@ -127,9 +127,14 @@ impl Agreement {
     /// of several seeds of one run are better [pooled](crate::ais::Run::pooled).
     ///
     /// # Errors
-    /// Errors of [`LogZ::interval_at`] and [`LogZ::certified_lower_bound`], which the results of this crate do not have
-    /// at these levels.
+    /// - Two results with one estimate and one error: a run, and itself or its repetition by the same seed.
+    /// - Errors of [`LogZ::interval_at`] and [`LogZ::certified_lower_bound`], which the results of this crate do not have
+    ///   at these levels.
     pub fn new(first: &(impl LogZ + ?Sized), second: &(impl LogZ + ?Sized)) -> Result<Self> {
+        let (log_z, error) = (second.log_z(), second.standard_error());
+        let is_repeated = log_z == first.log_z() && error == first.standard_error() && error > 1e-9;
+        let expected = "another estimate than that of the first result: a run of another seed";
+        Error::check(!is_repeated, "second", log_z, expected)?;
         let contradiction = contradicted(first, second)?.or(contradicted(second, first)?);
         let (one, other) = (Sides::at(LEVEL, first)?, Sides::at(LEVEL, second)?);
         let (lower, upper) = one.minus(&other);

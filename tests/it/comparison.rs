@@ -216,3 +216,20 @@ fn a_ratio_holds_the_warnings_of_both() {
     let agreement = Agreement::new(&few, &many).unwrap();
     assert!(agreement.pooled.is_some(), "{agreement}");
 }
+
+#[test]
+fn a_run_does_not_agree_with_itself() {
+    let target = Gaussian::isotropic(DVector::zeros(1), 0.5).unwrap();
+    let path = GeometricPath::new(Gaussian::standard(1).unwrap(), &target);
+    let run = |seed| {
+        let ais = Ais::new(&path, RandomWalkMetropolis::new(0.7).unwrap());
+        ais.schedule(Schedule::linear(5).unwrap()).seed(seed).run()
+    };
+    let (one, again, other) = (run(1).unwrap(), run(1).unwrap(), run(2).unwrap());
+    assert!(Agreement::new(&one, &other).is_ok());
+    let error = Agreement::new(&one, &again).unwrap_err().to_string();
+    assert!(
+        error.contains("second") && error.contains("another seed"),
+        "{error}"
+    );
+}

@@ -35,7 +35,8 @@ pub enum Judgement {
         /// Its 95% interval, lower and upper bound.
         interval: (f64, f64),
     },
-    /// The second run has warnings of its own, so that it can neither confirm nor improve on the first.
+    /// The second run has warnings of its own, so that it can neither confirm nor improve on the first. Look at it yourself,
+    /// by [`second`](ChallengeRun::second).
     Undecided,
 }
 
@@ -110,8 +111,6 @@ fn judged<S>(
     if let Some((bound, confidence)) = bound.filter(|(bound, _)| *bound > old.1) {
         return Some(Judgement::Contradicted { bound, confidence });
     }
-    // A new base may reach beyond the target's support.
-    let is_doubt = |warning: &Warning| !matches!(warning, Warning::DeadChains { .. });
     if second.warnings().iter().any(is_doubt) || own.is_some_and(|own| own > interval.1) {
         return Some(Judgement::Undecided);
     }
@@ -119,6 +118,16 @@ fn judged<S>(
     let is_better = interval.0 > first.log_z() && is_narrow || interval.0 > old.1;
     let log_z = second.log_z();
     is_better.then_some(Judgement::Improved { log_z, interval })
+}
+
+/// Returns whether a warning of a second run leaves it without a say. A new base may reach beyond the target's support, and
+/// most of the variance may well come where its chains leave it.
+fn is_doubt(warning: &Warning) -> bool {
+    let is_harmless = matches!(
+        warning,
+        Warning::DeadChains { .. } | Warning::ConcentratedVariance { .. }
+    );
+    !is_harmless
 }
 
 /// Returns the lower bounds on log Z by a first run and a second. All that there are hold with probability `confidence`.
@@ -169,20 +178,29 @@ impl<S> Second<S> {
     }
 }
 
-/// Writes what came of the challenge, such as `confirmed by a second run, -2.310, from 129 starts and 1 modes`.
+/// Writes what came of the challenge, such as `a second run, -2.310 +- 0.020, found nothing more, from 128 starts and 1 mode`.
 impl<S> fmt::Display for Second<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let log_z = self.run.log_z();
+        let (log_z, error) = (self.run.log_z(), self.run.standard_error());
         match self.judgement {
-            Judgement::Confirmed { .. } => write!(f, "confirmed by a second run, {log_z:.3},")?,
+            Judgement::Confirmed { .. } => {
+                write!(
+                    f,
+                    "a second run, {log_z:.3} +- {error:.3}, found nothing more,"
+                )?;
+            }
             Judgement::Contradicted { .. } => f.write_str("contradicts the first run")?,
             Judgement::Improved { .. } => f.write_str("improves on the first run")?,
             Judgement::Undecided => {
-                write!(f, "undecided: a second run, {log_z:.3}, has warnings,")?
+                write!(
+                    f,
+                    "undecided: a second run, {log_z:.3} +- {error:.3}, has warnings,"
+                )?;
             }
         }
         let (starts, modes) = (self.starts, self.modes);
-        write!(f, " from {starts} starts and {modes} modes")
+        let of_modes = if modes == 1 { "mode" } else { "modes" };
+        write!(f, " from {starts} starts and {modes} {of_modes}")
     }
 }
 
