@@ -1,6 +1,6 @@
 //! Gaussians with diagonal covariances that are fitted to states by expectation maximisation.
 
-use nalgebra::DVector;
+use nalgebra::{DMatrix, DVector};
 
 use crate::model::Gaussian;
 use crate::num::log_sum_exp;
@@ -9,6 +9,8 @@ use crate::num::log_sum_exp;
 const ITERATIONS: usize = 50;
 /// Fewest states that keep a component alive, as a sum of responsibilities.
 const FEWEST: f64 = 4.0;
+/// Fewest states a dimension that give a full covariance.
+const FULL: usize = 4;
 /// Least variance of a component, relative to that of all states.
 const NARROWEST: f64 = 1e-8;
 
@@ -40,10 +42,9 @@ pub(super) fn components(states: &[&DVector<f64>], count: usize) -> Vec<Gaussian
             .filter_map(|shares| Component::of(states, shares, Some(&floor)));
         components = next.collect();
     }
-    let gaussians = components.into_iter();
-    gaussians
-        .filter_map(|one| Gaussian::diagonal(one.mean, one.variances).ok())
-        .collect()
+    let shares = responsibilities(states, &components);
+    let fitted = components.into_iter().zip(shares);
+    fitted.filter_map(|(one, shares)| one.gaussian(states, &shares)).collect()
 }
 
 /// Returns for each component its responsibility for each state.
@@ -84,6 +85,20 @@ impl Component {
             mean,
             variances,
         })
+    }
+
+    /// Returns the Gaussian, with a full covariance where the component has states enough.
+    fn gaussian(self, states: &[&DVector<f64>], weights: &[f64]) -> Option<Gaussian> {
+        let (total, dimension) = (weights.iter().sum::<f64>(), self.mean.len());
+        if total < (FULL * dimension) as f64 {
+            return Gaussian::diagonal(self.mean, self.variances).ok();
+        }
+        let mut covariance = DMatrix::zeros(dimension, dimension);
+        for (state, weight) in states.iter().zip(weights) {
+            let deviation = *state - &self.mean;
+            covariance.ger(weight / total, &deviation, &deviation, 1.0);
+        }
+        Gaussian::new(self.mean, covariance).ok()
     }
 
     /// Returns the log density times the share, without `(2 pi)^(-d/2)`.

@@ -163,14 +163,16 @@ fn laplace(
         2 * dimension as u64 + 1
     };
     // About twenty gradients lead to the mode, and two Hessians take 4 a dimension each.
-    if (20 + 8 * dimension as u64).saturating_mul(gradient) > share {
+    let needed = (20 + 8 * dimension as u64).saturating_mul(gradient);
+    if needed > share {
         return None;
     }
     let steps = match fit {
         Some(fit) => fit.covariance().diagonal().map(|x| STEP * x.sqrt()),
         None => mode.best.map(|x| f64::EPSILON.cbrt() * (1.0 + x.abs())),
     };
-    let smooth = Smooth { target, steps };
+    let reserve = target.left() - share.min(4 * needed);
+    let smooth = Smooth { target, steps, reserve };
     Gaussian::laplace(&smooth, mode.best.clone()).ok()
 }
 
@@ -178,13 +180,25 @@ fn laplace(
 struct Smooth<'t> {
     target: &'t Target<'t, DVector<f64>>,
     steps: DVector<f64>,
+    /// Evaluations that are left to others.
+    reserve: u64,
+}
+
+impl Smooth<'_> {
+    /// Returns the log density or what else counts as so many evaluations; `-inf` once they are spent.
+    fn or_nothing(&self, evaluations: u64, f: impl FnOnce() -> f64) -> f64 {
+        match self.target.left() >= self.reserve + evaluations {
+            true => f(),
+            false => f64::NEG_INFINITY,
+        }
+    }
 }
 
 impl UnnormalizedModel for Smooth<'_> {
     type State = DVector<f64>;
 
     fn log_density(&self, state: &DVector<f64>) -> f64 {
-        self.target.log_density(state)
+        self.or_nothing(1, || self.target.log_density(state))
     }
 
     fn state_dimension(&self) -> Option<usize> {
@@ -201,10 +215,10 @@ impl Differentiable for Smooth<'_> {
     ) -> f64 {
         if let Some(gradient_of) = self.target.gradient {
             let mut own = DVector::zeros(state.len());
-            let log_density = match self.target.charge(2) {
-                true => gradient_of(state, &mut own),
-                false => f64::NEG_INFINITY,
-            };
+            let log_density = self.or_nothing(2, || {
+                self.target.charge(2);
+                gradient_of(state, &mut own)
+            });
             gradient.axpy(scale, &own, 1.0);
             return log_density;
         }
