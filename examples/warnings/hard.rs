@@ -12,7 +12,7 @@ use annealed::prelude::*;
 use crate::Found;
 use crate::cases::{Case, Seen, SetUp};
 use crate::challenged::{FlipOne, SITES, came_of, judged, of_spins, spins};
-use crate::hierarchy::{hierarchy, schools};
+use crate::hierarchy::{hierarchy, non_centred, schools};
 use crate::runs::normal;
 
 type Vector = DVector<f64>;
@@ -46,7 +46,7 @@ const METHODS: [(&str, Method); 6] = [
 
 type Make = fn() -> Result<Problem>;
 
-const VECTORS: [(&str, Make); 7] = [
+const VECTORS: [(&str, Make); 8] = [
     ("hard, spike beside the top, 5-d", || beside(5, 0.1, 2.5)),
     ("hard, narrower spike, 10-d", || beside(10, 0.025, 3.0)),
     ("hard, funnel from N(0, I), 5-d", || funnel(1.0)),
@@ -54,6 +54,7 @@ const VECTORS: [(&str, Make); 7] = [
     ("hard, three widths, 10-d", widths),
     ("hard, eight schools, centred", schools),
     ("hard, centred hierarchy, 10-d", hierarchy),
+    ("not hard, the same, non-centred", non_centred),
 ];
 
 const SPINS: &str = "hard, spins, ordered";
@@ -65,6 +66,8 @@ const EVALUATIONS: u64 = 200_000;
 const FLIPS: u64 = 450_000;
 /// Islands of chains that interact.
 const ISLANDS: usize = 32;
+/// Most plans of a run of nested SMC.
+const PLANS: usize = 4;
 /// Moves at each stage of a first pass and of chains that interact.
 const MOVES: usize = 3;
 
@@ -191,7 +194,7 @@ where
     })
 }
 
-/// Runs nested SMC with the base as prior. A small run says how many levels there are.
+/// Runs nested SMC with the base as prior. The run before says how many levels there are.
 fn levels(path: &Path, seed: u64) -> Result<Box<dyn LogZ>> {
     let (prior, target) = (path.base(), path.target());
     let log_z = prior.log_normalizer();
@@ -202,11 +205,18 @@ fn levels(path: &Path, seed: u64) -> Result<Box<dyn LogZ>> {
         let levels = levels.islands(islands).chains(chains).moves(moves);
         levels.seed(seed).threads(1).run()
     };
-    let found = run(2, 16, 25)?.levels().len();
-    // The islands, and one more to look for the levels.
-    let moves = EVALUATIONS as usize / ((ISLANDS + 1) * found);
-    let chains = (moves as f64 / 3.0).sqrt().max(4.0) as usize;
-    Ok(Box::new(run(ISLANDS, chains, (moves / chains).max(5))?))
+    let mut found = run(2, 16, 25)?;
+    // A small run may find far too many levels, so that the next one spends little.
+    for _ in 0..PLANS {
+        // The islands, and one more to look for the levels.
+        let moves = EVALUATIONS as usize / ((ISLANDS + 1) * found.levels().len());
+        let chains = (moves as f64 / 3.0).sqrt().max(4.0) as usize;
+        found = run(ISLANDS, chains, (moves / chains).max(5))?;
+        if found.evaluations() > EVALUATIONS / 2 {
+            break;
+        }
+    }
+    Ok(Box::new(found))
 }
 
 /// A tenth of the mass in a slab `N(0, I)`, the rest in a spike so far from its top.

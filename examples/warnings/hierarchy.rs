@@ -35,14 +35,34 @@ pub fn schools() -> Result<Problem> {
 }
 
 /// A harder one: data that hardly tell their effects apart, and a deviation whose log is `N(0, 2^2)`.
+const HARDER: Hierarchy = Hierarchy {
+    data: [0.6, -0.4, 1.1, 0.2, -0.9, 0.3, 1.4, -0.1],
+    errors: [1.0; 8],
+    mean: 1.0,
+    spread: |t| (log_normal(t, 0.0, 4.0), -t / 4.0),
+};
+
 pub fn hierarchy() -> Result<Problem> {
-    let hierarchy = Hierarchy {
-        data: [0.6, -0.4, 1.1, 0.2, -0.9, 0.3, 1.4, -0.1],
-        errors: [1.0; 8],
-        mean: 1.0,
-        spread: |t| (log_normal(t, 0.0, 4.0), -t / 4.0),
+    HARDER.problem([1.0; 3], 0.0)
+}
+
+/// The harder one with effects `m + e^t z`: the same log Z, over m, t and z, and no neck.
+pub fn non_centred() -> Result<Problem> {
+    let (exact, base, _) = hierarchy()?;
+    let effects = |x: &DVector<f64>| {
+        let scale = x[1].exp();
+        DVector::from_fn(10, |i, _| if i < 2 { x[i] } else { x[0] + scale * x[i] })
     };
-    hierarchy.problem([1.0; 3], 0.0)
+    let log_density = move |x: &DVector<f64>| HARDER.log_density(&effects(x)) + 8.0 * x[1];
+    let gradient = move |x: &DVector<f64>| {
+        let mut slope = HARDER.gradient(&effects(x));
+        slope[0] += slope.rows_range(2..).sum();
+        slope.rows_range_mut(2..).scale_mut(x[1].exp());
+        slope[1] += 8.0 + slope.rows_range(2..).dot(&x.rows_range(2..));
+        slope
+    };
+    let target = FunctionModel::new(log_density).with_gradient(gradient);
+    Ok((exact, base, Box::new(target)))
 }
 
 impl Hierarchy {

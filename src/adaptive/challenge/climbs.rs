@@ -1,6 +1,6 @@
 //! Climbs from draws of a base to local optima: along a gradient, or else a race of random walks.
 
-use nalgebra::DVector;
+use nalgebra::{DMatrix, DVector};
 
 use super::proposal::Target;
 use crate::num::Lbfgs;
@@ -104,15 +104,10 @@ fn raced(
 
 /// Returns the standard deviation of each coordinate; `None` for less than two draws.
 fn spread(draws: &[DVector<f64>]) -> Option<DVector<f64>> {
-    let (first, count) = (draws.first()?, draws.len() as f64);
-    let mean = draws
-        .iter()
-        .fold(0.0 * first, |sum, draw| sum + draw / count);
-    let square = |draw: &DVector<f64>| (draw - &mean).map(|x| x * x / (count - 1.0));
-    let variance = draws
-        .iter()
-        .fold(0.0 * first, |sum, draw| sum + square(draw));
-    (draws.len() > 1).then(|| variance.map(f64::sqrt))
+    (draws.len() > 1).then(|| {
+        let variance = DMatrix::from_columns(draws).column_variance();
+        variance.map(f64::sqrt)
+    })
 }
 
 /// A random walk that only goes up.

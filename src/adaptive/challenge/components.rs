@@ -1,4 +1,4 @@
-//! Gaussians with diagonal covariances that are fitted to states by expectation maximisation.
+//! Gaussians that are fitted to states: one, or several by expectation maximisation.
 
 use nalgebra::{DMatrix, DVector};
 
@@ -22,7 +22,8 @@ struct Component {
 }
 
 /// Returns the components of a mixture with at most `count` of them (Dempster, Laird and Rubin 1977). They begin at
-/// evenly spaced states. Components that lose their states end. None is left where a coordinate does not vary.
+/// evenly spaced states, and are told apart by their variances. Components that lose their states end. None is left where
+/// a coordinate does not vary.
 pub(super) fn components(states: &[&DVector<f64>], count: usize) -> Vec<Gaussian> {
     let Some(all) = Component::of(states, &vec![1.0; states.len()], None) else {
         return Vec::new();
@@ -43,8 +44,31 @@ pub(super) fn components(states: &[&DVector<f64>], count: usize) -> Vec<Gaussian
         components = next.collect();
     }
     let shares = responsibilities(states, &components);
-    let fitted = components.into_iter().zip(shares);
-    fitted.filter_map(|(one, shares)| one.gaussian(states, &shares)).collect()
+    let fitted = shares.iter().map(|shares| gaussian(states, shares, 1.0));
+    fitted.flatten().collect()
+}
+
+/// Returns the Gaussian of weighted states, their covariance times `scale`: in full where there are states enough, or else
+/// diagonal. `None` where a coordinate does not vary.
+pub(super) fn gaussian(states: &[&DVector<f64>], weights: &[f64], scale: f64) -> Option<Gaussian> {
+    let (total, dimension) = (weights.iter().sum::<f64>(), states.first()?.len());
+    let mut mean = DVector::zeros(dimension);
+    for (state, weight) in states.iter().zip(weights) {
+        mean.axpy(weight / total, state, 1.0);
+    }
+    let scale = scale / (total - 1.0);
+    let deviations = states.iter().map(|&state| state - &mean);
+    let weighted = deviations.zip(weights.iter().map(|weight| scale * weight));
+    if total < (FULL * dimension) as f64 {
+        let square = |(deviation, weight): (DVector<f64>, f64)| deviation.map(|x| weight * x * x);
+        let variances = weighted.map(square).sum();
+        return Gaussian::diagonal(mean, variances).ok();
+    }
+    let mut covariance = DMatrix::zeros(dimension, dimension);
+    for (deviation, weight) in weighted {
+        covariance.ger(weight, &deviation, &deviation, 1.0);
+    }
+    Gaussian::new(mean, covariance).ok()
 }
 
 /// Returns for each component its responsibility for each state.
@@ -87,25 +111,40 @@ impl Component {
         })
     }
 
-    /// Returns the Gaussian, with a full covariance where the component has states enough.
-    fn gaussian(self, states: &[&DVector<f64>], weights: &[f64]) -> Option<Gaussian> {
-        let (total, dimension) = (weights.iter().sum::<f64>(), self.mean.len());
-        if total < (FULL * dimension) as f64 {
-            return Gaussian::diagonal(self.mean, self.variances).ok();
-        }
-        let mut covariance = DMatrix::zeros(dimension, dimension);
-        for (state, weight) in states.iter().zip(weights) {
-            let deviation = *state - &self.mean;
-            covariance.ger(weight / total, &deviation, &deviation, 1.0);
-        }
-        Gaussian::new(self.mean, covariance).ok()
-    }
-
     /// Returns the log density times the share, without `(2 pi)^(-d/2)`.
     fn log_density(&self, state: &DVector<f64>) -> f64 {
         let terms = state.iter().zip(&self.mean).zip(&self.variances);
         let terms =
             terms.map(|((x, mean), variance)| (x - mean).powi(2) / variance + variance.ln());
         self.share.ln() - 0.5 * terms.sum::<f64>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nalgebra::dvector;
+
+    use super::*;
+    use crate::model::Sampleable;
+    use crate::random::{Purpose, stream};
+
+    #[test]
+    fn components_keep_the_correlations_of_their_states() {
+        let part = |mean: f64, correlation: f64| {
+            let covariance = DMatrix::from_row_slice(2, 2, &[1.0, correlation, correlation, 1.0]);
+            Gaussian::new(dvector![mean, mean], covariance).unwrap()
+        };
+        let parts = [part(0.0, 0.9), part(20.0, -0.9)];
+        let mut rng = stream(1, Purpose::Testing, 0);
+        let states: Vec<_> = (0..400).map(|i| parts[i / 200].sample(&mut rng)).collect();
+        let states: Vec<_> = states.iter().collect();
+        let mut found = components(&states, 2);
+        found.sort_by(|a, b| a.mean()[0].total_cmp(&b.mean()[0]));
+        for (found, part) in found.iter().zip(&parts) {
+            let off = found.covariance() - part.covariance();
+            assert!(off.amax() < 0.4, "{}", found.covariance());
+        }
+        let few = gaussian(&states[..7], &[1.0; 7], 1.0).unwrap();
+        assert_eq!(few.covariance()[(0, 1)], 0.0);
     }
 }

@@ -11,7 +11,8 @@ use crate::estimate::{LogZ, Warning, log_z_by_methods, write_headline};
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum Judgement {
-    /// The second run has no warnings, and found nothing above the first. This is no proof: it tells how hard was tried.
+    /// The second run has no warnings that matter here, and found nothing above the first. This is no proof: it tells how
+    /// hard was tried.
     Confirmed {
         /// Number of states that were cooled.
         starts: usize,
@@ -27,16 +28,16 @@ pub enum Judgement {
         /// Probability with which all bounds that were compared hold.
         confidence: f64,
     },
-    /// The second run is the better one: it has no warnings, and its 95% interval lies above that of the first, or is at
-    /// most half as wide and lies above the first's estimate. It may be too low itself.
+    /// The second run is the better one: its 95% interval lies above that of the first; or it has no warnings that matter here,
+    /// and its interval is at most half as wide and lies above the first's estimate. It may be too low itself.
     Improved {
         /// Estimate of log Z by the second run.
         log_z: f64,
         /// Its 95% interval, lower and upper bound.
         interval: (f64, f64),
     },
-    /// The second run has warnings of its own, so that it can neither confirm nor improve on the first. Look at it yourself,
-    /// by [`second`](ChallengeRun::second).
+    /// The second run has warnings of its own and does not lie above the first, so that it says nothing of it. Look at it
+    /// yourself, by [`second`](ChallengeRun::second).
     Undecided,
 }
 
@@ -111,13 +112,16 @@ fn judged<S>(
     if let Some((bound, confidence)) = bound.filter(|(bound, _)| *bound > old.1) {
         return Some(Judgement::Contradicted { bound, confidence });
     }
+    let log_z = second.log_z();
+    let improved = Judgement::Improved { log_z, interval };
+    if interval.0 > old.1 {
+        return Some(improved);
+    }
     if second.warnings().iter().any(is_doubt) || own.is_some_and(|own| own > interval.1) {
         return Some(Judgement::Undecided);
     }
     let is_narrow = interval.1 - interval.0 <= NARROWER * (old.1 - old.0);
-    let is_better = interval.0 > first.log_z() && is_narrow || interval.0 > old.1;
-    let log_z = second.log_z();
-    is_better.then_some(Judgement::Improved { log_z, interval })
+    (interval.0 > first.log_z() && is_narrow).then_some(improved)
 }
 
 /// Returns whether a warning of a second run leaves it without a say. A new base may reach beyond the target's support, and
@@ -378,6 +382,39 @@ mod tests {
             !matches!(with_another, Judgement::Contradicted { .. }),
             "{with_another:?}"
         );
+    }
+
+    #[test]
+    fn a_second_run_with_warnings_has_a_say_where_it_lies_above_or_they_do_no_harm() {
+        let plain = second();
+        let (lower, upper) = plain.interval();
+        let judged = |interval, warning| {
+            let mut second = plain.clone();
+            second.warn([warning]);
+            let judged = judge(&Fixed(interval, None), second, 0.99, (1, 1, 0));
+            judged.unwrap().judgement
+        };
+        let concentrated = Warning::ConcentratedVariance {
+            stage: 1,
+            beta: 0.1,
+            share: 0.9,
+        };
+        let dead = Warning::DeadChains {
+            dead: 1,
+            chains: 400,
+        };
+        let heavy = Warning::HeavyTail { k_hat: 0.8 };
+        for harmless in [concentrated, dead] {
+            let same = judged([lower, upper], harmless);
+            assert!(matches!(same, Judgement::Confirmed { .. }), "{same:?}");
+        }
+        assert_eq!(
+            judged([lower - 1.0, upper], heavy.clone()),
+            Judgement::Undecided
+        );
+        // Above, though not above its certified bound.
+        let above = judged([lower - 1.0, lower - 1e-6], heavy);
+        assert!(matches!(above, Judgement::Improved { .. }), "{above:?}");
     }
 
     #[test]

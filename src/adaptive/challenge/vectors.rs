@@ -1,9 +1,9 @@
 //! Rival bases for vectors: Student's t by the states on their way to a mode, and at the mode by its curvature.
 
-use nalgebra::{DMatrix, DVector};
+use nalgebra::DVector;
 
 use super::climbs::tops;
-use super::components::components;
+use super::components::{components, gaussian};
 use super::proposal::{Proposals, Rivals, Target, Trails};
 use super::student::refitted;
 use crate::Result;
@@ -20,8 +20,6 @@ const MILD: f64 = 2.5;
 const COMPONENTS: usize = 12;
 /// Fewest states that give a base.
 const FEWEST: usize = 6;
-/// Fewest states a dimension that give a full covariance.
-const FULL: usize = 4;
 /// Drop in log density on the line between two states that parts their modes.
 const DROP: f64 = 1.0;
 /// Most local optima that are compared with the modes.
@@ -38,7 +36,7 @@ impl Rivals for DVector<f64> {
     /// powers, the covariance times the power, and Laplace's approximation where it can be afforded.
     fn propose(trails: &Trails<Self>, target: &Target<'_, Self>) -> Result<Proposals<StudentT>> {
         let mut modes = modes(trails.ends(), target);
-        let share = target.left() / 4 * 3;
+        let share = target.left() / 3 * 2;
         optima(&mut modes, trails.draws(), target, share);
         let mut gaussians = Vec::new();
         for mode in &modes {
@@ -134,22 +132,12 @@ fn fit(states: &[DVector<f64>], chains: &[usize], power: f64) -> Option<Gaussian
     if chains.len() < FEWEST {
         return None;
     }
-    let (count, dimension) = (chains.len() as f64, states[chains[0]].len());
-    let mut mean = DVector::zeros(dimension);
-    chains.iter().for_each(|&i| mean += &states[i] / count);
-    let deviations =
-        DMatrix::from_columns(&Vec::from_iter(chains.iter().map(|&i| &states[i] - &mean)));
-    let scale = power / (count - 1.0);
-    match chains.len() >= FULL * dimension {
-        true => Gaussian::new(mean, &deviations * deviations.transpose() * scale).ok(),
-        false => {
-            let variance = |i| scale * deviations.row(i).norm_squared();
-            Gaussian::diagonal(mean, DVector::from_fn(dimension, |i, _| variance(i))).ok()
-        }
-    }
+    let states: Vec<_> = chains.iter().map(|&chain| &states[chain]).collect();
+    gaussian(&states, &vec![1.0; states.len()], power)
 }
 
-/// Returns Laplace's approximation at a mode; `None` where it is not smooth, or takes more than `share` evaluations.
+/// Returns Laplace's approximation at a mode; `None` where it is not smooth, or takes more than `share` evaluations. Down a
+/// neck without an end it would take all that it may.
 fn laplace(
     mode: &Mode,
     fit: Option<&Gaussian>,
@@ -172,7 +160,11 @@ fn laplace(
         None => mode.best.map(|x| f64::EPSILON.cbrt() * (1.0 + x.abs())),
     };
     let reserve = target.left() - share.min(4 * needed);
-    let smooth = Smooth { target, steps, reserve };
+    let smooth = Smooth {
+        target,
+        steps,
+        reserve,
+    };
     Gaussian::laplace(&smooth, mode.best.clone()).ok()
 }
 
@@ -226,5 +218,41 @@ impl Differentiable for Smooth<'_> {
             gradient[i] += scale * central_difference(self, state, i, self.steps[i]);
         }
         self.log_density(state)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::{Cell, RefCell};
+
+    use nalgebra::dvector;
+
+    use super::*;
+    use crate::random::{Purpose, stream};
+
+    /// A funnel's neck has no mode: the density grows for ever, and the scale shrinks.
+    #[test]
+    fn a_search_for_a_mode_down_a_neck_leaves_evaluations_to_others() {
+        let log_density = |x: &DVector<f64>| -4.0 * x[0] - 0.5 * x[1] * x[1] * (-2.0 * x[0]).exp();
+        let gradient = |x: &DVector<f64>, to: &mut DVector<f64>| {
+            let square = x[1] * (-2.0 * x[0]).exp();
+            to.copy_from_slice(&[x[1] * square - 4.0, -square]);
+            log_density(x)
+        };
+        for gradient in [Some(&gradient as _), None] {
+            let target = Target {
+                log_density: &log_density,
+                gradient,
+                spent: Cell::new(0),
+                allowance: 20_000,
+                rng: RefCell::new(stream(1, Purpose::Testing, 0)),
+            };
+            let mode = Mode {
+                best: dvector![0.0, 0.1],
+                chains: Vec::new(),
+            };
+            assert!(laplace(&mode, None, &target, 20_000).is_none());
+            assert!(target.left() > 19_000, "{}", target.left());
+        }
     }
 }
