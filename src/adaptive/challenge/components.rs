@@ -11,6 +11,8 @@ const ITERATIONS: usize = 50;
 const FEWEST: f64 = 4.0;
 /// Fewest states a dimension that give a full covariance.
 const FULL: usize = 4;
+/// Relative addition to the variances of a full covariance, which few distinct states leave singular.
+const RIDGE: f64 = 1e-8;
 /// Least variance of a component, relative to that of all states.
 const NARROWEST: f64 = 1e-8;
 
@@ -68,6 +70,7 @@ pub(super) fn gaussian(states: &[&DVector<f64>], weights: &[f64], scale: f64) ->
     for (deviation, weight) in weighted {
         covariance.ger(weight, &deviation, &deviation, 1.0);
     }
+    covariance.set_diagonal(&(covariance.diagonal() * (1.0 + RIDGE)));
     Gaussian::new(mean, covariance).ok()
 }
 
@@ -125,7 +128,7 @@ mod tests {
     use nalgebra::dvector;
 
     use super::*;
-    use crate::model::Sampleable;
+    use crate::model::{Sampleable, UnnormalizedModel};
     use crate::random::{Purpose, stream};
 
     #[test]
@@ -143,6 +146,14 @@ mod tests {
         for (found, part) in found.iter().zip(&parts) {
             let off = found.covariance() - part.covariance();
             assert!(off.amax() < 0.4, "{}", found.covariance());
+        }
+        // Chains that did not move since they were resampled.
+        let two = [dvector![0.0, 0.1], dvector![0.7, 0.3]];
+        let copies: Vec<_> = (0..100).map(|i| &two[i % 2]).collect();
+        let thin = gaussian(&copies, &[1.0; 100], 1.0).unwrap();
+        for _ in 0..100 {
+            let log_density = thin.log_density(&thin.sample(&mut rng));
+            assert!(-20.0 < log_density && log_density <= 0.0, "{log_density}");
         }
         let few = gaussian(&states[..7], &[1.0; 7], 1.0).unwrap();
         assert_eq!(few.covariance()[(0, 1)], 0.0);
