@@ -77,7 +77,8 @@ pub enum Warning {
     },
     /// A stage that adds most of the variance of the log weight.
     #[error(
-        "stage {stage} (beta = {}) adds {:.0}% of the variance of the log weight: place more stages there",
+        "stage {stage} (beta = {}) adds {:.0}% of the variance of the log weight: place more stages there, or \
+         give rounds a larger budget",
         short(*beta),
         100.0 * share
     )]
