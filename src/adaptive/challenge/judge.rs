@@ -182,7 +182,8 @@ impl<S> Second<S> {
     }
 }
 
-/// Writes what came of the challenge, such as `a second run, -2.310 +- 0.020, found nothing more, from 128 starts and 1 mode`.
+/// Writes what came of the challenge, such as `a second run, -2.310 +- 0.020, does not contradict it, from 128 starts
+/// and 1 mode`.
 impl<S> fmt::Display for Second<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (log_z, error) = (self.run.log_z(), self.run.standard_error());
@@ -190,7 +191,7 @@ impl<S> fmt::Display for Second<S> {
             Judgement::Confirmed { .. } => {
                 write!(
                     f,
-                    "a second run, {log_z:.3} +- {error:.3}, found nothing more,"
+                    "a second run, {log_z:.3} +- {error:.3}, does not contradict it,"
                 )?;
             }
             Judgement::Contradicted { .. } => f.write_str("contradicts the first run")?,

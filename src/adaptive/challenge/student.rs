@@ -52,7 +52,21 @@ pub(super) fn refitted(
             Gaussian::new(mean, covariance)
         }
     };
-    StudentT::new(gaussian.ok()?, freedom).ok()
+    exact(gaussian.ok()?, freedom)
+}
+
+/// Largest factor by which other coordinates narrow the variance of one. Beyond it rounding of the precision matrix tells.
+const NARROWED: f64 = 1e10;
+
+/// Returns the Student t distribution; `None` where its density would not be that of its samples to many digits, as down
+/// a neck whose coordinates become one.
+pub(super) fn exact(gaussian: Gaussian, freedom: f64) -> Option<StudentT> {
+    let precision = gaussian.form().precision();
+    let variances = gaussian.covariance().diagonal();
+    let mut narrowed = (0..variances.len()).map(|i| variances[i] * precision.entry(i, i));
+    narrowed
+        .all(|factor| factor < NARROWED)
+        .then(|| StudentT::new(gaussian, freedom).ok())?
 }
 
 #[cfg(test)]
@@ -60,6 +74,15 @@ mod tests {
     use nalgebra::{DMatrix, dvector};
 
     use super::*;
+
+    #[test]
+    fn a_base_whose_coordinates_become_one_is_none() {
+        let of = |off: f64| {
+            let covariance = DMatrix::from_row_slice(2, 2, &[1.0, 1.0 - off, 1.0 - off, 1.0]);
+            exact(Gaussian::new(dvector![0.0, 0.0], covariance).unwrap(), 5.0)
+        };
+        assert!(of(1e-9).is_some() && of(1e-11).is_none());
+    }
 
     #[test]
     fn few_states_leave_a_full_scale_matrix_most_of_its_old_variance() {

@@ -5,7 +5,7 @@ use nalgebra::DVector;
 use super::climbs::tops;
 use super::components::{components, gaussian};
 use super::proposal::{Proposals, Rivals, Target, Trails};
-use super::student::refitted;
+use super::student::{exact, refitted};
 use crate::Result;
 use crate::model::{Differentiable, Gaussian, StudentT, UnnormalizedModel, central_difference};
 
@@ -57,8 +57,8 @@ impl Rivals for DVector<f64> {
         Ok(Proposals {
             modes: modes.len(),
             bases: bases
-                .map(|gaussian| StudentT::new(gaussian, FREEDOM))
-                .collect::<Result<_>>()?,
+                .filter_map(|gaussian| exact(gaussian, FREEDOM))
+                .collect(),
         })
     }
 
