@@ -120,6 +120,15 @@ impl<S> Target<'_, S> {
         self.allowance.saturating_sub(self.spent.get())
     }
 
+    /// Calls a search that may spend at most so many evaluations of those left.
+    pub(super) fn within<T>(&self, evaluations: u64, search: impl FnOnce() -> T) -> T {
+        let held = self.left().saturating_sub(evaluations);
+        self.spent.set(self.spent.get() + held);
+        let found = search();
+        self.spent.set(self.spent.get() - held);
+        found
+    }
+
     pub(super) fn charge(&self, evaluations: u64) -> bool {
         let is_affordable = evaluations <= self.left();
         if is_affordable {

@@ -61,12 +61,14 @@ const NARROWED: f64 = 1e10;
 /// Returns the Student t distribution; `None` where its density would not be that of its samples to many digits, as down
 /// a neck whose coordinates become one.
 pub(super) fn exact(gaussian: Gaussian, freedom: f64) -> Option<StudentT> {
-    let precision = gaussian.form().precision();
-    let variances = gaussian.covariance().diagonal();
-    let mut narrowed = (0..variances.len()).map(|i| variances[i] * precision.entry(i, i));
-    narrowed
-        .all(|factor| factor < NARROWED)
-        .then(|| StudentT::new(gaussian, freedom).ok())?
+    if let SquareMatrix::Dense(precision) = gaussian.form().precision() {
+        let variances = gaussian.covariance().diagonal();
+        let narrowed = variances.component_mul(&precision.diagonal());
+        if !narrowed.iter().all(|factor| *factor < NARROWED) {
+            return None;
+        }
+    }
+    StudentT::new(gaussian, freedom).ok()
 }
 
 #[cfg(test)]

@@ -161,38 +161,23 @@ fn laplace(
         Some(fit) => fit.covariance().diagonal().map(|x| STEP * x.sqrt()),
         None => mode.best.map(|x| f64::EPSILON.cbrt() * (1.0 + x.abs())),
     };
-    let reserve = target.left() - share.min(LONGEST * needed);
-    let smooth = Smooth {
-        target,
-        steps,
-        reserve,
-    };
-    Gaussian::laplace(&smooth, mode.best.clone()).ok()
+    let smooth = Smooth { target, steps };
+    target.within(share.min(LONGEST * needed), || {
+        Gaussian::laplace(&smooth, mode.best.clone()).ok()
+    })
 }
 
 /// The target with a gradient, its own or by differences.
 struct Smooth<'t> {
     target: &'t Target<'t, DVector<f64>>,
     steps: DVector<f64>,
-    /// Evaluations that are left to others.
-    reserve: u64,
-}
-
-impl Smooth<'_> {
-    /// Returns the log density or what else counts as so many evaluations; `-inf` once they are spent.
-    fn or_nothing(&self, evaluations: u64, f: impl FnOnce() -> f64) -> f64 {
-        match self.target.left() >= self.reserve + evaluations {
-            true => f(),
-            false => f64::NEG_INFINITY,
-        }
-    }
 }
 
 impl UnnormalizedModel for Smooth<'_> {
     type State = DVector<f64>;
 
     fn log_density(&self, state: &DVector<f64>) -> f64 {
-        self.or_nothing(1, || self.target.log_density(state))
+        self.target.log_density(state)
     }
 
     fn state_dimension(&self) -> Option<usize> {
@@ -209,10 +194,10 @@ impl Differentiable for Smooth<'_> {
     ) -> f64 {
         if let Some(gradient_of) = self.target.gradient {
             let mut own = DVector::zeros(state.len());
-            let log_density = self.or_nothing(2, || {
-                self.target.charge(2);
-                gradient_of(state, &mut own)
-            });
+            let log_density = match self.target.charge(2) {
+                true => gradient_of(state, &mut own),
+                false => f64::NEG_INFINITY,
+            };
             gradient.axpy(scale, &own, 1.0);
             return log_density;
         }
