@@ -1,4 +1,4 @@
-//! Climbs from draws of a base to local optima: along a gradient, or else a race of random walks.
+//! Climbs from states to local optima: along a gradient, or else a race of random walks.
 
 use nalgebra::{DMatrix, DVector};
 
@@ -6,8 +6,13 @@ use super::proposal::Target;
 use crate::num::Lbfgs;
 use crate::random::StandardNormal;
 
+/// A state and, before it, its log density.
+type Start = (f64, DVector<f64>);
+
 /// Iterations of a climb along a gradient.
 const ITERATIONS: usize = 8;
+/// Entry of the gradient, in inverses of the largest spread of the starts, below which a climb ends.
+const FLAT: f64 = 0.1;
 /// Most walks that a race ends with.
 const FINALISTS: usize = 16;
 /// Fewest steps of a walk in a lap.
@@ -18,34 +23,41 @@ const FIRST: f64 = 0.5;
 /// step in five goes up (Rechenberg 1973).
 const LONGER: f64 = 1.5;
 
-/// Returns where climbs end, each with its log density, the highest first. They spend at most `allowance` evaluations.
+/// Returns where climbs end, each with its log density, the highest first. They begin at the first of these states with
+/// their log densities, as many as `allowance` evaluations take.
 pub(super) fn tops(
-    draws: &[DVector<f64>],
+    starts: Vec<Start>,
     target: &Target<'_, DVector<f64>>,
     allowance: u64,
-) -> Vec<(f64, DVector<f64>)> {
+) -> Vec<Start> {
+    let states: Vec<DVector<f64>> = starts.iter().map(|(_, state)| state.clone()).collect();
+    let Some(spread) = spread(&states) else {
+        return Vec::new();
+    };
+    let allowance = allowance.min(target.left());
     let mut tops = match target.gradient {
         Some(gradient_of) => {
-            let last = target.left().saturating_sub(allowance);
-            let draws = draws.iter();
-            draws
+            let last = target.left() - allowance;
+            let starts = states.iter();
+            starts
                 .take_while(|_| target.left() >= last + 4 * ITERATIONS as u64)
-                .map(|draw| climbed(draw, gradient_of, target))
+                .map(|start| climbed(start, FLAT / spread.max(), gradient_of, target))
                 .collect()
         }
-        None => raced(draws, target, allowance),
+        None => raced(starts, &spread, target, allowance),
     };
     tops.retain(|(log_density, _)| log_density.is_finite());
     tops.sort_by(|(a, _), (b, _)| b.total_cmp(a));
     tops
 }
 
-/// Returns the point that a few iterations of L-BFGS lead to.
+/// Returns the point that a few iterations of L-BFGS lead to, or fewer where they meet a gradient of `tolerance`.
 fn climbed(
     start: &DVector<f64>,
+    tolerance: f64,
     gradient_of: &dyn Fn(&DVector<f64>, &mut DVector<f64>) -> f64,
     target: &Target<'_, DVector<f64>>,
-) -> (f64, DVector<f64>) {
+) -> Start {
     let descent = |x: &DVector<f64>| {
         let mut gradient = DVector::zeros(x.len());
         let log_density = match target.charge(2) {
@@ -57,43 +69,34 @@ fn climbed(
     let solver = Lbfgs {
         memory: 6,
         iterations: ITERATIONS,
-        tolerance: 0.0,
+        tolerance,
     };
     let top = solver.minimize(start.clone(), descent);
     (-top.value, top.position)
 }
 
-/// Returns the winners of a race from the highest draws. Walks take as many steps a lap as there are dimensions, and
+/// Returns the winners of a race from the first states. Walks take as many steps a lap as there are dimensions, and
 /// after each lap the lower half of them drops out (successive halving, Jamieson and Talwalkar 2016).
 fn raced(
-    draws: &[DVector<f64>],
+    starts: Vec<Start>,
+    spread: &DVector<f64>,
     target: &Target<'_, DVector<f64>>,
     allowance: u64,
-) -> Vec<(f64, DVector<f64>)> {
-    let Some(spread) = spread(draws) else {
-        return Vec::new();
-    };
+) -> Vec<Start> {
     let dimension = spread.len();
-    let mut ranked: Vec<_> = draws
-        .iter()
-        .take(allowance as usize)
-        .map(|draw| (target.log_density(draw), draw))
-        .collect();
-    ranked.sort_by(|(a, _), (b, _)| b.total_cmp(a));
     let lap = dimension.max(LAP);
-    let left = allowance - ranked.len() as u64;
-    let affordable = (left / (2 * lap as u64)) as usize;
-    let started = ranked.into_iter().take(affordable);
+    let affordable = (allowance / (2 * lap as u64)) as usize;
+    let started = starts.into_iter().take(affordable);
     let mut walks: Vec<Walk> = started
-        .map(|(log_density, draw)| Walk {
+        .map(|(log_density, state)| Walk {
             log_density,
-            state: draw.clone(),
+            state,
             step: FIRST / (dimension as f64).sqrt(),
         })
         .collect();
     while walks.len() > FINALISTS {
         for walk in &mut walks {
-            (0..lap).for_each(|_| walk.step(&spread, target));
+            (0..lap).for_each(|_| walk.step(spread, target));
         }
         walks.sort_by(|a, b| b.log_density.total_cmp(&a.log_density));
         walks.truncate(walks.len() / 2);
@@ -166,8 +169,11 @@ mod tests {
                 allowance: 70_000,
                 rng: RefCell::new(stream(seed, Purpose::Testing, 1)),
             };
-            let tops = tops(&draws, &counted, 60_000);
-            assert!((55_000..=60_000).contains(&counted.spent.get()));
+            let starts = draws.into_iter().map(|draw| (log_density(&draw), draw));
+            let mut starts: Vec<_> = starts.collect();
+            starts.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+            let tops = tops(starts, &counted, 52_000);
+            assert!((47_000..=52_000).contains(&counted.spent.get()));
             assert!(tops.len() <= FINALISTS && tops.is_sorted_by(|a, b| a.0 >= b.0));
             let (top, state) = &tops[0];
             assert_eq!(*top, log_density(state));
@@ -192,7 +198,8 @@ mod tests {
                 allowance,
                 rng: RefCell::new(stream(1, Purpose::Testing, 1)),
             };
-            assert!(tops(&draws, &counted, allowance).is_empty());
+            let starts = draws.into_iter().map(|draw| (0.0, draw)).collect();
+            assert!(tops(starts, &counted, allowance).is_empty());
         }
     }
 }

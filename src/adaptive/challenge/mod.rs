@@ -7,6 +7,7 @@ mod components;
 mod cooling;
 mod included;
 mod judge;
+mod modes;
 mod path;
 mod population_monte_carlo;
 mod proposal;

@@ -10,7 +10,7 @@ use crate::random::StreamRng;
 const ROUNDS: u64 = 20;
 const LAST: u64 = 5;
 /// Most draws of a round, for each base.
-const DRAWS: u64 = 128;
+const DRAWS: u64 = 256;
 /// Number of updates of the shares after a round of draws.
 const UPDATES: usize = 5;
 /// Least effective sample size that the weights are flattened to.

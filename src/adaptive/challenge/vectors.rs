@@ -2,15 +2,13 @@
 
 use nalgebra::DVector;
 
-use super::climbs::tops;
 use super::components::{components, gaussian};
+use super::modes::modes;
 use super::proposal::{Proposals, Rivals, Target, Trails};
 use super::student::{exact, refitted};
 use crate::Result;
 use crate::model::{Differentiable, Gaussian, StudentT, UnnormalizedModel, central_difference};
 
-/// Most modes.
-const MODES: usize = 16;
 /// Degrees of freedom of the bases.
 const FREEDOM: f64 = 5.0;
 /// Rungs whose states give a base.
@@ -20,10 +18,6 @@ const MILD: f64 = 2.5;
 const COMPONENTS: usize = 12;
 /// Fewest states that give a base.
 const FEWEST: usize = 6;
-/// Drop in log density on the line between two states that parts their modes.
-const DROP: f64 = 1.0;
-/// Most local optima that are compared with the modes.
-const TOPS: usize = 200;
 /// Most evaluations for Laplace's approximation, relative to what it usually takes.
 const LONGEST: u64 = 30;
 /// Step of a finite difference, in deviations.
@@ -34,22 +28,12 @@ impl Rivals for DVector<f64> {
 
     const CLIMBS: bool = true;
 
-    /// Parts the chains by the modes where they end. For each mode it takes mean and covariance of its chains at several
-    /// powers, the covariance times the power, and Laplace's approximation where it can be afforded.
+    /// Parts the chains by the modes where they end, and looks for others. For each mode it takes Laplace's approximation
+    /// where it can be afforded, and mean and covariance of its chains at several powers, the covariance times the power.
     fn propose(trails: &Trails<Self>, target: &Target<'_, Self>) -> Result<Proposals<StudentT>> {
-        let mut modes = modes(trails.ends(), target);
-        let share = target.left() / 3 * 2;
-        optima(&mut modes, trails.draws(), target, share);
-        let mut gaussians = Vec::new();
-        for mode in &modes {
-            let rungs = trails.rungs().enumerate();
-            let fitted = rungs.filter(|(rung, _)| FITTED.contains(rung));
-            let fits = fitted.filter_map(|(_, (power, states))| fit(states, &mode.chains, power));
-            let fits: Vec<Gaussian> = fits.collect();
-            let share = target.left() / (2 * modes.len() as u64);
-            gaussians.extend(laplace(mode, fits.last(), target, share));
-            gaussians.extend(fits);
-        }
+        let modes = modes(trails, target);
+        let around = modes.iter().flat_map(|mode| mode.gaussians.clone());
+        let mut gaussians: Vec<Gaussian> = around.collect();
         let mild = trails.rungs().filter(|(power, _)| *power <= MILD);
         let mild: Vec<&Self> = mild.flat_map(|(_, states)| states).collect();
         gaussians.extend(components(&mild, COMPONENTS));
@@ -67,86 +51,32 @@ impl Rivals for DVector<f64> {
     }
 }
 
-/// A mode, by the best state found there and the chains that end there.
-struct Mode {
-    best: DVector<f64>,
-    chains: Vec<usize>,
-}
-
-/// Parts states by the modes that they are near to: those between which the density does not drop.
-fn modes(ends: &[DVector<f64>], target: &Target<'_, DVector<f64>>) -> Vec<Mode> {
-    let log_densities: Vec<f64> = ends.iter().map(|end| target.log_density(end)).collect();
-    let mut order: Vec<usize> = (0..ends.len()).collect();
-    order.sort_by(|&a, &b| log_densities[b].total_cmp(&log_densities[a]));
-    let mut modes: Vec<Mode> = Vec::new();
-    for chain in order {
-        let (end, log_density) = (&ends[chain], log_densities[chain]);
-        if log_density == f64::NEG_INFINITY {
-            continue;
-        }
-        let is_near = |mode: &Mode| !drops(end, log_density, &mode.best, target);
-        match modes.iter().position(is_near) {
-            Some(mode) => modes[mode].chains.push(chain),
-            None if modes.len() < MODES => modes.push(Mode {
-                best: end.clone(),
-                chains: vec![chain],
-            }),
-            None => {}
-        }
-    }
-    modes
-}
-
-/// Adds the optima to which draws of the base lead and that are of no mode.
-fn optima(
-    modes: &mut Vec<Mode>,
-    draws: &[DVector<f64>],
-    target: &Target<'_, DVector<f64>>,
-    allowance: u64,
-) {
-    let tops = tops(draws, target, allowance).into_iter();
-    for (log_density, top) in tops.take(TOPS) {
-        let is_near = |mode: &Mode| !drops(&top, log_density, &mode.best, target);
-        if modes.len() < MODES && !modes.iter().any(is_near) {
-            modes.push(Mode {
-                best: top,
-                chains: Vec::new(),
-            });
-        }
-    }
-}
-
-/// Returns whether the density drops on the line from a state to a better one.
-fn drops(
-    state: &DVector<f64>,
-    log_density: f64,
-    better: &DVector<f64>,
-    target: &Target<'_, DVector<f64>>,
-) -> bool {
-    let between = |share: f64| state * (1.0 - share) + better * share;
-    let mut points = [0.5, 0.25, 0.75].into_iter();
-    points.any(|share| target.log_density(&between(share)) < log_density - DROP)
-}
-
-/// Returns the Gaussian of the chains' mean and of their covariance times `power`; `None` for too few chains, or where
-/// a coordinate does not vary.
-fn fit(states: &[DVector<f64>], chains: &[usize], power: f64) -> Option<Gaussian> {
+/// Returns for several powers, from the highest down, the Gaussian of the chains' mean and of their covariance times the
+/// power; none for too few chains, or where a coordinate does not vary.
+pub(super) fn fits(trails: &Trails<DVector<f64>>, chains: &[usize]) -> Vec<Gaussian> {
     if chains.len() < FEWEST {
-        return None;
+        return Vec::new();
     }
-    let states: Vec<_> = chains.iter().map(|&chain| &states[chain]).collect();
-    gaussian(&states, &vec![1.0; states.len()], power)
+    let rungs = trails.rungs().enumerate();
+    let fitted = rungs.filter(|(rung, _)| FITTED.contains(rung));
+    let fit = |(_, (power, states)): (usize, (f64, &[DVector<f64>]))| {
+        let states: Vec<_> = chains.iter().map(|&chain| &states[chain]).collect();
+        gaussian(&states, &vec![1.0; states.len()], power)
+    };
+    let mut fits: Vec<Gaussian> = fitted.filter_map(fit).collect();
+    fits.reverse();
+    fits
 }
 
 /// Returns Laplace's approximation at a mode; `None` where it is not smooth, or takes more than `share` evaluations. The
 /// search for a mode goes down a neck without end, and leaves evaluations to others.
-fn laplace(
-    mode: &Mode,
+pub(super) fn laplace(
+    mode: &DVector<f64>,
     fit: Option<&Gaussian>,
     target: &Target<'_, DVector<f64>>,
     share: u64,
 ) -> Option<Gaussian> {
-    let dimension = mode.best.len();
+    let dimension = mode.len();
     let gradient = if target.gradient.is_some() {
         2
     } else {
@@ -159,11 +89,11 @@ fn laplace(
     }
     let steps = match fit {
         Some(fit) => fit.covariance().diagonal().map(|x| STEP * x.sqrt()),
-        None => mode.best.map(|x| f64::EPSILON.cbrt() * (1.0 + x.abs())),
+        None => mode.map(|x| f64::EPSILON.cbrt() * (1.0 + x.abs())),
     };
     let smooth = Smooth { target, steps };
     target.within(share.min(LONGEST * needed), || {
-        Gaussian::laplace(&smooth, mode.best.clone()).ok()
+        Gaussian::laplace(&smooth, mode.clone()).ok()
     })
 }
 
@@ -234,11 +164,7 @@ mod tests {
                 allowance: 20_000,
                 rng: RefCell::new(stream(1, Purpose::Testing, 0)),
             };
-            let mode = Mode {
-                best: dvector![0.0, 0.1],
-                chains: Vec::new(),
-            };
-            assert!(laplace(&mode, None, &target, 20_000).is_none());
+            assert!(laplace(&dvector![0.0, 0.1], None, &target, 20_000).is_none());
             assert!(target.left() > 14_000, "{}", target.left());
         }
     }
