@@ -13,7 +13,7 @@ const MOST: usize = 16;
 /// Drop in log density on the line between two states that parts their modes.
 const DROP: f64 = 1.0;
 /// Number of searches, each of which knows the modes of those before.
-const SEARCHES: usize = 2;
+const SEARCHES: usize = 4;
 /// Factor of the covariance with which states around a mode are drawn.
 const WIDE: f64 = 4.0;
 /// Most local optima of a search that are compared with the modes.
