@@ -13,13 +13,15 @@ const MOST: usize = 16;
 /// Drop in log density on the line between two states that parts their modes.
 const DROP: f64 = 1.0;
 /// Number of searches, each of which knows the modes of those before.
-const SEARCHES: usize = 4;
+const SEARCHES: usize = 3;
 /// Factor of the covariance with which states around a mode are drawn.
 const WIDE: f64 = 4.0;
+/// Draws around modes for each draw of the base.
+const AROUND: usize = 3;
 /// Most local optima of a search that are compared with the modes.
 const TOPS: usize = 200;
 /// Share of the evaluations left that Laplace's approximations may take at a time.
-const LAPLACE: u64 = 4;
+const LAPLACE: u64 = 8;
 
 /// A mode, by the best state found there, the chains that end there, and Gaussians around it.
 pub(super) struct Mode {
@@ -76,7 +78,7 @@ fn fit(modes: &mut [Mode], trails: &Trails<DVector<f64>>, target: &Target<'_, DV
     }
 }
 
-/// Returns draws of the base and as many around the modes, with their log densities: those first whose density is most
+/// Returns draws of the base and others around the modes, with their log densities: those first whose density is most
 /// above what the Gaussians around the modes explain.
 fn unexplained(
     modes: &[Mode],
@@ -86,7 +88,7 @@ fn unexplained(
     let known = modes.iter().filter_map(|mode| mode.gaussians.first());
     let wide: Vec<Gaussian> = known.filter_map(|known| known.scaled(WIDE).ok()).collect();
     let mut states = draws.to_vec();
-    let each = draws.len() / wide.len().max(1);
+    let each = AROUND * draws.len() / wide.len().max(1);
     let rng = &mut *target.rng.borrow_mut();
     for wide in &wide {
         states.extend((0..each).map(|_| wide.sample(rng)));

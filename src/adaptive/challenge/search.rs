@@ -168,7 +168,7 @@ where
         let [scouting, cooling, fitting] = shares.map(|share| (share * budget as f64) as u64);
         let (scouts, scouted) = self.scouts(&old, scouting, job, &mut seeds)?;
         let (trails, cooled) = self.trails(&old, &scouts, cooling, job)?;
-        let draws = 0..if P::State::CLIMBS { fitting / 9 } else { 0 };
+        let draws = 0..if P::State::CLIMBS { fitting / 13 } else { 0 };
         let draws = draws.map(|_| old.sample(&mut seeds)).collect();
         let trails = trails.with_draws(draws);
         let (base, modes, fitted) = self.mixture(&old, &trails, fitting, &mut seeds)?;
