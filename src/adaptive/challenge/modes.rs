@@ -132,3 +132,84 @@ impl Mode {
             .all(|share| target.log_density(&between(share)) >= lower.log_density - DROP)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::{Cell, RefCell};
+
+    use super::*;
+    use crate::model::{Differentiable, GaussianMixture};
+    use crate::random::{Purpose, StreamRng, stream};
+
+    const DIMENSION: usize = 10;
+
+    fn part(mean: f64, deviation: f64) -> Gaussian {
+        Gaussian::isotropic(DVector::from_element(DIMENSION, mean), deviation).unwrap()
+    }
+
+    fn samples(part: &Gaussian, count: usize, rng: &mut StreamRng) -> Vec<DVector<f64>> {
+        (0..count).map(|_| part.sample(rng)).collect()
+    }
+
+    fn counted<'t>(
+        log_density: &'t dyn Fn(&DVector<f64>) -> f64,
+        gradient: Option<&'t dyn Fn(&DVector<f64>, &mut DVector<f64>) -> f64>,
+        seed: u64,
+    ) -> Target<'t, DVector<f64>> {
+        Target {
+            log_density,
+            gradient,
+            spent: Cell::new(0),
+            allowance: 300_000,
+            rng: RefCell::new(stream(seed, Purpose::Testing, 1)),
+        }
+    }
+
+    /// One draw of the base in 2,500 lies where the narrow part is the larger one, and below most others.
+    #[test]
+    fn draws_that_the_known_mode_does_not_explain_come_first() {
+        let (wide, narrow) = (part(-1.0, 1.0), part(1.0, 0.3));
+        let target = GaussianMixture::new([(0.5, wide.clone()), (0.5, narrow.clone())]).unwrap();
+        let known = Mode {
+            gaussians: vec![wide.clone()],
+            ..Mode::new(target.log_density(wide.mean()), wide.mean().clone(), vec![])
+        };
+        let draws = samples(&part(0.0, 2.0), 10_000, &mut stream(1, Purpose::Testing, 0));
+        let log_density = |x: &DVector<f64>| target.log_density(x);
+        let counted = counted(&log_density, None, 1);
+        let rated = unexplained(&[known], &draws, &counted);
+        assert_eq!(rated.len(), (1 + AROUND) * draws.len());
+        assert_eq!(counted.spent.get(), rated.len() as u64);
+        let normalised = |part: &Gaussian, x: &DVector<f64>| {
+            part.log_density(x) + DIMENSION as f64 * part.covariance()[(0, 0)].powf(-0.5).ln()
+        };
+        let is_narrow =
+            |(_, x): &&(f64, DVector<f64>)| normalised(&narrow, x) > normalised(&wide, x);
+        let all = rated.iter().filter(is_narrow).count();
+        let first = rated[..all].iter().filter(is_narrow).count();
+        assert!(all >= 2 && first == all, "{first} of {all}");
+    }
+
+    /// Of the base two draws in a million lie where the narrowest part is the largest one, and of a Gaussian twice as wide as
+    /// the middle part one in 10,000.
+    #[test]
+    fn a_mode_near_to_another_is_found_from_there() {
+        let parts = [part(-1.0, 1.0), part(0.5, 0.5), part(1.5, 0.2)];
+        let target = GaussianMixture::new(parts.clone().map(|part| (1.0 / 3.0, part))).unwrap();
+        let log_density = |x: &DVector<f64>| target.log_density(x);
+        let gradient = |x: &DVector<f64>, to: &mut DVector<f64>| target.gradient_into(x, to);
+        let mut found = 0;
+        for seed in 1..=6 {
+            let mut rng = stream(seed, Purpose::Testing, 0);
+            let mut trails = Trails::new(samples(&parts[0], 64, &mut rng));
+            trails.push(256.0, samples(&part(-1.0, 1.0 / 16.0), 64, &mut rng));
+            let trails = trails.with_draws(samples(&part(0.0, 2.0), 20_000, &mut rng));
+            let counted = counted(&log_density, Some(&gradient), seed);
+            let modes = modes(&trails, &counted);
+            assert!((2..=3).contains(&modes.len()), "{}", modes.len());
+            assert!((100_000..=150_000).contains(&counted.spent.get()));
+            found += usize::from(modes.len() == 3);
+        }
+        assert!(found >= 5, "{found} of 6");
+    }
+}
