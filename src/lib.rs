@@ -69,7 +69,7 @@ pub use {nalgebra, rand};
 pub mod prelude {
     pub use nalgebra::{DMatrix, DVector};
 
-    pub use crate::adaptive::{AdaptiveSmc, Rounds, StepSizes};
+    pub use crate::adaptive::{AdaptiveSmc, Challenge, Judgement, Rounds, StepSizes};
     pub use crate::ais::{Ais, Run};
     pub use crate::bidirectional::{Bridge, TargetSamples};
     pub use crate::estimate::{Agreement, LogRatio, LogZ, Warning};

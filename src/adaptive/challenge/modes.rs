@@ -137,6 +137,7 @@ impl Mode {
 mod tests {
     use std::cell::{Cell, RefCell};
 
+    use super::super::proposal::GradientOf;
     use super::*;
     use crate::model::{Differentiable, GaussianMixture};
     use crate::random::{Purpose, StreamRng, stream};
@@ -153,7 +154,7 @@ mod tests {
 
     fn counted<'t>(
         log_density: &'t dyn Fn(&DVector<f64>) -> f64,
-        gradient: Option<&'t dyn Fn(&DVector<f64>, &mut DVector<f64>) -> f64>,
+        gradient: Option<GradientOf<'t, DVector<f64>>>,
         seed: u64,
     ) -> Target<'t, DVector<f64>> {
         Target {
@@ -190,8 +191,8 @@ mod tests {
         assert!(all >= 2 && first == all, "{first} of {all}");
     }
 
-    /// Of the base two draws in a million lie where the narrowest part is the largest one, and of a Gaussian twice as wide as
-    /// the middle part one in 10,000.
+    /// Two draws of the base in a million lie where the narrowest part is the largest one, and one in 10,000 of a Gaussian
+    /// twice as wide as the middle part.
     #[test]
     fn a_mode_near_to_another_is_found_from_there() {
         let parts = [part(-1.0, 1.0), part(0.5, 0.5), part(1.5, 0.2)];

@@ -93,7 +93,7 @@ impl<S> Trails<S> {
     }
 }
 
-type GradientOf<'t, S> = &'t dyn Fn(&S, &mut S) -> f64;
+pub(super) type GradientOf<'t, S> = &'t dyn Fn(&S, &mut S) -> f64;
 
 /// The log density of a target, counted.
 pub struct Target<'t, S> {

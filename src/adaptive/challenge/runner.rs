@@ -22,7 +22,7 @@ use crate::{Error, Result};
 ///
 /// A forward run cannot see what none of its chains found, and more of the same runs agree with it. The challenge looks
 /// elsewhere. It anneals a large population roughly, cools some of its states from the target f to `f^256`, climbs from
-/// samples of the base, by random walks or along a [gradient](Self::with_gradient), and fits [bases](Rivals) around the
+/// draws of the base and around modes, by random walks or along a [gradient](Self::with_gradient), and fits [bases](Rivals) around the
 /// modes that it finds. Then it runs *forward* from the mixture of these bases and the old one to the same target. That run's
 /// weights are unbiased, since its bases come from other chains, and its
 /// [bound](crate::ais::Run::certified_lower_bound) can prove the first too low. The [`Judgement`](super::Judgement) says what came of it.
