@@ -5,6 +5,7 @@ use std::f64::consts::TAU;
 use annealed::Result;
 use annealed::estimate::Estimate;
 use annealed::kernel::UnadjustedLangevin;
+use annealed::path::GeometricAt;
 use annealed::population::ResamplingScheme;
 use annealed::prelude::*;
 use annealed::rand::{Rng, RngExt, SeedableRng};
@@ -165,32 +166,39 @@ pub fn islands() -> Result<Vec<Case>> {
     Ok(cases)
 }
 
-/// Islands of a target that is wider than the base along one axis, with steps so short that chains hardly move, and islands
-/// of one that the base covers.
+/// Islands of a target that is wider than the base along one axis, whose chains hardly move or move well, and of one that the
+/// base covers, whose chains move well or slowly.
 pub fn still() -> Result<Vec<Case>> {
     let correlated = DMatrix::from_fn(10, 10, |i, j| 0.9_f64.powi(i.abs_diff(j) as i32));
     let wide = Gaussian::new(DVector::from_element(10, 1.0), correlated)?;
     let covered = normal(10, 0.4, 0.6_f64.sqrt())?;
-    let mut cases = Vec::new();
-    for (name, set_up, target, step) in [
-        ("32 islands, 10-d", Sound, covered, 0.3),
-        ("steps of .2", Faulty, wide.clone(), 0.2),
-        ("steps of .05", Faulty, wide, 0.05),
-    ] {
-        let exact = target.log_normalizer();
-        let path = GeometricPath::new(Gaussian::standard(10)?, target);
-        let case = Case::new((name, ISLANDS), set_up, 5, move |seed| {
-            let ais = Ais::new(&path, RandomWalkMetropolis::new(step)?).threads(1);
-            let ais = ais.resampling(Resampling::every(1)?).block_size(100);
-            let ais = ais.schedule(Schedule::power(40, 2.0)?).chains(32 * 100);
-            Ok(seen(&ais.seed(seed).run()?, exact))
-        });
-        cases.push(match step < 0.1 {
-            true => case.made_for("HeavyFamilies"),
-            false => case,
-        });
-    }
-    Ok(cases)
+    let walk = RandomWalkMetropolis::new;
+    let leaps = Repeat::new(Hmc::new(0.3, 3)?, 3)?;
+    Ok(vec![
+        of_islands("32 islands, 10-d", Sound, covered.clone(), walk(0.3)?),
+        of_islands("steps of .1", Sound, covered, walk(0.1)?),
+        of_islands("long axis, Hmc", Sound, wide.clone(), leaps),
+        of_islands("steps of .2", Faulty, wide.clone(), walk(0.2)?),
+        of_islands("steps of .05", Faulty, wide, walk(0.05)?).made_for("HeavyFamilies"),
+    ])
+}
+
+fn of_islands<K>(name: &'static str, set_up: SetUp, target: Gaussian, kernel: K) -> Case
+where
+    K: for<'p> TransitionKernel<GeometricAt<'p, Gaussian, Gaussian>>
+        + Clone
+        + Send
+        + Sync
+        + 'static,
+{
+    let exact = target.log_normalizer();
+    Case::new((name, ISLANDS), set_up, 5, move |seed| {
+        let path = GeometricPath::new(Gaussian::standard(10)?, target.clone());
+        let ais = Ais::new(&path, kernel.clone()).threads(1);
+        let ais = ais.resampling(Resampling::every(1)?).block_size(100);
+        let ais = ais.schedule(Schedule::power(40, 2.0)?).chains(32 * 100);
+        Ok(seen(&ais.seed(seed).run()?, exact))
+    })
 }
 
 /// Forward and reverse runs of four targets: right where both directions are.

@@ -23,10 +23,10 @@ pub(crate) fn heavy_families(log_weights: &[f64], roots: &[usize]) -> Option<War
     (k_hat > largest_shape(tail)).then_some(Warning::HeavyFamilies { k_hat })
 }
 
-/// Returns the largest shape that passes, of `tail` families: 1/2, above which there is no variance, and for few families
-/// what 99% of right runs of sound set-ups have, with 100 to 6,400 chains.
+/// Returns the largest shape that passes, of `tail` families: what 99% of right runs have where errors are what they claim
+/// to be, with 100 to 15,000 chains that move slowly or well. Above 1/2 there is no variance.
 fn largest_shape(tail: usize) -> f64 {
-    (0.4 + 27.0 / tail as f64).max(0.5)
+    (0.4 + 36.0 / tail as f64).max(0.6)
 }
 
 #[cfg(test)]
@@ -61,5 +61,15 @@ mod tests {
             assert!(false_alarms <= 10, "{false_alarms} of 500 at {alive}");
         }
         assert!(warned(3_200, 400, pareto) > 450);
+    }
+
+    /// Chains that move slowly have families of nearly log-normal weights, and a right error.
+    #[test]
+    fn log_normal_families_are_silent() {
+        let log_normal = |rng: &mut Xoshiro256PlusPlus| 1.2 * rng.sample::<f64, _>(StandardNormal);
+        for (chains, alive) in [(800, 340), (3_200, 1_250), (15_000, 3_400)] {
+            let false_alarms = warned(chains, alive, log_normal);
+            assert!(false_alarms <= 10, "{false_alarms} of 500 at {alive}");
+        }
     }
 }
