@@ -85,6 +85,7 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
         Asked {
             kernel: self.kernel.clone(),
             tuner: self.tuner,
+            own_log_z: self.own_log_z,
             log_base_normalizer: self.log_base_normalizer,
             seed: self.seed,
         }

@@ -122,6 +122,29 @@ fn a_right_run_is_confirmed_and_one_with_a_wrong_normaliser_is_not() {
     }
 }
 
+/// The mixture of bases needs the base's own log normaliser, wherever log Z is counted from.
+#[test]
+fn log_z_is_counted_from_the_base_where_asked() {
+    let (base, target) = (isotropic(0.0, 2.0), isotropic(0.2, 0.5));
+    let exact = target.log_normalizer() - base.log_normalizer();
+    let path = GeometricPath::new(base, target);
+    let ais = Ais::with_base_log_z(&path, walk(), 0.0).schedule(Schedule::linear(100).unwrap());
+    let first = ais.chains(400).run().unwrap();
+    let challenge = Challenge::new(&path, walk(), &first).base_log_z(0.0);
+    let alone = challenge.run().unwrap();
+    let rounds = Rounds::new(&path, walk()).base_log_z(0.0).budget(60_000);
+    let rounds = rounds.challenge().run().unwrap();
+    for (second, judgement) in [
+        (alone.second(), alone.judgement()),
+        (rounds.second().unwrap(), rounds.judgement().unwrap()),
+    ] {
+        let (off, error) = (second.log_z() - exact, second.standard_error());
+        assert!(off.abs() <= 4.0 * error && error < 0.1, "{off} +- {error}");
+        let is_contradicted = matches!(judgement, Judgement::Contradicted { .. });
+        assert!(!is_contradicted, "{judgement:?}");
+    }
+}
+
 #[test]
 fn states_of_the_user_lead_to_a_mode_that_nothing_else_finds() {
     // A narrow mode far from base and wide mode, with three quarters of the mass.
@@ -318,6 +341,36 @@ fn bad_settings_are_refused() {
         };
         assert_eq!(*found, argument);
     }
+    for state in [DVector::zeros(3), DVector::from_element(4, f64::NAN)] {
+        let error = challenge().states([state]).run().unwrap_err().to_string();
+        assert!(error.starts_with("invalid states"), "{error}");
+    }
     let stopped = challenge().stop_when(|| true).run();
     assert!(matches!(stopped, Err(Error::Stopped { .. })), "{stopped:?}");
+}
+
+#[test]
+fn wrong_gradients_are_refused() {
+    let log_density = |x: &Vector| -2.0 * x.norm_squared();
+    let gradients: [fn(&Vector) -> Vector; 3] = [
+        |x| x * -8.0,
+        |x| x * f64::NAN,
+        |x| x.rows(0, 3).into_owned(),
+    ];
+    for (wrong, gradient) in gradients.into_iter().enumerate() {
+        let target = FunctionModel::new(log_density).with_gradient(gradient);
+        let path = GeometricPath::new(isotropic(0.0, 1.0), target);
+        let first = run(&path, 1);
+        let challenge = Challenge::new(&path, walk(), &first).with_gradient();
+        let rounds = Rounds::new(&path, walk()).challenge_with_gradient();
+        let alone = challenge.run().unwrap_err();
+        let last = rounds.budget(60_000).run().unwrap_err();
+        for error in [alone, last] {
+            let is_named = match wrong {
+                2 => matches!(error, Error::Panicked { .. }),
+                _ => matches!(error, Error::WrongGradient { .. }),
+            };
+            assert!(is_named, "{error}");
+        }
+    }
 }

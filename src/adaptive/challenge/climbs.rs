@@ -30,18 +30,17 @@ pub(super) fn tops(
     target: &Target<'_, DVector<f64>>,
     allowance: u64,
 ) -> Vec<Start> {
-    let states: Vec<DVector<f64>> = starts.iter().map(|(_, state)| state.clone()).collect();
-    let Some(spread) = spread(&states) else {
+    let Some(spread) = spread(&starts) else {
         return Vec::new();
     };
     let allowance = allowance.min(target.left());
     let mut tops = match target.gradient {
         Some(gradient_of) => {
             let last = target.left() - allowance;
-            let starts = states.iter();
+            let starts = starts.into_iter();
             starts
                 .take_while(|_| target.left() >= last + 4 * ITERATIONS as u64)
-                .map(|start| climbed(start, FLAT / spread.max(), gradient_of, target))
+                .map(|(_, start)| climbed(start, FLAT / spread.max(), gradient_of, target))
                 .collect()
         }
         None => raced(starts, &spread, target, allowance),
@@ -53,7 +52,7 @@ pub(super) fn tops(
 
 /// Returns the point that a few iterations of L-BFGS lead to, or fewer where they meet a gradient of `tolerance`.
 fn climbed(
-    start: &DVector<f64>,
+    start: DVector<f64>,
     tolerance: f64,
     gradient_of: &dyn Fn(&DVector<f64>, &mut DVector<f64>) -> f64,
     target: &Target<'_, DVector<f64>>,
@@ -71,7 +70,7 @@ fn climbed(
         iterations: ITERATIONS,
         tolerance,
     };
-    let top = solver.minimize(start.clone(), descent);
+    let top = solver.minimize(start, descent);
     (-top.value, top.position)
 }
 
@@ -105,11 +104,12 @@ fn raced(
     ends.map(|walk| (walk.log_density, walk.state)).collect()
 }
 
-/// Returns the standard deviation of each coordinate; `None` for less than two draws.
-fn spread(draws: &[DVector<f64>]) -> Option<DVector<f64>> {
-    (draws.len() > 1).then(|| {
-        let variance = DMatrix::from_columns(draws).column_variance();
-        variance.map(f64::sqrt)
+/// Returns the standard deviation of each coordinate; `None` for less than two starts.
+fn spread(starts: &[Start]) -> Option<DVector<f64>> {
+    (starts.len() > 1).then(|| {
+        let dimension = starts[0].1.len();
+        let states = DMatrix::from_fn(dimension, starts.len(), |i, start| starts[start].1[i]);
+        states.column_variance().map(f64::sqrt)
     })
 }
 
@@ -143,7 +143,7 @@ mod tests {
     use std::cell::{Cell, RefCell};
 
     use super::*;
-    use crate::model::{Gaussian, GaussianMixture, Sampleable, UnnormalizedModel};
+    use crate::model::{Differentiable, Gaussian, GaussianMixture, Sampleable, UnnormalizedModel};
     use crate::random::{Purpose, stream};
 
     /// One draw of the base in 2,500 lies where the narrow part is the larger one, and below most others.
@@ -181,6 +181,32 @@ mod tests {
             found += usize::from(is_there);
         }
         assert!(found >= 4, "{found} of 5");
+    }
+
+    #[test]
+    fn climbs_along_a_gradient_end_where_it_is_flat() {
+        let variances = DVector::from_fn(10, |i, _| 0.5 + 0.05 * i as f64);
+        let peak = Gaussian::diagonal(DVector::from_element(10, 1.0), variances).unwrap();
+        let log_density = |x: &DVector<f64>| peak.log_density(x);
+        let gradient = |x: &DVector<f64>, to: &mut DVector<f64>| peak.gradient_into(x, to);
+        let counted = Target {
+            log_density: &log_density,
+            gradient: Some(&gradient),
+            spent: Cell::new(0),
+            allowance: 10_000,
+            rng: RefCell::new(stream(1, Purpose::Testing, 1)),
+        };
+        let wide = Gaussian::isotropic(DVector::zeros(10), 2.0).unwrap();
+        let mut rng = stream(1, Purpose::Testing, 0);
+        let starts = (0..50).map(|_| (0.0, wide.sample(&mut rng))).collect();
+        let tops = tops(starts, &counted, 10_000);
+        assert_eq!(tops.len(), 50);
+        for (_, top) in tops {
+            let off = (top - peak.mean()).amax();
+            assert!(off < 0.05, "{off}");
+        }
+        let spent = counted.spent.get();
+        assert!(spent <= 50 * ITERATIONS as u64 * 2 * 3 / 4, "{spent}");
     }
 
     #[test]

@@ -54,10 +54,7 @@ pub(super) fn components(states: &[&DVector<f64>], count: usize) -> Vec<Gaussian
 /// diagonal. `None` where a coordinate does not vary.
 pub(super) fn gaussian(states: &[&DVector<f64>], weights: &[f64], scale: f64) -> Option<Gaussian> {
     let (total, dimension) = (weights.iter().sum::<f64>(), states.first()?.len());
-    let mut mean = DVector::zeros(dimension);
-    for (state, weight) in states.iter().zip(weights) {
-        mean.axpy(weight / total, state, 1.0);
-    }
+    let mean = mean(states, weights, total);
     let scale = scale / (total - 1.0);
     let deviations = states.iter().map(|&state| state - &mean);
     let weighted = deviations.zip(weights.iter().map(|weight| scale * weight));
@@ -72,6 +69,14 @@ pub(super) fn gaussian(states: &[&DVector<f64>], weights: &[f64], scale: f64) ->
     }
     covariance.set_diagonal(&(covariance.diagonal() * (1.0 + RIDGE)));
     Gaussian::new(mean, covariance).ok()
+}
+
+fn mean(states: &[&DVector<f64>], weights: &[f64], total: f64) -> DVector<f64> {
+    let mut mean = DVector::zeros(states[0].len());
+    for (state, weight) in states.iter().zip(weights) {
+        mean.axpy(weight / total, state, 1.0);
+    }
+    mean
 }
 
 /// Returns for each component its responsibility for each state.
@@ -95,11 +100,8 @@ impl Component {
         if total.is_nan() || total < FEWEST {
             return None;
         }
-        let mut mean = DVector::zeros(states[0].len());
-        let mut variances = mean.clone();
-        for (state, weight) in states.iter().zip(weights) {
-            mean.axpy(weight / total, state, 1.0);
-        }
+        let mean = mean(states, weights, total);
+        let mut variances = DVector::zeros(mean.len());
         for (state, weight) in states.iter().zip(weights) {
             let deviation = *state - &mean;
             variances += deviation.component_mul(&deviation) * (weight / total);

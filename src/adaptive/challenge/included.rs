@@ -30,6 +30,7 @@ pub(in crate::adaptive) trait Challenges<S, K>: Send + Sync {
 pub(in crate::adaptive) struct Asked<K, S> {
     pub(in crate::adaptive) kernel: K,
     pub(in crate::adaptive) tuner: Option<Tuner<K, S>>,
+    pub(in crate::adaptive) own_log_z: f64,
     pub(in crate::adaptive) log_base_normalizer: f64,
     pub(in crate::adaptive) seed: u64,
 }
@@ -65,6 +66,7 @@ impl<'p, P: AnnealingPath> OfPath<'p, P> {
             kernel: asked.kernel,
             tuner: asked.tuner,
             gradient: self.gradient.clone(),
+            own_log_z: asked.own_log_z,
             log_base_normalizer: asked.log_base_normalizer,
             states: Vec::new(),
             seed: asked.seed,

@@ -36,8 +36,8 @@ pub enum Judgement {
         /// Its 95% interval, lower and upper bound.
         interval: (f64, f64),
     },
-    /// The second run has warnings of its own and does not lie above the first, so that it says nothing of it. Look at it
-    /// yourself, by [`second`](ChallengeRun::second).
+    /// The second run has warnings of its own, or lies below a certified lower bound of the first, and does not lie above the
+    /// first, so that it says nothing of it. Look at it yourself, by [`second`](ChallengeRun::second).
     Undecided,
 }
 
@@ -197,9 +197,13 @@ impl<S> fmt::Display for Second<S> {
             Judgement::Contradicted { .. } => f.write_str("contradicts the first run")?,
             Judgement::Improved { .. } => f.write_str("improves on the first run")?,
             Judgement::Undecided => {
+                let why = match self.run.warnings().iter().any(is_doubt) {
+                    true => "has warnings",
+                    false => "lies below the first one's lower bound",
+                };
                 write!(
                     f,
-                    "undecided: a second run, {log_z:.3} +- {error:.3}, has warnings,"
+                    "undecided: a second run, {log_z:.3} +- {error:.3}, {why},"
                 )?;
             }
         }

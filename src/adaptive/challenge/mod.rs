@@ -1,5 +1,6 @@
 //! A second run that looks for what the first one missed.
 
+mod around;
 mod base;
 mod bits;
 mod climbs;

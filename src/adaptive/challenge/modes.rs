@@ -2,9 +2,9 @@
 
 use nalgebra::DVector;
 
+use super::around::{fits, laplace};
 use super::climbs::tops;
 use super::proposal::{Target, Trails};
-use super::vectors::{fits, laplace};
 use crate::model::{Gaussian, Sampleable, UnnormalizedModel};
 use crate::num::log_sum_exp;
 
@@ -16,8 +16,11 @@ const DROP: f64 = 1.0;
 const SEARCHES: usize = 3;
 /// Factor of the covariance with which states around a mode are drawn.
 const WIDE: f64 = 4.0;
-/// Draws around modes for each draw of the base.
+/// Draws around modes for each draw of the base, and evaluations of climbs.
 const AROUND: usize = 3;
+const CLIMBS: usize = 2;
+/// Evaluations that the search takes for each draw of the base.
+pub(super) const OF_DRAW: u64 = (1 + AROUND + CLIMBS) as u64;
 /// Most local optima of a search that are compared with the modes.
 const TOPS: usize = 200;
 /// Share of the evaluations left that Laplace's approximations may take at a time.
@@ -46,7 +49,7 @@ pub(super) fn modes(trails: &Trails<DVector<f64>>, target: &Target<'_, DVector<f
     let each = trails.draws().len().div_ceil(SEARCHES).max(1);
     for draws in trails.draws().chunks(each) {
         let starts = unexplained(&modes, draws, target);
-        let found = tops(starts, target, 2 * draws.len() as u64).into_iter();
+        let found = tops(starts, target, (CLIMBS * draws.len()) as u64).into_iter();
         for (log_density, top) in found.take(TOPS) {
             add(&mut modes, Mode::new(log_density, top, Vec::new()), target);
         }
@@ -93,11 +96,14 @@ fn unexplained(
     for wide in &wide {
         states.extend((0..each).map(|_| wide.sample(rng)));
     }
+    let peaks: Vec<(f64, &Gaussian)> = modes.iter().filter_map(Mode::peak).collect();
     let mut rated: Vec<(f64, f64, DVector<f64>)> = states
         .into_iter()
         .map(|state| {
             let log_density = target.log_density(&state);
-            let explained = modes.iter().filter_map(|mode| mode.explained(&state));
+            let explained = peaks
+                .iter()
+                .map(|(peak, part)| peak + part.log_density(&state));
             let explained = log_sum_exp(explained).max(f64::MIN);
             (log_density - explained, log_density, state)
         })
@@ -117,11 +123,10 @@ impl Mode {
         }
     }
 
-    /// Returns the log density at a state if the mode is a Gaussian; `None` where no Gaussian is known.
-    fn explained(&self, state: &DVector<f64>) -> Option<f64> {
+    /// Returns the first Gaussian, if there is one, and before it the log of what it is times to be as high as the mode.
+    fn peak(&self) -> Option<(f64, &Gaussian)> {
         let known = self.gaussians.first()?;
-        let below = known.log_density(known.mean()) - known.log_density(state);
-        Some(self.log_density - below)
+        Some((self.log_density - known.log_density(known.mean()), known))
     }
 
     /// Returns whether the density does not drop on the line from a lower mode to this one.

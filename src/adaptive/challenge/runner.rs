@@ -27,6 +27,7 @@ use crate::{Error, Result};
 /// weights are unbiased, since its bases come from other chains, and its
 /// [bound](crate::ais::Run::certified_lower_bound) can prove the first too low. The [`Judgement`](super::Judgement) says what came of it.
 ///
+/// The base's own [log normaliser](NormalizedModel::log_normalizer) must be right: bases are weighed against each other by it.
 /// The first run is any result with [`LogZ`] for the target of `path`. The challenge costs as much, unless
 /// [`budget`](Self::budget) says otherwise.
 ///
@@ -79,6 +80,7 @@ impl<'p, P: AnnealingPath, K> Challenge<'p, P, K> {
                 kernel,
                 tuner: None,
                 gradient: None,
+                own_log_z: path.base().log_normalizer(),
                 log_base_normalizer: path.base().log_normalizer(),
                 states: Vec::new(),
                 seed: 0,
@@ -90,7 +92,8 @@ impl<'p, P: AnnealingPath, K> Challenge<'p, P, K> {
         }
     }
 
-    /// Sets the log normaliser of the base, in place of the base's own; 0 to count log Z from the base.
+    /// Sets the log normaliser of the base from which log Z is counted, in place of the base's own; 0 to count it from the
+    /// base. The first run must count from the same.
     pub fn base_log_z(mut self, log_base_normalizer: f64) -> Self {
         self.search.log_base_normalizer = log_base_normalizer;
         self
@@ -148,7 +151,8 @@ where
     /// Looks for other modes, runs from the mixture of all bases, and judges the first run.
     ///
     /// # Errors
-    /// Settings out of range; a budget that is too small; as [`AdaptiveSmc::first_pass`](crate::adaptive::AdaptiveSmc::first_pass)
+    /// Settings out of range; a budget that is too small; [states](Self::states) without a density; a wrong
+    /// [gradient](Self::with_gradient); as [`AdaptiveSmc::first_pass`](crate::adaptive::AdaptiveSmc::first_pass)
     /// and [`Ais::run`](crate::ais::Ais::run); [`Error::Stopped`] before the second run has a block.
     pub fn run(&self) -> Result<ChallengeRun<'p, P::State>> {
         let along: AlongRivals<'p, P, K> = |path, kernel| Along::new(path, kernel);

@@ -11,6 +11,7 @@ use rand::Rng;
 use super::base::RivalBase;
 use super::cooling::{Cooling, RUNGS, Scouting, Scouts};
 use super::judge::{Second, judge};
+use super::modes::OF_DRAW;
 use super::path::{Cooled, RivalAt, RivalPath};
 use super::population_monte_carlo::mixed;
 use super::proposal::{Proposals, Rivals, Target, Trails};
@@ -19,11 +20,13 @@ use crate::adaptive::tuner::Tuner;
 use crate::ais::{Ais, AisTask, Along, RunPart};
 use crate::estimate::LogZ;
 use crate::kernel::{TransitionKernel, refuse_stages};
-use crate::model::{Differentiable, Sampleable, UnnormalizedModel};
+use crate::model::{
+    Differentiable, Sampleable, UnnormalizedModel, central_difference, check_gradient,
+};
 use crate::path::{AnnealingPath, dimension};
 use crate::random::{Purpose, StreamRng, stream};
 use crate::schedule::Schedule;
-use crate::work::{Counts, Job, Runs, Single, Task};
+use crate::work::{Counts, Job, Runs, Single, Task, caught};
 use crate::{Error, Result};
 
 /// All that a challenge needs but the first run.
@@ -32,13 +35,52 @@ pub(in crate::adaptive) struct Search<'p, P: AnnealingPath, K> {
     pub(in crate::adaptive) kernel: K,
     pub(in crate::adaptive) tuner: Option<Tuner<K, P::State>>,
     pub(in crate::adaptive) gradient: Option<GradientOf<'p, P::State>>,
+    /// The base's own log normaliser, by which it is weighed against its rivals.
+    pub(in crate::adaptive) own_log_z: f64,
+    /// The log normaliser of the base from which log Z is counted.
     pub(in crate::adaptive) log_base_normalizer: f64,
     pub(in crate::adaptive) states: Vec<P::State>,
     pub(in crate::adaptive) seed: u64,
 }
 
-/// Function that writes a gradient of the target and returns the log density.
-pub(in crate::adaptive) type GradientOf<'p, S> = Arc<dyn Fn(&S, &mut S) -> f64 + Send + Sync + 'p>;
+/// The gradient of a target over states of type `S`.
+pub(in crate::adaptive) trait TargetGradient<S>: Send + Sync {
+    /// Writes the gradient and returns the log density.
+    fn write(&self, state: &S, to: &mut S) -> f64;
+
+    /// Compares gradients with differences of the density.
+    fn check(&self, states: &[S]) -> Result<()>;
+}
+
+pub(in crate::adaptive) type GradientOf<'p, S> = Arc<dyn TargetGradient<S> + 'p>;
+
+struct OfPath<'p, P>(&'p P);
+
+impl<'p, P> TargetGradient<DVector<f64>> for OfPath<'p, P>
+where
+    P: AnnealingPath<State = DVector<f64>> + Sync,
+    P::At<'p>: Differentiable,
+{
+    fn write(&self, state: &DVector<f64>, to: &mut DVector<f64>) -> f64 {
+        self.0.at(1.0).gradient_into(state, to)
+    }
+
+    fn check(&self, states: &[DVector<f64>]) -> Result<()> {
+        let target = self.0.at(1.0);
+        for state in states {
+            let mut gradient = DVector::zeros(state.len());
+            let is_inside = target.gradient_into(state, &mut gradient).is_finite();
+            if let Some(coordinate) = gradient.iter().position(|x| is_inside && x.is_nan()) {
+                return Err(Error::WrongGradient {
+                    coordinate,
+                    gradient: f64::NAN,
+                    difference: central_difference(&target, state, coordinate, STEP),
+                });
+            }
+        }
+        check_gradient(&target, states)
+    }
+}
 
 /// Returns the gradient of the target of `path`.
 pub(in crate::adaptive) fn gradient_of<'p, P>(path: &'p P) -> GradientOf<'p, DVector<f64>>
@@ -46,7 +88,7 @@ where
     P: AnnealingPath<State = DVector<f64>> + Sync,
     P::At<'p>: Differentiable,
 {
-    Arc::new(|state, to| path.at(1.0).gradient_into(state, to))
+    Arc::new(OfPath(path))
 }
 
 pub(in crate::adaptive) type Base<P> = <<P as AnnealingPath>::State as Rivals>::Base;
@@ -92,6 +134,8 @@ struct Found<'p, P: AnnealingPath<State: Rivals> + 'p, K> {
 pub(in crate::adaptive) const LEAST_MOVES: u64 = 1_000;
 /// Shares of the budget for scouts, cooling, and optima and fits: without climbs, and with them.
 const SHARES: [[f64; 3]; 2] = [[0.2, 0.15, 0.2], [0.07, 0.13, 0.57]];
+/// Share of the evaluations for optima and fits that the search for modes takes.
+const MODES: f64 = 0.46;
 /// Number of states that are cooled, besides those that the user gives.
 const STARTS: usize = 128;
 /// Most chains that cool one state of the user.
@@ -106,6 +150,10 @@ const STAGES: f64 = 4.0;
 const CHAINS: (u64, u64) = (256, 4_096);
 /// Least share of the old base.
 const DEFENCE: f64 = 0.5;
+/// Draws of the base at which a gradient is compared with differences.
+const PROBES: usize = 8;
+/// Step of a difference beside a gradient that is no number.
+const STEP: f64 = 1e-4;
 /// Least share of a rival base.
 const LEAST: f64 = 0.005;
 
@@ -115,10 +163,38 @@ where
     P::At<'p>: Send + Sync,
     K: TransitionKernel<RivalAt<'p, P, Base<P>>> + Clone + Send + Sync,
 {
-    /// Refuses a kernel with parameters for each stage, and a log normaliser that is no number.
+    /// Refuses a kernel with parameters for each stage, a log normaliser that is no number, a wrong gradient, and states that have
+    /// no density.
     pub(in crate::adaptive) fn check(&self) -> Result<()> {
         Error::check_number("log normalizer of the base", self.log_base_normalizer)?;
-        refuse_stages(self.kernel.stages())
+        refuse_stages(self.kernel.stages())?;
+        self.check_gradient()?;
+        let ends = [self.path.at(0.0), self.path.at(1.0)];
+        let densities = |state| ends.each_ref().map(|end| end.log_density(state));
+        self.states.iter().try_for_each(|state| {
+            let found = caught(|| densities(state));
+            let has_density = |found: &[f64; 2]| found.iter().all(|x| *x < f64::INFINITY);
+            let value = match found {
+                Ok(found) if has_density(&found) => return Ok(()),
+                Ok([base, target]) => {
+                    format!("log densities {base} of the base and {target} of the target")
+                }
+                Err(message) => format!("a panic, {message}"),
+            };
+            Err(Error::invalid("states", value, "states of base and target"))
+        })
+    }
+
+    /// Compares the gradient with differences at draws of the base.
+    fn check_gradient(&self) -> Result<()> {
+        let Some(gradient) = &self.gradient else {
+            return Ok(());
+        };
+        let mut rng = stream(self.seed, Purpose::Challenge, 3);
+        let base = self.path.base();
+        let draws: Vec<P::State> = (0..PROBES).map(|_| base.sample(&mut rng)).collect();
+        let panicked = |message| Error::panicked(message, 0..PROBES);
+        caught(|| gradient.check(&draws)).map_err(panicked)?
     }
 
     /// Returns the evaluations of a move.
@@ -137,7 +213,8 @@ where
     ) -> Result<Option<Second<P::State>>> {
         let begun = Instant::now();
         let found = self.find(budget, job.alone())?;
-        let task = Ais::with_base_log_z(&found.path, &found.kernel, 0.0)
+        let from = self.log_base_normalizer - self.own_log_z;
+        let task = Ais::with_base_log_z(&found.path, &found.kernel, from)
             .schedule(found.schedule)
             .chains(found.chains)
             .seed(found.seed)
@@ -152,7 +229,7 @@ where
     }
 
     fn old(&self) -> RivalBase<'p, P, Base<P>> {
-        RivalBase::new(self.path, self.log_base_normalizer, Vec::new())
+        RivalBase::new(self.path, self.own_log_z, Vec::new())
     }
 
     /// Returns the path from the old base alone.
@@ -168,8 +245,11 @@ where
         let [scouting, cooling, fitting] = shares.map(|share| (share * budget as f64) as u64);
         let (scouts, scouted) = self.scouts(&old, scouting, job, &mut seeds)?;
         let (trails, cooled) = self.trails(&old, &scouts, cooling, job)?;
-        let draws = 0..if P::State::CLIMBS { fitting / 13 } else { 0 };
-        let draws = draws.map(|_| old.sample(&mut seeds)).collect();
+        let draws = match P::State::CLIMBS {
+            true => (MODES * fitting as f64) as u64 / OF_DRAW,
+            false => 0,
+        };
+        let draws = (0..draws).map(|_| old.sample(&mut seeds)).collect();
         let trails = trails.with_draws(draws);
         let (base, modes, fitted) = self.mixture(&old, &trails, fitting, &mut seeds)?;
         let spent = scouted + cooled + fitted;
@@ -245,9 +325,12 @@ where
         rng: &mut StreamRng,
     ) -> Result<(RivalBase<'p, P, Base<P>>, usize, u64)> {
         let log_density = |state: &P::State| old.target().log_density(state);
+        let gradient = self.gradient.as_deref();
+        let gradient =
+            gradient.map(|one| |state: &P::State, to: &mut P::State| one.write(state, to));
         let target = Target {
             log_density: &log_density,
-            gradient: self.gradient.as_deref().map(|gradient| gradient as _),
+            gradient: gradient.as_ref().map(|gradient| gradient as _),
             spent: Cell::new(0),
             allowance,
             rng: RefCell::new(stream(self.seed, Purpose::Challenge, 2)),
@@ -259,7 +342,7 @@ where
         let scaled = kept
             .into_iter()
             .map(|(share, base)| ((1.0 - DEFENCE) * share / all, base));
-        let base = RivalBase::new(self.path, self.log_base_normalizer, scaled.collect());
+        let base = RivalBase::new(self.path, self.own_log_z, scaled.collect());
         Ok((base, modes, target.spent.get()))
     }
 

@@ -1,27 +1,19 @@
-//! Rival bases for vectors: Student's t by the states on their way to a mode, and at the mode by its curvature.
+//! Rival bases for vectors: Student's t around the modes, and by components of the states on their way there.
 
 use nalgebra::DVector;
 
-use super::components::{components, gaussian};
+use super::components::components;
 use super::modes::modes;
 use super::proposal::{Proposals, Rivals, Target, Trails};
 use super::student::{exact, refitted};
 use crate::Result;
-use crate::model::{Differentiable, Gaussian, StudentT, UnnormalizedModel, central_difference};
+use crate::model::{Gaussian, StudentT};
 
 /// Degrees of freedom of the bases.
 const FREEDOM: f64 = 5.0;
-/// Rungs whose states give a base.
-const FITTED: [usize; 6] = [0, 2, 4, 6, 9, 16];
 /// Largest power whose states are parted into components, and the number of these.
 const MILD: f64 = 2.5;
 const COMPONENTS: usize = 12;
-/// Fewest states that give a base.
-const FEWEST: usize = 6;
-/// Most evaluations for Laplace's approximation, relative to what it usually takes.
-const LONGEST: u64 = 30;
-/// Step of a finite difference, in deviations.
-const STEP: f64 = 0.01;
 
 impl Rivals for DVector<f64> {
     type Base = StudentT;
@@ -48,124 +40,5 @@ impl Rivals for DVector<f64> {
 
     fn refit(base: &StudentT, states: &[Self], weights: &[f64]) -> Option<StudentT> {
         refitted(base, states, weights)
-    }
-}
-
-/// Returns for several powers, from the highest down, the Gaussian of the chains' mean and of their covariance times the
-/// power; none for too few chains, or where a coordinate does not vary.
-pub(super) fn fits(trails: &Trails<DVector<f64>>, chains: &[usize]) -> Vec<Gaussian> {
-    if chains.len() < FEWEST {
-        return Vec::new();
-    }
-    let rungs = trails.rungs().enumerate();
-    let fitted = rungs.filter(|(rung, _)| FITTED.contains(rung));
-    let fit = |(_, (power, states)): (usize, (f64, &[DVector<f64>]))| {
-        let states: Vec<_> = chains.iter().map(|&chain| &states[chain]).collect();
-        gaussian(&states, &vec![1.0; states.len()], power)
-    };
-    let mut fits: Vec<Gaussian> = fitted.filter_map(fit).collect();
-    fits.reverse();
-    fits
-}
-
-/// Returns Laplace's approximation at a mode; `None` where it is not smooth, or takes more than `share` evaluations. The
-/// search for a mode goes down a neck without end, and leaves evaluations to others.
-pub(super) fn laplace(
-    mode: &DVector<f64>,
-    fit: Option<&Gaussian>,
-    target: &Target<'_, DVector<f64>>,
-    share: u64,
-) -> Option<Gaussian> {
-    let dimension = mode.len();
-    let gradient = if target.gradient.is_some() {
-        2
-    } else {
-        2 * dimension as u64 + 1
-    };
-    // About twenty gradients lead to the mode, and two Hessians take 4 a dimension each.
-    let needed = (20 + 8 * dimension as u64).saturating_mul(gradient);
-    if needed > share {
-        return None;
-    }
-    let steps = match fit {
-        Some(fit) => fit.covariance().diagonal().map(|x| STEP * x.sqrt()),
-        None => mode.map(|x| f64::EPSILON.cbrt() * (1.0 + x.abs())),
-    };
-    let smooth = Smooth { target, steps };
-    target.within(share.min(LONGEST * needed), || {
-        Gaussian::laplace(&smooth, mode.clone()).ok()
-    })
-}
-
-/// The target with a gradient, its own or by differences.
-struct Smooth<'t> {
-    target: &'t Target<'t, DVector<f64>>,
-    steps: DVector<f64>,
-}
-
-impl UnnormalizedModel for Smooth<'_> {
-    type State = DVector<f64>;
-
-    fn log_density(&self, state: &DVector<f64>) -> f64 {
-        self.target.log_density(state)
-    }
-
-    fn state_dimension(&self) -> Option<usize> {
-        Some(self.steps.len())
-    }
-}
-
-impl Differentiable for Smooth<'_> {
-    fn accumulate_gradient(
-        &self,
-        state: &DVector<f64>,
-        scale: f64,
-        gradient: &mut DVector<f64>,
-    ) -> f64 {
-        if let Some(gradient_of) = self.target.gradient {
-            let mut own = DVector::zeros(state.len());
-            let log_density = match self.target.charge(2) {
-                true => gradient_of(state, &mut own),
-                false => f64::NEG_INFINITY,
-            };
-            gradient.axpy(scale, &own, 1.0);
-            return log_density;
-        }
-        for i in 0..state.len() {
-            gradient[i] += scale * central_difference(self, state, i, self.steps[i]);
-        }
-        self.log_density(state)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::cell::{Cell, RefCell};
-
-    use nalgebra::dvector;
-
-    use super::*;
-    use crate::random::{Purpose, stream};
-
-    /// A funnel's neck has no mode: the density grows for ever, and the scale shrinks.
-    #[test]
-    fn a_search_for_a_mode_down_a_neck_leaves_evaluations_to_others() {
-        let log_density = |x: &DVector<f64>| -4.0 * x[0] - 0.5 * x[1] * x[1] * (-2.0 * x[0]).exp();
-        let gradient = |x: &DVector<f64>, to: &mut DVector<f64>| {
-            let square = x[1] * (-2.0 * x[0]).exp();
-            to.copy_from_slice(&[x[1] * square - 4.0, -square]);
-            log_density(x)
-        };
-        for gradient in [Some(&gradient as _), None] {
-            let target = Target {
-                log_density: &log_density,
-                gradient,
-                spent: Cell::new(0),
-                allowance: 20_000,
-                rng: RefCell::new(stream(1, Purpose::Testing, 0)),
-            };
-            assert!(laplace(&dvector![0.0, 0.1], None, &target, 20_000).is_none());
-            assert!(target.left() > 14_000, "{}", target.left());
-        }
     }
 }
