@@ -21,7 +21,7 @@ const AROUND: usize = 3;
 const CLIMBS: usize = 2;
 /// Evaluations that the search takes for each draw of the base.
 pub(super) const OF_DRAW: u64 = (1 + AROUND + CLIMBS) as u64;
-/// Most local optima of a search that are compared with the modes.
+/// Most local optima of a search, of those that no known mode explains, that are compared with the modes.
 const TOPS: usize = 200;
 /// Share of the evaluations left that Laplace's approximations may take at a time.
 const LAPLACE: u64 = 8;
@@ -50,7 +50,12 @@ pub(super) fn modes(trails: &Trails<DVector<f64>>, target: &Target<'_, DVector<f
     for draws in trails.draws().chunks(each) {
         let starts = unexplained(&modes, draws, target);
         let found = tops(starts, target, (CLIMBS * draws.len()) as u64).into_iter();
-        for (log_density, top) in found.take(TOPS) {
+        let peaks = peaks(&modes);
+        let is_new = |(log_density, top): &(f64, DVector<f64>)| {
+            (log_density - explained(&peaks, top)).abs() > DROP
+        };
+        let new: Vec<_> = found.filter(is_new).take(TOPS).collect();
+        for (log_density, top) in new {
             add(&mut modes, Mode::new(log_density, top, Vec::new()), target);
         }
         fit(&mut modes, trails, target);
@@ -70,7 +75,7 @@ fn add(modes: &mut Vec<Mode>, new: Mode, target: &Target<'_, DVector<f64>>) {
     }
 }
 
-/// Puts Gaussians around the modes that have none.
+/// Puts Gaussians around the modes that have none, and moves a mode to the centre of the first where that is higher.
 fn fit(modes: &mut [Mode], trails: &Trails<DVector<f64>>, target: &Target<'_, DVector<f64>>) {
     let all = modes.len() as u64;
     for mode in modes.iter_mut().filter(|mode| mode.gaussians.is_empty()) {
@@ -78,6 +83,12 @@ fn fit(modes: &mut [Mode], trails: &Trails<DVector<f64>>, target: &Target<'_, DV
         let share = target.left() / (LAPLACE * all);
         let laplace = laplace(&mode.best, fits.first(), target, share);
         mode.gaussians = laplace.into_iter().chain(fits).collect();
+        if let Some(first) = mode.gaussians.first() {
+            let log_density = target.log_density(first.mean());
+            if log_density > mode.log_density {
+                (mode.best, mode.log_density) = (first.mean().clone(), log_density);
+            }
+        }
     }
 }
 
@@ -96,21 +107,35 @@ fn unexplained(
     for wide in &wide {
         states.extend((0..each).map(|_| wide.sample(rng)));
     }
-    let peaks: Vec<(f64, &Gaussian)> = modes.iter().filter_map(Mode::peak).collect();
+    let peaks = peaks(modes);
     let mut rated: Vec<(f64, f64, DVector<f64>)> = states
         .into_iter()
         .map(|state| {
             let log_density = target.log_density(&state);
-            let explained = peaks
-                .iter()
-                .map(|(peak, part)| peak + part.log_density(&state));
-            let explained = log_sum_exp(explained).max(f64::MIN);
-            (log_density - explained, log_density, state)
+            (log_density - explained(&peaks, &state), log_density, state)
         })
         .collect();
     rated.sort_by(|(a, ..), (b, ..)| b.total_cmp(a));
     let rated = rated.into_iter();
     rated.map(|(_, density, state)| (density, state)).collect()
+}
+
+/// Returns for each mode the first Gaussian, if there is one, and before it the log of what it is times to be as high as the
+/// mode.
+fn peaks(modes: &[Mode]) -> Vec<(f64, &Gaussian)> {
+    let known = modes.iter().filter_map(|mode| {
+        let first = mode.gaussians.first()?;
+        Some((mode.log_density - first.log_density(first.mean()), first))
+    });
+    known.collect()
+}
+
+/// Returns the log density at a state if the modes are Gaussians; very low where none is known.
+fn explained(peaks: &[(f64, &Gaussian)], state: &DVector<f64>) -> f64 {
+    let parts = peaks
+        .iter()
+        .map(|(peak, part)| peak + part.log_density(state));
+    log_sum_exp(parts).max(f64::MIN)
 }
 
 impl Mode {
@@ -121,12 +146,6 @@ impl Mode {
             chains,
             gaussians: Vec::new(),
         }
-    }
-
-    /// Returns the first Gaussian, if there is one, and before it the log of what it is times to be as high as the mode.
-    fn peak(&self) -> Option<(f64, &Gaussian)> {
-        let known = self.gaussians.first()?;
-        Some((self.log_density - known.log_density(known.mean()), known))
     }
 
     /// Returns whether the density does not drop on the line from a lower mode to this one.
@@ -217,5 +236,32 @@ mod tests {
             found += usize::from(modes.len() == 3);
         }
         assert!(found >= 5, "{found} of 6");
+    }
+
+    /// Chains near to the centre of a narrow mode are no reason to climb there again.
+    #[test]
+    fn a_narrow_mode_off_its_centre_leaves_climbs_to_others() {
+        let of = |mean: fn(usize) -> f64, deviation: f64| {
+            Gaussian::isotropic(DVector::from_fn(6, |i, _| mean(i)), deviation).unwrap()
+        };
+        let narrow = of(|i| if i % 2 == 0 { 2.0 } else { -2.0 }, 0.1);
+        let parts = [of(|_| -1.5, 1.0), of(|_| 1.5, 0.3), narrow.clone()];
+        let target = GaussianMixture::new(parts.clone().map(|part| (1.0 / 3.0, part))).unwrap();
+        let log_density = |x: &DVector<f64>| target.log_density(x);
+        let gradient = |x: &DVector<f64>, to: &mut DVector<f64>| target.gradient_into(x, to);
+        for seed in 1..=3 {
+            let mut rng = stream(seed, Purpose::Testing, 0);
+            let off = narrow.mean().map(|x| x + 0.03);
+            let ends = |deviation| of(|_| -1.5, deviation);
+            let mut starts = samples(&ends(1.0), 64, &mut rng);
+            starts.extend(vec![off.clone(); 32]);
+            let mut trails = Trails::new(starts);
+            let mut cooled = samples(&ends(1.0 / 16.0), 64, &mut rng);
+            cooled.extend(vec![off; 32]);
+            trails.push(256.0, cooled);
+            let trails = trails.with_draws(samples(&of(|_| 0.0, 3.0), 4_400, &mut rng));
+            let counted = counted(&log_density, Some(&gradient), seed);
+            assert_eq!(modes(&trails, &counted).len(), 3);
+        }
     }
 }
