@@ -54,8 +54,6 @@ pub struct Rounds<'p, P: AnnealingPath, K> {
     pub(super) tuner: Option<Tuner<K, P::State>>,
     pub(super) refitting: Option<Refitting<'p, P::State, K>>,
     pub(super) challenger: Option<Box<dyn Challenges<P::State, K> + 'p>>,
-    /// The base's own log normaliser.
-    pub(super) own_log_z: f64,
     /// The log normaliser of the base from which log Z is counted.
     pub(super) log_base_normalizer: f64,
     pub(super) chains: usize,
@@ -92,7 +90,6 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
             tuner: None,
             refitting: None,
             challenger: None,
-            own_log_z: path.base().log_normalizer(),
             log_base_normalizer: path.base().log_normalizer(),
             chains: 256,
             moves: 3,

@@ -5,7 +5,7 @@ use nalgebra::DVector;
 use super::challenge::{Asked, LEAST_MOVES, RivalAt, Rivals, SecondJob, gradient_of, of_path};
 use super::rounds::{Finished, Rounds};
 use crate::kernel::{TransitionKernel, Workspace};
-use crate::model::{Differentiable, StudentT};
+use crate::model::{Differentiable, NormalizedModel, StudentT};
 use crate::path::AnnealingPath;
 use crate::work::StoppedBy;
 use crate::{Error, Result};
@@ -41,7 +41,7 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
     /// [`RoundsRun::second`]: super::RoundsRun::second
     pub fn challenge(mut self) -> Self
     where
-        P: AnnealingPath<State: Rivals> + Sync,
+        P: AnnealingPath<State: Rivals, Base: NormalizedModel> + Sync,
         P::At<'p>: Send + Sync,
         K: TransitionKernel<
                 RivalAt<'p, P, <P::State as Rivals>::Base>,
@@ -58,7 +58,7 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
     /// [`Challenge::with_gradient`](super::Challenge::with_gradient).
     pub fn challenge_with_gradient(mut self) -> Self
     where
-        P: AnnealingPath<State = DVector<f64>> + Sync,
+        P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel> + Sync,
         P::At<'p>: Differentiable + Send + Sync,
         K: TransitionKernel<RivalAt<'p, P, StudentT>, Workspace: Workspace<Memory = ()>>
             + Clone
@@ -85,7 +85,6 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
         Asked {
             kernel: self.kernel.clone(),
             tuner: self.tuner,
-            own_log_z: self.own_log_z,
             log_base_normalizer: self.log_base_normalizer,
             seed: self.seed,
         }

@@ -104,7 +104,6 @@ impl Differentiable for Smooth<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::{Cell, RefCell};
 
     use nalgebra::dvector;
 
@@ -121,13 +120,12 @@ mod tests {
             log_density(x)
         };
         for gradient in [Some(&gradient as _), None] {
-            let target = Target {
-                log_density: &log_density,
+            let target = Target::new(
+                &log_density,
                 gradient,
-                spent: Cell::new(0),
-                allowance: 20_000,
-                rng: RefCell::new(stream(1, Purpose::Testing, 0)),
-            };
+                20_000,
+                stream(1, Purpose::Testing, 0),
+            );
             assert!(laplace(&dvector![0.0, 0.1], None, &target, 20_000).is_none());
             assert!(target.left() > 14_000, "{}", target.left());
         }

@@ -140,7 +140,6 @@ impl Walk {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::{Cell, RefCell};
 
     use super::*;
     use crate::model::{Differentiable, Gaussian, GaussianMixture, Sampleable, UnnormalizedModel};
@@ -162,13 +161,12 @@ mod tests {
             let draws: Vec<_> = (0..8_000)
                 .map(|_| part(0.0, 2.0).sample(&mut rng))
                 .collect();
-            let counted = Target {
-                log_density: &log_density,
-                gradient: None,
-                spent: Cell::new(0),
-                allowance: 70_000,
-                rng: RefCell::new(stream(seed, Purpose::Testing, 1)),
-            };
+            let counted = Target::new(
+                &log_density,
+                None,
+                70_000,
+                stream(seed, Purpose::Testing, 1),
+            );
             let starts = draws.into_iter().map(|draw| (log_density(&draw), draw));
             let mut starts: Vec<_> = starts.collect();
             starts.sort_by(|(a, _), (b, _)| b.total_cmp(a));
@@ -189,13 +187,12 @@ mod tests {
         let peak = Gaussian::diagonal(DVector::from_element(10, 1.0), variances).unwrap();
         let log_density = |x: &DVector<f64>| peak.log_density(x);
         let gradient = |x: &DVector<f64>, to: &mut DVector<f64>| peak.gradient_into(x, to);
-        let counted = Target {
-            log_density: &log_density,
-            gradient: Some(&gradient),
-            spent: Cell::new(0),
-            allowance: 10_000,
-            rng: RefCell::new(stream(1, Purpose::Testing, 1)),
-        };
+        let counted = Target::new(
+            &log_density,
+            Some(&gradient),
+            10_000,
+            stream(1, Purpose::Testing, 1),
+        );
         let wide = Gaussian::isotropic(DVector::zeros(10), 2.0).unwrap();
         let mut rng = stream(1, Purpose::Testing, 0);
         let starts = (0..50).map(|_| (0.0, wide.sample(&mut rng))).collect();
@@ -217,13 +214,12 @@ mod tests {
             (vec![draw.clone()], 100),
             (vec![draw; 50], 0),
         ] {
-            let counted = Target {
-                log_density: &|x: &DVector<f64>| -x.norm_squared(),
-                gradient: None,
-                spent: Cell::new(0),
+            let counted = Target::new(
+                &|x: &DVector<f64>| -x.norm_squared(),
+                None,
                 allowance,
-                rng: RefCell::new(stream(1, Purpose::Testing, 1)),
-            };
+                stream(1, Purpose::Testing, 1),
+            );
             let starts = draws.into_iter().map(|draw| (0.0, draw)).collect();
             assert!(tops(starts, &counted, allowance).is_empty());
         }

@@ -9,6 +9,7 @@ use crate::adaptive::tuner::Tuner;
 use crate::ais::Along;
 use crate::estimate::LogZ;
 use crate::kernel::{TransitionKernel, Workspace};
+use crate::model::NormalizedModel;
 use crate::path::AnnealingPath;
 
 /// A challenge with kernel and settings of a runner over states of type `S`.
@@ -30,7 +31,6 @@ pub(in crate::adaptive) trait Challenges<S, K>: Send + Sync {
 pub(in crate::adaptive) struct Asked<K, S> {
     pub(in crate::adaptive) kernel: K,
     pub(in crate::adaptive) tuner: Option<Tuner<K, S>>,
-    pub(in crate::adaptive) own_log_z: f64,
     pub(in crate::adaptive) log_base_normalizer: f64,
     pub(in crate::adaptive) seed: u64,
 }
@@ -40,6 +40,7 @@ const CONFIDENCE: f64 = 0.99;
 
 struct OfPath<'p, P: AnnealingPath> {
     path: &'p P,
+    own_log_z: f64,
     gradient: Option<GradientOf<'p, P::State>>,
 }
 
@@ -49,14 +50,18 @@ pub(in crate::adaptive) fn of_path<'p, P, K>(
     gradient: Option<GradientOf<'p, P::State>>,
 ) -> Box<dyn Challenges<P::State, K> + 'p>
 where
-    P: AnnealingPath<State: Rivals> + Sync,
+    P: AnnealingPath<State: Rivals, Base: NormalizedModel> + Sync,
     P::At<'p>: Send + Sync,
     K: TransitionKernel<RivalAt<'p, P, Base<P>>, Workspace: Workspace<Memory = ()>>
         + Clone
         + Send
         + Sync,
 {
-    Box::new(OfPath { path, gradient })
+    Box::new(OfPath {
+        path,
+        own_log_z: path.base().log_normalizer(),
+        gradient,
+    })
 }
 
 impl<'p, P: AnnealingPath> OfPath<'p, P> {
@@ -66,7 +71,7 @@ impl<'p, P: AnnealingPath> OfPath<'p, P> {
             kernel: asked.kernel,
             tuner: asked.tuner,
             gradient: self.gradient.clone(),
-            own_log_z: asked.own_log_z,
+            own_log_z: self.own_log_z,
             log_base_normalizer: asked.log_base_normalizer,
             states: Vec::new(),
             seed: asked.seed,

@@ -36,8 +36,9 @@ pub enum Judgement {
         /// Its 95% interval, lower and upper bound.
         interval: (f64, f64),
     },
-    /// The second run has warnings of its own, or lies below a certified lower bound of the first, and does not lie above the
-    /// first, so that it says nothing of it. Look at it yourself, by [`second`](ChallengeRun::second).
+    /// The second run does not lie above the first, and has warnings of its own; or its 95% interval lies below that of the
+    /// first, or below a certified lower bound of the first: one of both is likely wrong. Look at it yourself, by
+    /// [`second`](ChallengeRun::second).
     Undecided,
 }
 
@@ -57,6 +58,8 @@ pub struct ChallengeRun<'c, S> {
 pub(in crate::adaptive) struct Second<S> {
     pub(in crate::adaptive) judgement: Judgement,
     pub(in crate::adaptive) run: Run<S>,
+    /// Estimate of log Z by the first run, and its standard error.
+    first: (f64, f64),
     starts: usize,
     modes: usize,
     /// Evaluations before the chains of the run.
@@ -94,6 +97,7 @@ pub(super) fn judge<S>(
     Ok(Second {
         judgement,
         run,
+        first: (first.log_z(), first.standard_error()),
         starts,
         modes,
         proposing,
@@ -117,7 +121,8 @@ fn judged<S>(
     if interval.0 > old.1 {
         return Some(improved);
     }
-    if second.warnings().iter().any(is_doubt) || own.is_some_and(|own| own > interval.1) {
+    let lies_below = own.is_some_and(|own| own > interval.1) || interval.1 < old.0;
+    if lies_below || second.warnings().iter().any(is_doubt) {
         return Some(Judgement::Undecided);
     }
     let is_narrow = interval.1 - interval.0 <= NARROWER * (old.1 - old.0);
@@ -195,11 +200,14 @@ impl<S> fmt::Display for Second<S> {
                 )?;
             }
             Judgement::Contradicted { .. } => f.write_str("contradicts the first run")?,
-            Judgement::Improved { .. } => f.write_str("improves on the first run")?,
+            Judgement::Improved { .. } => {
+                let (log_z, error) = self.first;
+                write!(f, "improves on the first run, {log_z:.3} +- {error:.3},")?;
+            }
             Judgement::Undecided => {
                 let why = match self.run.warnings().iter().any(is_doubt) {
                     true => "has warnings",
-                    false => "lies below the first one's lower bound",
+                    false => "lies below the first",
                 };
                 write!(
                     f,
@@ -459,9 +467,11 @@ mod tests {
         // A narrower interval that lies lower is no improvement.
         let high = judged([lower, upper + 0.5], None);
         assert!(matches!(high, Judgement::Confirmed { .. }), "{high:?}");
-        assert_eq!(
-            judged([upper, upper + 1.0], Some(upper + 0.01)),
-            Judgement::Undecided
-        );
+        for (first, own) in [
+            ([upper + 0.01, upper + 1.0], None),
+            ([upper, upper + 1.0], Some(upper + 0.01)),
+        ] {
+            assert_eq!(judged(first, own), Judgement::Undecided);
+        }
     }
 }

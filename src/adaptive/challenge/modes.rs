@@ -159,7 +159,6 @@ impl Mode {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::{Cell, RefCell};
 
     use super::super::proposal::GradientOf;
     use super::*;
@@ -181,13 +180,12 @@ mod tests {
         gradient: Option<GradientOf<'t, DVector<f64>>>,
         seed: u64,
     ) -> Target<'t, DVector<f64>> {
-        Target {
+        Target::new(
             log_density,
             gradient,
-            spent: Cell::new(0),
-            allowance: 300_000,
-            rng: RefCell::new(stream(seed, Purpose::Testing, 1)),
-        }
+            300_000,
+            stream(seed, Purpose::Testing, 1),
+        )
     }
 
     /// One draw of the base in 2,500 lies where the narrow part is the larger one, and below most others.

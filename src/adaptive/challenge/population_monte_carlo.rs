@@ -177,7 +177,6 @@ fn flattened(log_weights: &[f64]) -> Option<Vec<f64>> {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::{Cell, RefCell};
 
     use nalgebra::{DVector, dvector};
 
@@ -191,13 +190,7 @@ mod tests {
         let parts = [(0.5, part(0.0, 1.0)), (0.5, part(4.0, 0.1))];
         let target = GaussianMixture::new(parts).unwrap();
         let log_density = |x: &DVector<f64>| target.log_density(x);
-        let counted = Target {
-            log_density: &log_density,
-            gradient: None,
-            spent: Cell::new(0),
-            allowance: 20_000,
-            rng: RefCell::new(stream(1, Purpose::Testing, 1)),
-        };
+        let counted = Target::new(&log_density, None, 20_000, stream(1, Purpose::Testing, 1));
         let base = StudentT::new(part(0.0, 3.0), 5.0).unwrap();
         let mut rng = stream(1, Purpose::Testing, 0);
         let found = mixed(vec![base], &counted, &mut rng);

@@ -97,16 +97,32 @@ pub(super) type GradientOf<'t, S> = &'t dyn Fn(&S, &mut S) -> f64;
 
 /// The log density of a target, counted.
 pub struct Target<'t, S> {
-    pub(super) log_density: &'t dyn Fn(&S) -> f64,
+    log_density: &'t dyn Fn(&S) -> f64,
     /// Function that writes the gradient and returns the log density.
     pub(super) gradient: Option<GradientOf<'t, S>>,
     pub(super) spent: Cell<u64>,
-    pub(super) allowance: u64,
+    allowance: u64,
     /// Stream of a search for optima.
     pub(super) rng: RefCell<StreamRng>,
 }
 
-impl<S> Target<'_, S> {
+impl<'t, S> Target<'t, S> {
+    /// Creates a target of which so many evaluations may be spent.
+    pub(super) fn new(
+        log_density: &'t dyn Fn(&S) -> f64,
+        gradient: Option<GradientOf<'t, S>>,
+        allowance: u64,
+        rng: StreamRng,
+    ) -> Self {
+        Self {
+            log_density,
+            gradient,
+            spent: Cell::new(0),
+            allowance,
+            rng: RefCell::new(rng),
+        }
+    }
+
     /// Returns `log f(x)`; `-inf` once the evaluations [left](Self::left) are spent.
     pub fn log_density(&self, state: &S) -> f64 {
         match self.charge(1) {

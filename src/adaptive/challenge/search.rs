@@ -1,6 +1,5 @@
 //! The search for other starts: scouts, cooling, rival bases, and the second run from their mixture with the old base.
 
-use std::cell::{Cell, RefCell};
 use std::iter::repeat_n;
 use std::sync::Arc;
 use std::time::Instant;
@@ -328,13 +327,12 @@ where
         let gradient = self.gradient.as_deref();
         let gradient =
             gradient.map(|one| |state: &P::State, to: &mut P::State| one.write(state, to));
-        let target = Target {
-            log_density: &log_density,
-            gradient: gradient.as_ref().map(|gradient| gradient as _),
-            spent: Cell::new(0),
+        let target = Target::new(
+            &log_density,
+            gradient.as_ref().map(|gradient| gradient as _),
             allowance,
-            rng: RefCell::new(stream(self.seed, Purpose::Challenge, 2)),
-        };
+            stream(self.seed, Purpose::Challenge, 2),
+        );
         let Proposals { modes, bases } = P::State::propose(trails, &target)?;
         let found = mixed(bases, &target, rng).into_iter();
         let kept: Vec<(f64, Base<P>)> = found.filter(|(share, _)| *share >= LEAST).collect();
