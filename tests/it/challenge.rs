@@ -311,12 +311,24 @@ fn rounds_that_are_right_stay_as_they_are() {
 #[test]
 fn a_budget_without_room_for_a_challenge_is_refused_before_the_rounds() {
     let path = spike();
-    let refused = Rounds::new(&path, walk()).budget(1_999).challenge().run();
+    let refused = Rounds::new(&path, walk()).budget(9_999).challenge().run();
     let error = refused.unwrap_err().to_string();
     assert!(
-        error.contains("budget") && error.contains("2000"),
+        error.contains("budget") && error.contains("10000"),
         "{error}"
     );
+}
+
+#[test]
+fn the_least_budget_is_kept_and_a_cheap_first_run_is_challenged_at_that() {
+    let path = spike();
+    let first = Ais::new(&path, walk()).schedule(Schedule::linear(10).unwrap());
+    let first = first.chains(100).run().unwrap();
+    let challenge = Challenge::new(&path, walk(), &first);
+    let cheap = challenge.run().unwrap();
+    let least = challenge.budget(5_000).run().unwrap();
+    assert!((4_000..=5_000).contains(&least.evaluations()), "{least}");
+    assert_eq!(cheap.evaluations(), least.evaluations());
 }
 
 #[test]
@@ -326,7 +338,7 @@ fn bad_settings_are_refused() {
     let challenge = || Challenge::new(&path, walk(), &first);
     for (refused, argument) in [
         (challenge().confidence(1.0), "confidence"),
-        (challenge().budget(100), "budget"),
+        (challenge().budget(4_999), "budget"),
         (
             challenge().base_log_z(f64::NAN),
             "log normalizer of the base",

@@ -36,9 +36,9 @@ pub enum Judgement {
         /// Its 95% interval, lower and upper bound.
         interval: (f64, f64),
     },
-    /// The second run does not lie above the first, and has warnings of its own; or its 95% interval lies below that of the
-    /// first, or below a certified lower bound of the first: one of both is likely wrong. Look at it yourself, by
-    /// [`second`](ChallengeRun::second).
+    /// The second run does not lie above the first, and has warnings of its own; or its interval at the challenge's
+    /// [confidence](super::Challenge::confidence) lies below that of the first, or its 95% interval below a certified lower bound
+    /// of the first: one of both is likely wrong. Look at it yourself, by [`second`](ChallengeRun::second).
     Undecided,
 }
 
@@ -87,7 +87,10 @@ pub(super) fn judge<S>(
         confidence,
     )?;
     let evaluations = proposing.saturating_add(run.evaluations());
-    let found = judged(first, &run, own, bound.map(|bound| (bound, confidence)));
+    let lies_below = own.is_some_and(|own| own > run.interval().1)
+        || run.interval_at(confidence)?.1 < first.interval_at(confidence)?.0;
+    let bound = bound.map(|bound| (bound, confidence));
+    let found = judged(first, &run, lies_below, bound);
     let judgement = found.unwrap_or(Judgement::Confirmed {
         starts,
         modes,
@@ -105,11 +108,12 @@ pub(super) fn judge<S>(
     })
 }
 
-/// Returns the judgement unless it confirms, given a bound by the first run, and one by the second with its confidence.
+/// Returns the judgement unless it confirms, given whether the second run lies below the first, and its bound with its
+/// confidence.
 fn judged<S>(
     first: &dyn LogZ,
     second: &Run<S>,
-    own: Option<f64>,
+    lies_below: bool,
     bound: Option<(f64, f64)>,
 ) -> Option<Judgement> {
     let (old, interval) = (first.interval(), second.interval());
@@ -121,7 +125,6 @@ fn judged<S>(
     if interval.0 > old.1 {
         return Some(improved);
     }
-    let lies_below = own.is_some_and(|own| own > interval.1) || interval.1 < old.0;
     if lies_below || second.warnings().iter().any(is_doubt) {
         return Some(Judgement::Undecided);
     }
@@ -467,9 +470,12 @@ mod tests {
         // A narrower interval that lies lower is no improvement.
         let high = judged([lower, upper + 0.5], None);
         assert!(matches!(high, Judgement::Confirmed { .. }), "{high:?}");
+        let end = second.interval_at(0.99).unwrap().1;
+        let near = judged([end - 1e-6, end + 1.0], None);
+        assert!(matches!(near, Judgement::Confirmed { .. }), "{near:?}");
         for (first, own) in [
-            ([upper + 0.01, upper + 1.0], None),
-            ([upper, upper + 1.0], Some(upper + 0.01)),
+            ([end + 1e-6, end + 1.0], None),
+            ([upper, end + 1.0], Some(upper + 1e-6)),
         ] {
             assert_eq!(judged(first, own), Judgement::Undecided);
         }

@@ -115,7 +115,8 @@ impl<'p, P: AnnealingPath, K> Challenge<'p, P, K> {
         self
     }
 
-    /// Sets the number of density evaluations to spend; those of the first run by default. A gradient is one more.
+    /// Sets the number of density evaluations to spend; those of the first run by default, or 5,000 moves where that cost less.
+    /// A gradient is one more.
     pub fn budget(mut self, evaluations: u64) -> Self {
         self.budget = Some(evaluations);
         self
@@ -173,8 +174,11 @@ where
         Error::check_inner_fraction("confidence", confidence)?;
         self.search.check()?;
         let each = self.search.evaluations();
-        let expected = format!("at least {} evaluations", LEAST_MOVES * each);
-        Error::check(budget >= LEAST_MOVES * each, "budget", budget, expected)?;
+        let least = LEAST_MOVES * each;
+        let is_enough = self.budget.is_none_or(|budget| budget >= least);
+        let expected = format!("at least {least} evaluations");
+        Error::check(is_enough, "budget", budget, expected)?;
+        let budget = budget.max(least);
         job.foresee(budget / each);
         let second = self
             .search

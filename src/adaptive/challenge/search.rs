@@ -130,7 +130,7 @@ struct Found<'p, P: AnnealingPath<State: Rivals> + 'p, K> {
 }
 
 /// Fewest moves that a search takes.
-pub(in crate::adaptive) const LEAST_MOVES: u64 = 1_000;
+pub(in crate::adaptive) const LEAST_MOVES: u64 = 5_000;
 /// Shares of the budget for scouts, cooling, and optima and fits: without climbs, and with them.
 const SHARES: [[f64; 3]; 2] = [[0.2, 0.15, 0.2], [0.07, 0.13, 0.57]];
 /// Share of the evaluations for optima and fits that the search for modes takes.
