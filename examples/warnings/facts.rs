@@ -1,7 +1,7 @@
 //! Warnings that state a fact, and pass no judgement on log Z.
 
 /// Names of warnings, and the fact for which each speaks, always.
-pub const FACTS: [(&str, &str); 18] = [
+pub const FACTS: [(&str, &str); 19] = [
     ("FewChains", "fewer than 25 chains"),
     ("DeadChains", "a chain has weight 0"),
     (
@@ -14,6 +14,10 @@ pub const FACTS: [(&str, &str); 18] = [
     ),
     ("MissingChains", "parts of the run are missing"),
     ("CheckpointNotWritten", "the file could not be written"),
+    (
+        "ChallengeFailed",
+        "the challenge of rounds ended in an error",
+    ),
     ("FewLadders", "fewer than 8 ladders"),
     (
         "BelowBaseRate",

@@ -4,6 +4,7 @@ use nalgebra::DVector;
 
 use super::challenge::{Asked, LEAST_MOVES, RivalAt, Rivals, SecondJob, gradient_of, of_path};
 use super::rounds::{Finished, Rounds};
+use crate::estimate::Warning;
 use crate::kernel::{TransitionKernel, Workspace};
 use crate::model::{Differentiable, NormalizedModel, StudentT};
 use crate::path::AnnealingPath;
@@ -16,7 +17,9 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
     /// The rounds spend half of a [budget](Self::budget), the challenge the rest. [`RoundsRun::judgement`] says what came
     /// of it, [`RoundsRun::second`] has its run. Where that contradicts the last round or improves on it, log Z is
     /// the second run's. Where it lies above the last round's interval,
-    /// [`FirstRunTooLow`](crate::estimate::Warning::FirstRunTooLow) warns of it.
+    /// [`FirstRunTooLow`](crate::estimate::Warning::FirstRunTooLow) warns of it. An error in the challenge, such as a density
+    /// of NaN where only its climbs lead, leaves the rounds as they are, with the warning
+    /// [`ChallengeFailed`](crate::estimate::Warning::ChallengeFailed).
     ///
     /// The second run starts from another base, so that the kernel must be one for any model; one with a memory of its
     /// chains, such as [`PersistentHmc`](crate::kernel::PersistentHmc), does not compile. From a checkpoint the search for
@@ -133,8 +136,12 @@ where
             let budget = self.budget.map_or(like, left);
             job.foresee(budget / self.of_move());
             match challenger.challenge(&run, self.asked(), budget, job) {
+                Ok(found) => run.challenge = found,
                 Err(Error::Stopped { .. }) => (),
-                found => run.challenge = found?,
+                Err(error) => {
+                    let reason = error.to_string();
+                    run.last.run.warn([Warning::ChallengeFailed { reason }]);
+                }
             }
         }
         Ok(leads.then_some(run))

@@ -251,6 +251,12 @@ pub enum Warning {
         /// the second run's interval alone lies above it.
         bound: Option<(f64, f64)>,
     },
+    /// Rounds whose challenge ended in an error: log Z is that of the rounds alone.
+    #[error("the challenge failed, so that nothing was looked for beside the rounds: {reason}")]
+    ChallengeFailed {
+        /// The error.
+        reason: String,
+    },
     /// A search for a start of which no pilot had enough effective samples.
     #[error(
         "the search for a start rests on few chains (no pilot has an effective sample size above {ess:.0}): start and run \

@@ -308,6 +308,29 @@ fn rounds_that_are_right_stay_as_they_are() {
     assert!(of_rounds < all && all <= 2 * of_rounds, "{found}");
 }
 
+/// Only chains that are cooled beyond the target come to where its density is NaN.
+#[test]
+fn a_challenge_that_fails_leaves_the_rounds_and_a_warning() {
+    let zero = DVector::zeros(10);
+    let wide = Gaussian::isotropic(zero.clone(), 1.5).unwrap();
+    let peak = Gaussian::isotropic(zero, 1.0).unwrap();
+    let log_z = peak.log_normalizer();
+    let hole = FunctionModel::new(move |x: &Vector| match x.norm() < 0.3 {
+        true => f64::NAN,
+        false => peak.log_density(x),
+    });
+    let path = GeometricPath::new(wide, hole);
+    let rounds = Rounds::new(&path, walk()).budget(200_000);
+    let found = rounds.challenge().run().unwrap();
+    assert!(found.judgement().is_none(), "{found}");
+    let [Warning::ChallengeFailed { reason }] = found.warnings() else {
+        panic!("{found}");
+    };
+    assert!(reason.contains("NaN"), "{reason}");
+    let off = found.log_z() - log_z;
+    assert!(off.abs() < 4.0 * found.standard_error(), "{found}");
+}
+
 #[test]
 fn a_budget_without_room_for_a_challenge_is_refused_before_the_rounds() {
     let path = spike();
