@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use super::log_z::{write_figures, write_warnings};
+use super::log_z::{is_skewed, write_figures, write_warnings};
 use super::{LogZ, Warning};
 use crate::{Error, Result};
 
@@ -62,14 +62,23 @@ impl LogRatio {
             warnings: [first.warnings(), second.warnings()].concat(),
         }
     }
+
+    /// Writes `2.310 +- 0.050 (95% interval 2.210 to 2.410)`, without the error where a side of the interval is more than
+    /// twice as far off as the other, or as the error says: two skewed intervals join to an even one.
+    fn write_difference(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let (value, error, (lower, upper)) = (self.value, self.standard_error, self.interval);
+        let skewed =
+            is_skewed(value, self.interval) || (value - lower).max(upper - value) > WIDE * error;
+        write_figures(f, (value, error, (lower, upper)), skewed, "")?;
+        write!(f, ")")
+    }
 }
 
 /// Writes `log(Z_1/Z_2) = 2.310 +- 0.050 (95% interval 2.210 to 2.410)`, and a line for each warning of either result.
 impl Display for LogRatio {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "log(Z_1/Z_2) = ")?;
-        write_figures(f, (self.value, self.standard_error, self.interval), "")?;
-        write!(f, ")")?;
+        self.write_difference(f)?;
         write_warnings(f, &self.warnings)
     }
 }
@@ -119,6 +128,8 @@ pub struct Pooled {
     pub interval: (f64, f64),
 }
 
+/// Length of a side of an interval, in standard errors, above which the error misleads.
+const WIDE: f64 = 4.0;
 /// Level of a disagreement, so that one pair of right results in 100 differs by chance.
 const LEVEL: f64 = 0.99;
 
@@ -171,13 +182,13 @@ impl Display for Agreement {
         };
         let found = &self.difference;
         write!(f, "{verdict}: difference ")?;
-        write_figures(f, (found.value, found.standard_error, found.interval), "")?;
-        write!(f, ")")?;
+        found.write_difference(f)?;
         if let Some(pooled) = self.pooled {
             write!(f, "; pooled log Z = ")?;
             write_figures(
                 f,
                 (pooled.log_z, pooled.standard_error, pooled.interval),
+                is_skewed(pooled.log_z, pooled.interval),
                 "",
             )?;
             write!(f, ")")?;

@@ -136,7 +136,7 @@ pub(crate) fn write_estimate(
 ) -> fmt::Result {
     let figures = (result.log_z(), result.standard_error(), result.interval());
     write!(f, "log Z = ")?;
-    write_figures(f, figures, kind)?;
+    write_figures(f, figures, result.is_skewed(), kind)?;
     write!(f, ", {details}")?;
     match result.evaluations() {
         0 => write!(f, ")"),
@@ -166,10 +166,10 @@ pub(crate) fn write_warnings(f: &mut Formatter<'_>, warnings: &[Warning]) -> fmt
 pub(super) fn write_figures(
     f: &mut Formatter<'_>,
     (value, error, (lower, upper)): (f64, f64, (f64, f64)),
+    skewed: bool,
     kind: &str,
 ) -> fmt::Result {
     let digits = decimals(error);
-    let skewed = is_skewed(value, (lower, upper));
     match skewed {
         true => write!(f, "{value:.digits$}"),
         false => write_value(f, value, error),
@@ -266,7 +266,7 @@ mod tests {
             struct Figures((f64, f64));
             impl Display for Figures {
                 fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-                    write_figures(f, (-7.0, 0.2, self.0), "")
+                    write_figures(f, (-7.0, 0.2, self.0), is_skewed(-7.0, self.0), "")
                 }
             }
             Figures(interval).to_string()

@@ -353,7 +353,7 @@ impl fmt::Display for Estimate {
     /// where the interval is [skewed](LogZ::is_skewed).
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let figures = (self.value(), self.standard_error(), self.interval());
-        log_z::write_figures(f, figures, "")?;
+        log_z::write_figures(f, figures, self.is_skewed(), "")?;
         write!(f, ", {})", self.sample_size_text())
     }
 }

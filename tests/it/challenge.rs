@@ -13,6 +13,8 @@ use annealed::path::{AnnealingPath, GeometricPath};
 use annealed::schedule::Schedule;
 use nalgebra::{DVector, dvector};
 use rand::{Rng, RngExt};
+use rand_distr::StandardNormal;
+use std::f64::consts::TAU;
 
 type Vector = DVector<f64>;
 
@@ -142,6 +144,28 @@ fn log_z_is_counted_from_the_base_where_asked() {
         assert!(off.abs() <= 4.0 * error && error < 0.1, "{off} +- {error}");
         let is_contradicted = matches!(judgement, Judgement::Contradicted { .. });
         assert!(!is_contradicted, "{judgement:?}");
+    }
+}
+
+/// A path normalises its base, so that runs along it are right where the mixture of bases is not.
+#[test]
+fn a_made_up_normaliser_is_refused() {
+    let target = isotropic(0.2, 0.8);
+    let base = FunctionModel::new(|x: &Vector| -0.5 * x.norm_squared())
+        .with_sampler(|rng: &mut dyn Rng| Vector::from_fn(4, |_, _| rng.sample(StandardNormal)));
+    for (log_normalizer, is_right) in [(2.0 * TAU.ln(), true), (0.0, false)] {
+        let base = base.clone().with_log_normalizer(log_normalizer).unwrap();
+        let path = GeometricPath::new(base, target.clone());
+        let first = run(&path, 1);
+        let alone = Challenge::new(&path, walk(), &first).run().map(drop);
+        let rounds = Rounds::new(&path, walk()).budget(60_000).challenge();
+        for found in [alone, rounds.run().map(drop)] {
+            let message = found.map_err(|error| error.to_string());
+            let is_refused =
+                |text: &String| text.contains("log normalizer") && text.contains("3.6");
+            assert_eq!(message.is_ok(), is_right, "{message:?}");
+            assert!(message.as_ref().err().is_none_or(is_refused), "{message:?}");
+        }
     }
 }
 

@@ -37,6 +37,10 @@ impl Rivals for Vec<bool> {
         })
     }
 
+    fn fit(samples: &[Self]) -> Option<Bernoulli> {
+        fit(samples, &Vec::from_iter(0..samples.len())).ok()
+    }
+
     fn refit(base: &Bernoulli, states: &[Self], weights: &[f64]) -> Option<Bernoulli> {
         let mut ones = base.logits().map(|logit| PRIOR / (1.0 + (-logit).exp()));
         for (state, weight) in states.iter().zip(weights) {

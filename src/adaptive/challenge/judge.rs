@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::Result;
 use crate::ais::Run;
-use crate::estimate::{LogZ, Warning, log_z_by_methods, write_headline};
+use crate::estimate::{LogZ, Warning, log_z_by_methods, write_estimate, write_warnings};
 
 /// The judgement of a [`Challenge`](super::Challenge) on a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -301,7 +301,13 @@ impl<S> ChallengeRun<'_, S> {
 /// Writes the estimate, what came of the challenge, and any warnings.
 impl<S> fmt::Display for ChallengeRun<'_, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_headline(f, self, "", &self.second)
+        let whose = match self.second.better() {
+            Some(_) => "of the second run",
+            None => "of the first run",
+        };
+        write_estimate(f, self, "", whose)?;
+        write!(f, "\nchallenge: {}", self.second)?;
+        write_warnings(f, self.warnings())
     }
 }
 

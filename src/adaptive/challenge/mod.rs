@@ -9,6 +9,7 @@ mod cooling;
 mod included;
 mod judge;
 mod modes;
+mod normalizer;
 mod path;
 mod population_monte_carlo;
 mod proposal;

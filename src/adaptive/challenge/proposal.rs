@@ -22,6 +22,12 @@ pub trait Rivals: Clone + Send + Sync + 'static {
     /// none: the challenge is then a second run from the old base.
     fn propose(trails: &Trails<Self>, target: &Target<'_, Self>) -> Result<Proposals<Self::Base>>;
 
+    /// Returns a base fitted to independent samples of one density, for a comparison of the old base's log normaliser with
+    /// its samples. `None`, as by default, leaves it unchecked.
+    fn fit(_samples: &[Self]) -> Option<Self::Base> {
+        None
+    }
+
     /// Returns the base moved towards `states`, which are draws of all bases. The weights say how far each belongs to
     /// this base and to the target; they sum to the effective number of states. Where the bases leave out part of the
     /// target, a copy of one is moved there. `None`, as by default, leaves the base as it is.

@@ -27,7 +27,8 @@ use crate::{Error, Result};
 /// weights are unbiased, since its bases come from other chains, and its
 /// [bound](crate::ais::Run::certified_lower_bound) can prove the first too low. The [`Judgement`](super::Judgement) says what came of it.
 ///
-/// The base's own [log normaliser](NormalizedModel::log_normalizer) must be right: bases are weighed against each other by it.
+/// The base's own [log normaliser](NormalizedModel::log_normalizer) must be right: bases are weighed against each other by it. Up to
+/// 50 dimensions it is compared with the base's samples.
 /// The first run is any result with [`LogZ`] for the target of `path`. The challenge costs as much, unless
 /// [`budget`](Self::budget) says otherwise.
 ///

@@ -11,6 +11,7 @@ use super::base::RivalBase;
 use super::cooling::{Cooling, RUNGS, Scouting, Scouts};
 use super::judge::{Second, judge};
 use super::modes::OF_DRAW;
+use super::normalizer::check_normalizer;
 use super::path::{Cooled, RivalAt, RivalPath};
 use super::population_monte_carlo::mixed;
 use super::proposal::{Proposals, Rivals, Target, Trails};
@@ -151,6 +152,8 @@ const CHAINS: (u64, u64) = (256, 4_096);
 const DEFENCE: f64 = 0.5;
 /// Draws of the base at which a gradient is compared with differences.
 const PROBES: usize = 8;
+/// Most dimensions of a base whose log normaliser is compared with its samples.
+const COMPARED: usize = 50;
 /// Step of a difference beside a gradient that is no number.
 const STEP: f64 = 1e-4;
 /// Least share of a rival base.
@@ -162,11 +165,12 @@ where
     P::At<'p>: Send + Sync,
     K: TransitionKernel<RivalAt<'p, P, Base<P>>> + Clone + Send + Sync,
 {
-    /// Refuses a kernel with parameters for each stage, a log normaliser that is no number, a wrong gradient, and states that have
-    /// no density.
+    /// Refuses a kernel with parameters for each stage, a log normaliser that is no number or not that of the base, a wrong
+    /// gradient, and states that have no density.
     pub(in crate::adaptive) fn check(&self) -> Result<()> {
         Error::check_number("log normalizer of the base", self.log_base_normalizer)?;
         refuse_stages(self.kernel.stages())?;
+        self.check_normalizer()?;
         self.check_gradient()?;
         let ends = [self.path.at(0.0), self.path.at(1.0)];
         let densities = |state| ends.each_ref().map(|end| end.log_density(state));
@@ -182,6 +186,19 @@ where
             };
             Err(Error::invalid("states", value, "states of base and target"))
         })
+    }
+
+    /// Compares the log normaliser of the base with its samples, up to the dimension that these can tell.
+    fn check_normalizer(&self) -> Result<()> {
+        if dimension(self.path) > COMPARED {
+            return Ok(());
+        }
+        let mut rng = stream(self.seed, Purpose::Challenge, 4);
+        let density = self.path.at(0.0);
+        let log_density = |state: &P::State| density.log_density(state);
+        let base = self.path.base();
+        // A panic is reported where chains meet it.
+        caught(|| check_normalizer(base, log_density, self.own_log_z, &mut rng)).unwrap_or(Ok(()))
     }
 
     /// Compares the gradient with differences at draws of the base.

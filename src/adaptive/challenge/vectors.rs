@@ -2,7 +2,7 @@
 
 use nalgebra::DVector;
 
-use super::components::components;
+use super::components::{components, gaussian};
 use super::modes::modes;
 use super::proposal::{Proposals, Rivals, Target, Trails};
 use super::student::{exact, refitted};
@@ -36,6 +36,12 @@ impl Rivals for DVector<f64> {
                 .filter_map(|gaussian| exact(gaussian, FREEDOM))
                 .collect(),
         })
+    }
+
+    fn fit(samples: &[Self]) -> Option<StudentT> {
+        let states: Vec<&Self> = samples.iter().collect();
+        let fitted = gaussian(&states, &vec![1.0; states.len()], 1.0)?;
+        exact(fitted, FREEDOM)
     }
 
     fn refit(base: &StudentT, states: &[Self], weights: &[f64]) -> Option<StudentT> {

@@ -1,0 +1,151 @@
+//! A comparison of a base's log normaliser with what its density and samples say.
+
+use super::proposal::Rivals;
+use crate::estimate::BennettEstimate;
+use crate::model::{NormalizedModel, Sampleable, UnnormalizedModel};
+use crate::random::StreamRng;
+use crate::{Error, Result};
+
+/// Samples to which a law is fitted; as many are compared, with as many of the law.
+const SAMPLES: usize = 500;
+/// Largest distance from Bennett's estimate, in its standard errors, and besides.
+const ERRORS: f64 = 6.0;
+const ROUNDING: f64 = 0.01;
+/// Least overlap of the base and the law, of 1, at which the estimate counts.
+const OVERLAP: f64 = 0.1;
+
+/// Refuses a log normaliser of `base` that is far from Bennett's estimate between its samples and those of a law fitted to
+/// others of them. Where there is no law, or it hardly overlaps with the base, nothing is compared.
+pub(super) fn check_normalizer<S: Rivals>(
+    base: &impl Sampleable<State = S>,
+    log_density: impl Fn(&S) -> f64,
+    log_normalizer: f64,
+    rng: &mut StreamRng,
+) -> Result<()> {
+    let mut samples = || -> Vec<S> { (0..SAMPLES).map(|_| base.sample(rng)).collect() };
+    let Some(law) = S::fit(&samples()) else {
+        return Ok(());
+    };
+    let compared = samples();
+    let log_ratio = |state: &S| log_density(state) - law.log_density(state) + law.log_normalizer();
+    let forward: Vec<f64> = compared.iter().map(|state| -log_ratio(state)).collect();
+    let backward = (0..SAMPLES).map(|_| log_ratio(&law.sample(rng)));
+    let backward: Vec<f64> = backward.collect();
+    // Densities of NaN or infinity are reported where chains meet them.
+    let Ok(found) = BennettEstimate::from_log_weights(&forward, &backward) else {
+        return Ok(());
+    };
+    let (value, error) = (-found.value(), found.standard_error());
+    let is_near = (value - log_normalizer).abs() <= ERRORS * error + ROUNDING;
+    if is_near || found.overlap() < OVERLAP {
+        return Ok(());
+    }
+    Err(Error::invalid(
+        "log normalizer of the base",
+        log_normalizer,
+        format!(
+            "about {value:.2}, as its density and samples say (base_log_z only says where log Z is counted from)"
+        ),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use nalgebra::{DVector, dvector};
+    use rand::Rng;
+
+    use super::*;
+    use crate::model::{Gaussian, GaussianMixture, StudentT, UniformBox};
+    use crate::random::{Purpose, stream};
+
+    type Vector = DVector<f64>;
+
+    fn check<M>(base: &M, off: f64, seed: u64) -> Result<()>
+    where
+        M: Sampleable<State = Vector> + NormalizedModel,
+    {
+        let log_density = |x: &Vector| base.log_density(x);
+        let log_z = base.log_normalizer() + off;
+        check_normalizer(
+            base,
+            log_density,
+            log_z,
+            &mut stream(seed, Purpose::Testing, 0),
+        )
+    }
+
+    fn refused<M>(base: &M, off: f64) -> usize
+    where
+        M: Sampleable<State = Vector> + NormalizedModel,
+    {
+        (1..=50)
+            .filter(|seed| check(base, off, *seed).is_err())
+            .count()
+    }
+
+    /// One with most of its mass in a narrow neck, as a centred hierarchy's prior.
+    #[derive(Debug)]
+    struct Neck(Gaussian);
+
+    impl UnnormalizedModel for Neck {
+        type State = Vector;
+
+        fn log_density(&self, x: &Vector) -> f64 {
+            let others = x.iter().skip(1).map(|x| x * x).sum::<f64>();
+            let scale = x[0].exp();
+            -0.5 * x[0] * x[0] - 9.0 * x[0] - 0.5 * others / (scale * scale)
+        }
+    }
+
+    impl Sampleable for Neck {
+        fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> Vector {
+            let mut x = self.0.sample(rng);
+            let scale = x[0].exp();
+            x.iter_mut().skip(1).for_each(|x| *x *= scale);
+            x
+        }
+    }
+
+    impl NormalizedModel for Neck {
+        fn log_normalizer(&self) -> f64 {
+            5.0 * std::f64::consts::TAU.ln()
+        }
+    }
+
+    #[test]
+    fn normalisers_that_are_right_pass_and_others_are_refused() {
+        let at = |mean, deviation| {
+            Gaussian::isotropic(DVector::from_element(6, mean), deviation).unwrap()
+        };
+        let far = GaussianMixture::new([(0.2, at(-5.0, 1.0)), (0.8, at(5.0, 0.5))]).unwrap();
+        let heavy = StudentT::new(at(1.0, 2.0), 1.0).unwrap();
+        let edges = UniformBox::new(vec![(0.0, 3.0), (-1.0, 1.0)]).unwrap();
+        let many = Gaussian::standard(40).unwrap();
+        let neck = Neck(Gaussian::standard(10).unwrap());
+        let right = [
+            refused(&at(3.0, 100.0), 0.0),
+            refused(&far, 0.0),
+            refused(&heavy, 0.0),
+            refused(&edges, 0.0),
+            refused(&many, 0.0),
+            refused(&neck, 0.0),
+        ];
+        assert_eq!(right, [0; 6]);
+        let wrong = [
+            refused(&at(3.0, 100.0), 0.5),
+            refused(&edges, 0.7),
+            refused(&many, -1.0),
+        ];
+        assert_eq!(wrong, [50; 3]);
+    }
+
+    #[test]
+    fn an_estimate_is_named() {
+        let error = check(&Gaussian::standard(2).unwrap(), 1.0, 1).unwrap_err();
+        let Error::InvalidArgument { expected, .. } = &error else {
+            panic!("{error}");
+        };
+        assert!(expected.starts_with("about 1.8"), "{error}");
+        assert!(check(&Gaussian::isotropic(dvector![0.0], 1.0).unwrap(), 0.0, 1).is_ok());
+    }
+}
