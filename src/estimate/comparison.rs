@@ -297,4 +297,23 @@ mod tests {
         assert_eq!(one.pooled(&unknown).interval, (2.0, 9.0));
         assert_eq!(one.pooled(&unknown).standard_error, 1.0);
     }
+
+    #[test]
+    fn an_interval_far_wider_than_the_error_stands_alone() {
+        let text = |half: f64| {
+            let ratio = LogRatio {
+                value: 2.0,
+                standard_error: 0.4,
+                interval: (2.0 - half, 2.0 + half),
+                warnings: Vec::new(),
+            };
+            ratio.to_string()
+        };
+        assert_eq!(
+            text(1.5),
+            "log(Z_1/Z_2) = 2.000 +- 0.400 (95% interval 0.500 to 3.500)"
+        );
+        let alone = "log(Z_1/Z_2) = 2.000 (95% interval -0.500 to 4.500, weights are skewed)";
+        assert_eq!(text(2.5), alone);
+    }
 }

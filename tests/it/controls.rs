@@ -253,7 +253,7 @@ fn challenges() {
     let first = plain(&path).run().unwrap();
     let kernel = || PersistentHmc::new(0.3, 2, 0.4).unwrap();
     row!("challenge", || Challenge::new(&path, kernel(), &first)
-        .budget(12_000));
+        .budget(20_000));
     let kernel = || RandomWalkMetropolis::new(0.5).unwrap();
     row!("challenged", || Rounds::new(&path, kernel())
         .chains(60)
