@@ -29,7 +29,8 @@ pub enum Judgement {
         confidence: f64,
     },
     /// The second run is the better one: its 95% interval lies above that of the first; or it has no warnings that matter here,
-    /// and its interval is at most half as wide and lies above the first's estimate. It may be too low itself.
+    /// and its interval lies above the first's estimate, by more than four of the first's standard errors or at most half as wide.
+    /// It may be too low itself.
     Improved {
         /// Estimate of log Z by the second run.
         log_z: f64,
@@ -69,6 +70,8 @@ pub(in crate::adaptive) struct Second<S> {
 
 /// Largest width of the better interval, relative to the other.
 const NARROWER: f64 = 0.5;
+/// Standard errors of a first run beyond which it is off. Where its weights are skewed its interval reaches farther.
+const FAR: f64 = 4.0;
 
 /// Efforts before a second run: starts, modes and evaluations.
 pub(super) type Tried = (usize, usize, u64);
@@ -129,7 +132,9 @@ fn judged<S>(
         return Some(Judgement::Undecided);
     }
     let is_narrow = interval.1 - interval.0 <= NARROWER * (old.1 - old.0);
-    (interval.0 > first.log_z() && is_narrow).then_some(improved)
+    let above = interval.0 - first.log_z();
+    let is_far = above > FAR * first.standard_error();
+    (is_far || above > 0.0 && is_narrow).then_some(improved)
 }
 
 /// Returns whether a warning of a second run leaves it without a say. A new base may reach beyond the target's support, and
@@ -333,24 +338,29 @@ mod tests {
     use crate::schedule::Schedule;
     use nalgebra::dvector;
 
-    /// A result with an interval, and perhaps a bound.
-    struct Fixed([f64; 2], Option<f64>);
+    /// A result with an estimate, its error, an interval, and perhaps a bound.
+    struct Fixed([f64; 2], [f64; 2], Option<f64>);
+
+    fn even([lower, upper]: [f64; 2], bound: Option<f64>) -> Fixed {
+        let figures = [0.5 * (lower + upper), 0.25 * (upper - lower)];
+        Fixed(figures, [lower, upper], bound)
+    }
 
     impl LogZ for Fixed {
         fn log_z(&self) -> f64 {
-            0.5 * (self.0[0] + self.0[1])
+            self.0[0]
         }
 
         fn standard_error(&self) -> f64 {
-            0.25 * (self.0[1] - self.0[0])
+            self.0[1]
         }
 
         fn interval_at(&self, _level: f64) -> Result<(f64, f64)> {
-            Ok((self.0[0], self.0[1]))
+            Ok(self.1.into())
         }
 
         fn certified_lower_bound(&self, _confidence: f64) -> Result<Option<f64>> {
-            Ok(self.1)
+            Ok(self.2)
         }
 
         fn warnings(&self) -> &[Warning] {
@@ -368,7 +378,7 @@ mod tests {
 
     impl fmt::Display for Fixed {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            write!(f, "{:?}", self.0)
+            write!(f, "{:?}", self.1)
         }
     }
 
@@ -389,7 +399,7 @@ mod tests {
         // Between the bound of half the level and that of the whole.
         let upper = 0.5 * (bound(0.995) + bound(0.99));
         let judged = |own| {
-            let first = Fixed([upper - 0.2, upper], own);
+            let first = even([upper - 0.2, upper], own);
             judge(&first, second.clone(), 0.99, (1, 1, 0))
                 .unwrap()
                 .judgement
@@ -413,7 +423,7 @@ mod tests {
         let judged = |interval, warning| {
             let mut second = plain.clone();
             second.warn([warning]);
-            let judged = judge(&Fixed(interval, None), second, 0.99, (1, 1, 0));
+            let judged = judge(&even(interval, None), second, 0.99, (1, 1, 0));
             judged.unwrap().judgement
         };
         let concentrated = Warning::ConcentratedVariance {
@@ -448,7 +458,7 @@ mod tests {
             .log_normalizer();
         assert!(lower < log_z && log_z < upper);
         let judged = |interval: [f64; 2], own| {
-            let first = Fixed(interval, own);
+            let first = even(interval, own);
             judge(&first, second.clone(), 0.99, (2, 3, 4))
                 .unwrap()
                 .judgement
@@ -466,13 +476,21 @@ mod tests {
         );
         let wide = judged([lower - 1.0, upper], None);
         assert!(matches!(wide, Judgement::Improved { .. }), "{wide:?}");
-        assert_eq!(wide.warning(&Fixed([lower - 1.0, upper], None)), None);
+        assert_eq!(wide.warning(&even([lower - 1.0, upper], None)), None);
         let low = judged([lower - 1.0, lower - 0.01], None);
-        let warning = low.warning(&Fixed([lower - 1.0, lower - 0.01], None));
+        let warning = low.warning(&even([lower - 1.0, lower - 0.01], None));
         assert!(
             matches!(warning, Some(Warning::FirstRunTooLow { .. })),
             "{low:?}"
         );
+        // The interval of a first run with skewed weights holds log Z, and its error does not.
+        let skewed = |error| {
+            let first = Fixed([lower - 0.04, error], [lower - 0.05, upper], None);
+            let judged = judge(&first, second.clone(), 0.99, (2, 3, 4));
+            matches!(judged.unwrap().judgement, Judgement::Improved { .. })
+        };
+        assert!(upper - lower > 0.05, "so narrow that its width decides");
+        assert!(skewed(0.009) && !skewed(0.011));
         // A narrower interval that lies lower is no improvement.
         let high = judged([lower, upper + 0.5], None);
         assert!(matches!(high, Judgement::Confirmed { .. }), "{high:?}");
