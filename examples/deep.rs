@@ -164,11 +164,11 @@ fn report(
 ) -> annealed::Result<()> {
     let rbm = deep.to_rbm()?;
     let base = deep.base_from_data(training, 1.0)?;
-    let start = StartSearch::new(options.chains, options.stages)
+    let start = StartSearch::new(options.stages)
         .given(base)
         .seed(options.seed)
         .run(&rbm)?;
-    let path = RbmPath::new(start.base().clone(), rbm.clone())?;
+    let path = start.path(rbm.clone())?;
     let run = Ais::new(&path, BlockGibbs)
         .schedule(Schedule::linear(options.stages)?)
         .chains(options.chains)

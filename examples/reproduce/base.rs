@@ -10,7 +10,7 @@ pub enum Start {
     BaseRates,
     /// The uniform distribution
     Uniform,
-    /// The base that a search finds for N chains and K stages
+    /// The base that a search finds for K stages
     Auto,
 }
 
@@ -23,8 +23,8 @@ impl Start {
         }
     }
 
-    /// Returns the base for a run of `chains` and `steps`, and the seconds that a search for it took.
-    pub fn base(self, file: &RbmFile, (chains, steps): (usize, usize)) -> Result<(BaseRate, f64)> {
+    /// Returns the base for a run of `steps` stages, and the seconds that a search for it took.
+    pub fn base(self, file: &RbmFile, steps: usize) -> Result<(BaseRate, f64)> {
         let rbm = &file.rbm;
         match (self, &file.base) {
             (Self::Uniform, _) => {
@@ -36,7 +36,7 @@ impl Start {
                 Err(Error::invalid("start", self.name(), "an RBM with b_base"))
             }
             (Self::Auto, base) => {
-                let search = StartSearch::new(chains, steps);
+                let search = StartSearch::new(steps);
                 let search = match base {
                     Some(base) => search.given(base.clone()),
                     None => search,

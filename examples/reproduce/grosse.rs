@@ -106,7 +106,7 @@ pub fn run_searched(machine: Machine, folders: &Folders, runs: &mut Runs<'_>) ->
         if runs.chains_of(&setting) >= chains {
             continue;
         }
-        let (base, seconds) = Auto.base(&file, (chains, steps))?;
+        let (base, seconds) = Auto.base(&file, steps)?;
         let path = RbmPath::new(base, file.rbm.clone())?;
         runs.row_after(seconds, &setting, &path, &Schedule::linear(steps)?)?;
     }
@@ -124,7 +124,7 @@ pub struct Source<'a> {
 
 impl Source<'_> {
     fn base(&self) -> Result<BaseRate> {
-        Ok(self.start.base(self.file, (0, 0))?.0)
+        Ok(self.start.base(self.file, 0)?.0)
     }
 
     pub fn path(&self, kind: PathKind) -> Result<RbmPath> {

@@ -31,7 +31,7 @@ pub const SCHEDULES: [&str; 13] = [
 pub fn run(machine: Machine, start: Start, folders: &Folders, runs: &mut Runs<'_>) -> Result<()> {
     let file = machine.read(folders)?;
     for &steps in &runs.budget.steps {
-        let (base, _) = start.base(&file, (runs.budget.chains, steps))?;
+        let (base, _) = start.base(&file, steps)?;
         let path = RbmPath::new(base, file.rbm.clone())?;
         let mut known: Vec<(String, Schedule)> = Vec::new();
         // The paper's pilot: 100 chains of 1,000 stages.

@@ -28,6 +28,7 @@ mod runs;
 mod scatter_sheet;
 mod starts;
 mod tables;
+mod traps;
 
 use std::path::PathBuf;
 

@@ -1,8 +1,7 @@
-//! Comparison of starts, a searched base and base rates, over machines with a known log Z. The machines come from
-//! both papers, from another folder, and from twelve trainings here with other seeds.
+//! Comparison of starts, the mixture that a search finds and base rates, over machines with a known log Z. The machines
+//! come from both papers, from another folder, from twelve trainings here with other seeds, and two are traps.
 
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use annealed::ais::{Ais, Run};
 use annealed::data::digits;
@@ -18,10 +17,13 @@ use serde::{Deserialize, Serialize};
 use crate::image_sheet::image_sheet;
 use crate::machines::{Folders, Machine};
 use crate::rows::Lines;
+use crate::traps;
 
-const CHAINS: usize = 256;
+/// Chains of the runs from one base, chosen from several, to which the mixture is compared.
+const CHAINS_OF_CHOICE: usize = 256;
 /// Log Z and its error for machines too large to enumerate, pooled from the long runs of the papers' tables.
-const REFERENCES: [(&str, f64, f64); 3] = [
+const REFERENCES: [(&str, f64, f64); 4] = [
+    ("bars-200", 258.703, 0.01),
     ("cd1-500", 656.343, 0.025),
     ("pcd-500", 467.80, 0.02),
     ("rbm500_cd25_sm08", 451.245, 0.015),
@@ -36,6 +38,9 @@ pub struct Options {
     /// Runs of each machine at each number of stages
     #[arg(long, default_value_t = 20)]
     seeds: u64,
+    /// Numbers of chains
+    #[arg(long, value_delimiter = ',', default_value = "256,512,1000")]
+    chains: Vec<usize>,
     /// Only machines whose names contain this
     #[arg(long, default_value = "")]
     only: String,
@@ -50,15 +55,28 @@ pub struct Options {
     picture: bool,
 }
 
+/// A run from the base that the search chose before it mixed them, and one from base rates.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Pair {
     machine: String,
     stages: usize,
     seed: u64,
-    chosen: String,
-    components: usize,
     searched: Outcome,
     base_rates: Outcome,
+}
+
+/// A run from the mixture that the search finds.
+#[derive(Debug, Serialize, Deserialize)]
+struct Mixed {
+    machine: String,
+    stages: usize,
+    chains: usize,
+    seed: u64,
+    components: usize,
+    /// Shares of the bases that found mass.
+    shares: Vec<(String, f64)>,
+    search_seconds: f64,
+    run: Outcome,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -73,16 +91,15 @@ struct Outcome {
 }
 
 impl Outcome {
-    fn of(run: &Run<Vec<bool>>, more: &[Warning], log_z: f64, seconds: f64) -> Self {
+    fn of(run: &Run<Vec<bool>>, log_z: f64) -> Self {
         let (lower, upper) = run.interval();
-        let warnings = run.warnings().iter().chain(more);
         Self {
             error: run.log_z() - log_z,
             standard_error: run.standard_error(),
             ess: run.effective_sample_size(),
             covers: (lower..=upper).contains(&log_z),
-            warnings: warnings.map(Warning::name).collect(),
-            seconds,
+            warnings: run.warnings().iter().map(Warning::name).collect(),
+            seconds: run.seconds(),
         }
     }
 
@@ -102,9 +119,10 @@ pub fn run(options: &Options, folders: &Folders, lines: &Path, figures: &Path) -
         return draw(&Machine::Cd1_20.read(folders)?, figures);
     }
     let trained = Path::new("target/reproduction/starts");
-    let mut lines = Lines::read(&lines.join("starts.jsonl"))?;
+    let old = Lines::<Pair>::read(&lines.join("starts.jsonl"))?;
+    let mut lines = Lines::read(&lines.join("mixtures.jsonl"))?;
     if !options.table {
-        train(folders, trained)?;
+        train(folders, trained, &options.only)?;
         for file in files(&[&folders.trained, &options.others, trained])? {
             let name = stem(&file);
             if name.contains(&options.only) {
@@ -112,7 +130,7 @@ pub fn run(options: &Options, folders: &Folders, lines: &Path, figures: &Path) -
             }
         }
     }
-    print(&lines.all, &options.stages);
+    print(&lines.all, &old.all, options);
     Ok(())
 }
 
@@ -134,9 +152,14 @@ fn files(folders: &[&Path]) -> Result<Vec<PathBuf>> {
     Ok(all)
 }
 
-/// Trains three machines each by CD-1, CD-5 and PCD on MNIST, and by CD-1 on the 8 x 8 digits.
-fn train(folders: &Folders, folder: &Path) -> Result<()> {
+/// Trains three machines each by CD-1, CD-5 and PCD on MNIST, and by CD-1 on the 8 x 8 digits, and makes the traps.
+fn train(folders: &Folders, folder: &Path, only: &str) -> Result<()> {
     std::fs::create_dir_all(folder).map_err(|error| Error::io(folder, error))?;
+    let bars = folders.trained.join("bars-200.npz");
+    if !bars.is_file() {
+        traps::train_bars(&bars)?;
+    }
+    traps::write_pattern(&folder.join("pattern-100.npz"))?;
     let kinds = [
         ("cd1", 1, false, 20),
         ("cd5", 5, false, 20),
@@ -146,7 +169,7 @@ fn train(folders: &Folders, folder: &Path) -> Result<()> {
     for (name, sweeps, persistent, hidden) in kinds {
         for seed in 1..=3 {
             let file = folder.join(format!("{name}-{hidden}-s{seed}.npz"));
-            if file.is_file() {
+            if file.is_file() || !stem(&file).contains(only) {
                 continue;
             }
             let images = match name {
@@ -181,122 +204,107 @@ fn reference(name: &str, file: &RbmFile) -> Option<(f64, f64)> {
     exact.or(known.map(|&(_, log_z, error)| (log_z, error)))
 }
 
-fn compare(name: &str, file: &RbmFile, options: &Options, lines: &mut Lines<Pair>) -> Result<()> {
+fn compare(name: &str, file: &RbmFile, options: &Options, lines: &mut Lines<Mixed>) -> Result<()> {
     let (Some((log_z, _)), Some(base)) = (reference(name, file), &file.base) else {
         eprintln!("{name}: no log Z or no base rates known, left out");
         return Ok(());
     };
     for &stages in &options.stages {
         for seed in 0..options.seeds {
-            let is_it = |p: &Pair| p.machine == name && (p.stages, p.seed) == (stages, seed);
-            if lines.all.iter().any(is_it) {
+            let is_there = |chains: usize| {
+                lines.all.iter().any(|line| {
+                    (&*line.machine, line.stages, line.chains, line.seed)
+                        == (name, stages, chains, seed)
+                })
+            };
+            let missing = options.chains.iter().filter(|&&chains| !is_there(chains));
+            let missing = Vec::from_iter(missing.copied());
+            if missing.is_empty() {
                 continue;
             }
-            let annealed = |base: &BaseRate| -> Result<Run<Vec<bool>>> {
-                let path = RbmPath::new(base.clone(), file.rbm.clone())?;
+            // The search does not depend on the number of chains.
+            let search = StartSearch::new(stages).given(base.clone()).seed(seed);
+            let start = search.run(&file.rbm)?;
+            let path = start.path(file.rbm.clone())?;
+            for chains in missing {
                 let ais = Ais::new(&path, BlockGibbs).schedule(Schedule::linear(stages)?);
-                ais.chains(CHAINS).seed(seed).run()
-            };
-            let begun = Instant::now();
-            let start = StartSearch::new(CHAINS, stages)
-                .given(base.clone())
-                .seed(seed);
-            let start = start.run(&file.rbm)?;
-            let run = annealed(start.base())?;
-            let proofs = start.warnings_of(&run);
-            let searched = Outcome::of(&run, &proofs, log_z, begun.elapsed().as_secs_f64());
-            let begun = Instant::now();
-            let run = annealed(base)?;
-            let mut base_rates = Outcome::of(&run, &[], log_z, begun.elapsed().as_secs_f64());
-            // Base rates are scored without the bounds.
-            base_rates.warnings.retain(|name| name != "BelowBound");
-            lines.add(Pair {
-                machine: name.into(),
-                stages,
-                seed,
-                chosen: start.candidates()[start.chosen()].name.clone(),
-                components: start.base().components().len(),
-                searched,
-                base_rates,
-            })?;
+                let run = ais.chains(chains).seed(seed).run()?;
+                let found = start.candidates().iter().filter(|one| one.share > 0.0);
+                lines.add(Mixed {
+                    machine: name.into(),
+                    stages,
+                    chains,
+                    seed,
+                    components: start.base().components().len(),
+                    shares: found.map(|one| (one.name.clone(), one.share)).collect(),
+                    search_seconds: start.seconds(),
+                    run: Outcome::of(&run, log_z),
+                })?;
+            }
         }
     }
     Ok(())
 }
 
-fn print(pairs: &[Pair], stages: &[usize]) {
-    let mut machines: Vec<&str> = pairs.iter().map(|pair| &*pair.machine).collect();
+fn print(lines: &[Mixed], old: &[Pair], options: &Options) {
+    let mut machines: Vec<&str> = lines.iter().map(|line| &*line.machine).collect();
     machines.sort_unstable();
     machines.dedup();
-    for &stages in stages {
+    for &stages in &options.stages {
         println!(
-            "\n| K = {stages} | runs | chosen | RMSE, base rates | RMSE, searched | silent and off | warned | silent that cover | ESS | time | gain in MSE at equal time |\n|---|--:|---|--:|--:|--:|--:|--:|--:|--:|--:|"
+            "\n| K = {stages} | N | runs | RMSE, chosen | RMSE, mixed | silent and off | warned | silent that cover | ESS / N, chosen | ESS / N, mixed | components | search, s | run, s |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|"
         );
-        let (mut gains, mut all) = (Vec::new(), Vec::new());
-        for machine in &machines {
-            let of = pairs
-                .iter()
-                .filter(|p| p.machine == **machine && p.stages == stages);
-            let of: Vec<&Pair> = of.collect();
-            if !of.is_empty() {
-                gains.push(line(machine, &of));
-                all.extend(of);
-            }
+        for &chains in &options.chains {
+            let of = |machine: Option<&str>| {
+                let is_of = |name: &str| machine.is_none_or(|machine| machine == name);
+                let lines = lines.iter().filter(|line| {
+                    (line.stages, line.chains) == (stages, chains) && is_of(&line.machine)
+                });
+                let old = old
+                    .iter()
+                    .filter(|pair| pair.stages == stages && is_of(&pair.machine));
+                let lines: Vec<&Mixed> = lines.collect();
+                if !lines.is_empty() {
+                    row(
+                        machine.unwrap_or("all"),
+                        chains,
+                        &lines,
+                        &Vec::from_iter(old),
+                    );
+                }
+            };
+            machines.iter().for_each(|machine| of(Some(machine)));
+            of(None);
         }
-        let log_mean = gains.iter().map(|gain: &f64| gain.ln()).sum::<f64>() / gains.len() as f64;
-        line("all", &all);
-        println!(
-            "\nGain in mean squared error at equal time, geometric mean over machines: {:.1}",
-            log_mean.exp()
-        );
     }
 }
 
-fn line(machine: &str, pairs: &[&Pair]) -> f64 {
-    let n = pairs.len() as f64;
-    let known = REFERENCES.iter().map(|&(name, _, error)| (name, error));
-    let error_of = |pair: &Pair| {
-        known
-            .clone()
-            .find(|(name, _)| *name == pair.machine)
-            .map_or(0.0, |(_, e)| e)
+fn row(machine: &str, chains: usize, lines: &[&Mixed], old: &[&Pair]) {
+    let is_silent_and_off = |line: &&&Mixed| {
+        let known = REFERENCES.iter().find(|(name, ..)| *name == line.machine);
+        line.run.is_silent() && line.run.is_off(known.map_or(0.0, |&(.., error)| error))
     };
-    let mean = |f: &dyn Fn(&Pair) -> f64| pairs.iter().map(|pair| f(pair)).sum::<f64>() / n;
-    let (searched, base) = (
-        |p: &Pair| p.searched.clone(),
-        |p: &Pair| p.base_rates.clone(),
-    );
-    let both = |count: &dyn Fn(&Outcome, f64) -> bool| {
-        let counts = [true, false].map(|old| {
-            let outcome = |p: &&&Pair| count(&if old { base(p) } else { searched(p) }, error_of(p));
-            pairs.iter().filter(outcome).count()
-        });
-        format!("{} -> {}", counts[0], counts[1])
+    let count = |is: &dyn Fn(&&&Mixed) -> bool| lines.iter().filter(|line| is(line)).count();
+    let mean = |f: &dyn Fn(&Mixed) -> f64| {
+        lines.iter().map(|line| f(line)).sum::<f64>() / lines.len() as f64
     };
-    let mse = [
-        mean(&|p| base(p).error.powi(2)),
-        mean(&|p| searched(p).error.powi(2)),
-    ];
-    let seconds = [mean(&|p| base(p).seconds), mean(&|p| searched(p).seconds)];
-    let time = seconds[1] / seconds[0];
-    let gain = mse[0] / mse[1] / time;
-    let mut chosen: Vec<&str> = pairs.iter().map(|pair| &*pair.chosen).collect();
-    chosen.sort_unstable();
-    let chosen = chosen
-        .chunk_by(|a, b| a == b)
-        .map(|same| format!("{} {}", same.len(), same[0]));
+    let of_choice = |f: &dyn Fn(&Outcome) -> f64| {
+        old.iter().map(|pair| f(&pair.searched)).sum::<f64>() / old.len() as f64
+    };
     println!(
-        "| {machine} | {n} | {} | {:.3} | {:.3} | {} | {} | {} | {:.0} -> {:.0} | {time:.2} | {gain:.1} |",
-        chosen.collect::<Vec<_>>().join(", "),
-        mse[0].sqrt(),
-        mse[1].sqrt(),
-        both(&|o, e| o.is_silent() && o.is_off(e)),
-        both(&|o, _| !o.is_silent()),
-        both(&|o, _| o.is_silent() && o.covers),
-        mean(&|p| base(p).ess),
-        mean(&|p| searched(p).ess),
+        "| {machine} | {chains} | {} | {:.3} | {:.3} | {} | {} | {} | {:.2} | {:.2} | {:.0} | {:.1} | {:.1} |",
+        lines.len(),
+        of_choice(&|run| run.error.powi(2)).sqrt(),
+        mean(&|line| line.run.error.powi(2)).sqrt(),
+        count(&is_silent_and_off),
+        count(&|line| !line.run.is_silent()),
+        count(&|line| line.run.is_silent() && line.run.covers),
+        of_choice(&|run| run.ess) / CHAINS_OF_CHOICE as f64,
+        mean(&|line| line.run.ess / line.chains as f64),
+        mean(&|line| line.components as f64),
+        mean(&|line| line.search_seconds),
+        mean(&|line| line.run.seconds),
     );
-    gain
 }
 
 /// Draws log Z^ of three starts against K, less the exact value, and the modes that a search starts from.
@@ -308,7 +316,7 @@ fn draw(file: &RbmFile, figures: &Path) -> Result<()> {
     let mut points = [Vec::new(), Vec::new(), Vec::new()];
     let mut modes = Vec::new();
     for stages in [100, 300, 1_000, 3_000, 10_000, 30_000] {
-        let search = StartSearch::new(CHAINS, stages).given(base_rates.clone());
+        let search = StartSearch::new(stages).given(base_rates.clone());
         let start = search.run(&file.rbm)?;
         for (base, points) in [&base_rates, &coins, start.base()]
             .into_iter()
@@ -316,7 +324,7 @@ fn draw(file: &RbmFile, figures: &Path) -> Result<()> {
         {
             let path = RbmPath::new(base.clone(), file.rbm.clone())?;
             let ais = Ais::new(&path, BlockGibbs).schedule(Schedule::linear(stages)?);
-            let run = ais.chains(CHAINS).run()?;
+            let run = ais.chains(CHAINS_OF_CHOICE).run()?;
             let (lower, upper) = run.interval();
             points.push((
                 stages as f64,

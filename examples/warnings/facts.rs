@@ -27,6 +27,10 @@ pub const FACTS: [(&str, &str); 19] = [
         "WeakSearch",
         "no pilot of a search for a start has more than 16 effective samples",
     ),
+    (
+        "HigherPilot",
+        "a pilot of a search for a start lies three of its errors above the interval",
+    ),
     ("ShiftsCut", "shifts of a drift modifier were cut"),
     (
         "PilotNearCollapse",

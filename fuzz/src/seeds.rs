@@ -74,7 +74,7 @@ impl Seeds {
         let biases = (dvector![0.2, -0.3], dvector![0.1, -0.2, 0.3]);
         let rbm = Rbm::new(weights.clone(), biases.0.clone(), biases.1.clone())?;
         let rbm: Rbm<f32> = rbm.cast()?;
-        let start = StartSearch::new(8, 4).threads(1).run(&rbm)?;
+        let start = StartSearch::new(1).threads(1).run(&rbm)?;
         self.add(4, &start);
         self.add(
             3,

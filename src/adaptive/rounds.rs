@@ -380,7 +380,7 @@ where
         let warning = Warning::error_not_reached(self.until_error, reached, chains, budget);
         last.run.warn(warning);
         last.run
-            .warn_if_below_bound(&|states, steps| self.path.lower_bound(states, steps));
+            .doubt(&|states, steps, interval| self.path.doubts(states, steps, interval));
         RoundsRun {
             last,
             stopped_by,

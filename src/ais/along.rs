@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::recorder::Recorder;
 use crate::Result;
+use crate::estimate::Warning;
 use crate::kernel::{Block, TransitionKernel};
 use crate::model::{UnnormalizedModel, log_densities_of};
 use crate::path::{AnnealingPath, dimension};
@@ -36,8 +37,8 @@ pub(crate) trait Annealing<'t, S, R>: Send + Sync {
 
     fn evaluations(&self) -> u64;
 
-    /// Returns the path's [`AnnealingPath::lower_bound`] on log Z from `states`.
-    fn lower_bound(&self, states: &[&S], chain_steps: u64) -> Option<f64>;
+    /// Returns the path's [`AnnealingPath::doubts`].
+    fn doubts(&self, states: &[&S], chain_steps: u64, interval: (f64, f64)) -> Vec<Warning>;
 
     fn base_log_density(&self, state: &S) -> f64;
 
@@ -156,8 +157,8 @@ where
         self.evaluations
     }
 
-    fn lower_bound(&self, states: &[&P::State], chain_steps: u64) -> Option<f64> {
-        self.path.lower_bound(states, chain_steps)
+    fn doubts(&self, states: &[&P::State], chain_steps: u64, interval: (f64, f64)) -> Vec<Warning> {
+        self.path.doubts(states, chain_steps, interval)
     }
 
     fn base_log_density(&self, state: &P::State) -> f64 {

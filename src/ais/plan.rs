@@ -114,9 +114,9 @@ impl<'t, S: Send + 't, R: Merge + Clone + Send + Sync> Plan<'t, S, R> {
             .reached(self.execution.until_error)
     }
 
-    /// Adds a warning where the interval lies below the path's lower bound.
+    /// Adds the path's doubts.
     pub(crate) fn judged(&self, mut run: Run<S, R>) -> Run<S, R> {
-        run.warn_if_below_bound(&|states, steps| self.along.lower_bound(states, steps));
+        run.doubt(&|states, steps, interval| self.along.doubts(states, steps, interval));
         run
     }
 }

@@ -16,7 +16,7 @@ use crate::estimate::{
     log_z_by_methods, self_normalized, write_headline,
 };
 use crate::num::{SimdLevel, log_mean_exp};
-use crate::path::{LowerBound, below_bound};
+use crate::path::{Doubts, doubts};
 use crate::schedule::Schedule;
 use crate::work::{Forest, Merge, Node, StoppedBy, coalesce, fold};
 
@@ -320,12 +320,12 @@ impl<S, R> Run<S, R> {
         self.figures.warnings.extend(warning);
     }
 
-    /// Warns where the interval lies below the path's lower bound from the final states.
-    pub(crate) fn warn_if_below_bound(&mut self, bound: LowerBound<'_, S>) {
+    /// Adds the path's doubts by the final states.
+    pub(crate) fn doubt(&mut self, of_path: Doubts<'_, S>) {
         let order = heaviest_first(self.log_weights());
         let heaviest = order.iter().map(|&chain| &self.states()[chain]);
         let chain_steps = (self.chains() as u64).saturating_mul(self.schedule().stages() as u64);
-        self.warn(below_bound(bound, heaviest, chain_steps, self.interval().1));
+        self.warn(doubts(of_path, heaviest, chain_steps, self.interval()));
     }
 
     pub(crate) fn rounding_error(&self) -> f64 {

@@ -260,11 +260,23 @@ pub enum Warning {
     /// A search for a start of which no pilot had enough effective samples.
     #[error(
         "the search for a start rests on few chains (no pilot has an effective sample size above {ess:.0}): start and run \
-         may miss mass; use more stages or more chains"
+         may miss mass; use more stages"
     )]
     WeakSearch {
         /// Largest effective sample size of a pilot, a count.
         ess: f64,
+    },
+    /// A run whose interval lies below what a pilot of the search for its start found.
+    #[error(
+        "a pilot of the search for a start found log Z = {pilot:.3} +- {standard_error:.3}, above the interval, which ends          at {upper:.3}: the run may have missed mass; use more stages"
+    )]
+    HigherPilot {
+        /// The pilot's estimate of log Z.
+        pilot: f64,
+        /// Its standard error.
+        standard_error: f64,
+        /// Upper end of the interval.
+        upper: f64,
     },
     /// Two neighbouring betas that hardly ever exchange states.
     #[error(

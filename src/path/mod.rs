@@ -174,11 +174,17 @@ pub trait AnnealingPath {
         0.0
     }
 
-    /// Returns a certain lower bound on log Z of the target; `None` if there is none. It is sought from final
-    /// `states` of chains, at a small share of the cost of `chain_steps` moves. A run whose interval ends below it
-    /// [warns](crate::estimate::Warning::BelowBound).
-    fn lower_bound(&self, _states: &[&Self::State], _chain_steps: u64) -> Option<f64> {
-        None
+    /// Returns the reasons to doubt an `interval` for log Z of the target that the path knows, such as a
+    /// [bound](crate::estimate::Warning::BelowBound) above it; none by default. A run adds them to its warnings. They are
+    /// sought from final `states` of chains, heaviest first, at a small share of the cost of `chain_steps` moves.
+    fn doubts(
+        &self,
+        states: &[&Self::State],
+        chain_steps: u64,
+        interval: (f64, f64),
+    ) -> Vec<Warning> {
+        let _ = (states, chain_steps, interval);
+        Vec::new()
     }
 }
 
@@ -236,19 +242,19 @@ impl<M: UnnormalizedModel> Intermediate for Stationary<M> {
     }
 }
 
-const BOUND_STATES: usize = 256;
+/// Largest number of states by which a path doubts a result.
+const DOUBTING_STATES: usize = 256;
 
-/// [`AnnealingPath::lower_bound`] of a path.
-pub(crate) type LowerBound<'b, S> = &'b dyn Fn(&[&S], u64) -> Option<f64>;
+/// [`AnnealingPath::doubts`] of a path.
+pub(crate) type Doubts<'d, S> = &'d dyn Fn(&[&S], u64, (f64, f64)) -> Vec<Warning>;
 
-/// Returns the warning if an interval that ends at `upper` lies below the bound. `states` have falling weights.
-pub(crate) fn below_bound<'s, S: 's>(
-    lower_bound: LowerBound<'_, S>,
+/// Returns the doubts of a path by the first of `states`, which have falling weights.
+pub(crate) fn doubts<'s, S: 's>(
+    of_path: Doubts<'_, S>,
     states: impl Iterator<Item = &'s S>,
     chain_steps: u64,
-    upper: f64,
-) -> Option<Warning> {
-    let states: Vec<&S> = states.take(BOUND_STATES).collect();
-    let bound = lower_bound(&states, chain_steps)?;
-    Warning::below_bound(bound, 1.0, upper)
+    interval: (f64, f64),
+) -> Vec<Warning> {
+    let states: Vec<&S> = states.take(DOUBTING_STATES).collect();
+    of_path(&states, chain_steps, interval)
 }

@@ -269,6 +269,7 @@ fn gravity(warning: &Warning) -> usize {
         | Warning::HeavyFamilies { .. }
         | Warning::LowEffectiveSampleSize { .. }
         | Warning::DominantWeight { .. }
+        | Warning::HigherPilot { .. }
         | Warning::WeakSearch { .. } => 3,
         _ => 4,
     }

@@ -77,6 +77,8 @@ pub enum Purpose {
     Start,
     /// The seeds and the cooling chains of a challenge.
     Challenge,
+    /// The chains that cool the configurations of an RBM's layer.
+    Cooling,
 }
 
 impl Purpose {

@@ -61,7 +61,7 @@ impl<T: Scalar> BaseRate<T> {
     /// Creates a mixture of `models`, each with a mass. The shares `pi_c` are the masses over their sum.
     ///
     /// A mixture covers modes of an RBM that no single model covers. Mixtures among `models` are split into their
-    /// components. A mixture of one component is that component.
+    /// components, and equal components are joined. A mixture of one component is that component.
     ///
     /// # Errors
     /// Where `models` is empty, models differ in their units, a mass or the sum of all is not finite and positive, a
@@ -81,7 +81,8 @@ impl<T: Scalar> BaseRate<T> {
     /// # Ok::<(), annealed::Error>(())
     /// ```
     pub fn mixture(models: impl IntoIterator<Item = (f64, Self)>) -> Result<Self> {
-        let (mut masses, mut columns) = (Vec::new(), Vec::new());
+        let mut masses: Vec<f64> = Vec::new();
+        let mut columns: Vec<DVectorView<'_, T>> = Vec::new();
         let mut models: Vec<(f64, Self)> = models.into_iter().collect();
         Error::check_not_empty("models of the mixture", models.len())?;
         let (hidden, visible) = (models[0].1.hidden_units, models[0].1.visible_units());
@@ -94,8 +95,13 @@ impl<T: Scalar> BaseRate<T> {
                 visible,
             )?;
             for (share, logits) in model.components() {
-                masses.push(mass * share);
-                columns.push(logits);
+                match columns.iter().position(|column| *column == logits) {
+                    Some(equal) => masses[equal] += mass * share,
+                    None => {
+                        masses.push(mass * share);
+                        columns.push(logits);
+                    }
+                }
             }
         }
         if columns.len() == 1 {

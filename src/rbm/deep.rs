@@ -29,7 +29,7 @@ use crate::{Error, Result};
 /// let biases = vec![vec![0.1, -0.2, 0.3].into(), vec![0.2, -0.3].into(), vec![0.4].into()];
 /// let deep = DeepBoltzmann::<f64>::new(weights, biases)?;
 /// let rbm = deep.to_rbm()?; // 4 visible units and 2 hidden ones
-/// let start = StartSearch::new(256, 200).run(&rbm)?;
+/// let start = StartSearch::new(200).run(&rbm)?;
 /// let path = RbmPath::new(start.base().clone(), rbm.clone())?;
 /// let run = Ais::new(&path, BlockGibbs).schedule(Schedule::linear(200)?).chains(256).run()?;
 /// assert!((run.log_z() - rbm.exact_log_normalizer()?).abs() < 4.0 * run.standard_error());

@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, HashSet};
 use nalgebra::{DMatrix, DVector};
 
 use crate::num::{WeightSums, sigmoid, softplus};
+use crate::rbm::cooling::Cooling;
 use crate::rbm::enumerate::{check_log_normalizer, map_tasks};
 use crate::rbm::mean_field::{BLOCK, Layer, MeanField, coin_blocks};
 use crate::rbm::model::masked_sum_of;
@@ -69,16 +70,22 @@ impl<T: Scalar> Rbm<T> {
     /// # Ok::<(), annealed::Error>(())
     /// ```
     pub fn lower_bound(&self, states: &[Vec<bool>], starts: usize, seed: u64) -> Result<LogZBound> {
-        Ok(self.explore(states, starts, seed, MOST)?.0)
+        Ok(self.explore(states, starts, seed, Effort::full(starts))?.0)
     }
 
-    /// Computes the bound, and about `most` configurations that it counts, densest first.
+    /// Returns whether the hidden layer is the one with fewer units, or as many. Its configurations are searched, and the
+    /// visible layer is summed out; otherwise the roles are exchanged.
+    pub(super) fn is_narrow(&self) -> bool {
+        self.hidden_units() <= self.visible_units()
+    }
+
+    /// Computes the bound, and the configurations of the smaller layer that it counts, densest first.
     pub(super) fn explore(
         &self,
         states: &[Vec<bool>],
         starts: usize,
         seed: u64,
-        most: usize,
+        effort: Effort,
     ) -> Result<(LogZBound, Vec<Configuration>)> {
         let units = self.visible_units();
         for state in states {
@@ -88,39 +95,42 @@ impl<T: Scalar> Rbm<T> {
         let equations = MeanField::new(self);
         let given = states.chunks(BLOCK).map(columns);
         let random = coin_blocks(units, starts, seed);
-        equations.explore(&Vec::from_iter(given.chain(random)), most)
+        let blocks = Vec::from_iter(given.chain(random));
+        if self.is_narrow() {
+            return equations.explore(&blocks, seed, effort);
+        }
+        let visible = MeanField::exchanged(self);
+        let mut modes = equations.ascend_all(&blocks, effort.ascents).0;
+        let ends = modes
+            .iter()
+            .map(|mode| mode.visible.iter().map(|&p| p > 0.5).collect());
+        let first = states.iter().cloned().chain(ends);
+        let found = visible.find(first, seed, effort);
+        modes.extend(equations.ascend(&columns(&heaviest(&found))).0);
+        Ok((LogZBound::of(modes, &found)?, found))
     }
 }
 
-impl<L: Layer> MeanField<L> {
-    /// Computes the bound from `blocks` of visible means as columns, and about `most` configurations.
-    pub(crate) fn explore(
-        &self,
-        blocks: &[DMatrix<f64>],
-        most: usize,
-    ) -> Result<(LogZBound, Vec<Configuration>)> {
-        let ascents = map_tasks(blocks.len(), |block| self.ascend(&blocks[block]));
-        let (mut modes, mut first) = (Vec::new(), BTreeSet::new());
-        for (found, ends) in ascents {
-            modes.extend(found);
-            first.extend(ends);
-        }
-        let found = self.search(&Vec::from_iter(first), most);
-        // The search may have left the basins of the starts, so ascend from the heaviest configurations too.
-        let heaviest = found.iter().take(BLOCK).map(|(_, h)| h.clone());
-        let heaviest = self.visible_means(&columns(&Vec::from_iter(heaviest)));
-        modes.extend(self.ascend(&heaviest).0);
+impl LogZBound {
+    fn of(mut modes: Vec<MeanFieldMode>, found: &[Configuration]) -> Result<Self> {
         modes.sort_by(|one, other| other.bound.total_cmp(&one.bound));
         let mut distinct = BTreeSet::new();
         modes.retain(|mode| distinct.insert(Vec::from_iter(mode.hidden.iter().map(rounded))));
-        let configurations = check_log_normalizer(log_sum(&found))?;
-        let bound = LogZBound {
+        let configurations = check_log_normalizer(log_sum(found))?;
+        Ok(Self {
             value: configurations.max(check_log_normalizer(modes[0].bound)?),
             configurations,
             modes,
-        };
-        Ok((bound, found))
+        })
     }
+}
+
+fn heaviest(found: &[Configuration]) -> Vec<Vec<bool>> {
+    found
+        .iter()
+        .take(BLOCK)
+        .map(|(_, units)| units.clone())
+        .collect()
 }
 
 fn rounded(mean: &f64) -> u8 {
@@ -134,20 +144,77 @@ fn columns(states: &[Vec<bool>]) -> DMatrix<f64> {
 }
 
 impl<L: Layer> MeanField<L> {
+    /// Computes the bound from `blocks` of visible means as columns, and the configurations that it counts.
+    pub(crate) fn explore(
+        &self,
+        blocks: &[DMatrix<f64>],
+        seed: u64,
+        effort: Effort,
+    ) -> Result<(LogZBound, Vec<Configuration>)> {
+        let (mut modes, ends) = self.ascend_all(blocks, effort.ascents);
+        let found = self.find(ends, seed, effort);
+        // The search may have left the basins of the starts, so ascend from the heaviest configurations too.
+        let heaviest = self.visible_means(&columns(&heaviest(&found)));
+        modes.extend(self.ascend(&heaviest).0);
+        Ok((LogZBound::of(modes, &found)?, found))
+    }
+
+    /// Ascends from the first `ascents` columns; returns modes, and hidden configurations near all columns.
+    fn ascend_all(
+        &self,
+        blocks: &[DMatrix<f64>],
+        ascents: usize,
+    ) -> (Vec<MeanFieldMode>, BTreeSet<Vec<bool>>) {
+        let (mut modes, mut ends) = (Vec::new(), BTreeSet::new());
+        let found = map_tasks(blocks.len(), |block| {
+            let left = ascents.saturating_sub(block * BLOCK);
+            let block = &blocks[block];
+            match left.min(block.ncols()) {
+                0 => (Vec::new(), self.near(block)),
+                count => self.ascend(&block.columns(0, count).into_owned()),
+            }
+        });
+        for (found, near) in found {
+            modes.extend(found);
+            ends.extend(near);
+        }
+        (modes, ends)
+    }
+
+    /// Searches from configurations `first` and from cooled ones.
+    fn find(
+        &self,
+        first: impl IntoIterator<Item = Vec<bool>>,
+        seed: u64,
+        effort: Effort,
+    ) -> Vec<Configuration> {
+        let cooled = self.cool(effort.cooling, seed);
+        let first = BTreeSet::from_iter(first.into_iter().chain(cooled));
+        self.search(&Vec::from_iter(first), effort.configurations)
+    }
+
     /// Finds the modes that columns of visible means lead to, and the likeliest hidden configurations at both ends.
     fn ascend(&self, visible: &DMatrix<f64>) -> (Vec<MeanFieldMode>, Vec<Vec<bool>>) {
         let solutions = self.means_of(&self.solve(visible.clone(), TOLERANCE));
-        let [first, last] = [visible, &solutions].map(|visible| self.hidden_logits(visible));
-        let visible = self.visible_fields(&last.map(sigmoid));
-        let ends = first.column_iter().chain(last.column_iter());
-        let ends = ends.map(|logits| logits.iter().map(|&x| x > 0.0).collect());
-        let modes = last.column_iter().zip(visible.column_iter());
+        let ends = [self.near(visible), self.near(&solutions)].concat();
+        let hidden = self.hidden_logits(&solutions);
+        let visible = self.visible_fields(&hidden.map(sigmoid));
+        let modes = hidden.column_iter().zip(visible.column_iter());
         let modes = modes.map(|(hidden, visible)| MeanFieldMode {
             bound: self.bound(hidden.as_slice(), visible.as_slice()),
             hidden: hidden.map(sigmoid),
             visible: self.layer.means(visible),
         });
-        (modes.collect(), ends.collect())
+        (modes.collect(), ends)
+    }
+
+    /// Returns the likeliest hidden configuration for each column of visible means.
+    fn near(&self, visible: &DMatrix<f64>) -> Vec<Vec<bool>> {
+        let logits = self.hidden_logits(visible);
+        let units = logits.column_iter();
+        units
+            .map(|logits| logits.iter().map(|&x| x > 0.0).collect())
+            .collect()
     }
 
     /// Returns the bound at hidden logits x and their visible fields, by `a mu + H(mu) = softplus(x) + (a - x) mu`.
@@ -160,10 +227,13 @@ impl<L: Layer> MeanField<L> {
 
 /// Number of configurations whose neighbours are evaluated together. Fixed, so that threads do not change the result.
 const WAVE: usize = 16;
-/// Number of configurations at which a search ends.
-pub(crate) const MOST: usize = 20_000;
+/// Largest number of configurations at which a search ends.
+const MOST: usize = 20_000;
 /// Gain of a wave, in the log of the sum, below which a search ends.
 const GAIN: f64 = 1e-3;
+
+/// Random starts of the bound of a run.
+pub(crate) const STARTS: usize = 64;
 
 /// Pair of `log f(h) = a.h + A(b + W^T h)` and h, with A the log normalizer of the visible layer.
 pub(crate) type Configuration = (f64, Vec<bool>);
@@ -176,24 +246,51 @@ pub(super) fn log_sum(configurations: &[Configuration]) -> f64 {
     largest + others.ln_1p()
 }
 
-/// Number of a run's chain-steps for each state that its lower bound is sought from.
-const STEPS_PER_STATE: u64 = 2_500;
-
-/// Returns the states and number of configurations for a run's bound, which costs less than a tenth of the run.
-pub(super) fn share_of_run<'s, S>(
-    states: &'s [&'s S],
-    chain_steps: u64,
-    hidden_units: usize,
-) -> (&'s [&'s S], usize) {
-    let count = (chain_steps / STEPS_PER_STATE).max(1) as usize;
-    let most = most_configurations(chain_steps, hidden_units);
-    (&states[..count.min(states.len())], most)
+/// Work of a search for configurations. Its parts are counted, never timed, so that the bits are the same on all machines.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Effort {
+    /// Largest number of mean-field ascents.
+    ascents: usize,
+    /// Number of configurations at which the search by flips ends.
+    configurations: usize,
+    cooling: Cooling,
 }
 
-/// Returns the number of configurations whose cost is about a twentieth of a run of `chain_steps`.
-pub(super) fn most_configurations(chain_steps: u64, hidden_units: usize) -> usize {
-    let cost = chain_steps.saturating_mul(hidden_units as u64) / 500;
-    cost.clamp(WAVE as u64, MOST as u64) as usize
+/// A run's chain-steps for each mean-field ascent of its lower bound.
+const STEPS_PER_ASCENT: u64 = 2_500;
+/// A run's chain-steps for each configuration and unit of the searched layer.
+const STEPS_PER_UNIT: u64 = 500;
+/// Sweeps of a cooled chain: at least, and at most where more chains would be too many.
+const SWEEPS: [usize; 2] = [50, 200];
+const MOST_COOLED: usize = 64;
+
+impl Effort {
+    /// Returns the effort from `starts` random starts where time does not matter.
+    pub(crate) fn full(starts: usize) -> Self {
+        Self {
+            ascents: usize::MAX,
+            configurations: MOST,
+            cooling: Cooling {
+                chains: starts,
+                sweeps: SWEEPS[0],
+            },
+        }
+    }
+
+    /// Returns the effort that costs about a tenth of a run of `chain_steps`.
+    pub(crate) fn of_run(chain_steps: u64, units: usize) -> Self {
+        let sweeps = (chain_steps / STEPS_PER_UNIT) as usize;
+        let chains = (sweeps / SWEEPS[0]).min(MOST_COOLED);
+        let of_one = sweeps.checked_div(chains).unwrap_or(0);
+        Self {
+            ascents: (chain_steps / STEPS_PER_ASCENT).max(1) as usize,
+            configurations: sweeps.saturating_mul(units).clamp(WAVE, MOST),
+            cooling: Cooling {
+                chains,
+                sweeps: of_one.min(SWEEPS[1]),
+            },
+        }
+    }
 }
 
 impl<L: Layer> MeanField<L> {
@@ -254,7 +351,7 @@ impl<L: Layer> MeanField<L> {
     }
 
     /// Returns `a.h` and the fields `b + W^T h`.
-    fn given(&self, units: &[bool]) -> (f64, DVector<f64>) {
+    pub(super) fn given(&self, units: &[bool]) -> (f64, DVector<f64>) {
         let mut fields = self.visible_bias.clone();
         for (column, _) in self
             .transposed

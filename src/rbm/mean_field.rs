@@ -155,6 +155,13 @@ impl MeanField {
         );
         Self::of(Bits(Simd::best()), rbm.weights().map(T::as_), a, b)
     }
+
+    /// Creates the equations with the roles of the layers exchanged.
+    pub(super) fn exchanged<T: Scalar>(rbm: &Rbm<T>) -> Self {
+        let (a, b) = (rbm.hidden_bias(), rbm.visible_bias());
+        let weights = rbm.weights().map(T::as_).transpose();
+        Self::of(Bits(Simd::best()), weights, b.map(T::as_), a.map(T::as_))
+    }
 }
 
 impl<L: Layer> MeanField<L> {

@@ -1,16 +1,19 @@
 //! Geometric paths of RBMs, from a base-rate model to a target.
 
+use std::sync::Arc;
+
 use nalgebra::DVector;
 use rand::Rng;
 
+use crate::estimate::Warning;
 use crate::model::UnnormalizedModel;
 use crate::num::{Simd, SimdLevel, sigmoid, softplus, softplus_increment};
 use crate::path::{AnnealingPath, BetaDerivative, Intermediate};
 use crate::rbm::base_rate::Components;
 use crate::rbm::engine::{Categorical, LINE, Row, WeightMatrix, Weights};
-use crate::rbm::lower_bound::share_of_run;
+use crate::rbm::lower_bound::{Effort, STARTS};
 use crate::rbm::model::{check_finite, draw_all, draw_into, largest_sum, masked_sum_of};
-use crate::rbm::{BaseRate, Rbm, Scalar};
+use crate::rbm::{BaseRate, Rbm, Scalar, Start};
 use crate::schedule::Schedule;
 use crate::{Error, Result};
 
@@ -39,6 +42,8 @@ pub struct RbmPath<T: Scalar = f32> {
     /// Models at the knots after the base.
     ends: Vec<SegmentEnd<T>>,
     pub(crate) engine: Simd,
+    /// The search that found the base.
+    start: Option<Arc<Start<T>>>,
 }
 
 /// The RBM at the end of a segment.
@@ -116,6 +121,7 @@ impl<T: Scalar> RbmPath<T> {
             knots,
             ends,
             engine,
+            start: None,
         })
     }
 
@@ -128,7 +134,36 @@ impl<T: Scalar> RbmPath<T> {
     /// Where this machine or this build of the crate does not have `engine`.
     pub fn with_simd_level(self, engine: SimdLevel) -> Result<Self> {
         let models = self.ends.into_iter().map(|end| end.rbm).collect();
-        Self::assemble(self.base, models, self.knots, engine.available()?)
+        let path = Self::assemble(self.base, models, self.knots, engine.available()?)?;
+        Ok(Self {
+            start: self.start,
+            ..path
+        })
+    }
+
+    /// Lets the path know what the search for its base found out about log Z of the target: a certain bound, and pilots
+    /// above a run's interval. [`Start::path`] makes a straight path that knows it.
+    ///
+    /// # Errors
+    /// A start of an RBM with other parameters than the target's.
+    pub fn with_start(mut self, start: &Start<T>) -> Result<Self> {
+        start.check(self.target())?;
+        self.start = Some(Arc::new(start.clone()));
+        Ok(self)
+    }
+
+    /// Returns a certain lower bound on log Z of the target, as [`Rbm::lower_bound`] finds it from `states` and 64 random
+    /// starts at about a tenth of the cost of `chain_steps` moves, or the start's if that is higher.
+    ///
+    /// # Errors
+    /// A state of another length than D, or an overflow of log Z.
+    pub fn lower_bound(&self, states: &[&Vec<bool>], chain_steps: u64) -> Result<f64> {
+        let units = self.base.hidden_units().min(self.base.visible_units());
+        let effort = Effort::of_run(chain_steps, units);
+        let states = Vec::from_iter(states.iter().map(|&state| state.clone()));
+        let found = self.target().explore(&states, STARTS, 0, effort)?.0.value;
+        let known = self.start.as_ref().map(|start| start.bound().value);
+        Ok(known.map_or(found, |known| found.max(known)))
     }
 
     /// Returns the SIMD level in use.
@@ -228,12 +263,22 @@ impl<T: Scalar> AnnealingPath for RbmPath<T> {
         0.5 * T::epsilon().as_() * squares.sqrt()
     }
 
-    /// Returns the bound of [`Rbm::lower_bound`], from one state per 2,500 chain-steps.
-    fn lower_bound(&self, states: &[&Vec<bool>], chain_steps: u64) -> Option<f64> {
-        let (states, most) = share_of_run(states, chain_steps, self.base.hidden_units());
-        let states = Vec::from_iter(states.iter().map(|&state| state.clone()));
-        let found = self.target().explore(&states, 0, 0, most);
-        Some(found.ok()?.0.value)
+    /// Warns if the [lower bound](Self::lower_bound) lies above the interval, and of what the [start](Self::with_start)
+    /// knows.
+    fn doubts(
+        &self,
+        states: &[&Vec<bool>],
+        chain_steps: u64,
+        interval: (f64, f64),
+    ) -> Vec<Warning> {
+        let bound = self.lower_bound(states, chain_steps).ok();
+        match (&self.start, bound) {
+            (Some(start), bound) => start.doubts(bound, interval),
+            (None, Some(bound)) => Warning::below_bound(bound, 1.0, interval.1)
+                .into_iter()
+                .collect(),
+            (None, None) => Vec::new(),
+        }
     }
 
     fn at(&self, beta: f64) -> RbmAt<'_, T> {

@@ -9,7 +9,7 @@ use super::runner::Settings;
 use super::runner::Tempering;
 use crate::estimate::Warning;
 use crate::kernel::{Invariant, refuse_stages};
-use crate::path::{AnnealingPath, Intermediate, below_bound, dimension};
+use crate::path::{AnnealingPath, Intermediate, dimension, doubts};
 use crate::work::{Carries, Closed, Job, Runs, StoppedBy, fold};
 use crate::{Error, Result};
 
@@ -35,11 +35,11 @@ where
         Ok(self.concluded(run.expect("the only process leads")))
     }
 
-    /// Adds a warning if the path knows a lower bound above the interval.
+    /// Adds the path's doubts.
     pub(super) fn concluded(&self, mut run: TemperingRun<P::State>) -> TemperingRun<P::State> {
-        let (moves, upper) = (run.evaluations(), run.interval().1);
-        let bound = |states: &[&P::State], moves| self.path.lower_bound(states, moves);
-        run.warn(below_bound(&bound, run.states().iter(), moves, upper));
+        let (moves, interval) = (run.evaluations(), run.interval());
+        let of_path = |states: &[&_], moves, interval| self.path.doubts(states, moves, interval);
+        run.warn(doubts(&of_path, run.states().iter(), moves, interval));
         run
     }
 

@@ -129,7 +129,7 @@ fn a_search_for_a_start_serves_a_deep_machine() {
     assert!((base.visible_bias().rows(12, 6) - means.map(logit)).amax() < 1e-9);
     let exact = rbm.exact_log_normalizer().unwrap();
     for given in [None, Some(base)] {
-        let mut search = StartSearch::new(256, 200);
+        let mut search = StartSearch::new(200);
         if let Some(base) = given {
             search = search.given(base);
         }

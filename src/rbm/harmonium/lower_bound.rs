@@ -5,7 +5,7 @@ use nalgebra::{DMatrix, DVector, DVectorView};
 use crate::rbm::LogZBound;
 use crate::rbm::harmonium::VisibleUnits;
 use crate::rbm::harmonium::model::Harmonium;
-use crate::rbm::lower_bound::MOST;
+use crate::rbm::lower_bound::Effort;
 use crate::rbm::mean_field::{BLOCK, Layer, MeanField, coin_blocks};
 use crate::{Error, Result};
 
@@ -33,7 +33,7 @@ impl<V: VisibleUnits> Harmonium<V> {
     /// ```
     pub fn lower_bound(&self, states: &[V::State], starts: usize, seed: u64) -> Result<LogZBound> {
         let states: Vec<&V::State> = states.iter().collect();
-        self.bound_from(&states, starts, seed, MOST)
+        self.bound_from(&states, starts, seed, Effort::full(starts))
     }
 
     pub(crate) fn bound_from(
@@ -41,7 +41,7 @@ impl<V: VisibleUnits> Harmonium<V> {
         states: &[&V::State],
         starts: usize,
         seed: u64,
-        most: usize,
+        effort: Effort,
     ) -> Result<LogZBound> {
         for state in states {
             self.visible.check_state("state", state)?;
@@ -57,7 +57,7 @@ impl<V: VisibleUnits> Harmonium<V> {
         let random = coin_blocks(self.hidden_units(), starts, seed);
         let random = random.map(|hidden| equations.visible_means(&hidden));
         Ok(equations
-            .explore(&Vec::from_iter(given.chain(random)), most)?
+            .explore(&Vec::from_iter(given.chain(random)), seed, effort)?
             .0)
     }
 

@@ -5,13 +5,14 @@ use std::f64::consts::LN_2;
 use nalgebra::DVector;
 use rand::Rng;
 
+use crate::estimate::Warning;
 use crate::kernel::{Block, Increment, NonFinite, Stage, Step, TransitionKernel, detailed_balance};
 use crate::model::UnnormalizedModel;
 use crate::num::{sigmoid, softplus, softplus_increment};
 use crate::path::{AnnealingPath, BetaDerivative, Intermediate, Stationary};
 use crate::rbm::BlockGibbs;
 use crate::rbm::harmonium::{Harmonium, VisibleUnits};
-use crate::rbm::lower_bound::share_of_run;
+use crate::rbm::lower_bound::{Effort, STARTS};
 use crate::rbm::model::draw_all;
 use crate::{Error, Result};
 
@@ -73,11 +74,14 @@ impl<V: VisibleUnits> AnnealingPath for HarmoniumPath<V> {
         &self.base
     }
 
-    /// Returns the bound of [`Harmonium::lower_bound`], sought as along an [`RbmPath`](crate::rbm::RbmPath).
-    fn lower_bound(&self, states: &[&V::State], chain_steps: u64) -> Option<f64> {
-        let (states, most) = share_of_run(states, chain_steps, self.target.hidden_units());
-        let found = self.target.bound_from(states, 0, 0, most);
-        Some(found.ok()?.value)
+    /// Warns if the bound of [`Harmonium::lower_bound`] lies above the interval. It is sought as along an
+    /// [`RbmPath`](crate::rbm::RbmPath).
+    fn doubts(&self, states: &[&V::State], chain_steps: u64, interval: (f64, f64)) -> Vec<Warning> {
+        let effort = Effort::of_run(chain_steps, self.target.hidden_units());
+        let found = self.target.bound_from(states, STARTS, 0, effort);
+        let bound = found.ok().map(|found| found.value);
+        let below = bound.and_then(|bound| Warning::below_bound(bound, 1.0, interval.1));
+        Vec::from_iter(below)
     }
 
     fn at(&self, beta: f64) -> HarmoniumAt<'_, V> {

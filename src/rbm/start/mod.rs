@@ -2,18 +2,19 @@
 
 mod pool;
 mod search;
+mod shares;
 
 use std::fmt::{self, Display, Formatter};
 
 use crate::ais::Run;
 use crate::estimate::Warning;
 use crate::num::largest;
-use crate::rbm::{BaseRate, LogZBound, Rbm, Scalar};
+use crate::rbm::{BaseRate, LogZBound, Rbm, RbmPath, Scalar};
 use crate::{Error, Result};
 
 pub use search::StartSearch;
 
-/// The base chosen by a [`StartSearch`](super::StartSearch), and the bases tried. The feature `serde` can save it, so
+/// The base found by a [`StartSearch`](super::StartSearch), and the bases tried. The feature `serde` can save it, so
 /// that parts of a run and later runs start from the same base.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -21,21 +22,16 @@ pub use search::StartSearch;
 pub struct Start<T: Scalar = f32> {
     /// Hash of the RBM's parameters.
     machine: u64,
-    chosen: usize,
+    base: BaseRate<T>,
     candidates: Vec<Candidate<T>>,
     bound: LogZBound,
     seconds: f64,
 }
 
 impl<T: Scalar> Start<T> {
-    /// Returns the chosen base.
+    /// Returns the base of the run: a mixture of all bases that found mass.
     pub fn base(&self) -> &BaseRate<T> {
-        &self.candidates[self.chosen].base
-    }
-
-    /// Returns the index of the chosen base among the [`candidates`](Self::candidates).
-    pub fn chosen(&self) -> usize {
-        self.chosen
+        &self.base
     }
 
     /// Returns the bases tried, in the order of their pilots.
@@ -63,29 +59,62 @@ impl<T: Scalar> Start<T> {
         Error::check(hash(rbm) == self.machine, "start", found, expected)
     }
 
-    /// Returns the reasons to doubt a run: a certain or certified bound above its interval, unless the run warns of
-    /// one; and [`Warning::WeakSearch`] where no pilot had an effective sample size above 16.
+    /// Creates the straight path from the [base](Self::base) to `rbm`, the machine of the search. Runs along it warn of
+    /// what the search knows.
+    ///
+    /// # Errors
+    /// An RBM with other parameters than that of the search.
+    pub fn path(&self, rbm: Rbm<T>) -> Result<RbmPath<T>> {
+        RbmPath::new(self.base.clone(), rbm)?.with_start(self)
+    }
+
+    /// Returns the reasons to doubt a run that did not follow a path of this start, of the kinds that the run has not.
     pub fn warnings_of<S, R>(&self, run: &Run<S, R>) -> Vec<Warning> {
-        let is_bound = |warning: &Warning| matches!(warning, Warning::BelowBound { .. });
-        let is_told = run.warnings().iter().any(is_bound);
-        let certified = largest(self.candidates.iter().map(|candidate| candidate.certified));
-        let (bound, confidence) = match self.bound.value >= certified {
-            true => (self.bound.value, 1.0),
-            false => (certified, CONFIDENCE),
+        let is_new = |warning: &Warning| {
+            run.warnings()
+                .iter()
+                .all(|told| told.name() != warning.name())
         };
-        let below = Warning::below_bound(bound, confidence, run.interval().1);
+        let mut doubts = self.doubts(Some(self.bound.value), run.interval());
+        doubts.retain(is_new);
+        doubts
+    }
+
+    /// Returns the reasons to doubt an interval: a certain or certified bound above it, a pilot above it, and pilots that
+    /// know too little. `certain` is the highest certain bound that is known.
+    pub(crate) fn doubts(&self, certain: Option<f64>, interval: (f64, f64)) -> Vec<Warning> {
+        let certified = largest(self.candidates.iter().map(|candidate| candidate.certified));
+        let (bound, confidence) = match certain {
+            Some(certain) if certain >= certified => (certain, 1.0),
+            _ => (certified, CONFIDENCE),
+        };
+        let below = Warning::below_bound(bound, confidence, interval.1);
+        let others = [self.higher_pilot(interval.1), self.weakness()];
         below
-            .filter(|_| !is_told)
             .into_iter()
-            .chain(self.weakness())
+            .chain(others.into_iter().flatten())
             .collect()
+    }
+
+    /// Warns of the pilot whose log Z is the farthest above an interval that ends at `upper`.
+    fn higher_pilot(&self, upper: f64) -> Option<Warning> {
+        let lowest = |one: &Candidate<T>| one.log_z - ERRORS * one.standard_error;
+        let sure = self
+            .candidates
+            .iter()
+            .filter(|one| one.effective_sample_size >= SURE);
+        let highest = sure.max_by(|one, other| lowest(one).total_cmp(&lowest(other)))?;
+        (lowest(highest) > upper).then_some(Warning::HigherPilot {
+            pilot: highest.log_z,
+            standard_error: highest.standard_error,
+            upper,
+        })
     }
 
     fn weakness(&self) -> Option<Warning> {
         let sizes = self.candidates.iter().map(|one| one.effective_sample_size);
         let ess = sizes.fold(0.0, f64::max);
-        let least = self.candidates.iter().map(|one| one.chains).min()?;
-        (ess <= FEW.min(0.5 * least as f64)).then_some(Warning::WeakSearch { ess })
+        (ess <= FEW).then_some(Warning::WeakSearch { ess })
     }
 
     /// Returns the candidates that miss mass or need more stages. Their estimates lie more than 0.1, and more than
@@ -110,15 +139,11 @@ impl<T: Scalar> Start<T> {
 crate::num::deserialize_checked! {
     Start<T: Scalar> {
         machine: u64,
-        chosen: usize,
+        base: BaseRate<T>,
         candidates: Vec<Candidate<T>>,
         bound: LogZBound,
         seconds: f64,
-    } => {
-        let expected = format!("an index below {}", candidates.len());
-        Error::check(chosen < candidates.len(), "chosen", chosen, expected)
-            .map(|()| Self { machine, chosen, candidates, bound, seconds })
-    }
+    } => Ok(Self { machine, base, candidates, bound, seconds })
 }
 
 fn hash<T: Scalar>(rbm: &Rbm<T>) -> u64 {
@@ -137,22 +162,25 @@ fn hash<T: Scalar>(rbm: &Rbm<T>) -> u64 {
 const CONFIDENCE: f64 = 0.95;
 /// Largest effective sample size of the best pilot at which the search is weak.
 const FEW: f64 = 16.0;
+/// Standard errors by which a pilot lies above an interval, or a base below the mass.
+const ERRORS: f64 = 3.0;
+/// Effective sample size from which a pilot's standard error is believed.
+const SURE: f64 = 10.0;
 
 /// A table with a line per candidate, marked if [too low](Start::too_low), and the certain bound.
 impl<T: Scalar> Display for Start<T> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        writeln!(f, "starts, by pilots (* chosen):")?;
+        writeln!(f, "starts, by pilots, and their shares in the run's start:")?;
         writeln!(
             f,
-            "  base         components   stages chains      log Z  error   ESS   log Z >="
+            "  base         components   stages chains      log Z  error   ESS   log Z >=  share"
         )?;
         let too_low = self.too_low();
-        for (index, candidate) in self.candidates.iter().enumerate() {
+        for candidate in &self.candidates {
             let is_low = too_low.iter().any(|low| std::ptr::eq(*low, candidate));
             writeln!(
                 f,
-                "{} {:<12} {:>10} {:>8} {:>6} {:>10.3} {:>6.3} {:>5.0} {:>10.3}{}",
-                if index == self.chosen { '*' } else { ' ' },
+                "  {:<12} {:>10} {:>8} {:>6} {:>10.3} {:>6.3} {:>5.0} {:>10.3} {:>6}{}",
                 candidate.name,
                 candidate.base.components().len(),
                 candidate.stages,
@@ -161,6 +189,10 @@ impl<T: Scalar> Display for Start<T> {
                 candidate.standard_error,
                 candidate.effective_sample_size,
                 candidate.certified,
+                match candidate.share {
+                    0.0 => "-".to_owned(),
+                    share => format!("{:.0}%", 100.0 * share),
+                },
                 if is_low { "  too low" } else { "" },
             )?;
         }
@@ -197,6 +229,9 @@ pub struct Candidate<T: Scalar = f32> {
     pub effective_sample_size: f64,
     /// Lower bound on log Z; the bounds of all candidates hold at once with 95%.
     pub certified: f64,
+    /// Share of the base in the [mixture](Start::base) of the run; 0 if it found no mass, or is the mixture itself. A
+    /// fitted base is fitted once more for it.
+    pub share: f64,
 }
 
 impl<T: Scalar> Candidate<T> {
@@ -211,12 +246,8 @@ impl<T: Scalar> Candidate<T> {
             standard_error: run.standard_error(),
             effective_sample_size: run.effective_sample_size(),
             certified: certified.expect("a forward run has one"),
+            share: 0.0,
         })
-    }
-
-    /// Returns the smaller of the estimate and `reference`, less `errors` standard errors.
-    fn score(&self, reference: f64, errors: f64) -> f64 {
-        self.log_z.min(reference) - errors * self.standard_error
     }
 }
 
@@ -227,23 +258,3 @@ fn reference<T: Scalar>(candidates: &[Candidate<T>]) -> f64 {
         .max_by(|one, other| one.certified.total_cmp(&other.certified));
     surest.map_or(f64::NEG_INFINITY, |candidate| candidate.log_z)
 }
-
-/// Standard errors subtracted from the estimates that are compared.
-const ERRORS: f64 = 3.0;
-/// Standard errors subtracted for the first base, which has the benefit of the doubt.
-const ERRORS_OF_FIRST: f64 = 2.0;
-
-/// Returns the index of the candidate with the highest score, the first among equals. The base of modes is never
-/// chosen: intermediate models gather at its sharp modes and leave the rest out.
-fn best<T: Scalar>(candidates: &[Candidate<T>], reference: f64) -> usize {
-    let mut chosen = (0, candidates[0].score(reference, ERRORS_OF_FIRST));
-    for (index, candidate) in candidates.iter().enumerate().skip(1) {
-        let score = candidate.score(reference, ERRORS);
-        if candidate.name != MODES && score > chosen.1 {
-            chosen = (index, score);
-        }
-    }
-    chosen.0
-}
-
-const MODES: &str = "modes";

@@ -7,7 +7,7 @@ use rand::{Rng, RngExt};
 
 use crate::Result;
 use crate::ais::Run;
-use crate::num::{largest, log_sum_exp, sigmoid};
+use crate::num::{largest, log_sum_exp, sigmoid, softplus};
 use crate::random::{StreamRng, draw_index};
 use crate::rbm::lower_bound::{Configuration, log_sum};
 use crate::rbm::model::draw_all;
@@ -20,11 +20,12 @@ const NEGLIGIBLE: f64 = -3.0;
 /// Share of the largest weight below which rows are left out.
 const LEAST_WEIGHT: f64 = 1e-5;
 
-/// Hidden configurations of a pilot's final states, each with the log of its part of `Z^`.
+/// Configurations of a pilot's final states, each with the log of its part of `Z^`. They are those of the layer with fewer
+/// units.
 pub(super) struct Drawn {
     log_z: f64,
     effective: f64,
-    hidden: Vec<(f64, Vec<bool>)>,
+    configurations: Vec<Configuration>,
 }
 
 impl Drawn {
@@ -34,14 +35,17 @@ impl Drawn {
         let shift = run.log_z() - run.log_z_ratio() - log_chains;
         let cap = run.log_z_ratio() + 0.5 * log_chains;
         let chains = run.states().iter().zip(run.log_weights());
-        let hidden = chains.map(|(state, log_weight)| {
-            let hidden = draw_all(&rbm.hidden_activation(state), rng);
-            (log_weight.min(cap) + shift, hidden)
+        let configurations = chains.map(|(state, log_weight)| {
+            let units = match rbm.is_narrow() {
+                true => draw_all(&rbm.hidden_activation(state), rng),
+                false => state.clone(),
+            };
+            (log_weight.min(cap) + shift, units)
         });
         Self {
             log_z: run.log_z(),
             effective: run.effective_sample_size(),
-            hidden: hidden.collect(),
+            configurations: configurations.collect(),
         }
     }
 }
@@ -59,22 +63,23 @@ pub(super) fn pool<T: Scalar>(
         true => known,
         false => &[],
     };
-    let met: HashSet<&Vec<bool>> = known.iter().map(|(_, hidden)| hidden).collect();
+    let met: HashSet<&Vec<bool>> = known.iter().map(|(_, units)| units).collect();
     let effective: f64 = pilots.iter().map(|pilot| pilot.effective).sum();
     let mut rows = systematic(known, rng);
     for pilot in pilots {
         let log_share = (pilot.effective / effective).ln();
         let others = pilot
-            .hidden
+            .configurations
             .iter()
-            .filter(|(_, hidden)| !met.contains(hidden));
-        rows.extend(others.map(|(log_mass, hidden)| (log_mass + log_share, hidden)));
+            .filter(|(_, units)| !met.contains(units));
+        rows.extend(others.map(|(log_mass, units)| (log_mass + log_share, units)));
     }
     let most = largest(rows.iter().map(|(log_mass, _)| log_mass));
     rows.retain(|(log_mass, _)| *log_mass > most + LEAST_WEIGHT.ln());
-    let rates = rows
-        .iter()
-        .map(|(_, hidden)| rbm.visible_activation(hidden).map(sigmoid));
+    let rates = rows.iter().map(|(_, units)| match rbm.is_narrow() {
+        true => rbm.visible_activation(units).map(sigmoid),
+        false => DVector::from_iterator(units.len(), units.iter().map(|&on| f64::from(on))),
+    });
     Rows {
         rates: DMatrix::from_columns(&Vec::from_iter(rates)),
         weights: rows
@@ -102,6 +107,8 @@ fn systematic<'c>(known: &'c [Configuration], rng: &mut StreamRng) -> Vec<(f64, 
 const STEPS: usize = 8;
 /// Effective rows at the overall mean that each component gets as a prior.
 const PRIOR_ROWS: f64 = 2.0;
+/// Effective rows that the first shares of bases count as.
+const PRIOR_OF_SHARES: f64 = 32.0;
 /// Effective rows below which a component is dropped.
 const LEAST_ROWS: f64 = 0.3;
 /// Smallest mean of a component; the largest is `1 - LEAST_RATE`.
@@ -147,6 +154,47 @@ impl Rows {
 
     fn total(&self) -> f64 {
         self.weights.iter().sum()
+    }
+
+    /// Returns the shares of the mass of the rows that each of `bases` explains, by EM from its share there. These shares
+    /// count as [`PRIOR_OF_SHARES`] effective rows.
+    pub(super) fn shares<T: Scalar>(&self, bases: &[(f64, &BaseRate<T>)]) -> Vec<f64> {
+        let columns = bases.iter().map(|(_, base)| self.log_densities(base));
+        let densities = DMatrix::from_columns(&Vec::from_iter(columns));
+        let prior = PRIOR_OF_SHARES * self.total() / self.effective();
+        let mut found = Vec::from_iter(bases.iter().map(|(share, _)| *share));
+        for _ in 0..STEPS {
+            let mut masses = Vec::from_iter(bases.iter().map(|(share, _)| share * prior));
+            for (densities, weight) in densities.row_iter().zip(&self.weights) {
+                let terms: Vec<f64> = (densities.iter().zip(&found))
+                    .map(|(density, share)| density + share.ln())
+                    .collect();
+                let norm = log_sum_exp(terms.iter());
+                let parts = terms.iter().map(|term| weight * (term - norm).exp());
+                masses
+                    .iter_mut()
+                    .zip(parts)
+                    .for_each(|(mass, part)| *mass += part);
+            }
+            let total: f64 = masses.iter().sum();
+            found = masses.iter().map(|mass| mass / total).collect();
+        }
+        found
+    }
+
+    /// Returns the log density of each row under a base, its probabilities taken as a state.
+    fn log_densities<T: Scalar>(&self, base: &BaseRate<T>) -> DVector<f64> {
+        let (mut offsets, mut columns) = (Vec::new(), Vec::new());
+        for (share, logits) in base.components() {
+            let logits = logits.map(T::as_);
+            offsets.push(share.ln() - logits.iter().map(|&x| softplus(x)).sum::<f64>());
+            columns.push(logits);
+        }
+        let products = self.rates.tr_mul(&DMatrix::from_columns(&columns));
+        let rows = products
+            .row_iter()
+            .map(|row| log_sum_exp(row.iter().zip(&offsets).map(|(x, offset)| x + offset)));
+        DVector::from_iterator(self.rates.ncols(), rows)
     }
 
     /// Chooses rows with probability proportional to weight times squared distance from the rows before.
@@ -216,6 +264,7 @@ mod tests {
 
     use crate::ais::Ais;
     use crate::random::{Purpose, stream};
+    use crate::rbm::lower_bound::Effort;
     use crate::rbm::{BlockGibbs, RbmPath};
     use crate::schedule::Schedule;
 
@@ -232,7 +281,7 @@ mod tests {
         );
         let rbm = rbm.unwrap();
         let exact = rbm.exact_moments().unwrap().visible;
-        let (_, all) = rbm.explore(&[], 16, 0, usize::MAX).unwrap();
+        let (_, all) = rbm.explore(&[], 16, 0, Effort::full(16)).unwrap();
         assert_eq!(all.len(), 8);
         let mut rng = stream(5, Purpose::Testing, 0);
         let pilots: Vec<Drawn> = (0..2)

@@ -7,9 +7,10 @@ use rand::Rng;
 use crate::ais::{Ais, Run};
 use crate::num::{SimdLevel, setters};
 use crate::random::{Purpose, StreamRng, draw_index, stream};
-use crate::rbm::lower_bound::{Configuration, most_configurations};
+use crate::rbm::lower_bound::{Configuration, Effort};
 use crate::rbm::start::pool::{Drawn, pool};
-use crate::rbm::start::{self, CONFIDENCE, ERRORS, best, hash, reference};
+use crate::rbm::start::shares::{set_by_mass, set_by_pilots};
+use crate::rbm::start::{CONFIDENCE, ERRORS, hash, reference};
 use crate::rbm::{BaseRate, BlockGibbs, Candidate, LogZBound, Rbm, RbmPath, Scalar, Start};
 use crate::schedule::Schedule;
 use crate::work::{Counts, Execution, Job, StoppedBy, controls, in_pool};
@@ -17,17 +18,17 @@ use crate::{Error, Result};
 
 /// A search for the base from which a run finds the mass of an RBM, since chains from base rates can miss it unseen.
 ///
-/// It tries several bases by short pilots:
+/// It tries several bases by short pilots of 512 chains, whatever the number of chains of the run:
 ///
 /// 1. the [`given`](Self::given) base, by default that of [mean fields](BaseRate::mean_field), and fair coins;
-/// 2. a mixture of both with the mean-field modes near the pilots' final states;
-/// 3. bases refitted to the model by EM: one Bernoulli product, and a mixture of up to 16;
-/// 4. the better of these, refitted again.
+/// 2. a mixture of both with mean-field modes, found from the pilots' final states and from cooled configurations;
+/// 3. bases fitted to the model by EM: one Bernoulli product, and a mixture of up to 16;
+/// 4. the mixture of all of these that found mass.
 ///
-/// It chooses the highest `log Z^ - 3 SE` (2 for the first base), but no modes. Estimates are capped at the certain
-/// bound or the estimate with the highest certified bound, whichever is larger. The search ends after step 1 if the
-/// first base has an effective sample size above half its chains and no bound above it. Pilots take at most half of the
-/// run's chain-steps. The run starts afresh, so its Z^ is unbiased.
+/// The run starts from such a mixture, with bases fitted once more and with shares by the mass that each explains of what
+/// the last pilot found: no base is chosen, because mass that one pilot saw may be out of reach of another. The search
+/// ends after step 2 if the first base has an effective sample size above half its chains and nothing lies above it.
+/// The run starts afresh, so its Z^ is unbiased.
 ///
 /// ```
 /// use annealed::prelude::*;
@@ -35,17 +36,16 @@ use crate::{Error, Result};
 /// let images = annealed::data::digits().images;
 /// let rbm = Rbm::<f32>::from_data(8, &images, 1)?;
 /// let rbm = ContrastiveDivergence::new(1).epochs(2).train(rbm, &images)?.rbm;
-/// let start = StartSearch::new(256, 500).given(BaseRate::from_data(8, &images, 1.0)?).run(&rbm)?;
-/// let path = RbmPath::new(start.base().clone(), rbm.clone())?;
+/// let start = StartSearch::new(500).given(BaseRate::from_data(8, &images, 1.0)?).run(&rbm)?;
+/// let path = start.path(rbm.clone())?;
 /// let run = Ais::new(&path, BlockGibbs).schedule(Schedule::linear(500)?).chains(256).run()?;
 /// println!("{start}{run}");
-/// assert!(start.warnings_of(&run).is_empty());
+/// assert!(run.warnings().is_empty());
 /// assert!((run.log_z() - rbm.exact_log_normalizer()?).abs() < 4.0 * run.standard_error());
 /// # Ok::<(), annealed::Error>(())
 /// ```
 #[must_use]
 pub struct StartSearch<'p, T: Scalar = f32> {
-    chains: usize,
     stages: usize,
     given: Option<BaseRate<T>>,
     seed: u64,
@@ -54,16 +54,15 @@ pub struct StartSearch<'p, T: Scalar = f32> {
 }
 
 const CANDIDATES: f64 = 6.0;
-/// Limits on the chains of a pilot, a quarter of the run's chains.
-const CHAINS: [usize; 2] = [32, 512];
-/// Limits on the chains of a pilot's block.
-const BLOCK: [usize; 2] = [32, 128];
+/// Chains of a pilot, and of its blocks.
+const CHAINS: usize = 512;
+const BLOCK: usize = 64;
 /// Stages of the pilots, as shares of the run's stages.
 const OF_GIVEN: f64 = 0.375;
 const OF_COINS: f64 = 0.125;
 const OF_MODES: f64 = 0.25;
-const OF_REFITTED: f64 = 0.375;
-const OF_LAST: f64 = 0.5;
+const OF_FITTED: f64 = 0.375;
+const OF_ALL: f64 = 0.5;
 /// Number of starts at fair coins, and of drawn and of first states of each pilot, from which modes are sought.
 const STARTS: usize = 16;
 /// Modes in the base of modes, and the shares of the modes and of fair coins; the first base has the rest.
@@ -75,19 +74,18 @@ const MODE_RATE: f64 = 0.02;
 /// Nats by which a bound must be lower for a mode's share to fall by e, and the smallest share relative to the best.
 const MODE_SCALE: f64 = 4.0;
 const LEAST_SHARE: f64 = 0.02;
-/// Names of the fitted bases, and their largest numbers of components.
-const ONE: (&str, usize) = ("refitted", 1);
-const MANY: (&str, usize) = ("mixture", 16);
+/// Names of the fitted bases with their largest numbers of components, and the place of the first among the candidates.
+const FITTED: [(&str, usize); 2] = [("refitted", 1), ("mixture", 16)];
+const FIRST_FITTED: usize = 3;
 /// Effective samples per component of a fitted base.
 const SAMPLES: f64 = 4.0;
 /// Share of the first base in a refitted base, as a defence.
 const DEFENCE: f64 = 0.1;
 
 impl<'p, T: Scalar> StartSearch<'p, T> {
-    /// Creates a search for an [`Ais`] run of `chains` chains and `stages` stages. Pilots use shares of both.
-    pub fn new(chains: usize, stages: usize) -> Self {
+    /// Creates a search for an [`Ais`] run of `stages` stages. Its pilots take 1,024 chain-steps for each of them.
+    pub fn new(stages: usize) -> Self {
         Self {
-            chains,
             stages,
             given: None,
             seed: 0,
@@ -118,21 +116,15 @@ impl<'p, T: Scalar> StartSearch<'p, T> {
     /// Runs the search.
     ///
     /// # Errors
-    /// No chains, stages or threads; a given base of another shape; a failed pilot; [`Error::Stopped`] by a time limit or a callback.
+    /// No stages or threads; a given base of another shape; a failed pilot; [`Error::Stopped`] by a time limit or a callback.
     pub fn run(&self, rbm: &Rbm<T>) -> Result<Start<T>> {
-        Error::check_count("chains", self.chains, 1)?;
         Error::check_at_least("stages", self.stages, 1)?;
         let begun = Instant::now();
-        let chains = (self.chains / 4).clamp(CHAINS[0], CHAINS[1]);
-        let scale = (self.chains as f64 / (4 * chains) as f64).min(1.0);
-        let stages = (scale * self.stages as f64).max(1.0);
         let job = Job::new(&self.execution)?.named("search for a start");
-        job.foresee((2.0 * stages * chains as f64) as u64);
+        job.foresee(self.chain_steps());
         let pilots = Pilots {
             rbm,
             of: self,
-            chains,
-            stages,
             job,
             rng: stream(self.seed, Purpose::Start, 0),
             candidates: Vec::new(),
@@ -142,18 +134,21 @@ impl<'p, T: Scalar> StartSearch<'p, T> {
         start.seconds = begun.elapsed().as_secs_f64();
         Ok(start)
     }
+
+    /// Returns the chain-steps of all pilots.
+    fn chain_steps(&self) -> u64 {
+        let shares = OF_GIVEN + OF_COINS + OF_MODES + 2.0 * OF_FITTED + OF_ALL;
+        (shares * CHAINS as f64 * self.stages as f64) as u64
+    }
 }
 
 crate::num::debug_by_fields! {
-    StartSearch for [T: Scalar] StartSearch<'_, T> { chains, stages, seed }
+    StartSearch for [T: Scalar] StartSearch<'_, T> { stages, seed }
 }
 
 struct Pilots<'s, T: Scalar> {
     rbm: &'s Rbm<T>,
     of: &'s StartSearch<'s, T>,
-    chains: usize,
-    /// Stages of which each pilot takes a share.
-    stages: f64,
     job: Job<'s>,
     rng: StreamRng,
     candidates: Vec<Candidate<T>>,
@@ -171,13 +166,9 @@ impl<T: Scalar> Pilots<'_, T> {
         };
         let mut states = self.pilot(name, first.clone(), OF_GIVEN)?;
         states.extend(self.pilot("fair coins", coins.clone(), OF_COINS)?);
-        let chain_steps = (of.chains as u64).saturating_mul(of.stages as u64);
-        let most = most_configurations(chain_steps, hidden);
-        let explore = || rbm.explore(&states, STARTS, of.seed, most);
+        let effort = Effort::of_run(of.chain_steps(), hidden.min(visible));
+        let explore = || rbm.explore(&states, STARTS, of.seed, effort);
         let (bound, known) = in_pool(of.execution.threads, explore)?;
-        if self.first_is_good(&bound) {
-            return Ok(self.concluded(bound));
-        }
         let modes = around_modes(hidden, &bound)?;
         let rest = 1.0 - PART_OF_MODES - PART_OF_COINS;
         let parts = [
@@ -185,20 +176,30 @@ impl<T: Scalar> Pilots<'_, T> {
             (PART_OF_COINS, coins),
             (rest, first.clone()),
         ];
-        self.pilot(start::MODES, BaseRate::mixture(parts)?, OF_MODES)?;
-        for (name, components) in [ONE, MANY] {
-            let base = self.refitted(components, &first, &known)?;
-            self.pilot(name, base, OF_REFITTED)?;
+        self.pilot("modes", BaseRate::mixture(parts)?, OF_MODES)?;
+        if self.first_is_good(&bound) {
+            set_by_pilots(&mut self.candidates, &bound);
+            let base = self.mixture()?;
+            return Ok(self.concluded(base, bound));
         }
-        let reference = self.reference(&bound);
-        let [.., one, many] = &self.candidates[..] else {
-            unreachable!("two bases were refitted")
-        };
-        let better = one.score(reference, ERRORS) > many.score(reference, ERRORS);
-        let (name, components) = if better { ONE } else { MANY };
-        let base = self.refitted(components, &first, &known)?;
-        let _ = self.run(name, base, OF_LAST)?;
-        Ok(self.concluded(bound))
+        for (name, components) in FITTED {
+            let base = self.fitted(components, &first, &known)?;
+            self.pilot(name, base, OF_FITTED)?;
+        }
+        set_by_pilots(&mut self.candidates, &bound);
+        self.pilot("all of these", self.mixture()?, OF_ALL)?;
+        let all = self.candidates.pop().expect("a pilot of all has run");
+        // The pilot of all has seen the mass of each: by it alone shares are set, and what is fitted anew lacks none.
+        let last = &self.drawn[self.drawn.len() - 1..];
+        let rows = pool(rbm, last, &known, &mut self.rng);
+        set_by_mass(&mut self.candidates, &rows);
+        for (place, (_, components)) in FITTED.into_iter().enumerate() {
+            let fitted = self.fitted(components, &first, &known)?;
+            self.candidates[FIRST_FITTED + place].base = fitted;
+        }
+        let base = self.mixture()?;
+        self.candidates.push(all);
+        Ok(self.concluded(base, bound))
     }
 
     /// Runs a pilot to which later bases are fitted; returns final states, some drawn by weight.
@@ -209,21 +210,21 @@ impl<T: Scalar> Pilots<'_, T> {
     }
 
     fn run(&mut self, name: &str, base: BaseRate<T>, share: f64) -> Result<Run<Vec<bool>>> {
-        let stages = (share * self.stages).round().max(1.0) as usize;
+        let stages = (share * self.of.stages as f64).round().max(1.0) as usize;
         let mut path = RbmPath::new(base.clone(), self.rbm.clone())?;
         if let Some(engine) = self.of.engine {
             path = path.with_simd_level(engine)?;
         }
         let run = Ais::new(&path, BlockGibbs)
             .schedule(Schedule::linear(stages)?)
-            .chains(self.chains)
-            .block_size((self.chains / 8).clamp(BLOCK[0], BLOCK[1]))
+            .chains(CHAINS)
+            .block_size(BLOCK)
             .seed(self.rng.next_u64())
             .pilot()
             .plan()
             .run_within(&mut self.job)?;
         if run.stopped_by() != StoppedBy::Chains {
-            let (by, chains) = (run.stopped_by().to_string(), self.chains);
+            let (by, chains) = (run.stopped_by().to_string(), CHAINS);
             return Err(Error::Stopped { by, chains });
         }
         let confidence = 1.0 - (1.0 - CONFIDENCE) / CANDIDATES;
@@ -248,7 +249,7 @@ impl<T: Scalar> Pilots<'_, T> {
     }
 
     /// Fits a base of at most `components` components to all known samples, and mixes in the first base.
-    fn refitted(
+    fn fitted(
         &mut self,
         components: usize,
         first: &BaseRate<T>,
@@ -262,22 +263,34 @@ impl<T: Scalar> Pilots<'_, T> {
         BaseRate::mixture(parts)
     }
 
+    /// Returns the mixture of the candidates by their shares.
+    fn mixture(&self) -> Result<BaseRate<T>> {
+        let found = self.candidates.iter().filter(|one| one.share > 0.0);
+        BaseRate::mixture(found.map(|one| (one.share, one.base.clone())))
+    }
+
     /// Returns the value that caps every estimate.
     fn reference(&self, bound: &LogZBound) -> f64 {
         reference(&self.candidates).max(bound.value)
     }
 
+    /// Returns whether the first base has many effective chains, and no bound or other pilot lies above it.
     fn first_is_good(&self, bound: &LogZBound) -> bool {
         let first = &self.candidates[0];
         let upper = first.log_z + 2.0 * first.standard_error;
-        2.0 * first.effective_sample_size > first.chains as f64 && upper > self.reference(bound)
+        let others = self
+            .candidates
+            .iter()
+            .map(|one| one.log_z - ERRORS * one.standard_error);
+        2.0 * first.effective_sample_size > first.chains as f64
+            && upper > self.reference(bound)
+            && others.fold(f64::NEG_INFINITY, f64::max) < upper
     }
 
-    fn concluded(self, bound: LogZBound) -> Start<T> {
-        let chosen = best(&self.candidates, self.reference(&bound));
+    fn concluded(self, base: BaseRate<T>, bound: LogZBound) -> Start<T> {
         Start {
             machine: hash(self.rbm),
-            chosen,
+            base,
             candidates: self.candidates,
             bound,
             seconds: 0.0,

@@ -3,15 +3,13 @@
 use annealed::Result;
 use annealed::ais::Run;
 use annealed::estimate::Warning;
-use annealed::rbm::{LogLikelihood, Rbm, Start};
+use annealed::rbm::{LogLikelihood, RbmPath, Start};
 use serde_json::Value;
 
 use crate::saved;
 
 /// States of the largest weights, from which the bound that is certain is sought.
 const STATES: usize = 256;
-/// Starts at fair coins, likewise.
-const STARTS: usize = 64;
 
 /// Bounds that hold whatever the chains missed.
 pub struct Bounds {
@@ -22,14 +20,13 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    pub fn new(rbm: &Rbm, run: &Run<Vec<bool>>, start: Option<&Start>) -> Result<Self> {
+    pub fn new(path: &RbmPath, run: &Run<Vec<bool>>) -> Result<Self> {
         let mut chains: Vec<usize> = (0..run.chains()).collect();
         let log_weights = run.log_weights();
         chains.sort_by(|&one, &other| log_weights[other].total_cmp(&log_weights[one]));
         let heaviest = chains.iter().take(STATES);
-        let states: Vec<_> = heaviest.map(|&chain| run.states()[chain].clone()).collect();
-        let certain = rbm.lower_bound(&states, STARTS, run.seed())?.value;
-        let certain = start.map_or(certain, |start| certain.max(start.bound().value));
+        let states: Vec<_> = heaviest.map(|&chain| &run.states()[chain]).collect();
+        let certain = path.lower_bound(&states, (run.chains() * run.schedule().stages()) as u64)?;
         let certified = run.certified_lower_bound(0.95)?;
         let certified = certified.expect("a forward run has one");
         Ok(Self { certain, certified })

@@ -31,6 +31,9 @@ pub fn score(options: &Options, interrupt: &Interrupt) -> Result<String> {
     if let Some(engine) = options.engine {
         path = path.with_simd_level(engine)?;
     }
+    if let Some(start) = &start {
+        path = path.with_start(start)?;
+    }
     let schedule = options.schedule(&path, interrupt)?;
     let pilot_seconds = begun.elapsed().as_secs_f64();
     let done = annealing::read_done(options)?;
@@ -41,7 +44,7 @@ pub fn score(options: &Options, interrupt: &Interrupt) -> Result<String> {
     let Some(run) = annealing::run(options, &ais, done)? else {
         return Ok(String::new());
     };
-    let mut report = Report::of_forward(&problem, &run, start.as_ref())?;
+    let mut report = Report::of_forward(&problem, &path, &run, start.as_ref())?;
     report.pilot_seconds = pilot_seconds;
     report.continued = options.resume.is_some() || !options.extend.is_empty();
     if let Some(file) = &options.save {

@@ -6,7 +6,7 @@ use std::path::Path;
 use annealed::ais::{Run, StoppedBy};
 use annealed::bidirectional::Raise;
 use annealed::estimate::{LogZ, Warning};
-use annealed::rbm::{Candidate, LikelihoodBound, LogLikelihood, Start};
+use annealed::rbm::{Candidate, LikelihoodBound, LogLikelihood, RbmPath, Start};
 use annealed::{Result, plot};
 use serde_json::{Value, json};
 
@@ -43,10 +43,11 @@ impl<'a> Report<'a> {
     /// The report of a forward run alone, without scores.
     pub fn of_forward(
         problem: &'a Problem,
+        path: &RbmPath,
         run: &'a Run<Vec<bool>>,
         start: Option<&'a Start>,
     ) -> Result<Self> {
-        let bounds = Bounds::new(&problem.rbm, run, start)?;
+        let bounds = Bounds::new(path, run)?;
         Ok(Self {
             problem,
             start,
@@ -179,10 +180,10 @@ impl<'a> Report<'a> {
 }
 
 fn table(start: &Start) -> Value {
-    let row = |(index, candidate): (usize, &Candidate)| {
+    let row = |candidate: &Candidate| {
         json!({
             "base": candidate.name,
-            "chosen": index == start.chosen(),
+            "share": candidate.share,
             "components": candidate.base.components().len(),
             "stages": candidate.stages,
             "chains": candidate.chains,
@@ -192,7 +193,7 @@ fn table(start: &Start) -> Value {
             "certified_lower_bound": candidate.certified,
         })
     };
-    start.candidates().iter().enumerate().map(row).collect()
+    start.candidates().iter().map(row).collect()
 }
 
 impl Display for Report<'_> {

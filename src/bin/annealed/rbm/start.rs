@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use annealed::rbm::{BaseRate, Start, StartSearch};
 use annealed::{Error, Result};
 
-use super::annealing::CHAINS;
 use super::options::{Base, Options};
 use super::problem::Problem;
 use crate::interrupt::Interrupt;
@@ -63,8 +62,7 @@ fn found_before(options: &Options, problem: &Problem) -> Result<Option<Start>> {
 }
 
 fn search(options: &Options, problem: &Problem, interrupt: &Interrupt) -> Result<Start> {
-    let chains = options.chains.unwrap_or(CHAINS);
-    let mut search = StartSearch::new(chains, options.number_of_stages()?)
+    let mut search = StartSearch::new(options.number_of_stages()?)
         .seed(options.seed)
         .simd_level(options.engine)
         .threads(options.threads)

@@ -1,0 +1,92 @@
+//! Simulated annealing of the configurations of one layer, whose marginal is known in closed form.
+
+use rand::RngExt;
+
+use crate::num::sigmoid;
+use crate::random::{Purpose, StreamRng, stream, successive};
+use crate::rbm::enumerate::map_tasks;
+use crate::rbm::mean_field::{Layer, MeanField};
+
+/// Number of chains and of sweeps of each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Cooling {
+    pub(super) chains: usize,
+    pub(super) sweeps: usize,
+}
+
+/// Power of `f(h)` at the last sweep. Chains at 1 still move about a mode.
+const LAST_POWER: f64 = 2.0;
+
+impl<L: Layer> MeanField<L> {
+    /// Returns the final configurations of chains that sample `f(h)^gamma`, from fair coins, while gamma rises.
+    ///
+    /// The layer beside h is summed out, so that a barrier that block Gibbs sampling meets between v and h does not
+    /// stand here. Gamma rises geometrically from 1 over the root mean square change of `log f` by a flip.
+    pub(super) fn cool(&self, cooling: Cooling, seed: u64) -> Vec<Vec<bool>> {
+        let first = stream(seed, Purpose::Cooling, 0);
+        let streams: Vec<StreamRng> = successive(first).take(cooling.chains).collect();
+        map_tasks(streams.len(), |chain| {
+            self.cool_one(cooling.sweeps, streams[chain].clone())
+        })
+    }
+
+    fn cool_one(&self, sweeps: usize, mut rng: StreamRng) -> Vec<bool> {
+        let coins = (0..self.hidden_bias.len()).map(|_| rng.random()).collect();
+        let mut at = Position::new(self, coins);
+        let squares: f64 = (0..at.units.len()).map(|j| at.gain(j).0.powi(2)).sum();
+        let first = (at.units.len() as f64 / squares).sqrt().min(LAST_POWER);
+        for sweep in 0..sweeps {
+            let part = sweep as f64 / (sweeps.max(2) - 1) as f64;
+            let power = first * (LAST_POWER / first).powf(part);
+            for j in 0..at.units.len() {
+                let (gain, after) = at.gain(j);
+                if rng.random::<f64>() < sigmoid(power * gain) {
+                    at.flip(j, after);
+                }
+            }
+        }
+        at.units
+    }
+}
+
+/// A configuration with the fields on the other layer.
+struct Position<'m, L> {
+    of: &'m MeanField<L>,
+    units: Vec<bool>,
+    fields: Vec<f64>,
+    log_normalizer: f64,
+}
+
+impl<'m, L: Layer> Position<'m, L> {
+    fn new(of: &'m MeanField<L>, units: Vec<bool>) -> Self {
+        let fields = of.given(&units).1.as_slice().to_vec();
+        let log_normalizer = of.layer.log_normalizer(&fields, 0.0, &fields);
+        Self {
+            of,
+            units,
+            fields,
+            log_normalizer,
+        }
+    }
+
+    fn sign(&self, j: usize) -> f64 {
+        if self.units[j] { -1.0 } else { 1.0 }
+    }
+
+    /// Returns the change of `log f` by a flip of unit `j`, and the log normalizer after it.
+    fn gain(&self, j: usize) -> (f64, f64) {
+        let (sign, weights) = (self.sign(j), self.of.transposed.column(j));
+        let layer = &self.of.layer;
+        let after = layer.log_normalizer(&self.fields, sign, weights.as_slice());
+        let gain = sign * self.of.hidden_bias[j] + after - self.log_normalizer;
+        (gain, after)
+    }
+
+    fn flip(&mut self, j: usize, after: f64) {
+        let sign = self.sign(j);
+        let weights = self.of.transposed.column(j);
+        (self.fields.iter_mut().zip(weights.iter())).for_each(|(x, w)| *x += sign * w);
+        self.units[j] = !self.units[j];
+        self.log_normalizer = after;
+    }
+}
