@@ -145,15 +145,17 @@ fn the_search_finds_all_configurations_of_a_small_machine() {
     }
 }
 
-/// Four hidden units that hold the mass when all are on, and next to none where only some are.
+/// Four hidden units that hold the mass when all are on, and next to none where only some are: a state of the mode finds
+/// it, and so do cooled configurations.
 #[test]
-fn a_state_of_a_mode_finds_it() {
+fn states_and_cooled_configurations_find_a_mode() {
     let weights = DMatrix::repeat(4, 60, 1.5);
     let rbm = Rbm::new(weights, DVector::repeat(4, -78.0), DVector::zeros(60)).unwrap();
     let exact = rbm.exact_log_normalizer().unwrap();
-    let bound = |states: &[Vec<bool>]| rbm.lower_bound(states, 64, 0).unwrap().value;
-    assert!(bound(&[]) < exact - 5.0);
-    assert!((bound(&[vec![true; 60]]) - exact).abs() < 0.01);
+    let bound = |states: &[Vec<bool>], starts| rbm.lower_bound(states, starts, 0).unwrap().value;
+    assert!(bound(&[vec![false; 60]], 0) < exact - 5.0);
+    assert!((bound(&[vec![true; 60]], 0) - exact).abs() < 0.01);
+    assert!((bound(&[], 64) - exact).abs() < 0.01);
 }
 
 #[test]

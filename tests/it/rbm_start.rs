@@ -31,9 +31,95 @@ fn trap() -> annealed::Result<(Rbm<f32>, BaseRate<f32>)> {
 }
 
 fn run(rbm: &Rbm<f32>, base: &BaseRate<f32>, stages: usize) -> annealed::Result<Run<Vec<bool>>> {
-    let path = RbmPath::new(base.clone(), rbm.clone())?;
-    let ais = Ais::new(&path, BlockGibbs).schedule(Schedule::linear(stages)?);
+    run_along(&RbmPath::new(base.clone(), rbm.clone())?, stages)
+}
+
+fn run_along(path: &RbmPath, stages: usize) -> annealed::Result<Run<Vec<bool>>> {
+    let ais = Ais::new(path, BlockGibbs).schedule(Schedule::linear(stages)?);
     ais.chains(256).seed(3).run()
+}
+
+/// Six hidden units that share 80 pixels: all of them on hold 90% of the mass, and each alone costs a hundred nats. Log Z
+/// is the sum over how many of them are on. With the roles of the layers exchanged it is the same.
+fn pattern() -> annealed::Result<(Rbm<f32>, f64)> {
+    let (units, pixels, bias) = (6, 80, -3.0_f64);
+    let softplus = |x: f64| x.exp().ln_1p();
+    let weight = f64::from(1.3_f32);
+    let gain = pixels as f64 * (softplus(bias + units as f64 * weight) - softplus(bias));
+    let hidden = f64::from(((9_f64.ln() - gain) / units as f64) as f32);
+    let ways = [1.0_f64, 6.0, 15.0, 20.0, 15.0, 6.0, 1.0];
+    let terms = ways.iter().zip(0..).map(|(ways, k)| {
+        let on = f64::from(k);
+        ways.ln() + on * hidden + pixels as f64 * softplus(bias + on * weight)
+    });
+    let largest = terms.clone().fold(f64::NEG_INFINITY, f64::max);
+    let log_z = largest + terms.map(|term| (term - largest).exp()).sum::<f64>().ln();
+    let weights = DMatrix::repeat(units, pixels, weight as f32);
+    let rbm = Rbm::new(
+        weights,
+        DVector::repeat(units, hidden as f32),
+        DVector::repeat(pixels, bias as f32),
+    )?;
+    Ok((rbm, log_z))
+}
+
+/// No short pilot comes to the pattern, so that a base chosen from theirs misses 90% of the mass without a word.
+#[test]
+fn a_mode_off_the_way_of_all_pilots_is_found() -> annealed::Result<()> {
+    let (rbm, log_z) = pattern()?;
+    assert!((rbm.exact_log_normalizer()? - log_z).abs() < 1e-4);
+    let exchanged = Rbm::new(
+        rbm.weights().transpose(),
+        rbm.visible_bias().clone(),
+        rbm.hidden_bias().clone(),
+    )?;
+    for rbm in [rbm, exchanged] {
+        let base = BaseRate::new(rbm.hidden_units(), rbm.visible_bias().clone())?;
+        let missed = run(&rbm, &base, 1_000)?;
+        assert!(missed.log_z() < log_z - 2.0);
+        let is_bound = |warning: &Warning| matches!(warning, Warning::BelowBound { .. });
+        assert!(missed.warnings().iter().any(is_bound), "{missed}");
+        for seed in 0..4 {
+            let start = StartSearch::new(500)
+                .given(base.clone())
+                .seed(seed)
+                .run(&rbm)?;
+            let found = run_along(&start.path(rbm.clone())?, 500)?;
+            let (error, se) = (found.log_z() - log_z, found.standard_error());
+            let is_right = error.abs() < 4.0 * se && se < 0.1;
+            // In six visible units the components lie on one another, and not all searches succeed.
+            let is_known = found.warnings().iter().any(is_bound) && rbm.hidden_units() > 6;
+            assert!(is_right || is_known, "{start}{found}; {log_z}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn the_start_is_a_mixture_of_all_bases_that_found_mass() -> annealed::Result<()> {
+    let (rbm, base) = trap()?;
+    let start = StartSearch::new(300).given(base).run(&rbm)?;
+    let shares = start.candidates().iter().map(|one| one.share);
+    assert!((shares.sum::<f64>() - 1.0).abs() < 1e-12);
+    for one in start.candidates() {
+        let found = one.log_z + 3.0 * one.standard_error > start.bound().value - 4.0;
+        let is_all = one.name == "all of these";
+        assert!(one.share == 0.0 || one.share > 0.03, "{start}");
+        assert!(!is_all || one.share == 0.0, "{start}");
+        assert!(
+            !found || is_all || one.share > 0.03 || one.base.components().len() > 2,
+            "{start}"
+        );
+    }
+    let mut components: Vec<_> = start
+        .base()
+        .components()
+        .map(|(_, logits)| logits.into_owned())
+        .collect();
+    let count = components.len();
+    components.dedup();
+    assert_eq!(components.len(), count);
+    Ok(())
 }
 
 #[test]
@@ -45,11 +131,15 @@ fn finds_the_mass_that_base_rates_miss() -> annealed::Result<()> {
     let names = missed.warnings().iter().map(Warning::name);
     assert_eq!(names.collect::<Vec<_>>(), ["BelowBound"]);
 
-    let start = StartSearch::new(256, 300).given(base).run(&rbm)?;
+    let start = StartSearch::new(300).given(base).run(&rbm)?;
     assert!(start.candidates()[0].log_z < exact - 1.0);
     assert!(!start.too_low().is_empty());
-    // The run has said so itself.
-    assert!(start.warnings_of(&missed).is_empty());
+    // The run has said itself that a bound is above it.
+    let more = start.warnings_of(&missed);
+    assert_eq!(
+        more.iter().map(Warning::name).collect::<Vec<_>>(),
+        ["HigherPilot"]
+    );
     start.check(&rbm)?;
     let other = Rbm::new(
         rbm.weights() * 2.0,
@@ -63,7 +153,8 @@ fn finds_the_mass_that_base_rates_miss() -> annealed::Result<()> {
             .to_string()
             .contains("other parameters")
     );
-    let found = run(&rbm, start.base(), 300)?;
+    assert!(start.path(other).is_err());
+    let found = run_along(&start.path(rbm.clone())?, 300)?;
     let error = found.log_z() - exact;
     assert!(
         error.abs() < 4.0 * found.standard_error(),
@@ -83,9 +174,11 @@ fn a_search_by_few_effective_samples_says_so() -> annealed::Result<()> {
     let weights = |size: f32| DMatrix::from_fn(40, 60, |j, i| size * ((1 + i * j) as f32).sin());
     let weak = |size, stages| -> annealed::Result<bool> {
         let rbm = Rbm::new(weights(size), DVector::zeros(40), DVector::zeros(60))?;
-        let start = StartSearch::new(256, stages).run(&rbm)?;
-        let warnings = start.warnings_of(&run(&rbm, start.base(), stages)?);
-        Ok(warnings
+        let start = StartSearch::new(stages).run(&rbm)?;
+        let run = run_along(&start.path(rbm)?, stages)?;
+        assert!(start.warnings_of(&run).is_empty());
+        Ok(run
+            .warnings()
             .iter()
             .any(|warning| warning.name() == "WeakSearch"))
     };
@@ -95,13 +188,14 @@ fn a_search_by_few_effective_samples_says_so() -> annealed::Result<()> {
 }
 
 #[test]
-fn a_good_base_is_chosen_at_once() -> annealed::Result<()> {
-    let weights = DMatrix::from_fn(4, 10, |j, i| 0.2 * ((i + 3 * j) as f64).sin());
+fn the_search_ends_early_if_the_first_base_is_good() -> annealed::Result<()> {
+    let weights = DMatrix::from_fn(4, 10, |j, i| 0.2 * ((i + 3 * j) as f32).sin());
     let rbm = Rbm::new(weights, DVector::zeros(4), DVector::repeat(10, -1.0))?;
     let base = BaseRate::new(4, DVector::repeat(10, -1.0))?;
-    let start = StartSearch::new(200, 100).given(base.clone()).run(&rbm)?;
-    assert_eq!((start.chosen(), start.candidates().len()), (0, 2));
-    assert_eq!(start.base(), &base);
+    let start = StartSearch::new(100).given(base).run(&rbm)?;
+    assert_eq!(start.candidates().len(), 3);
+    let run = run_along(&start.path(rbm)?, 100)?;
+    assert!(run.effective_sample_size() > 230.0, "{start}{run}");
     assert!(start.too_low().is_empty());
     Ok(())
 }
@@ -109,7 +203,7 @@ fn a_good_base_is_chosen_at_once() -> annealed::Result<()> {
 #[test]
 fn without_base_rates_mean_fields_are_tried() -> annealed::Result<()> {
     let (rbm, _) = trap()?;
-    let start = StartSearch::new(256, 300).run(&rbm)?;
+    let start = StartSearch::new(300).run(&rbm)?;
     assert_eq!(start.candidates()[0].name, "mean field");
     let found = run(&rbm, start.base(), 300)?;
     let error = found.log_z() - rbm.exact_log_normalizer()?;
@@ -120,7 +214,7 @@ fn without_base_rates_mean_fields_are_tried() -> annealed::Result<()> {
 #[test]
 fn one_seed_gives_one_start_on_any_number_of_threads() -> annealed::Result<()> {
     let (rbm, base) = trap()?;
-    let search = |seed| StartSearch::new(150, 60).given(base.clone()).seed(seed);
+    let search = |seed| StartSearch::new(60).given(base.clone()).seed(seed);
     let figures = |start: Start| (start.base().clone(), start.candidates().to_vec());
     let one = figures(search(7).threads(1).run(&rbm)?);
     for threads in [None, Some(3)] {
@@ -131,20 +225,14 @@ fn one_seed_gives_one_start_on_any_number_of_threads() -> annealed::Result<()> {
 }
 
 #[test]
-fn pilots_take_at_most_half_of_the_runs_chain_steps() -> annealed::Result<()> {
+fn pilots_take_1024_chain_steps_for_each_stage() -> annealed::Result<()> {
     let (rbm, base) = trap()?;
-    for (chains, stages) in [(1, 1_000), (10, 400), (256, 100), (4_096, 8)] {
-        let start = StartSearch::new(chains, stages)
-            .given(base.clone())
-            .run(&rbm)?;
+    for stages in [1, 8, 300] {
+        let start = StartSearch::new(stages).given(base.clone()).run(&rbm)?;
         let steps = |c: &annealed::rbm::Candidate| c.chains * c.stages;
         let spent: usize = start.candidates().iter().map(steps).sum();
         // A pilot has at least one stage, and rounds its share of them.
-        let rounding: usize = start.candidates().iter().map(|c| c.chains).sum();
-        assert!(
-            2 * spent <= chains * stages + 2 * rounding,
-            "{chains} {stages}: {spent}"
-        );
+        assert!(spent <= 1_024 * stages + 6 * 512, "{stages}: {spent}");
     }
     Ok(())
 }
@@ -153,17 +241,13 @@ fn pilots_take_at_most_half_of_the_runs_chain_steps() -> annealed::Result<()> {
 fn bad_input_is_named() -> annealed::Result<()> {
     let (rbm, base) = trap()?;
     let error = |search: StartSearch<'_>| search.run(&rbm).unwrap_err().to_string();
-    for (chains, stages, expected) in [
-        (0, 5, "invalid chains: got 0, expected at least 1"),
-        (5, 0, "invalid stages: got 0, expected at least 1"),
-    ] {
-        assert_eq!(error(StartSearch::new(chains, stages)), expected);
-    }
-    let threads = error(StartSearch::new(10, 10).threads(0));
+    let expected = "invalid stages: got 0, expected at least 1";
+    assert_eq!(error(StartSearch::new(0)), expected);
+    let threads = error(StartSearch::new(10).threads(0));
     assert_eq!(threads, "invalid threads: got 0, expected at least 1");
-    let other = error(StartSearch::new(10, 10).given(BaseRate::uniform(HIDDEN, 3)?));
+    let other = error(StartSearch::new(10).given(BaseRate::uniform(HIDDEN, 3)?));
     assert!(other.contains("visible units"), "{other}");
-    let stop = StartSearch::new(100, 100)
+    let stop = StartSearch::new(100)
         .given(base)
         .progress(|_| ControlFlow::Break(()));
     assert!(matches!(stop.run(&rbm), Err(Error::Stopped { .. })));
@@ -174,26 +258,11 @@ fn bad_input_is_named() -> annealed::Result<()> {
 #[test]
 fn a_start_is_saved_to_the_last_bit() -> annealed::Result<()> {
     let (rbm, base) = trap()?;
-    let start = StartSearch::new(200, 60).given(base).run(&rbm)?;
+    let start = StartSearch::new(60).given(base).run(&rbm)?;
     assert!(start.base().components().len() > 1);
     let text = serde_json::to_string(&start).unwrap();
     let read: Start = serde_json::from_str(&text).unwrap();
     assert_eq!(read, start);
-    let count = start.candidates().len();
-    for (chosen, candidates) in [(count, count), (0, 0)] {
-        let mut broken: serde_json::Value = serde_json::from_str(&text).unwrap();
-        broken["chosen"] = chosen.into();
-        broken["candidates"]
-            .as_array_mut()
-            .unwrap()
-            .truncate(candidates);
-        let error = serde_json::from_value::<Start>(broken)
-            .unwrap_err()
-            .to_string();
-        let expected =
-            format!("invalid chosen: got {chosen}, expected an index below {candidates}");
-        assert_eq!(error, expected);
-    }
     let base = serde_json::to_string(start.base()).unwrap();
     for (from, to) in [
         ("\"shares\":[", "\"shares\":[2.0,"),

@@ -9,7 +9,9 @@ use crate::num::{SimdLevel, setters};
 use crate::random::{Purpose, StreamRng, draw_index, stream};
 use crate::rbm::lower_bound::{Configuration, Effort};
 use crate::rbm::start::pool::{Drawn, pool};
-use crate::rbm::start::shares::{set_by_mass, set_by_pilots};
+use crate::rbm::start::shares::{
+    clear_the_way, is_too_low, set_by_mass, set_by_pilots, set_to_surest,
+};
 use crate::rbm::start::{CONFIDENCE, ERRORS, hash, reference};
 use crate::rbm::{BaseRate, BlockGibbs, Candidate, LogZBound, Rbm, RbmPath, Scalar, Start};
 use crate::schedule::Schedule;
@@ -26,8 +28,8 @@ use crate::{Error, Result};
 /// 4. the mixture of all of these that found mass.
 ///
 /// The run starts from such a mixture, with bases fitted once more and with shares by the mass that each explains of what
-/// the last pilot found: no base is chosen, because mass that one pilot saw may be out of reach of another. The search
-/// ends after step 2 if the first base has an effective sample size above half its chains and nothing lies above it.
+/// the last pilot found: no base is chosen, because mass that one pilot saw may be out of reach of another. Only if the
+/// last pilot misses mass that is known, one base remains. The search ends after step 2 if the first base has an effective sample size above half its chains and nothing lies above it.
 /// The run starts afresh, so its Z^ is unbiased.
 ///
 /// ```
@@ -53,7 +55,8 @@ pub struct StartSearch<'p, T: Scalar = f32> {
     execution: Execution<'p>,
 }
 
-const CANDIDATES: f64 = 6.0;
+/// Largest number of pilots, whose bounds hold together.
+const CANDIDATES: f64 = 7.0;
 /// Chains of a pilot, and of its blocks.
 const CHAINS: usize = 512;
 const BLOCK: usize = 64;
@@ -77,6 +80,8 @@ const LEAST_SHARE: f64 = 0.02;
 /// Names of the fitted bases with their largest numbers of components, and the place of the first among the candidates.
 const FITTED: [(&str, usize); 2] = [("refitted", 1), ("mixture", 16)];
 const FIRST_FITTED: usize = 3;
+/// Name of the mixture.
+const ALL: &str = "all of these";
 /// Effective samples per component of a fitted base.
 const SAMPLES: f64 = 4.0;
 /// Share of the first base in a refitted base, as a defence.
@@ -187,12 +192,17 @@ impl<T: Scalar> Pilots<'_, T> {
             self.pilot(name, base, OF_FITTED)?;
         }
         set_by_pilots(&mut self.candidates, &bound);
-        self.pilot("all of these", self.mixture()?, OF_ALL)?;
-        let all = self.candidates.pop().expect("a pilot of all has run");
+        let mut all = self.pilot_of_all()?;
+        if clear_the_way(&all, &mut self.candidates, &bound) {
+            all = self.pilot_of_all()?;
+        }
         // The pilot of all has seen the mass of each: by it alone shares are set, and what is fitted anew lacks none.
         let last = &self.drawn[self.drawn.len() - 1..];
         let rows = pool(rbm, last, &known, &mut self.rng);
-        set_by_mass(&mut self.candidates, &rows);
+        match is_too_low(&all, &self.candidates, &bound) {
+            true => set_to_surest(&mut self.candidates),
+            false => set_by_mass(&mut self.candidates, &rows),
+        }
         for (place, (_, components)) in FITTED.into_iter().enumerate() {
             let fitted = self.fitted(components, &first, &known)?;
             self.candidates[FIRST_FITTED + place].base = fitted;
@@ -200,6 +210,12 @@ impl<T: Scalar> Pilots<'_, T> {
         let base = self.mixture()?;
         self.candidates.push(all);
         Ok(self.concluded(base, bound))
+    }
+
+    /// Runs a pilot of the mixture of the candidates, and returns it.
+    fn pilot_of_all(&mut self) -> Result<Candidate<T>> {
+        self.pilot(ALL, self.mixture()?, OF_ALL)?;
+        Ok(self.candidates.pop().expect("a pilot has run"))
     }
 
     /// Runs a pilot to which later bases are fitted; returns final states, some drawn by weight.

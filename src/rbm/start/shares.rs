@@ -11,33 +11,82 @@ const LEAST_OF_BASE: f64 = 0.04;
 const LEAST_MASS: f64 = -4.6;
 /// Most components of a base that is not sharp: one, and the first base as its defence.
 const BROAD: usize = 2;
-/// Effective chains that a sharp base needs, relative to the best broad one.
+/// Effective chains of the pilot of all bases, relative to the best of them, below which sharp bases are in the way.
+const FEW_OF_ALL: f64 = 0.4;
+/// Standard errors of the difference above which that pilot has found more than the best of them.
+const ERRORS_OF_ALL: f64 = 2.0;
+/// Effective chains that a sharp base then needs, relative to the best broad one.
 const LEAST_OF_SHARP: f64 = 0.5;
 
-/// Sets the shares of `candidates` by the effective chains that each has for the mass that it found.
-///
-/// A base that found no mass has none. Nor has a sharp base that needs more stages than a broad one and found no more: the
-/// intermediate models gather around its components, and all other chains then have small weights.
+/// Sets the shares of `candidates` by the effective chains that each has for the mass that it found, 0 if it found none.
 pub(super) fn set_by_pilots<T: Scalar>(candidates: &mut [Candidate<T>], bound: &LogZBound) {
     let reference = reference(candidates).max(bound.value);
-    let effective =
-        |one: &Candidate<T>| one.effective_sample_size * (one.log_z - reference).min(0.0).exp();
-    let is_sharp = |one: &Candidate<T>| one.base.components().len() > BROAD;
-    let broad = candidates.iter().filter(|one| !is_sharp(one));
-    let broad = broad.max_by(|one, other| effective(one).total_cmp(&effective(other)));
-    let (most, highest) = broad.map_or((0.0, reference), |one| (effective(one), upper(one)));
-    let found_mass = |one: &Candidate<T>| upper(one) > reference + LEAST_MASS;
-    let is_in_the_way = |one: &Candidate<T>| {
-        is_sharp(one) && effective(one) < LEAST_OF_SHARP * most && lower(one) < highest
-    };
     let shares = candidates
         .iter()
-        .map(|one| match found_mass(one) && !is_in_the_way(one) {
-            true => effective(one),
+        .map(|one| match upper(one) > reference + LEAST_MASS {
+            true => effective(one, reference),
             false => 0.0,
         });
     let shares = Vec::from_iter(shares);
     set(candidates, &shares);
+}
+
+/// Returns the effective chains of a pilot for the mass that it found.
+fn effective<T: Scalar>(one: &Candidate<T>, reference: f64) -> f64 {
+    one.effective_sample_size * (one.log_z - reference).min(0.0).exp()
+}
+
+/// Returns the base whose pilot has the most effective chains.
+fn most_effective<'c, T: Scalar>(
+    candidates: impl Iterator<Item = &'c Candidate<T>>,
+    reference: f64,
+) -> &'c Candidate<T> {
+    let most =
+        candidates.max_by(|a, b| effective(a, reference).total_cmp(&effective(b, reference)));
+    most.expect("fair coins are among them")
+}
+
+/// Takes the shares of sharp bases away that stand in the way, if the pilot of `all` bases has few effective chains beside
+/// the best of them and has found no more. Returns whether there were any.
+///
+/// Intermediate models gather around the components of a sharp base, and chains that start elsewhere then have small
+/// weights. A sharp base stays if it has found more than the best broad one, or needs as few stages.
+pub(super) fn clear_the_way<T: Scalar>(
+    all: &Candidate<T>,
+    candidates: &mut [Candidate<T>],
+    bound: &LogZBound,
+) -> bool {
+    let reference = reference(candidates).max(bound.value);
+    let best = most_effective(candidates.iter(), reference);
+    let error = ERRORS_OF_ALL * all.standard_error.hypot(best.standard_error);
+    let has_found_more = all.log_z > best.log_z + error;
+    let has_many = effective(all, reference) > FEW_OF_ALL * effective(best, reference);
+    if has_many || has_found_more {
+        return false;
+    }
+    let is_sharp = |one: &Candidate<T>| one.base.components().len() > BROAD;
+    let broad = candidates.iter().filter(|one| !is_sharp(one));
+    let broad = most_effective(broad, reference);
+    let (most, highest) = (effective(broad, reference), upper(broad));
+    let stands_in_the_way = |one: &Candidate<T>| {
+        let is_slow = effective(one, reference) < LEAST_OF_SHARP * most;
+        is_sharp(one) && one.share > 0.0 && is_slow && lower(one) < highest
+    };
+    let kept = candidates.iter().map(|one| match stands_in_the_way(one) {
+        true => 0.0,
+        false => one.share,
+    });
+    let kept = Vec::from_iter(kept);
+    let has_cleared = kept
+        .iter()
+        .zip(candidates.iter())
+        .any(|(kept, one)| *kept < one.share);
+    let total: f64 = kept.iter().sum();
+    candidates
+        .iter_mut()
+        .zip(kept)
+        .for_each(|(one, kept)| one.share = kept / total);
+    has_cleared
 }
 
 fn upper<T: Scalar>(one: &Candidate<T>) -> f64 {
@@ -59,6 +108,27 @@ pub(super) fn set_by_mass<T: Scalar>(candidates: &mut [Candidate<T>], rows: &Row
     });
     let shares = Vec::from_iter(shares);
     set(candidates, &shares);
+}
+
+/// Returns whether the pilot of all bases missed mass that a bound or one of them has shown: intermediate models gather
+/// around the components of another base.
+pub(super) fn is_too_low<T: Scalar>(
+    all: &Candidate<T>,
+    candidates: &[Candidate<T>],
+    bound: &LogZBound,
+) -> bool {
+    upper(all) < reference(candidates).max(bound.value)
+}
+
+/// Gives the whole share to the base whose log Z, less its errors, is highest.
+pub(super) fn set_to_surest<T: Scalar>(candidates: &mut [Candidate<T>]) {
+    let highest = candidates
+        .iter()
+        .map(lower)
+        .fold(f64::NEG_INFINITY, f64::max);
+    for one in candidates {
+        one.share = f64::from(u8::from(lower(one) == highest));
+    }
 }
 
 /// Sets the shares in proportion to `masses`, and [`LEAST_OF_BASE`] more to each that is positive.
