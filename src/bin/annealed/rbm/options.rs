@@ -111,7 +111,7 @@ pub struct Options {
     /// End the run after this time
     #[arg(help_heading = "Run", long, value_name = "SECONDS", value_parser = seconds)]
     pub time_limit: Option<Duration>,
-    /// Where chains start: auto is the best that short pilots find, data-rate the rates of --base-data or of the file, uniform fair coins
+    /// Where chains start: auto is a mixture of all bases that found mass in a search by pilots, which gets no cheaper with fewer --chains; data-rate is the rates of --base-data or of the file, uniform fair coins
     #[arg(
         help_heading = "Start",
         long,
