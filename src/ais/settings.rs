@@ -101,16 +101,6 @@ impl Settings {
         Ok(())
     }
 
-    /// Returns whether another run differs in nothing but seed and number of chains.
-    pub(crate) fn is_like(&self, other: &Self) -> bool {
-        let other = Self {
-            seed: self.seed,
-            chains: self.chains,
-            ..other.clone()
-        };
-        *self == other
-    }
-
     /// Refuses a run whose chains interact, for methods that need independent weights.
     pub(crate) fn check_alone(&self, argument: &'static str, expected: &str) -> Result<()> {
         let found = match &self.selection {

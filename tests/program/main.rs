@@ -598,7 +598,7 @@ fn what_is_wrong_is_named() {
     let grey = folder.file("grey.npy");
     fs::write(&grey, digits_of_16()).unwrap();
     let raw = [&uniform[..], &["--data", &grey]].concat();
-    says(&raw, &["from 0 to 16", "add --threshold 8"]);
+    says(&raw, &["from 0 to 16", "--threshold 8"]);
     let broken = folder.file("broken.json");
     fs::write(&broken, "{\"settings\": 3}").unwrap();
     says(&["merge", &broken], &["broken.json", "no saved run"]);

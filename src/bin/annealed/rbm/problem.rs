@@ -69,7 +69,7 @@ impl Problem {
             || format!("{visible} visible and {hidden} hidden units"),
             |deep| format!("layers of {} units", layers(deep)),
         );
-        let mut note = format!("{}: {units}\n", path.display());
+        let mut note = format!("{}: {units}{}\n", path.display(), square(options, &file, &deep));
         let mut rows = |source: &Source| -> Result<Vec<Vec<bool>>> {
             let (rows, read) = source.read(options.data_layout(), (visible, hidden))?;
             note += &read;
@@ -191,6 +191,26 @@ fn machine(options: &Options) -> Result<(RbmFile, Option<DeepBoltzmann>)> {
     Ok((file, Some(deep)))
 }
 
+/// How square weights were read, whose shape does not tell; others need no word.
+fn square(options: &Options, file: &RbmFile, deep: &Option<DeepBoltzmann>) -> String {
+    let is_square = match deep {
+        Some(deep) => {
+            let sizes = deep.biases().windows(2);
+            sizes.into_iter().any(|pair| pair[0].len() == pair[1].len())
+        }
+        None => file.rbm.hidden_units() == file.rbm.visible_units(),
+    };
+    let (way, other) = match (options.square_transposed, deep) {
+        (Some(true), _) => ("visible by hidden", "=false reads them as hidden by visible"),
+        (None, Some(_)) => ("the other layers show it", " or =false sets it"),
+        _ => ("hidden by visible", " reads them as visible by hidden"),
+    };
+    match is_square {
+        true => format!("; square weights were read as {way} (--square-transposed{other})"),
+        false => String::new(),
+    }
+}
+
 /// The sizes of all layers, as 784-500-1000.
 fn layers(deep: &DeepBoltzmann) -> String {
     let sizes: Vec<String> = deep
@@ -273,13 +293,14 @@ impl Source {
         let data = BinaryData::read_as(&self.file, &layout)?;
         let (count, units) = (data.rows().len(), data.rows()[0].len());
         if units != visible {
+            let hint = match () {
+                () if units == hidden => ": are its hidden and visible biases exchanged?",
+                () if count == visible => ": it has as many rows, so save it transposed (data.T)",
+                () => "",
+            };
             let reason = format!(
                 "has rows of {units} units, expected {visible}, the visible units of the machine, which has {hidden} \
-                 hidden ones{}",
-                match units == hidden {
-                    true => ": are its hidden and visible biases exchanged?",
-                    false => "",
-                }
+                 hidden ones{hint}",
             );
             return Err(Error::file(&self.file, reason));
         }
