@@ -80,7 +80,17 @@ impl Settings {
         Error::check_found("recorded_stages", recorded_stages, &self.recorded_stages)?;
         Error::check_found("purpose", purpose, &self.purpose)?;
         Error::check_found("resampling", selection, &self.selection)?;
-        Error::check_found("engine", engine, &self.engine)?;
+        if engine != &self.engine {
+            let name = |level: SimdLevel| level.to_string();
+            let [found, expected] =
+                [engine, &self.engine].map(|engine| engine.map_or("none".to_owned(), name));
+            let setting = "engine";
+            return Err(Error::OtherRun {
+                setting,
+                found,
+                expected,
+            });
+        }
         let figure = |other: &str, figure: &str, found: String, mine: String| Error::OtherRun {
             setting: "a path",
             found: format!("{other} ({figure} {found})"),

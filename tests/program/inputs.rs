@@ -30,7 +30,10 @@ fn idx(file: &str, rows: u8, units: u8, value: impl Fn(usize) -> u8) {
 fn says(arguments: &[&str], parts: &[&str]) {
     let error = refused(arguments);
     for part in parts {
-        assert!(error.contains(part), "{arguments:?}: {error}, expected {part}");
+        assert!(
+            error.contains(part),
+            "{arguments:?}: {error}, expected {part}"
+        );
     }
     for name in ["RbmLayout", "square_transposed", "`", "_size", "Some("] {
         assert!(!error.contains(name), "{name} in {error}");
@@ -42,16 +45,26 @@ fn biases_are_told_by_names_or_by_lengths() {
     let folder = Folder::new("names");
     let rbm = folder.file("rbm.safetensors");
     safetensors(&rbm, &[("W", &[7, 3]), ("b", &[7]), ("c", &[3])]);
-    let shorter = "--names W,c,b if c (3) are those of the hidden units, --names W,b,c if b (7) are";
+    let shorter =
+        "--names W,c,b if c (3) are those of the hidden units, --names W,b,c if b (7) are";
     says(&["rbm", &rbm], &["no key a", shorter]);
     safetensors(&rbm, &[("W", &[3, 7]), ("bh", &[7]), ("bv", &[3])]);
-    says(&["rbm", &rbm], &["hidden and visible biases (--names W,bh,bv)"]);
+    says(
+        &["rbm", &rbm],
+        &["hidden and visible biases (--names W,bh,bv)"],
+    );
     safetensors(&rbm, &[("W", &[3, 7])]);
-    says(&["rbm", &rbm], &["write zeros", "a=numpy.zeros(hidden units)"]);
+    says(
+        &["rbm", &rbm],
+        &["write zeros", "a=numpy.zeros(hidden units)"],
+    );
     safetensors(&rbm, &[("W", &[3, 7]), ("b", &[7])]);
     says(&["rbm", &rbm], &["write zeros"]);
     safetensors(&rbm, &[("W", &[1, 7]), ("a", &[]), ("b", &[7])]);
-    says(&["rbm", &rbm], &["key a: a single number", "numpy.atleast_1d"]);
+    says(
+        &["rbm", &rbm],
+        &["key a: a single number", "numpy.atleast_1d"],
+    );
     says(&["rbm", &rbm, "--layers", "W,W"], &["(--biases b,a1,a2)"]);
 }
 
@@ -63,9 +76,15 @@ fn square_weights_are_said_to_be_read_one_way() {
     let read = |more: &[&str]| printed(&[&["rbm", &rbm], &run[..], more].concat());
     safetensors(&rbm, &[("W", &[3, 3]), ("a", &[3]), ("b", &[3])]);
     let said = read(&[]);
-    assert!(said.contains("read as hidden by visible (--square-transposed"), "{said}");
+    assert!(
+        said.contains("read as hidden by visible (--square-transposed"),
+        "{said}"
+    );
     let said = read(&["--square-transposed"]);
-    assert!(said.contains("read as visible by hidden (--square-transposed=false"), "{said}");
+    assert!(
+        said.contains("read as visible by hidden (--square-transposed=false"),
+        "{said}"
+    );
     safetensors(&rbm, &[("W", &[3, 4]), ("a", &[3]), ("b", &[4])]);
     assert!(!read(&[]).contains("square"));
 }
@@ -78,13 +97,43 @@ fn a_threshold_has_to_tell_units_apart_in_each_file() {
     idx(&binary, 2, 16, |i| (i % 2) as u8);
     let both = |base: &str, data: &str, threshold: &str, parts: &[&str]| {
         let rbm = format!("{DATA}float32.safetensors");
-        let call = ["rbm", &rbm, "--names", "W,h_bias,v_bias", "--threshold", threshold];
-        says(&[&call[..], &["--base-data", base, "--data", data]].concat(), parts);
+        let call = [
+            "rbm",
+            &rbm,
+            "--names",
+            "W,h_bias,v_bias",
+            "--threshold",
+            threshold,
+        ];
+        says(
+            &[&call[..], &["--base-data", base, "--data", data]].concat(),
+            parts,
+        );
     };
-    both(&grey, &binary, "8", &["binary.idx: no value reaches the threshold 8 (the numbers 0, 1)"]);
-    both(&binary, &grey, "8", &["binary.idx: no value", "zeros and ones need none"]);
-    both(&grey, &grey, "17", &["grey.idx: no value reaches the threshold 17 (numbers from 0 to 16"]);
-    both(&grey, &grey, "0", &["grey.idx: every value reaches the threshold 0"]);
+    both(
+        &grey,
+        &binary,
+        "8",
+        &["binary.idx: no value reaches the threshold 8 (the numbers 0, 1)"],
+    );
+    both(
+        &binary,
+        &grey,
+        "8",
+        &["binary.idx: no value", "zeros and ones need none"],
+    );
+    both(
+        &grey,
+        &grey,
+        "17",
+        &["grey.idx: no value reaches the threshold 17 (numbers from 0 to 16"],
+    );
+    both(
+        &grey,
+        &grey,
+        "0",
+        &["grey.idx: every value reaches the threshold 0"],
+    );
 }
 
 #[test]
@@ -94,13 +143,32 @@ fn data_and_arrays_of_another_shape_are_named() {
     let data = folder.file("turned.idx");
     idx(&data, 16, 40, |i| (i % 2) as u8);
     let call = ["rbm", &rbm, "--names", "W,h_bias,v_bias", "--data", &data];
-    says(&call, &["rows of 40 units, expected 16", "save it transposed (data.T)"]);
+    says(
+        &call,
+        &[
+            "rows of 40 units, expected 16",
+            "save it transposed (data.T)",
+        ],
+    );
     let records = folder.file("records.npy");
     let header = "{'descr': [('x', '<f4', (3,))], 'fortran_order': False, 'shape': (2,), }\n";
     let length = (header.len() as u16).to_le_bytes();
-    let bytes = [b"\x93NUMPY\x01\x00", &length[..], header.as_bytes(), &[0; 24]].concat();
+    let bytes = [
+        b"\x93NUMPY\x01\x00",
+        &length[..],
+        header.as_bytes(),
+        &[0; 24],
+    ]
+    .concat();
     fs::write(&records, bytes).unwrap();
-    let call = ["rbm", &rbm, "--names", "W,h_bias,v_bias", "--data", &records];
+    let call = [
+        "rbm",
+        &rbm,
+        "--names",
+        "W,h_bias,v_bias",
+        "--data",
+        &records,
+    ];
     says(&call, &["an array of records, expected numbers"]);
 }
 
@@ -109,16 +177,29 @@ fn files_that_are_no_runs_are_named() {
     let folder = Folder::new("no-runs");
     let names = ["report.json", "start.json", "run.ckpt", "cut.json", "x.svg"];
     let [report, start, checkpoint, cut, svg] = names.map(|name| folder.file(name));
-    let files = ["--report", &report, "--save-start", &start, "--checkpoint", &checkpoint];
+    let files = [
+        "--report",
+        &report,
+        "--save-start",
+        &start,
+        "--checkpoint",
+        &checkpoint,
+    ];
     printed(&words(&scoring(&[&files[..], &["--save", &cut]].concat())));
     let text = fs::read_to_string(&cut).unwrap();
     fs::write(&cut, &text[..text.len() / 2]).unwrap();
     let rbm = format!("{DATA}float32.safetensors");
     let machine = format!("{DATA}sklearn.npz");
     for (file, what) in [
-        (&report, "is a report, expected the JSON that --save FILE writes"),
+        (
+            &report,
+            "is a report, expected the JSON that --save FILE writes",
+        ),
         (&start, "is a start, which --start reads, expected the JSON"),
-        (&checkpoint, "is a checkpoint, from which the command that wrote it goes on"),
+        (
+            &checkpoint,
+            "is a checkpoint, from which the command that wrote it goes on",
+        ),
         (&cut, "no saved run or part of one (EOF"),
         (&rbm, "is a file of arrays"),
         (&machine, "is a file of arrays, as of an RBM or of data"),
@@ -131,9 +212,22 @@ fn files_that_are_no_runs_are_named() {
 #[test]
 fn options_are_named_as_they_are_typed() {
     let rbm = format!("{DATA}float32.safetensors");
-    let call = ["rbm", &rbm, "--names", "W,h_bias,v_bias", "--base", "uniform"];
-    says(&[&call[..], &["--block-size", "0"]].concat(), &["--block-size: got 0"]);
+    let call = [
+        "rbm",
+        &rbm,
+        "--names",
+        "W,h_bias,v_bias",
+        "--base",
+        "uniform",
+    ];
+    says(
+        &[&call[..], &["--block-size", "0"]].concat(),
+        &["--block-size: got 0"],
+    );
     let help = printed(&["rbm", "--help"]);
-    assert!(help.contains("annealed manual") && !help.contains("docs/"), "{help}");
+    assert!(
+        help.contains("annealed manual") && !help.contains("docs/"),
+        "{help}"
+    );
     assert!(printed(&["manual"]).contains("log Z without Rust"));
 }

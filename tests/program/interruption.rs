@@ -28,12 +28,21 @@ fn listens(child: &Child) -> bool {
 /// What a call says that is interrupted once it listens and `ready` holds.
 fn interrupted(arguments: &[&str], ready: impl Fn() -> bool) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_annealed"));
-    let child = command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command
+        .args(arguments)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     let child = child.spawn().unwrap();
     wait_until(|| listens(&child) && ready());
     sleep(Duration::from_millis(100));
     let id = child.id().to_string();
-    assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+    assert!(
+        Command::new("kill")
+            .args(["-INT", &id])
+            .status()
+            .unwrap()
+            .success()
+    );
     let output = child.wait_with_output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(130), "{said}");
@@ -43,7 +52,9 @@ fn interrupted(arguments: &[&str], ready: impl Fn() -> bool) -> String {
     said
 }
 
-const LONG: [&str; 6] = ["--base", "uniform", "--stages", "9000000", "--chains", "256"];
+const LONG: [&str; 6] = [
+    "--base", "uniform", "--stages", "9000000", "--chains", "256",
+];
 
 fn machine() -> String {
     format!("{DATA}../rbm20_pcd.npz")
@@ -58,7 +69,10 @@ fn a_checkpoint_keeps_what_is_done() {
     let expected = format!("what is done is kept in {file}; to go on: the same command again");
     assert!(said.contains(&expected), "{said}");
     let again = interrupted(&call, || true);
-    assert!(again.contains("going on from") && again.contains(&expected), "{again}");
+    assert!(
+        again.contains("going on from") && again.contains(&expected),
+        "{again}"
+    );
 }
 
 #[test]
@@ -66,7 +80,11 @@ fn without_a_checkpoint_nothing_is_kept() {
     let rbm = machine();
     let call = [&["rbm", &rbm, "--block-size", "32"], &LONG[..]].concat();
     let said = interrupted(&call, || true);
-    for part in ["before the first 32 chains", "nothing is kept", "--checkpoint FILE"] {
+    for part in [
+        "before the first 32 chains",
+        "nothing is kept",
+        "--checkpoint FILE",
+    ] {
         assert!(said.contains(part), "{said}");
     }
 }
@@ -77,8 +95,14 @@ fn a_search_that_is_interrupted_is_named() {
     let (rbm, file) = (machine(), folder.file("run.ckpt"));
     let call = ["rbm", &rbm, "--stages", "90000000", "--checkpoint", &file];
     let said = interrupted(&call, || true);
-    assert!(said.contains("during the search for a start, of which nothing is kept"), "{said}");
-    assert!(said.contains("--base uniform") && !said.contains("chains"), "{said}");
+    assert!(
+        said.contains("during the search for a start, of which nothing is kept"),
+        "{said}"
+    );
+    assert!(
+        said.contains("--base uniform") && !said.contains("chains"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -91,13 +115,19 @@ fn a_run_that_ends_early_says_how_to_go_on() {
         let output = program(&[&run[..], &many, more].concat());
         assert!(output.status.success());
         let said = String::from_utf8(output.stdout).unwrap();
-        assert!(said.contains("log Z = ") && said.contains("ended: time limit reached"), "{said}");
+        assert!(
+            said.contains("log Z = ") && said.contains("ended: time limit reached"),
+            "{said}"
+        );
         String::from_utf8(output.stderr).unwrap()
     };
     assert!(said(&[]).contains("in no file: --save FILE or --checkpoint FILE keeps them"));
     let kept = said(&["--save", &file]);
     let expected = format!("the same command with --chains 90000000 --extend {file}");
-    assert!(kept.contains(&expected) && kept.contains("of 90000000 chains are done"), "{kept}");
+    assert!(
+        kept.contains(&expected) && kept.contains("of 90000000 chains are done"),
+        "{kept}"
+    );
     let before = json(&["merge", &file])["chains"].as_u64().unwrap();
     assert!(kept.contains(&format!("{before} of 90000000")), "{kept}");
     said(&["--save", &file, "--extend", &file]);

@@ -251,7 +251,10 @@ fn seeds_are_taken_together() {
 
     let svg = folder.file("runs.svg");
     let said = printed(&["plot", first, second, "--out", &svg]);
-    assert!(said.starts_with("difference ") && said.lines().count() == 1, "{said}");
+    assert!(
+        said.starts_with("difference ") && said.lines().count() == 1,
+        "{said}"
+    );
     let drawn = fs::read_to_string(&svg).unwrap();
     assert!(drawn.starts_with("<svg ") && drawn.contains("seed-1: ") && drawn.contains("seed-2: "));
     printed(&["plot", third, "--out", &svg]);

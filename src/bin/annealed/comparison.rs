@@ -78,12 +78,15 @@ impl Read {
 
 /// The reasons to doubt the runs that they do not know: the start of each, and the bounds of all.
 pub fn doubts(runs: &[Read]) -> Vec<Warning> {
-    let bounds = runs.iter().flat_map(|read| read.known.contradictions.clone());
+    let bounds = runs
+        .iter()
+        .flat_map(|read| read.known.contradictions.clone());
     let bounds: Vec<Warning> = bounds.collect();
-    let doubts = runs.iter().flat_map(|read| read.known.doubts(&read.run, &bounds));
+    let doubts = runs
+        .iter()
+        .flat_map(|read| read.known.doubts(&read.run, &bounds));
     figures::distinct(&doubts.collect::<Vec<_>>())
 }
-
 
 /// Runs compared in pairs.
 pub struct Comparison {
@@ -101,18 +104,27 @@ struct Pair {
 }
 
 impl Pair {
-    /// The difference in standard errors.
+    /// The standard error of the difference; where weights are skewed, what the interval towards 0 makes of it.
+    fn error(&self) -> f64 {
+        let (value, (lower, upper)) = (self.ratio.value, self.ratio.interval);
+        let towards_zero = if value > 0.0 {
+            value - lower
+        } else {
+            upper - value
+        };
+        self.ratio.standard_error.max(towards_zero / 1.96)
+    }
+
     fn errors(&self) -> f64 {
         match self.ratio.value {
             0.0 => 0.0,
-            value => value.abs() / self.ratio.standard_error,
+            value => value.abs() / self.error(),
         }
     }
 
     fn text(&self) -> String {
         let [one, other] = &self.names;
-        let (value, error) = (self.ratio.value, self.ratio.standard_error);
-        let errors = self.errors();
+        let (value, error, errors) = (self.ratio.value, self.error(), self.errors());
         let beyond = match errors > MOST {
             true => ": they disagree, and the lower one has probably missed a part",
             false => "",
@@ -198,7 +210,7 @@ impl Comparison {
             json!({
                 "runs": pair.names,
                 "difference": pair.ratio.value,
-                "standard_error": pair.ratio.standard_error,
+                "standard_error": pair.error(),
                 "errors": pair.errors(),
             })
         };

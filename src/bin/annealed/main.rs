@@ -17,7 +17,6 @@ mod plot;
 mod rbm;
 mod saved;
 mod seconds;
-mod words;
 
 use std::error::Error;
 use std::io::Write;
@@ -58,7 +57,9 @@ fn main() -> ExitCode {
             interrupt.exit_code_or(ExitCode::SUCCESS)
         }
         Err(error) => {
-            eprintln!("error: {}", words::of(error));
+            // An option in the place of the library's argument.
+            let text = error.to_string().replace(" block_size", " --block-size");
+            eprintln!("error: {text}");
             interrupt.exit_code_or(ExitCode::from(2))
         }
     }

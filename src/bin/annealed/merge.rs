@@ -70,7 +70,11 @@ impl Merged {
         let runs = Read::joined(&options.files)?;
         let comparison = Comparison::of(&runs)?;
         let doubts = comparison::doubts(&runs);
-        Ok(Self { runs, comparison, doubts })
+        Ok(Self {
+            runs,
+            comparison,
+            doubts,
+        })
     }
 
     fn save(&self, file: &Path) -> Result<()> {
@@ -87,7 +91,8 @@ impl Merged {
             1 => String::new(),
             _ => read.short_name(),
         });
-        self.comparison.draw(&self.runs, &Vec::from_iter(names), file)
+        self.comparison
+            .draw(&self.runs, &Vec::from_iter(names), file)
     }
 
     fn json(&self) -> Value {
@@ -118,7 +123,13 @@ impl Merged {
             // Writing to a string cannot fail.
             let _ = match self.runs.len() {
                 1 => write!(text, "{}", line(&read.run)),
-                _ => write!(text, "{} (seed {}): {}", read.name(), read.run.seed(), line(&read.run)),
+                _ => write!(
+                    text,
+                    "{} (seed {}): {}",
+                    read.name(),
+                    read.run.seed(),
+                    line(&read.run)
+                ),
             };
         }
         text += &self.comparison.text(colour);

@@ -296,9 +296,7 @@ impl Seen {
         let middle = 0.5 * (self.smallest + self.largest);
         match middle.is_finite() && 0.0 <= self.smallest && self.smallest < self.largest {
             true => {
-                format!(
-                    ", such as {middle}, halfway (--threshold {middle})"
-                )
+                format!(", such as {middle}, halfway (--threshold {middle})")
             }
             false => String::new(),
         }

@@ -95,7 +95,9 @@ fn npy_header(reader: &mut dyn Read) -> Result<Header, String> {
     let text = std::str::from_utf8(&text).map_err(|_| "not a .npy header of text")?;
     let descr = field(text, "descr")?;
     if descr.starts_with('[') {
-        return Err("an array of records, expected numbers: save each field as an array by itself".into());
+        return Err(
+            "an array of records, expected numbers: save each field as an array by itself".into(),
+        );
     }
     let descr = between(descr, "'", "'").ok_or("no dtype in the header")?;
     let shape = parse_shape(field(text, "shape")?)?;

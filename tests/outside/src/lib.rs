@@ -156,7 +156,10 @@ mod tests {
         let run = Ais::new(&path, sweep).schedule(found.schedule).seed(1);
         let run = run.chains(1_000).run()?;
         let error = run.log_z() - path.target.log_normalizer();
-        assert!(run.standard_error() < 0.05 && error.abs() < 4.0 * run.standard_error(), "{run}");
+        assert!(
+            run.standard_error() < 0.05 && error.abs() < 4.0 * run.standard_error(),
+            "{run}"
+        );
         Ok(())
     }
 }

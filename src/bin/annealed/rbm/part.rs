@@ -48,7 +48,10 @@ impl Part {
         saved::write(file, &part, known)?;
         let (done, of, file) = (part.finished(), range.len(), file.display());
         if done < of {
-            eprintln!("{}: the same command runs this part anew", part.stopped_by());
+            eprintln!(
+                "{}: the same command runs this part anew",
+                part.stopped_by()
+            );
         }
         Ok(format!(
             "part {number} of {parts}: {done} of {of} chains in {file}\n"

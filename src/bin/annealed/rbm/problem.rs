@@ -69,7 +69,11 @@ impl Problem {
             || format!("{visible} visible and {hidden} hidden units"),
             |deep| format!("layers of {} units", layers(deep)),
         );
-        let mut note = format!("{}: {units}{}\n", path.display(), square(options, &file, &deep));
+        let mut note = format!(
+            "{}: {units}{}\n",
+            path.display(),
+            square(options, &file, &deep)
+        );
         let mut rows = |source: &Source| -> Result<Vec<Vec<bool>>> {
             let (rows, read) = source.read(options.data_layout(), (visible, hidden))?;
             note += &read;
@@ -201,7 +205,10 @@ fn square(options: &Options, file: &RbmFile, deep: &Option<DeepBoltzmann>) -> St
         None => file.rbm.hidden_units() == file.rbm.visible_units(),
     };
     let (way, other) = match (options.square_transposed, deep) {
-        (Some(true), _) => ("visible by hidden", "=false reads them as hidden by visible"),
+        (Some(true), _) => (
+            "visible by hidden",
+            "=false reads them as hidden by visible",
+        ),
         (None, Some(_)) => ("the other layers show it", " or =false sets it"),
         _ => ("hidden by visible", " reads them as visible by hidden"),
     };

@@ -64,6 +64,8 @@ pub fn to_go_on(options: &Options, run: &Chains, chains: usize) -> Option<String
             "{done} and kept in {file}; to go on: the same command with --chains {chains} --extend {file}",
             file = file.display()
         ),
-        (None, None) => format!("{done} and in no file: --save FILE or --checkpoint FILE keeps them"),
+        (None, None) => {
+            format!("{done} and in no file: --save FILE or --checkpoint FILE keeps them")
+        }
     })
 }
