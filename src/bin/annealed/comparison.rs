@@ -223,7 +223,7 @@ const OWN_START: &str = "another start, which its search found";
 const ONE_START: &str = "a search finds a start for each seed; --save-start FILE, and --start FILE of the other runs, give all \
                          the same one";
 
-/// What two runs have to do with each other.
+/// A relation of two runs.
 enum Relation {
     /// They differ in nothing but their seeds.
     Alike,
@@ -267,7 +267,8 @@ impl Relation {
             (Some(one), Some(other)) if one.base() == other.base() => {}
             (Some(_), Some(_)) => different.push(OWN_START.to_owned()),
             (None, None) if setting != "a path" && setting != "path" => {}
-            _ => different.push("another base to start from".to_owned()),
+            _ if machines.is_some() => different.push("another base to start from".to_owned()),
+            _ => different.push("another base, or another target".to_owned()),
         }
         Self::Comparable(format!("{b} beside {a} has {}", different.join("; ")))
     }

@@ -1,4 +1,4 @@
-//! What is kept of an interrupted run, and how to go on.
+//! Words for an interrupted run: the chains that are kept, and how to go on.
 
 use std::error::Error as AnyError;
 
@@ -48,7 +48,7 @@ pub enum Phase {
     Run,
 }
 
-/// What to type to go on with a run that was stopped when some of `chains` were done; `None` where nothing is left to do.
+/// Says how to go on with a run that was stopped when some of `chains` were done; `None` if nothing is left to do.
 pub fn to_go_on(options: &Options, run: &Chains, chains: usize) -> Option<String> {
     let by = run.stopped_by();
     if !matches!(by, StoppedBy::Callback | StoppedBy::TimeLimit) {
