@@ -77,12 +77,12 @@ fn square_weights_are_said_to_be_read_one_way() {
     safetensors(&rbm, &[("W", &[3, 3]), ("a", &[3]), ("b", &[3])]);
     let said = read(&[]);
     assert!(
-        said.contains("read as hidden by visible (--square-transposed"),
+        said.contains("square weights were read as hidden by visible (see --square-transposed)"),
         "{said}"
     );
     let said = read(&["--square-transposed"]);
     assert!(
-        said.contains("read as visible by hidden (--square-transposed=false"),
+        said.contains("square weights were read as visible by hidden"),
         "{said}"
     );
     safetensors(&rbm, &[("W", &[3, 4]), ("a", &[3]), ("b", &[4])]);
@@ -201,8 +201,8 @@ fn files_that_are_no_runs_are_named() {
             "is a checkpoint, from which the command that wrote it goes on",
         ),
         (&cut, "no saved run or part of one (EOF"),
-        (&rbm, "is a file of arrays"),
-        (&machine, "is a file of arrays, as of an RBM or of data"),
+        (&rbm, "is a binary file, such as those of RBMs and of data"),
+        (&machine, "is a binary file"),
     ] {
         says(&["plot", file, "--out", &svg], &[file, what]);
         says(&["merge", file], &[file, what]);

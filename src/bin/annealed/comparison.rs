@@ -8,7 +8,6 @@ use annealed::prelude::Run;
 use annealed::{Error, Result, plot};
 use serde_json::{Value, json};
 
-use crate::figures;
 use crate::saved::{self, Known, State};
 
 /// Errors above which a difference contradicts one of both runs.
@@ -22,19 +21,36 @@ pub struct Read {
     files: Vec<PathBuf>,
     pub run: Run<State>,
     pub known: Known,
+    /// Reasons to doubt the run that it does not know by itself: its start, and the bounds of all runs.
+    pub doubts: Vec<Warning>,
 }
 
 impl Read {
     fn new(files: Vec<PathBuf>, part: RunPart<State>) -> Result<Self> {
         let run = RunPart::merge([part]).map_err(|error| Error::file(&files[0], error))?;
-        let known = Known::of_files(&files);
-        Ok(Self { files, run, known })
+        let (known, doubts) = (Known::of_files(&files), Vec::new());
+        Ok(Self {
+            files,
+            run,
+            known,
+            doubts,
+        })
+    }
+
+    fn doubted(mut runs: Vec<Self>) -> Vec<Self> {
+        let bounds = runs.iter().flat_map(|read| &read.known.contradictions);
+        let bounds: Vec<Warning> = bounds.cloned().collect();
+        for read in &mut runs {
+            read.doubts = read.known.doubts(&read.run, &bounds);
+        }
+        runs
     }
 
     /// Reads the files one by one.
     pub fn each(files: &[PathBuf]) -> Result<Vec<Self>> {
         let read = |file: &PathBuf| Self::new(vec![file.clone()], saved::read(file)?);
-        files.iter().map(read).collect()
+        let runs: Result<_> = files.iter().map(read).collect();
+        runs.map(Self::doubted)
     }
 
     /// Reads the files, of which parts of one run become one.
@@ -56,7 +72,8 @@ impl Read {
             runs.push((vec![file.clone()], part));
         }
         let runs = runs.into_iter();
-        runs.map(|(files, part)| Self::new(files, part)).collect()
+        let runs: Result<_> = runs.map(|(files, part)| Self::new(files, part)).collect();
+        runs.map(Self::doubted)
     }
 
     /// The names of the files: the first, and how many more.
@@ -74,18 +91,6 @@ impl Read {
         let stem = file.file_stem().unwrap_or(file.as_os_str());
         stem.to_string_lossy().into_owned()
     }
-}
-
-/// The reasons to doubt the runs that they do not know: the start of each, and the bounds of all.
-pub fn doubts(runs: &[Read]) -> Vec<Warning> {
-    let bounds = runs
-        .iter()
-        .flat_map(|read| read.known.contradictions.clone());
-    let bounds: Vec<Warning> = bounds.collect();
-    let doubts = runs
-        .iter()
-        .flat_map(|read| read.known.doubts(&read.run, &bounds));
-    figures::distinct(&doubts.collect::<Vec<_>>())
 }
 
 /// Runs compared in pairs.
@@ -177,7 +182,8 @@ impl Comparison {
     pub fn draw(&self, runs: &[Read], names: &[String], file: &Path) -> Result<()> {
         let named = names.iter().map(String::as_str);
         let named = named.zip(runs.iter().map(|read| &read.run));
-        let mut picture = plot::runs(named).warnings(&doubts(runs));
+        let doubts: Vec<Warning> = runs.iter().flat_map(|read| read.doubts.clone()).collect();
+        let mut picture = plot::runs(named).warnings(&doubts);
         if let Some(text) = self.contradiction() {
             picture = picture.contradiction(text);
         }

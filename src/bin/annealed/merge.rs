@@ -4,15 +4,14 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use annealed::estimate::{Estimate, Warning};
-use annealed::prelude::Run;
 use annealed::{Error, Result};
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::comparison::{self, Comparison, Read};
+use crate::comparison::{Comparison, Read};
 use crate::figures;
 use crate::output::{self, write_report};
-use crate::saved::{self, State};
+use crate::saved;
 
 /// Files in any order. Parts of one run become one. Several runs are compared, and pooled where they differ in nothing but
 /// their seeds.
@@ -37,7 +36,9 @@ pub struct Options {
 
 /// Merges the files; returns what to print.
 pub fn merge(options: &Options) -> Result<String> {
-    let merged = Merged::read(options)?;
+    let runs = Read::joined(&options.files)?;
+    let comparison = Comparison::of(&runs)?;
+    let merged = Merged { runs, comparison };
     if let Some(file) = &options.save {
         merged.save(file)?;
     }
@@ -61,22 +62,9 @@ pub fn merge(options: &Options) -> Result<String> {
 struct Merged {
     runs: Vec<Read>,
     comparison: Comparison,
-    /// Reasons to doubt the runs that they do not know by themselves.
-    doubts: Vec<Warning>,
 }
 
 impl Merged {
-    fn read(options: &Options) -> Result<Self> {
-        let runs = Read::joined(&options.files)?;
-        let comparison = Comparison::of(&runs)?;
-        let doubts = comparison::doubts(&runs);
-        Ok(Self {
-            runs,
-            comparison,
-            doubts,
-        })
-    }
-
     fn save(&self, file: &Path) -> Result<()> {
         let [read] = self.runs.as_slice() else {
             let expected = "parts of one run; several runs are saved one by one";
@@ -114,38 +102,31 @@ impl Merged {
     /// All reasons to doubt the runs, each once.
     fn warnings(&self) -> Vec<Warning> {
         let of_runs = self.runs.iter().flat_map(|read| read.run.warnings());
-        figures::distinct(of_runs.chain(&self.doubts))
+        let doubts = self.runs.iter().flat_map(|read| &read.doubts);
+        figures::distinct(of_runs.chain(doubts))
     }
 
     fn text(&self, colour: bool) -> String {
-        let mut text = String::new();
-        for read in &self.runs {
-            // Writing to a string cannot fail.
-            let _ = match self.runs.len() {
-                1 => write!(text, "{}", line(&read.run)),
-                _ => write!(
-                    text,
-                    "{} (seed {}): {}",
-                    read.name(),
-                    read.run.seed(),
-                    line(&read.run)
-                ),
-            };
-        }
+        let mut text: String = self.runs.iter().map(|read| self.lines(read)).collect();
         text += &self.comparison.text(colour);
         if let (Some(pooled), 2..) = (&self.comparison.pooled, self.runs.len()) {
+            // Writing to a string cannot fail.
             let _ = writeln!(text, "{} seeds: log Z = {pooled}", self.runs.len());
-        }
-        for warning in &self.doubts {
-            let _ = writeln!(text, "warning: {warning}");
         }
         text
     }
-}
 
-/// The run, and the chains that it lacks.
-fn line(run: &Run<State>) -> String {
-    let missing = run.missing().iter();
-    let missing = missing.map(|chains| format!("missing: chains {chains:?}\n"));
-    format!("{run}\n") + &missing.collect::<String>()
+    /// A run, the chains that it lacks, and what it does not know.
+    fn lines(&self, read: &Read) -> String {
+        let run = &read.run;
+        let name = match self.runs.len() {
+            1 => String::new(),
+            _ => format!("{} (seed {}): ", read.name(), run.seed()),
+        };
+        let missing = run.missing().into_iter();
+        let missing = missing.map(|chains| format!("missing: chains {chains:?}\n"));
+        let doubts = read.doubts.iter();
+        let doubts = doubts.map(|warning| format!("warning: {warning}\n"));
+        format!("{name}{run}\n") + &missing.chain(doubts).collect::<String>()
+    }
 }

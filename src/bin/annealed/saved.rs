@@ -106,8 +106,14 @@ fn hash(rbm: &Rbm) -> u32 {
 /// Reads a run, or a part of one.
 pub fn read<S: DeserializeOwned>(file: &Path) -> Result<RunPart<S>> {
     let bytes = fs::read(file).map_err(|error| Error::io(file, error))?;
-    let other = |what: &str| Error::file(file, format!("is {what}, expected {EXPECTED}"));
-    let text = std::str::from_utf8(&bytes).map_err(|_| other(kind_of(&bytes)))?;
+    let other = |what: &str| {
+        let expected = "expected the JSON that --save FILE writes";
+        Error::file(file, format!("is {what}, {expected}"))
+    };
+    let text = std::str::from_utf8(&bytes).map_err(|_| match bytes.starts_with(b"annealed") {
+        true => other("a checkpoint, from which the command that wrote it goes on"),
+        false => other("a binary file, such as those of RBMs and of data"),
+    })?;
     if let Ok(run) = serde_json::from_str::<Run<S>>(text) {
         return Ok(run.into());
     }
@@ -120,22 +126,6 @@ pub fn read<S: DeserializeOwned>(file: &Path) -> Result<RunPart<S>> {
             _ => other(&format!("no saved run or part of one ({error})")),
         }
     })
-}
-
-const EXPECTED: &str = "the JSON that --save FILE writes";
-
-/// Names a file that is no text.
-fn kind_of(bytes: &[u8]) -> &'static str {
-    match bytes {
-        [b'a', b'n', b'n', b'e', b'a', b'l', b'e', b'd', ..] => {
-            "a checkpoint, from which the command that wrote it goes on"
-        }
-        [b'P', b'K', ..] | [0x93, b'N', b'U', b'M', ..] | [0, 0, 8, ..] | [0x1f, 0x8b, ..] => {
-            "a file of arrays, as of an RBM or of data"
-        }
-        [_, _, _, _, _, _, _, 0, b'{', ..] => "a file of arrays in the format safetensors",
-        _ => "a file of another format",
-    }
 }
 
 /// Writes a run, with what is known besides.

@@ -204,16 +204,13 @@ fn square(options: &Options, file: &RbmFile, deep: &Option<DeepBoltzmann>) -> St
         }
         None => file.rbm.hidden_units() == file.rbm.visible_units(),
     };
-    let (way, other) = match (options.square_transposed, deep) {
-        (Some(true), _) => (
-            "visible by hidden",
-            "=false reads them as hidden by visible",
-        ),
-        (None, Some(_)) => ("the other layers show it", " or =false sets it"),
-        _ => ("hidden by visible", " reads them as visible by hidden"),
+    let way = match (options.square_transposed, deep) {
+        (Some(true), _) => "visible by hidden",
+        (None, Some(_)) => "the other layers show",
+        _ => "hidden by visible",
     };
     match is_square {
-        true => format!("; square weights were read as {way} (--square-transposed{other})"),
+        true => format!("; square weights were read as {way} (see --square-transposed)"),
         false => String::new(),
     }
 }

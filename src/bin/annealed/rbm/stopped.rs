@@ -8,38 +8,6 @@ use annealed::ais::StoppedBy;
 use super::annealing::Chains;
 use super::options::Options;
 
-/// Says what an interruption before any result leaves; `phase` is what was interrupted. Other errors stay as they are.
-pub fn before_a_result(error: Error, options: &Options, phase: Phase) -> Box<dyn AnyError> {
-    let Error::Stopped { by, chains } = &error else {
-        return error.into();
-    };
-    let checkpoint = options.checkpoint_file().filter(|file| file.exists());
-    let text = match (phase, checkpoint) {
-        (Phase::Search, _) => format!(
-            "{by} during the search for a start, of which nothing is kept: begin anew, or without a search by \
-             --base data-rate or --base uniform"
-        ),
-        (Phase::Schedule, _) => {
-            format!("{by} during the pilot of the schedule, of which nothing is kept: begin anew")
-        }
-        (Phase::Run, Some(file)) => {
-            let file = file.display();
-            format!("{by}: what is done is kept in {file}; to go on: the same command again")
-        }
-        (Phase::Run, None) => format!(
-            "{by} before the first {chains} chains were done, of which nothing is kept: --checkpoint FILE keeps what is \
-             done, and a smaller --block-size has a first result sooner"
-        ),
-    };
-    let start = match (&options.save_start, phase) {
-        (Some(file), Phase::Schedule | Phase::Run) if file.exists() => {
-            format!(" (--start {} spares the search)", file.display())
-        }
-        _ => String::new(),
-    };
-    (text + &start).into()
-}
-
 /// The parts of the work that end at an interruption.
 #[derive(Debug, Clone, Copy)]
 pub enum Phase {
@@ -48,24 +16,54 @@ pub enum Phase {
     Run,
 }
 
+/// Says what is kept if a phase was interrupted before there was a result. Other errors stay as they are.
+pub fn before_a_result(error: Error, options: &Options, phase: Phase) -> Box<dyn AnyError> {
+    let Error::Stopped { by, chains } = &error else {
+        return error.into();
+    };
+    let checkpoint = options.checkpoint_file().filter(|file| file.exists());
+    let text = match (phase, checkpoint) {
+        (Phase::Search, _) => {
+            "during the search for a start, of which nothing is kept: begin anew, or without a search by --base data-rate \
+             or --base uniform"
+                .to_owned()
+        }
+        (Phase::Schedule, _) => "during the pilot of the schedule, of which nothing is kept".to_owned(),
+        (Phase::Run, Some(file)) => format!(
+            "before there was a result; what is done is kept in {}; to go on: the same command again",
+            file.display()
+        ),
+        (Phase::Run, None) => format!(
+            "before the first {chains} chains were done, of which nothing is kept: --checkpoint FILE keeps what is done, \
+             and a smaller --block-size has a first result sooner"
+        ),
+    };
+    format!("{by} {text}").into()
+}
+
 /// Says how to go on with a run that was stopped when some of `chains` were done; `None` if nothing is left to do.
 pub fn to_go_on(options: &Options, run: &Chains, chains: usize) -> Option<String> {
     let by = run.stopped_by();
     if !matches!(by, StoppedBy::Callback | StoppedBy::TimeLimit) {
         return None;
     }
-    let done = format!("{by}: {} of {chains} chains are done", run.chains());
-    Some(match (options.checkpoint_file(), &options.save) {
+    let kept = match (options.checkpoint_file(), &options.save) {
         (Some(file), _) => {
+            format!(
+                "kept in {}; to go on: the same command again",
+                file.display()
+            )
+        }
+        (None, Some(file)) => {
             let file = file.display();
-            format!("{done} and kept in {file}; to go on: the same command again")
+            format!(
+                "kept in {file}; to go on: the same command with --chains {chains} --extend {file}"
+            )
         }
-        (None, Some(file)) => format!(
-            "{done} and kept in {file}; to go on: the same command with --chains {chains} --extend {file}",
-            file = file.display()
-        ),
-        (None, None) => {
-            format!("{done} and in no file: --save FILE or --checkpoint FILE keeps them")
-        }
-    })
+        (None, None) => "in no file: --save FILE or --checkpoint FILE keeps them".to_owned(),
+    };
+    Some(format!(
+        "{by}: {} of {chains} chains are done and {kept}",
+        run.chains()
+    ))
 }
