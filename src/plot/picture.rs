@@ -181,7 +181,8 @@ impl<S, R> Picture<'_, S, R> {
             put(15.0, RED, &against.text);
         }
         for text in &self.contradictions {
-            put(15.0, RED, text);
+            let lines = wrapped(text, WIDTH * 0.92, 3);
+            lines.iter().for_each(|line| put(12.0, RED, line));
         }
         for line in self.what_was_run() {
             put(12.0, GREY, &line);

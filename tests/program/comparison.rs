@@ -117,18 +117,22 @@ fn runs_that_disagree_are_told_apart() {
     let folder = Folder::new("disagree");
     let [low, right, svg] = ["low.json", "right.json", "runs.svg"].map(|name| folder.file(name));
     let rbm = format!("{DATA}../../../reproduction/machines/cd1-20.npz");
-    let call = ["rbm", &rbm, "--stages", "100", "--chains", "64"];
-    printed(&[&call[..], &["--base", "data-rate", "--save", &low]].concat());
-    printed(&[&call[..], &["--seed", "1", "--save", &right]].concat());
+    let run = |file: &str, more: &[&str]| {
+        let call = ["rbm", &rbm, "--save", file, "--chains", "64", "--stages"];
+        printed(&[&call, more].concat());
+    };
+    // So few stages from base rates miss tens of nats.
+    run(&low, &["10", "--base", "data-rate"]);
+    run(&right, &["100", "--seed", "1"]);
     let said = compared(&[&low, &right], &svg);
     assert!(
         said.contains("errors: they disagree, and the lower one"),
         "{said}"
     );
-    assert!(said.contains("another base to start from"), "{said}");
+    assert!(said.contains("another base or path"), "{said}");
     let drawn = fs::read_to_string(&svg).unwrap();
     let red = drawn.lines().filter(|line| line.contains("#c00000"));
-    assert!(red.filter(|line| line.contains("they disagree")).count() == 1);
+    assert!(red.filter(|line| line.contains("disagree,")).count() == 1);
 
     let program = env!("CARGO_BIN_EXE_annealed");
     let on_terminal = |setting: &str| {
@@ -165,6 +169,18 @@ fn runs_that_are_no_two_estimates_are_not_compared() {
         said.contains("and so the same chains") && !said.contains("difference"),
         "{said}"
     );
+    let seed = |file: &str, chains: &str| {
+        let rbm = format!("{DATA}../rbm20_pcd.npz");
+        let run = ["--base", "uniform", "--stages", "30", "--chains", chains];
+        printed(&[&["rbm", &rbm], &run[..], &["--save", file, "--seed", "7"]].concat())
+    };
+    // Two that share chains beside one that does not.
+    let seven = ["7.json", "7-more.json"].map(|name| folder.file(name));
+    seed(&seven[0], "128");
+    seed(&seven[1], "256");
+    let said = printed(&["merge", &one, &seven[0], &seven[1]]);
+    assert!(said.contains("7-more.json has the seed of "), "{said}");
+    assert_eq!(said.matches("difference ").count(), 2, "{said}");
     let said = printed(&["plot", &one, &other, "--out", &svg]);
     assert!(
         said.contains("is a run of another RBM than") && !said.contains("difference"),

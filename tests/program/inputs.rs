@@ -70,7 +70,7 @@ fn biases_are_told_by_names_or_by_lengths() {
 
 #[test]
 fn square_weights_are_said_to_be_read_one_way() {
-    let folder = Folder::new("square");
+    let folder = Folder::new("sides");
     let rbm = folder.file("rbm.safetensors");
     let run = ["--base", "uniform", "--chains", "9", "--stages", "9"];
     let read = |more: &[&str]| printed(&[&["rbm", &rbm], &run[..], more].concat());

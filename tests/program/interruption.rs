@@ -109,17 +109,27 @@ fn a_search_that_is_interrupted_is_named() {
 fn a_run_that_ends_early_says_how_to_go_on() {
     let folder = Folder::new("early");
     let (rbm, file) = (machine(), folder.file("run.json"));
-    let run = ["rbm", &rbm, "--base", "uniform", "--stages", "100"];
-    let many = ["--chains", "90000000", "--time-limit", "0.5"];
+    let run = [
+        "rbm",
+        &rbm,
+        "--base",
+        "uniform",
+        "--stages",
+        "20",
+        "--block-size",
+        "8",
+    ];
+    let many = ["--chains", "90000000", "--time-limit", "2"];
     let said = |more: &[&str]| {
         let output = program(&[&run[..], &many, more].concat());
-        assert!(output.status.success());
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{errors}");
         let said = String::from_utf8(output.stdout).unwrap();
         assert!(
             said.contains("log Z = ") && said.contains("ended: time limit reached"),
             "{said}"
         );
-        String::from_utf8(output.stderr).unwrap()
+        errors
     };
     assert!(said(&[]).contains("in no file: --save FILE or --checkpoint FILE keeps them"));
     let kept = said(&["--save", &file]);

@@ -105,36 +105,43 @@ pub struct Comparison {
 
 struct Pair {
     names: [String; 2],
-    ratio: LogRatio,
+    difference: f64,
+    error: f64,
 }
 
 impl Pair {
-    /// The standard error of the difference; where weights are skewed, what the interval towards 0 makes of it.
-    fn error(&self) -> f64 {
-        let (value, (lower, upper)) = (self.ratio.value, self.ratio.interval);
-        let towards_zero = if value > 0.0 {
-            value - lower
+    fn of(one: &Read, other: &Read) -> Self {
+        let ratio = LogRatio::new(&one.run, &other.run);
+        let (lower, upper) = ratio.interval;
+        let towards_zero = (ratio.value - lower, upper - ratio.value);
+        // Where weights are skewed the interval is wider than the error says.
+        let wide = if ratio.value > 0.0 {
+            towards_zero.0
         } else {
-            upper - value
+            towards_zero.1
         };
-        self.ratio.standard_error.max(towards_zero / 1.96)
+        Self {
+            names: [one.name(), other.name()],
+            difference: ratio.value,
+            error: ratio.standard_error.max(wide / 1.96),
+        }
     }
 
     fn errors(&self) -> f64 {
-        match self.ratio.value {
+        match self.difference {
             0.0 => 0.0,
-            value => value.abs() / self.error(),
+            difference => difference.abs() / self.error,
         }
     }
 
     fn text(&self) -> String {
         let [one, other] = &self.names;
-        let (value, error, errors) = (self.ratio.value, self.error(), self.errors());
+        let (difference, error, errors) = (self.difference, self.error, self.errors());
         let beyond = match errors > MOST {
             true => ": they disagree, and the lower one has probably missed a part",
             false => "",
         };
-        format!("{one} - {other}: {value:+.3} +- {error:.3}, {errors:.1} errors{beyond}")
+        format!("{one} - {other}: {difference:+.3} +- {error:.3}, {errors:.1} errors{beyond}")
     }
 }
 
@@ -144,19 +151,17 @@ impl Comparison {
         let (mut pairs, mut notes) = (Vec::new(), Vec::new());
         for (index, other) in runs.iter().enumerate() {
             for (place, one) in runs[..index].iter().enumerate() {
-                let relation = Relation::of(one, other);
-                if !matches!(relation, Relation::None(_)) {
-                    pairs.push(Pair {
-                        names: [one.name(), other.name()],
-                        ratio: LogRatio::new(&one.run, &other.run),
-                    });
+                match Relation::of(one, other) {
+                    Relation::None(why) => {
+                        notes.push(format!("not compared: {why}"));
+                        continue;
+                    }
+                    Relation::Comparable(why) if place == 0 => {
+                        notes.push(format!("not pooled: {why}"));
+                    }
+                    _ => {}
                 }
-                let note = match relation {
-                    Relation::None(why) => format!("not compared: {why}"),
-                    Relation::Comparable(why) => format!("not pooled: {why}"),
-                    Relation::Alike => continue,
-                };
-                notes.extend((place == 0).then_some(note));
+                pairs.push(Pair::of(one, other));
             }
         }
         pairs.sort_by(|one, other| other.errors().total_cmp(&one.errors()));
@@ -215,8 +220,8 @@ impl Comparison {
         let difference = |pair: &Pair| {
             json!({
                 "runs": pair.names,
-                "difference": pair.ratio.value,
-                "standard_error": pair.error(),
+                "difference": pair.difference,
+                "standard_error": pair.error,
                 "errors": pair.errors(),
             })
         };
@@ -260,8 +265,9 @@ impl Relation {
             Err(error) => return Self::Comparable(format!("{b} beside {a}: {error}")),
         };
         let found = found.split(" in the run").next().unwrap_or_default();
+        let by_path = setting == "a path" || setting == "path";
         let mut different = match setting {
-            "a path" | "path" => Vec::new(),
+            _ if by_path => Vec::new(),
             "a number of stages of" => vec![format!("{found} stages, not {expected}")],
             setting => vec![format!("{setting} {found}, not {expected}")],
         };
@@ -270,11 +276,12 @@ impl Relation {
             different.push(shown.to_owned());
         }
         match (&one.known.start, &other.known.start) {
-            (Some(one), Some(other)) if one.base() == other.base() => {}
-            (Some(_), Some(_)) => different.push(OWN_START.to_owned()),
-            (None, None) if setting != "a path" && setting != "path" => {}
-            _ if machines.is_some() => different.push("another base to start from".to_owned()),
-            _ => different.push("another base, or another target".to_owned()),
+            (Some(one), Some(other)) if one.base() != other.base() => {
+                different.push(OWN_START.to_owned());
+            }
+            (Some(_), Some(_)) | (None, None) if !by_path => {}
+            _ if machines.is_some() => different.push("another base or path".to_owned()),
+            _ => different.push("another base, path or target".to_owned()),
         }
         Self::Comparable(format!("{b} beside {a} has {}", different.join("; ")))
     }
