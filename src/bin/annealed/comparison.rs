@@ -37,24 +37,8 @@ impl Read {
         })
     }
 
-    fn doubted(mut runs: Vec<Self>) -> Vec<Self> {
-        let bounds = runs.iter().flat_map(|read| &read.known.contradictions);
-        let bounds: Vec<Warning> = bounds.cloned().collect();
-        for read in &mut runs {
-            read.doubts = read.known.doubts(&read.run, &bounds);
-        }
-        runs
-    }
-
-    /// Reads the files one by one.
-    pub fn each(files: &[PathBuf]) -> Result<Vec<Self>> {
-        let read = |file: &PathBuf| Self::new(vec![file.clone()], saved::read(file)?);
-        let runs: Result<_> = files.iter().map(read).collect();
-        runs.map(Self::doubted)
-    }
-
     /// Reads the files, of which parts of one run become one.
-    pub fn joined(files: &[PathBuf]) -> Result<Vec<Self>> {
+    pub fn all(files: &[PathBuf]) -> Result<Vec<Self>> {
         let mut runs: Vec<(Vec<PathBuf>, RunPart<State>)> = Vec::new();
         'files: for file in files {
             let part = saved::read(file)?;
@@ -72,8 +56,16 @@ impl Read {
             runs.push((vec![file.clone()], part));
         }
         let runs = runs.into_iter();
-        let runs: Result<_> = runs.map(|(files, part)| Self::new(files, part)).collect();
-        runs.map(Self::doubted)
+        let runs: Result<Vec<Self>> = runs.map(|(files, part)| Self::new(files, part)).collect();
+        let mut runs = runs?;
+        let bounds = runs
+            .iter()
+            .flat_map(|read| read.known.contradictions.clone());
+        let bounds: Vec<Warning> = bounds.collect();
+        for read in &mut runs {
+            read.doubts = read.known.doubts(&read.run, &bounds);
+        }
+        Ok(runs)
     }
 
     /// The names of the files: the first, and how many more.

@@ -36,7 +36,7 @@ pub struct Options {
 
 /// Merges the files; returns what to print.
 pub fn merge(options: &Options) -> Result<String> {
-    let runs = Read::joined(&options.files)?;
+    let runs = Read::all(&options.files)?;
     let comparison = Comparison::of(&runs)?;
     let merged = Merged { runs, comparison };
     if let Some(file) = &options.save {

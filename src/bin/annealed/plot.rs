@@ -11,7 +11,7 @@ use crate::output;
 /// One run alone, or several beside each other, each by the name of its file.
 #[derive(Debug, Args)]
 pub struct Options {
-    /// Saved runs
+    /// Saved runs; parts of one run are joined
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// The SVG file to write
@@ -24,7 +24,7 @@ pub struct Options {
 
 /// Draws the files; returns how far several runs are apart.
 pub fn plot(options: &Options) -> Result<String> {
-    let runs = Read::each(&options.files)?;
+    let runs = Read::all(&options.files)?;
     let names: Vec<String> = runs.iter().map(Read::short_name).collect();
     if options.schedules {
         let schedules = runs.iter().map(|read| read.run.schedule());
