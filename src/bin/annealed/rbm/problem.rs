@@ -199,8 +199,8 @@ fn machine(options: &Options) -> Result<(RbmFile, Option<DeepBoltzmann>)> {
 fn square(options: &Options, file: &RbmFile, deep: &Option<DeepBoltzmann>) -> String {
     let is_square = match deep {
         Some(deep) => {
-            let sizes = deep.biases().windows(2);
-            sizes.into_iter().any(|pair| pair[0].len() == pair[1].len())
+            let mut pairs = deep.biases().windows(2);
+            pairs.any(|pair| pair[0].len() == pair[1].len())
         }
         None => file.rbm.hidden_units() == file.rbm.visible_units(),
     };
@@ -297,10 +297,10 @@ impl Source {
         let data = BinaryData::read_as(&self.file, &layout)?;
         let (count, units) = (data.rows().len(), data.rows()[0].len());
         if units != visible {
-            let hint = match () {
-                () if units == hidden => ": are its hidden and visible biases exchanged?",
-                () if count == visible => ": it has as many rows, so save it transposed (data.T)",
-                () => "",
+            let hint = match (units == hidden, count == visible) {
+                (true, _) => ": are its hidden and visible biases exchanged?",
+                (_, true) => ": it has as many rows, so save it transposed (data.T)",
+                _ => "",
             };
             let reason = format!(
                 "has rows of {units} units, expected {visible}, the visible units of the machine, which has {hidden} \
