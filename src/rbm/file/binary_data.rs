@@ -372,6 +372,6 @@ mod tests {
             assert!(error.contains(named), "{values:?}: {error}");
         }
         let error = of(&[0.0, 16.0, 5.0]).unwrap_err();
-        assert!(error.contains("--threshold 8 "), "{error}");
+        assert!(error.contains("--threshold 8)"), "{error}");
     }
 }
