@@ -123,7 +123,7 @@ impl Merged {
             1 => String::new(),
             _ => format!("{} (seed {}): ", read.name(), run.seed()),
         };
-        let missing = run.missing().into_iter();
+        let missing = run.missing().iter();
         let missing = missing.map(|chains| format!("missing: chains {chains:?}\n"));
         let doubts = read.doubts.iter();
         let doubts = doubts.map(|warning| format!("warning: {warning}\n"));
