@@ -114,8 +114,10 @@ pub enum Error {
     /// A run whose chains all have weight zero, so that log Z cannot be estimated.
     #[error(
         "no chain of {chains} has any weight: none reached the support of the target, or steps \
-         of an uncorrected kernel were so far off that every weight vanished; expected a base that \
-         overlaps with the target, and steps of the kernel's scale"
+         of an uncorrected kernel were so far off that every weight vanished. If the target is 0 on nearly all of the base, \
+         a likelihood needs rising levels (`NestedSmc`, with more chains the rarer the rest is), and a constraint a finite \
+         penalty that is annealed (see the cookbook); otherwise expected a base that overlaps with the target, and steps \
+         of the kernel's scale"
     )]
     AllWeightsZero {
         /// Number of chains.

@@ -69,7 +69,7 @@ impl<S, R: Merge> RunPart<S, R> {
             let chains = || Error::check_found("chains", &found.chains, &settings.chains);
             same.and_then(|()| chains())
                 .and_then(|()| Probe::check_found(probe.as_ref(), part.probe.as_ref()))
-                .map_err(|error| in_part(error, place))?;
+                .map_err(|error| in_place(error, "part", place))?;
             part.check()?;
         }
         let mut stopped = parts.iter().map(|part| part.stopped_by);
@@ -270,8 +270,8 @@ impl<S, R> RunPart<S, R> {
     }
 }
 
-/// Adds the index of the offending part to an error.
-fn in_part(error: Error, place: usize) -> Error {
+/// Adds the index of the offending part or run to an error.
+fn in_place(error: Error, of: &str, place: usize) -> Error {
     match error {
         Error::OtherRun {
             setting,
@@ -279,7 +279,7 @@ fn in_part(error: Error, place: usize) -> Error {
             expected,
         } => Error::OtherRun {
             setting,
-            found: format!("{found} in the part with index {place}"),
+            found: format!("{found} in the {of} with index {place}"),
             expected,
         },
         error => error,
@@ -287,7 +287,8 @@ fn in_part(error: Error, place: usize) -> Error {
 }
 
 impl<S, R> Run<S, R> {
-    /// Returns the estimate of `log Z_K` from the pooled chains of runs that differ in seed and perhaps in size.
+    /// Returns the estimate of `log Z_K` from the pooled chains of runs that differ in seed and perhaps in size. Runs that
+    /// differ otherwise are compared by [`Agreement`](crate::estimate::Agreement).
     ///
     /// ```
     /// # use annealed::prelude::*;
@@ -300,20 +301,26 @@ impl<S, R> Run<S, R> {
     ///
     /// # Errors
     /// No run; two runs with the same seed, which share chains (see [`Ais::extend`](crate::ais::Ais::extend) for more
-    /// chains of a seed); other settings, path or kernel; a resampled run, not the last, whose last block is not full.
-    pub fn pooled(runs: &[Self]) -> Result<Estimate> {
+    /// chains of a seed); [`Error::OtherRun`] with the first other setting, path or kernel; a resampled run, not the
+    /// last, whose last block is not full.
+    pub fn pooled<'r>(runs: impl IntoIterator<Item = &'r Self>) -> Result<Estimate>
+    where
+        S: 'r,
+        R: 'r,
+    {
+        let runs: Vec<&Self> = runs.into_iter().collect();
         Error::check_not_empty("runs", runs.len())?;
         let settings = runs[0].settings();
         let mut seeds = BTreeSet::new();
-        for run in runs {
-            let alike = run.settings().is_like(settings);
-            let expected = "the same schedule, engine, block size and recorded stages";
-            Error::check(alike, "runs", "runs with different settings", expected)?;
-            let probes = runs[0].probe().zip(run.probe());
-            if let Some((part, found)) = probes.and_then(|(one, other)| one.difference(other)) {
-                let found = format!("one with a {part} {found}");
-                return Err(Error::invalid("runs", found, "the same in all runs"));
-            }
+        for (place, run) in runs.iter().enumerate() {
+            let of_seed = Settings {
+                seed: run.seed(),
+                ..settings.clone()
+            };
+            of_seed
+                .check_found(run.settings())
+                .and_then(|()| Probe::check_found(runs[0].probe(), run.probe()))
+                .map_err(|error| in_place(error, "run", place))?;
             let fresh = seeds.insert(run.seed());
             let expected = "a seed of its own for each run";
             Error::check(

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::along::Annealing;
 use super::settings::Settings;
 use crate::kernel::{Block, check_stages};
+use crate::model::single_states;
 use crate::population::streams;
 use crate::random::{Purpose, stream};
 use crate::schedule::Schedule;
@@ -24,6 +25,9 @@ const TOLERANCE: f64 = 1e-6;
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct Probe {
     chains: Vec<Chain>,
+    /// Whether path or kernel asked a model of batches for one state at a time.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub(crate) is_single: bool,
 }
 
 /// Log densities and log weight of one chain; `-inf` stands for any value that is not finite.
@@ -77,7 +81,10 @@ impl Probe {
         let block = Block::new(0, along.sample(0, &mut rngs)?, rngs);
         let mut moved = Arc::clone(along).place((0, 0.0), block)?;
         let mut chains = at_start(along.as_ref(), schedule, moved.block().states());
+        let before = single_states();
         moved.advance_to(betas[1])?;
+        let single = single_states() - before;
+        let is_single = chains.len() > 1 && single >= chains.len() as u64;
         let log_weights = moved.block().log_weights().iter();
         let log_densities = along.log_densities(betas[1], moved.block().states());
         for ((chain, &log_weight), log_density) in
@@ -85,7 +92,7 @@ impl Probe {
         {
             chain.moved = vec![finite(log_weight), finite(log_density)];
         }
-        Ok(Self { chains })
+        Ok(Self { chains, is_single })
     }
 
     /// Returns the median absolute log density of the base at its own samples.

@@ -379,9 +379,17 @@ impl<S, R> Run<S, R> {
 
 /// Writes `log Z = 208.631 +- 0.021 (95% interval 208.590 to 208.672, ESS 809 of 1000, 5.0e5 evaluations)` and any
 /// warnings.
+const SINGLE: &str = "the model can evaluate many states in one call, but this path or this kernel asks for one state at a \
+                      time, which costs time alone: a path needs `evaluates_batches` and `ends_of_batch`, see the guide's \
+                      page on batches";
+
 impl<S, R> fmt::Display for Run<S, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_headline(f, self, "", self.figures.estimate.sample_size_text())
+        write_headline(f, self, "", self.figures.estimate.sample_size_text())?;
+        match &self.probe {
+            Some(probe) if probe.is_single => write!(f, "\nnote: {SINGLE}"),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -80,7 +80,17 @@ impl Settings {
         Error::check_found("recorded_stages", recorded_stages, &self.recorded_stages)?;
         Error::check_found("purpose", purpose, &self.purpose)?;
         Error::check_found("resampling", selection, &self.selection)?;
-        Error::check_found("engine", engine, &self.engine)?;
+        if engine != &self.engine {
+            let name = |level: SimdLevel| level.to_string();
+            let [found, expected] =
+                [engine, &self.engine].map(|engine| engine.map_or("none".to_owned(), name));
+            let setting = "engine";
+            return Err(Error::OtherRun {
+                setting,
+                found,
+                expected,
+            });
+        }
         let figure = |other: &str, figure: &str, found: String, mine: String| Error::OtherRun {
             setting: "a path",
             found: format!("{other} ({figure} {found})"),
@@ -99,16 +109,6 @@ impl Settings {
             return Err(figure(other, "rounding error of the path", found, mine));
         }
         Ok(())
-    }
-
-    /// Returns whether another run differs in nothing but seed and number of chains.
-    pub(crate) fn is_like(&self, other: &Self) -> bool {
-        let other = Self {
-            seed: self.seed,
-            chains: self.chains,
-            ..other.clone()
-        };
-        *self == other
     }
 
     /// Refuses a run whose chains interact, for methods that need independent weights.

@@ -226,8 +226,8 @@ pub enum Warning {
     /// A lower bound on log Z above the interval: the run lies too low or has missed mass.
     #[error(
         "log Z is at least {bound:.3} ({}), above the interval, which ends at {upper:.3}: the run lies too low, by chance if \
-         by little, or else because it missed mass: start from a base that covers it, as adaptive::Challenge may find (for an \
-         RBM rbm::StartSearch, --base auto of the program), or use more stages",
+         by little, or else because it missed mass: start from a base that covers it, as a challenge may find, or for \
+         an RBM a search for a start, or use more stages",
         sureness(*confidence)
     )]
     BelowBound {

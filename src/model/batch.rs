@@ -1,5 +1,6 @@
 //! Models from closures that evaluate several states at once, as tensor libraries do.
 
+use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::{Arc, OnceLock};
 
@@ -212,11 +213,21 @@ where
 
     /// Evaluates one state, as a batch of one.
     fn evaluate_one(&self, state: &DVector<f64>) -> (f64, Option<Vec<O::Number>>) {
+        SINGLE.set(SINGLE.get() + 1);
         let mut log_density = [0.0];
         let row = self.row(state.as_slice().iter()).collect();
         let gradient = self.evaluate(row, &mut log_density);
         (log_density[0], gradient)
     }
+}
+
+thread_local! {
+    static SINGLE: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Returns the number of single states that this thread has had evaluated by models of batches.
+pub(crate) fn single_states() -> u64 {
+    SINGLE.get()
 }
 
 type Parts<T> = (Vec<T>, Option<Vec<T>>);

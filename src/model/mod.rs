@@ -25,6 +25,7 @@ mod quadratic;
 mod square;
 mod student;
 
+pub(crate) use batch::single_states;
 pub use batch::{BatchModel, BatchOutput};
 #[cfg(feature = "num-dual")]
 pub use dual::DualModel;

@@ -102,6 +102,18 @@ pub struct OptimizedSchedule {
     pub seconds: f64,
 }
 
+impl OptimizedSchedule {
+    /// Creates the result of an optimizer of one's own, without warnings and costs, which are public fields.
+    pub fn new(schedule: Schedule) -> Self {
+        Self {
+            schedule,
+            warnings: Vec::new(),
+            evaluations: 0,
+            seconds: 0.0,
+        }
+    }
+}
+
 /// Implements [`ScheduleOptimizer`] for a type with a `pilot` and a method `schedule`. `$warnings` is a method of
 /// [`Survey`].
 macro_rules! optimize_by_survey {

@@ -60,6 +60,7 @@ pub fn runs<'a, S: 'a, R: 'a>(
         exact: None,
         both: None,
         warnings: Vec::new(),
+        contradictions: Vec::new(),
     }
 }
 
@@ -75,6 +76,7 @@ pub struct Picture<'a, S, R = ()> {
     exact: Option<f64>,
     both: Option<Both>,
     warnings: Vec<Warning>,
+    contradictions: Vec<String>,
 }
 
 /// A bridge as it is drawn.
@@ -107,6 +109,12 @@ impl<S, R> Picture<'_, S, R> {
     /// Adds reasons to doubt that the runs do not know, such as [those of a start](crate::rbm::Start::warnings_of).
     pub fn warnings(mut self, warnings: &[Warning]) -> Self {
         self.warnings.extend_from_slice(warnings);
+        self
+    }
+
+    /// Adds a line in red below the headline, such as one that two of the runs disagree.
+    pub fn contradiction(mut self, text: impl Into<String>) -> Self {
+        self.contradictions.push(text.into());
         self
     }
 
@@ -171,6 +179,10 @@ impl<S, R> Picture<'_, S, R> {
         let doubts = self.doubts();
         for against in doubts.iter().filter_map(Contradiction::of) {
             put(15.0, RED, &against.text);
+        }
+        for text in &self.contradictions {
+            let lines = wrapped(text, WIDTH * 0.92, 3);
+            lines.iter().for_each(|line| put(12.0, RED, line));
         }
         for line in self.what_was_run() {
             put(12.0, GREY, &line);

@@ -120,7 +120,7 @@ impl fmt::Display for StoppedBy {
             Self::StandardError => "standard error reached",
             Self::Evaluations => "budget spent",
             Self::TimeLimit => "time limit reached",
-            Self::Callback => "interrupted (Ctrl-C, stop_when or a progress callback)",
+            Self::Callback => "interrupted",
         })
     }
 }

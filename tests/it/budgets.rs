@@ -430,7 +430,9 @@ fn pooled_seeds_are_one_run_of_all_their_chains() {
         .schedule(Schedule::linear(3).unwrap())
         .run()
         .unwrap();
-    assert!(message(&[run(1, 500), other]).contains("different settings"));
+    assert!(
+        message(&[run(1, 500), other]).contains("a number of stages of 3 in the run with index 1")
+    );
     let resampled = |seed, chains| {
         let resampling = Resampling::every(4).unwrap();
         ais(&path)

@@ -6,6 +6,7 @@ mod adaptive_laws;
 mod allocations;
 mod bad_input;
 mod batch_model;
+mod batch_paths;
 mod batches;
 mod blocks;
 mod budget_coverage;

@@ -183,6 +183,14 @@ fn data_in_doubt_are_refused() {
         ),
         (layout().array("grey"), "numbers from 0 to 16 ("),
         (layout().threshold(f64::NAN), "invalid threshold"),
+        (
+            layout().array("grey").threshold(16.5),
+            "no value reaches the threshold 16.5 (numbers from 0 to 16",
+        ),
+        (
+            layout().array("grey").threshold(0.0),
+            "every value reaches the threshold 0 (numbers from 0 to 16",
+        ),
     ] {
         let message = read(layout);
         assert!(message.contains(named), "{message}");

@@ -581,7 +581,10 @@ fn a_support_that_shrinks_is_found() {
         .run()
         .unwrap_err()
         .to_string();
-    assert!(message.contains("has any weight"), "{message}");
+    assert!(
+        message.contains("has any weight") && message.contains("NestedSmc"),
+        "{message}"
+    );
 }
 
 #[test]

@@ -1,5 +1,10 @@
 //! The program `annealed`, run as its users run it.
 
+mod comparison;
+mod inputs;
+#[cfg(target_os = "linux")]
+mod interruption;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -217,7 +222,8 @@ fn seeds_are_taken_together() {
     let folder = Folder::new("seeds");
     let files = ["1", "2", "3"].map(|seed| {
         let file = folder.file(&format!("seed-{seed}.json"));
-        printed(&words(&scoring(&["--seed", seed, "--save", &file])));
+        let run = ["--base", "data-rate", "--seed", seed];
+        printed(&words(&scoring(&[&run[..], &["--save", &file]].concat())));
         file
     });
     let [first, second, third] = &files;
@@ -232,19 +238,23 @@ fn seeds_are_taken_together() {
     assert!((found["log_z"].as_f64().unwrap() - mean).abs() < 1e-12);
     let text = printed(&["merge", first, second, third]);
     assert!(
-        text.contains("seed 2: log Z") && text.contains("3 seeds: log Z"),
+        text.contains("(seed 2): log Z") && text.contains("3 seeds: log Z"),
         "{text}"
     );
     let error = refused(&["merge", first, second, "--save", &folder.file("x.json")]);
     assert!(
-        error.contains("--save") && error.contains("2 seeds"),
+        error.contains("--save") && error.contains("2 runs"),
         "{error}"
     );
     let error = refused(&["merge", first, first]);
     assert!(error.contains("repeated chains"), "{error}");
 
     let svg = folder.file("runs.svg");
-    assert_eq!(printed(&["plot", first, second, "--out", &svg]), "");
+    let said = printed(&["plot", first, second, "--out", &svg]);
+    assert!(
+        said.starts_with("difference ") && said.lines().count() == 1,
+        "{said}"
+    );
     let drawn = fs::read_to_string(&svg).unwrap();
     assert!(drawn.starts_with("<svg ") && drawn.contains("seed-1: ") && drawn.contains("seed-2: "));
     printed(&["plot", third, "--out", &svg]);
@@ -598,7 +608,7 @@ fn what_is_wrong_is_named() {
     let grey = folder.file("grey.npy");
     fs::write(&grey, digits_of_16()).unwrap();
     let raw = [&uniform[..], &["--data", &grey]].concat();
-    says(&raw, &["from 0 to 16", "add --threshold 8"]);
+    says(&raw, &["from 0 to 16", "--threshold 8"]);
     let broken = folder.file("broken.json");
     fs::write(&broken, "{\"settings\": 3}").unwrap();
     says(&["merge", &broken], &["broken.json", "no saved run"]);

@@ -8,6 +8,7 @@
 //!
 //! An error goes to stderr, and the program ends with 2; after a signal it ends with 128 and its number.
 
+mod comparison;
 mod figures;
 mod interrupt;
 mod merge;
@@ -17,13 +18,15 @@ mod rbm;
 mod saved;
 mod seconds;
 
+use std::error::Error;
 use std::io::Write;
 use std::process::ExitCode;
 
-use annealed::Result;
 use clap::{Parser, Subcommand};
 
 use interrupt::Interrupt;
+
+const MANUAL: &str = include_str!("../../../docs/program.md");
 
 /// Partition functions by annealed importance sampling.
 #[derive(Debug, Parser)]
@@ -41,6 +44,8 @@ enum Task {
     Merge(merge::Options),
     /// Draw saved runs as SVG
     Plot(plot::Options),
+    /// Print the manual
+    Manual,
 }
 
 fn main() -> ExitCode {
@@ -52,17 +57,20 @@ fn main() -> ExitCode {
             interrupt.exit_code_or(ExitCode::SUCCESS)
         }
         Err(error) => {
-            eprintln!("error: {error}");
+            // An option in the place of the library's argument.
+            let text = error.to_string().replace(" block_size", " --block-size");
+            eprintln!("error: {text}");
             interrupt.exit_code_or(ExitCode::from(2))
         }
     }
 }
 
 /// Does a task; returns what it says on stdout.
-fn run(task: &Task, interrupt: &Interrupt) -> Result<String> {
+fn run(task: &Task, interrupt: &Interrupt) -> Result<String, Box<dyn Error>> {
     match task {
         Task::Rbm(options) => rbm::score(options, interrupt),
-        Task::Merge(options) => merge::merge(options),
-        Task::Plot(options) => plot::plot(options),
+        Task::Merge(options) => Ok(merge::merge(options)?),
+        Task::Plot(options) => Ok(plot::plot(options)?),
+        Task::Manual => Ok(MANUAL.to_owned()),
     }
 }

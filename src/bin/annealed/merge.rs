@@ -1,30 +1,29 @@
-//! `annealed merge`: parts of a run, or runs of several seeds, taken together.
+//! `annealed merge`: parts of a run taken together, and runs compared.
 
-use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-use annealed::ais::RunPart;
 use annealed::estimate::{Estimate, Warning};
-use annealed::prelude::Run;
-use annealed::{Error, Result, plot};
+use annealed::{Error, Result};
 use clap::Args;
 use serde_json::{Value, json};
 
+use crate::comparison::{Comparison, Read};
 use crate::figures;
 use crate::output::{self, write_report};
-use crate::saved::{self, Known, State};
+use crate::saved;
 
-/// Files in any order. Parts of one seed become one run, and the runs of several seeds one estimate.
+/// Files in any order. Parts of one run become one. Several runs are compared, and pooled where they differ in nothing but
+/// their seeds.
 #[derive(Debug, Args)]
 pub struct Options {
     /// Saved runs, or parts of runs
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Save the merged run, of one seed, to a file
+    /// Save the merged run to a file
     #[arg(long, value_name = "FILE", value_parser = output::file)]
     save: Option<PathBuf>,
-    /// Draw the runs as SVG, of each seed one
+    /// Draw the runs as SVG
     #[arg(long, value_name = "FILE", value_parser = output::picture)]
     plot: Option<PathBuf>,
     /// Write a report: JSON where the name ends in .json, else text
@@ -37,114 +36,97 @@ pub struct Options {
 
 /// Merges the files; returns what to print.
 pub fn merge(options: &Options) -> Result<String> {
-    let merged = Merged::read(options)?;
+    let runs = Read::all(&options.files)?;
+    let comparison = Comparison::of(&runs)?;
+    let merged = Merged { runs, comparison };
     if let Some(file) = &options.save {
         merged.save(file)?;
     }
     if let Some(file) = &options.plot {
         merged.plot(file)?;
     }
-    let (json, text) = (merged.json(), merged.text());
+    let (json, text) = (merged.json(), merged.text(false));
     if let Some(file) = &options.report {
         let pages = merged.runs.iter();
-        let pages = pages.map(|run| format!("\nseed {}\n{}", run.seed(), figures::page(run)));
-        write_report(file, &json, &(text.clone() + &pages.collect::<String>()))?;
+        let page = |read: &Read| format!("\n{}\n{}", read.name(), figures::page(&read.run));
+        let pages = pages.map(page).collect::<String>();
+        write_report(file, &json, &(text + &pages))?;
     }
     match options.json {
         true => Ok(format!("{json}\n")),
-        false => Ok(text),
+        false => Ok(merged.text(output::has_colour())),
     }
 }
 
-/// One run of each seed, and all taken together.
+/// The runs, and how far they are apart.
 struct Merged {
-    runs: Vec<Run<State>>,
-    estimate: Estimate,
-    known: Known,
-    /// Reasons to doubt the runs that they do not know by themselves.
-    doubts: Vec<Warning>,
+    runs: Vec<Read>,
+    comparison: Comparison,
 }
 
 impl Merged {
-    fn read(options: &Options) -> Result<Self> {
-        let mut seeds = BTreeMap::<u64, Vec<RunPart<State>>>::new();
-        for file in &options.files {
-            let part = saved::read(file)?;
-            seeds.entry(part.seed()).or_default().push(part);
-        }
-        let runs = seeds.into_values().map(RunPart::merge);
-        let runs: Vec<Run<State>> = runs.collect::<Result<_>>()?;
-        let known = Known::of_files(&options.files);
-        Ok(Self {
-            estimate: Run::pooled(&runs)?,
-            doubts: runs.iter().flat_map(|run| known.doubts(run)).collect(),
-            runs,
-            known,
-        })
-    }
-
     fn save(&self, file: &Path) -> Result<()> {
-        let [run] = self.runs.as_slice() else {
-            let expected = "parts of one seed; runs of several are saved one by one";
-            let found = format!("runs of {} seeds", self.runs.len());
+        let [read] = self.runs.as_slice() else {
+            let expected = "parts of one run; several runs are saved one by one";
+            let found = format!("{} runs", self.runs.len());
             return Err(Error::invalid("--save", found, expected));
         };
-        saved::write(file, &run.clone().into(), &self.known)
+        saved::write(file, &read.run.clone().into(), &read.known)
     }
 
     fn plot(&self, file: &Path) -> Result<()> {
-        let name = |run: &Run<State>| match self.runs.len() {
+        let names = self.runs.iter().map(|read| match self.runs.len() {
             1 => String::new(),
-            _ => format!("seed {}", run.seed()),
-        };
-        let names: Vec<String> = self.runs.iter().map(name).collect();
-        let named = names.iter().map(String::as_str).zip(&self.runs);
-        plot::runs(named).warnings(&self.doubts).save(file)
+            _ => read.short_name(),
+        });
+        self.comparison
+            .draw(&self.runs, &Vec::from_iter(names), file)
     }
 
     fn json(&self) -> Value {
-        let (lower, upper) = self.estimate.interval();
-        json!({
-            "log_z": self.estimate.value(),
-            "standard_error": self.estimate.standard_error(),
-            "interval": [lower, upper],
-            "skewed": self.estimate.is_skewed(),
-            "ess": self.estimate.effective_sample_size(),
-            "chains": self.estimate.chains(),
+        let of = |figure: &dyn Fn(&Estimate) -> Value| self.comparison.pooled.as_ref().map(figure);
+        let mut json = json!({
+            "log_z": of(&|pooled| pooled.value().into()),
+            "standard_error": of(&|pooled| pooled.standard_error().into()),
+            "interval": of(&|pooled| json!([pooled.interval().0, pooled.interval().1])),
+            "skewed": of(&|pooled| pooled.is_skewed().into()),
+            "ess": of(&|pooled| pooled.effective_sample_size().into()),
+            "chains": of(&|pooled| pooled.chains().into()),
             "warnings": figures::of_warnings(&self.warnings()),
-            "runs": self.runs.iter().map(figures::of_run).collect::<Vec<_>>(),
-        })
+            "runs": self.runs.iter().map(|read| figures::of_run(&read.run)).collect::<Vec<_>>(),
+        });
+        self.comparison.add_to(&mut json);
+        json
     }
 
     /// All reasons to doubt the runs, each once.
     fn warnings(&self) -> Vec<Warning> {
-        let of_runs = self.runs.iter().flat_map(Run::warnings);
-        figures::distinct(of_runs.chain(&self.doubts))
+        let of_runs = self.runs.iter().flat_map(|read| read.run.warnings());
+        let doubts = self.runs.iter().flat_map(|read| &read.doubts);
+        figures::distinct(of_runs.chain(doubts))
     }
 
-    fn text(&self) -> String {
-        let mut text = String::new();
-        for run in &self.runs {
+    fn text(&self, colour: bool) -> String {
+        let mut text: String = self.runs.iter().map(|read| self.lines(read)).collect();
+        text += &self.comparison.text(colour);
+        if let (Some(pooled), 2..) = (&self.comparison.pooled, self.runs.len()) {
             // Writing to a string cannot fail.
-            let _ = match self.runs.len() {
-                1 => write!(text, "{}", line(run)),
-                _ => write!(text, "seed {}: {}", run.seed(), line(run)),
-            };
-        }
-        if self.runs.len() > 1 {
-            let (count, estimate) = (self.runs.len(), &self.estimate);
-            let _ = writeln!(text, "{count} seeds: log Z = {estimate}");
-        }
-        for warning in &self.doubts {
-            let _ = writeln!(text, "warning: {warning}");
+            let _ = writeln!(text, "{} seeds: log Z = {pooled}", self.runs.len());
         }
         text
     }
-}
 
-/// The run, and the chains that it lacks.
-fn line(run: &Run<State>) -> String {
-    let missing = run.missing().iter();
-    let missing = missing.map(|chains| format!("missing: chains {chains:?}\n"));
-    format!("{run}\n") + &missing.collect::<String>()
+    /// A run, the chains that it lacks, and what it does not know.
+    fn lines(&self, read: &Read) -> String {
+        let run = &read.run;
+        let name = match self.runs.len() {
+            1 => String::new(),
+            _ => format!("{} (seed {}): ", read.name(), run.seed()),
+        };
+        let missing = run.missing().iter();
+        let missing = missing.map(|chains| format!("missing: chains {chains:?}\n"));
+        let doubts = read.doubts.iter();
+        let doubts = doubts.map(|warning| format!("warning: {warning}\n"));
+        format!("{name}{run}\n") + &missing.chain(doubts).collect::<String>()
+    }
 }

@@ -1,6 +1,8 @@
 //! Files that the program writes: their names, checked before any work, and reports.
 
+use std::env;
 use std::fs;
+use std::io::{IsTerminal, stdout};
 use std::path::{Path, PathBuf};
 
 use annealed::{Error, Result};
@@ -35,6 +37,11 @@ fn with_ending(text: &str, rule: &str, endings: &[&str]) -> Result<PathBuf, Stri
     }
     let other = file.with_extension(endings[0]);
     Err(format!("{rule}: name the file {}", other.display()))
+}
+
+/// Whether what is printed may have colours: on a terminal, unless <https://no-color.org> is asked for.
+pub fn has_colour() -> bool {
+    stdout().is_terminal() && env::var_os("NO_COLOR").is_none_or(|set| set.is_empty())
 }
 
 /// Writes a report: JSON where the name ends in .json, else text.

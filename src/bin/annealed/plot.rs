@@ -1,20 +1,17 @@
-//! `annealed plot`: pictures of saved runs.
+//! `annealed plot`: pictures of saved runs, which are compared.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use annealed::ais::RunPart;
-use annealed::estimate::Warning;
-use annealed::prelude::Run;
 use annealed::{Result, plot};
 use clap::Args;
 
+use crate::comparison::{Comparison, Read};
 use crate::output;
-use crate::saved::{self, Known, State};
 
 /// One run alone, or several beside each other, each by the name of its file.
 #[derive(Debug, Args)]
 pub struct Options {
-    /// Saved runs
+    /// Saved runs; parts of one run are joined
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// The SVG file to write
@@ -25,29 +22,17 @@ pub struct Options {
     schedules: bool,
 }
 
-/// Draws the files; there is nothing to print.
+/// Draws the files; returns how far several runs are apart.
 pub fn plot(options: &Options) -> Result<String> {
-    let read = |file: &PathBuf| RunPart::merge([saved::read(file)?]);
-    let runs: Vec<Run<State>> = options.files.iter().map(read).collect::<Result<_>>()?;
-    let names = options.files.iter().map(|file| name(file));
-    let names: Vec<String> = names.collect();
-    let named = names.iter().map(String::as_str).zip(&runs);
+    let runs = Read::all(&options.files)?;
+    let names: Vec<String> = runs.iter().map(Read::short_name).collect();
     if options.schedules {
-        let schedules = named.map(|(name, run)| (name, run.schedule()));
-        plot::schedules(schedules, &options.out)?;
+        let schedules = runs.iter().map(|read| read.run.schedule());
+        let named = names.iter().map(String::as_str).zip(schedules);
+        plot::schedules(named, &options.out)?;
         return Ok(String::new());
     }
-    let doubts = options.files.iter().zip(&runs).flat_map(|(file, run)| {
-        let known = Known::of_files(std::slice::from_ref(file));
-        known.doubts(run)
-    });
-    let doubts: Vec<Warning> = doubts.collect();
-    plot::runs(named).warnings(&doubts).save(&options.out)?;
-    Ok(String::new())
-}
-
-/// The name of a file without its folder and ending.
-fn name(file: &Path) -> String {
-    let stem = file.file_stem().unwrap_or(file.as_os_str());
-    stem.to_string_lossy().into_owned()
+    let comparison = Comparison::of(&runs)?;
+    comparison.draw(&runs, &names, &options.out)?;
+    Ok(comparison.text(output::has_colour()))
 }

@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use annealed::ais::RunPart;
 use annealed::estimate::Warning;
 use annealed::prelude::Run;
-use annealed::rbm::Start;
+use annealed::rbm::{Rbm, Start};
 use annealed::{Error, Result};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 /// A state of a chain as it stands in the file: runs over any states can be merged and drawn.
@@ -20,6 +21,9 @@ pub type State = Box<RawValue>;
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Known {
+    /// A hash of the parameters of the RBM.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub machine: Option<u32>,
     /// The start that a search found for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start: Option<Start>,
@@ -29,8 +33,9 @@ pub struct Known {
 }
 
 impl Known {
-    pub fn new(start: Option<&Start>, warnings: &[Warning]) -> Self {
+    pub fn new(rbm: &Rbm, start: Option<&Start>, warnings: &[Warning]) -> Self {
         Self {
+            machine: Some(hash(rbm)),
             start: start.cloned(),
             contradictions: bounds(warnings).cloned().collect(),
         }
@@ -40,21 +45,22 @@ impl Known {
     pub fn of_files(files: &[PathBuf]) -> Self {
         let mut all = Self::default();
         for known in files.iter().filter_map(|file| read_known(file)) {
+            all.machine = all.machine.or(known.machine);
             all.start = all.start.or(known.start);
             all.contradictions.extend(known.contradictions);
         }
         all
     }
 
-    /// The reasons to doubt a run, which it does not know by itself. One bound, the highest, is enough.
-    pub fn doubts<S>(&self, run: &Run<S>) -> Vec<Warning> {
+    /// The reasons to doubt a run, which it does not know by itself: its start, and the highest of these `bounds`.
+    pub fn doubts<S>(&self, run: &Run<S>, bounds: &[Warning]) -> Vec<Warning> {
         let bound = |warning: &Warning| match *warning {
             Warning::BelowBound {
                 bound, confidence, ..
             } => Some((bound, confidence)),
             _ => None,
         };
-        let bounds = self.contradictions.iter().filter_map(bound);
+        let bounds = bounds.iter().filter_map(bound);
         let highest = bounds.max_by(|one, other| one.0.total_cmp(&other.0));
         doubts(run, self.start.as_ref(), highest)
     }
@@ -86,14 +92,40 @@ fn read_known(file: &Path) -> Option<Known> {
     serde_json::from_str(&text).ok()
 }
 
+fn hash(rbm: &Rbm) -> u32 {
+    let (hidden, visible) = (rbm.hidden_units(), rbm.visible_units());
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(format!("{hidden} x {visible}").as_bytes());
+    let biases = rbm.hidden_bias().iter().chain(rbm.visible_bias());
+    for parameter in rbm.weights().iter().chain(biases) {
+        hasher.update(&parameter.to_le_bytes());
+    }
+    hasher.finalize()
+}
+
 /// Reads a run, or a part of one.
 pub fn read<S: DeserializeOwned>(file: &Path) -> Result<RunPart<S>> {
-    let text = fs::read_to_string(file).map_err(|error| Error::io(file, error))?;
-    if let Ok(run) = serde_json::from_str::<Run<S>>(&text) {
+    let bytes = fs::read(file).map_err(|error| Error::io(file, error))?;
+    let other = |what: &str| {
+        let expected = "expected the JSON that --save FILE writes";
+        Error::file(file, format!("is {what}, {expected}"))
+    };
+    let text = std::str::from_utf8(&bytes).map_err(|_| match bytes.starts_with(b"annealed") {
+        true => other("a checkpoint, from which the command that wrote it goes on"),
+        false => other("a binary file, such as those of RBMs and of data"),
+    })?;
+    if let Ok(run) = serde_json::from_str::<Run<S>>(text) {
         return Ok(run.into());
     }
-    serde_json::from_str(&text)
-        .map_err(|error| Error::file(file, format!("is no saved run or part of one: {error}")))
+    serde_json::from_str(text).map_err(|error| {
+        let json: Value = serde_json::from_str(text).unwrap_or_default();
+        let has = |key: &str| json.get(key).is_some();
+        match has("settings") {
+            false if has("log_z") => other("a report"),
+            false if has("candidates") => other("a start, which --start reads"),
+            _ => other(&format!("no saved run or part of one ({error})")),
+        }
+    })
 }
 
 /// Writes a run, with what is known besides.

@@ -42,7 +42,8 @@ impl BinaryData {
     /// Reads a file with the array name, threshold or seed of `layout`.
     ///
     /// # Errors
-    /// Same as [`read`](Self::read); also an unknown array name or a threshold that is not finite.
+    /// Same as [`read`](Self::read); also an unknown array name, or a threshold that is not finite or that no number or
+    /// every number of the file reaches.
     pub fn read_as(path: impl AsRef<Path>, layout: &DataLayout) -> Result<Self> {
         if let Some(Rule::From(threshold)) = layout.rule {
             Error::check_number("threshold", threshold)?;
@@ -58,7 +59,10 @@ impl BinaryData {
         let of_data = || Binarization::of(array.values());
         let assumed = match layout.rule {
             Some(_) if array.values().any(f64::is_nan) => return Err("NaN among the data".into()),
-            Some(Rule::From(threshold)) => Binarization::Provided(threshold),
+            Some(Rule::From(threshold)) => {
+                check_threshold(&array, threshold)?;
+                Binarization::Provided(threshold)
+            }
             Some(Rule::Drawn(seed)) => of_data()?.drawn(seed),
             None => of_data()?,
         };
@@ -86,6 +90,21 @@ impl BinaryData {
     }
 }
 
+/// Refuses a threshold that tells no unit from another, as one meant for another file.
+fn check_threshold(array: &Array, threshold: f64) -> Result<(), String> {
+    let mut on = array.values().map(|x| x >= threshold);
+    let who = match on.next() {
+        Some(first) if on.any(|other| other != first) => return Ok(()),
+        Some(true) => "every",
+        _ => "no",
+    };
+    let seen = Seen::of(array.values());
+    Err(format!(
+        "{who} value reaches the threshold {threshold} ({seen}); zeros and ones need none, and one threshold serves all \
+         files if all have the same range"
+    ))
+}
+
 fn choose(mut arrays: Arrays, name: Option<&str>) -> Result<Array, String> {
     let keys = arrays.keys();
     match (name, keys.as_slice()) {
@@ -94,7 +113,7 @@ fn choose(mut arrays: Arrays, name: Option<&str>) -> Result<Array, String> {
         (None, keys) => match arrays {
             Arrays::One(array) => Ok(array),
             _ => Err(format!(
-                "has {}, expected one array, or the name of one",
+                "has {}, expected one array, or the name of one (FILE:ARRAY)",
                 listed(keys)
             )),
         },
@@ -277,9 +296,7 @@ impl Seen {
         let middle = 0.5 * (self.smallest + self.largest);
         match middle.is_finite() && 0.0 <= self.smallest && self.smallest < self.largest {
             true => {
-                format!(
-                    ", such as {middle}, halfway (add --threshold {middle} to the program's options)"
-                )
+                format!(", such as {middle}, halfway (--threshold {middle})")
             }
             false => String::new(),
         }
@@ -355,6 +372,6 @@ mod tests {
             assert!(error.contains(named), "{values:?}: {error}");
         }
         let error = of(&[0.0, 16.0, 5.0]).unwrap_err();
-        assert!(error.contains("--threshold 8 "), "{error}");
+        assert!(error.contains("--threshold 8)"), "{error}");
     }
 }

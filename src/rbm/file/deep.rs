@@ -67,8 +67,7 @@ impl DeepLayout {
     }
 }
 
-const NAMES_OF_BIASES: &str =
-    "name all biases from the visible units up (`biases`; --biases b,a1,a2 of the program)";
+const NAMES_OF_BIASES: &str = "name all biases from the visible units up (--biases b,a1,a2)";
 
 impl<T: Scalar> DeepBoltzmann<T> {
     /// Reads a `.npz` or, with the feature `safetensors`, a `.safetensors` file.

@@ -93,7 +93,13 @@ fn npy_header(reader: &mut dyn Read) -> Result<Header, String> {
     }
     let text = exactly(reader, length)?;
     let text = std::str::from_utf8(&text).map_err(|_| "not a .npy header of text")?;
-    let descr = between(field(text, "descr")?, "'", "'").ok_or("no dtype in the header")?;
+    let descr = field(text, "descr")?;
+    if descr.starts_with('[') {
+        return Err(
+            "an array of records, expected numbers: save each field as an array by itself".into(),
+        );
+    }
+    let descr = between(descr, "'", "'").ok_or("no dtype in the header")?;
     let shape = parse_shape(field(text, "shape")?)?;
     let fortran_order = parse_order(field(text, "fortran_order")?)?;
     let dtype = parse_dtype(descr).ok_or_else(|| {

@@ -161,29 +161,37 @@ fn rbm<T: Scalar>(arrays: &mut Arrays, layout: &RbmLayout) -> Result<Rbm<T>, Str
     Rbm::new(weights, hidden, visible).map_err(|error| named(&error, [&w, &a, &b]))
 }
 
-/// Returns how to name the parameters, by the file's keys where they are three.
+/// Returns how to name the parameters. In a file of few arrays their shapes tell weights from biases; whose the biases are
+/// is told by their names, or else left open, with the shorter ones first as those of the hidden units.
 fn naming(arrays: &mut Arrays) -> String {
-    let mut keys = arrays.keys();
+    let keys = arrays.keys();
+    let (mut weights, mut biases) = (Vec::new(), Vec::new());
     // Of a file of many keys not all arrays are read for the sake of a hint.
-    let three = keys.len() == 3;
-    let mut rank = |key: &String| -> u8 {
-        let array = three.then(|| arrays.get(key).ok()).flatten().flatten();
-        let is_matrix =
-            array.is_some_and(|array| array.shape().iter().filter(|size| **size > 1).count() == 2);
-        let name = key.to_lowercase();
-        match (is_matrix, name.contains('h') && !name.contains("vis")) {
-            (true, _) => 0,
-            (false, hidden) => 2 - u8::from(hidden),
+    for key in keys.iter().filter(|_| keys.len() <= 3) {
+        if let Ok(Some(array)) = arrays.get(key) {
+            let wide = array.shape().iter().filter(|size| **size > 1);
+            match wide.count() {
+                2 => weights.push(key),
+                _ => biases.push((array.shape().iter().product::<usize>(), key)),
+            }
         }
-    };
-    keys.sort_by_cached_key(&mut rank);
-    let names = match keys.len() {
-        3 => keys.join(","),
-        _ => "W,A,B".to_owned(),
-    };
-    format!(
-        "name the weights, hidden and visible biases (`RbmLayout`; --names {names} of the program)"
-    )
+    }
+    let ask = "name the weights, hidden and visible biases";
+    let is_hidden = |key: &str| key.contains('h') && !key.contains("vis");
+    biases.sort_by_cached_key(|(units, key)| (!is_hidden(&key.to_lowercase()), *units));
+    match (weights.as_slice(), biases.as_slice()) {
+        ([w], [(m, a), (d, b)]) => match [a, b].map(|key| is_hidden(&key.to_lowercase())) {
+            [true, false] => format!("{ask} (--names {w},{a},{b})"),
+            _ => format!(
+                "{ask}: --names {w},{a},{b} if {a} ({m}) are those of the hidden units, --names {w},{b},{a} if {b} ({d}) are"
+            ),
+        },
+        ([_], _) if keys.len() < 3 => format!(
+            "{ask} (--names W,A,B), and write zeros for biases that the model lacks: a=numpy.zeros(hidden units), \
+             b=numpy.zeros(visible units)"
+        ),
+        _ => format!("{ask} (--names W,A,B)"),
+    }
 }
 
 pub(super) fn parameters<T: Scalar>(
@@ -199,7 +207,12 @@ pub(super) fn parameters<T: Scalar>(
 /// Converts an array in which at most one dimension differs from 1.
 pub(super) fn vector<T: Scalar>(key: &str, array: &Array) -> Result<DVector<T>, String> {
     let shape = array.shape();
-    if shape.is_empty() || shape.iter().filter(|size| **size != 1).count() > 1 {
+    if shape.is_empty() {
+        return Err(format!(
+            "key {key}: a single number (shape []), expected one for each unit; of one unit numpy.atleast_1d makes an array"
+        ));
+    }
+    if shape.iter().filter(|size| **size != 1).count() > 1 {
         return Err(format!(
             "key {key}: shape {shape:?}, expected one dimension"
         ));

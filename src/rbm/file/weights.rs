@@ -40,8 +40,7 @@ impl Square {
 
 /// Asks for the orientation of square weights. A `Linear` of burn is written by its layout and the store's adapter.
 pub(super) const WHICH_WAY: &str = "expected which way round: visible by hidden (lower by upper), as a Linear of burn has \
-    them by default (`square_transposed`; --square-transposed of the program), or hidden by visible \
-    (`square_untransposed`; --square-transposed=false)";
+    them by default (--square-transposed), or hidden by visible (--square-transposed=false)";
 
 /// Reads weights as `upper` by `lower` units, whose numbers `of` names in an error.
 pub(super) fn weights<T: Scalar>(

@@ -7,7 +7,7 @@ use rand::{Rng, RngExt};
 
 use crate::Result;
 use crate::ais::Run;
-use crate::num::{largest, log_sum_exp, sigmoid, softplus};
+use crate::num::{largest, log_sum_exp, sigmoid};
 use crate::random::{StreamRng, draw_index};
 use crate::rbm::lower_bound::{Configuration, log_sum};
 use crate::rbm::model::draw_all;
@@ -107,8 +107,6 @@ fn systematic<'c>(known: &'c [Configuration], rng: &mut StreamRng) -> Vec<(f64, 
 const STEPS: usize = 8;
 /// Effective rows at the overall mean that each component gets as a prior.
 const PRIOR_ROWS: f64 = 2.0;
-/// Effective rows that the first shares of bases count as.
-const PRIOR_OF_SHARES: f64 = 32.0;
 /// Effective rows below which a component is dropped.
 const LEAST_ROWS: f64 = 0.3;
 /// Smallest mean of a component; the largest is `1 - LEAST_RATE`.
@@ -154,47 +152,6 @@ impl Rows {
 
     fn total(&self) -> f64 {
         self.weights.iter().sum()
-    }
-
-    /// Returns the shares of the mass of the rows that each of `bases` explains, by EM from its share there. These shares
-    /// count as [`PRIOR_OF_SHARES`] effective rows.
-    pub(super) fn shares<T: Scalar>(&self, bases: &[(f64, &BaseRate<T>)]) -> Vec<f64> {
-        let columns = bases.iter().map(|(_, base)| self.log_densities(base));
-        let densities = DMatrix::from_columns(&Vec::from_iter(columns));
-        let prior = PRIOR_OF_SHARES * self.total() / self.effective();
-        let mut found = Vec::from_iter(bases.iter().map(|(share, _)| *share));
-        for _ in 0..STEPS {
-            let mut masses = Vec::from_iter(bases.iter().map(|(share, _)| share * prior));
-            for (densities, weight) in densities.row_iter().zip(&self.weights) {
-                let terms: Vec<f64> = (densities.iter().zip(&found))
-                    .map(|(density, share)| density + share.ln())
-                    .collect();
-                let norm = log_sum_exp(terms.iter());
-                let parts = terms.iter().map(|term| weight * (term - norm).exp());
-                masses
-                    .iter_mut()
-                    .zip(parts)
-                    .for_each(|(mass, part)| *mass += part);
-            }
-            let total: f64 = masses.iter().sum();
-            found = masses.iter().map(|mass| mass / total).collect();
-        }
-        found
-    }
-
-    /// Returns the log density of each row under a base, its probabilities taken as a state.
-    fn log_densities<T: Scalar>(&self, base: &BaseRate<T>) -> DVector<f64> {
-        let (mut offsets, mut columns) = (Vec::new(), Vec::new());
-        for (share, logits) in base.components() {
-            let logits = logits.map(T::as_);
-            offsets.push(share.ln() - logits.iter().map(|&x| softplus(x)).sum::<f64>());
-            columns.push(logits);
-        }
-        let products = self.rates.tr_mul(&DMatrix::from_columns(&columns));
-        let rows = products
-            .row_iter()
-            .map(|row| log_sum_exp(row.iter().zip(&offsets).map(|(x, offset)| x + offset)));
-        DVector::from_iterator(self.rates.ncols(), rows)
     }
 
     /// Chooses rows with probability proportional to weight times squared distance from the rows before.

@@ -9,9 +9,7 @@ use crate::num::{SimdLevel, setters};
 use crate::random::{Purpose, StreamRng, draw_index, stream};
 use crate::rbm::lower_bound::{Configuration, Effort};
 use crate::rbm::start::pool::{Drawn, pool};
-use crate::rbm::start::shares::{
-    clear_the_way, is_too_low, set_by_mass, set_by_pilots, set_to_surest,
-};
+use crate::rbm::start::shares::{clear_the_way, is_too_low, set_by_pilots, set_to_surest};
 use crate::rbm::start::{CONFIDENCE, ERRORS, hash, reference};
 use crate::rbm::{BaseRate, BlockGibbs, Candidate, LogZBound, Rbm, RbmPath, Scalar, Start};
 use crate::schedule::Schedule;
@@ -27,8 +25,8 @@ use crate::{Error, Result};
 /// 3. bases fitted to the model by EM: one Bernoulli product, and a mixture of up to 16;
 /// 4. the mixture of all of these that found mass.
 ///
-/// The run starts from such a mixture, with bases fitted once more and with shares by the mass that each explains of what
-/// the last pilot found: no base is chosen, because mass that one pilot saw may be out of reach of another. Only if the
+/// The run starts from such a mixture, with bases fitted once more to what the last pilot found: no base is chosen, because
+/// mass that one pilot saw may be out of reach of another. Shares go by the pilots' effective sample sizes. Only if the
 /// last pilot misses mass that is known, one base remains. The search ends after step 2 if the first base has an effective sample size above half its chains and nothing lies above it.
 /// The run starts afresh, so its Z^ is unbiased.
 ///
@@ -196,13 +194,10 @@ impl<T: Scalar> Pilots<'_, T> {
         if clear_the_way(&all, &mut self.candidates, &bound) {
             all = self.pilot_of_all()?;
         }
-        // The pilot of all has seen the mass of each: by it alone shares are set, and what is fitted anew lacks none.
-        let last = &self.drawn[self.drawn.len() - 1..];
-        let rows = pool(rbm, last, &known, &mut self.rng);
-        match is_too_low(&all, &self.candidates, &bound) {
-            true => set_to_surest(&mut self.candidates),
-            false => set_by_mass(&mut self.candidates, &rows),
+        if is_too_low(&all, &self.candidates, &bound) {
+            set_to_surest(&mut self.candidates);
         }
+        // The pilot of all has seen the mass of each, so that what is fitted anew lacks none.
         for (place, (_, components)) in FITTED.into_iter().enumerate() {
             let fitted = self.fitted(components, &first, &known)?;
             self.candidates[FIRST_FITTED + place].base = fitted;

@@ -1,8 +1,7 @@
-//! Shares of the bases in the mixture from which a run starts: first by their pilots, then by the mass that each explains.
+//! Shares of the bases in the mixture from which a run starts.
 
-use crate::rbm::start::pool::Rows;
 use crate::rbm::start::{ERRORS, reference};
-use crate::rbm::{BaseRate, Candidate, LogZBound, Scalar};
+use crate::rbm::{Candidate, LogZBound, Scalar};
 
 /// Share of each base that found mass, beside 1 for all of them by what their pilots found. A mode that only this base
 /// leads to has a weight of at most 25 times the mean.
@@ -95,19 +94,6 @@ fn upper<T: Scalar>(one: &Candidate<T>) -> f64 {
 
 fn lower<T: Scalar>(one: &Candidate<T>) -> f64 {
     one.log_z - ERRORS * one.standard_error
-}
-
-/// Sets the shares again, by the mass of `rows` that each base explains.
-pub(super) fn set_by_mass<T: Scalar>(candidates: &mut [Candidate<T>], rows: &Rows) {
-    let found = candidates.iter().filter(|one| one.share > 0.0);
-    let bases: Vec<(f64, &BaseRate<T>)> = found.map(|one| (one.share, &one.base)).collect();
-    let mut masses = rows.shares(&bases).into_iter();
-    let shares = candidates.iter().map(|one| match one.share > 0.0 {
-        true => masses.next().expect("a share for each base"),
-        false => 0.0,
-    });
-    let shares = Vec::from_iter(shares);
-    set(candidates, &shares);
 }
 
 /// Returns whether the pilot of all bases missed mass that a bound or one of them has shown: intermediate models gather

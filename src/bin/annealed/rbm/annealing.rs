@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use annealed::ais::{Ais, Run, RunPart, StoppedBy};
+use annealed::ais::{Ais, Run, RunPart};
 use annealed::checkpoint::Checkpointed;
 use annealed::rbm::{BlockGibbs, RbmPath};
 use annealed::schedule::Schedule;
@@ -41,7 +41,7 @@ fn files(options: &Options) -> String {
 }
 
 /// The number of chains that is asked for: unless it is set that of the run that is extended.
-fn chains(options: &Options, done: Option<&Done>) -> usize {
+pub fn chains(options: &Options, done: Option<&Done>) -> usize {
     let of = |done: &Done| done.finished() + done.missing().iter().map(Range::len).sum::<usize>();
     options.chains.or(done.map(of)).unwrap_or(CHAINS)
 }
@@ -49,14 +49,14 @@ fn chains(options: &Options, done: Option<&Done>) -> usize {
 /// The run that the options describe.
 pub fn describe<'p>(
     options: &Options,
-    done: Option<&Done>,
+    chains: usize,
     path: &'p RbmPath,
     schedule: Schedule,
     interrupt: &Interrupt,
 ) -> Result<Ais<'p, RbmPath, BlockGibbs>> {
     let mut ais = Ais::new(path, BlockGibbs)
         .schedule(schedule)
-        .chains(chains(options, done))
+        .chains(chains)
         .seed(options.seed)
         .block_size(options.block_size);
     if let Some(threads) = options.threads {
@@ -108,15 +108,10 @@ pub fn run(
         true => checkpointed.resume().map(Some),
         false => checkpointed.resume_or_run().map(Some),
     };
-    let run = run.map_err(|error| match is_there && options.checkpoint.is_some() {
+    run.map_err(|error| match is_there && options.checkpoint.is_some() {
         true => with_a_way_out(error),
         false => error,
-    })?;
-    let stopped = |run: &Chains| run.stopped_by() != StoppedBy::Chains;
-    if run.as_ref().is_some_and(stopped) {
-        eprintln!("to go on: the same command again");
-    }
-    Ok(run)
+    })
 }
 
 /// Says what to do about a checkpoint that is not of this run.

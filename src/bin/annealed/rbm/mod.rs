@@ -9,24 +9,30 @@ mod problem;
 mod report;
 mod reverse;
 mod start;
+mod stopped;
 
+use std::error::Error as AnyError;
 use std::time::Instant;
 
-use annealed::{Error, Result};
+use annealed::Error;
 
 use crate::interrupt::Interrupt;
+use crate::saved::Known;
 pub use options::Options;
 use problem::Problem;
 use report::Report;
 use reverse::Backward;
+use stopped::Phase;
 
 /// Runs what the options ask for; returns what came of it.
-pub fn score(options: &Options, interrupt: &Interrupt) -> Result<String> {
+pub fn score(options: &Options, interrupt: &Interrupt) -> Result<String, Box<dyn AnyError>> {
     let problem = Problem::read(options)?;
     let begun = Instant::now();
     let listens = interrupt.listen();
     listens.map_err(|error| Error::file("signals", error.to_string()))?;
-    let (base, start) = start::choose(options, &problem, interrupt)?;
+    let stopped = |phase| move |error| stopped::before_a_result(error, options, phase);
+    let (base, start) =
+        start::choose(options, &problem, interrupt).map_err(stopped(Phase::Search))?;
     let mut path = problem::anneal_along(options, base, problem.rbm.clone())?;
     if let Some(engine) = options.engine {
         path = path.with_simd_level(engine)?;
@@ -34,14 +40,18 @@ pub fn score(options: &Options, interrupt: &Interrupt) -> Result<String> {
     if let Some(start) = &start {
         path = path.with_start(start)?;
     }
-    let schedule = options.schedule(&path, interrupt)?;
+    let schedule = options.schedule(&path, interrupt);
+    let schedule = schedule.map_err(stopped(Phase::Schedule))?;
     let pilot_seconds = begun.elapsed().as_secs_f64();
     let done = annealing::read_done(options)?;
-    let ais = annealing::describe(options, done.as_ref(), &path, schedule, interrupt)?;
+    let chains = annealing::chains(options, done.as_ref());
+    let ais = annealing::describe(options, chains, &path, schedule, interrupt)?;
     if let (Some(part), Some(file)) = (options.part, &options.save) {
-        return part.run(&ais, file, start.as_ref());
+        let known = Known::new(&problem.rbm, start.as_ref(), &[]);
+        return Ok(part.run(&ais, file, &known)?);
     }
-    let Some(run) = annealing::run(options, &ais, done)? else {
+    let run = annealing::run(options, &ais, done).map_err(stopped(Phase::Run))?;
+    let Some(run) = run else {
         return Ok(String::new());
     };
     let mut report = Report::of_forward(&problem, &path, &run, start.as_ref())?;
@@ -50,12 +60,21 @@ pub fn score(options: &Options, interrupt: &Interrupt) -> Result<String> {
     if let Some(file) = &options.save {
         report.save_run(file)?;
     }
+    if let Some(text) = stopped::to_go_on(options, &run, chains) {
+        eprintln!("{text}");
+    }
     if let Some(source) = &options.reverse {
         report.backward = Backward::run(&ais, &run, &problem, source)?;
     }
     report.score()?;
     if let Some(chains) = options.raise {
-        report.raise = Some(ais.raise(&problem.held_out, chains)?);
+        report.raise = match ais.raise(&problem.held_out, chains) {
+            Err(Error::Stopped { .. }) => {
+                eprintln!("RAISE was interrupted, and is left out");
+                None
+            }
+            found => Some(found?),
+        };
     }
     report.write_files(options)?;
     match options.json {

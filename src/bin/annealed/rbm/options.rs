@@ -25,7 +25,7 @@ use crate::seconds::seconds;
 const AFTER: &str = "\
 Ctrl-C and SIGTERM end the run with what is finished (exit code 130 or 143), a second one at once.
 Example: annealed rbm rbm.npz --base-data train.npy --data test.npy --chains 1000 --plot run.svg
-More: docs/program.md";
+More: annealed manual";
 
 /// Annealed importance sampling from a model of base rates to the RBM.
 #[derive(Debug, Args)]

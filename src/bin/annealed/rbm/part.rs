@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use annealed::Result;
 use annealed::ais::Ais;
-use annealed::rbm::{BlockGibbs, RbmPath, Start};
+use annealed::rbm::{BlockGibbs, RbmPath};
 
 use crate::saved::{self, Known};
 
@@ -34,7 +34,7 @@ impl Part {
         self,
         ais: &Ais<'_, RbmPath, BlockGibbs>,
         file: &Path,
-        start: Option<&Start>,
+        known: &Known,
     ) -> Result<String> {
         let Self { number, parts } = self;
         let ranges = ais.ranges(parts)?;
@@ -45,11 +45,16 @@ impl Part {
             ));
         };
         let part = ais.run_range(range.clone())?;
-        saved::write(file, &part, &Known::new(start, &[]))?;
-        let (done, of) = (part.finished(), range.len());
+        saved::write(file, &part, known)?;
+        let (done, of, file) = (part.finished(), range.len(), file.display());
+        if done < of {
+            eprintln!(
+                "{}: the same command runs this part anew",
+                part.stopped_by()
+            );
+        }
         Ok(format!(
-            "part {number} of {parts}: {done} of {of} chains in {}\n",
-            file.display()
+            "part {number} of {parts}: {done} of {of} chains in {file}\n"
         ))
     }
 }

@@ -69,7 +69,11 @@ impl Problem {
             || format!("{visible} visible and {hidden} hidden units"),
             |deep| format!("layers of {} units", layers(deep)),
         );
-        let mut note = format!("{}: {units}\n", path.display());
+        let mut note = format!(
+            "{}: {units}{}\n",
+            path.display(),
+            square(options, &file, &deep)
+        );
         let mut rows = |source: &Source| -> Result<Vec<Vec<bool>>> {
             let (rows, read) = source.read(options.data_layout(), (visible, hidden))?;
             note += &read;
@@ -191,6 +195,26 @@ fn machine(options: &Options) -> Result<(RbmFile, Option<DeepBoltzmann>)> {
     Ok((file, Some(deep)))
 }
 
+/// How square weights were read, whose shape does not tell; others need no word.
+fn square(options: &Options, file: &RbmFile, deep: &Option<DeepBoltzmann>) -> String {
+    let is_square = match deep {
+        Some(deep) => {
+            let mut pairs = deep.biases().windows(2);
+            pairs.any(|pair| pair[0].len() == pair[1].len())
+        }
+        None => file.rbm.hidden_units() == file.rbm.visible_units(),
+    };
+    let way = match (options.square_transposed, deep) {
+        (Some(true), _) => "visible by hidden",
+        (None, Some(_)) => "the other layers show",
+        _ => "hidden by visible",
+    };
+    match is_square {
+        true => format!("; square weights were read as {way} (see --square-transposed)"),
+        false => String::new(),
+    }
+}
+
 /// The sizes of all layers, as 784-500-1000.
 fn layers(deep: &DeepBoltzmann) -> String {
     let sizes: Vec<String> = deep
@@ -273,13 +297,14 @@ impl Source {
         let data = BinaryData::read_as(&self.file, &layout)?;
         let (count, units) = (data.rows().len(), data.rows()[0].len());
         if units != visible {
+            let hint = match (units == hidden, count == visible) {
+                (true, _) => ": are its hidden and visible biases exchanged?",
+                (_, true) => ": it has as many rows, so save it transposed (data.T)",
+                _ => "",
+            };
             let reason = format!(
                 "has rows of {units} units, expected {visible}, the visible units of the machine, which has {hidden} \
-                 hidden ones{}",
-                match units == hidden {
-                    true => ": are its hidden and visible biases exchanged?",
-                    false => "",
-                }
+                 hidden ones{hint}",
             );
             return Err(Error::file(&self.file, reason));
         }

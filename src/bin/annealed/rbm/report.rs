@@ -66,7 +66,7 @@ impl<'a> Report<'a> {
     /// Saves the run, with what is known besides.
     pub fn save_run(&self, file: &Path) -> Result<()> {
         let warnings = [self.run.warnings(), &self.doubts].concat();
-        let known = Known::new(self.start, &warnings);
+        let known = Known::new(&self.problem.rbm, self.start, &warnings);
         saved::write(file, &self.run.clone().into(), &known)
     }
 

@@ -1,0 +1,69 @@
+//! Words for an interrupted run: the chains that are kept, and how to go on.
+
+use std::error::Error as AnyError;
+
+use annealed::Error;
+use annealed::ais::StoppedBy;
+
+use super::annealing::Chains;
+use super::options::Options;
+
+/// The parts of the work that end at an interruption.
+#[derive(Debug, Clone, Copy)]
+pub enum Phase {
+    Search,
+    Schedule,
+    Run,
+}
+
+/// Says what is kept if a phase was interrupted before there was a result. Other errors stay as they are.
+pub fn before_a_result(error: Error, options: &Options, phase: Phase) -> Box<dyn AnyError> {
+    let Error::Stopped { by, chains } = &error else {
+        return error.into();
+    };
+    let checkpoint = options.checkpoint_file().filter(|file| file.exists());
+    let text = match (phase, checkpoint) {
+        (Phase::Search, _) => {
+            "during the search for a start, of which nothing is kept: begin anew, or without a search by --base data-rate \
+             or --base uniform"
+                .to_owned()
+        }
+        (Phase::Schedule, _) => "during the pilot of the schedule, of which nothing is kept".to_owned(),
+        (Phase::Run, Some(file)) => format!(
+            "before there was a result; what is done is kept in {}; to go on: the same command again",
+            file.display()
+        ),
+        (Phase::Run, None) => format!(
+            "before the first {chains} chains were done, of which nothing is kept: --checkpoint FILE keeps what is done, \
+             and a smaller --block-size has a first result sooner"
+        ),
+    };
+    format!("{by} {text}").into()
+}
+
+/// Says how to go on with a run that was stopped when some of `chains` were done; `None` if nothing is left to do.
+pub fn to_go_on(options: &Options, run: &Chains, chains: usize) -> Option<String> {
+    let by = run.stopped_by();
+    if !matches!(by, StoppedBy::Callback | StoppedBy::TimeLimit) {
+        return None;
+    }
+    let kept = match (options.checkpoint_file(), &options.save) {
+        (Some(file), _) => {
+            format!(
+                "kept in {}; to go on: the same command again",
+                file.display()
+            )
+        }
+        (None, Some(file)) => {
+            let file = file.display();
+            format!(
+                "kept in {file}; to go on: the same command with --chains {chains} --extend {file}"
+            )
+        }
+        (None, None) => "in no file: --save FILE or --checkpoint FILE keeps them".to_owned(),
+    };
+    Some(format!(
+        "{by}: {} of {chains} chains are done and {kept}",
+        run.chains()
+    ))
+}
