@@ -218,7 +218,7 @@ fn column(model: &impl Differentiable, mode: &DVector<f64>, i: usize, step: f64)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{FunctionModel, GradientModel, NormalizedModel, UnnormalizedModel};
+    use crate::model::{FunctionModel, GradientModel, NormalizedModel};
     use nalgebra::{dmatrix, dvector};
 
     #[test]

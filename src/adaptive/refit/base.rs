@@ -110,10 +110,7 @@ impl fmt::Display for NoRefit {
             ),
             Self::OwnBase { share } => write!(f, "a fit would keep {:.0}% of it", 100.0 * share),
             Self::Edges => f.write_str("samples of a fit leave the target's support"),
-            Self::Tails { k_hat } => write!(
-                f,
-                "a fit is too light where the states are far out (Pareto shape {k_hat:.2})"
-            ),
+            Self::Tails { k_hat } => write!(f, "a fit is too light (Pareto shape {k_hat:.2})"),
         }
     }
 }
