@@ -264,7 +264,13 @@ mod tests {
             gradient[1] = -200.0 * bend;
             -(1.0 - x[0]).powi(2) - 100.0 * bend * bend
         });
-        let found = Gaussian::laplace(&valley.unwrap(), dvector![-1.2, 1.0]).unwrap();
+        let (valley, start) = (valley.unwrap(), dvector![-1.2, 1.0]);
+        let ridge = Gaussian::laplace(&valley, start.clone());
+        assert!(
+            matches!(ridge, Err(Error::MisleadingMode { .. })),
+            "{ridge:?}"
+        );
+        let found = Gaussian::laplace_anyhow(&valley, start).unwrap();
         assert!((found.mean() - dvector![1.0, 1.0]).amax() < 1e-3);
         let exact = dmatrix![802.0, -400.0; -400.0, 200.0];
         assert!((found.precision() - exact).amax() < 0.5, "{found:?}");
