@@ -173,6 +173,19 @@ pub enum Error {
         /// How far it got.
         detail: String,
     },
+    /// A mode on a ridge, to which [Laplace's approximation](crate::model::Gaussian::laplace) does not fit: most of the mass
+    /// lies elsewhere.
+    #[error(
+        "the mode lies on a ridge, as in a hierarchy whose scale is a parameter: around it a tenth of the draws of Laplace's \
+         approximation fall {fall:.0} nats or more below the median draw, relative to their density, and a tenth rise {rise:.1} \
+         above it; most of the mass lies elsewhere: start from the prior or another wide base"
+    )]
+    MisleadingMode {
+        /// Nats from the median of `log f` less the log density of the approximation down to its lowest tenth.
+        fall: f64,
+        /// Nats from the median up to the highest tenth.
+        rise: f64,
+    },
     /// A checkpoint, a part or another process of a different run.
     #[error("of another run, which has {setting} {found}; this run has {expected}")]
     OtherRun {

@@ -1,7 +1,7 @@
 //! Warnings that state a fact, and pass no judgement on log Z.
 
 /// Names of warnings, and the fact for which each speaks, always.
-pub const FACTS: [(&str, &str); 19] = [
+pub const FACTS: [(&str, &str); 20] = [
     ("FewChains", "fewer than 25 chains"),
     ("DeadChains", "a chain has weight 0"),
     (
@@ -18,6 +18,7 @@ pub const FACTS: [(&str, &str); 19] = [
         "ChallengeFailed",
         "the challenge of rounds ended in an error",
     ),
+    ("ChallengeUndecided", "a challenge is undecided"),
     ("FewLadders", "fewer than 8 ladders"),
     (
         "BelowBaseRate",

@@ -169,6 +169,11 @@ impl<const Q: usize> Rivals for Colours<Q> {
         })
     }
 
+    fn fit(samples: &[Self]) -> Option<Sites<Q>> {
+        let uniform = Sites::uniform(samples.first()?.0.len());
+        Some(uniform.with(samples.iter().map(|state| (state, 1.0))))
+    }
+
     fn refit(base: &Sites<Q>, states: &[Self], weights: &[f64]) -> Option<Sites<Q>> {
         Some(base.with(states.iter().zip(weights.iter().copied())))
     }

@@ -144,7 +144,8 @@ impl<S, K: Clone> Reached<S, K> {
         if matches!(self.no_refit, Some(NoRefit::Modes { .. })) {
             return Ok(());
         }
-        self.spent = self.spent.saturating_add(TRIED as u64);
+        let evaluations = (TRIED + run.states().len()) as u64;
+        self.spent = self.spent.saturating_add(evaluations);
         match from.fit(run, shape, &mut self.seeds)? {
             Ok(refit) => {
                 self.no_refit = None;
@@ -153,7 +154,7 @@ impl<S, K: Clone> Reached<S, K> {
                 }
             }
             Err(reason) => {
-                if let NoRefit::Modes { .. } = reason {
+                if let NoRefit::Modes { .. } | NoRefit::Tails { .. } = reason {
                     self.return_to_own_path();
                 }
                 self.no_refit = self.refit.is_none().then_some(reason);

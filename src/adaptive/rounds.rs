@@ -115,8 +115,9 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
     /// four chains per dimension. Its deviations are 15% wider (`(2 d)^(-1/2)` beyond 25 dimensions), and it is a
     /// Student t where the states show heavier tails. The own base keeps the share at which the mixture is likeliest,
     /// at least 0.1%. No base is fitted to fewer than 16 effective states, or fewer than that in each of the modes that
-    /// dips of the states' marginals show; where that share exceeds one half; or where the target has density 0 at one of
-    /// 64 samples of the law. [`RoundsRun::no_refit`] says which.
+    /// dips of the states' marginals show; where that share exceeds one half; where the target has density 0 at one of
+    /// 64 samples of the law; or where the ratios of the target's density to the base's have a heavy tail among the states
+    /// (Pareto shape above 0.6). [`RoundsRun::no_refit`] says which.
     ///
     /// Modes that no round finds, or that share few chains, remain unseen: a law fitted to the others draws the chains
     /// there, and log Z may come out low by many of its errors.

@@ -5,9 +5,9 @@ use std::fmt;
 use super::barrier::Barrier;
 use super::challenge::{Judgement, Second};
 use super::refit::{NoRefit, Refit};
-use super::smc::{FirstPass, estimate_by_run};
+use super::smc::FirstPass;
 use crate::ais::Run;
-use crate::estimate::{log_z_by_methods, write_estimate, write_value, write_warnings};
+use crate::estimate::{Warning, log_z_by_methods, write_estimate, write_value, write_warnings};
 use crate::work::StoppedBy;
 use crate::{Error, Result};
 
@@ -33,7 +33,8 @@ pub struct Round {
 /// The result of [`Rounds`](super::Rounds): the last round's run, and the rounds before it.
 ///
 /// Log Z, error, interval and warnings are those of the last round's run, or of the second run of a
-/// [challenge](super::Rounds::challenge) that contradicts it or improves on it.
+/// [challenge](super::Rounds::challenge) that contradicts it or improves on it, as in
+/// [`ChallengeRun`](super::ChallengeRun).
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[must_use]
@@ -122,7 +123,49 @@ impl<S, K> RoundsRun<S, K> {
         self.challenge.as_ref().map(|second| &second.run)
     }
 
-    estimate_by_run! { chosen() }
+    /// Returns the estimate of log Z, by the last round or by the second run of a challenge.
+    pub fn log_z(&self) -> f64 {
+        self.chosen().log_z()
+    }
+
+    /// Returns the standard error of [`log_z`](Self::log_z).
+    pub fn standard_error(&self) -> f64 {
+        self.chosen().standard_error()
+    }
+
+    /// Returns the 95% confidence interval of log Z, lower and upper bound.
+    pub fn interval(&self) -> (f64, f64) {
+        self.interval_at(0.95).expect("0.95 is a level")
+    }
+
+    /// Returns the confidence interval of log Z at another level in (0, 1): the last [run's](Run::interval_at), or after a
+    /// challenge as [`ChallengeRun::interval_at`](super::ChallengeRun::interval_at).
+    ///
+    /// # Errors
+    /// A level outside (0, 1).
+    pub fn interval_at(&self, level: f64) -> Result<(f64, f64)> {
+        match &self.challenge {
+            Some(second) => second.interval_at(&self.last.run, level),
+            None => self.last.run.interval_at(level),
+        }
+    }
+
+    /// Returns reasons to doubt the result; empty where there are none.
+    pub fn warnings(&self) -> &[Warning] {
+        match &self.challenge {
+            Some(second) => &second.warnings,
+            None => self.last.run.warnings(),
+        }
+    }
+
+    /// Adds a warning that is of no run by itself.
+    #[cfg(feature = "checkpoint")]
+    pub(super) fn warn(&mut self, warning: Option<Warning>) {
+        match &mut self.challenge {
+            Some(second) => second.warnings.extend(warning),
+            None => self.last.run.warn(warning),
+        }
+    }
 
     /// Returns a lower bound on log Z that holds with probability `confidence`, by the last round
     /// ([`Run::certified_lower_bound`]), or `None` where the callback ended the rounds. Where an

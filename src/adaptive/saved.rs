@@ -154,8 +154,7 @@ where
 
     fn resumed(run: &mut Self::Run, seconds: f64, failure: Option<String>) {
         run.last.run.add_seconds(seconds);
-        let warning = failure.map(|reason| Warning::CheckpointNotWritten { reason });
-        run.last.run.warn(warning);
+        run.warn(failure.map(|reason| Warning::CheckpointNotWritten { reason }));
     }
 }
 
@@ -209,7 +208,7 @@ where
     fn resumed(run: &mut Self::Run, seconds: f64, failure: Option<String>) {
         run.second.seconds += seconds;
         let warning = failure.map(|reason| Warning::CheckpointNotWritten { reason });
-        run.second.run.warn(warning);
+        run.second.warnings.extend(warning);
     }
 }
 

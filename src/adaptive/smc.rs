@@ -10,7 +10,7 @@ use super::covariance::Shapes;
 use super::first_pass::{FirstPassTask, Later};
 use super::tuner::Tuner;
 use crate::ais::{Ais, AisTask, Along, Run};
-use crate::estimate::{log_z_by_methods, write_estimate, write_warnings};
+use crate::estimate::{Warning, log_z_by_methods, write_estimate, write_warnings};
 use crate::kernel::{Repeat, TransitionKernel, Tunable, refuse_stages};
 use crate::model::NormalizedModel;
 use crate::num::setters;
@@ -100,43 +100,35 @@ pub struct AdaptiveSmcRun<S, K> {
     pub second: Run<S>,
 }
 
-/// Implements the methods of a result whose log Z is that of a run in it.
-macro_rules! estimate_by_run {
-    ($($run:tt)+) => {
-        /// Returns the estimate of log Z, by the last run.
-        pub fn log_z(&self) -> f64 {
-            self.$($run)+.log_z()
-        }
-
-        /// Returns the standard error of [`log_z`](Self::log_z).
-        pub fn standard_error(&self) -> f64 {
-            self.$($run)+.standard_error()
-        }
-
-        /// Returns the 95% confidence interval of log Z, lower and upper bound, of the last
-        /// [run](crate::ais::Run::interval).
-        pub fn interval(&self) -> (f64, f64) {
-            self.$($run)+.interval()
-        }
-
-        /// Returns the confidence interval of log Z at another level in (0, 1).
-        ///
-        /// # Errors
-        /// A level outside (0, 1).
-        pub fn interval_at(&self, level: f64) -> $crate::Result<(f64, f64)> {
-            self.$($run)+.interval_at(level)
-        }
-
-        /// Returns reasons to doubt the last run; empty where there are none.
-        pub fn warnings(&self) -> &[$crate::estimate::Warning] {
-            self.$($run)+.warnings()
-        }
-    };
-}
-pub(super) use estimate_by_run;
-
 impl<S, K> AdaptiveSmcRun<S, K> {
-    estimate_by_run! { second }
+    /// Returns the estimate of log Z, by the last run.
+    pub fn log_z(&self) -> f64 {
+        self.second.log_z()
+    }
+
+    /// Returns the standard error of [`log_z`](Self::log_z).
+    pub fn standard_error(&self) -> f64 {
+        self.second.standard_error()
+    }
+
+    /// Returns the 95% confidence interval of log Z, lower and upper bound, of the last
+    /// [run](crate::ais::Run::interval).
+    pub fn interval(&self) -> (f64, f64) {
+        self.second.interval()
+    }
+
+    /// Returns the confidence interval of log Z at another level in (0, 1).
+    ///
+    /// # Errors
+    /// A level outside (0, 1).
+    pub fn interval_at(&self, level: f64) -> Result<(f64, f64)> {
+        self.second.interval_at(level)
+    }
+
+    /// Returns reasons to doubt the last run; empty where there are none.
+    pub fn warnings(&self) -> &[Warning] {
+        self.second.warnings()
+    }
 
     /// Returns a lower bound on log Z that holds with probability `confidence`, by the second pass
     /// ([`Run::certified_lower_bound`]), whose stages and kernel do not depend on its own chains.

@@ -30,6 +30,7 @@ pub(crate) use log_z::{
     distinct, log_z_by_methods, write_estimate, write_headline, write_value, write_warnings,
 };
 pub(crate) use quantile::student;
+pub(crate) use tail::pareto_shape;
 pub use warning::Warning;
 
 use std::collections::BTreeMap;

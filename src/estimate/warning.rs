@@ -257,6 +257,19 @@ pub enum Warning {
         /// The error.
         reason: String,
     },
+    /// A challenge that is undecided: one of both runs is likely wrong. The result is that of the first.
+    #[error(
+        "the challenge is undecided: a second run from other bases, {log_z:.3} +- {standard_error:.3}, {reason}: one of both \
+         runs is likely wrong; look at the second run, or challenge again with a larger budget"
+    )]
+    ChallengeUndecided {
+        /// Estimate of log Z by the second run.
+        log_z: f64,
+        /// Its standard error.
+        standard_error: f64,
+        /// The reason for which it does not decide, such as `has warnings`.
+        reason: String,
+    },
     /// A search for a start of which no pilot had enough effective samples.
     #[error(
         "the search for a start rests on few chains (no pilot has an effective sample size above {ess:.0}): start and run \

@@ -50,6 +50,10 @@ macro_rules! forward_model {
         fn log_normalizer(&$this) -> f64 {
             $crate::model::NormalizedModel::log_normalizer(&$place)
         }
+
+        fn has_certain_normalizer(&$this) -> bool {
+            $crate::model::NormalizedModel::has_certain_normalizer(&$place)
+        }
     };
     (@Differentiable $inner:ty, $this:ident => $place:expr) => {
         #[inline]

@@ -216,6 +216,10 @@ impl NormalizedModel for Gaussian {
     fn log_normalizer(&self) -> f64 {
         self.log_normalizer
     }
+
+    fn has_certain_normalizer(&self) -> bool {
+        true
+    }
 }
 
 impl Sampleable for Gaussian {

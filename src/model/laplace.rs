@@ -3,7 +3,9 @@
 use nalgebra::{DMatrix, DVector};
 use rand::RngExt;
 
-use crate::model::{Differentiable, Gaussian, Sampleable, check_gradient};
+use crate::model::{
+    Differentiable, Gaussian, Sampleable, UnnormalizedModel, check_gradient, log_densities_of,
+};
 use crate::num::Lbfgs;
 use crate::random::{Purpose, StreamRng, stream};
 use crate::{Error, Result};
@@ -19,6 +21,12 @@ const STEP: f64 = 1e-3;
 const PROBES: usize = 8;
 /// Relative distance of these states from the start, where no mode is found.
 const NEAR: f64 = 0.1;
+/// Number of draws at which the density is compared with the approximation.
+const DRAWS: usize = 64;
+/// Least fall of the lowest tenth of the draws, in nats below the median, on a ridge; and relative to the rise of the
+/// highest tenth.
+const FALL: f64 = 15.0;
+const STEEP: f64 = 5.0;
 
 impl Gaussian {
     /// Creates Laplace's approximation: its mean is the mode of `model`, its precision the negative Hessian of `log f`.
@@ -50,6 +58,7 @@ impl Gaussian {
     /// # Errors
     /// A start of another dimension, or where `log f` or its gradient is not finite. [`Error::WrongGradient`] for a
     /// gradient that does not fit the density. [`Error::NotConverged`] for a density without a smooth, curved mode.
+    /// [`Error::MisleadingMode`] for a mode on a ridge, as of most hierarchies with a scale among the parameters.
     pub fn laplace(model: &impl Differentiable, start: DVector<f64>) -> Result<Self> {
         Self::laplace_with_hessian(model, start, |mode| hessian(model, mode))
     }
@@ -59,6 +68,21 @@ impl Gaussian {
     /// # Errors
     /// As [`laplace`](Self::laplace).
     pub fn laplace_with_hessian(
+        model: &impl Differentiable,
+        start: DVector<f64>,
+        hessian: impl Fn(&DVector<f64>) -> DMatrix<f64>,
+    ) -> Result<Self> {
+        let gaussian = Self::at_mode(model, start, hessian)?;
+        check_ridge(model, &gaussian)?;
+        Ok(gaussian)
+    }
+
+    /// Creates the approximation as [`laplace`](Self::laplace), also at a mode that misleads.
+    pub(crate) fn laplace_anyhow(model: &impl Differentiable, start: DVector<f64>) -> Result<Self> {
+        Self::at_mode(model, start, |mode| hessian(model, mode))
+    }
+
+    fn at_mode(
         model: &impl Differentiable,
         start: DVector<f64>,
         hessian: impl Fn(&DVector<f64>) -> DMatrix<f64>,
@@ -109,6 +133,33 @@ fn minus(model: &impl Differentiable, x: &DVector<f64>) -> (f64, DVector<f64>) {
     let mut gradient = DVector::zeros(x.len());
     let log_density = model.gradient_into(x, &mut gradient);
     (-log_density, -gradient)
+}
+
+/// Refuses a mode on a ridge.
+///
+/// Draws of the approximation N have excesses `log f - log N`, relative to the mode. These are 0 for a Gaussian. Skewness and
+/// tails spread them to both sides, further in many dimensions. Where the curvature changes by orders of magnitude within
+/// a few deviations, as in a scale that multiplies others, the lower side is far longer than the upper one.
+fn check_ridge(
+    model: &impl UnnormalizedModel<State = DVector<f64>>,
+    gaussian: &Gaussian,
+) -> Result<()> {
+    let mut rng = stream(0, Purpose::Probe, 1);
+    let draws = Vec::from_iter((0..DRAWS).map(|_| gaussian.sample(&mut rng)));
+    let pairs = log_densities_of(model, &draws).into_iter().zip(&draws);
+    let excesses = pairs.map(|(log_density, draw)| log_density - gaussian.log_density(draw));
+    // Edges of the support may be near.
+    let mut excesses = Vec::from_iter(excesses.filter(|excess| excess.is_finite()));
+    excesses.sort_by(f64::total_cmp);
+    let Some(last) = excesses.len().checked_sub(1) else {
+        return Ok(());
+    };
+    let [low, middle, high] = [1, 5, 9].map(|tenths| excesses[last * tenths / 10]);
+    let (fall, rise) = (middle - low, high - middle);
+    match fall > FALL && fall > STEEP * rise {
+        true => Err(Error::MisleadingMode { fall, rise }),
+        false => Ok(()),
+    }
 }
 
 fn check_gradient_at(
@@ -167,7 +218,7 @@ fn column(model: &impl Differentiable, mode: &DVector<f64>, i: usize, step: f64)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{FunctionModel, GradientModel, NormalizedModel, UnnormalizedModel};
+    use crate::model::{FunctionModel, GradientModel, NormalizedModel};
     use nalgebra::{dmatrix, dvector};
 
     #[test]
@@ -213,7 +264,13 @@ mod tests {
             gradient[1] = -200.0 * bend;
             -(1.0 - x[0]).powi(2) - 100.0 * bend * bend
         });
-        let found = Gaussian::laplace(&valley.unwrap(), dvector![-1.2, 1.0]).unwrap();
+        let (valley, start) = (valley.unwrap(), dvector![-1.2, 1.0]);
+        let ridge = Gaussian::laplace(&valley, start.clone());
+        assert!(
+            matches!(ridge, Err(Error::MisleadingMode { .. })),
+            "{ridge:?}"
+        );
+        let found = Gaussian::laplace_anyhow(&valley, start).unwrap();
         assert!((found.mean() - dvector![1.0, 1.0]).amax() < 1e-3);
         let exact = dmatrix![802.0, -400.0; -400.0, 200.0];
         assert!((found.precision() - exact).amax() < 0.5, "{found:?}");

@@ -100,6 +100,10 @@ impl<C: UnnormalizedModel> NormalizedModel for Mixture<C> {
     fn log_normalizer(&self) -> f64 {
         self.mass().ln()
     }
+
+    fn has_certain_normalizer(&self) -> bool {
+        true
+    }
 }
 
 impl<C: Sampleable> Sampleable for Mixture<C> {

@@ -181,6 +181,12 @@ pub trait Sampleable: UnnormalizedModel {
 pub trait NormalizedModel: UnnormalizedModel {
     /// Returns `log Z`, the log of the integral (or sum) of `f`.
     fn log_normalizer(&self) -> f64;
+
+    /// Returns true if `log Z` follows from the parameters by a formula that is tested, as for the bases of this crate; false
+    /// unless it is overridden. A [challenge](crate::adaptive::Challenge) compares any other log Z with samples of the model.
+    fn has_certain_normalizer(&self) -> bool {
+        false
+    }
 }
 
 /// A model over vectors with a gradient, for Langevin and Hamiltonian kernels.

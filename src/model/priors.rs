@@ -137,6 +137,10 @@ impl NormalizedModel for Priors {
     fn log_normalizer(&self) -> f64 {
         0.0
     }
+
+    fn has_certain_normalizer(&self) -> bool {
+        true
+    }
 }
 
 impl Sampleable for Priors {
@@ -284,6 +288,10 @@ impl UnnormalizedModel for UniformBox {
 impl NormalizedModel for UniformBox {
     fn log_normalizer(&self) -> f64 {
         self.sides.iter().map(|(low, high)| (high - low).ln()).sum()
+    }
+
+    fn has_certain_normalizer(&self) -> bool {
+        true
     }
 }
 

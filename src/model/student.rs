@@ -107,6 +107,10 @@ impl NormalizedModel for StudentT {
     fn log_normalizer(&self) -> f64 {
         self.log_normalizer
     }
+
+    fn has_certain_normalizer(&self) -> bool {
+        true
+    }
 }
 
 impl Differentiable for StudentT {

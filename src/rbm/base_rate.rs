@@ -253,6 +253,10 @@ impl<T: Scalar> NormalizedModel for BaseRate<T> {
         let terms = self.visible_bias.iter().map(|b| softplus(b.as_()));
         self.free_units() + terms.sum::<f64>()
     }
+
+    fn has_certain_normalizer(&self) -> bool {
+        true
+    }
 }
 
 impl<T: Scalar> Sampleable for BaseRate<T> {

@@ -6,10 +6,10 @@ use annealed::ais::{Ais, Run};
 use annealed::estimate::{Warning, log_sum_exp};
 use annealed::kernel::{Hmc, Metropolis, RandomWalkMetropolis, Repeat, SymmetricProposal};
 use annealed::model::{
-    Bernoulli, FunctionModel, Gaussian, GaussianMixture, GradientModel, NormalizedModel,
-    UnnormalizedModel,
+    Bernoulli, FunctionModel, Gaussian, GaussianMixture, GradientModel, NormalizedModel, Prior,
+    Priors, UnnormalizedModel,
 };
-use annealed::path::{AnnealingPath, GeometricPath};
+use annealed::path::{AnnealingPath, GeometricPath, TemperedPath};
 use annealed::schedule::Schedule;
 use nalgebra::{DVector, dvector};
 use rand::{Rng, RngExt};
@@ -353,6 +353,87 @@ fn a_challenge_that_fails_leaves_the_rounds_and_a_warning() {
     assert!(reason.contains("NaN"), "{reason}");
     let off = found.log_z() - log_z;
     assert!(off.abs() < 4.0 * found.standard_error(), "{found}");
+}
+
+/// A prior in 60 dimensions whose constant is right or left out, and a target with nine tenths of its mass in a spike.
+#[test]
+fn a_made_up_normaliser_is_refused_in_many_dimensions() {
+    const D: usize = 60;
+    let part = |deviation| Gaussian::isotropic(DVector::zeros(D), deviation).unwrap();
+    let parts = [(0.1, part(1.0)), (0.9, part(0.1))];
+    let target = GaussianMixture::new(parts).unwrap();
+    let base = FunctionModel::new(|x: &Vector| -0.125 * x.norm_squared()).with_sampler(
+        |rng: &mut dyn Rng| Vector::from_fn(D, |_, _| 2.0 * rng.sample::<f64, _>(StandardNormal)),
+    );
+    let exact = D as f64 * (0.5 * TAU.ln() + 2_f64.ln());
+    for (log_normalizer, is_right) in [(exact, true), (0.0, false)] {
+        let base = base.clone().with_log_normalizer(log_normalizer).unwrap();
+        let path = GeometricPath::new(base, target.clone());
+        let first = Ais::with_base_log_z(&path, walk(), exact).chains(200);
+        let first = first.schedule(Schedule::linear(100).unwrap());
+        let first = first.run().unwrap();
+        let found = Challenge::new(&path, walk(), &first).budget(200_000).run();
+        match is_right {
+            true => {
+                let found = found.unwrap();
+                let is_contradicted = matches!(found.judgement(), Judgement::Contradicted { .. });
+                assert!(is_contradicted && found.log_z() < 0.5, "{found}");
+            }
+            false => {
+                let error = found.unwrap_err().to_string();
+                assert!(error.contains("log normalizer of the base"), "{error}");
+            }
+        }
+    }
+}
+
+/// The second run covers one of three phases: it is narrow by what it lacks, and the first run's interval is right.
+#[test]
+fn an_improvement_keeps_the_interval_of_a_search_for_a_period() {
+    let mut state = 5_u64;
+    let mut uniform = move || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005);
+        state = state.wrapping_add(1_442_695_040_888_963_407);
+        ((state >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
+    };
+    let times: Vec<f64> = (0..50).map(|_| 1000.0 * uniform()).collect();
+    let mut observe = |t: &f64| {
+        let noise = (-2.0 * uniform().ln()).sqrt() * (TAU * uniform()).cos();
+        (TAU * 0.3137 * t + 0.7).sin() + 0.7 * noise
+    };
+    let observed: Vec<f64> = times.iter().map(&mut observe).collect();
+    // Amplitudes in closed form, the frequency on a grid of 400,000.
+    let (variance, exact) = (0.49, -79.347);
+    let priors = [
+        Prior::normal(0.0, 1.0),
+        Prior::normal(0.0, 1.0),
+        Prior::uniform(0.01, 1.0),
+    ];
+    let priors = Priors::new(priors.map(Result::unwrap)).unwrap();
+    let likelihood = GradientModel::new(3, |x: &[f64], gradient: &mut [f64]| {
+        let mut log_likelihood = -25.0 * (TAU * variance).ln();
+        for (t, y) in times.iter().zip(&observed) {
+            let (sine, cosine) = (TAU * x[2] * t).sin_cos();
+            let off = (y - x[0] * sine - x[1] * cosine) / variance;
+            gradient[0] += off * sine;
+            gradient[1] += off * cosine;
+            gradient[2] += off * (x[0] * cosine - x[1] * sine) * TAU * t;
+            log_likelihood -= 0.5 * off * off * variance;
+        }
+        log_likelihood
+    });
+    let path = TemperedPath::new(&priors, priors.likelihood(likelihood.unwrap()));
+    let rounds = Rounds::new(&path, Hmc::new(0.05, 3).unwrap()).budget(600_000);
+    let found = rounds.challenge_with_gradient().seed(105).run().unwrap();
+    let improved = matches!(found.judgement(), Some(Judgement::Improved { .. }));
+    assert!(
+        improved && found.second().unwrap().interval().1 < exact,
+        "{found}"
+    );
+    let (lower, upper) = found.interval();
+    assert!(lower < exact && exact < upper, "{found}");
+    assert_eq!(upper, found.run().interval().1);
+    assert!(!found.warnings().is_empty(), "{found}");
 }
 
 #[test]

@@ -193,6 +193,61 @@ fn laplace_refuses_a_wrong_gradient() {
     }
 }
 
+/// Eight schools (Rubin 1981), non-centred, with a prior of its own for the scale of the effects.
+fn schools(scale: Prior) -> Result<Gaussian> {
+    let observed = [28.0, 8.0, -3.0, 7.0, -1.0, 1.0, 18.0, 12.0];
+    let errors = [15.0, 10.0, 16.0, 11.0, 9.0, 11.0, 10.0, 18.0];
+    let mut priors = vec![Prior::normal(0.0, 5.0)?, scale];
+    priors.resize(10, Prior::normal(0.0, 1.0)?);
+    let priors = Priors::new(priors)?;
+    let likelihood = GradientModel::new(10, |x: &[f64], gradient: &mut [f64]| {
+        let mut log_likelihood = 0.0;
+        for (i, (y, error)) in observed.iter().zip(errors).enumerate() {
+            let off = (y - x[0] - x[1] * x[2 + i]) / error;
+            log_likelihood -= 0.5 * off * off;
+            gradient[0] += off / error;
+            gradient[1] += off / error * x[2 + i];
+            gradient[2 + i] += off / error * x[1];
+        }
+        log_likelihood
+    })?;
+    let likelihood = priors.likelihood(likelihood);
+    let path = TemperedPath::new(&priors, likelihood);
+    let mut start = [0.0; 10];
+    start[1] = 5.0;
+    Gaussian::laplace(&path.at(1.0), priors.state(&start)?)
+}
+
+#[test]
+fn laplace_refuses_a_mode_on_a_ridge() {
+    let found = schools(Prior::gamma(0.01, 0.01).unwrap());
+    assert!(
+        matches!(found, Err(Error::MisleadingMode { .. })),
+        "{found:?}"
+    );
+    // A prior that holds the scale between 1 and 30 leaves no ridge.
+    schools(Prior::log_normal(2.0, 0.4).unwrap()).unwrap();
+}
+
+/// Runs from these modes are right: skewed, with light and heavy tails, in few dimensions and many.
+#[test]
+fn laplace_takes_skewed_modes_and_all_tails() {
+    type Terms = fn(f64) -> (f64, f64);
+    let log_gamma: Terms = |x| (0.5 * x - x.exp(), 0.5 - x.exp());
+    let quartic: Terms = |x| (-0.5 * x * x - 0.25 * x.powi(4), -x - x.powi(3));
+    let student: Terms = |x| (-(x * x).ln_1p(), -2.0 * x / (1.0 + x * x));
+    for terms in [log_gamma, quartic, student] {
+        for dimension in [1, 5, 20, 100] {
+            let model = GradientModel::new(dimension, move |x: &[f64], to: &mut [f64]| {
+                to.iter_mut().zip(x).for_each(|(to, x)| *to = terms(*x).1);
+                x.iter().map(|x| terms(*x).0).sum()
+            });
+            let start = DVector::from_element(dimension, 0.2);
+            Gaussian::laplace(&model.unwrap(), start).unwrap();
+        }
+    }
+}
+
 /// From Laplace's approximation ten stages do what takes hundreds from the prior.
 #[test]
 fn laplace_cuts_the_stages() {

@@ -4,7 +4,7 @@ use annealed::adaptive::{NoRefit, Rounds, RoundsRun};
 use annealed::kernel::{Hmc, RandomWalkMetropolis};
 use annealed::model::{
     Differentiable, FunctionModel, Gaussian, GaussianMixture, GradientModel, NormalizedModel,
-    StudentT, UniformBox, UnnormalizedModel,
+    Prior, Priors, StudentT, UniformBox, UnnormalizedModel,
 };
 use annealed::path::{GeometricPath, TemperedPath};
 use nalgebra::{DMatrix, DVector, dmatrix, dvector};
@@ -166,6 +166,37 @@ fn many_modes_keep_the_base() {
         );
         assert!(run.standard_error() < 0.5, "{run}");
     }
+}
+
+/// A regression with ten coefficients and a horseshoe prior (Carvalho, Polson and Scott 2010), non-centred: ridges that no
+/// Gaussian or Student t covers.
+#[test]
+fn a_horseshoe_keeps_its_base() {
+    const OBSERVED: [f64; 10] = [0.03, -0.12, 0.2, 4.0, -2.5, 0.01, 0.07, -0.18, 0.9, -0.02];
+    let mut priors = vec![Prior::normal(0.0, 1.0).unwrap(); 10];
+    priors.resize(21, Prior::half_cauchy(1.0).unwrap());
+    let priors = Priors::new(priors).unwrap();
+    let likelihood = GradientModel::new(21, |x: &[f64], gradient: &mut [f64]| {
+        let (variance, global) = (0.0256, x[20]);
+        let mut log_likelihood = 0.0;
+        for (i, y) in OBSERVED.iter().enumerate() {
+            let (z, local) = (x[i], x[10 + i]);
+            let off = (y - z * local * global) / variance;
+            gradient[i] += off * local * global;
+            gradient[10 + i] += off * z * global;
+            gradient[20] += off * z * local;
+            log_likelihood -= 0.5 * off * off * variance;
+        }
+        log_likelihood
+    });
+    let path = TemperedPath::new(&priors, priors.likelihood(likelihood.unwrap()));
+    let rounds = Rounds::new(&path, Hmc::new(0.2, 3).unwrap()).budget(600_000);
+    let run = rounds.seed(2).refit().run().unwrap();
+    assert!(run.refit().is_none(), "{run}");
+    assert!(
+        matches!(run.no_refit(), Some(NoRefit::Tails { .. })),
+        "{run}"
+    );
 }
 
 #[test]

@@ -57,7 +57,7 @@ pub(super) fn laplace(
     };
     let smooth = Smooth { target, steps };
     target.within(share.min(LONGEST * needed), || {
-        Gaussian::laplace(&smooth, mode.clone()).ok()
+        Gaussian::laplace_anyhow(&smooth, mode.clone()).ok()
     })
 }
 

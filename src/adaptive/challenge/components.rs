@@ -54,21 +54,35 @@ pub(super) fn components(states: &[&DVector<f64>], count: usize) -> Vec<Gaussian
 /// diagonal. `None` where a coordinate does not vary.
 pub(super) fn gaussian(states: &[&DVector<f64>], weights: &[f64], scale: f64) -> Option<Gaussian> {
     let (total, dimension) = (weights.iter().sum::<f64>(), states.first()?.len());
+    if total < (FULL * dimension) as f64 {
+        return independent(states, weights, scale);
+    }
     let mean = mean(states, weights, total);
     let scale = scale / (total - 1.0);
-    let deviations = states.iter().map(|&state| state - &mean);
-    let weighted = deviations.zip(weights.iter().map(|weight| scale * weight));
-    if total < (FULL * dimension) as f64 {
-        let square = |(deviation, weight): (DVector<f64>, f64)| deviation.map(|x| weight * x * x);
-        let variances = weighted.map(square).sum();
-        return Gaussian::diagonal(mean, variances).ok();
-    }
     let mut covariance = DMatrix::zeros(dimension, dimension);
-    for (deviation, weight) in weighted {
+    let deviations = states.iter().map(|&state| state - &mean);
+    for (deviation, weight) in deviations.zip(weights.iter().map(|weight| scale * weight)) {
         covariance.ger(weight, &deviation, &deviation, 1.0);
     }
     covariance.set_diagonal(&(covariance.diagonal() * (1.0 + RIDGE)));
     Gaussian::new(mean, covariance).ok()
+}
+
+/// Returns the Gaussian of weighted states with independent coordinates, their variances times `scale`; `None` where one
+/// does not vary.
+pub(super) fn independent(
+    states: &[&DVector<f64>],
+    weights: &[f64],
+    scale: f64,
+) -> Option<Gaussian> {
+    let total: f64 = weights.iter().sum();
+    let mean = mean(states, weights, total);
+    let scale = scale / (total - 1.0);
+    let mut variances = DVector::zeros(mean.len());
+    for (&state, weight) in states.iter().zip(weights) {
+        variances += (state - &mean).map(|x| scale * weight * x * x);
+    }
+    Gaussian::diagonal(mean, variances).ok()
 }
 
 fn mean(states: &[&DVector<f64>], weights: &[f64], total: f64) -> DVector<f64> {

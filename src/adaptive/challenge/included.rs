@@ -41,6 +41,7 @@ const CONFIDENCE: f64 = 0.99;
 struct OfPath<'p, P: AnnealingPath> {
     path: &'p P,
     own_log_z: f64,
+    is_certain: bool,
     gradient: Option<GradientOf<'p, P::State>>,
 }
 
@@ -60,6 +61,7 @@ where
     Box::new(OfPath {
         path,
         own_log_z: path.base().log_normalizer(),
+        is_certain: path.base().has_certain_normalizer(),
         gradient,
     })
 }
@@ -72,6 +74,7 @@ impl<'p, P: AnnealingPath> OfPath<'p, P> {
             tuner: asked.tuner,
             gradient: self.gradient.clone(),
             own_log_z: self.own_log_z,
+            is_certain: self.is_certain,
             log_base_normalizer: asked.log_base_normalizer,
             states: Vec::new(),
             seed: asked.seed,

@@ -1,10 +1,10 @@
-//! The result of a challenge, and how it is judged.
+//! The judgement of a challenge: its second run beside the first.
 
 use std::fmt;
 
 use crate::Result;
 use crate::ais::Run;
-use crate::estimate::{LogZ, Warning, log_z_by_methods, write_estimate, write_warnings};
+use crate::estimate::{LogZ, Warning, distinct};
 
 /// The judgement of a [`Challenge`](super::Challenge) on a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -30,27 +30,19 @@ pub enum Judgement {
     },
     /// The second run is the better one: its 95% interval lies above that of the first; or it has no warnings that matter here,
     /// and its interval lies above the first's estimate, by more than four of the first's standard errors or at most half as wide.
-    /// It may be too low itself.
+    /// It may be too low itself. Unless it lies above the first run's interval, the first run's warnings stay.
     Improved {
         /// Estimate of log Z by the second run.
         log_z: f64,
-        /// Its 95% interval, lower and upper bound.
+        /// The 95% interval of the result, lower and upper bound. The upper bound is the larger one of both runs.
         interval: (f64, f64),
     },
     /// The second run does not lie above the first, and has warnings of its own; or its interval at the challenge's
     /// [confidence](super::Challenge::confidence) lies below that of the first, or its 95% interval below a certified lower bound
-    /// of the first: one of both is likely wrong. Look at it yourself, by [`second`](ChallengeRun::second).
+    /// of the first; or it lies above the first, but the log normaliser of the base could not be compared with the base's samples.
+    /// One of both runs is likely wrong. The warning [`ChallengeUndecided`](Warning::ChallengeUndecided) has the value of
+    /// the second run, and [`second`](super::ChallengeRun::second) the run.
     Undecided,
-}
-
-/// The result of a [`Challenge`](super::Challenge): its judgement and the second run.
-///
-/// Log Z, error, interval and warnings are those of the second run where it contradicts the first or improves on it, and
-/// else those of the first.
-#[must_use]
-pub struct ChallengeRun<'c, S> {
-    pub(in crate::adaptive) first: &'c dyn LogZ,
-    pub(in crate::adaptive) second: Second<S>,
 }
 
 /// The second run of a challenge, with its judgement on a first.
@@ -59,10 +51,14 @@ pub struct ChallengeRun<'c, S> {
 pub(in crate::adaptive) struct Second<S> {
     pub(in crate::adaptive) judgement: Judgement,
     pub(in crate::adaptive) run: Run<S>,
+    /// Reasons to doubt the result.
+    pub(in crate::adaptive) warnings: Vec<Warning>,
+    /// Whether the log normaliser of the base was compared with its samples, or is right by construction.
+    is_compared: bool,
     /// Estimate of log Z by the first run, and its standard error.
     first: (f64, f64),
-    starts: usize,
-    modes: usize,
+    pub(super) starts: usize,
+    pub(super) modes: usize,
     /// Evaluations before the chains of the run.
     proposing: u64,
     pub(in crate::adaptive) seconds: f64,
@@ -77,11 +73,11 @@ const FAR: f64 = 4.0;
 pub(super) type Tried = (usize, usize, u64);
 
 /// Judges a first run by a second, at a confidence that all bounds which are compared share. A second run above the
-/// interval of the first warns of it.
+/// interval of the first warns of it. Where the log normaliser of the base was not compared, a second run proves nothing.
 pub(super) fn judge<S>(
     first: &dyn LogZ,
     mut run: Run<S>,
-    confidence: f64,
+    (confidence, is_compared): (f64, bool),
     (starts, modes, proposing): Tried,
 ) -> Result<Second<S>> {
     let [own, bound] = bounds(
@@ -93,22 +89,29 @@ pub(super) fn judge<S>(
     let lies_below = own.is_some_and(|own| own > run.interval().1)
         || run.interval_at(confidence)?.1 < first.interval_at(confidence)?.0;
     let bound = bound.map(|bound| (bound, confidence));
-    let found = judged(first, &run, lies_below, bound);
-    let judgement = found.unwrap_or(Judgement::Confirmed {
-        starts,
-        modes,
-        evaluations,
-    });
+    let judgement = match judged(first, &run, lies_below, bound) {
+        Some(_) if !is_compared => Judgement::Undecided,
+        Some(found) => found,
+        None => Judgement::Confirmed {
+            starts,
+            modes,
+            evaluations,
+        },
+    };
     run.warn(judgement.warning(first));
-    Ok(Second {
+    let mut second = Second {
         judgement,
         run,
+        warnings: Vec::new(),
+        is_compared,
         first: (first.log_z(), first.standard_error()),
         starts,
         modes,
         proposing,
         seconds: 0.0,
-    })
+    };
+    second.warnings = second.of_result(first);
+    Ok(second)
 }
 
 /// Returns the judgement unless it confirms, given whether the second run lies below the first, and its bound with its
@@ -123,8 +126,10 @@ fn judged<S>(
     if let Some((bound, confidence)) = bound.filter(|(bound, _)| *bound > old.1) {
         return Some(Judgement::Contradicted { bound, confidence });
     }
-    let log_z = second.log_z();
-    let improved = Judgement::Improved { log_z, interval };
+    let improved = Judgement::Improved {
+        log_z: second.log_z(),
+        interval: (interval.0, interval.1.max(old.1)),
+    };
     if interval.0 > old.1 {
         return Some(improved);
     }
@@ -172,6 +177,60 @@ impl Judgement {
 }
 
 impl<S> Second<S> {
+    /// Returns the reasons to doubt the result, given the first run.
+    fn of_result(&self, first: &dyn LogZ) -> Vec<Warning> {
+        let (before, after) = (first.warnings(), self.run.warnings());
+        match self.judgement {
+            Judgement::Confirmed { .. } => before.to_vec(),
+            Judgement::Improved { .. } if self.leaves_room() => {
+                distinct(before.iter().chain(after))
+            }
+            Judgement::Contradicted { .. } | Judgement::Improved { .. } => after.to_vec(),
+            Judgement::Undecided => {
+                let undecided = Warning::ChallengeUndecided {
+                    log_z: self.run.log_z(),
+                    standard_error: self.run.standard_error(),
+                    reason: self.why_undecided().to_owned(),
+                };
+                before.iter().cloned().chain([undecided]).collect()
+            }
+        }
+    }
+
+    /// Returns whether an improvement may lie within the first run's interval, whose upper end then counts: a second run
+    /// that lacks part of the mass is narrow for this very reason.
+    fn leaves_room(&self) -> bool {
+        let is_warned = |warning| matches!(warning, &Warning::FirstRunTooLow { .. });
+        matches!(self.judgement, Judgement::Improved { .. })
+            && !self.run.warnings().iter().any(is_warned)
+    }
+
+    fn why_undecided(&self) -> &'static str {
+        if self.run.warnings().iter().any(is_doubt) {
+            "has warnings"
+        } else if !self.is_compared {
+            "counts on a log normaliser of the base that could not be compared with its samples"
+        } else {
+            "lies below the first"
+        }
+    }
+
+    /// Returns the confidence interval of the result, given the first run.
+    pub(in crate::adaptive) fn interval_at(
+        &self,
+        first: &dyn LogZ,
+        level: f64,
+    ) -> Result<(f64, f64)> {
+        let Some(better) = self.better() else {
+            return first.interval_at(level);
+        };
+        let (lower, upper) = better.interval_at(level)?;
+        Ok(match self.leaves_room() {
+            true => (lower, upper.max(first.interval_at(level)?.1)),
+            false => (lower, upper),
+        })
+    }
+
     /// Returns the run where it takes the place of the first.
     pub(in crate::adaptive) fn better(&self) -> Option<&Run<S>> {
         match self.judgement {
@@ -184,12 +243,16 @@ impl<S> Second<S> {
         self.proposing.saturating_add(self.run.evaluations())
     }
 
-    /// Returns the larger of the bounds by both runs, which share the level; `first` gives that of the first run.
+    /// Returns the larger of the bounds by both runs, which share the level; `first` gives that of the first run. The bound
+    /// of the second run holds if the log normaliser of the base is right.
     pub(in crate::adaptive) fn bound(
         &self,
         first: &dyn Fn(f64) -> Result<Option<f64>>,
         confidence: f64,
     ) -> Result<Option<f64>> {
+        if !self.is_compared {
+            return first(confidence);
+        }
         let bounds = bounds(first, &self.run, confidence)?;
         Ok(bounds.into_iter().flatten().reduce(f64::max))
     }
@@ -213,10 +276,7 @@ impl<S> fmt::Display for Second<S> {
                 write!(f, "improves on the first run, {log_z:.3} +- {error:.3},")?;
             }
             Judgement::Undecided => {
-                let why = match self.run.warnings().iter().any(is_doubt) {
-                    true => "has warnings",
-                    false => "lies below the first",
-                };
+                let why = self.why_undecided();
                 write!(
                     f,
                     "undecided: a second run, {log_z:.3} +- {error:.3}, {why},"
@@ -229,279 +289,5 @@ impl<S> fmt::Display for Second<S> {
     }
 }
 
-impl<S> ChallengeRun<'_, S> {
-    /// Returns the judgement.
-    pub fn judgement(&self) -> Judgement {
-        self.second.judgement
-    }
-
-    /// Returns the second run, from the mixture of the old base and the new ones.
-    pub fn second(&self) -> &Run<S> {
-        &self.second.run
-    }
-
-    /// Returns the number of states that were cooled.
-    pub fn starts(&self) -> usize {
-        self.second.starts
-    }
-
-    /// Returns the number of modes that were found.
-    pub fn modes(&self) -> usize {
-        self.second.modes
-    }
-
-    fn chosen(&self) -> &dyn LogZ {
-        self.second.better().map_or(self.first, |run| run)
-    }
-
-    /// Returns the estimate of log Z, by the run that the [judgement](Self::judgement) favours.
-    pub fn log_z(&self) -> f64 {
-        self.chosen().log_z()
-    }
-
-    /// Returns the standard error of [`log_z`](Self::log_z).
-    pub fn standard_error(&self) -> f64 {
-        self.chosen().standard_error()
-    }
-
-    /// Returns the 95% confidence interval of log Z, lower and upper bound.
-    pub fn interval(&self) -> (f64, f64) {
-        self.chosen().interval()
-    }
-
-    /// Returns the confidence interval of log Z at another level in (0, 1).
-    ///
-    /// # Errors
-    /// A level outside (0, 1).
-    pub fn interval_at(&self, level: f64) -> Result<(f64, f64)> {
-        self.chosen().interval_at(level)
-    }
-
-    /// Returns the larger of the lower bounds on log Z by both runs, each at the confidence `1 - (1 - confidence) / m`
-    /// for m bounds, so that both hold with probability `confidence`.
-    ///
-    /// # Errors
-    /// A confidence outside (0, 1).
-    pub fn certified_lower_bound(&self, confidence: f64) -> Result<Option<f64>> {
-        let first = |level| self.first.certified_lower_bound(level);
-        self.second.bound(&first, confidence)
-    }
-
-    /// Returns reasons to doubt the value.
-    pub fn warnings(&self) -> &[Warning] {
-        self.chosen().warnings()
-    }
-
-    /// Returns the evaluations of the challenge, without those of the first run; a gradient is one more.
-    pub fn evaluations(&self) -> u64 {
-        self.second.evaluations()
-    }
-
-    /// Returns the wall time of the challenge in seconds.
-    pub fn seconds(&self) -> f64 {
-        self.second.seconds
-    }
-}
-
-/// Writes the estimate, what came of the challenge, and any warnings.
-impl<S> fmt::Display for ChallengeRun<'_, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let whose = match self.second.better() {
-            Some(_) => "of the second run",
-            None => "of the first run",
-        };
-        write_estimate(f, self, "", whose)?;
-        write!(f, "\nchallenge: {}", self.second)?;
-        write_warnings(f, self.warnings())
-    }
-}
-
-impl<S> fmt::Debug for ChallengeRun<'_, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ChallengeRun")
-            .field("judgement", &self.second.judgement)
-            .field("first", &self.first.log_z())
-            .field("second", &self.second.run.log_z())
-            .finish_non_exhaustive()
-    }
-}
-
-log_z_by_methods! { [S] ChallengeRun<'_, S> }
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::ais::Ais;
-    use crate::kernel::RandomWalkMetropolis;
-    use crate::model::{Gaussian, NormalizedModel};
-    use crate::path::GeometricPath;
-    use crate::schedule::Schedule;
-    use nalgebra::dvector;
-
-    /// A result with an estimate, its error, an interval, and perhaps a bound.
-    struct Fixed([f64; 2], [f64; 2], Option<f64>);
-
-    fn even([lower, upper]: [f64; 2], bound: Option<f64>) -> Fixed {
-        let figures = [0.5 * (lower + upper), 0.25 * (upper - lower)];
-        Fixed(figures, [lower, upper], bound)
-    }
-
-    impl LogZ for Fixed {
-        fn log_z(&self) -> f64 {
-            self.0[0]
-        }
-
-        fn standard_error(&self) -> f64 {
-            self.0[1]
-        }
-
-        fn interval_at(&self, _level: f64) -> Result<(f64, f64)> {
-            Ok(self.1.into())
-        }
-
-        fn certified_lower_bound(&self, _confidence: f64) -> Result<Option<f64>> {
-            Ok(self.2)
-        }
-
-        fn warnings(&self) -> &[Warning] {
-            &[]
-        }
-
-        fn evaluations(&self) -> u64 {
-            1
-        }
-
-        fn seconds(&self) -> f64 {
-            0.0
-        }
-    }
-
-    impl fmt::Display for Fixed {
-        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            write!(f, "{:?}", self.1)
-        }
-    }
-
-    fn second() -> Run<nalgebra::DVector<f64>> {
-        let target = Gaussian::isotropic(dvector![1.0], 0.5).unwrap();
-        let path = GeometricPath::new(Gaussian::standard(1).unwrap(), target);
-        Ais::new(&path, RandomWalkMetropolis::new(0.7).unwrap())
-            .schedule(Schedule::linear(50).unwrap())
-            .chains(400)
-            .run()
-            .unwrap()
-    }
-
-    #[test]
-    fn bounds_that_are_compared_share_the_level() {
-        let second = second();
-        let bound = |confidence| second.certified_lower_bound(confidence).unwrap().unwrap();
-        // Between the bound of half the level and that of the whole.
-        let upper = 0.5 * (bound(0.995) + bound(0.99));
-        let judged = |own| {
-            let first = even([upper - 0.2, upper], own);
-            judge(&first, second.clone(), 0.99, (1, 1, 0))
-                .unwrap()
-                .judgement
-        };
-        let alone = judged(None);
-        assert!(
-            matches!(alone, Judgement::Contradicted { bound: found, .. } if found == bound(0.99)),
-            "{alone:?}"
-        );
-        let with_another = judged(Some(upper - 10.0));
-        assert!(
-            !matches!(with_another, Judgement::Contradicted { .. }),
-            "{with_another:?}"
-        );
-    }
-
-    #[test]
-    fn a_second_run_with_warnings_has_a_say_where_it_lies_above_or_they_do_no_harm() {
-        let plain = second();
-        let (lower, upper) = plain.interval();
-        let judged = |interval, warning| {
-            let mut second = plain.clone();
-            second.warn([warning]);
-            let judged = judge(&even(interval, None), second, 0.99, (1, 1, 0));
-            judged.unwrap().judgement
-        };
-        let concentrated = Warning::ConcentratedVariance {
-            stage: 1,
-            beta: 0.1,
-            share: 0.9,
-        };
-        let dead = Warning::DeadChains {
-            dead: 1,
-            chains: 400,
-        };
-        let heavy = Warning::HeavyTail { k_hat: 0.8 };
-        for harmless in [concentrated, dead] {
-            let same = judged([lower, upper], harmless);
-            assert!(matches!(same, Judgement::Confirmed { .. }), "{same:?}");
-        }
-        assert_eq!(
-            judged([lower - 1.0, upper], heavy.clone()),
-            Judgement::Undecided
-        );
-        // Above, though not above its certified bound.
-        let above = judged([lower - 1.0, lower - 1e-6], heavy);
-        assert!(matches!(above, Judgement::Improved { .. }), "{above:?}");
-    }
-
-    #[test]
-    fn each_judgement_has_its_case() {
-        let second = second();
-        let (lower, upper) = second.interval();
-        let log_z = Gaussian::isotropic(dvector![1.0], 0.5)
-            .unwrap()
-            .log_normalizer();
-        assert!(lower < log_z && log_z < upper);
-        let judged = |interval: [f64; 2], own| {
-            let first = even(interval, own);
-            judge(&first, second.clone(), 0.99, (2, 3, 4))
-                .unwrap()
-                .judgement
-        };
-        let like = [lower, upper];
-        let confirmed = judged(like, None);
-        let evaluations = 4 + second.evaluations();
-        assert_eq!(
-            confirmed,
-            Judgement::Confirmed {
-                starts: 2,
-                modes: 3,
-                evaluations
-            }
-        );
-        let wide = judged([lower - 1.0, upper], None);
-        assert!(matches!(wide, Judgement::Improved { .. }), "{wide:?}");
-        assert_eq!(wide.warning(&even([lower - 1.0, upper], None)), None);
-        let low = judged([lower - 1.0, lower - 0.01], None);
-        let warning = low.warning(&even([lower - 1.0, lower - 0.01], None));
-        assert!(
-            matches!(warning, Some(Warning::FirstRunTooLow { .. })),
-            "{low:?}"
-        );
-        // The interval of a first run with skewed weights holds log Z, and its error does not.
-        let skewed = |error| {
-            let first = Fixed([lower - 0.04, error], [lower - 0.05, upper], None);
-            let judged = judge(&first, second.clone(), 0.99, (2, 3, 4));
-            matches!(judged.unwrap().judgement, Judgement::Improved { .. })
-        };
-        assert!(upper - lower > 0.05, "so narrow that its width decides");
-        assert!(skewed(0.009) && !skewed(0.011));
-        // A narrower interval that lies lower is no improvement.
-        let high = judged([lower, upper + 0.5], None);
-        assert!(matches!(high, Judgement::Confirmed { .. }), "{high:?}");
-        let end = second.interval_at(0.99).unwrap().1;
-        let near = judged([end - 1e-6, end + 1.0], None);
-        assert!(matches!(near, Judgement::Confirmed { .. }), "{near:?}");
-        for (first, own) in [
-            ([end + 1e-6, end + 1.0], None),
-            ([upper, end + 1.0], Some(upper + 1e-6)),
-        ] {
-            assert_eq!(judged(first, own), Judgement::Undecided);
-        }
-    }
-}
+mod tests;

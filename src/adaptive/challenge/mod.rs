@@ -13,15 +13,17 @@ mod normalizer;
 mod path;
 mod population_monte_carlo;
 mod proposal;
+mod result;
 mod runner;
 mod search;
 mod student;
 mod vectors;
 
 pub use base::RivalBase;
-pub use judge::{ChallengeRun, Judgement};
+pub use judge::Judgement;
 pub use path::{RivalAt, RivalPath};
 pub use proposal::{Proposals, Rivals, Target, Trails};
+pub use result::ChallengeRun;
 pub use runner::Challenge;
 
 pub(super) use included::{Asked, Challenges, of_path};

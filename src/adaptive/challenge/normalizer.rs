@@ -6,52 +6,67 @@ use crate::model::{NormalizedModel, Sampleable, UnnormalizedModel};
 use crate::random::StreamRng;
 use crate::{Error, Result};
 
-/// Samples to which a law is fitted; as many are compared, with as many of the law.
-const SAMPLES: usize = 500;
+/// Numbers of samples to which a law is fitted, one after the other until the law overlaps with the base. As many samples
+/// are compared, with as many of the law.
+const SAMPLES: [usize; 3] = [500, 2_000, 8_000];
 /// Largest distance from Bennett's estimate, in its standard errors, and besides.
 const ERRORS: f64 = 6.0;
 const ROUNDING: f64 = 0.01;
+/// Largest value of six errors at which a log normaliser that is near counts as compared.
+const PRECISE: f64 = 0.5;
 /// Least overlap of the base and the law, of 1, at which the estimate counts.
 const OVERLAP: f64 = 0.1;
 
 /// Refuses a log normaliser of `base` that is far from Bennett's estimate between its samples and those of a law fitted to
-/// others of them. Where there is no law, or it hardly overlaps with the base, nothing is compared.
-pub(super) fn check_normalizer<S: Rivals>(
+/// others of them. Returns false if there is no law that overlaps with the base: then nothing was compared.
+pub(super) fn compare_normalizer<S: Rivals>(
     base: &impl Sampleable<State = S>,
     log_density: impl Fn(&S) -> f64,
     log_normalizer: f64,
     rng: &mut StreamRng,
-) -> Result<()> {
-    let mut samples = || -> Vec<S> { (0..SAMPLES).map(|_| base.sample(rng)).collect() };
-    let Some(law) = S::fit(&samples()) else {
-        return Ok(());
-    };
+) -> Result<bool> {
+    for count in SAMPLES {
+        let Some(found) = bennett(base, &log_density, count, rng) else {
+            return Ok(false);
+        };
+        if found.overlap() < OVERLAP {
+            continue;
+        }
+        let (value, error) = (-found.value(), found.standard_error());
+        let tolerance = ERRORS * error;
+        let is_near = (value - log_normalizer).abs() <= tolerance + ROUNDING;
+        let expected = format!(
+            "about {value:.2}, as its density and samples say (base_log_z only says where log Z is counted from)"
+        );
+        let checked = "log normalizer of the base";
+        Error::check(is_near, checked, log_normalizer, expected)?;
+        if tolerance <= PRECISE {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Returns minus the log normaliser of `base`, estimated from `count` samples of it and of a law; `None` if there is no law.
+fn bennett<S: Rivals>(
+    base: &impl Sampleable<State = S>,
+    log_density: &impl Fn(&S) -> f64,
+    count: usize,
+    rng: &mut StreamRng,
+) -> Option<BennettEstimate> {
+    let mut samples = || -> Vec<S> { (0..count).map(|_| base.sample(rng)).collect() };
+    let law = S::fit(&samples())?;
     let compared = samples();
     let log_ratio = |state: &S| log_density(state) - law.log_density(state) + law.log_normalizer();
     let forward: Vec<f64> = compared.iter().map(|state| -log_ratio(state)).collect();
-    let backward = (0..SAMPLES).map(|_| log_ratio(&law.sample(rng)));
-    let backward: Vec<f64> = backward.collect();
+    let backward = (0..count).map(|_| log_ratio(&law.sample(rng)));
     // Densities of NaN or infinity are reported where chains meet them.
-    let Ok(found) = BennettEstimate::from_log_weights(&forward, &backward) else {
-        return Ok(());
-    };
-    let (value, error) = (-found.value(), found.standard_error());
-    let is_near = (value - log_normalizer).abs() <= ERRORS * error + ROUNDING;
-    if is_near || found.overlap() < OVERLAP {
-        return Ok(());
-    }
-    Err(Error::invalid(
-        "log normalizer of the base",
-        log_normalizer,
-        format!(
-            "about {value:.2}, as its density and samples say (base_log_z only says where log Z is counted from)"
-        ),
-    ))
+    BennettEstimate::from_log_weights(&forward, &Vec::from_iter(backward)).ok()
 }
 
 #[cfg(test)]
 mod tests {
-    use nalgebra::{DVector, dvector};
+    use nalgebra::{DMatrix, DVector, dvector};
     use rand::Rng;
 
     use super::*;
@@ -60,13 +75,13 @@ mod tests {
 
     type Vector = DVector<f64>;
 
-    fn check<M>(base: &M, off: f64, seed: u64) -> Result<()>
+    fn check<M>(base: &M, off: f64, seed: u64) -> Result<bool>
     where
         M: Sampleable<State = Vector> + NormalizedModel,
     {
         let log_density = |x: &Vector| base.log_density(x);
         let log_z = base.log_normalizer() + off;
-        check_normalizer(
+        compare_normalizer(
             base,
             log_density,
             log_z,
@@ -137,6 +152,29 @@ mod tests {
             refused(&many, -1.0),
         ];
         assert_eq!(wrong, [50; 3]);
+    }
+
+    /// Independent coordinates, and an autoregression.
+    #[test]
+    fn many_dimensions_are_compared_as_far_as_samples_tell() {
+        let chain = |dimension: usize| {
+            let covariance = DMatrix::from_fn(dimension, dimension, |i, j| {
+                0.9_f64.powi(i.abs_diff(j) as i32)
+            });
+            Gaussian::new(DVector::zeros(dimension), covariance).unwrap()
+        };
+        for base in [
+            Gaussian::standard(51),
+            Gaussian::standard(1_000),
+            Ok(chain(100)),
+        ] {
+            let base = base.unwrap();
+            for seed in 1..=3 {
+                assert!(check(&base, 0.0, seed).unwrap());
+                assert!(check(&base, -1.0, seed).is_err());
+            }
+        }
+        assert!(!check(&chain(300), 100.0, 1).unwrap());
     }
 
     #[test]

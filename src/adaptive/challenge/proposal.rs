@@ -23,7 +23,9 @@ pub trait Rivals: Clone + Send + Sync + 'static {
     fn propose(trails: &Trails<Self>, target: &Target<'_, Self>) -> Result<Proposals<Self::Base>>;
 
     /// Returns a base fitted to independent samples of one density, for a comparison of the old base's log normaliser with
-    /// its samples. `None`, as by default, leaves it unchecked.
+    /// its samples. With `None`, as by default, it stays unchecked, and a second run that lies above the first is
+    /// [`Undecided`](super::Judgement::Undecided), unless the normaliser is
+    /// [certain](NormalizedModel::has_certain_normalizer).
     fn fit(_samples: &[Self]) -> Option<Self::Base> {
         None
     }

@@ -4,9 +4,9 @@ use std::fmt;
 
 use nalgebra::DVector;
 
-use super::judge::ChallengeRun;
 use super::path::RivalAt;
 use super::proposal::Rivals;
+use super::result::ChallengeRun;
 use super::search::{AlongRivals, Base, LEAST_MOVES, Search, SecondJob, gradient_of};
 use crate::adaptive::tuner::Tuner;
 use crate::ais::Along;
@@ -27,8 +27,9 @@ use crate::{Error, Result};
 /// weights are unbiased, since its bases come from other chains, and its
 /// [bound](crate::ais::Run::certified_lower_bound) can prove the first too low. The [`Judgement`](super::Judgement) says what came of it.
 ///
-/// The base's own [log normaliser](NormalizedModel::log_normalizer) must be right: bases are weighed against each other by it. Up to
-/// 50 dimensions it is compared with the base's samples.
+/// The base's own [log normaliser](NormalizedModel::log_normalizer) must be right: bases are weighed against each other by it. Unless
+/// it is [certain](NormalizedModel::has_certain_normalizer) it is compared with the base's samples. If they cannot tell, as for a base
+/// of 300 dependent coordinates, the judgement is at most [`Undecided`](super::Judgement::Undecided).
 /// The first run is any result with [`LogZ`] for the target of `path`. The challenge costs as much, unless
 /// [`budget`](Self::budget) says otherwise.
 ///
@@ -82,6 +83,7 @@ impl<'p, P: AnnealingPath, K> Challenge<'p, P, K> {
                 tuner: None,
                 gradient: None,
                 own_log_z: path.base().log_normalizer(),
+                is_certain: path.base().has_certain_normalizer(),
                 log_base_normalizer: path.base().log_normalizer(),
                 states: Vec::new(),
                 seed: 0,

@@ -11,7 +11,7 @@ use super::base::RivalBase;
 use super::cooling::{Cooling, RUNGS, Scouting, Scouts};
 use super::judge::{Second, judge};
 use super::modes::OF_DRAW;
-use super::normalizer::check_normalizer;
+use super::normalizer::compare_normalizer;
 use super::path::{Cooled, RivalAt, RivalPath};
 use super::population_monte_carlo::mixed;
 use super::proposal::{Proposals, Rivals, Target, Trails};
@@ -37,6 +37,8 @@ pub(in crate::adaptive) struct Search<'p, P: AnnealingPath, K> {
     pub(in crate::adaptive) gradient: Option<GradientOf<'p, P::State>>,
     /// The base's own log normaliser, by which it is weighed against its rivals.
     pub(in crate::adaptive) own_log_z: f64,
+    /// Whether this is right by construction.
+    pub(in crate::adaptive) is_certain: bool,
     /// The log normaliser of the base from which log Z is counted.
     pub(in crate::adaptive) log_base_normalizer: f64,
     pub(in crate::adaptive) states: Vec<P::State>,
@@ -152,8 +154,6 @@ const CHAINS: (u64, u64) = (256, 4_096);
 const DEFENCE: f64 = 0.5;
 /// Draws of the base at which a gradient is compared with differences.
 const PROBES: usize = 8;
-/// Most dimensions of a base whose log normaliser is compared with its samples.
-const COMPARED: usize = 50;
 /// Step of a difference beside a gradient that is no number.
 const STEP: f64 = 1e-4;
 /// Least share of a rival base.
@@ -170,7 +170,7 @@ where
     pub(in crate::adaptive) fn check(&self) -> Result<()> {
         Error::check_number("log normalizer of the base", self.log_base_normalizer)?;
         refuse_stages(self.kernel.stages())?;
-        self.check_normalizer()?;
+        self.compare_normalizer()?;
         self.check_gradient()?;
         let ends = [self.path.at(0.0), self.path.at(1.0)];
         let densities = |state| ends.each_ref().map(|end| end.log_density(state));
@@ -188,17 +188,18 @@ where
         })
     }
 
-    /// Compares the log normaliser of the base with its samples, up to the dimension that these can tell.
-    fn check_normalizer(&self) -> Result<()> {
-        if dimension(self.path) > COMPARED {
-            return Ok(());
+    /// Compares the log normaliser of the base with its samples. Returns false if these cannot tell.
+    fn compare_normalizer(&self) -> Result<bool> {
+        if self.is_certain {
+            return Ok(true);
         }
         let mut rng = stream(self.seed, Purpose::Challenge, 4);
         let density = self.path.at(0.0);
         let log_density = |state: &P::State| density.log_density(state);
         let base = self.path.base();
         // A panic is reported where chains meet it.
-        caught(|| check_normalizer(base, log_density, self.own_log_z, &mut rng)).unwrap_or(Ok(()))
+        let compared = caught(|| compare_normalizer(base, log_density, self.own_log_z, &mut rng));
+        compared.unwrap_or(Ok(false))
     }
 
     /// Compares the gradient with differences at draws of the base.
@@ -239,7 +240,8 @@ where
             return Ok(None);
         };
         let tried = (found.starts, found.modes, found.spent);
-        let mut second = judge(first, part.result()?, confidence, tried)?;
+        let sure = (confidence, self.compare_normalizer()?);
+        let mut second = judge(first, part.result()?, sure, tried)?;
         second.seconds = begun.elapsed().as_secs_f64();
         Ok(Some(second))
     }

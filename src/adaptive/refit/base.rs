@@ -91,6 +91,11 @@ pub enum NoRefit {
     },
     /// Samples of the fitted law off the target's support.
     Edges,
+    /// States at which the fitted law is too light, as on ridges.
+    Tails {
+        /// Pareto shape of the largest ratios of the target's density to the base's, among states of the target.
+        k_hat: f64,
+    },
 }
 
 impl fmt::Display for NoRefit {
@@ -105,6 +110,7 @@ impl fmt::Display for NoRefit {
             ),
             Self::OwnBase { share } => write!(f, "a fit would keep {:.0}% of it", 100.0 * share),
             Self::Edges => f.write_str("samples of a fit leave the target's support"),
+            Self::Tails { k_hat } => write!(f, "a fit is too light (Pareto shape {k_hat:.2})"),
         }
     }
 }
@@ -129,7 +135,7 @@ const UPDATES: usize = 30;
 impl Law {
     /// Returns `gaussian`, or a Student t around it where that is clearly likelier, given states and their weights, which
     /// sum to 1 and stand for `count` states. Both are compared at their likeliest scales, so that tails alone decide.
-    pub(super) fn likeliest(
+    pub(in crate::adaptive) fn likeliest(
         gaussian: Gaussian,
         count: f64,
         weighted: &[(f64, &DVector<f64>)],

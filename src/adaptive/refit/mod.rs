@@ -9,16 +9,17 @@ use std::sync::Arc;
 
 use nalgebra::DVector;
 
-use self::base::Law;
+pub(super) use self::base::Law;
 use self::modes::modes;
 use super::challenge::{RivalAt, RivalBase, RivalPath};
 use super::covariance::Covariance;
 use super::round::{Layout, RoundTask, Start};
 use crate::Result;
 use crate::ais::{Along, Run};
+use crate::estimate::pareto_shape;
 use crate::kernel::{TransitionKernel, Workspace};
 use crate::model::{NormalizedModel, Sampleable, UnnormalizedModel};
-use crate::num::WeightSums;
+use crate::num::{WeightSums, log_add_exp};
 use crate::path::AnnealingPath;
 use crate::random::StreamRng;
 
@@ -73,6 +74,9 @@ const MOST: f64 = 0.5;
 const LEAST: f64 = 0.001;
 /// Number of updates of the share, each of which raises the likelihood of the states.
 const UPDATES: usize = 30;
+/// Largest Pareto shape of the ratios of target to base among states of the target. A ratio whose shape is k' there has
+/// the shape `k = k' / (1 + k')` among samples of the base, and moments up to the order `1/k`.
+const HEAVIEST: f64 = 0.6;
 /// Number of samples of a fitted law that must all lie on the target's support.
 pub(super) const TRIED: usize = 64;
 
@@ -155,7 +159,31 @@ where
     if !(0..TRIED).all(|_| on_support(law.sample(rng))) {
         return Ok(Err(NoRefit::Edges));
     }
-    Refit::new(law, share.max(LEAST)).map(Ok)
+    let share = share.max(LEAST);
+    let log_base = |x: &DVector<f64>| {
+        log_add_exp(
+            (1.0 - share).ln() + law.log_probability(x),
+            share.ln() + log_own(x),
+        )
+    };
+    let ratios = by_weight(&weighted).map(|x| target.log_density(x) - log_base(x));
+    let shape = pareto_shape(&Vec::from_iter(ratios));
+    if let Some(k_hat) = shape.filter(|&k_hat| k_hat > HEAVIEST) {
+        return Ok(Err(NoRefit::Tails { k_hat }));
+    }
+    Refit::new(law, share).map(Ok)
+}
+
+/// Returns as many states as there are, each as often as its weight says: the one at each of the n middles of steps of 1/n
+/// of the weight.
+fn by_weight<'s>(weighted: &[(f64, &'s DVector<f64>)]) -> impl Iterator<Item = &'s DVector<f64>> {
+    let (count, mut sum, mut taken) = (weighted.len() as f64, 0.0, 0.5);
+    weighted.iter().flat_map(move |(weight, state)| {
+        sum += weight * count;
+        let times = (sum - taken).ceil().max(0.0);
+        taken += times;
+        std::iter::repeat_n(*state, times as usize)
+    })
 }
 
 /// Returns the factor of the fitted covariance: deviations are 1.15 times too wide, or less where that would make the

@@ -1,0 +1,246 @@
+use super::*;
+use crate::adaptive::ChallengeRun;
+use crate::ais::Ais;
+use crate::kernel::RandomWalkMetropolis;
+use crate::model::{Gaussian, NormalizedModel};
+use crate::path::GeometricPath;
+use crate::schedule::Schedule;
+use nalgebra::dvector;
+
+/// A result with an estimate, its error, an interval, and perhaps a bound or warnings.
+struct Fixed([f64; 2], [f64; 2], Option<f64>, Vec<Warning>);
+
+fn even([lower, upper]: [f64; 2], bound: Option<f64>) -> Fixed {
+    let figures = [0.5 * (lower + upper), 0.25 * (upper - lower)];
+    Fixed(figures, [lower, upper], bound, Vec::new())
+}
+
+impl LogZ for Fixed {
+    fn log_z(&self) -> f64 {
+        self.0[0]
+    }
+
+    fn standard_error(&self) -> f64 {
+        self.0[1]
+    }
+
+    fn interval_at(&self, _level: f64) -> Result<(f64, f64)> {
+        Ok(self.1.into())
+    }
+
+    fn certified_lower_bound(&self, _confidence: f64) -> Result<Option<f64>> {
+        Ok(self.2)
+    }
+
+    fn warnings(&self) -> &[Warning] {
+        &self.3
+    }
+
+    fn evaluations(&self) -> u64 {
+        1
+    }
+
+    fn seconds(&self) -> f64 {
+        0.0
+    }
+}
+
+impl fmt::Display for Fixed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.1)
+    }
+}
+
+fn second() -> Run<nalgebra::DVector<f64>> {
+    let target = Gaussian::isotropic(dvector![1.0], 0.5).unwrap();
+    let path = GeometricPath::new(Gaussian::standard(1).unwrap(), target);
+    Ais::new(&path, RandomWalkMetropolis::new(0.7).unwrap())
+        .schedule(Schedule::linear(50).unwrap())
+        .chains(400)
+        .run()
+        .unwrap()
+}
+
+#[test]
+fn bounds_that_are_compared_share_the_level() {
+    let second = second();
+    let bound = |confidence| second.certified_lower_bound(confidence).unwrap().unwrap();
+    // Between the bound of half the level and that of the whole.
+    let upper = 0.5 * (bound(0.995) + bound(0.99));
+    let judged = |own| {
+        let first = even([upper - 0.2, upper], own);
+        judge(&first, second.clone(), (0.99, true), (1, 1, 0))
+            .unwrap()
+            .judgement
+    };
+    let alone = judged(None);
+    assert!(
+        matches!(alone, Judgement::Contradicted { bound: found, .. } if found == bound(0.99)),
+        "{alone:?}"
+    );
+    let with_another = judged(Some(upper - 10.0));
+    assert!(
+        !matches!(with_another, Judgement::Contradicted { .. }),
+        "{with_another:?}"
+    );
+}
+
+#[test]
+fn a_second_run_with_warnings_has_a_say_where_it_lies_above_or_they_do_no_harm() {
+    let plain = second();
+    let (lower, upper) = plain.interval();
+    let judged = |interval, warning| {
+        let mut second = plain.clone();
+        second.warn([warning]);
+        let judged = judge(&even(interval, None), second, (0.99, true), (1, 1, 0));
+        judged.unwrap().judgement
+    };
+    let concentrated = Warning::ConcentratedVariance {
+        stage: 1,
+        beta: 0.1,
+        share: 0.9,
+    };
+    let dead = Warning::DeadChains {
+        dead: 1,
+        chains: 400,
+    };
+    let heavy = Warning::HeavyTail { k_hat: 0.8 };
+    for harmless in [concentrated, dead] {
+        let same = judged([lower, upper], harmless);
+        assert!(matches!(same, Judgement::Confirmed { .. }), "{same:?}");
+    }
+    assert_eq!(
+        judged([lower - 1.0, upper], heavy.clone()),
+        Judgement::Undecided
+    );
+    // Above, though not above its certified bound.
+    let above = judged([lower - 1.0, lower - 1e-6], heavy);
+    assert!(matches!(above, Judgement::Improved { .. }), "{above:?}");
+}
+
+#[test]
+fn an_improvement_within_the_first_interval_keeps_its_upper_end_and_its_warnings() {
+    let plain = second();
+    let (lower, upper) = plain.interval();
+    let few = Warning::FewFamilies { effective: 2.0 };
+    let result = |interval, check: &dyn Fn(ChallengeRun<'_, _>)| {
+        let first = Fixed([lower - 1.0, 0.1], interval, None, vec![few.clone()]);
+        let second = judge(&first, plain.clone(), (0.99, true), (1, 1, 0)).unwrap();
+        let first = &first;
+        check(ChallengeRun { first, second });
+    };
+    result([lower - 3.0, upper + 2.0], &|found| {
+        let interval = (lower, upper + 2.0);
+        let log_z = plain.log_z();
+        assert_eq!(found.judgement(), Judgement::Improved { log_z, interval });
+        assert_eq!((found.log_z(), found.interval()), (log_z, interval));
+        assert_eq!(found.warnings(), [few.clone()]);
+    });
+    // Where the second run lies above the first interval, that one and its warnings do not count.
+    result([lower - 3.0, lower - 1e-6], &|found| {
+        assert_eq!(found.interval(), plain.interval());
+        let low = Warning::FirstRunTooLow {
+            first: lower - 1.0,
+            bound: None,
+        };
+        assert_eq!(found.warnings(), [low]);
+    });
+}
+
+#[test]
+fn an_undecided_challenge_warns() {
+    let mut plain = second();
+    let first = even(plain.interval().into(), None);
+    plain.warn([Warning::HeavyTail { k_hat: 0.8 }]);
+    let second = judge(&first, plain, (0.99, true), (1, 1, 0)).unwrap();
+    assert_eq!(second.judgement, Judgement::Undecided);
+    assert_eq!(second.interval_at(&first, 0.95).unwrap(), first.interval());
+    let [Warning::ChallengeUndecided { reason, .. }] = &second.warnings[..] else {
+        panic!("{:?}", second.warnings);
+    };
+    assert_eq!(reason, "has warnings");
+}
+
+#[test]
+fn without_a_comparison_of_the_normaliser_a_second_run_proves_nothing() {
+    let plain = second();
+    let (lower, upper) = plain.interval();
+    let judged = |first: &Fixed, is_compared| {
+        judge(first, plain.clone(), (0.99, is_compared), (1, 1, 0)).unwrap()
+    };
+    for interval in [[lower - 3.0, lower - 2.0], [lower - 3.0, upper]] {
+        let first = even(interval, Some(-7.0));
+        assert!(judged(&first, true).better().is_some());
+        let found = judged(&first, false);
+        assert_eq!(found.judgement, Judgement::Undecided);
+        let bound = found.bound(&|level| first.certified_lower_bound(level), 0.99);
+        assert_eq!(bound.unwrap(), Some(-7.0));
+        assert!(
+            found.to_string().contains("could not be compared"),
+            "{found}"
+        );
+    }
+    let same = judged(&even([lower, upper], None), false);
+    assert!(matches!(same.judgement, Judgement::Confirmed { .. }));
+}
+
+#[test]
+fn each_judgement_has_its_case() {
+    let second = second();
+    let (lower, upper) = second.interval();
+    let log_z = Gaussian::isotropic(dvector![1.0], 0.5)
+        .unwrap()
+        .log_normalizer();
+    assert!(lower < log_z && log_z < upper);
+    let judged = |interval: [f64; 2], own| {
+        let first = even(interval, own);
+        judge(&first, second.clone(), (0.99, true), (2, 3, 4))
+            .unwrap()
+            .judgement
+    };
+    let like = [lower, upper];
+    let confirmed = judged(like, None);
+    let evaluations = 4 + second.evaluations();
+    assert_eq!(
+        confirmed,
+        Judgement::Confirmed {
+            starts: 2,
+            modes: 3,
+            evaluations
+        }
+    );
+    let wide = judged([lower - 1.0, upper], None);
+    assert!(matches!(wide, Judgement::Improved { .. }), "{wide:?}");
+    assert_eq!(wide.warning(&even([lower - 1.0, upper], None)), None);
+    let low = judged([lower - 1.0, lower - 0.01], None);
+    let warning = low.warning(&even([lower - 1.0, lower - 0.01], None));
+    assert!(
+        matches!(warning, Some(Warning::FirstRunTooLow { .. })),
+        "{low:?}"
+    );
+    // The interval of a first run with skewed weights holds log Z, and its error does not.
+    let skewed = |error| {
+        let first = Fixed(
+            [lower - 0.04, error],
+            [lower - 0.05, upper],
+            None,
+            Vec::new(),
+        );
+        let judged = judge(&first, second.clone(), (0.99, true), (2, 3, 4));
+        matches!(judged.unwrap().judgement, Judgement::Improved { .. })
+    };
+    assert!(upper - lower > 0.05, "so narrow that its width decides");
+    assert!(skewed(0.009) && !skewed(0.011));
+    // A narrower interval that lies lower is no improvement.
+    let high = judged([lower, upper + 0.5], None);
+    assert!(matches!(high, Judgement::Confirmed { .. }), "{high:?}");
+    let end = second.interval_at(0.99).unwrap().1;
+    let near = judged([end - 1e-6, end + 1.0], None);
+    assert!(matches!(near, Judgement::Confirmed { .. }), "{near:?}");
+    for (first, own) in [
+        ([end + 1e-6, end + 1.0], None),
+        ([upper, end + 1.0], Some(upper + 1e-6)),
+    ] {
+        assert_eq!(judged(first, own), Judgement::Undecided);
+    }
+}
