@@ -52,24 +52,27 @@ fn an_error_that_no_budget_lowers_asks_for_chains() {
 
 #[test]
 fn a_refitted_base_is_named_where_it_reaches_the_error_sooner() {
-    let target = Gaussian::isotropic(DVector::from_element(10, 2.0), 0.2).unwrap();
-    let path = GeometricPath::new(Gaussian::standard(10).unwrap(), &target);
+    let target = Gaussian::isotropic(DVector::from_element(5, 1.0), 0.3).unwrap();
+    let path = GeometricPath::new(Gaussian::standard(5).unwrap(), &target);
     let rounds = || {
         Rounds::new(&path, walk())
             .until_error(0.01)
-            .rounds(3)
+            .rounds(5)
             .seed(2)
     };
     let short = rounds().run().unwrap();
-    let advice = |warnings: &[Warning]| match warnings.last() {
-        Some(Warning::ErrorNotReached { budget, advice, .. }) => (*budget, advice.clone()),
-        _ => panic!("{warnings:?}"),
+    let advice = |warnings: &[Warning]| {
+        let found = warnings.iter().find_map(|warning| match warning {
+            Warning::ErrorNotReached { budget, advice, .. } => Some((*budget, advice.clone())),
+            _ => None,
+        });
+        found.expect("the error was not reached")
     };
     let (budget, text) = advice(short.warnings());
     assert!(text.contains("refit()"), "{text}");
     let refitted = rounds().rounds(8).refit().run().unwrap();
     assert!(refitted.standard_error() <= 0.01, "{refitted}");
-    assert!(refitted.evaluations() < budget.unwrap() / 10, "{refitted}");
+    assert!(refitted.evaluations() < budget.unwrap() / 4, "{refitted}");
     let off = (refitted.log_z() - target.log_normalizer()).abs();
     assert!(off < 4.0 * refitted.standard_error(), "{refitted}");
     // Not where states show two modes.
@@ -96,9 +99,12 @@ fn islands_are_what_lowers_the_error_of_levels() {
 
 #[test]
 fn a_flat_target_is_said_to_have_no_integral() {
-    let flat = FunctionModel::new(|_: &DVector<f64>| 0.0).with_dimension(1);
+    let flat = FunctionModel::new(|_: &DVector<f64>| 0.0)
+        .with_gradient(|x: &DVector<f64>| DVector::zeros(x.len()))
+        .with_dimension(1);
     let path = GeometricPath::new(Gaussian::standard(1).unwrap(), flat);
-    let error = Rounds::new(&path, walk()).run().unwrap_err().to_string();
+    let rounds = Rounds::new(&path, Hmc::new(0.5, 3).unwrap());
+    let error = rounds.run().map(drop).unwrap_err().to_string();
     assert!(error.contains("no finite integral"), "{error}");
 }
 
