@@ -375,7 +375,7 @@ where
     /// Returns the result, with the reason it ended and a warning where the error asked for was not reached.
     fn concluded(&self, mut last: Last<P::State, K>, stopped_by: StoppedBy) -> Finished<P, K> {
         let (asked, reached) = (self.until_error, last.run.standard_error());
-        if let Some(error) = asked {
+        if let Some(error) = asked.filter(|&error| reached > error) {
             let remedy = last.remedy(error, self.parts(), self.may_refit(&last));
             let chains = Some(self.chains);
             last.run

@@ -226,10 +226,8 @@ const GROWTH: usize = 4;
 /// Largest standard error of an earlier round that is compared. Near 1 it hardly depends on the variance of the weights.
 const COMPARED: f64 = 0.25;
 
-/// Least effective share of families, in units of `Lambda / sqrt(K)`.
-const SHARE: f64 = 0.25;
-/// Effective share of families that suffices.
-const MOST: f64 = 0.25;
+/// Least effective share of families where `Lambda / sqrt(K)` is 1 or more; less in proportion where it is less.
+const SHARE: f64 = 0.2;
 
 impl<S, K> Last<S, K> {
     /// Returns the way to a smaller standard error: the budget whose last round, at least three quarters of it, reaches it,
@@ -251,13 +249,13 @@ impl<S, K> Last<S, K> {
     }
 
     /// Warns of chains that follow the path too slowly: the share of the first chains that are left as families is below a
-    /// quarter of `Lambda / sqrt(K)`, which is the standard deviation of log weights where the kernel keeps up.
+    /// fifth, and below a fifth of `Lambda / sqrt(K)`, the standard deviation of log weights where the kernel keeps up.
     pub(super) fn merged_families(&self) -> Option<Warning> {
         let (run, barrier) = (&self.run, self.barrier.global());
         let (chains, stages) = (run.chains(), run.schedule().stages());
         let effective = effective_families(run.log_weights(), run.roots());
-        let least = SHARE * barrier / (stages as f64).sqrt();
-        (effective < least.min(MOST) * chains as f64).then_some(Warning::MergedFamilies {
+        let least = SHARE * (barrier / (stages as f64).sqrt()).min(1.0);
+        (effective < least * chains as f64).then_some(Warning::MergedFamilies {
             effective,
             chains,
             stages,

@@ -47,13 +47,14 @@ pub enum Warning {
         /// Shape of the generalised Pareto distribution fitted to the largest sums of weights of a family.
         k_hat: f64,
     },
-    /// Rounds whose last run rests on a share of its first chains that is small for its stages and its barrier.
-    /// Chains follow the path too slowly, as in a valley that is narrow and curved. Those that would have
-    /// the largest weights are missing, so that the estimate and its error are too small while they look steady.
+    /// Rounds whose last run rests on few families, fewer than `N/5 min(1, Lambda / sqrt K)` for N chains and K stages.
+    /// Chains follow the path too slowly, as in a valley that is narrow and curved. Those that would have the largest
+    /// weights are missing, so that the estimate and its error are too small while they look steady.
     #[error(
         "the estimate rests on about {effective:.0} families of {chains} chains, after {stages} stages along a barrier of \
          {barrier:.1}: chains follow the path too slowly, as in a narrow and curved valley, and log Z is likely too low by \
-         more than its error: use four times the budget or more, and challenge the run"
+         more than its error: challenge the run, use a base near the target or a better mixing kernel; twice the budget helps \
+         little"
     )]
     MergedFamilies {
         /// Effective number of families, the chains of one first ancestor.
@@ -153,7 +154,7 @@ pub enum Warning {
         /// Budget of evaluations that would about reach it; `None` outside [`Rounds`](crate::adaptive::Rounds), and
         /// where the error of its rounds did not fall with their stages.
         budget: Option<u64>,
-        /// What would reach it, in words.
+        /// Advice on what would reach it.
         advice: String,
     },
     /// States with density under the target, but none under the base.

@@ -4,11 +4,9 @@ use annealed::Error;
 use annealed::adaptive::Rounds;
 use annealed::estimate::Warning;
 use annealed::kernel::{Hmc, RandomWalkMetropolis};
-use annealed::model::{
-    FunctionModel, Gaussian, GaussianMixture, GradientModel, NormalizedModel, Prior, Priors,
-};
+use annealed::model::{FunctionModel, Gaussian, GradientModel, Prior, Priors};
 use annealed::nested::NestedSmc;
-use annealed::path::{GeometricPath, TemperedPath};
+use annealed::path::TemperedPath;
 use nalgebra::DVector;
 
 fn walk() -> RandomWalkMetropolis {
@@ -51,43 +49,6 @@ fn an_error_that_no_budget_lowers_asks_for_chains() {
 }
 
 #[test]
-fn a_refitted_base_is_named_where_it_reaches_the_error_sooner() {
-    let target = Gaussian::isotropic(DVector::from_element(5, 1.0), 0.3).unwrap();
-    let path = GeometricPath::new(Gaussian::standard(5).unwrap(), &target);
-    let rounds = || {
-        Rounds::new(&path, walk())
-            .until_error(0.01)
-            .rounds(5)
-            .seed(2)
-    };
-    let short = rounds().run().unwrap();
-    let advice = |warnings: &[Warning]| {
-        let found = warnings.iter().find_map(|warning| match warning {
-            Warning::ErrorNotReached { budget, advice, .. } => Some((*budget, advice.clone())),
-            _ => None,
-        });
-        found.expect("the error was not reached")
-    };
-    let (budget, text) = advice(short.warnings());
-    assert!(text.contains("refit()"), "{text}");
-    let refitted = rounds().rounds(8).refit().run().unwrap();
-    assert!(refitted.standard_error() <= 0.01, "{refitted}");
-    assert!(refitted.evaluations() < budget.unwrap() / 4, "{refitted}");
-    let off = (refitted.log_z() - target.log_normalizer()).abs();
-    assert!(off < 4.0 * refitted.standard_error(), "{refitted}");
-    // Not where states show two modes.
-    let mode = |mean| {
-        let mean = DVector::from_element(2, mean);
-        (0.5, Gaussian::isotropic(mean, 0.5).unwrap())
-    };
-    let two = GaussianMixture::new([mode(-3.0), mode(3.0)]).unwrap();
-    let path = GeometricPath::new(Gaussian::isotropic(DVector::zeros(2), 3.0).unwrap(), two);
-    let rounds = Rounds::new(&path, walk()).until_error(1e-3).rounds(3);
-    let (_, text) = advice(rounds.run().unwrap().warnings());
-    assert!(!text.contains("refit()"), "{text}");
-}
-
-#[test]
 fn islands_are_what_lowers_the_error_of_levels() {
     let likelihood = FunctionModel::new(|x: &DVector<f64>| -50.0 * x.norm_squared());
     let problem = TemperedPath::new(Gaussian::standard(3).unwrap(), likelihood);
@@ -95,17 +56,6 @@ fn islands_are_what_lowers_the_error_of_levels() {
     let run = levels.until_error(1e-3).run().unwrap();
     let text = run.to_string();
     assert!(text.contains("islands would reach it"), "{text}");
-}
-
-#[test]
-fn a_flat_target_is_said_to_have_no_integral() {
-    let flat = FunctionModel::new(|_: &DVector<f64>| 0.0)
-        .with_gradient(|x: &DVector<f64>| DVector::zeros(x.len()))
-        .with_dimension(1);
-    let path = GeometricPath::new(Gaussian::standard(1).unwrap(), flat);
-    let rounds = Rounds::new(&path, Hmc::new(0.5, 3).unwrap());
-    let error = rounds.run().map(drop).unwrap_err().to_string();
-    assert!(error.contains("no finite integral"), "{error}");
 }
 
 /// The Rosenbrock chain in a box. Log Z is -90.26547, by a transfer operator; this run is low by more than six errors.
