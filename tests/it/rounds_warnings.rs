@@ -4,9 +4,11 @@ use annealed::Error;
 use annealed::adaptive::Rounds;
 use annealed::estimate::Warning;
 use annealed::kernel::{Hmc, RandomWalkMetropolis};
-use annealed::model::{FunctionModel, Gaussian, GradientModel, Prior, Priors};
+use annealed::model::{
+    FunctionModel, Gaussian, GaussianMixture, GradientModel, NormalizedModel, Prior, Priors,
+};
 use annealed::nested::NestedSmc;
-use annealed::path::TemperedPath;
+use annealed::path::{GeometricPath, TemperedPath};
 use nalgebra::DVector;
 
 fn walk() -> RandomWalkMetropolis {
@@ -46,6 +48,43 @@ fn an_error_that_no_budget_lowers_asks_for_chains() {
         "{stages:?}"
     );
     assert!(few.stages_for(0.1).is_ok());
+}
+
+#[test]
+fn a_refitted_base_is_named_where_it_reaches_the_error_sooner() {
+    let target = Gaussian::isotropic(DVector::from_element(5, 1.0), 0.3).unwrap();
+    let path = GeometricPath::new(Gaussian::standard(5).unwrap(), &target);
+    let rounds = || {
+        Rounds::new(&path, walk())
+            .until_error(0.01)
+            .rounds(5)
+            .seed(2)
+    };
+    let short = rounds().run().unwrap();
+    let advice = |warnings: &[Warning]| {
+        let found = warnings.iter().find_map(|warning| match warning {
+            Warning::ErrorNotReached { budget, advice, .. } => Some((*budget, advice.clone())),
+            _ => None,
+        });
+        found.expect("the error was not reached")
+    };
+    let (budget, text) = advice(short.warnings());
+    assert!(text.contains("refit()"), "{text}");
+    let refitted = rounds().rounds(8).refit().run().unwrap();
+    assert!(refitted.standard_error() <= 0.01, "{refitted}");
+    assert!(refitted.evaluations() < budget.unwrap() / 4, "{refitted}");
+    let off = (refitted.log_z() - target.log_normalizer()).abs();
+    assert!(off < 4.0 * refitted.standard_error(), "{refitted}");
+    // Not where states show two modes.
+    let mode = |mean| {
+        let mean = DVector::from_element(2, mean);
+        (0.5, Gaussian::isotropic(mean, 0.5).unwrap())
+    };
+    let two = GaussianMixture::new([mode(-3.0), mode(3.0)]).unwrap();
+    let path = GeometricPath::new(Gaussian::isotropic(DVector::zeros(2), 3.0).unwrap(), two);
+    let rounds = Rounds::new(&path, walk()).until_error(1e-3).rounds(3);
+    let (_, text) = advice(rounds.run().unwrap().warnings());
+    assert!(!text.contains("refit()"), "{text}");
 }
 
 #[test]
