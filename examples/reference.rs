@@ -62,6 +62,7 @@ fn row(entry: Entry, options: &Options) -> Result<Row> {
     let problem = (entry.make)(&Advice {
         chains: options.chains,
         stages: None,
+        rounds: None,
     })?;
     let share = if options.quick { 40 } else { 1 };
     let seeds = options.seeds.unwrap_or(entry.seeds / share);

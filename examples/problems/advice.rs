@@ -5,6 +5,7 @@
 //! rounds. Its stages double from 200 to at most 3,200 until two trial runs have no warning and an ESS of a tenth of
 //! their chains. Kernel and schedule are found once per problem, with seeds of their own.
 
+use annealed::adaptive::{Rounds, RoundsRun};
 use annealed::estimate::Warning;
 use annealed::kernel::Tunable;
 use annealed::prelude::*;
@@ -48,6 +49,13 @@ pub struct Outcome {
     pub seconds: f64,
 }
 
+impl Outcome {
+    /// Returns whether a trial run has an ESS of a tenth of its chains and no warning.
+    fn suffices(&self) -> bool {
+        self.ess_ratio >= 0.1 && self.warnings.is_empty()
+    }
+}
+
 type Runs = Box<dyn Fn(u64) -> annealed::Result<Outcome> + Sync>;
 
 /// A problem with the path, kernel and schedule that the advice leads to.
@@ -79,6 +87,8 @@ pub struct Advice {
     pub chains: usize,
     /// Number of stages, against the advice; `None` to find it by trials.
     pub stages: Option<usize>,
+    /// Least budget of annealing in rounds, which find kernel and stages themselves; `None` for a run of `Ais`.
+    pub rounds: Option<u64>,
 }
 
 const PILOT: u64 = 0;
@@ -113,9 +123,16 @@ impl Advice {
         acceptance: f64,
     ) -> annealed::Result<Problem>
     where
-        P: Path,
+        P: Path + AnnealingPath<State = DVector<f64>>,
         K: Kernel<P> + Tunable,
     {
+        if let Some(budget) = self.rounds {
+            let chains = self.chains;
+            return Ok(self.in_rounds(exact, budget, move |budget, seed| {
+                let rounds = Rounds::new(&path, kernel.clone()).chains(chains);
+                outcome(&rounds.budget(budget).seed(seed).threads(1).run()?)
+            }));
+        }
         let rough = Schedule::power(200, 3.0)?;
         let tuning = StepSizes::new(&path, kernel).schedule(rough);
         let kernel = tuning.acceptance(acceptance).seed(PILOT).run()?.kernel;
@@ -128,6 +145,13 @@ impl Advice {
         P: Path,
         K: Kernel<P>,
     {
+        if let Some(budget) = self.rounds {
+            let chains = self.chains;
+            return Ok(self.in_rounds(exact, budget, move |budget, seed| {
+                let rounds = Rounds::fixed(&path, kernel.clone()).chains(chains);
+                outcome(&rounds.budget(budget).seed(seed).threads(1).run()?)
+            }));
+        }
         let chains = self.chains;
         let schedule = self.schedule(&path, &kernel)?;
         let steps = schedule.stages();
@@ -135,13 +159,31 @@ impl Advice {
             let threads = 1; // The seeds are what is parallel.
             run(&path, &kernel, &schedule, chains, seed, Some(threads))
         };
-        Ok(Problem {
+        Ok(self.problem(exact, steps, Box::new(runs)))
+    }
+
+    /// Sets up annealing in rounds. The budget doubles, at most four times, until two trial runs suffice.
+    fn in_rounds(
+        &self,
+        exact: f64,
+        least: u64,
+        run: impl Fn(u64, u64) -> annealed::Result<Outcome> + Sync + 'static,
+    ) -> Problem {
+        let suffices = |seed: &u64, budget| run(budget, *seed).is_ok_and(|trial| trial.suffices());
+        let enough = |budget: &u64| TRIALS.iter().all(|seed| suffices(seed, *budget));
+        let mut budgets = (0..4).map(|doublings| least << doublings);
+        let budget = budgets.find(enough).unwrap_or(least << 4);
+        self.problem(exact, 0, Box::new(move |seed| run(budget, seed)))
+    }
+
+    fn problem(&self, exact: f64, steps: usize, runs: Runs) -> Problem {
+        Problem {
             exact,
             exact_error: 0.0,
             steps,
-            chains,
-            runs: Box::new(runs),
-        })
+            chains: self.chains,
+            runs,
+        }
     }
 
     /// Chooses a schedule by friction, with as many stages as the trials ask for.
@@ -169,7 +211,7 @@ impl Advice {
     ) -> annealed::Result<bool> {
         for seed in TRIALS {
             let trial = run(path, kernel, schedule, self.chains, seed, None)?;
-            if trial.ess_ratio < 0.1 || !trial.warnings.is_empty() {
+            if !trial.suffices() {
                 return Ok(false);
             }
         }
@@ -201,5 +243,18 @@ fn run<P: Path, K: Kernel<P>>(
         ess_ratio: run.effective_sample_size() / chains as f64,
         warnings: run.warnings().to_vec(),
         seconds: run.seconds(),
+    })
+}
+
+fn outcome<S, K>(ended: &RoundsRun<S, K>) -> annealed::Result<Outcome> {
+    let run = ended.run();
+    Ok(Outcome {
+        log_z: ended.log_z(),
+        standard_error: ended.standard_error(),
+        interval: ended.interval(),
+        skewed: ended.is_skewed(),
+        ess_ratio: run.effective_sample_size() / run.chains() as f64,
+        warnings: ended.warnings().to_vec(),
+        seconds: ended.seconds(),
     })
 }

@@ -64,12 +64,13 @@ const SONAR: &str = "sonar/sonar.csv";
 
 /// Sets up logistic regression of 208 sonar returns, priors N(0, 20^2) on the intercept and N(0, 5^2) on the others:
 /// -125.42 by 100 runs of a standard deviation of .147 (Dau and Chopin 2022). A run has 100 chains.
-fn sonar(_: &Advice) -> Result<Problem> {
+fn sonar(advice: &Advice) -> Result<Problem> {
     let likelihood = Logistic::sonar(&file(SONAR))?;
     let path = TemperedPath::new(Gaussian::standard(61)?, likelihood);
     Ok(Advice {
         chains: 100,
         stages: None,
+        ..*advice
     }
     .leap(-125.42, path)?
     .with_error(0.0147))

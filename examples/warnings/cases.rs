@@ -6,7 +6,7 @@ use annealed::estimate::Warning;
 
 use crate::problems::advice::{Advice, Outcome, Problem};
 use crate::problems::{ALL, Entry};
-use crate::{challenged, doubted, hard, runs};
+use crate::{challenged, doubted, hard, runs, valleys};
 
 /// A run of a case: whether its log Z is right, and its warnings.
 pub struct Seen {
@@ -116,6 +116,7 @@ pub const BOTH: &str = "both directions";
 pub const LADDERS: &str = "ladders";
 pub const LEVELS: &str = "levels";
 pub const CHALLENGED: &str = "challenged";
+pub const ROUNDS: &str = "in rounds";
 
 /// Text of a result that goes by the interval. It is no warning.
 pub const SKEWED: &str = "(interval alone)";
@@ -124,7 +125,7 @@ pub const SKEWED: &str = "(interval alone)";
 pub const ANY: &str = "(any warning)";
 
 /// Warnings, with the kinds of result in which each is measured.
-pub const MEASURED: [(&str, &[&str]); 18] = [
+pub const MEASURED: [(&str, &[&str]); 19] = [
     ("LowEffectiveSampleSize", &[CHAINS, WEIGHTS, MACHINES]),
     ("DominantWeight", &[CHAINS, WEIGHTS, MACHINES]),
     ("HeavyTail", &[CHAINS, WEIGHTS, MACHINES]),
@@ -136,6 +137,7 @@ pub const MEASURED: [(&str, &[&str]); 18] = [
     ("FirstRunTooLow", &[CHALLENGED]),
     ("FewFamilies", &[ISLANDS, LEVELS]),
     ("HeavyFamilies", &[ISLANDS]),
+    ("MergedFamilies", &[ROUNDS]),
     ("ForwardReverseGap", &[BOTH]),
     ("LittleOverlap", &[BOTH]),
     ("RejectedSwaps", &[LADDERS]),
@@ -144,6 +146,9 @@ pub const MEASURED: [(&str, &[&str]); 18] = [
     (ANY, &[CHAINS, WEIGHTS, MACHINES]),
     (SKEWED, &[CHAINS, WEIGHTS, MACHINES]),
 ];
+
+/// Evaluations that annealing in rounds begins with.
+const LEAST_BUDGET: u64 = 300_000;
 
 /// Problems of the reference table that are run with ten stages as well.
 const TEN_STAGES: [&str; 7] = [
@@ -163,11 +168,10 @@ pub fn all(only: &str) -> Result<Vec<Case>> {
     for entry in ALL {
         let kind = kind(&entry);
         if chosen(entry.name, kind) {
-            let set_up = match entry.outside {
-                None => SetUp::Sound,
-                Some(_) => SetUp::Faulty,
-            };
-            cases.push(of_table(&entry, (500, None), set_up, 10)?);
+            cases.push(of_table(&entry, (500, None), set_up(&entry), 10)?);
+        }
+        if chosen(entry.name, ROUNDS) {
+            cases.push(in_rounds(&entry, set_up(&entry))?);
         }
         if TEN_STAGES.contains(&entry.name) && chosen("ten stages", kind) {
             cases.push(of_table(&entry, (100, Some(10)), SetUp::Faulty, 5)?);
@@ -180,6 +184,7 @@ pub fn all(only: &str) -> Result<Vec<Case>> {
         runs::unadjusted()?,
         runs::islands()?,
         runs::still()?,
+        valleys::valleys()?,
         runs::both()?,
         runs::ladders()?,
         runs::levels()?,
@@ -192,11 +197,29 @@ pub fn all(only: &str) -> Result<Vec<Case>> {
     Ok(cases)
 }
 
+fn set_up(entry: &Entry) -> SetUp {
+    match entry.outside {
+        None => SetUp::Sound,
+        Some(_) => SetUp::Faulty,
+    }
+}
+
 fn kind(entry: &Entry) -> &'static str {
     match entry.name.starts_with("RBM") {
         true => MACHINES,
         false => CHAINS,
     }
+}
+
+/// Returns a problem of the reference table annealed in rounds, with the budget that two trial runs ask for.
+fn in_rounds(entry: &Entry, set_up: SetUp) -> Result<Case> {
+    let problem = (entry.make)(&Advice {
+        chains: 256,
+        stages: None,
+        rounds: Some(LEAST_BUDGET),
+    })?;
+    let run = move |seed| Ok(Seen::of(problem.run(seed)?, &problem));
+    Ok(Case::new((entry.name, ROUNDS), set_up, 20, run))
 }
 
 /// Returns a problem of the reference table, with its number of chains and perhaps of stages.
@@ -206,7 +229,11 @@ fn of_table(
     set_up: SetUp,
     share: u64,
 ) -> Result<Case> {
-    let problem = (entry.make)(&Advice { chains, stages })?;
+    let problem = (entry.make)(&Advice {
+        chains,
+        stages,
+        rounds: None,
+    })?;
     let run = move |seed| Ok(Seen::of(problem.run(seed)?, &problem));
     Ok(Case::new((entry.name, kind(entry)), set_up, share, run))
 }

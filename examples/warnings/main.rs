@@ -15,6 +15,7 @@ mod hard;
 mod hierarchy;
 mod potts;
 mod runs;
+mod valleys;
 
 #[path = "../problems/mod.rs"]
 #[allow(dead_code, unused_imports)] // The reference table uses the rest.

@@ -10,7 +10,7 @@ use super::barrier::Barrier;
 use super::challenge::{Challenges, SecondJob};
 use super::covariance::CovarianceRecorder;
 use super::first_pass::{FirstPassTask, Later};
-use super::refit::{Refit, RefittedAt, Refitting, refitting};
+use super::refit::{Refit, RefittedAt, Refitting, refitting, shows_one_mode};
 use super::round::{Ended, LEAST, Layout, Reached, RoundRecorder, RoundTask, Start, seconds};
 use super::rounds_run::{Last, Round, RoundsRun};
 use super::smc::{AdaptiveSmc, BLOCK};
@@ -375,11 +375,14 @@ where
 
     /// Returns the result, with the reason it ended and a warning where the error asked for was not reached.
     fn concluded(&self, mut last: Last<P::State, K>, stopped_by: StoppedBy) -> Finished<P, K> {
-        let (reached, chains) = (last.run.standard_error(), Some(self.chains));
-        let budget = self.until_error.and_then(|error| last.budget_for(error));
-        let budget = budget.map(|budget| budget.saturating_mul(self.parts()));
-        let warning = Warning::error_not_reached(self.until_error, reached, chains, budget);
-        last.run.warn(warning);
+        let (asked, reached) = (self.until_error, last.run.standard_error());
+        if let Some(error) = asked.filter(|&error| reached > error) {
+            let remedy = last.remedy(error, self.parts(), self.may_refit(&last));
+            let chains = Some(self.chains);
+            last.run
+                .warn(Warning::error_not_reached(asked, reached, chains, remedy));
+        }
+        last.run.warn(last.merged_families());
         last.run
             .doubt(&|states, steps, interval| self.path.doubts(states, steps, interval));
         RoundsRun {
@@ -387,6 +390,13 @@ where
             stopped_by,
             challenge: None,
         }
+    }
+
+    /// Returns whether a base fitted to the states of the last round may lead to the target on a shorter path.
+    fn may_refit(&self, last: &Last<P::State, K>) -> bool {
+        let tuner = self.tuner.filter(|_| self.refitting.is_none());
+        let far = last.barrier.global() > 1.0;
+        far && tuner.is_some_and(|tuner| shows_one_mode(&last.run, tuner.coordinates()))
     }
 
     /// Returns what all rounds have in common.

@@ -7,7 +7,10 @@ use super::challenge::{Judgement, Second};
 use super::refit::{NoRefit, Refit};
 use super::smc::FirstPass;
 use crate::ais::Run;
-use crate::estimate::{Warning, log_z_by_methods, write_estimate, write_value, write_warnings};
+use crate::estimate::{
+    Remedy, Warning, effective_families, log_z_by_methods, write_estimate, write_value,
+    write_warnings,
+};
 use crate::work::StoppedBy;
 use crate::{Error, Result};
 
@@ -242,23 +245,75 @@ impl<S, K> RoundsRun<S, K> {
     /// the kernel keeps up, `c` is `Lambda^2`.
     ///
     /// # Errors
-    /// A standard error that is not positive.
+    /// A standard error that is not positive; [`Error::NotConverged`] for a smaller one than the last round's, if the
+    /// variance of the rounds fell by less than half while their stages grew fourfold.
     pub fn stages_for(&self, standard_error: f64) -> Result<usize> {
         Error::check_positive("standard_error", standard_error)?;
+        let reached = self.last.run.standard_error();
+        if standard_error < reached && self.last.stands() {
+            let chains = self.last.run.chains();
+            return Err(Error::NotConverged {
+                what: "the standard error of the rounds",
+                detail: Remedy::ChainsAlone(chains).advice(reached / standard_error),
+            });
+        }
         let chains = self.last.run.chains() as f64;
         let relative = |error: f64| (chains * error * error).ln_1p();
-        let stages =
-            self.last.run.schedule().stages() as f64 * relative(self.last.run.standard_error());
+        let stages = self.last.run.schedule().stages() as f64 * relative(reached);
         Ok((stages / relative(standard_error)).ceil().max(1.0) as usize)
     }
 }
 
+/// Growth of the stages over which the variance must fall by half, or more stages are no way to a smaller one.
+const GROWTH: usize = 4;
+/// Largest standard error of an earlier round that is compared. Near 1 it hardly depends on the variance of the weights.
+const COMPARED: f64 = 0.25;
+
+/// Least effective share of families where `Lambda / sqrt(K)` is 1 or more; less in proportion where it is less.
+const SHARE: f64 = 0.2;
+
 impl<S, K> Last<S, K> {
-    /// Returns the budget whose last round, at least three quarters of it, reaches a standard error.
-    pub(super) fn budget_for(&self, standard_error: f64) -> Option<u64> {
-        let last = self.rounds.last()?.evaluations as f64;
+    /// Returns the way to a smaller standard error: the budget whose last round, at least three quarters of it, reaches it,
+    /// or chains where the rounds show that no budget does. `refit` tells whether a refitted base may need less.
+    pub(super) fn remedy(&self, standard_error: f64, parts: u64, refit: bool) -> Remedy {
+        let chains = self.run.chains();
+        if self.stands() {
+            return Remedy::ChainsAlone(chains);
+        }
+        let last = self.rounds.last().map_or(0, |round| round.evaluations) as f64;
         let budget = last * (self.run.standard_error() / standard_error).powi(2) / 0.75;
-        budget.is_finite().then_some(budget as u64)
+        match budget.is_finite() {
+            true => Remedy::Budget {
+                budget: (budget as u64).saturating_mul(parts),
+                refit,
+            },
+            false => Remedy::Chains(chains),
+        }
+    }
+
+    /// Warns of chains that follow the path too slowly: the share of the first chains that are left as families is below a
+    /// fifth, and below a fifth of `Lambda / sqrt(K)`, the standard deviation of log weights where the kernel keeps up.
+    pub(super) fn merged_families(&self) -> Option<Warning> {
+        let (run, barrier) = (&self.run, self.barrier.global());
+        let (chains, stages) = (run.chains(), run.schedule().stages());
+        let effective = effective_families(run.log_weights(), run.roots());
+        let least = SHARE * (barrier / (stages as f64).sqrt()).min(1.0);
+        (effective < least * chains as f64).then_some(Warning::MergedFamilies {
+            effective,
+            chains,
+            stages,
+            barrier,
+        })
+    }
+
+    /// Returns whether the variance fell by less than half since a round of a quarter of the stages.
+    fn stands(&self) -> bool {
+        let (stages, error) = (self.run.schedule().stages(), self.run.standard_error());
+        let mut earlier = self.rounds.iter().rev();
+        let before = earlier.find(|round| GROWTH * round.stages <= stages);
+        before.is_some_and(|round| {
+            round.standard_error < COMPARED && error.powi(2) > 0.5 * round.standard_error.powi(2)
+        })
     }
 }
 

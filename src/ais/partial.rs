@@ -9,8 +9,7 @@ use super::block_result::{FinalStates, StageSums};
 use super::probe::Probe;
 use super::run::Run;
 use super::settings::Settings;
-use crate::estimate::Estimate;
-use crate::estimate::Warning;
+use crate::estimate::{Estimate, Remedy, Warning};
 use crate::work::{Closed, Forest, Merge, Node, StoppedBy, caught, merging_panicked};
 use crate::{Error, Result};
 
@@ -156,8 +155,14 @@ impl<S, R: Merge + Clone> RunPart<S, R> {
     /// Returns the result, with a warning where its standard error exceeds `asked`.
     pub(crate) fn reached(self, asked: Option<f64>) -> Result<Run<S, R>> {
         let mut run = self.result()?;
-        let (reached, chains) = (run.standard_error(), Some(run.chains()));
-        run.warn(Warning::error_not_reached(asked, reached, chains, None));
+        let (reached, chains) = (run.standard_error(), run.chains());
+        let remedy = Remedy::Chains(chains);
+        run.warn(Warning::error_not_reached(
+            asked,
+            reached,
+            Some(chains),
+            remedy,
+        ));
         Ok(run)
     }
 

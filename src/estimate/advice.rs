@@ -56,21 +56,54 @@ pub(super) fn more_betas(barrier: f64, betas: usize) -> String {
     }
 }
 
-/// Returns advice on how to reach a standard error, which falls with the square root of the chains or scans.
-pub(super) fn more(asked: f64, reached: f64, chains: Option<usize>, budget: Option<u64>) -> String {
-    let times = (reached / asked).powi(2);
-    let needed = times * chains.unwrap_or(1) as f64;
-    if let Some(budget) = budget {
-        let budget = short_count(budget as f64);
-        format!("a budget of about {budget} evaluations would reach it")
-    } else if !needed.is_finite() {
-        "run more chains or ladders".to_owned()
-    } else if chains.is_some() {
-        let needed = short_count(needed);
-        format!("about {needed} chains along these stages would reach it, or more stages")
-    } else {
-        let (rounds, ladders) = (times.log2().ceil().max(1.0), short_count(needed));
-        format!("about {rounds} more rounds would reach it, or {ladders} times the ladders")
+/// A way to lower the standard error of a result, with what it had.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Remedy {
+    /// More chains, or stages.
+    Chains(usize),
+    /// More chains alone: the error of earlier rounds did not fall with their stages.
+    ChainsAlone(usize),
+    Islands(usize),
+    /// More ladders, or rounds.
+    Ladders(usize),
+    /// The budget that reaches the error; `refit` where a base fitted to the states may need far less.
+    Budget {
+        budget: u64,
+        refit: bool,
+    },
+}
+
+impl Remedy {
+    /// Returns advice for a standard error that is `times` too large.
+    pub(crate) fn advice(self, times: f64) -> String {
+        let square = times.powi(2);
+        let enough = |count: usize| short_count(square * count as f64);
+        match self {
+            Self::Budget { budget, refit } => {
+                let budget = short_count(budget as f64);
+                let refit = match refit {
+                    true => "; refit() may need far fewer if the target has one mode",
+                    false => "",
+                };
+                format!("a budget of about {budget} evaluations would reach it{refit}")
+            }
+            _ if !square.is_finite() => "run more chains, islands or ladders".to_owned(),
+            Self::Chains(chains) => format!(
+                "about {} chains along these stages would reach it, or more stages",
+                enough(chains)
+            ),
+            Self::ChainsAlone(chains) => format!(
+                "about {} chains would reach it; it did not fall with the stages of the rounds, so that a larger budget \
+                 would not",
+                enough(chains)
+            ),
+            Self::Islands(islands) => format!("about {} islands would reach it", enough(islands)),
+            Self::Ladders(ladders) => format!(
+                "about {} more rounds would reach it, or {} ladders",
+                square.log2().ceil().max(1.0),
+                enough(ladders)
+            ),
+        }
     }
 }
 

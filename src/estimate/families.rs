@@ -1,7 +1,7 @@
 //! Families of chains that interacted: those of one first ancestor.
 
 use super::{Warning, tail};
-use crate::num::log_add_exp;
+use crate::num::{WeightSums, log_add_exp};
 
 /// Returns the log of each family's sum of weights, `-inf` for one that died out; `roots` holds each chain's ancestor.
 pub(super) fn family_sums(log_weights: &[f64], roots: &[usize]) -> Vec<f64> {
@@ -10,6 +10,11 @@ pub(super) fn family_sums(log_weights: &[f64], roots: &[usize]) -> Vec<f64> {
         families[root] = log_add_exp(families[root], log_weight);
     }
     families
+}
+
+/// Returns the effective number of families, `(sum w)^2 / sum w^2` of their sums of weights.
+pub(crate) fn effective_families(log_weights: &[f64], roots: &[usize]) -> f64 {
+    WeightSums::of(&family_sums(log_weights, roots)).effective_sample_size()
 }
 
 /// Warns of families whose weights have no variance, by the larger half of them. Where chains move well, a family's

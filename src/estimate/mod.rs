@@ -18,12 +18,13 @@ mod tail;
 mod warning;
 
 pub use crate::num::{WeightSums, log_mean_exp, log_sum_exp};
+pub(crate) use advice::Remedy;
 #[cfg(feature = "plot")]
 pub(crate) use advice::sureness;
 pub use bennett::BennettEstimate;
 pub use bound::{certified_lower_bound, importance_weighted_bound};
 pub use comparison::{Agreement, LogRatio, Pooled};
-pub(crate) use families::heavy_families;
+pub(crate) use families::{effective_families, heavy_families};
 pub use jackknife::jackknife;
 pub use log_z::LogZ;
 pub(crate) use log_z::{

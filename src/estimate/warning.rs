@@ -1,6 +1,6 @@
 //! Reasons to doubt a run or a pilot, as values.
 
-use super::advice::{gap_cause, more, more_betas, shows, simpler, sureness};
+use super::advice::{Remedy, gap_cause, more_betas, shows, simpler, sureness};
 use crate::error::short;
 
 /// A reason to doubt a result or a schedule, with its figures. The text says what to do about it. It implements
@@ -46,6 +46,25 @@ pub enum Warning {
     HeavyFamilies {
         /// Shape of the generalised Pareto distribution fitted to the largest sums of weights of a family.
         k_hat: f64,
+    },
+    /// Rounds whose last run rests on few families, fewer than `N/5 min(1, Lambda / sqrt K)` for N chains and K stages.
+    /// Chains follow the path too slowly, as in a valley that is narrow and curved. Those that would have the largest
+    /// weights are missing, so that the estimate and its error are too small while they look steady.
+    #[error(
+        "the estimate rests on about {effective:.0} families of {chains} chains, after {stages} stages along a barrier of \
+         {barrier:.1}: chains follow the path too slowly, as in a narrow and curved valley, and log Z is likely too low by \
+         more than its error: challenge the run, use a base near the target or a better mixing kernel; twice the budget helps \
+         little"
+    )]
+    MergedFamilies {
+        /// Effective number of families, the chains of one first ancestor.
+        effective: f64,
+        /// Number of chains.
+        chains: usize,
+        /// Number of stages.
+        stages: usize,
+        /// The barrier Lambda.
+        barrier: f64,
     },
     /// A run in which few chains carry nearly all the weight.
     #[error(
@@ -124,19 +143,19 @@ pub enum Warning {
         standard_error: f64,
     },
     /// A run that ended above the standard error asked for.
-    #[error(
-        "the standard error is {reached:.2e} and not {asked:.2e}, as was asked for: {}",
-        more(*asked, *reached, *chains, *budget)
-    )]
+    #[error("the standard error is {reached:.2e} and not {asked:.2e}, as was asked for: {advice}")]
     ErrorNotReached {
         /// The standard error asked for.
         asked: f64,
         /// The standard error reached.
         reached: f64,
-        /// Number of chains of the run; `None` where the error is that of ladders.
+        /// Number of chains of the run; `None` where the error is that of islands or ladders.
         chains: Option<usize>,
-        /// Budget of evaluations that would about reach it; `None` outside [`Rounds`](crate::adaptive::Rounds).
+        /// Budget of evaluations that would about reach it; `None` outside [`Rounds`](crate::adaptive::Rounds), and
+        /// where the error of its rounds did not fall with their stages.
         budget: Option<u64>,
+        /// Advice on what would reach it.
+        advice: String,
     },
     /// States with density under the target, but none under the base.
     #[error(
@@ -423,14 +442,19 @@ impl Warning {
         asked: Option<f64>,
         reached: f64,
         chains: Option<usize>,
-        budget: Option<u64>,
+        remedy: Remedy,
     ) -> Option<Self> {
         let asked = asked.filter(|&asked| reached > asked)?;
+        let budget = match remedy {
+            Remedy::Budget { budget, .. } => Some(budget),
+            _ => None,
+        };
         Some(Self::ErrorNotReached {
             asked,
             reached,
             chains,
             budget,
+            advice: remedy.advice(reached / asked),
         })
     }
 

@@ -7,7 +7,7 @@ use super::island_task::IslandsTask;
 use super::path::{LevelAt, LevelPath};
 use super::run::NestedSmcRun;
 use super::search::{Found, Search, Tuning};
-use crate::estimate::Warning;
+use crate::estimate::{Remedy, Warning};
 use crate::kernel::{Invariant, StepSize, Tunable, refuse_stages};
 use crate::model::{Sampleable, UnnormalizedModel};
 use crate::num::setters;
@@ -192,7 +192,8 @@ where
         let cost = (first_evaluations, begun.elapsed().as_secs_f64());
         let mut run = NestedSmcRun::new(found, islands, settings.seed, stopped_by, cost)?;
         let (asked, reached) = (self.execution.until_error, run.standard_error());
-        run.warn(Warning::error_not_reached(asked, reached, None, None));
+        let remedy = Remedy::Islands(run.islands());
+        run.warn(Warning::error_not_reached(asked, reached, None, remedy));
         Ok(Some(run))
     }
 

@@ -85,7 +85,10 @@ where
     let (beta, next) = (here.beta(), there.beta());
     let lost = populations.map(&|population| Ok(lost(population.block(), here, there)))?;
     let detail = match lost.into_iter().sum() {
-        0_usize => format!("no step from beta = {beta} is short enough, the path jumps there"),
+        0_usize => format!(
+            "no step from beta = {beta} is short enough: the target may have no finite integral (an improper prior, a \
+             density that does not fall), or the path jumps there"
+        ),
         lost => format!(
             "{lost} of {} chains at beta = {beta} are off the support of beta = {next}, however \
              short the step; expected a base within the support of the target, or Friction or \

@@ -279,6 +279,7 @@ fn gravity(warning: &Warning) -> usize {
         Warning::BaseMissesTarget { .. } | Warning::MissingMass { .. } => 2,
         Warning::HeavyTail { .. }
         | Warning::HeavyFamilies { .. }
+        | Warning::MergedFamilies { .. }
         | Warning::LowEffectiveSampleSize { .. }
         | Warning::DominantWeight { .. }
         | Warning::HigherPilot { .. }

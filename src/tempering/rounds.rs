@@ -7,7 +7,7 @@ use super::round::{FinishedRound, Keep, MemoryOf, Placed, Plan, Reached, Round, 
 use super::run::TemperingRun;
 use super::runner::Settings;
 use super::runner::Tempering;
-use crate::estimate::Warning;
+use crate::estimate::{Remedy, Warning};
 use crate::kernel::{Invariant, refuse_stages};
 use crate::path::{AnnealingPath, Intermediate, dimension, doubts};
 use crate::work::{Carries, Closed, Job, Runs, StoppedBy, fold};
@@ -163,13 +163,9 @@ where
         let cost = (self.evaluations(&settings), begun.elapsed().as_secs_f64());
         let rounding_error = self.path.rounding_error();
         let mut run = TemperingRun::new(settings, last, stopped_by, rounding_error, cost)?;
-        let asked = self.execution.until_error;
-        run.warn(Warning::error_not_reached(
-            asked,
-            run.standard_error(),
-            None,
-            None,
-        ));
+        let (asked, reached) = (self.execution.until_error, run.standard_error());
+        let remedy = Remedy::Ladders(self.settings.ladders);
+        run.warn(Warning::error_not_reached(asked, reached, None, remedy));
         Ok(run)
     }
 

@@ -110,13 +110,19 @@ fn an_error_that_is_not_reached_is_named_with_the_chains_that_reach_it() {
     let few = run(1_000, 0.03);
     assert_eq!(few.stopped_by(), StoppedBy::Chains);
     let reached = few.standard_error();
-    let warning = Warning::ErrorNotReached {
-        asked: 0.03,
-        reached,
-        chains: Some(1_000),
-        budget: None,
+    let [warning] = few.warnings() else {
+        panic!("{few}")
     };
-    assert_eq!(few.warnings(), std::slice::from_ref(&warning));
+    let Warning::ErrorNotReached {
+        asked,
+        chains,
+        budget,
+        ..
+    } = warning
+    else {
+        panic!("{warning}")
+    };
+    assert_eq!((*asked, *chains, *budget), (0.03, Some(1_000), None));
     let needed = 1_000.0 * (reached / 0.03).powi(2);
     let text = warning.to_string();
     let said = text.split("about ").nth(1).unwrap().split(' ').next();

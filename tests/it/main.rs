@@ -60,6 +60,7 @@ mod ridge;
 mod ridge_vectors;
 mod rounding;
 mod rounds;
+mod rounds_warnings;
 mod rust_files;
 #[path = "../../examples/common/scatter_sheet.rs"]
 mod scatter_sheet;

@@ -186,6 +186,14 @@ fn by_weight<'s>(weighted: &[(f64, &'s DVector<f64>)]) -> impl Iterator<Item = &
     })
 }
 
+/// Returns whether a law can be fitted to the states of a run: enough of them, on a support like the base's, with one mode.
+pub(super) fn shows_one_mode<S>(run: &Run<S>, coordinates: fn(&S) -> &[f64]) -> bool {
+    let few = run.effective_sample_size() < FEWEST || run.estimate().dead_chains() > 0;
+    let vector = |x| DVector::from_column_slice(coordinates(x));
+    let states = || Vec::from_iter(run.states().iter().map(vector));
+    !few && modes(&Vec::from_iter(&states())).is_none()
+}
+
 /// Returns the factor of the fitted covariance: deviations are 1.15 times too wide, or less where that would make the
 /// path longer than 1. In d dimensions deviations wider by `e^r` are at the Fisher distance `r (2 d)^(1/2)`.
 fn inflation(dimension: usize) -> f64 {

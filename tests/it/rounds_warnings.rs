@@ -1,0 +1,123 @@
+//! What rounds say of their own result: how to reach an error, and chains that follow the path too slowly.
+
+use annealed::Error;
+use annealed::adaptive::Rounds;
+use annealed::estimate::Warning;
+use annealed::kernel::{Hmc, RandomWalkMetropolis};
+use annealed::model::{
+    FunctionModel, Gaussian, GaussianMixture, GradientModel, NormalizedModel, Prior, Priors,
+};
+use annealed::nested::NestedSmc;
+use annealed::path::{GeometricPath, TemperedPath};
+use nalgebra::DVector;
+
+fn walk() -> RandomWalkMetropolis {
+    RandomWalkMetropolis::new(0.5).unwrap()
+}
+
+/// Half of the base's samples lie off the target's support, whatever the number of stages.
+#[test]
+fn an_error_that_no_budget_lowers_asks_for_chains() {
+    let density = |x: &DVector<f64>| match x[0] >= 0.0 {
+        true => -0.5 * x[0] * x[0],
+        false => f64::NEG_INFINITY,
+    };
+    let half = FunctionModel::new(density);
+    let path = TemperedPath::new(Gaussian::standard(1).unwrap(), &half);
+    let rounds = |chains| {
+        let rounds = Rounds::new(&path, walk()).chains(chains);
+        rounds.until_error(0.02).seed(1).run().unwrap()
+    };
+    let few = rounds(256);
+    assert!(few.standard_error() > 0.05, "{few}");
+    let advice = few.warnings().iter().find_map(|warning| match warning {
+        Warning::ErrorNotReached { budget, advice, .. } => Some((budget, advice)),
+        _ => None,
+    });
+    let (budget, advice) = advice.expect("the error was not reached");
+    assert_eq!(*budget, None, "{few}");
+    let said = advice.strip_prefix("about ").unwrap().split(' ').next();
+    let chains: f64 = said.unwrap().parse().unwrap();
+    let enough = rounds(chains as usize + 200);
+    assert!(enough.standard_error() <= 0.02, "{few}\n{enough}");
+    // 1/2 of the prior, times N(0; 0, 2) without its constant.
+    assert!((few.log_z() - 0.5_f64.sqrt().ln() + 2_f64.ln()).abs() < 4.0 * few.standard_error());
+    let stages = few.stages_for(0.02);
+    assert!(
+        matches!(stages, Err(Error::NotConverged { .. })),
+        "{stages:?}"
+    );
+    assert!(few.stages_for(0.1).is_ok());
+}
+
+#[test]
+fn a_refitted_base_is_named_where_it_reaches_the_error_sooner() {
+    let target = Gaussian::isotropic(DVector::from_element(5, 1.0), 0.3).unwrap();
+    let path = GeometricPath::new(Gaussian::standard(5).unwrap(), &target);
+    let rounds = || {
+        Rounds::new(&path, walk())
+            .until_error(0.01)
+            .rounds(5)
+            .seed(2)
+    };
+    let short = rounds().run().unwrap();
+    let advice = |warnings: &[Warning]| {
+        let found = warnings.iter().find_map(|warning| match warning {
+            Warning::ErrorNotReached { budget, advice, .. } => Some((*budget, advice.clone())),
+            _ => None,
+        });
+        found.expect("the error was not reached")
+    };
+    let (budget, text) = advice(short.warnings());
+    assert!(text.contains("refit()"), "{text}");
+    let refitted = rounds().rounds(8).refit().run().unwrap();
+    assert!(refitted.standard_error() <= 0.01, "{refitted}");
+    assert!(refitted.evaluations() < budget.unwrap() / 4, "{refitted}");
+    let off = (refitted.log_z() - target.log_normalizer()).abs();
+    assert!(off < 4.0 * refitted.standard_error(), "{refitted}");
+    // Not where states show two modes.
+    let mode = |mean| {
+        let mean = DVector::from_element(2, mean);
+        (0.5, Gaussian::isotropic(mean, 0.5).unwrap())
+    };
+    let two = GaussianMixture::new([mode(-3.0), mode(3.0)]).unwrap();
+    let path = GeometricPath::new(Gaussian::isotropic(DVector::zeros(2), 3.0).unwrap(), two);
+    let rounds = Rounds::new(&path, walk()).until_error(1e-3).rounds(3);
+    let (_, text) = advice(rounds.run().unwrap().warnings());
+    assert!(!text.contains("refit()"), "{text}");
+}
+
+#[test]
+fn islands_are_what_lowers_the_error_of_levels() {
+    let likelihood = FunctionModel::new(|x: &DVector<f64>| -50.0 * x.norm_squared());
+    let problem = TemperedPath::new(Gaussian::standard(3).unwrap(), likelihood);
+    let levels = NestedSmc::new(&problem, walk()).islands(10).chains(32);
+    let run = levels.until_error(1e-3).run().unwrap();
+    let text = run.to_string();
+    assert!(text.contains("islands would reach it"), "{text}");
+}
+
+/// The Rosenbrock chain in a box. Log Z is -90.26547, by a transfer operator; this run is low by more than six errors.
+#[test]
+fn chains_that_do_not_follow_a_curved_valley_are_named() {
+    let valley = |x: &[f64], gradient: &mut [f64]| {
+        let term = |i: usize| {
+            let (off, left) = (x[i] - x[i - 1] * x[i - 1], 1.0 - x[i - 1]);
+            gradient[i - 1] += 400.0 * off * x[i - 1] + 2.0 * left;
+            gradient[i] -= 200.0 * off;
+            -100.0 * off * off - left * left
+        };
+        (1..20).map(term).sum()
+    };
+    let priors = Priors::new((0..20).map(|_| Prior::uniform(-5.0, 5.0).unwrap())).unwrap();
+    let likelihood = priors.likelihood(GradientModel::new(20, valley).unwrap());
+    let path = TemperedPath::new(&priors, likelihood);
+    let rounds = Rounds::new(&path, Hmc::new(0.1, 5).unwrap()).budget(1_000_000);
+    let run = rounds.run().unwrap();
+    assert!(
+        run.log_z() + 90.26547 < -6.0 * run.standard_error(),
+        "{run}"
+    );
+    let merged = |warning: &Warning| matches!(warning, Warning::MergedFamilies { .. });
+    assert!(run.warnings().iter().any(merged), "{run}");
+}
