@@ -97,7 +97,7 @@ fn by_every_gradient_kernel(
     // Steps too short for these priors: the runs end, with a finite log Z.
     assert!(ais!(Hmc::new(0.3, 3).unwrap()).log_z().is_finite());
     assert!(
-        ais!(PersistentHmc::new(0.3, 0.8).unwrap())
+        ais!(PersistentHmc::new(0.3, 3, 0.8).unwrap())
             .log_z()
             .is_finite()
     );
