@@ -37,8 +37,10 @@ pub struct BennettEstimate {
     one_sided: [Estimate; 2],
 }
 
-/// Least overlap, and least effective sample size of the acceptances, of two directions that determine the estimate.
-const LITTLE: (f64, f64) = (0.03, 10.0);
+/// Least overlap of two directions that determine the estimate.
+const LITTLE: f64 = 0.03;
+/// Least effective sample size of their acceptances.
+const FEW: f64 = 10.0;
 
 /// The acceptances `s(..)` of one direction.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -117,8 +119,8 @@ impl BennettEstimate {
     }
 
     /// Returns the interval `value +- t SE`, t being Student's quantile. Its degrees of freedom follow from the
-    /// effective sample sizes of both directions (Welch and Satterthwaite). Where there is
-    /// [little overlap](Self::warnings) it also contains the intervals by each direction alone.
+    /// effective sample sizes of both directions (Welch and Satterthwaite). Below an
+    /// [overlap](Self::overlap) of 0.03 it also contains the intervals by each direction alone.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] unless `0 < level < 1`.
@@ -131,7 +133,7 @@ impl BennettEstimate {
         let t = quantile::student(0.5 + 0.5 * level, self.degrees_of_freedom());
         let half = t * self.standard_error();
         let (lower, upper) = (self.value - half, self.value + half);
-        if self.warnings().is_empty() {
+        if self.overlap >= LITTLE {
             return (lower, upper);
         }
         let [(least, up), (down, greatest)] = self.one_sided.map(|alone| alone.bounds(level));
@@ -142,7 +144,7 @@ impl BennettEstimate {
     /// [effective sample size](Self::effective_sample_size) below 10.
     pub fn warnings(&self) -> Vec<Warning> {
         let (overlap, ess) = (self.overlap, self.effective_sample_size());
-        let little = overlap < LITTLE.0 || ess < LITTLE.1;
+        let little = overlap < LITTLE || ess < FEW;
         Vec::from_iter(little.then_some(Warning::LittleOverlap { overlap, ess }))
     }
 

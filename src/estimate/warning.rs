@@ -190,8 +190,8 @@ pub enum Warning {
         /// Bennett's estimate of log Z, from both.
         joint: f64,
     },
-    /// A forward and a reverse run that meet in only a handful of chains, or in too small a share of them. The interval
-    /// reaches from the one to the other.
+    /// A forward and a reverse run that meet in only a handful of chains, or whose overlap is below 0.03. In the latter
+    /// case the interval contains the intervals of both.
     #[error(
         "the forward and the reverse run hardly meet (overlap {overlap:.3}, {ess:.0} effective chains): use more stages, or \
          more chains in both directions"
