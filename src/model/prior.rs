@@ -440,12 +440,13 @@ mod tests {
                     assert_eq!(slope, 0.0, "{prior:?} at {u}");
                 }
                 // `1e8 / x` does not overflow, from either end.
-                let share = match prior.support {
-                    Support::Interval { low, high } if u < 0.0 => (x - low) / (high - low),
-                    Support::Interval { low, high } => (high - x) / (high - low),
+                let distance = match prior.support {
+                    Support::Interval { low, high } => {
+                        (x - low).min(high - x) / (high - low).min(1.0)
+                    }
                     _ => x,
                 };
-                assert!((1e8 / share).is_finite(), "{prior:?} at {u}: {x}");
+                assert!((1e8 / distance).is_finite(), "{prior:?} at {u}: {x:e}");
             }
         }
         // Towards an end at 0 the digits stay, from below as from above.
