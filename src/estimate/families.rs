@@ -1,7 +1,7 @@
 //! Families of chains that interacted: those of one first ancestor.
 
 use super::{Warning, tail};
-use crate::num::{log_add_exp, log_mean_exp};
+use crate::num::{WeightSums, log_add_exp, log_mean_exp};
 
 /// Returns the log of each family's sum of weights, `-inf` for one that died out; `roots` holds each chain's ancestor.
 pub(super) fn family_sums(log_weights: &[f64], roots: &[usize]) -> Vec<f64> {
@@ -25,7 +25,9 @@ pub(crate) fn heavy_families(log_weights: &[f64], roots: &[usize]) -> Option<War
     let tail = (alive.len() / 2).min((3.0 * (sums.len() as f64).sqrt()) as usize);
     let k_hat = tail::shape_of_largest(&sums, tail)?;
     let tenth = (alive[alive.len() / 10] - log_mean_exp(&alive)).exp();
-    let lacks = tenth > TENTH || k_hat > HOPELESS;
+    let effective = WeightSums::of(&alive).effective_sample_size();
+    let few = (ENOUGH..THIN.1 * alive.len() as f64).contains(&effective);
+    let lacks = tenth > TENTH || k_hat > HOPELESS || k_hat > THIN.0 && few;
     (k_hat > largest_shape(tail) && lacks).then_some(Warning::HeavyFamilies { k_hat })
 }
 
@@ -33,6 +35,10 @@ pub(crate) fn heavy_families(log_weights: &[f64], roots: &[usize]) -> Option<War
 const TENTH: f64 = 1.8;
 /// Shape above which the weights have no mean, whatever was drawn.
 const HOPELESS: f64 = 1.6;
+/// Shape, and effective share of the families alive, beyond which weights spread over too many orders of magnitude.
+const THIN: (f64, f64) = (0.8, 0.03);
+/// Effective number of families below which the error itself is large.
+const ENOUGH: f64 = 40.0;
 
 /// Returns the largest shape that passes, of `tail` families: what 99% of right runs have where errors are what they claim
 /// to be, with 100 to 15,000 chains that move slowly or well. Above 1/2 there is no variance.
