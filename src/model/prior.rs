@@ -12,7 +12,8 @@ use crate::{Error, Result};
 /// The prior of one parameter; [`Priors`](crate::model::Priors) combine several.
 ///
 /// The coordinate u is x on the whole line, `log x` above 0, and `log((x - a) / (b - x))` between a and b. Densities
-/// are those of u: they include the Jacobian `dx/du`.
+/// are those of u: they include the Jacobian `dx/du`. Beyond the last numbers inside the support x is constant in u: above
+/// 0 below 1e-300.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Prior {
