@@ -74,12 +74,14 @@ fn assert_right(what: &str, result: &dyn LogZ, exact: f64) {
     );
 }
 
+/// Runs every gradient kernel; `draws` says whether 1,000 draws of the prior contain some tens near the posterior.
 fn by_every_gradient_kernel(
     (priors, likelihood, exact): (
         Priors,
         impl Differentiable<State = DVector<f64>> + Sync,
         f64,
     ),
+    draws: bool,
 ) {
     let path = TemperedPath::new(&priors, &likelihood);
     let rounds = Rounds::new(&path, Hmc::new(0.3, 3).unwrap()).budget(400_000);
