@@ -179,7 +179,7 @@ pub fn still() -> Result<Vec<Case>> {
         of_islands("steps of .1", Sound, covered, walk(0.1)?),
         of_islands("long axis, Hmc", Sound, wide.clone(), leaps),
         of_islands("steps of .2", Faulty, wide.clone(), walk(0.2)?),
-        of_islands("steps of .05", Faulty, wide, walk(0.05)?).made_for("HeavyFamilies"),
+        of_islands("steps of .05", Faulty, wide, walk(0.05)?),
     ])
 }
 

@@ -199,7 +199,8 @@ impl Figures {
     ) -> Result<Self> {
         let (windows, schedule) = (settings.windows(), &settings.schedule);
         let thermodynamic = stages::thermodynamic_integral(windows, &sums.windows, schedule);
-        let rounding_error = stages::rounding_error(windows, &sums.windows, schedule, size_of_base);
+        let sizes = (size_of_base, settings.epsilon);
+        let rounding_error = stages::rounding_error(windows, &sums.windows, schedule, sizes);
         let mut figures = Self {
             estimate: settings.estimate(&chains.log_weights, &chains.roots)?,
             thermodynamic_log_z: thermodynamic.map(|ratio| ratio + settings.log_base_normalizer),

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::stages::{Direction, StageBins};
 use crate::estimate::Estimate;
+use crate::model::UnnormalizedModel;
 use crate::num::SimdLevel;
 use crate::path::AnnealingPath;
 use crate::population::Selection;
@@ -28,6 +29,15 @@ pub struct Settings {
     pub(crate) engine: Option<SimdLevel>,
     /// Rounding error of a log weight, as stated by the path.
     pub(crate) rounding_error: f64,
+    /// Epsilon of the number type of the path's log densities.
+    #[cfg_attr(feature = "serde", serde(default = "double"))]
+    pub(crate) epsilon: f64,
+}
+
+/// Returns the epsilon of runs that were saved without one.
+#[cfg(feature = "serde")]
+fn double() -> f64 {
+    f64::EPSILON
 }
 
 impl Settings {
@@ -43,6 +53,7 @@ impl Settings {
             log_base_normalizer,
             engine: path.simd_level(),
             rounding_error: path.rounding_error(),
+            epsilon: path.at(1.0).epsilon(),
         }
     }
 
@@ -73,6 +84,7 @@ impl Settings {
             selection,
             engine,
             rounding_error,
+            epsilon,
         } = found;
         self.schedule.check_found(schedule)?;
         Error::check_found("seed", seed, &self.seed)?;
@@ -107,6 +119,11 @@ impl Settings {
             let (found, mine) = told_apart(found, mine);
             let other = "to another model, an RBM with other weights for instance";
             return Err(figure(other, "rounding error of the path", found, mine));
+        }
+        if *epsilon != self.epsilon {
+            let (found, mine) = (format!("{epsilon:e}"), format!("{:e}", self.epsilon));
+            let other = "to a model in another precision";
+            return Err(figure(other, "epsilon", found, mine));
         }
         Ok(())
     }

@@ -292,9 +292,10 @@ pub(crate) fn thermodynamic_integral(
     total.is_finite().then_some(total)
 }
 
-/// Estimates how far rounding moves log Z, for the unit roundoff `u` of double precision:
+/// Estimates how far rounding moves log Z, for the unit roundoff `u` of double precision and `epsilon / 2` of the log
+/// densities:
 ///
-/// `u (2 |l_0| + sum_k |E_k[d_k]|) + 3 u sqrt(sum_k (log Z_k / Z_0)^2)`
+/// `epsilon / 2 (2 |l_0| + sum_k |E_k[d_k]|) + 3 u sqrt(sum_k (log Z_k / Z_0)^2)`
 ///
 /// Here `d_k` is a log ratio, and `|l_0|` is the size of the base's log densities. The first term rounds each log
 /// density once. The last bounds three standard deviations of the rounding of log weights.
@@ -302,7 +303,7 @@ pub(crate) fn rounding_error(
     windows: StageBins,
     records: &[StageBin],
     schedule: &Schedule,
-    size_of_base: f64,
+    (size_of_base, epsilon): (f64, f64),
 ) -> f64 {
     let (mut ratios, mut squares) = (0.0, 0.0);
     for (index, window) in records.iter().enumerate() {
@@ -316,7 +317,8 @@ pub(crate) fn rounding_error(
             0.0
         };
     }
-    0.5 * f64::EPSILON * (2.0 * size_of_base + ratios + 3.0 * squares.sqrt())
+    let of_densities = epsilon * (2.0 * size_of_base + ratios);
+    0.5 * (of_densities + f64::EPSILON * 3.0 * squares.sqrt())
 }
 
 /// Returns the share of the mean weight missed by moves. A wide window counts its middle stage for all its stages.

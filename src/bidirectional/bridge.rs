@@ -8,7 +8,7 @@ use super::target_samples::{Exact, IsExact, Quality};
 use crate::ais::Run;
 use crate::ais::StageSummary;
 use crate::estimate::{
-    BennettEstimate, Estimate, LogZ, Warning, distinct, log_z_by_methods, write_headline,
+    BennettEstimate, Estimate, LogZ, Warning, decimals, distinct, log_z_by_methods, write_headline,
 };
 use crate::{Error, Result};
 
@@ -144,16 +144,14 @@ impl<Q: Quality> Bridge<Q> {
     ) -> Vec<Warning> {
         let backward = reverse.backward();
         let rounding_error = forward.rounding_error().max(backward.rounding_error());
-        let own = [
-            disagreement(forward, reverse, self.log_z()),
-            self.little_overlap(),
-            Warning::rounding(rounding_error, self.standard_error),
-        ];
+        let mut own = Vec::from_iter(disagreement(forward, reverse, self.log_z()));
+        own.extend(self.bennett.warnings());
+        own.extend(Warning::rounding(rounding_error, self.standard_error));
         let of_forward = forward.warnings().iter();
         let of_forward = of_forward.filter(|warning| !Q::IS_EXACT || concerns_both(warning));
         let of_backward = backward.warnings().iter();
         let of_backward = of_backward.filter(|warning| concerns_both(warning));
-        distinct(own.iter().flatten().chain(of_forward).chain(of_backward))
+        distinct(own.iter().chain(of_forward).chain(of_backward))
     }
 }
 
@@ -271,12 +269,6 @@ impl<Q> Bridge<Q> {
     pub(crate) fn log_weights(&self) -> &[Vec<f64>; 2] {
         &self.log_weights
     }
-
-    fn little_overlap(&self) -> Option<Warning> {
-        let ess = self.bennett.effective_sample_size();
-        let overlap = self.bennett.overlap();
-        (ess < 10.0).then_some(Warning::LittleOverlap { overlap, ess })
-    }
 }
 
 impl<Q: IsExact> Bridge<Q> {
@@ -360,20 +352,30 @@ fn normal_overlap(gap: f64, one: f64, other: f64) -> f64 {
     widths * (-0.25 * gap * gap / total).exp()
 }
 
-/// Writes `log Z = 208.631 +- 0.021 (both directions; 95% interval ..., overlap 0.81, ...)` and any warnings.
+/// Writes `log Z = 208.631 +- 0.021 (both directions; 95% interval ..., overlap 0.81, ...)` and any warnings. From
+/// approximate samples Bennett's own error stands beside the interval.
 impl<Q: Quality> fmt::Display for Bridge<Q> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = match Q::IS_EXACT {
-            true => "both directions",
-            false => "both directions, no surer than the forward one",
-        };
-        write_headline(
-            f,
-            self,
-            kind,
-            format_args!("overlap {:.2}", self.bennett.overlap()),
-        )
+        let overlap = self.bennett.overlap();
+        if Q::IS_EXACT {
+            let overlap = format_args!("overlap {overlap:.2}");
+            return write_headline(f, self, "both directions", overlap);
+        }
+        let own = self.bennett.standard_error();
+        let digits = decimals(own);
+        let kind = "both directions, no surer than the forward one";
+        let details = format_args!(
+            "+- {own:.digits$} if the samples are of the target, overlap {overlap:.2}"
+        );
+        write_headline(f, self, kind, details)
     }
 }
 
-log_z_by_methods! { [Q: Quality] Bridge<Q> }
+log_z_by_methods! {
+    [Q: Quality] Bridge<Q>,
+    // An interval that contains the forward run's is off-centre without skewed weights.
+    fn is_skewed(&self) -> bool {
+        let forward = self.forward.as_ref();
+        self.bennett.is_skewed() || forward.is_some_and(Estimate::is_skewed)
+    }
+}

@@ -1,6 +1,6 @@
 //! Bennett's acceptance ratio: log Z from runs in both directions.
 
-use super::{check, quantile};
+use super::{Estimate, Warning, check, log_z, quantile};
 use crate::num::{WeightSums, largest, log_sigmoid};
 use crate::{Error, Result};
 
@@ -33,7 +33,14 @@ pub struct BennettEstimate {
     forward: Side,
     reverse: Side,
     overlap: f64,
+    /// Estimates by the forward weights alone, and of minus the value by the reverse ones.
+    one_sided: [Estimate; 2],
 }
+
+/// Least overlap of two directions that determine the estimate.
+const LITTLE: f64 = 0.03;
+/// Least effective sample size of their acceptances.
+const FEW: f64 = 10.0;
 
 /// The acceptances `s(..)` of one direction.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -55,6 +62,10 @@ impl BennettEstimate {
         Error::check_at_least("forward chains", forward.len(), 2)?;
         Error::check_at_least("reverse chains", reverse.len(), 2)?;
         let (alive, returned) = (check(forward)?, check(reverse)?);
+        let one_sided = [
+            Estimate::from_log_weights(forward)?,
+            Estimate::from_log_weights(reverse)?,
+        ];
         // Computed relative to a middle value, so that a common offset costs no digits.
         let origin = 0.5 * (largest(&alive) - largest(&returned));
         let work = Work {
@@ -69,13 +80,16 @@ impl BennettEstimate {
             overlap: work.overlap(root),
             forward: Side::of(&forward),
             reverse: Side::of(&reverse),
+            one_sided,
         })
     }
 
     /// Adds `constant` to the estimate; with `log Z_0` it becomes an estimate of `log Z_K`.
     pub fn shifted(self, constant: f64) -> Self {
+        let [forward, reverse] = self.one_sided;
         Self {
             value: self.value + constant,
+            one_sided: [forward.shifted(constant), reverse.shifted(-constant)],
             ..self
         }
     }
@@ -87,18 +101,26 @@ impl BennettEstimate {
 
     /// Returns the standard error of [`value`](Self::value) in closed form: the root of
     /// `var_F(s) / (n_F mean_F(s)^2) + var_R(s) / (n_R mean_R(s)^2)`,
-    /// with both acceptances s at the root c (Bennett 1976, eq. 10).
+    /// with both acceptances s at the root c (Bennett 1976, eq. 10). Where not one chain of the other direction's kind is
+    /// expected in either, equal acceptances say nothing: it is at least half the distance between the estimates by each
+    /// direction alone.
     pub fn standard_error(&self) -> f64 {
-        (self.forward.variance + self.reverse.variance).sqrt()
+        let closed = (self.forward.variance + self.reverse.variance).sqrt();
+        let [forward, reverse] = &self.one_sided;
+        match self.overlap * forward.chains().min(reverse.chains()) as f64 {
+            met if met < 1.0 => closed.max(0.5 * (forward.value() + reverse.value()).abs()),
+            _ => closed,
+        }
     }
 
-    /// Returns the 95% confidence interval, lower and upper bound.
+    /// Returns the 95% confidence interval, lower and upper bound, as [`interval_at`](Self::interval_at).
     pub fn interval(&self) -> (f64, f64) {
         self.bounds(0.95)
     }
 
     /// Returns the interval `value +- t SE`, t being Student's quantile. Its degrees of freedom follow from the
-    /// effective sample sizes of both directions (Welch and Satterthwaite).
+    /// effective sample sizes of both directions (Welch and Satterthwaite). Below an
+    /// [overlap](Self::overlap) of 0.03 it also contains the intervals by each direction alone.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] unless `0 < level < 1`.
@@ -110,7 +132,26 @@ impl BennettEstimate {
     fn bounds(&self, level: f64) -> (f64, f64) {
         let t = quantile::student(0.5 + 0.5 * level, self.degrees_of_freedom());
         let half = t * self.standard_error();
-        (self.value - half, self.value + half)
+        let (lower, upper) = (self.value - half, self.value + half);
+        if self.overlap >= LITTLE {
+            return (lower, upper);
+        }
+        let [(least, up), (down, greatest)] = self.one_sided.map(|alone| alone.bounds(level));
+        (lower.min(least).min(-greatest), upper.max(up).max(-down))
+    }
+
+    /// Returns [`LittleOverlap`](Warning::LittleOverlap) for an [`overlap`](Self::overlap) below 0.03, or an
+    /// [effective sample size](Self::effective_sample_size) below 10.
+    pub fn warnings(&self) -> Vec<Warning> {
+        let (overlap, ess) = (self.overlap, self.effective_sample_size());
+        let little = overlap < LITTLE || ess < FEW;
+        Vec::from_iter(little.then_some(Warning::LittleOverlap { overlap, ess }))
+    }
+
+    /// Returns whether the interval, and not the standard error, says how far off the estimate may be, as
+    /// [`LogZ::is_skewed`](super::LogZ::is_skewed).
+    pub(crate) fn is_skewed(&self) -> bool {
+        log_z::is_skewed(self.value, self.interval())
     }
 
     fn degrees_of_freedom(&self) -> f64 {

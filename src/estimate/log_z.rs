@@ -75,10 +75,12 @@ pub trait LogZ: Display {
     fn seconds(&self) -> f64;
 }
 
-/// Implements [`LogZ`] by a result's methods of the same names.
+/// Implements [`LogZ`] by a result's methods of the same names, and any methods that are given.
 macro_rules! log_z_by_methods {
-    ([$($parameters:tt)*] $result:ty) => {
+    ([$($parameters:tt)*] $result:ty $(, $($given:tt)*)?) => {
         impl<$($parameters)*> $crate::estimate::LogZ for $result {
+            $($($given)*)?
+
             fn log_z(&self) -> f64 {
                 Self::log_z(self)
             }
@@ -197,7 +199,7 @@ pub(super) fn is_skewed(value: f64, (lower, upper): (f64, f64)) -> bool {
 }
 
 /// Returns the number of decimals for a figure with this error: three, or two digits of an error below 1e-3.
-fn decimals(error: f64) -> usize {
+pub(crate) fn decimals(error: f64) -> usize {
     match error > 0.0 && error < 1e-3 {
         true => 1 + (-error.log10().floor()).min(14.0) as usize,
         false => 3,

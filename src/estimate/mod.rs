@@ -28,7 +28,8 @@ pub(crate) use families::{effective_families, heavy_families};
 pub use jackknife::jackknife;
 pub use log_z::LogZ;
 pub(crate) use log_z::{
-    distinct, log_z_by_methods, write_estimate, write_headline, write_value, write_warnings,
+    decimals, distinct, log_z_by_methods, write_estimate, write_headline, write_value,
+    write_warnings,
 };
 pub(crate) use quantile::student;
 pub(crate) use tail::pareto_shape;

@@ -209,10 +209,11 @@ pub enum Warning {
         /// Bennett's estimate of log Z, from both.
         joint: f64,
     },
-    /// A forward and a reverse run that meet in only a handful of chains.
+    /// A forward and a reverse run that meet in only a handful of chains, or whose overlap is below 0.03. In the latter
+    /// case the interval contains the intervals of both.
     #[error(
-        "the forward and the reverse run meet in about {ess:.0} chains (overlap {overlap:.3}): use more \
-         stages, or more chains in both directions"
+        "the forward and the reverse run hardly meet (overlap {overlap:.3}, {ess:.0} effective chains): use more stages, or \
+         more chains in both directions"
     )]
     LittleOverlap {
         /// Overlap of the two directions, 0 to 1.

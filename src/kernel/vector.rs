@@ -30,6 +30,8 @@ pub(crate) fn add_scaled(x: &mut DVector<f64>, s: f64, y: &DVector<f64>) {
 
 /// Log density that no chain reaches; a gradient below it may overflow.
 pub(super) const UNREACHABLE: f64 = -1e100;
+/// Slope there that may overflow in the coordinates of a preconditioner.
+const STEEP: f64 = 1e200;
 
 /// Returns whether the energy rose by more than 1,000, the threshold of Stan, from `before` at the start of a move to
 /// `after` at the point left. A move to a point where the model is not finite is then refused. The way back passes
@@ -66,7 +68,7 @@ where
 }
 
 /// Writes `grad log f(x)` and returns `log f(x)`, both checked. A position that overflowed counts as off the support.
-/// So does one where the log density is below -1e100 and the gradient overflows. The gradient is 0 there.
+/// So does one where the log density is below -1e100 and the gradient overflows or nearly does. The gradient is 0 there.
 pub(crate) fn evaluate<M: Differentiable>(
     quantity: &'static str,
     model: &M,
@@ -89,7 +91,8 @@ pub(super) fn checked(
 ) -> Result<f64, NonFinite> {
     let mut log_density = NonFinite::check_log_density(quantity, log_density)
         .map_err(|fault| fault.at_state(position.as_slice()))?;
-    if log_density < UNREACHABLE && !all_finite(gradient.as_slice()) {
+    let overflows = |gradient: &DVector<f64>| !gradient.iter().all(|slope| slope.abs() < STEEP);
+    if log_density < UNREACHABLE && overflows(gradient) {
         log_density = f64::NEG_INFINITY;
     }
     if log_density == f64::NEG_INFINITY {
@@ -136,20 +139,23 @@ mod tests {
 
     #[test]
     fn a_gradient_may_overflow_beyond_reach_alone() {
-        let model = |log_density| {
-            let infinite = move |_: &[f64], gradient: &mut [f64]| {
-                gradient[0] = f64::INFINITY;
+        let model = |log_density, slope| {
+            let steep = move |_: &[f64], gradient: &mut [f64]| {
+                gradient[0] = slope;
                 log_density
             };
-            GradientModel::new(1, infinite).unwrap()
+            GradientModel::new(1, steep).unwrap()
         };
         let mut gradient = DVector::zeros(1);
-        let mut found = |log_density| {
-            let at = DVector::zeros(1);
-            let found = evaluate("log density", &model(log_density), &at, &mut gradient);
+        let mut found = |log_density, slope| {
+            let (at, model) = (DVector::zeros(1), model(log_density, slope));
+            let found = evaluate("log density", &model, &at, &mut gradient);
             (found.ok(), gradient[0])
         };
-        assert_eq!(found(-1e200), (Some(f64::NEG_INFINITY), 0.0));
-        assert_eq!(found(-1e3).0, None);
+        for slope in [f64::INFINITY, -1e305, f64::NAN] {
+            assert_eq!(found(-1e200, slope), (Some(f64::NEG_INFINITY), 0.0));
+        }
+        assert_eq!(found(-1e200, 1e150), (Some(-1e200), 1e150));
+        assert_eq!(found(-1e3, f64::INFINITY).0, None);
     }
 }

@@ -113,6 +113,10 @@ impl<M: UnnormalizedModel<State = DVector<f64>>> UnnormalizedModel for Auxiliary
         Some(self.model.state_dimension()? + self.count)
     }
 
+    fn epsilon(&self) -> f64 {
+        self.model.epsilon()
+    }
+
     fn failure(&self) -> Option<Failure> {
         self.model.failure()
     }

@@ -264,6 +264,11 @@ where
         self.evaluate(rows, log_densities);
     }
 
+    /// Returns the epsilon of the closure's number type.
+    fn epsilon(&self) -> f64 {
+        O::Number::epsilon().into()
+    }
+
     fn failure(&self) -> Option<Failure> {
         self.failure.get().cloned()
     }

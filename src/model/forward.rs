@@ -37,6 +37,10 @@ macro_rules! forward_model {
             $crate::model::UnnormalizedModel::log_densities(&$place, states, log_densities)
         }
 
+        fn epsilon(&$this) -> f64 {
+            $crate::model::UnnormalizedModel::epsilon(&$place)
+        }
+
         fn failure(&$this) -> Option<$crate::error::Failure> {
             $crate::model::UnnormalizedModel::failure(&$place)
         }

@@ -8,12 +8,17 @@ use crate::{Error, Result};
 /// Numbers of states and of coordinates that are checked.
 const STATES: usize = 4;
 const COORDINATES: usize = 32;
-/// Step of a difference, as a share of the coordinate's spread among the states.
-const STEP: f64 = 1e-3;
+/// Steps of a difference, as shares of the coordinate's spread among the states. A longer one is tried where rounding hides
+/// the shorter ones.
+const STEPS: [f64; 3] = [1e-3, 1e-2, 1e-1];
+/// Rounding error of a log density, in epsilons of its number type and relative to its size.
+const ROUNDING: f64 = 16.0;
 /// Tolerance relative to the gradient plus the inverse of the coordinate's spread.
 const TOLERANCE: f64 = 0.05;
 /// Tolerance of the value beside the gradient, in nats and relative to the log density.
 const TOLERANCE_OF_VALUE: f64 = 1e-3;
+/// Size of log densities that no chain meets. Gradients may overflow there.
+const BEYOND_REACH: f64 = 1e100;
 /// Size of the terms to which a gradient is added, in inverse spreads: far larger than gradients, which stay precise.
 pub(crate) const OTHERS: f64 = 1e6;
 
@@ -45,7 +50,7 @@ pub(crate) fn added_gradient(
 
 /// Returns an [`Error::WrongGradient`] if a coordinate disagrees with finite differences at two states or more, and at
 /// over half of the states that count. A state counts if differences of several steps agree there, unlike at a kink,
-/// beside an edge or under rounding. Returns an [`Error::WrongValue`] if likewise the log density beside the gradient is
+/// beside an edge or under rounding, and are not all exactly 0, as where rounding or a bound leaves no change. Returns an [`Error::WrongValue`] if likewise the log density beside the gradient is
 /// not that of the model.
 pub(crate) fn check_gradient(model: &impl Differentiable, states: &[DVector<f64>]) -> Result<()> {
     let Some(dimension) = states.first().map(DVector::len) else {
@@ -56,7 +61,7 @@ pub(crate) fn check_gradient(model: &impl Differentiable, states: &[DVector<f64>
     let others = DVector::from_iterator(dimension, spreads.iter().map(|spread| OTHERS / spread));
     let points = points.map(|state| Point::new(model, state, &others));
     let points: Vec<_> = points
-        .filter(|at| at.log_density.is_finite())
+        .filter(|at| at.log_density.abs() < BEYOND_REACH)
         .take(STATES)
         .collect();
     if points.is_empty() {
@@ -66,12 +71,19 @@ pub(crate) fn check_gradient(model: &impl Differentiable, states: &[DVector<f64>
     let coordinates = dimension.min(COORDINATES);
     for index in (0..coordinates).map(|place| place * dimension / coordinates) {
         let spread = spreads[index];
-        let found = differences(model, &points, index, STEP * spread);
-        let tests = points.iter().zip(found).filter_map(|(at, found)| {
-            let difference = at.agreed(found, spread)?;
-            Some((at.gradient[index], difference))
-        });
-        let tests: Vec<(f64, f64)> = tests.collect();
+        let (mut tests, mut hidden) = (Vec::new(), Vec::from_iter(&points));
+        for step in STEPS.map(|step| step * spread) {
+            let found = differences(model, &hidden, index, step);
+            let pairs = hidden.into_iter().zip(found);
+            let judged = pairs.map(|(at, found)| (at, at.judge(index, found, (step, spread))));
+            let (open, judged): (Vec<_>, Vec<_>) =
+                judged.partition(|(_, test)| *test == Test::Hidden);
+            hidden = open.into_iter().map(|(at, _)| at).collect();
+            tests.extend(judged.into_iter().filter_map(|(_, test)| test.agreed()));
+            if hidden.is_empty() {
+                break;
+            }
+        }
         if let Some((gradient, difference)) = mistake(&tests, |test| disagree(test, spread)) {
             return Err(Error::WrongGradient {
                 coordinate: index,
@@ -108,6 +120,27 @@ struct Point<'s> {
     state: &'s DVector<f64>,
     log_density: f64,
     gradient: DVector<f64>,
+    epsilon: f64,
+}
+
+/// Differences of three lengths at a point.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Test {
+    /// Rounding, or a bound on the density, may hide the slope.
+    Hidden,
+    /// They disagree, as at a kink or an edge.
+    Apart,
+    /// They agree: the gradient, and the central difference.
+    Agreed(f64, f64),
+}
+
+impl Test {
+    fn agreed(self) -> Option<(f64, f64)> {
+        match self {
+            Self::Agreed(gradient, difference) => Some((gradient, difference)),
+            Self::Hidden | Self::Apart => None,
+        }
+    }
 }
 
 impl<'s> Point<'s> {
@@ -117,27 +150,41 @@ impl<'s> Point<'s> {
             state,
             log_density,
             gradient,
+            epsilon: model.epsilon(),
         }
     }
 
-    /// Returns the central difference on which those of three steps agree, beyond rounding; `None` if they do not.
-    fn agreed(&self, [long, middle, short]: [f64; 3], spread: f64) -> Option<f64> {
-        let step = STEP * spread;
-        let rounding = 16.0 * f64::EPSILON * self.log_density.abs() / step;
+    /// Judges whether central differences of three lengths agree beyond rounding.
+    fn judge(
+        &self,
+        index: usize,
+        [long, middle, short]: [f64; 3],
+        (step, spread): (f64, f64),
+    ) -> Test {
+        let gradient = self.gradient[index];
+        // The log density is rounded, and the coordinate in the model's own numbers.
+        let sizes = ROUNDING * self.log_density.abs() + (middle * self.state[index]).abs();
+        let rounding = self.epsilon * sizes / step;
         let doubt = (long - middle).abs() + (middle - short).abs() + rounding;
-        let sure = 4.0 * doubt <= TOLERANCE * (middle.abs() + spread.recip());
-        (sure && middle.is_finite()).then_some(middle)
+        let bearable = 0.25 * TOLERANCE * (middle.abs() + spread.recip());
+        if [long, middle, short] == [0.0; 3] && gradient != 0.0 || rounding > bearable {
+            Test::Hidden
+        } else if doubt <= bearable && middle.is_finite() {
+            Test::Agreed(gradient, middle)
+        } else {
+            Test::Apart
+        }
     }
 }
 
 /// Returns central differences of three lengths at each point. One call of the model evaluates all moved states.
 fn differences(
     model: &impl Differentiable,
-    points: &[Point<'_>],
+    points: &[&Point<'_>],
     index: usize,
     step: f64,
 ) -> Vec<[f64; 3]> {
-    let moved = |at: &Point<'_>| {
+    let moved = |at: &&Point<'_>| {
         [2.0, -2.0, 1.0, -1.0, 0.5, -0.5].map(|length| {
             let mut state = at.state.clone();
             state[index] += length * step;
@@ -177,7 +224,7 @@ fn disagree((gradient, difference): (f64, f64), spread: f64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::GradientModel;
+    use crate::model::{BatchModel, GradientModel};
     use nalgebra::dvector;
 
     fn states() -> Vec<DVector<f64>> {
@@ -224,6 +271,62 @@ mod tests {
                 other => panic!("{factors:?}: {other:?}"),
             }
         }
+    }
+
+    /// Checks the same densities plus `constant` in single precision: rounded by a model that knows its type, or by a closure
+    /// that hides it.
+    fn check_single(factors: [f32; 2], constant: f32, is_known: bool) -> Result<()> {
+        let slopes = move |x: &[f32]| [-factors[0] * x[0], -factors[1] * x[1] / 1e4];
+        let log_density = move |x: &[f32]| {
+            let squares: f32 = [x[0], x[1] / 100.0].iter().map(|x| x * x).sum();
+            constant - 0.5 * squares
+        };
+        if is_known {
+            let rows = move |states: &[f32], _| {
+                let rows = || states.chunks(2);
+                let log_densities: Vec<f32> = rows().map(log_density).collect();
+                Ok((log_densities, rows().flat_map(slopes).collect()))
+            };
+            return check_gradient(&BatchModel::new(2, rows)?, &states());
+        }
+        let hidden = GradientModel::new(2, move |x: &[f64], gradient: &mut [f64]| {
+            let x = [x[0] as f32, x[1] as f32];
+            gradient.copy_from_slice(&slopes(&x).map(f64::from));
+            f64::from(log_density(&x))
+        })?;
+        check_gradient(&hidden, &states())
+    }
+
+    #[test]
+    fn right_gradients_in_single_precision_pass() {
+        for constant in [0.0, 1e2, -1e3, 1e4, -1e5, 1e6, -1e6, 1e7, -1e8] {
+            check_single([1.0, 1.0], constant, true).unwrap();
+        }
+        for constant in [0.0, 1e2, 1e6, -1e6, -1e7, -1e8] {
+            check_single([1.0, 1.0], constant, false).unwrap();
+        }
+    }
+
+    #[test]
+    fn wrong_gradients_in_single_precision_are_named() {
+        for factors in [[-1.0, 1.0], [1.0, -1.0], [2.0, 1.0], [1.0, 0.1], [0.0, 1.0]] {
+            for constant in [0.0, 10.0, -100.0, 300.0] {
+                let found = check_single(factors, constant, true);
+                let named = matches!(found, Err(Error::WrongGradient { .. }));
+                assert!(named, "{factors:?}, {constant}: {found:?}");
+            }
+        }
+    }
+
+    /// A bound on the density leaves no slope, whatever the gradient.
+    #[test]
+    fn differences_of_zero_say_nothing() {
+        let bounded = GradientModel::new(1, |x: &[f64], gradient: &mut [f64]| {
+            gradient[0] = -x[0];
+            (-0.5 * x[0] * x[0]).max(-700.0)
+        });
+        let far = [-90.0, 70.0, 100.0, -60.0].map(|x| dvector![x]);
+        check_gradient(&bounded.unwrap(), &far).unwrap();
     }
 
     /// One that assigns in place of adding, one that forgets the scale, and one with another value.

@@ -194,9 +194,9 @@ fn hessian(model: &impl Differentiable, mode: &DVector<f64>) -> DMatrix<f64> {
     let d = mode.len();
     let mut hessian = DMatrix::zeros(d, d);
     for i in 0..d {
-        let rough = f64::EPSILON.cbrt() * (1.0 + mode[i].abs());
-        let first = column(model, mode, i, rough);
-        let fine = STEP / (-first[i]).sqrt();
+        let least = model.epsilon().cbrt();
+        let first = column(model, mode, i, least * (1.0 + mode[i].abs()));
+        let fine = STEP.max(least) / (-first[i]).sqrt();
         let refined = if fine.is_normal() {
             column(model, mode, i, fine)
         } else {

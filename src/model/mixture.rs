@@ -91,6 +91,11 @@ impl<C: UnnormalizedModel> UnnormalizedModel for Mixture<C> {
         self.0[0].model.state_dimension()
     }
 
+    fn epsilon(&self) -> f64 {
+        let each = self.0.iter().map(|c| c.model.epsilon());
+        each.fold(f64::EPSILON, f64::max)
+    }
+
     fn failure(&self) -> Option<Failure> {
         self.0.iter().find_map(|c| c.model.failure())
     }

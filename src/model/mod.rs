@@ -133,6 +133,12 @@ pub trait UnnormalizedModel {
         }
     }
 
+    /// Returns the epsilon of the number type in which log densities are computed: that of `f64`, unless overridden. The
+    /// check of a gradient and [`Rounding`](crate::estimate::Warning::Rounding) allow for it.
+    fn epsilon(&self) -> f64 {
+        f64::EPSILON
+    }
+
     /// Returns the failure of a library that the model calls, if it has failed. Its log densities are NaN from then on.
     /// A run returns an [`Error::Model`] in place of the NaN. [`BatchModel`] keeps the error of its closure so.
     fn failure(&self) -> Option<Failure> {

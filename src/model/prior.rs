@@ -12,7 +12,8 @@ use crate::{Error, Result};
 /// The prior of one parameter; [`Priors`](crate::model::Priors) combine several.
 ///
 /// The coordinate u is x on the whole line, `log x` above 0, and `log((x - a) / (b - x))` between a and b. Densities
-/// are those of u: they include the Jacobian `dx/du`.
+/// are those of u: they include the Jacobian `dx/du`. Beyond the last numbers inside the support x is constant in u: above
+/// 0 below 1e-300.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Prior {
@@ -177,20 +178,29 @@ impl Prior {
         self.location + self.scale * self.law.sample(rng)
     }
 
-    /// Returns the parameter of a coordinate and its derivative. It lies strictly inside the support.
+    /// Returns the parameter of a coordinate and its derivative. The parameter lies strictly inside the support. Beyond
+    /// the last numbers there it is constant, and its derivative is 0.
     pub(super) fn parameter(&self, u: f64) -> (f64, f64) {
-        match self.support {
-            Support::Line => (u, 1.0),
+        let (x, slope, lowest, highest) = match self.support {
+            Support::Line => return (u, 1.0),
             Support::Positive => {
-                let x = u.exp().clamp(f64::MIN_POSITIVE, f64::MAX);
-                (x, x)
+                let x = u.exp();
+                (x, x, TINY, f64::MAX)
             }
             Support::Interval { low, high } => {
-                let (share, rest) = (sigmoid(u), sigmoid(-u));
-                let x = low + (high - low) * share;
-                let x = x.clamp(low.next_up(), high.next_down());
-                (x, (high - low) * share * rest)
+                let (width, share, rest) = (high - low, sigmoid(u), sigmoid(-u));
+                // From the nearer end, so that an end at 0 costs no digits.
+                let x = match u < 0.0 {
+                    true => low + width * share,
+                    false => high - width * rest,
+                };
+                let (lowest, highest) = last_inside(low, high);
+                (x, width * share * rest, lowest, highest)
             }
+        };
+        match lowest < x && x < highest {
+            true => (x, slope),
+            false => (x.clamp(lowest, highest), 0.0),
         }
     }
 
@@ -199,7 +209,7 @@ impl Prior {
         match self.support {
             Support::Line => x,
             Support::Positive => x.ln(),
-            Support::Interval { low, high } => ((x - low) / (high - x)).ln(),
+            Support::Interval { low, high } => (x - low).ln() - (high - x).ln(),
         }
     }
 
@@ -217,10 +227,24 @@ impl Support {
         let Self::Interval { low, high } = self else {
             return Ok(());
         };
-        let holds = (high - low).is_finite() && low.next_up() < high.next_down();
+        let (lowest, highest) = last_inside(low, high);
+        let holds = (high - low).is_finite() && lowest < highest;
         let found = format!("{low} to {high}");
         let expected = "finite ends, the lower one below the upper one";
         Error::check(holds, "interval", found, expected)
+    }
+}
+
+/// Least distance of a parameter from an end at 0, beside which a likelihood's slope of `1e8 / x` is still finite.
+const TINY: f64 = 1e-300;
+
+/// Returns the least and the greatest number inside an interval.
+fn last_inside(low: f64, high: f64) -> (f64, f64) {
+    let least = (TINY * (high - low).min(1.0)).max(f64::MIN_POSITIVE);
+    match (low == 0.0, high == 0.0) {
+        (true, _) => (least, high.next_down()),
+        (_, true) => (low.next_up(), -least),
+        _ => (low.next_up(), high.next_down()),
     }
 }
 
@@ -388,6 +412,51 @@ mod tests {
                 let parameter = slope(&|u| prior.parameter(u).0);
                 assert!((prior.parameter(u).1 - parameter).abs() < 1e-8, "{name}");
             }
+        }
+    }
+
+    /// The value stays at its last number inside, and its derivative is 0 from there on. Elsewhere both agree.
+    #[test]
+    fn a_parameter_and_its_derivative_saturate_together() {
+        let interval = |low, high| Prior::uniform(low, high).unwrap();
+        let ends = [
+            (0.0, 1.0),
+            (-1.0, 0.0),
+            (0.0, 1e9),
+            (-1e-9, 0.0),
+            (-1.0, 4.0),
+            (5.0, 6.0),
+        ];
+        let positive = [
+            Prior::gamma(0.01, 0.01).unwrap(),
+            Prior::log_normal(0.0, 900.0).unwrap(),
+        ];
+        let intervals = ends.map(|(low, high)| interval(low, high));
+        for prior in positive.into_iter().chain(intervals) {
+            for u in (-900..=900).map(f64::from) {
+                let (x, slope) = prior.parameter(u);
+                let [before, after] = [-0.5, 0.5].map(|h| prior.parameter(u + h).0);
+                assert!(before <= x && x <= after, "{prior:?} at {u}");
+                if before == after {
+                    assert_eq!(slope, 0.0, "{prior:?} at {u}");
+                }
+                // `1e8 / x` does not overflow, from either end.
+                let distance = match prior.support {
+                    Support::Interval { low, high } => {
+                        (x - low).min(high - x) / (high - low).min(1.0)
+                    }
+                    _ => x,
+                };
+                assert!((1e8 / distance).is_finite(), "{prior:?} at {u}: {x:e}");
+            }
+        }
+        // Towards an end at 0 the digits stay, from below as from above.
+        for u in [-600.0, -40.0, -1.0] {
+            let (above, below) = (
+                interval(0.0, 2.0).parameter(u),
+                interval(-2.0, 0.0).parameter(-u),
+            );
+            assert_eq!((above.0, above.1), (-below.0, below.1));
         }
     }
 

@@ -3,7 +3,7 @@
 use nalgebra::DVector;
 use rand::{Rng, RngExt};
 
-use crate::error::demand_dimension;
+use crate::error::{Failure, demand_dimension};
 use crate::model::{Differentiable, NormalizedModel, Prior, Sampleable, UnnormalizedModel};
 use crate::num::{set_zero, with_buffer};
 use crate::{Error, Result};
@@ -101,7 +101,8 @@ impl Priors {
         }
     }
 
-    /// Adds `slope_i dx_i/du_i` to each `gradient_i`.
+    /// Adds `slope_i dx_i/du_i` to each `gradient_i`: 0 where the parameter stays at its last number, also if the slope
+    /// there is infinite.
     pub(super) fn chain(
         &self,
         state: &DVector<f64>,
@@ -110,7 +111,10 @@ impl Priors {
     ) {
         let each = gradient.iter_mut().zip(slopes.iter()).zip(state.iter());
         for (((total, slope), u), prior) in each.zip(&self.priors) {
-            *total += slope * prior.parameter(*u).1;
+            let derivative = prior.parameter(*u).1;
+            if derivative != 0.0 {
+                *total += slope * derivative;
+            }
         }
     }
 
@@ -202,6 +206,14 @@ impl<M: UnnormalizedModel<State = DVector<f64>>> UnnormalizedModel for Unbounded
     fn state_dimension(&self) -> Option<usize> {
         let own = self.likelihood.state_dimension();
         own.or(Some(self.priors.dimension()))
+    }
+
+    fn epsilon(&self) -> f64 {
+        self.likelihood.epsilon()
+    }
+
+    fn failure(&self) -> Option<Failure> {
+        self.likelihood.failure()
     }
 }
 

@@ -254,6 +254,10 @@ where
         self.log_density_at(self.ends(state, Ends::UNKNOWN))
     }
 
+    fn epsilon(&self) -> f64 {
+        self.problem.likelihood().epsilon()
+    }
+
     fn failure(&self) -> Option<Failure> {
         self.problem.likelihood().failure()
     }

@@ -333,9 +333,6 @@ fn find_warnings(estimate: &Estimate, found: &Found, levels: &[LevelSummary]) ->
         stage: t + 1,
         beta: (t + 1) as f64 / levels.len() as f64,
     }));
-    // Likelihoods, and the sums over shells, have rounding errors in proportion to their size.
-    let rounding_error = 0.5 * f64::EPSILON * estimate.value().abs();
-    warnings.extend(Warning::rounding(rounding_error, estimate.standard_error()));
     let levels = levels.len();
     warnings.extend(
         found

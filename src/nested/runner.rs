@@ -192,6 +192,9 @@ where
         let cost = (first_evaluations, begun.elapsed().as_secs_f64());
         let mut run = NestedSmcRun::new(found, islands, settings.seed, stopped_by, cost)?;
         let (asked, reached) = (self.execution.until_error, run.standard_error());
+        // Likelihoods, and the sums over shells, have rounding errors in proportion to their size.
+        let rounding_error = 0.5 * self.problem.likelihood().epsilon() * run.log_z().abs();
+        run.warn(Warning::rounding(rounding_error, reached));
         let remedy = Remedy::Islands(run.islands());
         run.warn(Warning::error_not_reached(asked, reached, None, remedy));
         Ok(Some(run))

@@ -179,6 +179,10 @@ where
         });
     }
 
+    fn epsilon(&self) -> f64 {
+        self.path.base.epsilon().max(self.path.other.epsilon())
+    }
+
     fn failure(&self) -> Option<Failure> {
         let base = self.path.base.failure();
         base.or_else(|| self.path.other.failure())

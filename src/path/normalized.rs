@@ -46,6 +46,10 @@ impl<M: UnnormalizedModel> UnnormalizedModel for Normalized<M> {
             .for_each(|x| *x -= self.log_normalizer);
     }
 
+    fn epsilon(&self) -> f64 {
+        self.model.epsilon()
+    }
+
     fn failure(&self) -> Option<Failure> {
         self.model.failure()
     }

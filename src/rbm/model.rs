@@ -195,6 +195,10 @@ impl<T: Scalar> UnnormalizedModel for Rbm<T> {
     fn state_dimension(&self) -> Option<usize> {
         Some(self.visible_units())
     }
+
+    fn epsilon(&self) -> f64 {
+        T::epsilon().as_()
+    }
 }
 
 /// Returns the sum of the entries of `values` whose unit is on.

@@ -9,6 +9,7 @@ use super::runner::Settings;
 use super::runner::Tempering;
 use crate::estimate::{Remedy, Warning};
 use crate::kernel::{Invariant, refuse_stages};
+use crate::model::UnnormalizedModel;
 use crate::path::{AnnealingPath, Intermediate, dimension, doubts};
 use crate::work::{Carries, Closed, Job, Runs, StoppedBy, fold};
 use crate::{Error, Result};
@@ -161,8 +162,8 @@ where
             ..self.settings.clone()
         };
         let cost = (self.evaluations(&settings), begun.elapsed().as_secs_f64());
-        let rounding_error = self.path.rounding_error();
-        let mut run = TemperingRun::new(settings, last, stopped_by, rounding_error, cost)?;
+        let rounding = (self.path.rounding_error(), self.path.at(1.0).epsilon());
+        let mut run = TemperingRun::new(settings, last, stopped_by, rounding, cost)?;
         let (asked, reached) = (self.execution.until_error, run.standard_error());
         let remedy = Remedy::Ladders(self.settings.ladders);
         run.warn(Warning::error_not_reached(asked, reached, None, remedy));

@@ -46,7 +46,7 @@ impl<S> TemperingRun<S> {
         settings: Settings,
         last: FinishedRound<S>,
         stopped_by: StoppedBy,
-        rounding_error: f64,
+        rounding: (f64, f64),
         (evaluations, seconds): (u64, f64),
     ) -> Result<Self> {
         let figures = last.figures();
@@ -79,15 +79,15 @@ impl<S> TemperingRun<S> {
         warnings.extend((dead > 0).then_some(Warning::DeadChains { dead, chains }));
         warnings.extend(run.find_warnings());
         warnings.extend(run.zero_acceptance(undecided));
-        warnings.extend(run.rounding(rounding_error));
+        warnings.extend(run.rounding(rounding));
         run.warnings = warnings;
         Ok(run)
     }
 
     /// Differences of log densities have a rounding error in proportion to their size.
-    fn rounding(&self, of_path: f64) -> Option<Warning> {
+    fn rounding(&self, (of_path, epsilon): (f64, f64)) -> Option<Warning> {
         let sizes = self.log_ratios.iter().map(|ratio| ratio.abs());
-        let rounding_error = of_path.max(0.5 * f64::EPSILON * sizes.sum::<f64>());
+        let rounding_error = of_path.max(0.5 * epsilon * sizes.sum::<f64>());
         Warning::rounding(rounding_error, self.standard_error)
     }
 

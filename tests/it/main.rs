@@ -23,6 +23,7 @@ mod divergence;
 mod estimate;
 mod evidence;
 mod exact;
+mod extreme_priors;
 mod far_modes;
 mod finite_state;
 mod harmonium;

@@ -4,7 +4,7 @@
 use annealed::Error;
 use annealed::ais::{Ais, Expectations};
 use annealed::bidirectional::{Bdmc, Bridge, ReverseRun, TargetSamples};
-use annealed::estimate::{BennettEstimate, Warning};
+use annealed::estimate::{BennettEstimate, LogZ, Warning};
 use annealed::kernel::{
     CoordinateGibbs, Hmc, Mala, Mixture, PerfectTransitions, RandomWalkMetropolis, Repeat,
     Reversal, Sequence, TransitionKernel, UnadjustedLangevin,
@@ -359,6 +359,80 @@ fn bennett_s_estimate_at_extremes() {
             Err(error) => assert!(!error.to_string().is_empty()),
         }
     }
+}
+
+fn meets_little(warnings: &[Warning]) -> bool {
+    let little = |warning: &Warning| matches!(warning, Warning::LittleOverlap { .. });
+    warnings.iter().any(little)
+}
+
+/// Acceptances that are all alike, and all of about `e^-45`: their sample size is that of the chains, and says nothing.
+#[test]
+fn directions_that_do_not_meet_have_no_sharp_estimate() {
+    let weights = |from: f64| Vec::from_iter((0..100).map(|i| from - 0.01 * f64::from(i)));
+    let (forward, reverse) = (weights(-50.0), weights(-40.0));
+    let estimate = BennettEstimate::from_log_weights(&forward, &reverse).unwrap();
+    assert!(estimate.effective_sample_size() > 90.0);
+    assert!(meets_little(&estimate.warnings()), "{estimate:?}");
+    for (estimate, constant) in [(estimate, 0.0), (estimate.shifted(7.0), 7.0)] {
+        let (lower, upper) = estimate.interval();
+        assert!(
+            lower < -50.5 + constant && upper > 40.5 + constant,
+            "{estimate:?}"
+        );
+        assert!(estimate.standard_error() > 40.0, "{estimate:?}");
+        let narrow = estimate.interval_at(0.5).unwrap();
+        assert!(lower <= narrow.0 && narrow.1 <= upper);
+    }
+    // Those that meet keep their interval, and its ends.
+    let estimate = crooks(4.0, [100, 100], 1);
+    let estimate = BennettEstimate::from_log_weights(&estimate[0], &estimate[1]).unwrap();
+    assert!(estimate.warnings().is_empty());
+    let (lower, upper) = estimate.interval();
+    assert!(((lower + upper) / 2.0 - estimate.value()).abs() < 1e-9);
+}
+
+/// A spike in a slab, in one stage: most works of each direction are alike, and far from those of the other.
+#[test]
+fn a_bridge_whose_directions_do_not_meet_says_so() {
+    let target = Gaussian::isotropic(DVector::from_element(10, 0.5), 0.05).unwrap();
+    let path = GeometricPath::new(Gaussian::standard(10).unwrap(), &target);
+    for seed in 0..10 {
+        let ais = Ais::new(&path, RandomWalkMetropolis::new(0.01).unwrap()).seed(seed);
+        let ais = ais.schedule(Schedule::linear(1).unwrap()).chains(500);
+        let reverse = ais.reverse(&samples(&target, 500, seed)).unwrap();
+        let bridge = Bridge::new(&ais.run().unwrap(), &reverse).unwrap();
+        assert!(bridge.estimate().overlap() < 0.03, "{bridge}");
+        assert!(meets_little(bridge.warnings()), "{bridge}");
+        let (lower, upper) = bridge.interval();
+        let truth = target.log_normalizer();
+        assert!(lower < truth && truth < upper, "{bridge} for {truth}");
+    }
+}
+
+/// The joint interval contains the forward run's, and so lies off Bennett's value. Weights are not skewed by that.
+#[test]
+fn approximate_samples_show_both_errors() {
+    let path = GeometricPath::new(base(), target());
+    let mut off_centre = 0;
+    for seed in 0..30 {
+        let ais = Ais::new(&path, walk()).chains(400).seed(seed);
+        let ais = ais.schedule(Schedule::linear(20).unwrap());
+        let forward = ais.run().unwrap();
+        let samples = TargetSamples::approximate(samples(&target(), 400, seed).states().to_vec());
+        let bridge = Bridge::new(&forward, &ais.reverse(&samples).unwrap()).unwrap();
+        let ((lower, upper), value) = (bridge.interval(), bridge.log_z());
+        let (below, above) = (value - lower, upper - value);
+        off_centre += usize::from(below.max(above) > 2.0 * below.min(above));
+        let own = bridge.estimate().standard_error();
+        let text = bridge.to_string();
+        assert!(
+            text.contains(&format!("+- {own:.3} if the samples are of the target")),
+            "{text}"
+        );
+        assert!(forward.is_skewed() || !text.contains("skewed"), "{text}");
+    }
+    assert!(off_centre > 3, "{off_centre} of 30");
 }
 
 #[test]

@@ -3,9 +3,12 @@
 use annealed::adaptive::Rounds;
 use annealed::ais::{Ais, Run};
 use annealed::bidirectional::{Bridge, TargetSamples};
-use annealed::estimate::Warning;
-use annealed::kernel::{PerfectTransitions, RandomWalkMetropolis};
-use annealed::model::{FunctionModel, Gaussian, NormalizedModel, Sampleable, UnnormalizedModel};
+use annealed::estimate::{LogZ, Warning};
+use annealed::kernel::{Hmc, PerfectTransitions, RandomWalkMetropolis};
+use annealed::model::{
+    BatchModel, Differentiable, FunctionModel, Gaussian, NormalizedModel, Prior, Priors,
+    Sampleable, UnnormalizedModel,
+};
 use annealed::nested::NestedSmc;
 use annealed::path::{AnnealingPath, GaussianPath, GeometricPath, TemperedPath};
 use annealed::schedule::Schedule;
@@ -163,4 +166,71 @@ fn ordinary_problems_are_not_warned_of() {
             );
         }
     }
+}
+
+/// `constant - |x - 1|^2 / 2` in ten dimensions, in single precision.
+fn single(constant: f32) -> impl Differentiable<State = DVector<f64>> + Sync + Send {
+    let rows = move |states: &[f32], _| {
+        let square = |x: &[f32]| x.iter().map(|x| (x - 1.0).powi(2)).sum::<f32>();
+        let log_densities = states.chunks(10).map(|x| constant - 0.5 * square(x));
+        let slopes = states.iter().map(|x| 1.0 - x).collect();
+        Ok((log_densities.collect(), slopes))
+    };
+    BatchModel::new(10, rows).unwrap()
+}
+
+/// A large constant in single precision: no right gradient is refused, and what rounding does to log Z is stated.
+#[test]
+fn large_energies_in_single_precision() {
+    let hmc = || Hmc::new(0.3, 3).unwrap();
+    for (constant, expected) in [
+        (0.0, false),
+        (-1e3, false),
+        (1e4, false),
+        (-1e6, true),
+        (1e8, true),
+    ] {
+        let path = GeometricPath::new(Gaussian::standard(10).unwrap(), single(constant));
+        let exact = f64::from(constant) + 5.0 * std::f64::consts::TAU.ln();
+        let rounds = Rounds::new(&path, hmc())
+            .budget(200_000)
+            .seed(1)
+            .run()
+            .unwrap();
+        let run = Ais::new(&path, hmc()).chains(500).seed(1);
+        let run = run.schedule(Schedule::linear(60).unwrap()).run().unwrap();
+        let tempering = Tempering::new(&path, hmc())
+            .rounds(5)
+            .seed(1)
+            .run()
+            .unwrap();
+        for result in [&rounds as &dyn LogZ, &run, &tempering] {
+            assert_eq!(warned(result.warnings()), expected, "{result}");
+            let off = (result.log_z() - exact).abs();
+            assert!(
+                off < 4.0 * result.standard_error() + 0.6e-7 * f64::from(constant.abs()),
+                "{result}"
+            );
+        }
+    }
+}
+
+/// Wrappers hand on the number type of the model inside.
+#[test]
+fn wrappers_keep_the_precision() {
+    let model = single(0.0);
+    assert_eq!(model.epsilon(), f64::from(f32::EPSILON));
+    let priors = Priors::new(vec![Prior::normal(0.0, 1.0).unwrap(); 10]).unwrap();
+    let path = TemperedPath::new(&priors, priors.likelihood(&model));
+    assert_eq!(path.at(0.5).epsilon(), f64::from(f32::EPSILON));
+    let path = GeometricPath::new(Gaussian::standard(10).unwrap(), Box::new(model));
+    assert_eq!(path.at(1.0).epsilon(), f64::from(f32::EPSILON));
+    assert_eq!(path.base().epsilon(), f64::EPSILON);
+    let levels = TemperedPath::new(Gaussian::standard(10).unwrap(), single(1e6));
+    let levels = NestedSmc::new(&levels, walk())
+        .chains(100)
+        .islands(10)
+        .run()
+        .unwrap();
+    assert!(warned(levels.warnings()), "{levels}");
 }

@@ -53,7 +53,7 @@ pub(super) fn laplace(
     }
     let steps = match fit {
         Some(fit) => fit.covariance().diagonal().map(|x| STEP * x.sqrt()),
-        None => mode.map(|x| f64::EPSILON.cbrt() * (1.0 + x.abs())),
+        None => mode.map(|x| target.epsilon.cbrt() * (1.0 + x.abs())),
     };
     let smooth = Smooth { target, steps };
     target.within(share.min(LONGEST * needed), || {
@@ -76,6 +76,10 @@ impl UnnormalizedModel for Smooth<'_> {
 
     fn state_dimension(&self) -> Option<usize> {
         Some(self.steps.len())
+    }
+
+    fn epsilon(&self) -> f64 {
+        self.target.epsilon
     }
 }
 

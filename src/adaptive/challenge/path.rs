@@ -147,6 +147,10 @@ where
         }
     }
 
+    fn epsilon(&self) -> f64 {
+        self.target().epsilon()
+    }
+
     fn failure(&self) -> Option<Failure> {
         self.base.failure().or_else(|| self.target().failure())
     }

@@ -110,6 +110,8 @@ pub struct Target<'t, S> {
     pub(super) gradient: Option<GradientOf<'t, S>>,
     pub(super) spent: Cell<u64>,
     allowance: u64,
+    /// Epsilon of the number type of the log densities.
+    pub(super) epsilon: f64,
     /// Stream of a search for optima.
     pub(super) rng: RefCell<StreamRng>,
 }
@@ -127,6 +129,7 @@ impl<'t, S> Target<'t, S> {
             gradient,
             spent: Cell::new(0),
             allowance,
+            epsilon: f64::EPSILON,
             rng: RefCell::new(rng),
         }
     }

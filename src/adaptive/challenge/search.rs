@@ -346,12 +346,13 @@ where
         let gradient = self.gradient.as_deref();
         let gradient =
             gradient.map(|one| |state: &P::State, to: &mut P::State| one.write(state, to));
-        let target = Target::new(
+        let mut target = Target::new(
             &log_density,
             gradient.as_ref().map(|gradient| gradient as _),
             allowance,
             stream(self.seed, Purpose::Challenge, 2),
         );
+        target.epsilon = old.target().epsilon();
         let Proposals { modes, bases } = P::State::propose(trails, &target)?;
         let found = mixed(bases, &target, rng).into_iter();
         let kept: Vec<(f64, Base<P>)> = found.filter(|(share, _)| *share >= LEAST).collect();
