@@ -99,7 +99,7 @@ pub struct Options {
         default_value_t = 10_000
     )]
     pub stages: usize,
-    /// Number of chains, the most where --until-error or --time-limit ends the run; 4096 unless set
+    /// Number of chains, the most where --until-error or --time-limit ends the run; 4096 unless set. The search for a start takes the time of 1024 chains whatever their number
     #[arg(help_heading = "Run", long, value_name = "N")]
     pub chains: Option<usize>,
     /// Seed; it gives the same figures for any number of threads
