@@ -1,7 +1,7 @@
 //! Warnings that state a fact, and pass no judgement on log Z.
 
 /// Names of warnings, and the fact for which each speaks, always.
-pub const FACTS: [(&str, &str); 20] = [
+pub const FACTS: [(&str, &str); 21] = [
     ("FewChains", "fewer than 25 chains"),
     ("DeadChains", "a chain has weight 0"),
     (
@@ -26,7 +26,7 @@ pub const FACTS: [(&str, &str); 20] = [
     ),
     (
         "WeakSearch",
-        "no pilot of a search for a start has more than 16 effective samples",
+        "no pilot of a search for a start has more than 20 effective samples of the mass that is known",
     ),
     (
         "HigherPilot",

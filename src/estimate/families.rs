@@ -14,7 +14,7 @@ pub(super) fn family_sums(log_weights: &[f64], roots: &[usize]) -> Vec<f64> {
 
 /// Returns the effective number of families, `(sum w)^2 / sum w^2` of their sums of weights.
 pub(crate) fn effective_families(log_weights: &[f64], roots: &[usize]) -> f64 {
-    WeightSums::of(&family_sums(log_weights, roots)).effective_sample_size()
+    WeightSums::of(family_sums(log_weights, roots)).effective_sample_size()
 }
 
 /// Warns of families whose weights have no variance, by the larger half of them. Where chains move well, a family's

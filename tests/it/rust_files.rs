@@ -84,7 +84,7 @@ fn square_weights_of_burn_are_never_guessed() {
         "burn_square.safetensors",
         "hidden.weight",
         "[6, 6]",
-        "square_transposed",
+        "which way round",
         "--square-transposed=false",
     ] {
         assert!(refused.contains(part), "{refused}");
@@ -95,7 +95,7 @@ fn square_weights_of_burn_are_never_guessed() {
         read(&deep)
             .unwrap_err()
             .to_string()
-            .contains("square_transposed")
+            .contains("which way round")
     );
     let deep = read(&deep.square_transposed()).unwrap();
     let exact = deep.to_rbm().unwrap().exact_log_normalizer().unwrap();

@@ -112,7 +112,11 @@ impl<T: Scalar> Start<T> {
     }
 
     fn weakness(&self) -> Option<Warning> {
-        let sizes = self.candidates.iter().map(|one| one.effective_sample_size);
+        let reference = reference(&self.candidates).max(self.bound.value);
+        let sizes = self
+            .candidates
+            .iter()
+            .map(|one| shares::effective(one, reference));
         let ess = sizes.fold(0.0, f64::max);
         (ess <= FEW).then_some(Warning::WeakSearch { ess })
     }
@@ -160,8 +164,8 @@ fn hash<T: Scalar>(rbm: &Rbm<T>) -> u64 {
 
 /// Joint confidence of the certified bounds of all candidates.
 const CONFIDENCE: f64 = 0.95;
-/// Largest effective sample size of the best pilot at which the search is weak.
-const FEW: f64 = 16.0;
+/// Largest number of effective chains of the best pilot, for the mass that is known, at which the search is weak.
+const FEW: f64 = 20.0;
 /// Standard errors by which a pilot lies above an interval, or a base below the mass.
 const ERRORS: f64 = 3.0;
 /// Effective sample size from which a pilot's standard error is believed.

@@ -1,6 +1,6 @@
 //! Shares of the bases in the mixture from which a run starts.
 
-use crate::rbm::start::{ERRORS, reference};
+use crate::rbm::start::{ERRORS, SURE, reference};
 use crate::rbm::{Candidate, LogZBound, Scalar};
 
 /// Share of each base that found mass, beside 1 for all of them by what their pilots found. A mode that only this base
@@ -31,7 +31,7 @@ pub(super) fn set_by_pilots<T: Scalar>(candidates: &mut [Candidate<T>], bound: &
 }
 
 /// Returns the effective chains of a pilot for the mass that it found.
-fn effective<T: Scalar>(one: &Candidate<T>, reference: f64) -> f64 {
+pub(super) fn effective<T: Scalar>(one: &Candidate<T>, reference: f64) -> f64 {
     one.effective_sample_size * (one.log_z - reference).min(0.0).exp()
 }
 
@@ -103,17 +103,21 @@ pub(super) fn is_too_low<T: Scalar>(
     candidates: &[Candidate<T>],
     bound: &LogZBound,
 ) -> bool {
-    upper(all) < reference(candidates).max(bound.value)
+    let sure = candidates
+        .iter()
+        .filter(|one| one.effective_sample_size >= SURE);
+    upper(all) < sure.map(lower).fold(bound.value, f64::max)
 }
 
-/// Gives the whole share to the base whose log Z, less its errors, is highest.
+/// Gives the whole share to the base whose log Z, less its errors, is highest, among those whose errors can be believed.
 pub(super) fn set_to_surest<T: Scalar>(candidates: &mut [Candidate<T>]) {
-    let highest = candidates
-        .iter()
-        .map(lower)
-        .fold(f64::NEG_INFINITY, f64::max);
-    for one in candidates {
-        one.share = f64::from(u8::from(lower(one) == highest));
+    let is_sure = |one: &Candidate<T>| one.effective_sample_size >= SURE;
+    let sure = candidates.iter().filter(|one| is_sure(one));
+    let highest = sure.map(lower).fold(f64::NEG_INFINITY, f64::max);
+    if highest > f64::NEG_INFINITY {
+        for one in candidates {
+            one.share = f64::from(u8::from(is_sure(one) && lower(one) == highest));
+        }
     }
 }
 

@@ -134,7 +134,7 @@ fn an_improvement_within_the_first_interval_keeps_its_upper_end_and_its_warnings
         let log_z = plain.log_z();
         assert_eq!(found.judgement(), Judgement::Improved { log_z, interval });
         assert_eq!((found.log_z(), found.interval()), (log_z, interval));
-        assert_eq!(found.warnings(), [few.clone()]);
+        assert_eq!(found.warnings(), std::slice::from_ref(&few));
     });
     // Where the second run lies above the first interval, that one and its warnings do not count.
     result([lower - 3.0, lower - 1e-6], &|found| {
