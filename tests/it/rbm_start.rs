@@ -88,7 +88,9 @@ fn a_mode_off_the_way_of_all_pilots_is_found() -> annealed::Result<()> {
             let (error, se) = (found.log_z() - log_z, found.standard_error());
             let is_right = error.abs() < 4.0 * se && se < 0.1;
             // In six visible units the components lie on one another, and not all searches succeed.
-            let is_known = !found.warnings().is_empty() && rbm.hidden_units() > 6;
+            let (lower, upper) = found.interval();
+            let is_honest = (lower..upper).contains(&log_z) || !found.warnings().is_empty();
+            let is_known = is_honest && rbm.hidden_units() > 6;
             assert!(is_right || is_known, "{start}{found}; {log_z}");
         }
     }

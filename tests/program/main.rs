@@ -466,7 +466,7 @@ fn a_start_is_found_once() {
             .as_array()
             .unwrap()
             .iter()
-            .any(|row| row["chosen"] == true),
+            .any(|row| row["share"].as_f64().unwrap() > 0.0),
         "{found}"
     );
     let text = printed(&words(&scoring(&["--save", &run])));

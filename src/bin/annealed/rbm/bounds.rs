@@ -10,6 +10,8 @@ use crate::saved;
 
 /// States of the largest weights, from which the bound that is certain is sought.
 const STATES: usize = 256;
+/// Chain-steps of the shortest run whose tenth the bound may cost.
+const LEAST_STEPS: usize = 500_000;
 
 /// Bounds that hold whatever the chains missed.
 pub struct Bounds {
@@ -26,7 +28,8 @@ impl Bounds {
         chains.sort_by(|&one, &other| log_weights[other].total_cmp(&log_weights[one]));
         let heaviest = chains.iter().take(STATES);
         let states: Vec<_> = heaviest.map(|&chain| &run.states()[chain]).collect();
-        let certain = path.lower_bound(&states, (run.chains() * run.schedule().stages()) as u64)?;
+        let chain_steps = run.chains().saturating_mul(run.schedule().stages());
+        let certain = path.lower_bound(&states, chain_steps.max(LEAST_STEPS) as u64)?;
         let certified = run.certified_lower_bound(0.95)?;
         let certified = certified.expect("a forward run has one");
         Ok(Self { certain, certified })
