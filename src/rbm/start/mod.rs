@@ -98,13 +98,10 @@ impl<T: Scalar> Start<T> {
 
     /// Warns of the pilot whose log Z is the farthest above an interval that ends at `upper`.
     fn higher_pilot(&self, upper: f64) -> Option<Warning> {
-        let lowest = |one: &Candidate<T>| one.log_z - ERRORS * one.standard_error;
-        let sure = self
-            .candidates
-            .iter()
-            .filter(|one| one.effective_sample_size >= SURE);
-        let highest = sure.max_by(|one, other| lowest(one).total_cmp(&lowest(other)))?;
-        (lowest(highest) > upper).then_some(Warning::HigherPilot {
+        let sure = self.candidates.iter().filter(|one| shares::is_sure(one));
+        let highest =
+            sure.max_by(|one, other| shares::lower(one).total_cmp(&shares::lower(other)))?;
+        (shares::lower(highest) > upper).then_some(Warning::HigherPilot {
             pilot: highest.log_z,
             standard_error: highest.standard_error,
             upper,

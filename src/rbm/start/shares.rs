@@ -1,5 +1,6 @@
 //! Shares of the bases in the mixture from which a run starts.
 
+use crate::num::largest;
 use crate::rbm::start::{ERRORS, SURE, reference};
 use crate::rbm::{Candidate, LogZBound, Scalar};
 
@@ -18,8 +19,10 @@ const ERRORS_OF_ALL: f64 = 2.0;
 const LEAST_OF_SHARP: f64 = 0.5;
 
 /// Sets the shares of `candidates` by the effective chains that each has for the mass that it found, 0 if it found none.
+/// The base of the highest estimate has a share even if a bound lies far above it.
 pub(super) fn set_by_pilots<T: Scalar>(candidates: &mut [Candidate<T>], bound: &LogZBound) {
-    let reference = reference(candidates).max(bound.value);
+    let highest = largest(candidates.iter().map(|one| one.log_z));
+    let reference = reference(candidates).max(bound.value).min(highest);
     let shares = candidates
         .iter()
         .map(|one| match upper(one) > reference + LEAST_MASS {
@@ -71,29 +74,29 @@ pub(super) fn clear_the_way<T: Scalar>(
         let is_slow = effective(one, reference) < LEAST_OF_SHARP * most;
         is_sharp(one) && one.share > 0.0 && is_slow && lower(one) < highest
     };
-    let kept = candidates.iter().map(|one| match stands_in_the_way(one) {
-        true => 0.0,
-        false => one.share,
-    });
-    let kept = Vec::from_iter(kept);
-    let has_cleared = kept
-        .iter()
-        .zip(candidates.iter())
-        .any(|(kept, one)| *kept < one.share);
-    let total: f64 = kept.iter().sum();
-    candidates
-        .iter_mut()
-        .zip(kept)
-        .for_each(|(one, kept)| one.share = kept / total);
-    has_cleared
+    let is_kept = Vec::from_iter(candidates.iter().map(|one| !stands_in_the_way(one)));
+    let kept = candidates.iter().zip(&is_kept).filter(|(_, kept)| **kept);
+    let total: f64 = kept.map(|(one, _)| one.share).sum();
+    if total == 0.0 || is_kept.iter().all(|kept| *kept) {
+        return false;
+    }
+    for (one, kept) in candidates.iter_mut().zip(is_kept) {
+        one.share = if kept { one.share / total } else { 0.0 };
+    }
+    true
 }
 
 fn upper<T: Scalar>(one: &Candidate<T>) -> f64 {
     one.log_z + ERRORS * one.standard_error
 }
 
-fn lower<T: Scalar>(one: &Candidate<T>) -> f64 {
+pub(super) fn lower<T: Scalar>(one: &Candidate<T>) -> f64 {
     one.log_z - ERRORS * one.standard_error
+}
+
+/// Returns whether the pilot's standard error can be believed.
+pub(super) fn is_sure<T: Scalar>(one: &Candidate<T>) -> bool {
+    one.effective_sample_size >= SURE
 }
 
 /// Returns whether the pilot of all bases missed mass that a bound or one of them has shown: intermediate models gather
@@ -103,15 +106,12 @@ pub(super) fn is_too_low<T: Scalar>(
     candidates: &[Candidate<T>],
     bound: &LogZBound,
 ) -> bool {
-    let sure = candidates
-        .iter()
-        .filter(|one| one.effective_sample_size >= SURE);
+    let sure = candidates.iter().filter(|one| is_sure(one));
     upper(all) < sure.map(lower).fold(bound.value, f64::max)
 }
 
 /// Gives the whole share to the base whose log Z, less its errors, is highest, among those whose errors can be believed.
 pub(super) fn set_to_surest<T: Scalar>(candidates: &mut [Candidate<T>]) {
-    let is_sure = |one: &Candidate<T>| one.effective_sample_size >= SURE;
     let sure = candidates.iter().filter(|one| is_sure(one));
     let highest = sure.map(lower).fold(f64::NEG_INFINITY, f64::max);
     if highest > f64::NEG_INFINITY {
@@ -131,5 +131,35 @@ fn set<T: Scalar>(candidates: &mut [Candidate<T>], masses: &[f64]) {
     let sum: f64 = masses.iter().map(with_least).sum();
     for (one, mass) in candidates.iter_mut().zip(masses) {
         one.share = with_least(mass) / sum;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rbm::BaseRate;
+
+    /// A bound a thousand nats above all pilots leaves a share to the highest of them.
+    #[test]
+    fn some_base_has_a_share_whatever_the_bound() {
+        let pilot = |log_z: f64| Candidate {
+            name: String::new(),
+            base: BaseRate::<f32>::uniform(2, 3).unwrap(),
+            stages: 1,
+            chains: 512,
+            log_z,
+            standard_error: 0.1,
+            effective_sample_size: 100.0,
+            certified: log_z - 1.0,
+            share: 0.0,
+        };
+        let bound = LogZBound {
+            value: 1_010.0,
+            configurations: 1_010.0,
+            modes: Vec::new(),
+        };
+        let mut candidates = [pilot(10.0), pilot(0.0)];
+        set_by_pilots(&mut candidates, &bound);
+        assert_eq!(candidates.map(|one| one.share), [1.0, 0.0]);
     }
 }
