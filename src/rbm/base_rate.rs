@@ -5,9 +5,9 @@ use rand::Rng;
 
 use crate::error::demand_dimension;
 use crate::model::{NormalizedModel, Sampleable, UnnormalizedModel};
-use crate::num::{largest, log_mean_exp, sigmoid, softplus};
-use crate::random::draw_index;
-use crate::rbm::model::{check_finite, draw_all, largest_sum, masked_sum_of};
+use crate::num::softplus;
+use crate::rbm::components::Components;
+use crate::rbm::model::{check_finite, draw_all, masked_sum_of};
 use crate::rbm::{Rbm, Scalar};
 use crate::{Error, Result};
 
@@ -235,7 +235,7 @@ impl<T: Scalar> UnnormalizedModel for BaseRate<T> {
         demand_dimension("a state", visible.len(), self.visible_units());
         let visible_part = match &self.components {
             None => masked_sum_of(self.visible_bias.as_slice(), visible),
-            Some(components) => components.activations(visible).log_mean(1.0),
+            Some(components) => components.log_density(visible),
         };
         visible_part + self.free_units()
     }
@@ -292,134 +292,4 @@ pub(crate) fn check_data(data: &[Vec<bool>]) -> Result<usize> {
         Error::check_dimension("row of data", row.len(), data[0].len())?;
     }
     Ok(data[0].len())
-}
-
-/// The C components of a mixture of products of Bernoullis, with shares `pi_c` and logits `theta_c`.
-///
-/// The mixture is the mean over c of `exp(x_c)`, with the [activation](Activations) `x_c = lambda_c + theta_c.v` and
-/// `lambda_c = log(C pi_c) - sum_i log(1 + e^(theta_ci))`. The mean of `exp(t x_c)` leads from 1 at t = 0 to the
-/// mixture at t = 1.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Components<T: Scalar> {
-    shares: Vec<f64>,
-    /// `theta` (D x C), one column per component.
-    logits: DMatrix<T>,
-    /// `lambda` (C).
-    offsets: Vec<f64>,
-}
-
-impl<T: Scalar> Components<T> {
-    /// Creates components from `masses`, which need not sum to 1, and `logits` (D x C).
-    pub(crate) fn new(masses: &[f64], logits: DMatrix<T>) -> Result<Self> {
-        for &mass in masses {
-            Error::check_positive("mass of a component", mass)?;
-        }
-        let total = masses.iter().sum();
-        Error::check_positive("sum of the masses", total)?;
-        Self::with_shares(masses.iter().map(|mass| mass / total).collect(), logits)
-    }
-
-    /// Creates components from `shares`, which sum to 1 but for rounding.
-    pub(crate) fn with_shares(shares: Vec<f64>, logits: DMatrix<T>) -> Result<Self> {
-        let mut offsets = Vec::with_capacity(shares.len());
-        for (&share, logits) in shares.iter().zip(logits.column_iter()) {
-            Error::check_positive("share of a component", share)?;
-            let log_normalizer: f64 = logits.iter().map(|x| softplus(x.as_())).sum();
-            offsets.push((share * shares.len() as f64).ln() - log_normalizer);
-        }
-        Error::check_finite("log densities of the components", offsets.iter().copied())?;
-        Ok(Self {
-            shares,
-            logits,
-            offsets,
-        })
-    }
-
-    pub(crate) fn shares(&self) -> &[f64] {
-        &self.shares
-    }
-
-    pub(crate) fn logits(&self) -> &DMatrix<T> {
-        &self.logits
-    }
-
-    pub(crate) fn offsets(&self) -> &[f64] {
-        &self.offsets
-    }
-
-    pub(crate) fn activations(&self, visible: &[bool]) -> Activations {
-        let components = self.offsets.iter().zip(self.logits.column_iter());
-        let activations = components
-            .map(|(lambda, logits)| lambda + masked_sum_of(logits.as_slice(), visible))
-            .collect();
-        Activations(activations)
-    }
-
-    pub(crate) fn draw<R: Rng + ?Sized>(&self, rng: &mut R) -> usize {
-        draw_index(self.shares.iter().copied(), 1.0, rng)
-    }
-
-    /// Returns the logits of the mean probabilities of the visible units (D).
-    pub(crate) fn mean_logits(&self) -> DVector<T> {
-        let shares = &self.shares;
-        let mean = |probabilities: DMatrix<f64>| {
-            // A mean that underflows is raised to the least positive number.
-            let mean = probabilities * DVector::from_column_slice(shares);
-            mean.map(|p| p.max(f64::MIN_POSITIVE))
-        };
-        let on = mean(self.logits.map(|x| sigmoid(x.as_())));
-        let off = mean(self.logits.map(|x| sigmoid(-x.as_())));
-        on.zip_map(&off, |on, off| T::nearest((on / off).ln()))
-    }
-
-    pub(crate) fn largest_sum(&self) -> f64 {
-        let sums = self.logits.column_iter().map(|logits| largest_sum(logits));
-        sums.fold(0.0, f64::max)
-    }
-}
-
-/// Activations `x_c` of the components at one state.
-pub(crate) struct Activations(Vec<f64>);
-
-impl Activations {
-    /// Returns `log (1/C) sum_c exp(t x_c)`.
-    pub(crate) fn log_mean(&self, t: f64) -> f64 {
-        let scaled: Vec<f64> = self.0.iter().map(|x| t * x).collect();
-        log_mean_exp(&scaled)
-    }
-
-    /// Returns `log_mean(t) - log_mean(t + step)` without cancellation.
-    ///
-    /// It is `-step m - log(1 + sum_c p_c (exp(step (x_c - m)) - 1))`, with m the largest activation and p the law of
-    /// the components at t.
-    pub(crate) fn log_ratio(&self, t: f64, step: f64) -> f64 {
-        if step < 0.0 {
-            return -self.log_ratio(t + step, -step);
-        }
-        let (largest, p) = self.law(t);
-        let gains = p.iter().zip(&self.0);
-        let gain: f64 = gains
-            .map(|(p, x)| p * (step * (x - largest)).exp_m1())
-            .sum();
-        -step * largest - gain.ln_1p()
-    }
-
-    /// Returns the derivative of `log_mean` at t: the mean activation, `sum_c p_c x_c`.
-    pub(crate) fn mean(&self, t: f64) -> f64 {
-        let p = self.law(t).1;
-        p.iter().zip(&self.0).map(|(p, x)| p * x).sum()
-    }
-
-    pub(crate) fn draw<R: Rng + ?Sized>(&self, t: f64, rng: &mut R) -> usize {
-        draw_index(self.law(t).1.into_iter(), 1.0, rng)
-    }
-
-    /// Returns the largest activation and the probabilities proportional to `exp(t x_c)`.
-    fn law(&self, t: f64) -> (f64, Vec<f64>) {
-        let largest = largest(&self.0);
-        let mut p: Vec<f64> = self.0.iter().map(|x| (t * (x - largest)).exp()).collect();
-        let total: f64 = p.iter().sum();
-        p.iter_mut().for_each(|p| *p /= total);
-        (largest, p)
-    }
 }

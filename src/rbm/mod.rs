@@ -6,6 +6,7 @@
 //! [`MAX_ENUMERATED_UNITS`] units. [`RbmMoments`] and [`RbmMatching`] make the knots of [`RbmPath::moment_spline`].
 
 mod base_rate;
+mod components;
 mod cooling;
 mod deep;
 mod engine;

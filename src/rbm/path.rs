@@ -9,7 +9,7 @@ use crate::estimate::Warning;
 use crate::model::UnnormalizedModel;
 use crate::num::{Simd, SimdLevel, sigmoid, softplus, softplus_increment};
 use crate::path::{AnnealingPath, BetaDerivative, Intermediate};
-use crate::rbm::base_rate::Components;
+use crate::rbm::components::{Activations, ComponentWeights, Components};
 use crate::rbm::engine::{Categorical, LINE, Row, WeightMatrix, Weights};
 use crate::rbm::lower_bound::{Effort, STARTS};
 use crate::rbm::model::{check_finite, draw_all, draw_into, largest_sum, masked_sum_of};
@@ -28,9 +28,9 @@ use crate::{Error, Result};
 /// A base that is a [`mixture`](BaseRate::mixture) of C components adds a categorical unit c up to the next knot.
 /// Without inner knots:
 ///
-/// `log f_beta(v) = log (1/C) sum_c exp((1 - beta) (lambda_c + theta_c.v)) +
-/// beta b.v + sum_j softplus(beta (a_j + W_j v))`,
-/// `lambda_c = log(C pi_c) - sum_i log(1 + e^(theta_ci))`. The law of c given v is proportional to the exponentials.
+/// `log f_beta(v) = log sum_c exp((1 - beta) log q_c(v) + w_c(beta)) + beta b.v + sum_j softplus(beta (a_j + W_j v))`,
+/// `log q_c(v) = theta_c.v - sum_i log(1 + e^(theta_ci))`. The law of c given v is proportional to the exponentials. The
+/// weights are `w_c(beta) = (1 - beta) log pi_c - beta log C`, or those of a [start](Self::with_start).
 #[derive(Debug, Clone)]
 pub struct RbmPath<T: Scalar = f32> {
     base: BaseRate<T>,
@@ -38,6 +38,8 @@ pub struct RbmPath<T: Scalar = f32> {
     base_bias: DVector<T>,
     /// Components of the base, where it is a mixture.
     categorical: Option<Categorical<T>>,
+    /// Weights of the components; `None` where there is one.
+    weights: Option<ComponentWeights>,
     knots: Schedule,
     /// Models at the knots after the base.
     ends: Vec<SegmentEnd<T>>,
@@ -88,11 +90,14 @@ impl<T: Scalar> RbmPath<T> {
     /// Where there is not one model for each knot after 0, models differ in visible or hidden units, or the
     /// difference of neighbours' visible biases overflows.
     pub fn through(base: BaseRate<T>, models: Vec<Rbm<T>>, knots: Schedule) -> Result<Self> {
-        Self::assemble(base, models, knots, Simd::best())
+        let geometric = |c: &Components<T>| ComponentWeights::geometric(c.shares());
+        let weights = base.as_mixture().map(geometric);
+        Self::assemble(base, weights, models, knots, Simd::best())
     }
 
     fn assemble(
         base: BaseRate<T>,
+        weights: Option<ComponentWeights>,
         models: Vec<Rbm<T>>,
         knots: Schedule,
         engine: Simd,
@@ -113,11 +118,13 @@ impl<T: Scalar> RbmPath<T> {
             check_finite("difference of visible biases", &bias_slope)?;
             ends.push(SegmentEnd::new(engine, rbm, &bias_slope));
         }
-        let categorical = mixture.map(|c| Categorical::new(engine, c.logits(), c.offsets()));
+        let categorical = mixture.zip(weights.clone());
+        let categorical = categorical.map(|(c, weights)| Categorical::new(engine, c, weights));
         Ok(Self {
             base,
             base_bias,
             categorical,
+            weights,
             knots,
             ends,
             engine,
@@ -134,7 +141,8 @@ impl<T: Scalar> RbmPath<T> {
     /// Where this machine or this build of the crate does not have `engine`.
     pub fn with_simd_level(self, engine: SimdLevel) -> Result<Self> {
         let models = self.ends.into_iter().map(|end| end.rbm).collect();
-        let path = Self::assemble(self.base, models, self.knots, engine.available()?)?;
+        let engine = engine.available()?;
+        let path = Self::assemble(self.base, self.weights, models, self.knots, engine)?;
         Ok(Self {
             start: self.start,
             ..path
@@ -142,14 +150,30 @@ impl<T: Scalar> RbmPath<T> {
     }
 
     /// Lets the path know what the search for its base found out about log Z of the target: a certain bound, and pilots
-    /// above a run's interval. [`Start::path`] makes a straight path that knows it.
+    /// above a run's interval. A straight path from the start's own base also takes the start's weights of the components,
+    /// as [`Start::path`] does.
     ///
     /// # Errors
     /// A start of an RBM with other parameters than the target's.
     pub fn with_start(mut self, start: &Start<T>) -> Result<Self> {
         start.check(self.target())?;
         self.start = Some(Arc::new(start.clone()));
-        Ok(self)
+        match start.weights() {
+            Some(weights) if self.ends.len() == 1 && self.base == *start.base() => {
+                self.weighted(weights.clone())
+            }
+            _ => Ok(self),
+        }
+    }
+
+    /// Returns the path with other weights of the base's components.
+    pub(crate) fn weighted(self, weights: ComponentWeights) -> Result<Self> {
+        let models = self.ends.into_iter().map(|end| end.rbm).collect();
+        let path = Self::assemble(self.base, Some(weights), models, self.knots, self.engine)?;
+        Ok(Self {
+            start: self.start,
+            ..path
+        })
     }
 
     /// Returns a certain lower bound on log Z of the target, as [`Rbm::lower_bound`] finds it from `states` and 64 random
@@ -199,9 +223,14 @@ impl<T: Scalar> RbmPath<T> {
         self.categorical.as_ref().filter(|_| segment == 0)
     }
 
-    /// Returns the components of a mixture base, on the first segment only.
-    fn components(&self, segment: usize) -> Option<&Components<T>> {
-        self.base.as_mixture().filter(|_| segment == 0)
+    /// Returns the components of a mixture base at a state, on the first segment only.
+    fn components(&self, segment: usize, visible: &[bool]) -> Option<Activations<'_>> {
+        let components = self.base.as_mixture().filter(|_| segment == 0)?;
+        Some(Activations::new(
+            components,
+            self.weights.as_ref()?,
+            visible,
+        ))
     }
 
     /// Returns the visible biases at a segment's start that all components share.
@@ -352,11 +381,13 @@ impl<'a, T: Scalar> RbmAt<'a, T> {
     pub fn gibbs_sweep<R: Rng + ?Sized>(&self, visible: &mut [bool], rng: &mut R) {
         let (start, slope) = self.path.activations(self.segment, visible);
         let hidden = draw_all(&(start + slope * self.position), rng);
-        let tilt = self.path.components(self.segment).map(|components| {
-            let activations = components.activations(visible);
-            let component = activations.draw(1.0 - self.position, rng);
-            components.logits().column(component).map(T::as_)
-        });
+        let components = self.path.components(self.segment, visible);
+        let tilt = components
+            .zip(self.path.base.as_mixture())
+            .map(|(activations, components)| {
+                let component = activations.draw(self.position, rng);
+                components.logits().column(component).map(T::as_)
+            });
         let (start, end) = self.path.segment(self.segment);
         let base = || tilt.unwrap_or_else(|| self.path.base_bias.map(T::as_));
         let start = start.map_or_else(base, |start| start.rbm.visible_activation(&hidden));
@@ -375,10 +406,8 @@ impl<T: Scalar> UnnormalizedModel for RbmAt<'_, T> {
         let activation = start.iter().zip(&slope);
         let hidden = activation.map(|(x, slope)| softplus(x + self.position * slope));
         let slope_term = self.path.slope_term(self.segment, visible);
-        let tilt = self.path.components(self.segment);
-        let tilt = tilt.map_or(0.0, |c| {
-            c.activations(visible).log_mean(1.0 - self.position)
-        });
+        let tilt = self.path.components(self.segment, visible);
+        let tilt = tilt.map_or(0.0, |c| c.log_sum(self.position));
         bias + self.position * slope_term + hidden.sum::<f64>() + tilt
     }
 }
@@ -397,8 +426,8 @@ impl<T: Scalar> Intermediate for RbmAt<'_, T> {
         let (start, slope) = self.path.activations(segment, visible);
         let increments = (start.iter().zip(&slope))
             .map(|(x, slope)| softplus_increment(x + here * slope, step * slope));
-        let tilt = self.path.components(segment);
-        let tilt = tilt.map_or(0.0, |c| c.activations(visible).log_ratio(1.0 - here, step));
+        let tilt = self.path.components(segment, visible);
+        let tilt = tilt.map_or(0.0, |c| c.log_sum(here) - c.log_sum(there));
         step * self.path.slope_term(segment, visible) + increments.sum::<f64>() + tilt
     }
 
@@ -410,15 +439,15 @@ impl<T: Scalar> Intermediate for RbmAt<'_, T> {
 impl<T: Scalar> BetaDerivative for RbmAt<'_, T> {
     /// Returns `(b' - b).v + sum_j (x'_j - x_j) sigmoid((1 - t) x_j + t x'_j)` over the segment's length. Here
     /// `x = a + W v` at the segment's start (0 at the base), and primes mark its end. A mixture base adds the mean of
-    /// `-(lambda_c + theta_c.v)` given v.
+    /// `w_c' - log q_c(v)` given v.
     fn beta_derivative(&self, visible: &Vec<bool>) -> f64 {
         let (start, slope) = self.path.activations(self.segment, visible);
         let hidden =
             (start.iter().zip(&slope)).map(|(x, slope)| slope * sigmoid(x + self.position * slope));
         let betas = &self.path.knots.betas()[self.segment..];
         let slope_term = self.path.slope_term(self.segment, visible);
-        let tilt = self.path.components(self.segment);
-        let tilt = tilt.map_or(0.0, |c| c.activations(visible).mean(1.0 - self.position));
-        (slope_term + hidden.sum::<f64>() - tilt) / (betas[1] - betas[0])
+        let tilt = self.path.components(self.segment, visible);
+        let tilt = tilt.map_or(0.0, |c| c.derivative(self.position));
+        (slope_term + hidden.sum::<f64>() + tilt) / (betas[1] - betas[0])
     }
 }

@@ -9,6 +9,7 @@ use std::fmt::{self, Display, Formatter};
 use crate::ais::Run;
 use crate::estimate::Warning;
 use crate::num::largest;
+use crate::rbm::components::ComponentWeights;
 use crate::rbm::{BaseRate, LogZBound, Rbm, RbmPath, Scalar};
 use crate::{Error, Result};
 
@@ -23,6 +24,8 @@ pub struct Start<T: Scalar = f32> {
     /// Hash of the RBM's parameters.
     machine: u64,
     base: BaseRate<T>,
+    /// Weights of the base's components along the path; `None` where there is one.
+    weights: Option<ComponentWeights>,
     candidates: Vec<Candidate<T>>,
     bound: LogZBound,
     seconds: f64,
@@ -32,6 +35,10 @@ impl<T: Scalar> Start<T> {
     /// Returns the base of the run: a mixture of all bases that found mass.
     pub fn base(&self) -> &BaseRate<T> {
         &self.base
+    }
+
+    pub(crate) fn weights(&self) -> Option<&ComponentWeights> {
+        self.weights.as_ref()
     }
 
     /// Returns the bases tried, in the order of their pilots.
@@ -61,6 +68,10 @@ impl<T: Scalar> Start<T> {
 
     /// Creates the straight path from the [base](Self::base) to `rbm`, the machine of the search. Runs along it warn of
     /// what the search knows.
+    ///
+    /// The shares of the bases that are mixed hold all along the path, by log Z of the stages of their pilots. Without
+    /// these weights ([`RbmPath::new`]) intermediate models gather around some of the bases, and the effective sample size
+    /// may be a half or a third.
     ///
     /// # Errors
     /// An RBM with other parameters than that of the search.
@@ -141,10 +152,25 @@ crate::num::deserialize_checked! {
     Start<T: Scalar> {
         machine: u64,
         base: BaseRate<T>,
+        weights: Option<ComponentWeights>,
         candidates: Vec<Candidate<T>>,
         bound: LogZBound,
         seconds: f64,
-    } => Ok(Self { machine, base, candidates, bound, seconds })
+    } => Self { machine, base, weights, candidates, bound, seconds }.checked()
+}
+
+impl<T: Scalar> Start<T> {
+    #[cfg(feature = "serde")]
+    fn checked(self) -> Result<Self> {
+        let components = self.base.components().len();
+        let fit = match &self.weights {
+            Some(weights) => weights.fit(components),
+            None => components == 1,
+        };
+        let expected = format!("finite ones of {components} components");
+        Error::check(fit, "weights of a start", "others", expected)?;
+        Ok(self)
+    }
 }
 
 fn hash<T: Scalar>(rbm: &Rbm<T>) -> u64 {
@@ -250,6 +276,27 @@ impl<T: Scalar> Candidate<T> {
             share: 0.0,
         })
     }
+}
+
+/// Number of intervals of beta between the depths of a path.
+const DEPTHS: usize = 128;
+
+/// Returns the depths of a run's log Z below the chord between beta = 0 and 1, at equally spaced betas.
+fn depths_of(run: &Run<Vec<bool>>) -> Vec<f64> {
+    let last = run.log_z_ratio();
+    let stages = run
+        .stages()
+        .iter()
+        .map(|stage| (stage.beta, stage.log_z_ratio));
+    let known = Vec::from_iter([(0.0, 0.0)].into_iter().chain(stages));
+    let depth = |interval: usize| {
+        let beta = interval as f64 / DEPTHS as f64;
+        let after = known.partition_point(|(known, _)| *known <= beta);
+        let [before, after] = [after - 1, after].map(|place| known[place.min(known.len() - 1)]);
+        let rest = (beta - before.0) / (after.0 - before.0).max(f64::MIN_POSITIVE);
+        beta * last - (1.0 - rest) * before.1 - rest * after.1
+    };
+    (0..=DEPTHS).map(depth).collect()
 }
 
 /// Returns the estimate with the highest certified bound; estimates above it may be the luck of a few chains.

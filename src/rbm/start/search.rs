@@ -7,10 +7,11 @@ use rand::Rng;
 use crate::ais::{Ais, Run};
 use crate::num::{SimdLevel, setters};
 use crate::random::{Purpose, StreamRng, draw_index, stream};
+use crate::rbm::components::{ComponentWeights, Part};
 use crate::rbm::lower_bound::{Configuration, Effort};
 use crate::rbm::start::pool::{Drawn, pool};
 use crate::rbm::start::shares::{clear_the_way, is_too_low, set_by_pilots, set_to_surest};
-use crate::rbm::start::{CONFIDENCE, ERRORS, hash, reference};
+use crate::rbm::start::{CONFIDENCE, ERRORS, depths_of, hash, reference};
 use crate::rbm::{BaseRate, BlockGibbs, Candidate, LogZBound, Rbm, RbmPath, Scalar, Start};
 use crate::schedule::Schedule;
 use crate::work::{Counts, Execution, Job, StoppedBy, controls, in_pool};
@@ -131,6 +132,7 @@ impl<'p, T: Scalar> StartSearch<'p, T> {
             job,
             rng: stream(self.seed, Purpose::Start, 0),
             candidates: Vec::new(),
+            depths: Vec::new(),
             drawn: Vec::new(),
         };
         let mut start = pilots.search()?;
@@ -155,6 +157,8 @@ struct Pilots<'s, T: Scalar> {
     job: Job<'s>,
     rng: StreamRng,
     candidates: Vec<Candidate<T>>,
+    /// Depths of the paths from the candidates.
+    depths: Vec<Vec<f64>>,
     drawn: Vec<Drawn>,
 }
 
@@ -182,8 +186,7 @@ impl<T: Scalar> Pilots<'_, T> {
         self.pilot("modes", BaseRate::mixture(parts)?, OF_MODES)?;
         if self.first_is_good(&bound) {
             set_by_pilots(&mut self.candidates, &bound);
-            let base = self.mixture()?;
-            return Ok(self.concluded(base, bound));
+            return self.concluded(None, bound);
         }
         for (name, components) in FITTED {
             let base = self.fitted(components, &first, &known)?;
@@ -202,27 +205,46 @@ impl<T: Scalar> Pilots<'_, T> {
             let fitted = self.fitted(components, &first, &known)?;
             self.candidates[FIRST_FITTED + place].base = fitted;
         }
-        let base = self.mixture()?;
-        self.candidates.push(all);
-        Ok(self.concluded(base, bound))
+        self.concluded(Some(all), bound)
     }
 
     /// Runs a pilot of the mixture of the candidates, and returns it.
     fn pilot_of_all(&mut self) -> Result<Candidate<T>> {
-        self.pilot(ALL, self.mixture()?, OF_ALL)?;
+        let base = self.mixture()?;
+        let weights = self.weights_of(&base);
+        self.weighted_pilot(ALL, base, weights, OF_ALL)?;
+        self.depths.pop();
         Ok(self.candidates.pop().expect("a pilot has run"))
     }
 
     /// Runs a pilot to which later bases are fitted; returns final states, some drawn by weight.
     fn pilot(&mut self, name: &str, base: BaseRate<T>, share: f64) -> Result<Vec<Vec<bool>>> {
-        let run = self.run(name, base, share)?;
+        self.weighted_pilot(name, base, None, share)
+    }
+
+    /// Runs a [pilot](Self::pilot) with other weights of the components than those of the geometric path.
+    fn weighted_pilot(
+        &mut self,
+        name: &str,
+        base: BaseRate<T>,
+        weights: Option<ComponentWeights>,
+        share: f64,
+    ) -> Result<Vec<Vec<bool>>> {
+        let mut path = RbmPath::new(base.clone(), self.rbm.clone())?;
+        if let Some(weights) = weights {
+            path = path.weighted(weights)?;
+        }
+        let run = self.run(path, share)?;
+        let confidence = 1.0 - (1.0 - CONFIDENCE) / CANDIDATES;
+        let candidate = Candidate::of(name, base, &run, confidence)?;
+        self.candidates.push(candidate);
+        self.depths.push(depths_of(&run));
         self.drawn.push(Drawn::of(self.rbm, &run, &mut self.rng));
         Ok(self.some_states(&run))
     }
 
-    fn run(&mut self, name: &str, base: BaseRate<T>, share: f64) -> Result<Run<Vec<bool>>> {
+    fn run(&mut self, mut path: RbmPath<T>, share: f64) -> Result<Run<Vec<bool>>> {
         let stages = (share * self.of.stages as f64).round().max(1.0) as usize;
-        let mut path = RbmPath::new(base.clone(), self.rbm.clone())?;
         if let Some(engine) = self.of.engine {
             path = path.with_simd_level(engine)?;
         }
@@ -238,9 +260,6 @@ impl<T: Scalar> Pilots<'_, T> {
             let (by, chains) = (run.stopped_by().to_string(), CHAINS);
             return Err(Error::Stopped { by, chains });
         }
-        let confidence = 1.0 - (1.0 - CONFIDENCE) / CANDIDATES;
-        let candidate = Candidate::of(name, base, &run, confidence)?;
-        self.candidates.push(candidate);
         Ok(run)
     }
 
@@ -280,6 +299,19 @@ impl<T: Scalar> Pilots<'_, T> {
         BaseRate::mixture(found.map(|one| (one.share, one.base.clone())))
     }
 
+    /// Returns weights of the components of the mixture of the candidates, by which the shares of these hold along the path.
+    fn weights_of(&self, mixture: &BaseRate<T>) -> Option<ComponentWeights> {
+        let found = self.candidates.iter().zip(&self.depths);
+        let found = found.filter(|(one, _)| one.share > 0.0);
+        let parts = Vec::from_iter(found.map(|(one, depths)| Part {
+            share: one.share,
+            base: &one.base,
+            depths,
+        }));
+        let components = mixture.as_mixture()?;
+        Some(ComponentWeights::balanced(components, &parts))
+    }
+
     /// Returns the value that caps every estimate.
     fn reference(&self, bound: &LogZBound) -> f64 {
         reference(&self.candidates).max(bound.value)
@@ -298,14 +330,19 @@ impl<T: Scalar> Pilots<'_, T> {
             && others.fold(f64::NEG_INFINITY, f64::max) < upper
     }
 
-    fn concluded(self, base: BaseRate<T>, bound: LogZBound) -> Start<T> {
-        Start {
+    /// Returns the start from the mixture of the candidates, with the pilot of `all` as the last of them.
+    fn concluded(mut self, all: Option<Candidate<T>>, bound: LogZBound) -> Result<Start<T>> {
+        let base = self.mixture()?;
+        let weights = self.weights_of(&base);
+        self.candidates.extend(all);
+        Ok(Start {
             machine: hash(self.rbm),
             base,
+            weights,
             candidates: self.candidates,
             bound,
             seconds: 0.0,
-        }
+        })
     }
 }
 

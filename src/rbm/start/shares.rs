@@ -4,8 +4,8 @@ use crate::num::largest;
 use crate::rbm::start::{ERRORS, SURE, reference};
 use crate::rbm::{Candidate, LogZBound, Scalar};
 
-/// Share of each base that found mass, beside 1 for all of them by what their pilots found. A mode that only this base
-/// leads to has a weight of at most 25 times the mean.
+/// Share of a base, beside 1 for all of them by what their pilots found. A mode that only this base leads to has a weight
+/// of at most 25 times the mean.
 const LEAST_OF_BASE: f64 = 0.04;
 /// Log of the part of the mass below which a base has found none.
 const LEAST_MASS: f64 = -4.6;
@@ -19,18 +19,29 @@ const ERRORS_OF_ALL: f64 = 2.0;
 const LEAST_OF_SHARP: f64 = 0.5;
 
 /// Sets the shares of `candidates` by the effective chains that each has for the mass that it found, 0 if it found none.
-/// The base of the highest estimate has a share even if a bound lies far above it.
+/// The base of the highest estimate has a share even if a bound lies far above it. A base of few effective chains that lies
+/// below the others by its errors is no witness: it gets no more than those chains.
 pub(super) fn set_by_pilots<T: Scalar>(candidates: &mut [Candidate<T>], bound: &LogZBound) {
     let highest = largest(candidates.iter().map(|one| one.log_z));
     let reference = reference(candidates).max(bound.value).min(highest);
-    let shares = candidates
-        .iter()
-        .map(|one| match upper(one) > reference + LEAST_MASS {
-            true => effective(one, reference),
-            false => 0.0,
-        });
-    let shares = Vec::from_iter(shares);
-    set(candidates, &shares);
+    let found = |one: &Candidate<T>| match upper(one) > reference + LEAST_MASS {
+        true => effective(one, reference),
+        false => 0.0,
+    };
+    let total: f64 = candidates.iter().map(found).sum();
+    let share = |one: &Candidate<T>| {
+        let is_witness = is_sure(one) || upper(one) >= reference;
+        match found(one) {
+            0.0 => 0.0,
+            found if is_witness => found / total + LEAST_OF_BASE,
+            found => found / total,
+        }
+    };
+    let shares = Vec::from_iter(candidates.iter().map(share));
+    let sum: f64 = shares.iter().sum();
+    for (one, share) in candidates.iter_mut().zip(shares) {
+        one.share = share / sum;
+    }
 }
 
 /// Returns the effective chains of a pilot for the mass that it found.
@@ -118,19 +129,6 @@ pub(super) fn set_to_surest<T: Scalar>(candidates: &mut [Candidate<T>]) {
         for one in candidates {
             one.share = f64::from(u8::from(is_sure(one) && lower(one) == highest));
         }
-    }
-}
-
-/// Sets the shares in proportion to `masses`, and [`LEAST_OF_BASE`] more to each that is positive.
-fn set<T: Scalar>(candidates: &mut [Candidate<T>], masses: &[f64]) {
-    let total: f64 = masses.iter().sum();
-    let with_least = |mass: &f64| match *mass > 0.0 {
-        true => mass / total + LEAST_OF_BASE,
-        false => 0.0,
-    };
-    let sum: f64 = masses.iter().map(with_least).sum();
-    for (one, mass) in candidates.iter_mut().zip(masses) {
-        one.share = with_least(mass) / sum;
     }
 }
 

@@ -1,0 +1,225 @@
+//! The components of a mixture base, and their weights along a path.
+
+use nalgebra::{DMatrix, DVector};
+use rand::Rng;
+
+use crate::num::{log_sum_exp, sigmoid, softplus};
+use crate::random::draw_index;
+use crate::rbm::model::{largest_sum, masked_sum_of};
+use crate::rbm::{BaseRate, Scalar};
+use crate::{Error, Result};
+
+/// The C components of a mixture of products of Bernoullis, with shares `pi_c` and logits `theta_c`.
+///
+/// The log density of a component is `x_c = theta_c.v - sum_i log(1 + e^(theta_ci))`.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Components<T: Scalar> {
+    shares: Vec<f64>,
+    /// `theta` (D x C), one column per component.
+    logits: DMatrix<T>,
+    /// `-sum_i log(1 + e^(theta_ci))` (C).
+    offsets: Vec<f64>,
+}
+
+impl<T: Scalar> Components<T> {
+    /// Creates components from `masses`, which need not sum to 1, and `logits` (D x C).
+    pub(crate) fn new(masses: &[f64], logits: DMatrix<T>) -> Result<Self> {
+        for &mass in masses {
+            Error::check_positive("mass of a component", mass)?;
+        }
+        let total = masses.iter().sum();
+        Error::check_positive("sum of the masses", total)?;
+        Self::with_shares(masses.iter().map(|mass| mass / total).collect(), logits)
+    }
+
+    /// Creates components from `shares`, which sum to 1 but for rounding.
+    pub(crate) fn with_shares(shares: Vec<f64>, logits: DMatrix<T>) -> Result<Self> {
+        for &share in &shares {
+            Error::check_positive("share of a component", share)?;
+        }
+        let offset = |logits: &[T]| -logits.iter().map(|x| softplus(x.as_())).sum::<f64>();
+        let columns = logits.column_iter();
+        let offsets = Vec::from_iter(columns.map(|logits| offset(logits.as_slice())));
+        Error::check_finite("log densities of the components", offsets.iter().copied())?;
+        Ok(Self {
+            shares,
+            logits,
+            offsets,
+        })
+    }
+
+    pub(crate) fn shares(&self) -> &[f64] {
+        &self.shares
+    }
+
+    pub(crate) fn logits(&self) -> &DMatrix<T> {
+        &self.logits
+    }
+
+    pub(crate) fn offsets(&self) -> &[f64] {
+        &self.offsets
+    }
+
+    /// Returns `log sum_c pi_c exp(x_c)`.
+    pub(crate) fn log_density(&self, visible: &[bool]) -> f64 {
+        let densities = self.log_densities(visible);
+        log_sum_exp(densities.zip(&self.shares).map(|(x, share)| x + share.ln()))
+    }
+
+    /// Returns `x_c` of each component.
+    fn log_densities(&self, visible: &[bool]) -> impl Iterator<Item = f64> + Clone {
+        let components = self.offsets.iter().zip(self.logits.column_iter());
+        components.map(|(offset, logits)| offset + masked_sum_of(logits.as_slice(), visible))
+    }
+
+    pub(crate) fn draw<R: Rng + ?Sized>(&self, rng: &mut R) -> usize {
+        draw_index(self.shares.iter().copied(), 1.0, rng)
+    }
+
+    /// Returns the logits of the mean probabilities of the visible units (D).
+    pub(crate) fn mean_logits(&self) -> DVector<T> {
+        let shares = &self.shares;
+        let mean = |probabilities: DMatrix<f64>| {
+            // A mean that underflows is raised to the least positive number.
+            let mean = probabilities * DVector::from_column_slice(shares);
+            mean.map(|p| p.max(f64::MIN_POSITIVE))
+        };
+        let on = mean(self.logits.map(|x| sigmoid(x.as_())));
+        let off = mean(self.logits.map(|x| sigmoid(-x.as_())));
+        on.zip_map(&off, |on, off| T::nearest((on / off).ln()))
+    }
+
+    pub(crate) fn largest_sum(&self) -> f64 {
+        let sums = self.logits.column_iter().map(|logits| largest_sum(logits));
+        sums.fold(0.0, f64::max)
+    }
+}
+
+/// Log weights `w_c(t)` of C components at position t of a segment, linear between equally spaced positions. The sum of
+/// `exp(w_c)` is 1 at both ends, and `w_c(0) = log pi_c`.
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(transparent)
+)]
+pub(crate) struct ComponentWeights(Vec<Vec<f64>>);
+
+/// A base of a mixture with its share, and the [depths](ComponentWeights::balanced) of its own path.
+pub(crate) struct Part<'a, T: Scalar> {
+    pub(crate) share: f64,
+    pub(crate) base: &'a BaseRate<T>,
+    pub(crate) depths: &'a [f64],
+}
+
+impl ComponentWeights {
+    /// Creates the weights of the geometric path, `w_c(t) = (1 - t) log pi_c - t log C`.
+    pub(crate) fn geometric(shares: &[f64]) -> Self {
+        let last = -(shares.len() as f64).ln();
+        let first = shares.iter().map(|share| share.ln());
+        Self(vec![first.collect(), vec![last; shares.len()]])
+    }
+
+    /// Creates weights that keep the share `s_g` of each part g of a mixture along the path:
+    /// `w_c(t) = log sum_g s_g exp(w_gc(t) + d_g(t))`. Here `w_gc` are the weights of the part's own geometric path, and
+    /// `d_g(t)` is the depth of its `log Z(t)` below the chord between t = 0 and 1, at equally spaced positions.
+    pub(crate) fn balanced<T: Scalar>(whole: &Components<T>, parts: &[Part<'_, T>]) -> Self {
+        let total: f64 = parts.iter().map(|part| part.share).sum();
+        let points = parts[0].depths.len();
+        let mut weights = vec![vec![f64::NEG_INFINITY; whole.shares.len()]; points];
+        for part in parts {
+            let (mut shares, mut places) = (Vec::new(), Vec::new());
+            for (share, logits) in part.base.components() {
+                shares.push(share);
+                places.push(whole.logits.column_iter().position(|one| one == logits));
+            }
+            let (own, log_share) = (Self::geometric(&shares), (part.share / total).ln());
+            for (p, (weights, depth)) in weights.iter_mut().zip(part.depths).enumerate() {
+                let own = own.at(p as f64 / (points - 1) as f64);
+                for (place, own) in places.iter().zip(own) {
+                    let weight = &mut weights[place.expect("the whole has all components")];
+                    *weight = log_sum_exp([*weight, log_share + own + depth]);
+                }
+            }
+        }
+        Self(weights)
+    }
+
+    /// Returns whether there are finite weights of `components` components, at two positions or more.
+    pub(crate) fn fit(&self, components: usize) -> bool {
+        let is_whole = |weights: &Vec<f64>| {
+            weights.len() == components && weights.iter().all(|weight| weight.is_finite())
+        };
+        self.0.len() > 1 && self.0.iter().all(is_whole)
+    }
+
+    /// Returns `w_c(t)` of each component.
+    pub(crate) fn at(&self, t: f64) -> impl ExactSizeIterator<Item = f64> + Clone {
+        let (before, after, rest) = self.around(t);
+        let weights = before.iter().zip(after);
+        weights.map(move |(a, b)| (1.0 - rest) * a + rest * b)
+    }
+
+    /// Returns the derivative of `w_c` at t, on the right.
+    fn slopes(&self, t: f64) -> impl Iterator<Item = f64> {
+        let (before, after, _) = self.around(t);
+        let intervals = (self.0.len() - 1) as f64;
+        before
+            .iter()
+            .zip(after)
+            .map(move |(a, b)| intervals * (b - a))
+    }
+
+    /// Returns the weights at the positions before and after t, and where t lies between them.
+    fn around(&self, t: f64) -> (&[f64], &[f64], f64) {
+        let place = t * (self.0.len() - 1) as f64;
+        let before = (place as usize).min(self.0.len() - 2);
+        (&self.0[before], &self.0[before + 1], place - before as f64)
+    }
+}
+
+/// The components at one state: `a_c(t) = (1 - t) x_c + w_c(t)` at position t.
+pub(crate) struct Activations<'a> {
+    log_densities: Vec<f64>,
+    weights: &'a ComponentWeights,
+}
+
+impl<'a> Activations<'a> {
+    pub(crate) fn new<T: Scalar>(
+        components: &Components<T>,
+        weights: &'a ComponentWeights,
+        visible: &[bool],
+    ) -> Self {
+        Self {
+            log_densities: components.log_densities(visible).collect(),
+            weights,
+        }
+    }
+
+    fn at(&self, t: f64) -> impl ExactSizeIterator<Item = f64> + Clone {
+        let densities = self.log_densities.iter().zip(self.weights.at(t));
+        densities.map(move |(x, weight)| (1.0 - t) * x + weight)
+    }
+
+    /// Returns `log sum_c exp(a_c(t))`.
+    pub(crate) fn log_sum(&self, t: f64) -> f64 {
+        log_sum_exp(self.at(t))
+    }
+
+    /// Returns the derivative of [`log_sum`](Self::log_sum): the mean of `w_c' - x_c` in the law of c.
+    pub(crate) fn derivative(&self, t: f64) -> f64 {
+        let slopes = self.weights.slopes(t).zip(&self.log_densities);
+        let law = self.law(t);
+        law.zip(slopes).map(|(p, (slope, x))| p * (slope - x)).sum()
+    }
+
+    pub(crate) fn draw<R: Rng + ?Sized>(&self, t: f64, rng: &mut R) -> usize {
+        draw_index(self.law(t), 1.0, rng)
+    }
+
+    /// Returns the probabilities of the components, proportional to `exp(a_c(t))`.
+    fn law(&self, t: f64) -> impl ExactSizeIterator<Item = f64> {
+        let log_sum = self.log_sum(t);
+        self.at(t).map(move |a| (a - log_sum).exp())
+    }
+}
