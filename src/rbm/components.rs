@@ -223,3 +223,106 @@ impl<'a> Activations<'a> {
         self.at(t).map(move |a| (a - log_sum).exp())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::ais::Ais;
+    use crate::model::UnnormalizedModel;
+    use crate::path::{AnnealingPath, BetaDerivative, Intermediate};
+    use crate::rbm::{BlockGibbs, Rbm, RbmPath};
+    use crate::schedule::Schedule;
+
+    use super::*;
+
+    const POINTS: usize = 9;
+
+    fn target() -> Rbm<f64> {
+        let weights = DMatrix::from_fn(3, 5, |j, i| 2.0 * ((1 + i + 7 * j) as f64).sin());
+        let hidden = DVector::from_vec(vec![0.3, -0.8, 0.5]);
+        Rbm::new(weights, hidden, DVector::from_element(5, -0.4)).unwrap()
+    }
+
+    fn bases() -> [BaseRate<f64>; 2] {
+        let product = |rates: [f64; 5]| BaseRate::from_rates(3, &DVector::from(rates.to_vec()));
+        let near = product([0.9, 0.8, 0.1, 0.1, 0.7]).unwrap();
+        let far = product([0.2, 0.1, 0.9, 0.8, 0.3]).unwrap();
+        let two = BaseRate::mixture([(0.7, near.clone()), (0.3, far)]).unwrap();
+        [near, two]
+    }
+
+    fn states() -> impl Iterator<Item = Vec<bool>> {
+        (0..32).map(|state| Vec::from_iter((0..5).map(|i| state >> i & 1 == 1)))
+    }
+
+    /// Returns log Z of the model at each of [`POINTS`] betas, by a sum over all states.
+    fn log_z_along(path: &RbmPath<f64>) -> Vec<f64> {
+        let betas = (0..POINTS).map(|p| p as f64 / (POINTS - 1) as f64);
+        let log_z = |beta| log_sum_exp(states().map(|state| path.at(beta).log_density(&state)));
+        betas.map(log_z).collect()
+    }
+
+    fn balanced() -> RbmPath<f64> {
+        let bases = bases();
+        let depths = bases.clone().map(|base| {
+            let log_z = log_z_along(&RbmPath::new(base, target()).unwrap());
+            let last = log_z.len() - 1;
+            let chord = |p: usize| log_z[0] + (log_z[last] - log_z[0]) * p as f64 / last as f64;
+            Vec::from_iter((0..=last).map(|p| chord(p) - log_z[p]))
+        });
+        let shares = [0.2, 0.8];
+        let whole = BaseRate::mixture(shares.into_iter().zip(bases.clone())).unwrap();
+        let parts = [0, 1].map(|g| Part {
+            share: shares[g],
+            base: &bases[g],
+            depths: &depths[g],
+        });
+        let weights = ComponentWeights::balanced(whole.as_mixture().unwrap(), &parts);
+        assert!(weights.fit(2) && !weights.fit(3));
+        let path = RbmPath::new(whole, target()).unwrap();
+        path.weighted(weights).unwrap()
+    }
+
+    /// Each part keeps its share of Z, so that log Z follows the chord. The ends are the base and the target.
+    #[test]
+    fn parts_keep_their_shares_along_the_path() {
+        let path = balanced();
+        let log_z = log_z_along(&path);
+        let last = target().exact_log_normalizer().unwrap();
+        for (p, log_z) in log_z.iter().enumerate() {
+            let t = p as f64 / (POINTS - 1) as f64;
+            let chord = (1.0 - t) * 3.0 * std::f64::consts::LN_2 + t * last;
+            assert!((log_z - chord).abs() < 1e-12, "{t}: {log_z}, {chord}");
+        }
+        for state in states() {
+            let base = path.base().log_density(&state);
+            let target = path.target().log_density(&state);
+            for (beta, end) in [(0.0, base), (1.0, target)] {
+                assert!((path.at(beta).log_density(&state) - end).abs() < 1e-12);
+            }
+        }
+    }
+
+    #[test]
+    fn ratios_and_derivatives_are_those_of_the_densities() {
+        let path = balanced();
+        for state in states() {
+            for (from, to) in [(0.0, 1.0), (0.3, 0.31), (0.7, 0.2)] {
+                let (from, to) = (path.at(from), path.at(to));
+                let difference = to.log_density(&state) - from.log_density(&state);
+                assert!((to.log_ratio(&from, &state) - difference).abs() < 1e-12);
+            }
+            let at = |beta: f64| path.at(beta).log_density(&state);
+            let slope = (at(0.45 + 1e-6) - at(0.45 - 1e-6)) / 2e-6;
+            assert!((path.at(0.45).beta_derivative(&state) - slope).abs() < 1e-6);
+        }
+    }
+
+    #[test]
+    fn the_estimate_is_unbiased_with_few_stages() {
+        let (path, exact) = (balanced(), target().exact_log_normalizer().unwrap());
+        let ais = Ais::new(&path, BlockGibbs).schedule(Schedule::linear(3).unwrap());
+        let run = ais.chains(20_000).seed(1).run().unwrap();
+        let (error, se) = (run.log_z() - exact, run.standard_error());
+        assert!(error.abs() < 4.0 * se && se < 0.02, "{error} +- {se}");
+    }
+}

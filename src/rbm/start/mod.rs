@@ -24,7 +24,7 @@ pub struct Start<T: Scalar = f32> {
     /// Hash of the RBM's parameters.
     machine: u64,
     base: BaseRate<T>,
-    /// Weights of the base's components along the path; `None` where there is one.
+    /// Weights of the base's components along the path; `None` for those of the geometric path.
     weights: Option<ComponentWeights>,
     candidates: Vec<Candidate<T>>,
     bound: LogZBound,
@@ -163,10 +163,8 @@ impl<T: Scalar> Start<T> {
     #[cfg(feature = "serde")]
     fn checked(self) -> Result<Self> {
         let components = self.base.components().len();
-        let fit = match &self.weights {
-            Some(weights) => weights.fit(components),
-            None => components == 1,
-        };
+        let weights = self.weights.as_ref();
+        let fit = weights.is_none_or(|weights| weights.fit(components));
         let expected = format!("finite ones of {components} components");
         Error::check(fit, "weights of a start", "others", expected)?;
         Ok(self)
