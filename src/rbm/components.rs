@@ -170,6 +170,15 @@ impl ComponentWeights {
             .map(move |(a, b)| intervals * (b - a))
     }
 
+    /// Returns `w_c(to) - w_c(from)`, without cancellation where the weights are linear between both.
+    fn gains(&self, from: f64, to: f64) -> Vec<f64> {
+        let [start, end] = [from, to].map(|t| self.around(t).0);
+        match std::ptr::eq(start, end) {
+            true => Vec::from_iter(self.slopes(from).map(|slope| (to - from) * slope)),
+            false => Vec::from_iter(self.at(to).zip(self.at(from)).map(|(b, a)| b - a)),
+        }
+    }
+
     /// Returns the weights at the positions before and after t, and where t lies between them.
     fn around(&self, t: f64) -> (&[f64], &[f64], f64) {
         let place = t * (self.0.len() - 1) as f64;
@@ -204,6 +213,23 @@ impl<'a> Activations<'a> {
     /// Returns `log sum_c exp(a_c(t))`.
     pub(crate) fn log_sum(&self, t: f64) -> f64 {
         log_sum_exp(self.at(t))
+    }
+
+    /// Returns `log_sum(to) - log_sum(from)`.
+    ///
+    /// With `g_c = a_c(to) - a_c(from)`, p the law at `from`, and m any component it is
+    /// `g_m + log(1 + sum_c p_c (exp(g_c - g_m) - 1))`, which does not cancel where the steps are small.
+    pub(crate) fn log_ratio(&self, from: f64, to: f64) -> f64 {
+        let weights = self.weights.gains(from, to);
+        let gains = weights.iter().zip(&self.log_densities);
+        let gains = Vec::from_iter(gains.map(|(weight, x)| weight - (to - from) * x));
+        let beyond = |gain: &f64| (gain - gains[0]).abs() > 1.0;
+        if gains.iter().any(beyond) {
+            return self.log_sum(to) - self.log_sum(from);
+        }
+        let means = self.law(from).zip(&gains);
+        let mean: f64 = means.map(|(p, gain)| p * (gain - gains[0]).exp_m1()).sum();
+        gains[0] + mean.ln_1p()
     }
 
     /// Returns the derivative of [`log_sum`](Self::log_sum): the mean of `w_c' - x_c` in the law of c.

@@ -427,7 +427,7 @@ impl<T: Scalar> Intermediate for RbmAt<'_, T> {
         let increments = (start.iter().zip(&slope))
             .map(|(x, slope)| softplus_increment(x + here * slope, step * slope));
         let tilt = self.path.components(segment, visible);
-        let tilt = tilt.map_or(0.0, |c| c.log_sum(here) - c.log_sum(there));
+        let tilt = tilt.map_or(0.0, |c| c.log_ratio(there, here));
         step * self.path.slope_term(segment, visible) + increments.sum::<f64>() + tilt
     }
 

@@ -460,7 +460,8 @@ fn check_ratios<T: Scalar>(engine: SimdLevel, tolerance: f64) {
 fn fused_weights_equal_the_reference() {
     for engine in engines() {
         check_ratios::<f32>(engine, 2e-3);
-        check_ratios::<f64>(engine, 1e-9);
+        // The logs of sums over the components are rounded at some 1e-14 before they are subtracted.
+        check_ratios::<f64>(engine, 1e-8);
     }
 }
 
