@@ -4,6 +4,7 @@ mod comparison;
 mod inputs;
 #[cfg(target_os = "linux")]
 mod interruption;
+mod misread;
 
 use std::fs;
 use std::path::{Path, PathBuf};
