@@ -27,7 +27,7 @@ pub struct Problem {
     pub held_out: Vec<Vec<bool>>,
     /// Files read, and how.
     pub note: String,
-    /// What to try if the data are less likely than under base rates, a line each.
+    /// Advice for data that are less likely than under base rates, a line each.
     pub advice: Vec<String>,
     /// Names of the files of the RBM and of data.
     pub files: Value,
