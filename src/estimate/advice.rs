@@ -26,15 +26,18 @@ pub(super) fn shows(bound: Option<(f64, f64)>) -> String {
     }
 }
 
-/// Names the simple models that score higher than an RBM.
+/// Names the simple models that score higher than an RBM. Base rates of 1/2 are fair coins, named once.
 pub(super) fn simpler(rbm: f64, base_rate: f64, fair_coins: f64) -> String {
+    let are_coins = (base_rate - fair_coins).abs() <= 1e-6 * fair_coins.abs();
     let models = [
-        ("its base-rate model", base_rate),
-        ("fair coins", fair_coins),
+        ("base rates", base_rate, !are_coins),
+        ("fair coins", fair_coins, true),
     ];
-    let better = models.iter().filter(|(_, score)| *score > rbm);
+    let better = models
+        .iter()
+        .filter(|(_, score, is_named)| *is_named && *score > rbm);
     let named: Vec<String> = better
-        .map(|(name, score)| format!("{name} ({score:.3})"))
+        .map(|(name, score, _)| format!("{name} ({score:.3})"))
         .collect();
     named.join(" and ")
 }

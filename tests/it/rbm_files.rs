@@ -231,6 +231,20 @@ fn chains_are_read_as_states_of_the_path() {
 }
 
 #[test]
+fn integers_are_read_as_floats() {
+    let integers =
+        |values: &[i64]| -> Vec<u8> { values.iter().flat_map(|x| x.to_le_bytes()).collect() };
+    let weights = npy("<i8", "False", "(2, 3)", &integers(&[1, 2, 3, 4, 5, 6]));
+    let mut entries = with("W", weights);
+    entries.retain(|(name, _)| *name != "b");
+    entries.push(("b", npy("<i8", "False", "(3,)", &integers(&[9, 10, 11]))));
+    let read = |name: &str, entries: &Entries| {
+        read_bytes(name, &archive(entries, zip::CompressionMethod::Stored)).unwrap()
+    };
+    assert_eq!(read("integers", &entries), read("floats", &valid()));
+}
+
+#[test]
 fn a_mixture_as_base_is_not_written() {
     let rbm = expected();
     let base = BaseRate::uniform(rbm.hidden_units(), rbm.visible_units()).unwrap();
@@ -278,9 +292,9 @@ fn every_fault_is_named_by_its_key() {
             "key b: shape",
         ),
         (
-            "integers",
-            with("b", npy("<i8", "False", "(3,)", &doubles(&[0.0; 3]))),
-            "key b: dtype int64, expected floats",
+            "booleans",
+            with("b", npy("|b1", "False", "(3,)", &[0; 3])),
+            "key b: dtype bool, expected floats or integers",
         ),
         (
             "order",

@@ -109,6 +109,14 @@ fn a_start_of_each_seed_is_named() {
         said.contains("2 seeds: log Z = ") && !said.contains("not pooled"),
         "{said}"
     );
+    let refusal = refused(&["merge", &one, &two, "--save", &folder.file("both.json")]);
+    for part in [
+        "a pooled result cannot be saved",
+        "scores no data",
+        "--extend FILE",
+    ] {
+        assert!(refusal.contains(part), "{refusal}");
+    }
 }
 
 /// A run that missed mass and a right one: red in the picture, and on a terminal.

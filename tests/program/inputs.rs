@@ -20,14 +20,14 @@ fn safetensors(file: &str, arrays: &[(&str, &[usize])]) {
 }
 
 /// Writes rows of bytes as IDX.
-fn idx(file: &str, rows: u8, units: u8, value: impl Fn(usize) -> u8) {
+pub fn idx(file: &str, rows: u8, units: u8, value: impl Fn(usize) -> u8) {
     let header = [0, 0, 8, 2, 0, 0, 0, rows, 0, 0, 0, units];
     let values = (0..usize::from(rows) * usize::from(units)).map(value);
     fs::write(file, header.into_iter().chain(values).collect::<Vec<u8>>()).unwrap();
 }
 
 /// The error of a call, which names all parts and nothing of Rust.
-fn says(arguments: &[&str], parts: &[&str]) {
+pub fn says(arguments: &[&str], parts: &[&str]) {
     let error = refused(arguments);
     for part in parts {
         assert!(
@@ -66,6 +66,10 @@ fn biases_are_told_by_names_or_by_lengths() {
         &["key a: a single number", "numpy.atleast_1d"],
     );
     says(&["rbm", &rbm, "--layers", "W,W"], &["(--biases b,a1,a2)"]);
+    says(
+        &["rbm", &rbm, "--names", "W,b"],
+        &["three names", "write zeros", "b=numpy.zeros(visible units)"],
+    );
 }
 
 #[test]

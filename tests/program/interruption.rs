@@ -140,6 +140,11 @@ fn a_run_that_ends_early_says_how_to_go_on() {
     );
     let before = json(&["merge", &file])["chains"].as_u64().unwrap();
     assert!(kept.contains(&format!("{before} of 90000000")), "{kept}");
+    let merged = printed(&["merge", &file]);
+    let expected = format!(
+        "{before} of 90000000 chains are done; annealed rbm with --chains 90000000 --extend {file}"
+    );
+    assert!(merged.contains(&expected), "{merged}");
     said(&["--save", &file, "--extend", &file]);
     assert!(json(&["merge", &file])["chains"].as_u64().unwrap() > before);
 }

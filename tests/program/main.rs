@@ -4,6 +4,7 @@ mod comparison;
 mod inputs;
 #[cfg(target_os = "linux")]
 mod interruption;
+mod misread;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -315,8 +316,11 @@ fn a_report_holds_what_the_terminal_says() {
     let text = reported["warnings"][0]["text"].as_str().unwrap();
     assert!(text.contains("less likely under the RBM"), "{text}");
     let drawn = fs::read_to_string(&svg).unwrap();
-    let value = format!("{:.2}", reported["log_z"].as_f64().unwrap());
-    assert!(drawn.contains(&format!(">log Z = {value}")), "{value}");
+    let number = |key: &str| reported[key].as_f64().unwrap();
+    // Two digits of the error.
+    let places = (1.0 - number("standard_error").log10().floor()) as usize;
+    let value = format!(">log Z = {:.places$}(", number("log_z"));
+    assert!(drawn.contains(&value), "{value}");
     assert!(drawn.contains("with 300 reverse chains: log Z = ") && drawn.contains(">Bennett: "));
 }
 

@@ -67,7 +67,9 @@ struct Merged {
 impl Merged {
     fn save(&self, file: &Path) -> Result<()> {
         let [read] = self.runs.as_slice() else {
-            let expected = "parts of one run; several runs are saved one by one";
+            let expected = "parts of one run: a pooled result cannot be saved, and scores no data; merge pools the files again. \
+                            For one file that scores data, run more chains of one seed (annealed rbm with --extend FILE and \
+                            a larger --chains)";
             let found = format!("{} runs", self.runs.len());
             return Err(Error::invalid("--save", found, expected));
         };
@@ -116,17 +118,23 @@ impl Merged {
         text
     }
 
-    /// A run, the chains that it lacks, and what it does not know.
+    /// Returns the lines of a run: its log Z, the chains that it lacks, and doubts that it does not have by itself.
     fn lines(&self, read: &Read) -> String {
         let run = &read.run;
         let name = match self.runs.len() {
             1 => String::new(),
             _ => format!("{} (seed {}): ", read.name(), run.seed()),
         };
+        let asked = read.known.asked.filter(|chains| run.chains() < *chains);
+        let stopped = asked.map(|chains| {
+            let (by, done, file) = (run.stopped_by(), run.chains(), read.name());
+            format!("{by}: {done} of {chains} chains are done; annealed rbm with --chains {chains} --extend {file} runs the rest\n")
+        });
         let missing = run.missing().iter();
         let missing = missing.map(|chains| format!("missing: chains {chains:?}\n"));
         let doubts = read.doubts.iter();
         let doubts = doubts.map(|warning| format!("warning: {warning}\n"));
-        format!("{name}{run}\n") + &missing.chain(doubts).collect::<String>()
+        let lines = stopped.into_iter().chain(missing).chain(doubts);
+        format!("{name}{run}\n") + &lines.collect::<String>()
     }
 }

@@ -27,6 +27,9 @@ pub struct Known {
     /// The start that a search found for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start: Option<Start>,
+    /// The number of chains that were asked for, if it was stopped before it had them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub asked: Option<usize>,
     /// Lower bounds that contradict it, as warnings.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub contradictions: Vec<Warning>,
@@ -37,6 +40,7 @@ impl Known {
         Self {
             machine: Some(hash(rbm)),
             start: start.cloned(),
+            asked: None,
             contradictions: bounds(warnings).cloned().collect(),
         }
     }
@@ -47,6 +51,7 @@ impl Known {
         for known in files.iter().filter_map(|file| read_known(file)) {
             all.machine = all.machine.or(known.machine);
             all.start = all.start.or(known.start);
+            all.asked = all.asked.max(known.asked);
             all.contradictions.extend(known.contradictions);
         }
         all

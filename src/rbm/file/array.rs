@@ -132,10 +132,6 @@ impl Dtype {
         sizes.try_fold(self.width, |n, &size| n.checked_mul(size))
     }
 
-    pub(super) fn is_float(self) -> bool {
-        matches!(self.kind, Kind::Float | Kind::Brain)
-    }
-
     pub(super) fn number(self, bytes: &[u8]) -> f64 {
         let join = |word: u64, byte: &u8| word << 8 | u64::from(*byte);
         let word = match self.big_endian {

@@ -257,6 +257,11 @@ impl Display for Binarization {
     }
 }
 
+/// Advice for data of -1 and 1.
+const SPINS: &str = "such as 0 (--threshold 0). A machine trained on units of -1 and 1 has to be converted, too: weights 4 W, \
+    hidden biases 2 a - 2 W 1, visible biases 2 b - 2 W' 1, and a constant added to log Z (annealed manual, \"Spins of -1 \
+    and 1\")";
+
 /// Number of distinct values kept, enough to tell grey images from two values.
 const FEW: usize = 4;
 
@@ -291,13 +296,14 @@ impl Seen {
 }
 
 impl Seen {
-    /// Names the threshold halfway, by which most images are told, where there is one.
+    /// Names the threshold halfway, by which most images are told, if there is one. Spins need another machine, too.
     fn middle(&self) -> String {
-        let middle = 0.5 * (self.smallest + self.largest);
-        match middle.is_finite() && 0.0 <= self.smallest && self.smallest < self.largest {
-            true => {
-                format!(", such as {middle}, halfway (--threshold {middle})")
-            }
+        let (smallest, largest) = (self.smallest, self.largest);
+        let middle = 0.5 * (smallest + largest);
+        let are_spins = (smallest, largest) == (-1.0, 1.0);
+        match middle.is_finite() && smallest < largest && (smallest >= 0.0 || are_spins) {
+            true if are_spins => format!(", {SPINS}"),
+            true => format!(", such as {middle}, halfway (--threshold {middle})"),
             false => String::new(),
         }
     }

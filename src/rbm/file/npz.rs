@@ -27,9 +27,13 @@ impl Npz {
         }
         let archive = ZipArchive::new(Cursor::new(bytes));
         let archive = Self(archive.map_err(|e| format!("not a whole .npz archive: {e}"))?);
-        let entries: Vec<_> = archive.0.file_names_raw().collect();
-        if entries.iter().any(|entry| entry.ends_with(b"data.pkl")) {
+        let has = |end: &[u8]| archive.0.file_names_raw().any(|entry| entry.ends_with(end));
+        if has(b"data.pkl") {
             return Err("a file of torch.save, expected one of safetensors.torch.save_file".into());
+        }
+        if has(b"model.weights.h5") {
+            let expected = "expected its arrays (model.get_weights()) in an .npz by numpy.savez";
+            return Err(format!("a file of Keras, {expected}"));
         }
         Ok(archive)
     }

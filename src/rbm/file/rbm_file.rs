@@ -48,7 +48,7 @@ pub struct RbmFile<T: Scalar = f32> {
 
 impl<T: Scalar> RbmFile<T> {
     /// Reads a `.npz` or, with the feature `safetensors`, a `.safetensors` file. The contents determine the format.
-    /// Parameters are floats of 16, 32 or 64 bits. A bias may have further dimensions of size 1.
+    /// Parameters are floats of 16, 32 or 64 bits, or integers. A bias may have further dimensions of size 1.
     ///
     /// # Errors
     /// [`Error::File`] with path and key: a damaged file, a missing key, a wrong dtype or shape, a value not finite in
@@ -199,8 +199,10 @@ pub(super) fn parameters<T: Scalar>(
     array: &Array,
 ) -> Result<impl Iterator<Item = T>, String> {
     match array.dtype() {
-        dtype if dtype.is_float() => Ok(array.values().map(T::nearest)),
-        dtype => Err(format!("key {key}: dtype {dtype}, expected floats")),
+        dtype if dtype.kind == Kind::Boolean => Err(format!(
+            "key {key}: dtype {dtype}, expected floats or integers"
+        )),
+        _ => Ok(array.values().map(T::nearest)),
     }
 }
 

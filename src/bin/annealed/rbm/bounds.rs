@@ -44,8 +44,8 @@ impl Bounds {
         saved::doubts(run, start, Some(highest))
     }
 
-    /// An upper bound on the mean log likelihood of the data, by the higher of both.
-    fn of_scores(&self, likelihood: &LogLikelihood) -> f64 {
+    /// Returns an upper bound on the mean log likelihood of the data, by the higher of both.
+    pub fn of_scores(&self, likelihood: &LogLikelihood) -> f64 {
         likelihood.upper_bound(self.certain.max(self.certified))
     }
 

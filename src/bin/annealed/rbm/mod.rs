@@ -58,7 +58,7 @@ pub fn score(options: &Options, interrupt: &Interrupt) -> Result<String, Box<dyn
     report.pilot_seconds = pilot_seconds;
     report.continued = options.resume.is_some() || !options.extend.is_empty();
     if let Some(file) = &options.save {
-        report.save_run(file)?;
+        report.save_run(file, stopped::asked(&run, chains))?;
     }
     if let Some(text) = stopped::to_go_on(options, &run, chains) {
         eprintln!("{text}");

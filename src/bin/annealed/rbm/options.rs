@@ -23,6 +23,7 @@ use crate::output;
 use crate::seconds::seconds;
 
 const AFTER: &str = "\
+Units are 0 and 1. Convert a machine of spins of -1 and 1 first: annealed manual has the lines.
 Ctrl-C and SIGTERM end the run with what is finished (exit code 130 or 143), a second one at once.
 Example: annealed rbm rbm.npz --base-data train.npy --data test.npy --chains 1000 --plot run.svg
 More: annealed manual";
@@ -80,7 +81,12 @@ pub struct Options {
     #[arg(help_heading = "Data", long, value_name = "FILE")]
     pub base_data: Option<Source>,
     /// Units are on from this value; the data decide unless set
-    #[arg(help_heading = "Data", long, value_name = "VALUE")]
+    #[arg(
+        help_heading = "Data",
+        long,
+        value_name = "VALUE",
+        allow_negative_numbers = true
+    )]
     pub threshold: Option<f64>,
     /// Draw units with their grey values as probabilities
     #[arg(

@@ -27,6 +27,8 @@ pub struct Problem {
     pub held_out: Vec<Vec<bool>>,
     /// Files read, and how.
     pub note: String,
+    /// Advice for data that are less likely than under base rates, a line each.
+    pub advice: Vec<String>,
     /// Names of the files of the RBM and of data.
     pub files: Value,
 }
@@ -79,13 +81,10 @@ impl Problem {
             note += &read;
             Ok(rows)
         };
-        let base_rates = match (options.base, &options.base_data) {
-            (Base::Uniform, _) => None,
-            (_, Some(source)) => Some(match &deep {
-                Some(deep) => deep.base_from_data(&rows(source)?, 1.0)?,
-                None => BaseRate::from_data(hidden, &rows(source)?, 1.0)?,
-            }),
-            (_, None) => file.base,
+        let base_rates = match (&options.base_data, &deep) {
+            (Some(source), Some(deep)) => Some(deep.base_from_data(&rows(source)?, 1.0)?),
+            (Some(source), None) => Some(BaseRate::from_data(hidden, &rows(source)?, 1.0)?),
+            (None, _) => file.base,
         };
         let held_out = options.data.as_ref().map_or(Ok(Vec::new()), &mut rows)?;
         check_sources(options, base_rates.is_some(), &held_out)?;
@@ -100,6 +99,7 @@ impl Problem {
         }
         Ok(Self {
             files: files(options),
+            advice: advice(options, hidden == visible, base_rates.is_some()),
             rbm: file.rbm,
             deep,
             base_rates,
@@ -109,17 +109,25 @@ impl Problem {
         })
     }
 
-    /// The base-rate model, or fair coins where base rates are not known.
-    pub fn simple_base(&self) -> Result<BaseRate> {
-        let coins = || BaseRate::uniform(self.rbm.hidden_units(), self.rbm.visible_units());
-        self.base_rates.clone().map_or_else(coins, Ok)
+    /// Returns the base rates, or fair coins for --base uniform.
+    pub fn simple_base(&self, base: Base) -> Result<BaseRate> {
+        match (&self.base_rates, base) {
+            (Some(rates), Base::Auto | Base::DataRate) => Ok(rates.clone()),
+            _ => BaseRate::uniform(self.rbm.hidden_units(), self.rbm.visible_units()),
+        }
     }
 
-    /// The name of the [simple base](Self::simple_base).
-    pub fn simple_name(&self) -> &'static str {
+    /// Returns the base rates beside which data are scored: of the scored rows themselves, if no others are known.
+    fn baseline(&self) -> Result<BaseRate> {
+        let of_rows = || BaseRate::from_data(self.rbm.hidden_units(), &self.held_out, 1.0);
+        self.base_rates.clone().map_or_else(of_rows, Ok)
+    }
+
+    /// Returns the name of the model beside which data are scored.
+    pub fn baseline_name(&self) -> &'static str {
         match self.base_rates {
             Some(_) => "the base-rate model",
-            None => "fair coins",
+            None => "base rates of these rows",
         }
     }
 
@@ -136,10 +144,37 @@ impl Problem {
             _ if self.deep.is_some() => Ok(None),
             [] => Ok(None),
             rows => (self.rbm)
-                .log_likelihood(rows, log_z, &self.simple_base()?)
+                .log_likelihood(rows, log_z, &self.baseline()?)
                 .map(Some),
         }
     }
+}
+
+/// Returns what to try if the data are less likely under an RBM than under base rates, a line each.
+fn advice(options: &Options, is_square: bool, has_rates: bool) -> Vec<String> {
+    let mut advice = Vec::new();
+    if !has_rates {
+        let own = "without --base-data the base rates are fitted to the scored rows themselves, a generous baseline: a right \
+                   machine that is hardly better than base rates may fall below it";
+        advice.push(own.to_owned());
+    }
+    if is_square {
+        let turned = match options.square_transposed {
+            Some(true) => "--square-transposed=false",
+            _ => "--square-transposed",
+        };
+        let exchanged = match options.names.as_slice() {
+            [w, a, b] => [w, b, a].map(String::as_str),
+            _ => ["W", "b", "a"],
+        };
+        let names = exchanged.join(",");
+        advice.push(format!(
+            "square weights do not show how they are meant: try {turned}, exchanged biases (--names {names}), or both"
+        ));
+    }
+    let spins = "a machine of units -1 and 1 has to be converted first (annealed manual, \"Spins of -1 and 1\")";
+    advice.push(spins.to_owned());
+    advice
 }
 
 fn files(options: &Options) -> Value {
@@ -157,6 +192,11 @@ fn check_sources(options: &Options, has_rates: bool, held_out: &[Vec<bool>]) -> 
         let reason = "has no base rates to start from; expected --base-data with a file of training data, the key \
                       b_base (D), or --base auto";
         return Err(Error::file(&options.weights, reason));
+    }
+    let lacks_data = options.data.is_none() && options.base_data.is_none();
+    if let Some(threshold) = options.threshold.filter(|_| lacks_data) {
+        let expected = "data to which it applies, by --data or --base-data";
+        return Err(Error::invalid("--threshold", threshold, expected));
     }
     if options.raise.is_some() && held_out.is_empty() {
         return Err(Error::invalid("--raise", "no rows", "data by --data"));
@@ -232,7 +272,11 @@ fn layout(options: &Options) -> Result<RbmLayout> {
     match options.names.as_slice() {
         [] => Ok(layout),
         [w, a, b] => Ok(layout.weights(w).hidden_bias(a).visible_bias(b)),
-        names => Err(Error::invalid("--names", names.join(","), "three names")),
+        names => {
+            let expected = "three names, of the weights, hidden and visible biases; write zeros into the file for biases that \
+                            the model lacks, as b=numpy.zeros(visible units)";
+            Err(Error::invalid("--names", names.join(","), expected))
+        }
     }
 }
 

@@ -63,10 +63,13 @@ impl<'a> Report<'a> {
         })
     }
 
-    /// Saves the run, with what is known besides.
-    pub fn save_run(&self, file: &Path) -> Result<()> {
+    /// Saves the run, with what is known besides; `asked` is the number of chains, if it was stopped before it had them.
+    pub fn save_run(&self, file: &Path, asked: Option<usize>) -> Result<()> {
         let warnings = [self.run.warnings(), &self.doubts].concat();
-        let known = Known::new(&self.problem.rbm, self.start, &warnings);
+        let known = Known {
+            asked,
+            ..Known::new(&self.problem.rbm, self.start, &warnings)
+        };
         saved::write(file, &self.run.clone().into(), &known)
     }
 
@@ -114,6 +117,12 @@ impl<'a> Report<'a> {
         figures::distinct(of_run.chain(&likelihood).chain(&self.doubts))
     }
 
+    /// Returns what to try if the data are less likely than under base rates.
+    fn advice(&self) -> Vec<String> {
+        let warning = self.likelihood.as_ref().and_then(LogLikelihood::warning);
+        warning.map_or(Vec::new(), |_| self.problem.advice.clone())
+    }
+
     /// Writes the picture and the report that are asked for.
     pub fn write_files(&self, options: &Options) -> Result<()> {
         if let Some(file) = &options.plot {
@@ -146,7 +155,8 @@ impl<'a> Report<'a> {
         json["files"] = problem.files.clone();
         json["visible_units"] = problem.rbm.visible_units().into();
         json["hidden_units"] = problem.rbm.hidden_units().into();
-        json["notes"] = problem.note.lines().collect::<Vec<_>>().into();
+        let notes = problem.note.lines().map(str::to_owned);
+        json["notes"] = notes.chain(self.advice()).collect();
         self.bounds.add_to(&mut json, self.likelihood.as_ref());
         json["starts"] = self.start.map(table).into();
         if let Some(backward) = &self.backward {
@@ -164,6 +174,7 @@ impl<'a> Report<'a> {
             json["log_likelihood_by"] = self.scored_by().1.into();
             json["log_likelihood_error_over_rows"] = likelihood.standard_error.into();
             json["base_log_likelihood"] = likelihood.base_rate.into();
+            json["base_log_likelihood_by"] = self.problem.baseline_name().into();
             json["rows"] = likelihood.rows.into();
         }
         if let Some(found) = &self.likelihood_bound {
@@ -258,17 +269,26 @@ impl Report<'_> {
             true => format!("from {from}"),
             false => format!("95% interval from {from}: {lower:.3} to {upper:.3}"),
         };
+        let most = self.bounds.of_scores(likelihood);
+        // A difference that is not printed is left out.
+        let excluded = match likelihood.mean > most + 5e-4 {
+            true => format!(" (excluded by the bound: at most {most:.3})"),
+            false => String::new(),
+        };
         writeln!(
             f,
-            "log likelihood of {} rows: {:.3} nats a row, +- {:.3} over rows ({interval}); under {} {:.3}",
+            "log likelihood of {} rows: {:.3} nats a row{excluded}, +- {:.3} over rows ({interval}); under {} {:.3}",
             likelihood.rows,
             likelihood.mean,
             likelihood.standard_error,
-            self.problem.simple_name(),
+            self.problem.baseline_name(),
             likelihood.base_rate,
         )?;
         if let Some(warning) = likelihood.warning() {
             writeln!(f, "warning: {warning}")?;
+        }
+        for note in self.advice() {
+            writeln!(f, "note: {note}")?;
         }
         if let Some(raise) = &self.raise {
             let (mean, error) = raise.mean();

@@ -23,7 +23,7 @@ pub fn choose(
             let expected = "--base auto, which finds one";
             return Err(Error::invalid("--save-start", file.display(), expected));
         }
-        return Ok((problem.simple_base()?, None));
+        return Ok((problem.simple_base(options.base)?, None));
     }
     let start = match found_before(options, problem)? {
         Some(start) => start,
@@ -38,8 +38,12 @@ pub fn choose(
 
 /// The start of --start, of a saved run that is extended, or beside a checkpoint.
 fn found_before(options: &Options, problem: &Problem) -> Result<Option<Start>> {
-    if let Some(start) = options.extend.iter().find_map(|file| saved::start_of(file)) {
-        return Ok(Some(start));
+    let saved = options.extend.iter();
+    if let Some((file, start)) = saved
+        .filter_map(|file| Some((file, saved::start_of(file)?)))
+        .next()
+    {
+        return check(start, file, problem).map(Some);
     }
     let checkpoint = options.checkpoint_file().filter(|file| file.exists());
     let Some(file) = options.start.clone().or(checkpoint.map(beside)) else {
@@ -55,10 +59,15 @@ fn found_before(options: &Options, problem: &Problem) -> Result<Option<Start>> {
     let bytes = fs::read(&file).map_err(|error| Error::io(&file, error))?;
     let start: Start = serde_json::from_slice(&bytes)
         .map_err(|error| Error::file(&file, format!("is no saved start: {error}")))?;
-    start
-        .check(&problem.rbm)
-        .map_err(|error| Error::file(&file, error))?;
-    Ok(Some(start))
+    check(start, &file, problem).map(Some)
+}
+
+/// Refuses the start of another RBM, by the name of its file.
+fn check(start: Start, file: &Path, problem: &Problem) -> Result<Start> {
+    let checked = start.check(&problem.rbm);
+    checked
+        .map(|()| start)
+        .map_err(|error| Error::file(file, error))
 }
 
 fn search(options: &Options, problem: &Problem, interrupt: &Interrupt) -> Result<Start> {

@@ -41,12 +41,15 @@ pub fn before_a_result(error: Error, options: &Options, phase: Phase) -> Box<dyn
     format!("{by} {text}").into()
 }
 
+/// Returns the number of `chains` that were asked for, if the run was stopped before it had them.
+pub fn asked(run: &Chains, chains: usize) -> Option<usize> {
+    let by = run.stopped_by();
+    matches!(by, StoppedBy::Callback | StoppedBy::TimeLimit).then_some(chains)
+}
+
 /// Says how to go on with a run that was stopped when some of `chains` were done; `None` if nothing is left to do.
 pub fn to_go_on(options: &Options, run: &Chains, chains: usize) -> Option<String> {
-    let by = run.stopped_by();
-    if !matches!(by, StoppedBy::Callback | StoppedBy::TimeLimit) {
-        return None;
-    }
+    let (by, chains) = (run.stopped_by(), asked(run, chains)?);
     let kept = match (options.checkpoint_file(), &options.save) {
         (Some(file), _) => {
             format!(
