@@ -38,11 +38,8 @@ pub fn choose(
 
 /// The start of --start, of a saved run that is extended, or beside a checkpoint.
 fn found_before(options: &Options, problem: &Problem) -> Result<Option<Start>> {
-    let saved = options.extend.iter();
-    if let Some((file, start)) = saved
-        .filter_map(|file| Some((file, saved::start_of(file)?)))
-        .next()
-    {
+    let mut saved = options.extend.iter();
+    if let Some((file, start)) = saved.find_map(|file| Some((file, saved::start_of(file)?))) {
         return check(start, file, problem).map(Some);
     }
     let checkpoint = options.checkpoint_file().filter(|file| file.exists());
