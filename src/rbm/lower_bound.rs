@@ -261,8 +261,8 @@ const STEPS_PER_ASCENT: u64 = 2_500;
 /// A run's chain-steps for each configuration and unit of the searched layer.
 const STEPS_PER_UNIT: u64 = 500;
 /// Sweeps of a cooled chain: at least, and at most where more chains would be too many.
-const SWEEPS: [usize; 2] = [50, 200];
-const MOST_COOLED: usize = 64;
+const SWEEPS: [usize; 2] = [25, 200];
+const MOST_COOLED: usize = 256;
 
 impl Effort {
     /// Returns the effort from `starts` random starts where time does not matter.
@@ -272,7 +272,7 @@ impl Effort {
             configurations: MOST,
             cooling: Cooling {
                 chains: starts,
-                sweeps: SWEEPS[0],
+                sweeps: 2 * SWEEPS[0],
             },
         }
     }

@@ -67,6 +67,8 @@ const OF_FITTED: f64 = 0.375;
 const OF_ALL: f64 = 0.5;
 /// Number of starts at fair coins, and of drawn and of first states of each pilot, from which modes are sought.
 const STARTS: usize = 16;
+/// Effort of the search for configurations, as a multiple of that of a run of as many chain-steps.
+const EFFORT: u64 = 2;
 /// Modes in the base of modes, and the shares of the modes and of fair coins; the first base has the rest.
 const MODES: usize = 12;
 const PART_OF_MODES: f64 = 0.6;
@@ -173,7 +175,7 @@ impl<T: Scalar> Pilots<'_, T> {
         };
         let mut states = self.pilot(name, first.clone(), OF_GIVEN)?;
         states.extend(self.pilot("fair coins", coins.clone(), OF_COINS)?);
-        let effort = Effort::of_run(of.chain_steps(), hidden.min(visible));
+        let effort = Effort::of_run(EFFORT * of.chain_steps(), hidden.min(visible));
         let explore = || rbm.explore(&states, STARTS, of.seed, effort);
         let (bound, known) = in_pool(of.execution.threads, explore)?;
         let modes = around_modes(hidden, &bound)?;
