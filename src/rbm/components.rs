@@ -305,7 +305,7 @@ mod tests {
         let weights = ComponentWeights::balanced(whole.as_mixture().unwrap(), &parts);
         assert!(weights.fit(2) && !weights.fit(3));
         let path = RbmPath::new(whole, target()).unwrap();
-        path.weighted(weights).unwrap()
+        path.weighted(weights)
     }
 
     /// Each part keeps its share of Z, so that log Z follows the chord. The ends are the base and the target.

@@ -9,7 +9,7 @@ use crate::estimate::Warning;
 use crate::model::UnnormalizedModel;
 use crate::num::{Simd, SimdLevel, sigmoid, softplus, softplus_increment};
 use crate::path::{AnnealingPath, BetaDerivative, Intermediate};
-use crate::rbm::components::{Activations, ComponentWeights, Components};
+use crate::rbm::components::{Activations, ComponentWeights};
 use crate::rbm::engine::{Categorical, LINE, Row, WeightMatrix, Weights};
 use crate::rbm::lower_bound::{Effort, STARTS};
 use crate::rbm::model::{check_finite, draw_all, draw_into, largest_sum, masked_sum_of};
@@ -38,8 +38,6 @@ pub struct RbmPath<T: Scalar = f32> {
     base_bias: DVector<T>,
     /// Components of the base, where it is a mixture.
     categorical: Option<Categorical<T>>,
-    /// Weights of the components; `None` where there is one.
-    weights: Option<ComponentWeights>,
     knots: Schedule,
     /// Models at the knots after the base.
     ends: Vec<SegmentEnd<T>>,
@@ -90,14 +88,11 @@ impl<T: Scalar> RbmPath<T> {
     /// Where there is not one model for each knot after 0, models differ in visible or hidden units, or the
     /// difference of neighbours' visible biases overflows.
     pub fn through(base: BaseRate<T>, models: Vec<Rbm<T>>, knots: Schedule) -> Result<Self> {
-        let geometric = |c: &Components<T>| ComponentWeights::geometric(c.shares());
-        let weights = base.as_mixture().map(geometric);
-        Self::assemble(base, weights, models, knots, Simd::best())
+        Self::assemble(base, models, knots, Simd::best())
     }
 
     fn assemble(
         base: BaseRate<T>,
-        weights: Option<ComponentWeights>,
         models: Vec<Rbm<T>>,
         knots: Schedule,
         engine: Simd,
@@ -118,13 +113,11 @@ impl<T: Scalar> RbmPath<T> {
             check_finite("difference of visible biases", &bias_slope)?;
             ends.push(SegmentEnd::new(engine, rbm, &bias_slope));
         }
-        let categorical = mixture.zip(weights.clone());
-        let categorical = categorical.map(|(c, weights)| Categorical::new(engine, c, weights));
+        let categorical = mixture.map(|components| Categorical::new(engine, components));
         Ok(Self {
             base,
             base_bias,
             categorical,
-            weights,
             knots,
             ends,
             engine,
@@ -141,11 +134,14 @@ impl<T: Scalar> RbmPath<T> {
     /// Where this machine or this build of the crate does not have `engine`.
     pub fn with_simd_level(self, engine: SimdLevel) -> Result<Self> {
         let models = self.ends.into_iter().map(|end| end.rbm).collect();
-        let engine = engine.available()?;
-        let path = Self::assemble(self.base, self.weights, models, self.knots, engine)?;
-        Ok(Self {
+        let path = Self::assemble(self.base, models, self.knots, engine.available()?)?;
+        let path = Self {
             start: self.start,
             ..path
+        };
+        Ok(match self.categorical {
+            Some(categorical) => path.weighted(categorical.weights),
+            None => path,
         })
     }
 
@@ -158,22 +154,20 @@ impl<T: Scalar> RbmPath<T> {
     pub fn with_start(mut self, start: &Start<T>) -> Result<Self> {
         start.check(self.target())?;
         self.start = Some(Arc::new(start.clone()));
-        match start.weights() {
+        Ok(match start.weights() {
             Some(weights) if self.ends.len() == 1 && self.base == *start.base() => {
                 self.weighted(weights.clone())
             }
-            _ => Ok(self),
-        }
+            _ => self,
+        })
     }
 
-    /// Returns the path with other weights of the base's components.
-    pub(crate) fn weighted(self, weights: ComponentWeights) -> Result<Self> {
-        let models = self.ends.into_iter().map(|end| end.rbm).collect();
-        let path = Self::assemble(self.base, Some(weights), models, self.knots, self.engine)?;
-        Ok(Self {
-            start: self.start,
-            ..path
-        })
+    /// Returns the path with `weights` of the base's components, if it has several.
+    pub(crate) fn weighted(mut self, weights: ComponentWeights) -> Self {
+        if let Some(categorical) = &mut self.categorical {
+            categorical.weights = weights;
+        }
+        self
     }
 
     /// Returns a certain lower bound on log Z of the target, as [`Rbm::lower_bound`] finds it from `states` and 64 random
@@ -225,12 +219,9 @@ impl<T: Scalar> RbmPath<T> {
 
     /// Returns the components of a mixture base at a state, on the first segment only.
     fn components(&self, segment: usize, visible: &[bool]) -> Option<Activations<'_>> {
-        let components = self.base.as_mixture().filter(|_| segment == 0)?;
-        Some(Activations::new(
-            components,
-            self.weights.as_ref()?,
-            visible,
-        ))
+        let components = self.base.as_mixture()?;
+        let weights = &self.categorical(segment)?.weights;
+        Some(Activations::new(components, weights, visible))
     }
 
     /// Returns the visible biases at a segment's start that all components share.

@@ -19,7 +19,7 @@ pub(crate) struct Categorical<T> {
     /// `theta`: for each panel of visible units, one row per component.
     logits: Vec<Row<T>>,
     offsets: Vec<f64>,
-    weights: ComponentWeights,
+    pub(crate) weights: ComponentWeights,
 }
 
 /// The categorical units of a block of chains.
@@ -42,9 +42,10 @@ pub(crate) struct CategoricalBuffers<T> {
 }
 
 impl<T: Scalar> Categorical<T> {
-    /// Creates the unit from the components of a mixture, and their weights along the segment.
-    pub(crate) fn new(engine: Simd, components: &Components<T>, weights: ComponentWeights) -> Self {
+    /// Creates the unit from the components of a mixture, with their weights on the geometric path.
+    pub(crate) fn new(engine: Simd, components: &Components<T>) -> Self {
         let (theta, offsets) = (components.logits(), components.offsets());
+        let weights = ComponentWeights::geometric(components.shares());
         let (visible, components) = theta.shape();
         let mut logits = vec![Row::zero(); visible.div_ceil(WIDTH) * components];
         for (c, theta) in theta.column_iter().enumerate() {

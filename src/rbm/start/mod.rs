@@ -24,7 +24,7 @@ pub struct Start<T: Scalar = f32> {
     /// Hash of the RBM's parameters.
     machine: u64,
     base: BaseRate<T>,
-    /// Weights of the base's components along the path; `None` for those of the geometric path.
+    /// Weights of the base's components along the path; `None` means the geometric path.
     weights: Option<ComponentWeights>,
     candidates: Vec<Candidate<T>>,
     bound: LogZBound,

@@ -67,7 +67,7 @@ const OF_FITTED: f64 = 0.375;
 const OF_ALL: f64 = 0.5;
 /// Number of starts at fair coins, and of drawn and of first states of each pilot, from which modes are sought.
 const STARTS: usize = 16;
-/// Effort of the search for configurations, as a multiple of that of a run of as many chain-steps.
+/// Factor by which the pilots' search for configurations takes more work than the search after a run.
 const EFFORT: u64 = 2;
 /// Modes in the base of modes, and the shares of the modes and of fair coins; the first base has the rest.
 const MODES: usize = 12;
@@ -224,7 +224,7 @@ impl<T: Scalar> Pilots<'_, T> {
         self.weighted_pilot(name, base, None, share)
     }
 
-    /// Runs a [pilot](Self::pilot) with other weights of the components than those of the geometric path.
+    /// Runs a [pilot](Self::pilot) along a path whose components have `weights`; `None` means the geometric path.
     fn weighted_pilot(
         &mut self,
         name: &str,
@@ -234,7 +234,7 @@ impl<T: Scalar> Pilots<'_, T> {
     ) -> Result<Vec<Vec<bool>>> {
         let mut path = RbmPath::new(base.clone(), self.rbm.clone())?;
         if let Some(weights) = weights {
-            path = path.weighted(weights)?;
+            path = path.weighted(weights);
         }
         let run = self.run(path, share)?;
         let confidence = 1.0 - (1.0 - CONFIDENCE) / CANDIDATES;
