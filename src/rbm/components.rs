@@ -146,6 +146,7 @@ impl ComponentWeights {
     }
 
     /// Returns whether there are finite weights of `components` components, at two positions or more.
+    #[cfg(any(test, feature = "serde"))]
     pub(crate) fn fit(&self, components: usize) -> bool {
         let is_whole = |weights: &Vec<f64>| {
             weights.len() == components && weights.iter().all(|weight| weight.is_finite())
