@@ -43,10 +43,8 @@ mod other_runs;
 mod paths;
 mod preconditioner;
 mod progress;
-mod python_files;
 mod rbm;
 mod rbm_bases;
-mod rbm_files;
 mod rbm_gibbs;
 mod rbm_lower_bound;
 mod rbm_mixtures;
@@ -62,7 +60,6 @@ mod ridge_vectors;
 mod rounding;
 mod rounds;
 mod rounds_warnings;
-mod rust_files;
 #[path = "../../examples/common/scatter_sheet.rs"]
 mod scatter_sheet;
 mod schedule_optimizers;
