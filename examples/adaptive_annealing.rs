@@ -56,7 +56,7 @@ fn run<'p, P, K>(
 ) -> annealed::Result<Run<P::State>>
 where
     P: AnnealingPath<Base: NormalizedModel, State: Send> + Sync,
-    K: TransitionKernel<P::At<'p>> + Sync,
+    K: TransitionKernel<P::At> + Sync,
 {
     let ais = Ais::new(path, kernel).schedule(Schedule::linear(steps)?);
     ais.chains(chains).seed(1).run()

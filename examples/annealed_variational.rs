@@ -328,7 +328,7 @@ impl Case {
     ) -> annealed::Result<TrainedTransitions>
     where
         P: AnnealingPath<State = DVector<f64>>,
-        P::At<'p>: Differentiable,
+        P::At: Differentiable,
     {
         let dimension = self.modes[0].len();
         let states = path.base().state_dimension().unwrap_or(dimension);
@@ -378,7 +378,7 @@ impl Case {
     where
         P: AnnealingPath<State = DVector<f64>> + Sync,
         P::Base: NormalizedModel,
-        P::At<'p>: Differentiable,
+        P::At: Differentiable,
     {
         let start = Instant::now();
         let trained = self.train(path, objective, transition, seed, options)?;

@@ -54,7 +54,7 @@ fn schedule() -> annealed::Result<Schedule> {
 
 fn tuned<'p, K>(kernel: K, path: &'p GaussianPath) -> annealed::Result<K>
 where
-    K: Tunable + TransitionKernel<<GaussianPath as AnnealingPath>::At<'p>> + Sync,
+    K: Tunable + TransitionKernel<<GaussianPath as AnnealingPath>::At> + Sync,
 {
     let tuning = StepSizes::new(path, kernel).schedule(schedule()?);
     Ok(tuning.seed(1).run()?.kernel)
@@ -62,7 +62,7 @@ where
 
 fn report<'p, K>(name: &str, path: &'p GaussianPath, kernel: K) -> annealed::Result<()>
 where
-    K: TransitionKernel<<GaussianPath as AnnealingPath>::At<'p>> + Sync,
+    K: TransitionKernel<<GaussianPath as AnnealingPath>::At> + Sync,
 {
     let run = Ais::new(path, kernel)
         .schedule(schedule()?)

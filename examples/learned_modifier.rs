@@ -124,7 +124,7 @@ fn run<'p, P, K>(
 ) -> annealed::Result<Run<DVector<f64>>>
 where
     P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel> + Sync,
-    K: TransitionKernel<P::At<'p>> + Sync,
+    K: TransitionKernel<P::At> + Sync,
 {
     let ais = Ais::new(path, kernel).schedule(Schedule::linear(steps)?);
     ais.chains(CHAINS).seed(seed).run()

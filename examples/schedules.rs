@@ -114,7 +114,7 @@ impl Method {
     where
         P: AnnealingPath<At<'p>: Send + Sync> + Sync,
         P::State: Send,
-        K: TransitionKernel<P::At<'p>> + Sync,
+        K: TransitionKernel<P::At> + Sync,
     {
         let optimizer: &dyn ScheduleOptimizer<P, K> = match self {
             Self::Linear => return Schedule::linear(steps),
@@ -206,7 +206,7 @@ where
     P: AnnealingPath<At<'p>: Send + Sync> + Sync,
     P::Base: NormalizedModel,
     P::State: Send,
-    K: TransitionKernel<P::At<'p>> + Sync,
+    K: TransitionKernel<P::At> + Sync,
 {
     println!("schedule         RMSE (se)        bias   ESS/N (sd)     Var log w  seconds");
     let methods = match &options.only[..] {
@@ -248,7 +248,7 @@ impl Row {
         P: AnnealingPath<At<'p>: Send + Sync> + Sync,
         P::Base: NormalizedModel,
         P::State: Send,
-        K: TransitionKernel<P::At<'p>> + Sync,
+        K: TransitionKernel<P::At> + Sync,
     {
         let begun = Instant::now();
         let pilot = Pilot::new(options.pilot_chains, options.pilot_steps);

@@ -149,7 +149,7 @@ fn run(job: &Job, interrupt: &Interrupt) -> Result<()> {
 fn complete<P, K>(ais: &Ais<'_, P, K>, mut shard: Shard, range: &Range<usize>) -> Result<Shard>
 where
     P: AnnealingPath<State = DVector<f64>> + Sync,
-    K: for<'a> TransitionKernel<P::At<'a>> + Sync,
+    K: for<'a> TransitionKernel<P::At> + Sync,
 {
     let within = |gap: &Range<usize>| gap.start.max(range.start)..gap.end.min(range.end);
     let gaps = shard.missing();

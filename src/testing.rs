@@ -188,8 +188,8 @@ const BLOCK: usize = 128;
 ///
 /// # Errors
 /// Fewer than two chains; any error of the run.
-pub fn unbiasedness<'p, P, K>(
-    path: &'p P,
+pub fn unbiasedness<P, K>(
+    path: P,
     kernel: K,
     schedule: Schedule,
     log_z_ratio: f64,
@@ -197,9 +197,9 @@ pub fn unbiasedness<'p, P, K>(
     seed: u64,
 ) -> Result<Check>
 where
-    P: AnnealingPath + Sync,
+    P: AnnealingPath + Send + Sync,
     P::State: Send,
-    K: TransitionKernel<P::At<'p>> + Sync,
+    K: TransitionKernel<P::At> + Sync,
 {
     Error::check_at_least("chains", chains, 2)?;
     let run = Ais::with_base_log_z(path, kernel, 0.0)

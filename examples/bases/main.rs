@@ -70,7 +70,7 @@ fn print_rows<'p, P, K>(
 ) -> Result<()>
 where
     P: AnnealingPath<State: Send> + Sync,
-    K: TransitionKernel<P::At<'p>> + Copy + Sync,
+    K: TransitionKernel<P::At> + Copy + Sync,
 {
     for &steps in &options.stages {
         let run = |seed| {

@@ -86,7 +86,7 @@ pub struct Task<'p, P: AnnealingPath, K> {
 impl<'p, P, K> Task<'p, P, K>
 where
     P: AnnealingPath<Base: NormalizedModel, State: Clone + Send, At<'p>: Send + Sync> + Sync,
-    K: Invariant<P::At<'p>> + Clone + Send + Sync,
+    K: Invariant<P::At> + Clone + Send + Sync,
 {
     /// Creates a task with a kernel over vectors, which each method tunes.
     pub fn tuned(path: &'p P, kernel: K, terms: Terms, meter: &'p Meter) -> Self
@@ -163,7 +163,7 @@ where
         Friction::default().schedule(&survey, stages.max(1) as usize)
     }
 
-    fn evaluations(&self, kernel: &impl TransitionKernel<P::At<'p>>) -> usize {
+    fn evaluations(&self, kernel: &impl TransitionKernel<P::At>) -> usize {
         let dimension = self.path.base().state_dimension();
         kernel.evaluations(dimension.unwrap_or(1))
     }
@@ -175,7 +175,7 @@ where
         Ok(budget - spent)
     }
 
-    fn run<T: TransitionKernel<P::At<'p>>>(
+    fn run<T: TransitionKernel<P::At>>(
         &self,
         kernel: T,
         schedule: Schedule,
@@ -253,7 +253,7 @@ where
     pub fn solve_with(self, method: Method, samples: &Samples<P::State>) -> Result<Outcome>
     where
         P::State: Sync,
-        K: Reversal<P::At<'p>>,
+        K: Reversal<P::At>,
     {
         match samples {
             Some(samples) if method == Method::Bar => self.bar(samples),
@@ -266,7 +266,7 @@ where
     fn bar(self, samples: impl Fn(usize, u64) -> Result<Vec<P::State>>) -> Result<Outcome>
     where
         P::State: Sync,
-        K: Reversal<P::At<'p>>,
+        K: Reversal<P::At>,
     {
         let first = self.first_pass()?;
         let stages = self.left()? / (2 * CHAINS * self.evaluations(&first.kernel)) as u64;

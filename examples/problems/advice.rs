@@ -27,13 +27,10 @@ impl<P> Path for P where
 {
 }
 
-pub trait Kernel<P: Path>:
-    for<'a> TransitionKernel<P::At<'a>> + Clone + Sync + Send + 'static
-{
-}
+pub trait Kernel<P: Path>: for<'a> TransitionKernel<P::At> + Clone + Sync + Send + 'static {}
 
 impl<P: Path, K> Kernel<P> for K where
-    K: for<'a> TransitionKernel<P::At<'a>> + Clone + Sync + Send + 'static
+    K: for<'a> TransitionKernel<P::At> + Clone + Sync + Send + 'static
 {
 }
 

@@ -109,7 +109,7 @@ fn allocation(name: &str, members: &[Gaussian]) -> Result<Vec<f64>> {
 fn log_weights<'p, P>(name: &str, path: &'p P) -> Result<()>
 where
     P: AnnealingPath<State = DVector<f64>, Base = Gaussian> + Sync,
-    PerfectTransitions: TransitionKernel<P::At<'p>>,
+    PerfectTransitions: TransitionKernel<P::At>,
 {
     let chains = 200_000;
     let run = Ais::new(path, PerfectTransitions)
@@ -144,8 +144,8 @@ fn line<'p, P>(
 ) -> Result<[Vec<Point>; 2]>
 where
     P: AnnealingPath<State = DVector<f64>, Base = Gaussian> + Sync,
-    PerfectTransitions: TransitionKernel<P::At<'p>>,
-    CoordinateGibbs: TransitionKernel<P::At<'p>>,
+    PerfectTransitions: TransitionKernel<P::At>,
+    CoordinateGibbs: TransitionKernel<P::At>,
 {
     let mut points = [Vec::new(), Vec::new()];
     for steps in STAGES {

@@ -148,7 +148,7 @@ fn first<'p, P, K>(
 ) -> Result<Box<dyn LogZ + 'p>>
 where
     P: AnnealingPath<Base: NormalizedModel, State: Clone + Send, At<'p>: Send + Sync> + Sync,
-    K: Invariant<P::At<'p>> + Clone + Send + Sync + 'p,
+    K: Invariant<P::At> + Clone + Send + Sync + 'p,
 {
     let pass = pass.chains(256).moves(MOVES).seed(seed).threads(1);
     let found = pass.first_pass()?;

@@ -21,9 +21,9 @@ const PRECISION: f64 = 0.1;
 /// Number of stages after which the first pass gives up.
 pub(super) const LIMIT: usize = 100_000;
 
-pub(super) struct Pass<'s, 'p, P: AnnealingPath, K: TransitionKernel<P::At<'p>>> {
+pub(super) struct Pass<'s, 'p, P: AnnealingPath, K: TransitionKernel<P::At>> {
     settings: &'s AdaptiveSmc<'p, P, K>,
-    populations: Populations<'p, P>,
+    populations: Populations<P>,
     tuning: Option<Tuning<K, P::State>>,
     resampling: Resampling,
     betas: Vec<f64>,
@@ -36,15 +36,16 @@ pub(super) struct Pass<'s, 'p, P: AnnealingPath, K: TransitionKernel<P::At<'p>>>
 
 impl<'s, 'p, P, K> Pass<'s, 'p, P, K>
 where
-    P: AnnealingPath<State: Clone + Send> + Sync,
-    P::At<'p>: Send + Sync,
-    K: TransitionKernel<P::At<'p>> + Clone + Send + Sync,
+    P: AnnealingPath<State: Clone + Send> + Send + Sync,
+    P::At: Send + Sync,
+    K: TransitionKernel<P::At> + Clone + Send + Sync,
 {
     /// Starts at the base, where a kernel is tuned with twice the moves, since its step size may be far off.
     pub(super) fn start(settings: &'s AdaptiveSmc<'p, P, K>) -> Result<Self> {
         let first = stream(settings.seed, Purpose::AdaptiveSmc, 0);
         let size = settings.first_block_size();
-        let populations = Populations::start(settings.path, 0..settings.chains, size, first)?;
+        let populations =
+            Populations::start(settings.path.clone(), 0..settings.chains, size, first)?;
         let kernel = &settings.kernel;
         let mut pass = Self {
             settings,
@@ -118,7 +119,7 @@ where
         // The next stage would learn it: the evaluation is counted here in its place.
         let learned = self.populations.learn()?;
         self.evaluations += usize::from(learned == Some(true));
-        let path = self.settings.path;
+        let path = &self.settings.path;
         let (here, next) = (path.at(0.0), path.at(f64::MIN_POSITIVE));
         let populations = &mut self.populations;
         let lost = populations.map(&|population| Ok(lost(population.block(), &here, &next)))?;
@@ -148,7 +149,7 @@ where
 
     fn move_chains(&mut self, moves: usize) -> Result<()> {
         let (populations, kernel) = (&mut self.populations, &self.settings.kernel);
-        let evaluations = moves.saturating_mul(kernel.evaluations(dimension(self.settings.path)));
+        let evaluations = moves.saturating_mul(kernel.evaluations(dimension(&self.settings.path)));
         self.evaluations = self.evaluations.saturating_add(evaluations);
         match &mut self.tuning {
             Some(tuning) => tuning.moves(populations, moves),
@@ -190,18 +191,18 @@ pub(super) type Later<'s> = &'s (dyn Fn(usize) -> u64 + Sync);
 #[cfg(feature = "checkpoint")]
 impl<'p, P, K> crate::work::Persist for FirstPassTask<'_, 'p, P, K>
 where
-    P: AnnealingPath<State: Clone + Send> + Sync,
-    P::At<'p>: Send + Sync,
-    K: TransitionKernel<P::At<'p>> + Clone + Send + Sync,
+    P: AnnealingPath<State: Clone + Send> + Send + Sync,
+    P::At: Send + Sync,
+    K: TransitionKernel<P::At> + Clone + Send + Sync,
     K: serde::Serialize + serde::de::DeserializeOwned,
 {
 }
 
 impl<'s, 'p, P, K> Task for FirstPassTask<'s, 'p, P, K>
 where
-    P: AnnealingPath<State: Clone + Send> + Sync,
-    P::At<'p>: Send + Sync,
-    K: TransitionKernel<P::At<'p>> + Clone + Send + Sync,
+    P: AnnealingPath<State: Clone + Send> + Send + Sync,
+    P::At: Send + Sync,
+    K: TransitionKernel<P::At> + Clone + Send + Sync,
 {
     type Block = Pass<'s, 'p, P, K>;
     type Output = Single<FirstPass<K>>;

@@ -40,13 +40,13 @@ impl<S: Clone + Send> Layout<S> {
     /// Returns the task of a round along `path`.
     pub(super) fn task<'s, 'q: 's, Q, K>(
         &self,
-        path: &'q Q,
+        path: Q,
         (kernel, schedule, seed): Start<K>,
-        along: fn(&'q Q, K) -> Along<'s, 'q, Q>,
+        along: fn(Q, K) -> Along<'s, Q>,
     ) -> Result<RoundTask<'s, S>>
     where
-        Q: AnnealingPath<State = S> + Sync,
-        K: TransitionKernel<Q::At<'q>> + Send + Sync + 's,
+        Q: AnnealingPath<State = S> + Send + Sync + 's,
+        K: TransitionKernel<Q::At> + Send + Sync + 's,
     {
         let steps = schedule.stages();
         let recorder = |of| CovarianceRecorder::new(of, self.chains, steps);

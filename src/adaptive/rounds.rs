@@ -49,7 +49,7 @@ use crate::{Error, Result};
 #[must_use]
 #[doc(alias("marginal likelihood", "evidence"))]
 pub struct Rounds<'p, P: AnnealingPath, K> {
-    pub(super) path: &'p P,
+    pub(super) path: P,
     pub(super) kernel: K,
     pub(super) tuner: Option<Tuner<K, P::State>>,
     pub(super) refitting: Option<Refitting<'p, P::State, K>>,
@@ -68,10 +68,10 @@ pub struct Rounds<'p, P: AnnealingPath, K> {
 
 impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
     /// Creates the rounds along `path`, with a tuned kernel over `R^d`. Its step size is where the tuning starts.
-    pub fn new(path: &'p P, kernel: K) -> Self
+    pub fn new(path: P, kernel: K) -> Self
     where
         P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel>,
-        K: Tunable + TransitionKernel<P::At<'p>>,
+        K: Tunable + TransitionKernel<P::At>,
     {
         Self {
             tuner: Some(Tuner::new()),
@@ -80,17 +80,17 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
     }
 
     /// Creates the rounds along `path`, with a kernel that is not tuned, over any state.
-    pub fn fixed(path: &'p P, kernel: K) -> Self
+    pub fn fixed(path: P, kernel: K) -> Self
     where
         P::Base: NormalizedModel,
     {
         Self {
+            log_base_normalizer: path.base().log_normalizer(),
             path,
             kernel,
             tuner: None,
             refitting: None,
             challenger: None,
-            log_base_normalizer: path.base().log_normalizer(),
             chains: 256,
             moves: 3,
             block_size: None,
@@ -146,14 +146,11 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
     #[doc(alias("variational reference", "variational base"))]
     pub fn refit(mut self) -> Self
     where
-        P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel + Sync> + Sync,
-        P::At<'p>: Send + Sync,
-        K: TransitionKernel<RefittedAt<'p, P>, Workspace: Workspace<Memory = ()>>
-            + Clone
-            + Send
-            + Sync,
+        P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel + Sync> + Send + Sync + 'p,
+        P::At: Send + Sync,
+        K: TransitionKernel<RefittedAt<P>, Workspace: Workspace<Memory = ()>> + Clone + Send + Sync,
     {
-        self.refitting = Some(refitting(self.path));
+        self.refitting = Some(refitting(self.path.clone()));
         self
     }
 
@@ -183,9 +180,9 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
 
 impl<'p, P, K> Rounds<'p, P, K>
 where
-    P: AnnealingPath<State: Clone + Send> + Sync,
-    P::At<'p>: Send + Sync,
-    K: TransitionKernel<P::At<'p>> + Clone + Send + Sync,
+    P: AnnealingPath<State: Clone + Send> + Send + Sync,
+    P::At: Send + Sync,
+    K: TransitionKernel<P::At> + Clone + Send + Sync,
 {
     /// Runs the first pass and all rounds.
     ///
@@ -207,7 +204,7 @@ where
             Error::check_positive("until_error", target)?;
         }
         self.check_challenge()?;
-        let (path, kernel) = (self.path, self.kernel.clone());
+        let (path, kernel) = (self.path.clone(), self.kernel.clone());
         let first = AdaptiveSmc::with(path, kernel, self.tuner, self.log_base_normalizer)
             .chains(self.chains)
             .moves(self.moves)
@@ -221,7 +218,7 @@ where
         &'s self,
         first: &'s AdaptiveSmc<'p, P, K>,
         later: Later<'s>,
-        along: fn(&'p P, K) -> Along<'s, 'p, P>,
+        along: fn(P, K) -> Along<'s, P>,
         job: &mut J,
     ) -> Result<Option<Finished<P, K>>>
     where
@@ -267,7 +264,7 @@ where
         &'s self,
         refit: Option<&Refit>,
         start: Start<K>,
-        along: fn(&'p P, K) -> Along<'s, 'p, P>,
+        along: fn(P, K) -> Along<'s, P>,
         job: &mut J,
     ) -> Result<Option<Ended<P::State>>>
     where
@@ -285,7 +282,7 @@ where
         };
         match (refit, &self.refitting) {
             (Some(refit), Some(from)) => from.round(refit, start, &layout, &mut run)?,
-            _ => run(&layout.task(self.path, start, along)?)?,
+            _ => run(&layout.task(self.path.clone(), start, along)?)?,
         }
         Ok(ended)
     }
@@ -428,7 +425,7 @@ where
     /// Returns the evaluations of a move of one chain.
     pub(super) fn of_move(&self) -> u64 {
         // A kernel that claims to cost nothing would have no end.
-        self.kernel.evaluations(dimension(self.path)).max(1) as u64
+        self.kernel.evaluations(dimension(&self.path)).max(1) as u64
     }
 
     /// Returns the evaluations of a round of `stages` stages.

@@ -44,16 +44,16 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
     /// [`RoundsRun::second`]: super::RoundsRun::second
     pub fn challenge(mut self) -> Self
     where
-        P: AnnealingPath<State: Rivals, Base: NormalizedModel> + Sync,
-        P::At<'p>: Send + Sync,
+        P: AnnealingPath<State: Rivals, Base: NormalizedModel> + Send + Sync + 'p,
+        P::At: Send + Sync,
         K: TransitionKernel<
-                RivalAt<'p, P, <P::State as Rivals>::Base>,
+                RivalAt<P, <P::State as Rivals>::Base>,
                 Workspace: Workspace<Memory = ()>,
             > + Clone
             + Send
             + Sync,
     {
-        self.challenger = Some(of_path(self.path, None));
+        self.challenger = Some(of_path(self.path.clone(), None));
         self
     }
 
@@ -61,14 +61,17 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
     /// [`Challenge::with_gradient`](super::Challenge::with_gradient).
     pub fn challenge_with_gradient(mut self) -> Self
     where
-        P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel> + Sync,
-        P::At<'p>: Differentiable + Send + Sync,
-        K: TransitionKernel<RivalAt<'p, P, StudentT>, Workspace: Workspace<Memory = ()>>
+        P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel> + Send + Sync + 'p,
+        P::At: Differentiable + Send + Sync,
+        K: TransitionKernel<RivalAt<P, StudentT>, Workspace: Workspace<Memory = ()>>
             + Clone
             + Send
             + Sync,
     {
-        self.challenger = Some(of_path(self.path, Some(gradient_of(self.path))));
+        self.challenger = Some(of_path(
+            self.path.clone(),
+            Some(gradient_of(self.path.clone())),
+        ));
         self
     }
 
@@ -96,9 +99,9 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
 
 impl<'p, P, K> Rounds<'p, P, K>
 where
-    P: AnnealingPath<State: Clone + Send> + Sync,
-    P::At<'p>: Send + Sync,
-    K: TransitionKernel<P::At<'p>> + Clone + Send + Sync,
+    P: AnnealingPath<State: Clone + Send> + Send + Sync,
+    P::At: Send + Sync,
+    K: TransitionKernel<P::At> + Clone + Send + Sync,
 {
     /// Refuses a challenge that could not run after the rounds.
     pub(super) fn check_challenge(&self) -> Result<()> {

@@ -81,9 +81,9 @@ impl<P: AnnealingPath, K> AdaptiveSmc<'_, P, K> {
 
 impl<'p, P, K> Resumable for AdaptiveSmc<'p, P, K>
 where
-    P: AnnealingPath<State: Clone + Serialize + DeserializeOwned + Send> + Sync,
-    P::At<'p>: Send + Sync,
-    K: TransitionKernel<P::At<'p>> + Serialize + DeserializeOwned + Clone + Send + Sync,
+    P: AnnealingPath<State: Clone + Serialize + DeserializeOwned + Send> + Send + Sync,
+    P::At: Send + Sync,
+    K: TransitionKernel<P::At> + Serialize + DeserializeOwned + Clone + Send + Sync,
     <K::Workspace as Workspace>::Memory: Serialize + DeserializeOwned,
 {
     type Run = AdaptiveSmcRun<P::State, K>;
@@ -93,7 +93,7 @@ where
     compared_by_name! {}
 
     fn fingerprint(&self) -> Result<u32> {
-        fingerprint(self.path, &self.kernel, &Schedule::linear(STAGES)?)
+        fingerprint(self.path.clone(), &self.kernel, &Schedule::linear(STAGES)?)
     }
 
     fn go(&self, job: &mut KeptJob<'_>) -> Result<Option<Self::Run>> {
@@ -132,9 +132,9 @@ impl<P: AnnealingPath, K> Rounds<'_, P, K> {
 
 impl<'p, P, K> Resumable for Rounds<'p, P, K>
 where
-    P: AnnealingPath<State: Clone + Serialize + DeserializeOwned + Send> + Sync,
-    P::At<'p>: Send + Sync,
-    K: TransitionKernel<P::At<'p>> + Serialize + DeserializeOwned + Clone + Send + Sync,
+    P: AnnealingPath<State: Clone + Serialize + DeserializeOwned + Send> + Send + Sync,
+    P::At: Send + Sync,
+    K: TransitionKernel<P::At> + Serialize + DeserializeOwned + Clone + Send + Sync,
     <K::Workspace as Workspace>::Memory: Serialize + DeserializeOwned,
 {
     type Run = RoundsRun<P::State, K>;
@@ -144,7 +144,7 @@ where
     compared_by_name! {}
 
     fn fingerprint(&self) -> Result<u32> {
-        fingerprint(self.path, &self.kernel, &Schedule::linear(STAGES)?)
+        fingerprint(self.path.clone(), &self.kernel, &Schedule::linear(STAGES)?)
     }
 
     fn go(&self, job: &mut KeptJob<'_>) -> Result<Option<Self::Run>> {
@@ -182,9 +182,9 @@ impl<P: AnnealingPath, K> Challenge<'_, P, K> {
 
 impl<'p, P, K> Resumable for Challenge<'p, P, K>
 where
-    P: AnnealingPath<State: Rivals + Serialize + DeserializeOwned> + Sync,
-    P::At<'p>: Send + Sync,
-    K: TransitionKernel<RivalAt<'p, P, Base<P>>> + Clone + Send + Sync,
+    P: AnnealingPath<State: Rivals + Serialize + DeserializeOwned> + Send + Sync,
+    P::At: Send + Sync,
+    K: TransitionKernel<RivalAt<P, Base<P>>> + Clone + Send + Sync,
     <K::Workspace as Workspace>::Memory: Serialize + DeserializeOwned,
 {
     type Run = ChallengeRun<'p, P::State>;
@@ -195,13 +195,13 @@ where
 
     fn fingerprint(&self) -> Result<u32> {
         let path = self.search.path_from_old();
-        let of_path = fingerprint(&path, &self.search.kernel, &Schedule::linear(STAGES)?)?;
+        let of_path = fingerprint(path, &self.search.kernel, &Schedule::linear(STAGES)?)?;
         let all = encode("states", &(of_path, &self.search.states))?;
         Ok(checksum(&all))
     }
 
     fn go(&self, job: &mut KeptJob<'_>) -> Result<Option<Self::Run>> {
-        let along: AlongRivals<'p, P, K> = |path, kernel| Along::kept(path, kernel);
+        let along: AlongRivals<'_, P, K> = |path, kernel| Along::kept(path, kernel);
         self.go_with(along, job)
     }
 
@@ -215,9 +215,9 @@ where
 #[cfg(feature = "mpi")]
 impl<'p, P, K> AdaptiveSmc<'p, P, K>
 where
-    P: AnnealingPath<State: Clone + Serialize + DeserializeOwned + Send> + Sync,
-    P::At<'p>: Send + Sync,
-    K: TransitionKernel<P::At<'p>> + Serialize + DeserializeOwned + Clone + Send + Sync,
+    P: AnnealingPath<State: Clone + Serialize + DeserializeOwned + Send> + Send + Sync,
+    P::At: Send + Sync,
+    K: TransitionKernel<P::At> + Serialize + DeserializeOwned + Clone + Send + Sync,
     <K::Workspace as Workspace>::Memory: Serialize + DeserializeOwned,
 {
     /// Runs on all processes of an MPI communicator, which all call this, as [`Ais::run_on`](crate::ais::Ais::run_on).
@@ -238,9 +238,9 @@ where
 #[cfg(feature = "mpi")]
 impl<'p, P, K> Rounds<'p, P, K>
 where
-    P: AnnealingPath<State: Clone + Serialize + DeserializeOwned + Send> + Sync,
-    P::At<'p>: Send + Sync,
-    K: TransitionKernel<P::At<'p>> + Serialize + DeserializeOwned + Clone + Send + Sync,
+    P: AnnealingPath<State: Clone + Serialize + DeserializeOwned + Send> + Send + Sync,
+    P::At: Send + Sync,
+    K: TransitionKernel<P::At> + Serialize + DeserializeOwned + Clone + Send + Sync,
     <K::Workspace as Workspace>::Memory: Serialize + DeserializeOwned,
 {
     /// Runs on all processes of an MPI communicator, which all call this, as [`Ais::run_on`](crate::ais::Ais::run_on).
@@ -261,9 +261,9 @@ where
 #[cfg(feature = "mpi")]
 impl<'p, P, K> Challenge<'p, P, K>
 where
-    P: AnnealingPath<State: Rivals + Serialize + DeserializeOwned> + Sync,
-    P::At<'p>: Send + Sync,
-    K: TransitionKernel<RivalAt<'p, P, Base<P>>> + Clone + Send + Sync,
+    P: AnnealingPath<State: Rivals + Serialize + DeserializeOwned> + Send + Sync,
+    P::At: Send + Sync,
+    K: TransitionKernel<RivalAt<P, Base<P>>> + Clone + Send + Sync,
     <K::Workspace as Workspace>::Memory: Serialize + DeserializeOwned,
 {
     /// Runs on all processes of an MPI communicator, which all call this, as [`Ais::run_on`](crate::ais::Ais::run_on).
@@ -274,7 +274,7 @@ where
     /// As [`run`](Self::run), and as [`Ais::run_on`](crate::ais::Ais::run_on).
     pub fn run_on(&self, world: &dyn Communicator) -> Result<Option<ChallengeRun<'p, P::State>>> {
         let agree = |ranks: &mut _| self.agree(ranks, None);
-        let along: AlongRivals<'p, P, K> = |path, kernel| Along::new(path, kernel);
+        let along: AlongRivals<'_, P, K> = |path, kernel| Along::new(path, kernel);
         SharedJob::on(world, &self.execution, agree, |job| {
             self.go_with(along, job)
         })

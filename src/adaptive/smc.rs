@@ -42,7 +42,7 @@ use crate::{Error, Result};
 #[must_use]
 #[doc(alias("SMC", "sequential Monte Carlo", "adaptive tempering"))]
 pub struct AdaptiveSmc<'p, P: AnnealingPath, K> {
-    pub(super) path: &'p P,
+    pub(super) path: P,
     pub(super) kernel: K,
     pub(super) tuner: Option<Tuner<K, P::State>>,
     pub(super) log_base_normalizer: f64,
@@ -170,17 +170,17 @@ pub(super) const BLOCK: usize = 128;
 
 impl<'p, P: AnnealingPath, K> AdaptiveSmc<'p, P, K> {
     /// Creates the run along `path`, with a tuned kernel over `R^d`. Its step size is where the tuning starts.
-    pub fn new(path: &'p P, kernel: K) -> Self
+    pub fn new(path: P, kernel: K) -> Self
     where
         P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel>,
-        K: Tunable + TransitionKernel<P::At<'p>>,
+        K: Tunable + TransitionKernel<P::At>,
     {
         let log_z = path.base().log_normalizer();
         Self::with(path, kernel, Some(Tuner::new()), log_z)
     }
 
     /// Creates the run along `path`, with a kernel that is not tuned, over any state.
-    pub fn fixed(path: &'p P, kernel: K) -> Self
+    pub fn fixed(path: P, kernel: K) -> Self
     where
         P::Base: NormalizedModel,
     {
@@ -189,7 +189,7 @@ impl<'p, P: AnnealingPath, K> AdaptiveSmc<'p, P, K> {
     }
 
     pub(super) fn with(
-        path: &'p P,
+        path: P,
         kernel: K,
         tuner: Option<Tuner<K, P::State>>,
         log_base_normalizer: f64,
@@ -252,9 +252,9 @@ impl<'p, P: AnnealingPath, K> AdaptiveSmc<'p, P, K> {
 
 impl<'p, P, K> AdaptiveSmc<'p, P, K>
 where
-    P: AnnealingPath<State: Clone + Send> + Sync,
-    P::At<'p>: Send + Sync,
-    K: TransitionKernel<P::At<'p>> + Clone + Send + Sync,
+    P: AnnealingPath<State: Clone + Send> + Send + Sync,
+    P::At: Send + Sync,
+    K: TransitionKernel<P::At> + Clone + Send + Sync,
 {
     /// Runs the first pass alone, which finds stages, step sizes and the shape of the proposals, a mass matrix for
     /// [`Hmc`](crate::kernel::Hmc). The shape is the chains' covariance, or below four chains per dimension their
@@ -326,7 +326,7 @@ where
         &'s self,
         job: &mut J,
         later: Later<'s>,
-        along: fn(&'p P, Repeat<K>) -> Along<'s, 'p, P>,
+        along: fn(P, Repeat<K>) -> Along<'s, P>,
     ) -> Result<Option<AdaptiveSmcRun<P::State, K>>>
     where
         J: Runs<FirstPassTask<'s, 'p, P, K>>
@@ -343,7 +343,7 @@ where
         };
         let begun = Instant::now();
         let kernel = Repeat::new(first.kernel.clone(), self.moves)?;
-        let second = Ais::with_base_log_z(self.path, kernel, self.log_base_normalizer)
+        let second = Ais::with_base_log_z(self.path.clone(), kernel, self.log_base_normalizer)
             .schedule(first.schedule.clone())
             .chains(self.chains)
             .block_size(self.block_size.unwrap_or(BLOCK))

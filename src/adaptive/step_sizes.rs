@@ -49,7 +49,7 @@ const TOLERANCE: f64 = 0.1;
 /// ```
 #[must_use]
 pub struct StepSizes<'p, P, K> {
-    path: &'p P,
+    path: P,
     kernel: K,
     schedule: Schedule,
     acceptance: f64,
@@ -73,9 +73,9 @@ pub struct Tuned<K> {
     pub seconds: f64,
 }
 
-impl<'p, P: AnnealingPath, K: Tunable + TransitionKernel<P::At<'p>>> StepSizes<'p, P, K> {
+impl<'p, P: AnnealingPath, K: Tunable + TransitionKernel<P::At>> StepSizes<'p, P, K> {
     /// Creates the tuning of `kernel` along `path`. It starts from the kernel's step size.
-    pub fn new(path: &'p P, kernel: K) -> Self {
+    pub fn new(path: P, kernel: K) -> Self {
         Self {
             path,
             acceptance: kernel.optimal_acceptance(),
@@ -110,9 +110,9 @@ impl<'p, P: AnnealingPath, K: Tunable + TransitionKernel<P::At<'p>>> StepSizes<'
     /// that all leave the support; a panic in model, kernel or callback; [`Error::Stopped`].
     pub fn run(&self) -> Result<Tuned<K>>
     where
-        P: AnnealingPath<State: Clone + Send> + Sync,
-        P::At<'p>: Send,
-        K: TransitionKernel<P::At<'p>> + Sync,
+        P: AnnealingPath<State: Clone + Send> + Send + Sync,
+        P::At: Send,
+        K: TransitionKernel<P::At> + Sync,
     {
         let begun = Instant::now();
         Error::check_inner_fraction("target acceptance", self.acceptance)?;
@@ -123,7 +123,7 @@ impl<'p, P: AnnealingPath, K: Tunable + TransitionKernel<P::At<'p>>> StepSizes<'
         let Single((sizes, acceptance)) = job.extend(self, Forest::new())?.whole(CHAINS)?;
         let evaluations = self
             .chain_steps()
-            .saturating_mul(self.kernel.evaluations(dimension(self.path)) as u64);
+            .saturating_mul(self.kernel.evaluations(dimension(&self.path)) as u64);
         Ok(Tuned {
             kernel: self.kernel.with_step_size(sizes),
             acceptance,
@@ -145,8 +145,8 @@ impl<'p, P: AnnealingPath, K: Tunable + TransitionKernel<P::At<'p>>> StepSizes<'
     }
 }
 
-pub(crate) struct Sizes<'p, P: AnnealingPath> {
-    chains: Populations<'p, P>,
+pub(crate) struct Sizes<P: AnnealingPath> {
+    chains: Populations<P>,
     search: RobbinsMonro,
     knots: Vec<(f64, f64)>,
     accepted: f64,
@@ -154,11 +154,11 @@ pub(crate) struct Sizes<'p, P: AnnealingPath> {
 
 impl<'p, P, K> Task for StepSizes<'p, P, K>
 where
-    P: AnnealingPath<State: Clone + Send> + Sync,
-    P::At<'p>: Send,
-    K: Tunable + TransitionKernel<P::At<'p>> + Sync,
+    P: AnnealingPath<State: Clone + Send> + Send + Sync,
+    P::At: Send,
+    K: Tunable + TransitionKernel<P::At> + Sync,
 {
-    type Block = Sizes<'p, P>;
+    type Block = Sizes<P>;
     /// The step sizes, and the mean acceptance.
     type Output = Single<(StepSize, f64)>;
 
@@ -176,7 +176,7 @@ where
 
     fn start(&self, _block: usize) -> Result<Self::Block> {
         let first = stream(self.seed, Purpose::Tune, 0);
-        let chains = Populations::start(self.path, 0..CHAINS, self.block_size, first)?;
+        let chains = Populations::start(self.path.clone(), 0..CHAINS, self.block_size, first)?;
         chains.check_model(&self.kernel, &[1.0, 0.0])?;
         let log_size = self.kernel.step_size().at(0.0).ln();
         Ok(Sizes {

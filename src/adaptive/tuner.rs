@@ -137,11 +137,11 @@ impl<K: Clone, S> Tuning<K, S> {
     }
 
     /// Shapes the proposals by the weighted chains at their present beta.
-    pub(super) fn shape<'p, P>(&mut self, populations: &mut Populations<'p, P>) -> Result<()>
+    pub(super) fn shape<P>(&mut self, populations: &mut Populations<P>) -> Result<()>
     where
-        P: AnnealingPath<State = S> + Sync,
-        P::At<'p>: Send,
-        K: TransitionKernel<P::At<'p>>,
+        P: AnnealingPath<State = S> + Send + Sync,
+        P::At: Send,
+        K: TransitionKernel<P::At>,
         S: Send,
     {
         let (coordinates, chains) = (self.tuner.coordinates, populations.chains());
@@ -160,15 +160,11 @@ impl<K: Clone, S> Tuning<K, S> {
     }
 
     /// Moves all chains `moves` times, while a Robbins-Monro recursion drives the step size to the optimal acceptance.
-    pub(super) fn moves<'p, P>(
-        &mut self,
-        populations: &mut Populations<'p, P>,
-        moves: usize,
-    ) -> Result<()>
+    pub(super) fn moves<P>(&mut self, populations: &mut Populations<P>, moves: usize) -> Result<()>
     where
-        P: AnnealingPath<State = S> + Sync,
-        P::At<'p>: Send,
-        K: TransitionKernel<P::At<'p>> + Sync,
+        P: AnnealingPath<State = S> + Send + Sync,
+        P::At: Send,
+        K: TransitionKernel<P::At> + Sync,
         S: Send,
     {
         let target = (self.tuner.optimal_acceptance)(&self.kernel);

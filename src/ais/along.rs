@@ -57,30 +57,27 @@ pub(crate) trait Watched<S, R>: Chains<S> {
     fn set_memories(&mut self, bytes: &[u8]) -> Result<()>;
 }
 
-pub(crate) struct Along<'t, 'p, P: AnnealingPath> {
-    path: &'p P,
-    kernel: Box<dyn Moves<P::At<'p>> + Send + Sync + 't>,
+pub(crate) struct Along<'t, P: AnnealingPath> {
+    path: P,
+    kernel: Box<dyn Moves<P::At> + Send + Sync + 't>,
     stages: Option<usize>,
     evaluations: u64,
     #[cfg(feature = "checkpoint")]
-    memories: Option<Memories<'p, P>>,
+    memories: Option<Memories<P>>,
 }
 
 #[cfg(feature = "checkpoint")]
-struct Memories<'p, P: AnnealingPath> {
-    write: fn(&Population<'p, P>) -> Result<Vec<u8>>,
-    read: fn(&mut Population<'p, P>, &[u8]) -> Result<()>,
+struct Memories<P: AnnealingPath> {
+    write: fn(&Population<P>) -> Result<Vec<u8>>,
+    read: fn(&mut Population<P>, &[u8]) -> Result<()>,
 }
 
-impl<'t, 'p, P: AnnealingPath> Along<'t, 'p, P> {
-    pub(crate) fn new(
-        path: &'p P,
-        kernel: impl TransitionKernel<P::At<'p>> + Send + Sync + 't,
-    ) -> Self {
+impl<'t, P: AnnealingPath> Along<'t, P> {
+    pub(crate) fn new(path: P, kernel: impl TransitionKernel<P::At> + Send + Sync + 't) -> Self {
         Self {
-            path,
             stages: kernel.stages(),
-            evaluations: evaluations(path, &kernel),
+            evaluations: evaluations(&path, &kernel),
+            path,
             kernel: Box::new(kernel),
             #[cfg(feature = "checkpoint")]
             memories: None,
@@ -89,9 +86,9 @@ impl<'t, 'p, P: AnnealingPath> Along<'t, 'p, P> {
 
     /// Creates one that writes and reads memories.
     #[cfg(feature = "checkpoint")]
-    pub(crate) fn kept<K>(path: &'p P, kernel: K) -> Self
+    pub(crate) fn kept<K>(path: P, kernel: K) -> Self
     where
-        K: TransitionKernel<P::At<'p>> + Send + Sync + 't,
+        K: TransitionKernel<P::At> + Send + Sync + 't,
         <K::Workspace as Workspace>::Memory: serde::Serialize + serde::de::DeserializeOwned,
     {
         let memories = Memories {
@@ -116,20 +113,20 @@ impl<'t, 'p, P: AnnealingPath> Along<'t, 'p, P> {
 }
 
 /// Returns the density evaluations per chain and stage that the kernel counts, at least 1.
-pub(crate) fn evaluations<'p, P: AnnealingPath>(
-    path: &'p P,
-    kernel: &impl TransitionKernel<P::At<'p>>,
+pub(crate) fn evaluations<P: AnnealingPath>(
+    path: &P,
+    kernel: &impl TransitionKernel<P::At>,
 ) -> u64 {
     kernel.evaluations(dimension(path)).max(1) as u64
 }
 
-impl<'t, 'p: 't, P, R> Annealing<'t, P::State, R> for Along<'t, 'p, P>
+impl<'t, P, R> Annealing<'t, P::State, R> for Along<'t, P>
 where
-    P: AnnealingPath + Sync,
-    R: Recorder<P::At<'p>>,
+    P: AnnealingPath + Send + Sync + 't,
+    R: Recorder<P::At>,
 {
     fn sample(&self, first_chain: usize, rngs: &mut [StreamRng]) -> Result<Vec<P::State>> {
-        sample_base(self.path, first_chain, rngs)
+        sample_base(&self.path, first_chain, rngs)
     }
 
     fn place(
@@ -137,7 +134,7 @@ where
         (stage, beta): (usize, f64),
         block: Block<P::State>,
     ) -> Result<Box<dyn Watched<P::State, R> + 't>> {
-        let population = Population::from_block(self.path, beta, block)?.at_stage(stage);
+        let population = Population::from_block(self.path.clone(), beta, block)?.at_stage(stage);
         Ok(Box::new(Moved {
             population,
             along: self,
@@ -170,12 +167,12 @@ where
     }
 }
 
-struct Moved<'t, 'p, P: AnnealingPath> {
-    population: Population<'p, P>,
-    along: Arc<Along<'t, 'p, P>>,
+struct Moved<'t, P: AnnealingPath> {
+    population: Population<P>,
+    along: Arc<Along<'t, P>>,
 }
 
-impl<P: AnnealingPath> Chains<P::State> for Moved<'_, '_, P> {
+impl<P: AnnealingPath> Chains<P::State> for Moved<'_, P> {
     fn block(&self) -> &Block<P::State> {
         self.population.block()
     }
@@ -214,7 +211,7 @@ impl<P: AnnealingPath> Chains<P::State> for Moved<'_, '_, P> {
     }
 }
 
-impl<'p, P: AnnealingPath, R: Recorder<P::At<'p>>> Watched<P::State, R> for Moved<'_, 'p, P> {
+impl<P: AnnealingPath, R: Recorder<P::At>> Watched<P::State, R> for Moved<'_, P> {
     fn show(&self, recorder: &mut R) {
         recorder.record(self.population.stage(), self.population.block());
     }

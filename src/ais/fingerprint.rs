@@ -22,29 +22,29 @@ const CHAINS: usize = 8;
 ///
 /// # Errors
 /// As [`Population::start`]; states or memories that serde does not read as written; a panic.
-pub(crate) fn fingerprint<'p, P, K>(path: &'p P, kernel: &K, schedule: &Schedule) -> Result<u32>
+pub(crate) fn fingerprint<P, K>(path: P, kernel: &K, schedule: &Schedule) -> Result<u32>
 where
     P: AnnealingPath<State: Serialize + DeserializeOwned>,
-    K: TransitionKernel<P::At<'p>>,
+    K: TransitionKernel<P::At>,
     <K::Workspace as Workspace>::Memory: Serialize + DeserializeOwned,
 {
     guarded(|| {
-        let probes = (0..3).map(|probe| probed(path, kernel, schedule, probe));
+        let probes = (0..3).map(|probe| probed(&path, kernel, schedule, probe));
         Ok(checksum(&probes.collect::<Result<Vec<_>>>()?.concat()))
     })
 }
 
 /// Returns as bytes the outcome of a few chains at the first, middle or last stage, for `probe` 0, 1 or 2.
-fn probed<'p, P, K>(path: &'p P, kernel: &K, schedule: &Schedule, probe: usize) -> Result<Vec<u8>>
+fn probed<P, K>(path: &P, kernel: &K, schedule: &Schedule, probe: usize) -> Result<Vec<u8>>
 where
     P: AnnealingPath<State: Serialize + DeserializeOwned>,
-    K: TransitionKernel<P::At<'p>>,
+    K: TransitionKernel<P::At>,
     <K::Workspace as Workspace>::Memory: Serialize + DeserializeOwned,
 {
     let (steps, betas) = (schedule.stages(), schedule.betas());
     let stage = [1, steps.div_ceil(2), steps][probe];
     let first = stream(0, Purpose::Probe, CHAINS * probe);
-    let mut population: Population<'p, P> = Population::start(path, 0, CHAINS, first)?;
+    let mut population: Population<P> = Population::start(path.clone(), 0, CHAINS, first)?;
     population.place_at(betas[stage - 1])?;
     let mut population = population.at_stage(stage - 1);
     let advanced = caught(|| population.advance_to(kernel, betas[stage]));
@@ -54,16 +54,12 @@ where
     };
     let log_ratios = encode("log ratios", population.block().log_ratios())?;
     let moved = encode("states", &population.saved::<K::Workspace>()?)?;
-    check_survival::<P, K::Workspace>(path, &population, &moved)?;
+    check_survival::<P, K::Workspace>(path.clone(), &population, &moved)?;
     Ok([met, log_ratios, moved].concat())
 }
 
 /// Refuses states and memories that serde does not read as written, such as unordered maps.
-fn check_survival<'p, P, W>(
-    path: &'p P,
-    population: &Population<'p, P>,
-    written: &[u8],
-) -> Result<()>
+fn check_survival<P, W>(path: P, population: &Population<P>, written: &[u8]) -> Result<()>
 where
     P: AnnealingPath<State: Serialize + DeserializeOwned>,
     W: Workspace<Memory: Serialize + DeserializeOwned>,
@@ -71,7 +67,7 @@ where
     let beta = population.stage().beta;
     let read = Population::restored::<W>(path, beta, &(0..CHAINS), decode("states", written)?)?;
     // Skipped fields are not among the bytes, but may change the density.
-    let log_density = |population: &Population<'p, P>| {
+    let log_density = |population: &Population<P>| {
         let (stage, states) = (population.stage(), population.block().states());
         let log_densities = log_densities_of(stage.model, states).into_iter();
         log_densities.map(f64::to_bits).collect::<Vec<_>>()

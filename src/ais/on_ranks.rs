@@ -16,10 +16,10 @@ use crate::work::mpi::{Ranks, SharedJob, check_engine, check_fingerprint};
 use crate::{Error, Result};
 impl<'p, P, K, R> Ais<'p, P, K, R>
 where
-    P: AnnealingPath + Sync,
+    P: AnnealingPath + Send + Sync,
     P::State: Send,
-    K: TransitionKernel<P::At<'p>> + Sync,
-    R: Recorder<P::At<'p>> + Send + Sync + Serialize + DeserializeOwned,
+    K: TransitionKernel<P::At> + Sync,
+    R: Recorder<P::At> + Send + Sync + Serialize + DeserializeOwned,
 {
     /// Runs all chains on the processes of an MPI communicator, which must all call this. Rank 0 gets the result, with
     /// the same bits as [`run`](Self::run) for any number of processes and threads. The others get `None`.

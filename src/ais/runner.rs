@@ -56,38 +56,39 @@ use crate::work::{Execution, controls};
     "partition function",
     "normalizing constant"
 ))]
-pub struct Ais<'p, P: AnnealingPath, K, R = ()> {
-    pub(crate) path: &'p P,
+pub struct Ais<'e, P: AnnealingPath, K, R = ()> {
+    pub(crate) path: P,
     pub(crate) kernel: K,
     pub(crate) recorder: R,
     pub(crate) settings: Settings,
-    pub(crate) execution: Execution<'p>,
+    pub(crate) execution: Execution<'e>,
     pub(crate) copy: Option<CopyState<P::State>>,
 }
 
-impl<'p, P: AnnealingPath, K: TransitionKernel<P::At<'p>>> Ais<'p, P, K> {
+impl<P: AnnealingPath, K: TransitionKernel<P::At>> Ais<'_, P, K> {
     /// Creates a run along `path` with `kernel` at each stage. The base's normaliser must be known.
-    pub fn new(path: &'p P, kernel: K) -> Self
+    pub fn new(path: P, kernel: K) -> Self
     where
         P::Base: NormalizedModel,
     {
-        Self::with_base_log_z(path, kernel, path.base().log_normalizer())
+        let log_z = path.base().log_normalizer();
+        Self::with_base_log_z(path, kernel, log_z)
     }
 
     /// Creates a run from a base with the stated `log Z_0`. With 0, log Z counts from the base.
-    pub fn with_base_log_z(path: &'p P, kernel: K, log_base_normalizer: f64) -> Self {
+    pub fn with_base_log_z(path: P, kernel: K, log_base_normalizer: f64) -> Self {
         Self {
+            settings: Settings::new(&path, log_base_normalizer),
             path,
             kernel,
             recorder: (),
-            settings: Settings::new(path, log_base_normalizer),
             execution: Execution::default(),
             copy: None,
         }
     }
 }
 
-impl<'p, P: AnnealingPath, K, R> Ais<'p, P, K, R> {
+impl<'e, P: AnnealingPath, K, R> Ais<'e, P, K, R> {
     setters! {
         /// Sets the schedule; linear with 1,000 stages by default.
         schedule of settings: Schedule,
@@ -117,10 +118,10 @@ impl<'p, P: AnnealingPath, K, R> Ais<'p, P, K, R> {
         self
     }
 
-    controls! { 'p, "The result is that of a run of the finished blocks, as far as no block before them is missing." }
+    controls! { 'e, "The result is that of a run of the finished blocks, as far as no block before them is missing." }
 
     /// Sets a recorder that watches the run; [`Run::recorder`] returns it afterwards.
-    pub fn recorder<Q>(self, recorder: Q) -> Ais<'p, P, K, Q> {
+    pub fn recorder<Q>(self, recorder: Q) -> Ais<'e, P, K, Q> {
         Ais {
             path: self.path,
             kernel: self.kernel,
@@ -150,7 +151,7 @@ impl<'p, P: AnnealingPath, K, R> Ais<'p, P, K, R> {
     pub fn waste_free(self, waste_free: WasteFree) -> Self
     where
         P::State: Clone,
-        K: Invariant<P::At<'p>>,
+        K: Invariant<P::At>,
     {
         self.interacting(Selection::WasteFree(waste_free))
     }
@@ -165,12 +166,12 @@ impl<'p, P: AnnealingPath, K, R> Ais<'p, P, K, R> {
     }
 }
 
-impl<'p, P, K, R> Ais<'p, P, K, R>
+impl<P, K, R> Ais<'_, P, K, R>
 where
-    P: AnnealingPath + Sync,
+    P: AnnealingPath + Send + Sync,
     P::State: Send,
-    K: TransitionKernel<P::At<'p>> + Sync,
-    R: Recorder<P::At<'p>> + Send + Sync,
+    K: TransitionKernel<P::At> + Sync,
+    R: Recorder<P::At> + Send + Sync,
 {
     /// Runs all chains, or as many as [`until_error`](Self::until_error), [`time_limit`](Self::time_limit) and the
     /// progress callback allow. The result is that of a run with so many chains.
@@ -188,10 +189,10 @@ where
 
     /// Returns the run with the types of path and kernel erased.
     pub(crate) fn plan(&self) -> Plan<'_, P::State, R> {
-        self.plan_along(Along::new(self.path, &self.kernel))
+        self.plan_along(Along::new(self.path.clone(), &self.kernel))
     }
 
-    pub(crate) fn plan_along<'t>(&'t self, along: Along<'t, 'p, P>) -> Plan<'t, P::State, R> {
+    pub(crate) fn plan_along<'t>(&'t self, along: Along<'t, P>) -> Plan<'t, P::State, R> {
         Plan {
             along: Arc::new(along),
             settings: &self.settings,
@@ -243,18 +244,18 @@ where
     }
 }
 
-impl<'p, P, K, R> Ais<'p, P, K, R>
+impl<P, K, R> Ais<'_, P, K, R>
 where
-    P: AnnealingPath<State: Send> + Sync,
-    K: TransitionKernel<P::At<'p>> + Send + Sync,
-    R: Recorder<P::At<'p>> + Send + Sync,
+    P: AnnealingPath<State: Send> + Send + Sync,
+    K: TransitionKernel<P::At> + Send + Sync,
+    R: Recorder<P::At> + Send + Sync,
 {
     pub(crate) fn into_task<'t>(
         self,
-        along: fn(&'p P, K) -> Along<'t, 'p, P>,
+        along: fn(P, K) -> Along<'t, P>,
     ) -> Result<AisTask<'t, P::State, R, P::State>>
     where
-        'p: 't,
+        P: 't,
         K: 't,
     {
         let along = Arc::new(along(self.path, self.kernel));

@@ -153,10 +153,10 @@ impl<P: AnnealingPath, K, R> Ais<'_, P, K, R> {
 
 impl<'p, P, K, R> Resumable for Ais<'p, P, K, R>
 where
-    P: AnnealingPath<State: Serialize + DeserializeOwned + Send> + Sync,
-    K: TransitionKernel<P::At<'p>> + Sync,
+    P: AnnealingPath<State: Serialize + DeserializeOwned + Send> + Send + Sync,
+    K: TransitionKernel<P::At> + Sync,
     <K::Workspace as Workspace>::Memory: Serialize + DeserializeOwned,
-    R: Recorder<P::At<'p>> + Serialize + DeserializeOwned + Send + Sync,
+    R: Recorder<P::At> + Serialize + DeserializeOwned + Send + Sync,
 {
     type Run = Run<P::State, R>;
     type Settings = Settings;
@@ -177,7 +177,7 @@ where
         check_stages("steps of the schedule", self.kernel.stages(), schedule)?;
         // A recorder that cannot be written fails here, at the start.
         encode("recorder", &self.recorder)?;
-        fingerprint(self.path, &self.kernel, schedule)
+        fingerprint(self.path.clone(), &self.kernel, schedule)
     }
 
     /// Accepts more chains than before; a partial last block is then run again.
@@ -200,7 +200,7 @@ where
     }
 
     fn go(&self, job: &mut KeptJob<'_>) -> Result<Option<Self::Run>> {
-        let plan = self.plan_along(Along::kept(self.path, &self.kernel));
+        let plan = self.plan_along(Along::kept(self.path.clone(), &self.kernel));
         let part = plan.go_with(job, |states| states)?;
         part.map(|part| plan.concluded(part)).transpose()
     }

@@ -42,10 +42,10 @@ impl Bounds {
 
 impl<'p, P, K, R> Ais<'p, P, K, R>
 where
-    P: AnnealingPath + Sync,
+    P: AnnealingPath + Send + Sync,
     P::State: Clone + Send + Sync,
     K: Sync,
-    R: Recorder<P::At<'p>> + Send + Sync,
+    R: Recorder<P::At> + Send + Sync,
 {
     /// Bounds log Z from both ends of the path, given one exact sample of the target. For a posterior given simulated
     /// data, the sample is the parameters that made the data.
@@ -54,7 +54,7 @@ where
     /// As [`run`](Self::run) and [`reverse`](Self::reverse).
     pub fn sandwich(&self, exact: &P::State) -> Result<Bounds>
     where
-        K: Reversal<P::At<'p>>,
+        K: Reversal<P::At>,
     {
         let forward = self.run()?;
         let samples = TargetSamples::exact(vec![exact.clone(); forward.chains()]);

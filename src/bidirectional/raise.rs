@@ -45,10 +45,10 @@ impl Raise {
 
 impl<'p, P, K, R> Ais<'p, P, K, R>
 where
-    P: AnnealingPath + Sync,
+    P: AnnealingPath + Send + Sync,
     P::State: Clone + Send + Sync,
     K: Sync,
-    R: Recorder<P::At<'p>> + Send + Sync,
+    R: Recorder<P::At> + Send + Sync,
 {
     /// Estimates RAISE of held-out states, with `chains_each` independent chains per state. The model is the law of the
     /// final states of a run without [`resampling`](Self::resampling) or [`waste_free`](Self::waste_free).
@@ -57,7 +57,7 @@ where
     /// As [`run`](Self::run); no states; `chains_each` of 0.
     pub fn raise(&self, held_out: &[P::State], chains_each: usize) -> Result<Raise>
     where
-        K: Reversal<P::At<'p>>,
+        K: Reversal<P::At>,
     {
         Error::check_at_least("chains_each", chains_each, 1)?;
         Error::check_not_empty("held_out", held_out.len())?;

@@ -129,10 +129,10 @@ log_z_by_methods! { [S, Q: Quality, R] ReverseRun<S, Q, R> }
 
 impl<'p, P, K, R> Ais<'p, P, K, R>
 where
-    P: AnnealingPath + Sync,
+    P: AnnealingPath + Send + Sync,
     P::State: Clone + Send + Sync,
     K: Sync,
-    R: Recorder<P::At<'p>> + Send + Sync,
+    R: Recorder<P::At> + Send + Sync,
 {
     /// Runs the schedule backward, one chain from each sample of the target to the base. Settings are those of
     /// [`run`](Self::run) without [`resampling`](Self::resampling) and [`waste_free`](Self::waste_free). Streams
@@ -148,7 +148,7 @@ where
         samples: &TargetSamples<P::State, Q>,
     ) -> Result<ReverseRun<P::State, Q, R>>
     where
-        K: Reversal<P::At<'p>>,
+        K: Reversal<P::At>,
     {
         Error::check_not_empty("samples", samples.states().len())?;
         let run = self.read_backward(Purpose::Reverse, samples.states())?;
@@ -162,7 +162,7 @@ where
         states: &[P::State],
     ) -> Result<Run<P::State, R>>
     where
-        K: Reversal<P::At<'p>>,
+        K: Reversal<P::At>,
     {
         let settings = Settings {
             purpose,
@@ -172,7 +172,7 @@ where
             ..self.settings.clone()
         };
         let along: Arc<dyn Annealing<'_, _, _>> =
-            Arc::new(Along::new(self.path, Reversed(&self.kernel)));
+            Arc::new(Along::new(self.path.clone(), Reversed(&self.kernel)));
         let probe = self.plan().probe();
         let kept: (_, _, Keep<_, _>) = (self.recorder.clone(), None, |states| states);
         let samples = |chains: Range<usize>| states[chains].to_vec();

@@ -109,7 +109,7 @@ impl<'p, P, K, R> Ais<'p, P, K, R>
 where
     P: AnnealingPath,
     P::State: Clone,
-    K: TransitionKernel<P::At<'p>>,
+    K: TransitionKernel<P::At>,
 {
     /// Returns approximate samples of the target, as many as `run` has chains: its final states, resampled by weight,
     /// then moved `moves` times by the kernel at the target. They miss what the run did not find.
@@ -130,8 +130,8 @@ where
             .flat_map(|(state, copies)| std::iter::repeat_n(state.clone(), copies))
             .collect();
         let rngs = rngs.take(states.len()).collect();
-        let mut population: Population<'p, P> =
-            Population::from_states(self.path, 1.0, 0, states, rngs)?;
+        let mut population: Population<P> =
+            Population::from_states(self.path.clone(), 1.0, 0, states, rngs)?;
         for _ in 0..moves {
             population.stay(&self.kernel)?;
         }

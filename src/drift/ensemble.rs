@@ -42,8 +42,8 @@ impl<F: Features> EnsembleModifier<F> {
     /// # Errors
     /// Fewer particles than `2 (features + 1)`; features of another dimension than the path's; a step size that is not
     /// finite and positive; a NaN or an infinity in the pilot; particles that all leave the support.
-    pub fn fit<'p, P>(
-        path: &'p P,
+    pub fn fit<P>(
+        path: P,
         features: F,
         schedule: &Schedule,
         step_size: impl TryInto<StepSize, Error: Into<Error>>,
@@ -52,14 +52,14 @@ impl<F: Features> EnsembleModifier<F> {
     ) -> Result<Self>
     where
         P: AnnealingPath<State = DVector<f64>>,
-        P::At<'p>: BetaDerivative + Differentiable,
+        P::At: BetaDerivative + Differentiable,
     {
         let least = 2 * (features.count() + 1);
         let expected = format!("at least {least}, twice the features and one");
         Error::check(particles >= least, "particles", particles, expected)?;
         let step_size = step_size.try_into().map_err(Into::into)?;
         let first = stream(seed, Purpose::Ensemble, 0);
-        let mut particles = Population::start(path, 0, particles, first)?;
+        let mut particles = Population::start(&path, 0, particles, first)?;
         let dimension = particles.block().states()[0].len();
         Error::check_dimension("features", features.dimension(), dimension)?;
         let mut fitted = Self {

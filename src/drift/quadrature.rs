@@ -47,17 +47,12 @@ impl QuadratureModifier {
     ///
     /// # Panics
     /// A base of unknown dimension, such as a model of closures, if its models refuse states of dimension 1.
-    pub fn new<'p, P>(
-        path: &'p P,
-        schedule: &Schedule,
-        range: (f64, f64),
-        points: usize,
-    ) -> Result<Self>
+    pub fn new<P>(path: P, schedule: &Schedule, range: (f64, f64), points: usize) -> Result<Self>
     where
         P: AnnealingPath<State = DVector<f64>>,
-        P::At<'p>: BetaDerivative,
+        P::At: BetaDerivative,
     {
-        Error::check_dimension("states of the path", dimension(path), 1)?;
+        Error::check_dimension("states of the path", dimension(&path), 1)?;
         path.check()?;
         let grid = Grid::new(range, points)?;
         let expected = format!("at most {MAX_NODES} for all {} stages", schedule.stages());

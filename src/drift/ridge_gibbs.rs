@@ -9,7 +9,6 @@ use crate::drift::ridge::RidgeState;
 use crate::drift::ridge_function::RidgeFunction;
 use crate::drift::ridge_path::{RidgeAt, RidgeVectorAt, ridge_at};
 use crate::kernel::{Block, Increment, NonFinite, Scratch, Stage, Step, TransitionKernel};
-use crate::path::AnnealingPath;
 
 /// Gibbs sampling on a [`RidgePath`](crate::drift::RidgePath): it draws all projections z given w, by exact rejection,
 /// then w given z. With bounds on intervals ([`RidgeFunction::upper_bound_on`]) the number of proposals grows with the

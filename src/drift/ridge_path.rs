@@ -5,7 +5,7 @@ use nalgebra::{DMatrix, DVector};
 use crate::drift::ridge::{RidgePrior, RidgeState};
 use crate::drift::ridge_function::RidgeFunction;
 use crate::model::{Differentiable, Gaussian, UnnormalizedModel};
-use crate::path::{AnnealingPath, BetaDerivative, Intermediate, PathAt, TemperedAt, TemperedPath};
+use crate::path::{AnnealingPath, BetaDerivative, Intermediate, TemperedAt, TemperedPath};
 use crate::{Error, Result};
 
 /// The path to the objective `L(w) = 1/n sum_i f_i(x_i . w)` under a Gaussian, augmented with noisy projections z:
@@ -62,6 +62,16 @@ impl<F: RidgeFunction> RidgePath<F> {
         })
     }
 
+    /// Returns the model that chains start from.
+    pub fn base(&self) -> &RidgePrior {
+        &self.prior
+    }
+
+    /// Returns the model at `beta` in `[0, 1]`.
+    pub fn at(&self, beta: f64) -> RidgeAt<'_, F> {
+        RidgeAt { path: self, beta }
+    }
+
     /// Returns the functions `f_i`.
     pub fn functions(&self) -> &[F] {
         &self.functions
@@ -92,27 +102,41 @@ impl<F: RidgeFunction> RidgePath<F> {
     }
 }
 
-impl<F: RidgeFunction> AnnealingPath for RidgePath<F> {
+impl<'p, F: RidgeFunction> AnnealingPath for &'p RidgePath<F> {
     type State = RidgeState;
     type Base = RidgePrior;
-    type At<'a>
-        = PathAt<'a, Self>
-    where
-        Self: 'a;
+    type At = RidgeAt<'p, F>;
 
     fn base(&self) -> &RidgePrior {
         &self.prior
     }
 
-    fn at(&self, beta: f64) -> PathAt<'_, Self> {
-        PathAt { path: self, beta }
+    fn at(&self, beta: f64) -> RidgeAt<'p, F> {
+        RidgePath::at(self, beta)
     }
 }
 
 /// The augmented model at one beta of a [`RidgePath`].
-pub type RidgeAt<'a, F> = PathAt<'a, RidgePath<F>>;
+#[derive(Debug)]
+pub struct RidgeAt<'p, F> {
+    path: &'p RidgePath<F>,
+    beta: f64,
+}
 
-impl<F> RidgeAt<'_, F> {
+impl<F> Clone for RidgeAt<'_, F> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<F> Copy for RidgeAt<'_, F> {}
+
+impl<'p, F> RidgeAt<'p, F> {
+    /// Returns the path.
+    pub fn path(&self) -> &'p RidgePath<F> {
+        self.path
+    }
+
     /// Returns `beta gamma / n`, the factor of each function in the log density.
     pub fn scale(&self) -> f64 {
         self.beta * self.path.gain / self.path.functions.len() as f64
@@ -171,7 +195,7 @@ impl<F: RidgeFunction> RidgePath<F> {
     /// # Errors
     /// Deviations so far apart that the precision of `(w, z)` has no Cholesky factor.
     pub fn into_vectors(self) -> Result<RidgeVectorPath<F>> {
-        let precision = precision(self.base());
+        let precision = precision(&self.prior);
         let mean = DVector::zeros(precision.nrows());
         let base = Gaussian::from_precision(mean, precision)?;
         Ok(TemperedPath::new(base, RidgeObjective { ridge: self }))
@@ -198,7 +222,7 @@ impl<F> RidgeObjective<F> {
 }
 
 pub(super) fn ridge_at<'a, F>(model: &RidgeVectorAt<'a, F>) -> RidgeAt<'a, F> {
-    PathAt {
+    RidgeAt {
         path: model.path.likelihood().ridge(),
         beta: model.beta,
     }
@@ -208,12 +232,12 @@ impl<F: RidgeFunction> UnnormalizedModel for RidgeObjective<F> {
     type State = DVector<f64>;
 
     fn log_density(&self, state: &DVector<f64>) -> f64 {
-        let d = self.ridge.base().design().ncols();
+        let d = self.ridge.prior.design().ncols();
         self.ridge.gain() * self.ridge.objective(state.iter().skip(d))
     }
 
     fn state_dimension(&self) -> Option<usize> {
-        let (n, d) = self.ridge.base().design().shape();
+        let (n, d) = self.ridge.prior.design().shape();
         Some(d + n)
     }
 }
@@ -225,7 +249,7 @@ impl<F: RidgeFunction> Differentiable for RidgeObjective<F> {
         scale: f64,
         gradient: &mut DVector<f64>,
     ) -> f64 {
-        let (n, d) = self.ridge.base().design().shape();
+        let (n, d) = self.ridge.prior.design().shape();
         let slope = scale * self.ridge.gain() / n as f64;
         for (i, f) in self.ridge.functions().iter().enumerate() {
             gradient[d + i] += slope * f.derivative(state[d + i]);

@@ -63,8 +63,8 @@ use crate::{Error, Result};
 ///
 /// Source: Neal (1996), *Sampling from multimodal distributions using tempered transitions*.
 #[derive(Debug, Clone)]
-pub struct TemperedTransitions<'p, P, K> {
-    path: &'p P,
+pub struct TemperedTransitions<P, K> {
+    path: P,
     kernel: K,
     ladder: Schedule,
 }
@@ -82,17 +82,17 @@ enum Leg {
     End,
 }
 
-impl<'p, P, K> TemperedTransitions<'p, P, K>
+impl<P, K> TemperedTransitions<P, K>
 where
     P: AnnealingPath,
-    K: Invariant<P::At<'p>> + Reversal<P::At<'p>>,
+    K: Invariant<P::At> + Reversal<P::At>,
 {
     /// Creates a kernel whose excursions move by `kernel` at the fractions of the current beta that `ladder` lists.
     ///
     /// # Errors
     /// If the ends of the path do not fit together, or the kernel has parameters for each stage or keeps a memory of
     /// its chains, which a refused excursion would leave changed.
-    pub fn new(path: &'p P, kernel: K, ladder: Schedule) -> Result<Self> {
+    pub fn new(path: P, kernel: K, ladder: Schedule) -> Result<Self> {
         path.check()?;
         refuse_stages(kernel.stages())?;
         let remembers = has_memory(&kernel) || has_memory(&kernel.reversal());
@@ -108,8 +108,8 @@ where
     /// Visits the rungs from the stage's model to the base and back. `visit` weighs at each and makes the leg's move.
     fn travel<E>(
         &self,
-        stage: Stage<'_, P::At<'p>>,
-        mut visit: impl FnMut(Leg, Stage<'_, P::At<'p>>) -> Result<(), E>,
+        stage: Stage<'_, P::At>,
+        mut visit: impl FnMut(Leg, Stage<'_, P::At>) -> Result<(), E>,
     ) -> Result<(), E> {
         let fractions = &self.ladder.betas()[..self.ladder.stages()];
         let at = |fraction: &f64| self.path.at(stage.beta * fraction);
@@ -136,16 +136,16 @@ where
     size_of::<<K::Workspace as Workspace>::Memory>() > 0
 }
 
-impl<'p, P, K> TransitionKernel<P::At<'p>> for TemperedTransitions<'p, P, K>
+impl<P, K> TransitionKernel<P::At> for TemperedTransitions<P, K>
 where
     P: AnnealingPath<State: Clone>,
-    K: Invariant<P::At<'p>> + Reversal<P::At<'p>>,
+    K: Invariant<P::At> + Reversal<P::At>,
 {
     type Workspace = ();
 
     fn step<R: Rng + ?Sized>(
         &self,
-        stage: Stage<'_, P::At<'p>>,
+        stage: Stage<'_, P::At>,
         chain: usize,
         state: &mut P::State,
         _workspace: &mut (),
@@ -182,7 +182,7 @@ where
     /// Makes the excursions of a block together, as an annealed run whose log weights are the log acceptances.
     fn advance(
         &self,
-        stage: Stage<'_, P::At<'p>>,
+        stage: Stage<'_, P::At>,
         block: &mut Block<P::State>,
         _workspace: &mut (),
     ) -> Result<()> {
@@ -237,6 +237,6 @@ fn is_off_support(log_density: f64) -> Result<bool, NonFinite> {
 }
 
 detailed_balance! {
-    ['p, P: AnnealingPath<State: Clone>, K: Invariant<P::At<'p>> + Reversal<P::At<'p>>]
-    TemperedTransitions<'p, P, K>, P::At<'p>
+    [P: AnnealingPath<State: Clone>, K: Invariant<P::At> + Reversal<P::At>]
+    TemperedTransitions<P, K>, P::At
 }

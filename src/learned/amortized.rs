@@ -289,7 +289,7 @@ impl<'s> Trainer<'s> {
         let paths = likelihoods.map(path).collect::<Result<Vec<_>>>()?;
         let (_, gradients) = self
             .ascent
-            .judge(&paths)
+            .judge(&Vec::from_iter(&paths))
             .map_err(TrainingError::of_encoder)?;
         let scale = self.ascent.weights().energy / observations.len() as f64;
         let reached = self.ascent.reached().zip(&self.ascent.shares);

@@ -82,13 +82,13 @@ impl<'s> Ascent<'s> {
     }
 
     /// Computes the objective and its gradient on a new minibatch, along one path or one for each trajectory.
-    pub(super) fn judge<'p, P>(
+    pub(super) fn judge<P>(
         &mut self,
-        paths: &'p [P],
+        paths: &[P],
     ) -> Result<(TrainingPoint, Vec<TransitionGradient>), TrainingError>
     where
         P: AnnealingPath<State = DVector<f64>>,
-        P::At<'p>: Differentiable,
+        P::At: Differentiable,
     {
         let flow = &self.trained.flow;
         let departures = self.batch.draw(paths, flow, &mut self.rng);
@@ -121,10 +121,10 @@ impl<'s> Ascent<'s> {
     }
 
     /// Computes `log f_t(z_t)` for each transition whose energy the objective needs.
-    fn energies<'p, P>(&mut self, paths: &'p [P]) -> Vec<Option<Energy>>
+    fn energies<P>(&mut self, paths: &[P]) -> Vec<Option<Energy>>
     where
         P: AnnealingPath<State = DVector<f64>>,
-        P::At<'p>: Differentiable,
+        P::At: Differentiable,
     {
         let energy = |t: usize, beta: f64, scale: f64| {
             let models: Vec<_> = paths.iter().map(|path| path.at(beta)).collect();

@@ -27,7 +27,8 @@ use crate::{Error, Result};
 ///
 /// // One dimension, which couplings cannot move without an auxiliary variable.
 /// let target = Gaussian::isotropic(dvector![1.0], 0.5)?;
-/// let path = AuxiliaryPath::new(GeometricPath::new(Gaussian::standard(1)?, target), 1)?;
+/// let geometric = GeometricPath::new(Gaussian::standard(1)?, target);
+/// let path = AuxiliaryPath::new(&geometric, 1)?;
 /// let flow = LearnedTransitions::new(Coupling::Affine { hidden: 8 }, 2, 3, 1)?;
 /// let schedule = Schedule::linear(3)?;
 /// let trained = Training::new(Objective::Annealed).iterations(100).train(flow, &path, &schedule)?;
@@ -66,19 +67,19 @@ where
     }
 }
 
-impl<P: AnnealingPath<State = DVector<f64>>> AnnealingPath for AuxiliaryPath<P> {
+impl<P> AnnealingPath for AuxiliaryPath<P>
+where
+    P: AnnealingPath<State = DVector<f64>, Base: Clone>,
+{
     type State = DVector<f64>;
     type Base = Auxiliary<P::Base>;
-    type At<'a>
-        = Auxiliary<P::At<'a>>
-    where
-        Self: 'a;
+    type At = Auxiliary<P::At>;
 
     fn base(&self) -> &Self::Base {
         &self.base
     }
 
-    fn at(&self, beta: f64) -> Self::At<'_> {
+    fn at(&self, beta: f64) -> Self::At {
         Auxiliary {
             model: self.path.at(beta),
             count: self.base.count,

@@ -43,17 +43,17 @@ impl LearnedTransitions {
     ///
     /// # Errors
     /// As [`new`](Self::new); no more chains of positive weight than a regression has unknowns; an error of the kernel.
-    pub fn imitating<'p, P, K>(
+    pub fn imitating<P, K>(
         kernel: &K,
         mean: Mean,
-        path: &'p P,
+        path: P,
         schedule: &Schedule,
         chains: usize,
         seed: u64,
     ) -> Result<Self>
     where
         P: AnnealingPath<State = DVector<f64>>,
-        K: TransitionKernel<P::At<'p>>,
+        K: TransitionKernel<P::At>,
     {
         Error::check_at_least("chains", chains, 1)?;
         check_stages("steps of the schedule", kernel.stages(), schedule)?;

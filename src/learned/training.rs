@@ -180,15 +180,15 @@ impl Training {
     /// # Errors
     /// A setting out of its range; a schedule or a base that does not fit the flow; a NaN, an infinity or an exploding
     /// objective ([`TrainingError::Diverged`], which keeps the last good parameters).
-    pub fn train<'p, P>(
+    pub fn train<P>(
         &self,
         flow: LearnedTransitions,
-        path: &'p P,
+        path: P,
         schedule: &Schedule,
     ) -> Result<TrainedTransitions, TrainingError>
     where
         P: AnnealingPath<State = DVector<f64>>,
-        P::At<'p>: Differentiable,
+        P::At: Differentiable,
     {
         self.train_with(flow, path, schedule, |_, _| ())
     }
@@ -197,21 +197,21 @@ impl Training {
     ///
     /// # Errors
     /// As [`train`](Self::train).
-    pub fn train_with<'p, P>(
+    pub fn train_with<P>(
         &self,
         flow: LearnedTransitions,
-        path: &'p P,
+        path: P,
         schedule: &Schedule,
         mut progress: impl FnMut(&TrainingPoint, &LearnedTransitions),
     ) -> Result<TrainedTransitions, TrainingError>
     where
         P: AnnealingPath<State = DVector<f64>>,
-        P::At<'p>: Differentiable,
+        P::At: Differentiable,
     {
-        flow.check_base(path, self.seed)?;
+        flow.check_base(&path, self.seed)?;
         let mut ascent = Ascent::new(*self, flow, schedule)?;
         for _ in 0..self.iterations {
-            let (point, gradients) = ascent.judge(std::slice::from_ref(path))?;
+            let (point, gradients) = ascent.judge(std::slice::from_ref(&path))?;
             progress(&point, &ascent.trained.flow);
             ascent.update(gradients);
         }

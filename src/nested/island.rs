@@ -21,13 +21,13 @@ type Valued<S> = Vec<(f64, LevelState<S>)>;
 /// States above a level `l_t`, sorted by likelihood, each of weight `X / n`, with X the estimate of `X_t` and n their
 /// number. Weighted sums are unbiased for integrals against the prior above the level. A cut keeps the weights. A
 /// restart chooses every state equally often in expectation, and moves leave the prior above the level invariant.
-pub(super) struct Island<'p, 'm, P, L>
+pub(super) struct Island<'m, P, L>
 where
     P: Sampleable,
     L: UnnormalizedModel<State = P::State>,
 {
     problem: &'m TemperedPath<P, L>,
-    populations: Populations<'p, LevelPath<'m, P, L>>,
+    populations: Populations<LevelPath<'m, P, L>>,
     /// Number of samples of the prior.
     drawn: u64,
     pool: Valued<P::State>,
@@ -42,7 +42,7 @@ pub(super) struct Shell<S> {
     pub(super) sample: Vec<(S, f64)>,
 }
 
-impl<'p, 'm, P, L> Island<'p, 'm, P, L>
+impl<'m, P, L> Island<'m, P, L>
 where
     P: Sampleable<State: Clone + Send> + Sync,
     L: UnnormalizedModel<State = P::State> + Sync,
@@ -51,14 +51,14 @@ where
     /// `first`.
     pub(super) fn start(
         problem: &'m TemperedPath<P, L>,
-        path: &'p LevelPath<'m, P, L>,
+        path: &LevelPath<'m, P, L>,
         (chains, largest, moves): (Range<usize>, usize, usize),
         first: StreamRng,
     ) -> Result<Self> {
         let states = chains.len() * moves;
         let mut island = Self {
             problem,
-            populations: Populations::start(path, chains, largest, first)?,
+            populations: Populations::start(path.clone(), chains, largest, first)?,
             drawn: states as u64,
             pool: Vec::with_capacity(states),
             log_mass: 0.0,
@@ -142,7 +142,7 @@ where
         self.pool.clear();
         self.populations.replace_states(ancestors);
         let problem = self.problem;
-        let place = |population: &mut Population<'p, LevelPath<'m, P, L>>| {
+        let place = |population: &mut Population<LevelPath<'m, P, L>>| {
             population.place(LevelAt::new(problem, level, beta));
             Ok(())
         };
@@ -158,7 +158,7 @@ where
     }
 
     /// Calls `work` on each population, and adds its states to the pool.
-    fn gather(&mut self, work: Work<'_, Population<'p, LevelPath<'m, P, L>>>) -> Result<()> {
+    fn gather(&mut self, work: Work<'_, Population<LevelPath<'m, P, L>>>) -> Result<()> {
         let likelihood = self.problem.likelihood();
         let parts = self.populations.map(&|population| {
             work(population)?;
@@ -178,7 +178,7 @@ fn sort<S>(states: &mut Valued<S>) {
 }
 
 fn valued<P, L>(
-    population: &Population<'_, LevelPath<'_, P, L>>,
+    population: &Population<LevelPath<'_, P, L>>,
     likelihood: &L,
 ) -> Result<Valued<P::State>>
 where

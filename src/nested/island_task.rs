@@ -28,9 +28,9 @@ pub(super) struct IslandsTask<'s, 'm, P: Sampleable, L: UnnormalizedModel<State 
     first_offset: f64,
 }
 
-pub(super) struct Climb<'s, 'm, P: Sampleable, L: UnnormalizedModel<State = P::State>> {
+pub(super) struct Climb<'m, P: Sampleable, L: UnnormalizedModel<State = P::State>> {
     chains: Range<usize>,
-    island: Island<'s, 'm, P, L>,
+    island: Island<'m, P, L>,
     run: IslandRun<P::State>,
     selection: Selection,
     passed: usize,
@@ -76,7 +76,7 @@ where
     L: UnnormalizedModel<State = P::State> + Sync,
     K: Invariant<LevelAt<'m, P, L>> + Sync,
 {
-    type Block = Climb<'s, 'm, P, L>;
+    type Block = Climb<'m, P, L>;
     type Output = Islands<P::State>;
 
     fn blocks(&self) -> Range<usize> {

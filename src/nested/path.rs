@@ -102,6 +102,16 @@ pub struct LevelPath<'m, P, L> {
     levels: Vec<f64>,
 }
 
+impl<P, L> Clone for LevelPath<'_, P, L> {
+    fn clone(&self) -> Self {
+        Self {
+            base: LevelPrior(self.base.0),
+            problem: self.problem,
+            levels: self.levels.clone(),
+        }
+    }
+}
+
 /// The prior of a [`LevelPath`].
 #[derive(Debug)]
 pub struct LevelPrior<'m, P>(&'m Normalized<P>);
@@ -195,10 +205,7 @@ where
 {
     type State = LevelState<P::State>;
     type Base = LevelPrior<'m, P>;
-    type At<'a>
-        = LevelAt<'m, P, L>
-    where
-        Self: 'a;
+    type At = LevelAt<'m, P, L>;
 
     fn base(&self) -> &LevelPrior<'m, P> {
         &self.base
@@ -214,7 +221,7 @@ where
     }
 
     fn check(&self) -> Result<()> {
-        AnnealingPath::check(self.problem)
+        AnnealingPath::check(&self.problem)
     }
 }
 

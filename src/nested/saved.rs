@@ -74,7 +74,7 @@ where
         use crate::population::Population;
         let prior: LevelPath<'m, P, L> = LevelPath::new(self.problem, [])?;
         let first = || stream(0, Purpose::Probe, 0);
-        let start: Population<'_, _> = Population::start(&prior, 0, PROBES, first())?;
+        let start: Population<_> = Population::start(&prior, 0, PROBES, first())?;
         let likelihood = self.problem.likelihood();
         let states = start.block().states().iter();
         let log_likelihoods: Vec<f64> = states.map(|x| x.log_likelihood(likelihood)).collect();
@@ -82,7 +82,7 @@ where
         sorted.sort_unstable_by(f64::total_cmp);
         let level = Some(sorted[PROBES / 2]).filter(|level| *level < f64::INFINITY);
         let path = LevelPath::new(self.problem, level)?;
-        let mut moved: Population<'_, _> = Population::start(&path, 0, PROBES, first())?;
+        let mut moved: Population<_> = Population::start(&path, 0, PROBES, first())?;
         let met = moved
             .advance_to(&self.kernel, 1.0)
             .map_err(|error| error.to_string());

@@ -64,8 +64,8 @@ pub(super) struct Search<'s, 'm, P: Sampleable, L: UnnormalizedModel<State = P::
 /// Largest number of chains in a block. Kernels of levels move chains one by one, so that small blocks cost nothing.
 const BLOCK: usize = 8;
 
-pub(super) struct Climb<'s, 'm, P: Sampleable, L: UnnormalizedModel<State = P::State>> {
-    island: Island<'s, 'm, P, L>,
+pub(super) struct Climb<'m, P: Sampleable, L: UnnormalizedModel<State = P::State>> {
+    island: Island<'m, P, L>,
     found: Found,
     log_size: f64,
     log_z: f64,
@@ -78,7 +78,7 @@ where
     K: Invariant<LevelAt<'m, P, L>> + Sync,
 {
     /// Moves the chains at a level, and tunes the step size if asked to.
-    fn moves(&self, at: &mut Climb<'s, 'm, P, L>) -> Result<()> {
+    fn moves(&self, at: &mut Climb<'m, P, L>) -> Result<()> {
         let Some(tuning) = self.tuning else {
             return (0..self.settings.moves).try_for_each(|_| at.island.advance(self.kernel));
         };
@@ -96,7 +96,7 @@ where
     }
 
     /// Returns the next level, and the log of the share of Z that may lie above, unless the search is over.
-    fn next(&self, at: &mut Climb<'s, 'm, P, L>) -> Option<(f64, f64)> {
+    fn next(&self, at: &mut Climb<'m, P, L>) -> Option<(f64, f64)> {
         let level = next_level(&at.island, self.settings.share)?;
         let highest = at
             .island
@@ -121,7 +121,7 @@ where
     L: UnnormalizedModel<State = P::State> + Sync,
     K: Invariant<LevelAt<'m, P, L>> + Sync,
 {
-    type Block = Climb<'s, 'm, P, L>;
+    type Block = Climb<'m, P, L>;
     /// The result and its number of evaluations.
     type Output = Single<(Found, u64)>;
 
@@ -193,7 +193,7 @@ where
 
 /// Returns the largest log likelihood of the pool above which at least `share` of it lies. If a plateau at the bottom
 /// prevents this, returns the lowest value; `None` if all are equal.
-fn next_level<P, L>(island: &Island<'_, '_, P, L>, share: f64) -> Option<f64>
+fn next_level<P, L>(island: &Island<'_, P, L>, share: f64) -> Option<f64>
 where
     P: Sampleable<State: Clone + Send> + Sync,
     L: UnnormalizedModel<State = P::State> + Sync,

@@ -1,7 +1,8 @@
 //! Paths that blend two log densities: the geometric path, and the path from a prior to a posterior.
 
 use std::marker::PhantomData;
-use std::ops::Range;
+use std::ops::{Deref, Range};
+use std::sync::Arc;
 
 use nalgebra::{DMatrixView, DMatrixViewMut, DVector};
 
@@ -14,7 +15,7 @@ use crate::model::{
 };
 use crate::num::{next_run, with_slice};
 use crate::path::{
-    AnnealingPath, BetaDerivative, EndBatch, EndGradients, Ends, Intermediate, Normalized, PathAt,
+    AnnealingPath, BetaDerivative, EndBatch, EndGradients, Ends, Intermediate, Normalized,
 };
 
 /// A path whose log density is a weighted sum of two: a [`GeometricPath`] or a [`TemperedPath`], by its law L.
@@ -47,7 +48,7 @@ pub struct Blend<A, B, L> {
 pub type GeometricPath<A, B> = Blend<A, B, Geometric>;
 
 /// The model at one beta of a [`GeometricPath`].
-pub type GeometricAt<'a, A, B> = PathAt<'a, GeometricPath<A, B>>;
+pub type GeometricAt<'a, A, B> = BlendAt<&'a GeometricPath<A, B>>;
 
 impl<A, B> GeometricPath<A, B>
 where
@@ -94,7 +95,7 @@ where
 pub type TemperedPath<P, L> = Blend<Normalized<P>, L, Tempered>;
 
 /// The tempered posterior at one beta of a [`TemperedPath`].
-pub type TemperedAt<'a, P, L> = PathAt<'a, TemperedPath<P, L>>;
+pub type TemperedAt<'a, P, L> = BlendAt<&'a TemperedPath<P, L>>;
 
 impl<P, L> TemperedPath<P, L>
 where
@@ -127,36 +128,66 @@ impl<A, B, L> Blend<A, B, L> {
             law: PhantomData,
         }
     }
-}
 
-impl<A, B, L> AnnealingPath for Blend<A, B, L>
-where
-    A: Sampleable,
-    B: UnnormalizedModel<State = A::State>,
-    L: BlendLaw,
-{
-    type State = A::State;
-    type Base = A;
-    type At<'a>
-        = PathAt<'a, Self>
-    where
-        Self: 'a;
-
-    fn base(&self) -> &A {
+    /// Returns the model that chains start from.
+    pub fn base(&self) -> &A {
         &self.base
     }
 
-    fn at(&self, beta: f64) -> PathAt<'_, Self> {
-        PathAt { path: self, beta }
-    }
-
-    fn check(&self) -> Result<()> {
-        check_same_dimension(L::OTHER, &self.other, &self.base)
+    /// Returns the model at `beta` in `[0, 1]`.
+    pub fn at(&self, beta: f64) -> BlendAt<&Self> {
+        BlendAt { path: self, beta }
     }
 }
 
-impl<A, B, L> UnnormalizedModel for PathAt<'_, Blend<A, B, L>>
+/// The model at one beta of a [`Blend`], of which it holds the handle H: a reference or an [`Arc`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct BlendAt<H> {
+    pub(crate) path: H,
+    pub(crate) beta: f64,
+}
+
+impl<H> BlendAt<H> {
+    /// Returns the handle of the path.
+    pub fn path(&self) -> &H {
+        &self.path
+    }
+}
+
+macro_rules! handle {
+    ([$($lifetime:lifetime)?] $handle:ty) => {
+        impl<$($lifetime,)? A, B, L> AnnealingPath for $handle
+        where
+            A: Sampleable,
+            B: UnnormalizedModel<State = A::State>,
+            L: BlendLaw,
+        {
+            type State = A::State;
+            type Base = A;
+            type At = BlendAt<Self>;
+
+            fn base(&self) -> &A {
+                &self.base
+            }
+
+            fn at(&self, beta: f64) -> BlendAt<Self> {
+                let path = Self::clone(self);
+                BlendAt { path, beta }
+            }
+
+            fn check(&self) -> Result<()> {
+                check_same_dimension(L::OTHER, &self.other, &self.base)
+            }
+        }
+    };
+}
+
+handle! { ['p] &'p Blend<A, B, L> }
+handle! { [] Arc<Blend<A, B, L>> }
+
+impl<H, A, B, L> UnnormalizedModel for BlendAt<H>
 where
+    H: Deref<Target = Blend<A, B, L>>,
     A: UnnormalizedModel,
     B: UnnormalizedModel<State = A::State>,
     L: BlendLaw,
@@ -189,7 +220,7 @@ where
     }
 }
 
-impl<A, B, L: BlendLaw> PathAt<'_, Blend<A, B, L>> {
+impl<H: Deref<Target = Blend<A, B, L>>, A, B, L: BlendLaw> BlendAt<H> {
     /// Blends in place the base's log densities. `evaluate` writes the other log densities of a run of states.
     fn blend_runs(
         &self,
@@ -212,8 +243,9 @@ impl<A, B, L: BlendLaw> PathAt<'_, Blend<A, B, L>> {
     }
 }
 
-impl<A, B, L> PathAt<'_, Blend<A, B, L>>
+impl<H, A, B, L> BlendAt<H>
 where
+    H: Deref<Target = Blend<A, B, L>>,
     A: UnnormalizedModel,
     B: UnnormalizedModel<State = A::State>,
     L: BlendLaw,
@@ -228,8 +260,9 @@ where
     }
 }
 
-impl<A, B, L> Intermediate for PathAt<'_, Blend<A, B, L>>
+impl<H, A, B, L> Intermediate for BlendAt<H>
 where
+    H: Deref<Target = Blend<A, B, L>>,
     A: UnnormalizedModel,
     B: UnnormalizedModel<State = A::State>,
     L: BlendLaw,
@@ -284,8 +317,9 @@ where
     }
 }
 
-impl<A, B, L> BetaDerivative for PathAt<'_, Blend<A, B, L>>
+impl<H, A, B, L> BetaDerivative for BlendAt<H>
 where
+    H: Deref<Target = Blend<A, B, L>>,
     A: UnnormalizedModel,
     B: UnnormalizedModel<State = A::State>,
     L: BlendLaw,
@@ -297,8 +331,9 @@ where
     }
 }
 
-impl<C, A, B, L> LocalDensity<C> for PathAt<'_, Blend<A, B, L>>
+impl<C, H, A, B, L> LocalDensity<C> for BlendAt<H>
 where
+    H: Deref<Target = Blend<A, B, L>>,
     A: LocalDensity<C>,
     B: LocalDensity<C, State = A::State>,
     L: BlendLaw,
@@ -317,8 +352,9 @@ where
     }
 }
 
-impl<A, B, L> Differentiable for PathAt<'_, Blend<A, B, L>>
+impl<H, A, B, L> Differentiable for BlendAt<H>
 where
+    H: Deref<Target = Blend<A, B, L>>,
     A: Differentiable,
     B: Differentiable,
     L: BlendLaw,

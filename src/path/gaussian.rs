@@ -1,5 +1,7 @@
 //! Paths between two Gaussians, geometric and moment-averaged, and the axes along which both ends are diagonal.
 
+use std::sync::Arc;
+
 use nalgebra::{DMatrix, DVector, SymmetricEigen};
 use rand::Rng;
 
@@ -21,7 +23,7 @@ const LARGEST: usize = 1 << 14;
 /// sampled exactly and has a known log Z. This serves perfect transitions, coordinate Gibbs and tests.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GaussianPath {
-    pub(crate) ends: CommonAxes,
+    pub(crate) ends: Arc<CommonAxes>,
 }
 
 impl GaussianPath {
@@ -32,7 +34,7 @@ impl GaussianPath {
     /// their means lie so far apart that log densities overflow.
     pub fn new(base: Gaussian, target: Gaussian) -> Result<Self> {
         Ok(Self {
-            ends: CommonAxes::new(base, target)?,
+            ends: CommonAxes::new(base, target)?.into(),
         })
     }
 
@@ -45,13 +47,13 @@ impl GaussianPath {
 impl AnnealingPath for GaussianPath {
     type State = DVector<f64>;
     type Base = Gaussian;
-    type At<'a> = GaussianAt<'a>;
+    type At = GaussianAt;
 
     fn base(&self) -> &Gaussian {
         &self.ends.base
     }
 
-    fn at(&self, beta: f64) -> GaussianAt<'_> {
+    fn at(&self, beta: f64) -> GaussianAt {
         // Along each axis: -1/2 (1 - beta) u^2 - 1/2 beta lambda (u - s)^2.
         let CommonAxes {
             base: a,
@@ -59,14 +61,14 @@ impl AnnealingPath for GaussianPath {
             axes,
             precisions: lambda,
             shift,
-        } = &self.ends;
+        } = &*self.ends;
         let precisions = lambda.map(|l| (1.0 - beta) + beta * l);
         let pulls = lambda.component_mul(shift) * beta;
         let centre = pulls.component_div(&precisions);
         let apart = pulls.component_mul(shift).dot(&precisions.map(f64::recip));
         let constant = -0.5 * (1.0 - beta) * apart;
         GaussianAt {
-            ends: &self.ends,
+            ends: Arc::clone(&self.ends),
             averaged: None,
             beta,
             constant,
@@ -84,10 +86,10 @@ impl AnnealingPath for GaussianPath {
 
 /// The Gaussian at one beta of a [`GaussianPath`](super::GaussianPath) or a [`MomentPath`].
 #[derive(Debug, Clone, PartialEq)]
-pub struct GaussianAt<'a> {
-    pub(super) ends: &'a CommonAxes,
-    /// The path if it averages moments; `None` if it is geometric.
-    pub(super) averaged: Option<&'a MomentPath>,
+pub struct GaussianAt {
+    pub(super) ends: Arc<CommonAxes>,
+    /// What moment averaging adds; `None` on the geometric path.
+    pub(super) averaged: Option<Arc<Averaging>>,
     pub(super) beta: f64,
     pub(super) form: QuadraticForm,
     /// Standard deviations along the common axes, without the spread of the means that moment averaging adds.
@@ -97,9 +99,9 @@ pub struct GaussianAt<'a> {
     pub(super) log_normalizer: f64,
 }
 
-forward_model! { [] GaussianAt<'_> as QuadraticForm, self => self.form; FullConditionals }
+forward_model! { [] GaussianAt as QuadraticForm, self => self.form; FullConditionals }
 
-impl UnnormalizedModel for GaussianAt<'_> {
+impl UnnormalizedModel for GaussianAt {
     type State = DVector<f64>;
 
     fn log_density(&self, state: &DVector<f64>) -> f64 {
@@ -107,13 +109,13 @@ impl UnnormalizedModel for GaussianAt<'_> {
     }
 }
 
-impl Intermediate for GaussianAt<'_> {
+impl Intermediate for GaussianAt {
     fn beta(&self) -> f64 {
         self.beta
     }
 
     fn log_ratio(&self, previous: &Self, state: &DVector<f64>) -> f64 {
-        match self.averaged {
+        match &self.averaged {
             None => (self.beta - previous.beta) * self.beta_derivative(state),
             Some(_) => difference(self.log_density(state), || previous.log_density(state)),
         }
@@ -126,7 +128,7 @@ impl Intermediate for GaussianAt<'_> {
         here: f64,
         before: Option<f64>,
     ) -> f64 {
-        match self.averaged {
+        match &self.averaged {
             None => self.log_ratio(previous, state),
             Some(_) => difference(here, || {
                 before.unwrap_or_else(|| previous.log_density(state))
@@ -135,29 +137,29 @@ impl Intermediate for GaussianAt<'_> {
     }
 }
 
-impl BetaDerivative for GaussianAt<'_> {
+impl BetaDerivative for GaussianAt {
     /// Returns `log f_b(x) - log f_a(x)` on the geometric path. With averaged moments it is
     /// `r . mu' + r' Sigma' r / 2`, where `r = Sigma^-1 (x - mu)`, `mu' = mu_b - mu_a`,
     /// `Sigma' = Sigma_b - Sigma_a + (1 - 2 beta) mu' mu'^T`.
     fn beta_derivative(&self, state: &DVector<f64>) -> f64 {
-        let Some(path) = self.averaged else {
+        let Some(averaged) = &self.averaged else {
             return self.ends.target.log_density(state) - self.ends.base.log_density(state);
         };
         let mut r = DVector::zeros(state.len());
         self.form.accumulate_gradient(state, -1.0, &mut r);
-        let along = r.dot(&path.difference);
-        let widening = r.dot(&(&path.widening * &r));
+        let along = r.dot(&averaged.difference);
+        let widening = r.dot(&(&averaged.widening * &r));
         along + 0.5 * (widening + (1.0 - 2.0 * self.beta) * along * along)
     }
 }
 
-impl NormalizedModel for GaussianAt<'_> {
+impl NormalizedModel for GaussianAt {
     fn log_normalizer(&self) -> f64 {
         self.log_normalizer
     }
 }
 
-impl Sampleable for GaussianAt<'_> {
+impl Sampleable for GaussianAt {
     fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> DVector<f64> {
         let normal = StandardNormal::get();
         let mut along_axes = self
@@ -173,7 +175,7 @@ impl Sampleable for GaussianAt<'_> {
     }
 }
 
-impl Differentiable for GaussianAt<'_> {
+impl Differentiable for GaussianAt {
     fn accumulate_gradient(
         &self,
         state: &DVector<f64>,
@@ -279,13 +281,19 @@ const FARTHEST: f64 = 1e6;
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct MomentPath {
-    ends: CommonAxes,
+    ends: Arc<CommonAxes>,
+    averaging: Arc<Averaging>,
+}
+
+/// What moment averaging needs beside the [`CommonAxes`].
+#[derive(Debug, PartialEq)]
+pub(super) struct Averaging {
     /// `V^-1 = V' P_a`, with V the common axes.
     inverse: DMatrix<f64>,
     /// `mu_b - mu_a`.
-    pub(super) difference: DVector<f64>,
+    difference: DVector<f64>,
     /// `Sigma_b - Sigma_a`.
-    pub(super) widening: DMatrix<f64>,
+    widening: DMatrix<f64>,
 }
 
 impl MomentPath {
@@ -303,11 +311,14 @@ impl MomentPath {
         let found = format!("a mean {apart:.1e} standard deviations from that of the base");
         let expected = format!("at most {FARTHEST:.0e}");
         Error::check(apart <= FARTHEST, "target", found, expected)?;
-        Ok(Self {
+        let averaging = Averaging {
             inverse: ends.axes.tr_mul(&ends.base.precision()),
             difference: ends.target.mean() - ends.base.mean(),
             widening: ends.target.covariance() - ends.base.covariance(),
-            ends,
+        };
+        Ok(Self {
+            ends: ends.into(),
+            averaging: averaging.into(),
         })
     }
 
@@ -320,7 +331,7 @@ impl MomentPath {
 impl AnnealingPath for MomentPath {
     type State = DVector<f64>;
     type Base = Gaussian;
-    type At<'a> = GaussianAt<'a>;
+    type At = GaussianAt;
 
     fn base(&self) -> &Gaussian {
         &self.ends.base
@@ -328,28 +339,28 @@ impl AnnealingPath for MomentPath {
 
     /// Inverts the covariance along the common axes, `diag(1 - beta + beta / lambda) + beta (1 - beta) s s'`, by the
     /// formula of Sherman and Morrison.
-    fn at(&self, beta: f64) -> GaussianAt<'_> {
+    fn at(&self, beta: f64) -> GaussianAt {
         let shift = &self.ends.shift;
         let variances = self.ends.precisions.map(|l| (1.0 - beta) + beta / l);
         let spread = beta * (1.0 - beta);
         let pull = shift.component_div(&variances);
         let stretch = 1.0 + spread * shift.dot(&pull);
         let scaled = DMatrix::from_fn(shift.len(), shift.len(), |i, j| {
-            self.inverse[(i, j)] / variances[i].sqrt()
+            self.averaging.inverse[(i, j)] / variances[i].sqrt()
         });
         let mut precision = scaled.tr_mul(&scaled);
-        let pull = self.inverse.tr_mul(&pull);
+        let pull = self.averaging.inverse.tr_mul(&pull);
         precision.ger(-spread / stretch, &pull, &pull, 1.0);
         precision.fill_upper_triangle_with_lower_triangle();
         GaussianAt {
-            ends: &self.ends,
-            averaged: Some(self),
+            ends: Arc::clone(&self.ends),
+            averaged: Some(Arc::clone(&self.averaging)),
             beta,
             constant: 0.0,
             log_normalizer: self.ends.base.log_normalizer()
                 + 0.5 * (variances.map(f64::ln).sum() + stretch.ln()),
             form: QuadraticForm::new(
-                self.ends.base.mean() + &self.difference * beta,
+                self.ends.base.mean() + &self.averaging.difference * beta,
                 precision.into(),
             ),
             deviations: variances.map(f64::sqrt),

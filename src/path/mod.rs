@@ -12,7 +12,7 @@ mod spline;
 
 pub use crate::model::{EndBatch, EndGradient, EndGradients, Ends};
 pub use crate::num::SimdLevel;
-pub use blend::{Blend, GeometricAt, GeometricPath, TemperedAt, TemperedPath};
+pub use blend::{Blend, BlendAt, GeometricAt, GeometricPath, TemperedAt, TemperedPath};
 pub use blend_law::{Geometric, Tempered};
 pub use gaussian::MomentPath;
 pub use gaussian::{GaussianAt, GaussianPath};
@@ -138,22 +138,27 @@ pub trait BetaDerivative: Intermediate {
 }
 
 /// A path from a base that can be sampled to a target. Whatever can fail, fails when the path is built.
-pub trait AnnealingPath {
+///
+/// What implements it is a handle, cheap to clone: a small value, or a reference to what is large, as `&GeometricPath` is.
+/// A reference to a path is a path, so that runners take `&path` of either.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no path, or no handle of one",
+    note = "most paths are lent: pass `&path`, or `Arc::new(path)` for a path that owns its ends"
+)]
+pub trait AnnealingPath: Clone {
     /// A point of the space.
     type State;
     /// The model at `beta = 0`.
     type Base: Sampleable<State = Self::State>;
-    /// The model at one beta, a light view that borrows from the path.
-    type At<'a>: Intermediate<State = Self::State>
-    where
-        Self: 'a;
+    /// The model at one beta, light.
+    type At: Intermediate<State = Self::State>;
 
     /// Returns the model that chains start from.
     fn base(&self) -> &Self::Base;
 
     /// Returns the model at `beta` in `[0, 1]`; `at(0)` equals the base, constant included. Called once a stage and
     /// block.
-    fn at(&self, beta: f64) -> Self::At<'_>;
+    fn at(&self, beta: f64) -> Self::At;
 
     /// Refuses ends that do not fit together, as far as they know. Called before chains start.
     ///
@@ -188,25 +193,33 @@ pub trait AnnealingPath {
     }
 }
 
-/// The model at one beta of a path that computes its own densities: a reference to the path, with beta.
-#[derive(Debug, PartialEq)]
-pub struct PathAt<'a, P> {
-    pub(crate) path: &'a P,
-    pub(crate) beta: f64,
-}
+impl<P: AnnealingPath> AnnealingPath for &P {
+    type State = P::State;
+    type Base = P::Base;
+    type At = P::At;
 
-impl<P> Clone for PathAt<'_, P> {
-    fn clone(&self) -> Self {
-        *self
+    fn base(&self) -> &P::Base {
+        P::base(self)
     }
-}
 
-impl<P> Copy for PathAt<'_, P> {}
+    fn at(&self, beta: f64) -> P::At {
+        P::at(self, beta)
+    }
 
-impl<'a, P> PathAt<'a, P> {
-    /// Returns the path.
-    pub fn path(&self) -> &'a P {
-        self.path
+    fn check(&self) -> Result<()> {
+        P::check(self)
+    }
+
+    fn simd_level(&self) -> Option<SimdLevel> {
+        P::simd_level(self)
+    }
+
+    fn rounding_error(&self) -> f64 {
+        P::rounding_error(self)
+    }
+
+    fn doubts(&self, states: &[&P::State], chain_steps: u64, interval: (f64, f64)) -> Vec<Warning> {
+        P::doubts(self, states, chain_steps, interval)
     }
 }
 

@@ -9,7 +9,7 @@ use crate::{Error, Result};
 /// A moment-averaging spline (Grosse, Maddison and Salakhutdinov 2013). The models at the knots have moments that are
 /// linear in beta, and a path of type `S` joins each knot to the next.
 ///
-/// `S` is usually [`GeometricPath`](super::GeometricPath), for any exponential family, or
+/// `S` is usually a [`GeometricPath`](super::GeometricPath) in an [`Arc`](std::sync::Arc), for any exponential family, or a
 /// [`GaussianPath`](super::GaussianPath), whose models can be sampled. For RBMs see
 /// [`RbmPath::moment_spline`](crate::rbm::RbmPath::moment_spline). The path is continuous and has a kink at each
 /// knot. An optimizer of schedules should make the [`knots`](Self::knots) stages, and integrate between them. With a
@@ -80,10 +80,7 @@ impl<S: AnnealingPath> MomentSplinePath<S> {
 impl<S: AnnealingPath> AnnealingPath for MomentSplinePath<S> {
     type State = S::State;
     type Base = S::Base;
-    type At<'a>
-        = MomentSplineAt<S::At<'a>>
-    where
-        Self: 'a;
+    type At = MomentSplineAt<S::At>;
 
     fn base(&self) -> &S::Base {
         self.segments[0].base()
@@ -93,7 +90,7 @@ impl<S: AnnealingPath> AnnealingPath for MomentSplinePath<S> {
         self.segments.iter().try_for_each(S::check)
     }
 
-    fn at(&self, beta: f64) -> MomentSplineAt<S::At<'_>> {
+    fn at(&self, beta: f64) -> MomentSplineAt<S::At> {
         let segment = self.knots.interval(beta);
         let (start, end) = (self.knots.betas()[segment], self.knots.betas()[segment + 1]);
         let width = end - start;

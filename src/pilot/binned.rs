@@ -82,14 +82,14 @@ impl BinnedSchedule {
     ///
     /// # Errors
     /// Settings out of range; any error of the chains.
-    pub fn estimate_costs<'p, P, K>(&self, path: &'p P, kernel: &K, seed: u64) -> Result<Vec<f64>>
+    pub fn estimate_costs<P, K>(&self, path: P, kernel: &K, seed: u64) -> Result<Vec<f64>>
     where
-        P: AnnealingPath + Sync,
-        K: TransitionKernel<P::At<'p>> + Sync,
+        P: AnnealingPath + Send + Sync,
+        K: TransitionKernel<P::At> + Sync,
     {
         let betas = self.knots.betas();
         self.chains
-            .costs(path, kernel, betas, seed, &Execution::new())
+            .costs(&path, kernel, betas, seed, &Execution::new())
     }
 }
 
@@ -162,22 +162,22 @@ fn check_stages_of_segments(stages: usize, segments: usize) -> Result<()> {
     Error::check(stages >= segments, "stages", stages, expected)
 }
 
-impl<P: AnnealingPath + Sync, K: Sync> ScheduleOptimizer<P, K> for BinnedSchedule {
-    fn optimize_by<'p>(
+impl<P: AnnealingPath + Send + Sync, K: Sync> ScheduleOptimizer<P, K> for BinnedSchedule {
+    fn optimize_by(
         &self,
-        path: &'p P,
+        path: P,
         kernel: &K,
         stages: usize,
         seed: u64,
         by: &Execution<'_>,
     ) -> Result<OptimizedSchedule>
     where
-        P::At<'p>: Send + Sync,
-        K: TransitionKernel<P::At<'p>>,
+        P::At: Send + Sync,
+        K: TransitionKernel<P::At>,
     {
-        let of_step = kernel.evaluations(dimension(path));
+        let of_step = kernel.evaluations(dimension(&path));
         self.by_costs(stages, of_step, |chains, knots| {
-            chains.costs(path, kernel, knots, seed, by)
+            chains.costs(&path, kernel, knots, seed, by)
         })
     }
 }

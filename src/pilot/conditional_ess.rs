@@ -70,24 +70,18 @@ impl ConstantConditionalEss {
     /// # Errors
     /// A pilot without stages or with fewer than two chains; a target outside (0, 1); [`Error::PilotCollapsed`];
     /// [`Error::NotConverged`] where the path jumps, its support shrinks, or a million stages do not reach the end.
-    pub fn stages_at<'p, P, K>(
-        &self,
-        path: &'p P,
-        kernel: &K,
-        target: f64,
-        seed: u64,
-    ) -> Result<Schedule>
+    pub fn stages_at<P, K>(&self, path: P, kernel: &K, target: f64, seed: u64) -> Result<Schedule>
     where
-        P: AnnealingPath<State: Send> + Sync,
-        P::At<'p>: Send + Sync,
-        K: TransitionKernel<P::At<'p>> + Sync,
+        P: AnnealingPath<State: Send> + Send + Sync,
+        P::At: Send + Sync,
+        K: TransitionKernel<P::At> + Sync,
     {
         Error::check_inner_fraction("target of CESS / N", target)?;
         self.pilot.check()?;
         let distance = (1.0 / target - 1.0).sqrt();
         let execution = Execution::new();
         let pass = PassTask {
-            path,
+            path: &path,
             kernel,
             pilot: self.pilot,
             distance,
@@ -101,17 +95,17 @@ impl ConstantConditionalEss {
 impl ConstantConditionalEss {
     /// Repeats passes until one has about the pilot's number of stages. Returns it, and the evaluations per chain of
     /// all.
-    fn search<'p, P, K>(
+    fn search<P, K>(
         &self,
-        (path, kernel): (&'p P, &K),
+        (path, kernel): (&P, &K),
         stages: usize,
         seed: u64,
         job: &mut Job<'_>,
     ) -> Result<(Pass, usize)>
     where
-        P: AnnealingPath<State: Send> + Sync,
-        P::At<'p>: Send + Sync,
-        K: TransitionKernel<P::At<'p>> + Sync,
+        P: AnnealingPath<State: Send> + Send + Sync,
+        P::At: Send + Sync,
+        K: TransitionKernel<P::At> + Sync,
     {
         let wanted = self.pilot.stages().min(stages).max(1);
         let limit = 10 * wanted.max(100);
@@ -155,26 +149,26 @@ impl ConstantConditionalEss {
 
 impl<P, K> ScheduleOptimizer<P, K> for ConstantConditionalEss
 where
-    P: AnnealingPath<State: Send> + Sync,
+    P: AnnealingPath<State: Send> + Send + Sync,
     K: Sync,
 {
-    fn optimize_by<'p>(
+    fn optimize_by(
         &self,
-        path: &'p P,
+        path: P,
         kernel: &K,
         stages: usize,
         seed: u64,
         by: &Execution<'_>,
     ) -> Result<OptimizedSchedule>
     where
-        P::At<'p>: Send + Sync,
-        K: TransitionKernel<P::At<'p>>,
+        P::At: Send + Sync,
+        K: TransitionKernel<P::At>,
     {
         let begun = Instant::now();
         Error::check_count("stages", stages, 1)?;
         self.pilot.check()?;
         let mut job = Job::new(by)?.named("pilot");
-        let (pass, evaluations) = self.search((path, kernel), stages, seed, &mut job)?;
+        let (pass, evaluations) = self.search((&path, kernel), stages, seed, &mut job)?;
         let schedule = interpolate(&pass.betas, &pass.distances, stages)?;
         Ok(OptimizedSchedule {
             schedule,
@@ -196,8 +190,8 @@ struct Pass {
 }
 
 /// A pass whose stages have equal `distance`, at most `limit` of them.
-struct PassTask<'s, 'p, P, K> {
-    path: &'p P,
+struct PassTask<'s, P, K> {
+    path: &'s P,
     kernel: &'s K,
     pilot: Pilot,
     distance: f64,
@@ -205,8 +199,8 @@ struct PassTask<'s, 'p, P, K> {
     seed: u64,
 }
 
-struct Passing<'p, P: AnnealingPath> {
-    populations: Populations<'p, P>,
+struct Passing<P: AnnealingPath> {
+    populations: Populations<P>,
     pass: Pass,
     /// Length of the last stage in beta.
     length: f64,
@@ -214,11 +208,11 @@ struct Passing<'p, P: AnnealingPath> {
     collapse: Option<Warning>,
 }
 
-impl<'p, P, K> PassTask<'_, 'p, P, K>
+impl<P, K> PassTask<'_, P, K>
 where
-    P: AnnealingPath<State: Send> + Sync,
-    P::At<'p>: Send + Sync,
-    K: TransitionKernel<P::At<'p>> + Sync,
+    P: AnnealingPath<State: Send> + Send + Sync,
+    P::At: Send + Sync,
+    K: TransitionKernel<P::At> + Sync,
 {
     fn run(&self, job: &mut Job<'_>) -> Result<Pass> {
         refuse_stages(self.kernel.stages())?;
@@ -229,13 +223,13 @@ where
     }
 }
 
-impl<'p, P, K> Task for PassTask<'_, 'p, P, K>
+impl<P, K> Task for PassTask<'_, P, K>
 where
-    P: AnnealingPath<State: Send> + Sync,
-    P::At<'p>: Send + Sync,
-    K: TransitionKernel<P::At<'p>> + Sync,
+    P: AnnealingPath<State: Send> + Send + Sync,
+    P::At: Send + Sync,
+    K: TransitionKernel<P::At> + Sync,
 {
-    type Block = Passing<'p, P>;
+    type Block = Passing<P>;
     type Output = Single<Pass>;
 
     fn blocks(&self) -> Range<usize> {
@@ -254,7 +248,12 @@ where
         let first = stream(self.seed, Purpose::ConditionalEss, 0);
         let size = self.pilot.largest_block();
         Ok(Passing {
-            populations: Populations::start(self.path, 0..self.pilot.chains(), size, first)?,
+            populations: Populations::start(
+                self.path.clone(),
+                0..self.pilot.chains(),
+                size,
+                first,
+            )?,
             pass: Pass {
                 betas: vec![0.0],
                 distances: vec![0.0],

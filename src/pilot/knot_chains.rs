@@ -74,19 +74,19 @@ impl KnotChains {
     }
 
     /// Returns the costs of the segments between knots. Each block of chains passes all knots.
-    pub(super) fn costs<'p, P, K>(
+    pub(super) fn costs<P, K>(
         &self,
-        path: &'p P,
+        path: &P,
         kernel: &K,
         knots: &[f64],
         seed: u64,
         execution: &Execution<'_>,
     ) -> Result<Vec<f64>>
     where
-        P: AnnealingPath + Sync,
-        K: TransitionKernel<P::At<'p>> + Sync,
+        P: AnnealingPath + Send + Sync,
+        K: TransitionKernel<P::At> + Sync,
     {
-        let log_ratio = |block: &Block<P::State>, stage: Stage<'_, P::At<'p>>, _: &_, chain| {
+        let log_ratio = |block: &Block<P::State>, stage: Stage<'_, P::At>, _: &_, chain| {
             block.log_ratio(stage, chain)
         };
         self.costs_by(path, kernel, knots, seed, execution, &log_ratio)
@@ -95,39 +95,38 @@ impl KnotChains {
     /// Returns the costs with `(beta_{j+1} - beta_j) d/dbeta log f` at the chains' own knot for the log ratios of
     /// neighbours. Where hidden variables are summed out of `log f`, and their joint log density is linear in beta,
     /// these are the costs of the joint law.
-    pub(crate) fn joint_costs<'p, P, K>(
+    pub(crate) fn joint_costs<P, K>(
         &self,
-        path: &'p P,
+        path: &P,
         kernel: &K,
         knots: &[f64],
         seed: u64,
         execution: &Execution<'_>,
     ) -> Result<Vec<f64>>
     where
-        P: AnnealingPath + Sync,
-        P::At<'p>: BetaDerivative,
-        K: TransitionKernel<P::At<'p>> + Sync,
+        P: AnnealingPath + Send + Sync,
+        P::At: BetaDerivative,
+        K: TransitionKernel<P::At> + Sync,
     {
-        let linear =
-            |block: &Block<P::State>, stage: Stage<'_, P::At<'p>>, here: &P::At<'p>, chain| {
-                let step = stage.model.beta() - stage.previous.beta();
-                step * here.beta_derivative(&block.states()[chain])
-            };
+        let linear = |block: &Block<P::State>, stage: Stage<'_, P::At>, here: &P::At, chain| {
+            let step = stage.model.beta() - stage.previous.beta();
+            step * here.beta_derivative(&block.states()[chain])
+        };
         self.costs_by(path, kernel, knots, seed, execution, &linear)
     }
 
-    fn costs_by<'p, P, K>(
+    fn costs_by<P, K>(
         &self,
-        path: &'p P,
+        path: &P,
         kernel: &K,
         knots: &[f64],
         seed: u64,
         execution: &Execution<'_>,
-        change: &Change<'_, P::At<'p>>,
+        change: &Change<'_, P::At>,
     ) -> Result<Vec<f64>>
     where
-        P: AnnealingPath + Sync,
-        K: TransitionKernel<P::At<'p>> + Sync,
+        P: AnnealingPath + Send + Sync,
+        K: TransitionKernel<P::At> + Sync,
     {
         self.check()?;
         refuse_stages(kernel.stages())?;
@@ -171,32 +170,32 @@ impl KnotChains {
 type Change<'c, M> =
     dyn Fn(&Block<<M as UnnormalizedModel>::State>, Stage<'_, M>, &M, usize) -> f64 + Sync + 'c;
 
-struct KnotTask<'s, 'p, P: AnnealingPath, K> {
-    path: &'p P,
+struct KnotTask<'s, P: AnnealingPath, K> {
+    path: &'s P,
     kernel: &'s K,
     knots: &'s [f64],
-    change: &'s Change<'s, P::At<'p>>,
+    change: &'s Change<'s, P::At>,
     settings: &'s KnotChains,
     /// Number of chains in a block; the last may have fewer.
     size: usize,
     streams: Vec<StreamRng>,
 }
 
-struct AtKnot<'p, P: AnnealingPath> {
-    population: Population<'p, P>,
+struct AtKnot<P: AnnealingPath> {
+    population: Population<P>,
     /// The models of the knots before and after, where there are any.
-    neighbours: [Option<P::At<'p>>; 2],
+    neighbours: [Option<P::At>; 2],
     updates: usize,
     /// Sums per knot so far.
     sums: Vec<[f64; 3]>,
 }
 
-impl<'p, P, K> KnotTask<'_, 'p, P, K>
+impl<P, K> KnotTask<'_, P, K>
 where
-    P: AnnealingPath + Sync,
-    K: TransitionKernel<P::At<'p>> + Sync,
+    P: AnnealingPath + Send + Sync,
+    K: TransitionKernel<P::At> + Sync,
 {
-    fn arrive(&self, at: &mut AtKnot<'p, P>) -> Result<()> {
+    fn arrive(&self, at: &mut AtKnot<P>) -> Result<()> {
         let (j, knots) = (at.sums.len(), self.knots);
         if j > 0 {
             at.population.place_at(knots[j])?;
@@ -210,12 +209,12 @@ where
     }
 }
 
-impl<'p, P, K> Task for KnotTask<'_, 'p, P, K>
+impl<P, K> Task for KnotTask<'_, P, K>
 where
-    P: AnnealingPath + Sync,
-    K: TransitionKernel<P::At<'p>> + Sync,
+    P: AnnealingPath + Send + Sync,
+    K: TransitionKernel<P::At> + Sync,
 {
-    type Block = AtKnot<'p, P>;
+    type Block = AtKnot<P>;
     type Output = Sums;
 
     fn blocks(&self) -> Range<usize> {
@@ -237,7 +236,7 @@ where
     fn start(&self, block: usize) -> Result<Self::Block> {
         let (chains, stream) = (self.chains(block), self.streams[block].clone());
         let mut at = AtKnot {
-            population: Population::start(self.path, chains.start, chains.len(), stream)?,
+            population: Population::start(self.path.clone(), chains.start, chains.len(), stream)?,
             neighbours: [None, None],
             updates: 0,
             sums: Vec::with_capacity(self.knots.len()),

@@ -55,16 +55,10 @@ pub trait ScheduleOptimizer<P: AnnealingPath, K> {
     ///
     /// # Errors
     /// A pilot that says too little to choose by, or constraints that cannot be met; smaller doubts become `warnings`.
-    fn optimize<'p>(
-        &self,
-        path: &'p P,
-        kernel: &K,
-        stages: usize,
-        seed: u64,
-    ) -> Result<OptimizedSchedule>
+    fn optimize(&self, path: P, kernel: &K, stages: usize, seed: u64) -> Result<OptimizedSchedule>
     where
-        P::At<'p>: Send + Sync,
-        K: TransitionKernel<P::At<'p>>,
+        P::At: Send + Sync,
+        K: TransitionKernel<P::At>,
     {
         self.optimize_by(path, kernel, stages, seed, &Execution::new())
     }
@@ -73,17 +67,17 @@ pub trait ScheduleOptimizer<P: AnnealingPath, K> {
     ///
     /// # Errors
     /// As [`optimize`](Self::optimize); [`Error::Stopped`](crate::Error::Stopped) where it is stopped.
-    fn optimize_by<'p>(
+    fn optimize_by(
         &self,
-        path: &'p P,
+        path: P,
         kernel: &K,
         stages: usize,
         seed: u64,
         by: &Execution<'_>,
     ) -> Result<OptimizedSchedule>
     where
-        P::At<'p>: Send + Sync,
-        K: TransitionKernel<P::At<'p>>;
+        P::At: Send + Sync,
+        K: TransitionKernel<P::At>;
 }
 
 /// A schedule chosen by an optimizer, with the doubts and the cost of its pilot.
@@ -120,29 +114,29 @@ macro_rules! optimize_by_survey {
     ($name:ident, warns by $warnings:path) => {
         impl<P, K> $crate::pilot::ScheduleOptimizer<P, K> for $name
         where
-            P: $crate::path::AnnealingPath<State: Send> + Sync,
+            P: $crate::path::AnnealingPath<State: Send> + Send + Sync,
             K: Sync,
         {
-            fn optimize_by<'p>(
+            fn optimize_by(
                 &self,
-                path: &'p P,
+                path: P,
                 kernel: &K,
                 stages: usize,
                 seed: u64,
                 by: &$crate::work::Execution<'_>,
             ) -> Result<$crate::pilot::OptimizedSchedule>
             where
-                P::At<'p>: Send + Sync,
-                K: $crate::kernel::TransitionKernel<P::At<'p>>,
+                P::At: Send + Sync,
+                K: $crate::kernel::TransitionKernel<P::At>,
             {
                 let begun = std::time::Instant::now();
-                let survey = self.pilot.survey_by(path, kernel, seed, by)?;
+                let survey = self.pilot.survey_by(&path, kernel, seed, by)?;
                 Ok($crate::pilot::OptimizedSchedule {
                     schedule: self.schedule(&survey, stages)?,
                     warnings: $warnings(&survey),
                     evaluations: self
                         .pilot
-                        .evaluations(kernel.evaluations($crate::path::dimension(path))),
+                        .evaluations(kernel.evaluations($crate::path::dimension(&path))),
                     seconds: begun.elapsed().as_secs_f64(),
                 })
             }

@@ -24,17 +24,17 @@ pub(crate) struct NextStage {
 
 /// Returns the stage to the beta at `distance` from the chains, to a relative `precision`, or to 1 where that is nearer.
 /// It bisects, helped by guesses proportional to the stage.
-pub(crate) fn next_stage<'p, P>(
-    populations: &mut Populations<'p, P>,
+pub(crate) fn next_stage<P>(
+    populations: &mut Populations<P>,
     guess: f64,
     distance: f64,
     precision: f64,
 ) -> Result<NextStage>
 where
-    P: AnnealingPath<State: Send> + Sync,
-    P::At<'p>: Send + Sync,
+    P: AnnealingPath<State: Send> + Send + Sync,
+    P::At: Send + Sync,
 {
-    let (path, beta) = (populations.path(), populations.beta());
+    let (path, beta) = (populations.path().clone(), populations.beta());
     let learned = populations.learn()?;
     let (here, all) = (path.at(beta), 1.0 - beta);
     // `high` is the shortest stage known to be too long.
@@ -73,14 +73,10 @@ where
 }
 
 /// Returns the error of a stage to `there`, the shortest of those too long, which cannot be shorter.
-fn too_long<'p, P>(
-    populations: &mut Populations<'p, P>,
-    here: &P::At<'p>,
-    there: &P::At<'p>,
-) -> Result<Error>
+fn too_long<P>(populations: &mut Populations<P>, here: &P::At, there: &P::At) -> Result<Error>
 where
-    P: AnnealingPath<State: Send> + Sync,
-    P::At<'p>: Send + Sync,
+    P: AnnealingPath<State: Send> + Send + Sync,
+    P::At: Send + Sync,
 {
     let (beta, next) = (here.beta(), there.beta());
     let lost = populations.map(&|population| Ok(lost(population.block(), here, there)))?;
@@ -111,14 +107,10 @@ pub(crate) fn lost<M: Intermediate>(block: &Block<M::State>, here: &M, there: &M
 }
 
 /// Returns `sqrt(N / CESS - 1)` with its square times `1 / (1 - 1/ESS)`, as the distance would vanish on a collapse.
-fn distance_to<'p, P>(
-    populations: &mut Populations<'p, P>,
-    here: &P::At<'p>,
-    there: &P::At<'p>,
-) -> Result<f64>
+fn distance_to<P>(populations: &mut Populations<P>, here: &P::At, there: &P::At) -> Result<f64>
 where
-    P: AnnealingPath<State: Send> + Sync,
-    P::At<'p>: Send + Sync,
+    P: AnnealingPath<State: Send> + Send + Sync,
+    P::At: Send + Sync,
 {
     let parts = populations.map(&|population| Ok(sums(population.block(), here, there)))?;
     let mut all = [WeightSums::default(); 3];

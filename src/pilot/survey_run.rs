@@ -92,11 +92,11 @@ impl Pilot {
     ///
     /// # Errors
     /// Fewer than two chains, no stages or rounds; any error of the runs.
-    pub fn survey<'p, P, K>(&self, path: &'p P, kernel: &K, seed: u64) -> Result<Survey>
+    pub fn survey<P, K>(&self, path: P, kernel: &K, seed: u64) -> Result<Survey>
     where
-        P: AnnealingPath + Sync,
+        P: AnnealingPath + Send + Sync,
         P::State: Send,
-        K: TransitionKernel<P::At<'p>> + Sync,
+        K: TransitionKernel<P::At> + Sync,
     {
         self.survey_by(path, kernel, seed, &Execution::new())
     }
@@ -105,45 +105,45 @@ impl Pilot {
     ///
     /// # Errors
     /// As [`survey`](Self::survey); [`Error::Stopped`] where it is stopped.
-    pub fn survey_by<'p, P, K>(
+    pub fn survey_by<P, K>(
         &self,
-        path: &'p P,
+        path: P,
         kernel: &K,
         seed: u64,
         by: &Execution<'_>,
     ) -> Result<Survey>
     where
-        P: AnnealingPath + Sync,
+        P: AnnealingPath + Send + Sync,
         P::State: Send,
-        K: TransitionKernel<P::At<'p>> + Sync,
+        K: TransitionKernel<P::At> + Sync,
     {
         self.check()?;
         let linear = Schedule::linear(self.stages)?;
         let mut job = Job::new(by)?.named("pilot");
         job.foresee(self.evaluations(1));
-        let mut survey = self.counted(path, kernel, linear, seed, &mut job)?;
+        let mut survey = self.counted(&path, kernel, linear, seed, &mut job)?;
         let mut later_seeds = stream(seed, Purpose::PilotRounds, 0);
         for round in 1..self.rounds {
             job.foresee(self.rounds(self.rounds - round).evaluations(1));
             let schedule = Friction::default().schedule(&survey, self.stages)?;
-            survey = self.counted(path, kernel, schedule, later_seeds.next_u64(), &mut job)?;
+            survey = self.counted(&path, kernel, schedule, later_seeds.next_u64(), &mut job)?;
         }
         Ok(survey)
     }
 
     /// Surveys a path in one round, with more chains where few stay on the support.
-    fn counted<'p, P, K>(
+    fn counted<P, K>(
         &self,
-        path: &'p P,
+        path: &P,
         kernel: &K,
         schedule: Schedule,
         seed: u64,
         job: &mut Job<'_>,
     ) -> Result<Survey>
     where
-        P: AnnealingPath + Sync,
+        P: AnnealingPath + Send + Sync,
         P::State: Send,
-        K: TransitionKernel<P::At<'p>> + Sync,
+        K: TransitionKernel<P::At> + Sync,
     {
         let mut pilot = *self;
         loop {
@@ -163,21 +163,21 @@ impl Pilot {
         }
     }
 
-    fn single<'p, P, K>(
+    fn single<P, K>(
         &self,
-        path: &'p P,
+        path: &P,
         kernel: &K,
         schedule: Schedule,
         seed: u64,
         job: &mut Job<'_>,
     ) -> Result<Survey>
     where
-        P: AnnealingPath + Sync,
+        P: AnnealingPath + Send + Sync,
         P::State: Send,
-        K: TransitionKernel<P::At<'p>> + Sync,
+        K: TransitionKernel<P::At> + Sync,
     {
         check_stages("stages of the pilot", kernel.stages(), &schedule)?;
-        let ais = Ais::with_base_log_z(path, kernel, 0.0)
+        let ais = Ais::with_base_log_z(path.clone(), kernel, 0.0)
             .recorder(DerivativeRecorder::default())
             .recorded_stages(schedule.stages())
             .schedule(schedule)

@@ -35,17 +35,17 @@ use crate::{Error, Result};
 /// The kernel may change from stage to stage. If its type of workspace changes, its memories are lost: combine such
 /// kernels in one `Sequence` or `Mixture`.
 #[derive(Debug)]
-pub struct Population<'p, P: AnnealingPath> {
-    path: &'p P,
+pub struct Population<P: AnnealingPath> {
+    path: P,
     block: Block<P::State>,
     workspace: AnyWorkspace,
     index: usize,
     /// Model before the last stage.
-    previous: P::At<'p>,
-    model: P::At<'p>,
+    previous: P::At,
+    model: P::At,
 }
 
-impl<'p, P: AnnealingPath> Population<'p, P> {
+impl<P: AnnealingPath> Population<P> {
     /// Creates `chains` chains of weight 1 at exact samples of the base. The first has the stream `first`, each further
     /// one the stream of the next jump. A run's block from chain n on starts with `stream(seed, Purpose::Run, n)` and
     /// has n as `first_chain`, by which errors name a chain.
@@ -53,9 +53,9 @@ impl<'p, P: AnnealingPath> Population<'p, P> {
     /// # Errors
     /// A path whose [`check`](AnnealingPath::check) fails; more than 2^30 chains; [`Error::NonFinite`] where the base's
     /// log density at its own sample is not finite.
-    pub fn start(path: &'p P, first_chain: usize, chains: usize, first: StreamRng) -> Result<Self> {
+    pub fn start(path: P, first_chain: usize, chains: usize, first: StreamRng) -> Result<Self> {
         let mut rngs = streams(chains, first)?;
-        let states = sample_base(path, first_chain, &mut rngs)?;
+        let states = sample_base(&path, first_chain, &mut rngs)?;
         Self::from_states(path, 0.0, first_chain, states, rngs)
     }
 
@@ -68,7 +68,7 @@ impl<'p, P: AnnealingPath> Population<'p, P> {
     /// Other numbers of states and streams. A later step panics where a model refuses a state, for instance of another
     /// dimension; [`Ais`](crate::ais::Ais) makes an error of it.
     pub fn from_states(
-        path: &'p P,
+        path: P,
         beta: f64,
         first_chain: usize,
         states: Vec<P::State>,
@@ -77,16 +77,16 @@ impl<'p, P: AnnealingPath> Population<'p, P> {
         Self::from_block(path, beta, Block::new(first_chain, states, rngs))
     }
 
-    pub(crate) fn from_block(path: &'p P, beta: f64, block: Block<P::State>) -> Result<Self> {
+    pub(crate) fn from_block(path: P, beta: f64, block: Block<P::State>) -> Result<Self> {
         path.check()?;
         Error::check_fraction("beta", beta)?;
         Ok(Self {
-            path,
             block: block.on_one_path(),
             workspace: AnyWorkspace::default(),
             index: 0,
             previous: path.at(beta),
             model: path.at(beta),
+            path,
         })
     }
 
@@ -96,12 +96,12 @@ impl<'p, P: AnnealingPath> Population<'p, P> {
     /// A `beta` outside `[0, 1]`; errors of the kernel, with chain, stage and beta.
     pub fn advance_to<K>(&mut self, kernel: &K, beta: f64) -> Result<()>
     where
-        K: TransitionKernel<P::At<'p>>,
+        K: TransitionKernel<P::At>,
     {
         self.advance_by(kernel, beta)
     }
 
-    pub(crate) fn advance_by(&mut self, kernel: &dyn Moves<P::At<'p>>, beta: f64) -> Result<()> {
+    pub(crate) fn advance_by(&mut self, kernel: &dyn Moves<P::At>, beta: f64) -> Result<()> {
         if cfg!(debug_assertions) && self.index % CHECKED == CHECKED - 1 {
             self.block.check_memory(&self.model, self.index);
         }
@@ -117,12 +117,12 @@ impl<'p, P: AnnealingPath> Population<'p, P> {
     /// As [`advance_to`](Self::advance_to).
     pub fn stay<K>(&mut self, kernel: &K) -> Result<()>
     where
-        K: TransitionKernel<P::At<'p>>,
+        K: TransitionKernel<P::At>,
     {
         self.stay_by(kernel)
     }
 
-    pub(crate) fn stay_by(&mut self, kernel: &dyn Moves<P::At<'p>>) -> Result<()> {
+    pub(crate) fn stay_by(&mut self, kernel: &dyn Moves<P::At>) -> Result<()> {
         let stage = Stage::new(self.index, &self.model, &self.model);
         kernel.pass(stage, &mut self.block, &mut self.workspace)
     }
@@ -150,7 +150,7 @@ impl<'p, P: AnnealingPath> Population<'p, P> {
     }
 
     /// Returns the last stage, from the previous model to the one where the chains stand.
-    pub fn stage(&self) -> Stage<'_, P::At<'p>> {
+    pub fn stage(&self) -> Stage<'_, P::At> {
         Stage::new(self.index, &self.previous, &self.model)
     }
 
@@ -195,7 +195,7 @@ impl<'p, P: AnnealingPath> Population<'p, P> {
 
     pub(crate) fn stay_masked(
         &mut self,
-        kernel: &dyn Moves<P::At<'p>>,
+        kernel: &dyn Moves<P::At>,
         mask: &mut Vec<bool>,
     ) -> Result<()> {
         let stage = Stage::new(self.index, &self.model, &self.model);
@@ -297,7 +297,7 @@ impl<'p, P: AnnealingPath> Population<'p, P> {
     }
 
     /// Places the chains at a model, as [`place_at`](Self::place_at).
-    pub(crate) fn place(&mut self, model: P::At<'p>) {
+    pub(crate) fn place(&mut self, model: P::At) {
         self.index += 1;
         self.previous = std::mem::replace(&mut self.model, model);
     }

@@ -14,20 +14,20 @@ use crate::{Error, Result};
 
 /// Chains that are decided on together, in blocks that threads share. Each call works on all blocks and returns results
 /// in their order, so that decisions have the same bits for any number of threads.
-pub(crate) struct Populations<'p, P: AnnealingPath> {
-    path: &'p P,
-    blocks: Vec<Population<'p, P>>,
+pub(crate) struct Populations<P: AnnealingPath> {
+    path: P,
+    blocks: Vec<Population<P>>,
 }
 
-impl<'p, P> Populations<'p, P>
+impl<P> Populations<P>
 where
-    P: AnnealingPath<State: Send> + Sync,
-    P::At<'p>: Send,
+    P: AnnealingPath<State: Send> + Send + Sync,
+    P::At: Send,
 {
     /// Creates chains at exact samples of the base, in about equal blocks of at most `largest` chains. The first chain
     /// has the stream `first`, each further one the stream of the next jump.
     pub(crate) fn start(
-        path: &'p P,
+        path: P,
         chains: Range<usize>,
         largest: usize,
         first: StreamRng,
@@ -44,7 +44,7 @@ where
             })
             .collect();
         side_by_side(&mut starts, &|(mine, stream, population)| {
-            let start = || Population::start(path, mine.start, mine.len(), stream.clone());
+            let start = || Population::start(path.clone(), mine.start, mine.len(), stream.clone());
             let started = caught(start);
             *population =
                 Some(started.unwrap_or_else(|message| Err(Error::panicked(message, mine.clone()))));
@@ -61,7 +61,7 @@ where
     /// Runs `work` on each block. Returns the error or panic of the leftmost block that failed.
     pub(crate) fn map<T: Send>(
         &mut self,
-        work: &(dyn Fn(&mut Population<'p, P>) -> Result<T> + Sync),
+        work: &(dyn Fn(&mut Population<P>) -> Result<T> + Sync),
     ) -> Result<Vec<T>> {
         let mut tasks: Vec<_> = self.blocks.iter_mut().map(|block| (block, None)).collect();
         side_by_side(&mut tasks, &|(population, done)| {
@@ -113,7 +113,7 @@ where
     }
 
     /// Moves all chains once where they stand, and returns the decisions made.
-    pub(crate) fn stay(&mut self, kernel: &(dyn Moves<P::At<'p>> + Sync)) -> Result<Decisions> {
+    pub(crate) fn stay(&mut self, kernel: &(dyn Moves<P::At> + Sync)) -> Result<Decisions> {
         let parts = self.map(&|population| {
             let before = population.block().decisions();
             population.stay_by(kernel)?;
@@ -127,7 +127,7 @@ where
     /// Lets the kernel check the path's models at `betas`, with the states of the first block.
     pub(crate) fn check_model<K>(&self, kernel: &K, betas: &[f64]) -> Result<()>
     where
-        K: TransitionKernel<P::At<'p>>,
+        K: TransitionKernel<P::At>,
     {
         let first = &self.blocks[0];
         let states = first.block().states();
@@ -150,8 +150,8 @@ where
         }
     }
 
-    pub(crate) fn path(&self) -> &'p P {
-        self.path
+    pub(crate) fn path(&self) -> &P {
+        &self.path
     }
 
     pub(crate) fn beta(&self) -> f64 {
@@ -227,7 +227,7 @@ fn ranges(chains: Range<usize>, largest: usize) -> impl Iterator<Item = Range<us
     (0..blocks).map(move |block| start(block)..start(block + 1))
 }
 
-fn panicked<P: AnnealingPath>(message: String, population: &Population<'_, P>) -> Error {
+fn panicked<P: AnnealingPath>(message: String, population: &Population<P>) -> Error {
     let (chains, stage, beta) = population.place_at_hand();
     Error::Panicked {
         message,

@@ -16,7 +16,7 @@ const MEMORIES: &str = "memories of the kernel";
 /// A population between two stages: its block, and the kernel's memories.
 pub(crate) type SavedPopulation<S> = (SavedBlock<S>, Vec<u8>);
 
-impl<'p, P: AnnealingPath> Population<'p, P> {
+impl<P: AnnealingPath> Population<P> {
     pub(crate) fn saved<W: Workspace<Memory: Serialize>>(&self) -> Result<impl Serialize>
     where
         P::State: Serialize,
@@ -30,7 +30,7 @@ impl<'p, P: AnnealingPath> Population<'p, P> {
     /// # Errors
     /// As [`Block::restored`]; another number of memories.
     pub(crate) fn restored<W: Workspace<Memory: DeserializeOwned>>(
-        path: &'p P,
+        path: P,
         beta: f64,
         chains: &Range<usize>,
         (block, memories): SavedPopulation<P::State>,

@@ -61,10 +61,10 @@ impl JointBinnedSchedule {
     }
 }
 
-impl<T: Scalar, K: Sync> ScheduleOptimizer<RbmPath<T>, K> for JointBinnedSchedule {
+impl<'p, T: Scalar, K: Sync> ScheduleOptimizer<&'p RbmPath<T>, K> for JointBinnedSchedule {
     /// # Errors
     /// Also a path with knots of its own.
-    fn optimize_by<'p>(
+    fn optimize_by(
         &self,
         path: &'p RbmPath<T>,
         kernel: &K,
@@ -76,7 +76,7 @@ impl<T: Scalar, K: Sync> ScheduleOptimizer<RbmPath<T>, K> for JointBinnedSchedul
         RbmAt<'p, T>: Send + Sync,
         K: TransitionKernel<RbmAt<'p, T>>,
     {
-        let of_step = kernel.evaluations(dimension(path));
+        let of_step = kernel.evaluations(dimension(&path));
         self.binned.by_costs(stages, of_step, |chains, knots| {
             costs(path, kernel, seed, by, chains, knots)
         })
@@ -99,5 +99,5 @@ where
     let expected =
         "a straight path, of one segment; `RbmPath::joint_costs` prices others by their moments";
     Error::check(segments == 1, "segments of the path", segments, expected)?;
-    chains.joint_costs(path, kernel, knots, seed, by)
+    chains.joint_costs(&path, kernel, knots, seed, by)
 }

@@ -254,10 +254,28 @@ impl<T: Scalar> RbmPath<T> {
     }
 }
 
-impl<T: Scalar> AnnealingPath for RbmPath<T> {
+impl<T: Scalar> RbmPath<T> {
+    /// Returns the model that chains start from.
+    pub fn base(&self) -> &BaseRate<T> {
+        &self.base
+    }
+
+    /// Returns the model at `beta` in `[0, 1]`.
+    pub fn at(&self, beta: f64) -> RbmAt<'_, T> {
+        let segment = self.knots.interval(beta);
+        RbmAt {
+            path: self,
+            beta,
+            segment,
+            position: self.position(segment, beta),
+        }
+    }
+}
+
+impl<'p, T: Scalar> AnnealingPath for &'p RbmPath<T> {
     type State = Vec<bool>;
     type Base = BaseRate<T>;
-    type At<'a> = RbmAt<'a, T>;
+    type At = RbmAt<'p, T>;
 
     fn base(&self) -> &BaseRate<T> {
         &self.base
@@ -301,14 +319,8 @@ impl<T: Scalar> AnnealingPath for RbmPath<T> {
         }
     }
 
-    fn at(&self, beta: f64) -> RbmAt<'_, T> {
-        let segment = self.knots.interval(beta);
-        RbmAt {
-            path: self,
-            beta,
-            segment,
-            position: self.position(segment, beta),
-        }
+    fn at(&self, beta: f64) -> RbmAt<'p, T> {
+        RbmPath::at(self, beta)
     }
 }
 

@@ -190,10 +190,10 @@ impl<S> Ladder<S> {
 }
 
 /// Ladders that move together. Chain c of each population belongs to ladder c.
-pub(crate) struct Ladders<'p, P: AnnealingPath> {
+pub(crate) struct Ladders<P: AnnealingPath> {
     pub(super) first: usize,
     pub(super) scans: usize,
-    pub(super) populations: Vec<Population<'p, P>>,
+    pub(super) populations: Vec<Population<P>>,
     /// Streams of the swaps, by ladder.
     pub(super) rngs: Vec<StreamRng>,
     pub(super) ladders: Vec<Ladder<P::State>>,
@@ -201,13 +201,13 @@ pub(crate) struct Ladders<'p, P: AnnealingPath> {
     pub(super) at_hand: usize,
 }
 
-impl<'p, P> Ladders<'p, P>
+impl<P> Ladders<P>
 where
     P: AnnealingPath<State: Clone>,
 {
     /// Starts ladders at `starts`, or else at exact samples of the base.
     pub(super) fn start<W: Workspace>(
-        path: &'p P,
+        path: &P,
         ladders: Range<usize>,
         plan: &Plan,
         starts: Option<Starts<P::State, W::Memory>>,
@@ -219,13 +219,13 @@ where
             let streams = plan.streams(j, &ladders);
             let Some(ends) = starts.as_mut().and_then(Iterator::next) else {
                 let stream = streams[0].clone();
-                let mut population = Population::start(path, first, ladders.len(), stream)?;
+                let mut population = Population::start(path.clone(), first, ladders.len(), stream)?;
                 population.place_at(beta)?;
                 return Ok(population.at_stage(j));
             };
             let (states, memories): (Vec<_>, Vec<_>) = ends.into_iter().unzip();
             let mut population =
-                Population::from_states(path, beta, first, states, streams.to_vec())?;
+                Population::from_states(path.clone(), beta, first, states, streams.to_vec())?;
             population.set_memories::<W>(memories);
             Ok(population.at_stage(j))
         };
@@ -247,7 +247,7 @@ where
     }
 
     /// Runs the next scan: all states move at their betas, then every second pair may swap.
-    pub(super) fn scan(&mut self, kernel: &dyn Moves<P::At<'p>>, plan: &Plan) -> Result<()> {
+    pub(super) fn scan(&mut self, kernel: &dyn Moves<P::At>, plan: &Plan) -> Result<()> {
         for (j, population) in self.populations.iter_mut().enumerate() {
             self.at_hand = j;
             match j {
@@ -325,9 +325,9 @@ where
 ///
 /// # Errors
 /// A NaN; at the base also a `+inf` at its own sample, which only the upper model allows.
-fn log_ratios<'p, P: AnnealingPath>(
-    lower: &Population<'p, P>,
-    upper: &Population<'p, P>,
+fn log_ratios<P: AnnealingPath>(
+    lower: &Population<P>,
+    upper: &Population<P>,
     ladder: usize,
 ) -> Result<LogRatios, NonFinite> {
     let (previous, model) = (lower.stage().model, upper.stage().model);

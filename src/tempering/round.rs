@@ -22,30 +22,30 @@ use crate::{Error, Result};
 pub(super) type Starts<S, M> = Vec<Vec<(S, M)>>;
 
 /// A round of a tempered run. Each block of ladders starts where it ended the round before.
-pub(crate) struct Round<'t, 'p, P: AnnealingPath, K: Invariant<P::At<'p>>, T> {
+pub(crate) struct Round<'t, 'p, P: AnnealingPath, K: Invariant<P::At>, T> {
     pub(super) run: &'t Tempering<'p, P, K>,
     pub(super) plan: Plan,
     /// Starting states, by block; none in the first round.
-    pub(super) starts: Vec<Mutex<Option<StartsOf<'p, P, K>>>>,
+    pub(super) starts: Vec<Mutex<Option<StartsOf<P, K>>>>,
     pub(super) keep: Keep<P::State, T>,
 }
 
 /// A function that turns the samples of a ladder into what the run keeps.
 pub(super) type Keep<S, T> = fn(Vec<S>) -> Vec<T>;
 
-type StartsOf<'p, P, K> = Starts<<P as AnnealingPath>::State, MemoryOf<'p, P, K>>;
+type StartsOf<P, K> = Starts<<P as AnnealingPath>::State, MemoryOf<P, K>>;
 
-pub(super) type MemoryOf<'p, P, K> =
-    <<K as TransitionKernel<<P as AnnealingPath>::At<'p>>>::Workspace as Workspace>::Memory;
+pub(super) type MemoryOf<P, K> =
+    <<K as TransitionKernel<<P as AnnealingPath>::At>>::Workspace as Workspace>::Memory;
 
 impl<'p, P, K, T> Task for Round<'_, 'p, P, K, T>
 where
-    P: AnnealingPath<State: Clone + Send> + Sync,
-    K: Invariant<P::At<'p>> + Sync,
+    P: AnnealingPath<State: Clone + Send> + Send + Sync,
+    K: Invariant<P::At> + Sync,
     T: Send,
 {
-    type Block = Ladders<'p, P>;
-    type Output = RoundResult<T, P::State, MemoryOf<'p, P, K>>;
+    type Block = Ladders<P>;
+    type Output = RoundResult<T, P::State, MemoryOf<P, K>>;
 
     fn blocks(&self) -> Range<usize> {
         0..self.run.settings.blocks()
@@ -63,7 +63,7 @@ where
     fn start(&self, block: usize) -> Result<Self::Block> {
         let start = self.starts[block].lock();
         let start = start.unwrap_or_else(PoisonError::into_inner).take();
-        Ladders::start::<K::Workspace>(self.run.path, self.chains(block), &self.plan, start)
+        Ladders::start::<K::Workspace>(&self.run.path, self.chains(block), &self.plan, start)
     }
 
     fn step(&self, at: &mut Self::Block) -> Result<Stepped> {

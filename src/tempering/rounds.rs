@@ -17,13 +17,13 @@ use crate::{Error, Result};
 /// First round after which `until_error` is checked.
 const FIRST_LOOK: usize = 5;
 
-type At<'p, P, K, T> = Reached<T, <P as AnnealingPath>::State, MemoryOf<'p, P, K>>;
+type At<'p, P, K, T> = Reached<T, <P as AnnealingPath>::State, MemoryOf<P, K>>;
 
 impl<'p, P, K> Tempering<'p, P, K>
 where
-    P: AnnealingPath + Sync,
+    P: AnnealingPath + Send + Sync,
     P::State: Clone + Send,
-    K: Invariant<P::At<'p>> + Sync,
+    K: Invariant<P::At> + Sync,
 {
     /// Runs all ladders through all rounds.
     ///
@@ -118,7 +118,7 @@ where
         &self,
         last: Option<FinishedRound<T>>,
         placed: Placed,
-        closed: Closed<RoundResult<T, P::State, MemoryOf<'p, P, K>>>,
+        closed: Closed<RoundResult<T, P::State, MemoryOf<P, K>>>,
     ) -> At<'p, P, K, T> {
         if let Some(by) = closed.stopped_by {
             return Reached {
@@ -185,8 +185,8 @@ where
         // A move at each beta but 0, where a state is drawn. On a path without ends also, in every second scan, the log
         // ratios of both states of a pair.
         let stages = settings.schedule.stages();
-        let swaps = usize::from(!<P::At<'p> as Intermediate>::HAS_ENDS);
-        let each = self.kernel.evaluations(dimension(self.path));
+        let swaps = usize::from(!<P::At as Intermediate>::HAS_ENDS);
+        let each = self.kernel.evaluations(dimension(&self.path));
         let of_scan = each.saturating_add(swaps).saturating_mul(stages);
         let scans = settings
             .scans_of_all_rounds()

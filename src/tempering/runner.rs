@@ -47,23 +47,24 @@ use crate::{Error, Result};
 #[must_use]
 #[doc(alias("PT", "parallel tempering", "replica exchange"))]
 pub struct Tempering<'p, P: AnnealingPath, K> {
-    pub(super) path: &'p P,
+    pub(super) path: P,
     pub(super) kernel: K,
     pub(super) settings: Settings,
     pub(super) execution: Execution<'p>,
 }
 
-impl<'p, P: AnnealingPath, K: Invariant<P::At<'p>>> Tempering<'p, P, K> {
+impl<'p, P: AnnealingPath, K: Invariant<P::At>> Tempering<'p, P, K> {
     /// Creates a run along `path`, whose base has a known normaliser, with `kernel` at each beta.
-    pub fn new(path: &'p P, kernel: K) -> Self
+    pub fn new(path: P, kernel: K) -> Self
     where
         P::Base: NormalizedModel,
     {
-        Self::with_base_log_z(path, kernel, path.base().log_normalizer())
+        let log_z = path.base().log_normalizer();
+        Self::with_base_log_z(path, kernel, log_z)
     }
 
     /// Creates a run whose base has the log normaliser `log_base_normalizer`; 0 counts log Z from the base.
-    pub fn with_base_log_z(path: &'p P, kernel: K, log_base_normalizer: f64) -> Self {
+    pub fn with_base_log_z(path: P, kernel: K, log_base_normalizer: f64) -> Self {
         Self {
             path,
             kernel,

@@ -36,8 +36,8 @@ type SavedLadders<S> = (
 
 impl<'p, P, K> Persist for Round<'_, 'p, P, K, P::State>
 where
-    P: AnnealingPath<State: Clone + Serialize + DeserializeOwned + Send> + Sync,
-    K: Invariant<P::At<'p>> + Sync,
+    P: AnnealingPath<State: Clone + Serialize + DeserializeOwned + Send> + Send + Sync,
+    K: Invariant<P::At> + Sync,
     <K::Workspace as Workspace>::Memory: Serialize + DeserializeOwned,
 {
     fn save(&self, at: &Self::Block) -> Result<Vec<u8>> {
@@ -67,8 +67,12 @@ where
             .iter()
             .try_for_each(|ladder| ladder.check(plan, scans))?;
         let population = |(j, (population, &beta)): (usize, (_, &f64))| {
-            let population =
-                Population::restored::<K::Workspace>(self.run.path, beta, &range, population)?;
+            let population = Population::restored::<K::Workspace>(
+                self.run.path.clone(),
+                beta,
+                &range,
+                population,
+            )?;
             Ok(population.at_stage(j))
         };
         let populations = populations.into_iter().zip(betas).enumerate();
@@ -116,8 +120,8 @@ impl<P: AnnealingPath, K> Tempering<'_, P, K> {
 
 impl<'p, P, K> Resumable for Tempering<'p, P, K>
 where
-    P: AnnealingPath<State: Clone + Serialize + DeserializeOwned + Send> + Sync,
-    K: Invariant<P::At<'p>> + Sync,
+    P: AnnealingPath<State: Clone + Serialize + DeserializeOwned + Send> + Send + Sync,
+    K: Invariant<P::At> + Sync,
     <K::Workspace as Workspace>::Memory: Serialize + DeserializeOwned,
 {
     type Run = TemperingRun<P::State>;
@@ -135,7 +139,7 @@ where
 
     fn fingerprint(&self) -> Result<u32> {
         self.check()?;
-        fingerprint(self.path, &self.kernel, &self.settings.schedule)
+        fingerprint(self.path.clone(), &self.kernel, &self.settings.schedule)
     }
 
     /// Allows more rounds than before.
@@ -163,8 +167,8 @@ where
 #[cfg(feature = "mpi")]
 impl<'p, P, K> Tempering<'p, P, K>
 where
-    P: AnnealingPath<State: Clone + Serialize + DeserializeOwned + Send> + Sync,
-    K: Invariant<P::At<'p>> + Sync,
+    P: AnnealingPath<State: Clone + Serialize + DeserializeOwned + Send> + Send + Sync,
+    K: Invariant<P::At> + Sync,
     <K::Workspace as Workspace>::Memory: Serialize + DeserializeOwned,
 {
     /// Runs all ladders on all processes of an MPI communicator, which all call this. Rank 0 gets the result; the

@@ -33,18 +33,18 @@ where
     encode("population", &population.saved::<W>().unwrap()).unwrap()
 }
 
-fn assert_goes_on<'p, P, K>(path: &'p P, kernel: K)
+fn assert_goes_on<P, K>(path: &P, kernel: K)
 where
     P: AnnealingPath<State: Serialize + DeserializeOwned>,
-    K: TransitionKernel<P::At<'p>, Workspace: Workspace<Memory: Serialize + DeserializeOwned>>,
+    K: TransitionKernel<P::At, Workspace: Workspace<Memory: Serialize + DeserializeOwned>>,
 {
     let schedule = Schedule::linear(STAGES).unwrap();
     let betas = schedule.betas();
     let start = || {
         let first = stream(5, Purpose::Testing, 0);
-        Population::<'p, P>::start(path, 0, CHAINS, first).unwrap()
+        Population::<P>::start(path, 0, CHAINS, first).unwrap()
     };
-    let pass = |population: &mut Population<'p, P>, stages: std::ops::Range<usize>| {
+    let pass = |population: &mut Population<P>, stages: std::ops::Range<usize>| {
         for k in stages {
             population.advance_to(&kernel, betas[k + 1]).unwrap();
             population.stay(&kernel).unwrap();
@@ -57,7 +57,7 @@ where
         pass(&mut population, 0..cut);
         let written = bytes::<P, K::Workspace>(&population);
         let saved = decode("population", &written).unwrap();
-        let read = Population::<'p, P>::restored::<K::Workspace>(path, beta, &(0..CHAINS), saved);
+        let read = Population::<P>::restored::<K::Workspace>(path, beta, &(0..CHAINS), saved);
         let mut population = read.unwrap().at_stage(cut);
         pass(&mut population, cut..STAGES);
         let name = std::any::type_name::<K>();

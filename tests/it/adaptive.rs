@@ -50,7 +50,7 @@ fn table(gamma: f64, steps: usize) -> QuadratureModifier {
 fn run<'p, P, K>(path: &'p P, kernel: K, steps: usize, chains: usize) -> Run<DVector<f64>>
 where
     P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel> + Sync,
-    K: TransitionKernel<P::At<'p>> + Sync,
+    K: TransitionKernel<P::At> + Sync,
 {
     let schedule = Schedule::linear(steps).unwrap();
     let ais = Ais::new(path, kernel).schedule(schedule).chains(chains);
@@ -141,7 +141,7 @@ impl DriftModifier for Wrong {
 
 fn unbiased<K>(kernel: K, path: &GaussianPath, log_ratio: f64, steps: usize) -> Check
 where
-    K: for<'p> TransitionKernel<<GaussianPath as AnnealingPath>::At<'p>> + Sync,
+    K: for<'p> TransitionKernel<<GaussianPath as AnnealingPath>::At> + Sync,
 {
     let schedule = Schedule::linear(steps).unwrap();
     testing::unbiasedness(path, kernel, schedule, log_ratio, 20_000, 2).unwrap()

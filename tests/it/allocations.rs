@@ -55,7 +55,7 @@ static COUNTING: Counting = Counting;
 fn allocations<'p, P, K>(path: &'p P, kernel: &K, stages: usize) -> usize
 where
     P: AnnealingPath<Base: NormalizedModel, State: Send> + Sync,
-    K: TransitionKernel<P::At<'p>> + Sync,
+    K: TransitionKernel<P::At> + Sync,
 {
     let count_stage = || {
         STAGES.set(STAGES.get() + 1);
@@ -77,7 +77,7 @@ where
 fn assert_none_per_stage<'p, P, K>(path: &'p P, kernel: K)
 where
     P: AnnealingPath<Base: NormalizedModel, State: Send> + Sync,
-    K: TransitionKernel<P::At<'p>> + Sync,
+    K: TransitionKernel<P::At> + Sync,
 {
     // The first run may set up what the process keeps.
     allocations(path, &kernel, 10);

@@ -100,7 +100,7 @@ impl Differentiable for Well {
 fn run<'p, P, K>(path: &'p P, kernel: K) -> Result<Run<DVector<f64>>, Error>
 where
     P: AnnealingPath<Base: NormalizedModel, State = DVector<f64>> + Sync,
-    K: TransitionKernel<P::At<'p>> + Sync,
+    K: TransitionKernel<P::At> + Sync,
 {
     Ais::new(path, kernel)
         .schedule(Schedule::linear(12)?)
@@ -133,7 +133,7 @@ fn hmc() -> Hmc {
 fn assert_same_bits<'p, P>(single: &'p P, batched: &'p P)
 where
     P: AnnealingPath<Base: NormalizedModel, State = DVector<f64>> + Sync,
-    P::At<'p>: Differentiable,
+    P::At: Differentiable,
 {
     macro_rules! assert_same {
         ($($kernel:expr),+) => {$(

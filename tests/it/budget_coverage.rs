@@ -73,7 +73,7 @@ impl Many {
 fn compare<P, K>(name: &str, ais: &dyn Fn() -> Ais<'static, P, K>, exact: f64, error: f64)
 where
     P: AnnealingPath<State = DVector<f64>> + Sync,
-    K: for<'a> TransitionKernel<P::At<'a>> + Sync,
+    K: for<'a> TransitionKernel<P::At> + Sync,
 {
     let until = |seed| {
         ais()

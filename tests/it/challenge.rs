@@ -37,7 +37,7 @@ fn run<P: AnnealingPath<State = Vector, Base: NormalizedModel> + Sync>(
     seed: u64,
 ) -> Run<Vector>
 where
-    for<'a> P::At<'a>: UnnormalizedModel<State = Vector>,
+    for<'a> P::At: UnnormalizedModel<State = Vector>,
 {
     let schedule = Schedule::linear(100).unwrap();
     let ais = Ais::new(path, walk()).schedule(schedule);

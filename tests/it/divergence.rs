@@ -62,7 +62,7 @@ fn schedule(steps: usize) -> Schedule {
 fn assert_funnel<'p, P, K>(path: &'p P, kernel: K, seed: u64)
 where
     P: AnnealingPath<State = Vector, Base = Gaussian> + Sync,
-    K: TransitionKernel<P::At<'p>> + Sync,
+    K: TransitionKernel<P::At> + Sync,
 {
     let ais = Ais::new(path, kernel).schedule(schedule(100));
     let run = ais.chains(256).seed(seed).run().unwrap();
@@ -117,7 +117,7 @@ impl DriftModifier for Still {
 fn run<'p, P, K>(path: &'p P, kernel: K) -> Result<(), Error>
 where
     P: AnnealingPath<State = Vector, Base = Gaussian> + Sync,
-    K: TransitionKernel<P::At<'p>> + Sync,
+    K: TransitionKernel<P::At> + Sync,
 {
     let ais = Ais::new(path, kernel).schedule(schedule(20)).chains(200);
     ais.run().map(drop)

@@ -41,7 +41,7 @@ fn beta(
 fn runs<'p, P, K>(path: &'p P, kernel: K, steps: usize, chains: usize) -> (Vec<f64>, Vec<f64>)
 where
     P: AnnealingPath<State = State, Base: NormalizedModel> + Sync,
-    K: TransitionKernel<P::At<'p>> + Clone + Sync,
+    K: TransitionKernel<P::At> + Clone + Sync,
 {
     let run = |seed| {
         let ais = Ais::new(path, kernel.clone()).seed(seed).chains(chains);

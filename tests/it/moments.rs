@@ -226,7 +226,7 @@ fn median_log_z<'p, P>(path: &'p P) -> f64
 where
     P: AnnealingPath<State = DVector<f64>> + Sync,
     P::Base: NormalizedModel,
-    CoordinateGibbs: TransitionKernel<P::At<'p>>,
+    CoordinateGibbs: TransitionKernel<P::At>,
 {
     let run = |seed| {
         Ais::new(path, CoordinateGibbs::systematic())

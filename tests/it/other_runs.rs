@@ -34,7 +34,7 @@ fn ais<K: for<'a> Reversal<PathAt<'a>>>(path: &Path, kernel: K) -> Ais<'_, Path,
         .block_size(50)
 }
 
-type PathAt<'a> = <Path as annealed::path::AnnealingPath>::At<'a>;
+type PathAt<'a> = <Path as annealed::path::AnnealingPath>::At;
 type Vectors = Run<DVector<f64>>;
 
 fn message<T>(refused: Result<T, Error>) -> String {

@@ -121,7 +121,7 @@ fn the_ends_give_log_ratios_and_densities() {
 fn assert_ratios<'a, P>(path: &'a P, x: &P::State)
 where
     P: AnnealingPath,
-    P::At<'a>: BetaDerivative,
+    P::At: BetaDerivative,
 {
     for (from, to) in [(0.0, 0.1), (0.3, 0.8), (0.5, 1.0), (0.0, 1.0), (0.9, 0.2)] {
         let (here, there) = (path.at(to), path.at(from));

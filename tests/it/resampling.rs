@@ -55,7 +55,7 @@ fn mean_and_error(values: impl Iterator<Item = f64>) -> (f64, f64) {
 fn bias<'p, P, K>(path: &'p P, kernel: K, resampling: Resampling) -> (f64, f64)
 where
     P: AnnealingPath<State = DVector<f64>> + Sync,
-    K: TransitionKernel<P::At<'p>> + Sync,
+    K: TransitionKernel<P::At> + Sync,
 {
     let run = Ais::with_base_log_z(path, kernel, 0.0)
         .schedule(Schedule::linear(5).unwrap())

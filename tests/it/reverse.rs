@@ -64,7 +64,7 @@ fn both<'p, P, K>(
 where
     P: AnnealingPath + Sync,
     P::State: Clone + Send + Sync,
-    K: Reversal<P::At<'p>> + Sync,
+    K: Reversal<P::At> + Sync,
 {
     let ais = Ais::with_base_log_z(path, kernel, 0.0)
         .schedule(Schedule::power(steps, 1.5).unwrap())
@@ -77,7 +77,7 @@ fn check<'p, P, K>(path: &'p P, kernel: K, exact: &TargetSamples<P::State>, log_
 where
     P: AnnealingPath + Sync,
     P::State: Clone + Send + Sync,
-    K: Reversal<P::At<'p>> + Sync,
+    K: Reversal<P::At> + Sync,
 {
     for steps in [1, 2, 5] {
         let z = both(path, &kernel, steps, exact, log_ratio);

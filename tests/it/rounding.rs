@@ -47,7 +47,7 @@ fn ends(
 
 fn run<P: AnnealingPath<State = DVector<f64>> + Sync>(path: &P, stages: usize) -> Vectors
 where
-    RandomWalkMetropolis: for<'a> annealed::kernel::TransitionKernel<P::At<'a>>,
+    RandomWalkMetropolis: for<'a> annealed::kernel::TransitionKernel<P::At>,
 {
     let ais = Ais::with_base_log_z(path, walk(), 0.0).chains(1_000);
     ais.schedule(Schedule::linear(stages).unwrap())

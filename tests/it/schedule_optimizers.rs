@@ -295,7 +295,7 @@ where
     P: AnnealingPath<At<'p>: Send + Sync> + Sync,
     P::Base: NormalizedModel,
     P::State: Send,
-    K: TransitionKernel<P::At<'p>> + Sync + 'p,
+    K: TransitionKernel<P::At> + Sync + 'p,
 {
     let pilot = Pilot::new(64, 100);
     let varopt = VarOpt::default().pilot(pilot);

@@ -312,7 +312,7 @@ fn share_of_the_smaller_mode<'p, K>(
     kernel: K,
 ) -> f64
 where
-    K: TransitionKernel<<GeometricPath<Gaussian, GaussianMixture> as AnnealingPath>::At<'p>>,
+    K: TransitionKernel<<GeometricPath<Gaussian, GaussianMixture> as AnnealingPath>::At>,
 {
     const CHAINS: usize = 4_000;
     let rngs = std::iter::successors(Some(stream(1, Purpose::Testing, 0)), |rng| {
@@ -349,7 +349,7 @@ fn modes_that_the_inner_kernel_never_leaves_get_their_weights() {
 fn assert_unbiased<'p, P, K>(path: &'p P, kernel: K, steps: usize, log_z_ratio: f64)
 where
     P: AnnealingPath<State: Send> + Sync,
-    K: TransitionKernel<P::At<'p>> + Sync,
+    K: TransitionKernel<P::At> + Sync,
 {
     let schedule = Schedule::linear(steps).unwrap();
     let check = testing::unbiasedness(path, kernel, schedule, log_z_ratio, 20_000, 3).unwrap();

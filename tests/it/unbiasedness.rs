@@ -21,7 +21,7 @@ fn check<'p, P, K>(path: &'p P, kernel: &K, log_z_ratio: f64)
 where
     P: AnnealingPath + Sync,
     P::State: Send,
-    K: TransitionKernel<P::At<'p>> + Clone + Sync,
+    K: TransitionKernel<P::At> + Clone + Sync,
 {
     for steps in [1, 2, 7] {
         let schedule = Schedule::power(steps, 1.5).unwrap();

@@ -73,7 +73,7 @@ where
     P: AnnealingPath + Sync,
     P::State: Send,
     P::Base: NormalizedModel,
-    K: TransitionKernel<P::At<'p>> + Sync,
+    K: TransitionKernel<P::At> + Sync,
 {
     let ais = Ais::new(path, kernel).schedule(schedule);
     ais.chains(200).seed(7).run().unwrap()

@@ -74,7 +74,7 @@ fn expected_weight<'p, P, K>(
 ) -> f64
 where
     P: AnnealingPath<State = Bits>,
-    K: TransitionKernel<P::At<'p>>,
+    K: TransitionKernel<P::At>,
 {
     let mut row = row(bits, |rng| path.base().sample(rng));
     for betas in schedule.betas().windows(2) {
@@ -91,7 +91,7 @@ where
 fn bias<'p, P, K>(path: &'p P, kernel: K, schedule: &Schedule, bits: usize) -> f64
 where
     P: AnnealingPath<State = Bits>,
-    K: TransitionKernel<P::At<'p>>,
+    K: TransitionKernel<P::At>,
 {
     let [z_0, z_k] = [0.0, 1.0].map(|beta| sum_of_densities(&path.at(beta), bits));
     let mean = expected_weight(path, &kernel, schedule, bits, 1.0);
@@ -103,7 +103,7 @@ where
 fn block_moves_as_chains_do<'p, P, K>(path: &'p P, kernel: &K, betas: &[f64], bits: usize) -> bool
 where
     P: AnnealingPath<State = Bits>,
-    K: TransitionKernel<P::At<'p>>,
+    K: TransitionKernel<P::At>,
 {
     let (left, reached) = (path.at(betas[0]), path.at(betas[1]));
     let stage = Stage::new(1, &left, &reached);

@@ -247,7 +247,7 @@ pub fn log_weights<'p, P, K>(
 ) -> Vec<f64>
 where
     P: AnnealingPath,
-    K: TransitionKernel<P::At<'p>>,
+    K: TransitionKernel<P::At>,
 {
     let mut streams = streams(chains);
     let states = streams

@@ -14,25 +14,25 @@ use crate::model::{
 use crate::path::AnnealingPath;
 
 /// A mixture of the base of a path, divided by its normaliser, and of rival bases B; its log Z is 0.
-pub struct RivalBase<'p, P: AnnealingPath + 'p, B>(pub(super) Arc<Members<'p, P, B>>);
+pub struct RivalBase<P: AnnealingPath, B>(pub(super) Arc<Members<P, B>>);
 
 /// Both ends of a [`RivalPath`](super::RivalPath).
-pub struct Members<'p, P: AnnealingPath + 'p, B> {
-    pub(super) path: &'p P,
-    /// The base of the path, as a view of it.
-    pub(super) old: P::At<'p>,
-    pub(super) target: P::At<'p>,
-    mixture: Mixture<Member<'p, P, B>>,
+pub struct Members<P: AnnealingPath, B> {
+    pub(super) path: P,
+    /// The base of the path, as a model on it.
+    pub(super) old: P::At,
+    pub(super) target: P::At,
+    mixture: Mixture<Member<P, B>>,
 }
 
 /// The base of a path, or a rival.
 #[derive(Debug)]
-pub enum Member<'p, P, B> {
-    Old(&'p P),
+pub enum Member<P, B> {
+    Old(P),
     Rival(B),
 }
 
-impl<P: AnnealingPath, B> fmt::Debug for RivalBase<'_, P, B> {
+impl<P: AnnealingPath, B> fmt::Debug for RivalBase<P, B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shares = self.0.mixture.components().map(|(share, _)| share);
         f.debug_struct("RivalBase")
@@ -41,35 +41,35 @@ impl<P: AnnealingPath, B> fmt::Debug for RivalBase<'_, P, B> {
     }
 }
 
-impl<P: AnnealingPath, B> Clone for RivalBase<'_, P, B> {
+impl<P: AnnealingPath, B> Clone for RivalBase<P, B> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
 }
 
-impl<'p, P: AnnealingPath, B: NormalizedModel<State = P::State>> RivalBase<'p, P, B> {
+impl<P: AnnealingPath, B: NormalizedModel<State = P::State>> RivalBase<P, B> {
     /// Mixes the base of `path`, of the stated log Z, with rivals in these shares; the base has what is left of 1.
-    pub(in crate::adaptive) fn new(path: &'p P, log_base_z: f64, rivals: Vec<(f64, B)>) -> Self {
+    pub(in crate::adaptive) fn new(path: P, log_base_z: f64, rivals: Vec<(f64, B)>) -> Self {
         let old_share = 1.0 - rivals.iter().map(|(share, _)| share).sum::<f64>();
         let rivals = rivals.into_iter().map(|(share, base)| {
             let log_z = base.log_normalizer();
             (share, log_z, Member::Rival(base))
         });
-        let old = (old_share, log_base_z, Member::Old(path));
+        let old = (old_share, log_base_z, Member::Old(path.clone()));
         Self(Arc::new(Members {
-            path,
             old: path.at(0.0),
             target: path.at(1.0),
+            path,
             mixture: Mixture::new(once(old).chain(rivals)),
         }))
     }
 
-    pub(super) fn target(&self) -> &P::At<'p> {
+    pub(super) fn target(&self) -> &P::At {
         &self.0.target
     }
 }
 
-impl<P, B> UnnormalizedModel for Member<'_, P, B>
+impl<P, B> UnnormalizedModel for Member<P, B>
 where
     P: AnnealingPath,
     B: UnnormalizedModel<State = P::State>,
@@ -98,7 +98,7 @@ where
     }
 }
 
-impl<P, B> Sampleable for Member<'_, P, B>
+impl<P, B> Sampleable for Member<P, B>
 where
     P: AnnealingPath,
     B: Sampleable<State = P::State>,
@@ -111,7 +111,7 @@ where
     }
 }
 
-impl<P, B> Differentiable for Member<'_, P, B>
+impl<P, B> Differentiable for Member<P, B>
 where
     P: AnnealingPath<State = DVector<f64>, Base: Differentiable>,
     B: Differentiable,
@@ -130,7 +130,7 @@ where
 }
 
 forward_model! {
-    ['p, P: AnnealingPath, B] RivalBase<'p, P, B> as Mixture<Member<'p, P, B>>, self => self.0.mixture;
+    [P: AnnealingPath, B] RivalBase<P, B> as Mixture<Member<P, B>>, self => self.0.mixture;
     UnnormalizedModel NormalizedModel Sampleable Differentiable
 }
 

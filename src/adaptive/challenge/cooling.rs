@@ -32,9 +32,9 @@ pub(super) struct Scouts<S, K> {
 
 impl<'s, 'r, P, K> Task for Scouting<'s, 'r, P, K>
 where
-    P: AnnealingPath<State: Clone + Send> + Sync,
-    P::At<'r>: Send + Sync,
-    K: TransitionKernel<P::At<'r>> + Clone + Send + Sync,
+    P: AnnealingPath<State: Clone + Send> + Send + Sync,
+    P::At: Send + Sync,
+    K: TransitionKernel<P::At> + Clone + Send + Sync,
 {
     type Block = Pass<'s, 'r, P, K>;
     type Output = Single<Scouts<P::State, K>>;
@@ -90,12 +90,12 @@ fn place(rung: usize) -> f64 {
 }
 
 /// Chains that cool from the target to its highest power.
-pub(super) struct Cooling<'s, 'r, 'p, P, B, K>
+pub(super) struct Cooling<'s, P, B, K>
 where
     P: AnnealingPath,
     B: Sampleable<State = P::State>,
 {
-    pub(super) path: &'r Cooled<'p, P, B>,
+    pub(super) path: Cooled<P, B>,
     pub(super) kernel: &'s K,
     pub(super) tuner: Option<Tuner<K, P::State>>,
     pub(super) starts: &'s [P::State],
@@ -103,25 +103,25 @@ where
     pub(super) stream: StreamRng,
 }
 
-pub(super) struct CoolingChains<'r, 'p, P, B, K>
+pub(super) struct CoolingChains<P, B, K>
 where
     P: AnnealingPath,
     B: Sampleable<State = P::State>,
 {
-    chains: Populations<'r, Cooled<'p, P, B>>,
+    chains: Populations<Cooled<P, B>>,
     tuning: Option<Tuning<K, P::State>>,
     trails: Trails<P::State>,
     rung: usize,
 }
 
-impl<'r, 'p, P, B, K> Task for Cooling<'_, 'r, 'p, P, B, K>
+impl<P, B, K> Task for Cooling<'_, P, B, K>
 where
-    P: AnnealingPath<State: Clone + Send + Sync> + Sync,
-    P::At<'p>: Send + Sync,
+    P: AnnealingPath<State: Clone + Send + Sync> + Send + Sync,
+    P::At: Send + Sync,
     B: Sampleable<State = P::State> + Send + Sync,
-    K: TransitionKernel<super::RivalAt<'p, P, B>> + Clone + Send + Sync,
+    K: TransitionKernel<super::RivalAt<P, B>> + Clone + Send + Sync,
 {
-    type Block = CoolingChains<'r, 'p, P, B, K>;
+    type Block = CoolingChains<P, B, K>;
     type Output = Single<Trails<P::State>>;
 
     fn blocks(&self) -> Range<usize> {
@@ -138,7 +138,7 @@ where
 
     fn start(&self, _block: usize) -> Result<Self::Block> {
         let chains = 0..self.starts.len();
-        let mut chains = Populations::start(self.path, chains, BLOCK, self.stream.clone())?;
+        let mut chains = Populations::start(self.path.clone(), chains, BLOCK, self.stream.clone())?;
         chains.map(&|population| population.place_at(0.0))?;
         chains.replace_states(self.starts.to_vec());
         Ok(CoolingChains {

@@ -39,7 +39,7 @@ pub(in crate::adaptive) struct Asked<K, S> {
 const CONFIDENCE: f64 = 0.99;
 
 struct OfPath<'p, P: AnnealingPath> {
-    path: &'p P,
+    path: P,
     own_log_z: f64,
     is_certain: bool,
     gradient: Option<GradientOf<'p, P::State>>,
@@ -47,21 +47,21 @@ struct OfPath<'p, P: AnnealingPath> {
 
 /// Returns what challenges runs along `path`.
 pub(in crate::adaptive) fn of_path<'p, P, K>(
-    path: &'p P,
+    path: P,
     gradient: Option<GradientOf<'p, P::State>>,
 ) -> Box<dyn Challenges<P::State, K> + 'p>
 where
-    P: AnnealingPath<State: Rivals, Base: NormalizedModel> + Sync,
-    P::At<'p>: Send + Sync,
-    K: TransitionKernel<RivalAt<'p, P, Base<P>>, Workspace: Workspace<Memory = ()>>
+    P: AnnealingPath<State: Rivals, Base: NormalizedModel> + Send + Sync + 'p,
+    P::At: Send + Sync,
+    K: TransitionKernel<RivalAt<P, Base<P>>, Workspace: Workspace<Memory = ()>>
         + Clone
         + Send
         + Sync,
 {
     Box::new(OfPath {
-        path,
         own_log_z: path.base().log_normalizer(),
         is_certain: path.base().has_certain_normalizer(),
+        path,
         gradient,
     })
 }
@@ -69,7 +69,7 @@ where
 impl<'p, P: AnnealingPath> OfPath<'p, P> {
     fn search<K>(&self, asked: Asked<K, P::State>) -> Search<'p, P, K> {
         Search {
-            path: self.path,
+            path: self.path.clone(),
             kernel: asked.kernel,
             tuner: asked.tuner,
             gradient: self.gradient.clone(),
@@ -84,9 +84,9 @@ impl<'p, P: AnnealingPath> OfPath<'p, P> {
 
 impl<'p, P, K> Challenges<P::State, K> for OfPath<'p, P>
 where
-    P: AnnealingPath<State: Rivals> + Sync,
-    P::At<'p>: Send + Sync,
-    K: TransitionKernel<RivalAt<'p, P, Base<P>>, Workspace: Workspace<Memory = ()>>
+    P: AnnealingPath<State: Rivals> + Send + Sync,
+    P::At: Send + Sync,
+    K: TransitionKernel<RivalAt<P, Base<P>>, Workspace: Workspace<Memory = ()>>
         + Clone
         + Send
         + Sync,
@@ -102,7 +102,7 @@ where
         budget: u64,
         job: &mut dyn SecondJob<P::State>,
     ) -> Result<Option<Second<P::State>>> {
-        let along: AlongRivals<'p, P, K> = |path, kernel| Along::new(path, kernel);
+        let along: AlongRivals<'_, P, K> = |path, kernel| Along::new(path, kernel);
         self.search(asked)
             .challenge(first, (budget, CONFIDENCE), along, job)
     }

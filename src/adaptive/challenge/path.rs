@@ -11,31 +11,37 @@ use crate::path::{AnnealingPath, Intermediate};
 
 /// The geometric path from a [`RivalBase`] to the target of a path.
 #[derive(Debug)]
-pub struct RivalPath<'p, P: AnnealingPath + 'p, B>(RivalBase<'p, P, B>);
+pub struct RivalPath<P: AnnealingPath, B>(RivalBase<P, B>);
 
-impl<'p, P: AnnealingPath, B> RivalPath<'p, P, B> {
-    pub(in crate::adaptive) fn new(base: RivalBase<'p, P, B>) -> Self {
+impl<P: AnnealingPath, B> Clone for RivalPath<P, B> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<P: AnnealingPath, B> RivalPath<P, B> {
+    pub(in crate::adaptive) fn new(base: RivalBase<P, B>) -> Self {
         Self(base)
     }
 }
 
 /// The model at one beta of a [`RivalPath`], or of the target cooled: a power of at least 1 of it.
 #[derive(Debug)]
-pub struct RivalAt<'p, P: AnnealingPath + 'p, B> {
-    base: RivalBase<'p, P, B>,
+pub struct RivalAt<P: AnnealingPath, B> {
+    base: RivalBase<P, B>,
     beta: f64,
     /// Exponents of base and target.
     powers: [f64; 2],
 }
 
-impl<'p, P: AnnealingPath, B> RivalAt<'p, P, B> {
+impl<P: AnnealingPath, B> RivalAt<P, B> {
     /// Returns the model at the base of the challenged path.
-    pub fn old_base(&self) -> &P::At<'p> {
+    pub fn old_base(&self) -> &P::At {
         &self.base.0.old
     }
 
     /// Returns the model at the target.
-    pub fn target(&self) -> &P::At<'p> {
+    pub fn target(&self) -> &P::At {
         &self.base.0.target
     }
 
@@ -50,23 +56,20 @@ impl<'p, P: AnnealingPath, B> RivalAt<'p, P, B> {
     }
 }
 
-impl<'p, P, B> AnnealingPath for RivalPath<'p, P, B>
+impl<P, B> AnnealingPath for RivalPath<P, B>
 where
     P: AnnealingPath,
     B: Sampleable<State = P::State>,
 {
     type State = P::State;
-    type Base = RivalBase<'p, P, B>;
-    type At<'a>
-        = RivalAt<'p, P, B>
-    where
-        Self: 'a;
+    type Base = RivalBase<P, B>;
+    type At = RivalAt<P, B>;
 
     fn base(&self) -> &Self::Base {
         &self.0
     }
 
-    fn at(&self, beta: f64) -> RivalAt<'p, P, B> {
+    fn at(&self, beta: f64) -> RivalAt<P, B> {
         RivalAt {
             base: self.0.clone(),
             beta,
@@ -88,28 +91,31 @@ where
 }
 
 /// The target at powers from 1, at 0, to [`COLDEST`], at 1. It is sampled by chains that are placed there.
-pub(super) struct Cooled<'p, P: AnnealingPath + 'p, B>(pub(super) RivalBase<'p, P, B>);
+pub(super) struct Cooled<P: AnnealingPath, B>(pub(super) RivalBase<P, B>);
+
+impl<P: AnnealingPath, B> Clone for Cooled<P, B> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
 
 /// Largest power of the target.
 pub(super) const COLDEST: f64 = 256.0;
 
-impl<'p, P, B> AnnealingPath for Cooled<'p, P, B>
+impl<P, B> AnnealingPath for Cooled<P, B>
 where
     P: AnnealingPath,
     B: Sampleable<State = P::State>,
 {
     type State = P::State;
-    type Base = RivalBase<'p, P, B>;
-    type At<'a>
-        = RivalAt<'p, P, B>
-    where
-        Self: 'a;
+    type Base = RivalBase<P, B>;
+    type At = RivalAt<P, B>;
 
     fn base(&self) -> &Self::Base {
         &self.0
     }
 
-    fn at(&self, beta: f64) -> RivalAt<'p, P, B> {
+    fn at(&self, beta: f64) -> RivalAt<P, B> {
         RivalAt {
             base: self.0.clone(),
             beta,
@@ -118,7 +124,7 @@ where
     }
 }
 
-impl<P, B> UnnormalizedModel for RivalAt<'_, P, B>
+impl<P, B> UnnormalizedModel for RivalAt<P, B>
 where
     P: AnnealingPath,
     B: UnnormalizedModel<State = P::State>,
@@ -156,7 +162,7 @@ where
     }
 }
 
-impl<P, B> Intermediate for RivalAt<'_, P, B>
+impl<P, B> Intermediate for RivalAt<P, B>
 where
     P: AnnealingPath,
     B: UnnormalizedModel<State = P::State>,
@@ -205,10 +211,10 @@ where
     }
 }
 
-impl<'p, P, B> Differentiable for RivalAt<'p, P, B>
+impl<P, B> Differentiable for RivalAt<P, B>
 where
     P: AnnealingPath<State = DVector<f64>, Base: Differentiable>,
-    P::At<'p>: Differentiable,
+    P::At: Differentiable,
     B: Differentiable,
 {
     fn accumulate_gradient(

@@ -61,7 +61,7 @@ pub struct Challenge<'p, P: AnnealingPath, K> {
 
 impl<'p, P: AnnealingPath, K> Challenge<'p, P, K> {
     /// Creates a challenge to `first`, a result for the target of `path`, with a tuned kernel over `R^d`.
-    pub fn new(path: &'p P, kernel: K, first: &'p dyn LogZ) -> Self
+    pub fn new(path: P, kernel: K, first: &'p dyn LogZ) -> Self
     where
         P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel>,
         K: Tunable,
@@ -72,19 +72,19 @@ impl<'p, P: AnnealingPath, K> Challenge<'p, P, K> {
     }
 
     /// Creates a challenge with a kernel that is not tuned, over any state that has [`Rivals`].
-    pub fn fixed(path: &'p P, kernel: K, first: &'p dyn LogZ) -> Self
+    pub fn fixed(path: P, kernel: K, first: &'p dyn LogZ) -> Self
     where
         P::Base: NormalizedModel,
     {
         Self {
             search: Search {
-                path,
                 kernel,
                 tuner: None,
                 gradient: None,
                 own_log_z: path.base().log_normalizer(),
                 is_certain: path.base().has_certain_normalizer(),
                 log_base_normalizer: path.base().log_normalizer(),
+                path,
                 states: Vec::new(),
                 seed: 0,
             },
@@ -105,10 +105,10 @@ impl<'p, P: AnnealingPath, K> Challenge<'p, P, K> {
     /// Lets climbs and Laplace's approximation use the gradient of the target, in place of random walks and differences.
     pub fn with_gradient(mut self) -> Self
     where
-        P: AnnealingPath<State = DVector<f64>> + Sync,
-        P::At<'p>: Differentiable,
+        P: AnnealingPath<State = DVector<f64>> + Send + Sync + 'p,
+        P::At: Differentiable,
     {
-        self.search.gradient = Some(gradient_of(self.search.path));
+        self.search.gradient = Some(gradient_of(self.search.path.clone()));
         self
     }
 
@@ -148,9 +148,9 @@ impl<'p, P: AnnealingPath, K> Challenge<'p, P, K> {
 
 impl<'p, P, K> Challenge<'p, P, K>
 where
-    P: AnnealingPath<State: Rivals> + Sync,
-    P::At<'p>: Send + Sync,
-    K: TransitionKernel<RivalAt<'p, P, Base<P>>> + Clone + Send + Sync,
+    P: AnnealingPath<State: Rivals> + Send + Sync,
+    P::At: Send + Sync,
+    K: TransitionKernel<RivalAt<P, Base<P>>> + Clone + Send + Sync,
 {
     /// Looks for other modes, runs from the mixture of all bases, and judges the first run.
     ///
@@ -159,7 +159,7 @@ where
     /// [gradient](Self::with_gradient); as [`AdaptiveSmc::first_pass`](crate::adaptive::AdaptiveSmc::first_pass)
     /// and [`Ais::run`](crate::ais::Ais::run); [`Error::Stopped`] before the second run has a block.
     pub fn run(&self) -> Result<ChallengeRun<'p, P::State>> {
-        let along: AlongRivals<'p, P, K> = |path, kernel| Along::new(path, kernel);
+        let along: AlongRivals<'_, P, K> = |path, kernel| Along::new(path, kernel);
         let run = self.go_with(along, &mut Job::new(&self.execution)?)?;
         Ok(run.expect("the only process leads"))
     }
@@ -167,7 +167,7 @@ where
     /// Runs the challenge. Returns `None` in a process that does not lead.
     pub(in crate::adaptive) fn go_with<J>(
         &self,
-        along: AlongRivals<'p, P, K>,
+        along: AlongRivals<'_, P, K>,
         job: &mut J,
     ) -> Result<Option<ChallengeRun<'p, P::State>>>
     where

@@ -31,7 +31,7 @@ use crate::{Error, Result};
 
 /// All that a challenge needs but the first run.
 pub(in crate::adaptive) struct Search<'p, P: AnnealingPath, K> {
-    pub(in crate::adaptive) path: &'p P,
+    pub(in crate::adaptive) path: P,
     pub(in crate::adaptive) kernel: K,
     pub(in crate::adaptive) tuner: Option<Tuner<K, P::State>>,
     pub(in crate::adaptive) gradient: Option<GradientOf<'p, P::State>>,
@@ -56,12 +56,12 @@ pub(in crate::adaptive) trait TargetGradient<S>: Send + Sync {
 
 pub(in crate::adaptive) type GradientOf<'p, S> = Arc<dyn TargetGradient<S> + 'p>;
 
-struct OfPath<'p, P>(&'p P);
+struct OfPath<P>(P);
 
-impl<'p, P> TargetGradient<DVector<f64>> for OfPath<'p, P>
+impl<P> TargetGradient<DVector<f64>> for OfPath<P>
 where
-    P: AnnealingPath<State = DVector<f64>> + Sync,
-    P::At<'p>: Differentiable,
+    P: AnnealingPath<State = DVector<f64>> + Send + Sync,
+    P::At: Differentiable,
 {
     fn write(&self, state: &DVector<f64>, to: &mut DVector<f64>) -> f64 {
         self.0.at(1.0).gradient_into(state, to)
@@ -85,10 +85,10 @@ where
 }
 
 /// Returns the gradient of the target of `path`.
-pub(in crate::adaptive) fn gradient_of<'p, P>(path: &'p P) -> GradientOf<'p, DVector<f64>>
+pub(in crate::adaptive) fn gradient_of<'p, P>(path: P) -> GradientOf<'p, DVector<f64>>
 where
-    P: AnnealingPath<State = DVector<f64>> + Sync,
-    P::At<'p>: Differentiable,
+    P: AnnealingPath<State = DVector<f64>> + Send + Sync + 'p,
+    P::At: Differentiable,
 {
     Arc::new(OfPath(path))
 }
@@ -96,8 +96,8 @@ where
 pub(in crate::adaptive) type Base<P> = <<P as AnnealingPath>::State as Rivals>::Base;
 
 /// Function from path and kernel of a second run to both behind one trait object.
-pub(in crate::adaptive) type AlongRivals<'p, P, K> =
-    for<'q> fn(&'q RivalPath<'p, P, Base<P>>, &'q K) -> Along<'q, 'q, RivalPath<'p, P, Base<P>>>;
+pub(in crate::adaptive) type AlongRivals<'q, P, K> =
+    fn(RivalPath<P, Base<P>>, K) -> Along<'q, RivalPath<P, Base<P>>>;
 
 pub(in crate::adaptive) type SecondTask<'t, S> = AisTask<'t, S, (), S>;
 
@@ -120,8 +120,8 @@ where
 }
 
 /// The mixture of bases with kernel and stages from there.
-struct Found<'p, P: AnnealingPath<State: Rivals> + 'p, K> {
-    path: RivalPath<'p, P, Base<P>>,
+struct Found<P: AnnealingPath<State: Rivals>, K> {
+    path: RivalPath<P, Base<P>>,
     kernel: K,
     schedule: Schedule,
     chains: usize,
@@ -161,9 +161,9 @@ const LEAST: f64 = 0.005;
 
 impl<'p, P, K> Search<'p, P, K>
 where
-    P: AnnealingPath<State: Rivals> + Sync,
-    P::At<'p>: Send + Sync,
-    K: TransitionKernel<RivalAt<'p, P, Base<P>>> + Clone + Send + Sync,
+    P: AnnealingPath<State: Rivals> + Send + Sync,
+    P::At: Send + Sync,
+    K: TransitionKernel<RivalAt<P, Base<P>>> + Clone + Send + Sync,
 {
     /// Refuses a kernel with parameters for each stage, a log normaliser that is no number or not that of the base, a wrong
     /// gradient, and states that have no density.
@@ -216,7 +216,7 @@ where
 
     /// Returns the evaluations of a move.
     pub(in crate::adaptive) fn evaluations(&self) -> u64 {
-        self.kernel.evaluations(dimension(self.path)).max(1) as u64
+        self.kernel.evaluations(dimension(&self.path)).max(1) as u64
     }
 
     /// Looks for other modes, runs from the mixture of all bases, and judges `first`. Returns `None` in a process that
@@ -225,13 +225,13 @@ where
         &self,
         first: &dyn LogZ,
         (budget, confidence): (u64, f64),
-        along: AlongRivals<'p, P, K>,
+        along: AlongRivals<'_, P, K>,
         job: &mut dyn SecondJob<P::State>,
     ) -> Result<Option<Second<P::State>>> {
         let begun = Instant::now();
         let found = self.find(budget, job.alone())?;
         let from = self.log_base_normalizer - self.own_log_z;
-        let task = Ais::with_base_log_z(&found.path, &found.kernel, from)
+        let task = Ais::with_base_log_z(found.path, found.kernel, from)
             .schedule(found.schedule)
             .chains(found.chains)
             .seed(found.seed)
@@ -246,17 +246,17 @@ where
         Ok(Some(second))
     }
 
-    fn old(&self) -> RivalBase<'p, P, Base<P>> {
-        RivalBase::new(self.path, self.own_log_z, Vec::new())
+    fn old(&self) -> RivalBase<P, Base<P>> {
+        RivalBase::new(self.path.clone(), self.own_log_z, Vec::new())
     }
 
     /// Returns the path from the old base alone.
     #[cfg(feature = "checkpoint")]
-    pub(in crate::adaptive) fn path_from_old(&self) -> RivalPath<'p, P, Base<P>> {
+    pub(in crate::adaptive) fn path_from_old(&self) -> RivalPath<P, Base<P>> {
         RivalPath::new(self.old())
     }
 
-    fn find(&self, budget: u64, job: &Job<'_>) -> Result<Found<'p, P, K>> {
+    fn find(&self, budget: u64, job: &Job<'_>) -> Result<Found<P, K>> {
         let mut seeds = stream(self.seed, Purpose::Challenge, 0);
         let old = self.old();
         let shares = SHARES[usize::from(P::State::CLIMBS)];
@@ -284,14 +284,14 @@ where
     /// evaluations, too.
     fn scouts(
         &self,
-        old: &RivalBase<'p, P, Base<P>>,
+        old: &RivalBase<P, Base<P>>,
         allowance: u64,
         job: &Job<'_>,
         seeds: &mut StreamRng,
     ) -> Result<(Scouts<P::State, K>, u64)> {
         let path = RivalPath::new(old.clone());
         let mut scout = |kernel: &K, chains: u64, moves: usize, allowance: u64| {
-            let settings = AdaptiveSmc::with(&path, kernel.clone(), self.tuner, 0.0)
+            let settings = AdaptiveSmc::with(path.clone(), kernel.clone(), self.tuner, 0.0)
                 .chains(chains as usize)
                 .moves(moves)
                 .seed(seeds.next_u64());
@@ -309,7 +309,7 @@ where
     /// Cools some scouts and the user's states. Returns the evaluations, too.
     fn trails(
         &self,
-        old: &RivalBase<'p, P, Base<P>>,
+        old: &RivalBase<P, Base<P>>,
         scouts: &Scouts<P::State, K>,
         allowance: u64,
         job: &Job<'_>,
@@ -323,7 +323,7 @@ where
         let of_move = RUNGS as u64 * starts.len() as u64 * self.evaluations();
         let moves = (allowance / of_move).clamp(1, COOLING);
         let task = Cooling {
-            path: &Cooled(old.clone()),
+            path: Cooled(old.clone()),
             kernel: &scouts.found.kernel,
             tuner: self.tuner,
             moves: moves as usize,
@@ -337,11 +337,11 @@ where
     /// Returns the mixture of the old base and the new ones, the number of modes, and the evaluations spent.
     fn mixture(
         &self,
-        old: &RivalBase<'p, P, Base<P>>,
+        old: &RivalBase<P, Base<P>>,
         trails: &Trails<P::State>,
         allowance: u64,
         rng: &mut StreamRng,
-    ) -> Result<(RivalBase<'p, P, Base<P>>, usize, u64)> {
+    ) -> Result<(RivalBase<P, Base<P>>, usize, u64)> {
         let log_density = |state: &P::State| old.target().log_density(state);
         let gradient = self.gradient.as_deref();
         let gradient =
@@ -360,21 +360,21 @@ where
         let scaled = kept
             .into_iter()
             .map(|(share, base)| ((1.0 - DEFENCE) * share / all, base));
-        let base = RivalBase::new(self.path, self.own_log_z, scaled.collect());
+        let base = RivalBase::new(self.path.clone(), self.own_log_z, scaled.collect());
         Ok((base, modes, target.spent.get()))
     }
 
     /// Finds kernel and stages along the path from the mixture by a first pass, which may take half of the budget.
     fn stages(
         &self,
-        base: RivalBase<'p, P, Base<P>>,
+        base: RivalBase<P, Base<P>>,
         budget: u64,
         job: &Job<'_>,
         seed: u64,
-    ) -> Result<Found<'p, P, K>> {
+    ) -> Result<Found<P, K>> {
         let (each, path) = (self.evaluations(), RivalPath::new(base.clone()));
         let chains = (budget / 4 / (3 * 40 * each)).clamp(32, 256) as usize;
-        let settings = AdaptiveSmc::with(&path, self.kernel.clone(), self.tuner, 0.0)
+        let settings = AdaptiveSmc::with(path.clone(), self.kernel.clone(), self.tuner, 0.0)
             .chains(chains)
             .moves(3)
             .seed(seed);
@@ -404,9 +404,9 @@ fn scouted<'r, P, K>(
     job: &Job<'_>,
 ) -> Result<Scouts<P::State, K>>
 where
-    P: AnnealingPath<State: Clone + Send> + Sync,
-    P::At<'r>: Send + Sync,
-    K: TransitionKernel<P::At<'r>> + Clone + Send + Sync,
+    P: AnnealingPath<State: Clone + Send> + Send + Sync,
+    P::At: Send + Sync,
+    K: TransitionKernel<P::At> + Clone + Send + Sync,
 {
     let task = Scouting {
         settings,

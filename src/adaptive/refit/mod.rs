@@ -46,7 +46,7 @@ pub(super) type Fitted = std::result::Result<Refit, NoRefit>;
 
 /// The model at one beta of the geometric path from a [refitted](super::Rounds::refit) base to the target of the path P.
 /// A kernel of a refitted run moves at these, too.
-pub type RefittedAt<'p, P> = RivalAt<'p, P, Law>;
+pub type RefittedAt<P> = RivalAt<P, Law>;
 
 pub(super) type Refitting<'p, S, K> = Arc<dyn Refits<S, K> + 'p>;
 
@@ -54,11 +54,11 @@ pub(super) type Refitting<'p, S, K> = Arc<dyn Refits<S, K> + 'p>;
 pub(super) type Visit<'v, S> = &'v mut dyn FnMut(&RoundTask<'_, S>) -> Result<()>;
 
 /// Returns what refits the base of `path`.
-pub(super) fn refitting<'p, P, K>(path: &'p P) -> Refitting<'p, DVector<f64>, K>
+pub(super) fn refitting<'p, P, K>(path: P) -> Refitting<'p, DVector<f64>, K>
 where
-    P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel + Sync> + Sync,
-    P::At<'p>: Send + Sync,
-    K: TransitionKernel<RefittedAt<'p, P>, Workspace: Workspace<Memory = ()>> + Send + Sync,
+    P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel + Sync> + Send + Sync + 'p,
+    P::At: Send + Sync,
+    K: TransitionKernel<RefittedAt<P>, Workspace: Workspace<Memory = ()>> + Send + Sync,
 {
     Arc::new(OfPath(path))
 }
@@ -81,13 +81,13 @@ const HEAVIEST: f64 = 0.6;
 pub(super) const TRIED: usize = 64;
 
 /// Refits the base of a path.
-struct OfPath<'p, P>(&'p P);
+struct OfPath<P>(P);
 
-impl<'p, P, K> Refits<DVector<f64>, K> for OfPath<'p, P>
+impl<P, K> Refits<DVector<f64>, K> for OfPath<P>
 where
-    P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel + Sync> + Sync,
-    P::At<'p>: Send + Sync,
-    K: TransitionKernel<RefittedAt<'p, P>, Workspace: Workspace<Memory = ()>> + Send + Sync,
+    P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel + Sync> + Send + Sync,
+    P::At: Send + Sync,
+    K: TransitionKernel<RefittedAt<P>, Workspace: Workspace<Memory = ()>> + Send + Sync,
 {
     fn coordinates(&self) -> fn(&DVector<f64>) -> &[f64] {
         |state| state.as_slice()
@@ -99,7 +99,7 @@ where
         shape: &Covariance,
         rng: &mut StreamRng,
     ) -> Result<Fitted> {
-        fit(self.0, run, shape, rng)
+        fit(&self.0, run, shape, rng)
     }
 
     fn round(
@@ -111,13 +111,13 @@ where
     ) -> Result<()> {
         let log_z = self.0.base().log_normalizer();
         let fitted = (1.0 - refit.own_share, refit.law.clone());
-        let path = RivalPath::new(RivalBase::new(self.0, log_z, vec![fitted]));
+        let path = RivalPath::new(RivalBase::new(self.0.clone(), log_z, vec![fitted]));
         // The new base is normalised.
         let layout = Layout {
             log_base_normalizer: layout.log_base_normalizer - log_z,
             ..*layout
         };
-        visit(&layout.task(&path, start, Along::new)?)
+        visit(&layout.task(path, start, Along::new)?)
     }
 }
 

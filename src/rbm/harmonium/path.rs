@@ -56,19 +56,30 @@ impl<V: VisibleUnits> HarmoniumPath<V> {
         Ok(Self { base, target })
     }
 
+    /// Returns the visible units that chains start from.
+    pub fn base(&self) -> &V {
+        &self.base
+    }
+
+    /// Returns the model at `beta` in `[0, 1]`.
+    pub fn at(&self, beta: f64) -> HarmoniumAt<'_, V> {
+        HarmoniumAt {
+            path: self,
+            beta,
+            visible: self.base.blended(self.target.visible(), beta),
+        }
+    }
+
     /// Returns the harmonium at `beta = 1`.
     pub fn target(&self) -> &Harmonium<V> {
         &self.target
     }
 }
 
-impl<V: VisibleUnits> AnnealingPath for HarmoniumPath<V> {
+impl<'p, V: VisibleUnits> AnnealingPath for &'p HarmoniumPath<V> {
     type State = V::State;
     type Base = V;
-    type At<'a>
-        = HarmoniumAt<'a, V>
-    where
-        V: 'a;
+    type At = HarmoniumAt<'p, V>;
 
     fn base(&self) -> &V {
         &self.base
@@ -84,12 +95,8 @@ impl<V: VisibleUnits> AnnealingPath for HarmoniumPath<V> {
         Vec::from_iter(below)
     }
 
-    fn at(&self, beta: f64) -> HarmoniumAt<'_, V> {
-        HarmoniumAt {
-            path: self,
-            beta,
-            visible: self.base.blended(self.target.visible(), beta),
-        }
+    fn at(&self, beta: f64) -> HarmoniumAt<'p, V> {
+        HarmoniumPath::at(self, beta)
     }
 }
 

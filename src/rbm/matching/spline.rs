@@ -3,7 +3,6 @@
 use nalgebra::DVector;
 
 use crate::num::sigmoid;
-use crate::path::AnnealingPath;
 use crate::rbm::{BaseRate, Rbm, RbmMatching, RbmMoments, RbmPath, Scalar};
 use crate::schedule::Schedule;
 use crate::{Error, Result};

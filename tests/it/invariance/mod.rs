@@ -48,7 +48,7 @@ fn invariance<K: TransitionKernel<Stationary<TwoGaussians>>>(kernel: &K) -> Wors
 fn unbiasedness<'p, P, K>(path: &'p P, kernel: K, steps: usize, log_z_ratio: f64) -> Worst
 where
     P: AnnealingPath<State: Send> + Sync,
-    K: TransitionKernel<P::At<'p>> + Sync,
+    K: TransitionKernel<P::At> + Sync,
 {
     let schedule = Schedule::linear(steps).unwrap();
     Worst::of([testing::unbiasedness(path, kernel, schedule, log_z_ratio, WEIGHTS, 2).unwrap()])
@@ -205,7 +205,7 @@ fn unbiased_on_a_bounded_support() {
 fn unbiased_after_tuning_on_a_geometric_path_to_a_mixture() {
     fn assert_unbiased<'p, K>(path: &'p Path, kernel: K)
     where
-        K: TransitionKernel<<Path as AnnealingPath>::At<'p>> + Tunable + Sync,
+        K: TransitionKernel<<Path as AnnealingPath>::At> + Tunable + Sync,
     {
         let tuning = StepSizes::new(path, kernel)
             .schedule(Schedule::linear(20).unwrap())

@@ -131,8 +131,8 @@ where
         by: &Execution<'_>,
     ) -> annealed::Result<OptimizedSchedule>
     where
-        P::At<'p>: Send + Sync,
-        K: TransitionKernel<P::At<'p>>,
+        P::At: Send + Sync,
+        K: TransitionKernel<P::At>,
     {
         let survey = Pilot::new(100, 200).survey_by(path, kernel, seed, by)?;
         let points = survey.points().iter();

@@ -39,7 +39,7 @@ fn integral(knots: &Schedule, f: impl Fn(f64) -> f64) -> f64 {
 fn mean_over_bits<'p, P>(path: &'p P, bits: usize, beta: f64, under: f64) -> f64
 where
     P: AnnealingPath<State = Vec<bool>>,
-    P::At<'p>: BetaDerivative,
+    P::At: BetaDerivative,
 {
     let (model, law) = (path.at(beta), path.at(under));
     let sum: f64 = states(bits)
@@ -52,7 +52,7 @@ where
 fn errors_over_bits<'p, P>(path: &'p P, knots: &Schedule, bits: usize) -> [f64; 2]
 where
     P: AnnealingPath<State = Vec<bool>>,
-    P::At<'p>: BetaDerivative,
+    P::At: BetaDerivative,
 {
     let sum = |beta| sum_of_densities(&path.at(beta), bits).ln();
     let expected = sum(1.0) - sum(0.0);
