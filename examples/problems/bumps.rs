@@ -2,7 +2,7 @@
 
 use annealed::drift::QuadratureModifier;
 use annealed::model::{Differentiable, Gaussian, UnnormalizedModel};
-use annealed::path::{AnnealingPath, TemperedPath};
+use annealed::path::TemperedPath;
 use annealed::schedule::Schedule;
 use nalgebra::DVector;
 

@@ -172,7 +172,7 @@ impl LatinPath {
 impl AnnealingPath for LatinPath {
     type State = Rows;
     type Base = Permutations;
-    type At<'a> = LatinAt;
+    type At = LatinAt;
 
     fn base(&self) -> &Permutations {
         &self.base

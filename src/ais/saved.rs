@@ -225,7 +225,7 @@ mod tests {
     use crate::work::Task;
 
     type Path = GeometricPath<Gaussian, Gaussian>;
-    type Run<'p> = Ais<'p, Path, PersistentHmc, Means>;
+    type Run<'p> = Ais<'p, &'p Path, PersistentHmc, Means>;
 
     /// Sums of the first coordinate over the chains, by recorded stage.
     #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

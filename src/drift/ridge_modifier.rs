@@ -9,7 +9,7 @@ use crate::drift::ridge::RidgePrior;
 use crate::drift::ridge_function::RidgeFunction;
 use crate::drift::ridge_path::RidgePath;
 use crate::model::{FunctionModel, Gaussian};
-use crate::path::{TemperedPath};
+use crate::path::TemperedPath;
 use crate::schedule::Schedule;
 
 /// A drift modifier for the vectors `(w, z)` of a [`RidgePath`] ([`RidgePath::into_vectors`]), one table a projection:

@@ -334,7 +334,7 @@ mod tests {
     use crate::kernel::{Block, Increment, NonFinite, Step, TransitionKernel};
     use crate::model::{FunctionModel, Gaussian, Sampleable};
     use crate::num::Moments;
-    use crate::path::{AnnealingPath, GeometricPath};
+    use crate::path::GeometricPath;
     use crate::random::{Purpose, stream, successive};
 
     /// A random walk in one dimension; a wrong one keeps the memory of a refused proposal.

@@ -200,7 +200,7 @@ detailed_balance! { [M: Intermediate + LocalDensity<Change<Q, M>>, Q: LocalPropo
 mod tests {
     use super::*;
     use crate::model::{NormalizedModel, Sampleable};
-    use crate::path::{AnnealingPath, GeometricPath, Stationary, TemperedPath};
+    use crate::path::{GeometricPath, Stationary, TemperedPath};
 
     struct Numbers(f64);
 

@@ -147,15 +147,15 @@ impl LearnedTransitions {
     ///
     /// # Errors
     /// A `count` of 0 or above 2^30; a base of another dimension.
-    pub fn samples<P>(&self, path: &P, count: usize, seed: u64) -> Result<Vec<Vec<DVector<f64>>>>
+    pub fn samples<P>(&self, path: P, count: usize, seed: u64) -> Result<Vec<Vec<DVector<f64>>>>
     where
         P: AnnealingPath<State = DVector<f64>>,
     {
         Error::check_count("count", count, 1)?;
-        self.check_base(path, seed)?;
+        self.check_base(&path, seed)?;
         let mut batch = Minibatch::new(self, count);
         let mut rng = stream(seed, Purpose::Evaluation, 0);
-        batch.draw(std::slice::from_ref(path), self, &mut rng);
+        batch.draw(std::slice::from_ref(&path), self, &mut rng);
         batch.follow(self);
         let stages = 0..=self.transitions.len();
         Ok(stages.map(|t| batch.states_at(t).collect()).collect())

@@ -255,7 +255,7 @@ impl<'a> Activations<'a> {
 mod tests {
     use crate::ais::Ais;
     use crate::model::UnnormalizedModel;
-    use crate::path::{AnnealingPath, BetaDerivative, Intermediate};
+    use crate::path::{BetaDerivative, Intermediate};
     use crate::rbm::{BlockGibbs, Rbm, RbmPath};
     use crate::schedule::Schedule;
 

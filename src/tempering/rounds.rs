@@ -17,7 +17,7 @@ use crate::{Error, Result};
 /// First round after which `until_error` is checked.
 const FIRST_LOOK: usize = 5;
 
-type At<'p, P, K, T> = Reached<T, <P as AnnealingPath>::State, MemoryOf<P, K>>;
+type At<P, K, T> = Reached<T, <P as AnnealingPath>::State, MemoryOf<P, K>>;
 
 impl<'p, P, K> Tempering<'p, P, K>
 where
@@ -56,7 +56,7 @@ where
         keep: Keep<P::State, T>,
     ) -> Result<Option<TemperingRun<T>>>
     where
-        J: Runs<Round<'t, 'p, P, K, T>> + Carries<At<'p, P, K, T>>,
+        J: Runs<Round<'t, 'p, P, K, T>> + Carries<At<P, K, T>>,
         T: Send,
     {
         let begun = Instant::now();
@@ -99,7 +99,7 @@ where
             .transpose()
     }
 
-    fn first<T>(&self) -> At<'p, P, K, T> {
+    fn first<T>(&self) -> At<P, K, T> {
         let schedule = &self.settings.schedule;
         Reached {
             last: None,
@@ -119,7 +119,7 @@ where
         last: Option<FinishedRound<T>>,
         placed: Placed,
         closed: Closed<RoundResult<T, P::State, MemoryOf<P, K>>>,
-    ) -> At<'p, P, K, T> {
+    ) -> At<P, K, T> {
         if let Some(by) = closed.stopped_by {
             return Reached {
                 last,
@@ -208,7 +208,7 @@ mod tests {
     fn forged_rounds_are_refused() -> Result<()> {
         let line = Line::new(Gaussian::standard(1)?, Gaussian::standard(1)?);
         let run = Tempering::new(&line, RandomWalkMetropolis::new(0.5)?);
-        let refused = |forge: &dyn Fn(&mut At<'_, Line, RandomWalkMetropolis, ()>)| {
+        let refused = |forge: &dyn Fn(&mut At<&Line, RandomWalkMetropolis, ()>)| {
             let mut at = run.first();
             forge(&mut at);
             at.check(&run.settings).is_err()

@@ -25,7 +25,7 @@ use crate::work::store::{decode, encode};
 const STAGES: usize = 6;
 const CHAINS: usize = 5;
 
-fn bytes<P, W>(population: &Population<'_, P>) -> Vec<u8>
+fn bytes<P, W>(population: &Population<P>) -> Vec<u8>
 where
     P: AnnealingPath<State: Serialize>,
     W: Workspace<Memory: Serialize>,
@@ -33,7 +33,7 @@ where
     encode("population", &population.saved::<W>().unwrap()).unwrap()
 }
 
-fn assert_goes_on<P, K>(path: &P, kernel: K)
+fn assert_goes_on<P, K>(path: P, kernel: K)
 where
     P: AnnealingPath<State: Serialize + DeserializeOwned>,
     K: TransitionKernel<P::At, Workspace: Workspace<Memory: Serialize + DeserializeOwned>>,
@@ -42,7 +42,7 @@ where
     let betas = schedule.betas();
     let start = || {
         let first = stream(5, Purpose::Testing, 0);
-        Population::<P>::start(path, 0, CHAINS, first).unwrap()
+        Population::<P>::start(path.clone(), 0, CHAINS, first).unwrap()
     };
     let pass = |population: &mut Population<P>, stages: std::ops::Range<usize>| {
         for k in stages {
@@ -57,7 +57,8 @@ where
         pass(&mut population, 0..cut);
         let written = bytes::<P, K::Workspace>(&population);
         let saved = decode("population", &written).unwrap();
-        let read = Population::<P>::restored::<K::Workspace>(path, beta, &(0..CHAINS), saved);
+        let read =
+            Population::<P>::restored::<K::Workspace>(path.clone(), beta, &(0..CHAINS), saved);
         let mut population = read.unwrap().at_stage(cut);
         pass(&mut population, cut..STAGES);
         let name = std::any::type_name::<K>();

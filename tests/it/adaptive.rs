@@ -47,9 +47,9 @@ fn table(gamma: f64, steps: usize) -> QuadratureModifier {
     QuadratureModifier::new(&path, &schedule, (-14.0, 14.0), 2801).unwrap()
 }
 
-fn run<'p, P, K>(path: &'p P, kernel: K, steps: usize, chains: usize) -> Run<DVector<f64>>
+fn run<P, K>(path: P, kernel: K, steps: usize, chains: usize) -> Run<DVector<f64>>
 where
-    P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel> + Sync,
+    P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel> + Send + Sync,
     K: TransitionKernel<P::At> + Sync,
 {
     let schedule = Schedule::linear(steps).unwrap();
@@ -141,7 +141,7 @@ impl DriftModifier for Wrong {
 
 fn unbiased<K>(kernel: K, path: &GaussianPath, log_ratio: f64, steps: usize) -> Check
 where
-    K: for<'p> TransitionKernel<<GaussianPath as AnnealingPath>::At> + Sync,
+    K: TransitionKernel<<GaussianPath as AnnealingPath>::At> + Sync,
 {
     let schedule = Schedule::linear(steps).unwrap();
     testing::unbiasedness(path, kernel, schedule, log_ratio, 20_000, 2).unwrap()

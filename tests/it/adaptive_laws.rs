@@ -5,7 +5,7 @@ mod bumps;
 
 use annealed::drift::{BumpFeatures, Features};
 use annealed::model::Differentiable;
-use annealed::path::{AnnealingPath, BetaDerivative};
+use annealed::path::BetaDerivative;
 use nalgebra::{DMatrix, DVector, dvector};
 
 use bumps::{Drift, l1_error, modifier, path};

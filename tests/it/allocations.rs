@@ -52,9 +52,9 @@ unsafe impl GlobalAlloc for Counting {
 static COUNTING: Counting = Counting;
 
 /// Allocations of a run of one block, on the calling thread, until its last stage.
-fn allocations<'p, P, K>(path: &'p P, kernel: &K, stages: usize) -> usize
+fn allocations<P, K>(path: P, kernel: &K, stages: usize) -> usize
 where
-    P: AnnealingPath<Base: NormalizedModel, State: Send> + Sync,
+    P: AnnealingPath<Base: NormalizedModel, State: Send> + Send + Sync,
     K: TransitionKernel<P::At> + Sync,
 {
     let count_stage = || {
@@ -74,16 +74,16 @@ where
     AT_LAST_STAGE.get() - before
 }
 
-fn assert_none_per_stage<'p, P, K>(path: &'p P, kernel: K)
+fn assert_none_per_stage<P, K>(path: P, kernel: K)
 where
-    P: AnnealingPath<Base: NormalizedModel, State: Send> + Sync,
+    P: AnnealingPath<Base: NormalizedModel, State: Send> + Send + Sync,
     K: TransitionKernel<P::At> + Sync,
 {
     // The first run may set up what the process keeps.
-    allocations(path, &kernel, 10);
+    allocations(&path, &kernel, 10);
     let (short, long) = (
-        allocations(path, &kernel, 10),
-        allocations(path, &kernel, 100),
+        allocations(&path, &kernel, 10),
+        allocations(&path, &kernel, 100),
     );
     let found = (long - short) as f64 / 90.0;
     assert!(

@@ -15,19 +15,16 @@ struct Late<L> {
 
 struct LateAt<'a, L>(&'a Late<L>, f64);
 
-impl<L: UnnormalizedModel<State = DVector<f64>>> AnnealingPath for Late<L> {
+impl<'p, L: UnnormalizedModel<State = DVector<f64>>> AnnealingPath for &'p Late<L> {
     type State = DVector<f64>;
     type Base = Gaussian;
-    type At<'a>
-        = LateAt<'a, L>
-    where
-        L: 'a;
+    type At = LateAt<'p, L>;
 
     fn base(&self) -> &Gaussian {
         &self.base
     }
 
-    fn at(&self, beta: f64) -> LateAt<'_, L> {
+    fn at(&self, beta: f64) -> LateAt<'p, L> {
         LateAt(self, beta)
     }
 }

@@ -97,9 +97,9 @@ impl Differentiable for Well {
     }
 }
 
-fn run<'p, P, K>(path: &'p P, kernel: K) -> Result<Run<DVector<f64>>, Error>
+fn run<P, K>(path: P, kernel: K) -> Result<Run<DVector<f64>>, Error>
 where
-    P: AnnealingPath<Base: NormalizedModel, State = DVector<f64>> + Sync,
+    P: AnnealingPath<Base: NormalizedModel, State = DVector<f64>> + Send + Sync,
     K: TransitionKernel<P::At> + Sync,
 {
     Ais::new(path, kernel)
@@ -130,14 +130,14 @@ fn hmc() -> Hmc {
 }
 
 /// Compares runs that evaluate batches with runs that do not, for kernels by themselves and composed.
-fn assert_same_bits<'p, P>(single: &'p P, batched: &'p P)
+fn assert_same_bits<P>(single: P, batched: P)
 where
-    P: AnnealingPath<Base: NormalizedModel, State = DVector<f64>> + Sync,
+    P: AnnealingPath<Base: NormalizedModel, State = DVector<f64>> + Send + Sync,
     P::At: Differentiable,
 {
     macro_rules! assert_same {
         ($($kernel:expr),+) => {$(
-            let [one, other] = [single, batched].map(|path| run(path, $kernel).unwrap());
+            let [one, other] = [&single, &batched].map(|path| run(path, $kernel).unwrap());
             assert_eq!(bits(&one), bits(&other), "{}", stringify!($kernel));
         )+};
     }

@@ -9,9 +9,7 @@ use annealed::kernel::{
 };
 use annealed::learned::{LearnedTransitions, Mean};
 use annealed::model::{FunctionModel, Gaussian, NormalizedModel, Sampleable};
-use annealed::path::{
-    AnnealingPath, GaussianPath, GeometricPath, Intermediate, SimdLevel, Stationary,
-};
+use annealed::path::{GaussianPath, GeometricPath, Intermediate, SimdLevel, Stationary};
 use annealed::pilot::{
     BinnedSchedule, ConstantConditionalEss, KnotChains, Pilot, ScheduleOptimizer, VarOpt,
 };

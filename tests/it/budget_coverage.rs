@@ -72,8 +72,8 @@ impl Many {
 
 fn compare<P, K>(name: &str, ais: &dyn Fn() -> Ais<'static, P, K>, exact: f64, error: f64)
 where
-    P: AnnealingPath<State = DVector<f64>> + Sync,
-    K: for<'a> TransitionKernel<P::At> + Sync,
+    P: AnnealingPath<State = DVector<f64>> + Send + Sync,
+    K: TransitionKernel<P::At> + Sync,
 {
     let until = |seed| {
         ais()

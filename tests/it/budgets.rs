@@ -12,7 +12,7 @@ use annealed::bidirectional::{Bridge, TargetSamples};
 use annealed::estimate::Warning;
 use annealed::kernel::RandomWalkMetropolis;
 use annealed::model::{Gaussian, NormalizedModel};
-use annealed::path::{AnnealingPath, GeometricPath};
+use annealed::path::GeometricPath;
 use annealed::population::{Resampling, WasteFree};
 use annealed::schedule::Schedule;
 use nalgebra::{DVector, dvector};
@@ -24,7 +24,7 @@ fn path() -> Path {
     GeometricPath::new(Gaussian::standard(2).unwrap(), target)
 }
 
-fn ais(path: &Path) -> Ais<'_, Path, RandomWalkMetropolis> {
+fn ais(path: &Path) -> Ais<'_, &Path, RandomWalkMetropolis> {
     Ais::new(path, RandomWalkMetropolis::new(0.5).unwrap())
         .schedule(Schedule::linear(20).unwrap())
         .block_size(50)

@@ -142,7 +142,7 @@ fn walk() -> RandomWalkMetropolis {
     RandomWalkMetropolis::new(0.5).unwrap()
 }
 
-fn ais(path: &Path) -> Ais<'_, Path, RandomWalkMetropolis> {
+fn ais(path: &Path) -> Ais<'_, &Path, RandomWalkMetropolis> {
     Ais::new(path, walk())
         .schedule(Schedule::linear(3).unwrap())
         .block_size(50)
@@ -208,7 +208,7 @@ fn nested_islands_have_a_bound() {
 fn rounds_that_choose_their_last_share_the_level() {
     let path = path(0.1);
     let rounds = || Rounds::fixed(&path, walk()).rounds(4).seed(2);
-    let bounds = |rounds: Rounds<'_, Path, RandomWalkMetropolis>, confidence| {
+    let bounds = |rounds: Rounds<'_, &Path, RandomWalkMetropolis>, confidence| {
         let found = rounds.run().unwrap();
         let of_last = found.run().certified_lower_bound(confidence).unwrap();
         assert!(of_last.is_some());

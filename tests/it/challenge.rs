@@ -32,12 +32,12 @@ fn walk() -> RandomWalkMetropolis {
     RandomWalkMetropolis::new(0.5).unwrap()
 }
 
-fn run<P: AnnealingPath<State = Vector, Base: NormalizedModel> + Sync>(
-    path: &P,
+fn run<P: AnnealingPath<State = Vector, Base: NormalizedModel> + Send + Sync>(
+    path: P,
     seed: u64,
 ) -> Run<Vector>
 where
-    for<'a> P::At: UnnormalizedModel<State = Vector>,
+    P::At: UnnormalizedModel<State = Vector>,
 {
     let schedule = Schedule::linear(100).unwrap();
     let ais = Ais::new(path, walk()).schedule(schedule);

@@ -77,7 +77,7 @@ impl<M: annealed::path::Intermediate<State = DVector<f64>>> Recorder<M> for Sums
     }
 }
 
-type Recorded<'p> = Ais<'p, Vectors, PersistentHmc, Sums>;
+type Recorded<'p> = Ais<'p, &'p Vectors, PersistentHmc, Sums>;
 
 /// Seven blocks of 12 stages, the last one not full. The kernel has a memory, and a recorder looks on.
 fn recorded(path: &Vectors) -> Recorded<'_> {
@@ -93,7 +93,7 @@ fn resampled(path: &Vectors) -> Recorded<'_> {
     recorded(path).resampling(Resampling::when_ess_below(0.7).unwrap())
 }
 
-fn walk(path: &Vectors) -> Ais<'_, Vectors, RandomWalkMetropolis> {
+fn walk(path: &Vectors) -> Ais<'_, &Vectors, RandomWalkMetropolis> {
     Ais::new(path, RandomWalkMetropolis::new(0.5).unwrap())
         .schedule(Schedule::linear(12).unwrap())
         .block_size(10)
@@ -189,7 +189,7 @@ fn runs_of_rbms_go_on() {
     }
 }
 
-fn tempering(path: &Vectors) -> Tempering<'_, Vectors, PersistentHmc> {
+fn tempering(path: &Vectors) -> Tempering<'_, &Vectors, PersistentHmc> {
     Tempering::new(path, PersistentHmc::new(0.3, 2, 0.4).unwrap())
         .schedule(Schedule::linear(4).unwrap())
         .ladders(5)
@@ -598,7 +598,7 @@ macro_rules! go_on {
     }};
 }
 
-fn long_tempering(path: &Vectors) -> Tempering<'_, Vectors, PersistentHmc> {
+fn long_tempering(path: &Vectors) -> Tempering<'_, &Vectors, PersistentHmc> {
     tempering(path).rounds(15).threads(2)
 }
 

@@ -170,7 +170,7 @@ fn path() -> Path {
     GeometricPath::new(Gaussian::standard(2).unwrap(), target)
 }
 
-fn plain(path: &Path) -> Ais<'_, Path, PersistentHmc> {
+fn plain(path: &Path) -> Ais<'_, &Path, PersistentHmc> {
     Ais::new(path, PersistentHmc::new(0.3, 2, 0.4).unwrap())
         .schedule(Schedule::linear(9).unwrap())
         .chains(70)

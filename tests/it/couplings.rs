@@ -59,7 +59,7 @@ fn parameters(transition: &Transition) -> [&[f64]; 2] {
 
 fn check<'p, K>(path: &'p Path, kernel: K)
 where
-    K: TransitionKernel<<Path as AnnealingPath>::At> + Sync,
+    K: TransitionKernel<<&'p Path as AnnealingPath>::At> + Sync,
 {
     let exact = path.target().log_normalizer() - path.base().log_normalizer();
     let check = testing::unbiasedness(path, kernel, schedule(), exact, 20_000, 5).unwrap();

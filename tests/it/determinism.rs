@@ -20,7 +20,7 @@ fn path() -> Path {
 }
 
 /// 1,000 chains in blocks of 64: the last block is partial and the tree is not a full one.
-fn ais(path: &Path) -> Ais<'_, Path, RandomWalkMetropolis> {
+fn ais(path: &Path) -> Ais<'_, &Path, RandomWalkMetropolis> {
     Ais::new(path, RandomWalkMetropolis::new(0.8).unwrap())
         .schedule(Schedule::linear(50).unwrap())
         .chains(1_000)
@@ -144,7 +144,7 @@ fn found(threads: Option<usize>) -> Vec<String> {
     let walk = || RandomWalkMetropolis::new(0.8).unwrap();
     let pilot = Pilot::new(100, 50);
     let by = Execution::new().threads(threads);
-    let optimizers: [&dyn ScheduleOptimizer<Path, RandomWalkMetropolis>; 4] = [
+    let optimizers: [&dyn ScheduleOptimizer<&Path, RandomWalkMetropolis>; 4] = [
         &Friction::default().pilot(pilot),
         &VarOpt::default().pilot(pilot),
         &ConstantConditionalEss::default().pilot(pilot),

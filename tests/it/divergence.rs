@@ -59,9 +59,9 @@ fn schedule(steps: usize) -> Schedule {
 }
 
 /// Refuses a log Z of the funnel that is not the exact one.
-fn assert_funnel<'p, P, K>(path: &'p P, kernel: K, seed: u64)
+fn assert_funnel<P, K>(path: P, kernel: K, seed: u64)
 where
-    P: AnnealingPath<State = Vector, Base = Gaussian> + Sync,
+    P: AnnealingPath<State = Vector, Base = Gaussian> + Send + Sync,
     K: TransitionKernel<P::At> + Sync,
 {
     let ais = Ais::new(path, kernel).schedule(schedule(100));
@@ -114,9 +114,9 @@ impl DriftModifier for Still {
     }
 }
 
-fn run<'p, P, K>(path: &'p P, kernel: K) -> Result<(), Error>
+fn run<P, K>(path: P, kernel: K) -> Result<(), Error>
 where
-    P: AnnealingPath<State = Vector, Base = Gaussian> + Sync,
+    P: AnnealingPath<State = Vector, Base = Gaussian> + Send + Sync,
     K: TransitionKernel<P::At> + Sync,
 {
     let ais = Ais::new(path, kernel).schedule(schedule(20)).chains(200);

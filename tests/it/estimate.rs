@@ -7,7 +7,7 @@ use annealed::estimate::{
 };
 use annealed::kernel::RandomWalkMetropolis;
 use annealed::model::{FunctionModel, Gaussian, NormalizedModel};
-use annealed::path::{AnnealingPath, GeometricPath};
+use annealed::path::GeometricPath;
 use annealed::schedule::Schedule;
 use nalgebra::DVector;
 use proptest::prelude::*;

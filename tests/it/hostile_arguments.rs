@@ -300,7 +300,7 @@ type Problem = TemperedPath<Gaussian, Gaussian>;
 
 fn runs<'p, K>(path: &'p Problem, kernel: K) -> bool
 where
-    K: TransitionKernel<<Problem as AnnealingPath>::At> + Sync,
+    K: TransitionKernel<<&'p Problem as AnnealingPath>::At> + Sync,
 {
     let schedule = Schedule::linear(2).unwrap();
     let ais = Ais::new(path, kernel).chains(4).schedule(schedule);

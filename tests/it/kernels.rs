@@ -423,7 +423,7 @@ fn metropolis_on_a_state_of_bits() {
 }
 
 /// From N(0, I) to N(1, .04 I) in five dimensions: the right step shrinks fivefold.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Shrinking(At);
 
 #[derive(Debug, Clone, Copy)]
@@ -438,7 +438,7 @@ impl At {
 impl AnnealingPath for Shrinking {
     type State = Vector;
     type Base = At;
-    type At<'a> = At;
+    type At = At;
 
     fn base(&self) -> &At {
         &self.0

@@ -8,7 +8,7 @@ use annealed::bidirectional::{Bdmc, Bridge, TargetSamples};
 use annealed::kernel::RandomWalkMetropolis;
 use annealed::model::{FunctionModel, Gaussian, NormalizedModel};
 use annealed::nested::NestedSmc;
-use annealed::path::{AnnealingPath, GeometricPath, TemperedPath};
+use annealed::path::{GeometricPath, TemperedPath};
 use annealed::population::{Resampling, WasteFree};
 use annealed::schedule::Schedule;
 use annealed::tempering::Tempering;
@@ -30,7 +30,7 @@ fn walk() -> RandomWalkMetropolis {
     RandomWalkMetropolis::new(0.6).unwrap()
 }
 
-fn ais(path: &Path) -> Ais<'_, Path, RandomWalkMetropolis> {
+fn ais(path: &Path) -> Ais<'_, &Path, RandomWalkMetropolis> {
     Ais::new(path, walk())
         .schedule(Schedule::linear(20).unwrap())
         .chains(400)

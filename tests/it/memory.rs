@@ -410,19 +410,16 @@ impl<T: Telling> Intermediate for OwnAt<'_, T> {
     }
 }
 
-impl<T: Telling> annealed::path::AnnealingPath for OwnPath<T> {
+impl<'p, T: Telling> annealed::path::AnnealingPath for &'p OwnPath<T> {
     type State = DVector<f64>;
     type Base = Gaussian;
-    type At<'a>
-        = OwnAt<'a, T>
-    where
-        Self: 'a;
+    type At = OwnAt<'p, T>;
 
     fn base(&self) -> &Gaussian {
         &self.0.base
     }
 
-    fn at(&self, beta: f64) -> OwnAt<'_, T> {
+    fn at(&self, beta: f64) -> OwnAt<'p, T> {
         OwnAt { path: self, beta }
     }
 }

@@ -38,13 +38,13 @@ fn beta(
 }
 
 /// The shares that 20 runs find missing, 0 for a run that does not warn, and their estimates of log Z.
-fn runs<'p, P, K>(path: &'p P, kernel: K, steps: usize, chains: usize) -> (Vec<f64>, Vec<f64>)
+fn runs<P, K>(path: P, kernel: K, steps: usize, chains: usize) -> (Vec<f64>, Vec<f64>)
 where
-    P: AnnealingPath<State = State, Base: NormalizedModel> + Sync,
+    P: AnnealingPath<State = State, Base: NormalizedModel> + Send + Sync,
     K: TransitionKernel<P::At> + Clone + Sync,
 {
     let run = |seed| {
-        let ais = Ais::new(path, kernel.clone()).seed(seed).chains(chains);
+        let ais = Ais::new(&path, kernel.clone()).seed(seed).chains(chains);
         let run = ais
             .schedule(Schedule::linear(steps).unwrap())
             .run()

@@ -1,5 +1,7 @@
 //! Moment-averaged paths, their splines and their costs: Grosse, Maddison and Salakhutdinov (2013).
 
+use std::sync::Arc;
+
 use annealed::ais::Ais;
 use annealed::kernel::{CoordinateGibbs, Hmc, PerfectTransitions, TransitionKernel};
 use annealed::model::{
@@ -222,14 +224,14 @@ fn path_lengths() {
 }
 
 /// The median over nine seeds of log Z^: its upper tail is heavy.
-fn median_log_z<'p, P>(path: &'p P) -> f64
+fn median_log_z<P>(path: P) -> f64
 where
-    P: AnnealingPath<State = DVector<f64>> + Sync,
+    P: AnnealingPath<State = DVector<f64>> + Send + Sync,
     P::Base: NormalizedModel,
     CoordinateGibbs: TransitionKernel<P::At>,
 {
     let run = |seed| {
-        Ais::new(path, CoordinateGibbs::systematic())
+        Ais::new(&path, CoordinateGibbs::systematic())
             .schedule(Schedule::linear(26).unwrap())
             .seed(seed)
             .run()
@@ -271,7 +273,7 @@ fn the_moment_path_is_unbiased_at_coarse_schedules() {
     let schedule = Schedule::linear(7).unwrap();
     let check = testing::unbiasedness(&spline, kernel, schedule, log_ratio, 20_000, 2).unwrap();
     assert!(check.passes() && check.standard_error < 0.1, "{check}");
-    let join = |a, b| Ok(GeometricPath::new(a, b));
+    let join = |a, b| Ok(Arc::new(GeometricPath::new(a, b)));
     let spline = MomentSplinePath::new(a, b, Schedule::linear(3).unwrap(), join).unwrap();
     let schedule = Schedule::linear(10).unwrap();
     let kernel = Hmc::new(0.4, 3).unwrap();
@@ -376,7 +378,7 @@ fn moments_are_matched_without_a_closed_form() {
     let target = Pair(dvector![1.5, -0.5, 2.0]);
     let found = base.with_moments(&target.moments()).unwrap();
     assert!((found.0 - &target.0).amax() < 1e-6);
-    let join = |a, b| Ok(GeometricPath::new(a, b));
+    let join = |a, b| Ok(Arc::new(GeometricPath::new(a, b)));
     let knots = Schedule::linear(4).unwrap();
     let path = MomentSplinePath::new(base.clone(), target.clone(), knots, join).unwrap();
     for (k, segment) in path.segments().iter().enumerate() {

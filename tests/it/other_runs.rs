@@ -27,14 +27,14 @@ fn walk(size: f64) -> RandomWalkMetropolis {
     RandomWalkMetropolis::new(size).unwrap()
 }
 
-fn ais<K: for<'a> Reversal<PathAt<'a>>>(path: &Path, kernel: K) -> Ais<'_, Path, K> {
+fn ais<K: for<'a> Reversal<PathAt<'a>>>(path: &Path, kernel: K) -> Ais<'_, &Path, K> {
     Ais::with_base_log_z(path, kernel, 0.0)
         .schedule(Schedule::linear(20).unwrap())
         .chains(200)
         .block_size(50)
 }
 
-type PathAt<'a> = <Path as annealed::path::AnnealingPath>::At;
+type PathAt<'a> = <&'a Path as annealed::path::AnnealingPath>::At;
 type Vectors = Run<DVector<f64>>;
 
 fn message<T>(refused: Result<T, Error>) -> String {
@@ -42,7 +42,7 @@ fn message<T>(refused: Result<T, Error>) -> String {
 }
 
 /// What says of another run that it is of another path, or of another kernel.
-fn refusals<K>(other: &Ais<'_, Path, K>) -> [String; 4]
+fn refusals<K>(other: &Ais<'_, &Path, K>) -> [String; 4]
 where
     K: for<'a> Reversal<PathAt<'a>> + Sync,
 {

@@ -96,7 +96,7 @@ fn geometric_ratios_pass_infinite_densities_on() {
 /// The ends of a path give the log ratios and densities of a state, at the edge of the supports too.
 #[test]
 fn the_ends_give_log_ratios_and_densities() {
-    fn assert_pair<P: AnnealingPath<State = ()>>(path: &P, values: (f64, f64)) {
+    fn assert_pair<P: AnnealingPath<State = ()>>(path: P, values: (f64, f64)) {
         for (from, to) in [(0.0, 0.5), (0.5, 0.75), (0.5, 1.0), (1.0, 0.5), (0.5, 0.0)] {
             let (previous, here) = (path.at(from), path.at(to));
             let ends = here.ends(&(), Ends::UNKNOWN);
@@ -118,7 +118,7 @@ fn the_ends_give_log_ratios_and_densities() {
 }
 
 /// A log ratio is the difference of the log densities, and the derivative its slope.
-fn assert_ratios<'a, P>(path: &'a P, x: &P::State)
+fn assert_ratios<P>(path: P, x: &P::State)
 where
     P: AnnealingPath,
     P::At: BetaDerivative,

@@ -111,7 +111,7 @@ fn pilots_stop_when_they_are_told_to() {
     });
 }
 
-fn rounds(path: &Path) -> Rounds<'_, Path, Hmc> {
+fn rounds(path: &Path) -> Rounds<'_, &Path, Hmc> {
     Rounds::new(path, Hmc::new(0.5, 3).unwrap()).chains(64)
 }
 

@@ -2,7 +2,7 @@
 
 use annealed::Error;
 use annealed::model::{NormalizedModel, Sampleable, UnnormalizedModel};
-use annealed::path::{AnnealingPath, BetaDerivative, Intermediate};
+use annealed::path::{BetaDerivative, Intermediate};
 use annealed::random::{Purpose, stream};
 use annealed::rbm::{BaseRate, EnumeratedRbm, Rbm, RbmPath, Scalar, sigmoid};
 use nalgebra::{DMatrix, DVector};

@@ -430,7 +430,10 @@ fn rounding_stays_within_what_the_path_states() {
                 let path = scaled(hidden, visible, deviation)
                     .with_simd_level(engine)
                     .unwrap();
-                let (stated, error) = (path.rounding_error(), log_mean_and_rounding(&path, 100).1);
+                let (stated, error) = (
+                    (&path).rounding_error(),
+                    log_mean_and_rounding(&path, 100).1,
+                );
                 assert!(
                     error.abs() < stated,
                     "{engine}, {hidden} x {visible}, {deviation}: {error:e} {stated:e}"
@@ -463,9 +466,8 @@ fn trained_rbms_are_not_warned_of_rounding() {
     }
     for name in ["rbm20_cd1", "rbm_mnist_500", "rbm500_cd25_sm08"] {
         let file = annealed_files::RbmFile::<f32>::read(format!("{folder}/{name}.npz")).unwrap();
-        let stated = RbmPath::new(file.base.unwrap(), file.rbm)
-            .unwrap()
-            .rounding_error();
+        let path = RbmPath::new(file.base.unwrap(), file.rbm).unwrap();
+        let stated = (&path).rounding_error();
         assert!(1e-6 < stated && stated < 2e-4, "{name}: {stated:e}");
     }
 }

@@ -481,7 +481,7 @@ fn rounding_stays_within_what_the_path_states() {
     for (engine, width) in engines().flat_map(|engine| [0.1, 6.0, 1e4].map(|w| (engine, w))) {
         let path = large::<f32>(5, width).with_simd_level(engine).unwrap();
         let error = log_mean_and_rounding(&path, 100).1;
-        let stated = path.rounding_error();
+        let stated = (&path).rounding_error();
         assert!(
             error.abs() < 1.25 * stated,
             "{engine}, {width}: {error:e} {stated:e}"

@@ -2,7 +2,6 @@
 
 use annealed::ais::Ais;
 use annealed::model::Sampleable;
-use annealed::path::AnnealingPath;
 use annealed::random::{Purpose, stream};
 use annealed::rbm::{
     BaseRate, BlockGibbs, ContrastiveDivergence, ExactMatching, MomentChains, PersistentMatching,

@@ -3,7 +3,7 @@
 use annealed::ais::Ais;
 use annealed::kernel::Block;
 use annealed::model::{Sampleable, UnnormalizedModel};
-use annealed::path::{AnnealingPath, BetaDerivative, Intermediate};
+use annealed::path::{BetaDerivative, Intermediate};
 use annealed::random::{Purpose, stream};
 use annealed::rbm::{BaseRate, BlockGibbs, Rbm, RbmPath, Scalar};
 use annealed::schedule::Schedule;

@@ -52,9 +52,9 @@ fn mean_and_error(values: impl Iterator<Item = f64>) -> (f64, f64) {
     (mean, (square / n).sqrt())
 }
 
-fn bias<'p, P, K>(path: &'p P, kernel: K, resampling: Resampling) -> (f64, f64)
+fn bias<P, K>(path: P, kernel: K, resampling: Resampling) -> (f64, f64)
 where
-    P: AnnealingPath<State = DVector<f64>> + Sync,
+    P: AnnealingPath<State = DVector<f64>> + Send + Sync,
     K: TransitionKernel<P::At> + Sync,
 {
     let run = Ais::with_base_log_z(path, kernel, 0.0)

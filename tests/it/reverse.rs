@@ -54,15 +54,15 @@ fn z_scores<S, Q>(
     [(weight - 1.0) / error, (up.0 - down.0) / up.1.hypot(down.1)]
 }
 
-fn both<'p, P, K>(
-    path: &'p P,
+fn both<P, K>(
+    path: P,
     kernel: &K,
     steps: usize,
     exact: &TargetSamples<P::State>,
     log_ratio: f64,
 ) -> [f64; 2]
 where
-    P: AnnealingPath + Sync,
+    P: AnnealingPath + Send + Sync,
     P::State: Clone + Send + Sync,
     K: Reversal<P::At> + Sync,
 {
@@ -73,14 +73,14 @@ where
     z_scores(&ais.run().unwrap(), &ais.reverse(exact).unwrap(), log_ratio)
 }
 
-fn check<'p, P, K>(path: &'p P, kernel: K, exact: &TargetSamples<P::State>, log_ratio: f64)
+fn check<P, K>(path: P, kernel: K, exact: &TargetSamples<P::State>, log_ratio: f64)
 where
-    P: AnnealingPath + Sync,
+    P: AnnealingPath + Send + Sync,
     P::State: Clone + Send + Sync,
     K: Reversal<P::At> + Sync,
 {
     for steps in [1, 2, 5] {
-        let z = both(path, &kernel, steps, exact, log_ratio);
+        let z = both(&path, &kernel, steps, exact, log_ratio);
         assert!(z.iter().all(|z| z.abs() <= 4.0), "K = {steps}: {z:?}");
     }
 }

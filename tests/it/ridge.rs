@@ -5,7 +5,6 @@ use std::f64::consts::TAU;
 use annealed::ais::Ais;
 use annealed::drift::{Bounded, RidgeFunction, RidgeGibbs, RidgePath, RidgePrior, Sinusoid, Tanh};
 use annealed::model::{NormalizedModel, Sampleable, UnnormalizedModel};
-use annealed::path::AnnealingPath;
 use annealed::schedule::Schedule;
 use annealed::testing;
 use nalgebra::{DMatrix, dmatrix};

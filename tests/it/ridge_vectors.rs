@@ -129,7 +129,7 @@ fn drift(steps: usize, eps: f64) -> DriftModifiedLangevin<RidgeModifier> {
 
 fn unbiased<K>(kernel: K, steps: usize)
 where
-    K: for<'p> TransitionKernel<<RidgeVectorPath<Sinusoid> as AnnealingPath>::At> + Sync,
+    K: for<'p> TransitionKernel<<&'p RidgeVectorPath<Sinusoid> as AnnealingPath>::At> + Sync,
 {
     let path = waves().into_vectors().unwrap();
     let schedule = Schedule::linear(steps).unwrap();
@@ -152,7 +152,7 @@ fn coarse_schedules_are_unbiased() {
 fn the_modifier_lowers_the_variance_of_langevin_steps_and_of_gibbs() {
     fn variance<K>(kernel: K) -> f64
     where
-        K: for<'p> TransitionKernel<<RidgeVectorPath<Sinusoid> as AnnealingPath>::At> + Sync,
+        K: for<'p> TransitionKernel<<&'p RidgeVectorPath<Sinusoid> as AnnealingPath>::At> + Sync,
     {
         let path = waves().into_vectors().unwrap();
         let ais = Ais::new(&path, kernel).schedule(Schedule::linear(100).unwrap());

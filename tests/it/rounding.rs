@@ -45,9 +45,9 @@ fn ends(
     (normal, target)
 }
 
-fn run<P: AnnealingPath<State = DVector<f64>> + Sync>(path: &P, stages: usize) -> Vectors
+fn run<P: AnnealingPath<State = DVector<f64>> + Send + Sync>(path: P, stages: usize) -> Vectors
 where
-    RandomWalkMetropolis: for<'a> annealed::kernel::TransitionKernel<P::At>,
+    RandomWalkMetropolis: annealed::kernel::TransitionKernel<P::At>,
 {
     let ais = Ais::with_base_log_z(path, walk(), 0.0).chains(1_000);
     ais.schedule(Schedule::linear(stages).unwrap())

@@ -290,12 +290,12 @@ fn a_pilot_shares_no_chain_with_the_run_of_its_seed() {
 }
 
 /// Every optimizer gives a schedule for this path and kernel along which log Z comes out right.
-fn all_combine<'p, P, K>(path: &'p P, kernel: &K, log_z: f64)
+fn all_combine<P, K>(path: P, kernel: &K, log_z: f64)
 where
-    P: AnnealingPath<At<'p>: Send + Sync> + Sync,
+    P: AnnealingPath<At: Send + Sync> + Send + Sync,
     P::Base: NormalizedModel,
     P::State: Send,
-    K: TransitionKernel<P::At> + Sync + 'p,
+    K: TransitionKernel<P::At> + Sync,
 {
     let pilot = Pilot::new(64, 100);
     let varopt = VarOpt::default().pilot(pilot);
@@ -310,9 +310,12 @@ where
     let cess = ConstantConditionalEss::default().pilot(Pilot::new(64, 40));
     let optimizers: [&dyn ScheduleOptimizer<P, K>; 4] = [&varopt, &friction, &binned, &cess];
     for (index, optimizer) in optimizers.into_iter().enumerate() {
-        let schedule = optimizer.optimize(path, kernel, 400, 5).unwrap().schedule;
+        let schedule = optimizer
+            .optimize(path.clone(), kernel, 400, 5)
+            .unwrap()
+            .schedule;
         assert_eq!(schedule.stages(), 400);
-        let run = Ais::new(path, kernel)
+        let run = Ais::new(path.clone(), kernel)
             .schedule(schedule)
             .chains(400)
             .seed(5)
@@ -434,7 +437,8 @@ fn optimizers_hand_on_what_their_pilots_warn_of() {
     type Optimizer<'a> = &'a dyn ScheduleOptimizer<GaussianPath, RandomWalkMetropolis>;
     let warnings_with = |step: f64, optimizer: Optimizer| {
         let kernel = RandomWalkMetropolis::new(step).unwrap();
-        optimizer.optimize(&path, &kernel, 100, 4).unwrap().warnings
+        let found = optimizer.optimize(path.clone(), &kernel, 100, 4);
+        found.unwrap().warnings
     };
     let near_collapse = |optimizer: Optimizer| {
         let warnings = warnings_with(1e-3, optimizer);
@@ -478,7 +482,7 @@ fn pilots_of_few_chains_are_doubted_and_of_one_refused() {
             chains,
             ..KnotChains::default()
         };
-        let optimizers: [&dyn ScheduleOptimizer<GaussianPath, PerfectTransitions>; 4] = [
+        let optimizers: [&dyn ScheduleOptimizer<&GaussianPath, PerfectTransitions>; 4] = [
             &VarOpt::default().pilot(pilot),
             &Friction::default().pilot(pilot),
             &ConstantConditionalEss::default().pilot(pilot),
@@ -524,12 +528,12 @@ fn a_pilot_of_a_few_steps_warns() {
 }
 
 /// From N(0, 1) to N(1, 1), all of it between beta = .5 and the next number.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Jump {
     base: Gaussian,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct JumpAt {
     beta: f64,
 }
@@ -552,7 +556,7 @@ impl Intermediate for JumpAt {
 impl AnnealingPath for Jump {
     type State = DVector<f64>;
     type Base = Gaussian;
-    type At<'a> = JumpAt;
+    type At = JumpAt;
 
     fn base(&self) -> &Gaussian {
         &self.base
@@ -570,7 +574,7 @@ fn a_jump_of_the_path_is_a_warning_or_an_error() {
     };
     let kernel = RandomWalkMetropolis::new(1.0).unwrap();
     let pilot = Pilot::new(2_000, 20);
-    let optimizers: [&dyn ScheduleOptimizer<Jump, RandomWalkMetropolis>; 2] = [
+    let optimizers: [&dyn ScheduleOptimizer<&Jump, RandomWalkMetropolis>; 2] = [
         &VarOpt::default().pilot(pilot),
         &Friction::default().pilot(pilot),
     ];
@@ -779,7 +783,7 @@ fn a_path_that_goes_nowhere_is_an_error_and_not_a_hang() {
     .unwrap();
     let kernel = RandomWalkMetropolis::new(1.0).unwrap();
     let pilot = Pilot::new(20, 20);
-    let optimizers: [&dyn ScheduleOptimizer<GaussianPath, RandomWalkMetropolis>; 4] = [
+    let optimizers: [&dyn ScheduleOptimizer<&GaussianPath, RandomWalkMetropolis>; 4] = [
         &VarOpt::default().pilot(pilot),
         &Friction::default().pilot(pilot),
         &BinnedSchedule::new(Schedule::linear(2).unwrap()),
@@ -816,7 +820,7 @@ fn chains_that_die_leave_schedules_sound() {
     let kernel = RandomWalkMetropolis::new(1.0).unwrap();
     let pilot = Pilot::new(100, 100);
     type Optimizer<'a> =
-        &'a dyn ScheduleOptimizer<GeometricPath<Gaussian, Cut>, RandomWalkMetropolis>;
+        &'a dyn ScheduleOptimizer<&'a GeometricPath<Gaussian, Cut>, RandomWalkMetropolis>;
     let optimizers: [Optimizer; 2] = [
         &VarOpt::default().pilot(pilot),
         &Friction::default().pilot(pilot),

@@ -32,7 +32,7 @@ fn walk() -> RandomWalkMetropolis {
     RandomWalkMetropolis::new(1.0).unwrap()
 }
 
-fn ais(path: &Path) -> Ais<'_, Path, RandomWalkMetropolis> {
+fn ais(path: &Path) -> Ais<'_, &Path, RandomWalkMetropolis> {
     let schedule = Schedule::linear(10).unwrap();
     Ais::new(path, walk()).schedule(schedule).chains(100)
 }

@@ -312,7 +312,7 @@ fn share_of_the_smaller_mode<'p, K>(
     kernel: K,
 ) -> f64
 where
-    K: TransitionKernel<<GeometricPath<Gaussian, GaussianMixture> as AnnealingPath>::At>,
+    K: TransitionKernel<<&'p GeometricPath<Gaussian, GaussianMixture> as AnnealingPath>::At>,
 {
     const CHAINS: usize = 4_000;
     let rngs = std::iter::successors(Some(stream(1, Purpose::Testing, 0)), |rng| {
@@ -346,9 +346,9 @@ fn modes_that_the_inner_kernel_never_leaves_get_their_weights() {
     assert!((share - 0.3).abs() < 4.0 * standard_error, "{share}");
 }
 
-fn assert_unbiased<'p, P, K>(path: &'p P, kernel: K, steps: usize, log_z_ratio: f64)
+fn assert_unbiased<P, K>(path: P, kernel: K, steps: usize, log_z_ratio: f64)
 where
-    P: AnnealingPath<State: Send> + Sync,
+    P: AnnealingPath<State: Send> + Send + Sync,
     K: TransitionKernel<P::At> + Sync,
 {
     let schedule = Schedule::linear(steps).unwrap();

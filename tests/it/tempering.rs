@@ -185,16 +185,16 @@ impl Intermediate for SignedAt<'_> {
     }
 }
 
-impl AnnealingPath for Signed {
+impl<'p> AnnealingPath for &'p Signed {
     type State = usize;
     type Base = Table;
-    type At<'a> = SignedAt<'a>;
+    type At = SignedAt<'p>;
 
     fn base(&self) -> &Table {
         self.path.base()
     }
 
-    fn at(&self, beta: f64) -> SignedAt<'_> {
+    fn at(&self, beta: f64) -> SignedAt<'p> {
         SignedAt {
             model: self.path.at(beta),
             sign: self.sign,

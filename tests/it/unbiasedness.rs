@@ -17,16 +17,16 @@ use nalgebra::{DMatrix, DVector, dmatrix, dvector};
 
 const CHAINS: usize = 20_000;
 
-fn check<'p, P, K>(path: &'p P, kernel: &K, log_z_ratio: f64)
+fn check<P, K>(path: P, kernel: &K, log_z_ratio: f64)
 where
-    P: AnnealingPath + Sync,
+    P: AnnealingPath + Send + Sync,
     P::State: Send,
     K: TransitionKernel<P::At> + Clone + Sync,
 {
     for steps in [1, 2, 7] {
         let schedule = Schedule::power(steps, 1.5).unwrap();
         let check =
-            testing::unbiasedness(path, kernel.clone(), schedule, log_z_ratio, CHAINS, 5).unwrap();
+            testing::unbiasedness(&path, kernel.clone(), schedule, log_z_ratio, CHAINS, 5).unwrap();
         assert!(check.passes(), "K = {steps}: {check}");
         assert!(check.standard_error < 0.05, "K = {steps}: {check}");
     }

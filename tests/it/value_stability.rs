@@ -68,9 +68,9 @@ fn pin<S, R>(name: &str, run: &Run<S, R>, log_z: f64) {
 }
 
 /// A run of 200 chains, of which the last block is not full, along a schedule.
-fn run<'p, P, K>(path: &'p P, kernel: K, schedule: Schedule) -> Run<P::State>
+fn run<P, K>(path: P, kernel: K, schedule: Schedule) -> Run<P::State>
 where
-    P: AnnealingPath + Sync,
+    P: AnnealingPath + Send + Sync,
     P::State: Send,
     P::Base: NormalizedModel,
     K: TransitionKernel<P::At> + Sync,

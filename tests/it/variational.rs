@@ -37,7 +37,7 @@ fn schedule() -> Schedule {
 
 fn check<'p, K>(path: &'p Path, kernel: K, chains: usize)
 where
-    K: TransitionKernel<<Path as AnnealingPath>::At> + Sync,
+    K: TransitionKernel<<&'p Path as AnnealingPath>::At> + Sync,
 {
     let exact = path.target().log_normalizer() - path.base().log_normalizer();
     let check = testing::unbiasedness(path, kernel, schedule(), exact, chains, 5).unwrap();

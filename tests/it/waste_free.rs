@@ -30,7 +30,7 @@ fn finite() -> Finite {
     GeometricPath::new(finite_state::base(), finite_state::target())
 }
 
-fn ais(path: &Finite, steps: usize, chains: usize, island: usize) -> Ais<'_, Finite, Walk> {
+fn ais(path: &Finite, steps: usize, chains: usize, island: usize) -> Ais<'_, &Finite, Walk> {
     Ais::with_base_log_z(path, Walk(Flavor::Right), 0.0)
         .schedule(Schedule::linear(steps).unwrap())
         .chains(chains)

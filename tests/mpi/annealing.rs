@@ -37,7 +37,7 @@ pub fn check(world: &dyn Communicator) {
     plain_runs(world, 2);
 }
 
-pub fn ais<P>(path: &P) -> Ais<'_, P, RandomWalkMetropolis>
+pub fn ais<P>(path: P) -> Ais<'_, P, RandomWalkMetropolis>
 where
     P: AnnealingPath<State = DVector<f64>>,
 {

@@ -191,7 +191,10 @@ impl Merge for Slow {
 }
 
 /// One block a process, of 300 slow stages.
-fn slow<'p>(world: &dyn Communicator, path: &'p Path) -> Ais<'p, Path, RandomWalkMetropolis, Slow> {
+fn slow<'p>(
+    world: &dyn Communicator,
+    path: &'p Path,
+) -> Ais<'p, &'p Path, RandomWalkMetropolis, Slow> {
     let ais = annealing::ais(path).chains(50 * world.size() as usize);
     let ais = ais.schedule(Schedule::linear(300).unwrap()).threads(1);
     ais.recorder(Slow)

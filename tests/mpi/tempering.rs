@@ -33,7 +33,7 @@ pub fn path() -> GeometricPath<Gaussian, GaussianMixture> {
     GeometricPath::new(Gaussian::isotropic(dvector![0.0], 2.0).unwrap(), target)
 }
 
-pub fn tempering<P>(path: &P) -> Tempering<'_, P, RandomWalkMetropolis>
+pub fn tempering<P>(path: P) -> Tempering<'_, P, RandomWalkMetropolis>
 where
     P: AnnealingPath<State = DVector<f64>>,
 {

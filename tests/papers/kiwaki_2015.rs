@@ -4,7 +4,7 @@
 use annealed::ais::Ais;
 use annealed::kernel::PerfectTransitions;
 use annealed::model::Gaussian;
-use annealed::path::{AnnealingPath, BetaDerivative, GaussianPath, GeometricPath, Intermediate};
+use annealed::path::{BetaDerivative, GaussianPath, GeometricPath, Intermediate};
 use annealed::pilot::ScheduleMetric;
 use annealed::schedule::Schedule;
 use nalgebra::dvector;

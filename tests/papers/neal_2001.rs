@@ -4,6 +4,8 @@
 //! Transition matrices are those of the kernels' own code ([`law`](crate::law)), so that both sides of the
 //! identity agree to rounding. What a kernel does to a block of chains as a whole is compared with them.
 
+use std::sync::Arc;
+
 use annealed::kernel::{
     Block, CoordinateGibbs, Metropolis, Mixture, PerfectTransitions, Repeat, Sequence, Stage,
     SymmetricProposal, TemperedTransitions, TransitionKernel,
@@ -65,13 +67,7 @@ where
 }
 
 /// `E[w^power] = p_0' D_1 T_1 .. D_K T_K 1` with `D_k = diag((f_k / f_{k-1})^power)`.
-fn expected_weight<'p, P, K>(
-    path: &'p P,
-    kernel: &K,
-    schedule: &Schedule,
-    bits: usize,
-    power: f64,
-) -> f64
+fn expected_weight<P, K>(path: P, kernel: &K, schedule: &Schedule, bits: usize, power: f64) -> f64
 where
     P: AnnealingPath<State = Bits>,
     K: TransitionKernel<P::At>,
@@ -88,7 +84,7 @@ where
 }
 
 /// The relative error of `E[w] = Z_K / Z_0`, in units of rounding errors that are to be expected.
-fn bias<'p, P, K>(path: &'p P, kernel: K, schedule: &Schedule, bits: usize) -> f64
+fn bias<P, K>(path: P, kernel: K, schedule: &Schedule, bits: usize) -> f64
 where
     P: AnnealingPath<State = Bits>,
     K: TransitionKernel<P::At>,
@@ -100,7 +96,7 @@ where
 
 /// Whether a block of chains, one at each state with mass, is weighed at the old state and moved as its chains
 /// would be one by one, from the same streams.
-fn block_moves_as_chains_do<'p, P, K>(path: &'p P, kernel: &K, betas: &[f64], bits: usize) -> bool
+fn block_moves_as_chains_do<P, K>(path: P, kernel: &K, betas: &[f64], bits: usize) -> bool
 where
     P: AnnealingPath<State = Bits>,
     K: TransitionKernel<P::At>,
@@ -189,7 +185,7 @@ proptest! {
         schedule in schedule(1..=6),
     ) {
         let [a, b] = [a, b].map(|logits| Bernoulli::new(DVector::from_row_slice(&logits)).unwrap());
-        let join = |a, b| Ok(GeometricPath::new(a, b));
+        let join = |a, b| Ok(Arc::new(GeometricPath::new(a, b)));
         let path = MomentSplinePath::new(a, b, knots, join).unwrap();
         prop_assert!(bias(&path, Metropolis(FlipOne), &schedule, 3) < 1.0);
     }

@@ -154,7 +154,7 @@ pub fn bent_path(bits: usize, holes: bool) -> impl Strategy<Value = BentPath> {
 impl AnnealingPath for BentPath {
     type State = Vec<bool>;
     type Base = Table;
-    type At<'a> = Table;
+    type At = Table;
 
     fn base(&self) -> &Table {
         &self.tables[0]
@@ -239,12 +239,7 @@ pub fn streams(count: usize) -> Vec<StreamRng> {
 }
 
 /// The log weights of so many chains along the schedule.
-pub fn log_weights<'p, P, K>(
-    path: &'p P,
-    kernel: &K,
-    schedule: &Schedule,
-    chains: usize,
-) -> Vec<f64>
+pub fn log_weights<P, K>(path: P, kernel: &K, schedule: &Schedule, chains: usize) -> Vec<f64>
 where
     P: AnnealingPath,
     K: TransitionKernel<P::At>,

@@ -65,7 +65,7 @@ fn drawn(flow: &LearnedTransitions, path: &Path, size: usize, seed: u64) -> Mini
     let mut batch = Minibatch::new(flow, size);
     let rng = &mut stream(seed, Purpose::Training, 0);
     loop {
-        batch.draw(std::slice::from_ref(path), flow, rng);
+        batch.draw(&[path], flow, rng);
         batch.follow(flow);
         let mut crossings = batch.crossings.iter().zip(&flow.transitions);
         if crossings

@@ -4,7 +4,7 @@ use annealed::harmonium::{
     CategoricalUnits, EnumeratedHarmonium, GaussianUnits, Harmonium, HarmoniumPath, VisibleUnits,
 };
 use annealed::model::{NormalizedModel, Sampleable, UnnormalizedModel};
-use annealed::path::{AnnealingPath, BetaDerivative, Intermediate};
+use annealed::path::{BetaDerivative, Intermediate};
 use annealed::random::{Purpose, stream};
 use nalgebra::{DVector, dvector};
 

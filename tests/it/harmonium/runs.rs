@@ -5,7 +5,7 @@ use annealed::harmonium::{
     CategoricalUnits, EnumeratedHarmonium, Harmonium, HarmoniumPath, VisibleUnits,
 };
 use annealed::model::{NormalizedModel, Sampleable, UnnormalizedModel};
-use annealed::path::{AnnealingPath, Stationary};
+use annealed::path::Stationary;
 use annealed::prelude::{
     Ais, BlockGibbs, Bridge, Friction, Pilot, Schedule, ScheduleOptimizer, TargetSamples, Tempering,
 };

@@ -45,9 +45,9 @@ fn invariance<K: TransitionKernel<Stationary<TwoGaussians>>>(kernel: &K) -> Wors
 }
 
 /// The mean weight on `steps` equal stages.
-fn unbiasedness<'p, P, K>(path: &'p P, kernel: K, steps: usize, log_z_ratio: f64) -> Worst
+fn unbiasedness<P, K>(path: P, kernel: K, steps: usize, log_z_ratio: f64) -> Worst
 where
-    P: AnnealingPath<State: Send> + Sync,
+    P: AnnealingPath<State: Send> + Send + Sync,
     K: TransitionKernel<P::At> + Sync,
 {
     let schedule = Schedule::linear(steps).unwrap();
@@ -205,7 +205,7 @@ fn unbiased_on_a_bounded_support() {
 fn unbiased_after_tuning_on_a_geometric_path_to_a_mixture() {
     fn assert_unbiased<'p, K>(path: &'p Path, kernel: K)
     where
-        K: TransitionKernel<<Path as AnnealingPath>::At> + Tunable + Sync,
+        K: TransitionKernel<<&'p Path as AnnealingPath>::At> + Tunable + Sync,
     {
         let tuning = StepSizes::new(path, kernel)
             .schedule(Schedule::linear(20).unwrap())

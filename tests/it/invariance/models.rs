@@ -149,7 +149,7 @@ impl FullConditionals for TwoGaussians {
 }
 
 /// The geometric path between two unnormalised Gaussians that differ in all respects.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct GaussianPair {
     base: AtBeta,
     target: AtBeta,
@@ -178,7 +178,7 @@ impl GaussianPair {
 impl AnnealingPath for GaussianPair {
     type State = DVector<f64>;
     type Base = AtBeta;
-    type At<'a> = AtBeta;
+    type At = AtBeta;
 
     fn base(&self) -> &AtBeta {
         &self.base
@@ -241,7 +241,7 @@ impl FullConditionals for AtBeta {
 }
 
 /// From `e^-x` to `x^2 e^-x` on the half line: a support with an edge. `Z_1 / Z_0 = 2`.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct HalfLine {
     base: Gamma,
 }
@@ -262,7 +262,7 @@ impl HalfLine {
 impl AnnealingPath for HalfLine {
     type State = DVector<f64>;
     type Base = Gamma;
-    type At<'a> = Gamma;
+    type At = Gamma;
 
     fn base(&self) -> &Gamma {
         &self.base

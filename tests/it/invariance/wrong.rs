@@ -5,7 +5,7 @@ use annealed::kernel::{
     TransitionKernel, UnadjustedLangevin,
 };
 use annealed::model::{Differentiable, FullConditionals, Sampleable};
-use annealed::path::{AnnealingPath, Intermediate};
+use annealed::path::Intermediate;
 use annealed::rbm::{BaseRate, BlockGibbs, EnumeratedRbm, Rbm, RbmAt, RbmPath};
 use annealed::testing;
 use nalgebra::{DMatrix, DVector, dvector};

@@ -47,16 +47,16 @@ pub struct Growing {
 #[derive(Debug)]
 pub struct GrowingAt<'a>(&'a Growing, f64);
 
-impl AnnealingPath for Growing {
+impl<'p> AnnealingPath for &'p Growing {
     type State = Vec<i8>;
     type Base = Ring;
-    type At<'a> = GrowingAt<'a>;
+    type At = GrowingAt<'p>;
 
     fn base(&self) -> &Ring {
         &self.base
     }
 
-    fn at(&self, beta: f64) -> GrowingAt<'_> {
+    fn at(&self, beta: f64) -> GrowingAt<'p> {
         GrowingAt(self, beta)
     }
 }
@@ -119,12 +119,12 @@ pub struct EvenSpread;
 
 impl<P, K> ScheduleOptimizer<P, K> for EvenSpread
 where
-    P: AnnealingPath<State: Send> + Sync,
+    P: AnnealingPath<State: Send> + Send + Sync,
     K: Sync,
 {
     fn optimize_by<'p>(
         &self,
-        path: &'p P,
+        path: P,
         kernel: &K,
         stages: usize,
         seed: u64,

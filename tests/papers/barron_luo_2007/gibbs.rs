@@ -2,7 +2,6 @@
 
 use annealed::drift::{RidgeFunction, RidgeGibbs, RidgePath, RidgeState, Sinusoid};
 use annealed::kernel::{Block, Stage, TransitionKernel};
-use annealed::path::AnnealingPath;
 use nalgebra::{DMatrix, DVector};
 use proptest::prelude::*;
 

@@ -36,7 +36,7 @@ fn integral(knots: &Schedule, f: impl Fn(f64) -> f64) -> f64 {
 }
 
 /// `E[d/dbeta log f]` under the law at `under` of a path over bits.
-fn mean_over_bits<'p, P>(path: &'p P, bits: usize, beta: f64, under: f64) -> f64
+fn mean_over_bits<P>(path: P, bits: usize, beta: f64, under: f64) -> f64
 where
     P: AnnealingPath<State = Vec<bool>>,
     P::At: BetaDerivative,
@@ -49,15 +49,15 @@ where
 }
 
 /// The errors of Equation 2 over bits: with the law at each beta, and with that of the base throughout.
-fn errors_over_bits<'p, P>(path: &'p P, knots: &Schedule, bits: usize) -> [f64; 2]
+fn errors_over_bits<P>(path: P, knots: &Schedule, bits: usize) -> [f64; 2]
 where
     P: AnnealingPath<State = Vec<bool>>,
     P::At: BetaDerivative,
 {
     let sum = |beta| sum_of_densities(&path.at(beta), bits).ln();
     let expected = sum(1.0) - sum(0.0);
-    let right = integral(knots, |beta| mean_over_bits(path, bits, beta, beta));
-    let wrong = integral(knots, |beta| mean_over_bits(path, bits, beta, 0.0));
+    let right = integral(knots, |beta| mean_over_bits(&path, bits, beta, beta));
+    let wrong = integral(knots, |beta| mean_over_bits(&path, bits, beta, 0.0));
     [right - expected, wrong - expected]
 }
 
@@ -168,13 +168,13 @@ proptest! {
 }
 
 /// The limit of `K (E[log w] - log(Z_b/Z_a))` of linear schedules, from two of them.
-fn scaled_limit<P>(path: &P, [a, b]: &[Gaussian; 2], law: impl Fn(f64) -> Gaussian) -> f64
+fn scaled_limit<P>(path: P, [a, b]: &[Gaussian; 2], law: impl Fn(f64) -> Gaussian) -> f64
 where
     P: AnnealingPath<State = DVector<f64>>,
 {
     let bias = |steps: usize| {
         let beta = |k: usize| k as f64 / steps as f64;
-        let stage = |k| mean_log_ratio(path, &law(beta(k)), beta(k), beta(k + 1));
+        let stage = |k| mean_log_ratio(&path, &law(beta(k)), beta(k), beta(k + 1));
         let mean: f64 = (0..steps).map(stage).sum();
         steps as f64 * (mean - (b.log_normalizer() - a.log_normalizer()))
     };

@@ -2,7 +2,7 @@
 //! (Equations 17 and 20), by enumeration of both layers.
 
 use annealed::model::{Gaussian, UnnormalizedModel};
-use annealed::path::{AnnealingPath, BetaDerivative, GaussianPath};
+use annealed::path::{BetaDerivative, GaussianPath};
 use annealed::pilot::{BinnedSchedule, KnotChains, allocate_stages};
 use annealed::rbm::{
     BaseRate, BlockGibbs, ExactMatching, JointBinnedSchedule, Rbm, RbmMoments, RbmPath,

@@ -61,7 +61,7 @@ fn path_length<M: ExponentialFamily>(members: &[M]) -> f64 {
 }
 
 /// `E[log f_to - log f_from]` under the average at `under`, by the path's own log ratios.
-fn mean_log_ratio<P>(path: &P, law: &Gaussian, from: f64, to: f64) -> f64
+fn mean_log_ratio<P>(path: P, law: &Gaussian, from: f64, to: f64) -> f64
 where
     P: AnnealingPath<State = DVector<f64>>,
 {
@@ -70,25 +70,25 @@ where
 }
 
 /// `K (E[log w] - log(Z_K/Z_0))` of a linear schedule under perfect transitions.
-fn scaled_bias<P>(path: &P, average: Average, ends: &[Gaussian; 2], steps: usize) -> f64
+fn scaled_bias<P>(path: P, average: Average, ends: &[Gaussian; 2], steps: usize) -> f64
 where
     P: AnnealingPath<State = DVector<f64>>,
 {
     let [a, b] = ends;
     let beta = |k: usize| k as f64 / steps as f64;
-    let stage = |k| mean_log_ratio(path, &average(a, b, beta(k)), beta(k), beta(k + 1));
+    let stage = |k| mean_log_ratio(&path, &average(a, b, beta(k)), beta(k), beta(k + 1));
     let mean: f64 = (0..steps).map(stage).sum();
     steps as f64 * (mean - (b.log_normalizer() - a.log_normalizer()))
 }
 
 /// The sum over neighbours of `KL(k || k+1) + KL(k+1 || k)`, by the path's own log ratios.
-fn two_way_divergences<P>(path: &P, average: Average, ends: &[Gaussian; 2], betas: &[f64]) -> f64
+fn two_way_divergences<P>(path: P, average: Average, ends: &[Gaussian; 2], betas: &[f64]) -> f64
 where
     P: AnnealingPath<State = DVector<f64>>,
 {
     let at = |beta| average(&ends[0], &ends[1], beta);
     let pair = |b: &[f64]| {
-        mean_log_ratio(path, &at(b[1]), b[0], b[1]) - mean_log_ratio(path, &at(b[0]), b[0], b[1])
+        mean_log_ratio(&path, &at(b[1]), b[0], b[1]) - mean_log_ratio(&path, &at(b[0]), b[0], b[1])
     };
     betas.windows(2).map(pair).sum()
 }
