@@ -122,7 +122,7 @@ where
     P: AnnealingPath<State: Send> + Send + Sync,
     K: Sync,
 {
-    fn optimize_by<'p>(
+    fn optimize_by(
         &self,
         path: P,
         kernel: &K,
