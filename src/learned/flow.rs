@@ -2,7 +2,6 @@
 
 use nalgebra::DVector;
 
-use crate::learned::minibatch::Minibatch;
 use crate::learned::noise::Noise;
 use crate::learned::transition::{Family, Transition};
 use crate::model::Sampleable;
@@ -140,25 +139,6 @@ impl LearnedTransitions {
         let (steps, stages) = (schedule.stages(), self.transitions.len());
         let expected = format!("{stages}, the number of learned transitions");
         Error::check(steps == stages, "steps of the schedule", steps, expected)
-    }
-
-    /// Draws `count` unweighted trajectories. Entry t holds their states `z_t`, from the base's `z_0` to `z_T`. A run
-    /// of [`Ais`](crate::ais::Ais) gives weighted samples.
-    ///
-    /// # Errors
-    /// A `count` of 0 or above 2^30; a base of another dimension.
-    pub fn samples<P>(&self, path: P, count: usize, seed: u64) -> Result<Vec<Vec<DVector<f64>>>>
-    where
-        P: AnnealingPath<State = DVector<f64>>,
-    {
-        Error::check_count("count", count, 1)?;
-        self.check_base(&path, seed)?;
-        let mut batch = Minibatch::new(self, count);
-        let mut rng = stream(seed, Purpose::Evaluation, 0);
-        batch.draw(std::slice::from_ref(&path), self, &mut rng);
-        batch.follow(self);
-        let stages = 0..=self.transitions.len();
-        Ok(stages.map(|t| batch.states_at(t).collect()).collect())
     }
 
     /// Refuses a path over states of another dimension, by a sample of its base.

@@ -9,6 +9,8 @@ use crate::learned::objective::Weights;
 use crate::learned::transition::Transition;
 use crate::model::{Differentiable, Sampleable, UnnormalizedModel};
 use crate::path::AnnealingPath;
+use crate::random::{Purpose, stream};
+use crate::{Error, Result};
 
 /// Trajectories `z_0, ..., z_T`, one column each, with their passes. A slice of paths or models has one entry for all
 /// columns, or one for each: column j takes entry j, cyclically.
@@ -181,6 +183,27 @@ impl Minibatch {
         let entries = gradients.iter_mut().flatten().flatten();
         entries.for_each(|x| *x *= scale);
         gradients
+    }
+}
+
+impl LearnedTransitions {
+    /// Draws `count` unweighted trajectories. Entry t holds their states `z_t`, from the base's `z_0` to `z_T`. A run
+    /// of [`Ais`](crate::ais::Ais) gives weighted samples.
+    ///
+    /// # Errors
+    /// A `count` of 0 or above 2^30; a base of another dimension.
+    pub fn samples<P>(&self, path: P, count: usize, seed: u64) -> Result<Vec<Vec<DVector<f64>>>>
+    where
+        P: AnnealingPath<State = DVector<f64>>,
+    {
+        Error::check_count("count", count, 1)?;
+        self.check_base(&path, seed)?;
+        let mut batch = Minibatch::new(self, count);
+        let mut rng = stream(seed, Purpose::Evaluation, 0);
+        batch.draw(std::slice::from_ref(&path), self, &mut rng);
+        batch.follow(self);
+        let stages = 0..=self.transitions.len();
+        Ok(stages.map(|t| batch.states_at(t).collect()).collect())
     }
 }
 

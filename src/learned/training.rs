@@ -2,15 +2,9 @@
 
 use std::fmt;
 
-use nalgebra::DVector;
-
-use crate::learned::ascent::Ascent;
 use crate::learned::flow::LearnedTransitions;
 use crate::learned::objective::Objective;
-use crate::model::Differentiable;
 use crate::num::setters;
-use crate::path::AnnealingPath;
-use crate::schedule::Schedule;
 use crate::{Error, Result};
 
 /// Settings of a training of [`LearnedTransitions`]: stochastic gradient ascent on an [`Objective`] by Adam.
@@ -161,61 +155,6 @@ impl Training {
             decay_after: after,
             ..self
         }
-    }
-
-    /// Trains `flow` to carry the base of `path` through the models, which need gradients, at the schedule's betas:
-    ///
-    /// ```compile_fail
-    /// # use annealed::learned::{LearnedTransitions, Mean, Objective, Training};
-    /// # use annealed::model::{FunctionModel, Gaussian};
-    /// # use annealed::path::GeometricPath;
-    /// # use annealed::schedule::Schedule;
-    /// # use nalgebra::DVector;
-    /// # let flow = LearnedTransitions::new(Mean::Affine, 1, 2, 1).unwrap();
-    /// let target = FunctionModel::new(|x: &DVector<f64>| -x[0].powi(4)); // .with_gradient(..)
-    /// let path = GeometricPath::new(Gaussian::standard(1).unwrap(), target);
-    /// Training::new(Objective::Annealed).train(flow, &path, &Schedule::linear(2).unwrap());
-    /// ```
-    ///
-    /// # Errors
-    /// A setting out of its range; a schedule or a base that does not fit the flow; a NaN, an infinity or an exploding
-    /// objective ([`TrainingError::Diverged`], which keeps the last good parameters).
-    pub fn train<P>(
-        &self,
-        flow: LearnedTransitions,
-        path: P,
-        schedule: &Schedule,
-    ) -> Result<TrainedTransitions, TrainingError>
-    where
-        P: AnnealingPath<State = DVector<f64>>,
-        P::At: Differentiable,
-    {
-        self.train_with(flow, path, schedule, |_, _| ())
-    }
-
-    /// Trains as [`train`](Self::train) does, and calls `progress` with each iteration's point and transitions.
-    ///
-    /// # Errors
-    /// As [`train`](Self::train).
-    pub fn train_with<P>(
-        &self,
-        flow: LearnedTransitions,
-        path: P,
-        schedule: &Schedule,
-        mut progress: impl FnMut(&TrainingPoint, &LearnedTransitions),
-    ) -> Result<TrainedTransitions, TrainingError>
-    where
-        P: AnnealingPath<State = DVector<f64>>,
-        P::At: Differentiable,
-    {
-        flow.check_base(&path, self.seed)?;
-        let mut ascent = Ascent::new(*self, flow, schedule)?;
-        for _ in 0..self.iterations {
-            let (point, gradients) = ascent.judge(std::slice::from_ref(&path))?;
-            progress(&point, &ascent.trained.flow);
-            ascent.update(gradients);
-        }
-        Ok(ascent.trained)
     }
 
     pub(super) fn progress_at(&self, iteration: usize) -> f64 {

@@ -8,7 +8,7 @@ use super::island::Island;
 use super::island::{Selection, expected, offset};
 use super::path::{LevelAt, LevelPath};
 use super::run::{IslandRun, Islands};
-use super::runner::Settings;
+use super::settings::Settings;
 use crate::Result;
 use crate::estimate::Estimate;
 use crate::kernel::Invariant;

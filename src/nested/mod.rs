@@ -13,6 +13,7 @@ mod runner;
 #[cfg(feature = "checkpoint")]
 mod saved;
 mod search;
+mod settings;
 
 pub use path::LevelState;
 pub use path::{LevelAt, LevelPath, LevelPrior};

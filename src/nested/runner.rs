@@ -7,6 +7,7 @@ use super::island_task::IslandsTask;
 use super::path::{LevelAt, LevelPath};
 use super::run::NestedSmcRun;
 use super::search::{Found, Search, Tuning};
+use super::settings::Settings;
 use crate::estimate::{Remedy, Warning};
 use crate::kernel::{Invariant, StepSize, Tunable, refuse_stages};
 use crate::model::{Sampleable, UnnormalizedModel};
@@ -238,62 +239,4 @@ pub(super) struct Ways<'m, P, L, K> {
 
 crate::num::debug_by_fields! {
     NestedSmc for [P, L, K: std::fmt::Debug] NestedSmc<'_, P, L, K> { kernel, settings }
-}
-
-#[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
-pub struct Settings {
-    pub(super) islands: usize,
-    pub(super) chains: usize,
-    pub(super) moves: usize,
-    pub(super) share: f64,
-    pub(super) precision: f64,
-    pub(super) max_levels: usize,
-    pub(super) kept: usize,
-    pub(super) seed: u64,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            islands: 32,
-            chains: 64,
-            moves: 50,
-            share: 0.3,
-            precision: 1e-3,
-            max_levels: 1_000,
-            kept: 10_000,
-            seed: 0,
-        }
-    }
-}
-
-impl Settings {
-    pub(super) fn check(&self) -> Result<()> {
-        Error::check_count("islands", self.islands, 1)?;
-        Error::check_count("chains", self.chains, 1)?;
-        Error::check_count("moves", self.moves, 1)?;
-        let states = self.chains.saturating_mul(self.moves);
-        Error::check_count("chains times moves", states, 2)?;
-        let chains = self.islands.saturating_mul(self.chains);
-        Error::check_count("islands times chains", chains, 1)?;
-        Error::check_count("max_levels", self.max_levels, 1)?;
-        Error::check_count("kept", self.kept, 0)?;
-        Error::check_inner_fraction("share", self.share)?;
-        Error::check_positive("precision", self.precision)
-    }
-
-    pub(super) fn chain_steps(&self, levels: usize) -> u64 {
-        (self.chains * self.moves) as u64 * levels as u64
-    }
-
-    /// Forecasts the chain-steps left in both passes. `above` is the log share of Z above the last of `levels` levels;
-    /// each further level multiplies it by `share`.
-    pub(super) fn chain_steps_left(&self, levels: usize, above: f64) -> u64 {
-        let left = (above - self.precision.ln()) / -self.share.ln();
-        let left = (left.ceil() as usize).clamp(1, self.max_levels - levels);
-        let islands = self.islands as u64;
-        let second = self.chain_steps(levels + left).saturating_mul(islands);
-        self.chain_steps(left).saturating_add(second)
-    }
 }

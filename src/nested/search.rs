@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::island::Island;
 use super::island::Selection;
 use super::path::{LevelAt, LevelPath};
-use super::runner::Settings;
+use super::settings::Settings;
 use crate::adaptive::RobbinsMonro;
 use crate::kernel::{Invariant, StepSize};
 use crate::model::{Sampleable, UnnormalizedModel};

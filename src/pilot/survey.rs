@@ -276,3 +276,59 @@ pub(crate) fn few_chains(chains: usize) -> Option<Warning> {
 pub(crate) fn few_steps(steps: usize) -> Option<Warning> {
     (steps < FEW_STEPS).then_some(Warning::PilotFewSteps { steps })
 }
+
+/// Number of bins for the slowing of a [`Friction`](super::Friction), and its least value as a fraction of its mean.
+pub(super) const BINS: usize = 8;
+pub(super) const FLOOR: f64 = 1e-3;
+
+impl Survey {
+    /// Returns the [friction](super::Friction) zeta along the path.
+    pub(super) fn friction(&self, bins: usize, floor: f64) -> Result<ScheduleMetric> {
+        Error::check_at_least("bins", bins, 1)?;
+        let points = self.points();
+        let stages = points.len() - 1;
+        let bins = bins.min(stages / 4).max(1);
+        let highest = running_maximum(points);
+        let mut zeta = Vec::with_capacity(points.len());
+        for bin in 0..bins {
+            let (a, b) = (bin * stages / bins, (bin + 1) * stages / bins);
+            let factor = slowing(&points[a + 1..=b], highest[b] - highest[a]);
+            let of_point = |point: &SurveyPoint| factor * point.unweighted_variance;
+            // The base's point belongs to the first bin, but no stage ends there.
+            let first = if bin == 0 { 0 } else { a + 1 };
+            zeta.extend(points[first..=b].iter().map(of_point));
+        }
+        let betas = points.iter().map(|point| point.beta).collect();
+        let width = (WINDOW * points.len() as f64).round() as usize;
+        ScheduleMetric::new(betas, zeta)?
+            .smoothed(width)
+            .floored(floor)
+    }
+}
+
+/// Share of the survey's points over which zeta is averaged.
+const WINDOW: f64 = 0.01;
+
+/// Returns `1 + 2 tau` over a bin: the growth of the variance of log w relative to that of independent stages; 1 at
+/// least.
+fn slowing(bin: &[SurveyPoint], growth: f64) -> f64 {
+    let independent: f64 = bin
+        .iter()
+        .map(|point| point.squared_steps * point.unweighted_variance)
+        .sum();
+    if independent > 0.0 {
+        (growth / independent).max(1.0)
+    } else {
+        1.0
+    }
+}
+
+/// Returns the running maximum of the variance of log w, so that no decrease counts as growth.
+fn running_maximum(points: &[SurveyPoint]) -> Vec<f64> {
+    let mut highest = 0.0;
+    let rise = |point: &SurveyPoint| {
+        highest = f64::max(highest, point.var_log_weight);
+        highest
+    };
+    points.iter().map(rise).collect()
+}

@@ -6,8 +6,7 @@ use crate::ais::Ais;
 use crate::kernel::{TransitionKernel, check_stages};
 use crate::num::setters;
 use crate::path::AnnealingPath;
-use crate::pilot::friction::Friction;
-use crate::pilot::survey::{DerivativeRecorder, Survey};
+use crate::pilot::survey::{BINS, DerivativeRecorder, FLOOR, Survey};
 use crate::random::{Purpose, stream};
 use crate::schedule::Schedule;
 use crate::work::{Counts, Execution, Job, StoppedBy};
@@ -48,7 +47,7 @@ impl Pilot {
     }
 
     setters! {
-        /// Sets the number of pilots, 1 by default. Each after the first takes the schedule that [`Friction`] chooses
+        /// Sets the number of pilots, 1 by default. Each after the first takes the schedule that [`Friction`](super::Friction) chooses
         /// by the one before; the last survey counts. Targets much narrower than the base need two or three rounds.
         rounds: usize,
         /// Sets the number of chains that move together, on one thread; 32 by default. A model that [evaluates
@@ -125,7 +124,7 @@ impl Pilot {
         let mut later_seeds = stream(seed, Purpose::PilotRounds, 0);
         for round in 1..self.rounds {
             job.foresee(self.rounds(self.rounds - round).evaluations(1));
-            let schedule = Friction::default().schedule(&survey, self.stages)?;
+            let schedule = survey.friction(BINS, FLOOR)?.schedule(self.stages)?;
             survey = self.counted(&path, kernel, schedule, later_seeds.next_u64(), &mut job)?;
         }
         Ok(survey)

@@ -1,12 +1,12 @@
 //! The components of a mixture base, and their weights along a path.
 
-use nalgebra::{DMatrix, DVector};
+use nalgebra::{DMatrix, DVector, DVectorView};
 use rand::Rng;
 
 use crate::num::{log_sum_exp, sigmoid, softplus};
 use crate::random::draw_index;
+use crate::rbm::Scalar;
 use crate::rbm::model::{largest_sum, masked_sum_of};
-use crate::rbm::{BaseRate, Scalar};
 use crate::{Error, Result};
 
 /// The C components of a mixture of products of Bernoullis, with shares `pi_c` and logits `theta_c`.
@@ -108,7 +108,8 @@ pub(crate) struct ComponentWeights(Vec<Vec<f64>>);
 /// A base of a mixture with its share, and the [depths](ComponentWeights::balanced) of its own path.
 pub(crate) struct Part<'a, T: Scalar> {
     pub(crate) share: f64,
-    pub(crate) base: &'a BaseRate<T>,
+    /// Shares and logits.
+    pub(crate) components: Vec<(f64, DVectorView<'a, T>)>,
     pub(crate) depths: &'a [f64],
 }
 
@@ -129,9 +130,9 @@ impl ComponentWeights {
         let mut weights = vec![vec![f64::NEG_INFINITY; whole.shares.len()]; points];
         for part in parts {
             let (mut shares, mut places) = (Vec::new(), Vec::new());
-            for (share, logits) in part.base.components() {
-                shares.push(share);
-                places.push(whole.logits.column_iter().position(|one| one == logits));
+            for (share, logits) in &part.components {
+                shares.push(*share);
+                places.push(whole.logits.column_iter().position(|one| one == *logits));
             }
             let (own, log_share) = (Self::geometric(&shares), (part.share / total).ln());
             for (p, (weights, depth)) in weights.iter_mut().zip(part.depths).enumerate() {
@@ -256,7 +257,7 @@ mod tests {
     use crate::ais::Ais;
     use crate::model::UnnormalizedModel;
     use crate::path::{BetaDerivative, Intermediate};
-    use crate::rbm::{BlockGibbs, Rbm, RbmPath};
+    use crate::rbm::{BaseRate, BlockGibbs, Rbm, RbmPath};
     use crate::schedule::Schedule;
 
     use super::*;
@@ -300,7 +301,7 @@ mod tests {
         let whole = BaseRate::mixture(shares.into_iter().zip(bases.clone())).unwrap();
         let parts = [0, 1].map(|g| Part {
             share: shares[g],
-            base: &bases[g],
+            components: bases[g].components().collect(),
             depths: &depths[g],
         });
         let weights = ComponentWeights::balanced(whole.as_mixture().unwrap(), &parts);

@@ -2,14 +2,15 @@
 
 use std::ops::Range;
 
-use rand::RngExt;
+use rand::{Rng, RngExt};
 
-use super::round::{Plan, Starts};
+use super::runner::Settings;
 use crate::kernel::{Decisions, NonFinite, Stage, Workspace};
 use crate::num::{Moments, WeightSums, log_sigmoid};
 use crate::path::{AnnealingPath, Intermediate};
 use crate::population::{Moves, Population};
-use crate::random::StreamRng;
+use crate::random::{Purpose, StreamRng, stream, successive};
+use crate::schedule::Schedule;
 use crate::work::Place;
 use crate::{Error, Result};
 
@@ -345,6 +346,76 @@ fn log_ratios<P: AnnealingPath>(
     nan.map_or(Ok(ratios), |value| {
         Err(NonFinite::new("log ratio", value, "a number"))
     })
+}
+
+/// States and memories of the kernel, by beta, then by ladder of a block.
+pub(super) type Starts<S, M> = Vec<Vec<(S, M)>>;
+
+/// The fixed values of a round.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) placed: Placed,
+    pub(super) scans: usize,
+    /// Number of scans for each sample.
+    stride: usize,
+    ladders: usize,
+    /// Streams by beta, then by ladder. The streams of the swaps come last.
+    streams: Vec<StreamRng>,
+}
+
+impl Plan {
+    /// Plans a round, with a seed of its own.
+    pub(super) fn new(settings: &Settings, placed: Placed) -> Self {
+        let round = placed.round;
+        let mut seeds = stream(settings.seed, Purpose::TemperingRounds, 0);
+        let seed = (0..round).map(|_| seeds.next_u64()).next_back();
+        let seed = seed.expect("rounds are counted from 1");
+        let ladders = settings.ladders;
+        let streams = successive(stream(seed, Purpose::Tempering, 0));
+        let number = (placed.schedule.betas().len() + 1) * ladders;
+        Self {
+            placed,
+            scans: settings.scans(round),
+            stride: settings.stride(round),
+            ladders,
+            streams: streams.take(number).collect(),
+        }
+    }
+
+    /// Returns whether the states at beta = 1 are samples after `scans` scans.
+    pub(super) fn samples_after(&self, scans: usize) -> bool {
+        scans.is_multiple_of(self.stride)
+    }
+
+    pub(super) fn samples(&self, scans: usize) -> usize {
+        scans / self.stride
+    }
+
+    /// Returns the streams of `ladders` at a beta; beyond the last beta, the streams of their swaps.
+    pub(super) fn streams(&self, beta: usize, ladders: &Range<usize>) -> &[StreamRng] {
+        let first = beta * self.ladders;
+        &self.streams[first + ladders.start..first + ladders.end]
+    }
+}
+
+/// The betas of a round, chosen by the round before.
+#[derive(Debug, Clone)]
+#[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
+pub(super) struct Placed {
+    /// Index of the round, from 1.
+    pub(super) round: usize,
+    pub(super) schedule: Schedule,
+    /// Guesses of `log Z_{j+1}/Z_j`, by pair of neighbours.
+    pub(super) guesses: Vec<f64>,
+}
+
+impl Placed {
+    pub(super) fn check(&self, settings: &Settings) -> Result<()> {
+        let pairs = settings.schedule.stages();
+        Error::check_dimension("pairs of neighbours", self.schedule.stages(), pairs)?;
+        Error::check_dimension("guesses", self.guesses.len(), pairs)?;
+        Error::check_finite("guesses", self.guesses.iter().copied())
+    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,8 @@
 use std::sync::Mutex;
 use std::time::Instant;
 
-use super::round::{FinishedRound, Keep, MemoryOf, Placed, Plan, Reached, Round, RoundResult};
+use super::ladders::{Placed, Plan};
+use super::round::{FinishedRound, Keep, MemoryOf, Reached, Round, RoundResult};
 use super::run::TemperingRun;
 use super::runner::Settings;
 use super::runner::Tempering;

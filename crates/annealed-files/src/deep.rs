@@ -5,8 +5,7 @@ use std::path::Path;
 use annealed::rbm::{DeepBoltzmann, Scalar};
 use annealed::{Error, Result};
 
-use crate::rbm_file::vector;
-use crate::weights::{Square, WHICH_WAY};
+use crate::parameters::{Square, WHICH_WAY, vector};
 use crate::{Arrays, check_size};
 
 /// The names of a [`DeepBoltzmann`] machine's parameters in a file, from the bottom to the top.
@@ -115,7 +114,7 @@ fn take<T: Scalar>(arrays: &mut Arrays, layout: &DeepLayout) -> Result<DeepBoltz
     let mut weights = Vec::new();
     for (((key, array), sizes), names) in layers.iter().zip(layout.biases.windows(2)) {
         let of = || format!("by the biases {} and {}", names[0], names[1]);
-        weights.push(crate::weights::weights(
+        weights.push(crate::parameters::weights(
             arrays,
             (key, array),
             *sizes,

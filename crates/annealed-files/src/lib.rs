@@ -26,11 +26,11 @@ mod deep;
 mod gzip;
 mod npy;
 mod npz;
+mod parameters;
 mod rbm_file;
 mod safetensors;
 #[cfg(test)]
 mod tests;
-mod weights;
 
 use std::path::Path;
 

@@ -12,7 +12,7 @@ use zip::result::ZipError;
 use zip::write::SimpleFileOptions;
 
 use crate::array::{Array, Kind};
-use crate::weights::Square;
+use crate::parameters::{Square, vector, weights as read_weights};
 use crate::{Arrays, check_size, npy};
 
 /// The contents of an RBM file, as NumPy, scikit-learn, PyTorch, candle or burn
@@ -169,7 +169,7 @@ fn rbm<T: Scalar>(arrays: &mut Arrays, layout: &RbmLayout) -> Result<Rbm<T>, Str
     let (hidden, visible) = (vector(&a, &hidden)?, vector(&b, &visible)?);
     let (m, d) = (hidden.len(), visible.len());
     let of = || format!("as {a} has {m} hidden biases and {b} has {d} visible ones");
-    let weights = super::weights::weights(arrays, (&w, &weights), (m, d), layout.square, of)?;
+    let weights = read_weights(arrays, (&w, &weights), (m, d), layout.square, of)?;
     Rbm::new(weights, hidden, visible).map_err(|error| named(&error, [&w, &a, &b]))
 }
 
@@ -204,35 +204,6 @@ fn naming(arrays: &mut Arrays) -> String {
         ),
         _ => format!("{ask} (--names W,A,B)"),
     }
-}
-
-pub(super) fn parameters<T: Scalar>(
-    key: &str,
-    array: &Array,
-) -> Result<impl Iterator<Item = T>, String> {
-    match array.dtype() {
-        dtype if dtype.kind == Kind::Boolean => Err(format!(
-            "key {key}: dtype {dtype}, expected floats or integers"
-        )),
-        _ => Ok(array.values().map(T::nearest)),
-    }
-}
-
-/// Converts an array in which at most one dimension differs from 1.
-pub(super) fn vector<T: Scalar>(key: &str, array: &Array) -> Result<DVector<T>, String> {
-    let shape = array.shape();
-    if shape.is_empty() {
-        return Err(format!(
-            "key {key}: a single number (shape []), expected one for each unit; of one unit numpy.atleast_1d makes an array"
-        ));
-    }
-    if shape.iter().filter(|size| **size != 1).count() > 1 {
-        return Err(format!(
-            "key {key}: shape {shape:?}, expected one dimension"
-        ));
-    }
-    let values: Vec<T> = parameters(key, array)?.collect();
-    Ok(values.into())
 }
 
 fn states(array: &Array, units: usize) -> Result<Vec<Vec<bool>>, String> {

@@ -16,7 +16,7 @@ pub(super) fn path() -> Path {
     GeometricPath::new(Gaussian::standard(2).unwrap(), target)
 }
 
-pub(super) fn ais(path: &Path, stages: usize) -> Ais<'_, Path, RandomWalkMetropolis> {
+pub(super) fn ais(path: &Path, stages: usize) -> Ais<'_, &Path, RandomWalkMetropolis> {
     let kernel = RandomWalkMetropolis::new(0.7).unwrap();
     Ais::new(path, kernel).schedule(Schedule::linear(stages).unwrap())
 }

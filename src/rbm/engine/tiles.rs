@@ -5,29 +5,14 @@
 
 use crate::num::{Simd, vectorized};
 use crate::rbm::Scalar;
-use crate::rbm::engine::layers::{GROUP, LINE, Layer, Row, WIDTH};
+use crate::rbm::engine::layers::{GROUP, Layer, Row, WIDTH};
 use crate::rbm::engine::panels::WeightMatrix;
-use crate::rbm::engine::tile_registers::TileRegisters;
+use crate::rbm::engine::tile_registers::{DEPTH, DIGITS, DigitSums, ROWS, Tile, TileRegisters};
 
-/// Number of outputs of a tile of weights, and of chains of a tile of units.
-pub(crate) const ROWS: usize = 16;
-/// Number of inputs of a tile.
-pub(crate) const DEPTH: usize = LINE;
-pub(crate) const DIGITS: usize = 3;
 /// Number of tiles along the outputs of a panel.
 const HALVES: usize = WIDTH / ROWS;
 /// Largest weight in units of the last digit.
 const LARGEST: f64 = 127.0 * 65_536.0;
-
-/// One digit of the weights of 64 inputs and 16 outputs: 16 lines, with four inputs of an output side by side.
-#[derive(Debug, Clone, Copy)]
-#[repr(C, align(64))]
-pub(crate) struct Tile([i8; ROWS * DEPTH]);
-
-/// Sums of 16 chains for 16 outputs, for each digit.
-#[derive(Debug, Clone, Copy)]
-#[repr(C, align(64))]
-pub(crate) struct DigitSums([[[i32; ROWS]; ROWS]; DIGITS]);
 
 /// A weight matrix (outputs x inputs) in tiles.
 #[derive(Debug, Clone, Default)]

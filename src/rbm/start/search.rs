@@ -307,7 +307,7 @@ impl<T: Scalar> Pilots<'_, T> {
         let found = found.filter(|(one, _)| one.share > 0.0);
         let parts = Vec::from_iter(found.map(|(one, depths)| Part {
             share: one.share,
-            base: &one.base,
+            components: one.base.components().collect(),
             depths,
         }));
         let components = mixture.as_mixture()?;

@@ -20,7 +20,7 @@ pub type Done = RunPart<Vec<bool>>;
 pub const CHAINS: usize = 4_096;
 
 /// A run that leaves checkpoints.
-type Restartable<'a, 'p> = Checkpointed<'a, Ais<'p, RbmPath, BlockGibbs>>;
+type Restartable<'a, 'p> = Checkpointed<'a, Ais<'p, &'p RbmPath, BlockGibbs>>;
 
 /// The contents of the files of `--extend`.
 pub fn read_done(options: &Options) -> Result<Option<Done>> {
@@ -53,7 +53,7 @@ pub fn describe<'p>(
     path: &'p RbmPath,
     schedule: Schedule,
     interrupt: &Interrupt,
-) -> Result<Ais<'p, RbmPath, BlockGibbs>> {
+) -> Result<Ais<'p, &'p RbmPath, BlockGibbs>> {
     let mut ais = Ais::new(path, BlockGibbs)
         .schedule(schedule)
         .chains(chains)
@@ -76,9 +76,9 @@ pub fn describe<'p>(
 }
 
 /// Runs it; `None` where another process of this run has the result.
-pub fn run(
+pub fn run<'p>(
     options: &Options,
-    ais: &Ais<'_, RbmPath, BlockGibbs>,
+    ais: &Ais<'p, &'p RbmPath, BlockGibbs>,
     done: Option<Done>,
 ) -> Result<Option<Chains>> {
     if let Some(done) = done {
@@ -132,7 +132,7 @@ fn with_a_way_out(error: Error) -> Error {
 /// Runs it on all processes.
 #[cfg(feature = "mpi")]
 fn share(
-    ais: &Ais<'_, RbmPath, BlockGibbs>,
+    ais: &Ais<'_, &RbmPath, BlockGibbs>,
     checkpointed: Option<&Restartable<'_, '_>>,
     resumes: bool,
 ) -> Result<Option<Chains>> {
@@ -148,7 +148,7 @@ fn share(
 
 #[cfg(not(feature = "mpi"))]
 fn share(
-    _ais: &Ais<'_, RbmPath, BlockGibbs>,
+    _ais: &Ais<'_, &RbmPath, BlockGibbs>,
     _checkpointed: Option<&Restartable<'_, '_>>,
     _resumes: bool,
 ) -> Result<Option<Chains>> {
@@ -156,6 +156,6 @@ fn share(
     Err(Error::invalid(
         "--mpi",
         found,
-        "cargo build --features cli,mpi",
+        "cargo install --path crates/annealed-cli --features mpi",
     ))
 }

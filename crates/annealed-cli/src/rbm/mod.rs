@@ -8,6 +8,7 @@ mod part;
 mod problem;
 mod report;
 mod reverse;
+mod source;
 mod start;
 mod stopped;
 

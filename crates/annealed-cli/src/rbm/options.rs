@@ -17,7 +17,7 @@ use annealed_files::DataLayout;
 use clap::{Args, ValueEnum};
 
 use super::part::Part;
-use super::problem::Source;
+use super::source::Source;
 
 use crate::interrupt::Interrupt;
 use crate::output;
@@ -344,7 +344,7 @@ impl Options {
 
     fn choose(&self, path: &RbmPath, interrupt: &Interrupt) -> Result<Schedule> {
         let pilot = Pilot::new(self.pilot_chains, self.pilot_stages).rounds(self.pilot_rounds);
-        let optimizer: &dyn ScheduleOptimizer<RbmPath, BlockGibbs> = match self.schedule {
+        let optimizer: &dyn ScheduleOptimizer<&RbmPath, BlockGibbs> = match self.schedule {
             ScheduleKind::Linear => return Schedule::linear(self.stages),
             ScheduleKind::Sm08 => return Schedule::salakhutdinov_murray(self.stages),
             ScheduleKind::Varopt => &VarOpt::default().pilot(pilot),

@@ -32,7 +32,7 @@ impl Part {
     /// Runs the part and saves it; returns what to print.
     pub fn run(
         self,
-        ais: &Ais<'_, RbmPath, BlockGibbs>,
+        ais: &Ais<'_, &RbmPath, BlockGibbs>,
         file: &Path,
         known: &Known,
     ) -> Result<String> {

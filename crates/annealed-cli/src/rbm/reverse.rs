@@ -27,7 +27,7 @@ pub enum Backward {
 
 impl Backward {
     pub fn run(
-        ais: &Ais<'_, RbmPath, BlockGibbs>,
+        ais: &Ais<'_, &RbmPath, BlockGibbs>,
         forward: &Chains,
         problem: &Problem,
         source: &Reverse,
@@ -42,7 +42,7 @@ impl Backward {
     }
 
     fn read(
-        ais: &Ais<'_, RbmPath, BlockGibbs>,
+        ais: &Ais<'_, &RbmPath, BlockGibbs>,
         forward: &Chains,
         problem: &Problem,
         source: &Reverse,

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use annealed::Error;
 use annealed::model::UnnormalizedModel;
 use annealed::nalgebra::{DMatrix, DVector};
-use annealed::path::AnnealingPath;
 use annealed::rbm::{BaseRate, Rbm, RbmPath};
 use annealed_files::RbmFile;
 use zip::CompressionMethod::{Deflated, Stored};

@@ -1,11 +1,10 @@
-//! Weights between two layers, in either orientation.
+//! Parameters of a machine: biases, and weights between two layers in either orientation.
 
-use annealed::nalgebra::DMatrix;
+use annealed::nalgebra::{DMatrix, DVector};
 use annealed::rbm::Scalar;
 
 use crate::Arrays;
-use crate::array::Array;
-use crate::rbm_file::parameters;
+use crate::array::{Array, Kind};
 
 /// Which way round square weights are in a file; the shape tells of all others.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -71,4 +70,30 @@ pub(super) fn weights<T: Scalar>(
             of()
         )),
     }
+}
+
+fn parameters<T: Scalar>(key: &str, array: &Array) -> Result<impl Iterator<Item = T>, String> {
+    match array.dtype() {
+        dtype if dtype.kind == Kind::Boolean => Err(format!(
+            "key {key}: dtype {dtype}, expected floats or integers"
+        )),
+        _ => Ok(array.values().map(T::nearest)),
+    }
+}
+
+/// Converts an array in which at most one dimension differs from 1.
+pub(super) fn vector<T: Scalar>(key: &str, array: &Array) -> Result<DVector<T>, String> {
+    let shape = array.shape();
+    if shape.is_empty() {
+        return Err(format!(
+            "key {key}: a single number (shape []), expected one for each unit; of one unit numpy.atleast_1d makes an array"
+        ));
+    }
+    if shape.iter().filter(|size| **size != 1).count() > 1 {
+        return Err(format!(
+            "key {key}: shape {shape:?}, expected one dimension"
+        ));
+    }
+    let values: Vec<T> = parameters(key, array)?.collect();
+    Ok(values.into())
 }
