@@ -9,7 +9,7 @@ use annealed::kernel::{
     Hmc, Mala, PersistentHmc, RandomWalkMetropolis, TransitionKernel, UnadjustedLangevin,
 };
 use annealed::model::Gaussian;
-use annealed::path::{AnnealingPath, GeometricAt, GeometricPath};
+use annealed::path::{GeometricAt, GeometricPath};
 use annealed::schedule::Schedule;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use nalgebra::{DMatrix, DVector};
