@@ -196,13 +196,13 @@ pub enum Error {
         /// The value of this run.
         expected: String,
     },
-    /// A failure of one rank, as the others report it, or a message of it that cannot be read.
-    #[cfg(feature = "mpi")]
+    /// A failure of one of the [processes](crate::ranks) that share a run, as the others report it: its own error, a
+    /// message of it that cannot be read, or figures that differ from those of rank 0 by more than rounding.
     #[error("rank {rank}: {message}")]
     Rank {
         /// Index of the process that failed.
         rank: usize,
-        /// Text of the failure.
+        /// Text of its error, or the difference.
         message: String,
     },
     /// A file that could not be read or written.

@@ -55,12 +55,10 @@ pub mod testing;
 mod work;
 
 pub use error::{Error, Result};
-#[cfg(feature = "mpi")]
-pub use mpi;
 #[cfg(feature = "num-dual")]
 pub use num_dual;
 #[cfg(feature = "checkpoint")]
-pub use work::store as checkpoint;
+pub use work::{ranks, store as checkpoint};
 pub use {nalgebra, rand};
 
 /// The names that most programs need, by `use annealed::prelude::*`.

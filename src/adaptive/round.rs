@@ -185,7 +185,7 @@ impl<S, K: Clone> Reached<S, K> {
 
 pub(crate) type RoundRecorder<S> = (BarrierRecorder, Option<CovarianceRecorder<S>>);
 
-pub(super) type RoundTask<'s, S> = AisTask<'s, S, RoundRecorder<S>, S>;
+pub(super) type RoundTask<'s, S> = AisTask<'s, S, RoundRecorder<S>>;
 
 /// Most recorded stages of a round.
 const RECORDED: usize = 10_000;

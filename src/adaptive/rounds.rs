@@ -191,8 +191,7 @@ where
     /// [`AdaptiveSmc::first_pass`] and [`Ais::run`](crate::ais::Ais::run); [`Error::Stopped`] before the first round is done.
     pub fn run(&self) -> Result<RoundsRun<P::State, K>> {
         let (first, later) = self.first()?;
-        let run = self.go_with(&first, &later, Along::new, &mut Job::new(&self.execution)?)?;
-        Ok(run.expect("the only process leads"))
+        self.go_with(&first, &later, Along::new, &mut Job::new(&self.execution)?)
     }
 
     /// Returns the first pass, and the chain-steps that follow it as a function of its stages.
@@ -213,14 +212,14 @@ where
         Ok((first, |stages| self.chain_steps(stages, 0)))
     }
 
-    /// Runs the first pass and all rounds. Returns `None` in a process that does not lead.
+    /// Runs the first pass and all rounds.
     pub(super) fn go_with<'s, J>(
         &'s self,
         first: &'s AdaptiveSmc<'p, P, K>,
         later: Later<'s>,
         along: fn(P, K) -> Along<'s, P>,
         job: &mut J,
-    ) -> Result<Option<Finished<P, K>>>
+    ) -> Result<Finished<P, K>>
     where
         J: Runs<FirstPassTask<'s, 'p, P, K>>
             + for<'t> Runs<RoundTask<'t, P::State>>
@@ -231,11 +230,11 @@ where
             Some(at) => at,
             None => {
                 let found = first.first_pass_with(job, later)?;
-                job.carry(found.map(|found| Reached::after_first(self.seed, found)))?
+                let figures = found.schedule.betas().to_vec();
+                job.carry(Reached::after_first(self.seed, found), &figures)?
             }
         };
         job.foresee(self.chain_steps(at.stages, at.spent));
-        let mut leads = true;
         while at.stopped_by.is_none() {
             let (now, is_last) = self.stages(&at)?;
             let begun = Instant::now();
@@ -244,29 +243,28 @@ where
                 at.barrier.schedule(now)?,
                 at.seeds.next_u64(),
             );
-            let ended = self.pass(at.refit.as_ref(), start, along, job)?;
-            leads = ended.is_some();
-            let reached = ended.map(|ended| match ended {
+            let reached = match self.pass(at.refit.as_ref(), start, along, job)? {
                 Ended::Stopped(by) => self.stopped(at, by),
                 Ended::With(run) => self.after(at, *run, (now, is_last), begun),
-            });
-            at = job.carry(reached.transpose()?)?;
+            }?;
+            let figures = [reached.barrier.global(), reached.stages as f64];
+            at = job.carry(reached, &figures)?;
         }
         let Reached {
             last, stopped_by, ..
         } = at;
         let (last, by) = last.zip(stopped_by).expect("the rounds have ended");
-        self.challenged(self.concluded(last, by), leads, job)
+        self.challenged(self.concluded(last, by), job)
     }
 
-    /// Runs a round, from the path's own base or a refitted one. Returns `None` in a process that does not lead.
+    /// Runs a round, from the path's own base or a refitted one.
     fn pass<'s, J>(
         &'s self,
         refit: Option<&Refit>,
         start: Start<K>,
         along: fn(P, K) -> Along<'s, P>,
         job: &mut J,
-    ) -> Result<Option<Ended<P::State>>>
+    ) -> Result<Ended<P::State>>
     where
         J: for<'t> Runs<RoundTask<'t, P::State>>,
     {
@@ -274,7 +272,7 @@ where
         let mut ended = None;
         let mut run = |task: &RoundTask<'_, P::State>| {
             let closed = job.run(task)?;
-            ended = closed.map(|closed| match closed.stopped_by {
+            ended = Some(match closed.stopped_by {
                 Some(by) => Ended::Stopped(by),
                 None => Ended::With(Box::new(task.result(closed, seconds(begun)).result())),
             });
@@ -284,7 +282,7 @@ where
             (Some(refit), Some(from)) => from.round(refit, start, &layout, &mut run)?,
             _ => run(&layout.task(self.path.clone(), start, along)?)?,
         }
-        Ok(ended)
+        Ok(ended.expect("the round has run"))
     }
 
     /// Ends a stopped run with the result of the round before.

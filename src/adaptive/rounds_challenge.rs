@@ -124,13 +124,12 @@ where
         LEAST_MOVES * self.of_move()
     }
 
-    /// Challenges the last round, unless a callback ended the rounds. Returns `None` in a process that does not lead.
+    /// Challenges the last round, unless a callback ended the rounds.
     pub(super) fn challenged(
         &self,
         mut run: Finished<P, K>,
-        leads: bool,
         job: &mut dyn SecondJob<P::State>,
-    ) -> Result<Option<Finished<P, K>>> {
+    ) -> Result<Finished<P, K>> {
         let is_stopped = matches!(run.stopped_by, StoppedBy::Callback | StoppedBy::TimeLimit);
         if let Some(challenger) = self.challenger.as_ref().filter(|_| !is_stopped) {
             let spent = run.evaluations();
@@ -139,14 +138,19 @@ where
             let budget = self.budget.map_or(like, left);
             job.foresee(budget / self.of_move());
             match challenger.challenge(&run, self.asked(), budget, job) {
-                Ok(found) => run.challenge = found,
+                Ok(found) => run.challenge = Some(found),
                 Err(Error::Stopped { .. }) => (),
+                Err(error) if job.job().has_parted() => return Err(error),
                 Err(error) => {
-                    let reason = error.to_string();
+                    // Alike in all processes, whichever of them has failed.
+                    let reason = match error {
+                        Error::Rank { message, .. } => message,
+                        error => error.to_string(),
+                    };
                     run.last.run.warn([Warning::ChallengeFailed { reason }]);
                 }
             }
         }
-        Ok(leads.then_some(run))
+        Ok(run)
     }
 }

@@ -1,10 +1,8 @@
-//! Adaptive runs that leave checkpoints, alone or on several processes.
+//! Adaptive runs that leave checkpoints, or that several processes share.
 
 use std::fmt::Debug;
 use std::path::PathBuf;
 
-#[cfg(feature = "mpi")]
-use mpi::topology::Communicator;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -12,19 +10,20 @@ use super::challenge::{AlongRivals, Base, Challenge, ChallengeRun, RivalAt, Riva
 use super::rounds::Rounds;
 use super::rounds_run::RoundsRun;
 use super::smc::{AdaptiveSmc, AdaptiveSmcRun, BLOCK};
-use crate::ais::{Along, fingerprint};
+use crate::ais::{Along, Likeness, fingerprint};
 use crate::estimate::Warning;
 use crate::kernel::{TransitionKernel, Workspace};
 use crate::path::AnnealingPath;
 use crate::schedule::Schedule;
 use crate::work::Execution;
-#[cfg(feature = "mpi")]
-use crate::work::mpi::SharedJob;
+use crate::work::ranks::{OnRanks, Ranks};
 use crate::work::store::{Checkpointed, KeptJob, Resumable, checksum, encode};
 use crate::{Error, Result};
 
-/// Number of stages along which a fingerprint is taken.
-const STAGES: usize = 16;
+/// Returns the stages along which a fingerprint is taken.
+fn stages() -> Schedule {
+    Schedule::linear(16).expect("16 stages are a schedule")
+}
 
 type Named = Vec<(&'static str, String)>;
 
@@ -44,6 +43,7 @@ fn check_named(mine: Named, found: &[String]) -> Result<usize> {
 macro_rules! compared_by_name {
     () => {
         type Settings = Vec<String>;
+        type Likeness = Likeness;
 
         fn settings(&self) -> Vec<String> {
             self.named().into_iter().map(|(_, value)| value).collect()
@@ -51,6 +51,15 @@ macro_rules! compared_by_name {
 
         fn check_found(&self, found: &Vec<String>) -> Result<usize> {
             check_named(self.named(), found)
+        }
+
+        fn check_alike(&self, settings: &Vec<String>, likeness: &Likeness) -> Result<()> {
+            let mine = self.settings();
+            let pairs = self.named().into_iter().zip(settings).zip(&mine);
+            for (((name, _), first), mine) in pairs {
+                Error::check_found(name, mine, first)?;
+            }
+            self.likeness().check_alike(likeness)
         }
 
         fn execution(&self) -> &Execution<'_> {
@@ -64,6 +73,12 @@ impl<P: AnnealingPath, K> AdaptiveSmc<'_, P, K> {
     /// first pass begins anew.
     pub fn checkpoint(&self, file: impl Into<PathBuf>) -> Checkpointed<'_, Self> {
         Checkpointed::new(self, file.into())
+    }
+
+    /// Returns the same run shared with other processes, which must all make the same call; see the module
+    /// [`ranks`](crate::ranks). Each gets the result, with the bits of [`run`](Self::run). Rank 0 makes the first pass.
+    pub fn ranks<'a>(&'a self, ranks: &'a dyn Ranks) -> OnRanks<'a, Self> {
+        OnRanks::new(self, ranks)
     }
 
     fn named(&self) -> Named {
@@ -93,10 +108,14 @@ where
     compared_by_name! {}
 
     fn fingerprint(&self) -> Result<u32> {
-        fingerprint(self.path.clone(), &self.kernel, &Schedule::linear(STAGES)?)
+        fingerprint(self.path.clone(), &self.kernel, &stages())
     }
 
-    fn go(&self, job: &mut KeptJob<'_>) -> Result<Option<Self::Run>> {
+    fn likeness(&self) -> Likeness {
+        Likeness::of(self.path.clone(), &self.kernel, &stages())
+    }
+
+    fn go(&self, job: &mut KeptJob<'_>) -> Result<Self::Run> {
         self.go_with(job, &self.second_pass(), Along::kept)
     }
 
@@ -112,6 +131,13 @@ impl<P: AnnealingPath, K> Rounds<'_, P, K> {
     /// first pass begins anew; a round goes on where it was.
     pub fn checkpoint(&self, file: impl Into<PathBuf>) -> Checkpointed<'_, Self> {
         Checkpointed::new(self, file.into())
+    }
+
+    /// Returns the same run shared with other processes, which must all make the same call; see the module
+    /// [`ranks`](crate::ranks). Each gets the result, with the bits of [`run`](Self::run). Rank 0 makes the first pass; they
+    /// share the rounds.
+    pub fn ranks<'a>(&'a self, ranks: &'a dyn Ranks) -> OnRanks<'a, Self> {
+        OnRanks::new(self, ranks)
     }
 
     fn named(&self) -> Named {
@@ -144,10 +170,14 @@ where
     compared_by_name! {}
 
     fn fingerprint(&self) -> Result<u32> {
-        fingerprint(self.path.clone(), &self.kernel, &Schedule::linear(STAGES)?)
+        fingerprint(self.path.clone(), &self.kernel, &stages())
     }
 
-    fn go(&self, job: &mut KeptJob<'_>) -> Result<Option<Self::Run>> {
+    fn likeness(&self) -> Likeness {
+        Likeness::of(self.path.clone(), &self.kernel, &stages())
+    }
+
+    fn go(&self, job: &mut KeptJob<'_>) -> Result<Self::Run> {
         let (first, later) = self.first()?;
         self.go_with(&first, &later, Along::kept, job)
     }
@@ -163,6 +193,13 @@ impl<P: AnnealingPath, K> Challenge<'_, P, K> {
     /// for other bases begins anew; the second run goes on where it was.
     pub fn checkpoint(&self, file: impl Into<PathBuf>) -> Checkpointed<'_, Self> {
         Checkpointed::new(self, file.into())
+    }
+
+    /// Returns the same challenge shared with other processes, which must all make the same call; see the module
+    /// [`ranks`](crate::ranks). Each gets the result, with the bits of [`run`](Self::run). Each makes
+    /// the search for other bases, and they share the second run.
+    pub fn ranks<'a>(&'a self, ranks: &'a dyn Ranks) -> OnRanks<'a, Self> {
+        OnRanks::new(self, ranks)
     }
 
     fn named(&self) -> Named {
@@ -195,12 +232,17 @@ where
 
     fn fingerprint(&self) -> Result<u32> {
         let path = self.search.path_from_old();
-        let of_path = fingerprint(path, &self.search.kernel, &Schedule::linear(STAGES)?)?;
+        let of_path = fingerprint(path, &self.search.kernel, &stages())?;
         let all = encode("states", &(of_path, &self.search.states))?;
         Ok(checksum(&all))
     }
 
-    fn go(&self, job: &mut KeptJob<'_>) -> Result<Option<Self::Run>> {
+    fn likeness(&self) -> Likeness {
+        let path = self.search.path_from_old();
+        Likeness::of(path, &self.search.kernel, &stages())
+    }
+
+    fn go(&self, job: &mut KeptJob<'_>) -> Result<Self::Run> {
         let along: AlongRivals<'_, P, K> = |path, kernel| Along::kept(path, kernel);
         self.go_with(along, job)
     }
@@ -209,74 +251,5 @@ where
         run.second.seconds += seconds;
         let warning = failure.map(|reason| Warning::CheckpointNotWritten { reason });
         run.second.warnings.extend(warning);
-    }
-}
-
-#[cfg(feature = "mpi")]
-impl<'p, P, K> AdaptiveSmc<'p, P, K>
-where
-    P: AnnealingPath<State: Clone + Serialize + DeserializeOwned + Send> + Send + Sync,
-    P::At: Send + Sync,
-    K: TransitionKernel<P::At> + Serialize + DeserializeOwned + Clone + Send + Sync,
-    <K::Workspace as Workspace>::Memory: Serialize + DeserializeOwned,
-{
-    /// Runs on all processes of an MPI communicator, which all call this, as [`Ais::run_on`](crate::ais::Ais::run_on).
-    /// Rank 0 does the first pass and returns the result, with the bits of [`run`](Self::run); the others return
-    /// `None`.
-    ///
-    /// # Errors
-    /// As [`run`](Self::run), and as [`Ais::run_on`](crate::ais::Ais::run_on).
-    pub fn run_on(&self, world: &dyn Communicator) -> Result<Option<AdaptiveSmcRun<P::State, K>>> {
-        let agree = |ranks: &mut _| self.agree(ranks, None);
-        let later = self.second_pass();
-        SharedJob::on(world, &self.execution, agree, |job| {
-            self.go_with(job, &later, Along::new)
-        })
-    }
-}
-
-#[cfg(feature = "mpi")]
-impl<'p, P, K> Rounds<'p, P, K>
-where
-    P: AnnealingPath<State: Clone + Serialize + DeserializeOwned + Send> + Send + Sync,
-    P::At: Send + Sync,
-    K: TransitionKernel<P::At> + Serialize + DeserializeOwned + Clone + Send + Sync,
-    <K::Workspace as Workspace>::Memory: Serialize + DeserializeOwned,
-{
-    /// Runs on all processes of an MPI communicator, which all call this, as [`Ais::run_on`](crate::ais::Ais::run_on).
-    /// Rank 0 does the first pass and returns the result, with the bits of [`run`](Self::run); the others return
-    /// `None`.
-    ///
-    /// # Errors
-    /// As [`run`](Self::run), and as [`Ais::run_on`](crate::ais::Ais::run_on).
-    pub fn run_on(&self, world: &dyn Communicator) -> Result<Option<RoundsRun<P::State, K>>> {
-        let agree = |ranks: &mut _| self.agree(ranks, None);
-        let (first, later) = self.first()?;
-        SharedJob::on(world, &self.execution, agree, |job| {
-            self.go_with(&first, &later, Along::new, job)
-        })
-    }
-}
-
-#[cfg(feature = "mpi")]
-impl<'p, P, K> Challenge<'p, P, K>
-where
-    P: AnnealingPath<State: Rivals + Serialize + DeserializeOwned> + Send + Sync,
-    P::At: Send + Sync,
-    K: TransitionKernel<RivalAt<P, Base<P>>> + Clone + Send + Sync,
-    <K::Workspace as Workspace>::Memory: Serialize + DeserializeOwned,
-{
-    /// Runs on all processes of an MPI communicator, which all call this, as [`Ais::run_on`](crate::ais::Ais::run_on).
-    /// Each makes the search for other bases; they share the second run. Rank 0 returns the result, with the bits of
-    /// [`run`](Self::run); the others return `None`.
-    ///
-    /// # Errors
-    /// As [`run`](Self::run), and as [`Ais::run_on`](crate::ais::Ais::run_on).
-    pub fn run_on(&self, world: &dyn Communicator) -> Result<Option<ChallengeRun<'p, P::State>>> {
-        let agree = |ranks: &mut _| self.agree(ranks, None);
-        let along: AlongRivals<'_, P, K> = |path, kernel| Along::new(path, kernel);
-        SharedJob::on(world, &self.execution, agree, |job| {
-            self.go_with(along, job)
-        })
     }
 }

@@ -280,8 +280,7 @@ where
     /// the gradient of a tuned kernel; [`Error::NotConverged`] where no stage is short enough, since the path jumps or
     /// its support shrinks; [`Error::AllWeightsZero`]; [`Error::Stopped`].
     pub fn first_pass(&self) -> Result<FirstPass<K>> {
-        let found = self.first_pass_with(&mut Job::new(&self.execution)?, &|_| 0)?;
-        Ok(found.expect("the only process leads"))
+        self.first_pass_with(&mut Job::new(&self.execution)?, &|_| 0)
     }
 
     /// Finds the stages as a part of longer work; `later` maps the number of stages to the chain-steps that follow.
@@ -289,7 +288,7 @@ where
         &'s self,
         job: &mut J,
         later: Later<'s>,
-    ) -> Result<Option<FirstPass<K>>> {
+    ) -> Result<FirstPass<K>> {
         self.check()?;
         refuse_stages(self.kernel.stages())?;
         let begun = Instant::now();
@@ -297,12 +296,9 @@ where
             settings: self,
             later,
         })?;
-        let Some(closed) = closed else {
-            return Ok(None);
-        };
         let Single(found) = closed.whole(self.chains)?;
         let seconds = begun.elapsed().as_secs_f64();
-        Ok(Some(FirstPass { seconds, ..found }))
+        Ok(FirstPass { seconds, ..found })
     }
 
     /// Runs both passes. The second resamples after every stage within blocks, with as many moves as the first.
@@ -311,8 +307,7 @@ where
     /// As [`first_pass`](Self::first_pass) and [`Ais::run`].
     pub fn run(&self) -> Result<AdaptiveSmcRun<P::State, K>> {
         let later = self.second_pass();
-        let run = self.go_with(&mut Job::new(&self.execution)?, &later, Along::new)?;
-        Ok(run.expect("the only process leads"))
+        self.go_with(&mut Job::new(&self.execution)?, &later, Along::new)
     }
 
     /// Returns the chain-steps of the second pass as a function of its stages.
@@ -321,16 +316,16 @@ where
         move |stages| chains.saturating_mul(stages as u64)
     }
 
-    /// Runs both passes. Returns `None` in a process that does not lead.
+    /// Runs both passes.
     pub(super) fn go_with<'s, J>(
         &'s self,
         job: &mut J,
         later: Later<'s>,
         along: fn(P, Repeat<K>) -> Along<'s, P>,
-    ) -> Result<Option<AdaptiveSmcRun<P::State, K>>>
+    ) -> Result<AdaptiveSmcRun<P::State, K>>
     where
         J: Runs<FirstPassTask<'s, 'p, P, K>>
-            + Runs<AisTask<'s, P::State, (), P::State>>
+            + Runs<AisTask<'s, P::State, ()>>
             + Carries<FirstPass<K>>,
     {
         let (counted, first) = match job.carried(&|_| Ok(()))? {
@@ -338,7 +333,8 @@ where
             Some(first) => (first.seconds, first),
             None => {
                 let found = self.first_pass_with(job, later)?;
-                (0.0, job.carry(found)?)
+                let figures = found.schedule.betas().to_vec();
+                (0.0, job.carry(found, &figures)?)
             }
         };
         let begun = Instant::now();
@@ -350,13 +346,11 @@ where
             .seed(self.seed)
             .resampling(Resampling::every(1)?)
             .into_task(along)?;
-        let Some(closed) = job.run(&second)? else {
-            return Ok(None);
-        };
+        let closed = job.run(&second)?;
         let second = second
             .result(closed, begun.elapsed().as_secs_f64() - counted)
             .result()?;
-        Ok(Some(AdaptiveSmcRun { first, second }))
+        Ok(AdaptiveSmcRun { first, second })
     }
 }
 

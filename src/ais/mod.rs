@@ -7,8 +7,6 @@ mod along;
 mod block_result;
 #[cfg(feature = "checkpoint")]
 mod fingerprint;
-#[cfg(feature = "mpi")]
-mod on_ranks;
 mod partial;
 mod plan;
 mod probe;
@@ -26,12 +24,14 @@ pub(crate) use along::{Along, Annealing};
 #[cfg(feature = "checkpoint")]
 pub(crate) use fingerprint::fingerprint;
 pub use partial::RunPart;
+#[cfg(feature = "checkpoint")]
+pub(crate) use probe::Likeness;
 pub use recorder::{Expectations, Recorder};
 pub use report::Report;
 pub use run::Run;
 pub use runner::Ais;
 pub(crate) use settings::Settings;
 pub use stages::StageSummary;
-pub(crate) use task::{AisTask, Keep};
+pub(crate) use task::AisTask;
 
 pub use crate::work::{Execution, Merge, Progress, SoFar, StoppedBy, Verdict};

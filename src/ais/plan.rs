@@ -10,7 +10,7 @@ use super::partial::RunPart;
 use super::probe::Probe;
 use super::run::Run;
 use super::settings::Settings;
-use super::task::{AisTask, Keep};
+use super::task::AisTask;
 use crate::population::CopyState;
 use crate::work::{Counts, Execution, Forest, Job, Merge, Runs, Task};
 use crate::{Error, Result};
@@ -30,41 +30,28 @@ impl<'t, S: Send + 't, R: Merge + Clone + Send + Sync> Plan<'t, S, R> {
         Probe::of(&self.along, self.settings)
     }
 
-    pub(crate) fn task<T>(
-        &self,
-        chains: &Range<usize>,
-        keep: Keep<S, T>,
-    ) -> Result<AisTask<'t, S, R, T>> {
-        let kept = (self.recorder.clone(), self.copy, keep);
+    pub(crate) fn task(&self, chains: &Range<usize>) -> Result<AisTask<'t, S, R>> {
+        let kept = (self.recorder.clone(), self.copy);
         AisTask::new(Arc::clone(&self.along), self.settings.clone(), chains, kept)
     }
 
     pub(crate) fn run(&self) -> Result<Run<S, R>> {
-        let part = self.go_with(&mut Job::new(self.execution)?, |states| states)?;
-        self.concluded(part.expect("the only process leads"))
+        self.go_with(&mut Job::new(self.execution)?)
     }
 
-    /// Runs all chains. Returns `None` in a process that does not lead.
-    pub(crate) fn go_with<J, T>(
-        &self,
-        job: &mut J,
-        keep: Keep<S, T>,
-    ) -> Result<Option<RunPart<T, R>>>
-    where
-        J: Runs<AisTask<'t, S, R, T>>,
-        T: Send,
-    {
+    /// Runs all chains.
+    pub(crate) fn go_with(&self, job: &mut impl Runs<AisTask<'t, S, R>>) -> Result<Run<S, R>> {
         let begun = Instant::now();
-        let task = self.task(&(0..self.settings.chains), keep)?;
+        let task = self.task(&(0..self.settings.chains))?;
         job.foresee(task.cost(task.blocks()));
         let closed = job.run(&task)?;
-        Ok(closed.map(|closed| task.result(closed, begun.elapsed().as_secs_f64())))
+        self.concluded(task.result(closed, begun.elapsed().as_secs_f64()))
     }
 
     /// Runs as part of a longer `job`, which counts the work and may stop it.
     pub(crate) fn run_within(&self, job: &mut Job<'_>) -> Result<Run<S, R>> {
         let begun = Instant::now();
-        let task = self.task(&(0..self.settings.chains), |states| states)?;
+        let task = self.task(&(0..self.settings.chains))?;
         let closed = job.extend(&task, Forest::new())?;
         task.result(closed, begun.elapsed().as_secs_f64()).result()
     }
@@ -76,7 +63,7 @@ impl<'t, S: Send + 't, R: Merge + Clone + Send + Sync> Plan<'t, S, R> {
         done: Forest<BlockResult<S, R>>,
     ) -> Result<RunPart<S, R>> {
         let begun = Instant::now();
-        let task = self.task(chains, |states| states)?;
+        let task = self.task(chains)?;
         let mut job = Job::new(self.execution)?;
         job.foresee(task.cost(task.blocks()));
         let closed = job.extend(&task, done)?;
@@ -104,19 +91,11 @@ impl<'t, S: Send + 't, R: Merge + Clone + Send + Sync> Plan<'t, S, R> {
         Ok(part.probed(self.probe()))
     }
 
+    /// Returns the result, with the path's doubts, and a warning where the error asked for was not reached.
     pub(crate) fn concluded(&self, part: RunPart<S, R>) -> Result<Run<S, R>> {
-        Ok(self.judged(self.reached(part)?))
-    }
-
-    /// Returns the result, with a warning where the error asked for was not reached.
-    pub(crate) fn reached<T>(&self, part: RunPart<T, R>) -> Result<Run<T, R>> {
-        part.probed(self.probe())
-            .reached(self.execution.until_error)
-    }
-
-    /// Adds the path's doubts.
-    pub(crate) fn judged(&self, mut run: Run<S, R>) -> Run<S, R> {
+        let until_error = self.execution.until_error;
+        let mut run = part.probed(self.probe()).reached(until_error)?;
         run.doubt(&|states, steps, interval| self.along.doubts(states, steps, interval));
-        run
+        Ok(run)
     }
 }

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use super::along::Annealing;
+#[cfg(feature = "checkpoint")]
+use super::runner::Ais;
 use super::settings::Settings;
 use crate::kernel::{Block, check_stages};
 use crate::model::single_states;
@@ -11,6 +13,8 @@ use crate::random::{Purpose, stream};
 use crate::schedule::Schedule;
 use crate::work::caught;
 use crate::{Error, Result};
+#[cfg(feature = "checkpoint")]
+use crate::{kernel::TransitionKernel, num::SimdLevel, path::AnnealingPath};
 
 /// Number of probe chains, unless blocks are smaller.
 const CHAINS: usize = 8;
@@ -149,6 +153,41 @@ impl Chain {
             x == y || (x - y).abs() <= TOLERANCE * (size + x.abs().max(y.abs()))
         };
         some.len() == others.len() && some.iter().zip(others).all(close)
+    }
+}
+
+/// What path and kernel do to a few chains, and with which engine. Processes that share a run compare it.
+#[cfg(feature = "checkpoint")]
+#[derive(Debug, serde::Serialize, serde::Deserialize)]
+pub struct Likeness {
+    engine: Option<SimdLevel>,
+    probe: Option<Probe>,
+}
+
+#[cfg(feature = "checkpoint")]
+impl Likeness {
+    pub(crate) fn of<P, K>(path: P, kernel: &K, schedule: &Schedule) -> Self
+    where
+        P: AnnealingPath<State: Send> + Send + Sync,
+        K: TransitionKernel<P::At> + Sync,
+    {
+        let engine = path.simd_level();
+        let run = Ais::with_base_log_z(path, kernel, 0.0).schedule(schedule.clone());
+        Self {
+            engine,
+            probe: run.plan().probe(),
+        }
+    }
+
+    /// Refuses another engine, path or kernel than those of the first process.
+    pub(crate) fn check_alike(&self, first: &Self) -> Result<()> {
+        let expected = format!(
+            "{:?}, as on rank 0: engines round differently; set one that all machines have",
+            first.engine
+        );
+        let found = format!("{:?}", self.engine);
+        Error::check(self.engine == first.engine, "engine", found, expected)?;
+        Probe::check_found(first.probe.as_ref(), self.probe.as_ref())
     }
 }
 

@@ -9,7 +9,7 @@ use super::plan::Plan;
 use super::recorder::Recorder;
 use super::run::Run;
 use super::settings::Settings;
-use super::task::{AisTask, Keep};
+use super::task::AisTask;
 use crate::Result;
 use crate::kernel::{Invariant, TransitionKernel};
 use crate::model::NormalizedModel;
@@ -253,15 +253,14 @@ where
     pub(crate) fn into_task<'t>(
         self,
         along: fn(P, K) -> Along<'t, P>,
-    ) -> Result<AisTask<'t, P::State, R, P::State>>
+    ) -> Result<AisTask<'t, P::State, R>>
     where
         P: 't,
         K: 't,
     {
         let along = Arc::new(along(self.path, self.kernel));
         let chains = 0..self.settings.chains;
-        let kept: (_, _, Keep<_, _>) = (self.recorder, self.copy, |states| states);
-        AisTask::new(along, self.settings, &chains, kept)
+        AisTask::new(along, self.settings, &chains, (self.recorder, self.copy))
     }
 }
 

@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use super::along::Along;
 use super::block_result::BlockResult;
 use super::fingerprint::fingerprint;
+use super::probe::Likeness;
 use super::recorder::Recorder;
 use super::run::Run;
 use super::runner::Ais;
@@ -19,6 +20,7 @@ use super::task::{AisTask, InProgress};
 use crate::estimate::Warning;
 use crate::kernel::{Block, Decisions, SavedBlock, TransitionKernel, Workspace, check_stages};
 use crate::path::AnnealingPath;
+use crate::work::ranks::{OnRanks, Ranks};
 use crate::work::store::{Checkpointed, KeptJob, Resumable, decode, encode};
 use crate::work::{Execution, Merge, Persist};
 use crate::{Error, Result};
@@ -69,7 +71,7 @@ type SavedProgress<S, R> = (
     Option<Vec<usize>>,
 );
 
-impl<S, R> Persist for AisTask<'_, S, R, S>
+impl<S, R> Persist for AisTask<'_, S, R>
 where
     S: Serialize + DeserializeOwned + Send,
     R: Merge + Clone + Serialize + DeserializeOwned + Send + Sync,
@@ -149,6 +151,14 @@ impl<P: AnnealingPath, K, R> Ais<'_, P, K, R> {
     pub fn checkpoint(&self, file: impl Into<PathBuf>) -> Checkpointed<'_, Self> {
         Checkpointed::new(self, file.into())
     }
+
+    /// Returns the same run shared with other processes, which must all make the same call; see the module
+    /// [`ranks`](crate::ranks). Each gets the result, with the bits of [`run`](Self::run).
+    ///
+    /// Rank r of n runs the blocks b with `b mod n = r`. `docs/many-machines.md` measures costs and scaling.
+    pub fn ranks<'a>(&'a self, ranks: &'a dyn Ranks) -> OnRanks<'a, Self> {
+        OnRanks::new(self, ranks)
+    }
 }
 
 impl<'p, P, K, R> Resumable for Ais<'p, P, K, R>
@@ -160,6 +170,7 @@ where
 {
     type Run = Run<P::State, R>;
     type Settings = Settings;
+    type Likeness = Likeness;
 
     const KIND: &'static str = "ais";
 
@@ -194,15 +205,19 @@ where
         })
     }
 
-    #[cfg(feature = "mpi")]
-    fn agree(&self, ranks: &mut crate::work::mpi::Ranks, fingerprint: Option<u32>) -> Result<()> {
-        self.settings.agree(ranks, fingerprint, None)
+    fn likeness(&self) -> Likeness {
+        Likeness::of(self.path.clone(), &self.kernel, &self.settings.schedule)
     }
 
-    fn go(&self, job: &mut KeptJob<'_>) -> Result<Option<Self::Run>> {
-        let plan = self.plan_along(Along::kept(self.path.clone(), &self.kernel));
-        let part = plan.go_with(job, |states| states)?;
-        part.map(|part| plan.concluded(part)).transpose()
+    fn check_alike(&self, settings: &Settings, likeness: &Likeness) -> Result<()> {
+        Error::check_found("chains", &self.settings.chains, &settings.chains)?;
+        settings.check_found(&self.settings)?;
+        self.likeness().check_alike(likeness)
+    }
+
+    fn go(&self, job: &mut KeptJob<'_>) -> Result<Self::Run> {
+        let along = Along::kept(self.path.clone(), &self.kernel);
+        self.plan_along(along).go_with(job)
     }
 
     fn resumed(run: &mut Self::Run, seconds: f64, failure: Option<String>) {
@@ -266,9 +281,9 @@ mod tests {
         ]
     }
 
-    fn task<'t>(run: &'t Run<'_>) -> AisTask<'t, DVector<f64>, Means, DVector<f64>> {
+    fn task<'t>(run: &'t Run<'_>) -> AisTask<'t, DVector<f64>, Means> {
         let plan = run.plan_along(Along::kept(run.path, &run.kernel));
-        plan.task(&(0..10), |states| states).unwrap()
+        plan.task(&(0..10)).unwrap()
     }
 
     fn saved(run: &Run<'_>) -> Vec<u8> {

@@ -15,14 +15,11 @@ use crate::population::{Chains, CopyState, Genealogy, streams};
 use crate::random::{StreamRng, stream};
 use crate::work::{Closed, Forest, Merge, Place, SoFar, Stepped, Task};
 
-/// Function from a block's final states to what is kept of them.
-pub(crate) type Keep<S, T> = fn(Vec<S>) -> Vec<T>;
-
 /// Function that returns samples of the target for a range of chains.
 pub(crate) type Samples<'t, S> = &'t (dyn Fn(Range<usize>) -> Vec<S> + Sync);
 
 /// Blocks of chains that pass a schedule, forward from the base or backward from samples of the target.
-pub(crate) struct AisTask<'t, S, R, T> {
+pub(crate) struct AisTask<'t, S, R> {
     pub(crate) along: Arc<dyn Annealing<'t, S, R> + 't>,
     pub(crate) settings: Settings,
     blocks: Range<usize>,
@@ -30,7 +27,6 @@ pub(crate) struct AisTask<'t, S, R, T> {
     copy: Option<CopyState<S>>,
     /// Start states of chains; `None` for samples of the base.
     samples: Option<Samples<'t, S>>,
-    keep: Keep<S, T>,
     streams: BlockStreams,
 }
 
@@ -43,7 +39,7 @@ pub(crate) struct InProgress<'t, S, R> {
     pub(crate) genealogy: Option<Genealogy<S>>,
 }
 
-impl<'t, S, R, T> AisTask<'t, S, R, T> {
+impl<'t, S, R> AisTask<'t, S, R> {
     /// Creates the task that runs `chains`.
     ///
     /// # Errors
@@ -52,7 +48,7 @@ impl<'t, S, R, T> AisTask<'t, S, R, T> {
         along: Arc<dyn Annealing<'t, S, R> + 't>,
         settings: Settings,
         chains: &Range<usize>,
-        (recorder, copy, keep): (R, Option<CopyState<S>>, Keep<S, T>),
+        (recorder, copy): (R, Option<CopyState<S>>),
     ) -> Result<Self> {
         settings.check()?;
         let blocks = settings.blocks_of(chains)?;
@@ -66,7 +62,6 @@ impl<'t, S, R, T> AisTask<'t, S, R, T> {
             recorder,
             copy,
             samples: None,
-            keep,
         })
     }
 
@@ -111,7 +106,7 @@ impl<'t, S, R, T> AisTask<'t, S, R, T> {
         }
     }
 
-    pub(crate) fn result(&self, closed: Closed<BlockResult<T, R>>, seconds: f64) -> RunPart<T, R> {
+    pub(crate) fn result(&self, closed: Closed<BlockResult<S, R>>, seconds: f64) -> RunPart<S, R> {
         RunPart::of(
             self.settings.clone(),
             closed,
@@ -120,13 +115,13 @@ impl<'t, S, R, T> AisTask<'t, S, R, T> {
     }
 }
 
-impl<'t, S, R, T> Task for AisTask<'t, S, R, T>
+impl<'t, S, R> Task for AisTask<'t, S, R>
 where
+    S: Send,
     R: Merge + Clone + Send + Sync,
-    T: Send,
 {
     type Block = InProgress<'t, S, R>;
-    type Output = BlockResult<T, R>;
+    type Output = BlockResult<S, R>;
 
     fn blocks(&self) -> Range<usize> {
         self.blocks.clone()
@@ -181,7 +176,7 @@ where
         let (states, log_weights) = at.chains.block_mut().take_states_and_log_weights();
         Ok(BlockResult {
             chains: FinalStates {
-                states: (self.keep)(states),
+                states,
                 log_weights,
                 roots: at
                     .genealogy
@@ -219,7 +214,7 @@ where
     }
 }
 
-impl<S, R, T> AisTask<'_, S, R, T> {
+impl<S, R> AisTask<'_, S, R> {
     /// Counts the living chains with density zero under the base.
     fn uncovered(&self, block: &Block<S>) -> usize {
         let log_density = |chain: usize| self.along.base_log_density(&block.states()[chain]);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::target_samples::{Exact, IsExact, Quality, TargetSamples};
-use crate::ais::{Ais, AisTask, Along, Annealing, Keep, Recorder, Run, RunPart, Settings};
+use crate::ais::{Ais, AisTask, Along, Annealing, Recorder, Run, RunPart, Settings};
 use crate::estimate::{Warning, log_z_by_methods, write_headline};
 use crate::kernel::{Reversal, TransitionKernel, forward_kernel};
 use crate::path::{AnnealingPath, Intermediate};
@@ -174,7 +174,7 @@ where
         let along: Arc<dyn Annealing<'_, _, _>> =
             Arc::new(Along::new(self.path.clone(), Reversed(&self.kernel)));
         let probe = self.plan().probe();
-        let kept: (_, _, Keep<_, _>) = (self.recorder.clone(), None, |states| states);
+        let kept = (self.recorder.clone(), None);
         let samples = |chains: Range<usize>| states[chains].to_vec();
         let task = AisTask::new(along, settings, &(0..states.len()), kept)?.starting_at(&samples);
         let begun = Instant::now();

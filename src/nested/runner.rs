@@ -142,8 +142,7 @@ where
     /// island.
     pub fn run(&self) -> Result<NestedSmcRun<P::State>> {
         let ways = self.ways()?;
-        let run = self.go_with(&ways, &mut Job::new(&self.execution)?)?;
-        Ok(run.expect("the only process leads"))
+        self.go_with(&ways, &mut Job::new(&self.execution)?)
     }
 
     /// Checks the settings, and returns the paths of both passes.
@@ -155,12 +154,12 @@ where
         })
     }
 
-    /// Finds the levels and runs the islands. Returns `None` in a process that does not lead.
+    /// Finds the levels and runs the islands.
     pub(super) fn go_with<'s, J>(
         &'s self,
         ways: &'s Ways<'m, P, L, K>,
         job: &mut J,
-    ) -> Result<Option<NestedSmcRun<P::State>>>
+    ) -> Result<NestedSmcRun<P::State>>
     where
         J: Runs<Search<'s, 'm, P, L, K>>
             + Runs<IslandsTask<'s, 'm, P, L, K>>
@@ -171,9 +170,9 @@ where
         let (found, first_evaluations) = match job.carried(&|(found, _)| found.check())? {
             Some(found) => found,
             None => {
-                let found = job.run(&self.search(ways))?;
-                let found = found.map(|closed| closed.whole(settings.chains));
-                job.carry(found.transpose()?.map(|Single(found)| found))?
+                let Single(found) = job.run(&self.search(ways))?.whole(settings.chains)?;
+                let figures = found.0.levels.clone();
+                job.carry(found, &figures)?
             }
         };
         let path = LevelPath::new(self.problem, found.levels.iter().copied())?;
@@ -182,9 +181,7 @@ where
         let kernel = tuned.as_ref().unwrap_or(&self.kernel);
         let islands = IslandsTask::new(self.problem, path, kernel, &found.shells, settings);
         job.foresee(islands.cost(islands.blocks()));
-        let Some(closed) = job.run(&islands)? else {
-            return Ok(None);
-        };
+        let closed = job.run(&islands)?;
         let stopped_by = closed.stopped_by.unwrap_or(StoppedBy::Chains);
         let Some(islands) = fold(closed.prefix) else {
             let (by, chains) = (stopped_by.to_string(), settings.chains);
@@ -198,7 +195,7 @@ where
         run.warn(Warning::rounding(rounding_error, reached));
         let remedy = Remedy::Islands(run.islands());
         run.warn(Warning::error_not_reached(asked, reached, None, remedy));
-        Ok(Some(run))
+        Ok(run)
     }
 
     fn search<'s>(&'s self, ways: &'s Ways<'m, P, L, K>) -> Search<'s, 'm, P, L, K> {

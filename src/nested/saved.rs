@@ -1,4 +1,4 @@
-//! Runs over levels with checkpoints, alone or on several processes.
+//! Runs over levels with checkpoints, or that several processes share.
 
 use std::path::PathBuf;
 
@@ -15,8 +15,9 @@ use crate::estimate::Warning;
 use crate::kernel::{Invariant, Workspace};
 use crate::model::{Sampleable, UnnormalizedModel};
 use crate::random::{Purpose, stream};
+use crate::work::ranks::{OnRanks, Ranks};
 use crate::work::store::{Checkpointed, KeptJob, Resumable, checksum, encode, guarded};
-use crate::work::{Execution, Persist};
+use crate::work::{Execution, Persist, difference};
 use crate::{Error, Result};
 
 /// The first pass is a small part of a run, and begins anew.
@@ -43,6 +44,13 @@ impl<P, L, K> NestedSmc<'_, P, L, K> {
     pub fn checkpoint(&self, file: impl Into<PathBuf>) -> Checkpointed<'_, Self> {
         Checkpointed::new(self, file.into())
     }
+
+    /// Returns the same run shared with other processes, which must all make the same call; see the module
+    /// [`ranks`](crate::ranks). Each gets the result, with the bits of [`run`](Self::run). Rank 0 finds the levels, and all
+    /// share the islands.
+    pub fn ranks<'a>(&'a self, ranks: &'a dyn Ranks) -> OnRanks<'a, Self> {
+        OnRanks::new(self, ranks)
+    }
 }
 
 impl<'m, P, L, K> NestedSmc<'m, P, L, K>
@@ -51,26 +59,8 @@ where
     L: UnnormalizedModel<State = P::State> + Sync,
     K: Invariant<LevelAt<'m, P, L>> + Sync,
 {
-    /// Runs on all processes of an MPI communicator, which all call this and share the islands. Rank 0 gets the
-    /// result, with the bits of [`run`](Self::run); the others get `None`. MPI works as in
-    /// [`Ais::run_on`](crate::ais::Ais::run_on).
-    ///
-    /// # Errors
-    /// The errors of [`run`](Self::run) and of [`Ais::run_on`](crate::ais::Ais::run_on).
-    #[cfg(feature = "mpi")]
-    pub fn run_on(
-        &self,
-        world: &dyn mpi::topology::Communicator,
-    ) -> Result<Option<NestedSmcRun<P::State>>> {
-        let ways = self.ways()?;
-        let agree = |ranks: &mut crate::work::mpi::Ranks| Resumable::agree(self, ranks, None);
-        crate::work::mpi::SharedJob::on(world, &self.execution, agree, |job| {
-            self.go_with(&ways, job)
-        })
-    }
-
-    /// Encodes likelihoods, and moves above a level, of a few prior samples, as a fingerprint.
-    fn probed(&self) -> Result<Vec<u8>> {
+    /// Returns likelihoods of a few prior samples, first as drawn, then moved above a level, and the error met there.
+    fn probed(&self) -> Result<(Vec<f64>, Vec<f64>, Option<String>)> {
         use crate::population::Population;
         let prior: LevelPath<'m, P, L> = LevelPath::new(self.problem, [])?;
         let first = || stream(0, Purpose::Probe, 0);
@@ -88,11 +78,7 @@ where
             .map_err(|error| error.to_string());
         let states = moved.block().states().iter();
         let after: Vec<f64> = states.map(|x| x.log_likelihood(likelihood)).collect();
-        let tuning = self
-            .tuning
-            .as_ref()
-            .map(|tuning| (tuning.first, tuning.acceptance));
-        encode("probe", &(log_likelihoods, met.err(), after, tuning))
+        Ok((log_likelihoods, after, met.err()))
     }
 }
 
@@ -107,6 +93,7 @@ where
 {
     type Run = NestedSmcRun<P::State>;
     type Settings = Settings;
+    type Likeness = Vec<f64>;
 
     const KIND: &'static str = "levels";
 
@@ -120,7 +107,26 @@ where
 
     fn fingerprint(&self) -> Result<u32> {
         self.ways()?;
-        guarded(|| Ok(checksum(&self.probed()?)))
+        let tuning = self.tuning.as_ref();
+        let tuning = tuning.map(|tuning| (tuning.first, tuning.acceptance));
+        guarded(|| Ok(checksum(&encode("probe", &(self.probed()?, tuning))?)))
+    }
+
+    /// Returns log likelihoods; those of a run that meets an error there are compared when it meets it.
+    fn likeness(&self) -> Vec<f64> {
+        let probed = guarded(|| self.probed());
+        probed.map_or(Vec::new(), |(drawn, moved, _)| [drawn, moved].concat())
+    }
+
+    fn check_alike(&self, settings: &Settings, likeness: &Vec<f64>) -> Result<()> {
+        Error::check_found("seed", &self.settings.seed, &settings.seed)?;
+        Error::check_found("settings", &self.settings, settings)?;
+        let other = |found| Error::OtherRun {
+            setting: "likelihood or kernel",
+            found,
+            expected: "its own".to_owned(),
+        };
+        difference(&self.likeness(), likeness).map_or(Ok(()), |found| Err(other(found)))
     }
 
     fn check_found(&self, found: &Settings) -> Result<usize> {
@@ -129,7 +135,7 @@ where
         Ok(usize::MAX)
     }
 
-    fn go(&self, job: &mut KeptJob<'_>) -> Result<Option<Self::Run>> {
+    fn go(&self, job: &mut KeptJob<'_>) -> Result<Self::Run> {
         self.go_with(&self.ways()?, job)
     }
 

@@ -179,15 +179,6 @@ impl<S> Ladder<S> {
             expected,
         )
     }
-
-    pub(super) fn with_samples<T>(self, of: impl FnOnce(Vec<S>) -> Vec<T>) -> Ladder<T> {
-        Ladder {
-            pairs: self.pairs,
-            trips: self.trips,
-            samples: of(self.samples),
-            astray: self.astray,
-        }
-    }
 }
 
 /// Ladders that move together. Chain c of each population belongs to ladder c.

@@ -15,30 +15,25 @@ use crate::work::{Merge, Place, Stepped, StoppedBy, Task};
 use crate::{Error, Result};
 
 /// A round of a tempered run. Each block of ladders starts where it ended the round before.
-pub(crate) struct Round<'t, 'p, P: AnnealingPath, K: Invariant<P::At>, T> {
+pub(crate) struct Round<'t, 'p, P: AnnealingPath, K: Invariant<P::At>> {
     pub(super) run: &'t Tempering<'p, P, K>,
     pub(super) plan: Plan,
     /// Starting states, by block; none in the first round.
     pub(super) starts: Vec<Mutex<Option<StartsOf<P, K>>>>,
-    pub(super) keep: Keep<P::State, T>,
 }
-
-/// A function that turns the samples of a ladder into what the run keeps.
-pub(super) type Keep<S, T> = fn(Vec<S>) -> Vec<T>;
 
 type StartsOf<P, K> = Starts<<P as AnnealingPath>::State, MemoryOf<P, K>>;
 
 pub(super) type MemoryOf<P, K> =
     <<K as TransitionKernel<<P as AnnealingPath>::At>>::Workspace as Workspace>::Memory;
 
-impl<'p, P, K, T> Task for Round<'_, 'p, P, K, T>
+impl<'p, P, K> Task for Round<'_, 'p, P, K>
 where
     P: AnnealingPath<State: Clone + Send> + Send + Sync,
     K: Invariant<P::At> + Sync,
-    T: Send,
 {
     type Block = Ladders<P>;
-    type Output = RoundResult<T, P::State, MemoryOf<P, K>>;
+    type Output = RoundResult<P::State, MemoryOf<P, K>>;
 
     fn blocks(&self) -> Range<usize> {
         0..self.run.settings.blocks()
@@ -66,13 +61,9 @@ where
     }
 
     fn finish(&self, at: &mut Self::Block) -> Result<Self::Output> {
-        let keep = |ladder: Ladder<P::State>| ladder.with_samples(self.keep);
         Ok(RoundResult {
             decisions: at.decisions(),
-            ladders: std::mem::take(&mut at.ladders)
-                .into_iter()
-                .map(keep)
-                .collect(),
+            ladders: std::mem::take(&mut at.ladders),
             ends: vec![at.take_ends::<K::Workspace>()],
         })
     }
@@ -85,14 +76,14 @@ where
 /// The result of some ladders of a round.
 #[derive(Debug)]
 #[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
-pub(crate) struct RoundResult<T, S, M> {
-    pub(super) ladders: Vec<Ladder<T>>,
+pub(crate) struct RoundResult<S, M> {
+    pub(super) ladders: Vec<Ladder<S>>,
     pub(super) decisions: Vec<Decisions>,
     /// Final states, by block, from which the next round starts.
     pub(super) ends: Vec<Starts<S, M>>,
 }
 
-impl<T: Send, S: Send, M: Send> Merge for RoundResult<T, S, M> {
+impl<S: Send, M: Send> Merge for RoundResult<S, M> {
     fn merge(&mut self, right: Self) {
         self.ladders.extend(right.ladders);
         self.ends.extend(right.ends);
@@ -105,15 +96,15 @@ impl<T: Send, S: Send, M: Send> Merge for RoundResult<T, S, M> {
 /// The state of a run between two rounds.
 #[derive(Debug)]
 #[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
-pub(super) struct Reached<T, S, M> {
-    pub(super) last: Option<FinishedRound<T>>,
+pub(super) struct Reached<S, M> {
+    pub(super) last: Option<FinishedRound<S>>,
     pub(super) next: Placed,
     /// States by block, from which the next round starts.
     pub(super) ends: Vec<Starts<S, M>>,
     pub(super) stopped_by: Option<StoppedBy>,
 }
 
-impl<T, S, M> Reached<T, S, M> {
+impl<S, M> Reached<S, M> {
     /// Refuses what no round of `settings` leaves. Checks a file.
     pub(super) fn check(&self, settings: &Settings) -> Result<()> {
         let last = self.last.as_ref();

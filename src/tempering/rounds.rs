@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use super::ladders::{Placed, Plan};
-use super::round::{FinishedRound, Keep, MemoryOf, Reached, Round, RoundResult};
+use super::round::{FinishedRound, MemoryOf, Reached, Round, RoundResult};
 use super::run::TemperingRun;
 use super::runner::Settings;
 use super::runner::Tempering;
@@ -18,7 +18,7 @@ use crate::{Error, Result};
 /// First round after which `until_error` is checked.
 const FIRST_LOOK: usize = 5;
 
-type At<P, K, T> = Reached<T, <P as AnnealingPath>::State, MemoryOf<P, K>>;
+type At<P, K> = Reached<<P as AnnealingPath>::State, MemoryOf<P, K>>;
 
 impl<'p, P, K> Tempering<'p, P, K>
 where
@@ -33,16 +33,7 @@ where
     /// chain and index of beta as stage; [`Error::AllWeightsZero`] if no state of one beta is possible at the next.
     pub fn run(&self) -> Result<TemperingRun<P::State>> {
         self.check()?;
-        let run = self.go_with(&mut Job::new(&self.execution)?, |samples| samples)?;
-        Ok(self.concluded(run.expect("the only process leads")))
-    }
-
-    /// Adds the path's doubts.
-    pub(super) fn concluded(&self, mut run: TemperingRun<P::State>) -> TemperingRun<P::State> {
-        let (moves, interval) = (run.evaluations(), run.interval());
-        let of_path = |states: &[&_], moves, interval| self.path.doubts(states, moves, interval);
-        run.warn(doubts(&of_path, run.states().iter(), moves, interval));
-        run
+        self.go_with(&mut Job::new(&self.execution)?)
     }
 
     pub(super) fn check(&self) -> Result<()> {
@@ -50,15 +41,10 @@ where
         refuse_stages(self.kernel.stages())
     }
 
-    /// Runs the remaining rounds. Returns `None` in a process that does not lead.
-    pub(super) fn go_with<'t, J, T>(
-        &'t self,
-        job: &mut J,
-        keep: Keep<P::State, T>,
-    ) -> Result<Option<TemperingRun<T>>>
+    /// Runs the remaining rounds.
+    pub(super) fn go_with<'t, J>(&'t self, job: &mut J) -> Result<TemperingRun<P::State>>
     where
-        J: Runs<Round<'t, 'p, P, K, T>> + Carries<At<P, K, T>>,
-        T: Send,
+        J: Runs<Round<'t, 'p, P, K>> + Carries<At<P, K>>,
     {
         let begun = Instant::now();
         let mut at = job
@@ -74,7 +60,6 @@ where
         let finished = steps(begun_rounds - 1);
         job.skip(finished);
         job.foresee(steps(rounds) - finished);
-        let mut leads = true;
         while at.stopped_by.is_none() {
             let plan = Plan::new(&self.settings, at.next);
             let starts = std::mem::take(&mut at.ends).into_iter().map(Some);
@@ -86,21 +71,17 @@ where
                 run: self,
                 plan,
                 starts,
-                keep,
             };
             let closed = job.run(&round)?;
-            leads = closed.is_some();
-            let placed = round.plan.placed;
-            let reached = closed.map(|closed| self.after(at.last, placed, closed));
-            at = job.carry(reached)?;
+            let reached = self.after(at.last, round.plan.placed, closed);
+            let figures = [reached.next.schedule.betas(), &reached.next.guesses].concat();
+            at = job.carry(reached, &figures)?;
         }
         let stopped_by = at.stopped_by.expect("the rounds have ended");
-        leads
-            .then(|| self.result(at.last, stopped_by, begun))
-            .transpose()
+        self.result(at.last, stopped_by, begun)
     }
 
-    fn first<T>(&self) -> At<P, K, T> {
+    fn first(&self) -> At<P, K> {
         let schedule = &self.settings.schedule;
         Reached {
             last: None,
@@ -115,12 +96,12 @@ where
     }
 
     /// Returns the state after a round, or after the round before if this one was stopped.
-    fn after<T: Send>(
+    fn after(
         &self,
-        last: Option<FinishedRound<T>>,
+        last: Option<FinishedRound<P::State>>,
         placed: Placed,
-        closed: Closed<RoundResult<T, P::State, MemoryOf<P, K>>>,
-    ) -> At<P, K, T> {
+        closed: Closed<RoundResult<P::State, MemoryOf<P, K>>>,
+    ) -> At<P, K> {
         if let Some(by) = closed.stopped_by {
             return Reached {
                 last,
@@ -146,12 +127,12 @@ where
         }
     }
 
-    fn result<T>(
+    fn result(
         &self,
-        last: Option<FinishedRound<T>>,
+        last: Option<FinishedRound<P::State>>,
         stopped_by: StoppedBy,
         begun: Instant,
-    ) -> Result<TemperingRun<T>> {
+    ) -> Result<TemperingRun<P::State>> {
         let Some(last) = last else {
             return Err(Error::Stopped {
                 by: stopped_by.to_string(),
@@ -168,11 +149,14 @@ where
         let (asked, reached) = (self.execution.until_error, run.standard_error());
         let remedy = Remedy::Ladders(self.settings.ladders);
         run.warn(Warning::error_not_reached(asked, reached, None, remedy));
+        let (moves, interval) = (run.evaluations(), run.interval());
+        let of_path = |states: &[&_], moves, interval| self.path.doubts(states, moves, interval);
+        run.warn(doubts(&of_path, run.states().iter(), moves, interval));
         Ok(run)
     }
 
     /// Returns the reason to end the run after this round, if there is one.
-    fn ended_by<T>(&self, last: &FinishedRound<T>) -> Option<StoppedBy> {
+    fn ended_by(&self, last: &FinishedRound<P::State>) -> Option<StoppedBy> {
         if last.placed.round == self.settings.rounds {
             return Some(StoppedBy::Chains);
         }
@@ -209,7 +193,7 @@ mod tests {
     fn forged_rounds_are_refused() -> Result<()> {
         let line = Line::new(Gaussian::standard(1)?, Gaussian::standard(1)?);
         let run = Tempering::new(&line, RandomWalkMetropolis::new(0.5)?);
-        let refused = |forge: &dyn Fn(&mut At<&Line, RandomWalkMetropolis, ()>)| {
+        let refused = |forge: &dyn Fn(&mut At<Line, RandomWalkMetropolis>)| {
             let mut at = run.first();
             forge(&mut at);
             at.check(&run.settings).is_err()

@@ -3,25 +3,20 @@
 use std::ops::Range;
 use std::path::PathBuf;
 
-#[cfg(feature = "mpi")]
-use mpi::topology::Communicator;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::ladders::{Ladder, Ladders};
-#[cfg(feature = "mpi")]
-use super::round::Keep;
 use super::round::{Round, RoundResult};
 use super::run::TemperingRun;
 use super::runner::{Settings, Tempering};
-use crate::ais::fingerprint;
+use crate::ais::{Likeness, fingerprint};
 use crate::estimate::Warning;
 use crate::kernel::{Invariant, Workspace};
 use crate::path::AnnealingPath;
 use crate::population::{Population, SavedPopulation};
 use crate::random::{StreamRng, is_stuck};
-#[cfg(feature = "mpi")]
-use crate::work::mpi::{Ranks, SharedJob, check_engine, check_fingerprint};
+use crate::work::ranks::{OnRanks, Ranks};
 use crate::work::store::{Checkpointed, KeptJob, Resumable, decode, encode};
 use crate::work::{Execution, Persist, Task};
 use crate::{Error, Result};
@@ -34,7 +29,7 @@ type SavedLadders<S> = (
     Vec<Ladder<S>>,
 );
 
-impl<'p, P, K> Persist for Round<'_, 'p, P, K, P::State>
+impl<'p, P, K> Persist for Round<'_, 'p, P, K>
 where
     P: AnnealingPath<State: Clone + Serialize + DeserializeOwned + Send> + Send + Sync,
     K: Invariant<P::At> + Sync,
@@ -116,6 +111,13 @@ impl<P: AnnealingPath, K> Tempering<'_, P, K> {
     pub fn checkpoint(&self, file: impl Into<PathBuf>) -> Checkpointed<'_, Self> {
         Checkpointed::new(self, file.into())
     }
+
+    /// Returns the same run shared with other processes, which must all make the same call; see the module
+    /// [`ranks`](crate::ranks). Each gets the result, with the bits of [`run`](Self::run). Rank r of n runs the blocks b of
+    /// ladders with `b mod n = r`. All wait for the slowest after each round, so give all ranks the same number of blocks.
+    pub fn ranks<'a>(&'a self, ranks: &'a dyn Ranks) -> OnRanks<'a, Self> {
+        OnRanks::new(self, ranks)
+    }
 }
 
 impl<'p, P, K> Resumable for Tempering<'p, P, K>
@@ -126,6 +128,7 @@ where
 {
     type Run = TemperingRun<P::State>;
     type Settings = Settings;
+    type Likeness = Likeness;
 
     const KIND: &'static str = "tempering";
 
@@ -148,80 +151,22 @@ where
         Ok(usize::MAX)
     }
 
-    #[cfg(feature = "mpi")]
-    fn agree(&self, ranks: &mut crate::work::mpi::Ranks, fingerprint: Option<u32>) -> Result<()> {
-        self.agree_on(ranks, fingerprint)
+    fn likeness(&self) -> Likeness {
+        Likeness::of(self.path.clone(), &self.kernel, &self.settings.schedule)
     }
 
-    fn go(&self, job: &mut KeptJob<'_>) -> Result<Option<Self::Run>> {
-        let run = self.go_with(job, |samples| samples)?;
-        Ok(run.map(|run| self.concluded(run)))
+    fn check_alike(&self, settings: &Settings, likeness: &Likeness) -> Result<()> {
+        Error::check_found("rounds", &self.settings.rounds, &settings.rounds)?;
+        settings.check_found(&self.settings)?;
+        self.likeness().check_alike(likeness)
+    }
+
+    fn go(&self, job: &mut KeptJob<'_>) -> Result<Self::Run> {
+        self.go_with(job)
     }
 
     fn resumed(run: &mut Self::Run, seconds: f64, failure: Option<String>) {
         run.add_seconds(seconds);
         run.warn(failure.map(|reason| Warning::CheckpointNotWritten { reason }));
-    }
-}
-
-#[cfg(feature = "mpi")]
-impl<'p, P, K> Tempering<'p, P, K>
-where
-    P: AnnealingPath<State: Clone + Serialize + DeserializeOwned + Send> + Send + Sync,
-    K: Invariant<P::At> + Sync,
-    <K::Workspace as Workspace>::Memory: Serialize + DeserializeOwned,
-{
-    /// Runs all ladders on all processes of an MPI communicator, which all call this. Rank 0 gets the result; the
-    /// others get `None`. It has the same bits as [`run`](Self::run), for any number of processes and threads. Rank r
-    /// of n runs the blocks b of ladders with `b mod n = r`. All wait for the slowest after each round, so give all
-    /// ranks the same number of blocks. MPI, limits, callbacks and threads work as in
-    /// [`Ais::run_on`](crate::ais::Ais::run_on).
-    ///
-    /// # Errors
-    /// The errors of [`run`](Self::run) and of [`Ais::run_on`](crate::ais::Ais::run_on).
-    pub fn run_on(&self, world: &dyn Communicator) -> Result<Option<TemperingRun<P::State>>> {
-        let run = self.shared(world, |samples| samples)?;
-        Ok(run.map(|run| self.concluded(run)))
-    }
-
-    /// Runs all ladders as [`run_on`](Self::run_on), but with `()` in place of the samples.
-    ///
-    /// # Errors
-    /// The errors of [`run_on`](Self::run_on).
-    pub fn run_on_without_states(
-        &self,
-        world: &dyn Communicator,
-    ) -> Result<Option<TemperingRun<()>>> {
-        self.shared(world, |samples| vec![(); samples.len()])
-    }
-
-    /// Runs all ladders, and sends their kept samples to rank 0.
-    fn shared<T: Send + Serialize + DeserializeOwned>(
-        &self,
-        world: &dyn Communicator,
-        keep: Keep<P::State, T>,
-    ) -> Result<Option<TemperingRun<T>>> {
-        let agree = |ranks: &mut Ranks| {
-            self.check()?;
-            self.agree_on(ranks, None)
-        };
-        SharedJob::on(world, &self.execution, agree, |job| self.go_with(job, keep))
-    }
-}
-
-#[cfg(feature = "mpi")]
-impl<P: AnnealingPath, K> Tempering<'_, P, K> {
-    /// Checks that all ranks have the same settings, engine and fingerprint.
-    pub(super) fn agree_on(&self, ranks: &mut Ranks, fingerprint: Option<u32>) -> Result<()> {
-        let engine = self.path.simd_level();
-        if ranks.rank() == 0 {
-            return ranks.tell_all(&(&self.settings, engine, fingerprint));
-        }
-        let (_, first): (_, (Settings, _, _)) = ranks.hear()?;
-        let (first, engine_of_first, fingerprint_of_first) = first;
-        check_engine(engine, engine_of_first)?;
-        Error::check_found("rounds", &self.settings.rounds, &first.rounds)?;
-        first.check_found(&self.settings)?;
-        check_fingerprint(fingerprint, fingerprint_of_first)
     }
 }

@@ -3,21 +3,28 @@
 use std::any::Any;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::thread;
 use std::time::Instant;
 
 use super::execution::{Execution, StoppedBy};
+#[cfg(feature = "checkpoint")]
+use super::ledger::Share;
 use super::ledger::{Closed, Ledger, Rule};
+#[cfg(feature = "checkpoint")]
+use super::meeting::Meeting;
 use super::progress::Meter;
-use super::task::{AtWork, Erased, Task, Work};
-use super::threads::{Meanwhile, side_by_side};
+use super::task::{Erased, Task, Work};
+#[cfg(feature = "checkpoint")]
+use super::team::Team;
+use super::threads::side_by_side;
+#[cfg(feature = "checkpoint")]
+use super::tree::Node;
 use super::tree::{Forest, Merge};
 use crate::{Error, Result};
 
 /// Runs tasks one after another: in this process, with checkpoints, or together with other processes.
 pub(crate) trait Runs<T: Task>: Counts {
-    /// Runs a task. Returns `None` in a process that does not lead.
-    fn run(&mut self, task: &T) -> Result<Option<Closed<T::Output>>>;
+    /// Runs a task, and returns its outputs in every process.
+    fn run(&mut self, task: &T) -> Result<Closed<T::Output>>;
 }
 
 /// Carries a value from one task of a sequence to the next, so that a later call can resume and all processes agree.
@@ -25,58 +32,86 @@ pub(crate) trait Carries<C> {
     /// Returns the value that an earlier call carried last, unless `check` refuses what a file says.
     fn carried(&mut self, check: &dyn Fn(&C) -> Result<()>) -> Result<Option<C>>;
 
-    /// Takes the leading process's value and returns it in all processes. Drops what was saved of the last task.
-    fn carry(&mut self, reached: Option<C>) -> Result<C>;
+    /// Returns the value of the first process in all, whose `figures` must be alike but for rounding. Drops what was
+    /// saved of the last task.
+    fn carry(&mut self, reached: C, figures: &[f64]) -> Result<C>;
 }
 
 /// Counts work for progress callbacks.
 pub(crate) trait Counts {
     /// Counts chain-steps that an earlier call has done.
     fn skip(&self, chain_steps: u64) {
-        self.alone().meter.skip(chain_steps);
+        self.job().crew.meter.skip(chain_steps);
     }
 
     /// Sets the number of chain-steps left to the end of all work.
     fn foresee(&self, chain_steps: u64) {
-        self.alone().meter.foresee(chain_steps);
+        self.job().crew.meter.foresee(chain_steps);
     }
 
-    /// Returns the work of this process alone, for tasks that each process does by itself, and that begin anew.
-    fn alone(&self) -> &Job<'_>;
+    /// Returns the job that runs tasks which begin anew, each process all blocks of them.
+    fn job(&self) -> &Job<'_>;
 }
 
 /// The work of one process, without checkpoints.
 pub(crate) struct Job<'e> {
+    crew: Crew<'e>,
+    /// The processes that share the work. The calling thread alone speaks to the others.
+    #[cfg(feature = "checkpoint")]
+    pub(super) team: Option<&'e Team<'e>>,
+}
+
+/// The part of a job that its threads share.
+struct Crew<'e> {
     by: &'e Execution<'e>,
     meter: Meter<'e>,
     begun: Instant,
 }
 
 /// Saves blocks at work, so that a later call can resume them.
-pub(super) trait Saver<O>: Sync {
+pub(super) trait Saver: Sync {
     /// Marks a block as at work, and returns its bytes if an earlier call saved it.
     fn begin(&self, block: usize) -> Option<Vec<u8>>;
 
-    /// Notes that a block has made a step other than its last.
-    fn passed(&self, block: usize, at: &dyn AtWork<O>, is_canceled: bool);
+    /// Notes that a block has made a step other than its last. `save` encodes it.
+    fn passed(&self, block: usize, save: &dyn Fn() -> Result<Vec<u8>>, is_canceled: bool);
 
     fn end(&self, block: usize);
 
-    /// Returns the seconds since the last checkpoint; `None` where this process writes none.
-    fn age(&self) -> Option<f64>;
+    /// Returns the seconds since the last checkpoint.
+    fn age(&self) -> f64;
+
+    /// Returns whether this call has written a checkpoint.
+    #[cfg(feature = "checkpoint")]
+    fn has_written(&self) -> bool;
+
+    /// Notes that all processes have written one, so that files of earlier calls are not needed any more.
+    #[cfg(feature = "checkpoint")]
+    fn settle(&self);
 }
 
-/// The work of several threads, as the calling thread sees it.
-#[cfg_attr(not(feature = "mpi"), allow(dead_code))] // Only processes that share their work look.
-pub(crate) struct Site<'a, O> {
+/// The way of outputs from threads to all processes.
+pub(super) trait Outbox<O>: Sync {
+    /// Takes the output of a block.
+    fn put(&self, block: usize, output: O) -> Result<()>;
+
+    /// Returns the outputs since the last call, as bytes.
+    #[cfg(feature = "checkpoint")]
+    fn take_new(&self) -> Vec<Vec<u8>>;
+
+    /// Reads an output of any process, and refuses one that no block of the task has.
+    #[cfg(feature = "checkpoint")]
+    fn read(&self, bytes: &[u8]) -> Result<Node<O>>;
+}
+
+/// The task at hand, as threads see it.
+pub(super) struct Site<'a, O> {
+    pub(super) task: &'a dyn Work<O>,
     pub(super) ledger: &'a Ledger<O>,
-    pub(super) rule: Rule<'a, O>,
-    /// Counts blocks that another process has finished.
-    pub(super) arrived: &'a dyn Fn(Range<usize>) -> Result<()>,
-    pub(super) are_done: &'a dyn Fn() -> bool,
+    pub(super) saver: Option<&'a dyn Saver>,
+    /// The way of outputs to all processes; `None` if they stay in this one.
+    pub(super) outbox: Option<&'a dyn Outbox<O>>,
 }
-
-pub(crate) type AtSite<'a, O> = &'a mut dyn FnMut(&Site<'_, O>) -> Result<()>;
 
 impl<'e> Job<'e> {
     /// Creates a job whose clock starts now.
@@ -84,26 +119,56 @@ impl<'e> Job<'e> {
     /// # Errors
     /// No threads; an `until_error` that is not positive.
     pub(crate) fn new(by: &'e Execution<'e>) -> Result<Self> {
-        Self::led(by, true)
+        by.check()?;
+        let crew = Crew {
+            by,
+            meter: Meter::new(by.progress.as_deref()),
+            begun: Instant::now(),
+        };
+        Ok(Self {
+            crew,
+            #[cfg(feature = "checkpoint")]
+            team: None,
+        })
     }
 
     /// Names the work for progress callbacks, where it is no run of its own.
     pub(crate) fn named(mut self, task: &'static str) -> Self {
-        self.meter.task = task;
+        self.crew.meter.task = task;
         self
     }
 
-    /// Creates a job in one of several processes. Only the leading one calls back.
-    pub(super) fn led(by: &'e Execution<'e>, leads: bool) -> Result<Self> {
-        by.check()?;
-        Ok(Self {
-            by,
-            meter: Meter::new(by.progress.as_deref().filter(|_| leads)),
-            begun: Instant::now(),
-        })
+    /// Shares the work with other processes, if there are any.
+    #[cfg(feature = "checkpoint")]
+    pub(super) fn of_team(mut self, team: Option<&'e Team<'e>>) -> Self {
+        self.team = team;
+        self
     }
 
-    /// Runs all blocks of a task.
+    /// Returns an outcome that all processes have alike, with the `figures` of the first of several. They differ by rounding
+    /// at most.
+    pub(crate) fn agreed<U>(
+        &self,
+        outcome: Result<U>,
+        _figures: impl FnOnce(&U) -> Vec<f64>,
+    ) -> Result<(U, Option<Vec<f64>>)> {
+        #[cfg(feature = "checkpoint")]
+        if let Some(team) = self.team {
+            let (value, of_first) = team.agreed(outcome, _figures)?;
+            return Ok((value, Some(of_first)));
+        }
+        outcome.map(|value| (value, None))
+    }
+
+    /// Returns whether other processes have left after a failure, so that no work goes on.
+    pub(crate) fn has_parted(&self) -> bool {
+        #[cfg(feature = "checkpoint")]
+        return self.team.is_some_and(Team::has_parted);
+        #[cfg(not(feature = "checkpoint"))]
+        false
+    }
+
+    /// Runs all blocks of a task. Of several processes each does all of them.
     pub(crate) fn complete<T: Task>(&self, task: &T) -> Result<Closed<T::Output>> {
         self.go_on(&Erased::new(task), Forest::new())
     }
@@ -119,69 +184,71 @@ impl<'e> Job<'e> {
 
     fn go_on<O: Merge + Send>(&self, work: &dyn Work<O>, done: Forest<O>) -> Result<Closed<O>> {
         let ledger = Ledger::resumed(work.blocks(), done, work.last_is_unfilled());
+        #[cfg(feature = "checkpoint")]
+        let ledger = ledger.shared(self.team.map(|_| Share::WHOLE));
         self.skip(finished(work, &ledger));
-        self.work(work, &ledger, None, None)?;
+        self.work(&Site {
+            task: work,
+            ledger: &ledger,
+            saver: None,
+            outbox: None,
+        })?;
         ledger.close()
     }
 
-    /// Runs the blocks that `ledger` hands out, and `meanwhile` on the calling thread.
+    /// Runs the blocks that the ledger hands out. Of several processes the calling thread meets the others meanwhile.
     ///
     /// # Errors
-    /// Threads that cannot be started, or the error of `meanwhile`. Errors of blocks are in the ledger.
-    pub(super) fn work<O: Merge + Send>(
-        &self,
-        task: &dyn Work<O>,
-        ledger: &Ledger<O>,
-        saver: Option<&dyn Saver<O>>,
-        meanwhile: Option<AtSite<'_, O>>,
-    ) -> Result<()> {
-        let rule = |done: usize, prefix: &Forest<O>| self.is_enough(task, done, prefix);
+    /// Threads that cannot be started; the failure of another process. Errors of blocks are in the ledger.
+    pub(super) fn work<O: Merge + Send>(&self, at: &Site<'_, O>) -> Result<()> {
+        let (crew, ledger) = (&self.crew, at.ledger);
+        let rule = |done: usize, prefix: &Forest<O>| crew.is_enough(at.task, done, prefix);
         if ledger.look(|done, prefix| !prefix.is_empty() && rule(done, prefix)) {
             ledger.stop(StoppedBy::StandardError);
         }
-        let worker = || {
-            while let Some(block) = ledger.hand_out() {
-                let output = self.block(task, block, ledger, saver);
-                if let Err(message) = caught(|| ledger.enter(block, output, &rule)) {
-                    ledger.fail(block, merging_panicked(message, task.chains(block)));
+        let worker = || crew.blocks(at, &rule);
+        let threads = (ledger.most(), at.task.width());
+        let work = || side_by_side(crew.by.threads, threads, &worker);
+        #[cfg(feature = "checkpoint")]
+        if let Some(team) = self.team {
+            let passed = |chain_steps| crew.count(chain_steps, ledger, at.saver);
+            return team.meet(&work, &mut Meeting::new(at, &rule, &passed, team));
+        }
+        work()
+    }
+}
+
+impl Crew<'_> {
+    /// Does blocks until the ledger has none left.
+    fn blocks<O: Merge>(&self, at: &Site<'_, O>, rule: Rule<'_, O>) {
+        let (task, ledger) = (at.task, at.ledger);
+        while let Some(block) = ledger.hand_out() {
+            let outcome = self.block(at, block);
+            let entered = caught(|| match (outcome, at.outbox) {
+                (Ok(output), Some(outbox)) => {
+                    let sent = outbox.put(block, output);
+                    sent.unwrap_or_else(|error| ledger.fail(block, error));
                 }
-                // After the ledger has the output, so that every checkpoint holds one or the other.
-                if let Some(saver) = saver {
-                    saver.end(block);
-                }
+                (outcome, _) => ledger.enter(block, outcome, rule),
+            });
+            if let Err(message) = entered {
+                ledger.fail(block, merging_panicked(message, task.chains(block)));
             }
-        };
-        let arrived = |blocks: Range<usize>| {
-            let counted = caught(|| self.count(task.cost(blocks.clone()), ledger, saver));
-            let chains = || task.chains(blocks.start).start..task.chains(blocks.end).start;
-            counted.map_err(|message| Error::panicked(message, chains()))
-        };
-        let mut outcome = Ok(());
-        let mut meanwhile = meanwhile.map(|meanwhile| {
-            |are_done: &dyn Fn() -> bool| {
-                let _ends = EndsByPanic(ledger);
-                outcome = meanwhile(&Site {
-                    ledger,
-                    rule: &rule,
-                    arrived: &arrived,
-                    are_done,
-                });
+            // After the output is safe, so that every checkpoint holds one or the other.
+            if let Some(saver) = at.saver {
+                saver.end(block);
             }
-        });
-        let meanwhile = meanwhile.as_mut().map(|at_site| at_site as Meanwhile<'_>);
-        let crew = (ledger.most(), task.width());
-        side_by_side(self.by.threads, crew, &worker, meanwhile)?;
-        outcome
+        }
     }
 
     /// Takes a block through its remaining steps. The error is `None` if the block was canceled.
-    fn block<O: Merge>(
-        &self,
-        task: &dyn Work<O>,
-        block: usize,
-        ledger: &Ledger<O>,
-        saver: Option<&dyn Saver<O>>,
-    ) -> Result<O, Option<Error>> {
+    fn block<O: Merge>(&self, site: &Site<'_, O>, block: usize) -> Result<O, Option<Error>> {
+        let Site {
+            task,
+            ledger,
+            saver,
+            ..
+        } = site;
         let mut at = None;
         let passed = caught(|| {
             let saved = saver.and_then(|saver| saver.begin(block));
@@ -191,13 +258,13 @@ impl<'e> Job<'e> {
                 if let Some(left) = step.left {
                     self.meter.foresee(left.saturating_add(step.cost));
                 }
-                self.count(step.cost, ledger, saver);
+                self.count(step.cost, ledger, *saver);
                 if step.is_last {
                     return Ok(at.finish()?);
                 }
                 let is_canceled = ledger.is_canceled(block);
                 if let Some(saver) = saver {
-                    saver.passed(block, &**at, is_canceled);
+                    saver.passed(block, &|| at.save(), is_canceled);
                 }
                 if is_canceled {
                     return Err(None);
@@ -217,12 +284,12 @@ impl<'e> Job<'e> {
     }
 
     /// Counts chain-steps. Stops the work if a callback, `stop_when` or the time limit asks for it.
-    fn count<O: Merge>(&self, chain_steps: u64, ledger: &Ledger<O>, saver: Option<&dyn Saver<O>>) {
-        let age = || saver.and_then(Saver::age);
-        if self.meter.add(chain_steps, &age) || ledger.leads() && self.by.is_asked() {
-            ledger.stop(StoppedBy::Callback);
-        } else if ledger.leads() && self.by.is_over(self.begun) {
-            ledger.stop(StoppedBy::TimeLimit);
+    fn count<O: Merge>(&self, chain_steps: u64, ledger: &Ledger<O>, saver: Option<&dyn Saver>) {
+        let age = || saver.map(Saver::age);
+        if self.meter.add(chain_steps, &age) || self.by.is_asked() {
+            ledger.ask_to_stop(StoppedBy::Callback);
+        } else if self.by.is_over(self.begun) {
+            ledger.ask_to_stop(StoppedBy::TimeLimit);
         }
     }
 
@@ -245,14 +312,14 @@ pub(super) fn finished<O: Merge>(work: &dyn Work<O>, ledger: &Ledger<O>) -> u64 
 }
 
 impl Counts for Job<'_> {
-    fn alone(&self) -> &Job<'_> {
+    fn job(&self) -> &Job<'_> {
         self
     }
 }
 
 impl<T: Task> Runs<T> for Job<'_> {
-    fn run(&mut self, task: &T) -> Result<Option<Closed<T::Output>>> {
-        self.complete(task).map(Some)
+    fn run(&mut self, task: &T) -> Result<Closed<T::Output>> {
+        self.complete(task)
     }
 }
 
@@ -261,24 +328,13 @@ impl<C> Carries<C> for Job<'_> {
         Ok(None)
     }
 
-    fn carry(&mut self, reached: Option<C>) -> Result<C> {
-        Ok(reached.expect("the only process leads"))
+    fn carry(&mut self, reached: C, _: &[f64]) -> Result<C> {
+        Ok(reached)
     }
 }
 
 pub(crate) fn merging_panicked(message: String, chains: Range<usize>) -> Error {
     Error::panicked(format!("in merging: {message}"), chains)
-}
-
-/// Cancels all work when a panic unwinds past it. Otherwise other threads would wait forever.
-struct EndsByPanic<'l, O: Merge>(&'l Ledger<O>);
-
-impl<O: Merge> Drop for EndsByPanic<'_, O> {
-    fn drop(&mut self) {
-        if thread::panicking() {
-            self.0.cancel_from(0);
-        }
-    }
 }
 
 /// Runs `work`, and returns the message if it panics.

@@ -15,9 +15,8 @@ pub(crate) struct Ledger<T> {
     blocks: Range<usize>,
     /// The last block if it is unfilled. It is not merged, so that a longer run can replace it.
     kept_apart: Option<usize>,
-    share: Share,
-    /// Blocks of this share that are done and kept by another process.
-    elsewhere: Vec<Range<usize>>,
+    /// The share of one of several processes, which decide together when the work ends.
+    share: Option<Share>,
     /// First canceled block.
     limit: AtomicUsize,
     books: Mutex<Books<T>>,
@@ -31,8 +30,10 @@ pub(crate) struct Share {
 }
 
 impl Share {
+    #[cfg(feature = "checkpoint")]
     pub(crate) const WHOLE: Self = Self { rank: 0, size: 1 };
 
+    /// Returns whether a block, or the first block of several, is one of this share.
     pub(crate) fn has(self, block: usize) -> bool {
         block % self.size == self.rank
     }
@@ -48,8 +49,28 @@ struct Books<T> {
     /// Whether a panic in merging has lost blocks.
     is_torn: bool,
     /// The panic, or else the error of the leftmost block that failed.
-    failed: Option<(usize, Error)>,
+    failed: Option<Failure>,
     stopped_by: Option<StoppedBy>,
+    /// The reason for which this process of several asks all to stop.
+    asked: Option<StoppedBy>,
+    /// Whether another process lacks blocks that this one has.
+    is_short: bool,
+}
+
+/// The error of a block.
+#[derive(Debug, Clone)]
+pub(crate) struct Failure {
+    pub(crate) block: usize,
+    /// Whether it ends all work, as a panic does. Another error lets blocks to its left go on.
+    pub(crate) ends_all: bool,
+    pub(crate) error: Error,
+}
+
+impl Failure {
+    /// Returns its place among failures, of which the first is reported.
+    fn order(&self) -> usize {
+        if self.ends_all { 0 } else { self.block + 1 }
+    }
 }
 
 /// The content of a ledger when the work is over.
@@ -93,30 +114,24 @@ impl<T: Merge> Ledger<T> {
             is_torn: false,
             failed: None,
             stopped_by: None,
+            asked: None,
+            is_short: false,
         };
         let kept_apart = unfilled.then(|| blocks.end - 1);
         while books.take_in(kept_apart) {}
         Self {
             kept_apart,
-            share: Share::WHOLE,
-            elsewhere: Vec::new(),
+            share: None,
             limit: AtomicUsize::new(blocks.end),
             blocks,
             books: Mutex::new(books),
         }
     }
 
-    /// Restricts the ledger to the blocks of `share`. The range of blocks must begin at 0.
+    /// Lets several processes decide together when the work ends. This one does the blocks of `share`.
     #[cfg(feature = "checkpoint")]
-    pub(crate) fn shared(mut self, share: Share) -> Self {
+    pub(crate) fn shared(mut self, share: Option<Share>) -> Self {
         self.share = share;
-        self
-    }
-
-    /// Excludes `blocks`, which another process keeps.
-    #[cfg(feature = "checkpoint")]
-    pub(crate) fn without(mut self, blocks: Vec<Range<usize>>) -> Self {
-        self.elsewhere = blocks;
         self
     }
 
@@ -126,12 +141,8 @@ impl<T: Merge> Ledger<T> {
 
     /// Returns the largest number of blocks that this process may have to do.
     pub(crate) fn most(&self) -> usize {
-        self.blocks.len().div_ceil(self.share.size)
-    }
-
-    /// Returns whether this process leads: it has the first block and decides when the work ends.
-    pub(crate) fn leads(&self) -> bool {
-        self.share.rank == 0
+        let size = self.share.map_or(1, |share| share.size);
+        self.blocks.len().div_ceil(size)
     }
 
     /// Returns the next block to do, if there is one.
@@ -143,8 +154,8 @@ impl<T: Merge> Ledger<T> {
                 return None;
             }
             books.next += 1;
-            let elsewhere = || self.elsewhere.iter().any(|blocks| blocks.contains(&block));
-            if self.share.has(block) && !books.has(block) && !elsewhere() {
+            let is_mine = self.share.is_none_or(|share| share.has(block));
+            if is_mine && !books.has(block) {
                 return Some(block);
             }
         }
@@ -154,13 +165,19 @@ impl<T: Merge> Ledger<T> {
         self.limit.load(Ordering::Relaxed) <= block
     }
 
-    #[cfg_attr(not(feature = "mpi"), allow(dead_code))] // Only processes that share their work ask.
-    pub(crate) fn limit(&self) -> usize {
-        self.limit.load(Ordering::Relaxed)
-    }
-
     pub(crate) fn cancel_from(&self, block: usize) {
         self.limit.fetch_min(block, Ordering::Relaxed);
+    }
+
+    /// Asks for the end of all work. Several processes hear of it when they meet; this one begins no further block.
+    pub(crate) fn ask_to_stop(&self, by: StoppedBy) {
+        match self.share {
+            None => self.stop(by),
+            Some(_) => {
+                self.books().asked.get_or_insert(by);
+                self.cancel_from(0);
+            }
+        }
     }
 
     /// Ends all work. Finished blocks are kept.
@@ -173,13 +190,13 @@ impl<T: Merge> Ledger<T> {
     /// so that the reported error does not depend on threads. A panic cancels all.
     pub(crate) fn enter(&self, block: usize, outcome: Result<T, Option<Error>>, rule: Rule<'_, T>) {
         match outcome {
-            Ok(value) => self.enter_node(Node::leaf(block, value), rule),
+            Ok(value) => self.take_node(Node::leaf(block, value), rule),
             Err(Some(error)) => self.fail(block, error),
             Err(None) => {}
         }
     }
 
-    fn enter_node(&self, node: Node<T>, rule: Rule<'_, T>) {
+    pub(super) fn take_node(&self, node: Node<T>, rule: Rule<'_, T>) {
         let mut books = self.books();
         books.wait(node);
         while books.stopped_by != Some(StoppedBy::StandardError) && books.take_in(self.kept_apart) {
@@ -191,25 +208,25 @@ impl<T: Merge> Ledger<T> {
     }
 
     pub(super) fn fail(&self, block: usize, error: Error) {
-        let mut books = self.books();
-        let panicked = matches!(error, Error::Panicked { .. });
-        self.cancel_from(if panicked { 0 } else { block + 1 });
-        let rank = |block: usize, error: &Error| match error {
-            Error::Panicked { .. } => 0,
-            _ => block + 1,
-        };
-        let first = books.failed.as_ref();
-        if first.is_none_or(|(left, first)| rank(block, &error) < rank(*left, first)) {
-            books.failed = Some((block, error));
-        }
+        let ends_all = matches!(error, Error::Panicked { .. });
+        self.take_failure(Failure {
+            block,
+            ends_all,
+            error,
+        });
     }
 
-    /// Takes out the finished blocks, and the error to report, of a process that does not lead.
-    #[cfg_attr(not(feature = "mpi"), allow(dead_code))] // As above.
-    pub(crate) fn take_out(&self) -> (Forest<T>, Option<(usize, Error)>) {
+    pub(super) fn take_failure(&self, failure: Failure) {
         let mut books = self.books();
-        let finished = std::mem::take(&mut books.waiting);
-        (finished.into(), books.failed.take())
+        self.cancel_from(if failure.ends_all {
+            0
+        } else {
+            failure.block + 1
+        });
+        let first = books.failed.as_ref();
+        if first.is_none_or(|first| failure.order() < first.order()) {
+            books.failed = Some(failure);
+        }
     }
 
     /// Calls `at` with the end of the prefix and its outputs.
@@ -242,14 +259,13 @@ impl<T: Merge> Ledger<T> {
             .books
             .into_inner()
             .unwrap_or_else(PoisonError::into_inner);
-        if let Some((block, error)) = books.failed {
-            let panicked = matches!(error, Error::Panicked { .. });
+        if let Some(failed) = books.failed {
             let by_rule = books.stopped_by == Some(StoppedBy::StandardError);
-            if panicked || block == books.done && !by_rule {
-                return Err(error);
+            if failed.ends_all || failed.block == books.done && !by_rule {
+                return Err(failed.error);
             }
         }
-        let ended = books.done == self.blocks.end;
+        let ended = books.done == self.blocks.end && !books.is_short;
         Ok(Closed {
             prefix: std::mem::take(&mut books.prefix),
             beyond: match books.stopped_by {
@@ -259,6 +275,31 @@ impl<T: Merge> Ledger<T> {
             },
             stopped_by: books.stopped_by.filter(|_| !ended),
         })
+    }
+}
+
+/// The part of a ledger that several processes compare.
+#[cfg(feature = "checkpoint")]
+impl<T: Merge> Ledger<T> {
+    /// Returns the failure and the reason to stop that this process knows of.
+    pub(super) fn concerns(&self) -> (Option<Failure>, Option<StoppedBy>) {
+        let books = self.books();
+        (books.failed.clone(), books.asked)
+    }
+
+    pub(super) fn is_complete(&self) -> bool {
+        self.books().done == self.blocks.end
+    }
+
+    /// Notes that another process lacks blocks, so that all report a stop.
+    pub(super) fn note_short(&self) {
+        self.books().is_short = true;
+    }
+
+    /// Returns whether an output of these blocks is missing.
+    pub(super) fn lacks(&self, blocks: &Range<usize>) -> bool {
+        let within = self.blocks.start <= blocks.start && blocks.end <= self.blocks.end;
+        within && !self.books().has(blocks.start)
     }
 }
 

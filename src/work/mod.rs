@@ -1,22 +1,22 @@
 //! Work in blocks: one loop, on threads or processes, that can be watched, stopped, saved and resumed.
 //!
-//! A [`Task`] defines what a block does, and a [`Job`] runs the blocks of a task. A `KeptJob` also saves them, and a
-//! `SharedJob` shares them with other processes. A sequence of tasks is plain code that runs one after another and
+//! A [`Task`] defines what a block does, and a [`Job`] runs the blocks of a task. A `KeptJob` also saves them, and shares
+//! them with the other processes of a `Team`. A sequence of tasks is plain code that runs one after another and
 //! [carries](Carries) a value between them.
 
 mod execution;
 mod job;
 mod ledger;
-#[cfg(feature = "mpi")]
-pub(crate) mod mpi;
 #[cfg(feature = "checkpoint")]
-#[cfg_attr(not(feature = "mpi"), allow(dead_code))]
-// Only processes that share work use it.
-mod others;
+mod meeting;
 mod progress;
+#[cfg(feature = "checkpoint")]
+pub mod ranks;
 #[cfg(feature = "checkpoint")]
 pub mod store;
 mod task;
+#[cfg(feature = "checkpoint")]
+mod team;
 mod threads;
 mod tree;
 
@@ -28,6 +28,8 @@ pub use progress::{Progress, SoFar, Verdict};
 #[cfg(feature = "checkpoint")]
 pub(crate) use task::Persist;
 pub(crate) use task::{Place, Single, Stepped, Task, is_look};
+#[cfg(feature = "checkpoint")]
+pub(crate) use team::difference;
 pub(crate) use threads::{in_pool, join};
 pub use tree::Merge;
 pub(crate) use tree::{Forest, Node, coalesce, fold};

@@ -1,17 +1,11 @@
 //! Work on several threads. Calls to rayon are not generic, so that they are compiled once.
 
 use std::sync::Mutex;
-#[cfg(feature = "rayon")]
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::Result;
 
-/// Work of the calling thread while others work. Its argument returns whether all others are done.
-pub(super) type Meanwhile<'a> = &'a mut dyn FnMut(&dyn Fn() -> bool);
-
-/// Calls `work` on up to `most` of `threads` threads, or of rayon's global pool, and `meanwhile` on the calling
-/// thread. A block can use `width` threads. Work for a single thread stays on the calling thread: a pool costs some 50
-/// microseconds, more than a short run.
+/// Calls `work` on up to `most` of `threads` threads, or of rayon's global pool. A block can use `width` threads. Work
+/// for a single thread stays on the calling thread: a pool costs some 50 microseconds, more than a short run.
 ///
 /// # Errors
 /// A thread pool that cannot be built.
@@ -20,39 +14,23 @@ pub(super) fn side_by_side(
     threads: Option<usize>,
     (most, width): (usize, usize),
     work: &(dyn Fn() + Sync),
-    meanwhile: Option<Meanwhile<'_>>,
 ) -> Result<()> {
     let workers = threads.unwrap_or_else(rayon::current_num_threads).min(most);
-    if workers == 1 && width == 1 && meanwhile.is_none() {
+    if workers == 1 && width == 1 {
         work();
         return Ok(());
     }
-    if threads.is_none() && workers == 1 && meanwhile.is_none() {
-        // Moves into the pool once, and not at each fork.
-        rayon::join(work, || ());
-        return Ok(());
-    }
-    let at_work = AtomicUsize::new(workers);
-    let work = || {
-        let _leaves = Leaves(&at_work);
-        work();
-    };
-    let are_done = || at_work.load(Ordering::Acquire) == 0;
-    let meanwhile = || {
-        if let Some(meanwhile) = meanwhile {
-            meanwhile(&are_done);
-        }
-    };
     let Some(threads) = threads else {
-        rayon::in_place_scope(|scope| {
-            (0..workers).for_each(|_| scope.spawn(|_| work()));
-            meanwhile();
-        });
+        if workers == 1 {
+            // Moves into the pool once, and not at each fork.
+            rayon::join(work, || ());
+        } else {
+            rayon::in_place_scope(|scope| (0..workers).for_each(|_| scope.spawn(|_| work())));
+        }
         return Ok(());
     };
     pool(threads.min(most.max(width)))?.in_place_scope(|scope| {
         (0..workers).for_each(|_| scope.spawn(|_| work()));
-        meanwhile();
     });
     Ok(())
 }
@@ -65,28 +43,26 @@ fn pool(threads: usize) -> Result<rayon::ThreadPool> {
         .map_err(|error| crate::Error::invalid("threads", threads, refused(error)))
 }
 
-/// Counts a worker as finished when dropped, also by a panic.
-#[cfg(feature = "rayon")]
-struct Leaves<'a>(&'a AtomicUsize);
-
-#[cfg(feature = "rayon")]
-impl Drop for Leaves<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Release);
-    }
-}
-
 #[cfg(not(feature = "rayon"))]
 pub(super) fn side_by_side(
     _threads: Option<usize>,
     _crew: (usize, usize),
     work: &(dyn Fn() + Sync),
-    meanwhile: Option<Meanwhile<'_>>,
 ) -> Result<()> {
     work();
-    if let Some(meanwhile) = meanwhile {
-        meanwhile(&|| true);
-    }
+    Ok(())
+}
+
+/// Refuses to wait on a thread of rayon's pool, for which other threads of the pool might wait forever.
+#[cfg(feature = "checkpoint")]
+pub(super) fn check_outside_pool() -> Result<()> {
+    #[cfg(feature = "rayon")]
+    crate::Error::check(
+        rayon::current_thread_index().is_none(),
+        "ranks",
+        "a call from a thread of rayon's pool",
+        "one from outside of the pool",
+    )?;
     Ok(())
 }
 
@@ -116,7 +92,7 @@ pub(crate) fn in_pool<T: Send>(
 ) -> Result<T> {
     let result = Mutex::new(None);
     let all = || *result.lock().unwrap() = Some(work());
-    side_by_side(threads, (1, usize::MAX), &all, None)?;
+    side_by_side(threads, (1, usize::MAX), &all)?;
     let result = result.into_inner().unwrap();
     result.expect("the work has been done")
 }

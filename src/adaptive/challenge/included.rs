@@ -17,14 +17,14 @@ pub(in crate::adaptive) trait Challenges<S, K>: Send + Sync {
     /// Refuses kernels and settings that no challenge can have.
     fn check(&self, asked: Asked<K, S>) -> Result<()>;
 
-    /// Challenges `first` at the stated cost. Returns `None` in a process that does not lead.
+    /// Challenges `first` at the stated cost.
     fn challenge(
         &self,
         first: &dyn LogZ,
         asked: Asked<K, S>,
         budget: u64,
         job: &mut dyn SecondJob<S>,
-    ) -> Result<Option<Second<S>>>;
+    ) -> Result<Second<S>>;
 }
 
 /// Kernel and settings of the challenged runner.
@@ -101,7 +101,7 @@ where
         asked: Asked<K, P::State>,
         budget: u64,
         job: &mut dyn SecondJob<P::State>,
-    ) -> Result<Option<Second<P::State>>> {
+    ) -> Result<Second<P::State>> {
         let along: AlongRivals<'_, P, K> = |path, kernel| Along::new(path, kernel);
         self.search(asked)
             .challenge(first, (budget, CONFIDENCE), along, job)

@@ -160,16 +160,15 @@ where
     /// and [`Ais::run`](crate::ais::Ais::run); [`Error::Stopped`] before the second run has a block.
     pub fn run(&self) -> Result<ChallengeRun<'p, P::State>> {
         let along: AlongRivals<'_, P, K> = |path, kernel| Along::new(path, kernel);
-        let run = self.go_with(along, &mut Job::new(&self.execution)?)?;
-        Ok(run.expect("the only process leads"))
+        self.go_with(along, &mut Job::new(&self.execution)?)
     }
 
-    /// Runs the challenge. Returns `None` in a process that does not lead.
+    /// Runs the challenge.
     pub(in crate::adaptive) fn go_with<J>(
         &self,
         along: AlongRivals<'_, P, K>,
         job: &mut J,
-    ) -> Result<Option<ChallengeRun<'p, P::State>>>
+    ) -> Result<ChallengeRun<'p, P::State>>
     where
         J: SecondJob<P::State>,
     {
@@ -186,10 +185,10 @@ where
         let second = self
             .search
             .challenge(self.first, (budget, confidence), along, job)?;
-        Ok(second.map(|second| ChallengeRun {
+        Ok(ChallengeRun {
             first: self.first,
             second,
-        }))
+        })
     }
 }
 

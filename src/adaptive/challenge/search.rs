@@ -99,23 +99,22 @@ pub(in crate::adaptive) type Base<P> = <<P as AnnealingPath>::State as Rivals>::
 pub(in crate::adaptive) type AlongRivals<'q, P, K> =
     fn(RivalPath<P, Base<P>>, K) -> Along<'q, RivalPath<P, Base<P>>>;
 
-pub(in crate::adaptive) type SecondTask<'t, S> = AisTask<'t, S, (), S>;
+pub(in crate::adaptive) type SecondTask<'t, S> = AisTask<'t, S, ()>;
 
 /// A job that can run the second run of a challenge.
 pub(in crate::adaptive) trait SecondJob<S>: Counts {
-    /// Runs the task. Returns `None` in a process that does not lead.
-    fn run_second(&mut self, task: &SecondTask<'_, S>) -> Result<Option<RunPart<S>>>;
+    fn run_second(&mut self, task: &SecondTask<'_, S>) -> Result<RunPart<S>>;
 }
 
 impl<S: Send, J> SecondJob<S> for J
 where
     J: for<'t> Runs<SecondTask<'t, S>>,
 {
-    fn run_second(&mut self, task: &SecondTask<'_, S>) -> Result<Option<RunPart<S>>> {
+    fn run_second(&mut self, task: &SecondTask<'_, S>) -> Result<RunPart<S>> {
         let begun = Instant::now();
         self.foresee(task.cost(task.blocks()));
         let closed = self.run(task)?;
-        Ok(closed.map(|closed| task.result(closed, begun.elapsed().as_secs_f64())))
+        Ok(task.result(closed, begun.elapsed().as_secs_f64()))
     }
 }
 
@@ -219,31 +218,46 @@ where
         self.kernel.evaluations(dimension(&self.path)).max(1) as u64
     }
 
-    /// Looks for other modes, runs from the mixture of all bases, and judges `first`. Returns `None` in a process that
-    /// does not lead.
+    /// Looks for other modes, runs from the mixture of all bases, and judges `first`. Of several processes each makes the
+    /// search.
     pub(super) fn challenge(
         &self,
         first: &dyn LogZ,
         (budget, confidence): (u64, f64),
         along: AlongRivals<'_, P, K>,
         job: &mut dyn SecondJob<P::State>,
-    ) -> Result<Option<Second<P::State>>> {
+    ) -> Result<Second<P::State>> {
         let begun = Instant::now();
-        let found = self.find(budget, job.alone())?;
+        let found = self.find(budget, job.job());
+        let (found, of_first) = job.job().agreed(found, |found| self.figures(found))?;
+        let schedule = match of_first {
+            Some(figures) => Schedule::new(figures[..=found.schedule.stages()].to_vec())?,
+            None => found.schedule,
+        };
         let from = self.log_base_normalizer - self.own_log_z;
         let task = Ais::with_base_log_z(found.path, found.kernel, from)
-            .schedule(found.schedule)
+            .schedule(schedule)
             .chains(found.chains)
             .seed(found.seed)
             .into_task(along)?;
-        let Some(part) = job.run_second(&task)? else {
-            return Ok(None);
-        };
+        let part = job.run_second(&task)?;
         let tried = (found.starts, found.modes, found.spent);
         let sure = (confidence, self.compare_normalizer()?);
         let mut second = judge(first, part.result()?, sure, tried)?;
         second.seconds = begun.elapsed().as_secs_f64();
-        Ok(Some(second))
+        Ok(second)
+    }
+
+    /// Returns betas and chains of the second run, and log densities of its base at some of its draws, by which processes
+    /// that search alike are compared.
+    fn figures(&self, found: &Found<P, K>) -> Vec<f64> {
+        let (base, start) = (found.path.base(), found.path.at(0.0));
+        let mut rng = stream(self.seed, Purpose::Challenge, 5);
+        let drawn = (0..PROBES).map(|_| start.log_density(&base.sample(&mut rng)));
+        let mut figures = found.schedule.betas().to_vec();
+        figures.push(found.chains as f64);
+        figures.extend(drawn);
+        figures
     }
 
     fn old(&self) -> RivalBase<P, Base<P>> {

@@ -1,38 +1,44 @@
 //! A run with checkpoints.
 
+use std::fmt;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::file::{Header, read};
-use super::keeper::{Keeper, Saved};
-use super::kept::{Destination, KeptJob};
-use super::place::Place;
+use super::file::Header;
+use super::keeper::Keeper;
+use super::kept::KeptJob;
+use super::parts::{Saved, file_of, gathered, joined};
 use super::{check_same, decode, encode, guarded};
 use crate::work::execution::Execution;
 use crate::work::job::Job;
-use crate::work::others::Others;
+use crate::work::ledger::Share;
+use crate::work::ranks::Ranks;
+use crate::work::team::{Team, gather};
 use crate::{Error, Result};
 
 /// A run that writes checkpoints to a file. The method `checkpoint` of a runner creates it, such as
 /// [`Ais::checkpoint`](crate::ais::Ais::checkpoint).
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 #[must_use]
 pub struct Checkpointed<'a, A> {
-    pub(in crate::work) run: &'a A,
-    pub(in crate::work) file: PathBuf,
+    run: &'a A,
+    file: PathBuf,
     every: Duration,
     label: Option<String>,
+    ranks: Option<&'a dyn Ranks>,
 }
 
-/// A run whose blocks can be saved.
+/// A run whose blocks can be saved and sent.
 pub trait Resumable {
     /// The result.
     type Run;
     /// All that fixes the bits of the result, except path and kernel.
     type Settings: Serialize + DeserializeOwned;
+    /// What path and kernel do to a few chains. It is alike in all processes of a run, but for rounding.
+    type Likeness: Serialize + DeserializeOwned;
 
     /// Name of this kind of run in a file.
     const KIND: &'static str;
@@ -46,22 +52,17 @@ pub trait Resumable {
     /// Checks the settings, and returns a fingerprint of path and kernel.
     fn fingerprint(&self) -> Result<u32>;
 
+    /// Returns what path and kernel do.
+    fn likeness(&self) -> Self::Likeness;
+
     /// Refuses the settings of another run. Returns the number of its blocks that are of use.
     fn check_found(&self, found: &Self::Settings) -> Result<usize>;
 
-    /// Refuses settings, path or kernel that differ from rank 0's.
-    #[cfg(feature = "mpi")]
-    fn agree(&self, ranks: &mut crate::work::mpi::Ranks, fingerprint: Option<u32>) -> Result<()> {
-        if ranks.rank() == 0 {
-            return ranks.tell_all(&(self.settings(), fingerprint));
-        }
-        let (_, (first, of_first)): (_, (Self::Settings, _)) = ranks.hear()?;
-        self.check_found(&first)?;
-        crate::work::mpi::check_fingerprint(fingerprint, of_first)
-    }
+    /// Refuses settings, path or kernel of this process where those of the first process differ.
+    fn check_alike(&self, settings: &Self::Settings, likeness: &Self::Likeness) -> Result<()>;
 
-    /// Runs the job. Returns `None` in a process that does not lead.
-    fn go(&self, job: &mut KeptJob<'_>) -> Result<Option<Self::Run>>;
+    /// Runs the job.
+    fn go(&self, job: &mut KeptJob<'_>) -> Result<Self::Run>;
 
     /// Adds the seconds of earlier calls, and a warning if the last checkpoint failed.
     fn resumed(run: &mut Self::Run, seconds: f64, failure: Option<String>);
@@ -69,7 +70,7 @@ pub trait Resumable {
 
 /// The start of a run.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::work) enum From {
+enum From {
     Nothing,
     File,
     FileIfThere,
@@ -82,6 +83,7 @@ impl<'a, A> Checkpointed<'a, A> {
             file,
             every: Duration::from_secs(60),
             label: None,
+            ranks: None,
         }
     }
 
@@ -89,6 +91,13 @@ impl<'a, A> Checkpointed<'a, A> {
     /// work.
     pub fn every(mut self, interval: Duration) -> Self {
         self.every = interval;
+        self
+    }
+
+    /// Shares the run with other processes, which must all make the same call. Process r of several writes a file of its
+    /// own, whose name ends in `.r`. Any number of processes may go on from them, on one disk or each on its own.
+    pub fn ranks(mut self, ranks: &'a dyn Ranks) -> Self {
+        self.ranks = Some(ranks);
         self
     }
 
@@ -106,7 +115,7 @@ impl<A: Resumable> Checkpointed<'_, A> {
     /// The errors of the run without checkpoints; [`Error::File`] if the first checkpoint cannot be written or another
     /// run is writing the file; states that serde does not restore exactly.
     pub fn run(&self) -> Result<A::Run> {
-        self.alone(From::Nothing)
+        self.go(From::Nothing)
     }
 
     /// Resumes from the last checkpoint. The result has the bits of an uninterrupted run.
@@ -114,7 +123,7 @@ impl<A: Resumable> Checkpointed<'_, A> {
     /// # Errors
     /// The errors of [`run`](Self::run); [`Error::File`] without a checkpoint, or with one of another run.
     pub fn resume(&self) -> Result<A::Run> {
-        self.alone(From::File)
+        self.go(From::File)
     }
 
     /// Resumes if there is a checkpoint, and otherwise runs from the beginning.
@@ -122,75 +131,133 @@ impl<A: Resumable> Checkpointed<'_, A> {
     /// # Errors
     /// The errors of [`resume`](Self::resume).
     pub fn resume_or_run(&self) -> Result<A::Run> {
-        self.alone(From::FileIfThere)
+        self.go(From::FileIfThere)
     }
 
-    fn alone(&self, from: From) -> Result<A::Run> {
-        let fingerprint = self.run.fingerprint()?;
-        let found = self.found(from, fingerprint)?;
-        let run = self.go(fingerprint, found, None)?;
-        Ok(run.expect("the only process leads"))
-    }
-
-    fn header(&self) -> Header<'_> {
-        Header {
-            kind: A::KIND,
-            label: self.label.as_deref(),
+    fn go(&self, from: From) -> Result<A::Run> {
+        match self.ranks {
+            None => self.go_in(None, from),
+            Some(ranks) => Team::together(ranks, |team| self.go_in(Some(team), from)),
         }
     }
 
-    /// Reads the checkpoint, if `from` asks for it, with the number of its blocks that are of use.
-    pub(in crate::work) fn found(
+    fn go_in(&self, team: Option<&Team<'_>>, from: From) -> Result<A::Run> {
+        let fingerprint = agreed_fingerprint(self.run, team, &format!("{from:?}"))?;
+        let share = team.map_or(Share::WHOLE, Team::share);
+        let header = Header {
+            kind: A::KIND,
+            label: self.label.as_deref(),
+            of: (share.rank, share.size),
+        };
+        let saved = self.saved(team, &header, from, fingerprint)?;
+        let (is_new, now) = (saved.is_none(), nanoseconds_since_1970());
+        let saved = Saved {
+            title: encode("settings", &(self.run.settings(), fingerprint))?,
+            ..saved.unwrap_or(Saved {
+                begun: gather(team, Ok(now))?[0],
+                ..Saved::default()
+            })
+        };
+        let file = file_of(&self.file, share);
+        let keeper = Keeper::new((&self.file, &file), header, self.every, &saved);
+        gather(team, keeper.open(is_new))?;
+        if is_new {
+            keeper.settle();
+        }
+        go_with(self.run, team, Some(keeper), saved)
+    }
+
+    /// Returns the content of the checkpoint, if `from` asks for it.
+    fn saved(
         &self,
+        team: Option<&Team<'_>>,
+        header: &Header<'_>,
         from: From,
         fingerprint: u32,
-    ) -> Result<Option<(Saved, usize)>> {
-        let is_there = || self.file.try_exists().unwrap_or(true);
-        let reads = match from {
-            From::Nothing => false,
-            From::File => true,
-            From::FileIfThere => is_there(),
-        };
-        let found = |payload: &[u8]| {
+    ) -> Result<Option<Saved>> {
+        if matches!(from, From::Nothing) {
+            return Ok(None);
+        }
+        let parts = gathered(&self.file, header, team)?;
+        if parts.is_empty() {
+            let missing = || Error::file(&self.file, "there is no checkpoint to go on from");
+            return match from {
+                From::File => Err(missing()),
+                _ => Ok(None),
+            };
+        }
+        let usable = |saved: &Saved| {
             guarded(|| {
-                let saved: Saved = decode("checkpoint", payload)?;
                 let (settings, theirs): (A::Settings, u32) = decode("settings", &saved.title)?;
                 let usable = self.run.check_found(&settings)?;
                 check_same(theirs, fingerprint)?;
                 Error::check_number("seconds", saved.seconds)?;
-                Ok((saved, usable))
+                Ok(usable)
             })
         };
-        reads
-            .then(|| read(&self.file, &self.header(), found))
-            .transpose()
+        joined(parts, &usable).map(Some)
     }
+}
 
-    /// Runs the job in the process that writes the file.
-    pub(in crate::work) fn go<'s>(
-        &'s self,
-        fingerprint: u32,
-        found: Option<(Saved, usize)>,
-        others: Option<&'s mut dyn Others>,
-    ) -> Result<Option<A::Run>> {
-        let is_new = found.is_none();
-        let (saved, usable) = found.unwrap_or((Saved::default(), usize::MAX));
-        let title = encode("settings", &(self.run.settings(), fingerprint))?;
-        let place = (Place::new(&self.file), self.header());
-        let keeper = Keeper::new(place, self.every, title, &saved);
-        keeper.open(is_new)?;
-        let mut job = KeptJob {
-            job: Job::new(self.run.execution())?,
-            destination: Destination::Keeper(Box::new(keeper)),
-            saved,
-            usable,
-            others,
-        };
-        let run = self.run.go(&mut job)?;
-        let keeper = job.destination.keeper().expect("it was made above");
-        Ok(run.map(|mut run| {
-            A::resumed(&mut run, keeper.seconds_before(), keeper.failure());
-            run
-        }))
+impl<A: fmt::Debug> fmt::Debug for Checkpointed<'_, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut fields = f.debug_struct("Checkpointed");
+        fields.field("run", self.run).field("file", &self.file);
+        fields
+            .field("every", &self.every)
+            .field("label", &self.label);
+        fields.finish_non_exhaustive()
     }
+}
+
+/// Runs in several processes without checkpoints.
+pub(in crate::work) fn run_shared<A: Resumable>(run: &A, ranks: &dyn Ranks) -> Result<A::Run> {
+    Team::together(ranks, |team| {
+        agreed_fingerprint(run, Some(team), "without checkpoints")?;
+        go_with(run, Some(team), None, Saved::default())
+    })
+}
+
+/// Returns the fingerprint of the first process, once all agree in the call, the settings, and what path and kernel do.
+fn agreed_fingerprint<A: Resumable>(run: &A, team: Option<&Team<'_>>, call: &str) -> Result<u32> {
+    let fingerprint = run.fingerprint();
+    let Some(team) = team else {
+        return fingerprint;
+    };
+    let call = format!("{} {call}", A::KIND);
+    let mine = fingerprint.map(|fingerprint| {
+        let identity = (run.settings(), run.likeness());
+        (call.clone(), fingerprint, identity)
+    });
+    let all = team.gather(mine)?;
+    let (call_of_first, fingerprint, (settings, likeness)) = &all[0];
+    let alike = Error::check_found("the call", &call, call_of_first);
+    team.gather(alike.and_then(|()| run.check_alike(settings, likeness)))?;
+    Ok(*fingerprint)
+}
+
+fn go_with<A: Resumable>(
+    run: &A,
+    team: Option<&Team<'_>>,
+    keeper: Option<Keeper<'_>>,
+    saved: Saved,
+) -> Result<A::Run> {
+    let job = Job::new(run.execution())?.of_team(team);
+    let mut job = KeptJob { job, keeper, saved };
+    let mut done = run.go(&mut job)?;
+    let Some(keeper) = &job.keeper else {
+        return Ok(done);
+    };
+    let written = gather(team, Ok((keeper.failure(), keeper.has_written())))?;
+    if written.iter().all(|(_, has_written)| *has_written) {
+        keeper.settle();
+    }
+    let failure = written.into_iter().find_map(|(failure, _)| failure);
+    A::resumed(&mut done, keeper.seconds_before(), failure);
+    Ok(done)
+}
+
+fn nanoseconds_since_1970() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |now| u64::try_from(now.as_nanos()).unwrap_or(u64::MAX))
 }

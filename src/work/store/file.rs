@@ -12,7 +12,7 @@ use crate::{Error, Result};
 const MAGIC: [u8; 8] = *b"annealed";
 
 /// Version of the format, to be changed with the layout of the file or of anything that a run writes to it.
-const VERSION: u32 = 5;
+const VERSION: u32 = 6;
 
 /// Length of magic, version and file length.
 const START: usize = MAGIC.len() + 4 + 8;
@@ -27,6 +27,8 @@ pub(super) struct Header<'a> {
     pub(super) kind: &'a str,
     /// The user's label.
     pub(super) label: Option<&'a str>,
+    /// Rank of the process that writes the file, and number of processes. Any number may go on from it.
+    pub(super) of: (usize, usize),
 }
 
 /// Version of this crate: another one may compute other bits.
@@ -69,21 +71,32 @@ pub(super) fn write(place: &Place<'_>, header: &Header<'_>, payload: &[u8]) -> R
     place.replace(|file| frame(header, payload, file))
 }
 
-/// Reads a checkpoint, and decodes its payload with `decode`.
+/// Reads a checkpoint, and decodes its payload with `decode`. Returns `None` for a file with which `is_part` does not
+/// agree, by the rank and the number of processes that it states, if any.
 ///
 /// # Errors
-/// [`Error::File`] for a file that is unreadable, damaged, no checkpoint, has another header, or fails in `decode`.
+/// [`Error::File`] for a file that is unreadable, damaged, has another header, or fails in `decode`.
 pub(super) fn read<T>(
     path: &Path,
     expected: &Header<'_>,
+    is_part: &dyn Fn(Option<(usize, usize)>) -> bool,
     decode: impl FnOnce(&[u8]) -> Result<T>,
-) -> Result<T> {
-    let bytes = fs::read(path).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => Error::file(path, "there is no checkpoint to go on from"),
-        _ => Error::io(path, error),
-    })?;
-    let payload = payload(&bytes, expected).map_err(|fault| Error::file(path, fault))?;
-    decode(payload).map_err(|error| Error::file(path, error))
+) -> Result<Option<T>> {
+    let bytes = fs::read(path).map_err(|error| Error::io(path, error))?;
+    let fault = |fault| Error::file(path, fault);
+    let opened = open(&bytes);
+    let of = match &opened {
+        Err(Fault::NotACheckpoint(_)) => None,
+        Err(fault) => return Err(Error::file(path, fault)),
+        Ok((header, _)) => Some(header.of),
+    };
+    if !is_part(of) {
+        return Ok(None);
+    }
+    let (header, payload) = opened.map_err(fault)?;
+    compare(&header, expected).map_err(fault)?;
+    let decoded = decode(payload).map_err(|error| Error::file(path, error))?;
+    Ok(Some(decoded))
 }
 
 fn frame(header: &Header<'_>, payload: &[u8], file: &mut dyn Write) -> io::Result<()> {
@@ -100,7 +113,8 @@ fn frame(header: &Header<'_>, payload: &[u8], file: &mut dyn Write) -> io::Resul
     file.write_all(&checksum.finalize().to_le_bytes())
 }
 
-fn payload<'b>(bytes: &'b [u8], expected: &Header<'_>) -> Result<&'b [u8], Fault> {
+/// Returns header and payload of a sound file of this version.
+fn open(bytes: &[u8]) -> Result<(Header<'_>, &[u8]), Fault> {
     let found = bytes.len();
     let start = &bytes[..found.min(MAGIC.len())];
     if !MAGIC.starts_with(start) {
@@ -126,11 +140,10 @@ fn payload<'b>(bytes: &'b [u8], expected: &Header<'_>) -> Result<&'b [u8], Fault
     }
     let read = postcard::take_from_bytes(&rest[START..]);
     let ((by, header), payload): ((&str, Header<'_>), _) = read.map_err(Fault::Header)?;
-    if by != CRATE {
-        return Err(Fault::Crate(by.to_owned()));
+    match by == CRATE {
+        true => Ok((header, payload)),
+        false => Err(Fault::Crate(by.to_owned())),
     }
-    compare(&header, expected)?;
-    Ok(payload)
 }
 
 fn array<const N: usize>(bytes: &[u8]) -> [u8; N] {
@@ -164,7 +177,18 @@ mod tests {
     const HEADER: Header<'static> = Header {
         kind: "ais",
         label: Some("posterior of May"),
+        of: (0, 1),
     };
+
+    fn payload<'b>(bytes: &'b [u8], expected: &Header<'_>) -> Result<&'b [u8], Fault> {
+        let (header, payload) = open(bytes)?;
+        compare(&header, expected).map(|()| payload)
+    }
+
+    fn content(path: &Path, header: &Header<'_>) -> Result<Vec<u8>> {
+        let content = read(path, header, &|_| true, |payload| Ok(payload.to_vec()))?;
+        Ok(content.expect("it is a part"))
+    }
 
     fn framed(header: &Header<'_>, payload: &[u8]) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -193,11 +217,7 @@ mod tests {
             for label in [None, HEADER.label] {
                 let header = Header { label, ..HEADER };
                 write(&Place::new(&path), &header, &payload).unwrap();
-                read(&path, &header, |read| {
-                    assert_eq!(read, payload);
-                    Ok(())
-                })
-                .unwrap();
+                assert_eq!(content(&path, &header).unwrap(), payload);
             }
         }
         assert_eq!(folder.files(), ["run"]);
@@ -263,11 +283,35 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_is_no_part_is_left_alone() {
+        let folder = Folder::new("no_part");
+        let path = folder.file("run.1");
+        let found = |of: Option<(usize, usize)>| {
+            let seen = |found: Option<(usize, usize)>| {
+                assert_eq!(found, of);
+                false
+            };
+            read(&path, &HEADER, &seen, |_| Ok(())).unwrap()
+        };
+        fs::write(&path, b"text").unwrap();
+        assert!(found(None).is_none());
+        let of = (1, 3);
+        let other = Header {
+            kind: "another",
+            label: None,
+            of,
+        };
+        write(&Place::new(&path), &other, &[]).unwrap();
+        assert!(found(Some(of)).is_none());
+    }
+
+    #[test]
     fn errors_name_the_file() {
         let folder = Folder::new("errors_name_the_file");
         let path = folder.file("run");
         let message = |path: &Path| {
-            let refused = read(path, &HEADER, |_| Err::<(), _>(Error::invalid("x", 1, "2")));
+            let refuse = |_: &[u8]| Err::<(), _>(Error::invalid("x", 1, "2"));
+            let refused = read(path, &HEADER, &|_| true, refuse);
             refused.unwrap_err().to_string()
         };
         let name = path.display().to_string();
@@ -299,13 +343,11 @@ mod tests {
         // Left behind by a killed process; a folder of that name blocks the next write.
         fs::create_dir(folder.file("run.tmp")).unwrap();
         assert!(write(&Place::new(&path), &HEADER, &[2]).is_err());
-        let kept = read(&path, &HEADER, |payload| Ok(payload.to_vec()));
-        assert_eq!(kept.unwrap(), [1]);
+        assert_eq!(content(&path, &HEADER).unwrap(), [1]);
         fs::remove_dir(folder.file("run.tmp")).unwrap();
         fs::write(folder.file("run.tmp"), [9; 1_000]).unwrap();
         write(&Place::new(&path), &HEADER, &[2]).unwrap();
-        let replaced = read(&path, &HEADER, |payload| Ok(payload.to_vec()));
-        assert_eq!(replaced.unwrap(), [2]);
+        assert_eq!(content(&path, &HEADER).unwrap(), [2]);
         assert_eq!(folder.files(), ["run"]);
     }
 

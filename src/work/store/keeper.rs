@@ -1,71 +1,30 @@
 //! The blocks at work of a run, and the times at which they are written to its file.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use serde::{Deserialize, Serialize};
-
 use super::file::{Header, write};
+use super::parts::{Finished, Piece, Saved, remove_others};
 use super::place::Place;
+use crate::work::ledger::Share;
 use crate::{Error, Result};
 
-/// An unfinished block as bytes.
-pub(crate) type Piece = Vec<u8>;
-
-/// The content of a checkpoint. Bytes encode types that only the run knows.
-#[derive(Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Saved {
-    /// Settings and fingerprint.
-    pub(crate) title: Vec<u8>,
-    pub(crate) seconds: f64,
-    pub(crate) carried: Option<Vec<u8>>,
-    pub(crate) finished: Vec<u8>,
-    pub(crate) under_way: BTreeMap<usize, Piece>,
-}
-
-/// Outputs of finished blocks as bytes, and the ranges of these blocks.
-pub(crate) struct Finished {
-    pub(crate) blocks: Vec<Range<usize>>,
-    pub(crate) bytes: Vec<u8>,
-}
-
+/// Returns the finished blocks for a checkpoint.
 pub(crate) type Finish<'a> = &'a dyn Fn() -> Result<Finished>;
 
-/// Receives unfinished blocks for a checkpoint.
-pub(crate) trait Recipient: Sync {
-    /// Takes the unfinished blocks of an earlier call.
-    fn resume(&self, under_way: BTreeMap<usize, Piece>);
-
-    /// Marks a block as at work. Returns its saved piece, if there is one.
-    fn begin(&self, block: usize) -> Option<Piece>;
-
-    /// Returns whether a block at work is to leave a piece after this step.
-    fn wants(&self, block: usize) -> bool;
-
-    /// Takes the piece of a block at work.
-    fn leave(&self, block: usize, piece: Result<Vec<u8>>);
-
-    fn end(&self, block: usize);
-
-    /// Writes a checkpoint if one is due. Any thread may call it.
-    fn tick(&self, finish: Finish<'_>);
-
-    /// Returns the seconds since the last checkpoint; `None` if this process writes none.
-    fn age(&self) -> Option<f64>;
-}
-
-/// Collects unfinished blocks, and writes checkpoints. After each interval every block at work leaves a piece at the
-/// end of its step, and every other process sends its pieces. The next caller of `tick` writes them all. Blocks are
-/// independent, so pieces may be of different moments. Nothing is encoded or written while the pieces are locked.
+/// Collects unfinished blocks, and writes the checkpoints of one process. After each interval every block at work leaves
+/// a piece at the end of its step. The next caller of `tick` writes them all. Blocks are independent, so pieces may be of
+/// different moments. Nothing is encoded or written while the pieces are locked.
 pub(crate) struct Keeper<'a> {
-    place: Place<'a>,
+    /// The file that the user named, and the place of the one of this process.
+    files: (&'a Path, Place<'a>),
     header: Header<'a>,
     every: Duration,
-    title: Vec<u8>,
-    seconds_before: f64,
+    /// Title, number and seconds of the run.
+    begun: (Vec<u8>, u64, f64),
     clock: Instant,
     /// End of the interval, in nanoseconds on the clock.
     due: AtomicU64,
@@ -76,48 +35,44 @@ pub(crate) struct Keeper<'a> {
 
 #[derive(Default)]
 struct Pieces {
+    turn: u64,
     carried: Option<Vec<u8>>,
     under_way: BTreeMap<usize, Piece>,
     /// Whether anything is new since the last checkpoint.
     has_worked: bool,
-    at_work: BTreeSet<Worker>,
-    /// Workers that have left nothing since the last checkpoint.
-    pending: BTreeSet<Worker>,
-    /// Whether the other processes have been asked since the last checkpoint.
-    asked: bool,
+    at_work: BTreeSet<usize>,
+    /// Blocks at work that have left nothing since the last checkpoint.
+    pending: BTreeSet<usize>,
     writing: bool,
+    has_written: bool,
+    /// Whether files of earlier calls are not needed any more. Before that, each process writes all that they held.
+    is_settled: bool,
     /// Error of the last checkpoint.
     failed: Option<Error>,
     /// Error that prevents all further checkpoints.
     lost: Option<Error>,
 }
 
-/// A source of pieces: a block of this process, or another process.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Worker {
-    Block(usize),
-    #[cfg(feature = "mpi")]
-    Rank(usize),
-}
-
 impl<'a> Keeper<'a> {
+    /// Creates a keeper that goes on from `saved`.
     pub(super) fn new(
-        (place, header): (Place<'a>, Header<'a>),
+        files: (&'a Path, &'a Path),
+        header: Header<'a>,
         every: Duration,
-        title: Vec<u8>,
         saved: &Saved,
     ) -> Self {
         Self {
-            place,
+            files: (files.0, Place::new(files.1)),
             header,
             every,
-            title,
-            seconds_before: saved.seconds,
+            begun: (saved.title.clone(), saved.begun, saved.seconds),
             clock: Instant::now(),
             due: AtomicU64::new(nanoseconds(every)),
             written: AtomicU64::new(0),
             pieces: Mutex::new(Pieces {
+                turn: saved.turn,
                 carried: saved.carried.clone(),
+                is_settled: saved.size == header.of.1,
                 ..Pieces::default()
             }),
         }
@@ -137,19 +92,20 @@ impl<'a> Keeper<'a> {
     /// A failed write, or another run that is writing the file.
     pub(super) fn open(&self, is_new: bool) -> Result<()> {
         match is_new {
-            true => self.try_write(&|| Ok(Finished::none())),
-            false => self.place.hold(),
+            true => self.try_write(&|| Ok(Finished::new())),
+            false => self.files.1.hold(),
         }
     }
 
     /// Adds the name of the file to an error.
     pub(super) fn named(&self, error: Error) -> Error {
-        Error::file(self.place.path(), error)
+        Error::file(self.files.1.path(), error)
     }
 
-    /// Writes the state that a task has reached, if it has worked.
+    /// Writes the state that a task has reached, if it has worked, or if older files could hold more.
     pub(super) fn close(&self, finish: Finish<'_>) {
-        if std::mem::take(&mut self.pieces().has_worked) {
+        let has_worked = std::mem::take(&mut self.pieces().has_worked);
+        if has_worked || !self.pieces().is_settled {
             self.write(finish);
         }
     }
@@ -158,6 +114,7 @@ impl<'a> Keeper<'a> {
     pub(super) fn turn(&self, carried: Result<Vec<u8>>) {
         let mut pieces = self.pieces();
         pieces.under_way.clear();
+        pieces.turn += 1;
         match carried {
             Ok(carried) => pieces.carried = Some(carried),
             Err(error) => pieces.lost = Some(error),
@@ -165,12 +122,35 @@ impl<'a> Keeper<'a> {
     }
 
     pub(super) fn seconds_before(&self) -> f64 {
-        self.seconds_before
+        self.begun.2
+    }
+
+    pub(super) fn has_written(&self) -> bool {
+        self.pieces().has_written
+    }
+
+    pub(super) fn is_settled(&self) -> bool {
+        self.pieces().is_settled
+    }
+
+    /// Removes the files of ranks that are no more, once all processes have written theirs. From now on this process
+    /// writes its own share.
+    pub(super) fn settle(&self) {
+        let (rank, size) = self.header.of;
+        let share = Share { rank, size };
+        {
+            let mut pieces = self.pieces();
+            if std::mem::replace(&mut pieces.is_settled, true) {
+                return;
+            }
+            pieces.under_way.retain(|block, _| share.has(*block));
+        }
+        remove_others(self.files.0, &self.header, size);
     }
 
     /// Returns the error of the last checkpoint and the age of the file, if it failed.
     pub(super) fn failure(&self) -> Option<String> {
-        let age = self.age().unwrap_or(0.0);
+        let age = self.age();
         let failed = self.pieces().failed.clone();
         failed.map(|error| format!("{error}; the file is {age:.0} s old"))
     }
@@ -182,62 +162,72 @@ impl<'a> Keeper<'a> {
             self.written.store(now, Ordering::Relaxed);
         }
         self.pieces().failed = written.err();
+        if self.header.of.1 == 1 && self.has_written() {
+            self.settle();
+        }
     }
 
     fn try_write(&self, finish: Finish<'_>) -> Result<()> {
         // Encoded first, so that every block outside of it has left a piece.
         let finished = finish()?;
+        let (title, begun, seconds_before) = &self.begun;
         let saved = {
             let mut pieces = self.pieces();
             if let Some(error) = &pieces.lost {
                 return Err(error.clone());
             }
             let is_finished =
-                |block: &usize| finished.blocks.iter().any(|range| range.contains(block));
+                |block: &usize| finished.iter().any(|(range, _)| range.contains(block));
             pieces.under_way.retain(|block, _| !is_finished(block));
             Saved {
-                title: self.title.clone(),
-                seconds: self.seconds_before + self.clock.elapsed().as_secs_f64(),
+                title: title.clone(),
+                begun: *begun,
+                size: self.header.of.1,
+                seconds: seconds_before + self.clock.elapsed().as_secs_f64(),
+                turn: pieces.turn,
                 carried: pieces.carried.clone(),
-                finished: finished.bytes,
+                finished,
                 under_way: pieces.under_way.clone(),
             }
         };
-        write(
-            &self.place,
-            &self.header,
-            &super::encode("checkpoint", &saved)?,
-        )
+        let payload = super::encode("checkpoint", &saved)?;
+        write(&self.files.1, &self.header, &payload)?;
+        self.pieces().has_written = true;
+        Ok(())
     }
 }
 
-impl Finished {
-    pub(super) fn none() -> Self {
-        Self {
-            blocks: Vec::new(),
-            bytes: vec![0],
-        }
-    }
-}
-
-impl Recipient for Keeper<'_> {
-    fn resume(&self, under_way: BTreeMap<usize, Piece>) {
-        self.pieces().under_way = under_way;
-    }
-
-    fn begin(&self, block: usize) -> Option<Piece> {
+/// Takes unfinished blocks of this process for the next checkpoint. Any thread may call it.
+impl Keeper<'_> {
+    /// Takes the unfinished blocks of an earlier call.
+    pub(super) fn resume(&self, under_way: BTreeMap<usize, Piece>) {
+        let (rank, size) = self.header.of;
+        let share = Share { rank, size };
         let mut pieces = self.pieces();
-        pieces.begin(Worker::Block(block));
+        let is_settled = pieces.is_settled;
+        pieces.under_way = under_way;
+        pieces
+            .under_way
+            .retain(|block, _| !is_settled || share.has(*block));
+    }
+
+    /// Marks a block as at work. Returns its saved piece, if there is one.
+    pub(super) fn begin(&self, block: usize) -> Option<Piece> {
+        let mut pieces = self.pieces();
+        pieces.at_work.insert(block);
+        pieces.pending.insert(block);
         pieces.under_way.get(&block).cloned()
     }
 
-    fn wants(&self, block: usize) -> bool {
-        self.is_due() && self.pieces().pending.contains(&Worker::Block(block))
+    /// Returns whether a block at work is to leave a piece after this step.
+    pub(super) fn wants(&self, block: usize) -> bool {
+        self.is_due() && self.pieces().pending.contains(&block)
     }
 
-    fn leave(&self, block: usize, piece: Result<Vec<u8>>) {
+    /// Takes the piece of a block at work.
+    pub(super) fn leave(&self, block: usize, piece: Result<Vec<u8>>) {
         let mut pieces = self.pieces();
-        pieces.pending.remove(&Worker::Block(block));
+        pieces.pending.remove(&block);
         pieces.has_worked = true;
         match piece {
             Ok(piece) => drop(pieces.under_way.insert(block, piece)),
@@ -245,72 +235,34 @@ impl Recipient for Keeper<'_> {
         }
     }
 
-    fn end(&self, block: usize) {
+    pub(super) fn end(&self, block: usize) {
         let mut pieces = self.pieces();
         pieces.has_worked = true;
-        pieces.end(Worker::Block(block));
+        pieces.at_work.remove(&block);
+        pieces.pending.remove(&block);
     }
 
-    fn age(&self) -> Option<f64> {
+    /// Returns the seconds since the last checkpoint.
+    pub(super) fn age(&self) -> f64 {
         let written = Duration::from_nanos(self.written.load(Ordering::Relaxed));
-        Some(self.clock.elapsed().saturating_sub(written).as_secs_f64())
+        self.clock.elapsed().saturating_sub(written).as_secs_f64()
     }
 
-    fn tick(&self, finish: Finish<'_>) {
+    /// Writes a checkpoint if one is due.
+    pub(super) fn tick(&self, finish: Finish<'_>) {
         if !self.is_due() || !self.pieces().is_ready() {
             return;
         }
         self.write(finish);
         let mut pieces = self.pieces();
         pieces.writing = false;
-        pieces.asked = false;
         pieces.pending = pieces.at_work.clone();
         let due = self.clock.elapsed().saturating_add(self.every);
         self.due.store(nanoseconds(due), Ordering::Relaxed);
     }
 }
 
-#[cfg(feature = "mpi")]
-impl Keeper<'_> {
-    pub(in crate::work) fn begin_rank(&self, rank: usize) {
-        self.pieces().begin(Worker::Rank(rank));
-    }
-
-    /// Returns whether to ask the other processes for their pieces now. They are asked once per checkpoint.
-    pub(in crate::work) fn asks(&self) -> bool {
-        if !self.is_due() {
-            return false;
-        }
-        let mut pieces = self.pieces();
-        let is_rank = |worker: &Worker| matches!(worker, Worker::Rank(_));
-        let asks = !pieces.asked && pieces.pending.iter().any(is_rank);
-        pieces.asked |= asks;
-        asks
-    }
-
-    /// Notes that a process has sent all its pieces.
-    pub(in crate::work) fn hear_all(&self, rank: usize) {
-        self.pieces().pending.remove(&Worker::Rank(rank));
-    }
-
-    pub(in crate::work) fn end_rank(&self, rank: usize) {
-        let mut pieces = self.pieces();
-        pieces.has_worked = true;
-        pieces.end(Worker::Rank(rank));
-    }
-}
-
 impl Pieces {
-    fn begin(&mut self, worker: Worker) {
-        self.at_work.insert(worker);
-        self.pending.insert(worker);
-    }
-
-    fn end(&mut self, worker: Worker) {
-        self.at_work.remove(&worker);
-        self.pending.remove(&worker);
-    }
-
     /// Returns whether the caller is to write a checkpoint now, and if so marks it as being written.
     fn is_ready(&mut self) -> bool {
         let ready = self.pending.is_empty() && !self.writing;

@@ -1,240 +1,232 @@
-//! Work with checkpoints, by one process or several.
+//! Work with checkpoints, in one process or shared by several.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::keeper::{Finished, Keeper, Piece, Recipient, Saved};
+use super::keeper::{Finish, Keeper};
+use super::parts::{Finished, Piece, Saved};
 use super::{decode, encode, guarded};
-use crate::work::job::{Carries, Counts, Job, Runs, Saver, Site, finished};
+use crate::work::job::{Carries, Counts, Job, Outbox, Runs, Saver, Site, finished};
 use crate::work::ledger::{Closed, Ledger, Share};
-#[cfg(feature = "mpi")]
-use crate::work::mpi::Courier;
-use crate::work::others::Others;
-use crate::work::task::{AtWork, Erased, Persist};
+use crate::work::task::{Erased, Persist};
 use crate::work::tree::{Forest, Merge, Node};
 use crate::{Error, Result};
 
-/// The work of one process, or of several together, with checkpoints.
+/// The work of one process with checkpoints, or of several, with or without them.
 #[allow(missing_debug_implementations)] // No user meets it.
 pub struct KeptJob<'e> {
-    pub(in crate::work) job: Job<'e>,
-    pub(in crate::work) destination: Destination<'e>,
+    pub(super) job: Job<'e>,
+    /// The writer of checkpoints, if there are any.
+    pub(super) keeper: Option<Keeper<'e>>,
     /// Content of the checkpoint, until the first task takes it.
-    pub(in crate::work) saved: Saved,
-    /// Number of saved blocks that the first task may use.
-    pub(in crate::work) usable: usize,
-    pub(in crate::work) others: Option<&'e mut dyn Others>,
+    pub(super) saved: Saved,
 }
 
-/// The destination of blocks at work: the file, or the process that writes it.
-pub(crate) enum Destination<'e> {
-    Keeper(Box<Keeper<'e>>),
-    #[cfg(feature = "mpi")]
-    Courier(Courier),
-}
-
-impl<'e> Destination<'e> {
-    fn recipient(&self) -> &dyn Recipient {
-        match self {
-            Self::Keeper(keeper) => &**keeper,
-            #[cfg(feature = "mpi")]
-            Self::Courier(courier) => courier,
-        }
-    }
-
-    #[cfg(feature = "mpi")]
-    pub(in crate::work) fn courier(&self) -> Option<&Courier> {
-        match self {
-            Self::Keeper(_) => None,
-            Self::Courier(courier) => Some(courier),
-        }
-    }
-
+impl KeptJob<'_> {
     fn named(&self, error: Error) -> Error {
-        match self.keeper() {
+        match &self.keeper {
             Some(keeper) => keeper.named(error),
             None => error,
         }
     }
 
-    pub(in crate::work) fn keeper(&self) -> Option<&Keeper<'e>> {
-        match self {
-            Self::Keeper(keeper) => Some(keeper),
-            #[cfg(feature = "mpi")]
-            Self::Courier(_) => None,
-        }
-    }
-}
-
-impl KeptJob<'_> {
-    fn share(&self) -> Share {
-        self.others
-            .as_ref()
-            .map_or(Share::WHOLE, |others| others.share())
-    }
-
-    /// Reads and checks the saved outputs for the first task; later tasks find none.
-    fn finished<T: Persist>(&mut self, task: &T) -> Result<Forest<T::Output>> {
-        let bytes = std::mem::take(&mut self.saved.finished);
-        if bytes.is_empty() {
-            return Ok(Forest::new());
-        }
-        let mut finished: Forest<T::Output> = decode("finished blocks", &bytes)?;
-        finished.retain(|node| node.blocks().end <= self.usable);
-        let (blocks, mut next) = (task.blocks(), 0);
-        for node in &finished {
-            let within = node.is_within(blocks.end) && node.blocks().start >= next;
-            let expected = format!("one within {next}..{}", blocks.end);
-            Error::check(within, "finished blocks", "one of other blocks", expected)?;
-            next = node.blocks().end;
-            task.check(node.blocks(), &node.value)?;
-        }
-        Ok(finished)
-    }
-
     /// Checks unfinished blocks, and returns the chain-steps that those of this process have taken.
     fn taken<T: Persist>(&self, task: &T, under_way: &BTreeMap<usize, Piece>) -> Result<u64> {
-        let (blocks, share) = (task.blocks(), self.share());
+        let (blocks, share) = (task.blocks(), self.job.team.map(|team| team.share()));
         let mut taken = 0;
         for (&block, piece) in under_way {
             let expected = format!("one of {blocks:?}");
             Error::check(blocks.contains(&block), "block under way", block, expected)?;
             let at = guarded(|| task.restore(block, piece))?;
-            taken += if share.has(block) { task.taken(&at) } else { 0 };
+            let is_mine = share.is_none_or(|share| share.has(block));
+            taken += if is_mine { task.taken(&at) } else { 0 };
         }
         Ok(taken)
     }
 }
 
+/// Reads a node of finished blocks, and refuses one that the task cannot have.
+fn node<T: Persist>(task: &T, bytes: &[u8]) -> Result<Node<T::Output>> {
+    let node: Node<T::Output> = decode("finished blocks", bytes)?;
+    let blocks = task.blocks();
+    let within = node.is_within(blocks.end) && node.blocks().start >= blocks.start;
+    let expected = format!("one within {blocks:?}");
+    Error::check(within, "finished blocks", "one of other blocks", expected)?;
+    task.check(node.blocks(), &node.value)?;
+    Ok(node)
+}
+
+/// Reads and checks saved outputs, which are sorted from left to right.
+fn nodes<T: Persist>(task: &T, saved: &Finished) -> Result<Forest<T::Output>> {
+    let read = |(blocks, bytes): &(Range<usize>, Vec<u8>)| {
+        let node = node(task, bytes)?;
+        let found = format!("those of {:?}", node.blocks());
+        let expected = format!("those of {blocks:?}");
+        Error::check(node.blocks() == *blocks, "finished blocks", found, expected)?;
+        Ok(node)
+    };
+    saved.iter().map(read).collect()
+}
+
 impl<T: Persist> Runs<T> for KeptJob<'_> {
-    fn run(&mut self, task: &T) -> Result<Option<Closed<T::Output>>> {
-        let done = self.finished(task);
-        let done = done.map_err(|error| self.destination.named(error))?;
-        let mut under_way = std::mem::take(&mut self.saved.under_way);
-        under_way.retain(|block, piece| *block < self.usable && !piece.is_empty());
-        self.usable = usize::MAX;
-        let mut elsewhere = Vec::new();
-        if let Some(others) = &mut self.others {
-            let finished = done.iter().map(Node::blocks).collect();
-            (elsewhere, under_way) = others.deal((finished, under_way))?;
-        }
-        let taken = self.taken(task, &under_way);
-        let taken = taken.map_err(|error| self.destination.named(error))?;
-        let share = self.share();
-        let ledger = Ledger::resumed(task.blocks(), done, task.last_is_unfilled());
-        let ledger = ledger.shared(share).without(elsewhere);
-        let Self {
-            job,
-            destination,
-            others,
-            ..
-        } = self;
+    fn run(&mut self, task: &T) -> Result<Closed<T::Output>> {
+        let saved = std::mem::take(&mut self.saved.finished);
+        let under_way = std::mem::take(&mut self.saved.under_way);
+        let read = || Ok((nodes(task, &saved)?, self.taken(task, &under_way)?));
+        let (done, taken) = read().map_err(|error| self.named(error))?;
+        let Self { job, keeper, .. } = self;
+        let share = job.team.map(|team| team.share());
+        let ledger = Ledger::resumed(task.blocks(), done, task.last_is_unfilled()).shared(share);
         let work = Erased::kept(task);
         job.skip(finished(&work, &ledger) + taken);
-        let recipient = destination.recipient();
-        recipient.resume(under_way);
-        let saver = BlockSaver {
+        let keeper = keeper.as_ref();
+        if let Some(keeper) = keeper {
+            keeper.resume(under_way);
+        }
+        let post = share.map(|share| Post {
+            task,
+            share,
+            keeper,
+            bag: Mutex::new((Vec::new(), saved)),
+        });
+        let finish = || match &post {
+            Some(post) => Ok(post.finished()),
+            None => guarded(|| of_ledger(&ledger)),
+        };
+        let saver = keeper.map(|keeper| BlockSaver {
+            keeper,
+            finish: &finish,
+        });
+        let worked = job.work(&Site {
+            task: &work,
             ledger: &ledger,
-            recipient,
-        };
-        let finish = || saver.finished();
-        let worked = match others {
-            None => job.work(&work, &ledger, Some(&saver), None),
-            Some(others) => {
-                let exchange = &mut |site: &Site<'_, T::Output>| {
-                    others.exchange(site, Some((destination, &finish)))
-                };
-                job.work(&work, &ledger, Some(&saver), Some(exchange))
-            }
-        };
-        if let Some(keeper) = destination.keeper() {
+            saver: saver.as_ref().map(|saver| saver as _),
+            outbox: post.as_ref().map(|post| post as _),
+        });
+        if let Some(keeper) = keeper {
             keeper.close(&finish);
         }
-        let closed = worked.and_then(|()| ledger.close())?;
-        Ok((share.rank == 0).then_some(closed))
+        worked.and_then(|()| ledger.close())
     }
+}
+
+/// Encodes the finished blocks of the only process, as far as they are merged.
+fn of_ledger<O: Merge + Serialize>(ledger: &Ledger<O>) -> Result<Finished> {
+    ledger.look_at_whole(|nodes| {
+        let encoded = |node: &&Node<O>| Ok((node.blocks(), encode("finished blocks", *node)?));
+        nodes.iter().map(encoded).collect()
+    })
 }
 
 impl<C: Serialize + DeserializeOwned> Carries<C> for KeptJob<'_> {
     fn carried(&mut self, check: &dyn Fn(&C) -> Result<()>) -> Result<Option<C>> {
-        let mut carried = self.saved.carried.take();
-        if let Some(others) = &mut self.others {
-            let known = encode("carried value", &carried)?;
-            carried = decode("carried value", &others.inform(Some(known))?)?;
-        }
         let checked = |bytes: Vec<u8>| {
             let carried = decode("carried value", &bytes)?;
             check(&carried).map(|()| carried)
         };
-        let carried = carried.map(checked);
-        carried
-            .transpose()
-            .map_err(|error| self.destination.named(error))
+        let carried = self.saved.carried.take().map(checked);
+        carried.transpose().map_err(|error| self.named(error))
     }
 
-    fn carry(&mut self, reached: Option<C>) -> Result<C> {
-        let bytes = reached
-            .as_ref()
-            .map(|reached| guarded(|| encode("carried value", reached)));
-        if let Some(keeper) = self.destination.keeper() {
-            keeper.turn(
-                bytes
-                    .clone()
-                    .expect("the process that leads has reached it"),
-            );
+    fn carry(&mut self, reached: C, figures: &[f64]) -> Result<C> {
+        let reached = match self.job.team {
+            Some(team) => team.led(&reached, figures)?,
+            None => reached,
+        };
+        if let Some(keeper) = &self.keeper {
+            keeper.turn(guarded(|| encode("carried value", &reached)));
         }
-        match &mut self.others {
-            None => Ok(reached.expect("the only process leads")),
-            Some(others) => decode("carried value", &others.inform(bytes.transpose()?)?),
-        }
+        Ok(reached)
     }
 }
 
 impl Counts for KeptJob<'_> {
-    fn alone(&self) -> &Job<'_> {
+    fn job(&self) -> &Job<'_> {
         &self.job
     }
 }
 
-struct BlockSaver<'a, O> {
-    ledger: &'a Ledger<O>,
-    recipient: &'a dyn Recipient,
+/// The way of outputs to all processes. Those of this process are kept for its file.
+struct Post<'a, T> {
+    task: &'a T,
+    share: Share,
+    keeper: Option<&'a Keeper<'a>>,
+    /// Outputs since the last meeting, and all that go into the file.
+    bag: Mutex<(Vec<Vec<u8>>, Finished)>,
 }
 
-impl<O: Merge + Serialize> BlockSaver<'_, O> {
-    fn finished(&self) -> Result<Finished> {
-        guarded(|| {
-            self.ledger.look_at_whole(|nodes| {
-                Ok(Finished {
-                    blocks: nodes.iter().map(|node| node.blocks()).collect(),
-                    bytes: encode("finished blocks", nodes)?,
-                })
-            })
-        })
+impl<T> Post<'_, T> {
+    fn bag(&self) -> MutexGuard<'_, (Vec<Vec<u8>>, Finished)> {
+        self.bag.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the outputs for the file: those of this process, and all of earlier calls until each process has its own.
+    fn finished(&self) -> Finished {
+        let mut bag = self.bag();
+        if self.keeper.is_some_and(Keeper::is_settled) {
+            bag.1.retain(|(blocks, _)| self.share.has(blocks.start));
+        }
+        bag.1.clone()
     }
 }
 
-impl<O: Merge + Serialize + Send> Saver<O> for BlockSaver<'_, O> {
+impl<T: Persist> Outbox<T::Output> for Post<'_, T> {
+    fn put(&self, block: usize, output: T::Output) -> Result<()> {
+        let node = Node::leaf(block, output);
+        let bytes = guarded(|| encode("finished blocks", &node))?;
+        let mut bag = self.bag();
+        if self.keeper.is_some() {
+            bag.1.push((node.blocks(), bytes.clone()));
+        }
+        bag.0.push(bytes);
+        Ok(())
+    }
+
+    fn take_new(&self) -> Vec<Vec<u8>> {
+        std::mem::take(&mut self.bag().0)
+    }
+
+    fn read(&self, bytes: &[u8]) -> Result<Node<T::Output>> {
+        guarded(|| node(self.task, bytes))
+    }
+}
+
+struct BlockSaver<'a> {
+    keeper: &'a Keeper<'a>,
+    finish: &'a (dyn Fn() -> Result<Finished> + Sync),
+}
+
+impl Saver for BlockSaver<'_> {
     fn begin(&self, block: usize) -> Option<Piece> {
-        self.recipient.begin(block)
+        self.keeper.begin(block)
     }
 
-    fn passed(&self, block: usize, at: &dyn AtWork<O>, is_canceled: bool) {
-        if is_canceled || self.recipient.wants(block) {
-            self.recipient.leave(block, guarded(|| at.save()));
+    fn passed(&self, block: usize, save: &dyn Fn() -> Result<Vec<u8>>, is_canceled: bool) {
+        if is_canceled || self.keeper.wants(block) {
+            self.keeper.leave(block, guarded(save));
         }
         if !is_canceled {
-            self.recipient.tick(&|| self.finished());
+            self.keeper.tick(self.finish as Finish<'_>);
         }
     }
 
     fn end(&self, block: usize) {
-        self.recipient.end(block);
+        self.keeper.end(block);
     }
 
-    fn age(&self) -> Option<f64> {
-        self.recipient.age()
+    fn age(&self) -> f64 {
+        self.keeper.age()
+    }
+
+    fn has_written(&self) -> bool {
+        self.keeper.has_written()
+    }
+
+    fn settle(&self) {
+        self.keeper.settle();
     }
 }

@@ -24,7 +24,8 @@
 //!
 //! **Writing.** A run writes at [intervals](Checkpointed::every) and when it ends, for whatever reason. A new file,
 //! named with `.tmp` at first, replaces the old one only when it is whole and on the disk. The file is locked against
-//! other runs, where the system has locks. Only the first checkpoint must succeed. If a later one fails, the run tries
+//! other runs, where the system has locks. Of several [processes](Checkpointed::ranks) each writes a file of its own, with
+//! its rank behind a dot; any number may go on from them, which then replaces them by theirs. Only the first checkpoint must succeed. If a later one fails, the run tries
 //! again after the next interval, and [warns](crate::estimate::Warning::CheckpointNotWritten) if the last one failed.
 //!
 //! **Checks.** A file must have its checksum, the version of this crate, and the settings of the resuming run.
@@ -37,6 +38,7 @@ mod checkpointed;
 mod file;
 mod keeper;
 mod kept;
+mod parts;
 mod place;
 
 #[cfg(test)]
@@ -46,13 +48,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 pub use self::checkpointed::Checkpointed;
-#[cfg(feature = "mpi")]
-pub(super) use self::checkpointed::From;
 pub(crate) use self::checkpointed::Resumable;
-pub(super) use self::keeper::{Finish, Piece};
-#[cfg(feature = "mpi")]
-pub(super) use self::keeper::{Keeper, Recipient, Saved};
-pub(super) use self::kept::Destination;
+pub(super) use self::checkpointed::run_shared;
 pub(crate) use self::kept::KeptJob;
 use super::job::caught;
 use crate::{Error, Result};

@@ -4,7 +4,6 @@ use std::ops::Range;
 use std::time::Duration;
 
 use annealed::ais::{Ais, Run, RunPart};
-use annealed::checkpoint::Checkpointed;
 use annealed::rbm::{BlockGibbs, RbmPath};
 use annealed::schedule::Schedule;
 use annealed::{Error, Result};
@@ -18,9 +17,6 @@ pub type Done = RunPart<Vec<bool>>;
 
 /// The number of chains unless it is set.
 pub const CHAINS: usize = 4_096;
-
-/// A run that leaves checkpoints.
-type Restartable<'a, 'p> = Checkpointed<'a, Ais<'p, &'p RbmPath, BlockGibbs>>;
 
 /// The contents of the files of `--extend`.
 pub fn read_done(options: &Options) -> Result<Option<Done>> {
@@ -93,7 +89,7 @@ pub fn run<'p>(
         let expected = "--checkpoint FILE or --resume FILE beside it";
         return match options.checkpoint_every {
             Some(_) => Err(Error::invalid("--checkpoint-every", "no file", expected)),
-            None if options.mpi => share(ais, None, false),
+            None if options.mpi => share(),
             None => ais.run().map(Some),
         };
     };
@@ -104,7 +100,7 @@ pub fn run<'p>(
         eprintln!("going on from {}", file.display());
     }
     let run = match options.resume.is_some() {
-        resumes if options.mpi => share(ais, Some(&checkpointed), resumes),
+        _ if options.mpi => share(),
         true => checkpointed.resume().map(Some),
         false => checkpointed.resume_or_run().map(Some),
     };
@@ -129,33 +125,11 @@ fn with_a_way_out(error: Error) -> Error {
     }
 }
 
-/// Runs it on all processes.
-#[cfg(feature = "mpi")]
-fn share(
-    ais: &Ais<'_, &RbmPath, BlockGibbs>,
-    checkpointed: Option<&Restartable<'_, '_>>,
-    resumes: bool,
-) -> Result<Option<Chains>> {
-    use annealed::mpi::{Threading, initialize_with_threading, topology::SimpleCommunicator};
-    let _mpi = initialize_with_threading(Threading::Funneled);
-    let world = SimpleCommunicator::world();
-    match checkpointed {
-        Some(checkpointed) if resumes => checkpointed.resume_on(&world),
-        Some(checkpointed) => checkpointed.resume_or_run_on(&world),
-        None => ais.run_on(&world),
-    }
-}
-
-#[cfg(not(feature = "mpi"))]
-fn share(
-    _ais: &Ais<'_, &RbmPath, BlockGibbs>,
-    _checkpointed: Option<&Restartable<'_, '_>>,
-    _resumes: bool,
-) -> Result<Option<Chains>> {
-    let found = "a build without the feature mpi";
+/// Refuses to run on several processes: this build has no engine for them.
+fn share() -> Result<Option<Chains>> {
     Err(Error::invalid(
         "--mpi",
-        found,
-        "cargo install --path crates/annealed-cli --features mpi",
+        "a build without MPI",
+        "a run without it",
     ))
 }

@@ -1,0 +1,278 @@
+//! The files of a run: one for each process that wrote, which are read together.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
+
+use serde::{Deserialize, Serialize};
+
+use super::decode;
+use super::file::{Header, read};
+use crate::work::ledger::Share;
+use crate::work::team::{Team, gather};
+use crate::{Error, Result};
+
+/// An unfinished block as bytes.
+pub(crate) type Piece = Vec<u8>;
+
+/// Finished blocks, each node of the tree as bytes.
+pub(crate) type Finished = Vec<(Range<usize>, Vec<u8>)>;
+
+/// The content of a checkpoint. Bytes encode types that only the run knows.
+#[derive(Debug, Default, Clone, Serialize, Deserialize)]
+pub(crate) struct Saved {
+    /// Settings and fingerprint.
+    pub(crate) title: Vec<u8>,
+    /// Nanoseconds since 1970 at which the run began, by the clock of the first process: the number of the run, by which
+    /// files of an earlier one are known.
+    pub(crate) begun: u64,
+    /// Number of processes that write the files; 0 where files of several numbers are joined.
+    pub(crate) size: usize,
+    pub(crate) seconds: f64,
+    /// Index of the carried value. Blocks are of the task that begins from it.
+    pub(crate) turn: u64,
+    pub(crate) carried: Option<Vec<u8>>,
+    pub(crate) finished: Finished,
+    pub(crate) under_way: BTreeMap<usize, Piece>,
+}
+
+/// Returns the name of the file of a process: `file` itself for the only one, else `file` with the rank behind a dot.
+pub(super) fn file_of(file: &Path, share: Share) -> PathBuf {
+    match share.size {
+        1 => file.to_owned(),
+        _ => with_rank(file, share.rank),
+    }
+}
+
+fn with_rank(file: &Path, rank: usize) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push(format!(".{rank}"));
+    name.into()
+}
+
+/// Returns the ranks of the files that may belong to `file`, from its folder; `None` stands for `file` itself.
+fn candidates(file: &Path) -> Vec<Option<usize>> {
+    let mut found = Vec::new();
+    found.extend(file.try_exists().unwrap_or(true).then_some(None));
+    let folder = file.parent().filter(|folder| *folder != Path::new(""));
+    let Ok(entries) = fs::read_dir(folder.unwrap_or(Path::new("."))) else {
+        return found;
+    };
+    let start = file.file_name().map(|name| format!("{}.", name.display()));
+    for entry in entries.flatten() {
+        let name = entry.file_name().into_string().unwrap_or_default();
+        let rank = start.as_ref().and_then(|start| name.strip_prefix(start));
+        let rank = rank.and_then(|rank| rank.parse::<usize>().ok());
+        let is_same = |rank: &usize| with_rank(file, *rank).file_name() == Some(&entry.file_name());
+        found.extend(rank.filter(is_same).map(Some));
+    }
+    found.sort_unstable();
+    found
+}
+
+/// Reads one of the [`candidates`]; `None` if it is a file of something else.
+fn read_part(
+    file: &Path,
+    header: &Header<'_>,
+    rank: Option<usize>,
+) -> Result<Option<(PathBuf, Saved)>> {
+    let (path, is_part): (_, &dyn Fn(_) -> bool) = match rank {
+        None => (file.to_owned(), &|_| true),
+        Some(rank) => (with_rank(file, rank), &move |of: Option<(usize, usize)>| {
+            of.is_some_and(|(found, size)| found == rank && size > 1)
+        }),
+    };
+    let decode = |payload: &[u8]| decode("checkpoint", payload);
+    let saved = read(&path, header, is_part, decode)?;
+    Ok(saved.map(|saved| (path, saved)))
+}
+
+/// A file as a process sees it, by which others know that they see the same one: rank, length, and time of the last change.
+type Seen = (Option<usize>, u64, u128);
+
+fn seen(file: &Path) -> Vec<Seen> {
+    let look = |rank: Option<usize>| {
+        let path = rank.map_or(file.to_owned(), |rank| with_rank(file, rank));
+        let found = fs::metadata(path).ok();
+        let length = found.as_ref().map_or(0, fs::Metadata::len);
+        let changed =
+            found.and_then(|found| found.modified().ok()?.duration_since(UNIX_EPOCH).ok());
+        (rank, length, changed.map_or(0, |since| since.as_nanos()))
+    };
+    candidates(file).into_iter().map(look).collect()
+}
+
+/// Returns the content of all files that any process has, once: what several see on one disk the first of them reads.
+///
+/// # Errors
+/// A file that is unreadable or damaged; the failure of another process.
+pub(super) fn gathered(
+    file: &Path,
+    header: &Header<'_>,
+    team: Option<&Team<'_>>,
+) -> Result<Vec<(String, Saved)>> {
+    let rank = team.map_or(0, |team| team.share().rank);
+    let all = gather(team, Ok(seen(file)))?;
+    let mut mine = all[rank].clone();
+    mine.retain(|one| !all[..rank].iter().any(|lower| lower.contains(one)));
+    let read = || {
+        let parts = mine.into_iter().map(|(rank, ..)| {
+            let part = read_part(file, header, rank)?;
+            Ok(part.map(|(path, saved)| (path.display().to_string(), saved)))
+        });
+        parts.filter_map(Result::transpose).collect::<Result<_>>()
+    };
+    let all: Vec<Vec<(String, Saved)>> = gather(team, read())?;
+    Ok(all.into_iter().flatten().collect())
+}
+
+/// Joins the files of the run that began last. Its furthest carried value counts, with the blocks of the task after it.
+/// `usable` refuses a file of another run, or returns the number of its blocks that are of use.
+///
+/// # Errors
+/// No file; the error of `usable`, with the name of the file.
+pub(super) fn joined(
+    mut parts: Vec<(String, Saved)>,
+    usable: &dyn Fn(&Saved) -> Result<usize>,
+) -> Result<Saved> {
+    let begun = parts.iter().map(|(_, part)| part.begun).max();
+    parts.retain(|(_, part)| Some(part.begun) == begun);
+    let mut all = Saved::default();
+    let size = parts.first().map_or(0, |(_, part)| part.size);
+    let is_one_set = parts.iter().all(|(_, part)| part.size == size);
+    for (path, mut part) in parts {
+        let usable = usable(&part).map_err(|error| Error::file(path, error))?;
+        part.finished.retain(|(blocks, _)| blocks.end <= usable);
+        part.under_way
+            .retain(|block, piece| *block < usable && !piece.is_empty());
+        let seconds = all.seconds.max(part.seconds);
+        if all.title.is_empty() || part.turn > all.turn {
+            all = part;
+        } else if part.turn == all.turn {
+            all.finished.extend(part.finished);
+            all.under_way.extend(part.under_way);
+        }
+        all.seconds = seconds;
+    }
+    all.finished = largest(all.finished);
+    all.size = if is_one_set { size } else { 0 };
+    Ok(all)
+}
+
+/// Returns the largest nodes from left to right. Others lie within them, and say the same of their blocks.
+fn largest(mut finished: Finished) -> Finished {
+    finished.sort_by_key(|(blocks, _)| (blocks.start, std::cmp::Reverse(blocks.end)));
+    let mut next = 0;
+    finished.retain(|(blocks, _)| {
+        let is_new = blocks.start >= next;
+        next = next.max(blocks.end);
+        is_new
+    });
+    finished
+}
+
+/// Removes the files of ranks that are no more, once those of `size` processes hold all that is known.
+pub(super) fn remove_others(file: &Path, header: &Header<'_>, size: usize) {
+    let is_old = |rank: &Option<usize>| match rank {
+        None => size > 1,
+        Some(rank) => size == 1 || *rank >= size,
+    };
+    for rank in candidates(file).into_iter().filter(is_old) {
+        if let Ok(Some((path, _))) = read_part(file, header, rank) {
+            remove(&path);
+        }
+    }
+}
+
+/// Another process may have removed it. One that stays is known by its run or its turn.
+fn remove(path: &Path) {
+    let removed: io::Result<()> = fs::remove_file(path);
+    drop(removed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Folder;
+    use super::super::file::write;
+    use super::super::place::Place;
+    use super::*;
+    use crate::work::store::encode;
+
+    const HEADER: Header<'static> = Header {
+        kind: "ais",
+        label: None,
+        of: (0, 1),
+    };
+
+    fn part(begun: u64, turn: u64, blocks: &[Range<usize>]) -> Saved {
+        let node = |blocks: &Range<usize>| (blocks.clone(), Vec::new());
+        Saved {
+            title: vec![1],
+            begun,
+            turn,
+            seconds: 10.0 - turn as f64,
+            carried: Some(vec![turn as u8]),
+            finished: blocks.iter().map(node).collect(),
+            ..Saved::default()
+        }
+    }
+
+    fn put(folder: &Folder, name: &str, of: (usize, usize), saved: &Saved) {
+        let header = Header { of, ..HEADER };
+        let payload = encode("checkpoint", saved).unwrap();
+        write(&Place::new(&folder.file(name)), &header, &payload).unwrap();
+    }
+
+    fn blocks(saved: &Saved) -> Vec<Range<usize>> {
+        saved
+            .finished
+            .iter()
+            .map(|(blocks, _)| blocks.clone())
+            .collect()
+    }
+
+    #[test]
+    fn the_furthest_of_the_last_run_counts() {
+        let named = |part| ("file".to_owned(), part);
+        let parts = [
+            part(1, 9, &[0..1]),
+            part(2, 3, &[0..1, 2..3]),
+            part(2, 4, &[1..2, 4..6]),
+            part(2, 4, &[4..5, 2..4, 8..9]),
+        ];
+        let saved = joined(parts.map(named).into(), &|_| Ok(8)).unwrap();
+        assert_eq!((saved.turn, saved.carried.as_deref()), (4, Some(&[4][..])));
+        assert_eq!(blocks(&saved), [1..2, 2..4, 4..6]);
+        assert_eq!(saved.seconds, 7.0);
+        let refused = joined(vec![named(part(1, 1, &[]))], &|_| {
+            Err(Error::invalid("seed", 1, "2"))
+        });
+        assert!(refused.unwrap_err().to_string().starts_with("file: "));
+    }
+
+    #[test]
+    fn files_of_something_else_are_neither_read_nor_removed() {
+        let folder = Folder::new("something_else");
+        let file = folder.file("run");
+        let saved = part(1, 1, &[]);
+        put(&folder, "run", (0, 1), &saved);
+        put(&folder, "run.1", (1, 3), &saved);
+        put(&folder, "run.2", (0, 1), &saved); // a run of its own, of that name
+        put(&folder, "run.03", (3, 4), &saved);
+        fs::write(folder.file("run.4"), b"text").unwrap();
+        put(&folder, "run.5", (5, 6), &saved);
+        let found = gathered(&file, &HEADER, None).unwrap();
+        let names: Vec<&str> = found.iter().map(|(name, _)| name.as_str()).collect();
+        let named = |name: &str| folder.file(name).display().to_string();
+        assert_eq!(names, [named("run"), named("run.1"), named("run.5")]);
+        remove_others(&file, &HEADER, 2);
+        assert_eq!(folder.files(), ["run.03", "run.1", "run.2", "run.4"]);
+        remove_others(&file, &HEADER, 1);
+        assert_eq!(folder.files(), ["run.03", "run.2", "run.4"]);
+        fs::write(folder.file("run.1"), b"annealed").unwrap();
+        assert!(gathered(&file, &HEADER, None).is_err());
+    }
+}

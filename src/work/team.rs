@@ -1,0 +1,266 @@
+//! The processes of one run, which gather messages. A gathering that one of them fails is the last one of all.
+
+use std::cell::Cell;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::job::caught;
+use super::ledger::Share;
+use super::meeting::Meets;
+use super::ranks::Ranks;
+use super::store::{decode, encode};
+use super::threads::check_outside_pool;
+use crate::{Error, Result};
+
+/// Shortest and longest time between two meetings of processes at work. They are a tenth of the time of the work apart.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
+
+/// Relative difference that still counts as rounding.
+const TOLERANCE: f64 = 1e-6;
+
+/// First byte of a message that holds a value, and of one that holds a failure.
+const VALUE: u8 = 0;
+const FAILURE: u8 = 1;
+
+/// The processes of a run, seen from one of them. Only the thread that began the run calls the others.
+pub(crate) struct Team<'e> {
+    ranks: &'e dyn Ranks,
+    /// Whether the last gathering was failed by a process.
+    has_parted: Cell<bool>,
+}
+
+impl<'e> Team<'e> {
+    /// Runs `work` in all processes of `ranks`, which leave together: with a result, or all with an error.
+    ///
+    /// # Errors
+    /// A rank that is not below the number of processes; a call from a thread of rayon's pool; the error of `work`, or
+    /// [`Error::Rank`] where it failed in another process.
+    pub(crate) fn together<T>(
+        ranks: &'e dyn Ranks,
+        work: impl FnOnce(&Self) -> Result<T>,
+    ) -> Result<T> {
+        let expected = format!("less than {}, the number of processes", ranks.size());
+        Error::check(ranks.rank() < ranks.size(), "rank", ranks.rank(), expected)?;
+        let team = Self {
+            ranks,
+            has_parted: Cell::new(false),
+        };
+        let outcome = check_outside_pool().and_then(|()| work(&team));
+        if team.has_parted() {
+            return outcome;
+        }
+        let mut done = None;
+        team.gather(outcome.map(|outcome| done = Some(outcome)))?;
+        Ok(done.expect("no process has failed"))
+    }
+
+    pub(crate) fn share(&self) -> Share {
+        Share {
+            rank: self.ranks.rank(),
+            size: self.ranks.size(),
+        }
+    }
+
+    /// Returns whether the processes have parted, after a failure that all know of.
+    pub(crate) fn has_parted(&self) -> bool {
+        self.has_parted.get()
+    }
+
+    /// Returns the values of all processes, by rank. If one has failed, all part: it with its own error, the others with
+    /// [`Error::Rank`].
+    ///
+    /// # Errors
+    /// As above; a message that cannot be written or read.
+    pub(crate) fn gather<T: Serialize + DeserializeOwned>(
+        &self,
+        mine: Result<T>,
+    ) -> Result<Vec<T>> {
+        let mine = mine.and_then(|mine| encode("message to other ranks", &mine));
+        let read = |(rank, bytes): (usize, Vec<u8>)| {
+            let value = decode("message", &bytes);
+            value.map_err(|error| of_rank(rank, &error))
+        };
+        let all = self.gather_bytes(mine)?;
+        all.into_iter().enumerate().map(read).collect()
+    }
+
+    fn gather_bytes(&self, mine: Result<Vec<u8>>) -> Result<Vec<Vec<u8>>> {
+        if self.has_parted() {
+            mine?;
+            return Err(Error::invalid("ranks", "a call after a failure", "none"));
+        }
+        let (sent, own) = match mine {
+            Ok(value) => (message(VALUE, &value), None),
+            Err(error) => (message(FAILURE, &self.failure(&error)), Some(error)),
+        };
+        let all = self.ranks.all_gather(sent).and_then(|all| self.values(all));
+        self.has_parted.set(own.is_some() || all.is_err());
+        match own {
+            Some(error) => Err(error),
+            None => all,
+        }
+    }
+
+    /// Takes the values out of messages, unless one of them is a failure.
+    fn values(&self, mut all: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>> {
+        let expected = format!("{}, one of each process", self.ranks.size());
+        let fits = all.len() == self.ranks.size();
+        Error::check(fits, "gathered messages", all.len(), expected)?;
+        for (rank, bytes) in all.iter_mut().enumerate() {
+            match bytes.first() {
+                Some(&VALUE) => drop(bytes.remove(0)),
+                Some(&FAILURE) => return Err(heard(rank, &bytes[1..])),
+                _ => return Err(heard(rank, b"a message that is neither value nor failure")),
+            }
+        }
+        Ok(all)
+    }
+
+    /// Writes an error with the rank at fault.
+    fn failure(&self, error: &Error) -> Vec<u8> {
+        let (rank, text) = match error {
+            Error::Rank { rank, message } => (*rank, message.clone()),
+            error => (self.ranks.rank(), error.to_string()),
+        };
+        [&(rank as u64).to_le_bytes(), text.as_bytes()].concat()
+    }
+
+    /// Returns the first process's value in all, whose `figures` must be alike but for rounding.
+    ///
+    /// # Errors
+    /// [`Error::Rank`] with the first rank whose figures differ; the errors of [`gather`](Self::gather).
+    pub(crate) fn led<T: Serialize + DeserializeOwned>(
+        &self,
+        mine: &T,
+        figures: &[f64],
+    ) -> Result<T> {
+        let bytes = match self.ranks.rank() {
+            0 => encode("value for all ranks", mine),
+            _ => Ok(Vec::new()),
+        };
+        let all = self.gather(bytes.map(|bytes| (figures.to_vec(), bytes)))?;
+        check_alike(all.iter().map(|(figures, _)| figures.as_slice()))?;
+        decode("value of rank 0", &all[0].1)
+    }
+
+    /// Returns an outcome that is success in all processes or failure in all, without parting. Its `figures` are compared
+    /// as in [`led`](Self::led); those of the first process are returned, too.
+    pub(crate) fn agreed<T>(
+        &self,
+        mine: Result<T>,
+        figures: impl FnOnce(&T) -> Vec<f64>,
+    ) -> Result<(T, Vec<f64>)> {
+        let told = match &mine {
+            Ok(value) => Ok(figures(value)),
+            Err(error) => Err(error.to_string()),
+        };
+        let all: Vec<Result<Vec<f64>, String>> = self.gather(Ok(told))?;
+        let value = mine?;
+        let mut found = Vec::new();
+        for (rank, told) in all.into_iter().enumerate() {
+            found.push(told.map_err(|message| Error::Rank { rank, message })?);
+        }
+        check_alike(found.iter().map(Vec::as_slice))?;
+        Ok((value, found.swap_remove(0)))
+    }
+
+    /// Does `work` on other threads and meets the other processes meanwhile, until all are done.
+    ///
+    /// # Errors
+    /// The error of `work`; a failure of another process; a panic in what the calling thread takes in.
+    pub(super) fn meet(
+        &self,
+        work: &(dyn Fn() -> Result<()> + Sync),
+        at: &mut dyn Meets,
+    ) -> Result<()> {
+        thread::scope(|scope| {
+            let (at_work, ended) = channel();
+            let worker = scope.spawn(move || {
+                let _at_work = at_work;
+                work()
+            });
+            let met = caught(|| self.meet_until_done(&ended, at));
+            let met = met.unwrap_or_else(|message| Err(Error::panicked(message, at.chains())));
+            if met.is_err() {
+                at.cancel();
+            }
+            let worked = worker.join();
+            let panicked = || Err(Error::panicked("in a thread".to_owned(), at.chains()));
+            met.and(worked.unwrap_or_else(|_| panicked()))
+        })
+    }
+
+    fn meet_until_done(&self, ended: &Receiver<()>, at: &mut dyn Meets) -> Result<()> {
+        let begun = Instant::now();
+        loop {
+            let pause = (begun.elapsed() / 10).clamp(PAUSES.0, PAUSES.1);
+            let waited = ended.recv_timeout(pause);
+            let news = at.news(waited == Err(RecvTimeoutError::Disconnected))?;
+            let all = self.gather(Ok(news))?;
+            let are_done = all.iter().all(|news| news.is_done);
+            at.hear(all)?;
+            if are_done {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Returns the values of all processes, or of the only one.
+pub(super) fn gather<T: Serialize + DeserializeOwned>(
+    team: Option<&Team<'_>>,
+    mine: Result<T>,
+) -> Result<Vec<T>> {
+    match team {
+        Some(team) => team.gather(mine),
+        None => mine.map(|mine| vec![mine]),
+    }
+}
+
+fn message(kind: u8, content: &[u8]) -> Vec<u8> {
+    [&[kind], content].concat()
+}
+
+/// Reads a failure that a rank has sent, of its own or of another rank.
+fn heard(sender: usize, failure: &[u8]) -> Error {
+    let (rank, text) = match failure.split_first_chunk() {
+        Some((rank, text)) => (u64::from_le_bytes(*rank) as usize, text),
+        None => (sender, failure),
+    };
+    let message = String::from_utf8_lossy(text).into_owned();
+    Error::Rank { rank, message }
+}
+
+pub(super) fn of_rank(rank: usize, error: &Error) -> Error {
+    let message = error.to_string();
+    Error::Rank { rank, message }
+}
+
+/// Refuses a process whose figures differ from those of the first by more than rounding.
+fn check_alike<'f>(mut all: impl Iterator<Item = &'f [f64]>) -> Result<()> {
+    let first = all.next().unwrap_or_default();
+    for (rank, figures) in (1..).zip(all) {
+        if let Some(message) = difference(figures, first) {
+            return Err(Error::Rank { rank, message });
+        }
+    }
+    Ok(())
+}
+
+/// Describes the first figure that differs from the one of rank 0 by more than rounding.
+pub(crate) fn difference(mine: &[f64], first: &[f64]) -> Option<String> {
+    let (mine_len, first_len) = (mine.len(), first.len());
+    if mine_len != first_len {
+        return Some(format!("has found {mine_len} figures, rank 0 {first_len}"));
+    }
+    let is_close = |x: f64, y: f64| {
+        let size = 1.0 + x.abs().max(y.abs());
+        x == y || x.is_nan() && y.is_nan() || (x - y).abs() <= TOLERANCE * size
+    };
+    let (x, y) = mine.iter().zip(first).find(|(x, y)| !is_close(**x, **y))?;
+    Some(format!("has found {x} where rank 0 found {y}"))
+}
