@@ -13,7 +13,7 @@ use crate::pilot::{lost, next_stage, stages_left};
 use crate::population::{Populations, Resampling};
 use crate::random::{Purpose, stream};
 use crate::schedule::Schedule;
-use crate::work::{Place, Single, Stepped, Task};
+use crate::work::{Halt, Place, Pulse, Single, Stepped, Task};
 use crate::{Error, Result};
 
 /// Relative tolerance of a stage's distance.
@@ -99,6 +99,11 @@ where
 
     pub(super) fn beta(&self) -> f64 {
         self.populations.beta()
+    }
+
+    /// Returns all chains, the index of the stage and beta.
+    pub(super) fn place(&self) -> Place {
+        (0..self.settings.chains, self.betas.len() - 1, self.beta())
     }
 
     /// Returns the evaluations of all chains so far.
@@ -204,7 +209,6 @@ where
     P::At: Send + Sync,
     K: TransitionKernel<P::At> + Clone + Send + Sync,
 {
-    type Block = Pass<'s, 'p, P, K>;
     type Output = Single<FirstPass<K>>;
 
     fn blocks(&self) -> Range<usize> {
@@ -219,27 +223,20 @@ where
         0
     }
 
-    fn start(&self, _block: usize) -> Result<Self::Block> {
-        Pass::start(self.settings)
-    }
-
-    fn step(&self, at: &mut Self::Block) -> Result<Stepped> {
-        at.stage()?;
-        let left = stages_left(at.populations.beta(), at.length).min(LIMIT);
-        let later = (self.later)(at.betas.len() - 1 + left);
-        let chains = self.settings.chains;
-        Ok(Stepped {
-            left: Some(((chains * left) as u64).saturating_add(later)),
-            ..Stepped::of(chains, at.populations.beta() >= 1.0)
-        })
-    }
-
-    fn finish(&self, at: &mut Self::Block) -> Result<Self::Output> {
-        at.finish().map(Single)
-    }
-
-    fn place(&self, at: &Self::Block) -> Place {
-        (self.chains(0), at.betas.len() - 1, at.populations.beta())
+    fn run(&self, _block: usize, pulse: &mut dyn Pulse) -> Result<Self::Output, Halt> {
+        let mut at = Pass::start(self.settings)?;
+        while at.beta() < 1.0 {
+            pulse.at(at.place());
+            at.stage()?;
+            let left = stages_left(at.beta(), at.length).min(LIMIT);
+            let later = (self.later)(at.betas.len() - 1 + left);
+            let chains = self.settings.chains;
+            pulse.pass(Stepped {
+                left: Some(((chains * left) as u64).saturating_add(later)),
+                ..Stepped::of(chains, at.beta() >= 1.0)
+            })?;
+        }
+        Ok(Single(at.finish()?))
     }
 
     fn width(&self) -> usize {

@@ -11,7 +11,7 @@ use crate::path::{AnnealingPath, dimension};
 use crate::population::Populations;
 use crate::random::{Purpose, stream};
 use crate::schedule::Schedule;
-use crate::work::{Counts, Execution, Forest, Job, Place, Single, Stepped, Task, controls};
+use crate::work::{Counts, Execution, Forest, Halt, Job, Pulse, Single, Stepped, Task, controls};
 use crate::{Error, Result};
 
 /// Most intervals between the stages at which the step size is tuned.
@@ -145,20 +145,12 @@ impl<'p, P: AnnealingPath, K: Tunable + TransitionKernel<P::At>> StepSizes<'p, P
     }
 }
 
-pub(crate) struct Sizes<P: AnnealingPath> {
-    chains: Populations<P>,
-    search: RobbinsMonro,
-    knots: Vec<(f64, f64)>,
-    accepted: f64,
-}
-
 impl<'p, P, K> Task for StepSizes<'p, P, K>
 where
     P: AnnealingPath<State: Clone + Send> + Send + Sync,
     P::At: Send,
     K: Tunable + TransitionKernel<P::At> + Sync,
 {
-    type Block = Sizes<P>;
     /// The step sizes, and the mean acceptance.
     type Output = Single<(StepSize, f64)>;
 
@@ -174,52 +166,37 @@ where
         self.chain_steps()
     }
 
-    fn start(&self, _block: usize) -> Result<Self::Block> {
+    /// Tunes the step size at one beta after another, from the size found before, by moves of all chains.
+    fn run(&self, _block: usize, pulse: &mut dyn Pulse) -> Result<Self::Output, Halt> {
         let first = stream(self.seed, Purpose::Tune, 0);
-        let chains = Populations::start(self.path.clone(), 0..CHAINS, self.block_size, first)?;
+        let mut chains = Populations::start(self.path.clone(), 0..CHAINS, self.block_size, first)?;
         chains.check_model(&self.kernel, &[1.0, 0.0])?;
-        let log_size = self.kernel.step_size().at(0.0).ln();
-        Ok(Sizes {
-            chains,
-            search: RobbinsMonro::new(self.acceptance, 4 * STEPS, log_size),
-            knots: Vec::with_capacity(self.intervals() + 1),
-            accepted: 0.0,
-        })
-    }
-
-    /// Moves every chain once. After the last move at a beta the chains go on to the next.
-    fn step(&self, at: &mut Self::Block) -> Result<Stepped> {
-        let size = StepSize::constant(at.search.log_size().exp())?;
-        let decisions = at.chains.stay(&self.kernel.with_step_size(size))?;
-        let nothing_moved = Error::AllWeightsZero { chains: CHAINS };
-        at.search
-            .update(decisions.acceptance().ok_or(nothing_moved)?);
-        if !at.search.is_done() {
-            return Ok(Stepped::of(CHAINS, false));
+        let mut log_size = self.kernel.step_size().at(0.0).ln();
+        let mut knots = Vec::with_capacity(self.intervals() + 1);
+        let mut accepted = 0.0;
+        for interval in 0..=self.intervals() {
+            let beta = self.beta(interval);
+            if interval > 0 {
+                chains.place_within(beta, P::State::clone)?;
+            }
+            let steps = if interval == 0 { 4 * STEPS } else { STEPS };
+            let mut search = RobbinsMonro::new(self.acceptance, steps, log_size);
+            while !search.is_done() {
+                pulse.at((0..CHAINS, 0, chains.beta()));
+                let size = StepSize::constant(search.log_size().exp())?;
+                let decisions = chains.stay(&self.kernel.with_step_size(size))?;
+                let nothing_moved = Error::AllWeightsZero { chains: CHAINS };
+                search.update(decisions.acceptance().ok_or(nothing_moved)?);
+                let is_last = search.is_done() && interval == self.intervals();
+                pulse.pass(Stepped::of(CHAINS, is_last))?;
+            }
+            let (found, acceptance) = converged(&search, beta)?;
+            log_size = found;
+            accepted += acceptance / (self.intervals() + 1) as f64;
+            knots.push((beta, log_size.exp()));
         }
-        let beta = self.beta(at.knots.len());
-        let (log_size, acceptance) = converged(&at.search, beta)?;
-        at.accepted += acceptance / (self.intervals() + 1) as f64;
-        at.knots.push((beta, log_size.exp()));
-        let is_last = at.knots.len() > self.intervals();
-        if !is_last {
-            let next = self.beta(at.knots.len());
-            at.chains.place_within(next, P::State::clone)?;
-            at.search = RobbinsMonro::new(self.acceptance, STEPS, log_size);
-        }
-        Ok(Stepped::of(CHAINS, is_last))
-    }
-
-    fn finish(&self, at: &mut Self::Block) -> Result<Self::Output> {
-        at.chains.check_model(&self.kernel, &[1.0])?;
-        Ok(Single((
-            StepSize::knots(std::mem::take(&mut at.knots))?,
-            at.accepted,
-        )))
-    }
-
-    fn place(&self, at: &Self::Block) -> Place {
-        (0..CHAINS, 0, at.chains.beta())
+        chains.check_model(&self.kernel, &[1.0])?;
+        Ok(Single((StepSize::knots(knots)?, accepted)))
     }
 
     fn width(&self) -> usize {

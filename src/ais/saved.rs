@@ -16,13 +16,13 @@ use super::run::Run;
 use super::runner::Ais;
 use super::settings::Settings;
 use super::stages::{StageBin, StageBins, StageRecorder};
-use super::task::{AisTask, InProgress};
+use super::task::{AisTask, Codec, InProgress};
 use crate::estimate::Warning;
 use crate::kernel::{Block, Decisions, SavedBlock, TransitionKernel, Workspace, check_stages};
 use crate::path::AnnealingPath;
 use crate::work::ranks::{OnRanks, Ranks};
 use crate::work::store::{Checkpointed, KeptJob, Resumable, decode, encode};
-use crate::work::{Execution, Merge, Persist};
+use crate::work::{Execution, Halt, Merge, Persist, Pulse};
 use crate::{Error, Result};
 
 /// Records of a block: the sums of each window, and the log weights and decisions at the start of the current one.
@@ -76,63 +76,17 @@ where
     S: Serialize + DeserializeOwned + Send,
     R: Merge + Clone + Serialize + DeserializeOwned + Send + Sync,
 {
-    fn save(&self, at: &Self::Block) -> Result<Vec<u8>> {
-        let roots = at.genealogy.as_ref().map(|genealogy| &genealogy.roots);
-        let chains = (at.chains.block().saved(), at.chains.memories()?);
-        let stages = at.stages.saved(at.passed);
-        encode(
-            "block under way",
-            &(at.passed, chains, stages, &at.recorder, roots),
-        )
+    fn run_saved(&self, block: usize, pulse: &mut dyn Pulse) -> Result<Self::Output, Halt> {
+        let codec = Codec {
+            write: write_block,
+            read: read_block,
+        };
+        self.anneal(block, pulse, Some(&codec))
     }
 
-    fn restore(&self, block: usize, bytes: &[u8]) -> Result<Self::Block> {
-        let saved: SavedProgress<_, _> = decode("block under way", bytes)?;
-        let (passed, found, stages, mut recorder, roots) = saved;
-        self.along.resume(&mut recorder, &self.recorder);
-        let Settings { schedule, .. } = &self.settings;
-        let (chains, windows) = (
-            self.settings.chains_of(block..block + 1),
-            self.settings.windows(),
-        );
-        let (steps, expected) = (schedule.stages(), format!("1 to {}", schedule.stages() - 1));
-        Error::check(
-            (1..steps).contains(&passed),
-            "stages passed",
-            passed,
-            expected,
-        )?;
-        let beta = schedule.betas()[windows.model(passed)];
-        let block = Block::restored(&chains, found.0)?;
-        let mut moved = Arc::clone(&self.along).place((passed, beta), block)?;
-        moved.set_memories(&found.1)?;
-        let mut genealogy = self.genealogy(moved.block());
-        let with_roots = roots.is_some();
-        let expected = if genealogy.is_some() { "some" } else { "none" };
-        Error::check(
-            with_roots == genealogy.is_some(),
-            "first ancestors",
-            with_roots,
-            expected,
-        )?;
-        if let (Some(genealogy), Some(roots)) = (&mut genealogy, roots) {
-            Error::check_dimension("first ancestors", roots.len(), chains.len())?;
-            let expected = format!("chains of {chains:?}");
-            let within = roots.iter().all(|root| chains.contains(root));
-            Error::check(within, "first ancestors", "others", expected)?;
-            genealogy.roots = roots;
-        }
-        Ok(InProgress {
-            passed,
-            stages: StageRecorder::restored(windows, passed, chains.len(), stages)?,
-            chains: moved,
-            recorder,
-            genealogy,
-        })
-    }
-
-    fn taken(&self, at: &Self::Block) -> u64 {
-        (at.passed * at.chains.block().len()) as u64
+    fn check_saved(&self, block: usize, bytes: &[u8]) -> Result<u64> {
+        let at = read_block(self, block, bytes)?;
+        Ok((at.passed * at.chains.block().len()) as u64)
     }
 
     fn check(&self, blocks: Range<usize>, output: &BlockResult<S, R>) -> Result<()> {
@@ -144,6 +98,74 @@ where
             "those of the settings",
         )
     }
+}
+
+fn write_block<S, R>(at: &InProgress<'_, S, R>) -> Result<Vec<u8>>
+where
+    S: Serialize,
+    R: Serialize,
+{
+    let roots = at.genealogy.as_ref().map(|genealogy| &genealogy.roots);
+    let chains = (at.chains.block().saved(), at.chains.memories()?);
+    let stages = at.stages.saved(at.passed);
+    encode(
+        "block under way",
+        &(at.passed, chains, stages, &at.recorder, roots),
+    )
+}
+
+/// Reads a block that [`write_block`] wrote, and refuses other bytes.
+fn read_block<'t, S, R>(
+    task: &AisTask<'t, S, R>,
+    block: usize,
+    bytes: &[u8],
+) -> Result<InProgress<'t, S, R>>
+where
+    S: DeserializeOwned,
+    R: DeserializeOwned,
+{
+    let saved: SavedProgress<_, _> = decode("block under way", bytes)?;
+    let (passed, found, stages, mut recorder, roots) = saved;
+    task.along.resume(&mut recorder, &task.recorder);
+    let Settings { schedule, .. } = &task.settings;
+    let (chains, windows) = (
+        task.settings.chains_of(block..block + 1),
+        task.settings.windows(),
+    );
+    let (steps, expected) = (schedule.stages(), format!("1 to {}", schedule.stages() - 1));
+    Error::check(
+        (1..steps).contains(&passed),
+        "stages passed",
+        passed,
+        expected,
+    )?;
+    let beta = schedule.betas()[windows.model(passed)];
+    let block = Block::restored(&chains, found.0)?;
+    let mut moved = Arc::clone(&task.along).place((passed, beta), block)?;
+    moved.set_memories(&found.1)?;
+    let mut genealogy = task.genealogy(moved.block());
+    let with_roots = roots.is_some();
+    let expected = if genealogy.is_some() { "some" } else { "none" };
+    Error::check(
+        with_roots == genealogy.is_some(),
+        "first ancestors",
+        with_roots,
+        expected,
+    )?;
+    if let (Some(genealogy), Some(roots)) = (&mut genealogy, roots) {
+        Error::check_dimension("first ancestors", roots.len(), chains.len())?;
+        let expected = format!("chains of {chains:?}");
+        let within = roots.iter().all(|root| chains.contains(root));
+        Error::check(within, "first ancestors", "others", expected)?;
+        genealogy.roots = roots;
+    }
+    Ok(InProgress {
+        passed,
+        stages: StageRecorder::restored(windows, passed, chains.len(), stages)?,
+        chains: moved,
+        recorder,
+        genealogy,
+    })
 }
 
 impl<P: AnnealingPath, K, R> Ais<'_, P, K, R> {

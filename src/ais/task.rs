@@ -13,7 +13,7 @@ use crate::Result;
 use crate::kernel::{Block, check_stages};
 use crate::population::{Chains, CopyState, Genealogy, streams};
 use crate::random::{StreamRng, stream};
-use crate::work::{Closed, Forest, Merge, Place, SoFar, Stepped, Task};
+use crate::work::{Closed, Forest, Halt, Merge, Pulse, SoFar, Stepped, Task};
 
 /// Function that returns samples of the target for a range of chains.
 pub(crate) type Samples<'t, S> = &'t (dyn Fn(Range<usize>) -> Vec<S> + Sync);
@@ -37,6 +37,12 @@ pub(crate) struct InProgress<'t, S, R> {
     pub(crate) stages: StageRecorder,
     pub(crate) recorder: R,
     pub(crate) genealogy: Option<Genealogy<S>>,
+}
+
+/// Functions that write and read a block under way.
+pub(super) struct Codec<'t, S, R> {
+    pub(super) write: fn(&InProgress<'t, S, R>) -> Result<Vec<u8>>,
+    pub(super) read: fn(&AisTask<'t, S, R>, usize, &[u8]) -> Result<InProgress<'t, S, R>>,
 }
 
 impl<'t, S, R> AisTask<'t, S, R> {
@@ -68,6 +74,79 @@ impl<'t, S, R> AisTask<'t, S, R> {
     pub(crate) fn starting_at(self, samples: Samples<'t, S>) -> Self {
         let samples = Some(samples);
         Self { samples, ..self }
+    }
+
+    /// Takes a block through all stages, from where an earlier call left it: the annealed run itself.
+    pub(super) fn anneal(
+        &self,
+        block: usize,
+        pulse: &mut dyn Pulse,
+        codec: Option<&Codec<'t, S, R>>,
+    ) -> Result<BlockResult<S, R>, Halt>
+    where
+        R: Clone,
+    {
+        let saved = codec.zip(pulse.resumed());
+        let mut at = match saved {
+            Some((codec, bytes)) => (codec.read)(self, block, &bytes)?,
+            None => self.start(block)?,
+        };
+        let steps = at.stages.windows.stages();
+        while at.passed < steps {
+            let (k, is_last) = (at.passed + 1, at.passed + 1 == steps);
+            pulse.at(at.chains.place());
+            self.pass(at.chains.as_mut(), k)?;
+            pulse.at(at.chains.place());
+            at.stages.after(k, at.chains.block());
+            if at.stages.windows.ends_at(k) {
+                at.chains.show(&mut at.recorder);
+            }
+            if let Some(genealogy) = at.genealogy.as_mut().filter(|_| !is_last)
+                && let Some((before, ancestors)) = genealogy.select(k, at.chains.as_mut())?
+            {
+                let log_weights = at.chains.block().log_weights();
+                at.stages.resampled(&before, &ancestors, log_weights);
+            }
+            at.stages.moved(k, at.chains.block());
+            at.passed = k;
+            let stepped = Stepped::of(at.chains.block().len(), is_last);
+            pulse.step(stepped, &|| {
+                codec.map_or(Ok(Vec::new()), |codec| (codec.write)(&at))
+            })?;
+        }
+        Ok(self.finished(at))
+    }
+
+    fn start(&self, block: usize) -> Result<InProgress<'t, S, R>>
+    where
+        R: Clone,
+    {
+        let chains = self.settings.chains_of(block..block + 1);
+        let chains = self.placed(chains, self.streams.take(block))?;
+        Ok(InProgress {
+            passed: 0,
+            stages: StageRecorder::new(self.settings.windows(), chains.block().len()),
+            recorder: self.recorder.clone(),
+            genealogy: self.genealogy(chains.block()),
+            chains,
+        })
+    }
+
+    fn finished(&self, mut at: InProgress<'t, S, R>) -> BlockResult<S, R> {
+        let uncovered = self.uncovered(at.chains.block());
+        let (states, log_weights) = at.chains.block_mut().take_states_and_log_weights();
+        BlockResult {
+            chains: FinalStates {
+                states,
+                log_weights,
+                roots: at.genealogy.map_or(Vec::new(), Genealogy::into_roots),
+            },
+            sums: StageSums {
+                windows: at.stages.take(),
+                recorder: at.recorder,
+                uncovered,
+            },
+        }
     }
 
     pub(crate) fn genealogy(&self, block: &Block<S>) -> Option<Genealogy<S>> {
@@ -120,7 +199,6 @@ where
     S: Send,
     R: Merge + Clone + Send + Sync,
 {
-    type Block = InProgress<'t, S, R>;
     type Output = BlockResult<S, R>;
 
     fn blocks(&self) -> Range<usize> {
@@ -135,64 +213,8 @@ where
         self.settings.chain_steps_of(blocks)
     }
 
-    fn start(&self, block: usize) -> Result<Self::Block> {
-        let chains = self.placed(self.chains(block), self.streams.take(block))?;
-        Ok(InProgress {
-            passed: 0,
-            stages: StageRecorder::new(self.settings.windows(), chains.block().len()),
-            recorder: self.recorder.clone(),
-            genealogy: self.genealogy(chains.block()),
-            chains,
-        })
-    }
-
-    fn step(&self, at: &mut Self::Block) -> Result<Stepped> {
-        let InProgress {
-            passed,
-            chains,
-            stages,
-            recorder,
-            genealogy,
-        } = at;
-        let (k, windows) = (*passed + 1, stages.windows);
-        let is_last = k == windows.stages();
-        self.pass(chains.as_mut(), k)?;
-        stages.after(k, chains.block());
-        if windows.ends_at(k) {
-            chains.show(recorder);
-        }
-        if let Some(genealogy) = genealogy.as_mut().filter(|_| !is_last)
-            && let Some((before, ancestors)) = genealogy.select(k, chains.as_mut())?
-        {
-            stages.resampled(&before, &ancestors, chains.block().log_weights());
-        }
-        stages.moved(k, chains.block());
-        *passed = k;
-        Ok(Stepped::of(chains.block().len(), is_last))
-    }
-
-    fn finish(&self, at: &mut Self::Block) -> Result<Self::Output> {
-        let uncovered = self.uncovered(at.chains.block());
-        let (states, log_weights) = at.chains.block_mut().take_states_and_log_weights();
-        Ok(BlockResult {
-            chains: FinalStates {
-                states,
-                log_weights,
-                roots: at
-                    .genealogy
-                    .take()
-                    .map_or(Vec::new(), Genealogy::into_roots),
-            },
-            sums: StageSums {
-                windows: at.stages.take(),
-                recorder: at.recorder.clone(),
-                uncovered,
-            },
-        })
-    }
-
-    fn place(&self, at: &Self::Block) -> Place {
-        at.chains.place()
+    fn run(&self, block: usize, pulse: &mut dyn Pulse) -> Result<Self::Output, Halt> {
+        self.anneal(block, pulse, None)
     }
 
     fn last_is_unfilled(&self) -> bool {

@@ -15,7 +15,7 @@ use crate::kernel::Invariant;
 use crate::model::{Sampleable, UnnormalizedModel};
 use crate::path::TemperedPath;
 use crate::random::{Purpose, StreamRng, stream, successive};
-use crate::work::{Forest, Place, Stepped, Task, is_look};
+use crate::work::{Forest, Halt, Pulse, Stepped, Task, is_look};
 
 pub(super) struct IslandsTask<'s, 'm, P: Sampleable, L: UnnormalizedModel<State = P::State>, K> {
     problem: &'m TemperedPath<P, L>,
@@ -26,16 +26,6 @@ pub(super) struct IslandsTask<'s, 'm, P: Sampleable, L: UnnormalizedModel<State 
     /// Expected numbers of states that an island keeps, by shell.
     expected: Vec<f64>,
     first_offset: f64,
-}
-
-pub(super) struct Climb<'m, P: Sampleable, L: UnnormalizedModel<State = P::State>> {
-    chains: Range<usize>,
-    island: Island<'m, P, L>,
-    run: IslandRun<P::State>,
-    selection: Selection,
-    passed: usize,
-    /// Number of moves made at the current level.
-    moves: usize,
 }
 
 impl<'s, 'm, P, L, K> IslandsTask<'s, 'm, P, L, K>
@@ -76,7 +66,6 @@ where
     L: UnnormalizedModel<State = P::State> + Sync,
     K: Invariant<LevelAt<'m, P, L>> + Sync,
 {
-    type Block = Climb<'m, P, L>;
     type Output = Islands<P::State>;
 
     fn blocks(&self) -> Range<usize> {
@@ -92,63 +81,33 @@ where
         each.saturating_mul(blocks.len() as u64)
     }
 
-    fn start(&self, block: usize) -> Result<Self::Block> {
-        let size = (
-            self.chains(block),
-            self.settings.chains,
-            self.settings.moves,
-        );
+    /// Climbs the levels with an island: cuts it, restarts it above the level, and moves it there.
+    fn run(&self, block: usize, pulse: &mut dyn Pulse) -> Result<Self::Output, Halt> {
+        let Settings { chains, moves, .. } = *self.settings;
+        let size = (self.chains(block), chains, moves);
         let stream = self.streams[block].clone();
-        Ok(Climb {
-            chains: self.chains(block),
-            island: Island::start(self.problem, self.path, size, stream)?,
-            run: IslandRun::default(),
-            selection: Selection::new(self.expected.clone(), offset(self.first_offset, block)),
-            passed: 0,
-            moves: 0,
-        })
-    }
-
-    /// Moves an island once. The first move at a level follows its cut.
-    fn step(&self, at: &mut Self::Block) -> Result<Stepped> {
-        let Climb {
-            island,
-            run,
-            selection,
-            passed,
-            moves,
-            ..
-        } = at;
+        let mut island = Island::start(self.problem, self.path, size, stream)?;
+        let mut selection = Selection::new(self.expected.clone(), offset(self.first_offset, block));
+        let mut run = IslandRun::default();
         let levels = self.path.levels();
-        let Some(&level) = levels.get(*passed) else {
-            return Ok(Stepped::of(0, true));
-        };
-        if *moves == 0 {
-            run.add(island.cut(level, selection));
+        for (passed, &level) in levels.iter().enumerate() {
+            run.add(island.cut(level, &mut selection));
             if !island.is_empty() {
-                island.restart(level, self.path.beta(*passed + 1))?;
+                island.restart(level, self.path.beta(passed + 1))?;
             }
-        }
-        // The restart empties the pool, which the moves fill.
-        let is_extinct = *moves == 0 && island.log_mass() == f64::NEG_INFINITY;
-        let cost = if is_extinct { 0 } else { self.settings.chains };
-        if !is_extinct {
-            island.advance(self.kernel)?;
-            *moves += 1;
-        }
-        if is_extinct || *moves == self.settings.moves {
+            // The restart empties the pool, which the moves fill.
+            let is_extinct = island.log_mass() == f64::NEG_INFINITY;
+            let moves = if is_extinct { 0 } else { moves };
+            for made in 1..=moves {
+                island.advance(self.kernel)?;
+                let is_last = made == moves && passed + 1 == levels.len();
+                pulse.pass(Stepped::of(chains, is_last))?;
+            }
             island.sort();
             run.reach(island.log_mass(), island.decisions());
-            *passed += 1;
-            *moves = 0;
         }
-        Ok(Stepped::of(cost, *passed == levels.len()))
-    }
-
-    fn finish(&self, at: &mut Self::Block) -> Result<Self::Output> {
-        let mut run = std::mem::take(&mut at.run);
-        run.add(at.island.cut(f64::INFINITY, &mut at.selection));
-        run.evaluations = at.island.evaluations();
+        run.add(island.cut(f64::INFINITY, &mut selection));
+        run.evaluations = island.evaluations();
         Ok(Islands::from(run))
     }
 
@@ -159,10 +118,6 @@ where
         let estimates = outputs.iter().flat_map(|node| node.value.estimates());
         let estimate = Estimate::of_islands(&Vec::from_iter(estimates));
         estimate.is_ok_and(|estimate| estimate.standard_error() <= error)
-    }
-
-    fn place(&self, at: &Self::Block) -> Place {
-        (at.chains.clone(), 0, 0.0)
     }
 }
 

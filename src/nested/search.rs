@@ -12,7 +12,7 @@ use crate::model::{Sampleable, UnnormalizedModel};
 use crate::num::log_add_exp;
 use crate::path::TemperedPath;
 use crate::random::{Purpose, stream};
-use crate::work::{Place, Single, Stepped, Task};
+use crate::work::{Halt, Pulse, Single, Stepped, Task};
 use crate::{Error, Result};
 
 #[derive(Debug, Clone, Copy)]
@@ -64,7 +64,7 @@ pub(super) struct Search<'s, 'm, P: Sampleable, L: UnnormalizedModel<State = P::
 /// Largest number of chains in a block. Kernels of levels move chains one by one, so that small blocks cost nothing.
 const BLOCK: usize = 8;
 
-pub(super) struct Climb<'m, P: Sampleable, L: UnnormalizedModel<State = P::State>> {
+struct Climb<'m, P: Sampleable, L: UnnormalizedModel<State = P::State>> {
     island: Island<'m, P, L>,
     found: Found,
     log_size: f64,
@@ -121,7 +121,6 @@ where
     L: UnnormalizedModel<State = P::State> + Sync,
     K: Invariant<LevelAt<'m, P, L>> + Sync,
 {
-    type Block = Climb<'m, P, L>;
     /// The result and its number of evaluations.
     type Output = Single<(Found, u64)>;
 
@@ -137,53 +136,39 @@ where
         0
     }
 
-    fn start(&self, block: usize) -> Result<Self::Block> {
+    /// Raises the level, and moves the chains above it, until the mass above can only be small.
+    fn run(&self, block: usize, pulse: &mut dyn Pulse) -> Result<Self::Output, Halt> {
         let first = stream(self.settings.seed, Purpose::NestedSmc, 0);
         let size = (self.chains(block), BLOCK, self.settings.moves);
-        Ok(Climb {
+        let mut at = Climb {
             island: Island::start(self.problem, self.path, size, first)?,
             found: Found::default(),
             log_size: self.tuning.map_or(0.0, |tuning| tuning.first.ln()),
             log_z: f64::NEG_INFINITY,
-        })
-    }
-
-    /// Raises the level once.
-    fn step(&self, at: &mut Self::Block) -> Result<Stepped> {
-        let Some((level, above)) = self.next(at) else {
-            let last = at
-                .island
-                .cut(f64::INFINITY, &mut Selection::new(Vec::new(), 0.0));
-            at.found.shells.push(last.log_likelihood.log_weight());
-            return Ok(Stepped::of(0, true));
         };
-        let left = self.settings.chain_steps_left(at.found.levels.len(), above);
-        let shell = at.island.cut(level, &mut Selection::new(Vec::new(), 0.0));
-        let shell = shell.log_likelihood.log_weight();
-        at.log_z = log_add_exp(at.log_z, shell);
-        at.found.shells.push(shell);
-        at.found.levels.push(level);
-        let beta = at.found.levels.len() as f64 / (self.settings.max_levels + 1) as f64;
-        at.island.restart(level, beta)?;
-        self.moves(at)?;
-        at.island.sort();
-        let cost = self.settings.chain_steps(1);
-        Ok(Stepped {
-            cost,
-            is_last: false,
-            left: Some(left.saturating_sub(cost)),
-        })
-    }
-
-    fn finish(&self, at: &mut Self::Block) -> Result<Self::Output> {
-        Ok(Single((
-            std::mem::take(&mut at.found),
-            at.island.evaluations(),
-        )))
-    }
-
-    fn place(&self, _at: &Self::Block) -> Place {
-        (self.chains(0), 0, 0.0)
+        let cut = |island: &mut Island<'m, P, L>, level| {
+            let shell = island.cut(level, &mut Selection::new(Vec::new(), 0.0));
+            shell.log_likelihood.log_weight()
+        };
+        while let Some((level, above)) = self.next(&mut at) {
+            let left = self.settings.chain_steps_left(at.found.levels.len(), above);
+            let shell = cut(&mut at.island, level);
+            at.log_z = log_add_exp(at.log_z, shell);
+            at.found.shells.push(shell);
+            at.found.levels.push(level);
+            let beta = at.found.levels.len() as f64 / (self.settings.max_levels + 1) as f64;
+            at.island.restart(level, beta)?;
+            self.moves(&mut at)?;
+            at.island.sort();
+            let cost = self.settings.chain_steps(1);
+            pulse.pass(Stepped {
+                cost,
+                is_last: false,
+                left: Some(left.saturating_sub(cost)),
+            })?;
+        }
+        at.found.shells.push(cut(&mut at.island, f64::INFINITY));
+        Ok(Single((at.found, at.island.evaluations())))
     }
 
     fn width(&self) -> usize {

@@ -16,7 +16,7 @@ use crate::pilot::{OptimizedSchedule, ScheduleOptimizer};
 use crate::population::Populations;
 use crate::random::{Purpose, stream};
 use crate::schedule::Schedule;
-use crate::work::{Execution, Forest, Job, Place, Single, Stepped, Task};
+use crate::work::{Execution, Forest, Halt, Job, Pulse, Single, Stepped, Task};
 use crate::{Error, Result};
 
 /// The schedule of a constant conditional effective sample size, CESS (Zhou, Johansen and Aston 2016).
@@ -88,7 +88,7 @@ impl ConstantConditionalEss {
             limit: 1_000_000,
             seed,
         };
-        Schedule::new(pass.run(&mut Job::new(&execution)?)?.betas)
+        Schedule::new(pass.pass(&mut Job::new(&execution)?)?.betas)
     }
 }
 
@@ -122,7 +122,7 @@ impl ConstantConditionalEss {
                 limit,
                 seed,
             };
-            match pass.run(job) {
+            match pass.pass(job) {
                 Err(error @ Error::PilotCollapsed { .. }) => {
                     failure = Some(error);
                     distance *= 0.5;
@@ -199,22 +199,13 @@ struct PassTask<'s, P, K> {
     seed: u64,
 }
 
-struct Passing<P: AnnealingPath> {
-    populations: Populations<P>,
-    pass: Pass,
-    /// Length of the last stage in beta.
-    length: f64,
-    /// The first warning of weights near collapse.
-    collapse: Option<Warning>,
-}
-
 impl<P, K> PassTask<'_, P, K>
 where
     P: AnnealingPath<State: Send> + Send + Sync,
     P::At: Send + Sync,
     K: TransitionKernel<P::At> + Sync,
 {
-    fn run(&self, job: &mut Job<'_>) -> Result<Pass> {
+    fn pass(&self, job: &mut Job<'_>) -> Result<Pass> {
         refuse_stages(self.kernel.stages())?;
         let Single(pass) = job
             .extend(self, Forest::new())?
@@ -229,7 +220,6 @@ where
     P::At: Send + Sync,
     K: TransitionKernel<P::At> + Sync,
 {
-    type Block = Passing<P>;
     type Output = Single<Pass>;
 
     fn blocks(&self) -> Range<usize> {
@@ -244,77 +234,48 @@ where
         0
     }
 
-    fn start(&self, _block: usize) -> Result<Self::Block> {
+    /// Takes the population through stages of one length until it arrives, or the limit is reached.
+    fn run(&self, _block: usize, pulse: &mut dyn Pulse) -> Result<Self::Output, Halt> {
+        let (path, kernel, chains) = (self.path, self.kernel, self.pilot.chains());
         let first = stream(self.seed, Purpose::ConditionalEss, 0);
         let size = self.pilot.largest_block();
-        Ok(Passing {
-            populations: Populations::start(
-                self.path.clone(),
-                0..self.pilot.chains(),
-                size,
-                first,
-            )?,
-            pass: Pass {
-                betas: vec![0.0],
-                distances: vec![0.0],
-                warnings: Vec::new(),
-                evaluations: 0,
-            },
-            length: 1.0,
-            collapse: None,
-        })
-    }
-
-    fn step(&self, at: &mut Self::Block) -> Result<Stepped> {
-        let Passing {
-            populations,
-            pass,
-            length,
-            collapse,
-        } = at;
-        let (path, kernel) = (self.path, self.kernel);
-        let beta = pass.betas[pass.stages()];
-        let found = next_stage(populations, *length, self.distance, PRECISION)?;
-        let next = found.beta;
-        populations.map(&|population| population.advance_to(kernel, next))?;
-        let of_moves = kernel.evaluations(dimension(path));
-        let evaluations = found.evaluations.saturating_add(of_moves);
-        pass.evaluations = pass.evaluations.saturating_add(evaluations);
-        // The distance saturates once few chains carry the weight: such a stage is a leap.
-        let warning = check_weights(&populations.weights(), self.pilot.chains(), next)?;
-        *collapse = collapse.take().or(warning);
-        pass.distances
-            .push(pass.distances[pass.stages()] + found.distance);
-        pass.betas.push(next);
-        *length = next - beta;
-        let left = stages_left(next, *length).min(self.limit);
-        Ok(Stepped {
-            left: Some((self.pilot.chains() * left) as u64),
-            ..Stepped::of(
-                self.pilot.chains(),
-                next >= 1.0 || pass.stages() >= self.limit,
-            )
-        })
-    }
-
-    fn finish(&self, at: &mut Self::Block) -> Result<Self::Output> {
-        let alive = at.populations.alive();
-        let dead = dead_chains(self.pilot.chains() - alive, self.pilot.chains());
-        let warnings = [at.collapse.take(), few_chains(alive), dead];
-        Ok(Single(Pass {
-            betas: std::mem::take(&mut at.pass.betas),
-            distances: std::mem::take(&mut at.pass.distances),
-            warnings: warnings.into_iter().flatten().collect(),
-            evaluations: at.pass.evaluations,
-        }))
-    }
-
-    fn place(&self, at: &Self::Block) -> Place {
-        (
-            0..self.pilot.chains(),
-            at.pass.stages(),
-            at.populations.beta(),
-        )
+        let mut populations = Populations::start(path.clone(), 0..chains, size, first)?;
+        let mut pass = Pass {
+            betas: vec![0.0],
+            distances: vec![0.0],
+            warnings: Vec::new(),
+            evaluations: 0,
+        };
+        // Length of the last stage in beta, and the first warning of weights near collapse.
+        let (mut length, mut collapse) = (1.0, None);
+        let mut is_last = false;
+        while !is_last {
+            let (stages, beta) = (pass.stages(), pass.betas[pass.stages()]);
+            pulse.at((0..chains, stages, beta));
+            let found = next_stage(&mut populations, length, self.distance, PRECISION)?;
+            let next = found.beta;
+            populations.map(&|population| population.advance_to(kernel, next))?;
+            let of_moves = kernel.evaluations(dimension(path));
+            let evaluations = found.evaluations.saturating_add(of_moves);
+            pass.evaluations = pass.evaluations.saturating_add(evaluations);
+            // The distance saturates once few chains carry the weight: such a stage is a leap.
+            let warning = check_weights(&populations.weights(), chains, next)?;
+            collapse = collapse.or(warning);
+            pass.distances.push(pass.distances[stages] + found.distance);
+            pass.betas.push(next);
+            length = next - beta;
+            is_last = next >= 1.0 || pass.stages() >= self.limit;
+            let left = stages_left(next, length).min(self.limit);
+            pulse.pass(Stepped {
+                left: Some((chains * left) as u64),
+                ..Stepped::of(chains, is_last)
+            })?;
+        }
+        let alive = populations.alive();
+        let dead = dead_chains(chains - alive, chains);
+        let warnings = [collapse, few_chains(alive), dead];
+        pass.warnings = warnings.into_iter().flatten().collect();
+        Ok(Single(pass))
     }
 
     fn width(&self) -> usize {

@@ -8,7 +8,7 @@ use crate::model::UnnormalizedModel;
 use crate::path::{AnnealingPath, BetaDerivative, Intermediate};
 use crate::population::Population;
 use crate::random::{Purpose, StreamRng, stream, successive};
-use crate::work::{Counts, Execution, Forest, Job, Merge, Place, Stepped, Task};
+use crate::work::{Counts, Execution, Forest, Halt, Job, Merge, Pulse, Stepped, Task};
 use crate::{Error, Result};
 
 /// Chains that pass the knots in order and stay a while at each, for the costs of a
@@ -181,40 +181,11 @@ struct KnotTask<'s, P: AnnealingPath, K> {
     streams: Vec<StreamRng>,
 }
 
-struct AtKnot<P: AnnealingPath> {
-    population: Population<P>,
-    /// The models of the knots before and after, where there are any.
-    neighbours: [Option<P::At>; 2],
-    updates: usize,
-    /// Sums per knot so far.
-    sums: Vec<[f64; 3]>,
-}
-
-impl<P, K> KnotTask<'_, P, K>
-where
-    P: AnnealingPath + Send + Sync,
-    K: TransitionKernel<P::At> + Sync,
-{
-    fn arrive(&self, at: &mut AtKnot<P>) -> Result<()> {
-        let (j, knots) = (at.sums.len(), self.knots);
-        if j > 0 {
-            at.population.place_at(knots[j])?;
-        }
-        let back = (j > 0).then(|| self.path.at(knots[j - 1]));
-        let ahead = (j + 1 < knots.len()).then(|| self.path.at(knots[j + 1]));
-        at.neighbours = [back, ahead];
-        at.sums.push([0.0; 3]);
-        at.updates = 0;
-        Ok(())
-    }
-}
-
 impl<P, K> Task for KnotTask<'_, P, K>
 where
     P: AnnealingPath + Send + Sync,
     K: TransitionKernel<P::At> + Sync,
 {
-    type Block = AtKnot<P>;
     type Output = Sums;
 
     fn blocks(&self) -> Range<usize> {
@@ -233,51 +204,40 @@ where
             .fold(1, |cost, factor| cost.saturating_mul(factor as u64))
     }
 
-    fn start(&self, block: usize) -> Result<Self::Block> {
-        let (chains, stream) = (self.chains(block), self.streams[block].clone());
-        let mut at = AtKnot {
-            population: Population::start(self.path.clone(), chains.start, chains.len(), stream)?,
-            neighbours: [None, None],
-            updates: 0,
-            sums: Vec::with_capacity(self.knots.len()),
-        };
-        self.arrive(&mut at)?;
-        Ok(at)
-    }
-
-    fn step(&self, at: &mut Self::Block) -> Result<Stepped> {
+    /// Takes the chains of a block from knot to knot, and sums their log ratios to the neighbours.
+    fn run(&self, block: usize, pulse: &mut dyn Pulse) -> Result<Self::Output, Halt> {
         let KnotChains {
             updates,
             burn_in,
             thinning,
             ..
         } = *self.settings;
-        at.population.stay(self.kernel)?;
-        at.updates += 1;
-        if at.updates > burn_in && (at.updates - burn_in).is_multiple_of(thinning) {
-            at.population.learn()?;
-            let (here, block) = (at.population.stage().model, at.population.block());
-            let [back, ahead] = &at.neighbours;
-            let sums = at.sums.last_mut().expect("the chains are at a knot");
-            let sum = |to, from| sum_of_changes(block, to, from, here, self.change);
-            sums[0] += sum(Some(here), back.as_ref());
-            sums[1] += sum(ahead.as_ref(), Some(here));
-            sums[2] += block.alive().count() as f64;
+        let (chains, stream) = (self.chains(block), self.streams[block].clone());
+        let (first, count) = (chains.start, chains.len());
+        let mut population = Population::start(self.path.clone(), first, count, stream)?;
+        let mut sums = vec![[0.0; 3]; self.knots.len()];
+        for (j, (&knot, sums)) in self.knots.iter().zip(&mut sums).enumerate() {
+            if j > 0 {
+                population.place_at(knot)?;
+            }
+            let back = (j > 0).then(|| self.path.at(self.knots[j - 1]));
+            let ahead = self.knots.get(j + 1).map(|&next| self.path.at(next));
+            for update in 1..=updates {
+                pulse.at(population.place_at_hand());
+                population.stay(self.kernel)?;
+                if update > burn_in && (update - burn_in).is_multiple_of(thinning) {
+                    population.learn()?;
+                    let (here, block) = (population.stage().model, population.block());
+                    let sum = |to, from| sum_of_changes(block, to, from, here, self.change);
+                    sums[0] += sum(Some(here), back.as_ref());
+                    sums[1] += sum(ahead.as_ref(), Some(here));
+                    sums[2] += block.alive().count() as f64;
+                }
+                let is_last = update == updates && ahead.is_none();
+                pulse.pass(Stepped::of(count, is_last))?;
+            }
         }
-        let is_over = at.updates == updates;
-        let is_last = is_over && at.sums.len() == self.knots.len();
-        if is_over && !is_last {
-            self.arrive(at)?;
-        }
-        Ok(Stepped::of(at.population.block().len(), is_last))
-    }
-
-    fn finish(&self, at: &mut Self::Block) -> Result<Self::Output> {
-        Ok(Sums(std::mem::take(&mut at.sums)))
-    }
-
-    fn place(&self, at: &Self::Block) -> Place {
-        at.population.place_at_hand()
+        Ok(Sums(sums))
     }
 }
 

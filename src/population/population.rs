@@ -7,6 +7,7 @@ use crate::kernel::{Block, KnownOfChain, NonFinite, Stage, TransitionKernel, Wor
 use crate::model::{Sampleable, UnnormalizedModel};
 use crate::path::{AnnealingPath, Intermediate};
 use crate::random::{StreamRng, successive};
+use crate::work::caught;
 use crate::{Error, Result};
 
 /// Chains on their way along a path, taken through one stage by each call of [`advance_to`](Self::advance_to). An
@@ -65,8 +66,7 @@ impl<P: AnnealingPath> Population<P> {
     /// A path whose [`check`](AnnealingPath::check) fails; a `beta` outside `[0, 1]`.
     ///
     /// # Panics
-    /// Other numbers of states and streams. A later step panics where a model refuses a state, for instance of another
-    /// dimension; [`Ais`](crate::ais::Ais) makes an error of it.
+    /// Other numbers of states and streams.
     pub fn from_states(
         path: P,
         beta: f64,
@@ -107,8 +107,10 @@ impl<P: AnnealingPath> Population<P> {
         }
         self.place_at(beta)?;
         self.block.begin_stage();
-        let stage = Stage::new(self.index, &self.previous, &self.model);
-        kernel.pass(stage, &mut self.block, &mut self.workspace)
+        self.guarded(|at| {
+            let stage = Stage::new(at.index, &at.previous, &at.model);
+            kernel.pass(stage, &mut at.block, &mut at.workspace)
+        })
     }
 
     /// Moves the chains once more where they stand. Weights change by the kernel's correction, 0 for an invariant one.
@@ -123,8 +125,10 @@ impl<P: AnnealingPath> Population<P> {
     }
 
     pub(crate) fn stay_by(&mut self, kernel: &dyn Moves<P::At>) -> Result<()> {
-        let stage = Stage::new(self.index, &self.model, &self.model);
-        kernel.pass(stage, &mut self.block, &mut self.workspace)
+        self.guarded(|at| {
+            let stage = Stage::new(at.index, &at.model, &at.model);
+            kernel.pass(stage, &mut at.block, &mut at.workspace)
+        })
     }
 
     /// Weighs the chains to the model at `beta` without moving them, as at the end of a path that is read backward.
@@ -134,8 +138,23 @@ impl<P: AnnealingPath> Population<P> {
     pub fn weigh_to(&mut self, beta: f64) -> Result<()> {
         self.place_at(beta)?;
         self.block.begin_stage();
-        let stage = Stage::new(self.index, &self.previous, &self.model);
-        self.block.weigh(stage)
+        self.guarded(|at| {
+            let stage = Stage::new(at.index, &at.previous, &at.model);
+            at.block.weigh(stage)
+        })
+    }
+
+    /// Runs code of models and kernels. A panic becomes an error that names the chains at hand, stage and beta.
+    fn guarded<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        caught(|| work(self)).unwrap_or_else(|message| {
+            let (chains, stage, beta) = self.place_at_hand();
+            Err(Error::Panicked {
+                message,
+                chains,
+                stage,
+                beta,
+            })
+        })
     }
 
     /// Places the chains at the model of another `beta` without weighing or moving them. Moves by [`stay`](Self::stay)
@@ -198,10 +217,12 @@ impl<P: AnnealingPath> Population<P> {
         kernel: &dyn Moves<P::At>,
         mask: &mut Vec<bool>,
     ) -> Result<()> {
-        let stage = Stage::new(self.index, &self.model, &self.model);
-        let workspace = &mut self.workspace;
-        self.block
-            .masked(mask, |block| kernel.pass(stage, block, workspace))
+        self.guarded(|at| {
+            let stage = Stage::new(at.index, &at.model, &at.model);
+            let workspace = &mut at.workspace;
+            at.block
+                .masked(mask, |block| kernel.pass(stage, block, workspace))
+        })
     }
 
     pub(crate) fn block_mut(&mut self) -> &mut Block<P::State> {
@@ -251,7 +272,7 @@ impl<P: AnnealingPath> Population<P> {
     /// A log density that is NaN or `+inf`.
     pub(crate) fn learn(&mut self) -> Result<Option<bool>> {
         let place = (self.index, self.model.beta());
-        self.block.learn(&self.path.at(1.0), place)
+        self.guarded(|at| at.block.learn(&at.path.at(1.0), place))
     }
 
     /// Swaps state and memory of `chain` with another population.

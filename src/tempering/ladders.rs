@@ -11,7 +11,7 @@ use crate::path::{AnnealingPath, Intermediate};
 use crate::population::{Moves, Population};
 use crate::random::{Purpose, StreamRng, stream, successive};
 use crate::schedule::Schedule;
-use crate::work::Place;
+use crate::work::Pulse;
 use crate::{Error, Result};
 
 /// Statistics of two neighbours in one ladder, over the scans of a round.
@@ -189,8 +189,6 @@ pub(crate) struct Ladders<P: AnnealingPath> {
     /// Streams of the swaps, by ladder.
     pub(super) rngs: Vec<StreamRng>,
     pub(super) ladders: Vec<Ladder<P::State>>,
-    /// Index of the beta at work, for the error of a panic.
-    pub(super) at_hand: usize,
 }
 
 impl<P> Ladders<P>
@@ -234,62 +232,74 @@ where
             populations: populations.collect::<Result<_>>()?,
             rngs: plan.streams(betas.len(), &ladders).to_vec(),
             ladders: vec![ladder; ladders.len()],
-            at_hand: 0,
         })
     }
 
-    /// Runs the next scan: all states move at their betas, then every second pair may swap.
-    pub(super) fn scan(&mut self, kernel: &dyn Moves<P::At>, plan: &Plan) -> Result<()> {
+    /// Moves the states at their betas; at the base they are drawn anew.
+    pub(super) fn move_states(
+        &mut self,
+        kernel: &dyn Moves<P::At>,
+        pulse: &mut dyn Pulse,
+    ) -> Result<()> {
         for (j, population) in self.populations.iter_mut().enumerate() {
-            self.at_hand = j;
+            pulse.at(population.place_at_hand());
             match j {
                 0 => population.redraw(),
                 _ => population.stay_by(kernel)?,
             }
         }
-        let parity = self.scans % 2;
+        Ok(())
+    }
+
+    /// Evaluates what the swaps of this parity need, of all ladders together.
+    pub(super) fn learn(&mut self, parity: usize, pulse: &mut dyn Pulse) -> Result<()> {
         let pairs = (self.populations.len() - parity) / 2;
-        for j in parity..parity + 2 * pairs {
-            self.at_hand = j;
-            self.populations[j].learn()?;
-        }
-        for ladder in 0..self.ladders.len() {
-            self.swap(ladder, plan, parity)?;
-        }
-        self.scans += 1;
-        if plan.samples_after(self.scans) {
-            let target = &self.populations[self.populations.len() - 1];
-            for (ladder, state) in self.ladders.iter_mut().zip(target.block().states()) {
-                ladder.samples.push(state.clone());
-            }
+        for population in &mut self.populations[parity..parity + 2 * pairs] {
+            pulse.at(population.place_at_hand());
+            population.learn()?;
         }
         Ok(())
     }
 
-    /// Adds every second pair of a ladder to the sums, and swaps those that accept.
-    fn swap(&mut self, ladder: usize, plan: &Plan, parity: usize) -> Result<()> {
-        for j in (parity..self.populations.len() - 1).step_by(2) {
-            self.at_hand = j + 1;
-            let (lower, upper) = self.populations.split_at_mut(j + 1);
-            let (lower, upper) = (&mut lower[j], &mut upper[0]);
-            let ratios = log_ratios(lower, upper, ladder).map_err(|fault| {
-                let place = (
-                    self.first + ladder,
-                    j + 1,
-                    plan.placed.schedule.betas()[j + 1],
-                );
-                fault.of_model(upper.stage().model, place, upper.place_at_hand().0)
-            })?;
-            let figures = &mut self.ladders[ladder];
-            figures.pairs[j].add(plan.placed.guesses[j], ratios);
-            figures.astray |= ratios.upper_is_astray();
-            if self.rngs[ladder].random::<f64>() < ratios.acceptance() {
-                lower.exchange(upper, ladder);
-                figures.trips.exchange(j);
+    /// Adds every second pair of each ladder to the sums, and swaps those that accept.
+    pub(super) fn swap(&mut self, plan: &Plan, parity: usize, pulse: &mut dyn Pulse) -> Result<()> {
+        for ladder in 0..self.ladders.len() {
+            for j in (parity..self.populations.len() - 1).step_by(2) {
+                pulse.at(self.populations[j + 1].place_at_hand());
+                self.swap_pair(ladder, j, plan)?;
             }
+            self.ladders[ladder].trips.arrive();
         }
-        self.ladders[ladder].trips.arrive();
         Ok(())
+    }
+
+    fn swap_pair(&mut self, ladder: usize, j: usize, plan: &Plan) -> Result<()> {
+        let (lower, upper) = self.populations.split_at_mut(j + 1);
+        let (lower, upper) = (&mut lower[j], &mut upper[0]);
+        let ratios = log_ratios(lower, upper, ladder).map_err(|fault| {
+            let place = (
+                self.first + ladder,
+                j + 1,
+                plan.placed.schedule.betas()[j + 1],
+            );
+            fault.of_model(upper.stage().model, place, upper.place_at_hand().0)
+        })?;
+        let figures = &mut self.ladders[ladder];
+        figures.pairs[j].add(plan.placed.guesses[j], ratios);
+        figures.astray |= ratios.upper_is_astray();
+        if self.rngs[ladder].random::<f64>() < ratios.acceptance() {
+            lower.exchange(upper, ladder);
+            figures.trips.exchange(j);
+        }
+        Ok(())
+    }
+
+    /// Keeps the states at beta = 1 as samples.
+    pub(super) fn sample(&mut self) {
+        let target = &self.populations[self.populations.len() - 1];
+        for (ladder, state) in self.ladders.iter_mut().zip(target.block().states()) {
+            ladder.samples.push(state.clone());
+        }
     }
 
     pub(super) fn decisions(&self) -> Vec<Decisions> {
@@ -304,12 +314,6 @@ where
             .into_iter()
             .map(Population::into_states::<W>)
             .collect()
-    }
-
-    /// Returns the ladders at work, and the index and value of the beta at hand.
-    pub(super) fn at_hand(&self) -> Place {
-        let (ladders, _, beta) = self.populations[self.at_hand].place_at_hand();
-        (ladders, self.at_hand, beta)
     }
 }
 

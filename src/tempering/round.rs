@@ -11,7 +11,7 @@ use crate::num::{Moments, cumulative};
 use crate::path::AnnealingPath;
 use crate::pilot::interpolate;
 use crate::schedule::Schedule;
-use crate::work::{Merge, Place, Stepped, StoppedBy, Task};
+use crate::work::{Halt, Merge, Pulse, Stepped, StoppedBy, Task};
 use crate::{Error, Result};
 
 /// A round of a tempered run. Each block of ladders starts where it ended the round before.
@@ -32,7 +32,6 @@ where
     P: AnnealingPath<State: Clone + Send> + Send + Sync,
     K: Invariant<P::At> + Sync,
 {
-    type Block = Ladders<P>;
     type Output = RoundResult<P::State, MemoryOf<P, K>>;
 
     fn blocks(&self) -> Range<usize> {
@@ -48,28 +47,61 @@ where
         (ladders * self.plan.placed.schedule.betas().len() * self.plan.scans) as u64
     }
 
-    fn start(&self, block: usize) -> Result<Self::Block> {
-        let start = self.starts[block].lock();
-        let start = start.unwrap_or_else(PoisonError::into_inner).take();
-        Ladders::start::<K::Workspace>(&self.run.path, self.chains(block), &self.plan, start)
+    fn run(&self, block: usize, pulse: &mut dyn Pulse) -> Result<Self::Output, Halt> {
+        self.scan(block, pulse, None)
     }
+}
 
-    fn step(&self, at: &mut Self::Block) -> Result<Stepped> {
-        at.scan(&self.run.kernel, &self.plan)?;
-        let chains = at.ladders.len() * at.populations.len();
-        Ok(Stepped::of(chains, at.scans == self.plan.scans))
-    }
+/// Functions that write and read ladders under way.
+pub(super) struct Codec<T, P: AnnealingPath> {
+    pub(super) write: fn(&Ladders<P>) -> Result<Vec<u8>>,
+    pub(super) read: fn(&T, usize, &[u8]) -> Result<Ladders<P>>,
+}
 
-    fn finish(&self, at: &mut Self::Block) -> Result<Self::Output> {
+impl<P, K> Round<'_, '_, P, K>
+where
+    P: AnnealingPath<State: Clone + Send> + Send + Sync,
+    K: Invariant<P::At> + Sync,
+{
+    /// Takes a block of ladders through all scans of the round: the tempering itself.
+    pub(super) fn scan(
+        &self,
+        block: usize,
+        pulse: &mut dyn Pulse,
+        codec: Option<&Codec<Self, P>>,
+    ) -> Result<RoundResult<P::State, MemoryOf<P, K>>, Halt> {
+        let plan = &self.plan;
+        let mut at = match codec.zip(pulse.resumed()) {
+            Some((codec, bytes)) => (codec.read)(self, block, &bytes)?,
+            None => self.start(block)?,
+        };
+        while at.scans < plan.scans {
+            let parity = at.scans % 2;
+            at.move_states(&self.run.kernel, pulse)?;
+            at.learn(parity, pulse)?;
+            at.swap(plan, parity, pulse)?;
+            at.scans += 1;
+            if plan.samples_after(at.scans) {
+                at.sample();
+            }
+            let chains = at.ladders.len() * at.populations.len();
+            let stepped = Stepped::of(chains, at.scans == plan.scans);
+            pulse.step(stepped, &|| {
+                codec.map_or(Ok(Vec::new()), |codec| (codec.write)(&at))
+            })?;
+        }
         Ok(RoundResult {
             decisions: at.decisions(),
-            ladders: std::mem::take(&mut at.ladders),
             ends: vec![at.take_ends::<K::Workspace>()],
+            ladders: at.ladders,
         })
     }
 
-    fn place(&self, at: &Self::Block) -> Place {
-        at.at_hand()
+    fn start(&self, block: usize) -> Result<Ladders<P>> {
+        let start = self.starts[block].lock();
+        let start = start.unwrap_or_else(PoisonError::into_inner).take();
+        let ladders = self.run.settings.ladders_of(block);
+        Ladders::start::<K::Workspace>(&self.run.path, ladders, &self.plan, start)
     }
 }
 

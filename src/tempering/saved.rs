@@ -7,18 +7,18 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::ladders::{Ladder, Ladders};
-use super::round::{Round, RoundResult};
+use super::round::{Codec, Round, RoundResult};
 use super::run::TemperingRun;
 use super::runner::{Settings, Tempering};
 use crate::ais::{Likeness, fingerprint};
 use crate::estimate::Warning;
-use crate::kernel::{Invariant, Workspace};
+use crate::kernel::{Invariant, TransitionKernel, Workspace};
 use crate::path::AnnealingPath;
 use crate::population::{Population, SavedPopulation};
 use crate::random::{StreamRng, is_stuck};
 use crate::work::ranks::{OnRanks, Ranks};
 use crate::work::store::{Checkpointed, KeptJob, Resumable, decode, encode};
-use crate::work::{Execution, Persist, Task};
+use crate::work::{Execution, Halt, Persist, Pulse, Task};
 use crate::{Error, Result};
 
 /// A saved block: scans done, populations by beta, streams of the swaps, and statistics of the ladders.
@@ -35,54 +35,17 @@ where
     K: Invariant<P::At> + Sync,
     <K::Workspace as Workspace>::Memory: Serialize + DeserializeOwned,
 {
-    fn save(&self, at: &Self::Block) -> Result<Vec<u8>> {
-        let populations = at.populations.iter();
-        let populations: Result<Vec<_>> =
-            populations.map(Population::saved::<K::Workspace>).collect();
-        encode(
-            "block under way",
-            &(at.scans, populations?, &at.rngs, &at.ladders),
-        )
-    }
-
-    fn restore(&self, block: usize, bytes: &[u8]) -> Result<Self::Block> {
-        let saved: SavedLadders<_> = decode("block under way", bytes)?;
-        let (scans, populations, rngs, ladders) = saved;
-        let (range, plan) = (self.chains(block), &self.plan);
-        let expected = format!("less than {}", plan.scans);
-        Error::check(scans < plan.scans, "scans", scans, expected)?;
-        let betas = plan.placed.schedule.betas();
-        Error::check_dimension("populations", populations.len(), betas.len())?;
-        Error::check_dimension("random streams of swaps", rngs.len(), range.len())?;
-        Error::check_dimension("ladders", ladders.len(), range.len())?;
-        let moving = !rngs.iter().any(is_stuck);
-        let expected = "bits that are not all 0";
-        Error::check(moving, "random streams of swaps", "zeros", expected)?;
-        ladders
-            .iter()
-            .try_for_each(|ladder| ladder.check(plan, scans))?;
-        let population = |(j, (population, &beta)): (usize, (_, &f64))| {
-            let population = Population::restored::<K::Workspace>(
-                self.run.path.clone(),
-                beta,
-                &range,
-                population,
-            )?;
-            Ok(population.at_stage(j))
+    fn run_saved(&self, block: usize, pulse: &mut dyn Pulse) -> Result<Self::Output, Halt> {
+        let codec = Codec {
+            write: write_ladders::<P, K>,
+            read: read_ladders,
         };
-        let populations = populations.into_iter().zip(betas).enumerate();
-        Ok(Ladders {
-            first: range.start,
-            scans,
-            populations: populations.map(population).collect::<Result<_>>()?,
-            rngs,
-            ladders,
-            at_hand: 0,
-        })
+        self.scan(block, pulse, Some(&codec))
     }
 
-    fn taken(&self, at: &Self::Block) -> u64 {
-        (at.scans * at.populations.len() * at.ladders.len()) as u64
+    fn check_saved(&self, block: usize, bytes: &[u8]) -> Result<u64> {
+        let at = read_ladders(self, block, bytes)?;
+        Ok((at.scans * at.populations.len() * at.ladders.len()) as u64)
     }
 
     fn check(&self, blocks: Range<usize>, output: &Self::Output) -> Result<()> {
@@ -104,6 +67,55 @@ where
             .iter()
             .try_for_each(|ladder| ladder.check(plan, plan.scans))
     }
+}
+
+fn write_ladders<P, K>(at: &Ladders<P>) -> Result<Vec<u8>>
+where
+    P: AnnealingPath<State: Serialize>,
+    K: TransitionKernel<P::At, Workspace: Workspace<Memory: Serialize>>,
+{
+    let populations = at.populations.iter();
+    let populations: Result<Vec<_>> = populations.map(Population::saved::<K::Workspace>).collect();
+    encode(
+        "block under way",
+        &(at.scans, populations?, &at.rngs, &at.ladders),
+    )
+}
+
+/// Reads ladders that [`write_ladders`] wrote, and refuses other bytes.
+fn read_ladders<P, K>(task: &Round<'_, '_, P, K>, block: usize, bytes: &[u8]) -> Result<Ladders<P>>
+where
+    P: AnnealingPath<State: Clone + DeserializeOwned>,
+    K: Invariant<P::At, Workspace: Workspace<Memory: DeserializeOwned>>,
+{
+    let saved: SavedLadders<_> = decode("block under way", bytes)?;
+    let (scans, populations, rngs, ladders) = saved;
+    let (range, plan) = (task.run.settings.ladders_of(block), &task.plan);
+    let expected = format!("less than {}", plan.scans);
+    Error::check(scans < plan.scans, "scans", scans, expected)?;
+    let betas = plan.placed.schedule.betas();
+    Error::check_dimension("populations", populations.len(), betas.len())?;
+    Error::check_dimension("random streams of swaps", rngs.len(), range.len())?;
+    Error::check_dimension("ladders", ladders.len(), range.len())?;
+    let moving = !rngs.iter().any(is_stuck);
+    let expected = "bits that are not all 0";
+    Error::check(moving, "random streams of swaps", "zeros", expected)?;
+    ladders
+        .iter()
+        .try_for_each(|ladder| ladder.check(plan, scans))?;
+    let population = |(j, (population, &beta)): (usize, (_, &f64))| {
+        let population =
+            Population::restored::<K::Workspace>(task.run.path.clone(), beta, &range, population)?;
+        Ok(population.at_stage(j))
+    };
+    let populations = populations.into_iter().zip(betas).enumerate();
+    Ok(Ladders {
+        first: range.start,
+        scans,
+        populations: populations.map(population).collect::<Result<_>>()?,
+        rngs,
+        ladders,
+    })
 }
 
 impl<P: AnnealingPath, K> Tempering<'_, P, K> {

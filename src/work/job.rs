@@ -12,7 +12,7 @@ use super::ledger::{Closed, Ledger, Rule};
 #[cfg(feature = "checkpoint")]
 use super::meeting::Meeting;
 use super::progress::Meter;
-use super::task::{Erased, Task, Work};
+use super::task::{Halt, Place, Pulse, Stepped, Task};
 #[cfg(feature = "checkpoint")]
 use super::team::Team;
 use super::threads::side_by_side;
@@ -104,9 +104,14 @@ pub(super) trait Outbox<O>: Sync {
     fn read(&self, bytes: &[u8]) -> Result<Node<O>>;
 }
 
+/// A function that does a block.
+pub(super) type RunBlock<'a, O> = &'a (dyn Fn(usize, &mut dyn Pulse) -> Result<O, Halt> + Sync);
+
 /// The task at hand, as threads see it.
 pub(super) struct Site<'a, O> {
-    pub(super) task: &'a dyn Work<O>,
+    pub(super) task: &'a dyn Task<Output = O>,
+    /// [`Task::run`], or what resumes and saves blocks in its place.
+    pub(super) run: RunBlock<'a, O>,
     pub(super) ledger: &'a Ledger<O>,
     pub(super) saver: Option<&'a dyn Saver>,
     /// The way of outputs to all processes; `None` if they stay in this one.
@@ -170,7 +175,7 @@ impl<'e> Job<'e> {
 
     /// Runs all blocks of a task. Of several processes each does all of them.
     pub(crate) fn complete<T: Task>(&self, task: &T) -> Result<Closed<T::Output>> {
-        self.go_on(&Erased::new(task), Forest::new())
+        self.go_on(task, Forest::new())
     }
 
     /// Runs the blocks of a task that are not in `done`, whose nodes are sorted from left to right.
@@ -179,16 +184,21 @@ impl<'e> Job<'e> {
         task: &T,
         done: Forest<T::Output>,
     ) -> Result<Closed<T::Output>> {
-        self.go_on(&Erased::new(task), done)
+        self.go_on(task, done)
     }
 
-    fn go_on<O: Merge + Send>(&self, work: &dyn Work<O>, done: Forest<O>) -> Result<Closed<O>> {
+    fn go_on<O: Merge + Send>(
+        &self,
+        work: &dyn Task<Output = O>,
+        done: Forest<O>,
+    ) -> Result<Closed<O>> {
         let ledger = Ledger::resumed(work.blocks(), done, work.last_is_unfilled());
         #[cfg(feature = "checkpoint")]
         let ledger = ledger.shared(self.team.map(|_| Share::WHOLE));
         self.skip(finished(work, &ledger));
         self.work(&Site {
             task: work,
+            run: &|block, pulse| work.run(block, pulse),
             ledger: &ledger,
             saver: None,
             outbox: None,
@@ -220,7 +230,7 @@ impl<'e> Job<'e> {
 
 impl Crew<'_> {
     /// Does blocks until the ledger has none left.
-    fn blocks<O: Merge>(&self, at: &Site<'_, O>, rule: Rule<'_, O>) {
+    fn blocks<O: Merge + Send>(&self, at: &Site<'_, O>, rule: Rule<'_, O>) {
         let (task, ledger) = (at.task, at.ledger);
         while let Some(block) = ledger.hand_out() {
             let outcome = self.block(at, block);
@@ -241,46 +251,29 @@ impl Crew<'_> {
         }
     }
 
-    /// Takes a block through its remaining steps. The error is `None` if the block was canceled.
-    fn block<O: Merge>(&self, site: &Site<'_, O>, block: usize) -> Result<O, Option<Error>> {
-        let Site {
-            task,
-            ledger,
-            saver,
-            ..
-        } = site;
-        let mut at = None;
-        let passed = caught(|| {
-            let saved = saver.and_then(|saver| saver.begin(block));
-            let at = at.insert(task.begin(block, saved.as_deref())?);
-            loop {
-                let step = at.step()?;
-                if let Some(left) = step.left {
-                    self.meter.foresee(left.saturating_add(step.cost));
-                }
-                self.count(step.cost, ledger, *saver);
-                if step.is_last {
-                    return Ok(at.finish()?);
-                }
-                let is_canceled = ledger.is_canceled(block);
-                if let Some(saver) = saver {
-                    saver.passed(block, &|| at.save(), is_canceled);
-                }
-                if is_canceled {
-                    return Err(None);
-                }
-            }
-        });
-        passed.unwrap_or_else(|message| {
-            let place = at.map(|at| at.place());
-            let (chains, stage, beta) = place.unwrap_or((task.chains(block), 0, 0.0));
-            Err(Some(Error::Panicked {
+    /// Does a block. The error is `None` if it was canceled.
+    fn block<O: Merge + Send>(&self, site: &Site<'_, O>, block: usize) -> Result<O, Option<Error>> {
+        let place = (site.task.chains(block), 0, 0.0);
+        let mut beat = Beat {
+            crew: self,
+            site,
+            block,
+            saved: site.saver.and_then(|saver| saver.begin(block)),
+            place,
+        };
+        let done = caught(|| (site.run)(block, &mut beat));
+        let (chains, stage, beta) = beat.place;
+        match done {
+            Ok(Ok(output)) => Ok(output),
+            Ok(Err(Halt::Canceled)) => Err(None),
+            Ok(Err(Halt::Failed(error))) => Err(Some(error)),
+            Err(message) => Err(Some(Error::Panicked {
                 message,
                 chains,
                 stage,
                 beta,
-            }))
-        })
+            })),
+        }
     }
 
     /// Counts chain-steps. Stops the work if a callback, `stop_when` or the time limit asks for it.
@@ -294,7 +287,12 @@ impl Crew<'_> {
     }
 
     /// Returns whether the first `blocks` blocks are precise enough, and updates the progress estimate.
-    fn is_enough<O>(&self, task: &dyn Work<O>, blocks: usize, prefix: &Forest<O>) -> bool {
+    fn is_enough<O: Merge + Send>(
+        &self,
+        task: &dyn Task<Output = O>,
+        blocks: usize,
+        prefix: &Forest<O>,
+    ) -> bool {
         if self.meter.is_watched()
             && let Some(so_far) = task.so_far(prefix)
         {
@@ -305,8 +303,47 @@ impl Crew<'_> {
     }
 }
 
+/// The pulse of a block at work.
+struct Beat<'a, 'e, O> {
+    crew: &'a Crew<'e>,
+    site: &'a Site<'a, O>,
+    block: usize,
+    /// What an earlier call saved of the block.
+    saved: Option<Vec<u8>>,
+    place: Place,
+}
+
+impl<O: Merge + Send> Pulse for Beat<'_, '_, O> {
+    fn resumed(&mut self) -> Option<Vec<u8>> {
+        self.saved.take()
+    }
+
+    fn at(&mut self, place: Place) {
+        self.place = place;
+    }
+
+    fn step(&mut self, stepped: Stepped, save: &dyn Fn() -> Result<Vec<u8>>) -> Result<(), Halt> {
+        let Site { ledger, saver, .. } = self.site;
+        if let Some(left) = stepped.left {
+            self.crew.meter.foresee(left.saturating_add(stepped.cost));
+        }
+        self.crew.count(stepped.cost, ledger, *saver);
+        if stepped.is_last {
+            return Ok(());
+        }
+        let is_canceled = ledger.is_canceled(self.block);
+        if let Some(saver) = saver {
+            saver.passed(self.block, save, is_canceled);
+        }
+        match is_canceled {
+            true => Err(Halt::Canceled),
+            false => Ok(()),
+        }
+    }
+}
+
 /// Returns the chain-steps of the finished blocks in `ledger`.
-pub(super) fn finished<O: Merge>(work: &dyn Work<O>, ledger: &Ledger<O>) -> u64 {
+pub(super) fn finished<O: Merge + Send>(work: &dyn Task<Output = O>, ledger: &Ledger<O>) -> u64 {
     let costs = ledger.look_at_all(|node| work.cost(node.blocks()));
     costs.into_iter().sum()
 }

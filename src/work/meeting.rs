@@ -48,7 +48,7 @@ pub(super) struct Meeting<'a, O> {
     rank: usize,
 }
 
-impl<'a, O: Merge> Meeting<'a, O> {
+impl<'a, O: Merge + Send> Meeting<'a, O> {
     pub(super) fn new(
         at: &'a Site<'a, O>,
         rule: Rule<'a, O>,
@@ -112,7 +112,7 @@ impl<'a, O: Merge> Meeting<'a, O> {
     }
 }
 
-impl<O: Merge> Meets for Meeting<'_, O> {
+impl<O: Merge + Send> Meets for Meeting<'_, O> {
     fn news(&mut self, is_done: bool) -> Result<News> {
         (self.count)(0);
         let (failed, asked) = self.at.ledger.concerns();

@@ -27,7 +27,7 @@ pub(crate) use ledger::Closed;
 pub use progress::{Progress, SoFar, Verdict};
 #[cfg(feature = "checkpoint")]
 pub(crate) use task::Persist;
-pub(crate) use task::{Place, Single, Stepped, Task, is_look};
+pub(crate) use task::{Halt, Place, Pulse, Single, Stepped, Task, is_look};
 #[cfg(feature = "checkpoint")]
 pub(crate) use team::difference;
 pub(crate) use threads::{in_pool, join};

@@ -4,12 +4,10 @@ use std::ops::Range;
 
 use super::progress::SoFar;
 use super::tree::{Forest, Merge};
-use crate::Result;
+use crate::{Error, Result};
 
-/// Work in blocks. Any thread or process can start, step and finish a block by itself. Outputs merge in order.
+/// Work in blocks. Any thread or process can do a block by itself. Outputs merge in order.
 pub(crate) trait Task: Sync {
-    /// A block at work. It stays on its thread.
-    type Block;
     /// The output of a block, or of neighbouring blocks merged.
     type Output: Merge + Send;
 
@@ -21,14 +19,8 @@ pub(crate) trait Task: Sync {
     /// Returns the chain-steps of whole blocks; 0 if they are not known in advance.
     fn cost(&self, blocks: Range<usize>) -> u64;
 
-    fn start(&self, block: usize) -> Result<Self::Block>;
-
-    /// Takes a block one step further: a stage, a scan, a level or a move.
-    fn step(&self, at: &mut Self::Block) -> Result<Stepped>;
-
-    fn finish(&self, at: &mut Self::Block) -> Result<Self::Output>;
-
-    fn place(&self, at: &Self::Block) -> Place;
+    /// Does a block, and tells `pulse` of each step: a stage, a scan, a level or a move.
+    fn run(&self, block: usize, pulse: &mut dyn Pulse) -> Result<Self::Output, Halt>;
 
     /// Returns whether the last block could take more chains. Kept apart, it can be replaced in a longer run.
     fn last_is_unfilled(&self) -> bool {
@@ -48,6 +40,37 @@ pub(crate) trait Task: Sync {
     /// Returns the number of threads that one block can use.
     fn width(&self) -> usize {
         1
+    }
+}
+
+/// The work around a block, as its steps see it.
+pub(crate) trait Pulse {
+    /// Returns what an earlier call saved of this block.
+    fn resumed(&mut self) -> Option<Vec<u8>>;
+
+    /// Notes where the block is, for the error of a panic.
+    fn at(&mut self, place: Place);
+
+    /// Counts a step. After one that is not the last it saves the block if a checkpoint is due, and ends it if it was
+    /// canceled. `save` encodes it; no bytes if it is to begin anew.
+    fn step(&mut self, stepped: Stepped, save: &dyn Fn() -> Result<Vec<u8>>) -> Result<(), Halt>;
+
+    /// Counts a step of a block that is not saved.
+    fn pass(&mut self, stepped: Stepped) -> Result<(), Halt> {
+        self.step(stepped, &|| Ok(Vec::new()))
+    }
+}
+
+/// The reason why a block has no output.
+#[derive(Debug)]
+pub(crate) enum Halt {
+    Canceled,
+    Failed(Error),
+}
+
+impl From<Error> for Halt {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
     }
 }
 
@@ -84,142 +107,24 @@ pub(crate) fn is_look(first: usize, done: usize) -> bool {
 /// Position of a block: its chains, stage index and beta.
 pub(crate) type Place = (Range<usize>, usize, f64);
 
-/// A task whose outputs can be saved. Unfinished blocks begin anew, unless the methods save and restore them.
+/// A task whose outputs can be saved. Unfinished blocks begin anew, unless the methods save and resume them.
 #[cfg(feature = "checkpoint")]
 pub(crate) trait Persist:
     Task<Output: serde::Serialize + serde::de::DeserializeOwned>
 {
-    /// Writes an unfinished block; no bytes if it is to begin anew.
-    fn save(&self, _at: &Self::Block) -> Result<Vec<u8>> {
-        Ok(Vec::new())
+    /// Does a block as [`Task::run`], resumes it and saves it.
+    fn run_saved(&self, block: usize, pulse: &mut dyn Pulse) -> Result<Self::Output, Halt> {
+        self.run(block, pulse)
     }
 
-    /// Reads a block that [`save`](Self::save) wrote, and refuses other bytes.
-    fn restore(&self, block: usize, _bytes: &[u8]) -> Result<Self::Block> {
-        self.start(block)
-    }
-
-    fn taken(&self, _at: &Self::Block) -> u64 {
-        0
+    /// Refuses bytes that no such block saved. Returns the chain-steps that it had taken.
+    fn check_saved(&self, _block: usize, _bytes: &[u8]) -> Result<u64> {
+        Ok(0)
     }
 
     /// Refuses an output that these blocks cannot have.
     fn check(&self, _blocks: Range<usize>, _output: &Self::Output) -> Result<()> {
         Ok(())
-    }
-}
-
-/// The blocks of any task with outputs `O`. The loop over blocks is compiled once for each type of output.
-pub(super) trait Work<O>: Sync {
-    fn blocks(&self) -> Range<usize>;
-    fn last_is_unfilled(&self) -> bool;
-    fn chains(&self, block: usize) -> Range<usize>;
-    fn cost(&self, blocks: Range<usize>) -> u64;
-    fn suffices(&self, error: f64, blocks: usize, outputs: &Forest<O>) -> bool;
-    fn so_far(&self, outputs: &Forest<O>) -> Option<SoFar>;
-    fn width(&self) -> usize;
-
-    /// Starts a block, or resumes it from `saved`.
-    fn begin(&self, block: usize, saved: Option<&[u8]>) -> Result<Box<dyn AtWork<O> + '_>>;
-}
-
-pub(super) trait AtWork<O> {
-    fn step(&mut self) -> Result<Stepped>;
-    fn finish(&mut self) -> Result<O>;
-    fn place(&self) -> Place;
-    #[cfg_attr(not(feature = "checkpoint"), allow(dead_code))]
-    fn save(&self) -> Result<Vec<u8>>;
-}
-
-/// A task with the functions that save its blocks.
-pub(super) struct Erased<'t, T: Task> {
-    task: &'t T,
-    #[cfg_attr(not(feature = "checkpoint"), allow(dead_code))]
-    save: fn(&T, &T::Block) -> Result<Vec<u8>>,
-    restore: fn(&T, usize, &[u8]) -> Result<T::Block>,
-}
-
-impl<'t, T: Task> Erased<'t, T> {
-    /// Wraps a task whose unfinished blocks are not saved.
-    pub(super) fn new(task: &'t T) -> Self {
-        Self {
-            task,
-            save: |_, _| Ok(Vec::new()),
-            restore: |task, block, _| task.start(block),
-        }
-    }
-
-    #[cfg(feature = "checkpoint")]
-    pub(super) fn kept(task: &'t T) -> Self
-    where
-        T: Persist,
-    {
-        Self {
-            task,
-            save: T::save,
-            restore: T::restore,
-        }
-    }
-}
-
-impl<T: Task> Work<T::Output> for Erased<'_, T> {
-    fn blocks(&self) -> Range<usize> {
-        self.task.blocks()
-    }
-
-    fn last_is_unfilled(&self) -> bool {
-        self.task.last_is_unfilled()
-    }
-
-    fn chains(&self, block: usize) -> Range<usize> {
-        self.task.chains(block)
-    }
-
-    fn cost(&self, blocks: Range<usize>) -> u64 {
-        self.task.cost(blocks)
-    }
-
-    fn suffices(&self, error: f64, blocks: usize, outputs: &Forest<T::Output>) -> bool {
-        self.task.suffices(error, blocks, outputs)
-    }
-
-    fn so_far(&self, outputs: &Forest<T::Output>) -> Option<SoFar> {
-        self.task.so_far(outputs)
-    }
-
-    fn width(&self) -> usize {
-        self.task.width()
-    }
-
-    fn begin(&self, block: usize, saved: Option<&[u8]>) -> Result<Box<dyn AtWork<T::Output> + '_>> {
-        let at = match saved {
-            None => self.task.start(block),
-            Some(bytes) => (self.restore)(self.task, block, bytes),
-        };
-        Ok(Box::new(ErasedBlock { of: self, at: at? }))
-    }
-}
-
-struct ErasedBlock<'w, T: Task> {
-    of: &'w Erased<'w, T>,
-    at: T::Block,
-}
-
-impl<T: Task> AtWork<T::Output> for ErasedBlock<'_, T> {
-    fn step(&mut self) -> Result<Stepped> {
-        self.of.task.step(&mut self.at)
-    }
-
-    fn finish(&mut self) -> Result<T::Output> {
-        self.of.task.finish(&mut self.at)
-    }
-
-    fn place(&self) -> Place {
-        self.of.task.place(&self.at)
-    }
-
-    fn save(&self) -> Result<Vec<u8>> {
-        (self.of.save)(self.of.task, &self.at)
     }
 }
 

@@ -1,6 +1,5 @@
 //! Scouts, a large population that is annealed roughly, and the cooling of some of their states beyond the target.
 
-use std::mem::take;
 use std::ops::Range;
 
 use super::path::{COLDEST, Cooled};
@@ -15,7 +14,7 @@ use crate::model::Sampleable;
 use crate::path::AnnealingPath;
 use crate::population::Populations;
 use crate::random::StreamRng;
-use crate::work::{Place, Single, Stepped, Task};
+use crate::work::{Halt, Pulse, Single, Stepped, Task};
 
 /// A first pass whose states and kernel are kept. It leaps to the target once it has spent its allowance.
 pub(super) struct Scouting<'s, 'r, P: AnnealingPath, K> {
@@ -36,7 +35,6 @@ where
     P::At: Send + Sync,
     K: TransitionKernel<P::At> + Clone + Send + Sync,
 {
-    type Block = Pass<'s, 'r, P, K>;
     type Output = Single<Scouts<P::State, K>>;
 
     fn blocks(&self) -> Range<usize> {
@@ -51,27 +49,20 @@ where
         0
     }
 
-    fn start(&self, _block: usize) -> Result<Self::Block> {
-        Pass::start(self.settings)
-    }
-
-    fn step(&self, at: &mut Self::Block) -> Result<Stepped> {
-        match at.evaluations() < self.allowance {
-            true => at.stage()?,
-            false => at.leap()?,
+    fn run(&self, _block: usize, pulse: &mut dyn Pulse) -> Result<Self::Output, Halt> {
+        let mut at = Pass::start(self.settings)?;
+        while at.beta() < 1.0 {
+            pulse.at(at.place());
+            match at.evaluations() < self.allowance {
+                true => at.stage()?,
+                false => at.leap()?,
+            }
+            pulse.pass(Stepped::of(self.settings.chains, at.beta() >= 1.0))?;
         }
-        Ok(Stepped::of(self.settings.chains, at.beta() >= 1.0))
-    }
-
-    fn finish(&self, at: &mut Self::Block) -> Result<Self::Output> {
         Ok(Single(Scouts {
             found: at.finish()?,
             states: at.states(),
         }))
-    }
-
-    fn place(&self, at: &Self::Block) -> Place {
-        (self.chains(0), 0, at.beta())
     }
 
     fn width(&self) -> usize {
@@ -103,17 +94,6 @@ where
     pub(super) stream: StreamRng,
 }
 
-pub(super) struct CoolingChains<P, B, K>
-where
-    P: AnnealingPath,
-    B: Sampleable<State = P::State>,
-{
-    chains: Populations<Cooled<P, B>>,
-    tuning: Option<Tuning<K, P::State>>,
-    trails: Trails<P::State>,
-    rung: usize,
-}
-
 impl<P, B, K> Task for Cooling<'_, P, B, K>
 where
     P: AnnealingPath<State: Clone + Send + Sync> + Send + Sync,
@@ -121,7 +101,6 @@ where
     B: Sampleable<State = P::State> + Send + Sync,
     K: TransitionKernel<super::RivalAt<P, B>> + Clone + Send + Sync,
 {
-    type Block = CoolingChains<P, B, K>;
     type Output = Single<Trails<P::State>>;
 
     fn blocks(&self) -> Range<usize> {
@@ -136,52 +115,39 @@ where
         (RUNGS * self.moves * self.starts.len()) as u64
     }
 
-    fn start(&self, _block: usize) -> Result<Self::Block> {
-        let chains = 0..self.starts.len();
-        let mut chains = Populations::start(self.path.clone(), chains, BLOCK, self.stream.clone())?;
+    /// Moves the chains at one power after another.
+    fn run(&self, _block: usize, pulse: &mut dyn Pulse) -> Result<Self::Output, Halt> {
+        let all = 0..self.starts.len();
+        let stream = self.stream.clone();
+        let mut chains = Populations::start(self.path.clone(), all.clone(), BLOCK, stream)?;
         chains.map(&|population| population.place_at(0.0))?;
         chains.replace_states(self.starts.to_vec());
-        Ok(CoolingChains {
-            chains,
-            tuning: match self.tuner {
-                Some(tuner) => Some(Tuning::new(
-                    tuner,
-                    &tuner.as_at_target(self.kernel, &Shapes::default())?,
-                )),
-                None => None,
-            },
-            trails: Trails::new(self.starts.to_vec()),
-            rung: 0,
-        })
-    }
-
-    /// Moves the chains at the next power.
-    fn step(&self, at: &mut Self::Block) -> Result<Stepped> {
-        at.rung += 1;
-        let (last, place) = (place(at.rung - 1), place(at.rung));
-        at.chains.map(&|population| population.place_at(place))?;
-        match &mut at.tuning {
-            Some(tuning) => {
-                // Near a mode deviations fall with the square root of the power.
-                tuning.scale(COLDEST.powf(0.5 * (last - place)));
-                tuning.shape(&mut at.chains)?;
-                tuning.moves(&mut at.chains, self.moves)?;
+        let mut tuning = match self.tuner {
+            Some(tuner) => {
+                let kernel = tuner.as_at_target(self.kernel, &Shapes::default())?;
+                Some(Tuning::new(tuner, &kernel))
             }
-            None => (0..self.moves).try_for_each(|_| at.chains.stay(self.kernel).map(drop))?,
+            None => None,
+        };
+        let mut trails = Trails::new(self.starts.to_vec());
+        for rung in 1..=RUNGS {
+            let (last, place) = (place(rung - 1), place(rung));
+            pulse.at((all.clone(), rung, place));
+            chains.map(&|population| population.place_at(place))?;
+            match &mut tuning {
+                Some(tuning) => {
+                    // Near a mode deviations fall with the square root of the power.
+                    tuning.scale(COLDEST.powf(0.5 * (last - place)));
+                    tuning.shape(&mut chains)?;
+                    tuning.moves(&mut chains, self.moves)?;
+                }
+                None => (0..self.moves).try_for_each(|_| chains.stay(self.kernel).map(drop))?,
+            }
+            let states = chains.blocks().flat_map(|block| block.states());
+            trails.push(COLDEST.powf(place), states.cloned().collect());
+            pulse.pass(Stepped::of(self.moves * all.len(), rung == RUNGS))?;
         }
-        let states = at.chains.blocks().flat_map(|block| block.states());
-        at.trails
-            .push(COLDEST.powf(place), states.cloned().collect());
-        let moves = self.moves * self.starts.len();
-        Ok(Stepped::of(moves, at.rung == RUNGS))
-    }
-
-    fn finish(&self, at: &mut Self::Block) -> Result<Self::Output> {
-        Ok(Single(take(&mut at.trails)))
-    }
-
-    fn place(&self, at: &Self::Block) -> Place {
-        (self.chains(0), at.rung, at.chains.beta())
+        Ok(Single(trails))
     }
 
     fn width(&self) -> usize {

@@ -12,7 +12,7 @@ use super::parts::{Finished, Piece, Saved};
 use super::{decode, encode, guarded};
 use crate::work::job::{Carries, Counts, Job, Outbox, Runs, Saver, Site, finished};
 use crate::work::ledger::{Closed, Ledger, Share};
-use crate::work::task::{Erased, Persist};
+use crate::work::task::Persist;
 use crate::work::tree::{Forest, Merge, Node};
 use crate::{Error, Result};
 
@@ -41,9 +41,9 @@ impl KeptJob<'_> {
         for (&block, piece) in under_way {
             let expected = format!("one of {blocks:?}");
             Error::check(blocks.contains(&block), "block under way", block, expected)?;
-            let at = guarded(|| task.restore(block, piece))?;
+            let steps = guarded(|| task.check_saved(block, piece))?;
             let is_mine = share.is_none_or(|share| share.has(block));
-            taken += if is_mine { task.taken(&at) } else { 0 };
+            taken += if is_mine { steps } else { 0 };
         }
         Ok(taken)
     }
@@ -81,8 +81,7 @@ impl<T: Persist> Runs<T> for KeptJob<'_> {
         let Self { job, keeper, .. } = self;
         let share = job.team.map(|team| team.share());
         let ledger = Ledger::resumed(task.blocks(), done, task.last_is_unfilled()).shared(share);
-        let work = Erased::kept(task);
-        job.skip(finished(&work, &ledger) + taken);
+        job.skip(finished(task, &ledger) + taken);
         let keeper = keeper.as_ref();
         if let Some(keeper) = keeper {
             keeper.resume(under_way);
@@ -102,7 +101,8 @@ impl<T: Persist> Runs<T> for KeptJob<'_> {
             finish: &finish,
         });
         let worked = job.work(&Site {
-            task: &work,
+            task,
+            run: &|block, pulse| task.run_saved(block, pulse),
             ledger: &ledger,
             saver: saver.as_ref().map(|saver| saver as _),
             outbox: post.as_ref().map(|post| post as _),
