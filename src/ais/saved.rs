@@ -259,7 +259,7 @@ mod tests {
     use crate::path::{GeometricPath, Intermediate};
     use crate::population::{Resampling, WasteFree};
     use crate::schedule::Schedule;
-    use crate::work::Task;
+    use crate::work::{Place, Stepped};
 
     type Path = GeometricPath<Gaussian, Gaussian>;
     type Run<'p> = Ais<'p, &'p Path, PersistentHmc, Means>;
@@ -308,32 +308,68 @@ mod tests {
         plan.task(&(0..10)).unwrap()
     }
 
-    fn saved(run: &Run<'_>) -> Vec<u8> {
-        let task = task(run);
-        let mut block = task.start(0).unwrap();
-        for _ in 0..7 {
-            task.step(&mut block).unwrap();
+    /// The pulse of a block that goes on from what was saved, and is canceled after some steps.
+    struct Cut {
+        resumed: Option<Vec<u8>>,
+        steps: usize,
+        saved: Vec<u8>,
+    }
+
+    impl Cut {
+        fn after(steps: usize) -> Self {
+            Self {
+                resumed: None,
+                steps,
+                saved: Vec::new(),
+            }
         }
-        task.save(&block).unwrap()
+    }
+
+    impl Pulse for Cut {
+        fn resumed(&mut self) -> Option<Vec<u8>> {
+            self.resumed.take()
+        }
+
+        fn at(&mut self, _place: Place) {}
+
+        fn step(
+            &mut self,
+            stepped: Stepped,
+            save: &dyn Fn() -> Result<Vec<u8>>,
+        ) -> Result<(), Halt> {
+            self.steps -= 1;
+            if self.steps > 0 || stepped.is_last {
+                return Ok(());
+            }
+            self.saved = save()?;
+            Err(Halt::Canceled)
+        }
+    }
+
+    fn saved(run: &Run<'_>) -> Vec<u8> {
+        let mut cut = Cut::after(7);
+        assert!(task(run).run_saved(0, &mut cut).is_err());
+        cut.saved
     }
 
     #[test]
     fn a_block_goes_on_as_if_it_had_not_been_interrupted() {
         let path = path();
         for (run, index) in runs(&path).iter().flat_map(|run| [(run, 0), (run, 2)]) {
-            let end = |cut: Option<usize>| {
-                let task = task(run);
-                let mut block = task.start(index).unwrap();
-                for stage in 0..11 {
-                    if cut == Some(stage) {
-                        block = task.restore(index, &task.save(&block).unwrap()).unwrap();
-                    }
-                    task.step(&mut block).unwrap();
-                }
-                encode("result", &task.finish(&mut block).unwrap()).unwrap()
+            let end = |resumed| {
+                let mut rest = Cut {
+                    resumed,
+                    ..Cut::after(11)
+                };
+                let result = task(run).run_saved(index, &mut rest).unwrap();
+                encode("result", &result).unwrap()
             };
             let whole = end(None);
-            assert!((1..11).all(|cut| end(Some(cut)) == whole));
+            for steps in 1..11 {
+                let mut cut = Cut::after(steps);
+                assert!(task(run).run_saved(index, &mut cut).is_err());
+                assert!(end(Some(cut.saved)) == whole);
+            }
         }
     }
 
@@ -344,10 +380,7 @@ mod tests {
         let bytes = saved(&resampled);
         let refused = |run: &Run<'_>, index| {
             let task = task(run);
-            task.restore(index, &bytes)
-                .map(drop)
-                .unwrap_err()
-                .to_string()
+            task.check_saved(index, &bytes).unwrap_err().to_string()
         };
         let [_, other, _] = runs(&path);
         let larger = other.block_size(5);
@@ -376,7 +409,8 @@ mod tests {
         let refused = |change: &dyn Fn(&mut Saved)| {
             let mut block: Saved = decode("block", &saved(&plain)).unwrap();
             change(&mut block);
-            task.restore(0, &encode("block", &block).unwrap()).map(drop)
+            task.check_saved(0, &encode("block", &block).unwrap())
+                .map(drop)
         };
         let merged = |windows: &[StageBin]| {
             let mut windows = windows.to_vec();

@@ -193,7 +193,7 @@ mod tests {
     fn forged_rounds_are_refused() -> Result<()> {
         let line = Line::new(Gaussian::standard(1)?, Gaussian::standard(1)?);
         let run = Tempering::new(&line, RandomWalkMetropolis::new(0.5)?);
-        let refused = |forge: &dyn Fn(&mut At<Line, RandomWalkMetropolis>)| {
+        let refused = |forge: &dyn Fn(&mut At<&Line, RandomWalkMetropolis>)| {
             let mut at = run.first();
             forge(&mut at);
             at.check(&run.settings).is_err()
