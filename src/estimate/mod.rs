@@ -9,6 +9,7 @@ mod advice;
 mod bennett;
 mod bound;
 mod comparison;
+mod doubts;
 mod families;
 mod interval;
 mod jackknife;

@@ -1,6 +1,6 @@
 //! Reasons to doubt a run or a pilot, as values.
 
-use super::advice::{Remedy, gap_cause, more_betas, shows, simpler, sureness};
+use super::advice::{gap_cause, more_betas, shows, simpler, sureness};
 use crate::error::short;
 
 /// A reason to doubt a result or a schedule, with its figures. The text says what to do about it. It implements
@@ -439,43 +439,6 @@ pub enum Warning {
 }
 
 impl Warning {
-    pub(crate) fn error_not_reached(
-        asked: Option<f64>,
-        reached: f64,
-        chains: Option<usize>,
-        remedy: Remedy,
-    ) -> Option<Self> {
-        let asked = asked.filter(|&asked| reached > asked)?;
-        let budget = match remedy {
-            Remedy::Budget { budget, .. } => Some(budget),
-            _ => None,
-        };
-        Some(Self::ErrorNotReached {
-            asked,
-            reached,
-            chains,
-            budget,
-            advice: remedy.advice(reached / asked),
-        })
-    }
-
-    pub(crate) fn below_bound(bound: f64, confidence: f64, upper: f64) -> Option<Self> {
-        (bound > upper).then_some(Self::BelowBound {
-            bound,
-            confidence,
-            upper,
-        })
-    }
-
-    /// Returns the warning where rounding may move an estimate by more than a quarter of its standard error and more
-    /// than 1e-6.
-    pub(crate) fn rounding(rounding_error: f64, standard_error: f64) -> Option<Self> {
-        (rounding_error > 1e-6_f64.max(0.25 * standard_error)).then_some(Self::Rounding {
-            rounding_error,
-            standard_error,
-        })
-    }
-
     /// Returns the variant's name, as `HeavyTail`.
     pub fn name(&self) -> String {
         let text = format!("{self:?}");

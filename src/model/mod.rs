@@ -23,6 +23,7 @@ mod prior;
 mod priors;
 mod quadratic;
 mod square;
+mod standard_law;
 mod student;
 
 pub(crate) use batch::single_states;
