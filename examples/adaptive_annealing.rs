@@ -1,324 +1,83 @@
 //! Adaptive annealing (Barron and Luo 2007): Langevin steps with a drift that carries each density to the next.
 //!
-//! The target is two bumps of an objective L under a Gaussian, in one and in eight dimensions. The report has the L1
-//! errors of unweighted chains, log Z, and the variance of the log weight with and without the drift modifier.
-//! Annealed Gibbs runs on a superposition of ridge functions.
+//! The target is two bumps under a wide Gaussian, in one dimension. Plain Langevin steps fall behind as the bumps grow:
+//! their log weights scatter, and too few chains sit on the better bump. With the drift modifier the same steps keep up.
 //!
 //! ```text
 //! cargo run --release --example adaptive_annealing
-//! cargo run --release --example adaptive_annealing -- --json
-//! cargo run --release --example adaptive_annealing --features plot -- --figures DIR
 //! ```
 
-#[path = "problems/bumps.rs"]
-mod bumps;
+use annealed::drift::{DriftModifiedLangevin, QuadratureModifier};
+use annealed::kernel::UnadjustedLangevin;
+use annealed::model::FunctionModel;
+use annealed::prelude::*;
+use nalgebra::dvector;
 
-use std::collections::BTreeMap;
+const GAIN: f64 = 4.0;
+const STAGES: usize = 400;
+/// The deviation of the base, `N(0, DEVIATION^2)`.
+const DEVIATION: f64 = 2.0;
 
-use annealed::adaptive::StepSizes;
-use annealed::ais::{Ais, Run};
-use annealed::drift::{
-    DriftModifiedLangevin, RidgeGibbs, RidgePath, RidgeState, SeparableModifier, ShiftMonitor,
-    Sinusoid,
-};
-use annealed::estimate::{Estimate, Warning};
-use annealed::kernel::{Mala, Mixture, PersistentHmc, TransitionKernel, UnadjustedLangevin};
-use annealed::model::NormalizedModel;
-use annealed::path::AnnealingPath;
-use annealed::schedule::Schedule;
-use bumps::{Drift, l1_error, modifier, path};
-use clap::Parser;
-use nalgebra::{DVector, dmatrix};
-use serde_json::{Map, Value, json};
-
-#[derive(Parser)]
-struct Options {
-    /// JSON output instead of text.
-    #[arg(long)]
-    json: bool,
-    /// Chains of each run.
-    #[arg(long, default_value_t = 4_000)]
-    chains: usize,
-    /// Stages of the run to gain 8.
-    #[arg(long, default_value_t = 3_200)]
-    steps_8: usize,
-    /// Folder for a figure of the densities that both unweighted chains track.
-    #[cfg(feature = "plot")]
-    #[arg(long, value_name = "DIR")]
-    figures: Option<std::path::PathBuf>,
-}
-
-fn run<'p, P, K>(
-    path: &'p P,
-    kernel: K,
-    steps: usize,
-    chains: usize,
-) -> annealed::Result<Run<P::State>>
-where
-    P: AnnealingPath<Base: NormalizedModel, State: Send> + Sync,
-    K: TransitionKernel<P::At> + Sync,
-{
-    let ais = Ais::new(path, kernel).schedule(Schedule::linear(steps)?);
-    ais.chains(chains).seed(1).run()
-}
-
-const STEPS: usize = 400;
-
-/// Runs to gain 4 in 400 stages of one gradient each: with the modifier, without it and with MALA at `eps = .01`,
-/// then with tuned MALA and tuned HMC (docs/notes/adaptive-annealing.md).
-fn to_gain_4(dimension: usize, chains: usize) -> annealed::Result<Vec<Run<DVector<f64>>>> {
-    let path = path(dimension, 4.0)?;
-    let eps = 4.0 / STEPS as f64;
-    let table = modifier(4.0, STEPS)?;
-    let separable = SeparableModifier::new(vec![&table; dimension]);
-    let modified = DriftModifiedLangevin::new(separable, eps)?;
-    let schedule = Schedule::linear(STEPS)?;
-    let tuning = StepSizes::new(&path, Mala::new(0.1)?).schedule(schedule.clone());
-    let mala = tuning.acceptance(0.5).seed(1).run()?.kernel;
-    let tuned = if dimension == 1 {
-        // Some steps are long enough to cross the valley.
-        let mixture = Mixture::new(0.35, mala, Mala::new(2.0)?)?;
-        run(&path, mixture, STEPS, chains)?
-    } else {
-        run(&path, mala, STEPS, chains)?
-    };
-    let (refreshment, acceptance) = if dimension == 1 {
-        (0.7, 0.5)
-    } else {
-        (0.5, 0.8)
-    };
-    let hmc = PersistentHmc::new(0.2, 1, refreshment)?;
-    let tuning = StepSizes::new(&path, hmc).schedule(schedule);
-    let hmc = tuning.acceptance(acceptance).seed(1).run()?.kernel;
-    Ok(vec![
-        run(&path, modified, STEPS, chains)?,
-        run(&path, UnadjustedLangevin::new(eps)?, STEPS, chains)?,
-        run(&path, Mala::new(eps)?, STEPS, chains)?,
-        tuned,
-        run(&path, hmc, STEPS, chains)?,
-    ])
-}
-
-/// Noise of the steps to gain 8 and bound on their shifts. Shifts that overshoot would lose the left mode.
-const EPS_8: f64 = 0.005;
-const BOUND_8: f64 = 0.1;
-
-/// Report of the run to gain 8.
-struct Far {
-    summary: String,
-    estimate: Estimate,
-    /// Warning of shifts cut to the bound.
-    warning: Option<Warning>,
-}
-
-fn to_gain_8(steps: usize, chains: usize) -> annealed::Result<Far> {
-    let path = path(1, 8.0)?;
-    let table = modifier(8.0, steps)?;
-    let kernel = DriftModifiedLangevin::new(&table, EPS_8)?.bounded(BOUND_8)?;
-    let run = Ais::new(&path, kernel.clone())
-        .schedule(Schedule::linear(steps)?)
-        .recorder(ShiftMonitor::new(kernel))
-        .recorded_stages(100)
-        .chains(chains)
-        .seed(1)
-        .run()?;
-    Ok(Far {
-        summary: run.to_string(),
-        estimate: *run.estimate(),
-        warning: run.recorder().warning(),
-    })
-}
-
-/// Returns the path to three waves in two dimensions, augmented with their projections.
-fn ridge() -> annealed::Result<RidgePath<Sinusoid>> {
-    let wave = |amplitude| Sinusoid {
-        amplitude,
-        frequency: 2.0,
-        phase: 0.0,
-    };
-    let design = dmatrix![1.0, 0.0; 0.0, 1.0; 1.0, 1.0];
-    RidgePath::new(design, [1.0, -1.0, 0.5].map(wave), 6.0, 1.0, 0.3)
-}
-
-struct Results {
-    /// L1 errors by eps: with the modifier, without it, and of the reference diffusion.
-    l1: [BTreeMap<String, f64>; 3],
-    /// Runs with the modifier, without it, by MALA, tuned MALA and tuned HMC, in 1 and 8 dimensions.
-    to_gain_4: [Vec<Run<DVector<f64>>>; 2],
-    steps_8: usize,
-    to_gain_8: Far,
-    ridge: Run<RidgeState>,
-    collapsed: Run<RidgeState>,
-    tilted: Run<RidgeState>,
-}
-
-impl Results {
-    fn new(options: &Options) -> annealed::Result<Self> {
-        let mut l1 = [const { BTreeMap::new() }; 3];
-        let drifts = [Drift::Adaptive, Drift::Naive, Drift::Reference];
-        for eps in [0.08_f64, 0.04, 0.02] {
-            let steps = (8.0 / eps).round() as usize;
-            for (errors, drift) in l1.iter_mut().zip(drifts) {
-                errors.insert(eps.to_string(), l1_error(8.0, steps, drift)?);
-            }
-        }
-        let path = ridge()?;
-        Ok(Self {
-            l1,
-            to_gain_4: [to_gain_4(1, options.chains)?, to_gain_4(8, options.chains)?],
-            steps_8: options.steps_8,
-            to_gain_8: to_gain_8(options.steps_8, options.chains)?,
-            ridge: run(&path, RidgeGibbs::augmented(), 100, 20_000)?,
-            collapsed: run(&path, RidgeGibbs::collapsed(), 100, 2_000)?,
-            tilted: run(&path, RidgeGibbs::tilted(), 100, 2_000)?,
-        })
-    }
-
-    /// Returns `E w` of the ridge superposition, with standard errors.
-    fn mean_w(&self) -> [(f64, f64); 2] {
-        [0, 1].map(|i| self.ridge.expectation(|state| state.w[i]))
-    }
-
-    fn json(&self) -> Value {
-        let (far, ridge, collapsed) = (&self.to_gain_8, &self.ridge, &self.collapsed);
-        let mut report = json!({
-            "l1_adaptive": self.l1[0],
-            "l1_naive": self.l1[1],
-            "l1_reference": self.l1[2],
-            "log_z_8": far.estimate.value(),
-            "log_z_8_standard_error": far.estimate.standard_error(),
-            "log_z_8_chains": far.estimate.chains(),
-            "log_z_8_steps": self.steps_8,
-            "log_z_8_warning": far.warning.as_ref().map(|warning| warning.to_string()),
-            "separable_8d": gain_4_json(&self.to_gain_4[1]),
-            "ridge_log_z": ridge.log_z(),
-            "ridge_standard_error": ridge.standard_error(),
-            "ridge_mean_w": self.mean_w().map(|(mean, _)| mean),
-            "ridge_mean_w_standard_error": self.mean_w().map(|(_, error)| error),
-            "ridge_chains": ridge.chains(),
-            "ridge_steps": ridge.schedule().stages(),
-            "ridge_var_log_w": ridge.estimate().var_log_weight(),
-            "ridge_collapsed_log_z": collapsed.log_z(),
-            "ridge_collapsed_standard_error": collapsed.standard_error(),
-            "ridge_collapsed_var_log_w": collapsed.estimate().var_log_weight(),
-            "ridge_tilted_log_z": self.tilted.log_z(),
-            "ridge_tilted_standard_error": self.tilted.standard_error(),
-            "ridge_tilted_var_log_w": self.tilted.estimate().var_log_weight(),
-        });
-        if let (Value::Object(all), Value::Object(one)) =
-            (&mut report, gain_4_json(&self.to_gain_4[0]))
-        {
-            all.extend(one);
-        }
-        report
-    }
-
-    fn print(&self) {
-        println!("L1 distance at gain 8 from the density to follow");
-        println!(
-            "{:>8} {:>10} {:>10} {:>10}",
-            "eps", "modified", "naive", "reference"
-        );
-        for (eps, modified) in &self.l1[0] {
-            let (naive, reference) = (self.l1[1][eps], self.l1[2][eps]);
-            println!("{eps:>8} {modified:>10.4} {naive:>10.4} {reference:>10.4}");
-        }
-        println!("\nVar[log w] at gain 4, {STEPS} stages");
-        println!("       modified unmodified       MALA MALA tuned  HMC tuned");
-        for (name, runs) in ["1-d", "8-d"].iter().zip(&self.to_gain_4) {
-            print!("{name:>4}");
-            for run in runs {
-                print!(" {:>10.3}", run.estimate().var_log_weight());
-            }
-            println!();
-        }
-        println!("\ngain 4 (exact 2.732123): {}", self.to_gain_4[0][0]);
-        println!("gain 8 (exact 7.235622): {}", self.to_gain_8.summary);
-        if let Some(warning) = &self.to_gain_8.warning {
-            println!("    warning: {warning}");
-        }
-        println!("ridges (exact 1.880842): {}", self.ridge);
-        println!("projections integrated out: {}", self.collapsed);
-        println!("and w drawn with a change factor: {}", self.tilted);
-        let [first, second] = self.mean_w().map(|(mean, _)| mean);
-        println!("mean of w (exact .34041, -.28746): {first:.4}, {second:.4}");
-    }
-}
-
-fn gain_4_json(runs: &[Run<DVector<f64>>]) -> Value {
-    let names = ["modified", "unmodified", "mala", "mala_tuned", "hmc_tuned"];
-    let variances = names.iter().zip(runs).map(|(name, run)| {
-        let variance = run.estimate().var_log_weight();
-        (format!("var_log_w_{name}"), json!(variance))
-    });
-    let mut report: Map<String, Value> = variances.collect();
-    report.insert("log_z_4".into(), json!(runs[0].log_z()));
-    let error = json!(runs[0].standard_error());
-    report.insert("log_z_4_standard_error".into(), error);
-    report.insert("log_z_4_chains".into(), json!(runs[0].chains()));
-    report.insert("log_z_4_steps".into(), json!(STEPS));
-    Value::Object(report)
+/// Returns the objective, a bump at -2 and a higher one at 2.5, and its slope.
+fn objective(w: f64) -> (f64, f64) {
+    let left = (-2.0 * (w + 2.0).powi(2)).exp();
+    let right = 1.3 * (-2.0 * (w - 2.5).powi(2)).exp();
+    let slope = -4.0 * (w + 2.0) * left - 4.0 * (w - 2.5) * right;
+    (left + right, slope)
 }
 
 fn main() -> annealed::Result<()> {
-    let options = Options::parse();
-    let results = Results::new(&options)?;
-    if options.json {
-        println!("{}", results.json());
-    } else {
-        results.print();
+    let base = Gaussian::isotropic(dvector![0.0], DEVIATION)?;
+    let bumps = FunctionModel::new(|w: &DVector<f64>| GAIN * objective(w[0]).0)
+        .with_gradient(|w: &DVector<f64>| dvector![GAIN * objective(w[0]).1]);
+    let path = TemperedPath::new(base, bumps);
+    let schedule = Schedule::linear(STAGES)?;
+
+    // In one dimension quadrature gives the exact field G that carries the density to the next stage.
+    let modifier = QuadratureModifier::new(&path, &schedule, (-12.0, 12.0), 2401)?;
+    let eps = GAIN / STAGES as f64;
+    let modified = DriftModifiedLangevin::new(modifier, eps)?;
+    let plain = UnadjustedLangevin::new(eps)?;
+
+    let (exact, on_the_right) = exact();
+    println!("exact log Z = {exact:.4}, share of the mass on the right = {on_the_right:.3}\n");
+    println!(
+        "{:<22} {:>7} {:>7} {:>10} {:>16}",
+        "steps", "log Z", "SE", "Var[log w]", "on the right"
+    );
+    let modified = Ais::new(&path, modified)
+        .schedule(schedule.clone())
+        .seed(1)
+        .run()?;
+    let plain = Ais::new(&path, plain).schedule(schedule).seed(1).run()?;
+    for (name, run) in [("with the modifier", &modified), ("without", &plain)] {
+        // The share of the chains as they stand, without weights.
+        let right = run.states().iter().filter(|w| w[0] > 0.0).count();
+        println!(
+            "{name:<22} {:>7.4} {:>7.4} {:>10.3} {:>16.3}",
+            run.log_z(),
+            run.standard_error(),
+            run.estimate().var_log_weight(),
+            right as f64 / run.chains() as f64,
+        );
+        assert!((run.log_z() - exact).abs() <= 4.0 * run.standard_error());
     }
-    #[cfg(feature = "plot")]
-    if let Some(folder) = &options.figures {
-        figure::draw(folder)?;
-    }
+    // The variance falls by a factor of about 20.
+    let [with, without] = [&modified, &plain].map(|run| run.estimate().var_log_weight());
+    assert!(10.0 * with < without);
     Ok(())
 }
 
-#[cfg(feature = "plot")]
-mod figure {
-    use std::path::Path;
-
-    use super::*;
-    use crate::bumps::GRID;
-    use annealed::plot::{Chart, save_column};
-
-    const EPS: f64 = 0.02;
-    const PARTICLES: usize = 10_000;
-    const BIN: f64 = 0.1;
-    const REACH: f64 = 5.0;
-
-    pub fn draw(folder: &Path) -> annealed::Result<()> {
-        let charts: annealed::Result<Vec<Chart>> = [2.0, 4.0, 8.0].map(chart).into_iter().collect();
-        save_column(&charts?, folder.join("adaptive-densities.svg"))
-    }
-
-    /// Charts one gain. The gain rises by EPS a stage, so that this run is the beginning of any longer one.
-    fn chart(gain: f64) -> annealed::Result<Chart> {
-        let path = path(1, gain)?;
-        let steps = (gain / EPS).round() as usize;
-        let modified = DriftModifiedLangevin::new(modifier(gain, steps)?, EPS)?;
-        let adaptive = run(&path, modified, steps, PARTICLES)?;
-        let naive = run(&path, UnadjustedLangevin::new(EPS)?, steps, PARTICLES)?;
-        let nodes = (0..GRID.points).map(|i| GRID.node(i)).zip(GRID.exact(gain));
-        let exact = nodes.filter(|(w, _)| w.abs() < REACH);
-        Ok(Chart::new(&format!("Gain {gain}"), "w", "density")
-            .line("exact", exact)
-            .histogram("adaptive", (-REACH, REACH), &densities(&adaptive))
-            .histogram("naive", (-REACH, REACH), &densities(&naive)))
-    }
-
-    /// Returns the density of the unweighted particles in each bin.
-    fn densities(run: &Run<DVector<f64>>) -> Vec<f64> {
-        let bins = (2.0 * REACH / BIN).round() as usize;
-        let mut counts = vec![0_u32; bins];
-        for state in run.states() {
-            let bin = ((state[0] + REACH) / BIN).floor();
-            if (0.0..bins as f64).contains(&bin) {
-                counts[bin as usize] += 1;
-            }
-        }
-        let density = |&count: &u32| f64::from(count) / (PARTICLES as f64 * BIN);
-        counts.iter().map(density).collect()
-    }
+/// Returns log Z and the share of the mass above 0, by a sum over a fine grid.
+fn exact() -> (f64, f64) {
+    let spacing = 1e-3;
+    let density = |w: f64| (-0.5 * (w / DEVIATION).powi(2) + GAIN * objective(w).0).exp();
+    let base = DEVIATION * std::f64::consts::TAU.sqrt();
+    let sum = |from: i32, to: i32| -> f64 {
+        (from..to)
+            .map(|i| density((f64::from(i) + 0.5) * spacing) * spacing)
+            .sum()
+    };
+    let (left, right) = (sum(-20_000, 0), sum(0, 20_000));
+    (((left + right) / base).ln(), right / (left + right))
 }

@@ -59,6 +59,10 @@ fn main() -> annealed::Result<()> {
 
     let schedule = Schedule::power(500, 4.0)?;
     let tempered = Ais::new(&posterior, Hmc::new(0.1, 5)?).schedule(schedule);
-    println!("from the prior, 500 stages: {}", tempered.seed(1).run()?);
+    let tempered = tempered.seed(2).run()?;
+    println!("from the prior, 500 stages: {tempered}");
+    let agreement = Agreement::new(&run, &tempered)?;
+    println!("{agreement}");
+    assert!(agreement.pooled.is_some());
     Ok(())
 }

@@ -7,15 +7,9 @@
 //! cargo run --release --example gaussian
 //! ```
 
-use annealed::adaptive::StepSizes;
-use annealed::ais::Ais;
-use annealed::kernel::{
-    CoordinateGibbs, Hmc, Mala, Mixture, PerfectTransitions, PersistentHmc, RandomWalkMetropolis,
-    Repeat, Sequence, TransitionKernel, Tunable, UnadjustedLangevin,
-};
-use annealed::model::{Gaussian, NormalizedModel};
-use annealed::path::{AnnealingPath, GaussianPath};
-use annealed::schedule::Schedule;
+use annealed::kernel::{PerfectTransitions, UnadjustedLangevin};
+use annealed::path::GaussianPath;
+use annealed::prelude::*;
 use nalgebra::{dmatrix, dvector};
 
 fn main() -> annealed::Result<()> {
@@ -79,5 +73,7 @@ where
     for warning in run.warnings() {
         println!("    warning: {warning}");
     }
+    let error = run.log_z() - path.target().log_normalizer();
+    assert!(error.abs() <= 4.0 * run.standard_error());
     Ok(())
 }

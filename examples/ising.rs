@@ -132,8 +132,9 @@ fn main() -> annealed::Result<()> {
         .seed(1)
         .recorder(Expectations::new(Lattice::magnetisation))
         .run()?;
-    println!("{run}");
-    println!("exact: {:.3}", exact_log_z());
+    let exact = exact_log_z();
+    println!("{run}\nexact: {exact:.3}");
+    assert!((run.log_z() - exact).abs() <= 4.0 * run.standard_error());
     let (energy, error) = run.expectation(|state| -f64::from(state.alignment()));
     println!("mean energy, in units of the coupling: {energy:.2} +- {error:.2}");
     println!("magnetisation:");

@@ -103,5 +103,6 @@ fn main() -> annealed::Result<()> {
         .seed(1)
         .run()?;
     println!("{run}\nexact: {exact:.3}");
+    assert!((run.log_z() - exact).abs() <= 4.0 * run.standard_error());
     Ok(())
 }

@@ -48,6 +48,8 @@ fn main() -> annealed::Result<()> {
     let exact = rbm.exact_log_normalizer()?;
     let error = run.log_z() - exact;
     println!("exact log Z = {exact:.3}, error {error:+.3}");
+    // A run that is off warns.
+    assert!(error.abs() <= 4.0 * run.standard_error() || !run.warnings().is_empty());
 
     let likelihood = rbm.log_likelihood(&held_out, run.log_z(), &base)?;
     let (lower, upper) = run.interval();

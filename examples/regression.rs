@@ -8,17 +8,9 @@
 //! cargo run --release --example regression
 //! ```
 
-use annealed::adaptive::StepSizes;
-use annealed::ais::Ais;
 use annealed::bidirectional::Bdmc;
-use annealed::kernel::Hmc;
-use annealed::model::{
-    Differentiable, FunctionModel, Gaussian, NormalizedModel, Sampleable, UnnormalizedModel,
-};
-use annealed::path::TemperedPath;
+use annealed::prelude::*;
 use annealed::rand::RngExt;
-use annealed::schedule::Schedule;
-use nalgebra::{DMatrix, DVector};
 
 const BOILING_POINT: [f64; 17] = [
     194.5, 194.3, 197.9, 198.4, 199.4, 199.9, 200.9, 201.1, 201.4, 201.3, 203.6, 204.6, 209.5,
@@ -89,8 +81,10 @@ fn log_evidence(columns: usize) -> annealed::Result<f64> {
         .chains(500)
         .seed(1)
         .run()?;
+    let exact = exact_log_evidence(columns)?;
     println!("{columns} coefficients: {run}");
-    println!("         closed form: {:.3}", exact_log_evidence(columns)?);
+    println!("         closed form: {exact:.3}");
+    assert!((run.log_z() - exact).abs() <= 4.0 * run.standard_error());
     Ok(run.log_z())
 }
 

@@ -35,8 +35,8 @@ def last_line(command):
 
 
 def build():
-    command = ["cargo", "build", "--release", "--features", "cli", "--bin", "annealed"]
-    command += ["--example", "peers"]
+    command = ["cargo", "build", "--release", "--features", "cli", "--package", "annealed", "--bin", "annealed"]
+    command += ["--package", "annealed-measurements", "--bin", "peers"]
     subprocess.run(command, cwd=ROOT, check=True)
     metadata = last_line(["cargo", "metadata", "--format-version", "1", "--no-deps"])
     return pathlib.Path(metadata["target_directory"])
@@ -85,7 +85,7 @@ def peer(script, library, options):
 
 
 def crate_peer(target, task, options):
-    command = [target / "release" / "examples" / "peers", task] + options
+    command = [target / "release" / "peers", task] + options
     return last_line([str(word) for word in command])
 
 

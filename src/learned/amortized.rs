@@ -226,8 +226,8 @@ crate::num::deserialize_checked! {
 }
 
 /// A trainer of an encoder beside a [`Decoder`] that the caller may change between updates: a variational autoencoder,
-/// as in the example `digits_autoencoder`. The encoder carries the prior `N(0, I)` of z to the posterior given x, along
-/// `f_t(z) = p(z) p(x|z)^beta_t`.
+/// as in the program `digits_autoencoder` in `measurements`. The encoder carries the prior `N(0, I)` of z to the posterior
+/// given x, along `f_t(z) = p(z) p(x|z)^beta_t`.
 pub struct Trainer<'s> {
     ascent: Ascent<'s>,
     data: &'s [DVector<f64>],

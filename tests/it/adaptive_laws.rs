@@ -1,6 +1,6 @@
 //! Laws of the chains of adaptive annealing, and the three forms of its modifier, by quadrature.
 
-#[path = "../../examples/problems/bumps.rs"]
+#[path = "../../measurements/src/problems/bumps.rs"]
 mod bumps;
 
 use annealed::drift::{BumpFeatures, Features};

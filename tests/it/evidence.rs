@@ -7,7 +7,7 @@ use annealed::prelude::*;
 use annealed::{Error, Result, testing};
 use std::f64::consts::TAU;
 
-#[path = "../../examples/problems/logistic.rs"]
+#[path = "../../measurements/src/problems/logistic.rs"]
 mod logistic;
 
 /// `log Gamma(n)` of a whole number.

@@ -1,7 +1,7 @@
-//! The exact values of `examples/reference.rs`, each by a second way: enumeration, a closed form, a dense
+//! The exact values of `measurements/src/bin/reference.rs`, each by a second way: enumeration, a closed form, a dense
 //! matrix, a published figure.
 
-#[path = "../../examples/problems/exact.rs"]
+#[path = "../../measurements/src/problems/exact.rs"]
 mod reference;
 
 use std::f64::consts::{PI, TAU};

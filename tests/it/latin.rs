@@ -1,6 +1,6 @@
 //! Latin squares counted exactly: a state, a path and a kernel of a user's own.
 
-#[path = "../../examples/problems/latin.rs"]
+#[path = "../../measurements/src/problems/latin.rs"]
 mod squares;
 
 use annealed::adaptive::{Round, Rounds};

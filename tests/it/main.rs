@@ -28,7 +28,7 @@ mod far_modes;
 mod finite_state;
 mod harmonium;
 mod hostile_arguments;
-#[path = "../../examples/common/image_sheet.rs"]
+#[path = "../../measurements/src/image_sheet.rs"]
 mod image_sheet;
 mod invariance;
 mod kernels;
@@ -60,7 +60,7 @@ mod ridge_vectors;
 mod rounding;
 mod rounds;
 mod rounds_warnings;
-#[path = "../../examples/common/scatter_sheet.rs"]
+#[path = "../../measurements/src/scatter_sheet.rs"]
 mod scatter_sheet;
 mod schedule_optimizers;
 mod schedules;

@@ -1,6 +1,6 @@
 //! Learned transitions: unbiased whatever the training achieved, refused where they do not fit.
 
-#[path = "../../examples/common/autoencoder.rs"]
+#[path = "../../measurements/src/autoencoder.rs"]
 pub(crate) mod autoencoder;
 
 use annealed::ais::Ais;

@@ -87,7 +87,7 @@ fn a_start_of_each_seed_is_named() {
     let folder = Folder::new("starts");
     let names = ["one.json", "two.json", "start.json", "runs.svg"];
     let [one, two, start, svg] = names.map(|name| folder.file(name));
-    let rbm = format!("{ROOT}reproduction/machines/cd1-20.npz");
+    let rbm = format!("{ROOT}measurements/reproduction/machines/cd1-20.npz");
     let run = |more: &[&str]| {
         let fixed = ["rbm", &rbm, "--stages", "300", "--chains", "256"];
         printed(&[&fixed, more].concat())
@@ -124,7 +124,7 @@ fn a_start_of_each_seed_is_named() {
 fn runs_that_disagree_are_told_apart() {
     let folder = Folder::new("disagree");
     let [low, right, svg] = ["low.json", "right.json", "runs.svg"].map(|name| folder.file(name));
-    let rbm = format!("{ROOT}reproduction/machines/cd1-20.npz");
+    let rbm = format!("{ROOT}measurements/reproduction/machines/cd1-20.npz");
     let run = |file: &str, more: &[&str]| {
         let call = ["rbm", &rbm, "--save", file, "--chains", "64", "--stages"];
         printed(&[&call, more].concat());

@@ -339,7 +339,7 @@ fn a_run_that_is_too_low_is_drawn_as_one() {
     let folder = Folder::new("low");
     let [run, svg, again, report] =
         ["run.json", "run.svg", "again.svg", "merged.txt"].map(|name| folder.file(name));
-    let rbm = format!("{ROOT}reproduction/machines/cd1-20.npz");
+    let rbm = format!("{ROOT}measurements/reproduction/machines/cd1-20.npz");
     let call = [
         "rbm",
         &rbm,

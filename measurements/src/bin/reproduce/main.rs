@@ -1,0 +1,134 @@
+//! Tables and figures of T. Kiwaki, "Variational optimization of annealing schedules" (2015), and of R. Grosse, C.
+//! Maddison and R. Salakhutdinov, "Annealing between distributions by averaging moments" (2013), beside the papers'
+//! numbers.
+//!
+//! Each run is kept as a line of JSON and not run again, so that a table of hours can be made in pieces. Without a
+//! command the tables are printed from these lines.
+//!
+//! ```text
+//! cargo run --release -p annealed-measurements --bin reproduce
+//! cargo run --release -p annealed-measurements --bin reproduce -- kiwaki pcd20 --steps 1000,10000,100000
+//! cargo run --release -p annealed-measurements --bin reproduce -- figures
+//! ```
+
+mod base;
+mod bootstrap;
+mod figures;
+mod gaussians;
+mod grosse;
+mod grosse_figures;
+mod kiwaki;
+mod machines;
+mod papers;
+mod rows;
+mod runs;
+mod starts;
+mod tables;
+mod traps;
+
+use std::path::PathBuf;
+
+use annealed::Result;
+use clap::{Parser, Subcommand};
+
+use base::Start;
+use grosse::PathKind;
+use machines::{Folders, Machine};
+use rows::Lines;
+use runs::{Budget, Runs};
+
+/// The tables and figures of Kiwaki (2015) and of Grosse et al. (2013) beside ours
+#[derive(Debug, Parser)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    folders: Folders,
+    #[command(flatten)]
+    budget: Budget,
+    /// Folder of the figures
+    #[arg(long, global = true, default_value = "docs/figures")]
+    figures: PathBuf,
+    /// Folder of the lines
+    #[arg(long, global = true, default_value = "measurements/reproduction")]
+    lines: PathBuf,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Train the RBMs that are missing
+    Train { machines: Vec<Machine> },
+    /// Run what is missing of Kiwaki's Tables 1 and 2
+    Kiwaki {
+        machines: Vec<Machine>,
+        /// Where the chains start
+        #[arg(long, value_enum, value_delimiter = ',', default_value = "base-rates")]
+        starts: Vec<Start>,
+    },
+    /// Run what is missing of Grosse et al.'s Tables 1 and 2
+    Grosse {
+        machines: Vec<Machine>,
+        /// The paths whose rows are run
+        #[arg(
+            long,
+            value_enum,
+            value_delimiter = ',',
+            default_value = "ga,mas,cheap"
+        )]
+        paths: Vec<PathKind>,
+    },
+    /// Run what is missing of the rows from the base that a search finds
+    Searched { machines: Vec<Machine> },
+    /// Run what is missing of the comparison of starts, and print its tables
+    Starts(#[command(flatten)] starts::Options),
+    /// Draw Kiwaki's Figures 1 to 6 and Grosse et al.'s Figure 5 from the lines
+    Figures,
+    /// Run and draw Grosse et al.'s Figure 3, with --chains at --steps
+    ExactSamples { machine: Machine },
+    /// Run and draw Grosse et al.'s Figure 4, with the first number of --steps
+    Samples { machine: Machine },
+    /// Run the Gaussians of Grosse et al.'s Section 5.1, and draw Figures 1 and 2
+    Gaussians,
+}
+
+fn main() -> Result<()> {
+    let arguments = Arguments::parse();
+    let (folders, figures) = (&arguments.folders, &arguments.figures);
+    let mut runs = Runs {
+        budget: &arguments.budget,
+        rows: Lines::read(&arguments.lines.join("rows.jsonl"))?,
+        costs: Lines::read(&arguments.lines.join("costs.jsonl"))?,
+        build: runs::build(),
+    };
+    match arguments.command {
+        Some(Command::Train { machines }) => machines
+            .iter()
+            .try_for_each(|machine| machine.train(folders)),
+        Some(Command::Kiwaki { machines, starts }) => {
+            let of_machine = |&machine: &Machine| {
+                let mut of_start = |&start: &Start| kiwaki::run(machine, start, folders, &mut runs);
+                starts.iter().try_for_each(&mut of_start)
+            };
+            machines.iter().try_for_each(of_machine)
+        }
+        Some(Command::Grosse { machines, paths }) => machines
+            .iter()
+            .try_for_each(|&machine| grosse::run(machine, &paths, folders, &mut runs)),
+        Some(Command::Searched { machines }) => machines
+            .iter()
+            .try_for_each(|&machine| grosse::run_searched(machine, folders, &mut runs)),
+        Some(Command::Starts(options)) => starts::run(&options, folders, &arguments.lines, figures),
+        Some(Command::Gaussians) => gaussians::run(figures),
+        Some(Command::Figures) => {
+            figures::draw(folders, &runs.rows, figures)?;
+            grosse_figures::against_steps(&runs.rows, figures)
+        }
+        Some(Command::ExactSamples { machine }) => {
+            grosse_figures::with_exact_samples(machine, folders, &arguments.budget, figures)
+        }
+        Some(Command::Samples { machine }) => {
+            grosse_figures::samples(machine, folders, &arguments.budget, figures)
+        }
+        None => tables::print(folders, &runs.rows),
+    }
+}

@@ -1,0 +1,16 @@
+//! Parts that several measuring programs share: problems with a known log Z, a variational autoencoder, and two kinds of
+//! pictures. The programs stand in `src/bin`; `README.md` lists them.
+
+#![allow(missing_docs, missing_debug_implementations)] // The programs beside it are its only users.
+
+pub mod autoencoder;
+pub mod image_sheet;
+pub mod problems;
+pub mod scatter_sheet;
+
+use std::path::PathBuf;
+
+/// Returns the folder of data that are no part of the repository: `shared/data`, beside the clone.
+pub fn shared_data() -> PathBuf {
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/data"))
+}
