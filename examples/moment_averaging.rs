@@ -59,24 +59,18 @@ fn header(title: &str, exact: f64) {
 }
 
 /// Runs a path with a linear schedule, and with the best one of ten segments: their costs come from chains at the knots.
-fn compare<'p, P, K>(
-    name: &str,
-    path: &'p P,
-    kernel: &K,
-    stages: usize,
-    exact: f64,
-) -> annealed::Result<()>
+fn compare<P, K>(name: &str, path: P, kernel: &K, stages: usize, exact: f64) -> annealed::Result<()>
 where
-    P: AnnealingPath<State: Send, Base: NormalizedModel> + Sync,
-    P::At<'p>: Send + Sync,
-    K: TransitionKernel<P::At<'p>> + Sync,
+    P: AnnealingPath<State: Send, Base: NormalizedModel> + Send + Sync,
+    P::At: Send + Sync,
+    K: TransitionKernel<P::At> + Sync,
 {
-    let optimal = BinnedSchedule::default().optimize(path, kernel, stages, 1)?;
+    let optimal = BinnedSchedule::default().optimize(path.clone(), kernel, stages, 1)?;
     for (schedule, of) in [
         ("linear", Schedule::linear(stages)?),
         ("binned", optimal.schedule),
     ] {
-        let run = Ais::new(path, kernel)
+        let run = Ais::new(path.clone(), kernel)
             .schedule(of)
             .chains(1_000)
             .seed(1)

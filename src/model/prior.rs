@@ -1,12 +1,11 @@
 //! Priors of single parameters, in a coordinate without bounds, and their standard laws.
 
-use std::f64::consts::{LN_2, PI, TAU};
+use std::f64::consts::LN_2;
 
-use rand::{Rng, RngExt};
-use rand_distr::{Distribution, Gamma};
+use rand::Rng;
 
-use crate::num::{ln_gamma, log_sigmoid, sigmoid};
-use crate::random::StandardNormal;
+use super::standard_law::StandardLaw;
+use crate::num::sigmoid;
 use crate::{Error, Result};
 
 /// The prior of one parameter; [`Priors`](crate::model::Priors) combine several.
@@ -258,6 +257,8 @@ crate::num::deserialize_checked! {
 
 #[cfg(test)]
 mod tests {
+    use std::f64::consts::{PI, TAU};
+
     use super::*;
     use crate::num::Moments;
     use crate::random::{Purpose, stream};

@@ -116,14 +116,9 @@ impl Tally {
     }
 }
 
-fn run<'p, P, K>(
-    path: &'p P,
-    kernel: K,
-    steps: usize,
-    seed: u64,
-) -> annealed::Result<Run<DVector<f64>>>
+fn run<P, K>(path: P, kernel: K, steps: usize, seed: u64) -> annealed::Result<Run<DVector<f64>>>
 where
-    P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel> + Sync,
+    P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel> + Send + Sync,
     K: TransitionKernel<P::At> + Sync,
 {
     let ais = Ais::new(path, kernel).schedule(Schedule::linear(steps)?);

@@ -104,16 +104,16 @@ impl Method {
         }
     }
 
-    fn choose<'p, P, K>(
+    fn choose<P, K>(
         self,
-        path: &'p P,
+        path: P,
         kernel: &K,
         (pilot, by): (Pilot, &Execution<'_>),
         steps: usize,
         seed: u64,
     ) -> Result<Schedule>
     where
-        P: AnnealingPath<At<'p>: Send + Sync> + Sync,
+        P: AnnealingPath<At: Send + Sync> + Send + Sync,
         P::State: Send,
         K: TransitionKernel<P::At> + Sync,
     {
@@ -202,9 +202,9 @@ fn regression(options: &Options) -> Result<()> {
 }
 
 /// Prints a line for each schedule, then friction against each of the others.
-fn table<'p, P, K>(options: &Options, path: &'p P, kernel: &K, exact: f64) -> Result<()>
+fn table<P, K>(options: &Options, path: P, kernel: &K, exact: f64) -> Result<()>
 where
-    P: AnnealingPath<At<'p>: Send + Sync> + Sync,
+    P: AnnealingPath<At: Send + Sync> + Send + Sync,
     P::Base: NormalizedModel,
     P::State: Send,
     K: TransitionKernel<P::At> + Sync,
@@ -238,15 +238,9 @@ struct Row {
 }
 
 impl Row {
-    fn run<'p, P, K>(
-        options: &Options,
-        path: &'p P,
-        kernel: &K,
-        exact: f64,
-        method: Method,
-    ) -> Result<Self>
+    fn run<P, K>(options: &Options, path: P, kernel: &K, exact: f64, method: Method) -> Result<Self>
     where
-        P: AnnealingPath<At<'p>: Send + Sync> + Sync,
+        P: AnnealingPath<At: Send + Sync> + Send + Sync,
         P::Base: NormalizedModel,
         P::State: Send,
         K: TransitionKernel<P::At> + Sync,

@@ -12,26 +12,25 @@ use annealed::prelude::*;
 
 /// A path whose base has a known normaliser, with states and models that can move to another thread.
 pub trait Path:
-    for<'a> AnnealingPath<Base: NormalizedModel, State: Clone + Send, At<'a>: Send + Sync>
-    + Sync
-    + Send
-    + 'static
+    AnnealingPath<Base: NormalizedModel, State: Clone + Send, At: Send + Sync> + Sync + Send + 'static
 {
 }
 
 impl<P> Path for P where
-    P: for<'a> AnnealingPath<Base: NormalizedModel, State: Clone + Send, At<'a>: Send + Sync>
+    P: AnnealingPath<Base: NormalizedModel, State: Clone + Send, At: Send + Sync>
         + Sync
         + Send
         + 'static
 {
 }
 
-pub trait Kernel<P: Path>: for<'a> TransitionKernel<P::At> + Clone + Sync + Send + 'static {}
+pub trait Kernel<P: Path>: TransitionKernel<P::At> + Clone + Sync + Send + 'static {}
 
-impl<P: Path, K> Kernel<P> for K where
-    K: for<'a> TransitionKernel<P::At> + Clone + Sync + Send + 'static
-{
+impl<P: Path, K> Kernel<P> for K where K: TransitionKernel<P::At> + Clone + Sync + Send + 'static {}
+
+/// Lends a path to the end of the program, as long as its problem lives.
+fn lent<P>(path: P) -> &'static P {
+    Box::leak(Box::new(path))
 }
 
 #[derive(Debug, Clone)]
@@ -97,19 +96,19 @@ impl Advice {
     /// Sets up a problem with a random walk, for want of a gradient.
     pub fn walk<P>(&self, exact: f64, path: P) -> annealed::Result<Problem>
     where
-        P: Path + AnnealingPath<State = DVector<f64>>,
-        RandomWalkMetropolis: Kernel<P>,
+        &'static P: Path + AnnealingPath<State = DVector<f64>>,
+        RandomWalkMetropolis: Kernel<&'static P>,
     {
         let kernel = RandomWalkMetropolis::new(0.2)?;
-        self.tuned(exact, path, kernel, 0.3)
+        self.tuned(exact, lent(path), kernel, 0.3)
     }
 
     pub fn leap<P>(&self, exact: f64, path: P) -> annealed::Result<Problem>
     where
-        P: Path + AnnealingPath<State = DVector<f64>>,
-        Hmc: Kernel<P>,
+        &'static P: Path + AnnealingPath<State = DVector<f64>>,
+        Hmc: Kernel<&'static P>,
     {
-        self.tuned(exact, path, Hmc::new(0.1, 5)?, 0.8)
+        self.tuned(exact, lent(path), Hmc::new(0.1, 5)?, 0.8)
     }
 
     fn tuned<P, K>(
@@ -126,18 +125,26 @@ impl Advice {
         if let Some(budget) = self.rounds {
             let chains = self.chains;
             return Ok(self.in_rounds(exact, budget, move |budget, seed| {
-                let rounds = Rounds::new(&path, kernel.clone()).chains(chains);
+                let rounds = Rounds::new(path.clone(), kernel.clone()).chains(chains);
                 outcome(&rounds.budget(budget).seed(seed).threads(1).run()?)
             }));
         }
         let rough = Schedule::power(200, 3.0)?;
-        let tuning = StepSizes::new(&path, kernel).schedule(rough);
+        let tuning = StepSizes::new(path.clone(), kernel).schedule(rough);
         let kernel = tuning.acceptance(acceptance).seed(PILOT).run()?.kernel;
-        self.follow(exact, path, kernel)
+        self.moved(exact, path, kernel)
     }
 
     /// Sets up a problem with a kernel that needs no tuning.
     pub fn follow<P, K>(&self, exact: f64, path: P, kernel: K) -> annealed::Result<Problem>
+    where
+        &'static P: Path,
+        K: Kernel<&'static P>,
+    {
+        self.moved(exact, lent(path), kernel)
+    }
+
+    fn moved<P, K>(&self, exact: f64, path: P, kernel: K) -> annealed::Result<Problem>
     where
         P: Path,
         K: Kernel<P>,
@@ -145,7 +152,7 @@ impl Advice {
         if let Some(budget) = self.rounds {
             let chains = self.chains;
             return Ok(self.in_rounds(exact, budget, move |budget, seed| {
-                let rounds = Rounds::fixed(&path, kernel.clone()).chains(chains);
+                let rounds = Rounds::fixed(path.clone(), kernel.clone()).chains(chains);
                 outcome(&rounds.budget(budget).seed(seed).threads(1).run()?)
             }));
         }
@@ -186,7 +193,7 @@ impl Advice {
     /// Chooses a schedule by friction, with as many stages as the trials ask for.
     fn schedule<P: Path, K: Kernel<P>>(&self, path: &P, kernel: &K) -> annealed::Result<Schedule> {
         let pilot = Pilot::new(100, 500).rounds(2);
-        let survey = pilot.survey(path, kernel, PILOT)?;
+        let survey = pilot.survey(path.clone(), kernel, PILOT)?;
         if let Some(stages) = self.stages {
             return Friction::default().schedule(&survey, stages);
         }
@@ -224,7 +231,7 @@ fn run<P: Path, K: Kernel<P>>(
     seed: u64,
     threads: Option<usize>,
 ) -> annealed::Result<Outcome> {
-    let mut ais = Ais::new(path, kernel.clone())
+    let mut ais = Ais::new(path.clone(), kernel.clone())
         .schedule(schedule.clone())
         .chains(chains)
         .seed(seed);

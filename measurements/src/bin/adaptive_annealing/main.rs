@@ -46,15 +46,10 @@ struct Options {
     figures: Option<std::path::PathBuf>,
 }
 
-fn run<'p, P, K>(
-    path: &'p P,
-    kernel: K,
-    steps: usize,
-    chains: usize,
-) -> annealed::Result<Run<P::State>>
+fn run<P, K>(path: P, kernel: K, steps: usize, chains: usize) -> annealed::Result<Run<P::State>>
 where
-    P: AnnealingPath<Base: NormalizedModel, State: Send> + Sync,
-    K: TransitionKernel<P::At<'p>> + Sync,
+    P: AnnealingPath<Base: NormalizedModel, State: Send> + Send + Sync,
+    K: TransitionKernel<P::At> + Sync,
 {
     let ais = Ais::new(path, kernel).schedule(Schedule::linear(steps)?);
     ais.chains(chains).seed(1).run()

@@ -55,9 +55,9 @@ impl Case {
         ))
     }
 
-    pub fn train<'p, P>(
+    pub fn train<P>(
         &self,
-        path: &'p P,
+        path: P,
         objective: ObjectiveName,
         transition: TransitionName,
         seed: u64,
@@ -65,7 +65,7 @@ impl Case {
     ) -> annealed::Result<TrainedTransitions>
     where
         P: AnnealingPath<State = DVector<f64>>,
-        P::At<'p>: Differentiable,
+        P::At: Differentiable,
     {
         let dimension = self.modes[0].len();
         let states = path.base().state_dimension().unwrap_or(dimension);
@@ -104,18 +104,18 @@ impl Case {
     }
 
     /// Trains a flow and scores it: ELBO and occupancy as trained, log Z and ESS with `NOISE`.
-    pub fn run_on<'p, P>(
+    pub fn run_on<P>(
         &self,
-        path: &'p P,
+        path: P,
         objective: ObjectiveName,
         transition: TransitionName,
         seed: u64,
         options: &Options,
     ) -> annealed::Result<Outcome>
     where
-        P: AnnealingPath<State = DVector<f64>> + Sync,
+        P: AnnealingPath<State = DVector<f64>> + Send + Sync,
         P::Base: NormalizedModel,
-        P::At<'p>: Differentiable,
+        P::At: Differentiable,
     {
         let start = Instant::now();
         let trained = self.train(path, objective, transition, seed, options)?;

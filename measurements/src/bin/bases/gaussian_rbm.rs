@@ -140,7 +140,7 @@ pub struct GaussianRbmAt<'a> {
 impl AnnealingPath for GaussianRbmPath {
     type State = DVector<f64>;
     type Base = Gaussian;
-    type At<'a> = GaussianRbmAt<'a>;
+    type At = GaussianRbmAt<'p>;
 
     fn base(&self) -> &Gaussian {
         &self.base

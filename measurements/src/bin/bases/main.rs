@@ -60,16 +60,16 @@ fn print_header() {
 }
 
 /// Prints the runs from one base, a row for each number of stages.
-fn print_rows<'p, P, K>(
+fn print_rows<P, K>(
     name: &str,
-    path: &'p P,
+    path: P,
     kernel: K,
     base_log_z: f64,
     exact: Option<f64>,
     options: &Options,
 ) -> Result<()>
 where
-    P: AnnealingPath<State: Send> + Sync,
+    P: AnnealingPath<State: Send> + Send + Sync,
     K: TransitionKernel<P::At> + Copy + Sync,
 {
     for &steps in &options.stages {

@@ -72,23 +72,23 @@ const CHAINS: usize = 256;
 const MOVES: usize = 3;
 
 pub struct Task<'p, P: AnnealingPath, K> {
-    path: &'p P,
+    path: P,
     kernel: K,
     terms: Terms,
     meter: &'p Meter,
-    rounds: fn(&'p P, K) -> Rounds<'p, P, K>,
-    adaptation: fn(&'p P, K) -> AdaptiveSmc<'p, P, K>,
+    rounds: fn(&'p P, K) -> Rounds<'_, P, K>,
+    adaptation: fn(&'p P, K) -> AdaptiveSmc<'_, P, K>,
     /// Function that tunes a kernel along a schedule, given a seed; a fixed kernel is returned as it is.
     tune: fn(&K, &'p P, &Schedule, u64) -> Result<K>,
 }
 
 impl<'p, P, K> Task<'p, P, K>
 where
-    P: AnnealingPath<Base: NormalizedModel, State: Clone + Send, At<'p>: Send + Sync> + Sync,
+    P: AnnealingPath<Base: NormalizedModel, State: Clone + Send, At: Send + Sync> + Send + Sync,
     K: Invariant<P::At> + Clone + Send + Sync,
 {
     /// Creates a task with a kernel over vectors, which each method tunes.
-    pub fn tuned(path: &'p P, kernel: K, terms: Terms, meter: &'p Meter) -> Self
+    pub fn tuned(path: P, kernel: K, terms: Terms, meter: &'p Meter) -> Self
     where
         P: AnnealingPath<State = DVector<f64>>,
         K: Tunable,
@@ -108,7 +108,7 @@ where
     }
 
     /// Creates a task with a fixed kernel, over any state.
-    pub fn fixed(path: &'p P, kernel: K, terms: Terms, meter: &'p Meter) -> Self {
+    pub fn fixed(path: P, kernel: K, terms: Terms, meter: &'p Meter) -> Self {
         Self {
             rounds: Rounds::fixed,
             adaptation: AdaptiveSmc::fixed,
@@ -179,7 +179,7 @@ where
         kernel: T,
         schedule: Schedule,
         chains: usize,
-    ) -> Ais<'p, P, T> {
+    ) -> Ais<'_, P, T> {
         Ais::new(self.path, kernel)
             .schedule(schedule)
             .chains(chains)

@@ -106,9 +106,9 @@ fn allocation(name: &str, members: &[Gaussian]) -> Result<Vec<f64>> {
     Ok(costs)
 }
 
-fn log_weights<'p, P>(name: &str, path: &'p P) -> Result<()>
+fn log_weights<P>(name: &str, path: P) -> Result<()>
 where
-    P: AnnealingPath<State = DVector<f64>, Base = Gaussian> + Sync,
+    P: AnnealingPath<State = DVector<f64>, Base = Gaussian> + Send + Sync,
     PerfectTransitions: TransitionKernel<P::At>,
 {
     let chains = 200_000;
@@ -136,14 +136,9 @@ where
 type Point = (f64, f64, (f64, f64));
 
 /// Runs with perfect transitions and with Gibbs sampling at each number of stages.
-fn line<'p, P>(
-    name: &str,
-    path: &'p P,
-    costs: Option<&[f64]>,
-    exact: f64,
-) -> Result<[Vec<Point>; 2]>
+fn line<P>(name: &str, path: P, costs: Option<&[f64]>, exact: f64) -> Result<[Vec<Point>; 2]>
 where
-    P: AnnealingPath<State = DVector<f64>, Base = Gaussian> + Sync,
+    P: AnnealingPath<State = DVector<f64>, Base = Gaussian> + Send + Sync,
     PerfectTransitions: TransitionKernel<P::At>,
     CoordinateGibbs: TransitionKernel<P::At>,
 {

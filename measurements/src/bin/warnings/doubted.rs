@@ -14,8 +14,8 @@ use SetUp::{Faulty, Sound};
 
 type Path<T> = GeometricPath<Gaussian, T>;
 type Ask<T> = for<'c> fn(
-    Challenge<'c, Path<T>, RandomWalkMetropolis>,
-) -> Challenge<'c, Path<T>, RandomWalkMetropolis>;
+    Challenge<'c, &'c Path<T>, RandomWalkMetropolis>,
+) -> Challenge<'c, &'c Path<T>, RandomWalkMetropolis>;
 type Vector = DVector<f64>;
 
 /// A log density, behind a pointer so that all cases are compiled once.

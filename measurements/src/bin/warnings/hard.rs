@@ -140,14 +140,14 @@ fn of_rounds<S, K>(rounds: &annealed::adaptive::RoundsRun<S, K>, exact: f64) -> 
 }
 
 /// Runs a method with kernel and stages of an adaptive first pass, on so many evaluations.
-fn first<'p, P, K>(
-    path: &'p P,
-    pass: AdaptiveSmc<'p, P, K>,
+fn first<P, K>(
+    path: P,
+    pass: AdaptiveSmc<'_, P, K>,
     (method, evaluations): (Method, u64),
     seed: u64,
 ) -> Result<Box<dyn LogZ + 'p>>
 where
-    P: AnnealingPath<Base: NormalizedModel, State: Clone + Send, At<'p>: Send + Sync> + Sync,
+    P: AnnealingPath<Base: NormalizedModel, State: Clone + Send, At: Send + Sync> + Send + Sync,
     K: Invariant<P::At> + Clone + Send + Sync + 'p,
 {
     let pass = pass.chains(256).moves(MOVES).seed(seed).threads(1);
