@@ -114,7 +114,10 @@ impl<'e> Team<'e> {
             match bytes.first() {
                 Some(&VALUE) => drop(bytes.remove(0)),
                 Some(&FAILURE) => return Err(heard(rank, &bytes[1..])),
-                _ => return Err(heard(rank, b"a message that is neither value nor failure")),
+                _ => {
+                    let message = "a message that is neither value nor failure".to_owned();
+                    return Err(Error::Rank { rank, message });
+                }
             }
         }
         Ok(all)

@@ -44,6 +44,7 @@ mod paths;
 mod preconditioner;
 mod progress;
 mod python_files;
+mod ranks;
 mod rbm;
 mod rbm_bases;
 mod rbm_files;

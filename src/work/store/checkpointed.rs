@@ -244,15 +244,20 @@ fn go_with<A: Resumable>(
 ) -> Result<A::Run> {
     let job = Job::new(run.execution())?.of_team(team);
     let mut job = KeptJob { job, keeper, saved };
-    let mut done = run.go(&mut job)?;
+    let done = run.go(&mut job);
     let Some(keeper) = &job.keeper else {
-        return Ok(done);
+        return done;
     };
+    // A stop is one of all processes, which have left what there is. Another error ends this one at once.
+    if !matches!(done, Ok(_) | Err(Error::Stopped { .. })) {
+        return done;
+    }
     let written = gather(team, Ok((keeper.failure(), keeper.has_written())))?;
     if written.iter().all(|(_, has_written)| *has_written) {
         keeper.settle();
     }
     let failure = written.into_iter().find_map(|(failure, _)| failure);
+    let mut done = done?;
     A::resumed(&mut done, keeper.seconds_before(), failure);
     Ok(done)
 }

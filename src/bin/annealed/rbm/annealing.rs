@@ -127,5 +127,9 @@ fn with_a_way_out(error: Error) -> Error {
 
 /// Refuses to run on several processes: this build has no engine for them.
 fn share() -> Result<Option<Chains>> {
-    Err(Error::invalid("--mpi", "a build without MPI", "a run without it"))
+    Err(Error::invalid(
+        "--mpi",
+        "a build without MPI",
+        "a run without it",
+    ))
 }
