@@ -12,9 +12,9 @@ use std::process::Command;
 use std::time::Instant;
 use std::{env, fs, io};
 
-use annealed::plot::{Chart, save_column};
 use annealed::prelude::*;
 use annealed::rand::{RngExt, SeedableRng};
+use annealed_plot::{Chart, save_column};
 use rand_distr::StandardNormal;
 use rand_xoshiro::Xoshiro256PlusPlus;
 

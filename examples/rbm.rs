@@ -1,10 +1,10 @@
 //! The log partition function of a restricted Boltzmann machine, with an interval, beside the exact one.
 //!
 //! Trains an RBM on embedded digits, enumerates log Z, estimates it by annealed importance sampling, and scores
-//! held-out digits. For an RBM from a file: `cargo run --release --features cli -- rbm --help`.
+//! held-out digits. For an RBM from a file: `cargo run --release -p annealed-cli -- rbm --help`.
 //!
 //! ```text
-//! cargo run --release --features full --example rbm -- --chains 1000
+//! cargo run --release --example rbm -- --chains 1000
 //! ```
 
 use std::time::Instant;

@@ -14,9 +14,9 @@
 //! A job whose time is over, or that gets SIGTERM, writes its finished blocks. The merge lists missing chains; a job
 //! that runs again goes on from its file. Without arguments the program shows all this in a temporary folder.
 
-#[path = "../src/bin/annealed/interrupt.rs"]
+#[path = "../crates/annealed-cli/src/interrupt.rs"]
 mod interrupt;
-#[path = "../src/bin/annealed/seconds.rs"]
+#[path = "../crates/annealed-cli/src/seconds.rs"]
 mod seconds;
 
 use std::fs;

@@ -46,8 +46,6 @@ pub mod nested;
 mod num;
 pub mod path;
 pub mod pilot;
-#[cfg(feature = "plot")]
-pub mod plot;
 pub mod population;
 pub mod random;
 pub mod rbm;
@@ -86,8 +84,6 @@ pub mod prelude {
     pub use crate::pilot::{ConstantConditionalEss, Friction, Pilot, ScheduleOptimizer, VarOpt};
     pub use crate::population::Resampling;
     pub use crate::rbm::{BaseRate, BlockGibbs, ContrastiveDivergence, Rbm, RbmPath, StartSearch};
-    #[cfg(feature = "npz")]
-    pub use crate::rbm::{BinaryData, RbmFile};
     pub use crate::schedule::Schedule;
     pub use crate::tempering::Tempering;
 }

@@ -64,7 +64,7 @@ fn used<S: Clone>(run: &Run<S>) -> String {
         run.thermodynamic_log_z(),
     );
     let (picture, missing) = (
-        annealed::plot::runs([("", run)])
+        annealed_plot::runs([("", run)])
             .save(path("picture"))
             .is_ok(),
         run.missing(),

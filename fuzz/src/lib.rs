@@ -6,7 +6,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use annealed::rbm::{BinaryData, DataLayout, DeepBoltzmann, DeepLayout, RbmFile, RbmLayout};
+use annealed_files::{BinaryData, DataLayout, DeepLayout, RbmFile, RbmLayout, read_deep};
 
 /// An allocator that counts the bytes in use.
 struct Counting;
@@ -87,6 +87,6 @@ pub fn read_arrays(bytes: &[u8], declared: usize) {
     let _ = within(limit, || RbmFile::<f32>::read_as(&file, &layout).map(drop));
     let layout = DeepLayout::new(["W", "W2"]).biases(["b", "a", "a2"]);
     let _ = within(limit, || {
-        DeepBoltzmann::<f32>::read_as(&file, &layout).map(drop)
+        read_deep::<f32>(&file, &layout).map(drop)
     });
 }

@@ -30,7 +30,7 @@ pub fn states(units: usize) -> Vec<f32> {
 /// Asserts that the RBM which a framework saved at `path` has the log Z that the framework finds by enumeration: the
 /// log of the sum of the exponentials of `log_densities`, free energies of all visible states with the other sign.
 pub fn check(path: &std::path::Path, square: bool, log_densities: &[f32]) {
-    use annealed::rbm::{RbmFile, RbmLayout};
+    use annealed_files::{RbmFile, RbmLayout};
     let layout = RbmLayout::default()
         .weights("hidden.weight")
         .hidden_bias("hidden.bias")

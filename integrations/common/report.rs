@@ -6,7 +6,7 @@ use std::time::Instant;
 use annealed::estimate::LogZ;
 use annealed::model::{Gaussian, NormalizedModel, UnnormalizedModel};
 use annealed::nalgebra::DVector;
-use annealed::plot::Chart;
+use annealed_plot::Chart;
 
 use super::checks::{anneal, batched, per_chain};
 use super::digits::{self, PIXELS};

@@ -66,9 +66,7 @@ pub struct Bridge<Q = Exact> {
     evaluations: u64,
     seconds: f64,
     /// `log Z_0 + log w` of the forward chains, `log Z_0 - log w` of the reverse ones.
-    #[cfg(feature = "plot")]
-    #[cfg_attr(feature = "serde", serde(skip))]
-    log_weights: [Vec<f64>; 2],
+    log_z_by_chain: [Vec<f64>; 2],
     #[cfg_attr(feature = "serde", serde(skip))]
     quality: std::marker::PhantomData<Q>,
 }
@@ -126,8 +124,7 @@ impl<Q: Quality> Bridge<Q> {
             warnings: Vec::new(),
             evaluations,
             seconds: forward.seconds() + backward.seconds(),
-            #[cfg(feature = "plot")]
-            log_weights: [
+            log_z_by_chain: [
                 forward.log_weights().iter().map(|w| log_z_0 + w).collect(),
                 backward.log_weights().iter().map(|w| log_z_0 - w).collect(),
             ],
@@ -264,10 +261,9 @@ impl<Q> Bridge<Q> {
         self.seconds
     }
 
-    /// Returns log Z by each chain alone, of the forward and of the reverse ones.
-    #[cfg(feature = "plot")]
-    pub(crate) fn log_weights(&self) -> &[Vec<f64>; 2] {
-        &self.log_weights
+    /// Returns log Z by each chain alone: `log Z_0 + log w` of the forward chains, and `log Z_0 - log w` of the reverse ones.
+    pub fn log_z_by_chain(&self) -> &[Vec<f64>; 2] {
+        &self.log_z_by_chain
     }
 }
 

@@ -19,8 +19,6 @@ mod warning;
 
 pub use crate::num::{WeightSums, log_mean_exp, log_sum_exp};
 pub(crate) use advice::Remedy;
-#[cfg(feature = "plot")]
-pub(crate) use advice::sureness;
 pub use bennett::BennettEstimate;
 pub use bound::{certified_lower_bound, importance_weighted_bound};
 pub use comparison::{Agreement, LogRatio, Pooled};

@@ -1,7 +1,5 @@
 //! Numerics apart from annealing: sums in log space, moments, minimisation, quadrature, SIMD, serialisation.
 
-#[cfg(all(test, feature = "npz"))]
-pub(crate) mod allocation;
 mod elementary;
 pub(crate) mod engine;
 mod lbfgs;

@@ -1,7 +1,8 @@
 //! Restricted Boltzmann machines.
 //!
 //! [`Rbm`] is the model and [`BaseRate`] the base. [`BlockGibbs`] moves chains along an [`RbmPath`] between them.
-//! [`ContrastiveDivergence`] trains machines. A [`DeepBoltzmann`] machine becomes an RBM of the same log Z. With the feature `npz`, `RbmFile` and `BinaryData` read files.
+//! [`ContrastiveDivergence`] trains machines. A [`DeepBoltzmann`] machine becomes an RBM of the same log Z.
+//! `RbmFile` and `BinaryData` of the crate `annealed-files` read files.
 //! [`Rbm::exact_log_normalizer`], [`Rbm::exact_samples`] and [`EnumeratedRbm`] need a layer of at most
 //! [`MAX_ENUMERATED_UNITS`] units. [`RbmMoments`] and [`RbmMatching`] make the knots of [`RbmPath::moment_spline`].
 
@@ -11,8 +12,6 @@ mod cooling;
 mod deep;
 mod engine;
 mod enumerate;
-#[cfg(feature = "npz")]
-mod file;
 mod gibbs;
 #[doc(hidden)]
 pub mod harmonium;
@@ -31,8 +30,6 @@ pub use crate::num::{sigmoid, softplus};
 pub use base_rate::BaseRate;
 pub use deep::{DeepBoltzmann, LikelihoodBound};
 pub use enumerate::{EnumeratedRbm, MAX_ENUMERATED_UNITS};
-#[cfg(feature = "npz")]
-pub use file::{Binarization, BinaryData, DataLayout, DeepLayout, RbmFile, RbmLayout};
 pub use gibbs::BlockGibbs;
 pub use joint_schedule::JointBinnedSchedule;
 pub use likelihood::LogLikelihood;

@@ -454,7 +454,6 @@ fn a_run_whose_rounding_is_not_small_warns() {
 }
 
 /// An interval of 100,000 chains after 100,000 stages is wider.
-#[cfg(feature = "npz")]
 #[test]
 fn trained_rbms_are_not_warned_of_rounding() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../shared/data/rbm");
@@ -463,7 +462,7 @@ fn trained_rbms_are_not_warned_of_rounding() {
         return;
     }
     for name in ["rbm20_cd1", "rbm_mnist_500", "rbm500_cd25_sm08"] {
-        let file = annealed::rbm::RbmFile::<f32>::read(format!("{folder}/{name}.npz")).unwrap();
+        let file = annealed_files::RbmFile::<f32>::read(format!("{folder}/{name}.npz")).unwrap();
         let stated = RbmPath::new(file.base.unwrap(), file.rbm)
             .unwrap()
             .rounding_error();
@@ -580,7 +579,6 @@ fn an_engine_that_the_machine_lacks_is_refused_by_name() {
 
 /// The exact log Z of an RBM of 20 hidden and 784 visible units, on every engine, whatever the
 /// number of threads.
-#[cfg(feature = "npz")]
 #[test]
 fn every_engine_finds_the_log_z_of_a_trained_rbm() {
     let file = concat!(
@@ -591,7 +589,7 @@ fn every_engine_finds_the_log_z_of_a_trained_rbm() {
         eprintln!("skipped: reads ../shared/data/rbm/rbm20_pcd.npz, which is not there");
         return;
     }
-    let file = annealed::rbm::RbmFile::<f32>::read(file).unwrap();
+    let file = annealed_files::RbmFile::<f32>::read(file).unwrap();
     let exact = file.log_z_exact.unwrap();
     for engine in engines() {
         let path = RbmPath::new(file.base.clone().unwrap(), file.rbm.clone()).unwrap();

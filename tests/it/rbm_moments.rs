@@ -318,14 +318,13 @@ fn the_spline_beats_the_straight_path_from_the_uniform_base() {
 }
 
 /// The acceptance run of the moment-averaging spline: 20 x 784 units, from the uniform base, nine
-/// knots with exact moments. Minutes: `cargo test --release --features npz --test rbm_moments
-/// -- --ignored --nocapture`.
-#[cfg(feature = "npz")]
+/// knots with exact moments. Minutes: `cargo test --release --test it rbm_moments -- --ignored
+/// --nocapture`.
 #[test]
 #[ignore = "enumerates 2^20 states some 300 times"]
 fn the_spline_reaches_a_machine_trained_on_digits() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/rbm20_cd1.npz");
-    let file = annealed::rbm::RbmFile::<f32>::read(path).unwrap();
+    let file = annealed_files::RbmFile::<f32>::read(path).unwrap();
     let base = BaseRate::uniform(20, 784).unwrap();
     let moments = file.rbm.exact_moments().unwrap();
     let knots = Schedule::linear(10).unwrap();

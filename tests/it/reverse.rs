@@ -710,10 +710,9 @@ fn raise_is_unbiased_for_the_law_of_the_last_states() {
 }
 
 /// At equal total cost on the reference RBMs. `docs/intervals.md` has the figures of many seeds.
-#[cfg(feature = "npz")]
 #[test]
 fn both_directions_beat_twice_the_forward_chains_on_the_reference_rbms() {
-    use annealed::rbm::RbmFile;
+    use annealed_files::RbmFile;
 
     for name in ["rbm20_cd1", "rbm20_pcd"] {
         let file = format!("../shared/data/rbm/{name}.npz");

@@ -13,17 +13,27 @@ use mpi::topology::SimpleCommunicator;
 pub fn gathered(world: &SimpleCommunicator, mine: &[u8], piece: usize) -> Vec<Vec<u8>> {
     let lengths = lengths(world, mine.len());
     let piece = piece.clamp(1, (Count::MAX as usize / lengths.len()).max(1));
-    let mut all: Vec<Vec<u8>> = lengths.iter().map(|&length| Vec::with_capacity(length)).collect();
+    let mut all: Vec<Vec<u8>> = lengths
+        .iter()
+        .map(|&length| Vec::with_capacity(length))
+        .collect();
     let longest = lengths.iter().copied().max().unwrap_or(0);
     for start in (0..longest).step_by(piece) {
         let part = |length: usize| start.min(length)..(start + piece).min(length);
-        let counts: Vec<Count> = lengths.iter().map(|&length| part(length).len() as Count).collect();
+        let counts: Vec<Count> = lengths
+            .iter()
+            .map(|&length| part(length).len() as Count)
+            .collect();
         let ends = counts.iter().scan(0, |end, count| {
             *end += count;
             Some(*end)
         });
         let ends: Vec<Count> = ends.collect();
-        let starts: Vec<Count> = ends.iter().zip(&counts).map(|(end, count)| end - count).collect();
+        let starts: Vec<Count> = ends
+            .iter()
+            .zip(&counts)
+            .map(|(end, count)| end - count)
+            .collect();
         let mut pieces = vec![0_u8; ends.last().map_or(0, |&end| end as usize)];
         let mut partition = PartitionMut::new(&mut pieces[..], counts, &starts[..]);
         world.all_gather_varcount_into(&mine[part(mine.len())], &mut partition);

@@ -59,7 +59,10 @@ fn walk() -> RandomWalkMetropolis {
 
 fn ais(path: &Path) -> Ais<'_, Path, RandomWalkMetropolis> {
     let schedule = Schedule::linear(20).unwrap();
-    Ais::new(path, walk()).schedule(schedule).chains(1_010).block_size(50)
+    Ais::new(path, walk())
+        .schedule(schedule)
+        .chains(1_010)
+        .block_size(50)
 }
 
 fn runs_have_the_bits_of_one_process(world: &World) {
@@ -70,12 +73,21 @@ fn runs_have_the_bits_of_one_process(world: &World) {
     let until = ais(&path).chains(100_000).until_error(0.05);
     let (found, alone) = (until.ranks(world).run().unwrap(), until.run().unwrap());
     assert_eq!(weights(found), weights(alone));
-    let rounds = Rounds::new(&path, walk()).chains(60).rounds(2).block_size(20);
+    let rounds = Rounds::new(&path, walk())
+        .chains(60)
+        .rounds(2)
+        .block_size(20);
     let (found, alone) = (rounds.ranks(world).run().unwrap(), rounds.run().unwrap());
     assert_eq!(found.log_z(), alone.log_z());
     let tempering = annealed::tempering::Tempering::new(&path, walk()).rounds(5);
-    let (found, alone) = (tempering.ranks(world).run().unwrap(), tempering.run().unwrap());
-    assert_eq!((found.log_z(), found.states()), (alone.log_z(), alone.states()));
+    let (found, alone) = (
+        tempering.ranks(world).run().unwrap(),
+        tempering.run().unwrap(),
+    );
+    assert_eq!(
+        (found.log_z(), found.states()),
+        (alone.log_z(), alone.states())
+    );
 }
 
 /// A block of an hour a process; the last process is asked.
@@ -122,7 +134,11 @@ fn settings_that_differ_are_refused(world: &World) {
     }
     let path = path();
     let odd = ais(&path).seed(u64::from(world.rank() + 1 == world.size()));
-    expect_failure(world, odd.ranks(world).run(), "which has seed 1; this run has 0");
+    expect_failure(
+        world,
+        odd.ranks(world).run(),
+        "which has seed 1; this run has 0",
+    );
 }
 
 /// In one folder, which rank 0 names and removes.

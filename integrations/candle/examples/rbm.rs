@@ -6,7 +6,7 @@ use annealed_candle::common::rbm::parameters;
 use annealed_candle::rbm::Rbm;
 
 fn main() -> candle_core::Result<()> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/rust");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/annealed-files/tests/data/rust");
     Rbm::new(&parameters(6, 4))?.save(&folder.join("candle.safetensors"))?;
     Rbm::new(&parameters(6, 6))?.save(&folder.join("candle_square.safetensors"))
 }

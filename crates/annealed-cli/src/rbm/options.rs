@@ -1,0 +1,381 @@
+//! The options of `annealed rbm`.
+
+use std::convert::Infallible;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
+
+use annealed::Result;
+use annealed::ais::Execution;
+use annealed::path::SimdLevel;
+use annealed::pilot::{
+    BinnedSchedule, ConstantConditionalEss, Friction, KnotChains, Pilot, ScheduleOptimizer, VarOpt,
+};
+use annealed::rbm::{BlockGibbs, RbmPath};
+use annealed::schedule::Schedule;
+use annealed_files::DataLayout;
+use clap::{Args, ValueEnum};
+
+use super::part::Part;
+use super::problem::Source;
+
+use crate::interrupt::Interrupt;
+use crate::output;
+use crate::seconds::seconds;
+
+const AFTER: &str = "\
+Units are 0 and 1. Convert a machine of spins of -1 and 1 first: annealed manual has the lines.
+Ctrl-C and SIGTERM end the run with what is finished (exit code 130 or 143), a second one at once.
+Example: annealed rbm rbm.npz --base-data train.npy --data test.npy --chains 1000 --plot run.svg
+More: annealed manual";
+
+/// Annealed importance sampling from a model of base rates to the RBM.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER)]
+pub struct Options {
+    /// RBM to score: .npz (W, a hidden, b visible, or scikit-learn's names; optionally b_base) or .safetensors
+    #[arg(help_heading = "Model", value_name = "RBM")]
+    pub weights: PathBuf,
+    /// Names of the weights, hidden and visible biases in the file
+    #[arg(
+        help_heading = "Model",
+        long,
+        value_delimiter = ',',
+        num_args = 1,
+        value_name = "W,A,B"
+    )]
+    pub names: Vec<String>,
+    /// Score a deep Boltzmann machine with weights of these names, from the bottom to the top
+    #[arg(
+        help_heading = "Model",
+        long,
+        value_delimiter = ',',
+        num_args = 1,
+        value_name = "W1,W2,..",
+        conflicts_with_all = ["names", "raise"]
+    )]
+    pub layers: Vec<String>,
+    /// Names of the biases of --layers, those of the visible units first; b,a1,a2,.. unless set
+    #[arg(
+        help_heading = "Model",
+        long,
+        value_delimiter = ',',
+        num_args = 1,
+        value_name = "B,A1,A2,..",
+        requires = "layers"
+    )]
+    pub biases: Vec<String>,
+    /// Read square weights as visible by hidden, or with =false as hidden by visible; others tell by their shape
+    #[arg(
+        help_heading = "Model",
+        long,
+        value_name = "BOOL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true"
+    )]
+    pub square_transposed: Option<bool>,
+    /// Data to score: .npy, .npz or IDX, plain or .gz; FILE:ARRAY names an array
+    #[arg(help_heading = "Data", long, value_name = "FILE")]
+    pub data: Option<Source>,
+    /// Training data, whose base rates chains start from
+    #[arg(help_heading = "Data", long, value_name = "FILE")]
+    pub base_data: Option<Source>,
+    /// Units are on from this value; the data decide unless set
+    #[arg(
+        help_heading = "Data",
+        long,
+        value_name = "VALUE",
+        allow_negative_numbers = true
+    )]
+    pub threshold: Option<f64>,
+    /// Draw units with their grey values as probabilities
+    #[arg(
+        help_heading = "Data",
+        long,
+        value_name = "SEED",
+        conflicts_with = "threshold"
+    )]
+    pub draw: Option<u64>,
+    /// Number of stages K
+    #[arg(
+        help_heading = "Run",
+        long,
+        value_name = "K",
+        alias = "steps",
+        default_value_t = 10_000
+    )]
+    pub stages: usize,
+    /// Number of chains, the most where --until-error or --time-limit ends the run; 4096 unless set. The search for a start takes the time of 1024 chains whatever their number
+    #[arg(help_heading = "Run", long, value_name = "N")]
+    pub chains: Option<usize>,
+    /// Seed; it gives the same figures for any number of threads
+    #[arg(help_heading = "Run", long, value_name = "SEED", default_value_t = 0)]
+    pub seed: u64,
+    /// End the run at this standard error; first looked at after 500 chains
+    #[arg(help_heading = "Run", long, value_name = "NATS", value_parser = nats)]
+    pub until_error: Option<f64>,
+    /// End the run after this time
+    #[arg(help_heading = "Run", long, value_name = "SECONDS", value_parser = seconds)]
+    pub time_limit: Option<Duration>,
+    /// Where chains start: auto is a mixture of all bases that found mass in a search by pilots, which gets no cheaper with fewer --chains; data-rate is the rates of --base-data or of the file, uniform fair coins
+    #[arg(
+        help_heading = "Start",
+        long,
+        value_name = "BASE",
+        value_enum,
+        default_value = "auto"
+    )]
+    pub base: Base,
+    /// Start from the base in this file, without a search
+    #[arg(help_heading = "Start", long, value_name = "FILE", conflicts_with_all = ["base", "save_start"])]
+    pub start: Option<PathBuf>,
+    /// Save the base that --base auto found
+    #[arg(help_heading = "Start", long, value_name = "FILE", value_parser = output::file)]
+    pub save_start: Option<PathBuf>,
+    /// Path from the base: mixed energies, or a spline through averaged moments
+    #[arg(
+        help_heading = "Path and schedule",
+        long,
+        value_enum,
+        default_value = "geometric"
+    )]
+    pub path: PathKind,
+    /// How the knots of a spline are found; exact up to 20 units in the smaller layer unless set
+    #[arg(help_heading = "Path and schedule", long, value_enum)]
+    pub matching: Option<Matching>,
+    /// How stages are placed: evenly, by Salakhutdinov and Murray, or by a pilot
+    #[arg(
+        help_heading = "Path and schedule",
+        long,
+        value_enum,
+        default_value = "linear"
+    )]
+    pub schedule: ScheduleKind,
+    /// Bound on the schedule's speed K (beta_k - beta_{k-1}), at least 1
+    #[arg(help_heading = "Path and schedule", long, value_name = "SPEED")]
+    pub speed_limit: Option<f64>,
+    /// Read the schedule from a file
+    #[arg(help_heading = "Path and schedule", long, value_name = "FILE", conflicts_with_all = ["schedule", "stages"])]
+    pub load_schedule: Option<PathBuf>,
+    /// Save the schedule, one beta a line
+    #[arg(help_heading = "Path and schedule", long, value_name = "FILE", value_parser = output::file)]
+    pub save_schedule: Option<PathBuf>,
+    /// Number of chains of the pilot
+    #[arg(
+        help_heading = "Path and schedule",
+        long,
+        value_name = "N",
+        default_value_t = 100
+    )]
+    pub pilot_chains: usize,
+    /// Number of stages of the pilot; for binned, of updates at all knots together
+    #[arg(
+        help_heading = "Path and schedule",
+        long,
+        value_name = "K",
+        alias = "pilot-steps",
+        default_value_t = 1_000
+    )]
+    pub pilot_stages: usize,
+    /// Number of pilots, each along the schedule that the one before led to
+    #[arg(
+        help_heading = "Path and schedule",
+        long,
+        value_name = "N",
+        default_value_t = 1
+    )]
+    pub pilot_rounds: usize,
+    /// Enumerate log Z (up to 25 units in the smaller layer)
+    #[arg(help_heading = "Checks", long)]
+    pub exact: bool,
+    /// Run backward, too, from exact samples, the forward chains' states, or the chains of an .npz file
+    #[arg(help_heading = "Checks", long, value_name = "exact|resampled|FILE")]
+    pub reverse: Option<Reverse>,
+    /// Score the data by RAISE with this many reverse chains a row
+    #[arg(help_heading = "Checks", long, value_name = "CHAINS")]
+    pub raise: Option<usize>,
+    /// Write checkpoints to this file, and go on from it where it exists
+    #[arg(help_heading = "Files", long, value_name = "FILE", value_parser = output::file)]
+    pub checkpoint: Option<PathBuf>,
+    /// Time between checkpoints; 60 unless set
+    #[arg(help_heading = "Files", long, value_name = "SECONDS", value_parser = seconds)]
+    pub checkpoint_every: Option<Duration>,
+    /// The same as --checkpoint, but the file must exist
+    #[arg(
+        help_heading = "Files",
+        long,
+        value_name = "FILE",
+        conflicts_with = "checkpoint"
+    )]
+    pub resume: Option<PathBuf>,
+    /// Read saved runs or parts of this seed, and run the chains that they lack
+    #[arg(help_heading = "Files", long, value_name = "FILE", num_args = 1..,
+          conflicts_with_all = ["part", "checkpoint", "checkpoint_every", "resume", "mpi"])]
+    pub extend: Vec<PathBuf>,
+    /// Save the run with its chains
+    #[arg(help_heading = "Files", long, value_name = "FILE", value_parser = output::file)]
+    pub save: Option<PathBuf>,
+    /// Number of threads; all cores unless set
+    #[arg(help_heading = "Machine", long, value_name = "N")]
+    pub threads: Option<usize>,
+    /// Number of chains that move together
+    #[arg(
+        help_heading = "Machine",
+        long,
+        value_name = "N",
+        default_value_t = 128
+    )]
+    pub block_size: usize,
+    /// Instructions of the inner loops: portable, avx2, avx512 or amx; the best unless set
+    #[arg(help_heading = "Machine", long, value_name = "NAME")]
+    pub engine: Option<SimdLevel>,
+    /// Share the chains with the processes that mpirun has started
+    #[arg(help_heading = "Machine", long, conflicts_with_all = ["reverse", "raise"])]
+    pub mpi: bool,
+    /// Run part I of N and save it, for `annealed merge`
+    #[arg(help_heading = "Machine", long, value_name = "I/N", requires = "save",
+          conflicts_with_all = ["until_error", "checkpoint", "checkpoint_every", "resume", "mpi", "data", "exact",
+                                "reverse", "raise", "report", "plot", "json"])]
+    pub part: Option<Part>,
+    /// Draw the run as SVG
+    #[arg(help_heading = "Output", long, value_name = "FILE", value_parser = output::picture)]
+    pub plot: Option<PathBuf>,
+    /// Write a report: JSON where the name ends in .json, else text
+    #[arg(help_heading = "Output", long, value_name = "FILE", value_parser = output::report)]
+    pub report: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(help_heading = "Output", long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, ValueEnum)]
+pub enum Base {
+    Auto,
+    DataRate,
+    Uniform,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, ValueEnum)]
+pub enum PathKind {
+    Geometric,
+    MomentSpline,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, ValueEnum)]
+pub enum Matching {
+    Exact,
+    Chains,
+}
+
+/// Where the samples of a reverse run come from.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Reverse {
+    Exact,
+    Resampled,
+    File(PathBuf),
+}
+
+impl FromStr for Reverse {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(match text {
+            "exact" => Self::Exact,
+            "resampled" => Self::Resampled,
+            file => Self::File(file.into()),
+        })
+    }
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum ScheduleKind {
+    Linear,
+    Sm08,
+    Varopt,
+    Binned,
+    Friction,
+    Cess,
+}
+
+fn nats(text: &str) -> Result<f64, String> {
+    let nats = text.parse().ok();
+    let positive = nats.filter(|nats: &f64| nats.is_finite() && *nats > 0.0);
+    positive.ok_or_else(|| "expected a positive number".to_owned())
+}
+
+impl Options {
+    /// Returns the file of the checkpoints, if there is one.
+    pub fn checkpoint_file(&self) -> Option<&Path> {
+        self.checkpoint.as_deref().or(self.resume.as_deref())
+    }
+
+    /// Returns how the numbers of data become zeros and ones.
+    pub fn data_layout(&self) -> DataLayout {
+        match (self.threshold, self.draw) {
+            (_, Some(seed)) => DataLayout::default().drawn(seed),
+            (Some(threshold), None) => DataLayout::default().threshold(threshold),
+            (None, None) => DataLayout::default(),
+        }
+    }
+
+    /// Returns the number of stages of the run.
+    pub fn number_of_stages(&self) -> Result<usize> {
+        match &self.load_schedule {
+            Some(file) => Ok(Schedule::load(file)?.stages()),
+            None => Ok(self.stages),
+        }
+    }
+
+    /// Returns the schedule that the options ask for.
+    pub fn schedule(&self, path: &RbmPath, interrupt: &Interrupt) -> Result<Schedule> {
+        let mut schedule = match &self.load_schedule {
+            Some(file) => Schedule::load(file)?,
+            None => self.choose(path, interrupt)?,
+        };
+        if let Some(limit) = self.speed_limit {
+            schedule = schedule.with_speed_limit(limit)?;
+        }
+        if let Some(file) = &self.save_schedule {
+            schedule.save(file)?;
+        }
+        Ok(schedule)
+    }
+
+    fn choose(&self, path: &RbmPath, interrupt: &Interrupt) -> Result<Schedule> {
+        let pilot = Pilot::new(self.pilot_chains, self.pilot_stages).rounds(self.pilot_rounds);
+        let optimizer: &dyn ScheduleOptimizer<RbmPath, BlockGibbs> = match self.schedule {
+            ScheduleKind::Linear => return Schedule::linear(self.stages),
+            ScheduleKind::Sm08 => return Schedule::salakhutdinov_murray(self.stages),
+            ScheduleKind::Varopt => &VarOpt::default().pilot(pilot),
+            ScheduleKind::Binned => {
+                let updates = self.pilot_stages / 11;
+                &BinnedSchedule::new(Schedule::linear(10)?).chains(KnotChains {
+                    chains: self.pilot_chains,
+                    updates,
+                    burn_in: updates / 2,
+                    thinning: 10,
+                    ..KnotChains::default()
+                })
+            }
+            ScheduleKind::Friction => &Friction::default().pilot(pilot),
+            ScheduleKind::Cess => {
+                // A stage is found by about five evaluations, in about three passes.
+                let coarse = Pilot::new(self.pilot_chains, self.pilot_stages.div_ceil(5));
+                &ConstantConditionalEss::default().pilot(coarse)
+            }
+        };
+        let (stages, seed) = (self.stages, self.seed);
+        let mut by = Execution::new()
+            .threads(self.threads)
+            .stop_when(|| interrupt.is_asked());
+        if !self.json {
+            by = by.progress_bar();
+        }
+        let found = optimizer.optimize_by(path, &BlockGibbs, stages, seed, &by)?;
+        for warning in &found.warnings {
+            eprintln!("schedule: {warning}");
+        }
+        Ok(found.schedule)
+    }
+}

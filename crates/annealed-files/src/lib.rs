@@ -1,0 +1,150 @@
+//! Files of RBMs, and of data to train and score them on, for [`annealed`].
+//!
+//! [`RbmFile`] reads and writes machines, [`read_deep`] reads deep ones, and [`BinaryData`] reads data: `.npz` and `.npy` of
+//! NumPy and scikit-learn, `.safetensors` of PyTorch, candle and burn, IDX of MNIST, plain or gzipped. The contents determine
+//! the format.
+//!
+//! ```no_run
+//! use annealed::rbm::BaseRate;
+//! use annealed_files::{BinaryData, RbmFile};
+//!
+//! let rbm = RbmFile::<f32>::read("rbm.npz")?.rbm;
+//! let data = BinaryData::read("train-images-idx3-ubyte.gz")?;
+//! println!("{}", data.assumed()); // integers from 0 to 255, on from 128
+//! let base = BaseRate::from_data(rbm.hidden_units(), data.rows(), 1.0)?;
+//! # drop::<BaseRate<f32>>(base);
+//! # Ok::<(), annealed::Error>(())
+//! ```
+//!
+//! No file makes it panic, and a file takes little more memory than its size allows.
+
+#[cfg(test)]
+mod allocation;
+mod array;
+mod binary_data;
+mod deep;
+mod gzip;
+mod npy;
+mod npz;
+mod rbm_file;
+mod safetensors;
+#[cfg(test)]
+mod tests;
+mod weights;
+
+use std::path::Path;
+
+use annealed::{Error, Result};
+use array::Array;
+use npz::Npz;
+use safetensors::Safetensors;
+
+pub use binary_data::{Binarization, BinaryData, DataLayout};
+pub use deep::{DeepLayout, read_deep};
+pub use rbm_file::{RbmFile, RbmLayout};
+
+/// Refuses a size other than the one expected.
+fn check_size(argument: &'static str, found: usize, expected: usize) -> Result<()> {
+    match found == expected {
+        true => Ok(()),
+        false => Err(Error::DimensionMismatch {
+            argument,
+            found,
+            expected,
+        }),
+    }
+}
+
+/// The arrays of a file; its contents determine the format.
+enum Arrays {
+    One(Array),
+    Npz(Box<Npz>),
+    Safetensors(Safetensors),
+}
+
+impl Arrays {
+    fn read(path: &Path) -> Result<Self> {
+        let bytes = std::fs::read(path).map_err(|error| Error::io(path, error))?;
+        Self::parse(bytes).map_err(|reason| Error::file(path, reason))
+    }
+
+    fn parse(bytes: Vec<u8>) -> Result<Self, String> {
+        if bytes.starts_with(gzip::MAGIC) {
+            return gzip::read(&bytes).map(Self::One);
+        }
+        if safetensors::begins(&bytes) {
+            return Safetensors::parse(bytes).map(Self::Safetensors);
+        }
+        if bytes.starts_with(npz::MAGIC) {
+            return Ok(Self::Npz(Npz::parse(bytes)?.into()));
+        }
+        if bytes.starts_with(npy::MAGIC) || bytes.starts_with(npy::IDX_MAGIC) {
+            return npy::read(&mut &bytes[..], bytes.len() as u64).map(Self::One);
+        }
+        Err(format!(
+            "{}, expected .npz, .npy, IDX of bytes or .safetensors",
+            kind_of(&bytes)
+        ))
+    }
+
+    fn keys(&self) -> Vec<String> {
+        match self {
+            Self::One(_) => Vec::new(),
+            Self::Npz(npz) => npz.keys(),
+            Self::Safetensors(file) => file.keys(),
+        }
+    }
+
+    /// Returns whether burn wrote the file. Its `Linear` has weights lower by upper units, the others' upper by lower.
+    fn are_of_burn(&self) -> bool {
+        match self {
+            Self::Safetensors(file) => file.producer() == Some("burn"),
+            _ => false,
+        }
+    }
+
+    /// Returns the array at `key`, or `None` if there is no such key. Errors name the key.
+    fn get(&mut self, key: &str) -> Result<Option<Array>, String> {
+        let array = match self {
+            Self::One(_) => Ok(None),
+            Self::Npz(npz) => npz.get(key),
+            Self::Safetensors(file) => file.get(key),
+        };
+        array.map_err(|reason| format!("key {key}: {reason}"))
+    }
+
+    /// Returns the first of `keys` that the file has, with its array.
+    fn first_of(&mut self, keys: &[&str]) -> Result<(String, Array), String> {
+        for &key in keys {
+            if let Some(array) = self.get(key)? {
+                return Ok((key.to_owned(), array));
+            }
+        }
+        Err(format!(
+            "no key {}; the file has {}",
+            keys.join(" or "),
+            listed(&self.keys())
+        ))
+    }
+}
+
+fn listed(keys: &[String]) -> String {
+    match keys {
+        [] => "no keys".into(),
+        [.., _] if keys.len() > 12 => {
+            format!("{} and {} more", keys[..12].join(", "), keys.len() - 12)
+        }
+        _ => keys.join(", "),
+    }
+}
+
+fn kind_of(bytes: &[u8]) -> &'static str {
+    match bytes {
+        [] => "an empty file",
+        [0x89, b'H', b'D', b'F', ..] => "a file of HDF5",
+        [0x80, 2..=5, ..] => {
+            "a file of pickle or joblib (numpy.savez writes its arrays to an .npz)"
+        }
+        _ => "a file of another format",
+    }
+}

@@ -1,0 +1,74 @@
+//! Weights between two layers, in either orientation.
+
+use annealed::nalgebra::DMatrix;
+use annealed::rbm::Scalar;
+
+use crate::Arrays;
+use crate::array::Array;
+use crate::rbm_file::parameters;
+
+/// Which way round square weights are in a file; the shape tells of all others.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Square {
+    /// Upper by lower units, as NumPy, scikit-learn, PyTorch and candle have them; burn has to be told.
+    #[default]
+    Unsaid,
+    Untransposed,
+    Transposed,
+}
+
+impl Square {
+    /// Returns the orientation of square weights, which others in the file show by their shapes if they agree. Each layer has
+    /// its shape in the file, and the sizes above and below.
+    pub(super) fn or_shown<'s>(
+        self,
+        layers: impl Iterator<Item = (&'s [usize], (usize, usize))> + Clone,
+    ) -> Self {
+        let mut others = layers.filter(|(_, (upper, lower))| upper != lower);
+        let is_upper_first = |(shape, (upper, lower)): (&[usize], _)| shape == [upper, lower];
+        match (self, others.next().map(is_upper_first)) {
+            (Self::Unsaid, Some(first)) if others.all(|other| is_upper_first(other) == first) => {
+                match first {
+                    true => Self::Untransposed,
+                    false => Self::Transposed,
+                }
+            }
+            _ => self,
+        }
+    }
+}
+
+/// Asks for the orientation of square weights. A `Linear` of burn is written by its layout and the store's adapter.
+pub(super) const WHICH_WAY: &str = "expected which way round: visible by hidden (lower by upper), as a Linear of burn has \
+    them by default (--square-transposed), or hidden by visible (--square-transposed=false)";
+
+/// Reads weights as `upper` by `lower` units, whose numbers `of` names in an error.
+pub(super) fn weights<T: Scalar>(
+    arrays: &Arrays,
+    (key, array): (&str, &Array),
+    (upper, lower): (usize, usize),
+    square: Square,
+    of: impl FnOnce() -> String,
+) -> Result<DMatrix<T>, String> {
+    let numbers = parameters(key, array)?;
+    let shape = array.shape();
+    if shape == [upper, upper] && upper == lower && square == Square::Unsaid && arrays.are_of_burn()
+    {
+        return Err(format!(
+            "key {key}: shape {shape:?} in a file of burn, {WHICH_WAY}"
+        ));
+    }
+    let turned = upper == lower && square == Square::Transposed;
+    match *shape {
+        [rows, columns] if (rows, columns) == (upper, lower) && !turned => {
+            Ok(DMatrix::from_row_iterator(upper, lower, numbers))
+        }
+        [rows, columns] if (rows, columns) == (lower, upper) => {
+            Ok(DMatrix::from_iterator(upper, lower, numbers))
+        }
+        _ => Err(format!(
+            "key {key}: shape {shape:?}, expected [{upper}, {lower}] or [{lower}, {upper}], {}",
+            of()
+        )),
+    }
+}
