@@ -114,7 +114,7 @@ impl<'a> Keeper<'a> {
     pub(super) fn turn(&self, carried: Result<Vec<u8>>) {
         let mut pieces = self.pieces();
         pieces.under_way.clear();
-        pieces.turn += 1;
+        pieces.turn = pieces.turn.saturating_add(1);
         match carried {
             Ok(carried) => pieces.carried = Some(carried),
             Err(error) => pieces.lost = Some(error),

@@ -197,6 +197,18 @@ fn what_differs_between_ranks_is_named() {
         base().schedule(steps(25)),
         "a number of stages of 25; this run has 20"
     );
+    let until = || base().until_error(0.1);
+    assert_named!(
+        until(),
+        base().until_error(0.2),
+        "which has until_error Some(0.2)"
+    );
+    let rounds_until = |error| Rounds::new(&path, walk()).until_error(error);
+    assert_named!(
+        rounds_until(0.1),
+        rounds_until(0.2),
+        "which has until_error Some(0.2)"
+    );
     let resampled = || base().resampling(Resampling::every(5).unwrap());
     assert_named!(base(), resampled(), "which has resampling");
     assert_named!(
@@ -231,7 +243,7 @@ fn what_differs_between_ranks_is_named() {
     assert_named!(
         rounds(&path),
         rounds(&path).seed(1),
-        "which has seed 1; this run has 0"
+        r#"which has seed "1"; this run has "0""#
     );
     assert_named!(rounds(&path), rounds(&other_path), "which has path");
     let likelihood = |a: f64| FunctionModel::new(move |x: &DVector<f64>| -a * x.norm_squared());
@@ -244,6 +256,25 @@ fn what_differs_between_ranks_is_named() {
         nested(&one).seed(1),
         "which has seed 1; this run has 0"
     );
+}
+
+/// Each makes the search. The target has a mode on one rank, far from where the runs are compared.
+#[test]
+fn a_search_that_differs_names_its_rank() {
+    let first = Rounds::new(&path(), walk()).rounds(2).run().unwrap();
+    let found = on_ranks(2, |world: Channels| {
+        let far = if world.rank == 1 { 1.0 } else { 0.0 };
+        let model = move |x: &DVector<f64>| {
+            let near = -2.0 * x.norm_squared();
+            let from_far = -8.0 * (x - DVector::repeat(2, 6.0)).norm_squared();
+            near + (1.0 + far * (from_far - near).exp()).ln()
+        };
+        let path = GeometricPath::new(Gaussian::standard(2).unwrap(), FunctionModel::new(model));
+        let challenge = Challenge::new(&path, walk(), &first).budget(20_000);
+        challenge.ranks(&world).run().err().expect("a failure")
+    });
+    let named = |error: &Error| matches!(error, Error::Rank { rank: 1, .. });
+    assert!(found.iter().all(named), "{found:?}");
 }
 
 /// One rank makes another call: without checkpoints, or another run.

@@ -4,6 +4,7 @@
 mod bits;
 mod checkpoints;
 mod ends;
+mod files;
 
 use std::cell::RefCell;
 use std::sync::mpsc::{Receiver, Sender, channel};
