@@ -3,51 +3,49 @@
 use std::fs;
 use std::ops::ControlFlow;
 use std::path::{Path as File, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 use std::time::Duration;
 
 use annealed::adaptive::{AdaptiveSmc, Challenge, Rounds};
-use annealed::ais::{Ais, Merge, Progress, Recorder};
+use annealed::ais::Progress;
 use annealed::estimate::Warning;
-use annealed::kernel::{Block, PersistentHmc, RandomWalkMetropolis, Stage};
+use annealed::kernel::PersistentHmc;
 use annealed::model::{FunctionModel, Gaussian};
 use annealed::nested::NestedSmc;
-use annealed::path::{Intermediate, TemperedPath};
+use annealed::path::TemperedPath;
 use annealed::population::Resampling;
 use annealed::schedule::Schedule;
 use annealed::tempering::Tempering;
 use annealed::{Error, Result};
 use nalgebra::DVector;
-use serde::{Deserialize, Serialize};
 
-use super::{Channels, Path, ais, expect_failure, on_ranks, path, said, walk};
+use super::{Channels, ais, expect_failure, on_ranks, path, said, walk};
 
 /// Where ranks have their files: in one folder, or each in one of its own.
-struct Disks {
-    folder: PathBuf,
+pub struct Disks {
+    pub folder: PathBuf,
     are_local: bool,
 }
 
 impl Disks {
-    fn new(name: &str, are_local: bool) -> Self {
-        let name = format!("annealed-ranks-{name}-{are_local}-{}", std::process::id());
+    pub fn new(name: &str, are_local: bool) -> Self {
+        static NUMBER: AtomicUsize = AtomicUsize::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("annealed-ranks-{name}-{number}-{}", std::process::id());
         let folder = std::env::temp_dir().join(name);
-        let _ = fs::remove_dir_all(&folder);
         let disks = Self { folder, are_local };
         (0..3).for_each(|rank| fs::create_dir_all(disks.of(rank).parent().unwrap()).unwrap());
         disks
     }
 
-    fn of(&self, rank: usize) -> PathBuf {
+    pub fn of(&self, rank: usize) -> PathBuf {
         match self.are_local {
             true => self.folder.join(rank.to_string()).join("run"),
             false => self.folder.join("run"),
         }
     }
 
-    fn names(&self) -> Vec<String> {
+    pub fn names(&self) -> Vec<String> {
         let entries = fs::read_dir(&self.folder)
             .unwrap()
             .map(|entry| entry.unwrap());
@@ -59,6 +57,17 @@ impl Disks {
     }
 }
 
+impl Disks {
+    /// Copies the files as they are, as if all processes were killed now.
+    pub fn copy_to(&self, copies: &Self) {
+        for name in self.names() {
+            if !name.ends_with("tmp") {
+                fs::copy(self.folder.join(&name), copies.folder.join(&name)).unwrap();
+            }
+        }
+    }
+}
+
 impl Drop for Disks {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.folder);
@@ -66,14 +75,14 @@ impl Drop for Disks {
 }
 
 /// Stops a run once a share of it is done.
-fn stop(share: f64) -> impl Fn(Progress) -> ControlFlow<()> + Sync {
+pub fn stop(share: f64) -> impl Fn(Progress) -> ControlFlow<()> + Sync {
     move |at| match at.done as f64 >= share * at.total as f64 {
         true => ControlFlow::Break(()),
         false => ControlFlow::Continue(()),
     }
 }
 
-fn expect_stopped<T>(outcome: Result<T>) {
+pub fn expect_stopped<T>(outcome: Result<T>) {
     if let Err(error) = outcome {
         assert!(matches!(error, Error::Stopped { .. }), "{error}");
     }
@@ -224,122 +233,6 @@ fn a_finished_run_takes_more_chains() {
     let expected = said(&ais(&path).chains(1_000).run().unwrap());
     assert!(part(2, 1_000).iter().all(|found| *found == expected));
     assert_eq!(disks.names(), ["run.0", "run.1"]);
-}
-
-/// Takes a millisecond for each stage, and counts it.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-struct Slow;
-
-static PASSED: AtomicUsize = AtomicUsize::new(0);
-static ALONE: Mutex<()> = Mutex::new(());
-
-impl<M: Intermediate> Recorder<M> for Slow {
-    fn record(&mut self, _stage: Stage<'_, M>, _block: &Block<M::State>) {
-        PASSED.fetch_add(1, Ordering::Relaxed);
-        thread::sleep(Duration::from_millis(1));
-    }
-}
-
-impl Merge for Slow {
-    fn merge(&mut self, _right: Self) {}
-}
-
-/// Six blocks of 300 slow stages.
-fn slow(path: &Path) -> Ais<'_, Path, RandomWalkMetropolis, Slow> {
-    let ais = ais(path).chains(300).threads(1).recorder(Slow);
-    ais.schedule(Schedule::linear(300).unwrap())
-}
-
-/// No stage is passed twice, whichever rank it fell to, on one disk or on disks of their own.
-#[test]
-fn what_ranks_have_reached_is_not_lost() {
-    let _alone = ALONE.lock();
-    let path = path();
-    for (are_local, sizes) in [
-        (false, [3, 2]),
-        (false, [2, 1]),
-        (true, [2, 3]),
-        (true, [3, 3]),
-    ] {
-        let disks = Disks::new("reached", are_local);
-        PASSED.store(0, Ordering::Relaxed);
-        on_ranks(sizes[0], |world: Channels| {
-            let stopped = slow(&path).progress(stop(0.5));
-            expect_stopped(stopped.checkpoint(disks.of(world.rank)).ranks(&world).run());
-        });
-        let before = PASSED.load(Ordering::Relaxed);
-        assert!((300..1_700).contains(&before), "{before}");
-        on_ranks(sizes[1], |world: Channels| {
-            let run = slow(&path);
-            let saved = run.checkpoint(disks.of(world.rank)).ranks(&world);
-            let _ = saved.resume().unwrap();
-        });
-        let passed = PASSED.load(Ordering::Relaxed);
-        assert_eq!(passed, 1_800, "{before} of them before the stop, {sizes:?}");
-    }
-}
-
-/// As if all ranks had been killed at once, when most was done: what is lost is the work of an interval.
-#[test]
-fn checkpoints_at_intervals_hold_what_ranks_have_reached() {
-    let _alone = ALONE.lock();
-    let path = path();
-    let (disks, copies) = (Disks::new("killed", false), Disks::new("copies", false));
-    on_ranks(2, |world: Channels| {
-        let keep = |at: Progress| {
-            if world.rank == 0
-                && at.done as f64 >= 0.6 * at.total as f64
-                && copies.names().is_empty()
-            {
-                for name in disks
-                    .names()
-                    .into_iter()
-                    .filter(|name| !name.ends_with("tmp"))
-                {
-                    fs::copy(disks.folder.join(&name), copies.folder.join(name)).unwrap();
-                }
-            }
-        };
-        let run = slow(&path).progress(keep);
-        let saved = run.checkpoint(disks.of(0)).every(Duration::from_millis(20));
-        let _ = saved.ranks(&world).run().unwrap();
-    });
-    PASSED.store(0, Ordering::Relaxed);
-    let resumed = slow(&path).checkpoint(copies.of(0)).resume().unwrap();
-    // About 800; all 1,800 where what another rank had reached was not in the files.
-    let passed = PASSED.load(Ordering::Relaxed);
-    assert!((1..1_300).contains(&passed), "{passed}");
-    assert_eq!(said(&resumed), said(&slow(&path).run().unwrap()));
-}
-
-/// Killed when one rank had written its first file of a new number of ranks and the other had not.
-#[test]
-fn files_of_two_numbers_of_ranks_go_together() {
-    let _alone = ALONE.lock();
-    let (path, disks) = (path(), Disks::new("two_numbers", false));
-    on_ranks(3, |world: Channels| {
-        let stopped = slow(&path).progress(stop(0.5));
-        expect_stopped(stopped.checkpoint(disks.of(0)).ranks(&world).run());
-    });
-    let old: Vec<_> = disks
-        .names()
-        .into_iter()
-        .map(|name| {
-            let bytes = fs::read(disks.folder.join(&name)).unwrap();
-            (name, bytes)
-        })
-        .collect();
-    on_ranks(2, |world: Channels| {
-        let stopped = slow(&path).progress(stop(0.51));
-        expect_stopped(stopped.checkpoint(disks.of(0)).ranks(&world).resume());
-    });
-    assert_eq!(disks.names(), ["run.0", "run.1"]);
-    for (name, bytes) in old.iter().skip(1) {
-        fs::write(disks.folder.join(name), bytes).unwrap();
-    }
-    let resumed = slow(&path).checkpoint(disks.of(0)).resume().unwrap();
-    assert_eq!(said(&resumed), said(&slow(&path).run().unwrap()));
-    assert_eq!(disks.names(), ["run"]);
 }
 
 /// Files of an earlier run of more ranks, which no process looked after, are no part of a later one.

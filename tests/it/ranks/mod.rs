@@ -5,6 +5,7 @@ mod bits;
 mod checkpoints;
 mod ends;
 mod files;
+mod killed;
 
 use std::cell::RefCell;
 use std::sync::mpsc::{Receiver, Sender, channel};
