@@ -169,6 +169,10 @@ where
 
     compared_by_name! {}
 
+    fn until_error(&self) -> Option<f64> {
+        self.until_error
+    }
+
     fn fingerprint(&self) -> Result<u32> {
         fingerprint(self.path.clone(), &self.kernel, &stages())
     }

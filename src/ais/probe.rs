@@ -156,7 +156,7 @@ impl Chain {
     }
 }
 
-/// What path and kernel do to a few chains, and with which engine. Processes that share a run compare it.
+/// A record of what path and kernel do to a few chains, and with which engine. Processes that share a run compare it.
 #[cfg(feature = "checkpoint")]
 #[derive(Debug, serde::Serialize, serde::Deserialize)]
 pub struct Likeness {

@@ -81,6 +81,10 @@ pub(super) trait Saver: Sync {
     /// Returns the seconds since the last checkpoint.
     fn age(&self) -> f64;
 
+    /// Writes a checkpoint if one is due and no block is at work.
+    #[cfg(feature = "checkpoint")]
+    fn tick_at_rest(&self);
+
     /// Returns whether this call has written a checkpoint.
     #[cfg(feature = "checkpoint")]
     fn has_written(&self) -> bool;

@@ -115,6 +115,9 @@ impl<'a, O: Merge + Send> Meeting<'a, O> {
 impl<O: Merge + Send> Meets for Meeting<'_, O> {
     fn news(&mut self, is_done: bool) -> Result<News> {
         (self.count)(0);
+        if let Some(saver) = self.at.saver {
+            saver.tick_at_rest();
+        }
         let (failed, asked) = self.at.ledger.concerns();
         let own = failed.filter(|failed| !matches!(failed.error, Error::Rank { .. }));
         Ok(News {

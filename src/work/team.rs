@@ -114,7 +114,10 @@ impl<'e> Team<'e> {
             match bytes.first() {
                 Some(&VALUE) => drop(bytes.remove(0)),
                 Some(&FAILURE) => return Err(heard(rank, &bytes[1..])),
-                _ => return Err(heard(rank, b"a message that is neither value nor failure")),
+                _ => {
+                    let message = "a message that is neither value nor failure".to_owned();
+                    return Err(Error::Rank { rank, message });
+                }
             }
         }
         Ok(all)
@@ -263,4 +266,64 @@ pub(crate) fn difference(mine: &[f64], first: &[f64]) -> Option<String> {
     };
     let (x, y) = mine.iter().zip(first).find(|(x, y)| !is_close(**x, **y))?;
     Some(format!("has found {x} where rank 0 found {y}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The first of two ranks, of which the other sends a message.
+    struct Scripted(Vec<u8>);
+
+    impl Ranks for Scripted {
+        fn rank(&self) -> usize {
+            0
+        }
+
+        fn size(&self) -> usize {
+            2
+        }
+
+        fn all_gather(&self, mine: Vec<u8>) -> Result<Vec<Vec<u8>>> {
+            Ok(vec![mine, self.0.clone()])
+        }
+    }
+
+    fn led(theirs: &[f64]) -> Result<String> {
+        let sent = encode("message", &(theirs, Vec::<u8>::new()))?;
+        let world = Scripted(message(VALUE, &sent));
+        let team = Team {
+            ranks: &world,
+            has_parted: Cell::new(false),
+        };
+        team.led(&"first".to_owned(), &[1e9, f64::NAN, 0.5])
+    }
+
+    #[test]
+    fn figures_that_differ_by_more_than_rounding_name_their_rank() {
+        assert_eq!(led(&[1e9 + 10.0, f64::NAN, 0.5]).unwrap(), "first");
+        for theirs in [&[1e9, f64::NAN, 0.51][..], &[1e9, 0.0, 0.5], &[1e9]] {
+            let refused = led(theirs).unwrap_err();
+            assert!(matches!(refused, Error::Rank { rank: 1, .. }), "{refused}");
+        }
+    }
+
+    #[test]
+    fn after_a_failure_nothing_is_gathered() {
+        let failed = Scripted(message(
+            FAILURE,
+            &[&5_u64.to_le_bytes()[..], b"lost"].concat(),
+        ));
+        let outcome = Team::together(&failed, |team| {
+            let refused = team.gather(Ok(1)).unwrap_err();
+            let lost = Error::Rank {
+                rank: 5,
+                message: "lost".to_owned(),
+            };
+            assert_eq!(refused, lost);
+            assert!(team.has_parted() && team.gather(Ok(1)).is_err());
+            Ok(7)
+        });
+        assert_eq!(outcome.unwrap(), 7);
+    }
 }

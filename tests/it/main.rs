@@ -43,6 +43,7 @@ mod other_runs;
 mod paths;
 mod preconditioner;
 mod progress;
+mod ranks;
 mod rbm;
 mod rbm_bases;
 mod rbm_gibbs;

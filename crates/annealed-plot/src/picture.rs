@@ -288,7 +288,7 @@ mod tests {
     use annealed::ais::Ais;
     use annealed::kernel::CoordinateGibbs;
     use annealed::nalgebra::DVector;
-    use annealed::path::{AnnealingPath, GaussianPath};
+    use annealed::path::GaussianPath;
     use annealed::population::Resampling;
     use annealed::schedule::Schedule;
 

@@ -50,7 +50,7 @@ fn thirty_waves(gain: f64) -> annealed::Result<RidgePath<Sinusoid>> {
 
 fn report<K>(name: &str, path: &RidgeVectorPath<Sinusoid>, kernel: K) -> annealed::Result<()>
 where
-    K: for<'p> TransitionKernel<<RidgeVectorPath<Sinusoid> as AnnealingPath>::At> + Sync,
+    K: for<'p> TransitionKernel<<&'p RidgeVectorPath<Sinusoid> as AnnealingPath>::At> + Sync,
 {
     let begun = Instant::now();
     let ais = Ais::new(path, kernel).schedule(Schedule::linear(STEPS)?);

@@ -216,7 +216,7 @@ where
     };
     let mut rows = Vec::new();
     for &method in methods {
-        let row = Row::run(options, path, kernel, exact, method)?;
+        let row = Row::run(options, &path, kernel, exact, method)?;
         println!("{row}");
         rows.push(row);
     }
@@ -259,7 +259,7 @@ impl Row {
             seconds: 0.0,
         };
         for seed in options.first_seed..options.first_seed.saturating_add(options.seeds) {
-            let schedule = match method.choose(path, kernel, (pilot, &by), steps, seed) {
+            let schedule = match method.choose(&path, kernel, (pilot, &by), steps, seed) {
                 Err(error @ (Error::PilotCollapsed { .. } | Error::NotConverged { .. })) => {
                     println!("{method:?}, seed {seed}: {error}");
                     row.errors.push(None);
@@ -267,7 +267,7 @@ impl Row {
                 }
                 other => other?,
             };
-            let run = Ais::new(path, kernel)
+            let run = Ais::new(&path, kernel)
                 .schedule(schedule)
                 .chains(options.chains)
                 .threads(options.threads)

@@ -37,7 +37,7 @@ pub trait Resumable {
     type Run;
     /// All that fixes the bits of the result, except path and kernel.
     type Settings: Serialize + DeserializeOwned;
-    /// What path and kernel do to a few chains. It is alike in all processes of a run, but for rounding.
+    /// A record of what path and kernel do to a few chains. It is alike in all processes of a run, but for rounding.
     type Likeness: Serialize + DeserializeOwned;
 
     /// Name of this kind of run in a file.
@@ -48,6 +48,11 @@ pub trait Resumable {
 
     /// Returns how the run is carried out.
     fn execution(&self) -> &Execution<'_>;
+
+    /// Returns the standard error at which the run ends.
+    fn until_error(&self) -> Option<f64> {
+        self.execution().until_error
+    }
 
     /// Checks the settings, and returns a fingerprint of path and kernel.
     fn fingerprint(&self) -> Result<u32>;
@@ -142,7 +147,8 @@ impl<A: Resumable> Checkpointed<'_, A> {
     }
 
     fn go_in(&self, team: Option<&Team<'_>>, from: From) -> Result<A::Run> {
-        let fingerprint = agreed_fingerprint(self.run, team, &format!("{from:?}"))?;
+        let call = format!("{from:?}, label {:?}", self.label);
+        let fingerprint = agreed_fingerprint(self.run, team, &call)?;
         let share = team.map_or(Share::WHOLE, Team::share);
         let header = Header {
             kind: A::KIND,
@@ -227,12 +233,16 @@ fn agreed_fingerprint<A: Resumable>(run: &A, team: Option<&Team<'_>>, call: &str
     let call = format!("{} {call}", A::KIND);
     let mine = fingerprint.map(|fingerprint| {
         let identity = (run.settings(), run.likeness());
-        (call.clone(), fingerprint, identity)
+        ((call.clone(), run.until_error()), fingerprint, identity)
     });
     let all = team.gather(mine)?;
-    let (call_of_first, fingerprint, (settings, likeness)) = &all[0];
-    let alike = Error::check_found("the call", &call, call_of_first);
-    team.gather(alike.and_then(|()| run.check_alike(settings, likeness)))?;
+    let ((call_of_first, until_error), fingerprint, (settings, likeness)) = &all[0];
+    let alike = || {
+        Error::check_found("the call", &call, call_of_first)?;
+        Error::check_found("until_error", &run.until_error(), until_error)?;
+        run.check_alike(settings, likeness)
+    };
+    team.gather(alike())?;
     Ok(*fingerprint)
 }
 
@@ -244,15 +254,20 @@ fn go_with<A: Resumable>(
 ) -> Result<A::Run> {
     let job = Job::new(run.execution())?.of_team(team);
     let mut job = KeptJob { job, keeper, saved };
-    let mut done = run.go(&mut job)?;
+    let done = run.go(&mut job);
     let Some(keeper) = &job.keeper else {
-        return Ok(done);
+        return done;
     };
+    // A stop is one of all processes, which have left what there is. Another error ends this one at once.
+    if !matches!(done, Ok(_) | Err(Error::Stopped { .. })) {
+        return done;
+    }
     let written = gather(team, Ok((keeper.failure(), keeper.has_written())))?;
     if written.iter().all(|(_, has_written)| *has_written) {
         keeper.settle();
     }
     let failure = written.into_iter().find_map(|(failure, _)| failure);
+    let mut done = done?;
     A::resumed(&mut done, keeper.seconds_before(), failure);
     Ok(done)
 }

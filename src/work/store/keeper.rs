@@ -114,7 +114,7 @@ impl<'a> Keeper<'a> {
     pub(super) fn turn(&self, carried: Result<Vec<u8>>) {
         let mut pieces = self.pieces();
         pieces.under_way.clear();
-        pieces.turn += 1;
+        pieces.turn = pieces.turn.saturating_add(1);
         match carried {
             Ok(carried) => pieces.carried = Some(carried),
             Err(error) => pieces.lost = Some(error),
@@ -248,13 +248,27 @@ impl Keeper<'_> {
         self.clock.elapsed().saturating_sub(written).as_secs_f64()
     }
 
+    /// Writes a checkpoint if one is due and no block is at work, so that one process keeps what it has done while others
+    /// go on.
+    pub(super) fn tick_at_rest(&self, finish: Finish<'_>) {
+        let has_news = {
+            let pieces = self.pieces();
+            pieces.has_worked && pieces.at_work.is_empty()
+        };
+        if has_news {
+            self.tick(finish);
+        }
+    }
+
     /// Writes a checkpoint if one is due.
     pub(super) fn tick(&self, finish: Finish<'_>) {
         if !self.is_due() || !self.pieces().is_ready() {
             return;
         }
+        self.pieces().has_worked = false;
         self.write(finish);
         let mut pieces = self.pieces();
+        pieces.has_worked |= pieces.failed.is_some();
         pieces.writing = false;
         pieces.pending = pieces.at_work.clone();
         let due = self.clock.elapsed().saturating_add(self.every);

@@ -222,6 +222,10 @@ impl Saver for BlockSaver<'_> {
         self.keeper.age()
     }
 
+    fn tick_at_rest(&self) {
+        self.keeper.tick_at_rest(self.finish as Finish<'_>);
+    }
+
     fn has_written(&self) -> bool {
         self.keeper.has_written()
     }

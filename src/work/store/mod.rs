@@ -25,8 +25,9 @@
 //! **Writing.** A run writes at [intervals](Checkpointed::every) and when it ends, for whatever reason. A new file,
 //! named with `.tmp` at first, replaces the old one only when it is whole and on the disk. The file is locked against
 //! other runs, where the system has locks. Of several [processes](Checkpointed::ranks) each writes a file of its own, with
-//! its rank behind a dot; any number may go on from them, which then replaces them by theirs. Only the first checkpoint must succeed. If a later one fails, the run tries
-//! again after the next interval, and [warns](crate::estimate::Warning::CheckpointNotWritten) if the last one failed.
+//! its rank behind a dot; any number may go on from them, which then replaces them by theirs. Only the first checkpoint
+//! must succeed. If a later one fails, the run tries again after the next interval, and
+//! [warns](crate::estimate::Warning::CheckpointNotWritten) if the last one failed.
 //!
 //! **Checks.** A file must have its checksum, the version of this crate, and the settings of the resuming run.
 //! Threads, budgets and callbacks may differ, and there may be more chains. A fingerprint compares path, kernel and

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::decode;
 use super::file::{Header, read};
+use super::place::Place;
 use crate::work::ledger::Share;
 use crate::work::team::{Team, gather};
 use crate::{Error, Result};
@@ -86,8 +87,12 @@ fn read_part(
         }),
     };
     let decode = |payload: &[u8]| decode("checkpoint", payload);
-    let saved = read(&path, header, is_part, decode)?;
-    Ok(saved.map(|saved| (path, saved)))
+    let Some(saved) = read(&path, header, is_part, decode)? else {
+        return Ok(None);
+    };
+    // Refuses what another run is writing.
+    Place::new(&path).hold()?;
+    Ok(Some((path, saved)))
 }
 
 /// A file as a process sees it, by which others know that they see the same one: rank, length, and time of the last change.
@@ -197,7 +202,6 @@ fn remove(path: &Path) {
 mod tests {
     use super::super::Folder;
     use super::super::file::write;
-    use super::super::place::Place;
     use super::*;
     use crate::work::store::encode;
 

@@ -9,6 +9,7 @@ use annealed::schedule::Schedule;
 use annealed::{Error, Result};
 
 use super::options::Options;
+use super::processes::Processes;
 use crate::interrupt::Interrupt;
 use crate::saved;
 
@@ -48,7 +49,7 @@ pub fn describe<'p>(
     chains: usize,
     path: &'p RbmPath,
     schedule: Schedule,
-    interrupt: &Interrupt,
+    (interrupt, processes): (&Interrupt, &Processes),
 ) -> Result<Ais<'p, &'p RbmPath, BlockGibbs>> {
     let mut ais = Ais::new(path, BlockGibbs)
         .schedule(schedule)
@@ -64,45 +65,48 @@ pub fn describe<'p>(
     if let Some(time) = options.time_limit {
         ais = ais.time_limit(time);
     }
-    if !options.json {
+    if !options.json && processes.speaks() {
         ais = ais.progress_bar();
     }
     let interrupt = interrupt.clone();
     Ok(ais.stop_when(move || interrupt.is_asked()))
 }
 
-/// Runs it; `None` where another process of this run has the result.
+/// Runs it, in this process or shared with others.
 pub fn run<'p>(
     options: &Options,
     ais: &Ais<'p, &'p RbmPath, BlockGibbs>,
     done: Option<Done>,
-) -> Result<Option<Chains>> {
+    processes: &Processes,
+) -> Result<Chains> {
     if let Some(done) = done {
         let files = files(options);
         let extended = ais.extend(done);
-        return extended.map(Some).map_err(|error| match error {
+        return extended.map_err(|error| match error {
             Error::OtherRun { .. } => Error::file(files, error),
             other => other,
         });
     }
     let Some(file) = options.checkpoint_file() else {
         let expected = "--checkpoint FILE or --resume FILE beside it";
-        return match options.checkpoint_every {
-            Some(_) => Err(Error::invalid("--checkpoint-every", "no file", expected)),
-            None if options.mpi => share(),
-            None => ais.run().map(Some),
+        return match (options.checkpoint_every, processes.ranks()) {
+            (Some(_), _) => Err(Error::invalid("--checkpoint-every", "no file", expected)),
+            (None, Some(ranks)) => ais.ranks(ranks).run(),
+            (None, None) => ais.run(),
         };
     };
     let every = options.checkpoint_every.unwrap_or(Duration::from_secs(60));
-    let checkpointed = ais.checkpoint(file).every(every);
+    let mut checkpointed = ais.checkpoint(file).every(every);
+    if let Some(ranks) = processes.ranks() {
+        checkpointed = checkpointed.ranks(ranks);
+    }
     let is_there = file.try_exists().unwrap_or(true);
     if is_there && !options.mpi {
         eprintln!("going on from {}", file.display());
     }
     let run = match options.resume.is_some() {
-        _ if options.mpi => share(),
-        true => checkpointed.resume().map(Some),
-        false => checkpointed.resume_or_run().map(Some),
+        true => checkpointed.resume(),
+        false => checkpointed.resume_or_run(),
     };
     run.map_err(|error| match is_there && options.checkpoint.is_some() {
         true => with_a_way_out(error),
@@ -123,13 +127,4 @@ fn with_a_way_out(error: Error) -> Error {
         }
         other => other,
     }
-}
-
-/// Refuses to run on several processes: this build has no engine for them.
-fn share() -> Result<Option<Chains>> {
-    Err(Error::invalid(
-        "--mpi",
-        "a build without MPI",
-        "a run without it",
-    ))
 }

@@ -6,6 +6,7 @@ mod bounds;
 mod options;
 mod part;
 mod problem;
+mod processes;
 mod report;
 mod reverse;
 mod source;
@@ -21,6 +22,7 @@ use crate::interrupt::Interrupt;
 use crate::saved::Known;
 pub use options::Options;
 use problem::Problem;
+use processes::Processes;
 use report::Report;
 use reverse::Backward;
 use stopped::Phase;
@@ -46,15 +48,18 @@ pub fn score(options: &Options, interrupt: &Interrupt) -> Result<String, Box<dyn
     let pilot_seconds = begun.elapsed().as_secs_f64();
     let done = annealing::read_done(options)?;
     let chains = annealing::chains(options, done.as_ref());
-    let ais = annealing::describe(options, chains, &path, schedule, interrupt)?;
+    let processes = Processes::begin(options)?;
+    let by = (interrupt, &processes);
+    let ais = annealing::describe(options, chains, &path, schedule, by)?;
     if let (Some(part), Some(file)) = (options.part, &options.save) {
         let known = Known::new(&problem.rbm, start.as_ref(), &[]);
         return Ok(part.run(&ais, file, &known)?);
     }
-    let run = annealing::run(options, &ais, done).map_err(stopped(Phase::Run))?;
-    let Some(run) = run else {
+    let run = annealing::run(options, &ais, done, &processes);
+    let run = run.map_err(stopped(Phase::Run))?;
+    if !processes.speaks() {
         return Ok(String::new());
-    };
+    }
     let mut report = Report::of_forward(&problem, &path, &run, start.as_ref())?;
     report.pilot_seconds = pilot_seconds;
     report.continued = options.resume.is_some() || !options.extend.is_empty();

@@ -97,7 +97,7 @@ impl Case {
         let path = self.path()?;
         if transition.has_auxiliary() {
             // One for each coordinate.
-            let path = AuxiliaryPath::new(path, self.modes[0].len())?;
+            let path = AuxiliaryPath::new(&path, self.modes[0].len())?;
             return self.run_on(&path, objective, transition, seed, options);
         }
         self.run_on(&path, objective, transition, seed, options)
@@ -118,10 +118,10 @@ impl Case {
         P::At: Differentiable,
     {
         let start = Instant::now();
-        let trained = self.train(path, objective, transition, seed, options)?;
+        let trained = self.train(&path, objective, transition, seed, options)?;
         let seconds = start.elapsed().as_secs_f64();
         let run = |flow: &LearnedTransitions| {
-            let ais = Ais::new(path, flow).schedule(self.schedule()?);
+            let ais = Ais::new(&path, flow).schedule(self.schedule()?);
             ais.chains(CHAINS).seed(seed).run()
         };
         let as_trained = run(&trained.flow)?;

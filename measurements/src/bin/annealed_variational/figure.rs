@@ -1,7 +1,6 @@
 //! Samples after each transition beside the tempered targets.
 
 use annealed::model::UnnormalizedModel;
-use annealed::path::AnnealingPath;
 use annealed::random::{Purpose, StreamRng, stream};
 use nalgebra::{DVector, dvector};
 use rand::distr::{Distribution, weighted::WeightedIndex};

@@ -2,7 +2,6 @@
 
 use annealed::Result;
 use annealed::model::NormalizedModel;
-use annealed::path::AnnealingPath;
 use nalgebra::{DMatrix, DVector, SymmetricEigen};
 
 use crate::gaussian_rbm::{GaussianBlockGibbs, GaussianRbm, GaussianRbmPath};
@@ -35,7 +34,7 @@ pub fn compare(norm: f64, options: &Options) -> Result<()> {
     print_header();
     let row = |name: &str, mean: &DVector<f64>, variances: DVector<f64>, rbm: &GaussianRbm| {
         let path = GaussianRbmPath::new(mean.clone(), variances, rbm.clone())?;
-        let base_log_z = path.base().log_normalizer() + path.free_units();
+        let base_log_z = path.base.log_normalizer() + path.free_units();
         print_rows(
             name,
             &path,

@@ -107,7 +107,7 @@ impl GaussianRbm {
 /// `log f_beta(v) = (1 - beta) log f_0(v) - beta |v - b|^2 / 2 + sum_j softplus(beta (a_j + W_j v)) - M log 2`.
 #[derive(Debug, Clone)]
 pub struct GaussianRbmPath {
-    base: Gaussian,
+    pub base: Gaussian,
     /// Precisions of the base; `linear` is their product with the means.
     precisions: DVector<f64>,
     linear: DVector<f64>,
@@ -137,7 +137,7 @@ pub struct GaussianRbmAt<'a> {
     beta: f64,
 }
 
-impl AnnealingPath for GaussianRbmPath {
+impl<'p> AnnealingPath for &'p GaussianRbmPath {
     type State = DVector<f64>;
     type Base = Gaussian;
     type At = GaussianRbmAt<'p>;
@@ -146,7 +146,7 @@ impl AnnealingPath for GaussianRbmPath {
         &self.base
     }
 
-    fn at(&self, beta: f64) -> GaussianRbmAt<'_> {
+    fn at(&self, beta: f64) -> GaussianRbmAt<'p> {
         GaussianRbmAt { path: self, beta }
     }
 }

@@ -74,7 +74,7 @@ where
 {
     for &steps in &options.stages {
         let run = |seed| {
-            Ais::with_base_log_z(path, kernel, base_log_z)
+            Ais::with_base_log_z(&path, kernel, base_log_z)
                 .schedule(Schedule::linear(steps)?)
                 .chains(options.chains)
                 .block_size(options.chains.div_ceil(2))

@@ -76,10 +76,10 @@ pub struct Task<'p, P: AnnealingPath, K> {
     kernel: K,
     terms: Terms,
     meter: &'p Meter,
-    rounds: fn(&'p P, K) -> Rounds<'_, P, K>,
-    adaptation: fn(&'p P, K) -> AdaptiveSmc<'_, P, K>,
+    rounds: fn(P, K) -> Rounds<'p, P, K>,
+    adaptation: fn(P, K) -> AdaptiveSmc<'p, P, K>,
     /// Function that tunes a kernel along a schedule, given a seed; a fixed kernel is returned as it is.
-    tune: fn(&K, &'p P, &Schedule, u64) -> Result<K>,
+    tune: fn(&K, P, &Schedule, u64) -> Result<K>,
 }
 
 impl<'p, P, K> Task<'p, P, K>
@@ -147,7 +147,7 @@ where
         let moves = self.terms.budget / 5 / (TUNED * each);
         let betas = (moves.saturating_sub(240) / 60).clamp(2, 20);
         let rough = Schedule::power(betas as usize, 3.0)?;
-        (self.tune)(&self.kernel, self.path, &rough, self.terms.seed)
+        (self.tune)(&self.kernel, self.path.clone(), &rough, self.terms.seed)
     }
 
     /// Chooses a schedule by friction, with as many stages as the budget leaves.
@@ -157,7 +157,7 @@ where
         let steps = self.terms.budget / 10 / (2 * PILOT * each);
         let pilot = Pilot::new(PILOT as usize, steps.clamp(20, 1_000) as usize).rounds(2);
         let by = Execution::new().threads(self.terms.threads);
-        let survey = pilot.survey_by(self.path, kernel, self.terms.seed, &by)?;
+        let survey = pilot.survey_by(self.path.clone(), kernel, self.terms.seed, &by)?;
         let stages = self.left()? / (CHAINS as u64 * each);
         Friction::default().schedule(&survey, stages.max(1) as usize)
     }
@@ -180,7 +180,7 @@ where
         schedule: Schedule,
         chains: usize,
     ) -> Ais<'_, P, T> {
-        Ais::new(self.path, kernel)
+        Ais::new(self.path.clone(), kernel)
             .schedule(schedule)
             .chains(chains)
             .seed(self.terms.seed)
@@ -196,7 +196,7 @@ where
     }
 
     fn first_pass(&self) -> Result<FirstPass<K>> {
-        let adaptation = (self.adaptation)(self.path, self.kernel.clone());
+        let adaptation = (self.adaptation)(self.path.clone(), self.kernel.clone());
         let adaptation = adaptation.chains(CHAINS).moves(MOVES);
         adaptation.seed(self.terms.seed).first_pass()
     }

@@ -150,11 +150,11 @@ where
                 BinnedSchedule::new(Schedule::linear(SEGMENTS)?).with_costs(costs, steps)?
             }
         };
-        let perfect = Ais::new(path, PerfectTransitions)
+        let perfect = Ais::new(&path, PerfectTransitions)
             .schedule(schedule.clone())
             .chains(CHAINS)
             .run()?;
-        let gibbs = Ais::new(path, CoordinateGibbs::systematic())
+        let gibbs = Ais::new(&path, CoordinateGibbs::systematic())
             .schedule(schedule)
             .chains(CHAINS)
             .run()?;

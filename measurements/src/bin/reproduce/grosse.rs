@@ -4,7 +4,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use annealed::path::AnnealingPath;
 use annealed::pilot::BinnedSchedule;
 use annealed::rbm::{
     BaseRate, ExactMatching, MomentChains, PersistentMatching, Rbm, RbmMatching, RbmMoments,

@@ -5,7 +5,7 @@ use std::path::Path;
 use annealed::ais::{Ais, Merge, Recorder};
 use annealed::estimate::Estimate;
 use annealed::kernel::{Block, Stage};
-use annealed::path::{AnnealingPath, Intermediate};
+use annealed::path::Intermediate;
 use annealed::rbm::{BlockGibbs, RbmPath};
 use annealed::schedule::Schedule;
 use annealed::{Error, Result};

@@ -140,14 +140,17 @@ fn of_rounds<S, K>(rounds: &annealed::adaptive::RoundsRun<S, K>, exact: f64) -> 
 }
 
 /// Runs a method with kernel and stages of an adaptive first pass, on so many evaluations.
-fn first<P, K>(
+fn first<'p, P, K>(
     path: P,
     pass: AdaptiveSmc<'_, P, K>,
     (method, evaluations): (Method, u64),
     seed: u64,
 ) -> Result<Box<dyn LogZ + 'p>>
 where
-    P: AnnealingPath<Base: NormalizedModel, State: Clone + Send, At: Send + Sync> + Send + Sync,
+    P: AnnealingPath<Base: NormalizedModel, State: Clone + Send, At: Send + Sync>
+        + Send
+        + Sync
+        + 'p,
     K: Invariant<P::At> + Clone + Send + Sync + 'p,
 {
     let pass = pass.chains(256).moves(MOVES).seed(seed).threads(1);
@@ -157,7 +160,9 @@ where
             .kernel
             .evaluations(path.base().state_dimension().unwrap_or(1));
     let island = moves / (ISLANDS * found.schedule.stages());
-    let ais = Ais::new(path, found.kernel.clone()).seed(seed).threads(1);
+    let ais = Ais::new(path.clone(), found.kernel.clone())
+        .seed(seed)
+        .threads(1);
     Ok(match method {
         Method::Resampled => {
             let block = island / MOVES;
