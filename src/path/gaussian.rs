@@ -88,7 +88,7 @@ impl AnnealingPath for GaussianPath {
 #[derive(Debug, Clone, PartialEq)]
 pub struct GaussianAt {
     pub(super) ends: Arc<CommonAxes>,
-    /// What moment averaging adds; `None` on the geometric path.
+    /// Added by moment averaging; `None` on the geometric path.
     pub(super) averaged: Option<Arc<Averaging>>,
     pub(super) beta: f64,
     pub(super) form: QuadraticForm,
@@ -285,7 +285,7 @@ pub struct MomentPath {
     averaging: Arc<Averaging>,
 }
 
-/// What moment averaging needs beside the [`CommonAxes`].
+/// The matrices that moment averaging needs beside the [`CommonAxes`].
 #[derive(Debug, PartialEq)]
 pub(super) struct Averaging {
     /// `V^-1 = V' P_a`, with V the common axes.

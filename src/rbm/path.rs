@@ -301,7 +301,7 @@ impl<'p, T: Scalar> AnnealingPath for &'p RbmPath<T> {
         0.5 * T::epsilon().as_() * squares.sqrt()
     }
 
-    /// Warns if the [lower bound](Self::lower_bound) lies above the interval, and of what the [start](Self::with_start)
+    /// Warns if the [lower bound](RbmPath::lower_bound) lies above the interval, and of what the [start](RbmPath::with_start)
     /// knows.
     fn doubts(
         &self,

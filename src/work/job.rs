@@ -312,7 +312,7 @@ struct Beat<'a, 'e, O> {
     crew: &'a Crew<'e>,
     site: &'a Site<'a, O>,
     block: usize,
-    /// What an earlier call saved of the block.
+    /// The block as an earlier call saved it.
     saved: Option<Vec<u8>>,
     place: Place,
 }
