@@ -53,7 +53,7 @@ pub(crate) trait Counts {
     fn job(&self) -> &Job<'_>;
 }
 
-/// The work of one process, without checkpoints.
+/// The work of one process, alone or of several that meet, without checkpoints.
 pub(crate) struct Job<'e> {
     crew: Crew<'e>,
     /// The processes that share the work. The calling thread alone speaks to the others.
@@ -217,6 +217,9 @@ impl<'e> Job<'e> {
     pub(super) fn work<O: Merge + Send>(&self, at: &Site<'_, O>) -> Result<()> {
         let (crew, ledger) = (&self.crew, at.ledger);
         let rule = |done: usize, prefix: &Forest<O>| crew.is_enough(at.task, done, prefix);
+        // What several processes have left may hold more than the rule asks for.
+        let first = at.task.chains(at.task.blocks().start);
+        caught(|| ledger.merge(&rule)).map_err(|message| merging_panicked(message, first))?;
         if ledger.look(|done, prefix| !prefix.is_empty() && rule(done, prefix)) {
             ledger.stop(StoppedBy::StandardError);
         }

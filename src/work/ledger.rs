@@ -105,8 +105,15 @@ impl<T: Merge> Ledger<T> {
     /// Creates a ledger that goes on from `finished`, sorted from left to right. An `unfilled` last block is kept
     /// apart.
     pub(crate) fn resumed(blocks: Range<usize>, finished: Forest<T>, unfilled: bool) -> Self {
+        let ledger = Self::unmerged(blocks, finished, unfilled);
+        while ledger.books().take_in(ledger.kept_apart) {}
+        ledger
+    }
+
+    /// Creates a ledger as [`resumed`](Self::resumed), whose nodes are still to be [merged](Self::merge) by a rule.
+    pub(crate) fn unmerged(blocks: Range<usize>, finished: Forest<T>, unfilled: bool) -> Self {
         let waiting = finished.into_iter();
-        let mut books = Books {
+        let books = Books {
             next: blocks.start,
             done: blocks.start,
             prefix: Forest::new(),
@@ -117,10 +124,8 @@ impl<T: Merge> Ledger<T> {
             asked: None,
             is_short: false,
         };
-        let kept_apart = unfilled.then(|| blocks.end - 1);
-        while books.take_in(kept_apart) {}
         Self {
-            kept_apart,
+            kept_apart: unfilled.then(|| blocks.end - 1),
             share: None,
             limit: AtomicUsize::new(blocks.end),
             blocks,
@@ -197,8 +202,13 @@ impl<T: Merge> Ledger<T> {
     }
 
     pub(super) fn take_node(&self, node: Node<T>, rule: Rule<'_, T>) {
+        self.books().wait(node);
+        self.merge(rule);
+    }
+
+    /// Merges the blocks that no gap precedes, as far as the rule lets the work go on.
+    pub(super) fn merge(&self, rule: Rule<'_, T>) {
         let mut books = self.books();
-        books.wait(node);
         while books.stopped_by != Some(StoppedBy::StandardError) && books.take_in(self.kept_apart) {
             if rule(books.done, &books.prefix) {
                 books.stopped_by = Some(StoppedBy::StandardError);

@@ -5,6 +5,7 @@ mod elementwise;
 mod layers;
 mod panels;
 mod product;
+mod tile;
 #[cfg(all(target_arch = "x86_64", target_os = "linux", feature = "amx"))]
 mod tile_registers;
 mod tiles;
@@ -22,7 +23,7 @@ pub(super) use product::{Inputs, ProductBuffers, Weights};
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux", feature = "amx")))]
 mod tile_registers {
     use crate::rbm::engine::layers::Line;
-    use crate::rbm::engine::tiles::{DigitSums, Tile};
+    use crate::rbm::engine::tile::{DigitSums, Tile};
 
     #[derive(Debug)]
     pub(crate) enum TileRegisters {}

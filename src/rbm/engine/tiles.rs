@@ -7,7 +7,8 @@ use crate::num::{Simd, vectorized};
 use crate::rbm::Scalar;
 use crate::rbm::engine::layers::{GROUP, Layer, Row, WIDTH};
 use crate::rbm::engine::panels::WeightMatrix;
-use crate::rbm::engine::tile_registers::{DEPTH, DIGITS, DigitSums, ROWS, Tile, TileRegisters};
+use crate::rbm::engine::tile::{DEPTH, DIGITS, DigitSums, ROWS, Tile};
+use crate::rbm::engine::tile_registers::TileRegisters;
 
 /// Number of tiles along the outputs of a panel.
 const HALVES: usize = WIDTH / ROWS;

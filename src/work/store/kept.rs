@@ -80,7 +80,11 @@ impl<T: Persist> Runs<T> for KeptJob<'_> {
         let (done, taken) = read().map_err(|error| self.named(error))?;
         let Self { job, keeper, .. } = self;
         let share = job.team.map(|team| team.share());
-        let ledger = Ledger::resumed(task.blocks(), done, task.last_is_unfilled()).shared(share);
+        let ledger = match self.saved.size {
+            1 => Ledger::resumed(task.blocks(), done, task.last_is_unfilled()),
+            _ => Ledger::unmerged(task.blocks(), done, task.last_is_unfilled()),
+        };
+        let ledger = ledger.shared(share);
         job.skip(finished(task, &ledger) + taken);
         let keeper = keeper.as_ref();
         if let Some(keeper) = keeper {
