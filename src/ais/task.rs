@@ -42,8 +42,10 @@ pub(crate) struct InProgress<'t, S, R> {
 /// Functions that write and read a block under way.
 pub(super) struct Codec<'t, S, R> {
     pub(super) write: fn(&InProgress<'t, S, R>) -> Result<Vec<u8>>,
-    pub(super) read: fn(&AisTask<'t, S, R>, usize, &[u8]) -> Result<InProgress<'t, S, R>>,
+    pub(super) read: ReadBlock<'t, S, R>,
 }
+
+type ReadBlock<'t, S, R> = fn(&AisTask<'t, S, R>, usize, &[u8]) -> Result<InProgress<'t, S, R>>;
 
 impl<'t, S, R> AisTask<'t, S, R> {
     /// Creates the task that runs `chains`.
