@@ -46,7 +46,7 @@ fn schedule() -> annealed::Result<Schedule> {
     Schedule::power(100, 2.0)
 }
 
-fn tuned<'p, K>(kernel: K, path: &'p GaussianPath) -> annealed::Result<K>
+fn tuned<K>(kernel: K, path: &GaussianPath) -> annealed::Result<K>
 where
     K: Tunable + TransitionKernel<<GaussianPath as AnnealingPath>::At> + Sync,
 {
@@ -54,7 +54,7 @@ where
     Ok(tuning.seed(1).run()?.kernel)
 }
 
-fn report<'p, K>(name: &str, path: &'p GaussianPath, kernel: K) -> annealed::Result<()>
+fn report<K>(name: &str, path: &GaussianPath, kernel: K) -> annealed::Result<()>
 where
     K: TransitionKernel<<GaussianPath as AnnealingPath>::At> + Sync,
 {

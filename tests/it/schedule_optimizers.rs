@@ -50,7 +50,7 @@ fn excess(schedule: &Schedule) -> f64 {
 #[test]
 fn the_survey_estimates_g_and_the_variance_of_log_w() {
     let survey = Pilot::new(2_000, 200)
-        .survey(&narrowing(), &PerfectTransitions, 1)
+        .survey(narrowing(), &PerfectTransitions, 1)
         .unwrap();
     assert_eq!((survey.chains(), survey.points().len()), (2_000, 201));
     let mut variance = 0.0;
@@ -257,7 +257,7 @@ fn a_variance_over_three_chains_is_not_too_small() {
     // Uncorrected it would come out as two thirds.
     let g = |seed| {
         let survey = Pilot::new(3, 1)
-            .survey(&narrowing(), &PerfectTransitions, seed)
+            .survey(narrowing(), &PerfectTransitions, seed)
             .unwrap();
         survey.points()[0].derivative_variance / exact_g(0.0)
     };
@@ -860,7 +860,7 @@ fn chains_that_die_leave_schedules_sound() {
 #[test]
 fn a_survey_is_kept_and_checked_when_read() {
     let survey = Pilot::new(50, 20)
-        .survey(&narrowing(), &PerfectTransitions, 1)
+        .survey(narrowing(), &PerfectTransitions, 1)
         .unwrap();
     let text = serde_json::to_string(&survey).unwrap();
     assert_eq!(serde_json::from_str::<Survey>(&text).unwrap(), survey);

@@ -275,7 +275,7 @@ fn a_file_that_cannot_be_read_ends_all() {
     };
     let nothing = resumed()
         .into_iter()
-        .map(|found| found.err().expect("a failure").to_string());
+        .map(|found| found.expect_err("a failure").to_string());
     assert!(
         nothing
             .into_iter()

@@ -276,7 +276,7 @@ fn a_search_that_differs_names_its_rank() {
         let states = (0..world.rank).map(|_| DVector::repeat(2, 3.0));
         let challenge = Challenge::new(&path, walk(), &first).budget(20_000);
         let challenge = challenge.states(states.collect::<Vec<_>>());
-        challenge.ranks(&world).run().err().expect("a failure")
+        challenge.ranks(&world).run().expect_err("a failure")
     });
     let named = |error: &Error| matches!(error, Error::Rank { rank: 1, .. });
     assert!(found.iter().all(named), "{found:?}");
@@ -375,7 +375,7 @@ fn damaged_outputs_are_those_of_their_rank() {
             }
             Some(bytes)
         });
-        ais(&path).ranks(&world).run().err().expect("a failure")
+        ais(&path).ranks(&world).run().expect_err("a failure")
     });
     let named = |error: &Error| matches!(error, Error::Rank { rank: 1, .. });
     assert!(found.iter().all(named), "{found:?}");
@@ -432,8 +432,7 @@ fn a_lost_connection_is_an_error_everywhere() {
             ais(&path)
                 .ranks(&world)
                 .run()
-                .err()
-                .expect("a failure")
+                .expect_err("a failure")
                 .to_string()
         });
         assert!(

@@ -21,12 +21,15 @@ use annealed::{Error, Result};
 use nalgebra::{DVector, dvector};
 use serde::Serialize;
 
+/// What a rank sends in place of a message; `None` is a lost connection.
+type Spoil = dyn FnMut(Vec<u8>) -> Option<Vec<u8>> + Send;
+
 /// One of several ranks. It may lose its connection, or send other bytes than it should.
 struct Channels {
     rank: usize,
     to: Vec<Sender<Vec<u8>>>,
     from: Vec<Receiver<Vec<u8>>>,
-    spoil: RefCell<Box<dyn FnMut(Vec<u8>) -> Option<Vec<u8>> + Send>>,
+    spoil: RefCell<Box<Spoil>>,
 }
 
 impl Channels {

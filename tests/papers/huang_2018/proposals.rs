@@ -110,7 +110,7 @@ proptest! {
         let ends = narrowing(mean);
         let transition = Transition::mixture(mixture(&forward), backward.density()).unwrap();
         let flow = LearnedTransitions::from_transitions(vec![transition; schedule.stages()]).unwrap();
-        let weights = log_weights(&path_between(&ends), &flow, &schedule, 20_000);
+        let weights = log_weights(path_between(&ends), &flow, &schedule, 20_000);
         let (apart, error) = deviation(&weights, log_ratio(&ends));
         prop_assert!(apart.abs() < 4.0 && error < 0.1, "{} {}", apart, error);
     }
