@@ -7,6 +7,7 @@
 //! cargo run --release --features num-dual --example automatic_gradient
 //! ```
 
+use annealed::kernel::Preconditioner;
 use annealed::model::StudentT;
 use annealed::num_dual::DualNum;
 use annealed::prelude::*;
@@ -46,8 +47,9 @@ fn main() -> annealed::Result<()> {
     let target = posterior.at(1.0);
 
     let laplace = Gaussian::laplace(&target, priors.state(&[5.0, 0.1, 0.1])?)?;
+    let shape = Preconditioner::covariance(&laplace.covariance())?;
     let path = GeometricPath::new(StudentT::new(laplace, 5.0)?, &target);
-    let run = Ais::new(&path, Hmc::new(0.1, 5)?)
+    let run = Ais::new(&path, Hmc::new(0.4, 3)?.preconditioned(shape))
         .schedule(Schedule::linear(20)?)
         .seed(1)
         .run()?;
@@ -57,11 +59,10 @@ fn main() -> annealed::Result<()> {
         println!("{name} = {mean:.4} +- {error:.4}");
     }
 
-    let schedule = Schedule::power(500, 4.0)?;
-    let tempered = Ais::new(&posterior, Hmc::new(0.1, 5)?).schedule(schedule);
-    let tempered = tempered.seed(2).run()?;
-    println!("from the prior, 500 stages: {tempered}");
-    let agreement = Agreement::new(&run, &tempered)?;
+    let rounds = Rounds::new(&posterior, Hmc::new(0.1, 5)?);
+    let rounds = rounds.budget(5_000_000).seed(2).run()?;
+    println!("from the prior, in rounds: {rounds}");
+    let agreement = Agreement::new(&run, &rounds)?;
     println!("{agreement}");
     assert!(agreement.pooled.is_some());
     Ok(())
