@@ -200,6 +200,8 @@ fn remove(path: &Path) {
 
 #[cfg(test)]
 mod tests {
+    use std::slice;
+
     use super::super::Folder;
     use super::super::file::write;
     use super::*;
@@ -242,7 +244,7 @@ mod tests {
     fn the_furthest_of_the_last_run_counts() {
         let named = |part| ("file".to_owned(), part);
         let parts = [
-            part(1, 9, &[0..1]),
+            part(1, 9, slice::from_ref(&(0..1))),
             part(2, 3, &[0..1, 2..3]),
             part(2, 4, &[1..2, 4..6]),
             part(2, 4, &[4..5, 2..4, 8..9]),
