@@ -183,7 +183,7 @@ where
     }
 }
 
-/// The first pass of adaptive annealing; `later(stages)` chain-steps follow it.
+/// The first pass of adaptive annealing; `later(stages)` chain-steps follow it. One that was interrupted begins anew.
 pub(super) struct FirstPassTask<'s, 'p, P: AnnealingPath, K> {
     pub(super) settings: &'s AdaptiveSmc<'p, P, K>,
     pub(super) later: Later<'s>,
@@ -191,17 +191,6 @@ pub(super) struct FirstPassTask<'s, 'p, P: AnnealingPath, K> {
 
 /// A function from the number of stages of a first pass to the chain-steps that follow it.
 pub(super) type Later<'s> = &'s (dyn Fn(usize) -> u64 + Sync);
-
-/// A first pass is a small part of a run, and begins anew.
-#[cfg(feature = "checkpoint")]
-impl<'p, P, K> crate::work::Persist for FirstPassTask<'_, 'p, P, K>
-where
-    P: AnnealingPath<State: Clone + Send> + Send + Sync,
-    P::At: Send + Sync,
-    K: TransitionKernel<P::At> + Clone + Send + Sync,
-    K: serde::Serialize + serde::de::DeserializeOwned,
-{
-}
 
 impl<'s, 'p, P, K> Task for FirstPassTask<'s, 'p, P, K>
 where

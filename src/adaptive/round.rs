@@ -9,13 +9,13 @@ use super::refit::{NoRefit, Refit, Refitting, TRIED};
 use super::rounds_run::{Last, Round};
 use super::smc::FirstPass;
 use super::tuner::Tuner;
-use crate::ais::{Ais, AisTask, Along, Run};
+use crate::ais::{Ais, BlockCodec, BlockResult, Run};
 use crate::kernel::TransitionKernel;
 use crate::path::AnnealingPath;
 use crate::population::Resampling;
 use crate::random::{Purpose, StreamRng, stream};
 use crate::schedule::Schedule;
-use crate::work::StoppedBy;
+use crate::work::{Runs, StoppedBy};
 use crate::{Error, Result};
 
 /// Least number of stages of the first round.
@@ -37,21 +37,22 @@ pub(super) struct Layout<S> {
 pub(super) type Start<K> = (K, Schedule, u64);
 
 impl<S: Clone + Send> Layout<S> {
-    /// Returns the task of a round along `path`.
-    pub(super) fn task<'s, 'q: 's, Q, K>(
+    /// Runs a round along `path`.
+    pub(super) fn run<Q, K>(
         &self,
         path: Q,
         (kernel, schedule, seed): Start<K>,
-        along: fn(Q, K) -> Along<'s, Q>,
-    ) -> Result<RoundTask<'s, S>>
+        codec: Option<RoundCodec<Q>>,
+        job: &mut RoundJob<'_, S>,
+    ) -> Result<Ended<S>>
     where
-        Q: AnnealingPath<State = S> + Send + Sync + 's,
-        K: TransitionKernel<Q::At> + Send + Sync + 's,
+        Q: AnnealingPath<State = S> + Send + Sync,
+        K: TransitionKernel<Q::At> + Send + Sync,
     {
         let steps = schedule.stages();
         let recorder = |of| CovarianceRecorder::new(of, self.chains, steps);
         let shapes = self.coordinates.map(recorder);
-        Ais::with_base_log_z(path, kernel, self.log_base_normalizer)
+        let part = Ais::with_base_log_z(path, kernel, self.log_base_normalizer)
             .schedule(schedule)
             .chains(self.chains)
             .block_size(self.block_size)
@@ -59,7 +60,13 @@ impl<S: Clone + Send> Layout<S> {
             .recorded_stages(steps.min(RECORDED))
             .resampling(Resampling::when_ess_below(RESAMPLE_BELOW)?)
             .recorder((BarrierRecorder::default(), shapes))
-            .into_task(along)
+            .into_task(&(0..self.chains))?
+            .saved_by(codec)
+            .run_by(job)?;
+        Ok(match part.stopped_by() {
+            StoppedBy::Chains => Ended::With(Box::new(part.result())),
+            by => Ended::Stopped(by),
+        })
     }
 }
 
@@ -185,7 +192,11 @@ impl<S, K: Clone> Reached<S, K> {
 
 pub(crate) type RoundRecorder<S> = (BarrierRecorder, Option<CovarianceRecorder<S>>);
 
-pub(super) type RoundTask<'s, S> = AisTask<'s, S, RoundRecorder<S>>;
+/// A job that can run a round.
+pub(super) type RoundJob<'j, S> = dyn Runs<BlockResult<S, RoundRecorder<S>>> + 'j;
+
+/// Functions that write and read blocks under way of a round.
+pub(super) type RoundCodec<Q> = BlockCodec<Q, RoundRecorder<<Q as AnnealingPath>::State>>;
 
 /// Most recorded stages of a round.
 const RECORDED: usize = 10_000;

@@ -7,21 +7,23 @@ use nalgebra::DVector;
 use rand::Rng;
 
 use super::barrier::Barrier;
-use super::challenge::{Challenges, SecondJob};
+use super::challenge::Challenges;
 use super::covariance::CovarianceRecorder;
-use super::first_pass::{FirstPassTask, Later};
+use super::first_pass::Later;
 use super::refit::{Refit, RefittedAt, Refitting, refitting, shows_one_mode};
-use super::round::{Ended, LEAST, Layout, Reached, RoundRecorder, RoundTask, Start, seconds};
+use super::round::{
+    Ended, LEAST, Layout, Reached, RoundCodec, RoundJob, RoundRecorder, Start, seconds,
+};
 use super::rounds_run::{Last, Round, RoundsRun};
-use super::smc::{AdaptiveSmc, BLOCK};
+use super::smc::{AdaptiveSmc, BLOCK, FirstPass};
 use super::tuner::Tuner;
-use crate::ais::{Along, Run};
+use crate::ais::{BlockResult, Run};
 use crate::estimate::Warning;
 use crate::kernel::{TransitionKernel, Tunable, Workspace};
 use crate::model::NormalizedModel;
 use crate::num::setters;
 use crate::path::{AnnealingPath, dimension};
-use crate::work::{Carries, Execution, Job, Runs, StoppedBy, controls};
+use crate::work::{Carries, Execution, Job, Runs, Single, StoppedBy, controls};
 use crate::{Error, Result};
 
 /// Annealing in rounds (after Syed, Bouchard-Cote, Chern and Doucet 2024): finds schedule and kernel, then log Z.
@@ -191,7 +193,7 @@ where
     /// [`AdaptiveSmc::first_pass`] and [`Ais::run`](crate::ais::Ais::run); [`Error::Stopped`] before the first round is done.
     pub fn run(&self) -> Result<RoundsRun<P::State, K>> {
         let (first, later) = self.first()?;
-        self.go_with(&first, &later, Along::new, &mut Job::new(&self.execution)?)
+        self.go_with(&first, &later, None, &mut Job::new(&self.execution)?)
     }
 
     /// Returns the first pass, and the chain-steps that follow it as a function of its stages.
@@ -213,18 +215,18 @@ where
     }
 
     /// Runs the first pass and all rounds.
-    pub(super) fn go_with<'s, J>(
-        &'s self,
-        first: &'s AdaptiveSmc<'p, P, K>,
-        later: Later<'s>,
-        along: fn(P, K) -> Along<'s, P>,
+    pub(super) fn go_with<J>(
+        &self,
+        first: &AdaptiveSmc<'p, P, K>,
+        later: Later<'_>,
+        codec: Option<RoundCodec<P>>,
         job: &mut J,
     ) -> Result<Finished<P, K>>
     where
-        J: Runs<FirstPassTask<'s, 'p, P, K>>
-            + for<'t> Runs<RoundTask<'t, P::State>>
+        J: Runs<Single<FirstPass<K>>>
+            + Runs<BlockResult<P::State, RoundRecorder<P::State>>>
             + Carries<Reached<P::State, K>>
-            + SecondJob<P::State>,
+            + Runs<BlockResult<P::State, ()>>,
     {
         let mut at = match job.carried(&|at| at.check(self.rounds))? {
             Some(at) => at,
@@ -243,7 +245,7 @@ where
                 at.barrier.schedule(now)?,
                 at.seeds.next_u64(),
             );
-            let reached = match self.pass(at.refit.as_ref(), start, along, job)? {
+            let reached = match self.pass(at.refit.as_ref(), start, codec, job)? {
                 Ended::Stopped(by) => self.stopped(at, by),
                 Ended::With(run) => self.after(at, *run, (now, is_last), begun),
             }?;
@@ -258,31 +260,18 @@ where
     }
 
     /// Runs a round, from the path's own base or a refitted one.
-    fn pass<'s, J>(
-        &'s self,
+    fn pass(
+        &self,
         refit: Option<&Refit>,
         start: Start<K>,
-        along: fn(P, K) -> Along<'s, P>,
-        job: &mut J,
-    ) -> Result<Ended<P::State>>
-    where
-        J: for<'t> Runs<RoundTask<'t, P::State>>,
-    {
-        let (begun, layout) = (Instant::now(), self.layout());
-        let mut ended = None;
-        let mut run = |task: &RoundTask<'_, P::State>| {
-            let closed = job.run(task)?;
-            ended = Some(match closed.stopped_by {
-                Some(by) => Ended::Stopped(by),
-                None => Ended::With(Box::new(task.result(closed, seconds(begun)).result())),
-            });
-            Ok(())
-        };
+        codec: Option<RoundCodec<P>>,
+        job: &mut RoundJob<'_, P::State>,
+    ) -> Result<Ended<P::State>> {
+        let layout = self.layout();
         match (refit, &self.refitting) {
-            (Some(refit), Some(from)) => from.round(refit, start, &layout, &mut run)?,
-            _ => run(&layout.task(self.path.clone(), start, along)?)?,
+            (Some(refit), Some(from)) => from.round(refit, start, &layout, job),
+            _ => layout.run(self.path.clone(), start, codec, job),
         }
-        Ok(ended.expect("the round has run"))
     }
 
     /// Ends a stopped run with the result of the round before.

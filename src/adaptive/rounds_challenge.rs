@@ -128,7 +128,7 @@ where
     pub(super) fn challenged(
         &self,
         mut run: Finished<P, K>,
-        job: &mut dyn SecondJob<P::State>,
+        job: &mut SecondJob<'_, P::State>,
     ) -> Result<Finished<P, K>> {
         let is_stopped = matches!(run.stopped_by, StoppedBy::Callback | StoppedBy::TimeLimit);
         if let Some(challenger) = self.challenger.as_ref().filter(|_| !is_stopped) {

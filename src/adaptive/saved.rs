@@ -6,13 +6,13 @@ use std::path::PathBuf;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::challenge::{AlongRivals, Base, Challenge, ChallengeRun, RivalAt, Rivals};
+use super::challenge::{Base, Challenge, ChallengeRun, RivalAt, Rivals};
 use super::rounds::Rounds;
 use super::rounds_run::RoundsRun;
 use super::smc::{AdaptiveSmc, AdaptiveSmcRun, BLOCK};
-use crate::ais::{Along, Likeness, fingerprint};
+use crate::ais::{Likeness, block_codec, fingerprint};
 use crate::estimate::Warning;
-use crate::kernel::{TransitionKernel, Workspace};
+use crate::kernel::{Repeat, TransitionKernel, Workspace};
 use crate::path::AnnealingPath;
 use crate::schedule::Schedule;
 use crate::work::Execution;
@@ -116,7 +116,8 @@ where
     }
 
     fn go(&self, job: &mut KeptJob<'_>) -> Result<Self::Run> {
-        self.go_with(job, &self.second_pass(), Along::kept)
+        let codec = block_codec::<_, _, <Repeat<K> as TransitionKernel<P::At>>::Workspace>();
+        self.go_with(job, &self.second_pass(), codec)
     }
 
     fn resumed(run: &mut Self::Run, seconds: f64, failure: Option<String>) {
@@ -183,7 +184,7 @@ where
 
     fn go(&self, job: &mut KeptJob<'_>) -> Result<Self::Run> {
         let (first, later) = self.first()?;
-        self.go_with(&first, &later, Along::kept, job)
+        self.go_with(&first, &later, block_codec::<_, _, K::Workspace>(), job)
     }
 
     fn resumed(run: &mut Self::Run, seconds: f64, failure: Option<String>) {
@@ -247,8 +248,7 @@ where
     }
 
     fn go(&self, job: &mut KeptJob<'_>) -> Result<Self::Run> {
-        let along: AlongRivals<'_, P, K> = |path, kernel| Along::kept(path, kernel);
-        self.go_with(along, job)
+        self.go_with(block_codec::<_, _, K::Workspace>(), job)
     }
 
     fn resumed(run: &mut Self::Run, seconds: f64, failure: Option<String>) {

@@ -9,7 +9,7 @@ use super::barrier::Barrier;
 use super::covariance::Shapes;
 use super::first_pass::{FirstPassTask, Later};
 use super::tuner::Tuner;
-use crate::ais::{Ais, AisTask, Along, Run};
+use crate::ais::{Ais, BlockCodec, BlockResult, Run};
 use crate::estimate::{Warning, log_z_by_methods, write_estimate, write_warnings};
 use crate::kernel::{Repeat, TransitionKernel, Tunable, refuse_stages};
 use crate::model::NormalizedModel;
@@ -284,10 +284,10 @@ where
     }
 
     /// Finds the stages as a part of longer work; `later` maps the number of stages to the chain-steps that follow.
-    pub(super) fn first_pass_with<'s, J: Runs<FirstPassTask<'s, 'p, P, K>>>(
-        &'s self,
-        job: &mut J,
-        later: Later<'s>,
+    pub(super) fn first_pass_with(
+        &self,
+        job: &mut dyn Runs<Single<FirstPass<K>>>,
+        later: Later<'_>,
     ) -> Result<FirstPass<K>> {
         self.check()?;
         refuse_stages(self.kernel.stages())?;
@@ -307,7 +307,7 @@ where
     /// As [`first_pass`](Self::first_pass) and [`Ais::run`].
     pub fn run(&self) -> Result<AdaptiveSmcRun<P::State, K>> {
         let later = self.second_pass();
-        self.go_with(&mut Job::new(&self.execution)?, &later, Along::new)
+        self.go_with(&mut Job::new(&self.execution)?, &later, None)
     }
 
     /// Returns the chain-steps of the second pass as a function of its stages.
@@ -317,16 +317,14 @@ where
     }
 
     /// Runs both passes.
-    pub(super) fn go_with<'s, J>(
-        &'s self,
+    pub(super) fn go_with<J>(
+        &self,
         job: &mut J,
-        later: Later<'s>,
-        along: fn(P, Repeat<K>) -> Along<'s, P>,
+        later: Later<'_>,
+        codec: Option<BlockCodec<P, ()>>,
     ) -> Result<AdaptiveSmcRun<P::State, K>>
     where
-        J: Runs<FirstPassTask<'s, 'p, P, K>>
-            + Runs<AisTask<'s, P::State, ()>>
-            + Carries<FirstPass<K>>,
+        J: Runs<Single<FirstPass<K>>> + Runs<BlockResult<P::State, ()>> + Carries<FirstPass<K>>,
     {
         let (counted, first) = match job.carried(&|_| Ok(()))? {
             // Its time is part of that of earlier calls, which is added at the end.
@@ -337,7 +335,6 @@ where
                 (0.0, job.carry(found, &figures)?)
             }
         };
-        let begun = Instant::now();
         let kernel = Repeat::new(first.kernel.clone(), self.moves)?;
         let second = Ais::with_base_log_z(self.path.clone(), kernel, self.log_base_normalizer)
             .schedule(first.schedule.clone())
@@ -345,11 +342,11 @@ where
             .block_size(self.block_size.unwrap_or(BLOCK))
             .seed(self.seed)
             .resampling(Resampling::every(1)?)
-            .into_task(along)?;
-        let closed = job.run(&second)?;
-        let second = second
-            .result(closed, begun.elapsed().as_secs_f64() - counted)
-            .result()?;
+            .into_task(&(0..self.chains))?
+            .saved_by(codec)
+            .run_by(job)?;
+        let mut second = second.result()?;
+        second.add_seconds(-counted);
         Ok(AdaptiveSmcRun { first, second })
     }
 }

@@ -11,7 +11,7 @@ use crate::path::{AnnealingPath, dimension};
 use crate::population::Populations;
 use crate::random::{Purpose, stream};
 use crate::schedule::Schedule;
-use crate::work::{Counts, Execution, Forest, Halt, Job, Pulse, Single, Stepped, Task, controls};
+use crate::work::{Counts, Execution, Halt, Job, Pulse, Single, Stepped, Task, controls};
 use crate::{Error, Result};
 
 /// Most intervals between the stages at which the step size is tuned.
@@ -118,9 +118,9 @@ impl<'p, P: AnnealingPath, K: Tunable + TransitionKernel<P::At>> StepSizes<'p, P
         Error::check_inner_fraction("target acceptance", self.acceptance)?;
         Error::check_at_least("block_size", self.block_size, 1)?;
         refuse_stages(self.kernel.stages())?;
-        let mut job = Job::new(&self.execution)?;
+        let job = Job::new(&self.execution)?;
         job.foresee(self.chain_steps());
-        let Single((sizes, acceptance)) = job.extend(self, Forest::new())?.whole(CHAINS)?;
+        let Single((sizes, acceptance)) = job.complete(self)?.whole(CHAINS)?;
         let evaluations = self
             .chain_steps()
             .saturating_mul(self.kernel.evaluations(dimension(&self.path)) as u64);

@@ -3,12 +3,10 @@
 //! A [`Run`] holds log Z with its interval, [warnings](crate::estimate::Warning) and weighted samples. A [`Recorder`]
 //! watches it from inside. A [`RunPart`] holds some of its chains, so that processes can share the work.
 
-mod along;
 mod block_result;
 #[cfg(feature = "checkpoint")]
 mod fingerprint;
 mod partial;
-mod plan;
 mod probe;
 mod recorder;
 mod report;
@@ -20,7 +18,7 @@ mod settings;
 mod stages;
 mod task;
 
-pub(crate) use along::{Along, Annealing};
+pub(crate) use block_result::BlockResult;
 #[cfg(feature = "checkpoint")]
 pub(crate) use fingerprint::fingerprint;
 pub use partial::RunPart;
@@ -30,8 +28,9 @@ pub use recorder::{Expectations, Recorder};
 pub use report::Report;
 pub use run::Run;
 pub use runner::Ais;
-pub(crate) use settings::Settings;
+#[cfg(feature = "checkpoint")]
+pub(crate) use saved::block_codec;
 pub use stages::StageSummary;
-pub(crate) use task::AisTask;
+pub(crate) use task::BlockCodec;
 
 pub use crate::work::{Execution, Merge, Progress, SoFar, StoppedBy, Verdict};

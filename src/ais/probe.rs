@@ -1,20 +1,17 @@
 //! A few chains that tell runs of different paths or kernels apart.
 
-use std::sync::Arc;
-
-use super::along::Annealing;
 #[cfg(feature = "checkpoint")]
 use super::runner::Ais;
-use super::settings::Settings;
-use crate::kernel::{Block, check_stages};
-use crate::model::single_states;
-use crate::population::streams;
+use super::task::AisTask;
+use crate::model::{UnnormalizedModel, log_densities_of, single_states};
+use crate::path::AnnealingPath;
+use crate::population::Population;
 use crate::random::{Purpose, stream};
 use crate::schedule::Schedule;
 use crate::work::caught;
 use crate::{Error, Result};
 #[cfg(feature = "checkpoint")]
-use crate::{kernel::TransitionKernel, num::SimdLevel, path::AnnealingPath};
+use crate::{kernel::TransitionKernel, num::SimdLevel};
 
 /// Number of probe chains, unless blocks are smaller.
 const CHAINS: usize = 8;
@@ -49,56 +46,50 @@ struct Chain {
     moved: Vec<f64>,
 }
 
-fn at_start<'t, S, R>(
-    along: &dyn Annealing<'t, S, R>,
-    schedule: &Schedule,
-    states: &[S],
-) -> Vec<Chain> {
+fn at_start<P: AnnealingPath>(path: &P, schedule: &Schedule, states: &[P::State]) -> Vec<Chain> {
     let stages = [1, schedule.stages().div_ceil(2), schedule.stages()];
-    let seen = stages.map(|stage| along.log_densities(schedule.betas()[stage], states));
+    let log_densities = |stage| log_densities_of(&path.at(schedule.betas()[stage]), states);
+    let seen = stages.map(log_densities);
     let chains = states.iter().enumerate().map(|(chain, state)| Chain {
-        base: finite(along.base_log_density(state)),
+        base: finite(path.base().log_density(state)),
         path: seen.iter().map(|seen| finite(seen[chain])).collect(),
         moved: Vec::new(),
     });
     chains.collect()
 }
 
-impl Probe {
-    /// Returns the probe of a run; `None` where it meets an error or panic, which the run itself will report.
-    pub(crate) fn of<'t, S, R>(
-        along: &Arc<dyn Annealing<'t, S, R> + 't>,
-        settings: &Settings,
-    ) -> Option<Self> {
-        let met = || Self::meet(along, settings);
+impl<P: AnnealingPath, R> AisTask<'_, P, R> {
+    /// Returns the probe of the run; `None` where it meets an error or panic, which the run itself will report.
+    pub(crate) fn probe(&self) -> Option<Probe> {
+        let met = || self.meet();
         caught(met).ok().and_then(Result::ok)
     }
 
-    fn meet<'t, S, R>(
-        along: &Arc<dyn Annealing<'t, S, R> + 't>,
-        settings: &Settings,
-    ) -> Result<Self> {
-        let (schedule, betas) = (&settings.schedule, settings.schedule.betas());
-        check_stages("steps of the schedule", along.stages(), schedule)?;
-        let chains = CHAINS.min(settings.largest_block());
-        let mut rngs = streams(chains, stream(0, Purpose::Probe, 0))?;
-        let block = Block::new(0, along.sample(0, &mut rngs)?, rngs);
-        let mut moved = Arc::clone(along).place((0, 0.0), block)?;
-        let mut chains = at_start(along.as_ref(), schedule, moved.block().states());
+    fn meet(&self) -> Result<Probe> {
+        let (path, schedule) = (&self.path, &self.settings.schedule);
+        let (beta, chains) = (
+            schedule.betas()[1],
+            CHAINS.min(self.settings.largest_block()),
+        );
+        let first = stream(0, Purpose::Probe, 0);
+        let mut population: Population<P> = Population::start(path.clone(), 0, chains, first)?;
+        let mut chains = at_start(path, schedule, population.block().states());
         let before = single_states();
-        moved.advance_to(betas[1])?;
+        population.advance_by(self.kernel.as_ref(), beta)?;
         let single = single_states() - before;
         let is_single = chains.len() > 1 && single >= chains.len() as u64;
-        let log_weights = moved.block().log_weights().iter();
-        let log_densities = along.log_densities(betas[1], moved.block().states());
+        let log_weights = population.block().log_weights().iter();
+        let log_densities = log_densities_of(&self.path.at(beta), population.block().states());
         for ((chain, &log_weight), log_density) in
             chains.iter_mut().zip(log_weights).zip(log_densities)
         {
             chain.moved = vec![finite(log_weight), finite(log_density)];
         }
-        Ok(Self { chains, is_single })
+        Ok(Probe { chains, is_single })
     }
+}
 
+impl Probe {
     /// Returns the median absolute log density of the base at its own samples.
     pub(crate) fn size_of_base(&self) -> f64 {
         let sizes = self.chains.iter().map(|chain| chain.base.abs());
@@ -173,9 +164,10 @@ impl Likeness {
     {
         let engine = path.simd_level();
         let run = Ais::with_base_log_z(path, kernel, 0.0).schedule(schedule.clone());
+        let task = run.task().ok();
         Self {
             engine,
-            probe: run.plan().probe(),
+            probe: task.and_then(|task| task.probe()),
         }
     }
 

@@ -1,16 +1,14 @@
 //! The annealed run and its settings.
 
 use std::ops::Range;
-use std::sync::Arc;
 
-use super::along::Along;
+use super::block_result::BlockResult;
 use super::partial::RunPart;
-use super::plan::Plan;
+use super::probe::Probe;
 use super::recorder::Recorder;
 use super::run::Run;
 use super::settings::Settings;
 use super::task::AisTask;
-use crate::Result;
 use crate::kernel::{Invariant, TransitionKernel};
 use crate::model::NormalizedModel;
 use crate::num::setters;
@@ -20,7 +18,8 @@ use crate::population::WasteFree;
 use crate::population::{CopyState, Selection};
 use crate::random::Purpose;
 use crate::schedule::Schedule;
-use crate::work::{Execution, controls};
+use crate::work::{Counts, Execution, Forest, Job, Task, controls};
+use crate::{Error, Result};
 
 /// Annealed importance sampling (Neal 2001). Each chain starts at an exact sample of the base, passes the K stages of a
 /// schedule, and gathers the log weight
@@ -184,20 +183,27 @@ where
     /// and beta; [`Error::AllWeightsZero`](crate::Error::AllWeightsZero); [`Error::Stopped`](crate::Error::Stopped) where the run was stopped before its first block was
     /// done.
     pub fn run(&self) -> Result<Run<P::State, R>> {
-        self.plan().run()
+        self.task()?
+            .run_all(&mut Job::new(&self.execution)?, self.execution.until_error)
     }
 
-    /// Returns the run with the types of path and kernel erased.
-    pub(crate) fn plan(&self) -> Plan<'_, P::State, R> {
-        self.plan_along(Along::new(self.path.clone(), &self.kernel))
+    /// Returns the task that runs all chains.
+    pub(crate) fn task(&self) -> Result<AisTask<'_, P, R>> {
+        self.task_of(&(0..self.settings.chains))
     }
 
-    pub(crate) fn plan_along<'t>(&'t self, along: Along<'t, P>) -> Plan<'t, P::State, R> {
-        Plan {
-            along: Arc::new(along),
-            settings: &self.settings,
-            execution: &self.execution,
-            recorder: &self.recorder,
+    fn task_of(&self, chains: &Range<usize>) -> Result<AisTask<'_, P, R>> {
+        self.along(&self.kernel).into_task(chains)
+    }
+
+    /// Returns a run with the same settings, but with another kernel.
+    pub(crate) fn along<Q>(&self, kernel: Q) -> Ais<'static, P, Q, R> {
+        Ais {
+            path: self.path.clone(),
+            kernel,
+            recorder: self.recorder.clone(),
+            settings: self.settings.clone(),
+            execution: Execution::default(),
             copy: self.copy,
         }
     }
@@ -220,7 +226,18 @@ where
     /// As [`run`](Self::run); a part with more chains, other settings, or another path or kernel, as far as [a few
     /// chains](Self::run) show it.
     pub fn extend(&self, done: impl Into<RunPart<P::State, R>>) -> Result<Run<P::State, R>> {
-        self.plan().extend(done.into())
+        self.settings.check()?;
+        let mut done = done.into();
+        done.check()?;
+        done.check_order()?;
+        let (seconds, found) = (done.seconds, done.probe.take());
+        let done = done.continued(&self.settings)?;
+        let task = self.task()?;
+        Probe::check_found(task.probe().as_ref(), found.as_ref())?;
+        let part = self.extended(&task, done)?;
+        let mut run = task.concluded(part, self.execution.until_error)?;
+        run.add_seconds(seconds);
+        Ok(run)
     }
 
     /// Runs a range of chains, as given by [`ranges`](Self::ranges). [`RunPart::merge`] joins it with the ranges of
@@ -231,7 +248,23 @@ where
     /// As [`run`](Self::run); a range that is not of whole blocks ([`block_size`](Self::block_size));
     /// [`until_error`](Self::until_error), since one part does not know the error of all.
     pub fn run_range(&self, chains: Range<usize>) -> Result<RunPart<P::State, R>> {
-        self.plan().run_range(&chains)
+        if let Some(found) = self.execution.until_error {
+            let expected = "none for a part of a run, which does not know the error of all";
+            return Err(Error::invalid("until_error", found, expected));
+        }
+        let task = self.task_of(&chains)?;
+        let part = self.extended(&task, Forest::new())?;
+        Ok(part.probed(task.probe()))
+    }
+
+    fn extended(
+        &self,
+        task: &AisTask<'_, P, R>,
+        done: Forest<BlockResult<P::State, R>>,
+    ) -> Result<RunPart<P::State, R>> {
+        let job = Job::new(&self.execution)?;
+        job.foresee(task.cost(task.blocks()));
+        task.extended_by(&job, done)
     }
 
     /// Cuts the chains into at most `parts` about equal ranges of whole blocks, for [`run_range`](Self::run_range).
@@ -241,26 +274,6 @@ where
     pub fn ranges(&self, parts: usize) -> Result<Vec<Range<usize>>> {
         self.settings.check()?;
         self.settings.ranges(parts)
-    }
-}
-
-impl<P, K, R> Ais<'_, P, K, R>
-where
-    P: AnnealingPath<State: Send> + Send + Sync,
-    K: TransitionKernel<P::At> + Send + Sync,
-    R: Recorder<P::At> + Send + Sync,
-{
-    pub(crate) fn into_task<'t>(
-        self,
-        along: fn(P, K) -> Along<'t, P>,
-    ) -> Result<AisTask<'t, P::State, R>>
-    where
-        P: 't,
-        K: 't,
-    {
-        let along = Arc::new(along(self.path, self.kernel));
-        let chains = 0..self.settings.chains;
-        AisTask::new(along, self.settings, &chains, (self.recorder, self.copy))
     }
 }
 

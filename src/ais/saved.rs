@@ -2,13 +2,10 @@
 
 use std::ops::Range;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::along::Along;
-use super::block_result::BlockResult;
 use super::fingerprint::fingerprint;
 use super::probe::Likeness;
 use super::recorder::Recorder;
@@ -16,13 +13,14 @@ use super::run::Run;
 use super::runner::Ais;
 use super::settings::Settings;
 use super::stages::{StageBin, StageBins, StageRecorder};
-use super::task::{AisTask, Codec, InProgress};
+use super::task::{AisTask, BlockCodec, InProgress};
 use crate::estimate::Warning;
-use crate::kernel::{Block, Decisions, SavedBlock, TransitionKernel, Workspace, check_stages};
+use crate::kernel::{Decisions, TransitionKernel, Workspace, check_stages};
 use crate::path::AnnealingPath;
+use crate::population::{Genealogy, Population, SavedPopulation};
+use crate::work::Execution;
 use crate::work::ranks::{OnRanks, Ranks};
 use crate::work::store::{Checkpointed, KeptJob, Resumable, decode, encode};
-use crate::work::{Execution, Halt, Merge, Persist, Pulse};
 use crate::{Error, Result};
 
 /// Records of a block: the sums of each window, and the log weights and decisions at the start of the current one.
@@ -65,49 +63,33 @@ impl StageRecorder {
 /// A block under way: stages passed, chains with the kernel's memories, records, recorder, and roots.
 type SavedProgress<S, R> = (
     usize,
-    (SavedBlock<S>, Vec<u8>),
+    SavedPopulation<S>,
     SavedStages,
     R,
     Option<Vec<usize>>,
 );
 
-impl<S, R> Persist for AisTask<'_, S, R>
+/// Returns the functions that write and read blocks under way, with the kernel's memories of the chains.
+pub(crate) fn block_codec<P, R, W>() -> Option<BlockCodec<P, R>>
 where
-    S: Serialize + DeserializeOwned + Send,
-    R: Merge + Clone + Serialize + DeserializeOwned + Send + Sync,
+    P: AnnealingPath<State: Serialize + DeserializeOwned>,
+    R: Recorder<P::At> + Serialize + DeserializeOwned,
+    W: Workspace<Memory: Serialize + DeserializeOwned>,
 {
-    fn run_saved(&self, block: usize, pulse: &mut dyn Pulse) -> Result<Self::Output, Halt> {
-        let codec = Codec {
-            write: write_block,
-            read: read_block,
-        };
-        self.anneal(block, pulse, Some(&codec))
-    }
-
-    fn check_saved(&self, block: usize, bytes: &[u8]) -> Result<u64> {
-        let at = read_block(self, block, bytes)?;
-        Ok((at.passed * at.chains.block().len()) as u64)
-    }
-
-    fn check(&self, blocks: Range<usize>, output: &BlockResult<S, R>) -> Result<()> {
-        let fits = output.fits(&self.settings, &self.settings.chains_of(blocks));
-        Error::check(
-            fits,
-            "finished blocks",
-            "chains that do not fit",
-            "those of the settings",
-        )
-    }
+    Some(BlockCodec {
+        write: write_block::<P, R, W>,
+        read: read_block::<P, R, W>,
+    })
 }
 
-fn write_block<S, R>(at: &InProgress<'_, S, R>) -> Result<Vec<u8>>
+fn write_block<P, R, W>(at: &InProgress<P, R>) -> Result<Vec<u8>>
 where
-    S: Serialize,
+    P: AnnealingPath<State: Serialize>,
     R: Serialize,
+    W: Workspace<Memory: Serialize>,
 {
     let roots = at.genealogy.as_ref().map(|genealogy| &genealogy.roots);
-    let chains = (at.chains.block().saved(), at.chains.memories()?);
-    let stages = at.stages.saved(at.passed);
+    let (chains, stages) = (at.population.saved::<W>()?, at.stages.saved(at.passed));
     encode(
         "block under way",
         &(at.passed, chains, stages, &at.recorder, roots),
@@ -115,57 +97,56 @@ where
 }
 
 /// Reads a block that [`write_block`] wrote, and refuses other bytes.
-fn read_block<'t, S, R>(
-    task: &AisTask<'t, S, R>,
+fn read_block<P, R, W>(
+    task: &AisTask<'_, P, R>,
     block: usize,
     bytes: &[u8],
-) -> Result<InProgress<'t, S, R>>
+) -> Result<InProgress<P, R>>
 where
-    S: DeserializeOwned,
-    R: DeserializeOwned,
+    P: AnnealingPath<State: DeserializeOwned>,
+    R: Recorder<P::At> + DeserializeOwned,
+    W: Workspace<Memory: DeserializeOwned>,
 {
-    let saved: SavedProgress<_, _> = decode("block under way", bytes)?;
+    let saved: SavedProgress<P::State, R> = decode("block under way", bytes)?;
     let (passed, found, stages, mut recorder, roots) = saved;
-    task.along.resume(&mut recorder, &task.recorder);
+    recorder.resume_as(&task.recorder);
     let Settings { schedule, .. } = &task.settings;
-    let (chains, windows) = (
-        task.settings.chains_of(block..block + 1),
-        task.settings.windows(),
-    );
-    let (steps, expected) = (schedule.stages(), format!("1 to {}", schedule.stages() - 1));
-    Error::check(
-        (1..steps).contains(&passed),
-        "stages passed",
-        passed,
-        expected,
-    )?;
+    let chains = task.settings.chains_of(block..block + 1);
+    let windows = task.settings.windows();
+    let steps = schedule.stages();
+    let expected = format!("1 to {}", steps - 1);
+    let within = (1..steps).contains(&passed);
+    Error::check(within, "stages passed", passed, expected)?;
     let beta = schedule.betas()[windows.model(passed)];
-    let block = Block::restored(&chains, found.0)?;
-    let mut moved = Arc::clone(&task.along).place((passed, beta), block)?;
-    moved.set_memories(&found.1)?;
-    let mut genealogy = task.genealogy(moved.block());
+    let population = Population::restored::<W>(task.path.clone(), beta, &chains, found)?;
+    let mut genealogy = task.genealogy(population.block());
+    restore_roots(&mut genealogy, roots, &chains)?;
+    Ok(InProgress {
+        passed,
+        stages: StageRecorder::restored(windows, passed, chains.len(), stages)?,
+        population: population.at_stage(passed),
+        recorder,
+        genealogy,
+    })
+}
+
+fn restore_roots<S>(
+    genealogy: &mut Option<Genealogy<S>>,
+    roots: Option<Vec<usize>>,
+    chains: &Range<usize>,
+) -> Result<()> {
     let with_roots = roots.is_some();
     let expected = if genealogy.is_some() { "some" } else { "none" };
-    Error::check(
-        with_roots == genealogy.is_some(),
-        "first ancestors",
-        with_roots,
-        expected,
-    )?;
-    if let (Some(genealogy), Some(roots)) = (&mut genealogy, roots) {
+    let fits = with_roots == genealogy.is_some();
+    Error::check(fits, "first ancestors", with_roots, expected)?;
+    if let (Some(genealogy), Some(roots)) = (genealogy, roots) {
         Error::check_dimension("first ancestors", roots.len(), chains.len())?;
         let expected = format!("chains of {chains:?}");
         let within = roots.iter().all(|root| chains.contains(root));
         Error::check(within, "first ancestors", "others", expected)?;
         genealogy.roots = roots;
     }
-    Ok(InProgress {
-        passed,
-        stages: StageRecorder::restored(windows, passed, chains.len(), stages)?,
-        chains: moved,
-        recorder,
-        genealogy,
-    })
+    Ok(())
 }
 
 impl<P: AnnealingPath, K, R> Ais<'_, P, K, R> {
@@ -238,8 +219,8 @@ where
     }
 
     fn go(&self, job: &mut KeptJob<'_>) -> Result<Self::Run> {
-        let along = Along::kept(self.path.clone(), &self.kernel);
-        self.plan_along(along).go_with(job)
+        let task = self.task()?.saved_by(block_codec::<_, _, K::Workspace>());
+        task.run_all(job, self.execution.until_error)
     }
 
     fn resumed(run: &mut Self::Run, seconds: f64, failure: Option<String>) {
@@ -254,12 +235,12 @@ mod tests {
     use serde::Deserialize;
 
     use super::*;
-    use crate::kernel::{PersistentHmc, Stage};
+    use crate::kernel::{Block, PersistentHmc, Stage};
     use crate::model::{Gaussian, UnnormalizedModel};
     use crate::path::{GeometricPath, Intermediate};
     use crate::population::{Resampling, WasteFree};
     use crate::schedule::Schedule;
-    use crate::work::{Place, Stepped};
+    use crate::work::{Halt, Merge, Place, Pulse, Stepped, Task};
 
     type Path = GeometricPath<Gaussian, Gaussian>;
     type Run<'p> = Ais<'p, &'p Path, PersistentHmc, Means>;
@@ -303,9 +284,12 @@ mod tests {
         ]
     }
 
-    fn task<'t>(run: &'t Run<'_>) -> AisTask<'t, DVector<f64>, Means> {
-        let plan = run.plan_along(Along::kept(run.path, &run.kernel));
-        plan.task(&(0..10)).unwrap()
+    type Moved<'p> =
+        <PersistentHmc as TransitionKernel<<&'p Path as AnnealingPath>::At>>::Workspace;
+
+    fn task<'t, 'p>(run: &'t Run<'p>) -> AisTask<'t, &'p Path, Means> {
+        let task = run.task().unwrap();
+        task.saved_by(block_codec::<_, _, Moved<'p>>())
     }
 
     /// The pulse of a block that goes on from what was saved, and is canceled after some steps.
@@ -348,7 +332,7 @@ mod tests {
 
     fn saved(run: &Run<'_>) -> Vec<u8> {
         let mut cut = Cut::after(7);
-        assert!(task(run).run_saved(0, &mut cut).is_err());
+        assert!(task(run).run(0, &mut cut).is_err());
         cut.saved
     }
 
@@ -361,13 +345,13 @@ mod tests {
                     resumed,
                     ..Cut::after(11)
                 };
-                let result = task(run).run_saved(index, &mut rest).unwrap();
+                let result = task(run).run(index, &mut rest).unwrap();
                 encode("result", &result).unwrap()
             };
             let whole = end(None);
             for steps in 1..11 {
                 let mut cut = Cut::after(steps);
-                assert!(task(run).run_saved(index, &mut cut).is_err());
+                assert!(task(run).run(index, &mut cut).is_err());
                 assert!(end(Some(cut.saved)) == whole);
             }
         }

@@ -2,141 +2,134 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
 
-use super::along::{Annealing, Watched};
 use super::block_result::{BlockResult, FinalStates, StageSums};
 use super::partial::RunPart;
+use super::recorder::Recorder;
+use super::run::Run;
+use super::runner::Ais;
 use super::settings::Settings;
 use super::stages::StageRecorder;
+#[cfg(feature = "checkpoint")]
+use crate::Error;
 use crate::Result;
-use crate::kernel::{Block, check_stages};
-use crate::population::{Chains, CopyState, Genealogy, streams};
+use crate::kernel::{Block, TransitionKernel, check_stages};
+use crate::model::UnnormalizedModel;
+use crate::path::{AnnealingPath, dimension};
+use crate::population::{CopyState, Genealogy, Moves, Population, sample_base, streams};
 use crate::random::{StreamRng, stream};
-use crate::work::{Closed, Forest, Halt, Merge, Pulse, SoFar, Stepped, Task};
+use crate::work::{Closed, Forest, Halt, Job, Pulse, Runs, SoFar, Stepped, Task};
 
 /// Function that returns samples of the target for a range of chains.
 pub(crate) type Samples<'t, S> = &'t (dyn Fn(Range<usize>) -> Vec<S> + Sync);
 
 /// Blocks of chains that pass a schedule, forward from the base or backward from samples of the target.
-pub(crate) struct AisTask<'t, S, R> {
-    pub(crate) along: Arc<dyn Annealing<'t, S, R> + 't>,
-    pub(crate) settings: Settings,
+pub(crate) struct AisTask<'t, P: AnnealingPath, R> {
+    pub(super) path: P,
+    pub(super) kernel: Box<dyn Moves<P::At> + Send + Sync + 't>,
+    /// Density evaluations of a move, at least 1.
+    evaluations: u64,
+    pub(super) settings: Settings,
     blocks: Range<usize>,
-    pub(crate) recorder: R,
-    copy: Option<CopyState<S>>,
+    pub(super) recorder: R,
+    copy: Option<CopyState<P::State>>,
     /// Start states of chains; `None` for samples of the base.
-    samples: Option<Samples<'t, S>>,
+    samples: Option<Samples<'t, P::State>>,
     streams: BlockStreams,
+    pub(super) codec: Option<BlockCodec<P, R>>,
 }
 
 /// A block that has passed some stages, with all that its further stages depend on.
-pub(crate) struct InProgress<'t, S, R> {
-    pub(crate) passed: usize,
-    pub(crate) chains: Box<dyn Watched<S, R> + 't>,
-    pub(crate) stages: StageRecorder,
-    pub(crate) recorder: R,
-    pub(crate) genealogy: Option<Genealogy<S>>,
+pub(crate) struct InProgress<P: AnnealingPath, R> {
+    pub(super) passed: usize,
+    pub(super) population: Population<P>,
+    pub(super) stages: StageRecorder,
+    pub(super) recorder: R,
+    pub(super) genealogy: Option<Genealogy<P::State>>,
 }
 
 /// Functions that write and read a block under way.
-pub(super) struct Codec<'t, S, R> {
-    pub(super) write: fn(&InProgress<'t, S, R>) -> Result<Vec<u8>>,
-    pub(super) read: ReadBlock<'t, S, R>,
+pub(crate) struct BlockCodec<P: AnnealingPath, R> {
+    pub(super) write: fn(&InProgress<P, R>) -> Result<Vec<u8>>,
+    pub(super) read: ReadBlock<P, R>,
 }
 
-type ReadBlock<'t, S, R> = fn(&AisTask<'t, S, R>, usize, &[u8]) -> Result<InProgress<'t, S, R>>;
+type ReadBlock<P, R> = fn(&AisTask<'_, P, R>, usize, &[u8]) -> Result<InProgress<P, R>>;
 
-impl<'t, S, R> AisTask<'t, S, R> {
-    /// Creates the task that runs `chains`.
+impl<P: AnnealingPath, R> Clone for BlockCodec<P, R> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P: AnnealingPath, R> Copy for BlockCodec<P, R> {}
+
+impl<P: AnnealingPath, K, R> Ais<'_, P, K, R> {
+    /// Returns the task that runs `chains`.
     ///
     /// # Errors
     /// Settings out of range; chains that are not whole blocks; a kernel that requires another number of stages.
-    pub(crate) fn new(
-        along: Arc<dyn Annealing<'t, S, R> + 't>,
-        settings: Settings,
-        chains: &Range<usize>,
-        (recorder, copy): (R, Option<CopyState<S>>),
-    ) -> Result<Self> {
+    pub(crate) fn into_task<'t>(self, chains: &Range<usize>) -> Result<AisTask<'t, P, R>>
+    where
+        K: TransitionKernel<P::At> + Send + Sync + 't,
+    {
+        let settings = self.settings;
         settings.check()?;
         let blocks = settings.blocks_of(chains)?;
         let schedule = &settings.schedule;
-        check_stages("steps of the schedule", along.stages(), schedule)?;
-        Ok(Self {
-            along,
+        check_stages("steps of the schedule", self.kernel.stages(), schedule)?;
+        Ok(AisTask {
+            evaluations: self.kernel.evaluations(dimension(&self.path)).max(1) as u64,
+            path: self.path,
+            kernel: Box::new(self.kernel),
             streams: BlockStreams::new(&settings, blocks.start),
             settings,
             blocks,
-            recorder,
-            copy,
+            recorder: self.recorder,
+            copy: self.copy,
             samples: None,
+            codec: None,
         })
     }
+}
 
-    pub(crate) fn starting_at(self, samples: Samples<'t, S>) -> Self {
+impl<'t, P: AnnealingPath, R> AisTask<'t, P, R> {
+    pub(crate) fn starting_at(self, samples: Samples<'t, P::State>) -> Self {
         let samples = Some(samples);
         Self { samples, ..self }
     }
 
-    /// Takes a block through all stages, from where an earlier call left it: the annealed run itself.
-    pub(super) fn anneal(
-        &self,
-        block: usize,
-        pulse: &mut dyn Pulse,
-        codec: Option<&Codec<'t, S, R>>,
-    ) -> Result<BlockResult<S, R>, Halt>
-    where
-        R: Clone,
-    {
-        let saved = codec.zip(pulse.resumed());
-        let mut at = match saved {
-            Some((codec, bytes)) => (codec.read)(self, block, &bytes)?,
-            None => self.start(block)?,
-        };
-        let steps = at.stages.windows.stages();
-        while at.passed < steps {
-            let (k, is_last) = (at.passed + 1, at.passed + 1 == steps);
-            pulse.at(at.chains.place());
-            self.pass(at.chains.as_mut(), k)?;
-            pulse.at(at.chains.place());
-            at.stages.after(k, at.chains.block());
-            if at.stages.windows.ends_at(k) {
-                at.chains.show(&mut at.recorder);
-            }
-            if let Some(genealogy) = at.genealogy.as_mut().filter(|_| !is_last)
-                && let Some((before, ancestors)) = genealogy.select(k, at.chains.as_mut())?
-            {
-                let log_weights = at.chains.block().log_weights();
-                at.stages.resampled(&before, &ancestors, log_weights);
-            }
-            at.stages.moved(k, at.chains.block());
-            at.passed = k;
-            let stepped = Stepped::of(at.chains.block().len(), is_last);
-            pulse.step(stepped, &|| {
-                codec.map_or(Ok(Vec::new()), |codec| (codec.write)(&at))
-            })?;
-        }
-        Ok(self.finished(at))
+    /// Lets blocks under way be saved.
+    pub(crate) fn saved_by(self, codec: Option<BlockCodec<P, R>>) -> Self {
+        Self { codec, ..self }
     }
 
-    fn start(&self, block: usize) -> Result<InProgress<'t, S, R>>
+    fn start(&self, block: usize) -> Result<InProgress<P, R>>
     where
         R: Clone,
     {
         let chains = self.settings.chains_of(block..block + 1);
-        let chains = self.placed(chains, self.streams.take(block))?;
+        let mut rngs = streams(chains.len(), self.streams.take(block))?;
+        let (beta, states) = match self.samples {
+            None => (0.0, sample_base(&self.path, chains.start, &mut rngs)?),
+            Some(samples) => (1.0, samples(chains.clone())),
+        };
+        let path = self.path.clone();
+        let population = Population::from_states(path, beta, chains.start, states, rngs)?;
         Ok(InProgress {
             passed: 0,
-            stages: StageRecorder::new(self.settings.windows(), chains.block().len()),
+            stages: StageRecorder::new(self.settings.windows(), population.block().len()),
             recorder: self.recorder.clone(),
-            genealogy: self.genealogy(chains.block()),
-            chains,
+            genealogy: self.genealogy(population.block()),
+            population,
         })
     }
 
-    fn finished(&self, mut at: InProgress<'t, S, R>) -> BlockResult<S, R> {
-        let uncovered = self.uncovered(at.chains.block());
-        let (states, log_weights) = at.chains.block_mut().take_states_and_log_weights();
+    fn finished(&self, mut at: InProgress<P, R>) -> BlockResult<P::State, R> {
+        let uncovered = self.uncovered(at.population.block());
+        let (states, log_weights) = at.population.block_mut().take_states_and_log_weights();
         BlockResult {
             chains: FinalStates {
                 states,
@@ -151,57 +144,97 @@ impl<'t, S, R> AisTask<'t, S, R> {
         }
     }
 
-    pub(crate) fn genealogy(&self, block: &Block<S>) -> Option<Genealogy<S>> {
+    /// Counts the living chains with density zero under the base.
+    fn uncovered(&self, block: &Block<P::State>) -> usize {
+        let log_density = |chain: usize| self.path.base().log_density(&block.states()[chain]);
+        let is_excluded = |chain: &usize| log_density(*chain) == f64::NEG_INFINITY;
+        block.alive().filter(is_excluded).count()
+    }
+
+    pub(super) fn genealogy(&self, block: &Block<P::State>) -> Option<Genealogy<P::State>> {
         self.settings.genealogy(self.copy, block)
     }
 
-    fn placed(
-        &self,
-        chains: Range<usize>,
-        first: StreamRng,
-    ) -> Result<Box<dyn Watched<S, R> + 't>> {
-        let mut rngs = streams(chains.len(), first)?;
-        let (beta, states) = match self.samples {
-            None => (0.0, self.along.sample(chains.start, &mut rngs)?),
-            Some(samples) => (1.0, samples(chains.clone())),
-        };
-        let block = Block::new(chains.start, states, rngs);
-        Arc::clone(&self.along).place((0, beta), block)
-    }
-
     /// Takes the chains through `stage`, counted from 1 in the order passed.
-    fn pass(&self, chains: &mut dyn Chains<S>, stage: usize) -> Result<()> {
-        let betas = self.settings.schedule.betas();
+    fn pass(&self, population: &mut Population<P>, stage: usize) -> Result<()> {
+        let (betas, kernel) = (self.settings.schedule.betas(), self.kernel.as_ref());
         if !self.settings.purpose.reads_backward() {
             return match self.settings.weighs_alone(stage) {
-                true => chains.weigh_to(betas[stage]),
-                false => chains.advance_to(betas[stage]),
+                true => population.weigh_to(betas[stage]),
+                false => population.advance_by(kernel, betas[stage]),
             };
         }
         if stage == 1 {
-            chains.stay()?;
+            population.stay_by(kernel)?;
         }
         match betas.len() - 1 - stage {
-            0 => chains.weigh_to(0.0),
-            k => chains.advance_to(betas[k]),
+            0 => population.weigh_to(0.0),
+            k => population.advance_by(kernel, betas[k]),
         }
     }
 
-    pub(crate) fn result(&self, closed: Closed<BlockResult<S, R>>, seconds: f64) -> RunPart<S, R> {
-        RunPart::of(
-            self.settings.clone(),
-            closed,
-            (self.along.evaluations(), seconds),
-        )
+    fn result(
+        &self,
+        closed: Closed<BlockResult<P::State, R>>,
+        begun: Instant,
+    ) -> RunPart<P::State, R> {
+        let cost = (self.evaluations, begun.elapsed().as_secs_f64());
+        RunPart::of(self.settings.clone(), closed, cost)
     }
 }
 
-impl<'t, S, R> Task for AisTask<'t, S, R>
+impl<P, R> AisTask<'_, P, R>
 where
-    S: Send,
-    R: Merge + Clone + Send + Sync,
+    P: AnnealingPath<State: Send> + Send + Sync,
+    R: Recorder<P::At> + Send + Sync,
 {
-    type Output = BlockResult<S, R>;
+    /// Runs all chains, and concludes.
+    pub(crate) fn run_all(
+        &self,
+        job: &mut dyn Runs<BlockResult<P::State, R>>,
+        until_error: Option<f64>,
+    ) -> Result<Run<P::State, R>> {
+        job.foresee(self.cost(self.blocks()));
+        self.concluded(self.run_by(job)?, until_error)
+    }
+
+    /// Runs all blocks.
+    pub(crate) fn run_by(
+        &self,
+        job: &mut dyn Runs<BlockResult<P::State, R>>,
+    ) -> Result<RunPart<P::State, R>> {
+        let begun = Instant::now();
+        Ok(self.result(job.run(self)?, begun))
+    }
+
+    /// Runs the blocks that are not `done`.
+    pub(crate) fn extended_by(
+        &self,
+        job: &Job<'_>,
+        done: Forest<BlockResult<P::State, R>>,
+    ) -> Result<RunPart<P::State, R>> {
+        let begun = Instant::now();
+        Ok(self.result(job.extend(self, done)?, begun))
+    }
+
+    /// Returns the result of all blocks, with the path's doubts, and a warning where the error asked for was not reached.
+    pub(crate) fn concluded(
+        &self,
+        part: RunPart<P::State, R>,
+        until_error: Option<f64>,
+    ) -> Result<Run<P::State, R>> {
+        let mut run = part.probed(self.probe()).reached(until_error)?;
+        run.doubt(&|states, steps, interval| self.path.doubts(states, steps, interval));
+        Ok(run)
+    }
+}
+
+impl<P, R> Task for AisTask<'_, P, R>
+where
+    P: AnnealingPath<State: Send> + Send + Sync,
+    R: Recorder<P::At> + Send + Sync,
+{
+    type Output = BlockResult<P::State, R>;
 
     fn blocks(&self) -> Range<usize> {
         self.blocks.clone()
@@ -216,7 +249,38 @@ where
     }
 
     fn run(&self, block: usize, pulse: &mut dyn Pulse) -> Result<Self::Output, Halt> {
-        self.anneal(block, pulse, None)
+        let saved = self.codec.zip(pulse.resumed());
+        let mut at = match saved {
+            Some((codec, bytes)) => (codec.read)(self, block, &bytes)?,
+            None => self.start(block)?,
+        };
+        let steps = at.stages.windows.stages();
+        while at.passed < steps {
+            let (k, is_last) = (at.passed + 1, at.passed + 1 == steps);
+            let population = &mut at.population;
+            pulse.at(population.place_at_hand());
+            self.pass(population, k)?;
+            pulse.at(population.place_at_hand());
+            at.stages.after(k, population.block());
+            if at.stages.windows.ends_at(k) {
+                at.recorder.record(population.stage(), population.block());
+            }
+            if let Some(genealogy) = at.genealogy.as_mut().filter(|_| !is_last)
+                && let Some((before, ancestors)) =
+                    genealogy.select(k, population, self.kernel.as_ref())?
+            {
+                let log_weights = population.block().log_weights();
+                at.stages.resampled(&before, &ancestors, log_weights);
+            }
+            at.stages.moved(k, population.block());
+            at.passed = k;
+            let stepped = Stepped::of(population.block().len(), is_last);
+            pulse.step(stepped, &|| {
+                self.codec
+                    .map_or(Ok(Vec::new()), |codec| (codec.write)(&at))
+            })?;
+        }
+        Ok(self.finished(at))
     }
 
     fn last_is_unfilled(&self) -> bool {
@@ -236,14 +300,20 @@ where
         let forward = !self.settings.purpose.reads_backward();
         forward.then(|| self.settings.so_far(outputs))
     }
-}
 
-impl<S, R> AisTask<'_, S, R> {
-    /// Counts the living chains with density zero under the base.
-    fn uncovered(&self, block: &Block<S>) -> usize {
-        let log_density = |chain: usize| self.along.base_log_density(&block.states()[chain]);
-        let is_excluded = |chain: &usize| log_density(*chain) == f64::NEG_INFINITY;
-        block.alive().filter(is_excluded).count()
+    #[cfg(feature = "checkpoint")]
+    fn check_saved(&self, block: usize, bytes: &[u8]) -> Result<u64> {
+        self.codec.map_or(Ok(0), |codec| {
+            let at = (codec.read)(self, block, bytes)?;
+            Ok((at.passed * at.population.block().len()) as u64)
+        })
+    }
+
+    #[cfg(feature = "checkpoint")]
+    fn check(&self, blocks: Range<usize>, output: &Self::Output) -> Result<()> {
+        let fits = output.fits(&self.settings, &self.settings.chains_of(blocks));
+        let (found, expected) = ("chains that do not fit", "those of the settings");
+        Error::check(fits, "finished blocks", found, expected)
     }
 }
 

@@ -3,16 +3,14 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Range;
-use std::sync::Arc;
-use std::time::Instant;
 
 use super::target_samples::{Exact, IsExact, Quality, TargetSamples};
-use crate::ais::{Ais, AisTask, Along, Annealing, Recorder, Run, RunPart, Settings};
+use crate::ais::{Ais, Recorder, Run, RunPart};
 use crate::estimate::{Warning, log_z_by_methods, write_headline};
 use crate::kernel::{Reversal, TransitionKernel, forward_kernel};
 use crate::path::{AnnealingPath, Intermediate};
 use crate::random::Purpose;
-use crate::work::{Counts, Forest, Job, Task};
+use crate::work::{Counts, Job, Task};
 use crate::{Error, Result};
 
 /// The result of a run from the target to the base.
@@ -164,28 +162,23 @@ where
     where
         K: Reversal<P::At>,
     {
-        let settings = Settings {
-            purpose,
-            chains: states.len(),
-            log_base_normalizer: 0.0,
-            selection: None,
-            ..self.settings.clone()
-        };
-        let along: Arc<dyn Annealing<'_, _, _>> =
-            Arc::new(Along::new(self.path.clone(), Reversed(&self.kernel)));
-        let probe = self.plan().probe();
-        let kept = (self.recorder.clone(), None);
+        let mut backward = self.along(Reversed(&self.kernel));
+        backward.settings.purpose = purpose;
+        backward.settings.chains = states.len();
+        backward.settings.log_base_normalizer = 0.0;
+        backward.settings.selection = None;
         let samples = |chains: Range<usize>| states[chains].to_vec();
-        let task = AisTask::new(along, settings, &(0..states.len()), kept)?.starting_at(&samples);
-        let begun = Instant::now();
+        let task = backward
+            .into_task(&(0..states.len()))?
+            .starting_at(&samples);
+        let probe = self.task().ok().and_then(|task| task.probe());
         let name = match purpose {
             Purpose::Raise => "RAISE",
             _ => "reverse run",
         };
         let mut job = Job::new(&self.execution)?.named(name);
         job.foresee(task.cost(task.blocks()));
-        let closed = job.extend(&task, Forest::new())?;
-        let part = task.result(closed, begun.elapsed().as_secs_f64());
+        let part = task.run_by(&mut job)?;
         match part.missing().is_empty() {
             true => RunPart::merge([part.probed(probe)]),
             false => Err(part.stopped()),

@@ -1,11 +1,10 @@
 //! The runner: a first pass that finds the levels, and a second one over islands.
 
-use std::cell::OnceCell;
 use std::time::Instant;
 
 use super::island_task::IslandsTask;
 use super::path::{LevelAt, LevelPath};
-use super::run::NestedSmcRun;
+use super::run::{Islands, NestedSmcRun};
 use super::search::{Found, Search, Tuning};
 use super::settings::Settings;
 use crate::estimate::{Remedy, Warning};
@@ -141,45 +140,31 @@ where
     /// beta; [`Error::AllWeightsZero`] if no state had a likelihood above 0; [`Error::Stopped`] without a finished
     /// island.
     pub fn run(&self) -> Result<NestedSmcRun<P::State>> {
-        let ways = self.ways()?;
-        self.go_with(&ways, &mut Job::new(&self.execution)?)
-    }
-
-    /// Checks the settings, and returns the paths of both passes.
-    pub(super) fn ways(&self) -> Result<Ways<'m, P, L, K>> {
-        self.check()?;
-        Ok(Ways {
-            search: LevelPath::new(self.problem, [])?,
-            islands: OnceCell::new(),
-        })
+        self.go_with(&mut Job::new(&self.execution)?)
     }
 
     /// Finds the levels and runs the islands.
-    pub(super) fn go_with<'s, J>(
-        &'s self,
-        ways: &'s Ways<'m, P, L, K>,
-        job: &mut J,
-    ) -> Result<NestedSmcRun<P::State>>
+    pub(super) fn go_with<J>(&self, job: &mut J) -> Result<NestedSmcRun<P::State>>
     where
-        J: Runs<Search<'s, 'm, P, L, K>>
-            + Runs<IslandsTask<'s, 'm, P, L, K>>
-            + Carries<(Found, u64)>,
+        J: Runs<Single<(Found, u64)>> + Runs<Islands<P::State>> + Carries<(Found, u64)>,
     {
+        self.check()?;
         let begun = Instant::now();
         let settings = &self.settings;
         let (found, first_evaluations) = match job.carried(&|(found, _)| found.check())? {
             Some(found) => found,
             None => {
-                let Single(found) = job.run(&self.search(ways))?.whole(settings.chains)?;
+                let Single(found) = job
+                    .run(&self.search(&LevelPath::new(self.problem, [])?))?
+                    .whole(settings.chains)?;
                 let figures = found.0.levels.clone();
                 job.carry(found, &figures)?
             }
         };
         let path = LevelPath::new(self.problem, found.levels.iter().copied())?;
         let tuned = self.tuned(&path, &found)?;
-        let (path, tuned) = ways.islands.get_or_init(|| (path, tuned));
         let kernel = tuned.as_ref().unwrap_or(&self.kernel);
-        let islands = IslandsTask::new(self.problem, path, kernel, &found.shells, settings);
+        let islands = IslandsTask::new(self.problem, &path, kernel, &found.shells, settings);
         job.foresee(islands.cost(islands.blocks()));
         let closed = job.run(&islands)?;
         let stopped_by = closed.stopped_by.unwrap_or(StoppedBy::Chains);
@@ -198,10 +183,10 @@ where
         Ok(run)
     }
 
-    fn search<'s>(&'s self, ways: &'s Ways<'m, P, L, K>) -> Search<'s, 'm, P, L, K> {
+    fn search<'s>(&'s self, path: &'s LevelPath<'m, P, L>) -> Search<'s, 'm, P, L, K> {
         Search {
             problem: self.problem,
-            path: &ways.search,
+            path,
             kernel: &self.kernel,
             tuning: self.tuning.as_ref(),
             settings: &self.settings,
@@ -218,7 +203,7 @@ where
         Ok(Some((tuning.resized)(&self.kernel, sizes)))
     }
 
-    fn check(&self) -> Result<()> {
+    pub(super) fn check(&self) -> Result<()> {
         self.settings.check()?;
         refuse_stages(self.kernel.stages())?;
         if let Some(tuning) = &self.tuning {
@@ -226,12 +211,6 @@ where
         }
         Ok(())
     }
-}
-
-/// The paths of both passes, and the tuned kernel, which the tasks borrow.
-pub(super) struct Ways<'m, P, L, K> {
-    search: LevelPath<'m, P, L>,
-    islands: OnceCell<(LevelPath<'m, P, L>, Option<K>)>,
 }
 
 crate::num::debug_by_fields! {

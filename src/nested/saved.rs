@@ -5,11 +5,9 @@ use std::path::PathBuf;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::island_task::IslandsTask;
 use super::path::{LevelAt, LevelPath};
 use super::run::NestedSmcRun;
 use super::runner::NestedSmc;
-use super::search::Search;
 use super::settings::Settings;
 use crate::estimate::Warning;
 use crate::kernel::{Invariant, Workspace};
@@ -17,26 +15,8 @@ use crate::model::{Sampleable, UnnormalizedModel};
 use crate::random::{Purpose, stream};
 use crate::work::ranks::{OnRanks, Ranks};
 use crate::work::store::{Checkpointed, KeptJob, Resumable, checksum, encode, guarded};
-use crate::work::{Execution, Persist, difference};
+use crate::work::{Execution, difference};
 use crate::{Error, Result};
-
-/// The first pass is a small part of a run, and begins anew.
-impl<'m, P, L, K> Persist for Search<'_, 'm, P, L, K>
-where
-    P: Sampleable<State: Clone + Send> + Sync,
-    L: UnnormalizedModel<State = P::State> + Sync,
-    K: Invariant<LevelAt<'m, P, L>> + Sync,
-{
-}
-
-/// Unfinished islands begin anew.
-impl<'m, P, L, K> Persist for IslandsTask<'_, 'm, P, L, K>
-where
-    P: Sampleable<State: Clone + Send + Serialize + DeserializeOwned> + Sync,
-    L: UnnormalizedModel<State = P::State> + Sync,
-    K: Invariant<LevelAt<'m, P, L>> + Sync,
-{
-}
 
 impl<P, L, K> NestedSmc<'_, P, L, K> {
     /// Returns the same run with checkpoints in a file, as described in [`checkpoint`](crate::checkpoint). They hold
@@ -106,7 +86,7 @@ where
     }
 
     fn fingerprint(&self) -> Result<u32> {
-        self.ways()?;
+        self.check()?;
         let tuning = self.tuning.as_ref();
         let tuning = tuning.map(|tuning| (tuning.first, tuning.acceptance));
         guarded(|| Ok(checksum(&encode("probe", &(self.probed()?, tuning))?)))
@@ -136,7 +116,7 @@ where
     }
 
     fn go(&self, job: &mut KeptJob<'_>) -> Result<Self::Run> {
-        self.go_with(&self.ways()?, job)
+        self.go_with(job)
     }
 
     fn resumed(run: &mut Self::Run, seconds: f64, failure: Option<String>) {

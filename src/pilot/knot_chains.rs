@@ -8,7 +8,7 @@ use crate::model::UnnormalizedModel;
 use crate::path::{AnnealingPath, BetaDerivative, Intermediate};
 use crate::population::Population;
 use crate::random::{Purpose, StreamRng, stream, successive};
-use crate::work::{Counts, Execution, Forest, Halt, Job, Merge, Pulse, Stepped, Task};
+use crate::work::{Counts, Execution, Halt, Job, Merge, Pulse, Stepped, Task};
 use crate::{Error, Result};
 
 /// Chains that pass the knots in order and stay a while at each, for the costs of a
@@ -142,9 +142,9 @@ impl KnotChains {
             size,
             streams: streams.take(self.chains.div_ceil(size)).collect(),
         };
-        let mut job = Job::new(execution)?.named("pilot");
+        let job = Job::new(execution)?.named("pilot");
         job.foresee(task.cost(task.blocks()));
-        let sums = job.extend(&task, Forest::new())?.whole(self.chains)?;
+        let sums = job.complete(&task)?.whole(self.chains)?;
         self.costs_of_sums(knots, &sums.0)
     }
 

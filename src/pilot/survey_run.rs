@@ -176,15 +176,16 @@ impl Pilot {
         K: TransitionKernel<P::At> + Sync,
     {
         check_stages("stages of the pilot", kernel.stages(), &schedule)?;
-        let ais = Ais::with_base_log_z(path.clone(), kernel, 0.0)
+        let task = Ais::with_base_log_z(path.clone(), kernel, 0.0)
             .recorder(DerivativeRecorder::default())
             .recorded_stages(schedule.stages())
             .schedule(schedule)
             .chains(self.chains)
             .block_size(self.block_size)
             .seed(seed)
-            .pilot();
-        let run = ais.plan().run_within(job)?;
+            .pilot()
+            .into_task(&(0..self.chains))?;
+        let run = task.run_by(job)?.result()?;
         match run.stopped_by() {
             StoppedBy::Chains => Survey::from_run(&run),
             // A part of the chains is no survey that depends on the seed alone.

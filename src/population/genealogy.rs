@@ -1,10 +1,12 @@
 //! Selection of chains between stages, and their descent.
 
-use super::moves::{Chains, CopyState};
+use super::moves::{CopyState, Moves};
+use super::population::Population;
 use super::resampling::Resampling;
 use super::waste_free::WasteFree;
 use crate::Result;
 use crate::kernel::Block;
+use crate::path::AnnealingPath;
 
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -68,18 +70,30 @@ impl<S> Genealogy<S> {
     }
 
     /// Selects chains after a stage where due. Returns the log weights before, and the chains' ancestors.
-    pub(crate) fn select(
+    pub(crate) fn select<P: AnnealingPath<State = S>>(
         &mut self,
         stage: usize,
-        chains: &mut dyn Chains<S>,
+        population: &mut Population<P>,
+        kernel: &dyn Moves<P::At>,
     ) -> Result<Option<(Vec<f64>, Vec<usize>)>> {
-        let Some(log_weights) = self.weights_if_due(stage, chains.block()) else {
+        let Some(log_weights) = self.weights_if_due(stage, population.block()) else {
             return Ok(None);
         };
+        let rng = population.block_mut().rng_mut(0);
         let ancestors = match &self.selection {
-            Selection::Resampling(resampling) => resampling.renew(chains, self.copy),
+            Selection::Resampling(resampling) => {
+                let ancestors = resampling.ancestors(&log_weights, rng);
+                population.resample(&ancestors, self.copy);
+                ancestors
+            }
             Selection::WasteFree(waste_free) => {
-                waste_free.renew(self.block_size, chains, self.copy)?
+                let ancestors = waste_free.ancestors(self.block_size, &log_weights, rng);
+                population.regrow(&ancestors, kernel, self.copy)?;
+                ancestors
+                    .into_iter()
+                    .cycle()
+                    .take(log_weights.len())
+                    .collect()
             }
         };
         self.descend_from(&ancestors);

@@ -14,8 +14,7 @@ mod saved;
 mod waste_free;
 
 pub(crate) use genealogy::{Genealogy, Selection};
-pub(crate) use moves::Moves;
-pub(crate) use moves::{Chains, CopyState};
+pub(crate) use moves::{CopyState, Moves};
 pub use population::Population;
 pub(crate) use population::{sample_base, streams};
 pub(crate) use populations::Populations;

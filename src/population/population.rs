@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::moves::{AnyMemory, AnyWorkspace, Moves};
+use super::moves::{AnyMemory, AnyWorkspace, CopyState, Moves};
 use crate::kernel::{Block, KnownOfChain, NonFinite, Stage, TransitionKernel, Workspace};
 use crate::model::{Sampleable, UnnormalizedModel};
 use crate::path::{AnnealingPath, Intermediate};
@@ -178,8 +178,39 @@ impl<P: AnnealingPath> Population<P> {
         &self.block
     }
 
+    /// Gives each chain the state of its ancestor, which keeps its own place, and the block's mean weight.
+    pub(super) fn resample(&mut self, ancestors: &[usize], copy: CopyState<P::State>) {
+        for (chain, &ancestor) in ancestors.iter().enumerate() {
+            if ancestor != chain {
+                self.copy_chain(ancestor, chain, copy);
+            }
+        }
+        self.block.level_weights();
+    }
+
+    /// Gives the chains the states of trajectories that `kernel` takes from `ancestors`, and the block's mean weight. The
+    /// j-th states of all trajectories lie side by side, before the next ones.
+    pub(super) fn regrow(
+        &mut self,
+        ancestors: &[usize],
+        kernel: &dyn Moves<P::At>,
+        copy: CopyState<P::State>,
+    ) -> Result<()> {
+        self.gather(ancestors, copy);
+        let (trajectories, chains) = (ancestors.len(), self.block.len());
+        for first in (trajectories..chains).step_by(trajectories) {
+            let places = first..chains.min(first + trajectories);
+            for place in places.clone() {
+                self.copy_chain(place - trajectories, place, copy);
+            }
+            let mut mask = (0..chains).map(|chain| places.contains(&chain)).collect();
+            self.stay_masked(kernel, &mut mask)?;
+        }
+        Ok(())
+    }
+
     /// Copies states and memories of `ancestors` to the first chains, and gives all chains the block's mean weight.
-    pub(crate) fn gather(&mut self, ancestors: &[usize], copy: fn(&P::State) -> P::State) {
+    pub(crate) fn gather(&mut self, ancestors: &[usize], copy: CopyState<P::State>) {
         let copies = ancestors.iter().map(|&chain| self.copy_of(chain, copy));
         for (chain, (state, memory)) in copies.collect::<Vec<_>>().into_iter().enumerate() {
             self.set_chain(chain, state, memory);
@@ -188,16 +219,12 @@ impl<P: AnnealingPath> Population<P> {
     }
 
     /// Copies a chain's state and memory, not its stream, to another; both are indices within the block.
-    pub(crate) fn copy_chain(&mut self, from: usize, to: usize, copy: fn(&P::State) -> P::State) {
+    pub(crate) fn copy_chain(&mut self, from: usize, to: usize, copy: CopyState<P::State>) {
         let (state, memory) = self.copy_of(from, copy);
         self.set_chain(to, state, memory);
     }
 
-    pub(crate) fn copy_of(
-        &self,
-        chain: usize,
-        copy: fn(&P::State) -> P::State,
-    ) -> (P::State, Memory) {
+    pub(crate) fn copy_of(&self, chain: usize, copy: CopyState<P::State>) -> (P::State, Memory) {
         let state = copy(&self.block.states()[chain]);
         (
             state,

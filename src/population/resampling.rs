@@ -4,7 +4,6 @@ use std::num::NonZeroUsize;
 
 use rand::{Rng, RngExt};
 
-use super::moves::{Chains, CopyState};
 use crate::num::WeightSums;
 use crate::{Error, Result};
 
@@ -127,20 +126,6 @@ impl Resampling {
             Rule::EssBelow(share) => *share == 1.0,
             Rule::At(_) => true,
         }
-    }
-
-    /// Resamples a block with a living chain, by random numbers of its first chain, and gives all chains the mean
-    /// weight. Returns each chain's ancestor; an ancestor keeps its own place.
-    pub(super) fn renew<S>(&self, chains: &mut dyn Chains<S>, copy: CopyState<S>) -> Vec<usize> {
-        let log_weights = chains.block().log_weights().to_vec();
-        let ancestors = self.ancestors(&log_weights, chains.block_mut().rng_mut(0));
-        for (chain, &ancestor) in ancestors.iter().enumerate() {
-            if ancestor != chain {
-                chains.copy_chain(ancestor, chain, copy);
-            }
-        }
-        chains.block_mut().level_weights();
-        ancestors
     }
 
     /// Returns the chain whose state each chain takes over, given a living one. An ancestor keeps its own place.

@@ -1,11 +1,9 @@
 //! Waste-free sequential Monte Carlo: few ancestors, and all states of their trajectories.
 
 use std::num::NonZeroUsize;
-use std::ops::Range;
 
 use rand::{Rng, RngExt};
 
-use super::moves::{Chains, CopyState};
 use super::resampling::ResamplingScheme;
 use crate::{Error, Result};
 
@@ -77,34 +75,9 @@ impl WasteFree {
         Error::check(ancestors <= block_size, "ancestors", ancestors, expected)
     }
 
-    /// Replaces the states of a block with a living chain. Returns each chain's ancestor.
-    pub(crate) fn renew<S>(
-        &self,
-        block_size: usize,
-        block: &mut dyn Chains<S>,
-        copy: CopyState<S>,
-    ) -> Result<Vec<usize>> {
-        let chains = block.block().len();
-        let log_weights = block.block().log_weights().to_vec();
-        let rng = block.block_mut().rng_mut(0);
-        let ancestors = self.ancestors(block_size, &log_weights, rng);
-        block.gather(&ancestors, copy);
-        // The j-th states of all trajectories lie side by side, before the next ones.
-        let mut next = ancestors.len();
-        while next < chains {
-            let places = next..chains.min(next + ancestors.len());
-            next = places.end;
-            for place in places.clone() {
-                block.copy_chain(place - ancestors.len(), place, copy);
-            }
-            block.stay_masked(&mut mask(places, chains))?;
-        }
-        Ok(repeated(&ancestors, chains))
-    }
-
     /// Draws the ancestors. The first trajectories may be longer by one state, so the list is rotated at random:
     /// otherwise chains in front would have the longer ones.
-    fn ancestors<R: Rng + ?Sized>(
+    pub(super) fn ancestors<R: Rng + ?Sized>(
         &self,
         block_size: usize,
         log_weights: &[f64],
@@ -119,12 +92,4 @@ impl WasteFree {
         ancestors.rotate_left(rng.random_range(0..count));
         ancestors
     }
-}
-
-fn mask(places: Range<usize>, chains: usize) -> Vec<bool> {
-    (0..chains).map(|chain| places.contains(&chain)).collect()
-}
-
-fn repeated(ancestors: &[usize], chains: usize) -> Vec<usize> {
-    ancestors.iter().copied().cycle().take(chains).collect()
 }

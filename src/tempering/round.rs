@@ -20,7 +20,24 @@ pub(crate) struct Round<'t, 'p, P: AnnealingPath, K: Invariant<P::At>> {
     pub(super) plan: Plan,
     /// Starting states, by block; none in the first round.
     pub(super) starts: Vec<Mutex<Option<StartsOf<P, K>>>>,
+    pub(super) codec: Option<Codec<P, K>>,
 }
+
+/// Functions that write and read ladders under way.
+pub(super) struct Codec<P: AnnealingPath, K: Invariant<P::At>> {
+    pub(super) write: fn(&Ladders<P>) -> Result<Vec<u8>>,
+    pub(super) read: ReadLadders<P, K>,
+}
+
+type ReadLadders<P, K> = fn(&Round<'_, '_, P, K>, usize, &[u8]) -> Result<Ladders<P>>;
+
+impl<P: AnnealingPath, K: Invariant<P::At>> Clone for Codec<P, K> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P: AnnealingPath, K: Invariant<P::At>> Copy for Codec<P, K> {}
 
 type StartsOf<P, K> = Starts<<P as AnnealingPath>::State, MemoryOf<P, K>>;
 
@@ -48,30 +65,8 @@ where
     }
 
     fn run(&self, block: usize, pulse: &mut dyn Pulse) -> Result<Self::Output, Halt> {
-        self.scan(block, pulse, None)
-    }
-}
-
-/// Functions that write and read ladders under way.
-pub(super) struct Codec<T, P: AnnealingPath> {
-    pub(super) write: fn(&Ladders<P>) -> Result<Vec<u8>>,
-    pub(super) read: fn(&T, usize, &[u8]) -> Result<Ladders<P>>,
-}
-
-impl<P, K> Round<'_, '_, P, K>
-where
-    P: AnnealingPath<State: Clone + Send> + Send + Sync,
-    K: Invariant<P::At> + Sync,
-{
-    /// Takes a block of ladders through all scans of the round: the tempering itself.
-    pub(super) fn scan(
-        &self,
-        block: usize,
-        pulse: &mut dyn Pulse,
-        codec: Option<&Codec<Self, P>>,
-    ) -> Result<RoundResult<P::State, MemoryOf<P, K>>, Halt> {
         let plan = &self.plan;
-        let mut at = match codec.zip(pulse.resumed()) {
+        let mut at = match self.codec.zip(pulse.resumed()) {
             Some((codec, bytes)) => (codec.read)(self, block, &bytes)?,
             None => self.start(block)?,
         };
@@ -87,7 +82,8 @@ where
             let chains = at.ladders.len() * at.populations.len();
             let stepped = Stepped::of(chains, at.scans == plan.scans);
             pulse.step(stepped, &|| {
-                codec.map_or(Ok(Vec::new()), |codec| (codec.write)(&at))
+                self.codec
+                    .map_or(Ok(Vec::new()), |codec| (codec.write)(&at))
             })?;
         }
         Ok(RoundResult {
@@ -97,6 +93,32 @@ where
         })
     }
 
+    #[cfg(feature = "checkpoint")]
+    fn check_saved(&self, block: usize, bytes: &[u8]) -> Result<u64> {
+        self.codec.map_or(Ok(0), |codec| {
+            let at = (codec.read)(self, block, bytes)?;
+            Ok((at.scans * at.populations.len() * at.ladders.len()) as u64)
+        })
+    }
+
+    #[cfg(feature = "checkpoint")]
+    fn check(&self, blocks: Range<usize>, output: &Self::Output) -> Result<()> {
+        let (plan, ladders) = (&self.plan, &output.ladders);
+        let (first, last) = (self.chains(blocks.start), self.chains(blocks.end - 1));
+        Error::check_dimension("ladders", ladders.len(), last.end - first.start)?;
+        let betas = plan.placed.schedule.betas().len();
+        Error::check_dimension("decisions", output.decisions.len(), betas)?;
+        Error::check_dimension("blocks", output.ends.len(), blocks.len())?;
+        let mut ladders = ladders.iter();
+        ladders.try_for_each(|ladder| ladder.check(plan, plan.scans))
+    }
+}
+
+impl<P, K> Round<'_, '_, P, K>
+where
+    P: AnnealingPath<State: Clone + Send> + Send + Sync,
+    K: Invariant<P::At> + Sync,
+{
     fn start(&self, block: usize) -> Result<Ladders<P>> {
         let start = self.starts[block].lock();
         let start = start.unwrap_or_else(PoisonError::into_inner).take();

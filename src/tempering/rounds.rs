@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use super::ladders::{Placed, Plan};
-use super::round::{FinishedRound, MemoryOf, Reached, Round, RoundResult};
+use super::round::{Codec, FinishedRound, MemoryOf, Reached, Round, RoundResult};
 use super::run::TemperingRun;
 use super::runner::Settings;
 use super::runner::Tempering;
@@ -33,7 +33,7 @@ where
     /// chain and index of beta as stage; [`Error::AllWeightsZero`] if no state of one beta is possible at the next.
     pub fn run(&self) -> Result<TemperingRun<P::State>> {
         self.check()?;
-        self.go_with(&mut Job::new(&self.execution)?)
+        self.go_with(None, &mut Job::new(&self.execution)?)
     }
 
     pub(super) fn check(&self) -> Result<()> {
@@ -42,9 +42,13 @@ where
     }
 
     /// Runs the remaining rounds.
-    pub(super) fn go_with<'t, J>(&'t self, job: &mut J) -> Result<TemperingRun<P::State>>
+    pub(super) fn go_with<J>(
+        &self,
+        codec: Option<Codec<P, K>>,
+        job: &mut J,
+    ) -> Result<TemperingRun<P::State>>
     where
-        J: Runs<Round<'t, 'p, P, K>> + Carries<At<P, K>>,
+        J: Runs<RoundResult<P::State, MemoryOf<P, K>>> + Carries<At<P, K>>,
     {
         let begun = Instant::now();
         let mut at = job
@@ -71,6 +75,7 @@ where
                 run: self,
                 plan,
                 starts,
+                codec,
             };
             let closed = job.run(&round)?;
             let reached = self.after(at.last, round.plan.placed, closed);

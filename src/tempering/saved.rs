@@ -1,13 +1,12 @@
 //! Tempered runs with checkpoints, with ladders saved between two scans, and on several processes.
 
-use std::ops::Range;
 use std::path::PathBuf;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::ladders::{Ladder, Ladders};
-use super::round::{Codec, Round, RoundResult};
+use super::round::{Codec, Round};
 use super::run::TemperingRun;
 use super::runner::{Settings, Tempering};
 use crate::ais::{Likeness, fingerprint};
@@ -16,9 +15,9 @@ use crate::kernel::{Invariant, TransitionKernel, Workspace};
 use crate::path::AnnealingPath;
 use crate::population::{Population, SavedPopulation};
 use crate::random::{StreamRng, is_stuck};
+use crate::work::Execution;
 use crate::work::ranks::{OnRanks, Ranks};
 use crate::work::store::{Checkpointed, KeptJob, Resumable, decode, encode};
-use crate::work::{Execution, Halt, Persist, Pulse, Task};
 use crate::{Error, Result};
 
 /// A saved block: scans done, populations by beta, streams of the swaps, and statistics of the ladders.
@@ -28,46 +27,6 @@ type SavedLadders<S> = (
     Vec<StreamRng>,
     Vec<Ladder<S>>,
 );
-
-impl<'p, P, K> Persist for Round<'_, 'p, P, K>
-where
-    P: AnnealingPath<State: Clone + Serialize + DeserializeOwned + Send> + Send + Sync,
-    K: Invariant<P::At> + Sync,
-    <K::Workspace as Workspace>::Memory: Serialize + DeserializeOwned,
-{
-    fn run_saved(&self, block: usize, pulse: &mut dyn Pulse) -> Result<Self::Output, Halt> {
-        let codec = Codec {
-            write: write_ladders::<P, K>,
-            read: read_ladders,
-        };
-        self.scan(block, pulse, Some(&codec))
-    }
-
-    fn check_saved(&self, block: usize, bytes: &[u8]) -> Result<u64> {
-        let at = read_ladders(self, block, bytes)?;
-        Ok((at.scans * at.populations.len() * at.ladders.len()) as u64)
-    }
-
-    fn check(&self, blocks: Range<usize>, output: &Self::Output) -> Result<()> {
-        let plan = &self.plan;
-        let RoundResult {
-            ladders,
-            decisions,
-            ends,
-        } = output;
-        let (first, last) = (self.chains(blocks.start), self.chains(blocks.end - 1));
-        Error::check_dimension("ladders", ladders.len(), last.end - first.start)?;
-        Error::check_dimension(
-            "decisions",
-            decisions.len(),
-            plan.placed.schedule.betas().len(),
-        )?;
-        Error::check_dimension("blocks", ends.len(), blocks.len())?;
-        ladders
-            .iter()
-            .try_for_each(|ladder| ladder.check(plan, plan.scans))
-    }
-}
 
 fn write_ladders<P, K>(at: &Ladders<P>) -> Result<Vec<u8>>
 where
@@ -174,7 +133,11 @@ where
     }
 
     fn go(&self, job: &mut KeptJob<'_>) -> Result<Self::Run> {
-        self.go_with(job)
+        let codec = Codec {
+            write: write_ladders::<P, K>,
+            read: read_ladders,
+        };
+        self.go_with(Some(codec), job)
     }
 
     fn resumed(run: &mut Self::Run, seconds: f64, failure: Option<String>) {

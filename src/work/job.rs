@@ -22,9 +22,9 @@ use super::tree::{Forest, Merge};
 use crate::{Error, Result};
 
 /// Runs tasks one after another: in this process, with checkpoints, or together with other processes.
-pub(crate) trait Runs<T: Task>: Counts {
+pub(crate) trait Runs<O>: Counts {
     /// Runs a task, and returns its outputs in every process.
-    fn run(&mut self, task: &T) -> Result<Closed<T::Output>>;
+    fn run(&mut self, task: &dyn Task<Output = O>) -> Result<Closed<O>>;
 }
 
 /// Carries a value from one task of a sequence to the next, so that a later call can resume and all processes agree.
@@ -108,14 +108,9 @@ pub(super) trait Outbox<O>: Sync {
     fn read(&self, bytes: &[u8]) -> Result<Node<O>>;
 }
 
-/// A function that does a block.
-pub(super) type RunBlock<'a, O> = &'a (dyn Fn(usize, &mut dyn Pulse) -> Result<O, Halt> + Sync);
-
 /// The task at hand, as threads see it.
 pub(super) struct Site<'a, O> {
     pub(super) task: &'a dyn Task<Output = O>,
-    /// [`Task::run`], or what resumes and saves blocks in its place.
-    pub(super) run: RunBlock<'a, O>,
     pub(super) ledger: &'a Ledger<O>,
     pub(super) saver: Option<&'a dyn Saver>,
     /// The way of outputs to all processes; `None` if they stay in this one.
@@ -178,31 +173,25 @@ impl<'e> Job<'e> {
     }
 
     /// Runs all blocks of a task. Of several processes each does all of them.
-    pub(crate) fn complete<T: Task>(&self, task: &T) -> Result<Closed<T::Output>> {
-        self.go_on(task, Forest::new())
+    pub(crate) fn complete<O: Merge + Send>(
+        &self,
+        task: &dyn Task<Output = O>,
+    ) -> Result<Closed<O>> {
+        self.extend(task, Forest::new())
     }
 
     /// Runs the blocks of a task that are not in `done`, whose nodes are sorted from left to right.
-    pub(crate) fn extend<T: Task>(
-        &mut self,
-        task: &T,
-        done: Forest<T::Output>,
-    ) -> Result<Closed<T::Output>> {
-        self.go_on(task, done)
-    }
-
-    fn go_on<O: Merge + Send>(
+    pub(crate) fn extend<O: Merge + Send>(
         &self,
-        work: &dyn Task<Output = O>,
+        task: &dyn Task<Output = O>,
         done: Forest<O>,
     ) -> Result<Closed<O>> {
-        let ledger = Ledger::resumed(work.blocks(), done, work.last_is_unfilled());
+        let ledger = Ledger::resumed(task.blocks(), done, task.last_is_unfilled());
         #[cfg(feature = "checkpoint")]
         let ledger = ledger.shared(self.team.map(|_| Share::WHOLE));
-        self.skip(finished(work, &ledger));
+        self.skip(finished(task, &ledger));
         self.work(&Site {
-            task: work,
-            run: &|block, pulse| work.run(block, pulse),
+            task,
             ledger: &ledger,
             saver: None,
             outbox: None,
@@ -268,7 +257,7 @@ impl Crew<'_> {
             saved: site.saver.and_then(|saver| saver.begin(block)),
             place,
         };
-        let done = caught(|| (site.run)(block, &mut beat));
+        let done = caught(|| site.task.run(block, &mut beat));
         let (chains, stage, beta) = beat.place;
         match done {
             Ok(Ok(output)) => Ok(output),
@@ -361,8 +350,8 @@ impl Counts for Job<'_> {
     }
 }
 
-impl<T: Task> Runs<T> for Job<'_> {
-    fn run(&mut self, task: &T) -> Result<Closed<T::Output>> {
+impl<O: Merge + Send> Runs<O> for Job<'_> {
+    fn run(&mut self, task: &dyn Task<Output = O>) -> Result<Closed<O>> {
         self.complete(task)
     }
 }

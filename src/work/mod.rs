@@ -25,8 +25,6 @@ pub use execution::{Execution, StoppedBy};
 pub(crate) use job::{Carries, Counts, Job, Runs, caught, merging_panicked};
 pub(crate) use ledger::Closed;
 pub use progress::{Progress, SoFar, Verdict};
-#[cfg(feature = "checkpoint")]
-pub(crate) use task::Persist;
 pub(crate) use task::{Halt, Place, Pulse, Single, Stepped, Task, is_look};
 #[cfg(feature = "checkpoint")]
 pub(crate) use team::difference;

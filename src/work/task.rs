@@ -41,6 +41,18 @@ pub(crate) trait Task: Sync {
     fn width(&self) -> usize {
         1
     }
+
+    /// Refuses bytes that no such block saved. Returns the chain-steps that it had taken.
+    #[cfg(feature = "checkpoint")]
+    fn check_saved(&self, _block: usize, _bytes: &[u8]) -> Result<u64> {
+        Ok(0)
+    }
+
+    /// Refuses an output that these blocks cannot have.
+    #[cfg(feature = "checkpoint")]
+    fn check(&self, _blocks: Range<usize>, _output: &Self::Output) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// The work around a block, as its steps see it.
@@ -106,27 +118,6 @@ pub(crate) fn is_look(first: usize, done: usize) -> bool {
 
 /// Position of a block: its chains, stage index and beta.
 pub(crate) type Place = (Range<usize>, usize, f64);
-
-/// A task whose outputs can be saved. Unfinished blocks begin anew, unless the methods save and resume them.
-#[cfg(feature = "checkpoint")]
-pub(crate) trait Persist:
-    Task<Output: serde::Serialize + serde::de::DeserializeOwned>
-{
-    /// Does a block as [`Task::run`], resumes it and saves it.
-    fn run_saved(&self, block: usize, pulse: &mut dyn Pulse) -> Result<Self::Output, Halt> {
-        self.run(block, pulse)
-    }
-
-    /// Refuses bytes that no such block saved. Returns the chain-steps that it had taken.
-    fn check_saved(&self, _block: usize, _bytes: &[u8]) -> Result<u64> {
-        Ok(0)
-    }
-
-    /// Refuses an output that these blocks cannot have.
-    fn check(&self, _blocks: Range<usize>, _output: &Self::Output) -> Result<()> {
-        Ok(())
-    }
-}
 
 /// The output of a task of one block.
 #[derive(Debug)]

@@ -3,10 +3,9 @@
 use super::judge::Second;
 use super::path::RivalAt;
 use super::proposal::Rivals;
-use super::search::{AlongRivals, Base, GradientOf, Search, SecondJob};
+use super::search::{Base, GradientOf, Search, SecondJob};
 use crate::Result;
 use crate::adaptive::tuner::Tuner;
-use crate::ais::Along;
 use crate::estimate::LogZ;
 use crate::kernel::{TransitionKernel, Workspace};
 use crate::model::NormalizedModel;
@@ -23,7 +22,7 @@ pub(in crate::adaptive) trait Challenges<S, K>: Send + Sync {
         first: &dyn LogZ,
         asked: Asked<K, S>,
         budget: u64,
-        job: &mut dyn SecondJob<S>,
+        job: &mut SecondJob<'_, S>,
     ) -> Result<Second<S>>;
 }
 
@@ -100,10 +99,9 @@ where
         first: &dyn LogZ,
         asked: Asked<K, P::State>,
         budget: u64,
-        job: &mut dyn SecondJob<P::State>,
+        job: &mut SecondJob<'_, P::State>,
     ) -> Result<Second<P::State>> {
-        let along: AlongRivals<'_, P, K> = |path, kernel| Along::new(path, kernel);
         self.search(asked)
-            .challenge(first, (budget, CONFIDENCE), along, job)
+            .challenge(first, (budget, CONFIDENCE), None, job)
     }
 }

@@ -29,5 +29,5 @@ pub use runner::Challenge;
 pub(super) use included::{Asked, Challenges, of_path};
 pub(super) use judge::Second;
 #[cfg(feature = "checkpoint")]
-pub(super) use search::{AlongRivals, Base};
+pub(super) use search::Base;
 pub(super) use search::{LEAST_MOVES, SecondJob, gradient_of};

@@ -7,9 +7,8 @@ use nalgebra::DVector;
 use super::path::RivalAt;
 use super::proposal::Rivals;
 use super::result::ChallengeRun;
-use super::search::{AlongRivals, Base, LEAST_MOVES, Search, SecondJob, gradient_of};
+use super::search::{Base, LEAST_MOVES, Search, SecondCodec, SecondJob, gradient_of};
 use crate::adaptive::tuner::Tuner;
-use crate::ais::Along;
 use crate::estimate::LogZ;
 use crate::kernel::{TransitionKernel, Tunable};
 use crate::model::{Differentiable, NormalizedModel};
@@ -159,19 +158,15 @@ where
     /// [gradient](Self::with_gradient); as [`AdaptiveSmc::first_pass`](crate::adaptive::AdaptiveSmc::first_pass)
     /// and [`Ais::run`](crate::ais::Ais::run); [`Error::Stopped`] before the second run has a block.
     pub fn run(&self) -> Result<ChallengeRun<'p, P::State>> {
-        let along: AlongRivals<'_, P, K> = |path, kernel| Along::new(path, kernel);
-        self.go_with(along, &mut Job::new(&self.execution)?)
+        self.go_with(None, &mut Job::new(&self.execution)?)
     }
 
     /// Runs the challenge.
-    pub(in crate::adaptive) fn go_with<J>(
+    pub(in crate::adaptive) fn go_with(
         &self,
-        along: AlongRivals<'_, P, K>,
-        job: &mut J,
-    ) -> Result<ChallengeRun<'p, P::State>>
-    where
-        J: SecondJob<P::State>,
-    {
+        codec: Option<SecondCodec<P>>,
+        job: &mut SecondJob<'_, P::State>,
+    ) -> Result<ChallengeRun<'p, P::State>> {
         let (confidence, budget) = self.confidence_and_budget();
         Error::check_inner_fraction("confidence", confidence)?;
         self.search.check()?;
@@ -184,7 +179,7 @@ where
         job.foresee(budget / each);
         let second = self
             .search
-            .challenge(self.first, (budget, confidence), along, job)?;
+            .challenge(self.first, (budget, confidence), codec, job)?;
         Ok(ChallengeRun {
             first: self.first,
             second,

@@ -17,7 +17,7 @@ use super::population_monte_carlo::mixed;
 use super::proposal::{Proposals, Rivals, Target, Trails};
 use crate::adaptive::smc::AdaptiveSmc;
 use crate::adaptive::tuner::Tuner;
-use crate::ais::{Ais, AisTask, Along, RunPart};
+use crate::ais::{Ais, BlockCodec, BlockResult};
 use crate::estimate::LogZ;
 use crate::kernel::{TransitionKernel, refuse_stages};
 use crate::model::{
@@ -26,7 +26,7 @@ use crate::model::{
 use crate::path::{AnnealingPath, dimension};
 use crate::random::{Purpose, StreamRng, stream};
 use crate::schedule::Schedule;
-use crate::work::{Counts, Job, Runs, Single, Task, caught};
+use crate::work::{Job, Runs, Single, Task, caught};
 use crate::{Error, Result};
 
 /// All that a challenge needs but the first run.
@@ -95,28 +95,11 @@ where
 
 pub(in crate::adaptive) type Base<P> = <<P as AnnealingPath>::State as Rivals>::Base;
 
-/// Function from path and kernel of a second run to both behind one trait object.
-pub(in crate::adaptive) type AlongRivals<'q, P, K> =
-    fn(RivalPath<P, Base<P>>, K) -> Along<'q, RivalPath<P, Base<P>>>;
-
-pub(in crate::adaptive) type SecondTask<'t, S> = AisTask<'t, S, ()>;
+/// Functions that write and read blocks under way of the second run.
+pub(in crate::adaptive) type SecondCodec<P> = BlockCodec<RivalPath<P, Base<P>>, ()>;
 
 /// A job that can run the second run of a challenge.
-pub(in crate::adaptive) trait SecondJob<S>: Counts {
-    fn run_second(&mut self, task: &SecondTask<'_, S>) -> Result<RunPart<S>>;
-}
-
-impl<S: Send, J> SecondJob<S> for J
-where
-    J: for<'t> Runs<SecondTask<'t, S>>,
-{
-    fn run_second(&mut self, task: &SecondTask<'_, S>) -> Result<RunPart<S>> {
-        let begun = Instant::now();
-        self.foresee(task.cost(task.blocks()));
-        let closed = self.run(task)?;
-        Ok(task.result(closed, begun.elapsed().as_secs_f64()))
-    }
-}
+pub(in crate::adaptive) type SecondJob<'j, S> = dyn Runs<BlockResult<S, ()>> + 'j;
 
 /// The mixture of bases with kernel and stages from there.
 struct Found<P: AnnealingPath<State: Rivals>, K> {
@@ -224,8 +207,8 @@ where
         &self,
         first: &dyn LogZ,
         (budget, confidence): (u64, f64),
-        along: AlongRivals<'_, P, K>,
-        job: &mut dyn SecondJob<P::State>,
+        codec: Option<SecondCodec<P>>,
+        job: &mut SecondJob<'_, P::State>,
     ) -> Result<Second<P::State>> {
         let begun = Instant::now();
         let found = self.find(budget, job.job());
@@ -239,8 +222,10 @@ where
             .schedule(schedule)
             .chains(found.chains)
             .seed(found.seed)
-            .into_task(along)?;
-        let part = job.run_second(&task)?;
+            .into_task(&(0..found.chains))?
+            .saved_by(codec);
+        job.foresee(task.cost(task.blocks()));
+        let part = task.run_by(job)?;
         let tried = (found.starts, found.modes, found.spent);
         let sure = (confidence, self.compare_normalizer()?);
         let mut second = judge(first, part.result()?, sure, tried)?;

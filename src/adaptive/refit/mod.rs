@@ -13,9 +13,9 @@ pub(super) use self::base::Law;
 use self::modes::modes;
 use super::challenge::{RivalAt, RivalBase, RivalPath};
 use super::covariance::Covariance;
-use super::round::{Layout, RoundTask, Start};
+use super::round::{Ended, Layout, RoundJob, Start};
 use crate::Result;
-use crate::ais::{Along, Run};
+use crate::ais::Run;
 use crate::estimate::pareto_shape;
 use crate::kernel::{TransitionKernel, Workspace};
 use crate::model::{NormalizedModel, Sampleable, UnnormalizedModel};
@@ -31,14 +31,14 @@ pub(super) trait Refits<S, K>: Send + Sync {
     /// Fits a base to the states of a round, of which `shape` has mean and covariance, unless there is a reason not to.
     fn fit(&self, run: &Run<S>, shape: &Covariance, rng: &mut StreamRng) -> Result<Fitted>;
 
-    /// Hands the task of a round from a refitted base to `visit`.
+    /// Runs a round from a refitted base.
     fn round(
         &self,
         refit: &Refit,
         start: Start<K>,
         layout: &Layout<S>,
-        visit: Visit<'_, S>,
-    ) -> Result<()>;
+        job: &mut RoundJob<'_, S>,
+    ) -> Result<Ended<S>>;
 }
 
 /// A fitted base, or the reason why there is none.
@@ -49,9 +49,6 @@ pub(super) type Fitted = std::result::Result<Refit, NoRefit>;
 pub type RefittedAt<P> = RivalAt<P, Law>;
 
 pub(super) type Refitting<'p, S, K> = Arc<dyn Refits<S, K> + 'p>;
-
-/// A function that runs the task of a round.
-pub(super) type Visit<'v, S> = &'v mut dyn FnMut(&RoundTask<'_, S>) -> Result<()>;
 
 /// Returns what refits the base of `path`.
 pub(super) fn refitting<'p, P, K>(path: P) -> Refitting<'p, DVector<f64>, K>
@@ -107,8 +104,8 @@ where
         refit: &Refit,
         start: Start<K>,
         layout: &Layout<DVector<f64>>,
-        visit: Visit<'_, DVector<f64>>,
-    ) -> Result<()> {
+        job: &mut RoundJob<'_, DVector<f64>>,
+    ) -> Result<Ended<DVector<f64>>> {
         let log_z = self.0.base().log_normalizer();
         let fitted = (1.0 - refit.own_share, refit.law.clone());
         let path = RivalPath::new(RivalBase::new(self.0.clone(), log_z, vec![fitted]));
@@ -117,7 +114,7 @@ where
             log_base_normalizer: layout.log_base_normalizer - log_z,
             ..*layout
         };
-        visit(&layout.task(path, start, Along::new)?)
+        layout.run(path, start, None, job)
     }
 }
 

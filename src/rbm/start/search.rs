@@ -250,14 +250,14 @@ impl<T: Scalar> Pilots<'_, T> {
         if let Some(engine) = self.of.engine {
             path = path.with_simd_level(engine)?;
         }
-        let run = Ais::new(&path, BlockGibbs)
+        let task = Ais::new(&path, BlockGibbs)
             .schedule(Schedule::linear(stages)?)
             .chains(CHAINS)
             .block_size(BLOCK)
             .seed(self.rng.next_u64())
             .pilot()
-            .plan()
-            .run_within(&mut self.job)?;
+            .into_task(&(0..CHAINS))?;
+        let run = task.run_by(&mut self.job)?.result()?;
         if run.stopped_by() != StoppedBy::Chains {
             let (by, chains) = (run.stopped_by().to_string(), CHAINS);
             return Err(Error::Stopped { by, chains });

@@ -12,7 +12,7 @@ use super::parts::{Finished, Piece, Saved};
 use super::{decode, encode, guarded};
 use crate::work::job::{Carries, Counts, Job, Outbox, Runs, Saver, Site, finished};
 use crate::work::ledger::{Closed, Ledger, Share};
-use crate::work::task::Persist;
+use crate::work::task::Task;
 use crate::work::tree::{Forest, Merge, Node};
 use crate::{Error, Result};
 
@@ -35,7 +35,11 @@ impl KeptJob<'_> {
     }
 
     /// Checks unfinished blocks, and returns the chain-steps that those of this process have taken.
-    fn taken<T: Persist>(&self, task: &T, under_way: &BTreeMap<usize, Piece>) -> Result<u64> {
+    fn taken<O: Merge + Send>(
+        &self,
+        task: &dyn Task<Output = O>,
+        under_way: &BTreeMap<usize, Piece>,
+    ) -> Result<u64> {
         let (blocks, share) = (task.blocks(), self.job.team.map(|team| team.share()));
         let mut taken = 0;
         for (&block, piece) in under_way {
@@ -50,8 +54,11 @@ impl KeptJob<'_> {
 }
 
 /// Reads a node of finished blocks, and refuses one that the task cannot have.
-fn node<T: Persist>(task: &T, bytes: &[u8]) -> Result<Node<T::Output>> {
-    let node: Node<T::Output> = decode("finished blocks", bytes)?;
+fn node<O: Merge + Send + DeserializeOwned>(
+    task: &dyn Task<Output = O>,
+    bytes: &[u8],
+) -> Result<Node<O>> {
+    let node: Node<O> = decode("finished blocks", bytes)?;
     let blocks = task.blocks();
     let within = node.is_within(blocks.end) && node.blocks().start >= blocks.start;
     let expected = format!("one within {blocks:?}");
@@ -61,7 +68,10 @@ fn node<T: Persist>(task: &T, bytes: &[u8]) -> Result<Node<T::Output>> {
 }
 
 /// Reads and checks saved outputs, which are sorted from left to right.
-fn nodes<T: Persist>(task: &T, saved: &Finished) -> Result<Forest<T::Output>> {
+fn nodes<O: Merge + Send + DeserializeOwned>(
+    task: &dyn Task<Output = O>,
+    saved: &Finished,
+) -> Result<Forest<O>> {
     let read = |(blocks, bytes): &(Range<usize>, Vec<u8>)| {
         let node = node(task, bytes)?;
         let found = format!("those of {:?}", node.blocks());
@@ -72,8 +82,8 @@ fn nodes<T: Persist>(task: &T, saved: &Finished) -> Result<Forest<T::Output>> {
     saved.iter().map(read).collect()
 }
 
-impl<T: Persist> Runs<T> for KeptJob<'_> {
-    fn run(&mut self, task: &T) -> Result<Closed<T::Output>> {
+impl<O: Merge + Send + Serialize + DeserializeOwned> Runs<O> for KeptJob<'_> {
+    fn run(&mut self, task: &dyn Task<Output = O>) -> Result<Closed<O>> {
         let saved = std::mem::take(&mut self.saved.finished);
         let under_way = std::mem::take(&mut self.saved.under_way);
         let read = || Ok((nodes(task, &saved)?, self.taken(task, &under_way)?));
@@ -106,7 +116,6 @@ impl<T: Persist> Runs<T> for KeptJob<'_> {
         });
         let worked = job.work(&Site {
             task,
-            run: &|block, pulse| task.run_saved(block, pulse),
             ledger: &ledger,
             saver: saver.as_ref().map(|saver| saver as _),
             outbox: post.as_ref().map(|post| post as _),
@@ -155,15 +164,15 @@ impl Counts for KeptJob<'_> {
 }
 
 /// The way of outputs to all processes. Those of this process are kept for its file.
-struct Post<'a, T> {
-    task: &'a T,
+struct Post<'a, O> {
+    task: &'a dyn Task<Output = O>,
     share: Share,
     keeper: Option<&'a Keeper<'a>>,
     /// Outputs since the last meeting, and all that go into the file.
     bag: Mutex<(Vec<Vec<u8>>, Finished)>,
 }
 
-impl<T> Post<'_, T> {
+impl<O> Post<'_, O> {
     fn bag(&self) -> MutexGuard<'_, (Vec<Vec<u8>>, Finished)> {
         self.bag.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -178,8 +187,8 @@ impl<T> Post<'_, T> {
     }
 }
 
-impl<T: Persist> Outbox<T::Output> for Post<'_, T> {
-    fn put(&self, block: usize, output: T::Output) -> Result<()> {
+impl<O: Merge + Send + Serialize + DeserializeOwned> Outbox<O> for Post<'_, O> {
+    fn put(&self, block: usize, output: O) -> Result<()> {
         let node = Node::leaf(block, output);
         let bytes = guarded(|| encode("finished blocks", &node))?;
         let mut bag = self.bag();
@@ -194,7 +203,7 @@ impl<T: Persist> Outbox<T::Output> for Post<'_, T> {
         std::mem::take(&mut self.bag().0)
     }
 
-    fn read(&self, bytes: &[u8]) -> Result<Node<T::Output>> {
+    fn read(&self, bytes: &[u8]) -> Result<Node<O>> {
         guarded(|| node(self.task, bytes))
     }
 }
