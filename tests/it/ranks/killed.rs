@@ -126,7 +126,9 @@ fn a_rank_that_waits_for_others_keeps_what_it_has_done() {
             }
         };
         let run = run().progress(keep);
-        let saved = run.checkpoint(disks.of(0)).every(Duration::from_millis(20));
+        let saved = run
+            .checkpoint(disks.of(0))
+            .every(Duration::from_millis(150));
         let _ = saved.ranks(&world).run().unwrap();
     });
     PASSED.store(0, Ordering::Relaxed);
