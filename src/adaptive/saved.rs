@@ -1,6 +1,5 @@
 //! Adaptive runs that leave checkpoints, or that several processes share.
 
-use std::fmt::Debug;
 use std::path::PathBuf;
 
 use serde::Serialize;
@@ -10,62 +9,19 @@ use super::challenge::{Base, Challenge, ChallengeRun, RivalAt, Rivals};
 use super::rounds::Rounds;
 use super::rounds_run::RoundsRun;
 use super::smc::{AdaptiveSmc, AdaptiveSmcRun, BLOCK};
-use crate::ais::{Likeness, block_codec, fingerprint};
+use crate::Result;
+use crate::ais::{block_codec, identity};
 use crate::estimate::Warning;
 use crate::kernel::{Repeat, TransitionKernel, Workspace};
 use crate::path::AnnealingPath;
 use crate::schedule::Schedule;
-use crate::work::Execution;
 use crate::work::ranks::{OnRanks, Ranks};
 use crate::work::store::{Checkpointed, KeptJob, Resumable, checksum, encode};
-use crate::{Error, Result};
+use crate::work::{Execution, Identity, Named, named, named_engine};
 
 /// Returns the stages along which a fingerprint is taken.
 fn stages() -> Schedule {
     Schedule::linear(16).expect("16 stages are a schedule")
-}
-
-type Named = Vec<(&'static str, String)>;
-
-fn named(name: &'static str, value: &dyn Debug) -> (&'static str, String) {
-    (name, format!("{value:?}"))
-}
-
-/// Refuses settings that differ, and names the first.
-fn check_named(mine: Named, found: &[String]) -> Result<usize> {
-    Error::check_dimension("settings", found.len(), mine.len())?;
-    let mut pairs = mine.iter().zip(found);
-    pairs.try_for_each(|((name, mine), found)| Error::check_found(name, found, mine))?;
-    Ok(usize::MAX)
-}
-
-/// Implements the parts of [`Resumable`] that compare settings by name and value.
-macro_rules! compared_by_name {
-    () => {
-        type Settings = Vec<String>;
-        type Likeness = Likeness;
-
-        fn settings(&self) -> Vec<String> {
-            self.named().into_iter().map(|(_, value)| value).collect()
-        }
-
-        fn check_found(&self, found: &Vec<String>) -> Result<usize> {
-            check_named(self.named(), found)
-        }
-
-        fn check_alike(&self, settings: &Vec<String>, likeness: &Likeness) -> Result<()> {
-            let mine = self.settings();
-            let pairs = self.named().into_iter().zip(settings).zip(&mine);
-            for (((name, _), first), mine) in pairs {
-                Error::check_found(name, mine, first)?;
-            }
-            self.likeness().check_alike(likeness)
-        }
-
-        fn execution(&self) -> &Execution<'_> {
-            &self.execution
-        }
-    };
 }
 
 impl<P: AnnealingPath, K> AdaptiveSmc<'_, P, K> {
@@ -90,6 +46,7 @@ impl<P: AnnealingPath, K> AdaptiveSmc<'_, P, K> {
             named("block_size", &self.block_size.unwrap_or(BLOCK)),
             named("log normalizer of the base", &self.log_base_normalizer),
             named("whether the kernel is tuned", &self.tuner.is_some()),
+            named_engine(self.path.simd_level()),
         ]
     }
 }
@@ -105,14 +62,12 @@ where
 
     const KIND: &'static str = "adaptive";
 
-    compared_by_name! {}
-
-    fn fingerprint(&self) -> Result<u32> {
-        fingerprint(self.path.clone(), &self.kernel, &stages())
+    fn execution(&self) -> &Execution<'_> {
+        &self.execution
     }
 
-    fn likeness(&self) -> Likeness {
-        Likeness::of(self.path.clone(), &self.kernel, &stages())
+    fn identity(&self) -> Result<Identity> {
+        identity(self.path.clone(), &self.kernel, &stages(), self.named())
     }
 
     fn go(&self, job: &mut KeptJob<'_>) -> Result<Self::Run> {
@@ -151,6 +106,7 @@ impl<P: AnnealingPath, K> Rounds<'_, P, K> {
             named("budget", &self.budget),
             named("log normalizer of the base", &self.log_base_normalizer),
             named("whether the kernel is tuned", &self.tuner.is_some()),
+            named_engine(self.path.simd_level()),
             named("whether the base is refitted", &self.refitting.is_some()),
             named("number of equal parts of the budget", &self.parts()),
         ]
@@ -168,18 +124,16 @@ where
 
     const KIND: &'static str = "rounds";
 
-    compared_by_name! {}
+    fn execution(&self) -> &Execution<'_> {
+        &self.execution
+    }
 
     fn until_error(&self) -> Option<f64> {
         self.until_error
     }
 
-    fn fingerprint(&self) -> Result<u32> {
-        fingerprint(self.path.clone(), &self.kernel, &stages())
-    }
-
-    fn likeness(&self) -> Likeness {
-        Likeness::of(self.path.clone(), &self.kernel, &stages())
+    fn identity(&self) -> Result<Identity> {
+        identity(self.path.clone(), &self.kernel, &stages(), self.named())
     }
 
     fn go(&self, job: &mut KeptJob<'_>) -> Result<Self::Run> {
@@ -216,6 +170,7 @@ impl<P: AnnealingPath, K> Challenge<'_, P, K> {
             named("confidence", &confidence),
             named("log normalizer of the base", &search.log_base_normalizer),
             named("whether the kernel is tuned", &search.tuner.is_some()),
+            named_engine(search.path.simd_level()),
             named("whether it uses a gradient", &search.gradient.is_some()),
             named("log Z of the first run", &self.first.log_z()),
         ]
@@ -233,18 +188,16 @@ where
 
     const KIND: &'static str = "challenge";
 
-    compared_by_name! {}
-
-    fn fingerprint(&self) -> Result<u32> {
-        let path = self.search.path_from_old();
-        let of_path = fingerprint(path, &self.search.kernel, &stages())?;
-        let all = encode("states", &(of_path, &self.search.states))?;
-        Ok(checksum(&all))
+    fn execution(&self) -> &Execution<'_> {
+        &self.execution
     }
 
-    fn likeness(&self) -> Likeness {
+    fn identity(&self) -> Result<Identity> {
+        let states = checksum(&encode("states", &self.search.states)?);
+        let mut settings = self.named();
+        settings.push(named("states with checksum", &states));
         let path = self.search.path_from_old();
-        Likeness::of(path, &self.search.kernel, &stages())
+        identity(path, &self.search.kernel, &stages(), settings)
     }
 
     fn go(&self, job: &mut KeptJob<'_>) -> Result<Self::Run> {

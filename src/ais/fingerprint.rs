@@ -3,17 +3,39 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::runner::Ais;
 use crate::kernel::{TransitionKernel, Workspace};
 use crate::model::log_densities_of;
 use crate::path::AnnealingPath;
 use crate::population::Population;
 use crate::random::{Purpose, stream};
 use crate::schedule::Schedule;
-use crate::work::caught;
 use crate::work::store::{checksum, decode, encode, guarded};
+use crate::work::{Identity, Named, caught};
 use crate::{Error, Result};
 
 const CHAINS: usize = 8;
+
+/// Returns the identity of a run with `settings` along `path`, whose chains are probed along `schedule`.
+///
+/// # Errors
+/// As [`fingerprint`].
+pub(crate) fn identity<P, K>(
+    path: P,
+    kernel: &K,
+    schedule: &Schedule,
+    settings: Named,
+) -> Result<Identity>
+where
+    P: AnnealingPath<State: Serialize + DeserializeOwned + Send> + Send + Sync,
+    K: TransitionKernel<P::At> + Sync,
+    <K::Workspace as Workspace>::Memory: Serialize + DeserializeOwned,
+{
+    let checksum = fingerprint(path.clone(), kernel, schedule)?;
+    let run = Ais::with_base_log_z(path, kernel, 0.0).schedule(schedule.clone());
+    let probe = run.task().ok().and_then(|task| task.probe());
+    Ok(Identity::new(settings, probe, checksum))
+}
 
 /// Returns a fingerprint of path, kernel, schedule, engine, machine and crate version. It is the checksum of a few
 /// chains, started at samples of the base, at the first, middle and last stage.

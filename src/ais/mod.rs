@@ -19,11 +19,11 @@ mod stages;
 mod task;
 
 pub(crate) use block_result::BlockResult;
-#[cfg(feature = "checkpoint")]
+#[cfg(all(test, feature = "checkpoint"))]
 pub(crate) use fingerprint::fingerprint;
-pub use partial::RunPart;
 #[cfg(feature = "checkpoint")]
-pub(crate) use probe::Likeness;
+pub(crate) use fingerprint::identity;
+pub use partial::RunPart;
 pub use recorder::{Expectations, Recorder};
 pub use report::Report;
 pub use run::Run;

@@ -6,11 +6,10 @@ use std::ops::Range;
 use super::block_result::BlockResult;
 #[cfg(feature = "serde")]
 use super::block_result::{FinalStates, StageSums};
-use super::probe::Probe;
 use super::run::Run;
 use super::settings::Settings;
 use crate::estimate::{Estimate, Remedy, Warning};
-use crate::work::{Closed, Forest, Merge, Node, StoppedBy, caught, merging_panicked};
+use crate::work::{Closed, Forest, Merge, Node, Probe, StoppedBy, caught, merging_panicked};
 use crate::{Error, Result};
 
 /// Finished blocks of chains: a part of a run.

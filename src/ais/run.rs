@@ -7,7 +7,6 @@ use std::ops::Range;
 use super::block_result::Figures;
 use super::block_result::{BlockResult, FinalStates, StageSums};
 use super::partial::RunPart;
-use super::probe::Probe;
 use super::settings::Settings;
 use super::stages::StageSummary;
 use crate::Result;
@@ -18,7 +17,7 @@ use crate::estimate::{
 use crate::num::{SimdLevel, log_mean_exp};
 use crate::path::{Doubts, doubts};
 use crate::schedule::Schedule;
-use crate::work::{Forest, Merge, Node, StoppedBy, coalesce, fold};
+use crate::work::{Forest, Merge, Node, Probe, StoppedBy, coalesce, fold};
 
 /// The result of a run: log Z with its uncertainty, reasons to doubt it, and the weighted chains.
 ///

@@ -4,7 +4,6 @@ use std::ops::Range;
 
 use super::block_result::BlockResult;
 use super::partial::RunPart;
-use super::probe::Probe;
 use super::recorder::Recorder;
 use super::run::Run;
 use super::settings::Settings;
@@ -18,7 +17,7 @@ use crate::population::WasteFree;
 use crate::population::{CopyState, Selection};
 use crate::random::Purpose;
 use crate::schedule::Schedule;
-use crate::work::{Counts, Execution, Forest, Job, Task, controls};
+use crate::work::{Counts, Execution, Forest, Job, Probe, Task, controls};
 use crate::{Error, Result};
 
 /// Annealed importance sampling (Neal 2001). Each chain starts at an exact sample of the base, passes the K stages of a

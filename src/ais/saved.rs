@@ -6,8 +6,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::fingerprint::fingerprint;
-use super::probe::Likeness;
+use super::fingerprint::identity;
 use super::recorder::Recorder;
 use super::run::Run;
 use super::runner::Ais;
@@ -18,9 +17,9 @@ use crate::estimate::Warning;
 use crate::kernel::{Decisions, TransitionKernel, Workspace, check_stages};
 use crate::path::AnnealingPath;
 use crate::population::{Genealogy, Population, SavedPopulation};
-use crate::work::Execution;
 use crate::work::ranks::{OnRanks, Ranks};
 use crate::work::store::{Checkpointed, KeptJob, Resumable, decode, encode};
+use crate::work::{Execution, Identity};
 use crate::{Error, Result};
 
 /// Records of a block: the sums of each window, and the log weights and decisions at the start of the current one.
@@ -172,50 +171,37 @@ where
     R: Recorder<P::At> + Serialize + DeserializeOwned + Send + Sync,
 {
     type Run = Run<P::State, R>;
-    type Settings = Settings;
-    type Likeness = Likeness;
 
     const KIND: &'static str = "ais";
-
-    fn settings(&self) -> Settings {
-        self.settings.clone()
-    }
 
     fn execution(&self) -> &Execution<'_> {
         &self.execution
     }
 
-    fn fingerprint(&self) -> Result<u32> {
-        let schedule = &self.settings.schedule;
-        self.settings.check()?;
+    fn identity(&self) -> Result<Identity> {
+        let settings = &self.settings;
+        let schedule = &settings.schedule;
+        settings.check()?;
         check_stages("steps of the schedule", self.kernel.stages(), schedule)?;
         // A recorder that cannot be written fails here, at the start.
         encode("recorder", &self.recorder)?;
-        fingerprint(self.path.clone(), &self.kernel, schedule)
+        let path = self.path.clone();
+        let identity = identity(path, &self.kernel, schedule, settings.named())?;
+        Ok(identity
+            .with_schedule(schedule)
+            .with_length("chains", settings.chains))
     }
 
-    /// Accepts more chains than before; a partial last block is then run again.
-    fn check_found(&self, found: &Settings) -> Result<usize> {
-        self.settings.check_found(found)?;
-        found.check()?;
-        let (mine, theirs) = (self.settings.chains, found.chains);
-        let expected = format!("at least {theirs}, as many as it was begun with");
-        Error::check(theirs <= mine, "chains", mine, expected)?;
-        Ok(if theirs < mine {
-            theirs / found.block_size
+    /// Accepts fewer chains than those of this run; their partial last block is then run again.
+    fn usable(&self, chains: usize) -> Result<usize> {
+        let (mine, size) = (self.settings.chains, self.settings.block_size);
+        let expected = format!("at least {chains}, as many as it was begun with");
+        Error::check(chains <= mine, "chains", mine, expected)?;
+        Ok(if chains < mine {
+            chains / size
         } else {
-            found.blocks()
+            chains.div_ceil(size)
         })
-    }
-
-    fn likeness(&self) -> Likeness {
-        Likeness::of(self.path.clone(), &self.kernel, &self.settings.schedule)
-    }
-
-    fn check_alike(&self, settings: &Settings, likeness: &Likeness) -> Result<()> {
-        Error::check_found("chains", &self.settings.chains, &settings.chains)?;
-        settings.check_found(&self.settings)?;
-        self.likeness().check_alike(likeness)
     }
 
     fn go(&self, job: &mut KeptJob<'_>) -> Result<Self::Run> {

@@ -10,7 +10,7 @@ use crate::path::AnnealingPath;
 use crate::population::Selection;
 use crate::random::Purpose;
 use crate::schedule::Schedule;
-use crate::work::is_look;
+use crate::work::{Named, check_named, is_look, named, named_engine};
 use crate::{Error, Result};
 
 /// Settings that fix the bits of a run, besides path, kernel and recorder.
@@ -72,9 +72,15 @@ impl Settings {
 
     /// Refuses `found` settings other than these, except for the number of chains, and names the first difference.
     pub(crate) fn check_found(&self, found: &Self) -> Result<()> {
+        self.schedule.check_found(&found.schedule)?;
+        check_named(&self.named(), &found.named())
+    }
+
+    /// Returns all settings but schedule and number of chains.
+    pub(crate) fn named(&self) -> Named {
         // Destructured, so that no field is forgotten.
         let Self {
-            schedule,
+            schedule: _,
             chains: _,
             block_size,
             recorded_stages,
@@ -85,47 +91,23 @@ impl Settings {
             engine,
             rounding_error,
             epsilon,
-        } = found;
-        self.schedule.check_found(schedule)?;
-        Error::check_found("seed", seed, &self.seed)?;
-        Error::check_found("block_size", block_size, &self.block_size)?;
-        Error::check_found("recorded_stages", recorded_stages, &self.recorded_stages)?;
-        Error::check_found("purpose", purpose, &self.purpose)?;
-        Error::check_found("resampling", selection, &self.selection)?;
-        if engine != &self.engine {
-            let name = |level: SimdLevel| level.to_string();
-            let [found, expected] =
-                [engine, &self.engine].map(|engine| engine.map_or("none".to_owned(), name));
-            let setting = "engine";
-            return Err(Error::OtherRun {
-                setting,
-                found,
-                expected,
-            });
-        }
-        let figure = |other: &str, figure: &str, found: String, mine: String| Error::OtherRun {
-            setting: "a path",
-            found: format!("{other} ({figure} {found})"),
-            expected: format!("{figure} {mine}"),
-        };
-        let (found, mine) = (*log_base_normalizer, self.log_base_normalizer);
-        if found != mine {
-            let (found, mine) = (found.to_string(), mine.to_string());
-            let name = "log normalizer of the base";
-            return Err(figure("from another base", name, found, mine));
-        }
-        let (found, mine) = (*rounding_error, self.rounding_error);
-        if found != mine {
-            let (found, mine) = told_apart(found, mine);
-            let other = "to another model, an RBM with other weights for instance";
-            return Err(figure(other, "rounding error of the path", found, mine));
-        }
-        if *epsilon != self.epsilon {
-            let (found, mine) = (format!("{epsilon:e}"), format!("{:e}", self.epsilon));
-            let other = "to a model in another precision";
-            return Err(figure(other, "epsilon", found, mine));
-        }
-        Ok(())
+        } = self;
+        let from = "a path from another base, with log normalizer";
+        let to = "a path to another model (an RBM with other weights, say), with rounding error";
+        vec![
+            named("seed", seed),
+            named("block_size", block_size),
+            named("recorded_stages", recorded_stages),
+            named("purpose", purpose),
+            named("resampling", selection),
+            named_engine(*engine),
+            named(from, log_base_normalizer),
+            named(to, rounding_error),
+            named(
+                "a path to a model in another precision, with epsilon",
+                epsilon,
+            ),
+        ]
     }
 
     /// Refuses a run whose chains interact, for methods that need independent weights.
@@ -225,28 +207,3 @@ impl Settings {
 const FIRST_LOOK: usize = 500;
 /// Blocks before the first check where chains interact, so that errors come from islands.
 const FIRST_ISLANDS: usize = 10;
-
-/// Formats two figures with three digits, or with all where three do not tell them apart.
-fn told_apart(one: f64, other: f64) -> (String, String) {
-    let [some, others] = [one, other].map(|figure| format!("{figure:.2e}"));
-    match some == others {
-        true => (format!("{one:e}"), format!("{other:e}")),
-        false => (some, others),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn figures_are_as_long_as_tells_them_apart() {
-        let written = |some: &str, others: &str| (some.to_owned(), others.to_owned());
-        let third = 1.0 / 3e5;
-        assert_eq!(
-            told_apart(third, 2.0 * third),
-            written("3.33e-6", "6.67e-6")
-        );
-        assert_eq!(told_apart(1.25, 1.251), written("1.25e0", "1.251e0"));
-    }
-}

@@ -178,7 +178,7 @@ fn check_pair<S, R, T, Q: Quality, U>(
     match probes.and_then(|(one, other)| one.difference(other)) {
         None => Ok(()),
         Some((part, found)) => {
-            let found = format!("a {part} {found}");
+            let found = format!("{part} {found}");
             Err(Error::invalid("reverse run", found, expected))
         }
     }

@@ -8,15 +8,14 @@ use serde::de::DeserializeOwned;
 use super::path::{LevelAt, LevelPath};
 use super::run::NestedSmcRun;
 use super::runner::NestedSmc;
-use super::settings::Settings;
+use crate::Result;
 use crate::estimate::Warning;
 use crate::kernel::{Invariant, Workspace};
 use crate::model::{Sampleable, UnnormalizedModel};
 use crate::random::{Purpose, stream};
 use crate::work::ranks::{OnRanks, Ranks};
 use crate::work::store::{Checkpointed, KeptJob, Resumable, checksum, encode, guarded};
-use crate::work::{Execution, difference};
-use crate::{Error, Result};
+use crate::work::{Execution, Identity, Probe, ProbeChain};
 
 impl<P, L, K> NestedSmc<'_, P, L, K> {
     /// Returns the same run with checkpoints in a file, as described in [`checkpoint`](crate::checkpoint). They hold
@@ -72,47 +71,31 @@ where
     K: Invariant<LevelAt<'m, P, L>, Workspace: Workspace> + Sync,
 {
     type Run = NestedSmcRun<P::State>;
-    type Settings = Settings;
-    type Likeness = Vec<f64>;
 
     const KIND: &'static str = "levels";
-
-    fn settings(&self) -> Settings {
-        self.settings.clone()
-    }
 
     fn execution(&self) -> &Execution<'_> {
         &self.execution
     }
 
-    fn fingerprint(&self) -> Result<u32> {
+    fn identity(&self) -> Result<Identity> {
         self.check()?;
         let tuning = self.tuning.as_ref();
         let tuning = tuning.map(|tuning| (tuning.first, tuning.acceptance));
-        guarded(|| Ok(checksum(&encode("probe", &(self.probed()?, tuning))?)))
-    }
-
-    /// Returns log likelihoods; those of a run that meets an error there are compared when it meets it.
-    fn likeness(&self) -> Vec<f64> {
-        let probed = guarded(|| self.probed());
-        probed.map_or(Vec::new(), |(drawn, moved, _)| [drawn, moved].concat())
-    }
-
-    fn check_alike(&self, settings: &Settings, likeness: &Vec<f64>) -> Result<()> {
-        Error::check_found("seed", &self.settings.seed, &settings.seed)?;
-        Error::check_found("settings", &self.settings, settings)?;
-        let other = |found| Error::OtherRun {
-            setting: "likelihood or kernel",
-            found,
-            expected: "its own".to_owned(),
-        };
-        difference(&self.likeness(), likeness).map_or(Ok(()), |found| Err(other(found)))
-    }
-
-    fn check_found(&self, found: &Settings) -> Result<usize> {
-        Error::check_found("seed", &found.seed, &self.settings.seed)?;
-        Error::check_found("settings", found, &self.settings)?;
-        Ok(usize::MAX)
+        guarded(|| {
+            let (drawn, moved, met) = self.probed()?;
+            let chain = |(&drawn, &moved): (&f64, &f64)| {
+                let mut chain = ProbeChain::new(0.0, [drawn]);
+                chain.moved([moved]);
+                chain
+            };
+            let chains = drawn.iter().zip(&moved).map(chain).collect();
+            let is_single = false;
+            // The likelihoods of a run that meets an error are compared when it meets it.
+            let probe = met.is_none().then_some(Probe { chains, is_single });
+            let checksum = checksum(&encode("probe", &(drawn, moved, met, tuning))?);
+            Ok(Identity::new(self.settings.named(), probe, checksum))
+        })
     }
 
     fn go(&self, job: &mut KeptJob<'_>) -> Result<Self::Run> {

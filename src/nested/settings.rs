@@ -1,9 +1,10 @@
 //! The settings of nested sampling, and the work that they ask for.
 
+#[cfg(feature = "checkpoint")]
+use crate::work::{Named, named};
 use crate::{Error, Result};
 
-#[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
+#[derive(Debug, Clone)]
 pub struct Settings {
     pub(super) islands: usize,
     pub(super) chains: usize,
@@ -43,6 +44,30 @@ impl Settings {
         Error::check_count("kept", self.kept, 0)?;
         Error::check_inner_fraction("share", self.share)?;
         Error::check_positive("precision", self.precision)
+    }
+
+    #[cfg(feature = "checkpoint")]
+    pub(super) fn named(&self) -> Named {
+        let Self {
+            islands,
+            chains,
+            moves,
+            share,
+            precision,
+            max_levels,
+            kept,
+            seed,
+        } = self;
+        vec![
+            named("seed", seed),
+            named("islands", islands),
+            named("chains", chains),
+            named("moves", moves),
+            named("share", share),
+            named("precision", precision),
+            named("max_levels", max_levels),
+            named("kept", kept),
+        ]
     }
 
     pub(super) fn chain_steps(&self, levels: usize) -> u64 {

@@ -8,6 +8,8 @@ use crate::num::setters;
 use crate::path::AnnealingPath;
 use crate::schedule::Schedule;
 use crate::work::{Execution, controls};
+#[cfg(feature = "checkpoint")]
+use crate::work::{Named, named};
 use crate::{Error, Result};
 
 /// Non-reversible parallel tempering (Syed, Bouchard-Cote, Deligiannidis and Doucet 2022).
@@ -163,30 +165,26 @@ impl Settings {
         (1..=rounds).map(|round| self.scans(round)).sum()
     }
 
-    /// Refuses settings of a checkpoint that differ, except for the number of rounds, and names the first.
+    /// Returns all settings but schedule and rounds.
     #[cfg(feature = "checkpoint")]
-    pub(super) fn check_found(&self, found: &Self) -> Result<()> {
+    pub(super) fn named(&self) -> Named {
         // Destructured in full, so that no field is forgotten.
         let Self {
-            schedule,
+            schedule: _,
             ladders,
             block_size,
             rounds: _,
             samples,
             seed,
             log_base_normalizer,
-        } = found;
-        self.schedule.check_found(schedule)?;
-        Error::check_found("seed", seed, &self.seed)?;
-        Error::check_found("ladders", ladders, &self.ladders)?;
-        Error::check_found("block_size", block_size, &self.block_size)?;
-        Error::check_found("samples", samples, &self.samples)?;
-        let normalizer = &self.log_base_normalizer;
-        Error::check_found(
-            "log normalizer of the base",
-            log_base_normalizer,
-            normalizer,
-        )
+        } = self;
+        vec![
+            named("seed", seed),
+            named("ladders", ladders),
+            named("block_size", block_size),
+            named("samples", samples),
+            named("log normalizer of the base", log_base_normalizer),
+        ]
     }
 
     /// Returns the number of moves of all chains in `scans` scans.

@@ -8,16 +8,16 @@ use serde::de::DeserializeOwned;
 use super::ladders::{Ladder, Ladders};
 use super::round::{Codec, Round};
 use super::run::TemperingRun;
-use super::runner::{Settings, Tempering};
-use crate::ais::{Likeness, fingerprint};
+use super::runner::Tempering;
+use crate::ais::identity;
 use crate::estimate::Warning;
 use crate::kernel::{Invariant, TransitionKernel, Workspace};
 use crate::path::AnnealingPath;
 use crate::population::{Population, SavedPopulation};
 use crate::random::{StreamRng, is_stuck};
-use crate::work::Execution;
 use crate::work::ranks::{OnRanks, Ranks};
 use crate::work::store::{Checkpointed, KeptJob, Resumable, decode, encode};
+use crate::work::{Execution, Identity, named_engine};
 use crate::{Error, Result};
 
 /// A saved block: scans done, populations by beta, streams of the swaps, and statistics of the ladders.
@@ -98,38 +98,22 @@ where
     <K::Workspace as Workspace>::Memory: Serialize + DeserializeOwned,
 {
     type Run = TemperingRun<P::State>;
-    type Settings = Settings;
-    type Likeness = Likeness;
 
     const KIND: &'static str = "tempering";
-
-    fn settings(&self) -> Settings {
-        self.settings.clone()
-    }
 
     fn execution(&self) -> &Execution<'_> {
         &self.execution
     }
 
-    fn fingerprint(&self) -> Result<u32> {
+    fn identity(&self) -> Result<Identity> {
         self.check()?;
-        fingerprint(self.path.clone(), &self.kernel, &self.settings.schedule)
-    }
-
-    /// Allows more rounds than before.
-    fn check_found(&self, found: &Settings) -> Result<usize> {
-        self.settings.check_found(found)?;
-        Ok(usize::MAX)
-    }
-
-    fn likeness(&self) -> Likeness {
-        Likeness::of(self.path.clone(), &self.kernel, &self.settings.schedule)
-    }
-
-    fn check_alike(&self, settings: &Settings, likeness: &Likeness) -> Result<()> {
-        Error::check_found("rounds", &self.settings.rounds, &settings.rounds)?;
-        settings.check_found(&self.settings)?;
-        self.likeness().check_alike(likeness)
+        let (settings, path) = (&self.settings, self.path.clone());
+        let mut named = settings.named();
+        named.push(named_engine(path.simd_level()));
+        let identity = identity(path, &self.kernel, &settings.schedule, named)?;
+        Ok(identity
+            .with_schedule(&settings.schedule)
+            .with_length("rounds", settings.rounds))
     }
 
     fn go(&self, job: &mut KeptJob<'_>) -> Result<Self::Run> {

@@ -5,6 +5,7 @@
 //! [carries](Carries) a value between them.
 
 mod execution;
+mod identity;
 mod job;
 mod ledger;
 #[cfg(feature = "checkpoint")]
@@ -22,12 +23,13 @@ mod tree;
 
 pub(crate) use execution::controls;
 pub use execution::{Execution, StoppedBy};
+#[cfg(feature = "checkpoint")]
+pub(crate) use identity::Identity;
+pub(crate) use identity::{Named, Probe, ProbeChain, check_named, named, named_engine};
 pub(crate) use job::{Carries, Counts, Job, Runs, caught, merging_panicked};
 pub(crate) use ledger::Closed;
 pub use progress::{Progress, SoFar, Verdict};
 pub(crate) use task::{Halt, Place, Pulse, Single, Stepped, Task, is_look};
-#[cfg(feature = "checkpoint")]
-pub(crate) use team::difference;
 pub(crate) use threads::{in_pool, join};
 pub use tree::Merge;
 pub(crate) use tree::{Forest, Node, coalesce, fold};

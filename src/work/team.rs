@@ -255,7 +255,7 @@ fn check_alike<'f>(mut all: impl Iterator<Item = &'f [f64]>) -> Result<()> {
 }
 
 /// Describes the first figure that differs from the one of rank 0 by more than rounding.
-pub(crate) fn difference(mine: &[f64], first: &[f64]) -> Option<String> {
+fn difference(mine: &[f64], first: &[f64]) -> Option<String> {
     let (mine_len, first_len) = (mine.len(), first.len());
     if mine_len != first_len {
         return Some(format!("has found {mine_len} figures, rank 0 {first_len}"));

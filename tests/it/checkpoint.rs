@@ -282,7 +282,7 @@ fn whatever_differs_of_a_tempered_run_is_named() {
             run().schedule(Schedule::power(4, 2.0).unwrap()),
             "schedule with beta_1 = 0.25",
         ),
-        (other_kernel, "a path and kernel that do something else"),
+        (other_kernel, "a kernel that moves otherwise"),
     ] {
         let refused = run.checkpoint(folder.file()).resume();
         let message = refused.unwrap_err().to_string();
@@ -468,11 +468,8 @@ fn whatever_differs_is_named() {
         ),
         (recorded(&path), "; this run has None"),
         (other_base, "log normalizer of the base"),
-        (
-            resampled(&elsewhere),
-            "a path and kernel that do something else",
-        ),
-        (other_kernel, "a path and kernel that do something else"),
+        (resampled(&elsewhere), "a path from or to another model"),
+        (other_kernel, "a kernel that moves otherwise"),
     ] {
         let message = ais
             .checkpoint(folder.file())

@@ -257,7 +257,7 @@ impl Relation {
             Err(error) => return Self::Comparable(format!("{b} beside {a}: {error}")),
         };
         let found = found.split(" in the run").next().unwrap_or_default();
-        let by_path = setting == "a path" || setting == "path";
+        let by_path = setting.starts_with("a path");
         let mut different = match setting {
             _ if by_path => Vec::new(),
             "a number of stages of" => vec![format!("{found} stages, not {expected}")],

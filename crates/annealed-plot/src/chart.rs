@@ -21,7 +21,7 @@ const MARKED: usize = 40;
 /// 1e300 from 0, or below 1e-280 on a logarithmic axis.
 ///
 /// ```
-/// use annealed::plot::Chart;
+/// use annealed_plot::Chart;
 ///
 /// let svg = Chart::new("Bias", "K", "log Ẑ - log Z")
 ///     .logarithmic_x()
@@ -104,7 +104,7 @@ impl Chart {
     /// Adds a histogram: bars of these heights and of equal width between `ends`, filled down to 0.
     ///
     /// ```
-    /// let chart = annealed::plot::Chart::new("Log weights", "log w", "share of chains");
+    /// let chart = annealed_plot::Chart::new("Log weights", "log w", "share of chains");
     /// chart.histogram("linear", (-2.0, 1.0), &[0.25, 0.5, 0.25]).to_svg()?;
     /// # Ok::<(), annealed::Error>(())
     /// ```

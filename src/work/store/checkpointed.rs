@@ -4,15 +4,13 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-
 use super::file::Header;
 use super::keeper::Keeper;
 use super::kept::KeptJob;
 use super::parts::{Saved, file_of, gathered, joined};
-use super::{check_same, decode, encode, guarded};
+use super::{decode, encode, guarded};
 use crate::work::execution::Execution;
+use crate::work::identity::{Alike, Identity};
 use crate::work::job::Job;
 use crate::work::ledger::Share;
 use crate::work::ranks::Ranks;
@@ -35,16 +33,9 @@ pub struct Checkpointed<'a, A> {
 pub trait Resumable {
     /// The result.
     type Run;
-    /// All that fixes the bits of the result, except path and kernel.
-    type Settings: Serialize + DeserializeOwned;
-    /// A record of what path and kernel do to a few chains. It is alike in all processes of a run, but for rounding.
-    type Likeness: Serialize + DeserializeOwned;
 
     /// Name of this kind of run in a file.
     const KIND: &'static str;
-
-    /// Returns the settings.
-    fn settings(&self) -> Self::Settings;
 
     /// Returns how the run is carried out.
     fn execution(&self) -> &Execution<'_>;
@@ -54,17 +45,13 @@ pub trait Resumable {
         self.execution().until_error
     }
 
-    /// Checks the settings, and returns a fingerprint of path and kernel.
-    fn fingerprint(&self) -> Result<u32>;
+    /// Checks the settings, and returns what tells this run from others.
+    fn identity(&self) -> Result<Identity>;
 
-    /// Returns what path and kernel do.
-    fn likeness(&self) -> Self::Likeness;
-
-    /// Refuses the settings of another run. Returns the number of its blocks that are of use.
-    fn check_found(&self, found: &Self::Settings) -> Result<usize>;
-
-    /// Refuses settings, path or kernel of this process where those of the first process differ.
-    fn check_alike(&self, settings: &Self::Settings, likeness: &Self::Likeness) -> Result<()>;
+    /// Returns the number of blocks that are of use of the same run of another [`Identity::length`].
+    fn usable(&self, _length: usize) -> Result<usize> {
+        Ok(usize::MAX)
+    }
 
     /// Runs the job.
     fn go(&self, job: &mut KeptJob<'_>) -> Result<Self::Run>;
@@ -148,17 +135,17 @@ impl<A: Resumable> Checkpointed<'_, A> {
 
     fn go_in(&self, team: Option<&Team<'_>>, from: From) -> Result<A::Run> {
         let call = format!("{from:?}, label {:?}", self.label);
-        let fingerprint = agreed_fingerprint(self.run, team, &call)?;
+        let identity = agreed_identity(self.run, team, &call)?;
         let share = team.map_or(Share::WHOLE, Team::share);
         let header = Header {
             kind: A::KIND,
             label: self.label.as_deref(),
             of: (share.rank, share.size),
         };
-        let saved = self.saved(team, &header, from, fingerprint)?;
+        let saved = self.saved(team, &header, from, &identity)?;
         let (is_new, now) = (saved.is_none(), nanoseconds_since_1970());
         let saved = Saved {
-            title: encode("settings", &(self.run.settings(), fingerprint))?,
+            title: encode("identity", &identity)?,
             ..saved.unwrap_or(Saved {
                 begun: gather(team, Ok(now))?[0],
                 ..Saved::default()
@@ -179,7 +166,7 @@ impl<A: Resumable> Checkpointed<'_, A> {
         team: Option<&Team<'_>>,
         header: &Header<'_>,
         from: From,
-        fingerprint: u32,
+        identity: &Identity,
     ) -> Result<Option<Saved>> {
         if matches!(from, From::Nothing) {
             return Ok(None);
@@ -194,11 +181,10 @@ impl<A: Resumable> Checkpointed<'_, A> {
         }
         let usable = |saved: &Saved| {
             guarded(|| {
-                let (settings, theirs): (A::Settings, u32) = decode("settings", &saved.title)?;
-                let usable = self.run.check_found(&settings)?;
-                check_same(theirs, fingerprint)?;
+                let found: Identity = decode("identity", &saved.title)?;
+                identity.check(&found, Alike::Exactly)?;
                 Error::check_number("seconds", saved.seconds)?;
-                Ok(usable)
+                self.run.usable(found.length)
             })
         };
         joined(parts, &usable).map(Some)
@@ -219,31 +205,29 @@ impl<A: fmt::Debug> fmt::Debug for Checkpointed<'_, A> {
 /// Runs in several processes without checkpoints.
 pub(in crate::work) fn run_shared<A: Resumable>(run: &A, ranks: &dyn Ranks) -> Result<A::Run> {
     Team::together(ranks, |team| {
-        agreed_fingerprint(run, Some(team), "without checkpoints")?;
+        agreed_identity(run, Some(team), "without checkpoints")?;
         go_with(run, Some(team), None, Saved::default())
     })
 }
 
-/// Returns the fingerprint of the first process, once all agree in the call, the settings, and what path and kernel do.
-fn agreed_fingerprint<A: Resumable>(run: &A, team: Option<&Team<'_>>, call: &str) -> Result<u32> {
-    let fingerprint = run.fingerprint();
+/// Returns the identity with the rounding of the first process, once all agree in the call and what they run.
+fn agreed_identity<A: Resumable>(run: &A, team: Option<&Team<'_>>, call: &str) -> Result<Identity> {
+    let identity = run.identity();
     let Some(team) = team else {
-        return fingerprint;
+        return identity;
     };
     let call = format!("{} {call}", A::KIND);
-    let mine = fingerprint.map(|fingerprint| {
-        let identity = (run.settings(), run.likeness());
-        ((call.clone(), run.until_error()), fingerprint, identity)
-    });
-    let all = team.gather(mine)?;
-    let ((call_of_first, until_error), fingerprint, (settings, likeness)) = &all[0];
+    let known = |identity: &Identity| (call.clone(), run.until_error(), identity.clone());
+    let all = team.gather(identity.as_ref().map(known).map_err(Clone::clone))?;
+    let (call_of_first, until_error, first) = &all[0];
+    let identity = identity?;
     let alike = || {
         Error::check_found("the call", &call, call_of_first)?;
         Error::check_found("until_error", &run.until_error(), until_error)?;
-        run.check_alike(settings, likeness)
+        first.check(&identity, Alike::ToRounding)
     };
     team.gather(alike())?;
-    Ok(*fingerprint)
+    Ok(identity.rounded_as(first))
 }
 
 fn go_with<A: Resumable>(

@@ -102,16 +102,6 @@ pub(crate) fn checksum(bytes: &[u8]) -> u32 {
     crc32fast::hash(bytes)
 }
 
-/// Refuses the fingerprint of another path or kernel.
-pub(crate) fn check_same(found: u32, mine: u32) -> Result<()> {
-    let other = || Error::OtherRun {
-        setting: "a path and kernel",
-        found: "that do something else".to_owned(),
-        expected: "other parameters, data, machine or build".to_owned(),
-    };
-    if found == mine { Ok(()) } else { Err(other()) }
-}
-
 /// A temporary folder for a test, deleted on drop.
 #[cfg(test)]
 struct Folder(PathBuf);

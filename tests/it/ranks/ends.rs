@@ -228,11 +228,11 @@ fn what_differs_between_ranks_is_named() {
     assert_named!(
         base(),
         ais(&other_path),
-        "which has path from or to another model"
+        "which has a path from or to another model"
     );
     let narrow = || Ais::with_base_log_z(&path, walk(), 0.0).chains(50);
     let other = || Ais::with_base_log_z(&path, wide(), 0.0).chains(50);
-    assert_named!(narrow(), other(), "which has kernel that moves otherwise");
+    assert_named!(narrow(), other(), "which has a kernel that moves otherwise");
     assert_named!(
         ladders(&path, walk()),
         ladders(&path, walk()).rounds(3),
@@ -241,25 +241,29 @@ fn what_differs_between_ranks_is_named() {
     assert_named!(
         ladders(&path, walk()),
         ladders(&path, wide()),
-        "which has kernel"
+        "which has a kernel"
     );
     assert_named!(
         ladders(&path, walk()),
         ladders(&other_path, walk()),
-        "which has path"
+        "which has a path"
     );
     let rounds = |path| Rounds::new(path, walk()).rounds(1);
     assert_named!(
         rounds(&path),
         rounds(&path).seed(1),
-        r#"which has seed "1"; this run has "0""#
+        "which has seed 1; this run has 0"
     );
-    assert_named!(rounds(&path), rounds(&other_path), "which has path");
+    assert_named!(rounds(&path), rounds(&other_path), "which has a path");
     let likelihood = |a: f64| FunctionModel::new(move |x: &DVector<f64>| -a * x.norm_squared());
     let problem = |a| TemperedPath::new(Gaussian::standard(2).unwrap(), likelihood(a));
     let (one, two) = (problem(8.0), problem(8.1));
     let nested = |problem| NestedSmc::new(problem, walk()).islands(2);
-    assert_named!(nested(&one), nested(&two), "which has likelihood or kernel");
+    assert_named!(
+        nested(&one),
+        nested(&two),
+        "which has a path from or to another model"
+    );
     assert_named!(
         nested(&one),
         nested(&one).seed(1),

@@ -1,0 +1,244 @@
+//! The identity of a run: its settings by name, and what path and kernel do to a few chains.
+
+use std::fmt::Debug;
+
+use crate::num::SimdLevel;
+#[cfg(feature = "checkpoint")]
+use crate::schedule::Schedule;
+use crate::{Error, Result};
+
+/// Names and values of the settings that fix the bits of a run.
+pub(crate) type Named = Vec<(&'static str, String)>;
+
+pub(crate) fn named(name: &'static str, value: &dyn Debug) -> (&'static str, String) {
+    (name, format!("{value:?}"))
+}
+
+/// Names the engine of a path: engines round differently, so all machines must have the one of a run.
+pub(crate) fn named_engine(level: Option<SimdLevel>) -> (&'static str, String) {
+    let name = level.map_or("none".to_owned(), |level| level.to_string());
+    ("engine", name)
+}
+
+/// Refuses the settings of another run, and names the first that differs.
+pub(crate) fn check_named(mine: &Named, found: &Named) -> Result<()> {
+    let found = found.iter().map(|(_, value)| value);
+    check_values(mine.iter().map(|(name, value)| (*name, value)), found)
+}
+
+fn check_values<'v>(
+    mine: impl Iterator<Item = (&'static str, &'v String)>,
+    found: impl Iterator<Item = &'v String>,
+) -> Result<()> {
+    match mine.zip(found).find(|((_, mine), found)| mine != found) {
+        None => Ok(()),
+        Some(((setting, mine), found)) => Err(Error::OtherRun {
+            setting,
+            found: found.clone(),
+            expected: mine.clone(),
+        }),
+    }
+}
+
+/// Relative difference that still counts as equal: machines and parallel sums round differently.
+const TOLERANCE: f64 = 1e-6;
+
+/// A few chains that start at samples of the base, with their own streams. Runs with the same schedule, path and kernel
+/// have the same ones, in either direction. They move at the first stage only, where they meet no error that the run
+/// does not meet. Differences elsewhere go unseen.
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub(crate) struct Probe {
+    pub(crate) chains: Vec<ProbeChain>,
+    /// Whether path or kernel asked a model of batches for one state at a time.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub(crate) is_single: bool,
+}
+
+/// Log densities and log weight of one chain; `-inf` stands for any value that is not finite.
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub(crate) struct ProbeChain {
+    /// Log density at the start under the base.
+    #[cfg_attr(feature = "serde", serde(with = "crate::num::serial::log_value"))]
+    base: f64,
+    /// Log densities at the start under the models of the first, middle and last stage.
+    #[cfg_attr(feature = "serde", serde(with = "crate::num::serial::log_values"))]
+    path: Vec<f64>,
+    /// Log weight and log density after the first stage.
+    #[cfg_attr(feature = "serde", serde(with = "crate::num::serial::log_values"))]
+    moved: Vec<f64>,
+}
+
+impl Probe {
+    /// Returns the median absolute log density of the base at its own samples.
+    pub(crate) fn size_of_base(&self) -> f64 {
+        let sizes = self.chains.iter().map(|chain| chain.base.abs());
+        let mut sizes: Vec<f64> = sizes.filter(|size| size.is_finite()).collect();
+        sizes.sort_unstable_by(f64::total_cmp);
+        sizes.get(sizes.len() / 2).copied().unwrap_or(0.0)
+    }
+
+    /// Refuses another run's probe if it differs from this run's.
+    pub(crate) fn check_found(mine: Option<&Self>, found: Option<&Self>) -> Result<()> {
+        let (Some(mine), Some(found)) = (mine, found) else {
+            return Ok(());
+        };
+        match mine.difference(found) {
+            None => Ok(()),
+            Some((setting, found)) => Err(Error::OtherRun {
+                setting,
+                found,
+                expected: "its own".to_owned(),
+            }),
+        }
+    }
+
+    /// Returns which part of another run differs, path or kernel, and how.
+    pub(crate) fn difference(&self, other: &Self) -> Option<(&'static str, String)> {
+        let differs = |is_like: fn(&ProbeChain, &ProbeChain) -> bool| {
+            let mut pairs = self.chains.iter().zip(&other.chains);
+            pairs.position(|(mine, theirs)| !is_like(mine, theirs))
+        };
+        if let Some(chain) = differs(ProbeChain::starts_as) {
+            let found = "from or to another model (base, target or data";
+            return Some((
+                "a path",
+                format!("{found}; seen by chain {chain} of a probe)"),
+            ));
+        }
+        // Random bits may depend on the number of chains in a block.
+        let comparable = self.chains.len() == other.chains.len();
+        let chain = differs(ProbeChain::moves_as).filter(|_| comparable)?;
+        let found = "that moves otherwise (its kind or parameters";
+        Some((
+            "a kernel",
+            format!("{found}; seen by chain {chain} of a probe)"),
+        ))
+    }
+}
+
+impl ProbeChain {
+    pub(crate) fn new(base: f64, path: impl IntoIterator<Item = f64>) -> Self {
+        Self {
+            base: finite(base),
+            path: path.into_iter().map(finite).collect(),
+            moved: Vec::new(),
+        }
+    }
+
+    pub(crate) fn moved(&mut self, to: impl IntoIterator<Item = f64>) {
+        self.moved = to.into_iter().map(finite).collect();
+    }
+
+    fn starts_as(&self, other: &Self) -> bool {
+        self.is_close((&[self.base], &[other.base])) && self.is_close((&self.path, &other.path))
+    }
+
+    fn moves_as(&self, other: &Self) -> bool {
+        self.is_close((&self.moved, &other.moved))
+    }
+
+    /// Returns whether values agree, relative to their size and the size of the base's log density.
+    fn is_close(&self, (some, others): (&[f64], &[f64])) -> bool {
+        let size = 1.0 + self.base.abs();
+        let close = |(x, y): (&f64, &f64)| {
+            x == y || (x - y).abs() <= TOLERANCE * (size + x.abs().max(y.abs()))
+        };
+        some.len() == others.len() && some.iter().zip(others).all(close)
+    }
+}
+
+fn finite(x: f64) -> f64 {
+    if x.is_finite() { x } else { f64::NEG_INFINITY }
+}
+
+/// The identity of a run. By it a checkpoint knows its run, and processes that share a run know each other.
+#[cfg(feature = "checkpoint")]
+#[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
+pub struct Identity {
+    /// Names of the settings; not written, since both runs have the same ones.
+    #[serde(skip)]
+    names: Vec<&'static str>,
+    settings: Vec<String>,
+    /// Stages that the user has set.
+    schedule: Option<Schedule>,
+    /// Number of chains or rounds, of which a longer run has more, and its name.
+    pub(crate) length: usize,
+    #[serde(skip)]
+    unit: &'static str,
+    probe: Option<Probe>,
+    /// Checksum of all that a few chains do at the first, middle and last stage.
+    checksum: u32,
+}
+
+/// How much alike two identities are to be.
+#[cfg(feature = "checkpoint")]
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Alike {
+    /// The same bits, but for the length.
+    Exactly,
+    /// The same run on another machine.
+    ToRounding,
+}
+
+#[cfg(feature = "checkpoint")]
+impl Identity {
+    pub(crate) fn new(settings: Named, probe: Option<Probe>, checksum: u32) -> Self {
+        let (names, settings) = settings.into_iter().unzip();
+        Self {
+            names,
+            settings,
+            schedule: None,
+            length: 0,
+            unit: "length",
+            probe,
+            checksum,
+        }
+    }
+
+    pub(crate) fn with_schedule(self, schedule: &Schedule) -> Self {
+        let schedule = Some(schedule.clone());
+        Self { schedule, ..self }
+    }
+
+    /// Sets the number of chains or rounds, and its name.
+    pub(crate) fn with_length(self, unit: &'static str, length: usize) -> Self {
+        Self {
+            length,
+            unit,
+            ..self
+        }
+    }
+
+    /// Refuses another run than this one, and names the setting, or path or kernel with the chain, by which it is known.
+    pub(crate) fn check(&self, found: &Self, alike: Alike) -> Result<()> {
+        Error::check_dimension("settings", found.settings.len(), self.settings.len())?;
+        let names = self.names.iter().chain(&found.names).copied();
+        check_values(names.zip(&self.settings), found.settings.iter())?;
+        if let (Some(mine), Some(found)) = (&self.schedule, &found.schedule) {
+            mine.check_found(found)?;
+        }
+        if alike == Alike::ToRounding {
+            Error::check_found(found.unit, &found.length, &self.length)?;
+        }
+        Probe::check_found(self.probe.as_ref(), found.probe.as_ref())?;
+        if alike == Alike::Exactly && found.checksum != self.checksum {
+            return Err(Error::OtherRun {
+                setting: "a path and kernel",
+                found: "that do something else".to_owned(),
+                expected: "other parameters, data, machine or build".to_owned(),
+            });
+        }
+        Ok(())
+    }
+
+    /// Returns this identity with the rounding of another machine.
+    pub(crate) fn rounded_as(self, first: &Self) -> Self {
+        Self {
+            probe: first.probe.clone(),
+            checksum: first.checksum,
+            ..self
+        }
+    }
+}
