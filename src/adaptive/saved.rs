@@ -19,7 +19,7 @@ use crate::work::ranks::{OnRanks, Ranks};
 use crate::work::store::{Checkpointed, KeptJob, Resumable, checksum, encode};
 use crate::work::{Execution, Identity, Named, named, named_engine};
 
-/// Returns the stages along which a fingerprint is taken.
+/// Returns the stages along which chains are probed.
 fn stages() -> Schedule {
     Schedule::linear(16).expect("16 stages are a schedule")
 }

@@ -154,6 +154,18 @@ impl<'e, P: AnnealingPath, K, R> Ais<'e, P, K, R> {
         self.interacting(Selection::WasteFree(waste_free))
     }
 
+    /// Returns the task that runs `chains`.
+    ///
+    /// # Errors
+    /// As [`AisTask::new`].
+    pub(crate) fn into_task<'t>(self, chains: &Range<usize>) -> Result<AisTask<'t, P, R>>
+    where
+        K: TransitionKernel<P::At> + Send + Sync + 't,
+    {
+        let kept = (self.recorder, self.copy);
+        AisTask::new((self.path, self.kernel), self.settings, chains, kept)
+    }
+
     fn interacting(mut self, selection: Selection) -> Self
     where
         P::State: Clone,

@@ -9,7 +9,6 @@ use super::block_result::{BlockResult, FinalStates, StageSums};
 use super::partial::RunPart;
 use super::recorder::Recorder;
 use super::run::Run;
-use super::runner::Ais;
 use super::settings::Settings;
 use super::stages::StageRecorder;
 #[cfg(feature = "checkpoint")]
@@ -66,36 +65,38 @@ impl<P: AnnealingPath, R> Clone for BlockCodec<P, R> {
 
 impl<P: AnnealingPath, R> Copy for BlockCodec<P, R> {}
 
-impl<P: AnnealingPath, K, R> Ais<'_, P, K, R> {
-    /// Returns the task that runs `chains`.
+impl<'t, P: AnnealingPath, R> AisTask<'t, P, R> {
+    /// Creates the task that runs `chains`.
     ///
     /// # Errors
     /// Settings out of range; chains that are not whole blocks; a kernel that requires another number of stages.
-    pub(crate) fn into_task<'t>(self, chains: &Range<usize>) -> Result<AisTask<'t, P, R>>
+    pub(super) fn new<K>(
+        (path, kernel): (P, K),
+        settings: Settings,
+        chains: &Range<usize>,
+        (recorder, copy): (R, Option<CopyState<P::State>>),
+    ) -> Result<Self>
     where
         K: TransitionKernel<P::At> + Send + Sync + 't,
     {
-        let settings = self.settings;
         settings.check()?;
         let blocks = settings.blocks_of(chains)?;
         let schedule = &settings.schedule;
-        check_stages("steps of the schedule", self.kernel.stages(), schedule)?;
-        Ok(AisTask {
-            evaluations: self.kernel.evaluations(dimension(&self.path)).max(1) as u64,
-            path: self.path,
-            kernel: Box::new(self.kernel),
+        check_stages("steps of the schedule", kernel.stages(), schedule)?;
+        Ok(Self {
+            evaluations: kernel.evaluations(dimension(&path)).max(1) as u64,
+            path,
+            kernel: Box::new(kernel),
             streams: BlockStreams::new(&settings, blocks.start),
             settings,
             blocks,
-            recorder: self.recorder,
-            copy: self.copy,
+            recorder,
+            copy,
             samples: None,
             codec: None,
         })
     }
-}
 
-impl<'t, P: AnnealingPath, R> AisTask<'t, P, R> {
     pub(crate) fn starting_at(self, samples: Samples<'t, P::State>) -> Self {
         let samples = Some(samples);
         Self { samples, ..self }

@@ -25,7 +25,7 @@ pub(crate) type Finished = Vec<(Range<usize>, Vec<u8>)>;
 /// The content of a checkpoint. Bytes encode types that only the run knows.
 #[derive(Debug, Default, Clone, Serialize, Deserialize)]
 pub(crate) struct Saved {
-    /// Settings and fingerprint.
+    /// The [`Identity`](crate::work::Identity) of the run.
     pub(crate) title: Vec<u8>,
     /// Nanoseconds since 1970 at which the run began, by the clock of the first process: the number of the run, by which
     /// files of an earlier one are known.
