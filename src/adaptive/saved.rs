@@ -16,7 +16,7 @@ use crate::kernel::{Repeat, TransitionKernel, Workspace};
 use crate::path::AnnealingPath;
 use crate::schedule::Schedule;
 use crate::work::ranks::{OnRanks, Ranks};
-use crate::work::store::{Checkpointed, KeptJob, Resumable, checksum, encode};
+use crate::work::store::{Checkpointed, KeptJob, Resumable, encode};
 use crate::work::{Execution, Identity, Named, named, named_engine};
 
 /// Returns the stages along which chains are probed.
@@ -193,11 +193,9 @@ where
     }
 
     fn identity(&self) -> Result<Identity> {
-        let states = checksum(&encode("states", &self.search.states)?);
-        let mut settings = self.named();
-        settings.push(named("states with checksum", &states));
         let path = self.search.path_from_old();
-        identity(path, &self.search.kernel, &stages(), settings)
+        let identity = identity(path, &self.search.kernel, &stages(), self.named())?;
+        Ok(identity.with_checksum_of(&encode("states", &self.search.states)?))
     }
 
     fn go(&self, job: &mut KeptJob<'_>) -> Result<Self::Run> {

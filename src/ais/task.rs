@@ -192,7 +192,7 @@ where
     /// Runs all chains, and concludes.
     pub(crate) fn run_all(
         &self,
-        job: &mut dyn Runs<BlockResult<P::State, R>>,
+        job: &mut impl Runs<BlockResult<P::State, R>>,
         until_error: Option<f64>,
     ) -> Result<Run<P::State, R>> {
         job.foresee(self.cost(self.blocks()));
@@ -202,7 +202,7 @@ where
     /// Runs all blocks.
     pub(crate) fn run_by(
         &self,
-        job: &mut dyn Runs<BlockResult<P::State, R>>,
+        job: &mut (impl Runs<BlockResult<P::State, R>> + ?Sized),
     ) -> Result<RunPart<P::State, R>> {
         let begun = Instant::now();
         Ok(self.result(job.run(self)?, begun))

@@ -35,8 +35,8 @@ impl<P: AnnealingPath> Population<P> {
         chains: &Range<usize>,
         (block, memories): SavedPopulation<P::State>,
     ) -> Result<Self> {
-        let memories = decode_list(MEMORIES, &memories, chains.len())?;
         let mut population = Self::from_block(path, beta, Block::restored(chains, block)?)?;
+        let memories = decode_list(MEMORIES, &memories, chains.len())?;
         population.set_memories::<W>(memories);
         Ok(population)
     }

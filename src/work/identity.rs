@@ -2,6 +2,8 @@
 
 use std::fmt::Debug;
 
+#[cfg(feature = "checkpoint")]
+use super::store::checksum;
 use crate::num::SimdLevel;
 #[cfg(feature = "checkpoint")]
 use crate::schedule::Schedule;
@@ -100,21 +102,16 @@ impl Probe {
             let mut pairs = self.chains.iter().zip(&other.chains);
             pairs.position(|(mine, theirs)| !is_like(mine, theirs))
         };
+        let shown = |what, chain| format!("{what}, as chain {chain} of a probe shows");
         if let Some(chain) = differs(ProbeChain::starts_as) {
-            let found = "from or to another model (base, target or data";
-            return Some((
-                "a path",
-                format!("{found}; seen by chain {chain} of a probe)"),
-            ));
+            let found = shown("from or to another model (base, target or data)", chain);
+            return Some(("a path", found));
         }
         // Random bits may depend on the number of chains in a block.
         let comparable = self.chains.len() == other.chains.len();
         let chain = differs(ProbeChain::moves_as).filter(|_| comparable)?;
-        let found = "that moves otherwise (its kind or parameters";
-        Some((
-            "a kernel",
-            format!("{found}; seen by chain {chain} of a probe)"),
-        ))
+        let found = shown("that moves otherwise (its kind or parameters)", chain);
+        Some(("a kernel", found))
     }
 }
 
@@ -207,6 +204,15 @@ impl Identity {
         Self {
             length,
             unit,
+            ..self
+        }
+    }
+
+    /// Adds to the checksum what no chain shows.
+    pub(crate) fn with_checksum_of(self, bytes: &[u8]) -> Self {
+        let all = [&self.checksum.to_le_bytes(), bytes].concat();
+        Self {
+            checksum: checksum(&all),
             ..self
         }
     }

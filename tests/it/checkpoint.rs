@@ -467,7 +467,7 @@ fn whatever_differs_is_named() {
             "resampling Some(Resampling(Resampling { rule: EssBelow(0.7)",
         ),
         (recorded(&path), "; this run has None"),
-        (other_base, "log normalizer of the base"),
+        (other_base, "a path from another base, with log normalizer"),
         (resampled(&elsewhere), "a path from or to another model"),
         (other_kernel, "a kernel that moves otherwise"),
     ] {
