@@ -29,7 +29,7 @@ use nalgebra::DVector;
 use serde::de::DeserializeOwned;
 
 #[allow(dead_code)] // The program also writes.
-#[path = "../../src/bin/annealed/saved.rs"]
+#[path = "../../crates/annealed-cli/src/saved.rs"]
 mod saved;
 
 type Vector = DVector<f64>;
@@ -91,7 +91,7 @@ fn of_program(bytes: &[u8]) {
     };
     if let Ok(run) = RunPart::merge([part]) {
         used(&run);
-        let doubts: Vec<Warning> = known.doubts(&run);
+        let doubts: Vec<Warning> = known.doubts(&run, &[]);
         let _ = saved::write(&path("again"), &run.into(), &known);
         assert!(doubts.iter().all(|doubt| !doubt.to_string().is_empty()));
     }
