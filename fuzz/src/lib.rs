@@ -86,7 +86,5 @@ pub fn read_arrays(bytes: &[u8], declared: usize) {
     let _ = within(limit, || RbmFile::<f64>::read(&file).map(drop));
     let _ = within(limit, || RbmFile::<f32>::read_as(&file, &layout).map(drop));
     let layout = DeepLayout::new(["W", "W2"]).biases(["b", "a", "a2"]);
-    let _ = within(limit, || {
-        read_deep::<f32>(&file, &layout).map(drop)
-    });
+    let _ = within(limit, || read_deep::<f32>(&file, &layout).map(drop));
 }
