@@ -3,8 +3,7 @@
 use std::mem::take;
 use std::ops::Range;
 
-use super::graded::EndRows;
-use super::graded::Graded;
+use super::end_gradients::EndGradients;
 use super::known::{Known, KnownOfChain};
 use super::stage::{Decisions, Increment, NonFinite, Stage};
 use crate::num::next_run;
@@ -176,13 +175,6 @@ impl<S> Block<S> {
         (&mut self.states[run.clone()], self.known.peek_mut(run))
     }
 
-    /// Returns state and stream of one chain, with log densities and gradients known of it, which must follow the state.
-    pub(super) fn graded_mut(&mut self, chain: usize) -> (&mut S, Graded<'_>, &mut StreamRng) {
-        let (ends, gradients) = self.known.graded_mut(chain, self.states.len());
-        let graded = Graded { ends, gradients };
-        (&mut self.states[chain], graded, &mut self.rngs[chain])
-    }
-
     /// Returns what is known of a chain's state, to be given to a copy of it.
     pub(crate) fn memory(&self, chain: usize) -> KnownOfChain {
         self.known.memory(chain)
@@ -199,10 +191,16 @@ impl<S> Block<S> {
         (&self.states[run.clone()], ends, &mut self.rngs[run])
     }
 
-    /// Returns the states, of one dimension, and log densities and gradients known of them, which must follow the states.
-    pub(super) fn rows_mut(&mut self, dimension: usize) -> (&mut [S], &mut [Ends], &mut EndRows) {
-        let (ends, rows) = self.known.rows_mut(self.states.len(), dimension);
-        (&mut self.states, ends, rows)
+    /// Returns states of chains that move together, one of the block or all, with log densities and gradients known of them,
+    /// which must follow the states.
+    pub(super) fn graded_mut(&mut self, run: Range<usize>, dimension: usize) -> Graded<'_, S> {
+        let chains = self.states.len();
+        let (ends, gradients) = self.known.graded_mut(run.clone(), chains, dimension);
+        Graded {
+            states: &mut self.states[run],
+            ends,
+            gradients,
+        }
     }
 
     /// Returns the states and the block's random bits, seeded on first use by its first stream; `None` without
@@ -259,11 +257,22 @@ impl<S> Block<S> {
         stage: Stage<'_, M>,
         mut advance: impl FnMut(&mut Self, usize) -> Result<Increment, NonFinite>,
     ) -> Result<()> {
+        self.one_by_one(|block, chain| {
+            let increment = advance(block, chain);
+            block.add(stage, chain, increment)
+        })
+    }
+
+    /// Calls `work` for each active chain, which is at hand meanwhile.
+    #[inline]
+    pub(super) fn one_by_one(
+        &mut self,
+        mut work: impl FnMut(&mut Self, usize) -> Result<()>,
+    ) -> Result<()> {
         for chain in 0..self.len() {
             if self.is_active(chain) {
                 self.at_hand = Some(chain);
-                let increment = advance(self, chain);
-                self.add(stage, chain, increment)?;
+                work(self, chain)?;
             }
         }
         self.at_hand = None;
@@ -364,6 +373,13 @@ impl<S> Block<S> {
         std::mem::swap(&mut self.rngs, &mut trial.rngs);
         std::mem::swap(&mut self.lanes, &mut trial.lanes);
     }
+}
+
+/// Chains of a block that move together, with log densities and gradients known of their states.
+pub(super) struct Graded<'b, S> {
+    pub(super) states: &'b mut [S],
+    pub(super) ends: &'b mut [Ends],
+    pub(super) gradients: &'b mut EndGradients,
 }
 
 /// The parts of a block that are saved between two stages: states, streams, lanes, log weights, decisions, and what is

@@ -1,15 +1,16 @@
 //! Hamiltonian Monte Carlo, with fresh or persistent momenta.
 
+use std::num::NonZeroUsize;
+
 use nalgebra::DVector;
 use rand::Rng;
 
-use crate::kernel::graded::Graded;
-use crate::kernel::leapfrog::{Leapfrog, Trajectory};
-use crate::kernel::trajectories::{Trajectories, moves_together};
-use crate::kernel::vector::{evaluations, fill_normal, set_len};
-use crate::kernel::{
-    Block, Increment, Invariant, NonFinite, PerChain, Preconditioner, Scratch, Stage, Step,
-    StepSize, TransitionKernel, Tunable, detailed_balance,
+use super::gradient_move::{self, GradientMove, gradient_kernel};
+use super::trajectories::Trajectories;
+use super::vector::{evaluations, fill_normal, set_len};
+use super::{
+    Block, Invariant, NonFinite, Preconditioner, Stage, Step, StepSize, TransitionKernel, Tunable,
+    detailed_balance,
 };
 use crate::model::{Differentiable, check_gradient};
 use crate::path::Intermediate;
@@ -60,6 +61,46 @@ pub struct PersistentHmc {
     refreshment: f64,
 }
 
+/// Size, number and coordinates of leapfrog steps.
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+struct Leapfrog {
+    step_size: StepSize,
+    steps: NonZeroUsize,
+    preconditioner: Option<Preconditioner>,
+}
+
+impl Leapfrog {
+    fn new(step_size: impl TryInto<StepSize, Error: Into<Error>>, steps: usize) -> Result<Self> {
+        let steps = Error::check_nonzero("leapfrog steps", steps)?;
+        let step_size = step_size.try_into().map_err(Into::into)?;
+        Ok(Self {
+            step_size,
+            steps,
+            preconditioner: None,
+        })
+    }
+
+    /// Returns the step size for trajectories of a quarter period under a standard normal distribution.
+    fn quarter_period(&self) -> f64 {
+        std::f64::consts::FRAC_PI_2 / self.steps.get() as f64
+    }
+
+    fn with_step_size(&self, step_size: StepSize) -> Self {
+        Self {
+            step_size,
+            ..self.clone()
+        }
+    }
+
+    fn preconditioned(&self, preconditioner: Preconditioner) -> Self {
+        Self {
+            preconditioner: Some(preconditioner),
+            ..self.clone()
+        }
+    }
+}
+
 impl Hmc {
     /// Creates a kernel with `leapfrog_steps` steps of size `step_size`, a number or a [`StepSize`].
     ///
@@ -72,44 +113,9 @@ impl Hmc {
         let leapfrog = Leapfrog::new(step_size, leapfrog_steps)?;
         Ok(Self { leapfrog })
     }
-
-    fn move_from<M: Differentiable + Intermediate, R: Rng + ?Sized>(
-        &self,
-        stage: Stage<'_, M>,
-        moving: (&mut DVector<f64>, Graded<'_>),
-        trajectory: &mut Trajectory,
-        rng: &mut R,
-    ) -> Result<Increment, NonFinite> {
-        let moved = self
-            .leapfrog
-            .move_from(stage, moving, trajectory, fill_normal, rng);
-        Ok(moved?.1)
-    }
 }
 
 impl PersistentHmc {
-    fn move_from<M: Differentiable + Intermediate, R: Rng + ?Sized>(
-        &self,
-        stage: Stage<'_, M>,
-        moving: (&mut DVector<f64>, Graded<'_>),
-        (momentum, trajectory): (&mut DVector<f64>, &mut Trajectory),
-        rng: &mut R,
-    ) -> Result<Increment, NonFinite> {
-        let renewed = |drawn: &mut DVector<f64>, rng: &mut R| {
-            self.renew(momentum, drawn.len(), rng);
-            drawn.copy_from(momentum);
-        };
-        let moved = self
-            .leapfrog
-            .move_from(stage, moving, trajectory, renewed, rng);
-        let (accepted, increment) = moved?;
-        match accepted {
-            true => std::mem::swap(momentum, &mut trajectory.momentum),
-            false => momentum.neg_mut(),
-        }
-        Ok(increment)
-    }
-
     /// Creates a kernel with `leapfrog_steps` steps of size `step_size`, a number or a [`StepSize`]. `refreshment` is
     /// `gamma` in (0, 1], the share of the momentum's variance that each step renews; 1 gives [`Hmc`].
     ///
@@ -146,126 +152,63 @@ impl PersistentHmc {
     }
 }
 
-impl<M: Differentiable + Intermediate> TransitionKernel<M> for Hmc {
-    type Workspace = Scratch<Trajectories>;
+impl GradientMove for Hmc {
+    type Memory = ();
 
-    fn step<R: Rng + ?Sized>(
-        &self,
-        stage: Stage<'_, M>,
-        _chain: usize,
-        state: &mut DVector<f64>,
-        Scratch(trajectories): &mut Self::Workspace,
-        rng: &mut R,
-    ) -> Result<Step, NonFinite> {
-        let moved = Graded::unknown(|known| {
-            self.move_from(stage.rest(), (state, known), trajectories.one(), rng)
-        });
-        Ok(moved?.step)
+    fn preconditioner(&self) -> Option<&Preconditioner> {
+        self.leapfrog.preconditioner.as_ref()
     }
 
-    fn advance(
-        &self,
-        stage: Stage<'_, M>,
-        block: &mut Block<DVector<f64>>,
-        workspace: &mut Self::Workspace,
-    ) -> Result<()> {
-        Preconditioner::check(self.leapfrog.preconditioner.as_ref(), block.states())?;
-        let trajectories = &mut workspace.0;
-        if !moves_together(stage, block) {
-            return block.each(stage, |block, chain| {
-                let (state, known, rng) = block.graded_mut(chain);
-                self.move_from(stage, (state, known), trajectories.one(), rng)
-            });
-        }
-        self.leapfrog.at(stage.beta).advance(
-            stage,
-            block,
-            trajectories,
-            |trajectories, (index, _), rng| trajectories.draw(index, rng),
-            |trajectories, (index, _)| trajectories.decide(index),
-        )
-    }
-
-    fn check_model(&self, model: &M, states: &[DVector<f64>]) -> Result<()> {
-        check_gradient(model, states)
-    }
-
-    fn evaluations(&self, _dimension: usize) -> usize {
-        evaluations::<M>(self.leapfrog.steps.get())
+    fn leapfrog(&self, beta: f64) -> (f64, NonZeroUsize) {
+        (self.leapfrog.step_size.at(beta), self.leapfrog.steps)
     }
 }
 
+impl GradientMove for PersistentHmc {
+    /// The momentum; empty before the first step.
+    type Memory = DVector<f64>;
+
+    fn preconditioner(&self) -> Option<&Preconditioner> {
+        self.leapfrog.preconditioner.as_ref()
+    }
+
+    fn leapfrog(&self, beta: f64) -> (f64, NonZeroUsize) {
+        (self.leapfrog.step_size.at(beta), self.leapfrog.steps)
+    }
+
+    fn draw<R: Rng + ?Sized>(
+        &self,
+        trajectories: &mut Trajectories,
+        index: usize,
+        momentum: &mut DVector<f64>,
+        rng: &mut R,
+    ) {
+        self.renew(momentum, trajectories.dimension(), rng);
+        trajectories.set_momentum(index, momentum);
+        trajectories.draw_uniform(index, rng);
+    }
+
+    fn conclude(
+        &self,
+        trajectories: &Trajectories,
+        index: usize,
+        momentum: &mut DVector<f64>,
+    ) -> (bool, Step) {
+        let (moves, step) = trajectories.decide(index);
+        match moves {
+            true => trajectories.read_momentum(index, momentum),
+            false => momentum.neg_mut(),
+        }
+        (moves, step)
+    }
+}
+
+gradient_kernel! { Hmc }
+gradient_kernel! { PersistentHmc }
 detailed_balance! { [M: Differentiable + Intermediate] Hmc, M }
 
 /// The law of the pair of position and momentum is invariant.
 impl<M: Differentiable + Intermediate> Invariant<M> for PersistentHmc {}
-
-impl<M: Differentiable + Intermediate> TransitionKernel<M> for PersistentHmc {
-    /// The trajectories, and each chain's momentum, which is empty before its first step.
-    type Workspace = (Scratch<Trajectories>, PerChain<DVector<f64>>);
-
-    fn step<R: Rng + ?Sized>(
-        &self,
-        stage: Stage<'_, M>,
-        chain: usize,
-        state: &mut DVector<f64>,
-        (Scratch(trajectories), momenta): &mut Self::Workspace,
-        rng: &mut R,
-    ) -> Result<Step, NonFinite> {
-        let moving = (momenta.of(chain), trajectories.one());
-        let moved =
-            Graded::unknown(|known| self.move_from(stage.rest(), (state, known), moving, rng));
-        Ok(moved?.step)
-    }
-
-    fn advance(
-        &self,
-        stage: Stage<'_, M>,
-        block: &mut Block<DVector<f64>>,
-        workspace: &mut Self::Workspace,
-    ) -> Result<()> {
-        Preconditioner::check(self.leapfrog.preconditioner.as_ref(), block.states())?;
-        let (Scratch(trajectories), momenta) = workspace;
-        if !moves_together(stage, block) {
-            return block.each(stage, |block, chain| {
-                let (state, known, rng) = block.graded_mut(chain);
-                let moving = (momenta.of(chain), trajectories.one());
-                self.move_from(stage, (state, known), moving, rng)
-            });
-        }
-        let dimension = block.states().first().map_or(0, DVector::len);
-        let momenta = std::cell::RefCell::new(momenta);
-        self.leapfrog.at(stage.beta).advance(
-            stage,
-            block,
-            trajectories,
-            |trajectories, (index, chain), rng| {
-                let mut momenta = momenta.borrow_mut();
-                let momentum = momenta.of(chain);
-                self.renew(momentum, dimension, rng);
-                trajectories.set_momentum(index, momentum, rng);
-            },
-            |trajectories, (index, chain)| {
-                let (moves, step) = trajectories.decide(index);
-                let mut momenta = momenta.borrow_mut();
-                let momentum = momenta.of(chain);
-                match moves {
-                    true => trajectories.read_momentum(index, momentum),
-                    false => momentum.neg_mut(),
-                }
-                (moves, step)
-            },
-        )
-    }
-
-    fn check_model(&self, model: &M, states: &[DVector<f64>]) -> Result<()> {
-        check_gradient(model, states)
-    }
-
-    fn evaluations(&self, _dimension: usize) -> usize {
-        evaluations::<M>(self.leapfrog.steps.get())
-    }
-}
 
 impl Tunable for Hmc {
     fn step_size(&self) -> &StepSize {

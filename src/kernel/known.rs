@@ -7,8 +7,8 @@
 use std::ops::Range;
 
 use super::Stage;
-use super::graded::EndRows;
-use crate::path::{EndGradients, Ends, Intermediate};
+use super::end_gradients::EndGradients;
+use crate::path::{Ends, Intermediate};
 
 /// Log densities of the states of a block at the ends of the path, or at one beta of a path that has no ends, and
 /// gradients at the ends. Empty where nothing is known.
@@ -18,17 +18,15 @@ pub(super) struct Known {
     /// Whether the chains stay on one path from call to call.
     pub(super) on_one_path: bool,
     ends: Vec<Ends>,
-    /// Gradients of chains that move one by one.
+    /// Gradients: one entry of all chains where they move together, else one of each chain.
     gradients: Vec<EndGradients>,
-    /// Gradients of chains that move together.
-    rows: EndRows,
 }
 
 /// Values known of the state of one chain.
 #[derive(Debug, Clone)]
 pub(crate) struct KnownOfChain {
     ends: Ends,
-    gradients: EndGradients,
+    gradients: Option<EndGradients>,
 }
 
 impl Known {
@@ -54,24 +52,19 @@ impl Known {
 
     /// Returns what is known of one chain, to be given to another.
     pub(super) fn memory(&self, chain: usize) -> KnownOfChain {
-        let gradients = match self.rows.is_empty() {
-            true => self.gradients.get(chain).cloned(),
-            false => Some(self.rows.of(chain)),
-        };
+        let gradients = self.gradients.get(self.entry_of(chain));
         KnownOfChain {
             ends: self.of(chain),
-            gradients: gradients.unwrap_or_default(),
+            gradients: gradients.and_then(|gradients| gradients.row(self.row_of(chain))),
         }
     }
 
-    /// Replaces what is known of one of `chains` chains.
+    /// Replaces what is known of one of `chains` chains. Gradients are lost where the block has none.
     pub(super) fn set_memory(&mut self, chain: usize, chains: usize, memory: KnownOfChain) {
-        let KnownOfChain { ends, gradients } = memory;
-        *self.ends_mut(chain, chains) = ends;
-        if !self.rows.is_empty() {
-            self.rows.set(chain, &gradients);
-        } else if gradients.are_known() {
-            *self.graded_mut(chain, chains).1 = gradients;
+        *self.ends_mut(chain, chains) = memory.ends;
+        let (entry, row) = (self.entry_of(chain), self.row_of(chain));
+        if let (Some(gradients), Some(known)) = (self.gradients.get_mut(entry), memory.gradients) {
+            gradients.set_row(row, known);
         }
     }
 
@@ -107,65 +100,60 @@ impl Known {
             self.forget_all();
             self.ends.resize(chains, Ends::UNKNOWN);
         }
-        if !self.gradients.is_empty() || !self.rows.is_empty() {
+        if !self.gradients.is_empty() {
             run.clone().for_each(|chain| self.forget_gradients(chain));
         }
         &mut self.ends[run]
     }
 
-    /// Returns log densities and gradients at the ends of a chain, for a kernel that moves chains one by one.
+    /// Returns log densities and gradients at the ends of the chains in `run`, for a kernel that moves these together:
+    /// one of `chains` chains, or all.
     pub(super) fn graded_mut(
         &mut self,
-        chain: usize,
-        chains: usize,
-    ) -> (&mut Ends, &mut EndGradients) {
-        if self.gradients.len() != chains {
-            self.gradients.resize_with(chains, EndGradients::default);
-        }
-        self.learned_mut(chain, chains);
-        self.rows.forget(chain);
-        (&mut self.ends[chain], &mut self.gradients[chain])
-    }
-
-    /// Returns log densities and gradients at the ends, for a kernel that moves chains together.
-    pub(super) fn rows_mut(
-        &mut self,
+        run: Range<usize>,
         chains: usize,
         dimension: usize,
-    ) -> (&mut [Ends], &mut EndRows) {
-        if !self.on_one_path {
-            self.forget_all();
+    ) -> (&mut [Ends], &mut EndGradients) {
+        let entries = chains / run.len();
+        if self.gradients.len() != entries {
+            self.gradients.clear();
+            self.gradients.resize_with(entries, EndGradients::default);
         }
-        self.rows.set_size(chains, dimension);
         self.ends.resize(chains, Ends::UNKNOWN);
-        for (chain, alone) in self.gradients.iter_mut().enumerate() {
-            if alone.are_known() {
-                self.rows.set(chain, alone);
-                alone.forget();
-            }
+        if !self.on_one_path {
+            run.clone().for_each(|chain| self.forget(chain));
         }
-        (&mut self.ends, &mut self.rows)
+        let gradients = &mut self.gradients[run.start];
+        gradients.set_size(run.len(), dimension);
+        (&mut self.ends[run], gradients)
+    }
+
+    /// Returns the index of the gradients of a chain.
+    fn entry_of(&self, chain: usize) -> usize {
+        if self.gradients.len() == 1 { 0 } else { chain }
+    }
+
+    /// Returns the row of a chain in its gradients.
+    fn row_of(&self, chain: usize) -> usize {
+        if self.gradients.len() == 1 { chain } else { 0 }
     }
 
     #[inline]
     fn forget_gradients(&mut self, chain: usize) {
-        if let Some(gradients) = self.gradients.get_mut(chain) {
-            gradients.forget();
+        let (entry, row) = (self.entry_of(chain), self.row_of(chain));
+        if let Some(gradients) = self.gradients.get_mut(entry) {
+            gradients.forget(row);
         }
-        self.rows.forget(chain);
     }
 
     /// Returns whether the memory fits a block of `chains` chains and holds numbers alone. Checks a file.
     #[cfg(feature = "checkpoint")]
     pub(super) fn fits(&self, chains: usize) -> bool {
-        let Self {
-            ends,
-            gradients,
-            rows,
-            ..
-        } = self;
-        let sized = |len| len == 0 || len == chains;
-        sized(ends.len()) && sized(gradients.len()) && rows.fits(chains)
+        let (ends, entries) = (self.ends.len(), self.gradients.len());
+        let is_sized = |len| len == 0 || len == chains;
+        let each = if entries == 1 { chains } else { 1 };
+        let fit = |gradients: &EndGradients| gradients.is_empty() || gradients.fits(each);
+        is_sized(ends) && (entries == 1 || is_sized(entries)) && self.gradients.iter().all(fit)
     }
 }
 
@@ -277,25 +265,41 @@ impl<M: Intermediate> Stage<'_, M> {
         log_ratios: &mut [f64],
         here: &mut [f64],
     ) {
-        let (model, previous) = (self.model, self.previous);
-        let kept = known.iter().map(|known| known.of_beta(previous.beta()));
-        let before = log_ratios;
-        for (before, kept) in before.iter_mut().zip(kept) {
-            *before = kept.unwrap_or(f64::NAN);
+        let kept = |known: &Ends| known.of_beta(self.beta);
+        match self.is_at_rest() && known.iter().all(|known| kept(known).is_some()) {
+            true => {
+                for (here, known) in here.iter_mut().zip(&*known) {
+                    *here = known.base;
+                }
+            }
+            false => self.model.log_densities(states, here),
         }
-        if before.iter().any(|before| before.is_nan()) {
-            previous.log_densities(states, before);
+        self.weigh_given(states, known, here, log_ratios);
+    }
+
+    /// Writes the log ratios of several states on a path without ends, given their log densities `here`.
+    pub(super) fn weigh_given(
+        &self,
+        states: &[M::State],
+        known: &mut [Ends],
+        here: &[f64],
+        log_ratios: &mut [f64],
+    ) {
+        let (model, previous, at_rest) = (self.model, self.previous, self.is_at_rest());
+        let kept = |known: &Ends| known.of_beta(previous.beta());
+        let together = !at_rest
+            && model.evaluates_batches()
+            && known.iter().any(|known| kept(known).is_none());
+        if together {
+            previous.log_densities(states, log_ratios);
         }
-        match self.is_at_rest() {
-            true => here.copy_from_slice(before),
-            false => model.log_densities(states, here),
-        }
-        let places = before.iter_mut().zip(here.iter()).zip(states);
-        for (((log_ratio, here), state), known) in places.zip(known) {
-            *known = Ends::at_beta(*here, self.beta);
-            *log_ratio = match self.is_at_rest() {
+        let places = log_ratios.iter_mut().zip(here).zip(states);
+        for (((log_ratio, &here), state), known) in places.zip(known) {
+            let before = kept(known).or(together.then_some(*log_ratio));
+            *known = Ends::at_beta(here, self.beta);
+            *log_ratio = match at_rest {
                 true => 0.0,
-                false => model.log_ratio_given(previous, state, *here, Some(*log_ratio)),
+                false => model.log_ratio_given(previous, state, here, before),
             };
         }
     }

@@ -1,19 +1,19 @@
 //! Langevin kernels: a drift along the gradient plus noise, with or without a Metropolis test.
 
+use std::num::NonZeroUsize;
+
 use nalgebra::DVector;
 use rand::Rng;
 
-use crate::kernel::graded::{Graded, evaluate_ends};
-use crate::kernel::metropolis::{PROPOSAL, decide};
-use crate::kernel::preconditioner::Factor;
-use crate::kernel::trajectories::{Integration, Trajectories, moves_together};
-use crate::kernel::vector::{add_scaled, diverges, evaluations, fill_normal, set_len};
-use crate::kernel::{
-    Block, Increment, NonFinite, Preconditioner, Scratch, Stage, Step, StepSize, TransitionKernel,
-    Tunable, detailed_balance, own_reversal,
+use super::gradient_move::{self, GradientMove, gradient_kernel};
+use super::trajectories::Trajectories;
+use super::vector::evaluations;
+use super::{
+    Block, NonFinite, Preconditioner, Stage, Step, StepSize, TransitionKernel, Tunable,
+    detailed_balance, own_reversal,
 };
 use crate::model::{Differentiable, check_gradient};
-use crate::path::{EndGradients, Intermediate};
+use crate::path::Intermediate;
 use crate::{Error, Result};
 
 /// The Metropolis-adjusted Langevin algorithm: `x' = x + eps/2 grad log f_k(x) + sqrt(eps) Z`, accepted with
@@ -58,26 +58,6 @@ pub struct UnadjustedLangevin {
     step_size: StepSize,
 }
 
-/// Proposal, gradients and noise, buffers that the chains of a block share.
-#[derive(Debug, Clone, Default)]
-pub struct Buffers {
-    proposal: DVector<f64>,
-    noise: DVector<f64>,
-    gradient: DVector<f64>,
-    proposal_gradient: DVector<f64>,
-    /// Gradients of the proposal at the ends of the path.
-    ends: EndGradients,
-    /// Proposals of chains that move together.
-    trajectories: Trajectories,
-}
-
-struct Proposed {
-    /// `log f(x')`.
-    there: f64,
-    /// `log N(x; x' + eps/2 grad(x'), eps) - log N(x'; x + eps/2 grad(x), eps)`.
-    backward_over_forward: f64,
-}
-
 impl Mala {
     /// Creates a kernel with noise of variance `eps`: a number or a [`StepSize`].
     ///
@@ -90,26 +70,6 @@ impl Mala {
             preconditioner: None,
         })
     }
-
-    fn move_from<M: Differentiable + Intermediate, R: Rng + ?Sized>(
-        &self,
-        stage: Stage<'_, M>,
-        (state, mut known): (&mut DVector<f64>, Graded<'_>),
-        buffers: &mut Buffers,
-        rng: &mut R,
-    ) -> Result<Increment, NonFinite> {
-        let variance = self.step_size.at(stage.beta);
-        let factor = self.preconditioner.as_ref().map(|l| l.at(stage.beta));
-        let (log_ratio, here) = known.weigh(stage, factor, state, &mut buffers.gradient)?;
-        let proposed = buffers.propose(stage.model, variance, factor, state, rng)?;
-        let there = proposed.there + proposed.backward_over_forward;
-        let (accepted, step) = decide(here, there, rng);
-        if accepted {
-            std::mem::swap(state, &mut buffers.proposal);
-            known.arrive(stage, proposed.there, &mut buffers.ends);
-        }
-        Ok(Increment::new(log_ratio, step))
-    }
 }
 
 impl UnadjustedLangevin {
@@ -121,214 +81,59 @@ impl UnadjustedLangevin {
         let step_size = step_size.try_into().map_err(Into::into)?;
         Ok(Self { step_size })
     }
+}
 
-    fn move_from<M: Differentiable + Intermediate, R: Rng + ?Sized>(
+// A proposal with noise of variance eps is a leapfrog step of size sqrt(eps) with the noise as momentum. The log ratio of
+// the proposal densities is minus the gain in kinetic energy.
+
+impl GradientMove for Mala {
+    type Memory = ();
+
+    fn preconditioner(&self) -> Option<&Preconditioner> {
+        self.preconditioner.as_ref()
+    }
+
+    fn leapfrog(&self, beta: f64) -> (f64, NonZeroUsize) {
+        (self.step_size.at(beta).sqrt(), NonZeroUsize::MIN)
+    }
+}
+
+impl GradientMove for UnadjustedLangevin {
+    type Memory = ();
+
+    fn preconditioner(&self) -> Option<&Preconditioner> {
+        None
+    }
+
+    fn leapfrog(&self, beta: f64) -> (f64, NonZeroUsize) {
+        (self.step_size.at(beta).sqrt(), NonZeroUsize::MIN)
+    }
+
+    fn draw<R: Rng + ?Sized>(
         &self,
-        stage: Stage<'_, M>,
-        (state, mut known): (&mut DVector<f64>, Graded<'_>),
-        buffers: &mut Buffers,
+        trajectories: &mut Trajectories,
+        index: usize,
+        (): &mut (),
         rng: &mut R,
-    ) -> Result<Increment, NonFinite> {
-        let variance = self.step_size.at(stage.beta);
-        let (log_ratio, here) = known.weigh(stage, None, state, &mut buffers.gradient)?;
-        let proposed = buffers.propose(stage.model, variance, None, state, rng)?;
-        if here == f64::NEG_INFINITY || proposed.there == f64::NEG_INFINITY {
-            return Ok(Increment::new(log_ratio, Step::corrected(0.0)));
+    ) {
+        trajectories.draw_momentum(index, rng);
+    }
+
+    fn conclude(&self, trajectories: &Trajectories, index: usize, (): &mut ()) -> (bool, Step) {
+        let (here, there) = trajectories.energies(index);
+        if here.is_infinite() || there == f64::NEG_INFINITY {
+            return (false, Step::corrected(0.0));
         }
-        std::mem::swap(state, &mut buffers.proposal);
-        known.arrive(stage, proposed.there, &mut buffers.ends);
-        let correction = proposed.there - here + proposed.backward_over_forward;
+        let correction = there - here;
         let step = Step::corrected(correction).with_backward_move(0.0, -correction);
-        Ok(Increment::new(log_ratio, step))
+        (true, step)
     }
 }
 
-/// Returns proposals of noise of this variance as leapfrog steps of size `sqrt(eps)` with the noise as momentum. The
-/// log ratio of the proposal densities is minus the gain in kinetic energy.
-fn proposals(variance: f64, factor: Option<&Factor>) -> Integration<'_> {
-    Integration {
-        size: variance.sqrt(),
-        steps: 1,
-        factor,
-    }
-}
-
-/// Returns whether an unadjusted step moves the chain, and the step, given `-H` at both ends; `+inf` at the start
-/// stands for a proposal that is refused.
-fn corrected(here: f64, there: f64) -> (bool, Step) {
-    if here.is_infinite() || there == f64::NEG_INFINITY {
-        return (false, Step::corrected(0.0));
-    }
-    let correction = there - here;
-    let step = Step::corrected(correction).with_backward_move(0.0, -correction);
-    (true, step)
-}
-
-impl<M: Differentiable + Intermediate> TransitionKernel<M> for Mala {
-    type Workspace = Scratch<Buffers>;
-
-    fn step<R: Rng + ?Sized>(
-        &self,
-        stage: Stage<'_, M>,
-        _chain: usize,
-        state: &mut DVector<f64>,
-        workspace: &mut Self::Workspace,
-        rng: &mut R,
-    ) -> Result<Step, NonFinite> {
-        let moved = Graded::unknown(|known| {
-            self.move_from(stage.rest(), (state, known), &mut workspace.0, rng)
-        });
-        Ok(moved?.step)
-    }
-
-    fn advance(
-        &self,
-        stage: Stage<'_, M>,
-        block: &mut Block<DVector<f64>>,
-        workspace: &mut Self::Workspace,
-    ) -> Result<()> {
-        Preconditioner::check(self.preconditioner.as_ref(), block.states())?;
-        if !moves_together(stage, block) {
-            return block.each(stage, |block, chain| {
-                let (state, known, rng) = block.graded_mut(chain);
-                self.move_from(stage, (state, known), &mut workspace.0, rng)
-            });
-        }
-        let variance = self.step_size.at(stage.beta);
-        proposals(
-            variance,
-            self.preconditioner.as_ref().map(|l| l.at(stage.beta)),
-        )
-        .advance(
-            stage,
-            block,
-            &mut workspace.0.trajectories,
-            |trajectories, (index, _), rng| trajectories.draw(index, rng),
-            |trajectories, (index, _)| trajectories.decide(index),
-        )
-    }
-
-    fn check_model(&self, model: &M, states: &[DVector<f64>]) -> Result<()> {
-        check_gradient(model, states)
-    }
-
-    fn evaluations(&self, _dimension: usize) -> usize {
-        evaluations::<M>(1)
-    }
-}
-
+gradient_kernel! { Mala }
+gradient_kernel! { UnadjustedLangevin }
 detailed_balance! { [M: Differentiable + Intermediate] Mala, M }
-
-impl<M: Differentiable + Intermediate> TransitionKernel<M> for UnadjustedLangevin {
-    type Workspace = Scratch<Buffers>;
-
-    fn step<R: Rng + ?Sized>(
-        &self,
-        stage: Stage<'_, M>,
-        _chain: usize,
-        state: &mut DVector<f64>,
-        workspace: &mut Self::Workspace,
-        rng: &mut R,
-    ) -> Result<Step, NonFinite> {
-        let moved = Graded::unknown(|known| {
-            self.move_from(stage.rest(), (state, known), &mut workspace.0, rng)
-        });
-        Ok(moved?.step)
-    }
-
-    fn advance(
-        &self,
-        stage: Stage<'_, M>,
-        block: &mut Block<DVector<f64>>,
-        workspace: &mut Self::Workspace,
-    ) -> Result<()> {
-        if !moves_together(stage, block) {
-            return block.each(stage, |block, chain| {
-                let (state, known, rng) = block.graded_mut(chain);
-                self.move_from(stage, (state, known), &mut workspace.0, rng)
-            });
-        }
-        let variance = self.step_size.at(stage.beta);
-        proposals(variance, None).advance(
-            stage,
-            block,
-            &mut workspace.0.trajectories,
-            |trajectories, (index, _), rng| trajectories.draw_momentum(index, rng),
-            |trajectories, (index, _)| {
-                let (here, there) = trajectories.energies(index);
-                corrected(here, there)
-            },
-        )
-    }
-
-    fn check_model(&self, model: &M, states: &[DVector<f64>]) -> Result<()> {
-        check_gradient(model, states)
-    }
-
-    fn evaluations(&self, _dimension: usize) -> usize {
-        evaluations::<M>(1)
-    }
-}
-
 own_reversal! { [M: Differentiable + Intermediate] UnadjustedLangevin, M }
-
-impl Buffers {
-    /// Writes a proposal from `state`, where the gradient is known, and gradients and noise in the coordinates of the
-    /// factor.
-    fn propose<M: Differentiable + Intermediate, R: Rng + ?Sized>(
-        &mut self,
-        model: &M,
-        variance: f64,
-        factor: Option<&Factor>,
-        state: &DVector<f64>,
-        rng: &mut R,
-    ) -> Result<Proposed, NonFinite> {
-        self.set_len(state.len());
-        fill_normal(&mut self.noise, rng);
-        let deviation = variance.sqrt();
-        match factor {
-            None => self.proposal.copy_from(state),
-            Some(_) => self.proposal.as_mut_slice().fill(0.0),
-        }
-        add_scaled(&mut self.proposal, 0.5 * variance, &self.gradient);
-        add_scaled(&mut self.proposal, deviation, &self.noise);
-        if let Some(factor) = factor {
-            factor.times(&mut self.proposal);
-            add_scaled(&mut self.proposal, 1.0, state);
-        }
-        let (known, gradient) = (&mut self.ends, &mut self.proposal_gradient);
-        let mut there = evaluate_ends(PROPOSAL, model, factor, &self.proposal, known, gradient);
-        if there.is_err() && self.diverges(deviation) {
-            self.proposal_gradient.fill(0.0);
-            there = Ok(f64::NEG_INFINITY);
-        }
-        let there = there?;
-        Ok(Proposed {
-            there,
-            backward_over_forward: self.backward_over_forward(deviation),
-        })
-    }
-
-    /// Returns whether the drift alone explains the proposal: a leapfrog step with the noise as momentum diverges.
-    fn diverges(&self, deviation: f64) -> bool {
-        let after = (&self.noise + &self.gradient * (0.5 * deviation)).norm_squared();
-        diverges(0.5 * self.noise.norm_squared(), 0.5 * after)
-    }
-
-    /// Returns the log ratio of the two proposal densities. With s the sum of the gradients and z the noise it is
-    /// `-sqrt(eps)/2 s . (z + sqrt(eps)/4 s)`, free of cancellation. Overwrites s and z.
-    fn backward_over_forward(&mut self, deviation: f64) -> f64 {
-        add_scaled(&mut self.gradient, 1.0, &self.proposal_gradient);
-        add_scaled(&mut self.noise, 0.25 * deviation, &self.gradient);
-        -0.5 * deviation * self.gradient.dot(&self.noise)
-    }
-
-    fn set_len(&mut self, len: usize) {
-        set_len(&mut self.proposal, len);
-        set_len(&mut self.noise, len);
-        set_len(&mut self.proposal_gradient, len);
-    }
-}
 
 impl Tunable for Mala {
     fn step_size(&self) -> &StepSize {

@@ -8,12 +8,12 @@
 
 mod block;
 mod compose;
+mod end_gradients;
 mod gibbs;
-mod graded;
+mod gradient_move;
 mod hamiltonian;
 mod known;
 mod langevin;
-mod leapfrog;
 mod local_metropolis;
 mod metropolis;
 mod preconditioner;

@@ -35,16 +35,17 @@ impl Trajectories {
     /// Replaces positions that overflowed by one that did not, which the model can evaluate, and returns them with their
     /// chains.
     pub(super) fn set_aside_overflows(&mut self) -> Vec<(usize, Vec<f64>)> {
-        if all_finite(&self.positions) {
+        if all_finite(self.positions.as_slice()) {
             return Vec::new();
         }
-        let position = |chain| row(&self.positions, self.chains, chain).collect::<Vec<_>>();
+        let position = |chain| self.position(chain);
         let positions = (0..self.chains).map(|chain| (chain, position(chain)));
         let (within, beyond): (Vec<_>, Vec<_>) =
             positions.partition(|(_, position)| all_finite(position));
         if let Some((_, stand_in)) = within.first() {
             for (chain, _) in &beyond {
-                write_row(&mut self.positions, self.chains, *chain, stand_in);
+                let positions = self.positions.as_mut_slice();
+                write_row(positions, self.chains, *chain, stand_in);
             }
         }
         beyond
@@ -53,7 +54,7 @@ impl Trajectories {
     /// Checks log densities and gradients, and turns the gradients by `factor`.
     pub(super) fn finish(&mut self, at: At, factor: Option<&Factor>) {
         let mut log_densities = self.log_densities.iter();
-        if !log_densities.all(is_usual) || !all_finite(&self.gradients) {
+        if !log_densities.all(is_usual) || !all_finite(self.gradients.as_slice()) {
             self.check_unusual(at);
         }
         if let Some(factor) = factor {
@@ -64,61 +65,66 @@ impl Trajectories {
     /// Checks one by one the chains that are off the support, diverge or have a fault. Their gradient is 0.
     #[cold]
     fn check_unusual(&mut self, at: At) {
-        let dimension = self.positions.len() / self.chains;
-        let (mut position, mut gradient) = (DVector::zeros(dimension), DVector::zeros(dimension));
+        let mut gradient = DVector::zeros(self.dimension());
         for chain in 0..self.chains {
             let log_density = self.log_densities[chain];
-            read_row(&self.gradients, self.chains, chain, &mut gradient);
+            let gradients = self.gradients.as_mut_slice();
+            read_row(gradients, self.chains, chain, &mut gradient);
             if is_usual(&log_density) && all_finite(gradient.as_slice()) {
                 continue;
             }
-            read_row(&self.positions, self.chains, chain, &mut position);
+            let position = DVector::from_vec(self.position(chain));
             let found = checked(at.quantity(), log_density, &position, &mut gradient);
             let found = self.noted(chain, at, found);
             self.log_densities[chain] = found.unwrap_or(f64::NEG_INFINITY);
             if found.is_none() {
                 gradient.fill(0.0);
             }
-            write_row(&mut self.gradients, self.chains, chain, gradient.as_slice());
+            let gradients = self.gradients.as_mut_slice();
+            write_row(gradients, self.chains, chain, gradient.as_slice());
         }
     }
 
     /// Multiplies the gradients by the transposed factor.
     fn turn_gradients(&mut self, at: At, factor: &Factor) {
-        let dimension = self.positions.len() / self.chains;
-        let mut gradient = std::mem::take(&mut self.one.gradient);
-        set_len(&mut gradient, dimension);
+        let mut gradient = std::mem::take(&mut self.row);
+        set_len(&mut gradient, self.dimension());
         for chain in 0..self.chains {
-            read_row(&self.gradients, self.chains, chain, &mut gradient);
+            read_row(self.gradients.as_slice(), self.chains, chain, &mut gradient);
             factor.transpose_times(&mut gradient);
             if let Err(fault) = check_gradient(&gradient) {
-                let position: Vec<f64> = row(&self.positions, self.chains, chain).collect();
+                let position = self.position(chain);
                 self.noted::<()>(chain, at, Err(fault.at_state(&position)));
                 gradient.fill(0.0);
             }
-            write_row(&mut self.gradients, self.chains, chain, gradient.as_slice());
+            let gradients = self.gradients.as_mut_slice();
+            write_row(gradients, self.chains, chain, gradient.as_slice());
         }
-        self.one.gradient = gradient;
+        self.row = gradient;
     }
 
     /// Records the first fault of the lowest chain. A trajectory that diverges is refused without a fault.
     fn noted<T>(&mut self, chain: usize, at: At, found: Result<T, NonFinite>) -> Option<T> {
-        match found {
-            Ok(value) => Some(value),
-            Err(fault) => {
-                if at == At::Proposal && self.diverges(chain) {
-                    self.here[chain] = f64::INFINITY;
-                } else if self.fault.is_none_or(|(first, _)| chain < first) {
-                    self.fault = Some((chain, fault));
-                }
-                None
-            }
+        let fault = match found {
+            Ok(value) => return Some(value),
+            Err(fault) => fault,
+        };
+        let is_first = self.fault.is_none_or(|(first, _)| chain < first);
+        let is_refused = at == At::Proposal && self.diverges(chain);
+        if is_first && !is_refused {
+            self.fault = Some((chain, fault));
         }
+        self.here[chain] = f64::INFINITY;
+        None
+    }
+
+    fn position(&self, chain: usize) -> Vec<f64> {
+        row(self.positions.as_slice(), self.chains, chain).collect()
     }
 
     /// Returns whether the trajectory had diverged at the point before the last drift.
     fn diverges(&self, chain: usize) -> bool {
-        let squares = row(&self.momenta, self.chains, chain).map(|p| p * p);
+        let squares = row(self.momenta.as_slice(), self.chains, chain).map(|p| p * p);
         let energy = 0.5 * squares.sum::<f64>() - self.left[chain];
         diverges(-self.here[chain], energy)
     }

@@ -4,10 +4,9 @@ use nalgebra::DVector;
 use rand::Rng;
 
 use crate::Error;
-use crate::kernel::preconditioner::Factor;
 use crate::kernel::{Block, Increment, NonFinite, Stage, TransitionKernel};
 use crate::model::Differentiable;
-use crate::num::{self, all_finite};
+use crate::num::all_finite;
 use crate::path::Intermediate;
 use crate::random::StandardNormal;
 
@@ -21,11 +20,6 @@ pub(crate) fn set_len(vector: &mut DVector<f64>, len: usize) {
 
 pub(crate) fn fill_normal<R: Rng + ?Sized>(vector: &mut DVector<f64>, rng: &mut R) {
     StandardNormal::get().fill(vector.as_mut_slice(), rng);
-}
-
-#[inline]
-pub(crate) fn add_scaled(x: &mut DVector<f64>, s: f64, y: &DVector<f64>) {
-    num::add_scaled(x.as_mut_slice(), s, y.as_slice());
 }
 
 /// Log density that no chain reaches; a gradient below it may overflow.
@@ -101,19 +95,6 @@ pub(super) fn checked(
         check_gradient(gradient).map_err(|fault| fault.at_state(position.as_slice()))?;
     }
     Ok(log_density)
-}
-
-/// Turns a checked gradient into the coordinates `y = L^{-1} x`: `L^T grad log f(x)`.
-pub(super) fn turn(
-    factor: Option<&Factor>,
-    position: &DVector<f64>,
-    gradient: &mut DVector<f64>,
-) -> Result<(), NonFinite> {
-    let Some(factor) = factor else {
-        return Ok(());
-    };
-    factor.transpose_times(gradient);
-    check_gradient(gradient).map_err(|fault| fault.at_state(position.as_slice()))
 }
 
 pub(super) fn check_gradient(gradient: &DVector<f64>) -> Result<(), NonFinite> {

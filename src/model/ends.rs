@@ -1,8 +1,4 @@
-//! Log densities of a state, and their gradients, under the two ends of a path.
-
-use nalgebra::{DMatrixViewMut, DVector};
-
-use super::Differentiable;
+//! Log densities of a state under the two ends of a path.
 
 /// Log densities of a state under both ends of a path; NaN where not known.
 ///
@@ -62,86 +58,5 @@ impl Ends {
     #[inline(always)]
     pub(crate) fn of_beta(self, beta: f64) -> Option<f64> {
         (self.target == beta).then_some(self.base)
-    }
-}
-
-/// Log density and gradient of a state under one end of a path; a log density of NaN where they are not known.
-#[derive(Debug, Clone)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct EndGradient {
-    pub(crate) log_density: f64,
-    pub(crate) gradient: DVector<f64>,
-}
-
-impl Default for EndGradient {
-    fn default() -> Self {
-        Self {
-            log_density: f64::NAN,
-            gradient: DVector::zeros(0),
-        }
-    }
-}
-
-impl EndGradient {
-    pub(crate) fn is_known(&self) -> bool {
-        !self.log_density.is_nan()
-    }
-
-    /// Evaluates the end at `state` unless it is known, and returns its log density.
-    pub fn or_evaluate(&mut self, end: &impl Differentiable, state: &DVector<f64>) -> f64 {
-        if !self.is_known() {
-            if self.gradient.len() != state.len() {
-                self.gradient = DVector::zeros(state.len());
-            }
-            self.log_density = end.gradient_into(state, &mut self.gradient);
-        }
-        self.log_density
-    }
-}
-
-/// [`EndGradient`]s of a state under both ends of a path.
-#[derive(Debug, Clone, Default)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct EndGradients {
-    /// Under the base.
-    pub base: EndGradient,
-    /// Under the target, or of the log likelihood.
-    pub target: EndGradient,
-}
-
-impl EndGradients {
-    /// Forgets both ends, and keeps their buffers.
-    pub(crate) fn forget(&mut self) {
-        self.base.log_density = f64::NAN;
-        self.target.log_density = f64::NAN;
-    }
-
-    pub(crate) fn are_known(&self) -> bool {
-        self.base.is_known() || self.target.is_known()
-    }
-
-    /// Returns the log densities.
-    pub(crate) fn ends(&self) -> Ends {
-        Ends {
-            base: self.base.log_density,
-            target: self.target.log_density,
-        }
-    }
-}
-
-/// Log densities and gradients of several states under one end of a path. Rows of `gradients` are states. Where the end
-/// is not known, log densities are NaN and gradients 0.
-#[derive(Debug)]
-pub struct EndBatch<'b> {
-    /// Log densities.
-    pub log_densities: &'b mut [f64],
-    /// Gradients of the log density.
-    pub gradients: DMatrixViewMut<'b, f64>,
-}
-
-impl EndBatch<'_> {
-    /// Returns whether the end is known for all states.
-    pub fn is_known(&self) -> bool {
-        self.log_densities.iter().all(|x| !x.is_nan())
     }
 }

@@ -30,7 +30,7 @@ pub(crate) use batch::single_states;
 pub use batch::{BatchModel, BatchOutput};
 #[cfg(feature = "num-dual")]
 pub use dual::DualModel;
-pub use ends::{EndBatch, EndGradient, EndGradients, Ends};
+pub use ends::Ends;
 pub use exponential_family::{Bernoulli, ExponentialFamily};
 pub(crate) use forward::forward_model;
 pub use function::{FunctionModel, GradientModel, Provided};
@@ -247,16 +247,14 @@ pub trait Differentiable: UnnormalizedModel<State = DVector<f64>> {
         None
     }
 
-    /// Fills in the gradients at the ends of positive [weight](Self::end_weights) that are not known, and returns
-    /// `log f(x)`. A path whose ends have weights overrides it.
-    fn end_gradients(&self, _state: &DVector<f64>, _known: &mut EndGradients) -> f64 {
-        f64::NAN
+    /// Calls `work` with the model at an end of the path, 0 or 1. A path whose ends have [weights](Self::end_weights)
+    /// overrides it.
+    fn with_end(
+        &self,
+        _end: usize,
+        _work: &mut dyn FnMut(&dyn Differentiable<State = DVector<f64>>),
+    ) {
     }
-
-    /// Writes log densities and gradients of several states at the ends of positive [weight](Self::end_weights) that are
-    /// not [known](EndBatch::is_known), as [`accumulate_gradients`](Self::accumulate_gradients). A path whose ends have
-    /// weights overrides it if it evaluates batches.
-    fn end_gradients_of_batch(&self, _states: DMatrixView<'_, f64>, _ends: [EndBatch<'_>; 2]) {}
 
     /// Writes `grad log f(x)` to `gradient` and returns `log f(x)`.
     fn gradient_into(&self, state: &DVector<f64>, gradient: &mut DVector<f64>) -> f64 {

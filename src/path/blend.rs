@@ -14,9 +14,7 @@ use crate::model::{
     check_same_dimension,
 };
 use crate::num::{next_run, with_slice};
-use crate::path::{
-    AnnealingPath, BetaDerivative, EndBatch, EndGradients, Ends, Intermediate, Normalized,
-};
+use crate::path::{AnnealingPath, BetaDerivative, Ends, Intermediate, Normalized};
 
 /// A path whose log density is a weighted sum of two: a [`GeometricPath`] or a [`TemperedPath`], by its law L.
 #[derive(Debug, Clone, PartialEq)]
@@ -399,43 +397,14 @@ where
         Some([to_base, to_other])
     }
 
-    fn end_gradients(&self, state: &DVector<f64>, known: &mut EndGradients) -> f64 {
-        let (to_base, to_other) = L::weights(self.beta);
-        let (mut base, mut other) = (0.0, 0.0);
-        if to_base > 0.0 {
-            base = known.base.or_evaluate(&self.path.base, state);
-        }
-        if L::is_base(self.beta, base) {
-            return base;
-        }
-        if to_other > 0.0 {
-            other = known.target.or_evaluate(&self.path.other, state);
-        }
-        L::sum(self.beta, base, other)
-    }
-
-    fn end_gradients_of_batch(&self, states: DMatrixView<'_, f64>, ends: [EndBatch<'_>; 2]) {
-        let (to_base, to_other) = L::weights(self.beta);
-        let [base, mut other] = ends;
-        if to_base > 0.0 && !base.is_known() {
-            let model = &self.path.base;
-            model.accumulate_gradients(states, 1.0, base.gradients, base.log_densities);
-        }
-        if to_other == 0.0 || other.is_known() {
-            return;
-        }
-        let mut done = 0;
-        while let Some(run) = next_run(done..base.log_densities.len(), |state| {
-            !L::is_base(self.beta, base.log_densities[state])
-        }) {
-            done = run.end;
-            let (first, count) = (run.start, run.len());
-            let (states, gradients) = (
-                states.rows(first, count),
-                other.gradients.rows_mut(first, count),
-            );
-            let model = &self.path.other;
-            model.accumulate_gradients(states, 1.0, gradients, &mut other.log_densities[run]);
+    fn with_end(
+        &self,
+        end: usize,
+        work: &mut dyn FnMut(&dyn Differentiable<State = DVector<f64>>),
+    ) {
+        match end {
+            0 => work(&self.path.base),
+            _ => work(&self.path.other),
         }
     }
 

@@ -10,7 +10,7 @@ mod gaussian;
 mod normalized;
 mod spline;
 
-pub use crate::model::{EndBatch, EndGradient, EndGradients, Ends};
+pub use crate::model::Ends;
 pub use crate::num::SimdLevel;
 pub use blend::{Blend, BlendAt, GeometricAt, GeometricPath, TemperedAt, TemperedPath};
 pub use blend_law::{Geometric, Tempered};

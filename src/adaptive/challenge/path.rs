@@ -5,7 +5,7 @@ use nalgebra::{DMatrixView, DMatrixViewMut, DVector};
 use super::base::RivalBase;
 use crate::Result;
 use crate::error::Failure;
-use crate::model::{Differentiable, EndBatch, EndGradients, Ends, Sampleable, UnnormalizedModel};
+use crate::model::{Differentiable, Ends, Sampleable, UnnormalizedModel};
 use crate::num::{SimdLevel, next_run, weighted, with_slice};
 use crate::path::{AnnealingPath, Intermediate};
 
@@ -270,29 +270,14 @@ where
         Some(self.powers)
     }
 
-    fn end_gradients(&self, state: &DVector<f64>, known: &mut EndGradients) -> f64 {
-        let mut ends = Ends {
-            base: 0.0,
-            target: 0.0,
-        };
-        if self.powers[0] > 0.0 {
-            ends.base = known.base.or_evaluate(&self.base, state);
-        }
-        if self.powers[1] > 0.0 {
-            ends.target = known.target.or_evaluate(self.target(), state);
-        }
-        self.blend(ends)
-    }
-
-    fn end_gradients_of_batch(&self, states: DMatrixView<'_, f64>, ends: [EndBatch<'_>; 2]) {
-        let [base, target] = ends;
-        if self.powers[0] > 0.0 && !base.is_known() {
-            let model = &self.base;
-            model.accumulate_gradients(states, 1.0, base.gradients, base.log_densities);
-        }
-        if self.powers[1] > 0.0 && !target.is_known() {
-            let model = self.target();
-            model.accumulate_gradients(states, 1.0, target.gradients, target.log_densities);
+    fn with_end(
+        &self,
+        end: usize,
+        work: &mut dyn FnMut(&dyn Differentiable<State = DVector<f64>>),
+    ) {
+        match end {
+            0 => work(&self.base),
+            _ => work(self.target()),
         }
     }
 }

@@ -1,0 +1,250 @@
+//! Gradients at the ends of the path, of chains that move together.
+
+use std::iter::once;
+use std::mem::swap;
+use std::ops::Range;
+
+use nalgebra::{DMatrixView, DMatrixViewMut, DVector};
+
+use super::vector::set_len;
+use crate::model::Differentiable;
+use crate::num::{next_run, set_zero};
+use crate::path::{Ends, Intermediate};
+
+/// Log densities and gradients of several states at both ends of the path.
+#[derive(Debug, Clone, Default)]
+#[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
+pub(crate) struct EndGradients(pub(super) [EndGradient; 2]);
+
+/// Log densities of several states at one end, NaN where not known, and gradients there, a matrix with a row for each
+/// state, stored by columns.
+#[derive(Debug, Clone, Default)]
+#[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
+pub(super) struct EndGradient {
+    pub(super) log_densities: Vec<f64>,
+    pub(super) gradients: DVector<f64>,
+}
+
+/// Returns the weights of the gradients at the ends of a path that has ends.
+pub(super) fn end_weights<M: Differentiable + Intermediate>(model: &M) -> Option<[f64; 2]> {
+    model.end_weights().filter(|_| M::HAS_ENDS)
+}
+
+/// Returns the log density of a blend; an end without weight counts as 0.
+pub(super) fn blended<M: Intermediate>(model: &M, weights: [f64; 2], known: Ends) -> f64 {
+    let [base, target] = weights.map(|weight| weight > 0.0);
+    model.log_density_at(Ends {
+        base: if base { known.base } else { 0.0 },
+        target: if target { known.target } else { 0.0 },
+    })
+}
+
+impl EndGradient {
+    /// Evaluates the only state.
+    fn evaluate(&mut self, model: &Model<'_>, position: &DVector<f64>) {
+        set_zero(self.gradients.as_mut_slice());
+        self.log_densities[0] = model.accumulate_gradient(position, 1.0, &mut self.gradients);
+    }
+
+    fn evaluate_run(&mut self, model: &Model<'_>, positions: &DVector<f64>, run: Range<usize>) {
+        let states = self.log_densities.len();
+        let dimension = positions.len() / states;
+        let positions = DMatrixView::from_slice(positions.as_slice(), states, dimension);
+        let gradients = self.gradients.as_mut_slice();
+        let mut gradients = DMatrixViewMut::from_slice(gradients, states, dimension);
+        let (positions, mut gradients) = (
+            positions.rows(run.start, run.len()),
+            gradients.rows_mut(run.start, run.len()),
+        );
+        gradients.fill(0.0);
+        let log_densities = &mut self.log_densities[run];
+        model.accumulate_gradients(positions, 1.0, gradients, log_densities);
+    }
+}
+
+type Model<'m> = dyn Differentiable<State = DVector<f64>> + 'm;
+
+impl EndGradients {
+    /// Returns the number of states.
+    pub(super) fn len(&self) -> usize {
+        self.0[0].log_densities.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Makes room for these states. A change of size forgets all.
+    pub(super) fn set_size(&mut self, states: usize, dimension: usize) {
+        for end in &mut self.0 {
+            let size = (states, states * dimension);
+            if (end.log_densities.len(), end.gradients.len()) != size {
+                end.log_densities.clear();
+                end.log_densities.resize(states, f64::NAN);
+                set_len(&mut end.gradients, states * dimension);
+            }
+        }
+    }
+
+    #[inline]
+    pub(super) fn forget(&mut self, state: usize) {
+        for end in &mut self.0 {
+            if let Some(log_density) = end.log_densities.get_mut(state) {
+                *log_density = f64::NAN;
+            }
+        }
+    }
+
+    /// Makes room for new states, of which nothing is known. Ends without weight are not evaluated: their gradients are
+    /// cleared, since a saved block holds them.
+    pub(super) fn clear(&mut self, states: usize, dimension: usize, weights: [f64; 2]) {
+        self.set_size(states, dimension);
+        for (end, weight) in self.0.iter_mut().zip(weights) {
+            end.log_densities.fill(f64::NAN);
+            if weight == 0.0 {
+                end.gradients.fill(0.0);
+            }
+        }
+    }
+
+    pub(super) fn ends_of(&self, state: usize) -> Ends {
+        let [base, target] = self.0.each_ref().map(|end| end.log_densities[state]);
+        Ends { base, target }
+    }
+
+    /// Evaluates the ends of positive weight that are not known and that the log density depends on. Rows of `positions`
+    /// are states. Returns whether there were any.
+    pub(super) fn complete<M: Differentiable + Intermediate>(
+        &mut self,
+        model: &M,
+        weights: [f64; 2],
+        positions: &DVector<f64>,
+    ) -> bool {
+        let (states, mut learned) = (self.len(), false);
+        for end in (0..2).filter(|&end| weights[end] > 0.0) {
+            let mut done = 0;
+            while let Some(run) = next_run(done..states, |state| {
+                self.lacks(model, weights, (end, state))
+            }) {
+                (done, learned) = (run.end, true);
+                let together = states > 1 || model.evaluates_batches();
+                model.with_end(end, &mut |end_model| match together {
+                    true => self.0[end].evaluate_run(end_model, positions, run.clone()),
+                    false => self.0[end].evaluate(end_model, positions),
+                });
+            }
+        }
+        learned
+    }
+
+    /// Returns whether an end of a state is not known and is needed: a base that excludes a state may be enough.
+    fn lacks<M: Intermediate>(
+        &self,
+        model: &M,
+        weights: [f64; 2],
+        (end, state): (usize, usize),
+    ) -> bool {
+        let known = self.ends_of(state);
+        match end {
+            0 => known.base.is_nan(),
+            _ => known.target.is_nan() && blended(model, weights, known).is_nan(),
+        }
+    }
+
+    /// Copies the rows of `runs` from a larger block.
+    pub(super) fn load(&mut self, from: &Self, runs: &[Range<usize>]) {
+        for (to, from) in self.0.iter_mut().zip(&from.0) {
+            let columns = to
+                .gradients
+                .as_mut_slice()
+                .chunks_exact_mut(to.log_densities.len());
+            let columns = columns.chain(once(&mut to.log_densities[..]));
+            let all = from
+                .gradients
+                .as_slice()
+                .chunks_exact(from.log_densities.len());
+            let all = all.chain(once(&from.log_densities[..]));
+            for (mut to, from) in columns.zip(all) {
+                for run in runs {
+                    let (rows, rest) = to.split_at_mut(run.len());
+                    rows.copy_from_slice(&from[run.clone()]);
+                    to = rest;
+                }
+            }
+        }
+    }
+
+    /// Takes the rows for `runs` of this block, for those of their states that have all bits in `moved`, not none.
+    pub(super) fn store(&mut self, from: &mut Self, runs: &[Range<usize>], moved: &[u64]) {
+        if moved.len() == self.len() && moved.iter().all(|&moved| moved != 0) {
+            return swap(self, from);
+        }
+        for (to, from) in self.0.iter_mut().zip(&from.0) {
+            let columns = to
+                .gradients
+                .as_mut_slice()
+                .chunks_exact_mut(to.log_densities.len());
+            let columns = columns.chain(once(&mut to.log_densities[..]));
+            let found = from
+                .gradients
+                .as_slice()
+                .chunks_exact(from.log_densities.len());
+            let found = found.chain(once(&from.log_densities[..]));
+            for (to, mut from) in columns.zip(found) {
+                let mut moved = moved;
+                for run in runs {
+                    let (rows, are_moved) = (&from[..run.len()], &moved[..run.len()]);
+                    for ((to, from), moved) in to[run.clone()].iter_mut().zip(rows).zip(are_moved) {
+                        *to = f64::from_bits(from.to_bits() & moved | to.to_bits() & !moved);
+                    }
+                    (from, moved) = (&from[run.len()..], &moved[run.len()..]);
+                }
+            }
+        }
+    }
+
+    /// Returns the row of one state; `None` where there are none.
+    pub(super) fn row(&self, state: usize) -> Option<Self> {
+        (!self.is_empty()).then(|| {
+            Self(self.0.each_ref().map(|end| {
+                let columns = end
+                    .gradients
+                    .as_slice()
+                    .chunks_exact(end.log_densities.len());
+                let row = columns.map(|column| column[state]).collect();
+                EndGradient {
+                    log_densities: vec![end.log_densities[state]],
+                    gradients: DVector::from_vec(row),
+                }
+            }))
+        })
+    }
+
+    /// Replaces the row of one state; forgets it if the row does not fit.
+    pub(super) fn set_row(&mut self, state: usize, row: Self) {
+        if self.len() <= 1 {
+            return *self = row;
+        }
+        for (end, row) in self.0.iter_mut().zip(&row.0) {
+            let states = end.log_densities.len();
+            let fits = row.gradients.len() * states == end.gradients.len();
+            let known = row.log_densities.first().filter(|_| fits);
+            end.log_densities[state] = known.copied().unwrap_or(f64::NAN);
+            let columns = end.gradients.as_mut_slice().chunks_exact_mut(states);
+            for (column, x) in columns.zip(row.gradients.as_slice()) {
+                column[state] = *x;
+            }
+        }
+    }
+
+    /// Returns whether the matrices have rows for `states` states. Checks a file.
+    #[cfg(feature = "checkpoint")]
+    pub(super) fn fits(&self, states: usize) -> bool {
+        let [base, target] = &self.0;
+        let is_sized = |end: &EndGradient| {
+            let left = end.gradients.len().checked_rem(states);
+            end.log_densities.len() == states && left.is_none_or(|left| left == 0)
+        };
+        is_sized(base) && is_sized(target) && base.gradients.len() == target.gradients.len()
+    }
+}

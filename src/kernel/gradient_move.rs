@@ -1,0 +1,197 @@
+//! The move of all kernels with a gradient: a trajectory of leapfrog steps, and a decision.
+
+use std::num::NonZeroUsize;
+use std::ops::Range;
+
+use nalgebra::DVector;
+use rand::Rng;
+
+use super::end_gradients::end_weights;
+use super::preconditioner::{Factor, Preconditioner};
+use super::trajectories::Trajectories;
+use super::{Block, Increment, NonFinite, PerChain, Scratch, Stage, Step};
+use crate::Result;
+use crate::model::Differentiable;
+use crate::path::Intermediate;
+
+/// A kernel that moves along leapfrog trajectories of `H(x, p) = -log f(x) + |p|^2 / 2`, with unit mass. With a
+/// preconditioner L the equations are `dx/dt = L p`, `dp/dt = L^T grad log f(x)`.
+pub trait GradientMove {
+    /// Values of a chain that last from move to move; `()` for none.
+    type Memory: Clone + Default + Send + 'static;
+
+    fn preconditioner(&self) -> Option<&Preconditioner>;
+
+    /// Returns size and number of the leapfrog steps at `beta`.
+    fn leapfrog(&self, beta: f64) -> (f64, NonZeroUsize);
+
+    /// Draws the momentum of the chain in row `index`, and the uniform number by which it is decided.
+    fn draw<R: Rng + ?Sized>(
+        &self,
+        trajectories: &mut Trajectories,
+        index: usize,
+        _memory: &mut Self::Memory,
+        rng: &mut R,
+    ) {
+        trajectories.draw_momentum(index, rng);
+        trajectories.draw_uniform(index, rng);
+    }
+
+    /// Returns whether the chain in row `index` moves to the end of its trajectory, and its step.
+    fn conclude(
+        &self,
+        trajectories: &Trajectories,
+        index: usize,
+        _memory: &mut Self::Memory,
+    ) -> (bool, Step) {
+        trajectories.decide(index)
+    }
+}
+
+/// Leapfrog steps at one stage.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Leapfrog<'k> {
+    pub(super) size: f64,
+    pub(super) steps: usize,
+    pub(super) factor: Option<&'k Factor>,
+}
+
+impl<'k> Leapfrog<'k> {
+    fn of(kernel: &'k impl GradientMove, beta: f64) -> Self {
+        let (size, steps) = kernel.leapfrog(beta);
+        Self {
+            size,
+            steps: steps.get(),
+            factor: kernel.preconditioner().map(|l| l.at(beta)),
+        }
+    }
+}
+
+/// The trajectories of a block, and what its chains keep.
+pub type Workspace<K> = (Scratch<Trajectories>, PerChain<<K as GradientMove>::Memory>);
+
+/// Weighs and moves the active chains of a block: all together if the model evaluates batches and the states have one
+/// dimension, else one by one. Each uses the random numbers that it would use alone.
+pub(super) fn advance<M, K>(
+    kernel: &K,
+    stage: Stage<'_, M>,
+    block: &mut Block<DVector<f64>>,
+    workspace: &mut Workspace<K>,
+) -> Result<()>
+where
+    M: Differentiable + Intermediate,
+    K: GradientMove,
+{
+    Preconditioner::check(kernel.preconditioner(), block.states())?;
+    let first = block.states().first().map_or(0, DVector::len);
+    let is_regular = || block.states().iter().all(|state| state.len() == first);
+    if stage.model.evaluates_batches() && is_regular() {
+        let (all, active) = (0..block.len(), block.active_runs());
+        return advance_run(kernel, stage, (block, all), &active, workspace);
+    }
+    block.one_by_one(|block, chain| {
+        let alone = chain..chain + 1;
+        advance_run(kernel, stage, (block, alone), &[0..1], workspace)
+    })
+}
+
+/// Weighs and moves those chains of a run that are in `active`, counted from its start, together.
+fn advance_run<M, K>(
+    kernel: &K,
+    stage: Stage<'_, M>,
+    (block, run): (&mut Block<DVector<f64>>, Range<usize>),
+    active: &[Range<usize>],
+    (Scratch(trajectories), memories): &mut Workspace<K>,
+) -> Result<()>
+where
+    M: Differentiable + Intermediate,
+    K: GradientMove,
+{
+    if active.is_empty() {
+        return Ok(());
+    }
+    let leapfrog = Leapfrog::of(kernel, stage.beta);
+    let chains = || active.iter().cloned().flatten().map(|row| run.start + row);
+    let dimension = end_weights(stage.model).map_or(0, |_| block.states()[run.start].len());
+    let known = block.graded_mut(run.clone(), dimension);
+    trajectories.start(stage, leapfrog.factor, known, active);
+    for (index, chain) in chains().enumerate() {
+        let rng = block.rng_mut(chain);
+        kernel.draw(trajectories, index, memories.of(chain), rng);
+    }
+    trajectories.integrate(stage.model, leapfrog);
+    for (index, chain) in chains().enumerate() {
+        let weighed = trajectories.log_ratio(index, &block.states()[chain]);
+        let increment = weighed.map(|log_ratio| {
+            let (moves, step) = kernel.conclude(trajectories, index, memories.of(chain));
+            trajectories.note(index, moves);
+            Increment::new(log_ratio, step)
+        });
+        block.add(stage, chain, increment)?;
+    }
+    trajectories.arrive(stage, block.graded_mut(run, dimension), active);
+    Ok(())
+}
+
+/// Moves one chain, of which nothing is known.
+pub(super) fn step<M, K, R>(
+    kernel: &K,
+    stage: Stage<'_, M>,
+    (chain, state): (usize, &mut DVector<f64>),
+    (Scratch(trajectories), memories): &mut Workspace<K>,
+    rng: &mut R,
+) -> Result<Step, NonFinite>
+where
+    M: Differentiable + Intermediate,
+    K: GradientMove,
+    R: Rng + ?Sized,
+{
+    let (leapfrog, memory) = (Leapfrog::of(kernel, stage.beta), memories.of(chain));
+    trajectories.start_unknown(stage.model, leapfrog.factor, state);
+    kernel.draw(trajectories, 0, memory, rng);
+    trajectories.integrate(stage.model, leapfrog);
+    trajectories.check(0)?;
+    let (moves, step) = kernel.conclude(trajectories, 0, memory);
+    if moves {
+        std::mem::swap(state, &mut trajectories.positions);
+    }
+    Ok(step)
+}
+
+/// Implements [`TransitionKernel`](super::TransitionKernel) for a [`GradientMove`].
+macro_rules! gradient_kernel {
+    ($kernel:ty) => {
+        impl<M: Differentiable + Intermediate> TransitionKernel<M> for $kernel {
+            type Workspace = gradient_move::Workspace<Self>;
+
+            fn step<R: Rng + ?Sized>(
+                &self,
+                stage: Stage<'_, M>,
+                chain: usize,
+                state: &mut DVector<f64>,
+                workspace: &mut Self::Workspace,
+                rng: &mut R,
+            ) -> Result<Step, NonFinite> {
+                gradient_move::step(self, stage, (chain, state), workspace, rng)
+            }
+
+            fn advance(
+                &self,
+                stage: Stage<'_, M>,
+                block: &mut Block<DVector<f64>>,
+                workspace: &mut Self::Workspace,
+            ) -> Result<()> {
+                gradient_move::advance(self, stage, block, workspace)
+            }
+
+            fn check_model(&self, model: &M, states: &[DVector<f64>]) -> Result<()> {
+                check_gradient(model, states)
+            }
+
+            fn evaluations(&self, _dimension: usize) -> usize {
+                evaluations::<M>(GradientMove::leapfrog(self, 0.0).1.get())
+            }
+        }
+    };
+}
+pub(super) use gradient_kernel;
