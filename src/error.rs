@@ -1,16 +1,12 @@
 //! The errors of this crate. Each names the argument or the place, the value found and the value expected.
 
 mod checks;
-mod text;
 
 use std::fmt::{self, Debug, Display};
 use std::io;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
-
-pub(crate) use text::short;
-use text::{chains_named, coordinate_named, printable};
 
 /// The result of a fallible function of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -280,6 +276,48 @@ pub(crate) fn demand_dimension(what: &str, found: usize, expected: usize) {
     );
 }
 
+/// Formats a number in six digits at most.
+pub(crate) fn short(x: f64) -> String {
+    let rounded: f64 = format!("{x:.5e}").parse().unwrap_or(x);
+    match rounded.abs() {
+        0.0 => "0".into(),
+        size if !(1e-4..1e7).contains(&size) && size.is_finite() => format!("{rounded:e}"),
+        _ => rounded.to_string(),
+    }
+}
+
+/// Longest reason; one that quotes a forged file could have megabytes.
+const LONGEST_REASON: usize = 2_000;
+
+/// Escapes control characters of a quoted file, which a terminal would obey, and cuts long text.
+fn printable(reason: &str) -> String {
+    let mut text = String::new();
+    for c in reason.chars() {
+        if text.len() > LONGEST_REASON {
+            text.push_str(" ..");
+            break;
+        }
+        match c.is_control() && c != '\n' {
+            true => text.extend(c.escape_default()),
+            false => text.push(c),
+        }
+    }
+    text
+}
+
+fn coordinate_named(largest: Option<(usize, f64)>) -> String {
+    largest.map_or(String::new(), |(index, x)| {
+        format!(", largest coordinate {} at index {index}", short(x))
+    })
+}
+
+fn chains_named(chains: &Range<usize>) -> String {
+    match chains.len() {
+        1 => format!("chain {}", chains.start),
+        _ => format!("chains {chains:?}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -341,5 +379,13 @@ mod tests {
             missing.to_string(),
             "no/such/a.txt: there is no folder no/such"
         );
+    }
+
+    #[test]
+    fn quoted_files_give_printable_errors() {
+        let error = Error::file("a.npy", "dtype \u{1b}[2J, expected floats\nof 32 bits");
+        let text = "a.npy: dtype \\u{1b}[2J, expected floats\nof 32 bits";
+        assert_eq!(error.to_string(), text);
+        assert!(Error::file("a.npy", "x".repeat(1 << 20)).to_string().len() < 2_100);
     }
 }

@@ -7,7 +7,6 @@ mod block_result;
 #[cfg(feature = "checkpoint")]
 mod fingerprint;
 mod partial;
-mod probe;
 mod recorder;
 mod report;
 mod run;

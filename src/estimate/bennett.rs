@@ -1,7 +1,7 @@
 //! Bennett's acceptance ratio: log Z from runs in both directions.
 
-use super::{Estimate, Warning, check, log_z, quantile};
-use crate::num::{WeightSums, largest, log_sigmoid};
+use super::{Estimate, Warning, check, log_z};
+use crate::num::{WeightSums, largest, log_sigmoid, student_quantile};
 use crate::{Error, Result};
 
 /// An estimate of `log Z_K/Z_0` by Bennett's (1976) acceptance ratio, from forward and reverse chains.
@@ -130,7 +130,7 @@ impl BennettEstimate {
     }
 
     fn bounds(&self, level: f64) -> (f64, f64) {
-        let t = quantile::student(0.5 + 0.5 * level, self.degrees_of_freedom());
+        let t = student_quantile(0.5 + 0.5 * level, self.degrees_of_freedom());
         let half = t * self.standard_error();
         let (lower, upper) = (self.value - half, self.value + half);
         if self.overlap >= LITTLE {

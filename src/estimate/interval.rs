@@ -1,7 +1,8 @@
 //! The confidence interval of log Z. Its upper bound is corrected for skewness, and widened for heavy tails and few
 //! effective weights. `docs/intervals.md` reports its coverage.
 
-use super::{Estimate, quantile};
+use super::Estimate;
+use crate::num::student_quantile;
 
 /// Range of Pareto shapes over which the upper bound widens from its own width to [`HEAVY`] times that.
 /// All constants here are calibrated on weights of known mean, 50 to 1,000 chains each.
@@ -22,7 +23,7 @@ impl Estimate {
     pub(super) fn offsets(&self, level: f64) -> (f64, f64) {
         // The weights carry no more information than ESS equal ones.
         let dof = (self.effective_sample_size() - 1.0).max(1.0);
-        let t = quantile::student(0.5 + 0.5 * level, dof);
+        let t = student_quantile(0.5 + 0.5 * level, dof);
         let above = self.widening() * self.standard_error() * self.corrected_for_skewness(t);
         (t * self.standard_error(), above.ln_1p())
     }

@@ -14,7 +14,6 @@ mod families;
 mod interval;
 mod jackknife;
 mod log_z;
-mod quantile;
 mod tail;
 mod warning;
 
@@ -30,7 +29,6 @@ pub(crate) use log_z::{
     decimals, distinct, log_z_by_methods, write_estimate, write_headline, write_value,
     write_warnings,
 };
-pub(crate) use quantile::student;
 pub(crate) use tail::pareto_shape;
 pub use warning::Warning;
 

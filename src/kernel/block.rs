@@ -344,35 +344,6 @@ impl<S> Block<S> {
         self.known.forget_all();
         (take(&mut self.states), take(&mut self.log_weights))
     }
-
-    /// Returns a copy on which to try a move along a path: active chains have weight 1, the others weight 0.
-    pub(crate) fn trial(&self) -> Self
-    where
-        S: Clone,
-    {
-        let mut trial = self.clone();
-        for (chain, log_weight) in trial.log_weights.iter_mut().enumerate() {
-            let active = self.is_active(chain);
-            *log_weight = if active { 0.0 } else { f64::NEG_INFINITY };
-        }
-        if !self.known.on_one_path {
-            trial.known.forget_all();
-        }
-        trial.on_one_path()
-    }
-
-    /// Exchanges a chain's state and memory with that of a [trial](Self::trial).
-    pub(super) fn take_chain(&mut self, trial: &mut Self, chain: usize) {
-        let known = trial.memory(chain);
-        std::mem::swap(self.chain_mut(chain).0, trial.chain_mut(chain).0);
-        self.set_memory(chain, known);
-    }
-
-    /// Takes back the random streams of a [trial](Self::trial), which has drawn from them.
-    pub(crate) fn take_streams(&mut self, trial: &mut Self) {
-        std::mem::swap(&mut self.rngs, &mut trial.rngs);
-        std::mem::swap(&mut self.lanes, &mut trial.lanes);
-    }
 }
 
 /// Chains of a block that move together, with log densities and gradients known of their states.

@@ -7,8 +7,8 @@ use nalgebra::DVector;
 use rand::Rng;
 
 use super::end_gradients::end_weights;
-use super::preconditioner::{Factor, Preconditioner};
-use super::trajectories::Trajectories;
+use super::preconditioner::Preconditioner;
+use super::trajectories::{Leapfrog, Trajectories};
 use super::{Block, Increment, NonFinite, PerChain, Scratch, Stage, Step};
 use crate::Result;
 use crate::model::Differentiable;
@@ -45,25 +45,6 @@ pub trait GradientMove {
         _memory: &mut Self::Memory,
     ) -> (bool, Step) {
         trajectories.decide(index)
-    }
-}
-
-/// Leapfrog steps at one stage.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Leapfrog<'k> {
-    pub(super) size: f64,
-    pub(super) steps: usize,
-    pub(super) factor: Option<&'k Factor>,
-}
-
-impl<'k> Leapfrog<'k> {
-    fn of(kernel: &'k impl GradientMove, beta: f64) -> Self {
-        let (size, steps) = kernel.leapfrog(beta);
-        Self {
-            size,
-            steps: steps.get(),
-            factor: kernel.preconditioner().map(|l| l.at(beta)),
-        }
     }
 }
 
@@ -110,7 +91,7 @@ where
     if active.is_empty() {
         return Ok(());
     }
-    let leapfrog = Leapfrog::of(kernel, stage.beta);
+    let leapfrog = leapfrog(kernel, stage.beta);
     let chains = || active.iter().cloned().flatten().map(|row| run.start + row);
     let dimension = end_weights(stage.model).map_or(0, |_| block.states()[run.start].len());
     let known = block.graded_mut(run.clone(), dimension);
@@ -133,6 +114,15 @@ where
     Ok(())
 }
 
+fn leapfrog(kernel: &impl GradientMove, beta: f64) -> Leapfrog<'_> {
+    let (size, steps) = kernel.leapfrog(beta);
+    Leapfrog {
+        size,
+        steps: steps.get(),
+        factor: kernel.preconditioner().map(|l| l.at(beta)),
+    }
+}
+
 /// Moves one chain, of which nothing is known.
 pub(super) fn step<M, K, R>(
     kernel: &K,
@@ -146,7 +136,7 @@ where
     K: GradientMove,
     R: Rng + ?Sized,
 {
-    let (leapfrog, memory) = (Leapfrog::of(kernel, stage.beta), memories.of(chain));
+    let (leapfrog, memory) = (leapfrog(kernel, stage.beta), memories.of(chain));
     trajectories.start_unknown(stage.model, leapfrog.factor, state);
     kernel.draw(trajectories, 0, memory, rng);
     trajectories.integrate(stage.model, leapfrog);

@@ -2,7 +2,7 @@
 //!
 //! [`RandomWalkMetropolis`], [`Metropolis`] and [`Slice`] need the density, [`LocalMetropolis`] its change, [`Mala`],
 //! [`UnadjustedLangevin`] and [`Hmc`] its gradient, [`CoordinateGibbs`] the full conditionals. [`Sequence`],
-//! [`Repeat`], [`Mixture`] and [`Either`] combine kernels; [`TemperedTransitions`] cross between modes. Your own
+//! [`Repeat`], [`Mixture`] and [`Either`] combine kernels. Your own
 //! kernel implements [`TransitionKernel::step`]: it moves a chain at a [`Stage`] and reports a [`Step`] or
 //! [`NonFinite`]. A [`Block`] holds chains that pass the stages together.
 
@@ -21,7 +21,6 @@ mod properties;
 mod slice;
 mod stage;
 mod step_size;
-mod tempered_transitions;
 mod trajectories;
 mod trajectory_faults;
 mod vector;
@@ -44,8 +43,8 @@ pub(crate) use properties::{detailed_balance, own_reversal};
 pub use slice::Slice;
 pub use stage::{Decisions, Increment, NonFinite, Stage, Step};
 pub use step_size::StepSize;
-pub use tempered_transitions::TemperedTransitions;
 pub(crate) use vector::{advance_vectors, diverges, evaluate, fill_normal, set_len};
+pub(crate) use workspace::{AnyMemory, AnyWorkspace};
 pub use workspace::{PerChain, Scratch, Workspace};
 
 use rand::Rng;

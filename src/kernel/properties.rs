@@ -5,7 +5,7 @@ use crate::path::Intermediate;
 
 /// A kernel that leaves `p_k` invariant: a chain distributed as `p_k` stays so, and every correction is 0.
 ///
-/// Waste-free sequential Monte Carlo, tempering and tempered transitions need it; annealed runs do not. No run
+/// Waste-free sequential Monte Carlo and tempering need it; annealed runs do not. No run
 /// checks the claim, and no result shows that it is false. Test your kernel by
 /// [`testing::invariances`](crate::testing::invariances) first, then by
 /// [`testing::unbiasedness`](crate::testing::unbiasedness). Then write

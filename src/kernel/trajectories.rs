@@ -7,7 +7,6 @@ use rand::{Rng, RngExt};
 
 use super::block::Graded;
 use super::end_gradients::{EndGradients, blended, end_weights};
-use super::gradient_move::Leapfrog;
 use super::metropolis::acceptances;
 use super::preconditioner::Factor;
 use super::trajectory_faults::At;
@@ -41,10 +40,19 @@ pub struct Trajectories {
     uniforms: Vec<f64>,
     /// The lowest chain that met a non-finite number, with its first such number.
     pub(super) fault: Option<(usize, NonFinite)>,
-    /// What is known of the ends of the trajectories; before they end, of their starts.
+    /// Log densities and gradients at the ends of the path: of the points where trajectories end; before that, of their
+    /// starts.
     arrivals: EndGradients,
     /// Buffer for the row of a chain.
     pub(super) row: DVector<f64>,
+}
+
+/// Leapfrog steps at one stage.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Leapfrog<'k> {
+    pub(super) size: f64,
+    pub(super) steps: usize,
+    pub(super) factor: Option<&'k Factor>,
 }
 
 impl Trajectories {

@@ -17,16 +17,6 @@ impl<S> Block<S> {
         stage.log_ratio_from(&self.states[chain], self.known.of(chain))
     }
 
-    /// Returns the log density of a chain's state at the model reached, and evaluates what is not known.
-    pub(super) fn log_density<M: Intermediate<State = S>>(
-        &mut self,
-        stage: Stage<'_, M>,
-        chain: usize,
-    ) -> f64 {
-        let ends = self.known.learned_mut(chain, self.states.len());
-        stage.rest().weigh(&self.states[chain], ends).1
-    }
-
     /// Evaluates the ends of the path that `model` needs of the living states and that are not known. Returns whether
     /// any were not, and `None` for a path without ends.
     ///

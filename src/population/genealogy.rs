@@ -1,7 +1,7 @@
 //! Selection of chains between stages, and their descent.
 
-use super::moves::{CopyState, Moves};
 use super::population::Population;
+use super::population::{CopyState, Moves};
 use super::resampling::Resampling;
 use super::waste_free::WasteFree;
 use crate::Result;

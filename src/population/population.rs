@@ -2,12 +2,20 @@
 
 use std::ops::Range;
 
-use super::moves::{AnyMemory, AnyWorkspace, CopyState, Moves};
-use crate::kernel::{Block, KnownOfChain, NonFinite, Stage, TransitionKernel, Workspace};
+#[cfg(feature = "checkpoint")]
+use serde::{Serialize, de::DeserializeOwned};
+
+#[cfg(feature = "checkpoint")]
+use crate::kernel::SavedBlock;
+use crate::kernel::{
+    AnyMemory, AnyWorkspace, Block, KnownOfChain, NonFinite, Stage, TransitionKernel, Workspace,
+};
 use crate::model::{Sampleable, UnnormalizedModel};
 use crate::path::{AnnealingPath, Intermediate};
 use crate::random::{StreamRng, successive};
 use crate::work::caught;
+#[cfg(feature = "checkpoint")]
+use crate::work::store::{decode_list, encode};
 use crate::{Error, Result};
 
 /// Chains on their way along a path, taken through one stage by each call of [`advance_to`](Self::advance_to). An
@@ -323,13 +331,9 @@ impl<P: AnnealingPath> Population<P> {
     }
 
     pub(crate) fn into_states<W: Workspace>(mut self) -> Vec<(P::State, W::Memory)> {
-        let memories = self.memories::<W>();
+        let memories = self.workspace.memories::<W>(self.block.len());
         let (states, _) = self.block.take_states_and_log_weights();
         states.into_iter().zip(memories).collect()
-    }
-
-    pub(crate) fn memories<W: Workspace>(&self) -> Vec<W::Memory> {
-        self.workspace.memories::<W>(self.block.len())
     }
 
     pub(crate) fn set_memories<W: Workspace>(&mut self, memories: Vec<W::Memory>) {
@@ -399,5 +403,64 @@ fn check_start(value: f64, chain: usize) -> Result<()> {
     match value.is_finite() {
         true => Ok(()),
         false => Err(fault.at(chain, 0, 0.0)),
+    }
+}
+
+/// A kernel for models `M`, with one virtual call per block and stage.
+pub(crate) trait Moves<M: Intermediate> {
+    /// Takes a block through a stage, as [`TransitionKernel::advance`].
+    fn pass(
+        &self,
+        stage: Stage<'_, M>,
+        block: &mut Block<M::State>,
+        workspace: &mut AnyWorkspace,
+    ) -> Result<()>;
+}
+
+impl<M: Intermediate, K: TransitionKernel<M>> Moves<M> for K {
+    fn pass(
+        &self,
+        stage: Stage<'_, M>,
+        block: &mut Block<M::State>,
+        workspace: &mut AnyWorkspace,
+    ) -> Result<()> {
+        self.advance(stage, block, workspace.of())
+    }
+}
+
+/// A function that copies a state.
+pub(crate) type CopyState<S> = fn(&S) -> S;
+
+/// A population between two stages: its block, and the kernel's memories.
+#[cfg(feature = "checkpoint")]
+pub(crate) type SavedPopulation<S> = (SavedBlock<S>, Vec<u8>);
+
+#[cfg(feature = "checkpoint")]
+const MEMORIES: &str = "memories of the kernel";
+
+#[cfg(feature = "checkpoint")]
+impl<P: AnnealingPath> Population<P> {
+    pub(crate) fn saved<W: Workspace<Memory: Serialize>>(&self) -> Result<impl Serialize>
+    where
+        P::State: Serialize,
+    {
+        let memories = self.workspace.memories::<W>(self.block.len());
+        Ok((self.block.saved(), encode(MEMORIES, &memories)?))
+    }
+
+    /// Restores the saved population of `chains` at the model of `beta`.
+    ///
+    /// # Errors
+    /// As [`Block::restored`]; another number of memories.
+    pub(crate) fn restored<W: Workspace<Memory: DeserializeOwned>>(
+        path: P,
+        beta: f64,
+        chains: &Range<usize>,
+        (block, memories): SavedPopulation<P::State>,
+    ) -> Result<Self> {
+        let mut population = Self::from_block(path, beta, Block::restored(chains, block)?)?;
+        let memories = decode_list(MEMORIES, &memories, chains.len())?;
+        population.set_memories::<W>(memories);
+        Ok(population)
     }
 }

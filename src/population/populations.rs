@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::moves::Moves;
+use super::population::Moves;
 use super::population::Population;
 use super::resampling::Resampling;
 use crate::kernel::{Block, Decisions, TransitionKernel};

@@ -1,14 +1,30 @@
 //! Streams of random numbers: a [`stream`] for each seed, [`Purpose`] and index.
 
-mod choice;
 mod lanes;
 mod normal;
 mod stream;
 
-pub(crate) use choice::draw_index;
 pub(crate) use lanes::{LANES, Lanes};
 pub(crate) use normal::StandardNormal;
 #[cfg(feature = "checkpoint")]
 pub(crate) use stream::is_stuck;
 pub(crate) use stream::successive;
 pub use stream::{Purpose, StreamRng, stream};
+
+use rand::{Rng, RngExt};
+
+/// Draws an index in proportion to its mass, of masses with the sum `total`.
+pub(crate) fn draw_index<R: Rng + ?Sized>(
+    mut masses: impl ExactSizeIterator<Item = f64>,
+    total: f64,
+    rng: &mut R,
+) -> usize {
+    let last = masses.len() - 1;
+    let mut left = rng.random::<f64>() * total;
+    let drawn = masses.position(|mass| {
+        left -= mass;
+        left < 0.0
+    });
+    // Rounding may leave no index drawn.
+    drawn.unwrap_or(last)
+}

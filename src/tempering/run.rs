@@ -4,9 +4,9 @@ use std::fmt;
 
 use super::round::FinishedRound;
 use super::runner::Settings;
-use crate::estimate::{Warning, log_z_by_methods, student, write_headline};
+use crate::estimate::{Warning, log_z_by_methods, write_headline};
 use crate::kernel::Decisions;
-use crate::num::Moments;
+use crate::num::{Moments, student_quantile};
 use crate::schedule::Schedule;
 use crate::work::StoppedBy;
 use crate::{Error, Result};
@@ -169,7 +169,7 @@ impl<S> TemperingRun<S> {
 
     fn bounds(&self, level: f64) -> (f64, f64) {
         let freedom = (self.ladders() - 1) as f64;
-        let half = student(0.5 + 0.5 * level, freedom) * self.standard_error;
+        let half = student_quantile(0.5 + 0.5 * level, freedom) * self.standard_error;
         (self.log_z() - half, self.log_z() + half)
     }
 

@@ -9,8 +9,8 @@ use crate::drift::{
 };
 use crate::kernel::{
     CoordinateGibbs, Hmc, Mala, Metropolis, Mixture, PerfectTransitions, PersistentHmc,
-    Preconditioner, RandomWalkMetropolis, Repeat, Sequence, SymmetricProposal, TemperedTransitions,
-    TransitionKernel, Tunable, UnadjustedLangevin, Workspace,
+    Preconditioner, RandomWalkMetropolis, Repeat, Sequence, SymmetricProposal, TransitionKernel,
+    Tunable, UnadjustedLangevin, Workspace,
 };
 use crate::learned::{LearnedTransitions, Mean, Noise};
 use crate::model::{FunctionModel, Gaussian};
@@ -108,13 +108,6 @@ fn with_kernels_made_of_kernels() {
     assert_goes_on(&path, Mixture::new(0.5, persistent(), mala()).unwrap());
     let nested = Mixture::new(0.5, persistent(), Sequence(walk(), persistent()));
     assert_goes_on(&path, Repeat::new(nested.unwrap(), 2).unwrap());
-    let ladder = || Schedule::linear(3).unwrap();
-    assert_goes_on(
-        &path,
-        TemperedTransitions::new(&path, walk(), ladder()).unwrap(),
-    );
-    let tempered = TemperedTransitions::new(&path, mala(), ladder()).unwrap();
-    assert_goes_on(&path, Sequence(tempered, persistent()));
 }
 
 #[test]
@@ -183,11 +176,6 @@ fn with_block_gibbs_of_rbms() {
         assert_goes_on(
             &path,
             Mixture::new(0.5, BlockGibbs, Sequence(BlockGibbs, BlockGibbs)).unwrap(),
-        );
-        let ladder = Schedule::linear(3).unwrap();
-        assert_goes_on(
-            &path,
-            TemperedTransitions::new(&path, BlockGibbs, ladder).unwrap(),
         );
     }
 }

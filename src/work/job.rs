@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
-use super::execution::{Execution, StoppedBy};
+use super::execution::{Execution, StoppedBy, side_by_side};
 #[cfg(feature = "checkpoint")]
 use super::ledger::Share;
 use super::ledger::{Closed, Ledger, Rule};
@@ -15,7 +15,6 @@ use super::progress::Meter;
 use super::task::{Halt, Place, Pulse, Stepped, Task};
 #[cfg(feature = "checkpoint")]
 use super::team::Team;
-use super::threads::side_by_side;
 #[cfg(feature = "checkpoint")]
 use super::tree::Node;
 use super::tree::{Forest, Merge};

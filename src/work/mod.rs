@@ -18,11 +18,10 @@ pub mod store;
 mod task;
 #[cfg(feature = "checkpoint")]
 mod team;
-mod threads;
 mod tree;
 
-pub(crate) use execution::controls;
 pub use execution::{Execution, StoppedBy};
+pub(crate) use execution::{controls, in_pool, join};
 #[cfg(feature = "checkpoint")]
 pub(crate) use identity::Identity;
 pub(crate) use identity::{Named, Probe, ProbeChain, check_named, named, named_engine};
@@ -30,6 +29,5 @@ pub(crate) use job::{Carries, Counts, Job, Runs, caught, merging_panicked};
 pub(crate) use ledger::Closed;
 pub use progress::{Progress, SoFar, Verdict};
 pub(crate) use task::{Halt, Place, Pulse, Single, Stepped, Task, is_look};
-pub(crate) use threads::{in_pool, join};
 pub use tree::Merge;
 pub(crate) use tree::{Forest, Node, coalesce, fold};

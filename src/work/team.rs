@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::execution::check_outside_pool;
 use super::job::caught;
 use super::ledger::Share;
 use super::meeting::Meets;
 use super::ranks::Ranks;
 use super::store::{decode, encode};
-use super::threads::check_outside_pool;
 use crate::{Error, Result};
 
 /// Shortest and longest time between two meetings of processes at work. They are a tenth of the time of the work apart.

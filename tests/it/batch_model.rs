@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use annealed::Error;
 use annealed::ais::StageSummary;
 use annealed::bidirectional::TargetSamples;
-use annealed::kernel::{Mixture, PersistentHmc, Slice, TemperedTransitions, UnadjustedLangevin};
+use annealed::kernel::{Mixture, PersistentHmc, Slice, UnadjustedLangevin};
 use annealed::model::{BatchOutput, Differentiable, UniformBox, UnnormalizedModel};
 use annealed::nested::NestedSmc;
 use annealed::pilot::{BinnedSchedule, KnotChains};
@@ -235,13 +235,6 @@ fn what_explores_a_path_asks_for_whole_blocks() {
         found <= scans * (4 * 3 + 1) + 4 * 16,
         "tempering: {found}, {scans} scans"
     );
-
-    let ladder = Schedule::linear(3).unwrap();
-    let kernel = TemperedTransitions::new(&path, walk(), ladder).unwrap();
-    let ais = Ais::new(&path, kernel).schedule(Schedule::linear(5).unwrap());
-    let _ = ais.chains(CHAINS).block_size(CHAINS).run().unwrap();
-    let found = calls();
-    assert!(found <= 5 * 8 + 12, "tempered transitions: {found}");
 }
 
 /// Dead chains and proposals that overflow cost no calls of their own.

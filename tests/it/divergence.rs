@@ -7,7 +7,7 @@ use annealed::ais::Ais;
 use annealed::drift::{DriftModifiedLangevin, DriftModifier};
 use annealed::kernel::{
     Hmc, Mala, PersistentHmc, Preconditioner, RandomWalkMetropolis, Repeat, Slice,
-    TemperedTransitions, TransitionKernel, Tunable, UnadjustedLangevin,
+    TransitionKernel, Tunable, UnadjustedLangevin,
 };
 use annealed::model::{Differentiable, Gaussian, GradientModel, UnnormalizedModel};
 use annealed::path::{AnnealingPath, GeometricPath};
@@ -89,8 +89,6 @@ fn a_funnel_written_plainly_is_passed() {
         let shape = Preconditioner::deviations(dvector![2.0, 1.0, 1.0]).unwrap();
         assert_funnel(&path, hmc.preconditioned(shape.clone()), 0);
         assert_funnel(&batches, hmc.preconditioned(shape), 0);
-        let excursions = TemperedTransitions::new(&path, &hmc, schedule(4)).unwrap();
-        assert_funnel(&path, excursions, 0);
     }
 }
 

@@ -68,7 +68,6 @@ mod schedules;
 mod serialization;
 mod sizes;
 mod small_support;
-mod tempered_transitions;
 mod tempering;
 mod unbiasedness;
 mod value_stability;

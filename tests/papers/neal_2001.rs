@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use annealed::kernel::{
     Block, CoordinateGibbs, Metropolis, Mixture, PerfectTransitions, Repeat, Sequence, Stage,
-    SymmetricProposal, TemperedTransitions, TransitionKernel,
+    SymmetricProposal, TransitionKernel,
 };
 use annealed::model::{Bernoulli, Sampleable, UnnormalizedModel};
 use annealed::path::{
@@ -159,9 +159,6 @@ proptest! {
             prop_assert!(block_moves_as_chains_do(&path, &repeat, betas, 3));
             let mixture = Mixture::new(0.3, &flips, gibbs).unwrap();
             prop_assert!(block_moves_as_chains_do(&path, &mixture, betas, 3));
-            let ladder = Schedule::linear(3).unwrap();
-            let tempered = TemperedTransitions::new(&path, &flips, ladder).unwrap();
-            prop_assert!(block_moves_as_chains_do(&path, &tempered, betas, 3));
         }
     }
 
@@ -188,19 +185,6 @@ proptest! {
         let join = |a, b| Ok(Arc::new(GeometricPath::new(a, b)));
         let path = MomentSplinePath::new(a, b, knots, join).unwrap();
         prop_assert!(bias(&path, Metropolis(FlipOne), &schedule, 3) < 1.0);
-    }
-}
-
-proptest! {
-    #![proptest_config(cases(2))]
-
-    /// `E[w] = Z_K / Z_0`, for tempered transitions, whose excursions draw many numbers.
-    #[test]
-    fn weights_are_unbiased_for_tempered_transitions(path in bent_path(2, false), beta in 0.1..0.9f64) {
-        let ladder = Schedule::new([0.0, 0.4, 1.0]).unwrap();
-        let kernel = TemperedTransitions::new(&path, Metropolis(FlipOne), ladder).unwrap();
-        let schedule = Schedule::new([0.0, beta, 1.0]).unwrap();
-        prop_assert!(bias(&path, kernel, &schedule, 2) < 1.0);
     }
 }
 

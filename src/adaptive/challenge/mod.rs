@@ -16,7 +16,6 @@ mod proposal;
 mod result;
 mod runner;
 mod search;
-mod student;
 mod vectors;
 
 pub use base::RivalBase;
