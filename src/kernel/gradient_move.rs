@@ -9,7 +9,7 @@ use rand::Rng;
 use super::end_gradients::end_weights;
 use super::preconditioner::Preconditioner;
 use super::trajectories::{Leapfrog, Trajectories};
-use super::{Block, Increment, NonFinite, PerChain, Scratch, Stage, Step};
+use super::{Block, Increment, NonFinite, PerChain, Stage, Step, Workspace};
 use crate::Result;
 use crate::model::Differentiable;
 use crate::path::Intermediate;
@@ -49,7 +49,23 @@ pub trait GradientMove {
 }
 
 /// The trajectories of a block, and what its chains keep.
-pub type Workspace<K> = (Scratch<Trajectories>, PerChain<<K as GradientMove>::Memory>);
+#[derive(Debug, Clone, Default)]
+pub struct Moving<T> {
+    trajectories: Trajectories,
+    memories: PerChain<T>,
+}
+
+impl<T: Clone + Default + Send + 'static> Workspace for Moving<T> {
+    type Memory = T;
+
+    fn memory(&self, chain: usize) -> T {
+        self.memories.memory(chain)
+    }
+
+    fn set_memory(&mut self, chain: usize, memory: T) {
+        self.memories.set_memory(chain, memory);
+    }
+}
 
 /// Weighs and moves the active chains of a block: all together if the model evaluates batches and the states have one
 /// dimension, else one by one. Each uses the random numbers that it would use alone.
@@ -57,7 +73,7 @@ pub(super) fn advance<M, K>(
     kernel: &K,
     stage: Stage<'_, M>,
     block: &mut Block<DVector<f64>>,
-    workspace: &mut Workspace<K>,
+    workspace: &mut Moving<K::Memory>,
 ) -> Result<()>
 where
     M: Differentiable + Intermediate,
@@ -82,7 +98,10 @@ fn advance_run<M, K>(
     stage: Stage<'_, M>,
     (block, run): (&mut Block<DVector<f64>>, Range<usize>),
     active: &[Range<usize>],
-    (Scratch(trajectories), memories): &mut Workspace<K>,
+    Moving {
+        trajectories,
+        memories,
+    }: &mut Moving<K::Memory>,
 ) -> Result<()>
 where
     M: Differentiable + Intermediate,
@@ -128,7 +147,10 @@ pub(super) fn step<M, K, R>(
     kernel: &K,
     stage: Stage<'_, M>,
     (chain, state): (usize, &mut DVector<f64>),
-    (Scratch(trajectories), memories): &mut Workspace<K>,
+    Moving {
+        trajectories,
+        memories,
+    }: &mut Moving<K::Memory>,
     rng: &mut R,
 ) -> Result<Step, NonFinite>
 where
@@ -152,7 +174,7 @@ where
 macro_rules! gradient_kernel {
     ($kernel:ty) => {
         impl<M: Differentiable + Intermediate> TransitionKernel<M> for $kernel {
-            type Workspace = gradient_move::Workspace<Self>;
+            type Workspace = Moving<<Self as GradientMove>::Memory>;
 
             fn step<R: Rng + ?Sized>(
                 &self,

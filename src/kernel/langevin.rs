@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use nalgebra::DVector;
 use rand::Rng;
 
-use super::gradient_move::{self, GradientMove, gradient_kernel};
+use super::gradient_move::{self, GradientMove, Moving, gradient_kernel};
 use super::trajectories::Trajectories;
 use super::vector::evaluations;
 use super::{
