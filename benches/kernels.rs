@@ -5,6 +5,7 @@
 use std::hint::black_box;
 
 use annealed::ais::Ais;
+use annealed::estimate::LogZ;
 use annealed::kernel::{
     Hmc, Mala, PersistentHmc, RandomWalkMetropolis, TransitionKernel, UnadjustedLangevin,
 };

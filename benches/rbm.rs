@@ -5,6 +5,7 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use annealed::ais::Ais;
+use annealed::estimate::LogZ;
 use annealed::path::SimdLevel;
 use annealed::rbm::{BaseRate, BlockGibbs, ContrastiveDivergence, Rbm, RbmPath};
 use annealed::schedule::Schedule;

@@ -18,6 +18,7 @@ use super::rounds_run::{Last, Round, RoundsRun};
 use super::smc::{AdaptiveSmc, BLOCK, FirstPass};
 use super::tuner::Tuner;
 use crate::ais::{BlockResult, Run};
+use crate::estimate::LogZ;
 use crate::estimate::Warning;
 use crate::kernel::{TransitionKernel, Tunable, Workspace};
 use crate::model::NormalizedModel;

@@ -8,8 +8,7 @@ use super::refit::{NoRefit, Refit};
 use super::smc::FirstPass;
 use crate::ais::Run;
 use crate::estimate::{
-    Remedy, Warning, effective_families, log_z_by_methods, write_estimate, write_value,
-    write_warnings,
+    LogZ, Remedy, Warning, effective_families, write_estimate, write_value, write_warnings,
 };
 use crate::work::StoppedBy;
 use crate::{Error, Result};
@@ -126,63 +125,12 @@ impl<S, K> RoundsRun<S, K> {
         self.challenge.as_ref().map(|second| &second.run)
     }
 
-    /// Returns the estimate of log Z, by the last round or by the second run of a challenge.
-    pub fn log_z(&self) -> f64 {
-        self.chosen().log_z()
-    }
-
-    /// Returns the standard error of [`log_z`](Self::log_z).
-    pub fn standard_error(&self) -> f64 {
-        self.chosen().standard_error()
-    }
-
-    /// Returns the 95% confidence interval of log Z, lower and upper bound.
-    pub fn interval(&self) -> (f64, f64) {
-        self.interval_at(0.95).expect("0.95 is a level")
-    }
-
-    /// Returns the confidence interval of log Z at another level in (0, 1): the last [run's](Run::interval_at), or after a
-    /// challenge as [`ChallengeRun::interval_at`](super::ChallengeRun::interval_at).
-    ///
-    /// # Errors
-    /// A level outside (0, 1).
-    pub fn interval_at(&self, level: f64) -> Result<(f64, f64)> {
-        match &self.challenge {
-            Some(second) => second.interval_at(&self.last.run, level),
-            None => self.last.run.interval_at(level),
-        }
-    }
-
-    /// Returns reasons to doubt the result; empty where there are none.
-    pub fn warnings(&self) -> &[Warning] {
-        match &self.challenge {
-            Some(second) => &second.warnings,
-            None => self.last.run.warnings(),
-        }
-    }
-
     /// Adds a warning that is of no run by itself.
     #[cfg(feature = "checkpoint")]
     pub(super) fn warn(&mut self, warning: Option<Warning>) {
         match &mut self.challenge {
             Some(second) => second.warnings.extend(warning),
             None => self.last.run.warn(warning),
-        }
-    }
-
-    /// Returns a lower bound on log Z that holds with probability `confidence`, by the last round
-    /// ([`Run::certified_lower_bound`]), or `None` where the callback ended the rounds. Where an
-    /// [error](super::Rounds::until_error) could end them, each of n rounds takes the confidence
-    /// `1 - (1 - confidence) / n`. After a [challenge](super::Rounds::challenge) it is the larger of the bounds by both
-    /// runs, which share the level likewise.
-    ///
-    /// # Errors
-    /// A confidence outside (0, 1).
-    pub fn certified_lower_bound(&self, confidence: f64) -> Result<Option<f64>> {
-        Error::check_inner_fraction("confidence", confidence)?;
-        match &self.challenge {
-            Some(second) => second.bound(&|level| self.bound_of_rounds(level), confidence),
-            None => self.bound_of_rounds(confidence),
         }
     }
 
@@ -225,19 +173,6 @@ impl<S, K> RoundsRun<S, K> {
     /// Returns the reason the rounds ended: the error, the evaluations, the number of rounds or a callback.
     pub fn stopped_by(&self) -> StoppedBy {
         self.stopped_by
-    }
-
-    /// Returns the evaluations of the density in all rounds and their challenge; a gradient is one more.
-    pub fn evaluations(&self) -> u64 {
-        let rounds = self.last.rounds.iter().map(|round| round.evaluations);
-        let challenge = self.challenge.as_ref().map_or(0, Second::evaluations);
-        rounds.fold(challenge, u64::saturating_add)
-    }
-
-    /// Returns the wall time of all rounds and their challenge in seconds.
-    pub fn seconds(&self) -> f64 {
-        let rounds: f64 = self.last.rounds.iter().map(|round| round.seconds).sum();
-        rounds + self.challenge.as_ref().map_or(0.0, |second| second.seconds)
     }
 
     /// Returns the number of stages for a standard error of log Z with as many chains, by the error of the last round.
@@ -374,4 +309,52 @@ impl<S, K> RoundsRun<S, K> {
     }
 }
 
-log_z_by_methods! { [S, K] RoundsRun<S, K> }
+impl<S, K> LogZ for RoundsRun<S, K> {
+    fn log_z(&self) -> f64 {
+        self.chosen().log_z()
+    }
+
+    fn standard_error(&self) -> f64 {
+        self.chosen().standard_error()
+    }
+
+    /// Returns the confidence interval of log Z at another level in (0, 1): the last [run's](Run::interval_at), or after a
+    /// challenge as [`ChallengeRun::interval_at`](super::ChallengeRun::interval_at).
+    fn interval_at(&self, level: f64) -> Result<(f64, f64)> {
+        match &self.challenge {
+            Some(second) => second.interval_at(&self.last.run, level),
+            None => self.last.run.interval_at(level),
+        }
+    }
+
+    /// Returns a lower bound on log Z that holds with probability `confidence`, by the last round
+    /// ([`Run::certified_lower_bound`]), or `None` where the callback ended the rounds. Where an
+    /// [error](super::Rounds::until_error) could end them, each of n rounds takes the confidence
+    /// `1 - (1 - confidence) / n`. After a [challenge](super::Rounds::challenge) it is the larger of the bounds by both
+    /// runs, which share the level likewise.
+    fn certified_lower_bound(&self, confidence: f64) -> Result<Option<f64>> {
+        Error::check_inner_fraction("confidence", confidence)?;
+        match &self.challenge {
+            Some(second) => second.bound(&|level| self.bound_of_rounds(level), confidence),
+            None => self.bound_of_rounds(confidence),
+        }
+    }
+
+    fn warnings(&self) -> &[Warning] {
+        match &self.challenge {
+            Some(second) => &second.warnings,
+            None => self.last.run.warnings(),
+        }
+    }
+
+    fn evaluations(&self) -> u64 {
+        let rounds = self.last.rounds.iter().map(|round| round.evaluations);
+        let challenge = self.challenge.as_ref().map_or(0, Second::evaluations);
+        rounds.fold(challenge, u64::saturating_add)
+    }
+
+    fn seconds(&self) -> f64 {
+        let rounds: f64 = self.last.rounds.iter().map(|round| round.seconds).sum();
+        rounds + self.challenge.as_ref().map_or(0.0, |second| second.seconds)
+    }
+}

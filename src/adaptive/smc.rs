@@ -10,7 +10,7 @@ use super::covariance::Shapes;
 use super::first_pass::{FirstPassTask, Later};
 use super::tuner::Tuner;
 use crate::ais::{Ais, BlockCodec, BlockResult, Run};
-use crate::estimate::{Warning, log_z_by_methods, write_estimate, write_warnings};
+use crate::estimate::{LogZ, Warning, write_estimate, write_warnings};
 use crate::kernel::{Repeat, TransitionKernel, Tunable, refuse_stages};
 use crate::model::NormalizedModel;
 use crate::num::setters;
@@ -100,57 +100,7 @@ pub struct AdaptiveSmcRun<S, K> {
     pub second: Run<S>,
 }
 
-impl<S, K> AdaptiveSmcRun<S, K> {
-    /// Returns the estimate of log Z, by the last run.
-    pub fn log_z(&self) -> f64 {
-        self.second.log_z()
-    }
-
-    /// Returns the standard error of [`log_z`](Self::log_z).
-    pub fn standard_error(&self) -> f64 {
-        self.second.standard_error()
-    }
-
-    /// Returns the 95% confidence interval of log Z, lower and upper bound, of the last
-    /// [run](crate::ais::Run::interval).
-    pub fn interval(&self) -> (f64, f64) {
-        self.second.interval()
-    }
-
-    /// Returns the confidence interval of log Z at another level in (0, 1).
-    ///
-    /// # Errors
-    /// A level outside (0, 1).
-    pub fn interval_at(&self, level: f64) -> Result<(f64, f64)> {
-        self.second.interval_at(level)
-    }
-
-    /// Returns reasons to doubt the last run; empty where there are none.
-    pub fn warnings(&self) -> &[Warning] {
-        self.second.warnings()
-    }
-
-    /// Returns a lower bound on log Z that holds with probability `confidence`, by the second pass
-    /// ([`Run::certified_lower_bound`]), whose stages and kernel do not depend on its own chains.
-    ///
-    /// # Errors
-    /// A confidence outside (0, 1).
-    pub fn certified_lower_bound(&self, confidence: f64) -> Result<Option<f64>> {
-        self.second.certified_lower_bound(confidence)
-    }
-
-    /// Returns the wall time of both passes in seconds.
-    pub fn seconds(&self) -> f64 {
-        self.first.seconds + self.second.seconds()
-    }
-
-    /// Returns the evaluations of the density in both passes; a gradient is one more.
-    pub fn evaluations(&self) -> u64 {
-        self.first
-            .evaluations
-            .saturating_add(self.second.evaluations())
-    }
-}
+impl<S, K> AdaptiveSmcRun<S, K> {}
 
 impl<S, K> fmt::Display for AdaptiveSmcRun<S, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -162,7 +112,45 @@ impl<S, K> fmt::Display for AdaptiveSmcRun<S, K> {
     }
 }
 
-log_z_by_methods! { [S, K] AdaptiveSmcRun<S, K> }
+impl<S, K> LogZ for AdaptiveSmcRun<S, K> {
+    fn log_z(&self) -> f64 {
+        self.second.log_z()
+    }
+
+    fn standard_error(&self) -> f64 {
+        self.second.standard_error()
+    }
+
+    /// Returns the 95% confidence interval of log Z, lower and upper bound, of the last
+    /// [run](crate::ais::Run::interval).
+    fn interval(&self) -> (f64, f64) {
+        self.second.interval()
+    }
+
+    fn interval_at(&self, level: f64) -> Result<(f64, f64)> {
+        self.second.interval_at(level)
+    }
+
+    /// Returns a lower bound on log Z that holds with probability `confidence`, by the second pass
+    /// ([`Run::certified_lower_bound`]), whose stages and kernel do not depend on its own chains.
+    fn certified_lower_bound(&self, confidence: f64) -> Result<Option<f64>> {
+        self.second.certified_lower_bound(confidence)
+    }
+
+    fn warnings(&self) -> &[Warning] {
+        self.second.warnings()
+    }
+
+    fn evaluations(&self) -> u64 {
+        self.first
+            .evaluations
+            .saturating_add(self.second.evaluations())
+    }
+
+    fn seconds(&self) -> f64 {
+        self.first.seconds + self.second.seconds()
+    }
+}
 
 /// Most chains in a block of the first pass, and number of chains in one of later work, unless set.
 const FIRST_BLOCK: usize = 64;

@@ -8,7 +8,7 @@ use super::block_result::BlockResult;
 use super::block_result::{FinalStates, StageSums};
 use super::run::Run;
 use super::settings::Settings;
-use crate::estimate::{Estimate, Remedy, Warning};
+use crate::estimate::{Estimate, LogZ, Remedy, Warning};
 use crate::work::{Closed, Forest, Merge, Node, Probe, StoppedBy, caught, merging_panicked};
 use crate::{Error, Result};
 

@@ -11,8 +11,8 @@ use super::settings::Settings;
 use super::stages::StageSummary;
 use crate::Result;
 use crate::estimate::{
-    Estimate, Warning, certified_lower_bound, importance_weighted_bound, jackknife,
-    log_z_by_methods, self_normalized, write_headline,
+    Estimate, LogZ, Warning, certified_lower_bound, importance_weighted_bound, jackknife,
+    self_normalized, write_headline,
 };
 use crate::num::{SimdLevel, log_mean_exp};
 use crate::path::{Doubts, doubts};
@@ -105,33 +105,9 @@ impl<S, R> Run<S, R> {
         self.settings.log_base_normalizer
     }
 
-    /// Returns the estimate of `log Z_K`: [`log_z_ratio`](Self::log_z_ratio) plus the base's log normaliser.
-    #[doc(alias("partition function", "marginal likelihood", "evidence"))]
-    pub fn log_z(&self) -> f64 {
-        self.log_z_estimate().value()
-    }
-
     /// Returns the estimate of `log(Z_K / Z_0)`: the log of the mean weight.
     pub fn log_z_ratio(&self) -> f64 {
         self.figures.estimate.value()
-    }
-
-    /// Returns the standard error of [`log_z`](Self::log_z).
-    pub fn standard_error(&self) -> f64 {
-        self.figures.estimate.standard_error()
-    }
-
-    /// Returns the 95% confidence interval of `log Z_K` as (lower, upper); see [`Estimate::interval_at`].
-    pub fn interval(&self) -> (f64, f64) {
-        self.log_z_estimate().interval()
-    }
-
-    /// Returns the confidence interval of `log Z_K` at `level`.
-    ///
-    /// # Errors
-    /// A `level` outside (0, 1).
-    pub fn interval_at(&self, level: f64) -> Result<(f64, f64)> {
-        self.log_z_estimate().interval_at(level)
     }
 
     /// Returns `ESS = (sum w)^2 / sum w^2`, between 1 and the number of chains. In a
@@ -145,29 +121,6 @@ impl<S, R> Run<S, R> {
     /// weight zero. In a [resampled](crate::ais::Ais::resampling) run it is closer to `log Z_K`.
     pub fn lower_bound(&self) -> f64 {
         self.log_z_estimate().mean_log_weight()
-    }
-
-    /// Returns a lower bound on `log Z_K` that holds with probability `confidence`, for any weights and stopping rule:
-    /// [`certified_lower_bound`] of the chains, or of islands where chains interact. `None` for a backward run, whose
-    /// samples may be approximate.
-    ///
-    /// Chains may be [missing](Self::missing) for any reason but their weights. Where a partial last block is run again
-    /// with more chains, the longer run has a bound of its own.
-    ///
-    /// # Errors
-    /// A `confidence` outside (0, 1).
-    pub fn certified_lower_bound(&self, confidence: f64) -> Result<Option<f64>> {
-        let (settings, chains) = (&self.settings, &self.chains.log_weights);
-        let bound = match settings.selection {
-            None => certified_lower_bound(chains, confidence),
-            Some(_) => {
-                let islands = chains.chunks(settings.block_size).map(log_mean_exp);
-                certified_lower_bound(&Vec::from_iter(islands), confidence)
-            }
-        };
-        let of_log_z = |bound: f64| bound + settings.log_base_normalizer - settings.rounding_error;
-        let forward = !settings.purpose.reads_backward();
-        Ok(Some(of_log_z(bound?)).filter(|_| forward))
     }
 
     /// Returns `log Z_0 + E log((w_1 + .. + w_k) / k)`, the `k`-sample bound (Burda, Grosse and Salakhutdinov 2016). In
@@ -207,11 +160,6 @@ impl<S, R> Run<S, R> {
     /// is not invariant. The integral diverges where the log ratio has no mean at the base, as under a Cauchy prior.
     pub fn thermodynamic_log_z(&self) -> Option<f64> {
         self.figures.thermodynamic_log_z
-    }
-
-    /// Returns reasons to doubt the result; empty where there are none.
-    pub fn warnings(&self) -> &[Warning] {
-        &self.figures.warnings
     }
 
     /// Returns the recorded stages, at most [`Ais::recorded_stages`](crate::ais::Ais::recorded_stages) of them.
@@ -356,20 +304,6 @@ impl<S, R> Run<S, R> {
         self.settings.engine
     }
 
-    /// Returns the number of density evaluations: chains times stages times the kernel's
-    /// [count](crate::kernel::TransitionKernel::evaluations). 0 for a run saved by an older version.
-    pub fn evaluations(&self) -> u64 {
-        let of_chain = self
-            .evaluations
-            .saturating_mul(self.schedule().stages() as u64);
-        of_chain.saturating_mul(self.chains() as u64)
-    }
-
-    /// Returns the wall time in seconds, summed over merged parts.
-    pub fn seconds(&self) -> f64 {
-        self.seconds
-    }
-
     /// Returns the chain-steps (chains times stages) per second.
     pub fn chain_steps_per_second(&self) -> f64 {
         self.chains() as f64 * self.schedule().stages() as f64 / self.seconds
@@ -392,7 +326,62 @@ impl<S, R> fmt::Display for Run<S, R> {
     }
 }
 
-log_z_by_methods! { [S, R] Run<S, R> }
+impl<S, R> LogZ for Run<S, R> {
+    /// Returns the estimate of `log Z_K`: [`log_z_ratio`](Self::log_z_ratio) plus the base's log normaliser.
+    #[doc(alias("partition function", "marginal likelihood", "evidence"))]
+    fn log_z(&self) -> f64 {
+        self.log_z_estimate().value()
+    }
+
+    fn standard_error(&self) -> f64 {
+        self.figures.estimate.standard_error()
+    }
+
+    fn interval(&self) -> (f64, f64) {
+        self.log_z_estimate().interval()
+    }
+
+    fn interval_at(&self, level: f64) -> Result<(f64, f64)> {
+        self.log_z_estimate().interval_at(level)
+    }
+
+    /// Returns a lower bound on `log Z_K` that holds with probability `confidence`, for any weights and stopping rule:
+    /// [`certified_lower_bound`] of the chains, or of islands where chains interact. `None` for a backward run, whose
+    /// samples may be approximate.
+    ///
+    /// Chains may be [missing](Self::missing) for any reason but their weights. Where a partial last block is run again
+    /// with more chains, the longer run has a bound of its own.
+    fn certified_lower_bound(&self, confidence: f64) -> Result<Option<f64>> {
+        let (settings, chains) = (&self.settings, &self.chains.log_weights);
+        let bound = match settings.selection {
+            None => certified_lower_bound(chains, confidence),
+            Some(_) => {
+                let islands = chains.chunks(settings.block_size).map(log_mean_exp);
+                certified_lower_bound(&Vec::from_iter(islands), confidence)
+            }
+        };
+        let of_log_z = |bound: f64| bound + settings.log_base_normalizer - settings.rounding_error;
+        let forward = !settings.purpose.reads_backward();
+        Ok(Some(of_log_z(bound?)).filter(|_| forward))
+    }
+
+    fn warnings(&self) -> &[Warning] {
+        &self.figures.warnings
+    }
+
+    /// Returns the number of density evaluations: chains times stages times the kernel's
+    /// [count](crate::kernel::TransitionKernel::evaluations). 0 for a run saved by an older version.
+    fn evaluations(&self) -> u64 {
+        let of_chain = self
+            .evaluations
+            .saturating_mul(self.schedule().stages() as u64);
+        of_chain.saturating_mul(self.chains() as u64)
+    }
+
+    fn seconds(&self) -> f64 {
+        self.seconds
+    }
+}
 
 crate::num::deserialize_checked! {
     Run<S, R: Merge | Clone> {

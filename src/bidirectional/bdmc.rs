@@ -6,6 +6,7 @@ use super::reverse::ReverseRun;
 use super::target_samples::{Exact, TargetSamples};
 use crate::ais::Ais;
 use crate::ais::Recorder;
+use crate::estimate::LogZ;
 use crate::kernel::Reversal;
 use crate::num::Moments;
 use crate::path::AnnealingPath;

@@ -8,7 +8,7 @@ use super::target_samples::{Exact, IsExact, Quality};
 use crate::ais::Run;
 use crate::ais::StageSummary;
 use crate::estimate::{
-    BennettEstimate, Estimate, LogZ, Warning, decimals, distinct, log_z_by_methods, write_headline,
+    BennettEstimate, Estimate, LogZ, Warning, decimals, distinct, write_headline,
 };
 use crate::{Error, Result};
 
@@ -185,30 +185,6 @@ fn check_pair<S, R, T, Q: Quality, U>(
 }
 
 impl<Q> Bridge<Q> {
-    /// Returns Bennett's estimate of `log Z_K`.
-    pub fn log_z(&self) -> f64 {
-        self.bennett.value()
-    }
-
-    /// Returns the standard error of [`log_z`](Self::log_z); from approximate samples at least the forward run's.
-    pub fn standard_error(&self) -> f64 {
-        self.standard_error
-    }
-
-    /// Returns the 95% confidence interval of `log Z_K` as (lower, upper). From approximate samples it contains the
-    /// forward run's interval.
-    pub fn interval(&self) -> (f64, f64) {
-        self.interval
-    }
-
-    /// Returns the confidence interval of `log Z_K` at `level`, made as [`interval`](Self::interval).
-    ///
-    /// # Errors
-    /// A `level` outside (0, 1).
-    pub fn interval_at(&self, level: f64) -> Result<(f64, f64)> {
-        joint_interval(&self.bennett, self.forward.as_ref(), level)
-    }
-
     /// Returns Bennett's estimate with its error, intervals and overall overlap, which assume samples of the target.
     /// The overlap says how well the chains determine the estimate, not whether the directions agree.
     pub fn estimate(&self) -> &BennettEstimate {
@@ -226,14 +202,6 @@ impl<Q> Bridge<Q> {
         self.bounds.tight_lower
     }
 
-    /// Returns `None`: Bennett's estimate is biased for Z. The forward run has a [bound](Run::certified_lower_bound).
-    ///
-    /// # Errors
-    /// A `confidence` outside (0, 1).
-    pub fn certified_lower_bound(&self, confidence: f64) -> Result<Option<f64>> {
-        Error::check_inner_fraction("confidence", confidence).map(|()| None)
-    }
-
     /// Returns the reverse run's estimate minus the forward run's, in nats.
     pub fn gap(&self) -> f64 {
         self.bounds.tight_upper - self.bounds.tight_lower
@@ -242,23 +210,6 @@ impl<Q> Bridge<Q> {
     /// Returns the comparison of the two directions at each recorded stage.
     pub fn stages(&self) -> &[BridgeStage] {
         &self.stages
-    }
-
-    /// Returns reasons to doubt the result; empty where there are none. They include [`FewChains`](Warning::FewChains),
-    /// [`MissingMass`](Warning::MissingMass) and [`BaseMissesTarget`](Warning::BaseMissesTarget) of either run, and
-    /// from approximate samples all warnings of the forward run.
-    pub fn warnings(&self) -> &[Warning] {
-        &self.warnings
-    }
-
-    /// Returns the number of evaluations of the density in both runs.
-    pub fn evaluations(&self) -> u64 {
-        self.evaluations
-    }
-
-    /// Returns the wall time of both runs in seconds.
-    pub fn seconds(&self) -> f64 {
-        self.seconds
     }
 
     /// Returns log Z by each chain alone: `log Z_0 + log w` of the forward chains, and `log Z_0 - log w` of the reverse ones.
@@ -367,8 +318,40 @@ impl<Q: Quality> fmt::Display for Bridge<Q> {
     }
 }
 
-log_z_by_methods! {
-    [Q: Quality] Bridge<Q>,
+impl<Q: Quality> LogZ for Bridge<Q> {
+    fn log_z(&self) -> f64 {
+        self.bennett.value()
+    }
+
+    fn standard_error(&self) -> f64 {
+        self.standard_error
+    }
+
+    /// Returns the 95% confidence interval of `log Z_K` as (lower, upper). From approximate samples it contains the
+    /// forward run's interval.
+    fn interval(&self) -> (f64, f64) {
+        self.interval
+    }
+
+    fn interval_at(&self, level: f64) -> Result<(f64, f64)> {
+        joint_interval(&self.bennett, self.forward.as_ref(), level)
+    }
+
+    /// Returns reasons to doubt the result; empty where there are none. They include [`FewChains`](Warning::FewChains),
+    /// [`MissingMass`](Warning::MissingMass) and [`BaseMissesTarget`](Warning::BaseMissesTarget) of either run, and
+    /// from approximate samples all warnings of the forward run.
+    fn warnings(&self) -> &[Warning] {
+        &self.warnings
+    }
+
+    fn evaluations(&self) -> u64 {
+        self.evaluations
+    }
+
+    fn seconds(&self) -> f64 {
+        self.seconds
+    }
+
     // An interval that contains the forward run's is off-centre without skewed weights.
     fn is_skewed(&self) -> bool {
         let forward = self.forward.as_ref();

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use super::target_samples::{Exact, IsExact, Quality, TargetSamples};
 use crate::ais::{Ais, Recorder, Run, RunPart};
-use crate::estimate::{Warning, log_z_by_methods, write_headline};
+use crate::estimate::{LogZ, Warning, write_headline};
 use crate::kernel::{Reversal, TransitionKernel, forward_kernel};
 use crate::path::{AnnealingPath, Intermediate};
 use crate::random::Purpose;
@@ -36,56 +36,9 @@ impl<S, Q, R> ReverseRun<S, Q, R> {
         }
     }
 
-    /// Returns the estimate of `log Z_K`: the base's log normaliser minus the log of the mean weight.
-    pub fn log_z(&self) -> f64 {
-        self.log_base_normalizer - self.run.log_z_ratio()
-    }
-
-    /// Returns the standard error of [`log_z`](Self::log_z), assuming independent samples of the target's law.
-    pub fn standard_error(&self) -> f64 {
-        self.run.standard_error()
-    }
-
-    /// Returns the 95% confidence interval of `log Z_K` as (lower, upper), assuming samples of the target's law. It is
-    /// the [interval](crate::estimate::Estimate::interval_at) of a forward run, mirrored.
-    pub fn interval(&self) -> (f64, f64) {
-        self.mirrored(self.run.interval())
-    }
-
-    /// Returns the confidence interval of `log Z_K` at `level`.
-    ///
-    /// # Errors
-    /// A `level` outside (0, 1).
-    pub fn interval_at(&self, level: f64) -> Result<(f64, f64)> {
-        Ok(self.mirrored(self.run.interval_at(level)?))
-    }
-
     fn mirrored(&self, (lower, upper): (f64, f64)) -> (f64, f64) {
         let log_z_0 = self.log_base_normalizer;
         (log_z_0 - upper, log_z_0 - lower)
-    }
-
-    /// Returns `None`: the weights are unbiased for `Z_0/Z_K`, which bounds `log Z_K` from above only.
-    ///
-    /// # Errors
-    /// A `confidence` outside (0, 1).
-    pub fn certified_lower_bound(&self, confidence: f64) -> Result<Option<f64>> {
-        Error::check_inner_fraction("confidence", confidence).map(|()| None)
-    }
-
-    /// Returns reasons to doubt the result, from [`backward`](Self::backward); empty where there are none.
-    pub fn warnings(&self) -> &[Warning] {
-        self.run.warnings()
-    }
-
-    /// Returns the number of density evaluations, as in a [forward run](Run::evaluations), without those for samples.
-    pub fn evaluations(&self) -> u64 {
-        self.run.evaluations()
-    }
-
-    /// Returns the wall time in seconds.
-    pub fn seconds(&self) -> f64 {
-        self.run.seconds()
     }
 
     /// Returns the run itself, from the target to the base: weights for `Z_0/Z_K`, whose log mean is its own `log_z`,
@@ -123,7 +76,37 @@ impl<S, Q: Quality, R> fmt::Display for ReverseRun<S, Q, R> {
     }
 }
 
-log_z_by_methods! { [S, Q: Quality, R] ReverseRun<S, Q, R> }
+impl<S, Q: Quality, R> LogZ for ReverseRun<S, Q, R> {
+    fn log_z(&self) -> f64 {
+        self.log_base_normalizer - self.run.log_z_ratio()
+    }
+
+    fn standard_error(&self) -> f64 {
+        self.run.standard_error()
+    }
+
+    /// Returns the 95% confidence interval of `log Z_K` as (lower, upper), assuming samples of the target's law. It is
+    /// the [interval](crate::estimate::Estimate::interval_at) of a forward run, mirrored.
+    fn interval(&self) -> (f64, f64) {
+        self.mirrored(self.run.interval())
+    }
+
+    fn interval_at(&self, level: f64) -> Result<(f64, f64)> {
+        Ok(self.mirrored(self.run.interval_at(level)?))
+    }
+
+    fn warnings(&self) -> &[Warning] {
+        self.run.warnings()
+    }
+
+    fn evaluations(&self) -> u64 {
+        self.run.evaluations()
+    }
+
+    fn seconds(&self) -> f64 {
+        self.run.seconds()
+    }
+}
 
 impl<'p, P, K, R> Ais<'p, P, K, R>
 where

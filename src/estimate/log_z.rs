@@ -75,48 +75,6 @@ pub trait LogZ: Display {
     fn seconds(&self) -> f64;
 }
 
-/// Implements [`LogZ`] by a result's methods of the same names, and any methods that are given.
-macro_rules! log_z_by_methods {
-    ([$($parameters:tt)*] $result:ty $(, $($given:tt)*)?) => {
-        impl<$($parameters)*> $crate::estimate::LogZ for $result {
-            $($($given)*)?
-
-            fn log_z(&self) -> f64 {
-                Self::log_z(self)
-            }
-
-            fn standard_error(&self) -> f64 {
-                Self::standard_error(self)
-            }
-
-            fn interval_at(&self, level: f64) -> $crate::Result<(f64, f64)> {
-                Self::interval_at(self, level)
-            }
-
-            fn interval(&self) -> (f64, f64) {
-                Self::interval(self)
-            }
-
-            fn certified_lower_bound(&self, confidence: f64) -> $crate::Result<Option<f64>> {
-                Self::certified_lower_bound(self, confidence)
-            }
-
-            fn warnings(&self) -> &[$crate::estimate::Warning] {
-                Self::warnings(self)
-            }
-
-            fn evaluations(&self) -> u64 {
-                Self::evaluations(self)
-            }
-
-            fn seconds(&self) -> f64 {
-                Self::seconds(self)
-            }
-        }
-    };
-}
-pub(crate) use log_z_by_methods;
-
 /// Writes the [`write_estimate`] of a result, and its [`write_warnings`].
 pub(crate) fn write_headline(
     f: &mut Formatter<'_>,

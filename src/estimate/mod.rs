@@ -26,8 +26,7 @@ pub(crate) use families::{effective_families, heavy_families};
 pub use jackknife::jackknife;
 pub use log_z::LogZ;
 pub(crate) use log_z::{
-    decimals, distinct, log_z_by_methods, write_estimate, write_headline, write_value,
-    write_warnings,
+    decimals, distinct, write_estimate, write_headline, write_value, write_warnings,
 };
 pub(crate) use tail::pareto_shape;
 pub use warning::Warning;

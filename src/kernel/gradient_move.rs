@@ -2,6 +2,7 @@
 
 use std::num::NonZeroUsize;
 use std::ops::Range;
+use std::slice::from_ref;
 
 use nalgebra::DVector;
 use rand::Rng;
@@ -88,7 +89,7 @@ where
     }
     block.one_by_one(|block, chain| {
         let alone = chain..chain + 1;
-        advance_run(kernel, stage, (block, alone), &[0..1], workspace)
+        advance_run(kernel, stage, (block, alone), from_ref(&(0..1)), workspace)
     })
 }
 

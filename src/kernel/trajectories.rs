@@ -1,6 +1,7 @@
 //! Trajectories of several chains, which evaluate each gradient together.
 
 use std::ops::Range;
+use std::slice::from_ref;
 
 use nalgebra::{DMatrixView, DMatrixViewMut, DVector};
 use rand::{Rng, RngExt};
@@ -84,7 +85,7 @@ impl Trajectories {
         factor: Option<&Factor>,
         state: &DVector<f64>,
     ) {
-        self.set_positions(std::slice::from_ref(state), &[0..1]);
+        self.set_positions(from_ref(state), from_ref(&(0..1)));
         self.evaluate(model, false);
         self.finish(At::Start, factor);
     }

@@ -8,7 +8,7 @@ use super::island::Shell;
 use super::search::Found;
 use crate::bidirectional::{Approximate, TargetSamples};
 use crate::estimate::{
-    Estimate, Warning, certified_lower_bound, log_z_by_methods, self_normalized, write_headline,
+    Estimate, LogZ, Warning, certified_lower_bound, self_normalized, write_headline,
 };
 use crate::kernel::Decisions;
 use crate::num::{WeightSums, WeightedMean, log_mean_exp};
@@ -170,37 +170,6 @@ impl<S> NestedSmcRun<S> {
         Ok(run)
     }
 
-    /// Returns the estimate of the log evidence: the log of the islands' mean.
-    pub fn log_z(&self) -> f64 {
-        self.estimate.value()
-    }
-
-    /// Returns the standard error of [`log_z`](Self::log_z), from the spread of the islands.
-    pub fn standard_error(&self) -> f64 {
-        self.estimate.standard_error()
-    }
-
-    /// Returns the 95% confidence interval of log Z, from the islands as in [`Estimate::interval_at`].
-    pub fn interval(&self) -> (f64, f64) {
-        self.estimate.interval()
-    }
-
-    /// Returns the confidence interval of log Z at another level in (0, 1).
-    ///
-    /// # Errors
-    /// A level outside (0, 1).
-    pub fn interval_at(&self, level: f64) -> Result<(f64, f64)> {
-        self.estimate.interval_at(level)
-    }
-
-    /// Returns the [`certified_lower_bound`] on log Z at `confidence`, from the islands' unbiased estimates.
-    ///
-    /// # Errors
-    /// A confidence outside (0, 1).
-    pub fn certified_lower_bound(&self, confidence: f64) -> Result<Option<f64>> {
-        certified_lower_bound(&self.estimates, confidence).map(Some)
-    }
-
     /// Returns the estimate, whose weights are the islands' estimates of Z.
     pub fn estimate(&self) -> &Estimate {
         &self.estimate
@@ -215,11 +184,6 @@ impl<S> NestedSmcRun<S> {
     /// Returns the levels, ascending.
     pub fn levels(&self) -> &[LevelSummary] {
         &self.levels
-    }
-
-    /// Returns reasons to doubt the result; empty if there are none.
-    pub fn warnings(&self) -> &[Warning] {
-        &self.warnings
     }
 
     /// Returns states of the shells, about [`NestedSmc::kept`](super::NestedSmc::kept) of them. With
@@ -278,12 +242,6 @@ impl<S> NestedSmcRun<S> {
         Ok(TargetSamples::approximate(samples))
     }
 
-    /// Returns the number of evaluations of the likelihood, including the first pass: one for each prior sample and
-    /// each move. It includes proposals outside the prior's support, although their likelihood is not evaluated.
-    pub fn evaluations(&self) -> u64 {
-        self.evaluations
-    }
-
     /// Returns the number of evaluations of the first pass, which finds the levels.
     pub fn search_evaluations(&self) -> u64 {
         self.search_evaluations
@@ -297,11 +255,6 @@ impl<S> NestedSmcRun<S> {
     /// Returns the seed.
     pub fn seed(&self) -> u64 {
         self.seed
-    }
-
-    /// Returns the wall time in seconds.
-    pub fn seconds(&self) -> f64 {
-        self.seconds
     }
 }
 
@@ -350,4 +303,39 @@ impl<S> fmt::Display for NestedSmcRun<S> {
     }
 }
 
-log_z_by_methods! { [S] NestedSmcRun<S> }
+impl<S> LogZ for NestedSmcRun<S> {
+    fn log_z(&self) -> f64 {
+        self.estimate.value()
+    }
+
+    fn standard_error(&self) -> f64 {
+        self.estimate.standard_error()
+    }
+
+    fn interval(&self) -> (f64, f64) {
+        self.estimate.interval()
+    }
+
+    fn interval_at(&self, level: f64) -> Result<(f64, f64)> {
+        self.estimate.interval_at(level)
+    }
+
+    /// Returns the [`certified_lower_bound`] on log Z at `confidence`, from the islands' unbiased estimates.
+    fn certified_lower_bound(&self, confidence: f64) -> Result<Option<f64>> {
+        certified_lower_bound(&self.estimates, confidence).map(Some)
+    }
+
+    fn warnings(&self) -> &[Warning] {
+        &self.warnings
+    }
+
+    /// Returns the number of evaluations of the likelihood, including the first pass: one for each prior sample and
+    /// each move. It includes proposals outside the prior's support, although their likelihood is not evaluated.
+    fn evaluations(&self) -> u64 {
+        self.evaluations
+    }
+
+    fn seconds(&self) -> f64 {
+        self.seconds
+    }
+}

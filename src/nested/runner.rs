@@ -7,7 +7,7 @@ use super::path::{LevelAt, LevelPath};
 use super::run::{Islands, NestedSmcRun};
 use super::search::{Found, Search, Tuning};
 use super::settings::Settings;
-use crate::estimate::{Remedy, Warning};
+use crate::estimate::{LogZ, Remedy, Warning};
 use crate::kernel::{Invariant, StepSize, Tunable, refuse_stages};
 use crate::model::{Sampleable, UnnormalizedModel};
 use crate::num::setters;

@@ -255,6 +255,7 @@ impl<'a> Activations<'a> {
 #[cfg(test)]
 mod tests {
     use crate::ais::Ais;
+    use crate::estimate::LogZ;
     use crate::model::UnnormalizedModel;
     use crate::path::{BetaDerivative, Intermediate};
     use crate::rbm::{BaseRate, BlockGibbs, Rbm, RbmPath};

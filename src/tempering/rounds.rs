@@ -8,7 +8,7 @@ use super::round::{Codec, FinishedRound, MemoryOf, Reached, Round, RoundResult};
 use super::run::TemperingRun;
 use super::runner::Settings;
 use super::runner::Tempering;
-use crate::estimate::{Remedy, Warning};
+use crate::estimate::{LogZ, Remedy, Warning};
 use crate::kernel::{Invariant, refuse_stages};
 use crate::model::UnnormalizedModel;
 use crate::path::{AnnealingPath, Intermediate, dimension, doubts};

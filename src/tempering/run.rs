@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::round::FinishedRound;
 use super::runner::Settings;
-use crate::estimate::{Warning, log_z_by_methods, write_headline};
+use crate::estimate::{LogZ, Warning, write_headline};
 use crate::kernel::Decisions;
 use crate::num::{Moments, student_quantile};
 use crate::schedule::Schedule;
@@ -123,13 +123,6 @@ impl<S> TemperingRun<S> {
         })
     }
 
-    /// Returns the estimate of `log Z_K`: `log(Z_K / Z_0)` plus the base's log normaliser.
-    ///
-    /// `log(Z_K / Z_0)` sums Bennett's (1976) estimates of `log(Z_{j+1} / Z_j)` over the pairs of neighbours.
-    pub fn log_z(&self) -> f64 {
-        self.log_z_ratio() + self.settings.log_base_normalizer
-    }
-
     /// Returns the estimate of `log(Z_K / Z_0)`.
     pub fn log_z_ratio(&self) -> f64 {
         self.log_ratios.iter().sum()
@@ -147,39 +140,10 @@ impl<S> TemperingRun<S> {
             .collect()
     }
 
-    /// Returns the standard error of [`log_z`](Self::log_z), from differences between ladders. It misses modes that
-    /// none found.
-    pub fn standard_error(&self) -> f64 {
-        self.standard_error
-    }
-
-    /// Returns the lower and upper bound of the 95% confidence interval of `log Z_K`.
-    pub fn interval(&self) -> (f64, f64) {
-        self.bounds(0.95)
-    }
-
-    /// Returns the interval `log Z_K +- t SE`, with Student's t of one degree of freedom less than there are ladders.
-    ///
-    /// # Errors
-    /// A level outside (0, 1).
-    pub fn interval_at(&self, level: f64) -> Result<(f64, f64)> {
-        Error::check_inner_fraction("level", level)?;
-        Ok(self.bounds(level))
-    }
-
     fn bounds(&self, level: f64) -> (f64, f64) {
         let freedom = (self.ladders() - 1) as f64;
         let half = student_quantile(0.5 + 0.5 * level, freedom) * self.standard_error;
         (self.log_z() - half, self.log_z() + half)
-    }
-
-    /// Returns `None`, because a tempered run has no unbiased estimate of Z, which
-    /// [`certified_lower_bound`](crate::estimate::certified_lower_bound) needs.
-    ///
-    /// # Errors
-    /// A confidence outside (0, 1).
-    pub fn certified_lower_bound(&self, confidence: f64) -> Result<Option<f64>> {
-        Error::check_inner_fraction("confidence", confidence).map(|()| None)
     }
 
     /// Returns the rejection rate of each pair of neighbours: the mean of one minus the probability of a swap.
@@ -248,17 +212,6 @@ impl<S> TemperingRun<S> {
         self.settings.seed
     }
 
-    /// Returns reasons to doubt the result; empty if there are none.
-    pub fn warnings(&self) -> &[Warning] {
-        &self.warnings
-    }
-
-    /// Returns the number of evaluations of densities in all rounds: the kernel's, and one for each draw from the base. On
-    /// a path without [ends](crate::path::Intermediate::HAS_ENDS) also two for each possible swap.
-    pub fn evaluations(&self) -> u64 {
-        self.evaluations
-    }
-
     #[cfg(feature = "checkpoint")]
     pub(super) fn add_seconds(&mut self, seconds: f64) {
         self.seconds += seconds;
@@ -266,11 +219,6 @@ impl<S> TemperingRun<S> {
 
     pub(super) fn warn(&mut self, warning: impl IntoIterator<Item = Warning>) {
         self.warnings.extend(warning);
-    }
-
-    /// Returns the wall time in seconds.
-    pub fn seconds(&self) -> f64 {
-        self.seconds
     }
 }
 
@@ -284,7 +232,43 @@ impl<S> fmt::Display for TemperingRun<S> {
     }
 }
 
-log_z_by_methods! { [S] TemperingRun<S> }
+impl<S> LogZ for TemperingRun<S> {
+    /// Returns the estimate of `log Z_K`: `log(Z_K / Z_0)` plus the base's log normaliser.
+    ///
+    /// `log(Z_K / Z_0)` sums Bennett's (1976) estimates of `log(Z_{j+1} / Z_j)` over the pairs of neighbours.
+    fn log_z(&self) -> f64 {
+        self.log_z_ratio() + self.settings.log_base_normalizer
+    }
+
+    /// Returns the standard error of [`log_z`](Self::log_z), from differences between ladders. It misses modes that
+    /// none found.
+    fn standard_error(&self) -> f64 {
+        self.standard_error
+    }
+
+    fn interval(&self) -> (f64, f64) {
+        self.bounds(0.95)
+    }
+
+    fn interval_at(&self, level: f64) -> Result<(f64, f64)> {
+        Error::check_inner_fraction("level", level)?;
+        Ok(self.bounds(level))
+    }
+
+    fn warnings(&self) -> &[Warning] {
+        &self.warnings
+    }
+
+    /// Returns the number of evaluations of densities in all rounds: the kernel's, and one for each draw from the base. On
+    /// a path without [ends](crate::path::Intermediate::HAS_ENDS) also two for each possible swap.
+    fn evaluations(&self) -> u64 {
+        self.evaluations
+    }
+
+    fn seconds(&self) -> f64 {
+        self.seconds
+    }
+}
 
 crate::num::deserialize_checked! {
     TemperingRun<S> {

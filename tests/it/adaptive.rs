@@ -8,6 +8,7 @@ use annealed::drift::{
     BumpFeatures, DriftModifiedLangevin, DriftModifier, EnsembleModifier, Features, ObjectiveTrace,
     QuadratureModifier, SeparableModifier, ShiftMonitor,
 };
+use annealed::estimate::LogZ;
 use annealed::kernel::{Mala, NonFinite, Stage, Step, TransitionKernel, UnadjustedLangevin};
 use annealed::model::{Differentiable, FunctionModel, Gaussian, NormalizedModel, Sampleable};
 use annealed::path::{AnnealingPath, GaussianPath, GeometricPath, Intermediate, TemperedPath};

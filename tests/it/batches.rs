@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use annealed::Error;
 use annealed::ais::{Ais, Run};
+use annealed::estimate::LogZ;
 use annealed::kernel::{
     Either, Hmc, Metropolis, Mixture, Preconditioner, RandomWalkMetropolis, Repeat, Sequence,
     SymmetricProposal, TransitionKernel, Tunable,

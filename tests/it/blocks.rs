@@ -3,6 +3,7 @@
 use annealed::adaptive::StepSizes;
 use annealed::ais::{Ais, Run};
 use annealed::drift::DriftModifiedLangevin;
+use annealed::estimate::LogZ;
 use annealed::kernel::{
     Block, Hmc, Increment, Mixture, NonFinite, PersistentHmc, RandomWalkMetropolis, Repeat,
     Sequence, Stage, Step, TransitionKernel, UnadjustedLangevin, Workspace,

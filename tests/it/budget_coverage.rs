@@ -3,6 +3,7 @@
 //! `cargo test --release --features full --test it -- --ignored --nocapture until_an_error`
 
 use annealed::ais::{Ais, Run, StoppedBy};
+use annealed::estimate::LogZ;
 use annealed::kernel::{RandomWalkMetropolis, TransitionKernel};
 use annealed::model::{Gaussian, GaussianMixture, NormalizedModel};
 use annealed::path::{AnnealingPath, GeometricPath};

@@ -9,6 +9,7 @@ use std::time::Duration;
 use annealed::Error;
 use annealed::ais::{Ais, Expectations, Progress, Run, RunPart, StoppedBy};
 use annealed::bidirectional::{Bridge, TargetSamples};
+use annealed::estimate::LogZ;
 use annealed::estimate::Warning;
 use annealed::kernel::RandomWalkMetropolis;
 use annealed::model::{Gaussian, NormalizedModel};

@@ -4,7 +4,7 @@ use annealed::Error;
 use annealed::adaptive::Rounds;
 use annealed::ais::Ais;
 use annealed::bidirectional::{Bridge, TargetSamples};
-use annealed::estimate::{certified_lower_bound, log_mean_exp};
+use annealed::estimate::{LogZ, certified_lower_bound, log_mean_exp};
 use annealed::kernel::RandomWalkMetropolis;
 use annealed::model::{Gaussian, NormalizedModel};
 use annealed::nested::NestedSmc;

@@ -3,7 +3,7 @@
 use annealed::Error;
 use annealed::adaptive::{Challenge, ChallengeRun, Judgement, Rounds};
 use annealed::ais::{Ais, Run};
-use annealed::estimate::{Warning, log_sum_exp};
+use annealed::estimate::{LogZ, Warning, log_sum_exp};
 use annealed::kernel::{Hmc, Metropolis, RandomWalkMetropolis, Repeat, SymmetricProposal};
 use annealed::model::{
     Bernoulli, FunctionModel, Gaussian, GaussianMixture, GradientModel, NormalizedModel, Prior,

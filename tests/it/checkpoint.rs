@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use annealed::ais::{Ais, Merge, Progress, Recorder, StoppedBy};
+use annealed::estimate::LogZ;
 use annealed::estimate::Warning;
 use annealed::kernel::{Block, PersistentHmc, RandomWalkMetropolis, Stage};
 use annealed::model::Gaussian;

@@ -11,6 +11,7 @@ use std::time::Duration;
 use annealed::Error;
 use annealed::adaptive::{AdaptiveSmc, AdaptiveSmcRun, Challenge, ChallengeRun, Rounds, RoundsRun};
 use annealed::ais::{Ais, Progress, Run};
+use annealed::estimate::LogZ;
 use annealed::kernel::{Hmc, PersistentHmc, RandomWalkMetropolis};
 use annealed::model::{FunctionModel, Gaussian};
 use annealed::nested::{NestedSmc, NestedSmcRun};

@@ -3,6 +3,7 @@
 use annealed::Error;
 use annealed::adaptive::{AdaptiveSmc, Rounds, StepSizes};
 use annealed::ais::{Ais, Execution, Expectations, Run, RunPart};
+use annealed::estimate::LogZ;
 use annealed::kernel::RandomWalkMetropolis;
 use annealed::model::{FunctionModel, Gaussian};
 use annealed::path::{GeometricPath, TemperedPath};

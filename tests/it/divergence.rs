@@ -5,6 +5,7 @@ use std::f64::consts::TAU;
 use annealed::Error;
 use annealed::ais::Ais;
 use annealed::drift::{DriftModifiedLangevin, DriftModifier};
+use annealed::estimate::LogZ;
 use annealed::kernel::{
     Hmc, Mala, PersistentHmc, Preconditioner, RandomWalkMetropolis, Repeat, Slice,
     TransitionKernel, Tunable, UnadjustedLangevin,

@@ -2,6 +2,7 @@
 //! (Huang et al. 2018).
 
 use annealed::ais::Ais;
+use annealed::estimate::LogZ;
 use annealed::learned::{LearnedTransitions, Mean, Noise, Objective, Training, mode_occupancy};
 use annealed::model::{Gaussian, GaussianMixture};
 use annealed::path::GeometricPath;

@@ -5,7 +5,7 @@ mod squares;
 
 use annealed::adaptive::{Round, Rounds};
 use annealed::ais::Ais;
-use annealed::estimate::Estimate;
+use annealed::estimate::{Estimate, LogZ};
 use annealed::model::{NormalizedModel, Sampleable, UnnormalizedModel};
 use annealed::path::{AnnealingPath, Intermediate};
 use annealed::population::WasteFree;

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use annealed::adaptive::{AdaptiveSmc, Challenge, Rounds};
 use annealed::ais::{Ais, RunPart};
 use annealed::bidirectional::{Bdmc, Bridge, TargetSamples};
+use annealed::estimate::LogZ;
 use annealed::kernel::RandomWalkMetropolis;
 use annealed::model::{FunctionModel, Gaussian, NormalizedModel};
 use annealed::nested::NestedSmc;

@@ -2,6 +2,7 @@
 
 use annealed::ais::Ais;
 use annealed::drift::{DriftModifiedLangevin, QuadratureModifier};
+use annealed::estimate::LogZ;
 use annealed::estimate::Warning;
 use annealed::kernel::{Mala, TransitionKernel, UnadjustedLangevin};
 use annealed::model::{

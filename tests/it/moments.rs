@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use annealed::ais::Ais;
+use annealed::estimate::LogZ;
 use annealed::kernel::{CoordinateGibbs, Hmc, PerfectTransitions, TransitionKernel};
 use annealed::model::{
     Bernoulli, ExponentialFamily, Gaussian, NormalizedModel, Sampleable, UnnormalizedModel,

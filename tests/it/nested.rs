@@ -4,7 +4,7 @@ use std::f64::consts::{PI, TAU};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use annealed::ais::Ais;
-use annealed::estimate::{Warning, log_sum_exp};
+use annealed::estimate::{LogZ, Warning, log_sum_exp};
 use annealed::kernel::{Metropolis, RandomWalkMetropolis, Repeat, SymmetricProposal};
 use annealed::model::{
     FunctionModel, Gaussian, GaussianMixture, NormalizedModel, Sampleable, UnnormalizedModel,

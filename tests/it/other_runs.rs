@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use annealed::Error;
 use annealed::ais::{Ais, Run, RunPart};
 use annealed::bidirectional::{Bridge, TargetSamples};
+use annealed::estimate::LogZ;
 use annealed::kernel::{Hmc, Mala, RandomWalkMetropolis, Repeat, Reversal};
 use annealed::model::{FunctionModel, Gaussian};
 use annealed::path::GeometricPath;

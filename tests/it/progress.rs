@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use annealed::adaptive::{AdaptiveSmc, Rounds, StepSizes};
 use annealed::ais::{Ais, Execution, Merge, Progress, Recorder, StoppedBy};
+use annealed::estimate::LogZ;
 use annealed::kernel::{Block, Hmc, RandomWalkMetropolis, Stage, Tunable};
 use annealed::model::Gaussian;
 use annealed::nested::NestedSmc;

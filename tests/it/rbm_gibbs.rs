@@ -2,7 +2,7 @@
 //! step against the reference step.
 
 use annealed::ais::Ais;
-use annealed::estimate::{Estimate, Warning};
+use annealed::estimate::{Estimate, LogZ, Warning};
 use annealed::kernel::{Block, NonFinite, Repeat, Sequence, Stage, Step, TransitionKernel};
 use annealed::model::{NormalizedModel, Sampleable, UnnormalizedModel};
 use annealed::path::{AnnealingPath, Intermediate, SimdLevel, Stationary};

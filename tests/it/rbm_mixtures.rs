@@ -4,6 +4,7 @@
 use annealed::Error;
 use annealed::ais::{Ais, RunPart};
 use annealed::bidirectional::{Bridge, TargetSamples};
+use annealed::estimate::LogZ;
 use annealed::kernel::{Block, Increment, Stage, Step, TransitionKernel};
 use annealed::model::{NormalizedModel, Sampleable, UnnormalizedModel};
 use annealed::path::{AnnealingPath, BetaDerivative, Intermediate, SimdLevel};

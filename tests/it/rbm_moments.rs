@@ -1,6 +1,7 @@
 //! Moments of RBMs, machines with given moments, and moment-averaging splines.
 
 use annealed::ais::Ais;
+use annealed::estimate::LogZ;
 use annealed::model::Sampleable;
 use annealed::random::{Purpose, stream};
 use annealed::rbm::{

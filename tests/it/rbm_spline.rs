@@ -1,6 +1,7 @@
 //! Paths of RBMs through knots: against dense matrices and against the reference step.
 
 use annealed::ais::Ais;
+use annealed::estimate::LogZ;
 use annealed::kernel::Block;
 use annealed::model::{Sampleable, UnnormalizedModel};
 use annealed::path::{BetaDerivative, Intermediate};

@@ -5,6 +5,7 @@ use annealed::drift::{
     Bounded, DriftModifiedLangevin, DriftModifier, RidgeFunction, RidgeGibbs, RidgeModifier,
     RidgePath, RidgeState, RidgeVectorPath, Sinusoid, Tanh,
 };
+use annealed::estimate::LogZ;
 use annealed::kernel::{Sequence, TransitionKernel, UnadjustedLangevin};
 use annealed::model::{Differentiable, UnnormalizedModel};
 use annealed::path::{AnnealingPath, BetaDerivative};

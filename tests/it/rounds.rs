@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use annealed::Error;
 use annealed::adaptive::{AdaptiveSmc, Barrier, BarrierRecorder, Rounds, RoundsRun};
 use annealed::ais::{Ais, StoppedBy};
+use annealed::estimate::LogZ;
 use annealed::estimate::Warning;
 use annealed::kernel::{
     Hmc, Mala, PerfectTransitions, RandomWalkMetropolis, Repeat, Slice, Tunable,

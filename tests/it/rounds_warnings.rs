@@ -2,6 +2,7 @@
 
 use annealed::Error;
 use annealed::adaptive::Rounds;
+use annealed::estimate::LogZ;
 use annealed::estimate::Warning;
 use annealed::kernel::{Hmc, RandomWalkMetropolis};
 use annealed::model::{

@@ -2,6 +2,7 @@
 
 use annealed::Error;
 use annealed::ais::{Ais, Execution, RunPart};
+use annealed::estimate::LogZ;
 use annealed::estimate::Warning;
 use annealed::kernel::{
     Hmc, PerfectTransitions, RandomWalkMetropolis, StepSize, TransitionKernel, UnadjustedLangevin,

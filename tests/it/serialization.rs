@@ -7,6 +7,7 @@ use annealed::drift::{
     BumpFeatures, DriftModifiedLangevin, EnsembleModifier, QuadratureModifier, RidgeGibbs,
     RidgePrior, RidgeState, SeparableModifier, ShiftMonitor,
 };
+use annealed::estimate::LogZ;
 use annealed::kernel::{Either, LocalMetropolis, Preconditioner, RandomWalkMetropolis, Slice};
 use annealed::model::{
     FunctionModel, Gaussian, Prior, Priors, StudentT, UniformBox, UnnormalizedModel,

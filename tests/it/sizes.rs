@@ -4,6 +4,7 @@
 use annealed::adaptive::{AdaptiveSmc, Rounds, StepSizes};
 use annealed::ais::{Ais, Run, RunPart};
 use annealed::bidirectional::TargetSamples;
+use annealed::estimate::LogZ;
 use annealed::kernel::RandomWalkMetropolis;
 use annealed::learned::{LearnedTransitions, Mean, Objective, Training};
 use annealed::model::{FunctionModel, Gaussian};

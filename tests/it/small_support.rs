@@ -4,6 +4,7 @@ use std::f64::consts::PI;
 
 use annealed::adaptive::{AdaptiveSmc, Rounds, StepSizes};
 use annealed::ais::Ais;
+use annealed::estimate::LogZ;
 use annealed::estimate::Warning;
 use annealed::kernel::{Hmc, RandomWalkMetropolis, Tunable};
 use annealed::model::{Differentiable, FunctionModel, Gaussian, GradientModel, UniformBox};

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 
 use annealed::ais::{Ais, StoppedBy};
+use annealed::estimate::LogZ;
 use annealed::estimate::Warning;
 use annealed::kernel::{
     Hmc, Invariant, NonFinite, PerChain, PerfectTransitions, PersistentHmc, RandomWalkMetropolis,

@@ -3,6 +3,7 @@
 //! stream changes.
 
 use annealed::ais::Ais;
+use annealed::estimate::LogZ;
 use annealed::kernel::{
     CoordinateGibbs, Hmc, PerfectTransitions, RandomWalkMetropolis, TransitionKernel,
 };

@@ -7,6 +7,7 @@
 use annealed::adaptive::StepSizes;
 use annealed::ais::{Ais, Run, RunPart};
 use annealed::drift::{DriftModifiedLangevin, QuadratureModifier, RidgeGibbs, RidgePath, Sinusoid};
+use annealed::estimate::LogZ;
 use annealed::kernel::{
     CoordinateGibbs, Hmc, Mala, Mixture, PerfectTransitions, PersistentHmc, RandomWalkMetropolis,
     Repeat, Sequence, StepSize, TransitionKernel, UnadjustedLangevin,

@@ -4,6 +4,7 @@
 pub(crate) mod autoencoder;
 
 use annealed::ais::Ais;
+use annealed::estimate::LogZ;
 use annealed::kernel::{Hmc, Mala, Sequence, TransitionKernel, UnadjustedLangevin};
 use annealed::learned::{
     AmortizedTransitions, ConditionalGaussian, Decoder, LearnedTransitions, Likelihood, Mean,

@@ -1,6 +1,7 @@
 //! The figures of a run, in the one shape of all JSON that the program writes, and as a page.
 
 use annealed::ais::Report;
+use annealed::estimate::LogZ;
 use annealed::estimate::Warning;
 use annealed::prelude::Run;
 use serde_json::{Value, json};

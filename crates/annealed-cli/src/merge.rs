@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-use annealed::estimate::{Estimate, Warning};
+use annealed::estimate::{Estimate, LogZ, Warning};
 use annealed::{Error, Result};
 use clap::Args;
 use serde_json::{Value, json};

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use annealed::ais::RunPart;
+use annealed::estimate::LogZ;
 use annealed::estimate::Warning;
 use annealed::prelude::Run;
 use annealed::rbm::{Rbm, Start};

@@ -1,6 +1,7 @@
 //! The chart of forward and reverse runs, joined.
 
 use annealed::bidirectional::{Bridge, Quality};
+use annealed::estimate::LogZ;
 
 use super::Chart;
 use super::histogram::Bins;

@@ -5,6 +5,7 @@ use super::frame::WIDTH;
 use super::histogram::Bins;
 use super::text::log_z_of;
 use annealed::ais::{Run, StageSummary};
+use annealed::estimate::LogZ;
 
 /// A run and its name, empty where it stands alone.
 pub(super) type Named<'a, S, R> = (&'a str, &'a Run<S, R>);

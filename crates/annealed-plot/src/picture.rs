@@ -4,6 +4,7 @@ use std::path::Path;
 
 use annealed::ais::Run;
 use annealed::bidirectional::{Bridge, Quality};
+use annealed::estimate::LogZ;
 use annealed::estimate::Warning;
 use annealed::{Error, Result};
 

@@ -6,6 +6,7 @@ use annealed::Result;
 use annealed::adaptive::RoundsRun;
 use annealed::ais::Run;
 use annealed::bidirectional::{Bridge, Quality};
+use annealed::estimate::LogZ;
 
 use crate::{bridge, runs};
 

@@ -11,6 +11,7 @@ use std::time::Instant;
 use annealed::adaptive::StepSizes;
 use annealed::ais::Ais;
 use annealed::data::digits;
+use annealed::estimate::LogZ;
 use annealed::kernel::Hmc;
 use annealed::learned::{
     AmortizedTransitions, LearnedTransitions, Likelihood, Mean, Noise, Objective, Training,

@@ -14,6 +14,7 @@ use std::time::Instant;
 
 use annealed::adaptive::StepSizes;
 use annealed::ais::{Ais, Run};
+use annealed::estimate::LogZ;
 use annealed::kernel::{Hmc, Mala, Repeat};
 use annealed::learned::{LearnedTransitions, Mean, Noise, Objective, Training};
 use annealed::model::{Gaussian, GaussianMixture};

@@ -12,6 +12,7 @@ use annealed::ais::Ais;
 use annealed::drift::{
     DriftModifiedLangevin, RidgeGibbs, RidgeModifier, RidgePath, RidgeVectorPath, Sinusoid,
 };
+use annealed::estimate::LogZ;
 use annealed::kernel::{Repeat, Sequence, TransitionKernel, UnadjustedLangevin};
 use annealed::model::{Gaussian, Sampleable};
 use annealed::path::AnnealingPath;

@@ -12,6 +12,7 @@ use std::time::Instant;
 
 use annealed::adaptive::StepSizes;
 use annealed::ais::{Ais, Execution};
+use annealed::estimate::LogZ;
 use annealed::kernel::{Hmc, RandomWalkMetropolis, TransitionKernel};
 use annealed::model::{
     FunctionModel, Gaussian, GaussianMixture, NormalizedModel, UnnormalizedModel,

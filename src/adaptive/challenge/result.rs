@@ -5,7 +5,7 @@ use std::fmt;
 use super::judge::{Judgement, Second};
 use crate::Result;
 use crate::ais::Run;
-use crate::estimate::{LogZ, Warning, log_z_by_methods, write_estimate, write_warnings};
+use crate::estimate::{LogZ, Warning, write_estimate, write_warnings};
 
 /// The result of a [`Challenge`](super::Challenge): its judgement and the second run.
 ///
@@ -42,58 +42,6 @@ impl<S> ChallengeRun<'_, S> {
     fn chosen(&self) -> &dyn LogZ {
         self.second.better().map_or(self.first, |run| run)
     }
-
-    /// Returns the estimate of log Z, by the run that the [judgement](Self::judgement) favours.
-    pub fn log_z(&self) -> f64 {
-        self.chosen().log_z()
-    }
-
-    /// Returns the standard error of [`log_z`](Self::log_z).
-    pub fn standard_error(&self) -> f64 {
-        self.chosen().standard_error()
-    }
-
-    /// Returns the 95% confidence interval of log Z, lower and upper bound.
-    ///
-    /// # Panics
-    /// Where the first run has no interval at this level.
-    pub fn interval(&self) -> (f64, f64) {
-        self.interval_at(0.95).expect("0.95 is a level")
-    }
-
-    /// Returns the confidence interval of log Z at another level in (0, 1). If the second run is an improvement and does
-    /// not lie above the first run's interval, the upper bound is the larger one of both runs.
-    ///
-    /// # Errors
-    /// A level outside (0, 1).
-    pub fn interval_at(&self, level: f64) -> Result<(f64, f64)> {
-        self.second.interval_at(self.first, level)
-    }
-
-    /// Returns the larger of the lower bounds on log Z by both runs, each at the confidence `1 - (1 - confidence) / m`
-    /// for m bounds, so that both hold with probability `confidence`.
-    ///
-    /// # Errors
-    /// A confidence outside (0, 1).
-    pub fn certified_lower_bound(&self, confidence: f64) -> Result<Option<f64>> {
-        let first = |level| self.first.certified_lower_bound(level);
-        self.second.bound(&first, confidence)
-    }
-
-    /// Returns reasons to doubt the value.
-    pub fn warnings(&self) -> &[Warning] {
-        &self.second.warnings
-    }
-
-    /// Returns the evaluations of the challenge, without those of the first run; a gradient is one more.
-    pub fn evaluations(&self) -> u64 {
-        self.second.evaluations()
-    }
-
-    /// Returns the wall time of the challenge in seconds.
-    pub fn seconds(&self) -> f64 {
-        self.second.seconds
-    }
 }
 
 /// Writes the estimate, what came of the challenge, and any warnings.
@@ -119,4 +67,37 @@ impl<S> fmt::Debug for ChallengeRun<'_, S> {
     }
 }
 
-log_z_by_methods! { [S] ChallengeRun<'_, S> }
+impl<S> LogZ for ChallengeRun<'_, S> {
+    fn log_z(&self) -> f64 {
+        self.chosen().log_z()
+    }
+
+    fn standard_error(&self) -> f64 {
+        self.chosen().standard_error()
+    }
+
+    /// Returns the confidence interval of log Z at another level in (0, 1). If the second run is an improvement and does
+    /// not lie above the first run's interval, the upper bound is the larger one of both runs.
+    fn interval_at(&self, level: f64) -> Result<(f64, f64)> {
+        self.second.interval_at(self.first, level)
+    }
+
+    /// Returns the larger of the lower bounds on log Z by both runs, each at the confidence `1 - (1 - confidence) / m`
+    /// for m bounds, so that both hold with probability `confidence`.
+    fn certified_lower_bound(&self, confidence: f64) -> Result<Option<f64>> {
+        let first = |level| self.first.certified_lower_bound(level);
+        self.second.bound(&first, confidence)
+    }
+
+    fn warnings(&self) -> &[Warning] {
+        &self.second.warnings
+    }
+
+    fn evaluations(&self) -> u64 {
+        self.second.evaluations()
+    }
+
+    fn seconds(&self) -> f64 {
+        self.second.seconds
+    }
+}

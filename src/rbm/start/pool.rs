@@ -7,6 +7,7 @@ use rand::{Rng, RngExt};
 
 use crate::Result;
 use crate::ais::Run;
+use crate::estimate::LogZ;
 use crate::num::{largest, log_sum_exp, sigmoid};
 use crate::random::{StreamRng, draw_index};
 use crate::rbm::lower_bound::{Configuration, log_sum};

@@ -1,6 +1,7 @@
 //! Invariance and unbiasedness of runs along the path.
 
 use annealed::Result;
+use annealed::estimate::LogZ;
 use annealed::harmonium::{
     CategoricalUnits, EnumeratedHarmonium, Harmonium, HarmoniumPath, VisibleUnits,
 };

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use annealed::adaptive::{AdaptiveSmc, Challenge, Rounds};
 use annealed::ais::{Progress, StoppedBy};
+use annealed::estimate::LogZ;
 use annealed::kernel::{Hmc, PersistentHmc};
 use annealed::model::{FunctionModel, Gaussian};
 use annealed::nested::NestedSmc;

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use annealed::adaptive::{AdaptiveSmc, Challenge, Rounds};
 use annealed::ais::Progress;
+use annealed::estimate::LogZ;
 use annealed::estimate::Warning;
 use annealed::kernel::PersistentHmc;
 use annealed::model::{FunctionModel, Gaussian};

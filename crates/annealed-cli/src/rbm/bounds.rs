@@ -2,6 +2,7 @@
 
 use annealed::Result;
 use annealed::ais::Run;
+use annealed::estimate::LogZ;
 use annealed::estimate::Warning;
 use annealed::rbm::{LogLikelihood, RbmPath, Start};
 use serde_json::Value;

@@ -3,7 +3,8 @@
 use std::fmt::{self, Display, Formatter};
 
 use annealed::ais::{Ais, Run};
-use annealed::bidirectional::{Approximate, Bridge, Exact, ReverseRun, TargetSamples};
+use annealed::bidirectional::{Approximate, Bridge, Exact, Quality, ReverseRun, TargetSamples};
+use annealed::estimate::LogZ;
 use annealed::estimate::Warning;
 use annealed::rbm::{BlockGibbs, RbmPath};
 use annealed::{Error, Result};
@@ -108,7 +109,7 @@ impl Backward {
     }
 }
 
-fn add<Q>(json: &mut Value, reverse: &Back<Q>, bridge: &Bridge<Q>) {
+fn add<Q: Quality>(json: &mut Value, reverse: &Back<Q>, bridge: &Bridge<Q>) {
     let (lower, upper) = bridge.interval();
     let gap = |warning: &Warning| matches!(warning, Warning::ForwardReverseGap { .. });
     json["bar_log_z"] = bridge.log_z().into();

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use annealed::ais::Ais;
+use annealed::estimate::LogZ;
 use annealed::learned::{
     AuxiliaryPath, LearnedTransitions, Noise, TrainedTransitions, Training, mode_occupancy,
 };

@@ -14,6 +14,7 @@ use std::path::PathBuf;
 
 use annealed::Result;
 use annealed::ais::{Ais, Run};
+use annealed::estimate::LogZ;
 use annealed::kernel::TransitionKernel;
 use annealed::path::AnnealingPath;
 use annealed::schedule::Schedule;

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use annealed::ais::{Ais, Run};
+use annealed::estimate::LogZ;
 use annealed::kernel::{CoordinateGibbs, PerfectTransitions, TransitionKernel};
 use annealed::model::{ExponentialFamily, Gaussian, NormalizedModel, Sampleable};
 use annealed::path::{AnnealingPath, GaussianPath, MomentPath};

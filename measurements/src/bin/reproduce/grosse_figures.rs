@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use annealed::ais::{Ais, Merge, Recorder};
-use annealed::estimate::Estimate;
+use annealed::estimate::{Estimate, LogZ};
 use annealed::kernel::{Block, Stage};
 use annealed::path::Intermediate;
 use annealed::rbm::{BlockGibbs, RbmPath};

@@ -4,6 +4,7 @@ use std::process::Command;
 
 use annealed::Result;
 use annealed::ais::{Ais, Run};
+use annealed::estimate::LogZ;
 use annealed::pilot::{BinnedSchedule, KnotChains};
 use annealed::rbm::{BlockGibbs, JointBinnedSchedule, RbmPath};
 use annealed::schedule::Schedule;

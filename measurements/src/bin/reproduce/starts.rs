@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use annealed::ais::{Ais, Run};
 use annealed::data::digits;
+use annealed::estimate::LogZ;
 use annealed::estimate::Warning;
 use annealed::rbm::{
     BaseRate, BlockGibbs, ContrastiveDivergence, MeanFieldMode, Rbm, RbmPath, StartSearch,
