@@ -29,6 +29,7 @@ use crate::{Error, Result};
 ///
 /// ```
 /// use annealed::ais::Ais;
+/// use annealed::estimate::LogZ;
 /// use annealed::kernel::RandomWalkMetropolis;
 /// use annealed::model::{Gaussian, NormalizedModel};
 /// use annealed::path::GeometricPath;

@@ -5,7 +5,6 @@ use rand::RngExt;
 
 use crate::drift::DriftModifier;
 use crate::drift::langevin::DriftModifiedLangevin;
-use crate::drift::middles::MidBetas;
 use crate::estimate::Estimate;
 use crate::kernel::{Block, NonFinite, Stage, StepSize};
 use crate::model::Differentiable;
@@ -13,7 +12,7 @@ use crate::num::pairs;
 use crate::path::{AnnealingPath, BetaDerivative};
 use crate::population::Population;
 use crate::random::{Purpose, stream};
-use crate::schedule::Schedule;
+use crate::schedule::{MidBetas, Schedule};
 use crate::{Error, Result};
 
 /// Penalties to choose from, relative to the variance of a feature.

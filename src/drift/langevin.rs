@@ -34,6 +34,7 @@ use crate::{Error, Result};
 /// ```
 /// use annealed::ais::Ais;
 /// use annealed::drift::DriftModifiedLangevin;
+/// use annealed::estimate::LogZ;
 /// use annealed::model::{Gaussian, NormalizedModel};
 /// use annealed::path::GaussianPath;
 /// use annealed::schedule::Schedule;

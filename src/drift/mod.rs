@@ -14,7 +14,6 @@
 
 mod ensemble;
 mod langevin;
-mod middles;
 mod projection;
 mod quadrature;
 mod recorders;

@@ -5,10 +5,9 @@ use std::borrow::Borrow;
 use nalgebra::DVector;
 
 use crate::drift::DriftModifier;
-use crate::drift::middles::MidBetas;
 use crate::num::largest;
 use crate::path::{AnnealingPath, BetaDerivative, dimension};
-use crate::schedule::Schedule;
+use crate::schedule::{MidBetas, Schedule};
 use crate::{Error, Result};
 
 /// Maximum number of nodes of all tables together, which take 2 GiB.

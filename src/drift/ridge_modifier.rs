@@ -25,6 +25,7 @@ use crate::schedule::Schedule;
 /// ```
 /// use annealed::ais::Ais;
 /// use annealed::drift::{DriftModifiedLangevin, RidgeGibbs, RidgeModifier, RidgePath, Sinusoid};
+/// use annealed::estimate::LogZ;
 /// use annealed::kernel::Sequence;
 /// use annealed::schedule::Schedule;
 /// use nalgebra::dmatrix;

@@ -19,6 +19,7 @@ use crate::{Error, Result};
 /// ```
 /// use annealed::ais::Ais;
 /// use annealed::drift::{RidgeGibbs, RidgePath, Sinusoid};
+/// use annealed::estimate::LogZ;
 /// use annealed::schedule::Schedule;
 /// use nalgebra::dmatrix;
 ///

@@ -40,6 +40,19 @@ pub(super) fn blended<M: Intermediate>(model: &M, weights: [f64; 2], known: Ends
 }
 
 impl EndGradient {
+    /// Returns the columns of the gradients, and the log densities.
+    fn columns(&self) -> impl Iterator<Item = &[f64]> {
+        let columns = self.gradients.as_slice();
+        let columns = columns.chunks_exact(self.log_densities.len());
+        columns.chain(once(&self.log_densities[..]))
+    }
+
+    fn columns_mut(&mut self) -> impl Iterator<Item = &mut [f64]> {
+        let columns = self.gradients.as_mut_slice();
+        let columns = columns.chunks_exact_mut(self.log_densities.len());
+        columns.chain(once(&mut self.log_densities[..]))
+    }
+
     /// Evaluates the only state.
     fn evaluate(&mut self, model: &Model<'_>, position: &DVector<f64>) {
         set_zero(self.gradients.as_mut_slice());
@@ -154,17 +167,7 @@ impl EndGradients {
     /// Copies the rows of `runs` from a larger block.
     pub(super) fn load(&mut self, from: &Self, runs: &[Range<usize>]) {
         for (to, from) in self.0.iter_mut().zip(&from.0) {
-            let columns = to
-                .gradients
-                .as_mut_slice()
-                .chunks_exact_mut(to.log_densities.len());
-            let columns = columns.chain(once(&mut to.log_densities[..]));
-            let all = from
-                .gradients
-                .as_slice()
-                .chunks_exact(from.log_densities.len());
-            let all = all.chain(once(&from.log_densities[..]));
-            for (mut to, from) in columns.zip(all) {
+            for (mut to, from) in to.columns_mut().zip(from.columns()) {
                 for run in runs {
                     let (rows, rest) = to.split_at_mut(run.len());
                     rows.copy_from_slice(&from[run.clone()]);
@@ -180,17 +183,7 @@ impl EndGradients {
             return swap(self, from);
         }
         for (to, from) in self.0.iter_mut().zip(&from.0) {
-            let columns = to
-                .gradients
-                .as_mut_slice()
-                .chunks_exact_mut(to.log_densities.len());
-            let columns = columns.chain(once(&mut to.log_densities[..]));
-            let found = from
-                .gradients
-                .as_slice()
-                .chunks_exact(from.log_densities.len());
-            let found = found.chain(once(&from.log_densities[..]));
-            for (to, mut from) in columns.zip(found) {
+            for (to, mut from) in to.columns_mut().zip(from.columns()) {
                 let mut moved = moved;
                 for run in runs {
                     let (rows, are_moved) = (&from[..run.len()], &moved[..run.len()]);

@@ -52,17 +52,18 @@ impl Known {
 
     /// Returns what is known of one chain, to be given to another.
     pub(super) fn memory(&self, chain: usize) -> KnownOfChain {
-        let gradients = self.gradients.get(self.entry_of(chain));
+        let (entry, row) = self.place_of(chain);
+        let gradients = self.gradients.get(entry);
         KnownOfChain {
             ends: self.of(chain),
-            gradients: gradients.and_then(|gradients| gradients.row(self.row_of(chain))),
+            gradients: gradients.and_then(|gradients| gradients.row(row)),
         }
     }
 
     /// Replaces what is known of one of `chains` chains. Gradients are lost where the block has none.
     pub(super) fn set_memory(&mut self, chain: usize, chains: usize, memory: KnownOfChain) {
         *self.ends_mut(chain, chains) = memory.ends;
-        let (entry, row) = (self.entry_of(chain), self.row_of(chain));
+        let (entry, row) = self.place_of(chain);
         if let (Some(gradients), Some(known)) = (self.gradients.get_mut(entry), memory.gradients) {
             gradients.set_row(row, known);
         }
@@ -128,19 +129,18 @@ impl Known {
         (&mut self.ends[run], gradients)
     }
 
-    /// Returns the index of the gradients of a chain.
-    fn entry_of(&self, chain: usize) -> usize {
-        if self.gradients.len() == 1 { 0 } else { chain }
-    }
-
-    /// Returns the row of a chain in its gradients.
-    fn row_of(&self, chain: usize) -> usize {
-        if self.gradients.len() == 1 { chain } else { 0 }
+    /// Returns the entry of the gradients of a chain, and its row there.
+    #[inline]
+    fn place_of(&self, chain: usize) -> (usize, usize) {
+        match self.gradients.len() {
+            1 => (0, chain),
+            _ => (chain, 0),
+        }
     }
 
     #[inline]
     fn forget_gradients(&mut self, chain: usize) {
-        let (entry, row) = (self.entry_of(chain), self.row_of(chain));
+        let (entry, row) = self.place_of(chain);
         if let Some(gradients) = self.gradients.get_mut(entry) {
             gradients.forget(row);
         }

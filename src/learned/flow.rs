@@ -22,6 +22,7 @@ use crate::{Error, Result};
 ///
 /// ```
 /// use annealed::ais::Ais;
+/// use annealed::estimate::LogZ;
 /// use annealed::learned::{LearnedTransitions, Mean};
 /// use annealed::model::Gaussian;
 /// use annealed::path::GeometricPath;

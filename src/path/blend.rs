@@ -73,6 +73,7 @@ where
 /// 0, even if L is undefined there.
 ///
 /// ```
+/// use annealed::estimate::LogZ;
 /// use annealed::model::{FunctionModel, Gaussian};
 /// use annealed::ais::Ais;
 /// use annealed::kernel::RandomWalkMetropolis;

@@ -266,6 +266,7 @@ const FARTHEST: f64 = 1e6;
 ///
 /// ```
 /// use annealed::ais::Ais;
+/// use annealed::estimate::LogZ;
 /// use annealed::kernel::CoordinateGibbs;
 /// use annealed::model::{Gaussian, NormalizedModel};
 /// use annealed::path::MomentPath;

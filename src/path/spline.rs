@@ -18,6 +18,7 @@ use crate::{Error, Result};
 ///
 /// ```
 /// use annealed::ais::Ais;
+/// use annealed::estimate::LogZ;
 /// use annealed::kernel::CoordinateGibbs;
 /// use annealed::model::{Gaussian, NormalizedModel};
 /// use annealed::path::{GaussianPath, MomentSplinePath};

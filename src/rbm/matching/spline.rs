@@ -19,6 +19,7 @@ impl<T: Scalar> RbmPath<T> {
     ///
     /// ```
     /// use annealed::ais::Ais;
+    /// use annealed::estimate::LogZ;
     /// use annealed::rbm::{BaseRate, BlockGibbs, ExactMatching, Rbm, RbmPath};
     /// use annealed::schedule::Schedule;
     /// use nalgebra::DMatrix;
