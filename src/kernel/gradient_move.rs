@@ -9,7 +9,7 @@ use rand::Rng;
 
 use super::end_gradients::end_weights;
 use super::preconditioner::Preconditioner;
-use super::trajectories::{Leapfrog, Trajectories};
+use super::trajectories::{Integration, Trajectories};
 use super::{Block, Increment, NonFinite, PerChain, Stage, Step, Workspace};
 use crate::Result;
 use crate::model::Differentiable;
@@ -111,16 +111,16 @@ where
     if active.is_empty() {
         return Ok(());
     }
-    let leapfrog = leapfrog(kernel, stage.beta);
+    let integration = integration(kernel, stage.beta);
     let chains = || active.iter().cloned().flatten().map(|row| run.start + row);
     let dimension = end_weights(stage.model).map_or(0, |_| block.states()[run.start].len());
     let known = block.graded_mut(run.clone(), dimension);
-    trajectories.start(stage, leapfrog.factor, known, active);
+    trajectories.start(stage, integration.factor, known, active);
     for (index, chain) in chains().enumerate() {
         let rng = block.rng_mut(chain);
         kernel.draw(trajectories, index, memories.of(chain), rng);
     }
-    trajectories.integrate(stage.model, leapfrog);
+    trajectories.integrate(stage.model, integration);
     for (index, chain) in chains().enumerate() {
         let weighed = trajectories.log_ratio(index, &block.states()[chain]);
         let increment = weighed.map(|log_ratio| {
@@ -134,9 +134,9 @@ where
     Ok(())
 }
 
-fn leapfrog(kernel: &impl GradientMove, beta: f64) -> Leapfrog<'_> {
+fn integration(kernel: &impl GradientMove, beta: f64) -> Integration<'_> {
     let (size, steps) = kernel.leapfrog(beta);
-    Leapfrog {
+    Integration {
         size,
         steps: steps.get(),
         factor: kernel.preconditioner().map(|l| l.at(beta)),
@@ -159,10 +159,10 @@ where
     K: GradientMove,
     R: Rng + ?Sized,
 {
-    let (leapfrog, memory) = (leapfrog(kernel, stage.beta), memories.of(chain));
-    trajectories.start_unknown(stage.model, leapfrog.factor, state);
+    let (integration, memory) = (integration(kernel, stage.beta), memories.of(chain));
+    trajectories.start_unknown(stage.model, integration.factor, state);
     kernel.draw(trajectories, 0, memory, rng);
-    trajectories.integrate(stage.model, leapfrog);
+    trajectories.integrate(stage.model, integration);
     trajectories.check(0)?;
     let (moves, step) = kernel.conclude(trajectories, 0, memory);
     if moves {

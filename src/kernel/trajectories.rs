@@ -50,7 +50,7 @@ pub struct Trajectories {
 
 /// Leapfrog steps at one stage.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Leapfrog<'k> {
+pub(super) struct Integration<'k> {
     pub(super) size: f64,
     pub(super) steps: usize,
     pub(super) factor: Option<&'k Factor>,
@@ -193,11 +193,11 @@ impl Trajectories {
     pub(super) fn integrate<M: Differentiable + Intermediate>(
         &mut self,
         model: &M,
-        Leapfrog {
+        Integration {
             size,
             steps,
             factor,
-        }: Leapfrog<'_>,
+        }: Integration<'_>,
     ) {
         self.take_energies();
         for (here, there) in self.here.iter_mut().zip(&self.there) {

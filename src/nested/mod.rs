@@ -5,6 +5,7 @@
 //! The method is nested sampling as sequential Monte Carlo (Skilling 2006; Salomone et al. 2018). [`LevelPath`] is its
 //! path alone, for annealed runs.
 
+mod first_pass;
 mod island;
 mod island_task;
 mod path;
@@ -12,7 +13,6 @@ mod run;
 mod runner;
 #[cfg(feature = "checkpoint")]
 mod saved;
-mod search;
 mod settings;
 
 pub use path::LevelState;

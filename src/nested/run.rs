@@ -4,8 +4,8 @@ use std::fmt;
 
 use rand::RngExt;
 
+use super::first_pass::Found;
 use super::island::Shell;
-use super::search::Found;
 use crate::bidirectional::{Approximate, TargetSamples};
 use crate::estimate::{
     Estimate, LogZ, Warning, certified_lower_bound, self_normalized, write_headline,

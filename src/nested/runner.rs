@@ -2,10 +2,10 @@
 
 use std::time::Instant;
 
+use super::first_pass::{Found, Search, Tuning};
 use super::island_task::IslandsTask;
 use super::path::{LevelAt, LevelPath};
 use super::run::{Islands, NestedSmcRun};
-use super::search::{Found, Search, Tuning};
 use super::settings::Settings;
 use crate::estimate::{LogZ, Remedy, Warning};
 use crate::kernel::{Invariant, StepSize, Tunable, refuse_stages};

@@ -3,18 +3,18 @@
 //! A [`Population`] is the annealing loop itself, for methods of your own. [`Resampling`] and [`WasteFree`] select
 //! chains: sequential Monte Carlo.
 
-mod genealogy;
 #[allow(clippy::module_inception)] // The room is named by its main type.
 mod population;
 mod populations;
 mod resampling;
+mod selection;
 mod waste_free;
 
-pub(crate) use genealogy::{Genealogy, Selection};
 pub use population::Population;
 #[cfg(feature = "checkpoint")]
 pub(crate) use population::SavedPopulation;
 pub(crate) use population::{CopyState, Moves, sample_base, streams};
 pub(crate) use populations::Populations;
 pub use resampling::{Resampling, ResamplingScheme};
+pub(crate) use selection::{Genealogy, Selection};
 pub use waste_free::WasteFree;
