@@ -125,8 +125,8 @@ impl EndGradients {
         Ends { base, target }
     }
 
-    /// Evaluates the ends of positive weight that are not known and that the log density depends on. Rows of `positions`
-    /// are states. Returns whether there were any.
+    /// Evaluates the ends of positive weight that are not known of all states, by few calls: known ones are evaluated along.
+    /// Rows of `positions` are states. Returns whether there were any.
     pub(super) fn complete<M: Differentiable + Intermediate>(
         &mut self,
         model: &M,
@@ -134,13 +134,21 @@ impl EndGradients {
         positions: &DVector<f64>,
     ) -> bool {
         let (states, mut learned) = (self.len(), false);
+        let together = states > 1 || model.evaluates_batches();
         for end in (0..2).filter(|&end| weights[end] > 0.0) {
+            let lacks = |state: usize| {
+                let known = self.0[end].log_densities[state];
+                known.is_nan() && self.needs(model, weights, (end, state))
+            };
+            if !(0..states).any(lacks) {
+                continue;
+            }
+            learned = true;
             let mut done = 0;
             while let Some(run) = next_run(done..states, |state| {
-                self.lacks(model, weights, (end, state))
+                self.needs(model, weights, (end, state))
             }) {
-                (done, learned) = (run.end, true);
-                let together = states > 1 || model.evaluates_batches();
+                done = run.end;
                 model.with_end(end, &mut |end_model| match together {
                     true => self.0[end].evaluate_run(end_model, positions, run.clone()),
                     false => self.0[end].evaluate(end_model, positions),
@@ -150,18 +158,16 @@ impl EndGradients {
         learned
     }
 
-    /// Returns whether an end of a state is not known and is needed: a base that excludes a state may be enough.
-    fn lacks<M: Intermediate>(
+    /// Returns whether the log density of a state depends on an end: a base that excludes it may be enough.
+    fn needs<M: Intermediate>(
         &self,
         model: &M,
         weights: [f64; 2],
         (end, state): (usize, usize),
     ) -> bool {
-        let known = self.ends_of(state);
-        match end {
-            0 => known.base.is_nan(),
-            _ => known.target.is_nan() && blended(model, weights, known).is_nan(),
-        }
+        let target = f64::NAN;
+        let base = self.0[0].log_densities[state];
+        end == 0 || blended(model, weights, Ends { base, target }).is_nan()
     }
 
     /// Copies the rows of `runs` from a larger block.
