@@ -58,7 +58,7 @@ impl LogLikelihood {
     }
 
     /// Returns an upper bound on `mean`, from a lower bound on log Z. It is certain with [`Rbm::lower_bound`]. With
-    /// [`Run::certified_lower_bound`](crate::ais::Run::certified_lower_bound) it has the confidence of that bound.
+    /// [`certified_lower_bound`](crate::estimate::LogZ::certified_lower_bound) it has the confidence of that bound.
     pub fn upper_bound(&self, log_z_bound: f64) -> f64 {
         self.mean + self.log_z - log_z_bound
     }
