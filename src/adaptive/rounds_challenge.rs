@@ -4,8 +4,7 @@ use nalgebra::DVector;
 
 use super::challenge::{Asked, LEAST_MOVES, RivalAt, Rivals, SecondJob, gradient_of, of_path};
 use super::rounds::{Finished, Rounds};
-use crate::estimate::LogZ;
-use crate::estimate::Warning;
+use crate::estimate::{LogZ, Warning};
 use crate::kernel::{TransitionKernel, Workspace};
 use crate::model::{Differentiable, NormalizedModel, StudentT};
 use crate::path::AnnealingPath;

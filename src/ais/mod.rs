@@ -29,6 +29,7 @@ pub use run::Run;
 pub use runner::Ais;
 #[cfg(feature = "checkpoint")]
 pub(crate) use saved::block_codec;
+pub(crate) use settings::Settings;
 pub use stages::StageSummary;
 pub(crate) use task::BlockCodec;
 

@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
 
-use super::block_result::Figures;
-use super::block_result::{BlockResult, FinalStates, StageSums};
+use super::block_result::{BlockResult, Figures, FinalStates, StageSums};
 use super::partial::RunPart;
 use super::settings::Settings;
 use super::stages::StageSummary;

@@ -12,9 +12,7 @@ use crate::kernel::{Invariant, TransitionKernel};
 use crate::model::NormalizedModel;
 use crate::num::setters;
 use crate::path::AnnealingPath;
-use crate::population::Resampling;
-use crate::population::WasteFree;
-use crate::population::{CopyState, Selection};
+use crate::population::{CopyState, Resampling, Selection, WasteFree};
 use crate::random::Purpose;
 use crate::schedule::Schedule;
 use crate::work::{Counts, Execution, Forest, Job, Probe, Task, controls};
@@ -205,19 +203,18 @@ where
     }
 
     fn task_of(&self, chains: &Range<usize>) -> Result<AisTask<'_, P, R>> {
-        self.along(&self.kernel).into_task(chains)
+        self.task_by(&self.kernel, self.settings.clone(), chains)
     }
 
-    /// Returns a run with the same settings, but with another kernel.
-    pub(crate) fn along<Q>(&self, kernel: Q) -> Ais<'static, P, Q, R> {
-        Ais {
-            path: self.path.clone(),
-            kernel,
-            recorder: self.recorder.clone(),
-            settings: self.settings.clone(),
-            execution: Execution::default(),
-            copy: self.copy,
-        }
+    /// Returns the task of another kernel and other settings.
+    pub(crate) fn task_by<'t>(
+        &self,
+        kernel: impl TransitionKernel<P::At> + Send + Sync + 't,
+        settings: Settings,
+        chains: &Range<usize>,
+    ) -> Result<AisTask<'t, P, R>> {
+        let kept = (self.recorder.clone(), self.copy);
+        AisTask::new((self.path.clone(), kernel), settings, chains, kept)
     }
 
     /// Runs the chains that a part or finished run of the same seed lacks. The result has the bits of one run of

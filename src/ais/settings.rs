@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::stages::{Direction, StageBins};
 use crate::estimate::Estimate;
+use crate::kernel::check_stages;
 use crate::model::UnnormalizedModel;
 use crate::num::SimdLevel;
 use crate::path::AnnealingPath;
@@ -173,6 +174,18 @@ impl Settings {
 
     pub(crate) fn chain_steps_of(&self, blocks: Range<usize>) -> u64 {
         (self.chains_of(blocks).len() * self.schedule.stages()) as u64
+    }
+
+    /// Returns the blocks that make up `chains`, of valid settings and the number of stages that a kernel `demanded`.
+    pub(crate) fn checked_blocks(
+        &self,
+        chains: &Range<usize>,
+        demanded: Option<usize>,
+    ) -> Result<Range<usize>> {
+        self.check()?;
+        let blocks = self.blocks_of(chains)?;
+        check_stages("steps of the schedule", demanded, &self.schedule)?;
+        Ok(blocks)
     }
 
     /// Returns the blocks that make up `chains`, which must be whole blocks.

@@ -14,7 +14,7 @@ use super::stages::StageRecorder;
 #[cfg(feature = "checkpoint")]
 use crate::Error;
 use crate::Result;
-use crate::kernel::{Block, TransitionKernel, check_stages};
+use crate::kernel::{Block, TransitionKernel};
 use crate::model::{UnnormalizedModel, log_densities_of, single_states};
 use crate::path::{AnnealingPath, dimension};
 use crate::population::{CopyState, Genealogy, Moves, Population, sample_base, streams};
@@ -82,14 +82,28 @@ impl<'t, P: AnnealingPath, R> AisTask<'t, P, R> {
     where
         K: TransitionKernel<P::At> + Send + Sync + 't,
     {
-        settings.check()?;
-        let blocks = settings.blocks_of(chains)?;
-        let schedule = &settings.schedule;
-        check_stages("steps of the schedule", kernel.stages(), schedule)?;
-        Ok(Self {
-            evaluations: kernel.evaluations(dimension(&path)).max(1) as u64,
+        let blocks = settings.checked_blocks(chains, kernel.stages())?;
+        let evaluations = kernel.evaluations(dimension(&path)).max(1) as u64;
+        let kernel = Box::new(kernel);
+        Ok(Self::of(
+            (path, kernel),
+            settings,
+            (evaluations, blocks),
+            (recorder, copy),
+        ))
+    }
+
+    /// Not generic in the kernel, so that it is compiled once a path.
+    fn of(
+        (path, kernel): (P, Box<dyn Moves<P::At> + Send + Sync + 't>),
+        settings: Settings,
+        (evaluations, blocks): (u64, Range<usize>),
+        (recorder, copy): (R, Option<CopyState<P::State>>),
+    ) -> Self {
+        Self {
+            evaluations,
             path,
-            kernel: Box::new(kernel),
+            kernel,
             streams: BlockStreams::new(&settings, blocks.start),
             settings,
             blocks,
@@ -97,7 +111,7 @@ impl<'t, P: AnnealingPath, R> AisTask<'t, P, R> {
             copy,
             samples: None,
             codec: None,
-        })
+        }
     }
 
     pub(crate) fn starting_at(self, samples: Samples<'t, P::State>) -> Self {

@@ -4,8 +4,7 @@ use std::fmt;
 
 use super::reverse::ReverseRun;
 use super::target_samples::{Exact, TargetSamples};
-use crate::ais::Ais;
-use crate::ais::Recorder;
+use crate::ais::{Ais, Recorder};
 use crate::estimate::LogZ;
 use crate::kernel::Reversal;
 use crate::num::Moments;

@@ -5,8 +5,7 @@ use std::fmt;
 use super::bdmc::Bounds;
 use super::reverse::ReverseRun;
 use super::target_samples::{Exact, IsExact, Quality};
-use crate::ais::Run;
-use crate::ais::StageSummary;
+use crate::ais::{Run, StageSummary};
 use crate::estimate::{
     BennettEstimate, Estimate, LogZ, Warning, decimals, distinct, write_headline,
 };

@@ -1,7 +1,6 @@
 //! RAISE: a lower bound on the log-likelihood of the model that annealing defines.
 
-use crate::ais::Ais;
-use crate::ais::Recorder;
+use crate::ais::{Ais, Recorder};
 use crate::estimate::log_mean_exp;
 use crate::kernel::Reversal;
 use crate::model::UnnormalizedModel;

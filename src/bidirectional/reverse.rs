@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::ops::Range;
 
 use super::target_samples::{Exact, IsExact, Quality, TargetSamples};
-use crate::ais::{Ais, Recorder, Run, RunPart};
+use crate::ais::{Ais, Recorder, Run, RunPart, Settings};
 use crate::estimate::{LogZ, Warning, write_headline};
 use crate::kernel::{Reversal, TransitionKernel, forward_kernel};
 use crate::path::{AnnealingPath, Intermediate};
@@ -145,15 +145,16 @@ where
     where
         K: Reversal<P::At>,
     {
-        let mut backward = self.along(Reversed(&self.kernel));
-        backward.settings.purpose = purpose;
-        backward.settings.chains = states.len();
-        backward.settings.log_base_normalizer = 0.0;
-        backward.settings.selection = None;
+        let settings = Settings {
+            purpose,
+            chains: states.len(),
+            log_base_normalizer: 0.0,
+            selection: None,
+            ..self.settings.clone()
+        };
         let samples = |chains: Range<usize>| states[chains].to_vec();
-        let task = backward
-            .into_task(&(0..states.len()))?
-            .starting_at(&samples);
+        let task = self.task_by(Reversed(&self.kernel), settings, &(0..states.len()))?;
+        let task = task.starting_at(&samples);
         let probe = self.task().ok().and_then(|task| task.probe());
         let name = match purpose {
             Purpose::Raise => "RAISE",

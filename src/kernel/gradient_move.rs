@@ -99,10 +99,7 @@ fn advance_run<M, K>(
     stage: Stage<'_, M>,
     (block, run): (&mut Block<DVector<f64>>, Range<usize>),
     active: &[Range<usize>],
-    Moving {
-        trajectories,
-        memories,
-    }: &mut Moving<K::Memory>,
+    moving: &mut Moving<K::Memory>,
 ) -> Result<()>
 where
     M: Differentiable + Intermediate,
@@ -111,6 +108,7 @@ where
     if active.is_empty() {
         return Ok(());
     }
+    let (trajectories, memories) = (&mut moving.trajectories, &mut moving.memories);
     let integration = integration(kernel, stage.beta);
     let chains = || active.iter().cloned().flatten().map(|row| run.start + row);
     let dimension = end_weights(stage.model).map_or(0, |_| block.states()[run.start].len());
@@ -148,10 +146,7 @@ pub(super) fn step<M, K, R>(
     kernel: &K,
     stage: Stage<'_, M>,
     (chain, state): (usize, &mut DVector<f64>),
-    Moving {
-        trajectories,
-        memories,
-    }: &mut Moving<K::Memory>,
+    moving: &mut Moving<K::Memory>,
     rng: &mut R,
 ) -> Result<Step, NonFinite>
 where
@@ -159,7 +154,8 @@ where
     K: GradientMove,
     R: Rng + ?Sized,
 {
-    let (integration, memory) = (integration(kernel, stage.beta), memories.of(chain));
+    let (trajectories, memory) = (&mut moving.trajectories, moving.memories.of(chain));
+    let integration = integration(kernel, stage.beta);
     trajectories.start_unknown(stage.model, integration.factor, state);
     kernel.draw(trajectories, 0, memory, rng);
     trajectories.integrate(stage.model, integration);

@@ -1,6 +1,5 @@
 //! Metropolis kernels: a symmetric proposal, accepted or refused.
 
-use std::fmt;
 use std::ops::Range;
 
 use nalgebra::DVector;
@@ -368,14 +367,7 @@ impl<S> Default for Proposals<S> {
     }
 }
 
-impl<S> fmt::Debug for Proposals<S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let places = self.states.len();
-        f.debug_struct("Proposals")
-            .field("places", &places)
-            .finish()
-    }
-}
+crate::num::debug_by_fields! { Proposals for [S] Proposals<S> { acceptances } }
 
 impl<S: Clone> Proposals<S> {
     /// Returns the buffer for one proposal, which holds an arbitrary earlier state.

@@ -193,12 +193,9 @@ impl Trajectories {
     pub(super) fn integrate<M: Differentiable + Intermediate>(
         &mut self,
         model: &M,
-        Integration {
-            size,
-            steps,
-            factor,
-        }: Integration<'_>,
+        integration: Integration<'_>,
     ) {
+        let (size, steps) = (integration.size, integration.steps);
         self.take_energies();
         for (here, there) in self.here.iter_mut().zip(&self.there) {
             *here = if *here < f64::INFINITY { *there } else { *here };
@@ -208,11 +205,11 @@ impl Trajectories {
             if self.here.iter().all(|&here| here == f64::INFINITY) {
                 break;
             }
-            self.drift(size, factor);
+            self.drift(size, integration.factor);
             let last = step == steps;
             std::mem::swap(&mut self.left, &mut self.log_densities);
             self.evaluate(model, last);
-            self.finish(At::Proposal, factor);
+            self.finish(At::Proposal, integration.factor);
             self.kick(if last { 0.5 * size } else { size });
         }
         self.take_energies();

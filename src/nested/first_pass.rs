@@ -2,8 +2,7 @@
 
 use std::ops::Range;
 
-use super::island::Island;
-use super::island::Selection;
+use super::island::{Island, Selection};
 use super::path::{LevelAt, LevelPath};
 use super::settings::Settings;
 use crate::adaptive::RobbinsMonro;

@@ -4,8 +4,7 @@ use std::ops::Range;
 
 use rand::{Rng, RngExt};
 
-use super::path::LevelState;
-use super::path::{LevelAt, LevelPath};
+use super::path::{LevelAt, LevelPath, LevelState};
 use crate::Result;
 use crate::kernel::{Decisions, NonFinite, TransitionKernel};
 use crate::model::{Sampleable, UnnormalizedModel};

@@ -4,8 +4,7 @@ use std::ops::Range;
 
 use rand::RngExt;
 
-use super::island::Island;
-use super::island::{Selection, expected, offset};
+use super::island::{Island, Selection, expected, offset};
 use super::path::{LevelAt, LevelPath};
 use super::run::{IslandRun, Islands};
 use super::settings::Settings;

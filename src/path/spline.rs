@@ -1,7 +1,6 @@
 //! Moment-averaging splines: paths through knots at which moments are averaged.
 
-use crate::model::UnnormalizedModel;
-use crate::model::{ExponentialFamily, forward_model};
+use crate::model::{ExponentialFamily, UnnormalizedModel, forward_model};
 use crate::path::{AnnealingPath, BetaDerivative, Intermediate, difference};
 use crate::schedule::Schedule;
 use crate::{Error, Result};

@@ -13,7 +13,7 @@ use crate::kernel::{
 use crate::model::{Sampleable, UnnormalizedModel};
 use crate::path::{AnnealingPath, Intermediate};
 use crate::random::{StreamRng, successive};
-use crate::work::caught;
+use crate::work::caught_once;
 #[cfg(feature = "checkpoint")]
 use crate::work::store::{decode_list, encode};
 use crate::{Error, Result};
@@ -115,7 +115,7 @@ impl<P: AnnealingPath> Population<P> {
         }
         self.place_at(beta)?;
         self.block.begin_stage();
-        self.guarded(|at| {
+        self.guarded(&mut |at| {
             let stage = Stage::new(at.index, &at.previous, &at.model);
             kernel.pass(stage, &mut at.block, &mut at.workspace)
         })
@@ -133,7 +133,7 @@ impl<P: AnnealingPath> Population<P> {
     }
 
     pub(crate) fn stay_by(&mut self, kernel: &dyn Moves<P::At>) -> Result<()> {
-        self.guarded(|at| {
+        self.guarded(&mut |at| {
             let stage = Stage::new(at.index, &at.model, &at.model);
             kernel.pass(stage, &mut at.block, &mut at.workspace)
         })
@@ -146,22 +146,24 @@ impl<P: AnnealingPath> Population<P> {
     pub fn weigh_to(&mut self, beta: f64) -> Result<()> {
         self.place_at(beta)?;
         self.block.begin_stage();
-        self.guarded(|at| {
+        self.guarded(&mut |at| {
             let stage = Stage::new(at.index, &at.previous, &at.model);
             at.block.weigh(stage)
         })
     }
 
     /// Runs code of models and kernels. A panic becomes an error that names the chains at hand, stage and beta.
-    fn guarded<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
-        caught(|| work(self)).unwrap_or_else(|message| {
-            let (chains, stage, beta) = self.place_at_hand();
-            Err(Error::Panicked {
-                message,
-                chains,
-                stage,
-                beta,
-            })
+    fn guarded(&mut self, work: &mut dyn FnMut(&mut Self) -> Result<()>) -> Result<()> {
+        let mut done = Ok(());
+        let Err(message) = caught_once(&mut || done = work(self)) else {
+            return done;
+        };
+        let (chains, stage, beta) = self.place_at_hand();
+        Err(Error::Panicked {
+            message,
+            chains,
+            stage,
+            beta,
         })
     }
 
@@ -252,7 +254,7 @@ impl<P: AnnealingPath> Population<P> {
         kernel: &dyn Moves<P::At>,
         mask: &mut Vec<bool>,
     ) -> Result<()> {
-        self.guarded(|at| {
+        self.guarded(&mut |at| {
             let stage = Stage::new(at.index, &at.model, &at.model);
             let workspace = &mut at.workspace;
             at.block
@@ -307,7 +309,12 @@ impl<P: AnnealingPath> Population<P> {
     /// A log density that is NaN or `+inf`.
     pub(crate) fn learn(&mut self) -> Result<Option<bool>> {
         let place = (self.index, self.model.beta());
-        self.guarded(|at| at.block.learn(&at.path.at(1.0), place))
+        let mut learned = None;
+        self.guarded(&mut |at| {
+            learned = at.block.learn(&at.path.at(1.0), place)?;
+            Ok(())
+        })?;
+        Ok(learned)
     }
 
     /// Swaps state and memory of `chain` with another population.

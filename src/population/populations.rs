@@ -2,8 +2,7 @@
 
 use std::ops::Range;
 
-use super::population::Moves;
-use super::population::Population;
+use super::population::{Moves, Population};
 use super::resampling::Resampling;
 use crate::kernel::{Block, Decisions, TransitionKernel};
 use crate::num::{WeightSums, log_mean_exp};

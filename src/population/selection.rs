@@ -1,7 +1,6 @@
 //! Selection of chains between stages, and their descent.
 
-use super::population::Population;
-use super::population::{CopyState, Moves};
+use super::population::{CopyState, Moves, Population};
 use super::resampling::Resampling;
 use super::waste_free::WasteFree;
 use crate::Result;

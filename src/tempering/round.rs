@@ -4,8 +4,7 @@ use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use super::ladders::{Ladder, Ladders, PairSums, Placed, Plan, Starts};
-use super::runner::Settings;
-use super::runner::Tempering;
+use super::runner::{Settings, Tempering};
 use crate::kernel::{Decisions, Invariant, TransitionKernel, Workspace};
 use crate::num::{Moments, cumulative};
 use crate::path::AnnealingPath;

@@ -372,12 +372,12 @@ pub(crate) fn merging_panicked(message: String, chains: Range<usize>) -> Error {
 /// Runs `work`, and returns the message if it panics.
 pub(crate) fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     let (mut work, mut done) = (Some(work), None);
-    caught_any(&mut || done = work.take().map(|work| work()))?;
+    caught_once(&mut || done = work.take().map(|work| work()))?;
     Ok(done.expect("the work did not panic"))
 }
 
-/// Not generic, so that it is compiled once.
-fn caught_any(work: &mut dyn FnMut()) -> Result<(), String> {
+/// Runs `work` as [`caught`]. Not generic, so that it is compiled once.
+pub(crate) fn caught_once(work: &mut dyn FnMut()) -> Result<(), String> {
     catch_unwind(AssertUnwindSafe(work)).map_err(message)
 }
 

@@ -25,7 +25,7 @@ pub(crate) use execution::{controls, in_pool, join};
 #[cfg(feature = "checkpoint")]
 pub(crate) use identity::Identity;
 pub(crate) use identity::{Named, Probe, ProbeChain, check_named, named, named_engine};
-pub(crate) use job::{Carries, Counts, Job, Runs, caught, merging_panicked};
+pub(crate) use job::{Carries, Counts, Job, Runs, caught, caught_once, merging_panicked};
 pub(crate) use ledger::Closed;
 pub use progress::{Progress, SoFar, Verdict};
 pub(crate) use task::{Halt, Place, Pulse, Single, Stepped, Task, is_look};

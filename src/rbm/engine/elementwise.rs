@@ -234,11 +234,10 @@ fn halves_mut(units: &mut [u8; WIDTH]) -> &mut [[u8; LANES]] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::num::{sigmoid, softplus_increment};
+    use crate::num::{Simd, sigmoid, softplus_increment};
     use rand::SeedableRng;
     use rand_xoshiro::Xoshiro256PlusPlus;
 
-    use crate::num::Simd;
     use crate::random::Lanes;
     use crate::rbm::engine::layers::Words;
     use crate::rbm::scalar::sealed::Elementwise;

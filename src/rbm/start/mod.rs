@@ -7,8 +7,7 @@ mod shares;
 use std::fmt::{self, Display, Formatter};
 
 use crate::ais::Run;
-use crate::estimate::LogZ;
-use crate::estimate::Warning;
+use crate::estimate::{LogZ, Warning};
 use crate::num::largest;
 use crate::rbm::components::ComponentWeights;
 use crate::rbm::{BaseRate, LogZBound, Rbm, RbmPath, Scalar};

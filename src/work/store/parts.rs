@@ -1,11 +1,10 @@
 //! The files of a run: one for each process that wrote, which are read together.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
+use std::{fs, io};
 
 use serde::{Deserialize, Serialize};
 
