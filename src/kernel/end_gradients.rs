@@ -64,12 +64,17 @@ impl EndGradient {
         let dimension = positions.len() / states;
         let positions = DMatrixView::from_slice(positions.as_slice(), states, dimension);
         let gradients = self.gradients.as_mut_slice();
+        if run.len() == states {
+            set_zero(gradients);
+        }
         let mut gradients = DMatrixViewMut::from_slice(gradients, states, dimension);
         let (positions, mut gradients) = (
             positions.rows(run.start, run.len()),
             gradients.rows_mut(run.start, run.len()),
         );
-        gradients.fill(0.0);
+        if run.len() < states {
+            gradients.fill(0.0);
+        }
         let log_densities = &mut self.log_densities[run];
         model.accumulate_gradients(positions, 1.0, gradients, log_densities);
     }
@@ -185,6 +190,9 @@ impl EndGradients {
 
     /// Takes the rows for `runs` of this block, for those of their states that have all bits in `moved`, not none.
     pub(super) fn store(&mut self, from: &mut Self, runs: &[Range<usize>], moved: &[u64]) {
+        if moved.iter().all(|&moved| moved == 0) {
+            return;
+        }
         if moved.len() == self.len() && moved.iter().all(|&moved| moved != 0) {
             return swap(self, from);
         }

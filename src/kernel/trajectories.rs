@@ -184,8 +184,10 @@ impl Trajectories {
                 add_scaled(gradients, weight, end.gradients.as_slice());
             }
         }
-        for (index, to) in self.log_densities.iter_mut().enumerate() {
-            *to = blended(model, weights, known.ends_of(index));
+        let [bases, targets] = known.0.each_ref().map(|end| &end.log_densities);
+        let ends = bases.iter().zip(targets);
+        for (to, (&base, &target)) in self.log_densities.iter_mut().zip(ends) {
+            *to = blended(model, weights, Ends { base, target });
         }
     }
 
@@ -238,8 +240,11 @@ impl Trajectories {
     /// Draws a standard normal momentum.
     pub(super) fn draw_momentum<R: Rng + ?Sized>(&mut self, chain: usize, rng: &mut R) {
         let normal = StandardNormal::get();
-        let momentum = self.momenta.as_mut_slice().iter_mut();
-        let momentum = momentum.skip(chain).step_by(self.chains);
+        let momenta = self.momenta.as_mut_slice();
+        if self.chains == 1 {
+            return normal.fill(momenta, rng);
+        }
+        let momentum = momenta.iter_mut().skip(chain).step_by(self.chains);
         momentum.for_each(|p| *p = normal.draw(rng));
     }
 
@@ -289,8 +294,13 @@ impl Trajectories {
     ) {
         let places = active.iter().cloned().flatten().enumerate();
         for (index, chain) in places.filter(|(index, _)| self.moved[*index] != 0) {
-            let positions = self.positions.as_slice();
-            read_row(positions, self.chains, index, &mut known.states[chain]);
+            match self.chains {
+                1 => std::mem::swap(&mut known.states[chain], &mut self.positions),
+                _ => {
+                    let positions = self.positions.as_slice();
+                    read_row(positions, self.chains, index, &mut known.states[chain]);
+                }
+            }
             known.ends[chain] = match M::HAS_ENDS {
                 true => self.arrivals.ends_of(index),
                 false => Ends::at_beta(self.log_densities[index], stage.beta),
@@ -311,7 +321,9 @@ impl Trajectories {
         if let Some(weights) = weights {
             self.arrivals.clear(chains, dimension, weights);
         }
-        set_zero(self.gradients.as_mut_slice());
+        if weights.is_none() || beyond.len() == chains {
+            set_zero(self.gradients.as_mut_slice());
+        }
         if beyond.len() == chains {
             self.log_densities.fill(f64::NEG_INFINITY);
         } else if let Some(weights) = weights {
@@ -386,6 +398,9 @@ impl Trajectories {
 
 #[inline]
 pub(super) fn write_row(matrix: &mut [f64], rows: usize, row: usize, values: &[f64]) {
+    if rows == 1 {
+        return matrix.copy_from_slice(values);
+    }
     for (column, value) in matrix.chunks_exact_mut(rows).zip(values) {
         column[row] = *value;
     }
@@ -398,11 +413,11 @@ pub(super) fn row(matrix: &[f64], rows: usize, index: usize) -> impl Iterator<It
 
 #[inline]
 pub(super) fn read_row(matrix: &[f64], rows: usize, index: usize, values: &mut DVector<f64>) {
-    for (value, x) in values
-        .as_mut_slice()
-        .iter_mut()
-        .zip(row(matrix, rows, index))
-    {
+    let values = values.as_mut_slice();
+    if rows == 1 {
+        return values.copy_from_slice(matrix);
+    }
+    for (value, x) in values.iter_mut().zip(row(matrix, rows, index)) {
         *value = x;
     }
 }
