@@ -310,6 +310,7 @@ impl<S, K> RoundsRun<S, K> {
 }
 
 impl<S, K> LogZ for RoundsRun<S, K> {
+    /// Returns the estimate of log Z, by the last round or by the second run of a challenge.
     fn log_z(&self) -> f64 {
         self.chosen().log_z()
     }
@@ -347,12 +348,14 @@ impl<S, K> LogZ for RoundsRun<S, K> {
         }
     }
 
+    /// Returns the number of density evaluations in all rounds and their challenge; a gradient is one more.
     fn evaluations(&self) -> u64 {
         let rounds = self.last.rounds.iter().map(|round| round.evaluations);
         let challenge = self.challenge.as_ref().map_or(0, Second::evaluations);
         rounds.fold(challenge, u64::saturating_add)
     }
 
+    /// Returns the wall time of all rounds and their challenge in seconds.
     fn seconds(&self) -> f64 {
         let rounds: f64 = self.last.rounds.iter().map(|round| round.seconds).sum();
         rounds + self.challenge.as_ref().map_or(0.0, |second| second.seconds)

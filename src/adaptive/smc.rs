@@ -113,18 +113,13 @@ impl<S, K> fmt::Display for AdaptiveSmcRun<S, K> {
 }
 
 impl<S, K> LogZ for AdaptiveSmcRun<S, K> {
+    /// Returns the estimate of log Z, by the last run.
     fn log_z(&self) -> f64 {
         self.second.log_z()
     }
 
     fn standard_error(&self) -> f64 {
         self.second.standard_error()
-    }
-
-    /// Returns the 95% confidence interval of log Z, lower and upper bound, of the last
-    /// [run](crate::ais::Run::interval).
-    fn interval(&self) -> (f64, f64) {
-        self.second.interval()
     }
 
     fn interval_at(&self, level: f64) -> Result<(f64, f64)> {
@@ -141,12 +136,14 @@ impl<S, K> LogZ for AdaptiveSmcRun<S, K> {
         self.second.warnings()
     }
 
+    /// Returns the number of density evaluations in both passes; a gradient is one more.
     fn evaluations(&self) -> u64 {
         self.first
             .evaluations
             .saturating_add(self.second.evaluations())
     }
 
+    /// Returns the wall time of both passes in seconds.
     fn seconds(&self) -> f64 {
         self.first.seconds + self.second.seconds()
     }

@@ -336,10 +336,6 @@ impl<S, R> LogZ for Run<S, R> {
         self.figures.estimate.standard_error()
     }
 
-    fn interval(&self) -> (f64, f64) {
-        self.log_z_estimate().interval()
-    }
-
     fn interval_at(&self, level: f64) -> Result<(f64, f64)> {
         self.log_z_estimate().interval_at(level)
     }

@@ -318,11 +318,14 @@ impl<Q: Quality> fmt::Display for Bridge<Q> {
     }
 }
 
+/// No lower bound is certified: Bennett's estimate is biased for Z. The forward run has one.
 impl<Q: Quality> LogZ for Bridge<Q> {
+    /// Returns Bennett's estimate of `log Z_K`.
     fn log_z(&self) -> f64 {
         self.bennett.value()
     }
 
+    /// Returns the standard error of [`log_z`](Self::log_z); from approximate samples at least the forward run's.
     fn standard_error(&self) -> f64 {
         self.standard_error
     }
@@ -333,6 +336,7 @@ impl<Q: Quality> LogZ for Bridge<Q> {
         self.interval
     }
 
+    /// Returns the confidence interval of `log Z_K` at `level`, made as [`interval`](Self::interval).
     fn interval_at(&self, level: f64) -> Result<(f64, f64)> {
         joint_interval(&self.bennett, self.forward.as_ref(), level)
     }
@@ -344,10 +348,12 @@ impl<Q: Quality> LogZ for Bridge<Q> {
         &self.warnings
     }
 
+    /// Returns the number of density evaluations in both runs.
     fn evaluations(&self) -> u64 {
         self.evaluations
     }
 
+    /// Returns the wall time of both runs in seconds.
     fn seconds(&self) -> f64 {
         self.seconds
     }

@@ -76,29 +76,30 @@ impl<S, Q: Quality, R> fmt::Display for ReverseRun<S, Q, R> {
     }
 }
 
+/// No lower bound is certified: the weights are unbiased for `Z_0/Z_K`, which bounds `log Z_K` from above only.
 impl<S, Q: Quality, R> LogZ for ReverseRun<S, Q, R> {
+    /// Returns the estimate of `log Z_K`: the base's log normaliser minus the log of the mean weight.
     fn log_z(&self) -> f64 {
         self.log_base_normalizer - self.run.log_z_ratio()
     }
 
+    /// Returns the standard error of [`log_z`](Self::log_z), assuming independent samples of the target's law.
     fn standard_error(&self) -> f64 {
         self.run.standard_error()
     }
 
-    /// Returns the 95% confidence interval of `log Z_K` as (lower, upper), assuming samples of the target's law. It is
-    /// the [interval](crate::estimate::Estimate::interval_at) of a forward run, mirrored.
-    fn interval(&self) -> (f64, f64) {
-        self.mirrored(self.run.interval())
-    }
-
+    /// Returns the confidence interval of `log Z_K`, assuming samples of the target's law. It is the
+    /// [interval](crate::estimate::Estimate::interval_at) of a forward run, mirrored.
     fn interval_at(&self, level: f64) -> Result<(f64, f64)> {
         Ok(self.mirrored(self.run.interval_at(level)?))
     }
 
+    /// Returns reasons to doubt the result, from [`backward`](Self::backward).
     fn warnings(&self) -> &[Warning] {
         self.run.warnings()
     }
 
+    /// Returns the number of density evaluations, as in a [forward run](Run::evaluations), without those for samples.
     fn evaluations(&self) -> u64 {
         self.run.evaluations()
     }

@@ -64,6 +64,7 @@ impl EndGradient {
         let dimension = positions.len() / states;
         let positions = DMatrixView::from_slice(positions.as_slice(), states, dimension);
         let gradients = self.gradients.as_mut_slice();
+        // A view is filled entry by entry, which costs more than the whole.
         if run.len() == states {
             set_zero(gradients);
         }

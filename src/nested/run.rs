@@ -304,18 +304,17 @@ impl<S> fmt::Display for NestedSmcRun<S> {
 }
 
 impl<S> LogZ for NestedSmcRun<S> {
+    /// Returns the estimate of the log evidence: the log of the islands' mean.
     fn log_z(&self) -> f64 {
         self.estimate.value()
     }
 
+    /// Returns the standard error of [`log_z`](Self::log_z), from the spread of the islands.
     fn standard_error(&self) -> f64 {
         self.estimate.standard_error()
     }
 
-    fn interval(&self) -> (f64, f64) {
-        self.estimate.interval()
-    }
-
+    /// Returns the confidence interval of log Z, from the islands as in [`Estimate::interval_at`].
     fn interval_at(&self, level: f64) -> Result<(f64, f64)> {
         self.estimate.interval_at(level)
     }

@@ -140,12 +140,6 @@ impl<S> TemperingRun<S> {
             .collect()
     }
 
-    fn bounds(&self, level: f64) -> (f64, f64) {
-        let freedom = (self.ladders() - 1) as f64;
-        let half = student_quantile(0.5 + 0.5 * level, freedom) * self.standard_error;
-        (self.log_z() - half, self.log_z() + half)
-    }
-
     /// Returns the rejection rate of each pair of neighbours: the mean of one minus the probability of a swap.
     pub fn rejections(&self) -> &[f64] {
         &self.rejections
@@ -232,6 +226,7 @@ impl<S> fmt::Display for TemperingRun<S> {
     }
 }
 
+/// A tempered run has no unbiased estimate of Z, and so no [certified bound](crate::estimate::certified_lower_bound).
 impl<S> LogZ for TemperingRun<S> {
     /// Returns the estimate of `log Z_K`: `log(Z_K / Z_0)` plus the base's log normaliser.
     ///
@@ -246,13 +241,12 @@ impl<S> LogZ for TemperingRun<S> {
         self.standard_error
     }
 
-    fn interval(&self) -> (f64, f64) {
-        self.bounds(0.95)
-    }
-
+    /// Returns the interval `log Z_K +- t SE`, with Student's t of one degree of freedom less than there are ladders.
     fn interval_at(&self, level: f64) -> Result<(f64, f64)> {
         Error::check_inner_fraction("level", level)?;
-        Ok(self.bounds(level))
+        let freedom = (self.ladders() - 1) as f64;
+        let half = student_quantile(0.5 + 0.5 * level, freedom) * self.standard_error;
+        Ok((self.log_z() - half, self.log_z() + half))
     }
 
     fn warnings(&self) -> &[Warning] {

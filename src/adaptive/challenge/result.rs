@@ -68,6 +68,7 @@ impl<S> fmt::Debug for ChallengeRun<'_, S> {
 }
 
 impl<S> LogZ for ChallengeRun<'_, S> {
+    /// Returns the estimate of log Z, by the run that the [judgement](Self::judgement) favours.
     fn log_z(&self) -> f64 {
         self.chosen().log_z()
     }
@@ -93,10 +94,12 @@ impl<S> LogZ for ChallengeRun<'_, S> {
         &self.second.warnings
     }
 
+    /// Returns the number of density evaluations of the challenge, without those of the first run; a gradient is one more.
     fn evaluations(&self) -> u64 {
         self.second.evaluations()
     }
 
+    /// Returns the wall time of the challenge in seconds.
     fn seconds(&self) -> f64 {
         self.second.seconds
     }
