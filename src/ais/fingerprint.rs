@@ -69,7 +69,7 @@ where
     let mut population: Population<P> = Population::start(path.clone(), 0, CHAINS, first)?;
     population.place_at(betas[stage - 1])?;
     let mut population = population.at_stage(stage - 1);
-    let advanced = caught(|| population.advance_to(kernel, betas[stage]));
+    let advanced = caught(&mut || population.advance_to(kernel, betas[stage]));
     let met = match advanced.map(|met| met.map_err(|error| error.to_string())) {
         Ok(Ok(())) => Vec::new(),
         Ok(Err(met)) | Err(met) => encode("what was met", &met)?,

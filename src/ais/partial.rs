@@ -9,7 +9,7 @@ use super::block_result::{FinalStates, StageSums};
 use super::run::Run;
 use super::settings::Settings;
 use crate::estimate::{Estimate, LogZ, Remedy, Warning};
-use crate::work::{Closed, Forest, Merge, Node, Probe, StoppedBy, caught, merging_panicked};
+use crate::work::{Closed, Forest, Merge, Node, Probe, StoppedBy, caught_once, merging_panicked};
 use crate::{Error, Result};
 
 /// Finished blocks of chains: a part of a run.
@@ -168,7 +168,7 @@ impl<S, R: Merge + Clone> RunPart<S, R> {
     /// Returns the result of a run that may have been stopped.
     pub(crate) fn result(self) -> Result<Run<S, R>> {
         let chains = 0..self.settings.chains;
-        let run = caught(|| self.whole());
+        let run = caught_once(|| self.whole());
         run.unwrap_or_else(|message| Err(merging_panicked(message, chains)))
     }
 

@@ -162,7 +162,12 @@ impl<'e, P: AnnealingPath, K, R> Ais<'e, P, K, R> {
         K: TransitionKernel<P::At> + Send + Sync + 't,
     {
         let kept = (self.recorder, self.copy);
-        AisTask::new((self.path, self.kernel), self.settings, chains, kept)
+        AisTask::new(
+            (self.path, Box::new(self.kernel)),
+            self.settings,
+            chains,
+            kept,
+        )
     }
 
     fn interacting(mut self, selection: Selection) -> Self
@@ -214,7 +219,12 @@ where
         chains: &Range<usize>,
     ) -> Result<AisTask<'t, P, R>> {
         let kept = (self.recorder.clone(), self.copy);
-        AisTask::new((self.path.clone(), kernel), settings, chains, kept)
+        AisTask::new(
+            (self.path.clone(), Box::new(kernel)),
+            settings,
+            chains,
+            kept,
+        )
     }
 
     /// Runs the chains that a part or finished run of the same seed lacks. The result has the bits of one run of

@@ -12,7 +12,7 @@ use super::run::Run;
 use super::runner::Ais;
 use super::settings::Settings;
 use super::stages::{StageBin, StageBins, StageRecorder};
-use super::task::{AisTask, BlockCodec, InProgress};
+use super::task::{AisTask, AtWork, BlockCodec, Progress, Resumed};
 use crate::estimate::Warning;
 use crate::kernel::{Decisions, TransitionKernel, Workspace, check_stages};
 use crate::path::AnnealingPath;
@@ -59,7 +59,7 @@ impl StageRecorder {
     }
 }
 
-/// A block under way: stages passed, chains with the kernel's memories, records, recorder, and roots.
+/// A block at work: stages passed, chains with the kernel's memories, records, recorder, and roots.
 type SavedProgress<S, R> = (
     usize,
     SavedPopulation<S>,
@@ -68,7 +68,7 @@ type SavedProgress<S, R> = (
     Option<Vec<usize>>,
 );
 
-/// Returns the functions that write and read blocks under way, with the kernel's memories of the chains.
+/// Returns the functions that write and read blocks at work, with the kernel's memories of the chains.
 pub(crate) fn block_codec<P, R, W>() -> Option<BlockCodec<P, R>>
 where
     P: AnnealingPath<State: Serialize + DeserializeOwned>,
@@ -81,32 +81,30 @@ where
     })
 }
 
-fn write_block<P, R, W>(at: &InProgress<P, R>) -> Result<Vec<u8>>
+fn write_block<P, R, W>(chains: &AtWork<'_, P, R>, at: &Progress<P::State>) -> Result<Vec<u8>>
 where
     P: AnnealingPath<State: Serialize>,
     R: Serialize,
     W: Workspace<Memory: Serialize>,
 {
     let roots = at.genealogy.as_ref().map(|genealogy| &genealogy.roots);
-    let (chains, stages) = (at.population.saved::<W>()?, at.stages.saved(at.passed));
-    encode(
-        "block under way",
-        &(at.passed, chains, stages, &at.recorder, roots),
-    )
+    let (population, stages) = (chains.population.saved::<W>()?, at.stages.saved(at.passed));
+    let saved = (at.passed, population, stages, &chains.recorder, roots);
+    encode("block at work", &saved)
 }
 
 /// Reads a block that [`write_block`] wrote, and refuses other bytes.
-fn read_block<P, R, W>(
-    task: &AisTask<'_, P, R>,
+fn read_block<'t, P, R, W>(
+    task: &'t AisTask<'t, P, R>,
     block: usize,
     bytes: &[u8],
-) -> Result<InProgress<P, R>>
+) -> Result<Resumed<'t, P, R>>
 where
     P: AnnealingPath<State: DeserializeOwned>,
     R: Recorder<P::At> + DeserializeOwned,
     W: Workspace<Memory: DeserializeOwned>,
 {
-    let saved: SavedProgress<P::State, R> = decode("block under way", bytes)?;
+    let saved: SavedProgress<P::State, R> = decode("block at work", bytes)?;
     let (passed, found, stages, mut recorder, roots) = saved;
     recorder.resume_as(&task.recorder);
     let Settings { schedule, .. } = &task.settings;
@@ -118,15 +116,20 @@ where
     Error::check(within, "stages passed", passed, expected)?;
     let beta = schedule.betas()[windows.model(passed)];
     let population = Population::restored::<W>(task.path.clone(), beta, &chains, found)?;
-    let mut genealogy = task.genealogy(population.block());
+    let mut genealogy = task.settings.genealogy(task.copy, population.block());
     restore_roots(&mut genealogy, roots, &chains)?;
-    Ok(InProgress {
+    let progress = Progress {
         passed,
         stages: StageRecorder::restored(windows, passed, chains.len(), stages)?,
-        population: population.at_stage(passed),
-        recorder,
         genealogy,
-    })
+    };
+    let population = population.at_stage(passed);
+    let at_work = AtWork {
+        task,
+        population,
+        recorder,
+    };
+    Ok((at_work, progress))
 }
 
 fn restore_roots<S>(

@@ -14,14 +14,15 @@ use super::stages::StageRecorder;
 #[cfg(feature = "checkpoint")]
 use crate::Error;
 use crate::Result;
-use crate::kernel::{Block, TransitionKernel};
+use crate::kernel::Block;
 use crate::model::{UnnormalizedModel, log_densities_of, single_states};
 use crate::path::{AnnealingPath, dimension};
-use crate::population::{CopyState, Genealogy, Moves, Population, sample_base, streams};
+use crate::population::{
+    Chains, CopyState, Genealogy, Members, Moves, Population, sample_base, streams,
+};
 use crate::random::{Purpose, StreamRng, stream};
-use crate::schedule::Schedule;
 use crate::work::{
-    Closed, Forest, Halt, Job, Probe, ProbeChain, Pulse, Runs, SoFar, Stepped, Task, caught,
+    Closed, Forest, Halt, Job, Place, Probe, Pulse, Runs, SoFar, Stepped, Task, caught,
 };
 
 /// Function that returns samples of the target for a range of chains.
@@ -31,34 +32,59 @@ pub(crate) type Samples<'t, S> = &'t (dyn Fn(Range<usize>) -> Vec<S> + Sync);
 pub(crate) struct AisTask<'t, P: AnnealingPath, R> {
     pub(super) path: P,
     pub(super) kernel: Box<dyn Moves<P::At> + Send + Sync + 't>,
-    /// Density evaluations of a move, at least 1.
-    evaluations: u64,
     pub(super) settings: Settings,
     blocks: Range<usize>,
     pub(super) recorder: R,
-    copy: Option<CopyState<P::State>>,
+    pub(super) copy: Option<CopyState<P::State>>,
     /// Start states of chains; `None` for samples of the base.
     samples: Option<Samples<'t, P::State>>,
     streams: BlockStreams,
     pub(super) codec: Option<BlockCodec<P, R>>,
 }
 
-/// A block that has passed some stages, with all that its further stages depend on.
-pub(crate) struct InProgress<P: AnnealingPath, R> {
-    pub(super) passed: usize,
+/// The chains of a block at work, with the task whose kernel moves them and the recorder that watches them.
+pub(crate) struct AtWork<'t, P: AnnealingPath, R> {
+    pub(super) task: &'t AisTask<'t, P, R>,
     pub(super) population: Population<P>,
-    pub(super) stages: StageRecorder,
     pub(super) recorder: R,
-    pub(super) genealogy: Option<Genealogy<P::State>>,
 }
 
-/// Functions that write and read a block under way.
+/// What the loop over stages knows of a block at work, so that it is compiled once a type of state.
+trait OnPath<S>: Chains<S> {
+    fn place_at_hand(&self) -> Place;
+
+    /// Weighs the chains to the model at `beta`, then moves them there.
+    fn advance_to(&mut self, beta: f64) -> Result<()>;
+
+    fn weigh_to(&mut self, beta: f64) -> Result<()>;
+
+    /// Moves the chains where they stand.
+    fn stay(&mut self) -> Result<()>;
+
+    fn record(&mut self);
+
+    fn saved(&self, progress: &Progress<S>) -> Result<Vec<u8>>;
+}
+
+/// The stages that a block has passed, and what was noted there.
+pub(crate) struct Progress<S> {
+    pub(super) passed: usize,
+    pub(super) stages: StageRecorder,
+    pub(super) genealogy: Option<Genealogy<S>>,
+}
+
+/// Functions that write and read a block at work.
 pub(crate) struct BlockCodec<P: AnnealingPath, R> {
-    pub(super) write: fn(&InProgress<P, R>) -> Result<Vec<u8>>,
+    pub(super) write: WriteBlock<P, R>,
     pub(super) read: ReadBlock<P, R>,
 }
 
-type ReadBlock<P, R> = fn(&AisTask<'_, P, R>, usize, &[u8]) -> Result<InProgress<P, R>>;
+type WriteBlock<P, R> =
+    fn(&AtWork<'_, P, R>, &Progress<<P as AnnealingPath>::State>) -> Result<Vec<u8>>;
+
+type ReadBlock<P, R> = for<'t> fn(&'t AisTask<'t, P, R>, usize, &[u8]) -> Result<Resumed<'t, P, R>>;
+
+pub(super) type Resumed<'t, P, R> = (AtWork<'t, P, R>, Progress<<P as AnnealingPath>::State>);
 
 impl<P: AnnealingPath, R> Clone for BlockCodec<P, R> {
     fn clone(&self) -> Self {
@@ -73,35 +99,14 @@ impl<'t, P: AnnealingPath, R> AisTask<'t, P, R> {
     ///
     /// # Errors
     /// Settings out of range; chains that are not whole blocks; a kernel that requires another number of stages.
-    pub(super) fn new<K>(
-        (path, kernel): (P, K),
+    pub(super) fn new(
+        (path, kernel): (P, Box<dyn Moves<P::At> + Send + Sync + 't>),
         settings: Settings,
         chains: &Range<usize>,
         (recorder, copy): (R, Option<CopyState<P::State>>),
-    ) -> Result<Self>
-    where
-        K: TransitionKernel<P::At> + Send + Sync + 't,
-    {
-        let blocks = settings.checked_blocks(chains, kernel.stages())?;
-        let evaluations = kernel.evaluations(dimension(&path)).max(1) as u64;
-        let kernel = Box::new(kernel);
-        Ok(Self::of(
-            (path, kernel),
-            settings,
-            (evaluations, blocks),
-            (recorder, copy),
-        ))
-    }
-
-    /// Not generic in the kernel, so that it is compiled once a path.
-    fn of(
-        (path, kernel): (P, Box<dyn Moves<P::At> + Send + Sync + 't>),
-        settings: Settings,
-        (evaluations, blocks): (u64, Range<usize>),
-        (recorder, copy): (R, Option<CopyState<P::State>>),
-    ) -> Self {
-        Self {
-            evaluations,
+    ) -> Result<Self> {
+        let blocks = settings.checked_blocks(chains, kernel.required_stages())?;
+        Ok(Self {
             path,
             kernel,
             streams: BlockStreams::new(&settings, blocks.start),
@@ -111,7 +116,7 @@ impl<'t, P: AnnealingPath, R> AisTask<'t, P, R> {
             copy,
             samples: None,
             codec: None,
-        }
+        })
     }
 
     pub(crate) fn starting_at(self, samples: Samples<'t, P::State>) -> Self {
@@ -119,76 +124,29 @@ impl<'t, P: AnnealingPath, R> AisTask<'t, P, R> {
         Self { samples, ..self }
     }
 
-    /// Lets blocks under way be saved.
+    /// Lets blocks at work be saved.
     pub(crate) fn saved_by(self, codec: Option<BlockCodec<P, R>>) -> Self {
         Self { codec, ..self }
     }
 
-    fn start(&self, block: usize) -> Result<InProgress<P, R>>
-    where
-        R: Clone,
-    {
-        let chains = self.settings.chains_of(block..block + 1);
-        let mut rngs = streams(chains.len(), self.streams.take(block))?;
+    fn start(&self, block: usize) -> Result<Population<P>> {
+        let (chains, mut rngs) = self.streams.of_block(block, &self.settings)?;
         let (beta, states) = match self.samples {
             None => (0.0, sample_base(&self.path, chains.start, &mut rngs)?),
             Some(samples) => (1.0, samples(chains.clone())),
         };
-        let path = self.path.clone();
-        let population = Population::from_states(path, beta, chains.start, states, rngs)?;
-        Ok(InProgress {
-            passed: 0,
-            stages: StageRecorder::new(self.settings.windows(), population.block().len()),
-            recorder: self.recorder.clone(),
-            genealogy: self.genealogy(population.block()),
-            population,
-        })
-    }
-
-    fn finished(&self, mut at: InProgress<P, R>) -> BlockResult<P::State, R> {
-        let uncovered = self.uncovered(at.population.block());
-        let (states, log_weights) = at.population.block_mut().take_states_and_log_weights();
-        BlockResult {
-            chains: FinalStates {
-                states,
-                log_weights,
-                roots: at.genealogy.map_or(Vec::new(), Genealogy::into_roots),
-            },
-            sums: StageSums {
-                windows: at.stages.take(),
-                recorder: at.recorder,
-                uncovered,
-            },
-        }
+        Population::from_states(self.path.clone(), beta, chains.start, states, rngs)
     }
 
     /// Counts the living chains with density zero under the base.
     fn uncovered(&self, block: &Block<P::State>) -> usize {
         let log_density = |chain: usize| self.path.base().log_density(&block.states()[chain]);
-        let is_excluded = |chain: &usize| log_density(*chain) == f64::NEG_INFINITY;
-        block.alive().filter(is_excluded).count()
-    }
-
-    pub(super) fn genealogy(&self, block: &Block<P::State>) -> Option<Genealogy<P::State>> {
-        self.settings.genealogy(self.copy, block)
-    }
-
-    /// Takes the chains through `stage`, counted from 1 in the order passed.
-    fn pass(&self, population: &mut Population<P>, stage: usize) -> Result<()> {
-        let (betas, kernel) = (self.settings.schedule.betas(), self.kernel.as_ref());
-        if !self.settings.purpose.reads_backward() {
-            return match self.settings.weighs_alone(stage) {
-                true => population.weigh_to(betas[stage]),
-                false => population.advance_by(kernel, betas[stage]),
-            };
+        let mut uncovered = 0;
+        for chain in 0..block.len() {
+            let counts = block.is_alive(chain) && log_density(chain) == f64::NEG_INFINITY;
+            uncovered += usize::from(counts);
         }
-        if stage == 1 {
-            population.stay_by(kernel)?;
-        }
-        match betas.len() - 1 - stage {
-            0 => population.weigh_to(0.0),
-            k => population.advance_by(kernel, betas[k]),
-        }
+        uncovered
     }
 
     fn result(
@@ -196,7 +154,8 @@ impl<'t, P: AnnealingPath, R> AisTask<'t, P, R> {
         closed: Closed<BlockResult<P::State, R>>,
         begun: Instant,
     ) -> RunPart<P::State, R> {
-        let cost = (self.evaluations, begun.elapsed().as_secs_f64());
+        let evaluations = self.kernel.cost(dimension(&self.path));
+        let cost = (evaluations, begun.elapsed().as_secs_f64());
         RunPart::of(self.settings.clone(), closed, cost)
     }
 }
@@ -267,38 +226,30 @@ where
     }
 
     fn run(&self, block: usize, pulse: &mut dyn Pulse) -> Result<Self::Output, Halt> {
-        let saved = self.codec.zip(pulse.resumed());
-        let mut at = match saved {
-            Some((codec, bytes)) => (codec.read)(self, block, &bytes)?,
-            None => self.start(block)?,
+        let saved = pulse.resumed();
+        let (mut chains, mut progress) = match (self.codec, saved) {
+            (Some(codec), Some(bytes)) => (codec.read)(self, block, &bytes)?,
+            _ => {
+                let population = self.start(block)?;
+                let progress = Progress::new(&self.settings, self.copy, population.block());
+                let recorder = self.recorder.clone();
+                let task = self;
+                let chains = AtWork {
+                    task,
+                    population,
+                    recorder,
+                };
+                (chains, progress)
+            }
         };
-        let steps = at.stages.windows.stages();
-        while at.passed < steps {
-            let (k, is_last) = (at.passed + 1, at.passed + 1 == steps);
-            let population = &mut at.population;
-            pulse.at(population.place_at_hand());
-            self.pass(population, k)?;
-            pulse.at(population.place_at_hand());
-            at.stages.after(k, population.block());
-            if at.stages.windows.ends_at(k) {
-                at.recorder.record(population.stage(), population.block());
-            }
-            if let Some(genealogy) = at.genealogy.as_mut().filter(|_| !is_last)
-                && let Some((before, ancestors)) =
-                    genealogy.select(k, population, self.kernel.as_ref())?
-            {
-                let log_weights = population.block().log_weights();
-                at.stages.resampled(&before, &ancestors, log_weights);
-            }
-            at.stages.moved(k, population.block());
-            at.passed = k;
-            let stepped = Stepped::of(population.block().len(), is_last);
-            pulse.step(stepped, &|| {
-                self.codec
-                    .map_or(Ok(Vec::new()), |codec| (codec.write)(&at))
-            })?;
-        }
-        Ok(self.finished(at))
+        pass(&self.settings, &mut chains, &mut progress, pulse)?;
+        let uncovered = self.uncovered(chains.population.block());
+        let AtWork {
+            mut population,
+            recorder,
+            ..
+        } = chains;
+        Ok(progress.finished(population.block_mut(), recorder, uncovered))
     }
 
     fn last_is_unfilled(&self) -> bool {
@@ -321,10 +272,11 @@ where
 
     #[cfg(feature = "checkpoint")]
     fn check_saved(&self, block: usize, bytes: &[u8]) -> Result<u64> {
-        self.codec.map_or(Ok(0), |codec| {
-            let at = (codec.read)(self, block, bytes)?;
-            Ok((at.passed * at.population.block().len()) as u64)
-        })
+        let Some(codec) = self.codec else {
+            return Ok(0);
+        };
+        let (_, progress) = (codec.read)(self, block, bytes)?;
+        Ok((progress.passed * self.chains(block).len()) as u64)
     }
 
     #[cfg(feature = "checkpoint")]
@@ -335,52 +287,156 @@ where
     }
 }
 
+/// Takes the chains of a block through the stages that they have not passed.
+fn pass<S>(
+    settings: &Settings,
+    chains: &mut dyn OnPath<S>,
+    at: &mut Progress<S>,
+    pulse: &mut dyn Pulse,
+) -> Result<(), Halt> {
+    let steps = at.stages.windows.stages();
+    while at.passed < steps {
+        let (k, is_last) = (at.passed + 1, at.passed + 1 == steps);
+        pulse.at(chains.place_at_hand());
+        pass_stage(settings, chains, k)?;
+        pulse.at(chains.place_at_hand());
+        at.stages.after(k, chains.members().block);
+        if at.stages.windows.ends_at(k) {
+            chains.record();
+        }
+        if let Some(genealogy) = at.genealogy.as_mut().filter(|_| !is_last)
+            && let Some((before, ancestors)) = genealogy.select(k, chains)?
+        {
+            let log_weights = chains.members().block.log_weights();
+            at.stages.resampled(&before, &ancestors, log_weights);
+        }
+        at.stages.moved(k, chains.members().block);
+        at.passed = k;
+        let stepped = Stepped::of(chains.members().block.len(), is_last);
+        pulse.step(stepped, &|| chains.saved(at))?;
+    }
+    Ok(())
+}
+
+/// Takes the chains through `stage`, counted from 1 in the order passed.
+fn pass_stage<S>(settings: &Settings, chains: &mut dyn OnPath<S>, stage: usize) -> Result<()> {
+    let betas = settings.schedule.betas();
+    if !settings.purpose.reads_backward() {
+        return match settings.weighs_alone(stage) {
+            true => chains.weigh_to(betas[stage]),
+            false => chains.advance_to(betas[stage]),
+        };
+    }
+    if stage == 1 {
+        chains.stay()?;
+    }
+    match betas.len() - 1 - stage {
+        0 => chains.weigh_to(0.0),
+        k => chains.advance_to(betas[k]),
+    }
+}
+
+impl<P: AnnealingPath, R> Chains<P::State> for AtWork<'_, P, R> {
+    fn members(&mut self) -> Members<'_, P::State> {
+        self.population.members()
+    }
+
+    fn stay_masked(&mut self, mask: &mut Vec<bool>) -> Result<()> {
+        let kernel = self.task.kernel.as_ref();
+        self.population.stay_masked(kernel, mask)
+    }
+}
+
+impl<P: AnnealingPath, R: Recorder<P::At>> OnPath<P::State> for AtWork<'_, P, R> {
+    fn place_at_hand(&self) -> Place {
+        self.population.place_at_hand()
+    }
+
+    fn advance_to(&mut self, beta: f64) -> Result<()> {
+        let kernel = self.task.kernel.as_ref();
+        self.population.advance_by(kernel, beta)
+    }
+
+    fn weigh_to(&mut self, beta: f64) -> Result<()> {
+        self.population.weigh_to(beta)
+    }
+
+    fn stay(&mut self) -> Result<()> {
+        self.population.stay_by(self.task.kernel.as_ref())
+    }
+
+    fn record(&mut self) {
+        let (stage, block) = (self.population.stage(), self.population.block());
+        self.recorder.record(stage, block);
+    }
+
+    fn saved(&self, progress: &Progress<P::State>) -> Result<Vec<u8>> {
+        match self.task.codec {
+            Some(codec) => (codec.write)(self, progress),
+            None => Ok(Vec::new()),
+        }
+    }
+}
+
+impl<S> Progress<S> {
+    fn new(settings: &Settings, copy: Option<CopyState<S>>, block: &Block<S>) -> Self {
+        Self {
+            passed: 0,
+            stages: StageRecorder::new(settings.windows(), block.len()),
+            genealogy: settings.genealogy(copy, block),
+        }
+    }
+
+    fn finished<R>(
+        mut self,
+        block: &mut Block<S>,
+        recorder: R,
+        uncovered: usize,
+    ) -> BlockResult<S, R> {
+        let (states, log_weights) = block.take_states_and_log_weights();
+        BlockResult {
+            chains: FinalStates {
+                states,
+                log_weights,
+                roots: self.genealogy.map_or(Vec::new(), Genealogy::into_roots),
+            },
+            sums: StageSums {
+                windows: self.stages.take(),
+                recorder,
+                uncovered,
+            },
+        }
+    }
+}
+
 /// Number of probe chains, unless blocks are smaller.
 const PROBE_CHAINS: usize = 8;
-
-fn at_start<P: AnnealingPath>(
-    path: &P,
-    schedule: &Schedule,
-    states: &[P::State],
-) -> Vec<ProbeChain> {
-    let stages = [1, schedule.stages().div_ceil(2), schedule.stages()];
-    let log_densities = |stage| log_densities_of(&path.at(schedule.betas()[stage]), states);
-    let seen = stages.map(log_densities);
-    let chain = |(chain, state): (usize, &P::State)| {
-        let base = path.base().log_density(state);
-        ProbeChain::new(base, seen.each_ref().map(|seen| seen[chain]))
-    };
-    states.iter().enumerate().map(chain).collect()
-}
 
 impl<P: AnnealingPath, R> AisTask<'_, P, R> {
     /// Returns the probe of the run; `None` where it meets an error or panic, which the run itself will report.
     pub(crate) fn probe(&self) -> Option<Probe> {
-        let met = || self.meet();
-        caught(met).ok().and_then(Result::ok)
+        caught(&mut || self.meet()).ok().and_then(Result::ok)
     }
 
     fn meet(&self) -> Result<Probe> {
         let (path, schedule) = (&self.path, &self.settings.schedule);
-        let (beta, chains) = (
-            schedule.betas()[1],
-            PROBE_CHAINS.min(self.settings.largest_block()),
-        );
+        let chains = PROBE_CHAINS.min(self.settings.largest_block());
         let first = stream(0, Purpose::Probe, 0);
         let mut population: Population<P> = Population::start(path.clone(), 0, chains, first)?;
-        let mut chains = at_start(path, schedule, population.block().states());
-        let before = single_states();
-        population.advance_by(self.kernel.as_ref(), beta)?;
-        let single = single_states() - before;
-        let is_single = chains.len() > 1 && single >= chains.len() as u64;
-        let log_weights = population.block().log_weights().iter();
-        let log_densities = log_densities_of(&self.path.at(beta), population.block().states());
-        for ((chain, &log_weight), log_density) in
-            chains.iter_mut().zip(log_weights).zip(log_densities)
-        {
-            chain.moved([log_weight, log_density]);
+        let states = population.block().states();
+        let mut starts = vec![log_densities_of(path.base(), states)];
+        let (betas, stages) = (schedule.betas(), schedule.stages());
+        for stage in [1, stages.div_ceil(2), stages] {
+            starts.push(log_densities_of(&path.at(betas[stage]), states));
         }
-        Ok(Probe { chains, is_single })
+        let before = single_states();
+        population.advance_by(self.kernel.as_ref(), betas[1])?;
+        let single = single_states() - before;
+        let block = population.block();
+        let log_densities = log_densities_of(&path.at(betas[1]), block.states());
+        let moved = [block.log_weights().to_vec(), log_densities];
+        let is_single = chains > 1 && single >= chains as u64;
+        Ok(Probe::of(&starts, &moved, is_single))
     }
 }
 
@@ -407,6 +463,17 @@ impl BlockStreams {
                 waiting: BTreeMap::new(),
             }),
         }
+    }
+
+    /// Returns the chains of a block and their streams, once per block.
+    fn of_block(
+        &self,
+        block: usize,
+        settings: &Settings,
+    ) -> Result<(Range<usize>, Vec<StreamRng>)> {
+        let chains = settings.chains_of(block..block + 1);
+        let streams = streams(chains.len(), self.take(block))?;
+        Ok((chains, streams))
     }
 
     /// Takes the stream of a block's first chain, once per block.

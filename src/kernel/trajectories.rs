@@ -14,7 +14,7 @@ use super::trajectory_faults::At;
 use super::vector::set_len;
 use super::{NonFinite, Stage, Step};
 use crate::model::Differentiable;
-use crate::num::{VECTOR_WIDTH, add_scaled, all_finite, set_zero};
+use crate::num::{VECTOR_WIDTH, add_scaled, all_finite, set_blend, set_zero, sum_of_squares};
 use crate::path::{Ends, Intermediate};
 use crate::random::StandardNormal;
 
@@ -177,11 +177,15 @@ impl Trajectories {
 
     /// Blends log densities and gradients at the ends of the path.
     fn blend<M: Intermediate>(&mut self, model: &M, weights: [f64; 2], known: &EndGradients) {
-        set_zero(self.gradients.as_mut_slice());
-        for (weight, end) in weights.into_iter().zip(&known.0) {
-            if weight > 0.0 {
-                let gradients = self.gradients.as_mut_slice();
-                add_scaled(gradients, weight, end.gradients.as_slice());
+        let gradients = self.gradients.as_mut_slice();
+        let ends = known.0.each_ref().map(|end| end.gradients.as_slice());
+        if weights.iter().all(|&weight| weight > 0.0) {
+            set_blend(gradients, weights, ends);
+        } else {
+            set_zero(gradients);
+            let weighs = |(weight, _): &(f64, _)| *weight > 0.0;
+            for (weight, end) in weights.into_iter().zip(ends).filter(weighs) {
+                add_scaled(gradients, weight, end);
             }
         }
         let [bases, targets] = known.0.each_ref().map(|end| &end.log_densities);
@@ -382,12 +386,12 @@ impl Trajectories {
                 }
             }
         } else if self.chains == 1 {
-            energies[0] = self.momenta.norm_squared();
+            energies[0] = sum_of_squares(momenta);
         } else {
             set_len(&mut self.row, momenta.len() / self.chains);
             for (chain, energy) in energies.iter_mut().enumerate() {
                 read_row(momenta, self.chains, chain, &mut self.row);
-                *energy = self.row.norm_squared();
+                *energy = sum_of_squares(self.row.as_slice());
             }
         }
         for (energy, log_density) in energies.iter_mut().zip(&self.log_densities) {

@@ -15,7 +15,7 @@ use crate::model::{Sampleable, UnnormalizedModel};
 use crate::random::{Purpose, stream};
 use crate::work::ranks::{OnRanks, Ranks};
 use crate::work::store::{Checkpointed, KeptJob, Resumable, checksum, encode, guarded};
-use crate::work::{Execution, Identity, Probe, ProbeChain};
+use crate::work::{Execution, Identity, Probe};
 
 impl<P, L, K> NestedSmc<'_, P, L, K> {
     /// Returns the same run with checkpoints in a file, as described in [`checkpoint`](crate::checkpoint). They hold
@@ -84,16 +84,10 @@ where
         let tuning = tuning.map(|tuning| (tuning.first, tuning.acceptance));
         guarded(|| {
             let (drawn, moved, met) = self.probed()?;
-            let chain = |(&drawn, &moved): (&f64, &f64)| {
-                let mut chain = ProbeChain::new(0.0, [drawn]);
-                chain.moved([moved]);
-                chain
-            };
-            let chains = drawn.iter().zip(&moved).map(chain).collect();
-            let is_single = false;
+            let checksum = checksum(&encode("probe", &(&drawn, &moved, &met, tuning))?);
             // The likelihoods of a run that meets an error are compared when it meets it.
-            let probe = met.is_none().then_some(Probe { chains, is_single });
-            let checksum = checksum(&encode("probe", &(drawn, moved, met, tuning))?);
+            let starts = [vec![0.0; drawn.len()], drawn];
+            let probe = met.is_none().then(|| Probe::of(&starts, &[moved], false));
             Ok(Identity::new(self.settings.named(), probe, checksum))
         })
     }

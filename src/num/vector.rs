@@ -46,6 +46,44 @@ fn axpy(x: &mut [f64], s: f64, y: &[f64]) {
     }
 }
 
+/// Sets `x` to `s y + t z`.
+#[inline]
+pub(crate) fn set_blend(x: &mut [f64], weights: [f64; 2], vectors: [&[f64]; 2]) {
+    if x.len() < VECTOR_WIDTH {
+        return blend(x, weights, vectors);
+    }
+    wide(
+        #[inline(always)]
+        move || blend(x, weights, vectors),
+    );
+}
+
+#[inline(always)]
+fn blend(x: &mut [f64], [s, t]: [f64; 2], [y, z]: [&[f64]; 2]) {
+    for ((x, y), z) in x.iter_mut().zip(y).zip(z) {
+        *x = s * y + t * z;
+    }
+}
+
+/// Returns the sum of squares, with the bits of nalgebra's `norm_squared` for eight or more.
+pub(crate) fn sum_of_squares(x: &[f64]) -> f64 {
+    wide(
+        #[inline(always)]
+        move || {
+            let (groups, rest) = x.as_chunks::<VECTOR_WIDTH>();
+            let mut sums = [0.0; VECTOR_WIDTH];
+            for group in groups {
+                for (sum, x) in sums.iter_mut().zip(group) {
+                    *sum += x * x;
+                }
+            }
+            let [low, high] = [0, VECTOR_WIDTH / 2].map(|half| &sums[half..]);
+            let pairs = low.iter().zip(high).map(|(a, b)| a + b);
+            pairs.chain(rest.iter().map(|x| x * x)).sum()
+        },
+    )
+}
+
 #[inline]
 pub(crate) fn all_finite(values: &[f64]) -> bool {
     if values.len() < VECTOR_WIDTH {

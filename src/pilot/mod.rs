@@ -130,7 +130,7 @@ macro_rules! optimize_by_survey {
                 K: $crate::kernel::TransitionKernel<P::At>,
             {
                 let begun = std::time::Instant::now();
-                let survey = self.pilot.survey_by(&path, kernel, seed, by)?;
+                let survey = self.pilot.survey_by(path.clone(), kernel, seed, by)?;
                 Ok($crate::pilot::OptimizedSchedule {
                     schedule: self.schedule(&survey, stages)?,
                     warnings: $warnings(&survey),

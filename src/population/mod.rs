@@ -13,8 +13,8 @@ mod waste_free;
 pub use population::Population;
 #[cfg(feature = "checkpoint")]
 pub(crate) use population::SavedPopulation;
-pub(crate) use population::{CopyState, Moves, sample_base, streams};
+pub(crate) use population::{Moves, sample_base, streams};
 pub(crate) use populations::Populations;
 pub use resampling::{Resampling, ResamplingScheme};
-pub(crate) use selection::{Genealogy, Selection};
+pub(crate) use selection::{Chains, CopyState, Genealogy, Members, Selection};
 pub use waste_free::WasteFree;

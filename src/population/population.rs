@@ -5,15 +5,14 @@ use std::ops::Range;
 #[cfg(feature = "checkpoint")]
 use serde::{Serialize, de::DeserializeOwned};
 
+use super::selection::Members;
 #[cfg(feature = "checkpoint")]
 use crate::kernel::SavedBlock;
-use crate::kernel::{
-    AnyMemory, AnyWorkspace, Block, KnownOfChain, NonFinite, Stage, TransitionKernel, Workspace,
-};
+use crate::kernel::{AnyWorkspace, Block, NonFinite, Stage, TransitionKernel, Workspace};
 use crate::model::{Sampleable, UnnormalizedModel};
 use crate::path::{AnnealingPath, Intermediate};
 use crate::random::{StreamRng, successive};
-use crate::work::caught_once;
+use crate::work::caught;
 #[cfg(feature = "checkpoint")]
 use crate::work::store::{decode_list, encode};
 use crate::{Error, Result};
@@ -154,17 +153,18 @@ impl<P: AnnealingPath> Population<P> {
 
     /// Runs code of models and kernels. A panic becomes an error that names the chains at hand, stage and beta.
     fn guarded(&mut self, work: &mut dyn FnMut(&mut Self) -> Result<()>) -> Result<()> {
-        let mut done = Ok(());
-        let Err(message) = caught_once(&mut || done = work(self)) else {
-            return done;
-        };
+        caught(&mut || work(self)).unwrap_or_else(|message| Err(self.panicked(message)))
+    }
+
+    /// Returns the error of a panic: it names the chains at hand, stage and beta.
+    pub(super) fn panicked(&self, message: String) -> Error {
         let (chains, stage, beta) = self.place_at_hand();
-        Err(Error::Panicked {
+        Error::Panicked {
             message,
             chains,
             stage,
             beta,
-        })
+        }
     }
 
     /// Places the chains at the model of another `beta` without weighing or moving them. Moves by [`stay`](Self::stay)
@@ -188,65 +188,12 @@ impl<P: AnnealingPath> Population<P> {
         &self.block
     }
 
-    /// Gives each chain the state of its ancestor, which keeps its own place, and the block's mean weight.
-    pub(super) fn resample(&mut self, ancestors: &[usize], copy: CopyState<P::State>) {
-        for (chain, &ancestor) in ancestors.iter().enumerate() {
-            if ancestor != chain {
-                self.copy_chain(ancestor, chain, copy);
-            }
+    /// Returns states and memories of the chains.
+    pub(crate) fn members(&mut self) -> Members<'_, P::State> {
+        Members {
+            block: &mut self.block,
+            workspace: &mut self.workspace,
         }
-        self.block.level_weights();
-    }
-
-    /// Gives the chains the states of trajectories that `kernel` takes from `ancestors`, and the block's mean weight. The
-    /// j-th states of all trajectories lie side by side, before the next ones.
-    pub(super) fn regrow(
-        &mut self,
-        ancestors: &[usize],
-        kernel: &dyn Moves<P::At>,
-        copy: CopyState<P::State>,
-    ) -> Result<()> {
-        self.gather(ancestors, copy);
-        let (trajectories, chains) = (ancestors.len(), self.block.len());
-        for first in (trajectories..chains).step_by(trajectories) {
-            let places = first..chains.min(first + trajectories);
-            for place in places.clone() {
-                self.copy_chain(place - trajectories, place, copy);
-            }
-            let mut mask = (0..chains).map(|chain| places.contains(&chain)).collect();
-            self.stay_masked(kernel, &mut mask)?;
-        }
-        Ok(())
-    }
-
-    /// Copies states and memories of `ancestors` to the first chains, and gives all chains the block's mean weight.
-    pub(crate) fn gather(&mut self, ancestors: &[usize], copy: CopyState<P::State>) {
-        let copies = ancestors.iter().map(|&chain| self.copy_of(chain, copy));
-        for (chain, (state, memory)) in copies.collect::<Vec<_>>().into_iter().enumerate() {
-            self.set_chain(chain, state, memory);
-        }
-        self.block.level_weights();
-    }
-
-    /// Copies a chain's state and memory, not its stream, to another; both are indices within the block.
-    pub(crate) fn copy_chain(&mut self, from: usize, to: usize, copy: CopyState<P::State>) {
-        let (state, memory) = self.copy_of(from, copy);
-        self.set_chain(to, state, memory);
-    }
-
-    pub(crate) fn copy_of(&self, chain: usize, copy: CopyState<P::State>) -> (P::State, Memory) {
-        let state = copy(&self.block.states()[chain]);
-        (
-            state,
-            (self.block.memory(chain), self.workspace.memory(chain)),
-        )
-    }
-
-    /// Sets a chain's state and memory, and keeps its stream.
-    pub(crate) fn set_chain(&mut self, chain: usize, state: P::State, (known, memory): Memory) {
-        *self.block.chain_mut(chain).0 = state;
-        self.block.set_memory(chain, known);
-        self.workspace.set_memory(chain, memory);
     }
 
     pub(crate) fn stay_masked(
@@ -317,20 +264,6 @@ impl<P: AnnealingPath> Population<P> {
         Ok(learned)
     }
 
-    /// Swaps state and memory of `chain` with another population.
-    pub(crate) fn exchange(&mut self, other: &mut Self, chain: usize) {
-        let known = (self.block.memory(chain), other.block.memory(chain));
-        let (here, _) = self.block.chain_mut(chain);
-        let (there, _) = other.block.chain_mut(chain);
-        std::mem::swap(here, there);
-        self.block.set_memory(chain, known.1);
-        other.block.set_memory(chain, known.0);
-        let memory = self.workspace.memory(chain);
-        self.workspace
-            .set_memory(chain, other.workspace.memory(chain));
-        other.workspace.set_memory(chain, memory);
-    }
-
     /// Sets the index of the stage, by which errors name the place.
     pub(crate) fn at_stage(mut self, index: usize) -> Self {
         self.index = index;
@@ -367,9 +300,6 @@ impl<P: AnnealingPath> Population<P> {
         self.workspace.clear();
     }
 }
-
-/// Values known of a chain's state, and what the kernel remembers of the chain.
-type Memory = (KnownOfChain, AnyMemory);
 
 const DRAWS: usize = 1_000;
 
@@ -422,6 +352,12 @@ pub(crate) trait Moves<M: Intermediate> {
         block: &mut Block<M::State>,
         workspace: &mut AnyWorkspace,
     ) -> Result<()>;
+
+    /// Returns the number of stages that the kernel requires.
+    fn required_stages(&self) -> Option<usize>;
+
+    /// Returns the density evaluations of a move in `dimension` dimensions, at least 1.
+    fn cost(&self, dimension: usize) -> u64;
 }
 
 impl<M: Intermediate, K: TransitionKernel<M>> Moves<M> for K {
@@ -433,10 +369,15 @@ impl<M: Intermediate, K: TransitionKernel<M>> Moves<M> for K {
     ) -> Result<()> {
         self.advance(stage, block, workspace.of())
     }
-}
 
-/// A function that copies a state.
-pub(crate) type CopyState<S> = fn(&S) -> S;
+    fn required_stages(&self) -> Option<usize> {
+        self.stages()
+    }
+
+    fn cost(&self, dimension: usize) -> u64 {
+        self.evaluations(dimension).max(1) as u64
+    }
+}
 
 /// A population between two stages: its block, and the kernel's memories.
 #[cfg(feature = "checkpoint")]

@@ -43,8 +43,9 @@ where
             })
             .collect();
         side_by_side(&mut starts, &|(mine, stream, population)| {
-            let start = || Population::start(path.clone(), mine.start, mine.len(), stream.clone());
-            let started = caught(start);
+            let mut start =
+                || Population::start(path.clone(), mine.start, mine.len(), stream.clone());
+            let started = caught(&mut start);
             *population =
                 Some(started.unwrap_or_else(|message| Err(Error::panicked(message, mine.clone()))));
         });
@@ -64,8 +65,8 @@ where
     ) -> Result<Vec<T>> {
         let mut tasks: Vec<_> = self.blocks.iter_mut().map(|block| (block, None)).collect();
         side_by_side(&mut tasks, &|(population, done)| {
-            let outcome = caught(|| work(population));
-            *done = Some(outcome.unwrap_or_else(|message| Err(panicked(message, population))));
+            let outcome = caught(&mut || work(population));
+            *done = Some(outcome.unwrap_or_else(|message| Err(population.panicked(message))));
         });
         tasks.into_iter().filter_map(|(_, done)| done).collect()
     }
@@ -131,8 +132,8 @@ where
         let first = &self.blocks[0];
         let states = first.block().states();
         let check = |&beta: &f64| kernel.check_model(&self.path.at(beta), states);
-        let checked = caught(|| betas.iter().try_for_each(check));
-        checked.unwrap_or_else(|message| Err(panicked(message, first)))
+        let checked = caught(&mut || betas.iter().try_for_each(check));
+        checked.unwrap_or_else(|message| Err(first.panicked(message)))
     }
 
     /// Returns the stream of the first chain, used for decisions on all chains.
@@ -214,8 +215,8 @@ where
     }
 
     fn copy(&mut self, from: (usize, usize), to: (usize, usize), copy: fn(&P::State) -> P::State) {
-        let (state, memory) = self.blocks[from.0].copy_of(from.1, copy);
-        self.blocks[to.0].set_chain(to.1, state, memory);
+        let copied = self.blocks[from.0].members().copy_of(from.1, copy);
+        self.blocks[to.0].members().set(to.1, copied);
     }
 }
 
@@ -224,16 +225,6 @@ fn ranges(chains: Range<usize>, largest: usize) -> impl Iterator<Item = Range<us
     let blocks = chains.div_ceil(largest) as u64;
     let start = move |block: u64| first + (block * chains as u64 / blocks) as usize;
     (0..blocks).map(move |block| start(block)..start(block + 1))
-}
-
-fn panicked<P: AnnealingPath>(message: String, population: &Population<P>) -> Error {
-    let (chains, stage, beta) = population.place_at_hand();
-    Error::Panicked {
-        message,
-        chains,
-        stage,
-        beta,
-    }
 }
 
 /// Runs `work` on each item, in parallel where threads are free.

@@ -1,11 +1,9 @@
 //! Selection of chains between stages, and their descent.
 
-use super::population::{CopyState, Moves, Population};
 use super::resampling::Resampling;
 use super::waste_free::WasteFree;
 use crate::Result;
-use crate::kernel::Block;
-use crate::path::AnnealingPath;
+use crate::kernel::{AnyMemory, AnyWorkspace, Block, KnownOfChain};
 
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -69,25 +67,25 @@ impl<S> Genealogy<S> {
     }
 
     /// Selects chains after a stage where due. Returns the log weights before, and the chains' ancestors.
-    pub(crate) fn select<P: AnnealingPath<State = S>>(
+    pub(crate) fn select<C: Chains<S> + ?Sized>(
         &mut self,
         stage: usize,
-        population: &mut Population<P>,
-        kernel: &dyn Moves<P::At>,
+        chains: &mut C,
     ) -> Result<Option<(Vec<f64>, Vec<usize>)>> {
-        let Some(log_weights) = self.weights_if_due(stage, population.block()) else {
+        let mut members = chains.members();
+        let Some(log_weights) = self.weights_if_due(stage, members.block) else {
             return Ok(None);
         };
-        let rng = population.block_mut().rng_mut(0);
+        let rng = members.block.rng_mut(0);
         let ancestors = match &self.selection {
             Selection::Resampling(resampling) => {
                 let ancestors = resampling.ancestors(&log_weights, rng);
-                population.resample(&ancestors, self.copy);
+                members.resample(&ancestors, self.copy);
                 ancestors
             }
             Selection::WasteFree(waste_free) => {
                 let ancestors = waste_free.ancestors(self.block_size, &log_weights, rng);
-                population.regrow(&ancestors, kernel, self.copy)?;
+                regrow(chains, &ancestors, self.copy)?;
                 ancestors
                     .into_iter()
                     .cycle()
@@ -102,4 +100,101 @@ impl<S> Genealogy<S> {
     pub(crate) fn into_roots(self) -> Vec<usize> {
         self.roots
     }
+}
+
+/// The chains of a block, as far as their selection has to know path and kernel.
+pub(crate) trait Chains<S> {
+    fn members(&mut self) -> Members<'_, S>;
+
+    /// Moves the chains with an entry in `mask` once where they stand.
+    fn stay_masked(&mut self, mask: &mut Vec<bool>) -> Result<()>;
+}
+
+/// States and memories of the chains of a block, which are copied together.
+pub(crate) struct Members<'a, S> {
+    pub(crate) block: &'a mut Block<S>,
+    pub(super) workspace: &'a mut AnyWorkspace,
+}
+
+/// A function that copies a state.
+pub(crate) type CopyState<S> = fn(&S) -> S;
+
+/// A state, with the values known of it and what the kernel remembers of the chain.
+type Copied<S> = (S, KnownOfChain, AnyMemory);
+
+impl<S> Members<'_, S> {
+    pub(super) fn copy_of(&self, chain: usize, copy: CopyState<S>) -> Copied<S> {
+        let state = copy(&self.block.states()[chain]);
+        (
+            state,
+            self.block.memory(chain),
+            self.workspace.memory(chain),
+        )
+    }
+
+    /// Sets a chain's state and memory, and keeps its stream.
+    pub(super) fn set(&mut self, chain: usize, (state, known, memory): Copied<S>) {
+        *self.block.chain_mut(chain).0 = state;
+        self.block.set_memory(chain, known);
+        self.workspace.set_memory(chain, memory);
+    }
+
+    /// Copies a chain's state and memory, not its stream, to another; both are indices within the block.
+    fn copy(&mut self, from: usize, to: usize, copy: CopyState<S>) {
+        let copied = self.copy_of(from, copy);
+        self.set(to, copied);
+    }
+
+    /// Gives each chain the state of its ancestor, which keeps its own place, and the block's mean weight.
+    fn resample(&mut self, ancestors: &[usize], copy: CopyState<S>) {
+        for (chain, &ancestor) in ancestors.iter().enumerate() {
+            if ancestor != chain {
+                self.copy(ancestor, chain, copy);
+            }
+        }
+        self.block.level_weights();
+    }
+
+    /// Copies states and memories of `ancestors` to the first chains, and gives all chains the block's mean weight.
+    fn gather(&mut self, ancestors: &[usize], copy: CopyState<S>) {
+        let copies = ancestors.iter().map(|&chain| self.copy_of(chain, copy));
+        for (chain, copied) in copies.collect::<Vec<_>>().into_iter().enumerate() {
+            self.set(chain, copied);
+        }
+        self.block.level_weights();
+    }
+
+    /// Swaps state and memory of `chain` with another block.
+    pub(crate) fn exchange(&mut self, other: &mut Self, chain: usize) {
+        let known = (self.block.memory(chain), other.block.memory(chain));
+        let (here, _) = self.block.chain_mut(chain);
+        let (there, _) = other.block.chain_mut(chain);
+        std::mem::swap(here, there);
+        self.block.set_memory(chain, known.1);
+        other.block.set_memory(chain, known.0);
+        let memory = self.workspace.memory(chain);
+        self.workspace
+            .set_memory(chain, other.workspace.memory(chain));
+        other.workspace.set_memory(chain, memory);
+    }
+}
+
+/// Gives the chains the states of trajectories from `ancestors`, and the block's mean weight. The j-th states of all
+/// trajectories lie side by side, before the next ones.
+fn regrow<S>(
+    chains: &mut (impl Chains<S> + ?Sized),
+    ancestors: &[usize],
+    copy: CopyState<S>,
+) -> Result<()> {
+    chains.members().gather(ancestors, copy);
+    let (trajectories, all) = (ancestors.len(), chains.members().block.len());
+    for first in (trajectories..all).step_by(trajectories) {
+        let places = first..all.min(first + trajectories);
+        for place in places.clone() {
+            chains.members().copy(place - trajectories, place, copy);
+        }
+        let mut mask = (0..all).map(|chain| places.contains(&chain)).collect();
+        chains.stay_masked(&mut mask)?;
+    }
+    Ok(())
 }

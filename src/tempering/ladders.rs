@@ -288,7 +288,7 @@ where
         figures.pairs[j].add(plan.placed.guesses[j], ratios);
         figures.astray |= ratios.upper_is_astray();
         if self.rngs[ladder].random::<f64>() < ratios.acceptance() {
-            lower.exchange(upper, ladder);
+            lower.members().exchange(&mut upper.members(), ladder);
             figures.trips.exchange(j);
         }
         Ok(())

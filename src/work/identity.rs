@@ -51,7 +51,7 @@ const TOLERANCE: f64 = 1e-6;
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct Probe {
-    pub(crate) chains: Vec<ProbeChain>,
+    chains: Vec<ProbeChain>,
     /// Whether path or kernel asked a model of batches for one state at a time.
     #[cfg_attr(feature = "serde", serde(default))]
     pub(crate) is_single: bool,
@@ -60,7 +60,7 @@ pub(crate) struct Probe {
 /// Log densities and log weight of one chain; `-inf` stands for any value that is not finite.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub(crate) struct ProbeChain {
+struct ProbeChain {
     /// Log density at the start under the base.
     #[cfg_attr(feature = "serde", serde(with = "crate::num::serial::log_value"))]
     base: f64,
@@ -73,6 +73,22 @@ pub(crate) struct ProbeChain {
 }
 
 impl Probe {
+    /// Creates the probe of chains by log densities of their starts, under the base before those along the path, and by
+    /// numbers after a move. Each has an entry for each chain.
+    pub(crate) fn of(starts: &[Vec<f64>], moved: &[Vec<f64>], is_single: bool) -> Self {
+        let finite = |column: &Vec<f64>, chain: usize| finite(column[chain]);
+        let chain = |chain| ProbeChain {
+            base: finite(&starts[0], chain),
+            path: starts[1..]
+                .iter()
+                .map(|column| finite(column, chain))
+                .collect(),
+            moved: moved.iter().map(|column| finite(column, chain)).collect(),
+        };
+        let chains = (0..starts[0].len()).map(chain).collect();
+        Self { chains, is_single }
+    }
+
     /// Returns the median absolute log density of the base at its own samples.
     pub(crate) fn size_of_base(&self) -> f64 {
         let sizes = self.chains.iter().map(|chain| chain.base.abs());
@@ -116,18 +132,6 @@ impl Probe {
 }
 
 impl ProbeChain {
-    pub(crate) fn new(base: f64, path: impl IntoIterator<Item = f64>) -> Self {
-        Self {
-            base: finite(base),
-            path: path.into_iter().map(finite).collect(),
-            moved: Vec::new(),
-        }
-    }
-
-    pub(crate) fn moved(&mut self, to: impl IntoIterator<Item = f64>) {
-        self.moved = to.into_iter().map(finite).collect();
-    }
-
     fn starts_as(&self, other: &Self) -> bool {
         self.is_close((&[self.base], &[other.base])) && self.is_close((&self.path, &other.path))
     }

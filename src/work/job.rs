@@ -207,7 +207,7 @@ impl<'e> Job<'e> {
         let rule = |done: usize, prefix: &Forest<O>| crew.is_enough(at.task, done, prefix);
         // What several processes have left may hold more than the rule asks for.
         let first = at.task.chains(at.task.blocks().start);
-        caught(|| ledger.merge(&rule)).map_err(|message| merging_panicked(message, first))?;
+        caught(&mut || ledger.merge(&rule)).map_err(|message| merging_panicked(message, first))?;
         if ledger.look(|done, prefix| !prefix.is_empty() && rule(done, prefix)) {
             ledger.stop(StoppedBy::StandardError);
         }
@@ -229,7 +229,7 @@ impl Crew<'_> {
         let (task, ledger) = (at.task, at.ledger);
         while let Some(block) = ledger.hand_out() {
             let outcome = self.block(at, block);
-            let entered = caught(|| match (outcome, at.outbox) {
+            let entered = caught_once(|| match (outcome, at.outbox) {
                 (Ok(output), Some(outbox)) => {
                     let sent = outbox.put(block, output);
                     sent.unwrap_or_else(|error| ledger.fail(block, error));
@@ -256,7 +256,7 @@ impl Crew<'_> {
             saved: site.saver.and_then(|saver| saver.begin(block)),
             place,
         };
-        let done = caught(|| site.task.run(block, &mut beat));
+        let done = caught(&mut || site.task.run(block, &mut beat));
         let (chains, stage, beta) = beat.place;
         match done {
             Ok(Ok(output)) => Ok(output),
@@ -369,16 +369,16 @@ pub(crate) fn merging_panicked(message: String, chains: Range<usize>) -> Error {
     Error::panicked(format!("in merging: {message}"), chains)
 }
 
-/// Runs `work`, and returns the message if it panics.
-pub(crate) fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
-    let (mut work, mut done) = (Some(work), None);
-    caught_once(&mut || done = work.take().map(|work| work()))?;
-    Ok(done.expect("the work did not panic"))
+/// Runs `work`, and returns the message if it panics. Not generic in the work, so that it is compiled once a type of
+/// result.
+pub(crate) fn caught<T>(work: &mut dyn FnMut() -> T) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(work)).map_err(message)
 }
 
-/// Runs `work` as [`caught`]. Not generic, so that it is compiled once.
-pub(crate) fn caught_once(work: &mut dyn FnMut()) -> Result<(), String> {
-    catch_unwind(AssertUnwindSafe(work)).map_err(message)
+/// As [`caught`], for work that uses up what it holds.
+pub(crate) fn caught_once<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+    let mut work = Some(work);
+    caught(&mut || work.take().expect("called once")())
 }
 
 fn message(payload: Box<dyn Any + Send>) -> String {

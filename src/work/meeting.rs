@@ -5,7 +5,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use super::execution::StoppedBy;
-use super::job::{Site, caught, merging_panicked};
+use super::job::{Site, caught_once, merging_panicked};
 use super::ledger::{Failure, Rule};
 use super::team::{Team, of_rank};
 use super::tree::Merge;
@@ -77,7 +77,7 @@ impl<'a, O: Merge + Send> Meeting<'a, O> {
         });
         let node = node.map_err(|error| of_rank(rank, &error))?;
         let blocks = node.blocks();
-        if let Err(message) = caught(|| ledger.take_node(node, self.rule)) {
+        if let Err(message) = caught_once(|| ledger.take_node(node, self.rule)) {
             let chains = self.at.task.chains(blocks.start);
             ledger.fail(blocks.start, merging_panicked(message, chains));
         }

@@ -24,7 +24,7 @@ pub use execution::{Execution, StoppedBy};
 pub(crate) use execution::{controls, in_pool, join};
 #[cfg(feature = "checkpoint")]
 pub(crate) use identity::Identity;
-pub(crate) use identity::{Named, Probe, ProbeChain, check_named, named, named_engine};
+pub(crate) use identity::{Named, Probe, check_named, named, named_engine};
 pub(crate) use job::{Carries, Counts, Job, Runs, caught, caught_once, merging_panicked};
 pub(crate) use ledger::Closed;
 pub use progress::{Progress, SoFar, Verdict};

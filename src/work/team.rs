@@ -186,7 +186,7 @@ impl<'e> Team<'e> {
                 let _at_work = at_work;
                 work()
             });
-            let met = caught(|| self.meet_until_done(&ended, at));
+            let met = caught(&mut || self.meet_until_done(&ended, at));
             let met = met.unwrap_or_else(|message| Err(Error::panicked(message, at.chains())));
             if met.is_err() {
                 at.cancel();

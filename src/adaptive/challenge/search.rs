@@ -157,7 +157,7 @@ where
         let ends = [self.path.at(0.0), self.path.at(1.0)];
         let densities = |state| ends.each_ref().map(|end| end.log_density(state));
         self.states.iter().try_for_each(|state| {
-            let found = caught(|| densities(state));
+            let found = caught(&mut || densities(state));
             let has_density = |found: &[f64; 2]| found.iter().all(|x| *x < f64::INFINITY);
             let value = match found {
                 Ok(found) if has_density(&found) => return Ok(()),
@@ -180,7 +180,8 @@ where
         let log_density = |state: &P::State| density.log_density(state);
         let base = self.path.base();
         // A panic is reported where chains meet it.
-        let compared = caught(|| compare_normalizer(base, log_density, self.own_log_z, &mut rng));
+        let compared =
+            caught(&mut || compare_normalizer(base, log_density, self.own_log_z, &mut rng));
         compared.unwrap_or(Ok(false))
     }
 
@@ -193,7 +194,7 @@ where
         let base = self.path.base();
         let draws: Vec<P::State> = (0..PROBES).map(|_| base.sample(&mut rng)).collect();
         let panicked = |message| Error::panicked(message, 0..PROBES);
-        caught(|| gradient.check(&draws)).map_err(panicked)?
+        caught(&mut || gradient.check(&draws)).map_err(panicked)?
     }
 
     /// Returns the evaluations of a move.

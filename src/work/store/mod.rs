@@ -52,7 +52,7 @@ pub use self::checkpointed::Checkpointed;
 pub(crate) use self::checkpointed::Resumable;
 pub(super) use self::checkpointed::run_shared;
 pub(crate) use self::kept::KeptJob;
-use super::job::caught;
+use super::job::caught_once;
 use crate::{Error, Result};
 
 /// Encodes a value in postcard's format; `what` names it in errors.
@@ -95,7 +95,7 @@ pub(crate) fn decode_list<T: DeserializeOwned>(
 /// Turns a panic of serde's traits into an error.
 pub(crate) fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     let panic = |message| Error::invalid("states", format!("a panic: {message}"), "none");
-    caught(work).unwrap_or_else(|message| Err(panic(message)))
+    caught_once(work).unwrap_or_else(|message| Err(panic(message)))
 }
 
 pub(crate) fn checksum(bytes: &[u8]) -> u32 {
