@@ -9,7 +9,7 @@ use crate::model::UnnormalizedModel;
 use crate::num::SimdLevel;
 use crate::path::AnnealingPath;
 use crate::population::Selection;
-use crate::random::Purpose;
+use crate::random::{BlockStreams, Purpose, stream};
 use crate::schedule::Schedule;
 use crate::work::{Named, check_named, is_look, named, named_engine};
 use crate::{Error, Result};
@@ -152,6 +152,13 @@ impl Settings {
             false => Direction::Forward,
         };
         StageBins::new(direction, self.schedule.stages(), self.recorded_stages)
+    }
+
+    /// Returns the streams of the blocks from `first` on.
+    pub(crate) fn streams(&self, first: usize) -> BlockStreams {
+        let chain = self.block_size * first;
+        let stream = stream(self.seed, self.purpose, chain);
+        BlockStreams::new((first, stream), self.largest_block())
     }
 
     /// Returns the number of chains in a block; the last may have fewer.

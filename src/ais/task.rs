@@ -1,8 +1,6 @@
 //! The task of an annealed run: blocks of chains that pass the schedule, and a few that tell runs apart.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use super::block_result::{BlockResult, FinalStates, StageSums};
@@ -20,7 +18,7 @@ use crate::path::{AnnealingPath, dimension};
 use crate::population::{
     Chains, CopyState, Genealogy, Members, Moves, Population, sample_base, streams,
 };
-use crate::random::{Purpose, StreamRng, stream};
+use crate::random::{BlockStreams, Purpose, stream};
 use crate::work::{
     Closed, Forest, Halt, Job, Place, Probe, Pulse, Runs, SoFar, Stepped, Task, caught,
 };
@@ -109,7 +107,7 @@ impl<'t, P: AnnealingPath, R> AisTask<'t, P, R> {
         Ok(Self {
             path,
             kernel,
-            streams: BlockStreams::new(&settings, blocks.start),
+            streams: settings.streams(blocks.start),
             settings,
             blocks,
             recorder,
@@ -130,7 +128,8 @@ impl<'t, P: AnnealingPath, R> AisTask<'t, P, R> {
     }
 
     fn start(&self, block: usize) -> Result<Population<P>> {
-        let (chains, mut rngs) = self.streams.of_block(block, &self.settings)?;
+        let chains = self.settings.chains_of(block..block + 1);
+        let mut rngs = streams(chains.len(), self.streams.take(block))?;
         let (beta, states) = match self.samples {
             None => (0.0, sample_base(&self.path, chains.start, &mut rngs)?),
             Some(samples) => (1.0, samples(chains.clone())),
@@ -437,64 +436,5 @@ impl<P: AnnealingPath, R> AisTask<'_, P, R> {
         let moved = [block.log_weights().to_vec(), log_densities];
         let is_single = chains > 1 && single >= chains as u64;
         Ok(Probe::of(&starts, &moved, is_single))
-    }
-}
-
-/// Streams of the first chains of blocks, made on demand: a run may end long before its last block.
-pub(crate) struct BlockStreams {
-    block_size: usize,
-    made: Mutex<Made>,
-}
-
-struct Made {
-    next: (usize, StreamRng),
-    /// Streams of earlier blocks that were not yet taken.
-    waiting: BTreeMap<usize, StreamRng>,
-}
-
-impl BlockStreams {
-    pub(crate) fn new(settings: &Settings, first: usize) -> Self {
-        let chain = settings.block_size * first;
-        let next = (first, stream(settings.seed, settings.purpose, chain));
-        Self {
-            block_size: settings.largest_block(),
-            made: Mutex::new(Made {
-                next,
-                waiting: BTreeMap::new(),
-            }),
-        }
-    }
-
-    /// Returns the chains of a block and their streams, once per block.
-    fn of_block(
-        &self,
-        block: usize,
-        settings: &Settings,
-    ) -> Result<(Range<usize>, Vec<StreamRng>)> {
-        let chains = settings.chains_of(block..block + 1);
-        let streams = streams(chains.len(), self.take(block))?;
-        Ok((chains, streams))
-    }
-
-    /// Takes the stream of a block's first chain, once per block.
-    fn take(&self, block: usize) -> StreamRng {
-        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        while made.next.0 < block {
-            let (earlier, stream) = made.next.clone();
-            made.waiting.insert(earlier, stream);
-            self.step(&mut made);
-        }
-        if made.next.0 == block {
-            let stream = made.next.1.clone();
-            self.step(&mut made);
-            return stream;
-        }
-        let waiting = made.waiting.remove(&block);
-        waiting.expect("each block is asked for once")
-    }
-
-    fn step(&self, made: &mut Made) {
-        made.next.0 += 1;
-        (0..self.block_size).for_each(|_| made.next.1.jump());
     }
 }

@@ -8,7 +8,7 @@ pub(crate) use lanes::{LANES, Lanes};
 pub(crate) use normal::StandardNormal;
 #[cfg(feature = "checkpoint")]
 pub(crate) use stream::is_stuck;
-pub(crate) use stream::successive;
+pub(crate) use stream::{BlockStreams, successive};
 pub use stream::{Purpose, StreamRng, stream};
 
 use rand::{Rng, RngExt};

@@ -1,5 +1,8 @@
 //! Random streams, each fixed by its seed, purpose and index.
 
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
 #[cfg(feature = "checkpoint")]
 use rand::Rng;
 use rand::SeedableRng;
@@ -117,4 +120,40 @@ pub(crate) fn successive(first: StreamRng) -> impl Iterator<Item = StreamRng> {
         next.jump();
         Some(next)
     })
+}
+
+/// Streams of the first chains of blocks, made on demand: a run may end long before its last block.
+pub(crate) struct BlockStreams {
+    block_size: usize,
+    made: Mutex<Made>,
+}
+
+struct Made {
+    next: (usize, StreamRng),
+    /// Streams of earlier blocks that were not yet taken.
+    waiting: BTreeMap<usize, StreamRng>,
+}
+
+impl BlockStreams {
+    /// Creates the streams of blocks of `block_size` chains, given the first block and its stream.
+    pub(crate) fn new(next: (usize, StreamRng), block_size: usize) -> Self {
+        let waiting = BTreeMap::new();
+        Self {
+            block_size,
+            made: Mutex::new(Made { next, waiting }),
+        }
+    }
+
+    /// Takes the stream of a block's first chain, once per block.
+    pub(crate) fn take(&self, block: usize) -> StreamRng {
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        while made.next.0 <= block {
+            let (earlier, stream) = made.next.clone();
+            made.waiting.insert(earlier, stream);
+            made.next.0 += 1;
+            (0..self.block_size).for_each(|_| made.next.1.jump());
+        }
+        let waiting = made.waiting.remove(&block);
+        waiting.expect("each block is asked for once")
+    }
 }
