@@ -139,29 +139,49 @@ impl EndGradients {
         weights: [f64; 2],
         positions: &DVector<f64>,
     ) -> bool {
-        let (states, mut learned) = (self.len(), false);
-        let together = states > 1 || model.evaluates_batches();
+        let mut learned = false;
         for end in (0..2).filter(|&end| weights[end] > 0.0) {
-            let lacks = |state: usize| {
-                let known = self.0[end].log_densities[state];
+            let lacks = |(state, known): (usize, &f64)| {
                 known.is_nan() && self.needs(model, weights, (end, state))
             };
-            if !(0..states).any(lacks) {
-                continue;
-            }
-            learned = true;
-            let mut done = 0;
-            while let Some(run) = next_run(done..states, |state| {
-                self.needs(model, weights, (end, state))
-            }) {
-                done = run.end;
-                model.with_end(end, &mut |end_model| match together {
-                    true => self.0[end].evaluate_run(end_model, positions, run.clone()),
-                    false => self.0[end].evaluate(end_model, positions),
-                });
+            let mut known = self.0[end].log_densities.iter().enumerate();
+            if known.any(lacks) {
+                learned = true;
+                self.evaluate(model, weights, (end, positions));
             }
         }
         learned
+    }
+
+    fn evaluate<M: Differentiable + Intermediate>(
+        &mut self,
+        model: &M,
+        weights: [f64; 2],
+        (end, positions): (usize, &DVector<f64>),
+    ) {
+        let states = self.len();
+        if states == 1 && !model.evaluates_batches() {
+            let end_gradient = &mut self.0[end];
+            return model.with_end(end, &mut |model| end_gradient.evaluate(model, positions));
+        }
+        let mut done = 0;
+        while let Some(run) = next_run(done..states, |state| {
+            self.needs(model, weights, (end, state))
+        }) {
+            done = run.end;
+            let end_gradient = &mut self.0[end];
+            model.with_end(end, &mut |model| {
+                end_gradient.evaluate_run(model, positions, run.clone());
+            });
+        }
+    }
+
+    /// Returns whether the ends of positive weight are known of all states.
+    pub(super) fn has(&self, weights: [f64; 2]) -> bool {
+        let mut ends = self.0.iter().zip(weights);
+        ends.all(|(end, weight)| {
+            weight == 0.0 || !end.log_densities.iter().any(|known| known.is_nan())
+        })
     }
 
     /// Returns whether the log density of a state depends on an end: a base that excludes it may be enough.

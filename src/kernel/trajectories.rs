@@ -14,7 +14,9 @@ use super::trajectory_faults::At;
 use super::vector::set_len;
 use super::{NonFinite, Stage, Step};
 use crate::model::Differentiable;
-use crate::num::{VECTOR_WIDTH, add_scaled, all_finite, set_blend, set_zero, sum_of_squares};
+use crate::num::{
+    VECTOR_WIDTH, add_scaled, add_scaled_twice, all_finite, set_blend, set_zero, sum_of_squares,
+};
 use crate::path::{Ends, Intermediate};
 use crate::random::StandardNormal;
 
@@ -67,7 +69,7 @@ impl Trajectories {
     ) {
         self.set_positions(known.states, active);
         match end_weights(stage.model) {
-            Some(weights) if all_finite(self.positions.as_slice()) => {
+            Some(weights) if known.gradients.has(weights) || self.are_finite() => {
                 self.recall(stage, weights, known, active);
             }
             _ => {
@@ -115,8 +117,21 @@ impl Trajectories {
     fn set_positions(&mut self, states: &[DVector<f64>], active: &[Range<usize>]) {
         let chains = active.iter().map(Range::len).sum();
         let dimension = states.first().map_or(0, DVector::len);
-        self.chains = chains;
         self.fault = None;
+        self.set_size(chains, dimension);
+        self.here.fill(0.0);
+        self.moved.fill(0);
+        for (index, state) in active.iter().cloned().flatten().enumerate() {
+            let matrix = self.positions.as_mut_slice();
+            write_row(matrix, chains, index, states[state].as_slice());
+        }
+    }
+
+    fn set_size(&mut self, chains: usize, dimension: usize) {
+        if (self.chains, self.positions.len()) == (chains, chains * dimension) {
+            return;
+        }
+        self.chains = chains;
         for matrix in [&mut self.positions, &mut self.momenta, &mut self.gradients] {
             set_len(matrix, chains * dimension);
         }
@@ -129,13 +144,7 @@ impl Trajectories {
         for numbers in numbers.into_iter().chain([&mut self.here, &mut self.there]) {
             numbers.resize(chains, 0.0);
         }
-        self.here.fill(0.0);
-        self.moved.clear();
         self.moved.resize(chains, 0);
-        for (index, state) in active.iter().cloned().flatten().enumerate() {
-            let matrix = self.positions.as_mut_slice();
-            write_row(matrix, chains, index, states[state].as_slice());
-        }
     }
 
     /// Weighs the active chains, and blends gradients, by what is known of them at the ends of the path. Evaluates the
@@ -206,18 +215,18 @@ impl Trajectories {
         for (here, there) in self.here.iter_mut().zip(&self.there) {
             *here = if *here < f64::INFINITY { *there } else { *here };
         }
-        self.kick(0.5 * size);
         for step in 1..=steps {
             if self.here.iter().all(|&here| here == f64::INFINITY) {
                 break;
             }
-            self.drift(size, integration.factor);
-            let last = step == steps;
+            let kick = if step == 1 { 0.5 * size } else { size };
+            self.kick_and_drift(kick, size, integration.factor);
             std::mem::swap(&mut self.left, &mut self.log_densities);
-            self.evaluate(model, last);
+            self.evaluate(model, step == steps);
             self.finish(At::Proposal, integration.factor);
-            self.kick(if last { 0.5 * size } else { size });
         }
+        let momenta = self.momenta.as_mut_slice();
+        add_scaled(momenta, 0.5 * size, self.gradients.as_slice());
         self.take_energies();
         self.acceptances.clone_from(&self.there);
         acceptances(&self.here, &mut self.acceptances);
@@ -225,6 +234,10 @@ impl Trajectories {
 
     pub(super) fn dimension(&self) -> usize {
         self.positions.len() / self.chains
+    }
+
+    pub(super) fn are_finite(&self) -> bool {
+        all_finite(self.positions.as_slice())
     }
 
     /// Decides about a chain by the uniform number that it drew.
@@ -351,17 +364,14 @@ impl Trajectories {
         }
     }
 
-    fn kick(&mut self, size: f64) {
-        let momenta = self.momenta.as_mut_slice();
-        add_scaled(momenta, size, self.gradients.as_slice());
-    }
-
-    /// Computes `x <- x + eps L p`.
-    fn drift(&mut self, size: f64, factor: Option<&Factor>) {
-        let (positions, momenta) = (self.positions.as_mut_slice(), self.momenta.as_slice());
+    /// Computes `p <- p + kick g`, then `x <- x + size L p`.
+    fn kick_and_drift(&mut self, kick: f64, size: f64, factor: Option<&Factor>) {
+        let (momenta, gradients) = (self.momenta.as_mut_slice(), self.gradients.as_slice());
+        let positions = self.positions.as_mut_slice();
         let Some(factor) = factor else {
-            return add_scaled(positions, size, momenta);
+            return add_scaled_twice((momenta, kick, gradients), (positions, size));
         };
+        add_scaled(momenta, kick, gradients);
         let velocity = &mut self.row;
         set_len(velocity, momenta.len() / self.chains);
         for chain in 0..self.chains {

@@ -35,7 +35,7 @@ impl Trajectories {
     /// Replaces positions that overflowed by one that did not, which the model can evaluate, and returns them with their
     /// chains.
     pub(super) fn set_aside_overflows(&mut self) -> Vec<(usize, Vec<f64>)> {
-        if all_finite(self.positions.as_slice()) {
+        if self.are_finite() {
             return Vec::new();
         }
         let position = |chain| self.position(chain);

@@ -25,6 +25,6 @@ pub(crate) use macros::serial;
 pub(crate) use macros::{debug_by_fields, deserialize_checked, serialize_as, setters};
 pub(crate) use quadrature::log_integral;
 pub(crate) use vector::{
-    VECTOR_WIDTH, add_scaled, all_finite, set_blend, set_zero, sum_of_squares, wide, with_buffer,
-    with_slice,
+    VECTOR_WIDTH, add_scaled, add_scaled_twice, all_finite, set_blend, set_zero, sum_of_squares,
+    wide, with_buffer, with_slice,
 };

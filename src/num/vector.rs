@@ -46,6 +46,24 @@ fn axpy(x: &mut [f64], s: f64, y: &[f64]) {
     }
 }
 
+/// Adds `s y` to `x`, and then `t x` to `z`.
+#[inline]
+pub(crate) fn add_scaled_twice((x, s, y): (&mut [f64], f64, &[f64]), (z, t): (&mut [f64], f64)) {
+    if x.len() < VECTOR_WIDTH {
+        axpy(x, s, y);
+        return axpy(z, t, x);
+    }
+    wide(
+        #[inline(always)]
+        move || {
+            for ((x, y), z) in x.iter_mut().zip(y).zip(z) {
+                *x += s * y;
+                *z += t * *x;
+            }
+        },
+    );
+}
+
 /// Sets `x` to `s y + t z`.
 #[inline]
 pub(crate) fn set_blend(x: &mut [f64], weights: [f64; 2], vectors: [&[f64]; 2]) {
