@@ -215,12 +215,12 @@ pub(crate) struct CovarianceRecorder<S> {
     coordinates: fn(&S) -> &[f64],
     chains: usize,
     steps: usize,
-    bins: Vec<Option<Bin>>,
+    bins: Vec<Option<CovarianceBin>>,
 }
 
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
-struct Bin {
+struct CovarianceBin {
     first_beta: f64,
     last_beta: f64,
     covariance: Covariance,
@@ -269,7 +269,7 @@ impl<M: Intermediate<State: Clone>> Recorder<M> for CovarianceRecorder<M::State>
                 bin.last_beta = stage.beta;
             }
             empty => {
-                *empty = Some(Bin {
+                *empty = Some(CovarianceBin {
                     first_beta: stage.beta,
                     last_beta: stage.beta,
                     covariance,

@@ -21,7 +21,7 @@ const PRECISION: f64 = 0.1;
 /// Number of stages after which the first pass gives up.
 pub(super) const LIMIT: usize = 100_000;
 
-pub(super) struct Pass<'s, 'p, P: AnnealingPath, K: TransitionKernel<P::At>> {
+pub(super) struct FirstPassAtWork<'s, 'p, P: AnnealingPath, K: TransitionKernel<P::At>> {
     settings: &'s AdaptiveSmc<'p, P, K>,
     populations: Populations<P>,
     tuning: Option<Tuning<K, P::State>>,
@@ -34,7 +34,7 @@ pub(super) struct Pass<'s, 'p, P: AnnealingPath, K: TransitionKernel<P::At>> {
     evaluations: usize,
 }
 
-impl<'s, 'p, P, K> Pass<'s, 'p, P, K>
+impl<'s, 'p, P, K> FirstPassAtWork<'s, 'p, P, K>
 where
     P: AnnealingPath<State: Clone + Send> + Send + Sync,
     P::At: Send + Sync,
@@ -213,7 +213,7 @@ where
     }
 
     fn run(&self, _block: usize, pulse: &mut dyn Pulse) -> Result<Self::Output, Halt> {
-        let mut at = Pass::start(self.settings)?;
+        let mut at = FirstPassAtWork::start(self.settings)?;
         while at.beta() < 1.0 {
             pulse.at(at.place());
             at.stage()?;

@@ -20,8 +20,7 @@ mod tuner;
 
 pub use barrier::{Barrier, BarrierRecorder};
 pub use challenge::{
-    Challenge, ChallengeRun, Judgement, Proposals, RivalAt, RivalBase, RivalPath, Rivals, Target,
-    Trails,
+    Challenge, ChallengeRun, Judgement, Proposals, RivalAt, RivalBase, Rivals, Target, Trails,
 };
 pub use refit::{NoRefit, Refit, RefittedAt};
 pub use rounds::Rounds;

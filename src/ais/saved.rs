@@ -12,7 +12,7 @@ use super::run::Run;
 use super::runner::Ais;
 use super::settings::Settings;
 use super::stages::{StageBin, StageBins, StageRecorder};
-use super::task::{AisTask, AtWork, BlockCodec, Progress, Resumed};
+use super::task::{AisTask, AtWork, BlockCodec, Passed, Resumed};
 use crate::estimate::Warning;
 use crate::kernel::{Decisions, TransitionKernel, Workspace, check_stages};
 use crate::path::AnnealingPath;
@@ -81,7 +81,7 @@ where
     })
 }
 
-fn write_block<P, R, W>(chains: &AtWork<'_, P, R>, at: &Progress<P::State>) -> Result<Vec<u8>>
+fn write_block<P, R, W>(chains: &AtWork<'_, P, R>, at: &Passed<P::State>) -> Result<Vec<u8>>
 where
     P: AnnealingPath<State: Serialize>,
     R: Serialize,
@@ -118,7 +118,7 @@ where
     let population = Population::restored::<W>(task.path.clone(), beta, &chains, found)?;
     let mut genealogy = task.settings.genealogy(task.copy, population.block());
     restore_roots(&mut genealogy, roots, &chains)?;
-    let progress = Progress {
+    let progress = Passed {
         passed,
         stages: StageRecorder::restored(windows, passed, chains.len(), stages)?,
         genealogy,

@@ -61,11 +61,11 @@ trait OnPath<S>: Chains<S> {
 
     fn record(&mut self);
 
-    fn saved(&self, progress: &Progress<S>) -> Result<Vec<u8>>;
+    fn saved(&self, progress: &Passed<S>) -> Result<Vec<u8>>;
 }
 
 /// The stages that a block has passed, and what was noted there.
-pub(crate) struct Progress<S> {
+pub(crate) struct Passed<S> {
     pub(super) passed: usize,
     pub(super) stages: StageRecorder,
     pub(super) genealogy: Option<Genealogy<S>>,
@@ -78,11 +78,11 @@ pub(crate) struct BlockCodec<P: AnnealingPath, R> {
 }
 
 type WriteBlock<P, R> =
-    fn(&AtWork<'_, P, R>, &Progress<<P as AnnealingPath>::State>) -> Result<Vec<u8>>;
+    fn(&AtWork<'_, P, R>, &Passed<<P as AnnealingPath>::State>) -> Result<Vec<u8>>;
 
 type ReadBlock<P, R> = for<'t> fn(&'t AisTask<'t, P, R>, usize, &[u8]) -> Result<Resumed<'t, P, R>>;
 
-pub(super) type Resumed<'t, P, R> = (AtWork<'t, P, R>, Progress<<P as AnnealingPath>::State>);
+pub(super) type Resumed<'t, P, R> = (AtWork<'t, P, R>, Passed<<P as AnnealingPath>::State>);
 
 impl<P: AnnealingPath, R> Clone for BlockCodec<P, R> {
     fn clone(&self) -> Self {
@@ -230,7 +230,7 @@ where
             (Some(codec), Some(bytes)) => (codec.read)(self, block, &bytes)?,
             _ => {
                 let population = self.start(block)?;
-                let progress = Progress::new(&self.settings, self.copy, population.block());
+                let progress = Passed::new(&self.settings, self.copy, population.block());
                 let recorder = self.recorder.clone();
                 let task = self;
                 let chains = AtWork {
@@ -290,7 +290,7 @@ where
 fn pass<S>(
     settings: &Settings,
     chains: &mut dyn OnPath<S>,
-    at: &mut Progress<S>,
+    at: &mut Passed<S>,
     pulse: &mut dyn Pulse,
 ) -> Result<(), Halt> {
     let steps = at.stages.windows.stages();
@@ -369,7 +369,7 @@ impl<P: AnnealingPath, R: Recorder<P::At>> OnPath<P::State> for AtWork<'_, P, R>
         self.recorder.record(stage, block);
     }
 
-    fn saved(&self, progress: &Progress<P::State>) -> Result<Vec<u8>> {
+    fn saved(&self, progress: &Passed<P::State>) -> Result<Vec<u8>> {
         match self.task.codec {
             Some(codec) => (codec.write)(self, progress),
             None => Ok(Vec::new()),
@@ -377,7 +377,7 @@ impl<P: AnnealingPath, R: Recorder<P::At>> OnPath<P::State> for AtWork<'_, P, R>
     }
 }
 
-impl<S> Progress<S> {
+impl<S> Passed<S> {
     fn new(settings: &Settings, copy: Option<CopyState<S>>, block: &Block<S>) -> Self {
         Self {
             passed: 0,

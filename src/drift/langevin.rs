@@ -62,7 +62,7 @@ pub struct DriftModifiedLangevin<D> {
 
 /// Proposal, noise, drifts and shifts, shared by the chains of a block.
 #[derive(Debug, Clone, Default)]
-pub struct Buffers {
+pub struct LangevinBuffers {
     proposal: DVector<f64>,
     noise: DVector<f64>,
     forward: Drift,
@@ -165,7 +165,7 @@ impl<D: DriftModifier> DriftModifiedLangevin<D> {
         &self,
         stage: Stage<'_, M>,
         here: f64,
-        buffers: &mut Buffers,
+        buffers: &mut LangevinBuffers,
     ) -> (f64, f64) {
         let (forward, drawn) = (&buffers.forward, &mut buffers.drawn);
         set_len(drawn, buffers.noise.len());
@@ -229,7 +229,7 @@ where
     M: Differentiable + Intermediate,
     D: DriftModifier,
 {
-    type Workspace = Scratch<Buffers>;
+    type Workspace = Scratch<LangevinBuffers>;
 
     fn step<R: Rng + ?Sized>(
         &self,
@@ -283,7 +283,7 @@ fn backward_over_forward(sum: &DVector<f64>, noise: &DVector<f64>, variance: f64
     -(sum.dot(noise) + 0.5 * sum.norm_squared()) / variance
 }
 
-impl Buffers {
+impl LangevinBuffers {
     fn propose<R: Rng + ?Sized>(&mut self, state: &DVector<f64>, variance: f64, rng: &mut R) {
         set_len(&mut self.proposal, state.len());
         set_len(&mut self.noise, state.len());

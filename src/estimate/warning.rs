@@ -301,7 +301,8 @@ pub enum Warning {
     },
     /// A run whose interval lies below what a pilot of the search for its start found.
     #[error(
-        "a pilot of the search for a start found log Z = {pilot:.3} +- {standard_error:.3}, above the interval, which ends          at {upper:.3}: the run may have missed mass; use more stages"
+        "a pilot of the search for a start found log Z = {pilot:.3} +- {standard_error:.3}, above the interval, which ends \
+         at {upper:.3}: the run may have missed mass; use more stages"
     )]
     HigherPilot {
         /// The pilot's estimate of log Z.
@@ -393,32 +394,11 @@ pub enum Warning {
         /// The estimated cost.
         cost: f64,
     },
-    /// Pilot chains that left the target's support.
-    #[error("in the pilot, {}", Self::DeadChains { dead: *dead, chains: *chains })]
-    PilotDeadChains {
-        /// Number of chains of weight zero.
-        dead: usize,
-        /// Number of chains.
-        chains: usize,
-    },
-    /// A stage of a pilot that adds most of the variance of the log weight.
-    #[error("in the pilot, {}", Self::ConcentratedVariance { stage: *stage, beta: *beta, share: *share })]
-    PilotConcentratedVariance {
-        /// Index of the pilot's stage.
-        stage: usize,
-        /// Inverse temperature that the stage reaches.
-        beta: f64,
-        /// Share of the variance added by all stages.
-        share: f64,
-    },
-    /// A stage of a pilot in which less than one proposal in 1,000 was accepted.
-    #[error("in the pilot, {}", Self::ZeroAcceptance { stage: *stage, beta: *beta })]
-    PilotZeroAcceptance {
-        /// Index of the pilot's stage; 0 is the base.
-        stage: usize,
-        /// Inverse temperature of the stage.
-        beta: f64,
-    },
+    /// A reason to doubt a run, which holds for a pilot: [`DeadChains`](Self::DeadChains),
+    /// [`ConcentratedVariance`](Self::ConcentratedVariance) or [`ZeroAcceptance`](Self::ZeroAcceptance). Stages are those of
+    /// the pilot; 0 is the base.
+    #[error("in the pilot, {0}")]
+    InPilot(Box<Self>),
     /// Shifts of a [drift modifier](crate::drift::DriftModifier) that exceeded the kernel's bound, and were cut to it.
     #[error(
         "{:.1}% of the shifts were cut at stage {stage} (beta = {}), the longest from {longest:.3}: \
@@ -455,8 +435,8 @@ mod tests {
     fn a_fault_of_a_pilot_reads_as_that_of_a_run() {
         let (stage, beta) = (3, 0.25);
         let of_run = Warning::ZeroAcceptance { stage, beta };
-        let of_pilot = Warning::PilotZeroAcceptance { stage, beta };
+        let of_pilot = Warning::InPilot(Box::new(of_run.clone()));
         assert_eq!(of_pilot.to_string(), format!("in the pilot, {of_run}"));
-        assert_eq!(of_pilot.name(), format!("Pilot{}", of_run.name()));
+        assert_eq!(of_pilot.name(), "InPilot");
     }
 }

@@ -142,7 +142,7 @@ where
     M: Intermediate<State: Clone + Send + 'static>,
     Q: SymmetricProposal<M::State>,
 {
-    type Workspace = Scratch<Proposals<M::State>>;
+    type Workspace = Scratch<ProposalBuffers<M::State>>;
 
     fn step<R: Rng + ?Sized>(
         &self,
@@ -204,7 +204,7 @@ impl<Q> Metropolis<Q> {
         here: f64,
         stage: Stage<'_, M>,
         (state, known): (&mut M::State, &mut Ends),
-        Scratch(proposals): &mut Scratch<Proposals<M::State>>,
+        Scratch(proposals): &mut Scratch<ProposalBuffers<M::State>>,
         rng: &mut R,
     ) -> Result<Step, NonFinite>
     where
@@ -230,7 +230,7 @@ impl<Q> Metropolis<Q> {
         &self,
         stage: Stage<'_, M>,
         block: &mut Block<M::State>,
-        proposals: &mut Proposals<M::State>,
+        proposals: &mut ProposalBuffers<M::State>,
     ) -> Result<()>
     where
         M: Intermediate<State: Clone>,
@@ -339,7 +339,7 @@ pub(super) fn acceptances(here: &[f64], there: &mut [f64]) {
 }
 
 /// Proposals of a run of chains, with the numbers that decide about them. A chain moved alone uses the first.
-pub struct Proposals<S> {
+pub struct ProposalBuffers<S> {
     states: Vec<S>,
     log_ratios: Vec<f64>,
     /// Log densities of the states and of the proposals.
@@ -352,7 +352,7 @@ pub struct Proposals<S> {
     uniforms: Vec<f64>,
 }
 
-impl<S> Default for Proposals<S> {
+impl<S> Default for ProposalBuffers<S> {
     fn default() -> Self {
         Self {
             states: Vec::new(),
@@ -367,9 +367,9 @@ impl<S> Default for Proposals<S> {
     }
 }
 
-crate::num::debug_by_fields! { Proposals for [S] Proposals<S> { acceptances } }
+crate::num::debug_by_fields! { ProposalBuffers for [S] ProposalBuffers<S> { acceptances } }
 
-impl<S: Clone> Proposals<S> {
+impl<S: Clone> ProposalBuffers<S> {
     /// Returns the buffer for one proposal, which holds an arbitrary earlier state.
     #[inline]
     pub(super) fn one(&mut self, state: &S) -> &mut S {

@@ -100,7 +100,7 @@ impl Slice {
         let here = check("log density", here, state)?;
         let width = self.width.at(stage.beta);
         let (dimension, backward) = (state.len(), rng.random::<bool>());
-        let mut line = Line {
+        let mut line = SliceLine {
             stage,
             state,
             index: 0,
@@ -127,7 +127,7 @@ fn check(quantity: &'static str, value: f64, state: &DVector<f64>) -> Result<f64
     NonFinite::check_log_density(quantity, value).map_err(|fault| fault.at_state(state.as_slice()))
 }
 
-struct Line<'s, M> {
+struct SliceLine<'s, M> {
     stage: Stage<'s, M>,
     state: &'s mut DVector<f64>,
     index: usize,
@@ -137,7 +137,7 @@ struct Line<'s, M> {
     found: Ends,
 }
 
-impl<M: Intermediate<State = DVector<f64>>> Line<'_, M> {
+impl<M: Intermediate<State = DVector<f64>>> SliceLine<'_, M> {
     /// Draws the coordinate from the slice. A state off the support stays.
     fn draw<R: Rng + ?Sized>(&mut self, width: f64, rng: &mut R) -> Result<(), NonFinite> {
         let here = self.here;

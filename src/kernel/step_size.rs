@@ -26,11 +26,11 @@ use crate::{Error, Result};
 )]
 pub struct StepSize {
     /// At least one, with increasing beta.
-    knots: Vec<Knot>,
+    knots: Vec<StepSizeKnot>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Knot {
+struct StepSizeKnot {
     beta: f64,
     size: f64,
     log_size: f64,
@@ -50,7 +50,7 @@ impl StepSize {
     /// # Errors
     /// If there is no knot, the betas do not increase strictly within `[0, 1]`, or a size is not finite and positive.
     pub fn knots(knots: impl IntoIterator<Item = (f64, f64)>) -> Result<Self> {
-        let mut valid: Vec<Knot> = Vec::new();
+        let mut valid: Vec<StepSizeKnot> = Vec::new();
         for (beta, size) in knots {
             Error::check_positive("step size", size)?;
             let increases = valid.last().is_none_or(|last| last.beta < beta);
@@ -58,7 +58,7 @@ impl StepSize {
             let fits = (0.0..=1.0).contains(&beta) && increases;
             Error::check(fits, "beta of a step size", beta, expected)?;
             let log_size = size.ln();
-            valid.push(Knot {
+            valid.push(StepSizeKnot {
                 beta,
                 size,
                 log_size,

@@ -7,7 +7,7 @@ use crate::Result;
 use crate::learned::crossing::TransitionGradient;
 use crate::learned::flow::LearnedTransitions;
 use crate::learned::minibatch::{Energy, Minibatch, mean};
-use crate::learned::objective::Weights;
+use crate::learned::objective::ObjectiveWeights;
 use crate::learned::training::{TrainedTransitions, Training, TrainingError, TrainingPoint};
 use crate::learned::transition::Transition;
 use crate::model::Differentiable;
@@ -172,7 +172,7 @@ impl<'s> Ascent<'s> {
         Ok((point, gradients))
     }
 
-    pub(super) fn weights(&self) -> Weights {
+    pub(super) fn weights(&self) -> ObjectiveWeights {
         let progress = self.settings.progress_at(self.iteration);
         self.settings.objective.weights(progress)
     }

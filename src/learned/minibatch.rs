@@ -5,7 +5,7 @@ use rand::Rng;
 
 use crate::learned::crossing::{Crossing, TransitionGradient};
 use crate::learned::flow::LearnedTransitions;
-use crate::learned::objective::Weights;
+use crate::learned::objective::ObjectiveWeights;
 use crate::learned::transition::Transition;
 use crate::model::{Differentiable, Sampleable, UnnormalizedModel};
 use crate::path::AnnealingPath;
@@ -146,7 +146,7 @@ impl Minibatch {
         &self,
         flow: &LearnedTransitions,
         energies: &[Option<Energy>],
-        weights: Weights,
+        weights: ObjectiveWeights,
         shares: &[f64],
     ) -> Vec<TransitionGradient> {
         let (local_weight, density_weight) = (weights.local, weights.density);
@@ -315,7 +315,7 @@ mod tests {
         let path = path();
         let flow = random(family, seed);
         let mut batch = drawn(&flow, &path, 7, seed);
-        let weights = Weights {
+        let weights = ObjectiveWeights {
             local: local_weight,
             energy: 1.0,
             density: DENSITY,

@@ -42,7 +42,7 @@ pub enum Objective {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Weights {
+pub(super) struct ObjectiveWeights {
     /// Weight a of the `F_t`; `L` has the weight 1 - a.
     pub(super) local: f64,
     /// Alpha, the factor on `log f_T`.
@@ -52,8 +52,8 @@ pub(super) struct Weights {
 }
 
 impl Objective {
-    pub(super) fn weights(self, progress: f64) -> Weights {
-        let mut weights = Weights {
+    pub(super) fn weights(self, progress: f64) -> ObjectiveWeights {
+        let mut weights = ObjectiveWeights {
             local: 0.0,
             energy: 1.0,
             density: 1.0,

@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use super::island::{Island, Selection};
+use super::island::{Island, IslandSelection};
 use super::path::{LevelAt, LevelPath};
-use super::settings::Settings;
+use super::settings::NestedSettings;
 use crate::adaptive::RobbinsMonro;
 use crate::kernel::{Invariant, StepSize};
 use crate::model::{Sampleable, UnnormalizedModel};
@@ -15,7 +15,7 @@ use crate::work::{Halt, Pulse, Single, Stepped, Task};
 use crate::{Error, Result};
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Tuning<K> {
+pub(super) struct KernelTuning<K> {
     pub(super) resized: fn(&K, StepSize) -> K,
     /// Step size at the first level.
     pub(super) first: f64,
@@ -25,7 +25,7 @@ pub(super) struct Tuning<K> {
 /// The result of the first pass.
 #[derive(Debug, Default)]
 #[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
-pub(super) struct Found {
+pub(super) struct FoundShells {
     pub(super) levels: Vec<f64>,
     /// Step size at each level; empty without tuning.
     pub(super) sizes: Vec<f64>,
@@ -35,7 +35,7 @@ pub(super) struct Found {
     pub(super) unfinished: Option<f64>,
 }
 
-impl Found {
+impl FoundShells {
     /// Refuses lists that do not belong together. Checks a file.
     pub(super) fn check(&self) -> Result<()> {
         let Self {
@@ -51,13 +51,13 @@ impl Found {
 }
 
 /// The first pass: one island, whose level rises until the mass above can only be small.
-pub(super) struct Search<'s, 'm, P: Sampleable, L: UnnormalizedModel<State = P::State>, K> {
+pub(super) struct ShellSearch<'s, 'm, P: Sampleable, L: UnnormalizedModel<State = P::State>, K> {
     pub(super) problem: &'m TemperedPath<P, L>,
     /// Path without levels.
     pub(super) path: &'s LevelPath<'m, P, L>,
     pub(super) kernel: &'s K,
-    pub(super) tuning: Option<&'s Tuning<K>>,
-    pub(super) settings: &'s Settings,
+    pub(super) tuning: Option<&'s KernelTuning<K>>,
+    pub(super) settings: &'s NestedSettings,
 }
 
 /// Largest number of chains in a block. Kernels of levels move chains one by one, so that small blocks cost nothing.
@@ -65,12 +65,12 @@ const BLOCK: usize = 8;
 
 struct Climb<'m, P: Sampleable, L: UnnormalizedModel<State = P::State>> {
     island: Island<'m, P, L>,
-    found: Found,
+    found: FoundShells,
     log_size: f64,
     log_z: f64,
 }
 
-impl<'s, 'm, P, L, K> Search<'s, 'm, P, L, K>
+impl<'s, 'm, P, L, K> ShellSearch<'s, 'm, P, L, K>
 where
     P: Sampleable<State: Clone + Send> + Sync,
     L: UnnormalizedModel<State = P::State> + Sync,
@@ -114,14 +114,14 @@ where
     }
 }
 
-impl<'s, 'm, P, L, K> Task for Search<'s, 'm, P, L, K>
+impl<'s, 'm, P, L, K> Task for ShellSearch<'s, 'm, P, L, K>
 where
     P: Sampleable<State: Clone + Send> + Sync,
     L: UnnormalizedModel<State = P::State> + Sync,
     K: Invariant<LevelAt<'m, P, L>> + Sync,
 {
     /// The result and its number of evaluations.
-    type Output = Single<(Found, u64)>;
+    type Output = Single<(FoundShells, u64)>;
 
     fn blocks(&self) -> Range<usize> {
         0..1
@@ -141,12 +141,12 @@ where
         let size = (self.chains(block), BLOCK, self.settings.moves);
         let mut at = Climb {
             island: Island::start(self.problem, self.path, size, first)?,
-            found: Found::default(),
+            found: FoundShells::default(),
             log_size: self.tuning.map_or(0.0, |tuning| tuning.first.ln()),
             log_z: f64::NEG_INFINITY,
         };
         let cut = |island: &mut Island<'m, P, L>, level| {
-            let shell = island.cut(level, &mut Selection::new(Vec::new(), 0.0));
+            let shell = island.cut(level, &mut IslandSelection::new(Vec::new(), 0.0));
             shell.log_likelihood.log_weight()
         };
         while let Some((level, above)) = self.next(&mut at) {
@@ -200,10 +200,10 @@ mod tests {
 
     #[test]
     fn lists_of_another_search_are_refused() {
-        let mut found = Found {
+        let mut found = FoundShells {
             levels: vec![0.0, 1.0],
             shells: vec![0.0; 3],
-            ..Found::default()
+            ..FoundShells::default()
         };
         assert!(found.check().is_ok());
         found.sizes.push(1.0);

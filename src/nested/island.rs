@@ -102,7 +102,7 @@ where
     }
 
     /// Removes the states up to `level` from the pool, and samples some of them.
-    pub(super) fn cut(&mut self, level: f64, selection: &mut Selection) -> Shell<P::State> {
+    pub(super) fn cut(&mut self, level: f64, selection: &mut IslandSelection) -> Shell<P::State> {
         let below = self.pool.partition_point(|(value, _)| *value <= level);
         let log_each = self.log_weight();
         let mut log_likelihood = WeightedMean::default();
@@ -216,14 +216,14 @@ fn evenly<R: Rng + ?Sized>(
 /// Chooses how many states each shell of an island leaves, by systematic sampling. The expected numbers, real and
 /// summed from a random [`offset`], leave a state wherever the sum passes a whole number. Each kept state represents
 /// the shell's states over the expected number, so that weighted sums are unbiased.
-pub(super) struct Selection {
+pub(super) struct IslandSelection {
     /// Expected numbers of states of the remaining shells.
     expected: std::vec::IntoIter<f64>,
     /// Fractional part of the sum so far.
     beyond: f64,
 }
 
-impl Selection {
+impl IslandSelection {
     /// Creates a selection whose sum starts at `beyond`.
     pub(super) fn new(expected: Vec<f64>, beyond: f64) -> Self {
         Self {
@@ -281,7 +281,8 @@ mod tests {
             assert!((expected.iter().sum::<f64>() - each).abs() < 1e-9 * each);
             let mut numbers = [0; 5];
             for island in 0..islands {
-                let mut selection = Selection::new(expected.clone(), offset(0.4, island as usize));
+                let mut selection =
+                    IslandSelection::new(expected.clone(), offset(0.4, island as usize));
                 for number in &mut numbers {
                     let (count, stands_for) = selection.next(1_000);
                     assert!(stands_for >= 1.0);
@@ -298,7 +299,7 @@ mod tests {
 
     #[test]
     fn a_shell_of_few_states_gives_no_more_than_these() {
-        let mut selection = Selection::new(vec![7.5, 7.5, 0.0], 0.999_999_999_999_999_9);
+        let mut selection = IslandSelection::new(vec![7.5, 7.5, 0.0], 0.999_999_999_999_999_9);
         assert_eq!(selection.next(5), (5, 1.0));
         assert_eq!(selection.next(0).0, 0);
         assert_eq!(selection.next(10).0, 0);

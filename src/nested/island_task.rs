@@ -4,10 +4,10 @@ use std::ops::Range;
 
 use rand::RngExt;
 
-use super::island::{Island, Selection, expected, offset};
+use super::island::{Island, IslandSelection, expected, offset};
 use super::path::{LevelAt, LevelPath};
 use super::run::{IslandRun, Islands};
-use super::settings::Settings;
+use super::settings::NestedSettings;
 use crate::Result;
 use crate::estimate::Estimate;
 use crate::kernel::Invariant;
@@ -20,7 +20,7 @@ pub(super) struct IslandsTask<'s, 'm, P: Sampleable, L: UnnormalizedModel<State 
     problem: &'m TemperedPath<P, L>,
     path: &'s LevelPath<'m, P, L>,
     kernel: &'s K,
-    settings: &'s Settings,
+    settings: &'s NestedSettings,
     streams: Vec<StreamRng>,
     /// Expected numbers of states that an island keeps, by shell.
     expected: Vec<f64>,
@@ -38,9 +38,9 @@ where
         path: &'s LevelPath<'m, P, L>,
         kernel: &'s K,
         shells: &[f64],
-        settings: &'s Settings,
+        settings: &'s NestedSettings,
     ) -> Self {
-        let Settings {
+        let NestedSettings {
             islands,
             chains,
             seed,
@@ -82,11 +82,12 @@ where
 
     /// Climbs the levels with an island: cuts it, restarts it above the level, and moves it there.
     fn run(&self, block: usize, pulse: &mut dyn Pulse) -> Result<Self::Output, Halt> {
-        let Settings { chains, moves, .. } = *self.settings;
+        let NestedSettings { chains, moves, .. } = *self.settings;
         let size = (self.chains(block), chains, moves);
         let stream = self.streams[block].clone();
         let mut island = Island::start(self.problem, self.path, size, stream)?;
-        let mut selection = Selection::new(self.expected.clone(), offset(self.first_offset, block));
+        let mut selection =
+            IslandSelection::new(self.expected.clone(), offset(self.first_offset, block));
         let mut run = IslandRun::default();
         let levels = self.path.levels();
         for (passed, &level) in levels.iter().enumerate() {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use rand::RngExt;
 
-use super::first_pass::Found;
+use super::first_pass::FoundShells;
 use super::island::Shell;
 use crate::bidirectional::{Approximate, TargetSamples};
 use crate::estimate::{
@@ -129,7 +129,7 @@ impl<S> NestedSmcRun<S> {
     }
 
     pub(super) fn new(
-        found: Found,
+        found: FoundShells,
         islands: Islands<S>,
         seed: u64,
         stopped_by: StoppedBy,
@@ -258,7 +258,7 @@ impl<S> NestedSmcRun<S> {
     }
 }
 
-fn summarize<S>(found: &Found, islands: &[IslandRun<S>]) -> Vec<LevelSummary> {
+fn summarize<S>(found: &FoundShells, islands: &[IslandRun<S>]) -> Vec<LevelSummary> {
     let mut before = Decisions::default();
     let summary = |(t, &level): (usize, &f64)| {
         let log_masses: Vec<f64> = islands.iter().map(|run| run.reached[t].0).collect();
@@ -278,7 +278,11 @@ fn summarize<S>(found: &Found, islands: &[IslandRun<S>]) -> Vec<LevelSummary> {
     found.levels.iter().enumerate().map(summary).collect()
 }
 
-fn find_warnings(estimate: &Estimate, found: &Found, levels: &[LevelSummary]) -> Vec<Warning> {
+fn find_warnings(
+    estimate: &Estimate,
+    found: &FoundShells,
+    levels: &[LevelSummary],
+) -> Vec<Warning> {
     let mut warnings = estimate.warnings();
     let stands = |level: &LevelSummary| level.acceptance.is_some_and(|rate| rate < 1e-3);
     let standing = levels.iter().position(stands);

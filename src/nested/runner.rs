@@ -2,11 +2,11 @@
 
 use std::time::Instant;
 
-use super::first_pass::{Found, Search, Tuning};
+use super::first_pass::{FoundShells, KernelTuning, ShellSearch};
 use super::island_task::IslandsTask;
 use super::path::{LevelAt, LevelPath};
 use super::run::{Islands, NestedSmcRun};
-use super::settings::Settings;
+use super::settings::NestedSettings;
 use crate::estimate::{LogZ, Remedy, Warning};
 use crate::kernel::{Invariant, StepSize, Tunable, refuse_stages};
 use crate::model::{Sampleable, UnnormalizedModel};
@@ -51,8 +51,8 @@ use crate::{Error, Result};
 pub struct NestedSmc<'m, P, L, K> {
     pub(super) problem: &'m TemperedPath<P, L>,
     pub(super) kernel: K,
-    pub(super) tuning: Option<Tuning<K>>,
-    pub(super) settings: Settings,
+    pub(super) tuning: Option<KernelTuning<K>>,
+    pub(super) settings: NestedSettings,
     pub(super) execution: Execution<'m>,
 }
 
@@ -67,7 +67,7 @@ where
     where
         K: Tunable,
     {
-        let tuning = Tuning {
+        let tuning = KernelTuning {
             resized: K::with_step_size,
             first: kernel.step_size().at(0.0),
             acceptance: kernel.optimal_acceptance(),
@@ -84,7 +84,7 @@ where
             problem,
             kernel,
             tuning: None,
-            settings: Settings::default(),
+            settings: NestedSettings::default(),
             execution: Execution::default(),
         }
     }
@@ -146,7 +146,7 @@ where
     /// Finds the levels and runs the islands.
     pub(super) fn go_with<J>(&self, job: &mut J) -> Result<NestedSmcRun<P::State>>
     where
-        J: Runs<Single<(Found, u64)>> + Runs<Islands<P::State>> + Carries<(Found, u64)>,
+        J: Runs<Single<(FoundShells, u64)>> + Runs<Islands<P::State>> + Carries<(FoundShells, u64)>,
     {
         self.check()?;
         let begun = Instant::now();
@@ -183,8 +183,8 @@ where
         Ok(run)
     }
 
-    fn search<'s>(&'s self, path: &'s LevelPath<'m, P, L>) -> Search<'s, 'm, P, L, K> {
-        Search {
+    fn search<'s>(&'s self, path: &'s LevelPath<'m, P, L>) -> ShellSearch<'s, 'm, P, L, K> {
+        ShellSearch {
             problem: self.problem,
             path,
             kernel: &self.kernel,
@@ -194,7 +194,7 @@ where
     }
 
     /// Returns the kernel with the tuned step sizes, if there are any.
-    fn tuned(&self, path: &LevelPath<'m, P, L>, found: &Found) -> Result<Option<K>> {
+    fn tuned(&self, path: &LevelPath<'m, P, L>, found: &FoundShells) -> Result<Option<K>> {
         let Some(tuning) = self.tuning.as_ref().filter(|_| !found.sizes.is_empty()) else {
             return Ok(None);
         };

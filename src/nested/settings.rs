@@ -5,7 +5,7 @@ use crate::work::{Named, named};
 use crate::{Error, Result};
 
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct NestedSettings {
     pub(super) islands: usize,
     pub(super) chains: usize,
     pub(super) moves: usize,
@@ -16,7 +16,7 @@ pub struct Settings {
     pub(super) seed: u64,
 }
 
-impl Default for Settings {
+impl Default for NestedSettings {
     fn default() -> Self {
         Self {
             islands: 32,
@@ -31,7 +31,7 @@ impl Default for Settings {
     }
 }
 
-impl Settings {
+impl NestedSettings {
     pub(super) fn check(&self) -> Result<()> {
         Error::check_count("islands", self.islands, 1)?;
         Error::check_count("chains", self.chains, 1)?;

@@ -32,14 +32,14 @@ const RULES: [(f64, f64, f64); 8] = [
 ];
 
 /// A part of the range, with the log of its integral and of its error bound, the difference of the two rules.
-struct Cell {
+struct Panel {
     low: f64,
     high: f64,
     log_integral: f64,
     log_error: f64,
 }
 
-impl Cell {
+impl Panel {
     fn new(log_f: &impl Fn(f64) -> f64, low: f64, high: f64) -> Self {
         let (middle, half) = (0.5 * (low + high), 0.5 * (high - low));
         let at = RULES.map(|(x, ..)| [-1.0, 1.0].map(|side| log_f(middle + side * x * half)));
@@ -79,8 +79,8 @@ pub(crate) fn log_integral(
         return None;
     }
     let edge = |i: usize| low + (high - low) * (i as f64 / cells as f64);
-    let first = |i| Cell::new(&log_f, edge(i), edge(i + 1));
-    let mut open: Vec<Cell> = (0..cells).map(first).collect();
+    let first = |i| Panel::new(&log_f, edge(i), edge(i + 1));
+    let mut open: Vec<Panel> = (0..cells).map(first).collect();
     let mut settled = WeightSums::default();
     loop {
         let mut total = settled;

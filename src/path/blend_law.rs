@@ -36,7 +36,8 @@ pub trait BlendLaw {
     }
 }
 
-/// The law of a [`GeometricPath`](super::GeometricPath): weights `1 - beta` and `beta`.
+/// The law of a [`GeometricPath`](super::GeometricPath): weights `1 - beta` and `beta`; 0 and `beta` above 1, for powers
+/// of the target.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Geometric;
 
@@ -46,7 +47,7 @@ impl BlendLaw for Geometric {
 
     #[inline(always)]
     fn weights(beta: f64) -> (f64, f64) {
-        (1.0 - beta, beta)
+        ((1.0 - beta).max(0.0), beta)
     }
 
     /// Returns false, so that a NaN of the target surfaces wherever chains are.

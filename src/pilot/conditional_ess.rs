@@ -100,7 +100,7 @@ impl ConstantConditionalEss {
         stages: usize,
         seed: u64,
         job: &mut Job<'_>,
-    ) -> Result<(Pass, usize)>
+    ) -> Result<(EssPass, usize)>
     where
         P: AnnealingPath<State: Send> + Send + Sync,
         P::At: Send + Sync,
@@ -178,7 +178,7 @@ where
     }
 }
 
-struct Pass {
+struct EssPass {
     betas: Vec<f64>,
     /// Distance from the base to each beta.
     distances: Vec<f64>,
@@ -204,7 +204,7 @@ where
     P::At: Send + Sync,
     K: TransitionKernel<P::At> + Sync,
 {
-    fn pass(&self, job: &mut Job<'_>) -> Result<Pass> {
+    fn pass(&self, job: &mut Job<'_>) -> Result<EssPass> {
         refuse_stages(self.kernel.stages())?;
         let Single(pass) = job
             .extend(self, Forest::new())?
@@ -219,7 +219,7 @@ where
     P::At: Send + Sync,
     K: TransitionKernel<P::At> + Sync,
 {
-    type Output = Single<Pass>;
+    type Output = Single<EssPass>;
 
     fn blocks(&self) -> Range<usize> {
         0..1
@@ -239,7 +239,7 @@ where
         let first = stream(self.seed, Purpose::ConditionalEss, 0);
         let size = self.pilot.largest_block();
         let mut populations = Populations::start(path.clone(), 0..chains, size, first)?;
-        let mut pass = Pass {
+        let mut pass = EssPass {
             betas: vec![0.0],
             distances: vec![0.0],
             warnings: Vec::new(),
@@ -282,7 +282,7 @@ where
     }
 }
 
-impl Pass {
+impl EssPass {
     fn stages(&self) -> usize {
         self.betas.len() - 1
     }

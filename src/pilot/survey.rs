@@ -228,7 +228,7 @@ impl Survey {
         let share = added(most) / total;
         let (stage, beta) = (most[1].stage, most[1].beta);
         (self.points.len() > 10 && total > 0.5 && share > 0.5)
-            .then_some(Warning::PilotConcentratedVariance { stage, beta, share })
+            .then(|| in_pilot(Warning::ConcentratedVariance { stage, beta, share }))
     }
 
     /// Returns the warning of the first point with an acceptance below 1e-3.
@@ -236,7 +236,7 @@ impl Survey {
         let refuses = |point: &&SurveyPoint| point.acceptance.is_some_and(|rate| rate < 1e-3);
         let point = self.points.iter().find(refuses)?;
         let (stage, beta) = (point.stage, point.beta);
-        Some(Warning::PilotZeroAcceptance { stage, beta })
+        Some(in_pilot(Warning::ZeroAcceptance { stage, beta }))
     }
 
     fn lowest_ess(&self) -> Option<&SurveyPoint> {
@@ -266,7 +266,11 @@ pub(crate) fn near_collapse(ess: f64, chains: usize, beta: f64) -> Option<Warnin
 }
 
 pub(crate) fn dead_chains(dead: usize, chains: usize) -> Option<Warning> {
-    (dead > 0).then_some(Warning::PilotDeadChains { dead, chains })
+    (dead > 0).then(|| in_pilot(Warning::DeadChains { dead, chains }))
+}
+
+fn in_pilot(warning: Warning) -> Warning {
+    Warning::InPilot(Box::new(warning))
 }
 
 pub(crate) fn few_chains(chains: usize) -> Option<Warning> {

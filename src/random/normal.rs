@@ -18,13 +18,13 @@ const UNIT: f64 = 1.0 / (1u64 << 52) as f64;
 
 /// The distribution `N(0, 1)`, drawn by the ziggurat of Marsaglia and Tsang (2000) with layers of equal area.
 pub(crate) struct StandardNormal {
-    layers: [Layer; LAYERS],
+    layers: [ZigguratLayer; LAYERS],
     /// Values of `exp(-x^2 / 2)` at the widths of the layers, and 1 at the top.
     heights: [f64; LAYERS + 1],
 }
 
 #[derive(Clone, Copy)]
-struct Layer {
+struct ZigguratLayer {
     /// Width, in units of a position.
     scale: f64,
     /// Bound on the positions that surely lie under the curve.
@@ -47,7 +47,7 @@ impl StandardNormal {
             let height = density(widths[i - 1]) + AREA / widths[i - 1];
             widths[i] = (-2.0 * height.ln()).sqrt();
         }
-        let layer = |i: usize| Layer {
+        let layer = |i: usize| ZigguratLayer {
             scale: widths[i] * UNIT,
             inside: (widths[i + 1] / widths[i] / UNIT) as u64,
         };

@@ -9,7 +9,7 @@ use crate::rbm::mean_field::{Layer, MeanField};
 
 /// Number of chains and of sweeps of each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Cooling {
+pub(super) struct LayerCooling {
     pub(super) chains: usize,
     pub(super) sweeps: usize,
 }
@@ -22,7 +22,7 @@ impl<L: Layer> MeanField<L> {
     ///
     /// The layer beside h is summed out, so that a barrier that block Gibbs sampling meets between v and h does not
     /// stand here. Gamma rises geometrically from 1 over the root mean square change of `log f` by a flip.
-    pub(super) fn cool(&self, cooling: Cooling, seed: u64) -> Vec<Vec<bool>> {
+    pub(super) fn cool(&self, cooling: LayerCooling, seed: u64) -> Vec<Vec<bool>> {
         let first = stream(seed, Purpose::Cooling, 0);
         let streams: Vec<StreamRng> = successive(first).take(cooling.chains).collect();
         map_tasks(streams.len(), |chain| {

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashSet};
 use nalgebra::{DMatrix, DVector};
 
 use crate::num::{WeightSums, sigmoid, softplus};
-use crate::rbm::cooling::Cooling;
+use crate::rbm::cooling::LayerCooling;
 use crate::rbm::enumerate::{check_log_normalizer, map_tasks};
 use crate::rbm::mean_field::{BLOCK, Layer, MeanField, coin_blocks};
 use crate::rbm::model::masked_sum_of;
@@ -253,7 +253,7 @@ pub(crate) struct Effort {
     ascents: usize,
     /// Number of configurations at which the search by flips ends.
     configurations: usize,
-    cooling: Cooling,
+    cooling: LayerCooling,
 }
 
 /// A run's chain-steps for each mean-field ascent of its lower bound.
@@ -270,7 +270,7 @@ impl Effort {
         Self {
             ascents: usize::MAX,
             configurations: MOST,
-            cooling: Cooling {
+            cooling: LayerCooling {
                 chains: starts,
                 sweeps: 2 * SWEEPS[0],
             },
@@ -285,7 +285,7 @@ impl Effort {
         Self {
             ascents: (chain_steps / STEPS_PER_ASCENT).max(1) as usize,
             configurations: sweeps.saturating_mul(units).clamp(WAVE, MOST),
-            cooling: Cooling {
+            cooling: LayerCooling {
                 chains,
                 sweeps: of_one.min(SWEEPS[1]),
             },

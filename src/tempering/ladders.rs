@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use rand::{Rng, RngExt};
 
-use super::runner::Settings;
+use super::runner::TemperingSettings;
 use crate::kernel::{Decisions, NonFinite, Stage, Workspace};
 use crate::num::{Moments, WeightSums, log_sigmoid};
 use crate::path::{AnnealingPath, Intermediate};
@@ -360,7 +360,7 @@ pub(super) struct Plan {
 
 impl Plan {
     /// Plans a round, with a seed of its own.
-    pub(super) fn new(settings: &Settings, placed: Placed) -> Self {
+    pub(super) fn new(settings: &TemperingSettings, placed: Placed) -> Self {
         let round = placed.round;
         let mut seeds = stream(settings.seed, Purpose::TemperingRounds, 0);
         let seed = (0..round).map(|_| seeds.next_u64()).next_back();
@@ -405,7 +405,7 @@ pub(super) struct Placed {
 }
 
 impl Placed {
-    pub(super) fn check(&self, settings: &Settings) -> Result<()> {
+    pub(super) fn check(&self, settings: &TemperingSettings) -> Result<()> {
         let pairs = settings.schedule.stages();
         Error::check_dimension("pairs of neighbours", self.schedule.stages(), pairs)?;
         Error::check_dimension("guesses", self.guesses.len(), pairs)?;

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use super::ladders::{Ladder, Ladders, PairSums, Placed, Plan, Starts};
-use super::runner::{Settings, Tempering};
+use super::runner::{Tempering, TemperingSettings};
 use crate::kernel::{Decisions, Invariant, TransitionKernel, Workspace};
 use crate::num::{Moments, cumulative};
 use crate::path::AnnealingPath;
@@ -149,7 +149,7 @@ impl<S: Send, M: Send> Merge for RoundResult<S, M> {
 /// The state of a run between two rounds.
 #[derive(Debug)]
 #[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
-pub(super) struct Reached<S, M> {
+pub(super) struct RoundsReached<S, M> {
     pub(super) last: Option<FinishedRound<S>>,
     pub(super) next: Placed,
     /// States by block, from which the next round starts.
@@ -157,9 +157,9 @@ pub(super) struct Reached<S, M> {
     pub(super) stopped_by: Option<StoppedBy>,
 }
 
-impl<S, M> Reached<S, M> {
+impl<S, M> RoundsReached<S, M> {
     /// Refuses what no round of `settings` leaves. Checks a file.
-    pub(super) fn check(&self, settings: &Settings) -> Result<()> {
+    pub(super) fn check(&self, settings: &TemperingSettings) -> Result<()> {
         let last = self.last.as_ref();
         let (done, next) = (last.map_or(0, |last| last.placed.round), &self.next);
         // A round has `2^round` scans.
@@ -183,7 +183,7 @@ pub(super) struct FinishedRound<S> {
 }
 
 impl<S> FinishedRound<S> {
-    fn check(&self, settings: &Settings) -> Result<()> {
+    fn check(&self, settings: &TemperingSettings) -> Result<()> {
         self.placed.check(settings)?;
         let plan = Plan::new(settings, self.placed.clone());
         Error::check_dimension("ladders", self.ladders.len(), settings.ladders)?;
@@ -193,8 +193,8 @@ impl<S> FinishedRound<S> {
         ladders.try_for_each(|ladder| ladder.check(&plan, plan.scans))
     }
 
-    pub(super) fn figures(&self) -> Figures {
-        Figures::of(&self.ladders)
+    pub(super) fn figures(&self) -> RoundFigures {
+        RoundFigures::of(&self.ladders)
     }
 
     pub(super) fn standard_error(&self) -> f64 {
@@ -217,11 +217,11 @@ const FLOOR: f64 = 0.01;
 const LEAST_ACCEPTANCE: f64 = 1e-10;
 
 /// Sums over all ladders, by pair of neighbours.
-pub(super) struct Figures {
+pub(super) struct RoundFigures {
     pairs: Vec<PairSums>,
 }
 
-impl Figures {
+impl RoundFigures {
     pub(super) fn of<S>(ladders: &[Ladder<S>]) -> Self {
         let mut pairs = vec![PairSums::default(); ladders[0].pairs.len()];
         for ladder in ladders {

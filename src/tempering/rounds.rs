@@ -4,9 +4,9 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use super::ladders::{Placed, Plan};
-use super::round::{Codec, FinishedRound, MemoryOf, Reached, Round, RoundResult};
+use super::round::{Codec, FinishedRound, MemoryOf, Round, RoundResult, RoundsReached};
 use super::run::TemperingRun;
-use super::runner::{Settings, Tempering};
+use super::runner::{Tempering, TemperingSettings};
 use crate::estimate::{LogZ, Remedy, Warning};
 use crate::kernel::{Invariant, refuse_stages};
 use crate::model::UnnormalizedModel;
@@ -17,7 +17,7 @@ use crate::{Error, Result};
 /// First round after which `until_error` is checked.
 const FIRST_LOOK: usize = 5;
 
-type At<P, K> = Reached<<P as AnnealingPath>::State, MemoryOf<P, K>>;
+type At<P, K> = RoundsReached<<P as AnnealingPath>::State, MemoryOf<P, K>>;
 
 impl<'p, P, K> Tempering<'p, P, K>
 where
@@ -87,7 +87,7 @@ where
 
     fn first(&self) -> At<P, K> {
         let schedule = &self.settings.schedule;
-        Reached {
+        RoundsReached {
             last: None,
             next: Placed {
                 round: 1,
@@ -107,7 +107,7 @@ where
         closed: Closed<RoundResult<P::State, MemoryOf<P, K>>>,
     ) -> At<P, K> {
         if let Some(by) = closed.stopped_by {
-            return Reached {
+            return RoundsReached {
                 last,
                 stopped_by: Some(by),
                 ..self.first()
@@ -123,7 +123,7 @@ where
             ladders,
             decisions,
         };
-        Reached {
+        RoundsReached {
             next: last.tuned(),
             ends,
             stopped_by: self.ended_by(&last),
@@ -143,7 +143,7 @@ where
                 chains: self.settings.ladders,
             });
         };
-        let settings = Settings {
+        let settings = TemperingSettings {
             rounds: last.placed.round,
             ..self.settings.clone()
         };
@@ -170,7 +170,7 @@ where
     }
 
     /// Returns the number of evaluations in all rounds of `settings`.
-    fn evaluations(&self, settings: &Settings) -> u64 {
+    fn evaluations(&self, settings: &TemperingSettings) -> u64 {
         // A move at each beta but 0, where a state is drawn. On a path without ends also, in every second scan, the log
         // ratios of both states of a pair.
         let stages = settings.schedule.stages();

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::round::FinishedRound;
-use super::runner::Settings;
+use super::runner::TemperingSettings;
 use crate::estimate::{LogZ, Warning, write_headline};
 use crate::kernel::Decisions;
 use crate::num::{Moments, student_quantile};
@@ -16,7 +16,7 @@ use crate::{Error, Result};
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[must_use]
 pub struct TemperingRun<S> {
-    settings: Settings,
+    settings: TemperingSettings,
     stopped_by: StoppedBy,
     /// Betas of the last round.
     schedule: Schedule,
@@ -43,7 +43,7 @@ const GAP: f64 = 0.9;
 
 impl<S> TemperingRun<S> {
     pub(super) fn new(
-        settings: Settings,
+        settings: TemperingSettings,
         last: FinishedRound<S>,
         stopped_by: StoppedBy,
         rounding: (f64, f64),
@@ -266,7 +266,7 @@ impl<S> LogZ for TemperingRun<S> {
 
 crate::num::deserialize_checked! {
     TemperingRun<S> {
-        settings: Settings,
+        settings: TemperingSettings,
         stopped_by: StoppedBy,
         schedule: Schedule,
         log_ratios: Vec<f64>,

@@ -52,7 +52,7 @@ use crate::{Error, Result};
 pub struct Tempering<'p, P: AnnealingPath, K> {
     pub(super) path: P,
     pub(super) kernel: K,
-    pub(super) settings: Settings,
+    pub(super) settings: TemperingSettings,
     pub(super) execution: Execution<'p>,
 }
 
@@ -71,7 +71,7 @@ impl<'p, P: AnnealingPath, K: Invariant<P::At>> Tempering<'p, P, K> {
         Self {
             path,
             kernel,
-            settings: Settings::new(log_base_normalizer),
+            settings: TemperingSettings::new(log_base_normalizer),
             execution: Execution::default(),
         }
     }
@@ -108,7 +108,7 @@ crate::num::debug_by_fields! {
 /// The settings that fix the bits of a run, besides path and kernel.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct Settings {
+pub struct TemperingSettings {
     /// Initial betas.
     pub(super) schedule: Schedule,
     pub(super) ladders: usize,
@@ -119,7 +119,7 @@ pub struct Settings {
     pub(super) log_base_normalizer: f64,
 }
 
-impl Settings {
+impl TemperingSettings {
     pub(super) fn new(log_base_normalizer: f64) -> Self {
         Self {
             schedule: Schedule::linear(20).expect("20 stages are a schedule"),

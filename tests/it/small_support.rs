@@ -73,8 +73,11 @@ fn tuning_and_pilots_succeed_for_each_seed() {
         assert!(tuned.kernel.step_size().at(1.0) > 0.1, "{tuned}");
         let friction = Friction::default().pilot(pilot);
         let found = friction.optimize(&path, &tuned.kernel, 30, seed).unwrap();
-        let [Warning::PilotDeadChains { dead, chains }] = found.warnings[..] else {
+        let [Warning::InPilot(warning)] = &found.warnings[..] else {
             panic!("{:?}", found.warnings);
+        };
+        let Warning::DeadChains { dead, chains } = **warning else {
+            panic!("{warning:?}");
         };
         let alive = (chains - dead) as f64 / chains as f64;
         assert!((alive / SHARE - 1.0).abs() < 0.7 && chains - dead >= 10);

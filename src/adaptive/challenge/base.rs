@@ -14,16 +14,7 @@ use crate::model::{
 use crate::path::AnnealingPath;
 
 /// A mixture of the base of a path, divided by its normaliser, and of rival bases B; its log Z is 0.
-pub struct RivalBase<P: AnnealingPath, B>(pub(super) Arc<Members<P, B>>);
-
-/// Both ends of a [`RivalPath`](super::RivalPath).
-pub struct Members<P: AnnealingPath, B> {
-    pub(super) path: P,
-    /// The base of the path, as a model on it.
-    pub(super) old: P::At,
-    pub(super) target: P::At,
-    mixture: Mixture<Member<P, B>>,
-}
+pub struct RivalBase<P, B>(Arc<Mixture<Member<P, B>>>);
 
 /// The base of a path, or a rival.
 #[derive(Debug)]
@@ -32,16 +23,16 @@ pub enum Member<P, B> {
     Rival(B),
 }
 
-impl<P: AnnealingPath, B> fmt::Debug for RivalBase<P, B> {
+impl<P, B> fmt::Debug for RivalBase<P, B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shares = self.0.mixture.components().map(|(share, _)| share);
+        let shares = self.0.components().map(|(share, _)| share);
         f.debug_struct("RivalBase")
             .field("shares", &Vec::from_iter(shares))
             .finish_non_exhaustive()
     }
 }
 
-impl<P: AnnealingPath, B> Clone for RivalBase<P, B> {
+impl<P, B> Clone for RivalBase<P, B> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
@@ -55,17 +46,8 @@ impl<P: AnnealingPath, B: NormalizedModel<State = P::State>> RivalBase<P, B> {
             let log_z = base.log_normalizer();
             (share, log_z, Member::Rival(base))
         });
-        let old = (old_share, log_base_z, Member::Old(path.clone()));
-        Self(Arc::new(Members {
-            old: path.at(0.0),
-            target: path.at(1.0),
-            path,
-            mixture: Mixture::new(once(old).chain(rivals)),
-        }))
-    }
-
-    pub(super) fn target(&self) -> &P::At {
-        &self.0.target
+        let old = (old_share, log_base_z, Member::Old(path));
+        Self(Arc::new(Mixture::new(once(old).chain(rivals))))
     }
 }
 
@@ -130,7 +112,7 @@ where
 }
 
 forward_model! {
-    [P: AnnealingPath, B] RivalBase<P, B> as Mixture<Member<P, B>>, self => self.0.mixture;
+    [P: AnnealingPath, B] RivalBase<P, B> as Mixture<Member<P, B>>, self => self.0;
     UnnormalizedModel NormalizedModel Sampleable Differentiable
 }
 

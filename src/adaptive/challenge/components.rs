@@ -17,7 +17,7 @@ const RIDGE: f64 = 1e-8;
 const NARROWEST: f64 = 1e-8;
 
 /// A component: its share, and mean and variances of its states.
-struct Component {
+struct Cluster {
     share: f64,
     mean: DVector<f64>,
     variances: DVector<f64>,
@@ -27,12 +27,12 @@ struct Component {
 /// evenly spaced states, and are told apart by their variances. Components that lose their states end. None is left where
 /// a coordinate does not vary.
 pub(super) fn components(states: &[&DVector<f64>], count: usize) -> Vec<Gaussian> {
-    let Some(all) = Component::of(states, &vec![1.0; states.len()], None) else {
+    let Some(all) = Cluster::of(states, &vec![1.0; states.len()], None) else {
         return Vec::new();
     };
     let floor = &all.variances * NARROWEST;
-    let mut components: Vec<Component> = (0..count.min(states.len()))
-        .map(|k| Component {
+    let mut components: Vec<Cluster> = (0..count.min(states.len()))
+        .map(|k| Cluster {
             share: 1.0 / count as f64,
             mean: states[k * states.len() / count].clone(),
             variances: all.variances.clone(),
@@ -42,7 +42,7 @@ pub(super) fn components(states: &[&DVector<f64>], count: usize) -> Vec<Gaussian
         let shares = responsibilities(states, &components);
         let next = shares
             .iter()
-            .filter_map(|shares| Component::of(states, shares, Some(&floor)));
+            .filter_map(|shares| Cluster::of(states, shares, Some(&floor)));
         components = next.collect();
     }
     let shares = responsibilities(states, &components);
@@ -94,7 +94,7 @@ fn mean(states: &[&DVector<f64>], weights: &[f64], total: f64) -> DVector<f64> {
 }
 
 /// Returns for each component its responsibility for each state.
-fn responsibilities(states: &[&DVector<f64>], components: &[Component]) -> Vec<Vec<f64>> {
+fn responsibilities(states: &[&DVector<f64>], components: &[Cluster]) -> Vec<Vec<f64>> {
     let mut shares = vec![Vec::with_capacity(states.len()); components.len()];
     for state in states {
         let parts = components.iter().map(|one| one.log_density(state));
@@ -107,7 +107,7 @@ fn responsibilities(states: &[&DVector<f64>], components: &[Component]) -> Vec<V
     shares
 }
 
-impl Component {
+impl Cluster {
     /// Returns the component of states with these weights; `None` for too few.
     fn of(states: &[&DVector<f64>], weights: &[f64], floor: Option<&DVector<f64>>) -> Option<Self> {
         let total: f64 = weights.iter().sum();

@@ -6,7 +6,7 @@ use super::path::{COLDEST, Cooled};
 use super::proposal::Trails;
 use crate::Result;
 use crate::adaptive::covariance::Shapes;
-use crate::adaptive::first_pass::Pass;
+use crate::adaptive::first_pass::FirstPassAtWork;
 use crate::adaptive::smc::{AdaptiveSmc, BLOCK, FirstPass};
 use crate::adaptive::tuner::{Tuner, Tuning};
 use crate::kernel::TransitionKernel;
@@ -50,7 +50,7 @@ where
     }
 
     fn run(&self, _block: usize, pulse: &mut dyn Pulse) -> Result<Self::Output, Halt> {
-        let mut at = Pass::start(self.settings)?;
+        let mut at = FirstPassAtWork::start(self.settings)?;
         while at.beta() < 1.0 {
             pulse.at(at.place());
             match at.evaluations() < self.allowance {

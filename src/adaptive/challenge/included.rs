@@ -37,7 +37,7 @@ pub(in crate::adaptive) struct Asked<K, S> {
 /// Probability with which the bounds hold.
 const CONFIDENCE: f64 = 0.99;
 
-struct OfPath<'p, P: AnnealingPath> {
+struct ChallengeOfPath<'p, P: AnnealingPath> {
     path: P,
     own_log_z: f64,
     is_certain: bool,
@@ -57,7 +57,7 @@ where
         + Send
         + Sync,
 {
-    Box::new(OfPath {
+    Box::new(ChallengeOfPath {
         own_log_z: path.base().log_normalizer(),
         is_certain: path.base().has_certain_normalizer(),
         path,
@@ -65,7 +65,7 @@ where
     })
 }
 
-impl<'p, P: AnnealingPath> OfPath<'p, P> {
+impl<'p, P: AnnealingPath> ChallengeOfPath<'p, P> {
     fn search<K>(&self, asked: Asked<K, P::State>) -> Search<'p, P, K> {
         Search {
             path: self.path.clone(),
@@ -81,7 +81,7 @@ impl<'p, P: AnnealingPath> OfPath<'p, P> {
     }
 }
 
-impl<'p, P, K> Challenges<P::State, K> for OfPath<'p, P>
+impl<'p, P, K> Challenges<P::State, K> for ChallengeOfPath<'p, P>
 where
     P: AnnealingPath<State: Rivals> + Send + Sync,
     P::At: Send + Sync,

@@ -20,7 +20,8 @@ mod vectors;
 
 pub use base::RivalBase;
 pub use judge::Judgement;
-pub use path::{RivalAt, RivalPath};
+pub use path::RivalAt;
+pub(super) use path::from_base;
 pub use proposal::{Proposals, Rivals, Target, Trails};
 pub use result::ChallengeRun;
 pub use runner::Challenge;

@@ -12,7 +12,7 @@ use super::cooling::{Cooling, RUNGS, Scouting, Scouts};
 use super::judge::{Second, judge};
 use super::modes::OF_DRAW;
 use super::normalizer::compare_normalizer;
-use super::path::{Cooled, RivalAt, RivalPath};
+use super::path::{Cooled, RivalAt, RivalPath, from_base};
 use super::population_monte_carlo::mixed;
 use super::proposal::{Proposals, Rivals, Target, Trails};
 use crate::adaptive::smc::AdaptiveSmc;
@@ -56,9 +56,9 @@ pub(in crate::adaptive) trait TargetGradient<S>: Send + Sync {
 
 pub(in crate::adaptive) type GradientOf<'p, S> = Arc<dyn TargetGradient<S> + 'p>;
 
-struct OfPath<P>(P);
+struct GradientOfPath<P>(P);
 
-impl<P> TargetGradient<DVector<f64>> for OfPath<P>
+impl<P> TargetGradient<DVector<f64>> for GradientOfPath<P>
 where
     P: AnnealingPath<State = DVector<f64>> + Send + Sync,
     P::At: Differentiable,
@@ -90,7 +90,7 @@ where
     P: AnnealingPath<State = DVector<f64>> + Send + Sync + 'p,
     P::At: Differentiable,
 {
-    Arc::new(OfPath(path))
+    Arc::new(GradientOfPath(path))
 }
 
 pub(in crate::adaptive) type Base<P> = <<P as AnnealingPath>::State as Rivals>::Base;
@@ -246,19 +246,20 @@ where
         figures
     }
 
-    fn old(&self) -> RivalBase<P, Base<P>> {
-        RivalBase::new(self.path.clone(), self.own_log_z, Vec::new())
+    /// Returns the path from the old base, and from rivals in these shares.
+    fn path_from(&self, rivals: Vec<(f64, Base<P>)>) -> RivalPath<P, Base<P>> {
+        let base = RivalBase::new(self.path.clone(), self.own_log_z, rivals);
+        from_base(&self.path, base)
     }
 
     /// Returns the path from the old base alone.
-    #[cfg(feature = "checkpoint")]
     pub(in crate::adaptive) fn path_from_old(&self) -> RivalPath<P, Base<P>> {
-        RivalPath::new(self.old())
+        self.path_from(Vec::new())
     }
 
     fn find(&self, budget: u64, job: &Job<'_>) -> Result<Found<P, K>> {
         let mut seeds = stream(self.seed, Purpose::Challenge, 0);
-        let old = self.old();
+        let old = self.path_from_old();
         let shares = SHARES[usize::from(P::State::CLIMBS)];
         let [scouting, cooling, fitting] = shares.map(|share| (share * budget as f64) as u64);
         let (scouts, scouted) = self.scouts(&old, scouting, job, &mut seeds)?;
@@ -267,11 +268,11 @@ where
             true => (MODES * fitting as f64) as u64 / OF_DRAW,
             false => 0,
         };
-        let draws = (0..draws).map(|_| old.sample(&mut seeds)).collect();
+        let draws = (0..draws).map(|_| old.base().sample(&mut seeds)).collect();
         let trails = trails.with_draws(draws);
-        let (base, modes, fitted) = self.mixture(&old, &trails, fitting, &mut seeds)?;
+        let (path, modes, fitted) = self.mixture(&old, &trails, fitting, &mut seeds)?;
         let spent = scouted + cooled + fitted;
-        let found = self.stages(base, budget.saturating_sub(spent), job, seeds.next_u64())?;
+        let found = self.stages(path, budget.saturating_sub(spent), job, seeds.next_u64())?;
         Ok(Found {
             starts: trails.ends().len(),
             modes,
@@ -284,14 +285,13 @@ where
     /// evaluations, too.
     fn scouts(
         &self,
-        old: &RivalBase<P, Base<P>>,
+        old: &RivalPath<P, Base<P>>,
         allowance: u64,
         job: &Job<'_>,
         seeds: &mut StreamRng,
     ) -> Result<(Scouts<P::State, K>, u64)> {
-        let path = RivalPath::new(old.clone());
         let mut scout = |kernel: &K, chains: u64, moves: usize, allowance: u64| {
-            let settings = AdaptiveSmc::with(path.clone(), kernel.clone(), self.tuner, 0.0)
+            let settings = AdaptiveSmc::with(old.clone(), kernel.clone(), self.tuner, 0.0)
                 .chains(chains as usize)
                 .moves(moves)
                 .seed(seeds.next_u64());
@@ -309,7 +309,7 @@ where
     /// Cools some scouts and the user's states. Returns the evaluations, too.
     fn trails(
         &self,
-        old: &RivalBase<P, Base<P>>,
+        old: &RivalPath<P, Base<P>>,
         scouts: &Scouts<P::State, K>,
         allowance: u64,
         job: &Job<'_>,
@@ -334,14 +334,14 @@ where
         Ok((trails, moves * of_move))
     }
 
-    /// Returns the mixture of the old base and the new ones, the number of modes, and the evaluations spent.
+    /// Returns the path from the mixture of the old base and the new ones, the number of modes, and the evaluations spent.
     fn mixture(
         &self,
-        old: &RivalBase<P, Base<P>>,
+        old: &RivalPath<P, Base<P>>,
         trails: &Trails<P::State>,
         allowance: u64,
         rng: &mut StreamRng,
-    ) -> Result<(RivalBase<P, Base<P>>, usize, u64)> {
+    ) -> Result<(RivalPath<P, Base<P>>, usize, u64)> {
         let log_density = |state: &P::State| old.target().log_density(state);
         let gradient = self.gradient.as_deref();
         let gradient =
@@ -360,19 +360,19 @@ where
         let scaled = kept
             .into_iter()
             .map(|(share, base)| ((1.0 - DEFENCE) * share / all, base));
-        let base = RivalBase::new(self.path.clone(), self.own_log_z, scaled.collect());
-        Ok((base, modes, target.spent.get()))
+        let path = self.path_from(scaled.collect());
+        Ok((path, modes, target.spent.get()))
     }
 
     /// Finds kernel and stages along the path from the mixture by a first pass, which may take half of the budget.
     fn stages(
         &self,
-        base: RivalBase<P, Base<P>>,
+        path: RivalPath<P, Base<P>>,
         budget: u64,
         job: &Job<'_>,
         seed: u64,
     ) -> Result<Found<P, K>> {
-        let (each, path) = (self.evaluations(), RivalPath::new(base.clone()));
+        let each = self.evaluations();
         let chains = (budget / 4 / (3 * 40 * each)).clamp(32, 256) as usize;
         let settings = AdaptiveSmc::with(path.clone(), self.kernel.clone(), self.tuner, 0.0)
             .chains(chains)
@@ -392,7 +392,7 @@ where
             spent: pass.evaluations,
             starts: 0,
             modes: 0,
-            path: RivalPath::new(base),
+            path,
         })
     }
 }

@@ -11,7 +11,7 @@ use nalgebra::DVector;
 
 pub(super) use self::base::Law;
 use self::modes::modes;
-use super::challenge::{RivalAt, RivalBase, RivalPath};
+use super::challenge::{RivalAt, RivalBase, from_base};
 use super::covariance::Covariance;
 use super::round::{Ended, Layout, RoundJob, Start};
 use crate::Result;
@@ -57,7 +57,7 @@ where
     P::At: Send + Sync,
     K: TransitionKernel<RefittedAt<P>, Workspace: Workspace<Memory = ()>> + Send + Sync,
 {
-    Arc::new(OfPath(path))
+    Arc::new(RefitOfPath(path))
 }
 
 /// Least effective number of states to fit to, in each of their modes.
@@ -78,9 +78,9 @@ const HEAVIEST: f64 = 0.6;
 pub(super) const TRIED: usize = 64;
 
 /// Refits the base of a path.
-struct OfPath<P>(P);
+struct RefitOfPath<P>(P);
 
-impl<P, K> Refits<DVector<f64>, K> for OfPath<P>
+impl<P, K> Refits<DVector<f64>, K> for RefitOfPath<P>
 where
     P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel + Sync> + Send + Sync,
     P::At: Send + Sync,
@@ -108,13 +108,13 @@ where
     ) -> Result<Ended<DVector<f64>>> {
         let log_z = self.0.base().log_normalizer();
         let fitted = (1.0 - refit.own_share, refit.law.clone());
-        let path = RivalPath::new(RivalBase::new(self.0.clone(), log_z, vec![fitted]));
+        let base = RivalBase::new(self.0.clone(), log_z, vec![fitted]);
         // The new base is normalised.
         let layout = Layout {
             log_base_normalizer: layout.log_base_normalizer - log_z,
             ..*layout
         };
-        layout.run(path, start, None, job)
+        layout.run(from_base(&self.0, base), start, None, job)
     }
 }
 

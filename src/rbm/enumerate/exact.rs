@@ -154,7 +154,7 @@ impl<T: Scalar> Rbm<T> {
 }
 
 /// The levels that one task has to find, in ascending order.
-struct Search<'a> {
+struct LargestTerms<'a> {
     due: &'a [(usize, f64)],
     sum: f64,
     /// Last state of positive probability.
@@ -163,7 +163,7 @@ struct Search<'a> {
     found: Vec<(usize, usize)>,
 }
 
-impl Search<'_> {
+impl LargestTerms<'_> {
     fn visit(&mut self, log_z: f64, first_state: usize, block: &StateBlock) {
         for (within, log_f) in block.log_f().iter().enumerate() {
             let p = (log_f - log_z).exp();
@@ -204,7 +204,7 @@ impl Enumeration {
         let tasks = self.fold(
             |task| {
                 let range = below(sums[task])..below(sums[task + 1]);
-                Search {
+                LargestTerms {
                     due: &due[range],
                     sum: sums[task],
                     state: task * self.states_per_task(),

@@ -14,13 +14,13 @@ use crate::rbm::model::masked_sum_of;
 use crate::{Error, Result};
 
 /// A harmonium as a model of its hidden units, with the visible ones summed out.
-struct Enumeration<'a, V> {
+struct HarmoniumEnumeration<'a, V> {
     harmonium: &'a Harmonium<V>,
     /// `W^T` (S x M).
     fields: DMatrix<f64>,
 }
 
-impl<'a, V: VisibleUnits> Enumeration<'a, V> {
+impl<'a, V: VisibleUnits> HarmoniumEnumeration<'a, V> {
     fn new(harmonium: &'a Harmonium<V>) -> Result<Self> {
         let (units, most) = (harmonium.hidden_units(), MAX_ENUMERATED_UNITS);
         let expected = format!("at most {most}, to enumerate their states");
@@ -74,7 +74,7 @@ impl<V: VisibleUnits> Harmonium<V> {
     /// # Errors
     /// More than [`MAX_ENUMERATED_UNITS`] hidden units, or an overflow of `log Z`.
     pub fn exact_log_normalizer(&self) -> Result<f64> {
-        Enumeration::new(self)?.log_normalizer()
+        HarmoniumEnumeration::new(self)?.log_normalizer()
     }
 }
 
@@ -109,7 +109,7 @@ impl<V: VisibleUnits> EnumeratedHarmonium<V> {
     /// # Errors
     /// Same as [`Harmonium::exact_log_normalizer`].
     pub fn new(harmonium: Harmonium<V>) -> Result<Self> {
-        let enumeration = Enumeration::new(&harmonium)?;
+        let enumeration = HarmoniumEnumeration::new(&harmonium)?;
         let log_normalizer = enumeration.log_normalizer()?;
         let probabilities = enumeration.map(|log_masses| {
             Vec::from_iter(log_masses.map(|log_mass| (log_mass - log_normalizer).exp()))

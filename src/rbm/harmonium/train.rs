@@ -54,7 +54,7 @@ impl ContrastiveDivergence {
         self.check()?;
         harmonium.check_data(data)?;
         let settings = self.batch_size(self.batch_size.min(data.len()));
-        let mut training = Training::new(settings, harmonium);
+        let mut training = HarmoniumTraining::new(settings, harmonium);
         Ok(TrainedHarmonium {
             curve: settings.run(&mut training, data, |_| ())?,
             harmonium: training.harmonium,
@@ -64,7 +64,7 @@ impl ContrastiveDivergence {
 }
 
 /// The state of training: a machine, its last update, and the chains of the model's moments.
-struct Training<V: VisibleUnits> {
+struct HarmoniumTraining<V: VisibleUnits> {
     settings: ContrastiveDivergence,
     harmonium: Harmonium<V>,
     weights: DMatrix<f64>,
@@ -74,7 +74,7 @@ struct Training<V: VisibleUnits> {
     rng: StreamRng,
 }
 
-impl<V: VisibleUnits<State: Clone>> Training<V> {
+impl<V: VisibleUnits<State: Clone>> HarmoniumTraining<V> {
     fn new(settings: ContrastiveDivergence, harmonium: Harmonium<V>) -> Self {
         let mut rng = stream(settings.seed, Purpose::Training, 0);
         let (hidden, visible) = (harmonium.hidden_units(), harmonium.visible());
@@ -105,7 +105,7 @@ impl<V: VisibleUnits<State: Clone>> Training<V> {
     }
 }
 
-impl<V: VisibleUnits<State: Clone>> Trainee for Training<V> {
+impl<V: VisibleUnits<State: Clone>> Trainee for HarmoniumTraining<V> {
     type Row = V::State;
     type Judgement = f64;
 

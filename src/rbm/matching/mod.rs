@@ -8,7 +8,7 @@ use nalgebra::{DMatrix, DMatrixView, DVector};
 use crate::num::{Lbfgs, setters};
 use crate::random::{Lanes, Purpose, stream};
 use crate::rbm::enumerate::Enumeration;
-use crate::rbm::train::{Chains, Sampler};
+use crate::rbm::train::{Sampler, TrainingChains};
 use crate::rbm::{Rbm, Scalar};
 use crate::{Error, Result};
 
@@ -147,7 +147,7 @@ impl RbmMatching for PersistentMatching {
         let numbers = self.particles.saturating_mul(hidden.max(visible));
         Error::check_count("particles times units", numbers, 1)?;
         let mut rng = stream(self.seed, Purpose::Matching, 0);
-        let mut particles = Chains::random(hidden, visible, self.particles, &mut rng);
+        let mut particles = TrainingChains::random(hidden, visible, self.particles, &mut rng);
         let mut lanes = Lanes::from_rng(&mut rng);
         let mut sampler = Sampler::new(&start.cast::<f32>()?);
         for _ in 0..BURN_IN {

@@ -7,7 +7,7 @@ use crate::random::{Lanes, Purpose, StreamRng, stream, successive};
 use crate::rbm::base_rate::check_data;
 use crate::rbm::engine::add_scaled;
 use crate::rbm::enumerate::{Enumeration, STATES, StateBlock, check_log_normalizer, map_tasks};
-use crate::rbm::train::{Chains, ParameterSums, Sampler};
+use crate::rbm::train::{ParameterSums, Sampler, TrainingChains};
 use crate::rbm::{Rbm, Scalar};
 use crate::{Error, Result};
 
@@ -298,7 +298,7 @@ impl MomentChains {
     fn block(&self, rbm: &Rbm<f32>, block: usize, mut rng: StreamRng) -> RbmMoments {
         let chains = BLOCK.min(self.chains - block * BLOCK);
         let (hidden, visible) = (rbm.hidden_units(), rbm.visible_units());
-        let mut chains = Chains::random(hidden, visible, chains, &mut rng);
+        let mut chains = TrainingChains::random(hidden, visible, chains, &mut rng);
         let mut lanes = Lanes::from_rng(&mut rng);
         let sampler = Sampler::new(rbm);
         let mut total = RbmMoments::zeros(hidden, visible);
@@ -323,7 +323,8 @@ impl RbmMoments {
         let mut total = Self::zeros(rbm.hidden_units(), rbm.visible_units());
         let sampler = Sampler::new(&rbm);
         for rows in data.chunks(BLOCK) {
-            let mut chains = Chains::zeros(rbm.hidden_units(), rbm.visible_units(), rows.len());
+            let mut chains =
+                TrainingChains::zeros(rbm.hidden_units(), rbm.visible_units(), rows.len());
             chains.start_at(rows.iter());
             total.add(&chains.sums(&sampler, 1.0).into());
         }

@@ -14,7 +14,7 @@ use crate::rbm::model::{check_finite, draw_all};
 use crate::rbm::{BaseRate, Rbm, Scalar};
 use crate::{Error, Result};
 
-pub(super) use sampler::{Chains, ParameterSums, Sampler};
+pub(super) use sampler::{ParameterSums, Sampler, TrainingChains};
 
 /// Largest number of rows that judge an epoch.
 const JUDGED_ROWS: usize = 200;
@@ -256,8 +256,8 @@ struct TrainingState<T: Scalar> {
     sampler: Sampler<T>,
     /// The last update of the parameters.
     update: ParameterSums<T>,
-    positive: Chains<T>,
-    negative: Chains<T>,
+    positive: TrainingChains<T>,
+    negative: TrainingChains<T>,
     rng: StreamRng,
     lanes: Lanes,
 }
@@ -266,11 +266,11 @@ impl<T: Scalar> TrainingState<T> {
     fn new(settings: ContrastiveDivergence, rbm: Rbm<T>) -> Self {
         let (hidden, visible) = (rbm.hidden_units(), rbm.visible_units());
         let mut rng = stream(settings.seed, Purpose::Training, 0);
-        let negative = Chains::random(hidden, visible, settings.batch_size, &mut rng);
+        let negative = TrainingChains::random(hidden, visible, settings.batch_size, &mut rng);
         Self {
             settings,
             update: ParameterSums::zeros(hidden, visible),
-            positive: Chains::zeros(hidden, visible, settings.batch_size),
+            positive: TrainingChains::zeros(hidden, visible, settings.batch_size),
             negative,
             lanes: Lanes::from_rng(&mut rng),
             rng,

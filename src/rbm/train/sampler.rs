@@ -50,7 +50,7 @@ impl<T: Scalar> Sampler<T> {
 
 /// The states of a population of chains, with buffers.
 #[derive(Debug)]
-pub(crate) struct Chains<T: Scalar> {
+pub(crate) struct TrainingChains<T: Scalar> {
     visible: Layer,
     hidden: Layer,
     /// `P(h = 1 | v)` (M x chains).
@@ -73,7 +73,7 @@ pub(crate) struct ParameterSums<T: Scalar> {
     pub(crate) visible_bias: DVector<T>,
 }
 
-impl<T: Scalar> Chains<T> {
+impl<T: Scalar> TrainingChains<T> {
     pub(crate) fn zeros(hidden: usize, visible: usize, chains: usize) -> Self {
         Self {
             visible: Layer::zeros(visible, chains),
@@ -230,7 +230,7 @@ mod tests {
                 let rows: Vec<Vec<bool>> = (0..chains)
                     .map(|c| (0..visible).map(|i| (c + i) % 3 == 0).collect())
                     .collect();
-                let mut found = Chains::zeros(hidden, visible, chains);
+                let mut found = TrainingChains::zeros(hidden, visible, chains);
                 found.start_at(rows.iter());
                 let sums = found.sums(&Sampler::new(&rbm), 0.5);
                 let expected = |j: usize, i: usize| -> f64 {

@@ -1,7 +1,7 @@
 //! Warnings that state a fact, and pass no judgement on log Z.
 
 /// Names of warnings, and the fact for which each speaks, always.
-pub const FACTS: [(&str, &str); 21] = [
+pub const FACTS: [(&str, &str); 19] = [
     ("FewChains", "fewer than 25 chains"),
     ("DeadChains", "a chain has weight 0"),
     (
@@ -47,10 +47,8 @@ pub const FACTS: [(&str, &str); 21] = [
         "PilotNegligibleCost",
         "a segment's cost is below .1% of the mean",
     ),
-    ("PilotDeadChains", "a chain of a pilot has weight 0"),
     (
-        "PilotConcentratedVariance",
-        "as `ConcentratedVariance`, of a pilot",
+        "InPilot",
+        "as the warning of a run that it holds, of a pilot",
     ),
-    ("PilotZeroAcceptance", "as `ZeroAcceptance`, of a pilot"),
 ];
