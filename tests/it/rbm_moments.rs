@@ -50,6 +50,30 @@ fn exact_matching_finds_a_machine_with_the_moments() {
     }
 }
 
+/// What is accepted and where the search ends are two settings: a search that ended at a tenth of what it may accept
+/// returned its start for moments this near.
+#[test]
+fn a_search_that_accepts_any_error_searches_all_the_same() {
+    let target = machine(4, 7);
+    let base = BaseRate::<f64>::uniform(4, 7).unwrap();
+    let near = base
+        .moments()
+        .average(&target.exact_moments().unwrap(), 0.1);
+    let moments = near.unwrap();
+    let path = RbmPath::new(base, target).unwrap();
+    let start = path.at(0.0).to_rbm().unwrap();
+    let error = |matching: ExactMatching| {
+        let found = matching.match_moments(&start, &moments).unwrap();
+        found.exact_moments().unwrap().largest_difference(&moments)
+    };
+    let any = ExactMatching::default().tolerance(f64::INFINITY);
+    assert!(error(any) < 0.01, "{}", error(any));
+    let trap = error(any.stop_at(0.1));
+    let unmoved = start.exact_moments().unwrap();
+    assert_eq!(trap, unmoved.largest_difference(&moments));
+    assert!(trap > 0.02, "{trap}");
+}
+
 #[test]
 fn knots_have_averaged_moments() {
     let target = machine(4, 7);

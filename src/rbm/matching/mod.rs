@@ -25,13 +25,15 @@ pub trait RbmMatching {
 
 /// Moment matching with exact gradients, for RBMs whose smaller layer can be enumerated.
 ///
-/// L-BFGS minimises the convex function `log Z - theta . s` in centred parameters theta, with s the given moments.
-/// Defaults: 80 iterations, tolerance 0.06. A bad match costs efficiency only; runs stay unbiased.
+/// L-BFGS minimises the convex function `log Z - theta . s` in centred parameters theta, with s the given moments. What
+/// is accepted ([`tolerance`](Self::tolerance), 0.06) and where the search ends ([`stop_at`](Self::stop_at)) are two settings.
+/// A bad match costs efficiency only; runs stay unbiased.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[must_use]
 pub struct ExactMatching {
     iterations: usize,
     tolerance: f64,
+    stop_at: Option<f64>,
 }
 
 impl Default for ExactMatching {
@@ -39,6 +41,7 @@ impl Default for ExactMatching {
         Self {
             iterations: 80,
             tolerance: 0.06,
+            stop_at: None,
         }
     }
 }
@@ -48,22 +51,33 @@ impl ExactMatching {
         /// Sets the largest number of iterations. Each enumerates all states once, seldom twice.
         iterations: usize,
 
-        /// Sets the largest accepted error of a moment. The search ends early at a tenth of it.
+        /// Sets the largest accepted error of a moment; infinite to accept what the search finds.
         tolerance: f64,
+
+        /// Sets the largest slope at which the search ends, an error of a centred moment; at 0 it ends where rounding leaves
+        /// no descent. By default it is 0.001, or a tenth of the tolerance where that is less. A search that ends at large
+        /// slopes may return its start, so that neighbouring knots are one machine.
+        stop_at in Some: f64,
     }
 }
+
+/// Largest slope at which a search ends by default.
+const SLOPE: f64 = 0.001;
 
 impl RbmMatching for ExactMatching {
     /// # Errors
     /// Also an RBM whose smaller layer has too many units to enumerate.
     fn match_moments(&self, start: &Rbm<f64>, moments: &RbmMoments) -> Result<Rbm<f64>> {
-        Error::check_positive("tolerance", self.tolerance)?;
+        let tolerance = self.tolerance;
+        Error::check(tolerance > 0.0, "tolerance", tolerance, "a positive number")?;
+        let stop_at = self.stop_at.unwrap_or(SLOPE.min(0.1 * tolerance));
+        Error::check(stop_at >= 0.0, "stop_at", stop_at, "0 or a positive number")?;
         moments.check(start.hidden_units(), start.visible_units())?;
         Enumeration::new(start)?;
         let solver = Lbfgs {
             memory: 20,
             iterations: self.iterations,
-            tolerance: 0.1 * self.tolerance,
+            tolerance: stop_at,
         };
         let minimum = solver.minimize(moments.centred(start), |parameters| {
             let evaluated = moments.uncentred(parameters).and_then(|rbm: Rbm<f64>| {
@@ -74,14 +88,14 @@ impl RbmMatching for ExactMatching {
         });
         let rbm = moments.uncentred(&minimum.position)?;
         let error = rbm.exact_moments()?.largest_difference(moments);
-        if error <= self.tolerance {
+        if error <= tolerance {
             return Ok(rbm);
         }
         Err(Error::NotConverged {
             what: "moment matching of an RBM",
             detail: format!(
                 "a moment is off by {error:.3} after {} iterations, expected at most {}",
-                minimum.iterations, self.tolerance
+                minimum.iterations, tolerance
             ),
         })
     }

@@ -175,8 +175,11 @@ impl Source<'_> {
         let small = self.machine.hidden_units() == 20;
         let moments = self.moments(kind)?;
         match kind {
-            // A rough match leaves the weights unbiased, so that none is refused.
-            Mas if small => self.through(&moments, knots, &ExactMatching::default().tolerance(1.0)),
+            // A rough match leaves the weights unbiased, but is no path of averaged moments.
+            Mas if small => {
+                let matching = ExactMatching::default().iterations(1_000).tolerance(0.01);
+                self.through(&moments, knots, &matching)
+            }
             Mas => {
                 let matching = PersistentMatching::full().updates(self.updates);
                 self.through(&moments, knots, &matching)
