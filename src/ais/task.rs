@@ -47,7 +47,7 @@ pub(crate) struct AtWork<'t, P: AnnealingPath, R> {
     pub(super) recorder: R,
 }
 
-/// What the loop over stages knows of a block at work, so that it is compiled once a type of state.
+/// The face that a block at work has for the loop over stages, which is so compiled once a type of state.
 trait OnPath<S>: Chains<S> {
     fn place_at_hand(&self) -> Place;
 

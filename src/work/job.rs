@@ -375,7 +375,7 @@ pub(crate) fn caught<T>(work: &mut dyn FnMut() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(work)).map_err(message)
 }
 
-/// As [`caught`], for work that uses up what it holds.
+/// Runs work that uses up what it holds, as [`caught`].
 pub(crate) fn caught_once<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     let mut work = Some(work);
     caught(&mut || work.take().expect("called once")())
