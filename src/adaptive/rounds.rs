@@ -23,6 +23,7 @@ use crate::kernel::{TransitionKernel, Tunable, Workspace};
 use crate::model::NormalizedModel;
 use crate::num::setters;
 use crate::path::{AnnealingPath, dimension};
+use crate::population::Moves;
 use crate::work::{Carries, Execution, Job, Runs, Single, StoppedBy, controls};
 use crate::{Error, Result};
 
@@ -412,7 +413,7 @@ where
     /// Returns the evaluations of a move of one chain.
     pub(super) fn of_move(&self) -> u64 {
         // A kernel that claims to cost nothing would have no end.
-        self.kernel.evaluations(dimension(&self.path)).max(1) as u64
+        self.kernel.cost(dimension(&self.path))
     }
 
     /// Returns the evaluations of a round of `stages` stages.

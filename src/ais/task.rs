@@ -140,12 +140,8 @@ impl<'t, P: AnnealingPath, R> AisTask<'t, P, R> {
     /// Counts the living chains with density zero under the base.
     fn uncovered(&self, block: &Block<P::State>) -> usize {
         let log_density = |chain: usize| self.path.base().log_density(&block.states()[chain]);
-        let mut uncovered = 0;
-        for chain in 0..block.len() {
-            let counts = block.is_alive(chain) && log_density(chain) == f64::NEG_INFINITY;
-            uncovered += usize::from(counts);
-        }
-        uncovered
+        let is_excluded = |chain: &usize| log_density(*chain) == f64::NEG_INFINITY;
+        block.alive().filter(is_excluded).count()
     }
 
     fn result(

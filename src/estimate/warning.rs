@@ -395,8 +395,8 @@ pub enum Warning {
         cost: f64,
     },
     /// A reason to doubt a run, which holds for a pilot: [`DeadChains`](Self::DeadChains),
-    /// [`ConcentratedVariance`](Self::ConcentratedVariance) or [`ZeroAcceptance`](Self::ZeroAcceptance). Stages are those of
-    /// the pilot; 0 is the base.
+    /// [`ConcentratedVariance`](Self::ConcentratedVariance) or [`ZeroAcceptance`](Self::ZeroAcceptance). Its stage is a
+    /// stage of the pilot, and 0 the base.
     #[error("in the pilot, {0}")]
     InPilot(Box<Self>),
     /// Shifts of a [drift modifier](crate::drift::DriftModifier) that exceeded the kernel's bound, and were cut to it.

@@ -50,18 +50,20 @@ fn axpy(x: &mut [f64], s: f64, y: &[f64]) {
 #[inline]
 pub(crate) fn add_scaled_twice((x, s, y): (&mut [f64], f64, &[f64]), (z, t): (&mut [f64], f64)) {
     if x.len() < VECTOR_WIDTH {
-        axpy(x, s, y);
-        return axpy(z, t, x);
+        return axpy_twice((x, s, y), (z, t));
     }
     wide(
         #[inline(always)]
-        move || {
-            for ((x, y), z) in x.iter_mut().zip(y).zip(z) {
-                *x += s * y;
-                *z += t * *x;
-            }
-        },
+        move || axpy_twice((x, s, y), (z, t)),
     );
+}
+
+#[inline(always)]
+fn axpy_twice((x, s, y): (&mut [f64], f64, &[f64]), (z, t): (&mut [f64], f64)) {
+    for ((x, y), z) in x.iter_mut().zip(y).zip(z) {
+        *x += s * y;
+        *z += t * *x;
+    }
 }
 
 /// Sets `x` to `s y + t z`.

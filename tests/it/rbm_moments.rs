@@ -50,8 +50,7 @@ fn exact_matching_finds_a_machine_with_the_moments() {
     }
 }
 
-/// What is accepted and where the search ends are two settings: a search that ended at a tenth of what it may accept
-/// returned its start for moments this near.
+/// A search used to end at a tenth of the error that it may accept, and returned its start for moments as near as these.
 #[test]
 fn a_search_that_accepts_any_error_searches_all_the_same() {
     let target = machine(4, 7);

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::iter::once;
-use std::sync::Arc;
 
 use nalgebra::DVector;
 use rand::Rng;
@@ -14,10 +13,11 @@ use crate::model::{
 use crate::path::AnnealingPath;
 
 /// A mixture of the base of a path, divided by its normaliser, and of rival bases B; its log Z is 0.
-pub struct RivalBase<P, B>(Arc<Mixture<Member<P, B>>>);
+#[derive(Clone)]
+pub struct RivalBase<P, B>(Mixture<Member<P, B>>);
 
 /// The base of a path, or a rival.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub enum Member<P, B> {
     Old(P),
     Rival(B),
@@ -32,12 +32,6 @@ impl<P, B> fmt::Debug for RivalBase<P, B> {
     }
 }
 
-impl<P, B> Clone for RivalBase<P, B> {
-    fn clone(&self) -> Self {
-        Self(Arc::clone(&self.0))
-    }
-}
-
 impl<P: AnnealingPath, B: NormalizedModel<State = P::State>> RivalBase<P, B> {
     /// Mixes the base of `path`, of the stated log Z, with rivals in these shares; the base has what is left of 1.
     pub(in crate::adaptive) fn new(path: P, log_base_z: f64, rivals: Vec<(f64, B)>) -> Self {
@@ -47,7 +41,7 @@ impl<P: AnnealingPath, B: NormalizedModel<State = P::State>> RivalBase<P, B> {
             (share, log_z, Member::Rival(base))
         });
         let old = (old_share, log_base_z, Member::Old(path));
-        Self(Arc::new(Mixture::new(once(old).chain(rivals))))
+        Self(Mixture::new(once(old).chain(rivals)))
     }
 }
 

@@ -24,6 +24,7 @@ use crate::model::{
     Differentiable, Sampleable, UnnormalizedModel, central_difference, check_gradient,
 };
 use crate::path::{AnnealingPath, dimension};
+use crate::population::Moves;
 use crate::random::{Purpose, StreamRng, stream};
 use crate::schedule::Schedule;
 use crate::work::{Job, Runs, Single, Task, caught};
@@ -199,7 +200,7 @@ where
 
     /// Returns the evaluations of a move.
     pub(in crate::adaptive) fn evaluations(&self) -> u64 {
-        self.kernel.evaluations(dimension(&self.path)).max(1) as u64
+        self.kernel.cost(dimension(&self.path))
     }
 
     /// Looks for other modes, runs from the mixture of all bases, and judges `first`. Of several processes each makes the

@@ -48,7 +48,7 @@ impl Default for ExactMatching {
 
 impl ExactMatching {
     setters! {
-        /// Sets the largest number of iterations. Each enumerates all states once, seldom twice.
+        /// Sets the largest number of iterations, 80 by default. Each enumerates all states once, seldom twice.
         iterations: usize,
 
         /// Sets the largest accepted error of a moment; infinite to accept what the search finds.
