@@ -4,6 +4,7 @@
 //! [`AdaptiveSmc`] finds stages and kernel in one pass of a population, [`StepSizes`] the step sizes of a kernel.
 
 mod barrier;
+mod base_search;
 mod challenge;
 mod covariance;
 mod first_pass;
@@ -19,10 +20,9 @@ mod step_sizes;
 mod tuner;
 
 pub use barrier::{Barrier, BarrierRecorder};
-pub use challenge::{
-    Challenge, ChallengeRun, Judgement, Proposals, RivalAt, RivalBase, Rivals, Target, Trails,
-};
-pub use refit::{NoRefit, Refit, RefittedAt};
+pub use base_search::{BaseSearch, FindModes, FoundBase, MixtureAt, MixtureBase, Target, Trails};
+pub use challenge::{Challenge, ChallengeRun, Judged, Judgement};
+pub use refit::{NoRefit, Refit};
 pub use rounds::Rounds;
 pub use rounds_run::{Round, RoundsRun};
 pub use smc::{AdaptiveSmc, AdaptiveSmcRun, FirstPass};

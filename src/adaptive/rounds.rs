@@ -7,10 +7,11 @@ use nalgebra::DVector;
 use rand::Rng;
 
 use super::barrier::Barrier;
+use super::base_search::MixtureAt;
 use super::challenge::Challenges;
 use super::covariance::CovarianceRecorder;
 use super::first_pass::Later;
-use super::refit::{Refit, RefittedAt, Refitting, refitting, shows_one_mode};
+use super::refit::{Refit, Refitting, refitting, shows_one_mode};
 use super::round::{
     Ended, LEAST, Layout, Reached, RoundCodec, RoundJob, RoundRecorder, Start, seconds,
 };
@@ -20,7 +21,7 @@ use super::tuner::Tuner;
 use crate::ais::{BlockResult, Run};
 use crate::estimate::{LogZ, Warning};
 use crate::kernel::{TransitionKernel, Tunable, Workspace};
-use crate::model::NormalizedModel;
+use crate::model::{NormalizedModel, StudentT};
 use crate::num::setters;
 use crate::path::{AnnealingPath, dimension};
 use crate::population::Moves;
@@ -151,7 +152,10 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
     where
         P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel + Sync> + Send + Sync + 'p,
         P::At: Send + Sync,
-        K: TransitionKernel<RefittedAt<P>, Workspace: Workspace<Memory = ()>> + Clone + Send + Sync,
+        K: TransitionKernel<MixtureAt<P, StudentT>, Workspace: Workspace<Memory = ()>>
+            + Clone
+            + Send
+            + Sync,
     {
         self.refitting = Some(refitting(self.path.clone()));
         self

@@ -2,7 +2,8 @@
 
 use nalgebra::DVector;
 
-use super::challenge::{Asked, LEAST_MOVES, RivalAt, Rivals, SecondJob, gradient_of, of_path};
+use super::base_search::{FindModes, LawOf, MixtureAt, gradient_of};
+use super::challenge::{Asked, Challenged, LEAST_MOVES, SecondJob, of_path};
 use super::rounds::{Finished, Rounds};
 use crate::estimate::{LogZ, Warning};
 use crate::kernel::{TransitionKernel, Workspace};
@@ -10,6 +11,9 @@ use crate::model::{Differentiable, NormalizedModel, StudentT};
 use crate::path::AnnealingPath;
 use crate::work::StoppedBy;
 use crate::{Error, Result};
+
+/// Probability with which the bounds hold.
+const CONFIDENCE: f64 = 0.99;
 
 impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
     /// Ends with a [`Challenge`](super::Challenge) to the last round, which costs as much as the rounds; off by default.
@@ -44,12 +48,10 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
     /// [`RoundsRun::second`]: super::RoundsRun::second
     pub fn challenge(mut self) -> Self
     where
-        P: AnnealingPath<State: Rivals, Base: NormalizedModel> + Send + Sync + 'p,
+        P: AnnealingPath<State: FindModes, Base: NormalizedModel> + Send + Sync + 'p,
         P::At: Send + Sync,
-        K: TransitionKernel<
-                RivalAt<P, <P::State as Rivals>::Base>,
-                Workspace: Workspace<Memory = ()>,
-            > + Clone
+        K: TransitionKernel<MixtureAt<P, LawOf<P>>, Workspace: Workspace<Memory = ()>>
+            + Clone
             + Send
             + Sync,
     {
@@ -63,7 +65,7 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
     where
         P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel> + Send + Sync + 'p,
         P::At: Differentiable + Send + Sync,
-        K: TransitionKernel<RivalAt<P, StudentT>, Workspace: Workspace<Memory = ()>>
+        K: TransitionKernel<MixtureAt<P, StudentT>, Workspace: Workspace<Memory = ()>>
             + Clone
             + Send
             + Sync,
@@ -84,14 +86,13 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
         self.budget.map(|budget| budget / self.parts())
     }
 
-    fn asked(&self) -> Asked<K, P::State>
+    fn challenged_runner(&self) -> Challenged<K, P::State>
     where
         K: Clone,
     {
-        Asked {
+        Challenged {
             kernel: self.kernel.clone(),
             tuner: self.tuner,
-            log_base_normalizer: self.log_base_normalizer,
             seed: self.seed,
         }
     }
@@ -108,7 +109,8 @@ where
         let Some(challenger) = &self.challenger else {
             return Ok(());
         };
-        challenger.check(self.asked())?;
+        Error::check_number("log normalizer of the base", self.log_base_normalizer)?;
+        challenger.check(self.challenged_runner())?;
         let least = self.least_of_challenge();
         let expected = format!("at least {} for rounds and challenge", 2 * least);
         let has_enough = |budget| budget / 2 >= least;
@@ -137,7 +139,12 @@ where
             let left = |budget: u64| budget.saturating_sub(spent).min(like);
             let budget = self.budget.map_or(like, left);
             job.foresee(budget / self.of_move());
-            match challenger.challenge(&run, self.asked(), budget, job) {
+            let asked = Asked {
+                budget,
+                confidence: CONFIDENCE,
+                log_base_normalizer: self.log_base_normalizer,
+            };
+            match challenger.challenge(&run, self.challenged_runner(), &asked, job) {
                 Ok(found) => run.challenge = Some(found),
                 Err(Error::Stopped { .. }) => (),
                 Err(error) if job.job().has_parted() => return Err(error),

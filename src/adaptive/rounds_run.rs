@@ -35,8 +35,7 @@ pub struct Round {
 /// The result of [`Rounds`](super::Rounds): the last round's run, and the rounds before it.
 ///
 /// Log Z, error, interval and warnings are those of the last round's run, or of the second run of a
-/// [challenge](super::Rounds::challenge) that contradicts it or improves on it, as in
-/// [`ChallengeRun`](super::ChallengeRun).
+/// [challenge](super::Rounds::challenge) that contradicts it or improves on it, as in [`Judged`](super::Judged).
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[must_use]
@@ -108,12 +107,6 @@ impl<S, K> RoundsRun<S, K> {
         &self.last.run
     }
 
-    /// Returns the run that log Z is that of.
-    fn chosen(&self) -> &Run<S> {
-        let better = self.challenge.as_ref().and_then(Second::better);
-        better.unwrap_or(&self.last.run)
-    }
-
     /// Returns what a [challenge](super::Rounds::challenge) found; `None` without one, or where the rounds were stopped
     /// before it had a block of chains.
     pub fn judgement(&self) -> Option<Judgement> {
@@ -134,13 +127,12 @@ impl<S, K> RoundsRun<S, K> {
         }
     }
 
-    fn bound_of_rounds(&self, confidence: f64) -> Result<Option<f64>> {
-        let bound = |n| {
-            self.last
-                .run
-                .certified_lower_bound(1.0 - (1.0 - confidence) / n as f64)
-        };
-        self.last.candidates.map_or(Ok(None), bound)
+    /// Reads the result: the last round, or what a challenge makes of it.
+    fn read<T>(&self, of: impl FnOnce(&dyn LogZ) -> T) -> T {
+        match &self.challenge {
+            Some(second) => of(&second.beside(&self.last)),
+            None => of(&self.last),
+        }
     }
 
     /// Returns the kernel of the last round, with the step sizes and shapes that were found.
@@ -259,7 +251,10 @@ const EARLIER: usize = 4;
 /// any warnings.
 impl<S, K> fmt::Display for RoundsRun<S, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_estimate(f, self, "", self.chosen().estimate().sample_size_text())?;
+        let second = self.challenge.as_ref();
+        let better = second.filter(|second| second.beside(&self.last).is_better());
+        let run = better.map_or(&self.last.run, |second| &second.run);
+        write_estimate(f, self, "", run.estimate().sample_size_text())?;
         let (stages, lambda) = (
             self.last.run.schedule().stages(),
             self.last.barrier.global(),
@@ -279,7 +274,7 @@ impl<S, K> fmt::Display for RoundsRun<S, K> {
         }
         self.write_earlier(f)?;
         if let Some(second) = &self.challenge {
-            write!(f, "\nchallenge: {second}")?;
+            second.write(f, &self.last)?;
         }
         write_warnings(f, self.warnings())
     }
@@ -309,23 +304,63 @@ impl<S, K> RoundsRun<S, K> {
     }
 }
 
-impl<S, K> LogZ for RoundsRun<S, K> {
-    /// Returns the estimate of log Z, by the last round or by the second run of a challenge.
+/// The last round by itself, for a [challenge](super::Rounds::challenge).
+impl<S, K> LogZ for Last<S, K> {
     fn log_z(&self) -> f64 {
-        self.chosen().log_z()
+        self.run.log_z()
     }
 
     fn standard_error(&self) -> f64 {
-        self.chosen().standard_error()
+        self.run.standard_error()
+    }
+
+    fn interval_at(&self, level: f64) -> Result<(f64, f64)> {
+        self.run.interval_at(level)
+    }
+
+    fn certified_lower_bound(&self, confidence: f64) -> Result<Option<f64>> {
+        Error::check_inner_fraction("confidence", confidence)?;
+        let bound = |n| {
+            self.run
+                .certified_lower_bound(1.0 - (1.0 - confidence) / n as f64)
+        };
+        self.candidates.map_or(Ok(None), bound)
+    }
+
+    fn warnings(&self) -> &[Warning] {
+        self.run.warnings()
+    }
+
+    fn evaluations(&self) -> u64 {
+        let rounds = self.rounds.iter().map(|round| round.evaluations);
+        rounds.fold(0, u64::saturating_add)
+    }
+
+    fn seconds(&self) -> f64 {
+        self.rounds.iter().map(|round| round.seconds).sum()
+    }
+}
+
+impl<S, K> fmt::Display for Last<S, K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.run.fmt(f)
+    }
+}
+
+impl<S, K> LogZ for RoundsRun<S, K> {
+    /// Returns the estimate of log Z, by the last round or by the second run of a challenge.
+    fn log_z(&self) -> f64 {
+        self.read(|result| result.log_z())
+    }
+
+    fn standard_error(&self) -> f64 {
+        self.read(|result| result.standard_error())
     }
 
     /// Returns the confidence interval of log Z at another level in (0, 1): the last [run's](Run::interval_at), or after a
-    /// challenge as [`ChallengeRun::interval_at`](super::ChallengeRun::interval_at).
+    /// challenge as [`Judged::interval_at`](super::Judged::interval_at).
     fn interval_at(&self, level: f64) -> Result<(f64, f64)> {
-        match &self.challenge {
-            Some(second) => second.interval_at(&self.last.run, level),
-            None => self.last.run.interval_at(level),
-        }
+        self.read(|result| result.interval_at(level))
     }
 
     /// Returns a lower bound on log Z that holds with probability `confidence`, by the last round
@@ -334,11 +369,7 @@ impl<S, K> LogZ for RoundsRun<S, K> {
     /// `1 - (1 - confidence) / n`. After a [challenge](super::Rounds::challenge) it is the larger of the bounds by both
     /// runs, which share the level likewise.
     fn certified_lower_bound(&self, confidence: f64) -> Result<Option<f64>> {
-        Error::check_inner_fraction("confidence", confidence)?;
-        match &self.challenge {
-            Some(second) => second.bound(&|level| self.bound_of_rounds(level), confidence),
-            None => self.bound_of_rounds(confidence),
-        }
+        self.read(|result| result.certified_lower_bound(confidence))
     }
 
     fn warnings(&self) -> &[Warning] {
@@ -350,14 +381,12 @@ impl<S, K> LogZ for RoundsRun<S, K> {
 
     /// Returns the number of density evaluations in all rounds and their challenge; a gradient is one more.
     fn evaluations(&self) -> u64 {
-        let rounds = self.last.rounds.iter().map(|round| round.evaluations);
         let challenge = self.challenge.as_ref().map_or(0, Second::evaluations);
-        rounds.fold(challenge, u64::saturating_add)
+        self.last.evaluations().saturating_add(challenge)
     }
 
     /// Returns the wall time of all rounds and their challenge in seconds.
     fn seconds(&self) -> f64 {
-        let rounds: f64 = self.last.rounds.iter().map(|round| round.seconds).sum();
-        rounds + self.challenge.as_ref().map_or(0.0, |second| second.seconds)
+        self.last.seconds() + self.challenge.as_ref().map_or(0.0, |second| second.seconds)
     }
 }

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::challenge::{Base, Challenge, ChallengeRun, RivalAt, Rivals};
+use super::base_search::{FindModes, LawOf, MixtureAt};
+use super::challenge::{Challenge, ChallengeRun};
 use super::rounds::Rounds;
 use super::rounds_run::RoundsRun;
 use super::smc::{AdaptiveSmc, AdaptiveSmcRun, BLOCK};
@@ -168,7 +169,7 @@ impl<P: AnnealingPath, K> Challenge<'_, P, K> {
             named("seed", &search.seed),
             named("budget", &budget),
             named("confidence", &confidence),
-            named("log normalizer of the base", &search.log_base_normalizer),
+            named("log normalizer of the base", &self.log_base_normalizer),
             named("whether the kernel is tuned", &search.tuner.is_some()),
             named_engine(search.path.simd_level()),
             named("whether it uses a gradient", &search.gradient.is_some()),
@@ -179,9 +180,9 @@ impl<P: AnnealingPath, K> Challenge<'_, P, K> {
 
 impl<'p, P, K> Resumable for Challenge<'p, P, K>
 where
-    P: AnnealingPath<State: Rivals + Serialize + DeserializeOwned> + Send + Sync,
+    P: AnnealingPath<State: FindModes + Serialize + DeserializeOwned> + Send + Sync,
     P::At: Send + Sync,
-    K: TransitionKernel<RivalAt<P, Base<P>>> + Clone + Send + Sync,
+    K: TransitionKernel<MixtureAt<P, LawOf<P>>> + Clone + Send + Sync,
     <K::Workspace as Workspace>::Memory: Serialize + DeserializeOwned,
 {
     type Run = ChallengeRun<'p, P::State>;

@@ -5,12 +5,13 @@
 //! automatic differentiation.
 //! A base is also [`Sampleable`]. Langevin and Hamiltonian kernels need [`Differentiable`]. Ready-made are
 //! [`Gaussian`], with [Laplace's approximation](Gaussian::laplace), [`StudentT`], [`GaussianMixture`], [`UniformBox`],
-//! [`Bernoulli`], and [`Priors`] of parameters.
+//! [`Bernoulli`], and [`Priors`] of parameters. Some can be [fitted](Fit) to states.
 
 mod batch;
 #[cfg(feature = "num-dual")]
 mod dual;
 mod exponential_family;
+mod fit;
 mod forward;
 mod function;
 mod gaussian;
@@ -30,6 +31,8 @@ pub use batch::{BatchModel, BatchOutput};
 #[cfg(feature = "num-dual")]
 pub use dual::DualModel;
 pub use exponential_family::{Bernoulli, ExponentialFamily};
+pub use fit::Fit;
+pub(crate) use fit::{gaussian, mean};
 pub(crate) use forward::forward_model;
 pub use function::{FunctionModel, GradientModel, Provided};
 pub use gaussian::Gaussian;

@@ -13,6 +13,8 @@ use crate::{Error, Result};
 /// `log f(x) = -(nu + d) / 2 log(1 + (x - mu)' S^-1 (x - mu) / nu)`,
 /// `log Z = log Gamma(nu / 2) - log Gamma((nu + d) / 2) + d / 2 log(nu pi) + log |S| / 2`.
 ///
+/// With infinite degrees of freedom it is the Gaussian, whose `log f(x)` is `-(x - mu)' S^-1 (x - mu) / 2`.
+///
 /// A base needs tails as heavy as the target's: with lighter ones the weights have an infinite variance, and a run
 /// cannot see it. `nu = 4` or 5 is a usual choice.
 ///
@@ -49,20 +51,17 @@ impl StudentT {
     /// Creates the distribution with the mean of `gaussian` as its centre and the covariance as its scale matrix.
     ///
     /// # Errors
-    /// Degrees of freedom that are not finite, or below 0.1, where samples might overflow.
+    /// Degrees of freedom below 0.1, where samples might overflow.
     pub fn new(gaussian: Gaussian, degrees_of_freedom: f64) -> Result<Self> {
-        let nu = degrees_of_freedom;
-        let expected = "a finite number, 0.1 or more";
-        Error::check(
-            nu.is_finite() && nu >= 0.1,
-            "degrees of freedom",
-            nu,
-            expected,
-        )?;
+        let (nu, expected) = (degrees_of_freedom, "0.1 or more");
+        Error::check(nu >= 0.1, "degrees of freedom", nu, expected)?;
         let d = gaussian.dimension() as f64;
         // The Gaussian's normaliser holds d / 2 log(2 pi).
-        let log_normalizer = gaussian.log_normalizer() + 0.5 * d * (0.5 * nu).ln()
-            - (ln_gamma(0.5 * (nu + d)) - ln_gamma(0.5 * nu));
+        let of_tails = match nu.is_finite() {
+            true => 0.5 * d * (0.5 * nu).ln() - (ln_gamma(0.5 * (nu + d)) - ln_gamma(0.5 * nu)),
+            false => 0.0,
+        };
+        let log_normalizer = gaussian.log_normalizer() + of_tails;
         Error::check_number("log normalizer of a Student t", log_normalizer)?;
         Ok(Self {
             gaussian,
@@ -81,13 +80,28 @@ impl StudentT {
         self.degrees_of_freedom
     }
 
+    fn is_gaussian(&self) -> bool {
+        self.degrees_of_freedom == f64::INFINITY
+    }
+
     fn power(&self) -> f64 {
         self.degrees_of_freedom + self.gaussian.dimension() as f64
     }
 
     /// Returns `log f` where the Gaussian's log density is `q = -(x - mu)' S^-1 (x - mu) / 2`.
     fn log_density_of(&self, q: f64) -> f64 {
-        -0.5 * self.power() * (-2.0 * q / self.degrees_of_freedom).ln_1p()
+        match self.is_gaussian() {
+            true => q,
+            false => -0.5 * self.power() * (-2.0 * q / self.degrees_of_freedom).ln_1p(),
+        }
+    }
+
+    /// Returns the derivative of `log f` in q.
+    pub(super) fn pull(&self, q: f64) -> f64 {
+        match self.is_gaussian() {
+            true => 1.0,
+            false => self.power() / (self.degrees_of_freedom - 2.0 * q),
+        }
     }
 }
 
@@ -121,18 +135,20 @@ impl Differentiable for StudentT {
         gradient: &mut DVector<f64>,
     ) -> f64 {
         let q = self.gaussian.log_density(state);
-        let pull = self.power() / (self.degrees_of_freedom - 2.0 * q);
-        self.gaussian
-            .accumulate_gradient(state, scale * pull, gradient);
+        let scale = scale * self.pull(q);
+        self.gaussian.accumulate_gradient(state, scale, gradient);
         self.log_density_of(q)
     }
 }
 
 impl Sampleable for StudentT {
     fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> DVector<f64> {
+        let mut state = self.gaussian.sample(rng);
+        if self.is_gaussian() {
+            return state;
+        }
         let half = 0.5 * self.degrees_of_freedom;
         let gamma = Gamma::new(half, 1.0).expect("a positive shape");
-        let mut state = self.gaussian.sample(rng);
         // The square of the stretch is nu over a chi-square variable.
         let stretch = (half / gamma.sample(rng)).sqrt();
         let centre = self.gaussian.mean();
@@ -142,12 +158,14 @@ impl Sampleable for StudentT {
 }
 
 crate::num::deserialize_checked! {
-    StudentT { gaussian: Gaussian, degrees_of_freedom: f64 } => Self::new(gaussian, degrees_of_freedom)
+    StudentT { gaussian: Gaussian, degrees_of_freedom: Option<f64> } =>
+        Self::new(gaussian, degrees_of_freedom.unwrap_or(f64::INFINITY))
 }
+// Not all formats know infinities.
 crate::num::serialize_as! {
     StudentT as student {
         gaussian: student.gaussian,
-        degrees_of_freedom: student.degrees_of_freedom,
+        degrees_of_freedom: Some(student.degrees_of_freedom).filter(|nu| nu.is_finite()),
     }
 }
 

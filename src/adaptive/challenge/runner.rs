@@ -4,10 +4,9 @@ use std::fmt;
 
 use nalgebra::DVector;
 
-use super::path::RivalAt;
-use super::proposal::Rivals;
 use super::result::ChallengeRun;
-use super::search::{Base, LEAST_MOVES, Search, SecondCodec, SecondJob, gradient_of};
+use super::second::{Asked, LEAST_MOVES, SecondCodec, SecondJob, challenge};
+use crate::adaptive::base_search::{FindModes, LawOf, MixtureAt, Search, gradient_of};
 use crate::adaptive::tuner::Tuner;
 use crate::estimate::LogZ;
 use crate::kernel::{TransitionKernel, Tunable};
@@ -20,11 +19,9 @@ use crate::{Error, Result};
 /// A second run that looks for mass that a first one missed.
 ///
 /// A forward run cannot see what none of its chains found, and more of the same runs agree with it. The challenge looks
-/// elsewhere. It anneals a large population roughly, cools some of its states from the target f to `f^256`, climbs from
-/// draws of the base and around modes, by random walks or along a [gradient](Self::with_gradient), and fits [bases](Rivals) around the
-/// modes that it finds. Then it runs *forward* from the mixture of these bases and the old one to the same target. That run's
-/// weights are unbiased, since its bases come from other chains, and its
-/// [bound](crate::ais::Run::certified_lower_bound) can prove the first too low. The [`Judgement`](super::Judgement) says what came of it.
+/// for [another base](super::BaseSearch) and runs *forward* from it to the same target. That run's weights are unbiased,
+/// since its base comes from other chains, and its [bound](crate::ais::Run::certified_lower_bound) can prove the first too low.
+/// The [`Judgement`](super::Judgement) says what came of it.
 ///
 /// The base's own [log normaliser](NormalizedModel::log_normalizer) must be right: bases are weighed against each other by it. Unless
 /// it is [certain](NormalizedModel::has_certain_normalizer) it is compared with the base's samples. If they cannot tell, as for a base
@@ -53,6 +50,7 @@ use crate::{Error, Result};
 pub struct Challenge<'p, P: AnnealingPath, K> {
     pub(in crate::adaptive) search: Search<'p, P, K>,
     pub(in crate::adaptive) first: &'p dyn LogZ,
+    pub(in crate::adaptive) log_base_normalizer: f64,
     budget: Option<u64>,
     confidence: f64,
     pub(in crate::adaptive) execution: Execution<'p>,
@@ -70,23 +68,14 @@ impl<'p, P: AnnealingPath, K> Challenge<'p, P, K> {
         challenge
     }
 
-    /// Creates a challenge with a kernel that is not tuned, over any state that has [`Rivals`].
+    /// Creates a challenge with a kernel that is not tuned, over any state that [finds modes](FindModes).
     pub fn fixed(path: P, kernel: K, first: &'p dyn LogZ) -> Self
     where
         P::Base: NormalizedModel,
     {
         Self {
-            search: Search {
-                kernel,
-                tuner: None,
-                gradient: None,
-                own_log_z: path.base().log_normalizer(),
-                is_certain: path.base().has_certain_normalizer(),
-                log_base_normalizer: path.base().log_normalizer(),
-                path,
-                states: Vec::new(),
-                seed: 0,
-            },
+            log_base_normalizer: path.base().log_normalizer(),
+            search: Search::new(path, kernel),
             first,
             budget: None,
             confidence: 0.99,
@@ -97,7 +86,7 @@ impl<'p, P: AnnealingPath, K> Challenge<'p, P, K> {
     /// Sets the log normaliser of the base from which log Z is counted, in place of the base's own; 0 to count it from the
     /// base. The first run must count from the same.
     pub fn base_log_z(mut self, log_base_normalizer: f64) -> Self {
-        self.search.log_base_normalizer = log_base_normalizer;
+        self.log_base_normalizer = log_base_normalizer;
         self
     }
 
@@ -124,13 +113,9 @@ impl<'p, P: AnnealingPath, K> Challenge<'p, P, K> {
         self
     }
 
-    /// Sets the seed; 0 by default.
-    pub fn seed(mut self, seed: u64) -> Self {
-        self.search.seed = seed;
-        self
-    }
-
     setters! {
+        /// Sets the seed; 0 by default.
+        seed of search: u64,
         /// Sets the confidence of intervals and bounds; 0.99 by default. All bounds that are compared share it.
         confidence: f64,
     }
@@ -147,9 +132,9 @@ impl<'p, P: AnnealingPath, K> Challenge<'p, P, K> {
 
 impl<'p, P, K> Challenge<'p, P, K>
 where
-    P: AnnealingPath<State: Rivals> + Send + Sync,
+    P: AnnealingPath<State: FindModes> + Send + Sync,
     P::At: Send + Sync,
-    K: TransitionKernel<RivalAt<P, Base<P>>> + Clone + Send + Sync,
+    K: TransitionKernel<MixtureAt<P, LawOf<P>>> + Clone + Send + Sync,
 {
     /// Looks for other modes, runs from the mixture of all bases, and judges the first run.
     ///
@@ -169,6 +154,7 @@ where
     ) -> Result<ChallengeRun<'p, P::State>> {
         let (confidence, budget) = self.confidence_and_budget();
         Error::check_inner_fraction("confidence", confidence)?;
+        Error::check_number("log normalizer of the base", self.log_base_normalizer)?;
         self.search.check()?;
         let each = self.search.evaluations();
         let least = LEAST_MOVES * each;
@@ -177,9 +163,12 @@ where
         Error::check(is_enough, "budget", budget, expected)?;
         let budget = budget.max(least);
         job.foresee(budget / each);
-        let second = self
-            .search
-            .challenge(self.first, (budget, confidence), codec, job)?;
+        let asked = Asked {
+            budget,
+            confidence,
+            log_base_normalizer: self.log_base_normalizer,
+        };
+        let second = challenge(&self.search, self.first, &asked, codec, job)?;
         Ok(ChallengeRun {
             first: self.first,
             second,

@@ -9,16 +9,15 @@ use std::sync::Arc;
 
 use nalgebra::DVector;
 
-pub(super) use self::base::Law;
 use self::modes::modes;
-use super::challenge::{RivalAt, RivalBase, from_base};
+use super::base_search::{MixtureAt, MixtureBase, from_base};
 use super::covariance::Covariance;
 use super::round::{Ended, Layout, RoundJob, Start};
 use crate::Result;
 use crate::ais::Run;
 use crate::estimate::pareto_shape;
 use crate::kernel::{TransitionKernel, Workspace};
-use crate::model::{NormalizedModel, Sampleable, UnnormalizedModel};
+use crate::model::{NormalizedModel, Sampleable, StudentT, UnnormalizedModel};
 use crate::num::{WeightSums, log_add_exp};
 use crate::path::AnnealingPath;
 use crate::random::StreamRng;
@@ -44,10 +43,6 @@ pub(super) trait Refits<S, K>: Send + Sync {
 /// A fitted base, or the reason why there is none.
 pub(super) type Fitted = std::result::Result<Refit, NoRefit>;
 
-/// The model at one beta of the geometric path from a [refitted](super::Rounds::refit) base to the target of the path P.
-/// A kernel of a refitted run moves at these, too.
-pub type RefittedAt<P> = RivalAt<P, Law>;
-
 pub(super) type Refitting<'p, S, K> = Arc<dyn Refits<S, K> + 'p>;
 
 /// Returns what refits the base of `path`.
@@ -55,7 +50,7 @@ pub(super) fn refitting<'p, P, K>(path: P) -> Refitting<'p, DVector<f64>, K>
 where
     P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel + Sync> + Send + Sync + 'p,
     P::At: Send + Sync,
-    K: TransitionKernel<RefittedAt<P>, Workspace: Workspace<Memory = ()>> + Send + Sync,
+    K: TransitionKernel<MixtureAt<P, StudentT>, Workspace: Workspace<Memory = ()>> + Send + Sync,
 {
     Arc::new(RefitOfPath(path))
 }
@@ -84,7 +79,7 @@ impl<P, K> Refits<DVector<f64>, K> for RefitOfPath<P>
 where
     P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel + Sync> + Send + Sync,
     P::At: Send + Sync,
-    K: TransitionKernel<RefittedAt<P>, Workspace: Workspace<Memory = ()>> + Send + Sync,
+    K: TransitionKernel<MixtureAt<P, StudentT>, Workspace: Workspace<Memory = ()>> + Send + Sync,
 {
     fn coordinates(&self) -> fn(&DVector<f64>) -> &[f64] {
         |state| state.as_slice()
@@ -108,7 +103,7 @@ where
     ) -> Result<Ended<DVector<f64>>> {
         let log_z = self.0.base().log_normalizer();
         let fitted = (1.0 - refit.own_share, refit.law.clone());
-        let base = RivalBase::new(self.0.clone(), log_z, vec![fitted]);
+        let base = MixtureBase::with_log_z(self.0.clone(), log_z, vec![fitted]);
         // The new base is normalised.
         let layout = Layout {
             log_base_normalizer: layout.log_base_normalizer - log_z,
@@ -140,13 +135,12 @@ where
         return Ok(Err(NoRefit::Modes { modes, effective }));
     }
     let inflation = inflation(gaussian.dimension());
-    let law = Law::likeliest(gaussian, effective, &weighted)?;
+    let law = StudentT::likeliest(gaussian, effective, &weighted)?;
     let law = law.scaled(inflation)?;
     let log_z = path.base().log_normalizer();
+    let log_law = |x: &DVector<f64>| law.log_density(x) - law.log_normalizer();
     let log_own = |x: &DVector<f64>| path.base().log_density(x) - log_z;
-    let ratios = weighted
-        .iter()
-        .map(|(w, x)| (*w, log_own(x) - law.log_probability(x)));
+    let ratios = weighted.iter().map(|(w, x)| (*w, log_own(x) - log_law(x)));
     let share = own_share(&Vec::from_iter(ratios));
     if share > MOST {
         return Ok(Err(NoRefit::OwnBase { share }));
@@ -157,12 +151,8 @@ where
         return Ok(Err(NoRefit::Edges));
     }
     let share = share.max(LEAST);
-    let log_base = |x: &DVector<f64>| {
-        log_add_exp(
-            (1.0 - share).ln() + law.log_probability(x),
-            share.ln() + log_own(x),
-        )
-    };
+    let log_base =
+        |x: &DVector<f64>| log_add_exp((1.0 - share).ln() + log_law(x), share.ln() + log_own(x));
     let ratios = by_weight(&weighted).map(|x| target.log_density(x) - log_base(x));
     let shape = pareto_shape(&Vec::from_iter(ratios));
     if let Some(k_hat) = shape.filter(|&k_hat| k_hat > HEAVIEST) {

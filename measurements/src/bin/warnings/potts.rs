@@ -1,9 +1,10 @@
 //! A Potts model on a complete graph, beyond its transition of the first order, with bases for a challenge.
 
 use annealed::Result;
-use annealed::adaptive::{Proposals, Rivals, Target, Trails};
+use annealed::adaptive::{FindModes, Target, Trails};
 use annealed::estimate::log_sum_exp;
 use annealed::kernel::SymmetricProposal;
+use annealed::model::Fit;
 use annealed::prelude::*;
 use annealed::rand::{Rng, RngExt};
 
@@ -131,11 +132,22 @@ impl<const Q: usize> Sampleable for Sites<Q> {
     }
 }
 
-impl<const Q: usize> Rivals for Colours<Q> {
-    type Base = Sites<Q>;
+impl<const Q: usize> Fit for Sites<Q> {
+    fn fit(states: &[Colours<Q>], weights: &[f64]) -> Result<Self> {
+        let uniform = Self::uniform(states[0].0.len());
+        Ok(uniform.with(states.iter().zip(weights.iter().copied())))
+    }
+
+    fn refit(&self, states: &[Colours<Q>], weights: &[f64]) -> Result<Self> {
+        Ok(self.with(states.iter().zip(weights.iter().copied())))
+    }
+}
+
+impl<const Q: usize> FindModes for Colours<Q> {
+    type Law = Sites<Q>;
 
     /// Parts the chains by the states where they end, and takes the shares of the colours of each site at each power.
-    fn propose(trails: &Trails<Self>, target: &Target<'_, Self>) -> Result<Proposals<Sites<Q>>> {
+    fn find_modes(trails: &Trails<Self>, target: &Target<'_, Self>) -> Result<Vec<Vec<Sites<Q>>>> {
         let ends = trails.ends();
         let mut best: Vec<(f64, usize)> = (0..ends.len())
             .map(|chain| (target.log_density(&ends[chain]), chain))
@@ -156,25 +168,14 @@ impl<const Q: usize> Rivals for Colours<Q> {
                 None => {}
             }
         }
-        let mut bases = Vec::new();
-        for mode in &modes {
-            for (_, states) in trails.rungs().step_by(5).take(2) {
+        let fitted = |mode: Vec<usize>| {
+            let rungs = trails.rungs().step_by(5).take(2);
+            let fit = |(_, states): (f64, &[Self])| {
                 let uniform = Sites::uniform(ends[0].0.len());
-                bases.push(uniform.with(mode.iter().map(|&chain| (&states[chain], 1.0))));
-            }
-        }
-        Ok(Proposals {
-            modes: modes.len(),
-            bases,
-        })
-    }
-
-    fn fit(samples: &[Self]) -> Option<Sites<Q>> {
-        let uniform = Sites::uniform(samples.first()?.0.len());
-        Some(uniform.with(samples.iter().map(|state| (state, 1.0))))
-    }
-
-    fn refit(base: &Sites<Q>, states: &[Self], weights: &[f64]) -> Option<Sites<Q>> {
-        Some(base.with(states.iter().zip(weights.iter().copied())))
+                uniform.with(mode.iter().map(|&chain| (&states[chain], 1.0)))
+            };
+            rungs.map(fit).collect()
+        };
+        Ok(modes.into_iter().map(fitted).collect())
     }
 }

@@ -1,53 +1,94 @@
-//! Proposals of other starts: what a type of states does to find bases around modes.
+//! What a type of states does to find the modes of a target.
 
 use std::cell::{Cell, RefCell};
 
 use crate::Result;
-use crate::model::{NormalizedModel, Sampleable};
+use crate::model::Fit;
 use crate::random::StreamRng;
 
-/// A type of states whose challenges can propose rival bases. It is implemented for vectors and for bits.
-pub trait Rivals: Clone + Send + Sync + 'static {
-    /// A base around one mode.
-    type Base: Sampleable<State = Self> + NormalizedModel + Send + Sync;
+/// A type of states among which a [`BaseSearch`](super::BaseSearch) finds modes. It is implemented for vectors and for
+/// bits.
+///
+/// ```
+/// use annealed::adaptive::{BaseSearch, FindModes, Target, Trails};
+/// use annealed::model::Fit;
+/// use annealed::prelude::*;
+/// use rand::Rng;
+///
+/// #[derive(Clone)]
+/// struct Spins(Vec<bool>);
+///
+/// /// Independent spins.
+/// struct Independent(Bernoulli);
+///
+/// impl UnnormalizedModel for Independent {
+///     type State = Spins;
+///
+///     fn log_density(&self, spins: &Spins) -> f64 {
+///         self.0.log_density(&spins.0)
+///     }
+/// }
+///
+/// impl NormalizedModel for Independent {
+///     fn log_normalizer(&self) -> f64 {
+///         self.0.log_normalizer()
+///     }
+/// }
+///
+/// impl Sampleable for Independent {
+///     fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> Spins {
+///         Spins(self.0.sample(rng))
+///     }
+/// }
+///
+/// impl Fit for Independent {
+///     fn fit(states: &[Spins], weights: &[f64]) -> annealed::Result<Self> {
+///         let bits: Vec<_> = states.iter().map(|spins| spins.0.clone()).collect();
+///         Bernoulli::fit(&bits, weights).map(Self)
+///     }
+/// }
+///
+/// /// A magnet has two modes: most spins up, or most of them down.
+/// impl FindModes for Spins {
+///     type Law = Independent;
+///
+///     fn find_modes(trails: &Trails<Self>, _: &Target<'_, Self>) -> annealed::Result<Vec<Vec<Independent>>> {
+///         let is_up = |s: &Spins| 2 * s.0.iter().filter(|up| **up).count() > s.0.len();
+///         let (up, down): (Vec<_>, Vec<_>) = trails.ends().iter().cloned().partition(is_up);
+///         let sides = [up, down].into_iter().filter(|side| !side.is_empty());
+///         sides.map(|side| Ok(vec![Fit::fit(&side, &vec![1.0; side.len()])?])).collect()
+///     }
+/// }
+/// # let fair = Independent(Bernoulli::new(DVector::zeros(12))?);
+/// # let energy = |s: &Spins| 0.1 * s.0.iter().map(|up| if *up { 1.0 } else { -1.0 }).sum::<f64>().powi(2);
+/// # let path = GeometricPath::new(fair, FunctionModel::new(energy));
+/// # #[derive(Clone)]
+/// # struct Flip;
+/// # impl annealed::kernel::SymmetricProposal<Spins> for Flip {
+/// #     fn propose<R: Rng + ?Sized>(&self, spins: &mut Spins, rng: &mut R) {
+/// #         let i = rand::RngExt::random_range(rng, 0..spins.0.len());
+/// #         spins.0[i] = !spins.0[i];
+/// #     }
+/// # }
+/// # let kernel = annealed::kernel::Metropolis::new(Flip);
+/// # let found = BaseSearch::fixed(&path, kernel, 50_000).run()?;
+/// # assert_eq!(found.modes, 2);
+/// # Ok::<(), annealed::Error>(())
+/// ```
+pub trait FindModes: Clone + Send + Sync + 'static {
+    /// A law around one mode.
+    type Law: Fit<State = Self> + Send + Sync;
 
-    /// Whether [`propose`](Self::propose) climbs from the [draws](Trails::draws) of the old base, as that of vectors does. More
-    /// of the budget goes there.
+    /// Whether [`find_modes`](Self::find_modes) climbs from the [draws](Trails::draws) of the old base, as that of vectors
+    /// does. More of the budget goes there.
     const CLIMBS: bool = false;
 
-    /// Returns bases around the modes where the `trails` end.
+    /// Returns laws around the modes where the `trails` end, any number a mode.
     ///
     /// # Errors
-    /// States from which no base can be made by mistake, such as those of other lengths. Where no base suits return
-    /// none: the challenge is then a second run from the old base.
-    fn propose(trails: &Trails<Self>, target: &Target<'_, Self>) -> Result<Proposals<Self::Base>>;
-
-    /// Returns a base fitted to independent samples of one density, for a comparison of the old base's log normaliser with
-    /// its samples. With `None`, as by default, it stays unchecked, and a second run that lies above the first is
-    /// [`Undecided`](super::Judgement::Undecided), unless the normaliser is
-    /// [certain](NormalizedModel::has_certain_normalizer).
-    fn fit(_samples: &[Self]) -> Option<Self::Base> {
-        None
-    }
-
-    /// Returns the base moved towards `states`, which are draws of all bases. The weights say how far each belongs to
-    /// this base and to the target; they sum to the effective number of states. Where the bases leave out part of the
-    /// target, a copy of one is moved there. `None`, as by default, leaves the base as it is.
-    ///
-    /// A base with k parameters that are fitted to n states is off by about `k / (2 n)` nats. Where that is much, let what
-    /// its parameters have in common count for some states: the noise of 240 free ones hid the phases of a Potts model.
-    fn refit(_base: &Self::Base, _states: &[Self], _weights: &[f64]) -> Option<Self::Base> {
-        None
-    }
-}
-
-/// Bases around modes.
-#[derive(Debug, Clone)]
-pub struct Proposals<B> {
-    /// Number of modes found.
-    pub modes: usize,
-    /// The bases, any number a mode.
-    pub bases: Vec<B>,
+    /// States to which no law can be fitted by mistake, such as those of other lengths. Where no law suits return
+    /// none: the base is then the old one.
+    fn find_modes(trails: &Trails<Self>, target: &Target<'_, Self>) -> Result<Vec<Vec<Self::Law>>>;
 }
 
 /// The states of some chains, each cooled from the target to a high power of it.
@@ -83,7 +124,7 @@ impl<S> Trails<S> {
     }
 
     /// Returns samples of the old base, from which local optima are sought; none unless a type of states
-    /// [climbs](Rivals::CLIMBS).
+    /// [climbs](FindModes::CLIMBS).
     pub fn draws(&self) -> &[S] {
         &self.draws
     }

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use super::path::{COLDEST, Cooled};
-use super::proposal::Trails;
+use super::find_modes::Trails;
+use super::mixture_path::{COLDEST, Cooled};
 use crate::Result;
 use crate::adaptive::covariance::Shapes;
 use crate::adaptive::first_pass::FirstPassAtWork;
@@ -81,12 +81,12 @@ fn place(rung: usize) -> f64 {
 }
 
 /// Chains that cool from the target to its highest power.
-pub(super) struct Cooling<'s, P, B, K>
+pub(super) struct Cooling<'s, P, L, K>
 where
     P: AnnealingPath,
-    B: Sampleable<State = P::State>,
+    L: Sampleable<State = P::State>,
 {
-    pub(super) path: Cooled<P, B>,
+    pub(super) path: Cooled<P, L>,
     pub(super) kernel: &'s K,
     pub(super) tuner: Option<Tuner<K, P::State>>,
     pub(super) starts: &'s [P::State],
@@ -94,12 +94,12 @@ where
     pub(super) stream: StreamRng,
 }
 
-impl<P, B, K> Task for Cooling<'_, P, B, K>
+impl<P, L, K> Task for Cooling<'_, P, L, K>
 where
     P: AnnealingPath<State: Clone + Send + Sync> + Send + Sync,
     P::At: Send + Sync,
-    B: Sampleable<State = P::State> + Send + Sync,
-    K: TransitionKernel<super::RivalAt<P, B>> + Clone + Send + Sync,
+    L: Sampleable<State = P::State> + Send + Sync,
+    K: TransitionKernel<super::MixtureAt<P, L>> + Clone + Send + Sync,
 {
     type Output = Single<Trails<P::State>>;
 

@@ -1,18 +1,14 @@
-//! Gaussians that are fitted to states: one, or several by expectation maximisation.
+//! Gaussians that are fitted to states by expectation maximisation.
 
-use nalgebra::{DMatrix, DVector};
+use nalgebra::DVector;
 
-use crate::model::Gaussian;
+use crate::model::{Gaussian, gaussian, mean};
 use crate::num::log_sum_exp;
 
 /// Number of iterations.
 const ITERATIONS: usize = 50;
 /// Fewest states that keep a component alive, as a sum of responsibilities.
 const FEWEST: f64 = 4.0;
-/// Fewest states a dimension that give a full covariance.
-const FULL: usize = 4;
-/// Relative addition to the variances of a full covariance, which few distinct states leave singular.
-const RIDGE: f64 = 1e-8;
 /// Least variance of a component, relative to that of all states.
 const NARROWEST: f64 = 1e-8;
 
@@ -48,49 +44,6 @@ pub(super) fn components(states: &[&DVector<f64>], count: usize) -> Vec<Gaussian
     let shares = responsibilities(states, &components);
     let fitted = shares.iter().map(|shares| gaussian(states, shares, 1.0));
     fitted.flatten().collect()
-}
-
-/// Returns the Gaussian of weighted states, their covariance times `scale`: in full where there are states enough, or else
-/// diagonal. `None` where a coordinate does not vary.
-pub(super) fn gaussian(states: &[&DVector<f64>], weights: &[f64], scale: f64) -> Option<Gaussian> {
-    let (total, dimension) = (weights.iter().sum::<f64>(), states.first()?.len());
-    if total < (FULL * dimension) as f64 {
-        return independent(states, weights, scale);
-    }
-    let mean = mean(states, weights, total);
-    let scale = scale / (total - 1.0);
-    let mut covariance = DMatrix::zeros(dimension, dimension);
-    let deviations = states.iter().map(|&state| state - &mean);
-    for (deviation, weight) in deviations.zip(weights.iter().map(|weight| scale * weight)) {
-        covariance.ger(weight, &deviation, &deviation, 1.0);
-    }
-    covariance.set_diagonal(&(covariance.diagonal() * (1.0 + RIDGE)));
-    Gaussian::new(mean, covariance).ok()
-}
-
-/// Returns the Gaussian of weighted states with independent coordinates, their variances times `scale`; `None` where one
-/// does not vary.
-pub(super) fn independent(
-    states: &[&DVector<f64>],
-    weights: &[f64],
-    scale: f64,
-) -> Option<Gaussian> {
-    let total: f64 = weights.iter().sum();
-    let mean = mean(states, weights, total);
-    let scale = scale / (total - 1.0);
-    let mut variances = DVector::zeros(mean.len());
-    for (&state, weight) in states.iter().zip(weights) {
-        variances += (state - &mean).map(|x| scale * weight * x * x);
-    }
-    Gaussian::diagonal(mean, variances).ok()
-}
-
-fn mean(states: &[&DVector<f64>], weights: &[f64], total: f64) -> DVector<f64> {
-    let mut mean = DVector::zeros(states[0].len());
-    for (state, weight) in states.iter().zip(weights) {
-        mean.axpy(weight / total, state, 1.0);
-    }
-    mean
 }
 
 /// Returns for each component its responsibility for each state.
@@ -141,10 +94,10 @@ impl Cluster {
 
 #[cfg(test)]
 mod tests {
-    use nalgebra::dvector;
+    use nalgebra::{DMatrix, dvector};
 
     use super::*;
-    use crate::model::{Sampleable, UnnormalizedModel};
+    use crate::model::Sampleable;
     use crate::random::{Purpose, stream};
 
     #[test]
@@ -163,15 +116,5 @@ mod tests {
             let off = found.covariance() - part.covariance();
             assert!(off.amax() < 0.4, "{}", found.covariance());
         }
-        // Chains that did not move since they were resampled.
-        let two = [dvector![0.0, 0.1], dvector![0.7, 0.3]];
-        let copies: Vec<_> = (0..100).map(|i| &two[i % 2]).collect();
-        let thin = gaussian(&copies, &[1.0; 100], 1.0).unwrap();
-        for _ in 0..100 {
-            let log_density = thin.log_density(&thin.sample(&mut rng));
-            assert!(-20.0 < log_density && log_density <= 0.0, "{log_density}");
-        }
-        let few = gaussian(&states[..7], &[1.0; 7], 1.0).unwrap();
-        assert_eq!(few.covariance()[(0, 1)], 0.0);
     }
 }

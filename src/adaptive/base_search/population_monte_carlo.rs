@@ -1,8 +1,8 @@
 //! Population Monte Carlo: draws of a mixture, weighted by the target, move its bases and their shares towards it, and
 //! show where it needs another base.
 
-use super::proposal::{Rivals, Target};
-use crate::model::{NormalizedModel, Sampleable, UnnormalizedModel};
+use super::find_modes::{FindModes, Target};
+use crate::model::{Fit, NormalizedModel, Sampleable, UnnormalizedModel};
 use crate::num::{WeightSums, log_sum_exp};
 use crate::random::StreamRng;
 
@@ -21,11 +21,11 @@ const IDLE: f64 = 0.1;
 /// Returns the bases with the shares that bring their mixture closest to the target, as far as draws show it:
 /// expectation maximisation on draws weighted by `f / q` (Cappe, Douc, Guillin, Marin and Robert 2008). Weights that a few
 /// draws dominate are flattened by a power below 1. Where the mixture has too little, bases are [added](Draws::split).
-pub(super) fn mixed<S: Rivals>(
-    mut bases: Vec<S::Base>,
+pub(super) fn mixed<S: FindModes>(
+    mut bases: Vec<S::Law>,
     target: &Target<'_, S>,
     rng: &mut StreamRng,
-) -> Vec<(f64, S::Base)> {
+) -> Vec<(f64, S::Law)> {
     let mut shares = vec![1.0 / bases.len() as f64; bases.len()];
     for left in (1..=ROUNDS).rev() {
         let all = left * bases.len().max(1) as u64;
@@ -61,10 +61,10 @@ struct Draws<S> {
     squares: Vec<f64>,
 }
 
-impl<S: Rivals> Draws<S> {
+impl<S: FindModes> Draws<S> {
     /// Draws from each base as often as `counts` says; `None` where the target has density 0 at all draws.
     fn of(
-        bases: &[S::Base],
+        bases: &[S::Law],
         counts: &[usize],
         target: &Target<'_, S>,
         rng: &mut StreamRng,
@@ -77,7 +77,7 @@ impl<S: Rivals> Draws<S> {
             .map(|base| (base, base.log_normalizer()))
             .collect();
         let density = |state: &S| {
-            let density = |(base, log_z): &(&S::Base, f64)| base.log_density(state) - log_z;
+            let density = |(base, log_z): &(&S::Law, f64)| base.log_density(state) - log_z;
             bases.iter().map(density).collect()
         };
         let densities: Vec<Vec<f64>> = states.iter().map(density).collect();
@@ -115,24 +115,24 @@ impl<S: Rivals> Draws<S> {
         all.iter().map(|own| own.iter().sum()).collect()
     }
 
-    fn refitted(&self, bases: Vec<S::Base>, shares: &[f64]) -> Vec<S::Base> {
+    fn refitted(&self, bases: Vec<S::Law>, shares: &[f64]) -> Vec<S::Law> {
         let all = self.responsibilities(&self.weights, shares);
         let refitted = |(base, own)| self.refit(&base, own).unwrap_or(base);
         bases.into_iter().zip(all).map(refitted).collect()
     }
 
-    fn refit(&self, base: &S::Base, mut own: Vec<f64>) -> Option<S::Base> {
+    fn refit(&self, base: &S::Law, mut own: Vec<f64>) -> Option<S::Law> {
         // Sums to the effective number of draws.
         let [sum, squares] = own.iter().fold([0.0, 0.0], |[s, q], w| [s + w, q + w * w]);
         if squares > 0.0 {
             own.iter_mut().for_each(|weight| *weight *= sum / squares);
         }
-        S::refit(base, &self.states, &own)
+        base.refit(&self.states, &own).ok()
     }
 
     /// Adds a base where the mixture has too little: a copy of the base with the largest part of `f^2 / q`, moved to draws
     /// with these weights. It has half of that one's share, and the place of a base whose share is next to none.
-    fn split(&self, bases: &mut Vec<S::Base>, shares: &mut Vec<f64>) {
+    fn split(&self, bases: &mut Vec<S::Law>, shares: &mut Vec<f64>) {
         let mut all = self.responsibilities(&self.squares, shares);
         let sums = all.iter().map(|own| own.iter().sum());
         let Some((parent, _)) = largest(sums) else {

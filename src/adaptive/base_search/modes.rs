@@ -4,7 +4,7 @@ use nalgebra::DVector;
 
 use super::around::{fits, laplace};
 use super::climbs::tops;
-use super::proposal::{Target, Trails};
+use super::find_modes::{Target, Trails};
 use crate::model::{Gaussian, Sampleable, UnnormalizedModel};
 use crate::num::log_sum_exp;
 
@@ -160,7 +160,7 @@ impl Mode {
 #[cfg(test)]
 mod tests {
 
-    use super::super::proposal::GradientOf;
+    use super::super::find_modes::GradientOf;
     use super::*;
     use crate::model::{Differentiable, GaussianMixture};
     use crate::random::{Purpose, StreamRng, stream};

@@ -1,36 +1,33 @@
-//! The search for other starts: scouts, cooling, rival bases, and the second run from their mixture with the old base.
+//! The search for a base: scouts, cooling, modes, and the mixture of the old base with laws around them.
 
 use std::iter::repeat_n;
 use std::sync::Arc;
-use std::time::Instant;
 
 use nalgebra::DVector;
 use rand::Rng;
 
-use super::base::RivalBase;
-use super::cooling::{Cooling, RUNGS, Scouting, Scouts};
-use super::judge::{Second, judge};
+use super::find_modes::{FindModes, Target, Trails};
+use super::found_base::FoundBase;
+use super::mixture_base::MixtureBase;
+use super::mixture_path::{Cooled, MixtureAt, MixturePath, from_base};
 use super::modes::OF_DRAW;
 use super::normalizer::compare_normalizer;
-use super::path::{Cooled, RivalAt, RivalPath, from_base};
 use super::population_monte_carlo::mixed;
-use super::proposal::{Proposals, Rivals, Target, Trails};
-use crate::adaptive::smc::AdaptiveSmc;
+use super::scouts::{Cooling, RUNGS, Scouting, Scouts};
+use crate::adaptive::smc::{AdaptiveSmc, FirstPass};
 use crate::adaptive::tuner::Tuner;
-use crate::ais::{Ais, BlockCodec, BlockResult};
-use crate::estimate::LogZ;
 use crate::kernel::{TransitionKernel, refuse_stages};
 use crate::model::{
-    Differentiable, Sampleable, UnnormalizedModel, central_difference, check_gradient,
+    Differentiable, NormalizedModel, Sampleable, UnnormalizedModel, central_difference,
+    check_gradient,
 };
 use crate::path::{AnnealingPath, dimension};
 use crate::population::Moves;
 use crate::random::{Purpose, StreamRng, stream};
-use crate::schedule::Schedule;
-use crate::work::{Job, Runs, Single, Task, caught};
+use crate::work::{Job, Single, caught};
 use crate::{Error, Result};
 
-/// All that a challenge needs but the first run.
+/// All that a search needs but its budget.
 pub(in crate::adaptive) struct Search<'p, P: AnnealingPath, K> {
     pub(in crate::adaptive) path: P,
     pub(in crate::adaptive) kernel: K,
@@ -40,8 +37,6 @@ pub(in crate::adaptive) struct Search<'p, P: AnnealingPath, K> {
     pub(in crate::adaptive) own_log_z: f64,
     /// Whether this is right by construction.
     pub(in crate::adaptive) is_certain: bool,
-    /// The log normaliser of the base from which log Z is counted.
-    pub(in crate::adaptive) log_base_normalizer: f64,
     pub(in crate::adaptive) states: Vec<P::State>,
     pub(in crate::adaptive) seed: u64,
 }
@@ -94,31 +89,13 @@ where
     Arc::new(GradientOfPath(path))
 }
 
-pub(in crate::adaptive) type Base<P> = <<P as AnnealingPath>::State as Rivals>::Base;
-
-/// Functions that write and read blocks under way of the second run.
-pub(in crate::adaptive) type SecondCodec<P> = BlockCodec<RivalPath<P, Base<P>>, ()>;
-
-/// A job that can run the second run of a challenge.
-pub(in crate::adaptive) type SecondJob<'j, S> = dyn Runs<BlockResult<S, ()>> + 'j;
-
-/// The mixture of bases with kernel and stages from there.
-struct Found<P: AnnealingPath<State: Rivals>, K> {
-    path: RivalPath<P, Base<P>>,
-    kernel: K,
-    schedule: Schedule,
-    chains: usize,
-    seed: u64,
-    starts: usize,
-    modes: usize,
-    /// Evaluations so far.
-    spent: u64,
-}
+/// A law around one mode among the states of the path P.
+pub(in crate::adaptive) type LawOf<P> = <<P as AnnealingPath>::State as FindModes>::Law;
 
 /// Fewest moves that a search takes.
-pub(in crate::adaptive) const LEAST_MOVES: u64 = 5_000;
+pub(super) const LEAST_MOVES: u64 = 2_500;
 /// Shares of the budget for scouts, cooling, and optima and fits: without climbs, and with them.
-const SHARES: [[f64; 3]; 2] = [[0.2, 0.15, 0.2], [0.07, 0.13, 0.57]];
+const SHARES: [[f64; 3]; 2] = [[0.36, 0.28, 0.36], [0.09, 0.17, 0.74]];
 /// Share of the evaluations for optima and fits that the search for modes takes.
 const MODES: f64 = 0.46;
 /// Number of states that are cooled, besides those that the user gives.
@@ -129,29 +106,40 @@ const COPIES: usize = 32;
 const SCOUTS: (u64, u64) = (64, 4_096);
 /// Most moves at each power.
 const COOLING: u64 = 10;
-/// Stages of the second run for a square of the barrier of 1, as far as its chains allow.
-const STAGES: f64 = 4.0;
-/// Fewest chains of the second run, and most.
-const CHAINS: (u64, u64) = (256, 4_096);
 /// Least share of the old base.
 const DEFENCE: f64 = 0.5;
 /// Draws of the base at which a gradient is compared with differences.
 const PROBES: usize = 8;
 /// Step of a difference beside a gradient that is no number.
 const STEP: f64 = 1e-4;
-/// Least share of a rival base.
+/// Least share of a law.
 const LEAST: f64 = 0.005;
+
+impl<'p, P: AnnealingPath<Base: NormalizedModel>, K> Search<'p, P, K> {
+    /// Creates a search from the base of `path`.
+    pub(in crate::adaptive) fn new(path: P, kernel: K) -> Self {
+        Self {
+            kernel,
+            tuner: None,
+            gradient: None,
+            own_log_z: path.base().log_normalizer(),
+            is_certain: path.base().has_certain_normalizer(),
+            path,
+            states: Vec::new(),
+            seed: 0,
+        }
+    }
+}
 
 impl<'p, P, K> Search<'p, P, K>
 where
-    P: AnnealingPath<State: Rivals> + Send + Sync,
+    P: AnnealingPath<State: FindModes> + Send + Sync,
     P::At: Send + Sync,
-    K: TransitionKernel<RivalAt<P, Base<P>>> + Clone + Send + Sync,
+    K: TransitionKernel<MixtureAt<P, LawOf<P>>> + Clone + Send + Sync,
 {
-    /// Refuses a kernel with parameters for each stage, a log normaliser that is no number or not that of the base, a wrong
-    /// gradient, and states that have no density.
+    /// Refuses a kernel with parameters for each stage, a log normaliser that is not that of the base, a wrong gradient, and
+    /// states that have no density.
     pub(in crate::adaptive) fn check(&self) -> Result<()> {
-        Error::check_number("log normalizer of the base", self.log_base_normalizer)?;
         refuse_stages(self.kernel.stages())?;
         self.compare_normalizer()?;
         self.check_gradient()?;
@@ -172,7 +160,7 @@ where
     }
 
     /// Compares the log normaliser of the base with its samples. Returns false if these cannot tell.
-    fn compare_normalizer(&self) -> Result<bool> {
+    pub(in crate::adaptive) fn compare_normalizer(&self) -> Result<bool> {
         if self.is_certain {
             return Ok(true);
         }
@@ -203,62 +191,22 @@ where
         self.kernel.cost(dimension(&self.path))
     }
 
-    /// Looks for other modes, runs from the mixture of all bases, and judges `first`. Of several processes each makes the
-    /// search.
-    pub(super) fn challenge(
-        &self,
-        first: &dyn LogZ,
-        (budget, confidence): (u64, f64),
-        codec: Option<SecondCodec<P>>,
-        job: &mut SecondJob<'_, P::State>,
-    ) -> Result<Second<P::State>> {
-        let begun = Instant::now();
-        let found = self.find(budget, job.job());
-        let (found, of_first) = job.job().agreed(found, |found| self.figures(found))?;
-        let schedule = match of_first {
-            Some(figures) => Schedule::new(figures[..=found.schedule.stages()].to_vec())?,
-            None => found.schedule,
-        };
-        let from = self.log_base_normalizer - self.own_log_z;
-        let task = Ais::with_base_log_z(found.path, found.kernel, from)
-            .schedule(schedule)
-            .chains(found.chains)
-            .seed(found.seed)
-            .into_task(&(0..found.chains))?
-            .saved_by(codec);
-        job.foresee(task.cost(task.blocks()));
-        let part = task.run_by(job)?;
-        let tried = (found.starts, found.modes, found.spent);
-        let sure = (confidence, self.compare_normalizer()?);
-        let mut second = judge(first, part.result()?, sure, tried)?;
-        second.seconds = begun.elapsed().as_secs_f64();
-        Ok(second)
-    }
-
-    /// Returns betas and chains of the second run, and log densities of its base at some of its draws, by which processes
-    /// that search alike are compared.
-    fn figures(&self, found: &Found<P, K>) -> Vec<f64> {
-        let (base, start) = (found.path.base(), found.path.at(0.0));
-        let mut rng = stream(self.seed, Purpose::Challenge, 5);
-        let drawn = (0..PROBES).map(|_| start.log_density(&base.sample(&mut rng)));
-        let mut figures = found.schedule.betas().to_vec();
-        figures.push(found.chains as f64);
-        figures.extend(drawn);
-        figures
-    }
-
-    /// Returns the path from the old base, and from rivals in these shares.
-    fn path_from(&self, rivals: Vec<(f64, Base<P>)>) -> RivalPath<P, Base<P>> {
-        let base = RivalBase::new(self.path.clone(), self.own_log_z, rivals);
-        from_base(&self.path, base)
-    }
-
     /// Returns the path from the old base alone.
-    pub(in crate::adaptive) fn path_from_old(&self) -> RivalPath<P, Base<P>> {
-        self.path_from(Vec::new())
+    pub(in crate::adaptive) fn path_from_old(&self) -> MixturePath<P, LawOf<P>> {
+        from_base(&self.path, self.mixture_of(Vec::new()))
     }
 
-    fn find(&self, budget: u64, job: &Job<'_>) -> Result<Found<P, K>> {
+    /// Returns the mixture of the old base and of laws in these shares.
+    fn mixture_of(&self, laws: Vec<(f64, LawOf<P>)>) -> MixtureBase<P, LawOf<P>> {
+        MixtureBase::with_log_z(self.path.clone(), self.own_log_z, laws)
+    }
+
+    /// Looks for modes, and mixes laws around them with the old base. Of several processes each makes the search.
+    pub(in crate::adaptive) fn find(
+        &self,
+        budget: u64,
+        job: &Job<'_>,
+    ) -> Result<FoundBase<P, LawOf<P>>> {
         let mut seeds = stream(self.seed, Purpose::Challenge, 0);
         let old = self.path_from_old();
         let shares = SHARES[usize::from(P::State::CLIMBS)];
@@ -271,14 +219,12 @@ where
         };
         let draws = (0..draws).map(|_| old.base().sample(&mut seeds)).collect();
         let trails = trails.with_draws(draws);
-        let (path, modes, fitted) = self.mixture(&old, &trails, fitting, &mut seeds)?;
-        let spent = scouted + cooled + fitted;
-        let found = self.stages(path, budget.saturating_sub(spent), job, seeds.next_u64())?;
-        Ok(Found {
-            starts: trails.ends().len(),
+        let (base, modes, fitted) = self.mixture(&old, &trails, fitting, &mut seeds)?;
+        Ok(FoundBase {
+            base,
             modes,
-            spent: spent + found.spent,
-            ..found
+            starts: trails.ends().len(),
+            evaluations: scouted + cooled + fitted,
         })
     }
 
@@ -286,7 +232,7 @@ where
     /// evaluations, too.
     fn scouts(
         &self,
-        old: &RivalPath<P, Base<P>>,
+        old: &MixturePath<P, LawOf<P>>,
         allowance: u64,
         job: &Job<'_>,
         seeds: &mut StreamRng,
@@ -310,7 +256,7 @@ where
     /// Cools some scouts and the user's states. Returns the evaluations, too.
     fn trails(
         &self,
-        old: &RivalPath<P, Base<P>>,
+        old: &MixturePath<P, LawOf<P>>,
         scouts: &Scouts<P::State, K>,
         allowance: u64,
         job: &Job<'_>,
@@ -335,14 +281,14 @@ where
         Ok((trails, moves * of_move))
     }
 
-    /// Returns the path from the mixture of the old base and the new ones, the number of modes, and the evaluations spent.
+    /// Returns the mixture of the old base and of laws around modes, the number of modes, and the evaluations spent.
     fn mixture(
         &self,
-        old: &RivalPath<P, Base<P>>,
+        old: &MixturePath<P, LawOf<P>>,
         trails: &Trails<P::State>,
         allowance: u64,
         rng: &mut StreamRng,
-    ) -> Result<(RivalPath<P, Base<P>>, usize, u64)> {
+    ) -> Result<(MixtureBase<P, LawOf<P>>, usize, u64)> {
         let log_density = |state: &P::State| old.target().log_density(state);
         let gradient = self.gradient.as_deref();
         let gradient =
@@ -354,47 +300,32 @@ where
             stream(self.seed, Purpose::Challenge, 2),
         );
         target.epsilon = old.target().epsilon();
-        let Proposals { modes, bases } = P::State::propose(trails, &target)?;
-        let found = mixed(bases, &target, rng).into_iter();
-        let kept: Vec<(f64, Base<P>)> = found.filter(|(share, _)| *share >= LEAST).collect();
+        let modes = P::State::find_modes(trails, &target)?;
+        let count = modes.len();
+        let laws = modes.into_iter().flatten().collect();
+        let found = mixed(laws, &target, rng).into_iter();
+        let kept: Vec<(f64, LawOf<P>)> = found.filter(|(share, _)| *share >= LEAST).collect();
         let all: f64 = kept.iter().map(|(share, _)| share).sum();
         let scaled = kept
             .into_iter()
-            .map(|(share, base)| ((1.0 - DEFENCE) * share / all, base));
-        let path = self.path_from(scaled.collect());
-        Ok((path, modes, target.spent.get()))
+            .map(|(share, law)| ((1.0 - DEFENCE) * share / all, law));
+        let base = self.mixture_of(scaled.collect());
+        Ok((base, count, target.spent.get()))
     }
 
-    /// Finds kernel and stages along the path from the mixture by a first pass, which may take half of the budget.
-    fn stages(
+    /// Makes a first pass along `path`, which leaps to the target once it has spent its allowance.
+    pub(in crate::adaptive) fn first_pass(
         &self,
-        path: RivalPath<P, Base<P>>,
-        budget: u64,
-        job: &Job<'_>,
-        seed: u64,
-    ) -> Result<Found<P, K>> {
-        let each = self.evaluations();
-        let chains = (budget / 4 / (3 * 40 * each)).clamp(32, 256) as usize;
-        let settings = AdaptiveSmc::with(path.clone(), self.kernel.clone(), self.tuner, 0.0)
+        path: MixturePath<P, LawOf<P>>,
+        (chains, moves): (usize, usize),
+        allowance: u64,
+        (seed, job): (u64, &Job<'_>),
+    ) -> Result<FirstPass<K>> {
+        let settings = AdaptiveSmc::with(path, self.kernel.clone(), self.tuner, 0.0)
             .chains(chains)
-            .moves(3)
+            .moves(moves)
             .seed(seed);
-        let pass = scouted(&settings, budget / 2, job)?.found;
-        let left = budget.saturating_sub(pass.evaluations) / each;
-        let lambda = pass.barrier.global();
-        let stages = (STAGES * lambda * lambda).clamp(16.0, 1e6) as u64;
-        let chains = (left / stages).clamp(CHAINS.0, CHAINS.1);
-        let stages = (left / chains).max(1);
-        Ok(Found {
-            schedule: pass.barrier.schedule(stages as usize)?,
-            kernel: pass.kernel,
-            chains: chains as usize,
-            seed,
-            spent: pass.evaluations,
-            starts: 0,
-            modes: 0,
-            path,
-        })
+        Ok(scouted(&settings, allowance, job)?.found)
     }
 }
 

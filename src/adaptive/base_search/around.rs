@@ -2,9 +2,8 @@
 
 use nalgebra::DVector;
 
-use super::components::gaussian;
-use super::proposal::{Target, Trails};
-use crate::model::{Differentiable, Gaussian, UnnormalizedModel, central_difference};
+use super::find_modes::{Target, Trails};
+use crate::model::{Differentiable, Gaussian, UnnormalizedModel, central_difference, gaussian};
 
 /// Rungs whose states give a base.
 const FITTED: [usize; 6] = [0, 2, 4, 6, 9, 16];

@@ -2,7 +2,7 @@
 
 use nalgebra::{DMatrix, DVector};
 
-use super::proposal::Target;
+use super::find_modes::Target;
 use crate::num::Lbfgs;
 use crate::random::StandardNormal;
 

@@ -1,8 +1,8 @@
 //! A comparison of a base's log normaliser with what its density and samples say.
 
-use super::proposal::Rivals;
+use super::find_modes::FindModes;
 use crate::estimate::BennettEstimate;
-use crate::model::{NormalizedModel, Sampleable, UnnormalizedModel};
+use crate::model::{Fit, NormalizedModel, Sampleable, UnnormalizedModel};
 use crate::random::StreamRng;
 use crate::{Error, Result};
 
@@ -19,7 +19,7 @@ const OVERLAP: f64 = 0.1;
 
 /// Refuses a log normaliser of `base` that is far from Bennett's estimate between its samples and those of a law fitted to
 /// others of them. Returns false if there is no law that overlaps with the base: then nothing was compared.
-pub(super) fn compare_normalizer<S: Rivals>(
+pub(super) fn compare_normalizer<S: FindModes>(
     base: &impl Sampleable<State = S>,
     log_density: impl Fn(&S) -> f64,
     log_normalizer: f64,
@@ -48,14 +48,14 @@ pub(super) fn compare_normalizer<S: Rivals>(
 }
 
 /// Returns minus the log normaliser of `base`, estimated from `count` samples of it and of a law; `None` if there is no law.
-fn bennett<S: Rivals>(
+fn bennett<S: FindModes>(
     base: &impl Sampleable<State = S>,
     log_density: &impl Fn(&S) -> f64,
     count: usize,
     rng: &mut StreamRng,
 ) -> Option<BennettEstimate> {
     let mut samples = || -> Vec<S> { (0..count).map(|_| base.sample(rng)).collect() };
-    let law = S::fit(&samples())?;
+    let law = S::Law::fit(&samples(), &vec![1.0; count]).ok()?;
     let compared = samples();
     let log_ratio = |state: &S| log_density(state) - law.log_density(state) + law.log_normalizer();
     let forward: Vec<f64> = compared.iter().map(|state| -log_ratio(state)).collect();

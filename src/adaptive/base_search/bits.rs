@@ -1,0 +1,52 @@
+//! Modes among bits: independent bits around each, by the states on their way there.
+
+use super::find_modes::{FindModes, Target, Trails};
+use crate::Result;
+use crate::model::{Bernoulli, Fit};
+
+/// Most modes.
+const MODES: usize = 16;
+/// Share of the bits in which the ends of two chains of one mode may differ.
+const APART: f64 = 0.3;
+/// Rungs whose states give a law.
+const FITTED: [usize; 3] = [0, 4, 16];
+
+impl FindModes for Vec<bool> {
+    type Law = Bernoulli;
+
+    /// Parts the chains by the states where they end, and takes the share of ones of each bit at several powers.
+    fn find_modes(trails: &Trails<Self>, target: &Target<'_, Self>) -> Result<Vec<Vec<Bernoulli>>> {
+        let fitted = |chains: Vec<usize>| {
+            let rungs = trails.rungs().enumerate();
+            let rungs = rungs.filter(|(rung, _)| FITTED.contains(rung));
+            let fit = |(_, (_, states)): (usize, (f64, &[Self]))| {
+                let states = Vec::from_iter(chains.iter().map(|&chain| states[chain].clone()));
+                Bernoulli::fit(&states, &vec![1.0; states.len()])
+            };
+            rungs.map(fit).collect()
+        };
+        modes(trails.ends(), target)
+            .into_iter()
+            .map(fitted)
+            .collect()
+    }
+}
+
+fn modes(ends: &[Vec<bool>], target: &Target<'_, Vec<bool>>) -> Vec<Vec<usize>> {
+    let log_densities: Vec<f64> = ends.iter().map(|end| target.log_density(end)).collect();
+    let mut order: Vec<usize> = (0..ends.len()).collect();
+    order.sort_by(|&a, &b| log_densities[b].total_cmp(&log_densities[a]));
+    let apart = |a: usize, b: usize| {
+        let differ = ends[a].iter().zip(&ends[b]).filter(|(a, b)| a != b).count();
+        differ as f64 > APART * ends[a].len() as f64
+    };
+    let mut modes: Vec<Vec<usize>> = Vec::new();
+    for chain in order {
+        match modes.iter().position(|mode| !apart(mode[0], chain)) {
+            Some(mode) => modes[mode].push(chain),
+            None if modes.len() < MODES => modes.push(vec![chain]),
+            None => {}
+        }
+    }
+    modes
+}

@@ -1,0 +1,56 @@
+//! The path from a mixture of a path's base and other laws to the same target.
+
+use std::sync::Arc;
+
+use super::mixture_base::MixtureBase;
+use crate::model::Sampleable;
+use crate::path::{AnnealingPath, BlendAt, GeometricPath};
+
+/// The model at one beta of the geometric path from a [`MixtureBase`] to the target of the path P. A beta above 1 is a power
+/// of the target alone: a search cools it.
+pub type MixtureAt<P, L> = BlendAt<MixturePath<P, L>>;
+
+/// The geometric path from a [`MixtureBase`] to the target of the path P.
+pub(in crate::adaptive) type MixturePath<P, L> =
+    Arc<GeometricPath<MixtureBase<P, L>, <P as AnnealingPath>::At>>;
+
+/// Returns the path from another base to the target of `path`.
+pub(in crate::adaptive) fn from_base<P, L>(path: &P, base: MixtureBase<P, L>) -> MixturePath<P, L>
+where
+    P: AnnealingPath,
+    L: Sampleable<State = P::State>,
+{
+    Arc::new(GeometricPath::new(base, path.at(1.0)))
+}
+
+/// The target at powers from 1, at 0, to [`COLDEST`], at 1. It is sampled by chains that are placed there.
+pub(super) struct Cooled<P: AnnealingPath, L>(pub(super) MixturePath<P, L>);
+
+impl<P: AnnealingPath, L> Clone for Cooled<P, L> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+/// Largest power of the target.
+pub(super) const COLDEST: f64 = 256.0;
+
+impl<P, L> AnnealingPath for Cooled<P, L>
+where
+    P: AnnealingPath,
+    L: Sampleable<State = P::State>,
+{
+    type State = P::State;
+    type Base = MixtureBase<P, L>;
+    type At = MixtureAt<P, L>;
+
+    fn base(&self) -> &Self::Base {
+        self.0.base()
+    }
+
+    fn at(&self, beta: f64) -> MixtureAt<P, L> {
+        let path = Arc::clone(&self.0);
+        let beta = COLDEST.powf(beta);
+        BlendAt { path, beta }
+    }
+}

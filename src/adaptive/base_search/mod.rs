@@ -1,0 +1,25 @@
+//! Search for a base from which a run finds what lies far from the path's own.
+
+mod around;
+mod bits;
+mod climbs;
+mod components;
+mod find_modes;
+mod found_base;
+mod mixture_base;
+mod mixture_path;
+mod modes;
+mod normalizer;
+mod population_monte_carlo;
+mod runner;
+mod scouts;
+mod search;
+mod vectors;
+
+pub use find_modes::{FindModes, Target, Trails};
+pub use found_base::FoundBase;
+pub use mixture_base::MixtureBase;
+pub use mixture_path::MixtureAt;
+pub(super) use mixture_path::{MixturePath, from_base};
+pub use runner::BaseSearch;
+pub(super) use search::{GradientOf, LawOf, Search, gradient_of};

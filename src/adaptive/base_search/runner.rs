@@ -1,0 +1,135 @@
+//! The runner of a search for a base.
+
+use std::fmt;
+
+use nalgebra::DVector;
+
+use super::find_modes::FindModes;
+use super::found_base::FoundBase;
+use super::mixture_path::MixtureAt;
+use super::search::{LEAST_MOVES, LawOf, Search, gradient_of};
+use crate::adaptive::tuner::Tuner;
+use crate::kernel::{TransitionKernel, Tunable};
+use crate::model::{Differentiable, NormalizedModel};
+use crate::num::setters;
+use crate::path::AnnealingPath;
+use crate::work::{Counts, Execution, Job, controls};
+use crate::{Error, Result};
+
+/// A search for a base from which a run finds the mass of a target, where chains from the path's own base may miss some.
+///
+/// It anneals a large population roughly, cools some of its states from the target f to `f^256`, climbs from draws of the
+/// base and around modes, by random walks or along a [gradient](Self::with_gradient), and fits [laws](FindModes) around the
+/// modes that it finds. Population Monte Carlo moves the laws and their shares towards the target. The result is their
+/// mixture with the path's own base, which keeps a half: nothing that the old base covers is given up.
+///
+/// A run from the mixture begins with other chains, so that its weights are unbiased. A [`Challenge`](super::Challenge) is such
+/// a search, a run from what it finds, and the [comparison](super::Judged) of that run with an earlier one:
+///
+/// ```
+/// use annealed::adaptive::{BaseSearch, Judged, Judgement};
+/// use annealed::prelude::*;
+///
+/// // Nine tenths of the mass in a spike forty times narrower than the rest; log Z = 0.
+/// let part = |deviation| Gaussian::isotropic(DVector::zeros(4), deviation);
+/// let target = GaussianMixture::new([(0.1, part(1.0)?), (0.9, part(0.025)?)])?;
+/// let path = GeometricPath::new(part(2.0)?, &target);
+/// let kernel = RandomWalkMetropolis::new(0.5)?;
+/// let first = Rounds::new(&path, kernel.clone()).budget(100_000).run()?;
+///
+/// let found = BaseSearch::new(&path, kernel.clone(), 100_000).run()?;
+/// let second = Rounds::new(&GeometricPath::new(found.base, &target), kernel).budget(100_000).run()?;
+/// let both = Judged::new(&first, &second, 0.99)?;
+/// println!("{both}");
+/// assert!(matches!(both.judgement(), Judgement::Contradicted { .. }));
+/// assert!(first.log_z() < -2.0 && both.log_z().abs() < 4.0 * both.standard_error());
+/// # Ok::<(), annealed::Error>(())
+/// ```
+#[must_use]
+pub struct BaseSearch<'p, P: AnnealingPath, K> {
+    search: Search<'p, P, K>,
+    budget: u64,
+    execution: Execution<'p>,
+}
+
+impl<'p, P: AnnealingPath, K> BaseSearch<'p, P, K> {
+    /// Creates a search with a tuned kernel over `R^d`, which may spend `budget` density evaluations. A gradient is one more.
+    pub fn new(path: P, kernel: K, budget: u64) -> Self
+    where
+        P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel>,
+        K: Tunable,
+    {
+        let mut search = Self::fixed(path, kernel, budget);
+        search.search.tuner = Some(Tuner::new());
+        search
+    }
+
+    /// Creates a search with a kernel that is not tuned, over any state that [finds modes](FindModes).
+    pub fn fixed(path: P, kernel: K, budget: u64) -> Self
+    where
+        P::Base: NormalizedModel,
+    {
+        Self {
+            search: Search::new(path, kernel),
+            budget,
+            execution: Execution::default(),
+        }
+    }
+
+    /// Lets climbs and Laplace's approximation use the gradient of the target, in place of random walks and differences.
+    pub fn with_gradient(mut self) -> Self
+    where
+        P: AnnealingPath<State = DVector<f64>> + Send + Sync + 'p,
+        P::At: Differentiable,
+    {
+        self.search.gradient = Some(gradient_of(self.search.path.clone()));
+        self
+    }
+
+    /// Adds states that are cooled, too: data, or draws of another sampler.
+    pub fn states(mut self, states: impl IntoIterator<Item = P::State>) -> Self {
+        self.search.states.extend(states);
+        self
+    }
+
+    setters! {
+        /// Sets the seed; 0 by default.
+        seed of search: u64,
+    }
+
+    controls! { 'p, "There is no result then: an [`Error::Stopped`]." }
+}
+
+impl<P, K> BaseSearch<'_, P, K>
+where
+    P: AnnealingPath<State: FindModes> + Send + Sync,
+    P::At: Send + Sync,
+    K: TransitionKernel<MixtureAt<P, LawOf<P>>> + Clone + Send + Sync,
+{
+    /// Looks for modes, and mixes laws around them with the path's own base.
+    ///
+    /// # Errors
+    /// A budget that is too small; a log normaliser of the base that its samples contradict; [states](Self::states) without a
+    /// density; a wrong [gradient](Self::with_gradient); as
+    /// [`AdaptiveSmc::first_pass`](crate::adaptive::AdaptiveSmc::first_pass); [`Error::Stopped`].
+    pub fn run(&self) -> Result<FoundBase<P, LawOf<P>>> {
+        let job = Job::new(&self.execution)?;
+        self.search.check()?;
+        let each = self.search.evaluations();
+        let (budget, least) = (self.budget, LEAST_MOVES * each);
+        let expected = format!("at least {least} evaluations");
+        Error::check(budget >= least, "budget", budget, expected)?;
+        job.foresee(budget / each);
+        self.search.find(budget, &job)
+    }
+}
+
+impl<P: AnnealingPath, K: fmt::Debug> fmt::Debug for BaseSearch<'_, P, K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BaseSearch")
+            .field("kernel", &self.search.kernel)
+            .field("budget", &self.budget)
+            .field("seed", &self.search.seed)
+            .finish_non_exhaustive()
+    }
+}

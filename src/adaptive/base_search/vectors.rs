@@ -1,0 +1,39 @@
+//! Modes among vectors: Student's t around each, and by components of the states on their way there.
+
+use nalgebra::DVector;
+
+use super::components::components;
+use super::find_modes::{FindModes, Target, Trails};
+use super::modes::modes;
+use crate::Result;
+use crate::model::{Gaussian, StudentT};
+
+/// Degrees of freedom of the laws.
+const FREEDOM: f64 = 5.0;
+/// Largest power whose states are parted into components, and the number of these.
+const MILD: f64 = 2.5;
+const COMPONENTS: usize = 12;
+
+impl FindModes for DVector<f64> {
+    type Law = StudentT;
+
+    const CLIMBS: bool = true;
+
+    /// Parts the chains by the modes where they end, and looks for others. For each mode it takes Laplace's approximation
+    /// where it can be afforded, and mean and covariance of its chains at several powers, the covariance times the power.
+    /// Components of all chains at low powers stand beside the last mode.
+    fn find_modes(trails: &Trails<Self>, target: &Target<'_, Self>) -> Result<Vec<Vec<StudentT>>> {
+        let heavy = |gaussian: Gaussian| StudentT::exact(gaussian, FREEDOM).ok();
+        let modes = modes(trails, target).into_iter();
+        let around = modes.map(|mode| mode.gaussians.into_iter().filter_map(heavy).collect());
+        let mut laws: Vec<Vec<StudentT>> = around.collect();
+        let mild = trails.rungs().filter(|(power, _)| *power <= MILD);
+        let mild: Vec<&Self> = mild.flat_map(|(_, states)| states).collect();
+        let components = components(&mild, COMPONENTS).into_iter().filter_map(heavy);
+        match laws.last_mut() {
+            Some(last) => last.extend(components),
+            None => laws.push(components.collect()),
+        }
+        Ok(laws)
+    }
+}

@@ -1,0 +1,196 @@
+//! The second run of a challenge: from the base that a search found, to the target of the first.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::time::Instant;
+
+use rand::Rng;
+
+use super::judge::{Judged, Judgement};
+use crate::Result;
+use crate::adaptive::base_search::{FindModes, LawOf, MixtureAt, MixturePath, Search, from_base};
+use crate::ais::{Ais, BlockCodec, BlockResult, Run};
+use crate::estimate::{LogZ, Warning};
+use crate::kernel::TransitionKernel;
+use crate::model::{Sampleable, UnnormalizedModel};
+use crate::path::AnnealingPath;
+use crate::random::{Purpose, stream};
+use crate::schedule::Schedule;
+use crate::work::{Job, Runs, Task};
+
+/// The second run of a challenge, with its judgement on a first.
+#[derive(Debug, Clone)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub(in crate::adaptive) struct Second<S> {
+    pub(in crate::adaptive) judgement: Judgement,
+    pub(in crate::adaptive) run: Run<S>,
+    /// Reasons to doubt the result.
+    pub(in crate::adaptive) warnings: Vec<Warning>,
+    /// Whether the log normaliser of the base was compared with its samples, or is right by construction.
+    is_compared: bool,
+    pub(super) starts: usize,
+    pub(super) modes: usize,
+    /// Evaluations before the chains of the run.
+    searching: u64,
+    pub(in crate::adaptive) seconds: f64,
+}
+
+impl<S> Second<S> {
+    /// Returns both results, given the first.
+    pub(in crate::adaptive) fn beside<'r>(&'r self, first: &'r dyn LogZ) -> Judged<'r> {
+        Judged {
+            first,
+            second: &self.run,
+            judgement: self.judgement,
+            is_compared: self.is_compared,
+            warnings: Cow::Borrowed(&self.warnings),
+        }
+    }
+
+    pub(in crate::adaptive) fn evaluations(&self) -> u64 {
+        self.searching.saturating_add(self.run.evaluations())
+    }
+
+    /// Writes what came of the challenge to `first`, such as `a second run, -2.310 +- 0.020, does not contradict it, from
+    /// 128 starts and 1 mode`.
+    pub(in crate::adaptive) fn write(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        first: &dyn LogZ,
+    ) -> fmt::Result {
+        f.write_str("\nchallenge: ")?;
+        self.beside(first).write_judgement(f)?;
+        let (starts, modes) = (self.starts, self.modes);
+        let of_modes = if modes == 1 { "mode" } else { "modes" };
+        write!(f, ", from {starts} starts and {modes} {of_modes}")
+    }
+}
+
+/// Functions that write and read blocks under way of the second run.
+pub(in crate::adaptive) type SecondCodec<P> = BlockCodec<MixturePath<P, LawOf<P>>, ()>;
+
+/// A job that can run the second run of a challenge.
+pub(in crate::adaptive) type SecondJob<'j, S> = dyn Runs<BlockResult<S, ()>> + 'j;
+
+/// Fewest moves that a challenge takes.
+pub(in crate::adaptive) const LEAST_MOVES: u64 = 5_000;
+/// Share of the budget for the search, without climbs and with them.
+const OF_SEARCH: [f64; 2] = [0.55, 0.77];
+/// Stages of the second run for a square of the barrier of 1, as far as its chains allow.
+const STAGES: f64 = 4.0;
+/// Fewest chains of the second run, and most.
+const CHAINS: (u64, u64) = (256, 4_096);
+/// Draws of the base at which processes that search alike are compared.
+const PROBES: usize = 8;
+
+/// What a challenge may spend and asks for.
+pub(in crate::adaptive) struct Asked {
+    /// Evaluations.
+    pub(in crate::adaptive) budget: u64,
+    pub(in crate::adaptive) confidence: f64,
+    /// The log normaliser of the base from which log Z is counted.
+    pub(in crate::adaptive) log_base_normalizer: f64,
+}
+
+/// The second run before it begins.
+struct Prepared<P: AnnealingPath<State: FindModes>, K> {
+    path: MixturePath<P, LawOf<P>>,
+    kernel: K,
+    schedule: Schedule,
+    chains: usize,
+    seed: u64,
+    starts: usize,
+    modes: usize,
+    /// Evaluations so far.
+    spent: u64,
+}
+
+/// Looks for a base, runs from it, and judges `first`. Of several processes each makes the search.
+pub(in crate::adaptive) fn challenge<P, K>(
+    search: &Search<'_, P, K>,
+    first: &dyn LogZ,
+    asked: &Asked,
+    codec: Option<SecondCodec<P>>,
+    job: &mut SecondJob<'_, P::State>,
+) -> Result<Second<P::State>>
+where
+    P: AnnealingPath<State: FindModes> + Send + Sync,
+    P::At: Send + Sync,
+    K: TransitionKernel<MixtureAt<P, LawOf<P>>> + Clone + Send + Sync,
+{
+    let begun = Instant::now();
+    let prepared = prepared(search, asked.budget, job.job());
+    let (prepared, of_first) = job.job().agreed(prepared, |one| one.figures(search.seed))?;
+    let schedule = match of_first {
+        Some(figures) => Schedule::new(figures[..=prepared.schedule.stages()].to_vec())?,
+        None => prepared.schedule,
+    };
+    let from = asked.log_base_normalizer - search.own_log_z;
+    let task = Ais::with_base_log_z(prepared.path, prepared.kernel, from)
+        .schedule(schedule)
+        .chains(prepared.chains)
+        .seed(prepared.seed)
+        .into_task(&(0..prepared.chains))?
+        .saved_by(codec);
+    job.foresee(task.cost(task.blocks()));
+    let run = task.run_by(job)?.result()?;
+    let is_compared = search.compare_normalizer()?;
+    let judged = Judged::from_base(first, &run, (asked.confidence, is_compared))?;
+    let (judgement, warnings) = (judged.judgement(), judged.warnings().to_vec());
+    Ok(Second {
+        judgement,
+        run,
+        warnings,
+        is_compared,
+        starts: prepared.starts,
+        modes: prepared.modes,
+        searching: prepared.spent,
+        seconds: begun.elapsed().as_secs_f64(),
+    })
+}
+
+/// Looks for a base, and finds kernel and stages from there by a first pass, which may take half of what is left.
+fn prepared<P, K>(search: &Search<'_, P, K>, budget: u64, job: &Job<'_>) -> Result<Prepared<P, K>>
+where
+    P: AnnealingPath<State: FindModes> + Send + Sync,
+    P::At: Send + Sync,
+    K: TransitionKernel<MixtureAt<P, LawOf<P>>> + Clone + Send + Sync,
+{
+    let of_search = OF_SEARCH[usize::from(P::State::CLIMBS)] * budget as f64;
+    let found = search.find(of_search as u64, job)?;
+    let budget = budget.saturating_sub(found.evaluations);
+    let each = search.evaluations();
+    let chains = (budget / 4 / (3 * 40 * each)).clamp(32, 256) as usize;
+    let seed = stream(search.seed, Purpose::Challenge, 6).next_u64();
+    let path = from_base(&search.path, found.base);
+    let pass = search.first_pass(path.clone(), (chains, 3), budget / 2, (seed, job))?;
+    let left = budget.saturating_sub(pass.evaluations) / each;
+    let lambda = pass.barrier.global();
+    let stages = (STAGES * lambda * lambda).clamp(16.0, 1e6) as u64;
+    let chains = (left / stages).clamp(CHAINS.0, CHAINS.1);
+    let stages = (left / chains).max(1);
+    Ok(Prepared {
+        path,
+        schedule: pass.barrier.schedule(stages as usize)?,
+        kernel: pass.kernel,
+        chains: chains as usize,
+        seed,
+        starts: found.starts,
+        modes: found.modes,
+        spent: found.evaluations + pass.evaluations,
+    })
+}
+
+impl<P: AnnealingPath<State: FindModes>, K> Prepared<P, K> {
+    /// Returns betas and chains of the second run, and log densities of its base at some of its draws, by which processes
+    /// that search alike are compared.
+    fn figures(&self, seed: u64) -> Vec<f64> {
+        let base = self.path.base();
+        let mut rng = stream(seed, Purpose::Challenge, 5);
+        let drawn = (0..PROBES).map(|_| base.log_density(&base.sample(&mut rng)));
+        let mut figures = self.schedule.betas().to_vec();
+        figures.push(self.chains as f64);
+        figures.extend(drawn);
+        figures
+    }
+}

@@ -1,0 +1,341 @@
+//! Laws fitted to weighted states.
+
+use nalgebra::{DMatrix, DVector};
+
+use crate::model::{
+    Bernoulli, Gaussian, NormalizedModel, Sampleable, SquareMatrix, StudentT, UnnormalizedModel,
+};
+use crate::{Error, Result};
+
+/// A law that can be fitted to weighted states: a base for the target from which the states come.
+///
+/// The weights are not negative, and sum to the number of states that they are worth.
+///
+/// ```
+/// use annealed::model::{Fit, StudentT};
+/// use annealed::prelude::*;
+///
+/// let rng = &mut rand::rng();
+/// let law = StudentT::new(Gaussian::isotropic(DVector::from_element(2, 3.0), 0.5)?, 4.0)?;
+/// let states: Vec<_> = (0..5_000).map(|_| law.sample(rng)).collect();
+/// let fitted = StudentT::fit(&states, &[1.0; 5_000])?;
+/// assert!((fitted.gaussian().mean() - law.gaussian().mean()).amax() < 0.1);
+/// assert!(fitted.degrees_of_freedom() <= 10.0);
+/// # Ok::<(), annealed::Error>(())
+/// ```
+pub trait Fit: Sampleable + NormalizedModel + Sized {
+    /// Returns the law that suits the states.
+    ///
+    /// # Errors
+    /// Too few states; states that do not vary.
+    fn fit(states: &[Self::State], weights: &[f64]) -> Result<Self>;
+
+    /// Returns this law moved towards the states, a step of expectation maximisation. The provided method fits one anew.
+    ///
+    /// A law with k parameters that are fitted to n states is off by about `k / (2 n)` nats. Where that is much, let what
+    /// its parameters have in common, or this law itself, count for some states: the noise of 240 free parameters hid the
+    /// phases of a Potts model.
+    ///
+    /// # Errors
+    /// As [`fit`](Self::fit).
+    fn refit(&self, states: &[Self::State], weights: &[f64]) -> Result<Self> {
+        let _ = self;
+        Self::fit(states, weights)
+    }
+}
+
+/// Fewest states a dimension that give a full covariance.
+const FULL: usize = 4;
+/// Most dimensions in which covariances are compared with variances alone.
+const DENSE: usize = 200;
+/// Relative addition to the variances of a full covariance, which few distinct states leave singular.
+const RIDGE: f64 = 1e-8;
+
+/// The coordinates are independent, unless their covariances make the states likelier by more than the number of
+/// covariances (Akaike 1974).
+impl Fit for Gaussian {
+    fn fit(states: &[DVector<f64>], weights: &[f64]) -> Result<Self> {
+        let states = Vec::from_iter(states);
+        let none = || Error::invalid("states", "none that vary", "coordinates that vary");
+        let varies = |i: usize| states.iter().any(|state| state[i] != states[0][i]);
+        let all_vary = states
+            .first()
+            .is_some_and(|first| (0..first.len()).all(varies));
+        let diagonal = all_vary.then(|| independent(&states, weights, 1.0));
+        let diagonal = diagonal.flatten().ok_or_else(none)?;
+        let (count, dimension) = (weights.iter().sum::<f64>(), diagonal.dimension());
+        if dimension > DENSE {
+            return Ok(diagonal);
+        }
+        let gain = |dense: &Self| count * (diagonal.log_normalizer() - dense.log_normalizer());
+        let covariances = 0.5 * (dimension * (dimension - 1)) as f64;
+        let dense = gaussian(&states, weights, 1.0).filter(|dense| gain(dense) > covariances);
+        Ok(dense.unwrap_or(diagonal))
+    }
+}
+
+/// Returns the Gaussian of weighted states, their covariance times `scale`: in full where there are states enough, or else
+/// diagonal. `None` where a coordinate does not vary.
+pub(crate) fn gaussian(states: &[&DVector<f64>], weights: &[f64], scale: f64) -> Option<Gaussian> {
+    let (total, dimension) = (weights.iter().sum::<f64>(), states.first()?.len());
+    if total < (FULL * dimension) as f64 {
+        return independent(states, weights, scale);
+    }
+    let mean = mean(states, weights, total);
+    let scale = scale / (total - 1.0);
+    let mut covariance = DMatrix::zeros(dimension, dimension);
+    let deviations = states.iter().map(|&state| state - &mean);
+    for (deviation, weight) in deviations.zip(weights.iter().map(|weight| scale * weight)) {
+        covariance.ger(weight, &deviation, &deviation, 1.0);
+    }
+    covariance.set_diagonal(&(covariance.diagonal() * (1.0 + RIDGE)));
+    Gaussian::new(mean, covariance).ok()
+}
+
+/// Returns the Gaussian of weighted states with independent coordinates, their variances times `scale`; `None` where one
+/// does not vary.
+fn independent(states: &[&DVector<f64>], weights: &[f64], scale: f64) -> Option<Gaussian> {
+    let total: f64 = weights.iter().sum();
+    let mean = mean(states, weights, total);
+    let scale = scale / (total - 1.0);
+    let mut variances = DVector::zeros(mean.len());
+    for (&state, weight) in states.iter().zip(weights) {
+        variances += (state - &mean).map(|x| scale * weight * x * x);
+    }
+    Gaussian::diagonal(mean, variances).ok()
+}
+
+/// Returns the mean of weighted states whose weights sum to `total`.
+pub(crate) fn mean(states: &[&DVector<f64>], weights: &[f64], total: f64) -> DVector<f64> {
+    let mut mean = DVector::zeros(states[0].len());
+    for (state, weight) in states.iter().zip(weights) {
+        mean.axpy(weight / total, state, 1.0);
+    }
+    mean
+}
+
+/// Degrees of freedom that are tried.
+const DEGREES: [f64; 4] = [30.0, 10.0, 5.0, 3.0];
+/// Least gain in the log likelihood of the states for which fewer degrees of freedom are preferred.
+const GAIN: f64 = 3.0;
+/// Number of updates of a scale, each of which raises the likelihood.
+const UPDATES: usize = 30;
+/// Fewest states that the present centre and scale count for; a full scale matrix counts for as many as it has rows.
+const PRIOR_STATES: f64 = 4.0;
+/// Largest factor by which other coordinates narrow the variance of one. Beyond it rounding of the precision matrix tells.
+const NARROWED: f64 = 1e10;
+
+impl StudentT {
+    /// Returns `gaussian`, or a law of fewer degrees of freedom around it where that is clearly likelier, given states and
+    /// their weights, which sum to 1 and stand for `count` states. Both are compared at their likeliest scales, so that
+    /// tails alone decide.
+    pub(crate) fn likeliest(
+        gaussian: Gaussian,
+        count: f64,
+        weighted: &[(f64, &DVector<f64>)],
+    ) -> Result<Self> {
+        let likelihood = |law: &Self| {
+            let log_p = |x| law.log_density(x) - law.log_normalizer();
+            count * weighted.iter().map(|(w, x)| w * log_p(x)).sum::<f64>()
+        };
+        let distance = |x| -2.0 * gaussian.log_density(x);
+        let distances = Vec::from_iter(weighted.iter().map(|(w, x)| (*w, distance(x))));
+        let scaled = |nu| {
+            let scale = likeliest_scale(nu, gaussian.dimension(), &distances);
+            Self::new(gaussian.scaled(scale)?, nu)
+        };
+        let mut highest = likelihood(&scaled(f64::INFINITY)?) + GAIN;
+        let mut best = Self::new(gaussian.clone(), f64::INFINITY)?;
+        for nu in DEGREES {
+            let law = scaled(nu)?;
+            let found = likelihood(&law);
+            if found > highest {
+                (best, highest) = (law, found);
+            }
+        }
+        Ok(best)
+    }
+
+    /// Returns the law with `factor` times the scale matrix.
+    pub(crate) fn scaled(&self, factor: f64) -> Result<Self> {
+        Self::new(self.gaussian().scaled(factor)?, self.degrees_of_freedom())
+    }
+
+    /// Creates the law where its density is that of its samples to many digits; down a neck, whose coordinates become one,
+    /// it is not.
+    pub(crate) fn exact(gaussian: Gaussian, degrees_of_freedom: f64) -> Result<Self> {
+        if let SquareMatrix::Dense(precision) = gaussian.form().precision() {
+            let variances = gaussian.covariance().diagonal();
+            let narrowed = variances.component_mul(&precision.diagonal()).max();
+            let expected = "variances narrowed by less than 1e10 by other coordinates";
+            Error::check(narrowed < NARROWED, "states", narrowed, expected)?;
+        }
+        Self::new(gaussian, degrees_of_freedom)
+    }
+}
+
+/// Returns the likeliest factor c of a scale matrix, given weights and squared distances q in units of the matrix, from
+/// `c = sum_i w_i q_i (nu + d) / (nu + q_i / c) / d` (expectation-maximisation; Liu and Rubin 1995).
+fn likeliest_scale(nu: f64, dimension: usize, distances: &[(f64, f64)]) -> f64 {
+    let d = dimension as f64;
+    let pull = |q: f64, scale: f64| match nu.is_finite() {
+        true => (nu + d) / (nu + q / scale),
+        false => 1.0,
+    };
+    (0..UPDATES).fold(1.0, |scale: f64, _| {
+        let terms = distances.iter().map(|(w, q)| w * q * pull(*q, scale));
+        terms.sum::<f64>() / d
+    })
+}
+
+/// The degrees of freedom are infinite unless 30, 10, 5 or 3 of them make the states clearly likelier.
+impl Fit for StudentT {
+    fn fit(states: &[DVector<f64>], weights: &[f64]) -> Result<Self> {
+        let gaussian = Gaussian::fit(states, weights)?;
+        let count = weights.iter().sum::<f64>();
+        let shares = weights.iter().map(|weight| weight / count);
+        let law = Self::likeliest(gaussian, count, &Vec::from_iter(shares.zip(states)))?;
+        Self::exact(law.gaussian().clone(), law.degrees_of_freedom())
+    }
+
+    /// Returns the law after a step of expectation maximisation (Peel and McLachlan 2000), in which its present centre and
+    /// scale count as a few states. A diagonal scale matrix stays diagonal.
+    fn refit(&self, states: &[DVector<f64>], weights: &[f64]) -> Result<Self> {
+        let gaussian = self.gaussian();
+        // A heavy tail leaves little weight to far states.
+        let pairs = states
+            .iter()
+            .zip(weights)
+            .filter(|(_, weight)| **weight > 0.0);
+        let pull = |x| self.pull(gaussian.log_density(x));
+        let pulled: Vec<(&DVector<f64>, f64)> = pairs.map(|(x, w)| (x, w * pull(x))).collect();
+        let count: f64 = weights.iter().sum();
+        let all: f64 = pulled.iter().map(|(_, pull)| pull).sum();
+        let form = gaussian.form().precision();
+        let prior = match form {
+            SquareMatrix::Diagonal(_) => PRIOR_STATES,
+            _ => PRIOR_STATES.max(gaussian.dimension() as f64),
+        };
+        let mut mean = gaussian.mean() * (prior / (prior + all));
+        for (x, pull) in &pulled {
+            mean.axpy(pull / (prior + all), x, 1.0);
+        }
+        let share = |weight: f64| weight / (prior + count);
+        let deviations = pulled.iter().map(|(x, pull)| (*x - &mean, share(*pull)));
+        let gaussian = match form {
+            SquareMatrix::Diagonal(precision) => {
+                let mut variances = precision.map(|x| share(prior) / x);
+                for (deviation, share) in deviations {
+                    variances += deviation.component_mul(&deviation) * share;
+                }
+                Gaussian::diagonal(mean, variances)
+            }
+            _ => {
+                let mut covariance = gaussian.covariance() * share(prior);
+                for (deviation, share) in deviations {
+                    covariance.ger(share, &deviation, &deviation, 1.0);
+                }
+                Gaussian::new(mean, covariance)
+            }
+        };
+        Self::exact(gaussian?, self.degrees_of_freedom())
+    }
+}
+
+/// The probability of a one has a half of a state of ones added, and a half of zeros.
+impl Fit for Bernoulli {
+    fn fit(states: &[Vec<bool>], weights: &[f64]) -> Result<Self> {
+        Error::check_not_empty("states", states.len())?;
+        let ones = DVector::from_element(states[0].len(), 0.5);
+        with_ones(ones, states, weights)
+    }
+
+    /// The present probabilities count for one state.
+    fn refit(&self, states: &[Vec<bool>], weights: &[f64]) -> Result<Self> {
+        let ones = self.logits().map(|logit| 1.0 / (1.0 + (-logit).exp()));
+        with_ones(ones, states, weights)
+    }
+}
+
+/// Returns independent bits, given the ones of a state before and weighted states.
+fn with_ones(mut ones: DVector<f64>, states: &[Vec<bool>], weights: &[f64]) -> Result<Bernoulli> {
+    for (state, weight) in states.iter().zip(weights) {
+        for (ones, bit) in ones.iter_mut().zip(state) {
+            *ones += if *bit { *weight } else { 0.0 };
+        }
+    }
+    let count = 1.0 + weights.iter().sum::<f64>();
+    Bernoulli::from_probabilities(&(ones / count))
+}
+
+#[cfg(test)]
+mod tests {
+    use nalgebra::dvector;
+
+    use super::*;
+    use crate::random::{Purpose, stream};
+
+    #[test]
+    fn a_law_whose_coordinates_become_one_is_refused() {
+        let of = |off: f64| {
+            let covariance = DMatrix::from_row_slice(2, 2, &[1.0, 1.0 - off, 1.0 - off, 1.0]);
+            StudentT::exact(Gaussian::new(dvector![0.0, 0.0], covariance).unwrap(), 5.0)
+        };
+        assert!(of(1e-9).is_ok() && of(1e-11).is_err());
+    }
+
+    #[test]
+    fn few_states_leave_a_full_scale_matrix_most_of_its_old_variance() {
+        let scale = DMatrix::from_row_slice(2, 2, &[2.0, 0.5, 0.5, 1.0]);
+        let gaussian = Gaussian::new(dvector![1.0, -1.0], scale.clone()).unwrap();
+        let base = StudentT::new(gaussian, 5.0).unwrap();
+        let same = base.refit(&[dvector![9.0, 9.0]], &[0.0]).unwrap();
+        assert!((same.gaussian().covariance() - &scale).norm() < 1e-12);
+        // A state at the centre has a pull of 7 / 5: the centre stays, and four fifths of the scale matrix do.
+        let held = base.refit(&[dvector![1.0, -1.0]], &[1.0]).unwrap();
+        assert!((held.gaussian().mean() - dvector![1.0, -1.0]).norm() < 1e-12);
+        assert!((held.gaussian().covariance() - scale * 0.8).norm() < 1e-12);
+    }
+
+    #[test]
+    fn laws_are_fitted_to_their_samples() {
+        let covariance = DMatrix::from_row_slice(2, 2, &[4.0, 1.8, 1.8, 1.0]);
+        let gaussian = Gaussian::new(dvector![1.0, -1.0], covariance.clone()).unwrap();
+        for nu in [f64::INFINITY, 3.0] {
+            let law = StudentT::new(gaussian.clone(), nu).unwrap();
+            let mut rng = stream(1, Purpose::Testing, 0);
+            let states = Vec::from_iter((0..20_000).map(|_| law.sample(&mut rng)));
+            let found = StudentT::fit(&states, &[1.0; 20_000]).unwrap();
+            assert_eq!(found.degrees_of_freedom(), nu);
+            assert!((found.gaussian().mean() - gaussian.mean()).amax() < 0.05);
+            assert!((found.gaussian().covariance() - &covariance).amax() < 0.15);
+        }
+        let bits = Bernoulli::from_probabilities(&dvector![0.9, 0.2]).unwrap();
+        let mut rng = stream(2, Purpose::Testing, 0);
+        let states = Vec::from_iter((0..20_000).map(|_| bits.sample(&mut rng)));
+        let found = Bernoulli::fit(&states, &[1.0; 20_000]).unwrap();
+        assert!((found.logits() - bits.logits()).amax() < 0.1);
+    }
+
+    #[test]
+    fn states_that_do_not_vary_are_refused() {
+        let still = vec![dvector![1.0, 2.0]; 20];
+        assert!(Gaussian::fit(&still, &[1.0; 20]).is_err());
+        assert!(StudentT::fit(&[], &[]).is_err() && Bernoulli::fit(&[], &[]).is_err());
+    }
+
+    /// Chains that did not move since they were resampled.
+    #[test]
+    fn few_distinct_states_have_a_density() {
+        let two = [dvector![0.0, 0.1], dvector![0.7, 0.3]];
+        let copies: Vec<_> = (0..100).map(|i| &two[i % 2]).collect();
+        let thin = gaussian(&copies, &[1.0; 100], 1.0).unwrap();
+        let mut rng = stream(1, Purpose::Testing, 0);
+        for _ in 0..100 {
+            let log_density = thin.log_density(&thin.sample(&mut rng));
+            assert!(-20.0 < log_density && log_density <= 0.0, "{log_density}");
+        }
+        let few = gaussian(&copies[..7], &[1.0; 7], 1.0).unwrap();
+        assert_eq!(few.covariance()[(0, 1)], 0.0);
+    }
+}
