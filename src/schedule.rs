@@ -1,5 +1,16 @@
-//! Schedules: the inverse temperatures of the stages along a path. [`Schedule::linear`] and [`Schedule::power`] are
-//! fair starts; the module [`pilot`](crate::pilot) chooses better ones.
+//! Schedules: the inverse temperatures of the stages along a path.
+//!
+//! ```
+//! use annealed::prelude::*;
+//!
+//! let even = Schedule::linear(100)?;
+//! let slow_at_first = Schedule::power(100, 3.0)?;
+//! let own = Schedule::new(vec![0.0, 0.01, 0.1, 1.0])?;
+//! assert_eq!(own.stages(), 3);
+//! # Ok::<(), annealed::Error>(())
+//! ```
+//!
+//! [`Schedule::linear`] and [`Schedule::power`] are fair starts; the module [`pilot`](crate::pilot) chooses better ones.
 
 use std::fs;
 use std::path::Path;

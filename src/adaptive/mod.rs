@@ -1,5 +1,20 @@
 //! Runs that adapt as they go: sequential Monte Carlo that finds its stages, annealing in rounds, tuned kernels.
 //!
+//! ```
+//! use annealed::prelude::*;
+//!
+//! // The evidence of a line through four points: intercept and slope by N(0, 1), noise of deviation 0.5.
+//! let (x, y) = ([0.0, 1.0, 2.0, 3.0], [0.1, 0.9, 2.1, 2.9]);
+//! let log_likelihood = move |line: &DVector<f64>| {
+//!     let off = x.iter().zip(&y).map(|(x, y)| (y - line[0] - line[1] * x) / 0.5);
+//!     off.map(|z| -0.5 * z * z - (0.5 * std::f64::consts::TAU.sqrt()).ln()).sum()
+//! };
+//! let path = TemperedPath::new(Gaussian::standard(2)?, FunctionModel::new(log_likelihood));
+//! let rounds = Rounds::new(&path, RandomWalkMetropolis::new(0.5)?);
+//! println!("{}", rounds.until_error(0.02).run()?);
+//! # Ok::<(), annealed::Error>(())
+//! ```
+//!
 //! Try [`Rounds`] first: it doubles the stages until the error is small, and improves schedule and kernel.
 //! [`AdaptiveSmc`] finds stages and kernel in one pass of a population, [`StepSizes`] the step sizes of a kernel.
 

@@ -1,5 +1,21 @@
 //! Annealed runs: [`Ais`] takes a path, a kernel, a schedule and a seed, and gives a [`Run`].
 //!
+//! ```
+//! use annealed::prelude::*;
+//!
+//! let target = Gaussian::isotropic(DVector::from_element(3, 2.0), 0.5)?;
+//! let path = GeometricPath::new(Gaussian::standard(3)?, &target);
+//! let run = Ais::new(&path, Hmc::new(0.3, 5)?)
+//!     .schedule(Schedule::linear(100)?)
+//!     .chains(500)
+//!     .seed(1)
+//!     .run()?;
+//! println!("{run}"); // log Z with its error and interval, and any warning
+//! let (mean, error) = run.expectation(|x| x[0]);
+//! assert!((run.log_z() - target.log_normalizer()).abs() < 4.0 * run.standard_error());
+//! # Ok::<(), annealed::Error>(())
+//! ```
+//!
 //! A [`Run`] holds log Z with its interval, [warnings](crate::estimate::Warning) and weighted samples. A [`Recorder`]
 //! watches it from inside. A [`RunPart`] holds some of its chains, so that processes can share the work.
 

@@ -1,5 +1,18 @@
 //! Both directions of a path: reverse runs from samples of the target, beside forward runs.
 //!
+//! ```
+//! use annealed::prelude::*;
+//!
+//! let target = Gaussian::isotropic(DVector::from_element(2, 3.0), 0.1)?;
+//! let path = GeometricPath::new(Gaussian::standard(2)?, &target);
+//! let ais = Ais::new(&path, RandomWalkMetropolis::new(0.5)?).schedule(Schedule::linear(50)?);
+//! let samples = TargetSamples::draw(&target, 200, 1);
+//! let bridge = Bridge::new(&ais.run()?, &ais.reverse(&samples)?)?;
+//! println!("{bridge}"); // between a lower and an upper bound
+//! assert!((bridge.log_z() - target.log_normalizer()).abs() < 4.0 * bridge.standard_error());
+//! # Ok::<(), annealed::Error>(())
+//! ```
+//!
 //! [`Ais::reverse`](crate::ais::Ais::reverse) reads a path backward from [`TargetSamples`]. A [`Bridge`] joins both
 //! directions, a [`Bounds`] bounds log Z from either side, and [`Raise`] bounds log-likelihoods.
 

@@ -1,5 +1,24 @@
 //! Estimates of log Z from the weights of a run, with standard error, interval, bounds and warnings.
 //!
+//! ```
+//! use annealed::prelude::*;
+//!
+//! let path = |deviation| -> annealed::Result<_> {
+//!     let target = Gaussian::isotropic(DVector::zeros(2), deviation)?;
+//!     Ok(GeometricPath::new(Gaussian::standard(2)?, target))
+//! };
+//! let log_z = |path: &GeometricPath<_, _>| {
+//!     Ais::new(path, RandomWalkMetropolis::new(0.5)?).schedule(Schedule::linear(50)?).run()
+//! };
+//! let (one, other) = (log_z(&path(0.5)?)?, log_z(&path(0.25)?)?);
+//! for result in [&one as &dyn LogZ, &other] {
+//!     println!("{:.3} +- {:.3}, {:?}", result.log_z(), result.standard_error(), result.interval());
+//!     result.warnings().iter().for_each(|warning| println!("{warning}"));
+//! }
+//! println!("{}", LogRatio::new(&one, &other)); // a Bayes factor, were these evidences
+//! # Ok::<(), annealed::Error>(())
+//! ```
+//!
 //! [`Estimate`] is made from log weights, by [`Ais`](crate::ais::Ais) or by hand; [`LogZ`] is the trait of all results.
 //! [`LogRatio`] compares the results of two targets (a Bayes factor), [`Agreement`] two results of one.
 //! [`certified_lower_bound`] holds whatever the tails of the weights. [`log_sum_exp`] and [`log_mean_exp`] add weights

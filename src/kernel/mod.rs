@@ -1,5 +1,44 @@
 //! Transition kernels: how a chain moves at a stage, and what the move adds to its log weight.
 //!
+//! ```
+//! use annealed::kernel::{NonFinite, Stage, Step};
+//! use annealed::path::Intermediate;
+//! use annealed::prelude::*;
+//! use rand::{Rng, RngExt};
+//!
+//! /// Proposes the mirror image of a state.
+//! #[derive(Clone)]
+//! struct Mirror;
+//!
+//! impl<M: Intermediate<State = DVector<f64>>> TransitionKernel<M> for Mirror {
+//!     type Workspace = ();
+//!
+//!     fn step<R: Rng + ?Sized>(
+//!         &self,
+//!         stage: Stage<'_, M>,
+//!         _chain: usize,
+//!         state: &mut DVector<f64>,
+//!         _workspace: &mut (),
+//!         rng: &mut R,
+//!     ) -> Result<Step, NonFinite> {
+//!         let image = -&*state;
+//!         let log_ratio = stage.model.log_density(&image) - stage.model.log_density(state);
+//!         let acceptance = log_ratio.exp().min(1.0);
+//!         if rng.random::<f64>() < acceptance {
+//!             *state = image;
+//!         }
+//!         Ok(Step::metropolis(acceptance))
+//!     }
+//! }
+//!
+//! let two = [-2.0, 2.0].map(|mean| Gaussian::isotropic(DVector::from_element(1, mean), 0.3));
+//! let [left, right] = two;
+//! let path = GeometricPath::new(Gaussian::standard(1)?, GaussianMixture::new([(0.2, left?), (0.8, right?)])?);
+//! let kernel = Sequence(RandomWalkMetropolis::new(0.5)?, Mirror);
+//! println!("{}", Ais::new(&path, kernel).schedule(Schedule::linear(50)?).run()?);
+//! # Ok::<(), annealed::Error>(())
+//! ```
+//!
 //! [`RandomWalkMetropolis`], [`Metropolis`] and [`Slice`] need the density, [`LocalMetropolis`] its change, [`Mala`],
 //! [`UnadjustedLangevin`] and [`Hmc`] its gradient, [`CoordinateGibbs`] the full conditionals. [`Sequence`],
 //! [`Repeat`], [`Mixture`] and [`Either`] combine kernels. Your own

@@ -14,8 +14,9 @@ use crate::{Error, Result};
 /// ```
 /// use annealed::model::{Fit, StudentT};
 /// use annealed::prelude::*;
+/// use rand::SeedableRng;
 ///
-/// let rng = &mut rand::rng();
+/// let rng = &mut rand_xoshiro::Xoshiro256PlusPlus::seed_from_u64(1);
 /// let law = StudentT::new(Gaussian::isotropic(DVector::from_element(2, 3.0), 0.5)?, 4.0)?;
 /// let states: Vec<_> = (0..5_000).map(|_| law.sample(rng)).collect();
 /// let fitted = StudentT::fit(&states, &[1.0; 5_000])?;

@@ -1,5 +1,24 @@
 //! Models: unnormalised densities, with a trait for each further ability.
 //!
+//! ```
+//! use annealed::prelude::*;
+//!
+//! /// The double well `log f(x) = -8 (x^2 - 1)^2`.
+//! struct DoubleWell;
+//!
+//! impl UnnormalizedModel for DoubleWell {
+//!     type State = DVector<f64>;
+//!
+//!     fn log_density(&self, x: &DVector<f64>) -> f64 {
+//!         -8.0 * (x[0] * x[0] - 1.0).powi(2)
+//!     }
+//! }
+//!
+//! let path = GeometricPath::new(Gaussian::standard(1)?, DoubleWell);
+//! println!("{}", Rounds::new(&path, RandomWalkMetropolis::new(0.5)?).budget(50_000).run()?);
+//! # Ok::<(), annealed::Error>(())
+//! ```
+//!
 //! A model of your own implements [`UnnormalizedModel`]; [`FunctionModel`] and [`GradientModel`] make one of closures,
 //! [`BatchModel`] one of a closure over many states at once. A `DualModel` (feature `num-dual`) takes the gradient by
 //! automatic differentiation.

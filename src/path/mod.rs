@@ -1,5 +1,58 @@
 //! Paths: families of unnormalised densities `f_beta` from a base (`beta = 0`) to a target (`beta = 1`).
 //!
+//! ```
+//! use annealed::path::Intermediate;
+//! use annealed::prelude::*;
+//!
+//! /// From N(0, 1) to N(0, s^2) by their precisions, a path of values.
+//! #[derive(Clone)]
+//! struct Precisions {
+//!     base: Gaussian,
+//!     target: f64,
+//! }
+//!
+//! /// Its model at beta.
+//! struct PrecisionAt {
+//!     precision: f64,
+//!     beta: f64,
+//! }
+//!
+//! impl UnnormalizedModel for PrecisionAt {
+//!     type State = DVector<f64>;
+//!
+//!     fn log_density(&self, x: &DVector<f64>) -> f64 {
+//!         -0.5 * self.precision * x.norm_squared()
+//!     }
+//! }
+//!
+//! impl Intermediate for PrecisionAt {
+//!     fn beta(&self) -> f64 {
+//!         self.beta
+//!     }
+//! }
+//!
+//! impl AnnealingPath for Precisions {
+//!     type State = DVector<f64>;
+//!     type Base = Gaussian;
+//!     type At = PrecisionAt;
+//!
+//!     fn base(&self) -> &Gaussian {
+//!         &self.base
+//!     }
+//!
+//!     fn at(&self, beta: f64) -> PrecisionAt {
+//!         let precision = 1.0 + beta * (self.target - 1.0);
+//!         PrecisionAt { precision, beta }
+//!     }
+//! }
+//!
+//! let path = Precisions { base: Gaussian::standard(2)?, target: 9.0 };
+//! let run = Ais::new(&path, RandomWalkMetropolis::new(0.5)?).schedule(Schedule::linear(50)?).run()?;
+//! # let exact = (std::f64::consts::TAU / 9.0).ln();
+//! assert!((run.log_z() - exact).abs() < 4.0 * run.standard_error());
+//! # Ok::<(), annealed::Error>(())
+//! ```
+//!
 //! [`TemperedPath`] leads from a prior to a posterior, [`GeometricPath`] from any base to any target. [`MomentPath`]
 //! and [`MomentSplinePath`] average moments. Your own path implements [`AnnealingPath`], and its models
 //! [`Intermediate`].

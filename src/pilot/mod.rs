@@ -1,5 +1,17 @@
 //! Pilots: cheap runs that explore a path, and the schedules chosen by them.
 //!
+//! ```
+//! use annealed::prelude::*;
+//!
+//! let target = Gaussian::isotropic(DVector::from_element(2, 1.0), 0.3)?;
+//! let path = GeometricPath::new(Gaussian::standard(2)?, &target);
+//! let kernel = RandomWalkMetropolis::new(0.5)?;
+//! let found = VarOpt::default().pilot(Pilot::new(100, 200)).optimize(&path, &kernel, 50, 1)?;
+//! found.warnings.iter().for_each(|warning| println!("{warning}"));
+//! println!("{}", Ais::new(&path, &kernel).schedule(found.schedule).run()?);
+//! # Ok::<(), annealed::Error>(())
+//! ```
+//!
 //! A [`Pilot`] makes a [`Survey`] of a path. [`Friction`] and [`VarOpt`] choose a [`Schedule`] by a survey,
 //! [`ConstantConditionalEss`] and [`BinnedSchedule`] by chains of their own. All four are [`ScheduleOptimizer`]s.
 

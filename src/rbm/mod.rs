@@ -1,5 +1,20 @@
 //! Restricted Boltzmann machines.
 //!
+//! ```
+//! use annealed::prelude::*;
+//!
+//! let images = annealed::data::digits().images;
+//! let rbm = Rbm::<f32>::from_data(16, &images, 1)?;
+//! let rbm = ContrastiveDivergence::new(1).epochs(2).train(rbm, &images)?.rbm;
+//! let base = BaseRate::from_data(16, &images, 1.0)?;
+//! let start = StartSearch::new(200).given(base.clone()).run(&rbm)?;
+//! let path = start.path(rbm.clone())?;
+//! let run = Ais::new(&path, BlockGibbs).schedule(Schedule::linear(200)?).chains(256).run()?;
+//! println!("{run}");
+//! println!("mean log p = {:.2}", rbm.log_likelihood(&images, run.log_z(), &base)?.mean);
+//! # Ok::<(), annealed::Error>(())
+//! ```
+//!
 //! [`Rbm`] is the model and [`BaseRate`] the base. [`BlockGibbs`] moves chains along an [`RbmPath`] between them.
 //! [`ContrastiveDivergence`] trains machines. A [`DeepBoltzmann`] machine becomes an RBM of the same log Z.
 //! `RbmFile` and `BinaryData` of the crate `annealed-files` read files.

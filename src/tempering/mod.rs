@@ -1,5 +1,19 @@
 //! Parallel tempering: chains at all betas side by side, which exchange their states.
 //!
+//! ```
+//! use annealed::prelude::*;
+//!
+//! let part = |mean| Gaussian::isotropic(DVector::from_element(2, mean), 0.5);
+//! let target = GaussianMixture::new([(0.3, part(-3.0)?), (0.7, part(3.0)?)])?;
+//! let base = Gaussian::isotropic(DVector::zeros(2), 4.0)?;
+//! let path = GeometricPath::new(base, target);
+//! let tempering = Tempering::new(&path, RandomWalkMetropolis::new(0.5)?);
+//! let run = tempering.schedule(Schedule::linear(10)?).rounds(8).run()?;
+//! println!("{run}");
+//! assert!(run.log_z().abs() < 4.0 * run.standard_error());
+//! # Ok::<(), annealed::Error>(())
+//! ```
+//!
 //! [`Tempering`] runs it and [`TemperingRun`] holds log Z, the barrier between base and target, and samples. It suits
 //! targets of many modes, whose shares chains on a single pass through a schedule cannot settle.
 

@@ -1,4 +1,4 @@
-//! What a type of states does to find the modes of a target.
+//! Search for the modes of a target among states of one type.
 
 use std::cell::{Cell, RefCell};
 
@@ -11,7 +11,7 @@ use crate::random::StreamRng;
 ///
 /// ```
 /// use annealed::adaptive::{BaseSearch, FindModes, Target, Trails};
-/// use annealed::model::Fit;
+/// use annealed::model::{Bernoulli, Fit};
 /// use annealed::prelude::*;
 /// use rand::Rng;
 ///
@@ -65,12 +65,13 @@ use crate::random::StreamRng;
 /// # #[derive(Clone)]
 /// # struct Flip;
 /// # impl annealed::kernel::SymmetricProposal<Spins> for Flip {
-/// #     fn propose<R: Rng + ?Sized>(&self, spins: &mut Spins, rng: &mut R) {
+/// #     fn propose<R: Rng + ?Sized>(&self, _: f64, spins: &Spins, to: &mut Spins, rng: &mut R) {
+/// #         to.0.clone_from(&spins.0);
 /// #         let i = rand::RngExt::random_range(rng, 0..spins.0.len());
-/// #         spins.0[i] = !spins.0[i];
+/// #         to.0[i] = !to.0[i];
 /// #     }
 /// # }
-/// # let kernel = annealed::kernel::Metropolis::new(Flip);
+/// # let kernel = Metropolis(Flip);
 /// # let found = BaseSearch::fixed(&path, kernel, 50_000).run()?;
 /// # assert_eq!(found.modes, 2);
 /// # Ok::<(), annealed::Error>(())

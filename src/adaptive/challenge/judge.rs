@@ -49,8 +49,8 @@ pub enum Judgement {
 ///
 /// let path = GeometricPath::new(Gaussian::standard(2)?, Gaussian::isotropic(DVector::zeros(2), 0.5)?);
 /// let ais = Ais::new(&path, RandomWalkMetropolis::new(0.5)?).schedule(Schedule::linear(50)?);
-/// let [first, second] = [1, 2].map(|seed| ais.clone().seed(seed).run());
-/// let (first, second) = (first?, second?);
+/// let first = ais.run()?;
+/// let second = Rounds::new(&path, RandomWalkMetropolis::new(0.5)?).budget(50_000).run()?;
 /// let both = Judged::new(&first, &second, 0.99)?;
 /// println!("{both}");
 /// assert!(matches!(both.judgement(), Judgement::Confirmed));

@@ -19,7 +19,7 @@ use crate::{Error, Result};
 /// A second run that looks for mass that a first one missed.
 ///
 /// A forward run cannot see what none of its chains found, and more of the same runs agree with it. The challenge looks
-/// for [another base](super::BaseSearch) and runs *forward* from it to the same target. That run's weights are unbiased,
+/// for [another base](crate::adaptive::BaseSearch) and runs *forward* from it to the same target. That run's weights are unbiased,
 /// since its base comes from other chains, and its [bound](crate::ais::Run::certified_lower_bound) can prove the first too low.
 /// The [`Judgement`](super::Judgement) says what came of it.
 ///

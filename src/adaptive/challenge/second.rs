@@ -83,7 +83,7 @@ const CHAINS: (u64, u64) = (256, 4_096);
 /// Draws of the base at which processes that search alike are compared.
 const PROBES: usize = 8;
 
-/// What a challenge may spend and asks for.
+/// Budget and confidence of a challenge, and where log Z is counted from.
 pub(in crate::adaptive) struct Asked {
     /// Evaluations.
     pub(in crate::adaptive) budget: u64,
