@@ -16,7 +16,8 @@
 //! ```
 //!
 //! Try [`Rounds`] first: it doubles the stages until the error is small, and improves schedule and kernel.
-//! [`AdaptiveSmc`] finds stages and kernel in one pass of a population, [`StepSizes`] the step sizes of a kernel.
+//! [`AdaptiveSmc`] finds stages and kernel in a first pass of a population, [`StepSizes`] the step sizes of a kernel. A
+//! [`Challenge`] looks for what a run missed, by a [`BaseSearch`] and a second run, and [`Judged`] judges two results.
 
 mod barrier;
 mod base_search;

@@ -2,8 +2,8 @@
 
 use nalgebra::DVector;
 
-use super::base_search::{FindModes, LawOf, MixtureAt, gradient_of};
-use super::challenge::{Asked, Challenged, LEAST_MOVES, SecondJob, of_path};
+use super::base_search::{FindModes, LEAST_MOVES, LawOf, MixtureAt, gradient_of};
+use super::challenge::{Asked, Challenged, SecondJob, of_path};
 use super::rounds::{Finished, Rounds};
 use crate::estimate::{LogZ, Warning};
 use crate::kernel::{TransitionKernel, Workspace};

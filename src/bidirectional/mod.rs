@@ -14,16 +14,19 @@
 //! ```
 //!
 //! [`Ais::reverse`](crate::ais::Ais::reverse) reads a path backward from [`TargetSamples`]. A [`Bridge`] joins both
-//! directions, a [`Bounds`] bounds log Z from either side, and [`Raise`] bounds log-likelihoods.
+//! directions, a [`Bounds`] bounds log Z from either side, and [`Raise`] bounds log-likelihoods. [`BridgeSampling`] needs nothing
+//! but draws of the target.
 
 mod bdmc;
 mod bridge;
+mod bridge_sampling;
 mod raise;
 mod reverse;
 mod target_samples;
 
 pub use bdmc::{Bdmc, Bounds};
 pub use bridge::{Bridge, BridgeStage};
+pub use bridge_sampling::BridgeSampling;
 pub use raise::Raise;
 pub use reverse::ReverseRun;
 pub use target_samples::{Approximate, Exact, IsExact, Quality, TargetSamples};

@@ -1,6 +1,6 @@
 //! Bennett's acceptance ratio: log Z from runs in both directions.
 
-use super::{Estimate, Warning, check, log_z};
+use super::{Estimate, Warning, check, effective_draws, log_z};
 use crate::num::{WeightSums, largest, log_sigmoid, student_quantile};
 use crate::{Error, Result};
 
@@ -84,6 +84,22 @@ impl BennettEstimate {
         })
     }
 
+    /// Creates the estimate with reverse weights of autocorrelated chains: their variance counts for as many independent ones
+    /// as their acceptances are worth.
+    pub(crate) fn from_chains(forward: &[f64], reverse: &[Vec<f64>]) -> Result<Self> {
+        let mut found = Self::from_log_weights(forward, &reverse.concat())?;
+        let count: usize = reverse.iter().map(Vec::len).sum();
+        let shift = found.value + (forward.len() as f64 / count as f64).ln();
+        let accepted = |w: &f64| log_sigmoid(shift + w).exp();
+        let acceptances = reverse
+            .iter()
+            .map(|chain| chain.iter().map(accepted).collect());
+        let time = count as f64 / effective_draws(&Vec::from_iter(acceptances));
+        found.reverse.variance *= time;
+        found.reverse.effective_sample_size /= time;
+        Ok(found)
+    }
+
     /// Adds `constant` to the estimate; with `log Z_0` it becomes an estimate of `log Z_K`.
     pub fn shifted(self, constant: f64) -> Self {
         let [forward, reverse] = self.one_sided;
@@ -133,7 +149,7 @@ impl BennettEstimate {
         let t = student_quantile(0.5 + 0.5 * level, self.degrees_of_freedom());
         let half = t * self.standard_error();
         let (lower, upper) = (self.value - half, self.value + half);
-        if self.overlap >= LITTLE {
+        if !self.overlaps_little() {
             return (lower, upper);
         }
         let [(least, up), (down, greatest)] = self.one_sided.map(|alone| alone.bounds(level));
@@ -144,7 +160,7 @@ impl BennettEstimate {
     /// [effective sample size](Self::effective_sample_size) below 10.
     pub fn warnings(&self) -> Vec<Warning> {
         let (overlap, ess) = (self.overlap, self.effective_sample_size());
-        let little = overlap < LITTLE || ess < FEW;
+        let little = self.overlaps_little() || ess < FEW;
         Vec::from_iter(little.then_some(Warning::LittleOverlap { overlap, ess }))
     }
 
@@ -154,7 +170,17 @@ impl BennettEstimate {
         log_z::is_skewed(self.value, self.interval())
     }
 
-    fn degrees_of_freedom(&self) -> f64 {
+    /// Returns the part of the forward weights in the variance of [`value`](Self::value).
+    pub(crate) fn forward_variance(&self) -> f64 {
+        self.forward.variance
+    }
+
+    /// Returns whether the [overlap](Self::overlap) is below 0.03.
+    pub(crate) fn overlaps_little(&self) -> bool {
+        self.overlap < LITTLE
+    }
+
+    pub(crate) fn degrees_of_freedom(&self) -> f64 {
         let total = (self.forward.variance + self.reverse.variance).powi(2);
         let parts = self.forward.satterthwaite() + self.reverse.satterthwaite();
         match parts > 0.0 {

@@ -221,6 +221,28 @@ pub enum Warning {
         /// Effective sample size of the acceptances, a count.
         ess: f64,
     },
+    /// Draws of the target that are worth too few independent ones to judge the error.
+    #[error(
+        "the {draws} draws are worth about {effective:.0} independent ones, too few to judge the error: they are strongly \
+         correlated, or their chains disagree; draw more, at least {:.0}",
+        *draws as f64 * 100.0 / effective
+    )]
+    FewDraws {
+        /// Number of independent draws that they are worth.
+        effective: f64,
+        /// Number of draws.
+        draws: usize,
+    },
+    /// Two halves of the draws that give values of log Z far from each other.
+    #[error(
+        "the halves of the draws give {one:.3} and {other:.3}: the chains have not settled, or mix too slowly; draw longer chains"
+    )]
+    HalvesDisagree {
+        /// Log Z by the first halves of the chains.
+        one: f64,
+        /// Log Z by the second halves.
+        other: f64,
+    },
     /// Too few ladders to judge the error by their differences.
     #[error("too few ladders to judge the error: {ladders}, run at least 8")]
     FewLadders {

@@ -136,6 +136,10 @@ impl NormalizedModel for Bernoulli {
         let log_normalizer = |&logit: &f64| log_add_exp(0.0, logit);
         self.logits.iter().map(log_normalizer).sum()
     }
+
+    fn has_certain_normalizer(&self) -> bool {
+        true
+    }
 }
 
 impl Sampleable for Bernoulli {

@@ -28,7 +28,7 @@ pub trait Fit: Sampleable + NormalizedModel + Sized {
     /// Returns the law that suits the states.
     ///
     /// # Errors
-    /// Too few states; states that do not vary.
+    /// Too few states, or states that do not vary; states of several lengths; other than one weight a state.
     fn fit(states: &[Self::State], weights: &[f64]) -> Result<Self>;
 
     /// Returns this law moved towards the states, a step of expectation maximisation. The provided method fits one anew.
@@ -45,6 +45,32 @@ pub trait Fit: Sampleable + NormalizedModel + Sized {
     }
 }
 
+/// Refuses states of other lengths than the first, or than that of a law, weights that are not one a state, and weights that
+/// are negative or no numbers. Returns their sum.
+fn check(
+    mut lengths: impl ExactSizeIterator<Item = usize>,
+    weights: &[f64],
+    of_law: Option<usize>,
+) -> Result<f64> {
+    let count = lengths.len();
+    Error::check_not_empty("states", count)?;
+    Error::check_dimension("weights", weights.len(), count)?;
+    let expected = "numbers that are not negative";
+    for &weight in weights {
+        let is_weight = (0.0..f64::INFINITY).contains(&weight);
+        Error::check(is_weight, "weights", weight, expected)?;
+    }
+    let length = of_law.or_else(|| lengths.next()).unwrap_or(0);
+    lengths.try_for_each(|found| Error::check_dimension("a state", found, length))?;
+    Ok(weights.iter().sum())
+}
+
+/// Refuses weights that are worth no more than one state.
+fn check_sum(total: f64) -> Result<()> {
+    let expected = "the number of states that they are worth, more than 1";
+    Error::check(total > 1.0, "sum of the weights", total, expected)
+}
+
 /// Fewest states a dimension that give a full covariance.
 const FULL: usize = 4;
 /// Most dimensions in which covariances are compared with variances alone.
@@ -56,15 +82,15 @@ const RIDGE: f64 = 1e-8;
 /// covariances (Akaike 1974).
 impl Fit for Gaussian {
     fn fit(states: &[DVector<f64>], weights: &[f64]) -> Result<Self> {
+        let count = check(states.iter().map(|state| state.len()), weights, None)?;
+        check_sum(count)?;
         let states = Vec::from_iter(states);
         let none = || Error::invalid("states", "none that vary", "coordinates that vary");
         let varies = |i: usize| states.iter().any(|state| state[i] != states[0][i]);
-        let all_vary = states
-            .first()
-            .is_some_and(|first| (0..first.len()).all(varies));
+        let all_vary = (0..states[0].len()).all(varies);
         let diagonal = all_vary.then(|| independent(&states, weights, 1.0));
         let diagonal = diagonal.flatten().ok_or_else(none)?;
-        let (count, dimension) = (weights.iter().sum::<f64>(), diagonal.dimension());
+        let dimension = diagonal.dimension();
         if dimension > DENSE {
             return Ok(diagonal);
         }
@@ -72,6 +98,12 @@ impl Fit for Gaussian {
         let covariances = 0.5 * (dimension * (dimension - 1)) as f64;
         let dense = gaussian(&states, weights, 1.0).filter(|dense| gain(dense) > covariances);
         Ok(dense.unwrap_or(diagonal))
+    }
+
+    /// As the Student t of infinite degrees of freedom.
+    fn refit(&self, states: &[DVector<f64>], weights: &[f64]) -> Result<Self> {
+        let law = StudentT::new(self.clone(), f64::INFINITY)?;
+        Ok(law.refit(states, weights)?.gaussian().clone())
     }
 }
 
@@ -203,6 +235,8 @@ impl Fit for StudentT {
     /// scale count as a few states. A diagonal scale matrix stays diagonal.
     fn refit(&self, states: &[DVector<f64>], weights: &[f64]) -> Result<Self> {
         let gaussian = self.gaussian();
+        let lengths = states.iter().map(|state| state.len());
+        let count = check(lengths, weights, Some(gaussian.dimension()))?;
         // A heavy tail leaves little weight to far states.
         let pairs = states
             .iter()
@@ -210,7 +244,6 @@ impl Fit for StudentT {
             .filter(|(_, weight)| **weight > 0.0);
         let pull = |x| self.pull(gaussian.log_density(x));
         let pulled: Vec<(&DVector<f64>, f64)> = pairs.map(|(x, w)| (x, w * pull(x))).collect();
-        let count: f64 = weights.iter().sum();
         let all: f64 = pulled.iter().map(|(_, pull)| pull).sum();
         let form = gaussian.form().precision();
         let prior = match form {
@@ -246,13 +279,16 @@ impl Fit for StudentT {
 /// The probability of a one has a half of a state of ones added, and a half of zeros.
 impl Fit for Bernoulli {
     fn fit(states: &[Vec<bool>], weights: &[f64]) -> Result<Self> {
-        Error::check_not_empty("states", states.len())?;
+        let lengths = states.iter().map(Vec::len);
+        check(lengths, weights, None)?;
         let ones = DVector::from_element(states[0].len(), 0.5);
         with_ones(ones, states, weights)
     }
 
     /// The present probabilities count for one state.
     fn refit(&self, states: &[Vec<bool>], weights: &[f64]) -> Result<Self> {
+        let lengths = states.iter().map(Vec::len);
+        check(lengths, weights, Some(self.logits().len()))?;
         let ones = self.logits().map(|logit| 1.0 / (1.0 + (-logit).exp()));
         with_ones(ones, states, weights)
     }
@@ -319,10 +355,31 @@ mod tests {
     }
 
     #[test]
+    fn states_and_weights_that_do_not_fit_are_refused() {
+        let states = [dvector![1.0, 2.0], dvector![0.0, 1.0], dvector![3.0, 0.0]];
+        let short = [states[0].clone(), dvector![1.0], states[2].clone()];
+        let bits = [vec![true, false], vec![true]];
+        let law = StudentT::fit(&states, &[1.0; 3]).unwrap();
+        for weights in [
+            &[1.0; 2][..],
+            &[1.0; 4],
+            &[1.0, -1.0, 5.0],
+            &[f64::NAN; 3],
+            &[0.2; 3],
+        ] {
+            assert!(StudentT::fit(&states, weights).is_err(), "{weights:?}");
+            assert!(Gaussian::fit(&states, weights).is_err(), "{weights:?}");
+        }
+        assert!(StudentT::fit(&short, &[1.0; 3]).is_err() && law.refit(&short, &[1.0; 3]).is_err());
+        assert!(law.refit(&[dvector![1.0]], &[1.0]).is_err());
+        assert!(Bernoulli::fit(&bits, &[1.0; 2]).is_err() && Bernoulli::fit(&[], &[]).is_err());
+    }
+
+    #[test]
     fn states_that_do_not_vary_are_refused() {
         let still = vec![dvector![1.0, 2.0]; 20];
         assert!(Gaussian::fit(&still, &[1.0; 20]).is_err());
-        assert!(StudentT::fit(&[], &[]).is_err() && Bernoulli::fit(&[], &[]).is_err());
+        assert!(StudentT::fit(&[], &[]).is_err());
     }
 
     /// Chains that did not move since they were resampled.

@@ -134,6 +134,9 @@ impl Differentiable for StudentT {
         scale: f64,
         gradient: &mut DVector<f64>,
     ) -> f64 {
+        if self.is_gaussian() {
+            return self.gaussian.accumulate_gradient(state, scale, gradient);
+        }
         let q = self.gaussian.log_density(state);
         let scale = scale * self.pull(q);
         self.gaussian.accumulate_gradient(state, scale, gradient);
@@ -158,7 +161,11 @@ impl Sampleable for StudentT {
 }
 
 crate::num::deserialize_checked! {
-    StudentT { gaussian: Gaussian, degrees_of_freedom: Option<f64> } =>
+    StudentT {
+        gaussian: Gaussian,
+        #[serde(deserialize_with = "Option::deserialize")]
+        degrees_of_freedom: Option<f64>,
+    } =>
         Self::new(gaussian, degrees_of_freedom.unwrap_or(f64::INFINITY))
 }
 // Not all formats know infinities.

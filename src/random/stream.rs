@@ -82,6 +82,8 @@ pub enum Purpose {
     Challenge,
     /// The chains that cool the configurations of an RBM's layer.
     Cooling,
+    /// The draws of fitted laws that meet draws of a target.
+    BridgeSampling,
 }
 
 impl Purpose {

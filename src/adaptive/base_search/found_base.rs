@@ -13,10 +13,13 @@ pub struct FoundBase<P, L> {
     pub base: MixtureBase<P, L>,
     /// Number of modes found.
     pub modes: usize,
-    /// Number of states that were cooled.
+    /// Number of chains that were cooled.
     pub starts: usize,
     /// Evaluations of the density; a gradient is one more.
     pub evaluations: u64,
+    /// Whether the log normaliser of the path's own base is right by construction, or was compared with its samples. If not,
+    /// a run from the mixture counts on it.
+    pub is_compared: bool,
 }
 
 /// Writes what was found, such as `50% of the path's own base and 12 laws around 2 modes, from 128 starts`.
@@ -29,6 +32,12 @@ impl<P, L> fmt::Display for FoundBase<P, L> {
             f,
             "{own:.0}% of the path's own base and {laws} laws around {modes} {of_modes}, from {} starts",
             self.starts
-        )
+        )?;
+        match self.is_compared {
+            true => Ok(()),
+            false => {
+                f.write_str("; the base's log normaliser could not be compared with its samples")
+            }
+        }
     }
 }

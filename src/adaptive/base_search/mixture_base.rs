@@ -73,17 +73,26 @@ impl<P: AnnealingPath, L: NormalizedModel<State = P::State>> MixtureBase<P, L> {
     /// Mixes the base of `path` with laws in these shares; the base has what is left of 1.
     ///
     /// # Errors
-    /// A share that is not positive; shares that leave nothing to the path's own base.
+    /// A share that is not positive; shares that leave nothing to the path's own base; laws of another dimension; a log
+    /// normaliser that is no number.
     pub fn new(path: P, laws: impl IntoIterator<Item = (f64, L)>) -> Result<Self>
     where
         P::Base: NormalizedModel,
     {
         let laws = Vec::from_iter(laws);
+        let dimension = path.base().state_dimension();
+        for (_, law) in &laws {
+            Error::check_number("log normalizer of a law", law.log_normalizer())?;
+            if let (Some(of_law), Some(of_base)) = (law.state_dimension(), dimension) {
+                Error::check_dimension("a law", of_law, of_base)?;
+            }
+        }
         laws.iter()
             .try_for_each(|(share, _)| Error::check_inner_fraction("share", *share))?;
         let sum: f64 = laws.iter().map(|(share, _)| share).sum();
-        Error::check(sum < 1.0, "sum of the shares", sum, "less than 1")?;
+        Error::check(sum < 1.0 - 1e-9, "sum of the shares", sum, "less than 1")?;
         let log_z = path.base().log_normalizer();
+        Error::check_number("log normalizer of the base", log_z)?;
         Ok(Self::with_log_z(path, log_z, laws))
     }
 
@@ -117,6 +126,13 @@ where
         match self {
             Self::Own(path) => path.base().state_dimension(),
             Self::Other(law) => law.state_dimension(),
+        }
+    }
+
+    fn epsilon(&self) -> f64 {
+        match self {
+            Self::Own(path) => path.base().epsilon(),
+            Self::Other(law) => law.epsilon(),
         }
     }
 
@@ -161,7 +177,24 @@ where
 
 forward_model! {
     [P: AnnealingPath, L] MixtureBase<P, L> as Mixture<Member<P, L>>, self => self.0;
-    UnnormalizedModel NormalizedModel Sampleable Differentiable
+    UnnormalizedModel Sampleable Differentiable
+}
+
+impl<P, L> NormalizedModel for MixtureBase<P, L>
+where
+    P: AnnealingPath<Base: NormalizedModel>,
+    L: NormalizedModel<State = P::State>,
+{
+    fn log_normalizer(&self) -> f64 {
+        self.0.log_normalizer()
+    }
+
+    fn has_certain_normalizer(&self) -> bool {
+        self.0.components().all(|(_, member)| match member {
+            Member::Own(path) => path.base().has_certain_normalizer(),
+            Member::Other(law) => law.has_certain_normalizer(),
+        })
+    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Search for a base from which a run finds what lies far from the path's own.
+//! Search for a base from which a run finds what chains from the path's own base miss.
 
 mod around;
 mod bits;
@@ -22,4 +22,4 @@ pub use mixture_base::MixtureBase;
 pub use mixture_path::MixtureAt;
 pub(super) use mixture_path::{MixturePath, from_base};
 pub use runner::BaseSearch;
-pub(super) use search::{GradientOf, LawOf, Search, gradient_of};
+pub(super) use search::{GradientOf, LEAST_MOVES, LawOf, Search, gradient_of};

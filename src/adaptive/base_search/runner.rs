@@ -52,7 +52,8 @@ pub struct BaseSearch<'p, P: AnnealingPath, K> {
 }
 
 impl<'p, P: AnnealingPath, K> BaseSearch<'p, P, K> {
-    /// Creates a search with a tuned kernel over `R^d`, which may spend `budget` density evaluations. A gradient is one more.
+    /// Creates a search with a tuned kernel over `R^d`, which spends about `budget` density evaluations. A gradient counts as
+    /// one more.
     pub fn new(path: P, kernel: K, budget: u64) -> Self
     where
         P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel>,

@@ -24,7 +24,7 @@ use crate::model::{
 use crate::path::{AnnealingPath, dimension};
 use crate::population::Moves;
 use crate::random::{Purpose, StreamRng, stream};
-use crate::work::{Job, Single, caught};
+use crate::work::{Job, Single, caught, caught_once};
 use crate::{Error, Result};
 
 /// All that a search needs but its budget.
@@ -33,7 +33,7 @@ pub(in crate::adaptive) struct Search<'p, P: AnnealingPath, K> {
     pub(in crate::adaptive) kernel: K,
     pub(in crate::adaptive) tuner: Option<Tuner<K, P::State>>,
     pub(in crate::adaptive) gradient: Option<GradientOf<'p, P::State>>,
-    /// The base's own log normaliser, by which it is weighed against its rivals.
+    /// The base's own log normaliser, by which it is weighed against laws.
     pub(in crate::adaptive) own_log_z: f64,
     /// Whether this is right by construction.
     pub(in crate::adaptive) is_certain: bool,
@@ -93,7 +93,7 @@ where
 pub(in crate::adaptive) type LawOf<P> = <<P as AnnealingPath>::State as FindModes>::Law;
 
 /// Fewest moves that a search takes.
-pub(super) const LEAST_MOVES: u64 = 2_500;
+pub(in crate::adaptive) const LEAST_MOVES: u64 = 5_000;
 /// Shares of the budget for scouts, cooling, and optima and fits: without climbs, and with them.
 const SHARES: [[f64; 3]; 2] = [[0.36, 0.28, 0.36], [0.09, 0.17, 0.74]];
 /// Share of the evaluations for optima and fits that the search for modes takes.
@@ -213,18 +213,25 @@ where
         let [scouting, cooling, fitting] = shares.map(|share| (share * budget as f64) as u64);
         let (scouts, scouted) = self.scouts(&old, scouting, job, &mut seeds)?;
         let (trails, cooled) = self.trails(&old, &scouts, cooling, job)?;
+        let spent = scouted + cooled;
+        let fitting = fitting.min(budget.saturating_sub(spent));
         let draws = match P::State::CLIMBS {
             true => (MODES * fitting as f64) as u64 / OF_DRAW,
             false => 0,
         };
-        let draws = (0..draws).map(|_| old.base().sample(&mut seeds)).collect();
-        let trails = trails.with_draws(draws);
-        let (base, modes, fitted) = self.mixture(&old, &trails, fitting, &mut seeds)?;
+        let starts = trails.ends().len();
+        let mixture = || {
+            let draws = (0..draws).map(|_| old.base().sample(&mut seeds)).collect();
+            self.mixture(&old, &trails.with_draws(draws), fitting, &mut seeds)
+        };
+        let panicked = |message| Error::panicked(message, 0..starts);
+        let (base, modes, fitted) = caught_once(mixture).map_err(panicked)??;
         Ok(FoundBase {
             base,
             modes,
-            starts: trails.ends().len(),
-            evaluations: scouted + cooled + fitted,
+            starts,
+            evaluations: spent + fitted,
+            is_compared: self.compare_normalizer()?,
         })
     }
 
@@ -247,7 +254,8 @@ where
         let few = scout(&self.kernel, SCOUTS.0, 2, allowance / 4)?.found;
         let left = allowance.saturating_sub(few.evaluations);
         // Half the moves are half the cost.
-        let chains = (2 * SCOUTS.0 * left / few.evaluations.max(1)).clamp(SCOUTS.0, SCOUTS.1);
+        let chains = ((2 * SCOUTS.0).saturating_mul(left) / few.evaluations.max(1))
+            .clamp(SCOUTS.0, SCOUTS.1);
         let many = scout(&few.kernel, chains, 1, left)?;
         let spent = few.evaluations + many.found.evaluations;
         Ok((many, spent))

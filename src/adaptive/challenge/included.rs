@@ -1,4 +1,4 @@
-//! A challenge within the budget of rounds, whose states may have no rivals otherwise.
+//! The challenge at the end of rounds, behind a trait object: states of rounds need not find modes otherwise.
 
 use super::second::{Asked, Second, SecondJob, challenge};
 use crate::Result;

@@ -3,15 +3,16 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use crate::Result;
 use crate::estimate::{LogZ, Warning, distinct, write_estimate, write_warnings};
+use crate::{Error, Result};
 
 /// The judgement of a second result for log Z on a [first](Judged).
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum Judgement {
-    /// The second result has no warnings that matter here, and is not above the first. This is no proof.
+    /// The second result has no warnings that matter here, and none of what follows holds. This is no proof. Warnings of dead
+    /// chains, of variance in one stage, of an error that was not reached and of what a challenge mended do not matter.
     Confirmed,
     /// The 95% interval of the first result is too low: it ends below a certified lower bound.
     Contradicted {
@@ -21,8 +22,8 @@ pub enum Judgement {
         confidence: f64,
     },
     /// The second result is the better one: its 95% interval lies above that of the first; or it has no warnings that matter
-    /// here, and its interval lies above the first's estimate, by more than four of the first's standard errors or at most half
-    /// as wide. It may be too low itself. Unless it lies above the first interval, the first result's warnings stay.
+    /// here, and its interval lies above the first's estimate, and either by more than four of the first's standard errors, or
+    /// it is at most half as wide as the first's. It may be too low itself. Unless it lies above the first interval, the first result's warnings stay.
     Improved {
         /// Estimate of log Z by the second result.
         log_z: f64,
@@ -73,7 +74,8 @@ const NARROWER: f64 = 0.5;
 const FAR: f64 = 4.0;
 
 impl<'r> Judged<'r> {
-    /// Judges a second result beside a first, at a confidence that all bounds which are compared share.
+    /// Judges a second result beside a first, at a confidence that all bounds which are compared share. It trusts that both
+    /// count log Z from a right normaliser of their base.
     ///
     /// # Errors
     /// A confidence outside (0, 1).
@@ -87,6 +89,7 @@ impl<'r> Judged<'r> {
         second: &'r dyn LogZ,
         (confidence, is_compared): (f64, bool),
     ) -> Result<Self> {
+        Error::check_inner_fraction("confidence", confidence)?;
         let [own, bound] = bounds(first, second, confidence)?;
         let lies_below = own.is_some_and(|own| own > second.interval().1)
             || second.interval_at(confidence)?.1 < first.interval_at(confidence)?.0;
@@ -295,12 +298,16 @@ fn judgement(
     (is_far || above > 0.0 && is_narrow).then_some(improved)
 }
 
-/// Returns whether a warning of a second run leaves it without a say. A new base may reach beyond the target's support, and
-/// most of the variance may well come where its chains leave it.
+/// Returns whether a warning of a second result leaves it without a say. A new base may reach beyond the target's support, and
+/// most of the variance may well come where its chains leave it. What a challenge has mended is no doubt.
 fn is_doubt(warning: &Warning) -> bool {
     let is_harmless = matches!(
         warning,
-        Warning::DeadChains { .. } | Warning::ConcentratedVariance { .. }
+        Warning::DeadChains { .. }
+            | Warning::ConcentratedVariance { .. }
+            | Warning::FirstRunTooLow { .. }
+            | Warning::ErrorNotReached { .. }
+            | Warning::CheckpointNotWritten { .. }
     );
     !is_harmless
 }

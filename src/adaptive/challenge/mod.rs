@@ -11,4 +11,4 @@ pub use result::ChallengeRun;
 pub use runner::Challenge;
 
 pub(super) use included::{Challenged, Challenges, of_path};
-pub(super) use second::{Asked, LEAST_MOVES, Second, SecondJob};
+pub(super) use second::{Asked, Second, SecondJob};

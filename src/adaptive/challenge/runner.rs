@@ -5,8 +5,8 @@ use std::fmt;
 use nalgebra::DVector;
 
 use super::result::ChallengeRun;
-use super::second::{Asked, LEAST_MOVES, SecondCodec, SecondJob, challenge};
-use crate::adaptive::base_search::{FindModes, LawOf, MixtureAt, Search, gradient_of};
+use super::second::{Asked, SecondCodec, SecondJob, challenge};
+use crate::adaptive::base_search::{FindModes, LEAST_MOVES, LawOf, MixtureAt, Search, gradient_of};
 use crate::adaptive::tuner::Tuner;
 use crate::estimate::LogZ;
 use crate::kernel::{TransitionKernel, Tunable};
@@ -25,7 +25,7 @@ use crate::{Error, Result};
 ///
 /// The base's own [log normaliser](NormalizedModel::log_normalizer) must be right: bases are weighed against each other by it. Unless
 /// it is [certain](NormalizedModel::has_certain_normalizer) it is compared with the base's samples. If they cannot tell, as for a base
-/// of 300 dependent coordinates, the judgement is at most [`Undecided`](super::Judgement::Undecided).
+/// of 300 dependent coordinates, a judgement that would contradict or improve is [`Undecided`](super::Judgement::Undecided).
 /// The first run is any result with [`LogZ`] for the target of `path`. The challenge costs as much, unless
 /// [`budget`](Self::budget) says otherwise.
 ///

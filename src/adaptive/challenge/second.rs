@@ -72,8 +72,6 @@ pub(in crate::adaptive) type SecondCodec<P> = BlockCodec<MixturePath<P, LawOf<P>
 /// A job that can run the second run of a challenge.
 pub(in crate::adaptive) type SecondJob<'j, S> = dyn Runs<BlockResult<S, ()>> + 'j;
 
-/// Fewest moves that a challenge takes.
-pub(in crate::adaptive) const LEAST_MOVES: u64 = 5_000;
 /// Share of the budget for the search, without climbs and with them.
 const OF_SEARCH: [f64; 2] = [0.55, 0.77];
 /// Stages of the second run for a square of the barrier of 1, as far as its chains allow.
@@ -101,6 +99,7 @@ struct Prepared<P: AnnealingPath<State: FindModes>, K> {
     seed: u64,
     starts: usize,
     modes: usize,
+    is_compared: bool,
     /// Evaluations so far.
     spent: u64,
 }
@@ -134,7 +133,7 @@ where
         .saved_by(codec);
     job.foresee(task.cost(task.blocks()));
     let run = task.run_by(job)?.result()?;
-    let is_compared = search.compare_normalizer()?;
+    let is_compared = prepared.is_compared;
     let judged = Judged::from_base(first, &run, (asked.confidence, is_compared))?;
     let (judgement, warnings) = (judged.judgement(), judged.warnings().to_vec());
     Ok(Second {
@@ -177,6 +176,7 @@ where
         seed,
         starts: found.starts,
         modes: found.modes,
+        is_compared: found.is_compared,
         spent: found.evaluations + pass.evaluations,
     })
 }

@@ -1,0 +1,410 @@
+//! Bridge sampling: log Z from draws of the target that are at hand.
+
+use std::fmt;
+use std::time::Instant;
+
+use crate::estimate::{BennettEstimate, LogZ, Warning, effective_draws, write_headline};
+use crate::model::{Fit, UnnormalizedModel};
+use crate::num::{log_mean_exp, student_quantile};
+use crate::random::{Purpose, StreamRng, stream};
+use crate::work::caught_once;
+use crate::{Error, Result};
+
+/// Log Z from draws of the target: of Stan, PyMC, nuts-rs or any other sampler (Meng and Wong 1996).
+///
+/// A law g is fitted to the first half of each chain. Draws of g meet the other half in Bennett's equation, whose root c is
+///
+/// `sum_g s(log f - log g - c) = sum_f s(c + log g - log f)`
+///
+/// for as many draws of either, with the logistic function s. Then the halves change places, and Z is the mean of both
+/// estimates. Errors count the autocorrelation of the draws, and chains that disagree.
+///
+/// **It cannot see a mode that the draws lack.** A run from the fitted [law](Self::law) is a second witness:
+///
+/// ```
+/// use annealed::bidirectional::BridgeSampling;
+/// use annealed::model::StudentT;
+/// use annealed::prelude::*;
+/// # use rand::SeedableRng;
+///
+/// // Four chains of draws; here independent ones of a law whose log Z is known.
+/// let target = Gaussian::isotropic(DVector::from_element(3, 2.0), 0.5)?;
+/// # let rng = &mut rand_xoshiro::Xoshiro256PlusPlus::seed_from_u64(1);
+/// let mut chain = || (0..1_000).map(|_| target.sample(rng)).collect();
+/// let chains: [Vec<_>; 4] = [chain(), chain(), chain(), chain()];
+///
+/// let found = BridgeSampling::<StudentT>::new(&target, &chains, 1)?;
+/// println!("{found}");
+/// assert!((found.log_z() - target.log_normalizer()).abs() < 4.0 * found.standard_error());
+///
+/// let path = GeometricPath::new(found.law().clone(), &target);
+/// let run = Rounds::new(&path, RandomWalkMetropolis::new(0.5)?).budget(50_000).run()?;
+/// println!("{}", Agreement::new(&found, &run));
+/// # Ok::<(), annealed::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[must_use]
+#[doc(alias("evidence", "marginal likelihood", "bridgesampling", "Bayes factor"))]
+pub struct BridgeSampling<L> {
+    law: L,
+    /// The estimates by either half of the draws.
+    halves: [BennettEstimate; 2],
+    log_z: f64,
+    /// Shares of the halves in Z.
+    shares: [f64; 2],
+    effective_draws: f64,
+    warnings: Vec<Warning>,
+    evaluations: u64,
+    seconds: f64,
+}
+
+/// Fewest draws in a half of a chain.
+const LEAST: usize = 10;
+/// Least effective number of draws in both halves.
+const FEW: f64 = 100.0;
+/// Standard errors of their distance beyond which the halves disagree.
+const FAR: f64 = 3.0;
+
+/// Half of the draws, chains apart, with the log densities of the target.
+struct Half<'d, S> {
+    chains: Vec<(&'d [S], Vec<f64>)>,
+}
+
+impl<S: Clone> Half<'_, S> {
+    fn count(&self) -> usize {
+        self.chains.iter().map(|(draws, _)| draws.len()).sum()
+    }
+
+    /// Returns the number of independent draws that these are worth for the mean of log f.
+    fn effective(&self) -> f64 {
+        let log_densities = self.chains.iter().map(|(_, found)| found.clone());
+        effective_draws(&Vec::from_iter(log_densities))
+    }
+
+    /// Returns the law that suits the draws.
+    fn law<L: Fit<State = S>>(&self) -> Result<L> {
+        let draws = self
+            .chains
+            .iter()
+            .flat_map(|(draws, _)| draws.iter().cloned());
+        let weight = self.effective() / self.count() as f64;
+        L::fit(&Vec::from_iter(draws), &vec![weight; self.count()])
+    }
+
+    /// Returns the estimate by these draws and as many of `law`.
+    fn estimate<L: Fit<State = S>>(
+        &self,
+        law: &L,
+        log_density: &impl Fn(&S) -> f64,
+        rng: &mut StreamRng,
+    ) -> Result<BennettEstimate> {
+        let log_g = |state: &S| law.log_density(state) - law.log_normalizer();
+        let of_law = (0..self.count()).map(|_| {
+            let state = law.sample(rng);
+            log_density(&state) - log_g(&state)
+        });
+        let of_law = Vec::from_iter(of_law);
+        let of_target = self.chains.iter().map(|(draws, log_f)| {
+            let pairs = draws.iter().zip(log_f);
+            pairs.map(|(state, log_f)| log_g(state) - log_f).collect()
+        });
+        BennettEstimate::from_chains(&of_law, &Vec::from_iter(of_target))
+    }
+}
+
+impl<L: Fit<State: Clone>> BridgeSampling<L> {
+    /// Estimates log Z of `target` from chains of draws, each in the order in which they were drawn and without its warm-up.
+    /// It evaluates the density twice a draw.
+    ///
+    /// # Errors
+    /// No chain, or one of less than 20 draws; a draw at which the target has no density, or a NaN; draws to which no law of
+    /// this family can be fitted.
+    pub fn new<M>(target: &M, chains: &[Vec<L::State>], seed: u64) -> Result<Self>
+    where
+        M: UnnormalizedModel<State = L::State>,
+    {
+        let begun = Instant::now();
+        Error::check_not_empty("chains", chains.len())?;
+        for chain in chains {
+            Error::check_at_least("draws of a chain", chain.len(), 2 * LEAST)?;
+        }
+        let draws: usize = chains.iter().map(Vec::len).sum();
+        let made = caught_once(|| Self::of(target, chains, seed));
+        let mut found = made.map_err(|message| Error::panicked(message, 0..chains.len()))??;
+        found.evaluations = 2 * draws as u64;
+        found.seconds = begun.elapsed().as_secs_f64();
+        Ok(found)
+    }
+
+    fn of<M>(target: &M, chains: &[Vec<L::State>], seed: u64) -> Result<Self>
+    where
+        M: UnnormalizedModel<State = L::State>,
+    {
+        let mut log_densities = Vec::with_capacity(chains.len());
+        for (chain, draws) in chains.iter().enumerate() {
+            let found = Vec::from_iter(draws.iter().map(|draw| target.log_density(draw)));
+            if let Some(draw) = found.iter().position(|x| !x.is_finite()) {
+                let value = format!(
+                    "log density {} at draw {draw} of chain {chain}",
+                    found[draw]
+                );
+                return Err(Error::invalid("draws", value, "draws of the target"));
+            }
+            log_densities.push(found);
+        }
+        let of = |part: fn(usize) -> std::ops::Range<usize>| Half {
+            chains: (chains.iter().zip(&log_densities))
+                .map(|(draws, found)| {
+                    (&draws[part(draws.len())], found[part(found.len())].to_vec())
+                })
+                .collect(),
+        };
+        let (first, second) = (of(|n| 0..n / 2), of(|n| n / 2..n));
+        let log_density = |state: &L::State| target.log_density(state);
+        let mut rng = stream(seed, Purpose::BridgeSampling, 0);
+        let by_second = second.estimate(&first.law::<L>()?, &log_density, &mut rng)?;
+        let by_first = first.estimate(&second.law::<L>()?, &log_density, &mut rng)?;
+        let halves = [by_first, by_second];
+        let values = halves.map(|half| half.value());
+        let log_z = log_mean_exp(&values);
+        let mut found = Self {
+            law: of(|n| 0..n).law()?,
+            halves,
+            log_z,
+            shares: values.map(|value| 0.5 * (value - log_z).exp()),
+            effective_draws: first.effective() + second.effective(),
+            warnings: Vec::new(),
+            evaluations: 0,
+            seconds: 0.0,
+        };
+        found.warnings = found.reasons(chains.iter().map(Vec::len).sum());
+        Ok(found)
+    }
+
+    fn reasons(&self, draws: usize) -> Vec<Warning> {
+        let [one, other] = self.halves.map(|half| half.value());
+        let [error, its] = self.halves.map(|half| half.standard_error());
+        let effective = self.effective_draws;
+        let few = (effective < FEW).then_some(Warning::FewDraws { effective, draws });
+        let differ = (one - other).abs() > FAR * error.hypot(its);
+        let differ = differ.then_some(Warning::HalvesDisagree { one, other });
+        let little = self
+            .halves
+            .iter()
+            .flat_map(BennettEstimate::warnings)
+            .next();
+        few.into_iter().chain(differ).chain(little).collect()
+    }
+}
+
+impl<L> BridgeSampling<L> {
+    /// Returns the law fitted to all draws, a base for annealed runs.
+    pub fn law(&self) -> &L {
+        &self.law
+    }
+
+    /// Returns the number of independent draws that these are worth for the mean of log f.
+    #[doc(alias = "ess")]
+    pub fn effective_draws(&self) -> f64 {
+        self.effective_draws
+    }
+
+    /// Returns the overlap of the draws and the fitted laws, the smaller one of both halves: 1 where they are equal, 0 where
+    /// they are disjoint.
+    pub fn overlap(&self) -> f64 {
+        let [one, other] = self.halves.map(|half| half.overlap());
+        one.min(other)
+    }
+}
+
+/// Writes log Z with its interval and any warnings.
+impl<L> fmt::Display for BridgeSampling<L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (overlap, draws) = (self.overlap(), self.effective_draws);
+        let details = format_args!("overlap {overlap:.2}, {draws:.0} effective draws");
+        write_headline(f, self, "bridge sampling", details)
+    }
+}
+
+impl<L> LogZ for BridgeSampling<L> {
+    fn log_z(&self) -> f64 {
+        self.log_z
+    }
+
+    /// Returns the root of `sum_i p_i^2 a_i^2 + (sum_i p_i b_i)^2`, with the share `p_i` of a half in Z, and the errors `a_i` by
+    /// the draws of its law and `b_i` by those at hand.
+    ///
+    /// The latter add up as they are. Where the target belongs to the law's family, the error by the second half is
+    /// `e_1' F^-1 e_2` to first order, with the Fisher information F and the errors `e_i` of the halves' moments; and so is that by
+    /// the first.
+    fn standard_error(&self) -> f64 {
+        let (mut of_laws, mut of_draws) = (0.0, 0.0);
+        for (half, share) in self.halves.iter().zip(self.shares) {
+            let forward = half.forward_variance();
+            let rest = half.standard_error().powi(2) - forward;
+            of_laws += share * share * forward;
+            of_draws += share * rest.max(0.0).sqrt();
+        }
+        (of_laws + of_draws * of_draws).sqrt()
+    }
+
+    /// Returns the interval `log Z +- t SE`, t being Student's quantile with the degrees of freedom of the half that has fewer.
+    /// Where draws and laws hardly overlap it contains the intervals by either half.
+    fn interval_at(&self, level: f64) -> Result<(f64, f64)> {
+        Error::check_inner_fraction("level", level)?;
+        let [one, other] = self.halves.map(|half| half.degrees_of_freedom());
+        let t = student_quantile(0.5 + 0.5 * level, one.min(other));
+        let width = t * self.standard_error();
+        let mut interval = (self.log_z - width, self.log_z + width);
+        for half in self.halves.iter().filter(|half| half.overlaps_little()) {
+            let (lower, upper) = half.interval_at(level)?;
+            interval = (interval.0.min(lower), interval.1.max(upper));
+        }
+        Ok(interval)
+    }
+
+    fn warnings(&self) -> &[Warning] {
+        &self.warnings
+    }
+
+    /// Returns the number of density evaluations: two a draw.
+    fn evaluations(&self) -> u64 {
+        self.evaluations
+    }
+
+    fn seconds(&self) -> f64 {
+        self.seconds
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nalgebra::{DMatrix, DVector, dvector};
+
+    use super::*;
+    use crate::model::{
+        Bernoulli, FunctionModel, Gaussian, GaussianMixture, NormalizedModel, Sampleable, StudentT,
+    };
+
+    type Vector = DVector<f64>;
+
+    fn target() -> Gaussian {
+        let covariance = DMatrix::from_row_slice(2, 2, &[1.0, 0.7, 0.7, 1.0]);
+        Gaussian::new(dvector![1.0, -1.0], covariance).unwrap()
+    }
+
+    /// Returns chains of draws x, each `mu + c (x' - mu) + (1 - c^2)^(1/2) e` after x', whose autocorrelation time is
+    /// `(1 + c) / (1 - c)`.
+    fn chains(target: &Gaussian, correlation: f64, length: usize, seed: u64) -> Vec<Vec<Vector>> {
+        let mut rng = stream(seed, Purpose::Testing, 0);
+        let noise = (1.0 - correlation * correlation).sqrt();
+        let mut chain = || {
+            let mut state = target.sample(&mut rng);
+            let step = |_| {
+                let fresh = target.sample(&mut rng) - target.mean();
+                let kept = (&state - target.mean()) * correlation;
+                state = target.mean() + kept + fresh * noise;
+                state.clone()
+            };
+            Vec::from_iter((0..length).map(step))
+        };
+        Vec::from_iter((0..4).map(|_| chain()))
+    }
+
+    fn found(correlation: f64, length: usize, seed: u64) -> BridgeSampling<StudentT> {
+        let chains = chains(&target(), correlation, length, seed);
+        BridgeSampling::new(&target(), &chains, seed).unwrap()
+    }
+
+    #[test]
+    fn log_z_is_that_of_the_target() {
+        let exact = target().log_normalizer();
+        for seed in 1..=5 {
+            let found = found(0.0, 500, seed);
+            let (off, error) = (found.log_z() - exact, found.standard_error());
+            assert!(off.abs() <= 4.0 * error && error < 0.02, "{found}");
+            assert!(found.warnings().is_empty(), "{found}");
+            assert_eq!(found.evaluations(), 4_000);
+        }
+    }
+
+    /// With errors as of independent draws 16 of 40 intervals hold.
+    #[test]
+    fn intervals_count_the_autocorrelation() {
+        let exact = target().log_normalizer();
+        let all = Vec::from_iter((1..=40).map(|seed| found(0.95, 1_500, seed)));
+        let holds = |one: &&BridgeSampling<_>| {
+            let (lower, upper) = one.interval();
+            lower <= exact && exact <= upper
+        };
+        let held = all.iter().filter(holds).count();
+        assert!(held >= 36, "{held} of 40");
+        let effective = all.iter().map(BridgeSampling::effective_draws).sum::<f64>() / 40.0;
+        // log f is quadratic: its autocorrelation is the square of that of the draws.
+        let exact = 6_000.0 * (1.0 - 0.95_f64.powi(2)) / (1.0 + 0.95_f64.powi(2));
+        assert!(
+            (effective / exact - 1.0).abs() < 0.1,
+            "{effective}, {exact}"
+        );
+    }
+
+    #[test]
+    fn bits_meet_independent_bits() {
+        let on = |bits: &Vec<bool>, i: usize| f64::from(u8::from(bits[i]));
+        let log_f = |bits: &Vec<bool>| on(bits, 0) * on(bits, 1) + 0.5 * on(bits, 2);
+        let all = (0..8).map(|k| Vec::from_iter((0..3).map(|i| k >> i & 1 == 1)));
+        let all: Vec<Vec<bool>> = all.collect();
+        let z: f64 = all.iter().map(|bits| log_f(bits).exp()).sum();
+        let mut rng = stream(1, Purpose::Testing, 0);
+        let mut draw = |_| {
+            let law = all.iter().map(|bits| log_f(bits).exp() / z);
+            all[crate::random::draw_index(law, 1.0, &mut rng)].clone()
+        };
+        let chains = [(); 4].map(|()| Vec::from_iter((0..1_000).map(&mut draw)));
+        let target = FunctionModel::new(log_f);
+        let found = BridgeSampling::<Bernoulli>::new(&target, &chains, 1).unwrap();
+        let off = found.log_z() - z.ln();
+        assert!(off.abs() <= 4.0 * found.standard_error(), "{found}");
+        assert!(found.standard_error() < 0.02, "{found}");
+    }
+
+    #[test]
+    fn few_draws_warn() {
+        let warned = |found: &BridgeSampling<StudentT>| {
+            let few = |warning: &Warning| matches!(warning, Warning::FewDraws { .. });
+            found.warnings().iter().any(few)
+        };
+        assert!(warned(&found(0.95, 100, 1)) && !warned(&found(0.0, 100, 1)));
+    }
+
+    #[test]
+    fn chains_in_two_modes_meet_a_law_over_both() {
+        let mode = |mean: f64| Gaussian::isotropic(dvector![mean, mean], 1.0).unwrap();
+        let target = GaussianMixture::new([(0.5, mode(-4.0)), (0.5, mode(4.0))]).unwrap();
+        let low = chains(&mode(-4.0), 0.0, 500, 1);
+        let mut split = chains(&mode(4.0), 0.0, 500, 2);
+        split[..2].clone_from_slice(&low[..2]);
+        let found = BridgeSampling::<StudentT>::new(&target, &split, 1).unwrap();
+        assert!(
+            found.log_z().abs() < 4.0 * found.standard_error(),
+            "{found}"
+        );
+    }
+
+    #[test]
+    fn bad_draws_are_refused() {
+        let refused = |chains: &[Vec<Vector>]| {
+            let found = BridgeSampling::<StudentT>::new(&target(), chains, 1);
+            found.err().map(|error| error.to_string()).unwrap()
+        };
+        assert!(refused(&[]).contains("chains"));
+        assert!(refused(&[vec![dvector![0.0, 1.0]; 5]]).contains("draws of a chain"));
+        assert!(refused(&[vec![dvector![0.0, 1.0]; 50]]).contains("vary"));
+        let mut draws = chains(&target(), 0.0, 50, 1);
+        draws[1][7][0] = f64::NAN;
+        assert!(refused(&draws).contains("draw 7 of chain 1"));
+        draws[1][7] = dvector![1.0];
+        assert!(refused(&draws).contains("panic"));
+    }
+}
