@@ -329,7 +329,7 @@ mod tests {
         }
     }
 
-    /// With errors as of independent draws 16 of 40 intervals hold.
+    /// Errors as of independent draws leave 8 of 40 intervals that hold.
     #[test]
     fn intervals_count_the_autocorrelation() {
         let exact = target().log_normalizer();

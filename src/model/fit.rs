@@ -100,7 +100,7 @@ impl Fit for Gaussian {
         Ok(dense.unwrap_or(diagonal))
     }
 
-    /// As the Student t of infinite degrees of freedom.
+    /// Moves the Gaussian as a Student t of infinite degrees of freedom.
     fn refit(&self, states: &[DVector<f64>], weights: &[f64]) -> Result<Self> {
         let law = StudentT::new(self.clone(), f64::INFINITY)?;
         Ok(law.refit(states, weights)?.gaussian().clone())

@@ -26,7 +26,7 @@ struct Options {
     only: String,
 }
 
-/// What one seed gave: the error of log Z and its standard error, whether the 95% interval holds, and whether it warned.
+/// One seed: the error of log Z and its standard error, whether the 95% interval holds, and whether it warned.
 struct Seen {
     off: f64,
     error: f64,
