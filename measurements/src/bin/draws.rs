@@ -115,7 +115,7 @@ fn report(
 }
 
 /// Spins on a ring of 10 with a field.
-fn ring(bits: &Vec<bool>) -> f64 {
+fn ring(bits: &[bool]) -> f64 {
     let spin = |i: usize| if bits[i % bits.len()] { 1.0 } else { -1.0 };
     (0..bits.len())
         .map(|i| 0.4 * spin(i) * spin(i + 1) + 0.3 * spin(i))
@@ -161,7 +161,7 @@ fn main() -> Result<()> {
     vectors(&options, "two modes, 2-d", &two, 0.0, 1.5)?;
     let apart = GaussianMixture::new([(0.5, of(2, -3.0, 1.0)?), (0.5, of(2, 3.0, 1.0)?)])?;
     vectors(&options, "two modes apart, 2-d", &apart, 0.0, 2.5)?;
-    let spins = FunctionModel::new(ring);
+    let spins = FunctionModel::new(|bits: &Vec<bool>| ring(bits));
     let bits = |state: usize| Vec::from_iter((0..10).map(|i| state >> i & 1 == 1));
     let exact = log_sum_exp((0..1 << 10).map(|state| ring(&bits(state))));
     report(&options, "spins on a ring", |length, seed| {
