@@ -39,7 +39,7 @@ use crate::{Error, Result};
 ///
 /// let path = GeometricPath::new(found.law().clone(), &target);
 /// let run = Rounds::new(&path, RandomWalkMetropolis::new(0.5)?).budget(50_000).run()?;
-/// println!("{}", Agreement::new(&found, &run));
+/// println!("{}", Agreement::new(&found, &run)?);
 /// # Ok::<(), annealed::Error>(())
 /// ```
 #[derive(Debug, Clone)]
