@@ -1,7 +1,7 @@
 //! Warnings that state a fact, and pass no judgement on log Z.
 
 /// Names of warnings, and the fact for which each speaks, always.
-pub const FACTS: [(&str, &str); 19] = [
+pub const FACTS: [(&str, &str); 21] = [
     ("FewChains", "fewer than 25 chains"),
     ("DeadChains", "a chain has weight 0"),
     (
@@ -19,6 +19,14 @@ pub const FACTS: [(&str, &str); 19] = [
         "the challenge of rounds ended in an error",
     ),
     ("ChallengeUndecided", "a challenge is undecided"),
+    (
+        "FewDraws",
+        "draws at hand are worth fewer than 100 independent ones",
+    ),
+    (
+        "HalvesDisagree",
+        "the two halves of the draws at hand give values that lie more than three of their errors apart",
+    ),
     ("FewLadders", "fewer than 8 ladders"),
     (
         "BelowBaseRate",
