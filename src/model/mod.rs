@@ -38,6 +38,7 @@ mod gradient_check;
 mod lanes;
 mod laplace;
 mod mixture;
+mod mixture_fit;
 mod prior;
 mod priors;
 mod quadratic;
