@@ -20,7 +20,7 @@ use crate::{Error, Result};
 /// by the autocorrelation of log f. Then the halves change places, and Z is the mean of both estimates. Errors count the
 /// autocorrelation of the acceptances, and chains that disagree.
 ///
-/// **It cannot see a mode that the draws lack.** A run from the fitted [law](Self::law) is a second witness:
+/// **It cannot see a mode that the draws lack.** A challenged run from the fitted [law](Self::law) is a second witness:
 ///
 /// ```
 /// use annealed::bidirectional::BridgeSampling;
@@ -39,7 +39,7 @@ use crate::{Error, Result};
 /// assert!((found.log_z() - target.log_normalizer()).abs() < 4.0 * found.standard_error());
 ///
 /// let path = GeometricPath::new(found.law().clone(), &target);
-/// let run = Rounds::new(&path, RandomWalkMetropolis::new(0.5)?).budget(50_000).run()?;
+/// let run = Rounds::new(&path, RandomWalkMetropolis::new(0.5)?).budget(50_000).challenge().run()?;
 /// println!("{}", Agreement::new(&found, &run)?);
 /// # Ok::<(), annealed::Error>(())
 /// ```
@@ -223,7 +223,9 @@ impl<L> BridgeSampling<L> {
 impl<L> fmt::Display for BridgeSampling<L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (overlap, draws) = (self.overlap(), self.effective_draws);
-        let details = format_args!("overlap {overlap:.2}, {draws:.0} effective draws");
+        let details = format_args!(
+            "overlap {overlap:.2}, {draws:.0} effective draws without the modes that they lack"
+        );
         write_headline(f, self, "bridge sampling", details)
     }
 }

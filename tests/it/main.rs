@@ -36,6 +36,7 @@ mod latin;
 mod log_z;
 mod memory;
 mod missing_mass;
+mod missing_modes_of_draws;
 mod models;
 mod moments;
 mod nested;
