@@ -35,6 +35,7 @@ mod families;
 mod interval;
 mod jackknife;
 mod log_z;
+mod log_z_at;
 mod log_z_sum;
 mod model_comparison;
 mod sides;
@@ -53,6 +54,7 @@ pub use log_z::LogZ;
 pub(crate) use log_z::{
     decimals, distinct, write_estimate, write_headline, write_value, write_warnings,
 };
+pub use log_z_at::LogZAt;
 pub use log_z_sum::LogZSum;
 pub use model_comparison::{ComparedModel, ModelComparison};
 pub(crate) use tail::pareto_shape;
