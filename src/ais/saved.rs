@@ -360,7 +360,7 @@ mod tests {
         let [_, other, _] = runs(&path);
         let larger = other.block_size(5);
         let [_, other, _] = runs(&path);
-        let shorter = other.schedule(Schedule::linear(7).unwrap());
+        let shorter = other.schedule(Schedule::linear(7).unwrap()).record_at([]);
         let [_, other, _] = runs(&path);
         let wider = other.recorded_stages(11);
         for (message, expected) in [
