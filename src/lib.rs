@@ -68,7 +68,7 @@ pub mod prelude {
     pub use crate::adaptive::{AdaptiveSmc, Challenge, Judgement, Rounds, StepSizes};
     pub use crate::ais::{Ais, Run};
     pub use crate::bidirectional::{Bridge, TargetSamples};
-    pub use crate::estimate::{Agreement, LogRatio, LogZ, Warning};
+    pub use crate::estimate::{Agreement, LogRatio, LogZ, ModelComparison, Warning};
     pub use crate::kernel::{
         CoordinateGibbs, Hmc, Invariant, Mala, Metropolis, Mixture, PersistentHmc,
         RandomWalkMetropolis, Repeat, Sequence, Slice, StepSize, TransitionKernel, Tunable,

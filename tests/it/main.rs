@@ -4,6 +4,7 @@
 mod adaptive;
 mod adaptive_laws;
 mod allocations;
+mod along_the_path;
 mod bad_input;
 mod batch_model;
 mod batch_paths;
