@@ -77,7 +77,7 @@ pub mod prelude {
     pub use crate::model::DualModel;
     pub use crate::model::{
         BatchModel, Differentiable, FunctionModel, Gaussian, GaussianMixture, GradientModel,
-        NormalizedModel, Prior, Priors, Sampleable, UniformBox, UnnormalizedModel,
+        JointPrior, NormalizedModel, Prior, Priors, Sampleable, UniformBox, UnnormalizedModel,
     };
     pub use crate::nested::NestedSmc;
     pub use crate::path::{AnnealingPath, GeometricPath, TemperedPath};

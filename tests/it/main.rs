@@ -32,6 +32,7 @@ mod hostile_arguments;
 #[path = "../../measurements/src/image_sheet.rs"]
 mod image_sheet;
 mod invariance;
+mod joint_priors;
 mod kernels;
 mod latin;
 mod log_z;
