@@ -1,6 +1,7 @@
 //! Draws of a sampler, for bridge sampling.
 
 use std::path::Path;
+use std::string::FromUtf8Error;
 
 use annealed::nalgebra::DVector;
 use annealed::{Error, Result};
@@ -94,8 +95,10 @@ impl Draws {
     pub(super) fn parse(bytes: Vec<u8>, wanted: Option<&[String]>) -> Result<Self, String> {
         match String::from_utf8(bytes) {
             Ok(text) if !text.is_empty() && !text.contains('\0') => csv::read(&text, wanted),
-            Ok(text) => array_draws::take(Arrays::parse(text.into_bytes())?, wanted),
-            Err(bytes) => array_draws::take(Arrays::parse(bytes.into_bytes())?, wanted),
+            text => {
+                let bytes = text.map_or_else(FromUtf8Error::into_bytes, String::into_bytes);
+                array_draws::take(Arrays::parse(bytes)?, wanted)
+            }
         }
     }
 
