@@ -69,7 +69,7 @@ pub mod prelude {
     pub use crate::adaptive::{AdaptiveSmc, Challenge, Judgement, Rounds, StepSizes};
     pub use crate::ais::{Ais, Run};
     pub use crate::bidirectional::{Bridge, TargetSamples};
-    pub use crate::estimate::{Agreement, LogRatio, LogZ, Warning};
+    pub use crate::estimate::{Agreement, LogRatio, LogZ, ModelComparison, Warning};
     pub use crate::kernel::{
         CoordinateGibbs, Hmc, Invariant, Mala, Metropolis, Mixture, PersistentHmc,
         RandomWalkMetropolis, Repeat, Sequence, Slice, StepSize, TransitionKernel, Tunable,
@@ -78,7 +78,7 @@ pub mod prelude {
     pub use crate::model::DualModel;
     pub use crate::model::{
         BatchModel, Differentiable, FunctionModel, Gaussian, GaussianMixture, GradientModel,
-        NormalizedModel, Prior, Priors, Sampleable, UniformBox, UnnormalizedModel,
+        JointPrior, NormalizedModel, Prior, Priors, Sampleable, UniformBox, UnnormalizedModel,
     };
     pub use crate::nested::NestedSmc;
     pub use crate::path::{AnnealingPath, GeometricPath, TemperedPath};

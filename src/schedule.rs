@@ -104,6 +104,22 @@ impl Schedule {
         Err(Error::invalid("schedule", found, expected))
     }
 
+    /// Returns the schedule with further betas, such as those to [record](crate::ais::Ais::record_at). A beta that it has
+    /// already is not added twice.
+    ///
+    /// # Errors
+    /// A beta outside [0, 1].
+    pub fn with_betas(&self, betas: impl IntoIterator<Item = f64>) -> Result<Self> {
+        let further: Vec<f64> = betas.into_iter().collect();
+        let indexed = further.iter().copied().enumerate();
+        let within = |beta| (0.0..=1.0).contains(&beta);
+        Error::check_each("betas", "index", indexed, within, "numbers in [0, 1]")?;
+        let mut all = [self.betas.as_slice(), &further].concat();
+        all.sort_by(f64::total_cmp);
+        all.dedup();
+        Self::new(all)
+    }
+
     /// Returns the K + 1 values `beta_0 = 0` to `beta_K = 1`.
     pub fn betas(&self) -> &[f64] {
         &self.betas
@@ -119,6 +135,12 @@ impl Schedule {
     /// Returns the number of stages K.
     pub fn stages(&self) -> usize {
         self.betas.len() - 1
+    }
+
+    /// Returns the index of a beta of the schedule.
+    pub(crate) fn stage_at(&self, beta: f64) -> Option<usize> {
+        let place = self.betas.binary_search_by(|other| other.total_cmp(&beta));
+        place.ok()
     }
 
     pub(crate) fn check_found(&self, found: &Self) -> Result<()> {

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::settings::Settings;
-use super::stages::{self, StageBin, StageSummary, weights_so_far};
+use super::stages::{self, KeptWeights, StageBin, StageSummary, weights_so_far};
 use crate::Result;
 use crate::estimate::{Estimate, Warning, heavy_families};
 use crate::kernel::Block;
@@ -95,7 +95,7 @@ impl<S, R> BlockResult<S, R> {
     pub(crate) fn fits(&self, settings: &Settings, chains: &Range<usize>) -> bool {
         self.chains.are(chains.len(), settings.selection.is_some())
             && self.chains.roots.iter().all(|root| chains.contains(root))
-            && self.sums.fits(settings.windows().count(), chains.len())
+            && self.sums.fit(settings, chains)
     }
 }
 
@@ -148,12 +148,12 @@ impl<S> Default for FinalStates<S> {
 }
 
 impl<R> StageSums<R> {
-    /// Returns whether there are `windows` windows and no count exceeds `chains`.
-    pub(crate) fn fits(&self, windows: usize, chains: usize) -> bool {
-        let mut counted = self.windows.iter();
-        self.windows.len() == windows
-            && counted.all(|window| window.fits(chains))
-            && self.uncovered <= chains
+    /// Returns whether these can be the sums of `chains`.
+    pub(crate) fn fit(&self, settings: &Settings, chains: &Range<usize>) -> bool {
+        let (windows, stages) = (settings.windows(), settings.schedule.stages());
+        self.windows.len() == windows.count()
+            && windows.fit(&self.windows, stages, chains)
+            && self.uncovered <= chains.len()
     }
 }
 
@@ -187,7 +187,8 @@ pub(crate) struct Figures {
 }
 
 impl Figures {
-    /// Computes the figures. `size_of_base` is the size of the base's log densities.
+    /// Computes the figures of a run that lacks the `missing` chains. `size_of_base` is the size of the base's log
+    /// densities.
     ///
     /// # Errors
     /// Weights that are all zero.
@@ -195,9 +196,18 @@ impl Figures {
         settings: &Settings,
         chains: &FinalStates<S>,
         sums: &StageSums<R>,
+        missing: &[Range<usize>],
         size_of_base: f64,
     ) -> Result<Self> {
-        let (windows, schedule) = (settings.windows(), &settings.schedule);
+        let (windows, schedule) = (&settings.windows(), &settings.schedule);
+        let place = |&root: &usize| {
+            let before = missing.iter().filter(|range| range.end <= root);
+            root - before.map(Range::len).sum::<usize>()
+        };
+        let estimate = |kept: &KeptWeights| {
+            let roots: Vec<usize> = kept.roots.iter().map(place).collect();
+            settings.estimate(&kept.log_weights, &roots)
+        };
         let thermodynamic = stages::thermodynamic_integral(windows, &sums.windows, schedule);
         let sizes = (size_of_base, settings.epsilon);
         let rounding_error = stages::rounding_error(windows, &sums.windows, schedule, sizes);
@@ -205,7 +215,7 @@ impl Figures {
             estimate: settings.estimate(&chains.log_weights, &chains.roots)?,
             thermodynamic_log_z: thermodynamic.map(|ratio| ratio + settings.log_base_normalizer),
             rounding_error: settings.rounding_error.max(rounding_error),
-            stages: stages::summarize(windows, &sums.windows, schedule),
+            stages: stages::summarize(windows, &sums.windows, schedule, estimate)?,
             warnings: Vec::new(),
         };
         let missed = stages::missed_share(windows, &sums.windows);

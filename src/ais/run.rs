@@ -10,7 +10,7 @@ use super::settings::Settings;
 use super::stages::StageSummary;
 use crate::Result;
 use crate::estimate::{
-    Estimate, LogZ, Warning, certified_lower_bound, importance_weighted_bound, jackknife,
+    Estimate, LogZ, LogZAt, Warning, certified_lower_bound, importance_weighted_bound, jackknife,
     self_normalized, write_headline,
 };
 use crate::num::{SimdLevel, log_mean_exp};
@@ -61,7 +61,7 @@ impl<S, R: Merge + Clone> Run<S, R> {
             return Err(stopped);
         };
         let size = part.probe.as_ref().map_or(0.0, Probe::size_of_base);
-        let mut figures = Figures::of(&settings, &chains, &all, size)?;
+        let mut figures = Figures::of(&settings, &chains, &all, &missing, size)?;
         figures.warn_of_missing_chains(&missing, chains.log_weights.len());
         Ok(Self {
             chains,
@@ -164,6 +164,21 @@ impl<S, R> Run<S, R> {
     /// Returns the recorded stages, at most [`Ais::recorded_stages`](crate::ais::Ais::recorded_stages) of them.
     pub fn stages(&self) -> &[StageSummary] {
         &self.figures.stages
+    }
+
+    /// Returns log Z at each beta of [`Ais::record_at`](crate::ais::Ais::record_at), in the order passed, with errors and
+    /// intervals as those of the run. Estimates at two betas come from the same chains, and depend on each other.
+    pub fn log_z_along(&self) -> Vec<LogZAt> {
+        let at = |stage: &StageSummary| {
+            let estimate = stage.estimate?.shifted(self.settings.log_base_normalizer);
+            Some(LogZAt {
+                beta: stage.beta,
+                log_z: estimate.value(),
+                standard_error: estimate.standard_error(),
+                interval: estimate.interval(),
+            })
+        };
+        self.stages().iter().filter_map(at).collect()
     }
 
     /// Returns the final states, weighted samples of the target with [`log_weights`](Self::log_weights).

@@ -108,6 +108,27 @@ impl<'e, P: AnnealingPath, K, R> Ais<'e, P, K, R> {
         until_error of execution in Some: f64,
     }
 
+    /// Records the stages at these betas of the schedule besides the [others](Self::recorded_stages), and keeps the weights
+    /// there, 8 bytes a chain and beta: [`Run::log_z_along`] has errors and intervals.
+    ///
+    /// ```
+    /// # use annealed::prelude::*;
+    /// # let path = GeometricPath::new(Gaussian::standard(1)?, Gaussian::isotropic(DVector::zeros(1), 0.5)?);
+    /// let betas = [0.25, 0.5, 1.0];
+    /// let schedule = Schedule::power(50, 2.0)?.with_betas(betas)?;
+    /// let ais = Ais::new(&path, RandomWalkMetropolis::new(0.7)?).schedule(schedule);
+    /// for at in ais.record_at(betas).run()?.log_z_along() {
+    ///     println!("{at}");
+    /// #   let exact = 0.5 * std::f64::consts::TAU.ln() - 0.5 * (1.0 + 3.0 * at.beta).ln();
+    /// #   assert!((at.log_z - exact).abs() < 4.0 * at.standard_error);
+    /// }
+    /// # Ok::<(), annealed::Error>(())
+    /// ```
+    pub fn record_at(mut self, betas: impl IntoIterator<Item = f64>) -> Self {
+        self.settings.record_at = betas.into_iter().collect();
+        self
+    }
+
     /// Marks the run as a pilot, with streams other than those of a run with the same seed. If a run learned its
     /// schedule or step size from its own chains, `E[w] = Z_K / Z_0` would not hold.
     pub fn pilot(mut self) -> Self {

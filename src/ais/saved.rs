@@ -35,19 +35,20 @@ impl StageRecorder {
     /// Restores the records of a block after `passed` stages, at least one.
     ///
     /// # Errors
-    /// Other numbers of windows or chains; counts above `chains`.
+    /// Other numbers of windows or chains; records that do not fit them.
     fn restored(
         windows: StageBins,
         passed: usize,
-        chains: usize,
+        chains: &Range<usize>,
         (mut records, start, decisions): SavedStages,
     ) -> Result<Self> {
         let begun = windows.of_stage(passed) + 1;
         Error::check_dimension("recorded stages", records.len(), begun)?;
-        Error::check_dimension("log weights at a recorded stage", start.len(), chains)?;
-        let fit = records.iter().all(|window| window.fits(chains));
-        let expected = format!("at most {chains} of each");
-        Error::check(fit, "recorded stages", "sums of too many chains", expected)?;
+        let count = chains.len();
+        Error::check_dimension("log weights at a recorded stage", start.len(), count)?;
+        let fit = windows.fit(&records, passed, chains);
+        let expected = format!("those of {count} chains");
+        Error::check(fit, "recorded stages", "records that do not fit", expected)?;
         records.resize(windows.count(), StageBin::default());
         Ok(Self {
             windows,
@@ -120,7 +121,7 @@ where
     restore_roots(&mut genealogy, roots, &chains)?;
     let progress = Passed {
         passed,
-        stages: StageRecorder::restored(windows, passed, chains.len(), stages)?,
+        stages: StageRecorder::restored(windows, passed, &chains, stages)?,
         genealogy,
     };
     let population = population.at_stage(passed);
@@ -262,6 +263,7 @@ mod tests {
                 .chains(10)
                 .block_size(4)
                 .recorded_stages(4)
+                .record_at([3.0 / 11.0])
                 .recorder(Means::default())
         };
         let resampling = Resampling::when_ess_below(0.9).unwrap();
@@ -269,7 +271,7 @@ mod tests {
         [
             plain(),
             plain().resampling(resampling),
-            plain().waste_free(waste_free),
+            plain().waste_free(waste_free).record_at([4.0 / 11.0, 1.0]),
         ]
     }
 
@@ -358,7 +360,7 @@ mod tests {
         let [_, other, _] = runs(&path);
         let larger = other.block_size(5);
         let [_, other, _] = runs(&path);
-        let shorter = other.schedule(Schedule::linear(7).unwrap());
+        let shorter = other.schedule(Schedule::linear(7).unwrap()).record_at([]);
         let [_, other, _] = runs(&path);
         let wider = other.recorded_stages(11);
         for (message, expected) in [
@@ -404,7 +406,11 @@ mod tests {
             ),
             (
                 refused(&|block| block.2.0 = merged(&block.2.0)),
-                "too many chains",
+                "records that do not fit",
+            ),
+            (
+                refused(&|block| block.2.0[0].kept = None),
+                "records that do not fit",
             ),
         ] {
             let message = message.unwrap_err().to_string();

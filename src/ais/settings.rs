@@ -22,6 +22,8 @@ pub struct Settings {
     pub(crate) chains: usize,
     pub(crate) block_size: usize,
     pub(crate) recorded_stages: usize,
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub(crate) record_at: Vec<f64>,
     pub(crate) seed: u64,
     pub(crate) purpose: Purpose,
     pub(crate) log_base_normalizer: f64,
@@ -48,6 +50,7 @@ impl Settings {
             chains: 4_096,
             block_size: 128,
             recorded_stages: 1_000,
+            record_at: Vec::new(),
             seed: 0,
             purpose: Purpose::Run,
             selection: None,
@@ -64,6 +67,10 @@ impl Settings {
         Error::check_at_least("block_size", self.block_size, 1)?;
         Error::check_at_least("recorded_stages", self.recorded_stages, 1)?;
         Error::check_number("log normalizer of the base", self.log_base_normalizer)?;
+        let recorded = self.record_at.iter().copied().enumerate();
+        let is_reached = |beta| self.schedule.stage_at(beta).is_some_and(|stage| stage > 0);
+        let expected = "betas of the schedule, above 0 (`Schedule::with_betas` adds them)";
+        Error::check_each("record_at", "index", recorded, is_reached, expected)?;
         match &self.selection {
             Some(Selection::Resampling(resampling)) => resampling.check(self.schedule.stages()),
             Some(Selection::WasteFree(waste_free)) => waste_free.check(self.largest_block()),
@@ -85,6 +92,7 @@ impl Settings {
             chains: _,
             block_size,
             recorded_stages,
+            record_at,
             seed,
             purpose,
             log_base_normalizer,
@@ -99,6 +107,7 @@ impl Settings {
             named("seed", seed),
             named("block_size", block_size),
             named("recorded_stages", recorded_stages),
+            named("record_at", record_at),
             named("purpose", purpose),
             named("resampling", selection),
             named_engine(*engine),
@@ -151,7 +160,10 @@ impl Settings {
             true => Direction::Reverse,
             false => Direction::Forward,
         };
-        StageBins::new(direction, self.schedule.stages(), self.recorded_stages)
+        let kept = self.record_at.iter();
+        let kept = kept.filter_map(|&beta| self.schedule.stage_at(beta));
+        let (stages, limit) = (self.schedule.stages(), self.recorded_stages);
+        StageBins::new(direction, stages, limit, kept.collect())
     }
 
     /// Returns the streams of the blocks from `first` on.

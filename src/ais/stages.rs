@@ -1,6 +1,9 @@
 //! Statistics recorded along the schedule, at a bounded number of stages.
 
-use crate::estimate::Warning;
+use std::ops::Range;
+
+use crate::Result;
+use crate::estimate::{Estimate, Warning};
 use crate::kernel::{Block, Decisions};
 use crate::num::{Moments, WeightSums, WeightedMean, next_run};
 use crate::schedule::Schedule;
@@ -13,78 +16,94 @@ pub(crate) enum Direction {
     Reverse,
 }
 
-/// A division of the stages, in the order passed, into windows of `width` stages. Only the window next to the target
-/// may be shorter, so that both directions have the same windows.
-#[derive(Debug, Clone, Copy)]
+/// A division of the stages, in the order passed, into windows. Both directions have the same windows.
+#[derive(Debug, Clone)]
 pub(crate) struct StageBins {
     direction: Direction,
-    steps: usize,
-    width: usize,
+    /// Number of stages passed at the end of each window.
+    ends: Vec<usize>,
+    /// Schedule indices at which a window ends and weights are kept.
+    kept: Vec<usize>,
 }
 
 impl StageBins {
-    /// Creates the narrowest windows that number at most `limit`, which must not be 0.
-    pub(crate) fn new(direction: Direction, steps: usize, limit: usize) -> Self {
+    /// Creates the narrowest windows of equal width that number at most `limit`, which must not be 0, and divides them at
+    /// the schedule indices `kept`. Only the window next to the target may be shorter otherwise.
+    pub(crate) fn new(direction: Direction, steps: usize, limit: usize, kept: Vec<usize>) -> Self {
+        let width = steps.div_ceil(limit);
+        let mut ends: Vec<usize> = (0..=steps).step_by(width).chain([steps]).collect();
+        ends.extend(&kept);
+        if direction == Direction::Reverse {
+            ends.iter_mut().for_each(|end| *end = steps - *end);
+        }
+        ends.sort_unstable();
+        ends.dedup();
+        // No window ends before the first stage.
+        ends.remove(0);
         Self {
             direction,
-            steps,
-            width: steps.div_ceil(limit),
+            ends,
+            kept,
         }
     }
 
-    pub(crate) fn stages(self) -> usize {
-        self.steps
+    pub(crate) fn stages(&self) -> usize {
+        self.end(self.count() - 1)
     }
 
-    pub(crate) fn count(self) -> usize {
-        self.steps.div_ceil(self.width)
+    pub(crate) fn count(&self) -> usize {
+        self.ends.len()
     }
 
     /// Returns the number of stages passed before `window`.
-    fn start(self, window: usize) -> usize {
-        match self.direction {
-            Direction::Forward => (window * self.width).min(self.steps),
-            Direction::Reverse => {
-                let to_the_base = (self.count() - window) * self.width;
-                self.steps - to_the_base.min(self.steps)
-            }
-        }
+    fn start(&self, window: usize) -> usize {
+        window.checked_sub(1).map_or(0, |before| self.end(before))
     }
 
-    fn end(self, window: usize) -> usize {
-        self.start(window + 1)
+    fn end(&self, window: usize) -> usize {
+        self.ends[window]
     }
 
     /// Returns the schedule index of the model reached after `passed` stages.
-    pub(crate) fn model(self, passed: usize) -> usize {
+    pub(crate) fn model(&self, passed: usize) -> usize {
         match self.direction {
             Direction::Forward => passed,
-            Direction::Reverse => self.steps - passed,
+            Direction::Reverse => self.stages() - passed,
         }
     }
 
     /// Returns the window's middle stage, where the thermodynamic integrand is taken (midpoint rule).
-    fn middle(self, window: usize) -> usize {
+    fn middle(&self, window: usize) -> usize {
         (self.start(window) + self.end(window)).div_ceil(2)
     }
 
     /// Returns the width of a window in beta, relative to its middle stage.
-    fn middles(self, window: usize, schedule: &Schedule) -> f64 {
+    fn middles(&self, window: usize, schedule: &Schedule) -> f64 {
         let beta = |passed| schedule.betas()[self.model(passed)];
         let middle = self.middle(window);
         let width = beta(self.end(window)) - beta(self.start(window));
         width / (beta(middle) - beta(middle - 1))
     }
 
-    pub(crate) fn of_stage(self, stage: usize) -> usize {
-        match self.direction {
-            Direction::Forward => (stage - 1) / self.width,
-            Direction::Reverse => self.count() - 1 - (self.steps - stage) / self.width,
-        }
+    pub(crate) fn of_stage(&self, stage: usize) -> usize {
+        self.ends.partition_point(|&end| end < stage)
     }
 
-    pub(crate) fn ends_at(self, stage: usize) -> bool {
-        self.end(self.of_stage(stage)) == stage
+    pub(crate) fn ends_at(&self, stage: usize) -> bool {
+        self.ends.binary_search(&stage).is_ok()
+    }
+
+    /// Returns whether weights are kept at the end of `window`.
+    fn keeps(&self, window: usize) -> bool {
+        self.kept.contains(&self.model(self.end(window)))
+    }
+
+    /// Returns whether these can be the records of `chains` after so many stages `passed`.
+    pub(crate) fn fit(&self, records: &[StageBin], passed: usize, chains: &Range<usize>) -> bool {
+        records.iter().enumerate().all(|(window, record)| {
+            let kept = self.end(window) <= passed && self.keeps(window);
+            record.fits(chains) && record.kept.is_some() == kept
+        })
     }
 }
 
@@ -105,11 +124,35 @@ pub(crate) struct StageBin {
     /// Increments of these log weights over the window.
     increments: Moments,
     decisions: Decisions,
+    /// All weights after the last stage, where they are asked for.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub(crate) kept: Option<KeptWeights>,
+}
+
+/// The weights of chains at one stage.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub(crate) struct KeptWeights {
+    #[cfg_attr(feature = "serde", serde(with = "crate::num::serial::log_values"))]
+    pub(crate) log_weights: Vec<f64>,
+    /// First ancestor of each chain, as an index in the run; empty where chains do not interact.
+    pub(crate) roots: Vec<usize>,
+}
+
+impl KeptWeights {
+    /// Returns whether these are weights of `chains`.
+    fn are(&self, chains: &Range<usize>) -> bool {
+        let is_weight = |weight: &f64| *weight < f64::INFINITY;
+        self.log_weights.len() == chains.len()
+            && self.log_weights.iter().all(is_weight)
+            && [0, chains.len()].contains(&self.roots.len())
+            && self.roots.iter().all(|root| chains.contains(root))
+    }
 }
 
 impl StageBin {
-    /// Returns whether no sum counts more than `chains` chains, as it may in a damaged file.
-    pub(crate) fn fits(&self, chains: usize) -> bool {
+    /// Returns whether no sum counts more chains than `chains`, as it may in a damaged file.
+    fn fits(&self, chains: &Range<usize>) -> bool {
         let counts = [
             self.before.count(),
             self.after.count(),
@@ -118,7 +161,8 @@ impl StageBin {
             self.log_weights.count(),
             self.increments.count(),
         ];
-        counts.into_iter().all(|count| count <= chains as u64)
+        let counted = counts.iter().all(|count| *count <= chains.len() as u64);
+        counted && self.kept.as_ref().is_none_or(|kept| kept.are(chains))
     }
 
     pub(crate) fn merge(&mut self, other: &Self) {
@@ -129,6 +173,11 @@ impl StageBin {
         self.log_weights.merge(&other.log_weights);
         self.increments.merge(&other.increments);
         self.decisions += other.decisions;
+        if let Some(theirs) = &other.kept {
+            let mine = self.kept.get_or_insert_default();
+            mine.log_weights.extend_from_slice(&theirs.log_weights);
+            mine.roots.extend_from_slice(&theirs.roots);
+        }
     }
 }
 
@@ -146,16 +195,16 @@ pub(crate) struct StageRecorder {
 impl StageRecorder {
     pub(crate) fn new(windows: StageBins, chains: usize) -> Self {
         Self {
-            windows,
             records: vec![StageBin::default(); windows.count()],
+            windows,
             start: vec![0.0; chains],
             decisions: Decisions::default(),
             weighed: Vec::new(),
         }
     }
 
-    /// Records a stage, before chains are resampled.
-    pub(crate) fn after<S>(&mut self, stage: usize, block: &Block<S>) {
+    /// Records a stage, before chains are resampled. `roots` holds the first ancestors of chains that interact.
+    pub(crate) fn after<S>(&mut self, stage: usize, block: &Block<S>, roots: &[usize]) {
         let index = self.windows.of_stage(stage);
         let window = &mut self.records[index];
         if self.windows.middle(index) == stage {
@@ -176,6 +225,10 @@ impl StageRecorder {
         }
         let log_weights = block.log_weights();
         window.weights.add_all(log_weights);
+        window.kept = self.windows.keeps(index).then(|| KeptWeights {
+            log_weights: log_weights.to_vec(),
+            roots: roots.to_vec(),
+        });
         let mut done = 0;
         while let Some(run) = next_run(done..log_weights.len(), |chain| block.is_alive(chain)) {
             done = run.end;
@@ -239,6 +292,10 @@ pub struct StageSummary {
     pub acceptance: Option<f64>,
     /// Number of moves without a decision, as in Gibbs sampling, since the previous recorded stage.
     pub undecided: u64,
+    /// The estimate of [`log_z_ratio`](Self::log_z_ratio), with its error and interval, at the betas of
+    /// [`Ais::record_at`](crate::ais::Ais::record_at). At the last stage it is that of the run.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub estimate: Option<Estimate>,
 }
 
 /// Returns the final weights, merged over nodes of the tree of blocks.
@@ -250,14 +307,16 @@ pub(crate) fn weights_so_far<'a>(nodes: impl Iterator<Item = &'a [StageBin]>) ->
     weights
 }
 
+/// Returns the summaries of all windows, with an `estimate` of weights that were kept.
 pub(crate) fn summarize(
-    windows: StageBins,
+    windows: &StageBins,
     records: &[StageBin],
     schedule: &Schedule,
-) -> Vec<StageSummary> {
+    estimate: impl Fn(&KeptWeights) -> Result<Estimate>,
+) -> Result<Vec<StageSummary>> {
     let summary = |(index, window): (usize, &StageBin)| {
         let stage = windows.model(windows.end(index));
-        StageSummary {
+        Ok(StageSummary {
             stage,
             beta: schedule.betas()[stage],
             log_z_ratio: window.weights.log_mean(),
@@ -268,7 +327,8 @@ pub(crate) fn summarize(
             alive: window.log_weights.count() as usize,
             acceptance: window.decisions.acceptance(),
             undecided: window.decisions.undecided,
-        }
+            estimate: window.kept.as_ref().map(&estimate).transpose()?,
+        })
     };
     records.iter().enumerate().map(summary).collect()
 }
@@ -280,7 +340,7 @@ pub(crate) fn summarize(
 /// with means over the weighted `x_{k-1}`. A wide window counts its middle stage in proportion to its width in beta.
 /// `None` where a mean is not finite because the support shrinks.
 pub(crate) fn thermodynamic_integral(
-    windows: StageBins,
+    windows: &StageBins,
     records: &[StageBin],
     schedule: &Schedule,
 ) -> Option<f64> {
@@ -300,7 +360,7 @@ pub(crate) fn thermodynamic_integral(
 /// Here `d_k` is a log ratio, and `|l_0|` is the size of the base's log densities. The first term rounds each log
 /// density once. The last bounds three standard deviations of the rounding of log weights.
 pub(crate) fn rounding_error(
-    windows: StageBins,
+    windows: &StageBins,
     records: &[StageBin],
     schedule: &Schedule,
     (size_of_base, epsilon): (f64, f64),
@@ -322,7 +382,7 @@ pub(crate) fn rounding_error(
 }
 
 /// Returns the share of the mean weight missed by moves. A wide window counts its middle stage for all its stages.
-pub(crate) fn missed_share(windows: StageBins, records: &[StageBin]) -> f64 {
+pub(crate) fn missed_share(windows: &StageBins, records: &[StageBin]) -> f64 {
     let share = |(index, window): (usize, &StageBin)| {
         let stages = windows.end(index) - windows.start(index);
         stages as f64 * (window.missed.log_sum() - window.after.log_weight()).exp()

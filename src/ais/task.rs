@@ -295,7 +295,8 @@ fn pass<S>(
         pulse.at(chains.place_at_hand());
         pass_stage(settings, chains, k)?;
         pulse.at(chains.place_at_hand());
-        at.stages.after(k, chains.members().block);
+        let roots = at.genealogy.as_ref().map_or(&[][..], |at| &at.roots);
+        at.stages.after(k, chains.members().block, roots);
         if at.stages.windows.ends_at(k) {
             chains.record();
         }

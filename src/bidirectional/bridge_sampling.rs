@@ -14,12 +14,13 @@ use crate::{Error, Result};
 ///
 /// A law g is fitted to the first half of each chain. Draws of g meet the other half in Bennett's equation, whose root c is
 ///
-/// `sum_g s(log f - log g - c) = sum_f s(c + log g - log f)`
+/// `sum_g s(log f - log g - c - M) = e^-M sum_f s(c + M + log g - log f)`
 ///
-/// for as many draws of either, with the logistic function s. Then the halves change places, and Z is the mean of both
-/// estimates. Errors count the autocorrelation of the draws, and chains that disagree.
+/// for as many draws of either, with the logistic function s. The draws of f are worth `e^-M` times as many independent ones,
+/// by the autocorrelation of log f. Then the halves change places, and Z is the mean of both estimates. Errors count the
+/// autocorrelation of the acceptances, and chains that disagree.
 ///
-/// **It cannot see a mode that the draws lack.** A run from the fitted [law](Self::law) is a second witness:
+/// **It cannot see a mode that the draws lack.** A challenged run from the fitted [law](Self::law) is a second witness:
 ///
 /// ```
 /// use annealed::bidirectional::BridgeSampling;
@@ -38,7 +39,7 @@ use crate::{Error, Result};
 /// assert!((found.log_z() - target.log_normalizer()).abs() < 4.0 * found.standard_error());
 ///
 /// let path = GeometricPath::new(found.law().clone(), &target);
-/// let run = Rounds::new(&path, RandomWalkMetropolis::new(0.5)?).budget(50_000).run()?;
+/// let run = Rounds::new(&path, RandomWalkMetropolis::new(0.5)?).budget(50_000).challenge().run()?;
 /// println!("{}", Agreement::new(&found, &run)?);
 /// # Ok::<(), annealed::Error>(())
 /// ```
@@ -109,7 +110,7 @@ impl<S: Clone> Half<'_, S> {
             let pairs = draws.iter().zip(log_f);
             pairs.map(|(state, log_f)| log_g(state) - log_f).collect()
         });
-        BennettEstimate::from_chains(&of_law, &Vec::from_iter(of_target))
+        BennettEstimate::from_chains(&of_law, &Vec::from_iter(of_target), self.effective())
     }
 }
 
@@ -222,7 +223,9 @@ impl<L> BridgeSampling<L> {
 impl<L> fmt::Display for BridgeSampling<L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (overlap, draws) = (self.overlap(), self.effective_draws);
-        let details = format_args!("overlap {overlap:.2}, {draws:.0} effective draws");
+        let details = format_args!(
+            "overlap {overlap:.2}, {draws:.0} effective draws without the modes that they lack"
+        );
         write_headline(f, self, "bridge sampling", details)
     }
 }

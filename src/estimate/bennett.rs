@@ -59,6 +59,30 @@ impl BennettEstimate {
     /// As [`Estimate::from_log_weights`](super::Estimate::from_log_weights), for either direction; fewer than two
     /// chains in one.
     pub fn from_log_weights(forward: &[f64], reverse: &[f64]) -> Result<Self> {
+        Self::of(forward, reverse, reverse.len() as f64)
+    }
+
+    /// Creates the estimate with reverse weights of autocorrelated chains, worth so many independent ones in the equation. Their
+    /// variance counts for as many as their acceptances are worth.
+    pub(crate) fn from_chains(
+        forward: &[f64],
+        reverse: &[Vec<f64>],
+        effective: f64,
+    ) -> Result<Self> {
+        let mut found = Self::of(forward, &reverse.concat(), effective)?;
+        let count: usize = reverse.iter().map(Vec::len).sum();
+        let shift = found.value + (forward.len() as f64 / effective).ln();
+        let accepted = |w: &f64| log_sigmoid(shift + w).exp();
+        let acceptances = reverse
+            .iter()
+            .map(|chain| chain.iter().map(accepted).collect());
+        let time = count as f64 / effective_draws(&Vec::from_iter(acceptances));
+        found.reverse.variance *= time;
+        found.reverse.effective_sample_size /= time;
+        Ok(found)
+    }
+
+    fn of(forward: &[f64], reverse: &[f64], reverse_count: f64) -> Result<Self> {
         Error::check_at_least("forward chains", forward.len(), 2)?;
         Error::check_at_least("reverse chains", reverse.len(), 2)?;
         let (alive, returned) = (check(forward)?, check(reverse)?);
@@ -69,6 +93,7 @@ impl BennettEstimate {
         // Computed relative to a middle value, so that a common offset costs no digits.
         let origin = 0.5 * (largest(&alive) - largest(&returned));
         let work = Work {
+            log_ratio: (forward.len() as f64 / reverse_count).ln(),
             forward: forward.iter().map(|x| x - origin).collect(),
             reverse: reverse.iter().map(|x| x + origin).collect(),
         };
@@ -82,22 +107,6 @@ impl BennettEstimate {
             reverse: Side::of(&reverse),
             one_sided,
         })
-    }
-
-    /// Creates the estimate with reverse weights of autocorrelated chains: their variance counts for as many independent ones
-    /// as their acceptances are worth.
-    pub(crate) fn from_chains(forward: &[f64], reverse: &[Vec<f64>]) -> Result<Self> {
-        let mut found = Self::from_log_weights(forward, &reverse.concat())?;
-        let count: usize = reverse.iter().map(Vec::len).sum();
-        let shift = found.value + (forward.len() as f64 / count as f64).ln();
-        let accepted = |w: &f64| log_sigmoid(shift + w).exp();
-        let acceptances = reverse
-            .iter()
-            .map(|chain| chain.iter().map(accepted).collect());
-        let time = count as f64 / effective_draws(&Vec::from_iter(acceptances));
-        found.reverse.variance *= time;
-        found.reverse.effective_sample_size /= time;
-        Ok(found)
     }
 
     /// Adds `constant` to the estimate; with `log Z_0` it becomes an estimate of `log Z_K`.
@@ -219,13 +228,15 @@ impl Side {
 }
 
 struct Work {
+    /// `M = log(n_F/n_R)`, by the number of independent reverse weights.
+    log_ratio: f64,
     forward: Vec<f64>,
     reverse: Vec<f64>,
 }
 
 impl Work {
     fn acceptances(&self, c: f64) -> (WeightSums, WeightSums) {
-        let shift = c + (self.forward.len() as f64 / self.reverse.len() as f64).ln();
+        let shift = c + self.log_ratio;
         let forward = self.forward.iter().map(|w| log_sigmoid(w - shift));
         let reverse = self.reverse.iter().map(|w| log_sigmoid(shift + w));
         (WeightSums::of(forward), WeightSums::of(reverse))
@@ -233,9 +244,11 @@ impl Work {
 
     /// Returns the root c by bisection, from two guesses.
     fn root(&self, one: f64, other: f64) -> f64 {
+        // Of draws worth fewer independent ones the sum counts less.
+        let count = (self.forward.len() as f64 / self.reverse.len() as f64).ln();
         let excess = |c| {
             let (forward, reverse) = self.acceptances(c);
-            forward.log_sum() - reverse.log_sum()
+            forward.log_sum() - reverse.log_sum() - (count - self.log_ratio)
         };
         let (mut low, mut high) = (one.min(other), one.max(other));
         let mut margin = 1.0;

@@ -3,6 +3,7 @@
 use std::fmt::{self, Display, Formatter};
 
 use super::log_z::{is_skewed, write_figures, write_warnings};
+use super::sides::{Sides, weighted};
 use super::{LogZ, Warning};
 use crate::{Error, Result};
 
@@ -55,22 +56,28 @@ impl LogRatio {
     /// `a - b - sqrt((a - l_a)^2 + (u_b - b)^2)` to `a - b + sqrt((u_a - a)^2 + (b - l_b)^2)` (Zou and Donner 2008).
     pub fn new(first: &(impl LogZ + ?Sized), second: &(impl LogZ + ?Sized)) -> Self {
         let (one, other) = (Sides::of(first), Sides::of(second));
+        let difference = Sides::difference(&one, &other);
         Self {
-            value: one.value - other.value,
-            standard_error: one.error.hypot(other.error),
-            interval: one.minus(&other),
+            value: difference.value,
+            standard_error: difference.error,
+            interval: difference.interval(),
             warnings: [first.warnings(), second.warnings()].concat(),
         }
     }
 
-    /// Writes `2.310 +- 0.050 (95% interval 2.210 to 2.410)`, without the error where a side of the interval is more than
-    /// twice as far off as the other, or as the error says: two skewed intervals join to an even one.
+    /// Writes `2.310 +- 0.050 (95% interval 2.210 to 2.410)`, without the error where the ratio is skewed.
     fn write_difference(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let (value, error, (lower, upper)) = (self.value, self.standard_error, self.interval);
-        let skewed =
-            is_skewed(value, self.interval) || (value - lower).max(upper - value) > WIDE * error;
-        write_figures(f, (value, error, (lower, upper)), skewed, "")?;
+        let figures = (self.value, self.standard_error, self.interval);
+        write_figures(f, figures, self.is_skewed(), "")?;
         write!(f, ")")
+    }
+
+    /// Returns whether a side of the interval is more than twice as far off as the other, or as the error says: two skewed
+    /// intervals join to an even one.
+    pub(super) fn is_skewed(&self) -> bool {
+        let (value, (lower, upper)) = (self.value, self.interval);
+        let farthest = (value - lower).max(upper - value);
+        is_skewed(value, self.interval) || farthest > WIDE * self.standard_error
     }
 }
 
@@ -142,13 +149,12 @@ impl Agreement {
     /// - Errors of [`LogZ::interval_at`] and [`LogZ::certified_lower_bound`], which the results of this crate do not have
     ///   at these levels.
     pub fn new(first: &(impl LogZ + ?Sized), second: &(impl LogZ + ?Sized)) -> Result<Self> {
-        let (log_z, error) = (second.log_z(), second.standard_error());
-        let is_repeated = log_z == first.log_z() && error == first.standard_error() && error > 1e-9;
+        let is_new = !is_repetition(first, second);
         let expected = "another estimate than that of the first result: a run of another seed";
-        Error::check(!is_repeated, "second", log_z, expected)?;
+        Error::check(is_new, "second", second.log_z(), expected)?;
         let contradiction = contradicted(first, second)?.or(contradicted(second, first)?);
         let (one, other) = (Sides::at(LEVEL, first)?, Sides::at(LEVEL, second)?);
-        let (lower, upper) = one.minus(&other);
+        let (lower, upper) = Sides::difference(&one, &other).interval();
         // Results without an error differ by rounding.
         let rounding = 1e-9 * (1.0 + one.value.abs());
         let agree = contradiction.is_none() && lower <= rounding && -rounding <= upper;
@@ -158,6 +164,12 @@ impl Agreement {
             pooled: agree.then(|| Sides::of(first).pooled(&Sides::of(second))),
         })
     }
+}
+
+/// Returns whether two results have one estimate and one error: a run, and itself or its repetition by the same seed.
+pub(super) fn is_repetition(first: &(impl LogZ + ?Sized), second: &(impl LogZ + ?Sized)) -> bool {
+    let error = second.standard_error();
+    second.log_z() == first.log_z() && error == first.standard_error() && error > 1e-9
 }
 
 /// Returns the warning that the second result lies below a bound of the first.
@@ -198,46 +210,9 @@ impl Display for Agreement {
     }
 }
 
-/// An estimate with the distances of both ends of its interval.
-struct Sides {
-    value: f64,
-    error: f64,
-    below: f64,
-    above: f64,
-}
-
 impl Sides {
-    fn of(result: &(impl LogZ + ?Sized)) -> Self {
-        Self::new(result.log_z(), result.standard_error(), result.interval())
-    }
-
-    fn at(level: f64, result: &(impl LogZ + ?Sized)) -> Result<Self> {
-        let interval = result.interval_at(level)?;
-        Ok(Self::new(result.log_z(), result.standard_error(), interval))
-    }
-
-    fn new(value: f64, error: f64, (lower, upper): (f64, f64)) -> Self {
-        Self {
-            value,
-            error,
-            below: value - lower,
-            above: upper - value,
-        }
-    }
-
-    /// Returns the interval of the difference.
-    fn minus(&self, other: &Self) -> (f64, f64) {
-        let difference = self.value - other.value;
-        (
-            difference - self.below.hypot(other.above),
-            difference + self.above.hypot(other.below),
-        )
-    }
-
     fn pooled(&self, other: &Self) -> Pooled {
         let share = share(self.below + self.above, other.below + other.above);
-        // A share of 0 takes nothing, an infinite width included.
-        let weighted = |share: f64, x: f64| if share > 0.0 { share * x } else { 0.0 };
         let mean = |one, other| weighted(share, one) + weighted(1.0 - share, other);
         let joint = |one, other| weighted(share, one).hypot(weighted(1.0 - share, other));
         let log_z = mean(self.value, other.value);
@@ -285,7 +260,8 @@ mod tests {
     fn sides_are_joined_crosswise() {
         let one = Sides::new(5.0, 1.0, (2.0, 9.0));
         let other = Sides::new(1.0, 2.0, (-11.0, 5.0));
-        assert_eq!(one.minus(&other), (4.0 - 5.0, 4.0 + 160_f64.sqrt()));
+        let difference = Sides::difference(&one, &other);
+        assert_eq!(difference.interval(), (4.0 - 5.0, 4.0 + 160_f64.sqrt()));
         let pooled = one.pooled(&other);
         let share = 256.0 / (256.0 + 49.0);
         assert!((pooled.log_z - (5.0 * share + (1.0 - share))).abs() < 1e-12);

@@ -20,7 +20,8 @@
 //! ```
 //!
 //! [`Estimate`] is made from log weights, by [`Ais`](crate::ais::Ais) or by hand; [`LogZ`] is the trait of all results.
-//! [`LogRatio`] compares the results of two targets (a Bayes factor), [`Agreement`] two results of one.
+//! [`LogRatio`] compares the results of two targets (a Bayes factor), [`ModelComparison`] those of several, [`Agreement`]
+//! two results of one. [`LogZSum`] adds the log Z of several data sets.
 //! [`certified_lower_bound`] holds whatever the tails of the weights. [`log_sum_exp`] and [`log_mean_exp`] add weights
 //! without overflow.
 
@@ -34,6 +35,10 @@ mod families;
 mod interval;
 mod jackknife;
 mod log_z;
+mod log_z_at;
+mod log_z_sum;
+mod model_comparison;
+mod sides;
 mod tail;
 mod warning;
 
@@ -49,6 +54,9 @@ pub use log_z::LogZ;
 pub(crate) use log_z::{
     decimals, distinct, write_estimate, write_headline, write_value, write_warnings,
 };
+pub use log_z_at::LogZAt;
+pub use log_z_sum::LogZSum;
+pub use model_comparison::{ComparedModel, ModelComparison};
 pub(crate) use tail::pareto_shape;
 pub use warning::Warning;
 

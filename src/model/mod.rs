@@ -35,15 +35,18 @@ mod forward;
 mod function;
 mod gaussian;
 mod gradient_check;
+mod joint_prior;
 mod lanes;
 mod laplace;
 mod mixture;
+mod mixture_fit;
 mod prior;
 mod priors;
 mod quadratic;
 mod square;
 mod standard_law;
 mod student;
+mod transformed_prior;
 
 pub(crate) use batch::single_states;
 pub use batch::{BatchModel, BatchOutput};
@@ -56,6 +59,7 @@ pub(crate) use forward::forward_model;
 pub use function::{FunctionModel, GradientModel, Provided};
 pub use gaussian::Gaussian;
 pub(crate) use gradient_check::{OTHERS, added_gradient, central_difference, check_gradient};
+pub use joint_prior::JointPrior;
 pub use mixture::GaussianMixture;
 pub(crate) use mixture::Mixture;
 pub use prior::Prior;
@@ -63,6 +67,7 @@ pub use priors::{Priors, Unbounded, UniformBox};
 pub(crate) use quadratic::QuadraticForm;
 pub(crate) use square::{Factorization, SquareMatrix, check_symmetric};
 pub use student::StudentT;
+pub use transformed_prior::TransformedPrior;
 
 use std::sync::Arc;
 

@@ -181,7 +181,7 @@ impl Prior {
     /// the last numbers there it is constant, and its derivative is 0.
     pub(super) fn parameter(&self, u: f64) -> (f64, f64) {
         let (x, slope, lowest, highest) = match self.support {
-            Support::Line => return (u, 1.0),
+            Support::Line => (u, 1.0, f64::MIN, f64::MAX),
             Support::Positive => {
                 let x = u.exp();
                 (x, x, TINY, f64::MAX)
@@ -235,7 +235,7 @@ impl Support {
 }
 
 /// Least distance of a parameter from an end at 0, beside which a likelihood's slope of `1e8 / x` is still finite.
-const TINY: f64 = 1e-300;
+pub(super) const TINY: f64 = 1e-300;
 
 /// Returns the least and the greatest number inside an interval.
 fn last_inside(low: f64, high: f64) -> (f64, f64) {

@@ -1,18 +1,24 @@
-//! Independent priors of several parameters: in coordinates without bounds, or uniform on a box.
+//! Priors of several parameters: in coordinates without bounds, or uniform on a box.
+
+use std::ops::Range;
 
 use nalgebra::DVector;
 use rand::{Rng, RngExt};
 
 use crate::error::{Failure, demand_dimension};
-use crate::model::{Differentiable, NormalizedModel, Prior, Sampleable, UnnormalizedModel};
+use crate::model::{
+    Differentiable, JointPrior, NormalizedModel, Sampleable, TransformedPrior, UnnormalizedModel,
+};
 use crate::num::{set_zero, with_buffer};
 use crate::{Error, Result};
 
-/// Independent priors of parameters, as a model over coordinates without bounds.
+/// Priors of parameters, as a model over coordinates without bounds.
 ///
 /// A coordinate is the parameter itself on the whole line, its log above 0, and a logit in an interval, so kernels
 /// never leave the support. The density includes the Jacobian, and log Z is 0. [`likelihood`](Self::likelihood)
-/// transforms a likelihood of the parameters, and [`parameters`](Self::parameters) takes samples back.
+/// transforms a likelihood of the parameters, and [`parameters`](Self::parameters) takes samples back. Elements are
+/// [`Prior`](crate::model::Prior)s of one parameter, or [`JointPrior`]s of several; in a mixed list `.into()` makes the former
+/// the latter.
 ///
 /// ```
 /// use annealed::prelude::*;
@@ -37,23 +43,53 @@ use crate::{Error, Result};
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Priors {
-    priors: Vec<Prior>,
+    priors: Vec<JointPrior>,
+    dimension: usize,
+    parameter_count: usize,
 }
 
 impl Priors {
-    /// Creates a model from one prior for each parameter.
+    /// Creates a model from priors of the parameters, in their order.
     ///
     /// # Errors
-    /// No prior.
-    pub fn new(priors: impl IntoIterator<Item = Prior>) -> Result<Self> {
-        let priors: Vec<_> = priors.into_iter().collect();
+    /// No prior; one that needs more earlier parameters than there are.
+    pub fn new(priors: impl IntoIterator<Item = impl Into<JointPrior>>) -> Result<Self> {
+        let priors: Vec<_> = priors.into_iter().map(Into::into).collect();
         Error::check_not_empty("priors", priors.len())?;
-        Ok(Self { priors })
+        let (mut dimension, mut parameter_count) = (0, 0);
+        for law in priors.iter().map(JointPrior::law) {
+            let expected = format!("at least the {} that a prior needs", law.earlier());
+            let enough = law.earlier() <= parameter_count;
+            Error::check(
+                enough,
+                "number of earlier parameters",
+                parameter_count,
+                expected,
+            )?;
+            dimension += law.coordinates();
+            parameter_count += law.parameters();
+        }
+        Ok(Self {
+            priors,
+            dimension,
+            parameter_count,
+        })
     }
 
-    /// Returns the number of parameters.
+    /// Returns the number of coordinates. That of parameters may differ, as one probability of a simplex follows from the
+    /// others.
     pub fn dimension(&self) -> usize {
-        self.priors.len()
+        self.dimension
+    }
+
+    /// Returns each law with the places of its coordinates and of its parameters.
+    fn laws(&self) -> impl Iterator<Item = (&dyn TransformedPrior, Range<usize>, Range<usize>)> {
+        self.priors.iter().scan((0, 0), |(u, x), prior| {
+            let law = prior.law();
+            let (coordinates, parameters) = (law.coordinates(), law.parameters());
+            (*u, *x) = (*u + coordinates, *x + parameters);
+            Some((law, *u - coordinates..*u, *x - parameters..*x))
+        })
     }
 
     /// Creates a likelihood of the coordinates from one of the parameters. A
@@ -70,7 +106,7 @@ impl Priors {
     /// # Panics
     /// Where the state has another dimension.
     pub fn parameters(&self, state: &DVector<f64>) -> DVector<f64> {
-        let mut parameters = DVector::zeros(self.dimension());
+        let mut parameters = DVector::zeros(self.parameter_count);
         self.write_parameters(state, &mut parameters);
         parameters
     }
@@ -80,47 +116,54 @@ impl Priors {
     /// # Errors
     /// Another number of parameters, or one outside its support.
     pub fn state(&self, parameters: &[f64]) -> Result<DVector<f64>> {
-        Error::check_dimension("parameters", parameters.len(), self.dimension())?;
-        let pairs = self.priors.iter().zip(parameters);
-        let coordinates = pairs.map(|(prior, &x)| {
-            let u = prior.coordinate(x);
-            Error::check(u.is_finite(), "parameter", x, prior.support())?;
-            Ok(u)
-        });
-        let coordinates: Vec<f64> = coordinates.collect::<Result<_>>()?;
-        Ok(coordinates.into())
+        Error::check_dimension("parameters", parameters.len(), self.parameter_count)?;
+        let mut state = DVector::zeros(self.dimension());
+        for (law, u, own) in self.laws() {
+            let (earlier, u) = (&parameters[..own.start], &mut state.as_mut_slice()[u]);
+            let own = &parameters[own];
+            law.write_coordinates(own, earlier, u);
+            let found = own.iter().map(f64::to_string).collect::<Vec<_>>();
+            let holds = u.iter().all(|u| u.is_finite());
+            Error::check(holds, "parameter", found.join(", "), law.support())?;
+        }
+        Ok(state)
     }
 
     pub(super) fn write_parameters(&self, state: &DVector<f64>, parameters: &mut DVector<f64>) {
-        for ((x, u), prior) in parameters
-            .iter_mut()
-            .zip(self.checked(state))
-            .zip(&self.priors)
-        {
-            *x = prior.parameter(*u).0;
+        let state = self.checked(state);
+        for (law, u, own) in self.laws() {
+            let (earlier, own_on) = parameters.as_mut_slice().split_at_mut(own.start);
+            law.write_parameters(&state[u], earlier, &mut own_on[..own.len()]);
         }
     }
 
-    /// Adds `slope_i dx_i/du_i` to each `gradient_i`: 0 where the parameter stays at its last number, also if the slope
-    /// there is infinite.
-    pub(super) fn chain(
+    /// Adds the `slopes` of a likelihood by the parameters to its gradient by the coordinates, the last prior first, since
+    /// its slopes go to earlier parameters too.
+    pub(super) fn pull_back(
         &self,
         state: &DVector<f64>,
-        slopes: &DVector<f64>,
+        parameters: &DVector<f64>,
+        slopes: &mut DVector<f64>,
         gradient: &mut DVector<f64>,
     ) {
-        let each = gradient.iter_mut().zip(slopes.iter()).zip(state.iter());
-        for (((total, slope), u), prior) in each.zip(&self.priors) {
-            let derivative = prior.parameter(*u).1;
-            if derivative != 0.0 {
-                *total += slope * derivative;
-            }
+        let (mut u, mut x) = (state.len(), parameters.len());
+        for law in self.priors.iter().rev().map(JointPrior::law) {
+            let ends = (u, x);
+            (u, x) = (u - law.coordinates(), x - law.parameters());
+            let (earlier_slopes, own) = slopes.as_mut_slice()[..ends.1].split_at_mut(x);
+            law.pull_back(
+                &state.as_slice()[u..ends.0],
+                &parameters.as_slice()[..x],
+                own,
+                earlier_slopes,
+                &mut gradient.as_mut_slice()[u..ends.0],
+            );
         }
     }
 
-    fn checked<'s>(&self, state: &'s DVector<f64>) -> impl Iterator<Item = &'s f64> {
+    fn checked<'s>(&self, state: &'s DVector<f64>) -> &'s [f64] {
         demand_dimension("a state", state.len(), self.dimension());
-        state.iter()
+        state.as_slice()
     }
 }
 
@@ -128,8 +171,9 @@ impl UnnormalizedModel for Priors {
     type State = DVector<f64>;
 
     fn log_density(&self, state: &DVector<f64>) -> f64 {
-        let pairs = self.checked(state).zip(&self.priors);
-        pairs.map(|(u, prior)| prior.log_density(*u).0).sum()
+        with_buffer(state.len(), |unused| {
+            self.accumulate_gradient(state, 0.0, unused)
+        })
     }
 
     fn state_dimension(&self) -> Option<usize> {
@@ -149,8 +193,11 @@ impl NormalizedModel for Priors {
 
 impl Sampleable for Priors {
     fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> DVector<f64> {
-        let coordinates = self.priors.iter().map(|prior| prior.sample(rng));
-        DVector::from_iterator(self.dimension(), coordinates)
+        let (mut rng, mut state) = (rng, DVector::zeros(self.dimension()));
+        for (law, u, _) in self.laws() {
+            law.sample(&mut rng, &mut state.as_mut_slice()[u]);
+        }
+        state
     }
 }
 
@@ -161,21 +208,16 @@ impl Differentiable for Priors {
         scale: f64,
         gradient: &mut DVector<f64>,
     ) -> f64 {
-        let mut total = 0.0;
-        for ((slope, u), prior) in gradient
-            .iter_mut()
-            .zip(self.checked(state))
-            .zip(&self.priors)
-        {
-            let (log_density, own) = prior.log_density(*u);
-            total += log_density;
-            *slope += scale * own;
-        }
-        total
+        let state = self.checked(state);
+        let terms = self.laws().map(|(law, u, _)| {
+            let own = &mut gradient.as_mut_slice()[u.clone()];
+            law.accumulate_gradient(&state[u], scale, own)
+        });
+        terms.sum()
     }
 }
 
-crate::num::deserialize_checked! { Priors as (priors: Vec<Prior>) => Self::new(priors) }
+crate::num::deserialize_checked! { Priors as (priors: Vec<JointPrior>) => Self::new(priors) }
 crate::num::serialize_as! { Priors as priors (priors.priors) }
 
 /// A likelihood of parameters as a function of the coordinates of their [`Priors`], made by [`Priors::likelihood`]. Its
@@ -196,16 +238,18 @@ impl<M: UnnormalizedModel<State = DVector<f64>>> UnnormalizedModel for Unbounded
     type State = DVector<f64>;
 
     fn log_density(&self, state: &DVector<f64>) -> f64 {
-        with_buffer(self.priors.dimension(), |parameters| {
+        with_buffer(self.priors.parameter_count, |parameters| {
             self.priors.write_parameters(state, parameters);
             self.likelihood.log_density(parameters)
         })
     }
 
-    /// Returns the likelihood's own dimension if known, so that a path compares it with the prior's.
+    /// Returns a number that differs from the prior's dimension by as many as the likelihood's does, if known, from the
+    /// number of parameters. A path compares it with the prior's dimension.
     fn state_dimension(&self) -> Option<usize> {
-        let own = self.likelihood.state_dimension();
-        own.or(Some(self.priors.dimension()))
+        let parameters = self.priors.parameter_count;
+        let own = self.likelihood.state_dimension().unwrap_or(parameters);
+        Some((self.priors.dimension() + own).saturating_sub(parameters))
     }
 
     fn epsilon(&self) -> f64 {
@@ -224,15 +268,15 @@ impl<M: Differentiable> Differentiable for Unbounded<M> {
         scale: f64,
         gradient: &mut DVector<f64>,
     ) -> f64 {
-        let dimension = self.priors.dimension();
-        with_buffer(dimension, |parameters| {
-            with_buffer(dimension, |slopes| {
+        let count = self.priors.parameter_count;
+        with_buffer(count, |parameters| {
+            with_buffer(count, |slopes| {
                 self.priors.write_parameters(state, parameters);
                 set_zero(slopes.as_mut_slice());
                 let model = &self.likelihood;
                 let log_likelihood = model.accumulate_gradient(parameters, scale, slopes);
                 if log_likelihood > f64::NEG_INFINITY {
-                    self.priors.chain(state, slopes, gradient);
+                    self.priors.pull_back(state, parameters, slopes, gradient);
                 }
                 log_likelihood
             })

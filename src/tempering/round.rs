@@ -198,7 +198,8 @@ impl<S> FinishedRound<S> {
     }
 
     pub(super) fn standard_error(&self) -> f64 {
-        self.figures().standard_error(&self.ladders)
+        let errors = self.figures().standard_errors(&self.ladders);
+        errors[errors.len() - 1]
     }
 
     pub(super) fn tuned(&self) -> Placed {
@@ -242,15 +243,18 @@ impl RoundFigures {
         pairs.map(|(pair, &c)| pair.log_ratio(c)).collect()
     }
 
-    /// Returns the standard error of the sum of the log ratios over R ladders: the root of `R/(R - 1) sum_i y_i^2`,
-    /// with y_i the influence of ladder i.
-    pub(super) fn standard_error<S>(&self, ladders: &[Ladder<S>]) -> f64 {
-        let influence = |ladder: &Ladder<S>| {
+    /// Returns the standard error of the sum of the first j log ratios, for j from 0, over R ladders: the root of
+    /// `R/(R - 1) sum_i y_i^2`, with y_i the influence of ladder i on that sum.
+    pub(super) fn standard_errors<S>(&self, ladders: &[Ladder<S>]) -> Vec<f64> {
+        let influences = |ladder: &Ladder<S>| {
             let pairs = ladder.pairs.iter().zip(&self.pairs);
-            pairs.map(|(part, all)| part.influence(all)).sum::<f64>()
+            cumulative(pairs.map(|(part, all)| part.influence(all)))
         };
+        let influences: Vec<Vec<f64>> = ladders.iter().map(influences).collect();
         let n = ladders.len() as f64;
-        n * Moments::from_iter(ladders.iter().map(influence)).standard_error()
+        let error =
+            |j| n * Moments::from_iter(influences.iter().map(|sums| sums[j])).standard_error();
+        (0..=self.pairs.len()).map(error).collect()
     }
 
     /// Returns betas at which all pairs would be rejected alike, and guesses of the log ratios there. Each pair gets

@@ -4,9 +4,9 @@ use std::fmt;
 
 use super::round::FinishedRound;
 use super::runner::TemperingSettings;
-use crate::estimate::{LogZ, Warning, write_headline};
+use crate::estimate::{LogZ, LogZAt, Warning, write_headline};
 use crate::kernel::Decisions;
-use crate::num::{Moments, student_quantile};
+use crate::num::{Moments, cumulative, student_quantile};
 use crate::schedule::Schedule;
 use crate::work::StoppedBy;
 use crate::{Error, Result};
@@ -22,7 +22,8 @@ pub struct TemperingRun<S> {
     schedule: Schedule,
     /// Log ratios by pair of neighbours.
     log_ratios: Vec<f64>,
-    standard_error: f64,
+    /// Standard errors of log Z by beta.
+    standard_errors: Vec<f64>,
     rejections: Vec<f64>,
     round_trips: u64,
     /// Samples, one ladder after another, the same number for each.
@@ -62,7 +63,7 @@ impl<S> TemperingRun<S> {
             stopped_by,
             schedule: last.placed.schedule,
             log_ratios,
-            standard_error: figures.standard_error(&ladders),
+            standard_errors: figures.standard_errors(&ladders),
             rejections: figures.rejections(),
             round_trips: ladders.iter().map(|ladder| ladder.trips.round_trips).sum(),
             states: ladders
@@ -88,7 +89,7 @@ impl<S> TemperingRun<S> {
     fn rounding(&self, (of_path, epsilon): (f64, f64)) -> Option<Warning> {
         let sizes = self.log_ratios.iter().map(|ratio| ratio.abs());
         let rounding_error = of_path.max(0.5 * epsilon * sizes.sum::<f64>());
-        Warning::rounding(rounding_error, self.standard_error)
+        Warning::rounding(rounding_error, self.standard_error())
     }
 
     fn find_warnings(&self) -> impl Iterator<Item = Warning> {
@@ -128,16 +129,27 @@ impl<S> TemperingRun<S> {
         self.log_ratios.iter().sum()
     }
 
-    /// Returns `log Z` at each beta of [`schedule`](Self::schedule).
-    pub fn log_z_along(&self) -> Vec<f64> {
-        let mut log_z = self.settings.log_base_normalizer;
-        let rest = self.log_ratios.iter().map(|ratio| {
-            log_z += ratio;
-            log_z
-        });
-        std::iter::once(self.settings.log_base_normalizer)
-            .chain(rest)
-            .collect()
+    /// Returns log Z at each beta of [`schedule`](Self::schedule), with errors and intervals as those of the run. The
+    /// estimates depend on each other.
+    pub fn log_z_along(&self) -> Vec<LogZAt> {
+        let betas = self.schedule.betas().iter().zip(&self.standard_errors);
+        let ratios = cumulative(self.log_ratios.iter().copied());
+        let at = |((&beta, &standard_error), ratio): ((&f64, &f64), f64)| {
+            let log_z = ratio + self.settings.log_base_normalizer;
+            let half = self.quantile(0.95) * standard_error;
+            LogZAt {
+                beta,
+                log_z,
+                standard_error,
+                interval: (log_z - half, log_z + half),
+            }
+        };
+        betas.zip(ratios).map(at).collect()
+    }
+
+    /// Returns Student's t of one degree of freedom less than there are ladders, for an interval of this level.
+    fn quantile(&self, level: f64) -> f64 {
+        student_quantile(0.5 + 0.5 * level, (self.ladders() - 1) as f64)
     }
 
     /// Returns the rejection rate of each pair of neighbours: the mean of one minus the probability of a swap.
@@ -238,14 +250,13 @@ impl<S> LogZ for TemperingRun<S> {
     /// Returns the standard error of [`log_z`](Self::log_z), from differences between ladders. It misses modes that
     /// none found.
     fn standard_error(&self) -> f64 {
-        self.standard_error
+        self.standard_errors[self.standard_errors.len() - 1]
     }
 
     /// Returns the interval `log Z_K +- t SE`, with Student's t of one degree of freedom less than there are ladders.
     fn interval_at(&self, level: f64) -> Result<(f64, f64)> {
         Error::check_inner_fraction("level", level)?;
-        let freedom = (self.ladders() - 1) as f64;
-        let half = student_quantile(0.5 + 0.5 * level, freedom) * self.standard_error;
+        let half = self.quantile(level) * self.standard_error();
         Ok((self.log_z() - half, self.log_z() + half))
     }
 
@@ -270,7 +281,7 @@ crate::num::deserialize_checked! {
         stopped_by: StoppedBy,
         schedule: Schedule,
         log_ratios: Vec<f64>,
-        standard_error: f64,
+        standard_errors: Vec<f64>,
         rejections: Vec<f64>,
         round_trips: u64,
         states: Vec<S>,
@@ -294,9 +305,11 @@ impl<S> TemperingRun<S> {
         Error::check_dimension("acceptances", self.acceptances.len(), pairs + 1)?;
         Error::check_dimension("states", self.states.len(), settings.states())?;
         Error::check_finite("log ratios", self.log_ratios.iter().copied())?;
-        let error = self.standard_error;
-        let expected = "a number of at least 0";
-        Error::check(error >= 0.0, "standard error", error, expected)?;
+        let errors = &self.standard_errors;
+        Error::check_dimension("standard errors", errors.len(), pairs + 1)?;
+        let indexed = errors.iter().copied().enumerate();
+        let (at_least, expected) = (|error| error >= 0.0, "numbers of at least 0");
+        Error::check_each("standard errors", "beta", indexed, at_least, expected)?;
         Ok(self)
     }
 }

@@ -4,13 +4,15 @@ use std::fmt;
 
 use annealed::Result;
 use annealed::ais::Ais;
-use annealed::estimate::{Agreement, Estimate, LogRatio, LogZ, Warning, certified_lower_bound};
+use annealed::estimate::{
+    Agreement, Estimate, LogRatio, LogZ, LogZSum, ModelComparison, Warning, certified_lower_bound,
+};
 use annealed::kernel::RandomWalkMetropolis;
-use annealed::model::{Gaussian, GaussianMixture, NormalizedModel};
-use annealed::path::GeometricPath;
+use annealed::model::{FunctionModel, Gaussian, GaussianMixture, NormalizedModel};
+use annealed::path::{GeometricPath, TemperedPath};
 use annealed::schedule::Schedule;
 use annealed::tempering::Tempering;
-use nalgebra::DVector;
+use nalgebra::{DMatrix, DVector};
 use rand::{RngExt, SeedableRng};
 use rand_distr::StandardNormal;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -232,4 +234,88 @@ fn a_run_does_not_agree_with_itself() {
         error.contains("second") && error.contains("another seed"),
         "{error}"
     );
+}
+
+/// Measurements of y at x, with errors of [`NOISE`].
+const DATA: [(f64, f64); 6] = [
+    (-1.0, -0.41),
+    (-0.6, 0.12),
+    (-0.2, 0.35),
+    (0.2, 0.52),
+    (0.6, 1.11),
+    (1.0, 1.19),
+];
+const NOISE: f64 = 0.3;
+
+/// Returns a run for a polynomial whose coefficients have the prior N(0, 1).
+fn polynomial(degree: usize, seed: u64) -> annealed::ais::Run<DVector<f64>> {
+    let likelihood = FunctionModel::of_slices(|coefficients: &[f64]| {
+        let log_density = |(x, y): &(f64, f64)| {
+            let curve = coefficients.iter().rev().fold(0.0, |sum, c| sum * x + c);
+            let z = (y - curve) / NOISE;
+            -0.5 * z * z - (NOISE * std::f64::consts::TAU.sqrt()).ln()
+        };
+        DATA.iter().map(log_density).sum()
+    });
+    let path = TemperedPath::new(Gaussian::standard(degree + 1).unwrap(), likelihood);
+    Ais::new(&path, RandomWalkMetropolis::new(0.3).unwrap())
+        .schedule(Schedule::power(250, 3.0).unwrap())
+        .chains(300)
+        .seed(seed)
+        .run()
+        .unwrap()
+}
+
+/// Returns the log density of the y, which are N(0, NOISE^2 I + X X') with powers of x as columns of X.
+fn evidence(degree: usize) -> f64 {
+    let powers = DMatrix::from_fn(6, degree + 1, |i, k| DATA[i].0.powi(k as i32));
+    let covariance = &powers * powers.transpose() + DMatrix::identity(6, 6) * NOISE * NOISE;
+    let y = DVector::from_fn(6, |i, _| DATA[i].1);
+    let log_determinant = covariance.determinant().ln();
+    let square = y.dot(&covariance.lu().solve(&y).unwrap());
+    -0.5 * (6.0 * std::f64::consts::TAU.ln() + log_determinant + square)
+}
+
+#[test]
+fn polynomials_have_their_posterior_probabilities() {
+    const SEEDS: u64 = 100;
+    let exact: Vec<f64> = (0..3).map(evidence).collect();
+    let total = annealed::estimate::log_sum_exp(&exact);
+    let (mut squares, mut held) = ([0.0; 3], [0; 3]);
+    for seed in 0..SEEDS {
+        let runs: Vec<_> = (0..3)
+            .map(|degree| polynomial(degree, 3 * seed + degree as u64))
+            .collect();
+        let named = ["0", "1", "2"].into_iter().zip(&runs);
+        let comparison = ModelComparison::new(named).unwrap();
+        assert_eq!(comparison.models[0].name, "1", "{comparison}");
+        for model in &comparison.models {
+            let degree: usize = model.name.parse().unwrap();
+            let probability = (exact[degree] - total).exp();
+            assert!(model.probability_error < 0.3 * probability, "{comparison}");
+            squares[degree] +=
+                ((model.probability - probability) / model.probability_error).powi(2);
+            let (lower, upper) = model.probability_interval;
+            held[degree] += u64::from(lower <= probability && probability <= upper);
+        }
+        let sum = LogZSum::new(runs.iter().map(|run| run as &dyn LogZ)).unwrap();
+        let error = sum.log_z() - exact.iter().sum::<f64>();
+        assert!(error.abs() < 4.0 * sum.standard_error(), "{sum}");
+        assert!(sum.standard_error() < 0.3, "{sum}");
+    }
+    for degree in 0..3 {
+        let rms = (squares[degree] / SEEDS as f64).sqrt();
+        assert!((0.75..1.3).contains(&rms), "degree {degree}: rms z {rms}");
+        assert!(held[degree] >= 88, "degree {degree}: {}", held[degree]);
+    }
+}
+
+#[cfg(feature = "serde")]
+#[test]
+fn a_comparison_can_be_saved() {
+    let runs = [polynomial(0, 1), polynomial(1, 2)];
+    let comparison = ModelComparison::new(["0", "1"].into_iter().zip(&runs)).unwrap();
+    let text = serde_json::to_string(&comparison).unwrap();
+    let read: ModelComparison = serde_json::from_str(&text).unwrap();
+    assert_eq!(read.to_string(), comparison.to_string());
 }

@@ -1,7 +1,7 @@
 //! Priors with mass at coordinates whose parameters saturate: gradient kernels run, and log Z is the exact one.
 
 use annealed::kernel::{PersistentHmc, UnadjustedLangevin};
-use annealed::model::{Differentiable, Prior, Priors, Unbounded};
+
 use annealed::prelude::*;
 
 /// Returns `log Gamma(x)` by Stirling's series from 20 on.
@@ -33,7 +33,10 @@ fn precision(
     (priors, likelihood, exact)
 }
 
-/// Four categories seen 3, 0, 5 and 2 times, of `Dirichlet(a)` probabilities by sticks: the share of each category in what
+/// Numbers of observations in four categories.
+const COUNTS: [f64; 4] = [3.0, 0.0, 5.0, 2.0];
+
+/// Four categories, of `Dirichlet(a)` probabilities by sticks: the share of each category in what
 /// the categories before it have left.
 fn sticks(
     a: f64,
@@ -42,7 +45,6 @@ fn sticks(
     impl Differentiable<State = DVector<f64>> + Sync,
     f64,
 ) {
-    const COUNTS: [f64; 4] = [3.0, 0.0, 5.0, 2.0];
     let priors = [3.0, 2.0, 1.0].map(|left| Prior::beta(a, a * left).unwrap());
     let priors = Priors::new(priors).unwrap();
     let likelihood = GradientModel::new(3, |share: &[f64], slopes: &mut [f64]| {
@@ -62,6 +64,23 @@ fn sticks(
             .map(|n| ln_gamma(n + a) - ln_gamma(a))
             .sum::<f64>();
     (priors, likelihood, exact)
+}
+
+/// The same counts, by a prior of all probabilities.
+fn dirichlet(
+    a: f64,
+) -> (
+    Priors,
+    impl Differentiable<State = DVector<f64>> + Sync,
+    f64,
+) {
+    let priors = Priors::new([JointPrior::dirichlet([a; 4]).unwrap()]).unwrap();
+    let likelihood = GradientModel::new(4, |p: &[f64], slopes: &mut [f64]| {
+        (0..4).for_each(|k| slopes[k] = COUNTS[k] / p[k]);
+        (0..4).map(|k| COUNTS[k] * p[k].ln()).sum()
+    });
+    let likelihood = priors.likelihood(likelihood.unwrap());
+    (priors, likelihood, sticks(a).2)
 }
 
 fn assert_right(what: &str, result: &dyn LogZ, exact: f64) {
@@ -132,6 +151,13 @@ fn sparse_dirichlet_priors_by_sticks() {
     by_every_gradient_kernel(sticks(0.01), true);
 }
 
+#[test]
+fn sparse_dirichlet_priors_of_all_probabilities() {
+    by_every_gradient_kernel(dirichlet(1.0), true);
+    by_every_gradient_kernel(dirichlet(0.01), true);
+    by_every_gradient_kernel(dirichlet(0.001), false);
+}
+
 /// `1 / (1 + x)` near -1 and `1 / x` near 0, with half of all draws within 1e-12 of either end or beyond saturation.
 #[test]
 fn both_ends_of_an_interval() {
@@ -150,8 +176,8 @@ fn both_ends_of_an_interval() {
 /// The composed gradient is that of the composed density, saturated coordinates included.
 #[test]
 fn composed_gradients_fit_composed_densities() {
-    fn check<M: Differentiable>(
-        likelihood: &Unbounded<M>,
+    fn check(
+        likelihood: &impl Differentiable<State = DVector<f64>>,
         states: impl Iterator<Item = DVector<f64>>,
     ) {
         for state in states {
@@ -192,5 +218,12 @@ fn composed_gradients_fit_composed_densities() {
     check(
         &likelihood,
         sizes.into_iter().map(|u| DVector::from_vec(vec![u, u, u])),
+    );
+    let signs = [-1.0, 1.0];
+    check(
+        &dirichlet(0.01).1,
+        sizes
+            .into_iter()
+            .flat_map(|u| signs.map(|sign| DVector::from_vec(vec![u, 0.3 * sign * u, sign * u]))),
     );
 }

@@ -18,8 +18,8 @@ use annealed::learned::{
     LearnedTransitions, Mean, mode_occupancy,
 };
 use annealed::model::{
-    Bernoulli, Gaussian, GaussianMixture, NormalizedModel, Prior, Priors, Sampleable, StudentT,
-    UniformBox, UnnormalizedModel,
+    Bernoulli, Gaussian, GaussianMixture, JointPrior, NormalizedModel, Prior, Priors, Sampleable,
+    StudentT, UniformBox, UnnormalizedModel,
 };
 use annealed::nested::{LevelPath, NestedSmc};
 use annealed::path::{AnnealingPath, GaussianPath, MomentPath, TemperedPath};
@@ -109,7 +109,16 @@ fn models_of_any_numbers_are_made_or_refused() {
             Prior::uniform,
         ] {
             ask(&prior(a, b).and_then(|prior| Priors::new([prior])));
+            let ordered = prior(a, b).and_then(|prior| JointPrior::ordered(prior, 3));
+            ask(&ordered.and_then(|ordered| Priors::new([ordered])));
+            let effects = prior(a, b).and_then(|prior| {
+                let effects = JointPrior::effects(prior, 2, None, Some(0))?;
+                Priors::new([prior.into(), effects])
+            });
+            ask(&effects);
         }
+        ask(&JointPrior::dirichlet([a, b, a]).and_then(|simplex| Priors::new([simplex])));
+        ask(&JointPrior::correlation(3, a).and_then(|law| Priors::new([law])));
         for c in NUMBERS {
             ask(&Prior::student_t(a, b, c).and_then(|prior| Priors::new([prior])));
             let gaussian = Gaussian::isotropic(dvector![a], b);
@@ -347,7 +356,7 @@ fn assert_runs_refuse(n: usize, k: usize) -> Result<()> {
 #[test]
 fn empty_lists_are_refused() {
     assert!(GaussianMixture::new([]).is_err());
-    assert!(Priors::new([]).is_err());
+    assert!(Priors::new([] as [Prior; 0]).is_err());
     assert!(UniformBox::new([]).is_err());
     assert!(StepSize::knots([]).is_err());
     assert!(Preconditioner::knots([]).is_err());

@@ -4,6 +4,7 @@
 mod adaptive;
 mod adaptive_laws;
 mod allocations;
+mod along_the_path;
 mod bad_input;
 mod batch_model;
 mod batch_paths;
@@ -31,11 +32,13 @@ mod hostile_arguments;
 #[path = "../../measurements/src/image_sheet.rs"]
 mod image_sheet;
 mod invariance;
+mod joint_priors;
 mod kernels;
 mod latin;
 mod log_z;
 mod memory;
 mod missing_mass;
+mod missing_modes_of_draws;
 mod models;
 mod moments;
 mod nested;

@@ -10,7 +10,7 @@ use annealed::drift::{
 use annealed::estimate::LogZ;
 use annealed::kernel::{Either, LocalMetropolis, Preconditioner, RandomWalkMetropolis, Slice};
 use annealed::model::{
-    FunctionModel, Gaussian, Prior, Priors, StudentT, UniformBox, UnnormalizedModel,
+    FunctionModel, Gaussian, JointPrior, Prior, Priors, StudentT, UniformBox, UnnormalizedModel,
 };
 use annealed::path::{GaussianPath, GeometricPath};
 use annealed::schedule::Schedule;
@@ -225,17 +225,40 @@ fn bases_and_priors_are_validated_as_they_are_read() {
         Prior::half_cauchy(1.5).unwrap(),
         Prior::uniform(-1.0, 3.0).unwrap(),
         Prior::inverse_gamma(3.0, 2.0).unwrap(),
-    ])
-    .unwrap();
+    ]);
+    let priors = priors.unwrap();
     assert_eq!(through_json(&priors), priors);
     for (key, value) in [
         ("", json!([])),
-        ("/0/location", json!(null)),
-        ("/0/scale", json!(0.0)),
-        ("/1/law/Student/degrees", json!(0.0)),
-        ("/2/law/LogGamma/shape", json!(-1.0)),
-        ("/4/law/LogitBeta/b", json!(0.0)),
-        ("/4/support/Interval/low", json!(3.0)),
+        ("/0/Single/location", json!(null)),
+        ("/0/Single/scale", json!(0.0)),
+        ("/1/Single/law/Student/degrees", json!(0.0)),
+        ("/2/Single/law/LogGamma/shape", json!(-1.0)),
+        ("/4/Single/law/LogitBeta/b", json!(0.0)),
+        ("/4/Single/support/Interval/low", json!(3.0)),
+    ] {
+        refused::<Priors>(&priors, key, value);
+    }
+}
+
+#[test]
+fn priors_of_several_parameters_survive() {
+    let normal = Prior::normal(0.0, 1.0).unwrap();
+    let priors = Priors::new([
+        normal.into(),
+        JointPrior::dirichlet([0.5, 1.0, 2.0]).unwrap(),
+        JointPrior::ordered(normal, 3).unwrap(),
+        JointPrior::effects(normal, 2, None, Some(0)).unwrap(),
+        JointPrior::correlation(3, 2.0).unwrap(),
+    ]);
+    let priors = priors.unwrap();
+    assert_eq!(through_json(&priors), priors);
+    for (key, value) in [
+        ("/1/Dirichlet/1", json!(0.0)),
+        ("/2/Ordered/count", json!(0)),
+        ("/3/Effects/scale", json!(9)),
+        ("/4/Correlation/size", json!(1)),
+        ("/4/Correlation/shape", json!(-1.0)),
     ] {
         refused::<Priors>(&priors, key, value);
     }

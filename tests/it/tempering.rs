@@ -105,7 +105,7 @@ fn log_z_and_shares_have_honest_errors() {
 #[test]
 fn barrier_of_a_shift_is_the_exact_one() {
     let path = GeometricPath::new(normal(0.0, 1.0), normal(4.0, 1.0));
-    let mut barriers = Errors::default();
+    let [mut barriers, mut errors, mut z] = [(); 3].map(|()| Errors::default());
     for seed in 0..10 {
         let run = Tempering::new(&path, walk(2.0))
             .schedule(linear(8))
@@ -131,9 +131,24 @@ fn barrier_of_a_shift_is_the_exact_one() {
         assert!((run.barrier() - run.rejections().iter().sum::<f64>()).abs() < 1e-12);
         barriers.add(run.barrier());
         let along = run.log_z_along();
-        assert_eq!((along.len(), along[0]), (9, path.base().log_normalizer()));
-        assert!((along[8] - run.log_z()).abs() < 1e-12);
+        let base = (along[0].log_z, along[0].standard_error);
+        assert_eq!(
+            (along.len(), base),
+            (9, (path.base().log_normalizer(), 0.0))
+        );
+        assert_eq!(
+            (along[8].log_z, along[8].standard_error),
+            (run.log_z(), run.standard_error())
+        );
+        assert_eq!(along[8].interval, run.interval());
+        let middle = along[4];
+        let exact = path.base().log_normalizer() - 8.0 * middle.beta * (1.0 - middle.beta);
+        errors.add(middle.log_z - exact);
+        z.add((middle.log_z - exact) / middle.standard_error);
+        assert!(middle.standard_error < 0.1, "{middle}");
     }
+    assert!(errors.mean().abs() < 4.0 * errors.rms() / 10f64.sqrt());
+    assert!((0.5..2.2).contains(&z.rms()), "rms z {}", z.rms());
     // Base and target are the same: nothing is ever rejected.
     let path = GeometricPath::new(normal(0.0, 1.0), normal(0.0, 1.0));
     let run = Tempering::new(&path, walk(2.0)).rounds(4).run().unwrap();

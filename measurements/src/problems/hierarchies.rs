@@ -32,6 +32,26 @@ fn log_half_cauchy(t: f64) -> f64 {
     t + (2.0 / (5.0 * PI)).ln() - (2.0 * (t - 5f64.ln())).exp().ln_1p()
 }
 
+/// Returns the posterior of m, log s and eight `z_i ~ N(0, 1)`, of which the effects are `m + s z_i`, and its log Z.
+pub fn non_centred_schools() -> (impl UnnormalizedModel<State = DVector<f64>> + Sync, f64) {
+    let posterior = FunctionModel::new(|x: &DVector<f64>| {
+        let schools = x.iter().skip(2).zip(&SCHOOLS);
+        let term = |(z, (y, error)): (&f64, &(f64, f64))| {
+            let effect = x[0] + x[1].exp() * z;
+            log_normal(*z, 0.0, 1.0) + log_normal(*y, effect, error * error)
+        };
+        log_normal(x[0], 0.0, 25.0) + log_half_cauchy(x[1]) + schools.map(term).sum::<f64>()
+    });
+    (posterior, schools_log_z())
+}
+
+/// Returns log Z by quadrature over `log s`.
+fn schools_log_z() -> f64 {
+    log_integral(-20.0, 30.0, 4_000, |t| {
+        log_half_cauchy(t) + schools_given((2.0 * t).exp())
+    })
+}
+
 /// Sets up effects `N(m, s^2)` with `m ~ N(0, 5^2)` and s half-Cauchy(5): a funnel of m, log s and eight effects.
 pub fn eight_schools(advice: &Advice) -> Result<Problem> {
     let prior = FunctionModel::new(|x: &DVector<f64>| {
@@ -59,10 +79,7 @@ pub fn eight_schools(advice: &Advice) -> Result<Problem> {
             |(effect, (y, error)): (&f64, &(f64, f64))| log_normal(*y, *effect, error * error);
         effects.map(term).sum::<f64>()
     });
-    let exact = log_integral(-20.0, 30.0, 4_000, |t| {
-        log_half_cauchy(t) + schools_given((2.0 * t).exp())
-    });
-    advice.walk(exact, TemperedPath::new(prior, likelihood))
+    advice.walk(schools_log_z(), TemperedPath::new(prior, likelihood))
 }
 
 /// Returns the log evidence given the variance of the effects, their common mean integrated out.

@@ -91,10 +91,7 @@ impl Differentiable for Smooth<'_> {
     ) -> f64 {
         if let Some(gradient_of) = self.target.gradient {
             let mut own = DVector::zeros(state.len());
-            let log_density = match self.target.charge(2) {
-                true => gradient_of(state, &mut own),
-                false => f64::NEG_INFINITY,
-            };
+            let log_density = self.target.by(gradient_of, state, &mut own);
             gradient.axpy(scale, &own, 1.0);
             return log_density;
         }

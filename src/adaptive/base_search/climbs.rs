@@ -59,10 +59,7 @@ fn climbed(
 ) -> Start {
     let descent = |x: &DVector<f64>| {
         let mut gradient = DVector::zeros(x.len());
-        let log_density = match target.charge(2) {
-            true => gradient_of(x, &mut gradient),
-            false => f64::NEG_INFINITY,
-        };
+        let log_density = target.by(gradient_of, x, &mut gradient);
         (-log_density, -gradient)
     };
     let solver = Lbfgs {

@@ -99,15 +99,6 @@ pub struct Trails<S> {
     draws: Vec<S>,
 }
 
-impl<S> Default for Trails<S> {
-    fn default() -> Self {
-        Self {
-            rungs: Vec::new(),
-            draws: Vec::new(),
-        }
-    }
-}
-
 impl<S> Trails<S> {
     pub(super) fn new(starts: Vec<S>) -> Self {
         Self {
@@ -184,6 +175,15 @@ impl<'t, S> Target<'t, S> {
         }
     }
 
+    /// Writes `gradient` and returns `log f(x)`, by a function that does so and costs two evaluations; `-inf` once these are
+    /// spent.
+    pub(super) fn by(&self, gradient_of: GradientOf<'_, S>, state: &S, gradient: &mut S) -> f64 {
+        match self.charge(2) {
+            true => gradient_of(state, gradient),
+            false => f64::NEG_INFINITY,
+        }
+    }
+
     /// Returns the number of evaluations that may be spent.
     pub fn left(&self) -> u64 {
         self.allowance.saturating_sub(self.spent.get())
@@ -198,7 +198,7 @@ impl<'t, S> Target<'t, S> {
         found
     }
 
-    pub(super) fn charge(&self, evaluations: u64) -> bool {
+    fn charge(&self, evaluations: u64) -> bool {
         let is_affordable = evaluations <= self.left();
         if is_affordable {
             self.spent.set(self.spent.get() + evaluations);

@@ -244,19 +244,20 @@ where
         job: &Job<'_>,
         seeds: &mut StreamRng,
     ) -> Result<(Scouts<P::State, K>, u64)> {
-        let mut scout = |kernel: &K, chains: u64, moves: usize, allowance: u64| {
-            let settings = AdaptiveSmc::with(old.clone(), kernel.clone(), self.tuner, 0.0)
-                .chains(chains as usize)
-                .moves(moves)
-                .seed(seeds.next_u64());
-            scouted(&settings, allowance, job)
+        let mut scout = |kernel: &K, size: (usize, usize), allowance: u64| {
+            self.scout(
+                (old.clone(), kernel),
+                size,
+                allowance,
+                (seeds.next_u64(), job),
+            )
         };
-        let few = scout(&self.kernel, SCOUTS.0, 2, allowance / 4)?.found;
+        let few = scout(&self.kernel, (SCOUTS.0 as usize, 2), allowance / 4)?.found;
         let left = allowance.saturating_sub(few.evaluations);
         // Half the moves are half the cost.
         let chains = ((2 * SCOUTS.0).saturating_mul(left) / few.evaluations.max(1))
             .clamp(SCOUTS.0, SCOUTS.1);
-        let many = scout(&few.kernel, chains, 1, left)?;
+        let many = scout(&few.kernel, (chains as usize, 1), left)?;
         let spent = few.evaluations + many.found.evaluations;
         Ok((many, spent))
     }
@@ -321,37 +322,37 @@ where
         Ok((base, count, target.spent.get()))
     }
 
-    /// Makes a first pass along `path`, which leaps to the target once it has spent its allowance.
+    /// Makes a first pass along `path` by (chains, moves a stage), with a seed in a job. It leaps to the target once it has spent
+    /// its allowance.
     pub(in crate::adaptive) fn first_pass(
         &self,
         path: MixturePath<P, LawOf<P>>,
+        size: (usize, usize),
+        allowance: u64,
+        run: (u64, &Job<'_>),
+    ) -> Result<FirstPass<K>> {
+        Ok(self
+            .scout((path, &self.kernel), size, allowance, run)?
+            .found)
+    }
+
+    /// Anneals so many chains by so many moves a stage. They leap to the target once they have spent their allowance.
+    fn scout(
+        &self,
+        (path, kernel): (MixturePath<P, LawOf<P>>, &K),
         (chains, moves): (usize, usize),
         allowance: u64,
         (seed, job): (u64, &Job<'_>),
-    ) -> Result<FirstPass<K>> {
-        let settings = AdaptiveSmc::with(path, self.kernel.clone(), self.tuner, 0.0)
+    ) -> Result<Scouts<P::State, K>> {
+        let settings = AdaptiveSmc::with(path, kernel.clone(), self.tuner, 0.0)
             .chains(chains)
             .moves(moves)
             .seed(seed);
-        Ok(scouted(&settings, allowance, job)?.found)
+        let task = Scouting {
+            settings: &settings,
+            allowance,
+        };
+        let Single(scouts) = job.complete(&task)?.whole(chains)?;
+        Ok(scouts)
     }
-}
-
-/// Anneals a population that leaps to the target once it has spent its allowance.
-fn scouted<'r, P, K>(
-    settings: &AdaptiveSmc<'r, P, K>,
-    allowance: u64,
-    job: &Job<'_>,
-) -> Result<Scouts<P::State, K>>
-where
-    P: AnnealingPath<State: Clone + Send> + Send + Sync,
-    P::At: Send + Sync,
-    K: TransitionKernel<P::At> + Clone + Send + Sync,
-{
-    let task = Scouting {
-        settings,
-        allowance,
-    };
-    let Single(scouts) = job.complete(&task)?.whole(settings.chains)?;
-    Ok(scouts)
 }

@@ -6,11 +6,12 @@ use annealed::nalgebra::{DMatrix, DVector};
 use annealed::prelude::*;
 use annealed::random::{Purpose, stream};
 use annealed::{Error, Result};
+use annealed_measurements::problems::motion;
 use clap::ValueEnum;
 
 use crate::named::{Name, Target};
 use crate::recipe::Terms;
-use crate::{called, motion, seeds};
+use crate::{called, seeds};
 
 /// Largest relative error of a gradient.
 const TOLERANCE: f64 = 1e-6;

@@ -7,7 +7,7 @@ use annealed::nalgebra::{DMatrixView, DMatrixViewMut};
 use annealed::prelude::*;
 use annealed::{Error, Result};
 
-use crate::table;
+use annealed_measurements::problems::rows::rows;
 
 const SIDE: usize = 40;
 const CELLS: usize = SIDE * SIDE;
@@ -28,7 +28,7 @@ impl Cox {
     /// Reads points of the unit square and counts them in cells.
     pub fn read(file: &Path) -> Result<Self> {
         let mut counts = DVector::zeros(CELLS);
-        let rows = table::rows(file)?;
+        let rows = rows(file)?;
         for row in &rows {
             let cell = |field: &String| {
                 let x: f64 = field.parse().ok()?;

@@ -9,15 +9,12 @@
 
 mod check;
 mod cox;
-mod motion;
 mod named;
 mod quadrature;
 mod recipe;
-mod regression;
 mod seeds;
 mod shapes;
 mod spins;
-mod table;
 
 use std::path::PathBuf;
 

@@ -4,12 +4,13 @@ use std::path::{Path, PathBuf};
 
 use annealed::Result;
 use annealed::prelude::*;
+use annealed_measurements::problems::motion;
+use annealed_measurements::problems::regression::Regression;
 use annealed_measurements::problems::targets::Wells;
 use clap::ValueEnum;
 
 use crate::cox::Cox;
-use crate::regression::Regression;
-use crate::{motion, seeds, shapes, spins};
+use crate::{seeds, shapes, spins};
 
 /// A target. The doc of each names who posed it; `docs/notes/targets.md` has what others found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

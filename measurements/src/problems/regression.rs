@@ -7,7 +7,7 @@ use annealed::nalgebra::{DMatrixView, DMatrixViewMut};
 use annealed::prelude::*;
 use annealed::{Error, Result};
 
-use crate::table;
+use super::rows::rows;
 
 /// The posterior `prod over rows of 1 / (1 + exp(- row . w)) N(w; 0, s^2 I)`; each row has the sign of its label.
 pub struct Regression {
@@ -75,7 +75,7 @@ fn columns(
     is_one: impl Fn(&str) -> bool,
     fields: usize,
 ) -> Result<(DMatrix<f64>, Vec<bool>)> {
-    let rows = table::rows(file)?;
+    let rows = rows(file)?;
     let mut numbers = Vec::new();
     for row in &rows {
         let parsed = row[..row.len() - 1]

@@ -5,7 +5,7 @@ use std::f64::consts::TAU;
 use annealed::Result;
 use annealed::prelude::*;
 
-use crate::quadrature::{grid, log_trapezoid};
+use super::exact::log_integral;
 
 const STEPS: usize = 30;
 /// Observations at steps 1 to 10, and at steps 21 to 30.
@@ -82,9 +82,8 @@ pub fn brownian() -> Result<impl Differentiable<State = DVector<f64>> + Send + S
 /// Returns log Z by quadrature over both log scales, the path integrated out by the Kalman filter.
 pub fn log_z(points: usize) -> f64 {
     // The data leave room for the least noise: its scale is bounded by its prior alone.
-    let scales = grid(-16.0, 6.0, points);
-    log_trapezoid(&scales, |inner| {
-        let given = log_trapezoid(&scales, |outer| {
+    log_integral(-16.0, 6.0, points, |inner| {
+        let given = log_integral(-16.0, 6.0, points, |outer| {
             log_normal(outer, DEVIATION.ln()) + log_evidence(inner, outer)
         });
         log_normal(inner, DEVIATION.ln()) + given

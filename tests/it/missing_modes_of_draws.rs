@@ -1,0 +1,36 @@
+//! Draws that lack a mode: bridge sampling cannot know, a second witness does.
+
+use annealed::bidirectional::BridgeSampling;
+use annealed::model::StudentT;
+use annealed::prelude::*;
+use annealed::random::{Purpose, stream};
+
+fn mode(mean: f64) -> Gaussian {
+    Gaussian::isotropic(DVector::from_element(3, mean), 1.0).unwrap()
+}
+
+/// The modes are 14 deviations apart.
+#[test]
+fn a_challenge_from_the_fitted_law_finds_the_mode_that_draws_lack() {
+    let target = GaussianMixture::new([(0.5, mode(-4.0)), (0.5, mode(4.0))]).unwrap();
+    let mut rng = stream(1, Purpose::Testing, 0);
+    let chains = [(); 4].map(|()| Vec::from_iter((0..1_000).map(|_| mode(-4.0).sample(&mut rng))));
+    let found = BridgeSampling::<StudentT>::new(&target, &chains, 1).unwrap();
+    assert!((found.log_z() + 2_f64.ln()).abs() < 0.01 && found.warnings().is_empty());
+    assert!(
+        found.to_string().contains("modes that they lack"),
+        "{found}"
+    );
+
+    let path = GeometricPath::new(found.law().clone(), &target);
+    let kernel = RandomWalkMetropolis::new(0.8).unwrap();
+    let run = Rounds::new(&path, kernel)
+        .budget(200_000)
+        .challenge()
+        .run()
+        .unwrap();
+    let error = run.standard_error();
+    assert!(run.log_z().abs() <= 4.0 * error && error < 0.05, "{run}");
+    let agreement = Agreement::new(&found, &run).unwrap();
+    assert!(agreement.contradiction.is_some(), "{agreement}");
+}
