@@ -7,6 +7,9 @@ pub mod cookbook {}
 #[doc = include_str!("../docs/batches.md")]
 pub mod batches {}
 #[doc = links!()]
+#[doc = include_str!("../docs/draws.md")]
+pub mod draws {}
+#[doc = links!()]
 #[doc = include_str!("../docs/evidence.md")]
 pub mod evidence {}
 #[doc = links!()]

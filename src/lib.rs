@@ -17,6 +17,7 @@ macro_rules! links {
         concat!(
             "[batches]: crate::guide::batches\n",
             "[cookbook]: crate::guide::cookbook\n",
+            "[draws]: crate::guide::draws\n",
             "[evidence]: crate::guide::evidence\n",
             "[features]: crate::guide::features\n",
             "[free]: crate::guide::free_energy\n",

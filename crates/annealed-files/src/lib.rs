@@ -1,8 +1,8 @@
-//! Files of RBMs, and of data to train and score them on, for [`annealed`].
+//! Files of RBMs, of data to train and score them on, and of draws of a posterior, for [`annealed`].
 //!
 //! [`RbmFile`] reads and writes machines, [`read_deep`] reads deep ones, and [`BinaryData`] reads data: `.npz` and `.npy` of
-//! NumPy and scikit-learn, `.safetensors` of PyTorch, candle and burn, IDX of MNIST, plain or gzipped. The contents determine
-//! the format.
+//! NumPy and scikit-learn, `.safetensors` of PyTorch, candle and burn, IDX of MNIST, plain or gzipped. [`Draws`] reads what
+//! Stan, PyMC and other samplers drew: CSV, `.npz` and `.npy`. The contents determine the format.
 //!
 //! ```no_run
 //! use annealed::rbm::BaseRate;
@@ -21,8 +21,13 @@
 #[cfg(test)]
 mod allocation;
 mod array;
+mod array_draws;
 mod binary_data;
+mod cmdstan;
+mod column;
+mod csv;
 mod deep;
+mod draws;
 mod gzip;
 mod npy;
 mod npz;
@@ -41,6 +46,7 @@ use safetensors::Safetensors;
 
 pub use binary_data::{Binarization, BinaryData, DataLayout};
 pub use deep::{DeepLayout, read_deep};
+pub use draws::Draws;
 pub use rbm_file::{RbmFile, RbmLayout};
 
 /// Refuses a size other than the one expected.

@@ -8,7 +8,7 @@ use zip::write::SimpleFileOptions;
 
 use super::gzip::gzip;
 use super::{Arrays, npy};
-use crate::{BinaryData, DataLayout, RbmFile, RbmLayout};
+use crate::{BinaryData, DataLayout, Draws, RbmFile, RbmLayout};
 
 fn rbm_of(bytes: &[u8]) -> Result<RbmFile<f64>, String> {
     RbmFile::take(Arrays::parse(bytes.to_vec())?, &RbmLayout::default())
@@ -16,6 +16,10 @@ fn rbm_of(bytes: &[u8]) -> Result<RbmFile<f64>, String> {
 
 fn data_of(bytes: &[u8]) -> Result<BinaryData, String> {
     BinaryData::take(Arrays::parse(bytes.to_vec())?, &DataLayout::default())
+}
+
+fn draws_of(bytes: &[u8]) -> Result<Draws, String> {
+    Draws::parse(bytes.to_vec(), None)
 }
 
 fn zipped(method: zip::CompressionMethod, entries: &[(&str, Vec<u8>)]) -> Vec<u8> {
@@ -110,6 +114,110 @@ fn damaged_rbms_are_refused_or_harmless() {
 fn damaged_data_are_refused_or_harmless() {
     for file in data_files() {
         check_damaged(&file, |file| data_of(file).is_ok());
+    }
+}
+
+fn draws_files() -> Vec<Vec<u8>> {
+    let npy = |shape: &[usize]| npy::format(shape, 8, (0..12).map(f64::from));
+    let of_cmdstan = "# method = sample\n# num_samples = 2\n# num_warmup = 2\n# save_warmup = 1\n# thin = 1\n\
+        lp__,theta.1,theta.2\n1,2,3\n1,2,3\n# Adaptation terminated\n4,5,6\n4,5,7\n";
+    vec![
+        b"\"\",\"chain\",\"x[1]\"\n\"1\",1,2.5\n\"2\",1,-3e1\n\"3\",2,4\n".to_vec(),
+        of_cmdstan.into(),
+        npy(&[2, 2, 3]),
+        npy(&[4, 3]),
+        zipped(
+            Deflated,
+            &[("mu", npy(&[3, 4])), ("theta", npy(&[3, 4, 1]))],
+        ),
+    ]
+}
+
+#[test]
+fn damaged_draws_are_refused_or_harmless() {
+    for file in draws_files() {
+        draws_of(&file).unwrap();
+        let cut = (0..file.len()).map(|length| file[..length].to_vec());
+        let flipped = (0..8 * file.len()).map(|bit| {
+            let mut damaged = file.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            damaged
+        });
+        for damaged in cut.chain(flipped) {
+            let peak = peak_of(|| draws_of(&damaged).map(|draws| draws.states()));
+            assert!(peak < 1 << 18, "held {peak} bytes");
+        }
+    }
+}
+
+#[test]
+fn draws_take_at_most_64_times_their_text_and_5_times_their_arrays() {
+    let short = |count: usize| (0..count).map(|i| format!("{i:x}")).collect::<Vec<_>>();
+    let header =
+        |names: &[String]| format!("a{}\n{}0\n", names.join(",a"), "0,".repeat(names.len() - 1));
+    let elements = short(4_096)
+        .iter()
+        .map(|i| format!("{i}.1"))
+        .collect::<Vec<_>>();
+    let chains = format!("chain,a\n{},0\n", short(60_000).join(",0\n"));
+    let rows = format!("a,b\n{}", "0,0\n".repeat(100_000));
+    for text in [header(&short(4_096)), header(&elements), chains, rows] {
+        let peak = peak_of(|| draws_of(text.as_bytes()).unwrap());
+        let times = peak as f64 / text.len() as f64;
+        assert!(times < 64.0, "{times} for {}", &text[..30]);
+    }
+    let many = header(&short((1 << 20) + 1));
+    assert!(
+        draws_of(many.as_bytes())
+            .unwrap_err()
+            .contains("more than 1048576 columns")
+    );
+    for order in ["False", "True"] {
+        let npy = zeros(&[2, 1_000, 50], "<f8", order);
+        let npz = |method| zipped(method, &[("x", npy.clone()), ("y", npy.clone())]);
+        for (file, arrays) in [(npy.clone(), 1), (npz(Stored), 2), (npz(Deflated), 2)] {
+            let peak = peak_of(|| draws_of(&file).unwrap());
+            let times = peak as f64 / (arrays * npy.len()) as f64;
+            assert!(times < 5.0, "{times}");
+        }
+    }
+}
+
+#[test]
+fn arrays_that_are_no_draws_are_refused() {
+    let of = |shape: &[usize]| {
+        let count = shape.iter().product();
+        npy::format(shape, 8, vec![1.0; count].into_iter())
+    };
+    let not_finite = npy::format(&[2, 2], 8, [1.0, 2.0, 3.0, f64::NAN].into_iter());
+    for (file, reason) in [
+        (
+            of(&[5]),
+            "shape [5], expected (draws, parameters) or (chains, draws, parameters)",
+        ),
+        (
+            of(&[30, 20, 2]),
+            "array x: 30 chains of 20 draws by its shape [30, 20, 2], expected (chains, draws, ..)",
+        ),
+        (of(&[2, 3, 0]), "array x: shape [2, 3, 0] without numbers"),
+        (
+            not_finite,
+            "x[1] is NaN at draw 1 of chain 0, expected a finite number",
+        ),
+        (
+            zipped(Stored, &[]),
+            "no arrays, expected one for each variable",
+        ),
+        (
+            zipped(Stored, &[("a", of(&[4]))]),
+            "array a: shape [4], expected (chains, draws, ..)",
+        ),
+        (
+            zipped(Stored, &[("a", of(&[2, 4])), ("b", of(&[2, 3]))]),
+            "array b: 2 chains of 3 draws, expected 2 of 4",
+        ),
+    ] {
+        assert_eq!(draws_of(&file).unwrap_err(), reason);
     }
 }
 
@@ -286,6 +394,7 @@ fn files_of_other_programs_are_named() {
     ] {
         assert!(rbm_of(file).unwrap_err().contains(named));
         assert!(data_of(file).unwrap_err().contains(named));
+        assert!(draws_of(file).is_err());
     }
     let torch = {
         let mut zip = ZipWriter::new(Cursor::new(Vec::new()));

@@ -1,0 +1,77 @@
+//! The comments of CmdStan's CSV files, which state what the rows are.
+
+/// The comment after the rows of the warm-up.
+pub(super) const ADAPTED: &str = "Adaptation terminated";
+
+/// The rows that a run of CmdStan writes.
+pub(super) struct CmdStanRows {
+    pub(super) warm_up: usize,
+    draws: usize,
+}
+
+impl CmdStanRows {
+    /// Reads the comments before the header. Returns `None` for a file of another program.
+    pub(super) fn of(comments: &[&str], names: &[String]) -> Result<Option<Self>, String> {
+        let is_header =
+            matches!(names, [first, second, ..] if first == "lp__" && second == "accept_stat__");
+        let settings = |name: &str| setting(comments, name);
+        match settings("method") {
+            Some("sample") => {}
+            Some(other) => return Err(format!("method {other} of CmdStan, expected sample")),
+            None if is_header || settings("num_samples").is_some() => {}
+            None => return Ok(None),
+        }
+        if settings("algorithm") == Some("fixed_param") {
+            return Err("algorithm fixed_param of CmdStan, expected draws of the posterior".into());
+        }
+        let [warm_up, draws, thin] = [
+            number(comments, "num_warmup")?,
+            number(comments, "num_samples")?,
+            number(comments, "thin")?.max(1),
+        ];
+        let saved = match settings("save_warmup") {
+            Some("1" | "true") => true,
+            Some("0" | "false") => false,
+            _ => return Err(missing("save_warmup")),
+        };
+        // The first row of either phase is written, and each `thin`-th one after it.
+        Ok(Some(Self {
+            warm_up: if saved { warm_up.div_ceil(thin) } else { 0 },
+            draws: draws.div_ceil(thin),
+        }))
+    }
+
+    /// Compares the number of rows, and of those before the end of the adaptation, with the comments.
+    pub(super) fn check(&self, rows: usize, adapted: Option<usize>) -> Result<(), String> {
+        let Self { warm_up, draws } = self;
+        if let Some(before) = adapted.filter(|before| before != warm_up) {
+            return Err(format!(
+                "{before} rows before `{ADAPTED}`, expected a warm-up of {warm_up} by num_warmup, save_warmup and thin"
+            ));
+        }
+        match warm_up.checked_add(*draws) {
+            Some(all) if all == rows => Ok(()),
+            _ => Err(format!(
+                "{rows} rows, expected {warm_up} of warm-up and {draws} draws by num_warmup, save_warmup, num_samples and \
+                 thin: the run was not finished, or rows were taken away"
+            )),
+        }
+    }
+}
+
+/// Returns the first word of a setting: `#     thin = 1 (Default)`.
+fn setting<'t>(comments: &[&'t str], name: &str) -> Option<&'t str> {
+    let settings = comments.iter().filter_map(|line| line.split_once('='));
+    let mut values = settings.filter(|(key, _)| key.trim_start_matches('#').trim() == name);
+    values.next()?.1.split_whitespace().next()
+}
+
+fn number(comments: &[&str], name: &str) -> Result<usize, String> {
+    let value = setting(comments, name).ok_or_else(|| missing(name))?;
+    let wrong = |_| format!("comment {name} = {value}, expected a whole number");
+    value.parse().map_err(wrong)
+}
+
+fn missing(name: &str) -> String {
+    format!("a file of CmdStan without the comment {name}, so that its warm-up is unknown")
+}

@@ -1,0 +1,146 @@
+//! Draws of a sampler, for bridge sampling.
+
+use std::path::Path;
+use std::string::FromUtf8Error;
+
+use annealed::nalgebra::DVector;
+use annealed::{Error, Result};
+
+use crate::{Arrays, array_draws, csv};
+
+/// Draws of a posterior by Stan, PyMC, nuts-rs or any other sampler, chains apart: what
+/// [`BridgeSampling`](annealed::bidirectional::BridgeSampling) takes.
+///
+/// ```no_run
+/// use annealed::bidirectional::BridgeSampling;
+/// use annealed::model::{FunctionModel, StudentT};
+/// use annealed::nalgebra::DVector;
+/// use annealed_files::Draws;
+///
+/// let log_density = |x: &DVector<f64>| -0.5 * ((x[0] - 2.0) / 0.3).powi(2);
+/// let chains = Draws::read(["draws.csv"])?.states();
+/// let found = BridgeSampling::<StudentT>::new(&FunctionModel::new(log_density), &chains, 1)?;
+/// println!("{found}");
+/// # Ok::<(), annealed::Error>(())
+/// ```
+///
+/// The contents of a file determine its format:
+///
+/// - **CSV with a header.** The columns `chain` or `.chain` divide the chains; without one the file is one chain. `draw`,
+///   `iteration`, `.draw` and `.iteration` must rise within a chain.
+/// - **CSV as CmdStan writes it**, a file for each chain. The comments state how many rows are warm-up, which are dropped.
+///   A file whose comments and rows disagree is refused, as is one of another method than `sample`. Columns of the sampler
+///   (`lp__`, `energy__`, ..) are no parameters.
+/// - **`.npz`**, an array (chains, draws, ..) for each variable, as ArviZ has them.
+/// - **`.npy`**, one array (draws, parameters) or (chains, draws, parameters).
+///
+/// Only CmdStan's files state their warm-up. Leave it out of the others.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Draws {
+    names: Vec<String>,
+    /// The draws of each chain, one after another.
+    chains: Vec<Vec<f64>>,
+}
+
+impl Draws {
+    /// Reads all parameters of some files, whose chains follow one another.
+    ///
+    /// # Errors
+    /// [`Error::File`] with the line or the array: an unreadable or damaged file, another format, no draws, rows of unequal
+    /// lengths, a number that is not finite, other parameters than those of the first file, or a warm-up that is unclear.
+    pub fn read<P: AsRef<Path>>(files: impl IntoIterator<Item = P>) -> Result<Self> {
+        Self::read_chosen(files, None)
+    }
+
+    /// Reads some columns of files, in the order of `names`. The others may hold anything.
+    ///
+    /// A name is that of a column, `theta[1]` for CmdStan's `theta.1` too, or of a variable with all its elements, `theta`.
+    ///
+    /// ```no_run
+    /// use annealed_files::Draws;
+    ///
+    /// let files = ["output_1.csv", "output_2.csv"];
+    /// let parameters = Draws::read_columns(files, ["mu", "theta"])?;
+    /// let log_densities = Draws::read_columns(files, ["lp__"])?;
+    /// # Ok::<(), annealed::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Same as [`read`](Self::read); also a name that a file lacks, and two names of one column.
+    pub fn read_columns<P: AsRef<Path>>(
+        files: impl IntoIterator<Item = P>,
+        names: impl IntoIterator<Item = impl Into<String>>,
+    ) -> Result<Self> {
+        let names = Vec::from_iter(names.into_iter().map(Into::into));
+        Self::read_chosen(files, Some(&names))
+    }
+
+    fn read_chosen<P: AsRef<Path>>(
+        files: impl IntoIterator<Item = P>,
+        wanted: Option<&[String]>,
+    ) -> Result<Self> {
+        let mut all: Option<Self> = None;
+        for file in files {
+            let path = file.as_ref();
+            let bytes = std::fs::read(path).map_err(|error| Error::io(path, error))?;
+            let found = Self::parse(bytes, wanted).and_then(|draws| match all.take() {
+                Some(before) => before.joined(draws),
+                None => Ok(draws),
+            });
+            all = Some(found.map_err(|reason| Error::file(path, reason))?);
+        }
+        all.ok_or_else(|| Error::invalid("files", "none", "at least one"))
+    }
+
+    pub(super) fn parse(bytes: Vec<u8>, wanted: Option<&[String]>) -> Result<Self, String> {
+        match String::from_utf8(bytes) {
+            Ok(text) if !text.is_empty() && !text.contains('\0') => csv::read(&text, wanted),
+            text => {
+                let bytes = text.map_or_else(FromUtf8Error::into_bytes, String::into_bytes);
+                array_draws::take(Arrays::parse(bytes)?, wanted)
+            }
+        }
+    }
+
+    /// Creates draws of checked chains, each of which has whole rows.
+    pub(super) fn new(names: Vec<String>, chains: Vec<Vec<f64>>) -> Self {
+        Self { names, chains }
+    }
+
+    fn joined(mut self, next: Self) -> Result<Self, String> {
+        if next.names != self.names {
+            let [found, expected] = [&next, &self].map(|draws| crate::listed(&draws.names));
+            return Err(format!(
+                "parameters {found}, expected those of the first file: {expected}"
+            ));
+        }
+        self.chains.extend(next.chains);
+        Ok(self)
+    }
+
+    /// Returns the names of the parameters as the file has them. An element of an array has a name such as `theta[0,1]`,
+    /// counted from 0.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// Returns the draws of each chain as vectors.
+    pub fn states(&self) -> Vec<Vec<DVector<f64>>> {
+        let rows = self.chains.iter().map(|chain| self.rows(chain));
+        rows.map(|rows| rows.map(DVector::from_row_slice).collect())
+            .collect()
+    }
+
+    /// Returns the draws of each chain as states of another kind, such as `|x| Ok(dvector![x[0], x[1].ln()])`.
+    ///
+    /// # Errors
+    /// Those of `state`.
+    pub fn states_by<S>(&self, mut state: impl FnMut(&[f64]) -> Result<S>) -> Result<Vec<Vec<S>>> {
+        let rows = self.chains.iter().map(|chain| self.rows(chain));
+        rows.map(|rows| rows.map(&mut state).collect()).collect()
+    }
+
+    fn rows<'d>(&self, chain: &'d [f64]) -> impl Iterator<Item = &'d [f64]> + use<'d> {
+        chain.chunks_exact(self.names.len())
+    }
+}
