@@ -4,6 +4,7 @@ use nalgebra::DVector;
 use rand::{Rng, RngExt};
 
 use crate::error::{Failure, demand_dimension};
+use crate::estimate::Quantities;
 use crate::model::{Differentiable, NormalizedModel, Prior, Sampleable, UnnormalizedModel};
 use crate::num::{set_zero, with_buffer};
 use crate::{Error, Result};
@@ -38,17 +39,30 @@ use crate::{Error, Result};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Priors {
     priors: Vec<Prior>,
+    /// Names of the parameters.
+    names: Vec<String>,
 }
 
 impl Priors {
-    /// Creates a model from one prior for each parameter.
+    /// Creates a model from one prior for each parameter. The parameters have the names `x[0]`, `x[1]` and so on.
     ///
     /// # Errors
     /// No prior.
     pub fn new(priors: impl IntoIterator<Item = Prior>) -> Result<Self> {
-        let priors: Vec<_> = priors.into_iter().collect();
+        let priors = priors.into_iter().enumerate();
+        Self::named(priors.map(|(i, prior)| (format!("x[{i}]"), prior)))
+    }
+
+    /// Creates a model from a name and a prior for each parameter. A [summary](crate::estimate::WeightedSample::summary)
+    /// has the names in its rows.
+    ///
+    /// # Errors
+    /// No prior.
+    pub fn named(priors: impl IntoIterator<Item = (impl Into<String>, Prior)>) -> Result<Self> {
+        let named = priors.into_iter().map(|(name, prior)| (name.into(), prior));
+        let (names, priors): (Vec<String>, Vec<_>) = named.unzip();
         Error::check_not_empty("priors", priors.len())?;
-        Ok(Self { priors })
+        Ok(Self { priors, names })
     }
 
     /// Returns the number of parameters.
@@ -175,8 +189,23 @@ impl Differentiable for Priors {
     }
 }
 
-crate::num::deserialize_checked! { Priors as (priors: Vec<Prior>) => Self::new(priors) }
-crate::num::serialize_as! { Priors as priors (priors.priors) }
+/// The parameters by their names. A value is NaN where the state has another dimension.
+impl<'p> From<&'p Priors> for Quantities<'p, DVector<f64>> {
+    fn from(priors: &'p Priors) -> Self {
+        let named = priors.names.iter().enumerate();
+        named.fold(Self::default(), |all, (i, name)| {
+            all.with(name, move |state: &DVector<f64>| {
+                match state.len() == priors.dimension() {
+                    true => priors.parameters(state)[i],
+                    false => f64::NAN,
+                }
+            })
+        })
+    }
+}
+
+crate::num::deserialize_checked! { Priors as (named: Vec<(String, Prior)>) => Self::named(named) }
+crate::num::serialize_as! { Priors as priors (Vec::from_iter(priors.names.iter().zip(&priors.priors))) }
 
 /// A likelihood of parameters as a function of the coordinates of their [`Priors`], made by [`Priors::likelihood`]. Its
 /// value holds no Jacobian, which belongs to the prior. Its gradient follows by the chain rule.

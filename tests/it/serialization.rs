@@ -230,12 +230,12 @@ fn bases_and_priors_are_validated_as_they_are_read() {
     assert_eq!(through_json(&priors), priors);
     for (key, value) in [
         ("", json!([])),
-        ("/0/location", json!(null)),
-        ("/0/scale", json!(0.0)),
-        ("/1/law/Student/degrees", json!(0.0)),
-        ("/2/law/LogGamma/shape", json!(-1.0)),
-        ("/4/law/LogitBeta/b", json!(0.0)),
-        ("/4/support/Interval/low", json!(3.0)),
+        ("/0/1/location", json!(null)),
+        ("/0/1/scale", json!(0.0)),
+        ("/1/1/law/Student/degrees", json!(0.0)),
+        ("/2/1/law/LogGamma/shape", json!(-1.0)),
+        ("/4/1/law/LogitBeta/b", json!(0.0)),
+        ("/4/1/support/Interval/low", json!(3.0)),
     ] {
         refused::<Priors>(&priors, key, value);
     }
