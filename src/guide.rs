@@ -34,6 +34,9 @@ pub mod own_models {}
 #[doc = include_str!("../docs/populations.md")]
 pub mod populations {}
 #[doc = links!()]
+#[doc = include_str!("../docs/posterior.md")]
+pub mod posterior {}
+#[doc = links!()]
 #[doc = include_str!("../docs/program.md")]
 pub mod program {}
 #[doc = links!()]

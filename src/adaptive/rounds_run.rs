@@ -8,7 +8,8 @@ use super::refit::{NoRefit, Refit};
 use super::smc::FirstPass;
 use crate::ais::Run;
 use crate::estimate::{
-    LogZ, Remedy, Warning, effective_families, write_estimate, write_value, write_warnings,
+    LogZ, Remedy, Warning, WeightedSample, WeightedStates, effective_families, write_estimate,
+    write_value, write_warnings,
 };
 use crate::work::StoppedBy;
 use crate::{Error, Result};
@@ -135,6 +136,13 @@ impl<S, K> RoundsRun<S, K> {
         }
     }
 
+    /// Returns the run whose log Z is reported.
+    fn reported(&self) -> &Run<S> {
+        let second = self.challenge.as_ref();
+        let better = second.filter(|second| second.beside(&self.last).is_better());
+        better.map_or(&self.last.run, |second| &second.run)
+    }
+
     /// Returns the kernel of the last round, with the step sizes and shapes that were found.
     pub fn kernel(&self) -> &K {
         &self.last.kernel
@@ -251,10 +259,7 @@ const EARLIER: usize = 4;
 /// any warnings.
 impl<S, K> fmt::Display for RoundsRun<S, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let second = self.challenge.as_ref();
-        let better = second.filter(|second| second.beside(&self.last).is_better());
-        let run = better.map_or(&self.last.run, |second| &second.run);
-        write_estimate(f, self, "", run.estimate().sample_size_text())?;
+        write_estimate(f, self, "", self.reported().estimate().sample_size_text())?;
         let (stages, lambda) = (
             self.last.run.schedule().stages(),
             self.last.barrier.global(),
@@ -344,6 +349,15 @@ impl<S, K> LogZ for Last<S, K> {
 impl<S, K> fmt::Display for Last<S, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.run.fmt(f)
+    }
+}
+
+/// The final states of the run whose log Z is reported.
+impl<S, K> WeightedSample for RoundsRun<S, K> {
+    type State = S;
+
+    fn weighted_states(&self) -> WeightedStates<'_, S> {
+        self.reported().weighted_states()
     }
 }
 

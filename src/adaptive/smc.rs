@@ -10,7 +10,9 @@ use super::covariance::Shapes;
 use super::first_pass::{FirstPassTask, Later};
 use super::tuner::Tuner;
 use crate::ais::{Ais, BlockCodec, BlockResult, Run};
-use crate::estimate::{LogZ, Warning, write_estimate, write_warnings};
+use crate::estimate::{
+    LogZ, Warning, WeightedSample, WeightedStates, write_estimate, write_warnings,
+};
 use crate::kernel::{Repeat, TransitionKernel, Tunable, refuse_stages};
 use crate::model::NormalizedModel;
 use crate::num::setters;
@@ -100,8 +102,6 @@ pub struct AdaptiveSmcRun<S, K> {
     pub second: Run<S>,
 }
 
-impl<S, K> AdaptiveSmcRun<S, K> {}
-
 impl<S, K> fmt::Display for AdaptiveSmcRun<S, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (stages, lambda) = (self.first.schedule.stages(), self.first.barrier.global());
@@ -109,6 +109,15 @@ impl<S, K> fmt::Display for AdaptiveSmcRun<S, K> {
         write!(f, "\nLambda = {lambda:.2}; {stages} stages; ")?;
         write!(f, "log Z of the first pass {:.3}", self.first.log_z)?;
         write_warnings(f, self.warnings())
+    }
+}
+
+/// The final states of the second pass.
+impl<S, K> WeightedSample for AdaptiveSmcRun<S, K> {
+    type State = S;
+
+    fn weighted_states(&self) -> WeightedStates<'_, S> {
+        self.second.weighted_states()
     }
 }
 

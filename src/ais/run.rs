@@ -1,5 +1,6 @@
 //! The result of a run: log Z, reasons to doubt it, and the weighted chains.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
@@ -10,8 +11,8 @@ use super::settings::Settings;
 use super::stages::StageSummary;
 use crate::Result;
 use crate::estimate::{
-    Estimate, LogZ, LogZAt, Warning, certified_lower_bound, importance_weighted_bound, jackknife,
-    self_normalized, write_headline,
+    Estimate, LogZ, LogZAt, Warning, WeightedSample, WeightedStates, certified_lower_bound,
+    importance_weighted_bound, jackknife, write_headline,
 };
 use crate::num::{SimdLevel, log_mean_exp};
 use crate::path::{Doubts, doubts};
@@ -191,29 +192,6 @@ impl<S, R> Run<S, R> {
         &self.chains.log_weights
     }
 
-    /// Returns the self-normalised estimate of `E f(x)` under the target and its standard error, which more chains make
-    /// smaller, and more stages hardly,
-    /// `sqrt(sum W_i^2 (f(x_i) - mean)^2)` with normalised weights `W_i`. Families or islands take the place of chains
-    /// where these were resampled. The error is infinite for a single chain of positive weight, and far too small where
-    /// few chains carry the weight.
-    pub fn expectation(&self, f: impl Fn(&S) -> f64) -> (f64, f64) {
-        let (states, log_weights) = (&self.chains.states, &self.chains.log_weights);
-        let (mean, parts) = self_normalized(states, log_weights, |chain| self.unit(chain), f);
-        let variance: f64 = parts.iter().map(|part| part.powi(2)).sum();
-        match parts.len() {
-            1 => (mean, f64::INFINITY),
-            _ => (mean, variance.sqrt()),
-        }
-    }
-
-    /// Returns the index of a chain's independent unit: its island, its family or itself.
-    fn unit(&self, chain: usize) -> usize {
-        match self.figures.estimate.is_of_islands() {
-            true => chain / self.settings.block_size,
-            false => self.chains.roots.get(chain).copied().unwrap_or(chain),
-        }
-    }
-
     /// Returns the number of first chains whose descendants carry weight; `None` where nothing was resampled.
     pub fn surviving_ancestors(&self) -> Option<usize> {
         let alive = self.chains.roots.iter().zip(&self.chains.log_weights);
@@ -336,6 +314,28 @@ impl<S, R> fmt::Display for Run<S, R> {
         match &self.probe {
             Some(probe) if probe.is_single => write!(f, "\nnote: {SINGLE}"),
             _ => Ok(()),
+        }
+    }
+}
+
+/// The final states. Units are islands, families or chains.
+impl<S, R> WeightedSample for Run<S, R> {
+    type State = S;
+
+    fn weighted_states(&self) -> WeightedStates<'_, S> {
+        let (chains, size) = (self.chains(), self.settings.block_size);
+        let units = match self.figures.estimate.is_of_islands() {
+            // A shorter last block joins the island before it.
+            true => (0..chains)
+                .map(|i| (i / size).min(chains / size - 1))
+                .collect(),
+            false if self.chains.roots.is_empty() => (0..chains).collect(),
+            false => Cow::Borrowed(&self.chains.roots[..]),
+        };
+        WeightedStates {
+            states: &self.chains.states,
+            log_weights: Cow::Borrowed(&self.chains.log_weights),
+            units,
         }
     }
 }

@@ -20,8 +20,9 @@
 //! ```
 //!
 //! [`Estimate`] is made from log weights, by [`Ais`](crate::ais::Ais) or by hand; [`LogZ`] is the trait of all results.
-//! [`LogRatio`] compares the results of two targets (a Bayes factor), [`ModelComparison`] those of several, [`Agreement`]
-//! two results of one. [`LogZSum`] adds the log Z of several data sets.
+//! [`WeightedSample`] is the trait of those that hold weighted states: means, quantiles, equally weighted draws, and a
+//! [`Summary`] of parameters. [`LogRatio`] compares the results of two targets (a Bayes factor), [`ModelComparison`] those of
+//! several, [`Agreement`] two results of one. [`LogZSum`] adds the log Z of several data sets.
 //! [`certified_lower_bound`] holds whatever the tails of the weights. [`log_sum_exp`] and [`log_mean_exp`] add weights
 //! without overflow.
 
@@ -31,6 +32,7 @@ mod bound;
 mod comparison;
 mod doubts;
 mod effective_draws;
+mod equal_draws;
 mod families;
 mod interval;
 mod jackknife;
@@ -38,9 +40,13 @@ mod log_z;
 mod log_z_at;
 mod log_z_sum;
 mod model_comparison;
+mod quantities;
 mod sides;
+mod summary;
 mod tail;
 mod warning;
+mod weighted_sample;
+mod weighted_states;
 
 pub use crate::num::{WeightSums, log_mean_exp, log_sum_exp};
 pub(crate) use advice::Remedy;
@@ -48,6 +54,7 @@ pub use bennett::BennettEstimate;
 pub use bound::{certified_lower_bound, importance_weighted_bound};
 pub use comparison::{Agreement, LogRatio, Pooled};
 pub(crate) use effective_draws::effective_draws;
+pub use equal_draws::EqualDraws;
 pub(crate) use families::{effective_families, heavy_families};
 pub use jackknife::jackknife;
 pub use log_z::LogZ;
@@ -57,10 +64,13 @@ pub(crate) use log_z::{
 pub use log_z_at::LogZAt;
 pub use log_z_sum::LogZSum;
 pub use model_comparison::{ComparedModel, ModelComparison};
+pub use quantities::Quantities;
+pub use summary::{Summary, SummaryRow};
 pub(crate) use tail::pareto_shape;
 pub use warning::Warning;
+pub use weighted_sample::WeightedSample;
+pub use weighted_states::WeightedStates;
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 
@@ -410,29 +420,6 @@ pub(crate) fn islands(
         false => island * block_size,
     };
     (islands >= FEW_UNITS).then(|| (0..islands).map(move |i| start(i)..start(i + 1)))
-}
-
-/// Returns the mean of `f` over states of positive weight, by their normalised weights `W_i`, and the part of each
-/// independent unit in its error: the sum of `W_i (f(x_i) - mean)` over the states of the unit.
-pub(crate) fn self_normalized<S>(
-    states: &[S],
-    log_weights: &[f64],
-    unit: impl Fn(usize) -> usize,
-    f: impl Fn(&S) -> f64,
-) -> (f64, Vec<f64>) {
-    let weights = WeightSums::of(log_weights);
-    let states = states.iter().zip(log_weights).enumerate();
-    let alive = states.filter(|(_, (_, log_weight))| **log_weight > f64::NEG_INFINITY);
-    let weighted: Vec<(usize, f64, f64)> = alive
-        .map(|(i, (x, &log_weight))| (unit(i), weights.share(log_weight), f(x)))
-        .collect();
-    let terms = weighted.iter().map(|(_, weight, value)| weight * value);
-    let mean: f64 = terms.sum();
-    let mut parts = BTreeMap::new();
-    for (unit, weight, value) in weighted {
-        *parts.entry(unit).or_insert(0.0) += weight * (value - mean);
-    }
-    (mean, parts.into_values().collect())
 }
 
 /// Returns the finite log weights. Fails where there are none, or one is NaN or `+inf`.

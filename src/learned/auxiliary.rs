@@ -19,6 +19,7 @@ use crate::{Error, Result};
 ///
 /// ```
 /// use annealed::ais::Ais;
+/// use annealed::estimate::WeightedSample;
 /// use annealed::learned::{AuxiliaryPath, Coupling, LearnedTransitions, Objective, Training};
 /// use annealed::model::Gaussian;
 /// use annealed::path::GeometricPath;

@@ -158,7 +158,7 @@ crate::num::deserialize_checked! {
 }
 
 /// Returns the fraction of the states that is nearest to each mode, in Euclidean distance. All states count the same:
-/// for the target's shares weigh them by [`Run::expectation`](crate::ais::Run::expectation).
+/// for the target's shares weigh them by [`expectation`](crate::estimate::WeightedSample::expectation).
 ///
 /// # Errors
 /// No states or no modes; dimensions that differ; a coordinate that is not finite.

@@ -6,6 +6,7 @@ use nalgebra::DVector;
 use rand::{Rng, RngExt};
 
 use crate::error::{Failure, demand_dimension};
+use crate::estimate::Quantities;
 use crate::model::{
     Differentiable, JointPrior, NormalizedModel, Sampleable, TransformedPrior, UnnormalizedModel,
 };
@@ -44,35 +45,62 @@ use crate::{Error, Result};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Priors {
     priors: Vec<JointPrior>,
+    /// Names of the parameters.
+    names: Vec<String>,
     dimension: usize,
-    parameter_count: usize,
 }
 
 impl Priors {
-    /// Creates a model from priors of the parameters, in their order.
+    /// Creates a model from priors of the parameters, in their order. The parameters have the names `x[0]`, `x[1]` and so on.
     ///
     /// # Errors
     /// No prior; one that needs more earlier parameters than there are.
     pub fn new(priors: impl IntoIterator<Item = impl Into<JointPrior>>) -> Result<Self> {
-        let priors: Vec<_> = priors.into_iter().map(Into::into).collect();
+        let priors: Vec<JointPrior> = priors.into_iter().map(Into::into).collect();
+        let count: usize = priors.iter().map(|prior| prior.law().parameters()).sum();
+        Self::of(priors, (0..count).map(|i| format!("x[{i}]")).collect())
+    }
+
+    /// Creates a model from names and priors. The parameters of a [`JointPrior`] of several have its name and an index,
+    /// `p[0]`, `p[1]`. A [summary](crate::estimate::WeightedSample::summary) has the names in its rows.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn named(
+        priors: impl IntoIterator<Item = (impl Into<String>, impl Into<JointPrior>)>,
+    ) -> Result<Self> {
+        let (mut joint, mut names) = (Vec::new(), Vec::new());
+        for (name, prior) in priors {
+            let (name, prior): (String, JointPrior) = (name.into(), prior.into());
+            match prior.law().parameters() {
+                1 => names.push(name),
+                count => names.extend((0..count).map(|i| format!("{name}[{i}]"))),
+            }
+            joint.push(prior);
+        }
+        Self::of(joint, names)
+    }
+
+    fn of(priors: Vec<JointPrior>, names: Vec<String>) -> Result<Self> {
         Error::check_not_empty("priors", priors.len())?;
-        let (mut dimension, mut parameter_count) = (0, 0);
+        let (mut dimension, mut parameters) = (0, 0);
         for law in priors.iter().map(JointPrior::law) {
             let expected = format!("at least the {} that a prior needs", law.earlier());
-            let enough = law.earlier() <= parameter_count;
+            let is_enough = law.earlier() <= parameters;
             Error::check(
-                enough,
+                is_enough,
                 "number of earlier parameters",
-                parameter_count,
+                parameters,
                 expected,
             )?;
             dimension += law.coordinates();
-            parameter_count += law.parameters();
+            parameters += law.parameters();
         }
+        Error::check_dimension("names", names.len(), parameters)?;
         Ok(Self {
             priors,
+            names,
             dimension,
-            parameter_count,
         })
     }
 
@@ -106,7 +134,7 @@ impl Priors {
     /// # Panics
     /// Where the state has another dimension.
     pub fn parameters(&self, state: &DVector<f64>) -> DVector<f64> {
-        let mut parameters = DVector::zeros(self.parameter_count);
+        let mut parameters = DVector::zeros(self.names.len());
         self.write_parameters(state, &mut parameters);
         parameters
     }
@@ -116,7 +144,7 @@ impl Priors {
     /// # Errors
     /// Another number of parameters, or one outside its support.
     pub fn state(&self, parameters: &[f64]) -> Result<DVector<f64>> {
-        Error::check_dimension("parameters", parameters.len(), self.parameter_count)?;
+        Error::check_dimension("parameters", parameters.len(), self.names.len())?;
         let mut state = DVector::zeros(self.dimension());
         for (law, u, own) in self.laws() {
             let (earlier, u) = (&parameters[..own.start], &mut state.as_mut_slice()[u]);
@@ -217,8 +245,25 @@ impl Differentiable for Priors {
     }
 }
 
-crate::num::deserialize_checked! { Priors as (priors: Vec<JointPrior>) => Self::new(priors) }
-crate::num::serialize_as! { Priors as priors (priors.priors) }
+/// The parameters by their names. A value is NaN where the state has another dimension.
+impl<'p> From<&'p Priors> for Quantities<'p, DVector<f64>> {
+    fn from(priors: &'p Priors) -> Self {
+        let named = priors.names.iter().enumerate();
+        named.fold(Self::default(), |all, (i, name)| {
+            all.with(name, move |state: &DVector<f64>| {
+                match state.len() == priors.dimension() {
+                    true => priors.parameters(state)[i],
+                    false => f64::NAN,
+                }
+            })
+        })
+    }
+}
+
+crate::num::deserialize_checked! {
+    Priors { priors: Vec<JointPrior>, names: Vec<String> } => Self::of(priors, names)
+}
+crate::num::serialize_as! { Priors as all { priors: &all.priors, names: &all.names } }
 
 /// A likelihood of parameters as a function of the coordinates of their [`Priors`], made by [`Priors::likelihood`]. Its
 /// value holds no Jacobian, which belongs to the prior. Its gradient follows by the chain rule.
@@ -238,7 +283,7 @@ impl<M: UnnormalizedModel<State = DVector<f64>>> UnnormalizedModel for Unbounded
     type State = DVector<f64>;
 
     fn log_density(&self, state: &DVector<f64>) -> f64 {
-        with_buffer(self.priors.parameter_count, |parameters| {
+        with_buffer(self.priors.names.len(), |parameters| {
             self.priors.write_parameters(state, parameters);
             self.likelihood.log_density(parameters)
         })
@@ -247,7 +292,7 @@ impl<M: UnnormalizedModel<State = DVector<f64>>> UnnormalizedModel for Unbounded
     /// Returns a number that differs from the prior's dimension by as many as the likelihood's does, if known, from the
     /// number of parameters. A path compares it with the prior's dimension.
     fn state_dimension(&self) -> Option<usize> {
-        let parameters = self.priors.parameter_count;
+        let parameters = self.priors.names.len();
         let own = self.likelihood.state_dimension().unwrap_or(parameters);
         Some((self.priors.dimension() + own).saturating_sub(parameters))
     }
@@ -268,7 +313,7 @@ impl<M: Differentiable> Differentiable for Unbounded<M> {
         scale: f64,
         gradient: &mut DVector<f64>,
     ) -> f64 {
-        let count = self.priors.parameter_count;
+        let count = self.priors.names.len();
         with_buffer(count, |parameters| {
             with_buffer(count, |slopes| {
                 self.priors.write_parameters(state, parameters);

@@ -1,20 +1,18 @@
 //! The result of a run over levels.
 
+use std::borrow::Cow;
 use std::fmt;
-
-use rand::RngExt;
 
 use super::first_pass::FoundShells;
 use super::island::Shell;
+use crate::Result;
 use crate::bidirectional::{Approximate, TargetSamples};
 use crate::estimate::{
-    Estimate, LogZ, Warning, certified_lower_bound, self_normalized, write_headline,
+    Estimate, LogZ, Warning, WeightedSample, WeightedStates, certified_lower_bound, write_headline,
 };
 use crate::kernel::Decisions;
-use crate::num::{WeightSums, WeightedMean, log_mean_exp};
-use crate::random::{Purpose, stream};
+use crate::num::{WeightedMean, log_mean_exp};
 use crate::work::{Merge, StoppedBy};
-use crate::{Error, Result};
 
 #[derive(Debug)]
 #[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
@@ -197,25 +195,6 @@ impl<S> NestedSmcRun<S> {
         &self.log_weights
     }
 
-    /// Returns the self-normalised estimate of `E f(x)` under the posterior from the [states](Self::states), and its
-    /// standard error from the islands. The error is infinite for a single island. Without a state of positive weight
-    /// the estimate is NaN and the error infinite.
-    pub fn expectation(&self, f: impl Fn(&S) -> f64) -> (f64, f64) {
-        let island = |state: usize| self.islands[state];
-        let (mean, parts) = self_normalized(&self.states, &self.log_weights, island, f);
-        if parts.is_empty() {
-            return (f64::NAN, f64::INFINITY);
-        }
-        let variance: f64 = parts.iter().map(|part| part.powi(2)).sum();
-        match self.islands() {
-            1 => (mean, f64::INFINITY),
-            islands => {
-                let islands = islands as f64;
-                (mean, (variance * islands / (islands - 1.0)).sqrt())
-            }
-        }
-    }
-
     /// Returns `count` approximate posterior samples: the [states](Self::states), resampled by weight, with repeats.
     ///
     /// # Errors
@@ -225,21 +204,8 @@ impl<S> NestedSmcRun<S> {
     where
         S: Clone,
     {
-        Error::check_count("samples", count, 1)?;
-        let weights = WeightSums::of(&self.log_weights);
-        let found = weights.log_sum() > f64::NEG_INFINITY;
-        let expected = "some, by `NestedSmc::kept`";
-        Error::check(found, "kept states", "none of positive weight", expected)?;
-        let offset: f64 = stream(self.seed, Purpose::Resampling, 0).random();
-        let mut samples = Vec::new();
-        let mut sum = 0.0;
-        for (state, &log_weight) in self.states.iter().zip(&self.log_weights) {
-            sum += count as f64 * weights.share(log_weight);
-            while samples.len() < count && samples.len() as f64 + offset < sum {
-                samples.push(state.clone());
-            }
-        }
-        Ok(TargetSamples::approximate(samples))
+        let draws = self.draws(count, self.seed)?;
+        Ok(TargetSamples::approximate(draws.into_states()))
     }
 
     /// Returns the number of evaluations of the first pass, which finds the levels.
@@ -304,6 +270,19 @@ fn find_warnings(
 impl<S> fmt::Display for NestedSmcRun<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_headline(f, self, "", format_args!("{} levels", self.levels.len()))
+    }
+}
+
+/// States of the shells. Units are islands.
+impl<S> WeightedSample for NestedSmcRun<S> {
+    type State = S;
+
+    fn weighted_states(&self) -> WeightedStates<'_, S> {
+        WeightedStates {
+            states: &self.states,
+            log_weights: Cow::Borrowed(&self.log_weights),
+            units: Cow::Borrowed(&self.islands),
+        }
     }
 }
 

@@ -22,11 +22,12 @@ mod resampling;
 mod selection;
 mod waste_free;
 
+pub use crate::random::resampling_scheme::ResamplingScheme;
 pub use population::Population;
 #[cfg(feature = "checkpoint")]
 pub(crate) use population::SavedPopulation;
 pub(crate) use population::{Moves, sample_base, streams};
 pub(crate) use populations::Populations;
-pub use resampling::{Resampling, ResamplingScheme};
+pub use resampling::Resampling;
 pub(crate) use selection::{Chains, CopyState, Genealogy, Members, Selection};
 pub use waste_free::WasteFree;

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 
 use rand::{Rng, RngExt};
 
-use super::resampling::ResamplingScheme;
+use super::ResamplingScheme;
 use crate::{Error, Result};
 
 /// Waste-free sequential Monte Carlo (Dau and Chopin 2022). After each stage but the last, M ancestors are drawn from a

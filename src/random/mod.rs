@@ -2,6 +2,7 @@
 
 mod lanes;
 mod normal;
+pub(crate) mod resampling_scheme;
 mod stream;
 
 pub(crate) use lanes::{LANES, Lanes};

@@ -4,9 +4,9 @@ use std::fmt;
 
 use super::round::FinishedRound;
 use super::runner::TemperingSettings;
-use crate::estimate::{LogZ, LogZAt, Warning, write_headline};
+use crate::estimate::{LogZ, LogZAt, Warning, WeightedSample, WeightedStates, write_headline};
 use crate::kernel::Decisions;
-use crate::num::{Moments, cumulative, student_quantile};
+use crate::num::{cumulative, student_quantile};
 use crate::schedule::Schedule;
 use crate::work::StoppedBy;
 use crate::{Error, Result};
@@ -183,16 +183,6 @@ impl<S> TemperingRun<S> {
         &self.states
     }
 
-    /// Returns the estimate of `E f(x)` under the target, the mean over [`states`](Self::states), and its standard
-    /// error from the differences between ladders. The error has one degree of freedom less than there are ladders.
-    pub fn expectation(&self, f: impl Fn(&S) -> f64) -> (f64, f64) {
-        let each = self.states.len() / self.ladders();
-        let means = self.states.chunks_exact(each);
-        let means = means.map(|states| states.iter().map(&f).sum::<f64>() / each as f64);
-        let moments = Moments::from_iter(means);
-        (moments.mean(), moments.standard_error())
-    }
-
     /// Returns the betas of the last round, from which a further run can start.
     pub fn schedule(&self) -> &Schedule {
         &self.schedule
@@ -235,6 +225,20 @@ impl<S> fmt::Display for TemperingRun<S> {
         let (barrier, trips) = (self.barrier(), self.round_trips());
         let details = format_args!("barrier {barrier:.2}, {trips} round trips");
         write_headline(f, self, "", details)
+    }
+}
+
+/// Samples of the target, all of one weight. Units are ladders.
+impl<S> WeightedSample for TemperingRun<S> {
+    type State = S;
+
+    fn weighted_states(&self) -> WeightedStates<'_, S> {
+        let (states, ladders) = (self.states.len(), self.ladders());
+        WeightedStates {
+            states: &self.states,
+            log_weights: vec![0.0; states].into(),
+            units: (0..states).map(|i| i * ladders / states).collect(),
+        }
     }
 }
 

@@ -24,7 +24,7 @@ use crate::{Error, Result};
 /// from the differences between independent ladders.
 ///
 /// ```
-/// use annealed::estimate::LogZ;
+/// use annealed::estimate::{LogZ, WeightedSample};
 /// use annealed::kernel::RandomWalkMetropolis;
 /// use annealed::model::{Gaussian, GaussianMixture};
 /// use annealed::path::GeometricPath;

@@ -5,8 +5,7 @@ use std::ops::Range;
 
 use annealed::Error;
 use annealed::ais::{Ais, RunPart};
-use annealed::estimate::LogZ;
-use annealed::estimate::Warning;
+use annealed::estimate::{LogZ, Warning, WeightedSample};
 use annealed::kernel::{
     CoordinateGibbs, Mala, NonFinite, RandomWalkMetropolis, Sequence, Stage, Step, TransitionKernel,
 };

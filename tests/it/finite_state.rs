@@ -6,7 +6,7 @@
 //! statistical assertion is `|z| <= 4`, a false-alarm rate of 6e-5 a case if the stream changes.
 
 use annealed::ais::Ais;
-use annealed::estimate::LogZ;
+use annealed::estimate::{LogZ, WeightedSample};
 use annealed::kernel::{Invariant, NonFinite, Stage, Step, TransitionKernel};
 use annealed::model::{NormalizedModel, Sampleable, UnnormalizedModel};
 use annealed::path::{GeometricPath, Intermediate, Stationary};

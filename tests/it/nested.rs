@@ -4,7 +4,7 @@ use std::f64::consts::{PI, TAU};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use annealed::ais::Ais;
-use annealed::estimate::{LogZ, Warning, log_sum_exp};
+use annealed::estimate::{LogZ, Warning, WeightedSample, log_sum_exp};
 use annealed::kernel::{Metropolis, RandomWalkMetropolis, Repeat, SymmetricProposal};
 use annealed::model::{
     FunctionModel, Gaussian, GaussianMixture, NormalizedModel, Sampleable, UnnormalizedModel,
@@ -252,11 +252,11 @@ fn without_states_there_are_no_figures_of_them() {
     let (mean, error) = none.expectation(|x| x[0]);
     assert!(mean.is_nan() && error == f64::INFINITY);
     let error = none.resampled(5).unwrap_err().to_string();
-    assert!(error.contains("kept states: got none"), "{error}");
+    assert!(error.contains("log_weights: got none"), "{error}");
     let some = levels().run().unwrap();
     for count in [0, usize::MAX] {
         let error = some.resampled(count).unwrap_err().to_string();
-        assert!(error.contains("samples: got"), "{error}");
+        assert!(error.contains("draws: got"), "{error}");
     }
     let single = levels().islands(1).run().unwrap();
     assert_eq!(single.expectation(|_| 2.0).1, f64::INFINITY);

@@ -1,7 +1,7 @@
 //! Rounds whose base is refitted: unbiased, of smaller errors, and no worse where no Gaussian fits.
 
 use annealed::adaptive::{NoRefit, Rounds, RoundsRun};
-use annealed::estimate::LogZ;
+use annealed::estimate::{LogZ, WeightedSample};
 use annealed::kernel::{Hmc, RandomWalkMetropolis};
 use annealed::model::{
     Differentiable, FunctionModel, Gaussian, GaussianMixture, GradientModel, NormalizedModel,

@@ -2,7 +2,7 @@
 
 use annealed::Error;
 use annealed::ais::{Ais, Run};
-use annealed::estimate::{Estimate, LogZ, Warning, log_mean_exp, log_sum_exp};
+use annealed::estimate::{Estimate, LogZ, Warning, WeightedSample, log_mean_exp, log_sum_exp};
 use annealed::kernel::{
     Hmc, PerfectTransitions, PersistentHmc, RandomWalkMetropolis, TransitionKernel,
 };

@@ -4,7 +4,7 @@ use std::f64::consts::TAU;
 
 use annealed::ais::Ais;
 use annealed::drift::{Bounded, RidgeFunction, RidgeGibbs, RidgePath, RidgePrior, Sinusoid, Tanh};
-use annealed::estimate::LogZ;
+use annealed::estimate::{LogZ, WeightedSample};
 use annealed::model::{NormalizedModel, Sampleable, UnnormalizedModel};
 use annealed::schedule::Schedule;
 use annealed::testing;

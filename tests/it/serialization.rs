@@ -230,12 +230,12 @@ fn bases_and_priors_are_validated_as_they_are_read() {
     assert_eq!(through_json(&priors), priors);
     for (key, value) in [
         ("", json!([])),
-        ("/0/Single/location", json!(null)),
-        ("/0/Single/scale", json!(0.0)),
-        ("/1/Single/law/Student/degrees", json!(0.0)),
-        ("/2/Single/law/LogGamma/shape", json!(-1.0)),
-        ("/4/Single/law/LogitBeta/b", json!(0.0)),
-        ("/4/Single/support/Interval/low", json!(3.0)),
+        ("/priors/0/Single/location", json!(null)),
+        ("/priors/0/Single/scale", json!(0.0)),
+        ("/priors/1/Single/law/Student/degrees", json!(0.0)),
+        ("/priors/2/Single/law/LogGamma/shape", json!(-1.0)),
+        ("/priors/4/Single/law/LogitBeta/b", json!(0.0)),
+        ("/priors/4/Single/support/Interval/low", json!(3.0)),
     ] {
         refused::<Priors>(&priors, key, value);
     }
@@ -254,11 +254,11 @@ fn priors_of_several_parameters_survive() {
     let priors = priors.unwrap();
     assert_eq!(through_json(&priors), priors);
     for (key, value) in [
-        ("/1/Dirichlet/1", json!(0.0)),
-        ("/2/Ordered/count", json!(0)),
-        ("/3/Effects/scale", json!(9)),
-        ("/4/Correlation/size", json!(1)),
-        ("/4/Correlation/shape", json!(-1.0)),
+        ("/priors/1/Dirichlet/1", json!(0.0)),
+        ("/priors/2/Ordered/count", json!(0)),
+        ("/priors/3/Effects/scale", json!(9)),
+        ("/priors/4/Correlation/size", json!(1)),
+        ("/priors/4/Correlation/shape", json!(-1.0)),
     ] {
         refused::<Priors>(&priors, key, value);
     }

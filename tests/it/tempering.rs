@@ -4,8 +4,7 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 
 use annealed::ais::{Ais, StoppedBy};
-use annealed::estimate::LogZ;
-use annealed::estimate::Warning;
+use annealed::estimate::{LogZ, Warning, WeightedSample};
 use annealed::kernel::{
     Hmc, Invariant, NonFinite, PerChain, PerfectTransitions, PersistentHmc, RandomWalkMetropolis,
     Stage, Step, StepSize, TransitionKernel,

@@ -2,8 +2,7 @@
 
 use annealed::Error;
 use annealed::ais::{Ais, Run, RunPart};
-use annealed::estimate::LogZ;
-use annealed::estimate::Warning;
+use annealed::estimate::{LogZ, Warning, WeightedSample};
 use annealed::kernel::{
     Invariant, NonFinite, PerChain, PersistentHmc, RandomWalkMetropolis, Stage, Step,
     TransitionKernel,

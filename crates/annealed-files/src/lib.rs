@@ -16,6 +16,8 @@
 //! # Ok::<(), annealed::Error>(())
 //! ```
 //!
+//! [`PosteriorFile`] writes equally weighted draws of a run, for R's posterior, ArviZ and NumPy.
+//!
 //! No file makes it panic, and a file takes little more memory than its size allows.
 
 #[cfg(test)]
@@ -32,6 +34,7 @@ mod gzip;
 mod npy;
 mod npz;
 mod parameters;
+mod posterior_file;
 mod rbm_file;
 mod safetensors;
 #[cfg(test)]
@@ -47,6 +50,7 @@ use safetensors::Safetensors;
 pub use binary_data::{Binarization, BinaryData, DataLayout};
 pub use deep::{DeepLayout, read_deep};
 pub use draws::Draws;
+pub use posterior_file::PosteriorFile;
 pub use rbm_file::{RbmFile, RbmLayout};
 
 /// Refuses a size other than the one expected.

@@ -11,7 +11,7 @@
 use annealed::adaptive::StepSizes;
 use annealed::ais::{Ais, Run};
 use annealed::drift::{BumpFeatures, DriftModifiedLangevin, EnsembleModifier};
-use annealed::estimate::LogZ;
+use annealed::estimate::{LogZ, WeightedSample};
 use annealed::kernel::{Mala, PersistentHmc, StepSize, TransitionKernel, UnadjustedLangevin};
 use annealed::model::{Differentiable, FunctionModel, Gaussian, NormalizedModel};
 use annealed::path::{AnnealingPath, TemperedPath};

@@ -20,7 +20,7 @@ use annealed::drift::{
     DriftModifiedLangevin, RidgeGibbs, RidgePath, RidgeState, SeparableModifier, ShiftMonitor,
     Sinusoid,
 };
-use annealed::estimate::{Estimate, LogZ, Warning};
+use annealed::estimate::{Estimate, LogZ, Warning, WeightedSample};
 use annealed::kernel::{Mala, Mixture, PersistentHmc, TransitionKernel, UnadjustedLangevin};
 use annealed::model::NormalizedModel;
 use annealed::path::AnnealingPath;
