@@ -182,43 +182,44 @@ impl Table<'_> {
             return Ok(table);
         };
         table.lines.extend(head(*steps, exact, others));
-        let best = longest
-            .iter()
-            .flatten()
-            .max_by(|a, b| a.share().total_cmp(&b.share()));
-        for (i, (&row, pooled)) in self.rows.iter().zip(longest).enumerate() {
-            let runs = columns.iter().find_map(|(_, column)| column[i].as_ref());
-            let printed = self.printed(row);
-            let theirs = printed.map_or("| ".into(), |printed| self.theirs(printed));
-            let (Some(runs), Some(best)) = (runs, best) else {
-                if printed.is_some() {
-                    let line = format!("| {} | {theirs} | not run |", self.label(row, None));
-                    table.lines.push(line);
-                }
-                continue;
-            };
-            let run = &runs.rows[0].setting.schedule;
-            if run != row[2] {
-                // A schedule that another row has run already.
-                if printed.is_some() {
-                    table
-                        .lines
-                        .push(format!("| {} | {theirs} | is {run} |", row[2]));
-                }
-                continue;
-            }
-            let ours = pooled.as_ref().map_or("| | | | | ".into(), |pooled| {
-                let theirs = printed.map(|printed| printed.5 / self.chains);
-                ours(pooled, best, exact, theirs)
-            });
-            let mut line = format!("| {} | {theirs} | {ours} |", self.label(row, Some(runs)));
-            for (_, other) in others {
-                let other = other[i].as_ref().map(|other| share(other.share()));
-                line += &format!(" {} |", other.unwrap_or_default());
-            }
-            table.lines.push(line);
+        let shares = longest.iter().flatten();
+        let best = shares.max_by(|a, b| a.share().total_cmp(&b.share()));
+        let best = best.expect("columns without runs are left out");
+        for (i, &row) in self.rows.iter().enumerate() {
+            let cells: Vec<_> = columns.iter().map(|column| column.1[i].as_ref()).collect();
+            table.lines.extend(self.line(row, &cells, best, exact));
         }
         Ok(table)
+    }
+
+    /// Returns the line of a row with runs in each column; none if there are neither runs nor printed figures.
+    fn line(
+        &self,
+        row: [&str; 3],
+        cells: &[Option<&Pooled>],
+        best: &Pooled,
+        exact: Option<f64>,
+    ) -> Option<String> {
+        let printed = self.printed(row);
+        let theirs = printed.map_or("| ".into(), |printed| self.theirs(printed));
+        let Some(runs) = cells.iter().find_map(|&cell| cell) else {
+            return printed.map(|_| format!("| {} | {theirs} | not run |", self.label(row, None)));
+        };
+        let run = &runs.rows[0].setting.schedule;
+        if run != row[2] {
+            // A schedule that another row has run already.
+            return printed.map(|_| format!("| {} | {theirs} | is {run} |", row[2]));
+        }
+        let ours = cells[0].map_or("| | | | | ".into(), |pooled| {
+            let theirs = printed.map(|printed| printed.5 / self.chains);
+            ours(pooled, best, exact, theirs)
+        });
+        let mut line = format!("| {} | {theirs} | {ours} |", self.label(row, Some(runs)));
+        for other in &cells[1..] {
+            let other = other.map(|other| share(other.share()));
+            line += &format!(" {} |", other.unwrap_or_default());
+        }
+        Some(line)
     }
 
     fn heading(&self, exact: Option<f64>) -> String {
