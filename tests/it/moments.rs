@@ -221,6 +221,10 @@ fn path_lengths() {
         let bound =
             std::f64::consts::PI + 2f64.sqrt() * (1.0 + 1.0 / (4.0 * deviation * deviation)).ln();
         assert!(length < bound);
+        // The shortest of all paths of Gaussians (Gelman and Meng 1998) costs less by a twelfth at most.
+        let shortest = 2f64.sqrt() * (1.0 + 0.25 / (deviation * deviation)).acosh();
+        let costs = (length / shortest).powi(2);
+        assert!((1.0..1.09).contains(&costs), "{costs}");
     }
 }
 

@@ -620,7 +620,7 @@ fn a_spline_starts_at_the_mixtures_moments() {
         target,
         &moments,
         linear(3),
-        &ExactMatching::default(),
+        &ExactMatching::default().tolerance(1e-3),
     )
     .unwrap();
     let average = base.moments().average(&moments, 1.0 / 3.0).unwrap();

@@ -218,6 +218,51 @@ proptest! {
     }
 }
 
+/// The log of `int p(x) N(y; x + eps/2 grad log q(x), eps) dx / p(y)`: how a naive step towards q changes p at y.
+fn naive_change<M: Differentiable<State = DVector<f64>>>(
+    [p, q]: [&M; 2],
+    y: &DVector<f64>,
+    eps: f64,
+) -> f64 {
+    let width = 0.05 * eps.sqrt();
+    let term = |i: i32| {
+        let x = y.add_scalar(width * f64::from(i));
+        let log_move = log_normal(y, &(&x + q.gradient(&x) * (0.5 * eps)), eps);
+        (p.log_density(&x) - p.log_density(y) + log_move).exp()
+    };
+    let scale = (2.0 * std::f64::consts::PI * eps).sqrt();
+    (width / scale * (-240..=240).map(term).sum::<f64>()).ln()
+}
+
+proptest! {
+    #![proptest_config(cases(48))]
+
+    /// A step whose drift is that of the gain `gamma + delta` takes `p_gamma` to
+    /// `p_gamma exp(-(eps delta/2) [Laplacian L + grad L . grad log p_gamma])`, up to `O(eps^2)`. As printed, the exponent is
+    /// `-eps delta [Laplacian L + gamma |grad L|^2]`, and is another.
+    #[test]
+    fn a_naive_step_misses_the_new_density_by_this_exponent(
+        bumps in bumps(), gain in 0.5..4.0f64, beta in 0.1..0.9f64, y in -2.0..2.0f64
+    ) {
+        let delta = 0.1 * gain;
+        let path = tempered(&bumps, gain);
+        let (here, next, y) = (path.at(beta), path.at(beta + 0.1), dvector![y]);
+        let change = |eps: f64| {
+            let [naive, invariant] = [&next, &here].map(|q| naive_change([&here, q], &y, eps));
+            (naive - invariant) / (eps * delta)
+        };
+        // The error is of the order eps: gone where extrapolated.
+        let found = 2.0 * change(5e-4) - change(1e-3);
+        let slope = |x: f64| bumps.gradient(&dvector![x])[0];
+        let laplacian = (slope(y[0] + 1e-4) - slope(y[0] - 1e-4)) / 2e-4;
+        let expected = -0.5 * (laplacian + slope(y[0]) * here.gradient(&y)[0]);
+        let printed = -(laplacian + beta * gain * slope(y[0]).powi(2));
+        let near = |value: f64| (found - value).abs() < 2e-3 * (1.0 + value.abs());
+        prop_assert!(near(expected), "{found} {expected}");
+        prop_assert!((expected - printed).abs() < 0.05 || !near(printed), "{found} {printed}");
+    }
+}
+
 /// The variance function `sigma^2 = f(x)^-power` times a constant, at one over a log density.
 #[derive(Debug, Clone, Copy)]
 struct Uneven {

@@ -16,7 +16,7 @@ use annealed_files::RbmFile;
 use crate::base::Start::{self, Auto, BaseRates, Uniform};
 use crate::machines::{Folders, Machine};
 use crate::rows::Setting;
-use crate::runs::{Runs, SEGMENTS};
+use crate::runs::{Origin, Runs, SEGMENTS};
 
 /// Kind of path of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -43,6 +43,10 @@ impl PathKind {
         }
     }
 }
+
+/// Largest accepted error of a moment at a knot that is matched exactly. A rough match leaves the weights unbiased, but
+/// is no path of averaged moments.
+const MOMENT_ERROR: f64 = 0.01;
 
 pub const STARTS: [Start; 2] = [Uniform, BaseRates];
 
@@ -77,7 +81,13 @@ pub fn run(
             folders,
             updates: runs.budget.spline_updates,
         };
-        let path = source.path(kind)?;
+        let (path, moment_error) = source.path(kind)?;
+        let of_chains = kind == Mas && !source.is_small();
+        let origin = Origin {
+            spline_updates: of_chains.then_some(source.updates),
+            moment_error,
+            ..Origin::default()
+        };
         for &steps in &runs.budget.steps {
             for &name in schedules {
                 let setting =
@@ -86,7 +96,7 @@ pub fn run(
                     "LINEAR" => Schedule::linear(steps)?,
                     _ => source.binned(kind, &path, steps, runs)?,
                 };
-                runs.row(&setting, &path, &schedule)?;
+                runs.row_of(origin, &setting, &path, &schedule)?;
             }
         }
     }
@@ -108,7 +118,11 @@ pub fn run_searched(machine: Machine, folders: &Folders, runs: &mut Runs<'_>) ->
         }
         let (base, seconds) = Auto.base(&file, steps)?;
         let path = RbmPath::new(base, file.rbm.clone())?;
-        runs.row_after(seconds, &setting, &path, &Schedule::linear(steps)?)?;
+        let origin = Origin {
+            seconds,
+            ..Origin::default()
+        };
+        runs.row_of(origin, &setting, &path, &Schedule::linear(steps)?)?;
     }
     Ok(())
 }
@@ -127,11 +141,45 @@ impl Source<'_> {
         Ok(self.start.base(self.file, 0)?.0)
     }
 
-    pub fn path(&self, kind: PathKind) -> Result<RbmPath> {
-        match kind {
-            Ga => RbmPath::new(self.base()?, self.file.rbm.clone()),
-            _ => self.spline(kind),
+    fn is_small(&self) -> bool {
+        self.machine.hidden_units() == 20
+    }
+
+    /// Returns the path; with it, where its knots are matched exactly, their largest error of a moment.
+    pub fn path(&self, kind: PathKind) -> Result<(RbmPath, Option<f64>)> {
+        if kind == Ga {
+            return Ok((RbmPath::new(self.base()?, self.file.rbm.clone())?, None));
         }
+        let path = self.spline(kind)?;
+        let exact = kind == Mas && self.is_small();
+        let error = exact.then(|| self.moment_error(&path)).transpose()?;
+        Ok((path, error))
+    }
+
+    /// Prints the largest error of a moment at each knot, and refuses one that is too large.
+    fn moment_error(&self, path: &RbmPath) -> Result<f64> {
+        let (from, to) = (path.base().moments(), self.file.rbm.exact_moments()?);
+        let mut largest = 0.0_f64;
+        for knot in 1..SEGMENTS {
+            let beta = path.knots().betas()[knot];
+            let machine = path.model_at_knot(knot).expect("one of the knots");
+            let found = machine.exact_moments()?;
+            let error = found.largest_difference(&from.average(&to, beta)?);
+            eprintln!(
+                "{} knot {beta:.1}: a largest error of a moment of {error:.5}",
+                self.machine.name()
+            );
+            largest = largest.max(error);
+        }
+        if largest <= MOMENT_ERROR {
+            return Ok(largest);
+        }
+        let expected = format!("at most {MOMENT_ERROR}");
+        Err(Error::invalid(
+            "error of a moment at a knot",
+            largest,
+            expected,
+        ))
     }
 
     /// Returns the spline; its knots are matched once and kept in files under `target/reproduction`.
@@ -172,14 +220,9 @@ impl Source<'_> {
     }
 
     fn matched(&self, kind: PathKind, knots: Schedule) -> Result<RbmPath> {
-        let small = self.machine.hidden_units() == 20;
         let moments = self.moments(kind)?;
         match kind {
-            // A rough match leaves the weights unbiased, but is no path of averaged moments.
-            Mas if small => {
-                let matching = ExactMatching::default().iterations(1_000).tolerance(0.01);
-                self.through(&moments, knots, &matching)
-            }
+            Mas if self.is_small() => self.through(&moments, knots, &ExactMatching::default()),
             Mas => {
                 let matching = PersistentMatching::full().updates(self.updates);
                 self.through(&moments, knots, &matching)
@@ -208,7 +251,7 @@ impl Source<'_> {
         match kind {
             Cheap => RbmMoments::from_data(rbm, &self.folders.training_images()?),
             Biased => RbmMoments::from_data(rbm, &self.folders.biased_images()?),
-            _ if self.machine.hidden_units() == 20 => rbm.exact_moments(),
+            _ if self.is_small() => rbm.exact_moments(),
             _ => {
                 let chains = MomentChains::full().sweeps(self.updates / 5);
                 chains.burn_in(self.updates / 50).moments(rbm)

@@ -16,19 +16,22 @@ use crate::base::Start;
 use crate::bootstrap::{Bootstrap, interval};
 use crate::grosse::{PathKind, STARTS, Source};
 use crate::machines::{Folders, Machine};
-use crate::rows::{Lines, Row, Setting};
+use crate::rows::{Lines, Point, Row, Setting, log_weights, thousandths};
 use crate::runs::{Budget, SEGMENTS};
 
-/// Draws Figure 3: log Z^ against K from the uniform start, with exact samples at each stage and with Gibbs sampling.
-pub fn with_exact_samples(
+const KERNELS: [&str; 2] = ["exact samples", "Gibbs"];
+const PATHS: [PathKind; 2] = [PathKind::Ga, PathKind::Mas];
+
+/// Runs what is missing of Figure 3: along both paths from the uniform start, exact samples at each stage, and Gibbs
+/// sampling.
+pub fn run_exact_samples(
     machine: Machine,
     folders: &Folders,
     budget: &Budget,
-    figures: &Path,
+    build: &str,
+    points: &mut Lines<Point>,
 ) -> Result<()> {
-    let chains = budget.chains;
     let file = machine.read(folders)?;
-    let exact = file.rbm.exact_log_normalizer()?;
     let source = Source {
         machine,
         file: &file,
@@ -36,44 +39,115 @@ pub fn with_exact_samples(
         folders,
         updates: budget.spline_updates,
     };
-    let mut charts = ["exact samples", "Gibbs"].map(|kernel| {
-        let title = format!("{}, uniform start, {kernel}: log Ẑ - log Z", machine.name());
-        Chart::new(&title, "K", "nats").logarithmic_x()
-    });
-    println!("| path | K | exact samples: error [95%] | Gibbs: error [95%] |\n|---|---|---|---|");
-    for kind in [PathKind::Ga, PathKind::Mas] {
-        let path = source.path(kind)?;
-        let mut lines = [Vec::new(), Vec::new()];
+    for kind in PATHS {
+        let (path, moment_error) = source.path(kind)?;
         for &steps in &budget.steps {
+            let names = [
+                &machine.name(),
+                Start::Uniform.name(),
+                kind.name(),
+                "LINEAR",
+            ];
+            let setting = Setting::new(names, steps);
+            if points.all.iter().any(|point| point.setting == setting) {
+                continue;
+            }
             let schedule = Schedule::linear(steps)?;
             let gibbs = Ais::new(&path, BlockGibbs)
                 .schedule(schedule.clone())
-                .chains(chains)
+                .chains(budget.chains)
                 .run()?;
             let log_z_0 = gibbs.log_z() - gibbs.log_z_ratio();
-            let samples = [
-                exact_log_weights(&path, &schedule, chains)?,
-                gibbs.log_weights().to_vec(),
-            ];
-            let [perfect, moved] = samples.map(|log_weights| point(&log_weights, log_z_0 - exact));
-            let points = [perfect?, moved?];
-            let [first, second] =
-                points.map(|(error, (low, high))| format!("{error:+.2} [{low:+.2}, {high:+.2}]"));
-            println!("| {} | {steps} | {first} | {second} |", kind.name());
-            for (line, (error, ends)) in lines.iter_mut().zip(points) {
-                line.push((steps as f64, error, ends));
+            let exact = exact_log_weights(&path, &schedule, budget.chains)?;
+            for (kernel, weights) in KERNELS.into_iter().zip([&exact[..], gibbs.log_weights()]) {
+                let ratio = Estimate::from_log_weights(weights)?.value();
+                points.add(Point {
+                    setting: setting.clone(),
+                    kernel: kernel.into(),
+                    chains: budget.chains,
+                    moment_error,
+                    log_z: log_z_0 + ratio,
+                    build: build.into(),
+                    log_weights: thousandths(weights, ratio),
+                })?;
             }
         }
-        charts = std::array::from_fn(|kernel| {
-            charts[kernel]
-                .clone()
-                .line_with_errors(kind.name(), lines[kernel].clone())
-        });
     }
-    let stem = machine.stem();
-    let [exact, gibbs] = charts;
-    exact.save(figures.join(format!("grosse-{stem}-exact-samples.svg")))?;
-    gibbs.save(figures.join(format!("grosse-{stem}-gibbs.svg")))
+    Ok(())
+}
+
+/// A point of Figure 3: K, error of log Z^ and its bootstrap interval.
+type Plotted = (f64, f64, (f64, f64));
+
+/// Returns Figure 3 as a table.
+pub fn exact_samples_table(
+    machine: Machine,
+    folders: &Folders,
+    points: &Lines<Point>,
+) -> Result<Vec<String>> {
+    let mut lines = vec![
+        "| path | K | exact samples: error [95%] | Gibbs: error [95%] |".into(),
+        "|---|---|---|---|".into(),
+    ];
+    for kind in PATHS {
+        let [exact, gibbs] = curves(machine, kind, folders, points)?;
+        let cell =
+            |&(_, error, (low, high)): &Plotted| format!("{error:+.2} [{low:+.2}, {high:+.2}]");
+        lines.extend(exact.iter().zip(&gibbs).map(|(exact, gibbs)| {
+            let (path, steps) = (kind.name(), exact.0);
+            format!("| {path} | {steps} | {} | {} |", cell(exact), cell(gibbs))
+        }));
+    }
+    Ok(lines)
+}
+
+/// Draws Figure 3: log Z^ against K with exact samples, and with Gibbs sampling.
+pub fn draw_exact_samples(
+    machine: Machine,
+    folders: &Folders,
+    points: &Lines<Point>,
+    figures: &Path,
+) -> Result<()> {
+    let mut charts = KERNELS.map(|kernel| {
+        let title = format!("{}, uniform start, {kernel}: log Ẑ - log Z", machine.name());
+        Chart::new(&title, "K", "nats").logarithmic_x()
+    });
+    for kind in PATHS {
+        let curves = curves(machine, kind, folders, points)?;
+        for (chart, curve) in charts.iter_mut().zip(curves) {
+            *chart = chart.clone().line_with_errors(kind.name(), curve);
+        }
+    }
+    for (chart, name) in charts.iter().zip(["exact-samples", "gibbs"]) {
+        chart.save(figures.join(format!("grosse-{}-{name}.svg", machine.stem())))?;
+    }
+    Ok(())
+}
+
+/// Returns the points of a path, by exact samples and by Gibbs sampling.
+fn curves(
+    machine: Machine,
+    kind: PathKind,
+    folders: &Folders,
+    points: &Lines<Point>,
+) -> Result<[Vec<Plotted>; 2]> {
+    let exact = machine.log_z_exact(folders)?.unwrap_or_default();
+    let name = machine.name();
+    let mut curves = [Vec::new(), Vec::new()];
+    for (curve, kernel) in curves.iter_mut().zip(KERNELS) {
+        let of_kernel = |point: &&Point| {
+            let setting = &point.setting;
+            setting.machine == name && setting.path == kind.name() && point.kernel == kernel
+        };
+        for point in points.all.iter().filter(of_kernel) {
+            let log_weights: Vec<f64> = log_weights(&point.log_weights, point.log_z).collect();
+            let (low, high) = interval(&Bootstrap::new(&log_weights, point.log_z).log_z);
+            let ends = (low - exact, high - exact);
+            curve.push((point.setting.steps as f64, point.log_z - exact, ends));
+        }
+        curve.sort_by(|a: &Plotted, b| a.0.total_cmp(&b.0));
+    }
+    Ok(curves)
 }
 
 /// Returns the log weights of a run with perfect transitions: exact samples of each stage are weighed to the next.
@@ -89,12 +163,6 @@ fn exact_log_weights(path: &RbmPath, schedule: &Schedule, chains: usize) -> Resu
     Ok(log_weights)
 }
 
-fn point(log_weights: &[f64], shift: f64) -> Result<(f64, (f64, f64))> {
-    let log_z = Estimate::from_log_weights(log_weights)?.value();
-    let (low, high) = interval(&Bootstrap::new(log_weights, log_z).log_z);
-    Ok((log_z + shift, (low + shift, high + shift)))
-}
-
 /// Draws Figure 4: three chains along the geometric path and three along the cheap spline, of different seeds.
 pub fn samples(machine: Machine, folders: &Folders, budget: &Budget, figures: &Path) -> Result<()> {
     let steps = budget.steps[0];
@@ -108,7 +176,7 @@ pub fn samples(machine: Machine, folders: &Folders, budget: &Budget, figures: &P
     };
     let mut rows = Vec::new();
     for (seed, kind) in [(1, PathKind::Ga), (2, PathKind::Cheap)] {
-        let path = source.path(kind)?;
+        let (path, _) = source.path(kind)?;
         let run = Ais::new(&path, BlockGibbs)
             .schedule(Schedule::linear(steps)?)
             .chains(3)

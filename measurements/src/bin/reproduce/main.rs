@@ -13,6 +13,7 @@
 
 mod base;
 mod bootstrap;
+mod check;
 mod figures;
 mod gaussians;
 mod grosse;
@@ -83,7 +84,13 @@ enum Command {
     Starts(#[command(flatten)] starts::Options),
     /// Draw Kiwaki's Figures 1 to 6 and Grosse et al.'s Figure 5 from the lines
     Figures,
-    /// Run and draw Grosse et al.'s Figure 3, with --chains at --steps
+    /// Recompute all cells of the tables of both pages from the lines, and print those that differ
+    Check {
+        /// Folder of the pages
+        #[arg(long, default_value = "docs/notes")]
+        pages: PathBuf,
+    },
+    /// Run what is missing of Grosse et al.'s Figure 3, with --chains at --steps, and draw it
     ExactSamples { machine: Machine },
     /// Run and draw Grosse et al.'s Figure 4, with the first number of --steps
     Samples { machine: Machine },
@@ -100,6 +107,7 @@ fn main() -> Result<()> {
         costs: Lines::read(&arguments.lines.join("costs.jsonl"))?,
         build: runs::build(),
     };
+    let mut points = Lines::read(&arguments.lines.join("figure-3.jsonl"))?;
     match arguments.command {
         Some(Command::Train { machines }) => machines
             .iter()
@@ -124,11 +132,14 @@ fn main() -> Result<()> {
             grosse_figures::against_steps(&runs.rows, figures)
         }
         Some(Command::ExactSamples { machine }) => {
-            grosse_figures::with_exact_samples(machine, folders, &arguments.budget, figures)
+            let (budget, build) = (&arguments.budget, &runs.build);
+            grosse_figures::run_exact_samples(machine, folders, budget, build, &mut points)?;
+            grosse_figures::draw_exact_samples(machine, folders, &points, figures)
         }
         Some(Command::Samples { machine }) => {
             grosse_figures::samples(machine, folders, &arguments.budget, figures)
         }
-        None => tables::print(folders, &runs.rows),
+        Some(Command::Check { pages }) => check::run(folders, &runs.rows, &points, &pages),
+        None => tables::print(folders, &runs.rows, &points),
     }
 }

@@ -47,6 +47,9 @@ pub struct Row {
     /// Updates of a knot, where the path is a moment-averaged spline of the full kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spline_updates: Option<usize>,
+    /// Largest error of a moment at a knot, where the path is a spline that is matched exactly.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moment_error: Option<f64>,
     pub log_z: f64,
     pub standard_error: f64,
     pub ess: f64,
@@ -76,6 +79,34 @@ pub struct Costs {
     pub costs: Vec<f64>,
     pub seconds: f64,
     pub build: String,
+}
+
+/// One run of Grosse et al.'s Figure 3.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    #[serde(flatten)]
+    pub setting: Setting,
+    /// "exact samples" at each stage, or "Gibbs".
+    pub kernel: String,
+    pub chains: usize,
+    /// Largest error of a moment at a knot of the spline.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moment_error: Option<f64>,
+    pub log_z: f64,
+    pub build: String,
+    /// The log weight of each chain less log Z^, in thousandths of a nat.
+    pub log_weights: Vec<i64>,
+}
+
+/// Rounds log weights to thousandths of a nat above `log_z`.
+pub fn thousandths(log_weights: &[f64], log_z: f64) -> Vec<i64> {
+    let rounded = |log_weight: &f64| (1e3 * (log_weight - log_z)).round() as i64;
+    log_weights.iter().map(rounded).collect()
+}
+
+/// Returns the log weights of a line.
+pub fn log_weights(thousandths: &[i64], log_z: f64) -> impl Iterator<Item = f64> {
+    thousandths.iter().map(move |&x| log_z + 1e-3 * x as f64)
 }
 
 /// A file of lines of one kind, read once and added to.
@@ -135,12 +166,8 @@ impl Lines<Row> {
         if parts.is_empty() {
             return Ok(None);
         }
-        let log_weights = parts.iter().flat_map(|row| {
-            row.log_weights
-                .iter()
-                .map(|&thousandths| row.log_z + 1e-3 * thousandths as f64)
-        });
-        let log_weights: Vec<f64> = log_weights.collect();
+        let of_part = |row: &&Row| log_weights(&row.log_weights, row.log_z).collect::<Vec<_>>();
+        let log_weights: Vec<f64> = parts.iter().flat_map(of_part).collect();
         let estimate = Estimate::from_log_weights(&log_weights)?;
         Ok(Some(Pooled {
             bootstrap: Bootstrap::new(&log_weights, estimate.value()),

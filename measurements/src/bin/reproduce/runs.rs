@@ -9,7 +9,7 @@ use annealed::pilot::{BinnedSchedule, KnotChains};
 use annealed::rbm::{BlockGibbs, JointBinnedSchedule, RbmPath};
 use annealed::schedule::Schedule;
 
-use crate::rows::{Costs, Lines, Row, Setting};
+use crate::rows::{Costs, Lines, Row, Setting, thousandths};
 
 /// Chains of one run. A larger row is several runs of successive seeds, so that an early end loses little.
 const PART: usize = 250;
@@ -38,6 +38,17 @@ pub struct Budget {
     pub spline_updates: usize,
 }
 
+/// How the path of a row was made.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Origin {
+    /// Seconds that the search for its base took.
+    pub seconds: f64,
+    /// See [`Row::spline_updates`].
+    pub spline_updates: Option<usize>,
+    /// See [`Row::moment_error`].
+    pub moment_error: Option<f64>,
+}
+
 #[derive(Debug)]
 pub struct Runs<'b> {
     pub budget: &'b Budget,
@@ -48,13 +59,13 @@ pub struct Runs<'b> {
 
 impl Runs<'_> {
     pub fn row(&mut self, setting: &Setting, path: &RbmPath, schedule: &Schedule) -> Result<()> {
-        self.row_after(0.0, setting, path, schedule)
+        self.row_of(Origin::default(), setting, path, schedule)
     }
 
-    /// Runs what is missing of a row; its parts share `pilot_seconds`.
-    pub fn row_after(
+    /// Runs what is missing of a row; its parts share the seconds of its origin.
+    pub fn row_of(
         &mut self,
-        pilot_seconds: f64,
+        origin: Origin,
         setting: &Setting,
         path: &RbmPath,
         schedule: &Schedule,
@@ -82,11 +93,11 @@ impl Runs<'_> {
                 run.effective_sample_size(),
                 run.seconds()
             );
-            let spline_updates = (setting.path == "MAS").then_some(self.budget.spline_updates);
             let row = row(setting, &run, &self.build);
             self.rows.add(Row {
-                spline_updates,
-                seconds: row.seconds + pilot_seconds / parts as f64,
+                spline_updates: origin.spline_updates,
+                moment_error: origin.moment_error,
+                seconds: row.seconds + origin.seconds / parts as f64,
                 ..row
             })?;
         }
@@ -217,7 +228,6 @@ fn row(setting: &Setting, run: &Run<Vec<bool>>, build: &str) -> Row {
     let (schedule, chains) = (run.schedule(), run.chains() as f64);
     let (betas, steps) = (schedule.betas(), schedule.stages());
     let rounded = |x: f64| (x * 1e5).round() / 1e5;
-    let thousandths = |log_weight: &f64| (1e3 * (log_weight - run.log_z_ratio())).round() as i64;
     let along = run.stages().iter().map(|stage| {
         (
             rounded(stage.stage as f64 / steps as f64),
@@ -234,6 +244,7 @@ fn row(setting: &Setting, run: &Run<Vec<bool>>, build: &str) -> Row {
         chains: run.chains(),
         same_as: None,
         spline_updates: None,
+        moment_error: None,
         log_z: run.log_z(),
         standard_error: run.standard_error(),
         ess: run.effective_sample_size(),
@@ -249,7 +260,7 @@ fn row(setting: &Setting, run: &Run<Vec<bool>>, build: &str) -> Row {
             .map(|i| rounded(betas[i * steps / POINTS]))
             .collect(),
         along: along.collect(),
-        log_weights: run.log_weights().iter().map(thousandths).collect(),
+        log_weights: thousandths(run.log_weights(), run.log_z_ratio()),
     }
 }
 

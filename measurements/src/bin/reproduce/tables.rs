@@ -5,10 +5,11 @@ use annealed::Result;
 use crate::base::Start::{Auto, BaseRates, Uniform};
 use crate::bootstrap::interval;
 use crate::grosse;
+use crate::grosse_figures;
 use crate::kiwaki;
 use crate::machines::{Folders, Machine};
 use crate::papers::{GROSSE, GROSSE_EXACT, KIWAKI, KIWAKI_EXACT, Printed};
-use crate::rows::{Lines, Pooled, Row, Setting};
+use crate::rows::{Lines, Point, Pooled, Row, Setting};
 
 /// Numbers of stages. The longest runs are compared with the papers' 100,000; the others show only their ESS.
 const STEPS: [usize; 3] = [100_000, 10_000, 1_000];
@@ -24,54 +25,150 @@ struct Table<'a> {
     chains: f64,
 }
 
-pub fn print(folders: &Folders, lines: &Lines<Row>) -> Result<()> {
-    let exact_of = |list: &[(&str, f64)], machine: Machine| {
-        list.iter()
-            .find(|entry| entry.0 == machine.name())
-            .map(|entry| entry.1)
-    };
-    let machines = || [Machine::SMALL, Machine::LARGE].concat();
-    println!("# Kiwaki (2015), Tables 1 and 2: geometric path, base-rate start unless said");
-    for machine in machines() {
-        let rows = [BaseRates, Uniform, Auto]
-            .map(|start| kiwaki::SCHEDULES.map(|schedule| [start.name(), "GA", schedule]));
-        let rows = rows.concat();
-        let their_exact = exact_of(&KIWAKI_EXACT, machine);
-        Table {
-            machine,
-            rows,
-            printed: &KIWAKI,
-            their_exact,
-            chains: 1e3,
-        }
-        .print(folders, lines)?;
-    }
-    println!("\n# Grosse, Maddison and Salakhutdinov (2013), Tables 1 and 2");
-    for machine in machines() {
-        let rows = grosse::rows(machine)
-            .into_iter()
-            .flat_map(|(start, path, schedules)| {
-                schedules
-                    .iter()
-                    .map(move |&schedule| [start.name(), path.name(), schedule])
-            });
+/// A table in Markdown, without lines if there are no runs.
+pub struct Markdown {
+    pub heading: String,
+    pub lines: Vec<String>,
+}
+
+/// Returns Kiwaki's Tables 1 and 2: geometric path, base-rate start unless said.
+pub fn kiwaki(folders: &Folders, lines: &Lines<Row>) -> Result<Vec<Markdown>> {
+    let rows = [BaseRates, Uniform, Auto]
+        .map(|start| kiwaki::SCHEDULES.map(|schedule| [start.name(), "GA", schedule]))
+        .concat();
+    let tables = machines().map(|machine| Table {
+        machine,
+        rows: rows.clone(),
+        printed: &KIWAKI,
+        their_exact: exact_of(&KIWAKI_EXACT, machine),
+        chains: 1e3,
+    });
+    tables.map(|table| table.markdown(folders, lines)).collect()
+}
+
+/// Returns Tables 1 and 2 of Grosse et al.
+pub fn grosse(folders: &Folders, lines: &Lines<Row>) -> Result<Vec<Markdown>> {
+    let tables = machines().map(|machine| {
+        let rows = grosse::rows(machine).into_iter();
+        let rows = rows.flat_map(|(start, path, schedules)| {
+            let row = move |&schedule| [start.name(), path.name(), schedule];
+            schedules.iter().map(row)
+        });
         let others = [["base rates", "MAS biased", "LINEAR"], grosse::SEARCHED];
-        let their_exact = exact_of(&GROSSE_EXACT, machine);
-        let rows = rows.chain(others).collect();
         Table {
             machine,
-            rows,
+            rows: rows.chain(others).collect(),
             printed: &GROSSE,
-            their_exact,
+            their_exact: exact_of(&GROSSE_EXACT, machine),
             chains: 5e3,
         }
-        .print(folders, lines)?;
+    });
+    tables.map(|table| table.markdown(folders, lines)).collect()
+}
+
+fn machines() -> impl Iterator<Item = Machine> {
+    [Machine::SMALL, Machine::LARGE].concat().into_iter()
+}
+
+fn exact_of(list: &[(&str, f64)], machine: Machine) -> Option<f64> {
+    let entry = list.iter().find(|entry| entry.0 == machine.name());
+    entry.map(|entry| entry.1)
+}
+
+/// Machines in the order of the table of searched starts.
+const SEARCHED_ON: [Machine; 6] = [
+    Machine::Cd1_20,
+    Machine::Cd25_20,
+    Machine::Cd1_500,
+    Machine::Pcd20,
+    Machine::Pcd500,
+    Machine::Cd25_500,
+];
+
+/// Returns the ESS of the searched start beside the best row from another start.
+pub fn searched(lines: &Lines<Row>) -> Result<Vec<String>> {
+    let heads = SEARCHED_ON.map(|machine| machine.name());
+    let mut table = vec![
+        format!("| ESS/N | {} |", heads.join(" | ")),
+        "|---|--:|--:|--:|--:|--:|--:|".into(),
+    ];
+    for (steps, label) in [(10_000, "10,000"), (100_000, "100,000")] {
+        let mut cells = Vec::new();
+        for machine in &heads {
+            let [start, path, schedule] = grosse::SEARCHED;
+            let setting = Setting::new([machine, start, path, schedule], steps);
+            let pooled = lines.pooled(&setting)?;
+            cells.push(pooled.map_or(String::new(), |pooled| share(pooled.share())));
+        }
+        table.push(format!(
+            "| auto, linear, K = {label} | {} |",
+            cells.join(" | ")
+        ));
     }
+    let (mut shares, mut names) = (Vec::new(), Vec::new());
+    for machine in &heads {
+        let others = lines.all.iter().map(|row| &row.setting).filter(|setting| {
+            setting.machine == *machine && setting.start != "auto" && setting.steps == STEPS[0]
+        });
+        let mut best = (0.0, String::new());
+        for setting in others {
+            let found = lines.pooled(setting)?.map_or(0.0, |pooled| pooled.share());
+            if found > best.0 {
+                best = (found, short_name(setting));
+            }
+        }
+        shares.push(share(best.0));
+        names.push(best.1);
+    }
+    table.push(format!(
+        "| best other, K = 100,000 | {} |",
+        shares.join(" | ")
+    ));
+    table.push(format!("| which it is | {} |", names.join(" | ")));
+    Ok(table)
+}
+
+/// Names a row by what is not the default: start, path and schedule.
+fn short_name(setting: &Setting) -> String {
+    let name = match &*setting.schedule {
+        "LINEAR" => &setting.path,
+        schedule => schedule,
+    };
+    match &*setting.start {
+        "base rates" => name.into(),
+        start => format!("{start}, {name}"),
+    }
+}
+
+/// Prints all tables.
+pub fn print(folders: &Folders, lines: &Lines<Row>, points: &Lines<Point>) -> Result<()> {
+    let papers = [
+        ("Kiwaki (2015)", kiwaki(folders, lines)?),
+        (
+            "Grosse, Maddison and Salakhutdinov (2013)",
+            grosse(folders, lines)?,
+        ),
+    ];
+    for (paper, tables) in papers {
+        println!("# {paper}, Tables 1 and 2");
+        for table in tables.iter().filter(|table| !table.lines.is_empty()) {
+            println!("\n## {}\n\n{}", table.heading, table.lines.join("\n"));
+        }
+        println!();
+    }
+    println!("# Searched starts\n\n{}\n", searched(lines)?.join("\n"));
+    let figure = grosse_figures::exact_samples_table(Machine::Pcd20, folders, points)?;
+    println!("# Figure 3, PCD(20)\n\n{}", figure.join("\n"));
     Ok(())
 }
 
 impl Table<'_> {
-    fn print(&self, folders: &Folders, lines: &Lines<Row>) -> Result<()> {
+    fn markdown(&self, folders: &Folders, lines: &Lines<Row>) -> Result<Markdown> {
+        let exact = self.machine.log_z_exact(folders)?;
+        let mut table = Markdown {
+            heading: self.heading(exact),
+            lines: Vec::new(),
+        };
         let mut columns = Vec::new();
         for steps in STEPS {
             let column = self
@@ -82,65 +179,58 @@ impl Table<'_> {
         }
         columns.retain(|(_, column)| column.iter().any(Option::is_some));
         let Some(((steps, longest), others)) = columns.split_first() else {
-            return Ok(());
+            return Ok(table);
         };
-        let exact = self.machine.log_z_exact(folders)?;
-        self.print_head(*steps, exact, others);
-        let best = longest
-            .iter()
-            .flatten()
-            .max_by(|a, b| a.share().total_cmp(&b.share()));
-        for (i, (&row, pooled)) in self.rows.iter().zip(longest).enumerate() {
-            let runs = columns.iter().find_map(|(_, column)| column[i].as_ref());
-            let (Some(runs), Some(best)) = (runs, best) else {
-                continue;
-            };
-            let printed = self.printed(row);
-            let theirs = printed.map_or("| ".into(), |printed| self.theirs(printed));
-            let run = &runs.rows[0].setting.schedule;
-            if run != row[2] {
-                // A schedule that another row has run already.
-                if printed.is_some() {
-                    println!("| {} | {theirs} | is {run} |", row[2]);
-                }
-                continue;
-            }
-            let ours = pooled.as_ref().map_or("| | | | | ".into(), |pooled| {
-                let theirs = printed.map(|printed| printed.5 / self.chains);
-                ours(pooled, best, exact, theirs)
-            });
-            print!("| {} | {theirs} | {ours} |", self.label(row, runs));
-            for (_, other) in others {
-                let other = other[i].as_ref().map(|other| share(other.share()));
-                print!(" {} |", other.unwrap_or_default());
-            }
-            println!();
+        table.lines.extend(head(*steps, exact, others));
+        let shares = longest.iter().flatten();
+        let best = shares.max_by(|a, b| a.share().total_cmp(&b.share()));
+        let best = best.expect("columns without runs are left out");
+        for (i, &row) in self.rows.iter().enumerate() {
+            let cells: Vec<_> = columns.iter().map(|column| column.1[i].as_ref()).collect();
+            table.lines.extend(self.line(row, &cells, best, exact));
         }
-        Ok(())
+        Ok(table)
     }
 
-    fn print_head(
+    /// Returns the line of a row with runs in each column; none if there are neither runs nor printed figures.
+    fn line(
         &self,
-        steps: usize,
+        row: [&str; 3],
+        cells: &[Option<&Pooled>],
+        best: &Pooled,
         exact: Option<f64>,
-        others: &[(usize, Vec<Option<Pooled>>)],
-    ) {
-        print!("\n## {}", self.machine.name());
+    ) -> Option<String> {
+        let printed = self.printed(row);
+        let theirs = printed.map_or("| ".into(), |printed| self.theirs(printed));
+        let Some(runs) = cells.iter().find_map(|&cell| cell) else {
+            return printed.map(|_| format!("| {} | {theirs} | not run |", self.label(row, None)));
+        };
+        let run = &runs.rows[0].setting.schedule;
+        if run != row[2] {
+            // A schedule that another row has run already.
+            return printed.map(|_| format!("| {} | {theirs} | is {run} |", row[2]));
+        }
+        let ours = cells[0].map_or("| | | | | ".into(), |pooled| {
+            let theirs = printed.map(|printed| printed.5 / self.chains);
+            ours(pooled, best, exact, theirs)
+        });
+        let mut line = format!("| {} | {theirs} | {ours} |", self.label(row, Some(runs)));
+        for other in &cells[1..] {
+            let other = other.map(|other| share(other.share()));
+            line += &format!(" {} |", other.unwrap_or_default());
+        }
+        Some(line)
+    }
+
+    fn heading(&self, exact: Option<f64>) -> String {
+        let name = self.machine.name();
         match (exact, self.their_exact) {
             (Some(ours), Some(theirs)) => {
-                println!(": log Z {ours:.3}, of the paper's machine {theirs}")
+                format!("{name}: log Z {ours:.3}, of the paper's machine {theirs}")
             }
-            (Some(ours), None) => println!(": log Z {ours:.3}"),
-            _ => println!(),
+            (Some(ours), None) => format!("{name}: log Z {ours:.3}"),
+            _ => name,
         }
-        let what = if exact.is_some() { "error" } else { "log Z^" };
-        print!(
-            "\n| | paper, K = 100000: {what} | ESS/N | ours, K = {steps}: {what} (SE) | ESS/N [95%] | our ESS is | N | top speed | core minutes |"
-        );
-        others
-            .iter()
-            .for_each(|(steps, _)| print!(" ESS/N, K = {steps} |"));
-        println!("\n{}|", "|---".repeat(9 + others.len()));
     }
 
     fn printed(&self, row: [&str; 3]) -> Option<&Printed> {
@@ -155,16 +245,14 @@ impl Table<'_> {
         format!("{log_z} | {}", share(ess / self.chains))
     }
 
-    fn label(&self, [start, path, schedule]: [&str; 3], pooled: &Pooled) -> String {
+    fn label(&self, [start, path, schedule]: [&str; 3], pooled: Option<&Pooled>) -> String {
         if self.chains == 1e3 {
             return match start {
                 "base rates" => schedule.into(),
                 _ => format!("{schedule}, {start}"),
             };
         }
-        // Small machines are matched exactly.
-        let large = self.machine.hidden_units() > 20;
-        let updates = pooled.rows[0].spline_updates.filter(|_| large);
+        let updates = pooled.and_then(|pooled| pooled.rows[0].spline_updates);
         let updates = updates.map(|updates| format!(" ({updates} updates a knot)"));
         let schedule = schedule.to_lowercase();
         format!("{start}, {path}{}, {schedule}", updates.unwrap_or_default())
@@ -173,6 +261,18 @@ impl Table<'_> {
     fn setting(&self, [start, path, schedule]: [&str; 3], steps: usize) -> Setting {
         Setting::new([&self.machine.name(), start, path, schedule], steps)
     }
+}
+
+/// Returns the head of a table and the line below it.
+fn head(steps: usize, exact: Option<f64>, others: &[(usize, Vec<Option<Pooled>>)]) -> [String; 2] {
+    let what = if exact.is_some() { "error" } else { "log Z^" };
+    let mut head = format!(
+        "| | paper, K = 100000: {what} | ESS/N | ours, K = {steps}: {what} (SE) | ESS/N [95%] | our ESS is | N | top speed | core minutes |"
+    );
+    for (steps, _) in others {
+        head += &format!(" ESS/N, K = {steps} |");
+    }
+    [head, format!("{}|", "|---".repeat(9 + others.len()))]
 }
 
 /// Formats our figures of a row. The paper's ESS is the same as ours if it lies in our interval.

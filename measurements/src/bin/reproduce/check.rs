@@ -1,0 +1,70 @@
+//! Compares the tables of the pages with the lines that they are made of.
+
+use std::path::Path;
+
+use annealed::{Error, Result};
+
+use crate::grosse_figures::exact_samples_table;
+use crate::machines::{Folders, Machine};
+use crate::rows::{Lines, Point, Row};
+use crate::tables::{self, Markdown};
+
+/// Recomputes all cells of all tables of both pages, and prints the lines that differ.
+///
+/// # Errors
+/// A page that cannot be read, or a table that differs.
+pub fn run(
+    folders: &Folders,
+    lines: &Lines<Row>,
+    points: &Lines<Point>,
+    pages: &Path,
+) -> Result<()> {
+    let untitled = |lines| Markdown {
+        heading: String::new(),
+        lines,
+    };
+    let mut grosse = tables::grosse(folders, lines)?;
+    grosse.push(untitled(tables::searched(lines)?));
+    let figure = exact_samples_table(Machine::Pcd20, folders, points)?;
+    grosse.push(untitled(figure));
+    let (mut cells, mut differ) = (0, 0);
+    for (page, tables) in [
+        ("reproduction.md", tables::kiwaki(folders, lines)?),
+        ("reproduction-grosse.md", grosse),
+    ] {
+        let file = pages.join(page);
+        let text = std::fs::read_to_string(&file).map_err(|error| Error::io(&file, error))?;
+        for table in tables.iter().filter(|table| !table.lines.is_empty()) {
+            let found = table_of(&text, table);
+            for i in 0..found.len().max(table.lines.len()) {
+                let [page, lines] =
+                    [&found, &table.lines].map(|lines| lines.get(i).map_or("", |x| x));
+                cells += lines.matches('|').count().saturating_sub(1);
+                if page != lines {
+                    differ += 1;
+                    println!("{}\npage:  {page}\nlines: {lines}", table.heading);
+                }
+            }
+        }
+    }
+    println!("{cells} cells, {differ} lines differ");
+    match differ {
+        0 => Ok(()),
+        _ => Err(Error::file(
+            pages,
+            format!("{differ} lines of tables differ"),
+        )),
+    }
+}
+
+/// Returns the lines of the page's table below the heading; without one, of the table with the same first line.
+fn table_of(page: &str, table: &Markdown) -> Vec<String> {
+    let lines = page.lines().map(str::trim);
+    let heading = format!("### {}", table.heading);
+    let titled = !table.heading.is_empty();
+    let lines = lines.skip_while(|&line| titled && line != heading);
+    let begins = |line: &str| line.starts_with('|') && (titled || line == table.lines[0]);
+    let lines = lines.skip_while(|&line| !begins(line));
+    let lines = lines.take_while(|line| line.starts_with('|'));
+    lines.map(Into::into).collect()
+}
