@@ -147,7 +147,7 @@ fn progress_is_the_learning_curve() {
     );
 }
 
-/// Each of 20 machines in training has the log Z of its enumeration. 20 tests of 4 SE have a false-positive rate below 2e-3.
+/// Each of ten machines in training has the log Z of its enumeration: a false-positive rate below 6e-4.
 #[test]
 fn a_tracker_follows_log_z_through_training() {
     let images = digits().images;
@@ -155,23 +155,22 @@ fn a_tracker_follows_log_z_through_training() {
     let base = BaseRate::from_data(10, &images, 1.0).unwrap();
     let mut tracker = LogZTracker::new(base, 1_000, 3).unwrap();
     let mut found = Vec::new();
-    let settings = ContrastiveDivergence::new(1).persistent(true).epochs(20);
+    let settings = ContrastiveDivergence::new(1).persistent(true).epochs(10);
     let follow = |_: &Epoch, rbm: &Rbm| {
-        let log_z = tracker.advance_to(rbm, 10).unwrap();
+        let log_z = tracker.advance_to(rbm, 50).unwrap();
         found.push((log_z, rbm.exact_log_normalizer().unwrap()));
     };
     let _ = settings.train_with(start, &images, follow).unwrap();
     for (epoch, (log_z, exact)) in found.iter().enumerate() {
         let (error, deviation) = (log_z.value() - exact, log_z.standard_error());
-        println!("{epoch}: {exact:.3} {log_z}");
         assert!(
-            error.abs() <= 4.0 * deviation && deviation < 0.1,
+            error.abs() <= 4.0 * deviation && deviation < 0.2,
             "{epoch}: {error} {deviation}"
         );
     }
-    let travelled = found[19].1 - found[0].1;
+    let travelled = found[9].1 - found[0].1;
     assert!(travelled > 5.0, "{travelled}");
-    let last = found[19].0;
+    let last = found[9].0;
     assert!(last.warnings().is_empty() && last.chains() == 20);
 }
 
