@@ -213,12 +213,6 @@ impl<P: AnnealingPath> Population<P> {
         &mut self.block
     }
 
-    /// Returns the chains, which forget what they know of the path.
-    pub(crate) fn into_block(mut self) -> Block<P::State> {
-        self.block.chains_mut();
-        self.block
-    }
-
     /// Draws all chains anew from the base, and clears the workspace.
     pub(crate) fn redraw(&mut self) {
         let base = self.path.base();

@@ -155,20 +155,6 @@ impl<S> Members<'_, S> {
         self.block.level_weights();
     }
 
-    /// Resamples the chains after a stage where `resampling` asks for it.
-    pub(crate) fn resample_if_due(
-        &mut self,
-        resampling: &Resampling,
-        stage: usize,
-        copy: CopyState<S>,
-    ) {
-        let log_weights = self.block.log_weights().to_vec();
-        if resampling.is_due(stage, &log_weights) {
-            let ancestors = resampling.ancestors(&log_weights, self.block.rng_mut(0));
-            self.resample(&ancestors, copy);
-        }
-    }
-
     /// Copies states and memories of `ancestors` to the first chains, and gives all chains the block's mean weight.
     fn gather(&mut self, ancestors: &[usize], copy: CopyState<S>) {
         let copies = ancestors.iter().map(|&chain| self.copy_of(chain, copy));

@@ -84,8 +84,6 @@ pub enum Purpose {
     Cooling,
     /// The draws of fitted laws that meet draws of a target.
     BridgeSampling,
-    /// The chains that follow an RBM through its training.
-    Tracking,
 }
 
 impl Purpose {

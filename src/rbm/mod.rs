@@ -16,8 +16,8 @@
 //! ```
 //!
 //! [`Rbm`] is the model and [`BaseRate`] the base. [`BlockGibbs`] moves chains along an [`RbmPath`] between them.
-//! [`ContrastiveDivergence`] trains machines, and a [`LogZTracker`] follows their log Z. A [`DeepBoltzmann`] machine becomes
-//! an RBM of the same log Z. `RbmFile` and `BinaryData` of the crate `annealed-files` read files.
+//! [`ContrastiveDivergence`] trains machines. A [`DeepBoltzmann`] machine becomes an RBM of the same log Z.
+//! `RbmFile` and `BinaryData` of the crate `annealed-files` read files.
 //! [`Rbm::exact_log_normalizer`], [`Rbm::exact_samples`] and [`EnumeratedRbm`] need a layer of at most
 //! [`MAX_ENUMERATED_UNITS`] units. [`RbmMoments`] and [`RbmMatching`] make the knots of [`RbmPath::moment_spline`].
 
@@ -32,7 +32,6 @@ mod gibbs;
 pub mod harmonium;
 mod joint_schedule;
 mod likelihood;
-mod log_z_tracker;
 mod lower_bound;
 mod matching;
 mod mean_field;
@@ -49,7 +48,6 @@ pub use enumerate::{EnumeratedRbm, MAX_ENUMERATED_UNITS};
 pub use gibbs::BlockGibbs;
 pub use joint_schedule::JointBinnedSchedule;
 pub use likelihood::LogLikelihood;
-pub use log_z_tracker::LogZTracker;
 pub use lower_bound::{LogZBound, MeanFieldMode};
 pub use matching::{ExactMatching, MomentChains, PersistentMatching, RbmMatching, RbmMoments};
 pub use model::Rbm;

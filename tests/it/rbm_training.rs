@@ -3,7 +3,7 @@
 use annealed::Error;
 use annealed::data::digits;
 use annealed::model::{NormalizedModel, UnnormalizedModel};
-use annealed::rbm::{BaseRate, ContrastiveDivergence, Epoch, LogZTracker, Rbm, TrainedRbm};
+use annealed::rbm::{BaseRate, ContrastiveDivergence, Rbm, TrainedRbm};
 use nalgebra::{DMatrix, DVector};
 
 fn mean_log_likelihood(
@@ -145,55 +145,6 @@ fn progress_is_the_learning_curve() {
         seen.iter().map(|epoch| epoch.index).collect::<Vec<_>>(),
         [0, 1, 2]
     );
-}
-
-/// Each of ten machines in training has the log Z of its enumeration: a false-positive rate below 6e-4.
-#[test]
-fn a_tracker_follows_log_z_through_training() {
-    let images = digits().images;
-    let start = Rbm::<f32>::from_data(10, &images, 1).unwrap();
-    let base = BaseRate::from_data(10, &images, 1.0).unwrap();
-    let mut tracker = LogZTracker::new(base, 1_000, 3).unwrap();
-    let mut found = Vec::new();
-    let settings = ContrastiveDivergence::new(1).persistent(true).epochs(10);
-    let follow = |_: &Epoch, rbm: &Rbm| {
-        let log_z = tracker.advance_to(rbm, 50).unwrap();
-        found.push((log_z, rbm.exact_log_normalizer().unwrap()));
-    };
-    let _ = settings.train_with(start, &images, follow).unwrap();
-    for (epoch, (log_z, exact)) in found.iter().enumerate() {
-        let (error, deviation) = (log_z.value() - exact, log_z.standard_error());
-        assert!(
-            error.abs() <= 4.0 * deviation && deviation < 0.2,
-            "{epoch}: {error} {deviation}"
-        );
-    }
-    let travelled = found[9].1 - found[0].1;
-    assert!(travelled > 5.0, "{travelled}");
-    let last = found[9].0;
-    assert!(last.warnings().is_empty() && last.chains() == 20);
-}
-
-#[test]
-fn bad_settings_of_a_tracker_are_named() {
-    let rates = |p: f64| BaseRate::<f32>::from_rates(2, &DVector::repeat(3, p)).unwrap();
-    let few = LogZTracker::new(rates(0.5), 19, 0).unwrap_err();
-    assert!(few.to_string().contains("chains: got 19"), "{few}");
-    let mixture = BaseRate::mixture([(1.0, rates(0.2)), (1.0, rates(0.8))]).unwrap();
-    let mixed = LogZTracker::new(mixture, 20, 0).unwrap_err();
-    assert!(mixed.to_string().contains("a mixture of 2"), "{mixed}");
-    let mut tracker = LogZTracker::new(rates(0.5), 20, 0).unwrap();
-    let rbm = |units| {
-        Rbm::new(
-            DMatrix::zeros(units, 3),
-            DVector::zeros(units),
-            DVector::zeros(3),
-        )
-    };
-    let none = tracker.advance_to(&rbm(2).unwrap(), 0).unwrap_err();
-    assert!(none.to_string().contains("stages: got 0"), "{none}");
-    let other = tracker.advance_to(&rbm(4).unwrap(), 1).unwrap_err();
-    assert!(other.to_string().contains("hidden units"), "{other}");
 }
 
 #[test]

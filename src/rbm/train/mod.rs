@@ -113,12 +113,13 @@ impl ContrastiveDivergence {
     /// let data = vec![vec![true, true, false], vec![false, false, true]];
     /// let start = Rbm::<f32>::from_data(2, &data, 7)?;
     /// let mut checkpoints = Vec::new();
-    /// let trained = ContrastiveDivergence::new(1).epochs(20).train_with(start, &data, |epoch, rbm| {
+    /// let training = ContrastiveDivergence::new(1).epochs(20);
+    /// let trained = training.train_with(start, &data, |epoch, rbm| {
     ///     if epoch.index % 5 == 0 {
     ///         checkpoints.push(rbm.clone());
     ///     }
     /// })?;
-    /// assert_eq!(checkpoints.len(), 4);
+    /// assert!(checkpoints.len() == 4 && checkpoints[3] != trained.rbm);
     /// # Ok::<(), annealed::Error>(())
     /// ```
     ///
