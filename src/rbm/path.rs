@@ -82,7 +82,8 @@ impl<T: Scalar> RbmPath<T> {
         Self::through(base, vec![target], Schedule::linear(1)?)
     }
 
-    /// Creates the path from `base` at `beta = 0` through `models` at later `knots`; the last is the target.
+    /// Creates the path from `base` at `beta = 0` through `models` at later `knots`; the last is the target. They may be
+    /// [checkpoints](crate::rbm::ContrastiveDivergence::train_with) of the target's training (Bereux et al. 2025).
     ///
     /// # Errors
     /// Where there is not one model for each knot after 0, models differ in visible or hidden units, or the

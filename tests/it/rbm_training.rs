@@ -130,11 +130,16 @@ fn persistent_chains_are_samples_of_about_the_machine() {
 fn progress_is_the_learning_curve() {
     let images = digits().images;
     let start = Rbm::<f32>::from_data(3, &images, 0).unwrap();
-    let mut seen = Vec::new();
+    let (mut seen, mut machines) = (Vec::new(), Vec::new());
     let settings = ContrastiveDivergence::new(2).epochs(3);
     let trained = settings
-        .train_with(start, &images, |epoch| seen.push(*epoch))
+        .train_with(start, &images, |epoch, rbm| {
+            seen.push(*epoch);
+            machines.push(rbm.clone());
+        })
         .unwrap();
+    assert_eq!(machines[2], trained.rbm);
+    assert_ne!(machines[1], trained.rbm);
     assert_eq!(seen, trained.curve);
     assert_eq!(
         seen.iter().map(|epoch| epoch.index).collect::<Vec<_>>(),

@@ -149,7 +149,7 @@ fn work_without_end_is_refused_or_begun() {
     for epochs in [1 << 40, usize::MAX] {
         let training = ContrastiveDivergence::new(1).epochs(epochs);
         let left = std::panic::catch_unwind(|| {
-            let leave = |epoch: &annealed::rbm::Epoch| assert!(epoch.index < 3, "enough");
+            let leave = |epoch: &annealed::rbm::Epoch, _: &Rbm| assert!(epoch.index < 3, "enough");
             training.train_with(rbm(), &data, leave).map(drop)
         });
         let message = left.unwrap_err();

@@ -56,7 +56,7 @@ impl ContrastiveDivergence {
         let settings = self.batch_size(self.batch_size.min(data.len()));
         let mut training = HarmoniumTraining::new(settings, harmonium);
         Ok(TrainedHarmonium {
-            curve: settings.run(&mut training, data, |_| ())?,
+            curve: settings.run(&mut training, data, |_, _| ())?,
             harmonium: training.harmonium,
             chains: self.persistent.then_some(training.chains),
         })

@@ -101,10 +101,27 @@ impl ContrastiveDivergence {
     /// # Errors
     /// No data, a row whose length is not D, a setting out of range, or an overflow ([`Error::NotConverged`]).
     pub fn train<T: Scalar>(&self, rbm: Rbm<T>, data: &[Vec<bool>]) -> Result<TrainedRbm<T>> {
-        self.train_with(rbm, data, |_| ())
+        self.train_with(rbm, data, |_, _| ())
     }
 
-    /// Trains as [`train`](Self::train), and calls `progress` after each epoch.
+    /// Trains as [`train`](Self::train), and calls `progress` after each epoch with its point of the learning curve and the
+    /// RBM, of which it may keep copies: knots of [`RbmPath::through`](crate::rbm::RbmPath::through).
+    ///
+    /// ```
+    /// use annealed::rbm::{ContrastiveDivergence, Rbm};
+    ///
+    /// let data = vec![vec![true, true, false], vec![false, false, true]];
+    /// let start = Rbm::<f32>::from_data(2, &data, 7)?;
+    /// let mut checkpoints = Vec::new();
+    /// let training = ContrastiveDivergence::new(1).epochs(20);
+    /// let trained = training.train_with(start, &data, |epoch, rbm| {
+    ///     if epoch.index % 5 == 0 {
+    ///         checkpoints.push(rbm.clone());
+    ///     }
+    /// })?;
+    /// assert!(checkpoints.len() == 4 && checkpoints[3] != trained.rbm);
+    /// # Ok::<(), annealed::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Same as [`train`](Self::train).
@@ -112,13 +129,13 @@ impl ContrastiveDivergence {
         &self,
         rbm: Rbm<T>,
         data: &[Vec<bool>],
-        progress: impl FnMut(&Epoch),
+        mut progress: impl FnMut(&Epoch, &Rbm<T>),
     ) -> Result<TrainedRbm<T>> {
         self.check()?;
         Error::check_dimension("row of data", check_data(data)?, rbm.visible_units())?;
         let settings = self.batch_size(self.batch_size.min(data.len()));
         let mut state = TrainingState::new(settings, rbm);
-        let curve = settings.run(&mut state, data, progress)?;
+        let curve = settings.run(&mut state, data, |epoch, state| progress(epoch, &state.rbm))?;
         let chains = (self.persistent).then(|| state.negative.visible_states());
         Ok(TrainedRbm {
             rbm: state.rbm,
@@ -131,7 +148,7 @@ impl ContrastiveDivergence {
         &self,
         machine: &mut M,
         data: &[M::Row],
-        mut progress: impl FnMut(&M::Judgement),
+        mut progress: impl FnMut(&M::Judgement, &M),
     ) -> Result<Vec<M::Judgement>> {
         let mut order: Vec<usize> = (0..data.len()).collect();
         let mut curve = Vec::new();
@@ -150,7 +167,7 @@ impl ContrastiveDivergence {
                 });
             }
             let judgement = machine.judge(epoch, learning_rate, data);
-            progress(&judgement);
+            progress(&judgement, machine);
             curve.push(judgement);
         }
         Ok(curve)

@@ -36,7 +36,7 @@ pub fn score(options: &Options, interrupt: &Interrupt) -> Result<String, Box<dyn
     let stopped = |phase| move |error| stopped::before_a_result(error, options, phase);
     let (base, start) =
         start::choose(options, &problem, interrupt).map_err(stopped(Phase::Search))?;
-    let mut path = problem::anneal_along(options, base, problem.rbm.clone())?;
+    let mut path = problem::anneal_along(options, base, &problem)?;
     if let Some(engine) = options.engine {
         path = path.with_simd_level(engine)?;
     }

@@ -141,6 +141,10 @@ pub struct Options {
         default_value = "geometric"
     )]
     pub path: PathKind,
+    /// Earlier checkpoints of the RBM's training, in its order, through which the path goes; there is no search: --base auto is the base rates, without data those of mean fields of the first checkpoint
+    #[arg(help_heading = "Path and schedule", long, value_name = "RBM", num_args = 1..,
+          conflicts_with_all = ["path", "matching", "start", "save_start"])]
+    pub through: Vec<PathBuf>,
     /// How the knots of a spline are found; exact up to 20 units in the smaller layer unless set
     #[arg(help_heading = "Path and schedule", long, value_enum)]
     pub matching: Option<Matching>,

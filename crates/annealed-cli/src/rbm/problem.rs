@@ -1,5 +1,7 @@
 //! The RBM at hand, and the path to it.
 
+use std::path::Path;
+
 use annealed::rbm::{
     BaseRate, DeepBoltzmann, ExactMatching, LikelihoodBound, LogLikelihood, MAX_ENUMERATED_UNITS,
     MomentChains, PersistentMatching, Rbm, RbmPath,
@@ -17,6 +19,8 @@ pub struct Problem {
     pub rbm: Rbm,
     /// The deep machine that became the RBM, if it is one.
     pub deep: Option<DeepBoltzmann>,
+    /// Earlier checkpoints of its training, through which the path goes.
+    pub through: Vec<Rbm>,
     /// The base rates, where they are known.
     pub base_rates: Option<BaseRate>,
     pub log_z_exact: Option<f64>,
@@ -29,10 +33,16 @@ pub struct Problem {
     pub files: Value,
 }
 
+/// Mean-field solutions of the first checkpoint of --through, whose mean is its base without data.
+const MEAN_FIELDS: usize = 64;
+
 /// The path from a base.
-pub fn anneal_along(options: &Options, base: BaseRate, rbm: Rbm) -> Result<RbmPath> {
+pub fn anneal_along(options: &Options, base: BaseRate, problem: &Problem) -> Result<RbmPath> {
+    let rbm = problem.rbm.clone();
     if options.path == PathKind::Geometric {
-        return RbmPath::new(base, rbm);
+        let models = [problem.through.as_slice(), &[rbm]].concat();
+        let knots = Schedule::linear(models.len())?;
+        return RbmPath::through(base, models, knots);
     }
     let knots = Schedule::linear(10)?;
     let smaller = rbm.hidden_units().min(rbm.visible_units());
@@ -58,7 +68,10 @@ impl Problem {
     /// Reads the RBM, and the data that the options name.
     pub fn read(options: &Options) -> Result<Self> {
         let path = &options.weights;
-        let (file, deep) = machine(options)?;
+        let (file, deep) = machine(options, path)?;
+        let earlier = options.through.iter();
+        let through = earlier.map(|earlier| checkpoint(options, earlier, &file.rbm));
+        let through = through.collect::<Result<Vec<_>>>()?;
         let hidden = file.rbm.hidden_units();
         let visible = deep
             .as_ref()
@@ -72,6 +85,13 @@ impl Problem {
             path.display(),
             square(options, &file, &deep)
         );
+        if !through.is_empty() {
+            let names = options
+                .through
+                .iter()
+                .map(|file| file.display().to_string());
+            note += &format!("through {}\n", names.collect::<Vec<_>>().join(", "));
+        }
         let mut rows = |source: &Source| -> Result<Vec<Vec<bool>>> {
             let (rows, read) = source.read(options.data_layout(), (visible, hidden))?;
             note += &read;
@@ -98,6 +118,7 @@ impl Problem {
             advice: advice(options, hidden == visible, base_rates.is_some()),
             rbm: file.rbm,
             deep,
+            through,
             base_rates,
             log_z_exact,
             held_out,
@@ -105,10 +126,12 @@ impl Problem {
         })
     }
 
-    /// Returns the base rates, or fair coins for --base uniform.
+    /// Returns the base of no search: the base rates, mean fields of the first checkpoint if there are no rates, or fair coins
+    /// for --base uniform.
     pub fn simple_base(&self, base: Base) -> Result<BaseRate> {
-        match (&self.base_rates, base) {
-            (Some(rates), Base::Auto | Base::DataRate) => Ok(rates.clone()),
+        match (&self.base_rates, base, self.through.first()) {
+            (Some(rates), Base::Auto | Base::DataRate, _) => Ok(rates.clone()),
+            (None, Base::Auto, Some(first)) => BaseRate::mean_field(first, MEAN_FIELDS, 0),
             _ => BaseRate::uniform(self.rbm.hidden_units(), self.rbm.visible_units()),
         }
     }
@@ -177,6 +200,7 @@ fn files(options: &Options) -> Value {
     let source = |source: &Option<Source>| source.as_ref().map(Source::to_string);
     json!({
         "rbm": options.weights.display().to_string(),
+        "through": Vec::from_iter(options.through.iter().map(|file| file.display().to_string())),
         "base_data": source(&options.base_data),
         "data": source(&options.data),
     })
@@ -206,9 +230,26 @@ fn check_sources(options: &Options, has_rates: bool, held_out: &[Vec<bool>]) -> 
     }
 }
 
-/// The machine of the options as an RBM, and as a deep one with --layers.
-fn machine(options: &Options) -> Result<(RbmFile, Option<DeepBoltzmann>)> {
-    let path = &options.weights;
+/// An earlier checkpoint of the training of `rbm`.
+fn checkpoint(options: &Options, path: &Path, rbm: &Rbm) -> Result<Rbm> {
+    let earlier = machine(options, path)?.0.rbm;
+    let sizes = |rbm: &Rbm| {
+        let (visible, hidden) = (rbm.visible_units(), rbm.hidden_units());
+        format!("{visible} visible and {hidden} hidden units")
+    };
+    let (found, expected) = (sizes(&earlier), sizes(rbm));
+    if found == expected {
+        return Ok(earlier);
+    }
+    let last = options.weights.display();
+    Err(Error::file(
+        path,
+        format!("has {found}, expected the {expected} of {last}"),
+    ))
+}
+
+/// The machine in a file as an RBM, and as a deep one with --layers.
+fn machine(options: &Options, path: &Path) -> Result<(RbmFile, Option<DeepBoltzmann>)> {
     if options.layers.is_empty() {
         return Ok((RbmFile::read_as(path, &layout(options)?)?, None));
     }
