@@ -149,8 +149,10 @@ fn work_without_end_is_refused_or_begun() {
     for epochs in [1 << 40, usize::MAX] {
         let training = ContrastiveDivergence::new(1).epochs(epochs);
         let left = std::panic::catch_unwind(|| {
-            let leave = |epoch: &annealed::rbm::Epoch, _: &Rbm| assert!(epoch.index < 3, "enough");
-            training.train_with(rbm(), &data, leave).map(drop)
+            let trained = training.train_with(rbm(), &data, |epoch, _| {
+                assert!(epoch.index < 3, "enough");
+            });
+            trained.map(drop)
         });
         let message = left.unwrap_err();
         assert_eq!(message.downcast_ref::<&str>(), Some(&"enough"));
