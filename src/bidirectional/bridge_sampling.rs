@@ -224,7 +224,7 @@ impl<L> fmt::Display for BridgeSampling<L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (overlap, draws) = (self.overlap(), self.effective_draws);
         let details = format_args!(
-            "overlap {overlap:.2}, {draws:.0} effective draws without the modes that they lack"
+            "overlap {overlap:.2}, {draws:.0} effective draws, unvisited modes not counted"
         );
         write_headline(f, self, "bridge sampling", details)
     }

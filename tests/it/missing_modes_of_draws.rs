@@ -18,7 +18,7 @@ fn a_challenge_from_the_fitted_law_finds_the_mode_that_draws_lack() {
     let found = BridgeSampling::<StudentT>::new(&target, &chains, 1).unwrap();
     assert!((found.log_z() + 2_f64.ln()).abs() < 0.01 && found.warnings().is_empty());
     assert!(
-        found.to_string().contains("modes that they lack"),
+        found.to_string().contains("unvisited modes not counted"),
         "{found}"
     );
 
