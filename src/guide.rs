@@ -31,6 +31,9 @@ pub mod many_machines {}
 #[doc = include_str!("../docs/own-models.md")]
 pub mod own_models {}
 #[doc = links!()]
+#[doc = include_str!("../docs/papers-in-code.md")]
+pub mod papers_in_code {}
+#[doc = links!()]
 #[doc = include_str!("../docs/populations.md")]
 pub mod populations {}
 #[doc = links!()]

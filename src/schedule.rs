@@ -19,6 +19,17 @@ use crate::num::cumulative;
 use crate::{Error, Result};
 
 /// A validated schedule `0 = beta_0 < beta_1 < ... < beta_K = 1` of K stages.
+///
+/// ```
+/// use annealed::schedule::Schedule;
+///
+/// let schedule = Schedule::new([0.0, 0.6, 0.8, 1.0])?;
+/// assert_eq!(schedule.stages(), 3);
+/// let slower = schedule.with_step_limit(0.4)?;
+/// assert!((slower.betas()[2] - 0.7).abs() < 1e-12);
+/// assert!(Schedule::new([0.0, 0.5, 0.5, 1.0]).is_err()); // betas increase
+/// # Ok::<(), annealed::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[cfg_attr(feature = "serde", serde(transparent))]
@@ -73,6 +84,7 @@ impl Schedule {
     ///
     /// # Errors
     /// `stages` below 29, the fewest that keep the proportions in whole numbers.
+    #[doc(alias = "SM08")]
     pub fn salakhutdinov_murray(stages: usize) -> Result<Self> {
         Error::check_count("stages", stages, 29)?;
         let first = (stages as f64 * 500.0 / 14_500.0).round() as usize;
@@ -202,6 +214,7 @@ impl Schedule {
     ///
     /// # Errors
     /// A limit that is not finite and positive, or too short to get from 0 to 1.
+    #[doc(alias = "deceleration")]
     pub fn with_step_limit(&self, limit: f64) -> Result<Self> {
         Error::check_positive("step limit", limit)?;
         let steps: Vec<f64> = self.betas().windows(2).map(|b| b[1] - b[0]).collect();
@@ -223,6 +236,7 @@ impl Schedule {
     ///
     /// # Errors
     /// A limit that is not finite, or below 1.
+    #[doc(alias = "deceleration")]
     pub fn with_speed_limit(&self, limit: f64) -> Result<Self> {
         let long_enough = limit.is_finite() && limit >= 1.0;
         let expected = "at least 1, the linear schedule's";

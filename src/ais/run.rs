@@ -129,6 +129,7 @@ impl<S, R> Run<S, R> {
     ///
     /// # Errors
     /// A `k` outside `1..=N`.
+    #[doc(alias = "IWAE")]
     pub fn importance_weighted_bound(&self, k: usize) -> Result<f64> {
         let bound = importance_weighted_bound(&self.chains.log_weights, k)?;
         Ok(bound + self.settings.log_base_normalizer)

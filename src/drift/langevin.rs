@@ -51,6 +51,7 @@ use crate::{Error, Result};
 /// assert!((run.log_z() - target.log_normalizer()).abs() < 4.0 * run.standard_error());
 /// # Ok::<(), annealed::Error>(())
 /// ```
+#[doc(alias = "adaptive annealing")]
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[must_use]

@@ -40,6 +40,7 @@ use crate::path::GaussianPath;
 /// A drift modifier: a field G such that states move by `-delta G` as beta grows by delta. It is exact where
 /// `div(G p_beta) = (s - E s) p_beta` with `s = d/dbeta log f_beta`. Weights are unbiased for any field that depends on
 /// beta and the state alone. The modifier of Barron and Luo (2007) is G divided by the final gain.
+#[doc(alias = "drift modifier")]
 pub trait DriftModifier {
     /// Writes `G_beta(x)`, which must be finite, to `modifier`, which has the length of the state.
     fn modifier_into(&self, beta: f64, state: &DVector<f64>, modifier: &mut DVector<f64>);

@@ -19,6 +19,24 @@ const MAX_NODES: usize = 1 << 28;
 ///
 /// It is a table on an even grid at the middle of each stage, linear between nodes and betas, and constant beyond. The
 /// trapezoid rule runs on ratios of densities from both tails to the median, so that nothing underflows.
+///
+/// ```
+/// use annealed::drift::{DriftModifiedLangevin, DriftModifier, QuadratureModifier};
+/// use annealed::path::GaussianPath;
+/// use annealed::prelude::*;
+///
+/// let target = Gaussian::isotropic(DVector::from_element(1, 2.0), 0.5)?;
+/// let path = GaussianPath::new(Gaussian::standard(1)?, target.clone())?;
+/// let schedule = Schedule::linear(100)?;
+/// let modifier = QuadratureModifier::new(&path, &schedule, (-8.0, 8.0), 1_601)?;
+/// let closed_form = path.modifier(0.5, &DVector::from_element(1, 1.0))[0];
+/// assert!((modifier.at(0.5, 1.0) - closed_form).abs() < 1e-2);
+/// let kernel = DriftModifiedLangevin::new(modifier, 0.01)?;
+/// let run = Ais::new(&path, kernel).schedule(schedule).chains(500).run()?;
+/// assert!((run.log_z() - target.log_normalizer()).abs() < 4.0 * run.standard_error());
+/// # Ok::<(), annealed::Error>(())
+/// ```
+#[doc(alias = "drift modifier")]
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct QuadratureModifier {

@@ -60,6 +60,23 @@ impl RidgeGibbs {
     ///
     /// These weights have less variance than the collapsed ones, by the part of l's variance that is linear in w given
     /// z. They are unbiased as those are, for three times their quadratures.
+    ///
+    /// ```
+    /// use annealed::drift::{RidgeGibbs, RidgePath, Sinusoid};
+    /// use annealed::prelude::*;
+    /// use nalgebra::dmatrix;
+    ///
+    /// let wave = |amplitude| Sinusoid { amplitude, frequency: 2.0, phase: 0.0 };
+    /// let design = dmatrix![1.0, 0.0; 0.0, 1.0; 1.0, 1.0];
+    /// let path = RidgePath::new(design, [1.0, -1.0, 0.5].map(wave), 6.0, 1.0, 0.3)?;
+    /// let schedule = Schedule::linear(20)?;
+    /// let ais = |kernel| Ais::new(&path, kernel).schedule(schedule.clone()).chains(200).seed(1);
+    /// let (augmented, tilted) = (ais(RidgeGibbs::augmented()).run()?, ais(RidgeGibbs::tilted()).run()?);
+    /// assert!((tilted.log_z() - 1.880842).abs() < 4.0 * tilted.standard_error());
+    /// assert!(tilted.standard_error() < augmented.standard_error());
+    /// # Ok::<(), annealed::Error>(())
+    /// ```
+    #[doc(alias = "adaptive Gibbs annealing")]
     pub const fn tilted() -> Self {
         let weight = Weight::Tilted;
         Self { weight }

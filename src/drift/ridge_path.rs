@@ -30,6 +30,7 @@ use crate::{Error, Result};
 /// assert!((run.log_z() - 1.880842).abs() < 4.0 * run.standard_error());
 /// # Ok::<(), annealed::Error>(())
 /// ```
+#[doc(alias = "variable augmentation")]
 #[derive(Debug, Clone)]
 pub struct RidgePath<F> {
     prior: RidgePrior,

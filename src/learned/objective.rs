@@ -5,12 +5,28 @@ use crate::{Error, Result};
 /// The objective that a training maximises. `L` is the evidence lower bound
 /// `E[log f_T(z_T) + sum_t (log r_t - log q_t) - log f_0(z_0)]`. `F_t` is
 /// `E[log f_t(z_t) + log r_t(z_{t-1}|z_t) - log q_t(z_t|z_{t-1})]` with `z_{t-1}` held fixed.
+///
+/// ```
+/// use annealed::learned::{LearnedTransitions, Mean, Objective, Training};
+/// use annealed::prelude::*;
+///
+/// let target = Gaussian::isotropic(DVector::from_element(2, 1.0), 0.5)?;
+/// let path = GeometricPath::new(Gaussian::standard(2)?, &target);
+/// for objective in [Objective::Annealed, Objective::LossCalibrated { weight: 0.5 }, Objective::Hierarchical] {
+///     let flow = LearnedTransitions::new(Mean::Gated { hidden: 8 }, 2, 3, 1)?;
+///     let trained = Training::new(objective).iterations(20).train(flow, &path, &Schedule::linear(3)?)?;
+///     let gradients = objective.gradients_per_sample(3); // 3, 3 and 1
+///     assert_eq!(trained.target_gradients, (20 * 256 * gradients) as u64);
+/// }
+/// # Ok::<(), annealed::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum Objective {
     /// The annealed variational objectives (Huang et al. 2018): transition t maximises `F_t`, without a gradient
     /// through `z_{t-1}`. A sample costs T gradients of densities.
+    #[doc(alias("AVO", "annealed variational objectives"))]
     Annealed,
     /// The hierarchical evidence lower bound `L`, differentiated through all transitions.
     Hierarchical,
@@ -21,11 +37,13 @@ pub enum Objective {
     },
     /// The importance-weighted bound `E[log (1/k) sum_{i <= k} w_i]` (Burda, Grosse and Salakhutdinov 2016), where w_i
     /// are the weights of k trajectories. It is differentiated as `L` is, which `k = 1` gives.
+    #[doc(alias = "IWAE")]
     ImportanceWeighted {
         /// Number k of trajectories in a group. It divides the size of the minibatch.
         samples: usize,
     },
     /// Alpha-annealing: `L` with `alpha log f_T` for `log f_T`. Alpha rises linearly from `start` to 1.
+    #[doc(alias = "alpha-annealing")]
     EnergyTempered {
         /// Initial alpha, in `(0, 1]`.
         start: f64,
@@ -35,6 +53,7 @@ pub enum Objective {
     /// Beta-annealing (warm-up): a likelihood, less beta times the divergence from the prior,
     /// `E[log f_T(z_T) - log f_0(z_T)] + beta E[log f_0(z_T) + sum_t (log r_t - log q_t) - log f_0(z_0)]`. Beta rises
     /// linearly from 0 to 1. Gradients of `log f_0` are not counted.
+    #[doc(alias = "beta-annealing")]
     WarmUp {
         /// Fraction of the training after which beta is 1, in `[0, 1]`.
         until: f64,

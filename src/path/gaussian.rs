@@ -280,6 +280,7 @@ const FARTHEST: f64 = 1e6;
 /// assert!(error.abs() < 4.0 * run.standard_error());
 /// # Ok::<(), annealed::Error>(())
 /// ```
+#[doc(alias("moment averaging", "averaged moments"))]
 #[derive(Debug, Clone, PartialEq)]
 pub struct MomentPath {
     ends: Arc<CommonAxes>,

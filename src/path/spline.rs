@@ -33,6 +33,7 @@ use crate::{Error, Result};
 /// assert!(error.abs() < 4.0 * run.standard_error());
 /// # Ok::<(), annealed::Error>(())
 /// ```
+#[doc(alias("moment averaging", "averaged moments"))]
 #[derive(Debug, Clone, PartialEq)]
 pub struct MomentSplinePath<S> {
     knots: Schedule,

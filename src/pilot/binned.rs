@@ -22,6 +22,18 @@ use crate::{Error, Result};
 /// bias `sum_j F_j / K_j` is least. `F_j = 1/2 (E_{j+1} - E_j)[log f_{j+1} - log f_j]` is half the symmetrised
 /// divergence of its knots; for an exponential family `1/2 (eta_{j+1} - eta_j) . (s_{j+1} - s_j)`, of natural
 /// parameters and moments. As an optimizer it estimates `F_j` by [`KnotChains`].
+///
+/// ```
+/// use annealed::pilot::BinnedSchedule;
+/// use annealed::schedule::Schedule;
+///
+/// // Two segments, of which the first costs nine times as much: three quarters of the stages go there.
+/// let binned = BinnedSchedule::new(Schedule::linear(2)?);
+/// let schedule = binned.with_costs(&[9.0, 1.0], 8)?;
+/// assert_eq!(schedule.betas()[6], 0.5);
+/// # Ok::<(), annealed::Error>(())
+/// ```
+#[doc(alias = "GMS13")]
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[must_use]

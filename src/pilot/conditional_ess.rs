@@ -27,6 +27,21 @@ use crate::{Error, Result};
 /// is the same at every stage, W being the normalised weights before it. Repeated passes find the CESS for the pilot's
 /// number of stages. They are refined at equal shares of the distance, the sum of `sqrt(N / CESS - 1)`. For short
 /// stages the schedule is that of [`VarOpt`](crate::pilot::VarOpt). It needs no derivative and no grid.
+///
+/// ```
+/// use annealed::path::GaussianPath;
+/// use annealed::prelude::*;
+///
+/// let target = Gaussian::isotropic(DVector::zeros(2), 0.1)?;
+/// let path = GaussianPath::new(Gaussian::standard(2)?, target)?;
+/// let (kernel, cess) = (CoordinateGibbs::systematic(), ConstantConditionalEss::default());
+/// let found = cess.optimize(&path, &kernel, 100, 1)?;
+/// assert!(found.schedule.betas()[50] < 0.2); // half of the stages, where most happens
+/// let coarse = cess.stages_at(&path, &kernel, 0.9, 1)?; // as many stages as a CESS of 0.9 N takes
+/// assert!((8..30).contains(&coarse.stages()));
+/// # Ok::<(), annealed::Error>(())
+/// ```
+#[doc(alias = "CESS")]
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[must_use]

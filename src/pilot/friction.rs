@@ -17,6 +17,20 @@ use crate::schedule::Schedule;
 /// with V the running maximum of the variance of log w. With perfect transitions it is the schedule of
 /// [`VarOpt`](crate::pilot::VarOpt). Collapsed weights do no harm. No pilot detects mixing slower than its own length:
 /// see `docs/notes/friction.md`.
+///
+/// ```
+/// use annealed::prelude::*;
+///
+/// let target = Gaussian::isotropic(DVector::from_element(2, 1.0), 0.1)?;
+/// let path = GeometricPath::new(Gaussian::standard(2)?, &target);
+/// let kernel = RandomWalkMetropolis::new(0.3)?;
+/// let friction = Friction::default().pilot(Pilot::new(100, 200).rounds(2));
+/// let found = friction.optimize(&path, &kernel, 500, 1)?;
+/// assert!(found.schedule.betas()[250] < 0.25); // half of the stages, where most happens
+/// let run = Ais::new(&path, &kernel).schedule(found.schedule).chains(500).seed(1).run()?;
+/// assert!((run.log_z() - target.log_normalizer()).abs() < 4.0 * run.standard_error());
+/// # Ok::<(), annealed::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[must_use]

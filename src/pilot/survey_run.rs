@@ -19,6 +19,21 @@ use crate::{Error, Result};
 ///
 /// The run that follows must not use the chains or random numbers of the pilot, or `E[w] = Z_K / Z_0` fails. A pilot
 /// draws from its own streams ([`Purpose::Pilot`](crate::random::Purpose::Pilot)).
+///
+/// ```
+/// use annealed::prelude::*;
+///
+/// let target = Gaussian::isotropic(DVector::from_element(2, 1.0), 0.1)?;
+/// let path = GeometricPath::new(Gaussian::standard(2)?, &target);
+/// let kernel = RandomWalkMetropolis::new(0.3)?;
+/// // Two rounds of 100 chains and 200 stages. One survey serves several methods.
+/// let survey = Pilot::new(100, 200).rounds(2).survey(&path, &kernel, 1)?;
+/// assert_eq!(survey.points().len(), 201);
+/// let friction = Friction::default().schedule(&survey, 50)?;
+/// let varopt = VarOpt::default().schedule(&survey, 50)?;
+/// assert_eq!((friction.stages(), varopt.stages()), (50, 50));
+/// # Ok::<(), annealed::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[must_use]

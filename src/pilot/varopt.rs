@@ -13,6 +13,22 @@ use crate::{Error, Result};
 /// (Equation 9), so that `t(beta) = int_0^beta sqrt(g) / int_0^1 sqrt(g)`. A pilot estimates g. Limit the speed with
 /// [`Schedule::with_step_limit`] or [`Schedule::with_speed_limit`]. J is twice the expected bias of log w, the cost of
 /// [`BinnedSchedule`](crate::pilot::BinnedSchedule). For slow mixing take [`Friction`](crate::pilot::Friction).
+///
+/// ```
+/// use annealed::path::GaussianPath;
+/// use annealed::prelude::*;
+///
+/// // The deviation falls from 1 to 0.1, most of it near the base.
+/// let target = Gaussian::isotropic(DVector::zeros(2), 0.1)?;
+/// let path = GaussianPath::new(Gaussian::standard(2)?, target)?;
+/// let survey = Pilot::new(100, 200).survey(&path, &CoordinateGibbs::systematic(), 1)?;
+/// let varopt = VarOpt::default();
+/// let schedule = varopt.schedule(&survey, 100)?;
+/// let g = varopt.metric(&survey)?;
+/// assert!(g.action(&schedule) < 0.5 * g.action(&Schedule::linear(100)?)); // J
+/// # Ok::<(), annealed::Error>(())
+/// ```
+#[doc(alias("VAROPT", "VAROPT-AIS"))]
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[must_use]

@@ -2,15 +2,20 @@
 //! transitions, and the schedule that makes it least.
 
 use annealed::ais::Ais;
-use annealed::kernel::PerfectTransitions;
-use annealed::model::Gaussian;
+use annealed::kernel::{
+    CoordinateGibbs, NonFinite, PerfectTransitions, Stage, Step, TransitionKernel,
+};
+use annealed::model::{ExponentialFamily, Gaussian, Sampleable, UnnormalizedModel};
 use annealed::path::{BetaDerivative, GaussianPath, GeometricPath, Intermediate};
-use annealed::pilot::ScheduleMetric;
+use annealed::pilot::{DerivativeRecorder, Friction, Pilot, ScheduleMetric, Survey, VarOpt};
 use annealed::schedule::Schedule;
 use nalgebra::dvector;
 use proptest::prelude::*;
+use rand::{Rng, RngExt};
 
-use crate::random_models::{Table, cases, schedule, states, table};
+use crate::random_models::{
+    BentPath, Table, cases, gaussian, geometric_average, schedule, states, table,
+};
 
 /// Intervals of the grid on which g is known.
 const GRID: usize = 2_000;
@@ -335,4 +340,123 @@ fn at_a_few_stages_equal_lengths_may_pay_more_than_equal_steps() {
     let linear = metric.action(&Schedule::linear(4).unwrap());
     let ratio = metric.action(&metric.schedule(4).unwrap()) / linear;
     assert!((ratio - 1.0238).abs() < 1e-4, "{ratio}");
+}
+
+/// Two tables, the second of which holds most of its mass in few states.
+fn uneven_tables() -> impl Strategy<Value = [Table; 2]> {
+    (table(3, false), table(3, false)).prop_map(|(base, mut target)| {
+        target.log_densities.iter_mut().for_each(|l| *l *= 3.0);
+        [base, target]
+    })
+}
+
+/// Mean and variance of `(d - E d)^2`, with `d = d/dbeta log f` between two tables; the mean is g.
+fn derivative_moments([base, target]: &[Table; 2], beta: f64) -> (f64, f64) {
+    let derivative = |x: &Vec<bool>| target.log_density(x) - base.log_density(x);
+    let model = blend(base, target, beta);
+    let mean = moments(&model, derivative).0;
+    moments(&model, |x| (derivative(x) - mean).powi(2))
+}
+
+fn on_a_grid(g: impl Fn(f64) -> f64) -> ScheduleMetric {
+    let betas: Vec<f64> = (0..=400).map(|k| f64::from(k) / 400.0).collect();
+    let values = betas.iter().map(|&beta| g(beta)).collect();
+    ScheduleMetric::new(betas, values).unwrap()
+}
+
+/// `J / J_opt - 1`.
+fn excess(metric: &ScheduleMetric, schedule: &Schedule) -> f64 {
+    metric.action(schedule) / metric.length().powi(2) - 1.0
+}
+
+/// Exact draws before the middle of the path. After it a chain moves with this probability p, so that any statistic has
+/// `1 + 2 tau = (2 - p) / p`.
+#[derive(Debug, Clone, Copy)]
+struct SlowHalf(f64);
+
+impl<M: Sampleable + Intermediate> TransitionKernel<M> for SlowHalf {
+    type Workspace = ();
+
+    fn step<R: Rng + ?Sized>(
+        &self,
+        stage: Stage<'_, M>,
+        _chain: usize,
+        state: &mut M::State,
+        _workspace: &mut (),
+        rng: &mut R,
+    ) -> Result<Step, NonFinite> {
+        if stage.model.beta() <= 0.5 || rng.random::<f64>() < self.0 {
+            *state = stage.model.sample(rng);
+        }
+        Ok(Step::invariant())
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(12))]
+
+    /// `g(beta) = Var[d/dbeta log f]` by draws: the weighted chains of a run by Gibbs sampling find it within four
+    /// standard errors at each of its betas.
+    #[test]
+    fn a_recorder_finds_the_exact_cost(tables in uneven_tables(), schedule in schedule(6..=10)) {
+        let path = BentPath::straight(tables[0].clone(), tables[1].clone());
+        let run = Ais::with_base_log_z(path, CoordinateGibbs::systematic(), 0.0)
+            .schedule(schedule)
+            .chains(20_000)
+            .recorder(DerivativeRecorder::default())
+            .run()
+            .unwrap();
+        for point in Survey::from_run(&run).unwrap().points() {
+            let (g, variance) = derivative_moments(&tables, point.beta);
+            let error = (variance / point.effective_sample_size).sqrt();
+            let found = point.derivative_variance;
+            prop_assert!((found - g).abs() <= 4.0 * error, "{}: {found} {g} {error}", point.beta);
+            prop_assert!(error < 0.1 * (1.0 + g), "{}: {error} {g}", point.beta);
+        }
+    }
+
+    /// Algorithm 2 from pilots, between random tables and between random Gaussians: J of the schedule is within 3% of the
+    /// least, by the exact g. With steps of equal `g dbeta` it is further off wherever g is uneven.
+    #[test]
+    fn varopt_by_a_pilot_is_near_the_optimum(
+        tables in uneven_tables(), ends in prop::array::uniform2(gaussian(2)), seed in 0..1_000u64
+    ) {
+        let pilot = Pilot::new(200, 200);
+        let path = BentPath::straight(tables[0].clone(), tables[1].clone());
+        let of_tables = pilot.survey(path, &PerfectTransitions, seed).unwrap();
+        let [a, b] = &ends;
+        let path = GaussianPath::new(a.clone(), b.clone()).unwrap();
+        let of_gaussians = pilot.survey(&path, &PerfectTransitions, seed).unwrap();
+        // g = (eta_b - eta_a) . ds/dbeta.
+        let moments = |beta: f64| geometric_average(a, b, beta).moments();
+        let natural = b.natural_parameters() - a.natural_parameters();
+        let slope = |beta: f64| natural.dot(&(moments(beta + 1e-5) - moments(beta - 1e-5))) / 2e-5;
+        for (survey, exact) in [
+            (of_tables, on_a_grid(|beta| derivative_moments(&tables, beta).0)),
+            (of_gaussians, on_a_grid(slope)),
+        ] {
+            let found = excess(&exact, &VarOpt::default().schedule(&survey, 400).unwrap());
+            prop_assert!(found < 0.03, "{found}");
+            let squares = exact.values().iter().map(|g| g * g).collect();
+            let wrong = ScheduleMetric::new(exact.betas().to_vec(), squares).unwrap().schedule(400).unwrap();
+            let linear = excess(&exact, &Schedule::linear(400).unwrap());
+            prop_assert!(linear < 0.1 || excess(&exact, &wrong) > 2.0 * found, "{found}");
+        }
+    }
+
+    /// The friction `zeta = g (1 + 2 tau)` from pilots, where the kernel is slow on one half of the path: `int beta'^2 zeta`
+    /// is within 15% of the least. By g alone it is further off wherever the slow half counts.
+    #[test]
+    fn friction_by_a_pilot_is_near_the_optimum(tables in uneven_tables(), seed in 0..1_000u64) {
+        const MOVES: f64 = 0.1;
+        let path = BentPath::straight(tables[0].clone(), tables[1].clone());
+        let survey = Pilot::new(400, 400).survey(path, &SlowHalf(MOVES), seed).unwrap();
+        let g = |beta| derivative_moments(&tables, beta).0;
+        let slow = |beta: f64| if beta <= 0.5 { 1.0 } else { (2.0 - MOVES) / MOVES };
+        let zeta = on_a_grid(|beta| g(beta) * slow(beta));
+        let found = excess(&zeta, &Friction::default().schedule(&survey, 400).unwrap());
+        let by_g = excess(&zeta, &on_a_grid(g).schedule(400).unwrap());
+        prop_assert!(found < 0.15, "{found} {by_g}");
+        prop_assert!(by_g < 0.1 || found < 0.6 * by_g, "{found} {by_g}");
+    }
 }

@@ -151,6 +151,16 @@ pub fn bent_path(bits: usize, holes: bool) -> impl Strategy<Value = BentPath> {
         })
 }
 
+impl BentPath {
+    /// The geometric path between two tables, all of whose models can be sampled.
+    pub fn straight(base: Table, target: Table) -> Self {
+        Self {
+            knots: Schedule::linear(1).unwrap(),
+            tables: vec![base, target],
+        }
+    }
+}
+
 impl AnnealingPath for BentPath {
     type State = Vec<bool>;
     type Base = Table;

@@ -7,16 +7,19 @@ mod proposals;
 mod tempered;
 
 use annealed::learned::{
-    ConditionalGaussian, LearnedTransitions, Mean, Objective, Training, Transition,
+    ConditionalGaussian, ConditionalMixture, Coupling, Family, InvertibleMap, LearnedTransitions,
+    Mean, Objective, Training, Transition,
 };
 use annealed::model::{ExponentialFamily, Gaussian, NormalizedModel, UnnormalizedModel};
 use annealed::path::{AnnealingPath, GaussianPath};
 use annealed::schedule::Schedule;
 use nalgebra::{DMatrix, DVector, dvector};
 use proptest::prelude::*;
+use rand::RngExt;
 
 use crate::random_models::{
     cases, gaussian, geometric_average, log_weights, mean_and_error, quadratic_mean, schedule,
+    streams,
 };
 
 /// Objectives that are the same one from first to last.
@@ -210,26 +213,57 @@ fn densities(transition: &Transition) -> [&ConditionalGaussian; 2] {
     }
 }
 
-/// With entry `i` of the parameters of transition t, forward ones first, moved by `step`.
+/// The parameters of a transition by its parts: forward densities, then the backward one; or both layers of a map.
+fn parts(transition: &Transition) -> Vec<Vec<f64>> {
+    let of = |part: &ConditionalGaussian| part.parameters().to_vec();
+    match transition {
+        Transition::Mixture {
+            forward, backward, ..
+        } => {
+            let forward = forward.components().iter();
+            forward.chain([backward]).map(of).collect()
+        }
+        Transition::Invertible(map) => map.parameters().map(<[f64]>::to_vec).to_vec(),
+        _ => densities(transition).map(of).to_vec(),
+    }
+}
+
+/// The transition of the same form with other parameters.
+fn with_parts(transition: &Transition, mut parts: Vec<Vec<f64>>) -> Transition {
+    let density = |part: &ConditionalGaussian, parameters| {
+        ConditionalGaussian::from_parameters(part.mean(), part.dimension(), parameters).unwrap()
+    };
+    if let Transition::Invertible(map) = transition {
+        let layers = [parts.swap_remove(0), parts.swap_remove(0)];
+        let map = InvertibleMap::from_parameters(map.coupling(), map.dimension(), layers);
+        return Transition::Invertible(map.unwrap());
+    }
+    let last = parts.pop().unwrap();
+    if let Transition::Mixture {
+        forward, backward, ..
+    } = transition
+    {
+        let components = forward.components().iter().zip(parts);
+        let components = components.map(|(q, parameters)| density(q, parameters));
+        let forward = ConditionalMixture::from_components(components.collect()).unwrap();
+        return Transition::mixture(forward, density(backward, last)).unwrap();
+    }
+    let [q, r] = densities(transition);
+    Transition::new(density(q, parts.remove(0)), density(r, last)).unwrap()
+}
+
+/// With entry `i` of the parameters of transition t moved by `step`.
 fn moved(flow: &LearnedTransitions, t: usize, i: usize, step: f64) -> LearnedTransitions {
     let mut transitions = flow.transitions().to_vec();
-    let parts = densities(&transitions[t]);
-    let mut parameters = parts.map(|part| part.parameters().to_vec());
-    let forward = parameters[0].len();
-    parameters[usize::from(i >= forward)][i % forward] += step;
-    let part = |parameters| {
-        ConditionalGaussian::from_parameters(parts[0].mean(), parts[0].dimension(), parameters)
-            .unwrap()
-    };
-    let [q, r] = parameters.map(part);
-    transitions[t] = Transition::new(q, r).unwrap();
+    let mut parts = parts(&transitions[t]);
+    *parts.iter_mut().flatten().nth(i).unwrap() += step;
+    transitions[t] = with_parts(&transitions[t], parts);
     LearnedTransitions::from_transitions(transitions).unwrap()
 }
 
 /// The parameters of transition t, forward ones first.
 fn parameters(flow: &LearnedTransitions, t: usize) -> DVector<f64> {
-    let parts = densities(&flow.transitions()[t]).map(ConditionalGaussian::parameters);
-    DVector::from_vec(parts.concat())
+    DVector::from_vec(parts(&flow.transitions()[t]).concat())
 }
 
 fn training(objective: Objective, seed: u64) -> Training {
@@ -303,6 +337,58 @@ proptest! {
                     prop_assert!(error < 1e-4, "{mean:?}, {}: {error}", t + 1);
                 }
             }
+        }
+    }
+}
+
+/// Untrained transitions of a family, and maps away from the identity.
+fn random_flow(family: Family, seed: u64) -> LearnedTransitions {
+    let flow = LearnedTransitions::new(family, 2, 3, seed).unwrap();
+    if !matches!(family, Family::Invertible(_)) {
+        return flow;
+    }
+    let mut rng = streams(1).remove(0);
+    let mut random = |t: &Transition| {
+        let mut parts = parts(t);
+        let entries = parts.iter_mut().flatten();
+        entries.for_each(|x| *x += rng.random_range(-0.4..0.4));
+        with_parts(t, parts)
+    };
+    let transitions = flow.transitions().iter().map(&mut random).collect();
+    LearnedTransitions::from_transitions(transitions).unwrap()
+}
+
+proptest! {
+    #![proptest_config(cases(4))]
+
+    /// The same of mixtures, whose draws keep their component, and of maps, for which `log r_t - log q_t` is
+    /// `log |det J|`. The gradients of the three objectives are not each other's.
+    #[test]
+    fn gradients_of_mixtures_and_maps_are_finite_differences(
+        ends in prop::array::uniform2(gaussian(2)), weights in 0..1_000_000u64, seed in 0..1_000_000u64
+    ) {
+        let path = path_between(&ends);
+        for family in [
+            Family::Mixture { mean: Mean::Affine, components: 2 },
+            Family::Mixture { mean: Mean::Gated { hidden: 1 }, components: 2 },
+            Coupling::Affine { hidden: 2 }.into(),
+            Coupling::Additive { hidden: 2 }.into(),
+            Coupling::Spline { hidden: 2, bins: 2 }.into(),
+        ] {
+            let flow = random_flow(family, weights);
+            let found = STEADY.map(|objective| directions(&flow, &path, objective, seed));
+            let mut apart = 0.0_f64;
+            for t in 0..3 {
+                let detached = differences(&flow, &ends, t + 1, t, seed);
+                let through = differences(&flow, &ends, 3, t, seed);
+                apart = apart.max((detached.normalize() - through.normalize()).norm());
+                let mixed = &detached * 0.4 + &through * 0.6;
+                for (found, expected) in found.iter().zip([detached, through, mixed]) {
+                    let error = (&found[t] - expected.normalize()).norm();
+                    prop_assert!(error < 1e-4, "{family:?}, {}: {error}", t + 1);
+                }
+            }
+            prop_assert!(apart > 1e-2, "{family:?}: {apart}");
         }
     }
 }

@@ -47,16 +47,17 @@ fn objective_at(
     objectives.get(k).copied()
 }
 
-/// The slope of the objective of the first iteration in the parameters of transition t.
+/// The slope of the objective of iteration k of so many in the parameters of transition t.
 fn slope(
     flow: &LearnedTransitions,
     path: &GaussianPath,
     objective: Objective,
     t: usize,
     seed: u64,
+    iteration: [usize; 2],
 ) -> DVector<f64> {
     let at =
-        |i, step| objective_at(&moved(flow, t, i, step), path, objective, seed, [0, 1]).unwrap();
+        |i, step| objective_at(&moved(flow, t, i, step), path, objective, seed, iteration).unwrap();
     let count = parameters(flow, t).len();
     DVector::from_fn(count, |i, _| (at(i, 1e-5) - at(i, -1e-5)) / 2e-5)
 }
@@ -158,7 +159,7 @@ proptest! {
             for objective in objectives {
                 let found = directions(&flow, &path, objective, seed);
                 for t in 0..STAGES {
-                    let slope = slope(&flow, &path, objective, t, seed);
+                    let slope = slope(&flow, &path, objective, t, seed, [0, 1]);
                     prop_assume!(slope.norm() > 1e-3);
                     let expected = slope.normalize();
                     let error = (&found[t] - &expected).norm();
@@ -167,6 +168,59 @@ proptest! {
                 }
             }
             prop_assert!(apart > 3e-3, "they are not those of the bound: {apart}");
+        }
+    }
+}
+
+/// The transitions after the first of two updates, and the directions of the second one's gradient. Adam's means over both
+/// are `(.09 g_1 + .1 g_2) / .19`, and the clip makes its denominator constant.
+fn second_directions(
+    flow: &LearnedTransitions,
+    path: &GaussianPath,
+    objective: Objective,
+    seed: u64,
+) -> (LearnedTransitions, Vec<DVector<f64>>) {
+    let training = training(objective, seed).iterations(2);
+    let training = training.learning_rate(100.0).clip(1e-13);
+    let mut before = Vec::new();
+    let keep = |_: &TrainingPoint, flow: &LearnedTransitions| before.push(flow.clone());
+    let schedule = Schedule::linear(STAGES).unwrap();
+    let trained = training.train_with(flow.clone(), path, &schedule, keep);
+    let (middle, last) = (before.pop().unwrap(), trained.unwrap().flow);
+    let direction = |t| {
+        let [start, middle, last] = [flow, &middle, &last].map(|flow| parameters(flow, t));
+        ((last - &middle) * 0.19 - (middle - start) * 0.09).normalize()
+    };
+    let directions = (0..STAGES).map(direction).collect();
+    (middle, directions)
+}
+
+proptest! {
+    #![proptest_config(cases(4))]
+
+    /// Beta-annealing at `0 < beta < 1`: its gradient is the slope of its objective, and not that of the bound.
+    #[test]
+    fn gradients_of_beta_annealing_are_slopes(
+        ends in prop::array::uniform2(gaussian(2)),
+        beta in 0.5..0.9f64,
+        seeds in prop::array::uniform2(0..1_000_000u64),
+    ) {
+        let path = path_between(&ends);
+        let [weights, seed] = seeds;
+        let objective = Objective::WarmUp { until: 0.5 / beta };
+        for mean in MEANS {
+            let flow = LearnedTransitions::new(mean, 2, STAGES, weights).unwrap();
+            let (flow, found) = second_directions(&flow, &path, objective, seed);
+            let mut apart = 0.0_f64;
+            for (t, found) in found.iter().enumerate() {
+                let of = |objective| slope(&flow, &path, objective, t, seed, [1, 2]);
+                let expected = of(objective);
+                prop_assume!(expected.norm() > 1e-3);
+                let error = (found - expected.normalize()).norm();
+                prop_assert!(error < 1e-3, "{mean:?}, {}: {error}", t + 1);
+                apart = apart.max((found - of(Objective::Hierarchical).normalize()).norm());
+            }
+            prop_assert!(apart > 3e-3, "{mean:?}: {apart}");
         }
     }
 }
