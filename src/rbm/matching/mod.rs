@@ -28,6 +28,17 @@ pub trait RbmMatching {
 /// L-BFGS minimises the convex function `log Z - theta . s` in centred parameters theta, with s the given moments. What
 /// is accepted ([`tolerance`](Self::tolerance), 0.01) and where the search ends ([`stop_at`](Self::stop_at)) are two settings.
 /// A bad match costs efficiency only; runs stay unbiased.
+///
+/// ```
+/// use annealed::rbm::{BaseRate, ExactMatching, Rbm, RbmMatching};
+/// use nalgebra::{dmatrix, dvector};
+///
+/// let rbm = Rbm::<f64>::new(dmatrix![1.0, -2.0; 0.5, 1.5], dvector![0.0, 0.5], dvector![-1.0, 0.0])?;
+/// let half_way = BaseRate::<f64>::uniform(2, 2)?.moments().average(&rbm.exact_moments()?, 0.5)?;
+/// let knot = ExactMatching::default().match_moments(&rbm, &half_way)?;
+/// assert!(knot.exact_moments()?.largest_difference(&half_way) < 0.01);
+/// # Ok::<(), annealed::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[must_use]
 pub struct ExactMatching {
@@ -106,6 +117,18 @@ impl RbmMatching for ExactMatching {
 ///
 /// It runs stochastic gradient ascent of `theta . s - log Z` in centred parameters, with one Gibbs sweep per update
 /// (Tieleman 2008). The learning rate falls linearly to 0. The match is not checked; a bad one costs efficiency only.
+///
+/// ```
+/// use annealed::rbm::{BaseRate, PersistentMatching, Rbm, RbmMatching};
+/// use nalgebra::{dmatrix, dvector};
+///
+/// let rbm = Rbm::<f64>::new(dmatrix![1.0, -2.0; 0.5, 1.5], dvector![0.0, 0.5], dvector![-1.0, 0.0])?;
+/// let half_way = BaseRate::<f64>::uniform(2, 2)?.moments().average(&rbm.exact_moments()?, 0.5)?;
+/// let matching = PersistentMatching::full().updates(5_000);
+/// let knot = matching.match_moments(&rbm, &half_way)?;
+/// assert!(knot.exact_moments()?.largest_difference(&half_way) < 0.05);
+/// # Ok::<(), annealed::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[must_use]
 pub struct PersistentMatching {

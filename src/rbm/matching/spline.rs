@@ -37,6 +37,7 @@ impl<T: Scalar> RbmPath<T> {
     /// assert!((run.log_z() - target.exact_log_normalizer()?).abs() < 4.0 * run.standard_error());
     /// # Ok::<(), annealed::Error>(())
     /// ```
+    #[doc(alias("moment averaging", "averaged moments"))]
     pub fn moment_spline(
         base: BaseRate<T>,
         target: Rbm<T>,
