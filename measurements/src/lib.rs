@@ -1,9 +1,10 @@
-//! Parts that several measuring programs share: problems with a known log Z, a variational autoencoder, and two kinds of
-//! pictures. The programs stand in `src/bin`; `README.md` lists them.
+//! Parts that several measuring programs share: problems with a known log Z, a variational autoencoder, images of bars, and
+//! two kinds of pictures. The programs stand in `src/bin`; `README.md` lists them.
 
 #![allow(missing_docs, missing_debug_implementations)] // The programs beside it are its only users.
 
 pub mod autoencoder;
+pub mod bars;
 pub mod image_sheet;
 pub mod problems;
 pub mod scatter_sheet;

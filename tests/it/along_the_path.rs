@@ -12,6 +12,8 @@ use annealed::schedule::Schedule;
 use nalgebra::DVector;
 use rand::{Rng, RngExt};
 
+use super::exact::reference::kaufman;
+
 type Path = GeometricPath<Gaussian, Gaussian>;
 type Walk<'e, 'p> = Ais<'e, &'p Path, RandomWalkMetropolis>;
 
@@ -182,33 +184,6 @@ const COLDEST: f64 = 1.5;
 
 /// Returns `log sum exp(coupling * sum over bonds of s s')` of the Ising model on a torus of `rows` by `columns` spins.
 ///
-/// Kaufman (1949): `Z = (2 sinh 2K)^(nm/2) / 2 sum` of four products over l < m of `2 cosh` or `2 sinh` of `n g / 2`, with
-/// `g_(2l + 1)` in two of them and `g_(2l)` in two, where `cosh g_l = cosh 2K coth 2K - cos(pi l / m)` and
-/// `g_0 = 2K + log tanh K`.
-fn kaufman(rows: usize, columns: usize, coupling: f64) -> f64 {
-    let double = 2.0 * coupling;
-    let gamma = |l: usize| match l {
-        0 => double + coupling.tanh().ln(),
-        _ => (double.cosh() / double.tanh() - (PI * l as f64 / columns as f64).cos()).acosh(),
-    };
-    // The logarithm of a product over even or odd l of `2 cosh x` or `2 sinh |x|`.
-    let log_product = |first: usize, sign: f64| -> f64 {
-        let factor = |l: usize| {
-            let x = (0.5 * rows as f64 * gamma(l)).abs();
-            x + (sign * (-2.0 * x).exp()).ln_1p()
-        };
-        (0..columns).map(|r| factor(2 * r + first)).sum()
-    };
-    let positive = log_sum_exp([
-        log_product(1, 1.0),
-        log_product(1, -1.0),
-        log_product(0, 1.0),
-    ]);
-    let last = gamma(0).signum() * (log_product(0, -1.0) - positive).exp();
-    let half = 0.5 * (rows * columns) as f64;
-    half * (2.0 * double.sinh()).ln() - 2f64.ln() + positive + last.ln_1p()
-}
-
 /// Returns the sum over bonds of the product of their spins.
 fn bonds(side: usize, spins: &[i8]) -> f64 {
     let of_site = |i: usize| {

@@ -2,7 +2,7 @@
 //! matrix, a published figure.
 
 #[path = "../../measurements/src/problems/exact.rs"]
-mod reference;
+pub mod reference;
 
 use std::f64::consts::{PI, TAU};
 

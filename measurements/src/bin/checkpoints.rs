@@ -16,6 +16,7 @@ use annealed::random::{Purpose, stream};
 use annealed::rbm::{BaseRate, BlockGibbs, ContrastiveDivergence, Rbm, RbmPath, StartSearch};
 use annealed::schedule::Schedule;
 use annealed_files::BinaryData;
+use annealed_measurements::bars::bars;
 use clap::Parser;
 use rand::RngExt;
 
@@ -90,7 +91,7 @@ fn trainings(options: &Options) -> Result<Vec<Training>> {
         },
         Training {
             name: "bars",
-            data: bars(),
+            data: bars(20, 3_000, 3),
             settings: pcd(64).learning_rate(0.05, 0.0),
         },
     ];
@@ -139,30 +140,6 @@ fn clusters() -> Vec<Vec<bool>> {
         prototypes[cluster].iter().map(unit).collect()
     };
     (0..3_000).map(|_| row()).collect()
-}
-
-/// Returns images of 20 x 20 with one to three bars and 3% noise.
-fn bars() -> Vec<Vec<bool>> {
-    const SIDE: usize = 20;
-    let mut rng = stream(0, Purpose::Data, 3);
-    let mut image = || {
-        let mut image = vec![false; SIDE * SIDE];
-        for _ in 0..rng.random_range(1..=3) {
-            let (place, upright) = (rng.random_range(0..SIDE), rng.random::<bool>());
-            for i in 0..SIDE {
-                image[if upright {
-                    SIDE * i + place
-                } else {
-                    SIDE * place + i
-                }] = true;
-            }
-        }
-        image
-            .into_iter()
-            .map(|on| on != (rng.random::<f64>() < 0.03))
-            .collect()
-    };
-    (0..3_000).map(|_| image()).collect()
 }
 
 fn train(training: &Training) -> Result<Trained> {

@@ -3,11 +3,10 @@
 use std::path::Path;
 
 use annealed::Result;
-use annealed::random::{Purpose, stream};
 use annealed::rbm::{BaseRate, ContrastiveDivergence, Rbm};
 use annealed_files::RbmFile;
+use annealed_measurements::bars::bars;
 use nalgebra::{DMatrix, DVector};
-use rand::RngExt;
 
 const SIDE: usize = 28;
 const ROWS: usize = 4_000;
@@ -18,7 +17,7 @@ const HIDDEN: usize = 200;
 ///
 /// Another processor trains another machine: the one of the tables is `measurements/reproduction/machines/bars-200.npz`.
 pub fn train_bars(file: &Path) -> Result<()> {
-    let images = bars();
+    let images = bars(SIDE, ROWS, 0);
     let trained = ContrastiveDivergence::new(1)
         .persistent(true)
         .epochs(20)
@@ -33,26 +32,6 @@ pub fn train_bars(file: &Path) -> Result<()> {
         chains: None,
     };
     file_of.write(file)
-}
-
-fn bars() -> Vec<Vec<bool>> {
-    let mut rng = stream(0, Purpose::Data, 0);
-    let mut image = || {
-        let mut image = vec![false; SIDE * SIDE];
-        for _ in 0..rng.random_range(1..=3) {
-            let (place, upright) = (rng.random_range(0..SIDE), rng.random::<bool>());
-            for i in 0..SIDE {
-                image[if upright {
-                    SIDE * i + place
-                } else {
-                    SIDE * place + i
-                }] = true;
-            }
-        }
-        let noisy = image.iter().map(|&on| on != (rng.random::<f64>() < 0.03));
-        noisy.collect()
-    };
-    (0..ROWS).map(|_| image()).collect()
 }
 
 /// Units of the pattern: hidden ones, and the pixels that all of them share.
