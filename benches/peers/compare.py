@@ -126,7 +126,7 @@ def table(title, unit, results, key="rate", value="log_z"):
 
 
 def compare_rbm(target, weights, steps):
-    layers = ["portable", "avx2", "avx512", "amx"] if args.layers else []
+    layers = ["portable", "avx2", "avx512"] if args.layers else []
     programs = {"annealed": lambda: crate_rbm(target, weights, steps, [])}
     for layer in layers:
         run = lambda layer=layer: crate_rbm(target, weights, steps, ["--engine", layer])

@@ -47,7 +47,7 @@ impl<P: AnnealingPath, K> AdaptiveSmc<'_, P, K> {
             named("block_size", &self.block_size.unwrap_or(BLOCK)),
             named("log normalizer of the base", &self.log_base_normalizer),
             named("whether the kernel is tuned", &self.tuner.is_some()),
-            named_engine(self.path.simd_level()),
+            named_engine(self.path.simd_level(), false),
         ]
     }
 }
@@ -98,6 +98,7 @@ impl<P: AnnealingPath, K> Rounds<'_, P, K> {
     }
 
     fn named(&self) -> Named {
+        let has_surrogates = self.path.surrogate_at(1.0).is_some();
         vec![
             named("seed", &self.seed),
             named("chains", &self.chains),
@@ -107,7 +108,7 @@ impl<P: AnnealingPath, K> Rounds<'_, P, K> {
             named("budget", &self.budget),
             named("log normalizer of the base", &self.log_base_normalizer),
             named("whether the kernel is tuned", &self.tuner.is_some()),
-            named_engine(self.path.simd_level()),
+            named_engine(self.path.simd_level(), has_surrogates),
             named("whether the base is refitted", &self.refitting.is_some()),
             named("number of equal parts of the budget", &self.parts()),
         ]
@@ -171,7 +172,7 @@ impl<P: AnnealingPath, K> Challenge<'_, P, K> {
             named("confidence", &confidence),
             named("log normalizer of the base", &self.log_base_normalizer),
             named("whether the kernel is tuned", &search.tuner.is_some()),
-            named_engine(search.path.simd_level()),
+            named_engine(search.path.simd_level(), false),
             named("whether it uses a gradient", &search.gradient.is_some()),
             named("log Z of the first run", &self.first.log_z()),
         ]

@@ -31,6 +31,9 @@ pub(crate) struct FinalStates<S> {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct StageSums<R> {
     pub(crate) windows: Vec<StageBin>,
+    /// The weighing between the target's surrogate and the target.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub(crate) target: Option<StageBin>,
     pub(crate) recorder: R,
     /// Number of living chains whose final state has density zero under the base.
     pub(crate) uncovered: usize,
@@ -153,6 +156,7 @@ impl<R> StageSums<R> {
         let (windows, stages) = (settings.windows(), settings.schedule.stages());
         self.windows.len() == windows.count()
             && windows.fit(&self.windows, stages, chains)
+            && self.target.iter().all(|target| target.fits(chains))
             && self.uncovered <= chains.len()
     }
 }
@@ -160,6 +164,9 @@ impl<R> StageSums<R> {
 impl<R: Merge> Merge for StageSums<R> {
     fn merge(&mut self, right: Self) {
         for (mine, theirs) in self.windows.iter_mut().zip(&right.windows) {
+            mine.merge(theirs);
+        }
+        if let (Some(mine), Some(theirs)) = (&mut self.target, &right.target) {
             mine.merge(theirs);
         }
         self.recorder.merge(right.recorder);
@@ -208,7 +215,8 @@ impl Figures {
             let roots: Vec<usize> = kept.roots.iter().map(place).collect();
             settings.estimate(&kept.log_weights, &roots)
         };
-        let thermodynamic = stages::thermodynamic_integral(windows, &sums.windows, schedule);
+        let recorded = (&sums.windows[..], sums.target.as_ref());
+        let thermodynamic = stages::thermodynamic_integral(windows, recorded, schedule);
         let sizes = (size_of_base, settings.epsilon);
         let rounding_error = stages::rounding_error(windows, &sums.windows, schedule, sizes);
         let mut figures = Self {

@@ -209,6 +209,7 @@ impl<S, R> Run<S, R> {
     pub(crate) fn split_recorder(self) -> (Run<S>, R) {
         let forget = |sums: StageSums<R>| StageSums {
             windows: sums.windows,
+            target: sums.target,
             recorder: (),
             uncovered: sums.uncovered,
         };

@@ -174,6 +174,12 @@ impl<'e, P: AnnealingPath, K, R> Ais<'e, P, K, R> {
         self.interacting(Selection::WasteFree(waste_free))
     }
 
+    /// Lets the chains pass the path's own models, for pilots that measure these.
+    pub(crate) fn without_surrogates(mut self) -> Self {
+        self.settings.has_surrogates = false;
+        self
+    }
+
     /// Returns the task that runs `chains`.
     ///
     /// # Errors

@@ -22,14 +22,15 @@ use crate::work::store::{Checkpointed, KeptJob, Resumable, decode, encode};
 use crate::work::{Execution, Identity};
 use crate::{Error, Result};
 
-/// Records of a block: the sums of each window, and the log weights and decisions at the start of the current one.
-type SavedStages = (Vec<StageBin>, Vec<f64>, Decisions);
+/// Records of a block: the sums of each window and of a weighing from the target, and the log weights and decisions at
+/// the start of the current window.
+type SavedStages = (Vec<StageBin>, Option<StageBin>, Vec<f64>, Decisions);
 
 impl StageRecorder {
     /// Returns the records after `passed` stages, at least one, as [`SavedStages`].
     fn saved(&self, passed: usize) -> impl Serialize {
         let begun = &self.records[..=self.windows.of_stage(passed)];
-        (begun, &self.start, &self.decisions)
+        (begun, &self.target, &self.start, &self.decisions)
     }
 
     /// Restores the records of a block after `passed` stages, at least one.
@@ -40,19 +41,21 @@ impl StageRecorder {
         windows: StageBins,
         passed: usize,
         chains: &Range<usize>,
-        (mut records, start, decisions): SavedStages,
+        (mut records, target, start, decisions): SavedStages,
     ) -> Result<Self> {
         let begun = windows.of_stage(passed) + 1;
         Error::check_dimension("recorded stages", records.len(), begun)?;
         let count = chains.len();
         Error::check_dimension("log weights at a recorded stage", start.len(), count)?;
-        let fit = windows.fit(&records, passed, chains);
+        let of_target = target.iter().all(|target| target.fits(chains));
+        let fit = windows.fit(&records, passed, chains) && of_target;
         let expected = format!("those of {count} chains");
         Error::check(fit, "recorded stages", "records that do not fit", expected)?;
         records.resize(windows.count(), StageBin::default());
         Ok(Self {
             windows,
             records,
+            target,
             start,
             decisions,
             weighed: Vec::new(),
@@ -117,6 +120,7 @@ where
     Error::check(within, "stages passed", passed, expected)?;
     let beta = schedule.betas()[windows.model(passed)];
     let population = Population::restored::<W>(task.path.clone(), beta, &chains, found)?;
+    let population = task.settings.on_models(population);
     let mut genealogy = task.settings.genealogy(task.copy, population.block());
     restore_roots(&mut genealogy, roots, &chains)?;
     let progress = Passed {

@@ -8,7 +8,7 @@ use crate::kernel::check_stages;
 use crate::model::UnnormalizedModel;
 use crate::num::SimdLevel;
 use crate::path::AnnealingPath;
-use crate::population::Selection;
+use crate::population::{Population, Selection};
 use crate::random::{BlockStreams, Purpose, stream};
 use crate::schedule::Schedule;
 use crate::work::{Named, check_named, is_look, named, named_engine};
@@ -30,6 +30,9 @@ pub struct Settings {
     pub(crate) selection: Option<Selection>,
     /// SIMD level of the path.
     pub(crate) engine: Option<SimdLevel>,
+    /// Whether chains pass surrogates of the path's models.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub(crate) has_surrogates: bool,
     /// Rounding error of a log weight, as stated by the path.
     pub(crate) rounding_error: f64,
     /// Epsilon of the number type of the path's log densities.
@@ -56,8 +59,17 @@ impl Settings {
             selection: None,
             log_base_normalizer,
             engine: path.simd_level(),
+            has_surrogates: path.surrogate_at(1.0).is_some(),
             rounding_error: path.rounding_error(),
             epsilon: path.at(1.0).epsilon(),
+        }
+    }
+
+    /// Lets the chains pass the models that these settings name, surrogates or the path's own.
+    pub(crate) fn on_models<P: AnnealingPath>(&self, population: Population<P>) -> Population<P> {
+        match self.has_surrogates {
+            true => population.by_surrogates(),
+            false => population,
         }
     }
 
@@ -98,6 +110,7 @@ impl Settings {
             log_base_normalizer,
             selection,
             engine,
+            has_surrogates,
             rounding_error,
             epsilon,
         } = self;
@@ -110,7 +123,7 @@ impl Settings {
             named("record_at", record_at),
             named("purpose", purpose),
             named("resampling", selection),
-            named_engine(*engine),
+            named_engine(*engine, *has_surrogates),
             named(from, log_base_normalizer),
             named(to, rounding_error),
             named(

@@ -93,6 +93,11 @@ impl StageBins {
         self.ends.binary_search(&stage).is_ok()
     }
 
+    /// Returns whether weights are kept after `stage`.
+    pub(crate) fn keeps_at(&self, stage: usize) -> bool {
+        self.ends_at(stage) && self.keeps(self.of_stage(stage))
+    }
+
     /// Returns whether weights are kept at the end of `window`.
     fn keeps(&self, window: usize) -> bool {
         self.kept.contains(&self.model(self.end(window)))
@@ -152,7 +157,7 @@ impl KeptWeights {
 
 impl StageBin {
     /// Returns whether no sum counts more chains than `chains`, as it may in a damaged file.
-    fn fits(&self, chains: &Range<usize>) -> bool {
+    pub(crate) fn fits(&self, chains: &Range<usize>) -> bool {
         let counts = [
             self.before.count(),
             self.after.count(),
@@ -163,6 +168,37 @@ impl StageBin {
         ];
         let counted = counts.iter().all(|count| *count <= chains.len() as u64);
         counted && self.kept.as_ref().is_none_or(|kept| kept.are(chains))
+    }
+
+    /// Records the log ratios of a stage. `weighed` is a buffer.
+    fn weigh<S>(&mut self, block: &Block<S>, weighed: &mut Vec<f64>) {
+        let (log_weights, ratios) = (block.previous_log_weights(), block.log_ratios());
+        weighed.clear();
+        weighed.extend(log_weights.iter().zip(ratios).map(|(w, ratio)| w + ratio));
+        self.before.add_all(log_weights, ratios);
+        self.after.add_all(weighed, ratios);
+        for (log_weight, &missed) in weighed.iter().zip(block.missed()) {
+            if missed > 0.0 {
+                self.missed.add(log_weight + missed.ln());
+            }
+        }
+    }
+
+    /// Records the weights after the last stage. `zeros` is a buffer.
+    fn end<S>(&mut self, block: &Block<S>, zeros: &mut Vec<f64>) {
+        let log_weights = block.log_weights();
+        self.weights.add_all(log_weights);
+        zeros.clear();
+        zeros.resize(log_weights.len(), 0.0);
+        for run in alive_runs(block) {
+            self.log_weights
+                .add_differences(&log_weights[run.clone()], &zeros[run]);
+        }
+    }
+
+    /// Returns the mean of the log ratios recorded, by the trapezoid rule.
+    fn mean_log_ratio(&self) -> f64 {
+        0.5 * (self.before.get() + self.after.get())
     }
 
     pub(crate) fn merge(&mut self, other: &Self) {
@@ -181,10 +217,22 @@ impl StageBin {
     }
 }
 
+/// Returns the living chains, as runs of neighbours.
+fn alive_runs<S>(block: &Block<S>) -> impl Iterator<Item = Range<usize>> {
+    let mut done = 0;
+    std::iter::from_fn(move || {
+        let run = next_run(done..block.len(), |chain| block.is_alive(chain))?;
+        done = run.end;
+        Some(run)
+    })
+}
+
 #[derive(Debug)]
 pub(crate) struct StageRecorder {
     pub(crate) windows: StageBins,
     pub(crate) records: Vec<StageBin>,
+    /// The weighing between the target's surrogate and the target, which no window holds.
+    pub(crate) target: Option<StageBin>,
     /// Log weights at the start of the current window.
     pub(crate) start: Vec<f64>,
     pub(crate) decisions: Decisions,
@@ -197,48 +245,53 @@ impl StageRecorder {
         Self {
             records: vec![StageBin::default(); windows.count()],
             windows,
+            target: None,
             start: vec![0.0; chains],
             decisions: Decisions::default(),
             weighed: Vec::new(),
         }
     }
 
-    /// Records a stage, before chains are resampled. `roots` holds the first ancestors of chains that interact.
-    pub(crate) fn after<S>(&mut self, stage: usize, block: &Block<S>, roots: &[usize]) {
+    /// Records a stage, before chains are resampled.
+    pub(crate) fn after<S>(&mut self, stage: usize, block: &Block<S>) {
         let index = self.windows.of_stage(stage);
         let window = &mut self.records[index];
         if self.windows.middle(index) == stage {
-            let (log_weights, ratios) = (block.previous_log_weights(), block.log_ratios());
-            let weighed = log_weights.iter().zip(ratios).map(|(w, ratio)| w + ratio);
-            self.weighed.clear();
-            self.weighed.extend(weighed);
-            window.before.add_all(log_weights, ratios);
-            window.after.add_all(&self.weighed, ratios);
-            for (log_weight, &missed) in self.weighed.iter().zip(block.missed()) {
-                if missed > 0.0 {
-                    window.missed.add(log_weight + missed.ln());
-                }
-            }
+            window.weigh(block, &mut self.weighed);
         }
         if self.windows.end(index) != stage {
             return;
         }
+        window.end(block, &mut self.weighed);
         let log_weights = block.log_weights();
-        window.weights.add_all(log_weights);
-        window.kept = self.windows.keeps(index).then(|| KeptWeights {
-            log_weights: log_weights.to_vec(),
-            roots: roots.to_vec(),
-        });
-        let mut done = 0;
-        while let Some(run) = next_run(done..log_weights.len(), |chain| block.is_alive(chain)) {
-            done = run.end;
-            let alive = &log_weights[run.clone()];
-            self.weighed.clear();
-            self.weighed.resize(alive.len(), 0.0);
-            window.log_weights.add_differences(alive, &self.weighed);
-            window.increments.add_differences(alive, &self.start[run]);
+        for run in alive_runs(block) {
+            let (after, before) = (&log_weights[run.clone()], &self.start[run]);
+            window.increments.add_differences(after, before);
         }
         self.start.copy_from_slice(log_weights);
+    }
+
+    /// Keeps the weights after a stage. `roots` holds the first ancestors of chains that interact.
+    pub(crate) fn keep(&mut self, stage: usize, log_weights: Vec<f64>, roots: &[usize]) {
+        let roots = roots.to_vec();
+        self.records[self.windows.of_stage(stage)].kept = Some(KeptWeights { log_weights, roots });
+    }
+
+    /// Records the weighing from the target's surrogate to the target, which ends a run.
+    pub(crate) fn entered_target<S>(&mut self, block: &Block<S>) {
+        self.left_target(block);
+        if let Some(last) = self.records.last_mut() {
+            (last.weights, last.log_weights) = Default::default();
+            last.end(block, &mut self.weighed);
+        }
+    }
+
+    /// Records the weighing from the target to its surrogate, which begins a reverse run.
+    pub(crate) fn left_target<S>(&mut self, block: &Block<S>) {
+        let mut target = StageBin::default();
+        target.weigh(block, &mut self.weighed);
+        self.target = Some(target);
+        self.start.copy_from_slice(block.log_weights());
     }
 
     /// Records the decisions of a stage, after all its moves.
@@ -267,6 +320,9 @@ impl StageRecorder {
 }
 
 /// Statistics of the chains at one recorded stage. In a reverse run stages run from the target to the base.
+///
+/// Along a path with [surrogates](crate::path::AnnealingPath::surrogate_at) the stages before the target are those of the
+/// surrogates; [`estimate`](Self::estimate) is that of the path's own model.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
@@ -338,17 +394,18 @@ pub(crate) fn summarize(
 /// sum over k of `(E_{k-1}[d_k] + E_k[d_k]) / 2` with `d_k = log f_k - log f_{k-1}`,
 ///
 /// with means over the weighted `x_{k-1}`. A wide window counts its middle stage in proportion to its width in beta.
+/// The weighing between the `target` and its surrogate is a part of its own.
 /// `None` where a mean is not finite because the support shrinks.
 pub(crate) fn thermodynamic_integral(
     windows: &StageBins,
-    records: &[StageBin],
+    (records, target): (&[StageBin], Option<&StageBin>),
     schedule: &Schedule,
 ) -> Option<f64> {
     let part = |(index, window): (usize, &StageBin)| {
-        let mean = 0.5 * (window.before.get() + window.after.get());
-        mean * windows.middles(index, schedule)
+        window.mean_log_ratio() * windows.middles(index, schedule)
     };
-    let total: f64 = records.iter().enumerate().map(part).sum();
+    let along: f64 = records.iter().enumerate().map(part).sum();
+    let total = along + target.map_or(0.0, StageBin::mean_log_ratio);
     total.is_finite().then_some(total)
 }
 

@@ -59,6 +59,18 @@ trait OnPath<S>: Chains<S> {
     /// Moves the chains where they stand.
     fn stay(&mut self) -> Result<()>;
 
+    /// Returns whether the chains pass surrogates of the path's models.
+    fn has_surrogates(&self) -> bool;
+
+    /// Weighs the chains from the target's surrogate to the target, and moves them there.
+    fn enter_target(&mut self) -> Result<()>;
+
+    /// Weighs the chains from the target to its surrogate.
+    fn leave_target(&mut self) -> Result<()>;
+
+    /// Returns the weights that the chains would have at the path's own model.
+    fn exact_log_weights(&self) -> Vec<f64>;
+
     fn record(&mut self);
 
     fn saved(&self, progress: &Passed<S>) -> Result<Vec<u8>>;
@@ -134,7 +146,9 @@ impl<'t, P: AnnealingPath, R> AisTask<'t, P, R> {
             None => (0.0, sample_base(&self.path, chains.start, &mut rngs)?),
             Some(samples) => (1.0, samples(chains.clone())),
         };
-        Population::from_states(self.path.clone(), beta, chains.start, states, rngs)
+        let path = self.path.clone();
+        let population = Population::from_states(path, beta, chains.start, states, rngs)?;
+        Ok(self.settings.on_models(population))
     }
 
     /// Counts the living chains with density zero under the base.
@@ -293,12 +307,26 @@ fn pass<S>(
     while at.passed < steps {
         let (k, is_last) = (at.passed + 1, at.passed + 1 == steps);
         pulse.at(chains.place_at_hand());
+        if k == 1 && settings.purpose.reads_backward() {
+            chains.stay()?;
+            if chains.has_surrogates() {
+                chains.leave_target()?;
+                at.stages.left_target(chains.members().block);
+            }
+        }
         pass_stage(settings, chains, k)?;
         pulse.at(chains.place_at_hand());
-        let roots = at.genealogy.as_ref().map_or(&[][..], |at| &at.roots);
-        at.stages.after(k, chains.members().block, roots);
+        at.stages.after(k, chains.members().block);
         if at.stages.windows.ends_at(k) {
             chains.record();
+        }
+        if is_last && chains.has_surrogates() && !settings.purpose.reads_backward() {
+            chains.enter_target()?;
+            at.stages.entered_target(chains.members().block);
+        }
+        if at.stages.windows.keeps_at(k) {
+            let roots = at.genealogy.as_ref().map_or(&[][..], |at| &at.roots);
+            at.stages.keep(k, chains.exact_log_weights(), roots);
         }
         if let Some(genealogy) = at.genealogy.as_mut().filter(|_| !is_last)
             && let Some((before, ancestors)) = genealogy.select(k, chains)?
@@ -317,18 +345,17 @@ fn pass<S>(
 /// Takes the chains through `stage`, counted from 1 in the order passed.
 fn pass_stage<S>(settings: &Settings, chains: &mut dyn OnPath<S>, stage: usize) -> Result<()> {
     let betas = settings.schedule.betas();
-    if !settings.purpose.reads_backward() {
-        return match settings.weighs_alone(stage) {
-            true => chains.weigh_to(betas[stage]),
-            false => chains.advance_to(betas[stage]),
+    if settings.purpose.reads_backward() {
+        return match betas.len() - 1 - stage {
+            0 => chains.weigh_to(0.0),
+            k => chains.advance_to(betas[k]),
         };
     }
-    if stage == 1 {
-        chains.stay()?;
-    }
-    match betas.len() - 1 - stage {
-        0 => chains.weigh_to(0.0),
-        k => chains.advance_to(betas[k]),
+    // At the target the exact model moves the chains.
+    let is_moved_later = chains.has_surrogates() && stage == settings.schedule.stages();
+    match settings.weighs_alone(stage) || is_moved_later {
+        true => chains.weigh_to(betas[stage]),
+        false => chains.advance_to(betas[stage]),
     }
 }
 
@@ -359,6 +386,22 @@ impl<P: AnnealingPath, R: Recorder<P::At>> OnPath<P::State> for AtWork<'_, P, R>
 
     fn stay(&mut self) -> Result<()> {
         self.population.stay_by(self.task.kernel.as_ref())
+    }
+
+    fn has_surrogates(&self) -> bool {
+        self.population.has_surrogates()
+    }
+
+    fn enter_target(&mut self) -> Result<()> {
+        self.population.enter_target(self.task.kernel.as_ref())
+    }
+
+    fn leave_target(&mut self) -> Result<()> {
+        self.population.leave_target()
+    }
+
+    fn exact_log_weights(&self) -> Vec<f64> {
+        self.population.exact_log_weights()
     }
 
     fn record(&mut self) {
@@ -397,6 +440,7 @@ impl<S> Passed<S> {
                 roots: self.genealogy.map_or(Vec::new(), Genealogy::into_roots),
             },
             sums: StageSums {
+                target: self.stages.target.take(),
                 windows: self.stages.take(),
                 recorder,
                 uncovered,
@@ -418,7 +462,8 @@ impl<P: AnnealingPath, R> AisTask<'_, P, R> {
         let (path, schedule) = (&self.path, &self.settings.schedule);
         let chains = PROBE_CHAINS.min(self.settings.largest_block());
         let first = stream(0, Purpose::Probe, 0);
-        let mut population: Population<P> = Population::start(path.clone(), 0, chains, first)?;
+        let population: Population<P> = Population::start(path.clone(), 0, chains, first)?;
+        let mut population = self.settings.on_models(population);
         let states = population.block().states();
         let mut starts = vec![log_densities_of(path.base(), states)];
         let (betas, stages) = (schedule.betas(), schedule.stages());

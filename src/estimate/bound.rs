@@ -68,7 +68,9 @@ pub fn certified_lower_bound(log_weights: &[f64], confidence: f64) -> Result<f64
     loop {
         let wealth = wealth(log_weights, bound);
         let next = bound + (enough - wealth.log_weight()) / wealth.get();
-        if next.is_nan() || next < bound + TOLERANCE {
+        // The last digits of a large bound are coarser than the tolerance.
+        let least = TOLERANCE + 4.0 * f64::EPSILON * bound.abs();
+        if next.is_nan() || next < bound + least {
             return Ok(bound);
         }
         bound = next;
@@ -92,4 +94,22 @@ fn wealth(log_weights: &[f64], log_z: f64) -> WeightedMean {
         wealth.add(log, slope);
     }
     wealth
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A likelihood may leave out a constant of any size.
+    #[test]
+    fn the_bound_of_a_large_log_z_is_found() {
+        let logs = Vec::from_iter((0..500_u32).map(|i| f64::from(i % 7) - 3.0));
+        let bound = certified_lower_bound(&logs, 0.95).unwrap();
+        for shift in [1e6, 1e8, -1e10, 1e13] {
+            let shifted = Vec::from_iter(logs.iter().map(|log| log + shift));
+            let found = certified_lower_bound(&shifted, 0.95).unwrap();
+            let error = (found - shift - bound).abs();
+            assert!(error < 1e-8 + 1e-14 * shift.abs(), "{shift}: {error}");
+        }
+    }
 }

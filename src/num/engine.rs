@@ -8,28 +8,26 @@ use crate::{Error, Result};
 
 /// The instruction set of the inner loops of an RBM, by default the best of the machine.
 ///
-/// All levels draw from the same distributions, but round differently. The bits do not depend on the number of threads.
+/// All levels draw from the same distributions. Levels with fused multiplication and addition, all but the portable one,
+/// give the same bits; the portable one rounds differently. The bits do not depend on the number of threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 #[non_exhaustive]
 pub enum SimdLevel {
-    /// The instructions of the compilation target: SSE2 on x86-64, NEON on AArch64. The reference for the others.
+    /// The instructions of the compilation target, SSE2 on x86-64, without fused products. The reference for the others.
     Portable,
+    /// NEON (AArch64).
+    Neon,
     /// AVX2 (x86-64).
     Avx2,
     /// AVX-512 F, BW, DQ and VL (x86-64).
     Avx512,
-    /// AVX-512 and the matrix tiles of AMX (x86-64, Linux, feature `amx`).
-    ///
-    /// Weights in single precision are rounded to three 8-bit digits, an error of at most 6e-8 of the unit's largest
-    /// weight. In double precision it equals `Avx512`.
-    Amx,
 }
 
 impl SimdLevel {
     /// All levels, from the slowest to the fastest.
-    pub const ALL: [Self; 4] = [Self::Portable, Self::Avx2, Self::Avx512, Self::Amx];
+    pub const ALL: [Self; 4] = [Self::Portable, Self::Neon, Self::Avx2, Self::Avx512];
 
     /// Returns the best level of this machine.
     pub fn best() -> Self {
@@ -41,6 +39,7 @@ impl SimdLevel {
     pub fn is_available(self) -> bool {
         match self {
             Self::Portable => true,
+            Self::Neon => cfg!(target_arch = "aarch64"),
             #[cfg(target_arch = "x86_64")]
             Self::Avx2 => is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma"),
             #[cfg(target_arch = "x86_64")]
@@ -51,9 +50,16 @@ impl SimdLevel {
                     && is_x86_feature_detected!("avx512dq")
                     && is_x86_feature_detected!("avx512vl")
             }
-            Self::Amx => Self::Avx512.is_available() && amx::are_available(),
             #[allow(unreachable_patterns, reason = "x86-64 has them all")]
             _ => false,
+        }
+    }
+
+    /// Returns the name of this level's arithmetic, on which the bits depend.
+    pub(crate) fn arithmetic(self) -> &'static str {
+        match self {
+            Self::Portable => "portable",
+            _ => "fused",
         }
     }
 
@@ -62,12 +68,7 @@ impl SimdLevel {
     /// # Errors
     /// A level that this machine or this build of the crate does not have.
     pub(crate) fn available(self) -> Result<Simd> {
-        let reason = if self == Self::Amx && cfg!(not(feature = "amx")) {
-            "because this was built without the feature `amx`"
-        } else {
-            "which is what this machine has"
-        };
-        let expected = format!("at best {}, {reason}", Self::best());
+        let expected = format!("at best {}, which is what this machine has", Self::best());
         Error::check(self.is_available(), "engine", self, expected)?;
         Ok(Simd(self))
     }
@@ -80,11 +81,6 @@ pub(crate) struct Simd(SimdLevel);
 impl Simd {
     pub(crate) fn best() -> Self {
         Self(SimdLevel::best())
-    }
-
-    /// Returns this level, or `Avx512` for `Amx`.
-    pub(crate) fn without_tiles(self) -> Self {
-        Self(self.0.min(SimdLevel::Avx512))
     }
 
     pub(crate) fn get(self) -> SimdLevel {
@@ -101,7 +97,7 @@ impl Simd {
             SimdLevel::Avx2 => unsafe { run_avx2(work) },
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
-            SimdLevel::Avx512 | SimdLevel::Amx => unsafe { run_avx512(work) },
+            SimdLevel::Avx512 => unsafe { run_avx512(work) },
             _ => work(),
         }
     }
@@ -159,9 +155,9 @@ impl fmt::Display for SimdLevel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Portable => "portable",
+            Self::Neon => "neon",
             Self::Avx2 => "avx2",
             Self::Avx512 => "avx512",
-            Self::Amx => "amx",
         })
     }
 }
@@ -174,60 +170,6 @@ impl FromStr for SimdLevel {
         let found = Self::ALL
             .into_iter()
             .find(|e| e.to_string().eq_ignore_ascii_case(name));
-        found.ok_or_else(|| Error::invalid("engine", name, "portable, avx2, avx512 or amx"))
-    }
-}
-
-/// Detection of the matrix tiles of AMX.
-#[cfg(all(target_arch = "x86_64", target_os = "linux", feature = "amx"))]
-pub(crate) mod amx {
-    use std::arch::asm;
-    use std::arch::x86_64::{__cpuid, __cpuid_count};
-    use std::sync::OnceLock;
-
-    /// Returns whether the processor has 8-bit tiles and the kernel permits this process to use them.
-    pub(crate) fn are_available() -> bool {
-        static AVAILABLE: OnceLock<bool> = OnceLock::new();
-        *AVAILABLE.get_or_init(|| processor_has_tiles() && permitted())
-    }
-
-    #[allow(unsafe_code, unused_unsafe)] // Rust 1.90 calls `__cpuid` unsafe, newer ones do not.
-    fn processor_has_tiles() -> bool {
-        const AMX_TILE: u32 = 1 << 24;
-        const AMX_INT8: u32 = 1 << 25;
-        let wanted = AMX_TILE | AMX_INT8;
-        // SAFETY: every processor of x86-64 has the instruction.
-        unsafe { __cpuid(0).eax >= 7 && __cpuid_count(7, 0).edx & wanted == wanted }
-    }
-
-    /// Asks the kernel to permit tiles in this process (`arch_prctl` with `ARCH_REQ_XCOMP_PERM`, Linux 5.16).
-    #[allow(unsafe_code)]
-    fn permitted() -> bool {
-        const ARCH_PRCTL: isize = 158;
-        const ARCH_REQ_XCOMP_PERM: usize = 0x1023;
-        const XFEATURE_XTILEDATA: usize = 18;
-        let result: isize;
-        // SAFETY: the system call touches no memory of ours; the registers that it overwrites are
-        // declared.
-        unsafe {
-            asm!(
-                "syscall",
-                inlateout("rax") ARCH_PRCTL => result,
-                in("rdi") ARCH_REQ_XCOMP_PERM,
-                in("rsi") XFEATURE_XTILEDATA,
-                out("rcx") _,
-                out("r11") _,
-                options(nostack),
-            );
-        }
-        result == 0
-    }
-}
-
-/// A stand-in for targets and builds without AMX.
-#[cfg(not(all(target_arch = "x86_64", target_os = "linux", feature = "amx")))]
-pub(crate) mod amx {
-    pub(crate) fn are_available() -> bool {
-        false
+        found.ok_or_else(|| Error::invalid("engine", name, "portable, neon, avx2 or avx512"))
     }
 }

@@ -213,6 +213,13 @@ pub trait AnnealingPath: Clone {
     /// block.
     fn at(&self, beta: f64) -> Self::At;
 
+    /// Returns a model near `at(beta)` that costs less, if the path has such models; it equals the base at 0. An annealed
+    /// run then passes these, and ends with one more weighing, `log f_1(x) - log f~_1(x)` from the last of them to the
+    /// target, so that `E[w] = Z_1 / Z_0` as ever. Other methods take the exact models.
+    fn surrogate_at(&self, _beta: f64) -> Option<Self::At> {
+        None
+    }
+
     /// Refuses ends that do not fit together, as far as they know. Called before chains start.
     ///
     /// # Errors
@@ -257,6 +264,10 @@ impl<P: AnnealingPath> AnnealingPath for &P {
 
     fn at(&self, beta: f64) -> P::At {
         P::at(self, beta)
+    }
+
+    fn surrogate_at(&self, beta: f64) -> Option<P::At> {
+        P::surrogate_at(self, beta)
     }
 
     fn check(&self) -> Result<()> {

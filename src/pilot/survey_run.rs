@@ -192,6 +192,7 @@ impl Pilot {
     {
         check_stages("stages of the pilot", kernel.stages(), &schedule)?;
         let task = Ais::with_base_log_z(path.clone(), kernel, 0.0)
+            .without_surrogates()
             .recorder(DerivativeRecorder::default())
             .recorded_stages(schedule.stages())
             .schedule(schedule)

@@ -51,6 +51,8 @@ pub struct Population<P: AnnealingPath> {
     /// Model before the last stage.
     previous: P::At,
     model: P::At,
+    /// Whether the chains pass the surrogates of the path's models.
+    on_surrogates: bool,
 }
 
 impl<P: AnnealingPath> Population<P> {
@@ -93,8 +95,55 @@ impl<P: AnnealingPath> Population<P> {
             index: 0,
             previous: path.at(beta),
             model: path.at(beta),
+            on_surrogates: false,
             path,
         })
+    }
+
+    /// Lets the chains pass the [surrogates](AnnealingPath::surrogate_at) of the path's models, if it has them. Chains at
+    /// the target stay at the exact one, which [`leave_target`](Self::leave_target) leaves.
+    pub(crate) fn by_surrogates(mut self) -> Self {
+        let beta = self.model.beta();
+        self.on_surrogates = self.path.surrogate_at(beta).is_some();
+        if beta < 1.0 {
+            (self.previous, self.model) = (self.model_at(beta), self.model_at(beta));
+        }
+        self
+    }
+
+    pub(crate) fn has_surrogates(&self) -> bool {
+        self.on_surrogates
+    }
+
+    /// Weighs the chains from the target's surrogate to the target, and moves them there.
+    pub(crate) fn enter_target(&mut self, kernel: &dyn Moves<P::At>) -> Result<()> {
+        self.on_surrogates = false;
+        self.weigh_to_model(self.path.at(1.0))?;
+        self.stay_by(kernel)
+    }
+
+    /// Weighs the chains from the target to its surrogate.
+    pub(crate) fn leave_target(&mut self) -> Result<()> {
+        self.weigh_to_model(self.model_at(1.0))
+    }
+
+    /// Returns the weights that the chains would have at the path's own model where they stand on a surrogate.
+    pub(crate) fn exact_log_weights(&self) -> Vec<f64> {
+        if !self.on_surrogates {
+            return self.block.log_weights().to_vec();
+        }
+        let model = self.path.at(self.model.beta());
+        let exact = |(state, &log_weight): (&P::State, &f64)| match log_weight > f64::NEG_INFINITY {
+            true => log_weight + model.log_ratio(&self.model, state),
+            false => log_weight,
+        };
+        let chains = self.block.states().iter().zip(self.block.log_weights());
+        chains.map(exact).collect()
+    }
+
+    fn model_at(&self, beta: f64) -> P::At {
+        let surrogate = self.path.surrogate_at(beta).filter(|_| self.on_surrogates);
+        surrogate.unwrap_or_else(|| self.path.at(beta))
     }
 
     /// Takes the chains through one stage: weighs them to the model at `beta`, then moves them there.
@@ -143,7 +192,12 @@ impl<P: AnnealingPath> Population<P> {
     /// # Errors
     /// As [`advance_to`](Self::advance_to).
     pub fn weigh_to(&mut self, beta: f64) -> Result<()> {
-        self.place_at(beta)?;
+        Error::check_fraction("beta", beta)?;
+        self.weigh_to_model(self.model_at(beta))
+    }
+
+    fn weigh_to_model(&mut self, model: P::At) -> Result<()> {
+        self.place(model);
         self.block.begin_stage();
         self.guarded(&mut |at| {
             let stage = Stage::new(at.index, &at.previous, &at.model);
@@ -174,7 +228,7 @@ impl<P: AnnealingPath> Population<P> {
     /// A `beta` outside `[0, 1]`.
     pub fn place_at(&mut self, beta: f64) -> Result<()> {
         Error::check_fraction("beta", beta)?;
-        self.place(self.path.at(beta));
+        self.place(self.model_at(beta));
         Ok(())
     }
 

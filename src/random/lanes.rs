@@ -45,7 +45,7 @@ impl Lanes {
         match engine.get() {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: an engine in use is available.
-            SimdLevel::Avx512 | SimdLevel::Amx => unsafe { fill_avx512(&mut self.state, words) },
+            SimdLevel::Avx512 => unsafe { fill_avx512(&mut self.state, words) },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: as above.
             SimdLevel::Avx2 => unsafe { fill_avx2(&mut self.state, words, LANES) },

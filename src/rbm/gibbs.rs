@@ -11,10 +11,11 @@ use crate::num::{Simd, vectorized};
 use crate::path::Stationary;
 use crate::random::{LANES, Lanes};
 use crate::rbm::engine::{
-    Categorical, CategoricalBuffers, Inputs, Layer, Positions, ProductBuffers, Row, Words, dot,
-    draw_units, total, weigh_and_draw,
+    ActiveUnits, Categorical, CategoricalBuffers, GROUPS, Layer, Narrow, PanelSums, Positions,
+    ProductBuffers, Row, WeightForm, WeightPanels, Wide, Words, dot, draw_units, total,
+    weigh_and_draw,
 };
-use crate::rbm::path::SegmentEnd;
+use crate::rbm::segment_end::SegmentEnd;
 use crate::rbm::{Rbm, RbmAt, RbmPath, Scalar};
 
 /// Block Gibbs sampling of an RBM: draws all hidden units given the visible ones, then all visible units given the
@@ -75,11 +76,24 @@ impl<T: Scalar> TransitionKernel<RbmAt<'_, T>> for BlockGibbs {
         let Some((states, lanes)) = block.lanes_mut() else {
             return Ok(());
         };
-        let (ends, categorical) = (path.segment(segment), path.categorical(segment));
+        let (ends, categorical) = (stage.model.segment(segment), path.categorical(segment));
         buffers.load(states);
-        buffers.weigh_and_draw_hidden(ends, categorical, (from, to), lanes);
-        buffers.sum_log_ratios(ends.1, categorical, (from, to));
-        buffers.draw_visible(stage.model, ends, categorical, to, lanes);
+        let t = (from, to);
+        match &ends.1.up {
+            WeightPanels::Exact(_) => buffers.weigh_and_draw_hidden::<Row<T>>(ends, t, lanes),
+            WeightPanels::Wide(_) => buffers.weigh_and_draw_hidden::<Wide>(ends, t, lanes),
+            WeightPanels::Narrow(_) => buffers.weigh_and_draw_hidden::<Narrow>(ends, t, lanes),
+        }
+        if let Some(categorical) = categorical {
+            categorical.weigh_and_draw(t, &buffers.active, lanes, &mut buffers.components);
+        }
+        buffers.sum_log_ratios(ends.1, categorical, t);
+        let reached = (stage.model, categorical, to);
+        match &ends.1.down {
+            WeightPanels::Exact(_) => buffers.draw_visible::<Row<T>>(reached, ends, lanes),
+            WeightPanels::Wide(_) => buffers.draw_visible::<Wide>(reached, ends, lanes),
+            WeightPanels::Narrow(_) => buffers.draw_visible::<Narrow>(reached, ends, lanes),
+        }
         buffers.finish(stage, block)
     }
 }
@@ -111,13 +125,11 @@ type Segment<'a, T> = (Option<&'a SegmentEnd<T>>, &'a SegmentEnd<T>);
 pub struct Buffers<T: Scalar> {
     engine: Simd,
     words: Words,
-    scratch: ProductBuffers<T>,
+    active: ActiveUnits,
     chains: Vec<usize>,
     visible: Layer,
     hidden: Layer,
-    /// Products of one panel with the weights at the segment's start; `end` has those at its end.
-    start: Vec<Row<T>>,
-    end: Vec<Row<T>>,
+    products: ProductBuffers<T>,
     increments: Vec<[T; LANES]>,
     /// Visible biases at the stage's end.
     visible_bias: Vec<Row<T>>,
@@ -132,12 +144,11 @@ impl<T: Scalar> Buffers<T> {
         Self {
             engine: path.engine,
             words: Words::default(),
-            scratch: ProductBuffers::default(),
+            active: ActiveUnits::default(),
             chains: Vec::new(),
             visible: Layer::zeros(target.visible_units(), 0),
             hidden: Layer::zeros(target.hidden_units(), 0),
-            start: Vec::new(),
-            end: Vec::new(),
+            products: ProductBuffers::default(),
             increments: Vec::new(),
             visible_bias: Row::panels(target.visible_bias().as_slice()),
             log_ratios: Vec::new(),
@@ -161,8 +172,6 @@ impl<T: Scalar> Buffers<T> {
         if self.log_ratios.len() != count {
             self.visible.set_chains(count);
             self.hidden.set_chains(count);
-            self.start.resize(count, Row::zero());
-            self.end.resize(count, Row::zero());
             self.increments.resize(count, [T::zero(); LANES]);
             self.log_ratios.resize(count, 0.0);
         }
@@ -177,50 +186,61 @@ impl<T: Scalar> Buffers<T> {
         });
     }
 
-    /// Weighs the chains at the old `v`, then draws `h` and the component at the new beta. `t` holds the positions of
-    /// the stage's start and end in the segment.
-    fn weigh_and_draw_hidden(
+    /// Weighs the chains at the old `v`, then draws `h` at the new beta. `t` holds the positions of the stage's start
+    /// and end in the segment.
+    fn weigh_and_draw_hidden<R: WeightForm<T>>(
         &mut self,
         (start, end): Segment<'_, T>,
-        categorical: Option<&Categorical<T>>,
         t: (f64, f64),
         lanes: &mut Lanes,
     ) {
         let engine = self.engine;
+        let t = Positions::new(t.0, t.1);
+        let weights = (start.map(|start| &start.up), &end.up);
+        let products = R::products(&mut self.products);
         self.increments.fill([T::zero(); LANES]);
-        let mut inputs = Inputs::new(engine, &self.visible, &mut self.scratch);
+        self.active.read(engine, &self.visible);
         for (panel, bias) in end.hidden_bias.iter().enumerate() {
-            end.up.multiply(panel, &mut inputs, &mut self.end);
-            if let Some(start) = start {
-                start.up.multiply(panel, &mut inputs, &mut self.start);
+            let (place, part) = (panel / R::PARTS, panel % R::PARTS);
+            if part == 0 {
+                products.find(engine, weights, place, &self.active);
             }
-            let words = self.words.draw::<T>(engine, lanes, self.chains.len());
-            let units = self.hidden.panel_mut(panel);
-            let drawn = words.zip(units).zip(&mut self.increments);
-            let products = self.start.iter().zip(&self.end);
-            let t = Positions::new(t.0, t.1);
-            vectorized!(
-                engine,
-                FUSED,
-                match start {
-                    None => {
-                        for ((_, end), ((words, units), sums)) in products.zip(drawn) {
-                            let gain = end.plus(bias);
-                            weigh_and_draw::<T, FUSED>(&Row::zero(), &gain, t, words, units, sums);
+            let first = part * GROUPS;
+            let products = products.start.iter().zip(&products.end);
+            let drawn = self.hidden.panel_mut(panel).zip(&mut self.increments);
+            let mut chains = products.zip(drawn);
+            for count in Words::groups(self.chains.len()) {
+                let words = self.words.draw::<T>(engine, lanes, count);
+                vectorized!(
+                    engine,
+                    FUSED,
+                    match start {
+                        None => {
+                            for (words, ((_, sum), (units, sums))) in words.zip(&mut chains) {
+                                let gain = scaled::<T, R, FUSED>(sum, first, end.unit, bias);
+                                weigh_and_draw::<T, FUSED>(
+                                    &Row::zero(),
+                                    &gain,
+                                    t,
+                                    words,
+                                    units,
+                                    sums,
+                                );
+                            }
+                        }
+                        Some(knot) => {
+                            let knot_bias = &knot.hidden_bias[panel];
+                            for (words, ((from, to), (units, sums))) in words.zip(&mut chains) {
+                                let start =
+                                    scaled::<T, R, FUSED>(from, first, knot.unit, knot_bias);
+                                let gain = scaled::<T, R, FUSED>(to, first, end.unit, bias);
+                                let gain = gain.minus(&start);
+                                weigh_and_draw::<T, FUSED>(&start, &gain, t, words, units, sums);
+                            }
                         }
                     }
-                    Some(knot) => {
-                        for ((start, end), ((words, units), sums)) in products.zip(drawn) {
-                            let start = start.plus(&knot.hidden_bias[panel]);
-                            let gain = end.plus(bias).minus(&start);
-                            weigh_and_draw::<T, FUSED>(&start, &gain, t, words, units, sums);
-                        }
-                    }
-                }
-            );
-        }
-        if let Some(categorical) = categorical {
-            categorical.weigh_and_draw(t, &mut inputs, lanes, &mut self.components);
+                );
+            }
         }
     }
 
@@ -247,41 +267,53 @@ impl<T: Scalar> Buffers<T> {
         }
     }
 
-    fn draw_visible(
+    /// Draws `v` given `h` at position `t` of the segment.
+    fn draw_visible<R: WeightForm<T>>(
         &mut self,
-        model: &RbmAt<'_, T>,
+        (model, categorical, t): (&RbmAt<'_, T>, Option<&Categorical<T>>, f64),
         (start, end): Segment<'_, T>,
-        categorical: Option<&Categorical<T>>,
-        t: f64,
         lanes: &mut Lanes,
     ) {
         let engine = self.engine;
+        let weights = (start.map(|start| &start.down), &end.down);
+        let products = R::products(&mut self.products);
         let bias = self.visible_bias.iter_mut();
         let bias = bias.flat_map(|row| row.0.as_flattened_mut());
+        // Logits in units of ln 2.
+        let nearest = |x: f64| T::nearest(std::f64::consts::LOG2_E * x);
         for (bias, value) in bias.zip(model.visible_biases()) {
-            *bias = T::nearest(value);
+            *bias = nearest(value);
         }
-        let (at_start, at_end) = (T::nearest(1.0 - t), T::nearest(t));
-        let mut inputs = Inputs::new(engine, &self.hidden, &mut self.scratch);
+        let at_start = start.map(|start| nearest((1.0 - t) * start.unit.as_()));
+        let at_end = nearest(t * end.unit.as_());
+        self.active.read(engine, &self.hidden);
         for (panel, bias) in self.visible_bias.iter().enumerate() {
-            end.down.multiply(panel, &mut inputs, &mut self.end);
-            if let Some(start) = start {
-                start.down.multiply(panel, &mut inputs, &mut self.start);
+            let (place, part) = (panel / R::PARTS, panel % R::PARTS);
+            if part == 0 {
+                products.find(engine, weights, place, &self.active);
             }
             let tilted = categorical.map(|c| self.components.biases(c, panel, bias, t));
-            let words = self.words.draw::<T>(engine, lanes, self.chains.len());
-            let drawn = words.zip(self.visible.panel_mut(panel));
-            let products = self.start.iter().zip(&self.end).enumerate();
-            vectorized!(engine, FUSED, {
-                for ((chain, (from_start, from_end)), (words, units)) in products.zip(drawn) {
-                    let bias = tilted.as_ref().map_or(bias, |tilted| tilted.of(chain));
-                    let mut logits = from_end.times_plus::<FUSED>(at_end, bias);
-                    if start.is_some() {
-                        logits = from_start.times_plus::<FUSED>(at_start, &logits);
+            let first = part * GROUPS;
+            let products = products.start.iter().zip(&products.end);
+            let mut chains = products.zip(self.visible.panel_mut(panel)).enumerate();
+            for count in Words::groups(self.chains.len()) {
+                let words = self.words.draw::<T>(engine, lanes, count);
+                vectorized!(engine, FUSED, {
+                    for (words, (chain, ((from_start, from_end), units))) in words.zip(&mut chains)
+                    {
+                        let bias = tilted.as_ref().map_or(bias, |tilted| tilted.of(chain));
+                        let from_end = [from_end.group(first), from_end.group(first + 1)];
+                        match at_start {
+                            None => draw_units::<T, R, FUSED>(from_end, at_end, bias, words, units),
+                            Some(at_start) => {
+                                let terms =
+                                    scaled::<T, R, FUSED>(from_start, first, at_start, bias);
+                                draw_units::<T, R, FUSED>(from_end, at_end, &terms, words, units);
+                            }
+                        }
                     }
-                    draw_units::<T, FUSED>(&logits, words, units);
-                }
-            });
+                });
+            }
         }
     }
 
@@ -298,4 +330,22 @@ impl<T: Scalar> Buffers<T> {
         }
         Ok(())
     }
+}
+
+/// Returns `factor * sum + term` for the groups of sums from `first` on.
+#[inline(always)]
+fn scaled<T: Scalar, R: PanelSums<T>, const FUSED: bool>(
+    sums: &R,
+    first: usize,
+    factor: T,
+    terms: &Row<T>,
+) -> Row<T> {
+    let mut row = Row::zero();
+    for (group, (row, terms)) in row.0.iter_mut().zip(&terms.0).enumerate() {
+        let sums = sums.group(first + group);
+        for l in 0..LANES {
+            row[l] = R::number(sums[l]).multiply_add::<FUSED>(factor, terms[l]);
+        }
+    }
+    row
 }

@@ -28,6 +28,8 @@ mod deep;
 mod engine;
 mod enumerate;
 mod gibbs;
+#[cfg(test)]
+mod grid_tests;
 #[doc(hidden)]
 pub mod harmonium;
 mod joint_schedule;
@@ -38,6 +40,7 @@ mod mean_field;
 mod model;
 mod path;
 mod scalar;
+mod segment_end;
 mod start;
 mod train;
 

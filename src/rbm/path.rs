@@ -7,13 +7,16 @@ use rand::Rng;
 
 use crate::estimate::Warning;
 use crate::model::UnnormalizedModel;
-use crate::num::{Simd, SimdLevel, sigmoid, softplus, softplus_increment};
+use crate::num::{Moments, Simd, SimdLevel, sigmoid, softplus, softplus_increment};
 use crate::path::{AnnealingPath, BetaDerivative, Intermediate};
+use crate::population::Population;
+use crate::random::{Purpose, stream};
 use crate::rbm::components::{Activations, ComponentWeights};
-use crate::rbm::engine::{Categorical, LINE, Row, WeightMatrix, Weights};
+use crate::rbm::engine::Categorical;
 use crate::rbm::lower_bound::{Effort, STARTS};
 use crate::rbm::model::{check_finite, draw_all, draw_into, largest_sum, masked_sum_of};
-use crate::rbm::{BaseRate, Rbm, Scalar, Start};
+use crate::rbm::segment_end::SegmentEnd;
+use crate::rbm::{BaseRate, BlockGibbs, Rbm, Scalar, Start};
 use crate::schedule::Schedule;
 use crate::{Error, Result};
 
@@ -31,6 +34,10 @@ use crate::{Error, Result};
 /// `log f_beta(v) = log sum_c exp((1 - beta) log q_c(v) + w_c(beta)) + beta b.v + sum_j softplus(beta (a_j + W_j v))`,
 /// `log q_c(v) = theta_c.v - sum_i log(1 + e^(theta_ci))`. The law of c given v is proportional to the exponentials. The
 /// weights are `w_c(beta) = (1 - beta) log pi_c - beta log C`, or those of a [start](Self::with_start).
+///
+/// In single precision the path has [surrogates](Self::surrogate_at), which runs pass: the same machines with weights that
+/// are multiples of a unit, so that sums over units are integers of 16 bits. One more weighing ends at the exact target.
+/// A path has none if a sample of states says that this weighing would have a standard deviation above .3 nats.
 #[derive(Debug, Clone)]
 pub struct RbmPath<T: Scalar = f32> {
     base: BaseRate<T>,
@@ -41,37 +48,19 @@ pub struct RbmPath<T: Scalar = f32> {
     knots: Schedule,
     /// Models at the knots after the base.
     ends: Vec<SegmentEnd<T>>,
+    /// The same models with their weights on grids, if the path has any.
+    on_grid: Option<Vec<SegmentEnd<T>>>,
     pub(crate) engine: Simd,
     /// The search that found the base.
     start: Option<Arc<Start<T>>>,
 }
 
-/// The RBM at the end of a segment.
-#[derive(Debug, Clone)]
-pub(crate) struct SegmentEnd<T: Scalar> {
-    pub(crate) rbm: Rbm<T>,
-    /// `W`, in the form for products with visible units.
-    pub(crate) up: Weights<T>,
-    /// `W^T`, in the form for products with hidden units.
-    pub(crate) down: Weights<T>,
-    pub(crate) hidden_bias: Vec<Row<T>>,
-    /// Visible biases minus those at the segment's start, padded with zeros to a whole line.
-    pub(crate) bias_slope: Vec<T>,
-}
-
-impl<T: Scalar> SegmentEnd<T> {
-    fn new(engine: Simd, rbm: Rbm<T>, bias_slope: &DVector<T>) -> Self {
-        let mut slope = bias_slope.as_slice().to_vec();
-        slope.resize(slope.len().next_multiple_of(LINE), T::zero());
-        Self {
-            up: Weights::new(engine, WeightMatrix::Upright(rbm.weights())),
-            down: Weights::new(engine, WeightMatrix::Transposed(rbm.weights())),
-            hidden_bias: Row::panels(rbm.hidden_bias().as_slice()),
-            bias_slope: slope,
-            rbm,
-        }
-    }
-}
+/// Largest standard deviation, in nats, that the weighing from the grid to the exact machine may have: it leaves
+/// `exp(-.3^2)` of the effective sample size, 91%.
+const LARGEST_DEVIATION: f64 = 0.3;
+/// Number of states at which it is measured, and of the sweeps that make them.
+const STATES: usize = 32;
+const SWEEPS: usize = 8;
 
 impl<T: Scalar> RbmPath<T> {
     /// Creates the straight path from `base` to `target`.
@@ -89,15 +78,7 @@ impl<T: Scalar> RbmPath<T> {
     /// Where there is not one model for each knot after 0, models differ in visible or hidden units, or the
     /// difference of neighbours' visible biases overflows.
     pub fn through(base: BaseRate<T>, models: Vec<Rbm<T>>, knots: Schedule) -> Result<Self> {
-        Self::assemble(base, models, knots, Simd::best())
-    }
-
-    fn assemble(
-        base: BaseRate<T>,
-        models: Vec<Rbm<T>>,
-        knots: Schedule,
-        engine: Simd,
-    ) -> Result<Self> {
+        let engine = Simd::best();
         Error::check_dimension("models at the knots after 0", models.len(), knots.stages())?;
         let mixture = base.as_mixture();
         let base_bias = match mixture {
@@ -112,38 +93,87 @@ impl<T: Scalar> RbmPath<T> {
             let start = ends.last().map(|end| &end.rbm.visible_bias);
             let bias_slope = &rbm.visible_bias - start.unwrap_or(&base_bias);
             check_finite("difference of visible biases", &bias_slope)?;
-            ends.push(SegmentEnd::new(engine, rbm, &bias_slope));
+            ends.push(SegmentEnd::new(rbm, &bias_slope));
         }
         let categorical = mixture.map(|components| Categorical::new(engine, components));
-        Ok(Self {
+        let path = Self {
             base,
             base_bias,
             categorical,
             knots,
+            on_grid: ends.iter().map(SegmentEnd::on_finest_grid).collect(),
             ends,
             engine,
             start: None,
-        })
+        };
+        Ok(path.on_fine_grid())
     }
 
-    /// Sets the [`SimdLevel`] of [`BlockGibbs`](crate::rbm::BlockGibbs), to get the same figures on different
-    /// machines. The default is the best level of the machine.
+    /// Sets the [`SimdLevel`] of [`BlockGibbs`](crate::rbm::BlockGibbs), to get the same figures on machines that differ
+    /// in instructions. The default is the best level of the machine.
     ///
     /// Levels use the same random bits, so that with one seed they differ by rounding alone.
     ///
     /// # Errors
-    /// Where this machine or this build of the crate does not have `engine`.
-    pub fn with_simd_level(self, engine: SimdLevel) -> Result<Self> {
-        let models = self.ends.into_iter().map(|end| end.rbm).collect();
-        let path = Self::assemble(self.base, models, self.knots, engine.available()?)?;
-        let path = Self {
-            start: self.start,
-            ..path
+    /// Where this machine does not have `engine`.
+    pub fn with_simd_level(mut self, engine: SimdLevel) -> Result<Self> {
+        self.engine = engine.available()?;
+        if let Some(categorical) = &mut self.categorical {
+            categorical.engine = self.engine;
+        }
+        Ok(self)
+    }
+
+    /// Returns the path without a grid: runs pass the exact models, more slowly.
+    pub fn exact_weights(self) -> Self {
+        Self {
+            on_grid: None,
+            ..self
+        }
+    }
+
+    /// Returns the path with grids of this unit, however much they change.
+    #[cfg(test)]
+    pub(super) fn on_grid_of(self, unit: f32) -> Self {
+        let on_grid = |end: &SegmentEnd<T>| {
+            let grid = crate::rbm::engine::WeightGrid::of(end.rbm.weights(), unit)?;
+            Some(end.on_grid(&grid))
         };
-        Ok(match self.categorical {
-            Some(categorical) => path.weighted(categorical.weights),
-            None => path,
-        })
+        let on_grid = self.ends.iter().map(on_grid).collect();
+        Self { on_grid, ..self }
+    }
+
+    /// Drops the grid if it changes the log density at a machine's own states by more than `LARGEST_DEVIATION`.
+    fn on_fine_grid(mut self) -> Self {
+        let deviation = self.deviation_on_grid();
+        if !deviation.is_ok_and(|deviation| deviation <= LARGEST_DEVIATION) {
+            self.on_grid = None;
+        }
+        self
+    }
+
+    /// Returns the largest standard deviation, over a few states of each machine, of what the grid changes in its log
+    /// density. The states are those of short chains, from the base through all knots.
+    fn deviation_on_grid(&self) -> Result<f64> {
+        let first = stream(0, Purpose::Probe, 0);
+        let mut population: Population<&Self> = Population::start(self, 0, STATES, first)?;
+        let mut largest: f64 = 0.0;
+        for &knot in &self.knots.betas()[1..] {
+            population.place_at(knot)?;
+            for _ in 0..SWEEPS {
+                population.stay(&BlockGibbs)?;
+            }
+            let Some(on_grid) = self.surrogate_at(knot) else {
+                return Ok(0.0);
+            };
+            let exact = self.at(knot);
+            let mut changes = Moments::default();
+            for state in population.block().states() {
+                changes.add(exact.log_ratio(&on_grid, state));
+            }
+            largest = largest.max(changes.variance().sqrt());
+        }
+        Ok(largest)
     }
 
     /// Lets the path know what the search for its base found out about log Z of the target: a certain bound, and pilots
@@ -208,12 +238,6 @@ impl<T: Scalar> RbmPath<T> {
         Some(&self.ends.get(k.checked_sub(1)?)?.rbm)
     }
 
-    /// Returns the models at the start and end of a segment; `None` at the start of the first one.
-    pub(crate) fn segment(&self, index: usize) -> (Option<&SegmentEnd<T>>, &SegmentEnd<T>) {
-        let start = index.checked_sub(1).map(|before| &self.ends[before]);
-        (start, &self.ends[index])
-    }
-
     pub(crate) fn categorical(&self, segment: usize) -> Option<&Categorical<T>> {
         self.categorical.as_ref().filter(|_| segment == 0)
     }
@@ -223,29 +247,6 @@ impl<T: Scalar> RbmPath<T> {
         let components = self.base.as_mixture()?;
         let weights = &self.categorical(segment)?.weights;
         Some(Activations::new(components, weights, visible))
-    }
-
-    /// Returns the visible biases at a segment's start that all components share.
-    fn start_bias(&self, segment: usize) -> &DVector<T> {
-        let start = self.segment(segment).0;
-        start.map_or(&self.base_bias, |start| start.rbm.visible_bias())
-    }
-
-    /// Returns the hidden activations `a + W v` at a segment's start (0 at the base), and their gain up to its end.
-    fn activations(&self, segment: usize, visible: &[bool]) -> (DVector<f64>, DVector<f64>) {
-        let (start, end) = self.segment(segment);
-        let end = end.rbm.hidden_activation(visible);
-        let Some(start) = start else {
-            return (DVector::zeros(end.len()), end);
-        };
-        let start = start.rbm.hidden_activation(visible);
-        let slope = end - &start;
-        (start, slope)
-    }
-
-    /// Returns `(b_end - b_start).v`.
-    fn slope_term(&self, segment: usize, visible: &[bool]) -> f64 {
-        masked_sum_of(&self.segment(segment).1.bias_slope, visible)
     }
 
     /// Returns the position of `beta` in a segment, from 0 at its start to 1 at its end.
@@ -263,9 +264,20 @@ impl<T: Scalar> RbmPath<T> {
 
     /// Returns the model at `beta` in `[0, 1]`.
     pub fn at(&self, beta: f64) -> RbmAt<'_, T> {
+        self.between(&self.ends, beta)
+    }
+
+    /// Returns the model at `beta` in `[0, 1]` with weights on a grid; `None` if the path has no grid. Its
+    /// [`to_rbm`](RbmAt::to_rbm) is the machine that chains of a run pass there.
+    pub fn surrogate_at(&self, beta: f64) -> Option<RbmAt<'_, T>> {
+        Some(self.between(self.on_grid.as_deref()?, beta))
+    }
+
+    fn between<'a>(&'a self, ends: &'a [SegmentEnd<T>], beta: f64) -> RbmAt<'a, T> {
         let segment = self.knots.interval(beta);
         RbmAt {
             path: self,
+            ends,
             beta,
             segment,
             position: self.position(segment, beta),
@@ -294,7 +306,7 @@ impl<'p, T: Scalar> AnnealingPath for &'p RbmPath<T> {
         let components = self.base.as_mixture();
         let mut squares = components.map_or(0.0, |c| c.largest_sum().powi(2));
         for segment in 0..self.ends.len() {
-            let (start, end) = self.segment(segment);
+            let (start, end) = self.at(0.0).segment(segment);
             let hidden = |end: &SegmentEnd<T>| end.rbm.squared_activations();
             squares += start.map_or(0.0, hidden) + hidden(end);
             squares += largest_sum(&end.bias_slope).powi(2);
@@ -323,12 +335,18 @@ impl<'p, T: Scalar> AnnealingPath for &'p RbmPath<T> {
     fn at(&self, beta: f64) -> RbmAt<'p, T> {
         RbmPath::at(self, beta)
     }
+
+    fn surrogate_at(&self, beta: f64) -> Option<RbmAt<'p, T>> {
+        RbmPath::surrogate_at(self, beta)
+    }
 }
 
 /// The RBM at one beta of an [`RbmPath`]: a view of the path.
 #[derive(Debug, Clone, Copy)]
 pub struct RbmAt<'a, T: Scalar = f32> {
     path: &'a RbmPath<T>,
+    /// The path's models at its knots after the base, exact or on grids.
+    ends: &'a [SegmentEnd<T>],
     beta: f64,
     /// Index of the segment that holds beta; at a knot, the one on its right.
     segment: usize,
@@ -350,7 +368,7 @@ impl<'a, T: Scalar> RbmAt<'a, T> {
             let expected = "one component, for an RBM at each beta";
             self.path.base.check_single(expected)?;
         }
-        let (start, end) = self.path.segment(self.segment);
+        let (start, end) = self.segment(self.segment);
         let mut weights = end.rbm.weights().map(|x| self.position * x.as_());
         let mut hidden_bias = end.rbm.hidden_bias().map(|x| self.position * x.as_());
         if let Some(start) = start {
@@ -363,19 +381,50 @@ impl<'a, T: Scalar> RbmAt<'a, T> {
         Rbm::new(weights, hidden_bias, visible_bias)
     }
 
+    /// Returns the models at the start and end of a segment; `None` at the start of the first one.
+    pub(crate) fn segment(&self, index: usize) -> (Option<&'a SegmentEnd<T>>, &'a SegmentEnd<T>) {
+        let start = index.checked_sub(1).map(|before| &self.ends[before]);
+        (start, &self.ends[index])
+    }
+
+    /// Returns the visible biases at a segment's start that all components share.
+    fn start_bias(&self, segment: usize) -> &'a DVector<T> {
+        let start = self.segment(segment).0;
+        start.map_or(&self.path.base_bias, |start| start.rbm.visible_bias())
+    }
+
+    /// Returns the hidden activations `a + W v` at a segment's start (0 at the base), and their gain up to its end.
+    fn activations(&self, segment: usize, visible: &[bool]) -> (DVector<f64>, DVector<f64>) {
+        let (start, end) = self.segment(segment);
+        let end = end.rbm.hidden_activation(visible);
+        let Some(start) = start else {
+            return (DVector::zeros(end.len()), end);
+        };
+        let start = start.rbm.hidden_activation(visible);
+        let slope = end - &start;
+        (start, slope)
+    }
+
+    /// Returns `(b_end - b_start).v`.
+    fn slope_term(&self, segment: usize, visible: &[bool]) -> f64 {
+        masked_sum_of(&self.segment(segment).1.bias_slope, visible)
+    }
+
     /// Returns `(1 - t) b_start + t b_end` at position t; a mixture has `b_start = 0`.
     pub(crate) fn visible_biases(&self) -> impl ExactSizeIterator<Item = f64> {
-        let start = self.path.start_bias(self.segment);
-        let end = self.path.segment(self.segment).1.rbm.visible_bias();
+        let start = self.start_bias(self.segment);
+        let end = self.segment(self.segment).1.rbm.visible_bias();
         let t = self.position;
         (start.iter().zip(end)).map(move |(a, b)| (1.0 - t) * a.as_() + t * b.as_())
     }
 
-    /// Returns the segment that holds this model and `other`, if any, and their positions in it.
+    /// Returns the segment that holds this model and `other`, if any, and their positions in it. A model with weights on
+    /// a grid shares none with an exact one.
     pub(crate) fn shared_segment(&self, other: &Self) -> Option<(usize, f64, f64)> {
         let segment = self.segment.min(other.segment);
         let end = self.path.knots.betas()[segment + 1];
-        (self.beta.max(other.beta) <= end).then(|| {
+        let same_weights = std::ptr::eq(self.ends, other.ends);
+        (same_weights && self.beta.max(other.beta) <= end).then(|| {
             let position = |beta| self.path.position(segment, beta);
             (segment, position(self.beta), position(other.beta))
         })
@@ -383,7 +432,7 @@ impl<'a, T: Scalar> RbmAt<'a, T> {
 
     /// Runs one sweep of block Gibbs sampling in place: v -> h -> v.
     pub fn gibbs_sweep<R: Rng + ?Sized>(&self, visible: &mut [bool], rng: &mut R) {
-        let (start, slope) = self.path.activations(self.segment, visible);
+        let (start, slope) = self.activations(self.segment, visible);
         let hidden = draw_all(&(start + slope * self.position), rng);
         let components = self.path.components(self.segment, visible);
         let tilt = components
@@ -392,7 +441,7 @@ impl<'a, T: Scalar> RbmAt<'a, T> {
                 let component = activations.draw(self.position, rng);
                 components.logits().column(component).map(T::as_)
             });
-        let (start, end) = self.path.segment(self.segment);
+        let (start, end) = self.segment(self.segment);
         let base = || tilt.unwrap_or_else(|| self.path.base_bias.map(T::as_));
         let start = start.map_or_else(base, |start| start.rbm.visible_activation(&hidden));
         let end = end.rbm.visible_activation(&hidden);
@@ -405,11 +454,11 @@ impl<T: Scalar> UnnormalizedModel for RbmAt<'_, T> {
     type State = Vec<bool>;
 
     fn log_density(&self, visible: &Vec<bool>) -> f64 {
-        let (start, slope) = self.path.activations(self.segment, visible);
-        let bias = masked_sum_of(self.path.start_bias(self.segment).as_slice(), visible);
+        let (start, slope) = self.activations(self.segment, visible);
+        let bias = masked_sum_of(self.start_bias(self.segment).as_slice(), visible);
         let activation = start.iter().zip(&slope);
         let hidden = activation.map(|(x, slope)| softplus(x + self.position * slope));
-        let slope_term = self.path.slope_term(self.segment, visible);
+        let slope_term = self.slope_term(self.segment, visible);
         let tilt = self.path.components(self.segment, visible);
         let tilt = tilt.map_or(0.0, |c| c.log_sum(self.position));
         bias + self.position * slope_term + hidden.sum::<f64>() + tilt
@@ -427,12 +476,12 @@ impl<T: Scalar> Intermediate for RbmAt<'_, T> {
             return self.log_density(visible) - previous.log_density(visible);
         };
         let step = here - there;
-        let (start, slope) = self.path.activations(segment, visible);
+        let (start, slope) = self.activations(segment, visible);
         let increments = (start.iter().zip(&slope))
             .map(|(x, slope)| softplus_increment(x + here * slope, step * slope));
         let tilt = self.path.components(segment, visible);
         let tilt = tilt.map_or(0.0, |c| c.log_ratio(there, here));
-        step * self.path.slope_term(segment, visible) + increments.sum::<f64>() + tilt
+        step * self.slope_term(segment, visible) + increments.sum::<f64>() + tilt
     }
 
     fn log_ratio_given(&self, previous: &Self, state: &Vec<bool>, _: f64, _: Option<f64>) -> f64 {
@@ -445,11 +494,11 @@ impl<T: Scalar> BetaDerivative for RbmAt<'_, T> {
     /// `x = a + W v` at the segment's start (0 at the base), and primes mark its end. A mixture base adds the mean of
     /// `w_c' - log q_c(v)` given v.
     fn beta_derivative(&self, visible: &Vec<bool>) -> f64 {
-        let (start, slope) = self.path.activations(self.segment, visible);
+        let (start, slope) = self.activations(self.segment, visible);
         let hidden =
             (start.iter().zip(&slope)).map(|(x, slope)| slope * sigmoid(x + self.position * slope));
         let betas = &self.path.knots.betas()[self.segment..];
-        let slope_term = self.path.slope_term(self.segment, visible);
+        let slope_term = self.slope_term(self.segment, visible);
         let tilt = self.path.components(self.segment, visible);
         let tilt = tilt.map_or(0.0, |c| c.derivative(self.position));
         (slope_term + hidden.sum::<f64>() + tilt) / (betas[1] - betas[0])

@@ -22,10 +22,9 @@ impl Scalar for f64 {}
 
 pub(crate) mod sealed {
     use super::Float;
-    use crate::random::LANES;
 
     /// Constants and functions that the elementwise functions need beside those of num-traits.
-    pub trait Elementwise: Float + Default + From<u8> + From<f32> + 'static {
+    pub trait Elementwise: Float + Default + From<u8> + From<i16> + From<f32> + 'static {
         /// `1.5 * 2^(mantissa bits)`; adding it rounds to an integer, left in the low bits.
         const ROUND: Self;
         /// The high bits of `ln 2`, few enough that the product with any exponent is exact.
@@ -42,17 +41,22 @@ pub(crate) mod sealed {
         /// Largest step `|d|` at which five terms of a softplus increment reach the type's precision. The next term
         /// is at most `d^5 / 720` relative to `d`.
         const INCREMENT_RADIUS: Self;
-        /// Whether products may be computed in 24-bit fixed point.
-        const FIXED_POINT: bool;
+        /// Whether an [`RbmPath`](crate::rbm::RbmPath) may have weights on a grid.
+        const HAS_GRID: bool;
 
         /// Number of words of random bits in a uniform.
         const WORDS: usize;
 
-        /// Returns uniforms on (0, 1), fine near 0, from [`WORDS`](Self::WORDS) words each.
-        fn uniforms(words: &[[u32; LANES]]) -> [Self; LANES];
+        /// Returns a uniform on (0, 1), fine near 0, from its first and last word.
+        fn uniform<const FUSED: bool>(high: u32, low: u32) -> Self;
 
-        /// Returns `2^n`, given `n + ROUND`.
-        fn exp2_rounded(shifted: Self) -> Self;
+        /// Lowest argument of `2^z` with a normal result, rounded up.
+        const EXP2_LOWEST: Self;
+        /// Coefficients of `2^x` on `|x| <= 1/2`, highest power first: those of `exp`, scaled.
+        const EXP2: &'static [Self];
+
+        /// Returns `self * 2^n`, given `n + ROUND`, for `self` from 1/2 to 2.
+        fn times_exp2_rounded(self, shifted: Self) -> Self;
 
         /// Returns `1 / (1 + e)` for `e` in [0, 1].
         #[inline(always)]
@@ -69,6 +73,20 @@ pub(crate) mod sealed {
                 self * factor + term
             }
         }
+    }
+
+    /// Multiplies the coefficients of powers from the highest down by the powers of ln 2.
+    macro_rules! in_base_2 {
+        ($coefficients:expr) => {{
+            let mut scaled = [0.0; $coefficients.len()];
+            let (mut k, mut power) = (scaled.len(), 1.0);
+            while k > 0 {
+                k -= 1;
+                scaled[k] = ($coefficients[k] as f64 * power) as Self;
+                power *= std::f64::consts::LN_2;
+            }
+            scaled
+        }};
     }
 
     macro_rules! artanh {
@@ -99,7 +117,7 @@ pub(crate) mod sealed {
         ];
         const ARTANH: &'static [Self] = &artanh!(8);
         const INCREMENT_RADIUS: Self = 0.125;
-        const FIXED_POINT: bool = true;
+        const HAS_GRID: bool = true;
         const WORDS: usize = 1;
 
         /// Avoids the division, which is four times slower, where `FUSED`: a polynomial within 5.1e-5, then one step
@@ -109,27 +127,27 @@ pub(crate) mod sealed {
             if !FUSED {
                 return 1.0 / (1.0 + e);
             }
+            let square = e * e;
             let near = (-0.104_484_46_f32).mul_add(e, 0.417_937_86);
-            let near = near.mul_add(e, -0.770_572_9);
-            let near = near.mul_add(e, 0.953_420_74);
-            let near = near.mul_add(e, -0.996_275_7);
-            let near = near.mul_add(e, 0.999_949);
+            let near = near.mul_add(square, (-0.770_572_9_f32).mul_add(e, 0.953_420_74));
+            let near = near.mul_add(square, (-0.996_275_7_f32).mul_add(e, 0.999_949));
             let residual = (-e).mul_add(near, 1.0 - near);
             near.mul_add(residual, near)
         }
 
+        const EXP2_LOWEST: Self = -125.0;
+        const EXP2: &'static [Self] = &in_base_2!(Self::EXP);
+
         #[inline(always)]
-        fn exp2_rounded(shifted: Self) -> Self {
-            f32::from_bits(shifted.to_bits().wrapping_add(127) << 23)
+        fn times_exp2_rounded(self, shifted: Self) -> Self {
+            f32::from_bits(self.to_bits().wrapping_add(shifted.to_bits() << 23))
         }
 
         #[inline(always)]
-        fn uniforms(words: &[[u32; LANES]]) -> [Self; LANES] {
+        fn uniform<const FUSED: bool>(high: u32, _: u32) -> Self {
             // 31 bits, because every target vectorizes the signed conversion.
-            let words = &words[0];
-            std::array::from_fn(|l| {
-                ((words[l] >> 1) as i32 as f32 + 0.5) * (0.5 / (1_u32 << 30) as f32)
-            })
+            const UNIT: f32 = 0.5 / (1_u32 << 30) as f32;
+            ((high >> 1) as i32 as f32).multiply_add::<FUSED>(UNIT, 0.5 * UNIT)
         }
     }
 
@@ -151,22 +169,22 @@ pub(crate) mod sealed {
         };
         const ARTANH: &'static [Self] = &artanh!(17);
         const INCREMENT_RADIUS: Self = 1e-3;
-        const FIXED_POINT: bool = false;
+        const HAS_GRID: bool = false;
         const WORDS: usize = 2;
 
+        const EXP2_LOWEST: Self = -1_021.0;
+        const EXP2: &'static [Self] = &in_base_2!(Self::EXP);
+
         #[inline(always)]
-        fn exp2_rounded(shifted: Self) -> Self {
-            f64::from_bits(shifted.to_bits().wrapping_add(1023) << 52)
+        fn times_exp2_rounded(self, shifted: Self) -> Self {
+            f64::from_bits(self.to_bits().wrapping_add(shifted.to_bits() << 52))
         }
 
         #[inline(always)]
-        fn uniforms(words: &[[u32; LANES]]) -> [Self; LANES] {
+        fn uniform<const FUSED: bool>(high: u32, low: u32) -> Self {
             const HIGH: f64 = 0.5 / (1_u32 << 30) as f64;
-            let (high, low) = (&words[0], &words[1]);
-            std::array::from_fn(|l| {
-                let low = ((low[l] >> 1) as i32 as f64 + 0.5) * HIGH;
-                ((high[l] >> 1) as i32 as f64 + low) * HIGH
-            })
+            let low = ((low >> 1) as i32 as f64 + 0.5) * HIGH;
+            ((high >> 1) as i32 as f64 + low) * HIGH
         }
     }
 }

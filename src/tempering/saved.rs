@@ -109,7 +109,7 @@ where
         self.check()?;
         let (settings, path) = (&self.settings, self.path.clone());
         let mut named = settings.named();
-        named.push(named_engine(path.simd_level()));
+        named.push(named_engine(path.simd_level(), false));
         let identity = identity(path, &self.kernel, &settings.schedule, named)?;
         Ok(identity
             .with_schedule(&settings.schedule)

@@ -16,10 +16,18 @@ pub(crate) fn named(name: &'static str, value: &dyn Debug) -> (&'static str, Str
     (name, format!("{value:?}"))
 }
 
-/// Names the engine of a path: engines round differently, so all machines must have the one of a run.
-pub(crate) fn named_engine(level: Option<SimdLevel>) -> (&'static str, String) {
-    let name = level.map_or("none".to_owned(), |level| level.to_string());
-    ("engine", name)
+/// Names the arithmetic of a path's engine, on which the bits of a run depend, and whether chains pass surrogates.
+pub(crate) fn named_engine(
+    level: Option<SimdLevel>,
+    has_surrogates: bool,
+) -> (&'static str, String) {
+    let name = level.map_or("none", SimdLevel::arithmetic);
+    let surrogates = if has_surrogates {
+        " with surrogates"
+    } else {
+        ""
+    };
+    ("engine", format!("{name}{surrogates}"))
 }
 
 /// Refuses the settings of another run, and names the first that differs.

@@ -6,16 +6,15 @@ use crate::rbm::Scalar;
 use crate::rbm::components::{ComponentWeights, Components};
 use crate::rbm::engine::elementwise::exp_nonpositive;
 use crate::rbm::engine::layers::{Row, WIDTH, Words};
-use crate::rbm::engine::panels::WeightMatrix;
-use crate::rbm::engine::product::{Inputs, Weights};
+use crate::rbm::engine::panels::{ActiveUnits, Panels, WeightMatrix};
 
 /// The C components of a mixture, with log densities `x_c = theta_c.v - sum_i log(1 + e^(theta_ci))`. At position t of
 /// its segment a model has the factor `sum_c exp(a_c(t))`, with `a_c(t) = (1 - t) x_c + w_c(t)`.
 #[derive(Debug, Clone)]
 pub(crate) struct Categorical<T> {
-    engine: Simd,
+    pub(crate) engine: Simd,
     /// `theta`, in the form for products with visible units.
-    up: Weights<T>,
+    up: Panels<Row<T>>,
     /// `theta`: for each panel of visible units, one row per component.
     logits: Vec<Row<T>>,
     offsets: Vec<f64>,
@@ -56,7 +55,7 @@ impl<T: Scalar> Categorical<T> {
         }
         Self {
             engine,
-            up: Weights::new(engine, WeightMatrix::Transposed(theta)),
+            up: Panels::new(WeightMatrix::Transposed(theta)),
             logits,
             offsets: offsets.to_vec(),
             weights,
@@ -67,7 +66,7 @@ impl<T: Scalar> Categorical<T> {
     pub(crate) fn weigh_and_draw(
         &self,
         t: (f64, f64),
-        visible: &mut Inputs<'_, T>,
+        visible: &ActiveUnits,
         lanes: &mut Lanes,
         buffers: &mut CategoricalBuffers<T>,
     ) {
@@ -96,20 +95,22 @@ impl<T: Scalar> Categorical<T> {
         let ends = (&before[..], &after[..]);
         vectorized!(self.engine, FUSED, {
             for ((log_densities, words), (chosen, log_ratios)) in groups.zip(results) {
-                let uniforms = T::uniforms(words);
+                let (high, low) = (&words[0], &words[T::WORDS - 1]);
+                let uniforms = std::array::from_fn(|l| T::uniform::<FUSED>(high[l], low[l]));
                 *chosen = draw::<T, FUSED>(log_densities, t, ends, &uniforms, sums, log_ratios);
             }
         });
     }
 
-    fn find_log_densities(&self, visible: &mut Inputs<'_, T>, buffers: &mut CategoricalBuffers<T>) {
+    fn find_log_densities(&self, visible: &ActiveUnits, buffers: &mut CategoricalBuffers<T>) {
         let (chains, components) = (visible.chains(), self.offsets.len());
         buffers.products.resize(chains, Row::zero());
         buffers.log_densities.clear();
         let padded = chains.div_ceil(LANES) * components;
         buffers.log_densities.resize(padded, [0.0; LANES]);
         for (panel, offsets) in self.offsets.chunks(WIDTH).enumerate() {
-            self.up.multiply(panel, visible, &mut buffers.products);
+            self.up
+                .multiply(self.engine, panel, visible, &mut buffers.products);
             for (chain, product) in buffers.products.iter().enumerate() {
                 let first = chain / LANES * components + panel * WIDTH;
                 let log_densities = &mut buffers.log_densities[first..][..offsets.len()];
@@ -127,7 +128,7 @@ impl<T: Scalar> CategoricalBuffers<T> {
         self.log_ratios.as_flattened()
     }
 
-    /// Returns the biases `bias + (1 - t) theta_c` of a panel of visible units at position t.
+    /// Returns the biases `bias + (1 - t) theta_c` of a panel of visible units at position t, all in units of ln 2.
     pub(crate) fn biases(
         &mut self,
         unit: &Categorical<T>,
@@ -137,7 +138,7 @@ impl<T: Scalar> CategoricalBuffers<T> {
     ) -> TiltedBiases<'_, T> {
         let components = unit.offsets.len();
         let logits = &unit.logits[panel * components..][..components];
-        let factor = T::nearest(1.0 - t);
+        let factor = T::nearest(std::f64::consts::LOG2_E * (1.0 - t));
         self.biases.resize(components, Row::zero());
         vectorized!(unit.engine, FUSED, {
             for (biases, logits) in self.biases.iter_mut().zip(logits) {

@@ -8,8 +8,8 @@ use crate::rbm::Scalar;
 pub(crate) const LINE: usize = 64;
 /// Number of outputs in a panel.
 pub(crate) const WIDTH: usize = 32;
-/// Multiple that the number of chains is padded to, for products by tiles.
-pub(crate) const GROUP: usize = 32;
+/// Number of groups of [`LANES`] outputs in a panel.
+pub(crate) const GROUPS: usize = WIDTH / LANES;
 /// Number of units and of chains that are transposed together: the bytes of a word.
 const BLOCK: usize = 8;
 
@@ -60,7 +60,8 @@ impl Layer {
     }
 
     pub(crate) fn set_chains(&mut self, chains: usize) {
-        let lines = self.width() * chains.next_multiple_of(GROUP);
+        // A block of eight chains is transposed as a whole.
+        let lines = self.width() * chains.next_multiple_of(BLOCK);
         self.lines.resize(lines, Line([0; LINE]));
         self.chains = chains;
     }
@@ -76,11 +77,6 @@ impl Layer {
     /// Returns the number of lines of a chain.
     pub(crate) fn width(&self) -> usize {
         self.units.div_ceil(LINE)
-    }
-
-    /// Returns the lines of all chains, including padding chains.
-    pub(crate) fn lines(&self) -> &[Line] {
-        &self.lines
     }
 
     #[inline(always)]
@@ -134,9 +130,9 @@ fn transpose(words: &mut [u64; BLOCK]) {
 }
 
 /// [`WIDTH`] numbers; in single precision they fill two of the widest registers.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 #[repr(C, align(64))]
-pub(crate) struct Row<T>(pub(crate) [[T; LANES]; WIDTH / LANES]);
+pub(crate) struct Row<T>(pub(crate) [[T; LANES]; GROUPS]);
 
 impl<T: Scalar> Row<T> {
     #[inline(always)]
@@ -214,7 +210,17 @@ impl<T: Scalar> Row<T> {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Words(Vec<[u32; LANES]>);
 
+/// Number of chains whose words are drawn together: they stay in the first-level cache until they are used.
+const CHAINS: usize = 64;
+
 impl Words {
+    /// Returns the sizes of the groups of `chains` whose words are drawn together.
+    pub(crate) fn groups(chains: usize) -> impl Iterator<Item = usize> {
+        (0..chains)
+            .step_by(CHAINS)
+            .map(move |first| CHAINS.min(chains - first))
+    }
+
     /// Draws new words for one panel, and returns a slice for each of the `chains` chains.
     pub(crate) fn draw<T: Scalar>(
         &mut self,
@@ -222,7 +228,7 @@ impl Words {
         lanes: &mut Lanes,
         chains: usize,
     ) -> impl Iterator<Item = &[[u32; LANES]]> {
-        let of_chain = WIDTH / LANES * T::WORDS;
+        let of_chain = GROUPS * T::WORDS;
         self.0.resize(chains * of_chain, [0; LANES]);
         lanes.fill(engine, &mut self.0);
         self.0.chunks_exact(of_chain)

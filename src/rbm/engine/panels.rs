@@ -8,8 +8,55 @@
 use nalgebra::DMatrix;
 
 use crate::num::{Simd, vectorized};
+use crate::random::LANES;
 use crate::rbm::Scalar;
 use crate::rbm::engine::layers::{LINE, Layer, Row, WIDTH};
+
+/// Numbers for a panel of outputs, weights or sums of them, which fill a few of the widest registers.
+pub(crate) trait PanelRow: Copy + Default {
+    /// A weight.
+    type Weight: Copy;
+    /// Number of panels of [`WIDTH`] outputs.
+    const PARTS: usize;
+
+    fn plus(&self, other: &Self) -> Self;
+
+    fn weights_mut(&mut self) -> &mut [Self::Weight];
+
+    /// Returns the numbers of a group of outputs.
+    fn group(&self, group: usize) -> &[Self::Weight; LANES];
+}
+
+/// Sums of weights that are numbers of the type `T`, in units of the weights.
+pub(crate) trait PanelSums<T>: PanelRow {
+    fn number(sum: Self::Weight) -> T;
+}
+
+impl<T: Scalar> PanelRow for Row<T> {
+    type Weight = T;
+    const PARTS: usize = 1;
+
+    #[inline(always)]
+    fn plus(&self, other: &Self) -> Self {
+        self.plus(other)
+    }
+
+    fn weights_mut(&mut self) -> &mut [T] {
+        self.0.as_flattened_mut()
+    }
+
+    #[inline(always)]
+    fn group(&self, group: usize) -> &[T; LANES] {
+        &self.0[group]
+    }
+}
+
+impl<T: Scalar> PanelSums<T> for Row<T> {
+    #[inline(always)]
+    fn number(sum: T) -> T {
+        sum
+    }
+}
 
 /// Number of inputs of a table.
 const BITS: usize = 4;
@@ -27,32 +74,21 @@ pub(crate) enum WeightMatrix<'a, T> {
     Transposed(&'a DMatrix<T>),
 }
 
-impl<'a, T: Scalar> WeightMatrix<'a, T> {
+impl<T> WeightMatrix<'_, T> {
     /// Returns the numbers of outputs and inputs.
-    pub(crate) fn shape(self) -> (usize, usize) {
+    pub(crate) fn shape(&self) -> (usize, usize) {
         match self {
-            Self::Upright(matrix) => matrix.shape(),
+            Self::Upright(matrix) => (matrix.nrows(), matrix.ncols()),
             Self::Transposed(matrix) => (matrix.ncols(), matrix.nrows()),
         }
     }
-
-    pub(crate) fn output(self, output: usize) -> impl Iterator<Item = T> + Clone + 'a {
-        let (values, rows) = match self {
-            Self::Upright(matrix) => (&matrix.as_slice()[output..], matrix.nrows()),
-            Self::Transposed(matrix) => {
-                let rows = matrix.nrows();
-                (&matrix.as_slice()[output * rows..][..rows], 1)
-            }
-        };
-        values.iter().step_by(rows).copied()
-    }
 }
 
-/// A weight matrix (outputs x inputs) in panels of 32 outputs, with a row for each input.
+/// A weight matrix (outputs x inputs) in panels of the outputs of a row, with a row for each input.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Panels<T> {
+pub(crate) struct Panels<R> {
     shape: (usize, usize),
-    rows: Vec<Row<T>>,
+    rows: Vec<R>,
     /// Number of rows of a panel: the inputs, padded to whole tables.
     height: usize,
 }
@@ -73,53 +109,58 @@ pub(crate) struct ActiveUnits {
     ends: Vec<usize>,
 }
 
-impl<T: Scalar> Panels<T> {
-    pub(crate) fn set(&mut self, weights: WeightMatrix<'_, T>) {
+impl<R: PanelRow> Panels<R> {
+    pub(crate) fn new(weights: WeightMatrix<'_, R::Weight>) -> Self {
+        let mut panels = Self::default();
+        panels.set(weights);
+        panels
+    }
+
+    pub(crate) fn set(&mut self, weights: WeightMatrix<'_, R::Weight>) {
         let (outputs, inputs) = weights.shape();
+        let width = R::PARTS * WIDTH;
         if self.shape != (outputs, inputs) {
             self.shape = (outputs, inputs);
             self.height = inputs.next_multiple_of(BITS);
-            self.rows = vec![Row::zero(); outputs.div_ceil(WIDTH) * self.height];
+            self.rows = vec![R::default(); outputs.div_ceil(width) * self.height];
         }
         for (panel, rows) in self.rows.chunks_exact_mut(self.height).enumerate() {
-            let first = panel * WIDTH;
+            let first = panel * width;
             match weights {
                 WeightMatrix::Upright(matrix) => {
                     let columns = matrix.as_slice().chunks_exact(outputs);
                     for (row, column) in rows.iter_mut().zip(columns) {
-                        row.read(&column[first..]);
+                        let weights = row.weights_mut().iter_mut().zip(&column[first..]);
+                        weights.for_each(|(to, weight)| *to = *weight);
                     }
                 }
                 WeightMatrix::Transposed(matrix) => {
                     let columns = matrix.as_slice()[first * inputs..].chunks_exact(inputs);
-                    set_columns(rows, columns.take(WIDTH));
+                    set_columns(rows, columns.take(width));
                 }
             }
         }
     }
 
-    /// Writes `W u` to `sums` for the outputs of one panel and each chain. `tables` is a buffer.
-    pub(crate) fn multiply(
-        &self,
-        engine: Simd,
-        panel: usize,
-        units: &ActiveUnits,
-        tables: &mut Vec<Row<T>>,
-        sums: &mut [Row<T>],
-    ) {
+    /// Writes `W u` to `sums` for the outputs of one panel and the units `u` of each chain.
+    pub(crate) fn multiply(&self, engine: Simd, panel: usize, units: &ActiveUnits, sums: &mut [R]) {
+        assert_eq!(sums.len(), units.chains, "chains");
         let rows = &self.rows[panel * self.height..][..self.height];
-        tables.resize(TABLES * ENTRIES, Row::zero());
         vectorized!(engine, FUSED, {
             if units.few {
                 add_active(rows, units, sums);
             } else {
-                look_up(rows, units, tables, sums);
+                look_up(rows, units, sums);
             }
         });
     }
 }
 
 impl ActiveUnits {
+    pub(crate) fn chains(&self) -> usize {
+        self.chains
+    }
+
     pub(crate) fn read(&mut self, engine: Simd, layer: &Layer) {
         self.chains = layer.chains();
         self.words.resize(layer.width() * layer.chains(), 0);
@@ -127,7 +168,7 @@ impl ActiveUnits {
             let active = self.pack(layer);
             self.few = are_few(active, layer);
             if self.few {
-                self.list(layer.width());
+                self.list(layer.width(), active);
             } else {
                 self.index(layer.width());
             }
@@ -170,24 +211,45 @@ impl ActiveUnits {
         }
     }
 
-    /// Prepares [`add_active`].
+    /// Prepares [`add_active`], for so many units that are on. The places of a byte are written eight at a time, without a
+    /// branch: what stands beyond its units is overwritten.
     #[inline(always)]
-    fn list(&mut self, width: usize) {
-        self.active.clear();
+    fn list(&mut self, width: usize, active: usize) {
+        self.active.resize(active + 8, 0);
         self.ends.clear();
+        let mut end = 0;
         for words in self.words.chunks_exact(width) {
-            for (place, &word) in words.iter().enumerate() {
-                let mut rest = word;
-                while rest != 0 {
-                    let unit = (LINE * place) as u32 + rest.trailing_zeros();
-                    self.active.push(unit);
-                    rest &= rest - 1;
+            let bytes = words.iter().flat_map(|word| word.to_le_bytes());
+            for (first, byte) in (0..).step_by(8).zip(bytes) {
+                let (count, places) = &PLACES[usize::from(byte)];
+                let room = &mut self.active[end..end + 8];
+                for (room, place) in room.iter_mut().zip(places) {
+                    *room = first + u32::from(*place);
                 }
+                end += usize::from(*count);
             }
-            self.ends.push(self.active.len());
+            self.ends.push(end);
         }
     }
 }
+
+/// Number and places of the bits of each byte that are 1.
+const PLACES: [(u8, [u8; 8]); 256] = {
+    let mut all = [(0, [0; 8]); 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let mut bit = 0;
+        while bit < 8 {
+            if byte >> bit & 1 == 1 {
+                all[byte].1[all[byte].0 as usize] = bit;
+                all[byte].0 += 1;
+            }
+            bit += 1;
+        }
+        byte += 1;
+    }
+    all
+};
 
 /// Returns whether adding the columns of the `active` units is faster than tables. A column costs twice as much as a
 /// table's row, because of the caches; making a table costs as much as 45 rows.
@@ -196,61 +258,53 @@ fn are_few(active: usize, layer: &Layer) -> bool {
 }
 
 /// Sets the first numbers of the rows, each from one column. A few rows at a time stay in the cache.
-fn set_columns<'a, T: Scalar>(rows: &mut [Row<T>], columns: impl Iterator<Item = &'a [T]> + Clone) {
+fn set_columns<'a, R: PanelRow<Weight: 'a>>(
+    rows: &mut [R],
+    columns: impl Iterator<Item = &'a [R::Weight]> + Clone,
+) {
     const CACHED: usize = 128;
     for (part, rows) in rows.chunks_mut(CACHED).enumerate() {
         for (l, column) in columns.clone().enumerate() {
             for (row, &weight) in rows.iter_mut().zip(&column[part * CACHED..]) {
-                row.0.as_flattened_mut()[l] = weight;
+                row.weights_mut()[l] = weight;
             }
         }
     }
 }
 
 #[inline(always)]
-fn look_up<T: Scalar>(
-    rows: &[Row<T>],
-    units: &ActiveUnits,
-    tables: &mut [Row<T>],
-    sums: &mut [Row<T>],
-) {
-    sums.fill(Row::zero());
-    let Some(tables) = tables.first_chunk_mut::<{ TABLES * ENTRIES }>() else {
-        return;
-    };
+fn look_up<R: PanelRow>(rows: &[R], units: &ActiveUnits, sums: &mut [R]) {
+    sums.fill(R::default());
+    let mut tables = [R::default(); TABLES * ENTRIES];
     let indices = units.indices.chunks_exact(units.chains);
     for (rows, indices) in rows.chunks(INPUTS).zip(indices) {
-        make_tables(rows, tables);
+        make_tables(rows, &mut tables);
         let count = rows.len() / BITS;
         for (sum, index) in sums.iter_mut().zip(indices) {
             *sum = if count == TABLES {
-                add_rows(*sum, tables, index)
+                add_rows(*sum, &tables, index)
             } else {
-                add_rows(*sum, tables, &index[..count])
+                add_rows(*sum, &tables, &index[..count])
             };
         }
     }
 }
 
 #[inline(always)]
-fn add_active<T: Scalar>(rows: &[Row<T>], units: &ActiveUnits, sums: &mut [Row<T>]) {
+fn add_active<R: PanelRow>(rows: &[R], units: &ActiveUnits, sums: &mut [R]) {
     let mut start = 0;
     for (sum, &end) in sums.iter_mut().zip(&units.ends) {
-        *sum = add_rows(Row::zero(), rows, &units.active[start..end]);
+        *sum = add_rows(R::default(), rows, &units.active[start..end]);
         start = end;
     }
 }
 
 /// Adds the rows at `places` to `first`. Two sums are kept, so that additions need not wait for each other.
 #[inline(always)]
-fn add_rows<T: Scalar, I: Copy + Into<u32>>(
-    first: Row<T>,
-    rows: &[Row<T>],
-    places: &[I],
-) -> Row<T> {
+fn add_rows<R: PanelRow, I: Copy + Into<u32>>(first: R, rows: &[R], places: &[I]) -> R {
     let row = |place: I| &rows[place.into() as usize];
     let (pairs, rest) = places.as_chunks::<2>();
-    let (mut even, mut odd) = (first, Row::zero());
+    let (mut even, mut odd) = (first, R::default());
     for &[first, second] in pairs {
         even = even.plus(row(first));
         odd = odd.plus(row(second));
@@ -262,7 +316,7 @@ fn add_rows<T: Scalar, I: Copy + Into<u32>>(
 }
 
 #[inline(always)]
-fn make_tables<T: Scalar>(rows: &[Row<T>], tables: &mut [Row<T>; TABLES * ENTRIES]) {
+fn make_tables<R: PanelRow>(rows: &[R], tables: &mut [R; TABLES * ENTRIES]) {
     let tables = tables.as_chunks_mut::<ENTRIES>().0;
     for (rows, table) in rows.as_chunks::<BITS>().0.iter().zip(tables) {
         // Entry 0, the empty sum, stays 0.
@@ -284,4 +338,103 @@ fn low_bits(bytes: &[u8; LINE]) -> u64 {
         let bits = u64::from_le_bytes(eight).wrapping_mul(0x0102_0408_1020_4080) >> 56;
         word << 8 | bits
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::num::SimdLevel;
+    use nalgebra::DMatrix;
+    use rand::{Rng, RngExt, SeedableRng};
+    use rand_xoshiro::Xoshiro256PlusPlus;
+
+    fn random_states(rng: &mut impl Rng, chains: usize, units: usize, on: f64) -> Vec<Vec<bool>> {
+        let mut state = |_| (0..units).map(|_| rng.random::<f64>() < on).collect();
+        (0..chains).map(&mut state).collect()
+    }
+
+    fn layer(units: usize, states: &[Vec<bool>]) -> Layer {
+        let mut layer = Layer::zeros(units, states.len());
+        // Padding may be on, as draws leave it.
+        for panel in 0..units.div_ceil(WIDTH) {
+            layer.panel_mut(panel).for_each(|units| units.fill(1));
+        }
+        for (chain, state) in states.iter().enumerate() {
+            layer.load(chain, state);
+        }
+        layer
+    }
+
+    /// Compares `sums`, for the outputs from `first` on, with the sums over the units of `state` that are on.
+    fn check_sums<T: Scalar>(
+        matrix: &DMatrix<T>,
+        state: &[bool],
+        first: usize,
+        sums: &[T],
+        tolerance: f64,
+    ) {
+        let padding = sums.iter().skip(matrix.nrows() - first);
+        assert!(padding.into_iter().all(|sum| *sum == T::zero()), "padding");
+        for (output, sum) in (first..matrix.nrows()).zip(sums) {
+            let row = matrix.row(output);
+            let on = row.iter().zip(state).filter(|(_, on)| **on);
+            let exact: f64 = on.map(|(w, _)| w.as_()).sum();
+            let size: f64 = row.iter().map(|w| w.as_().abs()).sum();
+            let error = sum.as_() - exact;
+            assert!(
+                error.abs() <= tolerance * size,
+                "output {output}: {error:e}"
+            );
+        }
+    }
+
+    /// Compares products with double precision. Sizes fill no register, tile or table; few or many units are on.
+    fn check<T: Scalar>(engine: Simd, tolerance: f64) {
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(5);
+        let sizes = [
+            (1, 1),
+            (3, 2),
+            (17, 5),
+            (64, 64),
+            (70, 131),
+            (130, 67),
+            (500, 20),
+        ];
+        for (case, (outputs, inputs)) in sizes.into_iter().enumerate() {
+            let matrix = DMatrix::from_fn(outputs, inputs, |_, _| {
+                T::nearest(rng.random::<f64>().powi(5) * if rng.random() { 9.0 } else { -9.0 })
+            });
+            let weights = if case % 2 == 0 {
+                Panels::<Row<T>>::new(WeightMatrix::Upright(&matrix))
+            } else {
+                Panels::new(WeightMatrix::Transposed(&matrix.transpose()))
+            };
+            let mut active = ActiveUnits::default();
+            for (chains, share) in [(1, 0.5), (37, 0.05), (37, 0.6), (150, 0.0), (64, 1.0)] {
+                println!("{engine:?}, {outputs} x {inputs}, {chains} chains, {share} on");
+                let states = random_states(&mut rng, chains, inputs, share);
+                let units = layer(inputs, &states);
+                active.read(engine, &units);
+                for panel in 0..outputs.div_ceil(WIDTH) {
+                    let mut sums = vec![Row([[T::one(); 16]; 2]); chains];
+                    weights.multiply(engine, panel, &active, &mut sums);
+                    for (sums, state) in sums.iter().zip(&states) {
+                        let sums = sums.0.as_flattened();
+                        check_sums(&matrix, state, panel * WIDTH, sums, tolerance);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_engine_multiplies_to_the_precision_of_its_numbers() {
+        for engine in SimdLevel::ALL
+            .into_iter()
+            .filter_map(|e| e.available().ok())
+        {
+            check::<f32>(engine, 4e-7);
+            check::<f64>(engine, 1e-15);
+        }
+    }
 }

@@ -6,8 +6,7 @@ use rand::{Rng, RngExt};
 use crate::num::{Simd, vectorized};
 use crate::random::Lanes;
 use crate::rbm::engine::{
-    Inputs, Layer, ProductBuffers, Row, WeightMatrix, Weights, Words, draw_units,
-    logits_to_probabilities,
+    ActiveUnits, Layer, Panels, Row, WeightMatrix, Words, draw_units, logits_to_probabilities,
 };
 use crate::rbm::{Rbm, Scalar};
 
@@ -15,20 +14,19 @@ use crate::rbm::{Rbm, Scalar};
 #[derive(Debug)]
 pub(crate) struct Sampler<T> {
     engine: Simd,
-    up: Weights<T>,
-    down: Weights<T>,
+    up: Panels<Row<T>>,
+    down: Panels<Row<T>>,
     hidden_bias: Vec<Row<T>>,
     visible_bias: Vec<Row<T>>,
 }
 
 impl<T: Scalar> Sampler<T> {
-    /// Creates a sampler on the best engine without tiles, which take long to fill with new weights.
+    /// Creates a sampler on the best engine.
     pub(crate) fn new(rbm: &Rbm<T>) -> Self {
-        let engine = Simd::best().without_tiles();
         let mut sampler = Self {
-            engine,
-            up: Weights::empty(engine),
-            down: Weights::empty(engine),
+            engine: Simd::best(),
+            up: Panels::default(),
+            down: Panels::default(),
             hidden_bias: Vec::new(),
             visible_bias: Vec::new(),
         };
@@ -62,7 +60,7 @@ pub(crate) struct TrainingChains<T: Scalar> {
     /// For each visible unit, its moments with one panel of hidden units.
     moments: Vec<Row<T>>,
     words: Words,
-    buffers: ProductBuffers<T>,
+    active: ActiveUnits,
 }
 
 /// A number per parameter: the sums over chains of `h v^T`, `h` and `v`.
@@ -83,7 +81,7 @@ impl<T: Scalar> TrainingChains<T> {
             products: vec![Row::zero(); chains],
             moments: vec![Row::zero(); visible],
             words: Words::default(),
-            buffers: ProductBuffers::default(),
+            active: ActiveUnits::default(),
         }
     }
 
@@ -129,16 +127,18 @@ impl<T: Scalar> TrainingChains<T> {
         ];
         let (mut from, mut to) = (&mut self.visible, &mut self.hidden);
         for (weights, biases) in layers {
-            let mut inputs = Inputs::new(sampler.engine, from, &mut self.buffers);
+            self.active.read(sampler.engine, from);
             for (panel, bias) in biases.iter().enumerate() {
-                weights.multiply(panel, &mut inputs, &mut self.products);
+                weights.multiply(sampler.engine, panel, &self.active, &mut self.products);
                 let words = self
                     .words
                     .draw::<T>(sampler.engine, lanes, self.products.len());
                 let drawn = self.products.iter().zip(words).zip(to.panel_mut(panel));
                 vectorized!(sampler.engine, FUSED, {
                     for ((products, words), units) in drawn {
-                        draw_units::<T, FUSED>(&products.plus(bias), words, units);
+                        let logits = products.plus(bias);
+                        let (sums, zero) = (logits.0.each_ref(), Row::zero());
+                        draw_units::<T, Row<T>, FUSED>(sums, T::LOG2_E(), &zero, words, units);
                     }
                 });
             }
@@ -156,11 +156,11 @@ impl<T: Scalar> TrainingChains<T> {
         self.expect_hidden(sampler);
         self.turned.set_transposed(&self.visible);
         let engine = sampler.engine;
-        let expected = Weights::new(engine, WeightMatrix::Upright(&self.expected));
-        let mut inputs = Inputs::new(engine, &self.turned, &mut self.buffers);
+        let expected: Panels<Row<T>> = Panels::new(WeightMatrix::Upright(&self.expected));
+        self.active.read(engine, &self.turned);
         let hidden = self.expected.nrows();
         for panel in 0..sampler.hidden_bias.len() {
-            expected.multiply(panel, &mut inputs, &mut self.moments);
+            expected.multiply(engine, panel, &self.active, &mut self.moments);
             let columns = sums.weights.as_mut_slice().chunks_exact_mut(hidden);
             vectorized!(engine, FUSED, {
                 for (moments, column) in self.moments.iter().zip(columns) {
@@ -188,9 +188,11 @@ impl<T: Scalar> TrainingChains<T> {
     fn expect_hidden(&mut self, sampler: &Sampler<T>) {
         let engine = sampler.engine;
         let hidden = self.expected.nrows();
-        let mut inputs = Inputs::new(engine, &self.visible, &mut self.buffers);
+        self.active.read(engine, &self.visible);
         for (panel, bias) in sampler.hidden_bias.iter().enumerate() {
-            sampler.up.multiply(panel, &mut inputs, &mut self.products);
+            sampler
+                .up
+                .multiply(engine, panel, &self.active, &mut self.products);
             let expected = self.expected.as_mut_slice().chunks_exact_mut(hidden);
             vectorized!(engine, FUSED, {
                 for (products, expected) in self.products.iter().zip(expected) {

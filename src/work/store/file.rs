@@ -12,7 +12,7 @@ use crate::{Error, Result};
 const MAGIC: [u8; 8] = *b"annealed";
 
 /// Version of the format, to be changed with the layout of the file or of anything that a run writes to it.
-const VERSION: u32 = 9;
+const VERSION: u32 = 10;
 
 /// Length of magic, version and file length.
 const START: usize = MAGIC.len() + 4 + 8;

@@ -231,7 +231,7 @@ pub struct Options {
         default_value_t = 128
     )]
     pub block_size: usize,
-    /// Instructions of the inner loops: portable, avx2, avx512 or amx; the best unless set
+    /// Instructions of the inner loops: portable, neon, avx2 or avx512; the best unless set
     #[arg(help_heading = "Machine", long, value_name = "NAME")]
     pub engine: Option<SimdLevel>,
     /// Share the chains with the processes that mpirun has started

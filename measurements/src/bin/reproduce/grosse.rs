@@ -117,7 +117,7 @@ pub fn run_searched(machine: Machine, folders: &Folders, runs: &mut Runs<'_>) ->
             continue;
         }
         let (base, seconds) = Auto.base(&file, steps)?;
-        let path = RbmPath::new(base, file.rbm.clone())?;
+        let path = RbmPath::new(base, file.rbm.clone())?.exact_weights();
         let origin = Origin {
             seconds,
             ..Origin::default()
@@ -145,12 +145,13 @@ impl Source<'_> {
         self.machine.hidden_units() == 20
     }
 
-    /// Returns the path; with it, where its knots are matched exactly, their largest error of a moment.
+    /// Returns the path, of exact weights as the rows were made; with it, where its knots are matched exactly, their largest error of a moment.
     pub fn path(&self, kind: PathKind) -> Result<(RbmPath, Option<f64>)> {
         if kind == Ga {
-            return Ok((RbmPath::new(self.base()?, self.file.rbm.clone())?, None));
+            let path = RbmPath::new(self.base()?, self.file.rbm.clone())?;
+            return Ok((path.exact_weights(), None));
         }
-        let path = self.spline(kind)?;
+        let path = self.spline(kind)?.exact_weights();
         let exact = kind == Mas && self.is_small();
         let error = exact.then(|| self.moment_error(&path)).transpose()?;
         Ok((path, error))

@@ -32,7 +32,7 @@ pub fn run(machine: Machine, start: Start, folders: &Folders, runs: &mut Runs<'_
     let file = machine.read(folders)?;
     for &steps in &runs.budget.steps {
         let (base, _) = start.base(&file, steps)?;
-        let path = RbmPath::new(base, file.rbm.clone())?;
+        let path = RbmPath::new(base, file.rbm.clone())?.exact_weights();
         let mut known: Vec<(String, Schedule)> = Vec::new();
         // The paper's pilot: 100 chains of 1,000 stages.
         let survey = Pilot::default().survey(&path, &BlockGibbs, 0)?;
