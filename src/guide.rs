@@ -43,6 +43,9 @@ pub mod posterior {}
 #[doc = include_str!("../docs/program.md")]
 pub mod program {}
 #[doc = links!()]
+#[doc = include_str!("../docs/python.md")]
+pub mod python {}
+#[doc = links!()]
 #[doc = include_str!("../docs/rbms.md")]
 pub mod rbms {}
 #[doc = links!()]

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Instant;
 
 use crate::estimate::{BennettEstimate, LogZ, Warning, effective_draws, write_headline};
-use crate::model::{Fit, UnnormalizedModel};
+use crate::model::{Fit, UnnormalizedModel, log_densities_of};
 use crate::num::{log_mean_exp, student_quantile};
 use crate::random::{Purpose, StreamRng, stream};
 use crate::work::caught_once;
@@ -97,15 +97,14 @@ impl<S: Clone> Half<'_, S> {
     fn estimate<L: Fit<State = S>>(
         &self,
         law: &L,
-        log_density: &impl Fn(&S) -> f64,
+        target: &impl UnnormalizedModel<State = S>,
         rng: &mut StreamRng,
     ) -> Result<BennettEstimate> {
         let log_g = |state: &S| law.log_density(state) - law.log_normalizer();
-        let of_law = (0..self.count()).map(|_| {
-            let state = law.sample(rng);
-            log_density(&state) - log_g(&state)
-        });
-        let of_law = Vec::from_iter(of_law);
+        let states = Vec::from_iter((0..self.count()).map(|_| law.sample(rng)));
+        let log_f = log_densities_of(target, &states);
+        let of_law = states.iter().zip(log_f);
+        let of_law = Vec::from_iter(of_law.map(|(state, log_f)| log_f - log_g(state)));
         let of_target = self.chains.iter().map(|(draws, log_f)| {
             let pairs = draws.iter().zip(log_f);
             pairs.map(|(state, log_f)| log_g(state) - log_f).collect()
@@ -144,7 +143,7 @@ impl<L: Fit<State: Clone>> BridgeSampling<L> {
     {
         let mut log_densities = Vec::with_capacity(chains.len());
         for (chain, draws) in chains.iter().enumerate() {
-            let found = Vec::from_iter(draws.iter().map(|draw| target.log_density(draw)));
+            let found = log_densities_of(target, draws);
             if let Some(draw) = found.iter().position(|x| !x.is_finite()) {
                 let value = format!(
                     "log density {} at draw {draw} of chain {chain}",
@@ -162,10 +161,9 @@ impl<L: Fit<State: Clone>> BridgeSampling<L> {
                 .collect(),
         };
         let (first, second) = (of(|n| 0..n / 2), of(|n| n / 2..n));
-        let log_density = |state: &L::State| target.log_density(state);
         let mut rng = stream(seed, Purpose::BridgeSampling, 0);
-        let by_second = second.estimate(&first.law::<L>()?, &log_density, &mut rng)?;
-        let by_first = first.estimate(&second.law::<L>()?, &log_density, &mut rng)?;
+        let by_second = second.estimate(&first.law::<L>()?, target, &mut rng)?;
+        let by_first = first.estimate(&second.law::<L>()?, target, &mut rng)?;
         let halves = [by_first, by_second];
         let values = halves.map(|half| half.value());
         let log_z = log_mean_exp(&values);

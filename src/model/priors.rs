@@ -2,13 +2,14 @@
 
 use std::ops::Range;
 
-use nalgebra::DVector;
+use nalgebra::{DMatrix, DMatrixView, DMatrixViewMut, DVector};
 use rand::{Rng, RngExt};
 
 use crate::error::{Failure, demand_dimension};
 use crate::estimate::Quantities;
 use crate::model::{
     Differentiable, JointPrior, NormalizedModel, Sampleable, TransformedPrior, UnnormalizedModel,
+    copy_row,
 };
 use crate::num::{set_zero, with_buffer};
 use crate::{Error, Result};
@@ -297,6 +298,16 @@ impl<M: UnnormalizedModel<State = DVector<f64>>> UnnormalizedModel for Unbounded
         Some((self.priors.dimension() + own).saturating_sub(parameters))
     }
 
+    fn evaluates_batches(&self) -> bool {
+        self.likelihood.evaluates_batches()
+    }
+
+    fn log_densities(&self, states: &[DVector<f64>], log_densities: &mut [f64]) {
+        let parameters = states.iter().map(|state| self.priors.parameters(state));
+        self.likelihood
+            .log_densities(&Vec::from_iter(parameters), log_densities);
+    }
+
     fn epsilon(&self) -> f64 {
         self.likelihood.epsilon()
     }
@@ -326,6 +337,42 @@ impl<M: Differentiable> Differentiable for Unbounded<M> {
                 log_likelihood
             })
         })
+    }
+
+    fn accumulate_gradients(
+        &self,
+        states: DMatrixView<'_, f64>,
+        scale: f64,
+        mut gradients: DMatrixViewMut<'_, f64>,
+        log_densities: &mut [f64],
+    ) {
+        let (chains, count) = (states.nrows(), self.priors.names.len());
+        let mut state = DVector::zeros(states.ncols());
+        let mut parameters = DMatrix::zeros(chains, count);
+        let mut own = DVector::zeros(count);
+        for row in 0..chains {
+            copy_row(&mut state, states, row);
+            self.priors.write_parameters(&state, &mut own);
+            parameters.row_mut(row).tr_copy_from(&own);
+        }
+        let mut slopes = DMatrix::zeros(chains, count);
+        self.likelihood.accumulate_gradients(
+            parameters.as_view(),
+            scale,
+            slopes.as_view_mut(),
+            log_densities,
+        );
+        let (mut of_own, mut gradient) = (DVector::zeros(count), DVector::zeros(states.ncols()));
+        for (row, log_density) in log_densities.iter().enumerate() {
+            if *log_density > f64::NEG_INFINITY {
+                copy_row(&mut state, states, row);
+                copy_row(&mut own, parameters.as_view(), row);
+                copy_row(&mut of_own, slopes.as_view(), row);
+                copy_row(&mut gradient, gradients.as_view(), row);
+                (self.priors).pull_back(&state, &own, &mut of_own, &mut gradient);
+                gradients.row_mut(row).tr_copy_from(&gradient);
+            }
+        }
     }
 }
 

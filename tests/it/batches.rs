@@ -4,12 +4,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use annealed::Error;
 use annealed::ais::{Ais, Run};
+use annealed::bidirectional::BridgeSampling;
 use annealed::estimate::LogZ;
 use annealed::kernel::{
     Either, Hmc, Metropolis, Mixture, Preconditioner, RandomWalkMetropolis, Repeat, Sequence,
     SymmetricProposal, TransitionKernel, Tunable,
 };
-use annealed::model::{Differentiable, Gaussian, NormalizedModel, UniformBox, UnnormalizedModel};
+
+use annealed::model::{
+    Differentiable, Gaussian, JointPrior, NormalizedModel, Prior, Priors, UniformBox,
+    UnnormalizedModel,
+};
 use annealed::path::{AnnealingPath, GeometricPath, Stationary, TemperedPath};
 use annealed::schedule::Schedule;
 use annealed::testing::invariance;
@@ -183,6 +188,46 @@ fn batches_give_the_bits_of_single_chains() {
     assert_same_bits(&single, &batched);
     let largest = batched.likelihood().largest();
     assert!(largest.iter().all(|&chains| chains > 5), "{largest:?}");
+}
+
+/// A likelihood of parameters with bounds, a joint prior among them.
+#[test]
+fn priors_hand_batches_to_their_likelihood() {
+    let normal = Prior::normal(0.5, 1.0).unwrap();
+    let laws = [
+        normal.into(),
+        Prior::gamma(2.0, 1.0).unwrap().into(),
+        JointPrior::effects(normal, 1, Some(0), Some(1)).unwrap(),
+    ];
+    let priors = Priors::new(laws).unwrap();
+    let path = |in_batches| {
+        let likelihood = Priors::likelihood(&priors, Well::new(in_batches));
+        TemperedPath::new(&priors, likelihood)
+    };
+    assert_same_bits(&path(false), &path(true));
+    assert!(path(true).likelihood().evaluates_batches());
+
+    let well = Well::new(true);
+    let batched = TemperedPath::new(&priors, priors.likelihood(&well));
+    _ = run(&batched, walk()).unwrap();
+    _ = run(&batched, hmc()).unwrap();
+    let largest = well.largest();
+    assert!(largest.iter().all(|&chains| chains > 5), "{largest:?}");
+}
+
+/// Bridge sampling asks for all draws of a chain at once, and for all of the law.
+#[test]
+fn bridge_sampling_evaluates_batches() {
+    let wave = |i: usize, j: usize| (0.7 * i as f64 + 2.0 * j as f64).sin() + 0.7;
+    let draw = |i| DVector::from_fn(3, |j, _| wave(i, j));
+    let chains: [Vec<_>; 2] = [0, 1_000].map(|first| (first..first + 60).map(draw).collect());
+    let [single, batched] = [false, true].map(|in_batches| {
+        let well = Well::new(in_batches);
+        let found = BridgeSampling::<Gaussian>::new(&well, &chains, 1).unwrap();
+        (found.log_z().to_bits(), well.largest())
+    });
+    assert_eq!(single, (batched.0, [0, 0]));
+    assert_eq!(batched.1, [60, 0]);
 }
 
 /// Else the tests above could pass without a batch.

@@ -1,0 +1,76 @@
+"""Free-energy differences from the work done in both directions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ._annealed import free_energy as _free_energy
+from ._arrays import floats, refuse
+
+
+@dataclass(frozen=True)
+class FreeEnergy:
+    """A free-energy difference, over kT."""
+
+    #: The difference dF, that of the second end less that of the first.
+    delta_f: float
+    #: Standard error of `delta_f`.
+    standard_error: float
+    #: The 95% interval of dF, (lower, upper).
+    interval: tuple[float, float]
+    #: Overlap of the histograms of W and -W': 1 where they are one, 0 where they are disjoint.
+    overlap: float
+    #: Effective sample size of the acceptances, the smaller one of both directions.
+    effective_sample_size: float
+    #: Reasons to doubt the result, a sentence each.
+    warnings: list[str] = field(default_factory=list)
+    #: The names of `warnings`.
+    warning_names: list[str] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        digits, (lower, upper) = decimals(self.standard_error), self.interval
+        return (
+            f"dF = {self.delta_f:.{digits}f} +- {self.standard_error:.{digits}f} (Bennett; 95% interval {lower:.{digits}f} to "
+            f"{upper:.{digits}f}, overlap {self.overlap:.2f}, ESS {self.effective_sample_size:.0f})"
+        )
+
+    def __str__(self) -> str:
+        return "\n".join([repr(self), *(f"warning: {warning}" for warning in self.warnings)])
+
+
+def decimals(error: float) -> int:
+    """Returns the decimals of a figure: three, or two digits of an error below 0.001."""
+    return max(3, len(f"{error:.20f}".split(".")[1]) - len(f"{error:.20f}".split(".")[1].lstrip("0")) + 2) if 0 < error < 1e-3 else 3
+
+
+def free_energy(forward: Any, reverse: Any) -> FreeEnergy:
+    """Estimates a free-energy difference by Bennett's acceptance ratio, from the work in both directions.
+
+    Parameters
+    ----------
+    forward : array (n,), the work W of each process from the first end to the second, over kT
+    reverse : array (m,), the work W' of each process from the second end to the first, over kT
+
+    Signs are those of `pymbar.bar(w_F, w_R)`, whose "Delta_f" is `delta_f` here:
+    mean of exp(-W) = exp(-dF), mean of exp(-W') = exp(dF), and mean W >= dF >= -(mean W'). For instantaneous switches W is
+    u_1(x) - u_0(x) at states of the first end, W' is u_0(x) - u_1(x) at states of the second. A work of +inf is a state that
+    the other end excludes. Within each direction works are independent: thin the states of a simulation first.
+
+    Raises
+    ------
+    ValueError
+        for fewer than two works in a direction, a NaN or a work of -inf
+    """
+    works = _works("forward", forward), _works("reverse", reverse)
+    value, error, (lower, upper), overlap, size, warnings, names = _free_energy(-works[0], -works[1])
+    return FreeEnergy(-value, error, (-upper, -lower), overlap, size, warnings, names)
+
+
+def _works(name: str, works: Any) -> np.ndarray:
+    """Returns works, (n,), none of which is NaN or -inf."""
+    array = floats(name, works, 1)
+    refuse(name, array, ~(array > -np.inf), "a number or +inf")
+    return array

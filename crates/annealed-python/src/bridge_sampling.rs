@@ -1,0 +1,163 @@
+//! Log Z from draws at hand.
+
+use annealed::bidirectional::BridgeSampling as Bridge;
+use annealed::model::{Gaussian, GaussianMixture, StudentT, UnnormalizedModel};
+use annealed::nalgebra::DVector;
+use annealed::path::TemperedPath;
+use annealed::{Error, Result};
+use numpy::PyReadonlyArray3;
+use pyo3::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use crate::convert::chains;
+use crate::desk::{Calls, Desk};
+use crate::kept::{Kept, Reduced, reduce, restore};
+use crate::likelihood::{Likelihood, PythonFunction};
+use crate::log_z::{Figures, LogZ};
+use crate::priors::{Prior, joint, names, of_call};
+
+/// What is expected of draws beside a density of their own.
+const GIVEN_DENSITY: &str = "a finite log density at each draw: draws of a positive parameter need their logarithm, and the \
+                             density its Jacobian, or give prior and log_likelihood in its place";
+/// What is expected of draws beside a prior and a likelihood.
+const GIVEN_PRIORS: &str = "a finite log likelihood at each draw, whose columns are the parameters in the order of the prior";
+
+/// The figures of bridge sampling.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Bridged {
+    figures: Figures,
+    overlap: f64,
+    effective_draws: f64,
+}
+
+impl Kept for Bridged {
+    fn object(self, py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+        let figures = self.figures.clone();
+        let base = PyClassInitializer::from(LogZ { figures });
+        let made = base.add_subclass(BridgeSampling { kept: self });
+        Ok(Bound::new(py, made)?.into_any())
+    }
+}
+
+/// The result of `annealed.from_draws`: log Z by bridge sampling. It does not count modes that no draw visited.
+#[pyclass(extends = LogZ, frozen, module = "annealed")]
+pub struct BridgeSampling {
+    kept: Bridged,
+}
+
+#[pymethods]
+impl BridgeSampling {
+    /// Overlap of the draws and the fitted laws: 1 where they are equal, 0 where they are disjoint.
+    #[getter]
+    fn overlap(&self) -> f64 {
+        self.kept.overlap
+    }
+
+    /// Number of independent draws that the draws are worth for the mean of the log density.
+    #[getter]
+    fn effective_draws(&self) -> f64 {
+        self.kept.effective_draws
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Reduced<'py>> {
+        reduce::<Self>(py, &self.kept)
+    }
+
+    #[staticmethod]
+    fn _restore<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
+        restore::<Bridged>(py, bytes)
+    }
+}
+
+/// Fits a law of the named family, and estimates log Z of the target.
+fn estimate<M>(law: &str, target: &M, chains: &[Vec<DVector<f64>>], seed: u64) -> Result<Bridged>
+where
+    M: UnnormalizedModel<State = DVector<f64>>,
+{
+    macro_rules! by {
+        ($law:ty) => {{
+            let found = Bridge::<$law>::new(target, chains, seed)?;
+            Ok(Bridged {
+                figures: Figures::of(&found),
+                overlap: found.overlap(),
+                effective_draws: found.effective_draws(),
+            })
+        }};
+    }
+    match law {
+        "student_t" => by!(StudentT),
+        "gaussian" => by!(Gaussian),
+        "mixture" => by!(GaussianMixture),
+        _ => Err(Error::invalid("law", law, "student_t, gaussian or mixture")),
+    }
+}
+
+/// Estimates log Z from draws (chains, draws, d) and a function of a batch: the log density of the draws' space, or with
+/// priors the log likelihood of the parameters.
+#[pyfunction]
+#[pyo3(signature = (draws, function, *, priors, law, epsilon, seed, progress))]
+#[allow(clippy::too_many_arguments)] // The keywords of a function of Python.
+pub fn bridge_sampling<'py>(
+    py: Python<'py>,
+    draws: PyReadonlyArray3<'py, f64>,
+    function: Py<PyAny>,
+    priors: Option<Vec<(String, PyRef<'py, Prior>)>>,
+    law: &str,
+    epsilon: f64,
+    seed: u64,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let dimension = draws.as_array().shape()[2];
+    let draws = chains(&draws);
+    let named = priors.map(of_call);
+    let expected = match named {
+        Some(_) => GIVEN_PRIORS,
+        None => GIVEN_DENSITY,
+    };
+    let bridged = |calls: &Calls| {
+        let likelihood = Likelihood::of_values(dimension, epsilon, calls)?;
+        let Some(named) = &named else {
+            return estimate(law, &likelihood, &draws, seed);
+        };
+        let priors = joint(named)?;
+        check_count(dimension, names(named).len())?;
+        let states = |chain: &Vec<DVector<f64>>| {
+            let draws = chain.iter().map(|draw| priors.state(draw.as_slice()));
+            draws.collect::<Result<Vec<_>>>()
+        };
+        let draws = draws.iter().map(states).collect::<Result<Vec<_>>>()?;
+        let path = TemperedPath::new(&priors, priors.likelihood(likelihood));
+        estimate(law, &path.at(1.0), &draws, seed)
+    };
+    let work = |calls: &Calls| bridged(calls).map_err(|error| hinted(error, expected));
+    let function = PythonFunction {
+        function,
+        dimension,
+    };
+    let call = |py: Python<'_>, states, n| function.call(py, states, n);
+    Desk::new(Some(1), progress)?.run(py, &call, work, |py, kept| kept.object(py))
+}
+
+/// Says what is expected of draws at which the density is not finite.
+fn hinted(error: Error, expected: &'static str) -> Error {
+    match error {
+        Error::InvalidArgument {
+            argument: "draws",
+            value,
+            ..
+        } if value.starts_with("log density") => Error::invalid("draws", value, expected),
+        other => other,
+    }
+}
+
+fn check_count(found: usize, expected: usize) -> Result<()> {
+    let argument = "draws";
+    match found == expected {
+        true => Ok(()),
+        false => Err(Error::DimensionMismatch {
+            argument,
+            found,
+            expected,
+        }),
+    }
+}

@@ -1,0 +1,33 @@
+//! Arrays of NumPy, and vectors of the library.
+
+use annealed::nalgebra::{DMatrix, DVector};
+use numpy::{PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArray3};
+
+/// Returns the numbers of an array of any layout.
+pub fn numbers(array: &PyReadonlyArray1<'_, f64>) -> Vec<f64> {
+    array.as_array().iter().copied().collect()
+}
+
+/// Returns a matrix.
+pub fn matrix(array: &PyReadonlyArray2<'_, f64>) -> DMatrix<f64> {
+    let array = array.as_array();
+    DMatrix::from_row_iterator(array.nrows(), array.ncols(), array.iter().copied())
+}
+
+/// Returns rows of zeros and ones.
+pub fn bits(array: &PyReadonlyArray2<'_, bool>) -> Vec<Vec<bool>> {
+    let rows = array.as_array();
+    let rows = rows.rows().into_iter();
+    rows.map(|row| row.iter().copied().collect()).collect()
+}
+
+/// Returns chains of states from an array (chains, draws, d).
+pub fn chains(array: &PyReadonlyArray3<'_, f64>) -> Vec<Vec<DVector<f64>>> {
+    let array = array.as_array();
+    let chain = |draws: numpy::ndarray::ArrayView2<'_, f64>| {
+        let rows = draws.rows().into_iter();
+        rows.map(|row| DVector::from_iterator(row.len(), row.iter().copied()))
+            .collect()
+    };
+    array.outer_iter().map(chain).collect()
+}

@@ -1,0 +1,263 @@
+//! Runs without the GIL. Working threads never touch Python: they send their calls to the thread that called, which serves
+//! them, looks for signals and shows the progress. A user's function thus runs where its context is (`numpy.errstate`,
+//! `torch.no_grad`), Ctrl-C reaches it, and no thread waits for the GIL while it holds a lock.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+use annealed::ais::Progress;
+use annealed::{Error, Result};
+use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PyTimeoutError, PyValueError};
+use pyo3::prelude::*;
+
+use crate::errors::exception;
+
+/// Time between two looks for signals.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Values that a user's function returned: log densities, and gradients row after row, or none.
+pub type Values = (Vec<f64>, Vec<f64>);
+
+/// A user's function of states, row after row, and their number.
+pub type Function<'f> = dyn Fn(Python<'_>, Vec<f64>, usize) -> PyResult<Values> + Sync + 'f;
+
+/// The settings of a run outside of the library.
+pub struct Desk {
+    threads: Option<usize>,
+    progress: Option<Py<PyAny>>,
+}
+
+/// The way from working threads to the calling one.
+pub struct Calls {
+    letters: Sender<Letter>,
+    stopped: AtomicBool,
+    phase: Mutex<Option<&'static str>>,
+}
+
+enum Letter {
+    Call(Vec<f64>, usize, Sender<Option<Values>>),
+    Progress(Progress),
+    Done,
+}
+
+impl Calls {
+    /// Has the calling thread call the user's function.
+    ///
+    /// # Errors
+    /// The function raised an exception, which the calling thread keeps.
+    pub fn call(&self, states: &[f64], n: usize) -> std::result::Result<Values, BoxedError> {
+        let (reply, answer) = channel();
+        let sent = self.letters.send(Letter::Call(states.to_vec(), n, reply));
+        let answer = sent.ok().and_then(|()| answer.recv().ok()).flatten();
+        answer.ok_or_else(|| "the Python function raised an exception".into())
+    }
+
+    /// Shows the progress of a run.
+    pub fn progress(&self, at: Progress) {
+        let _ = self.letters.send(Letter::Progress(at));
+    }
+
+    /// Sets the end of the sentence about a run that stops now, without a result: "before .., so that ..". Without one the
+    /// sentence is the library's, of blocks of chains.
+    pub fn enter(&self, phase: Option<&'static str>) {
+        *self.phase.lock().unwrap() = phase;
+    }
+
+    /// Returns the sentence about a run that was stopped without a result.
+    fn sentence(&self, by: &str, error: &Error) -> String {
+        let phase = self.phase.lock().unwrap();
+        phase.map_or_else(|| error.to_string(), |phase| format!("{by} {phase}"))
+    }
+
+    /// Returns whether the run has to stop.
+    pub fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
+    }
+}
+
+type BoxedError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Exceptions and interruptions that end a run before its time.
+#[derive(Default)]
+struct Raised {
+    error: Option<PyErr>,
+    interrupts: usize,
+}
+
+impl Desk {
+    /// Creates the settings: the number of threads, all cores for `None`, and a function of progress.
+    pub fn new(threads: Option<usize>, progress: Option<Py<PyAny>>) -> PyResult<Self> {
+        match threads {
+            Some(0) => Err(exception(Error::invalid("threads", 0, "at least 1"))),
+            _ => Ok(Self { threads, progress }),
+        }
+    }
+
+    /// Runs `work` on threads of its own, and serves its calls of `function`.
+    ///
+    /// The threads live as long as the run, so that a process that forks afterwards can run again.
+    ///
+    /// # Errors
+    /// The user's exception; `annealed.Interrupted` with the result of `work`, made by `shown`, after Ctrl-C; a
+    /// `TimeoutError` if a time limit came before any result; the error of `work`.
+    pub fn run<'py, T: Send>(
+        &self,
+        py: Python<'py>,
+        function: &Function<'_>,
+        work: impl FnOnce(&Calls) -> Result<T> + Send,
+        shown: impl FnOnce(Python<'py>, T) -> PyResult<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let threads = match self.threads {
+            Some(threads) => threads,
+            None => std::thread::available_parallelism().map_or(1, usize::from),
+        };
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+        let pool = pool.map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
+        let (letters, inbox) = channel();
+        let calls = Calls {
+            letters,
+            stopped: AtomicBool::new(false),
+            phase: Mutex::new(None),
+        };
+        let (result, mut raised) = (Mutex::new(None), Raised::default());
+        py.detach(|| {
+            pool.in_place_scope(|scope| {
+                scope.spawn(|_| {
+                    let _at_the_end = Last(&calls);
+                    *result.lock().unwrap() = Some(work(&calls));
+                });
+                self.serve(inbox, &calls, function, &mut raised);
+            });
+        });
+        let result = result.into_inner().unwrap();
+        let result = result.unwrap_or_else(|| Err(Error::invalid("run", "no result", "one")));
+        let interrupted = raised.interrupts > 0;
+        match (raised.error, result) {
+            (Some(error), _) => Err(error),
+            (None, Err(ref error @ Error::Stopped { ref by, .. })) => {
+                let text = calls.sentence(by, error);
+                match interrupted {
+                    true => Err(interruption(py, &text, None)?),
+                    false => Err(PyTimeoutError::new_err(text)),
+                }
+            }
+            (None, Ok(result)) if interrupted => {
+                let text = "interrupted; `result` of this exception holds what was finished";
+                Err(interruption(py, text, Some(shown(py, result)?))?)
+            }
+            (None, result) => shown(py, result.map_err(exception)?),
+        }
+    }
+
+    /// Serves calls until the work is done.
+    fn serve(
+        &self,
+        inbox: Receiver<Letter>,
+        calls: &Calls,
+        function: &Function<'_>,
+        raised: &mut Raised,
+    ) {
+        loop {
+            let letter = match inbox.recv_timeout(LOOK) {
+                Ok(Letter::Done) | Err(RecvTimeoutError::Disconnected) => return,
+                Ok(letter) => Some(letter),
+                Err(RecvTimeoutError::Timeout) => None,
+            };
+            Python::attach(|py| {
+                let outcome = match letter {
+                    Some(Letter::Call(states, n, reply)) => {
+                        let values = raised.call(py, states, n, function);
+                        let _ = reply.send(values);
+                        Ok(())
+                    }
+                    Some(Letter::Progress(at)) => self.show(py, at),
+                    _ => Ok(()),
+                };
+                raised.note(py, outcome.and_then(|()| py.check_signals()));
+            });
+            if raised.ends() {
+                calls.stopped.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn show(&self, py: Python<'_>, at: Progress) -> PyResult<()> {
+        let Some(progress) = &self.progress else {
+            return Ok(());
+        };
+        progress
+            .call1(py, (at.to_string(), at.done, at.total))
+            .map(drop)
+    }
+}
+
+impl Raised {
+    fn ends(&self) -> bool {
+        self.error.is_some() || self.interrupts > 0
+    }
+
+    /// Calls the user's function; `None` after an exception. The first Ctrl-C that arrives within the function has it called
+    /// again: the step at work ends, and what was finished before is the result.
+    fn call(
+        &mut self,
+        py: Python<'_>,
+        states: Vec<f64>,
+        n: usize,
+        function: &Function<'_>,
+    ) -> Option<Values> {
+        if self.error.is_some() {
+            return None;
+        }
+        let again = (self.interrupts == 0).then(|| states.clone());
+        let mut outcome = function(py, states, n);
+        if let (Err(error), Some(states)) = (&outcome, again)
+            && error.is_instance_of::<PyKeyboardInterrupt>(py)
+        {
+            self.interrupts += 1;
+            outcome = function(py, states, n);
+        }
+        match outcome {
+            Ok(values) => Some(values),
+            Err(error) => {
+                self.error = Some(error);
+                None
+            }
+        }
+    }
+
+    /// Keeps an exception; the first interruption alone only stops the run.
+    fn note(&mut self, py: Python<'_>, outcome: PyResult<()>) {
+        let Err(error) = outcome else {
+            return;
+        };
+        let is_interrupt = error.is_instance_of::<PyKeyboardInterrupt>(py);
+        if is_interrupt {
+            self.interrupts += 1;
+        }
+        if !is_interrupt || self.interrupts > 1 {
+            self.error.get_or_insert(error);
+        }
+    }
+}
+
+/// Ends the service, also where the work panics.
+struct Last<'c>(&'c Calls);
+
+impl Drop for Last<'_> {
+    fn drop(&mut self) {
+        let _ = self.0.letters.send(Letter::Done);
+    }
+}
+
+/// Returns `annealed.Interrupted`, with what was finished.
+fn interruption(py: Python<'_>, text: &str, result: Option<Bound<'_, PyAny>>) -> PyResult<PyErr> {
+    let class = py.import("annealed")?.getattr("Interrupted")?;
+    Ok(PyErr::from_value(class.call1((text, result))?))
+}
+
+/// Stands for a function where there is none to call.
+pub fn no_function(_: Python<'_>, _: Vec<f64>, _: usize) -> PyResult<Values> {
+    Err(PyValueError::new_err("no function to call"))
+}

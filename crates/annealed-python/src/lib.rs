@@ -1,0 +1,50 @@
+//! The extension module `annealed._annealed`: arrays in, results out. The package `annealed` in `python` is its front, which
+//! converts what users have, and documents it.
+
+mod bridge_sampling;
+mod convert;
+mod desk;
+mod errors;
+mod evidence;
+mod free_energy;
+mod kept;
+mod likelihood;
+mod log_z;
+mod posterior;
+mod priors;
+mod rbm;
+mod rbm_reverse;
+mod stan;
+
+use pyo3::prelude::*;
+
+/// The extension module.
+#[pymodule]
+mod _annealed {
+    #[pymodule_export]
+    #[allow(non_upper_case_globals)]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
+
+    #[pymodule_export]
+    use super::bridge_sampling::{BridgeSampling, bridge_sampling};
+    #[pymodule_export]
+    use super::errors::NonFinite;
+    #[pymodule_export]
+    use super::evidence::evidence;
+    #[pymodule_export]
+    use super::free_energy::free_energy;
+    #[pymodule_export]
+    use super::likelihood::_time_calls;
+    #[pymodule_export]
+    use super::log_z::{LogZ, log_ratio};
+    #[pymodule_export]
+    use super::posterior::Evidence;
+    #[pymodule_export]
+    use super::priors::{Prior, prior, prior_draws};
+    #[pymodule_export]
+    use super::rbm::{RbmRun, rbm};
+    #[pymodule_export]
+    use super::rbm_reverse::BothDirections;
+    #[pymodule_export]
+    use super::stan::stan;
+}

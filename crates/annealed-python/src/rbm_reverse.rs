@@ -1,0 +1,203 @@
+//! The run from an RBM back to its base, joined with the forward run.
+
+use std::path::PathBuf;
+
+use annealed::ais::{Ais, Run};
+use annealed::bidirectional::{Approximate, Bridge, Exact, Quality, ReverseRun, TargetSamples};
+use annealed::rbm::{BlockGibbs, Rbm, RbmPath};
+use annealed::{Error, Result};
+use numpy::{PyArray1, PyReadonlyArray2, ToPyArray};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use crate::convert::bits;
+use crate::errors::{OrRaise, exception};
+use crate::kept::{Kept, Reduced, reduce, restore};
+use crate::log_z::{Figures, LogZ};
+
+/// Moves at the target after the forward chains' states are resampled, as the program makes.
+const MOVES: usize = 100;
+
+/// Where the samples of a reverse run come from.
+pub enum Samples {
+    /// Exact samples of a small machine.
+    Exact,
+    /// The forward chains' states.
+    Resampled,
+    /// States of other chains.
+    Given(Vec<Vec<bool>>),
+}
+
+impl<'py> FromPyObject<'_, 'py> for Samples {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        if let Ok(rows) = object.extract::<PyReadonlyArray2<'py, bool>>() {
+            return Ok(Self::Given(bits(&rows)));
+        }
+        match object.extract::<String>()?.as_str() {
+            "exact" => Ok(Self::Exact),
+            "resampled" => Ok(Self::Resampled),
+            other => {
+                let expected = "exact, resampled or rows of 0 and 1";
+                Err(exception(Error::invalid("samples", other, expected)))
+            }
+        }
+    }
+}
+
+/// The two kinds of bridges, by the quality of the samples.
+enum Joined {
+    Exact(Bridge<Exact>),
+    Approximate(Bridge<Approximate>),
+}
+
+/// Both directions, as they were run.
+pub struct BothWays {
+    figures: Both,
+    joined: Joined,
+}
+
+/// The figures of both directions.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Both {
+    figures: Figures,
+    exact: bool,
+    overlap: f64,
+    gap: f64,
+    forward: Vec<f64>,
+    reverse: Vec<f64>,
+}
+
+impl Samples {
+    /// Runs back from the samples.
+    pub fn run(
+        self,
+        ais: &Ais<'_, &RbmPath, BlockGibbs>,
+        rbm: &Rbm,
+        forward: &Run<Vec<bool>>,
+    ) -> Result<BothWays> {
+        let chains = forward.chains();
+        let samples = match self {
+            Self::Exact => {
+                let states = rbm.exact_samples(chains, forward.seed())?;
+                let reverse = ais.reverse(&TargetSamples::exact(states))?;
+                let bridge = Bridge::new(forward, &reverse)?;
+                return Ok(joined(forward, &reverse, bridge, Joined::Exact));
+            }
+            Self::Resampled => ais.resampled(forward, MOVES)?,
+            Self::Given(mut states) => {
+                states.truncate(chains);
+                TargetSamples::approximate(states)
+            }
+        };
+        let reverse = ais.reverse(&samples)?;
+        let bridge = Bridge::new(forward, &reverse)?;
+        Ok(joined(forward, &reverse, bridge, Joined::Approximate))
+    }
+}
+
+fn joined<Q: Quality>(
+    forward: &Run<Vec<bool>>,
+    reverse: &ReverseRun<Vec<bool>, Q>,
+    bridge: Bridge<Q>,
+    of: fn(Bridge<Q>) -> Joined,
+) -> BothWays {
+    let figures = Both {
+        figures: Figures::of(&bridge),
+        exact: Q::IS_EXACT,
+        overlap: bridge.estimate().overlap(),
+        gap: bridge.gap(),
+        forward: forward.log_weights().to_vec(),
+        reverse: reverse.backward().log_weights().to_vec(),
+    };
+    BothWays {
+        figures,
+        joined: of(bridge),
+    }
+}
+
+/// Log Z by both directions of one path, joined by Bennett's acceptance ratio.
+#[pyclass(extends = LogZ, frozen, module = "annealed")]
+pub struct BothDirections {
+    both: Both,
+    joined: Option<Joined>,
+}
+
+impl BothDirections {
+    /// Creates the object of Python.
+    pub fn object(py: Python<'_>, found: BothWays) -> PyResult<Bound<'_, PyAny>> {
+        Self::of(py, found.figures, Some(found.joined))
+    }
+
+    fn of(py: Python<'_>, both: Both, joined: Option<Joined>) -> PyResult<Bound<'_, PyAny>> {
+        let figures = both.figures.clone();
+        let base = PyClassInitializer::from(LogZ { figures });
+        Ok(Bound::new(py, base.add_subclass(Self { both, joined }))?.into_any())
+    }
+}
+
+impl Kept for Both {
+    fn object(self, py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+        BothDirections::of(py, self, None)
+    }
+}
+
+#[pymethods]
+impl BothDirections {
+    /// Whether the reverse chains began at exact samples. Others screen for stages that are too few, and miss what the
+    /// forward chains missed.
+    #[getter]
+    fn is_exact(&self) -> bool {
+        self.both.exact
+    }
+
+    /// Share of paths that both directions have in common: 1 where they take the same paths, below .03 hardly any.
+    #[getter]
+    fn overlap(&self) -> f64 {
+        self.both.overlap
+    }
+
+    /// Log Z by the reverse chains alone, less that by the forward ones.
+    #[getter]
+    fn gap(&self) -> f64 {
+        self.both.gap
+    }
+
+    /// Log weights of the forward chains, (chains,).
+    #[getter]
+    fn forward_log_weights<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f64>> {
+        self.both.forward.to_pyarray(py)
+    }
+
+    /// Log weights of the reverse chains, (chains,).
+    #[getter]
+    fn reverse_log_weights<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f64>> {
+        self.both.reverse.to_pyarray(py)
+    }
+
+    /// Draws the log weights of both directions, which cross at log Z, as an SVG file.
+    ///
+    /// Raises OSError if the file cannot be written, and ValueError after pickling, which keeps the figures alone.
+    fn plot(&self, path: PathBuf) -> PyResult<()> {
+        match &self.joined {
+            Some(Joined::Exact(bridge)) => annealed_plot::bridge(bridge).save(path).or_raise(),
+            Some(Joined::Approximate(bridge)) => {
+                annealed_plot::bridge(bridge).save(path).or_raise()
+            }
+            None => Err(PyValueError::new_err(
+                "a pickle holds no picture: plot before it is pickled",
+            )),
+        }
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Reduced<'py>> {
+        reduce::<Self>(py, &self.both)
+    }
+
+    #[staticmethod]
+    fn _restore<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
+        restore::<Both>(py, bytes)
+    }
+}

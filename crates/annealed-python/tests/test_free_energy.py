@@ -1,0 +1,56 @@
+"""Free energies: against the closed form and pymbar."""
+
+import pickle
+
+import annealed
+import numpy as np
+import pytest
+
+rng = np.random.default_rng(7)
+#: W ~ N(dF + s^2 / 2, s^2), and W' ~ N(-dF + s^2 / 2, s^2), by Crooks' relation.
+EXACT, SPREAD = 2.0, 1.5
+FORWARD = rng.normal(EXACT + SPREAD**2 / 2, SPREAD, 800)
+REVERSE = rng.normal(-EXACT + SPREAD**2 / 2, SPREAD, 600)
+
+
+def test_crooks_relation():
+    found = annealed.free_energy(FORWARD, REVERSE)
+    assert 0 < found.standard_error < 0.1 and found.warnings == []
+    assert abs(found.delta_f - EXACT) < 4 * found.standard_error
+    assert found.interval[0] < found.delta_f < found.interval[1] and 0.1 < found.overlap < 1
+    assert repr(found).startswith(f"dF = {found.delta_f:.3f} +- ") and pickle.loads(pickle.dumps(found)) == found
+    assert annealed.free_energy(list(FORWARD), REVERSE.astype(object).astype(float)) == found
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_signs_and_value_are_those_of_pymbar():
+    pymbar = pytest.importorskip("pymbar")
+    found, theirs = annealed.free_energy(FORWARD, REVERSE), pymbar.bar(FORWARD, REVERSE)
+    assert found.delta_f == pytest.approx(theirs["Delta_f"], abs=1e-6)
+    assert found.standard_error == pytest.approx(theirs["dDelta_f"], rel=0.02)
+
+
+def test_little_overlap_warns():
+    found = annealed.free_energy(FORWARD + 30, REVERSE + 30)
+    assert found.warning_names == ["LittleOverlap"] and "warning: " in str(found)
+    assert found.interval[1] - found.interval[0] > 10
+
+
+def test_small_errors_have_their_digits():
+    found = annealed.free_energy(rng.normal(1, 1e-4, 500), rng.normal(-1, 1e-4, 500))
+    assert " +- 0.0000" in repr(found) and repr(found)[:14] != "dF = 1.000 +- 0"
+
+
+@pytest.mark.parametrize(
+    ("forward", "reverse", "sentence"),
+    [
+        ([1.0], REVERSE, "invalid forward chains: got 1, expected at least 2"),
+        ([1.0, np.nan], REVERSE, r"invalid forward: got nan at forward\[1\], expected a number or \+inf"),
+        (FORWARD, [1.0, 2.0, -np.inf], r"invalid reverse: got -inf at reverse\[2\]"),
+        (FORWARD, [[1.0, 2.0]], r"invalid reverse: got an array of shape \(1, 2\), expected 1 dimensions"),
+        (["a", "b"], REVERSE, "invalid forward: got an array of <U1, expected numbers"),
+    ],
+)
+def test_bad_input_is_named(forward, reverse, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        annealed.free_energy(forward, reverse)

@@ -1,0 +1,49 @@
+"""The bits of the Rust library: `integrations/python` makes the same runs in Rust, and `check.py` there hands them over."""
+
+import json
+import os
+import struct
+
+import annealed
+import numpy as np
+import pytest
+
+RUNS = os.environ.get("ANNEALED_RUST_RUNS")
+
+
+def number(i, j):
+    return (37 * i + 101 * j) % 64 / 32 - 1
+
+
+def rbm():
+    units = np.arange(12)[:, None], np.arange(20)[None]
+    return annealed.rbm(number(*units), number(50, np.arange(12)), number(51, np.arange(20)), stages=300, chains=300, seed=7)
+
+
+MEASURED = [1.25, 0.5, 2.0, 1.75]
+PRIOR = {"mu": annealed.normal(0, 2), "sigma": annealed.half_cauchy(1)}
+
+
+def log_likelihood(x):
+    mu, sigma = x.T
+    z = [(y - mu) / (1 + sigma) for y in MEASURED]
+    a, b, c, d = (-0.5 * z * z - sigma for z in z)
+    return ((a + b) + c) + d
+
+
+def evidence():
+    return annealed.evidence(PRIOR, log_likelihood, budget=100_000, seed=3)
+
+
+def draws():
+    i = np.arange(80).reshape(2, 40)
+    both = np.stack([1 + number(i, 3), 1.5 + number(i, 11)], axis=-1)
+    return annealed.from_draws(both, prior=PRIOR, log_likelihood=log_likelihood, seed=5)
+
+
+@pytest.mark.skipif(RUNS is None, reason="integrations/python/check.py brings the runs of Rust")
+@pytest.mark.parametrize("run", [rbm, evidence, draws], ids=lambda run: run.__name__)
+def test_rust_has_the_same_bits(run):
+    found = run()
+    bits = [struct.unpack("<Q", struct.pack("<d", x))[0] for x in (found.log_z, found.interval[1])]
+    assert bits == json.loads(RUNS)[run.__name__]
