@@ -350,6 +350,8 @@ fn a_run_that_is_too_low_is_drawn_as_one() {
         "100",
         "--chains",
         "64",
+        "--seed",
+        "6",
     ];
     let said = printed(&[&call[..], &["--save", &run, "--plot", &svg]].concat());
     assert!(said.contains("warning: log Z is at least 192.2"), "{said}");
