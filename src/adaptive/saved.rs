@@ -47,7 +47,11 @@ impl<P: AnnealingPath, K> AdaptiveSmc<'_, P, K> {
             named("block_size", &self.block_size.unwrap_or(BLOCK)),
             named("log normalizer of the base", &self.log_base_normalizer),
             named("whether the kernel is tuned", &self.tuner.is_some()),
-            named_engine(self.path.simd_level(), false),
+            // The second pass takes surrogates.
+            named_engine(
+                self.path.simd_level(),
+                self.path.surrogate_at(1.0).is_some(),
+            ),
         ]
     }
 }

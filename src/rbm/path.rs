@@ -145,6 +145,9 @@ impl<T: Scalar> RbmPath<T> {
 
     /// Drops the grid if it changes the log density at a machine's own states by more than `LARGEST_DEVIATION`.
     fn on_fine_grid(mut self) -> Self {
+        if self.on_grid.is_none() {
+            return self;
+        }
         let deviation = self.deviation_on_grid();
         if !deviation.is_ok_and(|deviation| deviation <= LARGEST_DEVIATION) {
             self.on_grid = None;

@@ -42,14 +42,18 @@ impl<T: Scalar> SegmentEnd<T> {
     }
 
     pub(crate) fn on_grid(&self, grid: &WeightGrid) -> Self {
-        let mut rbm = self.rbm.clone();
-        rbm.weights = grid.rounded();
+        let rbm = Rbm {
+            weights: grid.rounded(),
+            hidden_bias: self.rbm.hidden_bias.clone(),
+            visible_bias: self.rbm.visible_bias.clone(),
+        };
         Self {
             up: WeightPanels::on_grid(WeightMatrix::Upright(&grid.weights)),
             down: WeightPanels::on_grid(WeightMatrix::Transposed(&grid.weights)),
             unit: T::nearest(grid.unit.into()),
+            hidden_bias: self.hidden_bias.clone(),
+            bias_slope: self.bias_slope.clone(),
             rbm,
-            ..self.clone()
         }
     }
 }
