@@ -16,10 +16,10 @@ use crate::likelihood::{Likelihood, PythonFunction};
 use crate::log_z::{Figures, LogZ};
 use crate::priors::{Prior, joint, names, of_call};
 
-/// What is expected of draws beside a density of their own.
+/// The expectation that a density failed on some draw.
 const GIVEN_DENSITY: &str = "a finite log density at each draw: draws of a positive parameter need their logarithm, and the \
                              density its Jacobian, or give prior and log_likelihood in its place";
-/// What is expected of draws beside a prior and a likelihood.
+/// The expectation that a likelihood failed on some draw.
 const GIVEN_PRIORS: &str = "a finite log likelihood at each draw, whose columns are the parameters in the order of the prior";
 
 /// The figures of bridge sampling.
