@@ -27,12 +27,6 @@ pub(crate) mod sealed {
     pub trait Elementwise: Float + Default + From<u8> + From<i16> + From<f32> + 'static {
         /// `1.5 * 2^(mantissa bits)`; adding it rounds to an integer, left in the low bits.
         const ROUND: Self;
-        /// The high bits of `ln 2`, few enough that the product with any exponent is exact.
-        const LN_2_HIGH: Self;
-        /// The rest of `ln 2`.
-        const LN_2_LOW: Self;
-        /// Lowest argument of `exp` with a normal result, rounded up.
-        const EXP_LOWEST: Self;
         /// Coefficients of `exp` on `|x| <= ln 2 / 2`, highest power first. For `f32` they minimise the relative
         /// error (4e-9); for `f64` they are `1/k!`.
         const EXP: &'static [Self];
@@ -103,9 +97,6 @@ pub(crate) mod sealed {
 
     impl Elementwise for f32 {
         const ROUND: Self = 12_582_912.0;
-        const LN_2_HIGH: Self = 0.693_359_4;
-        const LN_2_LOW: Self = -2.121_944_4e-4;
-        const EXP_LOWEST: Self = -86.0;
         const EXP: &'static [Self] = &[
             1.381_454e-3,
             8.368_745e-3,
@@ -153,9 +144,6 @@ pub(crate) mod sealed {
 
     impl Elementwise for f64 {
         const ROUND: Self = 6_755_399_441_055_744.0;
-        const LN_2_HIGH: Self = 6.931_471_803_691_238e-1;
-        const LN_2_LOW: Self = 1.908_214_929_270_587_7e-10;
-        const EXP_LOWEST: Self = -700.0;
         const EXP: &'static [Self] = &{
             let mut terms = [1.0; 14];
             let mut k = 1;

@@ -84,7 +84,8 @@ impl<T> WeightMatrix<'_, T> {
     }
 }
 
-/// A weight matrix (outputs x inputs) in panels of the outputs of a row, with a row for each input.
+/// A weight matrix (outputs x inputs) in panels of the outputs of a row, with a row for each input. The four rows of a
+/// table are neighbours: see [`places_of_inputs`].
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Panels<R> {
     shape: (usize, usize),
@@ -99,11 +100,9 @@ pub(crate) struct ActiveUnits {
     chains: usize,
     /// Whether columns are added, because few units are on.
     few: bool,
-    /// One bit for each unit of each chain.
-    words: Vec<u64>,
-    /// Places of a chain's sums in the tables, by half word and chain; used where many units are on.
-    indices: Vec<[u8; TABLES]>,
-    /// Indices of the active units, chain after chain; used where few are on.
+    /// Places of a chain's sums in eight tables, by half line and chain.
+    places: Vec<[u8; TABLES]>,
+    /// Rows of the active units, chain after chain; used if few are on.
     active: Vec<u32>,
     /// End of each chain's part of `active`.
     ends: Vec<usize>,
@@ -124,19 +123,21 @@ impl<R: PanelRow> Panels<R> {
             self.height = inputs.next_multiple_of(BITS);
             self.rows = vec![R::default(); outputs.div_ceil(width) * self.height];
         }
+        let places = Vec::from_iter(places_of_inputs(inputs));
         for (panel, rows) in self.rows.chunks_exact_mut(self.height).enumerate() {
             let first = panel * width;
             match weights {
                 WeightMatrix::Upright(matrix) => {
                     let columns = matrix.as_slice().chunks_exact(outputs);
-                    for (row, column) in rows.iter_mut().zip(columns) {
-                        let weights = row.weights_mut().iter_mut().zip(&column[first..]);
+                    for (&place, column) in places.iter().zip(columns) {
+                        let weights = rows[place].weights_mut().iter_mut();
+                        let weights = weights.zip(&column[first..]);
                         weights.for_each(|(to, weight)| *to = *weight);
                     }
                 }
                 WeightMatrix::Transposed(matrix) => {
                     let columns = matrix.as_slice()[first * inputs..].chunks_exact(inputs);
-                    set_columns(rows, columns.take(width));
+                    set_columns(rows, &places, columns.take(width));
                 }
             }
         }
@@ -163,70 +164,59 @@ impl ActiveUnits {
 
     pub(crate) fn read(&mut self, engine: Simd, layer: &Layer) {
         self.chains = layer.chains();
-        self.words.resize(layer.width() * layer.chains(), 0);
         vectorized!(engine, FUSED, {
-            let active = self.pack(layer);
+            self.find_places(layer);
+            let entries = self.places.iter().map(entries_at);
+            let active = entries.map(|bits| bits.count_ones() as usize).sum();
             self.few = are_few(active, layer);
             if self.few {
-                self.list(layer.width(), active);
-            } else {
-                self.index(layer.width());
+                self.list(layer.units().div_ceil(INPUTS), active);
             }
         });
     }
 
-    /// Sets the words from the units of a layer, and returns the number of units that are on.
     #[inline(always)]
-    fn pack(&mut self, layer: &Layer) -> usize {
-        // Padding may be 1, because draws write to it.
-        let padding = layer.width() * LINE - layer.units();
-        let mut active = 0;
-        for (chain, words) in self.words.chunks_exact_mut(layer.width()).enumerate() {
-            for (word, line) in words.iter_mut().zip(layer.chain(chain)) {
-                *word = low_bits(&line.0);
+    fn find_places(&mut self, layer: &Layer) {
+        let (units, width, chains) = (layer.units(), layer.width(), layer.chains());
+        self.places.resize(2 * width * chains, [0; TABLES]);
+        for (line, halves) in self.places.chunks_exact_mut(2 * chains).enumerate() {
+            let tables = tables_of(line, units);
+            // Padding may be 1, because draws write to it.
+            let inside = |unit| u8::from(line * LINE + unit < units);
+            let mut all = entries(&std::array::from_fn(inside), tables);
+            for table in tables..2 * TABLES {
+                all[table / TABLES] &= !(0xff << (8 * (table % TABLES)));
             }
-            if let Some(last) = words.last_mut() {
-                *last &= u64::MAX >> padding;
-            }
-            active += words.iter().map(|w| w.count_ones() as usize).sum::<usize>();
-        }
-        active
-    }
-
-    /// Prepares [`look_up`].
-    #[inline(always)]
-    fn index(&mut self, width: usize) {
-        self.indices.resize(2 * self.words.len(), [0; TABLES]);
-        for (chain, words) in self.words.chunks_exact(width).enumerate() {
-            for (place, &word) in words.iter().enumerate() {
-                for half in 0..2 {
-                    let word = (word >> (INPUTS * half)) as u32;
-                    let index = &mut self.indices[(2 * place + half) * self.chains + chain];
-                    for (table, index) in index.iter_mut().enumerate() {
-                        let entry = (word >> (BITS * table)) as u8 & (ENTRIES as u8 - 1);
-                        *index = (table * ENTRIES) as u8 | entry;
-                    }
-                }
+            let (first, second) = halves.split_at_mut(chains);
+            for (chain, both) in first.iter_mut().zip(second).enumerate() {
+                let found = entries(&layer.chain(chain)[line].0, tables);
+                *both.0 = (found[0] & all[0] | FIRST_PLACES).to_le_bytes();
+                *both.1 = (found[1] & all[1] | FIRST_PLACES).to_le_bytes();
             }
         }
     }
 
-    /// Prepares [`add_active`], for so many units that are on. The places of a byte are written eight at a time, without a
-    /// branch: what stands beyond its units is overwritten.
+    /// Lists the rows of the `active` units of the first half lines. The rows of two tables are written at a time, eight
+    /// numbers without a branch; the next ones overwrite what is no row.
     #[inline(always)]
-    fn list(&mut self, width: usize, active: usize) {
+    fn list(&mut self, halves: usize, active: usize) {
         self.active.resize(active + 8, 0);
         self.ends.clear();
+        let (room, chains) = (&mut self.active[..], self.chains);
         let mut end = 0;
-        for words in self.words.chunks_exact(width) {
-            let bytes = words.iter().flat_map(|word| word.to_le_bytes());
-            for (first, byte) in (0..).step_by(8).zip(bytes) {
-                let (count, places) = &PLACES[usize::from(byte)];
-                let room = &mut self.active[end..end + 8];
-                for (room, place) in room.iter_mut().zip(places) {
-                    *room = first + u32::from(*place);
+        for chain in 0..chains {
+            for half in 0..halves {
+                let entries = entries_at(&self.places[half * chains + chain]);
+                let pairs = entries | entries >> BITS;
+                for pair in 0..TABLES / 2 {
+                    let first = (half * INPUTS + 8 * pair) as u32;
+                    let (count, places) = &PLACES[(pairs >> (16 * pair)) as usize & 0xff];
+                    let room = &mut room[end..end + 8];
+                    for (room, place) in room.iter_mut().zip(places) {
+                        *room = first + u32::from(*place);
+                    }
+                    end += usize::from(*count);
                 }
-                end += usize::from(*count);
             }
             self.ends.push(end);
         }
@@ -257,16 +247,17 @@ fn are_few(active: usize, layer: &Layer) -> bool {
     2 * active < layer.units().div_ceil(BITS) * (layer.chains() + 45)
 }
 
-/// Sets the first numbers of the rows, each from one column. A few rows at a time stay in the cache.
+/// Sets the first numbers of the rows at `places`, each from one column. A few rows at a time stay in the cache.
 fn set_columns<'a, R: PanelRow<Weight: 'a>>(
     rows: &mut [R],
+    places: &[usize],
     columns: impl Iterator<Item = &'a [R::Weight]> + Clone,
 ) {
-    const CACHED: usize = 128;
-    for (part, rows) in rows.chunks_mut(CACHED).enumerate() {
+    const CACHED: usize = 2 * LINE;
+    for (part, places) in places.chunks(CACHED).enumerate() {
         for (l, column) in columns.clone().enumerate() {
-            for (row, &weight) in rows.iter_mut().zip(&column[part * CACHED..]) {
-                row.weights_mut()[l] = weight;
+            for (&place, &weight) in places.iter().zip(&column[part * CACHED..]) {
+                rows[place].weights_mut()[l] = weight;
             }
         }
     }
@@ -276,15 +267,15 @@ fn set_columns<'a, R: PanelRow<Weight: 'a>>(
 fn look_up<R: PanelRow>(rows: &[R], units: &ActiveUnits, sums: &mut [R]) {
     sums.fill(R::default());
     let mut tables = [R::default(); TABLES * ENTRIES];
-    let indices = units.indices.chunks_exact(units.chains);
-    for (rows, indices) in rows.chunks(INPUTS).zip(indices) {
+    let places = units.places.chunks_exact(units.chains);
+    for (rows, places) in rows.chunks(INPUTS).zip(places) {
         make_tables(rows, &mut tables);
         let count = rows.len() / BITS;
-        for (sum, index) in sums.iter_mut().zip(indices) {
+        for (sum, places) in sums.iter_mut().zip(places) {
             *sum = if count == TABLES {
-                add_rows(*sum, &tables, index)
+                add_rows(*sum, &tables, places)
             } else {
-                add_rows(*sum, &tables, &index[..count])
+                add_rows(*sum, &tables, &places[..count])
             };
         }
     }
@@ -329,15 +320,42 @@ fn make_tables<R: PanelRow>(rows: &[R], tables: &mut [R; TABLES * ENTRIES]) {
     }
 }
 
-/// Gathers the lowest bit of each byte into a word.
-#[inline(always)]
-fn low_bits(bytes: &[u8; LINE]) -> u64 {
-    let (eights, _) = bytes.as_chunks::<8>();
-    eights.iter().rev().fold(0, |word, &eight| {
-        // The product gathers the bits in its highest byte.
-        let bits = u64::from_le_bytes(eight).wrapping_mul(0x0102_0408_1020_4080) >> 56;
-        word << 8 | bits
+/// Returns the number of tables of a line of a layer.
+fn tables_of(line: usize, units: usize) -> usize {
+    LINE.min(units - line * LINE).div_ceil(BITS)
+}
+
+/// Returns the row of each input. Table t of the T tables of a line has the inputs t, T + t, 2 T + t and 3 T + t, so that
+/// the entries of a line's tables are found together.
+fn places_of_inputs(inputs: usize) -> impl Iterator<Item = usize> {
+    (0..inputs).map(move |input| {
+        let (line, unit) = (input / LINE, input % LINE);
+        let tables = tables_of(line, inputs);
+        line * LINE + unit % tables * BITS + unit / tables
     })
+}
+
+/// Returns the entries of the tables of both halves of a line, a byte each, given its units as bytes of 0 or 1. Those beyond
+/// `tables` mean nothing.
+#[inline(always)]
+fn entries(units: &[u8; LINE], tables: usize) -> [u64; 2] {
+    let of_half = |first: usize| {
+        let bits = (0..BITS).map(|bit| {
+            let units = units[first + bit * tables..].first_chunk();
+            u64::from_le_bytes(*units.expect("at most 16 tables of four units")) << bit
+        });
+        bits.fold(0, |entries, bit| entries | bit)
+    };
+    [of_half(0), of_half(TABLES)]
+}
+
+/// Places of the empty sums of eight tables, a byte each.
+const FIRST_PLACES: u64 = 0x7060_5040_3020_1000;
+
+/// Returns the entries at these places, one a byte.
+#[inline(always)]
+fn entries_at(places: &[u8; TABLES]) -> u64 {
+    u64::from_le_bytes(*places) & 0x0f0f_0f0f_0f0f_0f0f
 }
 
 #[cfg(test)]
