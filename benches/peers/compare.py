@@ -35,7 +35,7 @@ def last_line(command):
 
 
 def build():
-    command = ["cargo", "build", "--release", "--features", "cli", "--package", "annealed", "--bin", "annealed"]
+    command = ["cargo", "build", "--release", "--package", "annealed-cli", "--bin", "annealed"]
     command += ["--package", "annealed-measurements", "--bin", "peers"]
     subprocess.run(command, cwd=ROOT, check=True)
     metadata = last_line(["cargo", "metadata", "--format-version", "1", "--no-deps"])
