@@ -26,7 +26,7 @@ pub(super) fn shows(bound: Option<(f64, f64)>) -> String {
     }
 }
 
-/// Names the simple models that score higher than an RBM. Base rates of 1/2 are fair coins, named once.
+/// Names the simple models that score higher than an RBM. If the base rates are 1/2, only fair coins are named.
 pub(super) fn simpler(rbm: f64, base_rate: f64, fair_coins: f64) -> String {
     let are_coins = (base_rate - fair_coins).abs() <= 1e-6 * fair_coins.abs();
     let models = [
@@ -42,7 +42,7 @@ pub(super) fn simpler(rbm: f64, base_rate: f64, fair_coins: f64) -> String {
     named.join(" and ")
 }
 
-/// Returns the words for the confidence of a bound.
+/// Returns the text for the confidence of a bound.
 pub(crate) fn sureness(confidence: f64) -> String {
     match confidence < 1.0 {
         true => format!("with {}% confidence", 100.0 * confidence),
@@ -50,7 +50,7 @@ pub(crate) fn sureness(confidence: f64) -> String {
     }
 }
 
-/// Returns the advice on the betas of a ladder that has fewer than twice the barrier.
+/// Returns the advice to use more betas in a ladder that has fewer than twice the barrier.
 pub(super) fn more_betas(barrier: f64, betas: usize) -> String {
     let wanted = (2.0 * barrier).ceil() + 1.0;
     match wanted > betas as f64 {
@@ -59,17 +59,17 @@ pub(super) fn more_betas(barrier: f64, betas: usize) -> String {
     }
 }
 
-/// A way to lower the standard error of a result, with what it had.
+/// A way to lower the standard error of a result, with the size that was used.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Remedy {
-    /// More chains, or stages.
+    /// More chains or more stages.
     Chains(usize),
-    /// More chains alone: the error of earlier rounds did not fall with their stages.
+    /// More chains only, because the error of earlier rounds did not fall with their stages.
     ChainsAlone(usize),
     Islands(usize),
-    /// More ladders, or rounds.
+    /// More ladders or more rounds.
     Ladders(usize),
-    /// The budget that reaches the error; `refit` where a base fitted to the states may need far less.
+    /// The budget that reaches the error. `refit` is set if a base fitted to the states may need far less.
     Budget {
         budget: u64,
         refit: bool,
@@ -110,7 +110,7 @@ impl Remedy {
     }
 }
 
-/// Formats a count in two digits, rounded up; from 1e7 on as a power of ten.
+/// Formats a count with two digits, rounded up; from 1e7 on as a power of ten.
 fn short_count(count: f64) -> String {
     let unit = 10_f64.powf(count.log10().floor() - 1.0).max(1.0);
     short((count / unit).ceil() * unit)

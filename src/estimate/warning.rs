@@ -3,8 +3,8 @@
 use super::advice::{gap_cause, more_betas, shows, simpler, sureness};
 use crate::error::short;
 
-/// A reason to doubt a result or a schedule, with its figures. The text says what to do about it. It implements
-/// `Error`, so that a strict program can return it.
+/// A reason to doubt a result or a schedule, with its figures. The text gives advice. It implements `Error`, so that a
+/// strict program can return it.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
@@ -15,7 +15,7 @@ pub enum Warning {
         /// Number of chains.
         chains: usize,
     },
-    /// Chains that left the target's support and count as weight zero.
+    /// Chains that left the target's support and have weight zero.
     #[error(
         "weight zero in {dead} of {chains} chains, off the target's support: choose a base \
          closer to the target, or more stages if it moves along the path"
@@ -26,7 +26,7 @@ pub enum Warning {
         /// Number of chains.
         chains: usize,
     },
-    /// Too few independent families or islands behind a resampled run to trust its error.
+    /// Too few independent families or islands in a resampled run to trust its error.
     #[error(
         "the estimate of the resampled run rests on about {effective:.1} independent families of chains, too \
          few to judge the error: run at least 10 blocks, by more chains or a smaller block_size; if there are \
@@ -36,8 +36,9 @@ pub enum Warning {
         /// Effective number of families or islands.
         effective: f64,
     },
-    /// A resampled run in which the weight that descends from single first chains has no variance. Chains move too little
-    /// between resamplings to reach mass at which the base is thin, and islands agree on a value that lacks it.
+    /// A resampled run in which the weights of families, the descendants of one first chain, have no variance. Chains
+    /// move too little between resamplings to reach mass where the base is thin. Islands then agree on a value that
+    /// lacks this mass.
     #[error(
         "the weights of families, the chains of one first ancestor, have a heavy tail (Pareto shape {k_hat:.2}): the \
          estimate is likely too low and its error understated; use more moves at each stage, a better mixing kernel or a \
@@ -47,9 +48,9 @@ pub enum Warning {
         /// Shape of the generalised Pareto distribution fitted to the largest sums of weights of a family.
         k_hat: f64,
     },
-    /// Rounds whose last run rests on few families, fewer than `N/5 min(1, Lambda / sqrt K)` for N chains and K stages.
-    /// Chains follow the path too slowly, as in a valley that is narrow and curved. Those that would have the largest
-    /// weights are missing, so that the estimate and its error are too small while they look steady.
+    /// Rounds whose last run rests on fewer than `N/5 min(1, Lambda / sqrt K)` families, for N chains and K stages.
+    /// Chains follow the path too slowly, as in a narrow and curved valley. The chains with the largest weights are
+    /// missing, so that the estimate and its error are too small while they look steady.
     #[error(
         "the estimate rests on about {effective:.0} families of {chains} chains, after {stages} stages along a barrier of \
          {barrier:.1}: chains follow the path too slowly, as in a narrow and curved valley, and log Z is likely too low by \
@@ -109,7 +110,7 @@ pub enum Warning {
         /// Share of the variance added by all stages.
         share: f64,
     },
-    /// A stage in which less than one proposal in 1,000 was accepted and no chain moved otherwise.
+    /// A stage in which fewer than one proposal in 1,000 was accepted and no chain moved otherwise.
     #[error("hardly a proposal was accepted at stage {stage} (beta = {}), less than one in 1,000: use smaller steps", short(*beta))]
     ZeroAcceptance {
         /// Index of the stage, 1 to K.
@@ -117,7 +118,7 @@ pub enum Warning {
         /// Inverse temperature that the stage reaches.
         beta: f64,
     },
-    /// Moves of an unadjusted kernel whose reverse is too rare to be seen: weight is missing.
+    /// Moves of an unadjusted kernel whose reverse is too rare to be sampled, so that weight is missing.
     #[error(
         "at least {:.1}% of the mean weight is missing, which the interval does not cover: unadjusted moves \
          overshoot, as at an edge where the gradient diverges; use an adjusted kernel (MALA) or smaller \
@@ -125,12 +126,12 @@ pub enum Warning {
         100.0 * share.min(1.0)
     )]
     MissingMass {
-        /// Estimated missing share of the mean weight, often too low. Each stage counts anew, so that it may exceed 1.
+        /// Estimated missing share of the mean weight, often too low. It is a sum over stages and may exceed 1.
         share: f64,
         /// Standard error of the estimate.
         standard_error: f64,
     },
-    /// A rounding error that may exceed the standard error.
+    /// A rounding error that may be large beside the standard error.
     #[error(
         "rounding may move log Z by {rounding_error:.2e}, beside a standard error of \
          {standard_error:.2e}: take a large constant out of the log densities, or compute in double precision, as \
@@ -142,22 +143,22 @@ pub enum Warning {
         /// Standard error of the estimate.
         standard_error: f64,
     },
-    /// A run that ended above the standard error asked for.
+    /// A run that ended with a larger standard error than was asked for.
     #[error("the standard error is {reached:.2e} and not {asked:.2e}, as was asked for: {advice}")]
     ErrorNotReached {
         /// The standard error asked for.
         asked: f64,
         /// The standard error reached.
         reached: f64,
-        /// Number of chains of the run; `None` where the error is that of islands or ladders.
+        /// Number of chains of the run; `None` if islands or ladders give the error.
         chains: Option<usize>,
-        /// Budget of evaluations that would about reach it; `None` outside [`Rounds`](crate::adaptive::Rounds), and
-        /// where the error of its rounds did not fall with their stages.
+        /// Budget of evaluations that would roughly reach the error. It is `None` outside
+        /// [`Rounds`](crate::adaptive::Rounds), and if the error of the rounds did not fall as their stages grew.
         budget: Option<u64>,
-        /// Advice on what would reach it.
+        /// Advice on how to reach the error.
         advice: String,
     },
-    /// States with density under the target, but none under the base.
+    /// States that have density under the target, but none under the base.
     #[error(
         "states that the target allows and the base excludes were met (chains: {chains}): the estimate is \
          biased; choose a base that covers the target"
@@ -177,13 +178,13 @@ pub enum Warning {
         /// Number of chains asked for.
         of: usize,
     },
-    /// A checkpoint that could not be written: the last one is out of date, or missing.
+    /// A checkpoint that could not be written. The last one is out of date or missing.
     #[error("a checkpoint could not be written: {reason}")]
     CheckpointNotWritten {
         /// The file and the failure.
         reason: String,
     },
-    /// Likelihood levels that ended at the limit on their number.
+    /// Likelihood levels that ended at the maximum number of levels.
     #[error(
         "the levels end at the limit of {levels}, where about a share of {share:.1e} of Z, or more, may lie \
          above: allow more levels"
@@ -194,9 +195,9 @@ pub enum Warning {
         /// Mass above the last level, at the largest likelihood met, relative to the mass below.
         share: f64,
     },
-    /// A forward or a reverse run more than five of its standard errors from the estimate of both together. One that
-    /// lies too far inside has missed something. Where the forward run is the higher one, the samples are of another
-    /// target, or the kernel's reversal is wrong.
+    /// A forward or a reverse run more than five of its standard errors from the estimate of both together. If the
+    /// forward run is the lower one, the run that lies too far from the joint estimate has missed something. If it is
+    /// the higher one, the samples are from another target, or the kernel's reversal is wrong.
     #[error(
         "the forward run gives {forward:.3}, the reverse run {reverse:.3}, both together {joint:.3}: {}",
         gap_cause(*forward, *reverse, *joint)
@@ -209,8 +210,8 @@ pub enum Warning {
         /// Bennett's estimate of log Z, from both.
         joint: f64,
     },
-    /// A forward and a reverse run that meet in only a handful of chains, or whose overlap is below 0.03. In the latter
-    /// case the interval contains the intervals of both.
+    /// A forward and a reverse run that share only a handful of chains, or whose overlap is below 0.03. If the overlap
+    /// is below 0.03, the interval contains the intervals of both.
     #[error(
         "the forward and the reverse run hardly meet (overlap {overlap:.3}, {ess:.0} effective chains): use more stages, or \
          more chains in both directions"
@@ -221,19 +222,19 @@ pub enum Warning {
         /// Effective sample size of the acceptances, a count.
         ess: f64,
     },
-    /// Draws of the target that are worth too few independent ones to judge the error.
+    /// Draws of the target with too few effective draws to judge the error.
     #[error(
         "the {draws} draws are worth about {effective:.0} independent ones, too few to judge the error: they are strongly \
          correlated, or their chains disagree; draw more, at least {:.0}",
         *draws as f64 * 100.0 / effective
     )]
     FewDraws {
-        /// Number of independent draws that they are worth.
+        /// Effective number of independent draws.
         effective: f64,
         /// Number of draws.
         draws: usize,
     },
-    /// Two halves of the draws that give values of log Z far from each other.
+    /// Two halves of the draws with values of log Z far from each other.
     #[error(
         "the halves of the draws give {one:.3} and {other:.3}: the chains have not settled, or mix too slowly; draw longer chains"
     )]
@@ -249,8 +250,8 @@ pub enum Warning {
         /// Number of ladders.
         ladders: usize,
     },
-    /// Data that are less likely under an RBM than under its base-rate model, which knows only how often each unit is
-    /// on, or under fair coins.
+    /// Data that are less likely under an RBM than under fair coins, or than under its base-rate model, which uses only
+    /// how often each unit is on.
     #[error(
         "the data are less likely under the RBM ({log_likelihood:.3} nats a row) than under {}: the \
          weights may be transposed, hidden and visible biases exchanged, the data binarised otherwise or have another \
@@ -265,7 +266,8 @@ pub enum Warning {
         /// Log likelihood under fair coins, in nats a row.
         fair_coins: f64,
     },
-    /// A lower bound on log Z above the interval: the run lies too low or has missed mass.
+    /// A lower bound on log Z that lies above the interval: the estimate is too low, by chance or because the run
+    /// missed mass.
     #[error(
         "log Z is at least {bound:.3} ({}), above the interval, which ends at {upper:.3}: the run lies too low, by chance if \
          by little, or else because it missed mass: start from a base that covers it, as a challenge may find, or for \
@@ -275,12 +277,12 @@ pub enum Warning {
     BelowBound {
         /// The lower bound.
         bound: f64,
-        /// Probability with which it holds; 1 for certain.
+        /// Probability with which the bound holds; 1 for certain.
         confidence: f64,
         /// Upper end of the interval.
         upper: f64,
     },
-    /// A run whose log Z is too low, as a second one from other bases says. The result is that of the second.
+    /// A run whose log Z is too low according to a second run from other bases. The result is the second run's.
     #[error(
         "the first run gave {first:.3}, too low as a second run from other bases {}: this is the second run's value; mass that \
          both missed is in neither",
@@ -289,17 +291,17 @@ pub enum Warning {
     FirstRunTooLow {
         /// The first run's estimate of log Z.
         first: f64,
-        /// A lower bound on log Z above the first run's interval, and the probability with which it holds; `None` where
-        /// the second run's interval alone lies above it.
+        /// A lower bound on log Z above the first run's interval, and the probability with which it holds. It is `None`
+        /// if only the second run's interval lies above it.
         bound: Option<(f64, f64)>,
     },
-    /// Rounds whose challenge ended in an error: log Z is that of the rounds alone.
+    /// Rounds whose challenge ended in an error, so that log Z comes from the rounds alone.
     #[error("the challenge failed, so that nothing was looked for beside the rounds: {reason}")]
     ChallengeFailed {
         /// The error.
         reason: String,
     },
-    /// A challenge that is undecided: one of both runs is likely wrong. The result is that of the first.
+    /// An undecided challenge: one of the two runs is likely wrong. The result is the first run's.
     #[error(
         "the challenge is undecided: a second run from other bases, {log_z:.3} +- {standard_error:.3}, {reason}: one of both \
          runs is likely wrong; look at the second run, or challenge again with a larger budget"
@@ -307,12 +309,12 @@ pub enum Warning {
     ChallengeUndecided {
         /// Estimate of log Z by the second run.
         log_z: f64,
-        /// Its standard error.
+        /// Standard error of `log_z`.
         standard_error: f64,
-        /// The reason for which it does not decide, such as `has warnings`.
+        /// The reason why the second run does not decide, for example `has warnings`.
         reason: String,
     },
-    /// A search for a start of which no pilot had enough effective samples.
+    /// A search for a start in which no pilot had enough effective samples.
     #[error(
         "the search for a start rests on few chains (no pilot has an effective sample size above {ess:.0}): start and run \
          may miss mass; use more stages"
@@ -321,7 +323,7 @@ pub enum Warning {
         /// Largest effective sample size of a pilot, a count.
         ess: f64,
     },
-    /// A run whose interval lies below what a pilot of the search for its start found.
+    /// A run whose interval lies below the value that a pilot found during the search for a start.
     #[error(
         "a pilot of the search for a start found log Z = {pilot:.3} +- {standard_error:.3}, above the interval, which ends \
          at {upper:.3}: the run may have missed mass; use more stages"
@@ -329,7 +331,7 @@ pub enum Warning {
     HigherPilot {
         /// The pilot's estimate of log Z.
         pilot: f64,
-        /// Its standard error.
+        /// Standard error of `pilot`.
         standard_error: f64,
         /// Upper end of the interval.
         upper: f64,
@@ -360,7 +362,7 @@ pub enum Warning {
         round_trips: u64,
         /// Number of ladders.
         ladders: usize,
-        /// The barrier, the sum of the rejection rates. About twice as many betas are best.
+        /// The barrier, the sum of the rejection rates. The best number of betas is about twice the barrier.
         barrier: f64,
         /// Number of betas.
         betas: usize,
@@ -376,10 +378,10 @@ pub enum Warning {
         ess: f64,
         /// Number of pilot chains.
         chains: usize,
-        /// Inverse temperature where it is lowest.
+        /// Inverse temperature at which it is lowest.
         beta: f64,
     },
-    /// Too few pilot chains: the variances are little more than noise.
+    /// Too few pilot chains, so that the variances are mostly noise.
     #[error("too few pilot chains to choose a schedule by: {chains}, use 20 or more")]
     PilotFewChains {
         /// Number of chains.
@@ -393,7 +395,7 @@ pub enum Warning {
         /// Number of stages.
         steps: usize,
     },
-    /// A point of the path at which nothing varied over a pilot's chains.
+    /// A point of the path at which nothing varied among a pilot's chains.
     #[error(
         "nothing varied over the pilot's chains at stage {stage} (beta = {}): the schedule moves \
          there as fast as its floor allows; use more pilot chains",
@@ -405,7 +407,7 @@ pub enum Warning {
         /// Inverse temperature of the stage.
         beta: f64,
     },
-    /// A segment whose estimated cost is negative or almost 0, and was raised to a floor.
+    /// A segment whose estimated cost is negative or almost 0 and was raised to a floor.
     #[error(
         "segment {segment} (from 0) seems to cost {cost:.2e}, and counts as 0.1% of the mean: use \
          more chains or updates at the knots"
@@ -416,12 +418,12 @@ pub enum Warning {
         /// The estimated cost.
         cost: f64,
     },
-    /// A reason to doubt a run, which holds for a pilot: [`DeadChains`](Self::DeadChains),
+    /// A reason to doubt a run that applies to a pilot: [`DeadChains`](Self::DeadChains),
     /// [`ConcentratedVariance`](Self::ConcentratedVariance) or [`ZeroAcceptance`](Self::ZeroAcceptance). Its stage is a
-    /// stage of the pilot, and 0 the base.
+    /// stage of the pilot; stage 0 is the base.
     #[error("in the pilot, {0}")]
     InPilot(Box<Self>),
-    /// Shifts of a [drift modifier](crate::drift::DriftModifier) that exceeded the kernel's bound, and were cut to it.
+    /// Shifts of a [drift modifier](crate::drift::DriftModifier) that exceeded the kernel's bound and were cut to it.
     #[error(
         "{:.1}% of the shifts were cut at stage {stage} (beta = {}), the longest from {longest:.3}: \
          modes may be left behind, which the effective sample size does not show; use more stages",
@@ -441,7 +443,7 @@ pub enum Warning {
 }
 
 impl Warning {
-    /// Returns the variant's name, as `HeavyTail`.
+    /// Returns the variant's name, for example `HeavyTail`.
     pub fn name(&self) -> String {
         let text = format!("{self:?}");
         let end = text.find(|c: char| !c.is_alphanumeric());
