@@ -99,8 +99,8 @@ pub enum Error {
     },
     /// A run that was stopped before its first block of chains was done, and so has no result.
     #[error(
-        "{by} before the first block of chains was done ({chains}), so that there is no estimate; smaller \
-         blocks and fewer stages are done sooner"
+        "{by} before the first block of {chains} chains was done, so there is no estimate; use smaller blocks or fewer \
+         stages to finish a block sooner"
     )]
     Stopped {
         /// The reason it was stopped.
@@ -110,11 +110,10 @@ pub enum Error {
     },
     /// A run whose chains all have weight zero, so that log Z cannot be estimated.
     #[error(
-        "no chain of {chains} has any weight: none reached the support of the target, or steps \
-         of an uncorrected kernel were so far off that every weight vanished. If the target is 0 on nearly all of the base, \
-         a likelihood needs rising levels (`NestedSmc`, with more chains the rarer the rest is), and a constraint a finite \
-         penalty that is annealed (see the cookbook); otherwise expected a base that overlaps with the target, and steps \
-         of the kernel's scale"
+        "no chain of {chains} has any weight: none reached the support of the target, or steps of an uncorrected kernel were \
+         so far off that every weight vanished. Choose a base that overlaps with the target, and steps of the kernel's \
+         scale. If the target is 0 on nearly all of the base, use `NestedSmc` for a likelihood (with more chains the rarer \
+         the rest is), or a finite penalty that is annealed for a constraint (see the cookbook)"
     )]
     AllWeightsZero {
         /// Number of chains.
@@ -123,7 +122,7 @@ pub enum Error {
     /// A pilot in which one chain carries nearly all the weight. No schedule can be chosen from it.
     #[error(
         "the pilot collapsed: its effective sample size is {effective_sample_size:.2} of {chains} at \
-         beta = {}; expected a pilot with more steps, chains or rounds",
+         beta = {}; use more pilot stages, chains or rounds",
         short(*beta)
     )]
     PilotCollapsed {
@@ -173,9 +172,10 @@ pub enum Error {
     /// A mode on a ridge. [Laplace's approximation](crate::model::Gaussian::laplace) does not fit there, because most
     /// of the mass lies elsewhere.
     #[error(
-        "the mode lies on a ridge, as in a hierarchy whose scale is a parameter: around it a tenth of the draws of Laplace's \
-         approximation fall {fall:.0} nats or more below the median draw, relative to their density, and a tenth rise {rise:.1} \
-         above it; most of the mass lies elsewhere: start from the prior or another wide base"
+        "the mode lies on a ridge, as in a hierarchy whose scale is a parameter, and most of the mass lies elsewhere: start \
+         from the prior or another wide base. Relative to the density of Laplace's approximation, the target's density is \
+         {fall:.0} nats or more below that at the median draw for a tenth of the draws, and {rise:.1} or more above it for \
+         a tenth"
     )]
     MisleadingMode {
         /// Nats from the median of `log f` minus the approximation's log density down to the lowest tenth of this

@@ -308,8 +308,8 @@ impl<S, R> Run<S, R> {
 
 /// Text of the note if the model could evaluate many states in one call, but this path or kernel does not.
 const SINGLE: &str = "the model can evaluate many states in one call, but this path or this kernel asks for one state at a \
-                      time, which costs time alone: a path needs `evaluates_batches` and `ends_of_batch`, see the guide's \
-                      page on batches";
+                      time; this only costs time. To avoid it, a path needs `evaluates_batches` and `ends_of_batch`, see \
+                      the guide's page on batches";
 
 /// Writes `log Z = 208.631 +- 0.021 (95% interval 208.590 to 208.672, ESS 809 of 1000, 5.0e5 evaluations)` and any
 /// warnings.

@@ -158,8 +158,8 @@ fn check_pair<S, R, T, Q: Quality, U>(
     forward: &Run<S, R>,
     reverse: &ReverseRun<T, Q, U>,
 ) -> Result<()> {
-    let expected = "chains that pass alone, by a run without `resampling` and `waste_free`: Bennett's estimate \
-                    takes the weights of whole paths, and those of chains that share their weights are none";
+    let expected = "independent chains, by a run without `resampling` and `waste_free`: Bennett's estimate needs \
+                    weights of whole paths, and chains that share their weights have none";
     forward.settings().check_alone("forward run", expected)?;
     let backward = reverse.backward();
     let schedules = forward.schedule() == backward.schedule();

@@ -64,7 +64,7 @@ impl Error {
     pub(crate) fn reserved<T>(argument: &'static str, count: usize) -> Result<Vec<T>> {
         let mut list = Vec::new();
         let reserved = list.try_reserve_exact(count);
-        let expected = "a number for which there is memory";
+        let expected = "a number that fits into the memory";
         reserved.map_err(|_| Self::invalid(argument, count, expected))?;
         Ok(list)
     }

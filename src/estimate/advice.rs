@@ -4,15 +4,15 @@ use crate::error::short;
 
 pub(super) fn gap_cause(forward: f64, reverse: f64, joint: f64) -> &'static str {
     if forward > reverse {
-        "the samples are probably not of this target, or the kernel's reversal is wrong"
+        "the samples are probably not from this target, or the kernel's reversal is wrong; check both"
     } else if (joint - forward).min(reverse - joint) > 0.25 * (reverse - forward) {
-        "neither run agrees with both together: each has probably missed a part; use more stages, more chains or a better \
-         mixing kernel"
+        "neither run agrees with both together: each has probably missed a region; use more stages, more chains or a \
+         better mixing kernel"
     } else if joint - forward > reverse - joint {
-        "the forward run has probably not found a region from which the samples come; use a base that covers the \
-         target, more stages or a better mixing kernel"
+        "the forward run has probably missed a region that the samples come from; use a base that covers the target, \
+          more stages or a better mixing kernel"
     } else {
-        "the reverse run has probably not found a part of the base; use more stages, more chains or a better mixing \
+        "the reverse run has probably missed a part of the base; use more stages, more chains or a better mixing \
          kernel"
     }
 }
@@ -20,9 +20,13 @@ pub(super) fn gap_cause(forward: f64, reverse: f64, joint: f64) -> &'static str 
 pub(super) fn shows(bound: Option<(f64, f64)>) -> String {
     match bound {
         Some((bound, confidence)) => {
-            format!("shows ({bound:.3} or more, {})", sureness(confidence))
+            format!(
+                "shows that this is too low (log Z is at least {bound:.3}, {})",
+                sureness(confidence)
+            )
         }
-        None => "suggests by an interval above, which may be too low itself".to_owned(),
+        None => "suggests that this is too low: its interval lies above, but may be too low itself"
+            .to_owned(),
     }
 }
 
@@ -92,12 +96,12 @@ impl Remedy {
             }
             _ if !square.is_finite() => "run more chains, islands or ladders".to_owned(),
             Self::Chains(chains) => format!(
-                "about {} chains along these stages would reach it, or more stages",
+                "about {} chains with the same stages would reach it; so would more stages",
                 enough(chains)
             ),
             Self::ChainsAlone(chains) => format!(
-                "about {} chains would reach it; it did not fall with the stages of the rounds, so that a larger budget \
-                 would not",
+                "about {} chains would reach it; a larger budget would not, because the error did not fall as the stages of \
+                 the rounds grew",
                 enough(chains)
             ),
             Self::Islands(islands) => format!("about {} islands would reach it", enough(islands)),

@@ -10,15 +10,15 @@ use crate::error::short;
 #[non_exhaustive]
 pub enum Warning {
     /// Too few chains to trust an error estimate.
-    #[error("too few chains to judge the error: {chains}, run at least 100")]
+    #[error("{chains} chains are too few to judge the error: run at least 100")]
     FewChains {
         /// Number of chains.
         chains: usize,
     },
     /// Chains that left the target's support and have weight zero.
     #[error(
-        "weight zero in {dead} of {chains} chains, off the target's support: choose a base \
-         closer to the target, or more stages if it moves along the path"
+        "{dead} of {chains} chains have weight zero, because they are off the target's support: choose a base closer to the \
+         target, or use more stages if the support changes along the path"
     )]
     DeadChains {
         /// Number of chains of weight zero.
@@ -29,8 +29,8 @@ pub enum Warning {
     /// Too few independent families or islands in a resampled run to trust its error.
     #[error(
         "the estimate of the resampled run rests on about {effective:.1} independent families of chains, too \
-         few to judge the error: run at least 10 blocks, by more chains or a smaller block_size; if there are \
-         more, use more stages or a better mixing kernel"
+         few to judge the error: run at least 10 blocks, with more chains or a smaller block_size; if the run already \
+         has 10 blocks, use more stages or a better mixing kernel"
     )]
     FewFamilies {
         /// Effective number of families or islands.
@@ -40,8 +40,8 @@ pub enum Warning {
     /// move too little between resamplings to reach mass where the base is thin. Islands then agree on a value that
     /// lacks this mass.
     #[error(
-        "the weights of families, the chains of one first ancestor, have a heavy tail (Pareto shape {k_hat:.2}): the \
-         estimate is likely too low and its error understated; use more moves at each stage, a better mixing kernel or a \
+        "the weights of families (all chains that descend from one first chain) have a heavy tail (Pareto shape {k_hat:.2}): \
+         the estimate is likely too low and its error understated; use more moves at each stage, a better mixing kernel or a \
          wider base"
     )]
     HeavyFamilies {
@@ -52,10 +52,10 @@ pub enum Warning {
     /// Chains follow the path too slowly, as in a narrow and curved valley. The chains with the largest weights are
     /// missing, so that the estimate and its error are too small while they look steady.
     #[error(
-        "the estimate rests on about {effective:.0} families of {chains} chains, after {stages} stages along a barrier of \
-         {barrier:.1}: chains follow the path too slowly, as in a narrow and curved valley, and log Z is likely too low by \
-         more than its error: challenge the run, use a base near the target or a better mixing kernel; twice the budget helps \
-         little"
+        "the estimate from {chains} chains rests on only about {effective:.0} independent families, after {stages} stages along \
+         a barrier of {barrier:.1}. The chains follow the path too slowly, as in a narrow and curved valley, and log Z is \
+         likely too low by more than its error: challenge the run, or use a base near the target or a better mixing kernel. \
+         Doubling the budget helps little"
     )]
     MergedFamilies {
         /// Effective number of families, the chains of one first ancestor.
@@ -69,8 +69,8 @@ pub enum Warning {
     },
     /// A run in which few chains carry nearly all the weight.
     #[error(
-        "the effective sample size is {ess:.1} of {chains} chains: the interval may miss; use more \
-         stages, another base or a better mixing kernel"
+        "the effective sample size is {ess:.1} of {chains} chains: the interval may miss log Z; use \
+         more stages, another base or a better mixing kernel"
     )]
     LowEffectiveSampleSize {
         /// Effective sample size, a count.
@@ -111,7 +111,7 @@ pub enum Warning {
         share: f64,
     },
     /// A stage in which fewer than one proposal in 1,000 was accepted and no chain moved otherwise.
-    #[error("hardly a proposal was accepted at stage {stage} (beta = {}), less than one in 1,000: use smaller steps", short(*beta))]
+    #[error("fewer than one proposal in 1,000 was accepted at stage {stage} (beta = {}): use smaller steps", short(*beta))]
     ZeroAcceptance {
         /// Index of the stage, 1 to K.
         stage: usize,
@@ -120,7 +120,7 @@ pub enum Warning {
     },
     /// Moves of an unadjusted kernel whose reverse is too rare to be sampled, so that weight is missing.
     #[error(
-        "at least {:.1}% of the mean weight is missing, which the interval does not cover: unadjusted moves \
+        "at least {:.1}% of the mean weight is missing, and the interval does not include it: unadjusted moves \
          overshoot, as at an edge where the gradient diverges; use an adjusted kernel (MALA) or smaller \
          steps",
         100.0 * share.min(1.0)
@@ -133,9 +133,8 @@ pub enum Warning {
     },
     /// A rounding error that may be large beside the standard error.
     #[error(
-        "rounding may move log Z by {rounding_error:.2e}, beside a standard error of \
-         {standard_error:.2e}: take a large constant out of the log densities, or compute in double precision, as \
-         with an RBM's weights in f64"
+        "rounding may change log Z by {rounding_error:.2e}, and the standard error is {standard_error:.2e}: take a large \
+         constant out of the log densities, or compute in double precision (for an RBM, with weights of 64 bits)"
     )]
     Rounding {
         /// Error in log Z that rounding may cause.
@@ -144,7 +143,9 @@ pub enum Warning {
         standard_error: f64,
     },
     /// A run that ended with a larger standard error than was asked for.
-    #[error("the standard error is {reached:.2e} and not {asked:.2e}, as was asked for: {advice}")]
+    #[error(
+        "the standard error is {reached:.2e}, not the {asked:.2e} that was asked for: {advice}"
+    )]
     ErrorNotReached {
         /// The standard error asked for.
         asked: f64,
@@ -160,8 +161,8 @@ pub enum Warning {
     },
     /// States that have density under the target, but none under the base.
     #[error(
-        "states that the target allows and the base excludes were met (chains: {chains}): the estimate is \
-         biased; choose a base that covers the target"
+        "some chains ({chains}) met states that the target allows but the base excludes: the estimate is biased; choose a \
+         base that covers the target"
     )]
     BaseMissesTarget {
         /// Number of chains that met such a state.
@@ -169,8 +170,8 @@ pub enum Warning {
     },
     /// Chains that are missing, because not all parts of the run were merged.
     #[error(
-        "missing chains: {missing} of {of}, as parts of the run are missing or unfinished: the estimate is that \
-         of the others"
+        "{missing} of {of} chains are missing, because parts of the run are missing or unfinished: the estimate uses only \
+         the other chains; finish and merge all parts"
     )]
     MissingChains {
         /// Number of missing chains.
@@ -179,15 +180,15 @@ pub enum Warning {
         of: usize,
     },
     /// A checkpoint that could not be written. The last one is out of date or missing.
-    #[error("a checkpoint could not be written: {reason}")]
+    #[error("a checkpoint could not be written: {reason}; remove the cause before the next run")]
     CheckpointNotWritten {
         /// The file and the failure.
         reason: String,
     },
     /// Likelihood levels that ended at the maximum number of levels.
     #[error(
-        "the levels end at the limit of {levels}, where about a share of {share:.1e} of Z, or more, may lie \
-         above: allow more levels"
+        "the run ended at its limit of {levels} levels: a share of about {share:.1e} of Z, or more, may lie above the last \
+         level; allow more levels"
     )]
     LevelsEnded {
         /// Number of levels.
@@ -199,7 +200,7 @@ pub enum Warning {
     /// forward run is the lower one, the run that lies too far from the joint estimate has missed something. If it is
     /// the higher one, the samples are from another target, or the kernel's reversal is wrong.
     #[error(
-        "the forward run gives {forward:.3}, the reverse run {reverse:.3}, both together {joint:.3}: {}",
+        "the forward run gives {forward:.3}, the reverse run {reverse:.3}, and both together {joint:.3}: {}",
         gap_cause(*forward, *reverse, *joint)
     )]
     ForwardReverseGap {
@@ -213,7 +214,7 @@ pub enum Warning {
     /// A forward and a reverse run that share only a handful of chains, or whose overlap is below 0.03. If the overlap
     /// is below 0.03, the interval contains the intervals of both.
     #[error(
-        "the forward and the reverse run hardly meet (overlap {overlap:.3}, {ess:.0} effective chains): use more stages, or \
+        "the forward and the reverse run hardly overlap (overlap {overlap:.3}, {ess:.0} effective chains): use more stages, or \
          more chains in both directions"
     )]
     LittleOverlap {
@@ -245,7 +246,7 @@ pub enum Warning {
         other: f64,
     },
     /// Too few ladders to judge the error by their differences.
-    #[error("too few ladders to judge the error: {ladders}, run at least 8")]
+    #[error("{ladders} ladders are too few to judge the error: run at least 8")]
     FewLadders {
         /// Number of ladders.
         ladders: usize,
@@ -253,9 +254,9 @@ pub enum Warning {
     /// Data that are less likely under an RBM than under fair coins, or than under its base-rate model, which uses only
     /// how often each unit is on.
     #[error(
-        "the data are less likely under the RBM ({log_likelihood:.3} nats a row) than under {}: the \
-         weights may be transposed, hidden and visible biases exchanged, the data binarised otherwise or have another \
-         order of units than those of training",
+        "the data are less likely under the RBM ({log_likelihood:.3} nats a row) than under {}: check \
+         whether the weights are transposed, the hidden and visible biases are exchanged, or the data differ from the \
+         training data in binarisation or order of units",
         simpler(*log_likelihood, *base_rate, *fair_coins)
     )]
     BelowBaseRate {
@@ -269,9 +270,9 @@ pub enum Warning {
     /// A lower bound on log Z that lies above the interval: the estimate is too low, by chance or because the run
     /// missed mass.
     #[error(
-        "log Z is at least {bound:.3} ({}), above the interval, which ends at {upper:.3}: the run lies too low, by chance if \
-         by little, or else because it missed mass: start from a base that covers it, as a challenge may find, or for \
-         an RBM a search for a start, or use more stages",
+        "log Z is at least {bound:.3} ({}), above the interval, which ends at {upper:.3}: the estimate is too low. If the \
+         gap is small, this may be chance; otherwise the run missed mass. Start from a base that covers this mass (a \
+         challenge may find one, or for an RBM a search for a start), or use more stages",
         sureness(*confidence)
     )]
     BelowBound {
@@ -284,8 +285,8 @@ pub enum Warning {
     },
     /// A run whose log Z is too low according to a second run from other bases. The result is the second run's.
     #[error(
-        "the first run gave {first:.3}, too low as a second run from other bases {}: this is the second run's value; mass that \
-         both missed is in neither",
+        "the first run gave {first:.3}, and a second run from other bases {}. The reported value is the second run's; it lacks \
+         any mass that both runs missed: challenge again with a larger budget to look for more",
         shows(*bound)
     )]
     FirstRunTooLow {
@@ -296,15 +297,17 @@ pub enum Warning {
         bound: Option<(f64, f64)>,
     },
     /// Rounds whose challenge ended in an error, so that log Z comes from the rounds alone.
-    #[error("the challenge failed, so that nothing was looked for beside the rounds: {reason}")]
+    #[error(
+        "the challenge failed, so log Z comes from the rounds alone; remove the cause and challenge again: {reason}"
+    )]
     ChallengeFailed {
         /// The error.
         reason: String,
     },
     /// An undecided challenge: one of the two runs is likely wrong. The result is the first run's.
     #[error(
-        "the challenge is undecided: a second run from other bases, {log_z:.3} +- {standard_error:.3}, {reason}: one of both \
-         runs is likely wrong; look at the second run, or challenge again with a larger budget"
+        "the challenge is undecided: a second run from other bases, {log_z:.3} +- {standard_error:.3}, {reason}: one of the \
+         two runs is likely wrong; look at the second run, or challenge again with a larger budget"
     )]
     ChallengeUndecided {
         /// Estimate of log Z by the second run.
@@ -316,8 +319,8 @@ pub enum Warning {
     },
     /// A search for a start in which no pilot had enough effective samples.
     #[error(
-        "the search for a start rests on few chains (no pilot has an effective sample size above {ess:.0}): start and run \
-         may miss mass; use more stages"
+        "the search for a start rests on few chains (no pilot has an effective sample size above {ess:.0}): the start and \
+         the run may miss mass; use more stages"
     )]
     WeakSearch {
         /// Largest effective sample size of a pilot, a count.
@@ -370,7 +373,7 @@ pub enum Warning {
     /// A pilot in which few chains carry nearly all the weight somewhere on the path.
     #[error(
         "the pilot's effective sample size falls to {ess:.1} of {chains} at beta = {}: \
-         a schedule that relies on its weights is a guess from there on; use more pilot steps",
+         from there on a schedule that uses its weights is unreliable; use more pilot stages",
         short(*beta)
     )]
     PilotNearCollapse {
@@ -382,22 +385,20 @@ pub enum Warning {
         beta: f64,
     },
     /// Too few pilot chains, so that the variances are mostly noise.
-    #[error("too few pilot chains to choose a schedule by: {chains}, use 20 or more")]
+    #[error("{chains} pilot chains are too few to choose a schedule: use 20 or more")]
     PilotFewChains {
         /// Number of chains.
         chains: usize,
     },
     /// Too few pilot stages to see the path.
-    #[error(
-        "a pilot of {steps} steps sees too little of the path to choose a schedule by: use 100 or more"
-    )]
+    #[error("a pilot of {steps} stages is too coarse to choose a schedule: use 100 or more")]
     PilotFewSteps {
         /// Number of stages.
         steps: usize,
     },
     /// A point of the path at which nothing varied among a pilot's chains.
     #[error(
-        "nothing varied over the pilot's chains at stage {stage} (beta = {}): the schedule moves \
+        "nothing varied among the pilot's chains at stage {stage} (beta = {}): the schedule moves \
          there as fast as its floor allows; use more pilot chains",
         short(*beta)
     )]
@@ -409,7 +410,7 @@ pub enum Warning {
     },
     /// A segment whose estimated cost is negative or almost 0 and was raised to a floor.
     #[error(
-        "segment {segment} (from 0) seems to cost {cost:.2e}, and counts as 0.1% of the mean: use \
+        "the estimated cost of segment {segment} (counted from 0) is {cost:.2e}, and was raised to 0.1% of the mean: use \
          more chains or updates at the knots"
     )]
     PilotNegligibleCost {
@@ -425,8 +426,8 @@ pub enum Warning {
     InPilot(Box<Self>),
     /// Shifts of a [drift modifier](crate::drift::DriftModifier) that exceeded the kernel's bound and were cut to it.
     #[error(
-        "{:.1}% of the shifts were cut at stage {stage} (beta = {}), the longest from {longest:.3}: \
-         modes may be left behind, which the effective sample size does not show; use more stages",
+        "{:.1}% of the shifts were cut at stage {stage} (beta = {}); the longest was {longest:.3} before the cut. \
+         The chains may miss modes, and the effective sample size does not show it: use more stages",
         100.0 * share,
         short(*beta)
     )]

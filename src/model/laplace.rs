@@ -120,7 +120,7 @@ impl Gaussian {
         check_gradient_at(model, |rng| {
             origin.map(|x| x + (1.0 + x.abs()) * rng.random_range(-NEAR..NEAR))
         })?;
-        let doubt = "is the density smooth, with a mode near the start, and its gradient right?";
+        let doubt = "check that the density is smooth, that it has a mode near the start and that its gradient is right";
         Err(Error::NotConverged {
             what: "the mode of Laplace's approximation",
             detail: format!("{found}; {doubt}"),

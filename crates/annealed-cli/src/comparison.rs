@@ -222,9 +222,9 @@ impl Comparison {
     }
 }
 
-const OWN_START: &str = "another start, which its search found";
-const ONE_START: &str = "a search finds a start for each seed; --save-start FILE, and --start FILE of the other runs, give all \
-                         the same one";
+const OWN_START: &str = "another start, found by its own search";
+const ONE_START: &str = "each seed searches for a start of its own; to pool runs, save the start of one by --save-start \
+                         FILE, and give it to the others by --start FILE";
 
 /// A relation of two runs.
 enum Relation {
@@ -252,7 +252,9 @@ impl Relation {
                 expected,
             }) => (setting, found, expected),
             Err(_) if same_seed => {
-                return Self::None(format!("{b} has the seed of {a}, and so the same chains"));
+                return Self::None(format!(
+                    "{b} has the same seed as {a}, and so the same chains; run it with another --seed"
+                ));
             }
             Err(error) => return Self::Comparable(format!("{b} beside {a}: {error}")),
         };
@@ -264,7 +266,8 @@ impl Relation {
             setting => vec![format!("{setting} {found}, not {expected}")],
         };
         if same_seed {
-            let shown = "the same seed, so that agreement says less than that of two seeds";
+            let shown =
+                "the same seed, so their agreement is weaker evidence than that of two seeds";
             different.push(shown.to_owned());
         }
         match (&one.known.start, &other.known.start) {

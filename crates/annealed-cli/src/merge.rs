@@ -13,8 +13,8 @@ use crate::figures;
 use crate::output::{self, write_report};
 use crate::saved;
 
-/// Files in any order. Parts of one run become one. Several runs are compared, and pooled where they differ in nothing but
-/// their seeds.
+/// Merge files, given in any order. Parts of one run become one run. Several runs are compared, and pooled if they differ
+/// only in their seeds.
 #[derive(Debug, Args)]
 pub struct Options {
     /// Saved runs, or parts of runs
@@ -26,7 +26,7 @@ pub struct Options {
     /// Draw the runs as SVG
     #[arg(long, value_name = "FILE", value_parser = output::picture)]
     plot: Option<PathBuf>,
-    /// Write a report: JSON where the name ends in .json, else text
+    /// Write a report: JSON if the name ends in .json, otherwise text
     #[arg(long, value_name = "FILE", value_parser = output::report)]
     report: Option<PathBuf>,
     /// Print one JSON object
@@ -67,9 +67,9 @@ struct Merged {
 impl Merged {
     fn save(&self, file: &Path) -> Result<()> {
         let [read] = self.runs.as_slice() else {
-            let expected = "parts of one run: a pooled result cannot be saved, and scores no data; merge pools the files again. \
-                            For one file that scores data, run more chains of one seed (annealed rbm with --extend FILE and \
-                            a larger --chains)";
+            let expected = "parts of one run: a pooled result cannot be saved, and scores no data. Keep the files, and merge \
+                            them again. To get one file that scores data, run more chains of one seed (annealed rbm with \
+                            --extend FILE and a larger --chains)";
             let found = format!("{} runs", self.runs.len());
             return Err(Error::invalid("--save", found, expected));
         };

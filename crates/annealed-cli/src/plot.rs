@@ -8,7 +8,7 @@ use clap::Args;
 use crate::comparison::{Comparison, Read};
 use crate::output;
 
-/// One run alone, or several beside each other, each by the name of its file.
+/// Draw one run, or several runs together, each labelled by the name of its file.
 #[derive(Debug, Args)]
 pub struct Options {
     /// Saved runs; parts of one run are joined

@@ -117,7 +117,7 @@ pub fn read<S: DeserializeOwned>(file: &Path) -> Result<RunPart<S>> {
         Error::file(file, format!("is {what}, {expected}"))
     };
     let text = std::str::from_utf8(&bytes).map_err(|_| match bytes.starts_with(b"annealed") {
-        true => other("a checkpoint, from which the command that wrote it goes on"),
+        true => other("a checkpoint (to continue it, run the command that wrote it)"),
         false => other("a binary file, such as those of RBMs and of data"),
     })?;
     if let Ok(run) = serde_json::from_str::<Run<S>>(text) {

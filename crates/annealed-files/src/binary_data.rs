@@ -103,8 +103,8 @@ fn check_threshold(array: &Array, threshold: f64) -> Result<(), String> {
     };
     let seen = Seen::of(array.values());
     Err(format!(
-        "{who} value reaches the threshold {threshold} ({seen}); zeros and ones need none, and one threshold serves all \
-         files if all have the same range"
+        "{who} value reaches the threshold {threshold} ({seen}); zeros and ones need none. Choose one within the range, and \
+         convert the files to one range if their ranges differ"
     ))
 }
 

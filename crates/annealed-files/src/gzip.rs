@@ -15,7 +15,7 @@ pub(super) fn check_ratio(size: u64, compressed: u64) -> Result<(), String> {
     match size <= compressed.saturating_mul(LARGEST_RATIO) {
         true => Ok(()),
         false => Err(format!(
-            "{size} bytes, says its header, which {compressed} compressed bytes cannot hold"
+            "the header declares {size} bytes, which {compressed} compressed bytes cannot hold"
         )),
     }
 }

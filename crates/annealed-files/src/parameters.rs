@@ -86,7 +86,8 @@ pub(super) fn vector<T: Scalar>(key: &str, array: &Array) -> Result<DVector<T>, 
     let shape = array.shape();
     if shape.is_empty() {
         return Err(format!(
-            "key {key}: a single number (shape []), expected one for each unit; of one unit numpy.atleast_1d makes an array"
+            "key {key}: a single number (shape []), expected one for each unit; if there is one unit, write it \
+             with numpy.atleast_1d"
         ));
     }
     if shape.iter().filter(|size| **size != 1).count() > 1 {

@@ -137,7 +137,7 @@ fn check_single<T: Scalar>(base: &BaseRate<T>) -> Result<()> {
         count => Err(Error::invalid(
             "base",
             format!("a mixture of {count} components"),
-            "one component, which is what a file holds",
+            "one component, since a file holds no mixture",
         )),
     }
 }

@@ -37,7 +37,7 @@ pub(super) fn compare_normalizer<S: FindModes>(
         let tolerance = ERRORS * error;
         let is_near = (value - log_normalizer).abs() <= tolerance + ROUNDING;
         let expected = format!(
-            "about {value:.2}, as its density and samples say (base_log_z only says where log Z is counted from)"
+            "about {value:.2}, as its density and samples show (base_log_z only sets where log Z is counted from)"
         );
         let checked = "log normalizer of the base";
         Error::check(is_near, checked, log_normalizer, expected)?;

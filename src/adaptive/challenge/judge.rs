@@ -172,7 +172,7 @@ impl<'r> Judged<'r> {
         if self.second.warnings().iter().any(is_doubt) {
             "has warnings"
         } else if !self.is_compared {
-            "counts on a log normaliser of the base that could not be compared with its samples"
+            "relies on a log normaliser of the base that could not be compared with its samples"
         } else {
             "lies below the first"
         }

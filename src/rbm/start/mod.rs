@@ -61,8 +61,8 @@ impl<T: Scalar> Start<T> {
     /// # Errors
     /// If it was for another RBM.
     pub fn check(&self, rbm: &Rbm<T>) -> Result<()> {
-        let found = "that of an RBM with other parameters";
-        let expected = "the start of a search for this RBM";
+        let found = "the start of an RBM with other parameters";
+        let expected = "a start that was found for this RBM";
         Error::check(hash(rbm) == self.machine, "start", found, expected)
     }
 

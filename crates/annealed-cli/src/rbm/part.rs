@@ -41,7 +41,8 @@ impl Part {
         let Some(range) = ranges.get(number - 1) else {
             let enough = ranges.len();
             return Ok(format!(
-                "part {number} of {parts} has nothing to do: the blocks of chains are enough for {enough}\n"
+                "part {number} of {parts} has nothing to do: the blocks of chains make only {enough} parts; use at most \
+                 {enough}, or a smaller --block-size\n"
             ));
         };
         let part = ais.run_range(range.clone())?;
@@ -49,7 +50,7 @@ impl Part {
         let (done, of, file) = (part.finished(), range.len(), file.display());
         if done < of {
             eprintln!(
-                "{}: the same command runs this part anew",
+                "{}: run the same command again; it starts this part from the beginning",
                 part.stopped_by()
             );
         }

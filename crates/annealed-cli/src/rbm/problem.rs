@@ -173,8 +173,8 @@ impl Problem {
 fn advice(options: &Options, is_square: bool, has_rates: bool) -> Vec<String> {
     let mut advice = Vec::new();
     if !has_rates {
-        let own = "without --base-data the base rates are fitted to the scored rows themselves, a generous baseline: a right \
-                   machine that is hardly better than base rates may fall below it";
+        let own = "without --base-data the base rates are fitted to the scored rows themselves, a generous baseline: a correct \
+                   machine that is hardly better than base rates may score lower; give the training data by --base-data";
         advice.push(own.to_owned());
     }
     if is_square {
@@ -188,7 +188,8 @@ fn advice(options: &Options, is_square: bool, has_rates: bool) -> Vec<String> {
         };
         let names = exchanged.join(",");
         advice.push(format!(
-            "square weights do not show how they are meant: try {turned}, exchanged biases (--names {names}), or both"
+            "the shape of square weights does not show which way round they are: try {turned}, exchanged biases (--names \
+             {names}), or both"
         ));
     }
     let spins = "a machine of units -1 and 1 has to be converted first (annealed manual, \"Spins of -1 and 1\")";
@@ -330,7 +331,9 @@ fn oriented<L>(layout: L, options: &Options, [straight, transposed]: [fn(L) -> L
 fn enumerate(rbm: &Rbm) -> Result<Option<f64>> {
     let smaller = rbm.hidden_units().min(rbm.visible_units());
     if smaller > MAX_ENUMERATED_UNITS {
-        eprintln!("{smaller} units in the smaller layer are too many to enumerate");
+        eprintln!(
+            "--exact is ignored: {smaller} units in the smaller layer are too many to enumerate"
+        );
         return Ok(None);
     }
     rbm.exact_log_normalizer().map(Some)

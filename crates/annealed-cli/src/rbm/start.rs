@@ -20,7 +20,7 @@ pub fn choose(
 ) -> Result<(BaseRate, Option<Start>)> {
     if options.base != Base::Auto || !problem.through.is_empty() {
         if let Some(file) = &options.save_start {
-            let expected = "--base auto, which finds one";
+            let expected = "--base auto, which searches for a start";
             return Err(Error::invalid("--save-start", file.display(), expected));
         }
         return Ok((problem.simple_base(options.base)?, None));
