@@ -287,7 +287,8 @@ impl<S> Block<S> {
     ///
     /// # Errors
     /// [`Error::NonFinite`](crate::Error::NonFinite) with chain, stage and beta, if `increment` is an error, NaN or
-    /// `+inf`; [`Error::Model`](crate::Error::Model) if the model has [failed](crate::model::UnnormalizedModel::failure).
+    /// `+inf`; [`Error::Model`](crate::Error::Model) if the model has
+    /// [failed](crate::model::UnnormalizedModel::failure).
     #[inline]
     pub fn add<M: Intermediate>(
         &mut self,

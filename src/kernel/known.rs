@@ -325,6 +325,7 @@ impl<M: Intermediate> Stage<'_, M> {
             return;
         }
         self.model.log_densities(states, there);
+        // The layout of `Ends::at_beta`.
         bases.copy_from_slice(there);
         targets.fill(self.beta);
     }

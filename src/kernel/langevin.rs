@@ -24,10 +24,9 @@ use crate::{Error, Result};
 /// and is its own reversal, so its correction is 0. With a [`Preconditioner`](Tunable::preconditioned) L it moves in
 /// the coordinates `y = L^{-1} x`: `x' = x + eps/2 L L^T grad log f_k(x) + sqrt(eps) L Z`.
 ///
-/// Off the support the gradient counts as 0. A proposal off the support, or one that overflows, is refused. If the
-/// model is not finite at a proposal, it is refused if the drift raised the energy
-/// `|Z + sqrt(eps)/2 grad|^2 / 2 - |Z|^2 / 2` by more than 1,000; otherwise an error is returned. Source: Roberts and
-/// Tweedie (1996).
+/// Off the support the gradient counts as 0. A proposal off the support, or one that overflows, is refused. A proposal
+/// where the model is not finite is refused if the drift raised the energy `|Z + sqrt(eps)/2 grad|^2 / 2 - |Z|^2 / 2`
+/// by more than 1,000; otherwise it is an error. Source: Roberts and Tweedie (1996).
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Mala {
@@ -84,8 +83,8 @@ impl UnadjustedLangevin {
     }
 }
 
-// A proposal with noise of variance eps is a leapfrog step of size sqrt(eps) with the noise as momentum. The log ratio of
-// the proposal densities is minus the gain in kinetic energy.
+// A proposal with noise of variance eps is a leapfrog step of size sqrt(eps) with the noise as momentum. The log ratio
+// of the proposal densities is minus the gain in kinetic energy.
 
 impl GradientMove for Mala {
     type Memory = ();

@@ -39,11 +39,11 @@
 //! # Ok::<(), annealed::Error>(())
 //! ```
 //!
-//! [`RandomWalkMetropolis`], [`Metropolis`] and [`Slice`] need the density, [`LocalMetropolis`] its change, [`Mala`],
-//! [`UnadjustedLangevin`] and [`Hmc`] its gradient, [`CoordinateGibbs`] the full conditionals. [`Sequence`],
-//! [`Repeat`], [`Mixture`] and [`Either`] combine kernels. Your own
-//! kernel implements [`TransitionKernel::step`]: it moves a chain at a [`Stage`] and reports a [`Step`] or
-//! [`NonFinite`]. A [`Block`] holds chains that pass the stages together.
+//! [`RandomWalkMetropolis`], [`Metropolis`] and [`Slice`] need the density. [`LocalMetropolis`] needs its change, and
+//! [`Mala`], [`UnadjustedLangevin`] and [`Hmc`] need its gradient. [`CoordinateGibbs`] needs the full conditionals.
+//! [`Sequence`], [`Repeat`], [`Mixture`] and [`Either`] combine kernels. Your own kernel implements
+//! [`TransitionKernel::step`]: it moves a chain at a [`Stage`] and reports a [`Step`] or [`NonFinite`]. A [`Block`]
+//! holds chains that pass the stages together.
 
 mod block;
 mod compose;

@@ -270,7 +270,8 @@ mod tests {
     /// Least distance of a `log sigma` from the ends of its clamp. The steps of finite differences move it by less.
     const OFF_CLAMP: f64 = 0.02;
 
-    /// Draws trajectories until none has a scale beside the clamp, where the value has a kink and differences mean nothing.
+    /// Draws trajectories until none has a scale beside the clamp, where the value has a kink and differences mean
+    /// nothing.
     fn drawn(flow: &LearnedTransitions, path: &Path, size: usize, seed: u64) -> Minibatch {
         let mut batch = Minibatch::new(flow, size);
         let rng = &mut stream(seed, Purpose::Training, 0);

@@ -117,8 +117,8 @@ impl ConditionalMixture {
         }
     }
 
-    /// Backpropagates from z', and from `-log q(z'|z)` with a weight for each column. Adds the parameters' derivatives to
-    /// `gradient` and returns the derivatives by z.
+    /// Backpropagates from z', and from `-log q(z'|z)` with a weight for each column. Adds the parameters' derivatives
+    /// to `gradient` and returns the derivatives by z.
     pub(super) fn backward(
         &self,
         [left, reached]: [&DMatrix<f64>; 2],

@@ -146,6 +146,7 @@ impl ConstantConditionalEss {
                     evaluations = evaluations.saturating_add(pass.evaluations);
                     let covered = pass.distances[pass.stages()];
                     match pass.stages().abs_diff(wanted) <= 1 + wanted / 20 {
+                        // The pass ended at the limit, so its stages are far too short.
                         _ if !pass.arrived() => distance *= 4.0,
                         _ if covered == 0.0 => return Err(nothing_changes()),
                         true => return Ok((pass, evaluations)),

@@ -65,8 +65,8 @@ pub struct SurveyPoint {
     pub squared_steps: f64,
     /// `g(beta)`, the weighted variance of `d/dbeta log f` over the chains, times `1 / (1 - 1/ESS)`.
     pub derivative_variance: f64,
-    /// Sample variance of `d/dbeta log f` over the unweighted chains. Times `dbeta^2` it is a stage's own part of the
-    /// variance of log w.
+    /// Sample variance of `d/dbeta log f` over the unweighted chains. Multiplied by `dbeta^2` it is a stage's own part
+    /// of the variance of log w.
     pub unweighted_variance: f64,
     /// Sample variance of the running `log w` over the chains.
     pub var_log_weight: f64,

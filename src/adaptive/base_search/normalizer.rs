@@ -19,7 +19,8 @@ const PRECISE: f64 = 0.5;
 const OVERLAP: f64 = 0.1;
 
 /// Refuses a `log_normalizer` far from Bennett's estimate between samples of `base` and of a law, which is fitted to
-/// other samples. Returns false if no law overlaps with the base: then nothing was compared.
+/// other samples. Returns false if nothing was compared: no
+/// law overlaps with the base, or six errors exceed [`PRECISE`] with all numbers of samples.
 pub(super) fn compare_normalizer<S: FindModes>(
     base: &impl Sampleable<State = S>,
     log_density: impl Fn(&S) -> f64,

@@ -158,7 +158,8 @@ fn largest(values: impl Iterator<Item = f64>) -> Option<(usize, f64)> {
     values.enumerate().max_by(|a, b| a.1.total_cmp(&b.1))
 }
 
-/// Returns normalised weights, raised to a power that gives them an ESS of at least [`FLAT`]; `None` if all are 0.
+/// Returns normalised weights, raised to a power that gives them an ESS of at least [`FLAT`], or half the number of those above
+/// 0 if that is less; `None` if all are 0.
 fn flattened(log_weights: &[f64]) -> Option<Vec<f64>> {
     let mut power = 1.0;
     let alive = log_weights.iter().filter(|x| **x > f64::NEG_INFINITY);

@@ -12,7 +12,8 @@ use crate::{Error, Result};
 #[non_exhaustive]
 pub enum Judgement {
     /// No warnings of the second result matter here, and no other variant applies. This is no proof. Dead chains,
-    /// variance in one stage, an error not reached and a first run that a challenge corrected do not matter.
+    /// variance in one stage, an error not reached, a checkpoint not written and a first run that a challenge corrected
+    /// do not matter.
     Confirmed,
     /// The 95% interval of the first result is too low: it ends below a certified lower bound.
     Contradicted {

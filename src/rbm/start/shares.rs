@@ -5,7 +5,7 @@ use crate::rbm::start::{ERRORS, SURE, reference};
 use crate::rbm::{Candidate, LogZBound, Scalar};
 
 /// Extra share of each base, on top of the shares by effective chains, which sum to 1. A mode that only this base leads
-/// to has a weight of at most 25 times the mean.
+/// to has a weight of at most some 25 times the mean.
 const LEAST_OF_BASE: f64 = 0.04;
 /// Log of the part of the mass below which a base counts as having found none.
 const LEAST_MASS: f64 = -4.6;
