@@ -1,4 +1,4 @@
-//! `annealed merge`: parts of a run taken together, and runs compared.
+//! `annealed merge` joins parts of a run, and compares runs.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ pub struct Options {
     json: bool,
 }
 
-/// Merges the files; returns what to print.
+/// Merges the files, and returns the text to print.
 pub fn merge(options: &Options) -> Result<String> {
     let runs = Read::all(&options.files)?;
     let comparison = Comparison::of(&runs)?;
@@ -58,7 +58,7 @@ pub fn merge(options: &Options) -> Result<String> {
     }
 }
 
-/// The runs, and how far they are apart.
+/// The runs and their comparison.
 struct Merged {
     runs: Vec<Read>,
     comparison: Comparison,
@@ -101,7 +101,7 @@ impl Merged {
         json
     }
 
-    /// All reasons to doubt the runs, each once.
+    /// Returns the warnings of all runs and the doubts about them, without repetitions.
     fn warnings(&self) -> Vec<Warning> {
         let of_runs = self.runs.iter().flat_map(|read| read.run.warnings());
         let doubts = self.runs.iter().flat_map(|read| &read.doubts);
@@ -118,7 +118,7 @@ impl Merged {
         text
     }
 
-    /// Returns the lines of a run: its log Z, the chains that it lacks, and doubts that it does not have by itself.
+    /// Returns the lines of a run: its log Z, the chains that it lacks, and the warnings that the run does not contain.
     fn lines(&self, read: &Read) -> String {
         let run = &read.run;
         let name = match self.runs.len() {

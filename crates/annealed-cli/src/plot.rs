@@ -1,4 +1,4 @@
-//! `annealed plot`: pictures of saved runs, which are compared.
+//! `annealed plot` draws saved runs, and compares them.
 
 use std::path::PathBuf;
 
@@ -22,7 +22,7 @@ pub struct Options {
     schedules: bool,
 }
 
-/// Draws the files; returns how far several runs are apart.
+/// Draws the files, and returns how far several runs are apart.
 pub fn plot(options: &Options) -> Result<String> {
     let runs = Read::all(&options.files)?;
     let names: Vec<String> = runs.iter().map(Read::short_name).collect();

@@ -9,7 +9,8 @@ use mpi::datatype::PartitionMut;
 use mpi::request::{LocalScope, scope};
 use mpi::topology::SimpleCommunicator;
 
-/// Returns the bytes of all processes, by rank. A process sends pieces of at most `piece` bytes, all fewer than 2^31.
+/// Returns the bytes of all processes, by rank. They travel in pieces of at most `piece` bytes, fewer than 2^31 at
+/// once.
 pub fn gathered(world: &SimpleCommunicator, mine: &[u8], piece: usize) -> Vec<Vec<u8>> {
     let lengths = lengths(world, mine.len());
     let piece = piece.clamp(1, (Count::MAX as usize / lengths.len()).max(1));

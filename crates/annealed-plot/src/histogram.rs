@@ -15,6 +15,7 @@ impl Bins {
         });
         let fewest = samples.iter().map(|sample| count_of(sample, high - low));
         let count = fewest.max().unwrap_or(1);
+        // Equal values would otherwise have bins of width 0.
         let least = 1e-9 * low.abs().max(1.0);
         let ends = (low, high.max(low + least));
         Self { ends, count }

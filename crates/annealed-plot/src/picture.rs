@@ -86,7 +86,7 @@ impl<S, R> Picture<'_, S, R> {
         self
     }
 
-    /// Adds warnings that the runs do not contain, such as [those of a start](annealed::rbm::Start::warnings_of).
+    /// Adds warnings that the runs do not contain, such as [a start's](annealed::rbm::Start::warnings_of).
     pub fn warnings(mut self, warnings: &[Warning]) -> Self {
         self.warnings.extend_from_slice(warnings);
         self

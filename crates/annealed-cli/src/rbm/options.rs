@@ -272,7 +272,7 @@ pub enum Matching {
     Chains,
 }
 
-/// Where the samples of a reverse run come from.
+/// The source of the samples for a reverse run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Reverse {
     Exact,
@@ -314,7 +314,7 @@ impl Options {
         self.checkpoint.as_deref().or(self.resume.as_deref())
     }
 
-    /// Returns how the numbers of data become zeros and ones.
+    /// Returns the settings by which numbers of data become zeros and ones.
     pub fn data_layout(&self) -> DataLayout {
         match (self.threshold, self.draw) {
             (_, Some(seed)) => DataLayout::default().drawn(seed),
@@ -331,7 +331,7 @@ impl Options {
         }
     }
 
-    /// Returns the schedule that the options ask for.
+    /// Returns the schedule that the options request.
     pub fn schedule(&self, path: &RbmPath, interrupt: &Interrupt) -> Result<Schedule> {
         let mut schedule = match &self.load_schedule {
             Some(file) => Schedule::load(file)?,
@@ -364,7 +364,7 @@ impl Options {
             }
             ScheduleKind::Friction => &Friction::default().pilot(pilot),
             ScheduleKind::Cess => {
-                // A stage is found by about five evaluations, in about three passes.
+                // Finding a stage takes about five evaluations, in about three passes.
                 let coarse = Pilot::new(self.pilot_chains, self.pilot_stages.div_ceil(5));
                 &ConstantConditionalEss::default().pilot(coarse)
             }

@@ -1,4 +1,4 @@
-//! One part of a run, for one job among many.
+//! One part of a run, computed by one job among many.
 
 use std::path::Path;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use annealed::rbm::{BlockGibbs, RbmPath};
 
 use crate::saved::{self, Known};
 
-/// The part `number` of `parts`, from 1: `3/8`.
+/// Part `number` of `parts`, counted from 1, as in `3/8`.
 #[derive(Debug, Clone, Copy)]
 pub struct Part {
     number: usize,
@@ -29,7 +29,7 @@ impl FromStr for Part {
 }
 
 impl Part {
-    /// Runs the part and saves it; returns what to print.
+    /// Runs the part, saves it, and returns the text to print.
     pub fn run(
         self,
         ais: &Ais<'_, &RbmPath, BlockGibbs>,

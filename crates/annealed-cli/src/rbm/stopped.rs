@@ -1,4 +1,4 @@
-//! Words for an interrupted run: the chains that are kept, and how to go on.
+//! Messages for an interrupted run: which chains are kept, and how to continue.
 
 use std::error::Error as AnyError;
 
@@ -8,7 +8,7 @@ use annealed::ais::StoppedBy;
 use super::annealing::Chains;
 use super::options::Options;
 
-/// The parts of the work that end at an interruption.
+/// The phases of the work, which an interruption can end.
 #[derive(Debug, Clone, Copy)]
 pub enum Phase {
     Search,
@@ -16,7 +16,7 @@ pub enum Phase {
     Run,
 }
 
-/// Says what is kept if a phase was interrupted before there was a result. Other errors stay as they are.
+/// Explains what is kept if a phase was interrupted before there was a result. Returns other errors unchanged.
 pub fn before_a_result(error: Error, options: &Options, phase: Phase) -> Box<dyn AnyError> {
     let Error::Stopped { by, chains } = &error else {
         return error.into();
@@ -45,13 +45,13 @@ pub fn before_a_result(error: Error, options: &Options, phase: Phase) -> Box<dyn
     format!("{by} {text}").into()
 }
 
-/// Returns the number of `chains` that were asked for, if the run was stopped before it had them.
+/// Returns the requested number of `chains` if the run was stopped before it had them.
 pub fn asked(run: &Chains, chains: usize) -> Option<usize> {
     let by = run.stopped_by();
     matches!(by, StoppedBy::Callback | StoppedBy::TimeLimit).then_some(chains)
 }
 
-/// Says how to go on with a run that was stopped when some of `chains` were done; `None` if nothing is left to do.
+/// Explains how to continue a run that was stopped when some of `chains` were done. `None` if nothing is left to do.
 pub fn to_go_on(options: &Options, run: &Chains, chains: usize) -> Option<String> {
     let (by, chains) = (run.stopped_by(), asked(run, chains)?);
     let kept = match (options.checkpoint_file(), &options.save) {
