@@ -197,7 +197,7 @@ fn sharp() -> Result<(f64, Gaussian, Function)> {
     ))
 }
 
-/// Returns two modes of unit deviation and unequal mass.
+/// Returns two modes of deviation .5 and unequal mass.
 fn two_modes(dimension: usize, mean: f64) -> Result<(f64, Gaussian, Function)> {
     let target = GaussianMixture::new([
         (0.3, normal(dimension, -mean, 0.5)?),
