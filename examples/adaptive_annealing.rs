@@ -1,7 +1,7 @@
 //! Adaptive annealing (Barron and Luo 2007): Langevin steps with a drift that carries each density to the next.
 //!
 //! The target is two bumps under a wide Gaussian, in one dimension. Plain Langevin steps fall behind as the bumps grow:
-//! their log weights scatter, and too few chains sit on the better bump. With the drift modifier the same steps keep up.
+//! their log weights scatter, and too few chains reach the better bump. With the drift modifier the same steps keep up.
 //!
 //! ```text
 //! cargo run --release --example adaptive_annealing
@@ -51,7 +51,7 @@ fn main() -> annealed::Result<()> {
         .run()?;
     let plain = Ais::new(&path, plain).schedule(schedule).seed(1).run()?;
     for (name, run) in [("with the modifier", &modified), ("without", &plain)] {
-        // The share of the chains as they stand, without weights.
+        // The share of the chains as they are, without weights.
         let right = run.states().iter().filter(|w| w[0] > 0.0).count();
         println!(
             "{name:<22} {:>7.4} {:>7.4} {:>10.3} {:>16.3}",

@@ -1,9 +1,9 @@
 //! Annealed variational objectives (Huang et al. 2018): learned transitions that find all modes of a target.
 //!
 //! The target has four Gaussian modes at (+-4, +-4). Six transitions are trained from `N(0, I)`. The annealed objective
-//! trains each transition on the path's next distribution, and finds all modes. The hierarchical ELBO trains them together
-//! on the target alone, with as many gradients, and loses some. An annealed run through the trained transitions then
-//! estimates log Z, which is 0, by weights.
+//! trains each transition on the path's next distribution, and finds all modes. The hierarchical ELBO trains them
+//! together on the target alone, with as many gradients, and loses some modes. An annealed run through the trained
+//! transitions then estimates log Z, which is 0, from its weights.
 //!
 //! ```text
 //! cargo run --release --example annealed_variational
@@ -14,7 +14,7 @@ use annealed::prelude::*;
 use nalgebra::dvector;
 
 const TRANSITIONS: usize = 6;
-/// Gradients of log densities that both objectives may take, divided by the size of a batch.
+/// Number of gradients of log densities for each objective, divided by the size of a batch.
 const GRADIENTS: usize = 3_000;
 
 fn main() -> annealed::Result<()> {

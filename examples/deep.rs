@@ -1,6 +1,7 @@
-//! A deep Boltzmann machine of the digits: trained layer by layer and then jointly, with its log Z and a bound on the
-//! likelihood of held-out digits. The joint training follows the gradient `E[h h^T | data] - E[h h^T]` of neighbouring layers: mean fields in place of
-//! the first expectation, persistent chains for the second (Salakhutdinov and Hinton 2009).
+//! A deep Boltzmann machine of the digits, trained layer by layer and then jointly. The example estimates its log Z and
+//! a bound on the likelihood of held-out digits. Joint training follows the gradient `E[h h^T | data] - E[h h^T]` of
+//! neighbouring layers: mean fields replace the first expectation, persistent chains the second (Salakhutdinov and
+//! Hinton 2009).
 //!
 //! ```text
 //! cargo run --release --features full --example deep -- --epochs 60 --stages 10000
@@ -51,7 +52,8 @@ fn layer_by_layer(training: &[Vec<bool>]) -> annealed::Result<DeepBoltzmann<f64>
         .map(|image| lower.hidden_probabilities(image));
     let hidden: Vec<Vec<bool>> = hidden.map(|p| draw(p.as_slice(), &mut rng)).collect();
     let upper = cd.train(Rbm::from_data(UPPER, &hidden, 0)?, &hidden)?.rbm;
-    // Both RBMs explain the layer between them: half of the upper one's part, and the mean of both biases.
+    // Both RBMs explain the layer between them, so the stack takes half of the upper weights and the mean of both
+    // biases.
     let weights = vec![lower.weights().clone(), upper.weights() * 0.5];
     let between = (lower.hidden_bias() + upper.visible_bias()) * 0.5;
     let (visible, top) = (lower.visible_bias().clone(), upper.hidden_bias().clone());
@@ -71,7 +73,7 @@ fn jointly(
 ) -> annealed::Result<DeepBoltzmann<f64>> {
     let mut rng = stream(0, Purpose::Training, 2);
     let mut deep = start;
-    // A chain is v and the upper layer, the even layers, side by side.
+    // A chain is v and the upper layer (the even layers) side by side.
     let fair = vec![0.5; deep.visible_units() + UPPER];
     let mut chains: Vec<Vec<bool>> = (0..BATCH).map(|_| draw(&fair, &mut rng)).collect();
     let mut images = training.to_vec();
@@ -106,7 +108,7 @@ fn columns(rows: &[impl AsRef<[bool]>]) -> DMatrix<f64> {
     })
 }
 
-/// Takes a step along the gradient, given all layers of the data and of the model, with a column for each image or chain.
+/// Takes a step along the gradient, given all layers of the data and of the model. Each image or chain is a column.
 fn ascended(
     deep: &DeepBoltzmann<f64>,
     data: &[DMatrix<f64>],
@@ -122,7 +124,7 @@ fn ascended(
     DeepBoltzmann::new(weights.collect(), biases.collect())
 }
 
-/// Estimates log Z from the start that a search finds, beside the exact one, and bounds the likelihood.
+/// Estimates log Z from a start that a search finds, next to the exact value, and bounds the likelihood.
 fn report(
     trained: &str,
     stages: usize,

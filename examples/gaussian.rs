@@ -1,7 +1,7 @@
-//! Log Z of one Gaussian by every kernel for vectors, beside the exact value.
+//! Log Z of one Gaussian by every kernel for vectors, next to the exact value.
 //!
 //! Base and target differ in mean, scale and correlation. A pilot tunes the step sizes, and each kernel runs the same
-//! schedule: effective sample sizes compare kernels per stage, and seconds show the cost of a stage.
+//! schedule. Effective sample sizes compare kernels per stage, and seconds show the cost of a stage.
 //!
 //! ```text
 //! cargo run --release --example gaussian

@@ -1,5 +1,5 @@
-//! A model of one's own with its own state type: log Z of an Ising lattice by heat-bath updates, beside the exact
-//! value from the transfer matrix. A recorder estimates the magnetisation along the path.
+//! A model of your own with its own state type: log Z of an Ising lattice by heat-bath updates, next to the exact value
+//! from the transfer matrix. A recorder estimates the magnetisation along the path.
 //!
 //! ```text
 //! cargo run --release --example ising
@@ -35,7 +35,7 @@ impl Lattice {
             .sum()
     }
 
-    /// Returns the absolute value of the mean spin: 1 where all agree.
+    /// Returns the absolute value of the mean spin; 1 if all spins agree.
     fn magnetisation(&self) -> f64 {
         let sum: i32 = self.0.iter().flatten().map(|&spin| i32::from(spin)).sum();
         f64::from(sum.abs()) / (SIDE * SIDE) as f64

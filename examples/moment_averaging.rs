@@ -1,9 +1,9 @@
-//! Moment averaging (Grosse, Maddison and Salakhutdinov 2013): the geometric path against the path on which the *moments*
-//! of the ends are averaged, each with a linear schedule and with the optimal binned one.
+//! Moment averaging (Grosse, Maddison and Salakhutdinov 2013): a comparison of the geometric path with the path that
+//! averages the *moments* of its ends, each with a linear schedule and with the optimal binned one.
 //!
-//! Between two correlated Gaussians far apart the geometric path narrows, and chains miss what the moment-averaged path,
-//! which widens, shows them. For a restricted Boltzmann machine the path is a spline: at each knot stands a machine with
-//! the averaged moments. log Z is known for both.
+//! Between two distant correlated Gaussians the geometric path narrows, and chains miss regions that the wider
+//! moment-averaged path shows them. For a restricted Boltzmann machine the path is a spline: the machine at each knot
+//! has the averaged moments. log Z is known for both.
 //!
 //! ```text
 //! cargo run --release --example moment_averaging
@@ -58,7 +58,7 @@ fn header(title: &str, exact: f64) {
     );
 }
 
-/// Runs a path with a linear schedule, and with the best one of ten segments: their costs come from chains at the knots.
+/// Runs a path with a linear schedule and with the best one of ten segments. Chains at the knots measure their costs.
 fn compare<P, K>(name: &str, path: P, kernel: &K, stages: usize, exact: f64) -> annealed::Result<()>
 where
     P: AnnealingPath<State: Send, Base: NormalizedModel> + Send + Sync,

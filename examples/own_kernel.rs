@@ -1,4 +1,4 @@
-//! A kernel of one's own, checked with the `testing` module: coordinate-wise slice sampling (Neal 2003).
+//! A kernel of your own, checked with the `testing` module: coordinate-wise slice sampling (Neal 2003).
 //!
 //! ```text
 //! cargo run --release --example own_kernel
@@ -18,7 +18,7 @@ struct SliceSampler {
 }
 
 impl SliceSampler {
-    /// Moves one coordinate; `log_density` takes its value.
+    /// Moves one coordinate. `log_density` takes the coordinate's value.
     fn move_coordinate<R: Rng + ?Sized>(
         &self,
         from: f64,

@@ -1,4 +1,4 @@
-//! The log partition function of a restricted Boltzmann machine, with an interval, beside the exact one.
+//! The log partition function of a restricted Boltzmann machine, with an interval, next to the exact value.
 //!
 //! Trains an RBM on embedded digits, enumerates log Z, estimates it by annealed importance sampling, and scores
 //! held-out digits. For an RBM from a file: `cargo run --release -p annealed-cli -- rbm --help`.
@@ -48,7 +48,7 @@ fn main() -> annealed::Result<()> {
     let exact = rbm.exact_log_normalizer()?;
     let error = run.log_z() - exact;
     println!("exact log Z = {exact:.3}, error {error:+.3}");
-    // A run that is off warns.
+    // A run with a larger error must at least warn.
     assert!(error.abs() <= 4.0 * run.standard_error() || !run.warnings().is_empty());
 
     let likelihood = rbm.log_likelihood(&held_out, run.log_z(), &base)?;
@@ -74,7 +74,7 @@ fn main() -> annealed::Result<()> {
     Ok(())
 }
 
-/// Returns every fifth digit, held out, and the others.
+/// Returns every fifth digit, which is held out, and the other digits.
 fn digits() -> (Vec<Vec<bool>>, Vec<Vec<bool>>) {
     let images = data::digits().images.into_iter().enumerate();
     let (held_out, training): (Vec<_>, Vec<_>) = images.partition(|(index, _)| index % 5 == 0);

@@ -1,8 +1,8 @@
 //! Evidence from a prior and a likelihood alone: does pressure change with the boiling point of water?
 //!
 //! The data are seventeen measurements by J. D. Forbes (1857): boiling point in degrees Fahrenheit and pressure in
-//! inches of mercury. Evidence compares two models of the log pressure, a constant and a line, beside the closed
-//! form. Then bidirectional Monte Carlo tests the same set-up on simulated data.
+//! inches of mercury. The evidence compares two models of the log pressure, a constant and a line, next to the exact
+//! values. Then bidirectional Monte Carlo tests the same set-up on simulated data.
 //!
 //! ```text
 //! cargo run --release --example regression
@@ -88,7 +88,8 @@ fn log_evidence(columns: usize) -> annealed::Result<f64> {
     Ok(run.log_z())
 }
 
-/// Runs the set-up on simulated data: forward from the prior, backward from the coefficients that made the data.
+/// Runs the set-up on simulated data: forward from the prior, and backward from the coefficients that generated the
+/// data.
 fn simulated(columns: usize) -> annealed::Result<Bdmc> {
     let observed = path(columns, log_pressure())?;
     let tuning = StepSizes::new(&observed, Hmc::new(0.1, 5)?).schedule(schedule(500)?);

@@ -1,14 +1,15 @@
-//! One run on many machines: each job of an array writes its part of the chains to a file, and a last job merges.
+//! One run on many machines: each job of an array writes its part of the chains to a file, and a last job merges the
+//! files.
 //!
 //! ```text
 //! cargo run --release --features full --example shards -- run part-3.json --part 3 --of 8
 //! cargo run --release --features full --example shards -- merge part-*.json
 //! ```
 //!
-//! Under Slurm take `#SBATCH --array=0-7`, `--part $SLURM_ARRAY_TASK_ID` and `--of $SLURM_ARRAY_TASK_COUNT`.
+//! Under Slurm use `#SBATCH --array=0-7`, `--part $SLURM_ARRAY_TASK_ID` and `--of $SLURM_ARRAY_TASK_COUNT`.
 //!
-//! A job whose time is over, or that gets SIGTERM, writes its finished blocks. The merge lists missing chains; a job
-//! that runs again goes on from its file. Without arguments the program shows all this in a temporary folder.
+//! A job that runs out of time, or gets SIGTERM, writes its finished blocks. The merge lists missing chains, and a job
+//! that is started again continues from its file. Without arguments the program shows all this in a temporary folder.
 
 use std::error::Error;
 use std::fs;
@@ -68,7 +69,7 @@ fn path() -> annealed::Result<GeometricPath<Gaussian, GaussianMixture>> {
     Ok(GeometricPath::new(base, target))
 }
 
-/// Runs what a part has not in its file yet.
+/// Runs the chains of the part that its file does not contain yet.
 fn run(job: &Job) -> Done {
     let stop = Arc::new(AtomicBool::new(false));
     register(SIGTERM, Arc::clone(&stop))?;
@@ -102,7 +103,7 @@ fn run(job: &Job) -> Done {
     Ok(())
 }
 
-/// Merges parts, and prints what is missing.
+/// Merges parts and prints the missing chains.
 fn merge(files: &[PathBuf]) -> Done {
     let shards: Done<Vec<Shard>> = files.iter().map(|file| read(file)).collect();
     let run = RunPart::merge(shards?)?;
@@ -118,14 +119,14 @@ fn read(file: &Path) -> Done<Shard> {
     Ok(serde_json::from_str(&fs::read_to_string(file)?)?)
 }
 
-/// Writes a temporary file and renames it, so that a job that is killed leaves a whole file.
+/// Writes a temporary file and renames it, so that a killed job never leaves a partial file.
 fn write(file: &Path, shard: &Shard) -> Done {
     let beside = file.with_extension("tmp");
     fs::write(&beside, serde_json::to_string(shard)?)?;
     Ok(fs::rename(&beside, file)?)
 }
 
-/// Runs eight parts; one is lost for a while, and one runs out of time.
+/// Runs eight parts. One is lost for a while, and one runs out of time.
 fn show() -> Done {
     let folder = std::env::temp_dir().join(format!("annealed-shards-{}", std::process::id()));
     fs::create_dir_all(&folder)?;

@@ -1,7 +1,7 @@
 //! VAROPT (Kiwaki 2015): a pilot run measures where the path is steep, and the schedule puts its stages there.
 //!
-//! The target is much narrower than the base, as a posterior is than its prior. Most happens close to beta 0, where a
-//! linear schedule has hardly a stage.
+//! The target is much narrower than the base, as a posterior is narrower than its prior. Most of the change happens
+//! close to beta 0, where a linear schedule has hardly any stages.
 //!
 //! ```text
 //! cargo run --release --example varopt
@@ -36,7 +36,7 @@ fn main() -> annealed::Result<()> {
         );
     }
 
-    // J is the variance of log w times the number of stages, if chains mix at once.
+    // If chains mix at once, J is the variance of log w times the number of stages.
     let g = varopt.metric(&survey)?;
     println!("\nexact log Z = {exact:.4}");
     println!(

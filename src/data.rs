@@ -1,6 +1,6 @@
 //! A data set of handwritten digits, embedded in the crate.
 
-/// The images, each eight bytes of pixels, bit i for pixel i, and one byte for the label.
+/// Packed images. Each has eight bytes of pixels, in which bit i is pixel i, and one byte for the label.
 const PACKED: &[u8] = include_bytes!("data/digits.bin");
 
 /// 1,797 handwritten digits of 8 x 8 pixels in black and white, with their labels.

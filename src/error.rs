@@ -15,7 +15,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub type Failure = Arc<dyn std::error::Error + Send + Sync>;
 
 /// Any error of this crate. `Debug` prints the text of `Display`, so that a `main` that returns
-/// [`annealed::Result<()>`](Result) ends with a readable message. Two errors are equal where kind and text are equal.
+/// [`annealed::Result<()>`](Result) ends with a readable message. Two errors are equal if their kind and text are
+/// equal.
 #[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -39,7 +40,7 @@ pub enum Error {
         /// The size expected.
         expected: usize,
     },
-    /// A NaN or an infinity met during a run.
+    /// A NaN or an infinity during a run.
     #[error(
         "{quantity} is {value} in chain {chain} at stage {stage} (beta = {}{}), expected {expected}",
         short(*beta),
@@ -52,8 +53,8 @@ pub enum Error {
         value: f64,
         /// The values accepted.
         expected: &'static str,
-        /// Index and value of the coordinate with the largest absolute value, where states have coordinates and the
-        /// kernel knows them.
+        /// Index and value of the coordinate with the largest absolute value, if states have coordinates and the kernel
+        /// knows them.
         largest: Option<(usize, f64)>,
         /// Index of the chain.
         chain: usize,
@@ -62,7 +63,7 @@ pub enum Error {
         /// Inverse temperature that the stage reaches.
         beta: f64,
     },
-    /// A failure of a library that a model calls, such as a device's, in a [`BatchModel`](crate::model::BatchModel).
+    /// A failure of a library or device that a model calls, for example in a [`BatchModel`](crate::model::BatchModel).
     #[error(
         "the model failed in {} at stage {stage} (beta = {}): {source}",
         chains_named(chains),
@@ -71,16 +72,16 @@ pub enum Error {
     Model {
         /// The error of the library.
         source: Failure,
-        /// The chain, or all chains of the block where they move together.
+        /// The chain, or all chains of the block if they move together.
         chains: Range<usize>,
         /// Index of the stage, 1 to K; 0 is the draw from the base.
         stage: usize,
         /// Inverse temperature that the stage reaches.
         beta: f64,
     },
-    /// A panic in a user's model, kernel, recorder or progress callback. It ends the run once the other blocks have
-    /// done their stage. Rust's panic hook prints its message first, once per thread that panicked; under
-    /// `panic = "abort"` the program ends there.
+    /// A panic in a user's model, kernel, recorder or progress callback. The run ends when the other blocks have done
+    /// their stage. Rust's panic hook prints its message first, once per thread that panicked. With `panic = "abort"`
+    /// the program ends at once.
     #[error(
         "panic in {} at stage {stage} (beta = {}): {message}",
         chains_named(chains),
@@ -89,17 +90,17 @@ pub enum Error {
     Panicked {
         /// Text of the panic.
         message: String,
-        /// The chain, or all chains of the block where they move together.
+        /// The chain, or all chains of the block if they move together.
         chains: Range<usize>,
         /// Index of the stage, 1 to K; 0 is the draw from the base.
         stage: usize,
         /// Inverse temperature that the stage reaches.
         beta: f64,
     },
-    /// A run that was stopped before its first block of chains was done and has no result.
+    /// A run that was stopped before its first block of chains was done, and so has no result.
     #[error(
-        "{by} before the first block of chains was done ({chains}), so that there is no estimate; smaller \
-         blocks and fewer stages are done sooner"
+        "{by} before the first block of {chains} chains was done, so there is no estimate; use smaller blocks or fewer \
+         stages to finish a block sooner"
     )]
     Stopped {
         /// The reason it was stopped.
@@ -109,32 +110,31 @@ pub enum Error {
     },
     /// A run whose chains all have weight zero, so that log Z cannot be estimated.
     #[error(
-        "no chain of {chains} has any weight: none reached the support of the target, or steps \
-         of an uncorrected kernel were so far off that every weight vanished. If the target is 0 on nearly all of the base, \
-         a likelihood needs rising levels (`NestedSmc`, with more chains the rarer the rest is), and a constraint a finite \
-         penalty that is annealed (see the cookbook); otherwise expected a base that overlaps with the target, and steps \
-         of the kernel's scale"
+        "no chain of {chains} has any weight: none reached the support of the target, or steps of an uncorrected kernel were \
+         so far off that every weight vanished. Choose a base that overlaps with the target, and steps of the kernel's \
+         scale. If the target is 0 on nearly all of the base, use `NestedSmc` for a likelihood (with more chains the rarer \
+         the rest is), or a finite penalty that is annealed for a constraint (see the cookbook)"
     )]
     AllWeightsZero {
         /// Number of chains.
         chains: usize,
     },
-    /// A pilot in which one chain carries nearly all the weight, which is no basis for a schedule.
+    /// A pilot in which one chain carries nearly all the weight. No schedule can be chosen from it.
     #[error(
         "the pilot collapsed: its effective sample size is {effective_sample_size:.2} of {chains} at \
-         beta = {}; expected a pilot with more steps, chains or rounds",
+         beta = {}; use more pilot stages, chains or rounds",
         short(*beta)
     )]
     PilotCollapsed {
-        /// Lowest effective sample size, a count.
+        /// Lowest effective sample size, as a number of chains.
         effective_sample_size: f64,
         /// Number of pilot chains.
         chains: usize,
-        /// Inverse temperature where it is lowest.
+        /// Inverse temperature at which it is lowest.
         beta: f64,
     },
-    /// A gradient that differences of the log density contradict by 5% or more, or that a model assigns where it should
-    /// add. [`StepSizes`](crate::adaptive::StepSizes), [`AdaptiveSmc`](crate::adaptive::AdaptiveSmc),
+    /// A gradient that differs from finite differences of the log density by 5% or more, or that a model assigns but
+    /// should add. [`StepSizes`](crate::adaptive::StepSizes), [`AdaptiveSmc`](crate::adaptive::AdaptiveSmc),
     /// [`Rounds`](crate::adaptive::Rounds) and [`Gaussian::laplace`](crate::model::Gaussian::laplace) check it.
     #[error(
         "wrong gradient in coordinate {coordinate}: got {}, while differences of the log density give {}",
@@ -149,14 +149,14 @@ pub enum Error {
         /// The slope of its log density.
         difference: f64,
     },
-    /// A gradient that comes with another log density than the model's.
+    /// A gradient method that returns another log density than the model's.
     #[error(
         "accumulate_gradient returns {}, where log_density is {}: both must return the same value",
         short(*value),
         short(*log_density)
     )]
     WrongValue {
-        /// The log density that comes with the gradient.
+        /// The log density returned with the gradient.
         value: f64,
         /// The log density of the model.
         log_density: f64,
@@ -169,15 +169,17 @@ pub enum Error {
         /// How far it got.
         detail: String,
     },
-    /// A mode on a ridge, to which [Laplace's approximation](crate::model::Gaussian::laplace) does not fit: most of the mass
-    /// lies elsewhere.
+    /// A mode on a ridge. [Laplace's approximation](crate::model::Gaussian::laplace) does not fit there, because most
+    /// of the mass lies elsewhere.
     #[error(
-        "the mode lies on a ridge, as in a hierarchy whose scale is a parameter: around it a tenth of the draws of Laplace's \
-         approximation fall {fall:.0} nats or more below the median draw, relative to their density, and a tenth rise {rise:.1} \
-         above it; most of the mass lies elsewhere: start from the prior or another wide base"
+        "the mode lies on a ridge, as in a hierarchy whose scale is a parameter, and most of the mass lies elsewhere: start \
+         from the prior or another wide base. Relative to the density of Laplace's approximation, the target's density is \
+         {fall:.0} nats or more below that at the median draw for a tenth of the draws, and {rise:.1} or more above it for \
+         a tenth"
     )]
     MisleadingMode {
-        /// Nats from the median of `log f` less the log density of the approximation down to its lowest tenth.
+        /// Nats from the median of `log f` minus the approximation's log density down to the lowest tenth of this
+        /// difference.
         fall: f64,
         /// Nats from the median up to the highest tenth.
         rise: f64,
@@ -192,8 +194,9 @@ pub enum Error {
         /// The value of this run.
         expected: String,
     },
-    /// A failure of one of the [processes](crate::ranks) that share a run, as the others report it: its own error, a
-    /// message of it that cannot be read, or figures that differ from those of rank 0 by more than rounding.
+    /// A failure of one of the [processes](crate::ranks) that share a run, as the others report it. It is an error of
+    /// that process, a message from it that cannot be read, or figures that differ from those of rank 0 by more than
+    /// rounding.
     #[error("rank {rank}: {message}")]
     Rank {
         /// Index of the process that failed.
@@ -208,7 +211,7 @@ pub enum Error {
         path: String,
         /// The failure, and the content that was expected.
         reason: String,
-        /// The error of the operating system, where it was one.
+        /// The error of the operating system, if there was one.
         source: Option<Arc<io::Error>>,
     },
 }
@@ -226,7 +229,7 @@ impl PartialEq for Error {
     }
 }
 
-/// Errors for one's own models, kernels and file formats.
+/// Errors for your own models, kernels and file formats.
 impl Error {
     /// Creates an [`Error::InvalidArgument`].
     pub fn invalid(
@@ -250,7 +253,7 @@ impl Error {
         }
     }
 
-    /// Creates an [`Error::File`] about a file that could not be read or written. It names a missing folder.
+    /// Creates an [`Error::File`] about a file that could not be read or written. The message names a missing folder.
     pub fn io(path: impl AsRef<Path>, error: io::Error) -> Self {
         let path = path.as_ref();
         let folder = path.parent().filter(|folder| *folder != Path::new(""));
@@ -265,8 +268,8 @@ impl Error {
     }
 }
 
-/// Panics where a dimension is wrong. It serves functions without a `Result`, called at each step; a run returns the
-/// panic as [`Error::Panicked`].
+/// Panics if a dimension is wrong. Functions without a `Result`, called at each step, use it; a run returns the panic
+/// as [`Error::Panicked`].
 #[inline]
 #[track_caller]
 pub(crate) fn demand_dimension(what: &str, found: usize, expected: usize) {
@@ -286,10 +289,10 @@ pub(crate) fn short(x: f64) -> String {
     }
 }
 
-/// Longest reason; one that quotes a forged file could have megabytes.
+/// Longest reason in bytes. Without a limit, a reason that quotes a forged file could have megabytes.
 const LONGEST_REASON: usize = 2_000;
 
-/// Escapes control characters of a quoted file, which a terminal would obey, and cuts long text.
+/// Escapes control characters of a quoted file, because a terminal would obey them, and cuts long text.
 fn printable(reason: &str) -> String {
     let mut text = String::new();
     for c in reason.chars() {

@@ -1,4 +1,4 @@
-// The first definition of a link wins: these lead to the pages of this documentation.
+// The first definition of a link wins. The definitions below lead to pages of this documentation.
 #![doc = "[batches]: crate::guide::batches\n[cookbook]: crate::guide::cookbook\n[draws]: crate::guide::draws\n[evidence]: crate::guide::evidence\n[features]: crate::guide::features\n[free]: crate::guide::free_energy\n[guide]: crate::guide\n[intervals]: crate::guide::intervals\n[long]: crate::guide::long_runs\n[machines]: crate::guide::many_machines\n[own]: crate::guide::own_models\n[papers]: crate::guide::papers_in_code\n[populations]: crate::guide::populations\n[posterior]: crate::guide::posterior\n[program]: crate::guide::program\n[python]: crate::guide::python\n[rbms]: crate::guide::rbms\n[schedules]: crate::guide::schedules\n[which]: crate::guide::which_method\n[witness]: crate::guide::second_witness\n"]
 #![doc = include_str!("../docs/figures/both-directions.link")]
 #![doc = include_str!("../README.md")]
@@ -11,7 +11,7 @@ pub mod data;
 pub mod drift;
 pub mod error;
 pub mod estimate;
-// The first definition of a link wins: these lead to the pages of this documentation.
+// The first definition of a link wins. The definitions below lead to pages of this documentation.
 macro_rules! links {
     () => {
         concat!(
@@ -65,7 +65,7 @@ pub use num_dual;
 pub use work::{ranks, store as checkpoint};
 pub use {nalgebra, rand};
 
-/// The names that most programs need, by `use annealed::prelude::*`.
+/// The names that most programs need, imported with `use annealed::prelude::*`.
 pub mod prelude {
     pub use nalgebra::{DMatrix, DVector};
 

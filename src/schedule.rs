@@ -83,7 +83,7 @@ impl Schedule {
     /// on `[0, 0.5]`, `[0.5, 0.9]` and `[0.9, 1]`, in these proportions.
     ///
     /// # Errors
-    /// `stages` below 29, the fewest that keep the proportions in whole numbers.
+    /// `stages` below 29, the fewest that allow these proportions in whole numbers.
     #[doc(alias = "SM08")]
     pub fn salakhutdinov_murray(stages: usize) -> Result<Self> {
         Error::check_count("stages", stages, 29)?;
@@ -105,7 +105,7 @@ impl Schedule {
         let ends = format!("{first} to {last}");
         let from_base_to_target = first == 0.0 && last == 1.0;
         Error::check(from_base_to_target, "schedule", ends, "values from 0 to 1")?;
-        // A NaN does not increase either.
+        // This is also false for a NaN.
         let increases = |k: &usize| betas[k - 1] < betas[*k];
         let Some(k) = (1..betas.len()).find(|k| !increases(k)) else {
             return Ok(Self { betas });
@@ -116,8 +116,8 @@ impl Schedule {
         Err(Error::invalid("schedule", found, expected))
     }
 
-    /// Returns the schedule with further betas, such as those to [record](crate::ais::Ais::record_at). A beta that it has
-    /// already is not added twice.
+    /// Returns the schedule with further betas, for example betas to [record](crate::ais::Ais::record_at). A beta that
+    /// is already in the schedule is not added again.
     ///
     /// # Errors
     /// A beta outside [0, 1].
@@ -137,8 +137,8 @@ impl Schedule {
         &self.betas
     }
 
-    /// Returns the index k of the stage that beta lies in, `beta_k <= beta < beta_{k+1}`; the last for 1, the nearest
-    /// outside `[0, 1]`.
+    /// Returns the index k of the stage with `beta_k <= beta < beta_{k+1}`. It is the last stage for 1, and the nearest
+    /// one outside `[0, 1]`.
     pub fn interval(&self, beta: f64) -> usize {
         let after = self.betas.partition_point(|&b| b <= beta);
         after.saturating_sub(1).min(self.stages() - 1)
@@ -171,10 +171,10 @@ impl Schedule {
 
 /// Files: text with one beta in each line.
 impl Schedule {
-    /// Writes the betas as text, one per line, with all digits that their bits need.
+    /// Writes the betas as text, one per line, with enough digits to restore every bit.
     ///
     /// # Errors
-    /// [`Error::File`] where the file cannot be written.
+    /// [`Error::File`] if the file cannot be written.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         let lines: String = self
             .betas()
@@ -184,10 +184,10 @@ impl Schedule {
         fs::write(&path, lines).map_err(|error| Error::io(path, error))
     }
 
-    /// Reads what [`save`](Self::save) wrote. It skips empty lines and lines that start with `#`.
+    /// Reads a file that [`save`](Self::save) wrote. It skips empty lines and lines that start with `#`.
     ///
     /// # Errors
-    /// [`Error::File`] where the file cannot be read, a line is not a number, or the numbers are not a schedule.
+    /// [`Error::File`] if the file cannot be read, a line is not a number, or the numbers are not a schedule.
     pub fn load(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let text = fs::read_to_string(path).map_err(|error| Error::io(path, error))?;
@@ -209,7 +209,7 @@ impl Schedule {
 /// Deceleration: limits on the step (Kiwaki 2015, Algorithm 3, corrected).
 impl Schedule {
     /// Creates the schedule with no step longer than `limit`, up to the rounding of a sum of K numbers. Its steps are
-    /// `min(c step_k, limit)`, with the `c >= 1` for which they add up to 1. A schedule within the limit is unchanged.
+    /// `min(c step_k, limit)`, with the `c >= 1` at which they add up to 1. A schedule within the limit is unchanged.
     /// Algorithm 3 of Kiwaki (2015) as printed stops early, before the steps add up to 1.
     ///
     /// # Errors
@@ -218,7 +218,7 @@ impl Schedule {
     pub fn with_step_limit(&self, limit: f64) -> Result<Self> {
         Error::check_positive("step limit", limit)?;
         let steps: Vec<f64> = self.betas().windows(2).map(|b| b[1] - b[0]).collect();
-        // Rounding of a sum of K steps.
+        // The bound on the rounding error of a sum of K steps.
         let rounding = 2.0 * steps.len() as f64 * f64::EPSILON;
         if steps.iter().all(|&step| step <= limit + rounding) {
             return Ok(self.clone());
@@ -231,8 +231,8 @@ impl Schedule {
     }
 
     /// Creates the schedule with a limit on the *speed* `dbeta / dt = K (beta_k - beta_{k-1})`, which is 1 for the
-    /// linear schedule; see [`with_step_limit`](Self::with_step_limit). Kiwaki's (2015) limits .003, .006 and .009 are
-    /// read as steps of a pilot of 1,000 steps: speeds of 3, 6 and 9.
+    /// linear schedule; see [`with_step_limit`](Self::with_step_limit). We read the limits .003, .006 and .009 of
+    /// Kiwaki (2015) as steps of a pilot of 1,000 steps: speeds of 3, 6 and 9.
     ///
     /// # Errors
     /// A limit that is not finite, or below 1.
@@ -246,6 +246,7 @@ impl Schedule {
 
     fn from_steps(steps: impl Iterator<Item = f64>) -> Result<Self> {
         let mut betas = cumulative(steps);
+        // The sum of the steps may miss 1 by rounding.
         if let Some(last) = betas.last_mut() {
             *last = 1.0;
         }
@@ -253,12 +254,12 @@ impl Schedule {
     }
 }
 
-/// Returns the `c` for which `sum_k min(c step_k, limit) = 1`. With the j longest steps at the limit it is
-/// `(1 - j limit) / (sum of the others)`, for the smallest j that leaves no other above it.
+/// Returns the `c` for which `sum_k min(c step_k, limit) = 1`. If the j longest steps are at the limit, c is
+/// `(1 - j limit) / (sum of the others)`. The right j is the smallest that leaves no other step above the limit.
 fn water_level(steps: &[f64], limit: f64) -> f64 {
     let mut sorted = steps.to_vec();
     sorted.sort_by(|a, b| b.total_cmp(a));
-    // Summed from the short end, where cancellation would hurt.
+    // Summed from the short end, because differences from the total would cancel.
     let mut rests = sorted.clone();
     for j in (0..rests.len() - 1).rev() {
         rests[j] += rests[j + 1];
@@ -267,7 +268,7 @@ fn water_level(steps: &[f64], limit: f64) -> f64 {
     (0..sorted.len())
         .map(|j| (level(j), sorted[j]))
         .find(|&(level, longest)| level * longest <= limit)
-        // Only rounding keeps the last step above the limit: all are at it.
+        // If only rounding keeps the last step above the limit, all steps are at the limit.
         .map_or(f64::INFINITY, |(level, _)| level)
 }
 
@@ -278,7 +279,7 @@ crate::num::deserialize_checked! { Schedule as (betas: Vec<f64>) => Self::new(be
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[cfg_attr(feature = "serde", serde(transparent))]
 pub(crate) struct MidBetas {
-    /// At least one, strictly increasing.
+    /// At least one beta; strictly increasing.
     betas: Vec<f64>,
 }
 
@@ -304,11 +305,11 @@ impl MidBetas {
     }
 
     /// Returns the indices left and right of `beta`, equal at a middle and beyond the ends. The third number is the
-    /// part of the way from left to right, in `[0, 1)`.
+    /// position between left and right, in `[0, 1)`.
     pub(crate) fn around(&self, beta: f64) -> (usize, usize, f64) {
         let last = self.betas.len() - 1;
         let (low, high) = (self.betas[0], self.betas[last]);
-        // Guesses first: most schedules are even, and a kernel asks for the middles themselves.
+        // Guess first: most schedules are even, and a kernel asks for the middles themselves.
         let guess = (((beta - low) / (high - low) * last as f64).round() as usize).min(last);
         if self.betas[guess] == beta {
             return (guess, guess, 0.0);

@@ -1,10 +1,10 @@
 //! Checks for users' own models, kernels and paths: invariance, unbiasedness, gradients, changes of the density.
 //!
-//! A statistical check returns a [`Check`] with a z-score, which is standard normal where the code is right, so that
-//! `|z| > 4` has a probability of 6e-5. The seed fixes the result. Take large steps and an asymmetric target; for a
-//! kernel with corrections short steps, as its weights get a heavy tail. [`invariances`] finds kernels that are not
-//! invariant. [`unbiasedness`] at few stages finds those that are right for the wrong stage; a law that is slightly wrong
-//! shows only at many. Run K = 3, 10 and 300.
+//! A statistical check returns a [`Check`] with a z-score. If the code is right, the z-score is standard normal, so
+//! `|z| > 4` has a probability of 6e-5. The seed fixes the result. Use large steps and an asymmetric target; use short
+//! steps for a kernel with corrections, because its weights get a heavy tail. [`invariances`] finds kernels that are
+//! not invariant. [`unbiasedness`] at few stages finds kernels that are invariant at the wrong stage. A slightly wrong
+//! law shows only at many stages. Use K = 3, 10 and 300.
 //!
 //! ```
 //! use annealed::kernel::RandomWalkMetropolis;
@@ -65,7 +65,7 @@ impl Check {
         }
     }
 
-    /// Returns `(mean - expected) / standard_error`; 0 where both difference and standard error vanish.
+    /// Returns `(mean - expected) / standard_error`; 0 if both the difference and the standard error are 0.
     pub fn z(&self) -> f64 {
         let difference = self.mean - self.expected;
         if difference == 0.0 {
@@ -93,14 +93,14 @@ impl fmt::Display for Check {
 }
 
 /// Checks whether a kernel leaves `model` invariant. Chains start at exact samples x and take `steps` steps to x'. For
-/// a statistic h, the mean of `exp(corrections) h(x') - h(x)` should be 0, also under kernels with corrections, such as
-/// unadjusted Langevin or a learned transition.
+/// a statistic h, the mean of `exp(corrections) h(x') - h(x)` should be 0. This also holds for kernels with
+/// corrections, such as unadjusted Langevin or a learned transition.
 ///
-/// The model is one of a path, or a plain one inside [`Stationary`](crate::path::Stationary). Chains move in blocks, as
-/// in a run. One statistic checks one moment; see [`invariances`].
+/// The model is a model of a path, or a plain one inside [`Stationary`](crate::path::Stationary). Chains move in
+/// blocks, as in a run. One statistic checks one moment; see [`invariances`] for several.
 ///
 /// # Errors
-/// No steps; fewer than two chains; a NaN or an infinity met by the kernel.
+/// No steps; fewer than two chains; a NaN or an infinity in the kernel.
 pub fn invariance<M, K>(
     model: &M,
     kernel: &K,
@@ -154,7 +154,7 @@ where
 {
     Error::check_at_least("chains", chains, 2)?;
     Error::check_at_least("steps", steps, 1)?;
-    // Moves at one model, without a path: the one loop over moves outside of `Population`.
+    // These moves stay at one model, without a path. It is the only loop over moves outside of `Population`.
     let stage = Stage::new(1, model, model);
     let values = |state: &M::State| statistics.each_ref().map(|statistic| statistic(state));
     let mut differences = [Moments::default(); N];
@@ -184,7 +184,7 @@ const BLOCK: usize = 128;
 
 /// Checks whether `E[w] = Z_K / Z_0` along a path: the mean of `w Z_0 / Z_K` should be 1. `log_z_ratio` is the exact
 /// `log(Z_K / Z_0)`. Use 3, 10 and 300 stages, and enough chains for a standard error of a few per cent. One stage does
-/// not test a kernel without corrections, since its chains move after they are weighed.
+/// not test a kernel without corrections, because its chains move after they are weighed.
 ///
 /// # Errors
 /// Fewer than two chains; any error of the run.
@@ -213,14 +213,14 @@ where
 }
 
 /// Returns the largest difference between the model's gradient at `state` and central differences of its log density,
-/// relative to `1 + |gradient|`: below 1e-6 where the gradient is right, the relative error of the gradient where it is
-/// not. In single precision rounding alone gives some 2e-5 times the log density. The gradient is taken as half of it is
-/// added to other terms, so that a model that assigns is found, too. The value beside it counts likewise, relative to
+/// relative to `1 + |gradient|`. It is below 1e-6 for a right gradient, and the relative error for a wrong one. In
+/// single precision, rounding alone gives about 2e-5 times the log density. Half of the gradient is added to other
+/// terms, which also finds a model that assigns. The value returned with the gradient counts too, relative to
 /// `1 + |log density|`.
 ///
 /// # Errors
-/// [`Error::InvalidArgument`] where log density or gradient at the state are not finite; a state of another dimension
-/// than the model's.
+/// [`Error::InvalidArgument`] if the log density or the gradient at `state` is not finite; an error if `state` has
+/// another dimension than the model.
 pub fn gradient_error(model: &impl Differentiable, state: &DVector<f64>) -> Result<f64> {
     let expected = model.state_dimension().unwrap_or(state.len());
     Error::check_dimension("state", state.len(), expected)?;
@@ -231,6 +231,7 @@ pub fn gradient_error(model: &impl Differentiable, state: &DVector<f64>) -> Resu
     Error::check_number("log density beside the gradient", value)?;
     Error::check_finite("gradient at the state", gradient.iter().copied())?;
     let error = |i: usize| {
+        // The cube root of epsilon balances truncation, of order step^2, and rounding, of order epsilon / step.
         let step = model.epsilon().cbrt() * (1.0 + state[i].abs());
         let difference = central_difference(model, state, i, step);
         (gradient[i] - difference).abs() / (1.0 + gradient[i].abs())
@@ -240,9 +241,9 @@ pub fn gradient_error(model: &impl Differentiable, state: &DVector<f64>) -> Resu
 }
 
 /// Returns the largest difference between the model's [`log_density_change`](LocalDensity::log_density_change) and the
-/// difference of its log densities, over `changes` of one state, relative to 1 plus the size of the latter. It is at
-/// rounding, 1e-12 or so, where the changes are right; infinite where one side alone says that the state leaves the
-/// support.
+/// actual difference of its log densities, over `changes` of one state, relative to 1 plus the size of the actual
+/// difference. It is about 1e-12, from rounding, if the changes are right. It is infinite if only one of the two is
+/// `-inf`.
 ///
 /// ```
 /// # use annealed::kernel::LocalProposal;
@@ -270,7 +271,7 @@ pub fn gradient_error(model: &impl Differentiable, state: &DVector<f64>) -> Resu
 /// ```
 ///
 /// # Errors
-/// [`Error::InvalidArgument`] where the log density of `state` is not finite, or a change of it is NaN or `+inf`.
+/// [`Error::InvalidArgument`] if the log density of `state` is not finite, or a change of it is NaN or `+inf`.
 pub fn change_error<S: Clone, Q: LocalProposal<S>>(
     model: &impl LocalDensity<Q::Change, State = S>,
     proposal: &Q,

@@ -34,7 +34,7 @@ pub struct Autoencoder<D> {
 }
 
 impl<D: TrainableDecoder> Autoencoder<D> {
-    /// Trains an encoder by `training`, and beside it the decoder: Adam on `E log p(x|z_T)`, at the same rate.
+    /// Trains an encoder by `training`, and the decoder together with it: Adam on `E log p(x|z_T)`, at the same rate.
     ///
     /// # Errors
     /// The errors of [`Trainer::new`] and [`Trainer::step`]; a gradient of the decoder that is not finite.
@@ -236,14 +236,14 @@ fn affine(parameters: &[f64], inputs: &DMatrix<f64>, outputs: usize) -> DMatrix<
     result
 }
 
-/// Returns the derivatives in the inputs of an affine map.
+/// Returns the derivatives of an affine map with respect to its inputs.
 fn by_inputs(parameters: &[f64], by_outputs: &DMatrix<f64>, inputs: usize) -> DMatrix<f64> {
     let outputs = by_outputs.nrows();
     let weights = DMatrixView::from_slice(&parameters[..outputs * inputs], outputs, inputs);
     weights.transpose() * by_outputs
 }
 
-/// Adds the derivatives in the parameters of an affine map.
+/// Adds the derivatives of an affine map with respect to its parameters.
 fn add_affine_gradient(inputs: &DMatrix<f64>, by_outputs: &DMatrix<f64>, gradient: &mut [f64]) {
     let (m, n) = (by_outputs.nrows(), inputs.nrows());
     let (by_weights, by_bias) = gradient.split_at_mut(m * n);

@@ -3,7 +3,7 @@
 use annealed::random::{Purpose, stream};
 use rand::RngExt;
 
-/// Returns `rows` images of `side` x `side` pixels with one to three bars and 3% noise, by this stream of seed 0.
+/// Returns `rows` images of `side` x `side` pixels with one to three bars and 3% noise, from stream `index` of seed 0.
 pub fn bars(side: usize, rows: usize, index: usize) -> Vec<Vec<bool>> {
     let mut rng = stream(0, Purpose::Data, index);
     let mut image = || {

@@ -6,7 +6,7 @@ const SCALE: usize = 3;
 const GAP: usize = 6;
 const LABEL_HEIGHT: usize = 16;
 
-/// A label and its images; pixels go row by row from the top, true is black.
+/// A label and its images. Pixels are stored row by row from the top, and true is black.
 pub type Row = (String, Vec<Vec<bool>>);
 
 /// Draws the sheet as an SVG document, for images of `width` pixels a row.

@@ -1,5 +1,5 @@
-//! Parts that several measuring programs share: problems with a known log Z, a variational autoencoder, images of bars, and
-//! two kinds of pictures. The programs stand in `src/bin`; `README.md` lists them.
+//! Parts shared by several measuring programs: problems with a known log Z, a variational autoencoder, images of bars,
+//! and two kinds of pictures. The programs are in `src/bin`; `README.md` lists them.
 
 #![allow(missing_docs, missing_debug_implementations)] // The programs beside it are its only users.
 
@@ -11,7 +11,7 @@ pub mod scatter_sheet;
 
 use std::path::PathBuf;
 
-/// Returns the folder of data that are no part of the repository: `shared/data`, beside the clone.
+/// Returns the folder of data that are not in the repository: `shared/data`, beside the clone.
 pub fn shared_data() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/data"))
 }

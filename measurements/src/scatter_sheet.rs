@@ -21,7 +21,7 @@ impl ScatterSheet {
         Self { x, y, rows }
     }
 
-    /// Adds a row of panels of points `(x, y)`; points outside of the axes are left out.
+    /// Adds a row of panels with points `(x, y)`. Points outside of the axes are left out.
     pub fn row(mut self, label: &str, panels: &[Points]) -> Self {
         self.rows.push((label.into(), panels.to_vec()));
         self

@@ -1,4 +1,4 @@
-//! Intensities: the parts of the stages in the variance of the log weights, and the schedule that equalises them.
+//! Intensities, the amounts that stages add to the variance of the log weights, and the schedule that equalises them.
 
 use crate::ais::{Merge, Recorder, Run, StageSummary};
 use crate::kernel::{Block, Stage};
@@ -8,12 +8,12 @@ use crate::pilot::interpolate;
 use crate::schedule::Schedule;
 use crate::{Error, Result};
 
-/// A recorder of the intensities of the recorded stages (Syed, Bouchard-Cote, Chern and Doucet 2024),
+/// A recorder of the intensity of each recorded stage (Syed, Bouchard-Cote, Chern and Doucet 2024):
 ///
 /// `sqrt(log E[u^2] - 2 log E[u])`, `u = w_k / w_{k-1}`,
 ///
-/// with means over the chains weighted by `w_{k-1}`. Its square is `-log(CESS / N)`, with the conditional effective
-/// sample size CESS, and for short stages the variance of the increment. All intensities sum to Lambda.
+/// with means over the chains weighted by `w_{k-1}`. The squared intensity is `-log(CESS / N)`, with the conditional
+/// effective sample size CESS. For short stages it is the variance of the increment. The intensities sum to Lambda.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct BarrierRecorder {
@@ -36,12 +36,13 @@ impl Increments {
         self.squares.merge(&right.squares);
     }
 
-    /// Returns the intensity, with `E[u^2] / E[u]^2 - 1` raised by `1 / (1 - 1/ESS)`: it would vanish on a collapse.
+    /// Returns the intensity, with `E[u^2] / E[u]^2 - 1` divided by `1 - 1/ESS`: it would vanish if one chain had all
+    /// the weight.
     fn intensity(&self) -> f64 {
         let log_ratio = self.before.log_sum() + self.squares.log_sum() - 2.0 * self.after.log_sum();
         let freedom = 1.0 - 1.0 / self.before.effective_sample_size();
         let excess = log_ratio.exp_m1().max(0.0) / freedom;
-        // No chain is left, or a single one: nothing is known.
+        // With one chain or none the variance is unknown.
         if excess.is_finite() {
             excess.ln_1p().sqrt()
         } else {
@@ -73,7 +74,7 @@ impl Merge for BarrierRecorder {
 }
 
 /// The barrier of a path with a kernel: the sum of the intensities up to each beta (Syed et al. 2024). At 1 it is the
-/// global barrier Lambda. Once the kernel keeps up, K stages of equal intensity give log w the variance `Lambda^2 / K`.
+/// global barrier Lambda. If the kernel keeps up, K stages of equal intensity give log w the variance `Lambda^2 / K`.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[must_use]
@@ -82,7 +83,7 @@ pub struct Barrier {
     cumulative: Vec<f64>,
 }
 
-/// Least intensity, as a share of the mean: a new stage spans at most about a hundred old ones.
+/// Smallest intensity, as a share of the mean, so that a new stage spans at most about a hundred old ones.
 const FLOOR: f64 = 0.01;
 
 crate::num::deserialize_checked! {
@@ -101,7 +102,7 @@ impl Barrier {
         Ok(Self { betas, cumulative })
     }
 
-    /// Returns the barrier of a path of which nothing is known, whose schedules are linear.
+    /// Returns the barrier for a path about which nothing is known. Its schedules are linear.
     pub(super) fn unknown() -> Self {
         Self::new(vec![0.0, 1.0], [0.0])
     }
@@ -113,7 +114,7 @@ impl Barrier {
         }
     }
 
-    /// Creates the barrier from a run with a [`BarrierRecorder`]. A recorded stage stands for all since the one before.
+    /// Creates the barrier from a run with a [`BarrierRecorder`]. A recorded stage counts for all since the one before.
     pub fn from_run<S>(run: &Run<S, BarrierRecorder>) -> Self {
         Self::of(run.stages(), run.recorder())
     }
@@ -140,7 +141,7 @@ impl Barrier {
         self.betas.iter().copied().zip(values)
     }
 
-    /// Returns the schedule of `stages` stages of equal intensity; the linear one where nothing changes along the path.
+    /// Returns the schedule with `stages` stages of equal intensity; a linear one if nothing changes along the path.
     ///
     /// # Errors
     /// `stages` of 0.

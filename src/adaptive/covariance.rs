@@ -8,7 +8,7 @@ use crate::model::Gaussian;
 use crate::num::WeightSums;
 use crate::path::Intermediate;
 
-/// Weighted mean and covariance of states, or the variances of their coordinates alone.
+/// Weighted mean and covariance of states, or only the variances of their coordinates.
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Covariance {
@@ -24,8 +24,8 @@ pub(super) struct Covariance {
 }
 
 impl Covariance {
-    /// Returns the covariance of a block's chains under their weights, or `None` where all are dead. It is a matrix
-    /// where the run has at least four chains per dimension, and else the variances.
+    /// Returns the weighted covariance of a block's chains, or `None` if all are dead. It is a matrix if the run has at
+    /// least four chains per dimension, and otherwise the variances.
     pub(super) fn of<S>(
         block: &Block<S>,
         coordinates: fn(&S) -> &[f64],
@@ -56,7 +56,7 @@ impl Covariance {
         })
     }
 
-    /// Returns the covariance of several blocks under the sums of their weights, or `None` where all are dead.
+    /// Returns the covariance of several blocks under the sums of their weights, or `None` if all chains are dead.
     pub(super) fn of_blocks(
         blocks: impl IntoIterator<Item = (WeightSums, Option<Self>)>,
     ) -> Option<Self> {
@@ -78,7 +78,7 @@ impl Covariance {
         })
     }
 
-    /// Returns the average of two covariances, about their own means, `share` being the weight of `other`.
+    /// Returns the average of two covariances, each about its own mean. The weight of `other` is `share`.
     fn mixed(&self, other: &Self, share: f64) -> Self {
         Self {
             count: (1.0 - share) * self.count + share * other.count,
@@ -100,7 +100,7 @@ impl Covariance {
         self.merge_by(right, right.count / (self.count + right.count));
     }
 
-    /// Merges the covariance of further chains, `share` being their share of the weight.
+    /// Merges the covariance of further chains, whose share of the weight is `share`.
     fn merge_by(&mut self, right: &Self, share: f64) {
         let distance = &right.mean - &self.mean;
         let between = match self.spread.ncols() {
@@ -113,7 +113,7 @@ impl Covariance {
         self.spread += &right.spread * share + between * (share * (1.0 - share));
     }
 
-    /// Returns the preconditioner, or `None` where a coordinate or a combination of coordinates does not vary.
+    /// Returns the preconditioner, or `None` if a coordinate or a combination of coordinates does not vary.
     pub(super) fn preconditioner(&self) -> Option<Preconditioner> {
         let dimension = self.mean.len();
         if self.spread.ncols() < dimension || dimension == 1 {
@@ -128,8 +128,8 @@ impl Covariance {
         self.count
     }
 
-    /// Returns the Gaussian of this mean and covariance, or `None` where a coordinate does not vary. Of a matrix the
-    /// correlations are multiplied by `n / (n + d)`, for n effective states in d dimensions, as few states show
+    /// Returns the Gaussian with this mean and covariance, or `None` if a coordinate does not vary. The correlations of
+    /// a matrix are multiplied by `n / (n + d)`, for n effective states in d dimensions, since few states show
     /// correlations by chance.
     pub(super) fn gaussian(&self) -> Option<Gaussian> {
         let (d, mean) = (self.mean.len(), self.mean.clone());
@@ -175,8 +175,8 @@ impl Shapes {
         Some(before.mixed(after, (beta - a) / (b - a)))
     }
 
-    /// Returns the covariances at the betas of a round, with those of the round pooled in. Where `is_trusted(beta)` is
-    /// false the chains had not mixed, and the old covariance is kept.
+    /// Returns the covariances at the betas of a round, pooled with the covariances that the round recorded. If
+    /// `is_trusted(beta)` is false, the chains had not mixed, and the old covariance is kept.
     pub(super) fn improved<S>(
         &self,
         recorder: &CovarianceRecorder<S>,
@@ -193,7 +193,7 @@ impl Shapes {
         Self(improved.collect())
     }
 
-    /// Returns the preconditioner with knots at and between these betas, or `None` where no covariance serves.
+    /// Returns the preconditioner with knots at and between these betas, or `None` if no covariance serves.
     pub(super) fn preconditioner(&self) -> Option<Preconditioner> {
         let inner = self.0.windows(2).flat_map(|pair| {
             let (a, b) = (pair[0].0, pair[1].0);
@@ -226,11 +226,12 @@ struct CovarianceBin {
     covariance: Covariance,
 }
 
-/// Most bins along a run, and most stages looked at in each.
+/// Largest number of bins along a run.
 const BINS: usize = 16;
+/// Largest number of stages recorded in a bin.
 const STAGES: usize = 8;
 
-/// Stands in for the function of a recorder that was read, until it is resumed.
+/// Returns a placeholder for the function of a recorder that was read, until the recorder is resumed.
 #[cfg(feature = "checkpoint")]
 fn no_coordinates<S>() -> fn(&S) -> &[f64] {
     |_| &[]

@@ -68,6 +68,7 @@ where
     pub(super) fn stage(&mut self) -> Result<()> {
         let beta = self.populations.beta();
         let share = (1.0 - self.lost()?) * self.settings.ess_share;
+        // ESS / N = 1 / (1 + d^2), with d the coefficient of variation of the weights.
         let distance = (1.0 / share - 1.0).sqrt();
         let found = next_stage(&mut self.populations, self.length, distance, PRECISION)?;
         let next = found.beta;
@@ -83,8 +84,8 @@ where
         self.move_chains(self.settings.moves)
     }
 
-    /// Weighs the chains to the target and resamples them, without a move. The rest of the path counts as many stages
-    /// like the last.
+    /// Weighs the chains to the target and resamples them, without a move. The barrier counts the rest of the path as
+    /// stages like the last one.
     pub(super) fn leap(&mut self) -> Result<()> {
         let left = stages_left(self.beta(), self.length).min(LIMIT) as f64;
         self.populations
@@ -121,7 +122,7 @@ where
         if self.betas.len() > 1 {
             return Ok(0.0);
         }
-        // The next stage would learn it: the evaluation is counted here in its place.
+        // The next stage would make this evaluation. It is counted here instead.
         let learned = self.populations.learn()?;
         self.evaluations += usize::from(learned == Some(true));
         let path = &self.settings.path;
@@ -183,7 +184,7 @@ where
     }
 }
 
-/// The first pass of adaptive annealing; `later(stages)` chain-steps follow it. One that was interrupted begins anew.
+/// The first pass of adaptive annealing, which `later(stages)` chain-steps follow. An interrupted pass begins anew.
 pub(super) struct FirstPassTask<'s, 'p, P: AnnealingPath, K> {
     pub(super) settings: &'s AdaptiveSmc<'p, P, K>,
     pub(super) later: Later<'s>,

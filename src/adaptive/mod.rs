@@ -16,8 +16,9 @@
 //! ```
 //!
 //! Try [`Rounds`] first: it doubles the stages until the error is small, and improves schedule and kernel.
-//! [`AdaptiveSmc`] finds stages and kernel in a first pass of a population, [`StepSizes`] the step sizes of a kernel. A
-//! [`Challenge`] looks for what a run missed, by a [`BaseSearch`] and a second run, and [`Judged`] judges two results.
+//! [`AdaptiveSmc`] finds stages and kernel in a first pass of a population. [`StepSizes`] only finds the step sizes of
+//! a kernel. A [`Challenge`] looks for mass that a run missed, by a [`BaseSearch`] and a second run. [`Judged`] judges
+//! two results.
 
 mod barrier;
 mod base_search;

@@ -1,4 +1,4 @@
-//! One round of a run in rounds, and what such a run has reached between two.
+//! One round of a run in rounds, and the state of the run between two rounds.
 
 use std::time::Instant;
 
@@ -29,7 +29,7 @@ pub(super) struct Layout<S> {
     pub(super) chains: usize,
     pub(super) block_size: usize,
     pub(super) log_base_normalizer: f64,
-    /// Function that shows the coordinates of a state, of which a round records the covariance.
+    /// Function that shows the coordinates of a state. A round records their covariance.
     pub(super) coordinates: Option<fn(&S) -> &[f64]>,
 }
 
@@ -99,7 +99,7 @@ pub(super) fn seconds(begun: Instant) -> f64 {
 }
 
 impl<S, K> Reached<S, K> {
-    /// Refuses what no `rounds` rounds reach. Checks a file.
+    /// Refuses a state, read from a file, that a run of `rounds` rounds cannot reach.
     pub(super) fn check(&self, rounds: usize) -> Result<()> {
         let passed = self.rounds.len();
         let finished = passed.checked_sub(1);
@@ -138,7 +138,7 @@ impl<S, K> Reached<S, K> {
 }
 
 impl<S, K: Clone> Reached<S, K> {
-    /// Refits the base to the states of a round. Once a round shows modes, the base is the path's own for good.
+    /// Refits the base to the states of a round. After a round that shows modes, the base stays the path's own.
     pub(super) fn refit(
         &mut self,
         from: &Refitting<'_, S, K>,
@@ -170,7 +170,7 @@ impl<S, K: Clone> Reached<S, K> {
         Ok(())
     }
 
-    /// Begins kernel and schedule of a new path with what is known of the target.
+    /// Restarts kernel, shapes and barrier for a new path, with what is known of the target.
     fn leave_own_path(&mut self, tuner: Option<Tuner<K, S>>) -> Result<()> {
         let (kernel, barrier) = (self.kernel.clone(), self.barrier.clone());
         self.own = Some((kernel, barrier, self.shapes.clone()));
@@ -198,7 +198,7 @@ pub(super) type RoundJob<'j, S> = dyn Runs<BlockResult<S, RoundRecorder<S>>> + '
 /// Functions that write and read blocks under way of a round.
 pub(super) type RoundCodec<Q> = BlockCodec<Q, RoundRecorder<<Q as AnnealingPath>::State>>;
 
-/// Most recorded stages of a round.
+/// Largest number of recorded stages of a round.
 const RECORDED: usize = 10_000;
 
 #[cfg(test)]

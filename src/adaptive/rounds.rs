@@ -1,4 +1,4 @@
-//! Annealing in rounds: stages are doubled, schedule and kernel improved, until a small error or the budget.
+//! Annealing in rounds. Each doubles the stages and improves schedule and kernel, until a small error or the budget.
 
 use std::fmt;
 use std::time::Instant;
@@ -28,16 +28,11 @@ use crate::population::Moves;
 use crate::work::{Carries, Execution, Job, Runs, Single, StoppedBy, controls};
 use crate::{Error, Result};
 
-/// Annealing in rounds (after Syed, Bouchard-Cote, Chern and Doucet 2024): finds schedule and kernel, then log Z.
+/// Annealing in rounds, a run that finds schedule and kernel, then log Z (after Syed, Bouchard-Cote, Chern and Doucet
+/// 2024).
 ///
 /// A [first pass](AdaptiveSmc::first_pass) finds stages and tunes the kernel. Each round then has twice as many stages,
-/// placed at equal [intensities](super::BarrierRecorder), and a newly tuned kernel. The last round's run is the result. Its
-/// weights are unbiased, as schedule and kernel do not depend on its own chains.
-///
-/// The run ends when the [`budget`](Self::budget) is spent, of which at most a quarter precedes the last round. With
-/// [`until_error`](Self::until_error) it ends at that standard error, or
-/// [warns](crate::estimate::Warning::ErrorNotReached) of a larger one. It always ends after the
-/// [number of rounds](Self::rounds). [`RoundsRun::stopped_by`] says which.
+/// placed at equal [intensities](super::BarrierRecorder), and a newly tuned kernel.
 ///
 /// ```
 /// use annealed::adaptive::Rounds;
@@ -50,6 +45,13 @@ use crate::{Error, Result};
 /// # assert!((rounds.log_z() - target.log_normalizer()).abs() < 4.0 * rounds.standard_error());
 /// # Ok::<(), annealed::Error>(())
 /// ```
+///
+/// The last round's run is the result. Its weights are unbiased: schedule and kernel do not depend on its own chains.
+///
+/// The run ends when the [`budget`](Self::budget) is spent; at most a quarter of it precedes the last round. With
+/// [`until_error`](Self::until_error) the run ends at that standard error, or
+/// [warns](crate::estimate::Warning::ErrorNotReached) of a larger one. It always ends after the [number of
+/// rounds](Self::rounds). [`RoundsRun::stopped_by`] returns the reason.
 #[must_use]
 #[doc(alias("marginal likelihood", "evidence"))]
 pub struct Rounds<'p, P: AnnealingPath, K> {
@@ -71,7 +73,7 @@ pub struct Rounds<'p, P: AnnealingPath, K> {
 }
 
 impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
-    /// Creates the rounds along `path`, with a tuned kernel over `R^d`. Its step size is where the tuning starts.
+    /// Creates the rounds along `path`, with a tuned kernel over `R^d`. Tuning starts from its step size.
     pub fn new(path: P, kernel: K) -> Self
     where
         P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel>,
@@ -106,7 +108,7 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
         }
     }
 
-    /// Sets the log normaliser of the base, in place of the base's own; 0 to count log Z from the base.
+    /// Sets the log normaliser of the base, in place of the base's own; 0 counts log Z from the base.
     pub fn base_log_z(mut self, log_base_normalizer: f64) -> Self {
         self.log_base_normalizer = log_base_normalizer;
         self
@@ -114,22 +116,8 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
 
     /// Starts each round from a base fitted to the states of the rounds before; off by default.
     ///
-    /// The base is a mixture of the path's own and a fitted law ([`Refit`]); from it a geometric path leads to the same
-    /// target. The law has mean and covariance of the weighted states, or variances alone where there are fewer than
-    /// four chains per dimension. Its deviations are 15% wider (`(2 d)^(-1/2)` beyond 25 dimensions), and it is a
-    /// Student t where the states show heavier tails. The own base keeps the share at which the mixture is likeliest,
-    /// at least 0.1%. No base is fitted to fewer than 16 effective states, or fewer than that in each of the modes that
-    /// dips of the states' marginals show; where that share exceeds one half; where the target has density 0 at one of
-    /// 64 samples of the law; or where the ratios of the target's density to the base's have a heavy tail among the states
-    /// (Pareto shape above 0.6). [`RoundsRun::no_refit`] says which.
-    ///
-    /// Modes that no round finds, or that share few chains, remain unseen: a law fitted to the others draws the chains
-    /// there, and log Z may come out low by many of its errors.
-    ///
-    /// Rounds that are fitted to may take half of the budget. The last round remains unbiased, as its base depends on
-    /// earlier rounds only. The base is [`RoundsRun::refit`]; the kernel of the result is that of the path from it. Both
-    /// ends need a gradient where the kernel does. A kernel with a memory of its chains, such as
-    /// [`PersistentHmc`](crate::kernel::PersistentHmc), does not compile.
+    /// The base ([`Refit`]) is a mixture of the path's own base and a fitted law; from it a geometric path leads to the
+    /// same target. The last round remains unbiased, since its base only depends on earlier rounds.
     ///
     /// ```
     /// use annealed::adaptive::Rounds;
@@ -146,7 +134,24 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
     /// # Ok::<(), annealed::Error>(())
     /// ```
     ///
-    /// `docs/evidence.md` measures it. Source: Surjanovic, Syed, Bouchard-Cote and Campbell (2022) on variational references.
+    /// The law has mean and covariance of the weighted states, or only their variances if there are fewer than four
+    /// chains per dimension. Its deviations are 15% wider (`(2 d)^(-1/2)` beyond 25 dimensions), and it is a Student t
+    /// if the states show heavier tails. The own base keeps the share at which the mixture is likeliest, at least 0.1%.
+    ///
+    /// No base is fitted to fewer than 16 effective states, or fewer than 16 in each of the modes that dips of the
+    /// states' marginals show. None is fitted if the own base's share exceeds one half, if the target has density 0 at
+    /// one of 64 samples of the law, or if the ratios of the target's density to the base's have a heavy tail among the
+    /// states (Pareto shape above 0.6). [`RoundsRun::no_refit`] returns the reason.
+    ///
+    /// Modes remain unseen if no round finds them or few chains share them. A law fitted to the other modes draws the
+    /// chains there, and log Z may come out low by many of its errors.
+    ///
+    /// Rounds whose states get a fit may take half of the budget. [`RoundsRun::refit`] is the base, and the result's
+    /// kernel is the one for the path from it. If the kernel needs a gradient, both ends must have one. A kernel with a
+    /// memory of its chains, such as [`PersistentHmc`](crate::kernel::PersistentHmc), does not compile.
+    ///
+    /// `docs/evidence.md` measures this. Source: Surjanovic, Syed, Bouchard-Cote and Campbell (2022), variational
+    /// references.
     #[doc(alias("variational reference", "variational base"))]
     pub fn refit(mut self) -> Self
     where
@@ -170,13 +175,14 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
         rounds: usize,
         /// Sets the seed; 0 by default.
         seed: u64,
-        /// Sets the number of chains that move together, and in the rounds resample together where their ESS falls below
-        /// half; by default 64 in the first pass and 128 in the rounds. A model that
-        /// [evaluates batches](crate::model::UnnormalizedModel::evaluates_batches) gets one call a step from blocks of all
+        /// Sets the number of chains that move together; by default 64 in the first pass and 128 in the rounds. In the
+        /// rounds these chains also resample together if their ESS falls below half. A model that [evaluates
+        /// batches](crate::model::UnnormalizedModel::evaluates_batches) gets one call a step if a block holds all
         /// chains.
         block_size in Some: usize,
-        /// Sets the number of density evaluations to spend; a gradient is one more. The first pass may take a quarter at
-        /// most: some tens of stages at `chains * moves` times the kernel's [`evaluations`](TransitionKernel::evaluations).
+        /// Sets the number of density evaluations to spend; a gradient is one more. The first pass may take at most a
+        /// quarter, and needs some tens of stages at `chains * moves` times the kernel's
+        /// [`evaluations`](TransitionKernel::evaluations).
         budget in Some: u64,
         /// Sets the standard error of log Z to reach.
         until_error in Some: f64,
@@ -194,8 +200,8 @@ where
     /// Runs the first pass and all rounds.
     ///
     /// # Errors
-    /// Settings out of range; a budget of which the first pass takes more than a quarter; as
-    /// [`AdaptiveSmc::first_pass`] and [`Ais::run`](crate::ais::Ais::run); [`Error::Stopped`] before the first round is done.
+    /// Settings out of range; a budget of which the first pass takes more than a quarter; the errors of
+    /// [`AdaptiveSmc::first_pass`] and [`Ais::run`](crate::ais::Ais::run); [`Error::Stopped`] before a round is done.
     pub fn run(&self) -> Result<RoundsRun<P::State, K>> {
         let (first, later) = self.first()?;
         self.go_with(&first, &later, None, &mut Job::new(&self.execution)?)
@@ -362,7 +368,7 @@ where
         }
     }
 
-    /// Returns the result, with the reason it ended and a warning where the error asked for was not reached.
+    /// Returns the result, with the reason for its end and a warning if the requested error was not reached.
     fn concluded(&self, mut last: Last<P::State, K>, stopped_by: StoppedBy) -> Finished<P, K> {
         let (asked, reached) = (self.until_error, last.run.standard_error());
         if let Some(error) = asked.filter(|&error| reached > error) {
@@ -388,7 +394,7 @@ where
         far && tuner.is_some_and(|tuner| shows_one_mode(&last.run, tuner.coordinates()))
     }
 
-    /// Returns what all rounds have in common.
+    /// Returns the settings that all rounds share.
     fn layout(&self) -> Layout<P::State> {
         let coordinates = self.tuner.map(|tuner| tuner.coordinates());
         let of_refit = || self.refitting.as_ref().map(|from| from.coordinates());
@@ -416,7 +422,7 @@ where
 
     /// Returns the evaluations of a move of one chain.
     pub(super) fn of_move(&self) -> u64 {
-        // A kernel that claims to cost nothing would have no end.
+        // With a kernel that claims to cost nothing, the rounds would not end.
         self.kernel.cost(dimension(&self.path))
     }
 
@@ -426,8 +432,8 @@ where
         of_stage.saturating_mul(stages as u64)
     }
 
-    /// Returns the number of stages of the next round, and whether it is the last. A round that may be fitted to, or
-    /// improves a fit, may end at half of the budget, others at a quarter.
+    /// Returns the number of stages of the next round, and whether it is the last. A round whose states may get a fit,
+    /// or that improves one, may end at half of the budget; other rounds may end at a quarter.
     fn stages(&self, at: &Reached<P::State, K>) -> Result<(usize, bool)> {
         let (wanted, spent, round) = (at.stages, at.spent, at.rounds.len());
         let (Some(all), Some(budget)) = (self.budget, self.budget_of_rounds()) else {

@@ -16,18 +16,11 @@ use crate::{Error, Result};
 const CONFIDENCE: f64 = 0.99;
 
 impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
-    /// Ends with a [`Challenge`](super::Challenge) to the last round, which costs as much as the rounds; off by default.
+    /// Ends with a [`Challenge`](super::Challenge) to the last round, at the cost of the rounds; off by default.
     ///
-    /// The rounds spend half of a [budget](Self::budget), the challenge the rest. [`RoundsRun::judgement`] says what came
-    /// of it, [`RoundsRun::second`] has its run. Where that contradicts the last round or improves on it, log Z is
-    /// the second run's. Where it lies above the last round's interval,
-    /// [`FirstRunTooLow`](crate::estimate::Warning::FirstRunTooLow) warns of it. An error in the challenge, such as a density
-    /// of NaN where only its climbs lead, leaves the rounds as they are, with the warning
-    /// [`ChallengeFailed`](crate::estimate::Warning::ChallengeFailed).
-    ///
-    /// The second run starts from another base, so that the kernel must be one for any model; one with a memory of its
-    /// chains, such as [`PersistentHmc`](crate::kernel::PersistentHmc), does not compile. From a checkpoint the search for
-    /// other bases begins anew, and on several processes each makes it.
+    /// The rounds spend half of a [budget](Self::budget), the challenge the rest. If the second run contradicts the
+    /// last round or improves on it, log Z is the second run's. If it lies above the last round's interval, the warning
+    /// [`FirstRunTooLow`](crate::estimate::Warning::FirstRunTooLow) appears.
     ///
     /// ```
     /// use annealed::adaptive::Rounds;
@@ -44,6 +37,14 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
     /// # Ok::<(), annealed::Error>(())
     /// ```
     ///
+    /// [`RoundsRun::judgement`] returns the outcome, and [`RoundsRun::second`] the run. An error in the challenge, such
+    /// as a density of NaN where only its climbs lead, leaves the rounds as they are, with the warning
+    /// [`ChallengeFailed`](crate::estimate::Warning::ChallengeFailed).
+    ///
+    /// The second run starts from another base, so that the kernel must work with any model. A kernel with a memory of
+    /// its chains, such as [`PersistentHmc`](crate::kernel::PersistentHmc), does not compile. From a checkpoint the
+    /// search for other bases begins anew. If several processes share the run, each makes the search.
+    ///
     /// [`RoundsRun::judgement`]: super::RoundsRun::judgement
     /// [`RoundsRun::second`]: super::RoundsRun::second
     pub fn challenge(mut self) -> Self
@@ -59,7 +60,7 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
         self
     }
 
-    /// Ends with a [challenge](Self::challenge) that climbs along the gradient of the target, as
+    /// Ends with a [challenge](Self::challenge) that climbs along the gradient of the target, as with
     /// [`Challenge::with_gradient`](super::Challenge::with_gradient).
     pub fn challenge_with_gradient(mut self) -> Self
     where
@@ -149,7 +150,7 @@ where
                 Err(Error::Stopped { .. }) => (),
                 Err(error) if job.job().has_parted() => return Err(error),
                 Err(error) => {
-                    // Alike in all processes, whichever of them has failed.
+                    // The same in all processes, whichever of them has failed.
                     let reason = match error {
                         Error::Rank { message, .. } => message,
                         error => error.to_string(),

@@ -21,9 +21,9 @@ use crate::{Error, Result};
 pub struct Round {
     /// Number of stages.
     pub stages: usize,
-    /// Estimate of log Z; `-inf` where no chain reached the target's support.
+    /// Estimate of log Z; `-inf` if no chain reached the target's support.
     pub log_z: f64,
-    /// Standard error of `log_z`; unknown for the first pass, and infinite.
+    /// Standard error of `log_z`; infinite for the first pass, where it is unknown.
     pub standard_error: f64,
     /// The global barrier Lambda.
     pub barrier: f64,
@@ -35,7 +35,7 @@ pub struct Round {
 
 /// The result of [`Rounds`](super::Rounds): the last round's run, and the rounds before it.
 ///
-/// Log Z, error, interval and warnings are those of the last round's run, or of the second run of a
+/// Log Z, error, interval and warnings come from the last round's run, or from the second run of a
 /// [challenge](super::Rounds::challenge) that contradicts it or improves on it, as in [`Judged`](super::Judged).
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -58,7 +58,7 @@ pub(super) struct Last<S, K> {
     pub(super) refit: Option<Refit>,
     pub(super) no_refit: Option<NoRefit>,
     pub(super) rounds: Vec<Round>,
-    /// Number of rounds that could have ended the run by their own chains; `None` where a callback ended it.
+    /// Number of rounds that could have ended the run by their own chains; `None` if a callback ended it.
     pub(super) candidates: Option<usize>,
 }
 
@@ -108,8 +108,8 @@ impl<S, K> RoundsRun<S, K> {
         &self.last.run
     }
 
-    /// Returns what a [challenge](super::Rounds::challenge) found; `None` without one, or where the rounds were stopped
-    /// before it had a block of chains.
+    /// Returns the judgement of a [challenge](super::Rounds::challenge); `None` without one, or if the rounds were
+    /// stopped before it had a block of chains.
     pub fn judgement(&self) -> Option<Judgement> {
         self.challenge.as_ref().map(|second| second.judgement)
     }
@@ -119,7 +119,7 @@ impl<S, K> RoundsRun<S, K> {
         self.challenge.as_ref().map(|second| &second.run)
     }
 
-    /// Adds a warning that is of no run by itself.
+    /// Adds a warning about the whole result.
     #[cfg(feature = "checkpoint")]
     pub(super) fn warn(&mut self, warning: Option<Warning>) {
         match &mut self.challenge {
@@ -128,7 +128,7 @@ impl<S, K> RoundsRun<S, K> {
         }
     }
 
-    /// Reads the result: the last round, or what a challenge makes of it.
+    /// Reads the result: the last round alone, or judged by a challenge.
     fn read<T>(&self, of: impl FnOnce(&dyn LogZ) -> T) -> T {
         match &self.challenge {
             Some(second) => of(&second.beside(&self.last)),
@@ -148,19 +148,18 @@ impl<S, K> RoundsRun<S, K> {
         &self.last.kernel
     }
 
-    /// Returns the barrier of the last round. Its global value Lambda says how hard the path is with this kernel.
+    /// Returns the barrier of the last round. Its global value Lambda measures how hard the path is with this kernel.
     pub fn barrier(&self) -> &Barrier {
         &self.last.barrier
     }
 
-    /// Returns the base of the last round where it was [refitted](super::Rounds::refit); `None` where it was the path's
-    /// own.
+    /// Returns the base of the last round if it was [refitted](super::Rounds::refit); `None` if it was the path's own.
     pub fn refit(&self) -> Option<&Refit> {
         self.last.refit.as_ref()
     }
 
-    /// Returns the reason for which the last round had the path's own base though [`refit`](super::Rounds::refit) was asked
-    /// for; `None` also where no round came before it.
+    /// Returns the reason why the last round had the path's own base although [`refit`](super::Rounds::refit) was set;
+    /// `None` also if no round came before it.
     pub fn no_refit(&self) -> Option<NoRefit> {
         self.last.no_refit
     }
@@ -175,9 +174,9 @@ impl<S, K> RoundsRun<S, K> {
         self.stopped_by
     }
 
-    /// Returns the number of stages for a standard error of log Z with as many chains, by the error of the last round.
-    /// The relative variance of a weight is taken as `exp(c / K) - 1`, and the result is `c / log(1 + N e^2)`. Where
-    /// the kernel keeps up, `c` is `Lambda^2`.
+    /// Returns the number of stages that reach `standard_error` with as many chains, from the error of the last round.
+    /// It takes `exp(c / K) - 1` as the relative variance of a weight after K stages, so that the result is
+    /// `c / log(1 + N e^2)` for N chains and the error e. If the kernel keeps up, `c` is `Lambda^2`.
     ///
     /// # Errors
     /// A standard error that is not positive; [`Error::NotConverged`] for a smaller one than the last round's, if the
@@ -199,17 +198,17 @@ impl<S, K> RoundsRun<S, K> {
     }
 }
 
-/// Growth of the stages over which the variance must fall by half, or more stages are no way to a smaller one.
+/// Growth of the stages over which the variance must fall by half. If it does not, more stages do not help.
 const GROWTH: usize = 4;
-/// Largest standard error of an earlier round that is compared. Near 1 it hardly depends on the variance of the weights.
+/// Largest standard error of an earlier round that is compared. Near 1 it hardly depends on the variance of weights.
 const COMPARED: f64 = 0.25;
 
-/// Least effective share of families where `Lambda / sqrt(K)` is 1 or more; less in proportion where it is less.
+/// Smallest effective share of families if `Lambda / sqrt(K)` is at least 1; in proportion to it if it is less.
 const SHARE: f64 = 0.2;
 
 impl<S, K> Last<S, K> {
-    /// Returns the way to a smaller standard error: the budget whose last round, at least three quarters of it, reaches it,
-    /// or chains where the rounds show that no budget does. `refit` tells whether a refitted base may need less.
+    /// Returns the way to `standard_error`: a budget, or more chains if the rounds show that no budget reaches it. The
+    /// last round takes at least three quarters of the budget. `refit` is true if a refitted base may need less.
     pub(super) fn remedy(&self, standard_error: f64, parts: u64, refit: bool) -> Remedy {
         let chains = self.run.chains();
         if self.stands() {
@@ -226,8 +225,9 @@ impl<S, K> Last<S, K> {
         }
     }
 
-    /// Warns of chains that follow the path too slowly: the share of the first chains that are left as families is below a
-    /// fifth, and below a fifth of `Lambda / sqrt(K)`, the standard deviation of log weights where the kernel keeps up.
+    /// Warns if chains follow the path too slowly: the effective share of first chains that still have descendants is
+    /// below a fifth, and below a fifth of `Lambda / sqrt(K)`, the standard deviation of log weights if the kernel
+    /// keeps up.
     pub(super) fn merged_families(&self) -> Option<Warning> {
         let (run, barrier) = (&self.run, self.barrier.global());
         let (chains, stages) = (run.chains(), run.schedule().stages());
@@ -252,11 +252,10 @@ impl<S, K> Last<S, K> {
     }
 }
 
-/// Rounds before the last one that are printed, most.
+/// Largest number of earlier rounds that are printed.
 const EARLIER: usize = 4;
 
-/// Writes the estimate, how the rounds ended, the estimates of the rounds before the last one, what a challenge found, and
-/// any warnings.
+/// Writes the estimate, the reason for the end, earlier estimates, the outcome of a challenge, and any warnings.
 impl<S, K> fmt::Display for RoundsRun<S, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_estimate(f, self, "", self.reported().estimate().sample_size_text())?;
@@ -286,8 +285,9 @@ impl<S, K> fmt::Display for RoundsRun<S, K> {
 }
 
 impl<S, K> RoundsRun<S, K> {
-    /// Writes the last of the earlier rounds, such as `earlier rounds: -7.105 +- 0.065 (64 stages), -7.044 +- 0.041 (128)`.
-    /// A trend says that the last round is not the end of it. The first pass is biased and has no error.
+    /// Writes the last of the earlier rounds, such as
+    /// `earlier rounds: -7.105 +- 0.065 (64 stages), -7.044 +- 0.041 (128)`. A trend shows that the last round is not
+    /// the end of it. The first pass, biased and without an error, is left out.
     fn write_earlier(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let earlier = self
             .last
@@ -325,6 +325,7 @@ impl<S, K> LogZ for Last<S, K> {
 
     fn certified_lower_bound(&self, confidence: f64) -> Result<Option<f64>> {
         Error::check_inner_fraction("confidence", confidence)?;
+        // Any of n rounds could have ended the run by its own error, so each bound gets an equal part of the level.
         let bound = |n| {
             self.run
                 .certified_lower_bound(1.0 - (1.0 - confidence) / n as f64)
@@ -371,17 +372,17 @@ impl<S, K> LogZ for RoundsRun<S, K> {
         self.read(|result| result.standard_error())
     }
 
-    /// Returns the confidence interval of log Z at another level in (0, 1): the last [run's](Run::interval_at), or after a
-    /// challenge as [`Judged::interval_at`](super::Judged::interval_at).
+    /// Returns the confidence interval of log Z at `level` in (0, 1): the last [run's](Run::interval_at), or after a
+    /// challenge the one of [`Judged::interval_at`](super::Judged::interval_at).
     fn interval_at(&self, level: f64) -> Result<(f64, f64)> {
         self.read(|result| result.interval_at(level))
     }
 
-    /// Returns a lower bound on log Z that holds with probability `confidence`, by the last round
-    /// ([`Run::certified_lower_bound`]), or `None` where the callback ended the rounds. Where an
+    /// Returns a lower bound on log Z that holds with probability `confidence`, from the last round
+    /// ([`Run::certified_lower_bound`]), or `None` if a callback ended the rounds. If an
     /// [error](super::Rounds::until_error) could end them, each of n rounds takes the confidence
-    /// `1 - (1 - confidence) / n`. After a [challenge](super::Rounds::challenge) it is the larger of the bounds by both
-    /// runs, which share the level likewise.
+    /// `1 - (1 - confidence) / n`. After a [challenge](super::Rounds::challenge) it is the larger bound of both runs,
+    /// which share the level in the same way.
     fn certified_lower_bound(&self, confidence: f64) -> Result<Option<f64>> {
         self.read(|result| result.certified_lower_bound(confidence))
     }

@@ -95,8 +95,8 @@ impl<P: AnnealingPath, K> Rounds<'_, P, K> {
     }
 
     /// Returns the same run shared with other processes, which must all make the same call; see the module
-    /// [`ranks`](crate::ranks). Each gets the result, with the bits of [`run`](Self::run). Rank 0 makes the first pass; they
-    /// share the rounds.
+    /// [`ranks`](crate::ranks). Each gets the result, with the bits of [`run`](Self::run). Rank 0 makes the first pass,
+    /// and all share the rounds.
     pub fn ranks<'a>(&'a self, ranks: &'a dyn Ranks) -> OnRanks<'a, Self> {
         OnRanks::new(self, ranks)
     }
@@ -154,8 +154,8 @@ where
 }
 
 impl<P: AnnealingPath, K> Challenge<'_, P, K> {
-    /// Returns the same challenge with checkpoints in `file`; see the module [`checkpoint`](crate::checkpoint). The search
-    /// for other bases begins anew; the second run goes on where it was.
+    /// Returns the same challenge with checkpoints in `file`; see the module [`checkpoint`](crate::checkpoint). The
+    /// search for other bases begins anew; the second run goes on where it was.
     pub fn checkpoint(&self, file: impl Into<PathBuf>) -> Checkpointed<'_, Self> {
         Checkpointed::new(self, file.into())
     }

@@ -1,4 +1,4 @@
-//! Adaptive sequential Monte Carlo: stages and kernels found by the chains as they go.
+//! Adaptive sequential Monte Carlo, whose chains find stages and kernel as they go.
 
 use std::fmt;
 use std::time::Instant;
@@ -22,10 +22,10 @@ use crate::schedule::Schedule;
 use crate::work::{Carries, Execution, Job, Runs, Single, controls};
 use crate::{Error, Result};
 
-/// Sequential Monte Carlo whose chains choose each next beta and tune their kernel, then a second pass along both.
+/// Adaptive sequential Monte Carlo: chains of a first pass choose betas and tune the kernel, a second pass uses both.
 ///
 /// Each stage goes as far as its effective sample size allows; the chains are then resampled and moved. A kernel over
-/// `R^d` is tuned: its shape by their covariance, its step size by their acceptance. The first pass is biased by
+/// `R^d` is tuned: its shape by the chains' covariance, its step size by their acceptance. The first pass is biased by
 /// `O(1/N)`, since stages and kernel depend on its chains. The second has its own streams, so that `E[w] = Z_K/Z_0`.
 ///
 /// ```
@@ -64,7 +64,7 @@ pub struct AdaptiveSmc<'p, P: AnnealingPath, K> {
 pub struct FirstPass<K> {
     /// The stages.
     pub schedule: Schedule,
-    /// The kernel, tuned at each of them.
+    /// The kernel, tuned at each stage.
     pub kernel: K,
     /// The barrier along the path, by the intensities of the stages.
     pub barrier: Barrier,
@@ -90,7 +90,7 @@ impl<K> fmt::Display for FirstPass<K> {
     }
 }
 
-/// Both passes of an [`AdaptiveSmc`]. The estimate of log Z is that of the second.
+/// Both passes of an [`AdaptiveSmc`]. The estimate of log Z comes from the second.
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -122,7 +122,7 @@ impl<S, K> WeightedSample for AdaptiveSmcRun<S, K> {
 }
 
 impl<S, K> LogZ for AdaptiveSmcRun<S, K> {
-    /// Returns the estimate of log Z, by the last run.
+    /// Returns the estimate of log Z, by the second pass.
     fn log_z(&self) -> f64 {
         self.second.log_z()
     }
@@ -158,12 +158,13 @@ impl<S, K> LogZ for AdaptiveSmcRun<S, K> {
     }
 }
 
-/// Most chains in a block of the first pass, and number of chains in one of later work, unless set.
+/// Largest number of chains in a block of the first pass, unless set.
 const FIRST_BLOCK: usize = 64;
+/// Number of chains in a block of later work, unless set.
 pub(super) const BLOCK: usize = 128;
 
 impl<'p, P: AnnealingPath, K> AdaptiveSmc<'p, P, K> {
-    /// Creates the run along `path`, with a tuned kernel over `R^d`. Its step size is where the tuning starts.
+    /// Creates the run along `path`, with a tuned kernel over `R^d`. Tuning starts from its step size.
     pub fn new(path: P, kernel: K) -> Self
     where
         P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel>,
@@ -202,7 +203,7 @@ impl<'p, P: AnnealingPath, K> AdaptiveSmc<'p, P, K> {
         }
     }
 
-    /// Sets the log normaliser of the base, in place of the base's own; 0 to count log Z from the base.
+    /// Sets the log normaliser of the base, in place of the base's own; 0 counts log Z from the base.
     pub fn base_log_z(mut self, log_base_normalizer: f64) -> Self {
         self.log_base_normalizer = log_base_normalizer;
         self
@@ -217,9 +218,9 @@ impl<'p, P: AnnealingPath, K> AdaptiveSmc<'p, P, K> {
         moves: usize,
         /// Sets the seed; 0 by default.
         seed: u64,
-        /// Sets the number of chains that move together, and in the second pass resample together; by default 64 in the
-        /// first pass and 128 in the second. A model that
-        /// [evaluates batches](crate::model::UnnormalizedModel::evaluates_batches) gets one call a step from blocks of all
+        /// Sets the number of chains that move together; by default 64 in the first pass and 128 in the second, where
+        /// they also resample together. A model that [evaluates
+        /// batches](crate::model::UnnormalizedModel::evaluates_batches) gets one call a step if a block holds all
         /// chains.
         block_size in Some: usize,
     }
@@ -250,9 +251,9 @@ where
     P::At: Send + Sync,
     K: TransitionKernel<P::At> + Clone + Send + Sync,
 {
-    /// Runs the first pass alone, which finds stages, step sizes and the shape of the proposals, a mass matrix for
-    /// [`Hmc`](crate::kernel::Hmc). The shape is the chains' covariance, or below four chains per dimension their
-    /// deviations.
+    /// Runs only the first pass, which finds stages, step sizes and the shape of the proposals (a mass matrix for
+    /// [`Hmc`](crate::kernel::Hmc)). The shape is the chains' covariance, or their deviations if there are fewer than
+    /// four chains per dimension.
     ///
     /// ```
     /// use annealed::prelude::*;
@@ -270,9 +271,9 @@ where
     /// ```
     ///
     /// # Errors
-    /// Settings out of range; errors of chains and path; [`Error::WrongGradient`] where finite differences contradict
-    /// the gradient of a tuned kernel; [`Error::NotConverged`] where no stage is short enough, since the path jumps or
-    /// its support shrinks; [`Error::AllWeightsZero`]; [`Error::Stopped`].
+    /// Settings out of range; errors of chains and path; [`Error::WrongGradient`] if finite differences contradict the
+    /// gradient of a tuned kernel; [`Error::NotConverged`] if no stage is short enough, since the path jumps or its
+    /// support shrinks; [`Error::AllWeightsZero`]; [`Error::Stopped`].
     pub fn first_pass(&self) -> Result<FirstPass<K>> {
         self.first_pass_with(&mut Job::new(&self.execution)?, &|_| 0)
     }
@@ -298,7 +299,7 @@ where
     /// Runs both passes. The second resamples after every stage within blocks, with as many moves as the first.
     ///
     /// # Errors
-    /// As [`first_pass`](Self::first_pass) and [`Ais::run`].
+    /// The errors of [`first_pass`](Self::first_pass) and [`Ais::run`].
     pub fn run(&self) -> Result<AdaptiveSmcRun<P::State, K>> {
         let later = self.second_pass();
         self.go_with(&mut Job::new(&self.execution)?, &later, None)
@@ -321,7 +322,7 @@ where
         J: Runs<Single<FirstPass<K>>> + Runs<BlockResult<P::State, ()>> + Carries<FirstPass<K>>,
     {
         let (counted, first) = match job.carried(&|_| Ok(()))? {
-            // Its time is part of that of earlier calls, which is added at the end.
+            // Its time is part of the time of earlier calls, which is added at the end.
             Some(first) => (first.seconds, first),
             None => {
                 let found = self.first_pass_with(job, later)?;

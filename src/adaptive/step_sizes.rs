@@ -14,25 +14,22 @@ use crate::schedule::Schedule;
 use crate::work::{Counts, Execution, Halt, Job, Pulse, Single, Stepped, Task, controls};
 use crate::{Error, Result};
 
-/// Most intervals between the stages at which the step size is tuned.
+/// Largest number of intervals between the stages at which the step size is tuned.
 const INTERVALS: usize = 20;
-/// Number of chains of the pilot, and of a block unless set. Where chains move one by one, small blocks cost nothing.
+/// Number of chains of the pilot.
 const CHAINS: usize = 64;
+/// Number of chains in a block, unless set. If chains move one by one, small blocks cost nothing.
 const BLOCK: usize = 8;
-/// Number of steps of each chain at a beta; four times as many at the first, whose start may be far off.
+/// Number of steps of each chain at a beta. The first beta has four times as many, since its step size may be far off.
 const STEPS: usize = 60;
 /// Largest accepted distance of the acceptance from its target.
 const TOLERANCE: f64 = 0.1;
 
-/// A tuner that brings a kernel to one acceptance all along a path, by its step sizes.
+/// A tuner of step sizes that gives a kernel the same acceptance all along a path.
 ///
 /// A pilot of 64 chains moves through up to 21 betas, evenly spaced in the stages of the run's schedule. At each a
 /// Robbins-Monro recursion (Kesten 1958) adjusts the log step size, which is linear in between. The pilot has its own
-/// streams ([`Purpose::Tune`]), so that a later run with the same seed is unbiased. It costs 240 moves per chain at the
-/// base and 60 at each further beta, on up to 8 threads unless [blocks](Self::block_size) are set.
-///
-/// The shape of the proposals stays as it is. [`AdaptiveSmc::first_pass`](crate::adaptive::AdaptiveSmc::first_pass)
-/// finds it too, a mass matrix for [`Hmc`](crate::kernel::Hmc); [`Rounds`](crate::adaptive::Rounds) finds everything.
+/// streams ([`Purpose::Tune`]), so that a later run with the same seed is unbiased.
 ///
 /// ```
 /// use annealed::adaptive::StepSizes;
@@ -47,6 +44,13 @@ const TOLERANCE: f64 = 0.1;
 /// # assert!((run.log_z() - target.log_normalizer()).abs() < 4.0 * run.standard_error());
 /// # Ok::<(), annealed::Error>(())
 /// ```
+///
+/// The pilot costs 240 moves per chain at the base and 60 at each further beta. It uses up to 8 threads unless
+/// [blocks](Self::block_size) are set.
+///
+/// The shape of the proposals stays as it is. [`AdaptiveSmc::first_pass`](crate::adaptive::AdaptiveSmc::first_pass)
+/// also finds a shape, a mass matrix for [`Hmc`](crate::kernel::Hmc). [`Rounds`](crate::adaptive::Rounds) finds
+/// everything.
 #[must_use]
 pub struct StepSizes<'p, P, K> {
     path: P,
@@ -93,8 +97,8 @@ impl<'p, P: AnnealingPath, K: Tunable + TransitionKernel<P::At>> StepSizes<'p, P
         /// Sets the acceptance to reach, in (0, 1); the kernel's [`optimal_acceptance`](Tunable::optimal_acceptance) by
         /// default.
         acceptance: f64,
-        /// Sets the number of chains that move together; 8 by default, 64 for one call a move to a model that
-        /// [evaluates batches](crate::model::UnnormalizedModel::evaluates_batches).
+        /// Sets the number of chains that move together; 8 by default. With 64, a model that [evaluates
+        /// batches](crate::model::UnnormalizedModel::evaluates_batches) gets one call a move.
         block_size: usize,
         /// Sets the seed; 0 by default. A seed gives the same bits for any number of threads.
         seed: u64,
@@ -105,9 +109,9 @@ impl<'p, P: AnnealingPath, K: Tunable + TransitionKernel<P::At>> StepSizes<'p, P
     /// Tunes the kernel.
     ///
     /// # Errors
-    /// A target outside (0, 1); [`Error::WrongGradient`] where finite differences contradict a gradient at base or
-    /// target; [`Error::NotConverged`] where no step size brings the acceptance within 0.1; a NaN of the model; chains
-    /// that all leave the support; a panic in model, kernel or callback; [`Error::Stopped`].
+    /// A target outside (0, 1); [`Error::WrongGradient`] if finite differences contradict a gradient at base or target;
+    /// [`Error::NotConverged`] if no step size brings the acceptance within 0.1; a NaN of the model; chains that all
+    /// leave the support; a panic in model, kernel or callback; [`Error::Stopped`].
     pub fn run(&self) -> Result<Tuned<K>>
     where
         P: AnnealingPath<State: Clone + Send> + Send + Sync,
@@ -244,7 +248,7 @@ pub(super) struct Gain {
 }
 
 impl Gain {
-    /// Returns the change of the log step size where the acceptance exceeds the target by `excess`.
+    /// Returns the change of the log step size if the acceptance exceeds the target by `excess`.
     pub(super) fn increment(&mut self, excess: f64) -> f64 {
         self.crossings += u32::from(excess * self.last_excess < 0.0);
         self.last_excess = excess;

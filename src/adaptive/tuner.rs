@@ -43,8 +43,9 @@ impl<K: Tunable> Tuner<K, DVector<f64>> {
     }
 }
 
-/// Gains where the acceptance was too low in a round, and too high: a slightly too long step may never be accepted.
+/// Gain if the acceptance was too low in a round.
 const GAIN: f64 = 2.0;
+/// Gain if the acceptance was too high: a step that is slightly too long may never be accepted.
 const CAUTION: f64 = 1.0;
 
 impl<K: Clone, S> Tuner<K, S> {

@@ -1,4 +1,4 @@
-//! The results of blocks that have passed all stages, and the figures of a run made of them.
+//! The results of blocks that have passed all stages, and the figures of a run computed from them.
 
 use std::ops::Range;
 
@@ -23,7 +23,7 @@ pub(crate) struct FinalStates<S> {
     pub(crate) states: Vec<S>,
     #[cfg_attr(feature = "serde", serde(with = "crate::num::serial::log_values"))]
     pub(crate) log_weights: Vec<f64>,
-    /// First ancestor of each chain; empty where nothing was resampled.
+    /// First ancestor of each chain; empty if nothing was resampled.
     pub(crate) roots: Vec<usize>,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct StageSums<R> {
 }
 
 impl<S> FinalStates<S> {
-    /// Returns whether there are `chains` chains, none of weight NaN or infinity, with roots if `with_roots`.
+    /// Returns whether there are `chains` chains, with no weight NaN or infinite, and with roots if `with_roots`.
     pub(crate) fn are(&self, chains: usize, with_roots: bool) -> bool {
         let roots = if with_roots { chains } else { 0 };
         let is_weight = |weight: &f64| *weight < f64::INFINITY;
@@ -56,7 +56,7 @@ impl<S> FinalStates<S> {
         self.roots.extend(right.roots);
     }
 
-    /// Appends chains, the first with index `first` in the run. Roots become places in the list.
+    /// Appends chains, of which the first has index `first` in the run. Roots become indices into the list.
     pub(crate) fn append(&mut self, mut right: Self, first: usize) {
         let place = self.log_weights.len();
         for root in &mut right.roots {
@@ -65,7 +65,7 @@ impl<S> FinalStates<S> {
         self.extend(right);
     }
 
-    /// Divides the chains among the nodes of `sums`, which must have as many. Roots become indices in the run.
+    /// Divides the chains among the nodes of `sums`, which must have as many chains. Roots become indices in the run.
     pub(crate) fn divided<R>(
         self,
         settings: &Settings,
@@ -124,7 +124,7 @@ impl Settings {
         }
     }
 
-    /// Returns the genealogy of a block; `None` where its chains do not interact.
+    /// Returns the genealogy of a block; `None` if its chains do not interact.
     pub(crate) fn genealogy<S>(
         &self,
         copy: Option<CopyState<S>>,
@@ -187,14 +187,15 @@ pub(crate) struct Figures {
     /// Estimate of `log(Z_K / Z_0)`.
     pub(crate) estimate: Estimate,
     pub(crate) thermodynamic_log_z: Option<f64>,
-    /// Rounding error of log Z: the path's own figure, or a larger one from the sizes of log densities and weights.
+    /// Rounding error of log Z: the path's own figure, or a larger one estimated from the sizes of log densities and
+    /// weights.
     pub(crate) rounding_error: f64,
     pub(crate) stages: Vec<StageSummary>,
     pub(crate) warnings: Vec<Warning>,
 }
 
 impl Figures {
-    /// Computes the figures of a run that lacks the `missing` chains. `size_of_base` is the size of the base's log
+    /// Computes the figures of a run without the `missing` chains. `size_of_base` is the size of the base's log
     /// densities.
     ///
     /// # Errors
@@ -241,7 +242,7 @@ impl Figures {
         warnings.extend((uncovered > 0).then_some(Warning::BaseMissesTarget { chains: uncovered }));
         warnings.extend(stages::zero_acceptance(&self.stages));
         warnings.extend(Warning::rounding(self.rounding_error, standard_error));
-        // Moves that miss more of the mean weight than a tenth of its standard error.
+        // Moves that miss more of the mean weight than a tenth of its standard error are worth a warning.
         let missing = (missed > 0.1 * standard_error).then_some(Warning::MissingMass {
             share: missed,
             standard_error,

@@ -1,4 +1,4 @@
-//! A fingerprint of what path and kernel do, by which a checkpoint knows its run.
+//! A fingerprint of what path and kernel do, by which a checkpoint is matched to its run.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -16,7 +16,7 @@ use crate::{Error, Result};
 
 const CHAINS: usize = 8;
 
-/// Returns the identity of a run with `settings` along `path`, whose chains are probed along `schedule`.
+/// Returns the identity of a run with `settings` along `path`. Its chains are probed along `schedule`.
 ///
 /// # Errors
 /// As [`fingerprint`].
@@ -38,12 +38,12 @@ where
 }
 
 /// Returns a fingerprint of path, kernel, schedule, engine, machine and crate version. It is the checksum of a few
-/// chains, started at samples of the base, at the first, middle and last stage.
+/// chains, which start at samples of the base, at the first, middle and last stage.
 ///
-/// Differences that these chains do not meet go unseen. An error or panic that they meet is part of the checksum.
+/// Differences that these chains do not meet remain undetected. An error or panic that they meet is in the checksum.
 ///
 /// # Errors
-/// As [`Population::start`]; states or memories that serde does not read as written; a panic.
+/// As [`Population::start`]; states or memories that serde does not read back as written; a panic.
 pub(crate) fn fingerprint<P, K>(path: P, kernel: &K, schedule: &Schedule) -> Result<u32>
 where
     P: AnnealingPath<State: Serialize + DeserializeOwned>,
@@ -56,7 +56,7 @@ where
     })
 }
 
-/// Returns as bytes the outcome of a few chains at the first, middle or last stage, for `probe` 0, 1 or 2.
+/// Returns the outcome of a few chains, as bytes, at the first, middle or last stage for `probe` 0, 1 or 2.
 fn probed<P, K>(path: &P, kernel: &K, schedule: &Schedule, probe: usize) -> Result<Vec<u8>>
 where
     P: AnnealingPath<State: Serialize + DeserializeOwned>,
@@ -80,7 +80,7 @@ where
     Ok([met, log_ratios, moved].concat())
 }
 
-/// Refuses states and memories that serde does not read as written, such as unordered maps.
+/// Refuses states and memories that serde does not read back as written, such as unordered maps.
 fn check_survival<P, W>(path: P, population: &Population<P>, written: &[u8]) -> Result<()>
 where
     P: AnnealingPath<State: Serialize + DeserializeOwned>,
@@ -88,7 +88,7 @@ where
 {
     let beta = population.stage().beta;
     let read = Population::restored::<W>(path, beta, &(0..CHAINS), decode("states", written)?)?;
-    // Skipped fields are not among the bytes, but may change the density.
+    // Skipped fields are not among the bytes, but they may change the density.
     let log_density = |population: &Population<P>| {
         let (stage, states) = (population.stage(), population.block().states());
         let log_densities = log_densities_of(stage.model, states).into_iter();

@@ -17,7 +17,7 @@
 //! ```
 //!
 //! A [`Run`] holds log Z with its interval, [warnings](crate::estimate::Warning) and weighted samples. A [`Recorder`]
-//! watches it from inside. A [`RunPart`] holds some of its chains, so that processes can share the work.
+//! observes the chains during the run. A [`RunPart`] holds some of the chains, so that processes can share the work.
 
 mod block_result;
 #[cfg(feature = "checkpoint")]

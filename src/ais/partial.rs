@@ -14,7 +14,7 @@ use crate::{Error, Result};
 
 /// Finished blocks of chains: a part of a run.
 ///
-/// [`Ais::run_range`](crate::ais::Ais::run_range) makes one, and a [`Run`] converts into one. Parts of one run
+/// [`Ais::run_range`](crate::ais::Ais::run_range) returns one, and a [`Run`] converts into one. Parts of one run
 /// [merge](Self::merge) into its result, and [`Ais::extend`](crate::ais::Ais::extend) runs the missing chains.
 ///
 /// With the feature `serde` it can be saved. Merged results have the same bits only if the format keeps every bit of an
@@ -28,10 +28,10 @@ pub struct RunPart<S, R = ()> {
     pub(crate) nodes: Forest<BlockResult<S, R>>,
     pub(crate) stopped_by: StoppedBy,
     pub(crate) seconds: f64,
-    /// Density evaluations per chain and stage; 0 where unknown.
+    /// Density evaluations per chain and stage; 0 if unknown.
     #[cfg_attr(feature = "serde", serde(default))]
     pub(crate) evaluations: u64,
-    /// Probe of path and kernel, where known.
+    /// Probe of path and kernel, if known.
     #[cfg_attr(feature = "serde", serde(default))]
     pub(crate) probe: Option<Probe>,
 }
@@ -39,9 +39,10 @@ pub struct RunPart<S, R = ()> {
 impl<S, R: Merge> RunPart<S, R> {
     /// Merges the parts of one run, given in any order, into its result.
     ///
-    /// The parts must agree in all settings, and in path and kernel as far as [a few chains](crate::ais::Ais::run) show
-    /// it. Where blocks are [missing](Self::missing), the result [warns](crate::estimate::Warning::MissingChains). It
-    /// stays unbiased if they are missing for reasons unrelated to their weights.
+    /// The parts must agree in all settings, and in path and kernel as far as [a few chains](crate::ais::Ais::run)
+    /// detect a difference. If blocks are [missing](Self::missing), the result
+    /// [warns](crate::estimate::Warning::MissingChains). It stays unbiased if the reasons are unrelated to the weights
+    /// of the missing blocks.
     ///
     /// # Errors
     /// No part; no finished block; parts of different runs; a range given twice; [`Error::AllWeightsZero`].
@@ -151,7 +152,7 @@ impl<S, R: Merge> RunPart<S, R> {
 }
 
 impl<S, R: Merge + Clone> RunPart<S, R> {
-    /// Returns the result, with a warning where its standard error exceeds `asked`.
+    /// Returns the result, with a warning if its standard error exceeds `asked`.
     pub(crate) fn reached(self, asked: Option<f64>) -> Result<Run<S, R>> {
         let mut run = self.result()?;
         let (reached, chains) = (run.standard_error(), run.chains());
@@ -174,7 +175,7 @@ impl<S, R: Merge + Clone> RunPart<S, R> {
 
     fn whole(mut self) -> Result<Run<S, R>> {
         if self.stopped_by != StoppedBy::Chains {
-            // Blocks after the first gap do not count: which ones are done depends on the threads.
+            // Blocks after the first gap do not count, because which of them are done depends on the threads.
             let blocks = self.prefix();
             if blocks == 0 {
                 return Err(self.stopped());
@@ -206,7 +207,7 @@ impl<S, R> RunPart<S, R> {
     }
 
     /// Returns the chains missing from the whole run, as ranges for [`Ais::run_range`](crate::ais::Ais::run_range).
-    /// [`stopped_by`](Self::stopped_by) tells whether the part itself is complete.
+    /// [`stopped_by`](Self::stopped_by) shows whether the part itself is complete.
     pub fn missing(&self) -> Vec<Range<usize>> {
         let blocks = self.settings.blocks();
         let starts = self.nodes.iter().map(|node| node.blocks().start);
@@ -224,7 +225,7 @@ impl<S, R> RunPart<S, R> {
         })
     }
 
-    /// Returns the error of a run without a finished first block.
+    /// Returns the error of a run that did not finish its first block.
     pub(crate) fn stopped(&self) -> Error {
         Error::Stopped {
             by: self.stopped_by.to_string(),
@@ -232,10 +233,11 @@ impl<S, R> RunPart<S, R> {
         }
     }
 
-    /// Returns the blocks from which `settings` can go on. If they have more chains, a partial last block is dropped.
+    /// Returns the blocks with which `settings` can continue. If they have more chains, a partial last block is
+    /// dropped.
     ///
     /// # Errors
-    /// Other settings, or fewer chains than the part was begun with.
+    /// Other settings, or fewer chains than the part began with.
     pub(crate) fn continued(mut self, settings: &Settings) -> Result<Forest<BlockResult<S, R>>> {
         settings.check_found(&self.settings)?;
         let mine = std::mem::replace(&mut self.settings.chains, settings.chains);
@@ -291,8 +293,8 @@ fn in_place(error: Error, of: &str, place: usize) -> Error {
 }
 
 impl<S, R> Run<S, R> {
-    /// Returns the estimate of `log Z_K` from the pooled chains of runs that differ in seed and perhaps in size. Runs that
-    /// differ otherwise are compared by [`Agreement`](crate::estimate::Agreement).
+    /// Returns the estimate of `log Z_K` from the pooled chains of runs that differ in seed and perhaps in size. To
+    /// compare runs that differ otherwise, use [`Agreement`](crate::estimate::Agreement).
     ///
     /// ```
     /// # use annealed::prelude::*;
@@ -304,9 +306,9 @@ impl<S, R> Run<S, R> {
     /// ```
     ///
     /// # Errors
-    /// No run; two runs with the same seed, which share chains (see [`Ais::extend`](crate::ais::Ais::extend) for more
-    /// chains of a seed); [`Error::OtherRun`] with the first other setting, path or kernel; a resampled run, not the
-    /// last, whose last block is not full.
+    /// No run; two runs with the same seed, which share chains (for more chains of one seed see
+    /// [`Ais::extend`](crate::ais::Ais::extend)); [`Error::OtherRun`] with the first other setting, path or kernel; a
+    /// resampled run before the last whose last block is not full.
     pub fn pooled<'r>(runs: impl IntoIterator<Item = &'r Self>) -> Result<Estimate>
     where
         S: 'r,

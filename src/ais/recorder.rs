@@ -7,13 +7,14 @@ use crate::work::Merge;
 
 /// An observer of a run, called for each block of chains after each recorded stage.
 ///
-/// Each block has its own clone. Clones merge in a fixed order, so that the result does not depend on threads. The
-/// weighted chains `(x_k, w_k)` that a recorder sees target `p_k`.
+/// Each block has its own clone. Clones merge in a fixed order, so that the result does not depend on threads. A
+/// recorder sees weighted chains `(x_k, w_k)`, which target `p_k`.
 pub trait Recorder<M: Intermediate>: Merge + Clone {
     /// Records one block after a stage.
     fn record(&mut self, stage: Stage<'_, M>, block: &Block<M::State>);
 
-    /// Takes from a new recorder what serde does not write, such as a function. Called after a checkpoint was read.
+    /// Takes over what serde does not write, such as a function, from a new recorder. Called after a checkpoint was
+    /// read.
     fn resume_as(&mut self, _new: &Self) {}
 }
 
@@ -25,7 +26,7 @@ impl Merge for () {
     fn merge(&mut self, _right: Self) {}
 }
 
-/// Records nothing where it is `None`.
+/// Records nothing if it is `None`.
 impl<M: Intermediate, R: Recorder<M>> Recorder<M> for Option<R> {
     fn record(&mut self, stage: Stage<'_, M>, block: &Block<M::State>) {
         if let Some(recorder) = self {
@@ -91,8 +92,8 @@ impl<A: Merge, B: Merge> Merge for (A, B) {
 ///
 /// `examples/ising.rs` records the magnetisation of a lattice.
 ///
-/// It holds a closure: a [`RunPart`](crate::ais::RunPart) with it merges but cannot be saved, and a run with it has no
-/// checkpoints. For these write a recorder with serde's traits.
+/// It holds a closure. Therefore a [`RunPart`](crate::ais::RunPart) with it merges but cannot be saved, and a run with
+/// it has no checkpoints. If you need them, write a recorder that implements serde's traits.
 #[derive(Clone)]
 pub struct Expectations<F> {
     function: F,
@@ -116,17 +117,17 @@ impl<F> Expectations<F> {
         }
     }
 
-    /// Returns `(beta_k, mean of f)` at each recorded stage; NaN where no chain carries weight.
+    /// Returns `(beta_k, mean of f)` at each recorded stage; NaN if no chain carries weight.
     pub fn means(&self) -> impl Iterator<Item = (f64, f64)> {
         self.stages
             .iter()
             .map(|stage| (stage.beta, stage.mean.get()))
     }
 
-    /// Returns `(beta_k, mean of f, standard error)` at each recorded stage. The error is infinite where one chain
-    /// carries all the weight.
+    /// Returns `(beta_k, mean of f, standard error)` at each recorded stage. The error is infinite if one chain carries
+    /// all the weight.
     ///
-    /// Its square is `sum w^2 (f - mean)^2 / (sum w)^2 / (1 - 1/ESS)`. It is too small where chains are resampled.
+    /// Its square is `sum w^2 (f - mean)^2 / (sum w)^2 / (1 - 1/ESS)`. It is too small if chains are resampled.
     pub fn estimates(&self) -> impl Iterator<Item = (f64, f64, f64)> {
         let estimates = self.stages.iter().map(Recorded::estimate);
         self.stages
@@ -194,7 +195,8 @@ mod tests {
     use crate::schedule::Schedule;
     use nalgebra::DVector;
 
-    /// About 68% of means of small runs lie within one standard error, and means scatter as their errors say.
+    /// Checks that about 68% of means of small runs lie within one standard error, and that their errors match the
+    /// scatter.
     #[test]
     fn means_scatter_as_their_errors_say() {
         let target = Gaussian::isotropic(DVector::from_element(1, 1.0), 0.5).unwrap();

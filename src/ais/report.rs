@@ -9,8 +9,8 @@ use crate::estimate::{LogZ, Warning};
 use crate::num::SimdLevel;
 use crate::work::StoppedBy;
 
-/// A summary of a run without its chains, with a few of its stages. `Display` prints a page. With the feature `serde`
-/// it can be written, for instance as JSON.
+/// A summary of a run without its chains, with a few of its stages. `Display` prints one page. With the feature `serde`
+/// it can be written, for example as JSON.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -21,19 +21,19 @@ pub struct Report {
     pub standard_error: f64,
     /// 95% confidence interval of `log Z_K`.
     pub interval: (f64, f64),
-    /// Whether the standard error misleads and the interval counts; see [`LogZ::is_skewed`].
+    /// Whether the standard error misleads, so that only the interval is valid; see [`LogZ::is_skewed`].
     pub skewed: bool,
     /// `log Z_0`, which `log_z` includes.
     pub log_base_normalizer: f64,
     /// Effective sample size, a count.
     pub effective_sample_size: f64,
-    /// Lower bound on `log Z_K` in expectation; `None` where a chain has weight zero.
+    /// Lower bound on `log Z_K` in expectation; `None` if a chain has weight zero.
     pub lower_bound: Option<f64>,
     /// Lower bound on `log Z_K` with 95% confidence, for any weights; see [`Run::certified_lower_bound`].
     pub certified_lower_bound: Option<f64>,
-    /// Estimate by thermodynamic integration, where it exists.
+    /// Estimate by thermodynamic integration, if it exists.
     pub thermodynamic_log_z: Option<f64>,
-    /// Variance of the log weights of living chains; 0 for a single one.
+    /// Variance of the log weights of living chains; 0 if only one chain is alive.
     pub var_log_weight: Option<f64>,
     /// Reasons to doubt the result, each with name and text.
     pub warnings: Vec<(String, String)>,
@@ -49,7 +49,7 @@ pub struct Report {
     pub seed: u64,
     /// Number of chains in a block.
     pub block_size: usize,
-    /// SIMD level of the path, where it had a choice.
+    /// SIMD level of the path, if it had a choice.
     pub engine: Option<SimdLevel>,
     /// Reason why the run ended.
     pub stopped_by: StoppedBy,

@@ -1,4 +1,4 @@
-//! The result of a run: log Z, reasons to doubt it, and the weighted chains.
+//! The result of a run: log Z, the reasons to doubt it, and the weighted chains.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -19,17 +19,17 @@ use crate::path::{Doubts, doubts};
 use crate::schedule::Schedule;
 use crate::work::{Forest, Merge, Node, Probe, StoppedBy, coalesce, fold};
 
-/// The result of a run: log Z with its uncertainty, reasons to doubt it, and the weighted chains.
+/// The result of a run: log Z with its uncertainty, the reasons to doubt it, and the weighted chains.
 ///
-/// With the feature `serde` it can be saved and read; statistics are recomputed from the saved chains and sums.
-/// [`report`](Self::report) gives a small summary.
+/// With the feature `serde` it can be saved and read. Statistics are then recomputed from the saved chains and sums.
+/// [`report`](Self::report) returns a small summary.
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[must_use]
 pub struct Run<S, R = ()> {
     settings: Settings,
     chains: FinalStates<S>,
-    /// Sums by node of the tree of blocks, with full blocks merged as far as possible.
+    /// Sums for each node of the tree of blocks. Full blocks are merged as far as possible.
     sums: Forest<StageSums<R>>,
     stopped_by: StoppedBy,
     seconds: f64,
@@ -80,7 +80,7 @@ impl<S, R: Merge + Clone> Run<S, R> {
 }
 
 impl<S, R> From<Run<S, R>> for RunPart<S, R> {
-    /// Converts a finished run into its blocks, to which [more](crate::ais::Ais::extend) can be added.
+    /// Converts a finished run into its blocks, so that [more](crate::ais::Ais::extend) can be added.
     fn from(run: Run<S, R>) -> Self {
         let nodes = run.chains.divided(&run.settings, run.sums);
         Self {
@@ -111,21 +111,21 @@ impl<S, R> Run<S, R> {
     }
 
     /// Returns `ESS = (sum w)^2 / sum w^2`, between 1 and the number of chains. In a
-    /// [resampled](crate::ais::Ais::resampling) run w are the weights of families or islands.
+    /// [resampled](crate::ais::Ais::resampling) run, w are the weights of families or islands.
     #[doc(alias = "ess")]
     pub fn effective_sample_size(&self) -> f64 {
         self.figures.estimate.effective_sample_size()
     }
 
-    /// Returns `log Z_0 + mean log w`, in expectation a lower bound on `log Z_K` (Jensen); `-inf` where a chain has
-    /// weight zero. In a [resampled](crate::ais::Ais::resampling) run it is closer to `log Z_K`.
+    /// Returns `log Z_0 + mean log w`. Its expectation is a lower bound on `log Z_K` (Jensen). It is `-inf` if a chain
+    /// has weight zero. In a [resampled](crate::ais::Ais::resampling) run it is closer to `log Z_K`.
     pub fn lower_bound(&self) -> f64 {
         self.log_z_estimate().mean_log_weight()
     }
 
-    /// Returns `log Z_0 + E log((w_1 + .. + w_k) / k)`, the `k`-sample bound (Burda, Grosse and Salakhutdinov 2016). In
-    /// expectation it is at most `log Z_K`, and closer for larger `k`. It remains a bound in a
-    /// [resampled](crate::ais::Ais::resampling) run, but not the bound of `k` independent chains.
+    /// Returns `log Z_0 + E log((w_1 + .. + w_k) / k)`, the `k`-sample bound (Burda, Grosse and Salakhutdinov 2016).
+    /// Its expectation is at most `log Z_K`, and closer for larger `k`. In a [resampled](crate::ais::Ais::resampling)
+    /// run it remains a bound, but not the bound of `k` independent chains.
     ///
     /// # Errors
     /// A `k` outside `1..=N`.
@@ -135,11 +135,12 @@ impl<S, R> Run<S, R> {
         Ok(bound + self.settings.log_base_normalizer)
     }
 
-    /// Returns the `k`-sample bound with its bias in `1/k` removed up to `order` by the [`jackknife`], plus `log Z_0`.
-    /// It is closer to `log Z_K` than the bound, but is no bound.
+    /// Returns the `k`-sample bound after the [`jackknife`] has removed its bias in `1/k` up to `order`, plus
+    /// `log Z_0`. It is closer to `log Z_K`, but it is no bound.
     ///
     /// # Errors
-    /// As [`jackknife`]; a [resampled](crate::ais::Ais::resampling) or waste-free run: weights must be independent.
+    /// As [`jackknife`]; a [resampled](crate::ais::Ais::resampling) or waste-free run, because weights must be
+    /// independent.
     pub fn jackknife(&self, k: usize, order: usize) -> Result<f64> {
         let expected = "independent chains, by a run without `resampling` and `waste_free`; log_z has a bias of \
                         about half its squared standard error";
@@ -154,11 +155,11 @@ impl<S, R> Run<S, R> {
     }
 
     /// Returns log Z by thermodynamic integration over the same chains: the trapezoid rule on the weighted mean of
-    /// `d/dbeta log f` at the recorded stages. `None` where the support shrinks along the path.
+    /// `d/dbeta log f` at the recorded stages. It is `None` if the support shrinks along the path.
     ///
-    /// It is no independent check, since both estimates use the same chains. They differ by the discretisation, which
-    /// falls with [`Ais::recorded_stages`](crate::ais::Ais::recorded_stages), and by the corrections of a kernel that
-    /// is not invariant. The integral diverges where the log ratio has no mean at the base, as under a Cauchy prior.
+    /// This is no independent check, because both estimates use the same chains. They differ by the discretisation,
+    /// which falls with [`Ais::recorded_stages`](crate::ais::Ais::recorded_stages), and by the corrections of a kernel
+    /// that is not invariant. The integral diverges if the log ratio has no mean at the base, as under a Cauchy prior.
     pub fn thermodynamic_log_z(&self) -> Option<f64> {
         self.figures.thermodynamic_log_z
     }
@@ -168,8 +169,9 @@ impl<S, R> Run<S, R> {
         &self.figures.stages
     }
 
-    /// Returns log Z at each beta of [`Ais::record_at`](crate::ais::Ais::record_at), in the order passed, with errors and
-    /// intervals as those of the run. Estimates at two betas come from the same chains, and depend on each other.
+    /// Returns log Z at each beta of [`Ais::record_at`](crate::ais::Ais::record_at), in the given order, with errors
+    /// and intervals computed as the run's own. Estimates at two betas come from the same chains, so they are not
+    /// independent.
     pub fn log_z_along(&self) -> Vec<LogZAt> {
         let at = |stage: &StageSummary| {
             let estimate = stage.estimate?.shifted(self.settings.log_base_normalizer);
@@ -193,7 +195,7 @@ impl<S, R> Run<S, R> {
         &self.chains.log_weights
     }
 
-    /// Returns the number of first chains whose descendants carry weight; `None` where nothing was resampled.
+    /// Returns the number of first chains whose descendants carry weight; `None` if nothing was resampled.
     pub fn surviving_ancestors(&self) -> Option<usize> {
         let alive = self.chains.roots.iter().zip(&self.chains.log_weights);
         let alive = alive.filter(|(_, log_weight)| **log_weight > f64::NEG_INFINITY);
@@ -234,7 +236,7 @@ impl<S, R> Run<S, R> {
         self.stopped_by
     }
 
-    /// Returns the missing chains as index ranges, where not all parts of the run were merged.
+    /// Returns the missing chains as index ranges, if not all parts of the run were merged.
     pub fn missing(&self) -> &[Range<usize>] {
         &self.missing
     }
@@ -247,7 +249,7 @@ impl<S, R> Run<S, R> {
         self.probe.as_ref()
     }
 
-    /// Returns each chain's first ancestor, as a place in the list; empty where nothing was resampled.
+    /// Returns each chain's first ancestor, as an index into the list; empty if nothing was resampled.
     pub(crate) fn roots(&self) -> &[usize] {
         &self.chains.roots
     }
@@ -261,7 +263,7 @@ impl<S, R> Run<S, R> {
         self.figures.warnings.extend(warning);
     }
 
-    /// Adds the path's doubts by the final states.
+    /// Adds the doubts that the path derives from the final states.
     pub(crate) fn doubt(&mut self, of_path: Doubts<'_, S>) {
         let order = heaviest_first(self.log_weights());
         let heaviest = order.iter().map(|&chain| &self.states()[chain]);
@@ -278,7 +280,7 @@ impl<S, R> Run<S, R> {
         &self.settings.schedule
     }
 
-    /// Returns the number of chains, without [missing](Self::missing) ones.
+    /// Returns the number of chains, without the [missing](Self::missing) ones.
     pub fn chains(&self) -> usize {
         self.chains.log_weights.len()
     }
@@ -293,7 +295,7 @@ impl<S, R> Run<S, R> {
         self.settings.block_size
     }
 
-    /// Returns the SIMD level that the path chose, where it had a choice; it affects the result's bits.
+    /// Returns the SIMD level that the path chose, if it had a choice; it affects the result's bits.
     pub fn simd_level(&self) -> Option<SimdLevel> {
         self.settings.engine
     }
@@ -304,12 +306,13 @@ impl<S, R> Run<S, R> {
     }
 }
 
+/// Text of the note if the model could evaluate many states in one call, but this path or kernel does not.
+const SINGLE: &str = "the model can evaluate many states in one call, but this path or this kernel asks for one state at a \
+                      time; this only costs time. To avoid it, a path needs `evaluates_batches` and `ends_of_batch`, see \
+                      the guide's page on batches";
+
 /// Writes `log Z = 208.631 +- 0.021 (95% interval 208.590 to 208.672, ESS 809 of 1000, 5.0e5 evaluations)` and any
 /// warnings.
-const SINGLE: &str = "the model can evaluate many states in one call, but this path or this kernel asks for one state at a \
-                      time, which costs time alone: a path needs `evaluates_batches` and `ends_of_batch`, see the guide's \
-                      page on batches";
-
 impl<S, R> fmt::Display for Run<S, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_headline(f, self, "", self.figures.estimate.sample_size_text())?;
@@ -320,7 +323,7 @@ impl<S, R> fmt::Display for Run<S, R> {
     }
 }
 
-/// The final states. Units are islands, families or chains.
+/// The final states. The units are islands, families or chains.
 impl<S, R> WeightedSample for Run<S, R> {
     type State = S;
 
@@ -357,12 +360,12 @@ impl<S, R> LogZ for Run<S, R> {
         self.log_z_estimate().interval_at(level)
     }
 
-    /// Returns a lower bound on `log Z_K` that holds with probability `confidence`, for any weights and stopping rule:
-    /// [`certified_lower_bound`] of the chains, or of islands where chains interact. `None` for a backward run, whose
-    /// samples may be approximate.
+    /// Returns a lower bound on `log Z_K` that holds with probability `confidence`, for any weights and any stopping
+    /// rule. It is the [`certified_lower_bound`] of the chains, or of the islands if chains interact. It is `None` for
+    /// a backward run, whose samples may be approximate.
     ///
-    /// Chains may be [missing](Self::missing) for any reason but their weights. Where a partial last block is run again
-    /// with more chains, the longer run has a bound of its own.
+    /// Chains may be [missing](Self::missing) for any reason except their weights. If a partial last block is run again
+    /// with more chains, the longer run has its own bound.
     fn certified_lower_bound(&self, confidence: f64) -> Result<Option<f64>> {
         let (settings, chains) = (&self.settings, &self.chains.log_weights);
         let bound = match settings.selection {
@@ -382,7 +385,7 @@ impl<S, R> LogZ for Run<S, R> {
     }
 
     /// Returns the number of density evaluations: chains times stages times the kernel's
-    /// [count](crate::kernel::TransitionKernel::evaluations). 0 for a run saved by an older version.
+    /// [count](crate::kernel::TransitionKernel::evaluations). It is 0 for a run saved by an older version.
     fn evaluations(&self) -> u64 {
         let of_chain = self
             .evaluations

@@ -19,7 +19,7 @@ use crate::work::{Counts, Execution, Forest, Job, Probe, Task, controls};
 use crate::{Error, Result};
 
 /// Annealed importance sampling (Neal 2001). Each chain starts at an exact sample of the base, passes the K stages of a
-/// schedule, and gathers the log weight
+/// schedule, and adds up the log weight
 ///
 /// `log w = sum_k [log f_k(x_{k-1}) - log f_{k-1}(x_{k-1}) + correction_k]`,
 ///
@@ -72,7 +72,7 @@ impl<P: AnnealingPath, K: TransitionKernel<P::At>> Ais<'_, P, K> {
         Self::with_base_log_z(path, kernel, log_z)
     }
 
-    /// Creates a run from a base with the stated `log Z_0`. With 0, log Z counts from the base.
+    /// Creates a run from a base with the given `log Z_0`. With 0, the result is log Z relative to the base.
     pub fn with_base_log_z(path: P, kernel: K, log_base_normalizer: f64) -> Self {
         Self {
             settings: Settings::new(&path, log_base_normalizer),
@@ -96,20 +96,20 @@ impl<'e, P: AnnealingPath, K, R> Ais<'e, P, K, R> {
         seed of settings: u64,
         /// Sets the number of chains in a block, the unit of work; 128 by default. It affects the result's bits.
         block_size of settings: usize,
-        /// Sets the maximum number of recorded stages; 1,000 by default. They are evenly spaced in a longer schedule.
-        /// The thermodynamic integral uses only these: where it matters, record hundreds.
+        /// Sets the maximum number of recorded stages; 1,000 by default. In a longer schedule they are evenly spaced.
+        /// The thermodynamic integral uses only the recorded stages, so record hundreds if you need it.
         recorded_stages of settings: usize,
         /// Ends the run once its standard error is at most `standard_error`, in nats. [`chains`](Self::chains) is the
         /// maximum; a run that ends with a larger error [warns](crate::estimate::Warning::ErrorNotReached).
         ///
-        /// The error is checked after 500 chains (at least 10 blocks where chains interact), then after every 10% more,
-        /// in whole blocks. The result does not depend on threads. Early stopping favours runs that lack their largest weights;
-        /// `docs/long-runs.md` measures bias and coverage.
+        /// The error is checked after 500 chains (at least 10 blocks if chains interact), then after every 10% more, in
+        /// whole blocks. The result does not depend on threads. Early stopping favours runs that lack their largest
+        /// weights; `docs/long-runs.md` measures bias and coverage.
         until_error of execution in Some: f64,
     }
 
-    /// Records the stages at these betas of the schedule besides the [others](Self::recorded_stages), and keeps the weights
-    /// there, 8 bytes a chain and beta: [`Run::log_z_along`] has errors and intervals.
+    /// Records the stages at these betas of the schedule, in addition to the [others](Self::recorded_stages), and keeps
+    /// their weights (8 bytes for each chain and beta). [`Run::log_z_along`] then has errors and intervals.
     ///
     /// ```
     /// # use annealed::prelude::*;
@@ -129,8 +129,8 @@ impl<'e, P: AnnealingPath, K, R> Ais<'e, P, K, R> {
         self
     }
 
-    /// Marks the run as a pilot, with streams other than those of a run with the same seed. If a run learned its
-    /// schedule or step size from its own chains, `E[w] = Z_K / Z_0` would not hold.
+    /// Marks the run as a pilot, whose streams differ from the streams of a run with the same seed. If a run learned
+    /// its schedule or step size from its own chains, `E[w] = Z_K / Z_0` would not hold.
     pub fn pilot(mut self) -> Self {
         self.settings.purpose = Purpose::Pilot;
         self
@@ -150,11 +150,11 @@ impl<'e, P: AnnealingPath, K, R> Ais<'e, P, K, R> {
         }
     }
 
-    /// Resamples the chains of each block between stages, but not after the last: sequential Monte Carlo.
+    /// Resamples the chains of each block between stages, but not after the last (sequential Monte Carlo).
     ///
-    /// With 10 or more blocks, standard errors come from the differences between these independent islands. With fewer
+    /// With 10 or more blocks, standard errors come from the differences between these independent islands. With fewer,
     /// they come from families, the descendants of one first chain (Lee and Whiteley 2018).
-    /// [`Run::effective_sample_size`] counts islands or families. Where too few carry weight, the run
+    /// [`Run::effective_sample_size`] counts islands or families. If too few carry weight, the run
     /// [warns](crate::estimate::Warning::FewFamilies); see [`Run::surviving_ancestors`].
     pub fn resampling(self, resampling: Resampling) -> Self
     where
@@ -164,8 +164,8 @@ impl<'e, P: AnnealingPath, K, R> Ais<'e, P, K, R> {
     }
 
     /// Draws a few ancestors in each block after each stage but the last, and keeps all states of their trajectories:
-    /// waste-free sequential Monte Carlo. The kernel must leave each model [`Invariant`]. Standard errors are those of
-    /// a [resampled](Self::resampling) run; of both settings the last one counts.
+    /// waste-free sequential Monte Carlo. The kernel must leave each model [`Invariant`]. Standard errors are computed
+    /// as in a [resampled](Self::resampling) run. If you set both, the last setting counts.
     pub fn waste_free(self, waste_free: WasteFree) -> Self
     where
         P::State: Clone,
@@ -174,7 +174,7 @@ impl<'e, P: AnnealingPath, K, R> Ais<'e, P, K, R> {
         self.interacting(Selection::WasteFree(waste_free))
     }
 
-    /// Lets the chains pass the path's own models, for pilots that measure these.
+    /// Lets the chains pass the path's own models, for pilots that measure those models.
     pub(crate) fn without_surrogates(mut self) -> Self {
         self.settings.has_surrogates = false;
         self
@@ -215,15 +215,16 @@ where
     R: Recorder<P::At> + Send + Sync,
 {
     /// Runs all chains, or as many as [`until_error`](Self::until_error), [`time_limit`](Self::time_limit) and the
-    /// progress callback allow. The result is that of a run with so many chains.
+    /// progress callback allow. The result equals the result of a run with that number of chains.
     ///
-    /// Eight further chains probe path and kernel, without effect on results. By them [`extend`](Self::extend),
-    /// [`RunPart::merge`], [`Run::pooled`] and [`Bridge`](crate::bidirectional::Bridge) refuse another path or kernel.
+    /// Eight further chains probe path and kernel, without effect on results. With their values
+    /// [`extend`](Self::extend), [`RunPart::merge`], [`Run::pooled`] and [`Bridge`](crate::bidirectional::Bridge) can
+    /// refuse another path or kernel.
     ///
     /// # Errors
     /// Settings out of range; a NaN, `+inf` or panic in model, kernel, recorder or progress callback, with chain, stage
-    /// and beta; [`Error::AllWeightsZero`](crate::Error::AllWeightsZero); [`Error::Stopped`](crate::Error::Stopped) where the run was stopped before its first block was
-    /// done.
+    /// and beta; [`Error::AllWeightsZero`](crate::Error::AllWeightsZero); [`Error::Stopped`](crate::Error::Stopped) if
+    /// the run was stopped before its first block was done.
     pub fn run(&self) -> Result<Run<P::State, R>> {
         self.task()?
             .run_all(&mut Job::new(&self.execution)?, self.execution.until_error)
@@ -238,7 +239,7 @@ where
         self.task_by(&self.kernel, self.settings.clone(), chains)
     }
 
-    /// Returns the task of another kernel and other settings.
+    /// Returns the task with another kernel and other settings.
     pub(crate) fn task_by<'t>(
         &self,
         kernel: impl TransitionKernel<P::At> + Send + Sync + 't,
@@ -254,8 +255,8 @@ where
         )
     }
 
-    /// Runs the chains that a part or finished run of the same seed lacks. The result has the bits of one run of
-    /// [`chains`](Self::chains), which may exceed the part's own number. A partial last block is then run again.
+    /// Runs the chains that are missing from a part or finished run of the same seed. The result has the bits of one
+    /// run of [`chains`](Self::chains), which may exceed the part's own number. A partial last block is then run again.
     ///
     /// ```
     /// # use annealed::prelude::*;
@@ -270,7 +271,7 @@ where
     ///
     /// # Errors
     /// As [`run`](Self::run); a part with more chains, other settings, or another path or kernel, as far as [a few
-    /// chains](Self::run) show it.
+    /// chains](Self::run) detect it.
     pub fn extend(&self, done: impl Into<RunPart<P::State, R>>) -> Result<Run<P::State, R>> {
         self.settings.check()?;
         let mut done = done.into();
@@ -286,13 +287,13 @@ where
         Ok(run)
     }
 
-    /// Runs a range of chains, as given by [`ranges`](Self::ranges). [`RunPart::merge`] joins it with the ranges of
-    /// other processes, with the bits of a single run. If [`time_limit`](Self::time_limit) or the progress callback
-    /// stops it, the part lists what is [missing](RunPart::missing).
+    /// Runs a range of chains, as returned by [`ranges`](Self::ranges). [`RunPart::merge`] joins it with the ranges of
+    /// other processes; the result has the bits of a single run. If [`time_limit`](Self::time_limit) or the progress
+    /// callback stops it, the part lists what is [missing](RunPart::missing).
     ///
     /// # Errors
-    /// As [`run`](Self::run); a range that is not of whole blocks ([`block_size`](Self::block_size));
-    /// [`until_error`](Self::until_error), since one part does not know the error of all.
+    /// As [`run`](Self::run); a range that is not made of whole blocks ([`block_size`](Self::block_size));
+    /// [`until_error`](Self::until_error), because one part cannot compute the error of all.
     pub fn run_range(&self, chains: Range<usize>) -> Result<RunPart<P::State, R>> {
         if let Some(found) = self.execution.until_error {
             let expected = "none for a part of a run, which does not know the error of all";
@@ -313,7 +314,8 @@ where
         task.extended_by(&job, done)
     }
 
-    /// Cuts the chains into at most `parts` about equal ranges of whole blocks, for [`run_range`](Self::run_range).
+    /// Cuts the chains into at most `parts` ranges of whole blocks, of about equal size, for
+    /// [`run_range`](Self::run_range).
     ///
     /// # Errors
     /// `parts` of 0; settings out of range.

@@ -1,4 +1,4 @@
-//! Saved blocks of a run under way, and runs that write checkpoints.
+//! Saved blocks of a run in progress, and runs that write checkpoints.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -22,21 +22,21 @@ use crate::work::store::{Checkpointed, KeptJob, Resumable, decode, encode};
 use crate::work::{Execution, Identity};
 use crate::{Error, Result};
 
-/// Records of a block: the sums of each window and of a weighing from the target, and the log weights and decisions at
+/// Records of a block: the sums of each window and of a weighing from the target, then the log weights and decisions at
 /// the start of the current window.
 type SavedStages = (Vec<StageBin>, Option<StageBin>, Vec<f64>, Decisions);
 
 impl StageRecorder {
-    /// Returns the records after `passed` stages, at least one, as [`SavedStages`].
+    /// Returns the records after `passed` stages (at least one), as [`SavedStages`].
     fn saved(&self, passed: usize) -> impl Serialize {
         let begun = &self.records[..=self.windows.of_stage(passed)];
         (begun, &self.target, &self.start, &self.decisions)
     }
 
-    /// Restores the records of a block after `passed` stages, at least one.
+    /// Restores the records of a block after `passed` stages (at least one).
     ///
     /// # Errors
-    /// Other numbers of windows or chains; records that do not fit them.
+    /// Other numbers of windows or chains; records that do not fit these numbers.
     fn restored(
         windows: StageBins,
         passed: usize,
@@ -63,7 +63,7 @@ impl StageRecorder {
     }
 }
 
-/// A block at work: stages passed, chains with the kernel's memories, records, recorder, and roots.
+/// A block in progress: stages passed, chains with the kernel's memories, records, recorder, and roots.
 type SavedProgress<S, R> = (
     usize,
     SavedPopulation<S>,
@@ -72,7 +72,7 @@ type SavedProgress<S, R> = (
     Option<Vec<usize>>,
 );
 
-/// Returns the functions that write and read blocks at work, with the kernel's memories of the chains.
+/// Returns the functions that write and read blocks in progress, with the kernel's memories of the chains.
 pub(crate) fn block_codec<P, R, W>() -> Option<BlockCodec<P, R>>
 where
     P: AnnealingPath<State: Serialize + DeserializeOwned>,
@@ -97,7 +97,7 @@ where
     encode("block at work", &saved)
 }
 
-/// Reads a block that [`write_block`] wrote, and refuses other bytes.
+/// Reads a block that [`write_block`] wrote, and refuses any other bytes.
 fn read_block<'t, P, R, W>(
     task: &'t AisTask<'t, P, R>,
     block: usize,
@@ -163,7 +163,7 @@ impl<P: AnnealingPath, K, R> Ais<'_, P, K, R> {
     }
 
     /// Returns the same run shared with other processes, which must all make the same call; see the module
-    /// [`ranks`](crate::ranks). Each gets the result, with the bits of [`run`](Self::run).
+    /// [`ranks`](crate::ranks). Each process gets the result, with the bits of [`run`](Self::run).
     ///
     /// Rank r of n runs the blocks b with `b mod n = r`. `docs/many-machines.md` measures costs and scaling.
     pub fn ranks<'a>(&'a self, ranks: &'a dyn Ranks) -> OnRanks<'a, Self> {
@@ -191,7 +191,7 @@ where
         let schedule = &settings.schedule;
         settings.check()?;
         check_stages("steps of the schedule", self.kernel.stages(), schedule)?;
-        // A recorder that cannot be written fails here, at the start.
+        // If a recorder cannot be written, the run fails here, at the start.
         encode("recorder", &self.recorder)?;
         let path = self.path.clone();
         let identity = identity(path, &self.kernel, schedule, settings.named())?;
@@ -200,7 +200,7 @@ where
             .with_length("chains", settings.chains))
     }
 
-    /// Accepts fewer chains than those of this run; their partial last block is then run again.
+    /// Accepts fewer chains than this run has. Their partial last block is then run again.
     fn usable(&self, chains: usize) -> Result<usize> {
         let (mine, size) = (self.settings.chains, self.settings.block_size);
         let expected = format!("at least {chains}, as many as it was begun with");
@@ -287,7 +287,7 @@ mod tests {
         task.saved_by(block_codec::<_, _, Moved<'p>>())
     }
 
-    /// The pulse of a block that goes on from what was saved, and is canceled after some steps.
+    /// The pulse of a block that resumes from what was saved, and is canceled after some steps.
     struct Cut {
         resumed: Option<Vec<u8>>,
         steps: usize,

@@ -14,7 +14,7 @@ use crate::schedule::Schedule;
 use crate::work::{Named, check_named, is_look, named, named_engine};
 use crate::{Error, Result};
 
-/// Settings that fix the bits of a run, besides path, kernel and recorder.
+/// Settings that determine the bits of a run, besides path, kernel and recorder.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Settings {
@@ -40,7 +40,7 @@ pub struct Settings {
     pub(crate) epsilon: f64,
 }
 
-/// Returns the epsilon of runs that were saved without one.
+/// Returns the epsilon for runs that were saved without one.
 #[cfg(feature = "serde")]
 fn double() -> f64 {
     f64::EPSILON
@@ -65,7 +65,7 @@ impl Settings {
         }
     }
 
-    /// Lets the chains pass the models that these settings name, surrogates or the path's own.
+    /// Sets the models that the chains pass: surrogates or the path's own, as set here.
     pub(crate) fn on_models<P: AnnealingPath>(&self, population: Population<P>) -> Population<P> {
         match self.has_surrogates {
             true => population.by_surrogates(),
@@ -90,13 +90,13 @@ impl Settings {
         }
     }
 
-    /// Refuses `found` settings other than these, except for the number of chains, and names the first difference.
+    /// Refuses `found` settings that differ, except for the number of chains, and names the first difference.
     pub(crate) fn check_found(&self, found: &Self) -> Result<()> {
         self.schedule.check_found(&found.schedule)?;
         check_named(&self.named(), &found.named())
     }
 
-    /// Returns all settings but schedule and number of chains.
+    /// Returns all settings except the schedule and the number of chains.
     pub(crate) fn named(&self) -> Named {
         // Destructured, so that no field is forgotten.
         let Self {
@@ -143,8 +143,8 @@ impl Settings {
         Err(Error::invalid(argument, found, expected))
     }
 
-    /// Returns the estimate of `log(Z_K / Z_0)`. `roots` holds the first ancestors, and is empty where chains do not
-    /// interact. Chains count as independent where resampling was not certain and copied none.
+    /// Returns the estimate of `log(Z_K / Z_0)`. `roots` holds the first ancestors, and is empty if chains do not
+    /// interact. If resampling was not certain and no chain was copied, the chains count as independent.
     pub(crate) fn estimate(&self, log_weights: &[f64], roots: &[usize]) -> Result<Estimate> {
         let steps = self.schedule.stages();
         let selection = self.selection.as_ref();
@@ -162,7 +162,7 @@ impl Settings {
         is_look(FIRST_LOOK.div_ceil(self.block_size).max(islands), blocks)
     }
 
-    /// Returns whether a stage only weighs the chains: waste-free runs move them when ancestors are drawn.
+    /// Returns whether a stage only weighs the chains. Waste-free runs move them when ancestors are drawn.
     pub(crate) fn weighs_alone(&self, stage: usize) -> bool {
         let waste_free = matches!(self.selection, Some(Selection::WasteFree(_)));
         waste_free && stage < self.schedule.stages()
@@ -186,7 +186,7 @@ impl Settings {
         BlockStreams::new((first, stream), self.largest_block())
     }
 
-    /// Returns the number of chains in a block; the last may have fewer.
+    /// Returns the number of chains in a block. The last block may have fewer.
     pub(crate) fn largest_block(&self) -> usize {
         self.block_size.min(self.chains)
     }
@@ -208,7 +208,7 @@ impl Settings {
         (self.chains_of(blocks).len() * self.schedule.stages()) as u64
     }
 
-    /// Returns the blocks that make up `chains`, of valid settings and the number of stages that a kernel `demanded`.
+    /// Returns the blocks of `chains`, and checks the settings and the number of stages that a kernel `demanded`.
     pub(crate) fn checked_blocks(
         &self,
         chains: &Range<usize>,
@@ -248,7 +248,7 @@ impl Settings {
     }
 }
 
-/// Chains before the first check of the standard error.
+/// Number of chains before the first check of the standard error.
 const FIRST_LOOK: usize = 500;
-/// Blocks before the first check where chains interact, so that errors come from islands.
+/// Number of blocks before the first check if chains interact, so that errors come from islands.
 const FIRST_ISLANDS: usize = 10;

@@ -16,7 +16,8 @@ pub(crate) enum Direction {
     Reverse,
 }
 
-/// A division of the stages, in the order passed, into windows. Both directions have the same windows.
+/// A division of the stages, in the order in which they are passed, into windows. Both directions have the same
+/// windows.
 #[derive(Debug, Clone)]
 pub(crate) struct StageBins {
     direction: Direction,
@@ -27,8 +28,8 @@ pub(crate) struct StageBins {
 }
 
 impl StageBins {
-    /// Creates the narrowest windows of equal width that number at most `limit`, which must not be 0, and divides them at
-    /// the schedule indices `kept`. Only the window next to the target may be shorter otherwise.
+    /// Creates windows of equal width, as narrow as `limit` windows allow (`limit` must not be 0), and divides them at
+    /// the schedule indices `kept`. Without these, only the window next to the target may be shorter.
     pub(crate) fn new(direction: Direction, steps: usize, limit: usize, kept: Vec<usize>) -> Self {
         let width = steps.div_ceil(limit);
         let mut ends: Vec<usize> = (0..=steps).step_by(width).chain([steps]).collect();
@@ -72,12 +73,12 @@ impl StageBins {
         }
     }
 
-    /// Returns the window's middle stage, where the thermodynamic integrand is taken (midpoint rule).
+    /// Returns the window's middle stage, at which the thermodynamic integrand is evaluated (midpoint rule).
     fn middle(&self, window: usize) -> usize {
         (self.start(window) + self.end(window)).div_ceil(2)
     }
 
-    /// Returns the width of a window in beta, relative to its middle stage.
+    /// Returns the width of a window in beta, relative to the width of its middle stage.
     fn middles(&self, window: usize, schedule: &Schedule) -> f64 {
         let beta = |passed| schedule.betas()[self.model(passed)];
         let middle = self.middle(window);
@@ -103,7 +104,7 @@ impl StageBins {
         self.kept.contains(&self.model(self.end(window)))
     }
 
-    /// Returns whether these can be the records of `chains` after so many stages `passed`.
+    /// Returns whether these can be the records of `chains` after `passed` stages.
     pub(crate) fn fit(&self, records: &[StageBin], passed: usize, chains: &Range<usize>) -> bool {
         records.iter().enumerate().all(|(window, record)| {
             let kept = self.end(window) <= passed && self.keeps(window);
@@ -129,7 +130,7 @@ pub(crate) struct StageBin {
     /// Increments of these log weights over the window.
     increments: Moments,
     decisions: Decisions,
-    /// All weights after the last stage, where they are asked for.
+    /// All weights after the last stage, if they are asked for.
     #[cfg_attr(feature = "serde", serde(default))]
     pub(crate) kept: Option<KeptWeights>,
 }
@@ -140,7 +141,7 @@ pub(crate) struct StageBin {
 pub(crate) struct KeptWeights {
     #[cfg_attr(feature = "serde", serde(with = "crate::num::serial::log_values"))]
     pub(crate) log_weights: Vec<f64>,
-    /// First ancestor of each chain, as an index in the run; empty where chains do not interact.
+    /// First ancestor of each chain, as an index in the run; empty if chains do not interact.
     pub(crate) roots: Vec<usize>,
 }
 
@@ -156,7 +157,7 @@ impl KeptWeights {
 }
 
 impl StageBin {
-    /// Returns whether no sum counts more chains than `chains`, as it may in a damaged file.
+    /// Returns whether no sum counts more than `chains` chains, as can happen in a damaged file.
     pub(crate) fn fits(&self, chains: &Range<usize>) -> bool {
         let counts = [
             self.before.count(),
@@ -217,7 +218,7 @@ impl StageBin {
     }
 }
 
-/// Returns the living chains, as runs of neighbours.
+/// Returns the living chains, as ranges of neighbours.
 fn alive_runs<S>(block: &Block<S>) -> impl Iterator<Item = Range<usize>> {
     let mut done = 0;
     std::iter::from_fn(move || {
@@ -231,7 +232,7 @@ fn alive_runs<S>(block: &Block<S>) -> impl Iterator<Item = Range<usize>> {
 pub(crate) struct StageRecorder {
     pub(crate) windows: StageBins,
     pub(crate) records: Vec<StageBin>,
-    /// The weighing between the target's surrogate and the target, which no window holds.
+    /// The weighing between the target's surrogate and the target, which belongs to no window.
     pub(crate) target: Option<StageBin>,
     /// Log weights at the start of the current window.
     pub(crate) start: Vec<f64>,
@@ -271,7 +272,7 @@ impl StageRecorder {
         self.start.copy_from_slice(log_weights);
     }
 
-    /// Keeps the weights after a stage. `roots` holds the first ancestors of chains that interact.
+    /// Keeps the weights after a stage. `roots` holds the first ancestors of interacting chains.
     pub(crate) fn keep(&mut self, stage: usize, log_weights: Vec<f64>, roots: &[usize]) {
         let roots = roots.to_vec();
         self.records[self.windows.of_stage(stage)].kept = Some(KeptWeights { log_weights, roots });
@@ -321,8 +322,8 @@ impl StageRecorder {
 
 /// Statistics of the chains at one recorded stage. In a reverse run stages run from the target to the base.
 ///
-/// Along a path with [surrogates](crate::path::AnnealingPath::surrogate_at) the stages before the target are those of the
-/// surrogates; [`estimate`](Self::estimate) is that of the path's own model.
+/// Along a path with [surrogates](crate::path::AnnealingPath::surrogate_at), the stages before the target use the
+/// surrogate models. [`estimate`](Self::estimate) uses the path's own model.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
@@ -349,7 +350,7 @@ pub struct StageSummary {
     /// Number of moves without a decision, as in Gibbs sampling, since the previous recorded stage.
     pub undecided: u64,
     /// The estimate of [`log_z_ratio`](Self::log_z_ratio), with its error and interval, at the betas of
-    /// [`Ais::record_at`](crate::ais::Ais::record_at). At the last stage it is that of the run.
+    /// [`Ais::record_at`](crate::ais::Ais::record_at). At the last stage it is the run's own estimate.
     #[cfg_attr(feature = "serde", serde(default))]
     pub estimate: Option<Estimate>,
 }
@@ -363,7 +364,7 @@ pub(crate) fn weights_so_far<'a>(nodes: impl Iterator<Item = &'a [StageBin]>) ->
     weights
 }
 
-/// Returns the summaries of all windows, with an `estimate` of weights that were kept.
+/// Returns the summaries of all windows. `estimate` makes an estimate from weights that were kept.
 pub(crate) fn summarize(
     windows: &StageBins,
     records: &[StageBin],
@@ -393,9 +394,9 @@ pub(crate) fn summarize(
 ///
 /// sum over k of `(E_{k-1}[d_k] + E_k[d_k]) / 2` with `d_k = log f_k - log f_{k-1}`,
 ///
-/// with means over the weighted `x_{k-1}`. A wide window counts its middle stage in proportion to its width in beta.
-/// The weighing between the `target` and its surrogate is a part of its own.
-/// `None` where a mean is not finite because the support shrinks.
+/// with means over the weighted `x_{k-1}`. A wide window counts its middle stage in proportion to the window's width in
+/// beta. The weighing between the `target` and its surrogate is a separate part. Returns `None` if a mean is not finite
+/// because the support shrinks.
 pub(crate) fn thermodynamic_integral(
     windows: &StageBins,
     (records, target): (&[StageBin], Option<&StageBin>),
@@ -415,7 +416,7 @@ pub(crate) fn thermodynamic_integral(
 /// `epsilon / 2 (2 |l_0| + sum_k |E_k[d_k]|) + 3 u sqrt(sum_k (log Z_k / Z_0)^2)`
 ///
 /// Here `d_k` is a log ratio, and `|l_0|` is the size of the base's log densities. The first term rounds each log
-/// density once. The last bounds three standard deviations of the rounding of log weights.
+/// density once. The second term bounds three standard deviations of the rounding of log weights.
 pub(crate) fn rounding_error(
     windows: &StageBins,
     records: &[StageBin],
@@ -438,7 +439,7 @@ pub(crate) fn rounding_error(
     0.5 * (of_densities + f64::EPSILON * 3.0 * squares.sqrt())
 }
 
-/// Returns the share of the mean weight missed by moves. A wide window counts its middle stage for all its stages.
+/// Returns the share of the mean weight missed by moves. A wide window counts its middle stage for each of its stages.
 pub(crate) fn missed_share(windows: &StageBins, records: &[StageBin]) -> f64 {
     let share = |(index, window): (usize, &StageBin)| {
         let stages = windows.end(index) - windows.start(index);
@@ -449,8 +450,8 @@ pub(crate) fn missed_share(windows: &StageBins, records: &[StageBin]) -> f64 {
     missing.map(share).sum()
 }
 
-/// Warns of a recorded stage that adds more than half of the variance of `log w`, given at least ten. A stage adds the
-/// growth of the variance, or in a resampled run the variance of its increment.
+/// Warns if one recorded stage adds more than half of the variance of `log w`, given at least ten stages. A stage adds
+/// the growth of the variance, or in a resampled run the variance of its increment.
 pub(crate) fn concentrated_variance(stages: &[StageSummary], resampled: bool) -> Option<Warning> {
     let before = std::iter::once(0.0).chain(stages.iter().map(|stage| stage.var_log_weight));
     let growth = stages.iter().zip(before);

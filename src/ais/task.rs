@@ -1,4 +1,4 @@
-//! The task of an annealed run: blocks of chains that pass the schedule, and a few that tell runs apart.
+//! The task of an annealed run: blocks of chains that pass the schedule, and a few chains that distinguish runs.
 
 use std::ops::Range;
 use std::time::Instant;
@@ -34,20 +34,20 @@ pub(crate) struct AisTask<'t, P: AnnealingPath, R> {
     blocks: Range<usize>,
     pub(super) recorder: R,
     pub(super) copy: Option<CopyState<P::State>>,
-    /// Start states of chains; `None` for samples of the base.
+    /// Start states of chains; `None` to start at samples of the base.
     samples: Option<Samples<'t, P::State>>,
     streams: BlockStreams,
     pub(super) codec: Option<BlockCodec<P, R>>,
 }
 
-/// The chains of a block at work, with the task whose kernel moves them and the recorder that watches them.
+/// The chains of a block in progress, with the task whose kernel moves them and the recorder that observes them.
 pub(crate) struct AtWork<'t, P: AnnealingPath, R> {
     pub(super) task: &'t AisTask<'t, P, R>,
     pub(super) population: Population<P>,
     pub(super) recorder: R,
 }
 
-/// The face that a block at work has for the loop over stages, which is so compiled once a type of state.
+/// The interface of a block in progress to the loop over stages, which is compiled once per type of state.
 trait OnPath<S>: Chains<S> {
     fn place_at_hand(&self) -> Place;
 
@@ -56,7 +56,7 @@ trait OnPath<S>: Chains<S> {
 
     fn weigh_to(&mut self, beta: f64) -> Result<()>;
 
-    /// Moves the chains where they stand.
+    /// Moves the chains at the model where they stand.
     fn stay(&mut self) -> Result<()>;
 
     /// Returns whether the chains pass surrogates of the path's models.
@@ -76,14 +76,14 @@ trait OnPath<S>: Chains<S> {
     fn saved(&self, progress: &Passed<S>) -> Result<Vec<u8>>;
 }
 
-/// The stages that a block has passed, and what was noted there.
+/// The stages that a block has passed, and the records made there.
 pub(crate) struct Passed<S> {
     pub(super) passed: usize,
     pub(super) stages: StageRecorder,
     pub(super) genealogy: Option<Genealogy<S>>,
 }
 
-/// Functions that write and read a block at work.
+/// Functions that write and read a block in progress.
 pub(crate) struct BlockCodec<P: AnnealingPath, R> {
     pub(super) write: WriteBlock<P, R>,
     pub(super) read: ReadBlock<P, R>,
@@ -134,7 +134,7 @@ impl<'t, P: AnnealingPath, R> AisTask<'t, P, R> {
         Self { samples, ..self }
     }
 
-    /// Lets blocks at work be saved.
+    /// Lets blocks in progress be saved.
     pub(crate) fn saved_by(self, codec: Option<BlockCodec<P, R>>) -> Self {
         Self { codec, ..self }
     }
@@ -174,7 +174,7 @@ where
     P: AnnealingPath<State: Send> + Send + Sync,
     R: Recorder<P::At> + Send + Sync,
 {
-    /// Runs all chains, and concludes.
+    /// Runs all chains and concludes the run.
     pub(crate) fn run_all(
         &self,
         job: &mut impl Runs<BlockResult<P::State, R>>,
@@ -203,7 +203,7 @@ where
         Ok(self.result(job.extend(self, done)?, begun))
     }
 
-    /// Returns the result of all blocks, with the path's doubts, and a warning where the error asked for was not reached.
+    /// Returns the result of all blocks, with the path's doubts, and a warning if the error asked for was not reached.
     pub(crate) fn concluded(
         &self,
         part: RunPart<P::State, R>,
@@ -265,7 +265,7 @@ where
         self.settings.is_unfilled()
     }
 
-    /// Decides whether the error suffices. A backward run has a chain for each sample, whatever its error.
+    /// Decides whether the error suffices. A backward run has one chain for each sample, whatever its error.
     fn suffices(&self, error: f64, blocks: usize, outputs: &Forest<Self::Output>) -> bool {
         if self.settings.purpose.reads_backward() || !self.settings.is_look(blocks) {
             return false;
@@ -274,7 +274,7 @@ where
     }
 
     fn so_far(&self, outputs: &Forest<Self::Output>) -> Option<SoFar> {
-        // Weights of a backward run are of the base over the target.
+        // Weights of a backward run estimate `Z_0/Z_K`.
         let forward = !self.settings.purpose.reads_backward();
         forward.then(|| self.settings.so_far(outputs))
     }
@@ -296,7 +296,7 @@ where
     }
 }
 
-/// Takes the chains of a block through the stages that they have not passed.
+/// Takes the chains of a block through the stages that remain.
 fn pass<S>(
     settings: &Settings,
     chains: &mut dyn OnPath<S>,
@@ -342,7 +342,7 @@ fn pass<S>(
     Ok(())
 }
 
-/// Takes the chains through `stage`, counted from 1 in the order passed.
+/// Takes the chains through `stage`, counted from 1 in the order in which stages are passed.
 fn pass_stage<S>(settings: &Settings, chains: &mut dyn OnPath<S>, stage: usize) -> Result<()> {
     let betas = settings.schedule.betas();
     if settings.purpose.reads_backward() {
@@ -453,7 +453,7 @@ impl<S> Passed<S> {
 const PROBE_CHAINS: usize = 8;
 
 impl<P: AnnealingPath, R> AisTask<'_, P, R> {
-    /// Returns the probe of the run; `None` where it meets an error or panic, which the run itself will report.
+    /// Returns the probe of the run; `None` if it meets an error or panic, which the run itself will report.
     pub(crate) fn probe(&self) -> Option<Probe> {
         caught(&mut || self.meet()).ok().and_then(Result::ok)
     }

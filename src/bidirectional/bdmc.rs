@@ -14,8 +14,8 @@ use crate::{Error, Result};
 
 /// Bounds on log Z from a forward run, and from a reverse run whose chains all start at one exact sample of the target.
 ///
-/// In expectation over data and chains, `lower <= tight_lower <= log Z <= tight_upper <= upper`. The reverse chains
-/// share their start, so that there is no standard error; repeat with other data ([`Bdmc`]).
+/// In expectation over data and chains, `lower <= tight_lower <= log Z <= tight_upper <= upper`. There is no standard
+/// error, because the reverse chains share their start. Repeat with other data to get one ([`Bdmc`]).
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
@@ -34,7 +34,7 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// Returns `tight_upper - tight_lower`, in expectation at least 0.
+    /// Returns `tight_upper - tight_lower`. Its expectation is at least 0.
     pub fn gap(&self) -> f64 {
         self.tight_upper - self.tight_lower
     }
@@ -48,7 +48,7 @@ where
     R: Recorder<P::At> + Send + Sync,
 {
     /// Bounds log Z from both ends of the path, given one exact sample of the target. For a posterior given simulated
-    /// data, the sample is the parameters that made the data.
+    /// data, the sample is the parameters that generated the data.
     ///
     /// # Errors
     /// As [`run`](Self::run) and [`reverse`](Self::reverse).
@@ -71,8 +71,9 @@ where
 
 /// Bidirectional Monte Carlo (BDMC): bounds on log Z over several simulated data sets.
 ///
-/// The parameters that made simulated data are an exact sample of their posterior. So the expected error of an annealed
-/// run is bounded there, which is evidence for real data of the same size as far as the model fits them.
+/// The parameters that generated simulated data are an exact sample of their posterior. This bounds the expected error
+/// of an annealed run on these data. The bound is evidence for real data of the same size, as far as the model fits
+/// them.
 ///
 /// ```
 /// use annealed::ais::Ais;
@@ -113,8 +114,8 @@ pub struct Bdmc {
 }
 
 impl Bdmc {
-    /// Calls `round` for each of `rounds` data sets, with a stream of its own. `round` draws parameters and data,
-    /// builds the path to the posterior, and returns the result of [`Ais::sandwich`].
+    /// Calls `round` for each of `rounds` data sets, with its own stream. `round` draws parameters and data, builds the
+    /// path to the posterior, and returns the result of [`Ais::sandwich`].
     ///
     /// # Errors
     /// `rounds` of 0; errors of `round`.
@@ -137,8 +138,8 @@ impl Bdmc {
         &self.sandwiches
     }
 
-    /// Returns the mean gap between the tight bounds, in nats, and its standard error over the rounds, infinite for a
-    /// single one. In expectation log Z lies within the gap.
+    /// Returns the mean gap between the tight bounds, in nats, and its standard error over the rounds (infinite for a
+    /// single round). In expectation log Z lies within the gap.
     pub fn gap(&self) -> (f64, f64) {
         self.mean(Bounds::gap)
     }

@@ -1,4 +1,4 @@
-//! Forward and reverse runs of one path, joined.
+//! Forward and reverse runs of one path, joined into one result.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use crate::estimate::{
 use crate::{Error, Result};
 
 /// A forward and a reverse run of one path, joined: Bennett's estimate of log Z, and bounds around it (bidirectional
-/// Monte Carlo). [`warnings`](Self::warnings) says where the two runs disagree.
+/// Monte Carlo). [`warnings`](Self::warnings) shows where the two runs disagree.
 ///
 /// From [exact](Exact) samples, in expectation
 ///
@@ -20,10 +20,11 @@ use crate::{Error, Result};
 /// lower_bound <= tight_lower_bound <= log Z <= tight_upper_bound <= upper_bound
 /// ```
 ///
-/// In one run close bounds may cross by chance. The outer gap is the dissipated work, summed over stages.
+/// In a single run, close bounds may cross by chance. The outer gap is the dissipated work, summed over stages.
 ///
-/// From approximate samples there is no upper bound. A gap is then evidence of trouble, but its absence proves nothing.
-/// The joint standard error is at least the forward run's, and the joint interval contains the forward run's.
+/// From approximate samples there is no upper bound. A gap then shows that something is wrong, but the absence of a gap
+/// proves nothing. The joint standard error is at least the forward run's, and the joint interval contains the forward
+/// run's.
 ///
 /// ```
 /// use annealed::ais::Ais;
@@ -58,14 +59,14 @@ pub struct Bridge<Q = Exact> {
     bennett: BennettEstimate,
     standard_error: f64,
     interval: (f64, f64),
-    /// Estimate of the forward run, kept if samples are approximate.
+    /// Estimate of the forward run, kept if the samples are approximate.
     forward: Option<Estimate>,
     bounds: Bounds,
     stages: Vec<BridgeStage>,
     warnings: Vec<Warning>,
     evaluations: u64,
     seconds: f64,
-    /// `log Z_0 + log w` of the forward chains, `log Z_0 - log w` of the reverse ones.
+    /// `log Z_0 + log w` of the forward chains and `log Z_0 - log w` of the reverse chains.
     log_z_by_chain: [Vec<f64>; 2],
     #[cfg_attr(feature = "serde", serde(skip))]
     quality: std::marker::PhantomData<Q>,
@@ -81,10 +82,10 @@ pub struct BridgeStage {
     /// `beta_k`.
     pub beta: f64,
     /// Mean increment of the reverse chains, read forward, minus the mean increment of the forward chains, since the
-    /// previous recorded stage. The gaps sum to `upper_bound - lower_bound` where every chain is alive.
+    /// previous recorded stage. The gaps sum to `upper_bound - lower_bound` if every chain is alive.
     pub gap: f64,
-    /// Overlap of the two directions' increments: the Bhattacharyya coefficient of normal laws with their means and
-    /// variances; 1 where these are equal.
+    /// Overlap of the increments of both directions: the Bhattacharyya coefficient of normal laws with the same means
+    /// and variances. It is 1 if both are equal.
     pub overlap: f64,
 }
 
@@ -93,9 +94,9 @@ impl<Q: Quality> Bridge<Q> {
     ///
     /// # Errors
     /// A forward run that is [resampled](crate::ais::Ais::resampling) or [waste-free](crate::ais::Ais::waste_free),
-    /// since Bennett's estimate needs weights of whole paths; another schedule, base normaliser or number of recorded
-    /// stages; another path or kernel, as far as [a few chains](crate::ais::Ais::run) show it; fewer than two chains in
-    /// one run.
+    /// because Bennett's estimate needs weights of whole paths; another schedule, base normaliser or number of recorded
+    /// stages; another path or kernel, as far as [a few chains](crate::ais::Ais::run) detect it; fewer than two chains
+    /// in one run.
     pub fn new<S, R, T, U>(forward: &Run<S, R>, reverse: &ReverseRun<T, Q, U>) -> Result<Self> {
         check_pair(forward, reverse)?;
         let (backward, log_z_0) = (reverse.backward(), reverse.log_base_normalizer());
@@ -157,8 +158,8 @@ fn check_pair<S, R, T, Q: Quality, U>(
     forward: &Run<S, R>,
     reverse: &ReverseRun<T, Q, U>,
 ) -> Result<()> {
-    let expected = "chains that pass alone, by a run without `resampling` and `waste_free`: Bennett's estimate \
-                    takes the weights of whole paths, and those of chains that share their weights are none";
+    let expected = "independent chains, by a run without `resampling` and `waste_free`: Bennett's estimate needs \
+                    weights of whole paths, and chains that share their weights have none";
     forward.settings().check_alone("forward run", expected)?;
     let backward = reverse.backward();
     let schedules = forward.schedule() == backward.schedule();
@@ -173,7 +174,7 @@ fn check_pair<S, R, T, Q: Quality, U>(
         Error::check(same, "reverse run", what, expected)?;
     }
     let probes = forward.probe().zip(backward.probe());
-    // Instruction sets round differently, and chains diverge by it.
+    // Instruction sets round differently, so that their chains diverge.
     let probes = probes.filter(|_| forward.simd_level() == backward.simd_level());
     match probes.and_then(|(one, other)| one.difference(other)) {
         None => Ok(()),
@@ -186,18 +187,18 @@ fn check_pair<S, R, T, Q: Quality, U>(
 
 impl<Q> Bridge<Q> {
     /// Returns Bennett's estimate with its error, intervals and overall overlap, which assume samples of the target.
-    /// The overlap says how well the chains determine the estimate, not whether the directions agree.
+    /// The overlap measures how well the chains determine the estimate, not whether the directions agree.
     pub fn estimate(&self) -> &BennettEstimate {
         &self.bennett
     }
 
-    /// Returns `log Z_0 + mean log w` of the forward run, in expectation a lower bound on `log Z_K`; `-inf` where a
-    /// chain has weight zero.
+    /// Returns `log Z_0 + mean log w` of the forward run. Its expectation is a lower bound on `log Z_K`. It is `-inf`
+    /// if a chain has weight zero.
     pub fn lower_bound(&self) -> f64 {
         self.bounds.lower
     }
 
-    /// Returns the forward run's log Z, in expectation a lower bound above [`lower_bound`](Self::lower_bound).
+    /// Returns the forward run's log Z. Its expectation is a lower bound, above [`lower_bound`](Self::lower_bound).
     pub fn tight_lower_bound(&self) -> f64 {
         self.bounds.tight_lower
     }
@@ -212,26 +213,27 @@ impl<Q> Bridge<Q> {
         &self.stages
     }
 
-    /// Returns log Z by each chain alone: `log Z_0 + log w` of the forward chains, and `log Z_0 - log w` of the reverse ones.
+    /// Returns log Z by each single chain: `log Z_0 + log w` of the forward chains, and `log Z_0 - log w` of the
+    /// reverse chains.
     pub fn log_z_by_chain(&self) -> &[Vec<f64>; 2] {
         &self.log_z_by_chain
     }
 }
 
 impl<Q: IsExact> Bridge<Q> {
-    /// Returns `log Z_0 - mean log w` of the reverse run, in expectation an upper bound on `log Z_K`; `+inf` where a
-    /// chain has weight zero.
+    /// Returns `log Z_0 - mean log w` of the reverse run. Its expectation is an upper bound on `log Z_K`. It is `+inf`
+    /// if a chain has weight zero.
     pub fn upper_bound(&self) -> f64 {
         self.bounds.upper
     }
 
-    /// Returns the reverse run's log Z, in expectation an upper bound below [`upper_bound`](Self::upper_bound).
+    /// Returns the reverse run's log Z. Its expectation is an upper bound, below [`upper_bound`](Self::upper_bound).
     pub fn tight_upper_bound(&self) -> f64 {
         self.bounds.tight_upper
     }
 }
 
-/// Returns Bennett's interval, widened to contain the interval of `forward` if given.
+/// Returns Bennett's interval. If `forward` is given, it is widened to contain the forward interval.
 fn joint_interval(
     bennett: &BennettEstimate,
     forward: Option<&Estimate>,
@@ -255,15 +257,15 @@ fn concerns_both(warning: &Warning) -> bool {
 /// Largest distance of a direction from the joint estimate, in the direction's standard errors.
 const FAR: f64 = 5.0;
 
-/// Warns where a direction is far from the joint estimate. Too few stages put the directions on either side of it, and
-/// its error is the smallest of the three. `docs/notes/warnings.md` has the level and the power.
+/// Warns if a direction is far from the joint estimate. With too few stages the directions lie on either side of the
+/// joint estimate, whose error is the smallest of the three. `docs/notes/warnings.md` has the level and the power.
 fn disagreement<S, R, T, Q: Quality, U>(
     forward: &Run<S, R>,
     reverse: &ReverseRun<T, Q, U>,
     joint: f64,
 ) -> Option<Warning> {
     let is_far = |direction: &dyn LogZ| {
-        // Weights without variance differ by rounding.
+        // Weights without variance still differ by rounding.
         let rounding = 1e-9 * (1.0 + joint.abs());
         (direction.log_z() - joint).abs() > rounding + FAR * direction.standard_error()
     };
@@ -289,7 +291,7 @@ fn compare(forward: &[StageSummary], backward: &[StageSummary]) -> Vec<BridgeSta
     pairs.map(stage).collect()
 }
 
-/// Returns the Bhattacharyya coefficient of normal laws with means `gap` apart and these variances.
+/// Returns the Bhattacharyya coefficient of normal laws with these variances, whose means differ by `gap`.
 fn normal_overlap(gap: f64, one: f64, other: f64) -> f64 {
     let total = one + other;
     if total <= 0.0 {
@@ -300,7 +302,7 @@ fn normal_overlap(gap: f64, one: f64, other: f64) -> f64 {
 }
 
 /// Writes `log Z = 208.631 +- 0.021 (both directions; 95% interval ..., overlap 0.81, ...)` and any warnings. From
-/// approximate samples Bennett's own error stands beside the interval.
+/// approximate samples, Bennett's own error is printed beside the interval.
 impl<Q: Quality> fmt::Display for Bridge<Q> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let overlap = self.bennett.overlap();
@@ -318,14 +320,14 @@ impl<Q: Quality> fmt::Display for Bridge<Q> {
     }
 }
 
-/// No lower bound is certified: Bennett's estimate is biased for Z. The forward run has one.
+/// No lower bound is certified, because Bennett's estimate of Z is biased. The forward run has one.
 impl<Q: Quality> LogZ for Bridge<Q> {
     /// Returns Bennett's estimate of `log Z_K`.
     fn log_z(&self) -> f64 {
         self.bennett.value()
     }
 
-    /// Returns the standard error of [`log_z`](Self::log_z); from approximate samples at least the forward run's.
+    /// Returns the standard error of [`log_z`](Self::log_z). From approximate samples it is at least the forward run's.
     fn standard_error(&self) -> f64 {
         self.standard_error
     }
@@ -336,14 +338,15 @@ impl<Q: Quality> LogZ for Bridge<Q> {
         self.interval
     }
 
-    /// Returns the confidence interval of `log Z_K` at `level`, made as [`interval`](Self::interval).
+    /// Returns the confidence interval of `log Z_K` at `level`, computed as [`interval`](Self::interval).
     fn interval_at(&self, level: f64) -> Result<(f64, f64)> {
         joint_interval(&self.bennett, self.forward.as_ref(), level)
     }
 
-    /// Returns reasons to doubt the result; empty where there are none. They include [`FewChains`](Warning::FewChains),
-    /// [`MissingMass`](Warning::MissingMass) and [`BaseMissesTarget`](Warning::BaseMissesTarget) of either run, and
-    /// from approximate samples all warnings of the forward run.
+    /// Returns the reasons to doubt the result; empty if there are none. They include
+    /// [`FewChains`](Warning::FewChains), [`MissingMass`](Warning::MissingMass) and
+    /// [`BaseMissesTarget`](Warning::BaseMissesTarget) of either run. From approximate samples they include all
+    /// warnings of the forward run.
     fn warnings(&self) -> &[Warning] {
         &self.warnings
     }
@@ -358,7 +361,7 @@ impl<Q: Quality> LogZ for Bridge<Q> {
         self.seconds
     }
 
-    // An interval that contains the forward run's is off-centre without skewed weights.
+    // An interval that contains the forward run's interval is off-centre even if no weights are skewed.
     fn is_skewed(&self) -> bool {
         let forward = self.forward.as_ref();
         self.bennett.is_skewed() || forward.is_some_and(Estimate::is_skewed)

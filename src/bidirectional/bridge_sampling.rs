@@ -1,4 +1,4 @@
-//! Bridge sampling: log Z from draws of the target that are at hand.
+//! Bridge sampling: log Z from draws of the target that you already have.
 
 use std::fmt;
 use std::time::Instant;
@@ -10,17 +10,19 @@ use crate::random::{Purpose, StreamRng, stream};
 use crate::work::caught_once;
 use crate::{Error, Result};
 
-/// Log Z from draws of the target: of Stan, PyMC, nuts-rs or any other sampler (Meng and Wong 1996).
+/// Log Z from draws of the target by Stan, PyMC, nuts-rs or any other sampler (Meng and Wong 1996).
 ///
-/// A law g is fitted to the first half of each chain. Draws of g meet the other half in Bennett's equation, whose root c is
+/// A law g is fitted to the first half of each chain. Draws of g meet the second half in Bennett's equation, whose root
+/// c is
 ///
 /// `sum_g s(log f - log g - c - M) = e^-M sum_f s(c + M + log g - log f)`
 ///
-/// for as many draws of either, with the logistic function s. The draws of f are worth `e^-M` times as many independent ones,
-/// by the autocorrelation of log f. Then the halves change places, and Z is the mean of both estimates. Errors count the
-/// autocorrelation of the acceptances, and chains that disagree.
+/// with as many draws of g as of f, and the logistic function s. The draws of f count as `e^-M` times as many
+/// independent draws, by the autocorrelation of log f. Then the halves change places, and Z is the mean of both
+/// estimates. Errors allow for the autocorrelation of the acceptances and for chains that disagree.
 ///
-/// **It cannot see a mode that the draws lack.** A challenged run from the fitted [law](Self::law) is a second witness:
+/// **It cannot detect a mode that the draws lack.** Use a challenged run from the fitted [law](Self::law) as a second
+/// witness:
 ///
 /// ```
 /// use annealed::bidirectional::BridgeSampling;
@@ -49,10 +51,10 @@ use crate::{Error, Result};
 #[doc(alias("evidence", "marginal likelihood", "bridgesampling", "Bayes factor"))]
 pub struct BridgeSampling<L> {
     law: L,
-    /// The estimates by either half of the draws.
+    /// The estimates from the two halves of the draws.
     halves: [BennettEstimate; 2],
     log_z: f64,
-    /// Shares of the halves in Z.
+    /// Shares of the two halves in Z.
     shares: [f64; 2],
     effective_draws: f64,
     warnings: Vec<Warning>,
@@ -60,14 +62,14 @@ pub struct BridgeSampling<L> {
     seconds: f64,
 }
 
-/// Fewest draws in a half of a chain.
+/// Least number of draws in a half of a chain.
 const LEAST: usize = 10;
 /// Least effective number of draws in both halves.
 const FEW: f64 = 100.0;
-/// Standard errors of their distance beyond which the halves disagree.
+/// Distance of the two halves, in standard errors, above which they disagree.
 const FAR: f64 = 3.0;
 
-/// Half of the draws, chains apart, with the log densities of the target.
+/// Half of the draws, by chain, with the log densities of the target.
 struct Half<'d, S> {
     chains: Vec<(&'d [S], Vec<f64>)>,
 }
@@ -77,13 +79,13 @@ impl<S: Clone> Half<'_, S> {
         self.chains.iter().map(|(draws, _)| draws.len()).sum()
     }
 
-    /// Returns the number of independent draws that these are worth for the mean of log f.
+    /// Returns the effective number of independent draws for the mean of log f.
     fn effective(&self) -> f64 {
         let log_densities = self.chains.iter().map(|(_, found)| found.clone());
         effective_draws(&Vec::from_iter(log_densities))
     }
 
-    /// Returns the law that suits the draws.
+    /// Returns a law fitted to the draws.
     fn law<L: Fit<State = S>>(&self) -> Result<L> {
         let draws = self
             .chains
@@ -93,7 +95,7 @@ impl<S: Clone> Half<'_, S> {
         L::fit(&Vec::from_iter(draws), &vec![weight; self.count()])
     }
 
-    /// Returns the estimate by these draws and as many of `law`.
+    /// Returns the estimate from these draws and the same number of draws of `law`.
     fn estimate<L: Fit<State = S>>(
         &self,
         law: &L,
@@ -114,12 +116,12 @@ impl<S: Clone> Half<'_, S> {
 }
 
 impl<L: Fit<State: Clone>> BridgeSampling<L> {
-    /// Estimates log Z of `target` from chains of draws, each in the order in which they were drawn and without its warm-up.
-    /// It evaluates the density twice a draw.
+    /// Estimates log Z of `target` from chains of draws, without warm-up and in the order in which they were drawn. It
+    /// evaluates the density twice for each draw.
     ///
     /// # Errors
-    /// No chain, or one of less than 20 draws; a draw at which the target has no density, or a NaN; draws to which no law of
-    /// this family can be fitted.
+    /// No chain, or a chain of fewer than 20 draws; a draw at which the target has no density, or a NaN; draws to which
+    /// no law of this family can be fitted.
     pub fn new<M>(target: &M, chains: &[Vec<L::State>], seed: u64) -> Result<Self>
     where
         M: UnnormalizedModel<State = L::State>,
@@ -203,14 +205,14 @@ impl<L> BridgeSampling<L> {
         &self.law
     }
 
-    /// Returns the number of independent draws that these are worth for the mean of log f.
+    /// Returns the effective number of independent draws for the mean of log f.
     #[doc(alias = "ess")]
     pub fn effective_draws(&self) -> f64 {
         self.effective_draws
     }
 
-    /// Returns the overlap of the draws and the fitted laws, the smaller one of both halves: 1 where they are equal, 0 where
-    /// they are disjoint.
+    /// Returns the overlap of the draws and the fitted laws, the smaller one of the two halves: 1 if they are equal, 0
+    /// if they are disjoint.
     pub fn overlap(&self) -> f64 {
         let [one, other] = self.halves.map(|half| half.overlap());
         one.min(other)
@@ -233,12 +235,12 @@ impl<L> LogZ for BridgeSampling<L> {
         self.log_z
     }
 
-    /// Returns the root of `sum_i p_i^2 a_i^2 + (sum_i p_i b_i)^2`, with the share `p_i` of a half in Z, and the errors `a_i` by
-    /// the draws of its law and `b_i` by those at hand.
+    /// Returns the root of `sum_i p_i^2 a_i^2 + (sum_i p_i b_i)^2`, with the share `p_i` of half i in Z, the error
+    /// `a_i` from the draws of its law, and the error `b_i` from the given draws.
     ///
-    /// The latter add up as they are. Where the target belongs to the law's family, the error by the second half is
-    /// `e_1' F^-1 e_2` to first order, with the Fisher information F and the errors `e_i` of the halves' moments; and so is that by
-    /// the first.
+    /// The errors `b_i` add up without squares, because they are fully correlated: if the target belongs to the law's
+    /// family, both equal `e_1' F^-1 e_2` to first order, with the Fisher information F and the errors `e_i` of the
+    /// halves' moments.
     fn standard_error(&self) -> f64 {
         let (mut of_laws, mut of_draws) = (0.0, 0.0);
         for (half, share) in self.halves.iter().zip(self.shares) {
@@ -250,8 +252,8 @@ impl<L> LogZ for BridgeSampling<L> {
         (of_laws + of_draws * of_draws).sqrt()
     }
 
-    /// Returns the interval `log Z +- t SE`, t being Student's quantile with the degrees of freedom of the half that has fewer.
-    /// Where draws and laws hardly overlap it contains the intervals by either half.
+    /// Returns the interval `log Z +- t SE`, where t is Student's quantile with the degrees of freedom of the half that
+    /// has fewer. If draws and laws hardly overlap, it contains the intervals by both halves.
     fn interval_at(&self, level: f64) -> Result<(f64, f64)> {
         Error::check_inner_fraction("level", level)?;
         let [one, other] = self.halves.map(|half| half.degrees_of_freedom());
@@ -269,7 +271,7 @@ impl<L> LogZ for BridgeSampling<L> {
         &self.warnings
     }
 
-    /// Returns the number of density evaluations: two a draw.
+    /// Returns the number of density evaluations, two for each draw.
     fn evaluations(&self) -> u64 {
         self.evaluations
     }
@@ -330,7 +332,7 @@ mod tests {
         }
     }
 
-    /// Errors as of independent draws leave 8 of 40 intervals that hold.
+    /// Errors for independent draws would give only 8 of 40 intervals that contain log Z.
     #[test]
     fn intervals_count_the_autocorrelation() {
         let exact = target().log_normalizer();
@@ -342,7 +344,7 @@ mod tests {
         let held = all.iter().filter(holds).count();
         assert!(held >= 36, "{held} of 40");
         let effective = all.iter().map(BridgeSampling::effective_draws).sum::<f64>() / 40.0;
-        // log f is quadratic: its autocorrelation is the square of that of the draws.
+        // log f is quadratic: its autocorrelation is the square of the draws' autocorrelation.
         let exact = 6_000.0 * (1.0 - 0.95_f64.powi(2)) / (1.0 + 0.95_f64.powi(2));
         assert!(
             (effective / exact - 1.0).abs() < 0.1,

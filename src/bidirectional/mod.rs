@@ -14,8 +14,8 @@
 //! ```
 //!
 //! [`Ais::reverse`](crate::ais::Ais::reverse) reads a path backward from [`TargetSamples`]. A [`Bridge`] joins both
-//! directions, a [`Bounds`] bounds log Z from either side, and [`Raise`] bounds log-likelihoods. [`BridgeSampling`] needs nothing
-//! but draws of the target.
+//! directions, [`Bounds`] bound log Z from both sides, and [`Raise`] bounds log-likelihoods. [`BridgeSampling`] needs
+//! only draws of the target.
 
 mod bdmc;
 mod bridge;

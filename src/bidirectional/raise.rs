@@ -11,8 +11,8 @@ use crate::{Error, Result};
 
 /// The reverse annealed importance sampling estimator (RAISE) of held-out log-likelihoods.
 ///
-/// Annealing defines a model of its own: the law q of its final states, which tends to the target with more stages.
-/// From a state v the path is read backward m times. With the weights `w_i` of these chains,
+/// Annealing defines its own model: the law q of its final states, which tends to the target with more stages. From a
+/// state v, the path is read backward m times. With the weights `w_i` of these chains,
 ///
 /// `q^(v) = f_K(v) / Z_0 * (1/m) sum_i w_i`
 ///
@@ -25,13 +25,13 @@ pub struct Raise {
 }
 
 impl Raise {
-    /// Returns `log q^(v)` of each state, in nats; `-inf` where annealing cannot end at it.
+    /// Returns `log q^(v)` of each state, in nats; `-inf` if annealing cannot end at it.
     pub fn log_probabilities(&self) -> &[f64] {
         &self.log_probabilities
     }
 
-    /// Returns the mean of `log q^(v)` and its standard error over the states, infinite for a single state or where a
-    /// value is `-inf`.
+    /// Returns the mean of `log q^(v)` and its standard error over the states. The error is infinite for a single
+    /// state, or if a value is `-inf`.
     pub fn mean(&self) -> (f64, f64) {
         let impossible = self.log_probabilities.contains(&f64::NEG_INFINITY);
         if impossible {

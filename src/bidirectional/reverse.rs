@@ -16,7 +16,7 @@ use crate::{Error, Result};
 /// The result of a run from the target to the base.
 ///
 /// Its mean weight estimates `Z_0/Z_K`. From [exact](Exact) samples, `log Z_0 - log mean w` overestimates `log Z_K` in
-/// expectation, where a forward run underestimates it. [`Bridge`](super::Bridge) joins both directions.
+/// expectation, while a forward run underestimates it. [`Bridge`](super::Bridge) joins both directions.
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[must_use]
@@ -41,8 +41,8 @@ impl<S, Q, R> ReverseRun<S, Q, R> {
         (log_z_0 - upper, log_z_0 - lower)
     }
 
-    /// Returns the run itself, from the target to the base: weights for `Z_0/Z_K`, whose log mean is its own `log_z`,
-    /// stages in the order passed, and states at the base.
+    /// Returns the run itself, from the target to the base. Its weights are for `Z_0/Z_K`, and its own `log_z` is the
+    /// log of their mean. Its stages are in the order passed, and its states are at the base.
     pub fn backward(&self) -> &Run<S, R> {
         &self.run
     }
@@ -57,8 +57,8 @@ impl<S, Q, R> ReverseRun<S, Q, R> {
 }
 
 impl<S, Q: IsExact, R> ReverseRun<S, Q, R> {
-    /// Returns `log Z_0 - mean log w`, in expectation an upper bound on `log Z_K` (Jensen) above
-    /// [`log_z`](Self::log_z), which is one too; `+inf` where a chain has weight zero.
+    /// Returns `log Z_0 - mean log w`. Its expectation is an upper bound on `log Z_K` (Jensen), above the upper bound
+    /// [`log_z`](Self::log_z). It is `+inf` if a chain has weight zero.
     pub fn upper_bound(&self) -> f64 {
         self.mean_bound()
     }
@@ -76,7 +76,7 @@ impl<S, Q: Quality, R> fmt::Display for ReverseRun<S, Q, R> {
     }
 }
 
-/// No lower bound is certified: the weights are unbiased for `Z_0/Z_K`, which bounds `log Z_K` from above only.
+/// No lower bound is certified: the weights are unbiased for `Z_0/Z_K`, which only bounds `log Z_K` from above.
 impl<S, Q: Quality, R> LogZ for ReverseRun<S, Q, R> {
     /// Returns the estimate of `log Z_K`: the base's log normaliser minus the log of the mean weight.
     fn log_z(&self) -> f64 {
@@ -99,7 +99,8 @@ impl<S, Q: Quality, R> LogZ for ReverseRun<S, Q, R> {
         self.run.warnings()
     }
 
-    /// Returns the number of density evaluations, as in a [forward run](Run::evaluations), without those for samples.
+    /// Returns the number of density evaluations, as in a [forward run](Run::evaluations), without the evaluations for
+    /// drawing samples.
     fn evaluations(&self) -> u64 {
         self.run.evaluations()
     }
@@ -116,9 +117,9 @@ where
     K: Sync,
     R: Recorder<P::At> + Send + Sync,
 {
-    /// Runs the schedule backward, one chain from each sample of the target to the base. Settings are those of
-    /// [`run`](Self::run) without [`resampling`](Self::resampling) and [`waste_free`](Self::waste_free). Streams
-    /// differ.
+    /// Runs the schedule backward, one chain from each sample of the target to the base. Settings are as in
+    /// [`run`](Self::run), without [`resampling`](Self::resampling) and [`waste_free`](Self::waste_free). The streams
+    /// differ from a forward run's.
     ///
     /// For k = K to 1 a chain moves by the kernel's reversal at `beta_k`, then adds `log f_{k-1}(x) - log f_k(x)` to
     /// its log weight. From exact samples `E[w] = Z_0/Z_K`. [`Bridge`](super::Bridge) joins both directions.
@@ -171,7 +172,7 @@ where
     }
 }
 
-/// The reversal of a kernel, made anew for each move: threads share the kernel, but not state of its reversal.
+/// The reversal of a kernel, made anew for each move, because threads share the kernel but not its reversal's state.
 struct Reversed<'k, K>(&'k K);
 
 impl<'k, M: Intermediate, K: Reversal<M>> TransitionKernel<M> for Reversed<'k, K> {

@@ -10,13 +10,13 @@ use crate::path::AnnealingPath;
 use crate::population::{Population, ResamplingScheme};
 use crate::random::{Purpose, stream, successive};
 
-/// Exact samples of the target: simulated data with the parameters that made them, an enumerated model, a perfect
-/// sampler. A reverse run from them gives an upper bound on log Z in expectation.
+/// Exact samples of the target: simulated data with the parameters that generated them, an enumerated model, or a
+/// perfect sampler. A reverse run from them gives an upper bound on log Z in expectation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exact {}
 
-/// Approximate samples of the target: persistent chains, states of a forward run. A reverse run from them is a second
-/// opinion, not a bound.
+/// Approximate samples of the target, such as persistent chains or states of a forward run. A reverse run from them
+/// gives a second opinion, not a bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Approximate {}
 
@@ -43,7 +43,8 @@ pub trait IsExact: Quality {}
 
 impl IsExact for Exact {}
 
-/// States at which the chains of a reverse run start, one each. Standard errors assume that they are independent.
+/// States at which the chains of a reverse run start, one for each chain. Standard errors assume that they are
+/// independent.
 ///
 /// Their quality is part of the type: only results from `TargetSamples<S, Exact>` have an upper bound.
 ///
@@ -61,7 +62,8 @@ pub struct TargetSamples<S, Q = Exact> {
 }
 
 impl<S> TargetSamples<S, Exact> {
-    /// Creates samples that the caller knows to be exact. Nothing can check it, and bounds hold only if it is true.
+    /// Creates samples that the caller knows to be exact. The crate cannot check this, and the bounds hold only if it
+    /// is true.
     pub fn exact(states: Vec<S>) -> Self {
         Self {
             states,
@@ -81,7 +83,7 @@ impl<S> TargetSamples<S, Exact> {
     /// ```
     ///
     /// # Panics
-    /// Where memory has no room for `count` samples.
+    /// If memory has no room for `count` samples.
     pub fn draw<M: Sampleable<State = S>>(model: &M, count: usize, seed: u64) -> Self {
         let mut rng = stream(seed, Purpose::ExactSamples, 0);
         Self::exact((0..count).map(|_| model.sample(&mut rng)).collect())
@@ -112,7 +114,7 @@ where
     K: TransitionKernel<P::At>,
 {
     /// Returns approximate samples of the target, as many as `run` has chains: its final states, resampled by weight,
-    /// then moved `moves` times by the kernel at the target. They miss what the run did not find.
+    /// then moved `moves` times by the kernel at the target. Regions that the run did not find are missing from them.
     ///
     /// # Errors
     /// Errors of the kernel, with chain and move.

@@ -21,10 +21,10 @@ const PENALTIES: [f64; 5] = [1e-6, 1e-4, 1e-2, 0.1, 1.0];
 /// A drift modifier `G = grad h`, `h = sum_j c_j phi_j`, fitted to the particles of a pilot run.
 ///
 /// The growth `s - div(G p)/p` of the log weight along G is constant for an exact G. At each stage the coefficients
-/// minimise its variance over the weighted particles, by a regression of s on `div(p grad phi_j)/p` with a penalty from
-/// two-fold cross-validation. The particles then move with this G, and are resampled when their effective sample size
-/// falls below half. The pilot uses the streams of [`Purpose::Ensemble`], so that a run with the same seed is unbiased.
-/// Source of the regression: zero-variance control variates (Mira, Solgi and Imparato 2013).
+/// minimise its variance over the weighted particles, by a regression of s on `div(p grad phi_j)/p`. Two-fold
+/// cross-validation chooses the penalty. The particles then move with this G, and are resampled when their effective
+/// sample size falls below half. The pilot uses the streams of [`Purpose::Ensemble`], so that a run with the same seed
+/// is unbiased. Source of the regression: zero-variance control variates (Mira, Solgi and Imparato 2013).
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct EnsembleModifier<F> {
@@ -81,7 +81,7 @@ impl<F: Features> EnsembleModifier<F> {
     }
 
     /// Returns `(beta, share)` at the middle of each stage. The share is the variance of the log weight's growth with
-    /// G, over the variance without G, by cross-validation.
+    /// G, divided by the variance without G, by cross-validation.
     pub fn errors(&self) -> impl ExactSizeIterator<Item = (f64, f64)> {
         let errors = self.errors.iter();
         self.betas.betas().iter().copied().zip(errors.copied())
@@ -137,7 +137,7 @@ fn regress<M: BetaDerivative<State = DVector<f64>> + Differentiable>(
     Ok(cross_validated(&rows, &weights))
 }
 
-/// Resamples systematically where the effective sample size is below half the particles.
+/// Resamples systematically if the effective sample size is below half the particles.
 fn resample_where_needed(particles: &mut Block<DVector<f64>>) -> Result<()> {
     let estimate = Estimate::from_log_weights(particles.log_weights())?;
     if estimate.effective_sample_size() >= 0.5 * particles.len() as f64 {
@@ -162,7 +162,8 @@ fn resample_where_needed(particles: &mut Block<DVector<f64>>) -> Result<()> {
     Ok(())
 }
 
-/// Fits the coefficients to all particles with the penalty of least cross-validation error, and returns that error.
+/// Fits the coefficients to all particles, with the penalty of the smallest cross-validation error, and returns that
+/// error.
 fn cross_validated(rows: &DMatrix<f64>, weights: &[f64]) -> (DVector<f64>, f64) {
     let fold = |keep: &dyn Fn(usize) -> bool| {
         let kept = weights.iter().enumerate();
@@ -268,7 +269,8 @@ pub trait Features {
 }
 
 /// The coordinates, their products, and Gaussian bumps `exp(-|x - c|^2 / (2 l^2))` of widths l at centres c. The
-/// polynomials give the affine fields, exact between Gaussians. A bump of a mode's width or wider gathers mass there.
+/// polynomials give the affine fields, which are exact between Gaussians. A bump at least as wide as a mode gathers
+/// mass there.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct BumpFeatures {

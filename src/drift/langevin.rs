@@ -26,9 +26,9 @@ use crate::{Error, Result};
 /// its variance tends to 0 as the steps get smaller. Source: Barron and Luo (2007).
 ///
 /// At rest, as the second kernel of a [`Sequence`](crate::kernel::Sequence), this kernel is
-/// [`UnadjustedLangevin`](crate::kernel::UnadjustedLangevin). A chain whose proposal y is off the support of `f_k`
+/// [`UnadjustedLangevin`](crate::kernel::UnadjustedLangevin). If its proposal y is off the support of `f_k`, a chain
 /// stays, and adds `log N(y; x + eps/2 g + delta G, eps) - log N(y; x + eps/2 g - delta G, eps)`. Near an edge where
-/// the gradient or G diverges, use [`Mala`](crate::kernel::Mala): hardly any chain makes the moves that hold part of
+/// the gradient or G diverges, use [`Mala`](crate::kernel::Mala): hardly any chain makes the moves that carry part of
 /// `E[w]`, and the run warns of it ([`Warning::MissingMass`](crate::estimate::Warning::MissingMass)).
 ///
 /// ```
@@ -81,8 +81,8 @@ struct Drift {
 }
 
 impl<D> DriftModifiedLangevin<D> {
-    /// Creates the kernel with `modifier` and with noise of variance `step_size`: a number or a [`StepSize`]. Where G
-    /// is steep, as between modes that move apart, rare, large weights are missed. Bound the shifts there by about the
+    /// Creates the kernel with `modifier` and with noise of variance `step_size`: a number or a [`StepSize`]. If G is
+    /// steep, as between modes that move apart, runs miss rare, large weights. Bound the shifts there by about the
     /// width of a mode ([`bounded`](Self::bounded)).
     ///
     /// # Errors
@@ -187,8 +187,9 @@ impl<D: DriftModifier> DriftModifiedLangevin<D> {
     }
 }
 
-/// Takes the proposal, weighed by B over F, for the y of [`DriftModifiedLangevin::draw_backward`]: good for shifts
-/// short beside the noise. `forward.langevin` holds the drift there and back; `fall` is `log f_k(x) - log f_k(y)`.
+/// Uses the proposal, weighed by B over F, as the y of [`DriftModifiedLangevin::draw_backward`]. This serves if shifts
+/// are short compared with the noise. `forward.langevin` holds the drift there and back; `fall` is
+/// `log f_k(x) - log f_k(y)`.
 fn weigh_proposal(
     fall: f64,
     forward: &Drift,
@@ -258,6 +259,7 @@ where
             let stayed = backward_over_forward(&buffers.forward.shift, &buffers.noise, variance);
             return Ok(Step::corrected(stayed));
         }
+        // A proposal weighed by B over F only serves if the shift is at most a quarter of the noise's deviation.
         let long = 16.0 * buffers.forward.shift.norm_squared() > variance;
         let drawn = long.then(|| self.draw_backward(stage, here, buffers));
         std::mem::swap(state, &mut buffers.proposal);

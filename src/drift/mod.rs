@@ -8,9 +8,9 @@
 //!
 //! carries `p_beta` to `p_(beta + delta)`, to first order, when states move by `-delta G` ([`DriftModifiedLangevin`]).
 //!
-//! Take a [`QuadratureModifier`] in one dimension, a [`SeparableModifier`] for a product of densities, a
-//! [`RidgeModifier`] for a ridge superposition ([`RidgePath`], [`RidgeGibbs`]), and else an [`EnsembleModifier`]. An
-//! [`ObjectiveTrace`] records an annealed objective.
+//! Use a [`QuadratureModifier`] in one dimension, a [`SeparableModifier`] for a product of densities, a
+//! [`RidgeModifier`] for a ridge superposition ([`RidgePath`], [`RidgeGibbs`]), and otherwise an [`EnsembleModifier`].
+//! An [`ObjectiveTrace`] records an annealed objective.
 
 mod ensemble;
 mod langevin;
@@ -37,7 +37,7 @@ use nalgebra::DVector;
 
 use crate::path::GaussianPath;
 
-/// A drift modifier: a field G such that states move by `-delta G` as beta grows by delta. It is exact where
+/// A drift modifier: a field G such that states move by `-delta G` as beta grows by delta. It is exact if
 /// `div(G p_beta) = (s - E s) p_beta` with `s = d/dbeta log f_beta`. Weights are unbiased for any field that depends on
 /// beta and the state alone. The modifier of Barron and Luo (2007) is G divided by the final gain.
 #[doc(alias = "drift modifier")]
@@ -64,7 +64,7 @@ impl<D: DriftModifier + ?Sized> DriftModifier for &D {
 ///
 /// `-G(u) = dc/dbeta + (u - c) d(log 1/sqrt pi)/dbeta = lambda s / pi^2 - (u - c) (lambda - 1) / (2 pi)`.
 ///
-/// Panics where the state does not have the path's dimension.
+/// Panics if the state does not have the path's dimension.
 impl DriftModifier for GaussianPath {
     fn modifier_into(&self, beta: f64, state: &DVector<f64>, modifier: &mut DVector<f64>) {
         let ends = &self.ends;

@@ -8,7 +8,7 @@ use crate::num::largest;
 use crate::random::draw_index;
 
 const MAX_PROPOSALS: usize = 1_000_000;
-/// Number of cells from which on a split must take away a tenth of the cell's mass.
+/// Number of cells from which on a split must remove a tenth of the cell's mass.
 const FEW_CELLS: usize = 64;
 
 /// The conditional of a projection z given w: `exp(scale f(z)) N(z; centre, deviation^2)` up to a constant. Adaptive
@@ -22,7 +22,7 @@ pub(super) struct Projection<'f, F> {
     pub(super) deviation: f64,
 }
 
-/// An interval of x that lies on one side of 0 or holds it.
+/// An interval of x that lies on one side of 0 or contains it.
 #[derive(Debug, Clone, Copy)]
 pub struct Cell {
     low: f64,

@@ -55,7 +55,7 @@ struct Grid {
 }
 
 impl QuadratureModifier {
-    /// Tabulates G of `path` for `schedule` at `points` nodes from `range.0` to `range.1`. The range should hold all
+    /// Tabulates G of `path` for `schedule` at `points` nodes from `range.0` to `range.1`. The range should contain all
     /// but a negligible part of every `p_beta`.
     ///
     /// # Errors
@@ -98,7 +98,7 @@ impl QuadratureModifier {
     }
 }
 
-/// Moves only the first coordinate of a state, and panics where there is none.
+/// Moves only the first coordinate of a state, and panics if there is none.
 impl DriftModifier for QuadratureModifier {
     fn modifier_into(&self, beta: f64, state: &DVector<f64>, modifier: &mut DVector<f64>) {
         assert!(
@@ -196,7 +196,7 @@ impl QuadratureModifier {
 }
 
 /// The drift modifier of a path on which every `p_beta` is a product over coordinates. Coordinate i of G is the
-/// modifier of factor i, owned or borrowed. It panics where the state has another number of coordinates.
+/// modifier of factor i, owned or borrowed. It panics if the state has another number of coordinates.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct SeparableModifier<B = QuadratureModifier> {

@@ -82,7 +82,7 @@ impl RidgePrior {
         self.cholesky.solve(&pulls)
     }
 
-    /// Returns `S a`, by which a factor `exp(a . w)` moves the mean of w given z.
+    /// Returns `S a`, the shift of the mean of w given z by a factor `exp(a . w)`.
     pub(super) fn shift(&self, a: &DVector<f64>) -> DVector<f64> {
         self.cholesky.solve(a)
     }
@@ -100,11 +100,12 @@ impl RidgePrior {
     /// integrated out. The relative error is 1e-8, unless f has a feature narrower than a fifth of a deviation.
     ///
     /// # Errors
-    /// [`Error::NotConverged`] where f is NaN, or where the quadrature takes more than about 16,000 cells.
+    /// [`Error::NotConverged`] if f is NaN, or if the quadrature takes more than about 16,000 cells.
     pub fn log_smoothed(&self, function: &impl RidgeFunction, u: f64, scale: f64) -> Result<f64> {
         let log_integrand =
             |xi: f64| scale * function.value(u + self.deviation * xi) - 0.5 * xi * xi;
         let above = scale * (function.upper_bound() - function.value(u));
+        // Beyond the reach f cannot lift the integrand above e^-40 of its height at xi = 0.
         let reach = (2.0 * (above.max(0.0) + 40.0)).sqrt().ceil();
         let log_integral = log_integral(log_integrand, -reach, reach, reach as usize);
         let found = log_integral.ok_or_else(|| Error::NotConverged {

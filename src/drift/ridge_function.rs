@@ -9,18 +9,18 @@ pub trait RidgeFunction {
     /// Returns `f(z)`.
     fn value(&self, z: f64) -> f64;
 
-    /// Returns an upper bound of f. The closer it is to f, the faster is the Gibbs sampler.
+    /// Returns an upper bound of f. The closer the bound is to f, the faster the Gibbs sampler is.
     fn upper_bound(&self) -> f64;
 
     /// Returns an upper bound of f on an interval, whose ends may be infinite; by default the overall bound. At large
-    /// gains the Gibbs sampler is fast where it tends to f as the interval shrinks.
+    /// gains the Gibbs sampler is fast if this bound tends to f as the interval shrinks.
     fn upper_bound_on(&self, low: f64, high: f64) -> f64 {
         let _ = (low, high);
         self.upper_bound()
     }
 
     /// Returns `f'(z)`, for the drift of Langevin steps; by default a central difference over `2e-5 (1 + |z|)`. An
-    /// inexact derivative costs variance, and no bias.
+    /// inexact derivative adds variance but no bias.
     fn derivative(&self, z: f64) -> f64 {
         let step = 1e-5 * (1.0 + z.abs());
         (self.value(z + step) - self.value(z - step)) / (2.0 * step)
@@ -68,7 +68,7 @@ pub struct Bounded<F> {
 }
 
 impl<F: Fn(f64) -> f64> Bounded<F> {
-    /// Creates f with a number that it nowhere exceeds. A run that finds a larger value ends with an error.
+    /// Creates f with an upper bound, which f may never exceed. A run that finds a larger value ends with an error.
     pub fn new(function: F, upper_bound: f64) -> Self {
         let slope = f64::INFINITY;
         Self {
@@ -78,7 +78,7 @@ impl<F: Fn(f64) -> f64> Bounded<F> {
         }
     }
 
-    /// Sets a number that `|f'|` nowhere exceeds, which bounds f between two points.
+    /// Sets an upper bound of `|f'|`, from which f is bounded between two points.
     ///
     /// # Errors
     /// A slope that is not finite and positive.
@@ -97,7 +97,7 @@ impl RidgeFunction for Sinusoid {
         self.amplitude.abs()
     }
 
-    /// Returns `|amplitude|` where a crest lies in the interval, else the larger of the values at its ends.
+    /// Returns `|amplitude|` if a crest lies in the interval, and otherwise the larger of the values at its ends.
     fn upper_bound_on(&self, low: f64, high: f64) -> f64 {
         let ends = [low, high].map(|z| self.frequency * z + self.phase);
         let crest = 0.25 * TAU.copysign(self.amplitude);

@@ -12,8 +12,8 @@ use crate::kernel::{Block, Increment, NonFinite, Scratch, Stage, Step, Transitio
 
 /// Gibbs sampling on a [`RidgePath`](crate::drift::RidgePath): it draws all projections z given w, by exact rejection,
 /// then w given z. With bounds on intervals ([`RidgeFunction::upper_bound_on`]) the number of proposals grows with the
-/// log of the gain, else as `exp(gamma/n (bound - f~))` with the smoothed function f~. A million proposals for one
-/// projection end a run with an error.
+/// log of the gain. Without them it grows as `exp(gamma/n (bound - f~))`, with the smoothed function f~. A million
+/// proposals for one projection end a run with an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct RidgeGibbs {
@@ -52,14 +52,14 @@ impl RidgeGibbs {
 
     /// Creates the kernel whose draws of w have a change factor, so that they follow the density of the next stage
     /// (Barron and Luo 2007, slides). In stage k, w has the density `p(w|z) exp(a . w)`, normalised: `N(m + S a, S)`,
-    /// with `m = E[w|z]` and S as in [`RidgePrior`](crate::drift::RidgePrior). The factor adapts: a is the gradient at m
-    /// of the collapsed log ratio l, which [`collapsed`](Self::collapsed) weighs. z is drawn given w afterwards. The
+    /// with `m = E[w|z]` and S as in [`RidgePrior`](crate::drift::RidgePrior). The factor adapts: a is the gradient at
+    /// m of the collapsed log ratio l, which [`collapsed`](Self::collapsed) weighs. z is drawn given w afterwards. The
     /// stage adds
     ///
     /// `l(w) + a . (m - w) + a' S a / 2`.
     ///
     /// These weights have less variance than the collapsed ones, by the part of l's variance that is linear in w given
-    /// z. They are unbiased as those are, for three times their quadratures.
+    /// z. They are unbiased like the collapsed ones, but take three times as many quadratures.
     ///
     /// ```
     /// use annealed::drift::{RidgeGibbs, RidgePath, Sinusoid};
@@ -253,7 +253,7 @@ fn collapsed_log_ratio<F: RidgeFunction>(
         .sum()
 }
 
-/// Returns the part of one ridge in it, where u is `x_i . w`.
+/// Returns the term of ridge `index` in the collapsed log ratio, where u is `x_i . w`.
 fn smoothed_log_ratio<F: RidgeFunction>(
     stage: Stage<'_, RidgeAt<'_, F>>,
     index: usize,

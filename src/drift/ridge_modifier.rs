@@ -17,8 +17,8 @@ use crate::schedule::Schedule;
 /// `G(w, z) = sum_j Cov((w, z), z_j) / C_jj g_j(z_j)`, with `C = delta^2 I + sigma0^2 X X'`.
 ///
 /// Here `g_j` is the [`QuadratureModifier`] of `N(0, C_jj)` tempered by `gamma/n f_j`. G is exact at `beta = 0`, and at
-/// every beta where the rows of X are orthogonal. It does harm where projections are correlated and `gamma/n f_i`
-/// exceeds about 1. Use [`DriftModifiedLangevin`](crate::drift::DriftModifiedLangevin) before a sweep of
+/// every beta if the rows of X are orthogonal. It does harm if projections are correlated and `gamma/n f_i` exceeds
+/// about 1. Use [`DriftModifiedLangevin`](crate::drift::DriftModifiedLangevin) before a sweep of
 /// [`RidgeGibbs`](crate::drift::RidgeGibbs), with noise small beside `delta^2`. Source: the augmentation of Barron and
 /// Luo (2007); G is derived here.
 ///
@@ -55,7 +55,7 @@ impl RidgeModifier {
     /// Tabulates each `g_j` for `schedule` at `points` nodes.
     ///
     /// # Errors
-    /// As [`QuadratureModifier::new`].
+    /// The errors of [`QuadratureModifier::new`].
     pub fn new<F: RidgeFunction>(
         path: &RidgePath<F>,
         schedule: &Schedule,
@@ -96,7 +96,7 @@ fn covariance_with_projections(prior: &RidgePrior) -> DMatrix<f64> {
     covariance
 }
 
-/// Panics where the state is not as long as w and z together.
+/// Panics if the state is not as long as w and z together.
 impl DriftModifier for RidgeModifier {
     fn modifier_into(&self, beta: f64, state: &DVector<f64>, modifier: &mut DVector<f64>) {
         let (found, expected) = (state.len(), self.lift.nrows());

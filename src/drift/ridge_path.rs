@@ -91,10 +91,10 @@ impl<F: RidgeFunction> RidgePath<F> {
     }
 
     /// Returns the smoothed function `n/gamma log E exp(gamma/n f_i(u + delta xi))`, with xi a standard normal. It
-    /// takes the place of `f_i` at `beta = 1` where z is integrated out.
+    /// takes the place of `f_i` at `beta = 1` if z is integrated out.
     ///
     /// # Errors
-    /// As [`RidgePrior::log_smoothed`].
+    /// The errors of [`RidgePrior::log_smoothed`].
     ///
     /// # Panics
     /// An `index` beyond the last function.
@@ -177,7 +177,7 @@ impl<F: RidgeFunction> BetaDerivative for RidgeAt<'_, F> {
 }
 
 /// The objective `gamma L(z)` of a [`RidgePath`] over vectors `(w, z)` of `d + n` coordinates, w first. Its gradient
-/// panics where a vector has fewer.
+/// panics if a vector has fewer.
 #[derive(Debug, Clone)]
 pub struct RidgeObjective<F> {
     ridge: RidgePath<F>,

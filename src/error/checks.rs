@@ -6,10 +6,10 @@ use std::ops::Range;
 
 use super::{Error, Result};
 
-/// Largest number of stages, chains, updates or coordinates: 8 GiB of numbers.
+/// Largest number of stages, chains, updates or coordinates. That many numbers take 8 GiB.
 const LARGEST_COUNT: usize = 1 << 30;
 
-/// Checks of arguments, which return an [`Error::InvalidArgument`] unless another error is named.
+/// Checks of arguments. They return an [`Error::InvalidArgument`] unless their docs name another error.
 impl Error {
     pub(crate) fn panicked(message: String, chains: Range<usize>) -> Self {
         let (stage, beta) = (0, 0.0);
@@ -21,7 +21,7 @@ impl Error {
         }
     }
 
-    /// Returns an [`Error::OtherRun`] unless the setting found is that of this run.
+    /// Returns an [`Error::OtherRun`] if `found` differs from the setting of this run.
     pub(crate) fn check_found<T: PartialEq + Debug>(
         setting: &'static str,
         found: &T,
@@ -60,11 +60,11 @@ impl Error {
         Self::check(count <= LARGEST_COUNT, argument, count, expected)
     }
 
-    /// Returns an empty list with room for `count` entries; fails where memory has none.
+    /// Returns an empty list with room for `count` entries, or an error if the memory does not suffice.
     pub(crate) fn reserved<T>(argument: &'static str, count: usize) -> Result<Vec<T>> {
         let mut list = Vec::new();
         let reserved = list.try_reserve_exact(count);
-        let expected = "a number for which there is memory";
+        let expected = "a number that fits into the memory";
         reserved.map_err(|_| Self::invalid(argument, count, expected))?;
         Ok(list)
     }
@@ -128,7 +128,8 @@ impl Error {
         Self::check_each(argument, "index", values, f64::is_finite, "finite numbers")
     }
 
-    /// Refuses the first value for which `holds` is false, and names its place; `place` is the kind, as "index".
+    /// Refuses the first value for which `holds` is false and names its place; `place` is the kind of place, such as
+    /// "index".
     pub(crate) fn check_each(
         argument: &'static str,
         place: &str,

@@ -4,15 +4,15 @@ use crate::error::short;
 
 pub(super) fn gap_cause(forward: f64, reverse: f64, joint: f64) -> &'static str {
     if forward > reverse {
-        "the samples are probably not of this target, or the kernel's reversal is wrong"
+        "the samples are probably not from this target, or the kernel's reversal is wrong; check both"
     } else if (joint - forward).min(reverse - joint) > 0.25 * (reverse - forward) {
-        "neither run agrees with both together: each has probably missed a part; use more stages, more chains or a better \
-         mixing kernel"
+        "neither run agrees with both together: each has probably missed a region; use more stages, more chains or a \
+         better mixing kernel"
     } else if joint - forward > reverse - joint {
-        "the forward run has probably not found a region from which the samples come; use a base that covers the \
-         target, more stages or a better mixing kernel"
+        "the forward run has probably missed a region that the samples come from; use a base that covers the target, \
+          more stages or a better mixing kernel"
     } else {
-        "the reverse run has probably not found a part of the base; use more stages, more chains or a better mixing \
+        "the reverse run has probably missed a part of the base; use more stages, more chains or a better mixing \
          kernel"
     }
 }
@@ -20,13 +20,17 @@ pub(super) fn gap_cause(forward: f64, reverse: f64, joint: f64) -> &'static str 
 pub(super) fn shows(bound: Option<(f64, f64)>) -> String {
     match bound {
         Some((bound, confidence)) => {
-            format!("shows ({bound:.3} or more, {})", sureness(confidence))
+            format!(
+                "shows that this is too low (log Z is at least {bound:.3}, {})",
+                sureness(confidence)
+            )
         }
-        None => "suggests by an interval above, which may be too low itself".to_owned(),
+        None => "suggests that this is too low: its interval lies above, but may be too low itself"
+            .to_owned(),
     }
 }
 
-/// Names the simple models that score higher than an RBM. Base rates of 1/2 are fair coins, named once.
+/// Names the simple models that score higher than an RBM. If the base rates are 1/2, only fair coins are named.
 pub(super) fn simpler(rbm: f64, base_rate: f64, fair_coins: f64) -> String {
     let are_coins = (base_rate - fair_coins).abs() <= 1e-6 * fair_coins.abs();
     let models = [
@@ -42,7 +46,7 @@ pub(super) fn simpler(rbm: f64, base_rate: f64, fair_coins: f64) -> String {
     named.join(" and ")
 }
 
-/// Returns the words for the confidence of a bound.
+/// Returns the text for the confidence of a bound.
 pub(crate) fn sureness(confidence: f64) -> String {
     match confidence < 1.0 {
         true => format!("with {}% confidence", 100.0 * confidence),
@@ -50,7 +54,7 @@ pub(crate) fn sureness(confidence: f64) -> String {
     }
 }
 
-/// Returns the advice on the betas of a ladder that has fewer than twice the barrier.
+/// Returns the advice to use more betas in a ladder that has fewer than twice the barrier.
 pub(super) fn more_betas(barrier: f64, betas: usize) -> String {
     let wanted = (2.0 * barrier).ceil() + 1.0;
     match wanted > betas as f64 {
@@ -59,17 +63,17 @@ pub(super) fn more_betas(barrier: f64, betas: usize) -> String {
     }
 }
 
-/// A way to lower the standard error of a result, with what it had.
+/// A way to lower the standard error of a result, with the size that was used.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Remedy {
-    /// More chains, or stages.
+    /// More chains or more stages.
     Chains(usize),
-    /// More chains alone: the error of earlier rounds did not fall with their stages.
+    /// More chains only, because the error of earlier rounds did not fall with their stages.
     ChainsAlone(usize),
     Islands(usize),
-    /// More ladders, or rounds.
+    /// More ladders or more rounds.
     Ladders(usize),
-    /// The budget that reaches the error; `refit` where a base fitted to the states may need far less.
+    /// The budget that reaches the error. `refit` is set if a base fitted to the states may need far less.
     Budget {
         budget: u64,
         refit: bool,
@@ -92,12 +96,12 @@ impl Remedy {
             }
             _ if !square.is_finite() => "run more chains, islands or ladders".to_owned(),
             Self::Chains(chains) => format!(
-                "about {} chains along these stages would reach it, or more stages",
+                "about {} chains with the same stages would reach it; so would more stages",
                 enough(chains)
             ),
             Self::ChainsAlone(chains) => format!(
-                "about {} chains would reach it; it did not fall with the stages of the rounds, so that a larger budget \
-                 would not",
+                "about {} chains would reach it; a larger budget would not, because the error did not fall as the stages of \
+                 the rounds grew",
                 enough(chains)
             ),
             Self::Islands(islands) => format!("about {} islands would reach it", enough(islands)),
@@ -110,7 +114,7 @@ impl Remedy {
     }
 }
 
-/// Formats a count in two digits, rounded up; from 1e7 on as a power of ten.
+/// Formats a count with two digits, rounded up; from 1e7 on as a power of ten.
 fn short_count(count: f64) -> String {
     let unit = 10_f64.powf(count.log10().floor() - 1.0).max(1.0);
     short((count / unit).ceil() * unit)

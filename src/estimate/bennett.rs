@@ -6,12 +6,12 @@ use crate::{Error, Result};
 
 /// An estimate of `log Z_K/Z_0` by Bennett's (1976) acceptance ratio, from forward and reverse chains.
 ///
-/// The `n_F` forward weights have the mean `Z_K/Z_0`, the `n_R` reverse weights `Z_0/Z_K`. With the logistic function s
-/// and `M = log(n_F/n_R)` the estimate is the root c of
+/// The mean of the `n_F` forward weights is `Z_K/Z_0`, and the mean of the `n_R` reverse weights is `Z_0/Z_K`. With the
+/// logistic function s and `M = log(n_F/n_R)`, the estimate is the root c of
 ///
 /// `sum_F s(log w_F - c - M) = sum_R s(c + M + log w_R)`.
 ///
-/// Where the reverse chains begin at exact samples of the target, no other combination of both sets of weights has a
+/// If the reverse chains begin at exact samples of the target, no other combination of both sets of weights has a
 /// smaller asymptotic variance.
 ///
 /// ```
@@ -33,13 +33,14 @@ pub struct BennettEstimate {
     forward: Side,
     reverse: Side,
     overlap: f64,
-    /// Estimates by the forward weights alone, and of minus the value by the reverse ones.
+    /// Estimates from the forward weights alone and from the reverse weights alone. The latter is an estimate of minus
+    /// the value.
     one_sided: [Estimate; 2],
 }
 
-/// Least overlap of two directions that determine the estimate.
+/// Least overlap at which the two directions determine the estimate.
 const LITTLE: f64 = 0.03;
-/// Least effective sample size of their acceptances.
+/// Least effective sample size of the acceptances.
 const FEW: f64 = 10.0;
 
 /// The acceptances `s(..)` of one direction.
@@ -52,8 +53,8 @@ struct Side {
 }
 
 impl BennettEstimate {
-    /// Creates the estimate from forward log weights, for `Z_K/Z_0`, and reverse ones, for `Z_0/Z_K`; `-inf` is a
-    /// weight of zero. Their numbers may differ. Weights of resampled runs give a wrong estimate.
+    /// Creates the estimate from forward log weights, for `Z_K/Z_0`, and reverse log weights, for `Z_0/Z_K`; `-inf` is
+    /// a weight of zero. Their numbers may differ. Do not use weights of resampled runs: the estimate would be wrong.
     ///
     /// # Errors
     /// As [`Estimate::from_log_weights`](super::Estimate::from_log_weights), for either direction; fewer than two
@@ -62,8 +63,8 @@ impl BennettEstimate {
         Self::of(forward, reverse, reverse.len() as f64)
     }
 
-    /// Creates the estimate with reverse weights of autocorrelated chains, worth so many independent ones in the equation. Their
-    /// variance counts for as many as their acceptances are worth.
+    /// Creates the estimate with reverse weights of autocorrelated chains, which count as `effective` independent draws
+    /// in the equation. Their variance uses the effective number of draws of their acceptances.
     pub(crate) fn from_chains(
         forward: &[f64],
         reverse: &[Vec<f64>],
@@ -109,7 +110,7 @@ impl BennettEstimate {
         })
     }
 
-    /// Adds `constant` to the estimate; with `log Z_0` it becomes an estimate of `log Z_K`.
+    /// Adds `constant` to the estimate. With `log Z_0` it becomes an estimate of `log Z_K`.
     pub fn shifted(self, constant: f64) -> Self {
         let [forward, reverse] = self.one_sided;
         Self {
@@ -125,10 +126,9 @@ impl BennettEstimate {
     }
 
     /// Returns the standard error of [`value`](Self::value) in closed form: the root of
-    /// `var_F(s) / (n_F mean_F(s)^2) + var_R(s) / (n_R mean_R(s)^2)`,
-    /// with both acceptances s at the root c (Bennett 1976, eq. 10). Where not one chain of the other direction's kind is
-    /// expected in either, equal acceptances say nothing: it is at least half the distance between the estimates by each
-    /// direction alone.
+    /// `var_F(s) / (n_F mean_F(s)^2) + var_R(s) / (n_R mean_R(s)^2)`, with both acceptances s at the root c (Bennett
+    /// 1976, eq. 10). If less than one chain is expected in the overlap, equal acceptances prove nothing. The error is
+    /// then at least half the distance between the estimates by each direction alone.
     pub fn standard_error(&self) -> f64 {
         let closed = (self.forward.variance + self.reverse.variance).sqrt();
         let [forward, reverse] = &self.one_sided;
@@ -138,14 +138,14 @@ impl BennettEstimate {
         }
     }
 
-    /// Returns the 95% confidence interval, lower and upper bound, as [`interval_at`](Self::interval_at).
+    /// Returns the lower and upper bound of the 95% confidence interval, as [`interval_at`](Self::interval_at).
     pub fn interval(&self) -> (f64, f64) {
         self.bounds(0.95)
     }
 
-    /// Returns the interval `value +- t SE`, t being Student's quantile. Its degrees of freedom follow from the
-    /// effective sample sizes of both directions (Welch and Satterthwaite). Below an
-    /// [overlap](Self::overlap) of 0.03 it also contains the intervals by each direction alone.
+    /// Returns the interval `value +- t SE`, where t is Student's quantile. Its degrees of freedom follow from the
+    /// effective sample sizes of both directions (Welch and Satterthwaite). If the [overlap](Self::overlap) is below
+    /// 0.03, it also contains the intervals by each direction alone.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] unless `0 < level < 1`.
@@ -173,13 +173,13 @@ impl BennettEstimate {
         Vec::from_iter(little.then_some(Warning::LittleOverlap { overlap, ess }))
     }
 
-    /// Returns whether the interval, and not the standard error, says how far off the estimate may be, as
+    /// Returns whether the interval is so skewed that the standard error misleads, as
     /// [`LogZ::is_skewed`](super::LogZ::is_skewed).
     pub(crate) fn is_skewed(&self) -> bool {
         log_z::is_skewed(self.value, self.interval())
     }
 
-    /// Returns the part of the forward weights in the variance of [`value`](Self::value).
+    /// Returns the forward weights' part of the variance of [`value`](Self::value).
     pub(crate) fn forward_variance(&self) -> f64 {
         self.forward.variance
     }
@@ -204,7 +204,7 @@ impl BennettEstimate {
         self.overlap
     }
 
-    /// Returns the effective sample size of the acceptances, the smaller one of both directions.
+    /// Returns the effective sample size of the acceptances, the smaller one of the two directions.
     #[doc(alias = "ess")]
     pub fn effective_sample_size(&self) -> f64 {
         let reverse = self.reverse.effective_sample_size;
@@ -228,7 +228,7 @@ impl Side {
 }
 
 struct Work {
-    /// `M = log(n_F/n_R)`, by the number of independent reverse weights.
+    /// `M = log(n_F/n_R)`, where n_R is the number of independent reverse weights.
     log_ratio: f64,
     forward: Vec<f64>,
     reverse: Vec<f64>,
@@ -242,9 +242,9 @@ impl Work {
         (WeightSums::of(forward), WeightSums::of(reverse))
     }
 
-    /// Returns the root c by bisection, from two guesses.
+    /// Returns the root c by bisection. `one` and `other` are guesses.
     fn root(&self, one: f64, other: f64) -> f64 {
-        // Of draws worth fewer independent ones the sum counts less.
+        // Autocorrelated draws count less in the sum: their number is scaled to the effective one.
         let count = (self.forward.len() as f64 / self.reverse.len() as f64).ln();
         let excess = |c| {
             let (forward, reverse) = self.acceptances(c);

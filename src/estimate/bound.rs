@@ -1,17 +1,17 @@
-//! Lower bounds on log Z: importance-weighted, and certified with a stated confidence.
+//! Lower bounds on log Z: importance-weighted bounds, and certified bounds with a stated confidence.
 
 use super::check;
 use crate::num::{WeightedMean, largest, log_add_exp, log_mean_exp};
 use crate::{Error, Result};
 
-/// Number of stakes 1, 1/2, .. 1/512; their shares of the wealth fall like 1, 1/2, 1/3, .. .
+/// Number of stakes 1, 1/2, .. 1/512. Their shares of the wealth are proportional to 1, 1/2, 1/3, .. .
 const STAKES: i32 = 10;
 /// Distance in nats below the root at which the search for the bound ends.
 const TOLERANCE: f64 = 1e-9;
 
 /// Returns the k-sample bound `E[log (1/k) sum_{i <= k} w_i]` of Burda et al. (2016, eq. 8), averaged over the
-/// `floor(N/k)` disjoint groups of k chains in order. Its expectation grows with k, to the log of the mean weight at
-/// `k = N`. It is `-inf` where all chains of a group are dead.
+/// `floor(N/k)` disjoint groups of k chains in order. Its expectation grows with k and reaches the log of the mean
+/// weight at `k = N`. It is `-inf` if all chains of a group are dead.
 ///
 /// # Errors
 /// As [`Estimate::from_log_weights`](super::Estimate::from_log_weights), and unless `1 <= k <= N`.
@@ -37,12 +37,12 @@ pub fn importance_weighted_bound(log_weights: &[f64], k: usize) -> Result<f64> {
 }
 
 /// Returns a lower bound on `log E[w]` that holds with probability `confidence`, whatever the tails of the weights. The
-/// weights must be independent, in an order fixed beforehand, with one mean; a weight may be 0.
+/// weights must be independent, have the same mean, and be in an order fixed beforehand. A weight may be 0.
 ///
-/// With shares p_k on ten stakes l_k, the wealth `M_n(z) = sum_k p_k prod_{i <= n} (1 - l_k + l_k w_i / z)` exceeds
-/// `1 / (1 - confidence)` at *any* n with probability at most `1 - confidence` where `z = E[w]` (Ville 1939;
-/// Waudby-Smith and Ramdas 2024). The bound is the z at which it does, whatever ended the run. For the largest of m
-/// bounds give each the confidence `1 - (1 - confidence) / m`. See `docs/intervals.md`.
+/// With shares p_k on ten stakes l_k, the wealth is `M_n(z) = sum_k p_k prod_{i <= n} (1 - l_k + l_k w_i / z)`. If
+/// `z = E[w]`, it exceeds `1 / (1 - confidence)` at *any* n with probability at most `1 - confidence` (Ville 1939;
+/// Waudby-Smith and Ramdas 2024). The bound is the z at which it does, whatever ended the run. To take the largest of m
+/// bounds, give each the confidence `1 - (1 - confidence) / m`. See `docs/intervals.md`.
 ///
 /// # Errors
 /// As [`Estimate::from_log_weights`](super::Estimate::from_log_weights); a confidence outside (0, 1).
@@ -50,7 +50,7 @@ pub fn importance_weighted_bound(log_weights: &[f64], k: usize) -> Result<f64> {
 /// ```
 /// use annealed::estimate::certified_lower_bound;
 ///
-/// // Where all weights are equal, nearly the stake of 1 alone: ln(1/.05) and the log of its share, over 100 weights.
+/// // If all weights are equal, the stake of 1 dominates: ln(1/.05) and the log of its share, over 100 weights.
 /// let bound = certified_lower_bound(&[2.0; 100], 0.95)?;
 /// assert!((bound - 1.9604).abs() < 1e-4);
 /// # Ok::<(), annealed::Error>(())
@@ -64,7 +64,7 @@ pub fn certified_lower_bound(log_weights: &[f64], confidence: f64) -> Result<f64
         bound -= step;
         step *= 2.0;
     }
-    // The log wealth is convex in log z and falls, so that Newton's method stays below the root.
+    // The log wealth is convex and decreasing in log z, so that Newton's method stays below the root.
     loop {
         let wealth = wealth(log_weights, bound);
         let next = bound + (enough - wealth.log_weight()) / wealth.get();
@@ -77,7 +77,7 @@ pub fn certified_lower_bound(log_weights: &[f64], confidence: f64) -> Result<f64
     }
 }
 
-/// Returns `log M_N(z)` as a log sum over the stakes, with the mean of their slopes by `log z`.
+/// Returns `log M_N(z)` as a log sum over the stakes, with the mean of their slopes in `log z`.
 fn wealth(log_weights: &[f64], log_z: f64) -> WeightedMean {
     let mut wealth = WeightedMean::default();
     let shares = (1..=STAKES).map(|k| 1.0 / f64::from(k));

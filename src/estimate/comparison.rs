@@ -1,4 +1,4 @@
-//! Comparisons of two results: of two targets by their ratio, of one target by their agreement.
+//! Comparisons of two results: the ratio for two targets, the agreement for one target.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -7,8 +7,8 @@ use super::sides::{Sides, weighted};
 use super::{LogZ, Warning};
 use crate::{Error, Result};
 
-/// The log of the ratio of two normalising constants, `log Z_1/Z_2`: the log Bayes factor of two models, whose evidences
-/// are Z, or minus the free-energy difference `(F_1 - F_2) / kT`.
+/// The log of the ratio of two normalising constants, `log Z_1/Z_2`: the log Bayes factor of two models with evidences
+/// Z, or minus the free-energy difference `(F_1 - F_2) / kT`.
 ///
 /// ```
 /// use annealed::estimate::LogRatio;
@@ -49,10 +49,11 @@ pub struct LogRatio {
 }
 
 impl LogRatio {
-    /// Compares the results of two targets. They must be independent: give runs from one base different seeds.
+    /// Compares the results of two targets. The results must be independent, so give runs from one base different
+    /// seeds.
     ///
-    /// The interval joins the sides of both intervals, which need not be even, crosswise. With estimates a and b, and
-    /// intervals `(l_a, u_a)` and `(l_b, u_b)`, it is
+    /// The interval joins the lower side of one interval with the upper side of the other, since the sides may differ.
+    /// With estimates a and b, and intervals `(l_a, u_a)` and `(l_b, u_b)`, it is
     /// `a - b - sqrt((a - l_a)^2 + (u_b - b)^2)` to `a - b + sqrt((u_a - a)^2 + (b - l_b)^2)` (Zou and Donner 2008).
     pub fn new(first: &(impl LogZ + ?Sized), second: &(impl LogZ + ?Sized)) -> Self {
         let (one, other) = (Sides::of(first), Sides::of(second));
@@ -65,15 +66,15 @@ impl LogRatio {
         }
     }
 
-    /// Writes `2.310 +- 0.050 (95% interval 2.210 to 2.410)`, without the error where the ratio is skewed.
+    /// Writes `2.310 +- 0.050 (95% interval 2.210 to 2.410)`. The error is left out if the ratio is skewed.
     fn write_difference(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let figures = (self.value, self.standard_error, self.interval);
         write_figures(f, figures, self.is_skewed(), "")?;
         write!(f, ")")
     }
 
-    /// Returns whether a side of the interval is more than twice as far off as the other, or as the error says: two skewed
-    /// intervals join to an even one.
+    /// Returns whether one side of the interval is more than twice as long as the other, or more than twice as long as
+    /// the error implies. The second test is needed because two skewed intervals can join to an even one.
     pub(super) fn is_skewed(&self) -> bool {
         let (value, (lower, upper)) = (self.value, self.interval);
         let farthest = (value - lower).max(upper - value);
@@ -90,7 +91,7 @@ impl Display for LogRatio {
     }
 }
 
-/// Agreement of two independent results for one target, as of two methods, bases or paths.
+/// Agreement of two independent results for one target, for example from two methods, bases or paths.
 ///
 /// ```
 /// use annealed::estimate::Agreement;
@@ -114,10 +115,11 @@ impl Display for LogRatio {
 pub struct Agreement {
     /// The first estimate minus the second one. The true value is 0.
     pub difference: LogRatio,
-    /// [`BelowBound`](Warning::BelowBound) where a [certified bound](LogZ::certified_lower_bound) of one result lies
-    /// above the 99% interval of the other. Each of the two bounds has a confidence of 99.5%.
+    /// [`BelowBound`](Warning::BelowBound) if a [certified bound](LogZ::certified_lower_bound) of one result lies above
+    /// the 99% interval of the other. Each of the two bounds has a confidence of 99.5%.
     pub contradiction: Option<Warning>,
-    /// The joint estimate; `None` where a result is contradicted, or the 99% interval of the difference is without 0.
+    /// The joint estimate; `None` if a result is contradicted, or if the 99% interval of the difference does not
+    /// contain 0.
     pub pooled: Option<Pooled>,
 }
 
@@ -126,8 +128,8 @@ pub struct Agreement {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Pooled {
-    /// The mean of both estimates of log Z. Weights are proportional to `1 / (u - l)^2`, with the bounds l and u of the
-    /// 95% intervals, which say more than the errors where weights are skewed.
+    /// The weighted mean of both estimates of log Z. The weights are proportional to `1 / (u - l)^2`, with the bounds l
+    /// and u of the 95% intervals, because the errors mislead if the run's weights are skewed.
     pub log_z: f64,
     /// Standard error of `log_z`.
     pub standard_error: f64,
@@ -137,17 +139,17 @@ pub struct Pooled {
 
 /// Length of a side of an interval, in standard errors, above which the error misleads.
 const WIDE: f64 = 4.0;
-/// Level of a disagreement, so that one pair of right results in 100 differs by chance.
+/// Level of a disagreement: of 100 pairs of correct results, one differs by chance.
 const LEVEL: f64 = 0.99;
 
 impl Agreement {
-    /// Compares two results for one target. They must be independent: give runs from one base different seeds. Chains
-    /// of several seeds of one run are better [pooled](crate::ais::Run::pooled).
+    /// Compares two results for one target. They must be independent, so give runs from one base different seeds. To
+    /// join chains of one run from several seeds, [pool](crate::ais::Run::pooled) them instead.
     ///
     /// # Errors
-    /// - Two results with one estimate and one error: a run, and itself or its repetition by the same seed.
-    /// - Errors of [`LogZ::interval_at`] and [`LogZ::certified_lower_bound`], which the results of this crate do not have
-    ///   at these levels.
+    /// - Two results with the same estimate and error, because one run was given twice or repeated with the same seed.
+    /// - Errors of [`LogZ::interval_at`] and [`LogZ::certified_lower_bound`], which the results of this crate do not
+    ///   return at these levels.
     pub fn new(first: &(impl LogZ + ?Sized), second: &(impl LogZ + ?Sized)) -> Result<Self> {
         let is_new = !is_repetition(first, second);
         let expected = "another estimate than that of the first result: a run of another seed";
@@ -155,7 +157,7 @@ impl Agreement {
         let contradiction = contradicted(first, second)?.or(contradicted(second, first)?);
         let (one, other) = (Sides::at(LEVEL, first)?, Sides::at(LEVEL, second)?);
         let (lower, upper) = Sides::difference(&one, &other).interval();
-        // Results without an error differ by rounding.
+        // Results without an error still differ by rounding.
         let rounding = 1e-9 * (1.0 + one.value.abs());
         let agree = contradiction.is_none() && lower <= rounding && -rounding <= upper;
         Ok(Self {
@@ -166,7 +168,7 @@ impl Agreement {
     }
 }
 
-/// Returns whether two results have one estimate and one error: a run, and itself or its repetition by the same seed.
+/// Returns whether two results have the same estimate and error: one run given twice, or repeated with the same seed.
 pub(super) fn is_repetition(first: &(impl LogZ + ?Sized), second: &(impl LogZ + ?Sized)) -> bool {
     let error = second.standard_error();
     second.log_z() == first.log_z() && error == first.standard_error() && error > 1e-9
@@ -184,7 +186,7 @@ fn contradicted(
 }
 
 /// Writes one line, such as `the results agree: difference 0.030 +- 0.050 (95% interval -0.070 to 0.130); pooled log Z
-/// = 208.631 +- 0.021 (95% interval 208.590 to 208.672)`, a contradiction, and a line for each warning of either result.
+/// = 208.631 +- 0.021 (95% interval 208.590 to 208.672)`, any contradiction, and one line per warning of either result.
 impl Display for Agreement {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let verdict = match (&self.contradiction, self.pooled) {
@@ -226,7 +228,7 @@ impl Sides {
     }
 }
 
-/// Returns the share of the first of two estimates, from the widths of their intervals.
+/// Returns the first estimate's share in the pooled one, from the widths of both intervals.
 fn share(one: f64, other: f64) -> f64 {
     let ratio = one / other;
     match ratio.is_nan() {

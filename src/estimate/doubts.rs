@@ -1,4 +1,4 @@
-//! Warnings that figures call for.
+//! Warnings that are created from figures.
 
 use super::advice::Remedy;
 use super::warning::Warning;
@@ -32,8 +32,8 @@ impl Warning {
         })
     }
 
-    /// Returns the warning where rounding may move an estimate by more than a quarter of its standard error and more
-    /// than 1e-6.
+    /// Returns the warning if rounding may move an estimate by more than a quarter of its standard error and more than
+    /// 1e-6.
     pub(crate) fn rounding(rounding_error: f64, standard_error: f64) -> Option<Self> {
         (rounding_error > 1e-6_f64.max(0.25 * standard_error)).then_some(Self::Rounding {
             rounding_error,

@@ -1,13 +1,13 @@
 //! Effective number of autocorrelated draws.
 
-/// Returns the number of independent draws that chains of autocorrelated ones are worth for their mean,
+/// Returns the effective number of independent draws of autocorrelated chains for the mean,
 ///
 /// `m n / tau`, `tau = 1 + 2 sum_t rho_t`, `rho_t = 1 - (W - mean_j c_j(t)) / V`,
 ///
-/// with the autocovariances `c_j(t)` of each chain of n draws, their mean variance W, and the variance V that holds the
-/// distances between the m chains, too: chains that disagree are worth little (Vehtari et al. 2021, Equations 10 and 11).
-/// Pairs of correlations are summed while they are positive, and made to fall (Geyer 1992). It is never above the number
-/// of draws. Longer chains are cut to the shortest.
+/// with the autocovariances `c_j(t)` of each chain of n draws, their mean variance W, and the variance V, which also
+/// includes the distances between the m chains. Chains that disagree therefore have few effective draws (Vehtari et al.
+/// 2021, Equations 10 and 11). Pairs of correlations are summed while they are positive, and made to fall (Geyer 1992).
+/// The result is at most the number of draws. Longer chains are cut to the shortest.
 pub(crate) fn effective_draws(chains: &[Vec<f64>]) -> f64 {
     let length = chains.iter().map(Vec::len).min().unwrap_or(0);
     let (count, n) = (chains.len() as f64, length as f64);

@@ -7,8 +7,8 @@ use crate::random::resampling_scheme::ResamplingScheme;
 use crate::random::{Purpose, stream};
 use crate::{Error, Result};
 
-/// Equally weighted draws from a target, made by [`WeightedSample::draws`](super::WeightedSample::draws). They miss what
-/// the run did not find.
+/// Equally weighted draws from a target, made by [`WeightedSample::draws`](super::WeightedSample::draws). A region that
+/// the run did not find is missing from the draws.
 #[derive(Debug, Clone, PartialEq)]
 #[must_use]
 pub struct EqualDraws<S> {
@@ -37,7 +37,7 @@ impl<S: Clone> EqualDraws<S> {
 }
 
 impl<S> EqualDraws<S> {
-    /// Returns the draws in the order of the states that were drawn from, copies side by side.
+    /// Returns the draws in the order of the weighted states, with copies next to each other.
     pub fn states(&self) -> &[S] {
         &self.states
     }
@@ -52,9 +52,9 @@ impl<S> EqualDraws<S> {
         self.distinct
     }
 
-    /// Returns `n^2 / sum_i c_i^2` of n draws, with the number of copies `c_i` of each state: n where none is repeated, and
-    /// about the effective sample size of the weights where n is large. States of one family or ladder depend on each
-    /// other, and only a [`Summary`](super::Summary) counts this.
+    /// Returns `n^2 / sum_i c_i^2` of n draws, with the number of copies `c_i` of each state. It is n if no state is
+    /// repeated, and close to the effective sample size of the weights if n is large. States of one family or ladder
+    /// depend on each other, which only a [`Summary`](super::Summary) takes into account.
     #[doc(alias = "ess")]
     pub fn effective_sample_size(&self) -> f64 {
         self.effective

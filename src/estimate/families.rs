@@ -1,9 +1,9 @@
-//! Families of chains that interacted: those of one first ancestor.
+//! Families of chains that interacted. A family is the descendants of one first ancestor.
 
 use super::{Warning, tail};
 use crate::num::{WeightSums, log_add_exp, log_mean_exp};
 
-/// Returns the log of each family's sum of weights, `-inf` for one that died out; `roots` holds each chain's ancestor.
+/// Returns the log of each family's sum of weights, `-inf` if it died out. `roots` holds each chain's ancestor.
 pub(super) fn family_sums(log_weights: &[f64], roots: &[usize]) -> Vec<f64> {
     let mut families = vec![f64::NEG_INFINITY; log_weights.len()];
     for (&root, &log_weight) in roots.iter().zip(log_weights) {
@@ -12,17 +12,17 @@ pub(super) fn family_sums(log_weights: &[f64], roots: &[usize]) -> Vec<f64> {
     families
 }
 
-/// Returns the effective number of families, `(sum w)^2 / sum w^2` of their sums of weights.
+/// Returns the effective number of families, `(sum w)^2 / sum w^2` over their sums of weights w.
 pub(crate) fn effective_families(log_weights: &[f64], roots: &[usize]) -> f64 {
     WeightSums::of(family_sums(log_weights, roots)).effective_sample_size()
 }
 
-/// Warns of families whose weights have no variance, by the larger half of them. Where chains move well, a family's
-/// weight is nearly exponential (shape 0); where they do not, it is that of its ancestor, as in importance sampling from
-/// the base. Islands cannot show it: each lacks the large weights.
+/// Warns if the tail index of the larger half of the family weights suggests an infinite variance. If chains move well,
+/// a family's weight is nearly exponential (shape 0). If they do not, it is the weight of its ancestor, as in
+/// importance sampling from the base. Islands cannot show this: each lacks the large weights.
 ///
-/// The shape alone also finds a few families that reached another mode, and tails that a run has seen. The mean contains
-/// their weight, and exceeds most families. Where the large weights were not drawn the mean is low beside the families.
+/// The shape alone also finds a few families that reached another mode, and tails that a run has seen. The mean then
+/// contains their weight and exceeds most families. If the large weights were not drawn, the mean is low.
 pub(crate) fn heavy_families(log_weights: &[f64], roots: &[usize]) -> Option<Warning> {
     let sums = family_sums(log_weights, roots);
     let mut alive: Vec<f64> = sums.iter().copied().filter(|sum| sum.is_finite()).collect();
@@ -36,17 +36,17 @@ pub(crate) fn heavy_families(log_weights: &[f64], roots: &[usize]) -> Option<War
     (k_hat > largest_shape(tail) && lacks).then_some(Warning::HeavyFamilies { k_hat })
 }
 
-/// Upper tenth of families, in means, above which the mean lacks large weights.
+/// Upper tenth of the families, in units of their mean, above which the mean lacks large weights.
 const TENTH: f64 = 1.8;
 /// Shape above which the weights have no mean, whatever was drawn.
 const HOPELESS: f64 = 1.6;
-/// Shape, and effective share of the families alive, beyond which weights spread over too many orders of magnitude.
+/// Shape, and effective share of the living families. Beyond both, weights spread over too many orders of magnitude.
 const THIN: (f64, f64) = (0.8, 0.03);
 /// Effective number of families below which the error itself is large.
 const ENOUGH: f64 = 40.0;
 
-/// Returns the largest shape that passes, of `tail` families: what 99% of right runs have where errors are what they claim
-/// to be, with 100 to 15,000 chains that move slowly or well. Above 1/2 there is no variance.
+/// Returns the largest shape that passes for `tail` families. In 99% of runs with correct errors the shape is smaller,
+/// with 100 to 15,000 chains that move slowly or well. Above 1/2 there is no variance.
 fn largest_shape(tail: usize) -> f64 {
     (0.4 + 36.0 / tail as f64).max(0.6)
 }
@@ -85,7 +85,7 @@ mod tests {
         assert!(warned(3_200, 400, log_normal) > 450);
     }
 
-    /// Some families in a mode of 20 times the weight are a heavy tail by their shape, and a right estimate.
+    /// Some families in a mode of 20 times the weight have a heavy tail by their shape, but the estimate is right.
     #[test]
     fn families_that_reached_another_mode_are_silent() {
         let modes = |rng: &mut Xoshiro256PlusPlus| {

@@ -1,25 +1,25 @@
-//! The confidence interval of log Z. Its upper bound is corrected for skewness, and widened for heavy tails and few
-//! effective weights. `docs/intervals.md` reports its coverage.
+//! The confidence interval of log Z. Its upper bound is corrected for skewness, and wider if the tail is heavy or few
+//! weights are effective. `docs/intervals.md` reports its coverage.
 
 use super::Estimate;
 use crate::num::student_quantile;
 
-/// Range of Pareto shapes over which the upper bound widens from its own width to [`HEAVY`] times that.
-/// All constants here are calibrated on weights of known mean, 50 to 1,000 chains each.
+/// Range of Pareto shapes over which the upper bound widens from its own width to [`HEAVY`] times this width. All
+/// constants here are calibrated on weights of known mean, with 50 to 1,000 chains each.
 const SHAPES: (f64, f64) = (0.35, 0.65);
-/// Factor for a heavy tail.
+/// Factor by which the upper bound widens for a heavy tail.
 const HEAVY: f64 = 3.0;
-/// Effective sample size at which the upper bound widens twofold; for islands less, the more even their weights.
+/// Effective sample size at which the upper bound widens twofold. Islands widen it less if their weights are even.
 const FEW: f64 = 15.0;
 
-/// Returns the allowance for chance in a Pareto shape fitted to the weights of `chains` chains.
+/// Returns the allowance for chance in the Pareto shape fitted to the weights of `chains` chains.
 pub(super) fn margin(chains: usize) -> f64 {
     1.5 / (chains as f64).sqrt()
 }
 
 impl Estimate {
-    /// Returns the distances of both bounds from the estimate, below and above, on the log scale. Weights are seldom too
-    /// high, so that the lower side is plain; the upper one is that of the mean weight, corrected for skewness and tail.
+    /// Returns the distances of the lower and upper bound from the estimate, on the log scale. An estimate is seldom
+    /// too high, so only the upper side is corrected, for skewness and tail, on the scale of the mean weight.
     pub(super) fn offsets(&self, level: f64) -> (f64, f64) {
         // The weights carry no more information than ESS equal ones.
         let dof = (self.effective_sample_size() - 1.0).max(1.0);
@@ -28,7 +28,7 @@ impl Estimate {
         (t * self.standard_error(), above.ln_1p())
     }
 
-    /// Returns the quantile t corrected for the skewness of a studentised mean by Hall's (1992) cubic, the h of
+    /// Returns the quantile `t` corrected for the skewness of a studentised mean by Hall's (1992) cubic. It is the h of
     /// `docs/intervals.md`: `h(t) = (1 - cbrt(1 - 3 a (t + a/2))) / a` with `a = skewness / (3 sqrt n)`.
     fn corrected_for_skewness(&self, t: f64) -> f64 {
         let a = self.skewness / (3.0 * (self.units as f64).sqrt());
@@ -39,8 +39,8 @@ impl Estimate {
         ((1.0 - (1.0 - 3.0 * a * shifted).cbrt()) / a).max(0.0)
     }
 
-    /// Returns the factor by which the upper side widens, since large weights that no chain drew make the true mean
-    /// larger. The tail's part is at most [`HEAVY`]: a run that lacks the large weights has too small a shape.
+    /// Returns the factor by which the upper side widens, because large weights that no chain drew make the true mean
+    /// larger. The tail contributes at most [`HEAVY`]. A run without the large weights has too small a shape.
     fn widening(&self) -> f64 {
         let (light, heavy) = SHAPES;
         let shape = self.pareto_shape.map_or(light, |k| k + margin(self.units));

@@ -9,15 +9,15 @@ use crate::{Error, Result};
 ///
 /// `sum_{j <= m} (-1)^j (k - j)^m / ((m - j)! j!) L_{k-j}`
 ///
-/// where `L_{k-j}` is the log of the mean weight, averaged over all ways to leave out j of the group. Order 1 is
-/// `k L_k - (k - 1) L_{k-1}`; order 0 is the [bound](super::importance_weighted_bound) itself.
+/// where `L_{k-j}` is the log of the mean weight, averaged over all ways to leave out j weights of the group. Order 1
+/// is `k L_k - (k - 1) L_{k-1}`. Order 0 is the [bound](super::importance_weighted_bound) itself.
 ///
-/// It is **no bound**: its expectation may exceed the log of the mean weight. Its bias is of order `k^-(m+1)` where the
-/// weights have enough moments; its variance grows with m. The weights must be independent.
+/// It is **no bound**: its expectation may exceed the log of the mean weight. Its bias is of order `k^-(m+1)` if the
+/// weights have enough moments, and its variance grows with m. The weights must be independent.
 ///
 /// # Errors
 /// As [`Estimate::from_log_weights`](super::Estimate::from_log_weights), and unless `1 <= k <= N` and `m < k`; a group
-/// with m or fewer weights above 0; more than 2^30 ways to leave some out.
+/// with m or fewer weights above 0; more than 2^30 ways to leave weights out.
 ///
 /// ```
 /// use annealed::estimate::jackknife;
@@ -67,7 +67,7 @@ fn of_group(group: &[f64], order: usize) -> f64 {
 }
 
 /// Returns the sum, over all ways to leave out `left_out` of `rest`, of the log of the sum of the other weights. `kept`
-/// is the log sum of the weights before `rest`, `tails[i]` that from `rest[i]` on.
+/// is the log sum of the weights before `rest`, and `tails[i]` the log sum from `rest[i]` on.
 fn log_sums(mut kept: f64, rest: &[f64], tails: &[f64], left_out: usize) -> f64 {
     if left_out == 0 {
         return log_add_exp(kept, tails[0]);
@@ -80,7 +80,7 @@ fn log_sums(mut kept: f64, rest: &[f64], tails: &[f64], left_out: usize) -> f64 
     sum
 }
 
-/// Returns `(-1)^j (k - j)^m / ((m - j)! j!)`, m being `order`.
+/// Returns `(-1)^j (k - j)^m / ((m - j)! j!)`, where m is `order`.
 fn coefficient(k: usize, order: usize, j: usize) -> f64 {
     let factorial = |n: usize| (1..=n).map(|i| i as f64).product::<f64>();
     let sign = if j.is_multiple_of(2) { 1.0 } else { -1.0 };

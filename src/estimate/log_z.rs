@@ -5,10 +5,10 @@ use std::fmt::{self, Display, Formatter};
 use super::Warning;
 use crate::{Error, Result};
 
-/// A result that estimates log Z, with its uncertainty, its cost and reasons to doubt it.
+/// A result that estimates log Z, with its uncertainty, its cost and the reasons to doubt it.
 ///
-/// The docs of each result's methods say how it computes its figures. Its text is one line, with the evaluations; methods
-/// that run in rounds add how they ended; each warning has a line of its own.
+/// The docs of each result's methods explain how it computes its figures. Its text is one line that ends with the
+/// number of evaluations, and one line for each warning. Methods that run in rounds add how the rounds ended.
 ///
 /// ```
 /// use annealed::prelude::*;
@@ -34,48 +34,48 @@ pub trait LogZ: Display {
     /// Returns the standard error of [`log_z`](Self::log_z).
     fn standard_error(&self) -> f64;
 
-    /// Returns the confidence interval of log Z at a level in (0, 1), lower and upper bound.
+    /// Returns the lower and upper bound of the confidence interval of log Z at a `level` in (0, 1).
     ///
     /// # Errors
     /// A level outside (0, 1).
     fn interval_at(&self, level: f64) -> Result<(f64, f64)>;
 
-    /// Returns the 95% confidence interval of log Z, lower and upper bound.
+    /// Returns the lower and upper bound of the 95% confidence interval of log Z.
     ///
     /// # Panics
-    /// Where [`interval_at`](Self::interval_at) refuses this level.
+    /// If [`interval_at`](Self::interval_at) refuses this level.
     fn interval(&self) -> (f64, f64) {
         self.interval_at(0.95).expect("0.95 is a level")
     }
 
-    /// Returns whether one end of the 95% interval is more than twice as far from [`log_z`](Self::log_z) as the
-    /// other. The standard error then misleads: weights are skewed, and log Z may lie many errors off within the
-    /// interval. The text gives the interval alone. See `docs/intervals.md`.
+    /// Returns whether one end of the 95% interval is more than twice as far from [`log_z`](Self::log_z) as the other.
+    /// The weights are then skewed and the standard error misleads: log Z may lie many errors off within the interval.
+    /// The text then gives the interval alone. See `docs/intervals.md`.
     fn is_skewed(&self) -> bool {
         is_skewed(self.log_z(), self.interval())
     }
 
     /// Returns a [lower bound](crate::estimate::certified_lower_bound) on log Z that holds with probability
-    /// `confidence`, or `None` where the method has none: it needs independent and unbiased estimates of Z.
+    /// `confidence`. It is `None` if the method has no bound, because it lacks independent and unbiased estimates of Z.
     ///
     /// # Errors
-    /// A confidence outside (0, 1).
+    /// A `confidence` outside (0, 1).
     fn certified_lower_bound(&self, confidence: f64) -> Result<Option<f64>> {
         Error::check_inner_fraction("confidence", confidence).map(|()| None)
     }
 
-    /// Returns reasons to doubt the result; empty where there are none.
+    /// Returns the reasons to doubt the result; empty if there are none.
     fn warnings(&self) -> &[Warning];
 
     /// Returns the number of density evaluations of the result, as its kernel
-    /// [counts](crate::kernel::TransitionKernel::evaluations) them; a gradient counts as one more.
+    /// [counts](crate::kernel::TransitionKernel::evaluations) them. A gradient counts as one more evaluation.
     fn evaluations(&self) -> u64;
 
     /// Returns the wall time in seconds, summed over parts and calls.
     fn seconds(&self) -> f64;
 }
 
-/// Writes the [`write_estimate`] of a result, and its [`write_warnings`].
+/// Writes a result by [`write_estimate`] and [`write_warnings`].
 pub(crate) fn write_headline(
     f: &mut Formatter<'_>,
     result: &dyn LogZ,
@@ -86,8 +86,8 @@ pub(crate) fn write_headline(
     write_warnings(f, result.warnings())
 }
 
-/// Writes `log Z = 208.631 +- 0.021 (kind; 95% interval 208.590 to 208.672, details, 5.0e5 evaluations)`. `kind` is empty
-/// for a forward run. No evaluations are those of a run saved by an older version.
+/// Writes `log Z = 208.631 +- 0.021 (kind; 95% interval 208.590 to 208.672, details, 5.0e5 evaluations)`. `kind` is
+/// empty for a forward run. The evaluations are left out if they are 0, as in a run saved by an older version.
 pub(crate) fn write_estimate(
     f: &mut Formatter<'_>,
     result: &dyn LogZ,
@@ -104,7 +104,7 @@ pub(crate) fn write_estimate(
     }
 }
 
-/// Returns the warnings, each once.
+/// Returns each warning once.
 pub(crate) fn distinct<'w>(warnings: impl IntoIterator<Item = &'w Warning>) -> Vec<Warning> {
     let mut distinct: Vec<Warning> = Vec::new();
     for warning in warnings {
@@ -122,7 +122,7 @@ pub(crate) fn write_warnings(f: &mut Formatter<'_>, warnings: &[Warning]) -> fmt
 }
 
 /// Writes a value, its error and its 95% interval as `208.631 +- 0.021 (kind; 95% interval 208.590 to 208.672`, or as
-/// `208.631 (kind; 95% interval 208.590 to 208.921, weights are skewed`. The bracket is left open.
+/// `208.631 (kind; 95% interval 208.590 to 208.921, weights are skewed`. It leaves the bracket open.
 pub(super) fn write_figures(
     f: &mut Formatter<'_>,
     (value, error, (lower, upper)): (f64, f64, (f64, f64)),
@@ -146,17 +146,18 @@ pub(crate) fn write_value(f: &mut Formatter<'_>, value: f64, error: f64) -> fmt:
     write!(f, "{value:.digits$} +- {error:.digits$}")
 }
 
-/// Ratio of the sides of an interval above which it is skewed.
+/// Ratio of the sides of an interval above which the interval is skewed.
 const SKEWED: f64 = 2.0;
 
 pub(super) fn is_skewed(value: f64, (lower, upper): (f64, f64)) -> bool {
     let (below, above) = (value - lower, upper - value);
-    // The sides of an interval without width are rounding errors.
+    // If the interval has no width, its sides are rounding errors.
     let rounding = 1e-12 * (1.0 + value.abs());
     below.max(above) > SKEWED * below.min(above) + rounding
 }
 
-/// Returns the number of decimals for a figure with this error: three, or two digits of an error below 1e-3.
+/// Returns the number of decimals for a figure with this `error`: three, or enough for two digits of an error below
+/// 1e-3.
 pub(crate) fn decimals(error: f64) -> usize {
     match error > 0.0 && error < 1e-3 {
         true => 1 + (-error.log10().floor()).min(14.0) as usize,

@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Formatter};
 
 use super::log_z::{is_skewed, write_figures};
 
-/// Log Z at one beta of a path, by a run that passes it: [`Run::log_z_along`](crate::ais::Run::log_z_along),
+/// Log Z at one beta of a path, from a run that passes it: [`Run::log_z_along`](crate::ais::Run::log_z_along),
 /// [`TemperingRun::log_z_along`](crate::tempering::TemperingRun::log_z_along).
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -21,8 +21,8 @@ pub struct LogZAt {
     pub interval: (f64, f64),
 }
 
-/// Writes `beta 0.250: log Z = 208.631 +- 0.021 (95% interval 208.590 to 208.672)`, without the error where the interval
-/// is [skewed](super::LogZ::is_skewed).
+/// Writes `beta 0.250: log Z = 208.631 +- 0.021 (95% interval 208.590 to 208.672)`. The error is left out if the
+/// interval is [skewed](super::LogZ::is_skewed).
 impl Display for LogZAt {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "beta {:.3}: log Z = ", self.beta)?;

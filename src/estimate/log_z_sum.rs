@@ -1,4 +1,4 @@
-//! The log Z of several independent targets together.
+//! The sum of the log Z of several independent targets.
 
 use std::fmt::{self, Debug, Display, Formatter};
 
@@ -7,8 +7,8 @@ use super::sides::Sides;
 use super::{LogZ, Warning};
 use crate::{Error, Result};
 
-/// The sum of the log Z of independent targets, the log of the product of their Z: the log evidence of one model for several
-/// data sets, as of subjects or folds, each with parameters of its own.
+/// The sum of the log Z of independent targets, the log of the product of their Z. An example is the log evidence of
+/// one model for several data sets (subjects or folds), each with its own parameters.
 ///
 /// ```
 /// use annealed::estimate::LogZSum;
@@ -34,7 +34,7 @@ pub struct LogZSum<'r> {
 }
 
 impl<'r> LogZSum<'r> {
-    /// Adds the log Z of results, which must be independent: give runs different seeds.
+    /// Adds the log Z of results. The results must be independent, so give each run its own seed.
     ///
     /// # Errors
     /// No result.
@@ -60,8 +60,8 @@ impl LogZ for LogZSum<'_> {
         errors.fold(0.0, f64::hypot)
     }
 
-    /// Returns the interval whose lower side is the root of the sum of the squared lower sides of all intervals, and
-    /// likewise above (Zou and Donner 2008).
+    /// Returns the interval whose lower side is the root of the sum of the squared lower sides of all intervals. Its
+    /// upper side is the same for the upper sides (Zou and Donner 2008).
     fn interval_at(&self, level: f64) -> Result<(f64, f64)> {
         let sides = self.results.iter().map(|result| Sides::at(level, *result));
         let sides = sides.collect::<Result<Vec<_>>>()?;
@@ -82,8 +82,8 @@ impl LogZ for LogZSum<'_> {
     }
 }
 
-/// Writes one line, such as `log Z = -12.310 +- 0.050 (95% interval -12.410 to -12.210, sum of 3, 5.0e5 evaluations)`, and a
-/// line for each warning.
+/// Writes one line, such as `log Z = -12.310 +- 0.050 (95% interval -12.410 to -12.210, sum of 3, 5.0e5 evaluations)`,
+/// and a line for each warning.
 impl Display for LogZSum<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write_headline(f, self, "", format_args!("sum of {}", self.results.len()))
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
     use crate::estimate::Estimate;
 
-    /// Weights, of which some warn.
+    /// Weights, some of them with warnings.
     struct Weights(Estimate, Vec<Warning>);
 
     impl Weights {

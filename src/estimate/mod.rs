@@ -19,12 +19,12 @@
 //! # Ok::<(), annealed::Error>(())
 //! ```
 //!
-//! [`Estimate`] is made from log weights, by [`Ais`](crate::ais::Ais) or by hand; [`LogZ`] is the trait of all results.
-//! [`WeightedSample`] is the trait of those that hold weighted states: means, quantiles, equally weighted draws, and a
-//! [`Summary`] of parameters. [`LogRatio`] compares the results of two targets (a Bayes factor), [`ModelComparison`] those of
-//! several, [`Agreement`] two results of one. [`LogZSum`] adds the log Z of several data sets.
-//! [`certified_lower_bound`] holds whatever the tails of the weights. [`log_sum_exp`] and [`log_mean_exp`] add weights
-//! without overflow.
+//! [`Estimate`] is made from log weights, by [`Ais`](crate::ais::Ais) or by hand. [`LogZ`] is the trait of all results.
+//! [`WeightedSample`] is the trait of results that hold weighted states: it gives means, quantiles, equally weighted
+//! draws and a [`Summary`] of parameters. [`LogRatio`] compares the results of two targets (a Bayes factor),
+//! [`ModelComparison`] the results of several targets, and [`Agreement`] two results for one target. [`LogZSum`] adds
+//! the log Z of several data sets. [`certified_lower_bound`] is valid for weights with any tails. [`log_sum_exp`] and
+//! [`log_mean_exp`] add weights without overflow.
 
 mod advice;
 mod bennett;
@@ -97,12 +97,12 @@ pub struct Estimate {
     units: usize,
     /// Number of these weights that are not 0.
     carrying: usize,
-    /// The largest log weight, plus any shift. The other figures are relative to it, so that they keep their digits.
+    /// The largest log weight, plus any shift. The other figures are relative to it, so that they do not lose digits.
     largest: f64,
     largest_share: f64,
     /// Population variance of `w / mean(w)`.
     relative_variance: f64,
-    /// Skewness of `w`; 0 where all weights are equal.
+    /// Skewness of `w`; 0 if all weights are equal.
     skewness: f64,
     pareto_shape: Option<f64>,
     /// Mean of `log w` over the chains that are alive, relative to the largest.
@@ -111,23 +111,23 @@ pub struct Estimate {
     variance_of_alive: f64,
 }
 
-/// Owner of an independent weight: a chain alone, or chains that interacted.
+/// Owner of an independent weight: one chain, or a group of chains that interacted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 enum Unit {
     Chain,
     /// Descendants of one first chain.
     Family,
-    /// Chains of a block, or a population of its own.
+    /// Chains of one block, or one population.
     Island,
 }
 
 impl Estimate {
-    /// Creates the estimate from the log weights of the chains. A dead chain has `-inf`; its weight of zero counts in
-    /// every mean.
+    /// Creates the estimate from the log weights of the chains. A dead chain has `-inf`; its weight is zero and counts
+    /// in every mean.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] for no weights, a NaN or `+inf`; [`Error::AllWeightsZero`] where all are `-inf`.
+    /// [`Error::InvalidArgument`] for no weights, a NaN or `+inf`; [`Error::AllWeightsZero`] if all are `-inf`.
     pub fn from_log_weights(log_weights: &[f64]) -> Result<Self> {
         let alive = check(log_weights)?;
         let chains = log_weights.len();
@@ -137,7 +137,7 @@ impl Estimate {
         let log_mean = -(n * largest_share).ln();
         let (mut squares, mut cubes) = (0.0, 0.0);
         for log_weight in log_weights {
-            // `w / mean - 1`, without cancellation where the weights are nearly equal.
+            // `w / mean - 1`, without cancellation if the weights are nearly equal.
             let deviation = (log_weight - largest - log_mean).exp_m1();
             squares += deviation.powi(2);
             cubes += deviation.powi(3);
@@ -156,6 +156,7 @@ impl Estimate {
             carrying: alive.len(),
             largest,
             largest_share,
+            // The value of a single weight that carries all; rounding must not exceed it.
             relative_variance: relative_variance.min(n - 1.0),
             skewness,
             pareto_shape: tail::pareto_shape(log_weights),
@@ -171,8 +172,9 @@ impl Estimate {
         })
     }
 
-    /// Creates the estimate from chains that interacted within blocks; `roots` holds the index of each chain's
-    /// ancestor. The error comes from means over [`islands`], or else from sums over families (Lee and Whiteley 2018).
+    /// Creates the estimate from chains that interacted within blocks. `roots` holds the index of each chain's
+    /// ancestor. The error comes from the means over [`islands`]. If there are too few islands, it comes from the sums
+    /// over families (Lee and Whiteley 2018).
     pub(crate) fn of_interacting(
         log_weights: &[f64],
         roots: &[usize],
@@ -196,7 +198,8 @@ impl Estimate {
         })
     }
 
-    /// Adds `constant` to every log weight; with `log Z_0` an estimate of `log Z_K/Z_0` becomes one of `log Z_K`.
+    /// Adds `constant` to every log weight. With `log Z_0`, an estimate of `log Z_K/Z_0` becomes an estimate of
+    /// `log Z_K`.
     pub fn shifted(self, constant: f64) -> Self {
         Self {
             largest: self.largest + constant,
@@ -210,8 +213,8 @@ impl Estimate {
     }
 
     /// Returns the standard error of [`value`](Self::value) by the delta method,
-    /// `sd(w) / (sqrt(N) mean(w)) = sqrt((N/ESS - 1) / (N - 1))`. It is infinite where all weight descends from one
-    /// chain, and too small, like the value, where the largest weights were not drawn.
+    /// `sd(w) / (sqrt(N) mean(w)) = sqrt((N/ESS - 1) / (N - 1))`. It is infinite if all weight descends from one chain.
+    /// If the largest weights were not drawn, the error and the value are both too small.
     pub fn standard_error(&self) -> f64 {
         if self.is_single() {
             return f64::INFINITY;
@@ -219,12 +222,12 @@ impl Estimate {
         (self.relative_variance / (self.units - 1) as f64).sqrt()
     }
 
-    /// Returns whether there is only one weight, so that no error can be computed.
+    /// Returns whether there is only one weight, in which case no error can be computed.
     fn is_single(&self) -> bool {
         self.units == 1 || self.unit != Unit::Chain && self.carrying == 1
     }
 
-    /// Returns whether chains interacted, so that the error is not computed from their own weights.
+    /// Returns whether chains interacted, in which case the error is not computed from the weights of single chains.
     pub(crate) fn is_of_interacting(&self) -> bool {
         self.unit != Unit::Chain
     }
@@ -234,19 +237,19 @@ impl Estimate {
         self.unit == Unit::Island
     }
 
-    /// Returns the 95% confidence interval, lower and upper bound, as [`interval_at`](Self::interval_at); infinite for
-    /// a single chain.
+    /// Returns the lower and upper bound of the 95% confidence interval, as [`interval_at`](Self::interval_at). It is
+    /// infinite for a single chain.
     pub fn interval(&self) -> (f64, f64) {
         self.bounds(0.95)
     }
 
-    /// Returns bounds that hold the true value with probability `level`; infinite for a single chain.
+    /// Returns bounds that contain the true value with probability `level`. They are infinite for a single chain.
     ///
-    /// The lower bound is `value - t SE`, with Student's quantile t for `ESS - 1` degrees of freedom, the upper one
-    /// `value + log(1 + c SE h)`, with h the t corrected for skewness (Hall 1992). `c = (1 + 2 u) (1 + (15 / ESS)^2)`
-    /// allows for large weights that no chain drew: u rises from 0 to 1 as `k + 1.5 / sqrt N` rises from 0.35 to 0.65,
-    /// k being [`pareto_shape`](Self::pareto_shape). No interval covers a mode that every chain missed. See
-    /// `docs/intervals.md`.
+    /// The lower bound is `value - t SE`, with Student's quantile t for `ESS - 1` degrees of freedom. The upper bound
+    /// is `value + log(1 + c SE h)`, where h is t corrected for skewness (Hall 1992).
+    /// `c = (1 + 2 u) (1 + (15 / ESS)^2)` allows for large weights that no chain drew: u rises from 0 to 1 as
+    /// `k + 1.5 / sqrt N` rises from 0.35 to 0.65, and k is the [`pareto_shape`](Self::pareto_shape). No interval
+    /// covers a mode that every chain missed. See `docs/intervals.md`.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] unless `0 < level < 1`.
@@ -255,7 +258,7 @@ impl Estimate {
         Ok(self.bounds(level))
     }
 
-    /// Returns whether the interval, and not the standard error, says how far off the estimate may be, as
+    /// Returns whether the weights are so skewed that the standard error misleads and only the interval is printed, as
     /// [`LogZ::is_skewed`].
     pub fn is_skewed(&self) -> bool {
         log_z::is_skewed(self.value(), self.interval())
@@ -279,14 +282,15 @@ impl Estimate {
         self.dead
     }
 
-    /// Returns `(sum w)^2 / sum w^2`, a count between 1 and N. In a resampled run w are the weights of families or
+    /// Returns `(sum w)^2 / sum w^2`, a count between 1 and N. In a resampled run, w are the weights of families or
     /// islands.
     #[doc(alias = "ess")]
     pub fn effective_sample_size(&self) -> f64 {
         self.units as f64 / (1.0 + self.relative_variance)
     }
 
-    /// Returns the mean of `log w`, in expectation a lower bound on the true value; `-inf` where a chain is dead.
+    /// Returns the mean of `log w`. Its expectation is a lower bound on the true value. It is `-inf` if a chain is
+    /// dead.
     pub fn mean_log_weight(&self) -> f64 {
         match self.dead {
             0 => self.largest + self.mean_of_alive,
@@ -305,19 +309,20 @@ impl Estimate {
     }
 
     /// Returns the Pareto shape k fitted to the largest weights (Zhang and Stephens 2009; Vehtari et al. 2024), or
-    /// `None` where too few differ. Below 0.5 the weights have a variance, below 1 a mean. It is too small where the
-    /// largest were not drawn.
+    /// `None` if too few weights differ. The weights have a variance if k is below 0.5, and a mean if it is below 1. If
+    /// the largest weights were not drawn, k is too small.
     #[doc(alias = "k_hat")]
     pub fn pareto_shape(&self) -> Option<f64> {
         self.pareto_shape
     }
 
-    /// Returns reasons to doubt the estimate by its weights: [`FewChains`](Warning::FewChains) below 25, any
+    /// Returns reasons to doubt the estimate that its weights show: [`FewChains`](Warning::FewChains) below 25, any
     /// [`DeadChains`](Warning::DeadChains), [`LowEffectiveSampleSize`](Warning::LowEffectiveSampleSize) below 1% of the
     /// chains or 3, [`DominantWeight`](Warning::DominantWeight) above a share of 1/2, [`HeavyTail`](Warning::HeavyTail)
-    /// above a Pareto shape of `1 + 1.5 / sqrt N`. In a resampled run [`FewFamilies`](Warning::FewFamilies) replaces
-    /// those on few chains, low sample size and dominant weight: below 10 families or islands, or an effective number
-    /// of 5. The tail of families is judged by the run ([`HeavyFamilies`](Warning::HeavyFamilies)).
+    /// above a Pareto shape of `1 + 1.5 / sqrt N`. In a resampled run, [`FewFamilies`](Warning::FewFamilies) replaces
+    /// the warnings on few chains, low sample size and dominant weight: it appears below 10 families or islands, or
+    /// below an effective number of 5. The run itself judges the tail of families
+    /// ([`HeavyFamilies`](Warning::HeavyFamilies)).
     pub fn warnings(&self) -> Vec<Warning> {
         let (chains, dead, share) = (self.chains, self.dead, self.largest_share);
         let ess = self.effective_sample_size();
@@ -387,8 +392,8 @@ impl Estimate {
 }
 
 impl fmt::Display for Estimate {
-    /// Writes the estimate as `208.631 +- 0.021 (95% interval 208.590 to 208.672, ESS 809 of 1000)`, without the error
-    /// where the interval is [skewed](LogZ::is_skewed).
+    /// Writes the estimate as `208.631 +- 0.021 (95% interval 208.590 to 208.672, ESS 809 of 1000)`. The error is left
+    /// out if the interval is [skewed](LogZ::is_skewed).
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let figures = (self.value(), self.standard_error(), self.interval());
         log_z::write_figures(f, figures, self.is_skewed(), "")?;
@@ -408,7 +413,7 @@ impl Estimate {
 /// Least number of independent weights from which an error is computed.
 const FEW_UNITS: usize = 10;
 
-/// Returns the chains of each island, or `None` where the islands are too few to compute an error from. A shorter last
+/// Returns the chains of each island, or `None` if there are too few islands to compute an error from. A shorter last
 /// block joins the island before it.
 pub(crate) fn islands(
     chains: usize,
@@ -422,7 +427,7 @@ pub(crate) fn islands(
     (islands >= FEW_UNITS).then(|| (0..islands).map(move |i| start(i)..start(i + 1)))
 }
 
-/// Returns the finite log weights. Fails where there are none, or one is NaN or `+inf`.
+/// Returns the finite log weights. Fails if there are none, or if one is NaN or `+inf`.
 fn check(log_weights: &[f64]) -> Result<Vec<f64>> {
     Error::check_not_empty("log_weights", log_weights.len())?;
     let (values, chains) = (log_weights.iter().copied(), log_weights.len());

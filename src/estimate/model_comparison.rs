@@ -1,4 +1,4 @@
-//! Several models of one data set: evidences beside the best one, and posterior probabilities.
+//! Comparison of several models of one data set: evidences relative to the best model, and posterior probabilities.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -9,8 +9,8 @@ use super::{LogRatio, LogZ, Warning};
 use crate::num::{log_add_exp, log_sum_exp};
 use crate::{Error, Result};
 
-/// A comparison of several models of one data set by their evidences Z: log Z, its difference from the best one, and the
-/// posterior probability of each model.
+/// A comparison of several models of one data set by their evidences Z: log Z, its difference from the best model's log
+/// Z, and the posterior probability of each model.
 ///
 /// ```
 /// use annealed::estimate::ModelComparison;
@@ -60,13 +60,13 @@ pub struct ComparedModel {
     pub standard_error: f64,
     /// 95% confidence interval of log Z.
     pub interval: (f64, f64),
-    /// The log of this Z over that of the first model, at most 0; `None` for the first model.
+    /// The log of this model's Z over the first model's Z, at most 0; `None` for the first model.
     pub from_best: Option<LogRatio>,
-    /// Prior probability; those of all models sum to 1.
+    /// Prior probability; the priors of all models sum to 1.
     pub prior: f64,
-    /// Posterior probability; those of all models sum to 1.
+    /// Posterior probability; the probabilities of all models sum to 1.
     pub probability: f64,
-    /// Standard error of `probability`. Near 0 and 1 the interval says more.
+    /// Standard error of `probability`. Near 0 and 1 the interval is more informative.
     pub probability_error: f64,
     /// 95% confidence interval of the posterior probability, within `[0, 1]`.
     pub probability_interval: (f64, f64),
@@ -75,24 +75,24 @@ pub struct ComparedModel {
 }
 
 impl ModelComparison {
-    /// Compares models of equal prior probability, given by names and results. The results must be independent: give
-    /// runs different seeds.
+    /// Compares models of equal prior probability, given by names and results. The results must be independent, so give
+    /// each run its own seed.
     ///
     /// Model i has the posterior probability `p_i = pi_i Z_i / sum_j pi_j Z_j`, with prior probabilities `pi`. With
     /// standard errors `s` of log Z, the variance of `p_i` is, by the delta method,
     ///
     /// `p_i^2 ((1 - p_i)^2 s_i^2 + sum_{j != i} p_j^2 s_j^2)`.
     ///
-    /// The interval is one of the log odds `log(p_i / (1 - p_i))`, the log ratio of `pi_i Z_i` and the sum R over all
+    /// The interval comes from the log odds `log(p_i / (1 - p_i))`, the log ratio of `pi_i Z_i` and the sum R over all
     /// other models, joined as in [`LogRatio::new`]. If the interval of `log Z_j` reaches from `b_j` below the estimate
-    /// to `a_j` above it, that of log R reaches from `sqrt(sum_j (q_j b_j)^2)` below to
-    /// `log(1 + sqrt(sum_j (q_j (e^{a_j} - 1))^2))` above, with the shares `q_j = pi_j Z_j / R`. Above, errors are joined on
-    /// the scale of R, since a model that is negligible by its estimate may not be so at the end of its interval. For two
-    /// models this is the interval of [`LogRatio`].
+    /// to `a_j` above it, the interval of log R reaches from `sqrt(sum_j (q_j b_j)^2)` below to
+    /// `log(1 + sqrt(sum_j (q_j (e^{a_j} - 1))^2))` above, with the shares `q_j = pi_j Z_j / R`. The upper errors are
+    /// joined on the scale of R, because a model that is negligible by its estimate may not be negligible at the end of
+    /// its interval. For two models this is the interval of [`LogRatio`].
     ///
     /// # Errors
-    /// No model; two models of one name; a log Z that is not finite, or an error or interval that is NaN; two results
-    /// with one estimate and one error, as of one run given twice.
+    /// No model; two models of one name; a log Z that is not finite; an error or interval that is NaN; two results with
+    /// the same estimate and the same error, as if one run were given twice.
     pub fn new<'r, N: Into<String>, Z: LogZ + ?Sized + 'r>(
         models: impl IntoIterator<Item = (N, &'r Z)>,
     ) -> Result<Self> {
@@ -100,7 +100,7 @@ impl ModelComparison {
         Self::of(models.collect())
     }
 
-    /// Compares models with prior probabilities, as [`new`](Self::new) compares those of equal ones.
+    /// Compares models with the given prior probabilities, as [`new`](Self::new) does with equal ones.
     ///
     /// ```
     /// # use annealed::estimate::{LogZ, ModelComparison};
@@ -111,8 +111,8 @@ impl ModelComparison {
     /// ```
     ///
     /// # Errors
-    /// As [`new`](Self::new); prior probabilities that are negative or not finite. They are scaled to a sum of 1, and
-    /// must not all be 0.
+    /// As [`new`](Self::new); prior probabilities that are negative, not finite, or all 0. They are scaled to a sum
+    /// of 1.
     pub fn with_priors<'r, N: Into<String>, Z: LogZ + ?Sized + 'r>(
         models: impl IntoIterator<Item = (N, &'r Z, f64)>,
     ) -> Result<Self> {
@@ -196,8 +196,8 @@ fn check<Z: LogZ + ?Sized>(models: &[(String, &Z, f64)]) -> Result<()> {
 }
 
 impl Sides {
-    /// Returns the log odds of the term in `place` against the sum of all others, of independent terms with these
-    /// logarithms.
+    /// Returns the log odds of the term in `place` against the sum of all other terms. `terms` holds the logarithms of
+    /// independent terms.
     fn log_odds(terms: &[Self], place: usize) -> Self {
         let others = terms
             .iter()
@@ -207,7 +207,7 @@ impl Sides {
         let odds = Self::difference(&terms[place], &Self::log_sum(&others));
         match odds.value.is_finite() {
             true => odds,
-            // The only term that is not 0, or one that is: this is certain.
+            // The odds are certain if this term is 0, or if all others are 0.
             false => Self {
                 error: 0.0,
                 below: 0.0,
@@ -217,8 +217,8 @@ impl Sides {
         }
     }
 
-    /// Returns the log of a sum of independent terms, given by their logarithms. As a function of these it is convex, so
-    /// that its tangent, with the shares as slopes, is steep enough below, but not above.
+    /// Returns the log of a sum of independent terms, given by their logarithms. It is a convex function of them: its
+    /// tangent, whose slopes are the shares, is steep enough below the estimate, but not above.
     fn log_sum(terms: &[&Self]) -> Self {
         let value = log_sum_exp(terms.iter().map(|term| term.value));
         let shares = terms.iter().map(|term| (term.value - value).exp());
@@ -313,7 +313,7 @@ impl ComparedModel {
     }
 }
 
-/// Returns `208.631 +- 0.021`, without the error where it is `skewed`, and `208.590 to 208.672`.
+/// Returns `208.631 +- 0.021` and `208.590 to 208.672`. The error is left out if the figure is `skewed`.
 fn figure_and_interval(
     value: f64,
     error: f64,
@@ -397,7 +397,7 @@ mod tests {
         ModelComparison::new(named.map(|(place, result)| (place.to_string(), result))).unwrap()
     }
 
-    /// Errors are up to 2 nats, also those of models that seem negligible.
+    /// Errors are up to 2 nats, even for models that seem negligible.
     #[test]
     fn the_interval_of_a_probability_has_its_level() {
         const REPEATS: usize = 2_000;

@@ -7,8 +7,8 @@ use nalgebra::DVector;
 
 use crate::{Error, Result};
 
-/// Named functions of a state, such as parameters and what follows from them: the rows of a
-/// [`Summary`](super::Summary), the columns of a file.
+/// Named functions of a state, such as parameters and quantities derived from them. They are the rows of a
+/// [`Summary`](super::Summary) or the columns of a file.
 ///
 /// ```
 /// use annealed::estimate::Quantities;
@@ -33,7 +33,7 @@ impl<'q, S> Quantities<'q, S> {
         self
     }
 
-    /// Returns names and functions. Refuses none, and two of one name.
+    /// Returns names and functions. Refuses an empty list and two functions of one name.
     pub(super) fn checked(&self) -> Result<impl Iterator<Item = (&str, &Function<'q, S>)>> {
         Error::check_not_empty("quantities", self.0.len())?;
         let mut names = BTreeSet::new();
@@ -46,7 +46,7 @@ impl<'q, S> Quantities<'q, S> {
 }
 
 impl Quantities<'_, DVector<f64>> {
-    /// Creates the coordinates of a vector, by their names. A value is NaN where the vector has fewer coordinates.
+    /// Creates the coordinates of a vector, with their names. A value is NaN if the vector has fewer coordinates.
     pub fn coordinates(names: impl IntoIterator<Item = impl Into<String>>) -> Self {
         let named = names.into_iter().enumerate();
         named.fold(Self::default(), |all, (i, name)| {

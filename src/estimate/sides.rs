@@ -1,4 +1,4 @@
-//! Both sides of an interval apart, and how they join where results are combined (Zou and Donner 2008).
+//! The two sides of an interval, and how they join when results are combined (Zou and Donner 2008).
 
 use super::LogZ;
 use crate::Result;
@@ -34,7 +34,7 @@ impl Sides {
         (self.value - self.below, self.value + self.above)
     }
 
-    /// Returns the difference of two independent estimates, with their sides joined crosswise.
+    /// Returns the difference of two independent estimates. Each side joins opposite sides of both intervals.
     pub(super) fn difference(one: &Self, other: &Self) -> Self {
         Self {
             value: one.value - other.value,
@@ -56,7 +56,7 @@ impl Sides {
     }
 }
 
-/// Returns `share * x`. A share of 0 takes nothing, of an infinite x either.
+/// Returns `share * x`, and 0 for a share of 0 even if x is infinite.
 pub(super) fn weighted(share: f64, x: f64) -> f64 {
     if share > 0.0 { share * x } else { 0.0 }
 }

@@ -8,8 +8,8 @@ use super::weighted_states::Values;
 use super::{LogZ, Quantities, Warning, WeightedStates};
 use crate::Result;
 
-/// A table of parameters or other quantities under the target, made by [`WeightedSample::summary`](super::WeightedSample::summary), with log Z above it and
-/// any warnings below.
+/// A table of parameters or other quantities under the target, made by
+/// [`WeightedSample::summary`](super::WeightedSample::summary). It has log Z above and any warnings below.
 ///
 /// ```
 /// use annealed::prelude::*;
@@ -62,8 +62,8 @@ pub struct SummaryRow {
     pub q95: f64,
     /// Standard error of the mean.
     pub standard_error: f64,
-    /// Number of independent draws whose mean has this error, `(standard deviation / error)^2`; at most the number of
-    /// states.
+    /// Number of independent draws whose mean would have this error, `(standard deviation / error)^2`; at most the
+    /// number of states.
     pub effective_draws: f64,
 }
 
@@ -106,7 +106,7 @@ impl SummaryRow {
         }
     }
 
-    /// Returns the row's texts, with as many decimals as its error asks for.
+    /// Returns the row's texts. The error decides the number of decimals.
     fn cells(&self) -> Vec<String> {
         let digits = decimals(self.standard_error);
         let figures = [
@@ -126,8 +126,8 @@ impl SummaryRow {
 /// Headings of the columns.
 const COLUMNS: [&str; 8] = ["", "mean", "sd", "5%", "50%", "95%", "error", "draws"];
 
-/// Writes log Z, an aligned table and any warnings. The last two columns are the standard error of the mean and the effective
-/// draws.
+/// Writes log Z, an aligned table and any warnings. The last two columns are the standard error of the mean and the
+/// effective draws.
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let figures = (self.log_z, self.standard_error, self.interval);

@@ -1,10 +1,10 @@
 //! The Pareto shape of the largest weights, which measures how heavy their tail is.
 
-/// Least number of chains whose tail is judged: five weights in the largest fifth.
+/// Least number of chains for a fit of the tail: five weights in the largest fifth.
 pub(crate) const MIN_CHAINS: usize = 25;
 
 /// Returns the Pareto shape `k` of the largest `min(N/5, 3 sqrt N)` weights (Vehtari et al. 2024, sec. 3.2), or `None`
-/// below [`MIN_CHAINS`] chains or where fewer than five weights stand out. Moments of order below `1/k` are finite.
+/// below [`MIN_CHAINS`] chains or if fewer than five weights stand out. Moments of order below `1/k` are finite.
 pub(crate) fn pareto_shape(log_weights: &[f64]) -> Option<f64> {
     if log_weights.len() < MIN_CHAINS {
         return None;
@@ -13,7 +13,7 @@ pub(crate) fn pareto_shape(log_weights: &[f64]) -> Option<f64> {
     shape_of_largest(log_weights, (n / 5.0).min(3.0 * n.sqrt()) as usize)
 }
 
-/// Returns the Pareto shape of the `tail` largest weights, or `None` where fewer than five stand out.
+/// Returns the Pareto shape of the `tail` largest weights, or `None` if fewer than five stand out.
 pub(super) fn shape_of_largest(log_weights: &[f64], tail: usize) -> Option<f64> {
     let mut sorted = log_weights.to_vec();
     sorted.sort_unstable_by(|a, b| b.total_cmp(a));
@@ -32,7 +32,7 @@ pub(super) fn shape_of_largest(log_weights: &[f64], tail: usize) -> Option<f64> 
 fn shape_of_excesses(excesses: &[f64]) -> f64 {
     let n = excesses.len() as f64;
     let largest = excesses[excesses.len() - 1];
-    // Excesses over 300 orders of magnitude would overflow.
+    // Without this floor, excesses over 300 orders of magnitude would overflow.
     let quartile = excesses[(n / 4.0 + 0.5) as usize - 1].max(1e-100 * largest);
     let points = 30 + n.sqrt() as usize;
     let shape = |theta: f64| excesses.iter().map(|x| (-theta * x).ln_1p()).sum::<f64>() / n;

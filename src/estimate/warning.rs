@@ -3,22 +3,22 @@
 use super::advice::{gap_cause, more_betas, shows, simpler, sureness};
 use crate::error::short;
 
-/// A reason to doubt a result or a schedule, with its figures. The text says what to do about it. It implements
-/// `Error`, so that a strict program can return it.
+/// A reason to doubt a result or a schedule, with its figures. The text gives advice. It implements `Error`, so that a
+/// strict program can return it.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum Warning {
     /// Too few chains to trust an error estimate.
-    #[error("too few chains to judge the error: {chains}, run at least 100")]
+    #[error("{chains} chains are too few to judge the error: run at least 100")]
     FewChains {
         /// Number of chains.
         chains: usize,
     },
-    /// Chains that left the target's support and count as weight zero.
+    /// Chains that left the target's support and have weight zero.
     #[error(
-        "weight zero in {dead} of {chains} chains, off the target's support: choose a base \
-         closer to the target, or more stages if it moves along the path"
+        "{dead} of {chains} chains have weight zero, because they are off the target's support: choose a base closer to the \
+         target, or use more stages if the support changes along the path"
     )]
     DeadChains {
         /// Number of chains of weight zero.
@@ -26,35 +26,36 @@ pub enum Warning {
         /// Number of chains.
         chains: usize,
     },
-    /// Too few independent families or islands behind a resampled run to trust its error.
+    /// Too few independent families or islands in a resampled run to trust its error.
     #[error(
         "the estimate of the resampled run rests on about {effective:.1} independent families of chains, too \
-         few to judge the error: run at least 10 blocks, by more chains or a smaller block_size; if there are \
-         more, use more stages or a better mixing kernel"
+         few to judge the error: run at least 10 blocks, with more chains or a smaller block_size; if the run already \
+         has 10 blocks, use more stages or a better mixing kernel"
     )]
     FewFamilies {
         /// Effective number of families or islands.
         effective: f64,
     },
-    /// A resampled run in which the weight that descends from single first chains has no variance. Chains move too little
-    /// between resamplings to reach mass at which the base is thin, and islands agree on a value that lacks it.
+    /// A resampled run in which the weights of families, the descendants of one first chain, have no variance. Chains
+    /// move too little between resamplings to reach mass where the base is thin. Islands then agree on a value that
+    /// lacks this mass.
     #[error(
-        "the weights of families, the chains of one first ancestor, have a heavy tail (Pareto shape {k_hat:.2}): the \
-         estimate is likely too low and its error understated; use more moves at each stage, a better mixing kernel or a \
+        "the weights of families (all chains that descend from one first chain) have a heavy tail (Pareto shape {k_hat:.2}): \
+         the estimate is likely too low and its error understated; use more moves at each stage, a better mixing kernel or a \
          wider base"
     )]
     HeavyFamilies {
         /// Shape of the generalised Pareto distribution fitted to the largest sums of weights of a family.
         k_hat: f64,
     },
-    /// Rounds whose last run rests on few families, fewer than `N/5 min(1, Lambda / sqrt K)` for N chains and K stages.
-    /// Chains follow the path too slowly, as in a valley that is narrow and curved. Those that would have the largest
-    /// weights are missing, so that the estimate and its error are too small while they look steady.
+    /// Rounds whose last run rests on fewer than `N/5 min(1, Lambda / sqrt K)` families, for N chains and K stages.
+    /// Chains follow the path too slowly, as in a narrow and curved valley. The chains with the largest weights are
+    /// missing, so that the estimate and its error are too small while they look steady.
     #[error(
-        "the estimate rests on about {effective:.0} families of {chains} chains, after {stages} stages along a barrier of \
-         {barrier:.1}: chains follow the path too slowly, as in a narrow and curved valley, and log Z is likely too low by \
-         more than its error: challenge the run, use a base near the target or a better mixing kernel; twice the budget helps \
-         little"
+        "the estimate from {chains} chains rests on only about {effective:.0} independent families, after {stages} stages along \
+         a barrier of {barrier:.1}. The chains follow the path too slowly, as in a narrow and curved valley, and log Z is \
+         likely too low by more than its error: challenge the run, or use a base near the target or a better mixing kernel. \
+         Doubling the budget helps little"
     )]
     MergedFamilies {
         /// Effective number of families, the chains of one first ancestor.
@@ -68,8 +69,8 @@ pub enum Warning {
     },
     /// A run in which few chains carry nearly all the weight.
     #[error(
-        "the effective sample size is {ess:.1} of {chains} chains: the interval may miss; use more \
-         stages, another base or a better mixing kernel"
+        "the effective sample size is {ess:.1} of {chains} chains: the interval may miss log Z; use \
+         more stages, another base or a better mixing kernel"
     )]
     LowEffectiveSampleSize {
         /// Effective sample size, a count.
@@ -109,32 +110,31 @@ pub enum Warning {
         /// Share of the variance added by all stages.
         share: f64,
     },
-    /// A stage in which less than one proposal in 1,000 was accepted and no chain moved otherwise.
-    #[error("hardly a proposal was accepted at stage {stage} (beta = {}), less than one in 1,000: use smaller steps", short(*beta))]
+    /// A stage in which fewer than one proposal in 1,000 was accepted and no chain moved otherwise.
+    #[error("fewer than one proposal in 1,000 was accepted at stage {stage} (beta = {}): use smaller steps", short(*beta))]
     ZeroAcceptance {
         /// Index of the stage, 1 to K.
         stage: usize,
         /// Inverse temperature that the stage reaches.
         beta: f64,
     },
-    /// Moves of an unadjusted kernel whose reverse is too rare to be seen: weight is missing.
+    /// Moves of an unadjusted kernel whose reverse is too rare to be sampled, so that weight is missing.
     #[error(
-        "at least {:.1}% of the mean weight is missing, which the interval does not cover: unadjusted moves \
+        "at least {:.1}% of the mean weight is missing, and the interval does not include it: unadjusted moves \
          overshoot, as at an edge where the gradient diverges; use an adjusted kernel (MALA) or smaller \
          steps",
         100.0 * share.min(1.0)
     )]
     MissingMass {
-        /// Estimated missing share of the mean weight, often too low. Each stage counts anew, so that it may exceed 1.
+        /// Estimated missing share of the mean weight, often too low. It is a sum over stages and may exceed 1.
         share: f64,
         /// Standard error of the estimate.
         standard_error: f64,
     },
-    /// A rounding error that may exceed the standard error.
+    /// A rounding error that may be large beside the standard error.
     #[error(
-        "rounding may move log Z by {rounding_error:.2e}, beside a standard error of \
-         {standard_error:.2e}: take a large constant out of the log densities, or compute in double precision, as \
-         with an RBM's weights in f64"
+        "rounding may change log Z by {rounding_error:.2e}, and the standard error is {standard_error:.2e}: take a large \
+         constant out of the log densities, or compute in double precision (for an RBM, with weights of 64 bits)"
     )]
     Rounding {
         /// Error in log Z that rounding may cause.
@@ -142,25 +142,27 @@ pub enum Warning {
         /// Standard error of the estimate.
         standard_error: f64,
     },
-    /// A run that ended above the standard error asked for.
-    #[error("the standard error is {reached:.2e} and not {asked:.2e}, as was asked for: {advice}")]
+    /// A run that ended with a larger standard error than was asked for.
+    #[error(
+        "the standard error is {reached:.2e}, not the {asked:.2e} that was asked for: {advice}"
+    )]
     ErrorNotReached {
         /// The standard error asked for.
         asked: f64,
         /// The standard error reached.
         reached: f64,
-        /// Number of chains of the run; `None` where the error is that of islands or ladders.
+        /// Number of chains of the run; `None` if islands or ladders give the error.
         chains: Option<usize>,
-        /// Budget of evaluations that would about reach it; `None` outside [`Rounds`](crate::adaptive::Rounds), and
-        /// where the error of its rounds did not fall with their stages.
+        /// Budget of evaluations that would roughly reach the error. It is `None` outside
+        /// [`Rounds`](crate::adaptive::Rounds), and if the error of the rounds did not fall as their stages grew.
         budget: Option<u64>,
-        /// Advice on what would reach it.
+        /// Advice on how to reach the error.
         advice: String,
     },
-    /// States with density under the target, but none under the base.
+    /// States that have density under the target, but none under the base.
     #[error(
-        "states that the target allows and the base excludes were met (chains: {chains}): the estimate is \
-         biased; choose a base that covers the target"
+        "some chains ({chains}) met states that the target allows but the base excludes: the estimate is biased; choose a \
+         base that covers the target"
     )]
     BaseMissesTarget {
         /// Number of chains that met such a state.
@@ -168,8 +170,8 @@ pub enum Warning {
     },
     /// Chains that are missing, because not all parts of the run were merged.
     #[error(
-        "missing chains: {missing} of {of}, as parts of the run are missing or unfinished: the estimate is that \
-         of the others"
+        "{missing} of {of} chains are missing, because parts of the run are missing or unfinished: the estimate uses only \
+         the other chains; finish and merge all parts"
     )]
     MissingChains {
         /// Number of missing chains.
@@ -177,16 +179,16 @@ pub enum Warning {
         /// Number of chains asked for.
         of: usize,
     },
-    /// A checkpoint that could not be written: the last one is out of date, or missing.
-    #[error("a checkpoint could not be written: {reason}")]
+    /// A checkpoint that could not be written. The last one is out of date or missing.
+    #[error("a checkpoint could not be written: {reason}; remove the cause before the next run")]
     CheckpointNotWritten {
         /// The file and the failure.
         reason: String,
     },
-    /// Likelihood levels that ended at the limit on their number.
+    /// Likelihood levels that ended at the maximum number of levels.
     #[error(
-        "the levels end at the limit of {levels}, where about a share of {share:.1e} of Z, or more, may lie \
-         above: allow more levels"
+        "the run ended at its limit of {levels} levels: a share of about {share:.1e} of Z, or more, may lie above the last \
+         level; allow more levels"
     )]
     LevelsEnded {
         /// Number of levels.
@@ -194,11 +196,11 @@ pub enum Warning {
         /// Mass above the last level, at the largest likelihood met, relative to the mass below.
         share: f64,
     },
-    /// A forward or a reverse run more than five of its standard errors from the estimate of both together. One that
-    /// lies too far inside has missed something. Where the forward run is the higher one, the samples are of another
-    /// target, or the kernel's reversal is wrong.
+    /// A forward or a reverse run more than five of its standard errors from the estimate of both together. If the
+    /// forward run is the lower one, the run that lies too far from the joint estimate has missed something. If it is
+    /// the higher one, the samples are from another target, or the kernel's reversal is wrong.
     #[error(
-        "the forward run gives {forward:.3}, the reverse run {reverse:.3}, both together {joint:.3}: {}",
+        "the forward run gives {forward:.3}, the reverse run {reverse:.3}, and both together {joint:.3}: {}",
         gap_cause(*forward, *reverse, *joint)
     )]
     ForwardReverseGap {
@@ -209,10 +211,10 @@ pub enum Warning {
         /// Bennett's estimate of log Z, from both.
         joint: f64,
     },
-    /// A forward and a reverse run that meet in only a handful of chains, or whose overlap is below 0.03. In the latter
-    /// case the interval contains the intervals of both.
+    /// A forward and a reverse run that share only a handful of chains, or whose overlap is below 0.03. If the overlap
+    /// is below 0.03, the interval contains the intervals of both.
     #[error(
-        "the forward and the reverse run hardly meet (overlap {overlap:.3}, {ess:.0} effective chains): use more stages, or \
+        "the forward and the reverse run hardly overlap (overlap {overlap:.3}, {ess:.0} effective chains): use more stages, or \
          more chains in both directions"
     )]
     LittleOverlap {
@@ -221,19 +223,19 @@ pub enum Warning {
         /// Effective sample size of the acceptances, a count.
         ess: f64,
     },
-    /// Draws of the target that are worth too few independent ones to judge the error.
+    /// Draws of the target with too few effective draws to judge the error.
     #[error(
         "the {draws} draws are worth about {effective:.0} independent ones, too few to judge the error: they are strongly \
          correlated, or their chains disagree; draw more, at least {:.0}",
         *draws as f64 * 100.0 / effective
     )]
     FewDraws {
-        /// Number of independent draws that they are worth.
+        /// Effective number of independent draws.
         effective: f64,
         /// Number of draws.
         draws: usize,
     },
-    /// Two halves of the draws that give values of log Z far from each other.
+    /// Two halves of the draws with values of log Z far from each other.
     #[error(
         "the halves of the draws give {one:.3} and {other:.3}: the chains have not settled, or mix too slowly; draw longer chains"
     )]
@@ -244,17 +246,17 @@ pub enum Warning {
         other: f64,
     },
     /// Too few ladders to judge the error by their differences.
-    #[error("too few ladders to judge the error: {ladders}, run at least 8")]
+    #[error("{ladders} ladders are too few to judge the error: run at least 8")]
     FewLadders {
         /// Number of ladders.
         ladders: usize,
     },
-    /// Data that are less likely under an RBM than under its base-rate model, which knows only how often each unit is
-    /// on, or under fair coins.
+    /// Data that are less likely under an RBM than under fair coins, or than under its base-rate model, which uses only
+    /// how often each unit is on.
     #[error(
-        "the data are less likely under the RBM ({log_likelihood:.3} nats a row) than under {}: the \
-         weights may be transposed, hidden and visible biases exchanged, the data binarised otherwise or have another \
-         order of units than those of training",
+        "the data are less likely under the RBM ({log_likelihood:.3} nats a row) than under {}: check \
+         whether the weights are transposed, the hidden and visible biases are exchanged, or the data differ from the \
+         training data in binarisation or order of units",
         simpler(*log_likelihood, *base_rate, *fair_coins)
     )]
     BelowBaseRate {
@@ -265,63 +267,66 @@ pub enum Warning {
         /// Log likelihood under fair coins, in nats a row.
         fair_coins: f64,
     },
-    /// A lower bound on log Z above the interval: the run lies too low or has missed mass.
+    /// A lower bound on log Z that lies above the interval: the estimate is too low, by chance or because the run
+    /// missed mass.
     #[error(
-        "log Z is at least {bound:.3} ({}), above the interval, which ends at {upper:.3}: the run lies too low, by chance if \
-         by little, or else because it missed mass: start from a base that covers it, as a challenge may find, or for \
-         an RBM a search for a start, or use more stages",
+        "log Z is at least {bound:.3} ({}), above the interval, which ends at {upper:.3}: the estimate is too low. If the \
+         gap is small, this may be chance; otherwise the run missed mass. Start from a base that covers this mass (a \
+         challenge may find one, or for an RBM a search for a start), or use more stages",
         sureness(*confidence)
     )]
     BelowBound {
         /// The lower bound.
         bound: f64,
-        /// Probability with which it holds; 1 for certain.
+        /// Probability with which the bound holds; 1 for certain.
         confidence: f64,
         /// Upper end of the interval.
         upper: f64,
     },
-    /// A run whose log Z is too low, as a second one from other bases says. The result is that of the second.
+    /// A run whose log Z is too low according to a second run from other bases. The result is the second run's.
     #[error(
-        "the first run gave {first:.3}, too low as a second run from other bases {}: this is the second run's value; mass that \
-         both missed is in neither",
+        "the first run gave {first:.3}, and a second run from other bases {}. The reported value is the second run's; it lacks \
+         any mass that both runs missed: challenge again with a larger budget to look for more",
         shows(*bound)
     )]
     FirstRunTooLow {
         /// The first run's estimate of log Z.
         first: f64,
-        /// A lower bound on log Z above the first run's interval, and the probability with which it holds; `None` where
-        /// the second run's interval alone lies above it.
+        /// A lower bound on log Z above the first run's interval, and the probability with which it holds. It is `None`
+        /// if only the second run's interval lies above it.
         bound: Option<(f64, f64)>,
     },
-    /// Rounds whose challenge ended in an error: log Z is that of the rounds alone.
-    #[error("the challenge failed, so that nothing was looked for beside the rounds: {reason}")]
+    /// Rounds whose challenge ended in an error, so that log Z comes from the rounds alone.
+    #[error(
+        "the challenge failed, so log Z comes from the rounds alone; remove the cause and challenge again: {reason}"
+    )]
     ChallengeFailed {
         /// The error.
         reason: String,
     },
-    /// A challenge that is undecided: one of both runs is likely wrong. The result is that of the first.
+    /// An undecided challenge: one of the two runs is likely wrong. The result is the first run's.
     #[error(
-        "the challenge is undecided: a second run from other bases, {log_z:.3} +- {standard_error:.3}, {reason}: one of both \
-         runs is likely wrong; look at the second run, or challenge again with a larger budget"
+        "the challenge is undecided: a second run from other bases, {log_z:.3} +- {standard_error:.3}, {reason}: one of the \
+         two runs is likely wrong; look at the second run, or challenge again with a larger budget"
     )]
     ChallengeUndecided {
         /// Estimate of log Z by the second run.
         log_z: f64,
-        /// Its standard error.
+        /// Standard error of `log_z`.
         standard_error: f64,
-        /// The reason for which it does not decide, such as `has warnings`.
+        /// The reason why the second run does not decide, for example `has warnings`.
         reason: String,
     },
-    /// A search for a start of which no pilot had enough effective samples.
+    /// A search for a start in which no pilot had enough effective samples.
     #[error(
-        "the search for a start rests on few chains (no pilot has an effective sample size above {ess:.0}): start and run \
-         may miss mass; use more stages"
+        "the search for a start rests on few chains (no pilot has an effective sample size above {ess:.0}): the start and \
+         the run may miss mass; use more stages"
     )]
     WeakSearch {
         /// Largest effective sample size of a pilot, a count.
         ess: f64,
     },
-    /// A run whose interval lies below what a pilot of the search for its start found.
+    /// A run whose interval lies below the value that a pilot found during the search for a start.
     #[error(
         "a pilot of the search for a start found log Z = {pilot:.3} +- {standard_error:.3}, above the interval, which ends \
          at {upper:.3}: the run may have missed mass; use more stages"
@@ -329,7 +334,7 @@ pub enum Warning {
     HigherPilot {
         /// The pilot's estimate of log Z.
         pilot: f64,
-        /// Its standard error.
+        /// Standard error of `pilot`.
         standard_error: f64,
         /// Upper end of the interval.
         upper: f64,
@@ -360,7 +365,7 @@ pub enum Warning {
         round_trips: u64,
         /// Number of ladders.
         ladders: usize,
-        /// The barrier, the sum of the rejection rates. About twice as many betas are best.
+        /// The barrier, the sum of the rejection rates. The best number of betas is about twice the barrier.
         barrier: f64,
         /// Number of betas.
         betas: usize,
@@ -368,7 +373,7 @@ pub enum Warning {
     /// A pilot in which few chains carry nearly all the weight somewhere on the path.
     #[error(
         "the pilot's effective sample size falls to {ess:.1} of {chains} at beta = {}: \
-         a schedule that relies on its weights is a guess from there on; use more pilot steps",
+         from there on a schedule that uses its weights is unreliable; use more pilot stages",
         short(*beta)
     )]
     PilotNearCollapse {
@@ -376,26 +381,24 @@ pub enum Warning {
         ess: f64,
         /// Number of pilot chains.
         chains: usize,
-        /// Inverse temperature where it is lowest.
+        /// Inverse temperature at which it is lowest.
         beta: f64,
     },
-    /// Too few pilot chains: the variances are little more than noise.
-    #[error("too few pilot chains to choose a schedule by: {chains}, use 20 or more")]
+    /// Too few pilot chains, so that the variances are mostly noise.
+    #[error("{chains} pilot chains are too few to choose a schedule: use 20 or more")]
     PilotFewChains {
         /// Number of chains.
         chains: usize,
     },
     /// Too few pilot stages to see the path.
-    #[error(
-        "a pilot of {steps} steps sees too little of the path to choose a schedule by: use 100 or more"
-    )]
+    #[error("a pilot of {steps} stages is too coarse to choose a schedule: use 100 or more")]
     PilotFewSteps {
         /// Number of stages.
         steps: usize,
     },
-    /// A point of the path at which nothing varied over a pilot's chains.
+    /// A point of the path at which nothing varied among a pilot's chains.
     #[error(
-        "nothing varied over the pilot's chains at stage {stage} (beta = {}): the schedule moves \
+        "nothing varied among the pilot's chains at stage {stage} (beta = {}): the schedule moves \
          there as fast as its floor allows; use more pilot chains",
         short(*beta)
     )]
@@ -405,9 +408,9 @@ pub enum Warning {
         /// Inverse temperature of the stage.
         beta: f64,
     },
-    /// A segment whose estimated cost is negative or almost 0, and was raised to a floor.
+    /// A segment whose estimated cost is negative or almost 0 and was raised to a floor.
     #[error(
-        "segment {segment} (from 0) seems to cost {cost:.2e}, and counts as 0.1% of the mean: use \
+        "the estimated cost of segment {segment} (counted from 0) is {cost:.2e}, and was raised to 0.1% of the mean: use \
          more chains or updates at the knots"
     )]
     PilotNegligibleCost {
@@ -416,15 +419,15 @@ pub enum Warning {
         /// The estimated cost.
         cost: f64,
     },
-    /// A reason to doubt a run, which holds for a pilot: [`DeadChains`](Self::DeadChains),
+    /// A reason to doubt a run that applies to a pilot: [`DeadChains`](Self::DeadChains),
     /// [`ConcentratedVariance`](Self::ConcentratedVariance) or [`ZeroAcceptance`](Self::ZeroAcceptance). Its stage is a
-    /// stage of the pilot, and 0 the base.
+    /// stage of the pilot; stage 0 is the base.
     #[error("in the pilot, {0}")]
     InPilot(Box<Self>),
-    /// Shifts of a [drift modifier](crate::drift::DriftModifier) that exceeded the kernel's bound, and were cut to it.
+    /// Shifts of a [drift modifier](crate::drift::DriftModifier) that exceeded the kernel's bound and were cut to it.
     #[error(
-        "{:.1}% of the shifts were cut at stage {stage} (beta = {}), the longest from {longest:.3}: \
-         modes may be left behind, which the effective sample size does not show; use more stages",
+        "{:.1}% of the shifts were cut at stage {stage} (beta = {}); the longest was {longest:.3} before the cut. \
+         The chains may miss modes, and the effective sample size does not show it: use more stages",
         100.0 * share,
         short(*beta)
     )]
@@ -441,7 +444,7 @@ pub enum Warning {
 }
 
 impl Warning {
-    /// Returns the variant's name, as `HeavyTail`.
+    /// Returns the variant's name, for example `HeavyTail`.
     pub fn name(&self) -> String {
         let text = format!("{self:?}");
         let end = text.find(|c: char| !c.is_alphanumeric());

@@ -4,7 +4,7 @@ use super::weighted_states::Values;
 use super::{EqualDraws, LogZ, Quantities, Summary, WeightedStates};
 use crate::{Error, Result};
 
-/// A result that holds weighted states of its target, and so estimates more than log Z.
+/// A result that holds weighted states of its target, and therefore estimates more than log Z.
 ///
 /// ```
 /// use annealed::prelude::*;
@@ -29,26 +29,26 @@ pub trait WeightedSample {
     /// Returns the states with their weights and independent units. The provided methods need nothing else.
     fn weighted_states(&self) -> WeightedStates<'_, Self::State>;
 
-    /// Returns the self-normalised estimate of `E f(x)` under the target, `m = sum_i W_i f(x_i)` with normalised weights
-    /// `W_i`, and its standard error,
+    /// Returns the self-normalised estimate of `E f(x)` under the target, `m = sum_i W_i f(x_i)` with normalised
+    /// weights `W_i`, and its standard error
     ///
     /// `sqrt(n / (n - 1) sum_u (sum_{i in u} W_i (f(x_i) - m))^2)`
     ///
-    /// over the n units u of positive weight: chains, or families, islands or ladders of chains that interacted. It has n - 1
-    /// degrees of freedom.
+    /// over the n units u of positive weight, with n - 1 degrees of freedom. The units are chains, or families, islands
+    /// or ladders of chains that interacted.
     ///
-    /// More chains make the error smaller, more stages hardly. It is infinite for a single unit, and far too small where
-    /// few units carry the weight. Without a weight the estimate is NaN.
+    /// More chains reduce the error; more stages hardly do. The error is infinite for a single unit, and far too small
+    /// if few units carry the weight. If all weights are 0, the estimate is NaN.
     fn expectation(&self, f: impl Fn(&Self::State) -> f64) -> (f64, f64) {
         Values::of(&self.weighted_states(), f).mean(|value| value)
     }
 
-    /// Returns the quantile of `f(x)` at `p` under the target, the least value q with `F(q) = sum_{f(x_i) <= q} W_i >= p`,
-    /// and its standard error.
+    /// Returns the quantile of `f(x)` at `p` under the target, and its standard error. The quantile is the least value
+    /// q with `F(q) = sum_{f(x_i) <= q} W_i >= p`.
     ///
-    /// The error is a quarter of the distance between the quantiles at `p - 2 s` and `p + 2 s`, where s is the standard error
-    /// of `F(q)` (Woodruff 1952). It is infinite where one of them lies outside (0, 1): the states are then too few for this
-    /// quantile.
+    /// The error is a quarter of the distance between the quantiles at `p - 2 s` and `p + 2 s`, where s is the standard
+    /// error of `F(q)` (Woodruff 1952). If `p - 2 s` or `p + 2 s` lies outside (0, 1), there are too few states for
+    /// this quantile, and the error is infinite.
     ///
     /// # Errors
     /// A `p` outside (0, 1); a value that is not finite; no state of positive weight.
@@ -57,11 +57,11 @@ pub trait WeightedSample {
         Ok(Values::ascending(&self.weighted_states(), "f", f)?.quantile(p))
     }
 
-    /// Returns `count` equally weighted draws by systematic resampling of the weights: each state is drawn
-    /// `count W_i` times in expectation, rounded up or down. A count above the effective sample size repeats states.
+    /// Returns `count` equally weighted draws by systematic resampling of the weights. Each state is drawn `count W_i`
+    /// times in expectation, rounded up or down. If `count` exceeds the effective sample size, states are repeated.
     ///
-    /// Draws stand in the order of the states, copies side by side. Estimates of the autocorrelation, such as ArviZ's
-    /// and posterior's effective sample sizes, then count the copies of a state as one.
+    /// Draws are in the order of the states, with copies next to each other. Autocorrelation estimates, such as the
+    /// effective sample sizes of ArviZ and posterior, then count the copies of a state as one.
     ///
     /// # Errors
     /// A `count` of 0 or above 2^30; no state of positive weight.
@@ -72,8 +72,8 @@ pub trait WeightedSample {
         EqualDraws::of(&self.weighted_states(), count, seed)
     }
 
-    /// Returns a table of `quantities`: a row each, with mean, deviation and quantiles, and log Z above.
-    /// [`Priors`](crate::model::Priors) are quantities, too: their parameters.
+    /// Returns a table of `quantities`, with one row each for mean, deviation and quantiles, and log Z above.
+    /// [`Priors`](crate::model::Priors) can be given as quantities: their parameters.
     ///
     /// # Errors
     /// No quantity, or two of one name; a value that is not finite; no state of positive weight.
@@ -106,7 +106,7 @@ mod tests {
             }
         }
 
-        /// Returns N(0, 1) by draws from N(0, 1.5^2), `copies` of each in one unit.
+        /// Returns a sample of N(0, 1) by weighted draws from N(0, 1.5^2), `copies` of each in one unit.
         fn normal(units: usize, copies: usize, seed: usize) -> Self {
             let (mut rng, normal) = (stream(1, Purpose::Testing, seed), StandardNormal::get());
             let states = Vec::from_iter((0..units).map(|_| 1.5 * normal.draw(&mut rng)));
@@ -195,7 +195,8 @@ mod tests {
         }
     }
 
-    /// Checks that 92.5 to 97.5% of 1,000 intervals of 1.96 errors contain the value, for states alone and six to a unit.
+    /// Checks that 92.5 to 97.5% of 1,000 intervals of 1.96 errors contain the value, for single states and six to a
+    /// unit.
     #[test]
     fn intervals_of_means_and_quantiles_cover() {
         const SEEDS: usize = 1_000;

@@ -6,19 +6,19 @@ use std::collections::BTreeMap;
 use crate::num::WeightSums;
 use crate::{Error, Result};
 
-/// The states of a [`WeightedSample`](super::WeightedSample), in one order with their log weights and units.
+/// The states of a [`WeightedSample`](super::WeightedSample), with their log weights and units in the same order.
 #[derive(Debug, Clone)]
 pub struct WeightedStates<'s, S> {
     /// The states.
     pub states: &'s [S],
     /// Log weights of the states up to a common constant; `-inf` is a weight of 0.
     pub log_weights: Cow<'s, [f64]>,
-    /// Index of each state's unit. Units are independent, states of one unit are not.
+    /// Index of each state's unit. Units are independent, but states of one unit are not.
     pub units: Cow<'s, [usize]>,
 }
 
 impl<S> WeightedStates<'_, S> {
-    /// Refuses states without weight, and lists of different lengths.
+    /// Refuses states without weight and lists of different lengths.
     pub(super) fn check(&self) -> Result<()> {
         Error::check_dimension("log_weights", self.log_weights.len(), self.states.len())?;
         Error::check_dimension("units", self.units.len(), self.states.len())?;
@@ -55,7 +55,7 @@ impl Values {
         Self(alive.map(value).collect())
     }
 
-    /// Returns the values in ascending order. Refuses states without weight, and values that are not finite.
+    /// Returns the values in ascending order. Refuses states without weight and values that are not finite.
     pub(super) fn ascending<S>(
         sample: &WeightedStates<'_, S>,
         name: &str,
@@ -92,6 +92,7 @@ impl Values {
         let (mean, _) = self.mean(|value| value);
         let (spread, _) = self.mean(|value| (value - mean).powi(2));
         let repeated: f64 = self.0.iter().map(|v| v.weight.powi(2)).sum();
+        // The factor n / (n - 1) of a sample variance, for unequal weights.
         spread / (1.0 - repeated)
     }
 
@@ -122,7 +123,7 @@ impl Values {
     }
 }
 
-/// Refuses values that are not finite, of the quantity with this `name`.
+/// Refuses values of the quantity `name` that are not finite.
 pub(super) fn check_values(name: &str, values: impl IntoIterator<Item = f64>) -> Result<()> {
     match values.into_iter().find(|value| !value.is_finite()) {
         Some(value) => Err(Error::invalid(

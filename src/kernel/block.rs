@@ -36,7 +36,7 @@ pub struct Block<S> {
 }
 
 impl<S> Block<S> {
-    /// Creates chains of weight 1, one stream per state. `first_chain` is the index of the first one in its run.
+    /// Creates chains of weight 1, one stream per state. `first_chain` is the first chain's index in the run.
     ///
     /// # Panics
     /// If the numbers of states and streams differ.
@@ -59,7 +59,8 @@ impl<S> Block<S> {
         }
     }
 
-    /// Lets the block keep what it knows of its states between calls; its chains stay on one path from now on.
+    /// Lets the block keep known log densities and gradients between calls. Its chains must stay on one path from now
+    /// on.
     pub(crate) fn on_one_path(mut self) -> Self {
         self.known.on_one_path = true;
         self
@@ -144,14 +145,14 @@ impl<S> Block<S> {
         &self.mask
     }
 
-    /// Returns state and stream of one chain. Log densities known of the state are forgotten.
+    /// Returns the state and stream of one chain, and forgets the log densities known of the state.
     pub fn chain_mut(&mut self, chain: usize) -> (&mut S, &mut StreamRng) {
         self.known.forget(chain);
         (&mut self.states[chain], &mut self.rngs[chain])
     }
 
-    /// Returns all states and streams, for a kernel that moves the block as a whole. Log densities known of the states
-    /// are forgotten.
+    /// Returns all states and streams, for a kernel that moves the block as a whole. Forgets the log densities known of
+    /// the states.
     pub fn chains_mut(&mut self) -> (&mut [S], &mut [StreamRng]) {
         self.known.forget_all();
         (&mut self.states, &mut self.rngs)
@@ -162,37 +163,39 @@ impl<S> Block<S> {
         &mut self.rngs[chain]
     }
 
-    /// Returns state and stream of one chain, with the log densities known of it, which must follow the state.
+    /// Returns the state, known log densities and stream of one chain. The caller updates the log densities with the
+    /// state.
     #[inline]
     pub(super) fn known_mut(&mut self, chain: usize) -> (&mut S, &mut Ends, &mut StreamRng) {
         let ends = self.known.ends_mut(chain, self.states.len());
         (&mut self.states[chain], ends, &mut self.rngs[chain])
     }
 
-    /// Returns states and known log densities of chains after [`run_mut`](Self::run_mut).
+    /// Returns the states and known log densities of the chains in `run`, after [`run_mut`](Self::run_mut).
     #[inline]
     pub(super) fn peek_mut(&mut self, run: Range<usize>) -> (&mut [S], &mut [Ends]) {
         (&mut self.states[run.clone()], self.known.peek_mut(run))
     }
 
-    /// Returns what is known of a chain's state, to be given to a copy of it.
+    /// Returns the log densities and gradients known of a chain's state, for a copy of the state.
     pub(crate) fn memory(&self, chain: usize) -> KnownOfChain {
         self.known.memory(chain)
     }
 
-    /// Sets what is known of a chain's state.
+    /// Sets the log densities and gradients known of a chain's state.
     pub(crate) fn set_memory(&mut self, chain: usize, memory: KnownOfChain) {
         self.known.set_memory(chain, self.states.len(), memory);
     }
 
-    /// Returns states, known log densities and streams of neighbouring chains; what is known must follow the states.
+    /// Returns states, known log densities and streams of neighbouring chains, for a caller that updates these
+    /// together.
     pub(super) fn run_mut(&mut self, run: Range<usize>) -> (&[S], &mut [Ends], &mut [StreamRng]) {
         let ends = self.known.run_mut(run.clone(), self.states.len());
         (&self.states[run.clone()], ends, &mut self.rngs[run])
     }
 
-    /// Returns states of chains that move together, one of the block or all, with log densities and gradients known of them,
-    /// which must follow the states.
+    /// Returns the states of one chain or of all, with the known log densities and gradients. The caller updates these
+    /// with the states.
     pub(super) fn graded_mut(&mut self, run: Range<usize>, dimension: usize) -> Graded<'_, S> {
         let chains = self.states.len();
         let (ends, gradients) = self.known.graded_mut(run.clone(), chains, dimension);
@@ -203,8 +206,8 @@ impl<S> Block<S> {
         }
     }
 
-    /// Returns the states and the block's random bits, seeded on first use by its first stream; `None` without
-    /// chains.
+    /// Returns the states and the block's random bits, which the first chain's stream seeds on first use. Returns
+    /// `None` if the block has no chains.
     pub(crate) fn lanes_mut(&mut self) -> Option<(&mut [S], &mut Lanes)> {
         self.known.forget_all();
         let first = self.rngs.first_mut()?;
@@ -263,7 +266,7 @@ impl<S> Block<S> {
         })
     }
 
-    /// Calls `work` for each active chain, which is at hand meanwhile.
+    /// Calls `work` for each active chain. Meanwhile `at_hand` is the chain's index.
     #[inline]
     pub(super) fn one_by_one(
         &mut self,
@@ -284,7 +287,8 @@ impl<S> Block<S> {
     ///
     /// # Errors
     /// [`Error::NonFinite`](crate::Error::NonFinite) with chain, stage and beta, if `increment` is an error, NaN or
-    /// `+inf`; [`Error::Model`](crate::Error::Model) if the model has [failed](crate::model::UnnormalizedModel::failure).
+    /// `+inf`; [`Error::Model`](crate::Error::Model) if the model has
+    /// [failed](crate::model::UnnormalizedModel::failure).
     #[inline]
     pub fn add<M: Intermediate>(
         &mut self,

@@ -12,8 +12,8 @@ use crate::{Error, Result};
 
 /// Kernel A followed by kernel B at the same model. Their corrections add up.
 ///
-/// The path's log ratio counts once, with A. A chain whose weight A brought to 0 is not moved by B. All chains of a
-/// block make A's move before any makes B's. For more kernels nest them: `Sequence(Sequence(a, b), c)`.
+/// The path's log ratio counts once, with A. If A brings a chain's weight to 0, B does not move the chain. All chains
+/// of a block make A's move before any makes B's. For more kernels nest them: `Sequence(Sequence(a, b), c)`.
 ///
 /// ```
 /// use annealed::kernel::{CoordinateGibbs, Hmc, Sequence};
@@ -57,7 +57,7 @@ impl<K> Repeat<K> {
 }
 
 impl<A, B> Mixture<A, B> {
-    /// Creates a kernel that takes `first` with this probability, otherwise `second`.
+    /// Creates a kernel that applies `first` with this `probability`, otherwise `second`.
     ///
     /// # Errors
     /// If `probability` lies outside of `[0, 1]`.
@@ -263,7 +263,7 @@ impl<M: Intermediate, K: Reversal<M>> Reversal<M> for Repeat<K> {
     }
 }
 
-/// The mixture, with the same probability, of the parts' reversals.
+/// The mixture of the parts' reversals, with the same probability.
 impl<M: Intermediate, A: Reversal<M>, B: Reversal<M>> Reversal<M> for Mixture<A, B> {
     type Reversed<'k>
         = Mixture<A::Reversed<'k>, B::Reversed<'k>>

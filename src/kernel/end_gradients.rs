@@ -16,8 +16,8 @@ use crate::path::{Ends, Intermediate};
 #[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct EndGradients(pub(super) [EndGradient; 2]);
 
-/// Log densities of several states at one end, NaN where not known, and gradients there, a matrix with a row for each
-/// state, stored by columns.
+/// Log densities and gradients of several states at one end. An unknown log density is NaN. The gradients are a matrix
+/// with a row for each state, stored by columns.
 #[derive(Debug, Clone, Default)]
 #[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct EndGradient {
@@ -30,7 +30,7 @@ pub(super) fn end_weights<M: Differentiable + Intermediate>(model: &M) -> Option
     model.end_weights().filter(|_| M::HAS_ENDS)
 }
 
-/// Returns the log density of a blend; an end without weight counts as 0.
+/// Returns the log density of a blend. An end of weight 0 may be unknown, and counts as 0.
 pub(super) fn blended<M: Intermediate>(model: &M, weights: [f64; 2], known: Ends) -> f64 {
     let [base, target] = weights.map(|weight| weight > 0.0);
     model.log_density_at(Ends {
@@ -40,7 +40,7 @@ pub(super) fn blended<M: Intermediate>(model: &M, weights: [f64; 2], known: Ends
 }
 
 impl EndGradient {
-    /// Returns the columns of the gradients, and the log densities.
+    /// Returns the columns of the gradients, then the log densities.
     fn columns(&self) -> impl Iterator<Item = &[f64]> {
         let columns = self.gradients.as_slice();
         let columns = columns.chunks_exact(self.log_densities.len());
@@ -53,7 +53,7 @@ impl EndGradient {
         columns.chain(once(&mut self.log_densities[..]))
     }
 
-    /// Evaluates the only state.
+    /// Evaluates a single state.
     fn evaluate(&mut self, model: &Model<'_>, position: &DVector<f64>) {
         set_zero(self.gradients.as_mut_slice());
         self.log_densities[0] = model.accumulate_gradient(position, 1.0, &mut self.gradients);
@@ -64,7 +64,7 @@ impl EndGradient {
         let dimension = positions.len() / states;
         let positions = DMatrixView::from_slice(positions.as_slice(), states, dimension);
         let gradients = self.gradients.as_mut_slice();
-        // A view is filled entry by entry, which costs more than the whole.
+        // A view is filled entry by entry, which costs more than filling the whole matrix.
         if run.len() == states {
             set_zero(gradients);
         }
@@ -93,7 +93,7 @@ impl EndGradients {
         self.len() == 0
     }
 
-    /// Makes room for these states. A change of size forgets all.
+    /// Makes room for `states` states. Forgets all values if the size changes.
     pub(super) fn set_size(&mut self, states: usize, dimension: usize) {
         for end in &mut self.0 {
             let size = (states, states * dimension);
@@ -114,8 +114,8 @@ impl EndGradients {
         }
     }
 
-    /// Makes room for new states, of which nothing is known. Ends without weight are not evaluated: their gradients are
-    /// cleared, since a saved block holds them.
+    /// Makes room for new states and forgets all log densities. Ends of weight 0 are not evaluated; their gradients are
+    /// set to 0, since a saved block contains them.
     pub(super) fn clear(&mut self, states: usize, dimension: usize, weights: [f64; 2]) {
         self.set_size(states, dimension);
         for (end, weight) in self.0.iter_mut().zip(weights) {
@@ -131,8 +131,8 @@ impl EndGradients {
         Ends { base, target }
     }
 
-    /// Evaluates the ends of positive weight that are not known of all states, by few calls: known ones are evaluated along.
-    /// Rows of `positions` are states. Returns whether there were any.
+    /// Evaluates each end of positive weight that is unknown for some state, and returns whether there was one. It
+    /// evaluates known states again, to make few calls. The rows of `positions` are the states.
     pub(super) fn complete<M: Differentiable + Intermediate>(
         &mut self,
         model: &M,
@@ -176,7 +176,7 @@ impl EndGradients {
         }
     }
 
-    /// Returns whether the ends of positive weight are known of all states.
+    /// Returns whether the ends of positive weight are known for all states.
     pub(super) fn has(&self, weights: [f64; 2]) -> bool {
         let mut ends = self.0.iter().zip(weights);
         ends.all(|(end, weight)| {
@@ -184,7 +184,8 @@ impl EndGradients {
         })
     }
 
-    /// Returns whether the log density of a state depends on an end: a base that excludes it may be enough.
+    /// Returns whether the log density of a state depends on `end`. The target is not needed if the base excludes the
+    /// state.
     fn needs<M: Intermediate>(
         &self,
         model: &M,
@@ -209,7 +210,8 @@ impl EndGradients {
         }
     }
 
-    /// Takes the rows for `runs` of this block, for those of their states that have all bits in `moved`, not none.
+    /// Writes the rows of `from` to the rows `runs`, for the states that moved. `moved` has all bits set for these, and
+    /// none for the others.
     pub(super) fn store(&mut self, from: &mut Self, runs: &[Range<usize>], moved: &[u64]) {
         if moved.iter().all(|&moved| moved == 0) {
             return;
@@ -231,7 +233,7 @@ impl EndGradients {
         }
     }
 
-    /// Returns the row of one state; `None` where there are none.
+    /// Returns the row of one state; `None` if there are no states.
     pub(super) fn row(&self, state: usize) -> Option<Self> {
         (!self.is_empty()).then(|| {
             Self(self.0.each_ref().map(|end| {
@@ -265,7 +267,7 @@ impl EndGradients {
         }
     }
 
-    /// Returns whether the matrices have rows for `states` states. Checks a file.
+    /// Returns whether the matrices have rows for `states` states. Used to check a file.
     #[cfg(feature = "checkpoint")]
     pub(super) fn fits(&self, states: usize) -> bool {
         let [base, target] = &self.0;

@@ -26,7 +26,7 @@ pub trait GradientMove {
     /// Returns size and number of the leapfrog steps at `beta`.
     fn leapfrog(&self, beta: f64) -> (f64, NonZeroUsize);
 
-    /// Draws the momentum of the chain in row `index`, and the uniform number by which it is decided.
+    /// Draws the momentum of the chain in row `index`, and the uniform number that decides on its proposal.
     fn draw<R: Rng + ?Sized>(
         &self,
         trajectories: &mut Trajectories,
@@ -49,7 +49,7 @@ pub trait GradientMove {
     }
 }
 
-/// The trajectories of a block, and what its chains keep.
+/// The trajectories of a block, and the memories of its chains.
 #[derive(Debug, Clone, Default)]
 pub struct Moving<T> {
     trajectories: Trajectories,
@@ -68,8 +68,8 @@ impl<T: Clone + Default + Send + 'static> Workspace for Moving<T> {
     }
 }
 
-/// Weighs and moves the active chains of a block: all together if the model evaluates batches and the states have one
-/// dimension, else one by one. Each uses the random numbers that it would use alone.
+/// Weighs and moves the active chains of a block: all together if the model evaluates batches and all states have one
+/// dimension, otherwise one by one. Each chain uses the random numbers that it would use alone.
 pub(super) fn advance<M, K>(
     kernel: &K,
     stage: Stage<'_, M>,
@@ -93,7 +93,7 @@ where
     })
 }
 
-/// Weighs and moves those chains of a run that are in `active`, counted from its start, together.
+/// Weighs and moves the `active` chains of `run` together. Their indices count from the start of the run.
 fn advance_run<M, K>(
     kernel: &K,
     stage: Stage<'_, M>,
@@ -141,7 +141,7 @@ fn integration(kernel: &impl GradientMove, beta: f64) -> Integration<'_> {
     }
 }
 
-/// Moves one chain, of which nothing is known.
+/// Moves one chain, without known log densities.
 pub(super) fn step<M, K, R>(
     kernel: &K,
     stage: Stage<'_, M>,

@@ -27,8 +27,8 @@ use crate::{Error, Result};
 /// [`AdaptiveSmc::first_pass`](crate::adaptive::AdaptiveSmc::first_pass) find L and the step size.
 ///
 /// A trajectory is refused if it ends off the support or overflows. It is also refused if its energy H has risen by
-/// more than 1,000, as in Stan, and the model is not finite at the next point. Elsewhere a NaN of the model is an
-/// error. From off the support any end on the support is accepted. The gradient counts as 0 there.
+/// more than 1,000, as in Stan, and the model is not finite at the next point. Any other NaN of the model is an error.
+/// Off the support the gradient counts as 0, and a trajectory that starts there is accepted if it ends on the support.
 ///
 /// Source: Neal (2011).
 #[derive(Debug, Clone, PartialEq)]
@@ -129,8 +129,8 @@ impl PersistentHmc {
         Self::of(Leapfrog::new(step_size, leapfrog_steps)?, refreshment)
     }
 
-    /// Draws a chain's first momentum, and refreshes it: `p <- sqrt(1 - gamma) p + sqrt(gamma) n`, which keeps
-    /// `N(0, I)`.
+    /// Draws a chain's first momentum if it has none. Then refreshes it by `p <- sqrt(1 - gamma) p + sqrt(gamma) n`,
+    /// which leaves `N(0, I)` invariant.
     fn renew<R: Rng + ?Sized>(&self, momentum: &mut DVector<f64>, dimension: usize, rng: &mut R) {
         if momentum.len() != dimension {
             set_len(momentum, dimension);
@@ -225,13 +225,13 @@ impl Tunable for Hmc {
         Self { leapfrog }
     }
 
-    /// Returns the step size of a quarter period: under a standard normal the end then does not depend on the start.
+    /// Returns the step size of a quarter period. Under a standard normal the end then does not depend on the start.
     fn longest_step_size(&self) -> f64 {
         self.leapfrog.quarter_period()
     }
 
-    /// Returns 0.8. In high dimension 0.651 is best (Beskos et al. 2013), but more costs little and is safer in few
-    /// dimensions (Betancourt, Byrne and Girolami 2014).
+    /// Returns 0.8. In high dimension 0.651 is best (Beskos et al. 2013), but a higher acceptance costs little and is
+    /// safer in low dimension (Betancourt, Byrne and Girolami 2014).
     fn optimal_acceptance(&self) -> f64 {
         0.8
     }

@@ -1,8 +1,8 @@
 //! The memory of a block: log densities and gradients of its states at the ends of the path.
 //!
-//! A stage changes beta, not the states, so that whatever the ends of the path gave for a state stays true until the
-//! chain moves. The blend of one beta does not: it is another function at the next. Whoever gets a state to change it
-//! loses its memory here, unless it takes the memory along and keeps both in step.
+//! A stage changes beta, not the states, so the log densities at the ends of the path stay valid until the chain moves.
+//! Their blend does not: it depends on beta. Methods that hand out a state to be changed forget its memory, unless the
+//! caller takes the memory too and updates both.
 
 use std::ops::Range;
 
@@ -11,14 +11,14 @@ use super::end_gradients::EndGradients;
 use crate::path::{Ends, Intermediate};
 
 /// Log densities of the states of a block at the ends of the path, or at one beta of a path that has no ends, and
-/// gradients at the ends. Empty where nothing is known.
+/// gradients at the ends. Empty if nothing is known.
 #[derive(Debug, Clone, Default)]
 #[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Known {
     /// Whether the chains stay on one path from call to call.
     pub(super) on_one_path: bool,
     ends: Vec<Ends>,
-    /// Gradients: one entry of all chains where they move together, else one of each chain.
+    /// Gradients: one entry for all chains if they move together, otherwise one for each chain.
     gradients: Vec<EndGradients>,
 }
 
@@ -50,7 +50,7 @@ impl Known {
         };
     }
 
-    /// Returns what is known of one chain, to be given to another.
+    /// Returns the values known of one chain, to be given to another.
     pub(super) fn memory(&self, chain: usize) -> KnownOfChain {
         let (entry, row) = self.place_of(chain);
         let gradients = self.gradients.get(entry);
@@ -60,7 +60,7 @@ impl Known {
         }
     }
 
-    /// Replaces what is known of one of `chains` chains. Gradients are lost where the block has none.
+    /// Replaces the values known of one of `chains` chains. The gradients are lost if the block keeps none.
     pub(super) fn set_memory(&mut self, chain: usize, chains: usize, memory: KnownOfChain) {
         *self.ends_mut(chain, chains) = memory.ends;
         let (entry, row) = self.place_of(chain);
@@ -69,7 +69,7 @@ impl Known {
         }
     }
 
-    /// Returns the log densities at the ends of a chain that stays where it is.
+    /// Returns the log densities at the ends, for a chain that stays where it is.
     #[inline]
     pub(super) fn learned_mut(&mut self, chain: usize, chains: usize) -> &mut Ends {
         if self.ends.len() != chains {
@@ -81,20 +81,20 @@ impl Known {
         &mut self.ends[chain]
     }
 
-    /// Returns the log densities at the ends of chains for which there is room.
+    /// Returns the log densities at the ends, for chains that have entries already.
     #[inline]
     pub(super) fn peek_mut(&mut self, run: Range<usize>) -> &mut [Ends] {
         &mut self.ends[run]
     }
 
-    /// Returns the log densities at the ends of a chain among `chains`, for a kernel that knows no gradients.
+    /// Returns the log densities at the ends, for one of `chains` chains and a kernel that keeps no gradients.
     #[inline]
     pub(super) fn ends_mut(&mut self, chain: usize, chains: usize) -> &mut Ends {
         self.forget_gradients(chain);
         self.learned_mut(chain, chains)
     }
 
-    /// Returns the log densities at the ends of the chains in `run`, for a kernel that knows no gradients.
+    /// Returns the log densities at the ends, for the chains in `run` and a kernel that keeps no gradients.
     pub(super) fn run_mut(&mut self, run: Range<usize>, chains: usize) -> &mut [Ends] {
         self.ends.resize(chains, Ends::UNKNOWN);
         if !self.on_one_path {
@@ -107,8 +107,8 @@ impl Known {
         &mut self.ends[run]
     }
 
-    /// Returns log densities and gradients at the ends of the chains in `run`, for a kernel that moves these together:
-    /// one of `chains` chains, or all.
+    /// Returns log densities and gradients at the ends, for a kernel that moves the chains in `run` together. The run
+    /// is one of `chains` chains, or all of them.
     pub(super) fn graded_mut(
         &mut self,
         run: Range<usize>,
@@ -129,7 +129,7 @@ impl Known {
         (&mut self.ends[run], gradients)
     }
 
-    /// Returns the entry of the gradients of a chain, and its row there.
+    /// Returns the index of a chain's entry in `gradients`, and its row in the entry.
     #[inline]
     fn place_of(&self, chain: usize) -> (usize, usize) {
         match self.gradients.len() {
@@ -146,7 +146,7 @@ impl Known {
         }
     }
 
-    /// Returns whether the memory fits a block of `chains` chains and holds numbers alone. Checks a file.
+    /// Returns whether the memory fits a block of `chains` chains and holds numbers alone. Used to check a file.
     #[cfg(feature = "checkpoint")]
     pub(super) fn fits(&self, chains: usize) -> bool {
         let (ends, entries) = (self.ends.len(), self.gradients.len());
@@ -158,7 +158,7 @@ impl Known {
 }
 
 impl<M: Intermediate> Stage<'_, M> {
-    /// Returns the log ratio of a state, given what is known of it. At rest it is 0.
+    /// Returns the log ratio of a state, given its known log densities. At rest it is 0.
     #[inline]
     pub(super) fn log_ratio_from(&self, state: &M::State, known: Ends) -> f64 {
         if self.is_at_rest() {
@@ -181,7 +181,8 @@ impl<M: Intermediate> Stage<'_, M> {
         }
     }
 
-    /// Returns log ratio and log density of a state, and evaluates what is not known of it.
+    /// Returns the log ratio and log density of a state. Evaluates the values that are not `known`, and stores them
+    /// there.
     #[inline]
     pub(super) fn weigh(&self, state: &M::State, known: &mut Ends) -> (f64, f64) {
         if !M::HAS_ENDS {
@@ -213,7 +214,7 @@ impl<M: Intermediate> Stage<'_, M> {
         (log_ratio, here)
     }
 
-    /// Returns the log density of a new state, with what the evaluation gave.
+    /// Returns the log density of a new state, and the ends that the evaluation gave.
     #[inline]
     pub(super) fn evaluate(&self, state: &M::State) -> (f64, Ends) {
         if M::HAS_ENDS {
@@ -224,7 +225,8 @@ impl<M: Intermediate> Stage<'_, M> {
         (here, Ends::at_beta(here, self.beta))
     }
 
-    /// Writes log ratios and log densities of several states, as [`weigh`](Self::weigh), by calls for all of them.
+    /// Writes the log ratios and log densities of several states, like [`weigh`](Self::weigh), by calls for all of
+    /// them.
     pub(super) fn weigh_batch(
         &self,
         states: &[M::State],
@@ -236,6 +238,7 @@ impl<M: Intermediate> Stage<'_, M> {
             return self.weigh_batch_whole(states, known, log_ratios, here);
         }
         if !known.iter().all(|known| known.are_known()) {
+            // The output buffers hold the ends meanwhile.
             let (bases, targets) = (&mut *log_ratios, &mut *here);
             for ((base, target), known) in bases.iter_mut().zip(targets.iter_mut()).zip(&*known) {
                 (*base, *target) = (known.base, known.target);
@@ -322,6 +325,7 @@ impl<M: Intermediate> Stage<'_, M> {
             return;
         }
         self.model.log_densities(states, there);
+        // The layout of `Ends::at_beta`.
         bases.copy_from_slice(there);
         targets.fill(self.beta);
     }
@@ -341,7 +345,7 @@ mod tests {
     use crate::path::GeometricPath;
     use crate::random::{Purpose, stream, successive};
 
-    /// A random walk in one dimension; a wrong one keeps the memory of a refused proposal.
+    /// A random walk in one dimension. If it is `wrong`, it keeps the memory of a refused proposal.
     struct Walk {
         wrong: bool,
     }

@@ -24,9 +24,9 @@ use crate::{Error, Result};
 /// and is its own reversal, so its correction is 0. With a [`Preconditioner`](Tunable::preconditioned) L it moves in
 /// the coordinates `y = L^{-1} x`: `x' = x + eps/2 L L^T grad log f_k(x) + sqrt(eps) L Z`.
 ///
-/// Off the support the gradient counts as 0. A proposal off the support, or one that overflows, is refused. So is one
-/// where the model is not finite, if the drift raised the energy `|Z + sqrt(eps)/2 grad|^2 / 2 - |Z|^2 / 2` by more
-/// than 1,000; otherwise it is an error. Source: Roberts and Tweedie (1996).
+/// Off the support the gradient counts as 0. A proposal off the support, or one that overflows, is refused. A proposal
+/// where the model is not finite is refused if the drift raised the energy `|Z + sqrt(eps)/2 grad|^2 / 2 - |Z|^2 / 2`
+/// by more than 1,000; otherwise it is an error. Source: Roberts and Tweedie (1996).
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Mala {
@@ -44,12 +44,12 @@ pub struct Mala {
 ///                          - log N(x'; x + eps/2 grad log f_k(x), eps),
 /// ```
 ///
-/// and the weights are unbiased for any `eps`. Their variance may be infinite where the gradient changes over less
-/// than a step, as at an edge. The run then warns ([`Warning::MissingMass`](crate::estimate::Warning::MissingMass));
-/// use [`Mala`] there.
+/// and the weights are unbiased for any `eps`. Their variance may be infinite if the gradient changes over less than a
+/// step, for example at an edge. The run then warns ([`Warning::MissingMass`](crate::estimate::Warning::MissingMass));
+/// use [`Mala`] in that case.
 ///
-/// A proposal off the support of `f_k`, or one that [`Mala`] refuses whatever the density, is refused: the chain
-/// stays, with correction 0. Otherwise `E[w]` would be below `Z_K / Z_0` on a bounded support.
+/// A proposal is refused if it lies off the support of `f_k`, or if [`Mala`] refuses it whatever its density. The chain
+/// then stays, with correction 0. Without this rule `E[w]` would be below `Z_K / Z_0` on a bounded support.
 ///
 /// Source: Barron and Luo (2007), with no drift modifier.
 #[derive(Debug, Clone, PartialEq)]
@@ -59,7 +59,7 @@ pub struct UnadjustedLangevin {
 }
 
 impl Mala {
-    /// Creates a kernel with noise of variance `eps`: a number or a [`StepSize`].
+    /// Creates a kernel whose noise has the variance `step_size`: a number or a [`StepSize`].
     ///
     /// # Errors
     /// If the number is not finite and positive.
@@ -73,7 +73,7 @@ impl Mala {
 }
 
 impl UnadjustedLangevin {
-    /// Creates a kernel with noise of variance `eps`: a number or a [`StepSize`].
+    /// Creates a kernel whose noise has the variance `step_size`: a number or a [`StepSize`].
     ///
     /// # Errors
     /// If the number is not finite and positive.
@@ -83,8 +83,8 @@ impl UnadjustedLangevin {
     }
 }
 
-// A proposal with noise of variance eps is a leapfrog step of size sqrt(eps) with the noise as momentum. The log ratio of
-// the proposal densities is minus the gain in kinetic energy.
+// A proposal with noise of variance eps is a leapfrog step of size sqrt(eps) with the noise as momentum. The log ratio
+// of the proposal densities is minus the gain in kinetic energy.
 
 impl GradientMove for Mala {
     type Memory = ();

@@ -26,8 +26,8 @@ pub trait SymmetricProposal<S> {
         None
     }
 
-    /// Refuses states that do not fit, such as those of another dimension, before a block moves. Accepts all by
-    /// default.
+    /// Refuses states that do not fit, for example states of another dimension, before a block moves. Accepts all
+    /// states by default.
     ///
     /// # Errors
     /// If a state does not fit.
@@ -38,8 +38,8 @@ pub trait SymmetricProposal<S> {
 
 /// Metropolis with a symmetric proposal over any state: `x'` is accepted with probability `min(1, f(x') / f(x))`.
 ///
-/// A proposal off the support is refused; from a state off the support any other is accepted. The kernel leaves `p_k`
-/// invariant and is its own reversal, so its correction is 0.
+/// A proposal off the support is refused. From a state off the support, any proposal on the support is accepted. The
+/// kernel leaves `p_k` invariant and is its own reversal, so its correction is 0.
 ///
 /// ```
 /// use annealed::kernel::{Metropolis, SymmetricProposal};
@@ -156,7 +156,8 @@ where
         self.step_from(here, stage, (state, &mut known), workspace, rng)
     }
 
-    /// Weighs by what is known of the states and evaluates the proposals, those of all active chains together in batches.
+    /// Weighs the chains by their known log densities and evaluates the proposals. If the model evaluates batches, it
+    /// evaluates the proposals of all active chains together.
     fn advance(
         &self,
         stage: Stage<'_, M>,
@@ -176,7 +177,7 @@ where
         })
     }
 
-    /// Counts the proposal, and without [ends](Intermediate::HAS_ENDS) of the path the weight.
+    /// Counts the proposal, and the weight if the path has no [ends](Intermediate::HAS_ENDS).
     fn evaluations(&self, _dimension: usize) -> usize {
         1 + usize::from(!M::HAS_ENDS)
     }
@@ -288,7 +289,7 @@ impl Tunable for RandomWalkMetropolis {
         })
     }
 
-    /// Returns 0.3, between 0.44, best in one dimension, and 0.234, best in many (Roberts, Gelman and Gilks 1997).
+    /// Returns 0.3. The optimum is 0.44 in one dimension and 0.234 in many (Roberts, Gelman and Gilks 1997).
     fn optimal_acceptance(&self) -> f64 {
         0.3
     }
@@ -308,9 +309,10 @@ pub(super) fn decide_by(here: f64, there: f64, uniform: f64) -> (bool, Step) {
     (uniform < acceptance, Step::metropolis(acceptance))
 }
 
-/// Returns `min(1, exp(there - here))`; 0 where `there` is `-inf`.
+/// Returns `min(1, exp(there - here))`; 0 if `there` is `-inf`.
 #[inline(always)]
 fn acceptance(here: f64, there: f64) -> f64 {
+    // NaN if both are `-inf`, so that this case comes first.
     let gain = there - here;
     if there == f64::NEG_INFINITY {
         0.0
@@ -338,7 +340,8 @@ pub(super) fn acceptances(here: &[f64], there: &mut [f64]) {
     );
 }
 
-/// Proposals of a run of chains, with the numbers that decide about them. A chain moved alone uses the first.
+/// Proposals of neighbouring chains, with the numbers that decide on them. A chain that moves alone uses the first
+/// entry.
 pub struct ProposalBuffers<S> {
     states: Vec<S>,
     log_ratios: Vec<f64>,
@@ -392,8 +395,8 @@ impl<S: Clone> ProposalBuffers<S> {
         }
     }
 
-    /// Weighs neighbouring chains, the first of which has the index `first` here, and lets `propose` write each proposal
-    /// and its uniform number.
+    /// Weighs neighbouring chains, and lets `propose` write each proposal and its uniform number. The first chain has
+    /// the index `first` in these buffers.
     fn make<M: Intermediate<State = S>>(
         &mut self,
         stage: Stage<'_, M>,
@@ -421,7 +424,8 @@ impl<S: Clone> ProposalBuffers<S> {
         acceptances(&self.here, &mut self.acceptances);
     }
 
-    /// Returns whether the chain at `index` accepts, its weight increment, and its proposal with its ends, unless `check` fails.
+    /// Returns whether the chain at `index` accepts, its weight increment, and its proposal with ends; or the error of
+    /// `check`.
     #[inline(always)]
     pub(super) fn decide(
         &mut self,

@@ -39,11 +39,11 @@
 //! # Ok::<(), annealed::Error>(())
 //! ```
 //!
-//! [`RandomWalkMetropolis`], [`Metropolis`] and [`Slice`] need the density, [`LocalMetropolis`] its change, [`Mala`],
-//! [`UnadjustedLangevin`] and [`Hmc`] its gradient, [`CoordinateGibbs`] the full conditionals. [`Sequence`],
-//! [`Repeat`], [`Mixture`] and [`Either`] combine kernels. Your own
-//! kernel implements [`TransitionKernel::step`]: it moves a chain at a [`Stage`] and reports a [`Step`] or
-//! [`NonFinite`]. A [`Block`] holds chains that pass the stages together.
+//! [`RandomWalkMetropolis`], [`Metropolis`] and [`Slice`] need the density. [`LocalMetropolis`] needs its change, and
+//! [`Mala`], [`UnadjustedLangevin`] and [`Hmc`] need its gradient. [`CoordinateGibbs`] needs the full conditionals.
+//! [`Sequence`], [`Repeat`], [`Mixture`] and [`Either`] combine kernels. Your own kernel implements
+//! [`TransitionKernel::step`]: it moves a chain at a [`Stage`] and reports a [`Step`] or [`NonFinite`]. A [`Block`]
+//! holds chains that pass the stages together.
 
 mod block;
 mod compose;
@@ -111,7 +111,7 @@ pub trait TransitionKernel<M: Intermediate> {
     /// within the block, for kernels with memory of each chain.
     ///
     /// # Errors
-    /// If a NaN or `+inf` occurs; never a silent rejection.
+    /// If a NaN or `+inf` occurs. A kernel must not reject it silently.
     fn step<R: Rng + ?Sized>(
         &self,
         stage: Stage<'_, M>,
@@ -122,10 +122,10 @@ pub trait TransitionKernel<M: Intermediate> {
     ) -> Result<Step, NonFinite>;
 
     /// Takes the active chains of a block through a stage. Adds the path's log ratio at the old state to each log
-    /// weight, then moves the chain. At [rest](Stage::is_at_rest) it moves only.
+    /// weight, then moves the chain. At [rest](Stage::is_at_rest) it only moves them.
     ///
     /// # Errors
-    /// The first chain's [`Error::NonFinite`].
+    /// [`Error::NonFinite`] for the first chain that meets one.
     fn advance(
         &self,
         stage: Stage<'_, M>,
@@ -135,8 +135,9 @@ pub trait TransitionKernel<M: Intermediate> {
         advance_each(self, stage, block, workspace)
     }
 
-    /// Refuses a model that is wrong at these states, such as one whose gradient is not the gradient of its density.
-    /// Pilots call it before they move chains and do not count its evaluations. Accepts every model by default.
+    /// Refuses a model that is wrong at these states, for example because its gradient is not the gradient of its
+    /// density. Pilots call it before they move chains and do not count its evaluations. Accepts every model by
+    /// default.
     ///
     /// # Errors
     /// [`Error::WrongGradient`].
@@ -149,16 +150,16 @@ pub trait TransitionKernel<M: Intermediate> {
         None
     }
 
-    /// Returns the number of density evaluations of a chain in a stage, which budgets count; 1, the weight's, by default.
-    /// Value and gradient count one each, draws from full conditionals none, and neither does the one evaluation more
-    /// of a chain's first state. `dimension` is the base's
-    /// [state dimension](crate::model::UnnormalizedModel::state_dimension), or 1 where the base does not know it.
+    /// Returns the number of density evaluations of a chain in a stage, for budgets; by default 1, for the weight.
+    /// Value and gradient count as one each. Draws from full conditionals and the extra evaluation of a chain's first
+    /// state are not counted. `dimension` is the base's [state
+    /// dimension](crate::model::UnnormalizedModel::state_dimension), or 1 if that is `None`.
     fn evaluations(&self, _dimension: usize) -> usize {
         1
     }
 }
 
-/// Writes the methods of a kernel for models `M` that are those of another one.
+/// Writes the methods of a kernel that forwards every call, for models `M`, to another kernel.
 macro_rules! forward_kernel {
     ($this:ident => $kernel:expr) => {
         fn step<R: rand::Rng + ?Sized>(

@@ -11,8 +11,9 @@ use crate::{Error, Result};
 /// A linear map `L(beta)` that shapes proposals. If `L L^T` is the covariance of the target at beta, the target has
 /// covariance I in the coordinates `y = L^{-1} x` in which the kernel moves.
 ///
-/// [`Tunable::preconditioned`](crate::kernel::Tunable::preconditioned) gives it to a kernel, whose step size then
-/// counts in the coordinates y. The kernel is invariant for any L: a poor one costs acceptance, never a bias.
+/// [`Tunable::preconditioned`](crate::kernel::Tunable::preconditioned) gives it to a kernel, whose step size is then
+/// measured in the coordinates y. The kernel is invariant for any L. A poor L lowers the acceptance, but causes no
+/// bias.
 ///
 /// L(beta) is L at the nearest of the [knots](Self::knots), the lower one if two are equally near. Place knots so
 /// that the scale changes by at most a fifth from one to the next, as [`Rounds`](crate::adaptive::Rounds) does.
@@ -48,7 +49,8 @@ struct Knot {
 pub(super) struct Factor(Arc<SquareMatrix>);
 
 impl Preconditioner {
-    /// Creates the Cholesky factor of a covariance, at every beta. A product takes d^2 operations, d if diagonal.
+    /// Creates the Cholesky factor of a covariance, at every beta. A product takes d^2 operations, or d if the
+    /// covariance is diagonal.
     ///
     /// # Errors
     /// If the matrix is empty, or not square, finite, symmetric and positive definite.
@@ -222,7 +224,7 @@ impl Factor {
     }
 }
 
-/// Returns the diagonal entry and the entries below it, of column `j` of a lower triangular matrix.
+/// Returns the diagonal entry of column `j` of a lower triangular matrix, and the entries below it.
 fn column_below(matrix: &DMatrix<f64>, j: usize) -> (f64, &[f64]) {
     let rows = matrix.nrows();
     let column = &matrix.as_slice()[j * rows + j..(j + 1) * rows];

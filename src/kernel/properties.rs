@@ -35,12 +35,12 @@ pub trait Invariant<M: Intermediate>: TransitionKernel<M> {}
 
 impl<M: Intermediate, K: Invariant<M>> Invariant<M> for &K {}
 
-/// A kernel with a known reversal, to read the path backward ([`Ais::reverse`](crate::ais::Ais::reverse)).
+/// A kernel with a known reversal, for runs that take the path backward ([`Ais::reverse`](crate::ais::Ais::reverse)).
 ///
-/// The reversal of a kernel `F_k(x'|x)` with backward kernel `B_k(x|x')` moves by `B_k`, and has `F_k` as its
-/// backward kernel. If the kernel leaves `p_k` invariant it is the time reversal,
-/// `B_k(x|x') = p_k(x) F_k(x'|x) / p_k(x')`. Metropolis kernels are their own reversal; a scan of coordinates has the
-/// opposite order. For a kernel of yours that is its own reversal write
+/// The reversal of a kernel `F_k(x'|x)` with backward kernel `B_k(x|x')` moves by `B_k`, and has `F_k` as its backward
+/// kernel. If the kernel leaves `p_k` invariant it is the time reversal, `B_k(x|x') = p_k(x) F_k(x'|x) / p_k(x')`.
+/// Metropolis kernels are their own reversal; the reversal of a coordinate scan has the opposite order. If your kernel
+/// is its own reversal, write
 ///
 /// ```
 /// # use annealed::kernel::{NonFinite, Stage, Step};
@@ -130,15 +130,15 @@ pub trait Tunable: Sized {
     /// Returns the same kernel with another step size. The preconditioner stays.
     fn with_step_size(&self, step_size: StepSize) -> Self;
 
-    /// Returns the same kernel in the coordinates of a [`Preconditioner`], which replaces an earlier one. The step
-    /// size stays, and now counts in these coordinates. A run with states of another dimension ends in
+    /// Returns the same kernel in the coordinates of a [`Preconditioner`], which replaces an earlier one. The step size
+    /// stays, and is now measured in these coordinates. A run with states of another dimension ends in
     /// [`Error::DimensionMismatch`](crate::Error::DimensionMismatch).
     ///
     /// # Panics
     /// If `step` is called directly with a state of another dimension.
     fn preconditioned(&self, preconditioner: Preconditioner) -> Self;
 
-    /// Returns the step size beyond which longer steps lead back, for a target that is about standard normal in the
+    /// Returns the step size above which a trajectory turns back, for a target that is about standard normal in the
     /// preconditioned coordinates. Infinite by default.
     fn longest_step_size(&self) -> f64 {
         f64::INFINITY

@@ -8,8 +8,9 @@ use crate::kernel::{Block, Increment, NonFinite, Stage, Step, TransitionKernel, 
 use crate::path::{Ends, Intermediate};
 use crate::{Error, Result};
 
-/// Greatest length of an interval in widths, and number of shrinkages after which a coordinate stays.
+/// Greatest length of an interval, in widths.
 const WIDTHS: u32 = 64;
+/// Number of shrinkages after which a coordinate stays where it is.
 const SHRINKAGES: usize = 200;
 /// Approximate number of density evaluations for a coordinate.
 const EVALUATIONS: usize = 6;
@@ -19,10 +20,10 @@ const EVALUATIONS: usize = 6;
 /// An interval grows in steps of `width`, to at most 64 widths, until both ends fall below a random level of the
 /// density. It then shrinks until a uniform draw lies above the level. A coordinate takes about 6 evaluations.
 ///
-/// The kernel leaves `p_k` invariant and is its own reversal, so its correction is 0: a sweep has either order with
-/// equal probability. It needs no gradient and suits bounded supports ([`UniformBox`](crate::model::UniformBox)). For
-/// strong correlations take [`Hmc`](crate::kernel::Hmc). It evaluates chain by chain, also a model that
-/// [evaluates batches](crate::model::UnnormalizedModel::evaluates_batches).
+/// A sweep has either order with equal probability, so the kernel is its own reversal. It leaves `p_k` invariant, with
+/// correction 0. It needs no gradient and suits bounded supports ([`UniformBox`](crate::model::UniformBox)). For strong
+/// correlations use [`Hmc`](crate::kernel::Hmc). Chains are evaluated one by one, even if the model [evaluates
+/// batches](crate::model::UnnormalizedModel::evaluates_batches).
 ///
 /// ```
 /// use annealed::prelude::*;
@@ -43,8 +44,8 @@ pub struct Slice {
 }
 
 impl Slice {
-    /// Creates a kernel with first intervals of this width, in units of the state: a number or a [`StepSize`]. About
-    /// two standard deviations of a coordinate are best.
+    /// Creates a kernel whose intervals start with this `width`, in units of the state: a number or a [`StepSize`].
+    /// About two standard deviations of a coordinate are best.
     ///
     /// # Errors
     /// If the number is not finite and positive.
@@ -132,8 +133,9 @@ struct SliceLine<'s, M> {
     state: &'s mut DVector<f64>,
     index: usize,
     here: f64,
-    /// Ends of the state at `here`, and of the last one evaluated.
+    /// Ends of the current state, whose log density is `here`.
     known: Ends,
+    /// Ends of the last state evaluated.
     found: Ends,
 }
 
@@ -145,6 +147,7 @@ impl<M: Intermediate<State = DVector<f64>>> SliceLine<'_, M> {
             return Ok(());
         }
         let start = self.state[self.index];
+        // The uniform number is in (0, 1], so that its logarithm is finite.
         let level = here + (1.0 - rng.random::<f64>()).ln();
         let (mut low, mut high) = self.step_out(start, level, width, rng)?;
         for _ in 0..SHRINKAGES {
@@ -175,6 +178,7 @@ impl<M: Intermediate<State = DVector<f64>>> SliceLine<'_, M> {
     ) -> Result<(f64, f64), NonFinite> {
         let mut low = start - width * rng.random::<f64>();
         let mut high = low + width;
+        // Both ends share the widths at random, which keeps the kernel reversible (Neal 2003, Figure 3).
         let left = rng.random_range(0..WIDTHS);
         for _ in 0..left {
             if self.at(low)? < level {

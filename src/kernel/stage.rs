@@ -38,7 +38,7 @@ impl<'m, M: Intermediate> Stage<'m, M> {
         }
     }
 
-    /// Returns the same stage for a chain that has been weighed already: a kernel moves it at the model reached.
+    /// Returns the stage at rest, for chains that are weighed already: both of its ends are the model reached.
     #[must_use]
     pub fn rest(self) -> Self {
         Self {
@@ -156,10 +156,10 @@ impl Step {
     /// Records a draw y of the backward kernel `B_k(y|x)` at the state x before the move. `log_weight` is the log
     /// importance weight of y, and `gain` the correction of the forward move from y to x.
     ///
-    /// A kernel that does not leave `p_k` invariant should call this. Hardly any forward chain makes a move whose
-    /// gain is above 10. If these hold a large share of the mean weight, the run warns
+    /// A kernel that does not leave `p_k` invariant should call this. Hardly any forward chain makes a move with a gain
+    /// above 10. If moves with a gain above 10 carry a large share of the mean weight, the run warns
     /// ([`Warning::MissingMass`](crate::estimate::Warning::MissingMass)). A kernel that is its own backward kernel
-    /// passes its proposal: `log_weight` is 0, `gain` minus the correction.
+    /// passes its own proposal, with 0 as `log_weight` and minus the correction as `gain`.
     #[must_use]
     pub fn with_backward_move(mut self, log_weight: f64, gain: f64) -> Self {
         if gain > UNSEEN {
@@ -183,7 +183,8 @@ impl Step {
 pub struct Increment {
     /// `log f_k(x) - log f_{k-1}(x)` at the state before the move.
     pub log_ratio: f64,
-    /// Increment of the log weight: `log_ratio + step.correction`, computed as a whole where that is `-inf + inf`.
+    /// Increment of the log weight: `log_ratio + step.correction`, or computed as a whole if the sum would be
+    /// `-inf + inf`.
     pub log_weight: f64,
     /// The kernel's report.
     pub step: Step,
@@ -200,7 +201,7 @@ impl Increment {
     }
 }
 
-/// A NaN or an infinity that a kernel met. The block makes it an [`Error::NonFinite`] with chain, stage and beta.
+/// A NaN or an infinity that a kernel met. The block turns it into an [`Error::NonFinite`] with chain, stage and beta.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct NonFinite {
     /// Name of the quantity, such as "log density of the proposal".
@@ -214,7 +215,7 @@ pub struct NonFinite {
 }
 
 impl NonFinite {
-    /// Creates a report of `value` where `expected` was expected.
+    /// Creates a report that `quantity` is `value` instead of `expected`.
     pub const fn new(quantity: &'static str, value: f64, expected: &'static str) -> Self {
         Self {
             quantity,
@@ -246,8 +247,8 @@ impl NonFinite {
         }
     }
 
-    /// Returns the error at a place, given as chain, stage and beta. If the model has failed, it is the model's failure, in
-    /// the chains that move together.
+    /// Returns the error at the place (chain, stage, beta). If the model has failed, returns the model's failure with
+    /// the `chains` that move together.
     pub(crate) fn of_model(
         self,
         model: &(impl UnnormalizedModel + ?Sized),

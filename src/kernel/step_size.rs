@@ -6,10 +6,10 @@ use crate::{Error, Result};
 
 /// A step size as a function of beta: constant, or interpolated between knots.
 ///
-/// Between two knots its logarithm is linear in beta; outside of the knots it is constant. It means the standard
+/// Between two knots its logarithm is linear in beta; outside of the knots it is constant. The size is the standard
 /// deviation of the proposal for [`RandomWalkMetropolis`](crate::kernel::RandomWalkMetropolis), the variance `eps` of
 /// the noise for Langevin kernels, and the length of a leapfrog step for Hamiltonian ones. With a
-/// [`Preconditioner`](crate::kernel::Preconditioner) it counts in the preconditioned coordinates.
+/// [`Preconditioner`](crate::kernel::Preconditioner) it is measured in the preconditioned coordinates.
 ///
 /// ```
 /// use annealed::kernel::StepSize;

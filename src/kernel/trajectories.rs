@@ -20,8 +20,8 @@ use crate::num::{
 use crate::path::{Ends, Intermediate};
 use crate::random::StandardNormal;
 
-/// Trajectories of chains that move together, or of one. Positions, momenta and gradients are matrices with a row for each
-/// chain, stored by columns, so that a register holds one coordinate of neighbours.
+/// Trajectories of one chain, or of several that move together. Positions, momenta and gradients are matrices with a
+/// row for each chain, stored by columns, so that a register holds one coordinate of neighbouring chains.
 #[derive(Debug, Clone, Default)]
 pub struct Trajectories {
     pub(super) chains: usize,
@@ -32,19 +32,19 @@ pub struct Trajectories {
     /// Log densities at the points before the last drift.
     pub(super) left: Vec<f64>,
     log_ratios: Vec<f64>,
-    /// `-H` at the start; `+inf` for a trajectory that has ended, by a fault or since it [`diverges`](super::vector::diverges)
-    /// to where the model is not finite.
+    /// `-H` at the start. `+inf` if the trajectory has ended, by a fault or because it
+    /// [`diverges`](super::vector::diverges) to a point where the model is not finite.
     pub(super) here: Vec<f64>,
     /// `-H` at the end.
     there: Vec<f64>,
     acceptances: Vec<f64>,
-    /// All bits of a chain that moves, none of one that stays.
+    /// All bits set for a chain that moves, none for a chain that stays.
     moved: Vec<u64>,
     uniforms: Vec<f64>,
     /// The lowest chain that met a non-finite number, with its first such number.
     pub(super) fault: Option<(usize, NonFinite)>,
-    /// Log densities and gradients at the ends of the path: of the points where trajectories end; before that, of their
-    /// starts.
+    /// Log densities and gradients at the ends of the path, for the last points of the trajectories; before the
+    /// integration, for their starts.
     arrivals: EndGradients,
     /// Buffer for the row of a chain.
     pub(super) row: DVector<f64>,
@@ -59,7 +59,7 @@ pub(super) struct Integration<'k> {
 }
 
 impl Trajectories {
-    /// Sets the positions to the `active` states, all of one dimension, and weighs them by what is known.
+    /// Sets the positions to the `active` states, all of one dimension, and weighs them by the known log densities.
     pub(super) fn start<M: Differentiable + Intermediate>(
         &mut self,
         stage: Stage<'_, M>,
@@ -80,7 +80,7 @@ impl Trajectories {
         self.finish(At::Start, factor);
     }
 
-    /// Sets the position to the state of a chain of which nothing is known.
+    /// Sets the position to the state of one chain and evaluates it.
     pub(super) fn start_unknown<M: Differentiable + Intermediate>(
         &mut self,
         model: &M,
@@ -92,7 +92,7 @@ impl Trajectories {
         self.finish(At::Start, factor);
     }
 
-    /// Weighs the active chains by calls for each run.
+    /// Weighs the active chains, run by run.
     fn weigh<M: Intermediate<State = DVector<f64>>>(
         &mut self,
         stage: Stage<'_, M>,
@@ -147,8 +147,8 @@ impl Trajectories {
         self.moved.resize(chains, 0);
     }
 
-    /// Weighs the active chains, and blends gradients, by what is known of them at the ends of the path. Evaluates the
-    /// rest.
+    /// Weighs the active chains and blends their gradients, from the values known at the ends of the path. Evaluates
+    /// the unknown values.
     fn recall<M: Differentiable + Intermediate>(
         &mut self,
         stage: Stage<'_, M>,
@@ -212,6 +212,7 @@ impl Trajectories {
     ) {
         let (size, steps) = (integration.size, integration.steps);
         self.take_energies();
+        // A chain with a fault at its start keeps `+inf`.
         for (here, there) in self.here.iter_mut().zip(&self.there) {
             *here = if *here < f64::INFINITY { *there } else { *here };
         }
@@ -219,6 +220,7 @@ impl Trajectories {
             if self.here.iter().all(|&here| here == f64::INFINITY) {
                 break;
             }
+            // The half kicks at the end of one step and the start of the next are made as one.
             let kick = if step == 1 { 0.5 * size } else { size };
             self.kick_and_drift(kick, size, integration.factor);
             std::mem::swap(&mut self.left, &mut self.log_densities);
@@ -240,7 +242,7 @@ impl Trajectories {
         all_finite(self.positions.as_slice())
     }
 
-    /// Decides about a chain by the uniform number that it drew.
+    /// Decides whether a chain moves, by the uniform number that it drew.
     pub(super) fn decide(&self, chain: usize) -> (bool, Step) {
         let acceptance = self.acceptances[chain];
         (
@@ -265,18 +267,18 @@ impl Trajectories {
         momentum.for_each(|p| *p = normal.draw(rng));
     }
 
-    /// Draws the uniform number that decides about a chain.
+    /// Draws the uniform number that decides whether a chain moves.
     pub(super) fn draw_uniform<R: Rng + ?Sized>(&mut self, chain: usize, rng: &mut R) {
         self.uniforms[chain] = rng.random();
     }
 
-    /// Writes the momentum that a chain keeps.
+    /// Sets the momentum of a chain to `kept`.
     pub(super) fn set_momentum(&mut self, chain: usize, kept: &DVector<f64>) {
         let momenta = self.momenta.as_mut_slice();
         write_row(momenta, self.chains, chain, kept.as_slice());
     }
 
-    /// Writes the momentum at the end of a chain's trajectory.
+    /// Writes the momentum at the end of a chain's trajectory to `momentum`.
     pub(super) fn read_momentum(&self, chain: usize, momentum: &mut DVector<f64>) {
         read_row(self.momenta.as_slice(), self.chains, chain, momentum);
     }
@@ -302,7 +304,7 @@ impl Trajectories {
         self.moved[chain] = if moves { u64::MAX } else { 0 };
     }
 
-    /// Takes the chains that moved to the ends of their trajectories, with all that is known there.
+    /// Moves the accepted chains to the ends of their trajectories, and stores the values known there.
     pub(super) fn arrive<M: Differentiable + Intermediate>(
         &mut self,
         stage: Stage<'_, M>,
@@ -329,8 +331,8 @@ impl Trajectories {
         }
     }
 
-    /// Writes log densities and gradients at the positions, equal to those of a chain that is moved alone. At the `last`
-    /// point it keeps the gradients at the ends of the path.
+    /// Writes the log densities and gradients at the positions. Each chain gets the numbers that it would get alone. At
+    /// the `last` point it keeps the gradients at the ends of the path.
     fn evaluate<M: Differentiable + Intermediate>(&mut self, model: &M, last: bool) {
         let beyond = self.set_aside_overflows();
         let (chains, dimension) = (self.chains, self.dimension());

@@ -9,7 +9,7 @@ use super::vector::{UNREACHABLE, check_gradient, checked, diverges, set_len};
 use crate::kernel::NonFinite;
 use crate::num::all_finite;
 
-/// The end of a trajectory.
+/// A point of a trajectory: its start, or a later one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum At {
     Start,
@@ -32,8 +32,8 @@ fn is_usual(log_density: &f64) -> bool {
 }
 
 impl Trajectories {
-    /// Replaces positions that overflowed by one that did not, which the model can evaluate, and returns them with their
-    /// chains.
+    /// Replaces each position that overflowed by one that did not, so that the model can evaluate it. Returns the
+    /// replaced positions with their chains.
     pub(super) fn set_aside_overflows(&mut self) -> Vec<(usize, Vec<f64>)> {
         if self.are_finite() {
             return Vec::new();
@@ -51,7 +51,7 @@ impl Trajectories {
         beyond
     }
 
-    /// Checks log densities and gradients, and turns the gradients by `factor`.
+    /// Checks log densities and gradients, and multiplies the gradients by the transposed `factor`.
     pub(super) fn finish(&mut self, at: At, factor: Option<&Factor>) {
         let mut log_densities = self.log_densities.iter();
         if !log_densities.all(is_usual) || !all_finite(self.gradients.as_slice()) {
@@ -103,7 +103,8 @@ impl Trajectories {
         self.row = gradient;
     }
 
-    /// Records the first fault of the lowest chain. A trajectory that diverges is refused without a fault.
+    /// Returns the value `found`. A fault ends the chain's trajectory. The first fault of the lowest chain is recorded,
+    /// unless that trajectory diverges: it is refused without a fault.
     fn noted<T>(&mut self, chain: usize, at: At, found: Result<T, NonFinite>) -> Option<T> {
         let fault = match found {
             Ok(value) => return Some(value),

@@ -22,19 +22,19 @@ pub(crate) fn fill_normal<R: Rng + ?Sized>(vector: &mut DVector<f64>, rng: &mut 
     StandardNormal::get().fill(vector.as_mut_slice(), rng);
 }
 
-/// Log density that no chain reaches; a gradient below it may overflow.
+/// Log density that no chain reaches. Where the log density is below it, the gradient may overflow.
 pub(super) const UNREACHABLE: f64 = -1e100;
-/// Slope there that may overflow in the coordinates of a preconditioner.
+/// Slope that counts as an overflow there, since a preconditioner's coordinates may enlarge it.
 const STEEP: f64 = 1e200;
 
-/// Returns whether the energy rose by more than 1,000, the threshold of Stan, from `before` at the start of a move to
-/// `after` at the point left. A move to a point where the model is not finite is then refused. The way back passes
-/// the same points, so the law is kept.
+/// Returns whether the energy rose by more than 1,000, Stan's threshold, from `before` at the start of a move to
+/// `after` at its last finite point. If so, a move to a point where the model is not finite is refused. The reverse
+/// move meets the same points, so the refusal is reversible.
 pub(crate) fn diverges(before: f64, after: f64) -> bool {
     after - before > 1_000.0
 }
 
-/// Counts density and gradient at the new points of a stage, and at the old one on a path without ends.
+/// Counts density and gradient at the new `points` of a stage, and at the old point if the path has no ends.
 pub(super) fn evaluations<M: Intermediate>(points: usize) -> usize {
     points
         .saturating_add(usize::from(!M::HAS_ENDS))
@@ -61,8 +61,9 @@ where
     })
 }
 
-/// Writes `grad log f(x)` and returns `log f(x)`, both checked. A position that overflowed counts as off the support.
-/// So does one where the log density is below -1e100 and the gradient overflows or nearly does. The gradient is 0 there.
+/// Writes `grad log f(x)` and returns `log f(x)`, both checked. Off the support the gradient is 0. A position that
+/// overflowed counts as off the support. So does a position where the log density is below -1e100 and the gradient
+/// overflows or nearly does.
 pub(crate) fn evaluate<M: Differentiable>(
     quantity: &'static str,
     model: &M,

@@ -1,4 +1,4 @@
-//! Weights of the chains of a block, from what is known of their states.
+//! Weights of a block's chains, from the log densities known of their states.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use crate::num::log_mean_exp;
 use crate::path::{Ends, Intermediate};
 
 impl<S> Block<S> {
-    /// Returns the stage's log ratio at the state of a chain, from what is known of it.
+    /// Returns the stage's log ratio at a chain's state, from the log densities known of the state.
     pub(crate) fn log_ratio<M: Intermediate<State = S>>(
         &self,
         stage: Stage<'_, M>,
@@ -17,11 +17,11 @@ impl<S> Block<S> {
         stage.log_ratio_from(&self.states[chain], self.known.of(chain))
     }
 
-    /// Evaluates the ends of the path that `model` needs of the living states and that are not known. Returns whether
-    /// any were not, and `None` for a path without ends.
+    /// Evaluates the unknown log densities at the ends of the path that `model` needs, for the active chains. Returns
+    /// whether any was unknown; `None` for a path without ends.
     ///
     /// # Errors
-    /// A log density that is NaN or `+inf`; it names the place of the chains, stage and beta.
+    /// If a log density is NaN or `+inf`. The error names chain, stage and beta.
     pub(crate) fn learn<M: Intermediate<State = S>>(
         &mut self,
         model: &M,
@@ -49,7 +49,7 @@ impl<S> Block<S> {
         Ok(Some(learned))
     }
 
-    /// Weighs neighbouring chains together, and hands each with its log ratio and its log density to `weighed`.
+    /// Weighs neighbouring chains together, and calls `weighed` with each chain, its log ratio and its log density.
     fn weigh_run<M: Intermediate<State = S>>(
         &mut self,
         stage: Stage<'_, M>,
@@ -65,11 +65,12 @@ impl<S> Block<S> {
         Ok(())
     }
 
-    /// Evaluates one of the states anew at the model where the chains stand, for debug builds.
+    /// Compares the known log densities of one state with a new evaluation at the chains' current model, for debug
+    /// builds.
     ///
     /// # Panics
-    /// If what is known of the state is something else. Then its memory was not changed with it, or the model gives one
-    /// state two log densities.
+    /// If they differ. Then a kernel changed the state without its memory, or the model gives one state two log
+    /// densities.
     pub(crate) fn check_memory<M: Intermediate<State = S>>(&self, model: &M, index: usize) {
         let Some(chain) = index
             .checked_rem(self.len())

@@ -1,4 +1,4 @@
-//! Workspaces: values that a kernel keeps for a block of chains from one step to the next, as a type and erased.
+//! Workspaces: values that a kernel keeps for a block of chains from one step to the next, typed and type-erased.
 
 use std::any::Any;
 use std::fmt;
@@ -81,11 +81,11 @@ impl<A: Workspace, B: Workspace> Workspace for (A, B) {
 #[derive(Default)]
 pub(crate) struct AnyWorkspace(Option<Box<dyn Erased>>);
 
-/// A kernel's memory of one chain; `None` where no kernel has moved its block.
+/// A kernel's memory of one chain; `None` if no kernel has moved its block.
 pub(crate) struct AnyMemory(Option<Box<dyn Remembered>>);
 
 impl AnyWorkspace {
-    /// Returns the workspace; a new one where it is empty or of another type.
+    /// Returns the workspace; a new one if it is empty or of another type.
     pub(crate) fn of<W: Workspace>(&mut self) -> &mut W {
         if !self.0.as_ref().is_some_and(|kept| kept.as_any().is::<W>()) {
             self.0 = Some(Box::new(W::default()));
@@ -95,7 +95,7 @@ impl AnyWorkspace {
             .expect("the workspace was made here")
     }
 
-    /// Returns the memories of `chains` chains; default ones where the workspace is empty or of another type.
+    /// Returns the memories of `chains` chains; default ones if the workspace is empty or of another type.
     pub(crate) fn memories<W: Workspace>(&self, chains: usize) -> Vec<W::Memory> {
         let kept = self
             .0

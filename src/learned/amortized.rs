@@ -77,7 +77,7 @@ pub trait Decoder {
     ) -> f64;
 }
 
-/// The likelihood of one observation x as a model over z, with the log density `log p(x|z)`. Its methods panic where z
+/// The likelihood of one observation x as a model over z, with the log density `log p(x|z)`. Its methods panic if z
 /// does not have the decoder's latent dimension.
 #[derive(Debug)]
 pub struct Likelihood<'a, D> {
@@ -141,7 +141,7 @@ impl<D: Decoder> Differentiable for Likelihood<'_, D> {
 }
 
 /// An encoder: transitions `q_t(z_t | z_{t-1}, x)` and `r_t(z_{t-1} | z_t, x)` that take an observation x as input. A
-/// [`Trainer`] trains them. They are no kernel until [`given`](Self::given) fixes x:
+/// [`Trainer`] trains them. They become a kernel when [`given`](Self::given) fixes x, so this does not compile:
 ///
 /// ```compile_fail,E0277
 /// use annealed::ais::Ais;
@@ -225,9 +225,9 @@ crate::num::deserialize_checked! {
     }
 }
 
-/// A trainer of an encoder beside a [`Decoder`] that the caller may change between updates: a variational autoencoder,
-/// as in the program `digits_autoencoder` in `measurements`. The encoder carries the prior `N(0, I)` of z to the posterior
-/// given x, along `f_t(z) = p(z) p(x|z)^beta_t`.
+/// A trainer of an encoder. The caller may change the [`Decoder`] between updates, to train a variational autoencoder,
+/// as the program `digits_autoencoder` in `measurements` does. The encoder carries the prior `N(0, I)` of z to the
+/// posterior given x, along `f_t(z) = p(z) p(x|z)^beta_t`.
 pub struct Trainer<'s> {
     ascent: Ascent<'s>,
     data: &'s [DVector<f64>],

@@ -18,14 +18,15 @@ use crate::schedule::Schedule;
 
 /// Maximum number of points of a training curve.
 const CURVE: usize = 1_000;
-/// An objective has exploded where it lies below minus this factor times `1 + |first objective|`.
+/// An objective has exploded if it lies below minus this factor times `1 + |first objective|`.
 const EXPLOSION: f64 = 1e4;
 const MEAN_DECAY: f64 = 0.9;
 const SQUARE_DECAY: f64 = 0.999;
 const EPSILON: f64 = 1e-8;
 
 impl Training {
-    /// Trains `flow` to carry the base of `path` through the models, which need gradients, at the schedule's betas:
+    /// Trains `flow` to carry the base of `path` through the models at the schedule's betas. The models need gradients,
+    /// so this does not compile:
     ///
     /// ```compile_fail
     /// # use annealed::learned::{LearnedTransitions, Mean, Objective, Training};
@@ -194,6 +195,7 @@ impl<'s> Ascent<'s> {
             (weights.local > 0.0 || t == last).then(|| energy(t, beta, scale))
         });
         let mut energies: Vec<_> = needed.collect();
+        // Warm-up: the prior within `log f_T` gets the factor beta instead of 1.
         if let Some(Some(reached)) = energies.last_mut().filter(|_| weights.density < 1.0) {
             let prior = energy(last, 0.0, weights.density - 1.0);
             reached.mean += prior.mean;
@@ -206,7 +208,8 @@ impl<'s> Ascent<'s> {
         energies
     }
 
-    /// Computes the objective from the `log f_0(z_0)` and the energies, and sets the shares of the trajectories.
+    /// Computes the objective from `departures`, the `log f_0(z_0)`, and the energies, and sets the shares of the
+    /// trajectories.
     fn objective(
         &mut self,
         departures: Vec<f64>,
@@ -317,9 +320,9 @@ pub(super) fn clip(parts: &mut [Vec<f64>], bound: f64) {
 
 #[derive(Debug)]
 pub(super) struct Groups {
-    /// `w / mean(w)` of each trajectory, with the mean over its group. Exactly 1 where k is 1.
+    /// `w / mean(w)` of each trajectory, with the mean over its group. Exactly 1 if k is 1.
     pub(super) shares: Vec<f64>,
-    /// Mean over the groups of `log mean(w) - mean(log w)`. Exactly 0 where k is 1.
+    /// Mean over the groups of `log mean(w) - mean(log w)`. Exactly 0 if k is 1.
     pub(super) gap: f64,
 }
 

@@ -13,9 +13,9 @@ use crate::{Error, Result};
 
 /// A path with k auxiliary variables a, the first coordinates of its states: `f_beta(a, z) = N(a; 0, I_k) f_beta(z)`.
 ///
-/// Learned transitions over (a, z) are auxiliary-variable proposals for z (Huang et al. 2018), `q(z'|z)` being the
-/// integral over a and a'. All log Z stay as they are, and weights are unbiased for all transitions. With one auxiliary
-/// variable couplings can move a single coordinate; their first layer moves the last half of the coordinates.
+/// Learned transitions over (a, z) are auxiliary-variable proposals for z (Huang et al. 2018): `q(z'|z)` is the
+/// integral over a and a'. All log Z stay the same, and the weights are unbiased for all transitions. With one
+/// auxiliary variable couplings can move a single coordinate; their first layer moves the last half of the coordinates.
 ///
 /// ```
 /// use annealed::ais::Ais;
@@ -43,8 +43,8 @@ pub struct AuxiliaryPath<P: AnnealingPath> {
     base: Auxiliary<P::Base>,
 }
 
-/// A model with auxiliary variables, `f(a, z) = N(a; 0, I_k) f(z)`. Its log Z is that of `f(z)`. Its methods panic at a
-/// state of fewer than k coordinates.
+/// A model with auxiliary variables, `f(a, z) = N(a; 0, I_k) f(z)`. It has the same log Z as `f(z)`. Its methods panic
+/// if a state has fewer than k coordinates.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Auxiliary<M> {
     model: M,

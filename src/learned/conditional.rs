@@ -71,7 +71,7 @@ impl ConditionalGaussian {
     /// Creates a density with random weights, uniform on `+- 1 / sqrt(inputs of the layer)`.
     ///
     /// # Errors
-    /// A dimension of 0; no hidden units where the mean needs some.
+    /// A dimension of 0; no hidden units although the mean needs some.
     pub fn new<R: Rng + ?Sized>(mean: Mean, dimension: usize, rng: &mut R) -> Result<Self> {
         Self::with_context(mean, dimension, 0, rng)
     }
@@ -90,7 +90,7 @@ impl ConditionalGaussian {
     /// Creates the density with these `parameters`.
     ///
     /// # Errors
-    /// As [`new`](Self::new); parameters of another number than the mean needs, or that are not finite.
+    /// As [`new`](Self::new); another number of parameters than the mean needs; parameters that are not finite.
     pub fn from_parameters(mean: Mean, dimension: usize, parameters: Vec<f64>) -> Result<Self> {
         Self::from_parts(mean, dimension, 0, parameters)
     }
@@ -146,7 +146,8 @@ impl ConditionalGaussian {
         &mut self.parameters
     }
 
-    /// Sets the last layer's first d outputs: column 0 of `coefficients` is the biases, the others the weights.
+    /// Sets the last layer's first d outputs. Column 0 of `coefficients` holds the biases, the other columns the
+    /// weights.
     pub(super) fn set_mean_outputs(&mut self, coefficients: &DMatrix<f64>) {
         let outputs = self.network.outputs;
         let last = self.parameters.len() - outputs * coefficients.ncols();
@@ -199,7 +200,7 @@ impl ConditionalGaussian {
         pass
     }
 
-    /// Computes means and scales for each column of the minibatch `given`, z above x.
+    /// Computes means and scales for each column of the minibatch `given`, in which z stands above x.
     pub(super) fn forward(&self, given: &DMatrix<f64>, pass: &mut Pass) {
         let (d, network) = (self.dimension, self.network);
         network.forward(&self.parameters, given, &mut pass.units);

@@ -12,7 +12,8 @@ use crate::{Error, Result};
 /// Smooth bound on the log scale of a layer. At twice this bound about half of all trainings explode.
 const LOG_SCALE: f64 = 1.0;
 
-/// The form of a coupling layer: a network of rectified units moves one half b of the coordinates, given the half a.
+/// The form of a coupling layer: a network of rectified units moves one half b of the coordinates, given the other half
+/// a.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
@@ -23,7 +24,8 @@ pub enum Coupling {
         hidden: usize,
     },
     /// `b' = g(b; a)` with a monotone rational-quadratic spline g for each coordinate of b, on `[-8, 8]`; outside it
-    /// `b' = b`. A neural spline flow (Durkan, Bekasov, Murray and Papamakarios 2019). One layer can split a mode.
+    /// `b' = b`. This is a neural spline flow (Durkan, Bekasov, Murray and Papamakarios 2019). One layer can split a
+    /// mode.
     Spline {
         /// Number of hidden units.
         hidden: usize,
@@ -71,8 +73,8 @@ fn halves(dimension: usize, layer: usize) -> (Range<usize>, Range<usize>) {
     }
 }
 
-/// An invertible map T of `R^d`. One coupling layer moves the second half of the coordinates given the first, another
-/// the first half given the second. `log |det J|` is the sum of all log scales.
+/// An invertible map T of `R^d`. One coupling layer moves the second half of the coordinates given the first half,
+/// another moves the first half given the second. `log |det J|` is the sum of all log scales.
 #[derive(Debug, Clone, PartialEq)]
 pub struct InvertibleMap {
     coupling: Coupling,
@@ -82,7 +84,7 @@ pub struct InvertibleMap {
 }
 
 impl InvertibleMap {
-    /// Creates the identity, from which training starts: random hidden units, whose output weights are 0.
+    /// Creates the identity, from which training starts. The hidden units are random, and their output weights are 0.
     ///
     /// # Errors
     /// A dimension below 2; no hidden units; no bins.
@@ -105,7 +107,7 @@ impl InvertibleMap {
     /// Creates the map with these `parameters` of its layers. The first layer moves the second half of the coordinates.
     ///
     /// # Errors
-    /// As [`new`](Self::new); parameters of another number, or that are not finite.
+    /// As [`new`](Self::new); another number of parameters; parameters that are not finite.
     pub fn from_parameters(
         coupling: Coupling,
         dimension: usize,
@@ -210,7 +212,8 @@ impl InvertibleMap {
         Error::check_dimension("state", state.len(), self.dimension)
     }
 
-    /// Writes `T(z)` for each column z of `left` to the first rows of `reached`. Rows of an observation stay.
+    /// Writes `T(z)` for each column z of `left` to the first rows of `reached`. The rows of an observation stay
+    /// unchanged.
     pub(super) fn forward(
         &self,
         left: &DMatrix<f64>,
@@ -280,7 +283,7 @@ impl InvertibleMap {
         let outputs = &pass.units.outputs;
         pass.means.copy_from(&outputs.rows(0, moved.len()));
         match self.coupling {
-            // A spline's slope is known where it is applied.
+            // A spline's slope is computed when the spline is applied.
             Coupling::Spline { .. } => {}
             Coupling::Affine { .. } => {
                 let raw = outputs.rows(moved.len(), moved.len());
@@ -307,8 +310,8 @@ impl InvertibleMap {
         inputs
     }
 
-    /// Returns the spline of one moved coordinate (`row`, `column`), whose numbers it collects; `None` for other
-    /// couplings. The networks' outputs are a block for each number, with a row for each coordinate.
+    /// Returns the spline of one moved coordinate (`row`, `column`), with its numbers in `numbers`; `None` for other
+    /// couplings. The network's outputs have a block for each number, with a row for each moved coordinate.
     fn spline<'n>(
         &self,
         layer: usize,
@@ -376,7 +379,7 @@ impl InvertibleMap {
         self.by_outputs(pass, &by_means, &by_log_scales)
     }
 
-    /// Returns the derivatives by the outputs of a layer's network, from those by its shift and log scale.
+    /// Returns the derivatives by the outputs of a layer's network, from the derivatives by its shift and log scale.
     fn by_outputs(
         &self,
         pass: &Pass,

@@ -29,7 +29,8 @@ impl Crossing {
         }
     }
 
-    /// Moves the states in `left` and writes them to the first rows of `reached`. Rows of an observation stay.
+    /// Moves the states in `left` and writes them to the first rows of `reached`. The rows of an observation stay
+    /// unchanged.
     pub(super) fn follow(
         &mut self,
         transition: &Transition,
@@ -55,7 +56,8 @@ impl Crossing {
         }
     }
 
-    /// Returns `log r(left | reached) - log q(reached | left)` for one column. An observation may follow both states.
+    /// Returns `log r(left | reached) - log q(reached | left)` for one column. In both matrices an observation may
+    /// stand below the states.
     pub(super) fn log_backward_over_forward(
         &self,
         transition: &Transition,
@@ -82,7 +84,8 @@ impl Crossing {
     }
 
     /// Differentiates `log r(left | reached)` times a weight for each column. Adds the parameters' derivatives to
-    /// `gradient` and returns the derivatives by `left` and `reached`: 0 for a map, see [`by_move`](Self::by_move).
+    /// `gradient` and returns the derivatives by `left` and `reached`. For a map both are 0, see
+    /// [`by_move`](Self::by_move).
     pub(super) fn by_reverse(
         &self,
         transition: &Transition,

@@ -46,9 +46,9 @@ pub struct LearnedTransitions {
 }
 
 impl LearnedTransitions {
-    /// Creates untrained transitions over `R^dimension`, one for each of `stages` stages. A [`Mean`](super::Mean) makes
-    /// pairs of Gaussian densities with random weights, [`Family::Mixture`] mixtures of them, a
-    /// [`Coupling`](super::Coupling) invertible maps.
+    /// Creates untrained transitions over `R^dimension`, one for each of `stages` stages. A [`Mean`](super::Mean) gives
+    /// pairs of Gaussian densities with random weights, [`Family::Mixture`] gives mixtures of these densities, and a
+    /// [`Coupling`](super::Coupling) gives invertible maps.
     ///
     /// # Errors
     /// No stages; a dimension of 0, or of 1 for a coupling; a lack of hidden units, components or bins; more than 2^30
@@ -157,8 +157,8 @@ crate::num::deserialize_checked! {
         Self::from_transitions(transitions).and_then(|flow| flow.with_noise(noise))
 }
 
-/// Returns the fraction of the states that is nearest to each mode, in Euclidean distance. All states count the same:
-/// for the target's shares weigh them by [`expectation`](crate::estimate::WeightedSample::expectation).
+/// Returns the fraction of the states that is nearest to each mode, in Euclidean distance. All states count the same.
+/// To estimate the target's shares, weigh the states by [`expectation`](crate::estimate::WeightedSample::expectation).
 ///
 /// # Errors
 /// No states or no modes; dimensions that differ; a coordinate that is not finite.

@@ -42,7 +42,8 @@ impl LearnedTransitions {
     /// ```
     ///
     /// # Errors
-    /// As [`new`](Self::new); no more chains of positive weight than a regression has unknowns; an error of the kernel.
+    /// As [`new`](Self::new); as few chains of positive weight as a regression has unknowns, or fewer; an error of the
+    /// kernel.
     pub fn imitating<P, K>(
         kernel: &K,
         mean: Mean,
@@ -104,7 +105,7 @@ fn regression<R: Rng + ?Sized>(
     Ok(density)
 }
 
-/// Returns the network outputs that give these means, with a gate at its start.
+/// Returns the network outputs that give these `means` if the gate's output is 0.
 fn outputs_for(mean: Mean, given: &DMatrix<f64>, means: &DMatrix<f64>) -> DMatrix<f64> {
     match mean {
         Mean::Affine => means.clone(),
@@ -116,7 +117,7 @@ fn outputs_for(mean: Mean, given: &DMatrix<f64>, means: &DMatrix<f64>) -> DMatri
     }
 }
 
-/// Returns C with the least `|C features - outputs|^2`, up to a slight ridge.
+/// Returns the C that minimises `|C features - outputs|^2`, up to a slight ridge.
 fn least_squares(features: &DMatrix<f64>, outputs: &DMatrix<f64>) -> Result<DMatrix<f64>> {
     let (unknowns, samples) = features.shape();
     let expected = format!("more than the {unknowns} unknowns of a regression");

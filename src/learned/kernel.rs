@@ -27,7 +27,7 @@ impl FlowBuffers {
         set_shape(&mut self.crossing.noise, transition.noises(), size);
     }
 
-    /// Loads a chain's state, whose dimension it checks, and draws its noise.
+    /// Checks the dimension of a chain's state, loads the state and draws its noise.
     fn load<R: Rng + ?Sized>(
         &mut self,
         column: usize,
@@ -91,7 +91,8 @@ impl LearnedTransitions {
         ))
     }
 
-    /// Moves a chain to its proposal. The increment is one sum: in parts a shrinking support gives `-inf + inf`.
+    /// Moves a chain to its proposal. The increment is computed as one sum: in two parts a shrinking support would give
+    /// `-inf + inf`.
     fn complete<M: Intermediate<State = DVector<f64>>>(
         &self,
         stage: Stage<'_, M>,

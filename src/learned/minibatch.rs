@@ -140,8 +140,8 @@ impl Minibatch {
         energy
     }
 
-    /// Returns the gradient of `a sum_t F_t + (1 - a) L` by each transition's parameters. A trajectory counts by its
-    /// share. Where `a` is 0 only the last energy is needed.
+    /// Returns the gradient of `a sum_t F_t + (1 - a) L` by each transition's parameters. Trajectories are weighted by
+    /// `shares`. If `a` is 0, only the last energy is needed.
     pub(super) fn gradient(
         &self,
         flow: &LearnedTransitions,
@@ -267,10 +267,11 @@ mod tests {
         GeometricPath::new(gaussian(dvector![0.2, 0.0], 1.3), target.unwrap())
     }
 
-    /// Least distance of a `log sigma` from the ends of its clamp: more than the steps of differences move it.
+    /// Least distance of a `log sigma` from the ends of its clamp. The steps of finite differences move it by less.
     const OFF_CLAMP: f64 = 0.02;
 
-    /// Draws trajectories until none has a scale beside the clamp, where the value has a kink and differences mean nothing.
+    /// Draws trajectories until none has a scale beside the clamp, where the value has a kink and differences mean
+    /// nothing.
     fn drawn(flow: &LearnedTransitions, path: &Path, size: usize, seed: u64) -> Minibatch {
         let mut batch = Minibatch::new(flow, size);
         let rng = &mut stream(seed, Purpose::Training, 0);
@@ -354,8 +355,8 @@ mod tests {
         ) {
             for local_weight in [0.0, weight, 1.0] {
                 for family in families() {
-                    // A step may cross a kink: one of 26 derivatives did, and of one spline 19 of 144. A wrong gradient is wrong
-                    // at two random points.
+                    // A step may cross a kink: one of 26 derivatives did, and 19 of 144 for one spline. A wrong
+                    // gradient is wrong at both random points.
                     let at = |seed| agreement(seed, family, local_weight);
                     let agreement = Some(at(seed)).filter(|x| *x > 0.95).unwrap_or_else(|| at(seed + 1));
                     prop_assert!(agreement > 0.95, "{family:?}, {local_weight}: {agreement}");

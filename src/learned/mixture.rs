@@ -12,9 +12,9 @@ use crate::{Error, Result};
 /// A mixture of C conditional densities with equal shares, `q(z'|z) = 1/C sum_c N(z'; mu_c(z), diag sigma_c(z)^2)`: a
 /// discrete mixture proposal (Huang et al. 2018).
 ///
-/// A draw picks a component, and the weight holds the sum over all of them: with the drawn one alone it would be unbiased
-/// as well, and vary more. Shares are not learned, since a draw has no derivative by them. Unequal modes get unequal
-/// masses by several components in one mode, or by the z that they depend on.
+/// A draw picks one component, but the weight uses the sum over all components. With the drawn component alone the
+/// weight would be unbiased too, but vary more. The shares are not learned, since a draw has no derivative by them.
+/// Unequal modes get their masses from several components in one mode, or from the components' dependence on z.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ConditionalMixture {
     components: Vec<ConditionalGaussian>,
@@ -24,7 +24,7 @@ impl ConditionalMixture {
     /// Creates a mixture of `components` densities with random weights.
     ///
     /// # Errors
-    /// No components; a dimension of 0; no hidden units where the mean needs some; more than 2^30 parameters.
+    /// No components; a dimension of 0; no hidden units although the mean needs some; more than 2^30 parameters.
     pub fn new<R: Rng + ?Sized>(
         mean: Mean,
         components: usize,
@@ -97,7 +97,7 @@ impl ConditionalMixture {
         log_mean_exp(&terms)
     }
 
-    /// Moves each column of `left` by the component that its noise names.
+    /// Moves each column of `left` by the component that its noise selects.
     pub(super) fn forward(
         &self,
         left: &DMatrix<f64>,
@@ -117,8 +117,8 @@ impl ConditionalMixture {
         }
     }
 
-    /// Backpropagates from z', and from `-log q(z'|z)` with a weight for each column. Adds the parameters' derivatives to
-    /// `gradient` and returns the derivatives by z.
+    /// Backpropagates from z', and from `-log q(z'|z)` with a weight for each column. Adds the parameters' derivatives
+    /// to `gradient` and returns the derivatives by z.
     pub(super) fn backward(
         &self,
         [left, reached]: [&DMatrix<f64>; 2],
@@ -143,8 +143,8 @@ impl ConditionalMixture {
     }
 }
 
-/// Differentiates one column by z', and by the means and `log sigma` of each component, through which z' depends on the
-/// one that was `drawn`.
+/// Differentiates one column by z', and by the means and `log sigma` of each component. z' itself depends on the
+/// `drawn` component's means and `log sigma`.
 fn differentiate(
     passes: &[Pass],
     j: usize,
@@ -173,7 +173,7 @@ fn differentiate(
     }
 }
 
-/// Returns the component that a column of noise names: its last entry, below d normal numbers.
+/// Returns the index of the component that a column of noise selects: its last entry, below d normal numbers.
 fn drawn(noise: DVectorView<'_, f64>) -> usize {
     noise[noise.len() - 1] as usize
 }

@@ -26,7 +26,7 @@ pub(super) struct Units {
 }
 
 impl Units {
-    /// Returns the inputs of the last layer, where `inputs` are those of the network.
+    /// Returns the inputs of the last layer. `inputs` are the inputs of the network.
     pub(super) fn features<'a>(&'a self, inputs: &'a DMatrix<f64>) -> &'a DMatrix<f64> {
         match self.hidden.is_empty() {
             true => inputs,
@@ -35,7 +35,7 @@ impl Units {
     }
 }
 
-/// Reshapes a matrix. It allocates only where the shape changes.
+/// Reshapes a matrix. It allocates only if the shape changes.
 pub(super) fn set_shape(matrix: &mut DMatrix<f64>, rows: usize, columns: usize) {
     if matrix.shape() != (rows, columns) {
         *matrix = DMatrix::zeros(rows, columns);
@@ -53,7 +53,7 @@ impl Network {
         self.hidden.saturating_mul(self.inputs.saturating_add(1))
     }
 
-    /// Refuses `networks` networks with too many parameters in all.
+    /// Refuses `networks` networks if they have too many parameters in all.
     pub(super) fn check_size(self, networks: usize) -> Result<()> {
         Error::check_count("parameters", self.len().saturating_mul(networks), 0)
     }
@@ -124,7 +124,7 @@ impl Network {
     }
 
     pub(super) fn check_parameters(self, parameters: &[f64]) -> Result<()> {
-        // A file may hold any sizes; those whose product overflows are refused first.
+        // A file may hold any sizes; sizes whose product overflows are refused first.
         let widest = self.inputs.max(self.hidden).max(self.outputs);
         let (count, expected) = (parameters.len(), "one for each weight and bias");
         Error::check(widest <= count, "parameters", count, expected)?;

@@ -11,7 +11,7 @@ use crate::{Error, Result};
 /// The law of `eps` in a forward transition `z_t = mu + sigma eps`.
 ///
 /// Train with Gaussian noise, which gives the better bound. Set Student's noise for the run that estimates Z, since
-/// training tends to make `q_t` too narrow. The weights have infinite variance where a Gaussian `q_t` is narrower than
+/// training tends to make `q_t` too narrow. The weights have infinite variance if a Gaussian `q_t` is narrower than
 /// `f_t(z_t) r_t(z_{t-1}|z_t)` by more than a factor `sqrt 2` in any direction.
 ///
 /// ```

@@ -36,13 +36,13 @@ pub enum Objective {
         weight: f64,
     },
     /// The importance-weighted bound `E[log (1/k) sum_{i <= k} w_i]` (Burda, Grosse and Salakhutdinov 2016), where w_i
-    /// are the weights of k trajectories. It is differentiated as `L` is, which `k = 1` gives.
+    /// are the weights of k trajectories. It is differentiated like `L`, and equals `L` if `k = 1`.
     #[doc(alias = "IWAE")]
     ImportanceWeighted {
         /// Number k of trajectories in a group. It divides the size of the minibatch.
         samples: usize,
     },
-    /// Alpha-annealing: `L` with `alpha log f_T` for `log f_T`. Alpha rises linearly from `start` to 1.
+    /// Alpha-annealing: `L` with `alpha log f_T` in place of `log f_T`. Alpha rises linearly from `start` to 1.
     #[doc(alias = "alpha-annealing")]
     EnergyTempered {
         /// Initial alpha, in `(0, 1]`.
@@ -50,7 +50,7 @@ pub enum Objective {
         /// Fraction of the training after which alpha is 1, in `[0, 1]`.
         until: f64,
     },
-    /// Beta-annealing (warm-up): a likelihood, less beta times the divergence from the prior,
+    /// Beta-annealing (warm-up): the expected log likelihood, less beta times the divergence from the prior,
     /// `E[log f_T(z_T) - log f_0(z_T)] + beta E[log f_0(z_T) + sum_t (log r_t - log q_t) - log f_0(z_0)]`. Beta rises
     /// linearly from 0 to 1. Gradients of `log f_0` are not counted.
     #[doc(alias = "beta-annealing")]

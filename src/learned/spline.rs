@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::num::largest;
 
-/// Half of the interval that a spline bends; outside it is the identity.
+/// Half the length of the interval that a spline bends. Outside of it the spline is the identity.
 pub(super) const REACH: f64 = 8.0;
 /// Least share of a bin in the interval, times the number of bins.
 const LEAST: f64 = 0.01;
@@ -27,7 +27,7 @@ struct Bin {
     slopes: [f64; 2],
 }
 
-/// Returns how many numbers a spline of so many bins has.
+/// Returns how many numbers describe a spline with `bins` bins.
 pub(super) fn numbers(bins: usize) -> usize {
     bins.saturating_mul(3) - 1
 }
@@ -91,13 +91,13 @@ impl<'a> Spline<'a> {
         self.bin(0, x).map_or((x, 0.0), |bin| bin.apply(x))
     }
 
-    /// Returns the x of a value.
+    /// Returns the x at which the spline has the value `y`.
     pub(super) fn invert(&self, y: f64) -> f64 {
         self.bin(1, y).map_or(y, |bin| bin.invert(y))
     }
 
-    /// Writes the derivatives by the spline's numbers to `by_numbers` and returns the one by x, from those by value and
-    /// log slope.
+    /// Backpropagates from `by`, the derivatives by value and log slope. Writes the derivatives by the spline's numbers
+    /// to `by_numbers` and returns the derivative by x.
     pub(super) fn differentiate(&self, x: f64, by: [f64; 2], by_numbers: &mut [f64]) -> f64 {
         by_numbers.fill(0.0);
         let Some(bin) = self.bin(0, x) else {
@@ -128,15 +128,15 @@ impl<'a> Spline<'a> {
 }
 
 impl Bin {
-    /// Returns the place u in the bin, u (1 - u), the mean slope s and `t = d1 + d0 - 2 s`.
+    /// Returns `u (1 - u)` at the place u in the bin, the mean slope s and `t = d1 + d0 - 2 s`.
     fn terms(&self, u: f64) -> [f64; 3] {
         let mean = self.sides[1] / self.sides[0];
         let bend = self.slopes[0] + self.slopes[1] - 2.0 * mean;
         [u * (1.0 - u), mean, bend]
     }
 
-    /// Returns the value and the log slope. With `N = s u^2 + d0 u (1 - u)`, `D = s + t u (1 - u)` and `M = d1 u^2 + 2 s u (1 - u) + d0 (1 - u)^2` the value
-    /// is `y0 + h N / D` and the slope `s^2 M / D^2`.
+    /// Returns the value and the log slope at x. With `N = s u^2 + d0 u (1 - u)`, `D = s + t u (1 - u)` and
+    /// `M = d1 u^2 + 2 s u (1 - u) + d0 (1 - u)^2` the value is `y0 + h N / D` and the slope `s^2 M / D^2`.
     fn apply(&self, x: f64) -> (f64, f64) {
         let u = (x - self.corner[0]) / self.sides[0];
         let ([v, s, t], [d0, d1]) = (self.terms(u), self.slopes);

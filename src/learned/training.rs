@@ -45,8 +45,8 @@ pub struct Training {
 pub struct TrainingPoint {
     /// Index of the iteration, from 0.
     pub iteration: usize,
-    /// Mean log weight of the minibatch: the evidence lower bound less `log Z_0`. It is tempered where the objective
-    /// is, and the mean bound for the importance-weighted objective.
+    /// Mean log weight of the minibatch: the evidence lower bound less `log Z_0`. If the objective is tempered, so is
+    /// this number. For the importance-weighted objective it is the mean bound.
     pub objective: f64,
     /// Number of gradients of log densities evaluated so far, including this iteration.
     pub target_gradients: u64,

@@ -151,7 +151,7 @@ impl Transition {
         }
     }
 
-    /// Returns the number of random numbers of a move: a mixture's last one is the index of the component.
+    /// Returns how many random numbers a move needs. For a mixture, the last one is the index of the component.
     pub(super) fn noises(&self) -> usize {
         match self {
             Self::Stochastic { forward, .. } => forward.dimension(),

@@ -11,17 +11,17 @@ use crate::error::{Failure, demand_dimension};
 use crate::model::{Differentiable, UnnormalizedModel};
 use crate::{Error, Result};
 
-/// The error of a closure: any error becomes one by `?`.
+/// The error of a closure. The operator `?` converts any error into it.
 type Failed = Box<dyn std::error::Error + Send + Sync>;
 
-/// A model over `R^d` from a closure that evaluates a whole batch: an array library, an automatic differentiation, a
-/// device. The numbers may be `f32`, `f64` or another [`Float`].
+/// A model over `R^d` from a closure that evaluates a whole batch, for example with an array library, automatic
+/// differentiation or a device. The numbers may be `f32`, `f64` or another [`Float`].
 ///
 /// [`new`](Self::new) takes a closure with gradients, [`of_values`](Self::of_values) one without. Kernels that move
-/// chains together call it once a stage and block, or once a leapfrog step. A single state is a batch of one.
+/// chains together call it once per stage and block, or once per leapfrog step. A single state is a batch of one.
 ///
-/// The closure returns any error by `?`. A run ends with it as an [`Error::Model`] that names chains, stage and beta. The
-/// model then calls its closure no more: create another one to go on.
+/// The closure returns any error by `?`. The run then ends with an [`Error::Model`] that names chains, stage and beta.
+/// The model never calls its closure again: create another model to go on.
 ///
 /// ```
 /// use annealed::prelude::*;
@@ -86,11 +86,11 @@ where
     T: Float + Into<f64>,
     F: Fn(&[T], usize) -> Result<(Vec<T>, Vec<T>), Failed>,
 {
-    /// Creates a model over states of `dimension` coordinates d. The closure gets n states, row after row in one slice
-    /// of n d numbers. It returns n log densities and the n d coordinates of their gradients in the same order.
+    /// Creates a model over states of `dimension` coordinates d. The closure gets n states, row by row in one slice of
+    /// n d numbers. It returns n log densities and the n d coordinates of their gradients in the same order.
     ///
-    /// A log density may be `-inf`, where the gradient does not count. A state with a coordinate beyond the range of
-    /// the number type counts as off the support; the closure gets a row of zeros in its place.
+    /// A log density may be `-inf`; its gradient then does not count. A state with a coordinate beyond the range of the
+    /// number type counts as off the support. The closure gets a row of zeros in its place.
     ///
     /// # Errors
     /// A `dimension` of 0 or above 2^30.
@@ -144,7 +144,7 @@ where
     O: BatchOutput,
     F: Fn(&[O::Number], usize) -> Result<O, Failed>,
 {
-    /// Evaluates states given row by row. Writes log densities, NaN after a failure, and returns the gradients.
+    /// Returns the gradients of states given row by row, and writes their log densities. After a failure they are NaN.
     fn evaluate(
         &self,
         mut states: Vec<O::Number>,
@@ -168,7 +168,7 @@ where
         gradients
     }
 
-    /// Sets rows to zero that overflowed when they were rounded, and returns their indices.
+    /// Sets each row to zero that overflowed when it was rounded, and returns the indices of these rows.
     fn blank_overflows(&self, states: &mut [O::Number]) -> Vec<usize> {
         let mut beyond = Vec::new();
         if states.iter().all(|x| x.is_finite()) {
@@ -183,7 +183,7 @@ where
         beyond
     }
 
-    /// Calls the closure. Keeps its first failure, or that it returned too few or too many numbers.
+    /// Calls the closure. Stores the first failure; a wrong number of returned values is a failure too.
     fn call(&self, states: &[O::Number], n: usize) -> Option<Parts<O::Number>> {
         let called = (self.function)(states, n).map(O::into_parts);
         let checked = called.and_then(|(values, gradients)| {
@@ -225,14 +225,14 @@ thread_local! {
     static SINGLE: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Returns the number of single states that this thread has had evaluated by models of batches.
+/// Returns the number of states that models of batches have evaluated singly on this thread.
 pub(crate) fn single_states() -> u64 {
     SINGLE.get()
 }
 
 type Parts<T> = (Vec<T>, Option<Vec<T>>);
 
-/// Returns the nearest number of a type; infinite where `x` is beyond its range.
+/// Returns the nearest number of the type; infinite if `x` is beyond its range.
 fn rounded<T: Float>(x: f64) -> T {
     T::from(x).unwrap_or_else(T::nan)
 }
@@ -338,7 +338,7 @@ fn rows_of<T: Float>(states: DMatrixView<'_, f64>) -> Vec<T> {
     rows
 }
 
-/// Cuts rows into ranges of a few: a transposition then writes to few places at a time.
+/// Cuts rows into ranges of a few rows, so that a transposition writes to few places at a time.
 fn tiles(rows: usize) -> impl Iterator<Item = std::ops::Range<usize>> {
     const ROWS: usize = 16;
     (0..rows)

@@ -7,11 +7,11 @@ use crate::error::demand_dimension;
 use crate::model::{Differentiable, UnnormalizedModel};
 use crate::{Error, Result};
 
-/// A model over `R^d` from `log f(x)`, written for dual numbers, which carry a derivative along (forward mode).
+/// A model over `R^d` from `log f(x)`, written for dual numbers. They carry a derivative along (forward mode).
 ///
 /// Write the function for any [`DualNum`](num_dual::DualNum), re-exported with its crate as `annealed::num_dual`. A log
-/// density costs one call of the function, a gradient d calls. With many coordinates a
-/// [`GradientModel`](crate::model::GradientModel) whose gradient you write, or take from reverse mode, is faster.
+/// density costs one call of the function, a gradient d calls. With many coordinates, a
+/// [`GradientModel`](crate::model::GradientModel) with a gradient written by hand or from reverse mode is faster.
 ///
 /// ```
 /// use annealed::num_dual::DualNum;

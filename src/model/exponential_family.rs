@@ -13,7 +13,7 @@ const TOLERANCE: f64 = 1e-8;
 
 const ITERATIONS: usize = 1_000;
 
-/// An exponential family: `log p(x) = eta . g(x) - A(eta)` up to a term free of `eta`.
+/// An exponential family: `log p(x) = eta . g(x) - A(eta)`, up to a term that does not depend on `eta`.
 pub trait ExponentialFamily: NormalizedModel + Sized {
     /// Returns the natural parameters `eta`.
     fn natural_parameters(&self) -> DVector<f64>;
@@ -36,11 +36,12 @@ pub trait ExponentialFamily: NormalizedModel + Sized {
 
     /// Returns the member of the same family with these moments.
     ///
-    /// The provided method minimises the convex `A(eta) - eta . s` by L-BFGS from this member, until each moment is met
-    /// within `1e-8 (1 + max |s|)`. Override it where there is a closed form.
+    /// The provided method minimises the convex `A(eta) - eta . s` by L-BFGS from this member, until each moment is
+    /// matched within `1e-8 (1 + max |s|)`. Override it if there is a closed form.
     ///
     /// # Errors
-    /// Moments of the wrong length, or of no member. The provided method then gives [`Error::NotConverged`].
+    /// Moments of the wrong length, or moments that no member has. The provided method then returns
+    /// [`Error::NotConverged`].
     fn with_moments(&self, moments: &DVector<f64>) -> Result<Self> {
         match_moments(self, moments)
     }
@@ -71,8 +72,8 @@ fn match_moments<M: ExponentialFamily>(start: &M, moments: &DVector<f64>) -> Res
     Err(Error::NotConverged {
         what: "moment matching",
         detail: format!(
-            "a moment is off by {:.3e} after {} iterations, expected at most {:.3e}; do the \
-             moments belong to a member of the family?",
+            "a moment is off by {:.3e} after {} iterations, expected at most {:.3e}; check \
+             that the moments belong to a member of the family",
             minimum.gradient.amax(),
             minimum.iterations,
             solver.tolerance
@@ -89,7 +90,7 @@ pub struct Bernoulli {
 }
 
 impl Bernoulli {
-    /// Creates it from logits `b_i = log(p_i / (1 - p_i))`.
+    /// Creates the model from logits `b_i = log(p_i / (1 - p_i))`.
     ///
     /// # Errors
     /// No logit, or one that is not finite.
@@ -99,7 +100,7 @@ impl Bernoulli {
         Ok(Self { logits })
     }
 
-    /// Creates it from probabilities `p_i` of a one, each strictly between 0 and 1.
+    /// Creates the model from probabilities `p_i` of a one, each strictly between 0 and 1.
     ///
     /// # Errors
     /// No probability, or one outside (0, 1). Smoothed estimates `(ones + 1) / (samples + 2)` stay inside.

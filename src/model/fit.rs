@@ -9,7 +9,7 @@ use crate::{Error, Result};
 
 /// A law that can be fitted to weighted states: a base for the target from which the states come.
 ///
-/// The weights are not negative, and sum to the number of states that they are worth.
+/// The weights are not negative. Their sum is the number of independent states that the weighted states are worth.
 ///
 /// ```
 /// use annealed::model::{Fit, StudentT};
@@ -28,14 +28,16 @@ pub trait Fit: Sampleable + NormalizedModel + Sized {
     /// Returns the law that suits the states.
     ///
     /// # Errors
-    /// Too few states, or states that do not vary; states of several lengths; other than one weight a state.
+    /// Too few states, or states that do not vary; states of different lengths; a number of weights that differs from
+    /// the number of states.
     fn fit(states: &[Self::State], weights: &[f64]) -> Result<Self>;
 
-    /// Returns this law moved towards the states, a step of expectation maximisation. The provided method fits one anew.
+    /// Returns this law after a step of expectation maximisation towards the states. The provided method fits a new
+    /// law.
     ///
-    /// A law with k parameters that are fitted to n states is off by about `k / (2 n)` nats. Where that is much, let what
-    /// its parameters have in common, or this law itself, count for some states: the noise of 240 free parameters hid the
-    /// phases of a Potts model.
+    /// A law with k parameters fitted to n states loses about `k / (2 n)` nats. If that is much, let this law, or what
+    /// its parameters have in common, count for some states: the noise of 240 free parameters hid the phases of a Potts
+    /// model.
     ///
     /// # Errors
     /// As [`fit`](Self::fit).
@@ -45,8 +47,8 @@ pub trait Fit: Sampleable + NormalizedModel + Sized {
     }
 }
 
-/// Refuses states of other lengths than the first, or than that of a law, weights that are not one a state, and weights that
-/// are negative or no numbers. Returns their sum.
+/// Returns the sum of the weights. Refuses states whose length differs from the law's, or from the first state's if
+/// there is no law, a wrong number of weights, and weights that are negative or not finite.
 fn check(
     mut lengths: impl ExactSizeIterator<Item = usize>,
     weights: &[f64],
@@ -65,21 +67,22 @@ fn check(
     Ok(weights.iter().sum())
 }
 
-/// Refuses weights that are worth no more than one state.
+/// Refuses weights whose sum is no more than one state.
 fn check_sum(total: f64) -> Result<()> {
     let expected = "the number of states that they are worth, more than 1";
     Error::check(total > 1.0, "sum of the weights", total, expected)
 }
 
-/// Fewest states a dimension that give a full covariance.
+/// Fewest states per dimension for a full covariance.
 const FULL: usize = 4;
-/// Most dimensions in which covariances are compared with variances alone.
+/// Most dimensions in which a full covariance is compared with a diagonal one.
 const DENSE: usize = 200;
-/// Relative addition to the variances of a full covariance, which few distinct states leave singular.
+/// Relative addition to the variances of a full covariance. Without it, few distinct states make the covariance
+/// singular.
 const RIDGE: f64 = 1e-8;
 
-/// The coordinates are independent, unless their covariances make the states likelier by more than the number of
-/// covariances (Akaike 1974).
+/// The fit is a diagonal Gaussian, unless a full covariance raises the log likelihood of the states by more than its
+/// number of covariances (Akaike 1974).
 impl Fit for Gaussian {
     fn fit(states: &[DVector<f64>], weights: &[f64]) -> Result<Self> {
         let count = check(states.iter().map(|state| state.len()), weights, None)?;
@@ -100,15 +103,15 @@ impl Fit for Gaussian {
         Ok(dense.unwrap_or(diagonal))
     }
 
-    /// Moves the Gaussian as a Student t of infinite degrees of freedom.
+    /// Moves the Gaussian like a Student t with infinite degrees of freedom.
     fn refit(&self, states: &[DVector<f64>], weights: &[f64]) -> Result<Self> {
         let law = StudentT::new(self.clone(), f64::INFINITY)?;
         Ok(law.refit(states, weights)?.gaussian().clone())
     }
 }
 
-/// Returns the Gaussian of weighted states, their covariance times `scale`: in full where there are states enough, or else
-/// diagonal. `None` where a coordinate does not vary.
+/// Returns the Gaussian of weighted states, with their covariance times `scale`. The covariance is full if there are
+/// enough states, and diagonal otherwise. Returns `None` if a coordinate does not vary.
 pub(crate) fn gaussian(states: &[&DVector<f64>], weights: &[f64], scale: f64) -> Option<Gaussian> {
     let (total, dimension) = (weights.iter().sum::<f64>(), states.first()?.len());
     if total < (FULL * dimension) as f64 {
@@ -125,8 +128,8 @@ pub(crate) fn gaussian(states: &[&DVector<f64>], weights: &[f64], scale: f64) ->
     Gaussian::new(mean, covariance).ok()
 }
 
-/// Returns the Gaussian of weighted states with independent coordinates, their variances times `scale`; `None` where one
-/// does not vary.
+/// Returns the Gaussian of weighted states with independent coordinates and their variances times `scale`; `None` if a
+/// coordinate does not vary.
 fn independent(states: &[&DVector<f64>], weights: &[f64], scale: f64) -> Option<Gaussian> {
     let total: f64 = weights.iter().sum();
     let mean = mean(states, weights, total);
@@ -149,19 +152,21 @@ pub(crate) fn mean(states: &[&DVector<f64>], weights: &[f64], total: f64) -> DVe
 
 /// Degrees of freedom that are tried.
 const DEGREES: [f64; 4] = [30.0, 10.0, 5.0, 3.0];
-/// Least gain in the log likelihood of the states for which fewer degrees of freedom are preferred.
+/// Least gain in the log likelihood of the states at which fewer degrees of freedom are preferred.
 const GAIN: f64 = 3.0;
 /// Number of updates of a scale, each of which raises the likelihood.
 const UPDATES: usize = 30;
-/// Fewest states that the present centre and scale count for; a full scale matrix counts for as many as it has rows.
+/// Fewest states that the present centre and scale count for. A full scale matrix counts for at least as many as it has
+/// rows.
 const PRIOR_STATES: f64 = 4.0;
-/// Largest factor by which other coordinates narrow the variance of one. Beyond it rounding of the precision matrix tells.
+/// Largest factor by which other coordinates may narrow the variance of one. Beyond it the rounding of the precision
+/// matrix matters.
 const NARROWED: f64 = 1e10;
 
 impl StudentT {
-    /// Returns `gaussian`, or a law of fewer degrees of freedom around it where that is clearly likelier, given states and
-    /// their weights, which sum to 1 and stand for `count` states. Both are compared at their likeliest scales, so that
-    /// tails alone decide.
+    /// Returns `gaussian`, or a Student t around it if fewer degrees of freedom are clearly likelier. The weights sum
+    /// to 1 and stand for `count` states. Both laws are compared at their likeliest scales, so that only the tails
+    /// decide.
     pub(crate) fn likeliest(
         gaussian: Gaussian,
         count: f64,
@@ -194,8 +199,8 @@ impl StudentT {
         Self::new(self.gaussian().scaled(factor)?, self.degrees_of_freedom())
     }
 
-    /// Creates the law where its density is that of its samples to many digits; down a neck, whose coordinates become one,
-    /// it is not.
+    /// Creates the law. Refuses a scale matrix whose coordinates are almost one, as down a neck, because rounding then
+    /// makes the density differ from the law of the samples.
     pub(crate) fn exact(gaussian: Gaussian, degrees_of_freedom: f64) -> Result<Self> {
         if let SquareMatrix::Dense(precision) = gaussian.form().precision() {
             let variances = gaussian.covariance().diagonal();
@@ -207,8 +212,8 @@ impl StudentT {
     }
 }
 
-/// Returns the likeliest factor c of a scale matrix, given weights and squared distances q in units of the matrix, from
-/// `c = sum_i w_i q_i (nu + d) / (nu + q_i / c) / d` (expectation-maximisation; Liu and Rubin 1995).
+/// Returns the likeliest factor c of a scale matrix, given weights and squared distances q in units of the matrix. It
+/// iterates `c = sum_i w_i q_i (nu + d) / (nu + q_i / c) / d` (expectation maximisation; Liu and Rubin 1995).
 fn likeliest_scale(nu: f64, dimension: usize, distances: &[(f64, f64)]) -> f64 {
     let d = dimension as f64;
     let pull = |q: f64, scale: f64| match nu.is_finite() {
@@ -221,7 +226,7 @@ fn likeliest_scale(nu: f64, dimension: usize, distances: &[(f64, f64)]) -> f64 {
     })
 }
 
-/// The degrees of freedom are infinite unless 30, 10, 5 or 3 of them make the states clearly likelier.
+/// The degrees of freedom are infinite, unless 30, 10, 5 or 3 make the states clearly likelier.
 impl Fit for StudentT {
     fn fit(states: &[DVector<f64>], weights: &[f64]) -> Result<Self> {
         let gaussian = Gaussian::fit(states, weights)?;
@@ -231,13 +236,13 @@ impl Fit for StudentT {
         Self::exact(law.gaussian().clone(), law.degrees_of_freedom())
     }
 
-    /// Returns the law after a step of expectation maximisation (Peel and McLachlan 2000), in which its present centre and
-    /// scale count as a few states. A diagonal scale matrix stays diagonal.
+    /// Returns the law after a step of expectation maximisation (Peel and McLachlan 2000). Its present centre and scale
+    /// count as a few states. A diagonal scale matrix stays diagonal.
     fn refit(&self, states: &[DVector<f64>], weights: &[f64]) -> Result<Self> {
         let gaussian = self.gaussian();
         let lengths = states.iter().map(|state| state.len());
         let count = check(lengths, weights, Some(gaussian.dimension()))?;
-        // A heavy tail leaves little weight to far states.
+        // A heavy tail gives little weight to distant states.
         let pairs = states
             .iter()
             .zip(weights)
@@ -276,7 +281,7 @@ impl Fit for StudentT {
     }
 }
 
-/// The probability of a one has a half of a state of ones added, and a half of zeros.
+/// One state counts extra: half a state of ones and half a state of zeros.
 impl Fit for Bernoulli {
     fn fit(states: &[Vec<bool>], weights: &[f64]) -> Result<Self> {
         let lengths = states.iter().map(Vec::len);
@@ -294,7 +299,7 @@ impl Fit for Bernoulli {
     }
 }
 
-/// Returns independent bits, given the ones of a state before and weighted states.
+/// Returns independent bits, given weighted states and the `ones` that one prior state contributes.
 fn with_ones(mut ones: DVector<f64>, states: &[Vec<bool>], weights: &[f64]) -> Result<Bernoulli> {
     for (state, weight) in states.iter().zip(weights) {
         for (ones, bit) in ones.iter_mut().zip(state) {
@@ -328,7 +333,7 @@ mod tests {
         let base = StudentT::new(gaussian, 5.0).unwrap();
         let same = base.refit(&[dvector![9.0, 9.0]], &[0.0]).unwrap();
         assert!((same.gaussian().covariance() - &scale).norm() < 1e-12);
-        // A state at the centre has a pull of 7 / 5: the centre stays, and four fifths of the scale matrix do.
+        // A state at the centre has a pull of 7 / 5. The centre stays, and four fifths of the scale matrix remain.
         let held = base.refit(&[dvector![1.0, -1.0]], &[1.0]).unwrap();
         assert!((held.gaussian().mean() - dvector![1.0, -1.0]).norm() < 1e-12);
         assert!((held.gaussian().covariance() - scale * 0.8).norm() < 1e-12);

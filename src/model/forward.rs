@@ -1,7 +1,7 @@
 //! Forwarding of model traits to the model inside a wrapper.
 
-/// Implements model traits for a wrapper where the model inside it has them. A call names the generics, the wrapper,
-/// the inner type, its place and the traits:
+/// Implements model traits for a wrapper if the model inside it has them. A call names the generics, the wrapper, the
+/// inner type, the inner model's place and the traits:
 /// `forward_model! { [M] Wrapper<M> as M, self => self.inner; UnnormalizedModel Sampleable }`
 macro_rules! forward_model {
     ($generics:tt $wrapper:ty as $inner:ty, $this:ident => $place:expr; $($name:ident)+) => {

@@ -31,7 +31,8 @@ pub struct FunctionModel<S, F, G = (), D = (), N = ()> {
     state: PhantomData<fn(&S)>,
 }
 
-/// A closure given to a [`FunctionModel`]. A missing one is `()`, so that the compiler names what is missing.
+/// A closure given to a [`FunctionModel`]. The type of a missing one is `()`, so that the compiler names what is
+/// missing.
 #[derive(Debug, Clone, Copy)]
 pub struct Provided<C>(C);
 
@@ -67,7 +68,7 @@ impl FunctionModel<DVector<f64>, ()> {
 }
 
 impl<S, F, G, D, N> FunctionModel<S, F, G, D, N> {
-    /// Adds a closure for `grad log f(x)`. It panics in use where the gradient is not as long as the state.
+    /// Adds a closure for `grad log f(x)`. The model panics in use if the gradient and the state differ in length.
     pub fn with_gradient<H>(self, gradient: H) -> FunctionModel<S, F, Provided<H>, D, N>
     where
         H: Fn(&DVector<f64>) -> DVector<f64>,
@@ -102,7 +103,7 @@ impl<S, F, G, D, N> FunctionModel<S, F, G, D, N> {
         self
     }
 
-    /// Replaces gradient, sampler and normaliser, perhaps by other types.
+    /// Replaces the gradient, sampler and normaliser, possibly with others of different types.
     fn map<H, E, O>(
         self,
         change: impl FnOnce(G, D, N) -> (H, E, O),

@@ -18,8 +18,8 @@ use crate::{Error, Result};
 ///
 /// `log f(x) = -(x - mu)' Sigma^-1 (x - mu) / 2`, `log Z = (d log 2 pi + log |Sigma|) / 2`.
 ///
-/// A density, gradient or conditional allocates nothing. It costs `d^2` operations, or d where the covariance is
-/// diagonal. All panic at a state of another dimension.
+/// A density, gradient or conditional allocates nothing. It costs `d^2` operations, or d if the covariance is diagonal.
+/// All panic if the state has another dimension.
 ///
 /// ```
 /// use annealed::model::{Gaussian, NormalizedModel, UnnormalizedModel};
@@ -130,7 +130,7 @@ impl Gaussian {
         Self::from_covariance(argument, mean, SquareMatrix::Diagonal(variances))
     }
 
-    /// Returns the Gaussian whose covariance is `factor` times this one's.
+    /// Returns the Gaussian with `factor` times the covariance.
     pub(crate) fn scaled(&self, factor: f64) -> Result<Self> {
         let covariance = self.covariance.blend(factor, 0.0, &self.covariance);
         Self::from_covariance("covariance", self.mean().clone(), covariance)
@@ -169,7 +169,7 @@ impl Gaussian {
     }
 }
 
-/// Checks sizes, finiteness and symmetry, and returns the matrix exactly symmetric.
+/// Checks sizes, finiteness and symmetry. Returns the matrix, exactly symmetric.
 fn check(
     argument: &'static str,
     mean: &DVector<f64>,
@@ -274,7 +274,7 @@ impl ExponentialFamily for Gaussian {
         Self::from_factorized_precision(mean, precision, &factorization)
     }
 
-    /// Matches in closed form. Digits are lost where the mean is large relative to the deviations.
+    /// Matches in closed form. The result loses digits if the mean is large relative to the deviations.
     fn with_moments(&self, moments: &DVector<f64>) -> Result<Self> {
         let (mean, covariance) = unstacked("moments", moments, self.dimension(), {
             |i, j, second, mean| second - mean[i] * mean[j]
@@ -289,7 +289,7 @@ impl ExponentialFamily for Gaussian {
     }
 }
 
-/// Reverses [`stacked`]: d entries, then `entry(i, j, value, first)` as a symmetric matrix over pairs `i <= j`.
+/// Reverses [`stacked`]: takes d entries, then `entry(i, j, value, first)` as a symmetric matrix over pairs `i <= j`.
 fn unstacked(
     argument: &'static str,
     values: &DVector<f64>,

@@ -5,24 +5,25 @@ use nalgebra::DVector;
 use crate::model::{Differentiable, UnnormalizedModel, log_densities_of};
 use crate::{Error, Result};
 
-/// Numbers of states and of coordinates that are checked.
+/// Most states that are checked, and most coordinates.
 const STATES: usize = 4;
 const COORDINATES: usize = 32;
-/// Steps of a difference, as shares of the coordinate's spread among the states. A longer one is tried where rounding hides
-/// the shorter ones.
+/// Steps of a difference, as shares of the coordinate's spread among the states. If rounding hides the shorter steps, a
+/// longer one is tried.
 const STEPS: [f64; 3] = [1e-3, 1e-2, 1e-1];
-/// Rounding error of a log density, in epsilons of its number type and relative to its size.
+/// Rounding error of a log density relative to its size, in epsilons of its number type.
 const ROUNDING: f64 = 16.0;
 /// Tolerance relative to the gradient plus the inverse of the coordinate's spread.
 const TOLERANCE: f64 = 0.05;
 /// Tolerance of the value beside the gradient, in nats and relative to the log density.
 const TOLERANCE_OF_VALUE: f64 = 1e-3;
-/// Size of log densities that no chain meets. Gradients may overflow there.
+/// Size of log densities that chains never reach. Gradients may overflow there.
 const BEYOND_REACH: f64 = 1e100;
-/// Size of the terms to which a gradient is added, in inverse spreads: far larger than gradients, which stay precise.
+/// Size of the terms to which a gradient is added, in inverse spreads. It is far larger than gradients, but small
+/// enough to keep them precise.
 pub(crate) const OTHERS: f64 = 1e6;
 
-/// Returns `(f(x + h e_i) - f(x - h e_i)) / 2h` of the log density.
+/// Returns the central difference `(f(x + h e_i) - f(x - h e_i)) / 2h` of the log density.
 pub(crate) fn central_difference(
     model: &impl UnnormalizedModel<State = DVector<f64>>,
     state: &DVector<f64>,
@@ -36,8 +37,8 @@ pub(crate) fn central_difference(
     (after - model.log_density(&moved)) / (right - moved[index])
 }
 
-/// Returns log density and gradient of a call with scale 1/2, which adds the gradient to a vector of `others`. A model
-/// that assigns, or forgets the scale, gives another gradient than by itself.
+/// Returns the log density and the gradient from a call with scale 1/2 that adds to `others`. The gradient is wrong if
+/// the model assigns or ignores the scale.
 pub(crate) fn added_gradient(
     model: &impl Differentiable,
     state: &DVector<f64>,
@@ -49,9 +50,9 @@ pub(crate) fn added_gradient(
 }
 
 /// Returns an [`Error::WrongGradient`] if a coordinate disagrees with finite differences at two states or more, and at
-/// over half of the states that count. A state counts if differences of several steps agree there, unlike at a kink,
-/// beside an edge or under rounding, and are not all exactly 0, as where rounding or a bound leaves no change. Returns an [`Error::WrongValue`] if likewise the log density beside the gradient is
-/// not that of the model.
+/// over half of the states that count. A state counts if differences of several steps agree and are not all exactly 0.
+/// At a kink, an edge, a bound or under rounding it does not count. Returns an [`Error::WrongValue`] if the log
+/// densities disagree likewise.
 pub(crate) fn check_gradient(model: &impl Differentiable, states: &[DVector<f64>]) -> Result<()> {
     let Some(dimension) = states.first().map(DVector::len) else {
         return Ok(());
@@ -108,7 +109,7 @@ fn check_values(model: &impl Differentiable, points: &[Point<'_>]) -> Result<()>
     })
 }
 
-/// Returns the first of the tests that fail, if two or more do and over half of all.
+/// Returns the first test that fails, if at least two fail and these are over half of all.
 fn mistake(tests: &[(f64, f64)], fails: impl Fn((f64, f64)) -> bool) -> Option<(f64, f64)> {
     let mut wrong = tests.iter().copied().filter(|&test| fails(test));
     let first = wrong.next()?;
@@ -123,14 +124,14 @@ struct Point<'s> {
     epsilon: f64,
 }
 
-/// Differences of three lengths at a point.
+/// The verdict on central differences of three lengths at a point.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Test {
     /// Rounding, or a bound on the density, may hide the slope.
     Hidden,
-    /// They disagree, as at a kink or an edge.
+    /// The differences disagree, as at a kink or an edge.
     Apart,
-    /// They agree: the gradient, and the central difference.
+    /// The differences agree. Contains the gradient and the central difference.
     Agreed(f64, f64),
 }
 
@@ -154,7 +155,7 @@ impl<'s> Point<'s> {
         }
     }
 
-    /// Judges whether central differences of three lengths agree beyond rounding.
+    /// Decides whether central differences of three lengths agree beyond rounding.
     fn judge(
         &self,
         index: usize,
@@ -162,7 +163,7 @@ impl<'s> Point<'s> {
         (step, spread): (f64, f64),
     ) -> Test {
         let gradient = self.gradient[index];
-        // The log density is rounded, and the coordinate in the model's own numbers.
+        // Both the log density and the coordinate are rounded in the model's number type.
         let sizes = ROUNDING * self.log_density.abs() + (middle * self.state[index]).abs();
         let rounding = self.epsilon * sizes / step;
         let doubt = (long - middle).abs() + (middle - short).abs() + rounding;
@@ -200,7 +201,7 @@ fn differences(
     slopes.as_chunks().0.to_vec()
 }
 
-/// Returns the range of a coordinate among the states; `1 + |x|` where all are equal.
+/// Returns the range of a coordinate among the states; `1 + |x|` if all are equal.
 fn spread(states: &[DVector<f64>], index: usize) -> f64 {
     let values = || states.iter().filter_map(|state| state.get(index)).copied();
     let (low, high) = (
@@ -217,7 +218,7 @@ fn spread(states: &[DVector<f64>], index: usize) -> f64 {
 fn disagree((gradient, difference): (f64, f64), spread: f64) -> bool {
     let scale = gradient.abs().max(difference.abs()) + spread.recip();
     let apart = (gradient - difference).abs();
-    // A gradient that is NaN passes here, and is met elsewhere.
+    // A gradient that is NaN passes here; other checks find it.
     apart > TOLERANCE * scale
 }
 
@@ -273,8 +274,8 @@ mod tests {
         }
     }
 
-    /// Checks the same densities plus `constant` in single precision: rounded by a model that knows its type, or by a closure
-    /// that hides it.
+    /// Checks the same densities plus `constant` in single precision. The model reports its number type, or a closure
+    /// hides it.
     fn check_single(factors: [f32; 2], constant: f32, is_known: bool) -> Result<()> {
         let slopes = move |x: &[f32]| [-factors[0] * x[0], -factors[1] * x[1] / 1e4];
         let log_density = move |x: &[f32]| {
@@ -318,7 +319,7 @@ mod tests {
         }
     }
 
-    /// A bound on the density leaves no slope, whatever the gradient.
+    /// A bound on the density leaves no slope, whatever the gradient is.
     #[test]
     fn differences_of_zero_say_nothing() {
         let bounded = GradientModel::new(1, |x: &[f64], gradient: &mut [f64]| {
@@ -329,7 +330,7 @@ mod tests {
         check_gradient(&bounded.unwrap(), &far).unwrap();
     }
 
-    /// One that assigns in place of adding, one that forgets the scale, and one with another value.
+    /// Refuses a model that assigns and does not add, one that ignores the scale, and one with another value.
     #[test]
     fn gradients_that_are_not_added_are_found() {
         #[derive(Debug)]

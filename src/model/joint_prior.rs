@@ -15,7 +15,7 @@ use super::prior::Prior;
 use super::transformed_prior::TransformedPrior;
 use crate::Result;
 
-/// The prior of several parameters that depend on one another, or on earlier parameters; one element of
+/// The prior of several parameters that depend on one another, or on earlier parameters. It is one element of
 /// [`Priors`](crate::model::Priors).
 ///
 /// ```
@@ -55,7 +55,7 @@ enum Law {
     Own(Own),
 }
 
-/// A prior of the user's; it equals its clones alone.
+/// A prior written by the user. It equals only its clones.
 #[derive(Debug, Clone)]
 struct Own(Arc<dyn TransformedPrior>);
 
@@ -73,14 +73,14 @@ impl From<Prior> for JointPrior {
 }
 
 impl JointPrior {
-    /// Creates one of your own, which cannot be serialised.
+    /// Creates a prior of your own. It cannot be serialised.
     pub fn new(prior: impl TransformedPrior + 'static) -> Self {
         let law = Law::Own(Own(Arc::new(prior)));
         Self { law }
     }
 
-    /// Creates the Dirichlet law of as many probabilities as `alpha` has entries. Their sum is 1. The coordinates are
-    /// logits of sticks: the share of each probability in what those before it have left.
+    /// Creates the Dirichlet law of probabilities that sum to 1, one per entry of `alpha`. The coordinates are logits
+    /// of sticks: a stick is the share that a probability takes of what the previous ones leave.
     ///
     /// # Errors
     /// Fewer than two entries; one outside `[1e-3, 1e9]`; a sum above 1e9.
@@ -90,8 +90,8 @@ impl JointPrior {
     }
 
     /// Creates the law of `count` independent parameters with this prior, sorted in increasing order. The density is
-    /// `count!` times their product. Coordinates are the least of them and the logs of the gaps, in the prior's own
-    /// coordinate.
+    /// `count!` times the product of their densities. The coordinates are the least parameter and the logs of the gaps,
+    /// both measured in the prior's own coordinate.
     ///
     /// ```
     /// use annealed::prelude::*;
@@ -118,11 +118,11 @@ impl JointPrior {
         Ok(Self { law })
     }
 
-    /// Creates `count` effects of a hierarchy, not centred: the coordinates z are independent with this prior, and an effect
-    /// has the coordinate `m + s z`. The parameters at the indices `location` and `scale` of all parameters, which come
-    /// earlier, are m and s; `None` stands for 0 and 1.
+    /// Creates `count` effects of a hierarchy, not centred. The coordinates z are independent with this prior, and an
+    /// effect has the coordinate `m + s z`. The earlier parameters with the indices `location` and `scale`, among all
+    /// parameters, are m and s; `None` stands for 0 and 1.
     ///
-    /// With `Prior::normal(0.0, 1.0)` effects are `N(m, s^2)`; with `Prior::log_normal(0.0, 1.0)` their logs are.
+    /// With `Prior::normal(0.0, 1.0)` the effects are `N(m, s^2)`; with `Prior::log_normal(0.0, 1.0)` their logs are.
     /// [`Priors::new`](crate::model::Priors::new) refuses an index that is not earlier.
     ///
     /// # Errors
@@ -137,10 +137,10 @@ impl JointPrior {
         Ok(Self { law })
     }
 
-    /// Creates the law of a correlation matrix R with density proportional to `det(R)^(shape - 1)`: the LKJ law
-    /// (Lewandowski, Kurowicka and Joe 2009), uniform at shape 1. The parameters are the lower triangle of the Cholesky
-    /// factor L of `R = L L^T`, row by row: 1, then two entries, and `size` in the last row. The coordinates are
-    /// `2 artanh` of partial correlations.
+    /// Creates the LKJ law of a correlation matrix R (Lewandowski, Kurowicka and Joe 2009), with density proportional
+    /// to `det(R)^(shape - 1)`, uniform at shape 1. The parameters are the lower triangle of the Cholesky factor L of
+    /// `R = L L^T`, row by row: one entry, 1, in the first row, two in the next, and `size` in the last. The
+    /// coordinates are `2 artanh` of partial correlations.
     ///
     /// # Errors
     /// A size outside `2..=1000`; a shape outside `[1e-3, 5e8]`.

@@ -1,7 +1,7 @@
 //! Quadratic forms of eight states at once, for few dimensions: a register holds one coordinate of all eight.
 //!
-//! Sums keep the order of a single state, so the bits are the same. Loops over lanes are explicit: `map` and `from_fn`
-//! of arrays are not always inlined, and then miss the wide registers.
+//! Sums keep the order of a single state, so the bits are the same. Loops over lanes are written out, because `map` and
+//! `from_fn` of arrays are not always inlined and then do not use the wide registers.
 
 use nalgebra::{DMatrixView, DMatrixViewMut, DVector};
 
@@ -36,7 +36,7 @@ pub(super) fn forms(
     );
 }
 
-/// Subtracts `scale * P (x - mu)` from the gradient of each state, a row, and writes the forms, eight rows at a time.
+/// Subtracts `scale * P (x - mu)` from the gradient of each state (a row) and writes the forms, eight rows at a time.
 pub(super) fn accumulate_pulls(
     precision: &SquareMatrix,
     mean: &[f64],
@@ -78,7 +78,7 @@ fn offsets_of(states: &[DVector<f64>; VECTOR_WIDTH], mean: &[f64]) -> Tile {
     let row = |state: usize| {
         let row = states[state].as_slice();
         demand_dimension("a state", row.len(), mean.len());
-        // A slice of the mean's length needs no further bounds checks.
+        // A slice with the length of the mean needs no further bounds checks.
         &row[..mean.len()]
     };
     let (a, b, c, d) = (row(0), row(1), row(2), row(3));

@@ -10,7 +10,7 @@ use crate::num::Lbfgs;
 use crate::random::{Purpose, StreamRng, stream};
 use crate::{Error, Result};
 
-/// Number of rounds, each with a hundredth of the tolerance before and a Newton step at its end.
+/// Number of rounds. Each has a hundredth of the previous round's tolerance, and a Newton step at its end.
 const ROUNDS: i32 = 6;
 const ITERATIONS: usize = 1_000;
 /// Tolerated distance from the mode, in standard deviations.
@@ -19,12 +19,12 @@ const PRECISION: f64 = 1e-3;
 const STEP: f64 = 1e-3;
 /// Number of states at which the gradient is checked.
 const PROBES: usize = 8;
-/// Relative distance of these states from the start, where no mode is found.
+/// Relative distance of these states from the start, if no mode is found.
 const NEAR: f64 = 0.1;
 /// Number of draws at which the density is compared with the approximation.
 const DRAWS: usize = 64;
-/// Least fall of the lowest tenth of the draws, in nats below the median, on a ridge; and relative to the rise of the
-/// highest tenth.
+/// Fall of the lowest tenth of the draws below the median that indicates a ridge, in nats and relative to the rise of
+/// the highest tenth. Both must be exceeded.
 const FALL: f64 = 15.0;
 const STEEP: f64 = 5.0;
 
@@ -56,14 +56,14 @@ impl Gaussian {
     /// ```
     ///
     /// # Errors
-    /// A start of another dimension, or where `log f` or its gradient is not finite. [`Error::WrongGradient`] for a
-    /// gradient that does not fit the density. [`Error::NotConverged`] for a density without a smooth, curved mode.
-    /// [`Error::MisleadingMode`] for a mode on a ridge, as of most hierarchies with a scale among the parameters.
+    /// A start of another dimension, or one at which `log f` or its gradient is not finite. [`Error::WrongGradient`] if
+    /// the gradient does not fit the density. [`Error::NotConverged`] if the density has no smooth, curved mode.
+    /// [`Error::MisleadingMode`] for a mode on a ridge, as in most hierarchies with a scale among the parameters.
     pub fn laplace(model: &impl Differentiable, start: DVector<f64>) -> Result<Self> {
         Self::laplace_with_hessian(model, start, |mode| hessian(model, mode))
     }
 
-    /// Creates the approximation as [`laplace`](Self::laplace), with a closure for the Hessian of `log f`.
+    /// Creates the approximation as [`laplace`](Self::laplace) does, with a closure for the Hessian of `log f`.
     ///
     /// # Errors
     /// As [`laplace`](Self::laplace).
@@ -77,7 +77,7 @@ impl Gaussian {
         Ok(gaussian)
     }
 
-    /// Creates the approximation as [`laplace`](Self::laplace), also at a mode that misleads.
+    /// Creates the approximation as [`laplace`](Self::laplace) does, but accepts a mode on a ridge.
     pub(crate) fn laplace_anyhow(model: &impl Differentiable, start: DVector<f64>) -> Result<Self> {
         Self::at_mode(model, start, |mode| hessian(model, mode))
     }
@@ -116,11 +116,11 @@ impl Gaussian {
                 Err(error) => found = format!("minus the Hessian of the log density: {error}"),
             }
         }
-        // A wrong gradient is the likeliest reason.
+        // A wrong gradient is the likeliest cause.
         check_gradient_at(model, |rng| {
             origin.map(|x| x + (1.0 + x.abs()) * rng.random_range(-NEAR..NEAR))
         })?;
-        let doubt = "is the density smooth, with a mode near the start, and its gradient right?";
+        let doubt = "check that the density is smooth, that it has a mode near the start and that its gradient is right";
         Err(Error::NotConverged {
             what: "the mode of Laplace's approximation",
             detail: format!("{found}; {doubt}"),
@@ -137,9 +137,9 @@ fn minus(model: &impl Differentiable, x: &DVector<f64>) -> (f64, DVector<f64>) {
 
 /// Refuses a mode on a ridge.
 ///
-/// Draws of the approximation N have excesses `log f - log N`, relative to the mode. These are 0 for a Gaussian. Skewness and
-/// tails spread them to both sides, further in many dimensions. Where the curvature changes by orders of magnitude within
-/// a few deviations, as in a scale that multiplies others, the lower side is far longer than the upper one.
+/// For draws of the approximation N, this compares the excesses `log f - log N` with their median. For a Gaussian they
+/// are all equal. Skewness and tails spread them to both sides, further in many dimensions. If the curvature changes by
+/// orders of magnitude within a few deviations, as for a scale that multiplies others, the lower side is far longer.
 fn check_ridge(
     model: &impl UnnormalizedModel<State = DVector<f64>>,
     gaussian: &Gaussian,
@@ -148,7 +148,7 @@ fn check_ridge(
     let draws = Vec::from_iter((0..DRAWS).map(|_| gaussian.sample(&mut rng)));
     let pairs = log_densities_of(model, &draws).into_iter().zip(&draws);
     let excesses = pairs.map(|(log_density, draw)| log_density - gaussian.log_density(draw));
-    // Edges of the support may be near.
+    // Draws may fall outside the support if its edges are near.
     let mut excesses = Vec::from_iter(excesses.filter(|excess| excess.is_finite()));
     excesses.sort_by(f64::total_cmp);
     let Some(last) = excesses.len().checked_sub(1) else {
@@ -189,7 +189,7 @@ fn distance(gaussian: &Gaussian, gradient: &DVector<f64>) -> f64 {
 }
 
 /// Returns the symmetric Hessian of `log f` by central differences of the gradient. The first difference of a column
-/// gives the standard deviation, which sets the step of the second.
+/// gives the standard deviation, which sets the step of the second difference.
 fn hessian(model: &impl Differentiable, mode: &DVector<f64>) -> DMatrix<f64> {
     let d = mode.len();
     let mut hessian = DMatrix::zeros(d, d);

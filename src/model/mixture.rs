@@ -131,7 +131,7 @@ impl<C: Differentiable> Differentiable for Mixture<C> {
             }
             let log_density = log_sum_exp(&*terms);
             for (term, component) in terms.iter().zip(&self.0) {
-                // Where all terms underflow the gradient is not defined, and the share is no number.
+                // If all terms underflow, the gradient is not defined and the share is NaN.
                 let share = (term - log_density).exp();
                 if share > 0.0 {
                     let model = &component.model;

@@ -1,4 +1,4 @@
-//! Mixtures of Gaussians fitted to weighted states: expectation maximisation, from one component up.
+//! Mixtures of Gaussians fitted to weighted states by expectation maximisation, from one component up.
 
 use nalgebra::{DMatrix, DVector};
 
@@ -6,25 +6,26 @@ use crate::Result;
 use crate::model::{Fit, Gaussian, GaussianMixture, NormalizedModel, UnnormalizedModel};
 use crate::num::log_sum_exp;
 
-/// Most components.
+/// Largest number of components.
 const MOST: usize = 8;
-/// Most dimensions in which components are split.
+/// Largest dimension in which components are split.
 const DENSE: usize = 100;
-/// Fewest states for each dimension of a component.
+/// Fewest states for each component and dimension.
 const STATES: usize = 4;
-/// Most steps of expectation maximisation after a split.
+/// Largest number of steps of expectation maximisation after a split.
 const STEPS: usize = 30;
-/// Gain in the log likelihood below which they end.
+/// Gain in the log likelihood below which the steps end.
 const SMALL: f64 = 0.1;
-/// Distance of the new means from the old one, in its deviations.
+/// Distance of the new means from the old one, in its standard deviations along the axis.
 const APART: f64 = 0.8;
 
-/// The number of components grows from 1 to at most 8, as long as one that is split in two makes the states likelier by more
-/// than `p / 2 log n`, for p new parameters and weights that sum to n (Schwarz 1978). The masses sum to 1.
+/// The number of components grows from 1 to at most 8. A split of one component is kept if it raises the log likelihood
+/// by at least `p / 2 log n`, for p new parameters and weights that sum to n (Schwarz 1978). The masses sum to 1.
 impl Fit for GaussianMixture {
     fn fit(states: &[DVector<f64>], weights: &[f64]) -> Result<Self> {
         let whole = Gaussian::fit(states, weights)?;
         let (dimension, count) = (whole.dimension(), weights.iter().sum::<f64>());
+        // A further component adds a mass, a mean and a covariance.
         let parameters = 1 + dimension * (dimension + 3) / 2;
         let least = 0.5 * parameters as f64 * count.ln();
         let mut best = Self::new([(1.0, whole)])?;
@@ -48,7 +49,7 @@ impl Fit for GaussianMixture {
         Ok(best)
     }
 
-    /// Moves each component by [`Gaussian::refit`], and the masses, a step of expectation maximisation.
+    /// Moves each component by [`Gaussian::refit`], and updates the masses: a step of expectation maximisation.
     fn refit(&self, states: &[DVector<f64>], weights: &[f64]) -> Result<Self> {
         let moved = self
             .components()
@@ -64,7 +65,7 @@ impl Fit for GaussianMixture {
 }
 
 impl GaussianMixture {
-    /// Returns for each component the weights of the states that it answers for.
+    /// Returns for each component the states' weights times its responsibilities.
     fn responsibilities(&self, states: &[DVector<f64>], weights: &[f64]) -> Vec<Vec<f64>> {
         let scales = self
             .components()
@@ -92,7 +93,7 @@ impl GaussianMixture {
         self.components().enumerate().flat_map(split).collect()
     }
 
-    /// Returns the mixture with two halves of component `split`, whose covariance together is that of the component.
+    /// Returns the mixture with component `split` in two halves. Together they have the component's covariance.
     fn split(&self, split: usize, axis: &DVector<f64>) -> Result<Self> {
         let mut components = Vec::from_iter(self.components().map(|(mass, g)| (mass, g.clone())));
         let (mass, whole) = components.swap_remove(split);
@@ -105,9 +106,9 @@ impl GaussianMixture {
     }
 }
 
-/// Returns the axes, one deviation long, along which the weighted states have the least and the largest kurtosis: two modes
-/// lie along the first, few states far off along the second. They are eigenvectors of `sum_i w_i |z_i|^2 z_i z_i'` for the states
-/// z in the component's own coordinates (Cardoso 1989).
+/// Returns the axes, one deviation long, along which the weighted states have the least and the largest kurtosis. Two
+/// modes lie along the first, a few distant states along the second. The axes are eigenvectors of
+/// `sum_i w_i |z_i|^2 z_i z_i'`, with the states z in the component's own coordinates (Cardoso 1989).
 fn axes(component: &Gaussian, states: &[DVector<f64>], weights: &[f64]) -> Vec<DVector<f64>> {
     let dimension = component.dimension();
     let Some(factor) = component.covariance().cholesky() else {
@@ -128,7 +129,7 @@ fn axes(component: &Gaussian, states: &[DVector<f64>], weights: &[f64]) -> Vec<D
         .collect()
 }
 
-/// Returns the mixture after expectation maximisation, and before it its log likelihood.
+/// Returns the mixture after expectation maximisation. Its log likelihood comes first in the pair.
 fn maximised(
     mut mixture: GaussianMixture,
     states: &[DVector<f64>],

@@ -19,12 +19,12 @@
 //! # Ok::<(), annealed::Error>(())
 //! ```
 //!
-//! A model of your own implements [`UnnormalizedModel`]; [`FunctionModel`] and [`GradientModel`] make one of closures,
-//! [`BatchModel`] one of a closure over many states at once. A `DualModel` (feature `num-dual`) takes the gradient by
-//! automatic differentiation.
-//! A base is also [`Sampleable`]. Langevin and Hamiltonian kernels need [`Differentiable`]. Ready-made are
-//! [`Gaussian`], with [Laplace's approximation](Gaussian::laplace), [`StudentT`], [`GaussianMixture`], [`UniformBox`],
-//! [`Bernoulli`], and [`Priors`] of parameters. Some can be [fitted](Fit) to states.
+//! A model of your own implements [`UnnormalizedModel`]. [`FunctionModel`] and [`GradientModel`] wrap closures, and
+//! [`BatchModel`] wraps a closure over many states at once. A `DualModel` (feature `num-dual`) takes the gradient by
+//! automatic differentiation. A base is also [`Sampleable`]. Langevin and Hamiltonian kernels need [`Differentiable`].
+//! The ready-made models are [`Gaussian`], with [Laplace's approximation](Gaussian::laplace), [`StudentT`],
+//! [`GaussianMixture`], [`UniformBox`], [`Bernoulli`], and [`Priors`] of parameters. Some can be [fitted](Fit) to
+//! states.
 
 mod batch;
 #[cfg(feature = "num-dual")]
@@ -81,7 +81,7 @@ use crate::{Error, Result};
 /// A density known up to a constant: `p(x) = f(x) / Z`.
 ///
 /// The state may be any type: a vector, bits, spins, a struct. A target may be a `Box`, `Arc` or reference of a `dyn`
-/// model. A base may not, since it is sampled.
+/// model. A base may not, because a path samples from it.
 ///
 /// ```
 /// use annealed::prelude::*;
@@ -104,7 +104,7 @@ pub trait UnnormalizedModel {
     /// Returns `log f(x)`; `-inf` off the support, never NaN or `+inf`.
     ///
     /// # Panics
-    /// Models of this crate panic at a state of another dimension. A run returns [`Error::Panicked`] then.
+    /// Models of this crate panic if the state has another dimension. A run then returns [`Error::Panicked`].
     fn log_density(&self, state: &Self::State) -> f64;
 
     /// Returns the number of coordinates of a state, if known. A path refuses models whose dimensions differ.
@@ -114,15 +114,16 @@ pub trait UnnormalizedModel {
 
     /// Decides whether Metropolis, Langevin and Hamiltonian kernels evaluate the chains of a block together, by
     /// [`log_densities`](Self::log_densities) and [`Differentiable::accumulate_gradients`]. Other kernels, and
-    /// [`NestedSmc`](crate::nested::NestedSmc), go chain by chain all the same. A path asks its target or its likelihood.
+    /// [`NestedSmc`](crate::nested::NestedSmc), always go chain by chain. A path returns the answer of its target or
+    /// likelihood.
     fn evaluates_batches(&self) -> bool {
         false
     }
 
     /// Writes `log f(x)` of each state, as [`log_density`](Self::log_density) does. The provided method loops.
     ///
-    /// Override it, and [`evaluates_batches`](Self::evaluates_batches), where states share work. A call gets from 1
-    /// state to all of a block. Each value must depend on its own state alone, and may differ from `log_density` by
+    /// Override it, and [`evaluates_batches`](Self::evaluates_batches), if states can share work. A call gets between 1
+    /// state and a whole block. Each value must depend on its own state alone, and may differ from `log_density` by
     /// rounding. If rounding depends on the number of states, the bits of a run depend on its block size.
     ///
     /// ```
@@ -159,14 +160,15 @@ pub trait UnnormalizedModel {
         }
     }
 
-    /// Returns the epsilon of the number type in which log densities are computed: that of `f64`, unless overridden. The
+    /// Returns the epsilon of the number type in which log densities are computed; the epsilon of `f64` by default. The
     /// check of a gradient and [`Rounding`](crate::estimate::Warning::Rounding) allow for it.
     fn epsilon(&self) -> f64 {
         f64::EPSILON
     }
 
-    /// Returns the failure of a library that the model calls, if it has failed. Its log densities are NaN from then on.
-    /// A run returns an [`Error::Model`] in place of the NaN. [`BatchModel`] keeps the error of its closure so.
+    /// Returns the failure of a library that the model calls, if it has failed. The model's log densities are NaN from
+    /// then on, and a run returns an [`Error::Model`] in place of the NaN. [`BatchModel`] keeps the error of its
+    /// closure here.
     fn failure(&self) -> Option<Failure> {
         None
     }
@@ -182,7 +184,7 @@ pub(crate) fn log_densities_of<M: UnnormalizedModel>(model: &M, states: &[M::Sta
     log_densities
 }
 
-/// Returns an [`Error::DimensionMismatch`] if both models know their dimension and differ in it.
+/// Returns an [`Error::DimensionMismatch`] if both models know their dimensions and these differ.
 pub(crate) fn check_same_dimension(
     argument: &'static str,
     model: &impl UnnormalizedModel,
@@ -214,8 +216,8 @@ pub trait NormalizedModel: UnnormalizedModel {
     /// Returns `log Z`, the log of the integral (or sum) of `f`.
     fn log_normalizer(&self) -> f64;
 
-    /// Returns true if `log Z` follows from the parameters by a formula that is tested, as for the bases of this crate; false
-    /// unless it is overridden. A [challenge](crate::adaptive::Challenge) compares any other log Z with samples of the model.
+    /// Returns true if `log Z` follows from the parameters by a tested formula, as for the bases of this crate; false
+    /// by default. A [challenge](crate::adaptive::Challenge) compares any other log Z with samples of the model.
     fn has_certain_normalizer(&self) -> bool {
         false
     }
@@ -228,8 +230,9 @@ pub trait NormalizedModel: UnnormalizedModel {
     note = "with the feature `num-dual`, a `DualModel` differentiates a function of dual numbers"
 )]
 pub trait Differentiable: UnnormalizedModel<State = DVector<f64>> {
-    /// Adds `scale * grad log f(x)` to `gradient` and returns `log f(x)`, unscaled. Add, do not assign: on a path
-    /// `gradient` holds the other end's part. [`testing::gradient_error`](crate::testing::gradient_error) checks both.
+    /// Adds `scale * grad log f(x)` to `gradient` and returns `log f(x)`, unscaled. It must add and not assign: on a
+    /// path `gradient` already contains the other end's part.
+    /// [`testing::gradient_error`](crate::testing::gradient_error) checks both.
     fn accumulate_gradient(
         &self,
         state: &DVector<f64>,
@@ -238,7 +241,7 @@ pub trait Differentiable: UnnormalizedModel<State = DVector<f64>> {
     ) -> f64;
 
     /// Adds `scale * grad log f(x)` of each state to `gradients` and writes each `log f(x)`, unscaled. Rows are states,
-    /// columns are coordinates. Override it as [`log_densities`](UnnormalizedModel::log_densities).
+    /// columns are coordinates. Override it when you override [`log_densities`](UnnormalizedModel::log_densities).
     fn accumulate_gradients(
         &self,
         states: DMatrixView<'_, f64>,
@@ -250,7 +253,7 @@ pub trait Differentiable: UnnormalizedModel<State = DVector<f64>> {
     }
 
     /// Adds `scale / 2 * (grad log f(x) + grad log f'(x))` to `gradient`, with f' the density of `previous`, and
-    /// returns `log f(x)`. The mean is the drift of a stage. Override it where the models share evaluations.
+    /// returns `log f(x)`. This mean is the drift of a stage. Override it if the two models share evaluations.
     fn accumulate_mean_gradient(
         &self,
         previous: &Self,
@@ -265,15 +268,15 @@ pub trait Differentiable: UnnormalizedModel<State = DVector<f64>> {
         self.accumulate_gradient(state, 0.5 * scale, gradient)
     }
 
-    /// Returns the weights of the gradients at the two [ends](crate::path::Intermediate::ends) of a path in
-    /// `grad log f(x)`; `None`, the default, for a path without such ends and for other models. A chain keeps its
-    /// gradients from stage to stage where the path has ends.
+    /// Returns the two factors by which the gradients at the [ends](crate::path::Intermediate::ends) of a path enter
+    /// `grad log f(x)`. The default, `None`, is for a path without ends and for other models. On a path with ends a
+    /// chain keeps its gradients from stage to stage.
     fn end_weights(&self) -> Option<[f64; 2]> {
         None
     }
 
-    /// Calls `work` with the model at an end of the path, 0 or 1. A path whose ends have [weights](Self::end_weights)
-    /// overrides it.
+    /// Calls `work` with the model at an end of the path, 0 or 1. Override it if the ends have
+    /// [weights](Self::end_weights).
     fn with_end(
         &self,
         _end: usize,
@@ -323,7 +326,7 @@ pub(crate) fn copy_row(to: &mut DVector<f64>, from: DMatrixView<'_, f64>, row: u
     }
 }
 
-/// A model whose coordinates can each be drawn given all the others, as coordinate Gibbs (heat bath) needs.
+/// A model whose coordinates can each be drawn given all the others. Coordinate Gibbs (heat bath) needs it.
 pub trait FullConditionals: UnnormalizedModel {
     /// Returns the number of coordinates of the state.
     fn coordinates(&self) -> usize;
@@ -337,9 +340,10 @@ pub trait FullConditionals: UnnormalizedModel {
     );
 }
 
-/// Log densities of a state under both ends of a path; NaN where not known.
+/// Log densities of a state under both ends of a path; NaN if not known.
 ///
-/// They serve every beta of a path that blends its ends: neither a weight nor a move evaluates the state again.
+/// They determine the log density at every beta of a path that blends its ends. Neither a weight nor a move then
+/// evaluates the state again.
 #[derive(Debug, Clone, Copy)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Ends {
@@ -350,13 +354,13 @@ pub struct Ends {
 }
 
 impl Ends {
-    /// Nothing known.
+    /// Both log densities unknown.
     pub const UNKNOWN: Self = Self {
         base: f64::NAN,
         target: f64::NAN,
     };
 
-    /// Returns the same, with the base evaluated unless it is known.
+    /// Returns these log densities, with the base evaluated unless it is known.
     #[inline(always)]
     #[must_use]
     pub fn or_base(mut self, evaluate: impl FnOnce() -> f64) -> Self {
@@ -366,7 +370,7 @@ impl Ends {
         self
     }
 
-    /// Returns the same, with the target evaluated unless it is known.
+    /// Returns these log densities, with the target evaluated unless it is known.
     #[inline(always)]
     #[must_use]
     pub fn or_target(mut self, evaluate: impl FnOnce() -> f64) -> Self {
@@ -382,7 +386,7 @@ impl Ends {
         !self.base.is_nan() && !self.target.is_nan()
     }
 
-    /// Keeps `log f_beta(x)` on a path that does not split it.
+    /// Stores `log f_beta(x)` itself, for a path whose log density does not split into two ends.
     #[inline(always)]
     pub(crate) fn at_beta(log_density: f64, beta: f64) -> Self {
         Self {
@@ -391,28 +395,31 @@ impl Ends {
         }
     }
 
-    /// Returns `log f_beta(x)` if it was kept by [`at_beta`](Self::at_beta).
+    /// Returns `log f_beta(x)` if [`at_beta`](Self::at_beta) stored it for this `beta`.
     #[inline(always)]
     pub(crate) fn of_beta(self, beta: f64) -> Option<f64> {
         (self.target == beta).then_some(self.base)
     }
 }
 
-/// A model that computes a change of its log density faster than the density: a spin's flip touches only its bonds.
+/// A model that computes a change of its log density faster than the density. A spin's flip, for example, touches only
+/// its bonds.
 ///
-/// `C` is the change, such as the index of a spin. A [`LocalProposal`](crate::kernel::LocalProposal) applies it.
-/// [`GeometricPath`](crate::path::GeometricPath) and [`TemperedPath`](crate::path::TemperedPath) need it of both ends.
+/// `C` is the change, for example the index of a spin. A [`LocalProposal`](crate::kernel::LocalProposal) applies it.
+/// [`GeometricPath`](crate::path::GeometricPath) and [`TemperedPath`](crate::path::TemperedPath) need this trait from
+/// both ends.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not know what a change `{C}` does to its log density",
     note = "on a path both ends need to implement `LocalDensity<{C}>`"
 )]
 pub trait LocalDensity<C>: UnnormalizedModel {
     /// Returns `log f(x') - log f(x)`, with x' the state after the change; `-inf` off the support, never NaN. A wrong
-    /// one gives a wrong log Z without a warning: see [`testing::change_error`](crate::testing::change_error).
+    /// value gives a wrong log Z without a warning: check it with
+    /// [`testing::change_error`](crate::testing::change_error).
     fn log_density_change(&self, state: &Self::State, change: &C) -> f64;
 
-    /// Returns the changes of the log densities at the [ends](crate::path::Intermediate::ends) of a path; unknown, the
-    /// default, for other models.
+    /// Returns the changes of the log densities at the [ends](crate::path::Intermediate::ends) of a path; unknown by
+    /// default, as for models that are not on a path.
     fn end_changes(&self, _state: &Self::State, _change: &C) -> Ends {
         Ends::UNKNOWN
     }

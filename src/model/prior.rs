@@ -11,13 +11,13 @@ use crate::{Error, Result};
 /// The prior of one parameter; [`Priors`](crate::model::Priors) combine several.
 ///
 /// The coordinate u is x on the whole line, `log x` above 0, and `log((x - a) / (b - x))` between a and b. Densities
-/// are those of u: they include the Jacobian `dx/du`. Beyond the last numbers inside the support x is constant in u: above
-/// 0 below 1e-300.
+/// are densities of u: they include the Jacobian `dx/du`. Once x has reached the last number inside the support, such
+/// as 1e-300 above 0, it is constant in u.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Prior {
     support: Support,
-    /// The law of v, where the coordinate is `location + scale v`.
+    /// The law of v, with the coordinate `location + scale v`.
     law: StandardLaw,
     /// The constant of the law's log density.
     #[cfg_attr(feature = "serde", serde(skip))]
@@ -95,7 +95,8 @@ impl Prior {
         Self::new(Support::Positive, law, -rate.ln(), 1.0)
     }
 
-    /// Creates the inverse gamma law, of mean `scale / (shape - 1)`: the law of `1 / y`, with y gamma of rate `scale`.
+    /// Creates the inverse gamma law, of mean `scale / (shape - 1)`. It is the law of `1 / y`, with y gamma of rate
+    /// `scale`.
     ///
     /// # Errors
     /// A shape outside `[1e-3, 1e9]`; a scale that is not finite and positive.
@@ -178,7 +179,7 @@ impl Prior {
     }
 
     /// Returns the parameter of a coordinate and its derivative. The parameter lies strictly inside the support. Beyond
-    /// the last numbers there it is constant, and its derivative is 0.
+    /// the coordinate of the last number inside, the parameter is constant and its derivative is 0.
     pub(super) fn parameter(&self, u: f64) -> (f64, f64) {
         let (x, slope, lowest, highest) = match self.support {
             Support::Line => (u, 1.0, f64::MIN, f64::MAX),
@@ -203,7 +204,7 @@ impl Prior {
         }
     }
 
-    /// Returns the coordinate of a parameter; not finite outside the support.
+    /// Returns the coordinate of a parameter; not finite if the parameter is outside the support.
     pub(super) fn coordinate(&self, x: f64) -> f64 {
         match self.support {
             Support::Line => x,
@@ -234,7 +235,7 @@ impl Support {
     }
 }
 
-/// Least distance of a parameter from an end at 0, beside which a likelihood's slope of `1e8 / x` is still finite.
+/// Least distance of a parameter from an end at 0. At this distance a likelihood's slope of `1e8 / x` is still finite.
 pub(super) const TINY: f64 = 1e-300;
 
 /// Returns the least and the greatest number inside an interval.
@@ -328,7 +329,7 @@ mod tests {
         }
     }
 
-    /// The value stays at its last number inside, and its derivative is 0 from there on. Elsewhere both agree.
+    /// The value stays at the last number inside, and its derivative is 0 from there on. Elsewhere both agree.
     #[test]
     fn a_parameter_and_its_derivative_saturate_together() {
         let interval = |low, high| Prior::uniform(low, high).unwrap();
@@ -363,7 +364,7 @@ mod tests {
                 assert!((1e8 / distance).is_finite(), "{prior:?} at {u}: {x:e}");
             }
         }
-        // Towards an end at 0 the digits stay, from below as from above.
+        // Near an end at 0 no digits are lost, from below or from above.
         for u in [-600.0, -40.0, -1.0] {
             let (above, below) = (
                 interval(0.0, 2.0).parameter(u),

@@ -19,8 +19,8 @@ use crate::{Error, Result};
 /// A coordinate is the parameter itself on the whole line, its log above 0, and a logit in an interval, so kernels
 /// never leave the support. The density includes the Jacobian, and log Z is 0. [`likelihood`](Self::likelihood)
 /// transforms a likelihood of the parameters, and [`parameters`](Self::parameters) takes samples back. Elements are
-/// [`Prior`](crate::model::Prior)s of one parameter, or [`JointPrior`]s of several; in a mixed list `.into()` makes the former
-/// the latter.
+/// [`Prior`](crate::model::Prior)s of one parameter or [`JointPrior`]s of several. In a mixed list, `.into()` turns a
+/// `Prior` into a `JointPrior`.
 ///
 /// ```
 /// use annealed::prelude::*;
@@ -52,18 +52,19 @@ pub struct Priors {
 }
 
 impl Priors {
-    /// Creates a model from priors of the parameters, in their order. The parameters have the names `x[0]`, `x[1]` and so on.
+    /// Creates a model from priors of the parameters, in their order. The parameters are named `x[0]`, `x[1]` and so
+    /// on.
     ///
     /// # Errors
-    /// No prior; one that needs more earlier parameters than there are.
+    /// No prior; a prior that needs more earlier parameters than there are.
     pub fn new(priors: impl IntoIterator<Item = impl Into<JointPrior>>) -> Result<Self> {
         let priors: Vec<JointPrior> = priors.into_iter().map(Into::into).collect();
         let count: usize = priors.iter().map(|prior| prior.law().parameters()).sum();
         Self::of(priors, (0..count).map(|i| format!("x[{i}]")).collect())
     }
 
-    /// Creates a model from names and priors. The parameters of a [`JointPrior`] of several have its name and an index,
-    /// `p[0]`, `p[1]`. A [summary](crate::estimate::WeightedSample::summary) has the names in its rows.
+    /// Creates a model from names and priors. The parameters of a [`JointPrior`] get its name with an index, such as
+    /// `p[0]` and `p[1]`. A [summary](crate::estimate::WeightedSample::summary) shows the names in its rows.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -105,8 +106,8 @@ impl Priors {
         })
     }
 
-    /// Returns the number of coordinates. That of parameters may differ, as one probability of a simplex follows from the
-    /// others.
+    /// Returns the number of coordinates. The number of parameters may differ: one probability of a simplex follows
+    /// from the others.
     pub fn dimension(&self) -> usize {
         self.dimension
     }
@@ -121,7 +122,7 @@ impl Priors {
         })
     }
 
-    /// Creates a likelihood of the coordinates from one of the parameters. A
+    /// Creates a likelihood of the coordinates from a likelihood of the parameters. A
     /// [`GradientModel`](crate::model::GradientModel) keeps its gradient.
     pub fn likelihood<M>(&self, likelihood: M) -> Unbounded<M>
     where
@@ -133,14 +134,15 @@ impl Priors {
     /// Returns the parameters of a state. They lie strictly inside their supports.
     ///
     /// # Panics
-    /// Where the state has another dimension.
+    /// If the state has another dimension.
     pub fn parameters(&self, state: &DVector<f64>) -> DVector<f64> {
         let mut parameters = DVector::zeros(self.names.len());
         self.write_parameters(state, &mut parameters);
         parameters
     }
 
-    /// Returns the state of `parameters`, such as a start for [`Gaussian::laplace`](crate::model::Gaussian::laplace).
+    /// Returns the state of `parameters`, for example to start [`Gaussian::laplace`](crate::model::Gaussian::laplace)
+    /// there.
     ///
     /// # Errors
     /// Another number of parameters, or one outside its support.
@@ -166,8 +168,8 @@ impl Priors {
         }
     }
 
-    /// Adds the `slopes` of a likelihood by the parameters to its gradient by the coordinates, the last prior first, since
-    /// its slopes go to earlier parameters too.
+    /// Turns `slopes`, a likelihood's gradient by the parameters, into a gradient by the coordinates, and adds it to
+    /// `gradient`. The last prior comes first, since it also adds to the slopes of earlier parameters.
     pub(super) fn pull_back(
         &self,
         state: &DVector<f64>,
@@ -246,7 +248,7 @@ impl Differentiable for Priors {
     }
 }
 
-/// The parameters by their names. A value is NaN where the state has another dimension.
+/// The parameters by their names. A value is NaN if the state has another dimension.
 impl<'p> From<&'p Priors> for Quantities<'p, DVector<f64>> {
     fn from(priors: &'p Priors) -> Self {
         let named = priors.names.iter().enumerate();
@@ -267,7 +269,7 @@ crate::num::deserialize_checked! {
 crate::num::serialize_as! { Priors as all { priors: &all.priors, names: &all.names } }
 
 /// A likelihood of parameters as a function of the coordinates of their [`Priors`], made by [`Priors::likelihood`]. Its
-/// value holds no Jacobian, which belongs to the prior. Its gradient follows by the chain rule.
+/// value contains no Jacobian, because the prior includes it. Its gradient follows by the chain rule.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Unbounded<M> {
     priors: Priors,
@@ -290,8 +292,8 @@ impl<M: UnnormalizedModel<State = DVector<f64>>> UnnormalizedModel for Unbounded
         })
     }
 
-    /// Returns a number that differs from the prior's dimension by as many as the likelihood's does, if known, from the
-    /// number of parameters. A path compares it with the prior's dimension.
+    /// Returns the prior's dimension if the likelihood takes as many parameters as the priors have, or does not know
+    /// its number. Otherwise the result is off by the same difference, so that a path refuses it.
     fn state_dimension(&self) -> Option<usize> {
         let parameters = self.priors.names.len();
         let own = self.likelihood.state_dimension().unwrap_or(parameters);
@@ -378,8 +380,8 @@ impl<M: Differentiable> Differentiable for Unbounded<M> {
 
 /// The uniform distribution on a box: `log f(x) = 0` inside, edges included, and `-inf` outside; `log Z = log volume`.
 ///
-/// It suits kernels without gradients, such as [`Slice`](crate::kernel::Slice) or a random walk. The gradient is 0, so
-/// Langevin and Hamiltonian kernels leave the box. Take [`Priors`](crate::model::Priors) for them.
+/// It suits kernels without gradients, such as [`Slice`](crate::kernel::Slice) or a random walk. Its gradient is 0, so
+/// Langevin and Hamiltonian kernels leave the box: use [`Priors`](crate::model::Priors) with them.
 ///
 /// ```
 /// use annealed::prelude::*;

@@ -13,7 +13,7 @@ use crate::random::StandardNormal;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct QuadraticForm {
     mean: DVector<f64>,
-    /// `P`. A diagonal one costs d operations instead of d^2.
+    /// The matrix `P`. A diagonal `P` costs d operations instead of d^2.
     precision: SquareMatrix,
 }
 
@@ -37,7 +37,7 @@ impl QuadraticForm {
         (state.as_slice(), self.mean.as_slice())
     }
 
-    /// Decides whether a register holds one coordinate of eight states, not eight coordinates of one.
+    /// Decides whether a register holds one coordinate of eight states, or else eight coordinates of one state.
     fn is_short(&self) -> bool {
         self.mean.len() < VECTOR_WIDTH
     }
@@ -81,7 +81,7 @@ impl UnnormalizedModel for QuadraticForm {
     }
 }
 
-/// Turns forms into log densities. `recomputed(chain)` replaces those that are not finite.
+/// Turns forms into log densities. `recomputed(chain)` replaces each one that is not finite.
 #[inline]
 fn finish(forms: &mut [f64], recomputed: impl Fn(usize) -> f64) {
     forms.iter_mut().for_each(|form| *form *= -0.5);
@@ -175,7 +175,7 @@ impl FullConditionals for QuadraticForm {
     }
 }
 
-/// Returns infinity where `x` is finite but its squares overflowed, else `form`.
+/// Returns infinity if `x` is finite but its squares overflowed, and `form` otherwise.
 #[inline]
 fn without_overflow(form: f64, x: &[f64]) -> f64 {
     if form.is_finite() || !all_finite(x) {
@@ -302,7 +302,7 @@ fn lane_pull(p: &[f64], x: &[f64], mean: &[f64], scale: f64, gradient: &mut [f64
     let (gradient, gradient_rest) = gradient.as_chunks_mut::<VECTOR_WIDTH>();
     let mut sums = [0.0; VECTOR_WIDTH];
     for (((g, p), x), mean) in gradient.iter_mut().zip(p).zip(x).zip(mean) {
-        // A copy: the compiler cannot tell that the slices do not overlap.
+        // A copy, because the compiler cannot see that the slices do not overlap.
         let mut next = *g;
         for l in 0..VECTOR_WIDTH {
             let offset = x[l] - mean[l];

@@ -1,10 +1,10 @@
-//! Square matrices; a diagonal one holds d numbers instead of d^2.
+//! Square matrices. A diagonal matrix holds d numbers instead of d^2.
 
 use nalgebra::{Cholesky, DMatrix, DVector, Dyn};
 
 use crate::{Error, Result};
 
-/// A square matrix, stored by its diagonal where all other entries are 0.
+/// A square matrix. If all other entries are 0, only its diagonal is stored.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum SquareMatrix {
     Diagonal(DVector<f64>),
@@ -119,7 +119,7 @@ impl Factorization {
         }
     }
 
-    /// Returns the inverse transpose of the factor, which is a factor of the inverse.
+    /// Returns the inverse transpose of the factor, which is a factor of the inverse matrix.
     pub(super) fn inverse_factor(&self) -> SquareMatrix {
         match self {
             Self::Diagonal(factor) => SquareMatrix::Diagonal(factor.map(f64::recip)),
@@ -167,7 +167,7 @@ pub(crate) fn check_symmetric(
 }
 
 fn symmetrized(matrix: &DMatrix<f64>) -> DMatrix<f64> {
-    // Each half is taken before the sum, which might overflow.
+    // Each half is taken before the sum, because the sum might overflow.
     DMatrix::from_fn(matrix.nrows(), matrix.ncols(), |i, j| {
         0.5 * matrix[(i, j)] + 0.5 * matrix[(j, i)]
     })

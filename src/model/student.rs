@@ -15,14 +15,14 @@ use crate::{Error, Result};
 ///
 /// With infinite degrees of freedom it is the Gaussian, whose `log f(x)` is `-(x - mu)' S^-1 (x - mu) / 2`.
 ///
-/// A base needs tails as heavy as the target's: with lighter ones the weights have an infinite variance, and a run
-/// cannot see it. `nu = 4` or 5 is a usual choice.
+/// A base needs tails at least as heavy as the target's. With lighter tails the weights have an infinite variance, and
+/// a run cannot detect it. `nu = 4` or 5 is a usual choice.
 ///
 /// ```
 /// use annealed::model::StudentT;
 /// use annealed::prelude::*;
 ///
-/// // A product of two densities of Student's law with 3 degrees of freedom, far from 0.
+/// The product of two densities of Student's law with 3 degrees of freedom, far from 0.
 /// let target = GradientModel::new(2, |x: &[f64], gradient: &mut [f64]| {
 ///     let mut log_density = 0.0;
 ///     for (x, slope) in x.iter().zip(gradient) {
@@ -51,12 +51,12 @@ impl StudentT {
     /// Creates the distribution with the mean of `gaussian` as its centre and the covariance as its scale matrix.
     ///
     /// # Errors
-    /// Degrees of freedom below 0.1, where samples might overflow.
+    /// Degrees of freedom below 0.1, because samples might overflow.
     pub fn new(gaussian: Gaussian, degrees_of_freedom: f64) -> Result<Self> {
         let (nu, expected) = (degrees_of_freedom, "0.1 or more");
         Error::check(nu >= 0.1, "degrees of freedom", nu, expected)?;
         let d = gaussian.dimension() as f64;
-        // The Gaussian's normaliser holds d / 2 log(2 pi).
+        // The Gaussian's normaliser already contains d / 2 log(2 pi).
         let of_tails = match nu.is_finite() {
             true => 0.5 * d * (0.5 * nu).ln() - (ln_gamma(0.5 * (nu + d)) - ln_gamma(0.5 * nu)),
             false => 0.0,
@@ -88,7 +88,7 @@ impl StudentT {
         self.degrees_of_freedom + self.gaussian.dimension() as f64
     }
 
-    /// Returns `log f` where the Gaussian's log density is `q = -(x - mu)' S^-1 (x - mu) / 2`.
+    /// Returns `log f`, given the Gaussian's log density `q = -(x - mu)' S^-1 (x - mu) / 2`.
     fn log_density_of(&self, q: f64) -> f64 {
         match self.is_gaussian() {
             true => q,
@@ -152,7 +152,7 @@ impl Sampleable for StudentT {
         }
         let half = 0.5 * self.degrees_of_freedom;
         let gamma = Gamma::new(half, 1.0).expect("a positive shape");
-        // The square of the stretch is nu over a chi-square variable.
+        // The square of the stretch is nu divided by a chi-square variable.
         let stretch = (half / gamma.sample(rng)).sqrt();
         let centre = self.gaussian.mean();
         state.zip_apply(centre, |x, centre| *x = centre + stretch * (*x - centre));
@@ -168,7 +168,7 @@ crate::num::deserialize_checked! {
     } =>
         Self::new(gaussian, degrees_of_freedom.unwrap_or(f64::INFINITY))
 }
-// Not all formats know infinities.
+// Some formats cannot store infinities.
 crate::num::serialize_as! {
     StudentT as student {
         gaussian: student.gaussian,

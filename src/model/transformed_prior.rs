@@ -6,10 +6,11 @@ use rand::Rng;
 
 use super::prior::Prior;
 
-/// A law of coordinates u without bounds, and a map from them to parameters x: a prior of your own for [`Priors`].
+/// A law of coordinates u without bounds, with a map from them to parameters x. Implement it to write a prior of your
+/// own for [`Priors`], and pass it to [`JointPrior::new`]. Each [`Prior`] is one of dimension 1.
 ///
-/// Each [`Prior`] is one of dimension 1. [`JointPrior::new`] takes it. The density is that of u, so it includes the Jacobian of a density of x; it
-/// must integrate to 1. The map may depend on the parameters of earlier priors, the law of u may not.
+/// The density is the density of u, so it includes the Jacobian of a density of x. It must integrate to 1. The map may
+/// depend on the parameters of earlier priors, but the law of u may not.
 /// [`testing::gradient_error`](crate::testing::gradient_error) checks both gradients.
 ///
 /// ```
@@ -68,12 +69,12 @@ pub trait TransformedPrior: Debug + Send + Sync {
     /// Returns the number of coordinates.
     fn coordinates(&self) -> usize;
 
-    /// Returns the number of parameters; that of coordinates unless overridden.
+    /// Returns the number of parameters; the number of coordinates by default.
     fn parameters(&self) -> usize {
         self.coordinates()
     }
 
-    /// Returns the least number of earlier parameters that the map needs; 0 unless overridden.
+    /// Returns the least number of earlier parameters that the map needs; 0 by default.
     fn earlier(&self) -> usize {
         0
     }
@@ -87,8 +88,8 @@ pub trait TransformedPrior: Debug + Send + Sync {
     /// Writes the parameters `x` of `u`, given all `earlier` parameters.
     fn write_parameters(&self, u: &[f64], earlier: &[f64], x: &mut [f64]);
 
-    /// Adds `by_x^T dx/du` to `by_u`, and `by_x^T dx/dearlier` to `by_earlier`: the likelihood's gradient by x, which may be
-    /// overwritten, becomes one by coordinates and by earlier parameters.
+    /// Turns a likelihood's gradient by x, `by_x`, into one by coordinates and by earlier parameters: adds
+    /// `by_x^T dx/du` to `by_u`, and `by_x^T dx/dearlier` to `by_earlier`. It may overwrite `by_x`.
     fn pull_back(
         &self,
         u: &[f64],
@@ -98,8 +99,8 @@ pub trait TransformedPrior: Debug + Send + Sync {
         by_u: &mut [f64],
     );
 
-    /// Writes the coordinates of parameters `x`, not finite ones outside the support. Unless overridden it writes NaN,
-    /// and [`Priors::state`](crate::model::Priors::state) refuses.
+    /// Writes the coordinates of parameters `x`; outside the support they are not finite. The provided method writes
+    /// NaN, and [`Priors::state`](crate::model::Priors::state) then returns an error.
     fn write_coordinates(&self, _x: &[f64], _earlier: &[f64], u: &mut [f64]) {
         u.fill(f64::NAN);
     }
@@ -156,7 +157,8 @@ pub(super) fn accumulate_each<'p>(
     terms.sum()
 }
 
-/// Returns `slope * derivative`: 0 where the parameter stays at its last number, also if the slope there is infinite.
+/// Returns `slope * derivative`. It is 0 if the derivative is 0, as at the last number inside a support, even if the
+/// slope is infinite.
 pub(super) fn times(slope: f64, derivative: f64) -> f64 {
     match derivative == 0.0 {
         true => 0.0,

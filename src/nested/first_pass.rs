@@ -31,12 +31,12 @@ pub(super) struct FoundShells {
     pub(super) sizes: Vec<f64>,
     /// Log weight of the shell below each level, and of the last shell, above all levels.
     pub(super) shells: Vec<f64>,
-    /// Bound on the share of Z above the last level, if the limit on their number was reached.
+    /// Bound on the share of Z above the last level, if the largest number of levels was reached.
     pub(super) unfinished: Option<f64>,
 }
 
 impl FoundShells {
-    /// Refuses lists that do not belong together. Checks a file.
+    /// Refuses lists, read from a file, that do not belong together.
     pub(super) fn check(&self) -> Result<()> {
         let Self {
             levels,
@@ -94,7 +94,7 @@ where
         Ok(())
     }
 
-    /// Returns the next level, and the log of the share of Z that may lie above, unless the search is over.
+    /// Returns the next level, and the log of the share of Z that may lie above; `None` if the search is over.
     fn next(&self, at: &mut Climb<'m, P, L>) -> Option<(f64, f64)> {
         let level = next_level(&at.island, self.settings.share)?;
         let highest = at
@@ -175,7 +175,7 @@ where
     }
 }
 
-/// Returns the largest log likelihood of the pool above which at least `share` of it lies. If a plateau at the bottom
+/// Returns the largest log likelihood above which at least `share` of the pool lies. If a plateau at the bottom
 /// prevents this, returns the lowest value; `None` if all are equal.
 fn next_level<P, L>(island: &Island<'_, P, L>, share: f64) -> Option<f64>
 where

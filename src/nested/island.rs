@@ -101,7 +101,7 @@ where
         self.drawn + proposals + undecided
     }
 
-    /// Removes the states up to `level` from the pool, and samples some of them.
+    /// Removes the states up to `level` from the pool, and returns a sample of them.
     pub(super) fn cut(&mut self, level: f64, selection: &mut IslandSelection) -> Shell<P::State> {
         let below = self.pool.partition_point(|(value, _)| *value <= level);
         let log_each = self.log_weight();
@@ -213,9 +213,9 @@ fn evenly<R: Rng + ?Sized>(
     (0..count).map(move |i| (((i as f64 + offset) * distance) as usize).min(n - 1))
 }
 
-/// Chooses how many states each shell of an island leaves, by systematic sampling. The expected numbers, real and
-/// summed from a random [`offset`], leave a state wherever the sum passes a whole number. Each kept state represents
-/// the shell's states over the expected number, so that weighted sums are unbiased.
+/// A choice of the number of states that each shell of an island keeps, by systematic sampling. The expected numbers,
+/// which are real, are summed from a random [`offset`]; a state is kept wherever the sum passes a whole number. Each
+/// kept state represents the shell's states over the expected number, so that weighted sums are unbiased.
 pub(super) struct IslandSelection {
     /// Expected numbers of states of the remaining shells.
     expected: std::vec::IntoIter<f64>,
@@ -242,15 +242,15 @@ impl IslandSelection {
     }
 }
 
-/// Returns the start of an island's sum. Multiples of the golden ratio are spread evenly, so that the islands together
-/// keep about the expected number of each shell.
+/// Returns the start of the sum of an island. Multiples of the golden ratio are spread evenly, so that the islands
+/// together keep about the expected number of each shell.
 pub(super) fn offset(first: f64, island: usize) -> f64 {
     const GOLDEN: f64 = 0.618_033_988_749_894_9;
     (first + GOLDEN * island as f64).fract()
 }
 
-/// Returns the expected numbers of states of an island's shells, `kept` in all. Half are shared by the shells' weights
-/// in the first pass, and half evenly, for shells whose weight came out too low.
+/// Returns the expected numbers of states that an island's shells keep, `kept` in all. Half are divided by the shells'
+/// weights in the first pass, and half evenly, in case a shell's weight came out too low.
 pub(super) fn expected(kept: f64, log_weights: &[f64]) -> Vec<f64> {
     let weights = WeightSums::of(log_weights);
     let even = 1.0 / log_weights.len() as f64;

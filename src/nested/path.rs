@@ -12,8 +12,8 @@ use crate::model::{NormalizedModel, Sampleable, UnnormalizedModel};
 use crate::path::{AnnealingPath, Ends, Intermediate, Normalized, TemperedPath};
 use crate::{Error, Result};
 
-/// A state of the chains on a [`LevelPath`](super::LevelPath), with its log likelihood once that has been computed. So
-/// each proposal's likelihood is evaluated only once. It dereferences to the state; mutable access clears the
+/// A state of the chains on a [`LevelPath`](super::LevelPath). It keeps its log likelihood once that has been computed,
+/// so that each proposal's likelihood is evaluated only once. It dereferences to the state; mutable access clears the
 /// likelihood.
 ///
 /// ```
@@ -66,7 +66,7 @@ impl<S> DerefMut for LevelState<S> {
     }
 }
 
-/// Proposes states with likelihoods by any proposal between states.
+/// Proposes states with likelihoods by a proposal between plain states.
 impl<S, Q: SymmetricProposal<S>> SymmetricProposal<LevelState<S>> for Q {
     fn propose<R: Rng + ?Sized>(
         &self,
@@ -256,7 +256,7 @@ where
 {
     type State = LevelState<P::State>;
 
-    /// Returns the log density, without evaluating the likelihood where the prior excludes the state.
+    /// Returns the log density. The likelihood is not evaluated if the prior excludes the state.
     fn log_density(&self, state: &LevelState<P::State>) -> f64 {
         self.log_density_at(self.ends(state, Ends::UNKNOWN))
     }
@@ -288,7 +288,7 @@ where
         }
     }
 
-    /// Returns log prior and log likelihood; the latter only where it matters.
+    /// Returns log prior and log likelihood. The latter is left out if the prior excludes the state or has no level.
     fn ends(&self, state: &LevelState<P::State>, known: Ends) -> Ends {
         let (prior, likelihood) = (self.problem.prior(), self.problem.likelihood());
         let known = known.or_base(|| prior.log_density(state));

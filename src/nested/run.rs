@@ -87,7 +87,7 @@ pub struct LevelSummary {
 }
 
 /// The result of [`NestedSmc`](super::NestedSmc): log evidence and its error, warnings, levels, and weighted posterior
-/// samples. Estimate and warnings count islands as those of a [`Run`](crate::ais::Run) count chains.
+/// samples. Estimate and warnings treat islands as a [`Run`](crate::ais::Run) treats chains.
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[must_use]
@@ -198,8 +198,8 @@ impl<S> NestedSmcRun<S> {
     /// Returns `count` approximate posterior samples: the [states](Self::states), resampled by weight, with repeats.
     ///
     /// # Errors
-    /// No state of positive weight, as if [`NestedSmc::kept`](super::NestedSmc::kept) is 0; a `count` of 0 or above
-    /// 2^30.
+    /// No state of positive weight, for example if [`NestedSmc::kept`](super::NestedSmc::kept) is 0; a `count` of 0 or
+    /// above 2^30.
     pub fn resampled(&self, count: usize) -> Result<TargetSamples<S, Approximate>>
     where
         S: Clone,

@@ -17,19 +17,8 @@ use crate::{Error, Result};
 
 /// The evidence by rising levels of the likelihood (Salomone et al. 2018).
 ///
-/// Let `l_1 < .. < l_T` be levels of the log likelihood, `X_t = P(log L > l_t)` the prior mass above, and `X_0 = 1`:
-///
-/// `Z = E L = sum_t X_t E[L 1(log L <= l_{t+1}) | log L > l_t]`, with `l_{T+1} = inf`.
-///
-/// An island starts with prior samples. At each level the states below give one term; a kernel moves some of the
-/// others many times above it, and all visited states are the next sample (waste-free: Dau and Chopin 2022). At fixed
-/// levels the sum is unbiased for Z, however badly the kernel mixes.
-///
-/// [`run`](Self::run) makes two passes. The first finds the levels and tunes step sizes. The second runs the islands
-/// on fresh streams with these fixed, and alone enters the estimate. Both count as cost. The problem is a
-/// [`TemperedPath`], a prior and a likelihood. The kernel is any [`Invariant`] one over
-/// [`LevelState`](super::LevelState)s, such as [`RandomWalkMetropolis`](crate::kernel::RandomWalkMetropolis) or
-/// [`Metropolis`](crate::kernel::Metropolis) with your own proposal.
+/// [`run`](Self::run) makes two passes. The first finds the levels and tunes step sizes. The second runs islands of
+/// chains on fresh streams with these fixed, and it alone enters the estimate. Both count as cost.
 ///
 /// ```
 /// use annealed::prelude::*;
@@ -46,6 +35,18 @@ use crate::{Error, Result};
 /// assert!((run.log_z() - exact).abs() < 4.0 * run.standard_error());
 /// # Ok::<(), annealed::Error>(())
 /// ```
+///
+/// The problem is a [`TemperedPath`], a prior and a likelihood. The kernel is any [`Invariant`] one over
+/// [`LevelState`](super::LevelState)s, such as [`RandomWalkMetropolis`](crate::kernel::RandomWalkMetropolis) or
+/// [`Metropolis`](crate::kernel::Metropolis) with your own proposal.
+///
+/// Let `l_1 < .. < l_T` be levels of the log likelihood, `X_t = P(log L > l_t)` the prior mass above, and `X_0 = 1`:
+///
+/// `Z = E L = sum_t X_t E[L 1(log L <= l_{t+1}) | log L > l_t]`, with `l_{T+1} = inf`.
+///
+/// An island starts with prior samples. At each level the states below give one term. A kernel moves some of the others
+/// many times above the level, and all visited states are the next sample (waste-free: Dau and Chopin 2022). At fixed
+/// levels the sum is unbiased for Z, however badly the kernel mixes.
 #[must_use]
 #[doc(alias("nested sampling", "evidence"))]
 pub struct NestedSmc<'m, P, L, K> {
@@ -110,9 +111,9 @@ impl<'m, P, L, K> NestedSmc<'m, P, L, K> {
         kept of settings: usize,
         /// Sets the seed; 0 by default. One seed gives the same bits for any number of threads.
         seed of settings: u64,
-        /// Sets the standard error of log Z in nats at which the run ends, checked after 10 islands and after each tenth
-        /// more. [`islands`](Self::islands) is then the maximum. A run that ends with a larger error
-        /// [warns](crate::estimate::Warning::ErrorNotReached).
+        /// Sets the standard error of log Z in nats at which the run ends. It is checked after 10 islands, then each
+        /// time their number has grown by a tenth. [`islands`](Self::islands) is then the maximum. A run that ends with
+        /// a larger error [warns](crate::estimate::Warning::ErrorNotReached).
         until_error of execution in Some: f64,
     }
 

@@ -25,8 +25,8 @@ impl<P, L, K> NestedSmc<'_, P, L, K> {
     }
 
     /// Returns the same run shared with other processes, which must all make the same call; see the module
-    /// [`ranks`](crate::ranks). Each gets the result, with the bits of [`run`](Self::run). Rank 0 finds the levels, and all
-    /// share the islands.
+    /// [`ranks`](crate::ranks). Each gets the result, with the bits of [`run`](Self::run). Rank 0 finds the levels, and
+    /// all share the islands.
     pub fn ranks<'a>(&'a self, ranks: &'a dyn Ranks) -> OnRanks<'a, Self> {
         OnRanks::new(self, ranks)
     }
@@ -38,7 +38,7 @@ where
     L: UnnormalizedModel<State = P::State> + Sync,
     K: Invariant<LevelAt<'m, P, L>> + Sync,
 {
-    /// Returns likelihoods of a few prior samples, first as drawn, then moved above a level, and the error met there.
+    /// Returns likelihoods of a few prior samples, as drawn and then moved above a level, and the error met there.
     fn probed(&self) -> Result<(Vec<f64>, Vec<f64>, Option<String>)> {
         use crate::population::Population;
         let prior: LevelPath<'m, P, L> = LevelPath::new(self.problem, [])?;

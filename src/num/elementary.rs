@@ -3,14 +3,15 @@
 use std::f64::consts::{FRAC_PI_2, LOG2_E, TAU};
 use std::ops::Range;
 
-/// ln 2 in two parts: the product of the first with an exponent is exact.
+/// ln 2 in two parts. The last bits of the first part are 0, so that its product with an exponent is exact.
 const LN_2_HIGH: f64 = 6.931_471_803_691_238e-1;
 const LN_2_LOW: f64 = 1.908_214_929_270_587_7e-10;
 
-/// A number that rounds what is added to it to an integer, in the last bits of the sum.
+/// Addend `1.5 * 2^52`. It rounds x to an integer, which stands in the last bits of the sum.
 const SHIFT: f64 = 6_755_399_441_055_744.0;
 
-/// Returns `e^x` for x in [-708, 0] to two units in the last place; 0 below, NaN for NaN. Same bits on every machine.
+/// Returns `e^x` for x in [-708, 0] to two units in the last place; 0 below, NaN for NaN. All machines give the same
+/// bits.
 #[inline(always)]
 pub(crate) fn exp_of_negative(x: f64) -> f64 {
     // x = k ln 2 + r, with |r| < 0.35.
@@ -22,7 +23,7 @@ pub(crate) fn exp_of_negative(x: f64) -> f64 {
     if x < -708.0 { 0.0 } else { value }
 }
 
-/// Returns the Taylor series of `e^r` up to `r^12`, in few dependent steps.
+/// Returns the Taylor series of `e^r` up to `r^12`. Terms are grouped, so that few steps depend on each other.
 #[inline(always)]
 fn taylor(r: f64) -> f64 {
     let pair = |n: usize| INVERSE_FACTORIALS[n] + INVERSE_FACTORIALS[n + 1] * r;
@@ -73,7 +74,7 @@ pub fn softplus_increment(y: f64, d: f64) -> f64 {
     }
 }
 
-/// The least number for which [`ln_gamma`] takes Stirling's series.
+/// Smallest `x` at which [`ln_gamma`] uses Stirling's series directly.
 const LARGE: f64 = 12.0;
 
 /// Returns `log Gamma(x)` for `x > 0`, to an absolute error of about `1e-15 (1 + |log Gamma(x)|)`.
@@ -82,6 +83,7 @@ pub(crate) fn ln_gamma(mut x: f64) -> f64 {
         return x;
     }
     let mut product = 1.0;
+    // Gamma(x) = Gamma(x + 1) / x leads to arguments at which Stirling's series is accurate.
     while x < LARGE {
         product *= x;
         x += 1.0;
@@ -148,8 +150,8 @@ fn normal_quantile(p: f64) -> f64 {
     magnitude.copysign(q)
 }
 
-/// Returns Student's quantile at `p` in (0, 1) for any real `dof >= 1`: exact for 1 and 2, to 3% between them, and
-/// above 2 by algorithm 396 of Hill (1970), to 3 digits at least and to 6 from `dof = 5`.
+/// Returns the quantile of Student's t at `p` in (0, 1) for any real `dof >= 1`. It is exact for 1 and 2, and accurate
+/// to 3% between them. Above 2, algorithm 396 of Hill (1970) gives at least 3 digits, and 6 from `dof = 5` on.
 pub(crate) fn student_quantile(p: f64, dof: f64) -> f64 {
     let two_tails = 2.0 * p.min(1.0 - p);
     let magnitude = if dof > 2.0 {
@@ -158,6 +160,7 @@ pub(crate) fn student_quantile(p: f64, dof: f64) -> f64 {
         let one = 1.0 / (two_tails * FRAC_PI_2).tan();
         let square = 2.0 / (two_tails * (2.0 - two_tails)) - 2.0;
         let two = square.max(0.0).sqrt();
+        // Between 1 and 2 the logarithm of the quantile is interpolated linearly in 1 / dof.
         let share = 2.0 / dof - 1.0;
         one.powf(share) * two.powf(1.0 - share)
     };
@@ -216,7 +219,7 @@ mod tests {
                 assert!(error < 1e-12 * (1.0 + y.abs()), "y {y}, d {d}: {error}");
             }
         }
-        // Relative accuracy where the plain difference has none.
+        // The result is accurate at a step at which the plain difference has no digits left.
         let (y, d) = (300.0, 1e-14);
         assert!((softplus_increment(y, d) / d - 1.0).abs() < 1e-12);
     }

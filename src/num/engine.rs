@@ -6,16 +6,16 @@ use std::sync::LazyLock;
 
 use crate::{Error, Result};
 
-/// The instruction set of the inner loops of an RBM, by default the best of the machine.
+/// The instruction set of the inner loops of an RBM, by default the best level of the machine.
 ///
-/// All levels draw from the same distributions. Levels with fused multiplication and addition, all but the portable one,
-/// give the same bits; the portable one rounds differently. The bits do not depend on the number of threads.
+/// All levels draw from the same distributions. The portable level rounds differently from the others. These fuse
+/// multiplication and addition, and give the same bits. The number of threads does not change the bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 #[non_exhaustive]
 pub enum SimdLevel {
-    /// The instructions of the compilation target, SSE2 on x86-64, without fused products. The reference for the others.
+    /// The reference for the others: the compilation target's instructions, SSE2 on x86-64, without fused products.
     Portable,
     /// NEON (AArch64).
     Neon,
@@ -63,10 +63,10 @@ impl SimdLevel {
         }
     }
 
-    /// Returns this level as one that is available.
+    /// Returns this level as a checked [`Simd`].
     ///
     /// # Errors
-    /// A level that this machine or this build of the crate does not have.
+    /// If the machine or this build of the crate does not have this level.
     pub(crate) fn available(self) -> Result<Simd> {
         let expected = format!("at best {}, which is what this machine has", Self::best());
         Error::check(self.is_available(), "engine", self, expected)?;
@@ -74,7 +74,7 @@ impl SimdLevel {
     }
 }
 
-/// A level that this machine was seen to have.
+/// A level that the machine is known to have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Simd(SimdLevel);
 
@@ -130,7 +130,7 @@ fn run_avx512<R>(work: impl FnOnce() -> R) -> R {
 }
 
 /// Evaluates an expression, compiled for each level's instructions. Functions that it calls must be
-/// `#[inline(always)]`, or they use the baseline. The constant `$fused` says whether `mul_add` is an instruction.
+/// `#[inline(always)]`, or they use the baseline. The constant `$fused` is true if `mul_add` is an instruction.
 macro_rules! vectorized {
     ($engine:expr, $fused:ident, $work:expr) => {
         if $engine.get() == $crate::num::SimdLevel::Portable {

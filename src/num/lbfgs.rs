@@ -60,7 +60,7 @@ impl Lbfgs {
 }
 
 impl Pair {
-    /// Returns `None` where rounding left no positive curvature.
+    /// Creates the pair of two successive points; `None` if rounding left no positive curvature.
     fn between(from: &Minimum, to: &Minimum) -> Option<Self> {
         let (step, change) = (&to.position - &from.position, &to.gradient - &from.gradient);
         let curvature = step.dot(&change);
@@ -72,7 +72,7 @@ impl Pair {
     }
 }
 
-/// Returns `-H g` with the inverse Hessian H of the pairs; at first, a step of length 1 at most.
+/// Returns `-H g`, where H approximates the inverse Hessian by the pairs. Without pairs the step has length 1 at most.
 fn direction(pairs: &VecDeque<Pair>, gradient: &DVector<f64>) -> DVector<f64> {
     let mut direction = -gradient;
     let mut along = Vec::with_capacity(pairs.len());
@@ -92,7 +92,7 @@ fn direction(pairs: &VecDeque<Pair>, gradient: &DVector<f64>) -> DVector<f64> {
     direction
 }
 
-/// Returns the first point along `direction` with enough of a decrease; `None` where rounding leaves none.
+/// Returns the first point along `direction` with enough of a decrease; `None` if rounding leaves none.
 fn search(
     here: &Minimum,
     direction: &DVector<f64>,

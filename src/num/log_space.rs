@@ -6,7 +6,7 @@ use super::VECTOR_WIDTH;
 use super::elementary::exp_of_negative;
 use super::engine::over_vectors;
 
-/// Returns `log sum_i exp(x_i)`, summed in the order given; `-inf` without a term above `-inf`; NaN if one is.
+/// Returns `log sum_i exp(x_i)`, summed in the given order. `-inf` if no term exceeds `-inf`; NaN if a term is NaN.
 ///
 /// ```
 /// let huge = annealed::estimate::log_sum_exp(&[1e5, 1e5]);
@@ -16,7 +16,7 @@ pub fn log_sum_exp(values: impl IntoIterator<Item = impl Borrow<f64>>) -> f64 {
     WeightSums::of(values).log_sum()
 }
 
-/// Returns the largest value, NaN aside; `-inf` without one.
+/// Returns the largest value, ignoring NaN; `-inf` if there is none.
 pub(crate) fn largest(values: impl IntoIterator<Item = impl Borrow<f64>>) -> f64 {
     let values = values.into_iter().map(|value| *value.borrow());
     values.fold(f64::NEG_INFINITY, f64::max)
@@ -31,7 +31,7 @@ pub(crate) fn cumulative(values: impl IntoIterator<Item = f64>) -> Vec<f64> {
     sums
 }
 
-/// Returns `log(exp(a) + exp(b))`; `-inf` where both are.
+/// Returns `log(exp(a) + exp(b))`; `-inf` if both are.
 pub(crate) fn log_add_exp(a: f64, b: f64) -> f64 {
     let (low, high) = if a < b { (a, b) } else { (b, a) };
     match high == f64::NEG_INFINITY {
@@ -73,7 +73,7 @@ pub fn log_mean_exp(values: &[f64]) -> f64 {
     WeightSums::of(values).log_mean()
 }
 
-/// Running sums of `w` and `w^2` from log weights. Merging rounds, so a fixed order of merges gives fixed bits.
+/// Running sums of `w` and `w^2` from log weights. Merging rounds, so the bits depend on the order of merges.
 ///
 /// ```
 /// use annealed::estimate::WeightSums;
@@ -117,7 +117,7 @@ impl WeightSums {
         sums
     }
 
-    /// Adds one log weight; `-inf` is a weight of zero. The caller refuses NaN and `+inf`, which make all figures NaN.
+    /// Adds one log weight; `-inf` is a weight of zero. The caller must refuse NaN and `+inf`, which spoil all figures.
     #[inline]
     pub fn add(&mut self, log_weight: f64) {
         self.scales(log_weight);
@@ -128,8 +128,8 @@ impl WeightSums {
         self.merge(&sums);
     }
 
-    /// Returns the sums of these log weights, and the sum of the weighted values, relative to the largest weight. Values
-    /// of weight zero do not count.
+    /// Returns the sums of these log weights, and the sum of the weighted values, relative to the largest weight.
+    /// Values of weight zero are ignored.
     fn of_slices(log_weights: &[f64], values: &[f64]) -> (Self, f64) {
         let max = largest(log_weights);
         let mut sums = Self {
@@ -155,7 +155,7 @@ impl WeightSums {
         self.merged_scales(other);
     }
 
-    /// Adds one weight. Returns two factors for sums of weighted values kept beside these, for the old sum and the new
+    /// Adds one weight. Returns the factors by which a sum of weighted values must multiply its old sum and the new
     /// value; `None` for a weight of zero.
     #[inline]
     fn scales(&mut self, log_weight: f64) -> Option<(f64, f64)> {
@@ -175,7 +175,7 @@ impl WeightSums {
         Some((here, weight))
     }
 
-    /// Merges. Returns the factors for such sums here and in `other`; `None` where `other` has no positive weight.
+    /// Merges `other`. Returns the factors of weighted sums here and there; `None` if `other` has no positive weight.
     fn merged_scales(&mut self, other: &Self) -> Option<(f64, f64)> {
         self.count += other.count;
         if other.max == f64::NEG_INFINITY {
@@ -204,7 +204,7 @@ impl WeightSums {
     pub fn log_mean(&self) -> f64 {
         match self.count {
             0 => f64::NEG_INFINITY,
-            // The largest weight comes last, so that the mean keeps its digits.
+            // The maximum, perhaps large, is added last, so that the mean keeps its digits.
             count => self.max + (self.sum.ln() - (count as f64).ln()),
         }
     }
@@ -253,7 +253,7 @@ impl WeightedMean {
         }
     }
 
-    /// Returns the number of values, those of weight zero included.
+    /// Returns the number of values, including values of weight zero.
     pub(crate) fn count(&self) -> u64 {
         self.weights.count()
     }
@@ -263,7 +263,7 @@ impl WeightedMean {
         self.weights.log_sum()
     }
 
-    /// Returns the weighted mean; NaN where there was no weight.
+    /// Returns the weighted mean; NaN if all weights are zero.
     pub(crate) fn get(&self) -> f64 {
         self.value / self.weights.sum
     }
@@ -309,8 +309,9 @@ impl WeightedVariance {
         self.spread + (self.mean - centre).powi(2)
     }
 
-    /// Returns the variance times `1 / (1 - 1/ESS)`, or it would fall to 0 as the weights collapse; 0 for one value.
+    /// Returns the variance times `1 / (1 - 1/ESS)`; 0 for one value.
     pub(crate) fn get(&self) -> f64 {
+        // Without the factor the variance would fall to 0 as the weights collapse.
         let shrinkage = 1.0 - 1.0 / self.weights.effective_sample_size();
         match shrinkage > 0.0 {
             true => self.spread / shrinkage,
@@ -319,7 +320,7 @@ impl WeightedVariance {
     }
 }
 
-/// Running mean and squared deviations, mergeable (Chan, Golub and LeVeque 1983).
+/// A running mean and sum of squared deviations, which can be merged (Chan, Golub and LeVeque 1983).
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct Moments {

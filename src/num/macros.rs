@@ -1,8 +1,8 @@
 //! Macros for setters, and for checked serialisation; the latter are empty without the feature `serde`.
 
-/// Implements `Deserialize` by a list of fields and an expression of type `Result<Self>`, mostly a constructor's call.
-/// Further bounds of a parameter follow a `|`. The first form is for structs written as one value, such as a list; the
-/// second for structs of just these fields, which `self.checked()` examines.
+/// Implements `Deserialize` from a list of fields and an expression of type `Result<Self>`, mostly a constructor's
+/// call. Further bounds of a parameter follow a `|`. The first form is for structs written as one value, such as a
+/// list. The second is for structs with exactly these fields, which `self.checked()` checks.
 macro_rules! deserialize_checked {
     ($name:ident as ($value:ident: $type:ty) => $make:expr) => {
         #[cfg(feature = "serde")]
@@ -53,7 +53,7 @@ macro_rules! deserialize_checked {
 }
 pub(crate) use deserialize_checked;
 
-/// Implements `Serialize` by one value, or by a list of fields and their values, which the struct need not hold.
+/// Implements `Serialize`: writes one value, or a list of fields with values that the struct need not hold.
 macro_rules! serialize_as {
     ($name:ident as $this:ident ($value:expr)) => {
         #[cfg(feature = "serde")]
@@ -92,8 +92,8 @@ macro_rules! serialize_as {
 }
 pub(crate) use serialize_as;
 
-/// Writes a builder's setter for each field named with its type. `field of part: Type` sets a field of `part`, and
-/// `field in Some: Type` an optional one.
+/// Defines a builder's setter for each field and its type. `field of part: Type` sets a field of `part`, and
+/// `field in Some: Type` sets an optional field.
 macro_rules! setters {
     ($($(#[$doc:meta])* $field:ident $(of $part:ident)? $(in $some:ident)?: $type:ty,)+) => {$(
         $(#[$doc])*
@@ -105,7 +105,7 @@ macro_rules! setters {
 }
 pub(crate) use setters;
 
-/// Implements `Debug` by some of the fields, where others are functions or long.
+/// Implements `Debug` with some of the fields. The others are functions or long.
 macro_rules! debug_by_fields {
     ($name:ident for [$($parameters:tt)*] $type:ty { $($field:ident),+ }) => {
         impl<$($parameters)*> std::fmt::Debug for $type {
@@ -119,13 +119,13 @@ macro_rules! debug_by_fields {
 }
 pub(crate) use debug_by_fields;
 
-/// Serialisation of log weights, whose `-inf` becomes none in formats without infinities, such as JSON; and of matrices.
+/// Serialisation of log weights and of matrices. A format without infinities, such as JSON, gets none for `-inf`.
 #[cfg(feature = "serde")]
 pub(crate) mod serial {
     use nalgebra::DMatrix;
     use serde::de::{Deserialize, Deserializer, Error};
 
-    /// A matrix whose shape was checked as it was read: nalgebra multiplies rows and columns without a check, and in a
+    /// A matrix whose shape was checked when it was read. nalgebra multiplies rows and columns without a check: a
     /// release build takes `2^32 x 2^32` for a shape without entries.
     pub(crate) struct Matrix(pub(crate) DMatrix<f64>);
 

@@ -3,11 +3,11 @@
 use crate::num::{WeightSums, largest};
 
 const MAX_CELLS: usize = 1 << 14;
-/// Tolerated difference of the two rules in a cell, relative to the integral. The better rule is far closer.
+/// Tolerated difference of the two rules in a cell, relative to the integral. The better rule errs far less.
 const TOLERANCE: f64 = 1e-8;
 
-/// Abscissas from the middle to the end of `[-1, 1]` with their Kronrod and Gauss weights (the rules
-/// of 15 and 7 points; QUADPACK, Piessens et al. 1983). All but the first stand for two points.
+/// Abscissas from the middle to the end of `[-1, 1]` with their Kronrod and Gauss weights (the rules of 15 and 7
+/// points; QUADPACK, Piessens et al. 1983). Each but the first stands for two points, x and -x.
 const RULES: [(f64, f64, f64); 8] = [
     (0.0, 0.209_482_141_084_727_83, 0.417_959_183_673_469_4),
     (0.207_784_955_007_898_47, 0.204_432_940_075_298_9, 0.0),
@@ -43,7 +43,7 @@ impl Panel {
     fn new(log_f: &impl Fn(f64) -> f64, low: f64, high: f64) -> Self {
         let (middle, half) = (0.5 * (low + high), 0.5 * (high - low));
         let at = RULES.map(|(x, ..)| [-1.0, 1.0].map(|side| log_f(middle + side * x * half)));
-        // Finite even where f is 0 throughout.
+        // The shift stays finite even if f is 0 throughout.
         let shift = largest(at.as_flattened()).max(f64::MIN);
         let (mut kronrod, mut difference) = (0.0, 0.0);
         for ((x, weight, gauss), log_f) in RULES.into_iter().zip(at) {
@@ -66,8 +66,8 @@ impl Panel {
     }
 }
 
-/// Returns `log int exp(log_f)` from `low` to `high`, relative error about 1e-8. Halves `cells` equal cells until the
-/// rules agree; misses narrow features. `None` for too many cells, or where `log_f` is NaN or `+inf`.
+/// Returns `log int exp(log_f)` from `low` to `high`, to a relative error of about 1e-8. Halves `cells` equal cells
+/// until the rules agree; may miss narrow features. `None` for too many cells, or if `log_f` is NaN or `+inf`.
 pub(crate) fn log_integral(
     log_f: impl Fn(f64) -> f64,
     low: f64,
@@ -122,7 +122,7 @@ mod tests {
         let jump = |x: f64| if x < 1.0 / 3.0 { 0.0 } else { 3.0 };
         let exact = (1.0 / 3.0 + 2.0 / 3.0 * 3f64.exp()).ln();
         close(log_integral(jump, 0.0, 1.0, 1), exact);
-        // I_0(1), at any number of waves.
+        // The integral is I_0(1) for any number of waves.
         for waves in [1.0, 4.0, 64.0, 1000.0] {
             let wave = |x: f64| (2.0 * PI * waves * x).sin();
             let exact = 1.266_065_877_752_008_4_f64.ln();

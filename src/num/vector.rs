@@ -9,13 +9,13 @@ use crate::num::over_vectors;
 /// Number of entries that loops handle side by side, with independent partial sums, for vector registers.
 pub(crate) const VECTOR_WIDTH: usize = 8;
 
-/// Runs a long loop out of line, compiled for the widest registers. All that it calls must be inlined.
+/// Runs a long loop out of line, compiled for the widest registers. Every function that `work` calls must be inlined.
 #[inline(never)]
 pub(crate) fn wide<R>(work: impl FnOnce() -> R) -> R {
     over_vectors(work)
 }
 
-/// Writes zeros. The compiler would call `memset`, which costs more than a few stores.
+/// Writes zeros. Short slices avoid `memset`, a call that costs more than a few stores.
 #[inline]
 pub(crate) fn set_zero(values: &mut [f64]) {
     if values.len() < VECTOR_WIDTH {
@@ -32,7 +32,7 @@ pub(crate) fn add_scaled(x: &mut [f64], s: f64, y: &[f64]) {
     if x.len() < VECTOR_WIDTH {
         return axpy(x, s, y);
     }
-    // For chunks of a register the compiler would gather and scatter, at a sixth of the speed.
+    // A plain loop: if it went by chunks of a register, the compiler would gather and scatter, at a sixth of the speed.
     wide(
         #[inline(always)]
         move || axpy(x, s, y),
@@ -85,7 +85,7 @@ fn blend(x: &mut [f64], [s, t]: [f64; 2], [y, z]: [&[f64]; 2]) {
     }
 }
 
-/// Returns the sum of squares, with the bits of nalgebra's `norm_squared` for eight or more.
+/// Returns the sum of squares. For eight entries or more it has the bits of nalgebra's `norm_squared`.
 pub(crate) fn sum_of_squares(x: &[f64]) -> f64 {
     wide(
         #[inline(always)]
@@ -109,7 +109,7 @@ pub(crate) fn all_finite(values: &[f64]) -> bool {
     if values.len() < VECTOR_WIDTH {
         return values.iter().all(|x| x.is_finite());
     }
-    // No early end, so that registers can be used.
+    // The loop has no early exit, so that it can use vector registers.
     wide(
         #[inline(always)]
         move || !values.iter().fold(false, |found, x| found | !x.is_finite()),

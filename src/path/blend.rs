@@ -28,9 +28,9 @@ pub struct Blend<A, B, L> {
 ///
 /// `log f_beta(x) = (1 - beta) log f_a(x) + beta log f_b(x)`.
 ///
-/// The target needs a log density only. For a prior and a likelihood take a [`TemperedPath`], for an RBM an
-/// [`RbmPath`](crate::rbm::RbmPath). At `beta = 0` the support of the target does not matter, and at `beta = 1` the
-/// base's, since `0 * -inf` counts as 0. In between a state must lie in both.
+/// The target needs a log density only. For a prior and a likelihood use a [`TemperedPath`], for an RBM an
+/// [`RbmPath`](crate::rbm::RbmPath). Since `0 * -inf` counts as 0, the support of the target does not matter at
+/// `beta = 0`, nor the support of the base at `beta = 1`. In between a state must lie in both supports.
 ///
 /// ```
 /// use annealed::prelude::*;
@@ -68,9 +68,8 @@ where
 ///
 /// `log f_beta(x) = log p(x) + beta log L(x)`.
 ///
-/// The model given as prior is divided by its normaliser. So log Z of the target is the log evidence,
-/// `log integral p(x) L(x) dx`, if `L` carries the constants of the likelihood. A state that p excludes has density
-/// 0, even if L is undefined there.
+/// The prior is divided by its normaliser, so log Z of the target is the log evidence, `log integral p(x) L(x) dx`, if
+/// `L` includes the constants of the likelihood. A state that p excludes has density 0, even if L is undefined there.
 ///
 /// ```
 /// use annealed::estimate::LogZ;
@@ -139,7 +138,7 @@ impl<A, B, L> Blend<A, B, L> {
     }
 }
 
-/// The model at one beta of a [`Blend`], of which it holds the handle H: a reference or an [`Arc`].
+/// The model at one beta of a [`Blend`]. It contains a handle H of the path: a reference or an [`Arc`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BlendAt<H> {
     pub(crate) path: H,
@@ -220,7 +219,8 @@ where
 }
 
 impl<H: Deref<Target = Blend<A, B, L>>, A, B, L: BlendLaw> BlendAt<H> {
-    /// Blends in place the base's log densities. `evaluate` writes the other log densities of a run of states.
+    /// Blends log densities in place; they contain the base's. `evaluate` writes the other log densities of a range of
+    /// states.
     fn blend_runs(
         &self,
         log_densities: &mut [f64],
@@ -249,7 +249,7 @@ where
     B: UnnormalizedModel<State = A::State>,
     L: BlendLaw,
 {
-    /// Returns the two log densities that a log ratio needs; 0 for a base that keeps its weight.
+    /// Returns the two log densities that a log ratio needs. The base's is 0 if its weight does not depend on beta.
     fn ends_of_ratio(&self, state: &A::State) -> (f64, f64) {
         let base = match L::BASE_FADES {
             true => self.path.base.log_density(state),
@@ -272,7 +272,7 @@ where
         self.beta
     }
 
-    /// Returns `(beta - beta')` times the [slope](BetaDerivative::beta_derivative) at x; `-inf` if this model
+    /// Returns `(beta - beta')` times the [slope](BetaDerivative::beta_derivative) at x. It is `-inf` if this model
     /// excludes x, and `+inf` if only the previous one does.
     fn log_ratio(&self, previous: &Self, state: &A::State) -> f64 {
         let (base, other) = self.ends_of_ratio(state);

@@ -4,7 +4,7 @@ use crate::num::weighted;
 
 /// The weights of the two log densities of a [`Blend`](super::Blend), and the rules for a density of 0.
 pub trait BlendLaw {
-    /// Name of the other model in errors.
+    /// Name of the other model in error messages.
     const OTHER: &'static str;
     /// Whether the weight of the base depends on beta, so that log ratios depend on its log density.
     const BASE_FADES: bool;
@@ -12,7 +12,7 @@ pub trait BlendLaw {
     /// Returns the weights of the base and of the other log density at `beta`.
     fn weights(beta: f64) -> (f64, f64);
 
-    /// Returns whether the blend at `beta` is the base's log density `base` alone, so that the other is not
+    /// Returns whether the blend at `beta` is the base's log density `base` alone. The other log density is then not
     /// evaluated.
     fn is_base(beta: f64, base: f64) -> bool;
 
@@ -36,8 +36,8 @@ pub trait BlendLaw {
     }
 }
 
-/// The law of a [`GeometricPath`](super::GeometricPath): weights `1 - beta` and `beta`; 0 and `beta` above 1, for powers
-/// of the target.
+/// The law of a [`GeometricPath`](super::GeometricPath): weights `1 - beta` and `beta`. Above 1, for powers of the
+/// target, they are 0 and `beta`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Geometric;
 
@@ -50,7 +50,7 @@ impl BlendLaw for Geometric {
         ((1.0 - beta).max(0.0), beta)
     }
 
-    /// Returns false, so that a NaN of the target surfaces wherever chains are.
+    /// Returns false, so that a NaN of the target is found at any state.
     #[inline(always)]
     fn is_base(_beta: f64, _base: f64) -> bool {
         false
@@ -83,7 +83,7 @@ impl BlendLaw for Tempered {
         (1.0, beta)
     }
 
-    /// Returns true also if the prior excludes the state, since the likelihood may be undefined there.
+    /// Returns true also if the prior excludes the state, because the likelihood may be undefined there.
     #[inline(always)]
     fn is_base(beta: f64, base: f64) -> bool {
         base == f64::NEG_INFINITY || beta == 0.0

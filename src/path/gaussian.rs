@@ -20,7 +20,7 @@ const LARGEST: usize = 1 << 14;
 /// between the same ends, constants included.
 ///
 /// Every intermediate model is a Gaussian, whose precision and precision times mean are linear in beta. It can be
-/// sampled exactly and has a known log Z. This serves perfect transitions, coordinate Gibbs and tests.
+/// sampled exactly and its log Z is known. Perfect transitions, coordinate Gibbs and tests use this.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GaussianPath {
     pub(crate) ends: Arc<CommonAxes>,
@@ -30,8 +30,8 @@ impl GaussianPath {
     /// Creates the path between two Gaussians over the same space.
     ///
     /// # Errors
-    /// If their dimensions differ or exceed 16,384, no common axes are found because their scales differ too much, or
-    /// their means lie so far apart that log densities overflow.
+    /// Dimensions that differ or exceed 16,384; ends whose scales differ so much that no common axes are found; means
+    /// so far apart that log densities overflow.
     pub fn new(base: Gaussian, target: Gaussian) -> Result<Self> {
         Ok(Self {
             ends: CommonAxes::new(base, target)?.into(),
@@ -88,11 +88,11 @@ impl AnnealingPath for GaussianPath {
 #[derive(Debug, Clone, PartialEq)]
 pub struct GaussianAt {
     pub(super) ends: Arc<CommonAxes>,
-    /// Added by moment averaging; `None` on the geometric path.
+    /// Moment averaging adds it; `None` on the geometric path.
     pub(super) averaged: Option<Arc<Averaging>>,
     pub(super) beta: f64,
     pub(super) form: QuadraticForm,
-    /// Standard deviations along the common axes, without the spread of the means that moment averaging adds.
+    /// Standard deviations along the common axes. They exclude the spread of the means that moment averaging adds.
     pub(super) deviations: DVector<f64>,
     /// `log f_beta` at the mean.
     pub(super) constant: f64,
@@ -186,8 +186,8 @@ impl Differentiable for GaussianAt {
     }
 }
 
-/// The ends of a path and the coordinates u, `x = mu_a + V u`, in which the base is `N(0, I)` and the target has a
-/// diagonal precision. Models between them need no factorisation, so nothing can fail and no large constants cancel.
+/// The ends of a path, with the coordinates u of `x = mu_a + V u`. In them the base is `N(0, I)` and the target has a
+/// diagonal precision. The models in between need no factorisation, so nothing can fail and no large constants cancel.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct CommonAxes {
     pub(super) base: Gaussian,
@@ -260,9 +260,9 @@ const FARTHEST: f64 = 1e6;
 /// `mu(beta) = (1 - beta) mu_a + beta mu_b`,
 /// `Sigma(beta) = (1 - beta) Sigma_a + beta Sigma_b + beta (1 - beta) (mu_b - mu_a)(mu_b - mu_a)'`.
 ///
-/// Halfway the model covers both ends, while the geometric path between narrow, distant Gaussians covers neither.
-/// Each density carries the constant of [`Gaussian`]: `log f` is 0 at the mean. For other exponential families take
-/// the [`MomentSplinePath`](super::MomentSplinePath).
+/// Halfway the model covers both ends, while the geometric path between narrow, distant Gaussians covers neither. Each
+/// density has the constant of [`Gaussian`]: `log f` is 0 at the mean. For other exponential families use the
+/// [`MomentSplinePath`](super::MomentSplinePath).
 ///
 /// ```
 /// use annealed::ais::Ais;
@@ -287,7 +287,7 @@ pub struct MomentPath {
     averaging: Arc<Averaging>,
 }
 
-/// The matrices that moment averaging needs beside the [`CommonAxes`].
+/// The matrices that moment averaging needs in addition to the [`CommonAxes`].
 #[derive(Debug, PartialEq)]
 pub(super) struct Averaging {
     /// `V^-1 = V' P_a`, with V the common axes.
@@ -302,8 +302,8 @@ impl MomentPath {
     /// Creates the path between two Gaussians over the same space.
     ///
     /// # Errors
-    /// If their dimensions differ or exceed 16,384, no common axes are found because their scales differ too much, or
-    /// their means lie more than 1e6 standard deviations apart.
+    /// Dimensions that differ or exceed 16,384; ends whose scales differ so much that no common axes are found; means
+    /// more than 1e6 standard deviations apart.
     pub fn new(base: Gaussian, target: Gaussian) -> Result<Self> {
         let ends = CommonAxes::new(base, target)?;
         let deviations = ends.shift.iter().zip(&ends.precisions);
@@ -359,6 +359,7 @@ impl AnnealingPath for MomentPath {
             averaged: Some(Arc::clone(&self.averaging)),
             beta,
             constant: 0.0,
+            // log |Sigma| by the matrix determinant lemma.
             log_normalizer: self.ends.base.log_normalizer()
                 + 0.5 * (variances.map(f64::ln).sum() + stretch.ln()),
             form: QuadraticForm::new(

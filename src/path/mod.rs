@@ -87,15 +87,15 @@ pub(crate) fn dimension(path: &impl AnnealingPath) -> usize {
 )]
 pub trait Intermediate: UnnormalizedModel {
     /// Whether the log densities at all betas are functions of two numbers, the [`ends`](Self::ends); false by default.
-    /// Then a chain keeps the two from stage to stage, and a random walk costs 1 evaluation a stage in place of 2.
+    /// If true, a chain keeps both from stage to stage, and a random walk needs 1 evaluation per stage, not 2.
     const HAS_ENDS: bool = false;
 
     /// Returns the model's place on the path: 0 at the base, 1 at the target.
     fn beta(&self) -> f64;
 
-    /// Returns `log f_beta(x) - log f_beta'(x)`, with `previous` at `beta'`; `-inf` if this model excludes `x`,
-    /// whatever `previous` says. Override it, and [`log_ratio_given`](Self::log_ratio_given), if the difference cancels
-    /// or can be computed for less.
+    /// Returns `log f_beta(x) - log f_beta'(x)`, with `previous` at `beta'`; `-inf` if this model excludes `x`, even if
+    /// `previous` does too. Override it, and [`log_ratio_given`](Self::log_ratio_given), if the difference cancels or
+    /// has a cheaper form.
     fn log_ratio(&self, previous: &Self, state: &Self::State) -> f64 {
         self.log_ratio_given(previous, state, self.log_density(state), None)
     }
@@ -114,8 +114,8 @@ pub trait Intermediate: UnnormalizedModel {
         })
     }
 
-    /// Returns the log densities of the path's ends at `state` that this model needs. Those in `known` are not evaluated
-    /// again. A path that [has ends](Self::HAS_ENDS) overrides it, and [`log_density_at`](Self::log_density_at).
+    /// Returns the log densities of the path's ends at `state` that this model needs, without evaluating the `known`
+    /// ones again. A path that [has ends](Self::HAS_ENDS) overrides it, and [`log_density_at`](Self::log_density_at).
     ///
     /// ```
     /// use annealed::model::UnnormalizedModel;
@@ -156,8 +156,8 @@ pub trait Intermediate: UnnormalizedModel {
         known
     }
 
-    /// Fills in the [`ends`](Self::ends) of several states that are not known, NaN in `bases` and `targets`, for kernels
-    /// that evaluate [batches](UnnormalizedModel::evaluates_batches). The provided method loops.
+    /// Evaluates the [`ends`](Self::ends) of several states that are still NaN in `bases` and `targets`. Kernels that
+    /// evaluate [batches](UnnormalizedModel::evaluates_batches) call it. The provided method loops.
     fn ends_of_batch(&self, states: &[Self::State], bases: &mut [f64], targets: &mut [f64]) {
         for (state, (base, target)) in states.iter().zip(bases.iter_mut().zip(targets)) {
             let known = Ends {
@@ -185,15 +185,15 @@ pub trait Intermediate: UnnormalizedModel {
 
 /// An intermediate model that is differentiable in beta.
 pub trait BetaDerivative: Intermediate {
-    /// Returns `d/dbeta log f_beta(x)`, from the right at a knot of the path (from the left at `beta = 1`). Its mean
-    /// is `d/dbeta log Z`; its variance is VAROPT's `g(beta)`.
+    /// Returns `d/dbeta log f_beta(x)`, from the right at a knot of the path (from the left at `beta = 1`). Its mean is
+    /// `d/dbeta log Z`; its variance is VAROPT's `g(beta)`.
     fn beta_derivative(&self, state: &Self::State) -> f64;
 }
 
-/// A path from a base that can be sampled to a target. Whatever can fail, fails when the path is built.
+/// A path from a base that can be sampled to a target. Anything that can fail does so when the path is built.
 ///
-/// What implements it is a handle, cheap to clone: a small value, or a reference to what is large, as `&GeometricPath` is.
-/// A reference to a path is a path, so that runners take `&path` of either.
+/// The implementing type is a handle that is cheap to clone: a small value, or a reference to a large one, such as
+/// `&GeometricPath`. A reference to a path is also a path, so runners take `&path` of both kinds.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no path, or no handle of one",
     note = "most paths are lent: pass `&path`, or `Arc::new(path)` for a path that owns its ends"
@@ -203,24 +203,24 @@ pub trait AnnealingPath: Clone {
     type State;
     /// The model at `beta = 0`.
     type Base: Sampleable<State = Self::State>;
-    /// The model at one beta, light.
+    /// The model at one beta; cheap to create.
     type At: Intermediate<State = Self::State>;
 
     /// Returns the model that chains start from.
     fn base(&self) -> &Self::Base;
 
-    /// Returns the model at `beta` in `[0, 1]`; `at(0)` equals the base, constant included. Called once a stage and
-    /// block.
+    /// Returns the model at `beta` in `[0, 1]`; `at(0)` equals the base, constant included. A run calls it once per
+    /// stage and block.
     fn at(&self, beta: f64) -> Self::At;
 
-    /// Returns a model near `at(beta)` that costs less, if the path has such models; it equals the base at 0. An annealed
-    /// run then passes these, and ends with one more weighing, `log f_1(x) - log f~_1(x)` from the last of them to the
-    /// target, so that `E[w] = Z_1 / Z_0` as ever. Other methods take the exact models.
+    /// Returns a cheaper model near `at(beta)`, if the path has one; it equals the base at 0. An annealed run then
+    /// passes through these models and ends with one more weighing, `log f_1(x) - log f~_1(x)`, from the last one to
+    /// the target, so `E[w] = Z_1 / Z_0` still holds. Other methods take the exact models.
     fn surrogate_at(&self, _beta: f64) -> Option<Self::At> {
         None
     }
 
-    /// Refuses ends that do not fit together, as far as they know. Called before chains start.
+    /// Refuses ends whose known properties do not fit together. Runs call it before chains start.
     ///
     /// # Errors
     /// If the states of the ends differ in dimension.
@@ -239,9 +239,10 @@ pub trait AnnealingPath: Clone {
         0.0
     }
 
-    /// Returns the reasons to doubt an `interval` for log Z of the target that the path knows, such as a
-    /// [bound](crate::estimate::Warning::BelowBound) above it; none by default. A run adds them to its warnings. They are
-    /// sought from final `states` of chains, heaviest first, at a small share of the cost of `chain_steps` moves.
+    /// Returns the path's reasons to doubt `interval` for log Z of the target, such as a
+    /// [bound](crate::estimate::Warning::BelowBound) above it; none by default. A run adds them to its warnings. The
+    /// search starts from final `states` of chains, heaviest first, and takes a small share of the cost of
+    /// `chain_steps` moves.
     fn doubts(
         &self,
         states: &[&Self::State],
@@ -287,7 +288,7 @@ impl<P: AnnealingPath> AnnealingPath for &P {
     }
 }
 
-/// Returns the log ratio of a log density `here` to the one `before`; `-inf` if the model here excludes the state.
+/// Returns the log ratio of the log density `here` to the log density `before`; `-inf` if `here` is `-inf`.
 #[inline(always)]
 fn difference(here: f64, before: impl FnOnce() -> f64) -> f64 {
     if here == f64::NEG_INFINITY {
@@ -297,8 +298,8 @@ fn difference(here: f64, before: impl FnOnce() -> f64) -> f64 {
     }
 }
 
-/// A model as an intermediate model at `beta = 1`. A kernel can run on it as plain MCMC, or be checked for invariance
-/// ([`testing::invariance`](crate::testing::invariance)).
+/// A plain model as an intermediate model at `beta = 1`. A kernel can then run on it as plain MCMC, or be checked for
+/// invariance ([`testing::invariance`](crate::testing::invariance)).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Stationary<M>(pub M);
 
@@ -319,13 +320,13 @@ impl<M: UnnormalizedModel> Intermediate for Stationary<M> {
     }
 }
 
-/// Largest number of states by which a path doubts a result.
+/// Largest number of states from which a path looks for doubts.
 const DOUBTING_STATES: usize = 256;
 
-/// [`AnnealingPath::doubts`] of a path.
+/// The method [`AnnealingPath::doubts`] of a path, as a closure.
 pub(crate) type Doubts<'d, S> = &'d dyn Fn(&[&S], u64, (f64, f64)) -> Vec<Warning>;
 
-/// Returns the doubts of a path by the first of `states`, which have falling weights.
+/// Returns the doubts of a path, found from the first of `states`, which are sorted by falling weight.
 pub(crate) fn doubts<'s, S: 's>(
     of_path: Doubts<'_, S>,
     states: impl Iterator<Item = &'s S>,

@@ -8,11 +8,11 @@ use crate::{Error, Result};
 /// A moment-averaging spline (Grosse, Maddison and Salakhutdinov 2013). The models at the knots have moments that are
 /// linear in beta, and a path of type `S` joins each knot to the next.
 ///
-/// `S` is usually a [`GeometricPath`](super::GeometricPath) in an [`Arc`](std::sync::Arc), for any exponential family, or a
-/// [`GaussianPath`](super::GaussianPath), whose models can be sampled. For RBMs see
-/// [`RbmPath::moment_spline`](crate::rbm::RbmPath::moment_spline). The path is continuous and has a kink at each
-/// knot. An optimizer of schedules should make the [`knots`](Self::knots) stages, and integrate between them. With a
-/// knot at each stage a run visits moment-averaged models only. The densities at the knots have the constants of
+/// `S` is usually a [`GeometricPath`](super::GeometricPath) in an [`Arc`](std::sync::Arc), for any exponential family,
+/// or a [`GaussianPath`](super::GaussianPath), whose models can be sampled. For RBMs see
+/// [`RbmPath::moment_spline`](crate::rbm::RbmPath::moment_spline). The path is continuous with a kink at each knot, so
+/// an optimizer of schedules should make the [`knots`](Self::knots) stages and integrate between them. With a knot at
+/// each stage a run visits moment-averaged models only. The densities at the knots have the constants of
 /// [`with_moments`](ExponentialFamily::with_moments).
 ///
 /// ```
@@ -41,12 +41,13 @@ pub struct MomentSplinePath<S> {
 }
 
 impl<S: AnnealingPath> MomentSplinePath<S> {
-    /// Creates a spline between two members of a family. `join` makes the path from the model at each knot to the
-    /// next; the first and last knot are the ends. Matching at a knot starts from the model at the knot before.
+    /// Creates a spline between two members of a family. `join` makes the path from the model at each knot to the next;
+    /// the first and last knot are the ends. The matching of moments at a knot starts from the model at the previous
+    /// knot.
     ///
     /// # Errors
-    /// If base and target differ in dimension, the moments of a knot are not matched (see
-    /// [`with_moments`](ExponentialFamily::with_moments)), or `join` fails.
+    /// Base and target that differ in dimension; moments of a knot that are not matched (see
+    /// [`with_moments`](ExponentialFamily::with_moments)); an error of `join`.
     pub fn new<M: ExponentialFamily + Clone>(
         base: M,
         target: M,
@@ -67,7 +68,7 @@ impl<S: AnnealingPath> MomentSplinePath<S> {
         Ok(Self { knots, segments })
     }
 
-    /// Returns the betas of the knots, 0 and 1 among them.
+    /// Returns the betas of the knots, including 0 and 1.
     pub fn knots(&self) -> &Schedule {
         &self.knots
     }
@@ -104,8 +105,8 @@ impl<S: AnnealingPath> AnnealingPath for MomentSplinePath<S> {
     }
 }
 
-/// The model at one beta of a [`MomentSplinePath`], in the segment that holds beta; at a knot, the one that begins
-/// there.
+/// The model at one beta of a [`MomentSplinePath`], in the segment that contains beta. At a knot, the segment that
+/// begins there counts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MomentSplineAt<A> {
     beta: f64,

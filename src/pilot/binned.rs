@@ -20,8 +20,8 @@ use crate::{Error, Result};
 ///
 /// Knots cut the path into segments. Segment j has the cost `F_j` and gets `K_j` equal stages, so that the expected
 /// bias `sum_j F_j / K_j` is least. `F_j = 1/2 (E_{j+1} - E_j)[log f_{j+1} - log f_j]` is half the symmetrised
-/// divergence of its knots; for an exponential family `1/2 (eta_{j+1} - eta_j) . (s_{j+1} - s_j)`, of natural
-/// parameters and moments. As an optimizer it estimates `F_j` by [`KnotChains`].
+/// divergence between its knots. For an exponential family it is `1/2 (eta_{j+1} - eta_j) . (s_{j+1} - s_j)`, with
+/// natural parameters eta and moments s. As an optimizer the type estimates `F_j` by [`KnotChains`].
 ///
 /// ```
 /// use annealed::pilot::BinnedSchedule;
@@ -64,11 +64,11 @@ impl BinnedSchedule {
     }
 
     /// Returns the schedule of `stages` stages for known `costs`, one per segment. The knots are among its betas. Costs
-    /// below 1e-3 of their mean, which are noise, are raised to that.
+    /// below 1e-3 of their mean are noise, and are raised to that bound.
     ///
     /// # Errors
-    /// Another number of costs than segments; costs that are not finite or have no positive mean; fewer stages than
-    /// segments.
+    /// A number of costs that is not the number of segments; costs that are not finite or have no positive mean; fewer
+    /// stages than segments.
     pub fn with_costs(&self, costs: &[f64], stages: usize) -> Result<Schedule> {
         Error::check_dimension("costs", costs.len(), self.knots.stages())?;
         let allocation = allocate_stages(&floored(costs)?, stages)?;
@@ -125,8 +125,8 @@ fn negligible(costs: &[f64]) -> impl Iterator<Item = Warning> {
     low.map(|(segment, cost)| Warning::PilotNegligibleCost { segment, cost })
 }
 
-/// Returns numbers of stages `K_j >= 1` that add up to `stages` and make `sum_j F_j / K_j` least. Each further stage
-/// goes to the segment where it saves most. The time does not grow with `stages`.
+/// Returns numbers of stages `K_j >= 1` that add up to `stages` and minimise `sum_j F_j / K_j`. Each further stage goes
+/// to the segment where it saves most. The time does not grow with `stages`.
 ///
 /// ```
 /// # fn main() -> annealed::Result<()> {
@@ -144,7 +144,7 @@ pub fn allocate_stages(costs: &[f64], stages: usize) -> Result<Vec<usize>> {
     Error::check_not_empty("costs", costs.len())?;
     check_stages_of_segments(stages, costs.len())?;
     let mut allocation = at_least(costs, stages - costs.len());
-    // Bits of positive numbers sort like the numbers. Of equal savings the first is taken.
+    // Bits of positive numbers sort like the numbers. Among equal savings the first is taken.
     let saving = |j: usize, k: usize| (costs[j] / (k as f64 * (k as f64 + 1.0))).to_bits();
     let entries = allocation.iter().enumerate();
     let mut savings: BinaryHeap<_> = entries.map(|(j, &k)| (saving(j, k), Reverse(j))).collect();
@@ -161,7 +161,7 @@ pub fn allocate_stages(costs: &[f64], stages: usize) -> Result<Vec<usize>> {
 /// `sum_j sqrt(F_j / l) > spare`.
 fn at_least(costs: &[f64], spare: usize) -> Vec<usize> {
     let total: f64 = costs.iter().map(|cost| cost.sqrt()).sum();
-    // Less what rounding may add.
+    // Minus what rounding may add.
     let rounding = (costs.len() + 8) as f64 * f64::EPSILON;
     let spare = spare as f64 * (1.0 - rounding);
     let share = |cost: &f64| (spare * (cost.sqrt() / total) - 1.0) as usize;
@@ -198,7 +198,7 @@ impl BinnedSchedule {
         (&self.chains, self.knots.betas())
     }
 
-    /// Returns the schedule for the costs that chains estimate between knots, with updates of `of_step` evaluations.
+    /// Returns the schedule for the costs that chains estimate between knots. An update takes `of_step` evaluations.
     pub(crate) fn by_costs(
         &self,
         stages: usize,

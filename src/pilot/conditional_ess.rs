@@ -24,9 +24,9 @@ use crate::{Error, Result};
 ///
 /// `CESS / N = (sum_i W_i u_i)^2 / sum_i W_i u_i^2`, `u_i = f_beta(x_i) / f_{k-1}(x_i)`,
 ///
-/// is the same at every stage, W being the normalised weights before it. Repeated passes find the CESS for the pilot's
-/// number of stages. They are refined at equal shares of the distance, the sum of `sqrt(N / CESS - 1)`. For short
-/// stages the schedule is that of [`VarOpt`](crate::pilot::VarOpt). It needs no derivative and no grid.
+/// is the same at every stage, with W the normalised weights before the stage. Repeated passes find the CESS for the
+/// pilot's number of stages. The schedule then takes equal shares of the distance, the sum of `sqrt(N / CESS - 1)`. For
+/// short stages the schedule is that of [`VarOpt`](crate::pilot::VarOpt). It needs no derivative and no grid.
 ///
 /// ```
 /// use annealed::path::GaussianPath;
@@ -58,15 +58,15 @@ impl Default for ConstantConditionalEss {
     }
 }
 
-/// Number of passes in which the number of stages should come out right.
+/// Maximum number of passes until the number of stages is about right.
 const PASSES: usize = 8;
 /// Relative tolerance of a stage's distance.
 const PRECISION: f64 = 1e-2;
 
 impl ConstantConditionalEss {
     setters! {
-        /// Sets the pilot, with its chains and about its number of stages per pass. There are mostly two to four
-        /// passes, eight at most, whatever the pilot's rounds.
+        /// Sets the pilot. Each pass takes its chains and about its number of stages. There are mostly two to four
+        /// passes, and at most eight; the pilot's rounds do not matter.
         pilot: Pilot,
     }
 
@@ -83,7 +83,7 @@ impl ConstantConditionalEss {
     ///
     /// # Errors
     /// A pilot without stages or with fewer than two chains; a target outside (0, 1); [`Error::PilotCollapsed`];
-    /// [`Error::NotConverged`] where the path jumps, its support shrinks, or a million stages do not reach the end.
+    /// [`Error::NotConverged`] if the path jumps, its support shrinks, or a million stages do not reach the end.
     pub fn stages_at<P, K>(&self, path: P, kernel: &K, target: f64, seed: u64) -> Result<Schedule>
     where
         P: AnnealingPath<State: Send> + Send + Sync,
@@ -107,8 +107,8 @@ impl ConstantConditionalEss {
 }
 
 impl ConstantConditionalEss {
-    /// Repeats passes until one has about the pilot's number of stages. Returns it, and the evaluations per chain of
-    /// all.
+    /// Repeats passes until one has about the pilot's number of stages. Returns this pass, and the evaluations per
+    /// chain in all passes.
     fn search<P, K>(
         &self,
         (path, kernel): (&P, &K),
@@ -146,6 +146,7 @@ impl ConstantConditionalEss {
                     evaluations = evaluations.saturating_add(pass.evaluations);
                     let covered = pass.distances[pass.stages()];
                     match pass.stages().abs_diff(wanted) <= 1 + wanted / 20 {
+                        // The pass ended at the limit, so its stages are far too short.
                         _ if !pass.arrived() => distance *= 4.0,
                         _ if covered == 0.0 => return Err(nothing_changes()),
                         true => return Ok((pass, evaluations)),

@@ -54,15 +54,15 @@ impl Friction {
     setters! {
         /// Sets the pilot run.
         pilot: Pilot,
-        /// Sets the number of bins for the slowing `1 + 2 tau`; 8 by default, fewer where the pilot has under four
-        /// stages per bin.
+        /// Sets the number of bins for the slowing `1 + 2 tau`; 8 by default, fewer if the pilot has under four stages
+        /// per bin.
         bins: usize,
         /// Sets the least friction, as a fraction of its mean; 1e-3 by default. It limits the speed to
         /// `sqrt(1 / floor)` times that of the linear schedule.
         floor: f64,
     }
 
-    /// Returns the schedule of `stages` stages for a survey of any schedule.
+    /// Returns the schedule of `stages` stages for a survey, which may have any schedule.
     ///
     /// # Errors
     /// Settings out of range; a survey in which log w never varied.

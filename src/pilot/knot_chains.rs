@@ -11,9 +11,9 @@ use crate::random::{Purpose, StreamRng, stream, successive};
 use crate::work::{Counts, Execution, Halt, Job, Merge, Pulse, Stepped, Task};
 use crate::{Error, Result};
 
-/// Chains that pass the knots in order and stay a while at each, for the costs of a
-/// [`BinnedSchedule`](crate::pilot::BinnedSchedule). Weights are not used: a kernel that is not invariant, such as
-/// unadjusted Langevin, gives the costs of its own stationary laws.
+/// Chains that pass the knots in order and make updates at each, to estimate the costs of a
+/// [`BinnedSchedule`](crate::pilot::BinnedSchedule). The estimates use no weights. A kernel that is not invariant, such
+/// as unadjusted Langevin, therefore gives the costs of its own stationary laws.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct KnotChains {
@@ -26,7 +26,7 @@ pub struct KnotChains {
     /// Number of updates from one counted update to the next.
     pub thinning: usize,
     /// Number of chains that move together, at most; 32 by default. A model that [evaluates
-    /// batches](crate::model::UnnormalizedModel::evaluates_batches) gets one call a step from blocks of all chains.
+    /// batches](crate::model::UnnormalizedModel::evaluates_batches) gets one call per step if the block has all chains.
     pub block_size: usize,
 }
 
@@ -64,8 +64,8 @@ impl KnotChains {
         Error::check_count("updates", self.updates, least)
     }
 
-    /// Returns the evaluations at `knots` knots, given those of a chain's update. Counted updates evaluate both
-    /// neighbours too.
+    /// Returns the number of evaluations at `knots` knots, if a chain's update takes `of_step`. A counted update also
+    /// evaluates both neighbouring knots.
     pub(super) fn evaluations(&self, knots: usize, of_step: usize) -> u64 {
         let counted = 2 * (self.updates - self.burn_in) / self.thinning;
         let of_chain = self.updates.saturating_mul(of_step).saturating_add(counted);
@@ -92,8 +92,8 @@ impl KnotChains {
         self.costs_by(path, kernel, knots, seed, execution, &log_ratio)
     }
 
-    /// Returns the costs with `(beta_{j+1} - beta_j) d/dbeta log f` at the chains' own knot for the log ratios of
-    /// neighbours. Where hidden variables are summed out of `log f`, and their joint log density is linear in beta,
+    /// Returns the costs with `(beta_{j+1} - beta_j) d/dbeta log f` at the chains' own knot in place of the log ratios
+    /// of neighbours. If hidden variables are summed out of `log f`, and their joint log density is linear in beta,
     /// these are the costs of the joint law.
     pub(crate) fn joint_costs<P, K>(
         &self,
@@ -241,7 +241,8 @@ where
     }
 }
 
-/// Sums per knot: log ratios to the knot before, log ratios from the knot after, and their number.
+/// Sums per knot: log ratios from the knot before to it, log ratios from it to the knot after, and the number of
+/// states.
 struct Sums(Vec<[f64; 3]>);
 
 impl Merge for Sums {
@@ -261,7 +262,7 @@ fn finite(mean: f64, here: f64, there: f64) -> Result<f64> {
         "path",
         format!("chains at beta = {here} off the support of beta = {there}"),
         "one support at all knots, since the divergence between two is infinite otherwise; \
-         Friction and VarOpt do without",
+         the schedules Friction and VarOpt need no common support",
     ))
 }
 

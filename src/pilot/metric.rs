@@ -7,8 +7,8 @@ use crate::{Error, Result};
 /// A local cost `m(beta)` of moving along a path, given on a grid of betas and linear in between.
 ///
 /// A schedule of speed `beta'(t)` has the *action* `J = int_0^1 beta'(t)^2 m(beta(t)) dt`. With m the variance of
-/// `d/dbeta log f` and perfect transitions it is `K Var[log w]` (Kiwaki 2015, Equation 8). It is at least the squared
-/// *length* `int_0^1 sqrt(m) dbeta`, which is reached for short stages where `beta'^2 m` is constant.
+/// `d/dbeta log f` and perfect transitions it is `K Var[log w]` (Kiwaki 2015, Equation 8). The action is at least the
+/// squared *length* `int_0^1 sqrt(m) dbeta`. Short stages reach this bound if `beta'^2 m` is constant.
 ///
 /// ```
 /// use annealed::pilot::ScheduleMetric;
@@ -124,7 +124,7 @@ impl ScheduleMetric {
     }
 
     /// Returns the schedule whose stages have equal length: at `beta_k` the share `k / K` of the whole is covered
-    /// (cumulative trapezoid rule, inverted linearly). With short stages its action tends to the least, the squared
+    /// (cumulative trapezoid rule, inverted linearly). With short stages its action tends to the minimum, the squared
     /// length.
     ///
     /// # Errors

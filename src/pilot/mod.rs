@@ -66,7 +66,8 @@ pub trait ScheduleOptimizer<P: AnnealingPath, K> {
     /// The pilot draws from streams of its own, so that a run with the same seed stays unbiased.
     ///
     /// # Errors
-    /// A pilot that says too little to choose by, or constraints that cannot be met; smaller doubts become `warnings`.
+    /// A pilot with too little information to choose by; constraints that cannot be met. Smaller doubts become
+    /// `warnings`.
     fn optimize(&self, path: P, kernel: &K, stages: usize, seed: u64) -> Result<OptimizedSchedule>
     where
         P::At: Send + Sync,
@@ -75,10 +76,10 @@ pub trait ScheduleOptimizer<P: AnnealingPath, K> {
         self.optimize_by(path, kernel, stages, seed, &Execution::new())
     }
 
-    /// Like [`optimize`](Self::optimize), with threads and monitors of `by`.
+    /// Chooses a schedule like [`optimize`](Self::optimize), with the threads and monitors of `by`.
     ///
     /// # Errors
-    /// As [`optimize`](Self::optimize); [`Error::Stopped`](crate::Error::Stopped) where it is stopped.
+    /// As [`optimize`](Self::optimize); [`Error::Stopped`](crate::Error::Stopped) if it is stopped.
     fn optimize_by(
         &self,
         path: P,
@@ -109,7 +110,7 @@ pub struct OptimizedSchedule {
 }
 
 impl OptimizedSchedule {
-    /// Creates the result of an optimizer of one's own, without warnings and costs, which are public fields.
+    /// Creates the result of your own optimizer, without warnings and costs. Set these in the public fields.
     pub fn new(schedule: Schedule) -> Self {
         Self {
             schedule,

@@ -17,13 +17,13 @@ const PROPORTIONAL: usize = 10;
 pub(crate) struct NextStage {
     pub(crate) beta: f64,
     pub(crate) distance: f64,
-    /// Density evaluations of each chain: one a trial and one for the weight on a path without
-    /// [ends](Intermediate::ends); on others one where the ends were not known.
+    /// Density evaluations of each chain. On a path without [ends](Intermediate::ends): one per trial and one for the
+    /// weight. On other paths: one if the ends were not known.
     pub(crate) evaluations: usize,
 }
 
-/// Returns the stage to the beta at `distance` from the chains, to a relative `precision`, or to 1 where that is nearer.
-/// It bisects, helped by guesses proportional to the stage.
+/// Returns the stage to the beta at `distance` from the chains, up to a relative `precision`, or to 1 if that is
+/// nearer. It bisects, helped by guesses that take the distance as proportional to the stage.
 pub(crate) fn next_stage<P>(
     populations: &mut Populations<P>,
     guess: f64,
@@ -54,7 +54,7 @@ where
             true => low = step,
             false => high = step,
         }
-        // Where few chains carry the weight, the distance may grow like a high power of the stage.
+        // If few chains carry the weight, the distance may grow like a high power of the stage.
         let trusted = trials <= PROPORTIONAL || high == f64::INFINITY;
         step = match step * distance / length {
             guess if trusted && low < guess && guess < high => guess.min(all),
@@ -72,7 +72,7 @@ where
     )?)
 }
 
-/// Returns the error of a stage to `there`, the shortest of those too long, which cannot be shorter.
+/// Returns the error for a stage that is too long and cannot be shortened. It leads from `here` to `there`.
 fn too_long<P>(populations: &mut Populations<P>, here: &P::At, there: &P::At) -> Result<Error>
 where
     P: AnnealingPath<State: Send> + Send + Sync,
@@ -87,8 +87,8 @@ where
         ),
         lost => format!(
             "{lost} of {} chains at beta = {beta} are off the support of beta = {next}, however \
-             short the step; expected a base within the support of the target, or Friction or \
-             VarOpt, which do without",
+             short the step; expected a base within the support of the target, or the schedule \
+             Friction or VarOpt, which needs no common support",
             populations.alive()
         ),
     };
@@ -106,7 +106,8 @@ pub(crate) fn lost<M: Intermediate>(block: &Block<M::State>, here: &M, there: &M
     lost.count()
 }
 
-/// Returns `sqrt(N / CESS - 1)` with its square times `1 / (1 - 1/ESS)`, as the distance would vanish on a collapse.
+/// Returns `sqrt(N / CESS - 1)`, with its square multiplied by `1 / (1 - 1/ESS)`. Without this factor the distance
+/// would vanish when the weights collapse.
 fn distance_to<P>(populations: &mut Populations<P>, here: &P::At, there: &P::At) -> Result<f64>
 where
     P: AnnealingPath<State: Send> + Send + Sync,
@@ -128,7 +129,7 @@ where
     }
 }
 
-/// Returns the sums of `w`, `w u` and `w u^2` over the living chains, u being the ratio of both models.
+/// Returns the sums of `w`, `w u` and `w u^2` over the living chains, where u is the ratio of both models.
 fn sums<M: Intermediate>(block: &Block<M::State>, here: &M, there: &M) -> [WeightSums; 3] {
     let mut sums = [WeightSums::default(); 3];
     let stage = Stage::new(0, here, there);

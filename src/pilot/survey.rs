@@ -22,8 +22,8 @@ pub struct DerivativeRecorder {
 }
 
 impl<M: Intermediate> Recorder<M> for DerivativeRecorder {
-    /// Records the variance over the weighted `(x_{k-1}, w_{k-1} f_k / f_{k-1})`, which target `p_k` under any kernel,
-    /// and over the unweighted chains. At the base both agree.
+    /// Records the variance over the weighted pairs `(x_{k-1}, w_{k-1} f_k / f_{k-1})`, which target `p_k` under any
+    /// kernel, and over the unweighted chains. At the base both agree.
     fn record(&mut self, stage: Stage<'_, M>, block: &Block<M::State>) {
         let step = stage.model.beta() - stage.previous.beta();
         let mut weighted = WeightedVariance::default();
@@ -65,8 +65,8 @@ pub struct SurveyPoint {
     pub squared_steps: f64,
     /// `g(beta)`, the weighted variance of `d/dbeta log f` over the chains, times `1 / (1 - 1/ESS)`.
     pub derivative_variance: f64,
-    /// Sample variance of `d/dbeta log f` over the unweighted chains. Times `dbeta^2` it is a stage's own part of the
-    /// variance of log w.
+    /// Sample variance of `d/dbeta log f` over the unweighted chains. Multiplied by `dbeta^2` it is a stage's own part
+    /// of the variance of log w.
     pub unweighted_variance: f64,
     /// Sample variance of the running `log w` over the chains.
     pub var_log_weight: f64,
@@ -74,15 +74,15 @@ pub struct SurveyPoint {
     pub effective_sample_size: f64,
     /// Number of chains that left the support; no other figure counts them.
     pub dead: usize,
-    /// Mean acceptance probability since the last point; `None` where any move takes no accept-reject decision.
+    /// Mean acceptance probability since the last point; `None` if any move takes no accept-reject decision.
     pub acceptance: Option<f64>,
 }
 
 /// The variances that a pilot run found along a path.
 ///
 /// It is a plain value from [`Pilot::survey`](crate::pilot::Pilot::survey), or from any run with a
-/// [`DerivativeRecorder`]. It can be saved (feature `serde`) and given to several optimizers, each a pure function of
-/// it.
+/// [`DerivativeRecorder`]. It can be saved (feature `serde`) and given to several optimizers, each of which is a pure
+/// function of the survey.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[must_use]
@@ -95,7 +95,7 @@ impl Survey {
     /// Creates the survey of a run with a [`DerivativeRecorder`], at its recorded stages.
     ///
     /// # Errors
-    /// [`Error::AllWeightsZero`] where every chain died.
+    /// [`Error::AllWeightsZero`] if every chain died.
     pub fn from_run<S>(run: &Run<S, DerivativeRecorder>) -> Result<Self> {
         let (betas, recorder) = (run.schedule().betas(), run.recorder());
         let start = SurveyPoint {
@@ -133,7 +133,7 @@ impl Survey {
     /// Creates the survey from points whose betas increase from 0 to 1.
     ///
     /// # Errors
-    /// Betas that do not; a figure that is negative or not finite.
+    /// Betas that do not increase from 0 to 1; a figure that is negative or not finite.
     pub fn new(chains: usize, points: Vec<SurveyPoint>) -> Result<Self> {
         let _grid = Schedule::new(points.iter().map(|point| point.beta))?;
         let figures = |point: &SurveyPoint| {
@@ -170,7 +170,7 @@ impl Survey {
     /// Returns `g(beta)`, the metric of VAROPT.
     ///
     /// # Errors
-    /// [`Error::PilotCollapsed`] where the effective sample size is below 1.1, so that the variance is of one chain.
+    /// [`Error::PilotCollapsed`] if an effective sample size is below 1.1, since the variance then rests on one chain.
     pub fn metric(&self) -> Result<ScheduleMetric> {
         let collapsed = |point: &&SurveyPoint| point.effective_sample_size < COLLAPSED;
         if let Some(point) = self.lowest_ess().filter(collapsed) {
@@ -219,7 +219,7 @@ impl Survey {
         warnings.into_iter().flatten().collect()
     }
 
-    /// Returns the warning of an interval that adds more than half of the variance of log w, unless that is small.
+    /// Returns a warning if one interval adds more than half of the variance of log w, unless the variance is small.
     fn concentrated(&self) -> Option<Warning> {
         let growth = |pair: &[SurveyPoint]| pair[1].var_log_weight - pair[0].var_log_weight;
         let added = |pair: &[SurveyPoint]| growth(pair).max(0.0);
@@ -245,7 +245,7 @@ impl Survey {
     }
 }
 
-/// Effective sample size below which a weighted variance is that of one chain.
+/// Effective sample size below which a weighted variance rests on one chain.
 pub(crate) const COLLAPSED: f64 = 1.1;
 
 crate::num::deserialize_checked! {
@@ -259,7 +259,7 @@ const FEW_CHAINS: usize = 10;
 /// Number of stages below which a pilot leaps over most of the path.
 const FEW_STEPS: usize = 20;
 
-/// Returns the warning of a low effective sample size. Few chains have a low one anyway.
+/// Returns a warning if the effective sample size is low. The threshold is lower for few chains.
 pub(crate) fn near_collapse(ess: f64, chains: usize, beta: f64) -> Option<Warning> {
     let low = ess < DOUBTFUL.min(0.5 * chains as f64);
     low.then_some(Warning::PilotNearCollapse { ess, chains, beta })
@@ -281,8 +281,9 @@ pub(crate) fn few_steps(steps: usize) -> Option<Warning> {
     (steps < FEW_STEPS).then_some(Warning::PilotFewSteps { steps })
 }
 
-/// Number of bins for the slowing of a [`Friction`](super::Friction), and its least value as a fraction of its mean.
+/// Default number of bins for the slowing of a [`Friction`](super::Friction).
 pub(super) const BINS: usize = 8;
+/// Default of the least friction, as a fraction of its mean.
 pub(super) const FLOOR: f64 = 1e-3;
 
 impl Survey {
@@ -313,8 +314,8 @@ impl Survey {
 /// Share of the survey's points over which zeta is averaged.
 const WINDOW: f64 = 0.01;
 
-/// Returns `1 + 2 tau` over a bin: the growth of the variance of log w relative to that of independent stages; 1 at
-/// least.
+/// Returns `1 + 2 tau` over a bin: the growth of the variance of log w, divided by the growth for independent stages;
+/// at least 1.
 fn slowing(bin: &[SurveyPoint], growth: f64) -> f64 {
     let independent: f64 = bin
         .iter()

@@ -14,8 +14,8 @@ use crate::{Error, Result};
 
 /// A pilot run: 100 chains and 1,000 stages by default.
 ///
-/// Where fewer than `min(10, chains / 4)` chains stay on the support, it is repeated with up to 100 times as many. It
-/// costs `chains * stages * rounds` chain-steps, shared by at most one thread a [block](Self::block_size).
+/// If fewer than `min(10, chains / 4)` chains stay on the support, the pilot is repeated with up to 100 times as many.
+/// It costs `chains * stages * rounds` chain-steps, on at most one thread per [block](Self::block_size).
 ///
 /// The run that follows must not use the chains or random numbers of the pilot, or `E[w] = Z_K / Z_0` fails. A pilot
 /// draws from its own streams ([`Purpose::Pilot`](crate::random::Purpose::Pilot)).
@@ -62,11 +62,13 @@ impl Pilot {
     }
 
     setters! {
-        /// Sets the number of pilots, 1 by default. Each after the first takes the schedule that [`Friction`](super::Friction) chooses
-        /// by the one before; the last survey counts. Targets much narrower than the base need two or three rounds.
+        /// Sets the number of rounds; 1 by default. Each later round uses the schedule that
+        /// [`Friction`](super::Friction) chooses by the survey before it. The last survey is returned. Targets much
+        /// narrower than the base need two or three rounds.
         rounds: usize,
         /// Sets the number of chains that move together, on one thread; 32 by default. A model that [evaluates
-        /// batches](crate::model::UnnormalizedModel::evaluates_batches) gets one call a step from blocks of all chains.
+        /// batches](crate::model::UnnormalizedModel::evaluates_batches) gets one call per step if the block has all
+        /// chains.
         block_size: usize,
     }
 
@@ -88,7 +90,7 @@ impl Pilot {
         self.block_size
     }
 
-    /// Returns the evaluations of the density in all rounds, given those of a chain in a stage.
+    /// Returns the number of density evaluations in all rounds, if a chain takes `of_stage` in a stage.
     pub(super) fn evaluations(&self, of_stage: usize) -> u64 {
         let factors = [self.chains, self.stages, self.rounds, of_stage];
         let factors = factors.into_iter().map(|factor| factor as u64);
@@ -115,10 +117,10 @@ impl Pilot {
         self.survey_by(path, kernel, seed, &Execution::new())
     }
 
-    /// Like [`survey`](Self::survey), with threads and monitors of `by`.
+    /// Surveys a path like [`survey`](Self::survey), with the threads and monitors of `by`.
     ///
     /// # Errors
-    /// As [`survey`](Self::survey); [`Error::Stopped`] where it is stopped.
+    /// As [`survey`](Self::survey); [`Error::Stopped`] if it is stopped.
     pub fn survey_by<P, K>(
         &self,
         path: P,
@@ -145,7 +147,7 @@ impl Pilot {
         Ok(survey)
     }
 
-    /// Surveys a path in one round, with more chains where few stay on the support.
+    /// Surveys a path in one round, with more chains if few stay on the support.
     fn counted<P, K>(
         &self,
         path: &P,
@@ -204,7 +206,7 @@ impl Pilot {
         let run = task.run_by(job)?.result()?;
         match run.stopped_by() {
             StoppedBy::Chains => Survey::from_run(&run),
-            // A part of the chains is no survey that depends on the seed alone.
+            // A survey of some of the chains would not depend on the seed alone.
             by => Err(Error::Stopped {
                 by: by.to_string(),
                 chains: self.chains,
@@ -213,9 +215,9 @@ impl Pilot {
     }
 }
 
-/// Least number of chains on the support, or a quarter of the chains where that is fewer.
+/// Least number of chains on the support, or a quarter of the chains if that is fewer.
 const LIVING: usize = 10;
-/// Most times as many chains that are tried. Those of weight zero cost next to nothing.
+/// Largest factor by which the number of chains is raised. Chains of weight zero cost next to nothing.
 const MORE: usize = 100;
 
 /// Number of chains per block of a pilot unless set; few, so that small pilots occupy several threads.

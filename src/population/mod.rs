@@ -1,4 +1,4 @@
-//! Populations: chains on their way along a path, and their selection between stages.
+//! Populations: chains that move along a path, and their selection between stages.
 //!
 //! ```
 //! use annealed::prelude::*;
@@ -12,8 +12,8 @@
 //! # Ok::<(), annealed::Error>(())
 //! ```
 //!
-//! A [`Population`] is the annealing loop itself, for methods of your own. [`Resampling`] and [`WasteFree`] select
-//! chains: sequential Monte Carlo.
+//! A [`Population`] is the annealing loop itself, for building your own methods. [`Resampling`] and [`WasteFree`]
+//! select chains (sequential Monte Carlo).
 
 #[allow(clippy::module_inception)] // The room is named by its main type.
 mod population;

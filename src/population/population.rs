@@ -1,4 +1,4 @@
-//! Chains on their way along a path.
+//! Chains that move along a path.
 
 use std::ops::Range;
 
@@ -17,8 +17,8 @@ use crate::work::caught;
 use crate::work::store::{decode_list, encode};
 use crate::{Error, Result};
 
-/// Chains on their way along a path, taken through one stage by each call of [`advance_to`](Self::advance_to). An
-/// annealed run of your own is a loop over betas:
+/// Chains that move along a path, taken through one stage by each call of [`advance_to`](Self::advance_to). An annealed
+/// run of your own is a loop over betas:
 ///
 /// ```
 /// use annealed::estimate::Estimate;
@@ -40,8 +40,8 @@ use crate::{Error, Result};
 /// # Ok::<(), annealed::Error>(())
 /// ```
 ///
-/// The kernel may change from stage to stage. If its type of workspace changes, its memories are lost: combine such
-/// kernels in one `Sequence` or `Mixture`.
+/// The kernel may change from stage to stage. If the type of its workspace changes, its memories are lost, so combine
+/// such kernels in one `Sequence` or `Mixture`.
 #[derive(Debug)]
 pub struct Population<P: AnnealingPath> {
     path: P,
@@ -56,12 +56,12 @@ pub struct Population<P: AnnealingPath> {
 }
 
 impl<P: AnnealingPath> Population<P> {
-    /// Creates `chains` chains of weight 1 at exact samples of the base. The first has the stream `first`, each further
-    /// one the stream of the next jump. A run's block from chain n on starts with `stream(seed, Purpose::Run, n)` and
-    /// has n as `first_chain`, by which errors name a chain.
+    /// Creates `chains` chains of weight 1 at exact samples of the base. The first chain has the stream `first`; each
+    /// further chain has the stream one jump ahead. A run's block from chain n on starts with
+    /// `stream(seed, Purpose::Run, n)` and has n as `first_chain`, which errors use to name a chain.
     ///
     /// # Errors
-    /// A path whose [`check`](AnnealingPath::check) fails; more than 2^30 chains; [`Error::NonFinite`] where the base's
+    /// A path whose [`check`](AnnealingPath::check) fails; more than 2^30 chains; [`Error::NonFinite`] if the base's
     /// log density at its own sample is not finite.
     pub fn start(path: P, first_chain: usize, chains: usize, first: StreamRng) -> Result<Self> {
         let mut rngs = streams(chains, first)?;
@@ -69,7 +69,7 @@ impl<P: AnnealingPath> Population<P> {
         Self::from_states(path, 0.0, first_chain, states, rngs)
     }
 
-    /// Creates chains of weight 1 at `states`, which stand at `beta`, with the streams `rngs`.
+    /// Creates chains of weight 1 at `states`, placed at `beta`, with the streams `rngs`.
     ///
     /// # Errors
     /// A path whose [`check`](AnnealingPath::check) fails; a `beta` outside `[0, 1]`.
@@ -100,8 +100,8 @@ impl<P: AnnealingPath> Population<P> {
         })
     }
 
-    /// Lets the chains pass the [surrogates](AnnealingPath::surrogate_at) of the path's models, if it has them. Chains at
-    /// the target stay at the exact one, which [`leave_target`](Self::leave_target) leaves.
+    /// Lets the chains pass the [surrogates](AnnealingPath::surrogate_at) of the path's models, if it has them. Chains
+    /// at the target stay at the exact target until [`leave_target`](Self::leave_target) is called.
     pub(crate) fn by_surrogates(mut self) -> Self {
         let beta = self.model.beta();
         self.on_surrogates = self.path.surrogate_at(beta).is_some();
@@ -127,7 +127,7 @@ impl<P: AnnealingPath> Population<P> {
         self.weigh_to_model(self.model_at(1.0))
     }
 
-    /// Returns the weights that the chains would have at the path's own model where they stand on a surrogate.
+    /// Returns the weights that the chains would have at the path's own model instead of its surrogate.
     pub(crate) fn exact_log_weights(&self) -> Vec<f64> {
         if !self.on_surrogates {
             return self.block.log_weights().to_vec();
@@ -169,7 +169,8 @@ impl<P: AnnealingPath> Population<P> {
         })
     }
 
-    /// Moves the chains once more where they stand. Weights change by the kernel's correction, 0 for an invariant one.
+    /// Moves the chains once more at the model where they stand. Weights change by the kernel's correction, which is 0
+    /// for an invariant kernel.
     ///
     /// # Errors
     /// As [`advance_to`](Self::advance_to).
@@ -205,12 +206,12 @@ impl<P: AnnealingPath> Population<P> {
         })
     }
 
-    /// Runs code of models and kernels. A panic becomes an error that names the chains at hand, stage and beta.
+    /// Runs code of models and kernels. A panic becomes an error that names the chains being moved, stage and beta.
     fn guarded(&mut self, work: &mut dyn FnMut(&mut Self) -> Result<()>) -> Result<()> {
         caught(&mut || work(self)).unwrap_or_else(|message| Err(self.panicked(message)))
     }
 
-    /// Returns the error of a panic: it names the chains at hand, stage and beta.
+    /// Returns the error of a panic. It names the chains being moved, stage and beta.
     pub(super) fn panicked(&self, message: String) -> Error {
         let (chains, stage, beta) = self.place_at_hand();
         Error::Panicked {
@@ -222,7 +223,7 @@ impl<P: AnnealingPath> Population<P> {
     }
 
     /// Places the chains at the model of another `beta` without weighing or moving them. Moves by [`stay`](Self::stay)
-    /// then bring them to equilibrium there.
+    /// then bring them to equilibrium at this model.
     ///
     /// # Errors
     /// A `beta` outside `[0, 1]`.
@@ -267,7 +268,7 @@ impl<P: AnnealingPath> Population<P> {
         &mut self.block
     }
 
-    /// Draws all chains anew from the base, and clears the workspace.
+    /// Draws all chains anew from the base and clears the workspace.
     pub(crate) fn redraw(&mut self) {
         let base = self.path.base();
         let (states, rngs) = self.block.chains_mut();
@@ -277,8 +278,8 @@ impl<P: AnnealingPath> Population<P> {
         self.workspace.clear();
     }
 
-    /// Draws chains that the model at `beta` excludes anew from the base, up to `DRAWS` times each, and then clears the
-    /// workspace. The chains must stand at the base.
+    /// Redraws from the base the chains that the model at `beta` excludes, up to `DRAWS` times each, and clears the
+    /// workspace if any chain is redrawn. The chains must stand at the base.
     ///
     /// # Errors
     /// As [`learn`](Self::learn).
@@ -303,8 +304,8 @@ impl<P: AnnealingPath> Population<P> {
         Ok(())
     }
 
-    /// Evaluates the ends of the path at the living states where they are not known, together. Returns whether any were
-    /// not, and `None` for a path without ends.
+    /// Evaluates the ends of the path together at the living states where they are not known. Returns whether any were
+    /// unknown, and `None` for a path without ends.
     ///
     /// # Errors
     /// A log density that is NaN or `+inf`.
@@ -318,7 +319,7 @@ impl<P: AnnealingPath> Population<P> {
         Ok(learned)
     }
 
-    /// Sets the index of the stage, by which errors name the place.
+    /// Sets the index of the stage, which errors use to name the place.
     pub(crate) fn at_stage(mut self, index: usize) -> Self {
         self.index = index;
         self
@@ -348,7 +349,7 @@ impl<P: AnnealingPath> Population<P> {
         self.previous = std::mem::replace(&mut self.model, model);
     }
 
-    /// Sets states, with weight 1 and empty memories, and keeps the streams.
+    /// Sets states, with weight 1 and empty memories. The streams stay.
     pub(crate) fn replace_states(&mut self, states: Vec<P::State>) {
         self.block.replace_states(states);
         self.workspace.clear();
@@ -357,7 +358,7 @@ impl<P: AnnealingPath> Population<P> {
 
 const DRAWS: usize = 1_000;
 
-/// Number of stages after which a debug build checks what a block knows of one of its states.
+/// Number of stages after which a debug build checks the cached values of one of the block's states.
 const CHECKED: usize = 64;
 
 /// Draws one exact sample of the base from each stream.
@@ -376,7 +377,7 @@ pub(crate) fn sample_base<P: AnnealingPath>(
     Ok(states)
 }
 
-/// Returns the streams of `chains` chains, given the first one.
+/// Returns the streams of `chains` chains, beginning with `first`.
 pub(crate) fn streams(chains: usize, first: StreamRng) -> Result<Vec<StreamRng>> {
     Error::check_count("chains", chains, 0)?;
     let mut rngs = Error::reserved("chains", chains)?;
@@ -410,7 +411,7 @@ pub(crate) trait Moves<M: Intermediate> {
     /// Returns the number of stages that the kernel requires.
     fn required_stages(&self) -> Option<usize>;
 
-    /// Returns the density evaluations of a move in `dimension` dimensions, at least 1.
+    /// Returns the number of density evaluations of a move in `dimension` dimensions, at least 1.
     fn cost(&self, dimension: usize) -> u64;
 }
 

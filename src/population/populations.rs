@@ -1,4 +1,4 @@
-//! Blocks of chains side by side, with decisions on all of them in between.
+//! Blocks of chains side by side, with decisions about all chains in between.
 
 use std::ops::Range;
 
@@ -11,8 +11,8 @@ use crate::random::{StreamRng, successive};
 use crate::work::{caught, join};
 use crate::{Error, Result};
 
-/// Chains that are decided on together, in blocks that threads share. Each call works on all blocks and returns results
-/// in their order, so that decisions have the same bits for any number of threads.
+/// Chains in blocks that threads share, with decisions about all chains together. Each call works on all blocks and
+/// returns results in their order, so that decisions have the same bits for any number of threads.
 pub(crate) struct Populations<P: AnnealingPath> {
     path: P,
     blocks: Vec<Population<P>>,
@@ -23,8 +23,8 @@ where
     P: AnnealingPath<State: Send> + Send + Sync,
     P::At: Send,
 {
-    /// Creates chains at exact samples of the base, in about equal blocks of at most `largest` chains. The first chain
-    /// has the stream `first`, each further one the stream of the next jump.
+    /// Creates chains at exact samples of the base, in blocks of about equal size and at most `largest` chains. The
+    /// first chain has the stream `first`; each further chain has the stream one jump ahead.
     pub(crate) fn start(
         path: P,
         chains: Range<usize>,
@@ -71,11 +71,11 @@ where
         tasks.into_iter().filter_map(|(_, done)| done).collect()
     }
 
-    /// Places all chains at the model of `beta`. Excluded chains take over the states of others in turn; at the base
-    /// they are first redrawn.
+    /// Places all chains at the model of `beta`. At the base, excluded chains are first redrawn. Chains that are still
+    /// excluded take over the states of others in turn.
     ///
     /// # Errors
-    /// [`Error::AllWeightsZero`] where the model excludes all chains.
+    /// [`Error::AllWeightsZero`] if the model excludes all chains.
     pub(crate) fn place_within(
         &mut self,
         beta: f64,
@@ -105,14 +105,14 @@ where
         Ok(())
     }
 
-    /// Evaluates the ends of the path at the states where they are not known. Returns whether any were not, and `None`
-    /// for a path without ends.
+    /// Evaluates the ends of the path at the states where they are not known. Returns whether any were unknown, and
+    /// `None` for a path without ends.
     pub(crate) fn learn(&mut self) -> Result<Option<bool>> {
         let learned = self.map(&|population| population.learn())?;
         Ok(learned.into_iter().reduce(|a, b| Some(a? | b?)).flatten())
     }
 
-    /// Moves all chains once where they stand, and returns the decisions made.
+    /// Moves all chains once at the model where they stand, and returns the decisions made.
     pub(crate) fn stay(&mut self, kernel: &(dyn Moves<P::At> + Sync)) -> Result<Decisions> {
         let parts = self.map(&|population| {
             let before = population.block().decisions();
@@ -141,7 +141,7 @@ where
         self.blocks[0].block_mut().rng_mut(0)
     }
 
-    /// Sets states, one per chain, with weight 1 and empty memories, and keeps the streams.
+    /// Sets states, one per chain, with weight 1 and empty memories. The streams stay.
     pub(crate) fn replace_states(&mut self, states: Vec<P::State>) {
         let mut states = states.into_iter();
         for population in &mut self.blocks {
@@ -189,7 +189,7 @@ where
         decisions
     }
 
-    /// Resamples the living chains across all blocks, at least one, with random numbers of the first chain.
+    /// Resamples the living chains (at least one) across all blocks, with random numbers of the first chain.
     pub(crate) fn resample(&mut self, resampling: &Resampling, copy: fn(&P::State) -> P::State) {
         let log_weights = self.log_weights();
         let ancestors = resampling.ancestors(&log_weights, self.rng());
@@ -227,7 +227,7 @@ fn ranges(chains: Range<usize>, largest: usize) -> impl Iterator<Item = Range<us
     (0..blocks).map(move |block| start(block)..start(block + 1))
 }
 
-/// Runs `work` on each item, in parallel where threads are free.
+/// Runs `work` on each item, in parallel if threads are free.
 fn side_by_side<T: Send>(items: &mut [T], work: &(impl Fn(&mut T) + Sync)) {
     match items {
         [] => {}

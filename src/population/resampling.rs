@@ -9,10 +9,10 @@ use crate::random::resampling_scheme::ResamplingScheme;
 use crate::{Error, Result};
 
 /// A rule for resampling the chains of a block between stages: sequential Monte Carlo (Del Moral, Doucet and Jasra
-/// 2006). Copies of heavy chains replace light ones, and all go on with the mean weight.
+/// 2006). Copies of heavy chains replace light chains, and all continue with the mean weight.
 ///
 /// Each block ([`Ais::block_size`](crate::ais::Ais::block_size)) is an island that resamples by itself. At fixed betas
-/// and with a fixed kernel `E[w] = Z_K/Z_0` still holds for any rule, since decisions depend only on the past.
+/// and with a fixed kernel, `E[w] = Z_K/Z_0` holds for any rule, because decisions depend only on the past.
 ///
 /// ```
 /// use annealed::population::{Resampling, ResamplingScheme};
@@ -35,7 +35,7 @@ pub struct Resampling {
 enum Rule {
     Every(NonZeroUsize),
     EssBelow(f64),
-    /// Strictly increasing stages, none of them 0.
+    /// Strictly increasing stages, none equal to 0.
     At(Vec<usize>),
 }
 
@@ -68,7 +68,7 @@ impl Resampling {
         Ok(Self::by(Rule::At(stages)))
     }
 
-    /// Refuses stages that a schedule of `steps` stages lacks, and values that only a damaged file can hold.
+    /// Refuses stages beyond a schedule of `steps` stages, and values that only a damaged file can hold.
     pub(crate) fn check(&self, steps: usize) -> Result<()> {
         match &self.rule {
             Rule::Every(_) => Ok(()),
@@ -105,7 +105,7 @@ impl Resampling {
         }
     }
 
-    /// Returns whether a run of `steps` stages resamples for any weights, unless these are all equal.
+    /// Returns whether a run of `steps` stages resamples whatever the weights, unless all are equal.
     pub(crate) fn is_certain(&self, steps: usize) -> bool {
         match &self.rule {
             Rule::Every(stages) => stages.get() < steps,
@@ -114,7 +114,8 @@ impl Resampling {
         }
     }
 
-    /// Returns the chain whose state each chain takes over, given a living one. An ancestor keeps its own place.
+    /// Returns the ancestor of each chain, whose state it takes over, given one living chain. An ancestor keeps its
+    /// place.
     pub(crate) fn ancestors<R: Rng + ?Sized>(
         &self,
         log_weights: &[f64],
@@ -136,7 +137,7 @@ fn check_stages(stages: &[usize]) -> Result<()> {
     })
 }
 
-/// Returns an ancestor for each place: its own chain if that has a copy, else a chain with spare ones.
+/// Returns an ancestor for each place: the place's own chain if it has a copy, otherwise a chain with spare copies.
 fn in_place(copies: &[usize]) -> Vec<usize> {
     let spare = copies.iter().enumerate();
     let mut spare = spare.flat_map(|(i, &n)| std::iter::repeat_n(i, n.saturating_sub(1)));

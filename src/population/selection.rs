@@ -1,4 +1,4 @@
-//! Selection of chains between stages, and their descent.
+//! Selection of chains between stages, and their ancestry.
 
 use super::resampling::Resampling;
 use super::waste_free::WasteFree;
@@ -29,7 +29,7 @@ impl Selection {
     }
 }
 
-/// Record of each chain's first ancestor, which also selects the chains of a block.
+/// Record of each chain's first ancestor. It also selects the chains of a block.
 pub(crate) struct Genealogy<S> {
     selection: Selection,
     block_size: usize,
@@ -66,7 +66,7 @@ impl<S> Genealogy<S> {
         self.roots = ancestors.iter().map(|&a| self.roots[a]).collect();
     }
 
-    /// Selects chains after a stage where due. Returns the log weights before, and the chains' ancestors.
+    /// Selects chains after a stage if due. Returns the log weights before the selection, and the chains' ancestors.
     pub(crate) fn select<C: Chains<S> + ?Sized>(
         &mut self,
         stage: usize,
@@ -102,11 +102,11 @@ impl<S> Genealogy<S> {
     }
 }
 
-/// The chains of a block, as far as their selection has to know path and kernel.
+/// The chains of a block, as far as selection needs path and kernel.
 pub(crate) trait Chains<S> {
     fn members(&mut self) -> Members<'_, S>;
 
-    /// Moves the chains with an entry in `mask` once where they stand.
+    /// Moves the chains with an entry in `mask` once at the model where they stand.
     fn stay_masked(&mut self, mask: &mut Vec<bool>) -> Result<()>;
 }
 
@@ -119,7 +119,7 @@ pub(crate) struct Members<'a, S> {
 /// A function that copies a state.
 pub(crate) type CopyState<S> = fn(&S) -> S;
 
-/// A state, with the values known of it and what the kernel remembers of the chain.
+/// A state, with its cached values and the kernel's memory of the chain.
 type Copied<S> = (S, KnownOfChain, AnyMemory);
 
 impl<S> Members<'_, S> {
@@ -139,13 +139,13 @@ impl<S> Members<'_, S> {
         self.workspace.set_memory(chain, memory);
     }
 
-    /// Copies a chain's state and memory, not its stream, to another; both are indices within the block.
+    /// Copies a chain's state and memory, but not its stream, to another chain. Both are indices within the block.
     fn copy(&mut self, from: usize, to: usize, copy: CopyState<S>) {
         let copied = self.copy_of(from, copy);
         self.set(to, copied);
     }
 
-    /// Gives each chain the state of its ancestor, which keeps its own place, and the block's mean weight.
+    /// Gives each chain the state of its ancestor and the block's mean weight. An ancestor keeps its own place.
     fn resample(&mut self, ancestors: &[usize], copy: CopyState<S>) {
         for (chain, &ancestor) in ancestors.iter().enumerate() {
             if ancestor != chain {
@@ -180,7 +180,7 @@ impl<S> Members<'_, S> {
 }
 
 /// Gives the chains the states of trajectories from `ancestors`, and the block's mean weight. The j-th states of all
-/// trajectories lie side by side, before the next ones.
+/// trajectories stand next to each other, before the (j+1)-th states.
 fn regrow<S>(
     chains: &mut (impl Chains<S> + ?Sized),
     ancestors: &[usize],

@@ -1,4 +1,4 @@
-//! Waste-free sequential Monte Carlo: few ancestors, and all states of their trajectories.
+//! Waste-free sequential Monte Carlo: a few ancestors, and all states of their trajectories.
 
 use std::num::NonZeroUsize;
 
@@ -11,9 +11,9 @@ use crate::{Error, Result};
 /// block of B chains by weight. Each starts a trajectory of B/M states by moves at the model reached. All states of the
 /// trajectories are the block's next states, with equal weights.
 ///
-/// It costs as much as plain resampling, and does better where a copy needs many moves to forget its origin. At fixed
-/// betas and with a fixed kernel `E[w] = Z_K/Z_0` holds. A block ([`Ais::block_size`](crate::ais::Ais::block_size)) is
-/// an island; standard errors come from the differences between islands, so use 20 or more.
+/// It costs as much as plain resampling, and does better if a copy needs many moves to forget its origin. At fixed
+/// betas and with a fixed kernel, `E[w] = Z_K/Z_0` holds. A block ([`Ais::block_size`](crate::ais::Ais::block_size)) is
+/// an island. Standard errors come from the differences between islands, so use 20 or more.
 ///
 /// ```
 /// use annealed::ais::Ais;
@@ -51,7 +51,7 @@ pub struct WasteFree {
 
 impl WasteFree {
     /// Creates waste-free resampling from `ancestors` ancestors per block, drawn systematically. A run refuses more
-    /// than a block has chains; a shorter last block has fewer in proportion.
+    /// ancestors than a block has chains. A shorter last block has proportionally fewer ancestors.
     ///
     /// # Errors
     /// `ancestors` of 0.
@@ -75,8 +75,8 @@ impl WasteFree {
         Error::check(ancestors <= block_size, "ancestors", ancestors, expected)
     }
 
-    /// Draws the ancestors. The first trajectories may be longer by one state, so the list is rotated at random:
-    /// otherwise chains in front would have the longer ones.
+    /// Draws the ancestors. The first trajectories may be longer by one state, so the list is rotated at random.
+    /// Otherwise chains in front would always have the longer trajectories.
     pub(super) fn ancestors<R: Rng + ?Sized>(
         &self,
         block_size: usize,

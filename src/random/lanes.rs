@@ -6,7 +6,7 @@ use crate::num::{Simd, SimdLevel};
 #[cfg(feature = "serde")]
 use crate::{Error, Result};
 
-/// Number of units that elementwise code handles together, and of generators side by side.
+/// Number of units that elementwise code handles together, and number of generators side by side.
 pub(crate) const LANES: usize = 16;
 
 /// Sixteen generators xoshiro128++ (Blackman and Vigna 2021), which vector instructions step together.
@@ -62,7 +62,7 @@ fn is_stuck(state: &[[u32; LANES]; 4], lane: usize) -> bool {
 crate::num::serialize_as! { Lanes as lanes (lanes.state) }
 crate::num::deserialize_checked! { Lanes as (state: [[u32; LANES]; 4]) => Self::from_state(state) }
 
-/// Steps the generators by portable code; not inlined, since a known [`LANES`] would keep lanes in scalar registers.
+/// Steps the generators by portable code. It is not inlined: a constant [`LANES`] would keep lanes in scalar registers.
 #[inline(never)]
 fn fill(state: &mut [[u32; LANES]; 4], words: &mut [[u32; LANES]], lanes: usize) {
     fill_inlined(state, words, lanes);

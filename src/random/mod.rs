@@ -14,7 +14,7 @@ pub use stream::{Purpose, StreamRng, stream};
 
 use rand::{Rng, RngExt};
 
-/// Draws an index in proportion to its mass, of masses with the sum `total`.
+/// Draws an index with probability `mass / total`, where `total` is the sum of the `masses`.
 pub(crate) fn draw_index<R: Rng + ?Sized>(
     mut masses: impl ExactSizeIterator<Item = f64>,
     total: f64,

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use rand::{Rng, RngExt};
 
-/// Number of layers; at most 2^11, so that the bits of the layer and of the position differ.
+/// Number of layers. It is at most 2^11, so that layer and position use different bits.
 const LAYERS: usize = 512;
 
 /// End of the lowest layer's rectangle, where the tail begins.
@@ -27,7 +27,7 @@ pub(crate) struct StandardNormal {
 struct ZigguratLayer {
     /// Width, in units of a position.
     scale: f64,
-    /// Bound on the positions that surely lie under the curve.
+    /// Upper bound of the positions that lie under the curve for certain.
     inside: u64,
 }
 

@@ -4,14 +4,14 @@ use rand::{Rng, RngExt};
 
 use crate::num::WeightSums;
 
-/// Scheme for numbers of copies: of N copies, a chain of normalised weight `W_i` gets `N W_i` in expectation.
+/// Scheme of resampling. Of N copies, a chain with normalised weight `W_i` gets `N W_i` in expectation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum ResamplingScheme {
     /// N independent draws.
     Multinomial,
-    /// `floor(N W_i)` certain copies, the rest by independent draws.
+    /// `floor(N W_i)` certain copies; independent draws decide the rest.
     Residual,
     /// One draw in each of N equal parts of the distribution function.
     Stratified,
@@ -42,7 +42,7 @@ impl ResamplingScheme {
         let scale = total / left as f64;
         let mut levels = self.levels(left, rng);
         levels.sort_unstable_by(f64::total_cmp);
-        // The last chain of positive weight takes what rounding leaves of the sum.
+        // Levels that rounding puts beyond the sum go to the last chain of positive weight.
         let last = expected.iter().rposition(|&x| x > 0.0).unwrap_or(0);
         let (mut chain, mut sum) = (0, expected[0]);
         for level in levels {

@@ -11,7 +11,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 /// The generator of random bits; each chain has its own.
 pub type StreamRng = Xoshiro256PlusPlus;
 
-/// The uses of randomness. No two of them share a stream of one seed. Their order is part of the bits of a seed.
+/// The uses of randomness. Two uses never share a stream of one seed. Reordering them would change all random bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
@@ -50,7 +50,7 @@ pub enum Purpose {
     Matching,
     /// The chains that estimate an RBM's moments.
     Moments,
-    /// The samples that judge what was learned.
+    /// The samples that evaluate learned transitions.
     Evaluation,
     /// A few chains that show what a path and a kernel do, and the shape of the states.
     Probe,
@@ -58,7 +58,7 @@ pub enum Purpose {
     Testing,
     /// Simulated data.
     Data,
-    /// The choice and the moves of a run's states as samples of its target.
+    /// The choice of a run's states as samples of its target, and their moves.
     Resampling,
     /// The chains that read a path backward from held-out data.
     Raise,
@@ -76,13 +76,13 @@ pub enum Purpose {
     NestedSmc,
     /// The states from which mean-field solutions of an RBM are sought.
     MeanField,
-    /// The search for an RBM's start: the seeds of its pilots, and what is drawn between them.
+    /// The search for an RBM's start: the seeds of its pilots, and the draws between pilots.
     Start,
     /// The seeds and the cooling chains of a challenge.
     Challenge,
     /// The chains that cool the configurations of an RBM's layer.
     Cooling,
-    /// The draws of fitted laws that meet draws of a target.
+    /// The draws from fitted laws that are bridged with draws from a target.
     BridgeSampling,
 }
 
@@ -124,7 +124,7 @@ pub(crate) fn successive(first: StreamRng) -> impl Iterator<Item = StreamRng> {
     })
 }
 
-/// Streams of the first chains of blocks, made on demand: a run may end long before its last block.
+/// Streams of the first chain of each block, made on demand: a run may end long before its last block.
 pub(crate) struct BlockStreams {
     block_size: usize,
     made: Mutex<Made>,
@@ -132,12 +132,12 @@ pub(crate) struct BlockStreams {
 
 struct Made {
     next: (usize, StreamRng),
-    /// Streams of earlier blocks that were not yet taken.
+    /// Streams of earlier blocks that have not been taken yet.
     waiting: BTreeMap<usize, StreamRng>,
 }
 
 impl BlockStreams {
-    /// Creates the streams of blocks of `block_size` chains, given the first block and its stream.
+    /// Creates the streams of blocks of `block_size` chains, given the first block and its stream as `next`.
     pub(crate) fn new(next: (usize, StreamRng), block_size: usize) -> Self {
         let waiting = BTreeMap::new();
         Self {

@@ -23,7 +23,7 @@ use crate::{Error, Result};
 #[derive(Debug, Clone, PartialEq)]
 pub struct BaseRate<T: Scalar = f32> {
     hidden_units: usize,
-    /// Logits of the visible units; of a mixture, of its mean probabilities.
+    /// Logits of the visible units; for a mixture, the logits of its mean probabilities.
     visible_bias: DVector<T>,
     /// Two or more components; `None` for a single model.
     components: Option<Components<T>>,
@@ -33,7 +33,7 @@ impl<T: Scalar> BaseRate<T> {
     /// Creates the model from the number of hidden units M and the visible biases (logits, D).
     ///
     /// # Errors
-    /// Where a layer is empty, there are more than 2^31 weights, or a bias is not finite.
+    /// If a layer is empty, there are more than 2^31 weights, or a bias is not finite.
     pub fn new(hidden_units: usize, visible_bias: DVector<T>) -> Result<Self> {
         check_shape(hidden_units, visible_bias.len())?;
         check_finite("visible_bias", visible_bias.iter())?;
@@ -47,7 +47,7 @@ impl<T: Scalar> BaseRate<T> {
     /// Creates the model whose visible units are on with probabilities `rates` (D).
     ///
     /// # Errors
-    /// Where a layer is empty, there are more than 2^31 weights, or a rate is not inside (0, 1).
+    /// If a layer is empty, there are more than 2^31 weights, or a rate is not inside (0, 1).
     pub fn from_rates(hidden_units: usize, rates: &DVector<f64>) -> Result<Self> {
         let places = rates.iter().copied().enumerate();
         let within = |p: f64| 0.0 < p && p < 1.0;
@@ -64,7 +64,7 @@ impl<T: Scalar> BaseRate<T> {
     /// components, and equal components are joined. A mixture of one component is that component.
     ///
     /// # Errors
-    /// Where `models` is empty, models differ in their units, a mass or the sum of all is not finite and positive, a
+    /// If `models` is empty, models differ in their units, a mass or the sum of all is not finite and positive, a
     /// share underflows, or the log density of a component overflows.
     ///
     /// ```
@@ -140,7 +140,7 @@ impl<T: Scalar> BaseRate<T> {
     /// Creates the model of zero biases, in which all states are equally likely.
     ///
     /// # Errors
-    /// Where a layer is empty, or there are more than 2^31 weights.
+    /// If a layer is empty, or there are more than 2^31 weights.
     pub fn uniform(hidden_units: usize, visible_units: usize) -> Result<Self> {
         check_shape(hidden_units, visible_units)?;
         Self::new(hidden_units, DVector::zeros(visible_units))
@@ -152,7 +152,7 @@ impl<T: Scalar> BaseRate<T> {
     /// `smoothing` s, for example 1, keeps all logits finite.
     ///
     /// # Errors
-    /// Where `data` is empty, rows differ in length, a layer is empty, there are more than 2^31 weights, or
+    /// If `data` is empty, rows differ in length, a layer is empty, there are more than 2^31 weights, or
     /// `smoothing` is not finite and positive.
     pub fn from_data(hidden_units: usize, data: &[Vec<bool>], smoothing: f64) -> Result<Self> {
         Error::check_positive("smoothing", smoothing)?;
@@ -230,7 +230,7 @@ impl<T: Scalar> UnnormalizedModel for BaseRate<T> {
     type State = Vec<bool>;
 
     /// # Panics
-    /// Where there is not one entry for each visible unit.
+    /// If there is not one entry for each visible unit.
     fn log_density(&self, visible: &Vec<bool>) -> f64 {
         demand_dimension("a state", visible.len(), self.visible_units());
         let visible_part = match &self.components {

@@ -32,7 +32,7 @@ impl<T: Scalar> Components<T> {
         Self::with_shares(masses.iter().map(|mass| mass / total).collect(), logits)
     }
 
-    /// Creates components from `shares`, which sum to 1 but for rounding.
+    /// Creates components from `shares`, which sum to 1 up to rounding.
     pub(crate) fn with_shares(shares: Vec<f64>, logits: DMatrix<T>) -> Result<Self> {
         for &share in &shares {
             Error::check_positive("share of a component", share)?;
@@ -122,7 +122,7 @@ impl ComponentWeights {
     }
 
     /// Creates weights that keep the share `s_g` of each part g of a mixture along the path:
-    /// `w_c(t) = log sum_g s_g exp(w_gc(t) + d_g(t))`. Here `w_gc` are the weights of the part's own geometric path, and
+    /// `w_c(t) = log sum_g s_g exp(w_gc(t) + d_g(t))`. `w_gc` are the weights of the part's own geometric path, and
     /// `d_g(t)` is the depth of its `log Z(t)` below the chord between t = 0 and 1, at equally spaced positions.
     pub(crate) fn balanced<T: Scalar>(whole: &Components<T>, parts: &[Part<'_, T>]) -> Self {
         let total: f64 = parts.iter().map(|part| part.share).sum();
@@ -172,7 +172,7 @@ impl ComponentWeights {
             .map(move |(a, b)| intervals * (b - a))
     }
 
-    /// Returns `w_c(to) - w_c(from)`, without cancellation where the weights are linear between both.
+    /// Returns `w_c(to) - w_c(from)`, without cancellation if the weights are linear between the two.
     fn gains(&self, from: f64, to: f64) -> Vec<f64> {
         let [start, end] = [from, to].map(|t| self.around(t).0);
         match std::ptr::eq(start, end) {
@@ -181,7 +181,7 @@ impl ComponentWeights {
         }
     }
 
-    /// Returns the weights at the positions before and after t, and where t lies between them.
+    /// Returns the weights at the positions before and after t, and the place of t between them, from 0 to 1.
     fn around(&self, t: f64) -> (&[f64], &[f64], f64) {
         let place = t * (self.0.len() - 1) as f64;
         let before = (place as usize).min(self.0.len() - 2);
@@ -220,7 +220,7 @@ impl<'a> Activations<'a> {
     /// Returns `log_sum(to) - log_sum(from)`.
     ///
     /// With `g_c = a_c(to) - a_c(from)`, p the law at `from`, and m any component it is
-    /// `g_m + log(1 + sum_c p_c (exp(g_c - g_m) - 1))`, which does not cancel where the steps are small.
+    /// `g_m + log(1 + sum_c p_c (exp(g_c - g_m) - 1))`, which does not cancel if the steps are small.
     pub(crate) fn log_ratio(&self, from: f64, to: f64) -> f64 {
         let weights = self.weights.gains(from, to);
         let gains = weights.iter().zip(&self.log_densities);

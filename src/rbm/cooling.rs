@@ -14,14 +14,14 @@ pub(super) struct LayerCooling {
     pub(super) sweeps: usize,
 }
 
-/// Power of `f(h)` at the last sweep. Chains at 1 still move about a mode.
+/// Power of `f(h)` at the last sweep. At power 1 chains would still wander around a mode.
 const LAST_POWER: f64 = 2.0;
 
 impl<L: Layer> MeanField<L> {
-    /// Returns the final configurations of chains that sample `f(h)^gamma`, from fair coins, while gamma rises.
+    /// Returns the final configurations of chains that start at fair coins and sample `f(h)^gamma` while gamma rises.
     ///
-    /// The layer beside h is summed out, so that a barrier that block Gibbs sampling meets between v and h does not
-    /// stand here. Gamma rises geometrically from 1 over the root mean square change of `log f` by a flip.
+    /// The other layer is summed out, which removes barriers that block Gibbs sampling meets between v and h. Gamma
+    /// rises geometrically. It starts at 1 over the root mean square change of `log f` by a flip.
     pub(super) fn cool(&self, cooling: LayerCooling, seed: u64) -> Vec<Vec<bool>> {
         let first = stream(seed, Purpose::Cooling, 0);
         let streams: Vec<StreamRng> = successive(first).take(cooling.chains).collect();
@@ -49,7 +49,7 @@ impl<L: Layer> MeanField<L> {
     }
 }
 
-/// A configuration with the fields on the other layer.
+/// A configuration with its fields on the other layer.
 struct Position<'m, L> {
     of: &'m MeanField<L>,
     units: Vec<bool>,

@@ -15,9 +15,10 @@ use crate::{Error, Result};
 /// `f(v, h_1, .., h_L) = exp(sum_l b_l.h_l + sum_l h_l^T W_l h_(l-1))`, with weights `W_l` (M_l x M_(l-1)) and biases
 /// `b_l` (M_l).
 ///
-/// Given the odd layers the even ones are independent, and the other way round. So it [is an RBM](Self::to_rbm) with
-/// `v, h_2, ..` as visible units and `h_1, h_3, ..` as hidden ones, of the same log Z. All that estimates an RBM's log Z
-/// serves it. The likelihood of `v` alone has a [lower bound](Self::log_likelihood_bound).
+/// Given the odd layers, the even layers are independent, and vice versa. The machine therefore
+/// [is an RBM](Self::to_rbm) with visible units `v, h_2, ..`, hidden units `h_1, h_3, ..` and the same log Z. Every
+/// estimator of an RBM's log Z applies to it. The likelihood of `v` alone has a
+/// [lower bound](Self::log_likelihood_bound).
 ///
 /// ```
 /// use annealed::prelude::*;
@@ -58,15 +59,15 @@ pub struct LikelihoodBound {
     pub rows: usize,
 }
 
-/// Change of probabilities below which mean fields count as found. They are a bound before, too.
+/// Change of probabilities below which mean fields count as found. The bound is also valid before.
 const TOLERANCE: f64 = 1e-4;
 const MAX_SWEEPS: usize = 1_000;
 
 impl<T: Scalar> DeepBoltzmann<T> {
-    /// Creates a machine from the weights `W_1, .., W_L` and the biases `b_0, .., b_L`, those of v first.
+    /// Creates a machine from the weights `W_1, .., W_L` and the biases `b_0, .., b_L`, where `b_0` belongs to v.
     ///
     /// # Errors
-    /// Where there are no weights, a layer is empty, the sizes disagree, or a parameter is not finite.
+    /// If there are no weights, a layer is empty, the sizes disagree, or a parameter is not finite.
     pub fn new(weights: Vec<DMatrix<T>>, biases: Vec<DVector<T>>) -> Result<Self> {
         Error::check_not_empty("weights of the layers", weights.len())?;
         Error::check_dimension("biases of the layers", biases.len(), weights.len() + 1)?;
@@ -97,11 +98,11 @@ impl<T: Scalar> DeepBoltzmann<T> {
         self.biases[0].len()
     }
 
-    /// Returns the RBM with visible units `v, h_2, h_4, ..` and hidden units `h_1, h_3, ..`, whose weights are the blocks
-    /// `W_l` and zeros. Its log Z is that of the machine, and its states begin with v.
+    /// Returns the RBM with visible units `v, h_2, h_4, ..` and hidden units `h_1, h_3, ..`, whose weights are the
+    /// blocks `W_l` and zeros. It has the same log Z as the machine, and its states begin with v.
     ///
     /// # Errors
-    /// Where memory has no room for its weights.
+    /// If its weights are too many for memory.
     pub fn to_rbm(&self) -> Result<Rbm<T>> {
         let places = self.places();
         let (visible, hidden) = (self.side(0), self.side(1));
@@ -140,14 +141,14 @@ impl<T: Scalar> DeepBoltzmann<T> {
         self.biases.iter().enumerate().map(place).collect()
     }
 
-    /// Makes a base for the [RBM](Self::to_rbm) from data: the base rates of v, and for the even layers above the mean
-    /// over the rows of their [mean fields](Self::mean_fields). Base rates of v alone say nothing of those layers.
+    /// Creates a base for the [RBM](Self::to_rbm) from data. Its rates are the base rates of v and, for the even layers
+    /// above, the mean over the rows of their [mean fields](Self::mean_fields). Base rates of v lack these.
     ///
-    /// A rate is `(n + s) / (N + 2 s)`, n the sum over N rows, with the `smoothing` s as in [`BaseRate::from_data`]. It is a
-    /// start for [`StartSearch::given`](crate::rbm::StartSearch::given).
+    /// A rate is `(n + s) / (N + 2 s)`, where n is the sum over N rows and s the `smoothing`, as in
+    /// [`BaseRate::from_data`]. The base suits [`StartSearch::given`](crate::rbm::StartSearch::given).
     ///
     /// # Errors
-    /// Where `data` is empty, a row has another length than v, or `smoothing` is not finite and positive.
+    /// If `data` is empty, the length of a row is not that of v, or `smoothing` is not finite and positive.
     pub fn base_from_data(&self, data: &[Vec<bool>], smoothing: f64) -> Result<BaseRate<T>> {
         Error::check_positive("smoothing", smoothing)?;
         let sums = self
@@ -160,11 +161,11 @@ impl<T: Scalar> DeepBoltzmann<T> {
         BaseRate::from_rates(self.side(1).len(), &rates)
     }
 
-    /// Computes the mean fields of the hidden layers given each row: probabilities `mu_1, .., mu_L`, a matrix for each
-    /// layer with a column for each row. They solve `mu_l = sigmoid(b_l + W_l mu_(l-1) + W_(l+1)^T mu_(l+1))`.
+    /// Computes the mean fields of the hidden layers given each row: the probabilities `mu_1, .., mu_L`. Each layer has
+    /// a matrix with a column for each row. They solve `mu_l = sigmoid(b_l + W_l mu_(l-1) + W_(l+1)^T mu_(l+1))`.
     ///
     /// # Errors
-    /// Where `data` is empty, or a row has another length than v.
+    /// If `data` is empty, or a row has another length than v.
     pub fn mean_fields(&self, data: &[Vec<bool>]) -> Result<Vec<DMatrix<f64>>> {
         let (mut even, mut odd) = (Vec::new(), Vec::new());
         let equations = MeanField::new(&self.to_rbm()?);
@@ -182,16 +183,16 @@ impl<T: Scalar> DeepBoltzmann<T> {
         Ok((1..self.biases.len()).map(layer).collect())
     }
 
-    /// Computes a lower bound on the mean of `log p(v)` over data, given `log_z` of the machine from a run or exact. The
-    /// even layers above v get independent units with means `mu`, and the odd layers are summed out:
+    /// Computes a lower bound on the mean of `log p(v)` over `data`, given the machine's `log_z`, exact or from a run.
+    /// It takes the units of the even layers above v as independent, with means `mu`, and sums the odd layers out:
     ///
     /// `log p(v) + log Z >= b_0.v + sum_even (b_l.mu_l + H(mu_l)) + sum_odd sum_j softplus(x_j)`,
     ///
-    /// where `x = b_l + W_l mu_(l-1) + W_(l+1)^T mu_(l+1)` and H is the entropy. It holds for any `mu`; these are
-    /// [mean fields](Self::mean_fields). It is exact where the posterior of the layers has independent units.
+    /// where `x = b_l + W_l mu_(l-1) + W_(l+1)^T mu_(l+1)` and H is the entropy. The bound holds for any `mu`; here
+    /// they are [mean fields](Self::mean_fields). It is exact if the posterior of these layers has independent units.
     ///
     /// # Errors
-    /// Where `data` is empty, a row has another length than v, or `log_z` is not finite.
+    /// If `data` is empty, a row has another length than v, or `log_z` is not finite.
     pub fn log_likelihood_bound(&self, data: &[Vec<bool>], log_z: f64) -> Result<LikelihoodBound> {
         Error::check_number("log_z", log_z)?;
         let mut bounds = Moments::default();
@@ -206,7 +207,7 @@ impl<T: Scalar> DeepBoltzmann<T> {
         })
     }
 
-    /// Returns the means of the even layers, v included, and the bounds on `log p(v) + log Z`, of blocks of rows.
+    /// Returns, for each block of rows, the means of the even layers (with v) and the bounds on `log p(v) + log Z`.
     fn blocks(&self, data: &[Vec<bool>]) -> Result<Vec<(DMatrix<f64>, Vec<f64>)>> {
         Error::check_dimension("row of data", check_data(data)?, self.visible_units())?;
         let equations = MeanField::new(&self.to_rbm()?);
@@ -218,7 +219,7 @@ impl<T: Scalar> DeepBoltzmann<T> {
         }))
     }
 
-    /// Solves the mean-field equations given rows. Each half of a sweep raises the bounds.
+    /// Solves the mean-field equations given `rows`. Each half of a sweep raises the bounds.
     fn solve(&self, equations: &MeanField, rows: &[Vec<bool>]) -> DMatrix<f64> {
         let d = self.visible_units();
         let above = equations.visible_bias.len() - d;

@@ -22,8 +22,8 @@ use crate::rbm::{Rbm, RbmAt, RbmPath, Scalar};
 /// hidden ones. It leaves the marginal of `v` invariant and is reversible.
 ///
 /// On an [`RbmPath`](crate::rbm::RbmPath) a block of chains moves together, with random bits from the stream of its
-/// first chain. A stage that passes a knot moves chain by chain, so let knots be stages. The best vector instructions
-/// are chosen at run time: the last bits of an activation may differ between processors.
+/// first chain. In a stage that passes a knot, chains move one by one: make each knot a beta of the schedule. The best
+/// vector instructions are chosen at run time, so the last bits of an activation may differ between processors.
 ///
 /// ```
 /// use annealed::population::Population;
@@ -134,7 +134,7 @@ pub struct Buffers<T: Scalar> {
     /// Visible biases at the stage's end.
     visible_bias: Vec<Row<T>>,
     log_ratios: Vec<f64>,
-    /// Component of the base for each chain, where the base is a mixture.
+    /// Component of the base for each chain, if the base is a mixture.
     components: CategoricalBuffers<T>,
 }
 

@@ -1,4 +1,4 @@
-//! Paths whose weights are on a coarse grid: what is exact, and that a twin without the last weighing is not.
+//! Tests of paths whose weights are on a coarse grid: they are exact, and a twin without the last weighing is not.
 
 use nalgebra::{DMatrix, DVector};
 use rand::{Rng, RngExt, SeedableRng};
@@ -28,7 +28,7 @@ fn machine(seed: u64) -> Rbm<f32> {
     let mut normal = |scale: f64| (scale * rng.sample::<f64, _>(StandardNormal)) as f32;
     let weights = DMatrix::from_fn(HIDDEN, VISIBLE, |_, _| normal(0.8));
     let hidden = DVector::from_fn(HIDDEN, |_, _| normal(0.3));
-    // Differences of visible biases are exact in single precision, so that sums over all states are.
+    // Differences of visible biases are exact in single precision, so that sums over all states are exact, too.
     let visible = DVector::from_fn(VISIBLE, |_, _| (64.0 * normal(0.5)).round() / 64.0);
     Rbm::new(weights, hidden, visible).unwrap()
 }
@@ -224,7 +224,7 @@ fn reverse_runs_estimate_the_exact_machine() {
     }
 }
 
-/// Estimates at betas that a user asks for are of the path's own models, and the integral counts the last weighing.
+/// Estimates at a user's betas are for the path's own models, and the integral counts the last weighing.
 #[test]
 fn estimates_along_the_path_are_of_the_exact_models() {
     for (case, path) in paths().iter().enumerate() {
@@ -250,7 +250,7 @@ fn estimates_along_the_path_are_of_the_exact_models() {
     }
 }
 
-/// Pilots, the first pass of adaptive SMC and tempering pass exact models. Rounds find the stages of exact weights.
+/// Pilots, adaptive SMC's first pass and tempering use exact models. Rounds find about the stages of exact weights.
 #[test]
 fn what_chooses_stages_does_not_see_the_grid() {
     for path in paths() {
@@ -313,7 +313,7 @@ fn what_chooses_stages_does_not_see_the_grid() {
     }
 }
 
-/// Levels with fused multiplication, among the machine's own.
+/// Compares the available levels with fused multiplication.
 #[test]
 fn fused_levels_give_the_same_bits() {
     let fused = SimdLevel::ALL.into_iter().skip(1);

@@ -12,8 +12,9 @@ use crate::{Error, Result};
 /// straight path this is `1/2 (beta_{j+1} - beta_j) (E_{j+1} - E_j)[d/dbeta log f(v)]`, which chains at the knots
 /// estimate.
 ///
-/// `BinnedSchedule` itself prices the visible units alone, which the weights of a run see. Its costs are smaller, mostly
-/// where the weights are: this schedule starts slower. Kiwaki (2015) calls it GMS13.
+/// `BinnedSchedule` itself uses the costs of the visible units alone, on which the log weights of a run depend. These
+/// costs are smaller, mostly where the models' weights are small, so that this schedule starts slower. Kiwaki (2015)
+/// calls it GMS13.
 ///
 /// ```
 /// use annealed::path::AnnealingPath;
@@ -45,7 +46,7 @@ impl JointBinnedSchedule {
     /// Estimates the costs by chains at the knots.
     ///
     /// # Errors
-    /// Settings out of range; a path with knots of its own; any error of the chains.
+    /// If a setting is out of range, the path has inner knots, or the chains fail.
     pub fn estimate_costs<'p, T, K>(
         &self,
         path: &'p RbmPath<T>,
@@ -63,7 +64,7 @@ impl JointBinnedSchedule {
 
 impl<'p, T: Scalar, K: Sync> ScheduleOptimizer<&'p RbmPath<T>, K> for JointBinnedSchedule {
     /// # Errors
-    /// Also a path with knots of its own.
+    /// Also if the path has inner knots.
     fn optimize_by(
         &self,
         path: &'p RbmPath<T>,

@@ -19,8 +19,8 @@ pub struct LogLikelihood {
     pub standard_error: f64,
     /// Mean log likelihood of the same rows under the base-rate model.
     pub base_rate: f64,
-    /// Log likelihood of a row where all states are equally likely: `-D log 2` for 0/1 units (fair coins), `-D log q`
-    /// for units of q categories, `-inf` for Gaussian ones.
+    /// Log likelihood of a row if all states are equally likely: `-D log 2` for 0/1 units (fair coins), `-D log q` for
+    /// units of q categories, `-inf` for Gaussian ones.
     pub fair_coins: f64,
     /// Standard error of `mean - base_rate` over the rows; infinite for a single row.
     pub difference_error: f64,
@@ -63,8 +63,8 @@ impl LogLikelihood {
         self.mean + self.log_z - log_z_bound
     }
 
-    /// Returns [`Warning::BelowBaseRate`] where the RBM scores below the base-rate model or fair coins by more than
-    /// two standard errors of the difference.
+    /// Returns [`Warning::BelowBaseRate`] if the RBM scores below the base-rate model or fair coins by more than two
+    /// standard errors of the difference.
     pub fn warning(&self) -> Option<Warning> {
         let below_base = self.base_rate - self.mean > 2.0 * self.difference_error;
         let below_coins = self.fair_coins - self.mean > 2.0 * self.standard_error;
@@ -77,7 +77,7 @@ impl LogLikelihood {
 }
 
 impl<T: Scalar> Rbm<T> {
-    /// Returns the mean log likelihood of `data`, given `log_z` of the RBM from a run or exact.
+    /// Returns the mean log likelihood of `data`, given the RBM's `log_z`, exact or from a run.
     ///
     /// ```
     /// use annealed::prelude::*;
@@ -94,7 +94,7 @@ impl<T: Scalar> Rbm<T> {
     /// ```
     ///
     /// # Errors
-    /// Where `data` is empty, a row or `base` has another length than D, or `log_z` is not finite.
+    /// If `data` is empty, the length of a row or of `base` is not D, or `log_z` is not finite.
     pub fn log_likelihood(
         &self,
         data: &[Vec<bool>],
@@ -160,7 +160,7 @@ mod tests {
         assert!(rbm.log_likelihood(&data, log_z, &other).is_err());
     }
 
-    /// Three patterns of 12 units. One unit of every third row is flipped.
+    /// Returns rows of three patterns of 12 units. One unit of every third row is flipped.
     fn patterns() -> Vec<Vec<bool>> {
         let on = |row: usize, unit: usize| match row % 10 {
             0..5 => unit < 2,

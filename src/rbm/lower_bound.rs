@@ -14,13 +14,13 @@ use crate::{Error, Result};
 
 /// Change of probabilities below which a mode counts as found.
 const TOLERANCE: f64 = 1e-3;
-/// Multiple that hidden means are rounded to, to tell modes apart.
+/// Resolution of hidden means. Modes whose hidden means round to the same multiples count as one.
 const RESOLUTION: f64 = 0.1;
 
-/// A certain lower bound on log Z of an RBM or harmonium, but for rounding, and the modes found on the way.
+/// A lower bound on log Z of an RBM or harmonium, certain up to rounding, and the modes found on the way.
 ///
-/// An estimate below the bound has missed mass. The bound lies far below log Z where many configurations share the
-/// mass, as with hundreds of hidden units.
+/// An estimate below the bound has missed mass. If many configurations share the mass, as with hundreds of hidden
+/// units, the bound lies far below log Z.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
@@ -48,14 +48,14 @@ pub struct MeanFieldMode {
 }
 
 impl<T: Scalar> Rbm<T> {
-    /// Computes a lower bound on log Z from visible `states`, perhaps none, and from `starts` states of fair coins.
+    /// Computes a lower bound on log Z from visible `states`, which may be empty, and `starts` states of fair coins.
     ///
     /// It is the larger of the best mode's [bound](MeanFieldMode) and the log of the sum of
-    /// `f(h) = exp(a.h) prod_i (1 + exp(b_i + (W^T h)_i))` over *distinct* hidden configurations. A search finds
-    /// these from the starts and modes, by flips of one unit. The number of threads changes no bit.
+    /// `f(h) = exp(a.h) prod_i (1 + exp(b_i + (W^T h)_i))` over *distinct* hidden configurations. A search finds these
+    /// configurations from the starts and modes, by flips of one unit. The number of threads does not change the bits.
     ///
     /// # Errors
-    /// Where there is no state and no start, or too many, a state has another length than D, or log Z overflows.
+    /// If there is no state and no start, there are too many, the length of a state is not D, or log Z overflows.
     ///
     /// ```
     /// use annealed::rbm::Rbm;
@@ -73,13 +73,13 @@ impl<T: Scalar> Rbm<T> {
         Ok(self.explore(states, starts, seed, Effort::full(starts))?.0)
     }
 
-    /// Returns whether the hidden layer is the one with fewer units, or as many. Its configurations are searched, and the
-    /// visible layer is summed out; otherwise the roles are exchanged.
+    /// Returns true if the hidden layer has at most as many units as the visible one. Its configurations are then
+    /// searched, and the visible layer is summed out. Otherwise the roles are exchanged.
     pub(super) fn is_narrow(&self) -> bool {
         self.hidden_units() <= self.visible_units()
     }
 
-    /// Computes the bound, and the configurations of the smaller layer that it counts, densest first.
+    /// Computes the bound, and the configurations of the smaller layer that it sums over, densest first.
     pub(super) fn explore(
         &self,
         states: &[Vec<bool>],
@@ -144,7 +144,7 @@ fn columns(states: &[Vec<bool>]) -> DMatrix<f64> {
 }
 
 impl<L: Layer> MeanField<L> {
-    /// Computes the bound from `blocks` of visible means as columns, and the configurations that it counts.
+    /// Computes the bound from `blocks`, whose columns are visible means, and the configurations that it sums over.
     pub(crate) fn explore(
         &self,
         blocks: &[DMatrix<f64>],
@@ -159,7 +159,7 @@ impl<L: Layer> MeanField<L> {
         Ok((LogZBound::of(modes, &found)?, found))
     }
 
-    /// Ascends from the first `ascents` columns; returns modes, and hidden configurations near all columns.
+    /// Ascends from the first `ascents` columns. Returns the modes, and hidden configurations near all columns.
     fn ascend_all(
         &self,
         blocks: &[DMatrix<f64>],
@@ -181,7 +181,7 @@ impl<L: Layer> MeanField<L> {
         (modes, ends)
     }
 
-    /// Searches from configurations `first` and from cooled ones.
+    /// Searches from the configurations `first` and from cooled configurations.
     fn find(
         &self,
         first: impl IntoIterator<Item = Vec<bool>>,
@@ -193,7 +193,7 @@ impl<L: Layer> MeanField<L> {
         self.search(&Vec::from_iter(first), effort.configurations)
     }
 
-    /// Finds the modes that columns of visible means lead to, and the likeliest hidden configurations at both ends.
+    /// Finds the modes to which columns of visible means lead, and the likeliest hidden configurations at both ends.
     fn ascend(&self, visible: &DMatrix<f64>) -> (Vec<MeanFieldMode>, Vec<Vec<bool>>) {
         let solutions = self.means_of(&self.solve(visible.clone(), TOLERANCE));
         let ends = [self.near(visible), self.near(&solutions)].concat();
@@ -227,12 +227,12 @@ impl<L: Layer> MeanField<L> {
 
 /// Number of configurations whose neighbours are evaluated together. Fixed, so that threads do not change the result.
 const WAVE: usize = 16;
-/// Largest number of configurations at which a search ends.
+/// Number of configurations at which a search ends at the latest.
 const MOST: usize = 20_000;
 /// Gain of a wave, in the log of the sum, below which a search ends.
 const GAIN: f64 = 1e-3;
 
-/// Random starts of the bound of a run.
+/// Number of random starts for the lower bound of a run.
 pub(crate) const STARTS: usize = 64;
 
 /// Pair of `log f(h) = a.h + A(b + W^T h)` and h, with A the log normalizer of the visible layer.
@@ -246,7 +246,7 @@ pub(super) fn log_sum(configurations: &[Configuration]) -> f64 {
     largest + others.ln_1p()
 }
 
-/// Work of a search for configurations. Its parts are counted, never timed, so that the bits are the same on all machines.
+/// Work of a search for configurations. It is counted, never timed, so that all machines give the same bits.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Effort {
     /// Largest number of mean-field ascents.
@@ -256,16 +256,16 @@ pub(crate) struct Effort {
     cooling: LayerCooling,
 }
 
-/// A run's chain-steps for each mean-field ascent of its lower bound.
+/// Number of chain-steps of a run for each mean-field ascent of its lower bound.
 const STEPS_PER_ASCENT: u64 = 2_500;
-/// A run's chain-steps for each configuration and unit of the searched layer.
+/// Number of chain-steps of a run for each sweep of a cooled chain, and for each configuration per unit of the layer.
 const STEPS_PER_UNIT: u64 = 500;
-/// Sweeps of a cooled chain: at least, and at most where more chains would be too many.
+/// Smallest and largest number of sweeps of a cooled chain. It only grows once there are `MOST_COOLED` chains.
 const SWEEPS: [usize; 2] = [25, 200];
 const MOST_COOLED: usize = 256;
 
 impl Effort {
-    /// Returns the effort from `starts` random starts where time does not matter.
+    /// Returns the effort for `starts` random starts if time does not matter.
     pub(crate) fn full(starts: usize) -> Self {
         Self {
             ascents: usize::MAX,
@@ -294,7 +294,7 @@ impl Effort {
 }
 
 impl<L: Layer> MeanField<L> {
-    /// Returns about `most` distinct configurations, densest first: `first`, and one-unit flips of the heaviest ones.
+    /// Returns about `most` distinct configurations, densest first: `first`, and flips of one unit of the heaviest.
     pub(super) fn search(&self, first: &[Vec<bool>], most: usize) -> Vec<Configuration> {
         let (mut met, mut sums) = (HashSet::new(), WeightSums::default());
         let (mut open, mut expanded) = (Vec::new(), Vec::new());

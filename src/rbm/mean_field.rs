@@ -17,14 +17,14 @@ const TOLERANCE: f64 = 1e-6;
 const MAX_SWEEPS: usize = 10_000;
 
 impl<T: Scalar> BaseRate<T> {
-    /// Makes a base for `rbm` from its parameters alone, without data (Mazzanti and Romero 2020).
+    /// Creates a base for `rbm` from its parameters alone, without data (Mazzanti and Romero 2020).
     ///
     /// A solution of the mean-field equations `mu = sigmoid(a + W m)`, `m = sigmoid(b + W^T mu)` describes one mode.
     /// The equations are iterated from `starts` states of fair coins. The base has the mean of the resulting
     /// probabilities `m`, and so covers several modes. `docs/notes/bases.md` compares it with other bases.
     ///
     /// # Errors
-    /// Where `starts` is 0 or too large.
+    /// If `starts` is 0 or too large.
     ///
     /// ```
     /// use annealed::rbm::{BaseRate, Rbm, RbmPath};
@@ -114,8 +114,8 @@ const LANES: usize = 8;
 /// Number of factors in a product. Each is at most 2, so that the product stays in range.
 const FACTORS: usize = 512;
 
-/// Returns the sum of `log(1 + e^x)` over `x = field + step * slope`, by logarithms of products. A product is kept
-/// less 1, so that small terms keep their digits.
+/// Returns the sum of `log(1 + e^x)` over `x = field + step * slope`, by logarithms of products. Each product is stored
+/// minus 1, so that small terms keep their digits.
 #[inline(always)]
 fn sum_of_softplus(fields: &[f64], step: f64, slopes: &[f64]) -> f64 {
     let mut sums = [0.0; LANES];
@@ -181,9 +181,9 @@ impl<L: Layer> MeanField<L> {
         }
     }
 
-    /// Iterates the equations from each column of visible means, and returns the fields `b + W^T mu` of the
-    /// solutions. A column stops when its step is smaller than `tolerance`. Sweeps end, because a change d of a
-    /// probability raises the bound by `2 d^2` or more.
+    /// Iterates the equations from each column of visible means, and returns the fields `b + W^T mu` of the solutions.
+    /// A column stops when its step is smaller than `tolerance`. The sweeps end, because a change d of a probability
+    /// raises the bound by at least `2 d^2`.
     pub(super) fn solve(&self, mut visible: DMatrix<f64>, tolerance: f64) -> DMatrix<f64> {
         let mut fields = visible.clone();
         let mut moving = Vec::from_iter(0..visible.ncols());

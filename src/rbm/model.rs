@@ -16,7 +16,7 @@ use crate::{Error, Result};
 ///
 /// `log f(v) = b.v + sum_j softplus(a_j + W_j v)`.
 ///
-/// The letters follow Kiwaki (2015); Grosse et al. (2013) swap `a` and `b`. Methods panic on other lengths of `v`.
+/// The letters follow Kiwaki (2015); Grosse et al. (2013) swap `a` and `b`. Methods panic if `v` is not of length D.
 ///
 /// ```
 /// use annealed::model::UnnormalizedModel;
@@ -44,7 +44,7 @@ impl<T: Scalar> Rbm<T> {
     /// Creates a machine from weights (M x D), hidden biases (M) and visible biases (D).
     ///
     /// # Errors
-    /// Where a layer is empty, the sizes disagree, or a parameter is not finite.
+    /// If a layer is empty, the sizes disagree, or a parameter is not finite.
     pub fn new(
         weights: DMatrix<T>,
         hidden_bias: DVector<T>,
@@ -91,10 +91,10 @@ impl<T: Scalar> Rbm<T> {
         &self.visible_bias
     }
 
-    /// Returns the same machine with parameters of the precision `U`.
+    /// Returns the same machine with its parameters in precision `U`.
     ///
     /// # Errors
-    /// Where a parameter overflows `U`.
+    /// If a parameter overflows `U`.
     pub fn cast<U: Scalar>(&self) -> Result<Rbm<U>> {
         let cast = |x: T| U::nearest(x.as_());
         Rbm::new(
@@ -107,7 +107,7 @@ impl<T: Scalar> Rbm<T> {
     /// Returns the energy `-(b.v + a.h + h^T W v)` of a joint state.
     ///
     /// # Panics
-    /// Where there is not one entry for each unit.
+    /// If there is not one entry for each unit.
     pub fn energy(&self, visible: &[bool], hidden: &[bool]) -> f64 {
         let activation = self.hidden_activation(visible);
         demand_dimension("a hidden state", hidden.len(), activation.len());
@@ -117,7 +117,7 @@ impl<T: Scalar> Rbm<T> {
     /// Returns the logits of the hidden units given `v`: `a + W v`.
     ///
     /// # Panics
-    /// Where there is not one entry for each unit.
+    /// If there is not one entry for each unit.
     pub fn hidden_activation(&self, visible: &[bool]) -> DVector<f64> {
         demand_dimension("a state", visible.len(), self.visible_units());
         let mut activation = self.hidden_bias.map(T::as_);
@@ -131,7 +131,7 @@ impl<T: Scalar> Rbm<T> {
     /// Returns the logits of the visible units given `h`: `b + W^T h`.
     ///
     /// # Panics
-    /// Where there is not one entry for each unit.
+    /// If there is not one entry for each unit.
     pub fn visible_activation(&self, hidden: &[bool]) -> DVector<f64> {
         demand_dimension("a hidden state", hidden.len(), self.hidden_units());
         let columns = self.weights.column_iter().zip(&self.visible_bias);
@@ -145,7 +145,7 @@ impl<T: Scalar> Rbm<T> {
     /// Returns `P(h_j = 1 | v)` for each hidden unit j.
     ///
     /// # Panics
-    /// Where there is not one entry for each unit.
+    /// If there is not one entry for each unit.
     pub fn hidden_probabilities(&self, visible: &[bool]) -> DVector<f64> {
         self.hidden_activation(visible).map(sigmoid)
     }
@@ -153,7 +153,7 @@ impl<T: Scalar> Rbm<T> {
     /// Returns `P(v_i = 1 | h)` for each visible unit i.
     ///
     /// # Panics
-    /// Where there is not one entry for each unit.
+    /// If there is not one entry for each unit.
     pub fn visible_probabilities(&self, hidden: &[bool]) -> DVector<f64> {
         self.visible_activation(hidden).map(sigmoid)
     }
@@ -161,13 +161,13 @@ impl<T: Scalar> Rbm<T> {
     /// Runs one sweep of block Gibbs sampling in place: v -> h -> v.
     ///
     /// # Panics
-    /// Where there is not one entry for each unit.
+    /// If there is not one entry for each unit.
     pub fn gibbs_sweep<R: Rng + ?Sized>(&self, visible: &mut [bool], rng: &mut R) {
         let hidden = draw_all(&self.hidden_activation(visible), rng);
         draw_into(&self.visible_activation(&hidden), visible, rng);
     }
 
-    /// Returns the sum over hidden units of the squares of upper bounds on `|activation|`.
+    /// Returns the sum over hidden units of the squared upper bound on `|activation|`.
     pub(crate) fn squared_activations(&self) -> f64 {
         let units = self.weights.row_iter().zip(&self.hidden_bias);
         let largest = units.map(|(weights, bias)| bias.as_().abs() + largest_sum(weights));
@@ -186,7 +186,7 @@ impl<T: Scalar> UnnormalizedModel for Rbm<T> {
     /// Returns `b.v + sum_j softplus(a_j + W_j v)`.
     ///
     /// # Panics
-    /// Where there is not one entry for each visible unit.
+    /// If there is not one entry for each visible unit.
     fn log_density(&self, visible: &Vec<bool>) -> f64 {
         let activation = self.hidden_activation(visible);
         self.visible_term(visible) + activation.iter().map(|&x| softplus(x)).sum::<f64>()

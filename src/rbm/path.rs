@@ -22,9 +22,9 @@ use crate::{Error, Result};
 
 /// A path of RBMs from a base-rate model to a target, straight or through RBMs at knots.
 ///
-/// Between knots it is geometric in the *joint* densities of v and h: W, a and b are linear in beta. For the
-/// *marginal* densities take [`GeometricPath`](crate::path::GeometricPath). The straight path (Salakhutdinov and
-/// Murray 2008, equation 15) is
+/// Between knots it is geometric in the *joint* densities of v and h: W, a and b are linear in beta. For the *marginal*
+/// densities use [`GeometricPath`](crate::path::GeometricPath). The straight path (Salakhutdinov and Murray 2008,
+/// equation 15) is
 ///
 /// `log f_beta(v) = ((1 - beta) b_base + beta b).v + sum_j softplus(beta (a_j + W_j v))`.
 ///
@@ -32,18 +32,18 @@ use crate::{Error, Result};
 /// Without inner knots:
 ///
 /// `log f_beta(v) = log sum_c exp((1 - beta) log q_c(v) + w_c(beta)) + beta b.v + sum_j softplus(beta (a_j + W_j v))`,
-/// `log q_c(v) = theta_c.v - sum_i log(1 + e^(theta_ci))`. The law of c given v is proportional to the exponentials. The
-/// weights are `w_c(beta) = (1 - beta) log pi_c - beta log C`, or those of a [start](Self::with_start).
+/// `log q_c(v) = theta_c.v - sum_i log(1 + e^(theta_ci))`. Given v, the law of c is proportional to the exponentials.
+/// The weights are `w_c(beta) = (1 - beta) log pi_c - beta log C`, or come from a [start](Self::with_start).
 ///
-/// In single precision the path has [surrogates](Self::surrogate_at), which runs pass: the same machines with weights that
-/// are multiples of a unit, so that sums over units are integers of 16 bits. One more weighing ends at the exact target.
-/// A path has none if a sample of states says that this weighing would have a standard deviation above .3 nats.
+/// In single precision, runs pass through [surrogates](Self::surrogate_at): the same machines with weights that are
+/// multiples of a unit, so that sums over units are integers of 16 bits. One more weighing leads to the exact target. A
+/// path has no surrogates if, on a sample of states, this weighing has a standard deviation above .3 nats.
 #[derive(Debug, Clone)]
 pub struct RbmPath<T: Scalar = f32> {
     base: BaseRate<T>,
     /// Visible biases of the base that all its components share; 0 for a mixture.
     base_bias: DVector<T>,
-    /// Components of the base, where it is a mixture.
+    /// Components of the base, if it is a mixture.
     categorical: Option<Categorical<T>>,
     knots: Schedule,
     /// Models at the knots after the base.
@@ -55,10 +55,10 @@ pub struct RbmPath<T: Scalar = f32> {
     start: Option<Arc<Start<T>>>,
 }
 
-/// Largest standard deviation, in nats, that the weighing from the grid to the exact machine may have: it leaves
-/// `exp(-.3^2)` of the effective sample size, 91%.
+/// Largest accepted standard deviation, in nats, of the weighing from the grid to the exact machine. It leaves
+/// `exp(-.3^2)`, or 91%, of the effective sample size.
 const LARGEST_DEVIATION: f64 = 0.3;
-/// Number of states at which it is measured, and of the sweeps that make them.
+/// Number of states at which the deviation is measured, and number of sweeps before each measurement.
 const STATES: usize = 32;
 const SWEEPS: usize = 8;
 
@@ -66,16 +66,17 @@ impl<T: Scalar> RbmPath<T> {
     /// Creates the straight path from `base` to `target`.
     ///
     /// # Errors
-    /// Where they differ in visible or hidden units, or the difference of their biases overflows.
+    /// If they differ in visible or hidden units, or the difference of their biases overflows.
     pub fn new(base: BaseRate<T>, target: Rbm<T>) -> Result<Self> {
         Self::through(base, vec![target], Schedule::linear(1)?)
     }
 
-    /// Creates the path from `base` at `beta = 0` through `models` at later `knots`; the last is the target. They may be
-    /// [checkpoints](crate::rbm::ContrastiveDivergence::train_with) of the target's training (Bereux et al. 2025).
+    /// Creates the path from `base` at `beta = 0` through `models` at the later `knots`. The last model is the target.
+    /// The others may be [checkpoints](crate::rbm::ContrastiveDivergence::train_with) of its training (Bereux et al.
+    /// 2025).
     ///
     /// # Errors
-    /// Where there is not one model for each knot after 0, models differ in visible or hidden units, or the
+    /// If there is not one model for each knot after 0, models differ in visible or hidden units, or the
     /// difference of neighbours' visible biases overflows.
     pub fn through(base: BaseRate<T>, models: Vec<Rbm<T>>, knots: Schedule) -> Result<Self> {
         let engine = Simd::best();
@@ -109,13 +110,13 @@ impl<T: Scalar> RbmPath<T> {
         Ok(path.on_fine_grid())
     }
 
-    /// Sets the [`SimdLevel`] of [`BlockGibbs`](crate::rbm::BlockGibbs), to get the same figures on machines that differ
-    /// in instructions. The default is the best level of the machine.
+    /// Sets the [`SimdLevel`] of [`BlockGibbs`](crate::rbm::BlockGibbs), to get the same figures on machines with
+    /// different instructions. The default is the best level of the machine.
     ///
-    /// Levels use the same random bits, so that with one seed they differ by rounding alone.
+    /// All levels use the same random bits, so that runs with the same seed differ only by rounding.
     ///
     /// # Errors
-    /// Where this machine does not have `engine`.
+    /// If this machine does not have `engine`.
     pub fn with_simd_level(mut self, engine: SimdLevel) -> Result<Self> {
         self.engine = engine.available()?;
         if let Some(categorical) = &mut self.categorical {
@@ -124,7 +125,7 @@ impl<T: Scalar> RbmPath<T> {
         Ok(self)
     }
 
-    /// Returns the path without a grid: runs pass the exact models, more slowly.
+    /// Returns the path without a grid. Runs then pass through the exact models, which is slower.
     pub fn exact_weights(self) -> Self {
         Self {
             on_grid: None,
@@ -132,7 +133,7 @@ impl<T: Scalar> RbmPath<T> {
         }
     }
 
-    /// Returns the path with grids of this unit, however much they change.
+    /// Returns the path with grids of this unit, even if they change the densities much.
     #[cfg(test)]
     pub(super) fn on_grid_of(self, unit: f32) -> Self {
         let on_grid = |end: &SegmentEnd<T>| {
@@ -155,8 +156,8 @@ impl<T: Scalar> RbmPath<T> {
         self
     }
 
-    /// Returns the largest standard deviation, over a few states of each machine, of what the grid changes in its log
-    /// density. The states are those of short chains, from the base through all knots.
+    /// Returns the largest standard deviation, over a few states of each machine, of the change that the grid makes in
+    /// its log density. The states come from short chains, which start at the base and pass all knots.
     fn deviation_on_grid(&self) -> Result<f64> {
         let first = stream(0, Purpose::Probe, 0);
         let mut population: Population<&Self> = Population::start(self, 0, STATES, first)?;
@@ -179,12 +180,12 @@ impl<T: Scalar> RbmPath<T> {
         Ok(largest)
     }
 
-    /// Lets the path know what the search for its base found out about log Z of the target: a certain bound, and pilots
-    /// above a run's interval. A straight path from the start's own base also takes the start's weights of the components,
-    /// as [`Start::path`] does.
+    /// Attaches the search for the base to the path. Runs then warn if the search's certain bound or one of its pilots
+    /// lies above their interval. A straight path from the start's own base also takes the start's component weights,
+    /// as in [`Start::path`].
     ///
     /// # Errors
-    /// A start of an RBM with other parameters than the target's.
+    /// If the start belongs to an RBM with other parameters than the target.
     pub fn with_start(mut self, start: &Start<T>) -> Result<Self> {
         start.check(self.target())?;
         self.start = Some(Arc::new(start.clone()));
@@ -204,11 +205,12 @@ impl<T: Scalar> RbmPath<T> {
         self
     }
 
-    /// Returns a certain lower bound on log Z of the target, as [`Rbm::lower_bound`] finds it from `states` and 64 random
-    /// starts at about a tenth of the cost of `chain_steps` moves, or the start's if that is higher.
+    /// Returns a certain lower bound on log Z of the target. [`Rbm::lower_bound`] describes the search, here from
+    /// `states` and 64 random starts, at about a tenth of the cost of `chain_steps` moves. If the start's bound is
+    /// higher, it is returned.
     ///
     /// # Errors
-    /// A state of another length than D, or an overflow of log Z.
+    /// If the length of a state is not D, or log Z overflows.
     pub fn lower_bound(&self, states: &[&Vec<bool>], chain_steps: u64) -> Result<f64> {
         let units = self.base.hidden_units().min(self.base.visible_units());
         let effort = Effort::of_run(chain_steps, units);
@@ -230,8 +232,8 @@ impl<T: Scalar> RbmPath<T> {
 
     /// Returns the betas of the knots, including 0 and 1. The path has a kink at each inner knot.
     ///
-    /// A stage that passes a knot moves chain by chain, which is slower. `BinnedSchedule::new(path.knots().clone())`
-    /// makes all knots betas of the schedule.
+    /// In a stage that passes a knot, chains move one by one, which is slower.
+    /// `BinnedSchedule::new(path.knots().clone())` makes every knot a beta of the schedule.
     pub fn knots(&self) -> &Schedule {
         &self.knots
     }
@@ -271,7 +273,7 @@ impl<T: Scalar> RbmPath<T> {
     }
 
     /// Returns the model at `beta` in `[0, 1]` with weights on a grid; `None` if the path has no grid. Its
-    /// [`to_rbm`](RbmAt::to_rbm) is the machine that chains of a run pass there.
+    /// [`to_rbm`](RbmAt::to_rbm) returns the machine that the chains of a run pass there.
     pub fn surrogate_at(&self, beta: f64) -> Option<RbmAt<'_, T>> {
         Some(self.between(self.on_grid.as_deref()?, beta))
     }
@@ -317,8 +319,8 @@ impl<'p, T: Scalar> AnnealingPath for &'p RbmPath<T> {
         0.5 * T::epsilon().as_() * squares.sqrt()
     }
 
-    /// Warns if the [lower bound](RbmPath::lower_bound) lies above the interval, and of what the [start](RbmPath::with_start)
-    /// knows.
+    /// Warns if the [lower bound](RbmPath::lower_bound) lies above the interval, and adds the warnings of the
+    /// [start](RbmPath::with_start).
     fn doubts(
         &self,
         states: &[&Vec<bool>],
@@ -351,7 +353,7 @@ pub struct RbmAt<'a, T: Scalar = f32> {
     /// The path's models at its knots after the base, exact or on grids.
     ends: &'a [SegmentEnd<T>],
     beta: f64,
-    /// Index of the segment that holds beta; at a knot, the one on its right.
+    /// Index of the segment that contains beta; at a knot, the segment on its right.
     segment: usize,
     position: f64,
 }
@@ -365,7 +367,7 @@ impl<'a, T: Scalar> RbmAt<'a, T> {
     /// Returns a copy of this model as an RBM in double precision, for enumeration and exact samples.
     ///
     /// # Errors
-    /// Where `beta` is not finite, or the model has the categorical unit of a mixture.
+    /// If `beta` is not finite, or the model has the categorical unit of a mixture.
     pub fn to_rbm(&self) -> Result<Rbm<f64>> {
         if self.segment == 0 && self.position < 1.0 {
             let expected = "one component, for an RBM at each beta";
@@ -421,8 +423,8 @@ impl<'a, T: Scalar> RbmAt<'a, T> {
         (start.iter().zip(end)).map(move |(a, b)| (1.0 - t) * a.as_() + t * b.as_())
     }
 
-    /// Returns the segment that holds this model and `other`, if any, and their positions in it. A model with weights on
-    /// a grid shares none with an exact one.
+    /// Returns the segment that contains this model and `other`, if any, and their positions in it. A model with
+    /// weights on a grid and an exact model share no segment.
     pub(crate) fn shared_segment(&self, other: &Self) -> Option<(usize, f64, f64)> {
         let segment = self.segment.min(other.segment);
         let end = self.path.knots.betas()[segment + 1];
@@ -473,7 +475,7 @@ impl<T: Scalar> Intermediate for RbmAt<'_, T> {
         self.beta
     }
 
-    /// Returns the log ratio; without cancellation where one segment holds both models.
+    /// Returns the log ratio, without cancellation if one segment contains both models.
     fn log_ratio(&self, previous: &Self, visible: &Vec<bool>) -> f64 {
         let Some((segment, here, there)) = self.shared_segment(previous) else {
             return self.log_density(visible) - previous.log_density(visible);

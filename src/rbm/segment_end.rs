@@ -13,7 +13,7 @@ pub(crate) struct SegmentEnd<T: Scalar> {
     pub(crate) up: WeightPanels<T>,
     /// `W^T`, for products with hidden units.
     pub(crate) down: WeightPanels<T>,
-    /// Unit of the weights in panels: 1, or that of a grid.
+    /// Unit of the weights in the panels: 1, or the unit of the grid.
     pub(crate) unit: T,
     pub(crate) hidden_bias: Vec<Row<T>>,
     /// Visible biases minus those at the segment's start, padded with zeros to a whole line.
@@ -35,7 +35,7 @@ impl<T: Scalar> SegmentEnd<T> {
         }
     }
 
-    /// Returns the same machine with its weights rounded to a grid; `None` without one.
+    /// Returns the same machine with its weights rounded to a grid; `None` if there is no grid.
     pub(crate) fn on_finest_grid(&self) -> Option<Self> {
         let grid = WeightGrid::finest(self.rbm.weights()).filter(|_| T::HAS_GRID)?;
         Some(self.on_grid(&grid))

@@ -20,8 +20,8 @@ use crate::{Error, Result};
 ///
 /// `log Z_{j+1}/Z_j = c + log E_j[s(r(x) - c)] - log E_{j+1}[s(c - r(x))]`.
 ///
-/// This is Bennett's (1976) acceptance ratio. The variance is smallest at the log ratio itself; c is its last
-/// estimate.
+/// This is Bennett's (1976) acceptance ratio. Its variance is smallest if c is the log ratio itself; c is the last
+/// estimate of the log ratio.
 #[derive(Debug, Clone, Default)]
 #[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct PairSums {
@@ -71,7 +71,7 @@ impl PairSums {
         self.rejections.add(1.0 - ratios.acceptance());
     }
 
-    /// Returns whether no sum counts more than `scans` scans. Checks a file.
+    /// Returns true if no sum, read from a file, counts more than `scans` scans.
     pub(super) fn fits(&self, scans: usize) -> bool {
         let Self {
             forward,
@@ -163,7 +163,7 @@ pub(crate) struct Ladder<S> {
 }
 
 impl<S> Ladder<S> {
-    /// Refuses statistics that no ladder has after `scans` scans of a round. Checks a file.
+    /// Refuses statistics, read from a file, that no ladder has after `scans` scans of a round.
     pub(super) fn check(&self, plan: &Plan, scans: usize) -> Result<()> {
         let betas = plan.placed.schedule.betas().len();
         Error::check_dimension("pairs of neighbours", self.pairs.len(), betas - 1)?;
@@ -251,7 +251,7 @@ where
         Ok(())
     }
 
-    /// Evaluates what the swaps of this parity need, of all ladders together.
+    /// Evaluates the log densities that the swaps of this `parity` need, for all ladders together.
     pub(super) fn learn(&mut self, parity: usize, pulse: &mut dyn Pulse) -> Result<()> {
         let pairs = (self.populations.len() - parity) / 2;
         for population in &mut self.populations[parity..parity + 2 * pairs] {
@@ -320,7 +320,7 @@ where
 /// Returns the log ratios of two neighbours in one ladder.
 ///
 /// # Errors
-/// A NaN; at the base also a `+inf` at its own sample, which only the upper model allows.
+/// A NaN; at the base also a `+inf`, at a sample of its own that only the upper model allows.
 fn log_ratios<P: AnnealingPath>(
     lower: &Population<P>,
     upper: &Population<P>,

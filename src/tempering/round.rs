@@ -158,7 +158,7 @@ pub(super) struct RoundsReached<S, M> {
 }
 
 impl<S, M> RoundsReached<S, M> {
-    /// Refuses what no round of `settings` leaves. Checks a file.
+    /// Refuses a state, read from a file, that no round of `settings` leaves.
     pub(super) fn check(&self, settings: &TemperingSettings) -> Result<()> {
         let last = self.last.as_ref();
         let (done, next) = (last.map_or(0, |last| last.placed.round), &self.next);
@@ -212,7 +212,7 @@ impl<S> FinishedRound<S> {
     }
 }
 
-/// Smallest gap, as a share of the mean gap. It keeps betas where no swap is ever rejected.
+/// Smallest gap, as a share of the mean gap. It keeps some betas where no swap is ever rejected.
 const FLOOR: f64 = 0.01;
 /// Smallest acceptance used in a gap.
 const LEAST_ACCEPTANCE: f64 = 1e-10;
@@ -257,10 +257,10 @@ impl RoundFigures {
         (0..=self.pairs.len()).map(error).collect()
     }
 
-    /// Returns betas at which all pairs would be rejected alike, and guesses of the log ratios there. Each pair gets
-    /// an equal share of `-log(1 - r)`, with r the rejection rate. For small r this is r itself (Syed et al. 2022);
-    /// near 1 it still tells how wide the gap is. Both sums are interpolated linearly in beta. If betas would
-    /// coincide, they stay where they are.
+    /// Returns betas at which all pairs would be rejected alike, and guesses of the log ratios there. Each pair gets an
+    /// equal share of `-log(1 - r)`, with r the rejection rate. For small r this is r itself (Syed et al. 2022); near 1
+    /// it still grows with the width of the gap. Both sums are interpolated linearly in beta. If betas would coincide,
+    /// they stay where they are.
     fn tuned(&self, placed: &Placed) -> (Schedule, Vec<f64>) {
         let (schedule, guesses) = (&placed.schedule, &placed.guesses);
         let gap = |pair: &PairSums| -(1.0 - pair.rejection()).clamp(LEAST_ACCEPTANCE, 1.0).ln();

@@ -171,8 +171,8 @@ where
 
     /// Returns the number of evaluations in all rounds of `settings`.
     fn evaluations(&self, settings: &TemperingSettings) -> u64 {
-        // A move at each beta but 0, where a state is drawn. On a path without ends also, in every second scan, the log
-        // ratios of both states of a pair.
+        // A move at each beta but 0, where a state is drawn. On a path without ends, every second scan also takes the
+        // log ratios of both states of a pair.
         let stages = settings.schedule.stages();
         let swaps = usize::from(!<P::At as Intermediate>::HAS_ENDS);
         let each = self.kernel.evaluations(dimension(&self.path));

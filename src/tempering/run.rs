@@ -85,7 +85,7 @@ impl<S> TemperingRun<S> {
         Ok(run)
     }
 
-    /// Differences of log densities have a rounding error in proportion to their size.
+    /// Warns of rounding errors, which differences of log densities have in proportion to their size.
     fn rounding(&self, (of_path, epsilon): (f64, f64)) -> Option<Warning> {
         let sizes = self.log_ratios.iter().map(|ratio| ratio.abs());
         let rounding_error = of_path.max(0.5 * epsilon * sizes.sum::<f64>());
@@ -129,7 +129,7 @@ impl<S> TemperingRun<S> {
         self.log_ratios.iter().sum()
     }
 
-    /// Returns log Z at each beta of [`schedule`](Self::schedule), with errors and intervals as those of the run. The
+    /// Returns log Z at each beta of [`schedule`](Self::schedule), with errors and intervals as for the whole run. The
     /// estimates depend on each other.
     pub fn log_z_along(&self) -> Vec<LogZAt> {
         let betas = self.schedule.betas().iter().zip(&self.standard_errors);
@@ -147,7 +147,8 @@ impl<S> TemperingRun<S> {
         betas.zip(ratios).map(at).collect()
     }
 
-    /// Returns Student's t of one degree of freedom less than there are ladders, for an interval of this level.
+    /// Returns the quantile of Student's t for an interval at `level`, with one degree of freedom less than there are
+    /// ladders.
     fn quantile(&self, level: f64) -> f64 {
         student_quantile(0.5 + 0.5 * level, (self.ladders() - 1) as f64)
     }
@@ -172,7 +173,7 @@ impl<S> TemperingRun<S> {
         self.round_trips
     }
 
-    /// Returns the kernel's mean acceptance at each beta; `None` where it decides nothing, as at the base.
+    /// Returns the kernel's mean acceptance at each beta; `None` if it decides nothing there, as at the base.
     pub fn acceptances(&self) -> &[Option<f64>] {
         &self.acceptances
     }
@@ -251,8 +252,8 @@ impl<S> LogZ for TemperingRun<S> {
         self.log_z_ratio() + self.settings.log_base_normalizer
     }
 
-    /// Returns the standard error of [`log_z`](Self::log_z), from differences between ladders. It misses modes that
-    /// none found.
+    /// Returns the standard error of [`log_z`](Self::log_z), from differences between ladders. It does not include
+    /// modes that no ladder found.
     fn standard_error(&self) -> f64 {
         self.standard_errors[self.standard_errors.len() - 1]
     }
@@ -268,8 +269,8 @@ impl<S> LogZ for TemperingRun<S> {
         &self.warnings
     }
 
-    /// Returns the number of evaluations of densities in all rounds: the kernel's, and one for each draw from the base. On
-    /// a path without [ends](crate::path::Intermediate::HAS_ENDS) also two for each possible swap.
+    /// Returns the number of evaluations of densities in all rounds: the kernel's, and one for each draw from the base.
+    /// On a path without [ends](crate::path::Intermediate::HAS_ENDS) there are two more for each possible swap.
     fn evaluations(&self) -> u64 {
         self.evaluations
     }

@@ -15,13 +15,8 @@ use crate::{Error, Result};
 /// Non-reversible parallel tempering (Syed, Bouchard-Cote, Deligiannidis and Doucet 2022).
 ///
 /// A *ladder* has a chain at each beta. In a scan every chain moves at its beta; the one at beta = 0 draws a fresh
-/// sample of the base. Then every second pair of neighbours swaps its states x and y with probability
-///
-/// `min(1, exp(r(x) - r(y)))`, `r = log f_{j+1} - log f_j`,
-///
-/// alternating between the pairs (0, 1), (2, 3), .. and (1, 2), (3, 4), ... Rounds have 2, 4, 8, .. scans. After each
-/// round the betas are placed anew, so that all pairs reject alike. Results come from the last round, and their errors
-/// from the differences between independent ladders.
+/// sample of the base. Then every second pair of neighbours may swap its states. Results come from the last round of
+/// scans, and their errors from the differences between independent ladders.
 ///
 /// ```
 /// use annealed::estimate::{LogZ, WeightedSample};
@@ -47,6 +42,13 @@ use crate::{Error, Result};
 /// # Ok(())
 /// # }
 /// ```
+///
+/// A pair swaps its states x and y with probability
+///
+/// `min(1, exp(r(x) - r(y)))`, `r = log f_{j+1} - log f_j`.
+///
+/// Swaps alternate between the pairs (0, 1), (2, 3), .. and (1, 2), (3, 4), ... Rounds have 2, 4, 8, .. scans. After
+/// each round the betas are placed anew, so that all pairs reject alike.
 #[must_use]
 #[doc(alias("PT", "parallel tempering", "replica exchange"))]
 pub struct Tempering<'p, P: AnnealingPath, K> {
@@ -79,7 +81,7 @@ impl<'p, P: AnnealingPath, K: Invariant<P::At>> Tempering<'p, P, K> {
 
 impl<'p, P: AnnealingPath, K> Tempering<'p, P, K> {
     setters! {
-        /// Sets the betas of the first round, whose number stays; 0, 1/20, .., 1 by default. Twice the
+        /// Sets the betas of the first round; 0, 1/20, .., 1 by default. Later rounds have as many. Twice the
         /// [`barrier`](super::TemperingRun::barrier) is a good number.
         schedule of settings: Schedule,
         /// Sets the number of independent ladders, at least 2; 8 by default.
@@ -92,8 +94,8 @@ impl<'p, P: AnnealingPath, K> Tempering<'p, P, K> {
         samples of settings: usize,
         /// Sets the seed; 0 by default. One seed gives the same bits for any number of threads.
         seed of settings: u64,
-        /// Sets the standard error in nats at which the run ends, checked after each round from the fifth on. The result
-        /// is that of a run with this number of rounds. A run that ends with a larger error
+        /// Sets the standard error in nats at which the run ends, checked after each round from the fifth on. The
+        /// result is the same as for a run with this number of rounds. A run that ends with a larger error
         /// [warns](crate::estimate::Warning::ErrorNotReached).
         until_error of execution in Some: f64,
     }
@@ -132,7 +134,7 @@ impl TemperingSettings {
         }
     }
 
-    /// Refuses a setting out of range. The other methods assume that there is none.
+    /// Refuses a setting out of range. The other methods assume that all settings are in range.
     pub(super) fn check(&self) -> Result<()> {
         // A single ladder has no error estimate.
         Error::check_count("ladders", self.ladders, 2)?;

@@ -1,4 +1,5 @@
-//! A population that is written and read between two stages goes on with the same bits, with every kernel.
+//! A test that a population continues with the same bits after it is written and read between two stages, for every
+//! kernel.
 
 use nalgebra::{DMatrix, DVector, dmatrix, dvector};
 use serde::{Serialize, de::DeserializeOwned};
@@ -135,7 +136,7 @@ impl SymmetricProposal<Vec<bool>> for FlipOne {
     }
 }
 
-/// The support shrinks, so that chains die on the way.
+/// The support shrinks, so some chains die on the way.
 #[test]
 fn with_bits_and_dead_chains() {
     let base = FunctionModel::new(|_: &Vec<bool>| 0.0)

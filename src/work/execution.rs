@@ -1,5 +1,5 @@
 //! Execution of a run: threads, stopping rules and progress callbacks. Calls to rayon are not generic, so that they are
-//! compiled once.
+//! compiled only once.
 
 use std::fmt;
 use std::sync::Mutex;
@@ -11,7 +11,7 @@ use super::progress::{Callback, Progress, Verdict, callback};
 use crate::{Error, Result};
 
 /// Settings for how a run is carried out: threads, stopping rules and progress callbacks. They never change a result's
-/// bits, except by where the run ends.
+/// bits, except by ending the run earlier.
 ///
 /// Runners have these setters too. Use this type for calls without a runner:
 ///
@@ -57,7 +57,7 @@ impl<'e> Execution<'e> {
         self
     }
 
-    /// Sets a callback, called from any working thread. As far as steps are short enough, it is called about a
+    /// Sets a progress callback, which any working thread may call. If steps are short enough, it is called about a
     /// thousand times a run and ten times a second. It returns nothing, or a [`ControlFlow`](std::ops::ControlFlow)
     /// whose `Break` stops the run at the end of the step.
     pub fn progress<V: Verdict>(mut self, progress: impl Fn(Progress) -> V + Sync + 'e) -> Self {
@@ -65,15 +65,15 @@ impl<'e> Execution<'e> {
         self
     }
 
-    /// Sets a function that stops the run at the end of a step by returning true, for instance when a signal has set a
+    /// Sets a function that stops the run at the end of a step by returning true, for example after a signal has set a
     /// flag. It is called after each step of a block.
     pub fn stop_when(mut self, asked: impl Fn() -> bool + Sync + 'e) -> Self {
         self.stop_when = Some(Box::new(asked));
         self
     }
 
-    /// Shows a progress bar on standard error; without a terminal a line after 10, 20, 40, .. s, then every 10
-    /// minutes.
+    /// Shows a progress bar on standard error. Without a terminal it prints a line after 10, 20, 40, .. s, then every
+    /// 10 minutes.
     #[cfg(feature = "progress")]
     pub fn progress_bar(mut self) -> Self {
         self.progress = Some(progress_bar());
@@ -102,8 +102,8 @@ impl<'e> Execution<'e> {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum StoppedBy {
-    /// All chains or rounds asked for were done. A merged run may still
-    /// [miss](crate::estimate::Warning::MissingChains) some.
+    /// All chains or rounds asked for were done. In a merged run some may still be
+    /// [missing](crate::estimate::Warning::MissingChains).
     Chains,
     /// The standard error asked for was reached.
     StandardError,
@@ -179,7 +179,7 @@ macro_rules! controls {
 pub(crate) use controls;
 
 /// Calls `work` on up to `most` of `threads` threads, or of rayon's global pool. A block can use `width` threads. Work
-/// for a single thread stays on the calling thread: a pool costs some 50 microseconds, more than a short run.
+/// for a single thread stays on the calling thread, because a pool costs some 50 microseconds, more than a short run.
 ///
 /// # Errors
 /// A thread pool that cannot be built.
@@ -196,7 +196,7 @@ pub(super) fn side_by_side(
     }
     let Some(threads) = threads else {
         if workers == 1 {
-            // Moves into the pool once, and not at each fork.
+            // Moves into the pool once, instead of at each fork.
             rayon::join(work, || ());
         } else {
             rayon::in_place_scope(|scope| (0..workers).for_each(|_| scope.spawn(|_| work())));
@@ -227,7 +227,7 @@ pub(super) fn side_by_side(
     Ok(())
 }
 
-/// Refuses to wait on a thread of rayon's pool, for which other threads of the pool might wait forever.
+/// Refuses to wait on a thread of rayon's pool, because other threads of the pool might then wait for it forever.
 #[cfg(feature = "checkpoint")]
 pub(super) fn check_outside_pool() -> Result<()> {
     #[cfg(feature = "rayon")]
@@ -255,8 +255,8 @@ pub(crate) fn join(left: &mut Work<'_>, right: &mut Work<'_>) {
     right();
 }
 
-/// Runs `work` on `threads` threads, or on those of rayon's global pool. One thread takes a pool, too: work that forks
-/// would else enter the global one.
+/// Runs `work` on `threads` threads, or on rayon's global pool. A single thread gets its own pool too, because work
+/// that forks would otherwise enter the global pool.
 ///
 /// # Errors
 /// A thread pool that cannot be built.

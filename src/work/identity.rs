@@ -1,4 +1,4 @@
-//! The identity of a run: its settings by name, and what path and kernel do to a few chains.
+//! The identity of a run: its settings by name, and the effect of path and kernel on a few chains.
 
 use std::fmt::Debug;
 
@@ -9,14 +9,14 @@ use crate::num::SimdLevel;
 use crate::schedule::Schedule;
 use crate::{Error, Result};
 
-/// Names and values of the settings that fix the bits of a run.
+/// Names and values of the settings that determine the bits of a run.
 pub(crate) type Named = Vec<(&'static str, String)>;
 
 pub(crate) fn named(name: &'static str, value: &dyn Debug) -> (&'static str, String) {
     (name, format!("{value:?}"))
 }
 
-/// Names the arithmetic of a path's engine, on which the bits of a run depend, and whether chains pass surrogates.
+/// Names the arithmetic of a path's engine, which affects the bits of a run, and whether chains pass surrogates.
 pub(crate) fn named_engine(
     level: Option<SimdLevel>,
     has_surrogates: bool,
@@ -30,7 +30,7 @@ pub(crate) fn named_engine(
     ("engine", format!("{name}{surrogates}"))
 }
 
-/// Refuses the settings of another run, and names the first that differs.
+/// Refuses the settings of another run and names the first difference.
 pub(crate) fn check_named(mine: &Named, found: &Named) -> Result<()> {
     let found = found.iter().map(|(_, value)| value);
     check_values(mine.iter().map(|(name, value)| (*name, value)), found)
@@ -50,17 +50,17 @@ fn check_values<'v>(
     }
 }
 
-/// Relative difference that still counts as equal: machines and parallel sums round differently.
+/// Relative difference that still counts as equal, because machines and parallel sums round differently.
 const TOLERANCE: f64 = 1e-6;
 
 /// A few chains that start at samples of the base, with their own streams. Runs with the same schedule, path and kernel
-/// have the same ones, in either direction. They move at the first stage only, where they meet no error that the run
-/// does not meet. Differences elsewhere go unseen.
+/// have the same chains, in either direction. The chains move at the first stage only, where the run itself would meet
+/// any error that they meet. Differences elsewhere remain undetected.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct Probe {
     chains: Vec<ProbeChain>,
-    /// Whether path or kernel asked a model of batches for one state at a time.
+    /// Whether path or kernel asked a batch model for one state at a time.
     #[cfg_attr(feature = "serde", serde(default))]
     pub(crate) is_single: bool,
 }
@@ -81,8 +81,8 @@ struct ProbeChain {
 }
 
 impl Probe {
-    /// Creates the probe of chains by log densities of their starts, under the base before those along the path, and by
-    /// numbers after a move. Each has an entry for each chain.
+    /// Creates the probe from log densities at the starts (first under the base, then along the path) and from numbers
+    /// after a move. Each list has an entry for each chain.
     pub(crate) fn of(starts: &[Vec<f64>], moved: &[Vec<f64>], is_single: bool) -> Self {
         let finite = |column: &Vec<f64>, chain: usize| finite(column[chain]);
         let chain = |chain| ProbeChain {
@@ -162,30 +162,30 @@ fn finite(x: f64) -> f64 {
     if x.is_finite() { x } else { f64::NEG_INFINITY }
 }
 
-/// The identity of a run. By it a checkpoint knows its run, and processes that share a run know each other.
+/// The identity of a run. It matches a checkpoint to its run, and the processes that share a run to each other.
 #[cfg(feature = "checkpoint")]
 #[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
 pub struct Identity {
-    /// Names of the settings; not written, since both runs have the same ones.
+    /// Names of the settings. They are not written, because both runs have the same names.
     #[serde(skip)]
     names: Vec<&'static str>,
     settings: Vec<String>,
-    /// Stages that the user has set.
+    /// Stages set by the user.
     schedule: Option<Schedule>,
-    /// Number of chains or rounds, of which a longer run has more, and its name.
+    /// Number of chains or rounds. A longer run has more.
     pub(crate) length: usize,
     #[serde(skip)]
     unit: &'static str,
     probe: Option<Probe>,
-    /// Checksum of all that a few chains do at the first, middle and last stage.
+    /// Checksum of the outcome of a few chains at the first, middle and last stage.
     checksum: u32,
 }
 
-/// How much alike two identities are to be.
+/// The degree to which two identities must agree.
 #[cfg(feature = "checkpoint")]
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Alike {
-    /// The same bits, but for the length.
+    /// The same bits, except for the length.
     Exactly,
     /// The same run on another machine.
     ToRounding,
@@ -220,7 +220,7 @@ impl Identity {
         }
     }
 
-    /// Adds to the checksum what no chain shows.
+    /// Adds to the checksum data that the chains do not depend on.
     pub(crate) fn with_checksum_of(self, bytes: &[u8]) -> Self {
         let all = [&self.checksum.to_le_bytes(), bytes].concat();
         Self {
@@ -229,7 +229,7 @@ impl Identity {
         }
     }
 
-    /// Refuses another run than this one, and names the setting, or path or kernel with the chain, by which it is known.
+    /// Refuses another run and names the setting that differs, or path or kernel with the chain that shows it.
     pub(crate) fn check(&self, found: &Self, alike: Alike) -> Result<()> {
         Error::check_dimension("settings", found.settings.len(), self.settings.len())?;
         let names = self.names.iter().chain(&found.names).copied();

@@ -28,10 +28,10 @@ pub(crate) trait Runs<O>: Counts {
 
 /// Carries a value from one task of a sequence to the next, so that a later call can resume and all processes agree.
 pub(crate) trait Carries<C> {
-    /// Returns the value that an earlier call carried last, unless `check` refuses what a file says.
+    /// Returns the value that an earlier call carried last, unless `check` refuses the value from the file.
     fn carried(&mut self, check: &dyn Fn(&C) -> Result<()>) -> Result<Option<C>>;
 
-    /// Returns the value of the first process in all, whose `figures` must be alike but for rounding. Drops what was
+    /// Returns the first process's value in all processes. Their `figures` must agree up to rounding. Drops what was
     /// saved of the last task.
     fn carry(&mut self, reached: C, figures: &[f64]) -> Result<C>;
 }
@@ -48,14 +48,14 @@ pub(crate) trait Counts {
         self.job().crew.meter.foresee(chain_steps);
     }
 
-    /// Returns the job that runs tasks which begin anew, each process all blocks of them.
+    /// Returns the job for tasks that start anew and whose blocks each process runs in full.
     fn job(&self) -> &Job<'_>;
 }
 
-/// The work of one process, alone or of several that meet, without checkpoints.
+/// The work of one process, alone or together with others, without checkpoints.
 pub(crate) struct Job<'e> {
     crew: Crew<'e>,
-    /// The processes that share the work. The calling thread alone speaks to the others.
+    /// The processes that share the work. Only the calling thread communicates with the others.
     #[cfg(feature = "checkpoint")]
     pub(super) team: Option<&'e Team<'e>>,
 }
@@ -67,12 +67,12 @@ struct Crew<'e> {
     begun: Instant,
 }
 
-/// Saves blocks at work, so that a later call can resume them.
+/// Saves blocks in progress, so that a later call can resume them.
 pub(super) trait Saver: Sync {
-    /// Marks a block as at work, and returns its bytes if an earlier call saved it.
+    /// Marks a block as in progress, and returns its bytes if an earlier call saved it.
     fn begin(&self, block: usize) -> Option<Vec<u8>>;
 
-    /// Notes that a block has made a step other than its last. `save` encodes it.
+    /// Notes that a block has made a step other than its last. `save` encodes the block.
     fn passed(&self, block: usize, save: &dyn Fn() -> Result<Vec<u8>>, is_canceled: bool);
 
     fn end(&self, block: usize);
@@ -80,7 +80,7 @@ pub(super) trait Saver: Sync {
     /// Returns the seconds since the last checkpoint.
     fn age(&self) -> f64;
 
-    /// Writes a checkpoint if one is due and no block is at work.
+    /// Writes a checkpoint if one is due and no block is in progress.
     #[cfg(feature = "checkpoint")]
     fn tick_at_rest(&self);
 
@@ -88,12 +88,12 @@ pub(super) trait Saver: Sync {
     #[cfg(feature = "checkpoint")]
     fn has_written(&self) -> bool;
 
-    /// Notes that all processes have written one, so that files of earlier calls are not needed any more.
+    /// Notes that all processes have written a checkpoint, so that files of earlier calls are no longer needed.
     #[cfg(feature = "checkpoint")]
     fn settle(&self);
 }
 
-/// The way of outputs from threads to all processes.
+/// A sender of outputs from threads to all processes.
 pub(super) trait Outbox<O>: Sync {
     /// Takes the output of a block.
     fn put(&self, block: usize, output: O) -> Result<()>;
@@ -102,17 +102,17 @@ pub(super) trait Outbox<O>: Sync {
     #[cfg(feature = "checkpoint")]
     fn take_new(&self) -> Vec<Vec<u8>>;
 
-    /// Reads an output of any process, and refuses one that no block of the task has.
+    /// Reads an output of any process, and refuses an output that no block of the task can have.
     #[cfg(feature = "checkpoint")]
     fn read(&self, bytes: &[u8]) -> Result<Node<O>>;
 }
 
-/// The task at hand, as threads see it.
+/// The current task, as threads see it.
 pub(super) struct Site<'a, O> {
     pub(super) task: &'a dyn Task<Output = O>,
     pub(super) ledger: &'a Ledger<O>,
     pub(super) saver: Option<&'a dyn Saver>,
-    /// The way of outputs to all processes; `None` if they stay in this one.
+    /// Sender of outputs to all processes; `None` if they stay in this process.
     pub(super) outbox: Option<&'a dyn Outbox<O>>,
 }
 
@@ -135,7 +135,7 @@ impl<'e> Job<'e> {
         })
     }
 
-    /// Names the work for progress callbacks, where it is no run of its own.
+    /// Names the work for progress callbacks, if it is not a run.
     pub(crate) fn named(mut self, task: &'static str) -> Self {
         self.crew.meter.task = task;
         self
@@ -148,8 +148,8 @@ impl<'e> Job<'e> {
         self
     }
 
-    /// Returns an outcome that all processes have alike, with the `figures` of the first of several. They differ by rounding
-    /// at most.
+    /// Returns an outcome that is the same in all processes, with the `figures` of the first of several. They differ at
+    /// most by rounding.
     pub(crate) fn agreed<U>(
         &self,
         outcome: Result<U>,
@@ -163,7 +163,7 @@ impl<'e> Job<'e> {
         outcome.map(|value| (value, None))
     }
 
-    /// Returns whether other processes have left after a failure, so that no work goes on.
+    /// Returns whether other processes have left after a failure, in which case the work must end.
     pub(crate) fn has_parted(&self) -> bool {
         #[cfg(feature = "checkpoint")]
         return self.team.is_some_and(Team::has_parted);
@@ -171,7 +171,7 @@ impl<'e> Job<'e> {
         false
     }
 
-    /// Runs all blocks of a task. Of several processes each does all of them.
+    /// Runs all blocks of a task. If there are several processes, each runs all blocks.
     pub(crate) fn complete<O: Merge + Send>(
         &self,
         task: &dyn Task<Output = O>,
@@ -179,7 +179,7 @@ impl<'e> Job<'e> {
         self.extend(task, Forest::new())
     }
 
-    /// Runs the blocks of a task that are not in `done`, whose nodes are sorted from left to right.
+    /// Runs the blocks of a task that are not in `done`. Its nodes are sorted from left to right.
     pub(crate) fn extend<O: Merge + Send>(
         &self,
         task: &dyn Task<Output = O>,
@@ -198,14 +198,15 @@ impl<'e> Job<'e> {
         ledger.close()
     }
 
-    /// Runs the blocks that the ledger hands out. Of several processes the calling thread meets the others meanwhile.
+    /// Runs the blocks that the ledger hands out. If there are several processes, the calling thread meets the others
+    /// meanwhile.
     ///
     /// # Errors
     /// Threads that cannot be started; the failure of another process. Errors of blocks are in the ledger.
     pub(super) fn work<O: Merge + Send>(&self, at: &Site<'_, O>) -> Result<()> {
         let (crew, ledger) = (&self.crew, at.ledger);
         let rule = |done: usize, prefix: &Forest<O>| crew.is_enough(at.task, done, prefix);
-        // What several processes have left may hold more than the rule asks for.
+        // The blocks that several processes left may already be more than the rule asks for.
         let first = at.task.chains(at.task.blocks().start);
         caught(&mut || ledger.merge(&rule)).map_err(|message| merging_panicked(message, first))?;
         if ledger.look(|done, prefix| !prefix.is_empty() && rule(done, prefix)) {
@@ -224,7 +225,7 @@ impl<'e> Job<'e> {
 }
 
 impl Crew<'_> {
-    /// Does blocks until the ledger has none left.
+    /// Runs blocks until the ledger has none left.
     fn blocks<O: Merge + Send>(&self, at: &Site<'_, O>, rule: Rule<'_, O>) {
         let (task, ledger) = (at.task, at.ledger);
         while let Some(block) = ledger.hand_out() {
@@ -239,14 +240,14 @@ impl Crew<'_> {
             if let Err(message) = entered {
                 ledger.fail(block, merging_panicked(message, task.chains(block)));
             }
-            // After the output is safe, so that every checkpoint holds one or the other.
+            // Only after the output is safe, so that every checkpoint contains either the output or the block's state.
             if let Some(saver) = at.saver {
                 saver.end(block);
             }
         }
     }
 
-    /// Does a block. The error is `None` if it was canceled.
+    /// Runs a block. The error is `None` if the block was canceled.
     fn block<O: Merge + Send>(&self, site: &Site<'_, O>, block: usize) -> Result<O, Option<Error>> {
         let place = (site.task.chains(block), 0, 0.0);
         let mut beat = Beat {
@@ -298,12 +299,12 @@ impl Crew<'_> {
     }
 }
 
-/// The pulse of a block at work.
+/// The pulse of a block in progress.
 struct Beat<'a, 'e, O> {
     crew: &'a Crew<'e>,
     site: &'a Site<'a, O>,
     block: usize,
-    /// The block as an earlier call saved it.
+    /// The block's bytes as an earlier call saved them.
     saved: Option<Vec<u8>>,
     place: Place,
 }
@@ -369,13 +370,13 @@ pub(crate) fn merging_panicked(message: String, chains: Range<usize>) -> Error {
     Error::panicked(format!("in merging: {message}"), chains)
 }
 
-/// Runs `work`, and returns the message if it panics. Not generic in the work, so that it is compiled once a type of
-/// result.
+/// Runs `work`, and returns the message if it panics. It is not generic in `work`, so that it is compiled only once per
+/// type of result.
 pub(crate) fn caught<T>(work: &mut dyn FnMut() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(work)).map_err(message)
 }
 
-/// Runs work that uses up what it holds, as [`caught`].
+/// Runs `work` that consumes its captured values, as [`caught`].
 pub(crate) fn caught_once<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     let mut work = Some(work);
     caught(&mut || work.take().expect("called once")())

@@ -1,4 +1,4 @@
-//! The ledger of blocks: hands them out, and takes in their outcomes, in their order.
+//! The ledger of blocks: hands blocks out, and collects their outcomes in order.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -9,13 +9,13 @@ use super::execution::StoppedBy;
 use super::tree::{Forest, Merge, Node, coalesce, fold};
 use crate::{Error, Result};
 
-/// The state of the blocks of a task: handed out, finished, failed or canceled. Finished blocks are merged, and the
-/// stopping rule sees them, in their order. Neither sums nor the end depend on threads.
+/// The state of the blocks of a task: handed out, finished, failed or canceled. Finished blocks are merged, and checked
+/// by the stopping rule, in order. Therefore neither the sums nor the end depend on threads.
 pub(crate) struct Ledger<T> {
     blocks: Range<usize>,
-    /// The last block if it is unfilled. It is not merged, so that a longer run can replace it.
+    /// The last block if it is not full. It is not merged, so that a longer run can replace it.
     kept_apart: Option<usize>,
-    /// The share of one of several processes, which decide together when the work ends.
+    /// The share of this process if several processes decide together when the work ends.
     share: Option<Share>,
     /// First canceled block.
     limit: AtomicUsize,
@@ -33,7 +33,7 @@ impl Share {
     #[cfg(feature = "checkpoint")]
     pub(crate) const WHOLE: Self = Self { rank: 0, size: 1 };
 
-    /// Returns whether a block, or the first block of several, is one of this share.
+    /// Returns whether this share contains a block, or the first block of a node.
     pub(crate) fn has(self, block: usize) -> bool {
         block % self.size == self.rank
     }
@@ -48,10 +48,10 @@ struct Books<T> {
     waiting: VecDeque<Node<T>>,
     /// Whether a panic in merging has lost blocks.
     is_torn: bool,
-    /// The panic, or else the error of the leftmost block that failed.
+    /// The panic if there was one, otherwise the error of the leftmost block that failed.
     failed: Option<Failure>,
     stopped_by: Option<StoppedBy>,
-    /// The reason for which this process of several asks all to stop.
+    /// The reason why this process asks all processes to stop.
     asked: Option<StoppedBy>,
     /// Whether another process lacks blocks that this one has.
     is_short: bool,
@@ -61,13 +61,13 @@ struct Books<T> {
 #[derive(Debug, Clone)]
 pub(crate) struct Failure {
     pub(crate) block: usize,
-    /// Whether it ends all work, as a panic does. Another error lets blocks to its left go on.
+    /// Whether the failure ends all work, as a panic does. After any other error, blocks to its left continue.
     pub(crate) ends_all: bool,
     pub(crate) error: Error,
 }
 
 impl Failure {
-    /// Returns its place among failures, of which the first is reported.
+    /// Returns the failure's rank among failures. The first is reported.
     fn order(&self) -> usize {
         if self.ends_all { 0 } else { self.block + 1 }
     }
@@ -102,8 +102,8 @@ impl<T: Merge> Closed<T> {
 pub(crate) type Rule<'a, T> = &'a (dyn Fn(usize, &Forest<T>) -> bool + Sync);
 
 impl<T: Merge> Ledger<T> {
-    /// Creates a ledger that goes on from `finished`, sorted from left to right. An `unfilled` last block is kept
-    /// apart.
+    /// Creates a ledger that continues from `finished`, sorted from left to right. A last block that is `unfilled` is
+    /// kept apart.
     pub(crate) fn resumed(blocks: Range<usize>, finished: Forest<T>, unfilled: bool) -> Self {
         let ledger = Self::unmerged(blocks, finished, unfilled);
         while ledger.books().take_in(ledger.kept_apart) {}
@@ -133,7 +133,7 @@ impl<T: Merge> Ledger<T> {
         }
     }
 
-    /// Lets several processes decide together when the work ends. This one does the blocks of `share`.
+    /// Lets several processes decide together when the work ends. This process runs the blocks of `share`.
     #[cfg(feature = "checkpoint")]
     pub(crate) fn shared(mut self, share: Option<Share>) -> Self {
         self.share = share;
@@ -144,13 +144,13 @@ impl<T: Merge> Ledger<T> {
         self.books.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the largest number of blocks that this process may have to do.
+    /// Returns the largest number of blocks that this process may have to run.
     pub(crate) fn most(&self) -> usize {
         let size = self.share.map_or(1, |share| share.size);
         self.blocks.len().div_ceil(size)
     }
 
-    /// Returns the next block to do, if there is one.
+    /// Returns the next block to run, if any.
     pub(crate) fn hand_out(&self) -> Option<usize> {
         let mut books = self.books();
         loop {
@@ -174,7 +174,8 @@ impl<T: Merge> Ledger<T> {
         self.limit.fetch_min(block, Ordering::Relaxed);
     }
 
-    /// Asks for the end of all work. Several processes hear of it when they meet; this one begins no further block.
+    /// Asks for the end of all work. Several processes learn of it at their next meeting; this process begins no
+    /// further block.
     pub(crate) fn ask_to_stop(&self, by: StoppedBy) {
         match self.share {
             None => self.stop(by),
@@ -192,7 +193,7 @@ impl<T: Merge> Ledger<T> {
     }
 
     /// Takes in the outcome of a block; `Err(None)` if it was canceled. An error cancels only the blocks to its right,
-    /// so that the reported error does not depend on threads. A panic cancels all.
+    /// so that the reported error does not depend on threads. A panic cancels all blocks.
     pub(crate) fn enter(&self, block: usize, outcome: Result<T, Option<Error>>, rule: Rule<'_, T>) {
         match outcome {
             Ok(value) => self.take_node(Node::leaf(block, value), rule),
@@ -206,7 +207,7 @@ impl<T: Merge> Ledger<T> {
         self.merge(rule);
     }
 
-    /// Merges the blocks that no gap precedes, as far as the rule lets the work go on.
+    /// Merges the blocks before the first gap, until the rule ends the work.
     pub(super) fn merge(&self, rule: Rule<'_, T>) {
         let mut books = self.books();
         while books.stopped_by != Some(StoppedBy::StandardError) && books.take_in(self.kept_apart) {
@@ -245,13 +246,13 @@ impl<T: Merge> Ledger<T> {
         at(books.done, &books.prefix)
     }
 
-    /// Calls `at` for each finished block that a later call would resume from, from left to right. Once the prefix
+    /// Calls `at` for each finished block from which a later call would resume, from left to right. Once the prefix
     /// suffices, later blocks are left out, because they would change the result.
     pub(crate) fn look_at_all<U>(&self, at: impl FnMut(&Node<T>) -> U) -> Vec<U> {
         self.books().finished().into_iter().map(at).collect()
     }
 
-    /// Calls `at` with the same blocks at once. Refuses books that have lost blocks.
+    /// Calls `at` once with all these blocks. Refuses books that have lost blocks.
     #[cfg(feature = "checkpoint")]
     pub(crate) fn look_at_whole<U>(&self, at: impl FnOnce(&[&Node<T>]) -> Result<U>) -> Result<U> {
         let books = self.books();
@@ -260,10 +261,10 @@ impl<T: Merge> Ledger<T> {
         at(&books.finished())
     }
 
-    /// Returns what the work produced.
+    /// Returns the outputs of the work.
     ///
     /// # Errors
-    /// Any panic; else the error of the leftmost failed block, unless the work stopped before it mattered.
+    /// Any panic; otherwise the error of the leftmost failed block, unless the work stopped before it mattered.
     pub(crate) fn close(self) -> Result<Closed<T>> {
         let mut books = self
             .books
@@ -279,7 +280,7 @@ impl<T: Merge> Ledger<T> {
         Ok(Closed {
             prefix: std::mem::take(&mut books.prefix),
             beyond: match books.stopped_by {
-                // They would change the result.
+                // Blocks beyond the prefix would change the result.
                 Some(StoppedBy::StandardError) => Forest::new(),
                 _ => books.waiting.into(),
             },
@@ -291,7 +292,7 @@ impl<T: Merge> Ledger<T> {
 /// The part of a ledger that several processes compare.
 #[cfg(feature = "checkpoint")]
 impl<T: Merge> Ledger<T> {
-    /// Returns the failure and the reason to stop that this process knows of.
+    /// Returns this process's failure and reason to stop, if any.
     pub(super) fn concerns(&self) -> (Option<Failure>, Option<StoppedBy>) {
         let books = self.books();
         (books.failed.clone(), books.asked)

@@ -1,4 +1,4 @@
-//! The meetings of processes that work on a task: each hears what the others have finished, and why to stop.
+//! The meetings of processes that work on a task. Each process learns what the others have finished, and why to stop.
 
 use std::ops::Range;
 
@@ -16,22 +16,22 @@ use crate::{Error, Result};
 pub(super) struct News {
     /// Nodes of finished blocks, as bytes.
     finished: Vec<Vec<u8>>,
-    /// Block and text of the failure to report, and whether it ends all work.
+    /// Block and text of the failure to report, and whether the failure ends all work.
     failed: Option<(usize, bool, String)>,
     asked: Option<StoppedBy>,
-    /// Whether the process has no block at work and begins none.
+    /// Whether the process has no block in progress and begins none.
     pub(super) is_done: bool,
-    /// Whether the process has the outputs of all blocks, if each does all of them.
+    /// Whether the process has the outputs of all blocks, if each process runs all of them.
     is_complete: bool,
     has_checkpoint: bool,
 }
 
-/// Gives and hears news. It is not generic, so that the loop over meetings is compiled once.
+/// Gives and receives news. It is not generic, so that the loop over meetings is compiled only once.
 pub(super) trait Meets {
     /// Returns the news of this process, whose threads may be done.
     fn news(&mut self, is_done: bool) -> Result<News>;
 
-    /// Takes in the news of all processes, by rank. All come to the same decisions.
+    /// Takes in the news of all processes, by rank. All processes reach the same decisions.
     fn hear(&mut self, all: Vec<News>) -> Result<()>;
 
     fn cancel(&self);
@@ -43,7 +43,7 @@ pub(super) trait Meets {
 pub(super) struct Meeting<'a, O> {
     at: &'a Site<'a, O>,
     rule: Rule<'a, O>,
-    /// Counts chain-steps, and looks whether this process asks to stop.
+    /// Counts chain-steps, and checks whether this process asks to stop.
     count: &'a dyn Fn(u64),
     rank: usize,
 }
@@ -87,7 +87,7 @@ impl<'a, O: Merge + Send> Meeting<'a, O> {
         Ok(())
     }
 
-    /// Takes in the failures of all. Where each process does all blocks, one failure ends all work.
+    /// Takes in the failures of all processes. If each process runs all blocks, one failure ends all work.
     fn fail(&self, all: &[News]) {
         let ends_all = self.at.outbox.is_none();
         if let (Some(own), _) = self.at.ledger.concerns()

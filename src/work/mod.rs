@@ -1,7 +1,7 @@
-//! Work in blocks: one loop, on threads or processes, that can be watched, stopped, saved and resumed.
+//! Work in blocks: one loop, on threads or processes, that can be observed, stopped, saved and resumed.
 //!
-//! A [`Task`] defines what a block does, and a [`Job`] runs the blocks of a task. A `KeptJob` also saves them, and shares
-//! them with the other processes of a `Team`. A sequence of tasks is plain code that runs one after another and
+//! A [`Task`] defines the work of a block, and a [`Job`] runs the blocks of a task. A `KeptJob` also saves blocks, and
+//! shares them with the other processes of a `Team`. A sequence of tasks is plain code that runs one after another and
 //! [carries](Carries) a value between them.
 
 mod execution;

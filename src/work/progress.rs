@@ -1,4 +1,4 @@
-//! Progress of a long run: the report to a callback, and the meter that counts and calls it.
+//! Progress of a long run: the report to a callback, and the meter that counts steps and calls it.
 
 use std::fmt;
 #[cfg(feature = "progress")]
@@ -12,23 +12,24 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct Progress {
-    /// Name of work that comes before or after a run, such as `search for a start`; empty for a run. The figures are
-    /// those of this work alone.
+    /// Name of work that comes before or after a run, such as `search for a start`; empty for a run. The figures count
+    /// this work only.
     pub task: &'static str,
-    /// Chain-steps done, including earlier calls that this one resumes. A chain-step is a stage or a move of one
-    /// chain.
+    /// Number of chain-steps done, including earlier calls that this call resumes. A chain-step is a stage or a move of
+    /// one chain.
     pub done: u64,
-    /// Chain-steps in all, if nothing stops the run early; a changing forecast if the run finds its own stages.
+    /// Total number of chain-steps, if nothing stops the run early. The forecast changes if the run finds its own
+    /// stages.
     pub total: u64,
     /// Seconds since this call began.
     pub seconds: f64,
-    /// Forecast of the seconds left, if nothing stops the run early; infinite before the first step.
+    /// Forecast of the seconds left if nothing stops the run early; infinite before the first step.
     pub seconds_left: f64,
-    /// Estimate from the finished chains. `None` before the first one, and in runs of
+    /// Estimate from the finished chains. It is `None` before the first chain, and in runs of
     /// [`Tempering`](crate::tempering::Tempering), `NestedSmc` and pilots.
     pub so_far: Option<SoFar>,
-    /// Seconds since the last checkpoint, or since this call began; `None` in a run without checkpoints. Far beyond
-    /// the interval, it shows that checkpoints cannot be written.
+    /// Seconds since the last checkpoint, or since this call began; `None` in a run without checkpoints. A value far
+    /// above the interval shows that checkpoints cannot be written.
     pub checkpoint_age: Option<f64>,
 }
 
@@ -87,7 +88,7 @@ impl fmt::Display for Span {
 
 /// A return value of a progress callback: nothing, or a [`ControlFlow`] whose `Break` stops the run.
 pub trait Verdict {
-    /// Returns whether the run is to stop.
+    /// Returns whether the run should stop.
     fn stops(self) -> bool;
 }
 
@@ -155,10 +156,10 @@ fn lines() -> impl Fn(Progress) + Sync {
     }
 }
 
-/// Longest time between two calls, if steps are short enough.
+/// Longest time between two calls if steps are short enough.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// Counts chain-steps, and calls back about a thousand times a run and ten times a second.
+/// Counts chain-steps, and calls the callback about a thousand times a run and ten times a second.
 pub(crate) struct Meter<'a> {
     callback: Option<Listener<'a>>,
     /// Name of the work, empty for a run.
@@ -168,7 +169,7 @@ pub(crate) struct Meter<'a> {
     before: AtomicU64,
     done: AtomicU64,
     total: AtomicU64,
-    /// Time of the last call, in intervals since the beginning.
+    /// Time of the last call, as a number of intervals since the beginning.
     called: AtomicU64,
     is_stopped: AtomicBool,
     so_far: Mutex<Option<SoFar>>,

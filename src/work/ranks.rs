@@ -1,7 +1,7 @@
 //! Runs that several processes share.
 //!
-//! [`Ranks`] is all that a run asks of MPI, or of any other way to gather bytes. All processes run the same program with the
-//! same settings and seeds, and all have the result, with the bits of a run of one process:
+//! [`Ranks`] is the only interface that a run needs from MPI, or from any other way to gather bytes. All processes run
+//! the same program with the same settings and seeds. All get the result, with the bits of a run of one process:
 //!
 //! ```no_run
 //! use annealed::prelude::*;
@@ -23,27 +23,27 @@
 //! # Ok::<(), annealed::Error>(())
 //! ```
 //!
-//! **Work.** Rank r of n does the blocks b with `b mod n = r` on its own threads. Meanwhile the calling thread meets the
-//! other processes, at most a second apart: they gather the blocks that are finished, failures, and requests to stop. A
-//! first pass is one block, which rank 0 does. All come to the same decisions. A process whose callback, `stop_when` or time
-//! limit asks for it stops all at the end of a step.
+//! **Work.** Rank r of n runs the blocks b with `b mod n = r` on its own threads. Meanwhile the calling thread meets
+//! the other processes, at most a second apart: they gather finished blocks, failures, and requests to stop. A first
+//! pass is one block, which rank 0 runs. All reach the same decisions. If the callback, `stop_when` or time limit of
+//! one process asks to stop, all stop at the end of a step.
 //!
-//! **Failures** end all processes. A process at fault returns its own error, the others
-//! [`Error::Rank`](crate::Error::Rank) with the same text. So do other settings, or another path or kernel, as far as a few
-//! chains show it.
+//! **Failures** end all processes. The process at fault returns its own error, the others return
+//! [`Error::Rank`](crate::Error::Rank) with the same text. The same happens with other settings, or another path or
+//! kernel, as far as a few chains detect it.
 //!
-//! The package `annealed-mpi` implements `Ranks` by MPI. `docs/many-machines.md` has an engine of one's own, checkpoints, and
-//! what it costs.
+//! The package `annealed-mpi` implements `Ranks` by MPI. `docs/many-machines.md` shows how to write your own engine,
+//! how to use checkpoints, and what sharing costs.
 
 use std::fmt;
 
 use super::store::{Resumable, run_shared};
 use crate::Result;
 
-/// The processes of a run, as one of them sees them.
+/// The processes of a run, seen from one of them.
 ///
 /// All call [`all_gather`](Self::all_gather) in the same order, each from the thread that began the run. A process that
-/// cannot reach the others any more returns an error, after which it does not call again.
+/// can no longer reach the others returns an error and does not call again.
 pub trait Ranks {
     /// Returns the index of this process, from 0.
     fn rank(&self) -> usize;
@@ -51,10 +51,10 @@ pub trait Ranks {
     /// Returns the number of processes.
     fn size(&self) -> usize;
 
-    /// Gives the bytes of this process to all, and returns those of all processes, by rank. Waits for the slowest.
+    /// Sends the bytes of this process to all, and returns the bytes of all processes, by rank. Waits for the slowest.
     ///
     /// # Errors
-    /// A connection that is lost, for instance.
+    /// For example a lost connection.
     fn all_gather(&self, mine: Vec<u8>) -> Result<Vec<Vec<u8>>>;
 }
 
@@ -74,12 +74,12 @@ impl<'a, A> OnRanks<'a, A> {
 }
 
 impl<A: Resumable> OnRanks<'_, A> {
-    /// Runs in all processes, which must all call this, and returns the result in each.
+    /// Runs in all processes and returns the result in each. All processes must call this.
     ///
     /// # Errors
     /// The errors of the run in one process; [`Error::Rank`](crate::Error::Rank) if another process failed, has other
-    /// settings, or another path or kernel; states, recorders or memories that serde does not restore exactly; a call from
-    /// a thread of rayon's pool; an error of [`Ranks::all_gather`].
+    /// settings, or another path or kernel; states, recorders or memories that serde does not restore exactly; a call
+    /// from a thread of rayon's pool; an error of [`Ranks::all_gather`].
     pub fn run(&self) -> Result<A::Run> {
         run_shared(self.run, self.ranks)
     }

@@ -6,7 +6,7 @@ use super::progress::SoFar;
 use super::tree::{Forest, Merge};
 use crate::{Error, Result};
 
-/// Work in blocks. Any thread or process can do a block by itself. Outputs merge in order.
+/// Work in blocks. Any thread or process can run a block by itself. Outputs merge in order.
 pub(crate) trait Task: Sync {
     /// The output of a block, or of neighbouring blocks merged.
     type Output: Merge + Send;
@@ -19,10 +19,11 @@ pub(crate) trait Task: Sync {
     /// Returns the chain-steps of whole blocks; 0 if they are not known in advance.
     fn cost(&self, blocks: Range<usize>) -> u64;
 
-    /// Does a block, and tells `pulse` of each step: a stage, a scan, a level or a move.
+    /// Runs a block, and reports each step (a stage, a scan, a level or a move) to `pulse`.
     fn run(&self, block: usize, pulse: &mut dyn Pulse) -> Result<Self::Output, Halt>;
 
-    /// Returns whether the last block could take more chains. Kept apart, it can be replaced in a longer run.
+    /// Returns whether the last block could take more chains. It is then kept apart, so that a longer run can replace
+    /// it.
     fn last_is_unfilled(&self) -> bool {
         false
     }
@@ -42,7 +43,7 @@ pub(crate) trait Task: Sync {
         1
     }
 
-    /// Refuses bytes that no such block saved. Returns the chain-steps that it had taken.
+    /// Refuses bytes that no block of this task saved. Returns the chain-steps that the block had taken.
     #[cfg(feature = "checkpoint")]
     fn check_saved(&self, _block: usize, _bytes: &[u8]) -> Result<u64> {
         Ok(0)
@@ -55,16 +56,16 @@ pub(crate) trait Task: Sync {
     }
 }
 
-/// The work around a block, as its steps see it.
+/// The surroundings of a block, as its steps see them.
 pub(crate) trait Pulse {
-    /// Returns what an earlier call saved of this block.
+    /// Returns the bytes of this block that an earlier call saved.
     fn resumed(&mut self) -> Option<Vec<u8>>;
 
     /// Notes where the block is, for the error of a panic.
     fn at(&mut self, place: Place);
 
-    /// Counts a step. After one that is not the last it saves the block if a checkpoint is due, and ends it if it was
-    /// canceled. `save` encodes it; no bytes if it is to begin anew.
+    /// Counts a step. Unless the step is the last, it saves the block if a checkpoint is due, and ends it if it was
+    /// canceled. `save` encodes the block; it returns no bytes if the block should begin anew.
     fn step(&mut self, stepped: Stepped, save: &dyn Fn() -> Result<Vec<u8>>) -> Result<(), Halt>;
 
     /// Counts a step of a block that is not saved.
@@ -91,7 +92,7 @@ pub(crate) struct Stepped {
     /// Chain-steps taken.
     pub(crate) cost: u64,
     pub(crate) is_last: bool,
-    /// Forecast of the chain-steps left to the end of all work, where it changes on the way.
+    /// Forecast of the chain-steps left to the end of all work, if it changes during the work.
     pub(crate) left: Option<u64>,
 }
 
@@ -106,8 +107,8 @@ impl Stepped {
     }
 }
 
-/// Returns whether a run checks its standard error after `done` blocks, the first time after `first`. Checks are a tenth
-/// apart: each may stop the run at an error that is small by chance.
+/// Returns whether a run checks its standard error after `done` blocks, the first time after `first`. Checks are 10%
+/// apart, because each may stop the run at an error that is small by chance.
 pub(crate) fn is_look(first: usize, done: usize) -> bool {
     let mut look = first;
     while look < done {

@@ -1,4 +1,4 @@
-//! The processes of one run, which gather messages. A gathering that one of them fails is the last one of all.
+//! The processes of one run, which gather messages. A gathering in which a process fails is the last one for all.
 
 use std::cell::Cell;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -16,29 +16,29 @@ use super::ranks::Ranks;
 use super::store::{decode, encode};
 use crate::{Error, Result};
 
-/// Shortest and longest time between two meetings of processes at work. They are a tenth of the time of the work apart.
+/// Shortest and longest pause between two meetings. A pause is a tenth of the time since the work began.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
 
 /// Relative difference that still counts as rounding.
 const TOLERANCE: f64 = 1e-6;
 
-/// First byte of a message that holds a value, and of one that holds a failure.
+/// First byte of a message with a value, and first byte of a message with a failure.
 const VALUE: u8 = 0;
 const FAILURE: u8 = 1;
 
-/// The processes of a run, seen from one of them. Only the thread that began the run calls the others.
+/// The processes of a run, seen from one of them. Only the thread that began the run communicates with the others.
 pub(crate) struct Team<'e> {
     ranks: &'e dyn Ranks,
-    /// Whether the last gathering was failed by a process.
+    /// Whether a process failed in the last gathering.
     has_parted: Cell<bool>,
 }
 
 impl<'e> Team<'e> {
-    /// Runs `work` in all processes of `ranks`, which leave together: with a result, or all with an error.
+    /// Runs `work` in all processes of `ranks`. They leave together: all with a result, or all with an error.
     ///
     /// # Errors
     /// A rank that is not below the number of processes; a call from a thread of rayon's pool; the error of `work`, or
-    /// [`Error::Rank`] where it failed in another process.
+    /// [`Error::Rank`] if it failed in another process.
     pub(crate) fn together<T>(
         ranks: &'e dyn Ranks,
         work: impl FnOnce(&Self) -> Result<T>,
@@ -65,16 +65,16 @@ impl<'e> Team<'e> {
         }
     }
 
-    /// Returns whether the processes have parted, after a failure that all know of.
+    /// Returns whether the processes have parted, after a failure that all of them received.
     pub(crate) fn has_parted(&self) -> bool {
         self.has_parted.get()
     }
 
-    /// Returns the values of all processes, by rank. If one has failed, all part: it with its own error, the others with
-    /// [`Error::Rank`].
+    /// Returns the values of all processes, by rank. If one has failed, all part: the process at fault with its own
+    /// error, the others with [`Error::Rank`].
     ///
     /// # Errors
-    /// As above; a message that cannot be written or read.
+    /// These errors; a message that cannot be written or read.
     pub(crate) fn gather<T: Serialize + DeserializeOwned>(
         &self,
         mine: Result<T>,
@@ -105,7 +105,7 @@ impl<'e> Team<'e> {
         }
     }
 
-    /// Takes the values out of messages, unless one of them is a failure.
+    /// Extracts the values from messages, unless one message is a failure.
     fn values(&self, mut all: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>> {
         let expected = format!("{}, one of each process", self.ranks.size());
         let fits = all.len() == self.ranks.size();
@@ -123,7 +123,7 @@ impl<'e> Team<'e> {
         Ok(all)
     }
 
-    /// Writes an error with the rank at fault.
+    /// Encodes an error with the rank at fault.
     fn failure(&self, error: &Error) -> Vec<u8> {
         let (rank, text) = match error {
             Error::Rank { rank, message } => (*rank, message.clone()),
@@ -132,7 +132,7 @@ impl<'e> Team<'e> {
         [&(rank as u64).to_le_bytes(), text.as_bytes()].concat()
     }
 
-    /// Returns the first process's value in all, whose `figures` must be alike but for rounding.
+    /// Returns the first process's value in all processes. Their `figures` must agree up to rounding.
     ///
     /// # Errors
     /// [`Error::Rank`] with the first rank whose figures differ; the errors of [`gather`](Self::gather).
@@ -150,8 +150,8 @@ impl<'e> Team<'e> {
         decode("value of rank 0", &all[0].1)
     }
 
-    /// Returns an outcome that is success in all processes or failure in all, without parting. Its `figures` are compared
-    /// as in [`led`](Self::led); those of the first process are returned, too.
+    /// Returns an outcome that is a success in all processes or a failure in all, without parting. Compares `figures`
+    /// as [`led`](Self::led) does, and also returns the figures of the first process.
     pub(crate) fn agreed<T>(
         &self,
         mine: Result<T>,
@@ -171,10 +171,10 @@ impl<'e> Team<'e> {
         Ok((value, found.swap_remove(0)))
     }
 
-    /// Does `work` on other threads and meets the other processes meanwhile, until all are done.
+    /// Runs `work` on other threads and meets the other processes meanwhile, until all are done.
     ///
     /// # Errors
-    /// The error of `work`; a failure of another process; a panic in what the calling thread takes in.
+    /// The error of `work`; a failure of another process; a panic in the calling thread while it takes in news.
     pub(super) fn meet(
         &self,
         work: &(dyn Fn() -> Result<()> + Sync),
@@ -228,7 +228,7 @@ fn message(kind: u8, content: &[u8]) -> Vec<u8> {
     [&[kind], content].concat()
 }
 
-/// Reads a failure that a rank has sent, of its own or of another rank.
+/// Reads a failure sent by a rank. The failure is its own or another rank's.
 fn heard(sender: usize, failure: &[u8]) -> Error {
     let (rank, text) = match failure.split_first_chunk() {
         Some((rank, text)) => (u64::from_le_bytes(*rank) as usize, text),
@@ -243,7 +243,7 @@ pub(super) fn of_rank(rank: usize, error: &Error) -> Error {
     Error::Rank { rank, message }
 }
 
-/// Refuses a process whose figures differ from those of the first by more than rounding.
+/// Refuses a process whose figures differ from the first process's figures by more than rounding.
 fn check_alike<'f>(mut all: impl Iterator<Item = &'f [f64]>) -> Result<()> {
     let first = all.next().unwrap_or_default();
     for (rank, figures) in (1..).zip(all) {
@@ -254,7 +254,7 @@ fn check_alike<'f>(mut all: impl Iterator<Item = &'f [f64]>) -> Result<()> {
     Ok(())
 }
 
-/// Describes the first figure that differs from the one of rank 0 by more than rounding.
+/// Describes the first figure that differs from rank 0's figure by more than rounding.
 fn difference(mine: &[f64], first: &[f64]) -> Option<String> {
     let (mine_len, first_len) = (mine.len(), first.len());
     if mine_len != first_len {
@@ -272,7 +272,7 @@ fn difference(mine: &[f64], first: &[f64]) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// The first of two ranks, of which the other sends a message.
+    /// The first of two ranks. The other sends one message.
     struct Scripted(Vec<u8>);
 
     impl Ranks for Scripted {

@@ -1,12 +1,12 @@
 //! A fixed binary tree over blocks, so that sums of floats do not depend on which thread computed them.
 //!
 //! Node `(level, index)` covers the blocks `index 2^level .. (index + 1) 2^level` and merges its two children, left
-//! then right. A range of blocks is a list of maximal nodes. Lists of neighbouring ranges join into the list of their
-//! union, however the blocks were divided.
+//! then right. A range of blocks is a list of maximal nodes. The lists of neighbouring ranges join into the list of
+//! their union, however the blocks were divided.
 
 use std::ops::Range;
 
-/// An accumulator that can be merged with the one of the chains to its right.
+/// An accumulator that can be merged with the accumulator of the chains to its right.
 pub trait Merge {
     /// Adds the content of `right` to this accumulator.
     fn merge(&mut self, right: Self);
@@ -56,7 +56,7 @@ impl<T> Node<T> {
     }
 }
 
-/// Joins siblings until none are left. The nodes must be sorted from left to right.
+/// Joins siblings until no siblings are left. The nodes must be sorted from left to right.
 pub(crate) fn coalesce<T: Merge>(nodes: Forest<T>) -> Forest<T> {
     let mut joined = Forest::new();
     for mut node in nodes {

@@ -135,7 +135,7 @@ fn an_error_that_is_not_reached_is_named_with_the_chains_that_reach_it() {
         .unwrap()
         .standard_error();
     assert!((0.024..0.036).contains(&error), "{error}");
-    assert!(few.to_string().contains("as was asked for"), "{few}");
+    assert!(few.to_string().contains("that was asked for"), "{few}");
     assert!(run(100_000, 0.03).warnings().is_empty());
     // A run that is stopped before says it too, and so does one that goes on.
     let stop = |at: Progress| match at.done > 600 * 20 {
@@ -291,7 +291,7 @@ fn time_ends_a_run() {
     assert!(
         error
             .to_string()
-            .contains("time limit reached before the first block of chains was done (50)"),
+            .contains("time limit reached before the first block of 50 chains was done"),
         "{error}"
     );
     // A part says what it lacks.

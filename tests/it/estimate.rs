@@ -301,7 +301,7 @@ fn warnings_follow_the_weights() {
     assert!(
         few[0]
             .to_string()
-            .starts_with("too few chains to judge the error: 3")
+            .starts_with("3 chains are too few to judge the error")
     );
 }
 

@@ -222,10 +222,10 @@ fn rounds_end_at_the_standard_error_wanted() {
     assert_eq!(asked(&limited), Some(1e-6));
     assert_eq!(limited.stopped_by(), StoppedBy::Chains);
     assert!(
-        limited.to_string().contains("as was asked for"),
+        limited.to_string().contains("that was asked for"),
         "{limited}"
     );
-    let more = "as was asked for: a budget of about 1.7e15 evaluations";
+    let more = "that was asked for: a budget of about 1.7e15 evaluations";
     assert!(limited.to_string().contains(more), "{limited}");
     // The budget that a warning names reaches the error.
     let walk = || RandomWalkMetropolis::new(0.3).unwrap();

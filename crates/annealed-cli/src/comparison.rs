@@ -1,4 +1,4 @@
-//! Runs of one RBM beside each other: how far their log Z lie apart, and in what they differ.
+//! Runs of one RBM side by side: the differences of their log Z, and of their settings.
 
 use std::path::{Path, PathBuf};
 
@@ -10,18 +10,18 @@ use serde_json::{Value, json};
 
 use crate::saved::{self, Known, State};
 
-/// Errors above which a difference contradicts one of both runs.
+/// Number of standard errors above which a difference contradicts one of the two runs.
 const MOST: f64 = 3.0;
 
-/// Differences that are printed, the largest ones.
+/// Number of differences that are printed, the largest first.
 const PRINTED: usize = 3;
 
-/// A run from its files.
+/// A run read from its files.
 pub struct Read {
     files: Vec<PathBuf>,
     pub run: Run<State>,
     pub known: Known,
-    /// Reasons to doubt the run that it does not know by itself: its start, and the bounds of all runs.
+    /// Warnings that the run does not contain: from its start, and from the bounds of all runs.
     pub doubts: Vec<Warning>,
 }
 
@@ -37,7 +37,7 @@ impl Read {
         })
     }
 
-    /// Reads the files, of which parts of one run become one.
+    /// Reads the files, and joins parts of one run.
     pub fn all(files: &[PathBuf]) -> Result<Vec<Self>> {
         let mut runs: Vec<(Vec<PathBuf>, RunPart<State>)> = Vec::new();
         'files: for file in files {
@@ -68,7 +68,7 @@ impl Read {
         Ok(runs)
     }
 
-    /// The names of the files: the first, and how many more.
+    /// Returns the names of the files: the first, and the number of others.
     pub fn name(&self) -> String {
         let first = self.files[0].display();
         match self.files.len() {
@@ -77,7 +77,7 @@ impl Read {
         }
     }
 
-    /// The name of the first file without its folder and ending.
+    /// Returns the name of the first file without its folder and ending.
     pub fn short_name(&self) -> String {
         let file: &Path = &self.files[0];
         let stem = file.file_stem().unwrap_or(file.as_os_str());
@@ -87,11 +87,11 @@ impl Read {
 
 /// Runs compared in pairs.
 pub struct Comparison {
-    /// The differences, the largest in errors first.
+    /// The differences, sorted by their number of standard errors, the largest first.
     pairs: Vec<Pair>,
-    /// Why the runs are not one, a sentence each.
+    /// Reasons why the runs cannot be pooled or compared, one sentence each.
     notes: Vec<String>,
-    /// All chains taken together, where runs differ in nothing but their seeds.
+    /// The estimate from all chains together, if the runs differ only in their seeds.
     pub pooled: Option<Estimate>,
 }
 
@@ -106,7 +106,7 @@ impl Pair {
         let ratio = LogRatio::new(&one.run, &other.run);
         let (lower, upper) = ratio.interval;
         let towards_zero = (ratio.value - lower, upper - ratio.value);
-        // Where weights are skewed the interval is wider than the error says.
+        // If the weights are skewed, the interval is wider than the standard error suggests.
         let wide = if ratio.value > 0.0 {
             towards_zero.0
         } else {
@@ -169,13 +169,13 @@ impl Comparison {
         })
     }
 
-    /// The largest difference, where it contradicts a run.
+    /// Returns the largest difference, if it contradicts a run.
     fn contradiction(&self) -> Option<String> {
         let largest = self.pairs.first()?;
         (largest.errors() > MOST).then(|| largest.text())
     }
 
-    /// Draws the runs by these names.
+    /// Draws the runs, labelled by `names`.
     pub fn draw(&self, runs: &[Read], names: &[String], file: &Path) -> Result<()> {
         let named = names.iter().map(String::as_str);
         let named = named.zip(runs.iter().map(|read| &read.run));
@@ -187,7 +187,8 @@ impl Comparison {
         picture.save(file)
     }
 
-    /// A line for each difference, red where it contradicts a run if `colour` is allowed, and for each note.
+    /// Returns a line for each difference and for each note. A difference that contradicts a run is red if `colour` is
+    /// true.
     pub fn text(&self, colour: bool) -> String {
         let mut text = String::new();
         for pair in self.pairs.iter().take(PRINTED) {
@@ -207,7 +208,7 @@ impl Comparison {
         text
     }
 
-    /// Adds the figures to those of a report.
+    /// Adds the figures to a report.
     pub fn add_to(&self, json: &mut Value) {
         let difference = |pair: &Pair| {
             json!({
@@ -222,17 +223,17 @@ impl Comparison {
     }
 }
 
-const OWN_START: &str = "another start, which its search found";
-const ONE_START: &str = "a search finds a start for each seed; --save-start FILE, and --start FILE of the other runs, give all \
-                         the same one";
+const OWN_START: &str = "another start, found by its own search";
+const ONE_START: &str = "each seed searches for a start of its own; to pool runs, save the start of one by --save-start \
+                         FILE, and give it to the others by --start FILE";
 
-/// A relation of two runs.
+/// A relation between two runs.
 enum Relation {
-    /// They differ in nothing but their seeds.
+    /// They differ only in their seeds.
     Alike,
-    /// They estimate one log Z, but differ in this.
+    /// They estimate the same log Z, but differ in this.
     Comparable(String),
-    /// They are not two estimates of one log Z.
+    /// They do not estimate the same log Z.
     None(String),
 }
 
@@ -252,7 +253,9 @@ impl Relation {
                 expected,
             }) => (setting, found, expected),
             Err(_) if same_seed => {
-                return Self::None(format!("{b} has the seed of {a}, and so the same chains"));
+                return Self::None(format!(
+                    "{b} has the same seed as {a}, and so the same chains; run it with another --seed"
+                ));
             }
             Err(error) => return Self::Comparable(format!("{b} beside {a}: {error}")),
         };
@@ -264,7 +267,8 @@ impl Relation {
             setting => vec![format!("{setting} {found}, not {expected}")],
         };
         if same_seed {
-            let shown = "the same seed, so that agreement says less than that of two seeds";
+            let shown =
+                "the same seed, so their agreement is weaker evidence than that of two seeds";
             different.push(shown.to_owned());
         }
         match (&one.known.start, &other.known.start) {

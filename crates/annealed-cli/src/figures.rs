@@ -1,4 +1,4 @@
-//! The figures of a run, in the one shape of all JSON that the program writes, and as a page.
+//! The figures of a run: as JSON, in the same form wherever the program writes it, and as a page.
 
 use annealed::ais::Report;
 use annealed::estimate::LogZ;
@@ -6,7 +6,7 @@ use annealed::estimate::Warning;
 use annealed::prelude::Run;
 use serde_json::{Value, json};
 
-/// The figures of a run without its chains.
+/// Returns the figures of a run without its chains.
 pub fn of_run<S>(run: &Run<S>) -> Value {
     let report = run.report();
     let (lower, upper) = report.interval;
@@ -38,7 +38,7 @@ pub fn of_run<S>(run: &Run<S>) -> Value {
     })
 }
 
-/// The warnings, each once.
+/// Returns the warnings without repetitions.
 pub fn distinct<'w>(warnings: impl IntoIterator<Item = &'w Warning>) -> Vec<Warning> {
     let mut distinct: Vec<Warning> = Vec::new();
     for warning in warnings {
@@ -49,13 +49,13 @@ pub fn distinct<'w>(warnings: impl IntoIterator<Item = &'w Warning>) -> Vec<Warn
     distinct
 }
 
-/// Name and text of each warning.
+/// Returns name and text of each warning.
 pub fn of_warnings(warnings: &[Warning]) -> Value {
     let text = |warning: &Warning| json!({"name": warning.name(), "text": warning.to_string()});
     warnings.iter().map(text).collect()
 }
 
-/// A run's page, without the warnings, which have been printed before it.
+/// Returns a run's page. The warnings are left out, because they have been printed before it.
 pub fn page<S>(run: &Run<S>) -> Report {
     let mut report = run.report();
     report.warnings.clear();

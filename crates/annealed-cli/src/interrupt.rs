@@ -1,4 +1,4 @@
-//! Ctrl-C and SIGTERM: the first asks a run to stop, the second ends the program.
+//! Ctrl-C and SIGTERM: the first signal asks a run to stop, the second ends the program.
 
 use std::io;
 use std::process::ExitCode;
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use signal_hook::consts::TERM_SIGNALS;
 use signal_hook::flag::{register, register_conditional_shutdown, register_usize};
 
-/// Listens to the signals that ask a program to stop.
+/// Listener to the signals that ask a program to stop.
 #[derive(Clone, Default)]
 pub struct Interrupt {
     asked: Arc<AtomicBool>,
@@ -26,13 +26,13 @@ impl Interrupt {
         Ok(())
     }
 
-    /// Whether the program has been asked to stop.
+    /// Returns true if a signal has asked the program to stop.
     pub fn is_asked(&self) -> bool {
         self.asked.load(Ordering::Relaxed)
     }
 
-    /// The code by which shells know a program that a signal has ended, 128 and the signal; another one where there
-    /// was none.
+    /// Returns the exit code that shells expect after a signal, 128 plus its number, or `otherwise` if there was no
+    /// signal.
     pub fn exit_code_or(&self, otherwise: ExitCode) -> ExitCode {
         match self.signal.load(Ordering::Relaxed) {
             0 => otherwise,

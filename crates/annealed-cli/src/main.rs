@@ -1,4 +1,4 @@
-//! `annealed`, the program: what the library does for restricted Boltzmann machines, without a line of Rust.
+//! The program `annealed`: the library's methods for restricted Boltzmann machines, without a line of Rust.
 //!
 //! ```text
 //! annealed rbm rbm.npz --base-data train.npy --data test.npy --save run.json --plot run.svg
@@ -6,7 +6,7 @@
 //! annealed plot run.json other.json --out runs.svg
 //! ```
 //!
-//! An error goes to stderr, and the program ends with 2; after a signal it ends with 128 and its number.
+//! Errors go to stderr, and the exit code is then 2. After a signal the exit code is 128 plus the signal's number.
 
 mod comparison;
 mod figures;
@@ -52,12 +52,12 @@ fn main() -> ExitCode {
     let interrupt = Interrupt::default();
     match run(&Program::parse().task, &interrupt) {
         Ok(text) => {
-            // A reader that has seen enough, as `head`, is no failure.
+            // A reader that closes the pipe early, such as `head`, is no failure.
             let _ = std::io::stdout().write_all(text.as_bytes());
             interrupt.exit_code_or(ExitCode::SUCCESS)
         }
         Err(error) => {
-            // An option in the place of the library's argument.
+            // Names the program's option instead of the library's argument.
             let text = error.to_string().replace(" block_size", " --block-size");
             eprintln!("error: {text}");
             interrupt.exit_code_or(ExitCode::from(2))
@@ -65,7 +65,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Does a task; returns what it says on stdout.
+/// Runs a task, and returns the text for stdout.
 fn run(task: &Task, interrupt: &Interrupt) -> Result<String, Box<dyn Error>> {
     match task {
         Task::Rbm(options) => rbm::score(options, interrupt),

@@ -1,4 +1,4 @@
-//! `annealed merge`: parts of a run taken together, and runs compared.
+//! `annealed merge` joins parts of a run, and compares runs.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -13,8 +13,8 @@ use crate::figures;
 use crate::output::{self, write_report};
 use crate::saved;
 
-/// Files in any order. Parts of one run become one. Several runs are compared, and pooled where they differ in nothing but
-/// their seeds.
+/// Merge files, given in any order. Parts of one run become one run. Several runs are compared, and pooled if they differ
+/// only in their seeds.
 #[derive(Debug, Args)]
 pub struct Options {
     /// Saved runs, or parts of runs
@@ -26,7 +26,7 @@ pub struct Options {
     /// Draw the runs as SVG
     #[arg(long, value_name = "FILE", value_parser = output::picture)]
     plot: Option<PathBuf>,
-    /// Write a report: JSON where the name ends in .json, else text
+    /// Write a report: JSON if the name ends in .json, otherwise text
     #[arg(long, value_name = "FILE", value_parser = output::report)]
     report: Option<PathBuf>,
     /// Print one JSON object
@@ -34,7 +34,7 @@ pub struct Options {
     json: bool,
 }
 
-/// Merges the files; returns what to print.
+/// Merges the files, and returns the text to print.
 pub fn merge(options: &Options) -> Result<String> {
     let runs = Read::all(&options.files)?;
     let comparison = Comparison::of(&runs)?;
@@ -58,7 +58,7 @@ pub fn merge(options: &Options) -> Result<String> {
     }
 }
 
-/// The runs, and how far they are apart.
+/// The runs and their comparison.
 struct Merged {
     runs: Vec<Read>,
     comparison: Comparison,
@@ -67,9 +67,9 @@ struct Merged {
 impl Merged {
     fn save(&self, file: &Path) -> Result<()> {
         let [read] = self.runs.as_slice() else {
-            let expected = "parts of one run: a pooled result cannot be saved, and scores no data; merge pools the files again. \
-                            For one file that scores data, run more chains of one seed (annealed rbm with --extend FILE and \
-                            a larger --chains)";
+            let expected = "parts of one run: a pooled result cannot be saved, and scores no data. Keep the files, and merge \
+                            them again. To get one file that scores data, run more chains of one seed (annealed rbm with \
+                            --extend FILE and a larger --chains)";
             let found = format!("{} runs", self.runs.len());
             return Err(Error::invalid("--save", found, expected));
         };
@@ -101,7 +101,7 @@ impl Merged {
         json
     }
 
-    /// All reasons to doubt the runs, each once.
+    /// Returns the warnings of all runs and the doubts about them, without repetitions.
     fn warnings(&self) -> Vec<Warning> {
         let of_runs = self.runs.iter().flat_map(|read| read.run.warnings());
         let doubts = self.runs.iter().flat_map(|read| &read.doubts);
@@ -118,7 +118,7 @@ impl Merged {
         text
     }
 
-    /// Returns the lines of a run: its log Z, the chains that it lacks, and doubts that it does not have by itself.
+    /// Returns the lines of a run: its log Z, the chains that it lacks, and the warnings that the run does not contain.
     fn lines(&self, read: &Read) -> String {
         let run = &read.run;
         let name = match self.runs.len() {

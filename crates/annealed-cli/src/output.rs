@@ -1,4 +1,4 @@
-//! Files that the program writes: their names, checked before any work, and reports.
+//! Files that the program writes: reports, and file names, which are checked before any work.
 
 use std::env;
 use std::fs;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use annealed::{Error, Result};
 use serde_json::Value;
 
-/// A file in a folder that is there.
+/// Parses the name of a file in a folder that exists.
 pub fn file(text: &str) -> Result<PathBuf, String> {
     let file = PathBuf::from(text);
     let folder = file.parent().filter(|folder| *folder != Path::new(""));
@@ -18,12 +18,12 @@ pub fn file(text: &str) -> Result<PathBuf, String> {
     }
 }
 
-/// The file of a picture.
+/// Parses the name of a picture's file.
 pub fn picture(text: &str) -> Result<PathBuf, String> {
     with_ending(text, "pictures are SVG", &["svg"])
 }
 
-/// The file of a report: JSON where the name ends in .json, else text.
+/// Parses the name of a report's file. The report is JSON if the name ends in .json, otherwise text.
 pub fn report(text: &str) -> Result<PathBuf, String> {
     let rule = "reports are text, or JSON by the ending .json";
     with_ending(text, rule, &["txt", "json", "md", "log", ""])
@@ -39,12 +39,12 @@ fn with_ending(text: &str, rule: &str, endings: &[&str]) -> Result<PathBuf, Stri
     Err(format!("{rule}: name the file {}", other.display()))
 }
 
-/// Whether what is printed may have colours: on a terminal, unless <https://no-color.org> is asked for.
+/// Returns true if printed text may have colours: on a terminal, unless <https://no-color.org> is requested.
 pub fn has_colour() -> bool {
     stdout().is_terminal() && env::var_os("NO_COLOR").is_none_or(|set| set.is_empty())
 }
 
-/// Writes a report: JSON where the name ends in .json, else text.
+/// Writes a report: JSON if the name ends in .json, otherwise text.
 pub fn write_report(file: &Path, json: &Value, text: &str) -> Result<()> {
     let ending = file.extension().unwrap_or_default();
     let report = match ending.eq_ignore_ascii_case("json") {

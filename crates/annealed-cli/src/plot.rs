@@ -1,4 +1,4 @@
-//! `annealed plot`: pictures of saved runs, which are compared.
+//! `annealed plot` draws saved runs, and compares them.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use clap::Args;
 use crate::comparison::{Comparison, Read};
 use crate::output;
 
-/// One run alone, or several beside each other, each by the name of its file.
+/// Draw one run, or several runs together, each labelled by the name of its file.
 #[derive(Debug, Args)]
 pub struct Options {
     /// Saved runs; parts of one run are joined
@@ -22,7 +22,7 @@ pub struct Options {
     schedules: bool,
 }
 
-/// Draws the files; returns how far several runs are apart.
+/// Draws the files, and returns how far several runs are apart.
 pub fn plot(options: &Options) -> Result<String> {
     let runs = Read::all(&options.files)?;
     let names: Vec<String> = runs.iter().map(Read::short_name).collect();

@@ -1,5 +1,5 @@
-//! Saved runs and parts of runs: JSON, as `serde_json` writes a `RunPart` or a `Run` of the library, with what the chains
-//! do not tell.
+//! Saved runs and parts of runs: JSON, as `serde_json` writes a `RunPart` or a `Run` of the library, with facts that do
+//! not follow from the chains.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// A state of a chain as it stands in the file: runs over any states can be merged and drawn.
+/// A chain's state, as in the file. Runs with any type of states can therefore be merged and drawn.
 pub type State = Box<RawValue>;
 
 /// Facts saved with a run that do not follow from its chains.
@@ -25,13 +25,13 @@ pub struct Known {
     /// A hash of the parameters of the RBM.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub machine: Option<u32>,
-    /// The start that a search found for it.
+    /// The start that a search found for the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start: Option<Start>,
-    /// The number of chains that were asked for, if it was stopped before it had them.
+    /// The requested number of chains, if the run was stopped before it had them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub asked: Option<usize>,
-    /// Lower bounds that contradict it, as warnings.
+    /// Lower bounds that contradict the run, as warnings.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub contradictions: Vec<Warning>,
 }
@@ -46,7 +46,7 @@ impl Known {
         }
     }
 
-    /// All that is known by several files.
+    /// Returns the facts from several files.
     pub fn of_files(files: &[PathBuf]) -> Self {
         let mut all = Self::default();
         for known in files.iter().filter_map(|file| read_known(file)) {
@@ -58,7 +58,7 @@ impl Known {
         all
     }
 
-    /// The reasons to doubt a run, which it does not know by itself: its start, and the highest of these `bounds`.
+    /// Returns warnings that the run does not contain: from its start, and from the highest of `bounds`.
     pub fn doubts<S>(&self, run: &Run<S>, bounds: &[Warning]) -> Vec<Warning> {
         let bound = |warning: &Warning| match *warning {
             Warning::BelowBound {
@@ -72,8 +72,8 @@ impl Known {
     }
 }
 
-/// Reasons to doubt a run: what the search for its start proves, and a bound with its confidence where that lies above the
-/// run and no other is told.
+/// Returns the warnings that the search for the start raises about a run. Adds `bound` with its confidence if it lies
+/// above the run's interval and no warning contains a bound yet.
 pub fn doubts<S>(run: &Run<S>, start: Option<&Start>, bound: Option<(f64, f64)>) -> Vec<Warning> {
     let mut doubts = start.map_or(Vec::new(), |start| start.warnings_of(run));
     let (_, upper) = run.interval();
@@ -87,7 +87,7 @@ pub fn doubts<S>(run: &Run<S>, start: Option<&Start>, bound: Option<(f64, f64)>)
     doubts
 }
 
-/// Warnings of a bound above a run.
+/// Returns the warnings of a bound above a run.
 fn bounds(warnings: &[Warning]) -> impl Iterator<Item = &Warning> {
     let is_bound = |warning: &&Warning| matches!(warning, Warning::BelowBound { .. });
     warnings.iter().filter(is_bound)
@@ -117,7 +117,7 @@ pub fn read<S: DeserializeOwned>(file: &Path) -> Result<RunPart<S>> {
         Error::file(file, format!("is {what}, {expected}"))
     };
     let text = std::str::from_utf8(&bytes).map_err(|_| match bytes.starts_with(b"annealed") {
-        true => other("a checkpoint, from which the command that wrote it goes on"),
+        true => other("a checkpoint (to continue it, run the command that wrote it)"),
         false => other("a binary file, such as those of RBMs and of data"),
     })?;
     if let Ok(run) = serde_json::from_str::<Run<S>>(text) {
@@ -134,27 +134,27 @@ pub fn read<S: DeserializeOwned>(file: &Path) -> Result<RunPart<S>> {
     })
 }
 
-/// Writes a run, with what is known besides.
+/// Writes a run with further facts.
 pub fn write(file: &Path, part: &RunPart<impl Serialize>, known: &Known) -> Result<()> {
     let (part, known) = (text(file, part)?, text(file, known)?);
     let (fields, known) = (part.strip_prefix('{'), known.strip_suffix('}'));
     let (fields, known) = fields.zip(known).expect("both are objects");
-    // More fields of the same object.
+    // Joins both as fields of one object.
     let comma = if known == "{" { "" } else { "," };
     put(file, &format!("{known}{comma}{fields}"))
 }
 
-/// The start in a saved run, where there is one.
+/// Returns the start in a saved run, if there is one.
 pub fn start_of(file: &Path) -> Option<Start> {
     read_known(file)?.start
 }
 
-/// Writes a value as JSON in the place of an old file.
+/// Writes a value as JSON, and replaces an old file.
 pub fn replace(file: &Path, value: &impl Serialize) -> Result<()> {
     put(file, &text(file, value)?)
 }
 
-/// Writes a file beside an old one, and then puts it in its place: a program that is killed leaves a whole file.
+/// Writes a file beside an old one, then replaces the old one. If the program is killed, a complete file remains.
 fn put(file: &Path, text: &str) -> Result<()> {
     let mut beside = file.as_os_str().to_owned();
     beside.push(".tmp");

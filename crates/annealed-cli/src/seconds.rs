@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// A time from a number of seconds.
+/// Parses a time from a number of seconds.
 pub fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "expected a number of seconds")?;
     let expected = "expected a number of seconds, at least 0";

@@ -1,4 +1,4 @@
-//! the most memory that some work holds at once, such as reading a damaged file.
+//! Measures the most memory that some work uses at once, such as reading a damaged file.
 #![allow(unsafe_code)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -13,7 +13,7 @@ thread_local! {
 }
 
 fn count(bytes: isize) {
-    // The cells are gone while a thread ends.
+    // The thread-local cells no longer exist when a thread ends.
     let _ = LIVE.try_with(|live| {
         live.set(live.get() + bytes);
         let _ = PEAK.try_with(|peak| peak.set(peak.get().max(live.get())));

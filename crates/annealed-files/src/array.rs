@@ -11,7 +11,7 @@ pub(super) struct Array {
 }
 
 impl Array {
-    /// Creates an array from `data`. With `fortran_order` the first dimension of `data` runs fastest.
+    /// Creates an array from `data`. If `fortran_order` is true, the first dimension of `data` runs fastest.
     pub(super) fn new(
         shape: Vec<usize>,
         dtype: Dtype,
@@ -46,7 +46,7 @@ impl Array {
         words.map(|word| self.dtype.number(word))
     }
 
-    /// Refuses rows that would take far more memory, each by itself, than the array.
+    /// Refuses an array whose rows, stored one by one, would take far more memory than the array.
     pub(super) fn check_rows(&self) -> Result<(), String> {
         let (count, rest) = self.shape.split_first().unwrap_or((&0, &[]));
         let units: usize = rest.iter().product();
@@ -58,7 +58,7 @@ impl Array {
         Ok(())
     }
 
-    /// Returns one row per index of the first dimension, flattened; refuses an array without rows of numbers.
+    /// Returns one flattened row per index of the first dimension. Refuses an array without rows of numbers.
     pub(super) fn rows(&self) -> Result<impl Iterator<Item = impl Iterator<Item = f64>>, String> {
         let shape = &self.shape;
         let (true, Some(&count @ 1..)) = (shape.len() > 1 && !self.data.is_empty(), shape.first())
@@ -74,7 +74,7 @@ impl Array {
     }
 }
 
-/// Rows of fewer units are narrow: a row takes 24 bytes beside its units.
+/// Rows with fewer units are narrow. Each row takes 24 bytes in addition to its units.
 const NARROW: usize = 16;
 
 const MOST_NARROW_ROWS: usize = 1 << 20;
@@ -125,7 +125,7 @@ impl Dtype {
         }
     }
 
-    /// Returns the bytes of an array, where they can be counted.
+    /// Returns the number of bytes of an array with this shape, or `None` if the number overflows.
     pub(super) fn bytes(self, shape: &[usize]) -> Option<usize> {
         let mut sizes = shape.iter();
         sizes.try_fold(self.width, |n, &size| n.checked_mul(size))
@@ -151,7 +151,7 @@ impl Dtype {
     }
 }
 
-/// Decodes an IEEE 754 binary16 float: 5 bits of exponent, 10 of fraction.
+/// Decodes an IEEE 754 binary16 float (5 exponent bits, 10 fraction bits).
 fn half(bits: u16) -> f64 {
     let sign = if bits >> 15 == 1 { -1.0 } else { 1.0 };
     let (exponent, fraction) = (i32::from(bits >> 10 & 31), f64::from(bits & 1023));

@@ -4,7 +4,7 @@ use crate::array::Array;
 use crate::column::{Column, MOST_COLUMNS, choose};
 use crate::{Arrays, Draws, listed};
 
-/// Name of an array in a file without names, ArviZ's own.
+/// Name of the array in a file without names; ArviZ uses the same name.
 const UNNAMED: &str = "x";
 
 pub(super) fn take(arrays: Arrays, wanted: Option<&[String]>) -> Result<Draws, String> {
@@ -25,12 +25,12 @@ pub(super) fn take(arrays: Arrays, wanted: Option<&[String]>) -> Result<Draws, S
 struct Table {
     shape: Option<[usize; 2]>,
     names: Vec<String>,
-    /// For each name its variable, and its place in a draw.
+    /// For each name, its variable and its place in a draw.
     columns: Vec<(usize, usize)>,
     variables: Vec<Variable>,
 }
 
-/// The numbers of a variable, so many of each draw.
+/// The numbers of a variable; each draw has `width` numbers.
 struct Variable {
     numbers: Vec<f64>,
     width: usize,
@@ -85,7 +85,7 @@ impl Table {
     }
 }
 
-/// Returns the arrays of the wanted variables, with their dimensions from chains onwards.
+/// Returns the arrays of the wanted variables with their dimensions (chains, draws, ..).
 fn chosen_arrays(
     mut arrays: Arrays,
     wanted: Option<&[String]>,
@@ -124,7 +124,7 @@ fn chosen_arrays(
     Ok(found)
 }
 
-/// Splits dimensions into numbers of chains and draws, and the dimensions of a draw.
+/// Splits dimensions into the numbers of chains and draws, and the remaining dimensions of one draw.
 fn split(dimensions: &[usize]) -> Result<([usize; 2], &[usize]), String> {
     match dimensions {
         _ if dimensions.contains(&0) => Err(format!("shape {dimensions:?} without numbers")),
@@ -138,7 +138,7 @@ fn split(dimensions: &[usize]) -> Result<([usize; 2], &[usize]), String> {
     }
 }
 
-/// Returns the name of an element, the last index running fastest: `theta[0,1]`; of a variable without dimensions its own.
+/// Returns the name of an element, such as `theta[0,1]`; the last index runs fastest. A scalar keeps its own name.
 fn element(key: &str, dimensions: &[usize], place: usize) -> String {
     let mut rest = place;
     let indices = dimensions.iter().rev().map(|size| {

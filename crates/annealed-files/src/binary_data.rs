@@ -29,9 +29,9 @@ pub struct BinaryData {
 }
 
 impl BinaryData {
-    /// Reads a `.npz` file of one array, or a `.npy` or IDX file (MNIST), plain or gzipped (below 4 GiB). The contents
-    /// determine the format, and the numbers how they become zeros and ones ([`Binarization`]). The first dimension
-    /// counts the rows; the others are flattened.
+    /// Reads a `.npz` file with one array, a `.npy` file or an IDX file (MNIST), plain or gzipped (below 4 GiB). The
+    /// contents determine the format. The numbers determine how they become zeros and ones ([`Binarization`]). The
+    /// first dimension counts the rows; the others are flattened.
     ///
     /// # Errors
     /// [`Error::File`]: an unreadable or damaged file, another format, no rows, more than `2^20` rows of fewer than 16
@@ -43,8 +43,8 @@ impl BinaryData {
     /// Reads a file with the array name, threshold or seed of `layout`.
     ///
     /// # Errors
-    /// Same as [`read`](Self::read); also an unknown array name, or a threshold that is not finite or that no number or
-    /// every number of the file reaches.
+    /// Same as [`read`](Self::read); also an unknown array name, a threshold that is not finite, or a threshold that
+    /// all numbers of the file reach or none reaches.
     pub fn read_as(path: impl AsRef<Path>, layout: &DataLayout) -> Result<Self> {
         if let Some(Rule::From(threshold)) = layout.rule
             && !threshold.is_finite()
@@ -77,7 +77,7 @@ impl BinaryData {
         })
     }
 
-    /// Returns the rows; true is a unit that is on.
+    /// Returns the rows. A unit that is on is `true`.
     pub fn rows(&self) -> &[Vec<bool>] {
         &self.rows
     }
@@ -87,13 +87,13 @@ impl BinaryData {
         self.rows
     }
 
-    /// Returns the rule by which numbers became zeros and ones, for a program to print.
+    /// Returns the rule by which numbers became zeros and ones. A program can print it.
     pub fn assumed(&self) -> Binarization {
         self.assumed
     }
 }
 
-/// Refuses a threshold that tells no unit from another, as one meant for another file.
+/// Refuses a threshold that all numbers reach or none reaches. It was probably meant for another file.
 fn check_threshold(array: &Array, threshold: f64) -> Result<(), String> {
     let mut on = array.values().map(|x| x >= threshold);
     let who = match on.next() {
@@ -103,8 +103,8 @@ fn check_threshold(array: &Array, threshold: f64) -> Result<(), String> {
     };
     let seen = Seen::of(array.values());
     Err(format!(
-        "{who} value reaches the threshold {threshold} ({seen}); zeros and ones need none, and one threshold serves all \
-         files if all have the same range"
+        "{who} value reaches the threshold {threshold} ({seen}); zeros and ones need none. Choose one within the range, and \
+         convert the files to one range if their ranges differ"
     ))
 }
 
@@ -139,7 +139,7 @@ pub struct DataLayout {
     pub(super) rule: Option<Rule>,
 }
 
-/// A rule of the caller, a threshold or a random draw with this seed; without one the numbers decide.
+/// A rule set by the caller: a threshold, or a random draw with this seed. Without a rule the numbers decide.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Rule {
     From(f64),
@@ -161,8 +161,8 @@ impl DataLayout {
         self
     }
 
-    /// Sets a random draw in place of a threshold: each unit is on with its grey value as the probability. The grey
-    /// value is a 255th of a byte, and otherwise the number itself (Salakhutdinov and Murray 2008).
+    /// Draws each unit at random: it is on with its grey value as the probability. The grey value of a byte is the byte
+    /// divided by 255; other numbers are grey values themselves (Salakhutdinov and Murray 2008).
     #[must_use]
     pub fn drawn(mut self, seed: u64) -> Self {
         self.rule = Some(Rule::Drawn(seed));
@@ -174,7 +174,7 @@ impl DataLayout {
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum Binarization {
-    /// Only 0 and 1, taken as they are.
+    /// Only 0 and 1, which are kept.
     ZerosAndOnes,
     /// Only 0 and 255; on at 255.
     BlackAndWhite,
@@ -188,7 +188,7 @@ pub enum Binarization {
     Drawn {
         /// Seed of the draw.
         seed: u64,
-        /// Number that is always on: 1 or 255.
+        /// Number whose unit is always on: 1 or 255.
         white: f64,
     },
 }
@@ -265,7 +265,7 @@ const SPINS: &str = "such as 0 (--threshold 0). A machine trained on units of -1
     hidden biases 2 a - 2 W 1, visible biases 2 b - 2 W' 1, and a constant added to log Z (annealed manual, \"Spins of -1 \
     and 1\")";
 
-/// Number of distinct values kept, enough to tell grey images from two values.
+/// Number of distinct values kept. This suffices to distinguish grey images from data with two values.
 const FEW: usize = 4;
 
 struct Seen {
@@ -299,7 +299,7 @@ impl Seen {
 }
 
 impl Seen {
-    /// Names the threshold halfway, by which most images are told, if there is one. Spins need another machine, too.
+    /// Suggests the threshold halfway between the extremes, if it is useful. Spins need a converted machine, too.
     fn middle(&self) -> String {
         let (smallest, largest) = (self.smallest, self.largest);
         let middle = 0.5 * (smallest + largest);

@@ -1,6 +1,6 @@
 //! The comments of CmdStan's CSV files, which state what the rows are.
 
-/// The comment after the rows of the warm-up.
+/// The comment that follows the rows of the warm-up.
 pub(super) const ADAPTED: &str = "Adaptation terminated";
 
 /// The rows that a run of CmdStan writes.
@@ -10,7 +10,7 @@ pub(super) struct CmdStanRows {
 }
 
 impl CmdStanRows {
-    /// Reads the comments before the header. Returns `None` for a file of another program.
+    /// Reads the comments before the header. Returns `None` if another program wrote the file.
     pub(super) fn of(comments: &[&str], names: &[String]) -> Result<Option<Self>, String> {
         let is_header =
             matches!(names, [first, second, ..] if first == "lp__" && second == "accept_stat__");
@@ -34,14 +34,14 @@ impl CmdStanRows {
             Some("0" | "false") => false,
             _ => return Err(missing("save_warmup")),
         };
-        // The first row of either phase is written, and each `thin`-th one after it.
+        // CmdStan writes the first row of each phase, and every `thin`-th row after it.
         Ok(Some(Self {
             warm_up: if saved { warm_up.div_ceil(thin) } else { 0 },
             draws: draws.div_ceil(thin),
         }))
     }
 
-    /// Compares the number of rows, and of those before the end of the adaptation, with the comments.
+    /// Compares the comments with the number of rows, and with the number of rows before the end of the adaptation.
     pub(super) fn check(&self, rows: usize, adapted: Option<usize>) -> Result<(), String> {
         let Self { warm_up, draws } = self;
         if let Some(before) = adapted.filter(|before| before != warm_up) {
@@ -59,7 +59,7 @@ impl CmdStanRows {
     }
 }
 
-/// Returns the first word of a setting: `#     thin = 1 (Default)`.
+/// Returns the first word of a setting, which is `1` for `#     thin = 1 (Default)`.
 fn setting<'t>(comments: &[&'t str], name: &str) -> Option<&'t str> {
     let settings = comments.iter().filter_map(|line| line.split_once('='));
     let mut values = settings.filter(|(key, _)| key.trim_start_matches('#').trim() == name);

@@ -4,10 +4,10 @@ use std::collections::{HashMap, HashSet};
 
 use crate::listed;
 
-/// Most columns of a file: their names take more memory than its text.
+/// Largest number of columns in a file. Their names take more memory than the file's text.
 pub(super) const MOST_COLUMNS: usize = 1 << 20;
 
-/// A variable with the indices of an element: `theta.1.2` of CmdStan and `theta[1,2]` of ArviZ and posterior are alike.
+/// A variable with the indices of an element. `theta.1.2` (CmdStan) and `theta[1,2]` (ArviZ, posterior) are equal.
 #[derive(PartialEq, Eq, Hash)]
 pub(super) struct Column<'n> {
     pub(super) variable: &'n str,
@@ -30,13 +30,13 @@ impl<'n> Column<'n> {
         Self { variable, indices }
     }
 
-    /// Returns whether `other` is this column, or an element of this variable.
+    /// Returns true if `other` is this column or an element of this variable.
     fn holds(&self, other: &Self) -> bool {
         self.variable == other.variable && other.indices.starts_with(&self.indices)
     }
 }
 
-/// Returns the places of the columns that have the wanted names, in their order.
+/// Returns the places of the columns with the wanted names, in the order of `wanted`.
 pub(super) fn choose(names: &[String], wanted: &[String]) -> Result<Vec<usize>, String> {
     if wanted.is_empty() {
         return Err("no names of columns, expected at least one".into());
@@ -69,7 +69,7 @@ pub(super) fn choose(names: &[String], wanted: &[String]) -> Result<Vec<usize>, 
     }
 }
 
-/// Refuses two columns of one name.
+/// Refuses two columns with the same name.
 pub(super) fn check_different(names: &[String]) -> Result<(), String> {
     let mut seen = HashSet::new();
     match names.iter().find(|name| !seen.insert(Column::of(name))) {

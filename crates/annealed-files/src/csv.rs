@@ -6,7 +6,7 @@ use crate::Draws;
 use crate::cmdstan::{ADAPTED, CmdStanRows};
 use crate::column::{MOST_COLUMNS, check_different, choose};
 
-/// Most chains of a file: each takes some memory beside its numbers.
+/// Largest number of chains in a file. Each chain takes some memory in addition to its numbers.
 const MOST_CHAINS: usize = 1 << 16;
 
 const CHAIN: [&str; 2] = ["chain", ".chain"];
@@ -36,23 +36,23 @@ pub(super) fn read(text: &str, wanted: Option<&[String]>) -> Result<Draws, Strin
         .draws()
 }
 
-/// The rows that are read, below their header.
+/// The rows below the header, as they are read.
 struct Table<'t> {
     names: Vec<String>,
-    /// Places of the columns that are kept, in their order.
+    /// Places of the kept columns, in the order of the result.
     chosen: Vec<usize>,
     chain: Option<usize>,
-    /// Places of columns that rise within a chain.
+    /// Places of the columns whose numbers must rise within a chain.
     order: Vec<usize>,
     cmdstan: Option<CmdStanRows>,
     rows: usize,
-    /// Rows before the end of CmdStan's adaptation.
+    /// Number of rows before the end of CmdStan's adaptation.
     adapted: Option<usize>,
     places: HashMap<&'t str, usize>,
     chains: Vec<Chain>,
 }
 
-/// The kept numbers of a chain, and the last ones of the columns that rise.
+/// The kept numbers of a chain, and the last number of each column that must rise.
 struct Chain {
     values: Vec<f64>,
     last: Vec<f64>,
@@ -88,7 +88,7 @@ impl<'t> Table<'t> {
         })
     }
 
-    /// Notes a comment between rows.
+    /// Records a comment between rows.
     fn pass(&mut self, comment: &str) {
         if comment == ADAPTED {
             self.adapted = Some(self.rows);
@@ -126,7 +126,7 @@ impl<'t> Table<'t> {
         Ok(())
     }
 
-    /// Returns the place of the chain of this name, a new one if it is the first of it.
+    /// Returns the place of the chain with this name. Adds a chain if the name is new.
     fn place_of(&mut self, name: &'t str) -> Result<usize, String> {
         if let Some(place) = self.places.get(name) {
             return Ok(*place);
@@ -155,7 +155,7 @@ impl<'t> Table<'t> {
     }
 }
 
-/// Reads a header. Its first name may be empty: R and pandas number the rows there.
+/// Reads a header. Its first name may be empty, because R and pandas number the rows in a first column without a name.
 fn names(header: &str) -> Result<Vec<String>, String> {
     let mut names = Vec::new();
     for name in Cells(Some(header)) {
@@ -184,7 +184,7 @@ fn number(column: &str, cell: &str) -> Result<f64, String> {
     }
 }
 
-/// The cells of a line without their quotes.
+/// An iterator over the cells of a line, without their quotes.
 struct Cells<'t>(Option<&'t str>);
 
 impl<'t> Iterator for Cells<'t> {
@@ -212,7 +212,7 @@ impl<'t> Iterator for Cells<'t> {
     }
 }
 
-/// Returns the place of the quote that ends the text; two quotes stand for one.
+/// Returns the place of the quote that ends the text. Two quotes in a row stand for one.
 fn end_of_quote(quoted: &str) -> Option<usize> {
     let mut end = quoted.find('"')?;
     while quoted[end + 1..].starts_with('"') {
@@ -336,7 +336,7 @@ mod tests {
 
     const HEADER: &str = "lp__,accept_stat__,a";
 
-    /// Returns a file of CmdStan: settings, rows before the end of the adaptation, rows after it.
+    /// Returns a file of CmdStan: `settings`, `before` rows, the end of the adaptation, `after` rows.
     fn cmdstan(settings: &[(&str, &str)], before: usize, after: usize) -> String {
         let comments = settings
             .iter()
@@ -371,7 +371,7 @@ mod tests {
         // Without adaptation no comment follows the warm-up.
         let text = cmdstan(&settings("1"), 2, 3).replace(ADAPTED, "");
         assert_eq!(rows(&text), [[[2.0]; 3]]);
-        // Rows of the warm-up may hold anything.
+        // Rows of the warm-up may contain anything.
         let text = cmdstan(&settings("1"), 2, 3).replace("99", "inf");
         assert_eq!(rows(&text), [[[2.0]; 3]]);
     }

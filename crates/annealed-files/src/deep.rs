@@ -10,8 +10,8 @@ use crate::{Arrays, check_size};
 
 /// The names of a [`DeepBoltzmann`] machine's parameters in a file, from the bottom to the top.
 ///
-/// Weights are M_l x M_(l-1), as PyTorch's `nn.Linear` has them, or all the other way round, as the lengths of the biases
-/// tell. A file whose layers all have one size has to be told. Python writes such a file by
+/// Weights are M_l x M_(l-1), as in PyTorch's `nn.Linear`, or all of them are transposed; the lengths of the biases
+/// decide which. If all layers have the same size, set the orientation. Python writes such a file by
 ///
 /// ```text
 /// numpy.savez("deep.npz", W1=W1, W2=W2, b=b, a1=a1, a2=a2)
@@ -34,7 +34,7 @@ pub struct DeepLayout {
 }
 
 impl DeepLayout {
-    /// Creates the layout of a file with weights of these names, and biases `b` (of v), `a1`, `a2`, ...
+    /// Creates the layout of a file whose weights have these names, and whose biases are `b` (of v), `a1`, `a2`, ...
     pub fn new(weights: impl IntoIterator<Item = impl Into<String>>) -> Self {
         let weights: Vec<String> = weights.into_iter().map(Into::into).collect();
         let above = (1..=weights.len()).map(|l| format!("a{l}"));
@@ -45,14 +45,14 @@ impl DeepLayout {
         }
     }
 
-    /// Sets the names of the biases, those of v first.
+    /// Sets the names of the biases, starting with the biases of v.
     #[must_use]
     pub fn biases(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.biases = names.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Sets the orientation of square weights to M_(l-1) x M_l, as a `Linear` of burn has them.
+    /// Sets the orientation of square weights to M_(l-1) x M_l, as in a `Linear` of burn.
     #[must_use]
     pub fn square_transposed(mut self) -> Self {
         self.square = Square::Transposed;
@@ -72,8 +72,8 @@ const NAMES_OF_BIASES: &str = "name all biases from the visible units up (--bias
 /// Reads a deep Boltzmann machine from a `.npz` or `.safetensors` file.
 ///
 /// # Errors
-/// [`Error::File`] with path and key, as [`RbmFile::read`](crate::RbmFile::read); other numbers of names than
-/// one for each layer.
+/// [`Error::File`] with path and key, same as [`RbmFile::read`](crate::RbmFile::read); a number of names other than one
+/// for each layer.
 pub fn read_deep<T: Scalar>(
     path: impl AsRef<Path>,
     layout: &DeepLayout,

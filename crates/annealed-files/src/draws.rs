@@ -8,8 +8,8 @@ use annealed::{Error, Result};
 
 use crate::{Arrays, array_draws, csv};
 
-/// Draws of a posterior by Stan, PyMC, nuts-rs or any other sampler, chains apart: what
-/// [`BridgeSampling`](annealed::bidirectional::BridgeSampling) takes.
+/// Posterior draws by Stan, PyMC, nuts-rs or any other sampler, separated by chain. They are the input of
+/// [`BridgeSampling`](annealed::bidirectional::BridgeSampling).
 ///
 /// ```no_run
 /// use annealed::bidirectional::BridgeSampling;
@@ -26,35 +26,35 @@ use crate::{Arrays, array_draws, csv};
 ///
 /// The contents of a file determine its format:
 ///
-/// - **CSV with a header.** The columns `chain` or `.chain` divide the chains; without one the file is one chain. `draw`,
-///   `iteration`, `.draw` and `.iteration` must rise within a chain.
-/// - **CSV as CmdStan writes it**, a file for each chain. The comments state how many rows are warm-up, which are dropped.
-///   A file whose comments and rows disagree is refused, as is one of another method than `sample`. Columns of the sampler
-///   (`lp__`, `energy__`, ..) are no parameters.
-/// - **`.npz`**, an array (chains, draws, ..) for each variable, as ArviZ has them.
+/// - **CSV with a header.** A column `chain` or `.chain` separates the chains; without it the file is one chain.
+///   `draw`, `iteration`, `.draw` and `.iteration` must rise within a chain.
+/// - **CSV as CmdStan writes it**, a file for each chain. The comments state how many rows are warm-up, and these rows
+///   are dropped. A file is refused if its comments and rows disagree, or if its method is not `sample`. The sampler's
+///   own columns (`lp__`, `energy__`, ..) are no parameters.
+/// - **`.npz`** as ArviZ writes it, an array (chains, draws, ..) for each variable.
 /// - **`.npy`**, one array (draws, parameters) or (chains, draws, parameters).
 ///
-/// Only CmdStan's files state their warm-up. Leave it out of the others.
+/// Only CmdStan's files state their warm-up. Remove the warm-up from other files before you read them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Draws {
     names: Vec<String>,
-    /// The draws of each chain, one after another.
+    /// The draws of each chain, stored one after another.
     chains: Vec<Vec<f64>>,
 }
 
 impl Draws {
-    /// Reads all parameters of some files, whose chains follow one another.
+    /// Reads all parameters from some files. The chains of one file follow the chains of the file before it.
     ///
     /// # Errors
-    /// [`Error::File`] with the line or the array: an unreadable or damaged file, another format, no draws, rows of unequal
-    /// lengths, a number that is not finite, other parameters than those of the first file, or a warm-up that is unclear.
+    /// [`Error::File`] with the line or the array: an unreadable or damaged file, another format, no draws, rows of
+    /// unequal lengths, a number that is not finite, other parameters than in the first file, or an unclear warm-up.
     pub fn read<P: AsRef<Path>>(files: impl IntoIterator<Item = P>) -> Result<Self> {
         Self::read_chosen(files, None)
     }
 
-    /// Reads some columns of files, in the order of `names`. The others may hold anything.
+    /// Reads some columns from files, in the order of `names`. The other columns may contain anything.
     ///
-    /// A name is that of a column, `theta[1]` for CmdStan's `theta.1` too, or of a variable with all its elements, `theta`.
+    /// A name selects a column (`theta[1]` also finds CmdStan's `theta.1`) or all elements of a variable (`theta`).
     ///
     /// ```no_run
     /// use annealed_files::Draws;
@@ -66,7 +66,7 @@ impl Draws {
     /// ```
     ///
     /// # Errors
-    /// Same as [`read`](Self::read); also a name that a file lacks, and two names of one column.
+    /// Same as [`read`](Self::read); also a name that a file lacks, or two names for one column.
     pub fn read_columns<P: AsRef<Path>>(
         files: impl IntoIterator<Item = P>,
         names: impl IntoIterator<Item = impl Into<String>>,
@@ -102,7 +102,7 @@ impl Draws {
         }
     }
 
-    /// Creates draws of checked chains, each of which has whole rows.
+    /// Creates draws from checked chains. Each chain contains only whole rows.
     pub(super) fn new(names: Vec<String>, chains: Vec<Vec<f64>>) -> Self {
         Self { names, chains }
     }
@@ -118,7 +118,7 @@ impl Draws {
         Ok(self)
     }
 
-    /// Returns the names of the parameters as the file has them. An element of an array has a name such as `theta[0,1]`,
+    /// Returns the names of the parameters as in the file. In arrays an element has a name such as `theta[0,1]`,
     /// counted from 0.
     pub fn names(&self) -> &[String] {
         &self.names
@@ -131,10 +131,10 @@ impl Draws {
             .collect()
     }
 
-    /// Returns the draws of each chain as states of another kind, such as `|x| Ok(dvector![x[0], x[1].ln()])`.
+    /// Returns the states of each chain, made from draws by `state`, as in `|x| Ok(dvector![x[0], x[1].ln()])`.
     ///
     /// # Errors
-    /// Those of `state`.
+    /// Errors of `state`.
     pub fn states_by<S>(&self, mut state: impl FnMut(&[f64]) -> Result<S>) -> Result<Vec<Vec<S>>> {
         let rows = self.chains.iter().map(|chain| self.rows(chain));
         rows.map(|rows| rows.map(&mut state).collect()).collect()

@@ -1,4 +1,4 @@
-//! Gzip, and the limit of all that deflate compresses.
+//! Gzip, and the limit on the size of all deflated data.
 
 use flate2::read::GzDecoder;
 
@@ -10,19 +10,19 @@ pub(super) const MAGIC: &[u8] = &[0x1f, 0x8b];
 /// Largest ratio of deflate (1032), rounded up.
 const LARGEST_RATIO: u64 = 1_100;
 
-/// Refuses a size that no compressed data of this length can have.
+/// Refuses a size that is impossible for compressed data of this length.
 pub(super) fn check_ratio(size: u64, compressed: u64) -> Result<(), String> {
     match size <= compressed.saturating_mul(LARGEST_RATIO) {
         true => Ok(()),
         false => Err(format!(
-            "{size} bytes, says its header, which {compressed} compressed bytes cannot hold"
+            "the header declares {size} bytes, which {compressed} compressed bytes cannot hold"
         )),
     }
 }
 
-/// Reads the array of a gzip file (RFC 1952) below 4 GiB, whose last four bytes hold the size. Nothing is decompressed
-/// beyond the array's header unless that declares the same size. An archive in gzip is refused: its entries, compressed
-/// twice, could be a million times larger than the file.
+/// Reads the array of a gzip file (RFC 1952) below 4 GiB, whose last four bytes contain the size. Beyond the array's
+/// header nothing is decompressed unless the header declares the same size. An archive in gzip is refused, because its
+/// entries are compressed twice and could be a million times larger than the file.
 pub(super) fn read(bytes: &[u8]) -> Result<Array, String> {
     let size = bytes.last_chunk().ok_or("not a whole file of gzip")?;
     let size = u32::from_le_bytes(*size).into();

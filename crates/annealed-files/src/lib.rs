@@ -1,8 +1,8 @@
-//! Files of RBMs, of data to train and score them on, and of draws of a posterior, for [`annealed`].
+//! Reads and writes files for [`annealed`]: RBMs, data to train and score them, and draws of a posterior.
 //!
-//! [`RbmFile`] reads and writes machines, [`read_deep`] reads deep ones, and [`BinaryData`] reads data: `.npz` and `.npy` of
-//! NumPy and scikit-learn, `.safetensors` of PyTorch, candle and burn, IDX of MNIST, plain or gzipped. [`Draws`] reads what
-//! Stan, PyMC and other samplers drew: CSV, `.npz` and `.npy`. The contents determine the format.
+//! [`RbmFile`] reads and writes machines, [`read_deep`] reads deep ones, and [`BinaryData`] reads data. Formats are
+//! `.npz` and `.npy` (NumPy, scikit-learn), `.safetensors` (PyTorch, candle, burn) and IDX (MNIST), plain or gzipped.
+//! [`Draws`] reads draws of Stan, PyMC and other samplers: CSV, `.npz`, `.npy`. The contents determine the format.
 //!
 //! ```no_run
 //! use annealed::rbm::BaseRate;
@@ -18,7 +18,7 @@
 //!
 //! [`PosteriorFile`] writes equally weighted draws of a run, for R's posterior, ArviZ and NumPy.
 //!
-//! No file makes it panic, and a file takes little more memory than its size allows.
+//! No file causes a panic. Reading a file takes little more memory than its size allows.
 
 #[cfg(test)]
 mod allocation;
@@ -53,7 +53,7 @@ pub use draws::Draws;
 pub use posterior_file::PosteriorFile;
 pub use rbm_file::{RbmFile, RbmLayout};
 
-/// Refuses a size other than the one expected.
+/// Refuses a size that differs from the expected one.
 fn check_size(argument: &'static str, found: usize, expected: usize) -> Result<()> {
     match found == expected {
         true => Ok(()),
@@ -105,7 +105,7 @@ impl Arrays {
         }
     }
 
-    /// Returns whether burn wrote the file. Its `Linear` has weights lower by upper units, the others' upper by lower.
+    /// Returns true if burn wrote the file. Its `Linear` stores lower by upper units, the others upper by lower.
     fn are_of_burn(&self) -> bool {
         match self {
             Self::Safetensors(file) => file.producer() == Some("burn"),
@@ -123,7 +123,7 @@ impl Arrays {
         array.map_err(|reason| format!("key {key}: {reason}"))
     }
 
-    /// Returns the first of `keys` that the file has, with its array.
+    /// Returns the first of `keys` that is in the file, with its array.
     fn first_of(&mut self, keys: &[&str]) -> Result<(String, Array), String> {
         for &key in keys {
             if let Some(array) = self.get(key)? {

@@ -10,22 +10,22 @@ pub(super) const MAGIC: &[u8] = b"\x93NUMPY";
 /// First bytes of an IDX file of unsigned bytes; the number of dimensions follows.
 pub(super) const IDX_MAGIC: &[u8] = &[0, 0, 8];
 
-/// Most dimensions of an array, NumPy's own limit.
+/// Largest number of dimensions of an array, which is NumPy's own limit.
 const MOST_DIMENSIONS: usize = 64;
 
-/// Longest text before an array; NumPy writes longer ones for arrays of records alone.
+/// Longest header. NumPy writes longer headers only for arrays of records.
 const LONGEST_HEADER: usize = 65_535;
 
 /// The start of a file, which declares the array that follows.
 struct Header {
-    /// Bytes of the header itself.
+    /// Number of bytes of the header itself.
     length: usize,
     shape: Vec<usize>,
     dtype: Dtype,
     fortran_order: bool,
 }
 
-/// Reads a file of `size` bytes, after its header has declared an array of just that size. Memory is taken only then.
+/// Reads a file of `size` bytes. Memory is allocated only after the header has declared an array of exactly this size.
 pub(super) fn read(reader: &mut dyn Read, size: u64) -> Result<Array, String> {
     let header = match exactly(reader, 4)?[..] {
         [0, 0, 8, dimensions] => idx_header(reader, dimensions.into())?,
@@ -48,12 +48,12 @@ pub(super) fn read(reader: &mut dyn Read, size: u64) -> Result<Array, String> {
     Array::new(shape, dtype, fortran_order, data(reader, declared)?)
 }
 
-/// Reads the rest, which is to have `length` bytes.
+/// Reads the rest of the file, which must have `length` bytes.
 fn data(reader: &mut dyn Read, length: usize) -> Result<Vec<u8>, String> {
     let mut data = Vec::new();
     let reserved = data.try_reserve_exact(length);
     reserved.map_err(|_| format!("{length} bytes of data, more than the memory holds"))?;
-    // One byte more detects surplus bytes; without them a decoder compares the check sum.
+    // One more byte detects surplus bytes. Without surplus, this read lets a decoder compare the check sum.
     let taken = reader.take(length as u64 + 1).read_to_end(&mut data);
     taken.map_err(|error| error.to_string())?;
     match data.len() {

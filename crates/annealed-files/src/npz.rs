@@ -10,17 +10,17 @@ use crate::{gzip, npy};
 
 pub(super) const MAGIC: &[u8] = b"PK";
 
-/// Most entries of an archive, in which RBMs and data have a few.
+/// Largest number of entries in an archive. Archives of RBMs and data have only a few.
 const MOST_ENTRIES: usize = 4_096;
 
-/// Beginning of an entry of the directory.
+/// First bytes of an entry in the directory.
 const ENTRY: &[u8] = b"PK\x01\x02";
 
 pub(super) struct Npz(ZipArchive<Cursor<Vec<u8>>>);
 
 impl Npz {
     pub(super) fn parse(bytes: Vec<u8>) -> Result<Self, String> {
-        // Before they are read: an entry of 46 bytes takes hundreds in memory.
+        // This check precedes the reading, because an entry of 46 bytes takes hundreds of bytes in memory.
         let entries = bytes.windows(ENTRY.len()).filter(|window| *window == ENTRY);
         if entries.count() > MOST_ENTRIES {
             return Err(format!("an archive of more than {MOST_ENTRIES} entries"));

@@ -6,10 +6,10 @@ use annealed::rbm::Scalar;
 use crate::Arrays;
 use crate::array::{Array, Kind};
 
-/// Which way round square weights are in a file; the shape tells of all others.
+/// The orientation of square weights in a file. The shape determines all others.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Square {
-    /// Upper by lower units, as NumPy, scikit-learn, PyTorch and candle have them; burn has to be told.
+    /// Upper by lower units, as NumPy, scikit-learn, PyTorch and candle write them. Refused in a file of burn.
     #[default]
     Unsaid,
     Untransposed,
@@ -17,8 +17,8 @@ pub(super) enum Square {
 }
 
 impl Square {
-    /// Returns the orientation of square weights, which others in the file show by their shapes if they agree. Each layer has
-    /// its shape in the file, and the sizes above and below.
+    /// Returns the orientation of square weights. If it is unset and the other weights agree, their shapes determine
+    /// it. `layers` contains for each layer the shape in the file, and the numbers of upper and lower units.
     pub(super) fn or_shown<'s>(
         self,
         layers: impl Iterator<Item = (&'s [usize], (usize, usize))> + Clone,
@@ -37,11 +37,11 @@ impl Square {
     }
 }
 
-/// Asks for the orientation of square weights. A `Linear` of burn is written by its layout and the store's adapter.
+/// Asks for the orientation of square weights. For burn it depends on the layout and the store's adapter.
 pub(super) const WHICH_WAY: &str = "expected which way round: visible by hidden (lower by upper), as a Linear of burn has \
     them by default (--square-transposed), or hidden by visible (--square-transposed=false)";
 
-/// Reads weights as `upper` by `lower` units, whose numbers `of` names in an error.
+/// Reads weights as `upper` by `lower` units. In an error, `of` explains the two numbers.
 pub(super) fn weights<T: Scalar>(
     arrays: &Arrays,
     (key, array): (&str, &Array),
@@ -86,7 +86,8 @@ pub(super) fn vector<T: Scalar>(key: &str, array: &Array) -> Result<DVector<T>, 
     let shape = array.shape();
     if shape.is_empty() {
         return Err(format!(
-            "key {key}: a single number (shape []), expected one for each unit; of one unit numpy.atleast_1d makes an array"
+            "key {key}: a single number (shape []), expected one for each unit; if there is one unit, write it \
+             with numpy.atleast_1d"
         ));
     }
     if shape.iter().filter(|size| **size != 1).count() > 1 {

@@ -29,20 +29,20 @@ use crate::npy;
 /// # Ok::<(), annealed::Error>(())
 /// ```
 ///
-/// | name ends in | holds | read by |
+/// | name ends in | content | read by |
 /// |---|---|---|
 /// | `.csv` | a column for each quantity, beside `.chain`, `.iteration` and `.draw` | `posterior::as_draws_df(read.csv(file, check.names = FALSE))` in R, pandas |
 /// | `.npz` | an array (1, draws) for each quantity | `numpy.load(file)` |
 /// | `.json` | ArviZ's dictionary, with the attributes `log_evidence`, `log_evidence_error`, `inference_library` | `arviz.from_json(file)` |
 ///
-/// ArviZ 1.0 and above has no `from_json`, and reads both files by
+/// ArviZ 1.0 and above has no `from_json`. It reads both files by
 ///
 /// ```text
 /// attributes = json.load(open("posterior.json"))["posterior_attrs"]
 /// data = arviz.from_dict({"posterior": dict(numpy.load("posterior.npz"))}, attrs={"posterior": attributes})
 /// ```
 ///
-/// All draws are one chain, in which copies of a state stand side by side.
+/// All draws form one chain, in which copies of a state are adjacent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PosteriorFile {
     columns: Vec<(String, Vec<f64>)>,
@@ -51,7 +51,7 @@ pub struct PosteriorFile {
 }
 
 impl PosteriorFile {
-    /// Draws `draws` states of a run, as [`WeightedSample::draws`], and evaluates the quantities there.
+    /// Draws `draws` states of a run, same as [`WeightedSample::draws`], and evaluates the quantities at each state.
     ///
     /// # Errors
     /// Same as [`WeightedSample::draws`] and [`EqualDraws::columns`](annealed::estimate::EqualDraws::columns).
@@ -72,10 +72,10 @@ impl PosteriorFile {
         })
     }
 
-    /// Writes the file, in the format by which its name ends: `.csv`, `.npz` or `.json`.
+    /// Writes the file. The end of its name determines the format: `.csv`, `.npz` or `.json`.
     ///
     /// # Errors
-    /// Another end of the name; [`Error::File`] where the file cannot be written.
+    /// Another end of the name; [`Error::File`] if the file cannot be written.
     pub fn write(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
         let bytes = match path.extension().and_then(|end| end.to_str()) {
@@ -120,7 +120,7 @@ impl PosteriorFile {
         Ok(archive.finish()?.into_inner())
     }
 
-    /// Formats the dictionary by hand, since a map of `serde_json` would sort the quantities.
+    /// Formats the dictionary by hand, because a map of `serde_json` would sort the quantities.
     fn json(&self) -> String {
         let columns = self.columns.iter();
         let columns = columns.map(|(name, values)| format!("{}: [{}]", json!(name), json!(values)));
@@ -135,7 +135,7 @@ impl PosteriorFile {
     }
 }
 
-/// Returns a cell of a CSV file, in quotes where it needs them.
+/// Returns a cell of a CSV file, in quotes if it needs them.
 fn quoted(cell: &str) -> String {
     match cell.contains([',', '"', '\n', '\r']) {
         true => format!("\"{}\"", cell.replace('"', "\"\"")),

@@ -18,9 +18,9 @@ use crate::{Arrays, check_size, npy};
 /// The contents of an RBM file, as NumPy, scikit-learn, PyTorch, candle or burn
 /// writes it.
 ///
-/// | key | holds |
+/// | key | content |
 /// |---|---|
-/// | `W` or `components_` | weights, M x D or D x M by the lengths of the biases; M x D if M = D (burn has to be told) |
+/// | `W` or `components_` | weights, M x D or D x M by the lengths of the biases; M x D if M = D (to be set for burn) |
 /// | `a` or `intercept_hidden_`, `b` or `intercept_visible_` | hidden biases (M), visible biases (D) |
 /// | `b_base`, `log_z_exact`, `chains` (all optional) | base-rate visible biases (D), a number, states (N x D) |
 ///
@@ -33,7 +33,7 @@ use crate::{Arrays, check_size, npy};
 /// safetensors.torch.save_file(module.state_dict(), "rbm.safetensors")
 /// ```
 ///
-/// and Rust by `VarMap::save` of candle or `SafetensorsStore` of burn.
+/// Rust writes them by `VarMap::save` of candle or `SafetensorsStore` of burn.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RbmFile<T: Scalar = f32> {
     /// The RBM.
@@ -47,12 +47,12 @@ pub struct RbmFile<T: Scalar = f32> {
 }
 
 impl<T: Scalar> RbmFile<T> {
-    /// Reads a `.npz` or `.safetensors` file. The contents determine the format.
-    /// Parameters are floats of 16, 32 or 64 bits, or integers. A bias may have further dimensions of size 1.
+    /// Reads a `.npz` or `.safetensors` file. The contents determine the format. Parameters are floats of 16, 32 or 64
+    /// bits, or integers. A bias may have further dimensions of size 1.
     ///
     /// # Errors
-    /// [`Error::File`] with path and key: a damaged file, a missing key, a wrong dtype or shape, a value not finite in
-    /// `T`, square weights of burn without [`RbmLayout::square_transposed`] or its opposite.
+    /// [`Error::File`] with path and key: a damaged file, a missing key, a wrong dtype or shape, a value that is not
+    /// finite in `T`, or square weights of burn without [`RbmLayout::square_transposed`] or its opposite.
     pub fn read(path: impl AsRef<Path>) -> Result<Self> {
         Self::read_as(path, &RbmLayout::default())
     }
@@ -82,7 +82,7 @@ impl<T: Scalar> RbmFile<T> {
         })
     }
 
-    /// Writes a compressed `.npz` file of all fields, with parameters in the precision of `T`.
+    /// Writes all fields to a compressed `.npz` file, with parameters in the precision of `T`.
     ///
     /// # Errors
     /// A chain whose length is not D, a base that is a mixture, or [`Error::File`] if the file cannot be written.
@@ -130,14 +130,14 @@ impl<T: Scalar> RbmFile<T> {
     }
 }
 
-/// Refuses a mixture, for which a file has no place.
+/// Refuses a mixture, because the format cannot contain one.
 fn check_single<T: Scalar>(base: &BaseRate<T>) -> Result<()> {
     match base.components().len() {
         1 => Ok(()),
         count => Err(Error::invalid(
             "base",
             format!("a mixture of {count} components"),
-            "one component, which is what a file holds",
+            "one component, since a file holds no mixture",
         )),
     }
 }
@@ -173,12 +173,12 @@ fn rbm<T: Scalar>(arrays: &mut Arrays, layout: &RbmLayout) -> Result<Rbm<T>, Str
     Rbm::new(weights, hidden, visible).map_err(|error| named(&error, [&w, &a, &b]))
 }
 
-/// Returns how to name the parameters. In a file of few arrays their shapes tell weights from biases; whose the biases are
-/// is told by their names, or else left open, with the shorter ones first as those of the hidden units.
+/// Returns advice on naming the parameters. In a file of few arrays the shapes distinguish weights from biases. If the
+/// names do not show which biases are hidden, both orders are listed, the shorter biases first as hidden.
 fn naming(arrays: &mut Arrays) -> String {
     let keys = arrays.keys();
     let (mut weights, mut biases) = (Vec::new(), Vec::new());
-    // Of a file of many keys not all arrays are read for the sake of a hint.
+    // With many keys, reading every array would cost too much for a hint.
     for key in keys.iter().filter(|_| keys.len() <= 3) {
         if let Ok(Some(array)) = arrays.get(key) {
             let wide = array.shape().iter().filter(|size| **size > 1);
@@ -238,7 +238,7 @@ fn base_rate<T: Scalar>(rbm: &Rbm<T>, array: &Array) -> Result<BaseRate<T>, Stri
         .map_err(|e| format!("key b_base: {e}"))
 }
 
-/// Rewords an error of [`Rbm::new`] with the file's keys of W, a and b.
+/// Rewords an error of [`Rbm::new`] to name the file's keys of W, a and b.
 fn named(error: &Error, [weights, hidden_bias, visible_bias]: [&str; 3]) -> String {
     let argument = match error {
         Error::InvalidArgument { argument, .. } | Error::DimensionMismatch { argument, .. } => {
@@ -299,16 +299,16 @@ impl RbmLayout {
         self
     }
 
-    /// Sets the orientation of square weights to visible by hidden, D x M, as a `Linear` of burn from visible to hidden
-    /// units has it; the default is M x D. A wrong orientation gives
-    /// [`Warning::BelowBaseRate`](annealed::estimate::Warning::BelowBaseRate) when the RBM scores data.
+    /// Sets the orientation of square weights to visible by hidden, D x M, as in a `Linear` of burn from visible to
+    /// hidden units; the default is M x D. If the orientation is wrong,
+    /// [`Warning::BelowBaseRate`](annealed::estimate::Warning::BelowBaseRate) appears when the RBM scores data.
     #[must_use]
     pub fn square_transposed(mut self) -> Self {
         self.square = Square::Transposed;
         self
     }
 
-    /// Sets the orientation of square weights to hidden by visible, M x D. Only a file of burn has to be told.
+    /// Sets the orientation of square weights to hidden by visible, M x D. Only a file of burn needs this.
     #[must_use]
     pub fn square_untransposed(mut self) -> Self {
         self.square = Square::Untransposed;

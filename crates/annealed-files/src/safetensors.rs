@@ -13,7 +13,7 @@ pub(super) struct Safetensors {
     start: usize,
 }
 
-/// Longest header; one of 10,000 tensors has fewer bytes. In memory it takes several times as many.
+/// Longest header. A header for 10,000 tensors is shorter; in memory a header takes several times its bytes.
 const LONGEST_HEADER: usize = 1 << 20;
 
 impl Safetensors {
@@ -46,7 +46,7 @@ impl Safetensors {
         names
     }
 
-    /// Returns the library that wrote the file, where it says so.
+    /// Returns the library that wrote the file, if the file names it.
     pub(super) fn producer(&self) -> Option<&str> {
         let said = self.metadata.metadata().as_ref()?.get("producer")?;
         Some(said)
@@ -79,12 +79,12 @@ impl Safetensors {
     }
 }
 
-/// Returns whether a file begins with a header length and a brace, as `.safetensors` files do.
+/// Returns true if a file begins with a header length and a brace, as `.safetensors` files do.
 pub(super) fn begins(bytes: &[u8]) -> bool {
     start(bytes).is_some() && bytes[8..].starts_with(b"{")
 }
 
-/// Returns the place of the first tensor, where the header is whole.
+/// Returns the place of the first tensor, or `None` if the header is incomplete.
 fn start(bytes: &[u8]) -> Option<usize> {
     let (length, rest) = bytes.split_first_chunk()?;
     let length = usize::try_from(u64::from_le_bytes(*length)).ok()?;

@@ -93,7 +93,7 @@ fn check_damaged(file: &[u8], read: impl Fn(&[u8]) -> bool) {
         let mut damaged = file.to_vec();
         damaged[bit / 8] ^= 1 << (bit % 8);
         let peak = peak_of(|| read(&damaged));
-        // More than the window of deflate and than each of these files.
+        // This is more than the window of deflate and more than each of these files.
         assert!(peak < 1 << 18, "bit {bit}: held {peak} bytes");
     }
 }
@@ -358,7 +358,7 @@ fn tensors_that_the_file_cannot_hold_are_refused() {
         let size = end - begin;
         format!(r#""{name}":{{"dtype":"U8","shape":[{size}],"data_offsets":[{begin},{end}]}}"#)
     };
-    // The largest size that the header's format admits, nine times over: the sum reaches 2^64 - 1.
+    // The largest size that the header's format allows, nine times: the sum reaches 2^64 - 1.
     let size = (1 << 61) - 1;
     let ends = (0..=8).map(|i| i * size).chain([u64::MAX]);
     let ends: Vec<u64> = ends.collect();

@@ -1,4 +1,4 @@
-//! Bytes of different lengths, gathered in pieces that MPI can count.
+//! Gathers bytes of different lengths, in pieces that MPI can count.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -9,7 +9,8 @@ use mpi::datatype::PartitionMut;
 use mpi::request::{LocalScope, scope};
 use mpi::topology::SimpleCommunicator;
 
-/// Returns the bytes of all processes, by rank. Pieces have at most `piece` bytes, and those of all together fewer than 2^31.
+/// Returns the bytes of all processes, by rank. They travel in pieces of at most `piece` bytes, fewer than 2^31 at
+/// once.
 pub fn gathered(world: &SimpleCommunicator, mine: &[u8], piece: usize) -> Vec<Vec<u8>> {
     let lengths = lengths(world, mine.len());
     let piece = piece.clamp(1, (Count::MAX as usize / lengths.len()).max(1));
@@ -44,7 +45,7 @@ pub fn gathered(world: &SimpleCommunicator, mine: &[u8], piece: usize) -> Vec<Ve
     all
 }
 
-/// Returns the number of bytes of each process. A process that waits here for others at work leaves its core to them.
+/// Returns the number of bytes of each process. A process that waits here yields its core to processes at work.
 fn lengths(world: &SimpleCommunicator, mine: usize) -> Vec<usize> {
     use mpi::topology::Communicator;
     let mut lengths = vec![0_u64; world.size() as usize];
@@ -59,7 +60,7 @@ fn lengths(world: &SimpleCommunicator, mine: usize) -> Vec<usize> {
     lengths.into_iter().map(|length| length as usize).collect()
 }
 
-/// Pauses within a wait. MPI makes progress only while it is called: pauses start short, and grow to a millisecond.
+/// Pauses during a wait. MPI makes progress only in calls, so pauses start short and grow to a millisecond.
 fn pause(begun: Instant) {
     let pause = begun.elapsed() / 10;
     match pause < Duration::from_micros(20) {

@@ -11,7 +11,7 @@ pub use mpi;
 use mpi::Threading;
 use mpi::topology::{Communicator, SimpleCommunicator};
 
-/// Largest number of bytes that one process sends at once. MPI counts the bytes of all by 31 bits.
+/// Largest number of bytes that one process sends at once. MPI counts the bytes of all processes in 31 bits.
 const PIECE: usize = 1 << 28;
 
 /// The processes of an MPI communicator. Only the thread that began MPI may use it.
@@ -20,7 +20,7 @@ pub struct World {
 }
 
 impl World {
-    /// Takes the processes of a communicator, which must all call this. Messages stay apart from the program's own.
+    /// Takes the processes of a communicator. All of them must call this. Messages are separate from the program's own.
     ///
     /// # Errors
     /// A call before MPI begins or after it ends; threads without `Threading::Funneled`; a communicator between two groups.
@@ -57,7 +57,7 @@ impl Ranks for World {
     }
 }
 
-/// Ends all processes if this one panics: the others would wait forever.
+/// Ends all processes if this one panics, because the others would wait forever.
 impl Drop for World {
     fn drop(&mut self) {
         if thread::panicking() {

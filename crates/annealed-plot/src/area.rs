@@ -12,7 +12,7 @@ const COLOURS: [&str; 8] = [
     "#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#949494",
 ];
 
-/// Lengths of dashes and gaps. The gaps show the line below.
+/// Lengths of dashes and gaps. A line below shows through the gaps.
 const DASHES: [&str; 5] = ["", "7 4", "2 3", "9 3 2 3", "4 7"];
 
 /// The area between the axes: a rectangle of the drawing, in its units, with a scale for each axis.
@@ -43,7 +43,7 @@ impl Area {
         self.bottom() - self.y.at(y) * self.height
     }
 
-    /// Adds `drawn`, cut a pixel outside the edges, so that a line along an edge is seen whole.
+    /// Adds `drawn`, cut one pixel outside the edges, so that a line along an edge is drawn in full.
     pub(super) fn cut(&self, svg: &mut String, drawn: &str) {
         let (left, top) = (self.left - 1.0, self.top - 1.0);
         let (width, height) = (self.width + 2.0, self.height + 2.0);
@@ -138,7 +138,7 @@ impl Style {
         }
     }
 
-    /// Draws a hollow marker, which shows one below it.
+    /// Draws a hollow marker, so that a marker below it shows through.
     pub(super) fn marker(self, svg: &mut String, (x, y): (f64, f64)) {
         let outline = self.solid().stroke(1.2);
         let path = match self.index % 4 {

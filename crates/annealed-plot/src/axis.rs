@@ -2,11 +2,11 @@
 
 use annealed::{Error, Result};
 
-/// The largest value on an axis. Differences of larger ones may overflow.
+/// The largest value on an axis. Differences between larger values may overflow.
 const FARTHEST: f64 = 1e300;
-/// The shortest span relative to its ends. On a shorter one rounding moves the ticks.
+/// The shortest span relative to its ends. On a shorter span rounding moves the ticks.
 const SHORTEST: f64 = 1e-9;
-/// The shortest span at all. A shorter one counts as none.
+/// The shortest absolute span. A shorter span counts as empty.
 const LEAST: f64 = 1e-290;
 /// The smallest value on a logarithmic axis.
 const SMALLEST: f64 = 1e-280;
@@ -26,7 +26,7 @@ impl Axis {
         }
     }
 
-    /// Returns whether a value has a place on the axis or beyond its ends.
+    /// Returns true if a value has a place on the axis or beyond its ends.
     pub(super) fn has(&self, value: f64) -> bool {
         value.abs() <= FARTHEST && (!self.logarithmic || value >= SMALLEST)
     }
@@ -34,7 +34,7 @@ impl Axis {
     /// Returns the scale that shows `values`.
     ///
     /// # Errors
-    /// A given range that is empty or not on the axis; without a range, no value on the axis.
+    /// A given range that is empty or not on the axis; without a given range, no value on the axis.
     pub(super) fn scale(&self, values: impl Iterator<Item = f64>) -> Result<Scale> {
         let logarithmic = self.logarithmic;
         let coordinate = |value: f64| coordinate(value, logarithmic);
@@ -55,7 +55,7 @@ impl Axis {
                 let (low, high) = spanned(drawable.map(coordinate)).ok_or_else(|| {
                     Error::invalid("lines", "nothing to draw", "a point on both axes")
                 })?;
-                // A decade at least, so that noise does not fill a logarithmic axis.
+                // At least one decade, so that noise does not fill a logarithmic axis.
                 let short = match logarithmic {
                     true => (1.0 - (high - low)).max(0.0),
                     false => 0.0,
@@ -78,7 +78,7 @@ fn coordinate(value: f64, logarithmic: bool) -> f64 {
     }
 }
 
-/// Returns the smallest and the largest value with a margin, apart even where all values agree.
+/// Returns the smallest and the largest value with a margin. The two differ even if all values agree.
 fn spanned(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     let (low, high) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| {
         (low.min(x), high.max(x))
@@ -94,7 +94,7 @@ fn spanned(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     Some((low - margin, high + margin))
 }
 
-/// A line of coordinates (values or their logarithms to base 10), and the part that is seen.
+/// The visible interval of coordinates (values or their logarithms to base 10).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Scale {
     low: f64,
@@ -103,7 +103,7 @@ pub(super) struct Scale {
 }
 
 impl Scale {
-    /// Returns the place of a value: 0 at the lower end, 1 at the upper one. Clamped, as viewers reach no farther.
+    /// Returns the place of a value: 0 at the lower end, 1 at the upper end. Clamped, because viewers reach no farther.
     pub(super) fn at(&self, value: f64) -> f64 {
         let coordinate = coordinate(value, self.logarithmic);
         ((coordinate - self.low) / (self.high - self.low)).clamp(-1e3, 1e3)
@@ -160,7 +160,7 @@ fn value((digit, decade): (u8, i32)) -> f64 {
     f64::from(digit) * 10_f64.powi(decade)
 }
 
-/// Writes a digit in a decade as a number, or else as a power of ten.
+/// Writes a digit in a decade, as a plain number or as a power of ten.
 fn label((digit, decade): (u8, i32), plain: bool) -> String {
     match (plain, digit) {
         (true, _) => {
@@ -172,7 +172,7 @@ fn label((digit, decade): (u8, i32), plain: bool) -> String {
     }
 }
 
-/// The ticks of an axis, all labelled in one way.
+/// The ticks of an axis, all with the same kind of label.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Ticks {
     pub(super) labelled: Vec<(f64, String)>,
@@ -200,11 +200,11 @@ impl Ticks {
             _ => largest,
         };
         let decimals = (unit - exponent).max(0) as usize;
-        // A tick at an end stays on the axis, however that end was rounded.
+        // The tolerance keeps a tick at an end on the axis if rounding moved that end.
         let (first, last) = ((low / step - 1e-6).ceil(), (high / step + 1e-6).floor());
         let ticks = (0..).map(|i| first + f64::from(i));
         let labelled = ticks.take_while(|&tick| tick <= last).map(|tick| {
-            // Removes the sign of -0.
+            // Adding 0 removes the sign of -0.
             let value = tick * step + 0.0;
             let label = format!("{:.decimals$}", value / 10_f64.powi(unit));
             (value, label.replace('-', "−"))

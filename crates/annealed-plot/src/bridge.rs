@@ -9,10 +9,10 @@ use super::text::{counted, log_z_of};
 
 /// Returns a chart of the log weights in both directions, with Bennett's estimate.
 ///
-/// A forward chain stands at `log Z_0 + log w`, a reverse chain at `log Z_0 - log w`: what log Z would be by this
-/// chain alone. From [exact](annealed::bidirectional::Exact) samples the two densities cross at log Z (Crooks 1999):
-/// `p_reverse(x) = p_forward(x) exp(x - log Z)`. Where the overlap is below .03, the crossing is a guess. Free energies
-/// have the other sign: the work on a forward chain, in units of kT, is `-log w`.
+/// A forward chain is drawn at `log Z_0 + log w`, a reverse chain at `log Z_0 - log w`: its own value of log Z. With
+/// [exact](annealed::bidirectional::Exact) samples the two densities cross at log Z (Crooks 1999): `p_reverse(x) =
+/// p_forward(x) exp(x - log Z)`. If the overlap is below .03, the crossing is a guess. Free energies have the opposite
+/// sign: the work on a forward chain, in units of kT, is `-log w`.
 ///
 /// ```
 /// # use annealed::prelude::*;
@@ -55,7 +55,7 @@ mod tests {
         let (_, bridge) = both_directions();
         let [up, down] = bridge.log_z_by_chain();
         assert_eq!((up.len(), down.len()), (200, 150));
-        // On the axis of log Z the means are the two bounds, on either side of the estimate.
+        // On the axis of log Z the two means are the bounds, on either side of the estimate.
         let mean = |sample: &[f64]| sample.iter().sum::<f64>() / sample.len() as f64;
         assert!((mean(up) - bridge.lower_bound()).abs() < 1e-9);
         assert!((mean(down) - bridge.upper_bound()).abs() < 1e-9);

@@ -12,13 +12,13 @@ use annealed::{Error, Result};
 
 /// Height of the area between the axes.
 const HEIGHT: f64 = 340.0;
-/// The largest number of points of a line with markers.
+/// The largest number of points on a line with markers.
 const MARKED: usize = 40;
 
 /// A line chart with a legend, as SVG. [`runs`](super::runs) and [`schedules`](super::schedules) draw the usual ones.
 ///
-/// Lines differ in colour, dashes and markers. Values without a place on an axis are left out: not finite, farther than
-/// 1e300 from 0, or below 1e-280 on a logarithmic axis.
+/// Lines differ in colour, dashes and markers. Values without a place on an axis are left out: values that are not
+/// finite, farther than 1e300 from 0, or below 1e-280 on a logarithmic axis.
 ///
 /// ```
 /// use annealed_plot::Chart;
@@ -45,12 +45,12 @@ pub struct Chart {
     has_legend: bool,
 }
 
-/// Points from left to right, and the bars or the band around them.
+/// A line: points from left to right, with error bars or a band.
 #[derive(Debug, Clone, PartialEq)]
 struct Line {
     name: String,
     points: Vec<(f64, f64)>,
-    /// Abscissa, lower and upper end.
+    /// Abscissa, lower end and upper end of each bar.
     spans: Spans,
     banded: bool,
     marked: bool,
@@ -83,13 +83,13 @@ impl Chart {
         self
     }
 
-    /// Sets the range of the horizontal axis, all points by default. Lines end at the edge.
+    /// Sets the range of the horizontal axis. By default it includes all points. Lines end at the edge.
     pub fn x_range(mut self, low: f64, high: f64) -> Self {
         self.x.range = Some((low, high));
         self
     }
 
-    /// Sets the range of the vertical axis, as [`x_range`](Self::x_range).
+    /// Sets the range of the vertical axis, same as [`x_range`](Self::x_range).
     pub fn y_range(mut self, low: f64, high: f64) -> Self {
         self.y.range = Some((low, high));
         self
@@ -101,7 +101,7 @@ impl Chart {
         self.add(name, points.into_iter().collect(), Vec::new(), false)
     }
 
-    /// Adds a histogram: bars of these heights and of equal width between `ends`, filled down to 0.
+    /// Adds a histogram. Its bars have the given heights and equal widths between `ends`, and are filled down to 0.
     ///
     /// ```
     /// let chart = annealed_plot::Chart::new("Log weights", "log w", "share of chains");
@@ -118,7 +118,8 @@ impl Chart {
         chart
     }
 
-    /// Adds a line with error bars: each point is x, y and the ends of its bar. Skips points as [`line`](Self::line).
+    /// Adds a line with error bars: each point is x, y and the ends of its bar. Skips points as [`line`](Self::line)
+    /// does.
     pub fn line_with_errors(
         self,
         name: &str,
@@ -128,7 +129,7 @@ impl Chart {
         self.add(name, points, bars, false)
     }
 
-    /// Adds a line in a band: each point is x, y and the ends of the band there.
+    /// Adds a line with a band. Each point is x, y and the ends of the band at x.
     pub fn line_with_band(
         self,
         name: &str,
@@ -150,7 +151,7 @@ impl Chart {
         self
     }
 
-    /// Adds a thin horizontal line at this height, named to the right of the area.
+    /// Adds a thin horizontal line at height `y`. Its name is to the right of the area.
     pub fn horizontal(self, name: &str, y: f64) -> Self {
         self.horizontal_in(GREY, name, y)
     }
@@ -160,7 +161,7 @@ impl Chart {
         self
     }
 
-    /// Adds a thin vertical line at this place, named above the area.
+    /// Adds a thin vertical line at `x`. Its name is above the area.
     pub fn vertical(self, name: &str, x: f64) -> Self {
         self.vertical_in(GREY, name, x)
     }
@@ -186,7 +187,7 @@ impl Chart {
         self
     }
 
-    /// Returns whether some line has a point with a place on both axes.
+    /// Returns true if a line has a point with a place on both axes.
     pub(super) fn has_points(&self) -> bool {
         self.drawn().iter().any(|line| !line.points.is_empty())
     }
@@ -194,7 +195,7 @@ impl Chart {
     /// Returns the chart as an SVG document.
     ///
     /// # Errors
-    /// No line with a point to draw, or a range that spans nothing.
+    /// No line with a point to draw, or an empty range.
     pub fn to_svg(&self) -> Result<String> {
         Ok(self.drawing()?.document())
     }
@@ -230,12 +231,12 @@ impl Chart {
     /// Writes the chart to an SVG file.
     ///
     /// # Errors
-    /// As [`to_svg`](Self::to_svg); [`Error::File`](annealed::Error::File) where the file cannot be written.
+    /// Same as [`to_svg`](Self::to_svg); [`Error::File`](annealed::Error::File) if the file cannot be written.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         super::write(path.as_ref(), &self.to_svg()?)
     }
 
-    /// Returns the lines without points and spans that have no place on the axes.
+    /// Returns the lines without the points and spans that have no place on the axes.
     fn drawn(&self) -> Vec<Line> {
         let has = |x: f64, y: f64| self.x.has(x) && self.y.has(y);
         let mut lines = self.lines.clone();
@@ -308,12 +309,12 @@ mod tests {
             .unwrap();
         assert!(svg.contains("a &lt; b") && svg.contains("GA &amp; linear"));
         let lines = lines(&svg);
-        // Were 0 or NaN not left out, there would be no axis to draw on.
+        // If 0 or NaN were not left out, there would be no axis to draw on.
         assert_eq!([lines[0].len(), lines[1].len()], [3, 1]);
         let [first, middle, last] = lines[0][..] else {
             panic!("three points")
         };
-        // On axes that are logarithmic and linear these points are a straight line.
+        // On a logarithmic and a linear axis these points are on a straight line.
         assert!(first.0 < middle.0 && first.1 > middle.1);
         assert!((first.0 + last.0 - 2.0 * middle.0).abs() < 0.02);
         assert!((first.1 + last.1 - 2.0 * middle.1).abs() < 0.02);
@@ -375,7 +376,7 @@ mod tests {
             .y_range(0.0, 20.0)
             .to_svg()
             .unwrap();
-        // The line goes on beyond the right edge; an inner drawing is as wide as the area.
+        // The line continues beyond the right edge. The inner drawing is as wide as the area.
         let line = &lines(&cut)[0];
         let frame = cut.split("<rect x=\"").nth(1).unwrap();
         let inner = cut.split("<svg x=\"").nth(1).unwrap();

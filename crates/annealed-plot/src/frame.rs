@@ -1,4 +1,4 @@
-//! The surroundings of a chart's lines: axes and title, the legend, and the names of reference lines.
+//! The frame of a chart: axes and title, the legend, and the names of reference lines.
 
 use std::fmt::Write;
 
@@ -8,12 +8,12 @@ use super::reference::{Above, Reference, draw_horizontals, room_beside};
 use super::text::{width_of, write_text};
 
 pub(super) const WIDTH: f64 = 760.0;
-/// Height of the axis and its labels.
+/// Height of the axis with its labels.
 const BELOW: f64 = 46.0;
 
 pub(super) struct Frame<'c> {
     area: Area,
-    /// Title of the chart, labels of its axes.
+    /// Title of the chart and labels of its axes.
     titles: [&'c str; 3],
     horizontals: &'c [Reference],
     verticals: &'c [Reference],
@@ -35,7 +35,7 @@ pub(super) struct Parts<'c> {
 }
 
 impl<'c> Frame<'c> {
-    /// Creates a frame around an area, with a legend of these lines.
+    /// Creates a frame around an area, with a legend of `lines`.
     pub(super) fn new(parts: Parts<'c>, lines: impl IntoIterator<Item = Entry<'c>>) -> Self {
         let ((width, height), (x, y)) = (parts.size, parts.scales);
         let up = y.ticks((height / 32.0).max(3.0));
@@ -85,7 +85,7 @@ impl<'c> Frame<'c> {
         self.area.bottom() + BELOW
     }
 
-    /// Draws what lies below the lines.
+    /// Draws the parts that lie below the lines.
     pub(super) fn draw(&self, svg: &mut String) {
         self.ticks_across(svg);
         self.ticks_up(svg);
@@ -160,7 +160,7 @@ const ROW: f64 = 18.0;
 /// Length of a line's sample.
 const SAMPLE: f64 = 34.0;
 
-/// One line: its place among all lines, which gives its style, its name, and whether it has markers.
+/// One line of the legend: its index, which gives its style, its name, and whether it has markers.
 pub(super) type Entry<'n> = (usize, &'n str, bool);
 
 pub(super) struct Legend<'n> {
@@ -168,7 +168,7 @@ pub(super) struct Legend<'n> {
 }
 
 impl<'n> Legend<'n> {
-    /// Arranges the lines that have a name, as many side by side as this width holds.
+    /// Arranges the lines that have a name, with as many side by side as `width` allows.
     pub(super) fn new(lines: impl IntoIterator<Item = Entry<'n>>, width: f64) -> Self {
         let mut rows: Vec<Vec<Entry<'n>>> = Vec::new();
         let mut used = f64::INFINITY;
@@ -187,7 +187,7 @@ impl<'n> Legend<'n> {
         ROW * self.rows.len() as f64
     }
 
-    /// Draws the rows below `top`, centred.
+    /// Draws the rows below `top`, centred at `center`.
     pub(super) fn draw(&self, svg: &mut String, (center, top): (f64, f64)) {
         for (row, entries) in self.rows.iter().enumerate() {
             let wide: f64 = entries.iter().map(room).sum();

@@ -1,13 +1,13 @@
 //! Histograms: bins that several samples share, and their outline.
 
-/// Bins of equal width that hold all samples.
+/// Bins of equal width that cover all samples.
 pub(super) struct Bins {
     ends: (f64, f64),
     count: usize,
 }
 
 impl Bins {
-    /// Chooses bins for samples of which values that are not finite are left out.
+    /// Chooses bins for the finite values of `samples`.
     pub(super) fn of(samples: &[Vec<f64>]) -> Self {
         let values = samples.iter().flatten().filter(|value| value.is_finite());
         let (low, high) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), &value| {
@@ -15,6 +15,7 @@ impl Bins {
         });
         let fewest = samples.iter().map(|sample| count_of(sample, high - low));
         let count = fewest.max().unwrap_or(1);
+        // Equal values would otherwise have bins of width 0.
         let least = 1e-9 * low.abs().max(1.0);
         let ends = (low, high.max(low + least));
         Self { ends, count }
@@ -24,7 +25,7 @@ impl Bins {
         self.ends
     }
 
-    /// Returns the share of a sample in each bin; values that are not finite are in none.
+    /// Returns the share of a sample in each bin. Values that are not finite are in no bin.
     pub(super) fn shares(&self, sample: &[f64]) -> Vec<f64> {
         let (low, high) = self.ends;
         let mut shares = vec![0.0; self.count];
@@ -36,10 +37,10 @@ impl Bins {
     }
 }
 
-/// Most bins of a histogram.
+/// Largest number of bins in a histogram.
 const MOST: f64 = 150.0;
 
-/// Returns the number of bins by the rule of Rice, or of Freedman and Diaconis where a few values lie far out.
+/// Returns the number of bins by the rule of Rice, or by the rule of Freedman and Diaconis if a few values lie far out.
 fn count_of(sample: &[f64], range: f64) -> usize {
     let mut sorted: Vec<f64> = sample.iter().copied().filter(|x| x.is_finite()).collect();
     sorted.sort_by(f64::total_cmp);
@@ -53,7 +54,7 @@ fn count_of(sample: &[f64], range: f64) -> usize {
     count.ceil().clamp(1.0, MOST) as usize
 }
 
-/// Returns the outline of a histogram, from 0 to 0.
+/// Returns the outline of a histogram, starting and ending at height 0.
 pub(super) fn outline((low, high): (f64, f64), heights: &[f64]) -> Vec<(f64, f64)> {
     let width = (high - low) / heights.len() as f64;
     let edge = |bin: usize| low + width * bin as f64;
@@ -82,7 +83,7 @@ mod tests {
         assert_eq!((bins.ends(), bins.count), ((0.0, 8.0), 4));
         assert_eq!(bins.shares(&samples[0]), [0.5, 0.0, 0.25, 0.0]);
         assert_eq!(bins.shares(&samples[1]), [0.0, 0.0, 0.0, 1.0]);
-        // A value far out does not leave the others one bin.
+        // A value far out does not push all others into one bin.
         let far: Vec<f64> = (0..64).map(|i| f64::from(i % 8)).chain([100.0]).collect();
         let bins = Bins::of(std::slice::from_ref(&far));
         let full = bins
@@ -91,7 +92,7 @@ mod tests {
             .filter(|share| **share > 0.0)
             .count();
         assert!((4..=10).contains(&full), "{full} of {}", bins.count);
-        // One value has a bin of its own, and none has no bin that is seen.
+        // Equal values share one bin. A sample without finite values fills none.
         let bins = Bins::of(&[vec![3.0; 5]]);
         assert_eq!(bins.shares(&[3.0; 5]).iter().sum::<f64>(), 1.0);
         let none = Bins::of(&[vec![f64::NAN]]);

@@ -1,4 +1,4 @@
-//! Figures of what [`annealed`] estimates, as SVG files.
+//! Draws the results of [`annealed`] as SVG files.
 //!
 //! ```
 //! use annealed::prelude::*;
@@ -13,9 +13,9 @@
 //! # Ok::<(), annealed::Error>(())
 //! ```
 //!
-//! [`Plot::plot`] draws a run, rounds or a bridge; [`runs`] several runs, or one with what is known besides;
-//! [`bridge()`] the weights of both directions; [`schedules`] schedules. [`Chart`] draws lines and histograms, and
-//! [`save_column`] writes several charts to one file.
+//! [`Plot::plot`] draws a run, rounds or a bridge. [`runs`] draws several runs, or one run with further results.
+//! [`bridge()`] draws the weights of both directions, and [`schedules`] draws schedules. [`Chart`] draws lines and
+//! histograms, and [`save_column`] writes several charts to one file.
 
 mod area;
 mod axis;
@@ -47,7 +47,7 @@ use frame::WIDTH;
 /// Writes charts, one above the other, to one SVG file.
 ///
 /// # Errors
-/// No chart, or as [`Chart::save`].
+/// No chart, or an error of [`Chart::save`].
 pub fn save_column(charts: &[Chart], path: impl AsRef<Path>) -> Result<()> {
     write(path.as_ref(), &column(charts)?.document())
 }
@@ -80,7 +80,7 @@ fn write(path: &Path, svg: &str) -> Result<()> {
 /// ```
 ///
 /// # Errors
-/// No schedule; [`Error::File`] where the file cannot be written.
+/// No schedule; [`Error::File`] if the file cannot be written.
 pub fn schedules<'a>(
     schedules: impl IntoIterator<Item = (&'a str, &'a Schedule)>,
     path: impl AsRef<Path>,
@@ -100,7 +100,7 @@ pub fn schedules<'a>(
     )
 }
 
-/// The elements of a drawing, and its size.
+/// A drawing: its SVG elements and its size.
 struct Drawing {
     svg: String,
     width: f64,
@@ -113,7 +113,7 @@ impl Drawing {
         Self { svg, width, height }
     }
 
-    /// Adds drawings side by side, below all that is there.
+    /// Adds drawings side by side, below everything drawn before.
     fn add_row(&mut self, row: &[Self]) {
         let mut left = 0.0;
         for drawing in row {

@@ -7,15 +7,15 @@ use super::text::log_z_of;
 use annealed::ais::{Run, StageSummary};
 use annealed::estimate::LogZ;
 
-/// A run and its name, empty where it stands alone.
+/// A run and its name, which is empty for a single run.
 pub(super) type Named<'a, S, R> = (&'a str, &'a Run<S, R>);
 
 /// Height of a panel's area.
 const TALL: f64 = 165.0;
 const LOW: f64 = 125.0;
 
-/// Returns the panels that the runs have figures for, in rows: log Z with its band, which has the legend, figures by
-/// stage, and the weights.
+/// Returns the panels for which the runs have figures, in rows: log Z with its band and the legend, then figures by
+/// stage, then the weights.
 pub(super) fn panels<S, R>(
     runs: &[Named<'_, S, R>],
     log_z: Chart,
@@ -53,7 +53,7 @@ pub(super) fn panels<S, R>(
     rows
 }
 
-/// Returns the names and results of the runs for the legend, none where one stands alone.
+/// Returns the names and results of the runs for the legend, or an empty name for a single run.
 fn full_names<S, R>(runs: &[Named<'_, S, R>]) -> Vec<String> {
     let full = |(name, run): &Named<'_, S, R>| format!("{name}: {}", log_z_of(*run));
     match runs {
@@ -62,7 +62,7 @@ fn full_names<S, R>(runs: &[Named<'_, S, R>]) -> Vec<String> {
     }
 }
 
-/// Returns the title of the effective sample size; of one run with its value.
+/// Returns the title of the effective sample size, with the value if there is only one run.
 fn ess_title<S, R>(runs: &[Named<'_, S, R>]) -> String {
     let title = "Effective sample size";
     match runs {
@@ -74,7 +74,7 @@ fn ess_title<S, R>(runs: &[Named<'_, S, R>]) -> String {
     }
 }
 
-/// Returns the axis label, and a function from a run's stage to its place on the axis.
+/// Returns the axis label, and a function that maps a run's stage to its place on the axis.
 fn places<S, R>(runs: &[Named<'_, S, R>]) -> (&'static str, impl Fn(&Run<S, R>, usize) -> f64) {
     let stages = |run: &Run<S, R>| run.schedule().stages();
     let same = runs
@@ -134,7 +134,7 @@ fn error_at<S, R>(run: &Run<S, R>, stage: &StageSummary) -> f64 {
     (spread.max(0.0) / (chains - 1.0)).sqrt()
 }
 
-/// Creates a chart of the distributions of `log Z_0 + log w`, and of one run the log of the mean weight.
+/// Creates a chart of the distributions of `log Z_0 + log w`. For a single run it marks the log of the mean weight.
 pub(super) fn weights<S, R>(runs: &[Named<'_, S, R>]) -> Chart {
     let of_run = |run: &Run<S, R>| -> Vec<f64> {
         let start = run.log_z() - run.log_z_ratio();
@@ -165,7 +165,7 @@ mod tests {
         let run = ais(&path(), 20).chains(50).run().unwrap();
         let error = error_at(&run, run.stages().last().unwrap());
         assert!((error - run.standard_error()).abs() < 1e-12, "{error}");
-        // Rows of one, two, one and one panel: acceptance has no partner.
+        // The rows have one, two, one and one panel, because acceptance has no partner.
         let runs = [("", &run)];
         let rows = panels(&runs, log_z(&runs), weights(&runs));
         let counts: Vec<usize> = rows.iter().map(Vec::len).collect();

@@ -1,4 +1,4 @@
-//! Pictures of runs: a headline, what contradicts it, and panels.
+//! Pictures of runs: a headline, results that contradict it, and panels.
 
 use std::path::Path;
 
@@ -14,7 +14,8 @@ use super::reference::{GREY, RED};
 use super::text::{counted, log_z_of, wrapped, write_text};
 use super::{Chart, Drawing, bridge};
 
-/// Returns the picture of named runs, as [`Plot`](crate::Plot) draws one; stages are scaled to 1 where their numbers differ.
+/// Returns the picture of named runs, as [`Plot`](crate::Plot) draws it. Stages are scaled to 1 if their numbers
+/// differ.
 ///
 /// ```
 /// # use annealed::prelude::*;
@@ -43,10 +44,10 @@ pub fn runs<'a, S: 'a, R: 'a>(
     }
 }
 
-/// A picture of one or more [`runs`], to be saved as SVG.
+/// A picture of one or more [`runs`], which can be saved as SVG.
 ///
-/// Its headline is log Z with the error in units of the last digit, as 192.266(21). A bound or a reverse run that
-/// contradicts it is drawn in red. The band of log Z assumes independent chains:
+/// The headline shows log Z with the error in units of the last digit, as 192.266(21). A bound or a reverse run that
+/// contradicts it is drawn in red. The band of log Z assumes independent chains, so
 /// [resampled](annealed::ais::Ais::resampling) runs have none.
 #[derive(Debug, Clone)]
 #[must_use]
@@ -58,7 +59,7 @@ pub struct Picture<'a, S, R = ()> {
     contradictions: Vec<String>,
 }
 
-/// A bridge as it is drawn.
+/// The parts of a bridge that are drawn.
 #[derive(Debug, Clone)]
 struct Both {
     chart: Chart,
@@ -85,13 +86,13 @@ impl<S, R> Picture<'_, S, R> {
         self
     }
 
-    /// Adds reasons to doubt that the runs do not know, such as [those of a start](annealed::rbm::Start::warnings_of).
+    /// Adds warnings that the runs do not contain, such as [a start's](annealed::rbm::Start::warnings_of).
     pub fn warnings(mut self, warnings: &[Warning]) -> Self {
         self.warnings.extend_from_slice(warnings);
         self
     }
 
-    /// Adds a line in red below the headline, such as one that two of the runs disagree.
+    /// Adds a red line below the headline, for example if two of the runs disagree.
     pub fn contradiction(mut self, text: impl Into<String>) -> Self {
         self.contradictions.push(text.into());
         self
@@ -100,7 +101,7 @@ impl<S, R> Picture<'_, S, R> {
     /// Writes the picture to an SVG file.
     ///
     /// # Errors
-    /// No run; [`Error::File`] where the file cannot be written.
+    /// No run; [`Error::File`] if the file cannot be written.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         super::write(path.as_ref(), &self.drawing()?.document())
     }
@@ -152,7 +153,7 @@ impl<S, R> Picture<'_, S, R> {
         doubts
     }
 
-    /// Draws the result, what was run, and the warnings.
+    /// Draws the result, the settings of the runs, and the warnings.
     fn headline(&self) -> Drawing {
         let mut heading = Drawing::empty(WIDTH);
         let mut put = |size: f64, colour: &str, text: &str| {
@@ -178,7 +179,7 @@ impl<S, R> Picture<'_, S, R> {
                 1 => String::new(),
                 count => format!("{count} warnings, the gravest: "),
             };
-            // Letters are larger than those of labels.
+            // These letters are larger than labels, for which `wrapped` measures widths.
             for line in wrapped(&format!("{others}{gravest}"), WIDTH * 0.92, 3) {
                 put(12.0, RED, &line);
             }
@@ -229,7 +230,7 @@ impl<S, R> Picture<'_, S, R> {
     }
 }
 
-/// A value of log Z that contradicts that of a run.
+/// A value of log Z that contradicts a run's value.
 struct Contradiction {
     log_z: f64,
     name: String,
@@ -265,7 +266,7 @@ fn sureness(confidence: f64) -> String {
     }
 }
 
-/// Returns a rank of warnings: contradictions, wrong estimates, wrong errors, all others.
+/// Returns the rank of a warning: first contradictions, then wrong estimates, wrong errors, and all others.
 fn gravity(warning: &Warning) -> usize {
     match warning {
         Warning::BelowBound { .. } | Warning::FirstRunTooLow { .. } => 0,
@@ -331,7 +332,7 @@ mod tests {
             texts.iter().filter(|text| **text == "exact 0.125").count(),
             2
         );
-        // Nothing that is right is red, and a Gibbs kernel has no acceptance.
+        // No correct result is red, and a Gibbs kernel has no acceptance.
         assert!(!svg.contains(RED) && !texts.contains(&"Acceptance"));
     }
 
@@ -377,7 +378,7 @@ mod tests {
             );
         }
         assert!(texts.contains(&"Acceptance"));
-        // Four panels of lines and the legend, in the second style; log Z of independent chains has a band.
+        // Four panels with lines, and the legend, use the second style. Only log Z of independent chains has a band.
         assert!(
             svg.matches("stroke=\"#0072b2\" stroke-width=\"1.6\" stroke-dasharray")
                 .count()

@@ -10,17 +10,17 @@ use annealed::estimate::LogZ;
 
 use crate::{bridge, runs};
 
-/// A result that can be drawn to an SVG file. [`runs`] and [`bridge`](crate::bridge()) draw more.
+/// A result that can be drawn to an SVG file. [`runs`] and [`bridge`](crate::bridge()) offer more options.
 pub trait Plot {
     /// Draws the result to an SVG file.
     ///
     /// # Errors
-    /// [`Error::File`](annealed::Error::File) where the file cannot be written.
+    /// [`Error::File`](annealed::Error::File) if the file cannot be written.
     fn plot(&self, path: impl AsRef<Path>) -> Result<()>;
 }
 
-/// The result and its gravest warning; log Z with a band of 1.96 standard errors, effective sample size, variance and
-/// acceptance by stage; the distribution of log weights.
+/// Draws the result and its gravest warning; log Z with a band of 1.96 standard errors; effective sample size, variance
+/// and acceptance by stage; and the distribution of log weights.
 ///
 /// ```
 /// # use annealed::prelude::*;
@@ -41,7 +41,7 @@ impl<S, R> Plot for Run<S, R> {
     }
 }
 
-/// The last round as a run, with the warnings of all rounds.
+/// Draws the last round as a run, with the warnings of all rounds.
 impl<S, K> Plot for RoundsRun<S, K> {
     fn plot(&self, path: impl AsRef<Path>) -> Result<()> {
         runs([("", self.run())])
@@ -50,7 +50,7 @@ impl<S, K> Plot for RoundsRun<S, K> {
     }
 }
 
-/// The log weights in both directions, as [`bridge`](crate::bridge()) draws them.
+/// Draws the log weights in both directions, same as [`bridge`](crate::bridge()).
 impl<Q: Quality> Plot for Bridge<Q> {
     fn plot(&self, path: impl AsRef<Path>) -> Result<()> {
         bridge(self).save(path)

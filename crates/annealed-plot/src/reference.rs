@@ -1,4 +1,4 @@
-//! Reference lines, named outside of the area, where no curve crosses a name.
+//! Reference lines. Their names are outside of the area, where no curve crosses them.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use super::area::{Area, inside};
 use super::text::{LINE, width_of, write_text};
 
 pub(super) const GREY: &str = "#555";
-/// Contradicts what is drawn.
+/// Colour of results that contradict the drawn ones.
 pub(super) const RED: &str = "#c00000";
 
 /// A thin line across the area.
@@ -37,13 +37,13 @@ impl Reference {
     }
 }
 
-/// Returns the room that the names of horizontal lines take, to the right of the area.
+/// Returns the width that the names of horizontal lines take to the right of the area.
 pub(super) fn room_beside(references: &[Reference]) -> f64 {
     let widths = references.iter().map(|one| width_of(&one.name));
     widths.fold(0.0, f64::max)
 }
 
-/// Draws horizontal lines, their names beside the area, none over another.
+/// Draws horizontal lines with their names beside the area. No name covers another.
 pub(super) fn draw_horizontals(svg: &mut String, area: &Area, references: &[Reference]) {
     let mut seen: Vec<&Reference> = references
         .iter()
@@ -62,7 +62,7 @@ pub(super) fn draw_horizontals(svg: &mut String, area: &Area, references: &[Refe
     }
 }
 
-/// Moves heights, sorted downward, apart by the height of a line, within the area.
+/// Moves heights apart by at least the height of a line of text, within the area. `heights` is sorted downward.
 fn apart(heights: &[f64], area: &Area) -> Vec<f64> {
     let mut apart = heights.to_vec();
     let mut least = area.top;
@@ -78,13 +78,13 @@ fn apart(heights: &[f64], area: &Area) -> Vec<f64> {
     apart
 }
 
-/// The names of vertical lines above the area: left end and row of each, counted from the area.
+/// The names of vertical lines above the area: left end and row of each name. Row 0 is next to the area.
 pub(super) struct Above {
     places: Vec<(f64, usize)>,
 }
 
 impl Above {
-    /// Places the names side by side, in further rows where there is no room.
+    /// Places the names side by side, and starts further rows if there is no room.
     pub(super) fn of(references: &[Reference], area: &Area, width: f64) -> Self {
         let mut order: Vec<usize> = (0..references.len()).collect();
         order.sort_by(|&one, &other| references[one].at.total_cmp(&references[other].at));

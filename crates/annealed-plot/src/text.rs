@@ -1,21 +1,21 @@
-//! Texts in pictures: values with their errors, lines of a given width.
+//! Texts in pictures: values with their errors, and lines of a given width.
 
 use std::fmt::Write;
 
 use annealed::estimate::LogZ;
 
-/// Mean width of a character at the size of labels, by which room is left for texts.
+/// Mean width of a character at the size of labels, from which the room for texts is computed.
 const CHARACTER: f64 = 6.4;
 
 /// Height of a line of labels.
 pub(super) const LINE: f64 = 14.0;
 
-/// Returns about the width of a label.
+/// Returns the approximate width of a label.
 pub(super) fn width_of(text: &str) -> f64 {
     CHARACTER * text.chars().count() as f64
 }
 
-/// Writes a text at a place. Writing to a string cannot fail.
+/// Writes a text at a place. Errors are ignored, because writing to a string cannot fail.
 pub(super) fn write_text(
     svg: &mut String,
     (x, y): (f64, f64),
@@ -34,8 +34,8 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;")
 }
 
-/// Writes log Z with its error, as 192.266(21), or with its 95% interval where this is [skewed](LogZ::is_skewed), as
-/// -6.46 (-10.10 to 0.08).
+/// Writes log Z with its error, as 192.266(21). If the interval is [skewed](LogZ::is_skewed), the 95% interval replaces
+/// the error, as in -6.46 (-10.10 to 0.08).
 pub(super) fn log_z_of(result: &dyn LogZ) -> String {
     let (lower, upper) = result.interval();
     match result.is_skewed() {
@@ -51,13 +51,13 @@ fn concise(value: f64, error: f64) -> String {
     }
     let digits = |error: f64| (1.0 - error.log10().floor()).clamp(0.0, 15.0);
     let units = |digits: f64| (error * 10_f64.powf(digits)).round();
-    // 0.0996 rounds to 0.10.
+    // The rounded error determines the digits: 0.0996 rounds to 0.10.
     let digits = digits(units(digits(error)) / 10_f64.powf(digits(error)));
     let units = units(digits);
     format!("{value:.*}({units})", digits as usize)
 }
 
-/// Returns "1 chain", "2 chains".
+/// Returns a count with its noun: "1 chain", "2 chains".
 pub(super) fn counted(count: usize, what: &str) -> String {
     match count {
         1 => format!("1 {what}"),
@@ -65,7 +65,7 @@ pub(super) fn counted(count: usize, what: &str) -> String {
     }
 }
 
-/// Breaks a text into at most `most` lines of this width; where it has more, the last one ends in an ellipsis.
+/// Breaks a text into at most `most` lines of this width. If the text is longer, the last line ends in an ellipsis.
 pub(super) fn wrapped(text: &str, width: f64, most: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {

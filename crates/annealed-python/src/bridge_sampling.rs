@@ -1,4 +1,4 @@
-//! Log Z from draws at hand.
+//! Log Z from given draws.
 
 use annealed::bidirectional::BridgeSampling as Bridge;
 use annealed::model::{Gaussian, GaussianMixture, StudentT, UnnormalizedModel};
@@ -16,10 +16,10 @@ use crate::likelihood::{Likelihood, PythonFunction};
 use crate::log_z::{Figures, LogZ};
 use crate::priors::{Prior, joint, names, of_call};
 
-/// The expectation that a density failed on some draw.
+/// Expectation in the error for a density that is not finite at some draw.
 const GIVEN_DENSITY: &str = "a finite log density at each draw: draws of a positive parameter need their logarithm, and the \
                              density its Jacobian, or give prior and log_likelihood in its place";
-/// The expectation that a likelihood failed on some draw.
+/// Expectation in the error for a likelihood that is not finite at some draw.
 const GIVEN_PRIORS: &str = "a finite log likelihood at each draw, whose columns are the parameters in the order of the prior";
 
 /// The figures of bridge sampling.
@@ -39,7 +39,7 @@ impl Kept for Bridged {
     }
 }
 
-/// The result of `annealed.from_draws`: log Z by bridge sampling. It does not count modes that no draw visited.
+/// The result of `annealed.from_draws`: log Z by bridge sampling. It leaves out modes that no draw visited.
 #[pyclass(extends = LogZ, frozen, module = "annealed")]
 pub struct BridgeSampling {
     kept: Bridged,
@@ -47,13 +47,13 @@ pub struct BridgeSampling {
 
 #[pymethods]
 impl BridgeSampling {
-    /// Overlap of the draws and the fitted laws: 1 where they are equal, 0 where they are disjoint.
+    /// Overlap of the draws and the fitted laws: 1 if they are equal, 0 if they are disjoint.
     #[getter]
     fn overlap(&self) -> f64 {
         self.kept.overlap
     }
 
-    /// Number of independent draws that the draws are worth for the mean of the log density.
+    /// Number of independent draws that would estimate the mean of the log density equally well.
     #[getter]
     fn effective_draws(&self) -> f64 {
         self.kept.effective_draws
@@ -92,8 +92,8 @@ where
     }
 }
 
-/// Estimates log Z from draws (chains, draws, d) and a function of a batch: the log density of the draws' space, or with
-/// priors the log likelihood of the parameters.
+/// Estimates log Z from draws (chains, draws, d) and a function of a batch. The function is the log density in the
+/// draws' space, or with priors the log likelihood of the parameters.
 #[pyfunction]
 #[pyo3(signature = (draws, function, *, priors, law, epsilon, seed, progress))]
 #[allow(clippy::too_many_arguments)] // The keywords of a function of Python.
@@ -138,7 +138,7 @@ pub fn bridge_sampling<'py>(
     Desk::new(Some(1), progress)?.run(py, &call, work, |py, kept| kept.object(py))
 }
 
-/// Says what is expected of draws at which the density is not finite.
+/// Adds `expected` to the error for a draw at which the density is not finite.
 fn hinted(error: Error, expected: &'static str) -> Error {
     match error {
         Error::InvalidArgument {

@@ -1,9 +1,9 @@
-//! Arrays of NumPy, and vectors of the library.
+//! Conversion of NumPy arrays to vectors of the library.
 
 use annealed::nalgebra::{DMatrix, DVector};
 use numpy::{PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArray3};
 
-/// Returns the numbers of an array of any layout.
+/// Returns the numbers of an array with any memory layout.
 pub fn numbers(array: &PyReadonlyArray1<'_, f64>) -> Vec<f64> {
     array.as_array().iter().copied().collect()
 }

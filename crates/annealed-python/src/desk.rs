@@ -1,6 +1,6 @@
-//! Runs without the GIL. Working threads never touch Python: they send their calls to the thread that called, which serves
-//! them, looks for signals and shows the progress. A user's function thus runs where its context is (`numpy.errstate`,
-//! `torch.no_grad`), Ctrl-C reaches it, and no thread waits for the GIL while it holds a lock.
+//! Runs without the GIL. Worker threads never touch Python. They send their calls to the calling thread, which serves
+//! the calls, checks for signals and shows the progress. A user's function thus runs in its own context
+//! (`numpy.errstate`, `torch.no_grad`), Ctrl-C reaches it, and no thread waits for the GIL while it holds a lock.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,22 +14,22 @@ use pyo3::prelude::*;
 
 use crate::errors::exception;
 
-/// Time between two looks for signals.
+/// Time between two checks for signals.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Values that a user's function returned: log densities, and gradients row after row, or none.
+/// Values returned by a user's function: log densities, and gradients row after row, or no gradients.
 pub type Values = (Vec<f64>, Vec<f64>);
 
-/// A user's function of states, row after row, and their number.
+/// A user's function. Its arguments are states, row after row, and their number.
 pub type Function<'f> = dyn Fn(Python<'_>, Vec<f64>, usize) -> PyResult<Values> + Sync + 'f;
 
-/// The settings of a run outside of the library.
+/// Settings of a run that the library does not have.
 pub struct Desk {
     threads: Option<usize>,
     progress: Option<Py<PyAny>>,
 }
 
-/// The way from working threads to the calling one.
+/// Channel from worker threads to the calling thread.
 pub struct Calls {
     letters: Sender<Letter>,
     stopped: AtomicBool,
@@ -43,10 +43,10 @@ enum Letter {
 }
 
 impl Calls {
-    /// Has the calling thread call the user's function.
+    /// Sends the states to the calling thread, which calls the user's function, and returns the values.
     ///
     /// # Errors
-    /// The function raised an exception, which the calling thread keeps.
+    /// The user's function raised an exception. The calling thread keeps the exception.
     pub fn call(&self, states: &[f64], n: usize) -> std::result::Result<Values, BoxedError> {
         let (reply, answer) = channel();
         let sent = self.letters.send(Letter::Call(states.to_vec(), n, reply));
@@ -59,8 +59,8 @@ impl Calls {
         let _ = self.letters.send(Letter::Progress(at));
     }
 
-    /// Sets the end of the sentence about a run that stops now, without a result: "before .., so that ..". Without one the
-    /// sentence is the library's, of blocks of chains.
+    /// Sets the end of the sentence about a run that stops now, without a result: "before .., so that ..". If it is
+    /// `None`, the sentence is the library's, which is about blocks of chains.
     pub fn enter(&self, phase: Option<&'static str>) {
         *self.phase.lock().unwrap() = phase;
     }
@@ -71,7 +71,7 @@ impl Calls {
         phase.map_or_else(|| error.to_string(), |phase| format!("{by} {phase}"))
     }
 
-    /// Returns whether the run has to stop.
+    /// Returns true if the run has to stop.
     pub fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::Relaxed)
     }
@@ -79,7 +79,7 @@ impl Calls {
 
 type BoxedError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Exceptions and interruptions that end a run before its time.
+/// Exceptions and interruptions that end a run early.
 #[derive(Default)]
 struct Raised {
     error: Option<PyErr>,
@@ -87,7 +87,7 @@ struct Raised {
 }
 
 impl Desk {
-    /// Creates the settings: the number of threads, all cores for `None`, and a function of progress.
+    /// Creates the settings: the number of threads (`None` for all cores) and a function of progress.
     pub fn new(threads: Option<usize>, progress: Option<Py<PyAny>>) -> PyResult<Self> {
         match threads {
             Some(0) => Err(exception(Error::invalid("threads", 0, "at least 1"))),
@@ -95,13 +95,13 @@ impl Desk {
         }
     }
 
-    /// Runs `work` on threads of its own, and serves its calls of `function`.
+    /// Runs `work` on new threads, and serves its calls of `function`.
     ///
-    /// The threads live as long as the run, so that a process that forks afterwards can run again.
+    /// The threads end with the run, so that a process that forks afterwards can run again.
     ///
     /// # Errors
-    /// The user's exception; `annealed.Interrupted` with the result of `work`, made by `shown`, after Ctrl-C; a
-    /// `TimeoutError` if a time limit came before any result; the error of `work`.
+    /// The user's exception; after Ctrl-C `annealed.Interrupted` with the result of `work`, made by `shown`; a
+    /// `TimeoutError` if a time limit came before any result; or the error of `work`.
     pub fn run<'py, T: Send>(
         &self,
         py: Python<'py>,
@@ -198,8 +198,8 @@ impl Raised {
         self.error.is_some() || self.interrupts > 0
     }
 
-    /// Calls the user's function; `None` after an exception. The first Ctrl-C that arrives within the function has it called
-    /// again: the step at work ends, and what was finished before is the result.
+    /// Calls the user's function. Returns `None` after an exception. If the first Ctrl-C arrives within the function,
+    /// the function is called again, so that the step at work ends. The work finished before is the result.
     fn call(
         &mut self,
         py: Python<'_>,
@@ -227,7 +227,7 @@ impl Raised {
         }
     }
 
-    /// Keeps an exception; the first interruption alone only stops the run.
+    /// Records an exception. The first interruption only stops the run.
     fn note(&mut self, py: Python<'_>, outcome: PyResult<()>) {
         let Err(error) = outcome else {
             return;
@@ -242,7 +242,7 @@ impl Raised {
     }
 }
 
-/// Ends the service, also where the work panics.
+/// Ends the service when it is dropped, even if the work panics.
 struct Last<'c>(&'c Calls);
 
 impl Drop for Last<'_> {
@@ -251,13 +251,13 @@ impl Drop for Last<'_> {
     }
 }
 
-/// Returns `annealed.Interrupted`, with what was finished.
+/// Returns `annealed.Interrupted` with the finished part of the result.
 fn interruption(py: Python<'_>, text: &str, result: Option<Bound<'_, PyAny>>) -> PyResult<PyErr> {
     let class = py.import("annealed")?.getattr("Interrupted")?;
     Ok(PyErr::from_value(class.call1((text, result))?))
 }
 
-/// Stands for a function where there is none to call.
+/// Placeholder for runs without a user's function.
 pub fn no_function(_: Python<'_>, _: Vec<f64>, _: usize) -> PyResult<Values> {
     Err(PyValueError::new_err("no function to call"))
 }

@@ -11,8 +11,9 @@ pyo3::create_exception!(
     "A NaN or an infinity met during a run. The package names the function that returned it."
 );
 
-/// Returns the exception with the library's sentence: an `OSError` for a file that cannot be read or written, a
-/// `TimeoutError` for a run that a time limit stopped without a result, a `RuntimeError` for a panic, else a `ValueError`.
+/// Returns the exception with the library's sentence: an `OSError` if a file cannot be read or written, a
+/// `TimeoutError` if a time limit stopped a run without a result, a `RuntimeError` for a panic, otherwise a
+/// `ValueError`.
 pub fn exception(error: Error) -> PyErr {
     let text = error.to_string();
     match error {
@@ -28,7 +29,7 @@ pub fn exception(error: Error) -> PyErr {
 
 /// A result whose error becomes an exception.
 pub trait OrRaise<T> {
-    /// Returns the value, or the error as an [`exception`].
+    /// Returns the value, or raises the error as an [`exception`].
     fn or_raise(self) -> PyResult<T>;
 }
 

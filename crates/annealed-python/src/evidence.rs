@@ -21,7 +21,7 @@ use crate::rbm::seconds;
 
 type State = DVector<f64>;
 
-/// End of the sentence about a run that stops before a round is done.
+/// End of the sentence about a run that stops before the first round is done.
 const FIRST_ROUND: &str = "before the first round was done, so that there is no estimate; fewer chains and a faster function \
                            end that round sooner";
 
@@ -66,7 +66,7 @@ impl Settings {
     }
 }
 
-/// Runs rounds from the prior along a path, with a kernel; with a challenge where it is asked for.
+/// Runs rounds from the prior along a path, with a kernel, and with a challenge if requested.
 macro_rules! rounds {
     ($path:expr, $kernel:expr, $settings:expr, $refit:expr, $calls:expr, $challenge:ident) => {{
         let rounds = $settings.set(Rounds::new($path, $kernel), $calls);

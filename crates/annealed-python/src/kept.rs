@@ -6,16 +6,16 @@ use pyo3::types::PyBytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// The content of a result, all that a pickle holds.
+/// The content of a result, which a pickle contains.
 pub trait Kept: Serialize + DeserializeOwned {
     /// Creates the object of Python.
     fn object(self, py: Python<'_>) -> PyResult<Bound<'_, PyAny>>;
 }
 
-/// The function that a pickle calls, and its argument.
+/// A function that a pickle calls, with its argument.
 pub type Reduced<'py> = (Bound<'py, PyAny>, (Bound<'py, PyBytes>,));
 
-/// Returns what `__reduce__` has to: the static method `_restore` of a class, and bytes.
+/// Returns the value for `__reduce__`: the static method `_restore` of a class, and bytes.
 pub fn reduce<'py, C: pyo3::PyTypeInfo>(
     py: Python<'py>,
     kept: &impl Kept,

@@ -1,5 +1,5 @@
-//! The extension module `annealed._annealed`: arrays in, results out. The package `annealed` in `python` is its front, which
-//! converts what users have, and documents it.
+//! The extension module `annealed._annealed`: arrays in, results out. The package `annealed` in `python` is its front:
+//! it converts the users' data and contains the documentation.
 
 mod bridge_sampling;
 mod convert;

@@ -13,9 +13,9 @@ use crate::desk::{Calls, Desk, Values};
 
 type Failed = Box<dyn std::error::Error + Send + Sync>;
 
-/// A user's function: log densities, and gradients if there are any.
+/// A user's function. It returns log densities, and gradients if it has any.
 pub struct PythonFunction {
-    /// A function of the package, from states (n, d) to log densities (n,) and gradients (n, d) or None, both checked.
+    /// A function of the package from states (n, d) to log densities (n,) and gradients (n, d) or None. It checks both.
     pub function: Py<PyAny>,
     /// Coordinates of a state, d.
     pub dimension: usize,
@@ -39,7 +39,7 @@ impl PythonFunction {
 
 type Function<'c, O> = Box<dyn Fn(&[f64], usize) -> Result<O, Failed> + Send + Sync + 'c>;
 
-/// A model of batches of any output, with the precision in which the user's function computes.
+/// A model of batches with any output, in the precision of the user's function.
 pub struct Likelihood<'c, O> {
     model: BatchModel<Function<'c, O>, O>,
     epsilon: f64,
@@ -113,7 +113,7 @@ impl Differentiable for Likelihood<'_, Values> {
     }
 }
 
-/// Returns the seconds of each of `calls` calls of a function with n states, as a run makes them. It is there for the tests.
+/// Returns the seconds that each of `calls` calls with n states takes, called as in a run. Only tests use it.
 #[pyfunction]
 pub fn _time_calls<'py>(
     py: Python<'py>,

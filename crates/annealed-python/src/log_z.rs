@@ -1,4 +1,4 @@
-//! The base of all results: log Z, its error, interval and warnings.
+//! The base class of all results: log Z, its error, interval and warnings.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -35,7 +35,7 @@ impl Figures {
         }
     }
 
-    /// Adds the seconds of what preceded the run.
+    /// Adds the seconds of the work before the run.
     pub fn after(mut self, seconds: f64) -> Self {
         self.seconds += seconds;
         self
@@ -84,7 +84,7 @@ impl annealed::estimate::LogZ for Figures {
 
 /// A result that estimates log Z, in nats.
 ///
-/// `str(result)` is the text of the library, with the warnings, and `repr(result)` its headline.
+/// `str(result)` is the library's text with the warnings, and `repr(result)` is its headline.
 #[pyclass(subclass, frozen, module = "annealed")]
 pub struct LogZ {
     /// The figures.
@@ -105,45 +105,45 @@ impl LogZ {
         self.figures.standard_error
     }
 
-    /// The 95% interval of log Z, (lower, upper). It is longer above where weights are skewed.
+    /// The 95% interval of log Z, (lower, upper). It is longer above if the weights are skewed.
     #[getter]
     fn interval(&self) -> (f64, f64) {
         self.figures.interval
     }
 
-    /// A lower bound on log Z that holds with a probability of 95% whatever the tails of the weights; None where the method
-    /// has none.
+    /// A lower bound on log Z that holds with a probability of 95%, whatever the tails of the weights are. None if the
+    /// method has no bound.
     #[getter]
     fn certified_lower_bound(&self) -> Option<f64> {
         self.figures.certified
     }
 
-    /// Reasons to doubt the result, a sentence each; empty where there are none.
+    /// Reasons to doubt the result, one sentence each. Empty if there are none.
     #[getter]
     fn warnings(&self) -> Vec<String> {
         texts(&self.figures.warnings)
     }
 
-    /// The names of `warnings`, in their order, such as "LowEffectiveSampleSize".
+    /// The names of `warnings`, in the same order, such as "LowEffectiveSampleSize".
     #[getter]
     fn warning_names(&self) -> Vec<String> {
         names(&self.figures.warnings)
     }
 
-    /// Whether one end of the interval is more than twice as far from `log_z` as the other: then the interval counts, and
+    /// Whether one end of the interval is more than twice as far from `log_z` as the other. If so, use the interval and
     /// not the standard error.
     #[getter]
     fn is_skewed(&self) -> bool {
         annealed::estimate::LogZ::is_skewed(&self.figures)
     }
 
-    /// Density evaluations, of which a gradient is one more.
+    /// Number of density evaluations. A gradient counts as one more.
     #[getter]
     fn evaluations(&self) -> u64 {
         self.figures.evaluations
     }
 
-    /// Wall time in seconds; that of `annealed.rbm` includes the search for a start.
+    /// Wall time in seconds. In `annealed.rbm` it includes the search for a start.
     #[getter]
     fn seconds(&self) -> f64 {
         self.figures.seconds

@@ -1,4 +1,4 @@
-//! The posterior that a run leaves: parameters, draws and a table, beside the log evidence.
+//! The posterior from a run: parameters, draws and a table, together with the log evidence.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -26,7 +26,7 @@ pub struct Posterior {
     parameters: Parameters,
 }
 
-/// How states become parameters.
+/// The rule by which states become parameters.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Parameters {
     /// Priors, with their names.
@@ -36,7 +36,7 @@ pub enum Parameters {
 }
 
 impl Posterior {
-    /// Keeps what Python may ask for.
+    /// Creates the posterior from the parts that Python can ask for.
     pub fn new(figures: Figures, run: Run<State>, parameters: Parameters) -> Self {
         Self {
             figures,
@@ -45,7 +45,7 @@ impl Posterior {
         }
     }
 
-    /// Returns names and parameters of each state, row after row.
+    /// Returns the names, and the parameters of each state, row after row.
     fn table(&self) -> Result<(Vec<String>, Vec<f64>)> {
         match &self.parameters {
             Parameters::Listed(names, values) => Ok((names.clone(), values.clone())),
@@ -77,13 +77,13 @@ pub struct Evidence {
 
 #[pymethods]
 impl Evidence {
-    /// The names of the parameters, with an index for each of a vector: "mu", "theta[0]", "theta[1]".
+    /// The names of the parameters. Elements of a vector have an index: "mu", "theta[0]", "theta[1]".
     #[getter]
     fn parameter_names(&self) -> PyResult<Vec<String>> {
         Ok(self.kept.table().or_raise()?.0)
     }
 
-    /// The parameters at the final states of the chains, (chains, d). Weigh them by `exp(log_weights)`, or take
+    /// The parameters at the final states of the chains, (chains, d). Weight them by `exp(log_weights)`, or use
     /// `draws(n)`.
     #[getter]
     fn parameters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray2<f64>>> {
@@ -115,10 +115,11 @@ impl Evidence {
         self.kept.run.effective_sample_size()
     }
 
-    /// Returns n equally weighted draws of the parameters: a dict of arrays, (n,) or (n, size) for a vector, by their names.
+    /// Returns n equally weighted draws of the parameters: a dict by name of arrays, (n,) or (n, size) for a vector.
     ///
-    /// Any number may be asked for; beyond the effective sample size draws repeat. Copies stand side by side: do not shuffle
-    /// them, since a program that counts effective draws by autocorrelation, such as ArviZ, would count copies as new.
+    /// n may be any number. If it exceeds the effective sample size, draws repeat. Copies are adjacent; do not shuffle
+    /// them, because programs that count effective draws by autocorrelation, such as ArviZ, would then count copies as
+    /// new.
     #[pyo3(signature = (n = None, *, seed = None), text_signature = "($self, n=1000, *, seed=0)")]
     fn draws<'py>(
         slf: &Bound<'py, Self>,
@@ -138,7 +139,8 @@ impl Evidence {
         package.getattr("summary")?.call1((slf,))
     }
 
-    /// Returns n draws as InferenceData of ArviZ, one chain, with the attributes log_evidence and log_evidence_error.
+    /// Returns n draws as InferenceData of ArviZ, in one chain, with the attributes log_evidence and
+    /// log_evidence_error.
     #[pyo3(signature = (n = None, *, seed = None), text_signature = "($self, n=1000, *, seed=0)")]
     fn to_arviz<'py>(
         slf: &Bound<'py, Self>,
@@ -149,7 +151,7 @@ impl Evidence {
         package.getattr("to_arviz")?.call1((slf, n, seed))
     }
 
-    /// Returns draws, row after row of the parameters, (n, d).
+    /// Returns draws, an array (n, d) with a row of parameters for each draw.
     fn _draws<'py>(
         &self,
         py: Python<'py>,
@@ -188,7 +190,7 @@ impl Evidence {
     }
 }
 
-/// A row of a table: name, mean, standard deviation, quantiles of 5%, 50% and 95%, error and draws.
+/// A row of a table: name, mean, standard deviation, quantiles of 5%, 50% and 95%, and error and number of draws.
 type Row = (String, f64, f64, [f64; 3], (f64, f64));
 
 impl Posterior {
@@ -200,7 +202,7 @@ impl Posterior {
 
     fn summary(&self) -> Result<(String, Vec<Row>)> {
         let mut table = self.with_quantities(|quantities| self.run.summary(quantities))?;
-        // After a challenge the figures are those of both runs.
+        // After a challenge the figures combine both runs.
         table.log_z = self.figures.log_z();
         table.standard_error = self.figures.standard_error();
         table.interval = self.figures.interval();

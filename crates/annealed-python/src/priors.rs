@@ -11,12 +11,12 @@ use serde::{Deserialize, Serialize};
 use crate::errors::OrRaise;
 use crate::kept::{Kept, Reduced, reduce, restore};
 
-/// The content of a prior: its name and arguments, as Python gave them.
+/// The content of a prior: its name and arguments, as they came from Python.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Named {
     name: String,
     arguments: Vec<f64>,
-    /// The law of each parameter of an ordered prior, or of effects.
+    /// The law of each parameter of an ordered prior or of effects.
     of: Option<Box<Named>>,
     count: usize,
 }
@@ -67,7 +67,7 @@ impl Named {
         Ok(vec![law])
     }
 
-    /// Returns the number of parameters; `None` for a single one, whose name has no index.
+    /// Returns the number of parameters. `None` means a single parameter, whose name has no index.
     pub fn parameters(&self) -> Option<usize> {
         match self.name.as_str() {
             "dirichlet" => Some(self.arguments.len()),
@@ -83,7 +83,7 @@ impl Kept for Named {
     }
 }
 
-/// The prior law of a parameter, or of several. Functions of the package make it: `annealed.normal(0, 1)`.
+/// The prior law of one or several parameters. Create it by a function of the package, such as `annealed.normal(0, 1)`.
 #[pyclass(frozen, module = "annealed", eq)]
 #[derive(Debug, Clone, PartialEq)]
 pub struct Prior {
@@ -92,7 +92,7 @@ pub struct Prior {
 
 #[pymethods]
 impl Prior {
-    /// Number of parameters; None for a single one.
+    /// Number of parameters. None for a single one.
     #[getter]
     fn parameters(&self) -> Option<usize> {
         self.named.parameters()
@@ -156,7 +156,7 @@ pub fn joint(named: &[(String, Named)]) -> Result<Priors> {
     let mut all = Vec::new();
     for (name, prior) in named {
         for (i, law) in prior.laws()?.into_iter().enumerate() {
-            // The library writes the indices of a law of several parameters, but not of a single one.
+            // The library adds indices to a law of several parameters, but not to a law of a single one.
             let name = match (prior.name.as_str(), prior.parameters()) {
                 ("independent", _) | (_, Some(1)) => format!("{name}[{i}]"),
                 _ => name.clone(),
@@ -167,7 +167,7 @@ pub fn joint(named: &[(String, Named)]) -> Result<Priors> {
     Priors::named(all)
 }
 
-/// Returns the names of parameters as the library's tables have them.
+/// Returns the names of parameters as in the library's tables.
 pub fn names(named: &[(String, Named)]) -> Vec<String> {
     let of = |(name, prior): &(String, Named)| match prior.parameters() {
         None => vec![name.clone()],
@@ -176,7 +176,7 @@ pub fn names(named: &[(String, Named)]) -> Vec<String> {
     named.iter().flat_map(of).collect()
 }
 
-/// Draws states of the priors, and returns their parameters, (n, d).
+/// Draws states from the priors, and returns their parameters, (n, d).
 #[pyfunction]
 pub fn prior_draws<'py>(
     py: Python<'py>,

@@ -25,7 +25,7 @@ use crate::rbm_reverse::{BothDirections, BothWays, Samples};
 const SEARCH: &str = "during the search for a start, so that there is no estimate; fewer stages make the search shorter, and \
                       base=\"uniform\" or base=\"data-rate\" leaves it out";
 
-/// Where chains start.
+/// The base from which chains start.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 enum Base {
     /// A mixture of the bases that a search found.
@@ -34,11 +34,11 @@ enum Base {
     Plain(BaseRate),
 }
 
-/// A machine, and its run.
+/// A machine with its run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Annealed {
     rbm: Rbm,
-    /// The rates of the data of the base, if there are any.
+    /// The base rates of the data, if there are any.
     rates: Option<BaseRate>,
     base: Base,
     engine: Option<SimdLevel>,
@@ -58,7 +58,7 @@ struct Settings {
 }
 
 impl Settings {
-    /// Chooses the base as the option `--base` of the program does.
+    /// Chooses the base, same as the option `--base` of the program.
     fn base(&self, name: &str, rbm: &Rbm, rates: Option<&BaseRate>, calls: &Calls) -> Result<Base> {
         match (name, rates) {
             ("auto", _) => {
@@ -91,7 +91,7 @@ impl Settings {
         }
     }
 
-    /// Describes a run along a path.
+    /// Creates the runner of a run along a path.
     fn ais<'c>(
         &self,
         path: &'c RbmPath,
@@ -131,7 +131,7 @@ impl Annealed {
         }
     }
 
-    /// Runs back from samples of the machine.
+    /// Runs backward from samples of the machine.
     fn both_ways(&self, samples: Samples, calls: &Calls) -> Result<BothWays> {
         let path = Self::path(&self.rbm, &self.base, self.engine)?;
         let settings = Settings {
@@ -156,13 +156,13 @@ impl Kept for Annealed {
     }
 }
 
-/// The result of `annealed.rbm`: log Z of a machine of 0/1 units, and scores by it.
+/// The result of `annealed.rbm`: log Z of a machine of 0/1 units. It also scores data.
 #[pyclass(extends = LogZ, frozen, module = "annealed")]
 pub struct RbmRun {
     kept: Annealed,
 }
 
-/// Mean, error over rows, mean of the base rates, interval, number of rows, warnings and their names.
+/// Mean, error over rows, mean under the base rates, interval, number of rows, warnings and their names.
 type Scored = (f64, f64, f64, (f64, f64), usize, Vec<String>, Vec<String>);
 
 #[pymethods]
@@ -179,7 +179,7 @@ impl RbmRun {
         self.kept.rbm.visible_units()
     }
 
-    /// Number of chains that were finished.
+    /// Number of finished chains.
     #[getter]
     fn chains(&self) -> usize {
         self.kept.run.chains()
@@ -197,13 +197,14 @@ impl RbmRun {
         self.kept.run.effective_sample_size()
     }
 
-    /// The instructions of the inner loops: portable, neon, avx2 or avx512. The portable ones give other last bits than the rest.
+    /// The instructions of the inner loops: portable, neon, avx2 or avx512. The last bits of portable differ from the
+    /// others.
     #[getter]
     fn engine(&self) -> Option<String> {
         self.kept.run.simd_level().map(|engine| engine.to_string())
     }
 
-    /// The table of starts that the search tried; None without a search.
+    /// The table of starts that the search tried. None without a search.
     #[getter]
     fn starts(&self) -> Option<String> {
         match &self.kept.base {
@@ -218,7 +219,7 @@ impl RbmRun {
         self.kept.run.log_weights().to_pyarray(py)
     }
 
-    /// The visible states in which the chains ended, (chains, D), booleans. Weigh them by `exp(log_weights)`.
+    /// The visible states in which the chains ended, (chains, D), booleans. Weight them by `exp(log_weights)`.
     #[getter]
     fn states<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray2<bool>> {
         let states = self.kept.run.states();
@@ -235,12 +236,12 @@ impl RbmRun {
         Desk::new(None, None)?.run(py, &no_function, work, shown)
     }
 
-    /// Returns the mean log likelihood of rows, in nats a row, with the interval that log Z leaves open.
+    /// Returns the mean log likelihood of rows, in nats a row, with the interval that follows from log Z's.
     ///
-    /// X: array (rows, D) of 0 and 1. log_z: another log Z to score by: a number, such as `run.exact()`, or a result, such as
-    /// `run.reverse()`; unless set that of this run. Returns a Score.
+    /// X: array (rows, D) of 0 and 1. log_z: another log Z to score by, as a number, such as `run.exact()`, or as a
+    /// result, such as `run.reverse()`; by default this run's. Returns a Score.
     ///
-    /// The base rates beside it are those of `base_data`, or without them of the rows themselves, a generous baseline.
+    /// The base rates for comparison come from `base_data`, or else from the rows themselves, a generous baseline.
     #[pyo3(signature = (X, *, log_z = None))]
     #[allow(non_snake_case)] // As scikit-learn names data.
     fn score<'py>(
@@ -252,11 +253,11 @@ impl RbmRun {
         package.getattr("score")?.call1((slf, X, log_z))
     }
 
-    /// Runs from the machine back to the base, and joins both directions.
+    /// Runs backward from the machine to the base, and joins both directions.
     ///
-    /// samples: "exact", for up to 25 units in a layer; "resampled", from the forward chains' own states, a screen for stages
-    /// that are too few; or an array (rows, D) of 0 and 1, such as the states of other chains. Exact samples narrow the
-    /// interval, others cannot. Returns a BothDirections.
+    /// samples: "exact", for up to 25 units in a layer; "resampled", from the forward chains' own states, which reveals
+    /// too few stages; or an array (rows, D) of 0 and 1, such as the states of other chains. Only exact samples narrow
+    /// the interval. Returns a BothDirections.
     #[pyo3(signature = (samples, *, threads = None, progress = None))]
     fn reverse<'py>(
         slf: &Bound<'py, Self>,
@@ -269,7 +270,7 @@ impl RbmRun {
         reverse.call1((slf, samples, threads, progress))
     }
 
-    /// Scores rows by a log Z and the ends of its interval.
+    /// Scores rows by `log_z` and the ends of its interval.
     fn _score(
         &self,
         py: Python<'_>,
@@ -294,7 +295,7 @@ impl RbmRun {
         ))
     }
 
-    /// Runs back, from exact samples, from the forward chains' own states, or from given rows.
+    /// Runs backward from exact samples, from the forward chains' own states, or from given rows.
     fn _reverse<'py>(
         &self,
         py: Python<'py>,
@@ -381,7 +382,7 @@ pub fn rbm<'py>(
     Desk::new(threads, progress)?.run(py, &no_function, work, |py, kept| kept.object(py))
 }
 
-/// Names the weights where rates of mean fields round to 0 or 1, whose biases are infinite.
+/// Names the weights in the error if rates of mean fields round to 0 or 1, because their biases are infinite.
 fn of_weights(rbm: &Rbm, error: Error) -> Error {
     match error {
         Error::InvalidArgument {
@@ -397,7 +398,7 @@ fn of_weights(rbm: &Rbm, error: Error) -> Error {
     }
 }
 
-/// Returns a time limit.
+/// Returns a time limit in `seconds`.
 pub fn seconds(seconds: f64) -> Result<Duration> {
     Duration::try_from_secs_f64(seconds)
         .map_err(|_| Error::invalid("time_limit", seconds, "a number of seconds, 0 or more"))

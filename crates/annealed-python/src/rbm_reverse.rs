@@ -16,10 +16,10 @@ use crate::errors::{OrRaise, exception};
 use crate::kept::{Kept, Reduced, reduce, restore};
 use crate::log_z::{Figures, LogZ};
 
-/// Moves at the target after the forward chains' states are resampled, as the program makes.
+/// Number of moves at the target after the forward chains' states are resampled, same as in the program.
 const MOVES: usize = 100;
 
-/// Where the samples of a reverse run come from.
+/// The source of the samples for a reverse run.
 pub enum Samples {
     /// Exact samples of a small machine.
     Exact,
@@ -53,7 +53,7 @@ enum Joined {
     Approximate(Bridge<Approximate>),
 }
 
-/// Both directions, as they were run.
+/// The results of both directions.
 pub struct BothWays {
     figures: Both,
     joined: Joined,
@@ -71,7 +71,7 @@ pub struct Both {
 }
 
 impl Samples {
-    /// Runs back from the samples.
+    /// Runs backward from the samples.
     pub fn run(
         self,
         ais: &Ais<'_, &RbmPath, BlockGibbs>,
@@ -118,7 +118,7 @@ fn joined<Q: Quality>(
     }
 }
 
-/// Log Z by both directions of one path, joined by Bennett's acceptance ratio.
+/// Log Z from both directions of one path, joined by Bennett's acceptance ratio.
 #[pyclass(extends = LogZ, frozen, module = "annealed")]
 pub struct BothDirections {
     both: Both,
@@ -146,20 +146,21 @@ impl Kept for Both {
 
 #[pymethods]
 impl BothDirections {
-    /// Whether the reverse chains began at exact samples. Others screen for stages that are too few, and miss what the
-    /// forward chains missed.
+    /// Whether the reverse chains began at exact samples. Other samples only reveal too few stages, and they miss what
+    /// the forward chains missed.
     #[getter]
     fn is_exact(&self) -> bool {
         self.both.exact
     }
 
-    /// Share of paths that both directions have in common: 1 where they take the same paths, below .03 hardly any.
+    /// Share of paths that both directions have in common: 1 if they take the same paths; below .03 they share hardly
+    /// any.
     #[getter]
     fn overlap(&self) -> f64 {
         self.both.overlap
     }
 
-    /// Log Z by the reverse chains alone, less that by the forward ones.
+    /// Log Z from the reverse chains alone minus log Z from the forward chains alone.
     #[getter]
     fn gap(&self) -> f64 {
         self.both.gap
@@ -179,7 +180,8 @@ impl BothDirections {
 
     /// Draws the log weights of both directions, which cross at log Z, as an SVG file.
     ///
-    /// Raises OSError if the file cannot be written, and ValueError after pickling, which keeps the figures alone.
+    /// Raises OSError if the file cannot be written, and ValueError after pickling, because a pickle contains only the
+    /// figures.
     fn plot(&self, path: PathBuf) -> PyResult<()> {
         match &self.joined {
             Some(Joined::Exact(bridge)) => annealed_plot::bridge(bridge).save(path).or_raise(),

@@ -1,4 +1,4 @@
-//! The evidence of a Stan model, as `annealed-stan` reads it.
+//! The evidence of a Stan model, read by `annealed-stan`.
 
 use std::path::PathBuf;
 
@@ -23,7 +23,7 @@ const DEGREES: f64 = 5.0;
 /// Power of the schedule.
 const POWER: f64 = 2.0;
 
-/// Anneals from Student's t around Laplace's approximation to a Stan model, as the example of `annealed-stan` does.
+/// Anneals from Student's t around Laplace's approximation to a Stan model, same as the example of `annealed-stan`.
 #[pyfunction]
 #[pyo3(signature = (library, data, *, chains, stages, step_size, leapfrog, seed, threads, progress))]
 #[allow(clippy::too_many_arguments)] // The keywords of a function of Python.

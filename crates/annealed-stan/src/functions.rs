@@ -7,7 +7,7 @@ use libloading::Library;
 
 /// Pointer to a `bs_model`.
 pub(super) type Model = *mut c_void;
-/// Error text of Stan, which the caller frees.
+/// Error text of Stan. The caller must free it.
 pub(super) type Message = *mut c_char;
 /// Pointer to a `bs_rng`.
 type Generator = *mut c_void;
@@ -48,7 +48,7 @@ pub(super) struct Functions {
 impl Functions {
     pub(super) fn load(file: &Path) -> Result<Self, libloading::Error> {
         // SAFETY: loading runs code of a library that the user trusts; its functions have the types of `bridgestan.h`.
-        // It is never unloaded: the threads of a run may hold what Stan keeps for each of them.
+        // The library is never unloaded, because the threads of a run may hold data that Stan keeps for each thread.
         unsafe {
             let library: &Library = Box::leak(Box::new(Library::new(file)?));
             Ok(Self {
@@ -72,7 +72,7 @@ impl Functions {
         if message.is_null() {
             return "failed without a message".into();
         }
-        // SAFETY: not null, it is a C string of this library.
+        // SAFETY: if not null, it is a C string of this library.
         unsafe {
             let text = CStr::from_ptr(message).to_string_lossy().into_owned();
             (self.free_message)(message);
@@ -81,15 +81,15 @@ impl Functions {
     }
 }
 
-/// Copies a text of a model.
+/// Copies a text returned by a model.
 ///
 /// # Safety
-/// A C string, or null.
+/// `text` is a C string or null.
 pub(super) unsafe fn copied(text: *const c_char) -> String {
     if text.is_null() {
         return String::new();
     }
-    // SAFETY: not null, it is a C string by the contract of this function.
+    // SAFETY: if not null, it is a C string by the contract of this function.
     unsafe { CStr::from_ptr(text) }
         .to_string_lossy()
         .into_owned()

@@ -1,11 +1,11 @@
-//! Stan models for [`annealed`], as [BridgeStan](https://roualdes.us/bridgestan) compiles them.
+//! Stan models for [`annealed`], compiled with [BridgeStan](https://roualdes.us/bridgestan).
 //!
 //! ```text
 //! make -C bridgestan STAN_THREADS=true $PWD/my_model.so     # my_model.stan
 //! ```
 //!
-//! A [`StanModel`] is the density of prior and likelihood over parameters without bounds. From draws of CmdStan it gives
-//! log Z:
+//! A [`StanModel`] is the density of prior and likelihood over parameters without bounds. Bridge sampling computes log
+//! Z from draws of CmdStan:
 //!
 //! ```no_run
 //! use annealed::bidirectional::BridgeSampling;
@@ -20,9 +20,9 @@
 //! # Ok::<(), annealed::Error>(())
 //! ```
 //!
-//! Without draws, anneal towards it: `examples/evidence.rs`.
+//! If you have no draws, anneal towards the model, as in `examples/evidence.rs`.
 
-// Calls into C are unsafe; `bridgestan.h` states what each demands.
+// Calls into C are unsafe. `bridgestan.h` states what each function requires.
 #![allow(unsafe_code)]
 
 mod functions;
@@ -47,11 +47,11 @@ const PARAMETERS_ALONE: [bool; 2] = [false, false];
 
 /// A Stan model with its data.
 ///
-/// States are parameters without bounds: Stan's own coordinates, in which a `sigma` above 0 is its logarithm. The log density
-/// has all constants and the Jacobian, so that log Z is the log evidence of the program as written. A prior has to integrate
-/// to 1 for it: write `normal(0, 1) T[0, ]` for a `sigma` above 0.
+/// States are parameters without bounds, in Stan's own coordinates: the state of a `sigma` above 0 is its logarithm.
+/// The log density has all constants and the Jacobian, so log Z is the log evidence of the program as written. This
+/// requires priors that integrate to 1: write `normal(0, 1) T[0, ]` for a `sigma` above 0.
 ///
-/// Where Stan throws an exception the density is 0, as it is for Stan's own sampler.
+/// If Stan throws an exception, the density is 0, as in Stan's own sampler.
 pub struct StanModel {
     file: PathBuf,
     functions: Functions,
@@ -66,16 +66,16 @@ unsafe impl Send for StanModel {}
 unsafe impl Sync for StanModel {}
 
 impl StanModel {
-    /// Loads a library with its data: the path of a file that ends in `.json`, JSON itself, or nothing.
+    /// Loads a library with its data. `data` is the path of a file that ends in `.json`, JSON itself, or empty.
     ///
-    /// Opening a library runs its code: open none that you do not trust.
+    /// Opening a library runs its code. Open only libraries that you trust.
     ///
     /// # Errors
     /// [`Error::File`]: a library that cannot be loaded, lacks a function of BridgeStan 2, or was compiled without
     /// `STAN_THREADS=true`; data that the model refuses.
     pub fn open(library: impl AsRef<Path>, data: &str) -> Result<Self> {
         let file = library.as_ref();
-        // The system looks elsewhere for a name without a folder.
+        // The system searches other folders for a name without a folder, so the path must be absolute.
         let path = file
             .canonicalize()
             .map_err(|error| Error::io(file, error))?;
@@ -96,7 +96,7 @@ impl StanModel {
             dimension: 0,
             names: Vec::new(),
         };
-        // SAFETY: the model is alive, and the text its own.
+        // SAFETY: the model is alive and owns the text.
         if !unsafe { copied((functions.info)(model)) }.contains("STAN_THREADS=true") {
             return Err(Error::file(file, "was compiled without STAN_THREADS=true"));
         }
@@ -104,10 +104,10 @@ impl StanModel {
         Ok(opened)
     }
 
-    /// Asks the model for its dimension and its names.
+    /// Reads the dimension and the parameters' names from the model.
     fn describe(&mut self) -> Result<()> {
         let (functions, [tp, gq]) = (self.functions, PARAMETERS_ALONE);
-        // SAFETY: the model is alive, and the text its own.
+        // SAFETY: the model is alive and owns the text.
         let (dimension, count, names) = unsafe {
             (
                 (functions.dimension)(self.model),
@@ -118,7 +118,7 @@ impl StanModel {
         let names = names.split(',').filter(|name| !name.is_empty());
         self.names = names.map(str::to_owned).collect();
         self.dimension = usize::try_from(dimension).unwrap_or(0);
-        // The lengths of the slices that are handed out.
+        // The lengths of the slices passed to Stan rely on these numbers.
         match usize::try_from(count) == Ok(self.names.len()) && self.dimension > 0 {
             true => Ok(()),
             false => {
@@ -131,20 +131,20 @@ impl StanModel {
         }
     }
 
-    /// Returns the names of the parameters as CmdStan writes them, `theta.1`, without transformed parameters and generated
-    /// quantities.
+    /// Returns the names of the parameters as CmdStan writes them, such as `theta.1`. Transformed parameters and
+    /// generated quantities are left out.
     pub fn param_names(&self) -> &[String] {
         &self.names
     }
 
-    /// Returns the state of parameters as Stan's files have them, in the order of [`param_names`](Self::param_names).
+    /// Returns the state of parameters from Stan's files, in the order of [`param_names`](Self::param_names).
     ///
     /// # Errors
     /// [`Error::DimensionMismatch`], and [`Error::File`] if the parameters violate a bound or lie at it.
     pub fn unconstrain(&self, parameters: &[f64]) -> Result<DVector<f64>> {
         check_dimension("parameters", parameters.len(), self.names.len())?;
         let mut state = DVector::zeros(self.dimension);
-        // SAFETY: both slices have the lengths that the model told.
+        // SAFETY: both slices have the lengths that the model reported.
         self.checked(|message| unsafe {
             (self.functions.unconstrain)(
                 self.model,
@@ -171,7 +171,8 @@ impl StanModel {
     pub fn constrain(&self, state: &DVector<f64>) -> Result<Vec<f64>> {
         check_dimension("state", state.len(), self.dimension)?;
         let (mut parameters, [tp, gq]) = (vec![0.0; self.names.len()], PARAMETERS_ALONE);
-        // SAFETY: both slices have the lengths that the model told; without generated quantities no generator is needed.
+        // SAFETY: both slices have the lengths that the model reported; no generator is needed without generated
+        // quantities.
         self.checked(|message| unsafe {
             let (model, theta) = (self.model, parameters.as_mut_ptr());
             (self.functions.constrain)(
@@ -187,7 +188,7 @@ impl StanModel {
         Ok(parameters)
     }
 
-    /// Calls a function of Stan, whose exception becomes an error.
+    /// Calls a function of Stan and turns its exception into an error.
     fn checked(&self, call: impl FnOnce(*mut Message) -> c_int) -> Result<()> {
         let mut message = ptr::null_mut();
         match call(&mut message) {
@@ -196,7 +197,7 @@ impl StanModel {
         }
     }
 
-    /// Returns the log density that `call` writes, and `-inf` if Stan throws an exception.
+    /// Returns the log density that `call` writes, or `-inf` if Stan throws an exception.
     fn density(
         &self,
         state: &DVector<f64>,
@@ -268,7 +269,7 @@ impl Differentiable for StanModel {
 
 impl Drop for StanModel {
     fn drop(&mut self) {
-        // SAFETY: nobody else has the model.
+        // SAFETY: no other code has the model.
         unsafe { (self.functions.destruct)(self.model) }
     }
 }

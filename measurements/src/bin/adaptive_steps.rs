@@ -1,6 +1,6 @@
-//! Number of steps that adaptive annealing needs as the gain grows, beside the claim of Barron and Luo's slides: the
-//! square of the gain. Quadrature propagates the laws of unweighted chains with `eps = delta`: the adaptive one, the
-//! naive one, and the reference diffusion at the final gain.
+//! Number of steps that adaptive annealing needs as the gain grows. The slides of Barron and Luo claim the square of
+//! the gain. Quadrature propagates the laws of unweighted chains with `eps = delta`: the adaptive one, the naive one,
+//! and the reference diffusion at the final gain.
 //!
 //! ```text
 //! cargo run --release -p annealed-measurements --bin adaptive_steps
@@ -12,7 +12,7 @@ const TOLERANCE: f64 = 0.1;
 
 const GAINS: [f64; 5] = [1.0, 2.0, 4.0, 8.0, 16.0];
 
-/// Returns the least number of steps, to 2%, with an L1 distance of the adaptive law below `TOLERANCE`.
+/// Returns the smallest number of steps, to 2%, for which the adaptive law has an L1 distance below `TOLERANCE`.
 fn least_steps(gain: f64) -> annealed::Result<usize> {
     let close =
         |steps| Ok::<_, annealed::Error>(l1_error(gain, steps, Drift::Adaptive)? < TOLERANCE);

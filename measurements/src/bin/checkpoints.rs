@@ -1,4 +1,4 @@
-//! Annealing through checkpoints of training against a searched start and base rates, at equal processor time.
+//! Compares annealing through checkpoints of training with a searched start and base rates, at equal processor time.
 //!
 //! The machines have 20 hidden units, so that log Z is exact. `docs/notes/bases.md` has the results.
 //!

@@ -1,8 +1,8 @@
 //! A drift modifier learned from a pilot's particles, on a target that is not separable. Two narrow bumps of an
 //! objective under a standard Gaussian in five dimensions lie on an oblique line. Quadrature gives the exact values.
 //!
-//! The modifier is given the bumps' places, not their heights. The other methods see as many gradients of the target
-//! as its pilot and run together; the pilots of MALA and HMC are not counted.
+//! The modifier knows the bumps' places, but not their heights. The other methods use as many gradients of the target
+//! as the modifier's pilot and run together. The pilots of MALA and HMC are not counted.
 //!
 //! ```text
 //! cargo run --release -p annealed-measurements --bin learned_modifier -- --seeds 20
@@ -35,7 +35,7 @@ const MIDDLE: f64 = 0.25;
 const CHAINS: usize = 1_000;
 /// Particles of the modifier's pilot.
 const PARTICLES: usize = 500;
-/// Stages of pilot and modified run.
+/// Stages of the pilot and of the modified run.
 const STEPS: usize = 400;
 /// Stages of the other methods, for an equal number of gradients.
 const OTHERS: usize = STEPS + STEPS * PARTICLES / CHAINS;
@@ -64,8 +64,8 @@ fn path()
     Ok(TemperedPath::new(Gaussian::standard(DIMENSION)?, objective))
 }
 
-/// Returns `log Z` and the probability of the right half, by the midpoint rule over the position t along the line and
-/// the distance r from it, of density `r^3 exp(-r^2/2) / 2`.
+/// Returns `log Z` and the probability of the right half. The midpoint rule runs over the position t along the line and
+/// the distance r from it, which has density `r^3 exp(-r^2/2) / 2`.
 fn exact() -> (f64, f64) {
     let (mut total, mut right) = (0.0, 0.0);
     for i in 0..1_200 {

@@ -1,4 +1,4 @@
-//! Cost of a standard error of log Z in ten dimensions: learned transitions with their training, against annealed
+//! Cost of a standard error of log Z in ten dimensions: compares learned transitions, with their training, to annealed
 //! importance sampling with tuned HMC.
 //!
 //! ```text
@@ -7,8 +7,8 @@
 //! ```
 //!
 //! The target has four Gaussian modes of different shape, far apart in two coordinates; log Z is 0. The squared
-//! standard error of N chains is v / N, with v the relative variance of the weights. A standard error s costs a fixed
-//! part (training, tuning) plus v / s^2 times the cost of a chain.
+//! standard error of N chains is v / N, where v is the relative variance of the weights. A standard error s costs a
+//! fixed part (training, tuning) plus v / s^2 times the cost of a chain.
 
 use std::time::Instant;
 
@@ -127,7 +127,7 @@ fn path() -> annealed::Result<Path> {
     ))
 }
 
-/// Runs HMC. A stage costs two gradients for the first leapfrog step, one for each other, and the log ratio.
+/// Runs HMC. A stage costs two gradients for the first leapfrog step, one for each further step, and the log ratio.
 fn hmc(path: &Path, stages: usize, leapfrogs: usize, options: &Options) -> annealed::Result<Cost> {
     let schedule = Schedule::linear(stages)?;
     let hmc = Hmc::new(0.5, leapfrogs)?;
@@ -145,7 +145,7 @@ fn hmc(path: &Path, stages: usize, leapfrogs: usize, options: &Options) -> annea
     Ok(Cost::new(name, pilot, chain as f64, &run))
 }
 
-/// Trains and runs a flow. A transition of a chain costs the density at both of its ends.
+/// Trains and runs a flow. Each transition of a chain costs the density at both of its ends.
 fn flow(
     path: &Path,
     transitions: usize,
@@ -175,7 +175,7 @@ fn flow(
         .seed(options.seed)
         .run()?;
     let name = format!("AVO, T = {transitions}, {iterations} iterations");
-    // Imitated chains take ten MALA steps of two gradients a stage; 64 pilot chains take 60 at each beta.
+    // Imitated chains make ten MALA steps a stage, with two gradients each. 64 pilot chains make 60 at each beta.
     let start = IMITATED * transitions * 20 + 64 * (60 * transitions + 240) * 2;
     let fixed = (trained.target_gradients as f64 + start as f64, training);
     Ok(Cost::new(name, fixed, (2 * transitions) as f64, &run))

@@ -1,5 +1,5 @@
-//! Thirty problems with a known log Z, each run by the advice of the guide. A row for each says how often the
-//! interval holds the exact value, how far off estimates are, and which warnings occur (docs/intervals.md).
+//! Thirty problems with a known log Z, each run by the advice of the guide. A row for each problem shows how often the
+//! interval contains the exact value, how far off the estimates are, and which warnings appear (docs/intervals.md).
 //!
 //! ```text
 //! cargo run --release -p annealed-measurements --bin reference    # 400 seeds: a quarter of an hour on two cores

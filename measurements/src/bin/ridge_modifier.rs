@@ -1,6 +1,6 @@
-//! Superpositions of ridge functions over vectors (w, z): a drift modifier of one table per projection, beside plain
-//! Langevin steps and annealed Gibbs at equal numbers of stages. The cases are three waves in two dimensions (exact
-//! log Z 1.880842) and thirty random waves in eight.
+//! Superpositions of ridge functions over vectors (w, z). A drift modifier with one table per projection is compared
+//! with plain Langevin steps and with annealed Gibbs at equal numbers of stages. The cases are three waves in two
+//! dimensions (exact log Z 1.880842) and thirty random waves in eight.
 //!
 //! ```text
 //! cargo run --release -p annealed-measurements --bin ridge_modifier
@@ -23,7 +23,7 @@ use nalgebra::{DMatrix, DVector, dmatrix};
 const STEPS: usize = 100;
 const CHAINS: usize = 1_000;
 const DEVIATION: f64 = 0.3;
-/// Noise of Langevin steps alone, and of Langevin steps before a Gibbs sweep, which moves far enough.
+/// Noise of Langevin steps alone, and of Langevin steps before a Gibbs sweep. The sweep moves far enough by itself.
 const EPS: [f64; 2] = [0.01, 0.001];
 
 fn path(design: DMatrix<f64>, heights: &[f64], gain: f64) -> annealed::Result<RidgePath<Sinusoid>> {

@@ -37,7 +37,7 @@ const TREES: usize = 31;
 const UNITS: usize = 4;
 const CHAINS: usize = 20;
 const STEPS: usize = 100;
-/// Deviation of the reference for w.
+/// Standard deviation of the reference for w.
 const WIDE: f64 = 3.0;
 const SEEDS: u64 = 10;
 const ASCENT: f64 = 2.0;
@@ -56,7 +56,7 @@ fn standardized(values: &[f64; TREES]) -> [f64; TREES] {
     values.map(|v| (v - mean) / variance.sqrt())
 }
 
-/// Returns one row a tree: diameter, height, 1.
+/// Returns one row per tree: diameter, height, 1.
 fn design() -> DMatrix<f64> {
     let (diameter, height) = (standardized(&DIAMETER), standardized(&HEIGHT));
     DMatrix::from_fn(TREES, 3, |i, j| [diameter[i], height[i], 1.0][j])

@@ -1,5 +1,5 @@
-//! Schedules compared on targets with a known log Z: root mean square error over seeds, at an equal number of
-//! chain-steps with the pilot's included.
+//! Schedules compared on targets with a known log Z, by the root mean square error over seeds. The number of
+//! chain-steps is equal and includes the pilot's.
 //!
 //! ```text
 //! cargo run --release -p annealed-measurements --bin schedules -- --target mixture
@@ -93,7 +93,7 @@ enum Method {
 }
 
 impl Method {
-    /// Returns the chain-steps that the choice costs.
+    /// Returns the number of chain-steps that the choice of a schedule costs.
     fn pilot_cost(self, pilot: Pilot) -> usize {
         match self {
             Self::Linear | Self::Sm08 => 0,
@@ -202,7 +202,7 @@ fn regression(options: &Options) -> Result<()> {
     table(options, &path, &kernel, exact)
 }
 
-/// Prints a line for each schedule, then friction against each of the others.
+/// Prints a line for each schedule, then compares friction with each other schedule.
 fn table<P, K>(options: &Options, path: P, kernel: &K, exact: f64) -> Result<()>
 where
     P: AnnealingPath<At: Send + Sync> + Send + Sync,
@@ -231,7 +231,7 @@ where
 
 struct Row {
     method: Method,
-    /// Errors of log Z; `None` where the pilot led to no schedule.
+    /// Errors of log Z. `None` if the pilot led to no schedule.
     errors: Vec<Option<f64>>,
     shares: Vec<f64>,
     variances: Vec<f64>,

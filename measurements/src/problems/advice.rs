@@ -28,7 +28,7 @@ pub trait Kernel<P: Path>: TransitionKernel<P::At> + Clone + Sync + Send + 'stat
 
 impl<P: Path, K> Kernel<P> for K where K: TransitionKernel<P::At> + Clone + Sync + Send + 'static {}
 
-/// Lends a path to the end of the program, as long as its problem lives.
+/// Leaks a path, which then lives until the program ends. So does its problem.
 fn lent<P>(path: P) -> &'static P {
     Box::leak(Box::new(path))
 }
@@ -46,7 +46,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Returns whether a trial run has an ESS of a tenth of its chains and no warning.
+    /// Returns true if a trial run has an ESS of at least a tenth of its chains and no warning.
     fn suffices(&self) -> bool {
         self.ess_ratio >= 0.1 && self.warnings.is_empty()
     }
@@ -54,7 +54,7 @@ impl Outcome {
 
 type Runs = Box<dyn Fn(u64) -> annealed::Result<Outcome> + Sync>;
 
-/// A problem with the path, kernel and schedule that the advice leads to.
+/// A problem with the path, kernel and schedule to which the advice leads.
 pub struct Problem {
     pub exact: f64,
     /// Standard error of `exact`: 0 unless it is a published estimate.
@@ -81,19 +81,19 @@ impl Problem {
 #[derive(Debug, Clone, Copy)]
 pub struct Advice {
     pub chains: usize,
-    /// Number of stages, against the advice; `None` to find it by trials.
+    /// Number of stages, which replaces the advice. `None` to find it by trials.
     pub stages: Option<usize>,
-    /// Least budget of annealing in rounds, which find kernel and stages themselves; `None` for a run of `Ais`.
+    /// Smallest budget for annealing in rounds, which finds kernel and stages itself. `None` for a run of `Ais`.
     pub rounds: Option<u64>,
 }
 
 const PILOT: u64 = 0;
-/// Seeds of trials; the runs that count have seeds from 1 on.
+/// Seeds of trials. The measured runs have seeds from 1 on.
 const TRIALS: [u64; 2] = [1_000_001, 1_000_002];
 const STEPS: std::ops::RangeInclusive<usize> = 200..=3_200;
 
 impl Advice {
-    /// Sets up a problem with a random walk, for want of a gradient.
+    /// Sets up a problem without a gradient, with a random walk.
     pub fn walk<P>(&self, exact: f64, path: P) -> annealed::Result<Problem>
     where
         &'static P: Path + AnnealingPath<State = DVector<f64>>,
@@ -190,7 +190,7 @@ impl Advice {
         }
     }
 
-    /// Chooses a schedule by friction, with as many stages as the trials ask for.
+    /// Chooses a schedule by friction, with the number of stages that the trials require.
     fn schedule<P: Path, K: Kernel<P>>(&self, path: &P, kernel: &K) -> annealed::Result<Schedule> {
         let pilot = Pilot::new(100, 500).rounds(2);
         let survey = pilot.survey(path.clone(), kernel, PILOT)?;

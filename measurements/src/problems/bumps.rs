@@ -124,11 +124,11 @@ pub enum Drift {
     Reference,
 }
 
-/// Largest number of tables of G; with more stages G is interpolated between them.
+/// Largest number of tables of G. With more stages, G is interpolated between the tables.
 const MAX_TABLES: usize = 1600;
 
-/// Returns the L1 distance at `gain` between the law of an unweighted chain of `steps` steps and its target, with
-/// `eps = delta = gain / steps`.
+/// Returns the L1 distance at `gain` between the law of an unweighted chain of `steps` steps and its target, with `eps
+/// = delta = gain / steps`.
 pub fn l1_error(gain: f64, steps: usize, drift: Drift) -> annealed::Result<f64> {
     let eps = gain / steps as f64;
     let path = path(1, gain)?;

@@ -125,8 +125,8 @@ pub fn forward(initial: &[f64], transition: &[Vec<f64>], log_emissions: &[Vec<f6
     log_sum_exp(&log_forward)
 }
 
-/// Returns the log density of observations of a random-walk level, by the Kalman filter. `variances` are of an
-/// observation, of a step and of the first level, whose mean is `mean`.
+/// Returns the log density of observations of a random-walk level, by the Kalman filter. `variances` belong to an
+/// observation, to a step, and to the first level, whose mean is `mean`.
 pub fn kalman(observations: &[f64], mut mean: f64, variances: (f64, f64, f64)) -> f64 {
     let (noise, step, mut variance) = variances;
     let mut log_density = 0.0;

@@ -32,7 +32,7 @@ fn log_half_cauchy(t: f64) -> f64 {
     t + (2.0 / (5.0 * PI)).ln() - (2.0 * (t - 5f64.ln())).exp().ln_1p()
 }
 
-/// Returns the posterior of m, log s and eight `z_i ~ N(0, 1)`, of which the effects are `m + s z_i`, and its log Z.
+/// Returns the posterior of m, log s and eight `z_i ~ N(0, 1)`, with effects `m + s z_i`, and its log Z.
 pub fn non_centred_schools() -> (impl UnnormalizedModel<State = DVector<f64>> + Sync, f64) {
     let posterior = FunctionModel::new(|x: &DVector<f64>| {
         let schools = x.iter().skip(2).zip(&SCHOOLS);
@@ -82,7 +82,7 @@ pub fn eight_schools(advice: &Advice) -> Result<Problem> {
     advice.walk(schools_log_z(), TemperedPath::new(prior, likelihood))
 }
 
-/// Returns the log evidence given the variance of the effects, their common mean integrated out.
+/// Returns the log evidence given the variance of the effects, with their common mean integrated out.
 fn schools_given(variance: f64) -> f64 {
     let (mut precision, mut weighted, mut log_density) = (1.0 / 25.0, 0.0, -0.5 * 25f64.ln());
     for (y, error) in SCHOOLS {
@@ -114,7 +114,7 @@ pub fn coal_mines(advice: &Advice) -> Result<Problem> {
         .map(|&count| ln_gamma(f64::from(count) + 1.0))
         .sum();
     let total = sums[112];
-    // Log evidence of `events` in `years` without the factorials, the rate `Gamma(2, 1)` integrated out.
+    // Log evidence of `events` in `years`, without the factorials, with the rate `Gamma(2, 1)` integrated out.
     let marginal =
         |years: f64, events: f64| ln_gamma(2.0 + events) - (2.0 + events) * (1.0 + years).ln();
     let evidences: Vec<f64> = (0..112)

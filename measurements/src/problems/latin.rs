@@ -23,11 +23,11 @@ pub struct Rows {
     cells: Vec<u8>,
     /// The column of each symbol in each row, row after row.
     places: Vec<u8>,
-    /// How often each symbol stands in each column, column after column.
+    /// Number of times that each symbol is in each column, column after column.
     counts: Vec<u8>,
     /// Number of pairs of equal symbols in a column.
     violations: i32,
-    /// A bit for each cell whose symbol stands in its column more than once.
+    /// A bit for each cell whose symbol is in its column more than once.
     conflicts: u128,
 }
 
@@ -55,12 +55,12 @@ impl Rows {
         }
     }
 
-    /// Returns how often `symbol` stands in `column`.
+    /// Returns the number of times that `symbol` is in `column`.
     fn count(&self, column: usize, symbol: usize) -> i32 {
         i32::from(self.counts[column * self.order + symbol])
     }
 
-    /// Returns the change of the violations when two cells of a row with different symbols are exchanged.
+    /// Returns the change of the violations if two cells of a row with different symbols are exchanged.
     fn cost(&self, row: usize, columns: (usize, usize)) -> i32 {
         let (a, b) = columns;
         let (x, y) = (self.symbol(row, a), self.symbol(row, b));
@@ -101,7 +101,7 @@ impl Rows {
         self.violations += cost;
     }
 
-    /// Returns a bit for each cell of `column` that holds `symbol`.
+    /// Returns a bit for each cell of `column` that contains `symbol`.
     fn cells_of(&self, column: usize, symbol: usize) -> u128 {
         let rows = (0..self.order).filter(|&row| self.place(row, symbol) == column);
         rows.fold(0, |bits, row| bits | 1 << (row * self.order + column))
@@ -111,7 +111,7 @@ impl Rows {
         self.conflicts.count_ones()
     }
 
-    /// Returns by how much an exchange changes the number of conflicts, and whether its two cells then conflict.
+    /// Returns the change of the number of conflicts by an exchange, and whether its two cells then conflict.
     fn conflicts_after(&self, row: usize, (a, b): (usize, usize)) -> (i32, [bool; 2]) {
         let (x, y) = (self.symbol(row, a), self.symbol(row, b));
         let gained = |column, symbol| [0, 2, 1][self.count(column, symbol).min(2) as usize];
@@ -222,8 +222,8 @@ fn log_weight(penalty: f64, violations: i32) -> f64 {
     }
 }
 
-/// A kernel of `proposals` exchanges of two cells of a row, by Metropolis-Hastings. In a share `targeted` of them the
-/// first cell is one in conflict; other proposals mostly make a hard model worse.
+/// A kernel of `proposals` exchanges of two cells of a row, by Metropolis-Hastings. In a share `targeted` of the
+/// proposals the first cell is in conflict; other proposals mostly make a hard model worse.
 #[derive(Debug, Clone, Copy)]
 pub struct Exchanges {
     pub proposals: usize,

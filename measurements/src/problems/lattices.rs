@@ -76,7 +76,7 @@ fn potts(advice: &Advice, exact: f64, target: Potts) -> Result<Problem> {
 pub fn ising(advice: &Advice) -> Result<Problem> {
     let coupling = 0.5 * 2f64.sqrt().ln_1p();
     let target = Potts::new(10, 2, 2.0 * coupling);
-    // A bond of equal spins gains J, one of unequal ones -J.
+    // A bond gains J if its spins are equal, and -J if they differ.
     let bonds = 200.0;
     potts(advice, kaufman(10, 10, coupling) + bonds * coupling, target)
 }

@@ -19,7 +19,7 @@ impl Logistic {
     }
 
     /// Reads 208 sonar returns: an intercept and 60 predictors of mean 0 and standard deviation .5. The state is in
-    /// units of the prior's deviations, 20 for the intercept and 5 for the others.
+    /// units of the prior's deviations, 20 for the intercept and 5 for the other coefficients.
     pub fn sonar(file: &Path) -> Result<Self> {
         let (x, labels) = read_sonar(file)?;
         let scale = DVector::from_fn(61, |j, _| if j == 0 { 20.0 } else { 5.0 });
@@ -27,7 +27,7 @@ impl Logistic {
     }
 }
 
-/// Returns the predictors, the first of them 1, and whether each return came from metal.
+/// Returns the predictors, where the first is 1, and whether each return came from metal.
 fn read_sonar(file: &Path) -> Result<(DMatrix<f64>, Vec<bool>)> {
     let text = std::fs::read_to_string(file).map_err(|error| Error::io(file, error))?;
     let line = |line: &str| {

@@ -1,4 +1,4 @@
-//! Density evaluations, counted where they are made.
+//! Density evaluations, counted in the model or kernel that makes them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use annealed::nalgebra::{DMatrixView, DMatrixViewMut};
 use annealed::prelude::*;
 
-/// A count that models, kernels and readers share.
+/// A count shared by models, kernels and readers.
 #[derive(Clone, Default)]
 pub struct Meter(Arc<AtomicU64>);
 
@@ -24,7 +24,7 @@ impl Meter {
     }
 }
 
-/// A model that counts its evaluations: 1 for a value, and a number of its own for a value with its gradient.
+/// A model that counts its evaluations: 1 for a value, and a given number for a value with its gradient.
 pub struct Counted<M> {
     model: M,
     of_gradient: u64,

@@ -1,4 +1,4 @@
-//! Problems with a known log Z, each with the path that its literature anneals along.
+//! Problems with a known log Z, each with the path used in its literature.
 
 pub mod advice;
 mod boltzmann;
@@ -25,13 +25,13 @@ pub mod targets;
 use advice::{Advice, Problem};
 pub use published::published;
 
-/// A problem that is made on demand.
+/// A problem that is created on demand.
 pub struct Entry {
     pub name: &'static str,
     /// How log Z is known, and who posed the problem.
     pub source: &'static str,
     pub make: fn(&Advice) -> annealed::Result<Problem>,
-    /// Number of seeds of the full table.
+    /// Number of seeds in the full table.
     pub seeds: u64,
     /// Reason why the weights of a run cannot show its error; `None` for most problems.
     pub outside: Option<&'static str>,

@@ -1,4 +1,4 @@
-//! Densities of several modes, or with a transition on the way to them.
+//! Densities with several modes, or with a transition on the path to them.
 
 use std::f64::consts::{PI, TAU};
 
@@ -57,8 +57,8 @@ pub fn clusters(advice: &Advice) -> Result<Problem> {
     advice.walk(exact, TemperedPath::new(prior, likelihood))
 }
 
-/// Sets up a wide and a narrow Gaussian of equal mass in 10 dimensions (Woodard, Schmidler and Huber 2009).
-/// The base is N(0, 2^2 I). On the path the wide one holds nearly all mass.
+/// Sets up a wide and a narrow Gaussian of equal mass in 10 dimensions (Woodard, Schmidler and Huber 2009). The base is
+/// N(0, 2^2 I). On the path the wide Gaussian has nearly all mass.
 pub fn two_widths(advice: &Advice) -> Result<Problem> {
     let component =
         |mean, deviation| Gaussian::isotropic(DVector::from_element(10, mean), deviation);

@@ -79,7 +79,7 @@ pub fn brownian() -> Result<impl Differentiable<State = DVector<f64>> + Send + S
     })
 }
 
-/// Returns log Z by quadrature over both log scales, the path integrated out by the Kalman filter.
+/// Returns log Z by quadrature over both log scales, with the path integrated out by the Kalman filter.
 pub fn log_z(points: usize) -> f64 {
     // The data leave room for the least noise: its scale is bounded by its prior alone.
     log_integral(-16.0, 6.0, points, |inner| {

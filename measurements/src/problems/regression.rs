@@ -58,7 +58,7 @@ fn log_likelihood<'s>(scores: impl Iterator<Item = &'s mut f64>) -> f64 {
     for score in scores {
         let tail = (-score.abs()).exp();
         linear += score.min(0.0);
-        // One logarithm for many factors between 1 and 2.
+        // One logarithm of a product replaces many logarithms, because its factors lie between 1 and 2.
         product *= 1.0 + tail;
         if product > 1e100 {
             logs += f64::ln(product);
@@ -69,7 +69,7 @@ fn log_likelihood<'s>(scores: impl Iterator<Item = &'s mut f64>) -> f64 {
     linear - logs - product.ln()
 }
 
-/// Reads numbers and a label a line; returns the predictors and whether each label is the one that `is_one` knows.
+/// Reads lines of numbers and a label. Returns the predictors, and for each label the result of `is_one`.
 fn columns(
     file: &Path,
     is_one: impl Fn(&str) -> bool,
@@ -133,7 +133,7 @@ impl Differentiable for Regression {
         mut gradients: DMatrixViewMut<'_, f64>,
         log_densities: &mut [f64],
     ) {
-        // A column is a state.
+        // Each column is a state.
         let mut scores = &self.signed * states.transpose();
         let each = scores.column_iter_mut().zip(states.row_iter());
         for ((mut scores, state), log_density) in each.zip(log_densities) {

@@ -20,7 +20,7 @@ const INITIAL: [f64; 3] = [0.45, 0.4, 0.15];
 const TRANSITION: [[f64; 3]; 3] = [[0.95, 0.03, 0.02], [0.05, 0.9, 0.05], [0.01, 0.19, 0.8]];
 const RATES: [f64; 3] = [13.1, 19.7, 29.7];
 
-/// A law of paths of the hidden state; zero `log_emissions` give the Markov chain by itself.
+/// A law of paths of the hidden state. If all `log_emissions` are zero, it is the Markov chain alone.
 struct HiddenMarkov {
     log_transition: [[f64; 3]; 3],
     log_emissions: Vec<[f64; 3]>,
@@ -59,7 +59,7 @@ impl NormalizedModel for HiddenMarkov {
     }
 }
 
-/// Draws from the Markov chain by itself.
+/// Draws from the Markov chain alone.
 impl Sampleable for HiddenMarkov {
     fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> Vec<u8> {
         let mut state = vec![draw(&INITIAL, rng)];
@@ -94,7 +94,7 @@ impl Sites for HiddenMarkov {
     }
 }
 
-/// Sets up the likelihood of three seismic states with Poisson counts, from the Markov chain by itself.
+/// Sets up the likelihood of three seismic states with Poisson counts, from the Markov chain alone.
 pub fn earthquakes(advice: &Advice) -> Result<Problem> {
     let emissions = |&count: &u8| {
         let count = f64::from(count);
@@ -106,12 +106,12 @@ pub fn earthquakes(advice: &Advice) -> Result<Problem> {
     advice.follow(exact, GeometricPath::new(base, target), HeatBath)
 }
 
-/// Height of cross- less self-fertilised maize, in eighths of an inch (Darwin 1876; Fisher 1935).
+/// Height of cross-fertilised minus self-fertilised maize, in eighths of an inch (Darwin 1876; Fisher 1935).
 const MAIZE: [f64; 15] = [
     49.0, -67.0, 8.0, 16.0, 6.0, 23.0, 28.0, 41.0, 14.0, 29.0, 56.0, 24.0, 75.0, 60.0, -48.0,
 ];
 
-/// Labels of two clusters of equal weight, `N(m, 15^2)` with `m ~ N(0, 50^2)` for each integrated out.
+/// Labels of two clusters of equal weight, `N(m, 15^2)`. The mean `m ~ N(0, 50^2)` of each is integrated out.
 struct TwoClusters;
 
 impl TwoClusters {
@@ -169,14 +169,14 @@ const NILE: [f64; 50] = [
     774., 840., 874., 694., 940., 833., 701., 916., 692., 1020., 1050., 969., 831., 726., 456.,
     824., 702., 1120., 1100., 832., 764., 821.,
 ];
-/// Standard deviation of an observation, of a year's step of the level, and of the first level.
+/// Standard deviations of an observation, of a year's step of the level, and of the first level.
 const DEVIATIONS: (f64, f64, f64) = (122.9, 38.33, 300.0);
 
-/// The likelihood of the flow; the state holds the steps of the level, in units of their deviations.
+/// The likelihood of the flow. The state contains the steps of the level, in units of their deviations.
 struct Level;
 
 impl Level {
-    /// Returns the flow less the level, in units of the noise.
+    /// Returns the flow minus the level, in units of the noise.
     fn residuals<'a>(z: &'a DVector<f64>) -> impl Iterator<Item = f64> + 'a {
         let (noise, step, first) = DEVIATIONS;
         let mut level = 1000.0;

@@ -11,7 +11,7 @@ use super::advice::{Advice, Problem};
 pub fn gaussian(advice: &Advice) -> Result<Problem> {
     let covariance = DMatrix::from_fn(10, 10, |i, j| 0.9f64.powi(i.abs_diff(j) as i32));
     let target = Gaussian::new(DVector::from_element(10, 1.0), covariance)?;
-    // A product of conditionals, each of variance 1 - .81 but for the first.
+    // A product of conditionals, each with variance 1 - .81 except the first.
     let exact = 5.0 * TAU.ln() + 4.5 * 0.19f64.ln();
     advice.leap(exact, GeometricPath::new(Gaussian::standard(10)?, target))
 }

@@ -1,4 +1,4 @@
-//! Summary of many seeds of a problem: a row of the table, an object of JSON, the three figures.
+//! Summary of many seeds of a problem: a row of the table, an object of JSON, and the three figures.
 
 use annealed::estimate::Warning;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::Entry;
 use super::advice::{Outcome, Problem};
 
-/// A problem's runs, the first of which has seed 1.
+/// The runs of a problem. The first run has seed 1.
 pub struct Row {
     pub entry: Entry,
     pub problem: Problem,
@@ -21,7 +21,7 @@ impl Row {
         (outcome.log_z - self.problem.exact) / error
     }
 
-    /// Returns whether the interval holds the exact value; a published estimate's own error widens it.
+    /// Returns true if the interval covers the exact value. The error of a published estimate widens the interval.
     fn covers(&self, outcome: &Outcome) -> bool {
         let own = QUANTILE * self.problem.exact_error;
         let below = (outcome.log_z - outcome.interval.0).hypot(own);
@@ -43,7 +43,7 @@ impl Row {
         self.share(|o| !o.warnings.is_empty())
     }
 
-    /// Returns the numbers of runs without a warning, with a covering interval among these, and with `|z| > 4`.
+    /// Returns the number of runs without a warning. Among them counts covering intervals and `|z| > 4`.
     pub fn unwarned(&self) -> (usize, usize, usize) {
         let runs = self.outcomes.iter().filter(|o| o.warnings.is_empty());
         runs.fold((0, 0, 0), |(runs, covered, far), o| {
@@ -131,7 +131,7 @@ pub const HEADER: &str = "\
 | problem | log Z by | log Z | K | ESS/N | mean z | rms z | log of mean Z, off by | coverage | warned | unwarned: coverage | abs(z) > 4 | ms a run | warnings |
 |---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|---|";
 
-/// Formats the three figures of the table, and the problems that fall outside.
+/// Formats the three figures of the table, and the problems that are excluded from them.
 pub fn verdict(rows: &[Row]) -> String {
     let inside = || rows.iter().filter(|row| row.entry.outside.is_none());
     let (mut runs, mut covered, mut far) = (0, 0, 0);

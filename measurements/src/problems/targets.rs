@@ -1,4 +1,4 @@
-//! Densities with a known log Z that more than one program anneals to, without the path to them.
+//! Densities with a known log Z that several programs use as targets, without the path to them.
 
 use std::f64::consts::{PI, TAU};
 
@@ -76,7 +76,7 @@ impl Sampleable for Ball {
     }
 }
 
-/// Creates a spike of 90% of the mass in a slab ten times as wide, a likelihood for the prior [`Ball`].
+/// Creates a spike with 90% of the mass in a slab ten times as wide. It is a likelihood for the prior [`Ball`].
 pub fn spike_and_slab() -> Result<GaussianMixture> {
     let component = |deviation| Gaussian::isotropic(DVector::zeros(10), deviation);
     GaussianMixture::new([(0.1, component(0.1)?), (0.9, component(0.01)?)])
@@ -84,14 +84,14 @@ pub fn spike_and_slab() -> Result<GaussianMixture> {
 
 /// Returns the log evidence of [`spike_and_slab`] under the prior [`Ball`].
 pub fn spike_and_slab_log_z() -> f64 {
-    // The wider one's mass outside of the ball is P(chi^2 with 10 degrees > 100).
+    // The wider Gaussian's mass outside of the ball is P(chi^2 with 10 degrees > 100).
     let outside: f64 = (0..5)
         .map(|j| (f64::from(j) * 50f64.ln() - 50.0 - ln_gamma(f64::from(j) + 1.0)).exp())
         .sum();
     (-0.1 * outside).ln_1p() - Ball.log_normalizer()
 }
 
-/// Trains an RBM of 64 visible and 20 hidden units on the embedded digits; returns the digits' base rates as well.
+/// Trains an RBM of 64 visible and 20 hidden units on the embedded digits. Also returns the digits' base rates.
 pub fn digits_rbm(training: &ContrastiveDivergence) -> Result<(BaseRate, Rbm)> {
     const HIDDEN: usize = 20;
     let images = digits().images;

@@ -1,27 +1,28 @@
-//! Gaussians around a mode: by its curvature, and by the chains that end there.
+//! Gaussians around a mode, from its curvature and from the chains that end there.
 
 use nalgebra::DVector;
 
 use super::find_modes::{Target, Trails};
 use crate::model::{Differentiable, Gaussian, UnnormalizedModel, central_difference, gaussian};
 
-/// Rungs whose states give a base.
+/// Rungs to whose states a Gaussian is fitted.
 const FITTED: [usize; 6] = [0, 2, 4, 6, 9, 16];
-/// Fewest states that give a base.
+/// Smallest number of states to which a Gaussian is fitted.
 const FEWEST: usize = 6;
-/// Most evaluations for Laplace's approximation, relative to what it usually takes.
+/// Largest number of evaluations for Laplace's approximation, relative to the number that it usually takes.
 const LONGEST: u64 = 30;
 /// Step of a finite difference, in deviations.
 const STEP: f64 = 0.01;
 
-/// Returns for several powers, from the highest down, the Gaussian of the chains' mean and of their covariance times the
-/// power; none for too few chains, or where a coordinate does not vary.
+/// Returns a Gaussian for each of several powers, from the highest down, with the mean of `chains` and their covariance
+/// times the power. Returns none for too few chains, or where a coordinate does not vary.
 pub(super) fn fits(trails: &Trails<DVector<f64>>, chains: &[usize]) -> Vec<Gaussian> {
     if chains.len() < FEWEST {
         return Vec::new();
     }
     let rungs = trails.rungs().enumerate();
     let fitted = rungs.filter(|(rung, _)| FITTED.contains(rung));
+    // Near a mode the covariance falls as 1 / power.
     let fit = |(_, (power, states)): (usize, (f64, &[DVector<f64>]))| {
         let states: Vec<_> = chains.iter().map(|&chain| &states[chain]).collect();
         gaussian(&states, &vec![1.0; states.len()], power)
@@ -31,8 +32,8 @@ pub(super) fn fits(trails: &Trails<DVector<f64>>, chains: &[usize]) -> Vec<Gauss
     fits
 }
 
-/// Returns Laplace's approximation at a mode; `None` where it is not smooth, or takes more than `share` evaluations. The
-/// search for a mode goes down a neck without end, and leaves evaluations to others.
+/// Returns Laplace's approximation at `mode`; `None` if it is not smooth, or takes more than `share` evaluations. In a
+/// neck the search for a mode never ends; the limit leaves evaluations to other modes.
 pub(super) fn laplace(
     mode: &DVector<f64>,
     fit: Option<&Gaussian>,
@@ -60,7 +61,7 @@ pub(super) fn laplace(
     })
 }
 
-/// The target with a gradient, its own or by differences.
+/// The target with its gradient: its own, or one by finite differences.
 struct Smooth<'t> {
     target: &'t Target<'t, DVector<f64>>,
     steps: DVector<f64>,

@@ -1,20 +1,20 @@
-//! Modes among bits: independent bits around each, by the states on their way there.
+//! Modes among bits. The law around a mode has independent bits, fitted to the states of the chains on their way there.
 
 use super::find_modes::{FindModes, Target, Trails};
 use crate::Result;
 use crate::model::{Bernoulli, Fit};
 
-/// Most modes.
+/// Largest number of modes.
 const MODES: usize = 16;
-/// Share of the bits in which the ends of two chains of one mode may differ.
+/// Largest share of bits in which the ends of two chains of one mode may differ.
 const APART: f64 = 0.3;
-/// Rungs whose states give a law.
+/// Rungs to whose states a law is fitted.
 const FITTED: [usize; 3] = [0, 4, 16];
 
 impl FindModes for Vec<bool> {
     type Law = Bernoulli;
 
-    /// Parts the chains by the states where they end, and takes the share of ones of each bit at several powers.
+    /// Groups the chains by their ends, and fits independent bits to each group's states at several powers.
     fn find_modes(trails: &Trails<Self>, target: &Target<'_, Self>) -> Result<Vec<Vec<Bernoulli>>> {
         let fitted = |chains: Vec<usize>| {
             let rungs = trails.rungs().enumerate();

@@ -1,4 +1,4 @@
-//! Climbs from states to local optima: along a gradient, or else a race of random walks.
+//! Climbs from states to local optima, along a gradient or by a race of random walks.
 
 use nalgebra::{DMatrix, DVector};
 
@@ -6,25 +6,25 @@ use super::find_modes::Target;
 use crate::num::Lbfgs;
 use crate::random::StandardNormal;
 
-/// A state and, before it, its log density.
+/// A log density and its state.
 type Start = (f64, DVector<f64>);
 
-/// Iterations of a climb along a gradient.
+/// Largest number of iterations of a climb along a gradient.
 const ITERATIONS: usize = 8;
-/// Entry of the gradient, in inverses of the largest spread of the starts, below which a climb ends.
+/// Largest entry of the gradient, times the largest spread of the starts, at which a climb ends.
 const FLAT: f64 = 0.1;
-/// Most walks that a race ends with.
+/// Largest number of walks at the end of a race.
 const FINALISTS: usize = 16;
-/// Fewest steps of a walk in a lap.
+/// Smallest number of steps of a walk in a lap.
 const LAP: usize = 8;
-/// First step of a walk, as a share of the draws' spread over the square root of the dimension.
+/// First step size of a walk in d dimensions, times `sqrt(d)` and relative to the spread of the starts.
 const FIRST: f64 = 0.5;
-/// Factor of a walk's steps after one that went up. A fourth of its logarithm is lost after one that did not, so that one
-/// step in five goes up (Rechenberg 1973).
+/// Factor for a walk's step size after a step that went up. After another step the size is divided by the fourth root
+/// of this factor, so that one step in five goes up (Rechenberg 1973).
 const LONGER: f64 = 1.5;
 
-/// Returns where climbs end, each with its log density, the highest first. They begin at the first of these states with
-/// their log densities, as many as `allowance` evaluations take.
+/// Returns the states where climbs end, with their log densities, the highest first. The climbs begin at the first of
+/// `starts`, as many as `allowance` evaluations pay for.
 pub(super) fn tops(
     starts: Vec<Start>,
     target: &Target<'_, DVector<f64>>,
@@ -50,7 +50,7 @@ pub(super) fn tops(
     tops
 }
 
-/// Returns the point that a few iterations of L-BFGS lead to, or fewer where they meet a gradient of `tolerance`.
+/// Returns the point after a few iterations of L-BFGS from `start`; fewer if the gradient falls below `tolerance`.
 fn climbed(
     start: DVector<f64>,
     tolerance: f64,
@@ -71,8 +71,8 @@ fn climbed(
     (-top.value, top.position)
 }
 
-/// Returns the winners of a race from the first states. Walks take as many steps a lap as there are dimensions, and
-/// after each lap the lower half of them drops out (successive halving, Jamieson and Talwalkar 2016).
+/// Returns the winners of a race of random walks from the first of `starts`. A walk takes as many steps a lap as there
+/// are dimensions; after each lap the lower half drops out (successive halving, Jamieson and Talwalkar 2016).
 fn raced(
     starts: Vec<Start>,
     spread: &DVector<f64>,
@@ -81,6 +81,7 @@ fn raced(
 ) -> Vec<Start> {
     let dimension = spread.len();
     let lap = dimension.max(LAP);
+    // Each lap has half the walks of the one before, so that all laps cost at most twice the first.
     let affordable = (allowance / (2 * lap as u64)) as usize;
     let started = starts.into_iter().take(affordable);
     let mut walks: Vec<Walk> = started
@@ -142,7 +143,7 @@ mod tests {
     use crate::model::{Differentiable, Gaussian, GaussianMixture, Sampleable, UnnormalizedModel};
     use crate::random::{Purpose, stream};
 
-    /// One draw of the base in 2,500 lies where the narrow part is the larger one, and below most others.
+    /// One draw of the base in 2,500 lies where the narrow part is denser, and most other draws have a higher density.
     #[test]
     fn a_race_finds_a_narrow_mode_that_few_draws_are_near_to() {
         let part = |mean, deviation| {

@@ -7,21 +7,21 @@ use crate::num::log_sum_exp;
 
 /// Number of iterations.
 const ITERATIONS: usize = 50;
-/// Fewest states that keep a component alive, as a sum of responsibilities.
+/// Smallest sum of responsibilities at which a component is kept.
 const FEWEST: f64 = 4.0;
-/// Least variance of a component, relative to that of all states.
+/// Smallest variance of a component, relative to the variance of all states.
 const NARROWEST: f64 = 1e-8;
 
-/// A component: its share, and mean and variances of its states.
+/// A component of the mixture: its share, and the mean and variances of its states.
 struct Cluster {
     share: f64,
     mean: DVector<f64>,
     variances: DVector<f64>,
 }
 
-/// Returns the components of a mixture with at most `count` of them (Dempster, Laird and Rubin 1977). They begin at
-/// evenly spaced states, and are told apart by their variances. Components that lose their states end. None is left where
-/// a coordinate does not vary.
+/// Returns at most `count` components of a mixture fitted to `states` (Dempster, Laird and Rubin 1977). They start at
+/// evenly spaced states, responsibilities use their variances alone, and components that lose their states are dropped.
+/// The result is empty if a coordinate does not vary.
 pub(super) fn components(states: &[&DVector<f64>], count: usize) -> Vec<Gaussian> {
     let Some(all) = Cluster::of(states, &vec![1.0; states.len()], None) else {
         return Vec::new();
@@ -61,7 +61,7 @@ fn responsibilities(states: &[&DVector<f64>], components: &[Cluster]) -> Vec<Vec
 }
 
 impl Cluster {
-    /// Returns the component of states with these weights; `None` for too few.
+    /// Returns the component fitted to the weighted `states`; `None` if the weights sum to too little.
     fn of(states: &[&DVector<f64>], weights: &[f64], floor: Option<&DVector<f64>>) -> Option<Self> {
         let total: f64 = weights.iter().sum();
         if total.is_nan() || total < FEWEST {

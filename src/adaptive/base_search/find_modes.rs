@@ -80,19 +80,19 @@ pub trait FindModes: Clone + Send + Sync + 'static {
     /// A law around one mode.
     type Law: Fit<State = Self> + Send + Sync;
 
-    /// Whether [`find_modes`](Self::find_modes) climbs from the [draws](Trails::draws) of the old base, as that of vectors
-    /// does. More of the budget goes there.
+    /// Whether [`find_modes`](Self::find_modes) climbs from [draws](Trails::draws) of the old base, as it does for
+    /// vectors. If so, it gets a larger part of the budget.
     const CLIMBS: bool = false;
 
-    /// Returns laws around the modes where the `trails` end, any number a mode.
+    /// Returns laws around the modes where the `trails` end: a list for each mode, of any length.
     ///
     /// # Errors
-    /// States to which no law can be fitted by mistake, such as those of other lengths. Where no law suits return
-    /// none: the base is then the old one.
+    /// States to which no law can be fitted because of a mistake, such as states of different lengths. If no law suits
+    /// a mode, return none: the base is then the old one.
     fn find_modes(trails: &Trails<Self>, target: &Target<'_, Self>) -> Result<Vec<Vec<Self::Law>>>;
 }
 
-/// The states of some chains, each cooled from the target to a high power of it.
+/// The states of some chains while they are cooled from the target to a high power of it.
 #[derive(Debug, Clone)]
 pub struct Trails<S> {
     rungs: Vec<(f64, Vec<S>)>,
@@ -115,13 +115,13 @@ impl<S> Trails<S> {
         Self { draws, ..self }
     }
 
-    /// Returns samples of the old base, from which local optima are sought; none unless a type of states
+    /// Returns samples of the old base, from which climbs to local optima start; none unless the type of states
     /// [climbs](FindModes::CLIMBS).
     pub fn draws(&self) -> &[S] {
         &self.draws
     }
 
-    /// Returns the powers, from 1 up, each with one state a chain in the same order.
+    /// Returns the powers of the target, from 1 up, each with the states of all chains in the same order.
     pub fn rungs(&self) -> impl ExactSizeIterator<Item = (f64, &[S])> {
         self.rungs
             .iter()
@@ -136,7 +136,7 @@ impl<S> Trails<S> {
 
 pub(super) type GradientOf<'t, S> = &'t dyn Fn(&S, &mut S) -> f64;
 
-/// The log density of a target, counted.
+/// The log density of a target, with a limited number of evaluations.
 pub struct Target<'t, S> {
     log_density: &'t dyn Fn(&S) -> f64,
     /// Function that writes the gradient and returns the log density.
@@ -150,7 +150,7 @@ pub struct Target<'t, S> {
 }
 
 impl<'t, S> Target<'t, S> {
-    /// Creates a target of which so many evaluations may be spent.
+    /// Creates a target with at most `allowance` evaluations.
     pub(super) fn new(
         log_density: &'t dyn Fn(&S) -> f64,
         gradient: Option<GradientOf<'t, S>>,
@@ -167,7 +167,7 @@ impl<'t, S> Target<'t, S> {
         }
     }
 
-    /// Returns `log f(x)`; `-inf` once the evaluations [left](Self::left) are spent.
+    /// Returns `log f(x)`; `-inf` if no evaluations are [left](Self::left).
     pub fn log_density(&self, state: &S) -> f64 {
         match self.charge(1) {
             true => (self.log_density)(state),
@@ -175,8 +175,8 @@ impl<'t, S> Target<'t, S> {
         }
     }
 
-    /// Writes `gradient` and returns `log f(x)`, by a function that does so and costs two evaluations; `-inf` once these are
-    /// spent.
+    /// Writes `gradient` and returns `log f(x)`, both by `gradient_of`, at the cost of two evaluations. Returns `-inf`
+    /// if fewer are left.
     pub(super) fn by(&self, gradient_of: GradientOf<'_, S>, state: &S, gradient: &mut S) -> f64 {
         match self.charge(2) {
             true => gradient_of(state, gradient),
@@ -184,12 +184,12 @@ impl<'t, S> Target<'t, S> {
         }
     }
 
-    /// Returns the number of evaluations that may be spent.
+    /// Returns the number of evaluations that are left.
     pub fn left(&self) -> u64 {
         self.allowance.saturating_sub(self.spent.get())
     }
 
-    /// Calls a search that may spend at most so many evaluations of those left.
+    /// Calls `search`, which may spend at most `evaluations` of the evaluations left.
     pub(super) fn within<T>(&self, evaluations: u64, search: impl FnOnce() -> T) -> T {
         let held = self.left().saturating_sub(evaluations);
         self.spent.set(self.spent.get() + held);

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::mixture_base::MixtureBase;
 
-/// The base that a [`BaseSearch`](super::BaseSearch) found: a mixture of the path's own and of laws around modes.
+/// The base that a [`BaseSearch`](super::BaseSearch) found: a mixture of the path's own base and laws around modes.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 #[must_use]
@@ -17,8 +17,8 @@ pub struct FoundBase<P, L> {
     pub starts: usize,
     /// Evaluations of the density; a gradient is one more.
     pub evaluations: u64,
-    /// Whether the log normaliser of the path's own base is right by construction, or was compared with its samples. If not,
-    /// a run from the mixture counts on it.
+    /// Whether the log normaliser of the path's own base is right by construction, or was compared with its samples. If
+    /// not, a run from the mixture relies on an unchecked value.
     pub is_compared: bool,
 }
 

@@ -1,4 +1,4 @@
-//! A base that mixes a path's own and other laws.
+//! A base that mixes a path's own base and other laws.
 
 use std::fmt;
 use std::iter::once;
@@ -13,9 +13,10 @@ use crate::model::{
 use crate::path::AnnealingPath;
 use crate::{Error, Result};
 
-/// A mixture of the base of a path P, divided by its normaliser, and of other laws L; its log Z is 0.
+/// A mixture of the base of a path P, divided by its normaliser, and other laws L. Its log Z is 0.
 ///
-/// A run from a mixture loses no mass that one of its members covers: a member of share s costs `-log s` nats in a weight.
+/// A run from the mixture loses no mass that one of the members covers. A member with the share s costs `-log s` nats
+/// in a log weight.
 ///
 /// ```
 /// use annealed::adaptive::MixtureBase;
@@ -70,7 +71,7 @@ impl<P, L> fmt::Debug for MixtureBase<P, L> {
 }
 
 impl<P: AnnealingPath, L: NormalizedModel<State = P::State>> MixtureBase<P, L> {
-    /// Mixes the base of `path` with laws in these shares; the base has what is left of 1.
+    /// Mixes the base of `path` with laws in the given shares. The base gets the rest: all shares sum to 1.
     ///
     /// # Errors
     /// A share that is not positive; shares that leave nothing to the path's own base; laws of another dimension; a log
@@ -96,7 +97,7 @@ impl<P: AnnealingPath, L: NormalizedModel<State = P::State>> MixtureBase<P, L> {
         Ok(Self::with_log_z(path, log_z, laws))
     }
 
-    /// Mixes the base of `path`, of the stated log Z, with laws in these shares.
+    /// Mixes the base of `path`, whose log Z is `own_log_z`, with laws in the given shares.
     pub(in crate::adaptive) fn with_log_z(path: P, own_log_z: f64, laws: Vec<(f64, L)>) -> Self {
         let own_share = 1.0 - laws.iter().map(|(share, _)| share).sum::<f64>();
         let laws = laws.into_iter().map(|(share, law)| {

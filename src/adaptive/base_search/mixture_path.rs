@@ -6,8 +6,8 @@ use super::mixture_base::MixtureBase;
 use crate::model::Sampleable;
 use crate::path::{AnnealingPath, BlendAt, GeometricPath};
 
-/// The model at one beta of the geometric path from a [`MixtureBase`] to the target of the path P. A beta above 1 is a power
-/// of the target alone: a search cools it.
+/// The model at one beta of the geometric path from a [`MixtureBase`] to the target of the path P. A beta above 1 gives
+/// that power of the target alone, which a search uses for cooling.
 pub type MixtureAt<P, L> = BlendAt<MixturePath<P, L>>;
 
 /// The geometric path from a [`MixtureBase`] to the target of the path P.
@@ -23,7 +23,7 @@ where
     Arc::new(GeometricPath::new(base, path.at(1.0)))
 }
 
-/// The target at powers from 1, at 0, to [`COLDEST`], at 1. It is sampled by chains that are placed there.
+/// A path from power 1 of the target, at 0, to [`COLDEST`], at 1. Chains are placed on it, not drawn from its base.
 pub(super) struct Cooled<P: AnnealingPath, L>(pub(super) MixturePath<P, L>);
 
 impl<P: AnnealingPath, L> Clone for Cooled<P, L> {

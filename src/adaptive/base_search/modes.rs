@@ -8,34 +8,35 @@ use super::find_modes::{Target, Trails};
 use crate::model::{Gaussian, Sampleable, UnnormalizedModel};
 use crate::num::log_sum_exp;
 
-/// Most modes.
+/// Largest number of modes.
 const MOST: usize = 16;
-/// Drop in log density on the line between two states that parts their modes.
+/// Drop in log density, on the line between two states, at which they belong to different modes.
 const DROP: f64 = 1.0;
-/// Number of searches, each of which knows the modes of those before.
+/// Number of searches. Each knows the modes that the earlier ones found.
 const SEARCHES: usize = 3;
 /// Factor of the covariance with which states around a mode are drawn.
 const WIDE: f64 = 4.0;
-/// Draws around modes for each draw of the base, and evaluations of climbs.
+/// Number of draws around modes for each draw of the base.
 const AROUND: usize = 3;
+/// Number of evaluations by climbs for each draw of the base.
 const CLIMBS: usize = 2;
-/// Evaluations that the search takes for each draw of the base.
+/// Number of evaluations of the search for each draw of the base.
 pub(super) const OF_DRAW: u64 = (1 + AROUND + CLIMBS) as u64;
-/// Most local optima of a search, of those that no known mode explains, that are compared with the modes.
+/// Largest number of local optima that a search compares with the modes, among the optima that no known mode explains.
 const TOPS: usize = 200;
-/// Share of the evaluations left that Laplace's approximations may take at a time.
+/// Laplace's approximations of one search may take one part in this many of the evaluations left.
 const LAPLACE: u64 = 8;
 
-/// A mode, by the best state found there, the chains that end there, and Gaussians around it.
+/// A mode: the best state found there, the chains that end there, and Gaussians around it.
 pub(super) struct Mode {
     best: DVector<f64>,
     log_density: f64,
     chains: Vec<usize>,
-    /// Laplace's approximation where there is one, and fits to the chains, from the highest power down.
+    /// Laplace's approximation, if there is one, then fits to the chains from the highest power down.
     pub(super) gaussians: Vec<Gaussian>,
 }
 
-/// Returns the modes where the chains end, and those to which climbs lead.
+/// Returns the modes where the chains end, and the modes to which climbs lead.
 pub(super) fn modes(trails: &Trails<DVector<f64>>, target: &Target<'_, DVector<f64>>) -> Vec<Mode> {
     let mut modes = Vec::new();
     let ends = trails.ends().iter().enumerate();
@@ -63,7 +64,7 @@ pub(super) fn modes(trails: &Trails<DVector<f64>>, target: &Target<'_, DVector<f
     modes
 }
 
-/// Adds what is near to no mode, and joins its chains to the mode that it is near to.
+/// Adds `new` to the modes. If it is near a known mode, that mode gets its chains instead.
 fn add(modes: &mut Vec<Mode>, new: Mode, target: &Target<'_, DVector<f64>>) {
     if new.log_density == f64::NEG_INFINITY {
         return;
@@ -75,7 +76,8 @@ fn add(modes: &mut Vec<Mode>, new: Mode, target: &Target<'_, DVector<f64>>) {
     }
 }
 
-/// Puts Gaussians around the modes that have none, and moves a mode to the centre of the first where that is higher.
+/// Fits Gaussians around the modes that have none. Moves a mode to the centre of its first Gaussian if the density is
+/// higher there.
 fn fit(modes: &mut [Mode], trails: &Trails<DVector<f64>>, target: &Target<'_, DVector<f64>>) {
     let all = modes.len() as u64;
     for mode in modes.iter_mut().filter(|mode| mode.gaussians.is_empty()) {
@@ -92,8 +94,8 @@ fn fit(modes: &mut [Mode], trails: &Trails<DVector<f64>>, target: &Target<'_, DV
     }
 }
 
-/// Returns draws of the base and others around the modes, with their log densities: those first whose density is most
-/// above what the Gaussians around the modes explain.
+/// Returns `draws` of the base and further draws around the modes, with their log densities. They are sorted by the
+/// ratio of their density to the density that the Gaussians around the modes explain, the largest first.
 fn unexplained(
     modes: &[Mode],
     draws: &[DVector<f64>],
@@ -120,8 +122,7 @@ fn unexplained(
     rated.map(|(_, density, state)| (density, state)).collect()
 }
 
-/// Returns for each mode the first Gaussian, if there is one, and before it the log of what it is times to be as high as the
-/// mode.
+/// Returns the first Gaussian of each mode that has one, after the log of the factor that makes it as high as the mode.
 fn peaks(modes: &[Mode]) -> Vec<(f64, &Gaussian)> {
     let known = modes.iter().filter_map(|mode| {
         let first = mode.gaussians.first()?;
@@ -130,7 +131,7 @@ fn peaks(modes: &[Mode]) -> Vec<(f64, &Gaussian)> {
     known.collect()
 }
 
-/// Returns the log density at a state if the modes are Gaussians; very low where none is known.
+/// Returns the log density at `state` if the modes are Gaussians; very low if there are no `peaks`.
 fn explained(peaks: &[(f64, &Gaussian)], state: &DVector<f64>) -> f64 {
     let parts = peaks
         .iter()
@@ -188,7 +189,7 @@ mod tests {
         )
     }
 
-    /// One draw of the base in 2,500 lies where the narrow part is the larger one, and below most others.
+    /// One draw of the base in 2,500 lies where the narrow part is denser, and most other draws have a higher density.
     #[test]
     fn draws_that_the_known_mode_does_not_explain_come_first() {
         let (wide, narrow) = (part(-1.0, 1.0), part(1.0, 0.3));
@@ -213,8 +214,8 @@ mod tests {
         assert!(all >= 2 && first == all, "{first} of {all}");
     }
 
-    /// Two draws of the base in a million lie where the narrowest part is the largest one, and one in 10,000 of a Gaussian
-    /// twice as wide as the middle part.
+    /// Two draws of the base in a million lie where the narrowest part has the largest density. Among draws from a
+    /// Gaussian twice as wide as the middle part, it is one in 10,000.
     #[test]
     fn a_mode_near_to_another_is_found_from_there() {
         let parts = [part(-1.0, 1.0), part(0.5, 0.5), part(1.5, 0.2)];
@@ -236,7 +237,7 @@ mod tests {
         assert!(found >= 5, "{found} of 6");
     }
 
-    /// Chains near to the centre of a narrow mode are no reason to climb there again.
+    /// Chains near the centre of a narrow mode are no reason to climb there again.
     #[test]
     fn a_narrow_mode_off_its_centre_leaves_climbs_to_others() {
         let of = |mean: fn(usize) -> f64, deviation: f64| {

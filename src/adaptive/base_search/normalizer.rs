@@ -1,4 +1,4 @@
-//! A comparison of a base's log normaliser with what its density and samples say.
+//! A comparison of a base's log normaliser with an estimate from its density and samples.
 
 use super::find_modes::FindModes;
 use crate::estimate::BennettEstimate;
@@ -6,19 +6,21 @@ use crate::model::{Fit, NormalizedModel, Sampleable, UnnormalizedModel};
 use crate::random::StreamRng;
 use crate::{Error, Result};
 
-/// Numbers of samples to which a law is fitted, one after the other until the law overlaps with the base. As many samples
-/// are compared, with as many of the law.
+/// Numbers of samples to which a law is fitted, tried in turn until the law overlaps with the base. As many other
+/// samples of the base are compared with as many of the law.
 const SAMPLES: [usize; 3] = [500, 2_000, 8_000];
-/// Largest distance from Bennett's estimate, in its standard errors, and besides.
+/// Largest distance from Bennett's estimate, in its standard errors.
 const ERRORS: f64 = 6.0;
+/// Distance that is allowed besides, in nats.
 const ROUNDING: f64 = 0.01;
-/// Largest value of six errors at which a log normaliser that is near counts as compared.
+/// Largest value of six errors at which a log normaliser near the estimate counts as compared.
 const PRECISE: f64 = 0.5;
-/// Least overlap of the base and the law, of 1, at which the estimate counts.
+/// Smallest overlap of the base and the law, out of 1, at which the estimate counts.
 const OVERLAP: f64 = 0.1;
 
-/// Refuses a log normaliser of `base` that is far from Bennett's estimate between its samples and those of a law fitted to
-/// others of them. Returns false if there is no law that overlaps with the base: then nothing was compared.
+/// Refuses a `log_normalizer` far from Bennett's estimate between samples of `base` and of a law, which is fitted to
+/// other samples. Returns false if nothing was compared: no
+/// law overlaps with the base, or six errors exceed [`PRECISE`] with all numbers of samples.
 pub(super) fn compare_normalizer<S: FindModes>(
     base: &impl Sampleable<State = S>,
     log_density: impl Fn(&S) -> f64,
@@ -36,7 +38,7 @@ pub(super) fn compare_normalizer<S: FindModes>(
         let tolerance = ERRORS * error;
         let is_near = (value - log_normalizer).abs() <= tolerance + ROUNDING;
         let expected = format!(
-            "about {value:.2}, as its density and samples say (base_log_z only says where log Z is counted from)"
+            "about {value:.2}, as its density and samples show (base_log_z only sets where log Z is counted from)"
         );
         let checked = "log normalizer of the base";
         Error::check(is_near, checked, log_normalizer, expected)?;
@@ -47,7 +49,8 @@ pub(super) fn compare_normalizer<S: FindModes>(
     Ok(false)
 }
 
-/// Returns minus the log normaliser of `base`, estimated from `count` samples of it and of a law; `None` if there is no law.
+/// Returns an estimate of minus the log normaliser of `base`, by `count` samples of it and of a law; `None` without a
+/// law.
 fn bennett<S: FindModes>(
     base: &impl Sampleable<State = S>,
     log_density: &impl Fn(&S) -> f64,
@@ -60,7 +63,7 @@ fn bennett<S: FindModes>(
     let log_ratio = |state: &S| log_density(state) - law.log_density(state) + law.log_normalizer();
     let forward: Vec<f64> = compared.iter().map(|state| -log_ratio(state)).collect();
     let backward = (0..count).map(|_| log_ratio(&law.sample(rng)));
-    // Densities of NaN or infinity are reported where chains meet them.
+    // A NaN or infinite density is reported later, when chains meet it.
     BennettEstimate::from_log_weights(&forward, &Vec::from_iter(backward)).ok()
 }
 
@@ -98,7 +101,7 @@ mod tests {
             .count()
     }
 
-    /// One with most of its mass in a narrow neck, as a centred hierarchy's prior.
+    /// A base with most of its mass in a narrow neck, like the prior of a centred hierarchy.
     #[derive(Debug)]
     struct Neck(Gaussian);
 

@@ -1,26 +1,27 @@
-//! Population Monte Carlo: draws of a mixture, weighted by the target, move its bases and their shares towards it, and
-//! show where it needs another base.
+//! Population Monte Carlo: draws of a mixture, weighted by the target, move its bases and their shares towards the
+//! target and show where another base is needed.
 
 use super::find_modes::{FindModes, Target};
 use crate::model::{Fit, NormalizedModel, Sampleable, UnnormalizedModel};
 use crate::num::{WeightSums, log_sum_exp};
 use crate::random::StreamRng;
 
-/// Number of rounds of draws, and of the last ones that add no base; the very last gives the shares alone.
+/// Number of rounds of draws.
 const ROUNDS: u64 = 20;
+/// Number of final rounds in which no base is added. The last one only updates the shares.
 const LAST: u64 = 5;
-/// Most draws of a round, for each base.
+/// Largest number of draws in a round, for each base.
 const DRAWS: u64 = 256;
 /// Number of updates of the shares after a round of draws.
 const UPDATES: usize = 5;
-/// Least effective sample size that the weights are flattened to.
+/// Smallest effective sample size of flattened weights.
 const FLAT: f64 = 50.0;
-/// Share, relative to an even one, below which a base gives its place to a new one.
+/// Share, relative to an even one, below which a new base takes the place of an old one.
 const IDLE: f64 = 0.1;
 
-/// Returns the bases with the shares that bring their mixture closest to the target, as far as draws show it:
-/// expectation maximisation on draws weighted by `f / q` (Cappe, Douc, Guillin, Marin and Robert 2008). Weights that a few
-/// draws dominate are flattened by a power below 1. Where the mixture has too little, bases are [added](Draws::split).
+/// Returns bases and shares of a mixture close to the target, by expectation maximisation on draws weighted by `f / q`
+/// (Cappe, Douc, Guillin, Marin and Robert 2008). If a few draws dominate the weights, a power below 1 flattens them.
+/// Bases are [added](Draws::split) where the density of the mixture is too low.
 pub(super) fn mixed<S: FindModes>(
     mut bases: Vec<S::Law>,
     target: &Target<'_, S>,
@@ -44,7 +45,7 @@ pub(super) fn mixed<S: FindModes>(
     shares.into_iter().zip(bases).collect()
 }
 
-/// Returns the number of draws of each base: half of them even, half by the shares.
+/// Returns the number of draws from each base: half are divided evenly, half by `shares`.
 fn counts(shares: &[f64], each: usize) -> Vec<usize> {
     let by_share = 0.5 * (each * shares.len()) as f64;
     let count = |share: &f64| each.div_ceil(2) + (by_share * share) as usize;
@@ -57,12 +58,12 @@ struct Draws<S> {
     /// Log densities of the bases at each draw.
     densities: Vec<Vec<f64>>,
     weights: Vec<f64>,
-    /// Normalised squares of the weights: they are large where the mixture has too little.
+    /// Normalised squares of the weights, which are large where the density of the mixture is too low.
     squares: Vec<f64>,
 }
 
 impl<S: FindModes> Draws<S> {
-    /// Draws from each base as often as `counts` says; `None` where the target has density 0 at all draws.
+    /// Draws from each base as often as `counts` says; `None` if the target has density 0 at all draws.
     fn of(
         bases: &[S::Law],
         counts: &[usize],
@@ -96,7 +97,7 @@ impl<S: FindModes> Draws<S> {
         })
     }
 
-    /// Returns the share of each base in each of these weights of the draws.
+    /// Returns the `weights` of the draws, divided among the bases by their responsibilities.
     fn responsibilities(&self, weights: &[f64], shares: &[f64]) -> Vec<Vec<f64>> {
         let mut all = vec![Vec::with_capacity(self.states.len()); shares.len()];
         for (densities, weight) in self.densities.iter().zip(weights) {
@@ -122,7 +123,7 @@ impl<S: FindModes> Draws<S> {
     }
 
     fn refit(&self, base: &S::Law, mut own: Vec<f64>) -> Option<S::Law> {
-        // Sums to the effective number of draws.
+        // The weights then sum to the effective number of draws.
         let [sum, squares] = own.iter().fold([0.0, 0.0], |[s, q], w| [s + w, q + w * w]);
         if squares > 0.0 {
             own.iter_mut().for_each(|weight| *weight *= sum / squares);
@@ -130,8 +131,8 @@ impl<S: FindModes> Draws<S> {
         base.refit(&self.states, &own).ok()
     }
 
-    /// Adds a base where the mixture has too little: a copy of the base with the largest part of `f^2 / q`, moved to draws
-    /// with these weights. It has half of that one's share, and the place of a base whose share is next to none.
+    /// Adds a base where the density of the mixture is too low: a copy of the base with the largest part of `f^2 / q`,
+    /// refitted to the draws with these weights, with half its share. A base with a tiny share is dropped.
     fn split(&self, bases: &mut Vec<S::Law>, shares: &mut Vec<f64>) {
         let mut all = self.responsibilities(&self.squares, shares);
         let sums = all.iter().map(|own| own.iter().sum());
@@ -157,7 +158,8 @@ fn largest(values: impl Iterator<Item = f64>) -> Option<(usize, f64)> {
     values.enumerate().max_by(|a, b| a.1.total_cmp(&b.1))
 }
 
-/// Returns normalised weights with an effective sample size of at least [`FLAT`], by a power; `None` where all are 0.
+/// Returns normalised weights, raised to a power that gives them an ESS of at least [`FLAT`], or half the number of those above
+/// 0 if that is less; `None` if all are 0.
 fn flattened(log_weights: &[f64]) -> Option<Vec<f64>> {
     let mut power = 1.0;
     let alive = log_weights.iter().filter(|x| **x > f64::NEG_INFINITY);

@@ -16,15 +16,12 @@ use crate::path::AnnealingPath;
 use crate::work::{Counts, Execution, Job, controls};
 use crate::{Error, Result};
 
-/// A search for a base from which a run finds the mass of a target, where chains from the path's own base may miss some.
+/// A search for a base from which a run finds mass of a target that chains from the path's own base may miss.
 ///
-/// It anneals a large population roughly, cools some of its states from the target f to `f^256`, climbs from draws of the
-/// base and around modes, by random walks or along a [gradient](Self::with_gradient), and fits [laws](FindModes) around the
-/// modes that it finds. Population Monte Carlo moves the laws and their shares towards the target. The result is their
-/// mixture with the path's own base, which keeps a half: nothing that the old base covers is given up.
-///
-/// A run from the mixture begins with other chains, so that its weights are unbiased. A [`Challenge`](crate::adaptive::Challenge) is such
-/// a search, a run from what it finds, and the [comparison](crate::adaptive::Judged) of that run with an earlier one:
+/// The result is a mixture of [laws](FindModes) around the modes that the search finds and the path's own base. The own
+/// base keeps half of the mixture, so that nothing is lost that it covers. A [`Challenge`](crate::adaptive::Challenge)
+/// is this search, a run from its result, and the [comparison](crate::adaptive::Judged) of that run with an earlier
+/// one:
 ///
 /// ```
 /// use annealed::adaptive::{BaseSearch, Judged};
@@ -44,6 +41,11 @@ use crate::{Error, Result};
 /// assert!(first.log_z() < -2.0 && both.log_z().abs() < 4.0 * both.standard_error());
 /// # Ok::<(), annealed::Error>(())
 /// ```
+///
+/// The search anneals a large population roughly and cools some of its states from the target f to `f^256`. It climbs
+/// from draws of the base and around modes, by random walks or along a [gradient](Self::with_gradient), and fits laws
+/// around the modes. Population Monte Carlo moves the laws and their shares towards the target. A run from the mixture
+/// begins with other chains, so that its weights are unbiased.
 #[must_use]
 pub struct BaseSearch<'p, P: AnnealingPath, K> {
     search: Search<'p, P, K>,
@@ -52,8 +54,8 @@ pub struct BaseSearch<'p, P: AnnealingPath, K> {
 }
 
 impl<'p, P: AnnealingPath, K> BaseSearch<'p, P, K> {
-    /// Creates a search with a tuned kernel over `R^d`, which spends about `budget` density evaluations. A gradient counts as
-    /// one more.
+    /// Creates a search with a tuned kernel over `R^d`, which spends about `budget` density evaluations. A gradient
+    /// counts as one more.
     pub fn new(path: P, kernel: K, budget: u64) -> Self
     where
         P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel>,
@@ -76,7 +78,7 @@ impl<'p, P: AnnealingPath, K> BaseSearch<'p, P, K> {
         }
     }
 
-    /// Lets climbs and Laplace's approximation use the gradient of the target, in place of random walks and differences.
+    /// Lets climbs and Laplace's approximation use the gradient of the target, not random walks and differences.
     pub fn with_gradient(mut self) -> Self
     where
         P: AnnealingPath<State = DVector<f64>> + Send + Sync + 'p,
@@ -86,7 +88,7 @@ impl<'p, P: AnnealingPath, K> BaseSearch<'p, P, K> {
         self
     }
 
-    /// Adds states that are cooled, too: data, or draws of another sampler.
+    /// Adds states that are cooled too, such as data or draws of another sampler.
     pub fn states(mut self, states: impl IntoIterator<Item = P::State>) -> Self {
         self.search.states.extend(states);
         self
@@ -109,8 +111,8 @@ where
     /// Looks for modes, and mixes laws around them with the path's own base.
     ///
     /// # Errors
-    /// A budget that is too small; a log normaliser of the base that its samples contradict; [states](Self::states) without a
-    /// density; a wrong [gradient](Self::with_gradient); as
+    /// A budget that is too small; a log normaliser of the base that its samples contradict; [states](Self::states)
+    /// without a density; a wrong [gradient](Self::with_gradient); the errors of
     /// [`AdaptiveSmc::first_pass`](crate::adaptive::AdaptiveSmc::first_pass); [`Error::Stopped`].
     pub fn run(&self) -> Result<FoundBase<P, LawOf<P>>> {
         let job = Job::new(&self.execution)?;

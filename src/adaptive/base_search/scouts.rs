@@ -16,14 +16,14 @@ use crate::population::Populations;
 use crate::random::StreamRng;
 use crate::work::{Halt, Pulse, Single, Stepped, Task};
 
-/// A first pass whose states and kernel are kept. It leaps to the target once it has spent its allowance.
+/// A first pass whose states and kernel are kept. When its allowance is spent, it goes to the target in one stage.
 pub(super) struct Scouting<'s, 'r, P: AnnealingPath, K> {
     pub(super) settings: &'s AdaptiveSmc<'r, P, K>,
     /// Evaluations.
     pub(super) allowance: u64,
 }
 
-/// States of scouts at the target, and what they found on their way.
+/// States of scouts at the target, and the result of their first pass.
 pub(super) struct Scouts<S, K> {
     pub(super) states: Vec<S>,
     pub(super) found: FirstPass<K>,
@@ -72,7 +72,7 @@ where
 
 /// Number of powers of the target, after the first.
 pub(super) const RUNGS: usize = 16;
-/// Exponent that places the powers closely at first.
+/// Exponent that makes the first powers lie close together.
 const MILD: f64 = 1.7;
 
 /// Returns the place of a rung on the path of a cooled target.

@@ -27,15 +27,15 @@ use crate::random::{Purpose, StreamRng, stream};
 use crate::work::{Job, Single, caught, caught_once};
 use crate::{Error, Result};
 
-/// All that a search needs but its budget.
+/// The settings of a search, except its budget.
 pub(in crate::adaptive) struct Search<'p, P: AnnealingPath, K> {
     pub(in crate::adaptive) path: P,
     pub(in crate::adaptive) kernel: K,
     pub(in crate::adaptive) tuner: Option<Tuner<K, P::State>>,
     pub(in crate::adaptive) gradient: Option<GradientOf<'p, P::State>>,
-    /// The base's own log normaliser, by which it is weighed against laws.
+    /// The base's own log normaliser, which sets its weight against the laws.
     pub(in crate::adaptive) own_log_z: f64,
-    /// Whether this is right by construction.
+    /// Whether `own_log_z` is right by construction.
     pub(in crate::adaptive) is_certain: bool,
     pub(in crate::adaptive) states: Vec<P::State>,
     pub(in crate::adaptive) seed: u64,
@@ -92,27 +92,27 @@ where
 /// A law around one mode among the states of the path P.
 pub(in crate::adaptive) type LawOf<P> = <<P as AnnealingPath>::State as FindModes>::Law;
 
-/// Fewest moves that a search takes.
+/// Smallest budget of a search, in moves.
 pub(in crate::adaptive) const LEAST_MOVES: u64 = 5_000;
-/// Shares of the budget for scouts, cooling, and optima and fits: without climbs, and with them.
+/// Shares of the budget for scouts, for cooling, and for optima and fits: first without climbs, then with them.
 const SHARES: [[f64; 3]; 2] = [[0.36, 0.28, 0.36], [0.09, 0.17, 0.74]];
 /// Share of the evaluations for optima and fits that the search for modes takes.
 const MODES: f64 = 0.46;
 /// Number of states that are cooled, besides those that the user gives.
 const STARTS: usize = 128;
-/// Most chains that cool one state of the user.
+/// Largest number of chains that cool one state of the user.
 const COPIES: usize = 32;
-/// Fewest scouts, and most.
+/// Smallest and largest number of scouts.
 const SCOUTS: (u64, u64) = (64, 4_096);
-/// Most moves at each power.
+/// Largest number of moves at each power.
 const COOLING: u64 = 10;
-/// Least share of the old base.
+/// Smallest share of the old base.
 const DEFENCE: f64 = 0.5;
 /// Draws of the base at which a gradient is compared with differences.
 const PROBES: usize = 8;
-/// Step of a difference beside a gradient that is no number.
+/// Step of the finite difference that an error shows if a gradient is NaN.
 const STEP: f64 = 1e-4;
-/// Least share of a law.
+/// Smallest share at which a law is kept.
 const LEAST: f64 = 0.005;
 
 impl<'p, P: AnnealingPath<Base: NormalizedModel>, K> Search<'p, P, K> {
@@ -137,8 +137,8 @@ where
     P::At: Send + Sync,
     K: TransitionKernel<MixtureAt<P, LawOf<P>>> + Clone + Send + Sync,
 {
-    /// Refuses a kernel with parameters for each stage, a log normaliser that is not that of the base, a wrong gradient, and
-    /// states that have no density.
+    /// Refuses a kernel with parameters for each stage, a log normaliser that the base's samples contradict, a wrong
+    /// gradient, and states without a density.
     pub(in crate::adaptive) fn check(&self) -> Result<()> {
         refuse_stages(self.kernel.stages())?;
         self.compare_normalizer()?;
@@ -159,7 +159,7 @@ where
         })
     }
 
-    /// Compares the log normaliser of the base with its samples. Returns false if these cannot tell.
+    /// Compares the log normaliser of the base with its samples. Returns false if the samples cannot decide.
     pub(in crate::adaptive) fn compare_normalizer(&self) -> Result<bool> {
         if self.is_certain {
             return Ok(true);
@@ -168,7 +168,7 @@ where
         let density = self.path.at(0.0);
         let log_density = |state: &P::State| density.log_density(state);
         let base = self.path.base();
-        // A panic is reported where chains meet it.
+        // A panic is reported later, when chains meet it.
         let compared =
             caught(&mut || compare_normalizer(base, log_density, self.own_log_z, &mut rng));
         compared.unwrap_or(Ok(false))
@@ -201,7 +201,8 @@ where
         MixtureBase::with_log_z(self.path.clone(), self.own_log_z, laws)
     }
 
-    /// Looks for modes, and mixes laws around them with the old base. Of several processes each makes the search.
+    /// Looks for modes, and mixes laws around them with the old base. If several processes share the work, each makes
+    /// the search.
     pub(in crate::adaptive) fn find(
         &self,
         budget: u64,
@@ -235,8 +236,8 @@ where
         })
     }
 
-    /// Anneals a population roughly: a small one, whose cost says how large a second one may be. Returns the
-    /// evaluations, too.
+    /// Anneals a small population roughly, then a second one, as large as the cost of the first one allows. Returns the
+    /// second population and the evaluations of both.
     fn scouts(
         &self,
         old: &MixturePath<P, LawOf<P>>,
@@ -254,7 +255,7 @@ where
         };
         let few = scout(&self.kernel, (SCOUTS.0 as usize, 2), allowance / 4)?.found;
         let left = allowance.saturating_sub(few.evaluations);
-        // Half the moves are half the cost.
+        // A chain makes half the moves of the first population, at half the cost.
         let chains = ((2 * SCOUTS.0).saturating_mul(left) / few.evaluations.max(1))
             .clamp(SCOUTS.0, SCOUTS.1);
         let many = scout(&few.kernel, (chains as usize, 1), left)?;
@@ -262,7 +263,7 @@ where
         Ok((many, spent))
     }
 
-    /// Cools some scouts and the user's states. Returns the evaluations, too.
+    /// Cools some scouts and the user's states. Also returns the number of evaluations.
     fn trails(
         &self,
         old: &MixturePath<P, LawOf<P>>,
@@ -322,8 +323,8 @@ where
         Ok((base, count, target.spent.get()))
     }
 
-    /// Makes a first pass along `path` by (chains, moves a stage), with a seed in a job. It leaps to the target once it has spent
-    /// its allowance.
+    /// Makes a first pass along `path`, with `size` as chains and moves a stage and `run` as seed and job. When
+    /// `allowance` is spent, the pass goes to the target in one stage.
     pub(in crate::adaptive) fn first_pass(
         &self,
         path: MixturePath<P, LawOf<P>>,
@@ -336,7 +337,7 @@ where
             .found)
     }
 
-    /// Anneals so many chains by so many moves a stage. They leap to the target once they have spent their allowance.
+    /// Anneals `chains` chains by `moves` moves a stage. When `allowance` is spent, they go to the target in one stage.
     fn scout(
         &self,
         (path, kernel): (MixturePath<P, LawOf<P>>, &K),

@@ -1,4 +1,4 @@
-//! Modes among vectors: Student's t around each, and by components of the states on their way there.
+//! Modes among vectors: Student's t around each mode, and around components of the states on the way there.
 
 use nalgebra::DVector;
 
@@ -10,8 +10,9 @@ use crate::model::{Gaussian, StudentT};
 
 /// Degrees of freedom of the laws.
 const FREEDOM: f64 = 5.0;
-/// Largest power whose states are parted into components, and the number of these.
+/// Largest power whose states are divided into components.
 const MILD: f64 = 2.5;
+/// Number of these components.
 const COMPONENTS: usize = 12;
 
 impl FindModes for DVector<f64> {
@@ -19,9 +20,9 @@ impl FindModes for DVector<f64> {
 
     const CLIMBS: bool = true;
 
-    /// Parts the chains by the modes where they end, and looks for others. For each mode it takes Laplace's approximation
-    /// where it can be afforded, and mean and covariance of its chains at several powers, the covariance times the power.
-    /// Components of all chains at low powers stand beside the last mode.
+    /// Groups the chains by the modes where they end, and looks for other modes. The laws of a mode are Laplace's
+    /// approximation, if it is affordable, and fits to its chains at several powers, with the covariance times the
+    /// power. Components of all chains at low powers are listed with the last mode.
     fn find_modes(trails: &Trails<Self>, target: &Target<'_, Self>) -> Result<Vec<Vec<StudentT>>> {
         let heavy = |gaussian: Gaussian| StudentT::exact(gaussian, FREEDOM).ok();
         let modes = modes(trails, target).into_iter();

@@ -1,4 +1,4 @@
-//! The challenge at the end of rounds, behind a trait object: states of rounds need not find modes otherwise.
+//! The challenge at the end of rounds, behind a trait object: only states of challenged rounds need to find modes.
 
 use super::second::{Asked, Second, SecondJob, challenge};
 use crate::Result;
@@ -14,7 +14,7 @@ pub(in crate::adaptive) trait Challenges<S, K>: Send + Sync {
     /// Refuses kernels and settings that no challenge can have.
     fn check(&self, of: Challenged<K, S>) -> Result<()>;
 
-    /// Challenges `first` at the stated cost.
+    /// Challenges `first` within the budget of `asked`.
     fn challenge(
         &self,
         first: &dyn LogZ,
@@ -36,7 +36,7 @@ struct ChallengeOfPath<'p, P: AnnealingPath> {
     gradient: Option<GradientOf<'p, P::State>>,
 }
 
-/// Returns what challenges runs along `path`.
+/// Returns the challenge to runs along `path`.
 pub(in crate::adaptive) fn of_path<'p, P, K>(
     path: P,
     gradient: Option<GradientOf<'p, P::State>>,

@@ -1,4 +1,4 @@
-//! The judgement of a second result beside a first.
+//! The judgement on a first result by a second one.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -6,13 +6,14 @@ use std::fmt;
 use crate::estimate::{LogZ, Warning, distinct, write_estimate, write_warnings};
 use crate::{Error, Result};
 
-/// The judgement of a second result for log Z on a [first](Judged).
+/// The judgement on a [first](Judged) result for log Z, by a second result.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum Judgement {
-    /// The second result has no warnings that matter here, and none of what follows holds. This is no proof. Warnings of dead
-    /// chains, of variance in one stage, of an error that was not reached and of what a challenge mended do not matter.
+    /// No warnings of the second result matter here, and no other variant applies. This is no proof. Dead chains,
+    /// variance in one stage, an error not reached, a checkpoint not written and a first run that a challenge corrected
+    /// do not matter.
     Confirmed,
     /// The 95% interval of the first result is too low: it ends below a certified lower bound.
     Contradicted {
@@ -21,28 +22,29 @@ pub enum Judgement {
         /// Probability with which all bounds that were compared hold.
         confidence: f64,
     },
-    /// The second result is the better one: its 95% interval lies above that of the first; or it has no warnings that matter
-    /// here, and its interval lies above the first's estimate, and either by more than four of the first's standard errors, or
-    /// it is at most half as wide as the first's. It may be too low itself. Unless it lies above the first interval, the first result's warnings stay.
+    /// The second result is better, for one of two reasons. Its 95% interval lies above the first interval. Or it has
+    /// no warnings that matter here, and its interval lies above the first estimate and either by more than four of the
+    /// first's standard errors, or is at most half as wide as the first interval. It may still be too low. Unless it
+    /// lies above the first interval, the first result's warnings stay.
     Improved {
         /// Estimate of log Z by the second result.
         log_z: f64,
-        /// The 95% interval, lower and upper bound. The upper bound is the larger one of both results.
+        /// The 95% interval, lower and upper bound. The upper bound is the larger one of the two results.
         interval: (f64, f64),
     },
-    /// The second result does not lie above the first, and has warnings of its own; or its interval at the stated confidence
-    /// lies below that of the first, or its 95% interval below a certified lower bound of the first; or it lies above the
-    /// first, but the log normaliser of the base could not be compared with the base's samples. One of both is likely
-    /// wrong. The warning [`ChallengeUndecided`](Warning::ChallengeUndecided) has the value of the second.
+    /// No decision is possible, and one of the two results is likely wrong. The second result has warnings and does not
+    /// lie above the first; or its interval at the stated confidence lies below the first's; or its 95% interval lies
+    /// below a certified lower bound of the first; or it lies above the first, but the log normaliser of the base could
+    /// not be compared with the base's samples. The warning [`ChallengeUndecided`](Warning::ChallengeUndecided) has the
+    /// second value.
     Undecided,
 }
 
-/// Two results for log Z of one target, the second judged beside the first.
+/// Two results for log Z of one target, with a judgement on the first by the second.
 ///
-/// Log Z, error, interval and warnings are those of the second where it contradicts the first or improves on it, and else
-/// those of the first. After an improvement that does not lie above the first interval, the interval ends at the
-/// larger one of both upper ends, and the warnings are those of both. Results are judged as [`Judgement`] says: a forward run
-/// misses mass more often than it finds too much.
+/// Log Z, error, interval and warnings come from the second result if it contradicts the first or improves on it, and
+/// otherwise from the first. [`Judgement`] states the rules, which reflect that a forward run misses mass more often
+/// than it finds too much.
 ///
 /// ```
 /// use annealed::adaptive::{Judged, Judgement};
@@ -58,24 +60,28 @@ pub enum Judgement {
 /// assert_eq!(both.log_z(), first.log_z());
 /// # Ok::<(), annealed::Error>(())
 /// ```
+///
+/// If an improvement does not lie above the first interval, the interval ends at the larger one of the two upper ends,
+/// and the warnings of both results stay.
 #[must_use]
 pub struct Judged<'r> {
     pub(super) first: &'r dyn LogZ,
     pub(super) second: &'r dyn LogZ,
     pub(super) judgement: Judgement,
-    /// Whether the log normaliser of the second result's base is right as far as its samples show.
+    /// Whether the log normaliser of the second result's base is right, as far as its samples show.
     pub(super) is_compared: bool,
     pub(super) warnings: Cow<'r, [Warning]>,
 }
 
-/// Largest width of the better interval, relative to the other.
+/// Largest width of the interval of an improvement, relative to the first interval.
 const NARROWER: f64 = 0.5;
-/// Standard errors of a first run beyond which it is off. Where its weights are skewed its interval reaches farther.
+/// Distance from the first estimate, in its standard errors, beyond which that estimate counts as wrong. If its weights
+/// are skewed, its interval reaches farther.
 const FAR: f64 = 4.0;
 
 impl<'r> Judged<'r> {
-    /// Judges a second result beside a first, at a confidence that all bounds which are compared share. It trusts that both
-    /// count log Z from a right normaliser of their base.
+    /// Judges `first` by `second`. All bounds that are compared share `confidence`. Both results must count log Z from
+    /// a right normaliser of their base, which is not checked here.
     ///
     /// # Errors
     /// A confidence outside (0, 1).
@@ -83,7 +89,7 @@ impl<'r> Judged<'r> {
         Self::from_base(first, second, (confidence, true))
     }
 
-    /// Judges a second result whose base may have a log normaliser that was not compared; then it proves nothing.
+    /// Judges `first` by `second`, which proves nothing unless the log normaliser of its base was compared.
     pub(super) fn from_base(
         first: &'r dyn LogZ,
         second: &'r dyn LogZ,
@@ -130,8 +136,8 @@ impl<'r> Judged<'r> {
         }
     }
 
-    /// Returns whether an improvement may lie within the first interval, whose upper end then counts: a second run
-    /// that lacks part of the mass is narrow for this very reason.
+    /// Returns true if an improvement does not lie above the first interval. The upper end of that interval then
+    /// counts, since a second run that lacks part of the mass has a narrow interval for this very reason.
     fn leaves_room(&self) -> bool {
         let first = self.first.interval();
         matches!(self.judgement, Judgement::Improved { interval, .. } if interval.0 <= first.1)
@@ -167,13 +173,13 @@ impl<'r> Judged<'r> {
         if self.second.warnings().iter().any(is_doubt) {
             "has warnings"
         } else if !self.is_compared {
-            "counts on a log normaliser of the base that could not be compared with its samples"
+            "relies on a log normaliser of the base that could not be compared with its samples"
         } else {
             "lies below the first"
         }
     }
 
-    /// Writes the estimate, as that of the first or second run.
+    /// Writes the estimate, and which of the two runs it comes from.
     pub(super) fn write_estimate(&self, f: &mut fmt::Formatter<'_>, of: &dyn LogZ) -> fmt::Result {
         let whose = match self.is_better() {
             true => "of the second run",
@@ -182,7 +188,7 @@ impl<'r> Judged<'r> {
         write_estimate(f, of, "", whose)
     }
 
-    /// Writes what came of the second run, such as `a second run, -2.310 +- 0.020, does not contradict it`.
+    /// Writes the judgement, such as `a second run, -2.310 +- 0.020, does not contradict it`.
     pub(super) fn write_judgement(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let figures = |of: &dyn LogZ| format!("{:.3} +- {:.3}", of.log_z(), of.standard_error());
         match self.judgement {
@@ -205,7 +211,7 @@ impl<'r> Judged<'r> {
     }
 }
 
-/// Writes the estimate, what came of the second run, and any warnings.
+/// Writes the estimate, the judgement and any warnings.
 impl fmt::Display for Judged<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.write_estimate(f, self)?;
@@ -234,7 +240,7 @@ impl LogZ for Judged<'_> {
         self.chosen().standard_error()
     }
 
-    /// Returns the confidence interval of log Z at another level in (0, 1). If the second result is an improvement and does
+    /// Returns the confidence interval of log Z at `level` in (0, 1). If the second result is an improvement and does
     /// not lie above the first interval, the upper bound is the larger one of both.
     fn interval_at(&self, level: f64) -> Result<(f64, f64)> {
         let (lower, upper) = self.chosen().interval_at(level)?;
@@ -244,8 +250,8 @@ impl LogZ for Judged<'_> {
         })
     }
 
-    /// Returns the larger of the lower bounds on log Z by both results, each at the confidence `1 - (1 - confidence) / m`
-    /// for m bounds, so that both hold with probability `confidence`.
+    /// Returns the larger of the lower bounds on log Z by both results, each at the confidence
+    /// `1 - (1 - confidence) / m` for m bounds, so that both hold with probability `confidence`.
     fn certified_lower_bound(&self, confidence: f64) -> Result<Option<f64>> {
         if !self.is_compared {
             return self.first.certified_lower_bound(confidence);
@@ -270,8 +276,8 @@ impl LogZ for Judged<'_> {
     }
 }
 
-/// Returns the judgement unless it confirms, given whether the second run lies below the first, and its bound with its
-/// confidence.
+/// Returns the judgement; `None` if the second result confirms the first. `lies_below` is true if the second lies below
+/// the first. `bound` is the second's lower bound and its confidence.
 fn judgement(
     first: &dyn LogZ,
     second: &dyn LogZ,
@@ -298,8 +304,8 @@ fn judgement(
     (is_far || above > 0.0 && is_narrow).then_some(improved)
 }
 
-/// Returns whether a warning of a second result leaves it without a say. A new base may reach beyond the target's support, and
-/// most of the variance may well come where its chains leave it. What a challenge has mended is no doubt.
+/// Returns true if `warning` disqualifies a second result. A new base may reach beyond the target's support: dead
+/// chains are harmless, and so is variance where chains leave it. A first run that a challenge corrected is no doubt.
 fn is_doubt(warning: &Warning) -> bool {
     let is_harmless = matches!(
         warning,
@@ -312,7 +318,8 @@ fn is_doubt(warning: &Warning) -> bool {
     !is_harmless
 }
 
-/// Returns the lower bounds on log Z by a first result and a second. All that there are hold with probability `confidence`.
+/// Returns the certified lower bounds on log Z of both results. All bounds that exist hold together with probability
+/// `confidence`.
 fn bounds(first: &dyn LogZ, second: &dyn LogZ, confidence: f64) -> Result<[Option<f64>; 2]> {
     let count = 1 + usize::from(first.certified_lower_bound(confidence)?.is_some());
     let each = 1.0 - (1.0 - confidence) / count as f64;

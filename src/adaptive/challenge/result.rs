@@ -41,7 +41,7 @@ impl<S> ChallengeRun<'_, S> {
     }
 }
 
-/// Writes the estimate, what came of the challenge, and any warnings.
+/// Writes the estimate, the judgement and any warnings.
 impl<S> fmt::Display for ChallengeRun<'_, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.judged().write_estimate(f, self)?;
@@ -77,7 +77,7 @@ impl<S> LogZ for ChallengeRun<'_, S> {
         &self.second.warnings
     }
 
-    /// Returns the number of density evaluations of the challenge, without those of the first run; a gradient is one more.
+    /// Returns the number of density evaluations of the challenge alone; a gradient is one more.
     fn evaluations(&self) -> u64 {
         self.second.evaluations()
     }

@@ -19,15 +19,8 @@ use crate::{Error, Result};
 /// A second run that looks for mass that a first one missed.
 ///
 /// A forward run cannot see what none of its chains found, and more of the same runs agree with it. The challenge looks
-/// for [another base](crate::adaptive::BaseSearch) and runs *forward* from it to the same target. That run's weights are unbiased,
-/// since its base comes from other chains, and its [bound](crate::ais::Run::certified_lower_bound) can prove the first too low.
-/// The [`Judgement`](super::Judgement) says what came of it.
-///
-/// The base's own [log normaliser](NormalizedModel::log_normalizer) must be right: bases are weighed against each other by it. Unless
-/// it is [certain](NormalizedModel::has_certain_normalizer) it is compared with the base's samples. If they cannot tell, as for a base
-/// of 300 dependent coordinates, a judgement that would contradict or improve is [`Undecided`](super::Judgement::Undecided).
-/// The first run is any result with [`LogZ`] for the target of `path`. The challenge costs as much, unless
-/// [`budget`](Self::budget) says otherwise.
+/// for [another base](crate::adaptive::BaseSearch) and runs *forward* from it to the same target.
+/// [`Judgement`](super::Judgement) is the outcome.
 ///
 /// ```
 /// use annealed::adaptive::{Challenge, Judgement};
@@ -46,6 +39,15 @@ use crate::{Error, Result};
 /// # assert!(run.log_z() < -2.0 && challenge.standard_error() < 0.1, "{run}\n{challenge}");
 /// # Ok::<(), annealed::Error>(())
 /// ```
+///
+/// The weights of the second run are unbiased, since its base comes from other chains. Its
+/// [bound](crate::ais::Run::certified_lower_bound) can prove the first run too low. The first run is any result with
+/// [`LogZ`] for the target of `path`. The challenge costs as much unless a [`budget`](Self::budget) is set.
+///
+/// The base's own [log normaliser](NormalizedModel::log_normalizer) must be right, since bases are weighed against each
+/// other by it. Unless it is [certain](NormalizedModel::has_certain_normalizer), it is compared with the base's
+/// samples. If they cannot decide, as for a base of 300 dependent coordinates, a judgement that would contradict or
+/// improve is [`Undecided`](super::Judgement::Undecided).
 #[must_use]
 pub struct Challenge<'p, P: AnnealingPath, K> {
     pub(in crate::adaptive) search: Search<'p, P, K>,
@@ -83,14 +85,14 @@ impl<'p, P: AnnealingPath, K> Challenge<'p, P, K> {
         }
     }
 
-    /// Sets the log normaliser of the base from which log Z is counted, in place of the base's own; 0 to count it from the
-    /// base. The first run must count from the same.
+    /// Sets the log normaliser of the base, in place of the base's own; 0 counts log Z from the base. The first run
+    /// must count from the same value.
     pub fn base_log_z(mut self, log_base_normalizer: f64) -> Self {
         self.log_base_normalizer = log_base_normalizer;
         self
     }
 
-    /// Lets climbs and Laplace's approximation use the gradient of the target, in place of random walks and differences.
+    /// Lets climbs and Laplace's approximation use the gradient of the target, not random walks and differences.
     pub fn with_gradient(mut self) -> Self
     where
         P: AnnealingPath<State = DVector<f64>> + Send + Sync + 'p,
@@ -100,13 +102,13 @@ impl<'p, P: AnnealingPath, K> Challenge<'p, P, K> {
         self
     }
 
-    /// Adds states that are cooled, too: data, or draws of another sampler.
+    /// Adds states that are cooled too, such as data or draws of another sampler.
     pub fn states(mut self, states: impl IntoIterator<Item = P::State>) -> Self {
         self.search.states.extend(states);
         self
     }
 
-    /// Sets the number of density evaluations to spend; those of the first run by default, or 5,000 moves where that cost less.
+    /// Sets the number of density evaluations to spend; by default as many as the first run, and at least 5,000 moves.
     /// A gradient is one more.
     pub fn budget(mut self, evaluations: u64) -> Self {
         self.budget = Some(evaluations);
@@ -140,8 +142,9 @@ where
     ///
     /// # Errors
     /// Settings out of range; a budget that is too small; [states](Self::states) without a density; a wrong
-    /// [gradient](Self::with_gradient); as [`AdaptiveSmc::first_pass`](crate::adaptive::AdaptiveSmc::first_pass)
-    /// and [`Ais::run`](crate::ais::Ais::run); [`Error::Stopped`] before the second run has a block.
+    /// [gradient](Self::with_gradient); the errors of
+    /// [`AdaptiveSmc::first_pass`](crate::adaptive::AdaptiveSmc::first_pass) and [`Ais::run`](crate::ais::Ais::run);
+    /// [`Error::Stopped`] before the second run has a block.
     pub fn run(&self) -> Result<ChallengeRun<'p, P::State>> {
         self.go_with(None, &mut Job::new(&self.execution)?)
     }

@@ -36,7 +36,7 @@ pub(in crate::adaptive) struct Second<S> {
 }
 
 impl<S> Second<S> {
-    /// Returns both results, given the first.
+    /// Returns the judgement on `first` by this run.
     pub(in crate::adaptive) fn beside<'r>(&'r self, first: &'r dyn LogZ) -> Judged<'r> {
         Judged {
             first,
@@ -51,8 +51,8 @@ impl<S> Second<S> {
         self.searching.saturating_add(self.run.evaluations())
     }
 
-    /// Writes what came of the challenge to `first`, such as `a second run, -2.310 +- 0.020, does not contradict it, from
-    /// 128 starts and 1 mode`.
+    /// Writes the outcome of the challenge to `first`, such as
+    /// `a second run, -2.310 +- 0.020, does not contradict it, from 128 starts and 1 mode`.
     pub(in crate::adaptive) fn write(
         &self,
         f: &mut fmt::Formatter<'_>,
@@ -74,11 +74,11 @@ pub(in crate::adaptive) type SecondJob<'j, S> = dyn Runs<BlockResult<S, ()>> + '
 
 /// Share of the budget for the search, without climbs and with them.
 const OF_SEARCH: [f64; 2] = [0.55, 0.77];
-/// Stages of the second run for a square of the barrier of 1, as far as its chains allow.
+/// Number of stages of the second run for each unit of the squared barrier, as far as its chains allow.
 const STAGES: f64 = 4.0;
-/// Fewest chains of the second run, and most.
+/// Smallest and largest number of chains of the second run.
 const CHAINS: (u64, u64) = (256, 4_096);
-/// Draws of the base at which processes that search alike are compared.
+/// Number of draws of the base by which processes check that their searches agree.
 const PROBES: usize = 8;
 
 /// Budget and confidence of a challenge, and where log Z is counted from.
@@ -104,7 +104,7 @@ struct Prepared<P: AnnealingPath<State: FindModes>, K> {
     spent: u64,
 }
 
-/// Looks for a base, runs from it, and judges `first`. Of several processes each makes the search.
+/// Looks for a base, runs from it, and judges `first`. If several processes share the work, each makes the search.
 pub(in crate::adaptive) fn challenge<P, K>(
     search: &Search<'_, P, K>,
     first: &dyn LogZ,
@@ -148,7 +148,7 @@ where
     })
 }
 
-/// Looks for a base, and finds kernel and stages from there by a first pass, which may take half of what is left.
+/// Looks for a base, and finds kernel and stages by a first pass from it, which may take half of the remaining budget.
 fn prepared<P, K>(search: &Search<'_, P, K>, budget: u64, job: &Job<'_>) -> Result<Prepared<P, K>>
 where
     P: AnnealingPath<State: FindModes> + Send + Sync,
@@ -182,8 +182,8 @@ where
 }
 
 impl<P: AnnealingPath<State: FindModes>, K> Prepared<P, K> {
-    /// Returns betas and chains of the second run, and log densities of its base at some of its draws, by which processes
-    /// that search alike are compared.
+    /// Returns figures by which processes compare their searches: betas and number of chains of the second run, and log
+    /// densities of its base at some of its draws.
     fn figures(&self, seed: u64) -> Vec<f64> {
         let base = self.path.base();
         let mut rng = stream(seed, Purpose::Challenge, 5);

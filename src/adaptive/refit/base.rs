@@ -5,8 +5,8 @@ use std::fmt;
 use crate::model::{Gaussian, StudentT};
 use crate::{Error, Result};
 
-/// The base of the last round of a [refitted](crate::adaptive::Rounds::refit) run: a Gaussian or Student t, fitted to
-/// the weighted states of the rounds before, and a share of the path's own base.
+/// The base of the last round of a [refitted](crate::adaptive::Rounds::refit) run: a mixture of the path's own base and
+/// a Gaussian or Student t, fitted to the weighted states of the rounds before.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[must_use]
@@ -55,7 +55,7 @@ crate::num::deserialize_checked! {
     Refit { law: StudentT, own_share: f64 } => Self::new(law, own_share)
 }
 
-/// Reason for which no base was [fitted](super::super::Rounds::refit) to the states of a round.
+/// The reason why no base was [fitted](super::super::Rounds::refit) to the states of a round.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
@@ -65,22 +65,22 @@ pub enum NoRefit {
         /// Effective number of states.
         effective: f64,
     },
-    /// Modes that lie apart, and too few effective states in each: a law fitted to them keeps chains where those were. No
-    /// later round is fitted to either, and a base that was fitted before is given up.
+    /// Modes that lie apart, and too few effective states in each. A law fitted to them would keep chains where earlier
+    /// ones were. No later round is refitted either, and an earlier fit is given up.
     Modes {
         /// Number of modes.
         modes: usize,
         /// Effective number of states.
         effective: f64,
     },
-    /// States for which the path's own base is as likely.
+    /// States that the path's own base explains as well as the fitted law.
     OwnBase {
-        /// Its share in the likeliest mixture of both.
+        /// Share of the path's own base in the likeliest mixture of both.
         share: f64,
     },
     /// Samples of the fitted law off the target's support.
     Edges,
-    /// States at which the fitted law is too light, as on ridges.
+    /// States that the fitted law is too light for, as on ridges.
     Tails {
         /// Pareto shape of the largest ratios of the target's density to the base's, among states of the target.
         k_hat: f64,
@@ -95,7 +95,7 @@ impl fmt::Display for NoRefit {
             }
             Self::Modes { modes, effective } => write!(
                 f,
-                "{effective:.0} effective states are too few for a fit in {modes} modes, which dips of single coordinates may show"
+                "{effective:.0} effective states are too few for a fit in {modes} modes, counted by dips in single coordinates"
             ),
             Self::OwnBase { share } => write!(f, "a fit would keep {:.0}% of it", 100.0 * share),
             Self::Edges => f.write_str("samples of a fit leave the target's support"),

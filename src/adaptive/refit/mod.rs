@@ -22,12 +22,12 @@ use crate::num::{WeightSums, log_add_exp};
 use crate::path::AnnealingPath;
 use crate::random::StreamRng;
 
-/// The work of a refitted run between its rounds and in them, whose states of type `S` may be no vectors.
+/// The work of a refitted run, between its rounds and in them. States of type `S` need not be vectors.
 pub(super) trait Refits<S, K>: Send + Sync {
     /// Returns the function that shows the coordinates of a state.
     fn coordinates(&self) -> fn(&S) -> &[f64];
 
-    /// Fits a base to the states of a round, of which `shape` has mean and covariance, unless there is a reason not to.
+    /// Fits a base to the states of a round, or returns the reason against it. `shape` has their mean and covariance.
     fn fit(&self, run: &Run<S>, shape: &Covariance, rng: &mut StreamRng) -> Result<Fitted>;
 
     /// Runs a round from a refitted base.
@@ -45,7 +45,7 @@ pub(super) type Fitted = std::result::Result<Refit, NoRefit>;
 
 pub(super) type Refitting<'p, S, K> = Arc<dyn Refits<S, K> + 'p>;
 
-/// Returns what refits the base of `path`.
+/// Returns the refitting of the base of `path`.
 pub(super) fn refitting<'p, P, K>(path: P) -> Refitting<'p, DVector<f64>, K>
 where
     P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel + Sync> + Send + Sync + 'p,
@@ -55,14 +55,14 @@ where
     Arc::new(RefitOfPath(path))
 }
 
-/// Least effective number of states to fit to, in each of their modes.
+/// Smallest effective number of states for a fit, in each of their modes.
 const FEWEST: f64 = 16.0;
-/// Log of the factor of the fitted deviations in few dimensions.
+/// Log of the factor that widens the fitted deviations in few dimensions.
 const WIDENING: f64 = 0.14;
-/// Most of the path's own base in a mixture; where the states ask for more, nothing is refitted.
+/// Largest share of the path's own base in a mixture. If the states ask for more, no base is refitted.
 const MOST: f64 = 0.5;
-/// Least of it. Where its chains lose their weight, a run that drew none of them is too high by this share and does not
-/// show it.
+/// Smallest share of the path's own base. If its chains lose their weight, a run that drew none of them is too high by
+/// this share, and its error does not show it.
 const LEAST: f64 = 0.001;
 /// Number of updates of the share, each of which raises the likelihood of the states.
 const UPDATES: usize = 30;
@@ -161,8 +161,7 @@ where
     Refit::new(law, share).map(Ok)
 }
 
-/// Returns as many states as there are, each as often as its weight says: the one at each of the n middles of steps of 1/n
-/// of the weight.
+/// Returns n of n weighted states, with repeats: the states at which the cumulative weight passes `(i + 1/2) / n`.
 fn by_weight<'s>(weighted: &[(f64, &'s DVector<f64>)]) -> impl Iterator<Item = &'s DVector<f64>> {
     let (count, mut sum, mut taken) = (weighted.len() as f64, 0.0, 0.5);
     weighted.iter().flat_map(move |(weight, state)| {
@@ -173,7 +172,7 @@ fn by_weight<'s>(weighted: &[(f64, &'s DVector<f64>)]) -> impl Iterator<Item = &
     })
 }
 
-/// Returns whether a law can be fitted to the states of a run: enough of them, on a support like the base's, with one mode.
+/// Returns true if a law can be fitted to a run's states: they are enough, no chain is dead, and they show one mode.
 pub(super) fn shows_one_mode<S>(run: &Run<S>, coordinates: fn(&S) -> &[f64]) -> bool {
     let few = run.effective_sample_size() < FEWEST || run.estimate().dead_chains() > 0;
     let vector = |x| DVector::from_column_slice(coordinates(x));
@@ -181,15 +180,15 @@ pub(super) fn shows_one_mode<S>(run: &Run<S>, coordinates: fn(&S) -> &[f64]) -> 
     !few && modes(&Vec::from_iter(&states())).is_none()
 }
 
-/// Returns the factor of the fitted covariance: deviations are 1.15 times too wide, or less where that would make the
-/// path longer than 1. In d dimensions deviations wider by `e^r` are at the Fisher distance `r (2 d)^(1/2)`.
+/// Returns the factor of the fitted covariance. Deviations are widened by 1.15, or by less if this would make the path
+/// longer than 1: in d dimensions a widening by `e^r` has the Fisher distance `r (2 d)^(1/2)`.
 fn inflation(dimension: usize) -> f64 {
     let shortest = (2.0 * dimension as f64).sqrt().recip();
     (2.0 * WIDENING.min(shortest)).exp()
 }
 
-/// Returns the share of the own base in the likeliest mixture, given weights of states and the log ratios of the own
-/// base's density there to the fitted law's (expectation-maximisation).
+/// Returns the own base's share in the likeliest mixture, by expectation maximisation. `ratios` holds the weights of
+/// states, and the log ratios of the own base's density there to the fitted law's.
 fn own_share(ratios: &[(f64, f64)]) -> f64 {
     (0..UPDATES).fold(0.5, |share: f64, _| {
         let log_odds = (share / (1.0 - share)).ln();

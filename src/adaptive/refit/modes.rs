@@ -4,21 +4,20 @@ use std::collections::BTreeSet;
 
 use nalgebra::{DMatrix, DVector};
 
-/// Probability that one axis or more of a unimodal law shows a dip by chance, at most. A refit lost by chance costs little.
+/// Largest probability that any axis of a unimodal law shows a dip by chance. A refit lost by chance costs little.
 const LEVEL: f64 = 0.05;
-/// Probability for each axis, at most, once there is a dip: one that is sure makes others likely.
+/// Largest probability for each axis once there is a dip, since one sure dip makes others likely.
 const FURTHER: f64 = 0.01;
-/// Most states or coordinates of which principal axes are sought, whichever are fewer.
+/// Largest number of states, or of coordinates if they are fewer, at which principal axes are sought.
 const LARGEST: usize = 256;
-/// Least variance along a principal axis, relative to the largest; what is less may be rounding.
+/// Smallest variance along a principal axis, relative to the largest. A smaller one may be rounding.
 const LEAST: f64 = 1e-9;
-/// Square of the dip in states over their number, at a tail of 1 and for each further unit of minus its log.
+/// Squared dip, in states, over the number of states: at a tail of 1, and for each unit of minus the tail's log.
 const TAIL: [f64; 2] = [0.38, 0.16];
 
-/// Returns the number of modes that states show, or `None` where no axis has a dip: the number of sets of states that lie
-/// on the same sides of all dips.
+/// Returns the number of modes of `states`: sets of states on the same sides of all dips. `None` if no axis has a dip.
 ///
-/// Weights do not count: chains show where modes lie, and few heavy states would hide it.
+/// Weights do not count: all chains show where modes lie, and a few heavy states would hide it.
 pub(super) fn modes(states: &[&DVector<f64>]) -> Option<usize> {
     let axes = axes(states);
     let level = LEVEL / axes.ncols() as f64;
@@ -35,7 +34,7 @@ pub(super) fn modes(states: &[&DVector<f64>]) -> Option<usize> {
     Some(modes.len())
 }
 
-/// Returns the states along axes, one a column: the coordinates, and the principal axes of standardised coordinates.
+/// Returns the states along axes, one axis a column: standardised coordinates, and their principal axes.
 fn axes(states: &[&DVector<f64>]) -> DMatrix<f64> {
     let (n, d) = (states.len(), states[0].len());
     let mut states = DMatrix::from_fn(n, d, |i, j| states[i][j]);
@@ -49,7 +48,7 @@ fn axes(states: &[&DVector<f64>]) -> DMatrix<f64> {
     if n.min(d) > LARGEST {
         return states;
     }
-    // States along axes are, up to scales, eigenvectors of their products.
+    // Up to scales, positions along principal axes are eigenvectors of the products of the states.
     let products = match n < d {
         true => &states * states.transpose(),
         false => states.tr_mul(&states),
@@ -66,7 +65,7 @@ fn axes(states: &[&DVector<f64>]) -> DMatrix<f64> {
     DMatrix::from_columns(&columns)
 }
 
-/// Returns the dip in states that an axis of a unimodal law exceeds by chance with a probability of `level`, for n states.
+/// Returns the dip, in states, that an axis of n states of a unimodal law exceeds by chance with probability `level`.
 ///
 /// The uniform law has the largest dips of all unimodal ones (Hartigan and Hartigan 1985). Its tail is fitted to
 /// simulations.
@@ -74,7 +73,7 @@ fn least_dip(n: usize, level: f64) -> f64 {
     (n as f64 * (TAIL[0] - TAIL[1] * level.ln())).sqrt()
 }
 
-/// Values along an axis in increasing order, and their negatives in theirs.
+/// Values along an axis in increasing order, and their negatives in increasing order.
 struct Marginal {
     sides: [Vec<f64>; 2],
 }
@@ -87,11 +86,11 @@ impl Marginal {
         Self { sides: [up, down] }
     }
 
-    /// Returns the dip in states, and a place between the two modes that it separates.
+    /// Returns the dip, in states, and a place between the two modes that it separates.
     ///
-    /// With its mode at the k-th value a distribution function is convex below and concave above. The empirical one
-    /// rises above its greatest convex minorant there, and falls below its least concave majorant; the dip is the larger
-    /// of both distances, at the best k. (It is twice the usual one, which splits the distance between two sides.)
+    /// A distribution function with its mode at the k-th value is convex below it and concave above. The empirical one
+    /// lies above its greatest convex minorant below the mode, and under its least concave majorant above. The dip is
+    /// the larger of both distances, at the best k. It is twice the usual dip, which splits the distance in two.
     fn dip(&self) -> (f64, f64) {
         let [up, down] = &self.sides;
         let last = up.len() - 1;
@@ -99,7 +98,7 @@ impl Marginal {
             let sides = [&up[..=k], &down[..=last - k]];
             (sides, sides.map(above_minorant))
         };
-        // The distance below the mode grows with k, and that above it shrinks.
+        // The distance below the mode grows with k, and the distance above it shrinks.
         let k = first_without(last, |k| {
             let (_, [below, above]) = distances(k);
             below.0 < above.0
@@ -125,7 +124,7 @@ fn widest_gap(values: &[f64]) -> f64 {
     widest.map_or(values[0], |pair| 0.5 * (pair[0] + pair[1]))
 }
 
-/// Returns the least of `0..=last` for which `holds` is false; it is true before and false from there on.
+/// Returns the smallest of `0..=last` for which `holds` is false. It must be true before and false from there on.
 fn first_without(last: usize, holds: impl Fn(usize) -> bool) -> usize {
     let (mut low, mut high) = (0, last);
     while low < high {
@@ -138,8 +137,8 @@ fn first_without(last: usize, holds: impl Fn(usize) -> bool) -> usize {
     low
 }
 
-/// Returns the largest distance of the empirical distribution function of increasing values above its greatest convex
-/// minorant up to the last, in steps, and the index of the value where it is found.
+/// Returns the largest distance, in steps, of the empirical distribution function above its greatest convex minorant up
+/// to the last of the increasing `values`. Also returns the index of the value where this distance is found.
 fn above_minorant(values: &[f64]) -> (f64, usize) {
     let mut hull: Vec<usize> = Vec::with_capacity(values.len());
     for c in 0..values.len() {
@@ -195,7 +194,7 @@ mod tests {
         assert!((distance - (2.0 - 2.0 / 9.0)).abs() < 1e-15 && place == 1);
         let (dip, between) = Marginal::of(&[9.0, 0.0, 10.0, 1.0]).dip();
         assert_eq!((dip, between), (distance, 5.0));
-        // Far apart and of a fifth of the states, a mode is a dip of a fifth, on either side.
+        // A far mode with a fifth of the states gives a dip of a fifth, on either side.
         let uneven = |side: f64| {
             Vec::from_iter((0..50).map(|i| side * if i < 10 { -1e6 } else { f64::from(i) }))
         };
@@ -234,7 +233,7 @@ mod tests {
         let centre = |k: usize| if k.is_multiple_of(3) { 5.0 } else { -5.0 } / 40f64.sqrt();
         let found = states((256, 40), |k, _| centre(k) + normal(&mut rng));
         assert_eq!(found, Some(2));
-        // The same is less than a tenth of the states: no dip.
+        // The same mode with less than a tenth of the states gives no dip.
         let centre = |k: usize| if k < 12 { 5.0 } else { -5.0 } / 40f64.sqrt();
         let found = states((256, 40), |k, _| centre(k) + normal(&mut rng));
         assert_eq!(found, None);

@@ -13,7 +13,7 @@ const KINDS: [Coupling; 3] = [
 
 fn map(coupling: Coupling, dimension: usize, context: usize, rng: &mut StreamRng) -> InvertibleMap {
     let mut map = InvertibleMap::with_context(coupling, dimension, context, rng).unwrap();
-    // Some scales near their bound; splines that can be told by differences of 1e-5.
+    // Some scales near their bound; splines smooth enough for differences with steps of 1e-5.
     let bound = match coupling {
         Coupling::Spline { .. } => 0.4,
         _ => 1.0,

@@ -7,15 +7,15 @@ use crate::model::prior::TINY;
 use crate::model::transformed_prior::{TransformedPrior, accumulate_each, times};
 use crate::{Error, Result};
 
-/// The LKJ law. Row j of the Cholesky factor is `L_jk = z_k c_0 .. c_{k-1}`, and `c_0 .. c_{j-1}` on the diagonal, with
-/// `c = sqrt(1 - z^2)`. The partial correlations `z_k = tanh(u_k / 2)` are independent, and `(1 + z_k) / 2` is of the beta
-/// law whose two parameters are `shape + (size - 2 - k) / 2`.
+/// The LKJ law. Row j of the Cholesky factor is `L_jk = z_k c_0 .. c_{k-1}`, with `c_0 .. c_{j-1}` on the diagonal and
+/// `c = sqrt(1 - z^2)`. The partial correlations `z_k = tanh(u_k / 2)` are independent, and `(1 + z_k) / 2` has the
+/// beta law whose two parameters are both `shape + (size - 2 - k) / 2`.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub(super) struct Correlation {
     size: usize,
     shape: f64,
-    /// The laws of a row's coordinates; row j has the first j.
+    /// The laws of a row's coordinates. Row j uses the first j.
     #[cfg_attr(feature = "serde", serde(skip))]
     columns: Vec<Prior>,
 }
@@ -42,7 +42,7 @@ impl Correlation {
     }
 }
 
-/// Returns where the coordinates and the parameters of row j begin.
+/// Returns the indices at which the coordinates and the parameters of row j begin.
 fn starts(j: usize) -> (usize, usize) {
     (j * j.saturating_sub(1) / 2, j * (j + 1) / 2)
 }

@@ -8,7 +8,7 @@ use crate::model::Prior;
 use crate::model::transformed_prior::{TransformedPrior, accumulate_each, times};
 use crate::{Error, Result};
 
-/// Effects that are not centred: independent coordinates z of a prior, and parameters with the coordinate `m + s z` of it.
+/// Effects that are not centred: independent coordinates z of a prior, and parameters whose coordinate is `m + s z`.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub(super) struct Effects {
@@ -36,7 +36,7 @@ impl Effects {
         })
     }
 
-    /// Returns m and s.
+    /// Returns the location m and the scale s.
     fn line(&self, earlier: &[f64]) -> (f64, f64) {
         let at = |index: Option<usize>, or: f64| index.map_or(or, |i| earlier[i]);
         (at(self.location, 0.0), at(self.scale, 1.0))

@@ -32,12 +32,12 @@ fn positions(u: &[f64]) -> impl Iterator<Item = f64> {
     })
 }
 
-/// Adds to the gradient by u, given the `slopes` by each position: a position moves with the coordinates up to its own.
+/// Adds to the gradient by u, given the `slopes` by each position. A position depends on all coordinates up to its own.
 fn pull_positions_back(u: &[f64], slopes: &[f64], gradient: &mut [f64]) {
     let mut later = 0.0;
     for i in (1..u.len()).rev() {
         later += slopes[i];
-        // An overflowed gap moves no parameter: 0, not infinity times 0.
+        // A gap that overflowed moves no parameter: its part is 0, not infinity times 0.
         gradient[i] += times(u[i].exp(), later);
     }
     gradient[0] += later + slopes[0];

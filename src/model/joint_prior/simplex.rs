@@ -8,8 +8,8 @@ use crate::model::transformed_prior::{TransformedPrior, accumulate_each, times};
 use crate::num::{log_sigmoid, sigmoid};
 use crate::{Error, Result};
 
-/// The Dirichlet law: `x_k = b_k (1 - b_0) .. (1 - b_{k-1})`, where the sticks `b_k = sigmoid(u_k)` are independent and of
-/// the beta law of `alpha_k` and the sum of the later ones. The last probability is the rest.
+/// The Dirichlet law: `x_k = b_k (1 - b_0) .. (1 - b_{k-1})`, with independent sticks `b_k = sigmoid(u_k)`. A stick has
+/// the beta law of `alpha_k` and the sum of the later entries of alpha. The last probability is the rest.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Simplex {
     alpha: Vec<f64>,
@@ -35,7 +35,8 @@ impl Simplex {
     }
 }
 
-/// Returns each probability and its derivative by its own log: 0 where it stays at its last number inside (0, 1).
+/// Returns each probability and its derivative by its own log. The derivative is 0 if the probability stays at its last
+/// number inside (0, 1).
 fn probabilities(u: &[f64]) -> impl Iterator<Item = (f64, f64)> {
     let mut log_left = 0.0;
     let mut log_of_stick = move |u: f64| {
@@ -43,7 +44,7 @@ fn probabilities(u: &[f64]) -> impl Iterator<Item = (f64, f64)> {
         log_left += log_sigmoid(-u);
         log
     };
-    // The last one is all that is left: a stick of 1.
+    // The last probability is all that is left, as for a stick of 1.
     let sticks = u.iter().copied().chain([f64::INFINITY]);
     sticks.map(move |u| {
         let x = log_of_stick(u).exp();

@@ -62,7 +62,7 @@ impl<T: Scalar> Categorical<T> {
         }
     }
 
-    /// Sets the log ratios of a stage and draws each chain's component at its end. `t` holds both positions.
+    /// Sets the log ratios of a stage and draws each chain's component at its end. `t` holds both ends' positions.
     pub(crate) fn weigh_and_draw(
         &self,
         t: (f64, f64),
@@ -164,7 +164,7 @@ impl<T> TiltedBiases<'_, T> {
     }
 }
 
-/// Draws the components of [`LANES`] chains, c in proportion to `exp(a_c(t_1))`, and sets the log ratios of a stage from
+/// Draws a component c for [`LANES`] chains, in proportion to `exp(a_c(t_1))`, and sets the log ratios of a stage from
 /// `t_0` to `t_1`. `weights` holds `w_c` at both.
 #[inline(always)]
 fn draw<T: Scalar, const FUSED: bool>(
@@ -181,6 +181,7 @@ fn draw<T: Scalar, const FUSED: bool>(
     for l in 0..LANES {
         log_ratios[l] = after[l] - before[l];
     }
+    // The number of cumulative sums below a uniform level is the index of the drawn component.
     let mut chosen = [0; LANES];
     for sums in &sums[..sums.len() - 1] {
         for l in 0..LANES {
@@ -190,7 +191,7 @@ fn draw<T: Scalar, const FUSED: bool>(
     chosen
 }
 
-/// Returns `log sum_c exp(a_c(t))`, and leaves the cumulative sums over the components, up to a factor, in `sums`.
+/// Returns `log sum_c exp(a_c(t))`, and writes the cumulative sums over the components, up to a factor, to `sums`.
 #[inline(always)]
 fn log_sum<const FUSED: bool>(
     log_densities: &[[f64; LANES]],
@@ -223,7 +224,7 @@ mod tests {
 
     use super::*;
 
-    /// Steps up to the whole path, and a law that turns from one component to the other.
+    /// Tries steps up to the whole path, and a law that turns from one component to the other.
     #[test]
     fn ratios_and_draws_are_those_of_the_law() {
         let mut log_densities = [[0.0; LANES]; 2];

@@ -67,10 +67,10 @@ pub(crate) struct WeightGrid {
 }
 
 impl WeightGrid {
-    /// Rounds `weights` to the finest grid on which no sum over units that are on, of either layer, exceeds 16 bits;
-    /// `None` if there is none.
+    /// Rounds `weights` to the finest grid on which no sum over active units, of either layer, exceeds 16 bits. Returns
+    /// `None` if there is no such grid.
     ///
-    /// Rounding adds at most half a unit to each of the n weights of a sum. A largest sum L needs a unit of
+    /// Rounding adds at most half a unit to each of the n weights of a sum. A largest sum L therefore needs a unit of
     /// `L / (32,767 - n / 2)`.
     pub(crate) fn finest<T: Scalar>(weights: &DMatrix<T>) -> Option<Self> {
         let (hidden, visible) = largest_sums(weights);
@@ -93,14 +93,14 @@ impl WeightGrid {
     }
 }
 
-/// Returns the largest absolute sums of weights over units that are on, of any hidden and of any visible unit.
+/// Returns the largest absolute sum of weights over active units into any hidden unit, and into any visible unit.
 fn largest_sums<T: Scalar>(weights: &DMatrix<T>) -> (f64, f64) {
     let hidden = weights.row_iter().map(|row| largest_sum(row));
     let visible = weights.column_iter().map(|column| largest_sum(column));
     (hidden.fold(0.0, f64::max), visible.fold(0.0, f64::max))
 }
 
-/// Returns a number of 9 significant bits just above `x`; `None` if that is not normal.
+/// Returns a number of 9 significant bits just above `x`; `None` if it is not a normal number.
 fn round_up(x: f64) -> Option<f32> {
     const DROPPED: u32 = 15;
     let bits = (x as f32).to_bits();
@@ -118,7 +118,7 @@ mod tests {
     use rand_distr::StandardNormal;
     use rand_xoshiro::Xoshiro256PlusPlus;
 
-    /// Without the share for rounding, `L / 32,767`, the sums of 87 of 200 such units exceed 16 bits.
+    /// The unit `L / 32,767` ignores rounding: the sums of 87 of 200 such units exceed 16 bits.
     #[test]
     fn rounded_sums_stay_within_16_bits() {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(3);
@@ -134,7 +134,7 @@ mod tests {
         assert!(outside > 50, "{outside}");
     }
 
-    /// The largest sum of 16 bits, by columns and by tables.
+    /// Finds the largest sum of 16 bits by columns and by tables.
     #[test]
     fn a_sum_at_the_limit_is_exact() {
         for (inputs, chains) in [(7, 1), (64, 300)] {

@@ -60,7 +60,7 @@ impl Layer {
     }
 
     pub(crate) fn set_chains(&mut self, chains: usize) {
-        // A block of eight chains is transposed as a whole.
+        // Blocks of eight chains are transposed as a whole, so that the last one must be complete.
         let lines = self.width() * chains.next_multiple_of(BLOCK);
         self.lines.resize(lines, Line([0; LINE]));
         self.chains = chains;
@@ -186,7 +186,7 @@ impl<T: Scalar> Row<T> {
         }
     }
 
-    /// Reads the first numbers of `values`; entries that `values` lacks stay.
+    /// Reads the first numbers of `values`. If `values` is shorter, the other entries stay.
     #[inline(always)]
     pub(crate) fn read(&mut self, values: &[T]) {
         let row = self.0.as_flattened_mut();

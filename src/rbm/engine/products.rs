@@ -6,7 +6,7 @@ use crate::rbm::engine::grid::{Narrow, Wide};
 use crate::rbm::engine::layers::{Row, WIDTH};
 use crate::rbm::engine::panels::{ActiveUnits, PanelSums, Panels, WeightMatrix};
 
-/// Weights as numbers, or as integers on a grid. Few outputs take narrow rows.
+/// Weights as numbers, or as integers on a grid. Layers of few outputs use narrow rows.
 #[derive(Debug, Clone)]
 pub(crate) enum WeightPanels<T> {
     Exact(Panels<Row<T>>),
@@ -62,7 +62,7 @@ pub(crate) struct ProductBuffers<T> {
 
 /// A row in one of the forms of weights.
 pub(crate) trait WeightForm<T>: PanelSums<T> {
-    /// Returns weights of this form.
+    /// Returns the weights if they have this form.
     fn panels(weights: &WeightPanels<T>) -> Option<&Panels<Self>>;
 
     fn products(buffers: &mut ProductBuffers<T>) -> &mut Products<Self>;

@@ -26,7 +26,7 @@ impl Cumulative {
 
     pub(in crate::rbm) fn draw<R: Rng + ?Sized>(&self, rng: &mut R) -> usize {
         let last = self.0.len() - 1;
-        // The last sum is 1 but for rounding.
+        // The last sum is 1 up to rounding.
         let level = rng.random::<f64>() * self.0[last];
         self.0.partition_point(|&c| c <= level).min(last)
     }
@@ -119,11 +119,11 @@ const MAX_UNITS: usize = 1 << 32;
 impl<T: Scalar> Rbm<T> {
     /// Draws `count` independent exact samples of the visible units, by enumeration of the smaller layer in f64.
     ///
-    /// Holds no table, and takes about twice as long as [`exact_log_normalizer`](Self::exact_log_normalizer). Sample
-    /// i uses the i-th stream of `seed` for [`Purpose::ExactSamples`], whatever `count` and the threads.
+    /// It stores no table, and takes about twice as long as [`exact_log_normalizer`](Self::exact_log_normalizer).
+    /// Sample i uses the i-th stream of `seed` for [`Purpose::ExactSamples`], for any `count` and number of threads.
     ///
     /// # Errors
-    /// Where the smaller layer has more than [`MAX_ENUMERATED_UNITS`](crate::rbm::MAX_ENUMERATED_UNITS) units,
+    /// If the smaller layer has more than [`MAX_ENUMERATED_UNITS`](crate::rbm::MAX_ENUMERATED_UNITS) units,
     /// `log Z` overflows, or all samples together have more than 2^32 units.
     ///
     /// ```
@@ -153,7 +153,7 @@ impl<T: Scalar> Rbm<T> {
     }
 }
 
-/// The levels that one task has to find, in ascending order.
+/// The levels whose states one task has to find, in ascending order.
 struct LargestTerms<'a> {
     due: &'a [(usize, f64)],
     sum: f64,
@@ -175,7 +175,7 @@ impl LargestTerms<'_> {
         }
     }
 
-    /// Gives the present state to all levels below `sum`.
+    /// Assigns the present state to all levels below `sum`.
     fn settle(&mut self, sum: f64) {
         while let Some((&(index, level), later)) = self.due.split_first() {
             if level >= sum {
@@ -188,11 +188,11 @@ impl LargestTerms<'_> {
 }
 
 impl Enumeration {
-    /// Returns the state at each of `levels`, from 0 to 1, of the distribution function over the enumerated states.
+    /// Returns the states at which the distribution function over the enumerated states reaches the `levels`, 0 to 1.
     fn states_at(&self, levels: Vec<f64>) -> Result<Vec<usize>> {
         let (log_z, shares) = self.log_normalizer_and_shares()?;
         let sums = cumulative(shares);
-        // The last sum is 1 but for rounding. Below it every level lies in a task of positive probability.
+        // The last sum is 1 up to rounding. Every level below it lies in a task of positive probability.
         let total = sums[sums.len() - 1];
         let mut states = vec![0; levels.len()];
         let mut due: Vec<(usize, f64)> = levels.into_iter().enumerate().collect();

@@ -22,8 +22,8 @@ pub(super) use state_block::{STATES, StateBlock};
 /// Largest number of units in a layer that is enumerated. They have `2^25` states.
 pub const MAX_ENUMERATED_UNITS: usize = 25;
 
-/// Log2 of the number of blocks, or states of a harmonium, reached from one fresh sum. It is small, so that rounding
-/// errors do not pile up.
+/// Log2 of the number of blocks, or states of a harmonium, that are reached from one fresh sum. It is small, so that
+/// rounding errors do not accumulate.
 pub(super) const CHUNK_BITS: usize = 6;
 
 /// Largest number of independent tasks. Fixed, so that threads do not change the result.
@@ -223,8 +223,8 @@ pub(super) fn chunks_of(units: usize) -> usize {
     1 << units.saturating_sub(CHUNK_BITS)
 }
 
-/// Visits `2^bits` states in Gray order, from `first`: each differs from the one before in one unit, from `low` on.
-/// Returns each state with that unit and the sign of its change; `None` for the first.
+/// Returns `2^bits` states in Gray order, from `first` on. Each state differs from the one before in one unit, at `low`
+/// or above. It comes with this unit and the sign of its change; the first state with `None`.
 pub(super) fn gray_order(
     first: usize,
     low: usize,
@@ -285,7 +285,7 @@ impl LogSum {
         let max = self.max.max(other.max);
         let relative = |part: Self| {
             if part.max == max {
-                // Also where both are -inf, whose difference is NaN.
+                // This includes two parts of -inf, whose difference is NaN.
                 part.sum
             } else {
                 part.sum * (part.max - max).exp()
@@ -297,10 +297,10 @@ impl LogSum {
 }
 
 impl<T: Scalar> Rbm<T> {
-    /// Returns the exact `log Z`, by enumeration of the smaller layer in f64. The number of threads changes no bit.
+    /// Returns the exact `log Z`, by enumeration of the smaller layer in f64. Threads do not change the bits.
     ///
     /// # Errors
-    /// Where the smaller layer has more than [`MAX_ENUMERATED_UNITS`] units, or `log Z` overflows.
+    /// If the smaller layer has more than [`MAX_ENUMERATED_UNITS`] units, or `log Z` overflows.
     pub fn exact_log_normalizer(&self) -> Result<f64> {
         Enumeration::new(self)?.log_normalizer()
     }

@@ -1,9 +1,9 @@
 //! Blocks of states of an RBM's smaller layer that are evaluated together.
 //!
-//! States of a block differ in a few units of the enumerated layer, the *low* units. Each unit of the other layer
-//! adds `log(1 + e^{y + z})` to a log density: y is shared by the block, and z comes from the low units. A table
-//! holds `e^z`, and `e^y` is computed once per block. A state then costs one multiplication and one addition per
-//! unit. Logarithms are taken of products of many factors.
+//! States of a block differ in a few units of the enumerated layer, the *low* units. Each unit of the other layer adds
+//! `log(1 + e^{y + z})` to a log density: y is shared by the block, and z comes from the low units. A table holds
+//! `e^z`, and `e^y` is computed once per block. A state then costs one multiplication and one addition per unit.
+//! Logarithms are only taken of products of many factors.
 
 use nalgebra::{DMatrix, DVector};
 
@@ -32,8 +32,8 @@ pub(crate) struct LowUnits {
 }
 
 impl LowUnits {
-    /// Creates the table from weights, with a column for each enumerated unit, and their biases. It takes the most
-    /// low units that keep `|z|` in range, perhaps none.
+    /// Creates the table from `weights`, with a column for each enumerated unit, and the units' biases. It uses as many
+    /// low units as keep `|z|` in range, perhaps none.
     pub(crate) fn new(weights: &DMatrix<f64>, bias: &DVector<f64>) -> Self {
         let (others, units) = weights.shape();
         let reach = |bits: usize| {
@@ -130,7 +130,7 @@ impl StateBlock {
         &self.log_f[..self.states]
     }
 
-    /// Returns the largest `log f`, NaN aside.
+    /// Returns the largest `log f`, ignoring NaN.
     pub(crate) fn highest(&self) -> f64 {
         largest(self.log_f())
     }
@@ -146,8 +146,8 @@ impl StateBlock {
         p
     }
 
-    /// Adds `p(s) E[unit | s]` to `sums`, for each unit of the other layer and each state s of the block. Sets
-    /// `total` to its sums over the block.
+    /// Adds `p(s) E[unit | s]` to `sums`, for each unit of the other layer and each state s of the block. Sets `total`
+    /// to the sums of these terms over the block.
     pub(crate) fn add_means(
         &self,
         low: &LowUnits,
@@ -168,7 +168,7 @@ impl StateBlock {
     }
 }
 
-/// Returns `sum_i max(y_i, 0)`; NaN where an entry is NaN.
+/// Returns `sum_i max(y_i, 0)`; NaN if an entry is NaN.
 fn sum_of_positive(y: &[f64]) -> f64 {
     let (chunks, rest) = y.as_chunks::<8>();
     let mut sums = [0.0; 8];
@@ -188,7 +188,7 @@ struct Product {
 }
 
 impl Product {
-    /// Multiplies by `off + on low`. The range must last until the next normalisation.
+    /// Multiplies by `off + on low`. The product must stay in range until the next normalisation.
     #[inline(always)]
     fn multiply(&mut self, off: f64, on: f64, low: &[f64; STATES]) {
         let mantissas = &mut self.mantissas;

@@ -12,7 +12,7 @@ use crate::{Error, Result};
 
 /// Categorical visible units (Potts or softmax units), each in one of q categories from 0 to q - 1.
 ///
-/// The log density is `sum_i b[v_i, i]` with biases `b` (q x D), and `-inf` for an entry that is no category. The `q D`
+/// The log density is `sum_i b[v_i, i]` with biases `b` (q x D), and `-inf` if an entry is not a category. The `q D`
 /// statistics are indicators; category k of unit i has index `i q + k`. Given the hidden units, `P(v_i = k)` is
 /// proportional to `exp(b[k, i] + (W^T h)[i q + k])`. Methods panic if the length of a state is not D.
 ///
@@ -38,7 +38,7 @@ impl CategoricalUnits {
     /// Creates units from biases (q x D), a row per category and a column per unit.
     ///
     /// # Errors
-    /// No biases, or a bias that is not finite.
+    /// If there are no biases, or a bias is not finite.
     pub fn new(biases: DMatrix<f64>) -> Result<Self> {
         Error::check_not_empty("biases", biases.len())?;
         Error::check_finite("biases", biases.iter().copied())?;
@@ -48,7 +48,7 @@ impl CategoricalUnits {
     /// Creates units with equally likely categories: all biases are 0.
     ///
     /// # Errors
-    /// No categories, no units, or more than `2^28` biases.
+    /// If there are no categories, no units, or more than `2^28` biases.
     pub fn uniform(categories: usize, units: usize) -> Result<Self> {
         check_shape(categories, units)?;
         Self::new(DMatrix::zeros(categories, units))
@@ -58,7 +58,8 @@ impl CategoricalUnits {
     /// rows have it. The `smoothing` s, such as 1, keeps the bias of an absent category finite.
     ///
     /// # Errors
-    /// No categories, no data, rows of different lengths, an invalid entry, or a `smoothing` not finite and positive.
+    /// If there are no categories or no data, rows differ in length, an entry is invalid, or `smoothing` is not finite
+    /// and positive.
     pub fn from_data(categories: usize, data: &[Vec<usize>], smoothing: f64) -> Result<Self> {
         Error::check_positive("smoothing", smoothing)?;
         Error::check_not_empty("data", data.len())?;

@@ -72,14 +72,14 @@ impl<V: VisibleUnits> Harmonium<V> {
     /// Returns the exact `log Z` by enumeration of the hidden units, with the same bits for any number of threads.
     ///
     /// # Errors
-    /// More than [`MAX_ENUMERATED_UNITS`] hidden units, or an overflow of `log Z`.
+    /// If there are more than [`MAX_ENUMERATED_UNITS`] hidden units, or `log Z` overflows.
     pub fn exact_log_normalizer(&self) -> Result<f64> {
         HarmoniumEnumeration::new(self)?.log_normalizer()
     }
 }
 
-/// A harmonium with enumerated hidden units, which is normalised and sampled exactly. It holds a cumulative probability
-/// per hidden state: 8 MiB for 20 hidden units, 256 MiB for 25.
+/// A harmonium with enumerated hidden units, which is normalised and sampled exactly. It stores a cumulative
+/// probability per hidden state: 8 MiB for 20 hidden units, 256 MiB for 25.
 ///
 /// ```
 /// use annealed::harmonium::{EnumeratedHarmonium, GaussianUnits, Harmonium};

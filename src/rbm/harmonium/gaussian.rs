@@ -15,9 +15,9 @@ use crate::{Error, Result};
 /// Gaussian visible units with means `b` and standard deviations `sigma`, as in a Gaussian-Bernoulli RBM.
 ///
 /// The log density is `-sum_i (v_i - b_i)^2 / (2 sigma_i^2)`, and the statistics are `v`. Given the hidden units, `v_i`
-/// has mean `b_i + sigma_i^2 (W^T h)_i` and deviation `sigma_i`. For models with `h^T W (v / sigma)` (Hinton 2012,
-/// section 13.2) or `h^T W (v / sigma^2)` (Cho, Ilin and Raiko 2011), divide column i of W by `sigma_i` or `sigma_i^2`.
-/// Methods panic if the length of a state is not D.
+/// has mean `b_i + sigma_i^2 (W^T h)_i` and standard deviation `sigma_i`. For models with `h^T W (v / sigma)` (Hinton
+/// 2012, section 13.2) or `h^T W (v / sigma^2)` (Cho, Ilin and Raiko 2011), divide column i of W by `sigma_i` or
+/// `sigma_i^2`. Methods panic if the length of a state is not D.
 ///
 /// ```
 /// use annealed::harmonium::GaussianUnits;
@@ -42,7 +42,7 @@ impl GaussianUnits {
     /// Creates units from means (D) and standard deviations (D).
     ///
     /// # Errors
-    /// No units, lengths that differ, a mean not finite, or a deviation whose square is not finite and positive.
+    /// If there are no units, lengths differ, a mean is not finite, or a deviation's square is not finite and positive.
     pub fn new(means: DVector<f64>, deviations: DVector<f64>) -> Result<Self> {
         Error::check_not_empty("means", means.len())?;
         Error::check_dimension("deviations", deviations.len(), means.len())?;
@@ -65,7 +65,8 @@ impl GaussianUnits {
     /// is its sum of squared deviations, m the mean variance of all units, and s the `smoothing`, such as 1.
     ///
     /// # Errors
-    /// No data, rows of different lengths, entries not finite, a variance of 0, or a `smoothing` negative or infinite.
+    /// If `data` is empty, rows differ in length, an entry is not finite, a variance is 0, or `smoothing` is negative
+    /// or infinite.
     pub fn from_data(data: &[DVector<f64>], smoothing: f64) -> Result<Self> {
         let expected = "a finite number of at least 0";
         let within = smoothing >= 0.0 && smoothing.is_finite();
@@ -155,7 +156,7 @@ impl VisibleUnits for GaussianUnits {
         self.means.clone()
     }
 
-    /// Uses `-(p/2) (v - b)^2 + f v = -(p/2) (v - b - f/p)^2 + f b + f^2 / (2 p)`.
+    /// Completes the square: `-(p/2) (v - b)^2 + f v = -(p/2) (v - b - f/p)^2 + f b + f^2 / (2 p)`.
     fn tilted(&self, field: &DVector<f64>) -> Self {
         let shift = field.component_div(&self.precisions);
         Self {
@@ -165,7 +166,8 @@ impl VisibleUnits for GaussianUnits {
         }
     }
 
-    /// Has precisions `p = (1 - t) p_0 + t p_1`; the constant loses `(1 - t) t p_0 p_1 / p (b_1 - b_0)^2 / 2`.
+    /// Blends the precisions to `p = (1 - t) p_0 + t p_1`, and lowers the constant by
+    /// `(1 - t) t p_0 p_1 / p (b_1 - b_0)^2 / 2`.
     fn blended(&self, other: &Self, t: f64) -> Self {
         let precisions = &self.precisions * (1.0 - t) + &other.precisions * t;
         let share = other.precisions.component_div(&precisions) * t;
@@ -183,7 +185,7 @@ impl VisibleUnits for GaussianUnits {
         check_row(argument, visible, self.units())
     }
 
-    /// Moves the means; the deviations stay.
+    /// Moves the means and keeps the deviations.
     fn trained(&self, step: &DVector<f64>) -> Self {
         Self {
             constant: self.constant,

@@ -10,14 +10,14 @@ use crate::rbm::mean_field::{BLOCK, Layer, MeanField, coin_blocks};
 use crate::{Error, Result};
 
 impl<V: VisibleUnits> Harmonium<V> {
-    /// Computes a certain lower bound on log Z from visible `states`, perhaps none, and `starts` random hidden states.
+    /// Computes a certain lower bound on log Z from visible `states` (may be empty) and `starts` random hidden states.
     ///
-    /// For means mu of the hidden units, `a.mu + H(mu) + A(W^T mu) <= log Z`; H is their entropy, and A the convex log
+    /// For means mu of the hidden units, `a.mu + H(mu) + A(W^T mu) <= log Z`. H is their entropy, and A the convex log
     /// normalizer of the visible units in a field. The sum of `f(h) = exp(a.h + A(W^T h))` over *distinct* hidden
     /// states is also at most Z. [`Rbm::lower_bound`](crate::rbm::Rbm::lower_bound) describes the search.
     ///
     /// # Errors
-    /// Neither states nor starts, an invalid state, or an overflow of log Z.
+    /// If there are neither states nor starts, a state is invalid, or log Z overflows.
     ///
     /// ```
     /// use annealed::harmonium::{GaussianUnits, Harmonium};
@@ -86,7 +86,7 @@ impl<V: VisibleUnits> Layer for &Harmonium<V> {
         self.visible.tilted(&fields).log_normalizer()
     }
 
-    /// Returns the largest change of a hidden logit, since statistics have units of measurement.
+    /// Returns the largest change of a hidden logit. Changes of statistics depend on their units of measurement.
     fn size(&self, step: DVector<f64>) -> f64 {
         (&self.weights * step).amax()
     }

@@ -28,9 +28,9 @@ pub use train::TrainedHarmonium;
 
 /// Independent visible units of one exponential family, the visible layer of a [`Harmonium`].
 ///
-/// As a model they are the layer without hidden units, `log f(v) = log r(v)`, normalised and sampled exactly. Hidden
-/// units see S statistics `s(v)`, and act by a field that multiplies r(v) by `exp(field . s(v))`. The units given a
-/// hidden state are therefore of the same kind ([`tilted`](Self::tilted)).
+/// As a model they are the layer without hidden units, `log f(v) = log r(v)`, normalised and sampled exactly. The
+/// hidden units depend on v through S statistics `s(v)`, and a hidden state multiplies r(v) by `exp(field . s(v))`. The
+/// units given a hidden state are therefore of the same kind ([`tilted`](Self::tilted)).
 ///
 /// ```
 /// use annealed::harmonium::{CategoricalUnits, VisibleUnits};
@@ -60,13 +60,13 @@ pub trait VisibleUnits: NormalizedModel + Sampleable + Clone + Send + Sync {
     /// Returns the units with density `r(v) exp(field . s(v))`; `field` has S entries.
     fn tilted(&self, field: &DVector<f64>) -> Self;
 
-    /// Returns the units with density `r(v)^(1 - t) r'(v)^t`, constant included, for r' of `other` and t in `[0, 1]`.
+    /// Returns the units with density `r(v)^(1 - t) r'(v)^t`, constant included; r' belongs to `other`, t to `[0, 1]`.
     fn blended(&self, other: &Self, t: f64) -> Self;
 
-    /// Refuses a `state` that these units cannot have.
+    /// Returns an error if these units cannot have this `state`.
     ///
     /// # Errors
-    /// Names the `argument`, what was found and what was expected.
+    /// The error names the `argument`, what was found and what was expected.
     fn check_state(&self, argument: &'static str, state: &Self::State) -> Result<()>;
 
     /// Returns the logarithm of the number of states; infinite if they are not countable.
@@ -74,7 +74,7 @@ pub trait VisibleUnits: NormalizedModel + Sampleable + Clone + Send + Sync {
         f64::INFINITY
     }
 
-    /// Returns the units after a training step: [`tilted`](Self::tilted) units with the constant of new ones.
+    /// Returns the units after a training step: [`tilted`](Self::tilted) units, with the constant of new units.
     fn trained(&self, step: &DVector<f64>) -> Self {
         self.tilted(step)
     }

@@ -42,7 +42,7 @@ impl<V: VisibleUnits> Harmonium<V> {
     /// Creates a harmonium from weights (M x S), hidden biases (M) and visible units.
     ///
     /// # Errors
-    /// No hidden units, sizes that disagree, or a weight or hidden bias that is not finite.
+    /// If there are no hidden units, the sizes disagree, or a weight or hidden bias is not finite.
     pub fn new(weights: DMatrix<f64>, hidden_bias: DVector<f64>, visible: V) -> Result<Self> {
         Error::check_not_empty("hidden_bias", hidden_bias.len())?;
         Error::check_dimension("rows of weights", weights.nrows(), hidden_bias.len())?;
@@ -60,7 +60,7 @@ impl<V: VisibleUnits> Harmonium<V> {
     /// Creates a harmonium to train: normal weights of standard deviation 0.01, and hidden biases of 0.
     ///
     /// # Errors
-    /// No hidden units, or more than `2^30` weights.
+    /// If there are no hidden units, or more than `2^30` weights.
     pub fn start(hidden_units: usize, visible: V, seed: u64) -> Result<Self> {
         let (statistics, most) = (visible.statistic_count(), 1 << 30);
         let within = (1..=most).contains(&hidden_units.saturating_mul(statistics));
@@ -95,7 +95,7 @@ impl<V: VisibleUnits> Harmonium<V> {
     /// Returns the logits of the hidden units given `v`: `a + W s(v)`.
     ///
     /// # Panics
-    /// An invalid state.
+    /// If the state is invalid.
     pub fn hidden_activation(&self, visible: &V::State) -> DVector<f64> {
         let mut activation = self.hidden_bias.clone();
         for (index, value) in self.visible.statistics(visible) {
@@ -107,15 +107,15 @@ impl<V: VisibleUnits> Harmonium<V> {
     /// Returns `P(h_j = 1 | v)` for each hidden unit (M).
     ///
     /// # Panics
-    /// An invalid state.
+    /// If the state is invalid.
     pub fn hidden_probabilities(&self, visible: &V::State) -> DVector<f64> {
         self.hidden_activation(visible).map(sigmoid)
     }
 
-    /// Returns the visible units given `h`, whose log normalizer is that of `r(v) exp(h^T W s(v))`.
+    /// Returns the visible units given `h`, with the density `r(v) exp(h^T W s(v))` and its log normalizer.
     ///
     /// # Panics
-    /// A number of entries other than M.
+    /// If the number of entries is not M.
     pub fn visible_given(&self, hidden: &[bool]) -> V {
         self.visible.tilted(&self.field(hidden))
     }
@@ -131,7 +131,7 @@ impl<V: VisibleUnits> Harmonium<V> {
     /// Runs one sweep of block Gibbs sampling, v -> h -> v, in place.
     ///
     /// # Panics
-    /// An invalid state.
+    /// If the state is invalid.
     pub fn gibbs_sweep<R: Rng + ?Sized>(&self, visible: &mut V::State, rng: &mut R) {
         let hidden = draw_all(&self.hidden_activation(visible), rng);
         *visible = self.visible_given(&hidden).sample(rng);
@@ -174,7 +174,7 @@ impl<V: VisibleUnits> Harmonium<V> {
 }
 
 impl<V: VisibleUnits> Harmonium<V> {
-    /// Returns the mean log likelihood of data given `log_z`, beside that under independent units, the `base`.
+    /// Returns the mean log likelihood of `data` given `log_z`, and the one under independent units, the `base`.
     ///
     /// ```
     /// use annealed::harmonium::{CategoricalUnits, Harmonium};
@@ -191,7 +191,7 @@ impl<V: VisibleUnits> Harmonium<V> {
     /// ```
     ///
     /// # Errors
-    /// No data, an invalid row, a base with another number of units, or a `log_z` that is not finite.
+    /// If there are no data, a row is invalid, the base has another number of units, or `log_z` is not finite.
     pub fn log_likelihood(&self, data: &[V::State], log_z: f64, base: &V) -> Result<LogLikelihood> {
         Error::check_number("log_z", log_z)?;
         Error::check_dimension("base", base.units(), self.visible().units())?;

@@ -47,7 +47,7 @@ impl<V: VisibleUnits> HarmoniumPath<V> {
     /// Creates the path from `base` to `target`.
     ///
     /// # Errors
-    /// Different numbers of visible units or of statistics.
+    /// If the numbers of visible units or of statistics differ.
     pub fn new(base: V, target: Harmonium<V>) -> Result<Self> {
         let visible = target.visible();
         Error::check_dimension("units of the base", base.units(), visible.units())?;
@@ -85,7 +85,7 @@ impl<'p, V: VisibleUnits> AnnealingPath for &'p HarmoniumPath<V> {
         &self.base
     }
 
-    /// Warns if the bound of [`Harmonium::lower_bound`] lies above the interval. It is sought as along an
+    /// Warns if the bound of [`Harmonium::lower_bound`] lies above the interval. The bound is computed as for an
     /// [`RbmPath`](crate::rbm::RbmPath).
     fn doubts(&self, states: &[&V::State], chain_steps: u64, interval: (f64, f64)) -> Vec<Warning> {
         let effort = Effort::of_run(chain_steps, self.target.hidden_units());
@@ -120,7 +120,7 @@ impl<'a, V: VisibleUnits> HarmoniumAt<'a, V> {
         &self.visible
     }
 
-    /// Returns the derivative in beta of the visible log density; `-inf` where the target excludes `state`.
+    /// Returns the derivative in beta of the visible log density; `-inf` if the target excludes `state`.
     fn visible_slope(&self, state: &V::State) -> f64 {
         let target = self.path.target.visible().log_density(state);
         if target == f64::NEG_INFINITY {

@@ -25,8 +25,8 @@ pub struct TrainedHarmonium<V: VisibleUnits> {
 impl ContrastiveDivergence {
     /// Trains weights and biases of a harmonium on the rows of `data`.
     ///
-    /// The deviations of Gaussian units stay. Standardise the data, and take deviations below 1, such as 0.5: beside
-    /// units as wide as the data the hidden units learn nothing.
+    /// The deviations of Gaussian units are not trained. Standardise the data, and choose deviations below 1, such as
+    /// 0.5. If the units are as wide as the data, the hidden units learn nothing.
     ///
     /// ```
     /// use annealed::harmonium::{GaussianUnits, Harmonium};
@@ -42,7 +42,8 @@ impl ContrastiveDivergence {
     /// ```
     ///
     /// # Errors
-    /// No data, an invalid row, a setting out of range, or an [overflow](crate::Error::NotConverged).
+    /// If there are no data, a row is invalid, a setting is out of range, or a parameter
+    /// [overflows](crate::Error::NotConverged).
     pub fn train_harmonium<V>(
         &self,
         harmonium: Harmonium<V>,

@@ -14,20 +14,20 @@ use crate::{Error, Result};
 
 pub use moments::{MomentChains, RbmMoments};
 
-/// A search for the RBM with given moments, as each knot of a moment-averaging spline needs it.
+/// A search for the RBM with given moments, as needed for each knot of a moment-averaging spline.
 pub trait RbmMatching {
     /// Finds the RBM with these `moments`, starting from `start`.
     ///
     /// # Errors
-    /// Moments of another shape or of no distribution, or a search that does not converge.
+    /// If the moments have another shape or belong to no distribution, or the search does not converge.
     fn match_moments(&self, start: &Rbm<f64>, moments: &RbmMoments) -> Result<Rbm<f64>>;
 }
 
 /// Moment matching with exact gradients, for RBMs whose smaller layer can be enumerated.
 ///
-/// L-BFGS minimises the convex function `log Z - theta . s` in centred parameters theta, with s the given moments. What
-/// is accepted ([`tolerance`](Self::tolerance), 0.01) and where the search ends ([`stop_at`](Self::stop_at)) are two settings.
-/// A bad match costs efficiency only; runs stay unbiased.
+/// L-BFGS minimises the convex function `log Z - theta . s` in centred parameters theta, where s are the given moments.
+/// [`tolerance`](Self::tolerance) is the accepted error, 0.01 by default; [`stop_at`](Self::stop_at) ends the search.
+/// An inaccurate match makes an estimate less efficient, but not biased.
 ///
 /// ```
 /// use annealed::rbm::{BaseRate, ExactMatching, Rbm, RbmMatching};
@@ -59,16 +59,16 @@ impl Default for ExactMatching {
 
 impl ExactMatching {
     setters! {
-        /// Sets the largest number of iterations, 1,000 by default. Each enumerates all states once, seldom twice. Knots
-        /// between a uniform base and machines of 20 x 784 units took 15 to 50.
+        /// Sets the largest number of iterations, 1,000 by default. An iteration enumerates all states once, seldom
+        /// twice. Knots between a uniform base and machines of 20 x 784 units took 15 to 50 iterations.
         iterations: usize,
 
-        /// Sets the largest accepted error of a moment; infinite to accept what the search finds.
+        /// Sets the largest accepted error of a moment. Infinity accepts every result of the search.
         tolerance: f64,
 
-        /// Sets the largest slope at which the search ends, an error of a centred moment; at 0 it ends where rounding leaves
-        /// no descent. By default it is 0.003, or 3/10 of the tolerance where that is less, since an error is at most three
-        /// slopes. A search that ends at large slopes may return its start, so that neighbouring knots are one machine.
+        /// Sets the slope, the largest error of a centred moment, at which the search ends. At 0 it ends when rounding
+        /// leaves no descent. The default is 0.003, or 3/10 of the tolerance if that is less, because an error is at
+        /// most three slopes. A large slope may return the start, so that neighbouring knots are one machine.
         stop_at in Some: f64,
     }
 }
@@ -78,7 +78,7 @@ const SLOPE: f64 = 0.003;
 
 impl RbmMatching for ExactMatching {
     /// # Errors
-    /// Also an RBM whose smaller layer has too many units to enumerate.
+    /// Also if the RBM's smaller layer has too many units to enumerate.
     fn match_moments(&self, start: &Rbm<f64>, moments: &RbmMoments) -> Result<Rbm<f64>> {
         let tolerance = self.tolerance;
         Error::check(tolerance > 0.0, "tolerance", tolerance, "a positive number")?;
@@ -116,7 +116,8 @@ impl RbmMatching for ExactMatching {
 /// Moment matching by persistent chains, for RBMs of any size.
 ///
 /// It runs stochastic gradient ascent of `theta . s - log Z` in centred parameters, with one Gibbs sweep per update
-/// (Tieleman 2008). The learning rate falls linearly to 0. The match is not checked; a bad one costs efficiency only.
+/// (Tieleman 2008). The learning rate falls linearly to 0. The match is not checked; an inaccurate one only makes an
+/// estimate less efficient.
 ///
 /// ```
 /// use annealed::rbm::{BaseRate, PersistentMatching, Rbm, RbmMatching};
@@ -138,7 +139,7 @@ pub struct PersistentMatching {
     seed: u64,
 }
 
-/// Sweeps of the particles before the first update.
+/// Number of sweeps of the particles before the first update.
 const BURN_IN: usize = 100;
 
 impl PersistentMatching {

@@ -11,7 +11,7 @@ use crate::rbm::train::{ParameterSums, Sampler, TrainingChains};
 use crate::rbm::{Rbm, Scalar};
 use crate::{Error, Result};
 
-/// Relative log probability below which blocks are skipped; `2^25` such states hold less than 1e-12.
+/// Relative log probability below which blocks are skipped. The probability of `2^25` such states is below 1e-12.
 const NEGLIGIBLE: f64 = -45.0;
 
 /// Moments of an RBM as an exponential family: the gradient of `log Z` in `b`, `a` and `W`.
@@ -34,7 +34,7 @@ impl RbmMoments {
     /// Returns `(1 - beta)` times these moments plus `beta` times `other`.
     ///
     /// # Errors
-    /// Different numbers of units.
+    /// If the numbers of units differ.
     pub fn average(&self, other: &Self, beta: f64) -> Result<Self> {
         let (hidden, visible) = self.interaction.shape();
         other.check_shape(hidden, visible)?;
@@ -45,10 +45,10 @@ impl RbmMoments {
         })
     }
 
-    /// Returns the largest absolute difference between corresponding moments, none of which may be NaN.
+    /// Returns the largest absolute difference between corresponding moments. No moment may be NaN.
     ///
     /// # Panics
-    /// Different numbers of units.
+    /// If the numbers of units differ.
     pub fn largest_difference(&self, other: &Self) -> f64 {
         let visible = (&self.visible - &other.visible).amax();
         let hidden = (&self.hidden - &other.hidden).amax();
@@ -218,7 +218,7 @@ impl<T: Scalar> Rbm<T> {
     /// their mean energies, and s and s' their moments.
     ///
     /// # Panics
-    /// Moments of another shape.
+    /// If the moments have another shape.
     pub fn mean_energy(&self, moments: &RbmMoments) -> f64 {
         let dot = |parameters: &[T], moments: &[f64]| -> f64 {
             assert_eq!(parameters.len(), moments.len(), "number of moments");
@@ -233,7 +233,7 @@ impl<T: Scalar> Rbm<T> {
     }
 }
 
-/// Number of chains that move together; fixed, so that threads do not change the result.
+/// Number of chains that move together. It is fixed, so that threads do not change the result.
 const BLOCK: usize = 125;
 
 /// Gibbs chains from random bits that estimate the moments of an RBM of any size. The estimates are biased if the
@@ -275,7 +275,7 @@ impl MomentChains {
     /// Estimates the moments of `rbm`.
     ///
     /// # Errors
-    /// No chain, or no sweep after the burn-in.
+    /// If there is no chain, or no sweep after the burn-in.
     pub fn moments<T: Scalar>(&self, rbm: &Rbm<T>) -> Result<RbmMoments> {
         Error::check_count("chains", self.chains, 1)?;
         Error::check_count("sweeps", self.sweeps, self.burn_in.saturating_add(1))?;
@@ -313,10 +313,11 @@ impl MomentChains {
 }
 
 impl RbmMoments {
-    /// Computes the moments of data, with hidden units distributed as in `rbm`; close to its own if it is well trained.
+    /// Computes the moments of `data`, with hidden units distributed as in `rbm`. They are close to the moments of a
+    /// well-trained `rbm`.
     ///
     /// # Errors
-    /// No data, or a row whose length is not D.
+    /// If there are no data, or the length of a row is not D.
     pub fn from_data<T: Scalar>(rbm: &Rbm<T>, data: &[Vec<bool>]) -> Result<Self> {
         Error::check_dimension("row of data", check_data(data)?, rbm.visible_units())?;
         let rbm = rbm.cast::<f32>()?;

@@ -10,12 +10,12 @@ use crate::{Error, Result};
 impl<T: Scalar> RbmPath<T> {
     /// Creates the moment-averaging spline (Grosse, Maddison and Salakhutdinov 2013).
     ///
-    /// Each inner knot is an RBM whose moments average those of the base and `moments` with weights `1 - beta` and
-    /// beta. Runs stay unbiased with estimated moments ([`MomentChains`](crate::rbm::MomentChains),
+    /// Each inner knot is an RBM whose moments are the base's moments times `1 - beta` plus `moments` times beta. Runs
+    /// stay unbiased if `moments` are estimated ([`MomentChains`](crate::rbm::MomentChains),
     /// [`RbmMoments::from_data`]).
     ///
     /// # Errors
-    /// Same as [`through`](Self::through); also moments of another shape, or a knot whose moments are not matched.
+    /// Same as [`through`](Self::through); also if `moments` have another shape, or a knot's moments are not matched.
     ///
     /// ```
     /// use annealed::ais::Ais;
@@ -71,11 +71,11 @@ impl<T: Scalar> BaseRate<T> {
 
     /// Creates the base nearest to these moments: units are on with probabilities `(E[v_i] + s) / (1 + 2 s)`.
     ///
-    /// Up to the `smoothing` s it minimises `KL(machine || base)` over models of independent units. Take s = 0.001, or
+    /// Apart from the `smoothing` s, it minimises `KL(machine || base)` over models of independent units. Use 0.001, or
     /// `1/N` for moments of N samples.
     ///
     /// # Errors
-    /// An empty layer, a visible moment outside `[0, 1]`, or a `smoothing` that is not finite and positive.
+    /// If a layer is empty, a visible moment lies outside `[0, 1]`, or `smoothing` is not finite and positive.
     ///
     /// ```
     /// use annealed::rbm::{BaseRate, MomentChains, Rbm};
@@ -107,13 +107,13 @@ impl<T: Scalar> RbmPath<T> {
     /// Returns the costs `F_j = 1/2 (theta_{j+1} - theta_j) . (s_{j+1} - s_j)` of the segments between `knots` (Grosse
     /// et al. 2013, Equation 20), with parameters theta and moments s of `self.at(beta).to_rbm()` at each knot.
     ///
-    /// These costs of the *joint* distribution of v and h serve
+    /// These costs of the *joint* distribution of v and h are for
     /// [`with_costs`](crate::pilot::BinnedSchedule::with_costs). Costs of v alone are lower
     /// ([`estimate_costs`](crate::pilot::BinnedSchedule::estimate_costs)). Estimated moments may give a negative cost.
-    /// Knots of a moment-averaging spline have [averages](RbmMoments::average).
+    /// At knots of a moment-averaging spline the moments are [averages](RbmMoments::average).
     ///
     /// # Errors
-    /// Not one set of moments per knot, or moments of another shape.
+    /// If there is not one set of moments per knot, or moments have another shape.
     ///
     /// ```
     /// use annealed::path::AnnealingPath;

@@ -15,8 +15,8 @@ use crate::{Error, Result};
 
 pub use search::StartSearch;
 
-/// The base found by a [`StartSearch`](super::StartSearch), and the bases tried. The feature `serde` can save it, so
-/// that parts of a run and later runs start from the same base.
+/// The base found by a [`StartSearch`](super::StartSearch), and the bases tried. The feature `serde` can save a start,
+/// so that parts of a run and later runs use the same base.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[must_use]
@@ -59,27 +59,28 @@ impl<T: Scalar> Start<T> {
     /// Checks by a hash of the parameters that the search was for `rbm`.
     ///
     /// # Errors
-    /// Another RBM.
+    /// If it was for another RBM.
     pub fn check(&self, rbm: &Rbm<T>) -> Result<()> {
-        let found = "that of an RBM with other parameters";
-        let expected = "the start of a search for this RBM";
+        let found = "the start of an RBM with other parameters";
+        let expected = "a start that was found for this RBM";
         Error::check(hash(rbm) == self.machine, "start", found, expected)
     }
 
-    /// Creates the straight path from the [base](Self::base) to `rbm`, the machine of the search. Runs along it warn of
-    /// what the search knows.
+    /// Creates the straight path from the [base](Self::base) to `rbm`, the machine of the search. Runs along it also
+    /// give the warnings of the search.
     ///
-    /// The shares of the bases that are mixed hold all along the path, by log Z of the stages of their pilots. Without
-    /// these weights ([`RbmPath::new`]) intermediate models gather around some of the bases, and the effective sample size
-    /// may be a half or a third.
+    /// Component weights keep the shares of the mixed bases all along the path; log Z of the pilots' stages determines
+    /// them. Without these weights ([`RbmPath::new`]) intermediate models gather around some of the bases, and the
+    /// effective sample size may fall to a half or a third.
     ///
     /// # Errors
-    /// An RBM with other parameters than that of the search.
+    /// If `rbm` has other parameters than the machine of the search.
     pub fn path(&self, rbm: Rbm<T>) -> Result<RbmPath<T>> {
         RbmPath::new(self.base.clone(), rbm)?.with_start(self)
     }
 
-    /// Returns the reasons to doubt a run that did not follow a path of this start, of the kinds that the run has not.
+    /// Returns the warnings of the search about a run that did not follow a path of this start. Leaves out the kinds of
+    /// warnings that the run has itself.
     pub fn warnings_of<S, R>(&self, run: &Run<S, R>) -> Vec<Warning> {
         let is_new = |warning: &Warning| {
             run.warnings()
@@ -91,8 +92,8 @@ impl<T: Scalar> Start<T> {
         doubts
     }
 
-    /// Returns the reasons to doubt an interval: a certain or certified bound above it, a pilot above it, and pilots that
-    /// know too little. `certain` is the highest certain bound that is known.
+    /// Returns warnings about an interval: a certain or certified bound above it, a pilot above it, and pilots with too
+    /// few effective chains. `certain` is the highest known certain bound.
     pub(crate) fn doubts(&self, certain: Option<f64>, interval: (f64, f64)) -> Vec<Warning> {
         let certified = largest(self.candidates.iter().map(|candidate| candidate.certified));
         let (bound, confidence) = match certain {
@@ -107,7 +108,7 @@ impl<T: Scalar> Start<T> {
             .collect()
     }
 
-    /// Warns of the pilot whose log Z is the farthest above an interval that ends at `upper`.
+    /// Warns of the pilot whose log Z lies the farthest above an interval that ends at `upper`.
     fn higher_pilot(&self, upper: f64) -> Option<Warning> {
         let sure = self.candidates.iter().filter(|one| shares::is_sure(one));
         let highest =
@@ -130,8 +131,8 @@ impl<T: Scalar> Start<T> {
     }
 
     /// Returns the candidates that miss mass or need more stages. Their estimates lie more than 0.1, and more than
-    /// three standard errors, below the certain bound or below the estimate with the highest certified bound, whose error
-    /// then counts too.
+    /// three standard errors, below the certain bound or below the estimate with the highest certified bound. In the
+    /// second case the error of that estimate is included.
     pub fn too_low(&self) -> Vec<&Candidate<T>> {
         let reference = reference(&self.candidates);
         let surest = self
@@ -185,14 +186,14 @@ fn hash<T: Scalar>(rbm: &Rbm<T>) -> u64 {
 
 /// Joint confidence of the certified bounds of all candidates.
 const CONFIDENCE: f64 = 0.95;
-/// Largest number of effective chains of the best pilot, for the mass that is known, at which the search is weak.
+/// Largest number of effective chains of the best pilot, for the known mass, at which the search counts as weak.
 const FEW: f64 = 20.0;
-/// Standard errors by which a pilot lies above an interval, or a base below the mass.
+/// Number of standard errors by which a pilot must lie above an interval, or a base below the mass.
 const ERRORS: f64 = 3.0;
-/// Effective sample size from which a pilot's standard error is believed.
+/// Smallest effective sample size at which a pilot's standard error is trusted.
 const SURE: f64 = 10.0;
 
-/// A table with a line per candidate, marked if [too low](Start::too_low), and the certain bound.
+/// Writes a table with a line per candidate, marked if [too low](Start::too_low), and the certain bound.
 impl<T: Scalar> Display for Start<T> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         writeln!(f, "starts, by pilots, and their shares in the run's start:")?;
@@ -252,10 +253,10 @@ pub struct Candidate<T: Scalar = f32> {
     pub standard_error: f64,
     /// Effective sample size of the pilot, a count.
     pub effective_sample_size: f64,
-    /// Lower bound on log Z; the bounds of all candidates hold at once with 95%.
+    /// Lower bound on log Z; the bounds of all candidates hold jointly with probability 95%.
     pub certified: f64,
     /// Share of the base in the [mixture](Start::base) of the run; 0 if it found no mass, or is the mixture itself. A
-    /// fitted base is fitted once more for it.
+    /// fitted base is fitted once more for the mixture.
     pub share: f64,
 }
 

@@ -21,7 +21,7 @@ const NEGLIGIBLE: f64 = -3.0;
 /// Share of the largest weight below which rows are left out.
 const LEAST_WEIGHT: f64 = 1e-5;
 
-/// Configurations of a pilot's final states, each with the log of its part of `Z^`. They are those of the layer with fewer
+/// Configurations of a pilot's final states, each with the log of its part of `Z^`. They belong to the layer with fewer
 /// units.
 pub(super) struct Drawn {
     log_z: f64,
@@ -51,8 +51,8 @@ impl Drawn {
     }
 }
 
-/// Pools pilots and configurations into weighted samples of the RBM: visible probabilities given h. Configurations have
-/// their exact masses `f(h)`. Pilots, by their effective sample sizes, add chains with other h.
+/// Pools pilots and known configurations into weighted samples of the RBM: visible probabilities given h. Known
+/// configurations have their exact masses `f(h)`. Pilots add chains with other h, weighted by effective sample size.
 pub(super) fn pool<T: Scalar>(
     rbm: &Rbm<T>,
     pilots: &[Drawn],
@@ -90,7 +90,7 @@ pub(super) fn pool<T: Scalar>(
     }
 }
 
-/// Draws configurations by mass, evenly over the list; each stands for an equal part of all mass.
+/// Draws configurations by mass, systematically over the list. Each stands for an equal part of the total mass.
 fn systematic<'c>(known: &'c [Configuration], rng: &mut StreamRng) -> Vec<(f64, &'c Vec<bool>)> {
     let total = log_sum_exp(known.iter().map(|(log_f, _)| *log_f));
     let each = total - (CONFIGURATIONS as f64).ln();
@@ -125,7 +125,8 @@ impl Rows {
         self.weights.iter().sum::<f64>().powi(2) / squares
     }
 
-    /// Fits a mixture by EM, from rows far from one another. A prior draws each component towards the mean of all.
+    /// Fits a mixture by EM, which starts at rows far from one another. A prior draws each component towards the
+    /// overall mean.
     pub(super) fn fit<T: Scalar>(
         &self,
         hidden_units: usize,
@@ -155,7 +156,7 @@ impl Rows {
         self.weights.iter().sum()
     }
 
-    /// Chooses rows with probability proportional to weight times squared distance from the rows before.
+    /// Chooses rows with probability proportional to weight times squared distance from the nearest row chosen before.
     fn distant(&self, count: usize, rng: &mut impl Rng) -> Vec<usize> {
         let mut chosen = vec![draw_by_mass(&self.weights, rng)];
         let mut distances = vec![f64::INFINITY; self.weights.len()];
@@ -259,7 +260,7 @@ mod tests {
         }
     }
 
-    /// Weights stand for copies of a row. Shares and means are those of the rows, up to the prior.
+    /// Uses weights in place of copies of a row. Shares and means equal those of the rows, up to the prior.
     #[test]
     fn two_groups_of_rows_are_two_components() {
         let near = dvector![0.9, 0.9, 0.1, 0.1, 0.1];

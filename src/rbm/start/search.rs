@@ -17,19 +17,20 @@ use crate::schedule::Schedule;
 use crate::work::{Counts, Execution, Job, StoppedBy, controls, in_pool};
 use crate::{Error, Result};
 
-/// A search for the base from which a run finds the mass of an RBM, since chains from base rates can miss it unseen.
+/// A search for a base from which a run finds the mass of an RBM. Chains from base rates can miss mass unnoticed.
 ///
-/// It tries several bases by short pilots of 512 chains, whatever the number of chains of the run:
+/// It tries several bases by short pilots of 512 chains, for any number of chains of the run:
 ///
-/// 1. the [`given`](Self::given) base, by default that of [mean fields](BaseRate::mean_field), and fair coins;
+/// 1. the [`given`](Self::given) base, by default the base of [mean fields](BaseRate::mean_field), and fair coins;
 /// 2. a mixture of both with mean-field modes, found from the pilots' final states and from cooled configurations;
 /// 3. bases fitted to the model by EM: one Bernoulli product, and a mixture of up to 16;
-/// 4. the mixture of all of these that found mass.
+/// 4. the mixture of all these bases that found mass.
 ///
-/// The run starts from such a mixture, with bases fitted once more to what the last pilot found: no base is chosen, because
-/// mass that one pilot saw may be out of reach of another. Shares go by the pilots' effective sample sizes. Only if the
-/// last pilot misses mass that is known, one base remains. The search ends after step 2 if the first base has an effective sample size above half its chains and nothing lies above it.
-/// The run starts afresh, so its Z^ is unbiased.
+/// The run starts from this mixture, with its fitted bases fitted once more, now to the last pilot too. All bases that
+/// found mass stay, because one may reach mass that the others miss. Their shares follow the pilots' effective sample
+/// sizes. If the last pilot misses known mass, only one base remains. The search ends after step 2 if the effective
+/// sample size of the first base exceeds half its chains and no bound or pilot lies above it. The run draws new chains,
+/// so its Z^ is unbiased.
 ///
 /// ```
 /// use annealed::prelude::*;
@@ -54,9 +55,9 @@ pub struct StartSearch<'p, T: Scalar = f32> {
     execution: Execution<'p>,
 }
 
-/// Largest number of pilots, whose bounds hold together.
+/// Largest number of pilots. Their bounds hold jointly: each gets an equal part of the error probability.
 const CANDIDATES: f64 = 7.0;
-/// Chains of a pilot, and of its blocks.
+/// Number of chains of a pilot, and of each of its blocks.
 const CHAINS: usize = 512;
 const BLOCK: usize = 64;
 /// Stages of the pilots, as shares of the run's stages.
@@ -65,17 +66,17 @@ const OF_COINS: f64 = 0.125;
 const OF_MODES: f64 = 0.25;
 const OF_FITTED: f64 = 0.375;
 const OF_ALL: f64 = 0.5;
-/// Number of starts at fair coins, and of drawn and of first states of each pilot, from which modes are sought.
+/// Number of starts of the search for modes: at fair coins, at drawn states and at first states of each pilot.
 const STARTS: usize = 16;
-/// Factor by which the pilots' search for configurations takes more work than the search after a run.
+/// Work of the pilots' search for configurations, relative to the search after a run.
 const EFFORT: u64 = 2;
-/// Modes in the base of modes, and the shares of the modes and of fair coins; the first base has the rest.
+/// Largest number of modes in their base, and the shares of modes and of fair coins. The first base has the rest.
 const MODES: usize = 12;
 const PART_OF_MODES: f64 = 0.6;
 const PART_OF_COINS: f64 = 0.1;
 /// Smallest distance from 0 and 1 of rates at modes.
 const MODE_RATE: f64 = 0.02;
-/// Nats by which a bound must be lower for a mode's share to fall by e, and the smallest share relative to the best.
+/// Decrease of a mode's bound, in nats, that divides its share by e; and the smallest share, relative to the best.
 const MODE_SCALE: f64 = 4.0;
 const LEAST_SHARE: f64 = 0.02;
 /// Names of the fitted bases with their largest numbers of components, and the place of the first among the candidates.
@@ -89,7 +90,7 @@ const SAMPLES: f64 = 4.0;
 const DEFENCE: f64 = 0.1;
 
 impl<'p, T: Scalar> StartSearch<'p, T> {
-    /// Creates a search for an [`Ais`] run of `stages` stages. Its pilots take 1,024 chain-steps for each of them.
+    /// Creates a search for an [`Ais`] run of `stages` stages. Its pilots take 1,024 chain-steps for each stage.
     pub fn new(stages: usize) -> Self {
         Self {
             stages,
@@ -122,7 +123,8 @@ impl<'p, T: Scalar> StartSearch<'p, T> {
     /// Runs the search.
     ///
     /// # Errors
-    /// No stages or threads; a given base of another shape; a failed pilot; [`Error::Stopped`] by a time limit or a callback.
+    /// If there are no stages or threads, the given base has another shape, a pilot fails, or a time limit or a
+    /// callback stops the search ([`Error::Stopped`]).
     pub fn run(&self, rbm: &Rbm<T>) -> Result<Start<T>> {
         Error::check_at_least("stages", self.stages, 1)?;
         let begun = Instant::now();
@@ -202,7 +204,7 @@ impl<T: Scalar> Pilots<'_, T> {
         if is_too_low(&all, &self.candidates, &bound) {
             set_to_surest(&mut self.candidates);
         }
-        // The pilot of all has seen the mass of each, so that what is fitted anew lacks none.
+        // The pilot of the mixture has reached the mass of each base, so the bases fitted anew lack none of it.
         for (place, (_, components)) in FITTED.into_iter().enumerate() {
             let fitted = self.fitted(components, &first, &known)?;
             self.candidates[FIRST_FITTED + place].base = fitted;
@@ -219,7 +221,7 @@ impl<T: Scalar> Pilots<'_, T> {
         Ok(self.candidates.pop().expect("a pilot has run"))
     }
 
-    /// Runs a pilot to which later bases are fitted; returns final states, some drawn by weight.
+    /// Runs a pilot, to which later bases are fitted. Returns final states, some drawn by weight.
     fn pilot(&mut self, name: &str, base: BaseRate<T>, share: f64) -> Result<Vec<Vec<bool>>> {
         self.weighted_pilot(name, base, None, share)
     }
@@ -301,7 +303,7 @@ impl<T: Scalar> Pilots<'_, T> {
         BaseRate::mixture(found.map(|one| (one.share, one.base.clone())))
     }
 
-    /// Returns weights of the components of the mixture of the candidates, by which the shares of these hold along the path.
+    /// Returns component weights for the mixture of the candidates, which keep the candidates' shares along the path.
     fn weights_of(&self, mixture: &BaseRate<T>) -> Option<ComponentWeights> {
         let found = self.candidates.iter().zip(&self.depths);
         let found = found.filter(|(one, _)| one.share > 0.0);
@@ -314,12 +316,12 @@ impl<T: Scalar> Pilots<'_, T> {
         Some(ComponentWeights::balanced(components, &parts))
     }
 
-    /// Returns the value that caps every estimate.
+    /// Returns the log Z to compare pilots with: the surest estimate, or the bound if it is higher.
     fn reference(&self, bound: &LogZBound) -> f64 {
         reference(&self.candidates).max(bound.value)
     }
 
-    /// Returns whether the first base has many effective chains, and no bound or other pilot lies above it.
+    /// Returns whether the first base has many effective chains, and no bound or other pilot lies above its estimate.
     fn first_is_good(&self, bound: &LogZBound) -> bool {
         let first = &self.candidates[0];
         let upper = first.log_z + 2.0 * first.standard_error;

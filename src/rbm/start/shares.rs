@@ -4,23 +4,23 @@ use crate::num::largest;
 use crate::rbm::start::{ERRORS, SURE, reference};
 use crate::rbm::{Candidate, LogZBound, Scalar};
 
-/// Share of a base, beside 1 for all of them by what their pilots found. A mode that only this base leads to has a weight
-/// of at most 25 times the mean.
+/// Extra share of each base, on top of the shares by effective chains, which sum to 1. A mode that only this base leads
+/// to has a weight of at most some 25 times the mean.
 const LEAST_OF_BASE: f64 = 0.04;
-/// Log of the part of the mass below which a base has found none.
+/// Log of the part of the mass below which a base counts as having found none.
 const LEAST_MASS: f64 = -4.6;
-/// Most components of a base that is not sharp: one, and the first base as its defence.
+/// Largest number of components of a base that is not sharp: one, and the first base as its defence.
 const BROAD: usize = 2;
-/// Effective chains of the pilot of all bases, relative to the best of them, below which sharp bases are in the way.
+/// Effective chains of the pilot of all bases, relative to the best base, below which sharp bases are in the way.
 const FEW_OF_ALL: f64 = 0.4;
-/// Standard errors of the difference above which that pilot has found more than the best of them.
+/// Standard errors of the difference above which the pilot of all bases has found more mass than the best base.
 const ERRORS_OF_ALL: f64 = 2.0;
-/// Effective chains that a sharp base then needs, relative to the best broad one.
+/// Effective chains that a sharp base needs to stay, relative to the best broad base.
 const LEAST_OF_SHARP: f64 = 0.5;
 
-/// Sets the shares of `candidates` by the effective chains that each has for the mass that it found, 0 if it found none.
-/// The base of the highest estimate has a share even if a bound lies far above it. A base of few effective chains that lies
-/// below the others by its errors is no witness: it gets no more than those chains.
+/// Sets the shares of `candidates` by their [`effective`] chains; 0 if a base found no mass. The base with the highest
+/// estimate gets a share even if a bound lies far above it. A base with few effective chains that lies below the others
+/// by more than its errors gets no extra share.
 pub(super) fn set_by_pilots<T: Scalar>(candidates: &mut [Candidate<T>], bound: &LogZBound) {
     let highest = largest(candidates.iter().map(|one| one.log_z));
     let reference = reference(candidates).max(bound.value).min(highest);
@@ -59,11 +59,11 @@ fn most_effective<'c, T: Scalar>(
     most.expect("fair coins are among them")
 }
 
-/// Takes the shares of sharp bases away that stand in the way, if the pilot of `all` bases has few effective chains beside
-/// the best of them and has found no more. Returns whether there were any.
+/// Removes the shares of sharp bases that are in the way, if the pilot of `all` bases has few effective chains compared
+/// with the best base and has found no more mass. Returns true if a share was removed.
 ///
 /// Intermediate models gather around the components of a sharp base, and chains that start elsewhere then have small
-/// weights. A sharp base stays if it has found more than the best broad one, or needs as few stages.
+/// weights. A sharp base stays if it has found more mass than the best broad base, or needs as few stages.
 pub(super) fn clear_the_way<T: Scalar>(
     all: &Candidate<T>,
     candidates: &mut [Candidate<T>],
@@ -105,13 +105,13 @@ pub(super) fn lower<T: Scalar>(one: &Candidate<T>) -> f64 {
     one.log_z - ERRORS * one.standard_error
 }
 
-/// Returns whether the pilot's standard error can be believed.
+/// Returns whether the pilot's standard error can be trusted.
 pub(super) fn is_sure<T: Scalar>(one: &Candidate<T>) -> bool {
     one.effective_sample_size >= SURE
 }
 
-/// Returns whether the pilot of all bases missed mass that a bound or one of them has shown: intermediate models gather
-/// around the components of another base.
+/// Returns whether the pilot of all bases missed mass that a bound or one of the bases has shown. The intermediate
+/// models then gathered around the components of another base.
 pub(super) fn is_too_low<T: Scalar>(
     all: &Candidate<T>,
     candidates: &[Candidate<T>],
@@ -121,7 +121,7 @@ pub(super) fn is_too_low<T: Scalar>(
     upper(all) < sure.map(lower).fold(bound.value, f64::max)
 }
 
-/// Gives the whole share to the base whose log Z, less its errors, is highest, among those whose errors can be believed.
+/// Gives the whole share to one base: among bases with trusted errors, the one with the highest log Z minus its errors.
 pub(super) fn set_to_surest<T: Scalar>(candidates: &mut [Candidate<T>]) {
     let sure = candidates.iter().filter(|one| is_sure(one));
     let highest = sure.map(lower).fold(f64::NEG_INFINITY, f64::max);

@@ -16,9 +16,9 @@ use crate::{Error, Result};
 
 pub(super) use sampler::{ParameterSums, Sampler, TrainingChains};
 
-/// Largest number of rows that judge an epoch.
+/// Largest number of rows on which an epoch is judged.
 const JUDGED_ROWS: usize = 200;
-/// Approximate number of units per row whose flips are scored.
+/// Approximate number of units per row whose flips enter the pseudo log likelihood.
 const JUDGED_UNITS: usize = 128;
 
 /// Contrastive divergence, CD-k (Hinton 2002), or persistent contrastive divergence, PCD (Tieleman 2008).
@@ -87,7 +87,7 @@ impl ContrastiveDivergence {
         seed: u64,
     }
 
-    /// Sets the learning rates of the `first` and `last` epoch; linear in between.
+    /// Sets the learning rates of the `first` and `last` epoch. The rate is linear in between.
     pub fn learning_rate(self, first: f64, last: f64) -> Self {
         Self {
             learning_rate: first,
@@ -99,13 +99,14 @@ impl ContrastiveDivergence {
     /// Trains `rbm` on the rows of `data`.
     ///
     /// # Errors
-    /// No data, a row whose length is not D, a setting out of range, or an overflow ([`Error::NotConverged`]).
+    /// If there are no data, the length of a row is not D, a setting is out of range, or a parameter overflows
+    /// ([`Error::NotConverged`]).
     pub fn train<T: Scalar>(&self, rbm: Rbm<T>, data: &[Vec<bool>]) -> Result<TrainedRbm<T>> {
         self.train_with(rbm, data, |_, _| ())
     }
 
-    /// Trains as [`train`](Self::train), and calls `progress` after each epoch with its point of the learning curve and the
-    /// RBM, of which it may keep copies: knots of [`RbmPath::through`](crate::rbm::RbmPath::through).
+    /// Trains like [`train`](Self::train), and calls `progress` after each epoch with its point of the learning curve
+    /// and the RBM. Copies of the RBM can serve as knots of [`RbmPath::through`](crate::rbm::RbmPath::through).
     ///
     /// ```
     /// use annealed::rbm::{ContrastiveDivergence, Rbm};
@@ -231,7 +232,7 @@ pub struct Epoch {
     pub learning_rate: f64,
     /// Mean over rows and units of `(v_i - P(v_i = 1 | h))^2`, with `h` drawn given `v`.
     pub reconstruction_error: f64,
-    /// Mean over rows of `sum_i log P(v_i | all other v)`, in nats. From 256 units on, a part of them stands for all.
+    /// Mean over rows of `sum_i log P(v_i | all other v)`, in nats. From 256 units on, some of them estimate the sum.
     pub pseudo_log_likelihood: f64,
 }
 
@@ -249,8 +250,8 @@ pub struct TrainedRbm<T: Scalar = f32> {
 }
 
 impl<T: Scalar> Rbm<T> {
-    /// Creates an RBM from which training may start (Hinton 2012, section 8): normal weights of standard deviation
-    /// 0.01, zero hidden biases, and the visible biases of the base-rate model of the data.
+    /// Creates an RBM to start training from (Hinton 2012, section 8): normal weights of standard deviation 0.01, zero
+    /// hidden biases, and the visible biases of the base-rate model of the data.
     ///
     /// # Errors
     /// Same as [`BaseRate::from_data`].
@@ -367,7 +368,7 @@ impl<T: Scalar> Trainee for TrainingState<T> {
     }
 }
 
-/// Returns the rows that judge an epoch, spread evenly over the data.
+/// Returns the rows on which an epoch is judged, spread evenly over the data.
 pub(crate) fn judged_rows<S>(data: &[S]) -> impl ExactSizeIterator<Item = &S> {
     let count = data.len().min(JUDGED_ROWS);
     (0..count).map(move |k| &data[k * data.len() / count])
@@ -383,7 +384,7 @@ fn reconstruction_error_of<T: Scalar, R: Rng>(rbm: &Rbm<T>, row: &[bool], rng: &
     errors.sum::<f64>() / row.len() as f64
 }
 
-/// Sums over [some](JUDGED_UNITS) units, scaled to all units. Rows at other places use other units.
+/// Sums over [some](JUDGED_UNITS) units, and scales the sum to all units. `place` selects the units.
 fn pseudo_log_likelihood_of<T: Scalar>(rbm: &Rbm<T>, row: &[bool], place: usize) -> f64 {
     let activation = rbm.hidden_activation(row).map(T::nearest);
     let stride = (row.len() / JUDGED_UNITS).max(1);

@@ -219,7 +219,7 @@ impl<T: Scalar> ParameterSums<T> {
 mod tests {
     use super::*;
 
-    /// Sizes around the switch of nalgebra's product to code that writes past the end for a row stride.
+    /// Tries sizes around the switch of nalgebra's product to code that writes past the end for a row stride.
     #[test]
     fn sums_of_moments_are_right_at_small_sizes() {
         const SIZES: [usize; 6] = [1, 2, 4, 5, 6, 8];

@@ -45,10 +45,10 @@ pub trait Resumable {
         self.execution().until_error
     }
 
-    /// Checks the settings, and returns what tells this run from others.
+    /// Checks the settings, and returns the identity that distinguishes this run from others.
     fn identity(&self) -> Result<Identity>;
 
-    /// Returns the number of blocks that are of use of the same run of another [`Identity::length`].
+    /// Returns the number of blocks that can be used from the same run with another [`Identity::length`].
     fn usable(&self, _length: usize) -> Result<usize> {
         Ok(usize::MAX)
     }
@@ -79,21 +79,22 @@ impl<'a, A> Checkpointed<'a, A> {
         }
     }
 
-    /// Sets the time between two checkpoints; a minute by default. A killed process loses no more, plus stages at
-    /// work.
+    /// Sets the time between two checkpoints; a minute by default. A killed process loses at most this time and the
+    /// stages in progress.
     pub fn every(mut self, interval: Duration) -> Self {
         self.every = interval;
         self
     }
 
-    /// Shares the run with other processes, which must all make the same call. Process r of several writes a file of its
-    /// own, whose name ends in `.r`. Any number of processes may go on from them, on one disk or each on its own.
+    /// Shares the run with other processes, which must all make the same call. If there are several, process r writes
+    /// its own file, whose name ends in `.r`. Any number of processes may resume from these files, on one disk or each
+    /// on its own.
     pub fn ranks(mut self, ranks: &'a dyn Ranks) -> Self {
         self.ranks = Some(ranks);
         self
     }
 
-    /// Sets a name for what no fingerprint sees, such as data. A file with another label is refused.
+    /// Sets a label for everything that no fingerprint detects, such as data. A file with another label is refused.
     pub fn label(mut self, label: impl Into<String>) -> Self {
         self.label = Some(label.into());
         self
@@ -210,7 +211,7 @@ pub(in crate::work) fn run_shared<A: Resumable>(run: &A, ranks: &dyn Ranks) -> R
     })
 }
 
-/// Returns the identity with the rounding of the first process, once all agree in the call and what they run.
+/// Returns the identity with the rounding of the first process, after all processes agreed on the call and the run.
 fn agreed_identity<A: Resumable>(run: &A, team: Option<&Team<'_>>, call: &str) -> Result<Identity> {
     let identity = run.identity();
     let Some(team) = team else {
@@ -242,7 +243,7 @@ fn go_with<A: Resumable>(
     let Some(keeper) = &job.keeper else {
         return done;
     };
-    // A stop is one of all processes, which have left what there is. Another error ends this one at once.
+    // All processes stop together, and have saved their work. Any other error ends this process at once.
     if !matches!(done, Ok(_) | Err(Error::Stopped { .. })) {
         return done;
     }

@@ -11,7 +11,7 @@ use crate::{Error, Result};
 
 const MAGIC: [u8; 8] = *b"annealed";
 
-/// Version of the format, to be changed with the layout of the file or of anything that a run writes to it.
+/// Version of the format. Change it with the layout of the file or of anything that a run writes to it.
 const VERSION: u32 = 10;
 
 /// Length of magic, version and file length.
@@ -27,11 +27,11 @@ pub(super) struct Header<'a> {
     pub(super) kind: &'a str,
     /// The user's label.
     pub(super) label: Option<&'a str>,
-    /// Rank of the process that writes the file, and number of processes. Any number may go on from it.
+    /// Rank of the process that writes the file, and number of processes. Any number of processes may resume from it.
     pub(super) of: (usize, usize),
 }
 
-/// Version of this crate: another one may compute other bits.
+/// Version of this crate, because another version may compute other bits.
 const CRATE: &str = env!("CARGO_PKG_VERSION");
 
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -63,7 +63,7 @@ fn named(label: &Option<String>) -> String {
         .map_or("not at all".to_owned(), |label| format!("{label:?}"))
 }
 
-/// Writes a checkpoint in place of an older one. There is a whole file at every moment.
+/// Writes a checkpoint in place of an older one. A complete file exists at every moment.
 ///
 /// # Errors
 /// [`Error::File`] if it cannot be written.
@@ -71,8 +71,8 @@ pub(super) fn write(place: &Place<'_>, header: &Header<'_>, payload: &[u8]) -> R
     place.replace(|file| frame(header, payload, file))
 }
 
-/// Reads a checkpoint, and decodes its payload with `decode`. Returns `None` for a file with which `is_part` does not
-/// agree, by the rank and the number of processes that it states, if any.
+/// Reads a checkpoint, and decodes its payload with `decode`. `is_part` gets the rank and the number of processes that
+/// the file states, if any. Returns `None` if it returns false.
 ///
 /// # Errors
 /// [`Error::File`] for a file that is unreadable, damaged, has another header, or fails in `decode`.
@@ -113,7 +113,7 @@ fn frame(header: &Header<'_>, payload: &[u8], file: &mut dyn Write) -> io::Resul
     file.write_all(&checksum.finalize().to_le_bytes())
 }
 
-/// Returns header and payload of a sound file of this version.
+/// Returns header and payload of an undamaged file of this version.
 fn open(bytes: &[u8]) -> Result<(Header<'_>, &[u8]), Fault> {
     let found = bytes.len();
     let start = &bytes[..found.min(MAGIC.len())];
@@ -340,7 +340,7 @@ mod tests {
         let folder = Folder::new("survives");
         let path = folder.file("run");
         write(&Place::new(&path), &HEADER, &[1]).unwrap();
-        // Left behind by a killed process; a folder of that name blocks the next write.
+        // A killed process left it behind. A folder of that name blocks the next write.
         fs::create_dir(folder.file("run.tmp")).unwrap();
         assert!(write(&Place::new(&path), &HEADER, &[2]).is_err());
         assert_eq!(content(&path, &HEADER).unwrap(), [1]);

@@ -1,4 +1,4 @@
-//! The blocks at work of a run, and the times at which they are written to its file.
+//! The blocks of a run in progress, and the times at which they are written to its file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -15,11 +15,11 @@ use crate::{Error, Result};
 /// Returns the finished blocks for a checkpoint.
 pub(crate) type Finish<'a> = &'a dyn Fn() -> Result<Finished>;
 
-/// Collects unfinished blocks, and writes the checkpoints of one process. After each interval every block at work leaves
-/// a piece at the end of its step. The next caller of `tick` writes them all. Blocks are independent, so pieces may be of
-/// different moments. Nothing is encoded or written while the pieces are locked.
+/// Collects unfinished blocks, and writes the checkpoints of one process. After each interval every block in progress
+/// leaves a piece at the end of its step. The next caller of `tick` writes them all. Blocks are independent, so their
+/// pieces may come from different moments. Nothing is encoded or written while the pieces are locked.
 pub(crate) struct Keeper<'a> {
-    /// The file that the user named, and the place of the one of this process.
+    /// The file that the user named, and the place of this process's file.
     files: (&'a Path, Place<'a>),
     header: Header<'a>,
     every: Duration,
@@ -41,11 +41,11 @@ struct Pieces {
     /// Whether anything is new since the last checkpoint.
     has_worked: bool,
     at_work: BTreeSet<usize>,
-    /// Blocks at work that have left nothing since the last checkpoint.
+    /// Blocks in progress that have left nothing since the last checkpoint.
     pending: BTreeSet<usize>,
     writing: bool,
     has_written: bool,
-    /// Whether files of earlier calls are not needed any more. Before that, each process writes all that they held.
+    /// Whether files of earlier calls are no longer needed. Before that, each process also writes their content.
     is_settled: bool,
     /// Error of the last checkpoint.
     failed: Option<Error>,
@@ -54,7 +54,7 @@ struct Pieces {
 }
 
 impl<'a> Keeper<'a> {
-    /// Creates a keeper that goes on from `saved`.
+    /// Creates a keeper that continues from `saved`.
     pub(super) fn new(
         files: (&'a Path, &'a Path),
         header: Header<'a>,
@@ -86,7 +86,7 @@ impl<'a> Keeper<'a> {
         nanoseconds(self.clock.elapsed()) >= self.due.load(Ordering::Relaxed)
     }
 
-    /// Locks the file, which for a new run it writes first.
+    /// Locks the file. For a new run it writes the file first.
     ///
     /// # Errors
     /// A failed write, or another run that is writing the file.
@@ -102,7 +102,7 @@ impl<'a> Keeper<'a> {
         Error::file(self.files.1.path(), error)
     }
 
-    /// Writes the state that a task has reached, if it has worked, or if older files could hold more.
+    /// Writes the state that a task has reached, if the task has worked, or if older files could hold more.
     pub(super) fn close(&self, finish: Finish<'_>) {
         let has_worked = std::mem::take(&mut self.pieces().has_worked);
         if has_worked || !self.pieces().is_settled {
@@ -133,8 +133,8 @@ impl<'a> Keeper<'a> {
         self.pieces().is_settled
     }
 
-    /// Removes the files of ranks that are no more, once all processes have written theirs. From now on this process
-    /// writes its own share.
+    /// Removes files of ranks that no longer exist, once all processes have written their own. From now on this process
+    /// writes only its own share.
     pub(super) fn settle(&self) {
         let (rank, size) = self.header.of;
         let share = Share { rank, size };
@@ -168,7 +168,7 @@ impl<'a> Keeper<'a> {
     }
 
     fn try_write(&self, finish: Finish<'_>) -> Result<()> {
-        // Encoded first, so that every block outside of it has left a piece.
+        // Finished blocks are encoded first, so that every block that is not among them has left a piece.
         let finished = finish()?;
         let (title, begun, seconds_before) = &self.begun;
         let saved = {
@@ -199,7 +199,7 @@ impl<'a> Keeper<'a> {
 
 /// Takes unfinished blocks of this process for the next checkpoint. Any thread may call it.
 impl Keeper<'_> {
-    /// Takes the unfinished blocks of an earlier call.
+    /// Takes over the unfinished blocks of an earlier call.
     pub(super) fn resume(&self, under_way: BTreeMap<usize, Piece>) {
         let (rank, size) = self.header.of;
         let share = Share { rank, size };
@@ -211,7 +211,7 @@ impl Keeper<'_> {
             .retain(|block, _| !is_settled || share.has(*block));
     }
 
-    /// Marks a block as at work. Returns its saved piece, if there is one.
+    /// Marks a block as in progress. Returns its saved piece, if there is one.
     pub(super) fn begin(&self, block: usize) -> Option<Piece> {
         let mut pieces = self.pieces();
         pieces.at_work.insert(block);
@@ -219,12 +219,12 @@ impl Keeper<'_> {
         pieces.under_way.get(&block).cloned()
     }
 
-    /// Returns whether a block at work is to leave a piece after this step.
+    /// Returns whether a block in progress should leave a piece after this step.
     pub(super) fn wants(&self, block: usize) -> bool {
         self.is_due() && self.pieces().pending.contains(&block)
     }
 
-    /// Takes the piece of a block at work.
+    /// Takes the piece of a block in progress.
     pub(super) fn leave(&self, block: usize, piece: Result<Vec<u8>>) {
         let mut pieces = self.pieces();
         pieces.pending.remove(&block);
@@ -248,8 +248,8 @@ impl Keeper<'_> {
         self.clock.elapsed().saturating_sub(written).as_secs_f64()
     }
 
-    /// Writes a checkpoint if one is due and no block is at work, so that one process keeps what it has done while others
-    /// go on.
+    /// Writes a checkpoint if one is due and no block is in progress, so that a process saves its work while others
+    /// continue.
     pub(super) fn tick_at_rest(&self, finish: Finish<'_>) {
         let has_news = {
             let pieces = self.pieces();
@@ -277,7 +277,7 @@ impl Keeper<'_> {
 }
 
 impl Pieces {
-    /// Returns whether the caller is to write a checkpoint now, and if so marks it as being written.
+    /// Returns whether the caller should write a checkpoint now, and if so marks it as being written.
     fn is_ready(&mut self) -> bool {
         let ready = self.pending.is_empty() && !self.writing;
         self.writing |= ready;

@@ -16,7 +16,7 @@ use crate::work::task::Task;
 use crate::work::tree::{Forest, Merge, Node};
 use crate::{Error, Result};
 
-/// The work of one process with checkpoints, or of several, with or without them.
+/// The work of one process with checkpoints, or of several processes with or without checkpoints.
 #[allow(missing_debug_implementations)] // No user meets it.
 pub struct KeptJob<'e> {
     pub(super) job: Job<'e>,
@@ -34,7 +34,7 @@ impl KeptJob<'_> {
         }
     }
 
-    /// Checks unfinished blocks, and returns the chain-steps that those of this process have taken.
+    /// Checks unfinished blocks, and returns the chain-steps that this process's blocks have taken.
     fn taken<O: Merge + Send>(
         &self,
         task: &dyn Task<Output = O>,
@@ -53,7 +53,7 @@ impl KeptJob<'_> {
     }
 }
 
-/// Reads a node of finished blocks, and refuses one that the task cannot have.
+/// Reads a node of finished blocks, and refuses a node that the task cannot have.
 fn node<O: Merge + Send + DeserializeOwned>(
     task: &dyn Task<Output = O>,
     bytes: &[u8],
@@ -67,7 +67,7 @@ fn node<O: Merge + Send + DeserializeOwned>(
     Ok(node)
 }
 
-/// Reads and checks saved outputs, which are sorted from left to right.
+/// Reads and checks saved outputs. They are sorted from left to right.
 fn nodes<O: Merge + Send + DeserializeOwned>(
     task: &dyn Task<Output = O>,
     saved: &Finished,
@@ -127,7 +127,7 @@ impl<O: Merge + Send + Serialize + DeserializeOwned> Runs<O> for KeptJob<'_> {
     }
 }
 
-/// Encodes the finished blocks of the only process, as far as they are merged.
+/// Encodes the finished blocks of the only process, merged as far as possible.
 fn of_ledger<O: Merge + Serialize>(ledger: &Ledger<O>) -> Result<Finished> {
     ledger.look_at_whole(|nodes| {
         let encoded = |node: &&Node<O>| Ok((node.blocks(), encode("finished blocks", *node)?));
@@ -163,12 +163,12 @@ impl Counts for KeptJob<'_> {
     }
 }
 
-/// The way of outputs to all processes. Those of this process are kept for its file.
+/// A sender of outputs to all processes. It keeps this process's outputs for its file.
 struct Post<'a, O> {
     task: &'a dyn Task<Output = O>,
     share: Share,
     keeper: Option<&'a Keeper<'a>>,
-    /// Outputs since the last meeting, and all that go into the file.
+    /// Outputs since the last meeting, and all outputs for the file.
     bag: Mutex<(Vec<Vec<u8>>, Finished)>,
 }
 
@@ -177,7 +177,7 @@ impl<O> Post<'_, O> {
         self.bag.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the outputs for the file: those of this process, and all of earlier calls until each process has its own.
+    /// Returns the outputs of this process, and all outputs of earlier calls until each process has its own file.
     fn finished(&self) -> Finished {
         let mut bag = self.bag();
         if self.keeper.is_some_and(Keeper::is_settled) {

@@ -1,4 +1,4 @@
-//! Checkpoint files, from which an interrupted run goes on.
+//! Checkpoint files, from which an interrupted run can resume.
 //!
 //! ```
 //! use annealed::prelude::*;
@@ -17,23 +17,23 @@
 //! # Ok::<(), annealed::Error>(())
 //! ```
 //!
-//! **Content.** A checkpoint holds the settings, the outputs of finished blocks, and the state of blocks at work. The
-//! resumed run has the bits of an uninterrupted one, for any number of threads and processes. States, recorders,
+//! **Content.** A checkpoint holds the settings, the outputs of finished blocks, and the state of blocks in progress.
+//! The resumed run has the bits of an uninterrupted run, for any number of threads and processes. States, recorders,
 //! kernels and memories must implement serde's traits. Unfinished first passes and islands of
-//! [`NestedSmc`](crate::nested::NestedSmc) begin anew. A finished run resumes to its result at once.
+//! [`NestedSmc`](crate::nested::NestedSmc) begin anew. A finished run returns its result at once when resumed.
 //!
-//! **Writing.** A run writes at [intervals](Checkpointed::every) and when it ends, for whatever reason. A new file,
-//! named with `.tmp` at first, replaces the old one only when it is whole and on the disk. The file is locked against
-//! other runs, where the system has locks. Of several [processes](Checkpointed::ranks) each writes a file of its own, with
-//! its rank behind a dot; any number may go on from them, which then replaces them by theirs. Only the first checkpoint
-//! must succeed. If a later one fails, the run tries again after the next interval, and
-//! [warns](crate::estimate::Warning::CheckpointNotWritten) if the last one failed.
+//! **Writing.** A run writes at [intervals](Checkpointed::every) and when it ends, for whatever reason. A new file is
+//! first named with `.tmp`, and replaces the old one only when it is complete and on the disk. The file is locked
+//! against other runs, if the system has locks. If several [processes](Checkpointed::ranks) share a run, each writes
+//! its own file, with its rank behind a dot. Any number of processes may resume from these files and then replace them.
+//! Only the first checkpoint must succeed. If a later one fails, the run tries again after the next interval. If the
+//! last one failed, the run [warns](crate::estimate::Warning::CheckpointNotWritten).
 //!
-//! **Checks.** A file must have its checksum, the version of this crate, and the settings of the resuming run.
-//! Threads, budgets and callbacks may differ, and there may be more chains. A fingerprint compares path, kernel and
-//! schedule by eight chains in the first, the middle and the last stage. It detects other weights, step sizes, engines
-//! and rounding. It misses recorders and all that these chains do not meet; a [label](Checkpointed::label) can cover
-//! them. States that serde does not restore exactly are refused before the run begins.
+//! **Checks.** A file must have a valid checksum, and the crate version and settings of the resuming run. Threads,
+//! budgets and callbacks may differ, and there may be more chains. A fingerprint compares path, kernel and schedule by
+//! eight chains in the first, middle and last stage. It detects other weights, step sizes, engines and rounding. It
+//! misses recorders and anything that these chains do not meet; a [label](Checkpointed::label) can cover them. States
+//! that serde does not restore exactly are refused before the run begins.
 
 mod checkpointed;
 mod file;
@@ -76,7 +76,8 @@ pub(crate) fn decode<T: DeserializeOwned>(what: &'static str, bytes: &[u8]) -> R
     Ok(value)
 }
 
-/// Reads a list that [`encode`] wrote. Its length is checked first: values without bytes, such as `()`, bound no length.
+/// Reads a list that [`encode`] wrote. Its length is checked first, because values without bytes, such as `()`, do not
+/// limit it.
 ///
 /// # Errors
 /// Same as [`decode`]; another length.
@@ -143,7 +144,7 @@ mod tests {
     fn a_list_of_values_without_bytes_is_bounded() {
         let list = |length: usize| decode_list::<()>("list", &encode("list", &length)?, 3);
         assert_eq!(list(3).unwrap(), [(), (), ()]);
-        // Read as far as its length says, this one would take centuries.
+        // Without the check, reading as many values as the length states would take centuries.
         let message = list(usize::MAX).unwrap_err().to_string();
         assert!(
             message.contains("got 18446744073709551615, expected 3"),

@@ -1,4 +1,4 @@
-//! The files of a run: one for each process that wrote, which are read together.
+//! The files of a run: one for each process that wrote. They are read together.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -21,25 +21,25 @@ pub(crate) type Piece = Vec<u8>;
 /// Finished blocks, each node of the tree as bytes.
 pub(crate) type Finished = Vec<(Range<usize>, Vec<u8>)>;
 
-/// The content of a checkpoint. Bytes encode types that only the run knows.
+/// The content of a checkpoint. Types that only the run knows are encoded as bytes.
 #[derive(Debug, Default, Clone, Serialize, Deserialize)]
 pub(crate) struct Saved {
     /// The [`Identity`](crate::work::Identity) of the run.
     pub(crate) title: Vec<u8>,
-    /// Nanoseconds since 1970 at which the run began, by the clock of the first process: the number of the run, by which
-    /// files of an earlier one are known.
+    /// Nanoseconds since 1970 at which the run began, by the clock of the first process. This number identifies the
+    /// run, and shows which files belong to an earlier one.
     pub(crate) begun: u64,
-    /// Number of processes that write the files; 0 where files of several numbers are joined.
+    /// Number of processes that write the files; 0 if files of different numbers of processes are joined.
     pub(crate) size: usize,
     pub(crate) seconds: f64,
-    /// Index of the carried value. Blocks are of the task that begins from it.
+    /// Index of the carried value. The blocks belong to the task that starts from this value.
     pub(crate) turn: u64,
     pub(crate) carried: Option<Vec<u8>>,
     pub(crate) finished: Finished,
     pub(crate) under_way: BTreeMap<usize, Piece>,
 }
 
-/// Returns the name of the file of a process: `file` itself for the only one, else `file` with the rank behind a dot.
+/// Returns the name of a process's file: `file` for a single process, otherwise `file` with the rank behind a dot.
 pub(super) fn file_of(file: &Path, share: Share) -> PathBuf {
     match share.size {
         1 => file.to_owned(),
@@ -53,7 +53,7 @@ fn with_rank(file: &Path, rank: usize) -> PathBuf {
     name.into()
 }
 
-/// Returns the ranks of the files that may belong to `file`, from its folder; `None` stands for `file` itself.
+/// Returns the ranks of the files in its folder that may belong to `file`; `None` stands for `file` itself.
 fn candidates(file: &Path) -> Vec<Option<usize>> {
     let mut found = Vec::new();
     found.extend(file.try_exists().unwrap_or(true).then_some(None));
@@ -73,7 +73,7 @@ fn candidates(file: &Path) -> Vec<Option<usize>> {
     found
 }
 
-/// Reads one of the [`candidates`]; `None` if it is a file of something else.
+/// Reads one of the [`candidates`]; `None` if the file is something else.
 fn read_part(
     file: &Path,
     header: &Header<'_>,
@@ -89,12 +89,12 @@ fn read_part(
     let Some(saved) = read(&path, header, is_part, decode)? else {
         return Ok(None);
     };
-    // Refuses what another run is writing.
+    // Refuses a file that another run is writing.
     Place::new(&path).hold()?;
     Ok(Some((path, saved)))
 }
 
-/// A file as a process sees it, by which others know that they see the same one: rank, length, and time of the last change.
+/// A file as a process sees it: rank, length, and time of the last change. It shows others that they see the same file.
 type Seen = (Option<usize>, u64, u128);
 
 fn seen(file: &Path) -> Vec<Seen> {
@@ -109,7 +109,8 @@ fn seen(file: &Path) -> Vec<Seen> {
     candidates(file).into_iter().map(look).collect()
 }
 
-/// Returns the content of all files that any process has, once: what several see on one disk the first of them reads.
+/// Returns the content of all files that any process has, each once. If several processes see a file on one disk, the
+/// first of them reads it.
 ///
 /// # Errors
 /// A file that is unreadable or damaged; the failure of another process.
@@ -133,8 +134,8 @@ pub(super) fn gathered(
     Ok(all.into_iter().flatten().collect())
 }
 
-/// Joins the files of the run that began last. Its furthest carried value counts, with the blocks of the task after it.
-/// `usable` refuses a file of another run, or returns the number of its blocks that are of use.
+/// Joins the files of the run that began last. The carried value with the largest index counts, with the blocks of the
+/// task after it. `usable` refuses a file of another run, or returns the number of its usable blocks.
 ///
 /// # Errors
 /// No file; the error of `usable`, with the name of the file.
@@ -166,7 +167,7 @@ pub(super) fn joined(
     Ok(all)
 }
 
-/// Returns the largest nodes from left to right. Others lie within them, and say the same of their blocks.
+/// Returns the largest nodes from left to right. The other nodes lie within them and have the same content.
 fn largest(mut finished: Finished) -> Finished {
     finished.sort_by_key(|(blocks, _)| (blocks.start, std::cmp::Reverse(blocks.end)));
     let mut next = 0;
@@ -178,7 +179,7 @@ fn largest(mut finished: Finished) -> Finished {
     finished
 }
 
-/// Removes the files of ranks that are no more, once those of `size` processes hold all that is known.
+/// Removes files of ranks that no longer exist, once the files of `size` processes hold everything.
 pub(super) fn remove_others(file: &Path, header: &Header<'_>, size: usize) {
     let is_old = |rank: &Option<usize>| match rank {
         None => size > 1,
@@ -191,7 +192,7 @@ pub(super) fn remove_others(file: &Path, header: &Header<'_>, size: usize) {
     }
 }
 
-/// Another process may have removed it. One that stays is known by its run or its turn.
+/// Another process may have removed the file. If it stays, its run or its turn shows that it is old.
 fn remove(path: &Path) {
     let removed: io::Result<()> = fs::remove_file(path);
     drop(removed);

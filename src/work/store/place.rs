@@ -1,4 +1,4 @@
-//! A file that is replaced as a whole: at every moment there is the old one or the new one.
+//! A file that is replaced as a whole: at every moment the old file or the new file exists.
 
 use std::ffi::OsString;
 #[cfg(unix)]
@@ -33,7 +33,7 @@ impl<'a> Place<'a> {
         self.path
     }
 
-    /// Locks the file, if there is one, against other processes.
+    /// Locks the file against other processes, if the file exists.
     ///
     /// # Errors
     /// [`Error::File`] if another process holds it, or if it is not a regular file.
@@ -42,8 +42,8 @@ impl<'a> Place<'a> {
         held.map(drop).map_err(|error| Error::io(self.path, error))
     }
 
-    /// Writes the file, first under its name with `.tmp`, and replaces the old one once it is on the disk. Follows a
-    /// link.
+    /// Writes the file, first under its name with `.tmp`, and replaces the old file once the new one is on the disk.
+    /// Follows a link.
     ///
     /// # Errors
     /// The errors of [`hold`](Self::hold); a failed write, which leaves the old file unless only the folder's sync
@@ -64,7 +64,7 @@ impl<'a> Place<'a> {
         lock(&file, &temporary)?;
         let moved = write(&file, content).and_then(|()| fs::rename(&temporary, &path));
         moved.inspect_err(|_| {
-            // It is of no use, and the first error says more.
+            // The file is of no use, and the first error is more informative.
             let _ = fs::remove_file(&temporary);
         })?;
         *held = Some(file);
@@ -94,7 +94,7 @@ impl<'a> Place<'a> {
     }
 }
 
-/// Locks a file until it is closed. Without locks, as on some network drives, does nothing. Checks that the path still
+/// Locks a file until it is closed. Does nothing without locks, as on some network drives. Checks that the path still
 /// leads to this file. Tries several times, because a child process shares this run's locks for a moment.
 #[cfg(unix)]
 fn lock(file: &File, path: &Path) -> io::Result<()> {

@@ -16,10 +16,10 @@ use crate::saved;
 pub type Chains = Run<Vec<bool>>;
 pub type Done = RunPart<Vec<bool>>;
 
-/// The number of chains unless it is set.
+/// The default number of chains.
 pub const CHAINS: usize = 4_096;
 
-/// The contents of the files of `--extend`.
+/// Reads the files of `--extend`.
 pub fn read_done(options: &Options) -> Result<Option<Done>> {
     if options.extend.is_empty() {
         return Ok(None);
@@ -37,13 +37,13 @@ fn files(options: &Options) -> String {
     names.collect::<Vec<_>>().join(", ")
 }
 
-/// The number of chains that is asked for: unless it is set that of the run that is extended.
+/// Returns the requested number of chains. If it is not set, it is the number of the run that is extended.
 pub fn chains(options: &Options, done: Option<&Done>) -> usize {
     let of = |done: &Done| done.finished() + done.missing().iter().map(Range::len).sum::<usize>();
     options.chains.or(done.map(of)).unwrap_or(CHAINS)
 }
 
-/// The run that the options describe.
+/// Creates the runner that the options describe.
 pub fn describe<'p>(
     options: &Options,
     chains: usize,
@@ -72,7 +72,7 @@ pub fn describe<'p>(
     Ok(ais.stop_when(move || interrupt.is_asked()))
 }
 
-/// Runs it, in this process or shared with others.
+/// Runs the chains, in this process or shared with others.
 pub fn run<'p>(
     options: &Options,
     ais: &Ais<'p, &'p RbmPath, BlockGibbs>,
@@ -114,7 +114,7 @@ pub fn run<'p>(
     })
 }
 
-/// Says what to do about a checkpoint that is not of this run.
+/// Adds advice to the error for a checkpoint of another run.
 fn with_a_way_out(error: Error) -> Error {
     match error {
         Error::File {

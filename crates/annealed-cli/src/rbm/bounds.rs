@@ -1,4 +1,4 @@
-//! Lower bounds on log Z, and the upper bound on the log likelihood that follows.
+//! Lower bounds on log Z, and the resulting upper bound on the log likelihood.
 
 use annealed::Result;
 use annealed::ais::Run;
@@ -9,16 +9,16 @@ use serde_json::Value;
 
 use crate::saved;
 
-/// States of the largest weights, from which the bound that is certain is sought.
+/// Number of states, those with the largest weights, from which the certain bound is computed.
 const STATES: usize = 256;
 /// Chain-steps of the shortest run whose tenth the bound may cost.
 const LEAST_STEPS: usize = 500_000;
 
-/// Bounds that hold whatever the chains missed.
+/// Bounds that are valid whatever the chains missed.
 pub struct Bounds {
-    /// A lower bound on log Z, without a doubt.
+    /// A lower bound on log Z that always holds.
     certain: f64,
-    /// One with a confidence of 95%.
+    /// A lower bound on log Z with a confidence of 95%.
     certified: f64,
 }
 
@@ -36,7 +36,7 @@ impl Bounds {
         Ok(Self { certain, certified })
     }
 
-    /// The reasons to doubt a run that it does not know by itself: what the search for the start proves, or these bounds.
+    /// Returns warnings that the run does not contain: from the search for the start, and from these bounds.
     pub fn doubts(&self, run: &Run<Vec<bool>>, start: Option<&Start>) -> Vec<Warning> {
         let highest = match self.certain > self.certified {
             true => (self.certain, 1.0),
@@ -45,7 +45,7 @@ impl Bounds {
         saved::doubts(run, start, Some(highest))
     }
 
-    /// Returns an upper bound on the mean log likelihood of the data, by the higher of both.
+    /// Returns an upper bound on the mean log likelihood of the data, from the higher of the two lower bounds.
     pub fn of_scores(&self, likelihood: &LogLikelihood) -> f64 {
         likelihood.upper_bound(self.certain.max(self.certified))
     }
@@ -58,8 +58,8 @@ impl Bounds {
         }
     }
 
-    /// `log Z >= 192.272 for certain, 186.441 with 95% confidence; mean log likelihood <= -101.3`, beside an estimate of
-    /// log Z.
+    /// Returns the bounds as text, beside an estimate of log Z: `log Z >= 192.272 for certain, 186.441 with 95%
+    /// confidence; mean log likelihood <= -101.3`.
     pub fn text(&self, log_z: f64, likelihood: Option<&LogLikelihood>) -> String {
         let (certain, certified) = (self.certain, self.certified);
         let beyond = match certain > log_z {

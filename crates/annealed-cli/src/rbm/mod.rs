@@ -27,7 +27,7 @@ use report::Report;
 use reverse::Backward;
 use stopped::Phase;
 
-/// Runs what the options ask for; returns what came of it.
+/// Runs what the options request, and returns the text to print.
 pub fn score(options: &Options, interrupt: &Interrupt) -> Result<String, Box<dyn AnyError>> {
     let problem = Problem::read(options)?;
     let begun = Instant::now();

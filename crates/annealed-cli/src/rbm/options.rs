@@ -24,8 +24,8 @@ use crate::output;
 use crate::seconds::seconds;
 
 const AFTER: &str = "\
-Units are 0 and 1. Convert a machine of spins of -1 and 1 first: annealed manual has the lines.
-Ctrl-C and SIGTERM end the run with what is finished (exit code 130 or 143), a second one at once.
+Units are 0 and 1. Convert a machine of spins of -1 and 1 first (see annealed manual).
+The first Ctrl-C or SIGTERM ends the run with the finished chains (exit code 130 or 143), a second one ends it at once.
 Example: annealed rbm rbm.npz --base-data train.npy --data test.npy --chains 1000 --plot run.svg
 More: annealed manual";
 
@@ -55,7 +55,7 @@ pub struct Options {
         conflicts_with_all = ["names", "raise"]
     )]
     pub layers: Vec<String>,
-    /// Names of the biases of --layers, those of the visible units first; b,a1,a2,.. unless set
+    /// Names of the biases of --layers, those of the visible units first; by default b,a1,a2,..
     #[arg(
         help_heading = "Model",
         long,
@@ -65,7 +65,7 @@ pub struct Options {
         requires = "layers"
     )]
     pub biases: Vec<String>,
-    /// Read square weights as visible by hidden, or with =false as hidden by visible; others tell by their shape
+    /// Read square weights as visible by hidden, or with =false as hidden by visible; other shapes show it themselves
     #[arg(
         help_heading = "Model",
         long,
@@ -81,7 +81,7 @@ pub struct Options {
     /// Training data, whose base rates chains start from
     #[arg(help_heading = "Data", long, value_name = "FILE")]
     pub base_data: Option<Source>,
-    /// Units are on from this value; the data decide unless set
+    /// Units are on from this value; by default it follows from the data
     #[arg(
         help_heading = "Data",
         long,
@@ -106,10 +106,10 @@ pub struct Options {
         default_value_t = 10_000
     )]
     pub stages: usize,
-    /// Number of chains, the most where --until-error or --time-limit ends the run; 4096 unless set. The search for a start takes the time of 1024 chains whatever their number
+    /// Number of chains, or the largest number if --until-error or --time-limit is set; 4096 by default. The search for a start takes the time of 1024 chains, whatever N is
     #[arg(help_heading = "Run", long, value_name = "N")]
     pub chains: Option<usize>,
-    /// Seed; it gives the same figures for any number of threads
+    /// Seed; the results are the same for any number of threads
     #[arg(help_heading = "Run", long, value_name = "SEED", default_value_t = 0)]
     pub seed: u64,
     /// End the run at this standard error; first looked at after 500 chains
@@ -118,7 +118,7 @@ pub struct Options {
     /// End the run after this time
     #[arg(help_heading = "Run", long, value_name = "SECONDS", value_parser = seconds)]
     pub time_limit: Option<Duration>,
-    /// Where chains start: auto is a mixture of all bases that found mass in a search by pilots, which gets no cheaper with fewer --chains; data-rate is the rates of --base-data or of the file, uniform fair coins
+    /// Where chains start: auto searches by pilots and mixes all bases that found mass (with fewer --chains the search takes as long); data-rate takes the rates of --base-data or of the file; uniform takes fair coins
     #[arg(
         help_heading = "Start",
         long,
@@ -141,11 +141,11 @@ pub struct Options {
         default_value = "geometric"
     )]
     pub path: PathKind,
-    /// Earlier checkpoints of the RBM's training, in its order, through which the path goes; there is no search: --base auto is the base rates, without data those of mean fields of the first checkpoint
+    /// Earlier checkpoints of the RBM's training, in the order of training; the path goes through them. There is no search: --base auto takes the base rates, or without data the rates of mean fields of the first checkpoint
     #[arg(help_heading = "Path and schedule", long, value_name = "RBM", num_args = 1..,
           conflicts_with_all = ["path", "matching", "start", "save_start"])]
     pub through: Vec<PathBuf>,
-    /// How the knots of a spline are found; exact up to 20 units in the smaller layer unless set
+    /// How the knots of a spline are found; by default exact up to 20 units in the smaller layer, chains above
     #[arg(help_heading = "Path and schedule", long, value_enum)]
     pub matching: Option<Matching>,
     /// How stages are placed: evenly, by Salakhutdinov and Murray, or by a pilot
@@ -182,7 +182,7 @@ pub struct Options {
         default_value_t = 1_000
     )]
     pub pilot_stages: usize,
-    /// Number of pilots, each along the schedule that the one before led to
+    /// Number of pilots; each runs along the schedule that the one before found
     #[arg(
         help_heading = "Path and schedule",
         long,
@@ -199,10 +199,10 @@ pub struct Options {
     /// Score the data by RAISE with this many reverse chains a row
     #[arg(help_heading = "Checks", long, value_name = "CHAINS")]
     pub raise: Option<usize>,
-    /// Write checkpoints to this file, and go on from it where it exists
+    /// Write checkpoints to this file, and continue from it if it exists
     #[arg(help_heading = "Files", long, value_name = "FILE", value_parser = output::file)]
     pub checkpoint: Option<PathBuf>,
-    /// Time between checkpoints; 60 unless set
+    /// Time between checkpoints; 60 by default
     #[arg(help_heading = "Files", long, value_name = "SECONDS", value_parser = seconds)]
     pub checkpoint_every: Option<Duration>,
     /// The same as --checkpoint, but the file must exist
@@ -220,7 +220,7 @@ pub struct Options {
     /// Save the run with its chains
     #[arg(help_heading = "Files", long, value_name = "FILE", value_parser = output::file)]
     pub save: Option<PathBuf>,
-    /// Number of threads; all cores unless set
+    /// Number of threads; by default all cores
     #[arg(help_heading = "Machine", long, value_name = "N")]
     pub threads: Option<usize>,
     /// Number of chains that move together
@@ -231,7 +231,7 @@ pub struct Options {
         default_value_t = 128
     )]
     pub block_size: usize,
-    /// Instructions of the inner loops: portable, neon, avx2 or avx512; the best unless set
+    /// Instructions of the inner loops: portable, neon, avx2 or avx512; by default the best
     #[arg(help_heading = "Machine", long, value_name = "NAME")]
     pub engine: Option<SimdLevel>,
     /// Share the chains with the processes that mpirun has started
@@ -245,7 +245,7 @@ pub struct Options {
     /// Draw the run as SVG
     #[arg(help_heading = "Output", long, value_name = "FILE", value_parser = output::picture)]
     pub plot: Option<PathBuf>,
-    /// Write a report: JSON where the name ends in .json, else text
+    /// Write a report: JSON if the name ends in .json, otherwise text
     #[arg(help_heading = "Output", long, value_name = "FILE", value_parser = output::report)]
     pub report: Option<PathBuf>,
     /// Print one JSON object
@@ -272,7 +272,7 @@ pub enum Matching {
     Chains,
 }
 
-/// Where the samples of a reverse run come from.
+/// The source of the samples for a reverse run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Reverse {
     Exact,
@@ -314,7 +314,7 @@ impl Options {
         self.checkpoint.as_deref().or(self.resume.as_deref())
     }
 
-    /// Returns how the numbers of data become zeros and ones.
+    /// Returns the settings by which numbers of data become zeros and ones.
     pub fn data_layout(&self) -> DataLayout {
         match (self.threshold, self.draw) {
             (_, Some(seed)) => DataLayout::default().drawn(seed),
@@ -331,7 +331,7 @@ impl Options {
         }
     }
 
-    /// Returns the schedule that the options ask for.
+    /// Returns the schedule that the options request.
     pub fn schedule(&self, path: &RbmPath, interrupt: &Interrupt) -> Result<Schedule> {
         let mut schedule = match &self.load_schedule {
             Some(file) => Schedule::load(file)?,
@@ -364,7 +364,7 @@ impl Options {
             }
             ScheduleKind::Friction => &Friction::default().pilot(pilot),
             ScheduleKind::Cess => {
-                // A stage is found by about five evaluations, in about three passes.
+                // Finding a stage takes about five evaluations, in about three passes.
                 let coarse = Pilot::new(self.pilot_chains, self.pilot_stages.div_ceil(5));
                 &ConstantConditionalEss::default().pilot(coarse)
             }

@@ -1,4 +1,4 @@
-//! One part of a run, for one job among many.
+//! One part of a run, computed by one job among many.
 
 use std::path::Path;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use annealed::rbm::{BlockGibbs, RbmPath};
 
 use crate::saved::{self, Known};
 
-/// The part `number` of `parts`, from 1: `3/8`.
+/// Part `number` of `parts`, counted from 1, as in `3/8`.
 #[derive(Debug, Clone, Copy)]
 pub struct Part {
     number: usize,
@@ -29,7 +29,7 @@ impl FromStr for Part {
 }
 
 impl Part {
-    /// Runs the part and saves it; returns what to print.
+    /// Runs the part, saves it, and returns the text to print.
     pub fn run(
         self,
         ais: &Ais<'_, &RbmPath, BlockGibbs>,
@@ -41,7 +41,8 @@ impl Part {
         let Some(range) = ranges.get(number - 1) else {
             let enough = ranges.len();
             return Ok(format!(
-                "part {number} of {parts} has nothing to do: the blocks of chains are enough for {enough}\n"
+                "part {number} of {parts} has nothing to do: the blocks of chains make only {enough} parts; use at most \
+                 {enough}, or a smaller --block-size\n"
             ));
         };
         let part = ais.run_range(range.clone())?;
@@ -49,7 +50,7 @@ impl Part {
         let (done, of, file) = (part.finished(), range.len(), file.display());
         if done < of {
             eprintln!(
-                "{}: the same command runs this part anew",
+                "{}: run the same command again; it starts this part from the beginning",
                 part.stopped_by()
             );
         }

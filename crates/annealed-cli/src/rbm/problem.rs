@@ -1,4 +1,4 @@
-//! The RBM at hand, and the path to it.
+//! The RBM to score, and the path to it.
 
 use std::path::Path;
 
@@ -14,29 +14,29 @@ use serde_json::{Value, json};
 use super::options::{Base, Matching, Options, PathKind, Reverse};
 use super::source::Source;
 
-/// An RBM, and what is known of it.
+/// An RBM with its data and what is known about it.
 pub struct Problem {
     pub rbm: Rbm,
     /// The deep machine that became the RBM, if it is one.
     pub deep: Option<DeepBoltzmann>,
     /// Earlier checkpoints of its training, through which the path goes.
     pub through: Vec<Rbm>,
-    /// The base rates, where they are known.
+    /// The base rates, if they are known.
     pub base_rates: Option<BaseRate>,
     pub log_z_exact: Option<f64>,
     pub held_out: Vec<Vec<bool>>,
-    /// Files read, and how.
+    /// Text that lists the files and how they were read.
     pub note: String,
-    /// Advice for data that are less likely than under base rates, a line each.
+    /// Advice if data are less likely than under base rates, one line each.
     pub advice: Vec<String>,
     /// Names of the files of the RBM and of data.
     pub files: Value,
 }
 
-/// Mean-field solutions of the first checkpoint of --through, whose mean is its base without data.
+/// Number of mean-field solutions of the first checkpoint of --through. Without data, their mean is the base.
 const MEAN_FIELDS: usize = 64;
 
-/// The path from a base.
+/// Creates the path from a base.
 pub fn anneal_along(options: &Options, base: BaseRate, problem: &Problem) -> Result<RbmPath> {
     let rbm = problem.rbm.clone();
     if options.path == PathKind::Geometric {
@@ -65,7 +65,7 @@ pub fn anneal_along(options: &Options, base: BaseRate, problem: &Problem) -> Res
 }
 
 impl Problem {
-    /// Reads the RBM, and the data that the options name.
+    /// Reads the RBM and the data that the options name.
     pub fn read(options: &Options) -> Result<Self> {
         let path = &options.weights;
         let (file, deep) = machine(options, path)?;
@@ -126,8 +126,8 @@ impl Problem {
         })
     }
 
-    /// Returns the base of no search: the base rates, mean fields of the first checkpoint if there are no rates, or fair coins
-    /// for --base uniform.
+    /// Returns the base without a search: the base rates; if there are none, mean fields of the first checkpoint; or
+    /// fair coins for --base uniform.
     pub fn simple_base(&self, base: Base) -> Result<BaseRate> {
         match (&self.base_rates, base, self.through.first()) {
             (Some(rates), Base::Auto | Base::DataRate, _) => Ok(rates.clone()),
@@ -136,13 +136,13 @@ impl Problem {
         }
     }
 
-    /// Returns the base rates beside which data are scored: of the scored rows themselves, if no others are known.
+    /// Returns the base rates for comparison with the scores. If no others are known, they come from the scored rows.
     fn baseline(&self) -> Result<BaseRate> {
         let of_rows = || BaseRate::from_data(self.rbm.hidden_units(), &self.held_out, 1.0);
         self.base_rates.clone().map_or_else(of_rows, Ok)
     }
 
-    /// Returns the name of the model beside which data are scored.
+    /// Returns the name of the model with which the scores are compared.
     pub fn baseline_name(&self) -> &'static str {
         match self.base_rates {
             Some(_) => "the base-rate model",
@@ -150,14 +150,14 @@ impl Problem {
         }
     }
 
-    /// Bounds the likelihood of the held-out data under a deep machine, where there are any.
+    /// Bounds the likelihood of the held-out data under a deep machine, if there are both.
     pub fn likelihood_bound(&self, log_z: f64) -> Result<Option<LikelihoodBound>> {
         let deep = self.deep.as_ref().filter(|_| !self.held_out.is_empty());
         deep.map(|deep| deep.log_likelihood_bound(&self.held_out, log_z))
             .transpose()
     }
 
-    /// Scores the held-out data under an RBM, where there are any.
+    /// Scores the held-out data under an RBM, if there are both.
     pub fn log_likelihood(&self, log_z: f64) -> Result<Option<LogLikelihood>> {
         match self.held_out.as_slice() {
             _ if self.deep.is_some() => Ok(None),
@@ -169,12 +169,12 @@ impl Problem {
     }
 }
 
-/// Returns what to try if the data are less likely under an RBM than under base rates, a line each.
+/// Returns advice if the data are less likely under an RBM than under base rates, one line each.
 fn advice(options: &Options, is_square: bool, has_rates: bool) -> Vec<String> {
     let mut advice = Vec::new();
     if !has_rates {
-        let own = "without --base-data the base rates are fitted to the scored rows themselves, a generous baseline: a right \
-                   machine that is hardly better than base rates may fall below it";
+        let own = "without --base-data the base rates are fitted to the scored rows themselves, a generous baseline: a correct \
+                   machine that is hardly better than base rates may score lower; give the training data by --base-data";
         advice.push(own.to_owned());
     }
     if is_square {
@@ -188,7 +188,8 @@ fn advice(options: &Options, is_square: bool, has_rates: bool) -> Vec<String> {
         };
         let names = exchanged.join(",");
         advice.push(format!(
-            "square weights do not show how they are meant: try {turned}, exchanged biases (--names {names}), or both"
+            "the shape of square weights does not show which way round they are: try {turned}, exchanged biases (--names \
+             {names}), or both"
         ));
     }
     let spins = "a machine of units -1 and 1 has to be converted first (annealed manual, \"Spins of -1 and 1\")";
@@ -206,7 +207,7 @@ fn files(options: &Options) -> Value {
     })
 }
 
-/// Refuses options that lack their data.
+/// Refuses options whose data are missing.
 fn check_sources(options: &Options, has_rates: bool, held_out: &[Vec<bool>]) -> Result<()> {
     if options.base == Base::DataRate && !has_rates {
         let reason = "has no base rates to start from; expected --base-data with a file of training data, the key \
@@ -230,7 +231,7 @@ fn check_sources(options: &Options, has_rates: bool, held_out: &[Vec<bool>]) -> 
     }
 }
 
-/// An earlier checkpoint of the training of `rbm`.
+/// Reads an earlier checkpoint of the training of `rbm`.
 fn checkpoint(options: &Options, path: &Path, rbm: &Rbm) -> Result<Rbm> {
     let earlier = machine(options, path)?.0.rbm;
     let sizes = |rbm: &Rbm| {
@@ -248,7 +249,7 @@ fn checkpoint(options: &Options, path: &Path, rbm: &Rbm) -> Result<Rbm> {
     ))
 }
 
-/// The machine in a file as an RBM, and as a deep one with --layers.
+/// Reads the machine in a file as an RBM, and with --layers also as a deep one.
 fn machine(options: &Options, path: &Path) -> Result<(RbmFile, Option<DeepBoltzmann>)> {
     if options.layers.is_empty() {
         return Ok((RbmFile::read_as(path, &layout(options)?)?, None));
@@ -272,7 +273,7 @@ fn machine(options: &Options, path: &Path) -> Result<(RbmFile, Option<DeepBoltzm
     Ok((file, Some(deep)))
 }
 
-/// How square weights were read, whose shape does not tell; others need no word.
+/// Returns a note on how square weights were read, because their shape does not show it. Other weights need no note.
 fn square(options: &Options, file: &RbmFile, deep: &Option<DeepBoltzmann>) -> String {
     let is_square = match deep {
         Some(deep) => {
@@ -292,7 +293,7 @@ fn square(options: &Options, file: &RbmFile, deep: &Option<DeepBoltzmann>) -> St
     }
 }
 
-/// The sizes of all layers, as 784-500-1000.
+/// Returns the sizes of all layers, as in 784-500-1000.
 fn layers(deep: &DeepBoltzmann) -> String {
     let sizes: Vec<String> = deep
         .biases()
@@ -302,7 +303,7 @@ fn layers(deep: &DeepBoltzmann) -> String {
     sizes.join("-")
 }
 
-/// Where the file has the parameters.
+/// Returns the names of the parameters in the file.
 fn layout(options: &Options) -> Result<RbmLayout> {
     let orientations = [RbmLayout::square_untransposed, RbmLayout::square_transposed];
     let layout = oriented(RbmLayout::default(), options, orientations);
@@ -317,7 +318,7 @@ fn layout(options: &Options) -> Result<RbmLayout> {
     }
 }
 
-/// The layout with square weights oriented by --square-transposed, if it is given.
+/// Returns the layout with the orientation from --square-transposed, if it is given.
 fn oriented<L>(layout: L, options: &Options, [straight, transposed]: [fn(L) -> L; 2]) -> L {
     match options.square_transposed {
         Some(true) => transposed(layout),
@@ -326,11 +327,13 @@ fn oriented<L>(layout: L, options: &Options, [straight, transposed]: [fn(L) -> L
     }
 }
 
-/// The exact log Z, or `None` where no layer is small enough.
+/// Returns the exact log Z, or `None` if no layer is small enough.
 fn enumerate(rbm: &Rbm) -> Result<Option<f64>> {
     let smaller = rbm.hidden_units().min(rbm.visible_units());
     if smaller > MAX_ENUMERATED_UNITS {
-        eprintln!("{smaller} units in the smaller layer are too many to enumerate");
+        eprintln!(
+            "--exact is ignored: {smaller} units in the smaller layer are too many to enumerate"
+        );
         return Ok(None);
     }
     rbm.exact_log_normalizer().map(Some)

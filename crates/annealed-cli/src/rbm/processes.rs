@@ -1,4 +1,4 @@
-//! The processes that share a run: those that `mpirun` has started, or this one alone.
+//! The processes that share a run: the processes that `mpirun` has started, or only this one.
 
 use annealed::Result;
 use annealed::ranks::Ranks;
@@ -8,14 +8,14 @@ use annealed_mpi::{World, mpi};
 
 use super::options::Options;
 
-/// The processes of an MPI job, which end together; `None` for one process.
+/// The processes of an MPI job, which end together. A single process has no job.
 pub struct Processes {
     #[cfg(feature = "mpi")]
     job: Option<(World, mpi::environment::Universe)>,
 }
 
 impl Processes {
-    /// Begins MPI, if the options ask for it.
+    /// Begins MPI if the options request it.
     #[cfg(feature = "mpi")]
     pub fn begin(options: &Options) -> Result<Self> {
         if !options.mpi {
@@ -49,7 +49,7 @@ impl Processes {
         None
     }
 
-    /// Returns whether this process prints and writes files for all.
+    /// Returns true if this process prints and writes files for all processes.
     pub fn speaks(&self) -> bool {
         self.ranks().is_none_or(|ranks| ranks.rank() == 0)
     }

@@ -1,4 +1,4 @@
-//! The report of a run: text, JSON, pages.
+//! The report of a run as text, JSON or pages.
 
 use std::fmt::{self, Display, Formatter};
 use std::path::Path;
@@ -18,29 +18,29 @@ use crate::figures;
 use crate::output::write_report;
 use crate::saved::{self, Known};
 
-/// All that is known in the end.
+/// All results of a run.
 pub struct Report<'a> {
     pub problem: &'a Problem,
     /// The search for the base, if there was one.
     pub start: Option<&'a Start>,
-    /// Scores of the held-out data, where there are any.
+    /// Scores of the held-out data, if there are any.
     pub likelihood: Option<LogLikelihood>,
-    /// A lower bound in their place for a deep machine.
+    /// A lower bound that replaces the scores for a deep machine.
     pub likelihood_bound: Option<LikelihoodBound>,
     pub bounds: Bounds,
-    /// Reasons to doubt the run that it does not know by itself.
+    /// Warnings that the run does not contain.
     pub doubts: Vec<Warning>,
     pub run: &'a Run<Vec<bool>>,
     pub backward: Option<Backward>,
     pub raise: Option<Raise>,
     /// Seconds of the search for the base, the schedule's pilot and the path's moment matching.
     pub pilot_seconds: f64,
-    /// Whether the run began in an earlier call.
+    /// Whether the run began in an earlier call of the program.
     pub continued: bool,
 }
 
 impl<'a> Report<'a> {
-    /// The report of a forward run alone, without scores.
+    /// Creates the report of a forward run alone, without scores.
     pub fn of_forward(
         problem: &'a Problem,
         path: &RbmPath,
@@ -63,7 +63,8 @@ impl<'a> Report<'a> {
         })
     }
 
-    /// Saves the run, with what is known besides; `asked` is the number of chains, if it was stopped before it had them.
+    /// Saves the run with further facts. `asked` is the requested number of chains if the run was stopped before it had
+    /// them.
     pub fn save_run(&self, file: &Path, asked: Option<usize>) -> Result<()> {
         let warnings = [self.run.warnings(), &self.doubts].concat();
         let known = Known {
@@ -73,7 +74,7 @@ impl<'a> Report<'a> {
         saved::write(file, &self.run.clone().into(), &known)
     }
 
-    /// Scores the held-out data by the best log Z that is known.
+    /// Scores the held-out data by the best known log Z.
     pub fn score(&mut self) -> Result<()> {
         let ([log_z, ..], _) = self.scored_by();
         self.likelihood = self.problem.log_likelihood(log_z)?;
@@ -81,7 +82,7 @@ impl<'a> Report<'a> {
         Ok(())
     }
 
-    /// The log Z that scores the data with the ends of its interval, and what it is.
+    /// Returns the log Z that scores the data, the ends of its interval, and its description.
     fn scored_by(&self) -> ([f64; 3], &'static str) {
         fn figures(result: &dyn LogZ) -> [f64; 3] {
             let (lower, upper) = result.interval();
@@ -97,19 +98,20 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// The interval of the mean log likelihood, from that of log Z alone.
+    /// Returns the interval of the mean log likelihood that follows from the interval of log Z alone.
     fn interval_of(&self, likelihood: &LogLikelihood) -> (f64, f64) {
         let ([_, lower, upper], _) = self.scored_by();
         (likelihood.upper_bound(upper), likelihood.upper_bound(lower))
     }
 
-    /// Wall time of all runs.
+    /// Returns the wall time of all runs.
     fn seconds(&self) -> f64 {
         let backward = self.backward.as_ref().map_or(0.0, Backward::seconds);
         self.pilot_seconds + self.run.seconds() + backward
     }
 
-    /// The warnings of the forward run, of both directions together, of the likelihood, of search and bounds.
+    /// Returns the warnings of the forward run, of both directions together, of the likelihood, and of search and
+    /// bounds.
     fn warnings(&self) -> Vec<Warning> {
         let joint = self.backward.as_ref().map_or(&[][..], Backward::warnings);
         let likelihood = self.likelihood.as_ref().and_then(LogLikelihood::warning);
@@ -117,13 +119,13 @@ impl<'a> Report<'a> {
         figures::distinct(of_run.chain(&likelihood).chain(&self.doubts))
     }
 
-    /// Returns what to try if the data are less likely than under base rates.
+    /// Returns advice if the data are less likely than under base rates.
     fn advice(&self) -> Vec<String> {
         let warning = self.likelihood.as_ref().and_then(LogLikelihood::warning);
         warning.map_or(Vec::new(), |_| self.problem.advice.clone())
     }
 
-    /// Writes the picture and the report that are asked for.
+    /// Writes the picture and the report that the options request.
     pub fn write_files(&self, options: &Options) -> Result<()> {
         if let Some(file) = &options.plot {
             let mut picture = annealed_plot::runs([("", self.run)]).warnings(&self.warnings());
@@ -144,7 +146,7 @@ impl<'a> Report<'a> {
         write_report(file, &self.json(), &text)
     }
 
-    /// All of it, in the shape of `--json` and `--report FILE.json`.
+    /// Returns all results, in the form of `--json` and `--report FILE.json`.
     pub fn json(&self) -> Value {
         let (run, problem) = (self.run, self.problem);
         let mut json = figures::of_run(run);
@@ -270,7 +272,7 @@ impl Report<'_> {
             false => format!("95% interval from {from}: {lower:.3} to {upper:.3}"),
         };
         let most = self.bounds.of_scores(likelihood);
-        // A difference that is not printed is left out.
+        // A difference too small to be printed is not reported.
         let excluded = match likelihood.mean > most + 5e-4 {
             true => format!(" (excluded by the bound: at most {most:.3})"),
             false => String::new(),

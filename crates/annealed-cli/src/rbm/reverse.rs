@@ -18,11 +18,11 @@ use crate::figures;
 type Chains = Run<Vec<bool>>;
 type Back<Q> = ReverseRun<Vec<bool>, Q>;
 
-/// A reverse run, and what it says together with the forward one.
+/// A reverse run, and the bridge that joins it with the forward run.
 pub enum Backward {
     /// From exact samples.
     Exact(Box<(Back<Exact>, Bridge<Exact>)>),
-    /// From samples that are about right.
+    /// From approximate samples.
     Approximate(Box<(Back<Approximate>, Bridge<Approximate>)>),
 }
 
@@ -75,7 +75,7 @@ impl Backward {
 }
 
 impl Backward {
-    /// Warnings of both directions together.
+    /// Returns the warnings of both directions together.
     pub fn warnings(&self) -> &[Warning] {
         match self {
             Self::Exact(both) => both.1.warnings(),
@@ -83,7 +83,7 @@ impl Backward {
         }
     }
 
-    /// Wall time of the reverse run.
+    /// Returns the wall time of the reverse run.
     pub fn seconds(&self) -> f64 {
         match self {
             Self::Exact(both) => both.0.seconds(),
@@ -91,7 +91,7 @@ impl Backward {
         }
     }
 
-    /// Adds its figures to those of a report.
+    /// Adds the figures of the reverse run to a report.
     pub fn add_to(&self, json: &mut Value) {
         json["upper_bound"] = Value::Null;
         match self {

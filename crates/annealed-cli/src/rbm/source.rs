@@ -1,4 +1,4 @@
-//! A file of data, as an option names it.
+//! A file of data, as named by an option.
 
 use std::convert::Infallible;
 use std::fmt::{self, Display, Formatter};
@@ -8,7 +8,7 @@ use std::str::FromStr;
 use annealed::{Error, Result};
 use annealed_files::{BinaryData, DataLayout};
 
-/// A file, and the name of the array in it where it has several: `mnist.npz:x_test`.
+/// A file, with the name of the array if the file has several: `mnist.npz:x_test`.
 #[derive(Debug, Clone)]
 pub struct Source {
     file: PathBuf,
@@ -38,7 +38,7 @@ impl Display for Source {
 }
 
 impl Source {
-    /// The rows, for a machine of so many visible and hidden units, and a line that says how they were read.
+    /// Returns the rows, for a machine with these numbers of units, and a line on how the rows were read.
     pub fn read(
         &self,
         mut layout: DataLayout,

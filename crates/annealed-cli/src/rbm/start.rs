@@ -1,4 +1,4 @@
-//! Where the chains start.
+//! The base from which the chains start.
 
 use std::ffi::OsString;
 use std::fs;
@@ -12,7 +12,7 @@ use super::problem::Problem;
 use crate::interrupt::Interrupt;
 use crate::saved;
 
-/// The base of the options, and the search that found it, if there was one.
+/// Returns the base that the options select, and the search that found it, if there was one.
 pub fn choose(
     options: &Options,
     problem: &Problem,
@@ -20,7 +20,7 @@ pub fn choose(
 ) -> Result<(BaseRate, Option<Start>)> {
     if options.base != Base::Auto || !problem.through.is_empty() {
         if let Some(file) = &options.save_start {
-            let expected = "--base auto, which finds one";
+            let expected = "--base auto, which searches for a start";
             return Err(Error::invalid("--save-start", file.display(), expected));
         }
         return Ok((problem.simple_base(options.base)?, None));
@@ -36,7 +36,7 @@ pub fn choose(
     Ok((start.base().clone(), Some(start)))
 }
 
-/// The start of --start, of a saved run that is extended, or beside a checkpoint.
+/// Returns the start from --start, from a saved run that is extended, or from the file beside a checkpoint.
 fn found_before(options: &Options, problem: &Problem) -> Result<Option<Start>> {
     let mut saved = options.extend.iter();
     if let Some((file, start)) = saved.find_map(|file| Some((file, saved::start_of(file)?))) {
@@ -59,7 +59,7 @@ fn found_before(options: &Options, problem: &Problem) -> Result<Option<Start>> {
     check(start, &file, problem).map(Some)
 }
 
-/// Refuses the start of another RBM, by the name of its file.
+/// Refuses the start of another RBM. The error names `file`.
 fn check(start: Start, file: &Path, problem: &Problem) -> Result<Start> {
     let checked = start.check(&problem.rbm);
     checked
@@ -82,7 +82,7 @@ fn search(options: &Options, problem: &Problem, interrupt: &Interrupt) -> Result
     search.run(&problem.rbm)
 }
 
-/// `FILE.start`, where a run of the checkpoint FILE keeps its start.
+/// Returns `FILE.start`, the file in which a run with the checkpoint FILE keeps its start.
 fn beside(file: &Path) -> PathBuf {
     let mut beside = OsString::from(file);
     beside.push(".start");

@@ -1,4 +1,4 @@
-//! Words for an interrupted run: the chains that are kept, and how to go on.
+//! Messages for an interrupted run: which chains are kept, and how to continue.
 
 use std::error::Error as AnyError;
 
@@ -8,7 +8,7 @@ use annealed::ais::StoppedBy;
 use super::annealing::Chains;
 use super::options::Options;
 
-/// The parts of the work that end at an interruption.
+/// The phases of the work, which an interruption can end.
 #[derive(Debug, Clone, Copy)]
 pub enum Phase {
     Search,
@@ -16,7 +16,7 @@ pub enum Phase {
     Run,
 }
 
-/// Says what is kept if a phase was interrupted before there was a result. Other errors stay as they are.
+/// Explains what is kept if a phase was interrupted before there was a result. Returns other errors unchanged.
 pub fn before_a_result(error: Error, options: &Options, phase: Phase) -> Box<dyn AnyError> {
     let Error::Stopped { by, chains } = &error else {
         return error.into();
@@ -24,46 +24,50 @@ pub fn before_a_result(error: Error, options: &Options, phase: Phase) -> Box<dyn
     let checkpoint = options.checkpoint_file().filter(|file| file.exists());
     let text = match (phase, checkpoint) {
         (Phase::Search, _) => {
-            "during the search for a start, of which nothing is kept: begin anew, or without a search by --base data-rate \
-             or --base uniform"
+            "during the search for a start, and nothing is kept: run the same command again, or skip the search by --base \
+             data-rate or --base uniform"
                 .to_owned()
         }
-        (Phase::Schedule, _) => "during the pilot of the schedule, of which nothing is kept".to_owned(),
+        (Phase::Schedule, _) => {
+            "during the pilot of the schedule, and nothing is kept: run the same command again, or use a smaller \
+             --pilot-stages"
+                .to_owned()
+        }
         (Phase::Run, Some(file)) => format!(
-            "before there was a result; what is done is kept in {}; to go on: the same command again",
+            "before there was a result; what is done is kept in {}; to continue, run the same command again",
             file.display()
         ),
         (Phase::Run, None) => format!(
-            "before the first {chains} chains were done, of which nothing is kept: --checkpoint FILE keeps what is done, \
-             and a smaller --block-size has a first result sooner"
+            "before the first {chains} chains were done, and nothing is kept: use --checkpoint FILE to keep unfinished work, \
+             or a smaller --block-size for an earlier first result"
         ),
     };
     format!("{by} {text}").into()
 }
 
-/// Returns the number of `chains` that were asked for, if the run was stopped before it had them.
+/// Returns the requested number of `chains` if the run was stopped before it had them.
 pub fn asked(run: &Chains, chains: usize) -> Option<usize> {
     let by = run.stopped_by();
     matches!(by, StoppedBy::Callback | StoppedBy::TimeLimit).then_some(chains)
 }
 
-/// Says how to go on with a run that was stopped when some of `chains` were done; `None` if nothing is left to do.
+/// Explains how to continue a run that was stopped when some of `chains` were done. `None` if nothing is left to do.
 pub fn to_go_on(options: &Options, run: &Chains, chains: usize) -> Option<String> {
     let (by, chains) = (run.stopped_by(), asked(run, chains)?);
     let kept = match (options.checkpoint_file(), &options.save) {
         (Some(file), _) => {
             format!(
-                "kept in {}; to go on: the same command again",
+                "kept in {}; to continue, run the same command again",
                 file.display()
             )
         }
         (None, Some(file)) => {
             let file = file.display();
             format!(
-                "kept in {file}; to go on: the same command with --chains {chains} --extend {file}"
+                "kept in {file}; to continue, run the same command with --chains {chains} --extend {file}"
             )
         }
-        (None, None) => "in no file: --save FILE or --checkpoint FILE keeps them".to_owned(),
+        (None, None) => "in no file: use --save FILE or --checkpoint FILE to keep them".to_owned(),
     };
     Some(format!(
         "{by}: {} of {chains} chains are done and {kept}",

@@ -55,7 +55,10 @@ fn runs_of_other_stages_are_compared_and_not_pooled() {
     assert!(number(&pair["errors"]) < 4.0, "{found}");
     // One seed: the chains share their random numbers.
     save(&two, "600", "1", &["--base", "data-rate"]);
-    assert!(compared(&[&one, &two], &svg).contains("the same seed, so that agreement says less"));
+    assert!(
+        compared(&[&one, &two], &svg)
+            .contains("the same seed, so their agreement is weaker evidence")
+    );
 }
 
 #[test]
@@ -96,11 +99,12 @@ fn a_start_of_each_seed_is_named() {
     run(&["--seed", "2", "--save", &two]);
     let said = compared(&[&one, &two], &svg);
     assert!(
-        said.contains("two.json beside ") && said.contains("another start, which its search found"),
+        said.contains("two.json beside ")
+            && said.contains("another start, found by its own search"),
         "{said}"
     );
     assert!(
-        said.contains("--save-start FILE, and --start FILE"),
+        said.contains("--save-start FILE, and give it to the others by --start FILE"),
         "{said}"
     );
     run(&["--seed", "2", "--start", &start, "--save", &two]);
@@ -187,7 +191,7 @@ fn runs_that_are_no_two_estimates_are_not_compared() {
     seed(&seven[0], "128");
     seed(&seven[1], "256");
     let said = printed(&["merge", &one, &seven[0], &seven[1]]);
-    assert!(said.contains("7-more.json has the seed of "), "{said}");
+    assert!(said.contains("7-more.json has the same seed as "), "{said}");
     assert_eq!(said.matches("difference ").count(), 2, "{said}");
     let said = printed(&["plot", &one, &other, "--out", &svg]);
     assert!(

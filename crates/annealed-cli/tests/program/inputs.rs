@@ -202,7 +202,7 @@ fn files_that_are_no_runs_are_named() {
         (&start, "is a start, which --start reads, expected the JSON"),
         (
             &checkpoint,
-            "is a checkpoint, from which the command that wrote it goes on",
+            "is a checkpoint (to continue it, run the command that wrote it)",
         ),
         (&cut, "no saved run or part of one (EOF"),
         (&rbm, "is a binary file, such as those of RBMs and of data"),

@@ -66,7 +66,8 @@ fn a_checkpoint_keeps_what_is_done() {
     let (rbm, file) = (machine(), folder.file("run.ckpt"));
     let call = [&["rbm", &rbm, "--checkpoint", &file], &LONG[..]].concat();
     let said = interrupted(&call, || Path::new(&file).exists());
-    let expected = format!("what is done is kept in {file}; to go on: the same command again");
+    let expected =
+        format!("what is done is kept in {file}; to continue, run the same command again");
     assert!(said.contains(&expected), "{said}");
     let again = interrupted(&call, || true);
     assert!(
@@ -96,7 +97,7 @@ fn a_search_that_is_interrupted_is_named() {
     let call = ["rbm", &rbm, "--stages", "90000000", "--checkpoint", &file];
     let said = interrupted(&call, || true);
     assert!(
-        said.contains("during the search for a start, of which nothing is kept"),
+        said.contains("during the search for a start, and nothing is kept"),
         "{said}"
     );
     assert!(
@@ -131,7 +132,7 @@ fn a_run_that_ends_early_says_how_to_go_on() {
         );
         errors
     };
-    assert!(said(&[]).contains("in no file: --save FILE or --checkpoint FILE keeps them"));
+    assert!(said(&[]).contains("in no file: use --save FILE or --checkpoint FILE to keep them"));
     let kept = said(&["--save", &file]);
     let expected = format!("the same command with --chains 90000000 --extend {file}");
     assert!(

@@ -163,7 +163,7 @@ fn what_was_asked_for_in_vain_and_what_makes_nothing_surer_is_said() {
     let (alone, joint) = (&found["interval"], &found["bar_interval"]);
     assert!(number(&joint[0]) <= number(&alone[0]) && number(&alone[1]) <= number(&joint[1]));
     let text = printed(&words(&scoring(&["--until-error", "1e-6"])));
-    assert!(text.contains("as was asked for: about "), "{text}");
+    assert!(text.contains("that was asked for: about "), "{text}");
     // The run backward is as long as it has samples, though a hundred chains are enough for this error.
     let found = json(&words(&scoring(&[
         "--until-error",

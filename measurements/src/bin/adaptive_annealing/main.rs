@@ -57,8 +57,8 @@ where
 
 const STEPS: usize = 400;
 
-/// Runs to gain 4 in 400 stages of one gradient each: with the modifier, without it and with MALA at `eps = .01`,
-/// then with tuned MALA and tuned HMC (docs/notes/adaptive-annealing.md).
+/// Runs to gain 4 in 400 stages with one gradient each: with the modifier, without it, and with MALA at `eps = .01`.
+/// Then runs tuned MALA and tuned HMC (docs/notes/adaptive-annealing.md).
 fn to_gain_4(dimension: usize, chains: usize) -> annealed::Result<Vec<Run<DVector<f64>>>> {
     let path = path(dimension, 4.0)?;
     let eps = 4.0 / STEPS as f64;
@@ -92,7 +92,7 @@ fn to_gain_4(dimension: usize, chains: usize) -> annealed::Result<Vec<Run<DVecto
     ])
 }
 
-/// Noise of the steps to gain 8 and bound on their shifts. Shifts that overshoot would lose the left mode.
+/// Noise of the steps to gain 8, and bound on their shifts. Shifts that overshoot would lose the left mode.
 const EPS_8: f64 = 0.005;
 const BOUND_8: f64 = 0.1;
 
@@ -100,7 +100,7 @@ const BOUND_8: f64 = 0.1;
 struct Far {
     summary: String,
     estimate: Estimate,
-    /// Warning of shifts cut to the bound.
+    /// Warning about shifts that were cut to the bound.
     warning: Option<Warning>,
 }
 

@@ -20,7 +20,7 @@ use crate::names::{ObjectiveName, TransitionName, name};
 
 const BATCH: usize = 256;
 pub const CHAINS: usize = 50_000;
-/// Noise for log Z, with tails that bound the variance of the weights.
+/// Noise for log Z. Its tails bound the variance of the weights.
 const NOISE: Noise = Noise::Student {
     degrees_of_freedom: 5,
 };
@@ -97,7 +97,7 @@ impl Case {
     ) -> annealed::Result<Outcome> {
         let path = self.path()?;
         if transition.has_auxiliary() {
-            // One for each coordinate.
+            // One auxiliary variable for each coordinate.
             let path = AuxiliaryPath::new(&path, self.modes[0].len())?;
             return self.run_on(&path, objective, transition, seed, options);
         }
@@ -144,7 +144,7 @@ impl Case {
 }
 
 impl Outcome {
-    /// Returns the number of modes with more than a quarter of their share.
+    /// Returns the number of modes that received more than a quarter of their share.
     pub fn modes(&self) -> usize {
         let share = 1.0 / self.occupancy.len() as f64;
         self.occupancy.iter().filter(|&&o| o > share / 4.0).count()

@@ -1,4 +1,4 @@
-//! The words of the command line for cases, objectives and transitions.
+//! Names of cases, objectives and transitions on the command line.
 
 use annealed::learned::{Coupling, Family, Mean, Objective};
 use clap::ValueEnum;
@@ -41,7 +41,7 @@ pub enum TransitionName {
 }
 
 impl TransitionName {
-    /// Returns the form of transitions for a target of so many dimensions, with the hidden units that the budget allows.
+    /// Returns the transitions for a target in `dimension` dimensions, with the hidden units that the budget allows.
     pub fn family(self, dimension: usize) -> Family {
         let pick = |one: usize, two: usize| if dimension == 1 { one } else { two };
         match self {

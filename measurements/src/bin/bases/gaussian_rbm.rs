@@ -88,7 +88,7 @@ impl GaussianRbm {
         (0..count).map(|_| draw()).collect()
     }
 
-    /// Returns the same machine in coordinates `U^T v` for an orthogonal U; log Z is the same.
+    /// Returns the same machine in coordinates `U^T v` for an orthogonal U. Its log Z is the same.
     pub fn rotated(&self, axes: &DMatrix<f64>) -> Self {
         Self {
             weights: &self.weights * axes,

@@ -40,7 +40,7 @@ pub fn walk(step: f64) -> impl Fn(&DVector<f64>, &mut Xoshiro256PlusPlus) -> DVe
     move |state, rng| state.map(|x| x + step * rng.sample::<f64, _>(StandardNormal))
 }
 
-/// Returns chains of one of the crate's kernels, each from its own state; so many moves before the first draw are left out.
+/// Returns chains of one of the crate's kernels, each from its own state. Leaves out the first `warm_up` moves.
 pub fn moved<M, K>(
     target: &M,
     kernel: &K,

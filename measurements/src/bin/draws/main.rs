@@ -4,7 +4,7 @@
 //! cargo run --release -p annealed-measurements --bin draws -- --seeds 200
 //! ```
 //!
-//! One target reads a file of data, which is no part of this repository.
+//! One target reads a data file that is not in this repository.
 
 mod chains;
 
@@ -36,7 +36,7 @@ struct Options {
     only: String,
 }
 
-/// One seed: the error of log Z and its standard error, whether the 95% interval holds, and whether it warned.
+/// One seed: the error of log Z and its standard error, whether the 95% interval covers log Z, and whether it warned.
 struct Seen {
     off: f64,
     error: f64,
@@ -46,7 +46,7 @@ struct Seen {
 }
 
 const LENGTHS: [usize; 3] = [250, 1_000, 4_000];
-/// Moves before the first draw of chains that do not begin at draws of the target.
+/// Number of moves before the first draw, for chains that do not begin at draws of the target.
 const WARM_UP: usize = 1_000;
 
 /// Estimates log Z from chains of draws.
@@ -67,7 +67,7 @@ fn seen<L: Fit<State: Clone>, M: UnnormalizedModel<State = L::State>>(
     })
 }
 
-/// Runs all seeds of a target at each length, and prints a line each.
+/// Runs all seeds of a target at each length, and prints one line per length.
 fn report(
     options: &Options,
     name: &str,
@@ -136,7 +136,7 @@ fn spins(options: &Options) -> Result<()> {
             to
         };
         let start = |rng: &mut Xoshiro256PlusPlus| {
-            // By the inverse of the distribution function over all states.
+            // Inverts the distribution function over all states.
             let mut left: f64 = rng.random();
             let found = (0..1 << 10).find(|state| {
                 left -= (ring(&bits(*state)) - exact).exp();

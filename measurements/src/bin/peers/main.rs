@@ -1,4 +1,4 @@
-//! The crate's side of `compare.py` for training and for exact sums; prints one line of JSON.
+//! Training and exact sums by the crate, for `compare.py`. Prints one line of JSON.
 
 mod processor;
 
@@ -98,7 +98,7 @@ fn on(rbm: &Rbm<f64>, state: usize) -> impl Iterator<Item = usize> {
     (0..rbm.hidden_units()).filter(move |unit| state >> unit & 1 == 1)
 }
 
-/// Returns `log f(h)` of a hidden state and leaves the visible logits in `logits`; `columns` has one column a unit.
+/// Returns `log f(h)` of a hidden state, and writes the visible logits to `logits`. `columns` has one column per unit.
 fn log_density(rbm: &Rbm<f64>, columns: &DMatrix<f64>, state: usize, logits: &mut [f64]) -> f64 {
     logits.copy_from_slice(rbm.visible_bias().as_slice());
     let mut log_f = 0.0;

@@ -1,8 +1,8 @@
-//! Processor time of this process, which other programs on the machine disturb less than wall time.
+//! Processor time of this process. Other programs on the machine disturb it less than wall time.
 
 use std::{fs, io};
 
-/// Returns the seconds that the threads of this process have run for, as Linux reports them.
+/// Returns the seconds for which the threads of this process have run, as reported by Linux.
 pub fn seconds() -> io::Result<f64> {
     let mut nanoseconds = 0.0;
     for thread in fs::read_dir("/proc/self/task")? {

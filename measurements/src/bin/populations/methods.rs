@@ -46,7 +46,7 @@ pub struct Outcome {
     pub log_z: f64,
     pub standard_error: f64,
     pub warnings: Vec<Warning>,
-    /// The barrier Lambda, where the method estimates it.
+    /// The barrier Lambda, if the method estimates it.
     pub barrier: Option<f64>,
 }
 
@@ -78,7 +78,7 @@ pub struct Task<'p, P: AnnealingPath, K> {
     meter: &'p Meter,
     rounds: fn(P, K) -> Rounds<'p, P, K>,
     adaptation: fn(P, K) -> AdaptiveSmc<'p, P, K>,
-    /// Function that tunes a kernel along a schedule, given a seed; a fixed kernel is returned as it is.
+    /// Function that tunes a kernel along a schedule, given a seed. A fixed kernel is returned unchanged.
     tune: fn(&K, P, &Schedule, u64) -> Result<K>,
 }
 
@@ -150,7 +150,7 @@ where
         (self.tune)(&self.kernel, self.path.clone(), &rough, self.terms.seed)
     }
 
-    /// Chooses a schedule by friction, with as many stages as the budget leaves.
+    /// Chooses a schedule by friction, with as many stages as the budget allows.
     fn schedule_by_advice(&self, kernel: &K) -> Result<Schedule> {
         const PILOT: u64 = 100;
         let each = self.evaluations(&self.kernel) as u64;
@@ -167,7 +167,7 @@ where
         kernel.evaluations(dimension.unwrap_or(1))
     }
 
-    /// Returns what remains of the budget; fails if more than half is spent.
+    /// Returns the rest of the budget. Fails if more than half is spent.
     fn left(&self) -> Result<u64> {
         let (budget, spent) = (self.terms.budget, self.meter.spent());
         afford(budget, 2 * spent)?;
@@ -210,7 +210,7 @@ where
         Ok(Outcome::of(&run.run()?, Some(first.barrier.global())))
     }
 
-    /// Runs waste-free SMC with as many trajectories as each has states.
+    /// Runs waste-free SMC. The number of trajectories equals the number of states in each.
     fn waste_free(self) -> Result<Outcome> {
         let first = self.first_pass()?;
         let block = self.block(first.schedule.stages() * self.evaluations(&first.kernel))?;
@@ -220,22 +220,22 @@ where
         Ok(Outcome::of(&run.run()?, Some(first.barrier.global())))
     }
 
-    /// Returns the number of chains of an island, when each chain spends `evaluations`.
+    /// Returns the number of chains of an island if each chain spends `evaluations`.
     fn block(&self, evaluations: usize) -> Result<usize> {
         let each = ISLANDS * evaluations as u64;
         afford(self.left()?, 8 * each)?;
         Ok((self.left()? / each) as usize)
     }
 
-    /// Runs parallel tempering with twice the barrier of a first pass as the number of pairs of betas. The number of
-    /// rounds is what 8 ladders can afford; the rest of the budget makes more ladders.
+    /// Runs parallel tempering, with twice the barrier of a first pass as the number of pairs of betas. 8 ladders must
+    /// afford the number of rounds. The rest of the budget pays for more ladders.
     fn tempering(self) -> Result<Outcome> {
         let first = self.first_pass()?;
         let barrier = first.barrier.global() / std::f64::consts::PI.sqrt();
         let pairs = (2.0 * barrier).ceil().max(3.0) as usize;
         let scan = (pairs * self.evaluations(&first.kernel)) as u64;
         let scans = self.left()? / (8 * scan);
-        // Scans double from round to round: together 2^(rounds + 1) - 2.
+        // Scans double from round to round; all rounds together have 2^(rounds + 1) - 2.
         let rounds = (scans / 2 + 1).max(2).ilog2();
         let ladders = self.left()? / (scan * ((2u64 << rounds) - 2));
         let run = Tempering::new(self.path, first.kernel)
@@ -248,7 +248,7 @@ where
         Ok(Outcome::of(&run, Some(run.barrier())))
     }
 
-    /// Runs any method except `NestedSmc`, with exact samples of the target where there are any.
+    /// Runs any method except `NestedSmc`, with exact samples of the target if there are any.
     pub fn solve_with(self, method: Method, samples: &Samples<P::State>) -> Result<Outcome>
     where
         P::State: Sync,
@@ -260,8 +260,8 @@ where
         }
     }
 
-    /// Runs forward and, from exact samples, backward at equal cost. The kernel comes from an adaptive first pass,
-    /// and the stages have equal intensity.
+    /// Runs forward, and backward from exact samples, at equal cost. The kernel comes from an adaptive first pass, and
+    /// the stages have equal intensity.
     fn bar(self, samples: impl Fn(usize, u64) -> Result<Vec<P::State>>) -> Result<Outcome>
     where
         P::State: Sync,
@@ -289,7 +289,7 @@ where
     for share in [0.1, 1.0] {
         let before = meter.spent();
         let pilot = leveled(problem, size, most, terms, seeds.next_u64())?;
-        // The islands, and one more to look for the levels.
+        // One island more than `size[0]`, because one looks for the levels.
         let moves = (size[0] + 1) * size[1] * size[2];
         let each = (meter.spent() - before).div_ceil(moves);
         let each = (ISLANDS + 1) * each;

@@ -1,4 +1,4 @@
-//! The problems that the command line knows by name.
+//! The problems that the command line offers by name.
 
 use std::f64::consts::TAU;
 use std::path::{Path, PathBuf};
@@ -72,7 +72,7 @@ fn sonar(data: &Path) -> Result<Problem> {
     Ok(Problem::tempered(-125.40, posterior, leap()?, None))
 }
 
-/// Sets up Latin squares of order 4 to 11. A proposal to exchange two cells is an evaluation.
+/// Sets up Latin squares of order 4 to 11. Each proposal to exchange two cells counts as an evaluation.
 pub fn latin_squares(order: usize) -> Result<Problem> {
     let known = LOG_COUNTS.into_iter().find(|(known, _)| *known == order);
     let Some((_, exact)) = known else {
@@ -93,7 +93,7 @@ pub fn latin_squares(order: usize) -> Result<Problem> {
 }
 
 pub fn first_order() -> Result<Problem> {
-    // The part of the slab outside of the ball holds 10^-16 of the mass.
+    // The part of the slab outside of the ball has 10^-16 of the mass.
     let samples = drawn_from(spike_and_slab()?);
     let posterior = (Ball, spike_and_slab()?);
     let kernel = RandomWalkMetropolis::new(0.3)?;

@@ -1,4 +1,4 @@
-//! Command line of the example.
+//! Command line of the program.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! Problems that run any method and count its evaluations.
+//! Problems on which any method runs, with a count of its evaluations.
 
 use std::time::Instant;
 
@@ -11,12 +11,12 @@ use annealed_measurements::problems::meter::{Counted, Meter};
 
 use crate::methods::{Method, Outcome, Samples, Task, Terms, levels};
 
-/// Evaluations that a value with its gradient counts for.
+/// Number of evaluations for which a value with its gradient counts.
 const GRADIENT: u64 = 2;
 
 type Solve = Box<dyn Fn(Method, Terms, &Meter) -> Result<Outcome>>;
 
-/// A problem that every method meets alike.
+/// A problem in the same form for every method.
 pub struct Problem {
     /// log Z, exact or published.
     pub exact: f64,
@@ -31,7 +31,7 @@ pub struct Found {
 }
 
 impl Problem {
-    /// Creates a problem from a closure whose models or kernel count by `meter`.
+    /// Creates a problem from a closure, whose models or kernel count evaluations by `meter`.
     pub fn new(
         exact: f64,
         meter: Meter,
@@ -45,7 +45,7 @@ impl Problem {
         }
     }
 
-    /// Creates a posterior; evaluations of its likelihood count.
+    /// Creates a posterior. Evaluations of its likelihood count.
     pub fn tempered<P, L, K>(
         exact: f64,
         (prior, likelihood): (P, L),
@@ -71,7 +71,7 @@ impl Problem {
         })
     }
 
-    /// Creates a target with a base; evaluations of the target count. `NestedSmc` takes the base as prior.
+    /// Creates a target with a base. Evaluations of the target count. `NestedSmc` uses the base as prior.
     pub fn geometric<A, B, K>(
         exact: f64,
         (base, target): (A, B),

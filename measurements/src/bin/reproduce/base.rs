@@ -1,4 +1,4 @@
-//! The base that the chains of a row start from.
+//! The base from which the chains of a row start.
 
 use annealed::rbm::{BaseRate, StartSearch};
 use annealed::{Error, Result};
@@ -24,7 +24,7 @@ impl Start {
         }
     }
 
-    /// Returns the base for a run of `steps` stages, and the seconds that a search for it took.
+    /// Returns the base for a run of `steps` stages, and the duration of a search for it in seconds.
     pub fn base(self, file: &RbmFile, steps: usize) -> Result<(BaseRate, f64)> {
         let rbm = &file.rbm;
         match (self, &file.base) {

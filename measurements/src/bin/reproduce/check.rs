@@ -1,4 +1,4 @@
-//! Compares the tables of the pages with the lines that they are made of.
+//! Compares the tables of the pages with the saved lines from which they are made.
 
 use std::path::Path;
 
@@ -57,7 +57,7 @@ pub fn run(
     }
 }
 
-/// Returns the lines of the page's table below the heading; without one, of the table with the same first line.
+/// Returns the lines of the page's table below the heading, or without one of the table with the same first line.
 fn table_of(page: &str, table: &Markdown) -> Vec<String> {
     let lines = page.lines().map(str::trim);
     let heading = format!("### {}", table.heading);

@@ -11,7 +11,7 @@ use crate::machines::{Folders, Machine};
 use crate::rows::{Lines, Pooled, Row, Setting};
 
 const STEPS: [usize; 3] = [1_000, 10_000, 100_000];
-/// Schedules of the figures, without the limited ones, which the table shows.
+/// Schedules of the figures. The limited ones are left out; the table shows them.
 const DRAWN: [&str; 6] = [
     "LINEAR",
     "GMS13",
@@ -21,7 +21,7 @@ const DRAWN: [&str; 6] = [
     "friction",
 ];
 
-/// Draws, for each machine that has lines: schedules; log Z^ and ESS against K; ESS along the runs.
+/// Draws figures for each machine that has lines: schedules, log Z^ and ESS against K, and ESS along the runs.
 pub fn draw(folders: &Folders, lines: &Lines<Row>, figures: &Path) -> Result<()> {
     for machine in [Machine::SMALL, Machine::LARGE].concat() {
         let name = machine.name();

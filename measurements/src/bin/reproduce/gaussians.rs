@@ -80,7 +80,7 @@ fn pair() -> Result<(Gaussian, Gaussian)> {
     ))
 }
 
-/// Returns the members at the ends of the segments, on the path on which the coordinates `of` are linear.
+/// Returns the members at the ends of the segments of a path on which the coordinates `of` are linear.
 fn ends(
     of: impl Fn(&Gaussian) -> DVector<f64>,
     with: impl Fn(&Gaussian, &DVector<f64>) -> Result<Gaussian>,
@@ -121,7 +121,7 @@ where
         run.estimate().mean_log_weight(),
         run.estimate().var_log_weight(),
     );
-    // Standard errors; the second assumes a normal log w.
+    // Standard errors. The second one assumes that log w is normal.
     let errors = [
         (variance / chains as f64).sqrt(),
         variance * (2.0 / chains as f64).sqrt(),
@@ -133,7 +133,7 @@ where
     Ok(())
 }
 
-/// Stages, error of log Z^ and its bootstrap interval.
+/// Number of stages, error of log Z^ and its bootstrap interval.
 type Point = (f64, f64, (f64, f64));
 
 /// Runs with perfect transitions and with Gibbs sampling at each number of stages.

@@ -44,8 +44,8 @@ impl PathKind {
     }
 }
 
-/// Largest accepted error of a moment at a knot that is matched exactly. A rough match leaves the weights unbiased, but
-/// is no path of averaged moments.
+/// Largest accepted error of a moment at a knot that is matched exactly. An inaccurate match leaves the weights
+/// unbiased, but the path is then not a path of averaged moments.
 const MOMENT_ERROR: f64 = 0.01;
 
 pub const STARTS: [Start; 2] = [Uniform, BaseRates];
@@ -106,7 +106,7 @@ pub fn run(
 /// The row from the base that a search finds: start, path, schedule.
 pub const SEARCHED: [&str; 3] = [Auto.name(), Ga.name(), "LINEAR"];
 
-/// Runs the rows of one machine from a searched base; their seconds include the search.
+/// Runs the rows of one machine from a searched base. Their seconds include the search.
 pub fn run_searched(machine: Machine, folders: &Folders, runs: &mut Runs<'_>) -> Result<()> {
     let file = machine.read(folders)?;
     let [start, path, schedule] = SEARCHED;
@@ -132,7 +132,7 @@ pub struct Source<'a> {
     pub file: &'a RbmFile,
     pub start: Start,
     pub folders: &'a Folders,
-    /// Updates of a knot of the full spline.
+    /// Number of updates at a knot of the full spline.
     pub updates: usize,
 }
 
@@ -145,7 +145,8 @@ impl Source<'_> {
         self.machine.hidden_units() == 20
     }
 
-    /// Returns the path, of exact weights as the rows were made; with it, where its knots are matched exactly, their largest error of a moment.
+    /// Returns the path, with exact weights as for the saved rows. If its knots are matched exactly, also returns their
+    /// largest error of a moment.
     pub fn path(&self, kind: PathKind) -> Result<(RbmPath, Option<f64>)> {
         if kind == Ga {
             let path = RbmPath::new(self.base()?, self.file.rbm.clone())?;
@@ -183,7 +184,7 @@ impl Source<'_> {
         ))
     }
 
-    /// Returns the spline; its knots are matched once and kept in files under `target/reproduction`.
+    /// Returns the spline. Its knots are matched once, and kept in files under `target/reproduction`.
     fn spline(&self, kind: PathKind) -> Result<RbmPath> {
         let of_updates = match kind {
             Mas => format!("-{}", self.updates),
@@ -260,8 +261,8 @@ impl Source<'_> {
         }
     }
 
-    /// Returns the optimal binned schedule (Equation 20): by averaged moments on a spline, by chains at the knots on
-    /// the geometric path.
+    /// Returns the optimal binned schedule (Equation 20). On a spline it uses averaged moments, on the geometric path
+    /// chains at the knots.
     fn binned(
         &self,
         kind: PathKind,

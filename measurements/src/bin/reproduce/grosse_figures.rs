@@ -22,8 +22,8 @@ use crate::runs::{Budget, SEGMENTS};
 const KERNELS: [&str; 2] = ["exact samples", "Gibbs"];
 const PATHS: [PathKind; 2] = [PathKind::Ga, PathKind::Mas];
 
-/// Runs what is missing of Figure 3: along both paths from the uniform start, exact samples at each stage, and Gibbs
-/// sampling.
+/// Runs the missing parts of Figure 3: both paths from the uniform start, with exact samples at each stage and with
+/// Gibbs sampling.
 pub fn run_exact_samples(
     machine: Machine,
     folders: &Folders,
@@ -150,7 +150,7 @@ fn curves(
     Ok(curves)
 }
 
-/// Returns the log weights of a run with perfect transitions: exact samples of each stage are weighed to the next.
+/// Returns the log weights of a run with perfect transitions: exact samples of each stage are weighted to the next.
 fn exact_log_weights(path: &RbmPath, schedule: &Schedule, chains: usize) -> Result<Vec<f64>> {
     let mut log_weights = vec![0.0; chains];
     for (k, pair) in schedule.betas().windows(2).enumerate() {

@@ -10,7 +10,7 @@ use crate::machines::{Folders, Machine};
 use crate::rows::Setting;
 use crate::runs::{Runs, SEGMENTS};
 
-/// Schedules of the tables, and others beside them.
+/// Schedules of the tables, and further ones.
 pub const SCHEDULES: [&str; 13] = [
     "VAROPT",
     "VAROPT .009",
@@ -60,7 +60,7 @@ fn schedule(
     runs: &mut Runs<'_>,
 ) -> Result<Schedule> {
     let (name, steps) = (&*setting.schedule, setting.steps);
-    // A searched base is another one for each K.
+    // A searched base differs for each K.
     let start = match &*setting.start {
         "auto" => format!("auto, K = {steps}"),
         start => start.into(),
@@ -85,7 +85,7 @@ fn schedule(
     }
 }
 
-/// Applies the limit in `name`: the paper's limit of a step of its pilot of 1,000 stages, so a limit of the speed.
+/// Applies the limit in `name`. The paper limits a step of its pilot of 1,000 stages, which is a limit on the speed.
 fn limited(schedule: Schedule, name: &str) -> Result<Schedule> {
     match name.rsplit_once(".00") {
         Some((_, thousandths)) => schedule.with_speed_limit(thousandths.parse().unwrap_or(1.0)),
@@ -93,8 +93,8 @@ fn limited(schedule: Schedule, name: &str) -> Result<Schedule> {
     }
 }
 
-/// Returns VAROPT by the pilot's raw weights: not corrected for their small number, not smoothed, and floored only at
-/// a millionth of the mean.
+/// Returns VAROPT from the pilot's raw weights. They are not corrected for their small number, not smoothed, and
+/// floored only at a millionth of the mean.
 fn raw(survey: &Survey, steps: usize) -> Result<Schedule> {
     let points = survey.points();
     let weighted = points.iter().map(|point| match point.stage {

@@ -13,7 +13,7 @@ use flate2::read::GzDecoder;
 
 const BATCH: usize = 100;
 
-/// An RBM by its training and its number of hidden units.
+/// An RBM, named by its training and its number of hidden units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Machine {
     Pcd20,
@@ -39,7 +39,7 @@ impl Machine {
         if Self::SMALL.contains(&self) { 20 } else { 500 }
     }
 
-    /// Returns name, sweeps an update, whether chains persist, and the first learning rate.
+    /// Returns the name, the sweeps per update, whether chains persist, and the first learning rate.
     fn training(self) -> (&'static str, usize, bool, f64) {
         match self {
             Pcd20 | Pcd500 => ("PCD", 1, true, 0.05),
@@ -48,7 +48,7 @@ impl Machine {
         }
     }
 
-    /// Returns the number of updates: the paper's 250,000 for small machines, our choice for large ones.
+    /// Returns the number of updates: the paper's 250,000 for small machines, and our own choice for large ones.
     fn updates(self) -> usize {
         if self.hidden_units() == 20 {
             250_000
@@ -82,7 +82,7 @@ impl Machine {
         }
     }
 
-    /// Trains the RBM and writes it, unless its file is there.
+    /// Trains the RBM and writes it, unless its file exists.
     pub fn train(self, folders: &Folders) -> Result<()> {
         let file = self.file(&folders.trained);
         if self == Cd25_500 || file.is_file() {
@@ -147,7 +147,7 @@ impl Folders {
         self.images("train-images-binarized-idx3-ubyte.gz")
     }
 
-    /// Reads the test images, black from half grey on, with digit i repeated i + 1 times.
+    /// Reads the test images with pixels black from half grey on, and with digit i repeated i + 1 times.
     pub fn biased_images(&self) -> Result<Vec<Vec<bool>>> {
         let images = self.images("t10k-images-idx3-ubyte.gz")?.into_iter();
         let images = images.zip(self.test_labels()?);

@@ -1,9 +1,9 @@
 //! Tables and figures of T. Kiwaki, "Variational optimization of annealing schedules" (2015), and of R. Grosse, C.
-//! Maddison and R. Salakhutdinov, "Annealing between distributions by averaging moments" (2013), beside the papers'
-//! numbers.
+//! Maddison and R. Salakhutdinov, "Annealing between distributions by averaging moments" (2013), with our results
+//! beside the papers' numbers.
 //!
-//! Each run is kept as a line of JSON and not run again, so that a table of hours can be made in pieces. Without a
-//! command the tables are printed from these lines.
+//! Each run is saved as a line of JSON and not repeated, so that a table that takes hours can be made in pieces.
+//! Without a command the program prints the tables from these lines.
 //!
 //! ```text
 //! cargo run --release -p annealed-measurements --bin reproduce

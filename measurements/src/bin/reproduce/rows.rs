@@ -1,4 +1,4 @@
-//! Rows of the tables, as lines of JSON; a row on file is not run again.
+//! Rows of the tables, as lines of JSON. A row in a file is not run again.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ pub struct Setting {
     pub machine: String,
     /// "base rates", "uniform" or "auto".
     pub start: String,
-    /// "GA", or how a moment-averaged spline was made.
+    /// "GA", or the way in which a moment-averaged spline was made.
     pub path: String,
     pub schedule: String,
     /// Number of stages K.
@@ -33,7 +33,7 @@ impl Setting {
     }
 }
 
-/// One run, or a note that it would equal another.
+/// One run, or a note that it would equal another run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     #[serde(flatten)]
@@ -41,13 +41,13 @@ pub struct Row {
     pub seed: u64,
     /// Number of chains N.
     pub chains: usize,
-    /// The schedule with the same betas, for which nothing was run.
+    /// The schedule with the same betas. If it is set, nothing was run for this row.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub same_as: Option<String>,
-    /// Updates of a knot, where the path is a moment-averaged spline of the full kind.
+    /// Number of updates at a knot, if the path is a full moment-averaged spline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spline_updates: Option<usize>,
-    /// Largest error of a moment at a knot, where the path is a spline that is matched exactly.
+    /// Largest error of a moment at a knot, if the path is a spline that is matched exactly.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub moment_error: Option<f64>,
     pub log_z: f64,
@@ -60,11 +60,11 @@ pub struct Row {
     pub engine: String,
     pub build: String,
     pub warnings: Vec<String>,
-    /// Betas of the schedule at 51 points, equally far apart in k.
+    /// Betas of the schedule at 51 points, evenly spaced in k.
     pub betas: Vec<f64>,
     /// Shares of k and of ESS, at up to fifty stages along the run.
     pub along: Vec<(f64, f64)>,
-    /// The log weight of each chain less log Z^, in thousandths of a nat.
+    /// The log weight of each chain minus log Z^, in thousandths of a nat.
     pub log_weights: Vec<i64>,
 }
 
@@ -94,7 +94,7 @@ pub struct Point {
     pub moment_error: Option<f64>,
     pub log_z: f64,
     pub build: String,
-    /// The log weight of each chain less log Z^, in thousandths of a nat.
+    /// The log weight of each chain minus log Z^, in thousandths of a nat.
     pub log_weights: Vec<i64>,
 }
 
@@ -109,7 +109,7 @@ pub fn log_weights(thousandths: &[i64], log_z: f64) -> impl Iterator<Item = f64>
     thousandths.iter().map(move |&x| log_z + 1e-3 * x as f64)
 }
 
-/// A file of lines of one kind, read once and added to.
+/// A file with lines of one kind, read once. New lines are appended.
 #[derive(Debug)]
 pub struct Lines<T> {
     file: PathBuf,
@@ -117,7 +117,7 @@ pub struct Lines<T> {
 }
 
 impl<T: Serialize + for<'a> Deserialize<'a>> Lines<T> {
-    /// Reads the lines of a file; none if there is no file.
+    /// Reads the lines of a file. Returns no lines if there is no file.
     pub fn read(file: &Path) -> Result<Self> {
         let text = match std::fs::read_to_string(file) {
             Ok(text) => text,
@@ -134,7 +134,7 @@ impl<T: Serialize + for<'a> Deserialize<'a>> Lines<T> {
         })
     }
 
-    /// Adds a line at once, so that nothing is lost when the program is ended.
+    /// Appends a line at once, so that nothing is lost if the program is ended.
     pub fn add(&mut self, line: T) -> Result<()> {
         let text = serde_json::to_string(&line).expect("a row has no keys but strings") + "\n";
         let opened = std::fs::OpenOptions::new()
@@ -199,7 +199,7 @@ impl Pooled {
         self.ess() / self.estimate.chains() as f64
     }
 
-    /// Returns whether the share of ESS is not significantly below that of the best row, at .05: the papers' bold.
+    /// Returns true if the share of ESS is not significantly below the best row's share, at .05: the papers' bold type.
     pub fn is_as_good_as(&self, best: &Self) -> bool {
         let shares = |pooled: &Self| -> Vec<f64> {
             let chains = pooled.estimate.chains() as f64;

@@ -1,4 +1,4 @@
-//! Runs the rows that are missing.
+//! Runs the missing rows.
 
 use std::process::Command;
 
@@ -11,7 +11,7 @@ use annealed::schedule::Schedule;
 
 use crate::rows::{Costs, Lines, Row, Setting, thousandths};
 
-/// Chains of one run. A larger row is several runs of successive seeds, so that an early end loses little.
+/// Chains of one run. A larger row has several runs with successive seeds, so that an early end loses little.
 const PART: usize = 250;
 const POINTS: usize = 50;
 /// Segments of the binned schedules and of the splines.
@@ -38,10 +38,10 @@ pub struct Budget {
     pub spline_updates: usize,
 }
 
-/// How the path of a row was made.
+/// The way in which the path of a row was made.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Origin {
-    /// Seconds that the search for its base took.
+    /// Duration of the search for its base in seconds.
     pub seconds: f64,
     /// See [`Row::spline_updates`].
     pub spline_updates: Option<usize>,
@@ -62,7 +62,7 @@ impl Runs<'_> {
         self.row_of(Origin::default(), setting, path, schedule)
     }
 
-    /// Runs what is missing of a row; its parts share the seconds of its origin.
+    /// Runs the missing parts of a row. They share the seconds of its origin.
     pub fn row_of(
         &mut self,
         origin: Origin,
@@ -104,7 +104,7 @@ impl Runs<'_> {
         Ok(())
     }
 
-    /// Runs what is missing of a row, unless another row of the same machine has the same betas.
+    /// Runs the missing parts of a row, unless another row of the same machine has the same betas.
     pub fn row_or_same(
         &mut self,
         setting: &Setting,
@@ -160,7 +160,7 @@ impl Runs<'_> {
         })
     }
 
-    /// Returns the costs of the same segments in the law of v alone, which the weights of a run see.
+    /// Returns the costs of the same segments in the law of v alone, on which the weights of a run depend.
     pub fn marginal_costs(&mut self, names: [&str; 3], path: &RbmPath) -> Result<Vec<f64>> {
         let binned = self.binned()?;
         self.costs(names, "marginal", || {
@@ -264,7 +264,7 @@ fn row(setting: &Setting, run: &Run<Vec<bool>>, build: &str) -> Row {
     }
 }
 
-/// Returns the threads of a run: the size of rayon's pool, but at most two for the two blocks of a part.
+/// Returns the number of threads of a run: the size of rayon's pool, but at most two for the two blocks of a part.
 fn threads() -> usize {
     let set = std::env::var("RAYON_NUM_THREADS")
         .ok()

@@ -1,5 +1,5 @@
-//! Comparison of starts, the mixture that a search finds and base rates, over machines with a known log Z. The machines
-//! come from both papers, from another folder, from twelve trainings here with other seeds, and two are traps.
+//! Compares two starts, the mixture that a search finds and base rates, on machines with a known log Z. The machines
+//! come from both papers, from another folder, and from twelve trainings here with other seeds; two are traps.
 
 use std::path::{Path, PathBuf};
 
@@ -21,7 +21,7 @@ use crate::machines::{Folders, Machine};
 use crate::rows::Lines;
 use crate::traps;
 
-/// Chains of the runs from one base, chosen from several, to which the mixture is compared.
+/// Number of chains of the runs from one base, chosen from several. The mixture is compared with these runs.
 const CHAINS_OF_CHOICE: usize = 256;
 /// Log Z and its error for machines too large to enumerate, pooled from the long runs of the papers' tables.
 const REFERENCES: [(&str, f64, f64); 4] = [
@@ -57,7 +57,7 @@ pub struct Options {
     picture: bool,
 }
 
-/// A run from the base that the search chose before it mixed them, and one from base rates.
+/// A run from the base that the search chose before it mixed bases, and a run from base rates.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Pair {
     machine: String,
@@ -109,7 +109,7 @@ impl Outcome {
         self.warnings.is_empty()
     }
 
-    /// Returns whether it is off by more than .1 and by more than four errors, the reference's included.
+    /// Returns true if log Z is off by more than .1 and by more than four errors, which include the reference's.
     fn is_off(&self, of_reference: f64) -> bool {
         let error = self.standard_error.hypot(of_reference);
         self.error.abs() > 0.1_f64.max(4.0 * error)
@@ -154,7 +154,7 @@ fn files(folders: &[&Path]) -> Result<Vec<PathBuf>> {
     Ok(all)
 }
 
-/// Trains three machines each by CD-1, CD-5 and PCD on MNIST, and by CD-1 on the 8 x 8 digits, and makes the traps.
+/// Trains three machines each by CD-1, CD-5 and PCD on MNIST, and by CD-1 on the 8 x 8 digits, and creates the traps.
 fn train(folders: &Folders, folder: &Path, only: &str) -> Result<()> {
     std::fs::create_dir_all(folder).map_err(|error| Error::io(folder, error))?;
     let bars = folders.trained.join("bars-200.npz");
@@ -199,7 +199,7 @@ fn train(folders: &Folders, folder: &Path, only: &str) -> Result<()> {
     Ok(())
 }
 
-/// Returns the log Z of a machine and its error, where they are known.
+/// Returns the log Z of a machine and its error, if they are known.
 fn reference(name: &str, file: &RbmFile) -> Option<(f64, f64)> {
     let known = REFERENCES.iter().find(|(machine, ..)| *machine == name);
     let exact = file.log_z_exact.map(|log_z| (log_z, 0.0));
@@ -309,7 +309,7 @@ fn row(machine: &str, chains: usize, lines: &[&Mixed], old: &[&Pair]) {
     );
 }
 
-/// Draws log Z^ of three starts against K, less the exact value, and the modes that a search starts from.
+/// Draws log Z^ of three starts minus the exact value against K, and the modes from which a search starts.
 fn draw(file: &RbmFile, figures: &Path) -> Result<()> {
     let Some((base_rates, log_z)) = file.base.clone().zip(file.log_z_exact) else {
         return Err(Error::invalid("machine", "no base rates or log Z", "both"));

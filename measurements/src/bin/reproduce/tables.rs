@@ -25,13 +25,13 @@ struct Table<'a> {
     chains: f64,
 }
 
-/// A table in Markdown, without lines if there are no runs.
+/// A table in Markdown. It has no lines if there are no runs.
 pub struct Markdown {
     pub heading: String,
     pub lines: Vec<String>,
 }
 
-/// Returns Kiwaki's Tables 1 and 2: geometric path, base-rate start unless said.
+/// Returns Kiwaki's Tables 1 and 2. Path and start are geometric and base rates, unless a row names others.
 pub fn kiwaki(folders: &Folders, lines: &Lines<Row>) -> Result<Vec<Markdown>> {
     let rows = [BaseRates, Uniform, Auto]
         .map(|start| kiwaki::SCHEDULES.map(|schedule| [start.name(), "GA", schedule]))
@@ -128,7 +128,7 @@ pub fn searched(lines: &Lines<Row>) -> Result<Vec<String>> {
     Ok(table)
 }
 
-/// Names a row by what is not the default: start, path and schedule.
+/// Names a row by the parts that differ from the defaults: start, path and schedule.
 fn short_name(setting: &Setting) -> String {
     let name = match &*setting.schedule {
         "LINEAR" => &setting.path,
@@ -192,7 +192,7 @@ impl Table<'_> {
         Ok(table)
     }
 
-    /// Returns the line of a row with runs in each column; none if there are neither runs nor printed figures.
+    /// Returns the line of a row, with its runs in each column. `None` if there are neither runs nor printed figures.
     fn line(
         &self,
         row: [&str; 3],
@@ -207,7 +207,7 @@ impl Table<'_> {
         };
         let run = &runs.rows[0].setting.schedule;
         if run != row[2] {
-            // A schedule that another row has run already.
+            // Another row has already run this schedule.
             return printed.map(|_| format!("| {} | {theirs} | is {run} |", row[2]));
         }
         let ours = cells[0].map_or("| | | | | ".into(), |pooled| {
@@ -275,7 +275,7 @@ fn head(steps: usize, exact: Option<f64>, others: &[(usize, Vec<Option<Pooled>>)
     [head, format!("{}|", "|---".repeat(9 + others.len()))]
 }
 
-/// Formats our figures of a row. The paper's ESS is the same as ours if it lies in our interval.
+/// Formats our figures of a row. The paper's ESS counts as equal to ours if it lies in our interval.
 fn ours(pooled: &Pooled, best: &Pooled, exact: Option<f64>, theirs: Option<f64>) -> String {
     let estimate = &pooled.estimate;
     let value = estimate.value();

@@ -1,4 +1,4 @@
-//! Machines on which a start that is chosen from several loses mass.
+//! Machines for which a start chosen from several loses mass.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ const HIDDEN: usize = 200;
 
 /// Trains a machine by PCD on images of one to three bars with 3% noise.
 ///
-/// Another processor trains another machine: the one of the tables is `measurements/reproduction/machines/bars-200.npz`.
+/// Training depends on the processor. The tables use the machine in `measurements/reproduction/machines/bars-200.npz`.
 pub fn train_bars(file: &Path) -> Result<()> {
     let images = bars(SIDE, ROWS, 0);
     let trained = ContrastiveDivergence::new(1)
@@ -34,21 +34,21 @@ pub fn train_bars(file: &Path) -> Result<()> {
     file_of.write(file)
 }
 
-/// Units of the pattern: hidden ones, and the pixels that all of them share.
+/// Size of the pattern: its hidden units, and the pixels that they all share.
 const PATTERN: (usize, usize) = (8, 200);
-/// Hidden units beside it, and the pixels of each.
+/// Number of hidden units beside the pattern, and of pixels of each.
 const OTHERS: (usize, usize) = (92, 6);
 /// Visible biases of the pattern's pixels and of the others.
 const BIASES: [f32; 2] = [-3.0, -1.0];
-/// Log odds with which each hidden unit beside the pattern is on.
+/// Log odds that a hidden unit beside the pattern is on.
 const ODDS: f64 = -6.0;
 
-/// Writes a machine of 100 hidden units, 94% of whose mass has the whole pattern on, with log Z in closed form.
+/// Writes a machine of 100 hidden units, with log Z in closed form. In 94% of its mass the whole pattern is on.
 ///
-/// Each unit of the pattern alone costs hundreds of nats, so that chains come to the mode from states near it alone.
+/// A single unit of the pattern costs hundreds of nats, so chains reach the mode only from states near it.
 pub fn write_pattern(file: &Path) -> Result<()> {
     let ((units, pixels), (others, size)) = (PATTERN, OTHERS);
-    // The weight at which the bias of `-0.6 weight pixels` leaves 94% of the mass to the pattern.
+    // The weight for which a bias of `-0.6 weight pixels` leaves 94% of the mass to the pattern.
     let (weight, bias) = (0.953_954_16_f32, -114.474_5_f32);
     let mut weights = DMatrix::zeros(units + others, pixels + others * size);
     weights.view_mut((0, 0), (units, pixels)).fill(weight);
@@ -74,7 +74,7 @@ pub fn write_pattern(file: &Path) -> Result<()> {
     file_of.write(file)
 }
 
-/// Returns the log of the sum over the pattern's hidden units, k of which are on in `(n choose k)` ways.
+/// Returns the log of the sum over the pattern's hidden units. There are `(n choose k)` ways to have k units on.
 fn log_z_of_pattern(weight: f64, bias: f64) -> f64 {
     let (units, pixels) = PATTERN;
     let mut ways = 1.0_f64;

@@ -15,11 +15,11 @@ use crate::{called, seeds};
 
 /// Largest relative error of a gradient.
 const TOLERANCE: f64 = 1e-6;
-/// Gradients and chains of a short run.
+/// Number of gradients in a short run.
 const BUDGET: u64 = 40_000;
 const CHAINS: usize = 16;
 
-/// Checks and runs all targets but those whose data are not there, which it names.
+/// Checks and runs all targets. It skips and names the targets whose data are missing.
 pub fn all(data: &Path) -> Result<()> {
     values()?;
     for &name in Name::value_variants() {
@@ -49,7 +49,7 @@ pub fn all(data: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Compares the values of log Z that are printed with those found here by quadrature or in closed form.
+/// Compares the printed values of log Z with values from quadrature or in closed form.
 fn values() -> Result<()> {
     let dir = Path::new("");
     // Noe et al. 2019 and Midgley et al. 2023 by quadrature; Feroz, Hobson and Bridges 2009, to two decimals; Li and

@@ -5,7 +5,7 @@
 //! cargo run -p annealed-measurements --bin targets      # checks gradients and values of log Z; a short run of each
 //! ```
 //!
-//! Three targets read files of data, which are no part of this repository: `--data` names their folder.
+//! Three targets read data files that are not in this repository. `--data` names their folder.
 
 mod check;
 mod cox;
@@ -81,7 +81,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Returns root mean square error, coverage of the interval and number of runs with a warning.
+/// Returns the root mean square error, the coverage of the interval and the number of runs with a warning.
 fn summary(target: &Target, seeds: &[Found]) -> String {
     let count = |holds: &dyn Fn(&&Found) -> bool| seeds.iter().filter(holds).count();
     let reference = target.reference;

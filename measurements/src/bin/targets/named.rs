@@ -1,4 +1,4 @@
-//! The targets that the command line knows by name.
+//! The targets that the command line offers by name.
 
 use std::path::{Path, PathBuf};
 
@@ -40,18 +40,18 @@ pub enum Name {
 /// A target with its log Z, and the settings of a run.
 pub struct Target {
     pub model: Box<dyn Differentiable<State = DVector<f64>> + Send + Sync>,
-    /// log Z, exact or by long runs.
+    /// log Z, exact or from long runs.
     pub reference: f64,
     pub base: Base,
-    /// A run to whose states the base of the next is fitted takes this part of the budget: 4 for a quarter.
+    /// Divisor of the budget for a first run, to whose states the base of the next run is fitted: 4 for a quarter.
     pub pilot: Option<u64>,
-    /// Whether rounds refit the base to the states of those before.
+    /// Whether rounds refit the base to the states of earlier rounds.
     pub refits: bool,
     pub leapfrog_steps: usize,
     pub chains: usize,
 }
 
-/// The law that a run starts from.
+/// The law from which a run starts.
 pub enum Base {
     /// Laplace's approximation, its deviations multiplied by 1.15.
     Laplace,
@@ -70,7 +70,7 @@ impl Name {
         Some(folder.join(name))
     }
 
-    /// Sets up the target; `folder` holds the files of data.
+    /// Sets up the target. `folder` contains the data files.
     pub fn target(self, folder: &Path) -> Result<Target> {
         let standard = |dimension| Gaussian::standard(dimension).map(Base::Gaussian);
         let file = self.file(folder).unwrap_or_default();

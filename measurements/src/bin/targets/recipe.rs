@@ -1,4 +1,4 @@
-//! One run: annealing in rounds, from the target's base or from one that is fitted to states of a first run or of
+//! One run: annealing in rounds, from the target's base or from a base fitted to the states of a first run or of
 //! earlier rounds.
 
 use annealed::Result;
@@ -9,15 +9,15 @@ use annealed_measurements::problems::meter::{Counted, Meter};
 
 use crate::named::{Base, Target};
 
-/// Deviations of a base, in those of Laplace's approximation or of the states that it is fitted to.
+/// Factor on the deviations of a base, relative to Laplace's approximation or to the states to which it is fitted.
 const WIDER: f64 = 1.15;
 
-/// Evaluations that the library's count leaves out, at most: those of first states and of checks of the gradient.
+/// Largest number of evaluations that the library does not count: at first states, and in checks of the gradient.
 const UNSEEN: u64 = 2_500;
 
 #[derive(Debug, Clone, Copy)]
 pub struct Terms {
-    /// Gradients to spend, pilots and tuning included. A value with its gradient counts as one, and so does a value.
+    /// Number of gradients to spend, pilots and tuning included. A value counts as one, with or without its gradient.
     pub budget: u64,
     pub chains: Option<usize>,
     pub seed: u64,
@@ -28,9 +28,9 @@ pub struct Found {
     pub log_z: f64,
     pub standard_error: f64,
     pub interval: (f64, f64),
-    /// Evaluations that the model has counted.
+    /// Number of evaluations counted by the model.
     pub gradients: u64,
-    /// Evaluations by the library's count, where a value and its gradient are two.
+    /// Number of evaluations counted by the library, where a value and its gradient count as two.
     pub evaluations: u64,
     pub warnings: Vec<Warning>,
     pub seconds: f64,
@@ -58,7 +58,7 @@ impl Target {
         })
     }
 
-    /// Anneals in rounds at a budget of gradients, each of which the library counts as two evaluations.
+    /// Anneals in rounds with a budget of gradients. The library counts each gradient as two evaluations.
     fn rounds(
         &self,
         base: Gaussian,
@@ -79,7 +79,7 @@ impl Target {
     }
 }
 
-/// Fits a Gaussian of independent coordinates to the states of a run, wider than they are.
+/// Fits a Gaussian with independent coordinates to the states of a run, with larger deviations than theirs.
 fn fitted(run: &Run<DVector<f64>>) -> Result<Gaussian> {
     let dimension = run.states()[0].len();
     let mean = DVector::from_fn(dimension, |i, _| run.expectation(|x| x[i]).0);
@@ -113,7 +113,7 @@ impl Base {
         }
     }
 
-    /// Returns the base, which may take gradients of the target to find.
+    /// Returns the base. Finding it may take gradients of the target.
     pub fn of(&self, model: &impl Differentiable) -> Result<Gaussian> {
         match self {
             Self::Gaussian(gaussian) => Ok(gaussian.clone()),

@@ -1,6 +1,6 @@
 //! Germination of seeds: a binomial regression with a random effect for each plate.
 //!
-//! The counts are those of Crowder (1978), as Breslow and Clayton (1993) and the examples of BUGS give them.
+//! The counts are from Crowder (1978), as in Breslow and Clayton (1993) and in the examples of BUGS.
 
 use std::f64::consts::TAU;
 
@@ -11,7 +11,7 @@ use annealed_measurements::problems::exact::ln_gamma;
 
 use crate::quadrature::{grid, log_trapezoid};
 
-/// Seeds that germinated, and seeds sown, on each plate.
+/// Numbers of seeds that germinated and of seeds sown, on each plate.
 const PLATES: [(f64, f64); 21] = [
     (10.0, 39.0),
     (23.0, 62.0),
@@ -99,7 +99,7 @@ fn log_binomial(plate: usize, logit: f64) -> f64 {
     ways + germinated * logit - sown * softplus(logit)
 }
 
-/// log Z by [`log_z`], the same to the last digit with 60, 80 and 120 points.
+/// log Z by [`log_z`]. It is the same to the last digit with 60, 80 and 120 points.
 pub const LOG_Z: f64 = -73.406_179;
 
 /// Returns log Z by quadrature. Given tau, plates of a kind share one logit, and kinds meet in the priors alone: a grid
@@ -116,7 +116,7 @@ pub fn log_z(points: usize) -> f64 {
     })
 }
 
-/// Returns the log probability of a plate's count, its effect integrated out.
+/// Returns the log probability of a plate's count, with its effect integrated out.
 fn log_plate(plate: usize, logit: f64, t: f64) -> f64 {
     let deviation = (-0.5 * t).exp();
     log_trapezoid(&grid(-7.0, 7.0, 120), |z| {
@@ -124,7 +124,7 @@ fn log_plate(plate: usize, logit: f64, t: f64) -> f64 {
     })
 }
 
-/// Returns the log integral over the logits of the four kinds, given the kinds' log likelihoods on a grid.
+/// Returns the log integral over the logits of the four kinds, given their log likelihoods on a grid.
 fn log_kinds(logits: &[f64], of_kinds: &[Vec<f64>; 4]) -> f64 {
     let (points, step) = (logits.len(), logits[1] - logits[0]);
     let top = of_kinds
@@ -153,7 +153,7 @@ fn log_kinds(logits: &[f64], of_kinds: &[Vec<f64>; 4]) -> f64 {
             if second < 1e-30 {
                 continue;
             }
-            // The prior of a_12 = logit_11 - (logit_01 + logit_10 - logit_00) does not see the grid's offset.
+            // The prior of a_12 = logit_11 - (logit_01 + logit_10 - logit_00) does not depend on the grid's offset.
             let inner = (0..points).map(|k| {
                 let sum = j as isize + k as isize - i as isize;
                 weights[2][k] * at(k as isize - i as isize) * last[(sum + points as isize) as usize]

@@ -1,4 +1,4 @@
-//! Densities with a log Z in closed form, or by an integral over one coordinate.
+//! Densities whose log Z has a closed form or is an integral over one coordinate.
 
 use std::f64::consts::TAU;
 

@@ -8,7 +8,7 @@ use annealed_measurements::problems::exact::kaufman;
 
 const SIDE: usize = 8;
 const SITES: usize = SIDE * SIDE;
-/// Least eigenvalue of the shifted coupling.
+/// Smallest eigenvalue of the shifted coupling.
 const LEAST: f64 = 0.1;
 
 /// Returns the critical coupling `log(1 + sqrt 2) / 2` between neighbours.
@@ -37,8 +37,8 @@ pub fn couplings() -> Result<Gaussian> {
     Gaussian::new(DVector::zeros(SITES), covariance)
 }
 
-/// Creates the dual of the critical Ising model on a torus of 8 x 8 spins, `exp(-x' K^-1 x / 2) prod cosh x_i`: given x
-/// the spins are independent.
+/// Creates the dual of the critical Ising model on a torus of 8 x 8 spins, `exp(-x' K^-1 x / 2) prod cosh x_i`. Given
+/// x, the spins are independent.
 pub fn ising() -> Result<impl Differentiable<State = DVector<f64>> + Send + Sync> {
     let precision = couplings()?.precision();
     GradientModel::new(SITES, move |x: &[f64], slope: &mut [f64]| {

@@ -1,4 +1,4 @@
-//! Cases whose log Z is known: sound set-ups, faulty ones, and those made for one warning.
+//! Cases with a known log Z: sound set-ups, faulty ones, and cases made for one warning.
 
 use annealed::Result;
 use annealed::adaptive::Judgement;
@@ -11,13 +11,13 @@ use crate::{challenged, doubted, hard, runs, valleys};
 /// A run of a case: whether its log Z is right, and its warnings.
 pub struct Seen {
     pub right: bool,
-    /// Whether its text gives the interval alone.
+    /// Whether its text shows only the interval.
     pub skewed: bool,
     pub warnings: Vec<Warning>,
     pub challenge: Option<Challenged>,
 }
 
-/// Judgement of a challenge on a run.
+/// The judgement of a challenge about a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Challenged {
     pub judgement: Judgement,
@@ -25,20 +25,20 @@ pub struct Challenged {
     pub first: bool,
     /// Whether the challenged run had a warning of its own.
     pub warned: bool,
-    /// Whether a bound that contradicts lies above log Z.
+    /// Whether a contradicting bound lies above the exact log Z.
     pub is_false: bool,
     /// Error of the second run.
     pub off: f64,
 }
 
 impl Seen {
-    /// Judges a distance from the exact log Z: right within four errors, or .1.
+    /// Returns true if a distance from the exact log Z counts as right: within four errors, or within .1.
     pub fn is_right(distance: f64, error: f64) -> bool {
         distance.abs() <= 0.1_f64.max(4.0 * error)
     }
 
-    /// Returns whether the run that its warnings speak of is right. `FirstRunTooLow`, the one that is measured on challenges,
-    /// speaks of the first run.
+    /// Returns true if the run to which its warnings refer is right. `FirstRunTooLow`, the only warning measured on
+    /// challenges, refers to the first run.
     pub fn first_is_right(&self) -> bool {
         self.challenge.map_or(self.right, |of| of.first)
     }
@@ -58,16 +58,16 @@ impl Seen {
 pub enum SetUp {
     /// The advice of the guide.
     Sound,
-    /// Too few stages, a base that misses mass, a kernel that stands still.
+    /// Too few stages, a base that misses mass, or a kernel that stands still.
     Faulty,
 }
 
 pub struct Case {
     pub name: &'static str,
-    /// Kind of result, which decides the warnings that it may have.
+    /// Kind of result, which determines the warnings that can appear.
     pub kind: &'static str,
     pub set_up: SetUp,
-    /// Warning that should speak in every run.
+    /// Warning that should appear in every run.
     pub made_for: Option<&'static str>,
     /// Divisor of the number of seeds.
     pub share: u64,
@@ -91,7 +91,7 @@ impl Case {
         }
     }
 
-    /// Returns the name, with the method that a hard problem is put to.
+    /// Returns the name. For a hard problem it includes the method.
     pub fn title(&self) -> String {
         match self.kind {
             CHALLENGED => self.name.to_owned(),
@@ -118,13 +118,13 @@ pub const LEVELS: &str = "levels";
 pub const CHALLENGED: &str = "challenged";
 pub const ROUNDS: &str = "in rounds";
 
-/// Text of a result that goes by the interval. It is no warning.
+/// Text for a result whose interval replaces the standard error. It is no warning.
 pub const SKEWED: &str = "(interval alone)";
 
 /// Any warning at all.
 pub const ANY: &str = "(any warning)";
 
-/// Warnings, with the kinds of result in which each is measured.
+/// Warnings, and the kinds of result in which each is measured.
 pub const MEASURED: [(&str, &[&str]); 19] = [
     ("LowEffectiveSampleSize", &[CHAINS, WEIGHTS, MACHINES]),
     ("DominantWeight", &[CHAINS, WEIGHTS, MACHINES]),
@@ -147,10 +147,10 @@ pub const MEASURED: [(&str, &[&str]); 19] = [
     (SKEWED, &[CHAINS, WEIGHTS, MACHINES]),
 ];
 
-/// Evaluations that annealing in rounds begins with.
+/// Number of evaluations with which annealing in rounds begins.
 const LEAST_BUDGET: u64 = 300_000;
 
-/// Problems of the reference table that are run with ten stages as well.
+/// Problems of the reference table that are also run with ten stages.
 const TEN_STAGES: [&str; 7] = [
     "Gaussian, 10-d",
     "Student t, 10-d",
@@ -211,7 +211,7 @@ fn kind(entry: &Entry) -> &'static str {
     }
 }
 
-/// Returns a problem of the reference table annealed in rounds, with the budget that two trial runs ask for.
+/// Returns a problem of the reference table, annealed in rounds, with a budget found by two trial runs.
 fn in_rounds(entry: &Entry, set_up: SetUp) -> Result<Case> {
     let problem = (entry.make)(&Advice {
         chains: 256,
@@ -222,7 +222,7 @@ fn in_rounds(entry: &Entry, set_up: SetUp) -> Result<Case> {
     Ok(Case::new((entry.name, ROUNDS), set_up, 20, run))
 }
 
-/// Returns a problem of the reference table, with its number of chains and perhaps of stages.
+/// Returns a problem of the reference table with this number of chains, and of stages if it is given.
 fn of_table(
     entry: &Entry,
     (chains, stages): (usize, Option<usize>),

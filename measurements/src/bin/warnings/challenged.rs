@@ -1,4 +1,4 @@
-//! Runs with a challenge: right ones, a missed spike, and transitions of the first order between discrete states.
+//! Runs with a challenge: right runs, a missed spike, and transitions of the first order between discrete states.
 
 use annealed::Result;
 use annealed::adaptive::{Challenge, ChallengeRun, Judgement};
@@ -36,7 +36,7 @@ impl SymmetricProposal<Vec<bool>> for FlipOne {
     }
 }
 
-/// A case of 200 stages, and a challenge (`new` or `fixed`) at the cost of the run.
+/// A case of 200 stages, with a challenge (`new` or `fixed`) at the cost of the run.
 macro_rules! case {
     ($name:literal, $set_up:ident, $exact:expr, $path:expr, $new:ident, $kernel:expr) => {{
         let (exact, path, kernel) = ($exact, $path, $kernel);
@@ -53,12 +53,12 @@ macro_rules! case {
     }};
 }
 
-/// Says what became of a run whose exact log Z is known.
+/// Returns the outcome of a challenged run whose exact log Z is known.
 pub fn judged<S>(first: &dyn LogZ, run: &ChallengeRun<'_, S>, exact: f64) -> Seen {
     came_of(first, run, (run.judgement(), run.second()), exact)
 }
 
-/// Says what became of a first run, given the result of both, the judgement and the second run.
+/// Returns the outcome of a first run, given the result of both runs, the judgement and the second run.
 pub fn came_of(
     first: &dyn LogZ,
     result: &dyn LogZ,
@@ -78,7 +78,7 @@ pub fn came_of(
     }
 }
 
-/// Vectors, spins and colours: set-ups in which the chains find all mass, and others in which they miss nearly all.
+/// Returns cases over vectors, spins and colours. In some the chains find all mass, in others they miss nearly all.
 pub fn challenged() -> Result<Vec<Case>> {
     let walk = RandomWalkMetropolis::new(0.5)?;
     let target = normal(4, 0.2, 0.8)?;

@@ -1,4 +1,4 @@
-//! Vectors: runs of 500 chains by the advice of the guide, right ones and others that miss mass, and a challenge to each.
+//! Runs of 500 chains over vectors, by the advice of the guide, with a challenge each. Some runs miss mass.
 
 use std::f64::consts::{PI, TAU};
 use std::sync::OnceLock;
@@ -18,7 +18,7 @@ type Ask<T> = for<'c> fn(
 ) -> Challenge<'c, &'c Path<T>, RandomWalkMetropolis>;
 type Vector = DVector<f64>;
 
-/// A log density, behind a pointer so that all cases are compiled once.
+/// A log density behind a pointer, so that the code for all cases is compiled once.
 type Function = Box<dyn Fn(&Vector) -> f64 + Send + Sync>;
 
 fn advice<T>(path: &Path<T>, stages: usize) -> Result<(RandomWalkMetropolis, Schedule)>
@@ -62,7 +62,7 @@ where
     })
 }
 
-/// Returns runs that miss a mode, a neck or a spike, and right ones on targets of one mode, two and heavy tails.
+/// Returns runs that miss a mode, a neck or a spike, and right runs on targets with one mode, two modes or heavy tails.
 pub fn doubted() -> Result<Vec<Case>> {
     let mut cases = missing()?;
     let mut right = |name, (exact, base, target): (f64, Gaussian, Function)| {
@@ -90,7 +90,7 @@ fn missing() -> Result<Vec<Case>> {
         let parts = [(0.5, normal(10, -1.0, 1.0)?), (0.5, normal(10, 1.0, 0.3)?)];
         of_parts(parts, 2.0)
     };
-    // Three deviations beside the top.
+    // The spike is three deviations from the top.
     let spike = |mean| {
         let parts = [
             (0.1, normal(10, 0.0, 1.0)?),
@@ -144,7 +144,7 @@ fn missing() -> Result<Vec<Case>> {
     ])
 }
 
-/// `N(1, S)` in 10 dimensions with `S_ij = .9^|i - j|`.
+/// Returns `N(1, S)` in 10 dimensions with `S_ij = .9^|i - j|`.
 fn correlated() -> Result<(f64, Gaussian, Function)> {
     let covariance = DMatrix::from_fn(10, 10, |i, j| 0.9f64.powi(i.abs_diff(j) as i32));
     let target = Gaussian::new(DVector::from_element(10, 1.0), covariance)?;
@@ -166,7 +166,7 @@ fn gumbel() -> Result<(f64, Gaussian, Function)> {
     Ok((0.0, normal(5, 0.0, 1.0)?, Box::new(target)))
 }
 
-/// Student's t with 5 degrees of freedom in 10 dimensions.
+/// Returns Student's t with 5 degrees of freedom in 10 dimensions.
 fn student() -> Result<(f64, Gaussian, Function)> {
     let target = |x: &Vector| -7.5 * (x.norm_squared() / 5.0).ln_1p();
     let gammas: f64 = (0..5).map(|j| (2.5 + f64::from(j)).ln()).sum();
@@ -174,7 +174,7 @@ fn student() -> Result<(f64, Gaussian, Function)> {
     Ok((exact, normal(10, 0.0, 1.0)?, Box::new(target)))
 }
 
-/// The twisted Gaussian of Haario, Saksman and Tamminen (1999).
+/// Returns the twisted Gaussian of Haario, Saksman and Tamminen (1999).
 fn banana() -> Result<(f64, Gaussian, Function)> {
     let target = |x: &Vector| {
         let straight = x[1] + 0.03 * (x[0] * x[0] - 100.0);
@@ -185,7 +185,7 @@ fn banana() -> Result<(f64, Gaussian, Function)> {
     Ok((exact, normal(8, 0.0, 10.0)?, Box::new(target)))
 }
 
-/// Deviations from 10^-2 to 1, off the base's centre.
+/// Returns a Gaussian with deviations from 10^-2 to 1, away from the base's centre.
 fn sharp() -> Result<(f64, Gaussian, Function)> {
     let variances = DVector::from_fn(6, |j, _| 1e-4 * 10f64.powf(0.8 * j as f64));
     let exact = 3.0 * TAU.ln() + 0.5 * variances.map(f64::ln).sum();
@@ -197,7 +197,7 @@ fn sharp() -> Result<(f64, Gaussian, Function)> {
     ))
 }
 
-/// Two modes of unit deviation and unequal mass.
+/// Returns two modes of deviation .5 and unequal mass.
 fn two_modes(dimension: usize, mean: f64) -> Result<(f64, Gaussian, Function)> {
     let target = GaussianMixture::new([
         (0.3, normal(dimension, -mean, 0.5)?),

@@ -1,6 +1,6 @@
-//! Warnings that state a fact, and pass no judgement on log Z.
+//! Warnings that state a fact and do not judge log Z.
 
-/// Names of warnings, and the fact for which each speaks, always.
+/// Names of warnings, each with a fact. The warning always appears if the fact is true.
 pub const FACTS: [(&str, &str); 21] = [
     ("FewChains", "fewer than 25 chains"),
     ("DeadChains", "a chain has weight 0"),

@@ -1,4 +1,5 @@
-//! Hard problems of five kinds, put to each method by the advice of the guide, and a challenge to each result at its cost.
+//! Hard problems of five kinds for each method, by the advice of the guide, with a challenge to each result at its
+//! cost.
 
 use std::f64::consts::{PI, TAU};
 
@@ -17,7 +18,7 @@ use crate::runs::normal;
 
 type Vector = DVector<f64>;
 
-/// A target with a gradient, behind a pointer so that all cases are compiled once.
+/// A target with a gradient, behind a pointer so that the code for all cases is compiled once.
 pub type Target = Box<dyn Differentiable<State = Vector> + Send + Sync>;
 
 type Path = GeometricPath<Gaussian, Target>;
@@ -61,17 +62,17 @@ const SPINS: &str = "hard, spins, ordered";
 
 /// Divisor of the number of seeds.
 const SHARE: u64 = 25;
-/// Evaluations of a first run on vectors, and on spins.
+/// Number of evaluations of a first run on vectors, and on spins.
 const EVALUATIONS: u64 = 200_000;
 const FLIPS: u64 = 450_000;
 /// Islands of chains that interact.
 const ISLANDS: usize = 32;
-/// Most plans of a run of nested SMC.
+/// Largest number of plans for a run of nested SMC.
 const PLANS: usize = 4;
-/// Moves at each stage of a first pass and of chains that interact.
+/// Number of moves at each stage of a first pass, and of chains that interact.
 const MOVES: usize = 3;
 
-/// Returns each problem with each method; levels are for vectors alone.
+/// Returns each problem with each method. Levels are only for vectors.
 pub fn hard() -> Result<Vec<Case>> {
     let mut cases = Vec::new();
     for (name, make) in VECTORS {
@@ -139,7 +140,7 @@ fn of_rounds<S, K>(rounds: &annealed::adaptive::RoundsRun<S, K>, exact: f64) -> 
     came_of(rounds.run(), rounds, (judgement, second), exact)
 }
 
-/// Runs a method with kernel and stages of an adaptive first pass, on so many evaluations.
+/// Runs a method with kernel and stages from an adaptive first pass, with the given number of evaluations.
 fn first<'p, P, K>(
     path: P,
     pass: AdaptiveSmc<'_, P, K>,
@@ -180,7 +181,7 @@ where
         Method::Tempering => {
             let barrier = found.barrier.global() / PI.sqrt();
             let pairs = (2.0 * barrier).ceil().max(3.0) as usize;
-            // Scans double from round to round: together 2^(rounds + 1) - 2.
+            // Scans double from round to round; all rounds together have 2^(rounds + 1) - 2.
             let rounds = (moves / (16 * pairs) + 1).max(2).ilog2();
             let ladders = moves / (pairs * ((2 << rounds) - 2));
             let tempering = Tempering::new(path, found.kernel).seed(seed).threads(1);
@@ -199,7 +200,7 @@ where
     })
 }
 
-/// Runs nested SMC with the base as prior. The run before says how many levels there are.
+/// Runs nested SMC with the base as prior. The run before determines the number of levels.
 fn levels(path: &Path, seed: u64) -> Result<Box<dyn LogZ>> {
     let (prior, target) = (path.base(), path.target());
     let log_z = prior.log_normalizer();
@@ -211,9 +212,9 @@ fn levels(path: &Path, seed: u64) -> Result<Box<dyn LogZ>> {
         levels.seed(seed).threads(1).run()
     };
     let mut found = run(2, 16, 25)?;
-    // A small run may find far too many levels, so that the next one spends little.
+    // A small run may find far too many levels, and the next run then spends little.
     for _ in 0..PLANS {
-        // The islands, and one more to look for the levels.
+        // One island more than `ISLANDS`, because one looks for the levels.
         let moves = EVALUATIONS as usize / ((ISLANDS + 1) * found.levels().len());
         let chains = (moves as f64 / 3.0).sqrt().max(4.0) as usize;
         found = run(ISLANDS, chains, (moves / chains).max(5))?;
@@ -224,7 +225,7 @@ fn levels(path: &Path, seed: u64) -> Result<Box<dyn LogZ>> {
     Ok(Box::new(found))
 }
 
-/// A tenth of the mass in a slab `N(0, I)`, the rest in a spike so far from its top.
+/// Returns a target with a tenth of the mass in a slab `N(0, I)` and the rest in a spike at `distance` from its top.
 fn beside(dimension: usize, deviation: f64, distance: f64) -> Result<Problem> {
     let mean = distance / (dimension as f64).sqrt();
     let parts = [
@@ -235,7 +236,7 @@ fn beside(dimension: usize, deviation: f64, distance: f64) -> Result<Problem> {
     Ok((0.0, normal(dimension, 0.0, 2.0)?, Box::new(target)))
 }
 
-/// Modes of deviations 1, .5 and .2 and equal mass.
+/// Returns modes of deviations 1, .5 and .2 and equal mass.
 fn widths() -> Result<Problem> {
     let third = 1.0 / 3.0;
     let parts = [
@@ -247,7 +248,7 @@ fn widths() -> Result<Problem> {
     Ok((0.0, normal(10, 0.0, 2.0)?, Box::new(target)))
 }
 
-/// The funnel `v ~ N(0, 3^2)`, four `x ~ N(0, e^v)`, without its constant.
+/// Returns the funnel `v ~ N(0, 3^2)`, four `x ~ N(0, e^v)`, without its constant.
 fn funnel(deviation: f64) -> Result<Problem> {
     let log_density = |x: &Vector| {
         let rest = x.rows_range(1..).norm_squared();
@@ -264,8 +265,8 @@ fn funnel(deviation: f64) -> Result<Problem> {
     Ok((exact, normal(5, 0.0, deviation)?, Box::new(target)))
 }
 
-/// Returns one row a problem and one column a method: first runs that were right, results that are right or told, and
-/// results that are right.
+/// Returns one row per problem and one column per method, with three counts: first runs that are right, results that
+/// are right or have a warning, and results that are right.
 pub fn table(all: &[Found]) -> String {
     let cell = |name: &str, method: &str| {
         let mut cases = all.iter().map(|found| (&found.case, &found.seen));

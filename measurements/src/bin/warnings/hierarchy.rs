@@ -1,4 +1,4 @@
-//! Centred hierarchies, whose neck reaches to where their effects are equal.
+//! Centred hierarchies. Their neck reaches to the states with equal effects.
 
 use std::f64::consts::{PI, TAU};
 
@@ -19,7 +19,7 @@ struct Hierarchy {
     spread: fn(f64) -> (f64, f64),
 }
 
-/// The eight schools of Rubin (1981): the deviation of the effects is half Cauchy of scale 5.
+/// Returns the eight schools of Rubin (1981). The deviation of the effects is half Cauchy of scale 5.
 pub fn schools() -> Result<Problem> {
     let schools = Hierarchy {
         data: [28.0, 8.0, -3.0, 7.0, -1.0, 1.0, 18.0, 12.0],
@@ -34,7 +34,7 @@ pub fn schools() -> Result<Problem> {
     schools.problem([5.0, 1.5, 10.0], 1.5)
 }
 
-/// A harder one: data that hardly tell their effects apart, and a deviation whose log is `N(0, 2^2)`.
+/// A harder hierarchy: its data hardly distinguish the effects, and the log of the deviation is `N(0, 2^2)`.
 const HARDER: Hierarchy = Hierarchy {
     data: [0.6, -0.4, 1.1, 0.2, -0.9, 0.3, 1.4, -0.1],
     errors: [1.0; 8],
@@ -46,7 +46,7 @@ pub fn hierarchy() -> Result<Problem> {
     HARDER.problem([1.0; 3], 0.0)
 }
 
-/// The harder one with effects `m + e^t z`: the same log Z, over m, t and z, and no neck.
+/// Returns the harder hierarchy with effects `m + e^t z`, over m, t and z. It has the same log Z and no neck.
 pub fn non_centred() -> Result<Problem> {
     let (exact, base, _) = hierarchy()?;
     let effects = |x: &DVector<f64>| {
@@ -107,7 +107,7 @@ impl Hierarchy {
         slope
     }
 
-    /// Returns the log density of the data given t: the effects and the mean are integrated out.
+    /// Returns the log density of the data given t, with the effects and the mean integrated out.
     fn given(&self, t: f64) -> f64 {
         let data = self.data.iter().zip(self.errors);
         let terms = data.map(|(y, error)| (y, error * error + (2.0 * t).exp()));

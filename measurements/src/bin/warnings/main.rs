@@ -1,5 +1,5 @@
-//! Level and power of every warning: how often it speaks where a run is right, and where it is wrong. A run is right if
-//! its log Z lies within four of its errors, or .1, of the exact value; `FirstRunTooLow` is counted by the first run
+//! Level and power of every warning: how often it appears in right runs and in wrong runs. A run is right if its log Z
+//! lies within four of its errors, or .1, of the exact value. For `FirstRunTooLow` the first run counts
 //! (docs/notes/warnings.md).
 //!
 //! ```text
@@ -39,7 +39,7 @@ struct Options {
     json: bool,
 }
 
-/// A case with what its seeds gave.
+/// A case with the results of its seeds.
 struct Found {
     case: Case,
     seen: Vec<Seen>,
@@ -86,7 +86,7 @@ const CHALLENGES: &str = "
 | challenged | seeds | first run right | warned itself | contradicted | falsely | improved | undecided | right or warned | right | second run: bias, rms |
 |---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|";
 
-/// Returns the row of what the challenges of a case said; `None` for other cases.
+/// Returns the row of a case's challenges and their judgements; `None` for other cases.
 fn judgements(Found { case, seen }: &Found) -> Option<String> {
     let all: Vec<(&Seen, Challenged)> = seen
         .iter()
@@ -113,7 +113,7 @@ fn judgements(Found { case, seen }: &Found) -> Option<String> {
     (seeds > 0).then(|| format!("| {name} | {seeds} | {counts} | {bias:.2}, {rms:.2} |"))
 }
 
-/// Number of runs in which a warning spoke, of how many.
+/// Number of runs in which a warning appeared, and number of all runs.
 #[derive(Debug, Clone, Copy, Default)]
 struct Count {
     spoke: usize,
@@ -150,7 +150,7 @@ impl Count {
     }
 }
 
-/// One warning over all cases of the kinds of result that may have it.
+/// Counts of one warning over all cases whose kind of result can have it.
 struct Row {
     name: &'static str,
     sound: Count,

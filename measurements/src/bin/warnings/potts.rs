@@ -8,18 +8,18 @@ use annealed::model::Fit;
 use annealed::prelude::*;
 use annealed::rand::{Rng, RngExt};
 
-/// Most modes.
+/// Largest number of modes.
 const MODES: usize = 16;
 /// Share of the sites in which two states of one mode may differ.
 const APART: f64 = 0.3;
-/// Number of states that the shares over all sites count for at each site.
+/// Number of states for which the shares over all sites count at each site.
 const SMOOTH: f64 = 60.0;
 
-/// The colour of each site, of Q.
+/// The colour of each site, one of Q.
 #[derive(Debug, Clone, Default)]
 pub struct Colours<const Q: usize>(Vec<u8>);
 
-/// Returns `coupling / (2 n) sum_c n_c^2` as a model, for n sites of which `n_c` have colour c.
+/// Returns `coupling / (2 n) sum_c n_c^2` as a model, where `n_c` of n sites have colour c.
 pub fn potts<const Q: usize>(
     coupling: f64,
 ) -> FunctionModel<Colours<Q>, impl Fn(&Colours<Q>) -> f64 + Sync + Send> {
@@ -77,8 +77,8 @@ impl<const Q: usize> Sites<Q> {
         Self(vec![[-(Q as f64).ln(); Q]; sites])
     }
 
-    /// Returns the shares of the colours of each site in weighted states. The shares of all sites count as some states
-    /// more of each, and the present probabilities as one.
+    /// Returns the shares of the colours at each site in weighted states. At each site the shares over all sites count
+    /// as `SMOOTH` further states, and the present probabilities as one.
     fn with<'s>(&self, states: impl IntoIterator<Item = (&'s Colours<Q>, f64)>) -> Self {
         let mut sums = Self(self.0.iter().map(|site| site.map(f64::exp)).collect());
         for (state, weight) in states {
@@ -146,12 +146,13 @@ impl<const Q: usize> Fit for Sites<Q> {
 impl<const Q: usize> FindModes for Colours<Q> {
     type Law = Sites<Q>;
 
-    /// Parts the chains by the states where they end, and takes the shares of the colours of each site at each power.
+    /// Groups the chains by their final states, and computes the shares of the colours at each site and power.
     fn find_modes(trails: &Trails<Self>, target: &Target<'_, Self>) -> Result<Vec<Vec<Sites<Q>>>> {
         let ends = trails.ends();
         let mut best: Vec<(f64, usize)> = (0..ends.len())
             .map(|chain| (target.log_density(&ends[chain]), chain))
             .collect();
+        // The best state comes first in each mode and represents it.
         best.sort_by(|a, b| b.0.total_cmp(&a.0));
         let apart = |a: &Self, b: &Self| {
             let differ = a.0.iter().zip(&b.0).filter(|(a, b)| a != b).count();

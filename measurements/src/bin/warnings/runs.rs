@@ -1,4 +1,4 @@
-//! Small runs with a known log Z, each sound or with one fault.
+//! Small runs with a known log Z, sound or with one fault.
 
 use std::f64::consts::TAU;
 
@@ -30,13 +30,13 @@ pub fn normal(dimension: usize, mean: f64, deviation: f64) -> Result<Gaussian> {
     Gaussian::isotropic(DVector::from_element(dimension, mean), deviation)
 }
 
-/// Log-normal and Pareto weights with a mean of 1.
+/// Returns cases with log-normal and Pareto weights of mean 1.
 pub fn weights() -> Vec<Case> {
     type Draw = fn(&mut Xoshiro256PlusPlus) -> f64;
     fn log_normal(deviation: f64, rng: &mut Xoshiro256PlusPlus) -> f64 {
         deviation * (rng.sample::<f64, _>(StandardNormal) - 0.5 * deviation)
     }
-    /// A log weight with `P(w > t)` proportional to `t^(-1/k)`.
+    /// Draws a log weight with `P(w > t)` proportional to `t^(-1/k)`.
     fn pareto(k: f64, rng: &mut Xoshiro256PlusPlus) -> f64 {
         (1.0 - k).ln() - k * (1.0 - rng.random::<f64>()).ln()
     }
@@ -63,7 +63,7 @@ pub fn weights() -> Vec<Case> {
     draws.map(case).into()
 }
 
-/// A kernel that stands still, and a constant that costs all digits.
+/// Returns cases with a kernel that stands still, and with a constant that costs all digits.
 pub fn chains() -> Result<Vec<Case>> {
     let target = normal(2, 2.0, 0.5)?;
     let exact = target.log_normalizer();
@@ -86,7 +86,7 @@ pub fn chains() -> Result<Vec<Case>> {
     ])
 }
 
-/// A machine with a mode that no chain from the base rates finds.
+/// Returns a machine with a mode that no chain from the base rates finds.
 pub fn machine() -> Result<Vec<Case>> {
     const UNITS: usize = 60;
     // With its first hidden unit on, the first 30 visible units are on as well.
@@ -109,7 +109,7 @@ pub fn machine() -> Result<Vec<Case>> {
     Ok(vec![case.made_for("BelowBound")])
 }
 
-/// Unadjusted Langevin moves on a smooth target, and on a beta density, whose gradient diverges at the edges.
+/// Returns unadjusted Langevin moves on a smooth target, and on a beta density, whose gradient diverges at the edges.
 pub fn unadjusted() -> Result<Vec<Case>> {
     let target = normal(2, 1.0, 0.7)?;
     let exact = target.log_normalizer();
@@ -139,7 +139,7 @@ pub fn unadjusted() -> Result<Vec<Case>> {
     Ok(vec![sound, faulty.made_for("MissingMass")])
 }
 
-/// Chains resampled within 20 blocks, within one, and within one so often that its families merge.
+/// Returns chains resampled within 20 blocks, within one, and within one so often that its families merge.
 pub fn islands() -> Result<Vec<Case>> {
     let target = normal(3, 1.0, 0.4)?;
     let seldom = Resampling::when_ess_below(0.5)?;
@@ -166,8 +166,8 @@ pub fn islands() -> Result<Vec<Case>> {
     Ok(cases)
 }
 
-/// Islands of a target that is wider than the base along one axis, whose chains hardly move or move well, and of one that the
-/// base covers, whose chains move well or slowly.
+/// Returns islands on two targets. One is wider than the base along one axis, and its chains hardly move or move well.
+/// The base covers the other, and its chains move well or slowly.
 pub fn still() -> Result<Vec<Case>> {
     let correlated = DMatrix::from_fn(10, 10, |i, j| 0.9_f64.powi(i.abs_diff(j) as i32));
     let wide = Gaussian::new(DVector::from_element(10, 1.0), correlated)?;
@@ -201,7 +201,7 @@ where
     })
 }
 
-/// Forward and reverse runs of four targets: right where both directions are.
+/// Returns forward and reverse runs of four targets. A result is right if both directions are right.
 pub fn both() -> Result<Vec<Case>> {
     let mixture = |modes: [(f64, [f64; 3]); 3], deviation| {
         let mode = |(weight, centre): (f64, [f64; 3])| {
@@ -253,7 +253,7 @@ pub fn both() -> Result<Vec<Case>> {
     Ok(cases)
 }
 
-/// The funnel `v ~ N(0, 3^2)`, two `x ~ N(0, e^v)`, without its constant.
+/// Returns the funnel `v ~ N(0, 3^2)`, two `x ~ N(0, e^v)`, without its constant.
 fn funnel() -> impl Sampleable<State = DVector<f64>> + Sync + Send + 'static {
     let log_density = |x: &DVector<f64>| {
         let rest = x.rows_range(1..).norm_squared();
@@ -269,7 +269,7 @@ fn funnel() -> impl Sampleable<State = DVector<f64>> + Sync + Send + 'static {
     })
 }
 
-/// Joins both directions along a geometric path of 100 chains each way.
+/// Joins both directions along a geometric path, with 100 chains each way.
 fn pair<T>(
     name: &'static str,
     set_up: SetUp,
@@ -294,7 +294,7 @@ where
     })
 }
 
-/// Ladders with enough betas and rounds for two modes, and with too few.
+/// Returns ladders with enough betas and rounds for two modes, and with too few.
 pub fn ladders() -> Result<Vec<Case>> {
     let mode = |mean| Ok((0.5, normal(2, mean, 0.7)?));
     let modes: Result<Vec<_>> = [-3.0, 3.0].into_iter().map(mode).collect();
@@ -331,7 +331,7 @@ pub fn ladders() -> Result<Vec<Case>> {
     Ok(cases)
 }
 
-/// Levels as far as the mass, and levels that end before it.
+/// Returns levels that reach the mass, and levels that end before it.
 pub fn levels() -> Result<Vec<Case>> {
     let mut cases = Vec::new();
     for (name, set_up, most) in [("levels", Sound, 1_000), ("4 levels", Faulty, 4)] {

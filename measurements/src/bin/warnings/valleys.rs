@@ -1,4 +1,4 @@
-//! A narrow and curved valley, which chains follow more slowly than rounds pass their stages.
+//! A narrow and curved valley, in which chains move more slowly than rounds pass their stages.
 
 use annealed::Result;
 use annealed::prelude::*;

@@ -64,7 +64,7 @@ fn second() -> Run<nalgebra::DVector<f64>> {
 fn bounds_that_are_compared_share_the_level() {
     let second = second();
     let bound = |confidence| second.certified_lower_bound(confidence).unwrap().unwrap();
-    // Between the bound of half the level and that of the whole.
+    // Between the bounds at half the level and at the whole level.
     let upper = 0.5 * (bound(0.995) + bound(0.99));
     let judged = |own| {
         let first = even([upper - 0.2, upper], own);
