@@ -306,7 +306,7 @@ impl<'p, T: Scalar> AnnealingPath for &'p RbmPath<T> {
     /// Returns `u` times the root of the sum of squares of the largest sums, with `u = T::epsilon() / 2`.
     ///
     /// The sums are the hidden activations at both ends of each segment, its visible term, and a component of the
-    /// base. Rounding of the parameters to `T` is not included. Random RBMs had errors of at most 1.1 times this.
+    /// base. Rounding of the parameters to `T` is not included. Random RBMs had errors of at most 1.3 times this.
     fn rounding_error(&self) -> f64 {
         let components = self.base.as_mixture();
         let mut squares = components.map_or(0.0, |c| c.largest_sum().powi(2));

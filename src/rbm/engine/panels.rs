@@ -167,10 +167,12 @@ impl ActiveUnits {
         vectorized!(engine, FUSED, {
             self.find_places(layer);
             let entries = self.places.iter().map(entries_at);
-            let active = entries.map(|bits| bits.count_ones() as usize).sum();
-            self.few = are_few(active, layer);
+            let active: usize = entries.map(|bits| bits.count_ones() as usize).sum();
+            let few = few_units(layer);
+            self.few = active < few;
             if self.few {
-                self.list(layer.units().div_ceil(INPUTS), active);
+                self.active.resize(few + 8, 0);
+                self.list(layer.units().div_ceil(INPUTS));
             }
         });
     }
@@ -179,7 +181,7 @@ impl ActiveUnits {
     fn find_places(&mut self, layer: &Layer) {
         let (units, width, chains) = (layer.units(), layer.width(), layer.chains());
         self.places.resize(2 * width * chains, [0; TABLES]);
-        for (line, halves) in self.places.chunks_exact_mut(2 * chains).enumerate() {
+        for (line, halves) in self.places.chunks_exact_mut(1.max(2 * chains)).enumerate() {
             let tables = tables_of(line, units);
             // Padding may be 1, because draws write to it.
             let inside = |unit| u8::from(line * LINE + unit < units);
@@ -196,11 +198,10 @@ impl ActiveUnits {
         }
     }
 
-    /// Lists the rows of the `active` units of the first half lines. The rows of two tables are written at a time, eight
+    /// Lists the rows of the active units of the first half lines. The rows of two tables are written at a time, eight
     /// numbers without a branch; the next ones overwrite what is no row.
     #[inline(always)]
-    fn list(&mut self, halves: usize, active: usize) {
-        self.active.resize(active + 8, 0);
+    fn list(&mut self, halves: usize) {
         self.ends.clear();
         let (room, chains) = (&mut self.active[..], self.chains);
         let mut end = 0;
@@ -241,10 +242,10 @@ const PLACES: [(u8, [u8; 8]); 256] = {
     all
 };
 
-/// Returns whether adding the columns of the `active` units is faster than tables. A column costs twice as much as a
-/// table's row, because of the caches; making a table costs as much as 45 rows.
-fn are_few(active: usize, layer: &Layer) -> bool {
-    2 * active < layer.units().div_ceil(BITS) * (layer.chains() + 45)
+/// Returns the number of active units, in all chains, below which adding their columns is faster than tables. A column
+/// costs twice as much as a table's row, because of the caches; making a table costs as much as 45 rows.
+fn few_units(layer: &Layer) -> usize {
+    (layer.units().div_ceil(BITS) * (layer.chains() + 45)).div_ceil(2)
 }
 
 /// Sets the first numbers of the rows at `places`, each from one column. A few rows at a time stay in the cache.
