@@ -1,7 +1,7 @@
 //! Products of weights and 0/1 units without multiplications.
 //!
-//! Where few units are on, their columns of weights are added. Where many are on, sums are looked up in tables ("the
-//! method of the four Russians"). A table holds the 16 subset sums of the columns of four inputs. Tables for 32
+//! If few units are on, their columns of weights are added. If many are on, sums are looked up in tables ("the method
+//! of the four Russians"). A table holds the 16 subset sums of the columns of four inputs. Tables for 32
 //! inputs and 32 outputs serve all chains of a block, and stay in the level 1 cache. The order of additions is the
 //! same for every instruction set.
 
@@ -12,7 +12,7 @@ use crate::random::LANES;
 use crate::rbm::Scalar;
 use crate::rbm::engine::layers::{LINE, Layer, Row, WIDTH};
 
-/// Numbers for a panel of outputs, weights or sums of them, which fill a few of the widest registers.
+/// A row with a weight, or a sum of weights, for each output of a panel. It fills a few of the widest registers.
 pub(crate) trait PanelRow: Copy + Default {
     /// A weight.
     type Weight: Copy;
@@ -27,7 +27,7 @@ pub(crate) trait PanelRow: Copy + Default {
     fn group(&self, group: usize) -> &[Self::Weight; LANES];
 }
 
-/// Sums of weights that are numbers of the type `T`, in units of the weights.
+/// A row whose sums of weights can be converted to numbers of the type `T`, in units of the weights.
 pub(crate) trait PanelSums<T>: PanelRow {
     fn number(sum: Self::Weight) -> T;
 }
@@ -84,7 +84,7 @@ impl<T> WeightMatrix<'_, T> {
     }
 }
 
-/// A weight matrix (outputs x inputs) in panels of the outputs of a row, with a row for each input.
+/// A weight matrix (outputs x inputs), split by outputs into panels. A panel has a row `R` for each input.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Panels<R> {
     shape: (usize, usize),
@@ -101,9 +101,9 @@ pub(crate) struct ActiveUnits {
     few: bool,
     /// One bit for each unit of each chain.
     words: Vec<u64>,
-    /// Places of a chain's sums in the tables, by half word and chain; used where many units are on.
+    /// Places of a chain's sums in the tables, by half word and chain; used if many units are on.
     indices: Vec<[u8; TABLES]>,
-    /// Indices of the active units, chain after chain; used where few are on.
+    /// Indices of the active units, chain after chain; used if few are on.
     active: Vec<u32>,
     /// End of each chain's part of `active`.
     ends: Vec<usize>,
@@ -211,8 +211,8 @@ impl ActiveUnits {
         }
     }
 
-    /// Prepares [`add_active`], for so many units that are on. The places of a byte are written eight at a time, without a
-    /// branch: what stands beyond its units is overwritten.
+    /// Prepares [`add_active`], for `active` units that are on. Each byte writes eight places without a branch. The
+    /// next byte overwrites the places that belong to no active unit.
     #[inline(always)]
     fn list(&mut self, width: usize, active: usize) {
         self.active.resize(active + 8, 0);
@@ -388,7 +388,7 @@ mod tests {
         }
     }
 
-    /// Compares products with double precision. Sizes fill no register, tile or table; few or many units are on.
+    /// Compares products with double precision, for few and for many active units. Most sizes fill tables only in part.
     fn check<T: Scalar>(engine: Simd, tolerance: f64) {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(5);
         let sizes = [
