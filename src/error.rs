@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// The result of a fallible function of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// An error of another library, shared.
+/// An error of another library, in a shared pointer.
 pub type Failure = Arc<dyn std::error::Error + Send + Sync>;
 
 /// Any error of this crate. `Debug` prints the text of `Display`, so that a `main` that returns
@@ -130,12 +130,13 @@ pub enum Error {
         effective_sample_size: f64,
         /// Number of pilot chains.
         chains: usize,
-        /// Inverse temperature at which it is lowest.
+        /// Inverse temperature at which the effective sample size is lowest.
         beta: f64,
     },
-    /// A gradient that differs from finite differences of the log density by 5% or more, or that a model assigns but
-    /// should add. [`StepSizes`](crate::adaptive::StepSizes), [`AdaptiveSmc`](crate::adaptive::AdaptiveSmc),
-    /// [`Rounds`](crate::adaptive::Rounds) and [`Gaussian::laplace`](crate::model::Gaussian::laplace) check it.
+    /// A gradient that differs from finite differences of the log density by 5% or more, or that a model assigns to its
+    /// argument instead of adding it. [`StepSizes`](crate::adaptive::StepSizes),
+    /// [`AdaptiveSmc`](crate::adaptive::AdaptiveSmc), [`Rounds`](crate::adaptive::Rounds) and
+    /// [`Gaussian::laplace`](crate::model::Gaussian::laplace) check gradients.
     #[error(
         "wrong gradient in coordinate {coordinate}: got {}, while differences of the log density give {}",
         short(*gradient),
@@ -178,10 +179,10 @@ pub enum Error {
          a tenth"
     )]
     MisleadingMode {
-        /// Nats from the median of `log f` minus the approximation's log density down to the lowest tenth of this
-        /// difference.
+        /// Nats from the median down to the lowest tenth of a difference: `log f` minus the approximation's log
+        /// density.
         fall: f64,
-        /// Nats from the median up to the highest tenth.
+        /// Nats from the median of this difference up to its highest tenth.
         rise: f64,
     },
     /// A checkpoint, a part or another process of a different run.

@@ -10,7 +10,7 @@
 //! # Ok::<(), annealed::Error>(())
 //! ```
 //!
-//! [`Schedule::linear`] and [`Schedule::power`] are fair starts; the module [`pilot`](crate::pilot) chooses better ones.
+//! [`Schedule::linear`] and [`Schedule::power`] are fair starts; module [`pilot`](crate::pilot) chooses better ones.
 
 use std::fs;
 use std::path::Path;
@@ -255,7 +255,7 @@ impl Schedule {
 }
 
 /// Returns the `c` for which `sum_k min(c step_k, limit) = 1`. If the j longest steps are at the limit, c is
-/// `(1 - j limit) / (sum of the others)`. The right j is the smallest that leaves no other step above the limit.
+/// `(1 - j limit) / (sum of the other steps)`. The right j is the smallest that leaves no other step above the limit.
 fn water_level(steps: &[f64], limit: f64) -> f64 {
     let mut sorted = steps.to_vec();
     sorted.sort_by(|a, b| b.total_cmp(a));
@@ -304,8 +304,8 @@ impl MidBetas {
         &self.betas
     }
 
-    /// Returns the indices left and right of `beta`, equal at a middle and beyond the ends. The third number is the
-    /// position between left and right, in `[0, 1)`.
+    /// Returns the indices of the middle betas left and right of `beta`. They are equal if `beta` is a middle beta or
+    /// beyond the ends. The third number is the position between left and right, in `[0, 1)`.
     pub(crate) fn around(&self, beta: f64) -> (usize, usize, f64) {
         let last = self.betas.len() - 1;
         let (low, high) = (self.betas[0], self.betas[last]);

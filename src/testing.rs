@@ -4,7 +4,7 @@
 //! `|z| > 4` has a probability of 6e-5. The seed fixes the result. Use large steps and an asymmetric target; use short
 //! steps for a kernel with corrections, because its weights get a heavy tail. [`invariances`] finds kernels that are
 //! not invariant. [`unbiasedness`] at few stages finds kernels that are invariant at the wrong stage. A slightly wrong
-//! law shows only at many stages. Use K = 3, 10 and 300.
+//! distribution shows only at many stages. Use K = 3, 10 and 300.
 //!
 //! ```
 //! use annealed::kernel::RandomWalkMetropolis;
@@ -213,10 +213,10 @@ where
 }
 
 /// Returns the largest difference between the model's gradient at `state` and central differences of its log density,
-/// relative to `1 + |gradient|`. It is below 1e-6 for a right gradient, and the relative error for a wrong one. In
-/// single precision, rounding alone gives about 2e-5 times the log density. Half of the gradient is added to other
-/// terms, which also finds a model that assigns. The value returned with the gradient counts too, relative to
-/// `1 + |log density|`.
+/// relative to `1 + |gradient|`. It is below 1e-6 for a right gradient. For a wrong gradient it is the relative error.
+/// In single precision, rounding alone gives about 2e-5 times the log density. The model adds half of its gradient to
+/// other terms, which also finds a model that assigns instead of adding. The value returned with the gradient counts
+/// too, relative to `1 + |log density|`.
 ///
 /// # Errors
 /// [`Error::InvalidArgument`] if the log density or the gradient at `state` is not finite; an error if `state` has

@@ -13,7 +13,8 @@ use crate::{Error, Result};
 /// `sqrt(log E[u^2] - 2 log E[u])`, `u = w_k / w_{k-1}`,
 ///
 /// with means over the chains weighted by `w_{k-1}`. The squared intensity is `-log(CESS / N)`, with the conditional
-/// effective sample size CESS. For short stages it is the variance of the increment. The intensities sum to Lambda.
+/// effective sample size CESS. For short stages the squared intensity is the variance of the increment. The intensities
+/// sum to the global barrier Lambda.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct BarrierRecorder {
@@ -36,8 +37,8 @@ impl Increments {
         self.squares.merge(&right.squares);
     }
 
-    /// Returns the intensity, with `E[u^2] / E[u]^2 - 1` divided by `1 - 1/ESS`: it would vanish if one chain had all
-    /// the weight.
+    /// Returns the intensity. Means over few chains make `E[u^2] / E[u]^2 - 1` too small, so it is divided by
+    /// `1 - 1/ESS`.
     fn intensity(&self) -> f64 {
         let log_ratio = self.before.log_sum() + self.squares.log_sum() - 2.0 * self.after.log_sum();
         let freedom = 1.0 - 1.0 / self.before.effective_sample_size();
@@ -74,7 +75,8 @@ impl Merge for BarrierRecorder {
 }
 
 /// The barrier of a path with a kernel: the sum of the intensities up to each beta (Syed et al. 2024). At 1 it is the
-/// global barrier Lambda. If the kernel keeps up, K stages of equal intensity give log w the variance `Lambda^2 / K`.
+/// global barrier Lambda. If the kernel keeps the chains in equilibrium, K stages of equal intensity give log w the
+/// variance `Lambda^2 / K`.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[must_use]
@@ -114,7 +116,8 @@ impl Barrier {
         }
     }
 
-    /// Creates the barrier from a run with a [`BarrierRecorder`]. A recorded stage counts for all since the one before.
+    /// Creates the barrier from a run with a [`BarrierRecorder`]. A recorded stage stands for all stages since the
+    /// previous recorded one.
     pub fn from_run<S>(run: &Run<S, BarrierRecorder>) -> Self {
         Self::of(run.stages(), run.recorder())
     }
@@ -135,7 +138,7 @@ impl Barrier {
         self.cumulative[self.cumulative.len() - 1]
     }
 
-    /// Returns the betas and the barrier there, from (0, 0) to (1, Lambda).
+    /// Returns pairs of a beta and the barrier up to it, from (0, 0) to (1, Lambda).
     pub fn points(&self) -> impl Iterator<Item = (f64, f64)> {
         let values = self.cumulative.iter().copied();
         self.betas.iter().copied().zip(values)

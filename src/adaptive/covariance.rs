@@ -12,7 +12,7 @@ use crate::path::Intermediate;
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Covariance {
-    /// Sum of the effective sample sizes.
+    /// Sum of the effective sample sizes of all merged blocks.
     count: f64,
     mean: DVector<f64>,
     /// Mean product of deviations: a matrix, or a column of squares.
@@ -142,12 +142,12 @@ impl Covariance {
     }
 }
 
-/// Covariances at increasing betas, linear in between.
+/// Covariances at increasing betas, interpolated linearly.
 #[derive(Debug, Clone, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Shapes(Vec<(f64, Covariance)>);
 
-/// Number of knots of a preconditioner from one covariance to the next.
+/// Number of knots of a preconditioner for each pair of neighbouring covariances.
 const REFINEMENT: usize = 4;
 
 impl Shapes {
@@ -175,8 +175,8 @@ impl Shapes {
         Some(before.mixed(after, (beta - a) / (b - a)))
     }
 
-    /// Returns the covariances at the betas of a round, pooled with the covariances that the round recorded. If
-    /// `is_trusted(beta)` is false, the chains had not mixed, and the old covariance is kept.
+    /// Returns the covariances at the betas that a round recorded: the recorded ones, pooled with the old ones. If
+    /// `is_trusted(beta)` is false, the chains of the round had not mixed there, and the old covariance is kept.
     pub(super) fn improved<S>(
         &self,
         recorder: &CovarianceRecorder<S>,
@@ -193,7 +193,7 @@ impl Shapes {
         Self(improved.collect())
     }
 
-    /// Returns the preconditioner with knots at and between these betas, or `None` if no covariance serves.
+    /// Returns the preconditioner with knots at and between the betas, or `None` if no covariance gives one.
     pub(super) fn preconditioner(&self) -> Option<Preconditioner> {
         let inner = self.0.windows(2).flat_map(|pair| {
             let (a, b) = (pair[0].0, pair[1].0);
@@ -231,7 +231,7 @@ const BINS: usize = 16;
 /// Largest number of stages recorded in a bin.
 const STAGES: usize = 8;
 
-/// Returns a placeholder for the function of a recorder that was read, until the recorder is resumed.
+/// Returns a placeholder for `coordinates` in a recorder read from a file. `resume_as` replaces it.
 #[cfg(feature = "checkpoint")]
 fn no_coordinates<S>() -> fn(&S) -> &[f64] {
     |_| &[]
@@ -247,7 +247,7 @@ impl<S> CovarianceRecorder<S> {
         }
     }
 
-    /// Returns the covariance of each bin, at the middle of its stages.
+    /// Returns the middle beta and the covariance of each bin.
     fn shapes(&self) -> impl Iterator<Item = (f64, &Covariance)> {
         let bins = self.bins.iter().flatten();
         bins.map(|bin| (0.5 * (bin.first_beta + bin.last_beta), &bin.covariance))

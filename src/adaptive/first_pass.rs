@@ -16,7 +16,7 @@ use crate::schedule::Schedule;
 use crate::work::{Halt, Place, Pulse, Single, Stepped, Task};
 use crate::{Error, Result};
 
-/// Relative tolerance of a stage's distance.
+/// Relative tolerance of a stage's length, measured by the coefficient of variation of its weights.
 const PRECISION: f64 = 0.1;
 /// Number of stages after which the first pass gives up.
 pub(super) const LIMIT: usize = 100_000;
@@ -28,9 +28,9 @@ pub(super) struct FirstPassAtWork<'s, 'p, P: AnnealingPath, K: TransitionKernel<
     resampling: Resampling,
     betas: Vec<f64>,
     intensities: Vec<f64>,
-    /// Length of the last stage in beta.
+    /// Difference between the betas of the last stage.
     length: f64,
-    /// Evaluations per chain.
+    /// Number of evaluations per chain so far.
     evaluations: usize,
 }
 
@@ -40,7 +40,7 @@ where
     P::At: Send + Sync,
     K: TransitionKernel<P::At> + Clone + Send + Sync,
 {
-    /// Starts at the base, where a kernel is tuned with twice the moves, since its step size may be far off.
+    /// Starts at the base. A tuned kernel makes twice as many moves there, since its step size may be far off.
     pub(super) fn start(settings: &'s AdaptiveSmc<'p, P, K>) -> Result<Self> {
         let first = stream(settings.seed, Purpose::AdaptiveSmc, 0);
         let size = settings.first_block_size();
@@ -84,8 +84,8 @@ where
         self.move_chains(self.settings.moves)
     }
 
-    /// Weighs the chains to the target and resamples them, without a move. The barrier counts the rest of the path as
-    /// stages like the last one.
+    /// Weights the chains for the target and resamples them, without a move. For the barrier, the rest of the path
+    /// counts as stages like the last one.
     pub(super) fn leap(&mut self) -> Result<()> {
         let left = stages_left(self.beta(), self.length).min(LIMIT) as f64;
         self.populations
@@ -102,7 +102,7 @@ where
         self.populations.beta()
     }
 
-    /// Returns all chains, the index of the stage and beta.
+    /// Returns the range of all chains, the index of the current stage and its beta.
     pub(super) fn place(&self) -> Place {
         (0..self.settings.chains, self.betas.len() - 1, self.beta())
     }
@@ -184,13 +184,13 @@ where
     }
 }
 
-/// The first pass of adaptive annealing, which `later(stages)` chain-steps follow. An interrupted pass begins anew.
+/// The first pass of adaptive annealing. `later` forecasts the steps that follow it. An interrupted pass begins anew.
 pub(super) struct FirstPassTask<'s, 'p, P: AnnealingPath, K> {
     pub(super) settings: &'s AdaptiveSmc<'p, P, K>,
     pub(super) later: Later<'s>,
 }
 
-/// A function from the number of stages of a first pass to the chain-steps that follow it.
+/// A function from the number of stages of a first pass to the later chain-steps: chains times stages.
 pub(super) type Later<'s> = &'s (dyn Fn(usize) -> u64 + Sync);
 
 impl<'s, 'p, P, K> Task for FirstPassTask<'s, 'p, P, K>

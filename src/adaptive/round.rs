@@ -29,7 +29,7 @@ pub(super) struct Layout<S> {
     pub(super) chains: usize,
     pub(super) block_size: usize,
     pub(super) log_base_normalizer: f64,
-    /// Function that shows the coordinates of a state. A round records their covariance.
+    /// Function that returns a state's coordinates. A round records the covariance of the coordinates.
     pub(super) coordinates: Option<fn(&S) -> &[f64]>,
 }
 
@@ -82,7 +82,7 @@ pub(super) struct Reached<S, K> {
     /// The base of the next round, if it is not the path's own.
     pub(super) refit: Option<Refit>,
     pub(super) no_refit: Option<NoRefit>,
-    /// Kernel, barrier and shapes of the path from its own base, once a base is refitted.
+    /// Kernel, barrier and covariances of the path from its own base, saved when a base is refitted.
     pub(super) own: Option<(K, Barrier, Shapes)>,
     pub(super) rounds: Vec<Round>,
     pub(super) last: Option<Last<S, K>>,
@@ -99,7 +99,7 @@ pub(super) fn seconds(begun: Instant) -> f64 {
 }
 
 impl<S, K> Reached<S, K> {
-    /// Refuses a state, read from a file, that a run of `rounds` rounds cannot reach.
+    /// Refuses a state read from a file if a run of `rounds` rounds cannot reach it.
     pub(super) fn check(&self, rounds: usize) -> Result<()> {
         let passed = self.rounds.len();
         let finished = passed.checked_sub(1);
@@ -138,7 +138,7 @@ impl<S, K> Reached<S, K> {
 }
 
 impl<S, K: Clone> Reached<S, K> {
-    /// Refits the base to the states of a round. After a round that shows modes, the base stays the path's own.
+    /// Refits the base to the states of a round. After [`NoRefit::Modes`] the base stays the path's own.
     pub(super) fn refit(
         &mut self,
         from: &Refitting<'_, S, K>,
@@ -170,7 +170,8 @@ impl<S, K: Clone> Reached<S, K> {
         Ok(())
     }
 
-    /// Restarts kernel, shapes and barrier for a new path, with what is known of the target.
+    /// Saves kernel, shapes and barrier of the own path. For the new path, restarts the barrier, and kernel and shapes
+    /// from their values at the target.
     fn leave_own_path(&mut self, tuner: Option<Tuner<K, S>>) -> Result<()> {
         let (kernel, barrier) = (self.kernel.clone(), self.barrier.clone());
         self.own = Some((kernel, barrier, self.shapes.clone()));
@@ -195,7 +196,7 @@ pub(crate) type RoundRecorder<S> = (BarrierRecorder, Option<CovarianceRecorder<S
 /// A job that can run a round.
 pub(super) type RoundJob<'j, S> = dyn Runs<BlockResult<S, RoundRecorder<S>>> + 'j;
 
-/// Functions that write and read blocks under way of a round.
+/// Functions that write and read unfinished blocks of a round, for checkpoints.
 pub(super) type RoundCodec<Q> = BlockCodec<Q, RoundRecorder<<Q as AnnealingPath>::State>>;
 
 /// Largest number of recorded stages of a round.

@@ -1,4 +1,4 @@
-//! Annealing in rounds. Each doubles the stages and improves schedule and kernel, until a small error or the budget.
+//! Annealing in rounds. Each doubles the stages and improves schedule and kernel, until the error is small enough.
 
 use std::fmt;
 use std::time::Instant;
@@ -28,7 +28,7 @@ use crate::population::Moves;
 use crate::work::{Carries, Execution, Job, Runs, Single, StoppedBy, controls};
 use crate::{Error, Result};
 
-/// Annealing in rounds, a run that finds schedule and kernel, then log Z (after Syed, Bouchard-Cote, Chern and Doucet
+/// A run that anneals in rounds: it finds schedule and kernel, then log Z (after Syed, Bouchard-Cote, Chern and Doucet
 /// 2024).
 ///
 /// A [first pass](AdaptiveSmc::first_pass) finds stages and tunes the kernel. Each round then has twice as many stages,
@@ -60,7 +60,7 @@ pub struct Rounds<'p, P: AnnealingPath, K> {
     pub(super) tuner: Option<Tuner<K, P::State>>,
     pub(super) refitting: Option<Refitting<'p, P::State, K>>,
     pub(super) challenger: Option<Box<dyn Challenges<P::State, K> + 'p>>,
-    /// The log normaliser of the base from which log Z is counted.
+    /// Log normaliser of the base, to which the log ratio of normalisers is added.
     pub(super) log_base_normalizer: f64,
     pub(super) chains: usize,
     pub(super) moves: usize,
@@ -108,13 +108,13 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
         }
     }
 
-    /// Sets the log normaliser of the base, in place of the base's own; 0 counts log Z from the base.
+    /// Sets the log normaliser of the base, in place of the base's own. With 0 the result is `log(Z_K / Z_0)`.
     pub fn base_log_z(mut self, log_base_normalizer: f64) -> Self {
         self.log_base_normalizer = log_base_normalizer;
         self
     }
 
-    /// Starts each round from a base fitted to the states of the rounds before; off by default.
+    /// Starts each round from a base fitted to the states of earlier rounds; off by default.
     ///
     /// The base ([`Refit`]) is a mixture of the path's own base and a fitted law; from it a geometric path leads to the
     /// same target. The last round remains unbiased, since its base only depends on earlier rounds.
@@ -136,19 +136,21 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
     ///
     /// The law has mean and covariance of the weighted states, or only their variances if there are fewer than four
     /// chains per dimension. Its deviations are 15% wider (`(2 d)^(-1/2)` beyond 25 dimensions), and it is a Student t
-    /// if the states show heavier tails. The own base keeps the share at which the mixture is likeliest, at least 0.1%.
+    /// if the states show heavier tails. The path's own base gets the share at which the mixture is likeliest, at least
+    /// 0.1%.
     ///
     /// No base is fitted to fewer than 16 effective states, or fewer than 16 in each of the modes that dips of the
     /// states' marginals show. None is fitted if the own base's share exceeds one half, if the target has density 0 at
     /// one of 64 samples of the law, or if the ratios of the target's density to the base's have a heavy tail among the
     /// states (Pareto shape above 0.6). [`RoundsRun::no_refit`] returns the reason.
     ///
-    /// Modes remain unseen if no round finds them or few chains share them. A law fitted to the other modes draws the
-    /// chains there, and log Z may come out low by many of its errors.
+    /// Modes remain unseen if no round finds them or few chains share them. A law fitted to the other modes then starts
+    /// chains near those alone, and log Z may be too low by many standard errors.
     ///
-    /// Rounds whose states get a fit may take half of the budget. [`RoundsRun::refit`] is the base, and the result's
-    /// kernel is the one for the path from it. If the kernel needs a gradient, both ends must have one. A kernel with a
-    /// memory of its chains, such as [`PersistentHmc`](crate::kernel::PersistentHmc), does not compile.
+    /// The rounds before the last may take half of the budget if their states get a fit. [`RoundsRun::refit`] returns
+    /// the base; the result's kernel is tuned for the path from this base. If the kernel needs a gradient, both ends
+    /// must have one. A kernel with a memory of its chains, such as [`PersistentHmc`](crate::kernel::PersistentHmc),
+    /// does not compile.
     ///
     /// `docs/evidence.md` measures this. Source: Surjanovic, Syed, Bouchard-Cote and Campbell (2022), variational
     /// references.
@@ -180,8 +182,8 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
         /// batches](crate::model::UnnormalizedModel::evaluates_batches) gets one call a step if a block holds all
         /// chains.
         block_size in Some: usize,
-        /// Sets the number of density evaluations to spend; a gradient is one more. The first pass may take at most a
-        /// quarter, and needs some tens of stages at `chains * moves` times the kernel's
+        /// Sets the number of density evaluations to spend; a gradient counts as one more. The first pass may take at
+        /// most a quarter, and needs some tens of stages at `chains * moves` times the kernel's
         /// [`evaluations`](TransitionKernel::evaluations).
         budget in Some: u64,
         /// Sets the standard error of log Z to reach.
@@ -200,14 +202,14 @@ where
     /// Runs the first pass and all rounds.
     ///
     /// # Errors
-    /// Settings out of range; a budget of which the first pass takes more than a quarter; the errors of
+    /// Settings out of range; a first pass that takes more than a quarter of the budget; the errors of
     /// [`AdaptiveSmc::first_pass`] and [`Ais::run`](crate::ais::Ais::run); [`Error::Stopped`] before a round is done.
     pub fn run(&self) -> Result<RoundsRun<P::State, K>> {
         let (first, later) = self.first()?;
         self.go_with(&first, &later, None, &mut Job::new(&self.execution)?)
     }
 
-    /// Returns the first pass, and the chain-steps that follow it as a function of its stages.
+    /// Returns the first pass, and a function from its number of stages to the later chain-steps: chains times stages.
     pub(super) fn first(
         &self,
     ) -> Result<(AdaptiveSmc<'p, P, K>, impl Fn(usize) -> u64 + Sync + '_)> {
@@ -406,7 +408,8 @@ where
         }
     }
 
-    /// Returns the chain-steps of all rounds after a first pass of `stages` stages, if no small error ends them.
+    /// Returns the largest number of chain-steps (chains times stages) in the rounds after a first pass of `stages`
+    /// stages.
     fn chain_steps(&self, stages: usize, spent: u64) -> u64 {
         let stages = match self.budget_of_rounds() {
             Some(budget) => budget.saturating_sub(spent) / self.evaluations(1),
@@ -420,20 +423,20 @@ where
         stages.saturating_mul(self.chains as u64)
     }
 
-    /// Returns the evaluations of a move of one chain.
+    /// Returns the number of evaluations that one chain's move takes.
     pub(super) fn of_move(&self) -> u64 {
         // With a kernel that claims to cost nothing, the rounds would not end.
         self.kernel.cost(dimension(&self.path))
     }
 
-    /// Returns the evaluations of a round of `stages` stages.
+    /// Returns the number of evaluations in a round of `stages` stages.
     fn evaluations(&self, stages: usize) -> u64 {
         let of_stage = self.of_move().saturating_mul(self.chains as u64);
         of_stage.saturating_mul(stages as u64)
     }
 
-    /// Returns the number of stages of the next round, and whether it is the last. A round whose states may get a fit,
-    /// or that improves one, may end at half of the budget; other rounds may end at a quarter.
+    /// Returns the number of stages of the next round, and whether it is the last. Earlier rounds may spend a quarter
+    /// of the budget, or half of it in the first round of a refitted run and after a fit.
     fn stages(&self, at: &Reached<P::State, K>) -> Result<(usize, bool)> {
         let (wanted, spent, round) = (at.stages, at.spent, at.rounds.len());
         let (Some(all), Some(budget)) = (self.budget, self.budget_of_rounds()) else {

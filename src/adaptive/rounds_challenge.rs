@@ -12,11 +12,12 @@ use crate::path::AnnealingPath;
 use crate::work::StoppedBy;
 use crate::{Error, Result};
 
-/// Probability with which the bounds hold.
+/// Probability with which all bounds of the challenge hold.
 const CONFIDENCE: f64 = 0.99;
 
 impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
-    /// Ends with a [`Challenge`](super::Challenge) to the last round, at the cost of the rounds; off by default.
+    /// Ends with a [`Challenge`](super::Challenge) to the last round, which costs as much as the rounds; off by
+    /// default.
     ///
     /// The rounds spend half of a [budget](Self::budget), the challenge the rest. If the second run contradicts the
     /// last round or improves on it, log Z is the second run's. If it lies above the last round's interval, the warning
@@ -42,8 +43,8 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
     /// [`ChallengeFailed`](crate::estimate::Warning::ChallengeFailed).
     ///
     /// The second run starts from another base, so that the kernel must work with any model. A kernel with a memory of
-    /// its chains, such as [`PersistentHmc`](crate::kernel::PersistentHmc), does not compile. From a checkpoint the
-    /// search for other bases begins anew. If several processes share the run, each makes the search.
+    /// its chains, such as [`PersistentHmc`](crate::kernel::PersistentHmc), does not compile. After a resume from a
+    /// checkpoint the search for other bases begins anew. Each of several processes makes the whole search.
     ///
     /// [`RoundsRun::judgement`]: super::RoundsRun::judgement
     /// [`RoundsRun::second`]: super::RoundsRun::second
@@ -78,7 +79,7 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
         self
     }
 
-    /// Returns the number of equal parts of the budget: for the rounds, and perhaps for a challenge.
+    /// Returns the number of equal parts of the budget: 1 for the rounds alone, 2 for rounds and a challenge.
     pub(super) fn parts(&self) -> u64 {
         1 + u64::from(self.challenger.is_some())
     }

@@ -27,7 +27,7 @@ pub struct Round {
     pub standard_error: f64,
     /// The global barrier Lambda.
     pub barrier: f64,
-    /// Evaluations of the density; a gradient is one more.
+    /// Evaluations of the density; a gradient counts as one more.
     pub evaluations: u64,
     /// Wall time in seconds.
     pub seconds: f64,
@@ -58,7 +58,7 @@ pub(super) struct Last<S, K> {
     pub(super) refit: Option<Refit>,
     pub(super) no_refit: Option<NoRefit>,
     pub(super) rounds: Vec<Round>,
-    /// Number of rounds that could have ended the run by their own chains; `None` if a callback ended it.
+    /// Number of rounds that could have ended the run by their error, at least 1; `None` if a callback ended it.
     pub(super) candidates: Option<usize>,
 }
 
@@ -74,7 +74,7 @@ impl Round {
         }
     }
 
-    /// Returns a round in which no chain survived, which only shows that it needs more stages.
+    /// Returns a round in which all chains died. Such a round only shows that more stages are needed.
     pub(super) fn without_survivors(
         stages: usize,
         barrier: &Barrier,
@@ -108,8 +108,8 @@ impl<S, K> RoundsRun<S, K> {
         &self.last.run
     }
 
-    /// Returns the judgement of a [challenge](super::Rounds::challenge); `None` without one, or if the rounds were
-    /// stopped before it had a block of chains.
+    /// Returns the judgement of a [challenge](super::Rounds::challenge); `None` without a challenge, or if the run was
+    /// stopped before the challenge had finished a block of chains.
     pub fn judgement(&self) -> Option<Judgement> {
         self.challenge.as_ref().map(|second| second.judgement)
     }
@@ -128,7 +128,7 @@ impl<S, K> RoundsRun<S, K> {
         }
     }
 
-    /// Reads the result: the last round alone, or judged by a challenge.
+    /// Calls `of` with the result: the last round, or its judgement by a challenge.
     fn read<T>(&self, of: impl FnOnce(&dyn LogZ) -> T) -> T {
         match &self.challenge {
             Some(second) => of(&second.beside(&self.last)),
@@ -159,7 +159,7 @@ impl<S, K> RoundsRun<S, K> {
     }
 
     /// Returns the reason why the last round had the path's own base although [`refit`](super::Rounds::refit) was set;
-    /// `None` also if no round came before it.
+    /// `None` also if the first round was the last.
     pub fn no_refit(&self) -> Option<NoRefit> {
         self.last.no_refit
     }
@@ -169,18 +169,19 @@ impl<S, K> RoundsRun<S, K> {
         &self.last.rounds
     }
 
-    /// Returns the reason the rounds ended: the error, the evaluations, the number of rounds or a callback.
+    /// Returns the reason why the rounds ended: the error, the evaluations, the number of rounds or a callback.
     pub fn stopped_by(&self) -> StoppedBy {
         self.stopped_by
     }
 
     /// Returns the number of stages that reach `standard_error` with as many chains, from the error of the last round.
-    /// It takes `exp(c / K) - 1` as the relative variance of a weight after K stages, so that the result is
-    /// `c / log(1 + N e^2)` for N chains and the error e. If the kernel keeps up, `c` is `Lambda^2`.
+    /// It assumes `exp(c / K) - 1` as the relative variance of a weight after K stages, so that the result is
+    /// `c / log(1 + N e^2)` for N chains and the error e. If the kernel keeps the chains in equilibrium, `c` is
+    /// `Lambda^2`.
     ///
     /// # Errors
-    /// A standard error that is not positive; [`Error::NotConverged`] for a smaller one than the last round's, if the
-    /// variance of the rounds fell by less than half while their stages grew fourfold.
+    /// A standard error that is not positive; [`Error::NotConverged`] if it is below the last round's, and the variance
+    /// of the rounds fell by less than half while their stages grew fourfold.
     pub fn stages_for(&self, standard_error: f64) -> Result<usize> {
         Error::check_positive("standard_error", standard_error)?;
         let reached = self.last.run.standard_error();
@@ -203,12 +204,12 @@ const GROWTH: usize = 4;
 /// Largest standard error of an earlier round that is compared. Near 1 it hardly depends on the variance of weights.
 const COMPARED: f64 = 0.25;
 
-/// Smallest effective share of families if `Lambda / sqrt(K)` is at least 1; in proportion to it if it is less.
+/// Smallest effective number of families over chains without a warning, times `Lambda / sqrt(K)` if that is below 1.
 const SHARE: f64 = 0.2;
 
 impl<S, K> Last<S, K> {
-    /// Returns the way to `standard_error`: a budget, or more chains if the rounds show that no budget reaches it. The
-    /// last round takes at least three quarters of the budget. `refit` is true if a refitted base may need less.
+    /// Returns advice on how to reach `standard_error`: a budget, or more chains if no budget reaches it. The last
+    /// round takes at least three quarters of the budget. `refit` is true if a refitted base may need less of it.
     pub(super) fn remedy(&self, standard_error: f64, parts: u64, refit: bool) -> Remedy {
         let chains = self.run.chains();
         if self.stands() {
@@ -227,7 +228,7 @@ impl<S, K> Last<S, K> {
 
     /// Warns if chains follow the path too slowly: the effective share of first chains that still have descendants is
     /// below a fifth, and below a fifth of `Lambda / sqrt(K)`, the standard deviation of log weights if the kernel
-    /// keeps up.
+    /// keeps the chains in equilibrium.
     pub(super) fn merged_families(&self) -> Option<Warning> {
         let (run, barrier) = (&self.run, self.barrier.global());
         let (chains, stages) = (run.chains(), run.schedule().stages());
@@ -241,7 +242,7 @@ impl<S, K> Last<S, K> {
         })
     }
 
-    /// Returns whether the variance fell by less than half since a round of a quarter of the stages.
+    /// Returns whether the variance fell by less than half since an earlier round with at most a quarter of the stages.
     fn stands(&self) -> bool {
         let (stages, error) = (self.run.schedule().stages(), self.run.standard_error());
         let mut earlier = self.rounds.iter().rev();
@@ -286,8 +287,8 @@ impl<S, K> fmt::Display for RoundsRun<S, K> {
 
 impl<S, K> RoundsRun<S, K> {
     /// Writes the last of the earlier rounds, such as
-    /// `earlier rounds: -7.105 +- 0.065 (64 stages), -7.044 +- 0.041 (128)`. A trend shows that the last round is not
-    /// the end of it. The first pass, biased and without an error, is left out.
+    /// `earlier rounds: -7.105 +- 0.065 (64 stages), -7.044 +- 0.041 (128)`. A trend in them would continue with more
+    /// stages. The first pass, biased and without an error, is left out.
     fn write_earlier(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let earlier = self
             .last
@@ -309,7 +310,7 @@ impl<S, K> RoundsRun<S, K> {
     }
 }
 
-/// The last round by itself, for a [challenge](super::Rounds::challenge).
+/// The result of the last round alone, which a [challenge](super::Rounds::challenge) judges.
 impl<S, K> LogZ for Last<S, K> {
     fn log_z(&self) -> f64 {
         self.run.log_z()
@@ -381,8 +382,8 @@ impl<S, K> LogZ for RoundsRun<S, K> {
     /// Returns a lower bound on log Z that holds with probability `confidence`, from the last round
     /// ([`Run::certified_lower_bound`]), or `None` if a callback ended the rounds. If an
     /// [error](super::Rounds::until_error) could end them, each of n rounds takes the confidence
-    /// `1 - (1 - confidence) / n`. After a [challenge](super::Rounds::challenge) it is the larger bound of both runs,
-    /// which share the level in the same way.
+    /// `1 - (1 - confidence) / n`. After a [challenge](super::Rounds::challenge) the bound is the larger one of both
+    /// runs, which divide the level in the same way.
     fn certified_lower_bound(&self, confidence: f64) -> Result<Option<f64>> {
         self.read(|result| result.certified_lower_bound(confidence))
     }
@@ -394,7 +395,7 @@ impl<S, K> LogZ for RoundsRun<S, K> {
         }
     }
 
-    /// Returns the number of density evaluations in all rounds and their challenge; a gradient is one more.
+    /// Returns the number of density evaluations in all rounds and their challenge; a gradient counts as one more.
     fn evaluations(&self) -> u64 {
         let challenge = self.challenge.as_ref().map_or(0, Second::evaluations);
         self.last.evaluations().saturating_add(challenge)

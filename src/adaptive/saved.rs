@@ -20,7 +20,7 @@ use crate::work::ranks::{OnRanks, Ranks};
 use crate::work::store::{Checkpointed, KeptJob, Resumable, encode};
 use crate::work::{Execution, Identity, Named, named, named_engine};
 
-/// Returns the stages along which chains are probed.
+/// Returns the schedule of the probe chains that identify a run's path and kernel.
 fn stages() -> Schedule {
     Schedule::linear(16).expect("16 stages are a schedule")
 }
@@ -33,7 +33,8 @@ impl<P: AnnealingPath, K> AdaptiveSmc<'_, P, K> {
     }
 
     /// Returns the same run shared with other processes, which must all make the same call; see the module
-    /// [`ranks`](crate::ranks). Each gets the result, with the bits of [`run`](Self::run). Rank 0 makes the first pass.
+    /// [`ranks`](crate::ranks). Each process gets the result of [`run`](Self::run), bit for bit. Rank 0 makes the first
+    /// pass.
     pub fn ranks<'a>(&'a self, ranks: &'a dyn Ranks) -> OnRanks<'a, Self> {
         OnRanks::new(self, ranks)
     }
@@ -89,14 +90,14 @@ where
 
 impl<P: AnnealingPath, K> Rounds<'_, P, K> {
     /// Returns the same run with checkpoints in `file`; see the module [`checkpoint`](crate::checkpoint). An unfinished
-    /// first pass begins anew; a round goes on where it was.
+    /// first pass begins anew; an unfinished round continues.
     pub fn checkpoint(&self, file: impl Into<PathBuf>) -> Checkpointed<'_, Self> {
         Checkpointed::new(self, file.into())
     }
 
     /// Returns the same run shared with other processes, which must all make the same call; see the module
-    /// [`ranks`](crate::ranks). Each gets the result, with the bits of [`run`](Self::run). Rank 0 makes the first pass,
-    /// and all share the rounds.
+    /// [`ranks`](crate::ranks). Each process gets the result of [`run`](Self::run), bit for bit. Rank 0 makes the first
+    /// pass, and all share the rounds.
     pub fn ranks<'a>(&'a self, ranks: &'a dyn Ranks) -> OnRanks<'a, Self> {
         OnRanks::new(self, ranks)
     }
@@ -155,14 +156,14 @@ where
 
 impl<P: AnnealingPath, K> Challenge<'_, P, K> {
     /// Returns the same challenge with checkpoints in `file`; see the module [`checkpoint`](crate::checkpoint). The
-    /// search for other bases begins anew; the second run goes on where it was.
+    /// search for other bases begins anew; an unfinished second run continues.
     pub fn checkpoint(&self, file: impl Into<PathBuf>) -> Checkpointed<'_, Self> {
         Checkpointed::new(self, file.into())
     }
 
     /// Returns the same challenge shared with other processes, which must all make the same call; see the module
-    /// [`ranks`](crate::ranks). Each gets the result, with the bits of [`run`](Self::run). Each makes
-    /// the search for other bases, and they share the second run.
+    /// [`ranks`](crate::ranks). Each process gets the result of [`run`](Self::run), bit for bit. Each makes the whole
+    /// search for other bases; they share the second run.
     pub fn ranks<'a>(&'a self, ranks: &'a dyn Ranks) -> OnRanks<'a, Self> {
         OnRanks::new(self, ranks)
     }

@@ -22,7 +22,7 @@ use crate::schedule::Schedule;
 use crate::work::{Carries, Execution, Job, Runs, Single, controls};
 use crate::{Error, Result};
 
-/// Adaptive sequential Monte Carlo: chains of a first pass choose betas and tune the kernel, a second pass uses both.
+/// Adaptive sequential Monte Carlo: the chains of a first pass choose betas and kernel, which a second pass uses.
 ///
 /// Each stage goes as far as its effective sample size allows; the chains are then resampled and moved. A kernel over
 /// `R^d` is tuned: its shape by the chains' covariance, its step size by their acceptance. The first pass is biased by
@@ -70,7 +70,7 @@ pub struct FirstPass<K> {
     pub barrier: Barrier,
     /// Estimate of log Z by this pass, biased by `O(1/N)`.
     pub log_z: f64,
-    /// Evaluations of the density; a gradient is one more.
+    /// Evaluations of the density; a gradient counts as one more.
     pub evaluations: u64,
     /// Wall time in seconds.
     pub seconds: f64,
@@ -145,7 +145,7 @@ impl<S, K> LogZ for AdaptiveSmcRun<S, K> {
         self.second.warnings()
     }
 
-    /// Returns the number of density evaluations in both passes; a gradient is one more.
+    /// Returns the number of density evaluations in both passes; a gradient counts as one more.
     fn evaluations(&self) -> u64 {
         self.first
             .evaluations
@@ -158,9 +158,9 @@ impl<S, K> LogZ for AdaptiveSmcRun<S, K> {
     }
 }
 
-/// Largest number of chains in a block of the first pass, unless set.
+/// Largest number of chains in a block of the first pass, unless `block_size` is set.
 const FIRST_BLOCK: usize = 64;
-/// Number of chains in a block of later work, unless set.
+/// Number of chains in a block of the later passes, unless `block_size` is set.
 pub(super) const BLOCK: usize = 128;
 
 impl<'p, P: AnnealingPath, K> AdaptiveSmc<'p, P, K> {
@@ -203,7 +203,7 @@ impl<'p, P: AnnealingPath, K> AdaptiveSmc<'p, P, K> {
         }
     }
 
-    /// Sets the log normaliser of the base, in place of the base's own; 0 counts log Z from the base.
+    /// Sets the log normaliser of the base, in place of the base's own. With 0 the result is `log(Z_K / Z_0)`.
     pub fn base_log_z(mut self, log_base_normalizer: f64) -> Self {
         self.log_base_normalizer = log_base_normalizer;
         self
@@ -278,7 +278,7 @@ where
         self.first_pass_with(&mut Job::new(&self.execution)?, &|_| 0)
     }
 
-    /// Finds the stages as a part of longer work; `later` maps the number of stages to the chain-steps that follow.
+    /// Makes the first pass as a part of longer work. `later` maps its number of stages to the later chain-steps.
     pub(super) fn first_pass_with(
         &self,
         job: &mut dyn Runs<Single<FirstPass<K>>>,
@@ -305,7 +305,7 @@ where
         self.go_with(&mut Job::new(&self.execution)?, &later, None)
     }
 
-    /// Returns the chain-steps of the second pass as a function of its stages.
+    /// Returns a function from the number of stages to the chain-steps of the second pass: chains times stages.
     pub(super) fn second_pass(&self) -> impl Fn(usize) -> u64 + Sync + use<'p, P, K> {
         let chains = self.chains as u64;
         move |stages| chains.saturating_mul(stages as u64)

@@ -18,7 +18,7 @@ use crate::{Error, Result};
 const INTERVALS: usize = 20;
 /// Number of chains of the pilot.
 const CHAINS: usize = 64;
-/// Number of chains in a block, unless set. If chains move one by one, small blocks cost nothing.
+/// Number of chains in a block, unless `block_size` is set. If chains move one by one, small blocks cost nothing.
 const BLOCK: usize = 8;
 /// Number of steps of each chain at a beta. The first beta has four times as many, since its step size may be far off.
 const STEPS: usize = 60;
@@ -28,8 +28,8 @@ const TOLERANCE: f64 = 0.1;
 /// A tuner of step sizes that gives a kernel the same acceptance all along a path.
 ///
 /// A pilot of 64 chains moves through up to 21 betas, evenly spaced in the stages of the run's schedule. At each a
-/// Robbins-Monro recursion (Kesten 1958) adjusts the log step size, which is linear in between. The pilot has its own
-/// streams ([`Purpose::Tune`]), so that a later run with the same seed is unbiased.
+/// Robbins-Monro recursion (Kesten 1958) adjusts the log step size, which is interpolated linearly between the betas.
+/// The pilot has its own streams ([`Purpose::Tune`]), so that a later run with the same seed is unbiased.
 ///
 /// ```
 /// use annealed::adaptive::StepSizes;
@@ -71,14 +71,14 @@ pub struct Tuned<K> {
     pub kernel: K,
     /// Mean acceptance over the betas at which it was tuned.
     pub acceptance: f64,
-    /// Evaluations of the density; a gradient is one more.
+    /// Evaluations of the density; a gradient counts as one more.
     pub evaluations: u64,
     /// Wall time in seconds.
     pub seconds: f64,
 }
 
 impl<'p, P: AnnealingPath, K: Tunable + TransitionKernel<P::At>> StepSizes<'p, P, K> {
-    /// Creates the tuning of `kernel` along `path`. It starts from the kernel's step size.
+    /// Creates a tuner of `kernel` along `path`. Tuning starts from the kernel's step size.
     pub fn new(path: P, kernel: K) -> Self {
         Self {
             path,
@@ -100,7 +100,7 @@ impl<'p, P: AnnealingPath, K: Tunable + TransitionKernel<P::At>> StepSizes<'p, P
         /// Sets the number of chains that move together; 8 by default. With 64, a model that [evaluates
         /// batches](crate::model::UnnormalizedModel::evaluates_batches) gets one call a move.
         block_size: usize,
-        /// Sets the seed; 0 by default. A seed gives the same bits for any number of threads.
+        /// Sets the seed; 0 by default. The result does not depend on the number of threads.
         seed: u64,
     }
 
@@ -109,9 +109,9 @@ impl<'p, P: AnnealingPath, K: Tunable + TransitionKernel<P::At>> StepSizes<'p, P
     /// Tunes the kernel.
     ///
     /// # Errors
-    /// A target outside (0, 1); [`Error::WrongGradient`] if finite differences contradict a gradient at base or target;
-    /// [`Error::NotConverged`] if no step size brings the acceptance within 0.1; a NaN of the model; chains that all
-    /// leave the support; a panic in model, kernel or callback; [`Error::Stopped`].
+    /// A target acceptance outside (0, 1); [`Error::WrongGradient`] if finite differences contradict a gradient at base
+    /// or target; [`Error::NotConverged`] if no step size brings the acceptance within 0.1; a NaN of the model; chains
+    /// that all leave the support; a panic in model, kernel or callback; [`Error::Stopped`].
     pub fn run(&self) -> Result<Tuned<K>>
     where
         P: AnnealingPath<State: Clone + Send> + Send + Sync,
@@ -155,7 +155,7 @@ where
     P::At: Send,
     K: Tunable + TransitionKernel<P::At> + Sync,
 {
-    /// The step sizes, and the mean acceptance.
+    /// The step sizes found, and the mean acceptance.
     type Output = Single<(StepSize, f64)>;
 
     fn blocks(&self) -> Range<usize> {

@@ -43,13 +43,13 @@ impl<K: Tunable> Tuner<K, DVector<f64>> {
     }
 }
 
-/// Gain if the acceptance was too low in a round.
+/// Change of the log step size for each unit of acceptance that a round falls below the target.
 const GAIN: f64 = 2.0;
-/// Gain if the acceptance was too high: a step that is slightly too long may never be accepted.
+/// The same change above the target. It is smaller, since a step that is slightly too long may never be accepted.
 const CAUTION: f64 = 1.0;
 
 impl<K: Clone, S> Tuner<K, S> {
-    /// Returns the function that shows the coordinates of a state.
+    /// Returns the function that returns a state's coordinates.
     pub(super) fn coordinates(&self) -> fn(&S) -> &[f64] {
         self.coordinates
     }
@@ -73,7 +73,7 @@ impl<K: Clone, S> Tuner<K, S> {
         Ok(self.shaped(&corrected, shapes))
     }
 
-    /// Returns the kernel with the step size of the target at all betas, and with these shapes.
+    /// Returns the kernel with the target's step size at all betas, and preconditioned by `shapes`.
     pub(super) fn as_at_target(&self, kernel: &K, shapes: &Shapes) -> Result<K> {
         let size = StepSize::constant((self.step_size)(kernel).at(1.0))?;
         Ok(self.shaped(&(self.with_step_size)(kernel, size), shapes))
@@ -114,7 +114,7 @@ impl<K: Clone, S> Tuner<K, S> {
 /// A kernel that is tuned while a population goes along a path.
 pub(super) struct Tuning<K, S> {
     tuner: Tuner<K, S>,
-    /// The current kernel, with one shape.
+    /// The kernel with the preconditioner for the present beta.
     kernel: K,
     log_size: f64,
     sizes: Vec<(f64, f64)>,
@@ -137,7 +137,7 @@ impl<K: Clone, S> Tuning<K, S> {
         self.log_size += factor.ln();
     }
 
-    /// Shapes the proposals by the weighted chains at their present beta.
+    /// Preconditions the kernel by the covariance of the weighted chains at their present beta.
     pub(super) fn shape<P>(&mut self, populations: &mut Populations<P>) -> Result<()>
     where
         P: AnnealingPath<State = S> + Send + Sync,
@@ -182,7 +182,7 @@ impl<K: Clone, S> Tuning<K, S> {
         Ok(())
     }
 
-    /// Returns the tuned kernel, and the shapes alone.
+    /// Returns the tuned kernel, and the covariances found at each beta.
     pub(super) fn finish(self) -> Result<(K, Shapes)> {
         let sizes = StepSize::knots(self.sizes)?;
         let sized = (self.tuner.with_step_size)(&self.kernel, sizes);

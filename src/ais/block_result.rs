@@ -31,7 +31,7 @@ pub(crate) struct FinalStates<S> {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct StageSums<R> {
     pub(crate) windows: Vec<StageBin>,
-    /// The weighing between the target's surrogate and the target.
+    /// Sums over the change of weights between the target's surrogate and the target.
     #[cfg_attr(feature = "serde", serde(default))]
     pub(crate) target: Option<StageBin>,
     pub(crate) recorder: R,
@@ -40,7 +40,7 @@ pub(crate) struct StageSums<R> {
 }
 
 impl<S> FinalStates<S> {
-    /// Returns whether there are `chains` chains, with no weight NaN or infinite, and with roots if `with_roots`.
+    /// Returns whether there are `chains` chains, no weight is NaN or infinite, and roots exist if `with_roots`.
     pub(crate) fn are(&self, chains: usize, with_roots: bool) -> bool {
         let roots = if with_roots { chains } else { 0 };
         let is_weight = |weight: &f64| *weight < f64::INFINITY;
@@ -56,7 +56,7 @@ impl<S> FinalStates<S> {
         self.roots.extend(right.roots);
     }
 
-    /// Appends chains, of which the first has index `first` in the run. Roots become indices into the list.
+    /// Appends chains, the first with index `first` in the run. Their roots become indices in the list.
     pub(crate) fn append(&mut self, mut right: Self, first: usize) {
         let place = self.log_weights.len();
         for root in &mut right.roots {
@@ -65,7 +65,7 @@ impl<S> FinalStates<S> {
         self.extend(right);
     }
 
-    /// Divides the chains among the nodes of `sums`, which must have as many chains. Roots become indices in the run.
+    /// Gives each node of `sums` its chains; their numbers must match. Roots become indices in the run.
     pub(crate) fn divided<R>(
         self,
         settings: &Settings,
@@ -94,7 +94,7 @@ impl<S> FinalStates<S> {
 }
 
 impl<S, R> BlockResult<S, R> {
-    /// Returns whether this can be the result of `chains`.
+    /// Returns whether this can be the result of `chains`; false for a damaged file.
     pub(crate) fn fits(&self, settings: &Settings, chains: &Range<usize>) -> bool {
         self.chains.are(chains.len(), settings.selection.is_some())
             && self.chains.roots.iter().all(|root| chains.contains(root))
@@ -151,7 +151,7 @@ impl<S> Default for FinalStates<S> {
 }
 
 impl<R> StageSums<R> {
-    /// Returns whether these can be the sums of `chains`.
+    /// Returns whether these can be the sums of `chains`; false for a damaged file.
     pub(crate) fn fit(&self, settings: &Settings, chains: &Range<usize>) -> bool {
         let (windows, stages) = (settings.windows(), settings.schedule.stages());
         self.windows.len() == windows.count()
@@ -187,8 +187,8 @@ pub(crate) struct Figures {
     /// Estimate of `log(Z_K / Z_0)`.
     pub(crate) estimate: Estimate,
     pub(crate) thermodynamic_log_z: Option<f64>,
-    /// Rounding error of log Z: the path's own figure, or a larger one estimated from the sizes of log densities and
-    /// weights.
+    /// Rounding error of log Z: the path's own figure or an estimate from the sizes of log densities and weights,
+    /// whichever is larger.
     pub(crate) rounding_error: f64,
     pub(crate) stages: Vec<StageSummary>,
     pub(crate) warnings: Vec<Warning>,

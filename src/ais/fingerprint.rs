@@ -1,4 +1,4 @@
-//! A fingerprint of what path and kernel do, by which a checkpoint is matched to its run.
+//! A fingerprint of path and kernel, which shows whether a checkpoint belongs to a run.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -16,7 +16,7 @@ use crate::{Error, Result};
 
 const CHAINS: usize = 8;
 
-/// Returns the identity of a run with `settings` along `path`. Its chains are probed along `schedule`.
+/// Returns the identity of a run with `settings` along `path`. Probe chains pass stages of `schedule`.
 ///
 /// # Errors
 /// As [`fingerprint`].
@@ -37,10 +37,11 @@ where
     Ok(Identity::new(settings, probe, checksum))
 }
 
-/// Returns a fingerprint of path, kernel, schedule, engine, machine and crate version. It is the checksum of a few
-/// chains, which start at samples of the base, at the first, middle and last stage.
+/// Returns a fingerprint of path, kernel, schedule, engine, machine and crate version. It is a checksum of a few chains
+/// that start at samples of the base and pass the first, middle or last stage.
 ///
-/// Differences that these chains do not meet remain undetected. An error or panic that they meet is in the checksum.
+/// Differences that do not affect these chains remain undetected. The checksum includes any error or panic in the
+/// chains.
 ///
 /// # Errors
 /// As [`Population::start`]; states or memories that serde does not read back as written; a panic.
@@ -56,7 +57,7 @@ where
     })
 }
 
-/// Returns the outcome of a few chains, as bytes, at the first, middle or last stage for `probe` 0, 1 or 2.
+/// Returns, as bytes, the outcome of a few chains that pass the first, middle or last stage (`probe` 0, 1 or 2).
 fn probed<P, K>(path: &P, kernel: &K, schedule: &Schedule, probe: usize) -> Result<Vec<u8>>
 where
     P: AnnealingPath<State: Serialize + DeserializeOwned>,

@@ -31,7 +31,7 @@ pub struct RunPart<S, R = ()> {
     /// Density evaluations per chain and stage; 0 if unknown.
     #[cfg_attr(feature = "serde", serde(default))]
     pub(crate) evaluations: u64,
-    /// Probe of path and kernel, if known.
+    /// A few chains that show which path and kernel the run has, if known.
     #[cfg_attr(feature = "serde", serde(default))]
     pub(crate) probe: Option<Probe>,
 }
@@ -233,8 +233,8 @@ impl<S, R> RunPart<S, R> {
         }
     }
 
-    /// Returns the blocks with which `settings` can continue. If they have more chains, a partial last block is
-    /// dropped.
+    /// Returns the blocks from which a run with `settings` can continue. If `settings` has more chains than the part, a
+    /// partial last block is dropped.
     ///
     /// # Errors
     /// Other settings, or fewer chains than the part began with.
@@ -293,8 +293,8 @@ fn in_place(error: Error, of: &str, place: usize) -> Error {
 }
 
 impl<S, R> Run<S, R> {
-    /// Returns the estimate of `log Z_K` from the pooled chains of runs that differ in seed and perhaps in size. To
-    /// compare runs that differ otherwise, use [`Agreement`](crate::estimate::Agreement).
+    /// Returns the estimate of `log Z_K` from the pooled chains of runs that differ in seed and perhaps in the number
+    /// of chains. To compare runs that differ otherwise, use [`Agreement`](crate::estimate::Agreement).
     ///
     /// ```
     /// # use annealed::prelude::*;
@@ -308,7 +308,7 @@ impl<S, R> Run<S, R> {
     /// # Errors
     /// No run; two runs with the same seed, which share chains (for more chains of one seed see
     /// [`Ais::extend`](crate::ais::Ais::extend)); [`Error::OtherRun`] with the first other setting, path or kernel; a
-    /// resampled run before the last whose last block is not full.
+    /// resampled run with a partial last block, unless it is the last run.
     pub fn pooled<'r>(runs: impl IntoIterator<Item = &'r Self>) -> Result<Estimate>
     where
         S: 'r,

@@ -13,8 +13,8 @@ pub trait Recorder<M: Intermediate>: Merge + Clone {
     /// Records one block after a stage.
     fn record(&mut self, stage: Stage<'_, M>, block: &Block<M::State>);
 
-    /// Takes over what serde does not write, such as a function, from a new recorder. Called after a checkpoint was
-    /// read.
+    /// Copies from a new recorder what serde does not write, such as a function. It is called after this recorder was
+    /// read from a checkpoint.
     fn resume_as(&mut self, _new: &Self) {}
 }
 
@@ -104,7 +104,7 @@ pub struct Expectations<F> {
 struct Recorded {
     beta: f64,
     mean: WeightedMean,
-    /// The same values, with squared weights.
+    /// The same values of the function, with squared weights.
     squared: WeightedVariance,
 }
 

@@ -185,7 +185,7 @@ impl<S, R> Run<S, R> {
         self.stages().iter().filter_map(at).collect()
     }
 
-    /// Returns the final states, weighted samples of the target with [`log_weights`](Self::log_weights).
+    /// Returns the final states. With [`log_weights`](Self::log_weights) they are weighted samples of the target.
     pub fn states(&self) -> &[S] {
         &self.chains.states
     }
@@ -249,7 +249,7 @@ impl<S, R> Run<S, R> {
         self.probe.as_ref()
     }
 
-    /// Returns each chain's first ancestor, as an index into the list; empty if nothing was resampled.
+    /// Returns each chain's first ancestor, as an index into the list of chains; empty if nothing was resampled.
     pub(crate) fn roots(&self) -> &[usize] {
         &self.chains.roots
     }
@@ -258,12 +258,12 @@ impl<S, R> Run<S, R> {
         self.seconds += seconds;
     }
 
-    /// Adds warnings that do not follow from the chains.
+    /// Adds warnings that are not computed from the chains.
     pub(crate) fn warn(&mut self, warning: impl IntoIterator<Item = Warning>) {
         self.figures.warnings.extend(warning);
     }
 
-    /// Adds the doubts that the path derives from the final states.
+    /// Adds the warnings that the path derives from the final states.
     pub(crate) fn doubt(&mut self, of_path: Doubts<'_, S>) {
         let order = heaviest_first(self.log_weights());
         let heaviest = order.iter().map(|&chain| &self.states()[chain]);
@@ -306,7 +306,7 @@ impl<S, R> Run<S, R> {
     }
 }
 
-/// Text of the note if the model could evaluate many states in one call, but this path or kernel does not.
+/// Note that is printed if the model could evaluate many states in one call, but this path or kernel does not.
 const SINGLE: &str = "the model can evaluate many states in one call, but this path or this kernel asks for one state at a \
                       time; this only costs time. To avoid it, a path needs `evaluates_batches` and `ends_of_batch`, see \
                       the guide's page on batches";
@@ -323,7 +323,7 @@ impl<S, R> fmt::Display for Run<S, R> {
     }
 }
 
-/// The final states. The units are islands, families or chains.
+/// The weighted states are the final states. Their units are islands, families or chains.
 impl<S, R> WeightedSample for Run<S, R> {
     type State = S;
 

@@ -108,8 +108,8 @@ impl<'e, P: AnnealingPath, K, R> Ais<'e, P, K, R> {
         until_error of execution in Some: f64,
     }
 
-    /// Records the stages at these betas of the schedule, in addition to the [others](Self::recorded_stages), and keeps
-    /// their weights (8 bytes for each chain and beta). [`Run::log_z_along`] then has errors and intervals.
+    /// Records the stages at these betas of the schedule, in addition to the [usual ones](Self::recorded_stages), and
+    /// keeps their weights (8 bytes for each chain and beta). [`Run::log_z_along`] then has errors and intervals.
     ///
     /// ```
     /// # use annealed::prelude::*;
@@ -174,7 +174,7 @@ impl<'e, P: AnnealingPath, K, R> Ais<'e, P, K, R> {
         self.interacting(Selection::WasteFree(waste_free))
     }
 
-    /// Lets the chains pass the path's own models, for pilots that measure those models.
+    /// Makes the chains use the path's own models instead of surrogates, for pilots that measure these models.
     pub(crate) fn without_surrogates(mut self) -> Self {
         self.settings.has_surrogates = false;
         self
@@ -239,7 +239,7 @@ where
         self.task_by(&self.kernel, self.settings.clone(), chains)
     }
 
-    /// Returns the task with another kernel and other settings.
+    /// Returns the task that runs `chains` with the given kernel and settings.
     pub(crate) fn task_by<'t>(
         &self,
         kernel: impl TransitionKernel<P::At> + Send + Sync + 't,

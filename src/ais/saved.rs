@@ -22,8 +22,8 @@ use crate::work::store::{Checkpointed, KeptJob, Resumable, decode, encode};
 use crate::work::{Execution, Identity};
 use crate::{Error, Result};
 
-/// Records of a block: the sums of each window and of a weighing from the target, then the log weights and decisions at
-/// the start of the current window.
+/// Records of a block: the sums of each window of stages, the sums of the change between target and surrogate, then the
+/// log weights and decisions at the start of the current window.
 type SavedStages = (Vec<StageBin>, Option<StageBin>, Vec<f64>, Decisions);
 
 impl StageRecorder {
@@ -200,7 +200,8 @@ where
             .with_length("chains", settings.chains))
     }
 
-    /// Accepts fewer chains than this run has. Their partial last block is then run again.
+    /// Returns the number of usable blocks of a saved run with `chains` chains, which must not exceed this run's
+    /// number. If it is smaller, a partial last block is run again.
     fn usable(&self, chains: usize) -> Result<usize> {
         let (mine, size) = (self.settings.chains, self.settings.block_size);
         let expected = format!("at least {chains}, as many as it was begun with");
@@ -259,7 +260,7 @@ mod tests {
         GeometricPath::new(normal(dvector![0.0, 0.0], 1.0), target)
     }
 
-    /// Runs with 11 stages in windows of 3, and blocks of 4, 4 and 2 chains: plain, resampled and waste-free.
+    /// Returns a plain, a resampled and a waste-free run: 11 stages in windows of 3, blocks of 4, 4 and 2 chains.
     fn runs(path: &Path) -> [Run<'_>; 3] {
         let plain = || {
             Ais::new(path, PersistentHmc::new(0.3, 2, 0.4).unwrap())
@@ -287,7 +288,7 @@ mod tests {
         task.saved_by(block_codec::<_, _, Moved<'p>>())
     }
 
-    /// The pulse of a block that resumes from what was saved, and is canceled after some steps.
+    /// A [`Pulse`] that resumes a block from saved bytes, and cancels it after some steps.
     struct Cut {
         resumed: Option<Vec<u8>>,
         steps: usize,

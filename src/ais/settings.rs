@@ -30,7 +30,7 @@ pub struct Settings {
     pub(crate) selection: Option<Selection>,
     /// SIMD level of the path.
     pub(crate) engine: Option<SimdLevel>,
-    /// Whether chains pass surrogates of the path's models.
+    /// Whether chains use surrogates of the path's models.
     #[cfg_attr(feature = "serde", serde(default))]
     pub(crate) has_surrogates: bool,
     /// Rounding error of a log weight, as stated by the path.
@@ -65,7 +65,7 @@ impl Settings {
         }
     }
 
-    /// Sets the models that the chains pass: surrogates or the path's own, as set here.
+    /// Lets `population` use surrogates or the path's own models, as set here.
     pub(crate) fn on_models<P: AnnealingPath>(&self, population: Population<P>) -> Population<P> {
         match self.has_surrogates {
             true => population.by_surrogates(),
@@ -162,7 +162,7 @@ impl Settings {
         is_look(FIRST_LOOK.div_ceil(self.block_size).max(islands), blocks)
     }
 
-    /// Returns whether a stage only weighs the chains. Waste-free runs move them when ancestors are drawn.
+    /// Returns whether a stage only changes weights. Waste-free runs move the chains later, when ancestors are drawn.
     pub(crate) fn weighs_alone(&self, stage: usize) -> bool {
         let waste_free = matches!(self.selection, Some(Selection::WasteFree(_)));
         waste_free && stage < self.schedule.stages()
@@ -208,7 +208,7 @@ impl Settings {
         (self.chains_of(blocks).len() * self.schedule.stages()) as u64
     }
 
-    /// Returns the blocks of `chains`, and checks the settings and the number of stages that a kernel `demanded`.
+    /// Returns the blocks of `chains`. Refuses invalid settings, or other stages than the kernel `demanded`.
     pub(crate) fn checked_blocks(
         &self,
         chains: &Range<usize>,

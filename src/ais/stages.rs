@@ -16,8 +16,8 @@ pub(crate) enum Direction {
     Reverse,
 }
 
-/// A division of the stages, in the order in which they are passed, into windows. Both directions have the same
-/// windows.
+/// A division of the stages, in the order in which they are passed, into windows of neighbouring stages. Forward and
+/// reverse runs have the same windows.
 #[derive(Debug, Clone)]
 pub(crate) struct StageBins {
     direction: Direction,
@@ -28,8 +28,8 @@ pub(crate) struct StageBins {
 }
 
 impl StageBins {
-    /// Creates windows of equal width, as narrow as `limit` windows allow (`limit` must not be 0), and divides them at
-    /// the schedule indices `kept`. Without these, only the window next to the target may be shorter.
+    /// Creates at most `limit` windows (not 0) of equal width, as narrow as possible, and divides them at the schedule
+    /// indices `kept`. Before this division, only the window next to the target may be shorter.
     pub(crate) fn new(direction: Direction, steps: usize, limit: usize, kept: Vec<usize>) -> Self {
         let width = steps.div_ceil(limit);
         let mut ends: Vec<usize> = (0..=steps).step_by(width).chain([steps]).collect();
@@ -104,7 +104,7 @@ impl StageBins {
         self.kept.contains(&self.model(self.end(window)))
     }
 
-    /// Returns whether these can be the records of `chains` after `passed` stages.
+    /// Returns whether these can be the records of `chains` after `passed` stages; false for a damaged file.
     pub(crate) fn fit(&self, records: &[StageBin], passed: usize, chains: &Range<usize>) -> bool {
         records.iter().enumerate().all(|(window, record)| {
             let kept = self.end(window) <= passed && self.keeps(window);
@@ -113,7 +113,7 @@ impl StageBins {
     }
 }
 
-/// Sums over one window.
+/// Sums over chains, recorded in one window of stages.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct StageBin {
@@ -123,14 +123,14 @@ pub(crate) struct StageBin {
     after: WeightedMean,
     /// Weights of `after`, times the share [missed](crate::kernel::Step::missed) by moves.
     missed: WeightSums,
-    /// Weights after the last stage.
+    /// Weights after the window's last stage.
     weights: WeightSums,
-    /// Log weights of the living chains after the last stage.
+    /// Log weights of the living chains after the window's last stage.
     log_weights: Moments,
-    /// Increments of these log weights over the window.
+    /// Increments of the living chains' log weights over the window.
     increments: Moments,
     decisions: Decisions,
-    /// All weights after the last stage, if they are asked for.
+    /// All weights after the window's last stage, if they are asked for.
     #[cfg_attr(feature = "serde", serde(default))]
     pub(crate) kept: Option<KeptWeights>,
 }
@@ -146,7 +146,7 @@ pub(crate) struct KeptWeights {
 }
 
 impl KeptWeights {
-    /// Returns whether these are weights of `chains`.
+    /// Returns whether these can be the weights of `chains`; false for a damaged file.
     fn are(&self, chains: &Range<usize>) -> bool {
         let is_weight = |weight: &f64| *weight < f64::INFINITY;
         self.log_weights.len() == chains.len()
@@ -157,7 +157,7 @@ impl KeptWeights {
 }
 
 impl StageBin {
-    /// Returns whether no sum counts more than `chains` chains, as can happen in a damaged file.
+    /// Returns whether no sum counts more chains than `chains`; false for a damaged file.
     pub(crate) fn fits(&self, chains: &Range<usize>) -> bool {
         let counts = [
             self.before.count(),
@@ -185,7 +185,7 @@ impl StageBin {
         }
     }
 
-    /// Records the weights after the last stage. `zeros` is a buffer.
+    /// Records the weights after the window's last stage. `zeros` is a buffer.
     fn end<S>(&mut self, block: &Block<S>, zeros: &mut Vec<f64>) {
         let log_weights = block.log_weights();
         self.weights.add_all(log_weights);
@@ -218,7 +218,7 @@ impl StageBin {
     }
 }
 
-/// Returns the living chains, as ranges of neighbours.
+/// Returns the living chains, as ranges of consecutive indices.
 fn alive_runs<S>(block: &Block<S>) -> impl Iterator<Item = Range<usize>> {
     let mut done = 0;
     std::iter::from_fn(move || {
@@ -232,7 +232,7 @@ fn alive_runs<S>(block: &Block<S>) -> impl Iterator<Item = Range<usize>> {
 pub(crate) struct StageRecorder {
     pub(crate) windows: StageBins,
     pub(crate) records: Vec<StageBin>,
-    /// The weighing between the target's surrogate and the target, which belongs to no window.
+    /// Sums over the change of weights between the target's surrogate and the target, which belongs to no window.
     pub(crate) target: Option<StageBin>,
     /// Log weights at the start of the current window.
     pub(crate) start: Vec<f64>,
@@ -278,7 +278,7 @@ impl StageRecorder {
         self.records[self.windows.of_stage(stage)].kept = Some(KeptWeights { log_weights, roots });
     }
 
-    /// Records the weighing from the target's surrogate to the target, which ends a run.
+    /// Records the change of weights from the target's surrogate to the target, at the end of a run.
     pub(crate) fn entered_target<S>(&mut self, block: &Block<S>) {
         self.left_target(block);
         if let Some(last) = self.records.last_mut() {
@@ -287,7 +287,7 @@ impl StageRecorder {
         }
     }
 
-    /// Records the weighing from the target to its surrogate, which begins a reverse run.
+    /// Records the change of weights from the target to its surrogate, at the start of a reverse run.
     pub(crate) fn left_target<S>(&mut self, block: &Block<S>) {
         let mut target = StageBin::default();
         target.weigh(block, &mut self.weighed);
@@ -295,7 +295,7 @@ impl StageRecorder {
         self.start.copy_from_slice(block.log_weights());
     }
 
-    /// Records the decisions of a stage, after all its moves.
+    /// Records the accept-reject decisions of the window that ends at `stage`, if any, after all moves of the stage.
     pub(crate) fn moved<S>(&mut self, stage: usize, block: &Block<S>) {
         if self.windows.ends_at(stage) {
             let window = &mut self.records[self.windows.of_stage(stage)];
@@ -304,7 +304,7 @@ impl StageRecorder {
         }
     }
 
-    /// Adjusts to resampling, given the log weights `before` and `after` it.
+    /// Adjusts the log weights of the window's start to resampling, given the log weights `before` and `after` it.
     pub(crate) fn resampled(&mut self, before: &[f64], ancestors: &[usize], after: &[f64]) {
         // Each chain inherits its ancestor's increment within the window.
         let added = ancestors.iter().map(|&a| before[a] - self.start[a]);
@@ -355,7 +355,7 @@ pub struct StageSummary {
     pub estimate: Option<Estimate>,
 }
 
-/// Returns the final weights, merged over nodes of the tree of blocks.
+/// Returns the sums of the final weights, merged over nodes of the tree of blocks.
 pub(crate) fn weights_so_far<'a>(nodes: impl Iterator<Item = &'a [StageBin]>) -> WeightSums {
     let mut weights = WeightSums::default();
     for window in nodes.filter_map(<[StageBin]>::last) {
@@ -395,7 +395,7 @@ pub(crate) fn summarize(
 /// sum over k of `(E_{k-1}[d_k] + E_k[d_k]) / 2` with `d_k = log f_k - log f_{k-1}`,
 ///
 /// with means over the weighted `x_{k-1}`. A wide window counts its middle stage in proportion to the window's width in
-/// beta. The weighing between the `target` and its surrogate is a separate part. Returns `None` if a mean is not finite
+/// beta. The change between the `target` and its surrogate is added separately. Returns `None` if a mean is not finite
 /// because the support shrinks.
 pub(crate) fn thermodynamic_integral(
     windows: &StageBins,
@@ -415,8 +415,8 @@ pub(crate) fn thermodynamic_integral(
 ///
 /// `epsilon / 2 (2 |l_0| + sum_k |E_k[d_k]|) + 3 u sqrt(sum_k (log Z_k / Z_0)^2)`
 ///
-/// Here `d_k` is a log ratio, and `|l_0|` is the size of the base's log densities. The first term rounds each log
-/// density once. The second term bounds three standard deviations of the rounding of log weights.
+/// Here `d_k` is a log ratio, and `|l_0|` is the size of the base's log densities. The first term allows for one
+/// rounding of each log density. The second term bounds three standard deviations of the rounding of log weights.
 pub(crate) fn rounding_error(
     windows: &StageBins,
     records: &[StageBin],
@@ -439,7 +439,7 @@ pub(crate) fn rounding_error(
     0.5 * (of_densities + f64::EPSILON * 3.0 * squares.sqrt())
 }
 
-/// Returns the share of the mean weight missed by moves. A wide window counts its middle stage for each of its stages.
+/// Returns the share of the mean weight missed by moves. In a wide window the middle stage stands for every stage.
 pub(crate) fn missed_share(windows: &StageBins, records: &[StageBin]) -> f64 {
     let share = |(index, window): (usize, &StageBin)| {
         let stages = windows.end(index) - windows.start(index);

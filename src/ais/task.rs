@@ -1,4 +1,4 @@
-//! The task of an annealed run: blocks of chains that pass the schedule, and a few chains that distinguish runs.
+//! The task of an annealed run: blocks of chains that pass the schedule, and the probe chains of the run.
 
 use std::ops::Range;
 use std::time::Instant;
@@ -47,28 +47,28 @@ pub(crate) struct AtWork<'t, P: AnnealingPath, R> {
     pub(super) recorder: R,
 }
 
-/// The interface of a block in progress to the loop over stages, which is compiled once per type of state.
+/// The methods of a block that the loop over stages calls. The loop is compiled once per type of state.
 trait OnPath<S>: Chains<S> {
     fn place_at_hand(&self) -> Place;
 
-    /// Weighs the chains to the model at `beta`, then moves them there.
+    /// Reweights the chains to the model at `beta`, then moves them at this model.
     fn advance_to(&mut self, beta: f64) -> Result<()>;
 
     fn weigh_to(&mut self, beta: f64) -> Result<()>;
 
-    /// Moves the chains at the model where they stand.
+    /// Moves the chains at their current model.
     fn stay(&mut self) -> Result<()>;
 
-    /// Returns whether the chains pass surrogates of the path's models.
+    /// Returns whether the chains use surrogates of the path's models.
     fn has_surrogates(&self) -> bool;
 
-    /// Weighs the chains from the target's surrogate to the target, and moves them there.
+    /// Reweights the chains from the target's surrogate to the target, and moves them at the target.
     fn enter_target(&mut self) -> Result<()>;
 
-    /// Weighs the chains from the target to its surrogate.
+    /// Reweights the chains from the target to its surrogate.
     fn leave_target(&mut self) -> Result<()>;
 
-    /// Returns the weights that the chains would have at the path's own model.
+    /// Returns the weights that the chains would have at the path's own model instead of its surrogate.
     fn exact_log_weights(&self) -> Vec<f64>;
 
     fn record(&mut self);
@@ -76,7 +76,7 @@ trait OnPath<S>: Chains<S> {
     fn saved(&self, progress: &Passed<S>) -> Result<Vec<u8>>;
 }
 
-/// The stages that a block has passed, and the records made there.
+/// The progress of a block: the number of stages passed, the records of these stages, and the genealogy of its chains.
 pub(crate) struct Passed<S> {
     pub(super) passed: usize,
     pub(super) stages: StageRecorder,
@@ -134,7 +134,7 @@ impl<'t, P: AnnealingPath, R> AisTask<'t, P, R> {
         Self { samples, ..self }
     }
 
-    /// Lets blocks in progress be saved.
+    /// Sets the functions that save blocks in progress, if there are any.
     pub(crate) fn saved_by(self, codec: Option<BlockCodec<P, R>>) -> Self {
         Self { codec, ..self }
     }
@@ -203,7 +203,7 @@ where
         Ok(self.result(job.extend(self, done)?, begun))
     }
 
-    /// Returns the result of all blocks, with the path's doubts, and a warning if the error asked for was not reached.
+    /// Returns the run's result, with the path's warnings and a warning if the error asked for was not reached.
     pub(crate) fn concluded(
         &self,
         part: RunPart<P::State, R>,
@@ -265,7 +265,7 @@ where
         self.settings.is_unfilled()
     }
 
-    /// Decides whether the error suffices. A backward run has one chain for each sample, whatever its error.
+    /// Decides whether the error suffices. A backward run never ends early, because it has one chain for each sample.
     fn suffices(&self, error: f64, blocks: usize, outputs: &Forest<Self::Output>) -> bool {
         if self.settings.purpose.reads_backward() || !self.settings.is_look(blocks) {
             return false;
@@ -453,7 +453,7 @@ impl<S> Passed<S> {
 const PROBE_CHAINS: usize = 8;
 
 impl<P: AnnealingPath, R> AisTask<'_, P, R> {
-    /// Returns the probe of the run; `None` if it meets an error or panic, which the run itself will report.
+    /// Returns the probe chains of the run; `None` if they meet an error or panic, which the run itself will report.
     pub(crate) fn probe(&self) -> Option<Probe> {
         caught(&mut || self.meet()).ok().and_then(Result::ok)
     }

@@ -84,8 +84,8 @@ pub struct BridgeStage {
     /// Mean increment of the reverse chains, read forward, minus the mean increment of the forward chains, since the
     /// previous recorded stage. The gaps sum to `upper_bound - lower_bound` if every chain is alive.
     pub gap: f64,
-    /// Overlap of the increments of both directions: the Bhattacharyya coefficient of normal laws with the same means
-    /// and variances. It is 1 if both are equal.
+    /// Overlap of the increments of both directions: the Bhattacharyya coefficient of normal laws with the increments'
+    /// means and variances. It is 1 if both directions have equal ones.
     pub overlap: f64,
 }
 
@@ -233,7 +233,7 @@ impl<Q: IsExact> Bridge<Q> {
     }
 }
 
-/// Returns Bennett's interval. If `forward` is given, it is widened to contain the forward interval.
+/// Returns Bennett's interval. If `forward` is given, the interval is widened to contain the forward interval.
 fn joint_interval(
     bennett: &BennettEstimate,
     forward: Option<&Estimate>,
@@ -258,7 +258,8 @@ fn concerns_both(warning: &Warning) -> bool {
 const FAR: f64 = 5.0;
 
 /// Warns if a direction is far from the joint estimate. With too few stages the directions lie on either side of the
-/// joint estimate, whose error is the smallest of the three. `docs/notes/warnings.md` has the level and the power.
+/// joint estimate, whose error is the smallest of the three. `docs/notes/warnings.md` has the level and the power of
+/// this test.
 fn disagreement<S, R, T, Q: Quality, U>(
     forward: &Run<S, R>,
     reverse: &ReverseRun<T, Q, U>,
@@ -320,7 +321,7 @@ impl<Q: Quality> fmt::Display for Bridge<Q> {
     }
 }
 
-/// No lower bound is certified, because Bennett's estimate of Z is biased. The forward run has one.
+/// No lower bound is certified, because Bennett's estimate of Z is biased. The forward run has a certified bound.
 impl<Q: Quality> LogZ for Bridge<Q> {
     /// Returns Bennett's estimate of `log Z_K`.
     fn log_z(&self) -> f64 {

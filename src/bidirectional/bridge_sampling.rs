@@ -12,14 +12,14 @@ use crate::{Error, Result};
 
 /// Log Z from draws of the target by Stan, PyMC, nuts-rs or any other sampler (Meng and Wong 1996).
 ///
-/// A law g is fitted to the first half of each chain. Draws of g meet the second half in Bennett's equation, whose root
-/// c is
+/// A distribution g, the law, is fitted to the first half of each chain. Draws of g and the second half enter Bennett's
+/// equation for the target's density f, whose root c is
 ///
 /// `sum_g s(log f - log g - c - M) = e^-M sum_f s(c + M + log g - log f)`
 ///
-/// with as many draws of g as of f, and the logistic function s. The draws of f count as `e^-M` times as many
-/// independent draws, by the autocorrelation of log f. Then the halves change places, and Z is the mean of both
-/// estimates. Errors allow for the autocorrelation of the acceptances and for chains that disagree.
+/// with as many draws of g as of f, and the logistic function s. By the autocorrelation of log f, the draws of f count
+/// as `e^-M` times as many independent draws. Then the halves change places, and Z is the mean of both estimates.
+/// Errors allow for the autocorrelation of the acceptances and for chains that disagree.
 ///
 /// **It cannot detect a mode that the draws lack.** Use a challenged run from the fitted [law](Self::law) as a second
 /// witness:
@@ -54,7 +54,7 @@ pub struct BridgeSampling<L> {
     /// The estimates from the two halves of the draws.
     halves: [BennettEstimate; 2],
     log_z: f64,
-    /// Shares of the two halves in Z.
+    /// Shares of the two halves' estimates in the sum of both estimates of Z.
     shares: [f64; 2],
     effective_draws: f64,
     warnings: Vec<Warning>,
@@ -64,7 +64,7 @@ pub struct BridgeSampling<L> {
 
 /// Least number of draws in a half of a chain.
 const LEAST: usize = 10;
-/// Least effective number of draws in both halves.
+/// Effective number of draws in both halves below which a warning appears.
 const FEW: f64 = 100.0;
 /// Distance of the two halves, in standard errors, above which they disagree.
 const FAR: f64 = 3.0;
@@ -211,8 +211,8 @@ impl<L> BridgeSampling<L> {
         self.effective_draws
     }
 
-    /// Returns the overlap of the draws and the fitted laws, the smaller one of the two halves: 1 if they are equal, 0
-    /// if they are disjoint.
+    /// Returns the overlap of the draws and the fitted law, in the half in which it is smaller: 1 if draws and law
+    /// agree, 0 if they are disjoint.
     pub fn overlap(&self) -> f64 {
         let [one, other] = self.halves.map(|half| half.overlap());
         one.min(other)
@@ -235,12 +235,12 @@ impl<L> LogZ for BridgeSampling<L> {
         self.log_z
     }
 
-    /// Returns the root of `sum_i p_i^2 a_i^2 + (sum_i p_i b_i)^2`, with the share `p_i` of half i in Z, the error
-    /// `a_i` from the draws of its law, and the error `b_i` from the given draws.
+    /// Returns the root of `sum_i p_i^2 a_i^2 + (sum_i p_i b_i)^2`, with the share `p_i` in Z of half i of the draws,
+    /// the error `a_i` from the draws of its law, and the error `b_i` from the given draws.
     ///
     /// The errors `b_i` add up without squares, because they are fully correlated: if the target belongs to the law's
-    /// family, both equal `e_1' F^-1 e_2` to first order, with the Fisher information F and the errors `e_i` of the
-    /// halves' moments.
+    /// family, `b_1` and `b_2` both equal `e_1' F^-1 e_2` to first order, with the Fisher information F and the errors
+    /// `e_i` of the halves' moments.
     fn standard_error(&self) -> f64 {
         let (mut of_laws, mut of_draws) = (0.0, 0.0);
         for (half, share) in self.halves.iter().zip(self.shares) {
@@ -252,8 +252,8 @@ impl<L> LogZ for BridgeSampling<L> {
         (of_laws + of_draws * of_draws).sqrt()
     }
 
-    /// Returns the interval `log Z +- t SE`, where t is Student's quantile with the degrees of freedom of the half that
-    /// has fewer. If draws and laws hardly overlap, it contains the intervals by both halves.
+    /// Returns the interval `log Z +- t SE`, where t is Student's quantile for the smaller degrees of freedom of the
+    /// two halves. If a half hardly overlaps with its law, the result also contains the interval from this half.
     fn interval_at(&self, level: f64) -> Result<(f64, f64)> {
         Error::check_inner_fraction("level", level)?;
         let [one, other] = self.halves.map(|half| half.degrees_of_freedom());
@@ -297,8 +297,8 @@ mod tests {
         Gaussian::new(dvector![1.0, -1.0], covariance).unwrap()
     }
 
-    /// Returns chains of draws x, each `mu + c (x' - mu) + (1 - c^2)^(1/2) e` after x', whose autocorrelation time is
-    /// `(1 + c) / (1 - c)`.
+    /// Returns chains of draws with the autocorrelation time `(1 + c) / (1 - c)`. The draw after x' is `mu + c (x' -
+    /// mu) + (1 - c^2)^(1/2) e`, with noise e.
     fn chains(target: &Gaussian, correlation: f64, length: usize, seed: u64) -> Vec<Vec<Vector>> {
         let mut rng = stream(seed, Purpose::Testing, 0);
         let noise = (1.0 - correlation * correlation).sqrt();
@@ -332,7 +332,7 @@ mod tests {
         }
     }
 
-    /// Errors for independent draws would give only 8 of 40 intervals that contain log Z.
+    /// Errors that ignore the autocorrelation would give only 8 of 40 intervals that contain log Z.
     #[test]
     fn intervals_count_the_autocorrelation() {
         let exact = target().log_normalizer();

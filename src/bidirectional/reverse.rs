@@ -57,8 +57,8 @@ impl<S, Q, R> ReverseRun<S, Q, R> {
 }
 
 impl<S, Q: IsExact, R> ReverseRun<S, Q, R> {
-    /// Returns `log Z_0 - mean log w`. Its expectation is an upper bound on `log Z_K` (Jensen), above the upper bound
-    /// [`log_z`](Self::log_z). It is `+inf` if a chain has weight zero.
+    /// Returns `log Z_0 - mean log w`. Its expectation is an upper bound on `log Z_K` (Jensen), and
+    /// [`log_z`](Self::log_z) is a tighter one. It is `+inf` if a chain has weight zero.
     pub fn upper_bound(&self) -> f64 {
         self.mean_bound()
     }
@@ -138,7 +138,8 @@ where
         Ok(ReverseRun::new(run, self.settings.log_base_normalizer))
     }
 
-    /// Runs one chain from each state to the base, for a purpose that [reads backward](Purpose::reads_backward).
+    /// Runs one chain from each state to the base. The purpose of the streams must [read
+    /// backward](Purpose::reads_backward).
     pub(super) fn read_backward(
         &self,
         purpose: Purpose,

@@ -21,7 +21,7 @@ const PENALTIES: [f64; 5] = [1e-6, 1e-4, 1e-2, 0.1, 1.0];
 /// A drift modifier `G = grad h`, `h = sum_j c_j phi_j`, fitted to the particles of a pilot run.
 ///
 /// The growth `s - div(G p)/p` of the log weight along G is constant for an exact G. At each stage the coefficients
-/// minimise its variance over the weighted particles, by a regression of s on `div(p grad phi_j)/p`. Two-fold
+/// minimise the growth's variance over the weighted particles, by a regression of s on `div(p grad phi_j)/p`. Two-fold
 /// cross-validation chooses the penalty. The particles then move with this G, and are resampled when their effective
 /// sample size falls below half. The pilot uses the streams of [`Purpose::Ensemble`], so that a run with the same seed
 /// is unbiased. Source of the regression: zero-variance control variates (Mira, Solgi and Imparato 2013).
@@ -100,7 +100,7 @@ impl<F: Features> DriftModifier for EnsembleModifier<F> {
     }
 }
 
-/// Fits the coefficients at the model that a stage leads to, and returns them with their error.
+/// Fits the coefficients at the model at the end of `stage`, and returns them with their cross-validated error.
 fn regress<M: BetaDerivative<State = DVector<f64>> + Differentiable>(
     features: &impl Features,
     stage: Stage<'_, M>,
@@ -162,7 +162,7 @@ fn resample_where_needed(particles: &mut Block<DVector<f64>>) -> Result<()> {
     Ok(())
 }
 
-/// Fits the coefficients to all particles, with the penalty of the smallest cross-validation error, and returns that
+/// Returns the coefficients fitted to all particles with the penalty of the smallest cross-validation error, and that
 /// error.
 fn cross_validated(rows: &DMatrix<f64>, weights: &[f64]) -> (DVector<f64>, f64) {
     let fold = |keep: &dyn Fn(usize) -> bool| {
@@ -321,7 +321,7 @@ impl BumpFeatures {
 }
 
 impl Bump {
-    /// Returns the value, and the squared distance from the centre.
+    /// Returns the bump's value at `state`, and the squared distance of `state` from the centre.
     fn at(&self, state: &DVector<f64>) -> (f64, f64) {
         let pairs = state.iter().zip(self.centre.iter());
         let distance: f64 = pairs.map(|(x, c)| (x - c) * (x - c)).sum();

@@ -13,7 +13,7 @@ use crate::path::Intermediate;
 use crate::{Error, Result};
 
 /// Unadjusted Langevin steps with a drift modifier G, corrected through the weight. A stage from `beta_{k-1}` to
-/// `beta_k` moves x to x' by the forward density F. The weight takes the backward density B for the way back:
+/// `beta_k` moves x to x' by the forward density F. The weight contains the density B of the backward move:
 ///
 /// ```text
 /// F(x'|x) = N(x'; x  + eps/2 g(x)  - delta G(x),  eps)
@@ -25,11 +25,12 @@ use crate::{Error, Result};
 /// `log f_k(x') - log f_k(x) + log B(x|x') - log F(x'|x)`, and is unbiased for any G, eps and delta. With an exact G
 /// its variance tends to 0 as the steps get smaller. Source: Barron and Luo (2007).
 ///
-/// At rest, as the second kernel of a [`Sequence`](crate::kernel::Sequence), this kernel is
-/// [`UnadjustedLangevin`](crate::kernel::UnadjustedLangevin). If its proposal y is off the support of `f_k`, a chain
-/// stays, and adds `log N(y; x + eps/2 g + delta G, eps) - log N(y; x + eps/2 g - delta G, eps)`. Near an edge where
-/// the gradient or G diverges, use [`Mala`](crate::kernel::Mala): hardly any chain makes the moves that carry part of
-/// `E[w]`, and the run warns of it ([`Warning::MissingMass`](crate::estimate::Warning::MissingMass)).
+/// If both ends of a stage are the same model, as for the second kernel of a [`Sequence`](crate::kernel::Sequence),
+/// this kernel is [`UnadjustedLangevin`](crate::kernel::UnadjustedLangevin). If a proposal y is off the support of
+/// `f_k`, the chain does not move, and adds
+/// `log N(y; x + eps/2 g + delta G, eps) - log N(y; x + eps/2 g - delta G, eps)`. Near an edge where the gradient or G
+/// diverges, use [`Mala`](crate::kernel::Mala): otherwise moves that hardly any chain makes carry part of `E[w]`, and
+/// the run warns of missing mass ([`Warning::MissingMass`](crate::estimate::Warning::MissingMass)).
 ///
 /// ```
 /// use annealed::ais::Ais;
@@ -61,7 +62,7 @@ pub struct DriftModifiedLangevin<D> {
     bound: Option<f64>,
 }
 
-/// Proposal, noise, drifts and shifts, shared by the chains of a block.
+/// Working space for proposal, noise, drifts and shifts, which the chains of a block share.
 #[derive(Debug, Clone, Default)]
 pub struct LangevinBuffers {
     proposal: DVector<f64>,
@@ -82,8 +83,8 @@ struct Drift {
 
 impl<D> DriftModifiedLangevin<D> {
     /// Creates the kernel with `modifier` and with noise of variance `step_size`: a number or a [`StepSize`]. If G is
-    /// steep, as between modes that move apart, runs miss rare, large weights. Bound the shifts there by about the
-    /// width of a mode ([`bounded`](Self::bounded)).
+    /// steep, for example between modes that move apart, runs miss rare, large weights. Then bound the shifts by about
+    /// the width of a mode ([`bounded`](Self::bounded)).
     ///
     /// # Errors
     /// A number that is not finite and positive.
@@ -187,9 +188,9 @@ impl<D: DriftModifier> DriftModifiedLangevin<D> {
     }
 }
 
-/// Uses the proposal, weighed by B over F, as the y of [`DriftModifiedLangevin::draw_backward`]. This serves if shifts
-/// are short compared with the noise. `forward.langevin` holds the drift there and back; `fall` is
-/// `log f_k(x) - log f_k(y)`.
+/// Uses the proposal, weighted by B over F, as the y of [`DriftModifiedLangevin::draw_backward`]. This suffices if
+/// shifts are short compared with the noise. `forward.langevin` holds the sum of both drifts ([`Drift::round_trip`]);
+/// `fall` is `log f_k(x) - log f_k(y)`.
 fn weigh_proposal(
     fall: f64,
     forward: &Drift,
@@ -298,7 +299,7 @@ impl LangevinBuffers {
         self.proposal += &self.noise;
     }
 
-    /// Decides whether the drift alone explains a proposal far from all chains, as for [`Mala`](crate::kernel::Mala).
+    /// Returns whether the drift alone makes a proposal diverge, by the rule of [`Mala`](crate::kernel::Mala).
     fn diverges(&self, variance: f64) -> bool {
         let move_ = &self.forward.langevin - &self.forward.shift + &self.noise;
         let energy = |move_: &DVector<f64>| 0.5 * move_.norm_squared() / variance;
@@ -307,7 +308,7 @@ impl LangevinBuffers {
 }
 
 impl Drift {
-    /// Replaces `eps/2 g` by the drift there and back, `eps/2 (g(x) + g(x')) - delta (G(x) - G(x'))`.
+    /// Replaces `eps/2 g` by the sum of both drifts, `eps/2 (g(x) + g(x')) - delta (G(x) - G(x'))`.
     fn round_trip(&mut self, backward: &Self) {
         self.langevin -= &self.shift;
         self.langevin += &backward.langevin;

@@ -8,7 +8,7 @@ use crate::num::largest;
 use crate::random::draw_index;
 
 const MAX_PROPOSALS: usize = 1_000_000;
-/// Number of cells from which on a split must remove a tenth of the cell's mass.
+/// Number of cells from which on a cell is split only if this removes a tenth of the cell's mass.
 const FEW_CELLS: usize = 64;
 
 /// The conditional of a projection z given w: `exp(scale f(z)) N(z; centre, deviation^2)` up to a constant. Adaptive
@@ -22,7 +22,7 @@ pub(super) struct Projection<'f, F> {
     pub(super) deviation: f64,
 }
 
-/// An interval of x that lies on one side of 0 or contains it.
+/// An interval of the standardised projection x. It lies on one side of 0 or contains 0.
 #[derive(Debug, Clone, Copy)]
 pub struct Cell {
     low: f64,
@@ -86,7 +86,7 @@ impl<F: RidgeFunction> Projection<'_, F> {
         }
     }
 
-    /// Splits a cell, unless there are many and the split gains little.
+    /// Splits a cell, unless there are many cells and the split removes little mass.
     fn halve(&self, cells: &mut Vec<Cell>, index: usize) {
         let whole = cells[index];
         let middle = whole.middle();
@@ -110,7 +110,7 @@ impl Cell {
         self.nearest - (uniform * below).ln_1p() / self.nearest
     }
 
-    /// Returns the point that splits the cell: its middle, or twice the start of a tail.
+    /// Returns the point that splits the cell: its middle, or, for an infinite tail, twice its start.
     fn middle(&self) -> f64 {
         if (self.high - self.low).is_finite() {
             0.5 * (self.low + self.high)
@@ -128,7 +128,7 @@ fn pick<R: Rng + ?Sized>(cells: &[Cell], rng: &mut R) -> usize {
     draw_index(masses.clone(), masses.sum(), rng)
 }
 
-/// Refuses a value above its bound, or a NaN. Rounding may exceed a bound that is attained.
+/// Refuses a value above its bound, or a NaN. A small excess is allowed, since a value at the bound may be rounded up.
 fn check_bound(below: f64, bound: f64) -> Result<(), NonFinite> {
     if below <= 1e-9 * (1.0 + bound.abs()) {
         return Ok(());
@@ -184,7 +184,7 @@ mod tests {
         (cumulative, low)
     }
 
-    /// Tests draws by Kolmogorov-Smirnov, where `2 exp(-2 n d^2)` is 1e-4. Returns the largest number of cells.
+    /// Tests draws by Kolmogorov-Smirnov at the level `2 exp(-2 n d^2)` = 1e-4. Returns the largest number of cells.
     fn draws_follow(function: &impl RidgeFunction, scale: f64) -> usize {
         let (cumulative, low) = distribution(function, scale);
         let projection = Projection {

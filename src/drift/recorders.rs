@@ -15,7 +15,7 @@ use crate::path::Intermediate;
 const TOLERATED_SHARE: f64 = 1e-3;
 
 /// A recorder of the lengths `delta |G|` of the shifts of a [`DriftModifiedLangevin`] kernel, at the states that living
-/// chains have reached. Cuts between modes, where no chain is left, stay unseen.
+/// chains have reached. Cuts between modes are not recorded once no chain is left there.
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct ShiftMonitor<D> {

@@ -1,4 +1,4 @@
-//! The Gaussian over a direction and its noisy projections.
+//! The joint Gaussian of a direction and its noisy projections.
 
 use std::f64::consts::TAU;
 

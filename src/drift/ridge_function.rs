@@ -78,7 +78,7 @@ impl<F: Fn(f64) -> f64> Bounded<F> {
         }
     }
 
-    /// Sets an upper bound of `|f'|`, from which f is bounded between two points.
+    /// Sets an upper bound of `|f'|`, which gives a bound of f between two points.
     ///
     /// # Errors
     /// A slope that is not finite and positive.

@@ -20,7 +20,7 @@ pub struct RidgeGibbs {
     weight: Weight,
 }
 
-/// Step of the differences that give the slope of a log ratio, in deviations of a projection.
+/// Step of the finite differences for the slope of a log ratio, in deviations of a projection.
 const SLOPE_STEP: f64 = 0.05;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,14 +32,14 @@ enum Weight {
 }
 
 impl RidgeGibbs {
-    /// Creates the kernel that weighs the projections too: stage k adds `(beta_k - beta_{k-1}) gamma L(z)` to the log
-    /// weight. The weights are exactly unbiased.
+    /// Creates the kernel whose weights depend on the projections: stage k adds `(beta_k - beta_{k-1}) gamma L(z)` to
+    /// the log weight. The weights are exactly unbiased.
     pub const fn augmented() -> Self {
         let weight = Weight::Augmented;
         Self { weight }
     }
 
-    /// Creates the kernel that weighs w with the projections integrated out. Stage k adds
+    /// Creates the kernel whose weights depend on w alone, with the projections integrated out. Stage k adds
     ///
     /// `sum_i log [E exp(beta_k gamma/n f_i(u_i + delta xi)) / E exp(beta_{k-1} gamma/n f_i(u_i + delta xi))]`,
     ///
@@ -50,16 +50,15 @@ impl RidgeGibbs {
         Self { weight }
     }
 
-    /// Creates the kernel whose draws of w have a change factor, so that they follow the density of the next stage
+    /// Creates the kernel whose draws of w are tilted by a factor, so that they follow the density of the next stage
     /// (Barron and Luo 2007, slides). In stage k, w has the density `p(w|z) exp(a . w)`, normalised: `N(m + S a, S)`,
     /// with `m = E[w|z]` and S as in [`RidgePrior`](crate::drift::RidgePrior). The factor adapts: a is the gradient at
-    /// m of the collapsed log ratio l, which [`collapsed`](Self::collapsed) weighs. z is drawn given w afterwards. The
-    /// stage adds
+    /// m of l, the log ratio that [`collapsed`](Self::collapsed) adds. Then z is drawn given w. The stage adds
     ///
     /// `l(w) + a . (m - w) + a' S a / 2`.
     ///
-    /// These weights have less variance than the collapsed ones, by the part of l's variance that is linear in w given
-    /// z. They are unbiased like the collapsed ones, but take three times as many quadratures.
+    /// These weights have less variance than the collapsed ones, since the part of l that is linear in w adds none
+    /// given z. They are unbiased like the collapsed ones, but take three times as many quadratures.
     ///
     /// ```
     /// use annealed::drift::{RidgeGibbs, RidgePath, Sinusoid};
@@ -202,7 +201,7 @@ fn sample_projections<F: RidgeFunction, R: Rng + ?Sized>(
     Ok(Step::invariant())
 }
 
-/// Changes the vector `(w, z)` as its two parts.
+/// Calls a function on the two parts of the vector `(w, z)`, and writes them back.
 fn in_parts<F: RidgeFunction, T>(
     model: RidgeAt<'_, F>,
     state: &mut DVector<f64>,
@@ -219,7 +218,8 @@ fn in_parts<F: RidgeFunction, T>(
     result
 }
 
-/// Draws w given z with a change factor, and returns the log weight: `l(w) + log E[exp(a . w)|z] - a . w`.
+/// Draws w given z with the tilting factor `exp(a . w)`, and returns the log weight:
+/// `l(w) + log E[exp(a . w)|z] - a . w`.
 fn tilt<F: RidgeFunction, R: Rng + ?Sized>(
     stage: Stage<'_, RidgeAt<'_, F>>,
     state: &mut RidgeState,

@@ -12,7 +12,8 @@ use crate::model::{FunctionModel, Gaussian};
 use crate::path::TemperedPath;
 use crate::schedule::Schedule;
 
-/// A drift modifier for the vectors `(w, z)` of a [`RidgePath`] ([`RidgePath::into_vectors`]), one table a projection:
+/// A drift modifier for the vectors `(w, z)` of a [`RidgePath`] ([`RidgePath::into_vectors`]), with one table for each
+/// projection:
 ///
 /// `G(w, z) = sum_j Cov((w, z), z_j) / C_jj g_j(z_j)`, with `C = delta^2 I + sigma0^2 X X'`.
 ///

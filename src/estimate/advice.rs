@@ -1,4 +1,4 @@
-//! Words of warnings that depend on their figures.
+//! Parts of warning texts that depend on the numbers in a warning.
 
 use crate::error::short;
 
@@ -46,7 +46,7 @@ pub(super) fn simpler(rbm: f64, base_rate: f64, fair_coins: f64) -> String {
     named.join(" and ")
 }
 
-/// Returns the text for the confidence of a bound.
+/// Returns the confidence of a bound as text, such as `with 95% confidence`.
 pub(crate) fn sureness(confidence: f64) -> String {
     match confidence < 1.0 {
         true => format!("with {}% confidence", 100.0 * confidence),
@@ -54,7 +54,7 @@ pub(crate) fn sureness(confidence: f64) -> String {
     }
 }
 
-/// Returns the advice to use more betas in a ladder that has fewer than twice the barrier.
+/// Returns the advice to use `2 barrier + 1` betas, or an empty text if the ladder has as many.
 pub(super) fn more_betas(barrier: f64, betas: usize) -> String {
     let wanted = (2.0 * barrier).ceil() + 1.0;
     match wanted > betas as f64 {
@@ -63,17 +63,17 @@ pub(super) fn more_betas(barrier: f64, betas: usize) -> String {
     }
 }
 
-/// A way to lower the standard error of a result, with the size that was used.
+/// A way to lower the standard error. Most variants contain the number that the run used, for example of chains.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Remedy {
     /// More chains or more stages.
     Chains(usize),
-    /// More chains only, because the error of earlier rounds did not fall with their stages.
+    /// More chains but not more stages, because the error did not fall as the stages of the rounds grew.
     ChainsAlone(usize),
     Islands(usize),
     /// More ladders or more rounds.
     Ladders(usize),
-    /// The budget that reaches the error. `refit` is set if a base fitted to the states may need far less.
+    /// The budget that reaches the error asked for. `refit` is true if a base fitted to the states may need far less.
     Budget {
         budget: u64,
         refit: bool,
@@ -81,7 +81,7 @@ pub(crate) enum Remedy {
 }
 
 impl Remedy {
-    /// Returns advice for a standard error that is `times` too large.
+    /// Returns advice for a standard error of `times` the error asked for.
     pub(crate) fn advice(self, times: f64) -> String {
         let square = times.powi(2);
         let enough = |count: usize| short_count(square * count as f64);

@@ -38,16 +38,16 @@ pub struct BennettEstimate {
     one_sided: [Estimate; 2],
 }
 
-/// Least overlap at which the two directions determine the estimate.
+/// Overlap of the two directions below which a warning appears and the interval widens.
 const LITTLE: f64 = 0.03;
-/// Least effective sample size of the acceptances.
+/// Effective sample size of the acceptances below which a warning appears.
 const FEW: f64 = 10.0;
 
-/// The acceptances `s(..)` of one direction.
+/// Statistics of the acceptances `s(..)` of one direction.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 struct Side {
-    /// Variance of the mean acceptance, relative to its square.
+    /// Variance of the mean acceptance, relative to the squared mean.
     variance: f64,
     effective_sample_size: f64,
 }
@@ -63,8 +63,8 @@ impl BennettEstimate {
         Self::of(forward, reverse, reverse.len() as f64)
     }
 
-    /// Creates the estimate with reverse weights of autocorrelated chains, which count as `effective` independent draws
-    /// in the equation. Their variance uses the effective number of draws of their acceptances.
+    /// Creates the estimate with reverse weights of autocorrelated chains. In the equation these weights count as
+    /// `effective` independent draws. Their variance uses the effective number of draws of their acceptances.
     pub(crate) fn from_chains(
         forward: &[f64],
         reverse: &[Vec<f64>],
@@ -110,7 +110,7 @@ impl BennettEstimate {
         })
     }
 
-    /// Adds `constant` to the estimate. With `log Z_0` it becomes an estimate of `log Z_K`.
+    /// Adds `constant` to the estimate. If the constant is `log Z_0`, the result estimates `log Z_K`.
     pub fn shifted(self, constant: f64) -> Self {
         let [forward, reverse] = self.one_sided;
         Self {
@@ -125,10 +125,10 @@ impl BennettEstimate {
         self.value
     }
 
-    /// Returns the standard error of [`value`](Self::value) in closed form: the root of
-    /// `var_F(s) / (n_F mean_F(s)^2) + var_R(s) / (n_R mean_R(s)^2)`, with both acceptances s at the root c (Bennett
-    /// 1976, eq. 10). If less than one chain is expected in the overlap, equal acceptances prove nothing. The error is
-    /// then at least half the distance between the estimates by each direction alone.
+    /// Returns the standard error of [`value`](Self::value) in closed form: the root of `var_F(s) / (n_F mean_F(s)^2) +
+    /// var_R(s) / (n_R mean_R(s)^2)`, with both acceptances s at the root c (Bennett 1976, eq. 10). If less than one
+    /// chain is expected in the overlap, equal acceptances prove nothing. The error is then at least half the distance
+    /// between the estimates from each direction's weights alone.
     pub fn standard_error(&self) -> f64 {
         let closed = (self.forward.variance + self.reverse.variance).sqrt();
         let [forward, reverse] = &self.one_sided;
@@ -145,7 +145,7 @@ impl BennettEstimate {
 
     /// Returns the interval `value +- t SE`, where t is Student's quantile. Its degrees of freedom follow from the
     /// effective sample sizes of both directions (Welch and Satterthwaite). If the [overlap](Self::overlap) is below
-    /// 0.03, it also contains the intervals by each direction alone.
+    /// 0.03, the result also contains the intervals from each direction's weights alone.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] unless `0 < level < 1`.
@@ -198,13 +198,13 @@ impl BennettEstimate {
         }
     }
 
-    /// Returns the overlap `int 2 p q / (p + q)` of the path densities p and q of both directions: 1 where they are
-    /// equal, 0 where they are disjoint.
+    /// Returns the overlap `int 2 p q / (p + q)` of the path densities p and q of both directions: 1 if p and q are
+    /// equal, 0 if they are disjoint.
     pub fn overlap(&self) -> f64 {
         self.overlap
     }
 
-    /// Returns the effective sample size of the acceptances, the smaller one of the two directions.
+    /// Returns the effective sample size of the acceptances, in the direction in which it is smaller.
     #[doc(alias = "ess")]
     pub fn effective_sample_size(&self) -> f64 {
         let reverse = self.reverse.effective_sample_size;
@@ -242,7 +242,7 @@ impl Work {
         (WeightSums::of(forward), WeightSums::of(reverse))
     }
 
-    /// Returns the root c by bisection. `one` and `other` are guesses.
+    /// Returns the root c by bisection. The search starts between the guesses `one` and `other`.
     fn root(&self, one: f64, other: f64) -> f64 {
         // Autocorrelated draws count less in the sum: their number is scaled to the effective one.
         let count = (self.forward.len() as f64 / self.reverse.len() as f64).ln();

@@ -4,9 +4,9 @@ use super::check;
 use crate::num::{WeightedMean, largest, log_add_exp, log_mean_exp};
 use crate::{Error, Result};
 
-/// Number of stakes 1, 1/2, .. 1/512. Their shares of the wealth are proportional to 1, 1/2, 1/3, .. .
+/// Number of stakes 1, 1/2, .. 1/512 in the certified bound. Their shares are proportional to 1, 1/2, 1/3, .. .
 const STAKES: i32 = 10;
-/// Distance in nats below the root at which the search for the bound ends.
+/// Length in nats of a Newton step below which the search for the certified bound ends.
 const TOLERANCE: f64 = 1e-9;
 
 /// Returns the k-sample bound `E[log (1/k) sum_{i <= k} w_i]` of Burda et al. (2016, eq. 8), averaged over the
@@ -39,10 +39,11 @@ pub fn importance_weighted_bound(log_weights: &[f64], k: usize) -> Result<f64> {
 /// Returns a lower bound on `log E[w]` that holds with probability `confidence`, whatever the tails of the weights. The
 /// weights must be independent, have the same mean, and be in an order fixed beforehand. A weight may be 0.
 ///
-/// With shares p_k on ten stakes l_k, the wealth is `M_n(z) = sum_k p_k prod_{i <= n} (1 - l_k + l_k w_i / z)`. If
-/// `z = E[w]`, it exceeds `1 / (1 - confidence)` at *any* n with probability at most `1 - confidence` (Ville 1939;
-/// Waudby-Smith and Ramdas 2024). The bound is the z at which it does, whatever ended the run. To take the largest of m
-/// bounds, give each the confidence `1 - (1 - confidence) / m`. See `docs/intervals.md`.
+/// With shares p_k on ten stakes l_k, the wealth is `M_n(z) = sum_k p_k prod_{i <= n} (1 - l_k + l_k w_i / z)`. If `z =
+/// E[w]`, the wealth exceeds `1 / (1 - confidence)` at *any* n with probability at most `1 - confidence` (Ville 1939;
+/// Waudby-Smith and Ramdas 2024). The bound is the log of the z at which the wealth reaches this value. It holds
+/// whatever ended the run. To take the largest of m bounds, give each the confidence `1 - (1 - confidence) / m`. See
+/// `docs/intervals.md`.
 ///
 /// # Errors
 /// As [`Estimate::from_log_weights`](super::Estimate::from_log_weights); a confidence outside (0, 1).
@@ -77,7 +78,7 @@ pub fn certified_lower_bound(log_weights: &[f64], confidence: f64) -> Result<f64
     }
 }
 
-/// Returns `log M_N(z)` as a log sum over the stakes, with the mean of their slopes in `log z`.
+/// Returns `log M_N(z)` and its derivative in `log z`, as the log weight and the mean of a sum over the stakes.
 fn wealth(log_weights: &[f64], log_z: f64) -> WeightedMean {
     let mut wealth = WeightedMean::default();
     let shares = (1..=STAKES).map(|k| 1.0 / f64::from(k));
@@ -100,7 +101,7 @@ fn wealth(log_weights: &[f64], log_z: f64) -> WeightedMean {
 mod tests {
     use super::*;
 
-    /// A likelihood may leave out a constant of any size.
+    /// Log Z may be huge, because a likelihood may leave out a constant of any size.
     #[test]
     fn the_bound_of_a_large_log_z_is_found() {
         let logs = Vec::from_iter((0..500_u32).map(|i| f64::from(i % 7) - 3.0));

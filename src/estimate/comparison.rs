@@ -40,7 +40,7 @@ use crate::{Error, Result};
 pub struct LogRatio {
     /// The estimate of `log Z_1/Z_2`.
     pub value: f64,
-    /// Standard error of `value`, the root of the sum of the squared errors.
+    /// Standard error of `value`, the root of the sum of both results' squared errors.
     pub standard_error: f64,
     /// 95% confidence interval of `log Z_1/Z_2`; see [`new`](Self::new).
     pub interval: (f64, f64),
@@ -52,9 +52,9 @@ impl LogRatio {
     /// Compares the results of two targets. The results must be independent, so give runs from one base different
     /// seeds.
     ///
-    /// The interval joins the lower side of one interval with the upper side of the other, since the sides may differ.
-    /// With estimates a and b, and intervals `(l_a, u_a)` and `(l_b, u_b)`, it is
-    /// `a - b - sqrt((a - l_a)^2 + (u_b - b)^2)` to `a - b + sqrt((u_a - a)^2 + (b - l_b)^2)` (Zou and Donner 2008).
+    /// Each side of the interval joins opposite sides of the results' intervals, whose sides may differ in length. With
+    /// estimates a and b, and intervals `(l_a, u_a)` and `(l_b, u_b)`, it is `a - b - sqrt((a - l_a)^2 + (u_b - b)^2)`
+    /// to `a - b + sqrt((u_a - a)^2 + (b - l_b)^2)` (Zou and Donner 2008).
     pub fn new(first: &(impl LogZ + ?Sized), second: &(impl LogZ + ?Sized)) -> Self {
         let (one, other) = (Sides::of(first), Sides::of(second));
         let difference = Sides::difference(&one, &other);
@@ -74,7 +74,7 @@ impl LogRatio {
     }
 
     /// Returns whether one side of the interval is more than twice as long as the other, or more than twice as long as
-    /// the error implies. The second test is needed because two skewed intervals can join to an even one.
+    /// the error implies. The second test is needed because two skewed intervals can join to a symmetric one.
     pub(super) fn is_skewed(&self) -> bool {
         let (value, (lower, upper)) = (self.value, self.interval);
         let farthest = (value - lower).max(upper - value);
@@ -129,7 +129,7 @@ pub struct Agreement {
 #[non_exhaustive]
 pub struct Pooled {
     /// The weighted mean of both estimates of log Z. The weights are proportional to `1 / (u - l)^2`, with the bounds l
-    /// and u of the 95% intervals, because the errors mislead if the run's weights are skewed.
+    /// and u of the 95% intervals. Standard errors are not used, because they mislead if weights are skewed.
     pub log_z: f64,
     /// Standard error of `log_z`.
     pub standard_error: f64,
@@ -137,9 +137,9 @@ pub struct Pooled {
     pub interval: (f64, f64),
 }
 
-/// Length of a side of an interval, in standard errors, above which the error misleads.
+/// Length of a side of an interval, in standard errors, above which the standard error misleads.
 const WIDE: f64 = 4.0;
-/// Level of a disagreement: of 100 pairs of correct results, one differs by chance.
+/// Level of the interval that must contain the difference 0: of 100 pairs of correct results, one disagrees by chance.
 const LEVEL: f64 = 0.99;
 
 impl Agreement {
@@ -174,7 +174,7 @@ pub(super) fn is_repetition(first: &(impl LogZ + ?Sized), second: &(impl LogZ + 
     second.log_z() == first.log_z() && error == first.standard_error() && error > 1e-9
 }
 
-/// Returns the warning that the second result lies below a bound of the first.
+/// Returns the warning, if any, that the interval of the second result lies below a certified bound of the first.
 fn contradicted(
     first: &(impl LogZ + ?Sized),
     second: &(impl LogZ + ?Sized),

@@ -1,4 +1,4 @@
-//! Warnings that are created from figures.
+//! Constructors that return a warning only if the numbers given to them require it.
 
 use super::advice::Remedy;
 use super::warning::Warning;
@@ -32,8 +32,8 @@ impl Warning {
         })
     }
 
-    /// Returns the warning if rounding may move an estimate by more than a quarter of its standard error and more than
-    /// 1e-6.
+    /// Returns [`Rounding`](Self::Rounding) if rounding may move an estimate by more than a quarter of its standard
+    /// error and more than 1e-6.
     pub(crate) fn rounding(rounding_error: f64, standard_error: f64) -> Option<Self> {
         (rounding_error > 1e-6_f64.max(0.25 * standard_error)).then_some(Self::Rounding {
             rounding_error,

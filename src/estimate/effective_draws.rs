@@ -1,13 +1,14 @@
 //! Effective number of autocorrelated draws.
 
-/// Returns the effective number of independent draws of autocorrelated chains for the mean,
+/// Returns the number of independent draws whose mean is as precise as the mean of these autocorrelated chains,
 ///
 /// `m n / tau`, `tau = 1 + 2 sum_t rho_t`, `rho_t = 1 - (W - mean_j c_j(t)) / V`,
 ///
-/// with the autocovariances `c_j(t)` of each chain of n draws, their mean variance W, and the variance V, which also
-/// includes the distances between the m chains. Chains that disagree therefore have few effective draws (Vehtari et al.
-/// 2021, Equations 10 and 11). Pairs of correlations are summed while they are positive, and made to fall (Geyer 1992).
-/// The result is at most the number of draws. Longer chains are cut to the shortest.
+/// with the autocovariances `c_j(t)` of each chain of n draws, the mean W of the chains' variances, and the variance V,
+/// which also includes the distances between the m chains. Chains that disagree therefore have few effective draws
+/// (Vehtari et al. 2021, Equations 10 and 11). Correlations are summed in pairs until a pair is not positive; no pair
+/// counts more than an earlier one (Geyer 1992). The result is at most the number of draws. Longer chains are cut to
+/// the shortest.
 pub(crate) fn effective_draws(chains: &[Vec<f64>]) -> f64 {
     let length = chains.iter().map(Vec::len).min().unwrap_or(0);
     let (count, n) = (chains.len() as f64, length as f64);

@@ -3,7 +3,7 @@
 use super::{Warning, tail};
 use crate::num::{WeightSums, log_add_exp, log_mean_exp};
 
-/// Returns the log of each family's sum of weights, `-inf` if it died out. `roots` holds each chain's ancestor.
+/// Returns the log of each family's sum of weights, `-inf` if it died out. `roots` lists the first ancestors.
 pub(super) fn family_sums(log_weights: &[f64], roots: &[usize]) -> Vec<f64> {
     let mut families = vec![f64::NEG_INFINITY; log_weights.len()];
     for (&root, &log_weight) in roots.iter().zip(log_weights) {
@@ -18,11 +18,11 @@ pub(crate) fn effective_families(log_weights: &[f64], roots: &[usize]) -> f64 {
 }
 
 /// Warns if the tail index of the larger half of the family weights suggests an infinite variance. If chains move well,
-/// a family's weight is nearly exponential (shape 0). If they do not, it is the weight of its ancestor, as in
-/// importance sampling from the base. Islands cannot show this: each lacks the large weights.
+/// a family's weight is nearly exponential (shape 0). If they do not, a family's weight is the weight of its ancestor,
+/// as in importance sampling from the base. Islands cannot show this, because each lacks the large weights.
 ///
-/// The shape alone also finds a few families that reached another mode, and tails that a run has seen. The mean then
-/// contains their weight and exceeds most families. If the large weights were not drawn, the mean is low.
+/// The shape alone is also large if a few families reached another mode, or if the run drew the large weights. The mean
+/// then includes these weights and exceeds most families. If the large weights were not drawn, the mean is low.
 pub(crate) fn heavy_families(log_weights: &[f64], roots: &[usize]) -> Option<Warning> {
     let sums = family_sums(log_weights, roots);
     let mut alive: Vec<f64> = sums.iter().copied().filter(|sum| sum.is_finite()).collect();
@@ -36,17 +36,18 @@ pub(crate) fn heavy_families(log_weights: &[f64], roots: &[usize]) -> Option<War
     (k_hat > largest_shape(tail) && lacks).then_some(Warning::HeavyFamilies { k_hat })
 }
 
-/// Upper tenth of the families, in units of their mean, above which the mean lacks large weights.
+/// 90% quantile of the family weights, relative to their mean, above which the mean lacks large weights.
 const TENTH: f64 = 1.8;
-/// Shape above which the weights have no mean, whatever was drawn.
+/// Shape above which the warning appears whatever weights were drawn, because the weights have no mean.
 const HOPELESS: f64 = 1.6;
-/// Shape, and effective share of the living families. Beyond both, weights spread over too many orders of magnitude.
+/// Shape, and effective share of the living families. A larger shape with a smaller share causes the warning: the
+/// weights then spread over too many orders of magnitude.
 const THIN: (f64, f64) = (0.8, 0.03);
-/// Effective number of families below which the error itself is large.
+/// Effective number of families below which [`THIN`] does not apply, because the error itself is large.
 const ENOUGH: f64 = 40.0;
 
-/// Returns the largest shape that passes for `tail` families. In 99% of runs with correct errors the shape is smaller,
-/// with 100 to 15,000 chains that move slowly or well. Above 1/2 there is no variance.
+/// Returns the largest shape without a warning, for a fit to `tail` families. In 99% of runs with correct errors the
+/// shape is smaller, with 100 to 15,000 chains that move slowly or well. Above 1/2 the weights have no variance.
 fn largest_shape(tail: usize) -> f64 {
     (0.4 + 36.0 / tail as f64).max(0.6)
 }
@@ -59,7 +60,7 @@ mod tests {
 
     use super::*;
 
-    /// Counts warnings over 500 sets of chains, of which the first `alive` are families with weights by `draw`.
+    /// Counts warnings over 500 sets of chains in `alive` families, whose log weights come from `draw`.
     fn warned(chains: usize, alive: usize, draw: impl Fn(&mut Xoshiro256PlusPlus) -> f64) -> usize {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(3);
         let roots: Vec<usize> = (0..chains).map(|chain| chain % alive).collect();
@@ -85,7 +86,7 @@ mod tests {
         assert!(warned(3_200, 400, log_normal) > 450);
     }
 
-    /// Some families in a mode of 20 times the weight have a heavy tail by their shape, but the estimate is right.
+    /// If a few families are in a mode of 20 times the weight, the shape is large, but the estimate is right.
     #[test]
     fn families_that_reached_another_mode_are_silent() {
         let modes = |rng: &mut Xoshiro256PlusPlus| {
@@ -96,7 +97,7 @@ mod tests {
         assert!(false_alarms <= 10, "{false_alarms} of 500");
     }
 
-    /// Chains that move slowly have families of nearly log-normal weights, and a right error.
+    /// Chains that move slowly have families of nearly log-normal weights, and a correct standard error.
     #[test]
     fn log_normal_families_are_silent() {
         let log_normal = |rng: &mut Xoshiro256PlusPlus| 1.2 * rng.sample::<f64, _>(StandardNormal);

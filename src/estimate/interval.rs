@@ -9,7 +9,7 @@ use crate::num::student_quantile;
 const SHAPES: (f64, f64) = (0.35, 0.65);
 /// Factor by which the upper bound widens for a heavy tail.
 const HEAVY: f64 = 3.0;
-/// Effective sample size at which the upper bound widens twofold. Islands widen it less if their weights are even.
+/// Effective sample size at which the upper bound widens twofold. It widens less for islands of nearly equal weight.
 const FEW: f64 = 15.0;
 
 /// Returns the allowance for chance in the Pareto shape fitted to the weights of `chains` chains.
@@ -40,7 +40,7 @@ impl Estimate {
     }
 
     /// Returns the factor by which the upper side widens, because large weights that no chain drew make the true mean
-    /// larger. The tail contributes at most [`HEAVY`]. A run without the large weights has too small a shape.
+    /// larger. The tail contributes at most [`HEAVY`]. If a run lacks the large weights, its fitted shape is too small.
     fn widening(&self) -> f64 {
         let (light, heavy) = SHAPES;
         let shape = self.pareto_shape.map_or(light, |k| k + margin(self.units));

@@ -101,7 +101,7 @@ mod tests {
     const LARGE: f64 = 5.0;
     const PROBABILITY: f64 = 0.3;
 
-    /// The mean of a symmetric function of n such weights, by enumeration.
+    /// Returns the mean of a symmetric function of n weights, each 1 or 5, by enumeration.
     fn mean(n: usize, value: impl Fn(&[f64]) -> f64) -> f64 {
         let of_count = |large: usize| {
             let mut log_weights = vec![LARGE.ln(); large];

@@ -61,7 +61,7 @@ impl LogZ for LogZSum<'_> {
     }
 
     /// Returns the interval whose lower side is the root of the sum of the squared lower sides of all intervals. Its
-    /// upper side is the same for the upper sides (Zou and Donner 2008).
+    /// upper side is computed from the upper sides in the same way (Zou and Donner 2008).
     fn interval_at(&self, level: f64) -> Result<(f64, f64)> {
         let sides = self.results.iter().map(|result| Sides::at(level, *result));
         let sides = sides.collect::<Result<Vec<_>>>()?;
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
     use crate::estimate::Estimate;
 
-    /// Weights, some of them with warnings.
+    /// A result for tests: an estimate from weights, and warnings.
     struct Weights(Estimate, Vec<Warning>);
 
     impl Weights {

@@ -95,7 +95,7 @@ pub struct Estimate {
     unit: Unit,
     /// Number of independent weights behind the standard error: chains, or families or islands of interacting chains.
     units: usize,
-    /// Number of these weights that are not 0.
+    /// Number of independent weights that are not 0.
     carrying: usize,
     /// The largest log weight, plus any shift. The other figures are relative to it, so that they do not lose digits.
     largest: f64,
@@ -105,7 +105,7 @@ pub struct Estimate {
     /// Skewness of `w`; 0 if all weights are equal.
     skewness: f64,
     pareto_shape: Option<f64>,
-    /// Mean of `log w` over the chains that are alive, relative to the largest.
+    /// Mean of `log w` over the chains that are alive, relative to the largest log weight.
     mean_of_alive: f64,
     /// Sample variance of `log w` over the chains that are alive.
     variance_of_alive: f64,
@@ -172,7 +172,7 @@ impl Estimate {
         })
     }
 
-    /// Creates the estimate from chains that interacted within blocks. `roots` holds the index of each chain's
+    /// Creates the estimate from chains that interacted within blocks. `roots` lists the index of each chain's first
     /// ancestor. The error comes from the means over [`islands`]. If there are too few islands, it comes from the sums
     /// over families (Lee and Whiteley 2018).
     pub(crate) fn of_interacting(
@@ -222,7 +222,7 @@ impl Estimate {
         (self.relative_variance / (self.units - 1) as f64).sqrt()
     }
 
-    /// Returns whether there is only one weight, in which case no error can be computed.
+    /// Returns whether the estimate rests on a single independent weight, so that no error can be computed.
     fn is_single(&self) -> bool {
         self.units == 1 || self.unit != Unit::Chain && self.carrying == 1
     }
@@ -364,7 +364,7 @@ crate::num::deserialize_checked! {
 
 #[cfg(feature = "serde")]
 impl Estimate {
-    /// Refuses figures that no weights can give.
+    /// Refuses an estimate from a file whose figures cannot come from any weights.
     fn checked(self) -> Result<Self> {
         let expected = format!("fewer than the {} chains", self.chains);
         Error::check(self.dead < self.chains, "dead", self.dead, expected)?;

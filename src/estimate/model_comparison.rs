@@ -217,8 +217,8 @@ impl Sides {
         }
     }
 
-    /// Returns the log of a sum of independent terms, given by their logarithms. It is a convex function of them: its
-    /// tangent, whose slopes are the shares, is steep enough below the estimate, but not above.
+    /// Returns the log of a sum of independent terms, given by their logarithms. It is a convex function of these: its
+    /// tangent, whose slopes are the shares, gives a long enough lower side, but too short an upper side.
     fn log_sum(terms: &[&Self]) -> Self {
         let value = log_sum_exp(terms.iter().map(|term| term.value));
         let shares = terms.iter().map(|term| (term.value - value).exp());
@@ -245,7 +245,7 @@ impl Sides {
     }
 }
 
-/// Returns the probability of these log odds.
+/// Returns the probability that has the given log odds.
 fn logistic(log_odds: f64) -> f64 {
     1.0 / (1.0 + (-log_odds).exp())
 }
@@ -340,7 +340,7 @@ mod tests {
     struct Found {
         log_z: f64,
         error: f64,
-        /// Distances of the ends of the interval.
+        /// Distances from the estimate to the lower and the upper end of the interval.
         sides: (f64, f64),
         warnings: Vec<Warning>,
     }
@@ -397,7 +397,7 @@ mod tests {
         ModelComparison::new(named.map(|(place, result)| (place.to_string(), result))).unwrap()
     }
 
-    /// Errors are up to 2 nats, even for models that seem negligible.
+    /// Checks the coverage for standard errors of up to 2 nats, and of 4 nats for models that seem negligible.
     #[test]
     fn the_interval_of_a_probability_has_its_level() {
         const REPEATS: usize = 2_000;
@@ -428,7 +428,7 @@ mod tests {
         }
     }
 
-    /// The error against differences of the probabilities in each log Z.
+    /// Compares the error with finite differences of the probabilities in each log Z.
     #[test]
     fn the_error_of_a_probability_follows_the_delta_method() {
         let (log_z, errors) = ([1.0, 0.2, -0.7], [0.03, 0.05, 0.02]);
@@ -479,7 +479,7 @@ mod tests {
         }
     }
 
-    /// The odds of two models are their Bayes factor, whatever the sides.
+    /// For two models, the interval of the odds is the interval of their Bayes factor, even if it is skewed.
     #[test]
     fn two_models_have_the_interval_of_their_ratio() {
         let skewed = |log_z, below, above| Found {

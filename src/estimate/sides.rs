@@ -34,7 +34,8 @@ impl Sides {
         (self.value - self.below, self.value + self.above)
     }
 
-    /// Returns the difference of two independent estimates. Each side joins opposite sides of both intervals.
+    /// Returns the difference of two independent estimates. Each of its sides joins opposite sides of the two
+    /// intervals.
     pub(super) fn difference(one: &Self, other: &Self) -> Self {
         Self {
             value: one.value - other.value,

@@ -106,7 +106,7 @@ impl SummaryRow {
         }
     }
 
-    /// Returns the row's texts. The error decides the number of decimals.
+    /// Returns the texts of the row's cells. The standard error decides the number of decimals.
     fn cells(&self) -> Vec<String> {
         let digits = decimals(self.standard_error);
         let figures = [

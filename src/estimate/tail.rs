@@ -4,7 +4,8 @@
 pub(crate) const MIN_CHAINS: usize = 25;
 
 /// Returns the Pareto shape `k` of the largest `min(N/5, 3 sqrt N)` weights (Vehtari et al. 2024, sec. 3.2), or `None`
-/// below [`MIN_CHAINS`] chains or if fewer than five weights stand out. Moments of order below `1/k` are finite.
+/// below [`MIN_CHAINS`] chains or if fewer than five weights exceed the threshold. Moments of order below `1/k` are
+/// finite.
 pub(crate) fn pareto_shape(log_weights: &[f64]) -> Option<f64> {
     if log_weights.len() < MIN_CHAINS {
         return None;
@@ -13,7 +14,7 @@ pub(crate) fn pareto_shape(log_weights: &[f64]) -> Option<f64> {
     shape_of_largest(log_weights, (n / 5.0).min(3.0 * n.sqrt()) as usize)
 }
 
-/// Returns the Pareto shape of the `tail` largest weights, or `None` if fewer than five stand out.
+/// Returns the Pareto shape of the `tail` largest weights, or `None` if fewer than five exceed the next one.
 pub(super) fn shape_of_largest(log_weights: &[f64], tail: usize) -> Option<f64> {
     let mut sorted = log_weights.to_vec();
     sorted.sort_unstable_by(|a, b| b.total_cmp(a));

@@ -83,7 +83,7 @@ pub enum Warning {
         "one chain carries {:.0}% of the weight: use more stages or more chains", 100.0 * share
     )]
     DominantWeight {
-        /// Share of the sum of weights.
+        /// The chain's share of the sum of weights.
         share: f64,
     },
     /// A tail of large weights so heavy that mean and variance are unreliable.
@@ -110,7 +110,7 @@ pub enum Warning {
         /// Share of the variance added by all stages.
         share: f64,
     },
-    /// A stage in which fewer than one proposal in 1,000 was accepted and no chain moved otherwise.
+    /// A stage in which fewer than one proposal in 1,000 was accepted and no chain moved in another way.
     #[error("fewer than one proposal in 1,000 was accepted at stage {stage} (beta = {}): use smaller steps", short(*beta))]
     ZeroAcceptance {
         /// Index of the stage, 1 to K.
@@ -118,7 +118,7 @@ pub enum Warning {
         /// Inverse temperature that the stage reaches.
         beta: f64,
     },
-    /// Moves of an unadjusted kernel whose reverse is too rare to be sampled, so that weight is missing.
+    /// Moves of an unadjusted kernel with reverse moves too rare to be sampled, so that weight is missing.
     #[error(
         "at least {:.1}% of the mean weight is missing, and the interval does not include it: unadjusted moves \
          overshoot, as at an edge where the gradient diverges; use an adjusted kernel (MALA) or smaller \
@@ -165,7 +165,7 @@ pub enum Warning {
          base that covers the target"
     )]
     BaseMissesTarget {
-        /// Number of chains that met such a state.
+        /// Number of chains that met a state excluded by the base.
         chains: usize,
     },
     /// Chains that are missing, because not all parts of the run were merged.
@@ -185,7 +185,7 @@ pub enum Warning {
         /// The file and the failure.
         reason: String,
     },
-    /// Likelihood levels that ended at the maximum number of levels.
+    /// A nested run that ended at its maximum number of likelihood levels.
     #[error(
         "the run ended at its limit of {levels} levels: a share of about {share:.1e} of Z, or more, may lie above the last \
          level; allow more levels"
@@ -193,7 +193,7 @@ pub enum Warning {
     LevelsEnded {
         /// Number of levels.
         levels: usize,
-        /// Mass above the last level, at the largest likelihood met, relative to the mass below.
+        /// Mass above the last level, relative to the mass below. The largest likelihood met stands for all above.
         share: f64,
     },
     /// A forward or a reverse run more than five of its standard errors from the estimate of both together. If the
@@ -211,8 +211,8 @@ pub enum Warning {
         /// Bennett's estimate of log Z, from both.
         joint: f64,
     },
-    /// A forward and a reverse run that share only a handful of chains, or whose overlap is below 0.03. If the overlap
-    /// is below 0.03, the interval contains the intervals of both.
+    /// A forward and a reverse run with an overlap below 0.03, or with few effective chains in the overlap. If the
+    /// overlap is below 0.03, the interval contains the intervals of both runs.
     #[error(
         "the forward and the reverse run hardly overlap (overlap {overlap:.3}, {ess:.0} effective chains): use more stages, or \
          more chains in both directions"
@@ -278,7 +278,7 @@ pub enum Warning {
     BelowBound {
         /// The lower bound.
         bound: f64,
-        /// Probability with which the bound holds; 1 for certain.
+        /// Probability with which the bound holds; 1 if it is certain.
         confidence: f64,
         /// Upper end of the interval.
         upper: f64,
@@ -381,7 +381,7 @@ pub enum Warning {
         ess: f64,
         /// Number of pilot chains.
         chains: usize,
-        /// Inverse temperature at which it is lowest.
+        /// Inverse temperature at which the effective sample size is lowest.
         beta: f64,
     },
     /// Too few pilot chains, so that the variances are mostly noise.
@@ -408,7 +408,8 @@ pub enum Warning {
         /// Inverse temperature of the stage.
         beta: f64,
     },
-    /// A segment whose estimated cost is negative or almost 0 and was raised to a floor.
+    /// A segment of a [`BinnedSchedule`](crate::pilot::BinnedSchedule) whose estimated cost is negative or almost 0 and
+    /// was raised to a floor.
     #[error(
         "the estimated cost of segment {segment} (counted from 0) is {cost:.2e}, and was raised to 0.1% of the mean: use \
          more chains or updates at the knots"

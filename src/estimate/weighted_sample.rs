@@ -72,8 +72,8 @@ pub trait WeightedSample {
         EqualDraws::of(&self.weighted_states(), count, seed)
     }
 
-    /// Returns a table of `quantities`, with one row each for mean, deviation and quantiles, and log Z above.
-    /// [`Priors`](crate::model::Priors) can be given as quantities: their parameters.
+    /// Returns a table with the mean, deviation and quantiles of each of `quantities` in a row, and log Z above.
+    /// [`Priors`](crate::model::Priors) can be given as quantities; the rows are then the parameters.
     ///
     /// # Errors
     /// No quantity, or two of one name; a value that is not finite; no state of positive weight.
@@ -106,7 +106,7 @@ mod tests {
             }
         }
 
-        /// Returns a sample of N(0, 1) by weighted draws from N(0, 1.5^2), `copies` of each in one unit.
+        /// Returns a sample of N(0, 1): weighted draws from N(0, 1.5^2), each `copies` times in one unit.
         fn normal(units: usize, copies: usize, seed: usize) -> Self {
             let (mut rng, normal) = (stream(1, Purpose::Testing, seed), StandardNormal::get());
             let states = Vec::from_iter((0..units).map(|_| 1.5 * normal.draw(&mut rng)));
@@ -195,8 +195,8 @@ mod tests {
         }
     }
 
-    /// Checks that 92.5 to 97.5% of 1,000 intervals of 1.96 errors contain the value, for single states and six to a
-    /// unit.
+    /// Checks that 92.5 to 97.5% of 1,000 intervals of 1.96 errors contain the value, for units of one state and of six
+    /// equal states.
     #[test]
     fn intervals_of_means_and_quantiles_cover() {
         const SEEDS: usize = 1_000;

@@ -15,7 +15,7 @@ use crate::{Error, Result};
 
 /// Chains that pass the schedule together: states, random streams and log weights.
 ///
-/// A chain is *active* if it takes part in the current move and still carries weight. Kernels touch only these.
+/// A chain is *active* if it takes part in the current move and still carries weight. Kernels touch only active chains.
 #[derive(Debug, Clone)]
 pub struct Block<S> {
     first_chain: usize,
@@ -30,7 +30,7 @@ pub struct Block<S> {
     pub(super) decisions: Decisions,
     /// Whether each chain takes part in the current move.
     mask: Vec<bool>,
-    /// The chain that is being moved; a panic leaves it set.
+    /// Index of the chain that is being moved. A panic leaves it set, so that the error can name the chain.
     at_hand: Option<usize>,
     pub(super) known: Known,
 }
@@ -100,7 +100,7 @@ impl<S> Block<S> {
         &self.previous_log_weights
     }
 
-    /// Returns `log f_k(x_{k-1}) - log f_{k-1}(x_{k-1})` of the last stage for each chain; 0 if it had no weight.
+    /// Returns `log f_k(x_{k-1}) - log f_{k-1}(x_{k-1})` of the last stage for each chain; 0 for one without weight.
     pub fn log_ratios(&self) -> &[f64] {
         &self.log_ratios
     }
@@ -130,7 +130,7 @@ impl<S> Block<S> {
         self.mask[chain] && self.is_alive(chain)
     }
 
-    /// Returns the active chains, as runs of neighbours.
+    /// Returns the active chains, as ranges of neighbouring indices.
     pub(crate) fn active_runs(&self) -> Vec<Range<usize>> {
         let mut done = 0;
         let next = || {
@@ -171,13 +171,13 @@ impl<S> Block<S> {
         (&mut self.states[chain], ends, &mut self.rngs[chain])
     }
 
-    /// Returns the states and known log densities of the chains in `run`, after [`run_mut`](Self::run_mut).
+    /// Returns the states and known log densities of the chains in `run`. Call [`run_mut`](Self::run_mut) before.
     #[inline]
     pub(super) fn peek_mut(&mut self, run: Range<usize>) -> (&mut [S], &mut [Ends]) {
         (&mut self.states[run.clone()], self.known.peek_mut(run))
     }
 
-    /// Returns the log densities and gradients known of a chain's state, for a copy of the state.
+    /// Returns the log densities and gradients known of a chain's state, to be given to a copy of the chain.
     pub(crate) fn memory(&self, chain: usize) -> KnownOfChain {
         self.known.memory(chain)
     }
@@ -187,15 +187,15 @@ impl<S> Block<S> {
         self.known.set_memory(chain, self.states.len(), memory);
     }
 
-    /// Returns states, known log densities and streams of neighbouring chains, for a caller that updates these
-    /// together.
+    /// Returns states, known log densities and streams of the neighbouring chains in `run`. The caller updates the log
+    /// densities with the states.
     pub(super) fn run_mut(&mut self, run: Range<usize>) -> (&[S], &mut [Ends], &mut [StreamRng]) {
         let ends = self.known.run_mut(run.clone(), self.states.len());
         (&self.states[run.clone()], ends, &mut self.rngs[run])
     }
 
-    /// Returns the states of one chain or of all, with the known log densities and gradients. The caller updates these
-    /// with the states.
+    /// Returns the states of the chains in `run`, one chain or all, with the known log densities and gradients. The
+    /// caller updates the known values with the states.
     pub(super) fn graded_mut(&mut self, run: Range<usize>, dimension: usize) -> Graded<'_, S> {
         let chains = self.states.len();
         let (ends, gradients) = self.known.graded_mut(run.clone(), chains, dimension);
@@ -215,7 +215,7 @@ impl<S> Block<S> {
         Some((&mut self.states, lanes))
     }
 
-    /// Runs `work` on the block with only those chains active for which `keep` is true, within the present mask.
+    /// Runs `work` with fewer active chains: an active chain stays active only if its entry in `keep` is true.
     ///
     /// # Errors
     /// The errors of `work`. The mask is restored in any case.
@@ -253,7 +253,7 @@ impl<S> Block<S> {
         })
     }
 
-    /// Moves the active chains as [`for_each`](Self::for_each), by a function of the block and the chain's index.
+    /// Moves the active chains as [`for_each`](Self::for_each) does, by a function of block and chain index.
     #[inline]
     pub(super) fn each<M: Intermediate>(
         &mut self,
@@ -282,8 +282,8 @@ impl<S> Block<S> {
         Ok(())
     }
 
-    /// Adds the increment of a stage to the log weight of one chain, and counts its decisions. At
-    /// [rest](Stage::is_at_rest) the log ratio of the last stage is kept.
+    /// Adds the increment of a stage to the log weight of one chain, and counts its decisions. If the stage is [at
+    /// rest](Stage::is_at_rest), the block keeps the log ratio of the stage before.
     ///
     /// # Errors
     /// [`Error::NonFinite`](crate::Error::NonFinite) with chain, stage and beta, if `increment` is an error, NaN or
@@ -323,7 +323,7 @@ impl<S> Block<S> {
         error.of_model(stage.model, place, self.chains_at_hand())
     }
 
-    /// Returns the index in the run of the chain being moved, or all indices of the block if chains move together.
+    /// Returns the index of the chain that is being moved, or all indices of the block if its chains move together.
     pub(crate) fn chains_at_hand(&self) -> Range<usize> {
         let chains = self.at_hand.map_or(0..self.len(), |chain| chain..chain + 1);
         self.first_chain + chains.start..self.first_chain + chains.end

@@ -1,4 +1,4 @@
-//! Gradients at the ends of the path, of chains that move together.
+//! Log densities and gradients at both ends of the path, for chains that move together.
 
 use std::iter::once;
 use std::mem::swap;
@@ -25,12 +25,12 @@ pub(super) struct EndGradient {
     pub(super) gradients: DVector<f64>,
 }
 
-/// Returns the weights of the gradients at the ends of a path that has ends.
+/// Returns the weights of the two ends' gradients in the gradient of `model`; `None` if the path has no ends.
 pub(super) fn end_weights<M: Differentiable + Intermediate>(model: &M) -> Option<[f64; 2]> {
     model.end_weights().filter(|_| M::HAS_ENDS)
 }
 
-/// Returns the log density of a blend. An end of weight 0 may be unknown, and counts as 0.
+/// Returns the log density that follows from the `known` ones at both ends. At an end of weight 0 it may be unknown.
 pub(super) fn blended<M: Intermediate>(model: &M, weights: [f64; 2], known: Ends) -> f64 {
     let [base, target] = weights.map(|weight| weight > 0.0);
     model.log_density_at(Ends {
@@ -131,8 +131,8 @@ impl EndGradients {
         Ends { base, target }
     }
 
-    /// Evaluates each end of positive weight that is unknown for some state, and returns whether there was one. It
-    /// evaluates known states again, to make few calls. The rows of `positions` are the states.
+    /// Evaluates the states at each end that has a positive weight and an unknown log density; known states too, to
+    /// make few calls. Returns whether there was such an end. The rows of `positions` are the states.
     pub(super) fn complete<M: Differentiable + Intermediate>(
         &mut self,
         model: &M,
@@ -176,7 +176,7 @@ impl EndGradients {
         }
     }
 
-    /// Returns whether the ends of positive weight are known for all states.
+    /// Returns whether the log densities of all states are known at the ends of positive weight.
     pub(super) fn has(&self, weights: [f64; 2]) -> bool {
         let mut ends = self.0.iter().zip(weights);
         ends.all(|(end, weight)| {
@@ -197,7 +197,7 @@ impl EndGradients {
         end == 0 || blended(model, weights, Ends { base, target }).is_nan()
     }
 
-    /// Copies the rows of `runs` from a larger block.
+    /// Copies the rows `runs` of a larger block to the rows of this one.
     pub(super) fn load(&mut self, from: &Self, runs: &[Range<usize>]) {
         for (to, from) in self.0.iter_mut().zip(&from.0) {
             for (mut to, from) in to.columns_mut().zip(from.columns()) {
@@ -210,8 +210,8 @@ impl EndGradients {
         }
     }
 
-    /// Writes the rows of `from` to the rows `runs`, for the states that moved. `moved` has all bits set for these, and
-    /// none for the others.
+    /// Writes the rows of `from` to the rows `runs`, for the states that moved. An entry of `moved` has all bits set
+    /// for a state that moved, and no bit set for a state that stayed.
     pub(super) fn store(&mut self, from: &mut Self, runs: &[Range<usize>], moved: &[u64]) {
         if moved.iter().all(|&moved| moved == 0) {
             return;
@@ -250,7 +250,7 @@ impl EndGradients {
         })
     }
 
-    /// Replaces the row of one state; forgets it if the row does not fit.
+    /// Replaces the row of one state. If the new row does not fit, the state's values become unknown.
     pub(super) fn set_row(&mut self, state: usize, row: Self) {
         if self.len() <= 1 {
             return *self = row;

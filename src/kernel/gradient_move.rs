@@ -18,7 +18,7 @@ use crate::path::Intermediate;
 /// A kernel that moves along leapfrog trajectories of `H(x, p) = -log f(x) + |p|^2 / 2`, with unit mass. With a
 /// preconditioner L the equations are `dx/dt = L p`, `dp/dt = L^T grad log f(x)`.
 pub trait GradientMove {
-    /// Values of a chain that last from move to move; `()` for none.
+    /// Values that a chain keeps from move to move; `()` for none.
     type Memory: Clone + Default + Send + 'static;
 
     fn preconditioner(&self) -> Option<&Preconditioner>;
@@ -38,7 +38,7 @@ pub trait GradientMove {
         trajectories.draw_uniform(index, rng);
     }
 
-    /// Returns whether the chain in row `index` moves to the end of its trajectory, and its step.
+    /// Returns whether the chain in row `index` moves to the end of its trajectory, and its report of the move.
     fn conclude(
         &self,
         trajectories: &Trajectories,
@@ -93,7 +93,7 @@ where
     })
 }
 
-/// Weighs and moves the `active` chains of `run` together. Their indices count from the start of the run.
+/// Weighs and moves the `active` chains of `run` together. The indices in `active` count from the start of `run`.
 fn advance_run<M, K>(
     kernel: &K,
     stage: Stage<'_, M>,

@@ -49,7 +49,7 @@ pub struct Hmc {
 /// its correction is 0. The momentum cancels from the log ratio of a run.
 ///
 /// With a [`Preconditioner`](Tunable::preconditioned) the momentum belongs to its coordinates. A refusal turns the
-/// chain back, so use smaller steps than for [`Hmc`], whose rules for the support and for divergence apply.
+/// chain back, so use smaller steps than for [`Hmc`]. Its rules for the support and for divergence apply here too.
 ///
 /// Source: Sohl-Dickstein and Culpepper, Hamiltonian annealed importance sampling for partition function estimation
 /// (2012); Horowitz (1991).
@@ -225,7 +225,7 @@ impl Tunable for Hmc {
         Self { leapfrog }
     }
 
-    /// Returns the step size of a quarter period. Under a standard normal the end then does not depend on the start.
+    /// Returns the step size of a quarter period. Under a standard normal the end is then independent of the start.
     fn longest_step_size(&self) -> f64 {
         self.leapfrog.quarter_period()
     }

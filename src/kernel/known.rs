@@ -1,8 +1,8 @@
 //! The memory of a block: log densities and gradients of its states at the ends of the path.
 //!
 //! A stage changes beta, not the states, so the log densities at the ends of the path stay valid until the chain moves.
-//! Their blend does not: it depends on beta. Methods that hand out a state to be changed forget its memory, unless the
-//! caller takes the memory too and updates both.
+//! The log density at beta does not. A method that lets its caller change a state forgets the values known of the
+//! state, unless the caller takes these values too and updates both.
 
 use std::ops::Range;
 
@@ -60,7 +60,7 @@ impl Known {
         }
     }
 
-    /// Replaces the values known of one of `chains` chains. The gradients are lost if the block keeps none.
+    /// Replaces the values known of a chain in a block of `chains` chains. Drops gradients if the block stores none.
     pub(super) fn set_memory(&mut self, chain: usize, chains: usize, memory: KnownOfChain) {
         *self.ends_mut(chain, chains) = memory.ends;
         let (entry, row) = self.place_of(chain);
@@ -69,7 +69,7 @@ impl Known {
         }
     }
 
-    /// Returns the log densities at the ends, for a chain that stays where it is.
+    /// Returns the log densities at the ends, for a chain whose state the caller does not change.
     #[inline]
     pub(super) fn learned_mut(&mut self, chain: usize, chains: usize) -> &mut Ends {
         if self.ends.len() != chains {
@@ -87,7 +87,7 @@ impl Known {
         &mut self.ends[run]
     }
 
-    /// Returns the log densities at the ends, for one of `chains` chains and a kernel that keeps no gradients.
+    /// Returns the log densities at the ends, for one of `chains` chains whose kernel keeps no gradients.
     #[inline]
     pub(super) fn ends_mut(&mut self, chain: usize, chains: usize) -> &mut Ends {
         self.forget_gradients(chain);
@@ -107,8 +107,8 @@ impl Known {
         &mut self.ends[run]
     }
 
-    /// Returns log densities and gradients at the ends, for a kernel that moves the chains in `run` together. The run
-    /// is one of `chains` chains, or all of them.
+    /// Returns log densities and gradients at the ends, for a kernel that moves the chains in `run` together. `run` is
+    /// one chain, or all `chains` chains of the block.
     pub(super) fn graded_mut(
         &mut self,
         run: Range<usize>,
@@ -146,7 +146,7 @@ impl Known {
         }
     }
 
-    /// Returns whether the memory fits a block of `chains` chains and holds numbers alone. Used to check a file.
+    /// Returns whether the sizes of the memory fit a block of `chains` chains. Used to check a file.
     #[cfg(feature = "checkpoint")]
     pub(super) fn fits(&self, chains: usize) -> bool {
         let (ends, entries) = (self.ends.len(), self.gradients.len());
@@ -158,7 +158,7 @@ impl Known {
 }
 
 impl<M: Intermediate> Stage<'_, M> {
-    /// Returns the log ratio of a state, given its known log densities. At rest it is 0.
+    /// Returns the log ratio of a state, given its known log densities; 0 if the stage is at rest.
     #[inline]
     pub(super) fn log_ratio_from(&self, state: &M::State, known: Ends) -> f64 {
         if self.is_at_rest() {
@@ -181,8 +181,8 @@ impl<M: Intermediate> Stage<'_, M> {
         }
     }
 
-    /// Returns the log ratio and log density of a state. Evaluates the values that are not `known`, and stores them
-    /// there.
+    /// Returns the log ratio and log density of a state. Evaluates the values that are unknown, and stores them in
+    /// `known`.
     #[inline]
     pub(super) fn weigh(&self, state: &M::State, known: &mut Ends) -> (f64, f64) {
         if !M::HAS_ENDS {
@@ -197,7 +197,7 @@ impl<M: Intermediate> Stage<'_, M> {
         (log_ratio, self.model.log_density_at(*known))
     }
 
-    /// Weighs a state on a path without ends.
+    /// Returns the log ratio and log density of a state, on a path without ends.
     fn weigh_whole(&self, state: &M::State, known: &mut Ends) -> (f64, f64) {
         let kept = |beta| known.of_beta(beta);
         if self.is_at_rest() {
@@ -214,7 +214,7 @@ impl<M: Intermediate> Stage<'_, M> {
         (log_ratio, here)
     }
 
-    /// Returns the log density of a new state, and the ends that the evaluation gave.
+    /// Returns the log density of a new state, and the log densities at the ends of the path evaluated for it.
     #[inline]
     pub(super) fn evaluate(&self, state: &M::State) -> (f64, Ends) {
         if M::HAS_ENDS {
@@ -225,8 +225,8 @@ impl<M: Intermediate> Stage<'_, M> {
         (here, Ends::at_beta(here, self.beta))
     }
 
-    /// Writes the log ratios and log densities of several states, like [`weigh`](Self::weigh), by calls for all of
-    /// them.
+    /// Writes the log ratios and log densities of several states, like [`weigh`](Self::weigh). Each call of the model
+    /// evaluates several states.
     pub(super) fn weigh_batch(
         &self,
         states: &[M::State],
@@ -260,7 +260,7 @@ impl<M: Intermediate> Stage<'_, M> {
         }
     }
 
-    /// Weighs several states on a path without ends.
+    /// Writes the log ratios and log densities of several states, on a path without ends.
     fn weigh_batch_whole(
         &self,
         states: &[M::State],
@@ -307,7 +307,7 @@ impl<M: Intermediate> Stage<'_, M> {
         }
     }
 
-    /// Writes the log densities of several new states, and the ends that the evaluation gave.
+    /// Writes the log densities of several new states, and the log densities at the ends that were evaluated for them.
     pub(super) fn evaluate_batch(
         &self,
         states: &[M::State],
@@ -345,7 +345,7 @@ mod tests {
     use crate::path::GeometricPath;
     use crate::random::{Purpose, stream, successive};
 
-    /// A random walk in one dimension. If it is `wrong`, it keeps the memory of a refused proposal.
+    /// A random walk in one dimension. If `wrong`, it stores the log densities of a refused proposal.
     struct Walk {
         wrong: bool,
     }
@@ -387,7 +387,7 @@ mod tests {
         }
     }
 
-    /// Returns the z-score of the mean weight, and its standard error.
+    /// Returns the z-score of the mean weight, and the standard error of the mean weight.
     fn check(wrong: bool) -> (f64, f64) {
         const CHAINS: usize = 20_000;
         let base = Gaussian::standard(1).unwrap();

@@ -48,8 +48,9 @@ pub struct Mala {
 /// step, for example at an edge. The run then warns ([`Warning::MissingMass`](crate::estimate::Warning::MissingMass));
 /// use [`Mala`] in that case.
 ///
-/// A proposal is refused if it lies off the support of `f_k`, or if [`Mala`] refuses it whatever its density. The chain
-/// then stays, with correction 0. Without this rule `E[w]` would be below `Z_K / Z_0` on a bounded support.
+/// A proposal is refused if it lies off the support of `f_k` or overflows, or if the model is not finite there and
+/// [`Mala`] would refuse it. The chain then stays, with correction 0. Without this rule `E[w]` would be below
+/// `Z_K / Z_0` on a bounded support.
 ///
 /// Source: Barron and Luo (2007), with no drift modifier.
 #[derive(Debug, Clone, PartialEq)]

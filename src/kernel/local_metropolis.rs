@@ -146,7 +146,7 @@ where
         })
     }
 
-    /// Counts the weight if the path has no [ends](Intermediate::HAS_ENDS). Changes of the density are not counted.
+    /// Counts the weight's evaluation on a path without [ends](Intermediate::HAS_ENDS), but no changes of the density.
     fn evaluations(&self, _dimension: usize) -> usize {
         usize::from(!M::HAS_ENDS)
     }

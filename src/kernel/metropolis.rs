@@ -177,7 +177,7 @@ where
         })
     }
 
-    /// Counts the proposal, and the weight if the path has no [ends](Intermediate::HAS_ENDS).
+    /// Counts the evaluation of the proposal, and one for the weight if the path has no [ends](Intermediate::HAS_ENDS).
     fn evaluations(&self, _dimension: usize) -> usize {
         1 + usize::from(!M::HAS_ENDS)
     }
@@ -323,7 +323,7 @@ fn acceptance(here: f64, there: f64) -> f64 {
     }
 }
 
-/// Replaces the log densities `there` by the acceptance probabilities of moves to them from `here`.
+/// Replaces each log density in `there` by the acceptance probability of the move to it from its entry in `here`.
 pub(super) fn acceptances(here: &[f64], there: &mut [f64]) {
     over_vectors(
         #[inline(always)]
@@ -424,8 +424,8 @@ impl<S: Clone> ProposalBuffers<S> {
         acceptances(&self.here, &mut self.acceptances);
     }
 
-    /// Returns whether the chain at `index` accepts, its weight increment, and its proposal with ends; or the error of
-    /// `check`.
+    /// Returns whether the chain at `index` accepts, its weight increment, and its proposal with the log densities at
+    /// the ends of the path; or the error of `check`.
     #[inline(always)]
     pub(super) fn decide(
         &mut self,

@@ -133,9 +133,9 @@ struct SliceLine<'s, M> {
     state: &'s mut DVector<f64>,
     index: usize,
     here: f64,
-    /// Ends of the current state, whose log density is `here`.
+    /// Log densities of the current state at the ends of the path.
     known: Ends,
-    /// Ends of the last state evaluated.
+    /// Log densities of the last state evaluated, at the ends of the path.
     found: Ends,
 }
 
@@ -168,7 +168,7 @@ impl<M: Intermediate<State = DVector<f64>>> SliceLine<'_, M> {
         Ok(())
     }
 
-    /// Returns an interval about `start`. Each end is below the level or has used up its share of the widths.
+    /// Returns an interval about `start`. At each end the density is below the level, or the allowed steps are used up.
     fn step_out<R: Rng + ?Sized>(
         &mut self,
         start: f64,

@@ -225,7 +225,7 @@ impl NonFinite {
         }
     }
 
-    /// Returns the error with the largest of the state's coordinates.
+    /// Returns the report with the state's largest coordinate by absolute value.
     #[cold]
     #[must_use]
     pub fn at_state(self, coordinates: &[f64]) -> Self {
@@ -247,8 +247,8 @@ impl NonFinite {
         }
     }
 
-    /// Returns the error at the place (chain, stage, beta). If the model has failed, returns the model's failure with
-    /// the `chains` that move together.
+    /// Returns this error with its place (chain, stage, beta). If the model has failed, returns the model's failure
+    /// instead, with the `chains` that move together.
     pub(crate) fn of_model(
         self,
         model: &(impl UnnormalizedModel + ?Sized),

@@ -107,7 +107,7 @@ impl From<StepSize> for Vec<(f64, f64)> {
     }
 }
 
-/// Lets a constructor take a [`StepSize`], which never fails, as well as a number.
+/// Lets a constructor take a number or a [`StepSize`], whose conversion to a `StepSize` never fails.
 impl From<Infallible> for Error {
     fn from(never: Infallible) -> Self {
         match never {}

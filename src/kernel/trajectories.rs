@@ -92,7 +92,7 @@ impl Trajectories {
         self.finish(At::Start, factor);
     }
 
-    /// Weighs the active chains, run by run.
+    /// Weighs the active chains, one range of neighbouring chains after another.
     fn weigh<M: Intermediate<State = DVector<f64>>>(
         &mut self,
         stage: Stage<'_, M>,
@@ -331,8 +331,8 @@ impl Trajectories {
         }
     }
 
-    /// Writes the log densities and gradients at the positions. Each chain gets the numbers that it would get alone. At
-    /// the `last` point it keeps the gradients at the ends of the path.
+    /// Writes the log densities and gradients at the positions. Each chain gets the numbers that it would get alone. If
+    /// the positions are the `last` of their trajectories, the values at the ends of the path are stored too.
     fn evaluate<M: Differentiable + Intermediate>(&mut self, model: &M, last: bool) {
         let beyond = self.set_aside_overflows();
         let (chains, dimension) = (self.chains, self.dimension());

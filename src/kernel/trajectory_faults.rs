@@ -25,7 +25,7 @@ impl At {
     }
 }
 
-/// Returns whether the log density is neither out of reach nor a fault.
+/// Returns whether a log density needs no further check: it is at least `UNREACHABLE`, and neither NaN nor `+inf`.
 #[inline]
 fn is_usual(log_density: &f64) -> bool {
     (UNREACHABLE..f64::INFINITY).contains(log_density)
@@ -103,8 +103,8 @@ impl Trajectories {
         self.row = gradient;
     }
 
-    /// Returns the value `found`. A fault ends the chain's trajectory. The first fault of the lowest chain is recorded,
-    /// unless that trajectory diverges: it is refused without a fault.
+    /// Returns the value in `found`. A fault ends the chain's trajectory and gives `None`. Records the first fault of
+    /// the lowest chain, but no fault of a trajectory that diverges, because such a trajectory is only refused.
     fn noted<T>(&mut self, chain: usize, at: At, found: Result<T, NonFinite>) -> Option<T> {
         let fault = match found {
             Ok(value) => return Some(value),

@@ -22,9 +22,9 @@ pub(crate) fn fill_normal<R: Rng + ?Sized>(vector: &mut DVector<f64>, rng: &mut 
     StandardNormal::get().fill(vector.as_mut_slice(), rng);
 }
 
-/// Log density that no chain reaches. Where the log density is below it, the gradient may overflow.
+/// A log density so low that no chain reaches it. A gradient may overflow if the log density is lower still.
 pub(super) const UNREACHABLE: f64 = -1e100;
-/// Slope that counts as an overflow there, since a preconditioner's coordinates may enlarge it.
+/// Slope that counts as an overflow at such a low log density, since a preconditioner's coordinates may enlarge it.
 const STEEP: f64 = 1e200;
 
 /// Returns whether the energy rose by more than 1,000, Stan's threshold, from `before` at the start of a move to

@@ -77,7 +77,7 @@ impl<A: Workspace, B: Workspace> Workspace for (A, B) {
     }
 }
 
-/// The workspace of the kernel that has moved a block; empty before.
+/// The workspace of the kernel that moves a block; empty before the first move.
 #[derive(Default)]
 pub(crate) struct AnyWorkspace(Option<Box<dyn Erased>>);
 

@@ -125,7 +125,7 @@ impl<'s> Ascent<'s> {
         })
     }
 
-    /// Draws an observation for each group of the next minibatch, and conditions its trajectories on it.
+    /// Draws an observation for each group of the next minibatch, and conditions the group's trajectories on it.
     pub(super) fn observe<'d>(&mut self, data: &'d [DVector<f64>]) -> Vec<&'d DVector<f64>> {
         let group = self.settings.objective.group();
         let draw = |_| &data[self.rng.random_range(0..data.len())];
@@ -139,7 +139,7 @@ impl<'s> Ascent<'s> {
         self.batch.states_at(self.schedule.stages())
     }
 
-    /// Computes the objective and its gradient on a new minibatch, along one path or one for each trajectory.
+    /// Computes the objective and its gradient on a new minibatch. `paths` has one path, or one for each trajectory.
     pub(super) fn judge<P>(
         &mut self,
         paths: &[P],
@@ -208,8 +208,8 @@ impl<'s> Ascent<'s> {
         energies
     }
 
-    /// Computes the objective from `departures`, the `log f_0(z_0)`, and the energies, and sets the shares of the
-    /// trajectories.
+    /// Computes the objective from `departures`, the `log f_0(z_0)` of each trajectory, and from the energies. Sets the
+    /// shares of the trajectories.
     fn objective(
         &mut self,
         departures: Vec<f64>,
@@ -245,7 +245,7 @@ impl<'s> Ascent<'s> {
         Ok(objective)
     }
 
-    /// Returns the error of transition `t`, counted from 0.
+    /// Returns the error that the training diverged at transition `t`, counted from 0.
     fn diverged(&self, t: usize, quantity: &'static str, value: f64) -> TrainingError {
         TrainingError::Diverged {
             iteration: self.iteration,
@@ -261,7 +261,7 @@ impl<'s> Ascent<'s> {
         (self.iteration < self.settings.iterations).then_some(rate)
     }
 
-    /// Ascends the gradients, and ends the iteration.
+    /// Moves the parameters along the `gradients`, and ends the iteration.
     pub(super) fn update(&mut self, gradients: Vec<TransitionGradient>) {
         let rate = self.settings.learning_rate_at(self.iteration);
         let transitions = self.trained.flow.transitions.iter_mut();
@@ -320,9 +320,9 @@ pub(super) fn clip(parts: &mut [Vec<f64>], bound: f64) {
 
 #[derive(Debug)]
 pub(super) struct Groups {
-    /// `w / mean(w)` of each trajectory, with the mean over its group. Exactly 1 if k is 1.
+    /// `w / mean(w)` of each trajectory, with the mean over its group. Exactly 1 if a group is one trajectory.
     pub(super) shares: Vec<f64>,
-    /// Mean over the groups of `log mean(w) - mean(log w)`. Exactly 0 if k is 1.
+    /// Mean over the groups of `log mean(w) - mean(log w)`. Exactly 0 if a group is one trajectory.
     pub(super) gap: f64,
 }
 

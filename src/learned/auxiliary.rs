@@ -1,4 +1,4 @@
-//! Auxiliary variables: a path over more coordinates, for transitions that are integrals.
+//! Auxiliary variables: a path over additional coordinates, which are integrated out of the transitions.
 
 use std::f64::consts::TAU;
 

@@ -200,7 +200,7 @@ impl ConditionalGaussian {
         pass
     }
 
-    /// Computes means and scales for each column of the minibatch `given`, in which z stands above x.
+    /// Computes means and scales for each column of the minibatch `given`, whose rows are z, then the observation x.
     pub(super) fn forward(&self, given: &DMatrix<f64>, pass: &mut Pass) {
         let (d, network) = (self.dimension, self.network);
         network.forward(&self.parameters, given, &mut pass.units);

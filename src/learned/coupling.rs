@@ -296,7 +296,7 @@ impl InvertibleMap {
         }
     }
 
-    /// Returns the half of the states that a layer reads, above the observation.
+    /// Returns the inputs of a layer's network: the half of the states that it reads, then the rows of the observation.
     fn inputs(&self, layer: usize, states: &DMatrix<f64>) -> DMatrix<f64> {
         let (given, _) = halves(self.dimension, layer);
         let context = self.context();

@@ -8,11 +8,11 @@ use crate::learned::network::Pass;
 use crate::learned::noise::Noise;
 use crate::learned::transition::Transition;
 
-/// The noise of one transition, one column each, and the passes through its densities or its map's layers.
+/// The noise of one transition, a column for each trajectory, and the passes through its densities or its map's layers.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Crossing {
     pub(super) noise: DMatrix<f64>,
-    /// Passes through the forward density, each component of a mixture or each layer of a map.
+    /// Passes through the forward density, or through each component of a mixture or each layer of a map.
     moves: Vec<Pass>,
     /// The pass through the backward density.
     reverse: Pass,
@@ -84,8 +84,8 @@ impl Crossing {
     }
 
     /// Differentiates `log r(left | reached)` times a weight for each column. Adds the parameters' derivatives to
-    /// `gradient` and returns the derivatives by `left` and `reached`. For a map both are 0, see
-    /// [`by_move`](Self::by_move).
+    /// `gradient` and returns the derivatives by `left` and `reached`. For a map both derivatives are 0, because
+    /// [`by_move`](Self::by_move) includes them.
     pub(super) fn by_reverse(
         &self,
         transition: &Transition,

@@ -142,7 +142,7 @@ impl LearnedTransitions {
         Error::check(steps == stages, "steps of the schedule", steps, expected)
     }
 
-    /// Refuses a path over states of another dimension, by a sample of its base.
+    /// Draws a sample of the path's base, and refuses the path if the sample has another dimension.
     pub(super) fn check_base<P>(&self, path: &P, seed: u64) -> Result<()>
     where
         P: AnnealingPath<State = DVector<f64>>,

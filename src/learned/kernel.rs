@@ -12,7 +12,7 @@ use crate::learned::noise::Noise;
 use crate::learned::transition::Transition;
 use crate::path::Intermediate;
 
-/// States, proposals, noise and densities of a block's chains, one column each.
+/// States, proposals, noise and densities of a block's chains, a column for each chain.
 #[derive(Debug, Clone, Default)]
 pub struct FlowBuffers {
     states: DMatrix<f64>,

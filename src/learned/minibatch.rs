@@ -12,17 +12,17 @@ use crate::path::AnnealingPath;
 use crate::random::{Purpose, stream};
 use crate::{Error, Result};
 
-/// Trajectories `z_0, ..., z_T`, one column each, with their passes. A slice of paths or models has one entry for all
-/// columns, or one for each: column j takes entry j, cyclically.
+/// Trajectories `z_0, ..., z_T`, a column for each, with their passes through the transitions. A slice of paths or
+/// models may be shorter than the number of columns: the columns then take its entries in turn.
 #[derive(Debug)]
 pub(super) struct Minibatch {
     dimension: usize,
-    /// `z_t`, above the observation if there is one.
+    /// The states `z_t`. The rows of an observation follow below.
     states: Vec<DMatrix<f64>>,
     crossings: Vec<Crossing>,
 }
 
-/// A log density and its gradient for each trajectory.
+/// Log densities of all trajectories at one t, their mean and their gradients.
 pub(super) struct Energy {
     pub(super) mean: f64,
     pub(super) values: Vec<f64>,
@@ -270,8 +270,8 @@ mod tests {
     /// Least distance of a `log sigma` from the ends of its clamp. The steps of finite differences move it by less.
     const OFF_CLAMP: f64 = 0.02;
 
-    /// Draws trajectories until none has a scale beside the clamp, where the value has a kink and differences mean
-    /// nothing.
+    /// Draws trajectories until no `log sigma` is near an end of its clamp. A kink of the value there makes finite
+    /// differences useless.
     fn drawn(flow: &LearnedTransitions, path: &Path, size: usize, seed: u64) -> Minibatch {
         let mut batch = Minibatch::new(flow, size);
         let rng = &mut stream(seed, Purpose::Training, 0);
@@ -293,8 +293,8 @@ mod tests {
         (0..STAGES).map(energy).collect()
     }
 
-    /// Computes `a F_t + (1 - a) L` up to constants. `F_t` is a function of `z_{t-1}`, held fixed, so that moving
-    /// transition `t` changes no other `F` that counts.
+    /// Computes `a F_t + (1 - a) L` up to constants. Since each `F` holds its starting state `z_{t-1}` fixed, no other
+    /// `F` depends on transition `t`.
     fn objective(
         batch: &mut Minibatch,
         flow: &LearnedTransitions,
@@ -327,7 +327,7 @@ mod tests {
         })
     }
 
-    /// Returns the share of the derivatives that agree with the slopes of `value(moved flow, transition)`.
+    /// Returns the share of the derivatives that agree with finite differences of `value(moved flow, transition)`.
     fn share_of(
         gradients: &[TransitionGradient],
         flow: &LearnedTransitions,

@@ -12,7 +12,7 @@ use crate::{Error, Result};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Network {
     pub(super) inputs: usize,
-    /// 0 for an affine map.
+    /// Number of hidden units; 0 for an affine map.
     pub(super) hidden: usize,
     pub(super) outputs: usize,
 }
@@ -20,7 +20,7 @@ pub(super) struct Network {
 /// Values of a network's units, one column for each example of a minibatch.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Units {
-    /// Empty for an affine map.
+    /// Values of the hidden units; empty for an affine map.
     hidden: DMatrix<f64>,
     pub(super) outputs: DMatrix<f64>,
 }
@@ -132,7 +132,7 @@ impl Network {
         Error::check_finite("parameters", parameters.iter().copied())
     }
 
-    /// Returns the parameters with the last inputs fixed to `context`: it moves into the first layer's biases.
+    /// Returns the parameters without the last inputs, whose values `context` go into the first layer's biases.
     pub(super) fn fix_last_inputs(self, parameters: &[f64], context: &[f64]) -> Vec<f64> {
         let units = match self.hidden {
             0 => self.outputs,
@@ -226,8 +226,8 @@ impl Pass {
 pub(super) mod differences {
     const STEP: f64 = 1e-5;
 
-    /// Decides for each derivative whether it is the slope of `value(i, step)`, where argument i has moved by `step`.
-    /// The error may be `tolerance (1 + |derivative|)`.
+    /// Decides for each derivative whether it agrees with a central difference of `value(i, step)`, in which argument i
+    /// has moved by `step`. The error may be `tolerance (1 + |derivative|)`.
     pub(in crate::learned) fn agree(
         derivatives: &[f64],
         tolerance: f64,
@@ -240,7 +240,7 @@ pub(super) mod differences {
         derivatives.iter().enumerate().map(&mut agrees).collect()
     }
 
-    /// Returns the share of derivatives that agree. A kink within a step makes a few disagree.
+    /// Returns the share of derivatives that agree with central differences. A kink within a step spoils a few.
     pub(in crate::learned) fn share(agree: &[bool]) -> f64 {
         agree.iter().filter(|&&agrees| agrees).count() as f64 / agree.len() as f64
     }

@@ -97,7 +97,7 @@ impl Objective {
         }
     }
 
-    /// Returns the number of trajectories that share a bound.
+    /// Returns the number of trajectories in a group: k for the importance-weighted bound, otherwise 1.
     pub(super) fn group(self) -> usize {
         match self {
             Self::ImportanceWeighted { samples } => samples,
@@ -127,7 +127,7 @@ impl Objective {
     }
 }
 
-/// Rises from 0 to 1 over the first `until`.
+/// Returns a number that rises linearly from 0 to 1 over the first fraction `until` of the training.
 fn ramp(progress: f64, until: f64) -> f64 {
     // An `until` of 0 works too, since `min` ignores the NaN of 0/0.
     (progress / until).min(1.0)

@@ -6,7 +6,7 @@ use crate::num::largest;
 
 /// Half the length of the interval that a spline bends. Outside of it the spline is the identity.
 pub(super) const REACH: f64 = 8.0;
-/// Least share of a bin in the interval, times the number of bins.
+/// Least length of a bin, relative to the mean length of a bin.
 const LEAST: f64 = 0.01;
 /// Smooth bound on the log slope at a knot.
 const LOG_SLOPE: f64 = 4.0;

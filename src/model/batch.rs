@@ -144,7 +144,7 @@ where
     O: BatchOutput,
     F: Fn(&[O::Number], usize) -> Result<O, Failed>,
 {
-    /// Returns the gradients of states given row by row, and writes their log densities. After a failure they are NaN.
+    /// Returns the gradients of states given row by row, and writes their log densities; NaN after a failure.
     fn evaluate(
         &self,
         mut states: Vec<O::Number>,
@@ -168,7 +168,7 @@ where
         gradients
     }
 
-    /// Sets each row to zero that overflowed when it was rounded, and returns the indices of these rows.
+    /// Sets to zero each row that overflowed when it was rounded, and returns the indices of these rows.
     fn blank_overflows(&self, states: &mut [O::Number]) -> Vec<usize> {
         let mut beyond = Vec::new();
         if states.iter().all(|x| x.is_finite()) {

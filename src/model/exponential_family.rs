@@ -150,7 +150,7 @@ impl Sampleable for Bernoulli {
     }
 }
 
-/// Has `eta = b` and `g(v) = v`.
+/// The natural parameters are `eta = b`, the sufficient statistics `g(v) = v`.
 impl ExponentialFamily for Bernoulli {
     fn natural_parameters(&self) -> DVector<f64> {
         self.logits.clone()
@@ -173,7 +173,7 @@ impl ExponentialFamily for Bernoulli {
         Self::new(eta.clone())
     }
 
-    /// Matches in closed form: the moments are the probabilities of a one.
+    /// Returns the bits with these moments directly, because the moments are the probabilities of a one.
     fn with_moments(&self, moments: &DVector<f64>) -> Result<Self> {
         Error::check_dimension("moments", moments.len(), self.logits.len())?;
         Self::from_probabilities(moments)

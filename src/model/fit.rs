@@ -35,9 +35,9 @@ pub trait Fit: Sampleable + NormalizedModel + Sized {
     /// Returns this law after a step of expectation maximisation towards the states. The provided method fits a new
     /// law.
     ///
-    /// A law with k parameters fitted to n states loses about `k / (2 n)` nats. If that is much, let this law, or what
-    /// its parameters have in common, count for some states: the noise of 240 free parameters hid the phases of a Potts
-    /// model.
+    /// A law with k parameters fitted to n states loses about `k / (2 n)` nats. If that is much, shrink the new law:
+    /// count this law, or a value that its parameters share, as some of the states. In a Potts model the noise of 240
+    /// free parameters hid the phases.
     ///
     /// # Errors
     /// As [`fit`](Self::fit).
@@ -67,7 +67,7 @@ fn check(
     Ok(weights.iter().sum())
 }
 
-/// Refuses weights whose sum is no more than one state.
+/// Refuses weights with a sum of 1 or less, since the sum is a number of independent states.
 fn check_sum(total: f64) -> Result<()> {
     let expected = "the number of states that they are worth, more than 1";
     Error::check(total > 1.0, "sum of the weights", total, expected)
@@ -103,7 +103,7 @@ impl Fit for Gaussian {
         Ok(dense.unwrap_or(diagonal))
     }
 
-    /// Moves the Gaussian like a Student t with infinite degrees of freedom.
+    /// Makes the step of a [`StudentT`] with infinite degrees of freedom, which is a Gaussian.
     fn refit(&self, states: &[DVector<f64>], weights: &[f64]) -> Result<Self> {
         let law = StudentT::new(self.clone(), f64::INFINITY)?;
         Ok(law.refit(states, weights)?.gaussian().clone())
@@ -156,11 +156,11 @@ const DEGREES: [f64; 4] = [30.0, 10.0, 5.0, 3.0];
 const GAIN: f64 = 3.0;
 /// Number of updates of a scale, each of which raises the likelihood.
 const UPDATES: usize = 30;
-/// Fewest states that the present centre and scale count for. A full scale matrix counts for at least as many as it has
-/// rows.
+/// The present centre and scale count as this number of states in a step of expectation maximisation. A full scale
+/// matrix counts as at least one state per row.
 const PRIOR_STATES: f64 = 4.0;
-/// Largest factor by which other coordinates may narrow the variance of one. Beyond it the rounding of the precision
-/// matrix matters.
+/// Largest factor by which knowledge of the other coordinates may narrow the variance of one. Beyond it the rounding of
+/// the precision matrix matters.
 const NARROWED: f64 = 1e10;
 
 impl StudentT {
@@ -199,8 +199,8 @@ impl StudentT {
         Self::new(self.gaussian().scaled(factor)?, self.degrees_of_freedom())
     }
 
-    /// Creates the law. Refuses a scale matrix whose coordinates are almost one, as down a neck, because rounding then
-    /// makes the density differ from the law of the samples.
+    /// Creates the law. Refuses a scale matrix in which other coordinates almost determine one, as in the neck of a
+    /// funnel, because rounding then makes the density differ from the law of the samples.
     pub(crate) fn exact(gaussian: Gaussian, degrees_of_freedom: f64) -> Result<Self> {
         if let SquareMatrix::Dense(precision) = gaussian.form().precision() {
             let variances = gaussian.covariance().diagonal();
@@ -281,7 +281,7 @@ impl Fit for StudentT {
     }
 }
 
-/// One state counts extra: half a state of ones and half a state of zeros.
+/// The fit counts one state extra: half a state of ones and half a state of zeros.
 impl Fit for Bernoulli {
     fn fit(states: &[Vec<bool>], weights: &[f64]) -> Result<Self> {
         let lengths = states.iter().map(Vec::len);
@@ -290,7 +290,7 @@ impl Fit for Bernoulli {
         with_ones(ones, states, weights)
     }
 
-    /// The present probabilities count for one state.
+    /// Returns the bits fitted to the states, with the present probabilities counted as one state.
     fn refit(&self, states: &[Vec<bool>], weights: &[f64]) -> Result<Self> {
         let lengths = states.iter().map(Vec::len);
         check(lengths, weights, Some(self.logits().len()))?;
@@ -299,7 +299,7 @@ impl Fit for Bernoulli {
     }
 }
 
-/// Returns independent bits, given weighted states and the `ones` that one prior state contributes.
+/// Returns independent bits fitted to weighted states and one prior state, which contributes `ones`.
 fn with_ones(mut ones: DVector<f64>, states: &[Vec<bool>], weights: &[f64]) -> Result<Bernoulli> {
     for (state, weight) in states.iter().zip(weights) {
         for (ones, bit) in ones.iter_mut().zip(state) {
@@ -387,7 +387,7 @@ mod tests {
         assert!(StudentT::fit(&[], &[]).is_err());
     }
 
-    /// Chains that did not move since they were resampled.
+    /// Many copies of two states, as after resampling without a move.
     #[test]
     fn few_distinct_states_have_a_density() {
         let two = [dvector![0.0, 0.1], dvector![0.7, 0.3]];

@@ -178,8 +178,8 @@ crate::num::debug_by_fields! { FunctionModel for [S, F, G, D, N: std::fmt::Debug
 
 /// A model over `R^d` from one closure on slices: `f(x, gradient)` writes `grad log f(x)` and returns `log f(x)`.
 ///
-/// The gradient is 0 on entry, so the closure may add to it. It does not count where the closure returns `-inf`.
-/// Without a gradient take [`FunctionModel::of_slices`](crate::model::FunctionModel::of_slices).
+/// The gradient is 0 on entry, so the closure may add to it. It is ignored if the closure returns `-inf`. For a density
+/// without a gradient use [`FunctionModel::of_slices`](crate::model::FunctionModel::of_slices).
 ///
 /// ```
 /// use annealed::prelude::*;

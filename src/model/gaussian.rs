@@ -274,7 +274,7 @@ impl ExponentialFamily for Gaussian {
         Self::from_factorized_precision(mean, precision, &factorization)
     }
 
-    /// Matches in closed form. The result loses digits if the mean is large relative to the deviations.
+    /// Returns the Gaussian with these moments. It loses digits if the mean is large relative to the deviations.
     fn with_moments(&self, moments: &DVector<f64>) -> Result<Self> {
         let (mean, covariance) = unstacked("moments", moments, self.dimension(), {
             |i, j, second, mean| second - mean[i] * mean[j]
@@ -289,7 +289,7 @@ impl ExponentialFamily for Gaussian {
     }
 }
 
-/// Reverses [`stacked`]: takes d entries, then `entry(i, j, value, first)` as a symmetric matrix over pairs `i <= j`.
+/// Splits `values` into a vector of d entries and a symmetric matrix, computed by `entry` for pairs `i <= j`.
 fn unstacked(
     argument: &'static str,
     values: &DVector<f64>,

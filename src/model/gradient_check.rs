@@ -8,19 +8,19 @@ use crate::{Error, Result};
 /// Most states that are checked, and most coordinates.
 const STATES: usize = 4;
 const COORDINATES: usize = 32;
-/// Steps of a difference, as shares of the coordinate's spread among the states. If rounding hides the shorter steps, a
-/// longer one is tried.
+/// Steps of a finite difference, as shares of the coordinate's spread among the states. If rounding hides the shorter
+/// steps, a longer one is tried.
 const STEPS: [f64; 3] = [1e-3, 1e-2, 1e-1];
 /// Rounding error of a log density relative to its size, in epsilons of its number type.
 const ROUNDING: f64 = 16.0;
-/// Tolerance relative to the gradient plus the inverse of the coordinate's spread.
+/// Tolerance of a gradient's coordinate, relative to its size plus the inverse of the coordinate's spread.
 const TOLERANCE: f64 = 0.05;
-/// Tolerance of the value beside the gradient, in nats and relative to the log density.
+/// Tolerance of the log density returned with a gradient, in nats and relative to the log density.
 const TOLERANCE_OF_VALUE: f64 = 1e-3;
 /// Size of log densities that chains never reach. Gradients may overflow there.
 const BEYOND_REACH: f64 = 1e100;
-/// Size of the terms to which a gradient is added, in inverse spreads. It is far larger than gradients, but small
-/// enough to keep them precise.
+/// Size of the terms to which a gradient is added in a check, in inverse spreads of the coordinate. It is far larger
+/// than gradients, but small enough to keep them precise.
 pub(crate) const OTHERS: f64 = 1e6;
 
 /// Returns the central difference `(f(x + h e_i) - f(x - h e_i)) / 2h` of the log density.
@@ -96,7 +96,7 @@ pub(crate) fn check_gradient(model: &impl Differentiable, states: &[DVector<f64>
     Ok(())
 }
 
-/// Compares the log density that comes with each gradient with the model's own.
+/// Refuses a model whose gradient comes with another log density than the one that the model itself returns.
 fn check_values(model: &impl Differentiable, points: &[Point<'_>]) -> Result<()> {
     let states: Vec<DVector<f64>> = points.iter().map(|at| at.state.clone()).collect();
     let values = points.iter().map(|at| at.log_density);
@@ -237,7 +237,7 @@ mod tests {
         ]
     }
 
-    /// Checks a standard normal coordinate beside one of deviation 100, with factors on the gradient.
+    /// Checks two normal coordinates of deviations 1 and 100, whose gradients are multiplied by `factors`.
     fn check(factors: [f64; 2], kink: f64, shift: f64) -> Result<()> {
         let model = GradientModel::new(2, move |x: &[f64], gradient: &mut [f64]| {
             gradient[0] = -factors[0] * x[0] - kink * x[0].signum();
@@ -274,8 +274,8 @@ mod tests {
         }
     }
 
-    /// Checks the same densities plus `constant` in single precision. The model reports its number type, or a closure
-    /// hides it.
+    /// Checks the same densities plus `constant` in single precision. If `is_known`, the model reports its number type,
+    /// and otherwise it hides it.
     fn check_single(factors: [f32; 2], constant: f32, is_known: bool) -> Result<()> {
         let slopes = move |x: &[f32]| [-factors[0] * x[0], -factors[1] * x[1] / 1e4];
         let log_density = move |x: &[f32]| {
@@ -319,7 +319,7 @@ mod tests {
         }
     }
 
-    /// A bound on the density leaves no slope, whatever the gradient is.
+    /// A density at its lower bound is constant. Any gradient then passes.
     #[test]
     fn differences_of_zero_say_nothing() {
         let bounded = GradientModel::new(1, |x: &[f64], gradient: &mut [f64]| {
@@ -330,7 +330,7 @@ mod tests {
         check_gradient(&bounded.unwrap(), &far).unwrap();
     }
 
-    /// Refuses a model that assigns and does not add, one that ignores the scale, and one with another value.
+    /// Models that assign instead of adding, that ignore the scale, or that return another value are refused.
     #[test]
     fn gradients_that_are_not_added_are_found() {
         #[derive(Debug)]

@@ -10,21 +10,21 @@ use crate::num::Lbfgs;
 use crate::random::{Purpose, StreamRng, stream};
 use crate::{Error, Result};
 
-/// Number of rounds. Each has a hundredth of the previous round's tolerance, and a Newton step at its end.
+/// Number of rounds of L-BFGS. Each has a hundredth of the last one's tolerance, and a Newton step at its end.
 const ROUNDS: i32 = 6;
 const ITERATIONS: usize = 1_000;
 /// Tolerated distance from the mode, in standard deviations.
 const PRECISION: f64 = 1e-3;
-/// Step of a difference, in standard deviations of its coordinate.
+/// Step of a finite difference, in standard deviations of its coordinate.
 const STEP: f64 = 1e-3;
 /// Number of states at which the gradient is checked.
 const PROBES: usize = 8;
-/// Relative distance of these states from the start, if no mode is found.
+/// Relative distance from the start of the states at which the gradient is checked, if no mode is found.
 const NEAR: f64 = 0.1;
 /// Number of draws at which the density is compared with the approximation.
 const DRAWS: usize = 64;
-/// Fall of the lowest tenth of the draws below the median that indicates a ridge, in nats and relative to the rise of
-/// the highest tenth. Both must be exceeded.
+/// Thresholds for a ridge: the fall of the lowest tenth of the draws below the median, in nats, and its ratio to the
+/// rise of the highest tenth above the median. Both must be exceeded.
 const FALL: f64 = 15.0;
 const STEEP: f64 = 5.0;
 

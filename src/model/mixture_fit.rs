@@ -16,7 +16,7 @@ const STATES: usize = 4;
 const STEPS: usize = 30;
 /// Gain in the log likelihood below which the steps end.
 const SMALL: f64 = 0.1;
-/// Distance of the new means from the old one, in its standard deviations along the axis.
+/// Distance of the two new means from the old mean after a split, in standard deviations along the axis.
 const APART: f64 = 0.8;
 
 /// The number of components grows from 1 to at most 8. A split of one component is kept if it raises the log likelihood

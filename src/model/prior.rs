@@ -17,7 +17,7 @@ use crate::{Error, Result};
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Prior {
     support: Support,
-    /// The law of v, with the coordinate `location + scale v`.
+    /// The law of v. The coordinate is `u = location + scale v`.
     law: StandardLaw,
     /// The constant of the law's log density.
     #[cfg_attr(feature = "serde", serde(skip))]
@@ -329,7 +329,7 @@ mod tests {
         }
     }
 
-    /// The value stays at the last number inside, and its derivative is 0 from there on. Elsewhere both agree.
+    /// From the last number inside the support on, the parameter is constant and its derivative 0.
     #[test]
     fn a_parameter_and_its_derivative_saturate_together() {
         let interval = |low, high| Prior::uniform(low, high).unwrap();

@@ -292,8 +292,8 @@ impl<M: UnnormalizedModel<State = DVector<f64>>> UnnormalizedModel for Unbounded
         })
     }
 
-    /// Returns the prior's dimension if the likelihood takes as many parameters as the priors have, or does not know
-    /// its number. Otherwise the result is off by the same difference, so that a path refuses it.
+    /// Returns the priors' number of coordinates, corrected by the number of parameters that the likelihood takes too
+    /// many or too few. A path then refuses a likelihood that does not fit.
     fn state_dimension(&self) -> Option<usize> {
         let parameters = self.priors.names.len();
         let own = self.likelihood.state_dimension().unwrap_or(parameters);

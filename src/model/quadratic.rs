@@ -37,7 +37,7 @@ impl QuadraticForm {
         (state.as_slice(), self.mean.as_slice())
     }
 
-    /// Decides whether a register holds one coordinate of eight states, or else eight coordinates of one state.
+    /// Returns whether a register holds one coordinate of eight states, not eight coordinates of one state.
     fn is_short(&self) -> bool {
         self.mean.len() < VECTOR_WIDTH
     }
@@ -81,7 +81,7 @@ impl UnnormalizedModel for QuadraticForm {
     }
 }
 
-/// Turns forms into log densities. `recomputed(chain)` replaces each one that is not finite.
+/// Turns forms into log densities, in place. `recomputed(chain)` replaces a log density that is not finite.
 #[inline]
 fn finish(forms: &mut [f64], recomputed: impl Fn(usize) -> f64) {
     forms.iter_mut().for_each(|form| *form *= -0.5);

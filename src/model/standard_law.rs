@@ -90,8 +90,8 @@ fn check_shape(argument: &'static str, shape: f64) -> Result<()> {
     Error::check(within, argument, shape, "a number in [1e-3, 1e9]")
 }
 
-/// Draws the log of a gamma variable. It is a gamma variable of `shape + 1` times `U^(1 / shape)`, in logs because a
-/// small shape underflows.
+/// Draws the log of a gamma variable, computed as a gamma variable of `shape + 1` times `U^(1 / shape)` with U uniform.
+/// Logs are used because the variable underflows if its shape is small.
 fn log_gamma_variable<R: Rng + ?Sized>(shape: f64, rng: &mut R) -> f64 {
     let gamma = Gamma::new(shape + 1.0, 1.0).expect("a positive shape");
     let uniform = 1.0 - rng.random::<f64>();

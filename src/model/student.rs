@@ -22,7 +22,7 @@ use crate::{Error, Result};
 /// use annealed::model::StudentT;
 /// use annealed::prelude::*;
 ///
-/// The product of two densities of Student's law with 3 degrees of freedom, far from 0.
+/// // The product of two densities of Student's law with 3 degrees of freedom, far from 0.
 /// let target = GradientModel::new(2, |x: &[f64], gradient: &mut [f64]| {
 ///     let mut log_density = 0.0;
 ///     for (x, slope) in x.iter().zip(gradient) {

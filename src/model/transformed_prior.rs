@@ -6,8 +6,8 @@ use rand::Rng;
 
 use super::prior::Prior;
 
-/// A law of coordinates u without bounds, with a map from them to parameters x. Implement it to write a prior of your
-/// own for [`Priors`], and pass it to [`JointPrior::new`]. Each [`Prior`] is one of dimension 1.
+/// A law of coordinates u without bounds, with a map from u to parameters x. Implement it to write a prior of your own
+/// for [`Priors`], and pass it to [`JointPrior::new`]. [`Prior`] implements it with one coordinate.
 ///
 /// The density is the density of u, so it includes the Jacobian of a density of x. It must integrate to 1. The map may
 /// depend on the parameters of earlier priors, but the law of u may not.

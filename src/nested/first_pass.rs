@@ -36,7 +36,7 @@ pub(super) struct FoundShells {
 }
 
 impl FoundShells {
-    /// Refuses lists, read from a file, that do not belong together.
+    /// Refuses lists read from a file if their lengths or values contradict each other.
     pub(super) fn check(&self) -> Result<()> {
         let Self {
             levels,
@@ -50,7 +50,7 @@ impl FoundShells {
     }
 }
 
-/// The first pass: one island, whose level rises until the mass above can only be small.
+/// The first pass: one island, whose level rises until the share of Z above it must be small.
 pub(super) struct ShellSearch<'s, 'm, P: Sampleable, L: UnnormalizedModel<State = P::State>, K> {
     pub(super) problem: &'m TemperedPath<P, L>,
     /// Path without levels.
@@ -76,7 +76,7 @@ where
     L: UnnormalizedModel<State = P::State> + Sync,
     K: Invariant<LevelAt<'m, P, L>> + Sync,
 {
-    /// Moves the chains at a level, and tunes the step size if asked to.
+    /// Moves the chains at a level, and tunes the step size if `tuning` is set.
     fn moves(&self, at: &mut Climb<'m, P, L>) -> Result<()> {
         let Some(tuning) = self.tuning else {
             return (0..self.settings.moves).try_for_each(|_| at.island.advance(self.kernel));
@@ -94,7 +94,7 @@ where
         Ok(())
     }
 
-    /// Returns the next level, and the log of the share of Z that may lie above; `None` if the search is over.
+    /// Returns the next level, and the log of the share of Z that may lie above it; `None` if the search is over.
     fn next(&self, at: &mut Climb<'m, P, L>) -> Option<(f64, f64)> {
         let level = next_level(&at.island, self.settings.share)?;
         let highest = at
@@ -120,7 +120,7 @@ where
     L: UnnormalizedModel<State = P::State> + Sync,
     K: Invariant<LevelAt<'m, P, L>> + Sync,
 {
-    /// The result and its number of evaluations.
+    /// The shells found, and the number of evaluations.
     type Output = Single<(FoundShells, u64)>;
 
     fn blocks(&self) -> Range<usize> {
@@ -135,7 +135,7 @@ where
         0
     }
 
-    /// Raises the level, and moves the chains above it, until the mass above can only be small.
+    /// Raises the level, and moves the chains above it, until the share of Z above it must be small.
     fn run(&self, block: usize, pulse: &mut dyn Pulse) -> Result<Self::Output, Halt> {
         let first = stream(self.settings.seed, Purpose::NestedSmc, 0);
         let size = (self.chains(block), BLOCK, self.settings.moves);

@@ -1,4 +1,4 @@
-//! An island: a pool of states above a level, cut at the next level and moved on.
+//! An island: a pool of states above a level, from which the states below the next level are cut.
 
 use std::ops::Range;
 
@@ -17,9 +17,10 @@ type Work<'w, T> = &'w (dyn Fn(&mut T) -> Result<()> + Sync);
 
 type Valued<S> = Vec<(f64, LevelState<S>)>;
 
-/// States above a level `l_t`, sorted by likelihood, each of weight `X / n`, with X the estimate of `X_t` and n their
-/// number. Weighted sums are unbiased for integrals against the prior above the level. A cut keeps the weights. A
-/// restart chooses every state equally often in expectation, and moves leave the prior above the level invariant.
+/// The n states above a level `l_t`, sorted by likelihood, each of weight `X / n`, with X the estimate of the prior
+/// mass above `l_t`. Weighted sums are unbiased for integrals against the prior above the level. A cut keeps the
+/// weights. A restart chooses every state equally often in expectation, and moves leave the prior above the level
+/// invariant.
 pub(super) struct Island<'m, P, L>
 where
     P: Sampleable,
@@ -37,7 +38,7 @@ where
 pub(super) struct Shell<S> {
     /// Mean of `log L` under the weights `p L`.
     pub(super) log_likelihood: WeightedMean,
-    /// Some of the states, with log weights that represent the whole shell.
+    /// Some states of the shell, with log weights that make them represent all its states.
     pub(super) sample: Vec<(S, f64)>,
 }
 
@@ -46,8 +47,8 @@ where
     P: Sampleable<State: Clone + Send> + Sync,
     L: UnnormalizedModel<State = P::State> + Sync,
 {
-    /// Draws `moves` prior samples for each chain, in blocks of at most `largest` chains. The first has stream
-    /// `first`.
+    /// Draws `moves` prior samples for each chain, in blocks of at most `largest` chains. The first chain has the
+    /// stream `first`.
     pub(super) fn start(
         problem: &'m TemperedPath<P, L>,
         path: &LevelPath<'m, P, L>,
@@ -125,7 +126,7 @@ where
         }
     }
 
-    /// Returns the log weight of each state of the pool; `-inf` if it is empty.
+    /// Returns the log weight that each state of the pool has; `-inf` for an empty pool.
     fn log_weight(&self) -> f64 {
         match self.pool.len() {
             0 => f64::NEG_INFINITY,
@@ -133,7 +134,7 @@ where
         }
     }
 
-    /// Restarts the chains above `level` at states of the pool, which must not be empty, and clears it.
+    /// Restarts the chains above `level` at states of the pool, which must not be empty. Clears the pool.
     pub(super) fn restart(&mut self, level: f64, beta: f64) -> Result<()> {
         let chains = self.populations.chains();
         let chosen = evenly(self.pool.len(), chains, self.populations.rng());
@@ -156,7 +157,7 @@ where
         self.gather(&|population| population.stay(kernel))
     }
 
-    /// Calls `work` on each population, and adds its states to the pool.
+    /// Calls `work` on each population, and adds the population's states to the pool.
     fn gather(&mut self, work: Work<'_, Population<LevelPath<'m, P, L>>>) -> Result<()> {
         let likelihood = self.problem.likelihood();
         let parts = self.populations.map(&|population| {
@@ -214,17 +215,17 @@ fn evenly<R: Rng + ?Sized>(
 }
 
 /// A choice of the number of states that each shell of an island keeps, by systematic sampling. The expected numbers,
-/// which are real, are summed from a random [`offset`]; a state is kept wherever the sum passes a whole number. Each
-/// kept state represents the shell's states over the expected number, so that weighted sums are unbiased.
+/// which need not be whole, are summed from a random [`offset`]; each time the sum passes a whole number, a state is
+/// kept. Its weight is the number of states in the shell over the expected number, so that weighted sums are unbiased.
 pub(super) struct IslandSelection {
     /// Expected numbers of states of the remaining shells.
     expected: std::vec::IntoIter<f64>,
-    /// Fractional part of the sum so far.
+    /// Fractional part of the sum of expected numbers so far.
     beyond: f64,
 }
 
 impl IslandSelection {
-    /// Creates a selection whose sum starts at `beyond`.
+    /// Creates a selection whose sum of expected numbers starts at `beyond`.
     pub(super) fn new(expected: Vec<f64>, beyond: f64) -> Self {
         Self {
             expected: expected.into_iter(),
@@ -232,7 +233,7 @@ impl IslandSelection {
         }
     }
 
-    /// Returns the number of states kept of the next shell, and the number that each represents.
+    /// Returns the number of states kept of the next shell, and the number of states that each represents.
     pub(super) fn next(&mut self, states: usize) -> (usize, f64) {
         let most = states as f64;
         let expected = self.expected.next().map_or(0.0, |share| share.min(most));
@@ -242,15 +243,15 @@ impl IslandSelection {
     }
 }
 
-/// Returns the start of the sum of an island. Multiples of the golden ratio are spread evenly, so that the islands
-/// together keep about the expected number of each shell.
+/// Returns the start of an island's sum of expected numbers. Multiples of the golden ratio are spread evenly, so that
+/// the islands together keep about the expected number of each shell.
 pub(super) fn offset(first: f64, island: usize) -> f64 {
     const GOLDEN: f64 = 0.618_033_988_749_894_9;
     (first + GOLDEN * island as f64).fract()
 }
 
-/// Returns the expected numbers of states that an island's shells keep, `kept` in all. Half are divided by the shells'
-/// weights in the first pass, and half evenly, in case a shell's weight came out too low.
+/// Returns the expected numbers of states that an island's shells keep, `kept` in all. Half of `kept` is divided by the
+/// shells' weights in the first pass, and half evenly, in case a shell's weight came out too low.
 pub(super) fn expected(kept: f64, log_weights: &[f64]) -> Vec<f64> {
     let weights = WeightSums::of(log_weights);
     let even = 1.0 / log_weights.len() as f64;

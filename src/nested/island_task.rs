@@ -80,7 +80,7 @@ where
         each.saturating_mul(blocks.len() as u64)
     }
 
-    /// Climbs the levels with an island: cuts it, restarts it above the level, and moves it there.
+    /// Climbs the levels with an island: cuts the states below each level, and restarts and moves the chains above it.
     fn run(&self, block: usize, pulse: &mut dyn Pulse) -> Result<Self::Output, Halt> {
         let NestedSettings { chains, moves, .. } = *self.settings;
         let size = (self.chains(block), chains, moves);

@@ -1,4 +1,4 @@
-//! The path from a prior to its part above a level of the likelihood, over states that remember their likelihood.
+//! The path from a prior to its part above a level of the likelihood, over states that store their likelihood.
 
 use std::cell::OnceCell;
 use std::ops::{Deref, DerefMut};
@@ -66,7 +66,7 @@ impl<S> DerefMut for LevelState<S> {
     }
 }
 
-/// Proposes states with likelihoods by a proposal between plain states.
+/// Proposes `LevelState`s by a proposal between plain states.
 impl<S, Q: SymmetricProposal<S>> SymmetricProposal<LevelState<S>> for Q {
     fn propose<R: Rng + ?Sized>(
         &self,
@@ -288,7 +288,8 @@ where
         }
     }
 
-    /// Returns log prior and log likelihood. The latter is left out if the prior excludes the state or has no level.
+    /// Returns log prior and log likelihood. The likelihood is left out if the prior excludes the state or the model
+    /// has no level.
     fn ends(&self, state: &LevelState<P::State>, known: Ends) -> Ends {
         let (prior, likelihood) = (self.problem.prior(), self.problem.likelihood());
         let known = known.or_base(|| prior.log_density(state));

@@ -19,7 +19,7 @@ use crate::work::{Merge, StoppedBy};
 pub(super) struct IslandRun<S> {
     log_likelihood: WeightedMean,
     sample: Vec<(S, f64)>,
-    /// Log prior mass above each level, and all decisions so far.
+    /// Log prior mass above each level, and the accept and reject decisions up to it.
     reached: Vec<(f64, Decisions)>,
     pub(super) evaluations: u64,
 }
@@ -80,9 +80,9 @@ pub struct LevelSummary {
     /// Estimate of `log X_t`, the log prior mass above the level; `-inf` if no island has a state there.
     #[cfg_attr(feature = "serde", serde(with = "crate::num::serial::log_value"))]
     pub log_mass: f64,
-    /// Mean acceptance probability of the moves above it; `None` if the kernel does not accept or reject.
+    /// Mean acceptance probability of the moves above the level; `None` if the kernel does not accept or reject.
     pub acceptance: Option<f64>,
-    /// Step size above it, if tuned.
+    /// Step size above the level, if tuned.
     pub step_size: Option<f64>,
 }
 
@@ -102,7 +102,7 @@ pub struct NestedSmcRun<S> {
     states: Vec<S>,
     #[cfg_attr(feature = "serde", serde(with = "crate::num::serial::log_values"))]
     log_weights: Vec<f64>,
-    /// Island of each state.
+    /// Index of the island that each state comes from.
     islands: Vec<usize>,
     evaluations: u64,
     search_evaluations: u64,
@@ -273,7 +273,7 @@ impl<S> fmt::Display for NestedSmcRun<S> {
     }
 }
 
-/// States of the shells. Units are islands.
+/// Weighted states of the shells. The independent units for errors are the islands.
 impl<S> WeightedSample for NestedSmcRun<S> {
     type State = S;
 

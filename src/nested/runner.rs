@@ -18,7 +18,8 @@ use crate::{Error, Result};
 /// The evidence by rising levels of the likelihood (Salomone et al. 2018).
 ///
 /// [`run`](Self::run) makes two passes. The first finds the levels and tunes step sizes. The second runs islands of
-/// chains on fresh streams with these fixed, and it alone enters the estimate. Both count as cost.
+/// chains on fresh streams with these levels and step sizes, and gives the estimate. Evaluations of both passes are
+/// counted.
 ///
 /// ```
 /// use annealed::prelude::*;
@@ -44,9 +45,9 @@ use crate::{Error, Result};
 ///
 /// `Z = E L = sum_t X_t E[L 1(log L <= l_{t+1}) | log L > l_t]`, with `l_{T+1} = inf`.
 ///
-/// An island starts with prior samples. At each level the states below give one term. A kernel moves some of the others
-/// many times above the level, and all visited states are the next sample (waste-free: Dau and Chopin 2022). At fixed
-/// levels the sum is unbiased for Z, however badly the kernel mixes.
+/// An island starts with prior samples. At each level the states below it give one term. A kernel moves some of the
+/// states above it many times, and all states that it visits there are the next sample (waste-free: Dau and Chopin
+/// 2022). At fixed levels the sum is unbiased for Z, however badly the kernel mixes.
 #[must_use]
 #[doc(alias("nested sampling", "evidence"))]
 pub struct NestedSmc<'m, P, L, K> {
@@ -63,7 +64,7 @@ where
     L: UnnormalizedModel<State = P::State>,
     K: Invariant<LevelAt<'m, P, L>>,
 {
-    /// Creates a run that tunes the kernel's step size at each level in the first pass, starting from its own.
+    /// Creates a run that tunes the kernel's step size at each level in the first pass, starting from the kernel's own.
     pub fn new(problem: &'m TemperedPath<P, L>, kernel: K) -> Self
     where
         K: Tunable,
@@ -95,7 +96,7 @@ impl<'m, P, L, K> NestedSmc<'m, P, L, K> {
     setters! {
         /// Sets the number of islands, whose independent estimates give the standard error; 32 by default.
         islands of settings: usize,
-        /// Sets the number of chains of an island, the states moved on at each level; 64 by default.
+        /// Sets the number of chains of an island, which restart above each level; 64 by default.
         chains of settings: usize,
         /// Sets the number of moves of each chain at a level; 50 by default. All visited states are kept.
         moves of settings: usize,
@@ -109,7 +110,7 @@ impl<'m, P, L, K> NestedSmc<'m, P, L, K> {
         /// Sets the approximate number of weighted states in the result; 10,000 by default. Each island gives the same
         /// number on average: half by the shells' weights in the first pass, half evenly.
         kept of settings: usize,
-        /// Sets the seed; 0 by default. One seed gives the same bits for any number of threads.
+        /// Sets the seed; 0 by default. The result does not depend on the number of threads.
         seed of settings: u64,
         /// Sets the standard error of log Z in nats at which the run ends. It is checked after 10 islands, then each
         /// time their number has grown by a tenth. [`islands`](Self::islands) is then the maximum. A run that ends with

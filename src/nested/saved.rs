@@ -18,15 +18,15 @@ use crate::work::store::{Checkpointed, KeptJob, Resumable, checksum, encode, gua
 use crate::work::{Execution, Identity, Probe};
 
 impl<P, L, K> NestedSmc<'_, P, L, K> {
-    /// Returns the same run with checkpoints in a file, as described in [`checkpoint`](crate::checkpoint). They hold
-    /// the levels and the finished islands; an island at work begins anew.
+    /// Returns the same run with checkpoints in a file, as described in [`checkpoint`](crate::checkpoint). Checkpoints
+    /// contain the levels and the finished islands; an unfinished island begins anew.
     pub fn checkpoint(&self, file: impl Into<PathBuf>) -> Checkpointed<'_, Self> {
         Checkpointed::new(self, file.into())
     }
 
     /// Returns the same run shared with other processes, which must all make the same call; see the module
-    /// [`ranks`](crate::ranks). Each gets the result, with the bits of [`run`](Self::run). Rank 0 finds the levels, and
-    /// all share the islands.
+    /// [`ranks`](crate::ranks). Each process gets the result of [`run`](Self::run), bit for bit. Rank 0 finds the
+    /// levels, and all share the islands.
     pub fn ranks<'a>(&'a self, ranks: &'a dyn Ranks) -> OnRanks<'a, Self> {
         OnRanks::new(self, ranks)
     }
@@ -38,7 +38,7 @@ where
     L: UnnormalizedModel<State = P::State> + Sync,
     K: Invariant<LevelAt<'m, P, L>> + Sync,
 {
-    /// Returns likelihoods of a few prior samples, as drawn and then moved above a level, and the error met there.
+    /// Returns log likelihoods of a few prior samples, before and after a move above a level, and the move's error.
     fn probed(&self) -> Result<(Vec<f64>, Vec<f64>, Option<String>)> {
         use crate::population::Population;
         let prior: LevelPath<'m, P, L> = LevelPath::new(self.problem, [])?;

@@ -74,8 +74,8 @@ impl NestedSettings {
         (self.chains * self.moves) as u64 * levels as u64
     }
 
-    /// Forecasts the chain-steps left in both passes. `above` is the log share of Z above the last of `levels` levels;
-    /// each further level multiplies it by `share`.
+    /// Forecasts the chain-steps left in both passes. `above` is the log of the share of Z above the last of `levels`
+    /// levels; each further level multiplies that share of Z by the setting `share`.
     pub(super) fn chain_steps_left(&self, levels: usize, above: f64) -> u64 {
         let left = (above - self.precision.ln()) / -self.share.ln();
         let left = (left.ceil() as usize).clamp(1, self.max_levels - levels);

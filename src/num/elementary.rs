@@ -7,7 +7,7 @@ use std::ops::Range;
 const LN_2_HIGH: f64 = 6.931_471_803_691_238e-1;
 const LN_2_LOW: f64 = 1.908_214_929_270_587_7e-10;
 
-/// Addend `1.5 * 2^52`. It rounds x to an integer, which stands in the last bits of the sum.
+/// Addend `1.5 * 2^52`. Adding it to x rounds x to an integer, which is stored in the last bits of the sum.
 const SHIFT: f64 = 6_755_399_441_055_744.0;
 
 /// Returns `e^x` for x in [-708, 0] to two units in the last place; 0 below, NaN for NaN. All machines give the same
@@ -119,7 +119,7 @@ pub(crate) fn next_run(
     Some(start..end.unwrap_or(within.end))
 }
 
-/// Returns `weight * x`, and 0 for a weight of 0 times an infinity.
+/// Returns `weight * x`, or 0 if the weight is 0 and x is infinite.
 #[inline]
 pub(crate) fn weighted(weight: f64, x: f64) -> f64 {
     if weight == 0.0 && x.is_infinite() {
@@ -150,8 +150,8 @@ fn normal_quantile(p: f64) -> f64 {
     magnitude.copysign(q)
 }
 
-/// Returns the quantile of Student's t at `p` in (0, 1) for any real `dof >= 1`. It is exact for 1 and 2, and accurate
-/// to 3% between them. Above 2, algorithm 396 of Hill (1970) gives at least 3 digits, and 6 from `dof = 5` on.
+/// Returns the quantile of Student's t at `p` in (0, 1) for any real `dof >= 1`. It is exact at `dof` 1 and 2, and
+/// accurate to 3% between them. Above 2, algorithm 396 of Hill (1970) gives at least 3 digits, and 6 from `dof = 5` on.
 pub(crate) fn student_quantile(p: f64, dof: f64) -> f64 {
     let two_tails = 2.0 * p.min(1.0 - p);
     let magnitude = if dof > 2.0 {

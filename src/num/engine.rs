@@ -8,14 +8,14 @@ use crate::{Error, Result};
 
 /// The instruction set of the inner loops of an RBM, by default the best level of the machine.
 ///
-/// All levels draw from the same distributions. The portable level rounds differently from the others. These fuse
-/// multiplication and addition, and give the same bits. The number of threads does not change the bits.
+/// All levels draw from the same distributions. All but the portable level fuse multiplication and addition, and give
+/// the same bits. The portable level rounds differently. The number of threads does not change the bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 #[non_exhaustive]
 pub enum SimdLevel {
-    /// The reference for the others: the compilation target's instructions, SSE2 on x86-64, without fused products.
+    /// The compilation target's instructions (SSE2 on x86-64) without fused products: the reference for other levels.
     Portable,
     /// NEON (AArch64).
     Neon,
@@ -129,8 +129,8 @@ fn run_avx512<R>(work: impl FnOnce() -> R) -> R {
     work()
 }
 
-/// Evaluates an expression, compiled for each level's instructions. Functions that it calls must be
-/// `#[inline(always)]`, or they use the baseline. The constant `$fused` is true if `mul_add` is an instruction.
+/// Evaluates an expression, compiled for each level's instructions. Functions that the expression calls must be
+/// `#[inline(always)]`, or they use the baseline's. The constant `$fused` is true if `mul_add` is an instruction.
 macro_rules! vectorized {
     ($engine:expr, $fused:ident, $work:expr) => {
         if $engine.get() == $crate::num::SimdLevel::Portable {

@@ -22,7 +22,7 @@ pub(crate) struct Minimum {
     pub(crate) iterations: usize,
 }
 
-/// A step, the change of the gradient along it, and the inverse of their product.
+/// A step, the change of the gradient along it, and the inverse of the inner product of the two.
 struct Pair {
     step: DVector<f64>,
     change: DVector<f64>,

@@ -31,7 +31,7 @@ pub(crate) fn cumulative(values: impl IntoIterator<Item = f64>) -> Vec<f64> {
     sums
 }
 
-/// Returns `log(exp(a) + exp(b))`; `-inf` if both are.
+/// Returns `log(exp(a) + exp(b))`; `-inf` if a and b are `-inf`.
 pub(crate) fn log_add_exp(a: f64, b: f64) -> f64 {
     let (low, high) = if a < b { (a, b) } else { (b, a) };
     match high == f64::NEG_INFINITY {
@@ -155,8 +155,8 @@ impl WeightSums {
         self.merged_scales(other);
     }
 
-    /// Adds one weight. Returns the factors by which a sum of weighted values must multiply its old sum and the new
-    /// value; `None` for a weight of zero.
+    /// Adds one weight. Returns two factors for a sum of weighted values: for its old value, and for the value added
+    /// now. Returns `None` for a weight of zero.
     #[inline]
     fn scales(&mut self, log_weight: f64) -> Option<(f64, f64)> {
         self.count += 1;
@@ -175,7 +175,7 @@ impl WeightSums {
         Some((here, weight))
     }
 
-    /// Merges `other`. Returns the factors of weighted sums here and there; `None` if `other` has no positive weight.
+    /// Merges `other`. Returns factors for sums weighted by `self` and by `other`; `None` if `other` has only zeros.
     fn merged_scales(&mut self, other: &Self) -> Option<(f64, f64)> {
         self.count += other.count;
         if other.max == f64::NEG_INFINITY {

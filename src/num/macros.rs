@@ -1,8 +1,8 @@
-//! Macros for setters, and for checked serialisation; the latter are empty without the feature `serde`.
+//! Macros for setters and for checked serialisation. Serialisation macros do nothing without the feature `serde`.
 
 /// Implements `Deserialize` from a list of fields and an expression of type `Result<Self>`, mostly a constructor's
-/// call. Further bounds of a parameter follow a `|`. The first form is for structs written as one value, such as a
-/// list. The second is for structs with exactly these fields, which `self.checked()` checks.
+/// call. Further bounds of a parameter follow a `|`. The first form reads a struct that is written as one value, such
+/// as a list. The second form fills a struct that has exactly the listed fields, and calls its method `checked`.
 macro_rules! deserialize_checked {
     ($name:ident as ($value:ident: $type:ty) => $make:expr) => {
         #[cfg(feature = "serde")]
@@ -53,7 +53,7 @@ macro_rules! deserialize_checked {
 }
 pub(crate) use deserialize_checked;
 
-/// Implements `Serialize`: writes one value, or a list of fields with values that the struct need not hold.
+/// Implements `Serialize`: writes one value, or a list of fields. The values may be computed from the struct.
 macro_rules! serialize_as {
     ($name:ident as $this:ident ($value:expr)) => {
         #[cfg(feature = "serde")]
@@ -105,7 +105,7 @@ macro_rules! setters {
 }
 pub(crate) use setters;
 
-/// Implements `Debug` with some of the fields. The others are functions or long.
+/// Implements `Debug` for the listed fields. Fields that are functions or long are not listed.
 macro_rules! debug_by_fields {
     ($name:ident for [$($parameters:tt)*] $type:ty { $($field:ident),+ }) => {
         impl<$($parameters)*> std::fmt::Debug for $type {
@@ -119,14 +119,14 @@ macro_rules! debug_by_fields {
 }
 pub(crate) use debug_by_fields;
 
-/// Serialisation of log weights and of matrices. A format without infinities, such as JSON, gets none for `-inf`.
+/// Serialisation of log weights and of matrices. Human-readable formats, such as JSON, write `-inf` as none.
 #[cfg(feature = "serde")]
 pub(crate) mod serial {
     use nalgebra::DMatrix;
     use serde::de::{Deserialize, Deserializer, Error};
 
-    /// A matrix whose shape was checked when it was read. nalgebra multiplies rows and columns without a check: a
-    /// release build takes `2^32 x 2^32` for a shape without entries.
+    /// A matrix whose shape was checked when it was read. nalgebra does not check the product of rows and columns for
+    /// overflow, so a release build would accept the shape `2^32 x 2^32` with no entries.
     pub(crate) struct Matrix(pub(crate) DMatrix<f64>);
 
     impl<'de> Deserialize<'de> for Matrix {

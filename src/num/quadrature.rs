@@ -3,7 +3,7 @@
 use crate::num::{WeightSums, largest};
 
 const MAX_CELLS: usize = 1 << 14;
-/// Tolerated difference of the two rules in a cell, relative to the integral. The better rule errs far less.
+/// Largest difference of the two rules in a cell, relative to the integral. The better rule has a far smaller error.
 const TOLERANCE: f64 = 1e-8;
 
 /// Abscissas from the middle to the end of `[-1, 1]` with their Kronrod and Gauss weights (the rules of 15 and 7

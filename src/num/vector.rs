@@ -85,7 +85,7 @@ fn blend(x: &mut [f64], [s, t]: [f64; 2], [y, z]: [&[f64]; 2]) {
     }
 }
 
-/// Returns the sum of squares. For eight entries or more it has the bits of nalgebra's `norm_squared`.
+/// Returns the sum of squares. For eight entries or more it has the same bits as nalgebra's `norm_squared`.
 pub(crate) fn sum_of_squares(x: &[f64]) -> f64 {
     wide(
         #[inline(always)]

@@ -16,7 +16,7 @@ use crate::model::{
 use crate::num::{next_run, with_slice};
 use crate::path::{AnnealingPath, BetaDerivative, Ends, Intermediate, Normalized};
 
-/// A path whose log density is a weighted sum of two: a [`GeometricPath`] or a [`TemperedPath`], by its law L.
+/// A path whose log density is a weighted sum of two. Its law L makes it a [`GeometricPath`] or a [`TemperedPath`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Blend<A, B, L> {
     base: A,
@@ -219,8 +219,8 @@ where
 }
 
 impl<H: Deref<Target = Blend<A, B, L>>, A, B, L: BlendLaw> BlendAt<H> {
-    /// Blends log densities in place; they contain the base's. `evaluate` writes the other log densities of a range of
-    /// states.
+    /// Blends in place: `log_densities` holds the base's log densities on entry. `evaluate` writes the other model's
+    /// log densities for a range of states.
     fn blend_runs(
         &self,
         log_densities: &mut [f64],
@@ -409,7 +409,7 @@ where
         }
     }
 
-    /// Adds the gradient at the mean of the two betas. An end without weight there is not evaluated.
+    /// Adds the gradient at the mean of the two betas. An end whose weight is 0 at that beta is not evaluated.
     fn accumulate_mean_gradient(
         &self,
         previous: &Self,

@@ -1,12 +1,12 @@
-//! The laws of paths that blend two log densities.
+//! The laws of paths that blend two log densities: the weights at each beta.
 
 use crate::num::weighted;
 
 /// The weights of the two log densities of a [`Blend`](super::Blend), and the rules for a density of 0.
 pub trait BlendLaw {
-    /// Name of the other model in error messages.
+    /// Name in error messages of the model that is not the base.
     const OTHER: &'static str;
-    /// Whether the weight of the base depends on beta, so that log ratios depend on its log density.
+    /// Whether the weight of the base depends on beta, so that log ratios depend on the base's log density.
     const BASE_FADES: bool;
 
     /// Returns the weights of the base and of the other log density at `beta`.
@@ -19,7 +19,7 @@ pub trait BlendLaw {
     /// Returns the log ratio of a state between the betas `from` and `to`, given its two log densities.
     fn log_ratio(from: f64, to: f64, base: f64, other: f64) -> f64;
 
-    /// Returns the weighted sum, with `0 * -inf = 0`.
+    /// Returns the weighted sum of the two log densities at `beta`, with `0 * -inf = 0`.
     #[inline(always)]
     fn sum(beta: f64, base: f64, other: f64) -> f64 {
         let (to_base, to_other) = Self::weights(beta);

@@ -88,11 +88,11 @@ impl AnnealingPath for GaussianPath {
 #[derive(Debug, Clone, PartialEq)]
 pub struct GaussianAt {
     pub(super) ends: Arc<CommonAxes>,
-    /// Moment averaging adds it; `None` on the geometric path.
+    /// The matrices that moment averaging needs; `None` on the geometric path.
     pub(super) averaged: Option<Arc<Averaging>>,
     pub(super) beta: f64,
     pub(super) form: QuadraticForm,
-    /// Standard deviations along the common axes. They exclude the spread of the means that moment averaging adds.
+    /// Standard deviations along the common axes, without the spread of the means that a [`MomentPath`] adds.
     pub(super) deviations: DVector<f64>,
     /// `log f_beta` at the mean.
     pub(super) constant: f64,

@@ -193,7 +193,7 @@ pub trait BetaDerivative: Intermediate {
 /// A path from a base that can be sampled to a target. Anything that can fail does so when the path is built.
 ///
 /// The implementing type is a handle that is cheap to clone: a small value, or a reference to a large one, such as
-/// `&GeometricPath`. A reference to a path is also a path, so runners take `&path` of both kinds.
+/// `&GeometricPath`. A reference to a path is also a path, so runners take `&path` in both cases.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no path, or no handle of one",
     note = "most paths are lent: pass `&path`, or `Arc::new(path)` for a path that owns its ends"

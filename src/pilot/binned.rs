@@ -157,8 +157,8 @@ pub fn allocate_stages(costs: &[f64], stages: usize) -> Result<Vec<usize>> {
     Ok(allocation)
 }
 
-/// Returns a lower bound on the best numbers of stages. With the last saving l, `K_j >= sqrt(F_j / l) - 1/2`, and
-/// `sum_j sqrt(F_j / l) > spare`.
+/// Returns a lower bound on the best numbers of stages. If the last stage added saves l, then
+/// `K_j >= sqrt(F_j / l) - 1/2` for each segment, and `sum_j sqrt(F_j / l) > spare`.
 fn at_least(costs: &[f64], spare: usize) -> Vec<usize> {
     let total: f64 = costs.iter().map(|cost| cost.sqrt()).sum();
     // Minus what rounding may add.
@@ -198,7 +198,7 @@ impl BinnedSchedule {
         (&self.chains, self.knots.betas())
     }
 
-    /// Returns the schedule for the costs that chains estimate between knots. An update takes `of_step` evaluations.
+    /// Returns the schedule for the segments' costs by `estimate`. An update of a chain takes `of_step` evaluations.
     pub(crate) fn by_costs(
         &self,
         stages: usize,

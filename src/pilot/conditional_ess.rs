@@ -71,7 +71,7 @@ impl ConstantConditionalEss {
     }
 
     /// Returns the schedule of `stages` stages for a survey, in the limit of short stages: `N / CESS - 1 = dbeta^2 g`
-    /// is constant. There is no smoothing and no floor.
+    /// is constant. The survey's g is neither smoothed nor floored.
     ///
     /// # Errors
     /// [`Error::PilotCollapsed`]; a survey whose g is 0 somewhere, where the schedule would leap.
@@ -204,7 +204,7 @@ struct EssPass {
     evaluations: usize,
 }
 
-/// A pass whose stages have equal `distance`, at most `limit` of them.
+/// A pass whose stages all have the same `distance`, with at most `limit` stages.
 struct PassTask<'s, P, K> {
     path: &'s P,
     kernel: &'s K,
@@ -249,7 +249,7 @@ where
         0
     }
 
-    /// Takes the population through stages of one length until it arrives, or the limit is reached.
+    /// Takes the population through stages of equal distance, until it reaches the target or the limit on stages.
     fn run(&self, _block: usize, pulse: &mut dyn Pulse) -> Result<Self::Output, Halt> {
         let (path, kernel, chains) = (self.path, self.kernel, self.pilot.chains());
         let first = stream(self.seed, Purpose::ConditionalEss, 0);
@@ -309,7 +309,7 @@ impl EssPass {
     }
 }
 
-/// Refuses weights that one chain carries nearly alone, and warns of a low effective sample size.
+/// Refuses weights if one chain carries nearly all of the weight, and warns of a low effective sample size.
 fn check_weights(weights: &WeightSums, chains: usize, beta: f64) -> Result<Option<Warning>> {
     match weights.effective_sample_size() {
         effective_sample_size if effective_sample_size < COLLAPSED => Err(Error::PilotCollapsed {

@@ -92,9 +92,9 @@ impl KnotChains {
         self.costs_by(path, kernel, knots, seed, execution, &log_ratio)
     }
 
-    /// Returns the costs with `(beta_{j+1} - beta_j) d/dbeta log f` at the chains' own knot in place of the log ratios
-    /// of neighbours. If hidden variables are summed out of `log f`, and their joint log density is linear in beta,
-    /// these are the costs of the joint law.
+    /// Returns the costs, estimated by `(beta_{j+1} - beta_j) d/dbeta log f` at the chains' own knot instead of by log
+    /// ratios to the neighbouring knots. If hidden variables are summed out of `log f`, and their joint log density is
+    /// linear in beta, these are the costs of the joint law.
     pub(crate) fn joint_costs<P, K>(
         &self,
         path: &P,
@@ -166,7 +166,7 @@ impl KnotChains {
     }
 }
 
-/// The change of the log density of a chain at the knot `here`, from one end of a stage to the other.
+/// Computes the change of a chain's log density over a stage, from block, stage, model at its knot, and index.
 type Change<'c, M> =
     dyn Fn(&Block<<M as UnnormalizedModel>::State>, Stage<'_, M>, &M, usize) -> f64 + Sync + 'c;
 

@@ -162,7 +162,7 @@ pub(crate) fn check_not_negative(
     )
 }
 
-/// Returns the error of a path whose base is its target.
+/// Returns the error for a path along which nothing changes, because base and target are the same.
 pub(crate) fn nothing_changes() -> Error {
     let expected = "a path along which something changes";
     Error::invalid("cost", "0 everywhere", expected)

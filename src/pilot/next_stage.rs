@@ -1,4 +1,4 @@
-//! The next stage at a given distance in conditional ESS.
+//! The next stage of a schedule whose stages have equal distance, `sqrt(N / CESS - 1)` by the conditional ESS.
 
 use crate::kernel::{Block, Stage};
 use crate::num::WeightSums;
@@ -6,12 +6,12 @@ use crate::path::{AnnealingPath, Intermediate};
 use crate::population::Populations;
 use crate::{Error, Result};
 
-/// Returns the number of stages of this `length` from `beta` on.
+/// Returns the number of stages of this `length` in beta from `beta` to 1.
 pub(crate) fn stages_left(beta: f64, length: f64) -> usize {
     ((1.0 - beta) / length).ceil() as usize
 }
 
-/// Number of guesses that take the distance as proportional to the stage, before bisection.
+/// Number of guesses before bisection. They take the distance as proportional to the stage's length in beta.
 const PROPORTIONAL: usize = 10;
 
 pub(crate) struct NextStage {
@@ -22,8 +22,8 @@ pub(crate) struct NextStage {
     pub(crate) evaluations: usize,
 }
 
-/// Returns the stage to the beta at `distance` from the chains, up to a relative `precision`, or to 1 if that is
-/// nearer. It bisects, helped by guesses that take the distance as proportional to the stage.
+/// Returns the next stage, which ends at the given `distance` up to a relative `precision`, or at 1 if that is nearer.
+/// It bisects, helped by guesses that take the distance as proportional to the stage's length in beta.
 pub(crate) fn next_stage<P>(
     populations: &mut Populations<P>,
     guess: f64,

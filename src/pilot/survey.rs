@@ -23,7 +23,7 @@ pub struct DerivativeRecorder {
 
 impl<M: Intermediate> Recorder<M> for DerivativeRecorder {
     /// Records the variance over the weighted pairs `(x_{k-1}, w_{k-1} f_k / f_{k-1})`, which target `p_k` under any
-    /// kernel, and over the unweighted chains. At the base both agree.
+    /// kernel, and the variance over the unweighted chains. At the base the two variances agree.
     fn record(&mut self, stage: Stage<'_, M>, block: &Block<M::State>) {
         let step = stage.model.beta() - stage.previous.beta();
         let mut weighted = WeightedVariance::default();
@@ -219,7 +219,7 @@ impl Survey {
         warnings.into_iter().flatten().collect()
     }
 
-    /// Returns a warning if one interval adds more than half of the variance of log w, unless the variance is small.
+    /// Returns a warning if one interval between points adds over half of the variance of log w, unless that is small.
     fn concentrated(&self) -> Option<Warning> {
         let growth = |pair: &[SurveyPoint]| pair[1].var_log_weight - pair[0].var_log_weight;
         let added = |pair: &[SurveyPoint]| growth(pair).max(0.0);

@@ -40,8 +40,8 @@ use crate::{Error, Result};
 /// # Ok::<(), annealed::Error>(())
 /// ```
 ///
-/// The kernel may change from stage to stage. If the type of its workspace changes, its memories are lost, so combine
-/// such kernels in one `Sequence` or `Mixture`.
+/// The kernel may change from stage to stage. If the type of the workspace changes, the kernel's memories are lost, so
+/// combine such kernels in one `Sequence` or `Mixture`.
 #[derive(Debug)]
 pub struct Population<P: AnnealingPath> {
     path: P,
@@ -51,7 +51,7 @@ pub struct Population<P: AnnealingPath> {
     /// Model before the last stage.
     previous: P::At,
     model: P::At,
-    /// Whether the chains pass the surrogates of the path's models.
+    /// Whether the chains use surrogates of the path's models.
     on_surrogates: bool,
 }
 
@@ -100,8 +100,8 @@ impl<P: AnnealingPath> Population<P> {
         })
     }
 
-    /// Lets the chains pass the [surrogates](AnnealingPath::surrogate_at) of the path's models, if it has them. Chains
-    /// at the target stay at the exact target until [`leave_target`](Self::leave_target) is called.
+    /// Lets the chains use the [surrogates](AnnealingPath::surrogate_at) of the path's models, if the path has any.
+    /// Chains at the target stay at the exact target until [`leave_target`](Self::leave_target) is called.
     pub(crate) fn by_surrogates(mut self) -> Self {
         let beta = self.model.beta();
         self.on_surrogates = self.path.surrogate_at(beta).is_some();
@@ -115,14 +115,14 @@ impl<P: AnnealingPath> Population<P> {
         self.on_surrogates
     }
 
-    /// Weighs the chains from the target's surrogate to the target, and moves them there.
+    /// Reweights the chains from the target's surrogate to the target, and moves them at the target.
     pub(crate) fn enter_target(&mut self, kernel: &dyn Moves<P::At>) -> Result<()> {
         self.on_surrogates = false;
         self.weigh_to_model(self.path.at(1.0))?;
         self.stay_by(kernel)
     }
 
-    /// Weighs the chains from the target to its surrogate.
+    /// Reweights the chains from the target to its surrogate.
     pub(crate) fn leave_target(&mut self) -> Result<()> {
         self.weigh_to_model(self.model_at(1.0))
     }
@@ -146,7 +146,7 @@ impl<P: AnnealingPath> Population<P> {
         surrogate.unwrap_or_else(|| self.path.at(beta))
     }
 
-    /// Takes the chains through one stage: weighs them to the model at `beta`, then moves them there.
+    /// Takes the chains through one stage: reweights them to the model at `beta`, then moves them at this model.
     ///
     /// # Errors
     /// A `beta` outside `[0, 1]`; errors of the kernel, with chain, stage and beta.
@@ -169,8 +169,8 @@ impl<P: AnnealingPath> Population<P> {
         })
     }
 
-    /// Moves the chains once more at the model where they stand. Weights change by the kernel's correction, which is 0
-    /// for an invariant kernel.
+    /// Moves the chains once more at their current model. Weights change by the kernel's correction, which is 0 for an
+    /// invariant kernel.
     ///
     /// # Errors
     /// As [`advance_to`](Self::advance_to).
@@ -188,7 +188,7 @@ impl<P: AnnealingPath> Population<P> {
         })
     }
 
-    /// Weighs the chains to the model at `beta` without moving them, as at the end of a path that is read backward.
+    /// Reweights the chains to the model at `beta` without moving them, as at the end of a path that is read backward.
     ///
     /// # Errors
     /// As [`advance_to`](Self::advance_to).
@@ -222,8 +222,8 @@ impl<P: AnnealingPath> Population<P> {
         }
     }
 
-    /// Places the chains at the model of another `beta` without weighing or moving them. Moves by [`stay`](Self::stay)
-    /// then bring them to equilibrium at this model.
+    /// Places the chains at the model of another `beta` without reweighting or moving them. Moves by
+    /// [`stay`](Self::stay) then bring them to equilibrium at this model.
     ///
     /// # Errors
     /// A `beta` outside `[0, 1]`.
@@ -233,7 +233,7 @@ impl<P: AnnealingPath> Population<P> {
         Ok(())
     }
 
-    /// Returns the last stage, from the previous model to the one where the chains stand.
+    /// Returns the last stage, from the previous model to the current one.
     pub fn stage(&self) -> Stage<'_, P::At> {
         Stage::new(self.index, &self.previous, &self.model)
     }
@@ -304,8 +304,8 @@ impl<P: AnnealingPath> Population<P> {
         Ok(())
     }
 
-    /// Evaluates the ends of the path together at the living states where they are not known. Returns whether any were
-    /// unknown, and `None` for a path without ends.
+    /// Evaluates the ends of the path (base and target) together, at living states for which their values are not
+    /// cached. Returns whether there were such states, and `None` for a path without ends.
     ///
     /// # Errors
     /// A log density that is NaN or `+inf`.
@@ -349,7 +349,7 @@ impl<P: AnnealingPath> Population<P> {
         self.previous = std::mem::replace(&mut self.model, model);
     }
 
-    /// Sets states, with weight 1 and empty memories. The streams stay.
+    /// Replaces the states. All weights become 1, and memories empty. The random streams stay.
     pub(crate) fn replace_states(&mut self, states: Vec<P::State>) {
         self.block.replace_states(states);
         self.workspace.clear();
@@ -398,7 +398,7 @@ fn check_start(value: f64, chain: usize) -> Result<()> {
     }
 }
 
-/// A kernel for models `M`, with one virtual call per block and stage.
+/// A kernel for models `M` as a trait object: one virtual call moves a block through a stage.
 pub(crate) trait Moves<M: Intermediate> {
     /// Takes a block through a stage, as [`TransitionKernel::advance`].
     fn pass(

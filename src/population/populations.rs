@@ -1,4 +1,4 @@
-//! Blocks of chains side by side, with decisions about all chains in between.
+//! Blocks of chains that threads move, and decisions about all chains between the moves.
 
 use std::ops::Range;
 
@@ -71,8 +71,8 @@ where
         tasks.into_iter().filter_map(|(_, done)| done).collect()
     }
 
-    /// Places all chains at the model of `beta`. At the base, excluded chains are first redrawn. Chains that are still
-    /// excluded take over the states of others in turn.
+    /// Places all chains at the model of `beta`. At the base, chains that this model excludes are first redrawn. Chains
+    /// that are still excluded copy the states of the other chains in turn.
     ///
     /// # Errors
     /// [`Error::AllWeightsZero`] if the model excludes all chains.
@@ -105,14 +105,14 @@ where
         Ok(())
     }
 
-    /// Evaluates the ends of the path at the states where they are not known. Returns whether any were unknown, and
-    /// `None` for a path without ends.
+    /// Evaluates the ends of the path (base and target) at states for which their values are not cached. Returns
+    /// whether there were such states, and `None` for a path without ends.
     pub(crate) fn learn(&mut self) -> Result<Option<bool>> {
         let learned = self.map(&|population| population.learn())?;
         Ok(learned.into_iter().reduce(|a, b| Some(a? | b?)).flatten())
     }
 
-    /// Moves all chains once at the model where they stand, and returns the decisions made.
+    /// Moves all chains once at their current model, and returns the accept-reject decisions.
     pub(crate) fn stay(&mut self, kernel: &(dyn Moves<P::At> + Sync)) -> Result<Decisions> {
         let parts = self.map(&|population| {
             let before = population.block().decisions();
@@ -141,7 +141,7 @@ where
         self.blocks[0].block_mut().rng_mut(0)
     }
 
-    /// Sets states, one per chain, with weight 1 and empty memories. The streams stay.
+    /// Replaces the states, one per chain. All weights become 1, and memories empty. The random streams stay.
     pub(crate) fn replace_states(&mut self, states: Vec<P::State>) {
         let mut states = states.into_iter();
         for population in &mut self.blocks {

@@ -87,7 +87,7 @@ impl Resampling {
         Self { rule, scheme }
     }
 
-    /// Sets the scheme.
+    /// Sets the resampling scheme.
     #[must_use]
     pub fn scheme(mut self, scheme: ResamplingScheme) -> Self {
         self.scheme = scheme;
@@ -105,7 +105,7 @@ impl Resampling {
         }
     }
 
-    /// Returns whether a run of `steps` stages resamples whatever the weights, unless all are equal.
+    /// Returns whether a run of `steps` stages resamples whatever the weights are, except if all are equal.
     pub(crate) fn is_certain(&self, steps: usize) -> bool {
         match &self.rule {
             Rule::Every(stages) => stages.get() < steps,
@@ -114,8 +114,8 @@ impl Resampling {
         }
     }
 
-    /// Returns the ancestor of each chain, whose state it takes over, given one living chain. An ancestor keeps its
-    /// place.
+    /// Returns the ancestor of each chain, whose state the chain copies. At least one chain must be alive. A chain that
+    /// is an ancestor is its own ancestor.
     pub(crate) fn ancestors<R: Rng + ?Sized>(
         &self,
         log_weights: &[f64],
@@ -137,7 +137,7 @@ fn check_stages(stages: &[usize]) -> Result<()> {
     })
 }
 
-/// Returns an ancestor for each place: the place's own chain if it has a copy, otherwise a chain with spare copies.
+/// Returns an ancestor for each place: the chain at this place if it has `copies`, otherwise a chain with spare ones.
 fn in_place(copies: &[usize]) -> Vec<usize> {
     let spare = copies.iter().enumerate();
     let mut spare = spare.flat_map(|(i, &n)| std::iter::repeat_n(i, n.saturating_sub(1)));

@@ -20,7 +20,7 @@ impl Selection {
         }
     }
 
-    /// Returns whether chains interact in any run of `steps` stages, unless all weights are equal.
+    /// Returns whether chains interact in every run of `steps` stages, except if all weights are equal.
     pub(crate) fn is_certain(&self, steps: usize) -> bool {
         match self {
             Self::Resampling(resampling) => resampling.is_certain(steps),
@@ -102,11 +102,11 @@ impl<S> Genealogy<S> {
     }
 }
 
-/// The chains of a block, as far as selection needs path and kernel.
+/// The chains of a block, with the one move that selection needs. It hides the types of path and kernel.
 pub(crate) trait Chains<S> {
     fn members(&mut self) -> Members<'_, S>;
 
-    /// Moves the chains with an entry in `mask` once at the model where they stand.
+    /// Moves the chains whose entry in `mask` is true once, at their current model.
     fn stay_masked(&mut self, mask: &mut Vec<bool>) -> Result<()>;
 }
 
@@ -145,7 +145,7 @@ impl<S> Members<'_, S> {
         self.set(to, copied);
     }
 
-    /// Gives each chain the state of its ancestor and the block's mean weight. An ancestor keeps its own place.
+    /// Gives each chain the state of its ancestor and the block's mean weight. Ancestors keep their own state.
     fn resample(&mut self, ancestors: &[usize], copy: CopyState<S>) {
         for (chain, &ancestor) in ancestors.iter().enumerate() {
             if ancestor != chain {
@@ -164,7 +164,7 @@ impl<S> Members<'_, S> {
         self.block.level_weights();
     }
 
-    /// Swaps state and memory of `chain` with another block.
+    /// Swaps state and memory of `chain` with the same chain of another block.
     pub(crate) fn exchange(&mut self, other: &mut Self, chain: usize) {
         let known = (self.block.memory(chain), other.block.memory(chain));
         let (here, _) = self.block.chain_mut(chain);

@@ -62,7 +62,8 @@ fn is_stuck(state: &[[u32; LANES]; 4], lane: usize) -> bool {
 crate::num::serialize_as! { Lanes as lanes (lanes.state) }
 crate::num::deserialize_checked! { Lanes as (state: [[u32; LANES]; 4]) => Self::from_state(state) }
 
-/// Steps the generators by portable code. It is not inlined: a constant [`LANES`] would keep lanes in scalar registers.
+/// Steps the generators by portable code. It is not inlined, because if `lanes` were a constant, the compiler would
+/// use scalar registers.
 #[inline(never)]
 fn fill(state: &mut [[u32; LANES]; 4], words: &mut [[u32; LANES]], lanes: usize) {
     fill_inlined(state, words, lanes);

@@ -4,13 +4,13 @@ use std::sync::LazyLock;
 
 use rand::{Rng, RngExt};
 
-/// Number of layers. It is at most 2^11, so that layer and position use different bits.
+/// Number of layers. It is at most 2^11, so that a draw's layer and position use different bits of a random word.
 const LAYERS: usize = 512;
 
 /// End of the lowest layer's rectangle, where the tail begins.
 const TAIL: f64 = 3.852_046_150_368_391_6;
 
-/// Area of each layer under `exp(-x^2 / 2)` for x > 0, the tail included. With [`TAIL`] it puts the top at height 1.
+/// Area of each layer under `exp(-x^2 / 2)` for x > 0, with the tail. This area and [`TAIL`] put the top at height 1.
 const AREA: f64 = 0.002_456_766_351_541_353;
 
 /// Unit of a position, which is a signed fraction of its layer's width.
@@ -77,7 +77,7 @@ impl StandardNormal {
         }
     }
 
-    /// Finishes a draw whose x lies where the curve crosses layer `index`, or in the tail.
+    /// Finishes a draw if its x lies in the part of layer `index` that the curve crosses, or in the tail.
     #[cold]
     #[inline(never)]
     fn draw_outside<R: Rng + ?Sized>(&self, index: usize, x: f64, rng: &mut R) -> f64 {

@@ -55,7 +55,7 @@ impl ResamplingScheme {
         copies
     }
 
-    /// Returns `count` levels between 0 and `count`.
+    /// Returns `count` levels between 0 and `count`, at which the cumulative weights are read off.
     fn levels<R: Rng + ?Sized>(self, count: usize, rng: &mut R) -> Vec<f64> {
         match self {
             Self::Systematic => {

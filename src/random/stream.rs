@@ -32,7 +32,7 @@ pub enum Purpose {
     Imitation,
     /// The chains at the knots of a path.
     Knots,
-    /// The population that looks for stages of a constant conditional ESS.
+    /// The population of a pilot that finds stages of a constant conditional ESS.
     ConditionalEss,
     /// The seeds of a pilot's later rounds.
     PilotRounds,
@@ -64,15 +64,15 @@ pub enum Purpose {
     Raise,
     /// Exact samples of a target, where a reverse run starts.
     ExactSamples,
-    /// The population that looks for stages and step sizes as it goes.
+    /// The population of adaptive SMC, which finds stages and step sizes during the run.
     AdaptiveSmc,
-    /// The seeds of a run in rounds.
+    /// The seeds of the single rounds of a run in rounds.
     Rounds,
     /// The replicas of parallel tempering.
     Tempering,
     /// The seeds of the tuning rounds of parallel tempering.
     TemperingRounds,
-    /// The population that looks for levels of the likelihood.
+    /// The population of nested SMC, which finds levels of the likelihood.
     NestedSmc,
     /// The states from which mean-field solutions of an RBM are sought.
     MeanField,

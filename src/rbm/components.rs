@@ -105,10 +105,10 @@ impl<T: Scalar> Components<T> {
 )]
 pub(crate) struct ComponentWeights(Vec<Vec<f64>>);
 
-/// A base of a mixture with its share, and the [depths](ComponentWeights::balanced) of its own path.
+/// A base that is part of a mixture, with its share and the [depths](ComponentWeights::balanced) of its own path.
 pub(crate) struct Part<'a, T: Scalar> {
     pub(crate) share: f64,
-    /// Shares and logits.
+    /// Share and logits of each component of the base.
     pub(crate) components: Vec<(f64, DVectorView<'a, T>)>,
     pub(crate) depths: &'a [f64],
 }
@@ -146,7 +146,7 @@ impl ComponentWeights {
         Self(weights)
     }
 
-    /// Returns whether there are finite weights of `components` components, at two positions or more.
+    /// Returns true if these are finite weights for `components` components, at two or more positions.
     #[cfg(any(test, feature = "serde"))]
     pub(crate) fn fit(&self, components: usize) -> bool {
         let is_whole = |weights: &Vec<f64>| {
@@ -162,7 +162,7 @@ impl ComponentWeights {
         weights.map(move |(a, b)| (1.0 - rest) * a + rest * b)
     }
 
-    /// Returns the derivative of `w_c` at t, on the right.
+    /// Returns the right derivative of `w_c` at t, for each component.
     fn slopes(&self, t: f64) -> impl Iterator<Item = f64> {
         let (before, after, _) = self.around(t);
         let intervals = (self.0.len() - 1) as f64;
@@ -189,7 +189,7 @@ impl ComponentWeights {
     }
 }
 
-/// The components at one state: `a_c(t) = (1 - t) x_c + w_c(t)` at position t.
+/// Log terms `a_c(t) = (1 - t) x_c + w_c(t)` of the components at one state, as functions of the position t.
 pub(crate) struct Activations<'a> {
     log_densities: Vec<f64>,
     weights: &'a ComponentWeights,
@@ -219,8 +219,8 @@ impl<'a> Activations<'a> {
 
     /// Returns `log_sum(to) - log_sum(from)`.
     ///
-    /// With `g_c = a_c(to) - a_c(from)`, p the law at `from`, and m any component it is
-    /// `g_m + log(1 + sum_c p_c (exp(g_c - g_m) - 1))`, which does not cancel if the steps are small.
+    /// With `g_c = a_c(to) - a_c(from)`, the probabilities `p_c` of the components at `from`, and any component m it is
+    /// `g_m + log(1 + sum_c p_c (exp(g_c - g_m) - 1))`. This form does not cancel if the steps are small.
     pub(crate) fn log_ratio(&self, from: f64, to: f64) -> f64 {
         let weights = self.weights.gains(from, to);
         let gains = weights.iter().zip(&self.log_densities);
@@ -234,7 +234,7 @@ impl<'a> Activations<'a> {
         gains[0] + mean.ln_1p()
     }
 
-    /// Returns the derivative of [`log_sum`](Self::log_sum): the mean of `w_c' - x_c` in the law of c.
+    /// Returns the derivative of [`log_sum`](Self::log_sum): the mean of `w_c' - x_c` over the components c at t.
     pub(crate) fn derivative(&self, t: f64) -> f64 {
         let slopes = self.weights.slopes(t).zip(&self.log_densities);
         let law = self.law(t);
@@ -311,7 +311,7 @@ mod tests {
         path.weighted(weights)
     }
 
-    /// Each part keeps its share of Z, so that log Z follows the chord. The ends are the base and the target.
+    /// Each part keeps its share of Z, so log Z is linear in beta. The path starts at the base and ends at the target.
     #[test]
     fn parts_keep_their_shares_along_the_path() {
         let path = balanced();

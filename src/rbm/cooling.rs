@@ -7,7 +7,7 @@ use crate::random::{Purpose, StreamRng, stream, successive};
 use crate::rbm::enumerate::map_tasks;
 use crate::rbm::mean_field::{Layer, MeanField};
 
-/// Number of chains and of sweeps of each.
+/// Number of chains of simulated annealing, and number of sweeps of each chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct LayerCooling {
     pub(super) chains: usize,
@@ -20,8 +20,8 @@ const LAST_POWER: f64 = 2.0;
 impl<L: Layer> MeanField<L> {
     /// Returns the final configurations of chains that start at fair coins and sample `f(h)^gamma` while gamma rises.
     ///
-    /// The other layer is summed out, which removes barriers that block Gibbs sampling meets between v and h. Gamma
-    /// rises geometrically. It starts at 1 over the root mean square change of `log f` by a flip.
+    /// The other layer is summed out. This removes barriers between v and h that would slow down block Gibbs sampling.
+    /// Gamma rises geometrically. It starts at 1 over the root mean square change of `log f` by a flip.
     pub(super) fn cool(&self, cooling: LayerCooling, seed: u64) -> Vec<Vec<bool>> {
         let first = stream(seed, Purpose::Cooling, 0);
         let streams: Vec<StreamRng> = successive(first).take(cooling.chains).collect();
@@ -49,7 +49,7 @@ impl<L: Layer> MeanField<L> {
     }
 }
 
-/// A configuration with its fields on the other layer.
+/// A configuration, with its fields on the units of the other layer.
 struct Position<'m, L> {
     of: &'m MeanField<L>,
     units: Vec<bool>,
@@ -73,7 +73,7 @@ impl<'m, L: Layer> Position<'m, L> {
         if self.units[j] { -1.0 } else { 1.0 }
     }
 
-    /// Returns the change of `log f` by a flip of unit `j`, and the log normalizer after it.
+    /// Returns the change of `log f` by a flip of unit `j`, and the other layer's log normalizer after the flip.
     fn gain(&self, j: usize) -> (f64, f64) {
         let (sign, weights) = (self.sign(j), self.of.transposed.column(j));
         let layer = &self.of.layer;

@@ -1,4 +1,4 @@
-//! Deep Boltzmann machines, as RBMs of their even against their odd layers.
+//! Deep Boltzmann machines, written as RBMs: the even layers are the visible units, the odd layers the hidden ones.
 
 use nalgebra::{DMatrix, DVector};
 
@@ -59,7 +59,7 @@ pub struct LikelihoodBound {
     pub rows: usize,
 }
 
-/// Change of probabilities below which mean fields count as found. The bound is also valid before.
+/// Change of probabilities below which the mean-field iteration stops. The bound is valid for any probabilities.
 const TOLERANCE: f64 = 1e-4;
 const MAX_SWEEPS: usize = 1_000;
 
@@ -124,13 +124,13 @@ impl<T: Scalar> DeepBoltzmann<T> {
         Rbm::new(weights, hidden, visible)
     }
 
-    /// Returns the biases of the even layers, or of the odd ones, in one vector.
+    /// Returns the biases of all layers of one `parity` (0 for even, 1 for odd) in one vector.
     fn side(&self, parity: usize) -> DVector<T> {
         let biases = self.biases.iter().skip(parity).step_by(2);
         DVector::from_vec(biases.flat_map(|bias| bias.iter().copied()).collect())
     }
 
-    /// Returns the first index of each layer among the units of its side.
+    /// Returns the index of each layer's first unit among the units of all layers of its parity.
     fn places(&self) -> Vec<usize> {
         let mut ends = [0; 2];
         let place = |(l, bias): (usize, &DVector<T>)| {
@@ -141,8 +141,8 @@ impl<T: Scalar> DeepBoltzmann<T> {
         self.biases.iter().enumerate().map(place).collect()
     }
 
-    /// Creates a base for the [RBM](Self::to_rbm) from data. Its rates are the base rates of v and, for the even layers
-    /// above, the mean over the rows of their [mean fields](Self::mean_fields). Base rates of v lack these.
+    /// Creates a base for the [RBM](Self::to_rbm) from data. Its rates are the base rates of v and, for the other even
+    /// layers, which have no base rates, the mean over the rows of their [mean fields](Self::mean_fields).
     ///
     /// A rate is `(n + s) / (N + 2 s)`, where n is the sum over N rows and s the `smoothing`, as in
     /// [`BaseRate::from_data`]. The base suits [`StartSearch::given`](crate::rbm::StartSearch::given).
@@ -189,7 +189,7 @@ impl<T: Scalar> DeepBoltzmann<T> {
     /// `log p(v) + log Z >= b_0.v + sum_even (b_l.mu_l + H(mu_l)) + sum_odd sum_j softplus(x_j)`,
     ///
     /// where `x = b_l + W_l mu_(l-1) + W_(l+1)^T mu_(l+1)` and H is the entropy. The bound holds for any `mu`; here
-    /// they are [mean fields](Self::mean_fields). It is exact if the posterior of these layers has independent units.
+    /// they are [mean fields](Self::mean_fields). It is exact if these even layers have independent units given v.
     ///
     /// # Errors
     /// If `data` is empty, a row has another length than v, or `log_z` is not finite.
@@ -207,7 +207,7 @@ impl<T: Scalar> DeepBoltzmann<T> {
         })
     }
 
-    /// Returns, for each block of rows, the means of the even layers (with v) and the bounds on `log p(v) + log Z`.
+    /// Returns for each block of rows the means of the even layers, including v, and the bounds on `log p(v) + log Z`.
     fn blocks(&self, data: &[Vec<bool>]) -> Result<Vec<(DMatrix<f64>, Vec<f64>)>> {
         Error::check_dimension("row of data", check_data(data)?, self.visible_units())?;
         let equations = MeanField::new(&self.to_rbm()?);

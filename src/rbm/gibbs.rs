@@ -162,8 +162,8 @@ impl<T: Scalar> Buffers<T> {
             && self.hidden.units() == path.target().hidden_units()
     }
 
-    /// Gathers the chains whose entry in `mask` is true. Dead chains stay, so that the random bits of a chain do not
-    /// depend on the others.
+    /// Gathers the chains whose entry in `mask` is true. Dead chains are included, so that the random bits of a chain
+    /// do not depend on the other chains.
     fn select(&mut self, mask: &[bool]) {
         self.chains.clear();
         self.chains
@@ -317,7 +317,7 @@ impl<T: Scalar> Buffers<T> {
         }
     }
 
-    /// Weighs and moves the chains that are alive.
+    /// Writes the new states of the chains that are alive, and adds their log ratios to the log weights.
     fn finish(&self, stage: Stage<'_, RbmAt<'_, T>>, block: &mut Block<Vec<bool>>) -> Result<()> {
         for (i, (&chain, &log_ratio)) in self.chains.iter().zip(&self.log_ratios).enumerate() {
             if block.is_alive(chain) {

@@ -1,4 +1,4 @@
-//! Tests of paths whose weights are on a coarse grid: they are exact, and a twin without the last weighing is not.
+//! Tests of paths with weights on a coarse grid: runs are exact with the last weighing, and biased without it.
 
 use nalgebra::{DMatrix, DVector};
 use rand::{Rng, RngExt, SeedableRng};
@@ -20,7 +20,7 @@ use crate::tempering::Tempering;
 
 const HIDDEN: usize = 6;
 const VISIBLE: usize = 8;
-/// Weights of .8 are rounded to multiples of this.
+/// Unit of the grid. The weights have a standard deviation of 0.8.
 const UNIT: f32 = 0.5;
 
 fn machine(seed: u64) -> Rbm<f32> {
@@ -46,7 +46,7 @@ fn mixture() -> BaseRate<f32> {
     BaseRate::mixture([(0.3, rate(1.0)), (0.7, rate(-0.7))]).unwrap()
 }
 
-/// Straight paths from one component and from two, and one with an inner knot.
+/// Returns straight paths from a single base and from a mixture of two, and a path with an inner knot.
 fn paths() -> [RbmPath<f32>; 3] {
     let knots = Schedule::new(vec![0.0, 0.6, 1.0]).unwrap();
     let models = vec![machine(2), machine(1)];
@@ -67,7 +67,7 @@ fn log_z(model: &impl UnnormalizedModel<State = Vec<bool>>) -> f64 {
     crate::num::log_sum_exp(densities)
 }
 
-/// Returns `P(v'|v)` of a sweep of an RBM.
+/// Returns the transition probabilities `P(v'|v)` of a Gibbs sweep of an RBM.
 fn transitions(rbm: &Rbm<f64>) -> DMatrix<f64> {
     let product = |probabilities: &DVector<f64>, state: &[bool]| {
         let units = probabilities.iter().zip(state);
@@ -91,7 +91,7 @@ fn transitions(rbm: &Rbm<f64>) -> DMatrix<f64> {
     up * down
 }
 
-/// Weighs a measure over all states from one model to another.
+/// Multiplies the mass of each state by the density ratio of the models `to` and `from`.
 fn weigh(measure: &mut DVector<f64>, to: &RbmAt<'_, f32>, from: &RbmAt<'_, f32>) {
     for (mass, state) in measure.iter_mut().zip(states(VISIBLE)) {
         *mass *= to.log_ratio(from, &state).exp();
@@ -104,7 +104,7 @@ fn law(model: &RbmAt<'_, f32>) -> DVector<f64> {
     DVector::from_iterator(1 << VISIBLE, masses)
 }
 
-/// Sums over all states, with moves by the grid's machines, with and without the last weighing.
+/// Computes mean weights by sums over all states, with moves by machines on the grid. The twin lacks the last weighing.
 #[test]
 fn the_mean_weight_is_exact_in_both_directions() {
     for path in paths()
@@ -224,7 +224,7 @@ fn reverse_runs_estimate_the_exact_machine() {
     }
 }
 
-/// Estimates at a user's betas are for the path's own models, and the integral counts the last weighing.
+/// Estimates at recorded betas are for the exact models, and the thermodynamic integral includes the last weighing.
 #[test]
 fn estimates_along_the_path_are_of_the_exact_models() {
     for (case, path) in paths().iter().enumerate() {
@@ -250,7 +250,8 @@ fn estimates_along_the_path_are_of_the_exact_models() {
     }
 }
 
-/// Pilots, adaptive SMC's first pass and tempering use exact models. Rounds find about the stages of exact weights.
+/// Pilots, the first pass of adaptive SMC, and tempering use exact weights. `Rounds` chooses nearly as many stages as
+/// without a grid.
 #[test]
 fn what_chooses_stages_does_not_see_the_grid() {
     for path in paths() {
@@ -313,7 +314,7 @@ fn what_chooses_stages_does_not_see_the_grid() {
     }
 }
 
-/// Compares the available levels with fused multiplication.
+/// Compares the bits of all available levels that fuse multiplication and addition.
 #[test]
 fn fused_levels_give_the_same_bits() {
     let fused = SimdLevel::ALL.into_iter().skip(1);

@@ -12,9 +12,9 @@ use crate::{Error, Result};
 /// straight path this is `1/2 (beta_{j+1} - beta_j) (E_{j+1} - E_j)[d/dbeta log f(v)]`, which chains at the knots
 /// estimate.
 ///
-/// `BinnedSchedule` itself uses the costs of the visible units alone, on which the log weights of a run depend. These
-/// costs are smaller, mostly where the models' weights are small, so that this schedule starts slower. Kiwaki (2015)
-/// calls it GMS13.
+/// `BinnedSchedule` itself uses the costs of the visible units alone, on which the log weights of a run depend. Visible
+/// costs are smaller than joint costs, mostly where the models' weights are small, so the joint schedule starts slower.
+/// Kiwaki (2015) calls it GMS13.
 ///
 /// ```
 /// use annealed::path::AnnealingPath;

@@ -144,7 +144,7 @@ fn columns(states: &[Vec<bool>]) -> DMatrix<f64> {
 }
 
 impl<L: Layer> MeanField<L> {
-    /// Computes the bound from `blocks`, whose columns are visible means, and the configurations that it sums over.
+    /// Returns the bound, computed from `blocks` of columns of visible means, and the configurations that it sums over.
     pub(crate) fn explore(
         &self,
         blocks: &[DMatrix<f64>],
@@ -159,7 +159,7 @@ impl<L: Layer> MeanField<L> {
         Ok((LogZBound::of(modes, &found)?, found))
     }
 
-    /// Ascends from the first `ascents` columns. Returns the modes, and hidden configurations near all columns.
+    /// Runs ascents from the first `ascents` columns. Returns the modes, and hidden configurations near all columns.
     fn ascend_all(
         &self,
         blocks: &[DMatrix<f64>],
@@ -181,7 +181,7 @@ impl<L: Layer> MeanField<L> {
         (modes, ends)
     }
 
-    /// Searches from the configurations `first` and from cooled configurations.
+    /// Searches by flips from the configurations `first` and from final configurations of simulated annealing.
     fn find(
         &self,
         first: impl IntoIterator<Item = Vec<bool>>,
@@ -193,7 +193,7 @@ impl<L: Layer> MeanField<L> {
         self.search(&Vec::from_iter(first), effort.configurations)
     }
 
-    /// Finds the modes to which columns of visible means lead, and the likeliest hidden configurations at both ends.
+    /// Ascends from columns of visible means. Returns the modes, and the likeliest hidden configurations at both ends.
     fn ascend(&self, visible: &DMatrix<f64>) -> (Vec<MeanFieldMode>, Vec<Vec<bool>>) {
         let solutions = self.means_of(&self.solve(visible.clone(), TOLERANCE));
         let ends = [self.near(visible), self.near(&solutions)].concat();
@@ -225,11 +225,11 @@ impl<L: Layer> MeanField<L> {
     }
 }
 
-/// Number of configurations whose neighbours are evaluated together. Fixed, so that threads do not change the result.
+/// Number of configurations in a wave. Their neighbours are evaluated together. Fixed, so threads change no result.
 const WAVE: usize = 16;
 /// Number of configurations at which a search ends at the latest.
 const MOST: usize = 20_000;
-/// Gain of a wave, in the log of the sum, below which a search ends.
+/// Increase of the log of the sum by a wave, below which a search ends.
 const GAIN: f64 = 1e-3;
 
 /// Number of random starts for the lower bound of a run.
@@ -258,9 +258,9 @@ pub(crate) struct Effort {
 
 /// Number of chain-steps of a run for each mean-field ascent of its lower bound.
 const STEPS_PER_ASCENT: u64 = 2_500;
-/// Number of chain-steps of a run for each sweep of a cooled chain, and for each configuration per unit of the layer.
+/// Number of chain-steps of a run for each sweep of a cooled chain, and for as many configurations as there are units.
 const STEPS_PER_UNIT: u64 = 500;
-/// Smallest and largest number of sweeps of a cooled chain. It only grows once there are `MOST_COOLED` chains.
+/// Smallest and largest number of sweeps of a cooled chain. More work first adds chains, up to `MOST_COOLED`.
 const SWEEPS: [usize; 2] = [25, 200];
 const MOST_COOLED: usize = 256;
 
@@ -294,7 +294,7 @@ impl Effort {
 }
 
 impl<L: Layer> MeanField<L> {
-    /// Returns about `most` distinct configurations, densest first: `first`, and flips of one unit of the heaviest.
+    /// Extends `first` by flips of one unit of the densest configurations, to about `most`. Returns the densest first.
     pub(super) fn search(&self, first: &[Vec<bool>], most: usize) -> Vec<Configuration> {
         let (mut met, mut sums) = (HashSet::new(), WeightSums::default());
         let (mut open, mut expanded) = (Vec::new(), Vec::new());

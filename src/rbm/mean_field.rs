@@ -11,7 +11,7 @@ use crate::{Error, Result};
 
 /// Number of starts that move together, as the columns of a matrix. Fixed, so that threads do not change the result.
 pub(crate) const BLOCK: usize = 16;
-/// Change of probabilities below which the solution for a base counts as found.
+/// Change of probabilities below which a mean-field solution for a base counts as found.
 const TOLERANCE: f64 = 1e-6;
 /// Largest number of sweeps, in case rounding keeps a solution from settling.
 const MAX_SWEEPS: usize = 10_000;
@@ -165,7 +165,7 @@ impl MeanField {
 }
 
 impl<L: Layer> MeanField<L> {
-    /// Creates the equations from weights (M x S), hidden biases (M), and visible fields at hidden units 0 (S).
+    /// Creates the equations from weights (M x S), hidden biases (M), and visible fields if no hidden unit is on (S).
     pub(crate) fn of(
         layer: L,
         weights: DMatrix<f64>,

@@ -133,7 +133,7 @@ impl<T: Scalar> RbmPath<T> {
         }
     }
 
-    /// Returns the path with grids of this unit, even if they change the densities much.
+    /// Returns the path with weights on grids of this unit, even if they change the densities much.
     #[cfg(test)]
     pub(super) fn on_grid_of(self, unit: f32) -> Self {
         let on_grid = |end: &SegmentEnd<T>| {
@@ -144,7 +144,7 @@ impl<T: Scalar> RbmPath<T> {
         Self { on_grid, ..self }
     }
 
-    /// Drops the grid if it changes the log density at a machine's own states by more than `LARGEST_DEVIATION`.
+    /// Drops the grid if its [deviation](Self::deviation_on_grid) exceeds `LARGEST_DEVIATION` or cannot be computed.
     fn on_fine_grid(mut self) -> Self {
         if self.on_grid.is_none() {
             return self;
@@ -180,9 +180,9 @@ impl<T: Scalar> RbmPath<T> {
         Ok(largest)
     }
 
-    /// Attaches the search for the base to the path. Runs then warn if the search's certain bound or one of its pilots
-    /// lies above their interval. A straight path from the start's own base also takes the start's component weights,
-    /// as in [`Start::path`].
+    /// Attaches the search for the base to the path. A run then warns if the search's certain bound or one of its
+    /// pilots lies above the run's interval. A straight path from the start's own base also takes the start's component
+    /// weights, as in [`Start::path`].
     ///
     /// # Errors
     /// If the start belongs to an RBM with other parameters than the target.
@@ -206,8 +206,8 @@ impl<T: Scalar> RbmPath<T> {
     }
 
     /// Returns a certain lower bound on log Z of the target. [`Rbm::lower_bound`] describes the search, here from
-    /// `states` and 64 random starts, at about a tenth of the cost of `chain_steps` moves. If the start's bound is
-    /// higher, it is returned.
+    /// `states` and 64 random starts, at about a tenth of the cost of `chain_steps` moves. Returns the bound of the
+    /// attached [start](Self::with_start) if that is higher.
     ///
     /// # Errors
     /// If the length of a state is not D, or log Z overflows.

@@ -4,11 +4,11 @@ use num_traits::{AsPrimitive, Float, FloatConst, NumAssign, NumCast};
 
 /// The type of an RBM's parameters: `f32` or `f64`. Sealed.
 ///
-/// Log densities and log weights are `f64` for both; [`AsPrimitive::as_`] turns a parameter into one.
+/// Log densities and log weights are `f64` for both types. [`AsPrimitive::as_`] converts a parameter to `f64`.
 pub trait Scalar:
     sealed::Elementwise + FloatConst + NumAssign + AsPrimitive<f64> + nalgebra::Scalar + Send + Sync
 {
-    /// Returns the nearest value of this type; infinite where `x` is beyond its range.
+    /// Returns the nearest value of this type; infinite if `x` is beyond the type's range.
     #[inline(always)]
     fn nearest(x: f64) -> Self {
         // Every number has a nearest value, so that the NaN is never taken.
@@ -23,9 +23,9 @@ impl Scalar for f64 {}
 pub(crate) mod sealed {
     use super::Float;
 
-    /// Constants and functions that the elementwise functions need beside those of num-traits.
+    /// Constants and functions that the elementwise functions need in addition to num-traits.
     pub trait Elementwise: Float + Default + From<u8> + From<i16> + From<f32> + 'static {
-        /// `1.5 * 2^(mantissa bits)`; adding it rounds to an integer, left in the low bits.
+        /// `1.5 * 2^(mantissa bits)`. Its sum with a number rounds the number to an integer, stored in the low bits.
         const ROUND: Self;
         /// Coefficients of `exp` on `|x| <= ln 2 / 2`, highest power first. For `f32` they minimise the relative
         /// error (4e-9); for `f64` they are `1/k!`.
@@ -41,15 +41,15 @@ pub(crate) mod sealed {
         /// Number of words of random bits in a uniform.
         const WORDS: usize;
 
-        /// Returns a uniform on (0, 1), fine near 0, from its first and last word.
+        /// Returns a uniform on (0, 1), with fine resolution near 0, from its first and last word of random bits.
         fn uniform<const FUSED: bool>(high: u32, low: u32) -> Self;
 
         /// Lowest argument of `2^z` with a normal result, rounded up.
         const EXP2_LOWEST: Self;
-        /// Coefficients of `2^x` on `|x| <= 1/2`, highest power first: those of `exp`, scaled.
+        /// Coefficients of `2^x` on `|x| <= 1/2`, highest power first: [`EXP`](Self::EXP) times powers of ln 2.
         const EXP2: &'static [Self];
 
-        /// Returns `self * 2^n`, given `n + ROUND`, for `self` from 1/2 to 2.
+        /// Returns `self * 2^n`, given `shifted = n + ROUND`, for `self` from 1/2 to 2.
         fn times_exp2_rounded(self, shifted: Self) -> Self;
 
         /// Returns `1 / (1 + e)` for `e` in [0, 1].
@@ -58,7 +58,7 @@ pub(crate) mod sealed {
             Self::one() / (Self::one() + e)
         }
 
-        /// Returns `self * factor + term`; one rounding where `FUSED`, for callers compiled for that instruction.
+        /// Returns `self * factor + term`. If `FUSED`, it rounds once; the caller must then be compiled for `mul_add`.
         #[inline(always)]
         fn multiply_add<const FUSED: bool>(self, factor: Self, term: Self) -> Self {
             if FUSED {
@@ -69,7 +69,7 @@ pub(crate) mod sealed {
         }
     }
 
-    /// Multiplies the coefficients of powers from the highest down by the powers of ln 2.
+    /// Multiplies each coefficient, highest power first, by the same power of ln 2.
     macro_rules! in_base_2 {
         ($coefficients:expr) => {{
             let mut scaled = [0.0; $coefficients.len()];
@@ -111,8 +111,8 @@ pub(crate) mod sealed {
         const HAS_GRID: bool = true;
         const WORDS: usize = 1;
 
-        /// Avoids the division, which is four times slower, where `FUSED`: a polynomial within 5.1e-5, then one step
-        /// of Newton's method, which squares the error.
+        /// Avoids the division, which is four times slower, if `FUSED`. A polynomial has errors of up to 5.1e-5. One
+        /// step of Newton's method squares them.
         #[inline(always)]
         fn likely<const FUSED: bool>(e: Self) -> Self {
             if !FUSED {

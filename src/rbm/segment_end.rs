@@ -16,7 +16,7 @@ pub(crate) struct SegmentEnd<T: Scalar> {
     /// Unit of the weights in the panels: 1, or the unit of the grid.
     pub(crate) unit: T,
     pub(crate) hidden_bias: Vec<Row<T>>,
-    /// Visible biases minus those at the segment's start, padded with zeros to a whole line.
+    /// Visible biases minus the visible biases at the segment's start, padded with zeros to a whole line.
     pub(crate) bias_slope: Vec<T>,
 }
 

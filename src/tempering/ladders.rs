@@ -48,12 +48,12 @@ impl LogRatios {
         }
     }
 
-    /// Returns whether the lower model excludes its own state.
+    /// Returns whether the state at the lower beta is off the support of its model.
     fn lower_is_astray(self) -> bool {
         self.lower == f64::INFINITY
     }
 
-    /// Returns whether the upper model excludes its own state.
+    /// Returns whether the state at the upper beta is off the support of its model.
     pub(super) fn upper_is_astray(self) -> bool {
         self.upper == f64::NEG_INFINITY
     }
@@ -104,7 +104,7 @@ impl PairSums {
     }
 }
 
-/// The current leg of a state.
+/// The way of a state between base and target, by the end that it reached last.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 #[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
 pub(super) enum Leg {
@@ -117,7 +117,7 @@ pub(super) enum Leg {
     Down,
 }
 
-/// The legs of the states of one ladder, by beta, and the number of its round trips.
+/// The legs of the states of one ladder, by beta, and the number of the ladder's round trips.
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Trips {
@@ -163,7 +163,7 @@ pub(crate) struct Ladder<S> {
 }
 
 impl<S> Ladder<S> {
-    /// Refuses statistics, read from a file, that no ladder has after `scans` scans of a round.
+    /// Refuses statistics read from a file if no ladder can have them after `scans` scans of a round.
     pub(super) fn check(&self, plan: &Plan, scans: usize) -> Result<()> {
         let betas = plan.placed.schedule.betas().len();
         Error::check_dimension("pairs of neighbours", self.pairs.len(), betas - 1)?;
@@ -186,7 +186,7 @@ pub(crate) struct Ladders<P: AnnealingPath> {
     pub(super) first: usize,
     pub(super) scans: usize,
     pub(super) populations: Vec<Population<P>>,
-    /// Streams of the swaps, by ladder.
+    /// Random streams for the swaps, by ladder.
     pub(super) rngs: Vec<StreamRng>,
     pub(super) ladders: Vec<Ladder<P::State>>,
 }
@@ -235,7 +235,7 @@ where
         })
     }
 
-    /// Moves the states at their betas; at the base they are drawn anew.
+    /// Moves the states at their betas; the states at the base are drawn anew.
     pub(super) fn move_states(
         &mut self,
         kernel: &dyn Moves<P::At>,
@@ -261,7 +261,7 @@ where
         Ok(())
     }
 
-    /// Adds every second pair of each ladder to the sums, and swaps those that accept.
+    /// Adds every second pair of each ladder to the sums, and swaps the pairs that accept.
     pub(super) fn swap(&mut self, plan: &Plan, parity: usize, pulse: &mut dyn Pulse) -> Result<()> {
         for ladder in 0..self.ladders.len() {
             for j in (parity..self.populations.len() - 1).step_by(2) {
@@ -307,7 +307,7 @@ where
         blocks.map(|block| block.decisions()).collect()
     }
 
-    /// Takes out the states, with the kernel's memories.
+    /// Removes and returns all states, with the kernel's memories of them.
     pub(super) fn take_ends<W: Workspace>(&mut self) -> Starts<P::State, W::Memory> {
         let populations = std::mem::take(&mut self.populations);
         populations
@@ -320,7 +320,7 @@ where
 /// Returns the log ratios of two neighbours in one ladder.
 ///
 /// # Errors
-/// A NaN; at the base also a `+inf`, at a sample of its own that only the upper model allows.
+/// A NaN; at the base also a `+inf`, which means that the base has density 0 at its own sample.
 fn log_ratios<P: AnnealingPath>(
     lower: &Population<P>,
     upper: &Population<P>,
@@ -346,7 +346,7 @@ fn log_ratios<P: AnnealingPath>(
 /// States and memories of the kernel, by beta, then by ladder of a block.
 pub(super) type Starts<S, M> = Vec<Vec<(S, M)>>;
 
-/// The fixed values of a round.
+/// The values that all ladders of a round share: betas, random streams and the distance between samples.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) placed: Placed,
@@ -354,12 +354,12 @@ pub(super) struct Plan {
     /// Number of scans for each sample.
     stride: usize,
     ladders: usize,
-    /// Streams by beta, then by ladder. The streams of the swaps come last.
+    /// Random streams by beta, then by ladder. The streams of the swaps come last.
     streams: Vec<StreamRng>,
 }
 
 impl Plan {
-    /// Plans a round, with a seed of its own.
+    /// Creates the plan of a round, whose streams have their own seed.
     pub(super) fn new(settings: &TemperingSettings, placed: Placed) -> Self {
         let round = placed.round;
         let mut seeds = stream(settings.seed, Purpose::TemperingRounds, 0);
@@ -377,7 +377,7 @@ impl Plan {
         }
     }
 
-    /// Returns whether the states at beta = 1 are samples after `scans` scans.
+    /// Returns whether the states at beta = 1 are kept as samples after `scans` scans.
     pub(super) fn samples_after(&self, scans: usize) -> bool {
         scans.is_multiple_of(self.stride)
     }

@@ -14,8 +14,8 @@
 //! # Ok::<(), annealed::Error>(())
 //! ```
 //!
-//! [`Tempering`] runs it and [`TemperingRun`] holds log Z, the barrier between base and target, and samples. It suits
-//! targets of many modes, whose shares chains on a single pass through a schedule cannot settle.
+//! [`Tempering`] is the runner. [`TemperingRun`] holds log Z, the barrier between base and target, and samples. The
+//! method suits targets with many modes, whose shares a single pass through a schedule cannot estimate.
 
 mod ladders;
 mod round;

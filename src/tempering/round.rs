@@ -22,7 +22,7 @@ pub(crate) struct Round<'t, 'p, P: AnnealingPath, K: Invariant<P::At>> {
     pub(super) codec: Option<Codec<P, K>>,
 }
 
-/// Functions that write and read ladders under way.
+/// Functions that write and read unfinished ladders, for checkpoints.
 pub(super) struct Codec<P: AnnealingPath, K: Invariant<P::At>> {
     pub(super) write: fn(&Ladders<P>) -> Result<Vec<u8>>,
     pub(super) read: ReadLadders<P, K>,
@@ -158,7 +158,7 @@ pub(super) struct RoundsReached<S, M> {
 }
 
 impl<S, M> RoundsReached<S, M> {
-    /// Refuses a state, read from a file, that no round of `settings` leaves.
+    /// Refuses a state read from a file if no round with `settings` can end in it.
     pub(super) fn check(&self, settings: &TemperingSettings) -> Result<()> {
         let last = self.last.as_ref();
         let (done, next) = (last.map_or(0, |last| last.placed.round), &self.next);
@@ -212,12 +212,12 @@ impl<S> FinishedRound<S> {
     }
 }
 
-/// Smallest gap, as a share of the mean gap. It keeps some betas where no swap is ever rejected.
+/// Smallest gap `-log(1 - r)` of a pair, as a share of the mean gap. It keeps some betas where no swap is rejected.
 const FLOOR: f64 = 0.01;
-/// Smallest acceptance used in a gap.
+/// Smallest acceptance rate from which a gap is computed, so that gaps are finite.
 const LEAST_ACCEPTANCE: f64 = 1e-10;
 
-/// Sums over all ladders, by pair of neighbours.
+/// Statistics summed over all ladders, by pair of neighbours.
 pub(super) struct RoundFigures {
     pairs: Vec<PairSums>,
 }
@@ -257,10 +257,10 @@ impl RoundFigures {
         (0..=self.pairs.len()).map(error).collect()
     }
 
-    /// Returns betas at which all pairs would be rejected alike, and guesses of the log ratios there. Each pair gets an
-    /// equal share of `-log(1 - r)`, with r the rejection rate. For small r this is r itself (Syed et al. 2022); near 1
-    /// it still grows with the width of the gap. Both sums are interpolated linearly in beta. If betas would coincide,
-    /// they stay where they are.
+    /// Returns betas at which all pairs would have the same rejection rate, and guesses of the log ratios there. Each
+    /// pair gets an equal share of `-log(1 - r)`, with r the rejection rate. For small r this is r itself (Syed et al.
+    /// 2022); near 1 it still grows with the width of the gap. The sums of these shares and of the log ratios are
+    /// interpolated linearly in beta. If new betas would coincide, the old ones stay.
     fn tuned(&self, placed: &Placed) -> (Schedule, Vec<f64>) {
         let (schedule, guesses) = (&placed.schedule, &placed.guesses);
         let gap = |pair: &PairSums| -(1.0 - pair.rejection()).clamp(LEAST_ACCEPTANCE, 1.0).ln();

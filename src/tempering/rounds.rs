@@ -14,7 +14,7 @@ use crate::path::{AnnealingPath, Intermediate, dimension, doubts};
 use crate::work::{Carries, Closed, Job, Runs, StoppedBy, fold};
 use crate::{Error, Result};
 
-/// First round after which `until_error` is checked.
+/// Index of the first round after which `until_error` is checked.
 const FIRST_LOOK: usize = 5;
 
 type At<P, K> = RoundsReached<<P as AnnealingPath>::State, MemoryOf<P, K>>;
@@ -28,8 +28,9 @@ where
     /// Runs all ladders through all rounds.
     ///
     /// # Errors
-    /// Settings out of range; a kernel with parameters for a number of stages; a NaN, `+inf` or panic, with ladder as
-    /// chain and index of beta as stage; [`Error::AllWeightsZero`] if no state of one beta is possible at the next.
+    /// Settings out of range; a kernel with parameters for a number of stages; a NaN, `+inf` or panic (the error names
+    /// the ladder as chain and the index of beta as stage); [`Error::AllWeightsZero`] if no state of one beta is
+    /// possible at the next.
     pub fn run(&self) -> Result<TemperingRun<P::State>> {
         self.check()?;
         self.go_with(None, &mut Job::new(&self.execution)?)
@@ -99,7 +100,7 @@ where
         }
     }
 
-    /// Returns the state after a round, or after the round before if this one was stopped.
+    /// Returns the state after a round, or after the previous round if this one was stopped.
     fn after(
         &self,
         last: Option<FinishedRound<P::State>>,

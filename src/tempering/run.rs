@@ -173,7 +173,8 @@ impl<S> TemperingRun<S> {
         self.round_trips
     }
 
-    /// Returns the kernel's mean acceptance at each beta; `None` if it decides nothing there, as at the base.
+    /// Returns the kernel's mean acceptance at each beta; `None` if it accepts or rejects no moves there, as at the
+    /// base.
     pub fn acceptances(&self) -> &[Option<f64>] {
         &self.acceptances
     }
@@ -229,7 +230,7 @@ impl<S> fmt::Display for TemperingRun<S> {
     }
 }
 
-/// Samples of the target, all of one weight. Units are ladders.
+/// Samples of the target, all of the same weight. The independent units for errors are the ladders.
 impl<S> WeightedSample for TemperingRun<S> {
     type State = S;
 

@@ -48,7 +48,7 @@ use crate::{Error, Result};
 /// `min(1, exp(r(x) - r(y)))`, `r = log f_{j+1} - log f_j`.
 ///
 /// Swaps alternate between the pairs (0, 1), (2, 3), .. and (1, 2), (3, 4), ... Rounds have 2, 4, 8, .. scans. After
-/// each round the betas are placed anew, so that all pairs reject alike.
+/// each round the betas are placed anew, so that all pairs reject swaps at the same rate.
 #[must_use]
 #[doc(alias("PT", "parallel tempering", "replica exchange"))]
 pub struct Tempering<'p, P: AnnealingPath, K> {
@@ -68,7 +68,7 @@ impl<'p, P: AnnealingPath, K: Invariant<P::At>> Tempering<'p, P, K> {
         Self::with_base_log_z(path, kernel, log_z)
     }
 
-    /// Creates a run whose base has the log normaliser `log_base_normalizer`; 0 counts log Z from the base.
+    /// Creates a run whose base has the log normaliser `log_base_normalizer`; with 0 the result is `log(Z_K / Z_0)`.
     pub fn with_base_log_z(path: P, kernel: K, log_base_normalizer: f64) -> Self {
         Self {
             path,
@@ -86,16 +86,16 @@ impl<'p, P: AnnealingPath, K> Tempering<'p, P, K> {
         schedule of settings: Schedule,
         /// Sets the number of independent ladders, at least 2; 8 by default.
         ladders of settings: usize,
-        /// Sets the number of ladders in a thread's block; 1 by default. Some kernels move larger blocks faster.
+        /// Sets the number of ladders that move together; 1 by default. Some kernels move larger blocks faster.
         block_size of settings: usize,
         /// Sets the number of rounds, 1 to 30; 10 by default. Round i has `2^i` scans. `until_error` may stop earlier.
         rounds of settings: usize,
         /// Sets the largest number of samples kept in the last round; 1,000 by default. A ladder keeps at least one.
         samples of settings: usize,
-        /// Sets the seed; 0 by default. One seed gives the same bits for any number of threads.
+        /// Sets the seed; 0 by default. The result does not depend on the number of threads.
         seed of settings: u64,
         /// Sets the standard error in nats at which the run ends, checked after each round from the fifth on. The
-        /// result is the same as for a run with this number of rounds. A run that ends with a larger error
+        /// result is the same as for a run with as many [`rounds`](Self::rounds). A run that ends with a larger error
         /// [warns](crate::estimate::Warning::ErrorNotReached).
         until_error of execution in Some: f64,
     }
@@ -107,7 +107,7 @@ crate::num::debug_by_fields! {
     Tempering for [P: AnnealingPath, K: std::fmt::Debug] Tempering<'_, P, K> { kernel, settings }
 }
 
-/// The settings that fix the bits of a run, besides path and kernel.
+/// The settings that, with path and kernel, determine the result bit for bit.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct TemperingSettings {
@@ -202,7 +202,7 @@ impl TemperingSettings {
         self.scans(self.rounds) / self.stride(self.rounds) * self.ladders
     }
 
-    /// Returns the number of scans of a round for each sample.
+    /// Returns the number of scans from one sample of a round to the next.
     pub(super) fn stride(&self, round: usize) -> usize {
         let samples_each = (self.samples / self.ladders).max(1);
         self.scans(round).div_ceil(samples_each)

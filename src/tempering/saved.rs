@@ -84,9 +84,9 @@ impl<P: AnnealingPath, K> Tempering<'_, P, K> {
     }
 
     /// Returns the same run shared with other processes, which must all make the same call; see the module
-    /// [`ranks`](crate::ranks). Each gets the result, with the bits of [`run`](Self::run). Rank r of n runs the blocks
-    /// b of ladders with `b mod n = r`. All wait for the slowest after each round, so give all ranks the same number of
-    /// blocks.
+    /// [`ranks`](crate::ranks). Each process gets the result of [`run`](Self::run), bit for bit. Rank r of n runs the
+    /// blocks b of ladders with `b mod n = r`. After each round all ranks wait for the slowest, so give them the same
+    /// number of blocks.
     pub fn ranks<'a>(&'a self, ranks: &'a dyn Ranks) -> OnRanks<'a, Self> {
         OnRanks::new(self, ranks)
     }

@@ -57,9 +57,9 @@ impl<'e> Execution<'e> {
         self
     }
 
-    /// Sets a progress callback, which any working thread may call. If steps are short enough, it is called about a
-    /// thousand times a run and ten times a second. It returns nothing, or a [`ControlFlow`](std::ops::ControlFlow)
-    /// whose `Break` stops the run at the end of the step.
+    /// Sets a progress callback, which any working thread may call. If steps are short enough, it is called after each
+    /// thousandth of the run, and at least ten times a second. It returns nothing, or a
+    /// [`ControlFlow`](std::ops::ControlFlow) whose `Break` stops the run at the end of the step.
     pub fn progress<V: Verdict>(mut self, progress: impl Fn(Progress) -> V + Sync + 'e) -> Self {
         self.progress = Some(callback(progress));
         self
@@ -178,8 +178,9 @@ macro_rules! controls {
 }
 pub(crate) use controls;
 
-/// Calls `work` on up to `most` of `threads` threads, or of rayon's global pool. A block can use `width` threads. Work
-/// for a single thread stays on the calling thread, because a pool costs some 50 microseconds, more than a short run.
+/// Calls `work` on at most `most` of `threads` threads, or of rayon's global pool if `threads` is `None`. A block can
+/// use `width` threads. Work for a single thread stays on the calling thread, because a pool costs some 50
+/// microseconds, more than a short run.
 ///
 /// # Errors
 /// A thread pool that cannot be built.
@@ -243,7 +244,7 @@ pub(super) fn check_outside_pool() -> Result<()> {
 /// A piece of work that runs once and stores its result in a variable of its caller.
 pub(crate) type Work<'a> = dyn FnMut() + Send + 'a;
 
-/// Runs both pieces of work, in parallel if a thread is free.
+/// Runs `left` and `right`, in parallel if a thread is free.
 #[cfg(feature = "rayon")]
 pub(crate) fn join(left: &mut Work<'_>, right: &mut Work<'_>) {
     rayon::join(left, right);

@@ -16,7 +16,7 @@ pub(crate) fn named(name: &'static str, value: &dyn Debug) -> (&'static str, Str
     (name, format!("{value:?}"))
 }
 
-/// Names the arithmetic of a path's engine, which affects the bits of a run, and whether chains pass surrogates.
+/// Returns the setting `engine`, which affects the bits of a run: the path's arithmetic, and any use of surrogates.
 pub(crate) fn named_engine(
     level: Option<SimdLevel>,
     has_surrogates: bool,
@@ -53,9 +53,9 @@ fn check_values<'v>(
 /// Relative difference that still counts as equal, because machines and parallel sums round differently.
 const TOLERANCE: f64 = 1e-6;
 
-/// A few chains that start at samples of the base, with their own streams. Runs with the same schedule, path and kernel
-/// have the same chains, in either direction. The chains move at the first stage only, where the run itself would meet
-/// any error that they meet. Differences elsewhere remain undetected.
+/// A few chains that show whether two runs have the same path and kernel. They start at samples of the base, with their
+/// own streams, and are the same in either direction. They move at the first stage only, because the run itself would
+/// meet their errors there. Differences at other stages remain undetected.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct Probe {
@@ -81,8 +81,8 @@ struct ProbeChain {
 }
 
 impl Probe {
-    /// Creates the probe from log densities at the starts (first under the base, then along the path) and from numbers
-    /// after a move. Each list has an entry for each chain.
+    /// Creates the probe from log densities at the starts (first under the base, then along the path) and from the
+    /// numbers `moved` after a move. Each list has an entry for each chain.
     pub(crate) fn of(starts: &[Vec<f64>], moved: &[Vec<f64>], is_single: bool) -> Self {
         let finite = |column: &Vec<f64>, chain: usize| finite(column[chain]);
         let chain = |chain| ProbeChain {
@@ -166,7 +166,7 @@ fn finite(x: f64) -> f64 {
 #[cfg(feature = "checkpoint")]
 #[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
 pub struct Identity {
-    /// Names of the settings. They are not written, because both runs have the same names.
+    /// Names of the settings. They are not written, because the run that reads them has the same names.
     #[serde(skip)]
     names: Vec<&'static str>,
     settings: Vec<String>,
@@ -220,7 +220,7 @@ impl Identity {
         }
     }
 
-    /// Adds to the checksum data that the chains do not depend on.
+    /// Adds `bytes` to the checksum: data that do not affect the chains.
     pub(crate) fn with_checksum_of(self, bytes: &[u8]) -> Self {
         let all = [&self.checksum.to_le_bytes(), bytes].concat();
         Self {
@@ -229,7 +229,7 @@ impl Identity {
         }
     }
 
-    /// Refuses another run and names the setting that differs, or path or kernel with the chain that shows it.
+    /// Refuses another run. The error names the setting that differs, or path or kernel and a chain that differs.
     pub(crate) fn check(&self, found: &Self, alike: Alike) -> Result<()> {
         Error::check_dimension("settings", found.settings.len(), self.settings.len())?;
         let names = self.names.iter().chain(&found.names).copied();
@@ -251,7 +251,7 @@ impl Identity {
         Ok(())
     }
 
-    /// Returns this identity with the rounding of another machine.
+    /// Returns this identity with the probe and checksum of `first`, which may be rounded as on another machine.
     pub(crate) fn rounded_as(self, first: &Self) -> Self {
         Self {
             probe: first.probe.clone(),

@@ -31,8 +31,8 @@ pub(crate) trait Carries<C> {
     /// Returns the value that an earlier call carried last, unless `check` refuses the value from the file.
     fn carried(&mut self, check: &dyn Fn(&C) -> Result<()>) -> Result<Option<C>>;
 
-    /// Returns the first process's value in all processes. Their `figures` must agree up to rounding. Drops what was
-    /// saved of the last task.
+    /// Returns the first process's value in all processes. The `figures` of all processes must agree up to rounding.
+    /// Drops the saved blocks of the task that has ended.
     fn carry(&mut self, reached: C, figures: &[f64]) -> Result<C>;
 }
 
@@ -48,7 +48,7 @@ pub(crate) trait Counts {
         self.job().crew.meter.foresee(chain_steps);
     }
 
-    /// Returns the job for tasks that start anew and whose blocks each process runs in full.
+    /// Returns the job for tasks that are not saved, and whose blocks are all run by each process.
     fn job(&self) -> &Job<'_>;
 }
 
@@ -72,7 +72,7 @@ pub(super) trait Saver: Sync {
     /// Marks a block as in progress, and returns its bytes if an earlier call saved it.
     fn begin(&self, block: usize) -> Option<Vec<u8>>;
 
-    /// Notes that a block has made a step other than its last. `save` encodes the block.
+    /// Is called after each step of a block except the last. `save` encodes the block.
     fn passed(&self, block: usize, save: &dyn Fn() -> Result<Vec<u8>>, is_canceled: bool);
 
     fn end(&self, block: usize);
@@ -107,7 +107,7 @@ pub(super) trait Outbox<O>: Sync {
     fn read(&self, bytes: &[u8]) -> Result<Node<O>>;
 }
 
-/// The current task, as threads see it.
+/// The current task, and the objects that its threads share.
 pub(super) struct Site<'a, O> {
     pub(super) task: &'a dyn Task<Output = O>,
     pub(super) ledger: &'a Ledger<O>,
@@ -135,7 +135,7 @@ impl<'e> Job<'e> {
         })
     }
 
-    /// Names the work for progress callbacks, if it is not a run.
+    /// Sets the name that progress callbacks get for work that is not a run.
     pub(crate) fn named(mut self, task: &'static str) -> Self {
         self.crew.meter.task = task;
         self
@@ -148,8 +148,8 @@ impl<'e> Job<'e> {
         self
     }
 
-    /// Returns an outcome that is the same in all processes, with the `figures` of the first of several. They differ at
-    /// most by rounding.
+    /// Returns `outcome` if it is a success in all processes, otherwise an error in all. Also returns the `figures` of
+    /// the first of several processes; the other processes' figures differ at most by rounding.
     pub(crate) fn agreed<U>(
         &self,
         outcome: Result<U>,
@@ -179,7 +179,7 @@ impl<'e> Job<'e> {
         self.extend(task, Forest::new())
     }
 
-    /// Runs the blocks of a task that are not in `done`. Its nodes are sorted from left to right.
+    /// Runs the blocks of a task that are not in `done`. The nodes of `done` are sorted from left to right.
     pub(crate) fn extend<O: Merge + Send>(
         &self,
         task: &dyn Task<Output = O>,
@@ -198,8 +198,8 @@ impl<'e> Job<'e> {
         ledger.close()
     }
 
-    /// Runs the blocks that the ledger hands out. If there are several processes, the calling thread meets the others
-    /// meanwhile.
+    /// Runs the blocks that the ledger hands out. Meanwhile the calling thread exchanges news with other processes, if
+    /// there are any.
     ///
     /// # Errors
     /// Threads that cannot be started; the failure of another process. Errors of blocks are in the ledger.
@@ -299,7 +299,7 @@ impl Crew<'_> {
     }
 }
 
-/// The pulse of a block in progress.
+/// The [`Pulse`] of a block in progress.
 struct Beat<'a, 'e, O> {
     crew: &'a Crew<'e>,
     site: &'a Site<'a, O>,

@@ -15,7 +15,7 @@ pub(crate) struct Ledger<T> {
     blocks: Range<usize>,
     /// The last block if it is not full. It is not merged, so that a longer run can replace it.
     kept_apart: Option<usize>,
-    /// The share of this process if several processes decide together when the work ends.
+    /// The blocks that this process runs, if several processes decide together when the work ends.
     share: Option<Share>,
     /// First canceled block.
     limit: AtomicUsize,
@@ -44,7 +44,7 @@ struct Books<T> {
     /// End of the prefix: all earlier blocks are merged into it.
     done: usize,
     prefix: Forest<T>,
-    /// Finished blocks after the first gap, from left to right.
+    /// Finished blocks after the first unfinished one, from left to right.
     waiting: VecDeque<Node<T>>,
     /// Whether a panic in merging has lost blocks.
     is_torn: bool,
@@ -67,7 +67,7 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// Returns the failure's rank among failures. The first is reported.
+    /// Returns the failure's place in the order of failures. The first failure in this order is reported.
     fn order(&self) -> usize {
         if self.ends_all { 0 } else { self.block + 1 }
     }
@@ -77,7 +77,7 @@ impl Failure {
 #[derive(Debug)]
 pub(crate) struct Closed<T> {
     pub(crate) prefix: Forest<T>,
-    /// Finished blocks after the first gap.
+    /// Finished blocks after the first unfinished one.
     pub(crate) beyond: Forest<T>,
     pub(crate) stopped_by: Option<StoppedBy>,
 }
@@ -98,7 +98,8 @@ impl<T: Merge> Closed<T> {
     }
 }
 
-/// A rule that may end the work, given the number of blocks in the prefix and their outputs whenever it grows.
+/// A rule that ends the work by returning true. It is called whenever the prefix grows, with the number of its blocks
+/// and their outputs.
 pub(crate) type Rule<'a, T> = &'a (dyn Fn(usize, &Forest<T>) -> bool + Sync);
 
 impl<T: Merge> Ledger<T> {
@@ -110,7 +111,7 @@ impl<T: Merge> Ledger<T> {
         ledger
     }
 
-    /// Creates a ledger as [`resumed`](Self::resumed), whose nodes are still to be [merged](Self::merge) by a rule.
+    /// Creates a ledger as [`resumed`](Self::resumed), but leaves the nodes to a later [merge](Self::merge) by a rule.
     pub(crate) fn unmerged(blocks: Range<usize>, finished: Forest<T>, unfilled: bool) -> Self {
         let waiting = finished.into_iter();
         let books = Books {
@@ -207,7 +208,7 @@ impl<T: Merge> Ledger<T> {
         self.merge(rule);
     }
 
-    /// Merges the blocks before the first gap, until the rule ends the work.
+    /// Merges the blocks before the first unfinished one, until the rule ends the work.
     pub(super) fn merge(&self, rule: Rule<'_, T>) {
         let mut books = self.books();
         while books.stopped_by != Some(StoppedBy::StandardError) && books.take_in(self.kept_apart) {
@@ -246,13 +247,13 @@ impl<T: Merge> Ledger<T> {
         at(books.done, &books.prefix)
     }
 
-    /// Calls `at` for each finished block from which a later call would resume, from left to right. Once the prefix
-    /// suffices, later blocks are left out, because they would change the result.
+    /// Calls `at` for each finished block from which a later call would resume, from left to right. Once the rule has
+    /// ended the work, blocks after the prefix are left out, because they would change the result.
     pub(crate) fn look_at_all<U>(&self, at: impl FnMut(&Node<T>) -> U) -> Vec<U> {
         self.books().finished().into_iter().map(at).collect()
     }
 
-    /// Calls `at` once with all these blocks. Refuses books that have lost blocks.
+    /// Calls `at` once with all blocks of [`look_at_all`](Self::look_at_all). Fails if a panic has lost blocks.
     #[cfg(feature = "checkpoint")]
     pub(crate) fn look_at_whole<U>(&self, at: impl FnOnce(&[&Node<T>]) -> Result<U>) -> Result<U> {
         let books = self.books();
@@ -264,7 +265,8 @@ impl<T: Merge> Ledger<T> {
     /// Returns the outputs of the work.
     ///
     /// # Errors
-    /// Any panic; otherwise the error of the leftmost failed block, unless the work stopped before it mattered.
+    /// Any panic; otherwise the error of the leftmost failed block, if all blocks before it are done and do not
+    /// suffice.
     pub(crate) fn close(self) -> Result<Closed<T>> {
         let mut books = self
             .books
@@ -302,7 +304,7 @@ impl<T: Merge> Ledger<T> {
         self.books().done == self.blocks.end
     }
 
-    /// Notes that another process lacks blocks, so that all report a stop.
+    /// Notes that another process lacks blocks, so that all processes report a stopped run.
     pub(super) fn note_short(&self) {
         self.books().is_short = true;
     }

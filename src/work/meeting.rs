@@ -1,4 +1,4 @@
-//! The meetings of processes that work on a task. Each process learns what the others have finished, and why to stop.
+//! The meetings of processes that work on a task. Each learns what the others have finished, and whether to stop.
 
 use std::ops::Range;
 
@@ -28,7 +28,7 @@ pub(super) struct News {
 
 /// Gives and receives news. It is not generic, so that the loop over meetings is compiled only once.
 pub(super) trait Meets {
-    /// Returns the news of this process, whose threads may be done.
+    /// Returns the news of this process. `is_done` is true if its threads are done.
     fn news(&mut self, is_done: bool) -> Result<News>;
 
     /// Takes in the news of all processes, by rank. All processes reach the same decisions.
@@ -36,7 +36,7 @@ pub(super) trait Meets {
 
     fn cancel(&self);
 
-    /// Returns all chains of the task, for errors.
+    /// Returns all chains of the task, for error messages.
     fn chains(&self) -> Range<usize>;
 }
 
@@ -63,7 +63,7 @@ impl<'a, O: Merge + Send> Meeting<'a, O> {
         }
     }
 
-    /// Enters a block that a process has finished.
+    /// Enters a block that process `rank` has finished into the ledger.
     fn enter(&self, rank: usize, bytes: &[u8]) -> Result<()> {
         let Some(outbox) = self.at.outbox else {
             return Ok(());

@@ -156,10 +156,10 @@ fn lines() -> impl Fn(Progress) + Sync {
     }
 }
 
-/// Longest time between two calls if steps are short enough.
+/// Longest time between two calls of the callback if steps are short enough.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// Counts chain-steps, and calls the callback about a thousand times a run and ten times a second.
+/// Counts chain-steps. Calls the callback after each thousandth of the run, and at least ten times a second.
 pub(crate) struct Meter<'a> {
     callback: Option<Listener<'a>>,
     /// Name of the work, empty for a run.

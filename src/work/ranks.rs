@@ -25,8 +25,8 @@
 //!
 //! **Work.** Rank r of n runs the blocks b with `b mod n = r` on its own threads. Meanwhile the calling thread meets
 //! the other processes, at most a second apart: they gather finished blocks, failures, and requests to stop. A first
-//! pass is one block, which rank 0 runs. All reach the same decisions. If the callback, `stop_when` or time limit of
-//! one process asks to stop, all stop at the end of a step.
+//! pass, which finds stages, is one block: rank 0 runs it. All reach the same decisions. If the callback, `stop_when`
+//! or time limit of one process asks to stop, all stop at the end of a step.
 //!
 //! **Failures** end all processes. The process at fault returns its own error, the others return
 //! [`Error::Rank`](crate::Error::Rank) with the same text. The same happens with other settings, or another path or
@@ -42,8 +42,8 @@ use crate::Result;
 
 /// The processes of a run, seen from one of them.
 ///
-/// All call [`all_gather`](Self::all_gather) in the same order, each from the thread that began the run. A process that
-/// can no longer reach the others returns an error and does not call again.
+/// All processes call [`all_gather`](Self::all_gather) in the same order, each from the thread that began the run. A
+/// process that can no longer reach the others returns an error and does not call again.
 pub trait Ranks {
     /// Returns the index of this process, from 0.
     fn rank(&self) -> usize;

@@ -13,7 +13,7 @@ pub(crate) trait Task: Sync {
 
     fn blocks(&self) -> Range<usize>;
 
-    /// Returns the chains of a block, for errors.
+    /// Returns the chains of a block, for error messages.
     fn chains(&self, block: usize) -> Range<usize>;
 
     /// Returns the chain-steps of whole blocks; 0 if they are not known in advance.
@@ -22,8 +22,8 @@ pub(crate) trait Task: Sync {
     /// Runs a block, and reports each step (a stage, a scan, a level or a move) to `pulse`.
     fn run(&self, block: usize, pulse: &mut dyn Pulse) -> Result<Self::Output, Halt>;
 
-    /// Returns whether the last block could take more chains. It is then kept apart, so that a longer run can replace
-    /// it.
+    /// Returns whether the last block could take more chains. That block is not merged, so that a longer run can
+    /// replace it.
     fn last_is_unfilled(&self) -> bool {
         false
     }
@@ -56,12 +56,12 @@ pub(crate) trait Task: Sync {
     }
 }
 
-/// The surroundings of a block, as its steps see them.
+/// The link from a block to its run. It resumes the block, counts its steps, and saves or cancels it.
 pub(crate) trait Pulse {
     /// Returns the bytes of this block that an earlier call saved.
     fn resumed(&mut self) -> Option<Vec<u8>>;
 
-    /// Notes where the block is, for the error of a panic.
+    /// Stores the position of the block, which the error of a panic names.
     fn at(&mut self, place: Place);
 
     /// Counts a step. Unless the step is the last, it saves the block if a checkpoint is due, and ends it if it was
@@ -97,7 +97,7 @@ pub(crate) struct Stepped {
 }
 
 impl Stepped {
-    /// Reports a step of work whose end is known.
+    /// Creates the report of a step of `cost` chain-steps, in work whose length is known.
     pub(crate) fn of(cost: usize, is_last: bool) -> Self {
         Self {
             cost: cost as u64,
@@ -107,8 +107,8 @@ impl Stepped {
     }
 }
 
-/// Returns whether a run checks its standard error after `done` blocks, the first time after `first`. Checks are 10%
-/// apart, because each may stop the run at an error that is small by chance.
+/// Returns whether a run checks its standard error after `done` blocks. The first check comes after `first` blocks.
+/// Checks are 10% apart, because each may stop the run at an error that is small by chance.
 pub(crate) fn is_look(first: usize, done: usize) -> bool {
     let mut look = first;
     while look < done {

@@ -1,4 +1,4 @@
-//! The processes of one run, which gather messages. A gathering in which a process fails is the last one for all.
+//! The processes of one run, which gather messages. After a gathering in which a process fails, none follows.
 
 use std::cell::Cell;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -65,13 +65,13 @@ impl<'e> Team<'e> {
         }
     }
 
-    /// Returns whether the processes have parted, after a failure that all of them received.
+    /// Returns whether the processes have stopped working together, after a failure that all of them received.
     pub(crate) fn has_parted(&self) -> bool {
         self.has_parted.get()
     }
 
-    /// Returns the values of all processes, by rank. If one has failed, all part: the process at fault with its own
-    /// error, the others with [`Error::Rank`].
+    /// Returns the values of all processes, by rank. If one has failed, all return an error and no longer work
+    /// together: the process at fault its own error, the others [`Error::Rank`].
     ///
     /// # Errors
     /// These errors; a message that cannot be written or read.
@@ -132,7 +132,7 @@ impl<'e> Team<'e> {
         [&(rank as u64).to_le_bytes(), text.as_bytes()].concat()
     }
 
-    /// Returns the first process's value in all processes. Their `figures` must agree up to rounding.
+    /// Returns the first process's value in all processes. The `figures` of all processes must agree up to rounding.
     ///
     /// # Errors
     /// [`Error::Rank`] with the first rank whose figures differ; the errors of [`gather`](Self::gather).
@@ -150,8 +150,8 @@ impl<'e> Team<'e> {
         decode("value of rank 0", &all[0].1)
     }
 
-    /// Returns an outcome that is a success in all processes or a failure in all, without parting. Compares `figures`
-    /// as [`led`](Self::led) does, and also returns the figures of the first process.
+    /// Returns an outcome that is a success in all processes or a failure in all. After a failure they go on working
+    /// together. Compares `figures` as [`led`](Self::led) does, and also returns the figures of the first process.
     pub(crate) fn agreed<T>(
         &self,
         mine: Result<T>,
@@ -171,7 +171,7 @@ impl<'e> Team<'e> {
         Ok((value, found.swap_remove(0)))
     }
 
-    /// Runs `work` on other threads and meets the other processes meanwhile, until all are done.
+    /// Runs `work` on other threads and meanwhile exchanges news with the other processes, until all are done.
     ///
     /// # Errors
     /// The error of `work`; a failure of another process; a panic in the calling thread while it takes in news.

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::saved::{self, Known, State};
 
-/// Number of standard errors above which a difference contradicts one of the two runs.
+/// Two runs disagree if their difference exceeds this number of standard errors.
 const MOST: f64 = 3.0;
 
 /// Number of differences that are printed, the largest first.
@@ -21,7 +21,7 @@ pub struct Read {
     files: Vec<PathBuf>,
     pub run: Run<State>,
     pub known: Known,
-    /// Warnings that the run does not contain: from its start, and from the bounds of all runs.
+    /// Warnings that the run does not contain: from the search for its start, and from the lower bounds of all runs.
     pub doubts: Vec<Warning>,
 }
 
@@ -85,7 +85,7 @@ impl Read {
     }
 }
 
-/// Runs compared in pairs.
+/// The comparison of runs in pairs.
 pub struct Comparison {
     /// The differences, sorted by their number of standard errors, the largest first.
     pairs: Vec<Pair>,
@@ -208,7 +208,7 @@ impl Comparison {
         text
     }
 
-    /// Adds the figures to a report.
+    /// Adds the differences and the notes to a report.
     pub fn add_to(&self, json: &mut Value) {
         let difference = |pair: &Pair| {
             json!({
@@ -231,9 +231,9 @@ const ONE_START: &str = "each seed searches for a start of its own; to pool runs
 enum Relation {
     /// They differ only in their seeds.
     Alike,
-    /// They estimate the same log Z, but differ in this.
+    /// They estimate the same log Z, but differ in the settings that the text names.
     Comparable(String),
-    /// They do not estimate the same log Z.
+    /// They cannot be compared, for the reason in the text.
     None(String),
 }
 

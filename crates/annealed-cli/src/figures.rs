@@ -1,4 +1,4 @@
-//! The figures of a run: as JSON, in the same form wherever the program writes it, and as a page.
+//! The results of a run as JSON, in the same form in all outputs of the program, and as a page.
 
 use annealed::ais::Report;
 use annealed::estimate::LogZ;
@@ -6,7 +6,7 @@ use annealed::estimate::Warning;
 use annealed::prelude::Run;
 use serde_json::{Value, json};
 
-/// Returns the figures of a run without its chains.
+/// Returns the results of a run as JSON, without its chains.
 pub fn of_run<S>(run: &Run<S>) -> Value {
     let report = run.report();
     let (lower, upper) = report.interval;

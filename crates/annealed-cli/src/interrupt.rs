@@ -16,7 +16,7 @@ pub struct Interrupt {
 }
 
 impl Interrupt {
-    /// Listens from now on.
+    /// Starts to listen for the signals.
     pub fn listen(&self) -> io::Result<()> {
         for &signal in TERM_SIGNALS {
             register_conditional_shutdown(signal, 128 + signal, Arc::clone(&self.asked))?;

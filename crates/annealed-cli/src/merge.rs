@@ -101,7 +101,7 @@ impl Merged {
         json
     }
 
-    /// Returns the warnings of all runs and the doubts about them, without repetitions.
+    /// Returns the warnings that the runs contain and further warnings about them, without repetitions.
     fn warnings(&self) -> Vec<Warning> {
         let of_runs = self.runs.iter().flat_map(|read| read.run.warnings());
         let doubts = self.runs.iter().flat_map(|read| &read.doubts);

@@ -1,4 +1,4 @@
-//! Files that the program writes: reports, and file names, which are checked before any work.
+//! Writes reports, and checks the names of all files to write before any work.
 
 use std::env;
 use std::fs;

@@ -22,7 +22,7 @@ pub struct Options {
     schedules: bool,
 }
 
-/// Draws the files, and returns how far several runs are apart.
+/// Draws the runs in the files. Returns the text that compares several runs.
 pub fn plot(options: &Options) -> Result<String> {
     let runs = Read::all(&options.files)?;
     let names: Vec<String> = runs.iter().map(Read::short_name).collect();

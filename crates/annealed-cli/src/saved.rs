@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// A chain's state, as in the file. Runs with any type of states can therefore be merged and drawn.
+/// A chain's state as unparsed JSON, so that runs with any type of states can be merged and drawn.
 pub type State = Box<RawValue>;
 
 /// Facts saved with a run that do not follow from its chains.
@@ -46,7 +46,7 @@ impl Known {
         }
     }
 
-    /// Returns the facts from several files.
+    /// Joins the facts from several files of one run.
     pub fn of_files(files: &[PathBuf]) -> Self {
         let mut all = Self::default();
         for known in files.iter().filter_map(|file| read_known(file)) {
@@ -58,7 +58,7 @@ impl Known {
         all
     }
 
-    /// Returns warnings that the run does not contain: from its start, and from the highest of `bounds`.
+    /// Returns warnings that the run does not contain: from the search for its start, and from the highest of `bounds`.
     pub fn doubts<S>(&self, run: &Run<S>, bounds: &[Warning]) -> Vec<Warning> {
         let bound = |warning: &Warning| match *warning {
             Warning::BelowBound {
@@ -87,7 +87,7 @@ pub fn doubts<S>(run: &Run<S>, start: Option<&Start>, bound: Option<(f64, f64)>)
     doubts
 }
 
-/// Returns the warnings of a bound above a run.
+/// Returns the warnings that a lower bound lies above a run's log Z.
 fn bounds(warnings: &[Warning]) -> impl Iterator<Item = &Warning> {
     let is_bound = |warning: &&Warning| matches!(warning, Warning::BelowBound { .. });
     warnings.iter().filter(is_bound)
@@ -134,7 +134,7 @@ pub fn read<S: DeserializeOwned>(file: &Path) -> Result<RunPart<S>> {
     })
 }
 
-/// Writes a run with further facts.
+/// Writes a run and its `known` facts as one JSON object.
 pub fn write(file: &Path, part: &RunPart<impl Serialize>, known: &Known) -> Result<()> {
     let (part, known) = (text(file, part)?, text(file, known)?);
     let (fields, known) = (part.strip_prefix('{'), known.strip_suffix('}'));

@@ -1,4 +1,4 @@
-//! Measures the most memory that some work uses at once, such as reading a damaged file.
+//! Measures the peak memory of some work, such as reading a damaged file.
 #![allow(unsafe_code)]
 
 use std::alloc::{GlobalAlloc, Layout, System};

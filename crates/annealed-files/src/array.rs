@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
-/// An array whose data has the length that its shape needs; the last dimension runs fastest.
+/// An array. Its data has the length that its shape needs, and the last dimension runs fastest.
 #[derive(Debug, Clone)]
 pub(super) struct Array {
     shape: Vec<usize>,
@@ -46,7 +46,7 @@ impl Array {
         words.map(|word| self.dtype.number(word))
     }
 
-    /// Refuses an array whose rows, stored one by one, would take far more memory than the array.
+    /// Refuses an array of so many narrow rows that a vector for each row would take far more memory than the array.
     pub(super) fn check_rows(&self) -> Result<(), String> {
         let (count, rest) = self.shape.split_first().unwrap_or((&0, &[]));
         let units: usize = rest.iter().product();
@@ -74,7 +74,7 @@ impl Array {
     }
 }
 
-/// Rows with fewer units are narrow. Each row takes 24 bytes in addition to its units.
+/// Rows with fewer units than this are narrow. The vector of a row takes 24 bytes in addition to its units.
 const NARROW: usize = 16;
 
 const MOST_NARROW_ROWS: usize = 1 << 20;

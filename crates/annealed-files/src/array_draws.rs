@@ -1,4 +1,4 @@
-//! Draws in arrays of NumPy.
+//! Reads draws from NumPy arrays.
 
 use crate::array::Array;
 use crate::column::{Column, MOST_COLUMNS, choose};
@@ -25,7 +25,7 @@ pub(super) fn take(arrays: Arrays, wanted: Option<&[String]>) -> Result<Draws, S
 struct Table {
     shape: Option<[usize; 2]>,
     names: Vec<String>,
-    /// For each name, its variable and its place in a draw.
+    /// For each name, the index of its variable, and its place in a draw of this variable.
     columns: Vec<(usize, usize)>,
     variables: Vec<Variable>,
 }

@@ -139,7 +139,7 @@ pub struct DataLayout {
     pub(super) rule: Option<Rule>,
 }
 
-/// A rule set by the caller: a threshold, or a random draw with this seed. Without a rule the numbers decide.
+/// A rule set by the caller: a threshold, or a random draw with this seed. By default the numbers determine the rule.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Rule {
     From(f64),
@@ -154,7 +154,8 @@ impl DataLayout {
         self
     }
 
-    /// Sets the threshold: numbers of at least `threshold` are on. By default the numbers decide ([`Binarization`]).
+    /// Sets the threshold: numbers of at least `threshold` are on. By default the numbers in the file determine which
+    /// are on ([`Binarization`]).
     #[must_use]
     pub fn threshold(mut self, threshold: f64) -> Self {
         self.rule = Some(Rule::From(threshold));
@@ -176,11 +177,11 @@ impl DataLayout {
 pub enum Binarization {
     /// Only 0 and 1, which are kept.
     ZerosAndOnes,
-    /// Only 0 and 255; on at 255.
+    /// Only 0 and 255; a unit is on at 255.
     BlackAndWhite,
-    /// More than two integers from 0 to 255, on both sides of 128; on from 128.
+    /// More than two distinct integers from 0 to 255, on both sides of 128; a unit is on from 128.
     Bytes,
-    /// Fractions from 0 to 1, on both sides of 1/2; on from 1/2.
+    /// Fractions from 0 to 1, on both sides of 1/2; a unit is on from 1/2.
     Fractions,
     /// A given threshold ([`DataLayout::threshold`](crate::DataLayout::threshold)).
     Provided(f64),
@@ -188,13 +189,14 @@ pub enum Binarization {
     Drawn {
         /// Seed of the draw.
         seed: u64,
-        /// Number whose unit is always on: 1 or 255.
+        /// Number at which a unit is always on: 1 or 255.
         white: f64,
     },
 }
 
 impl Binarization {
-    /// Returns a source of one threshold per number. A unit is on if its number is at least its threshold.
+    /// Returns a function whose calls return the threshold of each number in turn. A unit is on if its number is at
+    /// least its threshold.
     pub(super) fn thresholds(self) -> Box<dyn FnMut() -> f64> {
         let threshold = match self {
             Self::ZerosAndOnes => 1.0,
@@ -265,7 +267,7 @@ const SPINS: &str = "such as 0 (--threshold 0). A machine trained on units of -1
     hidden biases 2 a - 2 W 1, visible biases 2 b - 2 W' 1, and a constant added to log Z (annealed manual, \"Spins of -1 \
     and 1\")";
 
-/// Number of distinct values kept. This suffices to distinguish grey images from data with two values.
+/// Number of distinct values that `Seen` keeps. It suffices to distinguish grey images from data with two values.
 const FEW: usize = 4;
 
 struct Seen {
@@ -299,7 +301,8 @@ impl Seen {
 }
 
 impl Seen {
-    /// Suggests the threshold halfway between the extremes, if it is useful. Spins need a converted machine, too.
+    /// Suggests the threshold halfway between the extremes, if it is useful. For data of -1 and 1 the text also
+    /// explains how to convert the machine.
     fn middle(&self) -> String {
         let (smallest, largest) = (self.smallest, self.largest);
         let middle = 0.5 * (smallest + largest);

@@ -1,9 +1,9 @@
-//! The comments of CmdStan's CSV files, which state what the rows are.
+//! Reads the comments of CmdStan's CSV files, which state how many rows are warm-up and how many are draws.
 
 /// The comment that follows the rows of the warm-up.
 pub(super) const ADAPTED: &str = "Adaptation terminated";
 
-/// The rows that a run of CmdStan writes.
+/// Numbers of rows that a run of CmdStan writes, by the comments of its file.
 pub(super) struct CmdStanRows {
     pub(super) warm_up: usize,
     draws: usize,
@@ -41,7 +41,7 @@ impl CmdStanRows {
         }))
     }
 
-    /// Compares the comments with the number of rows, and with the number of rows before the end of the adaptation.
+    /// Refuses `rows` rows in total, or `adapted` rows before the end of the adaptation, if the comments differ.
     pub(super) fn check(&self, rows: usize, adapted: Option<usize>) -> Result<(), String> {
         let Self { warm_up, draws } = self;
         if let Some(before) = adapted.filter(|before| before != warm_up) {

@@ -7,7 +7,7 @@ use crate::listed;
 /// Largest number of columns in a file. Their names take more memory than the file's text.
 pub(super) const MOST_COLUMNS: usize = 1 << 20;
 
-/// A variable with the indices of an element. `theta.1.2` (CmdStan) and `theta[1,2]` (ArviZ, posterior) are equal.
+/// The variable and the indices in a column's name. `theta.1.2` (CmdStan) equals `theta[1,2]` (ArviZ, posterior).
 #[derive(PartialEq, Eq, Hash)]
 pub(super) struct Column<'n> {
     pub(super) variable: &'n str,

@@ -88,7 +88,7 @@ impl<'t> Table<'t> {
         })
     }
 
-    /// Records a comment between rows.
+    /// Records the comment that ends CmdStan's adaptation, and ignores other comments between rows.
     fn pass(&mut self, comment: &str) {
         if comment == ADAPTED {
             self.adapted = Some(self.rows);
@@ -212,7 +212,7 @@ impl<'t> Iterator for Cells<'t> {
     }
 }
 
-/// Returns the place of the quote that ends the text. Two quotes in a row stand for one.
+/// Returns the place of the quote that ends the text. Two adjacent quotes stand for one quote within the text.
 fn end_of_quote(quoted: &str) -> Option<usize> {
     let mut end = quoted.find('"')?;
     while quoted[end + 1..].starts_with('"') {

@@ -10,8 +10,8 @@ use crate::{Arrays, check_size};
 
 /// The names of a [`DeepBoltzmann`] machine's parameters in a file, from the bottom to the top.
 ///
-/// Weights are M_l x M_(l-1), as in PyTorch's `nn.Linear`, or all of them are transposed; the lengths of the biases
-/// decide which. If all layers have the same size, set the orientation. Python writes such a file by
+/// Layer l has M_l units. Weights are M_l x M_(l-1), as in PyTorch's `nn.Linear`, or all of them are transposed; the
+/// lengths of the biases decide. If all layers have the same size, set the orientation. Python writes such a file by
 ///
 /// ```text
 /// numpy.savez("deep.npz", W1=W1, W2=W2, b=b, a1=a1, a2=a2)
@@ -72,8 +72,8 @@ const NAMES_OF_BIASES: &str = "name all biases from the visible units up (--bias
 /// Reads a deep Boltzmann machine from a `.npz` or `.safetensors` file.
 ///
 /// # Errors
-/// [`Error::File`] with path and key, same as [`RbmFile::read`](crate::RbmFile::read); a number of names other than one
-/// for each layer.
+/// [`Error::File`] with path and key, same as [`RbmFile::read`](crate::RbmFile::read); a layer without names, or more
+/// names than layers.
 pub fn read_deep<T: Scalar>(
     path: impl AsRef<Path>,
     layout: &DeepLayout,

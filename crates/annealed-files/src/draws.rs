@@ -47,7 +47,7 @@ impl Draws {
     ///
     /// # Errors
     /// [`Error::File`] with the line or the array: an unreadable or damaged file, another format, no draws, rows of
-    /// unequal lengths, a number that is not finite, other parameters than in the first file, or an unclear warm-up.
+    /// unequal lengths, a number that is not finite, parameters that differ from the first file, or an unclear warm-up.
     pub fn read<P: AsRef<Path>>(files: impl IntoIterator<Item = P>) -> Result<Self> {
         Self::read_chosen(files, None)
     }

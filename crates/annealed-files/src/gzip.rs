@@ -1,4 +1,4 @@
-//! Gzip, and the limit on the size of all deflated data.
+//! Reads gzip files, and limits the size of all data compressed by deflate.
 
 use flate2::read::GzDecoder;
 
@@ -7,7 +7,7 @@ use crate::npy;
 
 pub(super) const MAGIC: &[u8] = &[0x1f, 0x8b];
 
-/// Largest ratio of deflate (1032), rounded up.
+/// Largest compression ratio of deflate (1032), rounded up.
 const LARGEST_RATIO: u64 = 1_100;
 
 /// Refuses a size that is impossible for compressed data of this length.
@@ -20,8 +20,8 @@ pub(super) fn check_ratio(size: u64, compressed: u64) -> Result<(), String> {
     }
 }
 
-/// Reads the array of a gzip file (RFC 1952) below 4 GiB, whose last four bytes contain the size. Beyond the array's
-/// header nothing is decompressed unless the header declares the same size. An archive in gzip is refused, because its
+/// Reads the array of a gzip file (RFC 1952) below 4 GiB. Its last four bytes contain the decompressed size. The data
+/// are decompressed only if the array's header declares the same size. An archive in gzip is refused, because its
 /// entries are compressed twice and could be a million times larger than the file.
 pub(super) fn read(bytes: &[u8]) -> Result<Array, String> {
     let size = bytes.last_chunk().ok_or("not a whole file of gzip")?;

@@ -105,7 +105,7 @@ impl Arrays {
         }
     }
 
-    /// Returns true if burn wrote the file. Its `Linear` stores lower by upper units, the others upper by lower.
+    /// Returns true if burn wrote the file. Burn's `Linear` stores lower by upper units, other libraries the reverse.
     fn are_of_burn(&self) -> bool {
         match self {
             Self::Safetensors(file) => file.producer() == Some("burn"),

@@ -77,7 +77,7 @@ fn exactly(reader: &mut dyn Read, count: usize) -> Result<Vec<u8>, String> {
     }
 }
 
-/// Reads the header after its first four bytes.
+/// Reads the header of a `.npy` file after its first four bytes.
 fn npy_header(reader: &mut dyn Read) -> Result<Header, String> {
     let start = exactly(reader, 4)?;
     if start[..2] != MAGIC[4..] {
@@ -113,7 +113,7 @@ fn npy_header(reader: &mut dyn Read) -> Result<Header, String> {
     })
 }
 
-/// Reads the sizes after the first four bytes.
+/// Reads the header of an IDX file after its first four bytes: the size of each dimension.
 fn idx_header(reader: &mut dyn Read, dimensions: usize) -> Result<Header, String> {
     let sizes = exactly(reader, 4 * dimensions)?;
     let sizes = sizes.as_chunks::<4>().0.iter();

@@ -6,10 +6,10 @@ use annealed::rbm::Scalar;
 use crate::Arrays;
 use crate::array::{Array, Kind};
 
-/// The orientation of square weights in a file. The shape determines all others.
+/// The orientation of square weights in a file. The shape determines the orientation of other weights.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Square {
-    /// Upper by lower units, as NumPy, scikit-learn, PyTorch and candle write them. Refused in a file of burn.
+    /// Not set: upper by lower units, as NumPy, scikit-learn, PyTorch and candle write; refused in a file of burn.
     #[default]
     Unsaid,
     Untransposed,
@@ -17,8 +17,8 @@ pub(super) enum Square {
 }
 
 impl Square {
-    /// Returns the orientation of square weights. If it is unset and the other weights agree, their shapes determine
-    /// it. `layers` contains for each layer the shape in the file, and the numbers of upper and lower units.
+    /// Returns the orientation of square weights. If it is not set, the shapes of the other weights determine it, if
+    /// they agree. `layers` contains for each layer the shape of its weights, and its numbers of upper and lower units.
     pub(super) fn or_shown<'s>(
         self,
         layers: impl Iterator<Item = (&'s [usize], (usize, usize))> + Clone,
@@ -37,7 +37,8 @@ impl Square {
     }
 }
 
-/// Asks for the orientation of square weights. For burn it depends on the layout and the store's adapter.
+/// Text that asks for the orientation of square weights. In burn it depends on the layer's layout and the store's
+/// adapter.
 pub(super) const WHICH_WAY: &str = "expected which way round: visible by hidden (lower by upper), as a Linear of burn has \
     them by default (--square-transposed), or hidden by visible (--square-transposed=false)";
 

@@ -35,7 +35,7 @@ use crate::npy;
 /// | `.npz` | an array (1, draws) for each quantity | `numpy.load(file)` |
 /// | `.json` | ArviZ's dictionary, with the attributes `log_evidence`, `log_evidence_error`, `inference_library` | `arviz.from_json(file)` |
 ///
-/// ArviZ 1.0 and above has no `from_json`. It reads both files by
+/// ArviZ 1.0 and above has no `from_json`. It reads the `.npz` and the `.json` file together by
 ///
 /// ```text
 /// attributes = json.load(open("posterior.json"))["posterior_attrs"]

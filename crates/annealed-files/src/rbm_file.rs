@@ -20,7 +20,7 @@ use crate::{Arrays, check_size, npy};
 ///
 /// | key | content |
 /// |---|---|
-/// | `W` or `components_` | weights, M x D or D x M by the lengths of the biases; M x D if M = D (to be set for burn) |
+/// | `W` or `components_` | weights, M x D or D x M by the lengths of the biases; M x D if M = D (must be set for burn) |
 /// | `a` or `intercept_hidden_`, `b` or `intercept_visible_` | hidden biases (M), visible biases (D) |
 /// | `b_base`, `log_z_exact`, `chains` (all optional) | base-rate visible biases (D), a number, states (N x D) |
 ///
@@ -174,7 +174,7 @@ fn rbm<T: Scalar>(arrays: &mut Arrays, layout: &RbmLayout) -> Result<Rbm<T>, Str
 }
 
 /// Returns advice on naming the parameters. In a file of few arrays the shapes distinguish weights from biases. If the
-/// names do not show which biases are hidden, both orders are listed, the shorter biases first as hidden.
+/// names do not show which biases are hidden, the advice lists both orders, starting with the shorter ones as hidden.
 fn naming(arrays: &mut Arrays) -> String {
     let keys = arrays.keys();
     let (mut weights, mut biases) = (Vec::new(), Vec::new());

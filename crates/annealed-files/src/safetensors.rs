@@ -9,7 +9,7 @@ use crate::array::{Array, Dtype, Kind};
 pub(super) struct Safetensors {
     metadata: Metadata,
     bytes: Vec<u8>,
-    /// Place of the first tensor.
+    /// Place of the first tensor in `bytes`.
     start: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Damaged and forged files cause no panic, and take no memory beyond what their size allows.
+//! Tests that damaged and forged files cause no panic, and take no memory beyond what their size allows.
 
 use std::io::{Cursor, Write};
 

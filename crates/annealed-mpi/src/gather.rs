@@ -1,4 +1,4 @@
-//! Gathers bytes of different lengths, in pieces that MPI can count.
+//! Gathers the bytes of all processes, which may differ in number, in pieces that MPI can count.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -9,8 +9,8 @@ use mpi::datatype::PartitionMut;
 use mpi::request::{LocalScope, scope};
 use mpi::topology::SimpleCommunicator;
 
-/// Returns the bytes of all processes, by rank. They travel in pieces of at most `piece` bytes, fewer than 2^31 at
-/// once.
+/// Returns the bytes of all processes, by rank. Each process sends pieces of at most `piece` bytes, so short that the
+/// pieces of all processes together have fewer than 2^31 bytes.
 pub fn gathered(world: &SimpleCommunicator, mine: &[u8], piece: usize) -> Vec<Vec<u8>> {
     let lengths = lengths(world, mine.len());
     let piece = piece.clamp(1, (Count::MAX as usize / lengths.len()).max(1));
@@ -60,7 +60,7 @@ fn lengths(world: &SimpleCommunicator, mine: usize) -> Vec<usize> {
     lengths.into_iter().map(|length| length as usize).collect()
 }
 
-/// Pauses during a wait. MPI makes progress only in calls, so pauses start short and grow to a millisecond.
+/// Pauses during a wait. MPI makes progress only during its calls, so pauses start short and grow to a millisecond.
 fn pause(begun: Instant) {
     let pause = begun.elapsed() / 10;
     match pause < Duration::from_micros(20) {

@@ -20,10 +20,11 @@ pub struct World {
 }
 
 impl World {
-    /// Takes the processes of a communicator. All of them must call this. Messages are separate from the program's own.
+    /// Creates a world of the processes of a communicator, all of which must call this. Its messages are separate from
+    /// the program's own messages.
     ///
     /// # Errors
-    /// A call before MPI begins or after it ends; threads without `Threading::Funneled`; a communicator between two groups.
+    /// A call before MPI begins or after it ends; threads without `Threading::Funneled`; an intercommunicator.
     pub fn new(of: &dyn Communicator) -> Result<Self> {
         let refused = |found: &str, expected: &str| Error::invalid("world", found, expected);
         if !mpi::is_initialized() || mpi::is_finalized() {
@@ -57,7 +58,7 @@ impl Ranks for World {
     }
 }
 
-/// Ends all processes if this one panics, because the others would wait forever.
+/// Ends all processes if this process panics, because the others would wait for it forever.
 impl Drop for World {
     fn drop(&mut self) {
         if thread::panicking() {

@@ -12,10 +12,10 @@ const COLOURS: [&str; 8] = [
     "#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#949494",
 ];
 
-/// Lengths of dashes and gaps. A line below shows through the gaps.
+/// Lengths of dashes and gaps of each style. A covered line shows through the gaps.
 const DASHES: [&str; 5] = ["", "7 4", "2 3", "9 3 2 3", "4 7"];
 
-/// The area between the axes: a rectangle of the drawing, in its units, with a scale for each axis.
+/// The area between the axes: a rectangle in units of the drawing, with a scale for each axis.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Area {
     pub(super) left: f64,
@@ -43,7 +43,7 @@ impl Area {
         self.bottom() - self.y.at(y) * self.height
     }
 
-    /// Adds `drawn`, cut one pixel outside the edges, so that a line along an edge is drawn in full.
+    /// Adds the elements `drawn`, clipped one pixel outside the edges, so that a line along an edge is drawn in full.
     pub(super) fn cut(&self, svg: &mut String, drawn: &str) {
         let (left, top) = (self.left - 1.0, self.top - 1.0);
         let (width, height) = (self.width + 2.0, self.height + 2.0);

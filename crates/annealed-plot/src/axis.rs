@@ -4,7 +4,7 @@ use annealed::{Error, Result};
 
 /// The largest value on an axis. Differences between larger values may overflow.
 const FARTHEST: f64 = 1e300;
-/// The shortest span relative to its ends. On a shorter span rounding moves the ticks.
+/// The shortest span, divided by the larger of its ends. On a shorter span rounding moves the ticks.
 const SHORTEST: f64 = 1e-9;
 /// The shortest absolute span. A shorter span counts as empty.
 const LEAST: f64 = 1e-290;
@@ -103,7 +103,7 @@ pub(super) struct Scale {
 }
 
 impl Scale {
-    /// Returns the place of a value: 0 at the lower end, 1 at the upper end. Clamped, because viewers reach no farther.
+    /// Returns the place of a value: 0 at the lower end, 1 at the upper end. It is clamped to the reach of SVG viewers.
     pub(super) fn at(&self, value: f64) -> f64 {
         let coordinate = coordinate(value, self.logarithmic);
         ((coordinate - self.low) / (self.high - self.low)).clamp(-1e3, 1e3)
@@ -160,7 +160,7 @@ fn value((digit, decade): (u8, i32)) -> f64 {
     f64::from(digit) * 10_f64.powi(decade)
 }
 
-/// Writes a digit in a decade, as a plain number or as a power of ten.
+/// Writes `digit` times 10 to the power `decade`, as a plain number or with a power of ten.
 fn label((digit, decade): (u8, i32), plain: bool) -> String {
     match (plain, digit) {
         (true, _) => {
@@ -178,7 +178,7 @@ pub(super) struct Ticks {
     pub(super) labelled: Vec<(f64, String)>,
     /// Values of the small ticks between labels.
     pub(super) minor: Vec<f64>,
-    /// The factor on the labels.
+    /// The power of ten by which all labels are multiplied, written at the end of the axis.
     pub(super) factor: Option<String>,
 }
 

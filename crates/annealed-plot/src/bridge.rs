@@ -1,4 +1,4 @@
-//! The chart of forward and reverse runs, joined.
+//! The chart of a forward run joined with a reverse run.
 
 use annealed::bidirectional::{Bridge, Quality};
 use annealed::estimate::LogZ;
@@ -9,7 +9,7 @@ use super::text::{counted, log_z_of};
 
 /// Returns a chart of the log weights in both directions, with Bennett's estimate.
 ///
-/// A forward chain is drawn at `log Z_0 + log w`, a reverse chain at `log Z_0 - log w`: its own value of log Z. With
+/// Each chain is drawn at its own value of log Z: `log Z_0 + log w` if forward, `log Z_0 - log w` if reverse. With
 /// [exact](annealed::bidirectional::Exact) samples the two densities cross at log Z (Crooks 1999): `p_reverse(x) =
 /// p_forward(x) exp(x - log Z)`. If the overlap is below .03, the crossing is a guess. Free energies have the opposite
 /// sign: the work on a forward chain, in units of kT, is `-log w`.

@@ -83,7 +83,7 @@ impl Chart {
         self
     }
 
-    /// Sets the range of the horizontal axis. By default it includes all points. Lines end at the edge.
+    /// Sets the range of the horizontal axis. By default it includes all points. Lines are cut at its ends.
     pub fn x_range(mut self, low: f64, high: f64) -> Self {
         self.x.range = Some((low, high));
         self

@@ -8,7 +8,7 @@ use super::reference::{Above, Reference, draw_horizontals, room_beside};
 use super::text::{width_of, write_text};
 
 pub(super) const WIDTH: f64 = 760.0;
-/// Height of the axis with its labels.
+/// Height of the horizontal axis with its labels, below the area.
 const BELOW: f64 = 46.0;
 
 pub(super) struct Frame<'c> {
@@ -24,7 +24,7 @@ pub(super) struct Frame<'c> {
     width: f64,
 }
 
-/// The parts of a chart that a frame surrounds or shows.
+/// The parts of a chart from which its frame is created.
 pub(super) struct Parts<'c> {
     pub(super) titles: [&'c str; 3],
     /// Width of the drawing, and height of the area between the axes.
@@ -85,7 +85,7 @@ impl<'c> Frame<'c> {
         self.area.bottom() + BELOW
     }
 
-    /// Draws the parts that lie below the lines.
+    /// Draws the parts of the frame over which the chart's lines are drawn: ticks, edges, labels, title and legend.
     pub(super) fn draw(&self, svg: &mut String) {
         self.ticks_across(svg);
         self.ticks_up(svg);
@@ -155,12 +155,12 @@ impl<'c> Frame<'c> {
     }
 }
 
-/// Height of a row.
+/// Height of a row of the legend.
 const ROW: f64 = 18.0;
-/// Length of a line's sample.
+/// Length of the sample of a line beside its name in the legend.
 const SAMPLE: f64 = 34.0;
 
-/// One line of the legend: its index, which gives its style, its name, and whether it has markers.
+/// A line in the legend: its index, from which its style follows, its name, and whether it has markers.
 pub(super) type Entry<'n> = (usize, &'n str, bool);
 
 pub(super) struct Legend<'n> {

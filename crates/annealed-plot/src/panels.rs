@@ -10,7 +10,7 @@ use annealed::estimate::LogZ;
 /// A run and its name, which is empty for a single run.
 pub(super) type Named<'a, S, R> = (&'a str, &'a Run<S, R>);
 
-/// Height of a panel's area.
+/// Heights of the areas of tall and low panels.
 const TALL: f64 = 165.0;
 const LOW: f64 = 125.0;
 
@@ -87,7 +87,7 @@ fn places<S, R>(runs: &[Named<'_, S, R>]) -> (&'static str, impl Fn(&Run<S, R>, 
     (if same { "stage k" } else { "k / K" }, scaled)
 }
 
-/// Creates a chart of a figure along the recorded stages of each run.
+/// Creates a chart of the value `figure` along the recorded stages of each run.
 fn panel<S, R>(
     runs: &[Named<'_, S, R>],
     title: &str,

@@ -48,7 +48,7 @@ pub fn runs<'a, S: 'a, R: 'a>(
 ///
 /// The headline shows log Z with the error in units of the last digit, as 192.266(21). A bound or a reverse run that
 /// contradicts it is drawn in red. The band of log Z assumes independent chains, so
-/// [resampled](annealed::ais::Ais::resampling) runs have none.
+/// [resampled](annealed::ais::Ais::resampling) runs have no band.
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct Picture<'a, S, R = ()> {
@@ -86,7 +86,7 @@ impl<S, R> Picture<'_, S, R> {
         self
     }
 
-    /// Adds warnings that the runs do not contain, such as [a start's](annealed::rbm::Start::warnings_of).
+    /// Adds warnings that the runs do not contain, such as [warnings of a start](annealed::rbm::Start::warnings_of).
     pub fn warnings(mut self, warnings: &[Warning]) -> Self {
         self.warnings.extend_from_slice(warnings);
         self
@@ -266,7 +266,8 @@ fn sureness(confidence: f64) -> String {
     }
 }
 
-/// Returns the rank of a warning: first contradictions, then wrong estimates, wrong errors, and all others.
+/// Returns the rank of a warning, 0 for the gravest: first contradictions, then warnings of wrong estimates, then of
+/// wrong errors, then all others.
 fn gravity(warning: &Warning) -> usize {
     match warning {
         Warning::BelowBound { .. } | Warning::FirstRunTooLow { .. } => 0,

@@ -1,4 +1,4 @@
-//! Reference lines. Their names are outside of the area, where no curve crosses them.
+//! Reference lines. Their names stand outside of the area, so that no curve crosses the names.
 
 use std::fmt::Write;
 
@@ -121,7 +121,7 @@ impl Above {
         LINE * rows.unwrap_or(0) as f64
     }
 
-    /// Draws the lines and their names.
+    /// Draws the vertical lines and their names.
     pub(super) fn draw(&self, svg: &mut String, area: &Area, references: &[Reference]) {
         for (reference, &(start, row)) in references.iter().zip(&self.places) {
             if inside(area.x.at(reference.at)) {

@@ -1,4 +1,4 @@
-//! Log Z from given draws.
+//! Log Z by bridge sampling from given draws.
 
 use annealed::bidirectional::BridgeSampling as Bridge;
 use annealed::model::{Gaussian, GaussianMixture, StudentT, UnnormalizedModel};
@@ -16,13 +16,13 @@ use crate::likelihood::{Likelihood, PythonFunction};
 use crate::log_z::{Figures, LogZ};
 use crate::priors::{Prior, joint, names, of_call};
 
-/// Expectation in the error for a density that is not finite at some draw.
+/// The part of the error after "expected", for a density that is not finite at some draw.
 const GIVEN_DENSITY: &str = "a finite log density at each draw: draws of a positive parameter need their logarithm, and the \
                              density its Jacobian, or give prior and log_likelihood in its place";
-/// Expectation in the error for a likelihood that is not finite at some draw.
+/// The part of the error after "expected", for a likelihood that is not finite at some draw.
 const GIVEN_PRIORS: &str = "a finite log likelihood at each draw, whose columns are the parameters in the order of the prior";
 
-/// The figures of bridge sampling.
+/// The numbers that bridge sampling returns.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Bridged {
     figures: Figures,
@@ -47,13 +47,13 @@ pub struct BridgeSampling {
 
 #[pymethods]
 impl BridgeSampling {
-    /// Overlap of the draws and the fitted laws: 1 if they are equal, 0 if they are disjoint.
+    /// Overlap of the draws and the fitted distributions: 1 if they are equal, 0 if they are disjoint.
     #[getter]
     fn overlap(&self) -> f64 {
         self.kept.overlap
     }
 
-    /// Number of independent draws that would estimate the mean of the log density equally well.
+    /// Number of independent draws that would estimate the mean of the log density as well as these draws.
     #[getter]
     fn effective_draws(&self) -> f64 {
         self.kept.effective_draws
@@ -69,7 +69,7 @@ impl BridgeSampling {
     }
 }
 
-/// Fits a law of the named family, and estimates log Z of the target.
+/// Fits a distribution of the family `law` to the draws, and estimates log Z of the target.
 fn estimate<M>(law: &str, target: &M, chains: &[Vec<DVector<f64>>], seed: u64) -> Result<Bridged>
 where
     M: UnnormalizedModel<State = DVector<f64>>,
@@ -92,8 +92,8 @@ where
     }
 }
 
-/// Estimates log Z from draws (chains, draws, d) and a function of a batch. The function is the log density in the
-/// draws' space, or with priors the log likelihood of the parameters.
+/// Estimates log Z from draws (chains, draws, d) and a function of a batch of draws. The function returns their log
+/// densities, or with priors the log likelihoods of the parameters.
 #[pyfunction]
 #[pyo3(signature = (draws, function, *, priors, law, epsilon, seed, progress))]
 #[allow(clippy::too_many_arguments)] // The keywords of a function of Python.

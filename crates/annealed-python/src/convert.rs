@@ -8,13 +8,13 @@ pub fn numbers(array: &PyReadonlyArray1<'_, f64>) -> Vec<f64> {
     array.as_array().iter().copied().collect()
 }
 
-/// Returns a matrix.
+/// Returns an array as a matrix.
 pub fn matrix(array: &PyReadonlyArray2<'_, f64>) -> DMatrix<f64> {
     let array = array.as_array();
     DMatrix::from_row_iterator(array.nrows(), array.ncols(), array.iter().copied())
 }
 
-/// Returns rows of zeros and ones.
+/// Returns the rows of an array of Booleans.
 pub fn bits(array: &PyReadonlyArray2<'_, bool>) -> Vec<Vec<bool>> {
     let rows = array.as_array();
     let rows = rows.rows().into_iter();

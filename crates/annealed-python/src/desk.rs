@@ -1,6 +1,7 @@
-//! Runs without the GIL. Worker threads never touch Python. They send their calls to the calling thread, which serves
-//! the calls, checks for signals and shows the progress. A user's function thus runs in its own context
-//! (`numpy.errstate`, `torch.no_grad`), Ctrl-C reaches it, and no thread waits for the GIL while it holds a lock.
+//! Runs without the GIL. Worker threads never touch Python. They send calls of the user's function to the thread on
+//! which Python started the run. It makes these calls, checks for signals and shows the progress. The function thus
+//! runs in the user's context (`numpy.errstate`, `torch.no_grad`), Ctrl-C reaches it, and no thread waits for the GIL
+//! while it holds a lock.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,7 +24,7 @@ pub type Values = (Vec<f64>, Vec<f64>);
 /// A user's function. Its arguments are states, row after row, and their number.
 pub type Function<'f> = dyn Fn(Python<'_>, Vec<f64>, usize) -> PyResult<Values> + Sync + 'f;
 
-/// Settings of a run that the library does not have.
+/// Number of threads of a run, and the Python function that shows its progress. [`Self::run`] serves the run's calls.
 pub struct Desk {
     threads: Option<usize>,
     progress: Option<Py<PyAny>>,
@@ -43,7 +44,7 @@ enum Letter {
 }
 
 impl Calls {
-    /// Sends the states to the calling thread, which calls the user's function, and returns the values.
+    /// Sends the states to the calling thread, which calls the user's function. Returns the function's values.
     ///
     /// # Errors
     /// The user's function raised an exception. The calling thread keeps the exception.
@@ -54,18 +55,18 @@ impl Calls {
         answer.ok_or_else(|| "the Python function raised an exception".into())
     }
 
-    /// Shows the progress of a run.
+    /// Sends the progress of a run to the calling thread, which shows it.
     pub fn progress(&self, at: Progress) {
         let _ = self.letters.send(Letter::Progress(at));
     }
 
-    /// Sets the end of the sentence about a run that stops now, without a result: "before .., so that ..". If it is
-    /// `None`, the sentence is the library's, which is about blocks of chains.
+    /// Sets the end of the message for a run that stops in this phase without a result: "before .., so that ..". If
+    /// `phase` is `None`, the message is the library's own, which is about blocks of chains.
     pub fn enter(&self, phase: Option<&'static str>) {
         *self.phase.lock().unwrap() = phase;
     }
 
-    /// Returns the sentence about a run that was stopped without a result.
+    /// Returns the message for a run that was stopped without a result.
     fn sentence(&self, by: &str, error: &Error) -> String {
         let phase = self.phase.lock().unwrap();
         phase.map_or_else(|| error.to_string(), |phase| format!("{by} {phase}"))
@@ -87,7 +88,7 @@ struct Raised {
 }
 
 impl Desk {
-    /// Creates the settings: the number of threads (`None` for all cores) and a function of progress.
+    /// Takes the number of threads (`None` for all cores) and a Python function that shows progress.
     pub fn new(threads: Option<usize>, progress: Option<Py<PyAny>>) -> PyResult<Self> {
         match threads {
             Some(0) => Err(exception(Error::invalid("threads", 0, "at least 1"))),
@@ -97,10 +98,10 @@ impl Desk {
 
     /// Runs `work` on new threads, and serves its calls of `function`.
     ///
-    /// The threads end with the run, so that a process that forks afterwards can run again.
+    /// The threads end with the run, so that a process forked afterwards can also start runs.
     ///
     /// # Errors
-    /// The user's exception; after Ctrl-C `annealed.Interrupted` with the result of `work`, made by `shown`; a
+    /// The user's exception; after Ctrl-C `annealed.Interrupted` with the result of `work`, converted by `shown`; a
     /// `TimeoutError` if a time limit came before any result; or the error of `work`.
     pub fn run<'py, T: Send>(
         &self,
@@ -198,8 +199,8 @@ impl Raised {
         self.error.is_some() || self.interrupts > 0
     }
 
-    /// Calls the user's function. Returns `None` after an exception. If the first Ctrl-C arrives within the function,
-    /// the function is called again, so that the step at work ends. The work finished before is the result.
+    /// Calls the user's function. Returns `None` after an exception. If the first Ctrl-C interrupts the function, it is
+    /// called again with the same states, so that the run can finish its step and return the work done so far.
     fn call(
         &mut self,
         py: Python<'_>,
@@ -227,7 +228,7 @@ impl Raised {
         }
     }
 
-    /// Records an exception. The first interruption only stops the run.
+    /// Records an exception. The first Ctrl-C is not recorded as an exception; it only stops the run.
     fn note(&mut self, py: Python<'_>, outcome: PyResult<()>) {
         let Err(error) = outcome else {
             return;
@@ -242,7 +243,7 @@ impl Raised {
     }
 }
 
-/// Ends the service when it is dropped, even if the work panics.
+/// A guard. When it is dropped, `Desk::serve` returns, even if the work panics.
 struct Last<'c>(&'c Calls);
 
 impl Drop for Last<'_> {

@@ -11,7 +11,7 @@ pyo3::create_exception!(
     "A NaN or an infinity met during a run. The package names the function that returned it."
 );
 
-/// Returns the exception with the library's sentence: an `OSError` if a file cannot be read or written, a
+/// Returns the exception with the text of the library's error: an `OSError` if a file cannot be read or written, a
 /// `TimeoutError` if a time limit stopped a run without a result, a `RuntimeError` for a panic, otherwise a
 /// `ValueError`.
 pub fn exception(error: Error) -> PyErr {

@@ -21,7 +21,7 @@ use crate::rbm::seconds;
 
 type State = DVector<f64>;
 
-/// End of the sentence about a run that stops before the first round is done.
+/// End of the message for a run that stops before the first round is done.
 const FIRST_ROUND: &str = "before the first round was done, so that there is no estimate; fewer chains and a faster function \
                            end that round sooner";
 
@@ -80,7 +80,7 @@ macro_rules! rounds {
     }};
 }
 
-/// Returns the figures, and the run whose log Z is reported.
+/// Returns the `Figures` of the rounds, and the run whose log Z is reported.
 fn reported<K>(found: RoundsRun<State, K>) -> (Figures, Run<State>) {
     let figures = Figures::of(&found);
     let of_reported = found.weighted_states().states.as_ptr();
@@ -89,7 +89,7 @@ fn reported<K>(found: RoundsRun<State, K>) -> (Figures, Run<State>) {
     (figures, run.unwrap_or(found.run()).clone())
 }
 
-/// Estimates the log evidence of priors by name and a function of a batch of parameters.
+/// Estimates the log evidence from priors with names and a function that returns the log likelihoods of a batch.
 #[pyfunction]
 #[pyo3(signature = (priors, function, *, with_gradient, epsilon, step_size, leapfrog, refit, challenge, chains, rounds,
                     block_size, budget, until_error, time_limit, seed, threads, progress))]

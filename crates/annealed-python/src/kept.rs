@@ -1,4 +1,4 @@
-//! Pickles: results as bytes.
+//! Stores results as bytes in pickles of Python.
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -6,13 +6,13 @@ use pyo3::types::PyBytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// The content of a result, which a pickle contains.
+/// The content of a result that can be pickled.
 pub trait Kept: Serialize + DeserializeOwned {
-    /// Creates the object of Python.
+    /// Creates the Python object with this content.
     fn object(self, py: Python<'_>) -> PyResult<Bound<'_, PyAny>>;
 }
 
-/// A function that a pickle calls, with its argument.
+/// The value of `__reduce__`: a function that unpickling calls, and its argument.
 pub type Reduced<'py> = (Bound<'py, PyAny>, (Bound<'py, PyBytes>,));
 
 /// Returns the value for `__reduce__`: the static method `_restore` of a class, and bytes.

@@ -1,5 +1,5 @@
-//! The extension module `annealed._annealed`: arrays in, results out. The package `annealed` in `python` is its front:
-//! it converts the users' data and contains the documentation.
+//! The extension module `annealed._annealed`, which takes arrays and returns results. Users call the package `annealed`
+//! in the folder `python`, which converts their data and contains the documentation.
 
 mod bridge_sampling;
 mod convert;

@@ -15,7 +15,7 @@ type Failed = Box<dyn std::error::Error + Send + Sync>;
 
 /// A user's function. It returns log densities, and gradients if it has any.
 pub struct PythonFunction {
-    /// A function of the package from states (n, d) to log densities (n,) and gradients (n, d) or None. It checks both.
+    /// A function of the package. For states (n, d) it returns checked log densities (n,) and gradients (n, d) or None.
     pub function: Py<PyAny>,
     /// Coordinates of a state, d.
     pub dimension: usize,
@@ -39,7 +39,7 @@ impl PythonFunction {
 
 type Function<'c, O> = Box<dyn Fn(&[f64], usize) -> Result<O, Failed> + Send + Sync + 'c>;
 
-/// A model of batches with any output, in the precision of the user's function.
+/// A model that evaluates batches of states by a user's function. `epsilon` is the epsilon of its number type.
 pub struct Likelihood<'c, O> {
     model: BatchModel<Function<'c, O>, O>,
     epsilon: f64,
@@ -113,7 +113,7 @@ impl Differentiable for Likelihood<'_, Values> {
     }
 }
 
-/// Returns the seconds that each of `calls` calls with n states takes, called as in a run. Only tests use it.
+/// Calls the function `calls` times, as in a run, and returns the seconds of each call. Only tests use this.
 #[pyfunction]
 pub fn _time_calls<'py>(
     py: Python<'py>,

@@ -7,7 +7,7 @@ use annealed::{Error, Result};
 use pyo3::prelude::*;
 use serde::{Deserialize, Serialize};
 
-/// The figures of any result.
+/// The numbers and texts that every result has.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Figures {
     log_z: f64,
@@ -87,7 +87,7 @@ impl annealed::estimate::LogZ for Figures {
 /// `str(result)` is the library's text with the warnings, and `repr(result)` is its headline.
 #[pyclass(subclass, frozen, module = "annealed")]
 pub struct LogZ {
-    /// The figures.
+    /// The numbers and texts that every result has.
     pub figures: Figures,
 }
 
@@ -105,7 +105,7 @@ impl LogZ {
         self.figures.standard_error
     }
 
-    /// The 95% interval of log Z, (lower, upper). It is longer above if the weights are skewed.
+    /// The 95% interval of log Z, (lower, upper). It extends farther above log Z than below if the weights are skewed.
     #[getter]
     fn interval(&self) -> (f64, f64) {
         self.figures.interval
@@ -137,7 +137,7 @@ impl LogZ {
         annealed::estimate::LogZ::is_skewed(&self.figures)
     }
 
-    /// Number of density evaluations. A gradient counts as one more.
+    /// Number of density evaluations. A gradient counts as one more evaluation.
     #[getter]
     fn evaluations(&self) -> u64 {
         self.figures.evaluations

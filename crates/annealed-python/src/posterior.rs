@@ -18,7 +18,7 @@ use crate::priors::{Named, joint, names};
 
 type State = DVector<f64>;
 
-/// A posterior: figures, the run whose log Z is reported, and its parameters.
+/// A posterior: its figures, the run whose log Z is reported, and the parameters at the run's states.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Posterior {
     figures: Figures,
@@ -29,14 +29,14 @@ pub struct Posterior {
 /// The rule by which states become parameters.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Parameters {
-    /// Priors, with their names.
+    /// Priors with the names of their parameters. The priors map states to parameters.
     Priors(Vec<(String, Named)>),
     /// Parameters of a Stan model: their names, and their values at each state of the run, row after row.
     Listed(Vec<String>, Vec<f64>),
 }
 
 impl Posterior {
-    /// Creates the posterior from the parts that Python can ask for.
+    /// Creates the posterior from its parts.
     pub fn new(figures: Figures, run: Run<State>, parameters: Parameters) -> Self {
         Self {
             figures,

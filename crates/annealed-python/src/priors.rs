@@ -1,4 +1,4 @@
-//! Priors of Python, by name and arguments.
+//! Priors that Python creates by name and arguments.
 
 use annealed::bidirectional::TargetSamples;
 use annealed::model::{JointPrior, Prior as Law, Priors};
@@ -16,7 +16,7 @@ use crate::kept::{Kept, Reduced, reduce, restore};
 pub struct Named {
     name: String,
     arguments: Vec<f64>,
-    /// The law of each parameter of an ordered prior or of effects.
+    /// The prior of each parameter, in a prior that repeats one prior for several parameters.
     of: Option<Box<Named>>,
     count: usize,
 }
@@ -51,7 +51,7 @@ impl Named {
         )
     }
 
-    /// Returns the laws of the parameters, one after another.
+    /// Returns the prior distributions in the order of the parameters. A distribution may be of several parameters.
     fn laws(&self) -> Result<Vec<JointPrior>> {
         let index = |i: usize| match self.arguments.get(i) {
             Some(&index) if index >= 0.0 => Some(index as usize),
@@ -83,7 +83,7 @@ impl Kept for Named {
     }
 }
 
-/// The prior law of one or several parameters. Create it by a function of the package, such as `annealed.normal(0, 1)`.
+/// The prior of one or several parameters. Create it by a function of the package, such as `annealed.normal(0, 1)`.
 #[pyclass(frozen, module = "annealed", eq)]
 #[derive(Debug, Clone, PartialEq)]
 pub struct Prior {
@@ -131,7 +131,7 @@ impl Named {
     }
 }
 
-/// Creates a prior by its name; `of` is the prior of each of `count` parameters.
+/// Creates a prior by its name. If `of` is given, it is the prior of each of `count` parameters.
 #[pyfunction]
 #[pyo3(signature = (name, arguments, of = None, count = 1))]
 pub fn prior(
@@ -191,7 +191,7 @@ pub fn prior_draws<'py>(
     PyArray2::from_vec2(py, &rows).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
-/// Reads the priors of a call.
+/// Returns the contents of the priors that a call from Python passes.
 pub fn of_call(priors: Vec<(String, PyRef<'_, Prior>)>) -> Vec<(String, Named)> {
     let priors = priors.into_iter();
     priors

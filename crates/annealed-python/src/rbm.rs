@@ -1,4 +1,4 @@
-//! Restricted Boltzmann machines: the run of the program `annealed rbm`, its scores and its picture.
+//! Restricted Boltzmann machines: a run as in the program `annealed rbm`, with scores and a picture.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ use crate::kept::{Kept, Reduced, reduce, restore};
 use crate::log_z::{Figures, LogZ};
 use crate::rbm_reverse::{BothDirections, BothWays, Samples};
 
-/// End of the sentence about a run that stops during its search.
+/// End of the message for a run that stops during its search for a start.
 const SEARCH: &str = "during the search for a start, so that there is no estimate; fewer stages make the search shorter, and \
                       base=\"uniform\" or base=\"data-rate\" leaves it out";
 
@@ -30,7 +30,7 @@ const SEARCH: &str = "during the search for a start, so that there is no estimat
 enum Base {
     /// A mixture of the bases that a search found.
     Found(Box<Start>),
-    /// One base.
+    /// A base without a search.
     Plain(BaseRate),
 }
 
@@ -197,8 +197,8 @@ impl RbmRun {
         self.kept.run.effective_sample_size()
     }
 
-    /// The instructions of the inner loops: portable, neon, avx2 or avx512. The last bits of portable differ from the
-    /// others.
+    /// The instructions of the inner loops: portable, neon, avx2 or avx512. Results with portable differ in the last
+    /// bits from results with the others.
     #[getter]
     fn engine(&self) -> Option<String> {
         self.kept.run.simd_level().map(|engine| engine.to_string())
@@ -236,7 +236,7 @@ impl RbmRun {
         Desk::new(None, None)?.run(py, &no_function, work, shown)
     }
 
-    /// Returns the mean log likelihood of rows, in nats a row, with the interval that follows from log Z's.
+    /// Returns the mean log likelihood of rows, in nats a row, with the interval that follows from log Z's interval.
     ///
     /// X: array (rows, D) of 0 and 1. log_z: another log Z to score by, as a number, such as `run.exact()`, or as a
     /// result, such as `run.reverse()`; by default this run's. Returns a Score.
@@ -255,9 +255,9 @@ impl RbmRun {
 
     /// Runs backward from the machine to the base, and joins both directions.
     ///
-    /// samples: "exact", for up to 25 units in a layer; "resampled", from the forward chains' own states, which reveals
-    /// too few stages; or an array (rows, D) of 0 and 1, such as the states of other chains. Only exact samples narrow
-    /// the interval. Returns a BothDirections.
+    /// samples: "exact", for up to 25 units in a layer; "resampled", from the forward chains' own states, which can
+    /// only show that the stages are too few; or an array (rows, D) of 0 and 1, such as the states of other chains.
+    /// Only exact samples narrow the interval. Returns a BothDirections.
     #[pyo3(signature = (samples, *, threads = None, progress = None))]
     fn reverse<'py>(
         slf: &Bound<'py, Self>,
@@ -382,7 +382,8 @@ pub fn rbm<'py>(
     Desk::new(threads, progress)?.run(py, &no_function, work, |py, kept| kept.object(py))
 }
 
-/// Names the weights in the error if rates of mean fields round to 0 or 1, because their biases are infinite.
+/// Rewords the error for an infinite bias so that it names the weights. A mean field whose rate rounds to 0 or 1 causes
+/// this error.
 fn of_weights(rbm: &Rbm, error: Error) -> Error {
     match error {
         Error::InvalidArgument {

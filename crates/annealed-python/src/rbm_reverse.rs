@@ -53,13 +53,13 @@ enum Joined {
     Approximate(Bridge<Approximate>),
 }
 
-/// The results of both directions.
+/// The result of a forward and a reverse run: its figures and the bridge that joins the runs.
 pub struct BothWays {
     figures: Both,
     joined: Joined,
 }
 
-/// The figures of both directions.
+/// The figures of a forward and a reverse run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Both {
     figures: Figures,
@@ -146,8 +146,8 @@ impl Kept for Both {
 
 #[pymethods]
 impl BothDirections {
-    /// Whether the reverse chains began at exact samples. Other samples only reveal too few stages, and they miss what
-    /// the forward chains missed.
+    /// Whether the reverse chains began at exact samples. Other samples can only show that the stages are too few; they
+    /// miss what the forward chains missed.
     #[getter]
     fn is_exact(&self) -> bool {
         self.both.exact

@@ -4,7 +4,7 @@
 //! make -C bridgestan STAN_THREADS=true $PWD/my_model.so     # my_model.stan
 //! ```
 //!
-//! A [`StanModel`] is the density of prior and likelihood over parameters without bounds. Bridge sampling computes log
+//! A [`StanModel`] is the density of prior and likelihood over unconstrained parameters. Bridge sampling computes log
 //! Z from draws of CmdStan:
 //!
 //! ```no_run
@@ -47,7 +47,7 @@ const PARAMETERS_ALONE: [bool; 2] = [false, false];
 
 /// A Stan model with its data.
 ///
-/// States are parameters without bounds, in Stan's own coordinates: the state of a `sigma` above 0 is its logarithm.
+/// States are unconstrained parameters, in Stan's own coordinates: the state of a `sigma` above 0 is its logarithm.
 /// The log density has all constants and the Jacobian, so log Z is the log evidence of the program as written. This
 /// requires priors that integrate to 1: write `normal(0, 1) T[0, ]` for a `sigma` above 0.
 ///
@@ -137,7 +137,7 @@ impl StanModel {
         &self.names
     }
 
-    /// Returns the state of parameters from Stan's files, in the order of [`param_names`](Self::param_names).
+    /// Converts parameters to a state. Their order is the order of [`param_names`](Self::param_names) and Stan's files.
     ///
     /// # Errors
     /// [`Error::DimensionMismatch`], and [`Error::File`] if the parameters violate a bound or lie at it.

@@ -5,17 +5,18 @@ use nalgebra::DVector;
 use super::find_modes::{Target, Trails};
 use crate::model::{Differentiable, Gaussian, UnnormalizedModel, central_difference, gaussian};
 
-/// Rungs to whose states a Gaussian is fitted.
+/// Indices of the powers of the target at which a Gaussian is fitted to the states.
 const FITTED: [usize; 6] = [0, 2, 4, 6, 9, 16];
 /// Smallest number of states to which a Gaussian is fitted.
 const FEWEST: usize = 6;
 /// Largest number of evaluations for Laplace's approximation, relative to the number that it usually takes.
 const LONGEST: u64 = 30;
-/// Step of a finite difference, in deviations.
+/// Step of a finite difference, in standard deviations of the fitted Gaussian.
 const STEP: f64 = 0.01;
 
-/// Returns a Gaussian for each of several powers, from the highest down, with the mean of `chains` and their covariance
-/// times the power. Returns none for too few chains, or where a coordinate does not vary.
+/// Returns a Gaussian for each of several powers, the highest first. It has the mean of `chains` at that power, and
+/// their covariance times the power. The list is empty for too few chains. A power at which a coordinate does not vary
+/// is left out.
 pub(super) fn fits(trails: &Trails<DVector<f64>>, chains: &[usize]) -> Vec<Gaussian> {
     if chains.len() < FEWEST {
         return Vec::new();
@@ -32,8 +33,8 @@ pub(super) fn fits(trails: &Trails<DVector<f64>>, chains: &[usize]) -> Vec<Gauss
     fits
 }
 
-/// Returns Laplace's approximation at `mode`; `None` if it is not smooth, or takes more than `share` evaluations. In a
-/// neck the search for a mode never ends; the limit leaves evaluations to other modes.
+/// Returns Laplace's approximation at `mode`; `None` if the density is not smooth there, or if more than `share`
+/// evaluations are needed. Without this limit an endless climb in a funnel's neck would use up all evaluations.
 pub(super) fn laplace(
     mode: &DVector<f64>,
     fit: Option<&Gaussian>,
@@ -61,7 +62,7 @@ pub(super) fn laplace(
     })
 }
 
-/// The target with its gradient: its own, or one by finite differences.
+/// The target with its own gradient, or with a gradient by finite differences.
 struct Smooth<'t> {
     target: &'t Target<'t, DVector<f64>>,
     steps: DVector<f64>,
@@ -111,7 +112,7 @@ mod tests {
     use super::*;
     use crate::random::{Purpose, stream};
 
-    /// A funnel's neck has no mode: the density grows for ever, and the scale shrinks.
+    /// A funnel's neck has no mode: along it the density grows without bound, and the scale shrinks.
     #[test]
     fn a_search_for_a_mode_down_a_neck_leaves_evaluations_to_others() {
         let log_density = |x: &DVector<f64>| -4.0 * x[0] - 0.5 * x[1] * x[1] * (-2.0 * x[0]).exp();

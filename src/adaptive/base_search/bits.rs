@@ -1,4 +1,4 @@
-//! Modes among bits. The law around a mode has independent bits, fitted to the states of the chains on their way there.
+//! Modes among bits. Around a mode the bits are independent, fitted to states of the chains on their way there.
 
 use super::find_modes::{FindModes, Target, Trails};
 use crate::Result;
@@ -6,15 +6,15 @@ use crate::model::{Bernoulli, Fit};
 
 /// Largest number of modes.
 const MODES: usize = 16;
-/// Largest share of bits in which the ends of two chains of one mode may differ.
+/// Largest share of bits in which the final states of two chains may differ if both belong to one mode.
 const APART: f64 = 0.3;
-/// Rungs to whose states a law is fitted.
+/// Indices of the powers of the target at which independent bits are fitted to the states.
 const FITTED: [usize; 3] = [0, 4, 16];
 
 impl FindModes for Vec<bool> {
     type Law = Bernoulli;
 
-    /// Groups the chains by their ends, and fits independent bits to each group's states at several powers.
+    /// Groups the chains by their final states, and fits independent bits to each group's states at several powers.
     fn find_modes(trails: &Trails<Self>, target: &Target<'_, Self>) -> Result<Vec<Vec<Bernoulli>>> {
         let fitted = |chains: Vec<usize>| {
             let rungs = trails.rungs().enumerate();

@@ -6,7 +6,7 @@ use super::find_modes::Target;
 use crate::num::Lbfgs;
 use crate::random::StandardNormal;
 
-/// A log density and its state.
+/// The log density of a state, and the state itself.
 type Start = (f64, DVector<f64>);
 
 /// Largest number of iterations of a climb along a gradient.
@@ -15,7 +15,7 @@ const ITERATIONS: usize = 8;
 const FLAT: f64 = 0.1;
 /// Largest number of walks at the end of a race.
 const FINALISTS: usize = 16;
-/// Smallest number of steps of a walk in a lap.
+/// Smallest number of steps that a walk takes in a lap, after which the lower half of the walks drops out.
 const LAP: usize = 8;
 /// First step size of a walk in d dimensions, times `sqrt(d)` and relative to the spread of the starts.
 const FIRST: f64 = 0.5;
@@ -143,7 +143,8 @@ mod tests {
     use crate::model::{Differentiable, Gaussian, GaussianMixture, Sampleable, UnnormalizedModel};
     use crate::random::{Purpose, stream};
 
-    /// One draw of the base in 2,500 lies where the narrow part is denser, and most other draws have a higher density.
+    /// Only one draw of the base in 2,500 lies where the narrow part is denser than the wide one. Most other draws have
+    /// a higher density than this draw.
     #[test]
     fn a_race_finds_a_narrow_mode_that_few_draws_are_near_to() {
         let part = |mean, deviation| {

@@ -83,7 +83,7 @@ impl Cluster {
         })
     }
 
-    /// Returns the log density times the share, without `(2 pi)^(-d/2)`.
+    /// Returns the log of the density times the share, without the factor `(2 pi)^(-d/2)`.
     fn log_density(&self, state: &DVector<f64>) -> f64 {
         let terms = state.iter().zip(&self.mean).zip(&self.variances);
         let terms =

@@ -77,18 +77,18 @@ use crate::random::StreamRng;
 /// # Ok::<(), annealed::Error>(())
 /// ```
 pub trait FindModes: Clone + Send + Sync + 'static {
-    /// A law around one mode.
+    /// A distribution around one mode.
     type Law: Fit<State = Self> + Send + Sync;
 
-    /// Whether [`find_modes`](Self::find_modes) climbs from [draws](Trails::draws) of the old base, as it does for
-    /// vectors. If so, it gets a larger part of the budget.
+    /// Whether [`find_modes`](Self::find_modes) climbs from [draws](Trails::draws) of the path's own base, as for
+    /// vectors. If true, the search for modes gets a larger part of the budget.
     const CLIMBS: bool = false;
 
-    /// Returns laws around the modes where the `trails` end: a list for each mode, of any length.
+    /// Returns distributions (laws) around the modes where the `trails` end: for each mode a list of any length.
     ///
     /// # Errors
     /// States to which no law can be fitted because of a mistake, such as states of different lengths. If no law suits
-    /// a mode, return none: the base is then the old one.
+    /// any mode, return an empty list: the base then stays the path's own.
     fn find_modes(trails: &Trails<Self>, target: &Target<'_, Self>) -> Result<Vec<Vec<Self::Law>>>;
 }
 
@@ -115,8 +115,8 @@ impl<S> Trails<S> {
         Self { draws, ..self }
     }
 
-    /// Returns samples of the old base, from which climbs to local optima start; none unless the type of states
-    /// [climbs](FindModes::CLIMBS).
+    /// Returns samples of the path's own base, from which climbs to local optima start; none unless
+    /// [`FindModes::CLIMBS`] is true.
     pub fn draws(&self) -> &[S] {
         &self.draws
     }
@@ -128,7 +128,7 @@ impl<S> Trails<S> {
             .map(|(power, states)| (*power, &states[..]))
     }
 
-    /// Returns the states at the highest power.
+    /// Returns the states of all chains at the highest power of the target.
     pub fn ends(&self) -> &[S] {
         self.rungs.last().map_or(&[], |(_, states)| states)
     }
@@ -143,9 +143,9 @@ pub struct Target<'t, S> {
     pub(super) gradient: Option<GradientOf<'t, S>>,
     pub(super) spent: Cell<u64>,
     allowance: u64,
-    /// Epsilon of the number type of the log densities.
+    /// Machine epsilon of the number type in which the target computes log densities.
     pub(super) epsilon: f64,
-    /// Stream of a search for optima.
+    /// Random numbers for searches for optima.
     pub(super) rng: RefCell<StreamRng>,
 }
 

@@ -15,10 +15,10 @@ pub struct FoundBase<P, L> {
     pub modes: usize,
     /// Number of chains that were cooled.
     pub starts: usize,
-    /// Evaluations of the density; a gradient is one more.
+    /// Evaluations of the density; a gradient counts as one more.
     pub evaluations: u64,
-    /// Whether the log normaliser of the path's own base is right by construction, or was compared with its samples. If
-    /// not, a run from the mixture relies on an unchecked value.
+    /// Whether the log normaliser of the path's own base is right by construction, or was compared with samples of that
+    /// base. If false, a run from the mixture relies on an unchecked value.
     pub is_compared: bool,
 }
 

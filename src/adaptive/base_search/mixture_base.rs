@@ -15,8 +15,8 @@ use crate::{Error, Result};
 
 /// A mixture of the base of a path P, divided by its normaliser, and other laws L. Its log Z is 0.
 ///
-/// A run from the mixture loses no mass that one of the members covers. A member with the share s costs `-log s` nats
-/// in a log weight.
+/// A run from the mixture loses no mass that one of the members covers. If a member has the share s, log weights exceed
+/// those of a run from this member alone by at most `-log s`.
 ///
 /// ```
 /// use annealed::adaptive::MixtureBase;
@@ -71,7 +71,7 @@ impl<P, L> fmt::Debug for MixtureBase<P, L> {
 }
 
 impl<P: AnnealingPath, L: NormalizedModel<State = P::State>> MixtureBase<P, L> {
-    /// Mixes the base of `path` with laws in the given shares. The base gets the rest: all shares sum to 1.
+    /// Mixes the base of `path` with laws in the given shares. The base gets the rest, so that all shares sum to 1.
     ///
     /// # Errors
     /// A share that is not positive; shares that leave nothing to the path's own base; laws of another dimension; a log

@@ -14,7 +14,7 @@ pub type MixtureAt<P, L> = BlendAt<MixturePath<P, L>>;
 pub(in crate::adaptive) type MixturePath<P, L> =
     Arc<GeometricPath<MixtureBase<P, L>, <P as AnnealingPath>::At>>;
 
-/// Returns the path from another base to the target of `path`.
+/// Returns the path from `base` to the target of `path`.
 pub(in crate::adaptive) fn from_base<P, L>(path: &P, base: MixtureBase<P, L>) -> MixturePath<P, L>
 where
     P: AnnealingPath,
@@ -23,7 +23,7 @@ where
     Arc::new(GeometricPath::new(base, path.at(1.0)))
 }
 
-/// A path from power 1 of the target, at 0, to [`COLDEST`], at 1. Chains are placed on it, not drawn from its base.
+/// A path from the target, at beta 0, to its power [`COLDEST`], at beta 1. Chains start at given states, not at draws.
 pub(super) struct Cooled<P: AnnealingPath, L>(pub(super) MixturePath<P, L>);
 
 impl<P: AnnealingPath, L> Clone for Cooled<P, L> {
@@ -32,7 +32,7 @@ impl<P: AnnealingPath, L> Clone for Cooled<P, L> {
     }
 }
 
-/// Largest power of the target.
+/// Largest power of the target to which chains are cooled.
 pub(super) const COLDEST: f64 = 256.0;
 
 impl<P, L> AnnealingPath for Cooled<P, L>

@@ -1,4 +1,4 @@
-//! Search for a base from which a run finds what chains from the path's own base miss.
+//! Search for a base from which a run finds mass that chains from the path's own base miss.
 
 mod around;
 mod bits;

@@ -10,9 +10,9 @@ use crate::num::log_sum_exp;
 
 /// Largest number of modes.
 const MOST: usize = 16;
-/// Drop in log density, on the line between two states, at which they belong to different modes.
+/// Drop in log density, on the line between two states, from which on the states belong to different modes.
 const DROP: f64 = 1.0;
-/// Number of searches. Each knows the modes that the earlier ones found.
+/// Number of searches for modes. Each search uses the modes that earlier searches found.
 const SEARCHES: usize = 3;
 /// Factor of the covariance with which states around a mode are drawn.
 const WIDE: f64 = 4.0;
@@ -24,7 +24,7 @@ const CLIMBS: usize = 2;
 pub(super) const OF_DRAW: u64 = (1 + AROUND + CLIMBS) as u64;
 /// Largest number of local optima that a search compares with the modes, among the optima that no known mode explains.
 const TOPS: usize = 200;
-/// Laplace's approximations of one search may take one part in this many of the evaluations left.
+/// Inverse of the largest share of the evaluations left that Laplace's approximations of one search may take.
 const LAPLACE: u64 = 8;
 
 /// A mode: the best state found there, the chains that end there, and Gaussians around it.
@@ -32,7 +32,7 @@ pub(super) struct Mode {
     best: DVector<f64>,
     log_density: f64,
     chains: Vec<usize>,
-    /// Laplace's approximation, if there is one, then fits to the chains from the highest power down.
+    /// Laplace's approximation, if there is one, followed by fits to the chains at each power, the highest power first.
     pub(super) gaussians: Vec<Gaussian>,
 }
 
@@ -64,7 +64,7 @@ pub(super) fn modes(trails: &Trails<DVector<f64>>, target: &Target<'_, DVector<f
     modes
 }
 
-/// Adds `new` to the modes. If it is near a known mode, that mode gets its chains instead.
+/// Adds `new` to the modes. If `new` is near a known mode, the known mode gets its chains instead.
 fn add(modes: &mut Vec<Mode>, new: Mode, target: &Target<'_, DVector<f64>>) {
     if new.log_density == f64::NEG_INFINITY {
         return;
@@ -122,7 +122,7 @@ fn unexplained(
     rated.map(|(_, density, state)| (density, state)).collect()
 }
 
-/// Returns the first Gaussian of each mode that has one, after the log of the factor that makes it as high as the mode.
+/// Returns the first Gaussian of each mode that has one, with the log of the factor that scales its peak to the mode's.
 fn peaks(modes: &[Mode]) -> Vec<(f64, &Gaussian)> {
     let known = modes.iter().filter_map(|mode| {
         let first = mode.gaussians.first()?;
@@ -131,7 +131,7 @@ fn peaks(modes: &[Mode]) -> Vec<(f64, &Gaussian)> {
     known.collect()
 }
 
-/// Returns the log density at `state` if the modes are Gaussians; very low if there are no `peaks`.
+/// Returns the log density at `state` of the sum of the scaled Gaussians `peaks`; very low if there are none.
 fn explained(peaks: &[(f64, &Gaussian)], state: &DVector<f64>) -> f64 {
     let parts = peaks
         .iter()
@@ -149,7 +149,7 @@ impl Mode {
         }
     }
 
-    /// Returns whether the density does not drop on the line from a lower mode to this one.
+    /// Returns whether the density does not drop on the line from `lower`, a mode of lower density, to this mode.
     fn is_near(&self, lower: &Self, target: &Target<'_, DVector<f64>>) -> bool {
         let between = |share: f64| &lower.best * (1.0 - share) + &self.best * share;
         [0.5, 0.25, 0.75]
@@ -189,7 +189,8 @@ mod tests {
         )
     }
 
-    /// One draw of the base in 2,500 lies where the narrow part is denser, and most other draws have a higher density.
+    /// Only one draw of the base in 2,500 lies where the narrow part is denser than the wide one. Most other draws have
+    /// a higher density than this draw.
     #[test]
     fn draws_that_the_known_mode_does_not_explain_come_first() {
         let (wide, narrow) = (part(-1.0, 1.0), part(1.0, 0.3));
@@ -214,8 +215,8 @@ mod tests {
         assert!(all >= 2 && first == all, "{first} of {all}");
     }
 
-    /// Two draws of the base in a million lie where the narrowest part has the largest density. Among draws from a
-    /// Gaussian twice as wide as the middle part, it is one in 10,000.
+    /// Two draws of the base in a million lie where the narrowest part has the largest density. Of the draws from a
+    /// Gaussian twice as wide as the middle part, one in 10,000 lies there.
     #[test]
     fn a_mode_near_to_another_is_found_from_there() {
         let parts = [part(-1.0, 1.0), part(0.5, 0.5), part(1.5, 0.2)];
@@ -237,7 +238,7 @@ mod tests {
         assert!(found >= 5, "{found} of 6");
     }
 
-    /// Chains near the centre of a narrow mode are no reason to climb there again.
+    /// The chains of a narrow mode end beside its centre. Climbs must still find the other modes.
     #[test]
     fn a_narrow_mode_off_its_centre_leaves_climbs_to_others() {
         let of = |mean: fn(usize) -> f64, deviation: f64| {

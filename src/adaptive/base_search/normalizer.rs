@@ -6,21 +6,21 @@ use crate::model::{Fit, NormalizedModel, Sampleable, UnnormalizedModel};
 use crate::random::StreamRng;
 use crate::{Error, Result};
 
-/// Numbers of samples to which a law is fitted, tried in turn until the law overlaps with the base. As many other
-/// samples of the base are compared with as many of the law.
+/// Numbers of samples to which a law is fitted, tried in turn until the law overlaps with the base. The comparison uses
+/// the same number of further samples of the base, and the same number of the law.
 const SAMPLES: [usize; 3] = [500, 2_000, 8_000];
-/// Largest distance from Bennett's estimate, in its standard errors.
+/// Largest accepted distance of a log normaliser from Bennett's estimate, in the estimate's standard errors.
 const ERRORS: f64 = 6.0;
-/// Distance that is allowed besides, in nats.
+/// Distance in nats that is accepted in addition, for rounding.
 const ROUNDING: f64 = 0.01;
-/// Largest value of six errors at which a log normaliser near the estimate counts as compared.
+/// Largest value of [`ERRORS`] standard errors, in nats, at which the estimate can confirm a log normaliser.
 const PRECISE: f64 = 0.5;
-/// Smallest overlap of the base and the law, out of 1, at which the estimate counts.
+/// Smallest overlap of the base and the law, between 0 and 1, at which the estimate is used.
 const OVERLAP: f64 = 0.1;
 
-/// Refuses a `log_normalizer` far from Bennett's estimate between samples of `base` and of a law, which is fitted to
-/// other samples. Returns false if nothing was compared: no
-/// law overlaps with the base, or six errors exceed [`PRECISE`] with all numbers of samples.
+/// Refuses a `log_normalizer` far from Bennett's estimate, which compares samples of `base` with samples of a law
+/// fitted to other samples of it. Returns false if the samples cannot decide: no law overlaps with the base, or six
+/// standard errors exceed [`PRECISE`] for every number of samples.
 pub(super) fn compare_normalizer<S: FindModes>(
     base: &impl Sampleable<State = S>,
     log_density: impl Fn(&S) -> f64,
@@ -49,8 +49,8 @@ pub(super) fn compare_normalizer<S: FindModes>(
     Ok(false)
 }
 
-/// Returns an estimate of minus the log normaliser of `base`, by `count` samples of it and of a law; `None` without a
-/// law.
+/// Returns an estimate of minus the log normaliser of `base`, by `count` samples of it and of a law; `None` if no law
+/// can be fitted.
 fn bennett<S: FindModes>(
     base: &impl Sampleable<State = S>,
     log_density: &impl Fn(&S) -> f64,
@@ -157,7 +157,7 @@ mod tests {
         assert_eq!(wrong, [50; 3]);
     }
 
-    /// Independent coordinates, and an autoregression.
+    /// Tests bases with independent coordinates, and an autoregression.
     #[test]
     fn many_dimensions_are_compared_as_far_as_samples_tell() {
         let chain = |dimension: usize| {

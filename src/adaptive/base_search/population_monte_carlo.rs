@@ -1,5 +1,5 @@
-//! Population Monte Carlo: draws of a mixture, weighted by the target, move its bases and their shares towards the
-//! target and show where another base is needed.
+//! Population Monte Carlo: draws of a mixture, weighted by the target, move the mixture's components, called bases, and
+//! their shares towards the target, and show where another is needed.
 
 use super::find_modes::{FindModes, Target};
 use crate::model::{Fit, NormalizedModel, Sampleable, UnnormalizedModel};
@@ -16,7 +16,7 @@ const DRAWS: u64 = 256;
 const UPDATES: usize = 5;
 /// Smallest effective sample size of flattened weights.
 const FLAT: f64 = 50.0;
-/// Share, relative to an even one, below which a new base takes the place of an old one.
+/// Share, relative to equal shares, below which a base is dropped when a new one is added.
 const IDLE: f64 = 0.1;
 
 /// Returns bases and shares of a mixture close to the target, by expectation maximisation on draws weighted by `f / q`
@@ -45,7 +45,7 @@ pub(super) fn mixed<S: FindModes>(
     shares.into_iter().zip(bases).collect()
 }
 
-/// Returns the number of draws from each base: half are divided evenly, half by `shares`.
+/// Returns the number of draws from each base: half of the draws are divided evenly, half by `shares`.
 fn counts(shares: &[f64], each: usize) -> Vec<usize> {
     let by_share = 0.5 * (each * shares.len()) as f64;
     let count = |share: &f64| each.div_ceil(2) + (by_share * share) as usize;
@@ -132,7 +132,8 @@ impl<S: FindModes> Draws<S> {
     }
 
     /// Adds a base where the density of the mixture is too low: a copy of the base with the largest part of `f^2 / q`,
-    /// refitted to the draws with these weights, with half its share. A base with a tiny share is dropped.
+    /// refitted to the draws weighted by this part. The two get half of its share each. A base with a tiny share is
+    /// dropped.
     fn split(&self, bases: &mut Vec<S::Law>, shares: &mut Vec<f64>) {
         let mut all = self.responsibilities(&self.squares, shares);
         let sums = all.iter().map(|own| own.iter().sum());
@@ -158,8 +159,8 @@ fn largest(values: impl Iterator<Item = f64>) -> Option<(usize, f64)> {
     values.enumerate().max_by(|a, b| a.1.total_cmp(&b.1))
 }
 
-/// Returns normalised weights, raised to a power that gives them an ESS of at least [`FLAT`], or half the number of those above
-/// 0 if that is less; `None` if all are 0.
+/// Returns normalised weights, raised to a power that gives them an ESS of at least [`FLAT`], or half the number of
+/// positive weights if that is less; `None` if all weights are 0.
 fn flattened(log_weights: &[f64]) -> Option<Vec<f64>> {
     let mut power = 1.0;
     let alive = log_weights.iter().filter(|x| **x > f64::NEG_INFINITY);

@@ -19,7 +19,7 @@ use crate::{Error, Result};
 /// A search for a base from which a run finds mass of a target that chains from the path's own base may miss.
 ///
 /// The result is a mixture of [laws](FindModes) around the modes that the search finds and the path's own base. The own
-/// base keeps half of the mixture, so that nothing is lost that it covers. A [`Challenge`](crate::adaptive::Challenge)
+/// base keeps half of the mixture, so that no mass that it covers is lost. A [`Challenge`](crate::adaptive::Challenge)
 /// is this search, a run from its result, and the [comparison](crate::adaptive::Judged) of that run with an earlier
 /// one:
 ///
@@ -42,10 +42,10 @@ use crate::{Error, Result};
 /// # Ok::<(), annealed::Error>(())
 /// ```
 ///
-/// The search anneals a large population roughly and cools some of its states from the target f to `f^256`. It climbs
-/// from draws of the base and around modes, by random walks or along a [gradient](Self::with_gradient), and fits laws
-/// around the modes. Population Monte Carlo moves the laws and their shares towards the target. A run from the mixture
-/// begins with other chains, so that its weights are unbiased.
+/// The search anneals a large population roughly, and cools some of its states: they move on under rising powers of the
+/// target f, up to `f^256`. It climbs from draws of the base and around modes, by random walks or along a
+/// [gradient](Self::with_gradient), and fits laws around the modes. Population Monte Carlo moves the laws and their
+/// shares towards the target. A run from the mixture uses new chains, so that its weights are unbiased.
 #[must_use]
 pub struct BaseSearch<'p, P: AnnealingPath, K> {
     search: Search<'p, P, K>,
@@ -78,7 +78,8 @@ impl<'p, P: AnnealingPath, K> BaseSearch<'p, P, K> {
         }
     }
 
-    /// Lets climbs and Laplace's approximation use the gradient of the target, not random walks and differences.
+    /// Lets climbs and Laplace's approximation use the gradient of the target, instead of random walks and finite
+    /// differences.
     pub fn with_gradient(mut self) -> Self
     where
         P: AnnealingPath<State = DVector<f64>> + Send + Sync + 'p,
@@ -88,7 +89,7 @@ impl<'p, P: AnnealingPath, K> BaseSearch<'p, P, K> {
         self
     }
 
-    /// Adds states that are cooled too, such as data or draws of another sampler.
+    /// Adds states that the search cools besides its own, such as data or draws of another sampler.
     pub fn states(mut self, states: impl IntoIterator<Item = P::State>) -> Self {
         self.search.states.extend(states);
         self

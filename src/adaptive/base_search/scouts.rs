@@ -1,4 +1,4 @@
-//! Scouts, a large population that is annealed roughly, and the cooling of some of their states beyond the target.
+//! Scouts, a large population annealed roughly, and the cooling of some of their states to powers of the target.
 
 use std::ops::Range;
 
@@ -19,7 +19,7 @@ use crate::work::{Halt, Pulse, Single, Stepped, Task};
 /// A first pass whose states and kernel are kept. When its allowance is spent, it goes to the target in one stage.
 pub(super) struct Scouting<'s, 'r, P: AnnealingPath, K> {
     pub(super) settings: &'s AdaptiveSmc<'r, P, K>,
-    /// Evaluations.
+    /// Number of evaluations that the pass may spend.
     pub(super) allowance: u64,
 }
 
@@ -70,17 +70,17 @@ where
     }
 }
 
-/// Number of powers of the target, after the first.
+/// Number of powers of the target above 1.
 pub(super) const RUNGS: usize = 16;
 /// Exponent that makes the first powers lie close together.
 const MILD: f64 = 1.7;
 
-/// Returns the place of a rung on the path of a cooled target.
+/// Returns the beta of the power with the index `rung` on the path [`Cooled`].
 fn place(rung: usize) -> f64 {
     (rung as f64 / RUNGS as f64).powf(MILD)
 }
 
-/// Chains that cool from the target to its highest power.
+/// Chains that move at rising powers of the target, up to the highest.
 pub(super) struct Cooling<'s, P, L, K>
 where
     P: AnnealingPath,

@@ -1,4 +1,4 @@
-//! The search for a base: scouts, cooling, modes, and the mixture of the old base with laws around them.
+//! The search for a base: scouts, cooling, modes, and the mixture of the path's own base with laws around the modes.
 
 use std::iter::repeat_n;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ pub(in crate::adaptive) struct Search<'p, P: AnnealingPath, K> {
     pub(in crate::adaptive) kernel: K,
     pub(in crate::adaptive) tuner: Option<Tuner<K, P::State>>,
     pub(in crate::adaptive) gradient: Option<GradientOf<'p, P::State>>,
-    /// The base's own log normaliser, which sets its weight against the laws.
+    /// Log normaliser of the path's own base, by which the mixture normalises this base.
     pub(in crate::adaptive) own_log_z: f64,
     /// Whether `own_log_z` is right by construction.
     pub(in crate::adaptive) is_certain: bool,
@@ -46,7 +46,7 @@ pub(in crate::adaptive) trait TargetGradient<S>: Send + Sync {
     /// Writes the gradient and returns the log density.
     fn write(&self, state: &S, to: &mut S) -> f64;
 
-    /// Compares gradients with differences of the density.
+    /// Compares gradients with finite differences of the log density at `states`.
     fn check(&self, states: &[S]) -> Result<()>;
 }
 
@@ -89,7 +89,7 @@ where
     Arc::new(GradientOfPath(path))
 }
 
-/// A law around one mode among the states of the path P.
+/// The type of distributions around modes (laws) for the states of the path P.
 pub(in crate::adaptive) type LawOf<P> = <<P as AnnealingPath>::State as FindModes>::Law;
 
 /// Smallest budget of a search, in moves.
@@ -100,17 +100,17 @@ const SHARES: [[f64; 3]; 2] = [[0.36, 0.28, 0.36], [0.09, 0.17, 0.74]];
 const MODES: f64 = 0.46;
 /// Number of states that are cooled, besides those that the user gives.
 const STARTS: usize = 128;
-/// Largest number of chains that cool one state of the user.
+/// Largest number of chains that start from one state of the user.
 const COPIES: usize = 32;
 /// Smallest and largest number of scouts.
 const SCOUTS: (u64, u64) = (64, 4_096);
 /// Largest number of moves at each power.
 const COOLING: u64 = 10;
-/// Smallest share of the old base.
+/// Smallest share of the path's own base in the mixture.
 const DEFENCE: f64 = 0.5;
-/// Draws of the base at which a gradient is compared with differences.
+/// Number of draws of the base at which a gradient is compared with finite differences.
 const PROBES: usize = 8;
-/// Step of the finite difference that an error shows if a gradient is NaN.
+/// Step of the finite difference that an error reports beside a gradient that is NaN.
 const STEP: f64 = 1e-4;
 /// Smallest share at which a law is kept.
 const LEAST: f64 = 0.005;
@@ -174,7 +174,7 @@ where
         compared.unwrap_or(Ok(false))
     }
 
-    /// Compares the gradient with differences at draws of the base.
+    /// Compares the gradient with finite differences at draws of the base.
     fn check_gradient(&self) -> Result<()> {
         let Some(gradient) = &self.gradient else {
             return Ok(());
@@ -191,18 +191,18 @@ where
         self.kernel.cost(dimension(&self.path))
     }
 
-    /// Returns the path from the old base alone.
+    /// Returns the path from a mixture that contains only the path's own base.
     pub(in crate::adaptive) fn path_from_old(&self) -> MixturePath<P, LawOf<P>> {
         from_base(&self.path, self.mixture_of(Vec::new()))
     }
 
-    /// Returns the mixture of the old base and of laws in these shares.
+    /// Returns the mixture of the path's own base and `laws`, each given with its share.
     fn mixture_of(&self, laws: Vec<(f64, LawOf<P>)>) -> MixtureBase<P, LawOf<P>> {
         MixtureBase::with_log_z(self.path.clone(), self.own_log_z, laws)
     }
 
-    /// Looks for modes, and mixes laws around them with the old base. If several processes share the work, each makes
-    /// the search.
+    /// Looks for modes, and mixes laws around them with the path's own base. If several processes share the work, each
+    /// makes the whole search.
     pub(in crate::adaptive) fn find(
         &self,
         budget: u64,
@@ -291,7 +291,8 @@ where
         Ok((trails, moves * of_move))
     }
 
-    /// Returns the mixture of the old base and of laws around modes, the number of modes, and the evaluations spent.
+    /// Returns the mixture of the path's own base with laws around modes, the number of modes, and the evaluations
+    /// spent.
     fn mixture(
         &self,
         old: &MixturePath<P, LawOf<P>>,
@@ -323,8 +324,8 @@ where
         Ok((base, count, target.spent.get()))
     }
 
-    /// Makes a first pass along `path`, with `size` as chains and moves a stage and `run` as seed and job. When
-    /// `allowance` is spent, the pass goes to the target in one stage.
+    /// Makes a first pass along `path`. `size` is the number of chains and of moves at each stage; `run` has seed and
+    /// job. When `allowance` is spent, the pass goes to the target in one stage.
     pub(in crate::adaptive) fn first_pass(
         &self,
         path: MixturePath<P, LawOf<P>>,
@@ -337,7 +338,7 @@ where
             .found)
     }
 
-    /// Anneals `chains` chains by `moves` moves a stage. When `allowance` is spent, they go to the target in one stage.
+    /// Anneals `chains` chains with `moves` moves a stage. When `allowance` is spent, one stage leads to the target.
     fn scout(
         &self,
         (path, kernel): (MixturePath<P, LawOf<P>>, &K),

@@ -8,11 +8,11 @@ use super::modes::modes;
 use crate::Result;
 use crate::model::{Gaussian, StudentT};
 
-/// Degrees of freedom of the laws.
+/// Degrees of freedom of each Student's t.
 const FREEDOM: f64 = 5.0;
-/// Largest power whose states are divided into components.
+/// Largest power of the target at which the states are divided into components.
 const MILD: f64 = 2.5;
-/// Number of these components.
+/// Largest number of these components.
 const COMPONENTS: usize = 12;
 
 impl FindModes for DVector<f64> {
@@ -21,8 +21,8 @@ impl FindModes for DVector<f64> {
     const CLIMBS: bool = true;
 
     /// Groups the chains by the modes where they end, and looks for other modes. The laws of a mode are Laplace's
-    /// approximation, if it is affordable, and fits to its chains at several powers, with the covariance times the
-    /// power. Components of all chains at low powers are listed with the last mode.
+    /// approximation, if it is affordable, and fits to the mode's chains at several powers of the target, each with the
+    /// covariance times the power. Components of all chains at low powers are listed with the last mode.
     fn find_modes(trails: &Trails<Self>, target: &Target<'_, Self>) -> Result<Vec<Vec<StudentT>>> {
         let heavy = |gaussian: Gaussian| StudentT::exact(gaussian, FREEDOM).ok();
         let modes = modes(trails, target).into_iter();

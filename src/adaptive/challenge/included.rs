@@ -1,4 +1,4 @@
-//! The challenge at the end of rounds, behind a trait object: only states of challenged rounds need to find modes.
+//! The challenge at the end of rounds, behind a trait object, so that only challenged rounds need `FindModes`.
 
 use super::second::{Asked, Second, SecondJob, challenge};
 use crate::Result;
@@ -9,12 +9,12 @@ use crate::kernel::{TransitionKernel, Workspace};
 use crate::model::NormalizedModel;
 use crate::path::AnnealingPath;
 
-/// A challenge to a runner over states of type `S`, with its kernel.
+/// A challenge to the result of a runner over states of type `S` with a kernel of type `K`.
 pub(in crate::adaptive) trait Challenges<S, K>: Send + Sync {
     /// Refuses kernels and settings that no challenge can have.
     fn check(&self, of: Challenged<K, S>) -> Result<()>;
 
-    /// Challenges `first` within the budget of `asked`.
+    /// Challenges the result `first` within the budget of `asked`.
     fn challenge(
         &self,
         first: &dyn LogZ,

@@ -11,40 +11,40 @@ use crate::{Error, Result};
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum Judgement {
-    /// No warnings of the second result matter here, and no other variant applies. This is no proof. Dead chains,
-    /// variance in one stage, an error not reached, a checkpoint not written and a first run that a challenge corrected
-    /// do not matter.
+    /// The second result does not contradict the first, and no other variant applies. This is no proof. The second
+    /// result may warn of dead chains, variance in one stage, an error not reached, a checkpoint not written or a first
+    /// run that a challenge corrected, but of nothing else.
     Confirmed,
-    /// The 95% interval of the first result is too low: it ends below a certified lower bound.
+    /// The 95% interval of the first result is too low: it ends below a certified lower bound by the second result.
     Contradicted {
         /// The lower bound on log Z by the second result.
         bound: f64,
         /// Probability with which all bounds that were compared hold.
         confidence: f64,
     },
-    /// The second result is better, for one of two reasons. Its 95% interval lies above the first interval. Or it has
-    /// no warnings that matter here, and its interval lies above the first estimate and either by more than four of the
-    /// first's standard errors, or is at most half as wide as the first interval. It may still be too low. Unless it
-    /// lies above the first interval, the first result's warnings stay.
+    /// The second result is better, but may still be too low. Its 95% interval lies above the first interval. Or it
+    /// lies above the first estimate, either by more than four standard errors of the first or with at most half the
+    /// width of the first interval; the second result then has only warnings that [`Confirmed`](Self::Confirmed)
+    /// allows, and the warnings of both results stay.
     Improved {
         /// Estimate of log Z by the second result.
         log_z: f64,
         /// The 95% interval, lower and upper bound. The upper bound is the larger one of the two results.
         interval: (f64, f64),
     },
-    /// No decision is possible, and one of the two results is likely wrong. The second result has warnings and does not
-    /// lie above the first; or its interval at the stated confidence lies below the first's; or its 95% interval lies
-    /// below a certified lower bound of the first; or it lies above the first, but the log normaliser of the base could
-    /// not be compared with the base's samples. The warning [`ChallengeUndecided`](Warning::ChallengeUndecided) has the
-    /// second value.
+    /// No decision is possible, and one of the two results is likely wrong. The second result does not lie above the
+    /// first and has other warnings than [`Confirmed`](Self::Confirmed) allows; or its interval lies below the first
+    /// one, both at the stated confidence; or its 95% interval lies below a certified lower bound of the first; or it
+    /// is higher, but the log normaliser of the base could not be compared with the base's samples. The warning
+    /// [`ChallengeUndecided`](Warning::ChallengeUndecided) contains the second estimate.
     Undecided,
 }
 
-/// Two results for log Z of one target, with a judgement on the first by the second.
+/// Two results for log Z of one target, with a judgement on the first result by the second.
 ///
 /// Log Z, error, interval and warnings come from the second result if it contradicts the first or improves on it, and
-/// otherwise from the first. [`Judgement`] states the rules, which reflect that a forward run misses mass more often
-/// than it finds too much.
+/// otherwise from the first. [`Judgement`] states the rules. They assume that a forward run misses mass more often than
+/// it finds too much.
 ///
 /// ```
 /// use annealed::adaptive::{Judged, Judgement};
@@ -61,14 +61,14 @@ pub enum Judgement {
 /// # Ok::<(), annealed::Error>(())
 /// ```
 ///
-/// If an improvement does not lie above the first interval, the interval ends at the larger one of the two upper ends,
-/// and the warnings of both results stay.
+/// If the second result improves on the first, but their intervals overlap, the reported interval ends at the larger
+/// one of the two upper ends, and the warnings of both results stay.
 #[must_use]
 pub struct Judged<'r> {
     pub(super) first: &'r dyn LogZ,
     pub(super) second: &'r dyn LogZ,
     pub(super) judgement: Judgement,
-    /// Whether the log normaliser of the second result's base is right, as far as its samples show.
+    /// Whether samples of the second result's base confirm its log normaliser, or it is right by construction.
     pub(super) is_compared: bool,
     pub(super) warnings: Cow<'r, [Warning]>,
 }
@@ -76,12 +76,12 @@ pub struct Judged<'r> {
 /// Largest width of the interval of an improvement, relative to the first interval.
 const NARROWER: f64 = 0.5;
 /// Distance from the first estimate, in its standard errors, beyond which that estimate counts as wrong. If its weights
-/// are skewed, its interval reaches farther.
+/// are skewed, the first interval may reach farther than this.
 const FAR: f64 = 4.0;
 
 impl<'r> Judged<'r> {
-    /// Judges `first` by `second`. All bounds that are compared share `confidence`. Both results must count log Z from
-    /// a right normaliser of their base, which is not checked here.
+    /// Judges `first` by `second`. All bounds that are compared share `confidence`. Both results must use the correct
+    /// log normaliser of their base, which is not checked here.
     ///
     /// # Errors
     /// A confidence outside (0, 1).
@@ -89,7 +89,7 @@ impl<'r> Judged<'r> {
         Self::from_base(first, second, (confidence, true))
     }
 
-    /// Judges `first` by `second`, which proves nothing unless the log normaliser of its base was compared.
+    /// Judges `first` by `second`, which proves nothing unless samples confirmed its base's log normaliser.
     pub(super) fn from_base(
         first: &'r dyn LogZ,
         second: &'r dyn LogZ,
@@ -136,8 +136,8 @@ impl<'r> Judged<'r> {
         }
     }
 
-    /// Returns true if an improvement does not lie above the first interval. The upper end of that interval then
-    /// counts, since a second run that lacks part of the mass has a narrow interval for this very reason.
+    /// Returns true if the second result is an improvement whose interval overlaps with the first. The larger upper end
+    /// is then reported, since a second run that misses part of the mass has too narrow an interval.
     fn leaves_room(&self) -> bool {
         let first = self.first.interval();
         matches!(self.judgement, Judgement::Improved { interval, .. } if interval.0 <= first.1)
@@ -240,8 +240,8 @@ impl LogZ for Judged<'_> {
         self.chosen().standard_error()
     }
 
-    /// Returns the confidence interval of log Z at `level` in (0, 1). If the second result is an improvement and does
-    /// not lie above the first interval, the upper bound is the larger one of both.
+    /// Returns the confidence interval of log Z at `level` in (0, 1). If the second result is an improvement and the
+    /// two 95% intervals overlap, the upper bound is the larger one of both.
     fn interval_at(&self, level: f64) -> Result<(f64, f64)> {
         let (lower, upper) = self.chosen().interval_at(level)?;
         Ok(match self.leaves_room() {
@@ -250,8 +250,8 @@ impl LogZ for Judged<'_> {
         })
     }
 
-    /// Returns the larger of the lower bounds on log Z by both results, each at the confidence
-    /// `1 - (1 - confidence) / m` for m bounds, so that both hold with probability `confidence`.
+    /// Returns the larger of the lower bounds on log Z by both results. With m bounds, each has the confidence
+    /// `1 - (1 - confidence) / m`, so that all hold with probability `confidence`.
     fn certified_lower_bound(&self, confidence: f64) -> Result<Option<f64>> {
         if !self.is_compared {
             return self.first.certified_lower_bound(confidence);
@@ -304,8 +304,8 @@ fn judgement(
     (is_far || above > 0.0 && is_narrow).then_some(improved)
 }
 
-/// Returns true if `warning` disqualifies a second result. A new base may reach beyond the target's support: dead
-/// chains are harmless, and so is variance where chains leave it. A first run that a challenge corrected is no doubt.
+/// Returns true if `warning` disqualifies a second result. A new base may reach beyond the target's support, so that
+/// dead chains, and variance in the stage where they die, are harmless. The other three do not make the estimate wrong.
 fn is_doubt(warning: &Warning) -> bool {
     let is_harmless = matches!(
         warning,

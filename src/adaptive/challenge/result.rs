@@ -21,7 +21,7 @@ impl<S> ChallengeRun<'_, S> {
         self.second.judgement
     }
 
-    /// Returns the second run, from the mixture of the old base and the new ones.
+    /// Returns the second run, from the mixture of the path's own base and laws around the modes found.
     pub fn second(&self) -> &Run<S> {
         &self.second.run
     }
@@ -77,7 +77,7 @@ impl<S> LogZ for ChallengeRun<'_, S> {
         &self.second.warnings
     }
 
-    /// Returns the number of density evaluations of the challenge alone; a gradient is one more.
+    /// Returns the number of density evaluations of the challenge alone; a gradient counts as one more.
     fn evaluations(&self) -> u64 {
         self.second.evaluations()
     }

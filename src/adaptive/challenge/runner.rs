@@ -18,8 +18,8 @@ use crate::{Error, Result};
 
 /// A second run that looks for mass that a first one missed.
 ///
-/// A forward run cannot see what none of its chains found, and more of the same runs agree with it. The challenge looks
-/// for [another base](crate::adaptive::BaseSearch) and runs *forward* from it to the same target.
+/// A forward run cannot detect mass that none of its chains found, and repeated runs have the same error. The challenge
+/// looks for [another base](crate::adaptive::BaseSearch) and runs *forward* from it to the same target.
 /// [`Judgement`](super::Judgement) is the outcome.
 ///
 /// ```
@@ -42,12 +42,13 @@ use crate::{Error, Result};
 ///
 /// The weights of the second run are unbiased, since its base comes from other chains. Its
 /// [bound](crate::ais::Run::certified_lower_bound) can prove the first run too low. The first run is any result with
-/// [`LogZ`] for the target of `path`. The challenge costs as much unless a [`budget`](Self::budget) is set.
+/// [`LogZ`] for the target of `path`. The challenge costs as much as the first run unless a [`budget`](Self::budget) is
+/// set.
 ///
-/// The base's own [log normaliser](NormalizedModel::log_normalizer) must be right, since bases are weighed against each
-/// other by it. Unless it is [certain](NormalizedModel::has_certain_normalizer), it is compared with the base's
-/// samples. If they cannot decide, as for a base of 300 dependent coordinates, a judgement that would contradict or
-/// improve is [`Undecided`](super::Judgement::Undecided).
+/// The base's own [log normaliser](NormalizedModel::log_normalizer) must be right, since it determines the base's
+/// density in the mixture. Unless it is [certain](NormalizedModel::has_certain_normalizer), it is compared with the
+/// base's samples. If the samples cannot decide, as for a base of 300 dependent coordinates, a judgement that would
+/// contradict or improve is [`Undecided`](super::Judgement::Undecided).
 #[must_use]
 pub struct Challenge<'p, P: AnnealingPath, K> {
     pub(in crate::adaptive) search: Search<'p, P, K>,
@@ -85,14 +86,15 @@ impl<'p, P: AnnealingPath, K> Challenge<'p, P, K> {
         }
     }
 
-    /// Sets the log normaliser of the base, in place of the base's own; 0 counts log Z from the base. The first run
-    /// must count from the same value.
+    /// Sets the log normaliser of the base, in place of the base's own. With 0 the result is `log(Z_K / Z_0)`. The
+    /// first run must use the same value.
     pub fn base_log_z(mut self, log_base_normalizer: f64) -> Self {
         self.log_base_normalizer = log_base_normalizer;
         self
     }
 
-    /// Lets climbs and Laplace's approximation use the gradient of the target, not random walks and differences.
+    /// Lets climbs and Laplace's approximation use the gradient of the target, instead of random walks and finite
+    /// differences.
     pub fn with_gradient(mut self) -> Self
     where
         P: AnnealingPath<State = DVector<f64>> + Send + Sync + 'p,
@@ -102,14 +104,14 @@ impl<'p, P: AnnealingPath, K> Challenge<'p, P, K> {
         self
     }
 
-    /// Adds states that are cooled too, such as data or draws of another sampler.
+    /// Adds states that the search cools besides its own, such as data or draws of another sampler.
     pub fn states(mut self, states: impl IntoIterator<Item = P::State>) -> Self {
         self.search.states.extend(states);
         self
     }
 
     /// Sets the number of density evaluations to spend; by default as many as the first run, and at least 5,000 moves.
-    /// A gradient is one more.
+    /// A gradient counts as one more.
     pub fn budget(mut self, evaluations: u64) -> Self {
         self.budget = Some(evaluations);
         self
@@ -118,7 +120,7 @@ impl<'p, P: AnnealingPath, K> Challenge<'p, P, K> {
     setters! {
         /// Sets the seed; 0 by default.
         seed of search: u64,
-        /// Sets the confidence of intervals and bounds; 0.99 by default. All bounds that are compared share it.
+        /// Sets the confidence of intervals, and of all bounds together; 0.99 by default.
         confidence: f64,
     }
 
@@ -138,13 +140,13 @@ where
     P::At: Send + Sync,
     K: TransitionKernel<MixtureAt<P, LawOf<P>>> + Clone + Send + Sync,
 {
-    /// Looks for other modes, runs from the mixture of all bases, and judges the first run.
+    /// Looks for modes, runs from a mixture of the own base and laws around them, and judges the first run.
     ///
     /// # Errors
     /// Settings out of range; a budget that is too small; [states](Self::states) without a density; a wrong
     /// [gradient](Self::with_gradient); the errors of
     /// [`AdaptiveSmc::first_pass`](crate::adaptive::AdaptiveSmc::first_pass) and [`Ais::run`](crate::ais::Ais::run);
-    /// [`Error::Stopped`] before the second run has a block.
+    /// [`Error::Stopped`] before the second run has finished a block of chains.
     pub fn run(&self) -> Result<ChallengeRun<'p, P::State>> {
         self.go_with(None, &mut Job::new(&self.execution)?)
     }

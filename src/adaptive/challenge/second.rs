@@ -18,7 +18,7 @@ use crate::random::{Purpose, stream};
 use crate::schedule::Schedule;
 use crate::work::{Job, Runs, Task};
 
-/// The second run of a challenge, with its judgement on a first.
+/// The second run of a challenge, with the judgement on the first run.
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub(in crate::adaptive) struct Second<S> {
@@ -26,11 +26,11 @@ pub(in crate::adaptive) struct Second<S> {
     pub(in crate::adaptive) run: Run<S>,
     /// Reasons to doubt the result.
     pub(in crate::adaptive) warnings: Vec<Warning>,
-    /// Whether the log normaliser of the base was compared with its samples, or is right by construction.
+    /// Whether the log normaliser of the base was compared with samples of the base, or is right by construction.
     is_compared: bool,
     pub(super) starts: usize,
     pub(super) modes: usize,
-    /// Evaluations before the chains of the run.
+    /// Number of evaluations before the second run itself.
     searching: u64,
     pub(in crate::adaptive) seconds: f64,
 }
@@ -66,27 +66,27 @@ impl<S> Second<S> {
     }
 }
 
-/// Functions that write and read blocks under way of the second run.
+/// Functions that write and read unfinished blocks of the second run, for checkpoints.
 pub(in crate::adaptive) type SecondCodec<P> = BlockCodec<MixturePath<P, LawOf<P>>, ()>;
 
 /// A job that can run the second run of a challenge.
 pub(in crate::adaptive) type SecondJob<'j, S> = dyn Runs<BlockResult<S, ()>> + 'j;
 
-/// Share of the budget for the search, without climbs and with them.
+/// Share of the budget for the search: without climbs, and with climbs.
 const OF_SEARCH: [f64; 2] = [0.55, 0.77];
-/// Number of stages of the second run for each unit of the squared barrier, as far as its chains allow.
+/// Number of stages of the second run over the squared barrier, unless the number of chains is at a limit.
 const STAGES: f64 = 4.0;
 /// Smallest and largest number of chains of the second run.
 const CHAINS: (u64, u64) = (256, 4_096);
 /// Number of draws of the base by which processes check that their searches agree.
 const PROBES: usize = 8;
 
-/// Budget and confidence of a challenge, and where log Z is counted from.
+/// Budget and confidence of a challenge, and the log normaliser that it uses for the base.
 pub(in crate::adaptive) struct Asked {
-    /// Evaluations.
+    /// Number of evaluations to spend.
     pub(in crate::adaptive) budget: u64,
     pub(in crate::adaptive) confidence: f64,
-    /// The log normaliser of the base from which log Z is counted.
+    /// Log normaliser of the base, to which the log ratio of normalisers is added.
     pub(in crate::adaptive) log_base_normalizer: f64,
 }
 
@@ -100,11 +100,11 @@ struct Prepared<P: AnnealingPath<State: FindModes>, K> {
     starts: usize,
     modes: usize,
     is_compared: bool,
-    /// Evaluations so far.
+    /// Number of evaluations so far.
     spent: u64,
 }
 
-/// Looks for a base, runs from it, and judges `first`. If several processes share the work, each makes the search.
+/// Looks for a base, runs from it, and judges `first`. Each of several processes makes the whole search.
 pub(in crate::adaptive) fn challenge<P, K>(
     search: &Search<'_, P, K>,
     first: &dyn LogZ,
@@ -148,7 +148,7 @@ where
     })
 }
 
-/// Looks for a base, and finds kernel and stages by a first pass from it, which may take half of the remaining budget.
+/// Looks for a base. Finds kernel and stages by a first pass from it, which may take half of the remaining budget.
 fn prepared<P, K>(search: &Search<'_, P, K>, budget: u64, job: &Job<'_>) -> Result<Prepared<P, K>>
 where
     P: AnnealingPath<State: FindModes> + Send + Sync,

@@ -1,4 +1,4 @@
-//! Refitted bases, and reasons to refit none.
+//! Refitted bases, and reasons against refitting a base.
 
 use std::fmt;
 
@@ -60,27 +60,28 @@ crate::num::deserialize_checked! {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum NoRefit {
-    /// Few effective states, or a coordinate that does not vary.
+    /// Too few effective states, or a coordinate that does not vary.
     FewStates {
         /// Effective number of states.
         effective: f64,
     },
-    /// Modes that lie apart, and too few effective states in each. A law fitted to them would keep chains where earlier
-    /// ones were. No later round is refitted either, and an earlier fit is given up.
+    /// The states show modes that lie apart, with too few effective states in each. A distribution fitted to the states
+    /// would keep later chains near the earlier ones. No later round is refitted either, and an earlier fit is given
+    /// up.
     Modes {
         /// Number of modes.
         modes: usize,
         /// Effective number of states.
         effective: f64,
     },
-    /// States that the path's own base explains as well as the fitted law.
+    /// The path's own base explains the states as well as the fitted distribution does.
     OwnBase {
-        /// Share of the path's own base in the likeliest mixture of both.
+        /// Share of the path's own base in the likeliest mixture of this base and the fitted distribution.
         share: f64,
     },
-    /// Samples of the fitted law off the target's support.
+    /// At least one sample of the fitted distribution lies off the target's support.
     Edges,
-    /// States that the fitted law is too light for, as on ridges.
+    /// The fitted distribution has lighter tails than the target, for example along a ridge.
     Tails {
         /// Pareto shape of the largest ratios of the target's density to the base's, among states of the target.
         k_hat: f64,

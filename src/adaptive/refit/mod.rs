@@ -1,4 +1,4 @@
-//! The refitted base of rounds: between two rounds a law is fitted to the states, and the next round starts from it.
+//! The refitted base of rounds: between two rounds a law is fitted to the states; the next round starts from this law.
 
 mod base;
 mod modes;
@@ -22,12 +22,12 @@ use crate::num::{WeightSums, log_add_exp};
 use crate::path::AnnealingPath;
 use crate::random::StreamRng;
 
-/// The work of a refitted run, between its rounds and in them. States of type `S` need not be vectors.
+/// The fits of bases between rounds, and the rounds from these bases. States of type `S` need not be vectors.
 pub(super) trait Refits<S, K>: Send + Sync {
-    /// Returns the function that shows the coordinates of a state.
+    /// Returns the function that returns a state's coordinates.
     fn coordinates(&self) -> fn(&S) -> &[f64];
 
-    /// Fits a base to the states of a round, or returns the reason against it. `shape` has their mean and covariance.
+    /// Fits a base to the states of a round, or returns the reason against a fit. `shape` has mean and covariance.
     fn fit(&self, run: &Run<S>, shape: &Covariance, rng: &mut StreamRng) -> Result<Fitted>;
 
     /// Runs a round from a refitted base.
@@ -45,7 +45,7 @@ pub(super) type Fitted = std::result::Result<Refit, NoRefit>;
 
 pub(super) type Refitting<'p, S, K> = Arc<dyn Refits<S, K> + 'p>;
 
-/// Returns the refitting of the base of `path`.
+/// Returns a [`Refits`] that refits the base of `path`.
 pub(super) fn refitting<'p, P, K>(path: P) -> Refitting<'p, DVector<f64>, K>
 where
     P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel + Sync> + Send + Sync + 'p,
@@ -55,14 +55,14 @@ where
     Arc::new(RefitOfPath(path))
 }
 
-/// Smallest effective number of states for a fit, in each of their modes.
+/// Smallest effective number of states in each mode for a fit.
 const FEWEST: f64 = 16.0;
 /// Log of the factor that widens the fitted deviations in few dimensions.
 const WIDENING: f64 = 0.14;
-/// Largest share of the path's own base in a mixture. If the states ask for more, no base is refitted.
+/// Largest share of the path's own base in a mixture. If the likeliest mixture has a larger one, no base is refitted.
 const MOST: f64 = 0.5;
-/// Smallest share of the path's own base. If its chains lose their weight, a run that drew none of them is too high by
-/// this share, and its error does not show it.
+/// Smallest share of the path's own base. If chains from it end with weight 0, a run that drew no such chain
+/// overestimates Z by this share, beyond its error.
 const LEAST: f64 = 0.001;
 /// Number of updates of the share, each of which raises the likelihood of the states.
 const UPDATES: usize = 30;
@@ -161,7 +161,8 @@ where
     Refit::new(law, share).map(Ok)
 }
 
-/// Returns n of n weighted states, with repeats: the states at which the cumulative weight passes `(i + 1/2) / n`.
+/// Resamples n weighted states to n states, with repeats: the states at which the cumulative weight passes
+/// `(i + 1/2) / n`.
 fn by_weight<'s>(weighted: &[(f64, &'s DVector<f64>)]) -> impl Iterator<Item = &'s DVector<f64>> {
     let (count, mut sum, mut taken) = (weighted.len() as f64, 0.0, 0.5);
     weighted.iter().flat_map(move |(weight, state)| {
@@ -172,7 +173,7 @@ fn by_weight<'s>(weighted: &[(f64, &'s DVector<f64>)]) -> impl Iterator<Item = &
     })
 }
 
-/// Returns true if a law can be fitted to a run's states: they are enough, no chain is dead, and they show one mode.
+/// Returns true if a law can be fitted to a run's states: no chain is dead, and enough states show a single mode.
 pub(super) fn shows_one_mode<S>(run: &Run<S>, coordinates: fn(&S) -> &[f64]) -> bool {
     let few = run.effective_sample_size() < FEWEST || run.estimate().dead_chains() > 0;
     let vector = |x| DVector::from_column_slice(coordinates(x));

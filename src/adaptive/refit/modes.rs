@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use nalgebra::{DMatrix, DVector};
 
-/// Largest probability that any axis of a unimodal law shows a dip by chance. A refit lost by chance costs little.
+/// Largest probability that any axis of a unimodal law shows a dip by chance. A refit omitted for it costs little.
 const LEVEL: f64 = 0.05;
 /// Largest probability for each axis once there is a dip, since one sure dip makes others likely.
 const FURTHER: f64 = 0.01;
@@ -12,12 +12,12 @@ const FURTHER: f64 = 0.01;
 const LARGEST: usize = 256;
 /// Smallest variance along a principal axis, relative to the largest. A smaller one may be rounding.
 const LEAST: f64 = 1e-9;
-/// Squared dip, in states, over the number of states: at a tail of 1, and for each unit of minus the tail's log.
+/// Numbers a and b: n states exceed the dip `sqrt(n (a - b log p))`, in states, by chance with probability p.
 const TAIL: [f64; 2] = [0.38, 0.16];
 
 /// Returns the number of modes of `states`: sets of states on the same sides of all dips. `None` if no axis has a dip.
 ///
-/// Weights do not count: all chains show where modes lie, and a few heavy states would hide it.
+/// Weights are ignored: all chains show where modes lie, and a few states of large weight would hide the modes.
 pub(super) fn modes(states: &[&DVector<f64>]) -> Option<usize> {
     let axes = axes(states);
     let level = LEVEL / axes.ncols() as f64;
@@ -34,7 +34,7 @@ pub(super) fn modes(states: &[&DVector<f64>]) -> Option<usize> {
     Some(modes.len())
 }
 
-/// Returns the states along axes, one axis a column: standardised coordinates, and their principal axes.
+/// Returns the states' coordinates along axes, one axis a column: standardised coordinates, and their principal axes.
 fn axes(states: &[&DVector<f64>]) -> DMatrix<f64> {
     let (n, d) = (states.len(), states[0].len());
     let mut states = DMatrix::from_fn(n, d, |i, j| states[i][j]);
@@ -67,8 +67,8 @@ fn axes(states: &[&DVector<f64>]) -> DMatrix<f64> {
 
 /// Returns the dip, in states, that an axis of n states of a unimodal law exceeds by chance with probability `level`.
 ///
-/// The uniform law has the largest dips of all unimodal ones (Hartigan and Hartigan 1985). Its tail is fitted to
-/// simulations.
+/// The uniform law has the largest dips of all unimodal ones (Hartigan and Hartigan 1985). The tail of the uniform
+/// law's dips is fitted to simulations.
 fn least_dip(n: usize, level: f64) -> f64 {
     (n as f64 * (TAIL[0] - TAIL[1] * level.ln())).sqrt()
 }
@@ -90,7 +90,7 @@ impl Marginal {
     ///
     /// A distribution function with its mode at the k-th value is convex below it and concave above. The empirical one
     /// lies above its greatest convex minorant below the mode, and under its least concave majorant above. The dip is
-    /// the larger of both distances, at the best k. It is twice the usual dip, which splits the distance in two.
+    /// the larger of both distances, at the k where this is smallest. It is twice Hartigan's dip.
     fn dip(&self) -> (f64, f64) {
         let [up, down] = &self.sides;
         let last = up.len() - 1;
@@ -124,7 +124,7 @@ fn widest_gap(values: &[f64]) -> f64 {
     widest.map_or(values[0], |pair| 0.5 * (pair[0] + pair[1]))
 }
 
-/// Returns the smallest of `0..=last` for which `holds` is false. It must be true before and false from there on.
+/// Returns the smallest of `0..=last` at which `holds` is false. `holds` must be true below it and false from it on.
 fn first_without(last: usize, holds: impl Fn(usize) -> bool) -> usize {
     let (mut low, mut high) = (0, last);
     while low < high {

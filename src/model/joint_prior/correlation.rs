@@ -78,7 +78,7 @@ impl TransformedPrior for Correlation {
         }
     }
 
-    /// Adds the slopes by `dL_jk / du_k = c_k^2 / 2` of what is left, and `d log L_jm / du_k = -z_k / 2` for m after k.
+    /// Uses `dL_jk / du_k = c_0 .. c_{k-1} c_k^2 / 2`, and `d log L_jm / du_k = -z_k / 2` for m after k.
     fn pull_back(&self, u: &[f64], _: &[f64], by_x: &mut [f64], _: &mut [f64], by_u: &mut [f64]) {
         for j in 0..self.size {
             let (from, to) = starts(j);

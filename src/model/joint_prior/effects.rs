@@ -8,7 +8,7 @@ use crate::model::Prior;
 use crate::model::transformed_prior::{TransformedPrior, accumulate_each, times};
 use crate::{Error, Result};
 
-/// Effects that are not centred: independent coordinates z of a prior, and parameters whose coordinate is `m + s z`.
+/// Effects with independent coordinates z of a prior. An effect is the parameter whose coordinate is `m + s z`.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub(super) struct Effects {

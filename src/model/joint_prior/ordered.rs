@@ -32,7 +32,7 @@ fn positions(u: &[f64]) -> impl Iterator<Item = f64> {
     })
 }
 
-/// Adds to the gradient by u, given the `slopes` by each position. A position depends on all coordinates up to its own.
+/// Adds the derivatives by u to `gradient`, given the `slopes` by the positions. Position i depends on `u_0` to `u_i`.
 fn pull_positions_back(u: &[f64], slopes: &[f64], gradient: &mut [f64]) {
     let mut later = 0.0;
     for i in (1..u.len()).rev() {

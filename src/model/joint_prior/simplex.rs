@@ -1,4 +1,4 @@
-//! The Dirichlet law of probabilities that sum to 1, by sticks.
+//! The Dirichlet law of probabilities that sum to 1, by stick breaking.
 
 use rand::Rng;
 
@@ -35,8 +35,8 @@ impl Simplex {
     }
 }
 
-/// Returns each probability and its derivative by its own log. The derivative is 0 if the probability stays at its last
-/// number inside (0, 1).
+/// Returns each probability x and `dx / d log x`. The derivative is x, or 0 if x is clamped to the last number inside
+/// (0, 1).
 fn probabilities(u: &[f64]) -> impl Iterator<Item = (f64, f64)> {
     let mut log_left = 0.0;
     let mut log_of_stick = move |u: f64| {
@@ -80,7 +80,7 @@ impl TransformedPrior for Simplex {
         }
     }
 
-    /// Adds the slopes by `d log x_k / du_k = 1 - b_k` and `d log x_k / du_j = -b_j` for k after j.
+    /// Uses `d log x_k / du_k = 1 - b_k`, and `d log x_k / du_j = -b_j` for j before k.
     fn pull_back(&self, u: &[f64], _: &[f64], by_x: &mut [f64], _: &mut [f64], by_u: &mut [f64]) {
         for (slope, (_, derivative)) in by_x.iter_mut().zip(probabilities(u)) {
             *slope = times(*slope, derivative);

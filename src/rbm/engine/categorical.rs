@@ -8,8 +8,8 @@ use crate::rbm::engine::elementwise::exp_nonpositive;
 use crate::rbm::engine::layers::{Row, WIDTH, Words};
 use crate::rbm::engine::panels::{ActiveUnits, Panels, WeightMatrix};
 
-/// The C components of a mixture, with log densities `x_c = theta_c.v - sum_i log(1 + e^(theta_ci))`. At position t of
-/// its segment a model has the factor `sum_c exp(a_c(t))`, with `a_c(t) = (1 - t) x_c + w_c(t)`.
+/// The C components of a mixture, with log densities `x_c = theta_c.v - sum_i log(1 + e^(theta_ci))`. The model at
+/// position t of a segment has the factor `sum_c exp(a_c(t))`, with `a_c(t) = (1 - t) x_c + w_c(t)`.
 #[derive(Debug, Clone)]
 pub(crate) struct Categorical<T> {
     pub(crate) engine: Simd,
@@ -62,7 +62,7 @@ impl<T: Scalar> Categorical<T> {
         }
     }
 
-    /// Sets the log ratios of a stage and draws each chain's component at its end. `t` holds both ends' positions.
+    /// Sets the log ratios of a stage from position `t.0` to `t.1`, and draws each chain's component at `t.1`.
     pub(crate) fn weigh_and_draw(
         &self,
         t: (f64, f64),
@@ -165,7 +165,7 @@ impl<T> TiltedBiases<'_, T> {
 }
 
 /// Draws a component c for [`LANES`] chains, in proportion to `exp(a_c(t_1))`, and sets the log ratios of a stage from
-/// `t_0` to `t_1`. `weights` holds `w_c` at both.
+/// `t_0` to `t_1`. `weights` holds `w_c` at both positions.
 #[inline(always)]
 fn draw<T: Scalar, const FUSED: bool>(
     log_densities: &[[f64; LANES]],
@@ -224,7 +224,7 @@ mod tests {
 
     use super::*;
 
-    /// Tries steps up to the whole path, and a law that turns from one component to the other.
+    /// Tests steps up to the whole path, with probabilities that move from one component to the other.
     #[test]
     fn ratios_and_draws_are_those_of_the_law() {
         let mut log_densities = [[0.0; LANES]; 2];

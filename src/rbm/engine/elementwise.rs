@@ -7,7 +7,7 @@ use crate::rbm::Scalar;
 use crate::rbm::engine::layers::{GROUPS, LINE, Line, Row, WIDTH};
 use crate::rbm::engine::panels::PanelSums;
 
-/// Returns the polynomial with these coefficients, highest power first. Pairs of terms do not wait for each other.
+/// Returns the polynomial with these coefficients, highest power first. Pairs of terms are computed independently.
 #[inline(always)]
 fn polynomial<T: Scalar, const FUSED: bool>(coefficients: &[T], x: T) -> T {
     let (highest, pairs) = coefficients.as_rchunks::<2>();
@@ -48,8 +48,8 @@ fn exp2_nonpositive<T: Scalar, const FUSED: bool>(z: T) -> T {
 
 /// Draws whether a unit with logit `y` is on, given `e = exp(-|y|)`.
 ///
-/// It takes its unlikely value with probability `e / (1 + e)`: where `u (1 + e) < e` for a uniform u. The uniform is
-/// fine near 0, where small probabilities are decided.
+/// The unit takes its unlikely value with probability `e / (1 + e)`: if `u (1 + e) < e` for a uniform u. The uniform
+/// has a fine resolution near 0, so that small probabilities are accurate.
 #[inline(always)]
 fn draw<T: Scalar, const FUSED: bool>(y: T, e: T, uniform: T) -> bool {
     let unlikely = uniform.multiply_add::<FUSED>(e, uniform) < e;
@@ -105,7 +105,7 @@ fn draw_group<T: Scalar, const FUSED: bool>(
     }
 }
 
-/// End and length of a stage, as positions in its segment from 0 to 1.
+/// End and length of a stage, as fractions of its segment.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Positions<T> {
     end: T,
@@ -120,8 +120,8 @@ impl<T: Scalar> Positions<T> {
         }
     }
 
-    /// Returns the exact length of a stage over its rounded one. In single precision this rounding would be the
-    /// largest error of a log weight, and common to all chains.
+    /// Returns the exact length of a stage divided by its rounded length. Uncorrected, this rounding in single
+    /// precision would be the largest error of a log weight, and the same for all chains.
     pub(crate) fn length_over_rounded(start: f64, end: f64) -> f64 {
         let rounded: f64 = Self::new(start, end).step.as_();
         if rounded == 0.0 {
@@ -135,7 +135,7 @@ impl<T: Scalar> Positions<T> {
 /// Draws the 0/1 units of a panel with logits `y_1`, and adds each `softplus(y_1) - softplus(y_0)` to one of `sums`.
 ///
 /// The logits are `y_i = start + t_i gain` at the stage's start (i = 0) and end (i = 1). `start` is the activation at
-/// the segment's start, and `gain` what it gains over the segment.
+/// the segment's start, and `gain` its change over the segment.
 #[inline(always)]
 pub(crate) fn weigh_and_draw<T: Scalar, const FUSED: bool>(
     start: &Row<T>,
@@ -289,7 +289,7 @@ pub(crate) fn logits_to_probabilities<T: Scalar, const FUSED: bool>(logits: &mut
     }
 }
 
-/// Returns the first and the last of the words of each group's uniforms.
+/// Returns the first and the last word of the uniforms of each group.
 #[inline(always)]
 fn by_group<T: Scalar>(words: &[[u32; LANES]]) -> [[&[u32; LANES]; 2]; GROUPS] {
     let last = T::WORDS - 1;
@@ -362,7 +362,7 @@ mod tests {
         assert!(exp2_nonpositive::<_, true>(f32::NAN).is_nan());
     }
 
-    /// The event `u + u e < e` has probability `e / (1 + e)`, so that `e` alone decides the accuracy of a unit.
+    /// A unit is drawn by the event `u + u e < e` of probability `e / (1 + e)`, so its accuracy depends on `e` alone.
     #[test]
     fn probabilities_are_within_1e_7() {
         for y in grid(300.0, 20_000).flat_map(|y| [y as f32, -y as f32]) {
@@ -458,7 +458,7 @@ mod tests {
         }
     }
 
-    /// Uses double precision beyond the radius in use, so that every coefficient shows.
+    /// Tests steps beyond `INCREMENT_RADIUS` in double precision, where an error of any coefficient would show.
     #[test]
     fn the_series_has_five_right_terms() {
         for y in grid(12.0, 200).flat_map(|y| [y, -y]) {

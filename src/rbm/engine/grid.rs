@@ -118,7 +118,7 @@ mod tests {
     use rand_distr::StandardNormal;
     use rand_xoshiro::Xoshiro256PlusPlus;
 
-    /// The unit `L / 32,767` ignores rounding: the sums of 87 of 200 such units exceed 16 bits.
+    /// The unit `L / 32,767` would ignore rounding: with it, sums exceed 16 bits for 87 of the 200 matrices.
     #[test]
     fn rounded_sums_stay_within_16_bits() {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(3);
@@ -134,7 +134,7 @@ mod tests {
         assert!(outside > 50, "{outside}");
     }
 
-    /// Finds the largest sum of 16 bits by columns and by tables.
+    /// Computes the largest sum that fits into 16 bits, once by adding columns and once by tables.
     #[test]
     fn a_sum_at_the_limit_is_exact() {
         for (inputs, chains) in [(7, 1), (64, 300)] {

@@ -10,7 +10,7 @@ pub(crate) const LINE: usize = 64;
 pub(crate) const WIDTH: usize = 32;
 /// Number of groups of [`LANES`] outputs in a panel.
 pub(crate) const GROUPS: usize = WIDTH / LANES;
-/// Number of units and of chains that are transposed together: the bytes of a word.
+/// Number of units, and of chains, in a block that is transposed at once: the number of bytes of a word.
 const BLOCK: usize = 8;
 
 /// 64 units of a chain, each a byte of 0 or 1, in one line of the cache.
@@ -186,7 +186,7 @@ impl<T: Scalar> Row<T> {
         }
     }
 
-    /// Reads the first numbers of `values`. If `values` is shorter, the other entries stay.
+    /// Reads up to [`WIDTH`] numbers from the start of `values`. If there are fewer, the last entries stay unchanged.
     #[inline(always)]
     pub(crate) fn read(&mut self, values: &[T]) {
         let row = self.0.as_flattened_mut();

@@ -1,7 +1,7 @@
 //! Products of weights and 0/1 units without multiplications.
 //!
-//! Where few units are on, their columns of weights are added. Where many are on, sums are looked up in tables ("the
-//! method of the four Russians"). A table holds the 16 subset sums of the columns of four inputs. Tables for 32
+//! If few units are on, their columns of weights are added. If many are on, sums are looked up in tables ("the method
+//! of the four Russians"). A table holds the 16 subset sums of the columns of four inputs. Tables for 32
 //! inputs and 32 outputs serve all chains of a block, and stay in the level 1 cache. The order of additions is the
 //! same for every instruction set.
 
@@ -12,7 +12,7 @@ use crate::random::LANES;
 use crate::rbm::Scalar;
 use crate::rbm::engine::layers::{LINE, Layer, Row, WIDTH};
 
-/// Numbers for a panel of outputs, weights or sums of them, which fill a few of the widest registers.
+/// A row with a weight, or a sum of weights, for each output of a panel. It fills a few of the widest registers.
 pub(crate) trait PanelRow: Copy + Default {
     /// A weight.
     type Weight: Copy;
@@ -27,7 +27,7 @@ pub(crate) trait PanelRow: Copy + Default {
     fn group(&self, group: usize) -> &[Self::Weight; LANES];
 }
 
-/// Sums of weights that are numbers of the type `T`, in units of the weights.
+/// A row whose sums of weights can be converted to numbers of the type `T`, in units of the weights.
 pub(crate) trait PanelSums<T>: PanelRow {
     fn number(sum: Self::Weight) -> T;
 }
@@ -84,8 +84,8 @@ impl<T> WeightMatrix<'_, T> {
     }
 }
 
-/// A weight matrix (outputs x inputs) in panels of the outputs of a row, with a row for each input. The four rows of a
-/// table are neighbours: see [`places_of_inputs`].
+/// A weight matrix (outputs x inputs), split by outputs into panels. A panel has a row `R` for each input. The four rows of
+/// a table are neighbours: see [`places_of_inputs`].
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Panels<R> {
     shape: (usize, usize),
@@ -198,8 +198,8 @@ impl ActiveUnits {
         }
     }
 
-    /// Lists the rows of the active units of the first half lines. The rows of two tables are written at a time, eight
-    /// numbers without a branch; the next ones overwrite what is no row.
+    /// Lists the rows of the active units in the first `halves` half lines. Two tables write eight numbers without a branch.
+    /// The next two overwrite the numbers that belong to no active unit.
     #[inline(always)]
     fn list(&mut self, halves: usize) {
         self.ends.clear();
@@ -407,7 +407,7 @@ mod tests {
         }
     }
 
-    /// Compares products with double precision. Sizes fill no register, tile or table; few or many units are on.
+    /// Compares products with double precision, for few and for many active units. Most sizes fill tables only in part.
     fn check<T: Scalar>(engine: Simd, tolerance: f64) {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(5);
         let sizes = [

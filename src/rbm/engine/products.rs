@@ -1,4 +1,4 @@
-//! Products of a layer of units with weights in one of their forms.
+//! Products of the units of a layer with weights, which are exact or on a grid.
 
 use crate::num::Simd;
 use crate::rbm::Scalar;
@@ -23,7 +23,7 @@ impl<T> WeightPanels<T> {
     }
 }
 
-/// Products of one panel with the weights at both ends of a segment, for each chain.
+/// Products of each chain's units with one panel of weights, at both ends of a segment.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Products<R> {
     pub(crate) start: Vec<R>,
@@ -52,7 +52,7 @@ impl<R> Products<R> {
     }
 }
 
-/// Products for weights in each form.
+/// Buffers for products, one for each form of [`WeightPanels`].
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ProductBuffers<T> {
     exact: Products<Row<T>>,
@@ -60,7 +60,7 @@ pub(crate) struct ProductBuffers<T> {
     narrow: Products<Narrow>,
 }
 
-/// A row in one of the forms of weights.
+/// A row of weights in one of the forms of [`WeightPanels`].
 pub(crate) trait WeightForm<T>: PanelSums<T> {
     /// Returns the weights if they have this form.
     fn panels(weights: &WeightPanels<T>) -> Option<&Panels<Self>>;

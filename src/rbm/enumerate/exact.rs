@@ -153,13 +153,13 @@ impl<T: Scalar> Rbm<T> {
     }
 }
 
-/// The levels whose states one task has to find, in ascending order.
+/// The search of one task for the states at which the sum of probabilities exceeds the levels `due`, which ascend.
 struct LargestTerms<'a> {
     due: &'a [(usize, f64)],
     sum: f64,
     /// Last state of positive probability.
     state: usize,
-    /// Indices of levels with their states.
+    /// Indices of the levels reached so far, each with its state.
     found: Vec<(usize, usize)>,
 }
 
@@ -175,7 +175,7 @@ impl LargestTerms<'_> {
         }
     }
 
-    /// Assigns the present state to all levels below `sum`.
+    /// Assigns the present state to all levels below `sum` that have no state yet.
     fn settle(&mut self, sum: f64) {
         while let Some((&(index, level), later)) = self.due.split_first() {
             if level >= sum {

@@ -22,8 +22,8 @@ pub(super) use state_block::{STATES, StateBlock};
 /// Largest number of units in a layer that is enumerated. They have `2^25` states.
 pub const MAX_ENUMERATED_UNITS: usize = 25;
 
-/// Log2 of the number of blocks, or states of a harmonium, that are reached from one fresh sum. It is small, so that
-/// rounding errors do not accumulate.
+/// Log2 of the number of blocks (states for a harmonium) after which fields are summed afresh instead of updated. It is
+/// small, so that rounding errors do not accumulate.
 pub(super) const CHUNK_BITS: usize = 6;
 
 /// Largest number of independent tasks. Fixed, so that threads do not change the result.
@@ -102,8 +102,8 @@ impl Enumeration {
 
     /// Visits all states, block by block, and returns the accumulators of the tasks, in the order of the states.
     ///
-    /// `start` gets the index of the task. `visit` gets its accumulator, the first state of a block, and the block.
-    /// Blocks of a task come in any order.
+    /// `start` gets the index of the task. `visit` gets the task's accumulator, the first state of a block, and the
+    /// block. The blocks of a task come in any order.
     pub(crate) fn fold<A: Send>(
         &self,
         start: impl Fn(usize) -> A + Sync + Send,
@@ -224,7 +224,7 @@ pub(super) fn chunks_of(units: usize) -> usize {
 }
 
 /// Returns `2^bits` states in Gray order, from `first` on. Each state differs from the one before in one unit, at `low`
-/// or above. It comes with this unit and the sign of its change; the first state with `None`.
+/// or above. A state comes with that unit and the sign of the unit's change; the first state comes with `None`.
 pub(super) fn gray_order(
     first: usize,
     low: usize,

@@ -19,7 +19,7 @@ const LARGEST: f64 = 150.0;
 /// Largest logarithm of a product between two normalisations; `e^(4 * 150)` is in range.
 const LARGEST_PRODUCT: f64 = 4.0 * LARGEST;
 
-/// The part of the low units in the log density, for each of their states.
+/// The contribution of the low units to the log density, for each of their states.
 #[derive(Debug)]
 pub(crate) struct LowUnits {
     bits: usize,

@@ -208,7 +208,7 @@ crate::num::deserialize_checked! {
 
 #[cfg(feature = "serde")]
 impl GaussianUnits {
-    /// Restores units bit for bit.
+    /// Creates units from saved fields, with exactly the saved bits.
     fn read(means: DVector<f64>, precisions: DVector<f64>, constant: f64) -> Result<Self> {
         Error::check_number("constant", constant)?;
         let deviations = precisions.map(|precision| precision.sqrt().recip());

@@ -86,7 +86,7 @@ impl<V: VisibleUnits> Layer for &Harmonium<V> {
         self.visible.tilted(&fields).log_normalizer()
     }
 
-    /// Returns the largest change of a hidden logit. Changes of statistics depend on their units of measurement.
+    /// Returns the largest change of a hidden logit. Unlike changes of statistics, it has no unit of measurement.
     fn size(&self, step: DVector<f64>) -> f64 {
         (&self.weights * step).amax()
     }

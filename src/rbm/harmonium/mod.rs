@@ -53,8 +53,8 @@ pub trait VisibleUnits: NormalizedModel + Sampleable + Clone + Send + Sync {
     /// Returns the nonzero statistics `s(v)`: indices below S with their values.
     fn statistics(&self, state: &Self::State) -> impl Iterator<Item = (usize, f64)>;
 
-    /// Returns the means of the S statistics: the gradient at 0 of the log normalizer in a [`tilted`](Self::tilted)
-    /// field.
+    /// Returns the means of the S statistics. They are the gradient of the log normalizer of [`tilted`](Self::tilted)
+    /// units with respect to the field, at field 0.
     fn mean_statistics(&self) -> DVector<f64>;
 
     /// Returns the units with density `r(v) exp(field . s(v))`; `field` has S entries.
@@ -74,7 +74,8 @@ pub trait VisibleUnits: NormalizedModel + Sampleable + Clone + Send + Sync {
         f64::INFINITY
     }
 
-    /// Returns the units after a training step: [`tilted`](Self::tilted) units, with the constant of new units.
+    /// Returns the units after a training step: [`tilted`](Self::tilted) by `step`, but with the same constant in the
+    /// log density as newly created units.
     fn trained(&self, step: &DVector<f64>) -> Self {
         self.tilted(step)
     }

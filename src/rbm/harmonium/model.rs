@@ -174,7 +174,7 @@ impl<V: VisibleUnits> Harmonium<V> {
 }
 
 impl<V: VisibleUnits> Harmonium<V> {
-    /// Returns the mean log likelihood of `data` given `log_z`, and the one under independent units, the `base`.
+    /// Returns the mean log likelihood of `data` given `log_z`, and the mean under the independent units `base`.
     ///
     /// ```
     /// use annealed::harmonium::{CategoricalUnits, Harmonium};

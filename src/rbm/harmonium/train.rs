@@ -64,7 +64,7 @@ impl ContrastiveDivergence {
     }
 }
 
-/// The state of training: a machine, its last update, and the chains of the model's moments.
+/// The state of training: a machine, its last update, and the chains that estimate the model's moments.
 struct HarmoniumTraining<V: VisibleUnits> {
     settings: ContrastiveDivergence,
     harmonium: Harmonium<V>,

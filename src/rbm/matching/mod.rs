@@ -68,7 +68,7 @@ impl ExactMatching {
 
         /// Sets the slope, the largest error of a centred moment, at which the search ends. At 0 it ends when rounding
         /// leaves no descent. The default is 0.003, or 3/10 of the tolerance if that is less, because an error is at
-        /// most three slopes. A large slope may return the start, so that neighbouring knots are one machine.
+        /// most three slopes. With a large slope the search may return its start; neighbouring knots are then equal.
         stop_at in Some: f64,
     }
 }

@@ -69,9 +69,9 @@ impl<T: Scalar> Start<T> {
     /// Creates the straight path from the [base](Self::base) to `rbm`, the machine of the search. Runs along it also
     /// give the warnings of the search.
     ///
-    /// Component weights keep the shares of the mixed bases all along the path; log Z of the pilots' stages determines
-    /// them. Without these weights ([`RbmPath::new`]) intermediate models gather around some of the bases, and the
-    /// effective sample size may fall to a half or a third.
+    /// Component weights keep the shares of the mixed bases all along the path. They are computed from log Z at the
+    /// pilots' stages. Without these weights ([`RbmPath::new`]) intermediate models gather around some of the bases,
+    /// and the effective sample size may fall to a half or a third.
     ///
     /// # Errors
     /// If `rbm` has other parameters than the machine of the search.
@@ -186,9 +186,9 @@ fn hash<T: Scalar>(rbm: &Rbm<T>) -> u64 {
 
 /// Joint confidence of the certified bounds of all candidates.
 const CONFIDENCE: f64 = 0.95;
-/// Largest number of effective chains of the best pilot, for the known mass, at which the search counts as weak.
+/// Number of effective chains, scaled by the found part of the known mass. If no pilot has more, the search is weak.
 const FEW: f64 = 20.0;
-/// Number of standard errors by which a pilot must lie above an interval, or a base below the mass.
+/// Number of standard errors by which a pilot must lie above an interval, or below the known mass, to be significant.
 const ERRORS: f64 = 3.0;
 /// Smallest effective sample size at which a pilot's standard error is trusted.
 const SURE: f64 = 10.0;
@@ -277,10 +277,10 @@ impl<T: Scalar> Candidate<T> {
     }
 }
 
-/// Number of intervals of beta between the depths of a path.
+/// Number of intervals between the betas at which the depths of a path are computed.
 const DEPTHS: usize = 128;
 
-/// Returns the depths of a run's log Z below the chord between beta = 0 and 1, at equally spaced betas.
+/// Returns how far a run's log Z lies below the chord between beta = 0 and 1, at equally spaced betas.
 fn depths_of(run: &Run<Vec<bool>>) -> Vec<f64> {
     let last = run.log_z_ratio();
     let stages = run

@@ -14,15 +14,15 @@ use crate::rbm::lower_bound::{Configuration, log_sum};
 use crate::rbm::model::draw_all;
 use crate::rbm::{BaseRate, Rbm, Scalar};
 
-/// Number of rows drawn from the configurations.
+/// Number of rows drawn from the known configurations.
 const CONFIGURATIONS: usize = 256;
-/// Log share of Z below which the configurations are left out.
+/// Log of the known configurations' share of Z below which they are left out.
 const NEGLIGIBLE: f64 = -3.0;
 /// Share of the largest weight below which rows are left out.
 const LEAST_WEIGHT: f64 = 1e-5;
 
-/// Configurations of a pilot's final states, each with the log of its part of `Z^`. They belong to the layer with fewer
-/// units.
+/// Configurations of the layer with fewer units, one for each final state of a pilot, with the log of the chain's part
+/// of the pilot's `Z^`.
 pub(super) struct Drawn {
     log_z: f64,
     effective: f64,
@@ -30,7 +30,8 @@ pub(super) struct Drawn {
 }
 
 impl Drawn {
-    /// Draws h given each final state. Caps weights at `sqrt(N)` times their mean (Ionides 2008).
+    /// Draws h given each final state, or keeps v if v has fewer units. Caps weights at `sqrt(N)` times their mean
+    /// (Ionides 2008).
     pub(super) fn of<T: Scalar>(rbm: &Rbm<T>, run: &Run<Vec<bool>>, rng: &mut StreamRng) -> Self {
         let log_chains = (run.chains() as f64).ln();
         let shift = run.log_z() - run.log_z_ratio() - log_chains;
@@ -106,9 +107,9 @@ fn systematic<'c>(known: &'c [Configuration], rng: &mut StreamRng) -> Vec<(f64, 
 }
 
 const STEPS: usize = 8;
-/// Effective rows at the overall mean that each component gets as a prior.
+/// Prior of a component: number of effective rows at the overall mean that are added to its data.
 const PRIOR_ROWS: f64 = 2.0;
-/// Effective rows below which a component is dropped.
+/// Number of effective rows below which a component is dropped.
 const LEAST_ROWS: f64 = 0.3;
 /// Smallest mean of a component; the largest is `1 - LEAST_RATE`.
 const LEAST_RATE: f64 = 0.005;
@@ -125,8 +126,8 @@ impl Rows {
         self.weights.iter().sum::<f64>().powi(2) / squares
     }
 
-    /// Fits a mixture by EM, which starts at rows far from one another. A prior draws each component towards the
-    /// overall mean.
+    /// Fits a mixture by EM, starting at rows far from one another. A prior pulls each component towards the overall
+    /// mean.
     pub(super) fn fit<T: Scalar>(
         &self,
         hidden_units: usize,
@@ -229,7 +230,7 @@ mod tests {
 
     use super::*;
 
-    /// The pool has the model's mean rates if 1, 2 or 4 of 8 configurations are known: none counts twice.
+    /// The pool has the model's mean rates if 1, 2 or 4 of the 8 configurations are known, so none is counted twice.
     #[test]
     fn the_pool_has_the_means_of_the_model() {
         let weights = DMatrix::from_fn(3, 5, |j, i| 2.0 * ((1 + i + 7 * j) as f64).sin());
@@ -260,7 +261,7 @@ mod tests {
         }
     }
 
-    /// Uses weights in place of copies of a row. Shares and means equal those of the rows, up to the prior.
+    /// Uses row weights instead of copies of rows. The fit has the shares and means of the two groups, up to the prior.
     #[test]
     fn two_groups_of_rows_are_two_components() {
         let near = dvector![0.9, 0.9, 0.1, 0.1, 0.1];

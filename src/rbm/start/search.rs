@@ -29,8 +29,8 @@ use crate::{Error, Result};
 /// The run starts from this mixture, with its fitted bases fitted once more, now to the last pilot too. All bases that
 /// found mass stay, because one may reach mass that the others miss. Their shares follow the pilots' effective sample
 /// sizes. If the last pilot misses known mass, only one base remains. The search ends after step 2 if the effective
-/// sample size of the first base exceeds half its chains and no bound or pilot lies above it. The run draws new chains,
-/// so its Z^ is unbiased.
+/// sample size of the first base exceeds half its chains and no bound or pilot lies above its estimate. The run draws
+/// new chains, so its Z^ is unbiased.
 ///
 /// ```
 /// use annealed::prelude::*;
@@ -66,11 +66,11 @@ const OF_COINS: f64 = 0.125;
 const OF_MODES: f64 = 0.25;
 const OF_FITTED: f64 = 0.375;
 const OF_ALL: f64 = 0.5;
-/// Number of starts of the search for modes: at fair coins, at drawn states and at first states of each pilot.
+/// Number of starts of the search for modes from each source: fair coins, and the drawn and first states of each pilot.
 const STARTS: usize = 16;
-/// Work of the pilots' search for configurations, relative to the search after a run.
+/// Work of the search for configurations per chain-step of the pilots, relative to the search after a run.
 const EFFORT: u64 = 2;
-/// Largest number of modes in their base, and the shares of modes and of fair coins. The first base has the rest.
+/// The base of modes: largest number of modes, and shares of all modes and of fair coins. The first base has the rest.
 const MODES: usize = 12;
 const PART_OF_MODES: f64 = 0.6;
 const PART_OF_COINS: f64 = 0.1;
@@ -82,11 +82,11 @@ const LEAST_SHARE: f64 = 0.02;
 /// Names of the fitted bases with their largest numbers of components, and the place of the first among the candidates.
 const FITTED: [(&str, usize); 2] = [("refitted", 1), ("mixture", 16)];
 const FIRST_FITTED: usize = 3;
-/// Name of the mixture.
+/// Name of the mixture of all bases.
 const ALL: &str = "all of these";
-/// Effective samples per component of a fitted base.
+/// Number of effective samples that each component of a fitted base needs.
 const SAMPLES: f64 = 4.0;
-/// Share of the first base in a refitted base, as a defence.
+/// Share of the first base that is mixed into each fitted base, in case the fit misses mass.
 const DEFENCE: f64 = 0.1;
 
 impl<'p, T: Scalar> StartSearch<'p, T> {
@@ -161,7 +161,7 @@ struct Pilots<'s, T: Scalar> {
     job: Job<'s>,
     rng: StreamRng,
     candidates: Vec<Candidate<T>>,
-    /// Depths of the paths from the candidates.
+    /// For each candidate, the depths of log Z along its pilot's path.
     depths: Vec<Vec<f64>>,
     drawn: Vec<Drawn>,
 }
@@ -221,7 +221,7 @@ impl<T: Scalar> Pilots<'_, T> {
         Ok(self.candidates.pop().expect("a pilot has run"))
     }
 
-    /// Runs a pilot, to which later bases are fitted. Returns final states, some drawn by weight.
+    /// Runs a pilot, and keeps samples to fit later bases. Returns some final states, a part of them drawn by weight.
     fn pilot(&mut self, name: &str, base: BaseRate<T>, share: f64) -> Result<Vec<Vec<bool>>> {
         self.weighted_pilot(name, base, None, share)
     }
@@ -267,7 +267,7 @@ impl<T: Scalar> Pilots<'_, T> {
         Ok(run)
     }
 
-    /// Returns final states drawn by their weights, and the first ones whatever their weights.
+    /// Returns final states drawn by their weights, and the states of the first chains whatever their weights.
     fn some_states(&mut self, run: &Run<Vec<bool>>) -> Vec<Vec<bool>> {
         let weights = run.log_weights().iter();
         let total = run.log_z_ratio() + (run.chains() as f64).ln();
@@ -316,7 +316,7 @@ impl<T: Scalar> Pilots<'_, T> {
         Some(ComponentWeights::balanced(components, &parts))
     }
 
-    /// Returns the log Z to compare pilots with: the surest estimate, or the bound if it is higher.
+    /// Returns the log Z to compare pilots with: the estimate with the highest certified bound, or `bound` if higher.
     fn reference(&self, bound: &LogZBound) -> f64 {
         reference(&self.candidates).max(bound.value)
     }
@@ -334,7 +334,7 @@ impl<T: Scalar> Pilots<'_, T> {
             && others.fold(f64::NEG_INFINITY, f64::max) < upper
     }
 
-    /// Returns the start from the mixture of the candidates, with the pilot of `all` as the last of them.
+    /// Returns the start, whose base is the mixture of the candidates. The mixture's own pilot `all` is listed last.
     fn concluded(mut self, all: Option<Candidate<T>>, bound: LogZBound) -> Result<Start<T>> {
         let base = self.mixture()?;
         let weights = self.weights_of(&base);

@@ -4,14 +4,14 @@ use crate::num::largest;
 use crate::rbm::start::{ERRORS, SURE, reference};
 use crate::rbm::{Candidate, LogZBound, Scalar};
 
-/// Extra share of each base, on top of the shares by effective chains, which sum to 1. A mode that only this base leads
-/// to has a weight of at most some 25 times the mean.
+/// Extra share of each base, on top of the shares by effective chains, which sum to 1. If a mode is reached from one
+/// base only, weights there are at most some 25 times the mean.
 const LEAST_OF_BASE: f64 = 0.04;
-/// Log of the part of the mass below which a base counts as having found none.
+/// Log of a pilot's part of the known mass, below which its base counts as having found none.
 const LEAST_MASS: f64 = -4.6;
-/// Largest number of components of a base that is not sharp: one, and the first base as its defence.
+/// Largest number of components of a broad base: its own, and the first base, mixed in. All other bases are sharp.
 const BROAD: usize = 2;
-/// Effective chains of the pilot of all bases, relative to the best base, below which sharp bases are in the way.
+/// Effective chains of the pilot of all bases, relative to the best base, below which sharp bases may be removed.
 const FEW_OF_ALL: f64 = 0.4;
 /// Standard errors of the difference above which the pilot of all bases has found more mass than the best base.
 const ERRORS_OF_ALL: f64 = 2.0;
@@ -44,7 +44,7 @@ pub(super) fn set_by_pilots<T: Scalar>(candidates: &mut [Candidate<T>], bound: &
     }
 }
 
-/// Returns the effective chains of a pilot for the mass that it found.
+/// Returns a pilot's effective sample size times the part that it found of the mass `exp(reference)`.
 pub(super) fn effective<T: Scalar>(one: &Candidate<T>, reference: f64) -> f64 {
     one.effective_sample_size * (one.log_z - reference).min(0.0).exp()
 }
@@ -59,11 +59,11 @@ fn most_effective<'c, T: Scalar>(
     most.expect("fair coins are among them")
 }
 
-/// Removes the shares of sharp bases that are in the way, if the pilot of `all` bases has few effective chains compared
+/// Removes the shares of sharp bases that hinder others, if the pilot of `all` bases has few effective chains compared
 /// with the best base and has found no more mass. Returns true if a share was removed.
 ///
 /// Intermediate models gather around the components of a sharp base, and chains that start elsewhere then have small
-/// weights. A sharp base stays if it has found more mass than the best broad base, or needs as few stages.
+/// weights. A sharp base stays if it beats the best broad base in mass, or has half as many effective chains.
 pub(super) fn clear_the_way<T: Scalar>(
     all: &Candidate<T>,
     candidates: &mut [Candidate<T>],
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
     use crate::rbm::BaseRate;
 
-    /// A bound a thousand nats above all pilots leaves a share to the highest of them.
+    /// Even if a bound lies a thousand nats above all pilots, the base of the highest pilot gets a share.
     #[test]
     fn some_base_has_a_share_whatever_the_bound() {
         let pilot = |log_z: f64| Candidate {

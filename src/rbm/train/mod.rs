@@ -232,7 +232,7 @@ pub struct Epoch {
     pub learning_rate: f64,
     /// Mean over rows and units of `(v_i - P(v_i = 1 | h))^2`, with `h` drawn given `v`.
     pub reconstruction_error: f64,
-    /// Mean over rows of `sum_i log P(v_i | all other v)`, in nats. From 256 units on, some of them estimate the sum.
+    /// Mean over rows of `sum_i log P(v_i | all other v)`, in nats. From 256 units on, a part of the units is used.
     pub pseudo_log_likelihood: f64,
 }
 
@@ -267,7 +267,7 @@ impl<T: Scalar> Rbm<T> {
     }
 }
 
-/// The state of training, with the chains of both phases of a mini-batch.
+/// The state of training, with the chains of the positive and the negative phase of a mini-batch.
 struct TrainingState<T: Scalar> {
     settings: ContrastiveDivergence,
     rbm: Rbm<T>,
@@ -384,7 +384,7 @@ fn reconstruction_error_of<T: Scalar, R: Rng>(rbm: &Rbm<T>, row: &[bool], rng: &
     errors.sum::<f64>() / row.len() as f64
 }
 
-/// Sums over [some](JUDGED_UNITS) units, and scales the sum to all units. `place` selects the units.
+/// Sums `log P(v_i | all other v)` over [some](JUDGED_UNITS) units, chosen by `place`, and scales the sum to all units.
 fn pseudo_log_likelihood_of<T: Scalar>(rbm: &Rbm<T>, row: &[bool], place: usize) -> f64 {
     let activation = rbm.hidden_activation(row).map(T::nearest);
     let stride = (row.len() / JUDGED_UNITS).max(1);

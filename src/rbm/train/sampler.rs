@@ -219,7 +219,7 @@ impl<T: Scalar> ParameterSums<T> {
 mod tests {
     use super::*;
 
-    /// Tries sizes around the switch of nalgebra's product to code that writes past the end for a row stride.
+    /// Tests sizes around 5, up to which nalgebra's product would write past the end of a matrix with a row stride.
     #[test]
     fn sums_of_moments_are_right_at_small_sizes() {
         const SIZES: [usize; 6] = [1, 2, 4, 5, 6, 8];

@@ -37,7 +37,7 @@ pub trait Resumable {
     /// Name of this kind of run in a file.
     const KIND: &'static str;
 
-    /// Returns how the run is carried out.
+    /// Returns the threads, stopping rules and callbacks of the run.
     fn execution(&self) -> &Execution<'_>;
 
     /// Returns the standard error at which the run ends.
@@ -48,7 +48,7 @@ pub trait Resumable {
     /// Checks the settings, and returns the identity that distinguishes this run from others.
     fn identity(&self) -> Result<Identity>;
 
-    /// Returns the number of blocks that can be used from the same run with another [`Identity::length`].
+    /// Returns the number of usable blocks in a file of the same run that has another [`Identity::length`].
     fn usable(&self, _length: usize) -> Result<usize> {
         Ok(usize::MAX)
     }
@@ -60,7 +60,7 @@ pub trait Resumable {
     fn resumed(run: &mut Self::Run, seconds: f64, failure: Option<String>);
 }
 
-/// The start of a run.
+/// The place from which a run starts.
 #[derive(Debug, Clone, Copy)]
 enum From {
     Nothing,
@@ -87,8 +87,8 @@ impl<'a, A> Checkpointed<'a, A> {
     }
 
     /// Shares the run with other processes, which must all make the same call. If there are several, process r writes
-    /// its own file, whose name ends in `.r`. Any number of processes may resume from these files, on one disk or each
-    /// on its own.
+    /// its own file, whose name ends in `.r`. Any number of processes may resume from these files. The files may be on
+    /// one disk, or each on its own.
     pub fn ranks(mut self, ranks: &'a dyn Ranks) -> Self {
         self.ranks = Some(ranks);
         self
@@ -203,7 +203,7 @@ impl<A: fmt::Debug> fmt::Debug for Checkpointed<'_, A> {
     }
 }
 
-/// Runs in several processes without checkpoints.
+/// Shares `run` among several processes, without checkpoints.
 pub(in crate::work) fn run_shared<A: Resumable>(run: &A, ranks: &dyn Ranks) -> Result<A::Run> {
     Team::together(ranks, |team| {
         agreed_identity(run, Some(team), "without checkpoints")?;
@@ -211,7 +211,7 @@ pub(in crate::work) fn run_shared<A: Resumable>(run: &A, ranks: &dyn Ranks) -> R
     })
 }
 
-/// Returns the identity with the rounding of the first process, after all processes agreed on the call and the run.
+/// Returns the identity, rounded as in the first process. Refuses processes with another `call` or another run.
 fn agreed_identity<A: Resumable>(run: &A, team: Option<&Team<'_>>, call: &str) -> Result<Identity> {
     let identity = run.identity();
     let Some(team) = team else {

@@ -20,7 +20,7 @@ const START: usize = MAGIC.len() + 4 + 8;
 /// Length of the checksum.
 const END: usize = 4;
 
-/// The identity of a run. A run resumes only from a file with its own header.
+/// The header of a file. A run resumes only from a file with its own header.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(super) struct Header<'a> {
     /// Kind of run, such as "ais".
@@ -72,7 +72,7 @@ pub(super) fn write(place: &Place<'_>, header: &Header<'_>, payload: &[u8]) -> R
 }
 
 /// Reads a checkpoint, and decodes its payload with `decode`. `is_part` gets the rank and the number of processes that
-/// the file states, if any. Returns `None` if it returns false.
+/// the file states, if any. If `is_part` returns false, the result is `None`.
 ///
 /// # Errors
 /// [`Error::File`] for a file that is unreadable, damaged, has another header, or fails in `decode`.

@@ -1,4 +1,4 @@
-//! The blocks of a run in progress, and the times at which they are written to its file.
+//! The writer of checkpoints, which collects the blocks of a run in progress and decides when to write them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -12,21 +12,22 @@ use super::place::Place;
 use crate::work::ledger::Share;
 use crate::{Error, Result};
 
-/// Returns the finished blocks for a checkpoint.
+/// A function that returns the finished blocks for a checkpoint.
 pub(crate) type Finish<'a> = &'a dyn Fn() -> Result<Finished>;
 
 /// Collects unfinished blocks, and writes the checkpoints of one process. After each interval every block in progress
-/// leaves a piece at the end of its step. The next caller of `tick` writes them all. Blocks are independent, so their
-/// pieces may come from different moments. Nothing is encoded or written while the pieces are locked.
+/// leaves its bytes, a piece, at the end of its step. The next call of `tick` writes all pieces. Blocks are
+/// independent, so their pieces may come from different moments. Nothing is encoded or written while the pieces are
+/// locked.
 pub(crate) struct Keeper<'a> {
     /// The file that the user named, and the place of this process's file.
     files: (&'a Path, Place<'a>),
     header: Header<'a>,
     every: Duration,
-    /// Title, number and seconds of the run.
+    /// Title and number of the run, and seconds of earlier calls, as in [`Saved`].
     begun: (Vec<u8>, u64, f64),
     clock: Instant,
-    /// End of the interval, in nanoseconds on the clock.
+    /// Time at which the next checkpoint is due, in nanoseconds on the clock.
     due: AtomicU64,
     /// Time of the last checkpoint, in nanoseconds on the clock.
     written: AtomicU64,
@@ -41,11 +42,11 @@ struct Pieces {
     /// Whether anything is new since the last checkpoint.
     has_worked: bool,
     at_work: BTreeSet<usize>,
-    /// Blocks in progress that have left nothing since the last checkpoint.
+    /// Blocks in progress that have left no piece since the last checkpoint.
     pending: BTreeSet<usize>,
     writing: bool,
     has_written: bool,
-    /// Whether files of earlier calls are no longer needed. Before that, each process also writes their content.
+    /// Whether files of earlier calls are no longer needed. Until then, each process also writes their content.
     is_settled: bool,
     /// Error of the last checkpoint.
     failed: Option<Error>,
@@ -102,7 +103,7 @@ impl<'a> Keeper<'a> {
         Error::file(self.files.1.path(), error)
     }
 
-    /// Writes the state that a task has reached, if the task has worked, or if older files could hold more.
+    /// Writes a checkpoint at the end of a task, if there is new work, or if files of earlier calls are still needed.
     pub(super) fn close(&self, finish: Finish<'_>) {
         let has_worked = std::mem::take(&mut self.pieces().has_worked);
         if has_worked || !self.pieces().is_settled {
@@ -110,7 +111,7 @@ impl<'a> Keeper<'a> {
         }
     }
 
-    /// Takes the carried value from which the next task starts, and drops the blocks of the last task.
+    /// Stores the carried value from which the next task starts, and drops the blocks of the task before it.
     pub(super) fn turn(&self, carried: Result<Vec<u8>>) {
         let mut pieces = self.pieces();
         pieces.under_way.clear();
@@ -148,7 +149,7 @@ impl<'a> Keeper<'a> {
         remove_others(self.files.0, &self.header, size);
     }
 
-    /// Returns the error of the last checkpoint and the age of the file, if it failed.
+    /// Returns the error of the last checkpoint and the age of the file, if that checkpoint failed.
     pub(super) fn failure(&self) -> Option<String> {
         let age = self.age();
         let failed = self.pieces().failed.clone();

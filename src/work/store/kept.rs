@@ -127,7 +127,7 @@ impl<O: Merge + Send + Serialize + DeserializeOwned> Runs<O> for KeptJob<'_> {
     }
 }
 
-/// Encodes the finished blocks of the only process, merged as far as possible.
+/// Encodes the finished blocks, merged as far as possible, if there is only one process.
 fn of_ledger<O: Merge + Serialize>(ledger: &Ledger<O>) -> Result<Finished> {
     ledger.look_at_whole(|nodes| {
         let encoded = |node: &&Node<O>| Ok((node.blocks(), encode("finished blocks", *node)?));

@@ -19,8 +19,9 @@
 //!
 //! **Content.** A checkpoint holds the settings, the outputs of finished blocks, and the state of blocks in progress.
 //! The resumed run has the bits of an uninterrupted run, for any number of threads and processes. States, recorders,
-//! kernels and memories must implement serde's traits. Unfinished first passes and islands of
-//! [`NestedSmc`](crate::nested::NestedSmc) begin anew. A finished run returns its result at once when resumed.
+//! kernels and memories must implement serde's traits. An unfinished first pass, which finds stages, begins anew, and
+//! so does an island of [`NestedSmc`](crate::nested::NestedSmc). A finished run returns its result at once when
+//! resumed.
 //!
 //! **Writing.** A run writes at [intervals](Checkpointed::every) and when it ends, for whatever reason. A new file is
 //! first named with `.tmp`, and replaces the old one only when it is complete and on the disk. The file is locked

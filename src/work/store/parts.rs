@@ -53,7 +53,7 @@ fn with_rank(file: &Path, rank: usize) -> PathBuf {
     name.into()
 }
 
-/// Returns the ranks of the files in its folder that may belong to `file`; `None` stands for `file` itself.
+/// Returns the ranks of files in the folder of `file` that may belong to it; `None` stands for `file` itself.
 fn candidates(file: &Path) -> Vec<Option<usize>> {
     let mut found = Vec::new();
     found.extend(file.try_exists().unwrap_or(true).then_some(None));
@@ -94,7 +94,7 @@ fn read_part(
     Ok(Some((path, saved)))
 }
 
-/// A file as a process sees it: rank, length, and time of the last change. It shows others that they see the same file.
+/// A file as a process sees it: rank, length, and time of the last change. Processes compare it to find shared files.
 type Seen = (Option<usize>, u64, u128);
 
 fn seen(file: &Path) -> Vec<Seen> {
@@ -134,8 +134,8 @@ pub(super) fn gathered(
     Ok(all.into_iter().flatten().collect())
 }
 
-/// Joins the files of the run that began last. The carried value with the largest index counts, with the blocks of the
-/// task after it. `usable` refuses a file of another run, or returns the number of its usable blocks.
+/// Joins the files of the run that began last. The result has the carried value with the largest index, and the blocks
+/// of the task after it. `usable` refuses a file of another run, or returns the number of its usable blocks.
 ///
 /// # Errors
 /// No file; the error of `usable`, with the name of the file.
@@ -192,7 +192,8 @@ pub(super) fn remove_others(file: &Path, header: &Header<'_>, size: usize) {
     }
 }
 
-/// Another process may have removed the file. If it stays, its run or its turn shows that it is old.
+/// Removes a file, and ignores errors: another process may have removed it. If the file stays, its run or its turn
+/// shows that it is old.
 fn remove(path: &Path) {
     let removed: io::Result<()> = fs::remove_file(path);
     drop(removed);

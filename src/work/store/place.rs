@@ -14,7 +14,7 @@ use crate::{Error, Result};
 
 type Content<'a> = &'a dyn Fn(&mut dyn Write) -> io::Result<()>;
 
-/// The place of a file. Once it is held, no other process writes there.
+/// The place of a file. Once its file is locked, no other process writes there.
 pub(super) struct Place<'a> {
     path: &'a Path,
     /// The current file, locked.

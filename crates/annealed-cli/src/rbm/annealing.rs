@@ -37,7 +37,7 @@ fn files(options: &Options) -> String {
     names.collect::<Vec<_>>().join(", ")
 }
 
-/// Returns the requested number of chains. If it is not set, it is the number of the run that is extended.
+/// Returns the requested number of chains; if it is not set, the number of chains of the run that is extended.
 pub fn chains(options: &Options, done: Option<&Done>) -> usize {
     let of = |done: &Done| done.finished() + done.missing().iter().map(Range::len).sum::<usize>();
     options.chains.or(done.map(of)).unwrap_or(CHAINS)
@@ -72,7 +72,7 @@ pub fn describe<'p>(
     Ok(ais.stop_when(move || interrupt.is_asked()))
 }
 
-/// Runs the chains, in this process or shared with others.
+/// Runs the chains, in this process alone or shared with other processes.
 pub fn run<'p>(
     options: &Options,
     ais: &Ais<'p, &'p RbmPath, BlockGibbs>,

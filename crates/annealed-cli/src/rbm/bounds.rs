@@ -9,9 +9,9 @@ use serde_json::Value;
 
 use crate::saved;
 
-/// Number of states, those with the largest weights, from which the certain bound is computed.
+/// Number of states with the largest weights from which the certain bound is computed.
 const STATES: usize = 256;
-/// Chain-steps of the shortest run whose tenth the bound may cost.
+/// The bound may cost a tenth of the run's chain-steps. A shorter run counts as a run of this many.
 const LEAST_STEPS: usize = 500_000;
 
 /// Bounds that are valid whatever the chains missed.

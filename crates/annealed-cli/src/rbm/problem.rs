@@ -17,9 +17,9 @@ use super::source::Source;
 /// An RBM with its data and what is known about it.
 pub struct Problem {
     pub rbm: Rbm,
-    /// The deep machine that became the RBM, if it is one.
+    /// The deep machine from which the RBM was made, if there is one.
     pub deep: Option<DeepBoltzmann>,
-    /// Earlier checkpoints of its training, through which the path goes.
+    /// Earlier checkpoints of the RBM's training, through which the path goes.
     pub through: Vec<Rbm>,
     /// The base rates, if they are known.
     pub base_rates: Option<BaseRate>,
@@ -27,7 +27,7 @@ pub struct Problem {
     pub held_out: Vec<Vec<bool>>,
     /// Text that lists the files and how they were read.
     pub note: String,
-    /// Advice if data are less likely than under base rates, one line each.
+    /// Lines of advice for data that are less likely under the RBM than under base rates.
     pub advice: Vec<String>,
     /// Names of the files of the RBM and of data.
     pub files: Value,
@@ -36,7 +36,7 @@ pub struct Problem {
 /// Number of mean-field solutions of the first checkpoint of --through. Without data, their mean is the base.
 const MEAN_FIELDS: usize = 64;
 
-/// Creates the path from a base.
+/// Creates the path from a base to the RBM.
 pub fn anneal_along(options: &Options, base: BaseRate, problem: &Problem) -> Result<RbmPath> {
     let rbm = problem.rbm.clone();
     if options.path == PathKind::Geometric {
@@ -136,7 +136,7 @@ impl Problem {
         }
     }
 
-    /// Returns the base rates for comparison with the scores. If no others are known, they come from the scored rows.
+    /// Returns the base rates with which the scores are compared. If none are known, they come from the scored rows.
     fn baseline(&self) -> Result<BaseRate> {
         let of_rows = || BaseRate::from_data(self.rbm.hidden_units(), &self.held_out, 1.0);
         self.base_rates.clone().map_or_else(of_rows, Ok)
@@ -150,14 +150,14 @@ impl Problem {
         }
     }
 
-    /// Bounds the likelihood of the held-out data under a deep machine, if there are both.
+    /// Bounds the likelihood of the held-out data under the deep machine, if both data and a deep machine are given.
     pub fn likelihood_bound(&self, log_z: f64) -> Result<Option<LikelihoodBound>> {
         let deep = self.deep.as_ref().filter(|_| !self.held_out.is_empty());
         deep.map(|deep| deep.log_likelihood_bound(&self.held_out, log_z))
             .transpose()
     }
 
-    /// Scores the held-out data under an RBM, if there are both.
+    /// Scores the held-out data under the RBM. Returns `None` without data or for a deep machine.
     pub fn log_likelihood(&self, log_z: f64) -> Result<Option<LogLikelihood>> {
         match self.held_out.as_slice() {
             _ if self.deep.is_some() => Ok(None),
@@ -169,7 +169,7 @@ impl Problem {
     }
 }
 
-/// Returns advice if the data are less likely under an RBM than under base rates, one line each.
+/// Returns lines of advice for data that are less likely under an RBM than under base rates.
 fn advice(options: &Options, is_square: bool, has_rates: bool) -> Vec<String> {
     let mut advice = Vec::new();
     if !has_rates {

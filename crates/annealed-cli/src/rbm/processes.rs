@@ -8,7 +8,7 @@ use annealed_mpi::{World, mpi};
 
 use super::options::Options;
 
-/// The processes of an MPI job, which end together. A single process has no job.
+/// The processes of an MPI job, which end together. A program that runs as a single process has no job.
 pub struct Processes {
     #[cfg(feature = "mpi")]
     job: Option<(World, mpi::environment::Universe)>,

@@ -63,8 +63,8 @@ impl<'a> Report<'a> {
         })
     }
 
-    /// Saves the run with further facts. `asked` is the requested number of chains if the run was stopped before it had
-    /// them.
+    /// Saves the run with its [`Known`] facts. `asked` is the requested number of chains if the run was stopped before
+    /// it had them.
     pub fn save_run(&self, file: &Path, asked: Option<usize>) -> Result<()> {
         let warnings = [self.run.warnings(), &self.doubts].concat();
         let known = Known {
@@ -82,7 +82,7 @@ impl<'a> Report<'a> {
         Ok(())
     }
 
-    /// Returns the log Z that scores the data, the ends of its interval, and its description.
+    /// Returns the log Z by which the data are scored, the ends of its interval, and its description.
     fn scored_by(&self) -> ([f64; 3], &'static str) {
         fn figures(result: &dyn LogZ) -> [f64; 3] {
             let (lower, upper) = result.interval();
@@ -110,8 +110,8 @@ impl<'a> Report<'a> {
         self.pilot_seconds + self.run.seconds() + backward
     }
 
-    /// Returns the warnings of the forward run, of both directions together, of the likelihood, and of search and
-    /// bounds.
+    /// Returns the warnings of the forward run, of both directions together, of the likelihood, of the search for the
+    /// base, and of the bounds.
     fn warnings(&self) -> Vec<Warning> {
         let joint = self.backward.as_ref().map_or(&[][..], Backward::warnings);
         let likelihood = self.likelihood.as_ref().and_then(LogLikelihood::warning);
@@ -119,7 +119,7 @@ impl<'a> Report<'a> {
         figures::distinct(of_run.chain(&likelihood).chain(&self.doubts))
     }
 
-    /// Returns advice if the data are less likely than under base rates.
+    /// Returns advice if the data are less likely under the RBM than under base rates.
     fn advice(&self) -> Vec<String> {
         let warning = self.likelihood.as_ref().and_then(LogLikelihood::warning);
         warning.map_or(Vec::new(), |_| self.problem.advice.clone())

@@ -38,7 +38,7 @@ impl Display for Source {
 }
 
 impl Source {
-    /// Returns the rows, for a machine with these numbers of units, and a line on how the rows were read.
+    /// Reads the rows for a machine with these numbers of units. Returns them with a line on how they were read.
     pub fn read(
         &self,
         mut layout: DataLayout,

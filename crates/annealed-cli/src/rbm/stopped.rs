@@ -45,7 +45,7 @@ pub fn before_a_result(error: Error, options: &Options, phase: Phase) -> Box<dyn
     format!("{by} {text}").into()
 }
 
-/// Returns the requested number of `chains` if the run was stopped before it had them.
+/// Returns `chains`, the requested number, if the run was stopped before all of them were done.
 pub fn asked(run: &Chains, chains: usize) -> Option<usize> {
     let by = run.stopped_by();
     matches!(by, StoppedBy::Callback | StoppedBy::TimeLimit).then_some(chains)
