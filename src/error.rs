@@ -79,9 +79,9 @@ pub enum Error {
         /// Inverse temperature that the stage reaches.
         beta: f64,
     },
-    /// A panic in a user's model, kernel, recorder or progress callback. The run ends when the other blocks have done
-    /// their stage. Rust's panic hook prints its message first, once per thread that panicked. With `panic = "abort"`
-    /// the program ends at once.
+    /// A panic in a user's model, kernel, recorder or progress callback. The run ends when the other blocks have
+    /// finished their stage. Rust's panic hook prints its message first, once per thread that panicked. With `panic =
+    /// "abort"` the program ends at once.
     #[error(
         "panic in {} at stage {stage} (beta = {}): {message}",
         chains_named(chains),
@@ -147,7 +147,7 @@ pub enum Error {
         coordinate: usize,
         /// The gradient that the model gives.
         gradient: f64,
-        /// The slope of its log density.
+        /// The slope of the log density by finite differences.
         difference: f64,
     },
     /// A gradient method that returns another log density than the model's.
@@ -167,7 +167,7 @@ pub enum Error {
     NotConverged {
         /// Name of the computation.
         what: &'static str,
-        /// How far it got.
+        /// How far the computation got.
         detail: String,
     },
     /// A mode on a ridge. [Laplace's approximation](crate::model::Gaussian::laplace) does not fit there, because most
@@ -190,9 +190,9 @@ pub enum Error {
     OtherRun {
         /// The first setting that differs.
         setting: &'static str,
-        /// The value found there.
+        /// The setting in the checkpoint, the part or the other process.
         found: String,
-        /// The value of this run.
+        /// The setting of this run.
         expected: String,
     },
     /// A failure of one of the [processes](crate::ranks) that share a run, as the others report it. It is an error of
@@ -202,7 +202,7 @@ pub enum Error {
     Rank {
         /// Index of the process that failed.
         rank: usize,
-        /// Text of its error, or the difference.
+        /// Text of the process's error, or a description of the fault in its message or figures.
         message: String,
     },
     /// A file that could not be read or written.

@@ -149,7 +149,7 @@ impl Schedule {
         self.betas.len() - 1
     }
 
-    /// Returns the index of a beta of the schedule.
+    /// Returns the index of `beta` in the schedule; `None` if the schedule does not contain it.
     pub(crate) fn stage_at(&self, beta: f64) -> Option<usize> {
         let place = self.betas.binary_search_by(|other| other.total_cmp(&beta));
         place.ok()

@@ -1,10 +1,10 @@
 //! Checks for users' own models, kernels and paths: invariance, unbiasedness, gradients, changes of the density.
 //!
 //! A statistical check returns a [`Check`] with a z-score. If the code is right, the z-score is standard normal, so
-//! `|z| > 4` has a probability of 6e-5. The seed fixes the result. Use large steps and an asymmetric target; use short
-//! steps for a kernel with corrections, because its weights get a heavy tail. [`invariances`] finds kernels that are
-//! not invariant. [`unbiasedness`] at few stages finds kernels that are invariant at the wrong stage. A slightly wrong
-//! distribution shows only at many stages. Use K = 3, 10 and 300.
+//! `|z| > 4` has a probability of 6e-5. The seed fixes the result. Use an asymmetric target and large steps. For a
+//! kernel with corrections use short steps, because large steps give its weights a heavy tail. [`invariances`] finds
+//! kernels that are not invariant. [`unbiasedness`] at few stages finds kernels that leave the model of a wrong stage
+//! invariant. A slightly wrong distribution shows only at many stages. Use 3, 10 and 300 stages.
 //!
 //! ```
 //! use annealed::kernel::RandomWalkMetropolis;

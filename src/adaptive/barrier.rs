@@ -37,8 +37,8 @@ impl Increments {
         self.squares.merge(&right.squares);
     }
 
-    /// Returns the intensity. Means over few chains make `E[u^2] / E[u]^2 - 1` too small, so it is divided by
-    /// `1 - 1/ESS`.
+    /// Returns the intensity. Means over few chains make `E[u^2] / E[u]^2 - 1` too small, so this
+    /// difference is divided by `1 - 1/ESS`.
     fn intensity(&self) -> f64 {
         let log_ratio = self.before.log_sum() + self.squares.log_sum() - 2.0 * self.after.log_sum();
         let freedom = 1.0 - 1.0 / self.before.effective_sample_size();

@@ -16,7 +16,7 @@ use crate::schedule::Schedule;
 use crate::work::{Halt, Place, Pulse, Single, Stepped, Task};
 use crate::{Error, Result};
 
-/// Relative tolerance of a stage's length, measured by the coefficient of variation of its weights.
+/// Relative tolerance for the coefficient of variation of a stage's weights, which determines the stage's length.
 const PRECISION: f64 = 0.1;
 /// Number of stages after which the first pass gives up.
 pub(super) const LIMIT: usize = 100_000;

@@ -170,8 +170,8 @@ impl<S, K: Clone> Reached<S, K> {
         Ok(())
     }
 
-    /// Saves kernel, shapes and barrier of the own path. For the new path, restarts the barrier, and kernel and shapes
-    /// from their values at the target.
+    /// Saves kernel, shapes and barrier of the own path. On the new path the barrier is unknown, and kernel and shapes
+    /// start with their values at the target.
     fn leave_own_path(&mut self, tuner: Option<Tuner<K, S>>) -> Result<()> {
         let (kernel, barrier) = (self.kernel.clone(), self.barrier.clone());
         self.own = Some((kernel, barrier, self.shapes.clone()));

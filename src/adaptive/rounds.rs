@@ -1,4 +1,4 @@
-//! Annealing in rounds. Each doubles the stages and improves schedule and kernel, until the error is small enough.
+//! Annealing in rounds. Each round doubles the stages and improves schedule and kernel, until the error is small.
 
 use std::fmt;
 use std::time::Instant;
@@ -147,7 +147,7 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
     /// Modes remain unseen if no round finds them or few chains share them. A law fitted to the other modes then starts
     /// chains near those alone, and log Z may be too low by many standard errors.
     ///
-    /// The rounds before the last may take half of the budget if their states get a fit. [`RoundsRun::refit`] returns
+    /// The rounds before the last may take half of the budget if a base is fitted. [`RoundsRun::refit`] returns
     /// the base; the result's kernel is tuned for the path from this base. If the kernel needs a gradient, both ends
     /// must have one. A kernel with a memory of its chains, such as [`PersistentHmc`](crate::kernel::PersistentHmc),
     /// does not compile.

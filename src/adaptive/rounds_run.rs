@@ -58,7 +58,7 @@ pub(super) struct Last<S, K> {
     pub(super) refit: Option<Refit>,
     pub(super) no_refit: Option<NoRefit>,
     pub(super) rounds: Vec<Round>,
-    /// Number of rounds that could have ended the run by their error, at least 1; `None` if a callback ended it.
+    /// Number of rounds whose error could have ended the run, at least 1; `None` if a callback ended it.
     pub(super) candidates: Option<usize>,
 }
 
@@ -174,7 +174,7 @@ impl<S, K> RoundsRun<S, K> {
         self.stopped_by
     }
 
-    /// Returns the number of stages that reach `standard_error` with as many chains, from the error of the last round.
+    /// Returns the number of stages that reach `standard_error` with the last round's number of chains, from its error.
     /// It assumes `exp(c / K) - 1` as the relative variance of a weight after K stages, so that the result is
     /// `c / log(1 + N e^2)` for N chains and the error e. If the kernel keeps the chains in equilibrium, `c` is
     /// `Lambda^2`.
@@ -199,17 +199,19 @@ impl<S, K> RoundsRun<S, K> {
     }
 }
 
-/// Growth of the stages over which the variance must fall by half. If it does not, more stages do not help.
+/// Factor by which the stages grow while the variance must fall by half. If it does not, more stages do not help.
 const GROWTH: usize = 4;
-/// Largest standard error of an earlier round that is compared. Near 1 it hardly depends on the variance of weights.
+/// Largest standard error at which an earlier round is compared with the last one. A standard error near 1 hardly
+/// depends on the variance of the weights.
 const COMPARED: f64 = 0.25;
 
-/// Smallest effective number of families over chains without a warning, times `Lambda / sqrt(K)` if that is below 1.
+/// Effective number of families, divided by the number of chains, below which the run warns. The limit is multiplied by
+/// `Lambda / sqrt(K)` if this is below 1.
 const SHARE: f64 = 0.2;
 
 impl<S, K> Last<S, K> {
     /// Returns advice on how to reach `standard_error`: a budget, or more chains if no budget reaches it. The last
-    /// round takes at least three quarters of the budget. `refit` is true if a refitted base may need less of it.
+    /// round takes at least three quarters of the budget. `refit` is true if a refitted base may need less.
     pub(super) fn remedy(&self, standard_error: f64, parts: u64, refit: bool) -> Remedy {
         let chains = self.run.chains();
         if self.stands() {
@@ -380,10 +382,10 @@ impl<S, K> LogZ for RoundsRun<S, K> {
     }
 
     /// Returns a lower bound on log Z that holds with probability `confidence`, from the last round
-    /// ([`Run::certified_lower_bound`]), or `None` if a callback ended the rounds. If an
-    /// [error](super::Rounds::until_error) could end them, each of n rounds takes the confidence
-    /// `1 - (1 - confidence) / n`. After a [challenge](super::Rounds::challenge) the bound is the larger one of both
-    /// runs, which divide the level in the same way.
+    /// ([`Run::certified_lower_bound`]), or `None` if a callback ended the rounds. If any of n
+    /// rounds could end them at a requested [error](super::Rounds::until_error), the last round's bound has the
+    /// confidence `1 - (1 - confidence) / n`. After a [challenge](super::Rounds::challenge) the result is the larger of
+    /// both runs' bounds, which divide the level in the same way.
     fn certified_lower_bound(&self, confidence: f64) -> Result<Option<f64>> {
         self.read(|result| result.certified_lower_bound(confidence))
     }

@@ -45,7 +45,7 @@ impl<K: Tunable> Tuner<K, DVector<f64>> {
 
 /// Change of the log step size for each unit of acceptance that a round falls below the target.
 const GAIN: f64 = 2.0;
-/// The same change above the target. It is smaller, since a step that is slightly too long may never be accepted.
+/// The same change for acceptance above the target. It is smaller, as a step slightly too long may never be accepted.
 const CAUTION: f64 = 1.0;
 
 impl<K: Clone, S> Tuner<K, S> {

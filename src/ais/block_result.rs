@@ -31,7 +31,7 @@ pub(crate) struct FinalStates<S> {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct StageSums<R> {
     pub(crate) windows: Vec<StageBin>,
-    /// Sums over the change of weights between the target's surrogate and the target.
+    /// Sums over chains, recorded when their weights change between the target's surrogate and the target.
     #[cfg_attr(feature = "serde", serde(default))]
     pub(crate) target: Option<StageBin>,
     pub(crate) recorder: R,
@@ -56,7 +56,7 @@ impl<S> FinalStates<S> {
         self.roots.extend(right.roots);
     }
 
-    /// Appends chains, the first with index `first` in the run. Their roots become indices in the list.
+    /// Appends chains, the first with index `first` in the run. Their roots become indices in the joined list.
     pub(crate) fn append(&mut self, mut right: Self, first: usize) {
         let place = self.log_weights.len();
         for root in &mut right.roots {

@@ -157,9 +157,10 @@ impl<S, R> Run<S, R> {
     /// Returns log Z by thermodynamic integration over the same chains: the trapezoid rule on the weighted mean of
     /// `d/dbeta log f` at the recorded stages. It is `None` if the support shrinks along the path.
     ///
-    /// This is no independent check, because both estimates use the same chains. They differ by the discretisation,
-    /// which falls with [`Ais::recorded_stages`](crate::ais::Ais::recorded_stages), and by the corrections of a kernel
-    /// that is not invariant. The integral diverges if the log ratio has no mean at the base, as under a Cauchy prior.
+    /// This is no independent check, because both estimates use the same chains. They differ by the discretisation
+    /// error, which falls as [`Ais::recorded_stages`](crate::ais::Ais::recorded_stages) grows, and by the corrections
+    /// of a kernel that is not invariant. The integral diverges if the log ratio has no mean at the base, as under a
+    /// Cauchy prior.
     pub fn thermodynamic_log_z(&self) -> Option<f64> {
         self.figures.thermodynamic_log_z
     }
@@ -365,7 +366,7 @@ impl<S, R> LogZ for Run<S, R> {
     /// a backward run, whose samples may be approximate.
     ///
     /// Chains may be [missing](Self::missing) for any reason except their weights. If a partial last block is run again
-    /// with more chains, the longer run has its own bound.
+    /// with more chains, the bound of the longer run is a separate bound.
     fn certified_lower_bound(&self, confidence: f64) -> Result<Option<f64>> {
         let (settings, chains) = (&self.settings, &self.chains.log_weights);
         let bound = match settings.selection {

@@ -90,7 +90,7 @@ impl<'e, P: AnnealingPath, K, R> Ais<'e, P, K, R> {
         /// Sets the schedule; linear with 1,000 stages by default.
         schedule of settings: Schedule,
         /// Sets the number of chains; 4,096 by default, which keep up to 32 threads busy. With
-        /// [`until_error`](Self::until_error) it is the maximum. The standard error falls with its square root.
+        /// [`until_error`](Self::until_error) it is the maximum. The standard error falls as `1 / sqrt(chains)`.
         chains of settings: usize,
         /// Sets the seed; 0 by default. One seed gives the same bits for any number of threads.
         seed of settings: u64,
@@ -165,7 +165,7 @@ impl<'e, P: AnnealingPath, K, R> Ais<'e, P, K, R> {
 
     /// Draws a few ancestors in each block after each stage but the last, and keeps all states of their trajectories:
     /// waste-free sequential Monte Carlo. The kernel must leave each model [`Invariant`]. Standard errors are computed
-    /// as in a [resampled](Self::resampling) run. If you set both, the last setting counts.
+    /// as in a [resampled](Self::resampling) run. If you call both methods, the last call counts.
     pub fn waste_free(self, waste_free: WasteFree) -> Self
     where
         P::State: Clone,

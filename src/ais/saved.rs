@@ -22,8 +22,8 @@ use crate::work::store::{Checkpointed, KeptJob, Resumable, decode, encode};
 use crate::work::{Execution, Identity};
 use crate::{Error, Result};
 
-/// Records of a block: the sums of each window of stages, the sums of the change between target and surrogate, then the
-/// log weights and decisions at the start of the current window.
+/// Records of a block: the sums of each window of stages, the sums recorded when weights change between target and
+/// surrogate, the log weights at the start of the current window, and the decisions counted until then.
 type SavedStages = (Vec<StageBin>, Option<StageBin>, Vec<f64>, Decisions);
 
 impl StageRecorder {
@@ -201,7 +201,7 @@ where
     }
 
     /// Returns the number of usable blocks of a saved run with `chains` chains, which must not exceed this run's
-    /// number. If it is smaller, a partial last block is run again.
+    /// number. If `chains` is smaller, a partial last block is run again.
     fn usable(&self, chains: usize) -> Result<usize> {
         let (mine, size) = (self.settings.chains, self.settings.block_size);
         let expected = format!("at least {chains}, as many as it was begun with");

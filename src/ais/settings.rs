@@ -208,7 +208,7 @@ impl Settings {
         (self.chains_of(blocks).len() * self.schedule.stages()) as u64
     }
 
-    /// Returns the blocks of `chains`. Refuses invalid settings, or other stages than the kernel `demanded`.
+    /// Returns the blocks of `chains`. Refuses invalid settings, or a schedule without the `demanded` number of stages.
     pub(crate) fn checked_blocks(
         &self,
         chains: &Range<usize>,

@@ -78,7 +78,7 @@ impl StageBins {
         (self.start(window) + self.end(window)).div_ceil(2)
     }
 
-    /// Returns the width of a window in beta, relative to the width of its middle stage.
+    /// Returns the width of a window in beta, divided by the width of its middle stage.
     fn middles(&self, window: usize, schedule: &Schedule) -> f64 {
         let beta = |passed| schedule.betas()[self.model(passed)];
         let middle = self.middle(window);
@@ -157,7 +157,7 @@ impl KeptWeights {
 }
 
 impl StageBin {
-    /// Returns whether no sum counts more chains than `chains`; false for a damaged file.
+    /// Returns whether no sum has more terms than there are `chains`; false for a damaged file.
     pub(crate) fn fits(&self, chains: &Range<usize>) -> bool {
         let counts = [
             self.before.count(),
@@ -232,7 +232,8 @@ fn alive_runs<S>(block: &Block<S>) -> impl Iterator<Item = Range<usize>> {
 pub(crate) struct StageRecorder {
     pub(crate) windows: StageBins,
     pub(crate) records: Vec<StageBin>,
-    /// Sums over the change of weights between the target's surrogate and the target, which belongs to no window.
+    /// Sums over chains, recorded when their weights change between the target's surrogate and the target. This change
+    /// belongs to no window.
     pub(crate) target: Option<StageBin>,
     /// Log weights at the start of the current window.
     pub(crate) start: Vec<f64>,
@@ -410,8 +411,8 @@ pub(crate) fn thermodynamic_integral(
     total.is_finite().then_some(total)
 }
 
-/// Estimates how far rounding moves log Z, for the unit roundoff `u` of double precision and `epsilon / 2` of the log
-/// densities:
+/// Estimates how far rounding moves log Z. The log densities have the unit roundoff `epsilon / 2`, and double precision
+/// has the unit roundoff `u`:
 ///
 /// `epsilon / 2 (2 |l_0| + sum_k |E_k[d_k]|) + 3 u sqrt(sum_k (log Z_k / Z_0)^2)`
 ///
@@ -450,8 +451,8 @@ pub(crate) fn missed_share(windows: &StageBins, records: &[StageBin]) -> f64 {
     missing.map(share).sum()
 }
 
-/// Warns if one recorded stage adds more than half of the variance of `log w`, given at least ten stages. A stage adds
-/// the growth of the variance, or in a resampled run the variance of its increment.
+/// Warns if one of at least ten recorded stages adds more than half of the variance of `log w`. A stage adds the
+/// difference between the variances after and before it, or in a resampled run the variance of its increment.
 pub(crate) fn concentrated_variance(stages: &[StageSummary], resampled: bool) -> Option<Warning> {
     let before = std::iter::once(0.0).chain(stages.iter().map(|stage| stage.var_log_weight));
     let growth = stages.iter().zip(before);

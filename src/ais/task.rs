@@ -265,7 +265,8 @@ where
         self.settings.is_unfilled()
     }
 
-    /// Decides whether the error suffices. A backward run never ends early, because it has one chain for each sample.
+    /// Decides whether the standard error is at most `error`. A backward run never ends early, because it has one chain
+    /// for each sample.
     fn suffices(&self, error: f64, blocks: usize, outputs: &Forest<Self::Output>) -> bool {
         if self.settings.purpose.reads_backward() || !self.settings.is_look(blocks) {
             return false;

@@ -71,9 +71,9 @@ where
 
 /// Bidirectional Monte Carlo (BDMC): bounds on log Z over several simulated data sets.
 ///
-/// The parameters that generated simulated data are an exact sample of their posterior. This bounds the expected error
-/// of an annealed run on these data. The bound is evidence for real data of the same size, as far as the model fits
-/// them.
+/// The parameters that generated simulated data are an exact sample of their posterior. A reverse run from it bounds
+/// the expected error of a forward run on these data. The bound is evidence for real data of the same size, as far as
+/// the model fits them.
 ///
 /// ```
 /// use annealed::ais::Ais;

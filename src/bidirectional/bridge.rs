@@ -81,11 +81,11 @@ pub struct BridgeStage {
     pub stage: usize,
     /// `beta_k`.
     pub beta: f64,
-    /// Mean increment of the reverse chains, read forward, minus the mean increment of the forward chains, since the
-    /// previous recorded stage. The gaps sum to `upper_bound - lower_bound` if every chain is alive.
+    /// Mean increment of the reverse chains with its sign changed, minus the mean increment of the forward chains,
+    /// since the previous recorded stage. The gaps sum to `upper_bound - lower_bound` if every chain is alive.
     pub gap: f64,
     /// Overlap of the increments of both directions: the Bhattacharyya coefficient of normal laws with the increments'
-    /// means and variances. It is 1 if both directions have equal ones.
+    /// means and variances. It is 1 if the means and the variances agree.
     pub overlap: f64,
 }
 
@@ -254,12 +254,12 @@ fn concerns_both(warning: &Warning) -> bool {
     )
 }
 
-/// Largest distance of a direction from the joint estimate, in the direction's standard errors.
+/// Distance of a direction from the joint estimate, in the direction's standard errors, above which a warning appears.
 const FAR: f64 = 5.0;
 
-/// Warns if a direction is far from the joint estimate. With too few stages the directions lie on either side of the
-/// joint estimate, whose error is the smallest of the three. `docs/notes/warnings.md` has the level and the power of
-/// this test.
+/// Warns if a direction's estimate is far from the joint estimate. With too few stages the two directions' estimates
+/// lie on either side of the joint estimate, which has the smallest error. `docs/notes/warnings.md` has the level and
+/// the power of this test.
 fn disagreement<S, R, T, Q: Quality, U>(
     forward: &Run<S, R>,
     reverse: &ReverseRun<T, Q, U>,

@@ -211,8 +211,8 @@ impl<L> BridgeSampling<L> {
         self.effective_draws
     }
 
-    /// Returns the overlap of the draws and the fitted law, in the half in which it is smaller: 1 if draws and law
-    /// agree, 0 if they are disjoint.
+    /// Returns the overlap of the draws and the fitted law, the smaller of the two estimates' overlaps: 1 if draws and
+    /// law agree, 0 if they are disjoint.
     pub fn overlap(&self) -> f64 {
         let [one, other] = self.halves.map(|half| half.overlap());
         one.min(other)
@@ -235,8 +235,8 @@ impl<L> LogZ for BridgeSampling<L> {
         self.log_z
     }
 
-    /// Returns the root of `sum_i p_i^2 a_i^2 + (sum_i p_i b_i)^2`, with the share `p_i` in Z of half i of the draws,
-    /// the error `a_i` from the draws of its law, and the error `b_i` from the given draws.
+    /// Returns the root of `sum_i p_i^2 a_i^2 + (sum_i p_i b_i)^2`. Estimate i of the two has the share `p_i` in Z, the
+    /// error `a_i` from the draws of its fitted law, and the error `b_i` from the given draws.
     ///
     /// The errors `b_i` add up without squares, because they are fully correlated: if the target belongs to the law's
     /// family, `b_1` and `b_2` both equal `e_1' F^-1 e_2` to first order, with the Fisher information F and the errors
@@ -252,8 +252,8 @@ impl<L> LogZ for BridgeSampling<L> {
         (of_laws + of_draws * of_draws).sqrt()
     }
 
-    /// Returns the interval `log Z +- t SE`, where t is Student's quantile for the smaller degrees of freedom of the
-    /// two halves. If a half hardly overlaps with its law, the result also contains the interval from this half.
+    /// Returns the interval `log Z +- t SE`, with Student's quantile t for the smaller degrees of freedom of the two
+    /// estimates. It is widened to contain the interval of an estimate whose draws hardly overlap with the fitted law.
     fn interval_at(&self, level: f64) -> Result<(f64, f64)> {
         Error::check_inner_fraction("level", level)?;
         let [one, other] = self.halves.map(|half| half.degrees_of_freedom());

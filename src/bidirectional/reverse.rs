@@ -42,7 +42,7 @@ impl<S, Q, R> ReverseRun<S, Q, R> {
     }
 
     /// Returns the run itself, from the target to the base. Its weights are for `Z_0/Z_K`, and its own `log_z` is the
-    /// log of their mean. Its stages are in the order passed, and its states are at the base.
+    /// log of their mean. Its stages are in the order in which chains pass them, and its states are at the base.
     pub fn backward(&self) -> &Run<S, R> {
         &self.run
     }

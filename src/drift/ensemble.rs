@@ -181,7 +181,7 @@ fn cross_validated(rows: &DMatrix<f64>, weights: &[f64]) -> (DVector<f64>, f64) 
     (solve(&fold(&|_| true), best.1), best.0)
 }
 
-/// Returns the weighted covariance of features and target, one row of `rows` each.
+/// Returns the weighted covariance of the rows: one row for each feature, then one for s, the regressed variable.
 fn covariance(rows: &DMatrix<f64>, weights: impl Iterator<Item = f64>) -> DMatrix<f64> {
     let weights = DVector::from_iterator(rows.ncols(), weights);
     let total = weights.sum().max(f64::MIN_POSITIVE);
@@ -212,7 +212,7 @@ fn solve(covariance: &DMatrix<f64>, penalty: f64) -> DVector<f64> {
     }
 }
 
-/// Returns the share of the last variable's variance that `coefficients` leave.
+/// Returns the share of the last variable's variance that `coefficients` leave unexplained.
 fn unexplained(covariance: &DMatrix<f64>, coefficients: &DVector<f64>) -> f64 {
     let count = coefficients.len();
     let residual = coefficients.clone().insert_row(count, -1.0);

@@ -188,7 +188,7 @@ impl<D: DriftModifier> DriftModifiedLangevin<D> {
     }
 }
 
-/// Uses the proposal, weighted by B over F, as the y of [`DriftModifiedLangevin::draw_backward`]. This suffices if
+/// Uses the proposal, weighted by B / F, as the y of [`DriftModifiedLangevin::draw_backward`]. This suffices if
 /// shifts are short compared with the noise. `forward.langevin` holds the sum of both drifts ([`Drift::round_trip`]);
 /// `fall` is `log f_k(x) - log f_k(y)`.
 fn weigh_proposal(
@@ -209,7 +209,7 @@ fn weigh_proposal(
     (log_weight, fall + log_weight - back / variance)
 }
 
-/// The model that a stage reaches, with the mean gradient of its two ends.
+/// The model that a stage reaches, with the mean of the gradients at the stage's two ends.
 struct MidGain<'a, M>(Stage<'a, M>);
 
 forward_model! { ['a, M] MidGain<'a, M> as M, self => *self.0.model; UnnormalizedModel }
@@ -260,7 +260,7 @@ where
             let stayed = backward_over_forward(&buffers.forward.shift, &buffers.noise, variance);
             return Ok(Step::corrected(stayed));
         }
-        // A proposal weighed by B over F only serves if the shift is at most a quarter of the noise's deviation.
+        // A proposal weighted by B / F only serves if the shift is at most a quarter of the noise's deviation.
         let long = 16.0 * buffers.forward.shift.norm_squared() > variance;
         let drawn = long.then(|| self.draw_backward(stage, here, buffers));
         std::mem::swap(state, &mut buffers.proposal);

@@ -86,7 +86,7 @@ impl<F: RidgeFunction> Projection<'_, F> {
         }
     }
 
-    /// Splits a cell, unless there are many cells and the split removes little mass.
+    /// Splits a cell, unless there are many cells and the split removes little of the envelope's mass.
     fn halve(&self, cells: &mut Vec<Cell>, index: usize) {
         let whole = cells[index];
         let middle = whole.middle();

@@ -61,7 +61,7 @@ impl QuadratureModifier {
     ///
     /// # Errors
     /// A path of more than one dimension; a range that is not finite and increasing; fewer than 3 points, or more than
-    /// 2^28 in all tables together; a density that is NaN, `+inf`, or 0 at a node (a bounded support ends the range).
+    /// 2^28 in all tables together; a density that is NaN, `+inf`, or 0 at a node (keep the range within the support).
     ///
     /// # Panics
     /// A base of unknown dimension, such as a model of closures, if its models refuse states of dimension 1.
@@ -197,7 +197,7 @@ impl QuadratureModifier {
 }
 
 /// The drift modifier of a path on which every `p_beta` is a product over coordinates. Coordinate i of G is the
-/// modifier of factor i, owned or borrowed. It panics if the state has another number of coordinates.
+/// modifier of factor i, owned or borrowed. Calls panic if the state has another number of coordinates.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct SeparableModifier<B = QuadratureModifier> {

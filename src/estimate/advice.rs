@@ -30,7 +30,8 @@ pub(super) fn shows(bound: Option<(f64, f64)>) -> String {
     }
 }
 
-/// Names the simple models that score higher than an RBM. If the base rates are 1/2, only fair coins are named.
+/// Returns the names and scores of the simple models that score higher than an RBM. Base rates of 1/2 are not named,
+/// because they are fair coins.
 pub(super) fn simpler(rbm: f64, base_rate: f64, fair_coins: f64) -> String {
     let are_coins = (base_rate - fair_coins).abs() <= 1e-6 * fair_coins.abs();
     let models = [
@@ -54,7 +55,7 @@ pub(crate) fn sureness(confidence: f64) -> String {
     }
 }
 
-/// Returns the advice to use `2 barrier + 1` betas, or an empty text if the ladder has as many.
+/// Returns the advice to use `2 barrier + 1` betas, or an empty text if the ladder has that many or more.
 pub(super) fn more_betas(barrier: f64, betas: usize) -> String {
     let wanted = (2.0 * barrier).ceil() + 1.0;
     match wanted > betas as f64 {
@@ -63,7 +64,7 @@ pub(super) fn more_betas(barrier: f64, betas: usize) -> String {
     }
 }
 
-/// A way to lower the standard error. Most variants contain the number that the run used, for example of chains.
+/// A way to lower the standard error. All variants but `Budget` contain the run's number of chains, islands or ladders.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Remedy {
     /// More chains or more stages.
@@ -81,7 +82,7 @@ pub(crate) enum Remedy {
 }
 
 impl Remedy {
-    /// Returns advice for a standard error of `times` the error asked for.
+    /// Returns advice for a run whose standard error is the error asked for, multiplied by `times`.
     pub(crate) fn advice(self, times: f64) -> String {
         let square = times.powi(2);
         let enough = |count: usize| short_count(square * count as f64);

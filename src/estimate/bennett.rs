@@ -127,8 +127,8 @@ impl BennettEstimate {
 
     /// Returns the standard error of [`value`](Self::value) in closed form: the root of `var_F(s) / (n_F mean_F(s)^2) +
     /// var_R(s) / (n_R mean_R(s)^2)`, with both acceptances s at the root c (Bennett 1976, eq. 10). If less than one
-    /// chain is expected in the overlap, equal acceptances prove nothing. The error is then at least half the distance
-    /// between the estimates from each direction's weights alone.
+    /// chain is expected in the overlap, equal acceptances do not prove a small error. The error is then at least half
+    /// the distance between the estimates from each direction's weights alone.
     pub fn standard_error(&self) -> f64 {
         let closed = (self.forward.variance + self.reverse.variance).sqrt();
         let [forward, reverse] = &self.one_sided;
@@ -145,7 +145,7 @@ impl BennettEstimate {
 
     /// Returns the interval `value +- t SE`, where t is Student's quantile. Its degrees of freedom follow from the
     /// effective sample sizes of both directions (Welch and Satterthwaite). If the [overlap](Self::overlap) is below
-    /// 0.03, the result also contains the intervals from each direction's weights alone.
+    /// 0.03, this interval is widened to include the intervals from each direction's weights alone.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] unless `0 < level < 1`.

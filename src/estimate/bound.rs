@@ -4,7 +4,8 @@ use super::check;
 use crate::num::{WeightedMean, largest, log_add_exp, log_mean_exp};
 use crate::{Error, Result};
 
-/// Number of stakes 1, 1/2, .. 1/512 in the certified bound. Their shares are proportional to 1, 1/2, 1/3, .. .
+/// Number of stakes 1, 1/2, .. 1/512 in the certified bound. Their shares of the initial wealth are proportional to 1,
+/// 1/2, 1/3, .. .
 const STAKES: i32 = 10;
 /// Length in nats of a Newton step below which the search for the certified bound ends.
 const TOLERANCE: f64 = 1e-9;
@@ -78,7 +79,8 @@ pub fn certified_lower_bound(log_weights: &[f64], confidence: f64) -> Result<f64
     }
 }
 
-/// Returns `log M_N(z)` and its derivative in `log z`, as the log weight and the mean of a sum over the stakes.
+/// Returns the log wealth `log M_N(z)` as the log weight of a mean over the stakes. The mean itself is the derivative
+/// of `log M_N(z)` in `log z`.
 fn wealth(log_weights: &[f64], log_z: f64) -> WeightedMean {
     let mut wealth = WeightedMean::default();
     let shares = (1..=STAKES).map(|k| 1.0 / f64::from(k));

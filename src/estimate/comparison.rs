@@ -66,7 +66,7 @@ impl LogRatio {
         }
     }
 
-    /// Writes `2.310 +- 0.050 (95% interval 2.210 to 2.410)`. The error is left out if the ratio is skewed.
+    /// Writes `2.310 +- 0.050 (95% interval 2.210 to 2.410)`. The error is left out if the interval is skewed.
     fn write_difference(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let figures = (self.value, self.standard_error, self.interval);
         write_figures(f, figures, self.is_skewed(), "")?;

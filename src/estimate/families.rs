@@ -21,7 +21,7 @@ pub(crate) fn effective_families(log_weights: &[f64], roots: &[usize]) -> f64 {
 /// a family's weight is nearly exponential (shape 0). If they do not, a family's weight is the weight of its ancestor,
 /// as in importance sampling from the base. Islands cannot show this, because each lacks the large weights.
 ///
-/// The shape alone is also large if a few families reached another mode, or if the run drew the large weights. The mean
+/// A large shape is no fault if a few families reached another mode, or if the run drew the large weights. The mean
 /// then includes these weights and exceeds most families. If the large weights were not drawn, the mean is low.
 pub(crate) fn heavy_families(log_weights: &[f64], roots: &[usize]) -> Option<Warning> {
     let sums = family_sums(log_weights, roots);
@@ -36,18 +36,18 @@ pub(crate) fn heavy_families(log_weights: &[f64], roots: &[usize]) -> Option<War
     (k_hat > largest_shape(tail) && lacks).then_some(Warning::HeavyFamilies { k_hat })
 }
 
-/// 90% quantile of the family weights, relative to their mean, above which the mean lacks large weights.
+/// Ratio of the 90% quantile of the family weights to their mean, above which the mean lacks large weights.
 const TENTH: f64 = 1.8;
-/// Shape above which the warning appears whatever weights were drawn, because the weights have no mean.
+/// Pareto shape above which the warning appears whatever weights were drawn, because the weights have no mean.
 const HOPELESS: f64 = 1.6;
-/// Shape, and effective share of the living families. A larger shape with a smaller share causes the warning: the
-/// weights then spread over too many orders of magnitude.
+/// Two thresholds for [`heavy_families`]: it warns if the Pareto shape exceeds the first, and the effective number of
+/// families, divided by the number of families with weight, is below the second. The weights then spread too far.
 const THIN: (f64, f64) = (0.8, 0.03);
-/// Effective number of families below which [`THIN`] does not apply, because the error itself is large.
+/// Effective number of families below which [`THIN`] does not apply, because the standard error is large by itself.
 const ENOUGH: f64 = 40.0;
 
-/// Returns the largest shape without a warning, for a fit to `tail` families. In 99% of runs with correct errors the
-/// shape is smaller, with 100 to 15,000 chains that move slowly or well. Above 1/2 the weights have no variance.
+/// Returns the largest Pareto shape without a warning, for a fit to `tail` families. The shape is smaller in 99% of
+/// runs with correct errors and 100 to 15,000 slow or fast chains. Above 1/2 the weights have no variance.
 fn largest_shape(tail: usize) -> f64 {
     (0.4 + 36.0 / tail as f64).max(0.6)
 }

@@ -4,12 +4,12 @@
 use super::Estimate;
 use crate::num::student_quantile;
 
-/// Range of Pareto shapes over which the upper bound widens from its own width to [`HEAVY`] times this width. All
-/// constants here are calibrated on weights of known mean, with 50 to 1,000 chains each.
+/// Range of Pareto shapes over which the factor that widens the upper side rises from 1 to [`HEAVY`]. All constants
+/// here are calibrated on weights of known mean, with 50 to 1,000 chains each.
 const SHAPES: (f64, f64) = (0.35, 0.65);
-/// Factor by which the upper bound widens for a heavy tail.
+/// Largest factor by which a heavy tail widens the upper side.
 const HEAVY: f64 = 3.0;
-/// Effective sample size at which the upper bound widens twofold. It widens less for islands of nearly equal weight.
+/// Effective sample size at which the upper side doubles. This side grows less for islands of nearly equal weight.
 const FEW: f64 = 15.0;
 
 /// Returns the allowance for chance in the Pareto shape fitted to the weights of `chains` chains.

@@ -104,7 +104,7 @@ pub(crate) fn write_estimate(
     }
 }
 
-/// Returns each warning once.
+/// Returns the warnings without repetitions.
 pub(crate) fn distinct<'w>(warnings: impl IntoIterator<Item = &'w Warning>) -> Vec<Warning> {
     let mut distinct: Vec<Warning> = Vec::new();
     for warning in warnings {

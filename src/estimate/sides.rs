@@ -3,7 +3,7 @@
 use super::LogZ;
 use crate::Result;
 
-/// An estimate with the distances of both ends of its interval.
+/// An estimate, its standard error, and the distances from the estimate to both ends of its interval.
 pub(super) struct Sides {
     pub(super) value: f64,
     pub(super) error: f64,

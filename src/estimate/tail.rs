@@ -14,7 +14,7 @@ pub(crate) fn pareto_shape(log_weights: &[f64]) -> Option<f64> {
     shape_of_largest(log_weights, (n / 5.0).min(3.0 * n.sqrt()) as usize)
 }
 
-/// Returns the Pareto shape of the `tail` largest weights, or `None` if fewer than five exceed the next one.
+/// Returns the Pareto shape of the `tail` largest weights, or `None` if fewer than five exceed the next largest weight.
 pub(super) fn shape_of_largest(log_weights: &[f64], tail: usize) -> Option<f64> {
     let mut sorted = log_weights.to_vec();
     sorted.sort_unstable_by(|a, b| b.total_cmp(a));

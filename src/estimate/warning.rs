@@ -50,7 +50,7 @@ pub enum Warning {
     },
     /// Rounds whose last run rests on fewer than `N/5 min(1, Lambda / sqrt K)` families, for N chains and K stages.
     /// Chains follow the path too slowly, as in a narrow and curved valley. The chains with the largest weights are
-    /// missing, so that the estimate and its error are too small while they look steady.
+    /// missing, so that the estimate and its error are too small although they look steady.
     #[error(
         "the estimate from {chains} chains rests on only about {effective:.0} independent families, after {stages} stages along \
          a barrier of {barrier:.1}. The chains follow the path too slowly, as in a narrow and curved valley, and log Z is \
@@ -118,7 +118,7 @@ pub enum Warning {
         /// Inverse temperature that the stage reaches.
         beta: f64,
     },
-    /// Moves of an unadjusted kernel with reverse moves too rare to be sampled, so that weight is missing.
+    /// Moves of an unadjusted kernel whose reverse moves are too rare to be sampled, so that weight is missing.
     #[error(
         "at least {:.1}% of the mean weight is missing, and the interval does not include it: unadjusted moves \
          overshoot, as at an edge where the gradient diverges; use an adjusted kernel (MALA) or smaller \
@@ -179,7 +179,7 @@ pub enum Warning {
         /// Number of chains asked for.
         of: usize,
     },
-    /// A checkpoint that could not be written. The last one is out of date or missing.
+    /// A checkpoint that could not be written. The file is out of date or missing.
     #[error("a checkpoint could not be written: {reason}; remove the cause before the next run")]
     CheckpointNotWritten {
         /// The file and the failure.
@@ -193,7 +193,7 @@ pub enum Warning {
     LevelsEnded {
         /// Number of levels.
         levels: usize,
-        /// Mass above the last level, relative to the mass below. The largest likelihood met stands for all above.
+        /// Mass above the last level, relative to the mass below, if all states above have the largest likelihood met.
         share: f64,
     },
     /// A forward or a reverse run more than five of its standard errors from the estimate of both together. If the

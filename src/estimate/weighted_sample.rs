@@ -106,7 +106,7 @@ mod tests {
             }
         }
 
-        /// Returns a sample of N(0, 1): weighted draws from N(0, 1.5^2), each `copies` times in one unit.
+        /// Returns draws from N(0, 1.5^2), weighted as a sample of N(0, 1). Each unit has one draw, `copies` times.
         fn normal(units: usize, copies: usize, seed: usize) -> Self {
             let (mut rng, normal) = (stream(1, Purpose::Testing, seed), StandardNormal::get());
             let states = Vec::from_iter((0..units).map(|_| 1.5 * normal.draw(&mut rng)));

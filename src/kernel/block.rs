@@ -100,7 +100,7 @@ impl<S> Block<S> {
         &self.previous_log_weights
     }
 
-    /// Returns `log f_k(x_{k-1}) - log f_{k-1}(x_{k-1})` of the last stage for each chain; 0 for one without weight.
+    /// Returns `log f_k(x_{k-1}) - log f_{k-1}(x_{k-1})` of the last stage for each chain; 0 if it had no weight.
     pub fn log_ratios(&self) -> &[f64] {
         &self.log_ratios
     }
@@ -171,7 +171,8 @@ impl<S> Block<S> {
         (&mut self.states[chain], ends, &mut self.rngs[chain])
     }
 
-    /// Returns the states and known log densities of the chains in `run`. Call [`run_mut`](Self::run_mut) before.
+    /// Returns the states and known log densities of the chains in `run`. Call [`run_mut`](Self::run_mut) before: it
+    /// makes room for the log densities.
     #[inline]
     pub(super) fn peek_mut(&mut self, run: Range<usize>) -> (&mut [S], &mut [Ends]) {
         (&mut self.states[run.clone()], self.known.peek_mut(run))
@@ -282,8 +283,8 @@ impl<S> Block<S> {
         Ok(())
     }
 
-    /// Adds the increment of a stage to the log weight of one chain, and counts its decisions. If the stage is [at
-    /// rest](Stage::is_at_rest), the block keeps the log ratio of the stage before.
+    /// Adds the increment of a stage to the log weight of one chain, and counts the decisions in it. If the stage is
+    /// [at rest](Stage::is_at_rest), the chain's entry in [`log_ratios`](Self::log_ratios) stays.
     ///
     /// # Errors
     /// [`Error::NonFinite`](crate::Error::NonFinite) with chain, stage and beta, if `increment` is an error, NaN or
@@ -390,7 +391,8 @@ impl<S> Block<S> {
         )
     }
 
-    /// Restores a saved block whose chains have the indices `chains` in the run. Refuses damaged numbers.
+    /// Restores a saved block whose chains have the indices `chains` in the run. Refuses sizes and numbers
+    /// that only a damaged file can contain.
     pub(crate) fn restored(chains: &Range<usize>, saved: SavedBlock<S>) -> Result<Self> {
         let (states, rngs, lanes, log_weights, decisions, SavedKnown(known)) = saved;
         Error::check_dimension("states", states.len(), chains.len())?;

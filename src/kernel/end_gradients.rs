@@ -30,7 +30,8 @@ pub(super) fn end_weights<M: Differentiable + Intermediate>(model: &M) -> Option
     model.end_weights().filter(|_| M::HAS_ENDS)
 }
 
-/// Returns the log density that follows from the `known` ones at both ends. At an end of weight 0 it may be unknown.
+/// Returns the log density of a state under `model`, from its `known` log densities at both ends. Only ends of positive
+/// weight must be known.
 pub(super) fn blended<M: Intermediate>(model: &M, weights: [f64; 2], known: Ends) -> f64 {
     let [base, target] = weights.map(|weight| weight > 0.0);
     model.log_density_at(Ends {
@@ -115,7 +116,7 @@ impl EndGradients {
     }
 
     /// Makes room for new states and forgets all log densities. Ends of weight 0 are not evaluated; their gradients are
-    /// set to 0, since a saved block contains them.
+    /// set to 0, so that a saved block contains no leftover values.
     pub(super) fn clear(&mut self, states: usize, dimension: usize, weights: [f64; 2]) {
         self.set_size(states, dimension);
         for (end, weight) in self.0.iter_mut().zip(weights) {
@@ -131,8 +132,8 @@ impl EndGradients {
         Ends { base, target }
     }
 
-    /// Evaluates the states at each end that has a positive weight and an unknown log density; known states too, to
-    /// make few calls. Returns whether there was such an end. The rows of `positions` are the states.
+    /// Evaluates the states at each end of positive weight where a log density is unknown. To make few calls, it also
+    /// evaluates known states. Returns whether any end was evaluated. The rows of `positions` are the states.
     pub(super) fn complete<M: Differentiable + Intermediate>(
         &mut self,
         model: &M,
@@ -197,7 +198,7 @@ impl EndGradients {
         end == 0 || blended(model, weights, Ends { base, target }).is_nan()
     }
 
-    /// Copies the rows `runs` of a larger block to the rows of this one.
+    /// Copies the rows `runs` of `from` to the rows of `self`, one after another.
     pub(super) fn load(&mut self, from: &Self, runs: &[Range<usize>]) {
         for (to, from) in self.0.iter_mut().zip(&from.0) {
             for (mut to, from) in to.columns_mut().zip(from.columns()) {

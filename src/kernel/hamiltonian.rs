@@ -225,7 +225,8 @@ impl Tunable for Hmc {
         Self { leapfrog }
     }
 
-    /// Returns the step size of a quarter period. Under a standard normal the end is then independent of the start.
+    /// Returns the step size at which a trajectory takes a quarter period. Under a standard normal target its end is
+    /// then independent of its start.
     fn longest_step_size(&self) -> f64 {
         self.leapfrog.quarter_period()
     }

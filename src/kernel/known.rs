@@ -60,7 +60,7 @@ impl Known {
         }
     }
 
-    /// Replaces the values known of a chain in a block of `chains` chains. Drops gradients if the block stores none.
+    /// Replaces the known values of one of `chains` chains. Ignores the gradients in `memory` if the block stores none.
     pub(super) fn set_memory(&mut self, chain: usize, chains: usize, memory: KnownOfChain) {
         *self.ends_mut(chain, chains) = memory.ends;
         let (entry, row) = self.place_of(chain);
@@ -345,7 +345,7 @@ mod tests {
     use crate::path::GeometricPath;
     use crate::random::{Purpose, stream, successive};
 
-    /// A random walk in one dimension. If `wrong`, it stores the log densities of a refused proposal.
+    /// A random walk in one dimension. If `wrong`, it stores a refused proposal's log densities as the state's.
     struct Walk {
         wrong: bool,
     }

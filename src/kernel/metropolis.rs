@@ -26,11 +26,11 @@ pub trait SymmetricProposal<S> {
         None
     }
 
-    /// Refuses states that do not fit, for example states of another dimension, before a block moves. Accepts all
-    /// states by default.
+    /// Refuses states from which this proposal cannot move, for example states of another dimension, before a block
+    /// moves. Accepts all states by default.
     ///
     /// # Errors
-    /// If a state does not fit.
+    /// If the proposal cannot move from a state.
     fn check(&self, _states: &[S]) -> Result<()> {
         Ok(())
     }
@@ -289,7 +289,7 @@ impl Tunable for RandomWalkMetropolis {
         })
     }
 
-    /// Returns 0.3. The optimum is 0.44 in one dimension and 0.234 in many (Roberts, Gelman and Gilks 1997).
+    /// Returns 0.3. The optimum is 0.44 in one dimension and 0.234 in many dimensions (Roberts, Gelman and Gilks 1997).
     fn optimal_acceptance(&self) -> f64 {
         0.3
     }
@@ -312,7 +312,7 @@ pub(super) fn decide_by(here: f64, there: f64, uniform: f64) -> (bool, Step) {
 /// Returns `min(1, exp(there - here))`; 0 if `there` is `-inf`.
 #[inline(always)]
 fn acceptance(here: f64, there: f64) -> f64 {
-    // NaN if both are `-inf`, so that this case comes first.
+    // The difference is NaN if both are `-inf`, so this case comes first.
     let gain = there - here;
     if there == f64::NEG_INFINITY {
         0.0

@@ -121,8 +121,8 @@ pub trait TransitionKernel<M: Intermediate> {
         rng: &mut R,
     ) -> Result<Step, NonFinite>;
 
-    /// Takes the active chains of a block through a stage. Adds the path's log ratio at the old state to each log
-    /// weight, then moves the chain. At [rest](Stage::is_at_rest) it only moves them.
+    /// Takes the active chains of a block through a stage. Adds the path's log ratio at a chain's old state to its log
+    /// weight, then moves the chain. At [rest](Stage::is_at_rest) the chains only move.
     ///
     /// # Errors
     /// [`Error::NonFinite`] for the first chain that meets one.

@@ -49,8 +49,8 @@ struct Knot {
 pub(super) struct Factor(Arc<SquareMatrix>);
 
 impl Preconditioner {
-    /// Creates the Cholesky factor of a covariance, at every beta. A product takes d^2 operations, or d if the
-    /// covariance is diagonal.
+    /// Creates the Cholesky factor of a covariance, at every beta. Its product with a vector takes d^2 operations, or d
+    /// if the covariance is diagonal.
     ///
     /// # Errors
     /// If the matrix is empty, or not square, finite, symmetric and positive definite.

@@ -8,7 +8,7 @@ use crate::kernel::{Block, Increment, NonFinite, Stage, Step, TransitionKernel, 
 use crate::path::{Ends, Intermediate};
 use crate::{Error, Result};
 
-/// Greatest length of an interval, in widths.
+/// Greatest length of an interval, as a multiple of the kernel's width.
 const WIDTHS: u32 = 64;
 /// Number of shrinkages after which a coordinate stays where it is.
 const SHRINKAGES: usize = 200;
@@ -20,10 +20,10 @@ const EVALUATIONS: usize = 6;
 /// An interval grows in steps of `width`, to at most 64 widths, until both ends fall below a random level of the
 /// density. It then shrinks until a uniform draw lies above the level. A coordinate takes about 6 evaluations.
 ///
-/// A sweep has either order with equal probability, so the kernel is its own reversal. It leaves `p_k` invariant, with
-/// correction 0. It needs no gradient and suits bounded supports ([`UniformBox`](crate::model::UniformBox)). For strong
-/// correlations use [`Hmc`](crate::kernel::Hmc). Chains are evaluated one by one, even if the model [evaluates
-/// batches](crate::model::UnnormalizedModel::evaluates_batches).
+/// A sweep takes the coordinates in rising or falling order, with equal probability, so the kernel is its own reversal.
+/// It leaves `p_k` invariant, with correction 0. It needs no gradient and suits bounded supports
+/// ([`UniformBox`](crate::model::UniformBox)). For strong correlations use [`Hmc`](crate::kernel::Hmc). Chains are
+/// evaluated one by one, even if the model [evaluates batches](crate::model::UnnormalizedModel::evaluates_batches).
 ///
 /// ```
 /// use annealed::prelude::*;
@@ -178,7 +178,7 @@ impl<M: Intermediate<State = DVector<f64>>> SliceLine<'_, M> {
     ) -> Result<(f64, f64), NonFinite> {
         let mut low = start - width * rng.random::<f64>();
         let mut high = low + width;
-        // Both ends share the widths at random, which keeps the kernel reversible (Neal 2003, Figure 3).
+        // A random division of the widths between both ends keeps the kernel reversible (Neal 2003, Figure 3).
         let left = rng.random_range(0..WIDTHS);
         for _ in 0..left {
             if self.at(low)? < level {

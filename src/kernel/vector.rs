@@ -10,7 +10,7 @@ use crate::num::all_finite;
 use crate::path::Intermediate;
 use crate::random::StandardNormal;
 
-/// Sets the length of a scratch vector; allocates only if it changes.
+/// Sets the length of a scratch vector; allocates only if the length changes.
 #[inline]
 pub(crate) fn set_len(vector: &mut DVector<f64>, len: usize) {
     if vector.len() != len {
@@ -24,7 +24,8 @@ pub(crate) fn fill_normal<R: Rng + ?Sized>(vector: &mut DVector<f64>, rng: &mut 
 
 /// A log density so low that no chain reaches it. A gradient may overflow if the log density is lower still.
 pub(super) const UNREACHABLE: f64 = -1e100;
-/// Slope that counts as an overflow at such a low log density, since a preconditioner's coordinates may enlarge it.
+/// Slope that counts as an overflow if the log density is below `UNREACHABLE`. Larger finite slopes might overflow in a
+/// preconditioner's coordinates.
 const STEEP: f64 = 1e200;
 
 /// Returns whether the energy rose by more than 1,000, Stan's threshold, from `before` at the start of a move to
@@ -34,7 +35,8 @@ pub(crate) fn diverges(before: f64, after: f64) -> bool {
     after - before > 1_000.0
 }
 
-/// Counts density and gradient at the new `points` of a stage, and at the old point if the path has no ends.
+/// Returns the number of evaluations in a stage: density and gradient count one each at every one of the new `points`,
+/// and at the old point if the path has no ends.
 pub(super) fn evaluations<M: Intermediate>(points: usize) -> usize {
     points
         .saturating_add(usize::from(!M::HAS_ENDS))

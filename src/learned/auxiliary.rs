@@ -15,7 +15,7 @@ use crate::{Error, Result};
 ///
 /// Learned transitions over (a, z) are auxiliary-variable proposals for z (Huang et al. 2018): `q(z'|z)` is the
 /// integral over a and a'. All log Z stay the same, and the weights are unbiased for all transitions. With one
-/// auxiliary variable couplings can move a single coordinate; their first layer moves the last half of the coordinates.
+/// auxiliary variable couplings can move a z of length 1; their first layer moves the last half of the coordinates.
 ///
 /// ```
 /// use annealed::ais::Ais;

@@ -11,7 +11,7 @@ use crate::{Error, Result};
 
 /// Bounds on `log sigma`. Without them about half of all trainings end in a NaN.
 const LOG_DEVIATION: (f64, f64) = (-4.0, 3.0);
-/// Length of the jump in a gated mean for a network output of 1.
+/// Factor on the network's output `m(z)` in a gated mean.
 pub(super) const JUMP: f64 = 5.0;
 /// Bias of a gate. An untrained gate is mostly open, so that its transition nearly stays in place.
 const GATE_BIAS: f64 = 2.0;
@@ -146,8 +146,8 @@ impl ConditionalGaussian {
         &mut self.parameters
     }
 
-    /// Sets the last layer's first d outputs. Column 0 of `coefficients` holds the biases, the other columns the
-    /// weights.
+    /// Sets the last layer's parameters for the first d outputs: column 0 of `coefficients` holds the biases, the other
+    /// columns the weights. All other parameters of the layer become 0.
     pub(super) fn set_mean_outputs(&mut self, coefficients: &DMatrix<f64>) {
         let outputs = self.network.outputs;
         let last = self.parameters.len() - outputs * coefficients.ncols();

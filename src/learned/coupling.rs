@@ -310,8 +310,9 @@ impl InvertibleMap {
         inputs
     }
 
-    /// Returns the spline of one moved coordinate (`row`, `column`), with its numbers in `numbers`; `None` for other
-    /// couplings. The network's outputs have a block for each number, with a row for each moved coordinate.
+    /// Returns the spline of one moved coordinate (`row`, `column`), and writes its parameters to `numbers`; `None` if
+    /// the coupling has no splines. The network's outputs have a block for each parameter of a spline, with a row for
+    /// each moved coordinate.
     fn spline<'n>(
         &self,
         layer: usize,

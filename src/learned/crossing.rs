@@ -1,4 +1,4 @@
-//! A minibatch on its way through one transition, and back with derivatives.
+//! The pass of a minibatch through one transition, and backpropagation through it.
 
 use nalgebra::DMatrix;
 
@@ -137,7 +137,7 @@ impl Crossing {
         }
     }
 
-    /// Computes [`by_move`](Self::by_move) for `z' = mu + sigma eps`, where `-log q = sum log sigma + ...`.
+    /// Computes [`by_move`](Self::by_move) for `z' = mu + sigma eps`, where `-log q = sum log sigma + h(eps)`.
     fn by_noise(
         &self,
         forward: &ConditionalGaussian,

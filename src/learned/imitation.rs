@@ -42,8 +42,7 @@ impl LearnedTransitions {
     /// ```
     ///
     /// # Errors
-    /// As [`new`](Self::new); as few chains of positive weight as a regression has unknowns, or fewer; an error of the
-    /// kernel.
+    /// As [`new`](Self::new); no more chains of positive weight than a regression has unknowns; an error of the kernel.
     pub fn imitating<P, K>(
         kernel: &K,
         mean: Mean,

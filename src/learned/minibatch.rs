@@ -245,7 +245,7 @@ mod tests {
         ]
     }
 
-    /// Creates transitions with random weights; maps would start as the identity.
+    /// Creates transitions with random weights, also for maps, which `new` makes the identity.
     fn random(family: Family, seed: u64) -> LearnedTransitions {
         let mut flow = LearnedTransitions::new(family, 2, STAGES, seed).unwrap();
         if let Family::Invertible(_) = family {

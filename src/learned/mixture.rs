@@ -143,8 +143,8 @@ impl ConditionalMixture {
     }
 }
 
-/// Differentiates one column by z', and by the means and `log sigma` of each component. z' itself depends on the
-/// `drawn` component's means and `log sigma`.
+/// Differentiates `-log q` of column `j` by z', and by the means and `log sigma` of each component. z' itself depends
+/// on the `drawn` component's means and `log sigma`.
 fn differentiate(
     passes: &[Pass],
     j: usize,

@@ -53,7 +53,7 @@ impl Network {
         self.hidden.saturating_mul(self.inputs.saturating_add(1))
     }
 
-    /// Refuses `networks` networks if they have too many parameters in all.
+    /// Refuses this size if `networks` networks of this size have too many parameters in all.
     pub(super) fn check_size(self, networks: usize) -> Result<()> {
         Error::check_count("parameters", self.len().saturating_mul(networks), 0)
     }
@@ -132,7 +132,8 @@ impl Network {
         Error::check_finite("parameters", parameters.iter().copied())
     }
 
-    /// Returns the parameters without the last inputs, whose values `context` go into the first layer's biases.
+    /// Returns the parameters of the network whose last inputs are fixed at `context`: the first layer's biases absorb
+    /// them.
     pub(super) fn fix_last_inputs(self, parameters: &[f64], context: &[f64]) -> Vec<f64> {
         let units = match self.hidden {
             0 => self.outputs,

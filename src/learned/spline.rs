@@ -11,7 +11,7 @@ const LEAST: f64 = 0.01;
 /// Smooth bound on the log slope at a knot.
 const LOG_SLOPE: f64 = 4.0;
 
-/// The numbers of one spline of K bins: the logits of K widths and of K heights, then K - 1 log slopes at inner knots.
+/// The parameters of a spline of K bins: the logits of K widths and of K heights, then K - 1 log slopes at inner knots.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Spline<'a> {
     bins: usize,
@@ -146,7 +146,7 @@ impl Bin {
         (value, 2.0 * (s.ln() - d.ln()) + m.ln())
     }
 
-    /// Solves `y D = h N`, a quadratic equation for u, by the root that does not cancel.
+    /// Solves `y D = h N`, a quadratic equation for u, by the formula that avoids cancellation.
     fn invert(&self, y: f64) -> f64 {
         let y = y - self.corner[1];
         let ([_, s, t], h, d0) = (self.terms(0.0), self.sides[1], self.slopes[0]);
@@ -155,7 +155,7 @@ impl Bin {
         self.corner[0] + self.sides[0] * 2.0 * c / (-b - root)
     }
 
-    /// Returns the derivatives by x, by the corner, by width and height, and by the slopes.
+    /// Backpropagates from `by`. Returns the derivatives by x, by the corner, by width and height, and by the slopes.
     fn differentiate(&self, x: f64, by: [f64; 2]) -> (f64, [f64; 2], [f64; 2], [f64; 2]) {
         let [w, h] = self.sides;
         let u = (x - self.corner[0]) / w;

@@ -225,7 +225,7 @@ thread_local! {
     static SINGLE: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Returns the number of states that models of batches have evaluated singly on this thread.
+/// Returns the number of states that batch models have evaluated one at a time on this thread.
 pub(crate) fn single_states() -> u64 {
     SINGLE.get()
 }

@@ -49,7 +49,7 @@ impl<F: Fn(&[Dual64]) -> Dual64> DualModel<F> {
         })
     }
 
-    /// Returns the coordinates of a state as constants.
+    /// Returns the coordinates of a state as dual numbers with derivative 0.
     fn constants(&self, state: &DVector<f64>) -> Vec<Dual64> {
         demand_dimension("a state", state.len(), self.dimension);
         state.iter().map(|&x| Dual64::from(x)).collect()

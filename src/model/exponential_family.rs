@@ -8,7 +8,7 @@ use crate::model::{FullConditionals, NormalizedModel, Sampleable, UnnormalizedMo
 use crate::num::{Lbfgs, log_add_exp, sigmoid};
 use crate::{Error, Result};
 
-/// Tolerance of each moment, relative to `1 + max |s|`.
+/// Tolerance of each moment, relative to `1 + max |s|`, with s the moments to match.
 const TOLERANCE: f64 = 1e-8;
 
 const ITERATIONS: usize = 1_000;

@@ -35,9 +35,9 @@ pub trait Fit: Sampleable + NormalizedModel + Sized {
     /// Returns this law after a step of expectation maximisation towards the states. The provided method fits a new
     /// law.
     ///
-    /// A law with k parameters fitted to n states loses about `k / (2 n)` nats. If that is much, shrink the new law:
-    /// count this law, or a value that its parameters share, as some of the states. In a Potts model the noise of 240
-    /// free parameters hid the phases.
+    /// A law with k parameters fitted to n states loses about `k / (2 n)` nats. If this loss is large, override the
+    /// method and shrink the new parameters, either towards the present ones or towards a common value. Let that value
+    /// count as a few additional states. In a Potts model the noise of 240 free parameters hid the phases.
     ///
     /// # Errors
     /// As [`fit`](Self::fit).
@@ -67,7 +67,7 @@ fn check(
     Ok(weights.iter().sum())
 }
 
-/// Refuses weights with a sum of 1 or less, since the sum is a number of independent states.
+/// Refuses weights with a sum of 1 or less, since a fit needs more than one independent state.
 fn check_sum(total: f64) -> Result<()> {
     let expected = "the number of states that they are worth, more than 1";
     Error::check(total > 1.0, "sum of the weights", total, expected)
@@ -81,8 +81,8 @@ const DENSE: usize = 200;
 /// singular.
 const RIDGE: f64 = 1e-8;
 
-/// The fit is a diagonal Gaussian, unless a full covariance raises the log likelihood of the states by more than its
-/// number of covariances (Akaike 1974).
+/// The fit is a diagonal Gaussian, unless a full covariance matrix raises the log likelihood of the states by more than
+/// `d (d - 1) / 2`, its number of additional parameters (Akaike 1974).
 impl Fit for Gaussian {
     fn fit(states: &[DVector<f64>], weights: &[f64]) -> Result<Self> {
         let count = check(states.iter().map(|state| state.len()), weights, None)?;
@@ -159,8 +159,8 @@ const UPDATES: usize = 30;
 /// The present centre and scale count as this number of states in a step of expectation maximisation. A full scale
 /// matrix counts as at least one state per row.
 const PRIOR_STATES: f64 = 4.0;
-/// Largest factor by which knowledge of the other coordinates may narrow the variance of one. Beyond it the rounding of
-/// the precision matrix matters.
+/// Largest ratio of a coordinate's variance to its conditional variance given the others. If a ratio is larger, the
+/// rounding of the precision matrix matters.
 const NARROWED: f64 = 1e10;
 
 impl StudentT {
@@ -281,7 +281,7 @@ impl Fit for StudentT {
     }
 }
 
-/// The fit counts one state extra: half a state of ones and half a state of zeros.
+/// The fit adds one state to the given states: half a state of ones and half a state of zeros.
 impl Fit for Bernoulli {
     fn fit(states: &[Vec<bool>], weights: &[f64]) -> Result<Self> {
         let lengths = states.iter().map(Vec::len);
@@ -299,7 +299,7 @@ impl Fit for Bernoulli {
     }
 }
 
-/// Returns independent bits fitted to weighted states and one prior state, which contributes `ones`.
+/// Returns independent bits fitted to weighted states and one prior state, whose bits have the values `ones`.
 fn with_ones(mut ones: DVector<f64>, states: &[Vec<bool>], weights: &[f64]) -> Result<Bernoulli> {
     for (state, weight) in states.iter().zip(weights) {
         for (ones, bit) in ones.iter_mut().zip(state) {

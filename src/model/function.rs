@@ -31,7 +31,7 @@ pub struct FunctionModel<S, F, G = (), D = (), N = ()> {
     state: PhantomData<fn(&S)>,
 }
 
-/// A closure given to a [`FunctionModel`]. The type of a missing one is `()`, so that the compiler names what is
+/// A closure given to a [`FunctionModel`]. The type of a missing closure is `()`, so that the compiler names what is
 /// missing.
 #[derive(Debug, Clone, Copy)]
 pub struct Provided<C>(C);

@@ -37,8 +37,8 @@ pub(crate) fn central_difference(
     (after - model.log_density(&moved)) / (right - moved[index])
 }
 
-/// Returns the log density and the gradient from a call with scale 1/2 that adds to `others`. The gradient is wrong if
-/// the model assigns or ignores the scale.
+/// Returns the log density and the gradient from a call with scale 1/2 that adds to `others`. The gradient comes out
+/// wrong if the model assigns instead of adding, or ignores the scale.
 pub(crate) fn added_gradient(
     model: &impl Differentiable,
     state: &DVector<f64>,
@@ -96,7 +96,7 @@ pub(crate) fn check_gradient(model: &impl Differentiable, states: &[DVector<f64>
     Ok(())
 }
 
-/// Refuses a model whose gradient comes with another log density than the one that the model itself returns.
+/// Refuses a model that returns one log density with its gradient and another without the gradient.
 fn check_values(model: &impl Differentiable, points: &[Point<'_>]) -> Result<()> {
     let states: Vec<DVector<f64>> = points.iter().map(|at| at.state.clone()).collect();
     let values = points.iter().map(|at| at.log_density);
@@ -124,7 +124,7 @@ struct Point<'s> {
     epsilon: f64,
 }
 
-/// The verdict on central differences of three lengths at a point.
+/// The verdict on central differences with three steps at a point.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Test {
     /// Rounding, or a bound on the density, may hide the slope.
@@ -155,7 +155,7 @@ impl<'s> Point<'s> {
         }
     }
 
-    /// Decides whether central differences of three lengths agree beyond rounding.
+    /// Decides whether central differences with three steps agree, and whether rounding hides them.
     fn judge(
         &self,
         index: usize,
@@ -178,7 +178,7 @@ impl<'s> Point<'s> {
     }
 }
 
-/// Returns central differences of three lengths at each point. One call of the model evaluates all moved states.
+/// Returns central differences with three steps at each point. One call of the model evaluates all moved states.
 fn differences(
     model: &impl Differentiable,
     points: &[&Point<'_>],

@@ -118,7 +118,7 @@ impl JointPrior {
         Ok(Self { law })
     }
 
-    /// Creates `count` effects of a hierarchy, not centred. The coordinates z are independent with this prior, and an
+    /// Creates `count` non-centred effects of a hierarchy. The coordinates z are independent with this prior, and an
     /// effect has the coordinate `m + s z`. The earlier parameters with the indices `location` and `scale`, among all
     /// parameters, are m and s; `None` stands for 0 and 1.
     ///

@@ -10,7 +10,7 @@ use crate::num::Lbfgs;
 use crate::random::{Purpose, StreamRng, stream};
 use crate::{Error, Result};
 
-/// Number of rounds of L-BFGS. Each has a hundredth of the last one's tolerance, and a Newton step at its end.
+/// Number of rounds of L-BFGS. Each round has a hundredth of the previous tolerance and ends with a Newton step.
 const ROUNDS: i32 = 6;
 const ITERATIONS: usize = 1_000;
 /// Tolerated distance from the mode, in standard deviations.
@@ -19,7 +19,7 @@ const PRECISION: f64 = 1e-3;
 const STEP: f64 = 1e-3;
 /// Number of states at which the gradient is checked.
 const PROBES: usize = 8;
-/// Relative distance from the start of the states at which the gradient is checked, if no mode is found.
+/// If no mode is found, the gradient is checked near the start: at x plus or minus at most this share of `1 + |x|`.
 const NEAR: f64 = 0.1;
 /// Number of draws at which the density is compared with the approximation.
 const DRAWS: usize = 64;

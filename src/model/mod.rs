@@ -161,7 +161,7 @@ pub trait UnnormalizedModel {
     }
 
     /// Returns the epsilon of the number type in which log densities are computed; the epsilon of `f64` by default. The
-    /// check of a gradient and [`Rounding`](crate::estimate::Warning::Rounding) allow for it.
+    /// check of a gradient and the warning [`Rounding`](crate::estimate::Warning::Rounding) depend on it.
     fn epsilon(&self) -> f64 {
         f64::EPSILON
     }

@@ -168,8 +168,8 @@ impl Priors {
         }
     }
 
-    /// Turns `slopes`, a likelihood's gradient by the parameters, into a gradient by the coordinates, and adds it to
-    /// `gradient`. The last prior comes first, since it also adds to the slopes of earlier parameters.
+    /// Turns `slopes`, the derivatives of a likelihood in the parameters, into derivatives in the coordinates, and adds
+    /// these to `gradient`. The last prior comes first, since it also adds to the slopes of earlier parameters.
     pub(super) fn pull_back(
         &self,
         state: &DVector<f64>,
@@ -292,8 +292,8 @@ impl<M: UnnormalizedModel<State = DVector<f64>>> UnnormalizedModel for Unbounded
         })
     }
 
-    /// Returns the priors' number of coordinates, corrected by the number of parameters that the likelihood takes too
-    /// many or too few. A path then refuses a likelihood that does not fit.
+    /// Returns the priors' number of coordinates, plus the likelihood's number of parameters minus the priors'. If the
+    /// two numbers of parameters differ, a path refuses the model for its dimension.
     fn state_dimension(&self) -> Option<usize> {
         let parameters = self.priors.names.len();
         let own = self.likelihood.state_dimension().unwrap_or(parameters);
@@ -399,7 +399,7 @@ impl UniformBox {
     /// Creates a box from the lower and the upper end of each side.
     ///
     /// # Errors
-    /// No side; ends that are not finite, or `low` not below `high`; a side whose length overflows.
+    /// No side; ends that are not finite, or a lower end not below the upper end; a side whose length overflows.
     pub fn new(sides: impl IntoIterator<Item = (f64, f64)>) -> Result<Self> {
         let sides: Vec<(f64, f64)> = sides.into_iter().collect();
         Error::check_not_empty("sides", sides.len())?;

@@ -71,7 +71,7 @@ pub(crate) enum Factorization {
 
 impl Factorization {
     /// # Errors
-    /// A matrix that is not positive definite. It must be finite and symmetric.
+    /// A matrix that is not positive definite. `matrix` must be finite and symmetric.
     pub(crate) fn new(argument: &'static str, matrix: &SquareMatrix) -> Result<Self> {
         let factorization = match matrix {
             SquareMatrix::Diagonal(diagonal) => {

@@ -70,7 +70,7 @@ impl StudentT {
         })
     }
 
-    /// Returns the centre and the scale matrix, as mean and covariance.
+    /// Returns the Gaussian whose mean is the centre and whose covariance is the scale matrix.
     pub fn gaussian(&self) -> &Gaussian {
         &self.gaussian
     }
@@ -96,7 +96,7 @@ impl StudentT {
         }
     }
 
-    /// Returns the derivative of `log f` in q.
+    /// Returns the derivative of `log f` with respect to the Gaussian's log density `q`.
     pub(super) fn pull(&self, q: f64) -> f64 {
         match self.is_gaussian() {
             true => 1.0,

@@ -88,7 +88,7 @@ pub trait TransformedPrior: Debug + Send + Sync {
     /// Writes the parameters `x` of `u`, given all `earlier` parameters.
     fn write_parameters(&self, u: &[f64], earlier: &[f64], x: &mut [f64]);
 
-    /// Turns a likelihood's gradient by x, `by_x`, into one by coordinates and by earlier parameters: adds
+    /// Turns `by_x`, a likelihood's derivatives in x, into derivatives in u and in the earlier parameters: adds
     /// `by_x^T dx/du` to `by_u`, and `by_x^T dx/dearlier` to `by_earlier`. It may overwrite `by_x`.
     fn pull_back(
         &self,

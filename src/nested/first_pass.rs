@@ -50,7 +50,7 @@ impl FoundShells {
     }
 }
 
-/// The first pass: one island, whose level rises until the share of Z above it must be small.
+/// The first pass: one island, whose level rises until only a small share of Z can lie above the level.
 pub(super) struct ShellSearch<'s, 'm, P: Sampleable, L: UnnormalizedModel<State = P::State>, K> {
     pub(super) problem: &'m TemperedPath<P, L>,
     /// Path without levels.
@@ -135,7 +135,7 @@ where
         0
     }
 
-    /// Raises the level, and moves the chains above it, until the share of Z above it must be small.
+    /// Raises the level, and moves the chains above it, until only a small share of Z can lie above the level.
     fn run(&self, block: usize, pulse: &mut dyn Pulse) -> Result<Self::Output, Halt> {
         let first = stream(self.settings.seed, Purpose::NestedSmc, 0);
         let size = (self.chains(block), BLOCK, self.settings.moves);

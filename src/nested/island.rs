@@ -250,8 +250,8 @@ pub(super) fn offset(first: f64, island: usize) -> f64 {
     (first + GOLDEN * island as f64).fract()
 }
 
-/// Returns the expected numbers of states that an island's shells keep, `kept` in all. Half of `kept` is divided by the
-/// shells' weights in the first pass, and half evenly, in case a shell's weight came out too low.
+/// Returns the expected numbers of states that an island's shells keep, `kept` in all. One half is in proportion to the
+/// weights of the shells from the first pass. The other half is the same for all shells, in case a weight is too low.
 pub(super) fn expected(kept: f64, log_weights: &[f64]) -> Vec<f64> {
     let weights = WeightSums::of(log_weights);
     let even = 1.0 / log_weights.len() as f64;

@@ -157,7 +157,7 @@ where
         &self.levels
     }
 
-    /// Returns the beta of a level, counted from 1; 0 is the prior.
+    /// Returns the beta of the level `index`, counted from 1; index 0 is the prior.
     pub(super) fn beta(&self, index: usize) -> f64 {
         index as f64 / self.levels.len().max(1) as f64
     }

@@ -19,7 +19,7 @@ use crate::work::{Merge, StoppedBy};
 pub(super) struct IslandRun<S> {
     log_likelihood: WeightedMean,
     sample: Vec<(S, f64)>,
-    /// Log prior mass above each level, and the accept and reject decisions up to it.
+    /// Log prior mass above each level, and the accept and reject decisions up to this level.
     reached: Vec<(f64, Decisions)>,
     pub(super) evaluations: u64,
 }
@@ -174,7 +174,7 @@ impl<S> NestedSmcRun<S> {
     }
 
     /// Returns an estimate of the information H, the posterior's divergence from the prior in nats: `E log L - log Z`
-    /// under the posterior. The number of levels is proportional to it.
+    /// under the posterior. The number of levels is proportional to H.
     pub fn information(&self) -> f64 {
         self.information
     }
@@ -312,7 +312,7 @@ impl<S> LogZ for NestedSmcRun<S> {
     }
 
     /// Returns the number of evaluations of the likelihood, including the first pass: one for each prior sample and
-    /// each move. It includes proposals outside the prior's support, although their likelihood is not evaluated.
+    /// each move. Proposals outside the prior's support count too, although their likelihood is not evaluated.
     fn evaluations(&self) -> u64 {
         self.evaluations
     }

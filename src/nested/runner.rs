@@ -108,7 +108,7 @@ impl<'m, P, L, K> NestedSmc<'m, P, L, K> {
         /// Sets the largest number of levels; 1,000 by default.
         max_levels of settings: usize,
         /// Sets the approximate number of weighted states in the result; 10,000 by default. Each island gives the same
-        /// number on average: half by the shells' weights in the first pass, half evenly.
+        /// number on average: half in proportion to the shells' weights from the first pass, half the same for all.
         kept of settings: usize,
         /// Sets the seed; 0 by default. The result does not depend on the number of threads.
         seed of settings: u64,

@@ -109,7 +109,7 @@ pub(crate) fn pairs(d: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..d).flat_map(move |i| (i..d).map(move |j| (i, j)))
 }
 
-/// Returns the first run of indices in `within` for which `holds` is true.
+/// Returns the first range of successive indices in `within` for which `holds` is true.
 pub(crate) fn next_run(
     within: Range<usize>,
     holds: impl Fn(usize) -> bool,

@@ -130,7 +130,7 @@ fn run_avx512<R>(work: impl FnOnce() -> R) -> R {
 }
 
 /// Evaluates an expression, compiled for each level's instructions. Functions that the expression calls must be
-/// `#[inline(always)]`, or they use the baseline's. The constant `$fused` is true if `mul_add` is an instruction.
+/// `#[inline(always)]`, or they use baseline code. The constant `$fused` is true if `mul_add` is an instruction.
 macro_rules! vectorized {
     ($engine:expr, $fused:ident, $work:expr) => {
         if $engine.get() == $crate::num::SimdLevel::Portable {

@@ -16,7 +16,8 @@ use crate::model::{
 use crate::num::{next_run, with_slice};
 use crate::path::{AnnealingPath, BetaDerivative, Ends, Intermediate, Normalized};
 
-/// A path whose log density is a weighted sum of two. Its law L makes it a [`GeometricPath`] or a [`TemperedPath`].
+/// A path whose log density is a weighted sum of two. The rule L for the weights makes it a [`GeometricPath`]
+/// or a [`TemperedPath`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Blend<A, B, L> {
     base: A,

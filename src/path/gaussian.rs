@@ -339,8 +339,8 @@ impl AnnealingPath for MomentPath {
         &self.ends.base
     }
 
-    /// Inverts the covariance along the common axes, `diag(1 - beta + beta / lambda) + beta (1 - beta) s s'`, by the
-    /// formula of Sherman and Morrison.
+    /// Inverts the covariance along the common axes, `diag(1 - beta + beta / lambda) + beta (1 - beta) s s'` with the
+    /// shift s of the means, by the formula of Sherman and Morrison.
     fn at(&self, beta: f64) -> GaussianAt {
         let shift = &self.ends.shift;
         let variances = self.ends.precisions.map(|l| (1.0 - beta) + beta / l);

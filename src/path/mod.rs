@@ -240,9 +240,9 @@ pub trait AnnealingPath: Clone {
     }
 
     /// Returns the path's reasons to doubt `interval` for log Z of the target, such as a
-    /// [bound](crate::estimate::Warning::BelowBound) above it; none by default. A run adds them to its warnings. The
-    /// search starts from final `states` of chains, heaviest first, and takes a small share of the cost of
-    /// `chain_steps` moves.
+    /// [bound](crate::estimate::Warning::BelowBound) above it; none by default. A run adds them to its warnings.
+    /// `states` are final states of its chains, heaviest first. The search for reasons starts from them and takes a
+    /// small share of the cost of `chain_steps` moves.
     fn doubts(
         &self,
         states: &[&Self::State],
@@ -288,7 +288,7 @@ impl<P: AnnealingPath> AnnealingPath for &P {
     }
 }
 
-/// Returns the log ratio of the log density `here` to the log density `before`; `-inf` if `here` is `-inf`.
+/// Returns the log density `here` minus the log density `before()`; `-inf` if `here` is `-inf`.
 #[inline(always)]
 fn difference(here: f64, before: impl FnOnce() -> f64) -> f64 {
     if here == f64::NEG_INFINITY {

@@ -11,8 +11,8 @@ use crate::{Error, Result};
 /// `S` is usually a [`GeometricPath`](super::GeometricPath) in an [`Arc`](std::sync::Arc), for any exponential family,
 /// or a [`GaussianPath`](super::GaussianPath), whose models can be sampled. For RBMs see
 /// [`RbmPath::moment_spline`](crate::rbm::RbmPath::moment_spline). The path is continuous with a kink at each knot, so
-/// an optimizer of schedules should make the [`knots`](Self::knots) stages and integrate between them. With a knot at
-/// each stage a run visits moment-averaged models only. The densities at the knots have the constants of
+/// an optimizer of schedules should put a stage at each of the [`knots`](Self::knots) and integrate between them. With
+/// a knot at each stage a run visits moment-averaged models only. The densities at the knots have the constants of
 /// [`with_moments`](ExponentialFamily::with_moments).
 ///
 /// ```

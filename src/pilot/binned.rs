@@ -78,7 +78,7 @@ impl BinnedSchedule {
     }
 
     /// Returns the schedule of `stages` stages for a survey. On a path linear in beta
-    /// `F_j = 1/2 (beta_{j+1} - beta_j) int g dbeta`, integrated over the segment.
+    /// `F_j = 1/2 (beta_{j+1} - beta_j) int g dbeta`, integrated over the segment, with the survey's metric g.
     ///
     /// # Errors
     /// As [`with_costs`](Self::with_costs); [`Error::PilotCollapsed`].
@@ -157,8 +157,8 @@ pub fn allocate_stages(costs: &[f64], stages: usize) -> Result<Vec<usize>> {
     Ok(allocation)
 }
 
-/// Returns a lower bound on the best numbers of stages. If the last stage added saves l, then
-/// `K_j >= sqrt(F_j / l) - 1/2` for each segment, and `sum_j sqrt(F_j / l) > spare`.
+/// Returns a lower bound on the best `K_j` of each segment; `spare` is the number of stages beyond one per segment. If
+/// the last stage added saves l, then `K_j >= sqrt(F_j / l) - 1/2`, and `sum_j sqrt(F_j / l) > spare`.
 fn at_least(costs: &[f64], spare: usize) -> Vec<usize> {
     let total: f64 = costs.iter().map(|cost| cost.sqrt()).sum();
     // Minus what rounding may add.
@@ -198,7 +198,8 @@ impl BinnedSchedule {
         (&self.chains, self.knots.betas())
     }
 
-    /// Returns the schedule for the segments' costs by `estimate`. An update of a chain takes `of_step` evaluations.
+    /// Returns the schedule for the segments' costs, which `estimate` computes. A chain's update takes `of_step`
+    /// evaluations.
     pub(crate) fn by_costs(
         &self,
         stages: usize,

@@ -65,8 +65,8 @@ const PRECISION: f64 = 1e-2;
 
 impl ConstantConditionalEss {
     setters! {
-        /// Sets the pilot. Each pass takes its chains and about its number of stages. There are mostly two to four
-        /// passes, and at most eight; the pilot's rounds do not matter.
+        /// Sets the pilot. Each pass has the pilot's number of chains and about its number of stages. There are mostly
+        /// two to four passes, and at most eight; the pilot's number of rounds is not used.
         pilot: Pilot,
     }
 

@@ -166,7 +166,8 @@ impl KnotChains {
     }
 }
 
-/// Computes the change of a chain's log density over a stage, from block, stage, model at its knot, and index.
+/// A function of block, stage, model at the chains' knot, and chain index. It returns the change of the chain's log
+/// density over the stage.
 type Change<'c, M> =
     dyn Fn(&Block<<M as UnnormalizedModel>::State>, Stage<'_, M>, &M, usize) -> f64 + Sync + 'c;
 
@@ -253,7 +254,7 @@ impl Merge for Sums {
     }
 }
 
-/// Refuses an infinite mean log ratio of the chains at beta `here`: the model at `there` excludes one of them.
+/// Refuses an infinite mean log ratio of the chains at beta `here`: the model at `there` excludes one of the states.
 fn finite(mean: f64, here: f64, there: f64) -> Result<f64> {
     if mean.is_finite() {
         return Ok(mean);

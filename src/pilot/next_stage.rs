@@ -18,7 +18,7 @@ pub(crate) struct NextStage {
     pub(crate) beta: f64,
     pub(crate) distance: f64,
     /// Density evaluations of each chain. On a path without [ends](Intermediate::ends): one per trial and one for the
-    /// weight. On other paths: one if the ends were not known.
+    /// weight. On other paths: one if log densities at the ends were unknown.
     pub(crate) evaluations: usize,
 }
 

@@ -219,7 +219,8 @@ impl Survey {
         warnings.into_iter().flatten().collect()
     }
 
-    /// Returns a warning if one interval between points adds over half of the variance of log w, unless that is small.
+    /// Returns a warning if one interval between points adds over half of the variance of log w, unless all intervals
+    /// together add little.
     fn concentrated(&self) -> Option<Warning> {
         let growth = |pair: &[SurveyPoint]| pair[1].var_log_weight - pair[0].var_log_weight;
         let added = |pair: &[SurveyPoint]| growth(pair).max(0.0);

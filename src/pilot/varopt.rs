@@ -12,7 +12,7 @@ use crate::{Error, Result};
 /// It minimises `J = int beta'^2 g(beta) dt` with `g = Var[d/dbeta log f]` (Equation 8). At the minimum `beta'^2 g` is
 /// constant (Equation 9), so that `t(beta) = int_0^beta sqrt(g) / int_0^1 sqrt(g)`. A pilot estimates g. Limit the
 /// speed with [`Schedule::with_step_limit`] or [`Schedule::with_speed_limit`]. J is twice the expected bias of log w,
-/// the cost of [`BinnedSchedule`](crate::pilot::BinnedSchedule). For slow mixing use
+/// which [`BinnedSchedule`](crate::pilot::BinnedSchedule) minimises. For slow mixing use
 /// [`Friction`](crate::pilot::Friction).
 ///
 /// ```

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use rand::{Rng, RngExt};
 
-/// Number of layers. It is at most 2^11, so that a draw's layer and position use different bits of a random word.
+/// Number of ziggurat layers, at most 2^11, so that a draw's layer and position use different bits of a random word.
 const LAYERS: usize = 512;
 
 /// End of the lowest layer's rectangle, where the tail begins.
@@ -13,7 +13,7 @@ const TAIL: f64 = 3.852_046_150_368_391_6;
 /// Area of each layer under `exp(-x^2 / 2)` for x > 0, with the tail. This area and [`TAIL`] put the top at height 1.
 const AREA: f64 = 0.002_456_766_351_541_353;
 
-/// Unit of a position, which is a signed fraction of its layer's width.
+/// Factor that turns a position, a signed integer of 53 bits, into a fraction of its layer's width.
 const UNIT: f64 = 1.0 / (1u64 << 52) as f64;
 
 /// The distribution `N(0, 1)`, drawn by the ziggurat of Marsaglia and Tsang (2000) with layers of equal area.
@@ -25,9 +25,9 @@ pub(crate) struct StandardNormal {
 
 #[derive(Clone, Copy)]
 struct ZigguratLayer {
-    /// Width, in units of a position.
+    /// Width of the layer, times [`UNIT`]. A position times `scale` is the drawn number x.
     scale: f64,
-    /// Upper bound of the positions that lie under the curve for certain.
+    /// Absolute position below which x lies under the curve for certain.
     inside: u64,
 }
 

@@ -213,7 +213,7 @@ impl<T: Scalar> BaseRate<T> {
     }
 }
 
-/// Largest number of weights of an RBM that memory is assumed to hold.
+/// Largest number of weights that an RBM may have, so that they fit into memory.
 const MAX_WEIGHTS: usize = 1 << 31;
 
 fn check_shape(hidden_units: usize, visible_units: usize) -> Result<()> {

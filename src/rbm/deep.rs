@@ -102,7 +102,7 @@ impl<T: Scalar> DeepBoltzmann<T> {
     /// blocks `W_l` and zeros. It has the same log Z as the machine, and its states begin with v.
     ///
     /// # Errors
-    /// If its weights are too many for memory.
+    /// If the RBM has too many weights for memory.
     pub fn to_rbm(&self) -> Result<Rbm<T>> {
         let places = self.places();
         let (visible, hidden) = (self.side(0), self.side(1));

@@ -22,8 +22,9 @@ use crate::rbm::{Rbm, RbmAt, RbmPath, Scalar};
 /// hidden ones. It leaves the marginal of `v` invariant and is reversible.
 ///
 /// On an [`RbmPath`](crate::rbm::RbmPath) a block of chains moves together, with random bits from the stream of its
-/// first chain. In a stage that passes a knot, chains move one by one: make each knot a beta of the schedule. The best
-/// vector instructions are chosen at run time, so the last bits of an activation may differ between processors.
+/// first chain. In a stage that passes a knot, chains move one by one, slowly: make each knot a beta of the schedule.
+/// The best vector instructions are chosen at run time, so the last bits of an activation may differ between
+/// processors.
 ///
 /// ```
 /// use annealed::population::Population;

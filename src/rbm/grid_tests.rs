@@ -20,7 +20,7 @@ use crate::tempering::Tempering;
 
 const HIDDEN: usize = 6;
 const VISIBLE: usize = 8;
-/// Unit of the grid. The weights have a standard deviation of 0.8.
+/// Spacing of the grid. The weights have a standard deviation of 0.8.
 const UNIT: f32 = 0.5;
 
 fn machine(seed: u64) -> Rbm<f32> {
@@ -104,7 +104,7 @@ fn law(model: &RbmAt<'_, f32>) -> DVector<f64> {
     DVector::from_iterator(1 << VISIBLE, masses)
 }
 
-/// Computes mean weights by sums over all states, with moves by machines on the grid. The twin lacks the last weighing.
+/// Computes mean weights by sums over all states, with moves by machines on the grid. A twin lacks the last weighing.
 #[test]
 fn the_mean_weight_is_exact_in_both_directions() {
     for path in paths()

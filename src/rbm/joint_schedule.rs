@@ -64,7 +64,7 @@ impl JointBinnedSchedule {
 
 impl<'p, T: Scalar, K: Sync> ScheduleOptimizer<&'p RbmPath<T>, K> for JointBinnedSchedule {
     /// # Errors
-    /// Also if the path has inner knots.
+    /// The errors of the trait's method; also if the path has inner knots.
     fn optimize_by(
         &self,
         path: &'p RbmPath<T>,

@@ -193,7 +193,8 @@ impl<L: Layer> MeanField<L> {
         self.search(&Vec::from_iter(first), effort.configurations)
     }
 
-    /// Ascends from columns of visible means. Returns the modes, and the likeliest hidden configurations at both ends.
+    /// Ascends from columns of visible means. Returns the modes, and the likeliest hidden configurations at both ends
+    /// of ascents.
     fn ascend(&self, visible: &DMatrix<f64>) -> (Vec<MeanFieldMode>, Vec<Vec<bool>>) {
         let solutions = self.means_of(&self.solve(visible.clone(), TOLERANCE));
         let ends = [self.near(visible), self.near(&solutions)].concat();
@@ -258,9 +259,9 @@ pub(crate) struct Effort {
 
 /// Number of chain-steps of a run for each mean-field ascent of its lower bound.
 const STEPS_PER_ASCENT: u64 = 2_500;
-/// Number of chain-steps of a run for each sweep of a cooled chain, and for as many configurations as there are units.
+/// Number of chain-steps of a run for each sweep of a cooled chain. Each sweep also allows one configuration per unit.
 const STEPS_PER_UNIT: u64 = 500;
-/// Smallest and largest number of sweeps of a cooled chain. More work first adds chains, up to `MOST_COOLED`.
+/// Smallest and largest number of sweeps of a cooled chain. More work adds chains, up to `MOST_COOLED`, then sweeps.
 const SWEEPS: [usize; 2] = [25, 200];
 const MOST_COOLED: usize = 256;
 
@@ -294,7 +295,7 @@ impl Effort {
 }
 
 impl<L: Layer> MeanField<L> {
-    /// Extends `first` by flips of one unit of the densest configurations, to about `most`. Returns the densest first.
+    /// Extends `first` to about `most` configurations, by flips of one unit of the densest. Returns the densest first.
     pub(super) fn search(&self, first: &[Vec<bool>], most: usize) -> Vec<Configuration> {
         let (mut met, mut sums) = (HashSet::new(), WeightSums::default());
         let (mut open, mut expanded) = (Vec::new(), Vec::new());

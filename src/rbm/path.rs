@@ -35,13 +35,13 @@ use crate::{Error, Result};
 /// `log q_c(v) = theta_c.v - sum_i log(1 + e^(theta_ci))`. Given v, the law of c is proportional to the exponentials.
 /// The weights are `w_c(beta) = (1 - beta) log pi_c - beta log C`, or come from a [start](Self::with_start).
 ///
-/// In single precision, runs pass through [surrogates](Self::surrogate_at): the same machines with weights that are
-/// multiples of a unit, so that sums over units are integers of 16 bits. One more weighing leads to the exact target. A
+/// In single precision, runs pass through [surrogates](Self::surrogate_at): the same machines with weights on a grid,
+/// so that sums over active units are 16-bit integers times its spacing. One more weighing leads to the exact target. A
 /// path has no surrogates if, on a sample of states, this weighing has a standard deviation above .3 nats.
 #[derive(Debug, Clone)]
 pub struct RbmPath<T: Scalar = f32> {
     base: BaseRate<T>,
-    /// Visible biases of the base that all its components share; 0 for a mixture.
+    /// Visible biases of the base; 0 for a mixture, whose components have their own.
     base_bias: DVector<T>,
     /// Components of the base, if it is a mixture.
     categorical: Option<Categorical<T>>,
@@ -133,7 +133,7 @@ impl<T: Scalar> RbmPath<T> {
         }
     }
 
-    /// Returns the path with weights on grids of this unit, even if they change the densities much.
+    /// Returns the path with weights on grids of the spacing `unit`, even if rounding changes the densities much.
     #[cfg(test)]
     pub(super) fn on_grid_of(self, unit: f32) -> Self {
         let on_grid = |end: &SegmentEnd<T>| {
@@ -303,10 +303,10 @@ impl<'p, T: Scalar> AnnealingPath for &'p RbmPath<T> {
         Some(self.engine.get())
     }
 
-    /// Returns `u` times the root of the sum of squares of the largest sums, with `u = T::epsilon() / 2`.
+    /// Returns `u` times the root of the total square of the largest sums, with `u = T::epsilon() / 2`.
     ///
-    /// The sums are the hidden activations at both ends of each segment, its visible term, and a component of the
-    /// base. Rounding of the parameters to `T` is not included. Random RBMs had errors of at most 1.3 times this.
+    /// The sums are each segment's hidden activations at both ends and visible term, and a base component's logits.
+    /// Rounding of the parameters to `T` is not included. Random RBMs had errors of at most 1.3 times this.
     fn rounding_error(&self) -> f64 {
         let components = self.base.as_mixture();
         let mut squares = components.map_or(0.0, |c| c.largest_sum().powi(2));
@@ -392,7 +392,7 @@ impl<'a, T: Scalar> RbmAt<'a, T> {
         (start, &self.ends[index])
     }
 
-    /// Returns the visible biases at a segment's start that all components share.
+    /// Returns the visible biases at a segment's start; 0 if the base is a mixture and the segment starts there.
     fn start_bias(&self, segment: usize) -> &'a DVector<T> {
         let start = self.segment(segment).0;
         start.map_or(&self.path.base_bias, |start| start.rbm.visible_bias())

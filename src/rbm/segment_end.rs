@@ -13,7 +13,7 @@ pub(crate) struct SegmentEnd<T: Scalar> {
     pub(crate) up: WeightPanels<T>,
     /// `W^T`, for products with hidden units.
     pub(crate) down: WeightPanels<T>,
-    /// Unit of the weights in the panels: 1, or the unit of the grid.
+    /// Factor of the weights in the panels: 1, or the spacing of the grid.
     pub(crate) unit: T,
     pub(crate) hidden_bias: Vec<Row<T>>,
     /// Visible biases minus the visible biases at the segment's start, padded with zeros to a whole line.

@@ -251,7 +251,7 @@ where
         Ok(())
     }
 
-    /// Evaluates the log densities that the swaps of this `parity` need, for all ladders together.
+    /// Evaluates the log densities for the swaps of the pairs from `parity` (0 or 1) on in steps of 2, for all ladders.
     pub(super) fn learn(&mut self, parity: usize, pulse: &mut dyn Pulse) -> Result<()> {
         let pairs = (self.populations.len() - parity) / 2;
         for population in &mut self.populations[parity..parity + 2 * pairs] {
@@ -261,7 +261,7 @@ where
         Ok(())
     }
 
-    /// Adds every second pair of each ladder to the sums, and swaps the pairs that accept.
+    /// Adds every second pair of each ladder, from pair `parity` on, to the sums. Swaps the pairs that accept.
     pub(super) fn swap(&mut self, plan: &Plan, parity: usize, pulse: &mut dyn Pulse) -> Result<()> {
         for ladder in 0..self.ladders.len() {
             for j in (parity..self.populations.len() - 1).step_by(2) {
@@ -343,7 +343,7 @@ fn log_ratios<P: AnnealingPath>(
     })
 }
 
-/// States and memories of the kernel, by beta, then by ladder of a block.
+/// States, each with the kernel's memory of it, by beta, then by ladder of a block.
 pub(super) type Starts<S, M> = Vec<Vec<(S, M)>>;
 
 /// The values that all ladders of a round share: betas, random streams and the distance between samples.
@@ -351,7 +351,7 @@ pub(super) type Starts<S, M> = Vec<Vec<(S, M)>>;
 pub(super) struct Plan {
     pub(super) placed: Placed,
     pub(super) scans: usize,
-    /// Number of scans for each sample.
+    /// Number of scans from one sample to the next.
     stride: usize,
     ladders: usize,
     /// Random streams by beta, then by ladder. The streams of the swaps come last.
@@ -386,7 +386,7 @@ impl Plan {
         scans / self.stride
     }
 
-    /// Returns the streams of `ladders` at a beta; beyond the last beta, the streams of their swaps.
+    /// Returns the streams of `ladders` at the beta of index `beta`; one beyond the last, the streams of their swaps.
     pub(super) fn streams(&self, beta: usize, ladders: &Range<usize>) -> &[StreamRng] {
         let first = beta * self.ladders;
         &self.streams[first + ladders.start..first + ladders.end]

@@ -39,7 +39,7 @@ pub struct TemperingRun<S> {
 const FEW_LADDERS: usize = 4;
 /// Smallest number of round trips per ladder for a reliable standard error.
 const FEW_ROUND_TRIPS: u64 = 3;
-/// Rejection rate above which a pair is a gap.
+/// Rejection rate of a pair above which the run warns.
 const GAP: f64 = 0.9;
 
 impl<S> TemperingRun<S> {
@@ -85,7 +85,7 @@ impl<S> TemperingRun<S> {
         Ok(run)
     }
 
-    /// Warns of rounding errors, which differences of log densities have in proportion to their size.
+    /// Warns of rounding errors. A difference of log densities has an error in proportion to its size.
     fn rounding(&self, (of_path, epsilon): (f64, f64)) -> Option<Warning> {
         let sizes = self.log_ratios.iter().map(|ratio| ratio.abs());
         let rounding_error = of_path.max(0.5 * epsilon * sizes.sum::<f64>());
@@ -160,7 +160,7 @@ impl<S> TemperingRun<S> {
 
     /// Returns the global communication barrier Lambda: the sum of the rejection rates (Syed et al. 2022).
     ///
-    /// If chains mix at their betas, it depends on the path alone. With few betas it is too small by an amount of
+    /// If chains mix at their betas, it depends on the path alone. With few pairs K it is too small by an amount of
     /// order 1/K^2. About 2 Lambda betas serve best. A state returns to the base about every
     /// `2 + 2 sum_j r_j / (1 - r_j)` scans, with r_j the rejection rates.
     pub fn barrier(&self) -> f64 {

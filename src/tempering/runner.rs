@@ -81,8 +81,8 @@ impl<'p, P: AnnealingPath, K: Invariant<P::At>> Tempering<'p, P, K> {
 
 impl<'p, P: AnnealingPath, K> Tempering<'p, P, K> {
     setters! {
-        /// Sets the betas of the first round; 0, 1/20, .., 1 by default. Later rounds have as many. Twice the
-        /// [`barrier`](super::TemperingRun::barrier) is a good number.
+        /// Sets the betas of the first round; 0, 1/20, .., 1 by default. Later rounds have the same
+        /// number. Twice the [`barrier`](super::TemperingRun::barrier) is a good number.
         schedule of settings: Schedule,
         /// Sets the number of independent ladders, at least 2; 8 by default.
         ladders of settings: usize,
@@ -95,7 +95,7 @@ impl<'p, P: AnnealingPath, K> Tempering<'p, P, K> {
         /// Sets the seed; 0 by default. The result does not depend on the number of threads.
         seed of settings: u64,
         /// Sets the standard error in nats at which the run ends, checked after each round from the fifth on. The
-        /// result is the same as for a run with as many [`rounds`](Self::rounds). A run that ends with a larger error
+        /// result is the same as with that number of [`rounds`](Self::rounds). A run that ends with a larger error
         /// [warns](crate::estimate::Warning::ErrorNotReached).
         until_error of execution in Some: f64,
     }

@@ -178,9 +178,9 @@ macro_rules! controls {
 }
 pub(crate) use controls;
 
-/// Calls `work` on at most `most` of `threads` threads, or of rayon's global pool if `threads` is `None`. A block can
-/// use `width` threads. Work for a single thread stays on the calling thread, because a pool costs some 50
-/// microseconds, more than a short run.
+/// Calls `work` once on each of at most `most` threads. They belong to a pool of at most `threads` threads, or to
+/// rayon's global pool if `threads` is `None`. One block can use `width` threads. Work for a single thread stays on the
+/// calling thread, because a pool costs some 50 microseconds, more than a short run.
 ///
 /// # Errors
 /// A thread pool that cannot be built.

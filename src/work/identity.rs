@@ -54,8 +54,8 @@ fn check_values<'v>(
 const TOLERANCE: f64 = 1e-6;
 
 /// A few chains that show whether two runs have the same path and kernel. They start at samples of the base, with their
-/// own streams, and are the same in either direction. They move at the first stage only, because the run itself would
-/// meet their errors there. Differences at other stages remain undetected.
+/// own streams, and are the same for forward and reverse runs. They move at the first stage only, because the run
+/// itself would report any error there. Differences at other stages remain undetected.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct Probe {
@@ -220,7 +220,7 @@ impl Identity {
         }
     }
 
-    /// Adds `bytes` to the checksum: data that do not affect the chains.
+    /// Adds `bytes` to the checksum: data that do not affect the probe chains.
     pub(crate) fn with_checksum_of(self, bytes: &[u8]) -> Self {
         let all = [&self.checksum.to_le_bytes(), bytes].concat();
         Self {

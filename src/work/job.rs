@@ -282,7 +282,8 @@ impl Crew<'_> {
         }
     }
 
-    /// Returns whether the first `blocks` blocks are precise enough, and updates the progress estimate.
+    /// Returns whether the standard error from the first `blocks` blocks is small enough to end the run. Updates the
+    /// estimate for progress callbacks.
     fn is_enough<O: Merge + Send>(
         &self,
         task: &dyn Task<Output = O>,

@@ -33,7 +33,7 @@ impl Share {
     #[cfg(feature = "checkpoint")]
     pub(crate) const WHOLE: Self = Self { rank: 0, size: 1 };
 
-    /// Returns whether this share contains a block, or the first block of a node.
+    /// Returns whether this share contains `block`. A node belongs to the share that contains its first block.
     pub(crate) fn has(self, block: usize) -> bool {
         block % self.size == self.rank
     }
@@ -111,7 +111,7 @@ impl<T: Merge> Ledger<T> {
         ledger
     }
 
-    /// Creates a ledger as [`resumed`](Self::resumed), but leaves the nodes to a later [merge](Self::merge) by a rule.
+    /// Creates a ledger as [`resumed`](Self::resumed), but leaves the nodes unmerged until [`merge`](Self::merge).
     pub(crate) fn unmerged(blocks: Range<usize>, finished: Forest<T>, unfilled: bool) -> Self {
         let waiting = finished.into_iter();
         let books = Books {

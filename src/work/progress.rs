@@ -169,7 +169,7 @@ pub(crate) struct Meter<'a> {
     before: AtomicU64,
     done: AtomicU64,
     total: AtomicU64,
-    /// Time of the last call, as a number of intervals since the beginning.
+    /// Time of the callback's last call, as the number of [`INTERVAL`]s since `begun`.
     called: AtomicU64,
     is_stopped: AtomicBool,
     so_far: Mutex<Option<SoFar>>,

@@ -61,11 +61,11 @@ pub(crate) trait Pulse {
     /// Returns the bytes of this block that an earlier call saved.
     fn resumed(&mut self) -> Option<Vec<u8>>;
 
-    /// Stores the position of the block, which the error of a panic names.
+    /// Stores the position of the block. If the block panics, the error names this position.
     fn at(&mut self, place: Place);
 
-    /// Counts a step. Unless the step is the last, it saves the block if a checkpoint is due, and ends it if it was
-    /// canceled. `save` encodes the block; it returns no bytes if the block should begin anew.
+    /// Counts a step. Unless the step is the last, saves the block if a checkpoint is due, and ends a canceled block.
+    /// `save` encodes the block; it returns no bytes if the block should begin anew.
     fn step(&mut self, stepped: Stepped, save: &dyn Fn() -> Result<Vec<u8>>) -> Result<(), Halt>;
 
     /// Counts a step of a block that is not saved.

@@ -1,4 +1,4 @@
-//! The processes of one run, which gather messages. After a gathering in which a process fails, none follows.
+//! The processes of one run, which gather messages. If a process fails in a gathering, no further gathering follows.
 
 use std::cell::Cell;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};

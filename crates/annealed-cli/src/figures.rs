@@ -55,7 +55,7 @@ pub fn of_warnings(warnings: &[Warning]) -> Value {
     warnings.iter().map(text).collect()
 }
 
-/// Returns a run's page. The warnings are left out, because they have been printed before it.
+/// Returns the report of a run, without the warnings, because these have been printed before it.
 pub fn page<S>(run: &Run<S>) -> Report {
     let mut report = run.report();
     report.warnings.clear();

@@ -41,7 +41,7 @@ impl CmdStanRows {
         }))
     }
 
-    /// Refuses `rows` rows in total, or `adapted` rows before the end of the adaptation, if the comments differ.
+    /// Refuses a file with `rows` rows in total and `adapted` rows of adaptation if its comments state other numbers.
     pub(super) fn check(&self, rows: usize, adapted: Option<usize>) -> Result<(), String> {
         let Self { warm_up, draws } = self;
         if let Some(before) = adapted.filter(|before| before != warm_up) {

@@ -10,8 +10,8 @@ use crate::{Arrays, check_size};
 
 /// The names of a [`DeepBoltzmann`] machine's parameters in a file, from the bottom to the top.
 ///
-/// Layer l has M_l units. Weights are M_l x M_(l-1), as in PyTorch's `nn.Linear`, or all of them are transposed; the
-/// lengths of the biases decide. If all layers have the same size, set the orientation. Python writes such a file by
+/// Layer l has M_l units. Weights are M_l x M_(l-1), as in PyTorch's `nn.Linear`, or all of them are transposed. The
+/// lengths of the biases show which. If all layers have the same size, set the orientation. Python writes a file by
 ///
 /// ```text
 /// numpy.savez("deep.npz", W1=W1, W2=W2, b=b, a1=a1, a2=a2)

@@ -20,7 +20,7 @@ use crate::{Arrays, check_size, npy};
 ///
 /// | key | content |
 /// |---|---|
-/// | `W` or `components_` | weights, M x D or D x M by the lengths of the biases; M x D if M = D (must be set for burn) |
+/// | `W` or `components_` | weights, M x D or D x M as the biases' lengths show; M x D if M = D (must be set for burn) |
 /// | `a` or `intercept_hidden_`, `b` or `intercept_visible_` | hidden biases (M), visible biases (D) |
 /// | `b_base`, `log_z_exact`, `chains` (all optional) | base-rate visible biases (D), a number, states (N x D) |
 ///

@@ -9,8 +9,8 @@ use mpi::datatype::PartitionMut;
 use mpi::request::{LocalScope, scope};
 use mpi::topology::SimpleCommunicator;
 
-/// Returns the bytes of all processes, by rank. Each process sends pieces of at most `piece` bytes, so short that the
-/// pieces of all processes together have fewer than 2^31 bytes.
+/// Returns the bytes of all processes, by rank. A piece has at most `piece` bytes, and fewer if the pieces that all
+/// processes send at once would otherwise have 2^31 bytes or more together.
 pub fn gathered(world: &SimpleCommunicator, mine: &[u8], piece: usize) -> Vec<Vec<u8>> {
     let lengths = lengths(world, mine.len());
     let piece = piece.clamp(1, (Count::MAX as usize / lengths.len()).max(1));

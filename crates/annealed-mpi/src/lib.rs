@@ -20,8 +20,8 @@ pub struct World {
 }
 
 impl World {
-    /// Creates a world of the processes of a communicator, all of which must call this. Its messages are separate from
-    /// the program's own messages.
+    /// Creates a world of the processes of a communicator. All of these processes must call this function. Messages of
+    /// the world are separate from the program's own messages.
     ///
     /// # Errors
     /// A call before MPI begins or after it ends; threads without `Threading::Funneled`; an intercommunicator.

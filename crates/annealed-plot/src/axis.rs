@@ -103,7 +103,7 @@ pub(super) struct Scale {
 }
 
 impl Scale {
-    /// Returns the place of a value: 0 at the lower end, 1 at the upper end. It is clamped to the reach of SVG viewers.
+    /// Returns the place of a value: 0 at the lower end, 1 at the upper end. It is clamped, for SVG viewers.
     pub(super) fn at(&self, value: f64) -> f64 {
         let coordinate = coordinate(value, self.logarithmic);
         ((coordinate - self.low) / (self.high - self.low)).clamp(-1e3, 1e3)

@@ -12,7 +12,7 @@ use annealed::{Error, Result};
 
 /// Height of the area between the axes.
 const HEIGHT: f64 = 340.0;
-/// The largest number of points on a line with markers.
+/// A line with more points than this has no markers.
 const MARKED: usize = 40;
 
 /// A line chart with a legend, as SVG. [`runs`](super::runs) and [`schedules`](super::schedules) draw the usual ones.

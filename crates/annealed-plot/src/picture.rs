@@ -14,8 +14,8 @@ use super::reference::{GREY, RED};
 use super::text::{counted, log_z_of, wrapped, write_text};
 use super::{Chart, Drawing, bridge};
 
-/// Returns the picture of named runs, as [`Plot`](crate::Plot) draws it. Stages are scaled to 1 if their numbers
-/// differ.
+/// Returns the picture of named runs, as [`Plot`](crate::Plot) draws it. If the runs have different numbers of
+/// stages, the horizontal axis shows `k / K` in place of k.
 ///
 /// ```
 /// # use annealed::prelude::*;

@@ -16,7 +16,7 @@ use crate::kept::{Kept, Reduced, reduce, restore};
 pub struct Named {
     name: String,
     arguments: Vec<f64>,
-    /// The prior of each parameter, in a prior that repeats one prior for several parameters.
+    /// The prior of a single parameter that `ordered`, `effects` and `independent` use `count` times.
     of: Option<Box<Named>>,
     count: usize,
 }

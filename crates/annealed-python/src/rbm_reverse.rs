@@ -153,8 +153,8 @@ impl BothDirections {
         self.both.exact
     }
 
-    /// Share of paths that both directions have in common: 1 if they take the same paths; below .03 they share hardly
-    /// any.
+    /// Share of the chains' trajectories that both directions have in common: 1 if the directions take the same
+    /// trajectories; below .03 they share hardly any.
     #[getter]
     fn overlap(&self) -> f64 {
         self.both.overlap

@@ -20,7 +20,7 @@ use crate::posterior::{Parameters, Posterior};
 
 /// Degrees of freedom of the base around Laplace's approximation.
 const DEGREES: f64 = 5.0;
-/// Power of the schedule.
+/// Exponent of the schedule of the run.
 const POWER: f64 = 2.0;
 
 /// Anneals from Student's t around Laplace's approximation to a Stan model, same as the example of `annealed-stan`.

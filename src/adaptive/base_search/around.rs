@@ -14,9 +14,9 @@ const LONGEST: u64 = 30;
 /// Step of a finite difference, in standard deviations of the fitted Gaussian.
 const STEP: f64 = 0.01;
 
-/// Returns a Gaussian for each of several powers, the highest first. It has the mean of `chains` at that power, and
-/// their covariance times the power. The list is empty for too few chains. A power at which a coordinate does not vary
-/// is left out.
+/// Returns a Gaussian for each of several powers of the target, the highest first. Each Gaussian has the mean of
+/// `chains` at its power, and their covariance times the power. The list is empty for too few chains. A power at which
+/// a coordinate does not vary is left out.
 pub(super) fn fits(trails: &Trails<DVector<f64>>, chains: &[usize]) -> Vec<Gaussian> {
     if chains.len() < FEWEST {
         return Vec::new();

@@ -19,8 +19,8 @@ const FINALISTS: usize = 16;
 const LAP: usize = 8;
 /// First step size of a walk in d dimensions, times `sqrt(d)` and relative to the spread of the starts.
 const FIRST: f64 = 0.5;
-/// Factor for a walk's step size after a step that went up. After another step the size is divided by the fourth root
-/// of this factor, so that one step in five goes up (Rechenberg 1973).
+/// Factor for a walk's step size after a step that went up. After any other step the size is divided by the fourth
+/// root of this factor, so that one step in five goes up (Rechenberg 1973).
 const LONGER: f64 = 1.5;
 
 /// Returns the states where climbs end, with their log densities, the highest first. The climbs begin at the first of
@@ -71,8 +71,9 @@ fn climbed(
     (-top.value, top.position)
 }
 
-/// Returns the winners of a race of random walks from the first of `starts`. A walk takes as many steps a lap as there
-/// are dimensions; after each lap the lower half drops out (successive halving, Jamieson and Talwalkar 2016).
+/// Returns the winners of a race of random walks from the first of `starts`, as many as `allowance` pays for. In a lap
+/// each walk takes a step for each dimension, at least [`LAP`]. After each lap the walks in the lower half drop out
+/// (successive halving, Jamieson and Talwalkar 2016).
 fn raced(
     starts: Vec<Start>,
     spread: &DVector<f64>,
@@ -115,7 +116,7 @@ fn spread(starts: &[Start]) -> Option<DVector<f64>> {
 struct Walk {
     log_density: f64,
     state: DVector<f64>,
-    /// Standard deviation of a step, relative to the spread of the draws.
+    /// Standard deviation of a step, relative to the spread of the starts.
     step: f64,
 }
 

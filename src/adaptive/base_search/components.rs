@@ -5,7 +5,7 @@ use nalgebra::DVector;
 use crate::model::{Gaussian, gaussian, mean};
 use crate::num::log_sum_exp;
 
-/// Number of iterations.
+/// Number of iterations of expectation maximisation.
 const ITERATIONS: usize = 50;
 /// Smallest sum of responsibilities at which a component is kept.
 const FEWEST: f64 = 4.0;
@@ -19,9 +19,9 @@ struct Cluster {
     variances: DVector<f64>,
 }
 
-/// Returns at most `count` components of a mixture fitted to `states` (Dempster, Laird and Rubin 1977). They start at
-/// evenly spaced states, responsibilities use their variances alone, and components that lose their states are dropped.
-/// The result is empty if a coordinate does not vary.
+/// Returns at most `count` components of a mixture fitted to `states` (Dempster, Laird and Rubin 1977). Their
+/// means start at states evenly spaced in the list. Responsibilities use the variances alone. Components that lose
+/// their states are dropped. The result is empty if a coordinate does not vary.
 pub(super) fn components(states: &[&DVector<f64>], count: usize) -> Vec<Gaussian> {
     let Some(all) = Cluster::of(states, &vec![1.0; states.len()], None) else {
         return Vec::new();
@@ -61,7 +61,7 @@ fn responsibilities(states: &[&DVector<f64>], components: &[Cluster]) -> Vec<Vec
 }
 
 impl Cluster {
-    /// Returns the component fitted to the weighted `states`; `None` if the weights sum to too little.
+    /// Returns the component fitted to the weighted `states`; `None` if the weights sum to less than [`FEWEST`].
     fn of(states: &[&DVector<f64>], weights: &[f64], floor: Option<&DVector<f64>>) -> Option<Self> {
         let total: f64 = weights.iter().sum();
         if total.is_nan() || total < FEWEST {

@@ -92,7 +92,7 @@ pub trait FindModes: Clone + Send + Sync + 'static {
     fn find_modes(trails: &Trails<Self>, target: &Target<'_, Self>) -> Result<Vec<Vec<Self::Law>>>;
 }
 
-/// The states of some chains while they are cooled from the target to a high power of it.
+/// The states of some chains while they are cooled from the target to a high power of the target.
 #[derive(Debug, Clone)]
 pub struct Trails<S> {
     rungs: Vec<(f64, Vec<S>)>,

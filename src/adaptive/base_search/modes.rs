@@ -64,7 +64,7 @@ pub(super) fn modes(trails: &Trails<DVector<f64>>, target: &Target<'_, DVector<f
     modes
 }
 
-/// Adds `new` to the modes. If `new` is near a known mode, the known mode gets its chains instead.
+/// Adds `new` to the modes. If `new` is near a known mode, the known mode gets the chains of `new` instead.
 fn add(modes: &mut Vec<Mode>, new: Mode, target: &Target<'_, DVector<f64>>) {
     if new.log_density == f64::NEG_INFINITY {
         return;
@@ -122,7 +122,8 @@ fn unexplained(
     rated.map(|(_, density, state)| (density, state)).collect()
 }
 
-/// Returns the first Gaussian of each mode that has one, with the log of the factor that scales its peak to the mode's.
+/// Returns the first Gaussian of each mode that has one, and the log of the factor that scales its peak to the
+/// density at the mode.
 fn peaks(modes: &[Mode]) -> Vec<(f64, &Gaussian)> {
     let known = modes.iter().filter_map(|mode| {
         let first = mode.gaussians.first()?;
@@ -149,7 +150,8 @@ impl Mode {
         }
     }
 
-    /// Returns whether the density does not drop on the line from `lower`, a mode of lower density, to this mode.
+    /// Returns true if the log density on the line from `lower`, a mode of lower density, to this mode never falls by
+    /// more than [`DROP`] below its value at `lower`. Three points on the line are compared.
     fn is_near(&self, lower: &Self, target: &Target<'_, DVector<f64>>) -> bool {
         let between = |share: f64| &lower.best * (1.0 - share) + &self.best * share;
         [0.5, 0.25, 0.75]

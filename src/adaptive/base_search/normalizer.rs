@@ -6,8 +6,8 @@ use crate::model::{Fit, NormalizedModel, Sampleable, UnnormalizedModel};
 use crate::random::StreamRng;
 use crate::{Error, Result};
 
-/// Numbers of samples to which a law is fitted, tried in turn until the law overlaps with the base. The comparison uses
-/// the same number of further samples of the base, and the same number of the law.
+/// Numbers of samples to which a law is fitted, tried in turn until the law overlaps with the base. Bennett's estimate
+/// uses the same number of further samples of the base, and the same number of samples of the law.
 const SAMPLES: [usize; 3] = [500, 2_000, 8_000];
 /// Largest accepted distance of a log normaliser from Bennett's estimate, in the estimate's standard errors.
 const ERRORS: f64 = 6.0;
@@ -19,7 +19,7 @@ const PRECISE: f64 = 0.5;
 const OVERLAP: f64 = 0.1;
 
 /// Refuses a `log_normalizer` far from Bennett's estimate, which compares samples of `base` with samples of a law
-/// fitted to other samples of it. Returns false if the samples cannot decide: no law overlaps with the base, or six
+/// fitted to other samples of `base`. Returns false if the samples cannot decide: no law overlaps with the base, or six
 /// standard errors exceed [`PRECISE`] for every number of samples.
 pub(super) fn compare_normalizer<S: FindModes>(
     base: &impl Sampleable<State = S>,
@@ -49,8 +49,8 @@ pub(super) fn compare_normalizer<S: FindModes>(
     Ok(false)
 }
 
-/// Returns an estimate of minus the log normaliser of `base`, by `count` samples of it and of a law; `None` if no law
-/// can be fitted.
+/// Returns an estimate of minus the log normaliser of `base`, from `count` samples of `base` and `count` samples of a
+/// law fitted to other samples; `None` if no law can be fitted.
 fn bennett<S: FindModes>(
     base: &impl Sampleable<State = S>,
     log_density: &impl Fn(&S) -> f64,

@@ -1,5 +1,5 @@
-//! Population Monte Carlo: draws of a mixture, weighted by the target, move the mixture's components, called bases, and
-//! their shares towards the target, and show where another is needed.
+//! Population Monte Carlo: draws of a mixture are weighted by the target. They move the mixture's components, called
+//! bases, and their shares towards the target, and show where a further base is needed.
 
 use super::find_modes::{FindModes, Target};
 use crate::model::{Fit, NormalizedModel, Sampleable, UnnormalizedModel};
@@ -45,7 +45,8 @@ pub(super) fn mixed<S: FindModes>(
     shares.into_iter().zip(bases).collect()
 }
 
-/// Returns the number of draws from each base: half of the draws are divided evenly, half by `shares`.
+/// Returns the number of draws from each base, about `each` on average: one half of all draws is spread evenly over the
+/// bases, the other half in proportion to `shares`.
 fn counts(shares: &[f64], each: usize) -> Vec<usize> {
     let by_share = 0.5 * (each * shares.len()) as f64;
     let count = |share: &f64| each.div_ceil(2) + (by_share * share) as usize;
@@ -63,7 +64,7 @@ struct Draws<S> {
 }
 
 impl<S: FindModes> Draws<S> {
-    /// Draws from each base as often as `counts` says; `None` if the target has density 0 at all draws.
+    /// Draws `counts[i]` states from base i, and weights all draws; `None` if the target has density 0 at all draws.
     fn of(
         bases: &[S::Law],
         counts: &[usize],
@@ -132,8 +133,8 @@ impl<S: FindModes> Draws<S> {
     }
 
     /// Adds a base where the density of the mixture is too low: a copy of the base with the largest part of `f^2 / q`,
-    /// refitted to the draws weighted by this part. The two get half of its share each. A base with a tiny share is
-    /// dropped.
+    /// refitted to the draws weighted by this part. Original and copy get half of the share each. A base with a tiny
+    /// share is dropped.
     fn split(&self, bases: &mut Vec<S::Law>, shares: &mut Vec<f64>) {
         let mut all = self.responsibilities(&self.squares, shares);
         let sums = all.iter().map(|own| own.iter().sum());

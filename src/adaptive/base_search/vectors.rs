@@ -22,7 +22,7 @@ impl FindModes for DVector<f64> {
 
     /// Groups the chains by the modes where they end, and looks for other modes. The laws of a mode are Laplace's
     /// approximation, if it is affordable, and fits to the mode's chains at several powers of the target, each with the
-    /// covariance times the power. Components of all chains at low powers are listed with the last mode.
+    /// chains' covariance times the power. Components of all chains at low powers are listed with the last mode.
     fn find_modes(trails: &Trails<Self>, target: &Target<'_, Self>) -> Result<Vec<Vec<StudentT>>> {
         let heavy = |gaussian: Gaussian| StudentT::exact(gaussian, FREEDOM).ok();
         let modes = modes(trails, target).into_iter();

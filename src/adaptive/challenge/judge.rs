@@ -22,21 +22,21 @@ pub enum Judgement {
         /// Probability with which all bounds that were compared hold.
         confidence: f64,
     },
-    /// The second result is better, but may still be too low. Its 95% interval lies above the first interval. Or it
-    /// lies above the first estimate, either by more than four standard errors of the first or with at most half the
-    /// width of the first interval; the second result then has only warnings that [`Confirmed`](Self::Confirmed)
-    /// allows, and the warnings of both results stay.
+    /// The second result is better, but may still be too low. Either its 95% interval lies above the first interval,
+    /// or it lies above the first estimate and is far from it or narrow: more than four standard errors of the first
+    /// result away, or at most half as wide as the first interval. In the second case the second result has only
+    /// warnings that [`Confirmed`](Self::Confirmed) allows, and the warnings of both results stay.
     Improved {
         /// Estimate of log Z by the second result.
         log_z: f64,
-        /// The 95% interval, lower and upper bound. The upper bound is the larger one of the two results.
+        /// Lower end of the second result's 95% interval, and the larger of the upper ends of both results' intervals.
         interval: (f64, f64),
     },
-    /// No decision is possible, and one of the two results is likely wrong. The second result does not lie above the
-    /// first and has other warnings than [`Confirmed`](Self::Confirmed) allows; or its interval lies below the first
-    /// one, both at the stated confidence; or its 95% interval lies below a certified lower bound of the first; or it
-    /// is higher, but the log normaliser of the base could not be compared with the base's samples. The warning
-    /// [`ChallengeUndecided`](Warning::ChallengeUndecided) contains the second estimate.
+    /// No decision is possible, and one of the two results is likely wrong. There are four cases. The second result
+    /// does not lie above the first and has a warning that [`Confirmed`](Self::Confirmed) does not allow. Or its
+    /// interval lies below the first one, both at the stated confidence. Or its 95% interval lies below a certified
+    /// lower bound of the first. Or it is higher, but the log normaliser of its base could not be compared with samples
+    /// of the base. The warning [`ChallengeUndecided`](Warning::ChallengeUndecided) contains the second estimate.
     Undecided,
 }
 
@@ -62,7 +62,7 @@ pub enum Judgement {
 /// ```
 ///
 /// If the second result improves on the first, but their intervals overlap, the reported interval ends at the larger
-/// one of the two upper ends, and the warnings of both results stay.
+/// of their two upper ends, and the warnings of both results stay.
 #[must_use]
 pub struct Judged<'r> {
     pub(super) first: &'r dyn LogZ,
@@ -89,7 +89,7 @@ impl<'r> Judged<'r> {
         Self::from_base(first, second, (confidence, true))
     }
 
-    /// Judges `first` by `second`, which proves nothing unless samples confirmed its base's log normaliser.
+    /// Judges `first` by `second`. Unless `is_compared`, `second` can neither contradict `first` nor improve on it.
     pub(super) fn from_base(
         first: &'r dyn LogZ,
         second: &'r dyn LogZ,
@@ -241,7 +241,7 @@ impl LogZ for Judged<'_> {
     }
 
     /// Returns the confidence interval of log Z at `level` in (0, 1). If the second result is an improvement and the
-    /// two 95% intervals overlap, the upper bound is the larger one of both.
+    /// two 95% intervals overlap, the upper end is the larger of both intervals' upper ends.
     fn interval_at(&self, level: f64) -> Result<(f64, f64)> {
         let (lower, upper) = self.chosen().interval_at(level)?;
         Ok(match self.leaves_room() {
@@ -305,7 +305,8 @@ fn judgement(
 }
 
 /// Returns true if `warning` disqualifies a second result. A new base may reach beyond the target's support, so that
-/// dead chains, and variance in the stage where they die, are harmless. The other three do not make the estimate wrong.
+/// dead chains, and variance in the stage where they die, are harmless. The other three listed do not make an
+/// estimate wrong.
 fn is_doubt(warning: &Warning) -> bool {
     let is_harmless = matches!(
         warning,

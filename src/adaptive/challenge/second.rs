@@ -74,7 +74,7 @@ pub(in crate::adaptive) type SecondJob<'j, S> = dyn Runs<BlockResult<S, ()>> + '
 
 /// Share of the budget for the search: without climbs, and with climbs.
 const OF_SEARCH: [f64; 2] = [0.55, 0.77];
-/// Number of stages of the second run over the squared barrier, unless the number of chains is at a limit.
+/// Number of stages of the second run, divided by the squared barrier, unless the number of chains is at a limit.
 const STAGES: f64 = 4.0;
 /// Smallest and largest number of chains of the second run.
 const CHAINS: (u64, u64) = (256, 4_096);

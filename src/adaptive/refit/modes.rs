@@ -4,15 +4,16 @@ use std::collections::BTreeSet;
 
 use nalgebra::{DMatrix, DVector};
 
-/// Largest probability that any axis of a unimodal law shows a dip by chance. A refit omitted for it costs little.
+/// Largest probability that any axis of a unimodal law shows a dip by chance. A refit that is omitted for such a dip
+/// costs little.
 const LEVEL: f64 = 0.05;
-/// Largest probability for each axis once there is a dip, since one sure dip makes others likely.
+/// The same probability for each single axis, once some axis has a dip: one sure dip makes dips of other axes likely.
 const FURTHER: f64 = 0.01;
 /// Largest number of states, or of coordinates if they are fewer, at which principal axes are sought.
 const LARGEST: usize = 256;
 /// Smallest variance along a principal axis, relative to the largest. A smaller one may be rounding.
 const LEAST: f64 = 1e-9;
-/// Numbers a and b: n states exceed the dip `sqrt(n (a - b log p))`, in states, by chance with probability p.
+/// Numbers a and b: with probability p, n states of the uniform law have a dip above `sqrt(n (a - b log p))` states.
 const TAIL: [f64; 2] = [0.38, 0.16];
 
 /// Returns the number of modes of `states`: sets of states on the same sides of all dips. `None` if no axis has a dip.
@@ -90,7 +91,7 @@ impl Marginal {
     ///
     /// A distribution function with its mode at the k-th value is convex below it and concave above. The empirical one
     /// lies above its greatest convex minorant below the mode, and under its least concave majorant above. The dip is
-    /// the larger of both distances, at the k where this is smallest. It is twice Hartigan's dip.
+    /// the larger of these two distances, minimised over k. It is twice Hartigan's dip.
     fn dip(&self) -> (f64, f64) {
         let [up, down] = &self.sides;
         let last = up.len() - 1;
@@ -215,7 +216,7 @@ mod tests {
             assert_eq!(states((64, 16), |_, _| normal(&mut rng).tan()), None);
             flat += usize::from(states((256, 16), |_, _| rng.random()).is_some());
         }
-        // Flat marginals have the largest dips: more than 5 of 30 have a probability below .4% at the level.
+        // Flat marginals have the largest dips. 6 or more of 30 trials show one with a probability below .4%.
         assert!(flat <= 5, "{flat}");
     }
 

@@ -8,7 +8,8 @@ use crate::model::Prior;
 use crate::model::transformed_prior::{TransformedPrior, accumulate_each, times};
 use crate::{Error, Result};
 
-/// Effects with independent coordinates z of a prior. An effect is the parameter whose coordinate is `m + s z`.
+/// Effects of a hierarchy. Their coordinates z are independent with the law `prior`. An effect is the parameter whose
+/// coordinate under `prior` is `m + s z`.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub(super) struct Effects {

@@ -32,7 +32,8 @@ fn positions(u: &[f64]) -> impl Iterator<Item = f64> {
     })
 }
 
-/// Adds the derivatives by u to `gradient`, given the `slopes` by the positions. Position i depends on `u_0` to `u_i`.
+/// Adds the derivatives with respect to u to `gradient`, given the derivatives `slopes` with respect to the positions.
+/// Position i depends on `u_0` to `u_i`.
 fn pull_positions_back(u: &[f64], slopes: &[f64], gradient: &mut [f64]) {
     let mut later = 0.0;
     for i in (1..u.len()).rev() {

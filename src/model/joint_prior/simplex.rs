@@ -9,7 +9,7 @@ use crate::num::{log_sigmoid, sigmoid};
 use crate::{Error, Result};
 
 /// The Dirichlet law: `x_k = b_k (1 - b_0) .. (1 - b_{k-1})`, with independent sticks `b_k = sigmoid(u_k)`. A stick has
-/// the beta law of `alpha_k` and the sum of the later entries of alpha. The last probability is the rest.
+/// the beta law with parameters `alpha_k` and the sum of the later entries of alpha. The last probability is the rest.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Simplex {
     alpha: Vec<f64>,

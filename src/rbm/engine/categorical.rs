@@ -224,7 +224,7 @@ mod tests {
 
     use super::*;
 
-    /// Tests steps up to the whole path, with probabilities that move from one component to the other.
+    /// Tests steps up to the whole path, along which probability moves from one component to the other.
     #[test]
     fn ratios_and_draws_are_those_of_the_law() {
         let mut log_densities = [[0.0; LANES]; 2];

@@ -19,7 +19,7 @@ fn polynomial<T: Scalar, const FUSED: bool>(coefficients: &[T], x: T) -> T {
     pairs.iter().fold(highest, step)
 }
 
-/// Returns `e^x` for `x <= 0`. To the relative error of [`exp2_nonpositive`] comes that of x in units of ln 2.
+/// Returns `e^x` for `x <= 0`. Rounding of `x / ln 2` adds to the relative error of [`exp2_nonpositive`].
 #[inline(always)]
 pub(crate) fn exp_nonpositive<T: Scalar, const FUSED: bool>(x: T) -> T {
     exp2_nonpositive::<T, FUSED>(x * T::LOG2_E())
@@ -91,7 +91,7 @@ fn find_logits<T: Scalar, R: PanelSums<T>, const FUSED: bool>(
     }
 }
 
-/// Draws a group of units with logits of the sign of `z`, given `e = exp(-|logit|)`.
+/// Draws a group of units whose logits have the signs of `z`, given `e = exp(-|logit|)`.
 #[inline(always)]
 fn draw_group<T: Scalar, const FUSED: bool>(
     z: &[T; LANES],
@@ -105,7 +105,7 @@ fn draw_group<T: Scalar, const FUSED: bool>(
     }
 }
 
-/// End and length of a stage, as fractions of its segment.
+/// Position of a stage's end in its segment, and length of the stage, both as fractions of the segment.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Positions<T> {
     end: T,
@@ -132,7 +132,7 @@ impl<T: Scalar> Positions<T> {
     }
 }
 
-/// Draws the 0/1 units of a panel with logits `y_1`, and adds each `softplus(y_1) - softplus(y_0)` to one of `sums`.
+/// Draws the 0/1 units of a panel with logits `y_1`, and adds each `softplus(y_1) - softplus(y_0)` to partial `sums`.
 ///
 /// The logits are `y_i = start + t_i gain` at the stage's start (i = 0) and end (i = 1). `start` is the activation at
 /// the segment's start, and `gain` its change over the segment.
@@ -163,7 +163,7 @@ pub(crate) fn weigh_and_draw<T: Scalar, const FUSED: bool>(
     }
 }
 
-/// Adds each `softplus(y) - softplus(y - step gain)` to one of `sums`, given `e = exp(-|y|)`.
+/// Adds each `softplus(y) - softplus(y - step gain)` to one of the partial `sums`, given `e = exp(-|y|)`.
 #[inline(always)]
 fn add_increments<T: Scalar, const FUSED: bool>(
     y: &[T; LANES],

@@ -8,7 +8,7 @@ use crate::rbm::engine::layers::GROUPS;
 use crate::rbm::engine::panels::{PanelRow, PanelSums};
 use crate::rbm::model::largest_sum;
 
-/// Weights or sums in units of the grid, for `G` groups of outputs.
+/// Weights, or sums of weights, as multiples of the grid's spacing, for `G` groups of outputs.
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(64))]
 pub(crate) struct Integers<const G: usize>([[i16; LANES]; G]);
@@ -58,10 +58,10 @@ impl<T: Scalar, const G: usize> PanelSums<T> for Integers<G> {
     }
 }
 
-/// A matrix of weights, rounded to multiples of a unit.
+/// A matrix of weights, rounded to multiples of `unit`.
 #[derive(Debug, Clone)]
 pub(crate) struct WeightGrid {
-    /// A number of 9 significant bits: its multiples up to 2^15 are exact in single precision.
+    /// Spacing of the grid, with 9 significant bits: its multiples up to 2^15 are exact in single precision.
     pub(crate) unit: f32,
     pub(crate) weights: DMatrix<i16>,
 }
@@ -70,8 +70,8 @@ impl WeightGrid {
     /// Rounds `weights` to the finest grid on which no sum over active units, of either layer, exceeds 16 bits. Returns
     /// `None` if there is no such grid.
     ///
-    /// Rounding adds at most half a unit to each of the n weights of a sum. A largest sum L therefore needs a unit of
-    /// `L / (32,767 - n / 2)`.
+    /// Rounding adds at most half the spacing to each of the n weights of a sum. A largest sum L therefore needs the
+    /// spacing `L / (32,767 - n / 2)`.
     pub(crate) fn finest<T: Scalar>(weights: &DMatrix<T>) -> Option<Self> {
         let (hidden, visible) = largest_sums(weights);
         let needed = |sum: f64, n: usize| sum / (f64::from(i16::MAX) - 0.5 * n as f64).max(0.0);
@@ -86,7 +86,7 @@ impl WeightGrid {
         (hidden.max(visible) <= f64::from(i16::MAX)).then_some(Self { unit, weights })
     }
 
-    /// Returns the weights as numbers.
+    /// Returns the rounded weights as numbers of the type `T`.
     pub(crate) fn rounded<T: Scalar>(&self) -> DMatrix<T> {
         self.weights
             .map(|w| T::nearest(f64::from(self.unit) * f64::from(w)))
@@ -118,7 +118,7 @@ mod tests {
     use rand_distr::StandardNormal;
     use rand_xoshiro::Xoshiro256PlusPlus;
 
-    /// The unit `L / 32,767` would ignore rounding: with it, sums exceed 16 bits for 87 of the 200 matrices.
+    /// The spacing `L / 32,767` would ignore rounding: with it, sums exceed 16 bits for 87 of the 200 matrices.
     #[test]
     fn rounded_sums_stay_within_16_bits() {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(3);

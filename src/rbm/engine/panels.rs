@@ -14,7 +14,7 @@ use crate::rbm::engine::layers::{LINE, Layer, Row, WIDTH};
 
 /// A row with a weight, or a sum of weights, for each output of a panel. It fills a few of the widest registers.
 pub(crate) trait PanelRow: Copy + Default {
-    /// A weight.
+    /// Number type of a weight, and of a sum of weights.
     type Weight: Copy;
     /// Number of panels of [`WIDTH`] outputs.
     const PARTS: usize;
@@ -27,7 +27,7 @@ pub(crate) trait PanelRow: Copy + Default {
     fn group(&self, group: usize) -> &[Self::Weight; LANES];
 }
 
-/// A row whose sums of weights can be converted to numbers of the type `T`, in units of the weights.
+/// A row whose sums of weights can be converted to the type `T`. Integers stay multiples of the grid's spacing.
 pub(crate) trait PanelSums<T>: PanelRow {
     fn number(sum: Self::Weight) -> T;
 }
@@ -84,8 +84,8 @@ impl<T> WeightMatrix<'_, T> {
     }
 }
 
-/// A weight matrix (outputs x inputs), split by outputs into panels. A panel has a row `R` for each input. The four rows of
-/// a table are neighbours: see [`places_of_inputs`].
+/// A weight matrix (outputs x inputs), split by outputs into panels. A panel has a row `R` for each input.
+/// [`places_of_inputs`] puts the four rows of a table side by side.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Panels<R> {
     shape: (usize, usize),
@@ -98,11 +98,11 @@ pub(crate) struct Panels<R> {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ActiveUnits {
     chains: usize,
-    /// Whether columns are added, because few units are on.
+    /// Whether so few units are on that rows of `active` are added; otherwise tables are read at `places`.
     few: bool,
-    /// Places of a chain's sums in eight tables, by half line and chain.
+    /// For each half of a line of units, and each chain: the places of the chain's sums in the half's eight tables.
     places: Vec<[u8; TABLES]>,
-    /// Rows of the active units, chain after chain; used if few are on.
+    /// Indices of the rows of the active units, chain after chain.
     active: Vec<u32>,
     /// End of each chain's part of `active`.
     ends: Vec<usize>,
@@ -198,8 +198,8 @@ impl ActiveUnits {
         }
     }
 
-    /// Lists the rows of the active units in the first `halves` half lines. Two tables write eight numbers without a branch.
-    /// The next two overwrite the numbers that belong to no active unit.
+    /// Lists the rows of the active units in the first `halves` halves of lines. Each pair of tables writes eight
+    /// numbers, without a branch. The next pair overwrites the numbers that belong to no active unit.
     #[inline(always)]
     fn list(&mut self, halves: usize) {
         self.ends.clear();
@@ -224,7 +224,7 @@ impl ActiveUnits {
     }
 }
 
-/// Number and places of the bits of each byte that are 1.
+/// For each byte, the number of its bits that are 1, and their places.
 const PLACES: [(u8, [u8; 8]); 256] = {
     let mut all = [(0, [0; 8]); 256];
     let mut byte = 0;
@@ -243,12 +243,12 @@ const PLACES: [(u8, [u8; 8]); 256] = {
 };
 
 /// Returns the number of active units, in all chains, below which adding their columns is faster than tables. A column
-/// costs twice as much as a table's row, because of the caches; making a table costs as much as 45 rows.
+/// costs twice as much as a table's row, because of the caches, and making a table as much as adding 45 rows.
 fn few_units(layer: &Layer) -> usize {
     (layer.units().div_ceil(BITS) * (layer.chains() + 45)).div_ceil(2)
 }
 
-/// Sets the first numbers of the rows at `places`, each from one column. A few rows at a time stay in the cache.
+/// Copies column l to number l of the rows at `places`. It fills a few rows at a time, which stay in the cache.
 fn set_columns<'a, R: PanelRow<Weight: 'a>>(
     rows: &mut [R],
     places: &[usize],
@@ -326,8 +326,8 @@ fn tables_of(line: usize, units: usize) -> usize {
     LINE.min(units - line * LINE).div_ceil(BITS)
 }
 
-/// Returns the row of each input. Table t of the T tables of a line has the inputs t, T + t, 2 T + t and 3 T + t, so that
-/// the entries of a line's tables are found together.
+/// Returns the row of each input. Table t of the T tables of a line has the inputs t, T + t, 2 T + t and 3 T + t, so
+/// that [`entries`] handles several tables at once.
 fn places_of_inputs(inputs: usize) -> impl Iterator<Item = usize> {
     (0..inputs).map(move |input| {
         let (line, unit) = (input / LINE, input % LINE);
@@ -336,8 +336,8 @@ fn places_of_inputs(inputs: usize) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Returns the entries of the tables of both halves of a line, a byte each, given its units as bytes of 0 or 1. Those beyond
-/// `tables` mean nothing.
+/// Returns the index of the entry that a chain needs in each table of a line, a byte per table, given the line's
+/// `units` as bytes of 0 or 1. Only the first `tables` bytes have a meaning.
 #[inline(always)]
 fn entries(units: &[u8; LINE], tables: usize) -> [u64; 2] {
     let of_half = |first: usize| {
@@ -350,10 +350,10 @@ fn entries(units: &[u8; LINE], tables: usize) -> [u64; 2] {
     [of_half(0), of_half(TABLES)]
 }
 
-/// Places of the empty sums of eight tables, a byte each.
+/// Places of the empty sums, entry 0, of eight tables that are stored in a row; a byte per table.
 const FIRST_PLACES: u64 = 0x7060_5040_3020_1000;
 
-/// Returns the entries at these places, one a byte.
+/// Returns the index of each place within its own table, a byte per table.
 #[inline(always)]
 fn entries_at(places: &[u8; TABLES]) -> u64 {
     u64::from_le_bytes(*places) & 0x0f0f_0f0f_0f0f_0f0f

@@ -157,7 +157,7 @@ impl<T: Scalar> Rbm<T> {
 struct LargestTerms<'a> {
     due: &'a [(usize, f64)],
     sum: f64,
-    /// Last state of positive probability.
+    /// Last state of positive probability among the states visited.
     state: usize,
     /// Indices of the levels reached so far, each with its state.
     found: Vec<(usize, usize)>,

@@ -87,7 +87,7 @@ impl Enumeration {
         units_of(state, self.units())
     }
 
-    /// Returns the logits of the other layer.
+    /// Returns the logits of the other layer given the enumerated units in `state`.
     pub(crate) fn activation(&self, state: usize) -> DVector<f64> {
         self.rbm.hidden_activation(&self.enumerated(state))
     }
@@ -140,11 +140,11 @@ impl Enumeration {
         }
     }
 
-    /// Adds the means of the other layer over the states of a block to the sums of [`columns`](Self::columns). The
-    /// probabilities `p` of the states are added to the last row.
+    /// Adds `p(s) E[unit | s]`, for each state s of a block and each unit of the other layer, to the sums `low` and
+    /// `high`, which [`columns`](Self::columns) turns into a matrix. The last row sums the probabilities `p`.
     ///
-    /// `low` has a sum for each state of the low units. `high` has a column for each other enumerated unit, over the
-    /// states in which it is on.
+    /// `low` has a sum for each state of the low units. `high` has a column for each enumerated unit that is not low,
+    /// summed over the states in which this unit is on.
     pub(crate) fn add_means(
         &self,
         first_state: usize,
@@ -166,8 +166,8 @@ impl Enumeration {
         }
     }
 
-    /// Returns the sums of [`add_means`](Self::add_means) as a matrix: a column for each enumerated unit, over the
-    /// states in which it is on, and a last one over all states.
+    /// Returns the sums of [`add_means`](Self::add_means) as a matrix. Each enumerated unit has a column, summed over
+    /// the states in which the unit is on. The last column is summed over all states.
     pub(crate) fn columns(&self, low: &[[f64; STATES]], high: &DMatrix<f64>) -> DMatrix<f64> {
         let (bits, units) = (self.low.bits(), self.units());
         DMatrix::from_fn(low.len(), units + 1, |i, unit| {

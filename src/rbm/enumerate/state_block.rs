@@ -135,7 +135,7 @@ impl StateBlock {
         largest(self.log_f())
     }
 
-    /// Returns `f e^-reference` of each state, and 0 beyond the states. No `log f` may exceed `reference`.
+    /// Returns `f e^-reference` of each state, and 0 in the entries beyond. No `log f` may exceed `reference`.
     pub(crate) fn relative(&self, reference: f64) -> [f64; STATES] {
         let mut p = [0.0; STATES];
         vectorized!(self.engine, FUSED, {

@@ -23,7 +23,7 @@ use crate::{Error, Result};
 ///
 /// `log f_beta(v) = (1 - beta) log r_0(v) + beta log r(v) + sum_j softplus(beta (a_j + W_j s(v))) - (1 - beta) M log 2`.
 ///
-/// Every model of the path is a harmonium. A base fitted to the data (`from_data`) is nearer to the target than most.
+/// Every model of the path is a harmonium. A base fitted to data (`from_data`) is nearer to the target than most bases.
 ///
 /// ```
 /// use annealed::harmonium::{CategoricalUnits, Harmonium, HarmoniumPath};

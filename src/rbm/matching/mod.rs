@@ -78,7 +78,7 @@ const SLOPE: f64 = 0.003;
 
 impl RbmMatching for ExactMatching {
     /// # Errors
-    /// Also if the RBM's smaller layer has too many units to enumerate.
+    /// The errors of the trait's method; also if the RBM's smaller layer has too many units to enumerate.
     fn match_moments(&self, start: &Rbm<f64>, moments: &RbmMoments) -> Result<Rbm<f64>> {
         let tolerance = self.tolerance;
         Error::check(tolerance > 0.0, "tolerance", tolerance, "a positive number")?;
@@ -233,7 +233,7 @@ impl RbmMoments {
         )
     }
 
-    /// Returns the gradient of `theta . s - log Z` in centred parameters, with s these moments.
+    /// Returns the gradient of `theta . s - log Z` (s these moments, centred theta) at an RBM with moments `found`.
     pub(crate) fn ascent(&self, found: &Self) -> DVector<f64> {
         let (hidden, visible) = self.interaction.shape();
         let mut gradient = DVector::zeros(hidden * visible + hidden + visible);

@@ -11,7 +11,8 @@ use crate::rbm::train::{ParameterSums, Sampler, TrainingChains};
 use crate::rbm::{Rbm, Scalar};
 use crate::{Error, Result};
 
-/// Relative log probability below which blocks are skipped. The probability of `2^25` such states is below 1e-12.
+/// Log density, relative to the highest found, below which blocks are skipped. `2^25` such states have a probability
+/// below 1e-12.
 const NEGLIGIBLE: f64 = -45.0;
 
 /// Moments of an RBM as an exponential family: the gradient of `log Z` in `b`, `a` and `W`.
@@ -126,7 +127,7 @@ struct MomentSums {
     reference: f64,
     /// For each row, a sum per state of the low units.
     low: Vec<[f64; STATES]>,
-    /// For each other enumerated unit, a column of sums over the states in which it is on.
+    /// For each enumerated unit that is not low, a column of sums over the states in which this unit is on.
     high: DMatrix<f64>,
 }
 

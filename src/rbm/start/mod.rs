@@ -186,7 +186,7 @@ fn hash<T: Scalar>(rbm: &Rbm<T>) -> u64 {
 
 /// Joint confidence of the certified bounds of all candidates.
 const CONFIDENCE: f64 = 0.95;
-/// Number of effective chains, scaled by the found part of the known mass. If no pilot has more, the search is weak.
+/// Number of effective chains, times the found part of the known mass, that no pilot of a weak search exceeds.
 const FEW: f64 = 20.0;
 /// Number of standard errors by which a pilot must lie above an interval, or below the known mass, to be significant.
 const ERRORS: f64 = 3.0;

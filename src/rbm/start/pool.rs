@@ -16,7 +16,7 @@ use crate::rbm::{BaseRate, Rbm, Scalar};
 
 /// Number of rows drawn from the known configurations.
 const CONFIGURATIONS: usize = 256;
-/// Log of the known configurations' share of Z below which they are left out.
+/// Log of the known configurations' share of Z, below which the configurations are left out.
 const NEGLIGIBLE: f64 = -3.0;
 /// Share of the largest weight below which rows are left out.
 const LEAST_WEIGHT: f64 = 1e-5;

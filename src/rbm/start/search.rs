@@ -68,13 +68,13 @@ const OF_FITTED: f64 = 0.375;
 const OF_ALL: f64 = 0.5;
 /// Number of starts of the search for modes from each source: fair coins, and the drawn and first states of each pilot.
 const STARTS: usize = 16;
-/// Work of the search for configurations per chain-step of the pilots, relative to the search after a run.
+/// Number of a run's chain-steps that allow as much search for configurations as one chain-step of a pilot.
 const EFFORT: u64 = 2;
 /// The base of modes: largest number of modes, and shares of all modes and of fair coins. The first base has the rest.
 const MODES: usize = 12;
 const PART_OF_MODES: f64 = 0.6;
 const PART_OF_COINS: f64 = 0.1;
-/// Smallest distance from 0 and 1 of rates at modes.
+/// Smallest distance of a mode's rates from 0 and 1.
 const MODE_RATE: f64 = 0.02;
 /// Decrease of a mode's bound, in nats, that divides its share by e; and the smallest share, relative to the best.
 const MODE_SCALE: f64 = 4.0;

@@ -9,18 +9,18 @@ use crate::rbm::{Candidate, LogZBound, Scalar};
 const LEAST_OF_BASE: f64 = 0.04;
 /// Log of a pilot's part of the known mass, below which its base counts as having found none.
 const LEAST_MASS: f64 = -4.6;
-/// Largest number of components of a broad base: its own, and the first base, mixed in. All other bases are sharp.
+/// Largest number of components of a broad base: one of its own, and the first base mixed in. Other bases are sharp.
 const BROAD: usize = 2;
 /// Effective chains of the pilot of all bases, relative to the best base, below which sharp bases may be removed.
 const FEW_OF_ALL: f64 = 0.4;
-/// Standard errors of the difference above which the pilot of all bases has found more mass than the best base.
+/// Difference, in its standard errors, above which the pilot of all bases has found more mass than the best base.
 const ERRORS_OF_ALL: f64 = 2.0;
 /// Effective chains that a sharp base needs to stay, relative to the best broad base.
 const LEAST_OF_SHARP: f64 = 0.5;
 
 /// Sets the shares of `candidates` by their [`effective`] chains; 0 if a base found no mass. The base with the highest
-/// estimate gets a share even if a bound lies far above it. A base with few effective chains that lies below the others
-/// by more than its errors gets no extra share.
+/// estimate gets a share even if a bound lies far above it. A base gets no extra share if its effective chains are few
+/// and its estimate, with its errors, is below the known mass.
 pub(super) fn set_by_pilots<T: Scalar>(candidates: &mut [Candidate<T>], bound: &LogZBound) {
     let highest = largest(candidates.iter().map(|one| one.log_z));
     let reference = reference(candidates).max(bound.value).min(highest);

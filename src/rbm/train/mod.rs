@@ -204,7 +204,7 @@ pub(super) trait Trainee {
     type Row;
     type Judgement;
 
-    /// A change of settings or data that may prevent an overflow.
+    /// Advice in the error of an overflow: a change of settings or data that may prevent it.
     const REMEDY: &'static str;
 
     fn rng(&mut self) -> &mut StreamRng;

@@ -24,7 +24,7 @@ pub(crate) struct Keeper<'a> {
     files: (&'a Path, Place<'a>),
     header: Header<'a>,
     every: Duration,
-    /// Title and number of the run, and seconds of earlier calls, as in [`Saved`].
+    /// Title and start time of the run, and seconds of earlier calls: three fields of [`Saved`].
     begun: (Vec<u8>, u64, f64),
     clock: Instant,
     /// Time at which the next checkpoint is due, in nanoseconds on the clock.

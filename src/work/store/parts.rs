@@ -53,7 +53,7 @@ fn with_rank(file: &Path, rank: usize) -> PathBuf {
     name.into()
 }
 
-/// Returns the ranks of files in the folder of `file` that may belong to it; `None` stands for `file` itself.
+/// Returns the ranks of the files whose names are `file`, a dot and a rank; `None` stands for `file` itself.
 fn candidates(file: &Path) -> Vec<Option<usize>> {
     let mut found = Vec::new();
     found.extend(file.try_exists().unwrap_or(true).then_some(None));
@@ -192,8 +192,8 @@ pub(super) fn remove_others(file: &Path, header: &Header<'_>, size: usize) {
     }
 }
 
-/// Removes a file, and ignores errors: another process may have removed it. If the file stays, its run or its turn
-/// shows that it is old.
+/// Removes a file, and ignores errors: another process may have removed it. If the file stays, its `begun` or its
+/// `turn` shows that it is old.
 fn remove(path: &Path) {
     let removed: io::Result<()> = fs::remove_file(path);
     drop(removed);

@@ -59,7 +59,7 @@ fn found_before(options: &Options, problem: &Problem) -> Result<Option<Start>> {
     check(start, &file, problem).map(Some)
 }
 
-/// Refuses the start of another RBM. The error names `file`.
+/// Returns `start`, or an error that names `file` if the start was found for another RBM.
 fn check(start: Start, file: &Path, problem: &Problem) -> Result<Start> {
     let checked = start.check(&problem.rbm);
     checked

@@ -110,7 +110,7 @@ fn a_second_run_with_warnings_has_a_say_where_it_lies_above_or_they_do_no_harm()
         judged([lower - 1.0, upper], heavy.clone()),
         Judgement::Undecided
     );
-    // Above, though not above its certified bound.
+    // The second result lies above the first interval, but its certified bound does not.
     let above = judged([lower - 1.0, lower - 1e-6], heavy);
     assert!(matches!(above, Judgement::Improved { .. }), "{above:?}");
 }
@@ -131,7 +131,7 @@ fn an_improvement_within_the_first_interval_keeps_its_upper_end_and_its_warnings
         assert_eq!((found.log_z(), found.interval()), (log_z, interval));
         assert_eq!(found.warnings(), std::slice::from_ref(&few));
     });
-    // Where the second run lies above the first interval, that one and its warnings do not count.
+    // If the second run lies above the first interval, the first result and its warnings do not count.
     result([lower - 3.0, lower - 1e-6], &|found| {
         assert_eq!(found.interval(), plain.interval());
         let low = Warning::FirstRunTooLow {
@@ -189,7 +189,7 @@ fn each_judgement_has_its_case() {
     assert_eq!(judged([lower, upper], None), Judgement::Confirmed);
     let wide = judged([lower - 1.0, upper], None);
     assert!(matches!(wide, Judgement::Improved { .. }), "{wide:?}");
-    // The interval of a first run with skewed weights holds log Z, and its error does not.
+    // With skewed weights the first interval contains log Z, although log Z is several standard errors away.
     let skewed = |error| {
         let first = Fixed(
             [lower - 0.04, error],
