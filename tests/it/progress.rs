@@ -33,7 +33,7 @@ fn walk() -> RandomWalkMetropolis {
 /// A piece of work that is told of its progress, and the bits of its result.
 type Work<'a> = &'a dyn Fn(&(dyn Fn(Progress) -> ControlFlow<()> + Sync)) -> Result<u64>;
 
-/// Calls `check` with the name of each piece of work that speaks of its progress without a partial result.
+/// Calls `check` with the name of each piece of work that reports its progress without a partial result.
 fn each_pilot(mut check: impl FnMut(&str, Work<'_>)) {
     let (path, kernel) = (path(), walk());
     check("first pass", &|progress| {

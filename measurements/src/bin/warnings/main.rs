@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 
 use cases::{Case, Challenged, Seen, SetUp};
 
-/// How often each warning speaks, over runs whose log Z is known.
+/// How often each warning appears, over runs whose log Z is known.
 #[derive(Debug, Parser)]
 struct Options {
     /// Number of seeds of runs that take microseconds; others have a fraction of it
