@@ -43,7 +43,7 @@ const MAX_NODES: usize = 1 << 28;
 pub struct QuadratureModifier {
     grid: Grid,
     betas: MidBetas,
-    /// One table for each beta, with one value for each node.
+    /// The modifier at each node of the grid: one table for each beta.
     tables: Vec<Vec<f64>>,
 }
 

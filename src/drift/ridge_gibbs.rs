@@ -253,7 +253,8 @@ fn collapsed_log_ratio<F: RidgeFunction>(
         .sum()
 }
 
-/// Returns the term of ridge `index` in the collapsed log ratio, where u is `x_i . w`.
+/// Returns the term of ridge `index` in the log ratio with its latent variable integrated out. The argument `u` is the
+/// projection `x_i . w`.
 fn smoothed_log_ratio<F: RidgeFunction>(
     stage: Stage<'_, RidgeAt<'_, F>>,
     index: usize,

@@ -307,7 +307,8 @@ impl<M: Intermediate> Stage<'_, M> {
         }
     }
 
-    /// Writes the log densities of several new states, and the log densities at the ends that were evaluated for them.
+    /// Writes the log densities of several new states. If the path has ends, also writes the states' log densities at both
+    /// ends, from which the first are computed.
     pub(super) fn evaluate_batch(
         &self,
         states: &[M::State],

@@ -155,7 +155,8 @@ impl Bin {
         self.corner[0] + self.sides[0] * 2.0 * c / (-b - root)
     }
 
-    /// Backpropagates from `by`. Returns the derivatives by x, by the corner, by width and height, and by the slopes.
+    /// Backpropagates `by`, the derivatives of a scalar with respect to the value and to the log slope. Returns its
+    /// derivatives with respect to x, the corner, width and height, and the slopes.
     fn differentiate(&self, x: f64, by: [f64; 2]) -> (f64, [f64; 2], [f64; 2], [f64; 2]) {
         let [w, h] = self.sides;
         let u = (x - self.corner[0]) / w;

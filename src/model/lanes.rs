@@ -36,7 +36,8 @@ pub(super) fn forms(
     );
 }
 
-/// Subtracts `scale * P (x - mu)` from the gradient of each state (a row) and writes the forms, eight rows at a time.
+/// Subtracts `scale * P (x - mu)` from the gradient of each state (a row), and writes the quadratic forms
+/// `(x - mu)' P (x - mu)`, eight rows at a time.
 pub(super) fn accumulate_pulls(
     precision: &SquareMatrix,
     mean: &[f64],

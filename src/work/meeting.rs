@@ -14,7 +14,7 @@ use crate::{Error, Result};
 /// The news of one process since the last meeting.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct News {
-    /// Nodes of finished blocks, as bytes.
+    /// Finished blocks, each a node of the tree of results in serialised form.
     finished: Vec<Vec<u8>>,
     /// Block and text of the failure to report, and whether the failure ends all work.
     failed: Option<(usize, bool, String)>,

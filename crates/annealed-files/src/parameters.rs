@@ -9,7 +9,8 @@ use crate::array::{Array, Kind};
 /// The orientation of square weights in a file. The shape determines the orientation of other weights.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Square {
-    /// Not set: upper by lower units, as NumPy, scikit-learn, PyTorch and candle write; refused in a file of burn.
+    /// The user set no orientation. Weights then count as upper by lower units, as NumPy, scikit-learn, PyTorch and
+    /// candle write them. A file of burn is refused.
     #[default]
     Unsaid,
     Untransposed,

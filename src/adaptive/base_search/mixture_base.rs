@@ -225,7 +225,7 @@ mod tests {
             .sum()
     }
 
-    /// Checks mass, samples and gradients of 30% of the path's own base and 70% of another law.
+    /// Checks mass, samples and gradients of the mixture of the path's own base (30%) and another law (70%).
     fn check<B: Differentiable + NormalizedModel + Sampleable>(law: B) {
         let (path, log_z) = (path(), law.log_normalizer());
         let wrong = |x: f64| {

@@ -221,7 +221,7 @@ impl Words {
             .map(move |first| CHAINS.min(chains - first))
     }
 
-    /// Draws new words for one panel, and returns a slice for each of the `chains` chains.
+    /// Draws random bits for one panel of units, and returns the words of each of the `chains` chains.
     pub(crate) fn draw<T: Scalar>(
         &mut self,
         engine: Simd,

@@ -141,10 +141,10 @@ impl Enumeration {
     }
 
     /// Adds `p(s) E[unit | s]`, for each state s of a block and each unit of the other layer, to the sums `low` and
-    /// `high`, which [`columns`](Self::columns) turns into a matrix. The last row sums the probabilities `p`.
+    /// `high`, which [`columns`](Self::columns) turns into a matrix. In both, the last row sums the probabilities `p`.
     ///
-    /// `low` has a sum for each state of the low units. `high` has a column for each enumerated unit that is not low,
-    /// summed over the states in which this unit is on.
+    /// The low units are the enumerated units whose states differ within a block. `low` has a sum for each state of the
+    /// low units. `high` has a column for each other enumerated unit: the sum over the states in which that unit is on.
     pub(crate) fn add_means(
         &self,
         first_state: usize,
