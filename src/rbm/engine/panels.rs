@@ -407,7 +407,7 @@ mod tests {
         }
     }
 
-    /// Compares products with double precision, for few and for many active units. Most leave tables partly unused.
+    /// Compares products with double precision, for few and many active units. Most sizes leave tables partly unused.
     fn check<T: Scalar>(engine: Simd, tolerance: f64) {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(5);
         let sizes = [
