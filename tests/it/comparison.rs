@@ -211,7 +211,7 @@ fn a_ratio_holds_the_warnings_of_both() {
     assert!(ratio.value.abs() < 1e-9 && ratio.standard_error < 1e-9);
     let text = ratio.to_string();
     assert!(
-        text.starts_with("log(Z_1/Z_2) = ") && text.contains("\nwarning: too few"),
+        text.starts_with("log(Z_1/Z_2) = ") && text.contains("\nwarning: 10 chains are too few"),
         "{text}"
     );
     // Equal weights differ by rounding, and have nothing to disagree on.
