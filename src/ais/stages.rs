@@ -350,8 +350,9 @@ pub struct StageSummary {
     pub acceptance: Option<f64>,
     /// Number of moves without a decision, as in Gibbs sampling, since the previous recorded stage.
     pub undecided: u64,
-    /// The estimate of [`log_z_ratio`](Self::log_z_ratio), with its error and interval, at the betas of
-    /// [`Ais::record_at`](crate::ais::Ais::record_at). At the last stage it is the run's own estimate.
+    /// The estimate of `log(Z_k / Z_0)` for the path's own model, with its error and interval, at the betas of
+    /// [`Ais::record_at`](crate::ais::Ais::record_at). At the last stage it is the run's own estimate. Along a path with
+    /// surrogates it differs from [`log_z_ratio`](Self::log_z_ratio), which is of the surrogate.
     #[cfg_attr(feature = "serde", serde(default))]
     pub estimate: Option<Estimate>,
 }

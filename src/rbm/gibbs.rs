@@ -23,8 +23,8 @@ use crate::rbm::{Rbm, RbmAt, RbmPath, Scalar};
 ///
 /// On an [`RbmPath`](crate::rbm::RbmPath) a block of chains moves together, with random bits from the stream of its
 /// first chain. In a stage that passes a knot, chains move one by one, slowly: make each knot a beta of the schedule.
-/// The best vector instructions are chosen at run time, so the last bits of an activation may differ between
-/// processors.
+/// The best vector instructions are chosen at run time. They all give the same bits, except on a processor that has only
+/// [`SimdLevel::Portable`](crate::path::SimdLevel::Portable).
 ///
 /// ```
 /// use annealed::population::Population;

@@ -110,10 +110,10 @@ impl<T: Scalar> RbmPath<T> {
         Ok(path.on_fine_grid())
     }
 
-    /// Sets the [`SimdLevel`] of [`BlockGibbs`](crate::rbm::BlockGibbs), to get the same figures on machines with
-    /// different instructions. The default is the best level of the machine.
+    /// Sets the [`SimdLevel`] of [`BlockGibbs`](crate::rbm::BlockGibbs). The default is the best level of the machine.
     ///
-    /// All levels use the same random bits, so that runs with the same seed differ only by rounding.
+    /// All levels but [`SimdLevel::Portable`] give the same bits. Every machine has the portable level: use it to get the
+    /// same figures on all. It takes the same random bits, but rounds differently, so a unit may fall the other way.
     ///
     /// # Errors
     /// If this machine does not have `engine`.
