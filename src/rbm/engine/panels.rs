@@ -90,8 +90,8 @@ impl<T> WeightMatrix<'_, T> {
 pub(crate) struct Panels<R> {
     shape: (usize, usize),
     rows: Vec<R>,
-    /// Number of rows of a panel: the inputs, padded to whole tables.
-    height: usize,
+    /// Row of each input.
+    places: Vec<usize>,
 }
 
 /// The units of a layer that are on, in the form that products need.
@@ -118,26 +118,25 @@ impl<R: PanelRow> Panels<R> {
     pub(crate) fn set(&mut self, weights: WeightMatrix<'_, R::Weight>) {
         let (outputs, inputs) = weights.shape();
         let width = R::PARTS * WIDTH;
+        let height = inputs.next_multiple_of(BITS);
         if self.shape != (outputs, inputs) {
             self.shape = (outputs, inputs);
-            self.height = inputs.next_multiple_of(BITS);
-            self.rows = vec![R::default(); outputs.div_ceil(width) * self.height];
+            self.rows = vec![R::default(); outputs.div_ceil(width) * height];
+            self.places = places_of_inputs(inputs).collect();
         }
-        let places = Vec::from_iter(places_of_inputs(inputs));
-        for (panel, rows) in self.rows.chunks_exact_mut(self.height).enumerate() {
+        for (panel, rows) in self.rows.chunks_exact_mut(height).enumerate() {
             let first = panel * width;
             match weights {
                 WeightMatrix::Upright(matrix) => {
                     let columns = matrix.as_slice().chunks_exact(outputs);
-                    for (&place, column) in places.iter().zip(columns) {
-                        let weights = rows[place].weights_mut().iter_mut();
-                        let weights = weights.zip(&column[first..]);
+                    for (&place, column) in self.places.iter().zip(columns) {
+                        let weights = rows[place].weights_mut().iter_mut().zip(&column[first..]);
                         weights.for_each(|(to, weight)| *to = *weight);
                     }
                 }
                 WeightMatrix::Transposed(matrix) => {
                     let columns = matrix.as_slice()[first * inputs..].chunks_exact(inputs);
-                    set_columns(rows, &places, columns.take(width));
+                    set_columns(rows, &self.places, columns.take(width));
                 }
             }
         }
@@ -146,7 +145,8 @@ impl<R: PanelRow> Panels<R> {
     /// Writes `W u` to `sums` for the outputs of one panel and the units `u` of each chain.
     pub(crate) fn multiply(&self, engine: Simd, panel: usize, units: &ActiveUnits, sums: &mut [R]) {
         assert_eq!(sums.len(), units.chains, "chains");
-        let rows = &self.rows[panel * self.height..][..self.height];
+        let height = self.shape.1.next_multiple_of(BITS);
+        let rows = &self.rows[panel * height..][..height];
         vectorized!(engine, FUSED, {
             if units.few {
                 add_active(rows, units, sums);
