@@ -7,13 +7,30 @@ use crate::estimate::{LogZ, Warning, distinct, write_estimate, write_warnings};
 use crate::{Error, Result};
 
 /// The judgement on a [first](Judged) result for log Z, by a second result.
+///
+/// The first of these rules that applies gives the judgement. Intervals are at 95% unless the rule says otherwise. The
+/// *confidence* is the argument of [`Judged::new`], and 99% in a [`Challenge`](super::Challenge) by default.
+///
+/// 1. `Contradicted`: the first interval lies below the [certified bound](LogZ::certified_lower_bound) of the second
+///    result. If both results have such a bound, each bound gets half of the allowed probability of error.
+/// 2. `Improved`: the second interval lies above the first interval.
+/// 3. `Undecided`: the second result has a warning other than those that [`Confirmed`](Self::Confirmed) allows; or its
+///    interval at the confidence lies below the first interval at the confidence; or its 95% interval lies below the
+///    certified bound of the first result.
+/// 4. `Improved`: the second interval lies above the first *estimate*, and its lower end is more than four standard
+///    errors of the first result above that estimate, or it is at most half as wide as the first interval.
+/// 5. `Confirmed`.
+///
+/// If the log normaliser of the second result's base could not be compared with samples of the base, the judgement is
+/// `Undecided` instead of `Contradicted` or `Improved`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum Judgement {
-    /// The second result does not contradict the first, and no other variant applies. This is no proof. The second
-    /// result may warn of dead chains, variance in one stage, an error not reached, a checkpoint not written or a first
-    /// run that a challenge corrected, but of nothing else.
+    /// The second result does not contradict the first. This is no proof. The second result may have the warnings
+    /// [`DeadChains`](Warning::DeadChains), [`ConcentratedVariance`](Warning::ConcentratedVariance),
+    /// [`ErrorNotReached`](Warning::ErrorNotReached), [`CheckpointNotWritten`](Warning::CheckpointNotWritten) and
+    /// [`FirstRunTooLow`](Warning::FirstRunTooLow), but no other.
     Confirmed,
     /// The 95% interval of the first result is too low: it ends below a certified lower bound by the second result.
     Contradicted {
@@ -22,21 +39,16 @@ pub enum Judgement {
         /// Probability with which all bounds that were compared hold.
         confidence: f64,
     },
-    /// The second result is better, but may still be too low. Either its 95% interval lies above the first interval,
-    /// or it lies above the first estimate and is far from it or narrow: more than four standard errors of the first
-    /// result away, or at most half as wide as the first interval. In the second case the second result has only
-    /// warnings that [`Confirmed`](Self::Confirmed) allows, and the warnings of both results stay.
+    /// The second result is better, but may still be too low. If rule 4 decides, the result keeps the warnings of both
+    /// results.
     Improved {
         /// Estimate of log Z by the second result.
         log_z: f64,
         /// Lower end of the second result's 95% interval, and the larger of the upper ends of both results' intervals.
         interval: (f64, f64),
     },
-    /// No decision is possible, and one of the two results is likely wrong. There are four cases. The second result
-    /// does not lie above the first and has a warning that [`Confirmed`](Self::Confirmed) does not allow. Or its
-    /// interval lies below the first one, both at the stated confidence. Or its 95% interval lies below a certified
-    /// lower bound of the first. Or it is higher, but the log normaliser of its base could not be compared with samples
-    /// of the base. The warning [`ChallengeUndecided`](Warning::ChallengeUndecided) contains the second estimate.
+    /// No decision is possible, and one of the two results is likely wrong. The warning
+    /// [`ChallengeUndecided`](Warning::ChallengeUndecided) contains the second estimate.
     Undecided,
 }
 
