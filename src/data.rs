@@ -1,6 +1,6 @@
 //! A data set of handwritten digits, embedded in the crate.
 
-/// Packed images. Each has eight bytes of pixels, in which bit i is pixel i, and one byte for the label.
+/// Packed images of nine bytes each: bit `i % 8` of byte `i / 8` is pixel i of 64, and the last byte is the label.
 const PACKED: &[u8] = include_bytes!("data/digits.bin");
 
 /// 1,797 handwritten digits of 8 x 8 pixels in black and white, with their labels.
@@ -14,8 +14,8 @@ pub struct Digits {
 }
 
 /// Returns the test digits of E. Alpaydin and C. Kaynak, "Optical Recognition of Handwritten Digits", UCI Machine
-/// Learning Repository, 1998, <https://doi.org/10.24432/C50P49>, licensed under CC BY 4.0. The 16 levels of grey are
-/// reduced to two, with ink from 8 of 16 on.
+/// Learning Repository, 1998, <https://doi.org/10.24432/C50P49>, licensed under CC BY 4.0. A pixel is ink if its grey
+/// level was at least 8 of 16.
 ///
 /// ```
 /// let digits = annealed::data::digits();

@@ -14,7 +14,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// An error of another library, in a shared pointer.
 pub type Failure = Arc<dyn std::error::Error + Send + Sync>;
 
-/// Any error of this crate. `Debug` prints the text of `Display`, so that a `main` that returns
+/// Any error of this crate. `Debug` prints the text of `Display`, so a `main` that returns
 /// [`annealed::Result<()>`](Result) ends with a readable message. Two errors are equal if their kind and text are
 /// equal.
 #[derive(Clone, thiserror::Error)]
@@ -53,8 +53,8 @@ pub enum Error {
         value: f64,
         /// The values accepted.
         expected: &'static str,
-        /// Index and value of the coordinate with the largest absolute value, if states have coordinates and the kernel
-        /// knows them.
+        /// Index and value of the state's coordinate with the largest absolute value; `None` if states have no
+        /// coordinates or the kernel does not read them.
         largest: Option<(usize, f64)>,
         /// Index of the chain.
         chain: usize,
@@ -103,12 +103,12 @@ pub enum Error {
          stages to finish a block sooner"
     )]
     Stopped {
-        /// The reason it was stopped.
+        /// The reason why the run was stopped.
         by: String,
         /// Number of chains in the first block.
         chains: usize,
     },
-    /// A run whose chains all have weight zero, so that log Z cannot be estimated.
+    /// A run whose chains all have weight zero. Log Z cannot be estimated from it.
     #[error(
         "no chain of {chains} has any weight: none reached the support of the target, or steps of an uncorrected kernel were \
          so far off that every weight vanished. Choose a base that overlaps with the target, and steps of the kernel's \
@@ -179,10 +179,10 @@ pub enum Error {
          a tenth"
     )]
     MisleadingMode {
-        /// Nats from the median down to the lowest tenth of a difference: `log f` minus the approximation's log
-        /// density.
+        /// Nats from the median down to the 10% quantile of the difference between `log f` and the approximation's log
+        /// density, over draws from the approximation.
         fall: f64,
-        /// Nats from the median of this difference up to its highest tenth.
+        /// Nats from the median of this difference up to its 90% quantile.
         rise: f64,
     },
     /// A checkpoint, a part or another process of a different run.
@@ -195,9 +195,9 @@ pub enum Error {
         /// The setting of this run.
         expected: String,
     },
-    /// A failure of one of the [processes](crate::ranks) that share a run, as the others report it. It is an error of
-    /// that process, a message from it that cannot be read, or figures that differ from those of rank 0 by more than
-    /// rounding.
+    /// A failure of one of the [processes](crate::ranks) that share a run, as the other processes report it. The failed
+    /// process had an error, sent a message that cannot be read, or has figures that differ from the figures of rank 0
+    /// by more than rounding.
     #[error("rank {rank}: {message}")]
     Rank {
         /// Index of the process that failed.

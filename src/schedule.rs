@@ -137,8 +137,8 @@ impl Schedule {
         &self.betas
     }
 
-    /// Returns the index k of the stage with `beta_k <= beta < beta_{k+1}`. It is the last stage for 1, and the nearest
-    /// one outside `[0, 1]`.
+    /// Returns the index k from 0 of the stage with `beta_k <= beta < beta_{k+1}`. A `beta` of 1 is in the last stage,
+    /// and a `beta` outside `[0, 1]` in the nearest stage.
     pub fn interval(&self, beta: f64) -> usize {
         let after = self.betas.partition_point(|&b| b <= beta);
         after.saturating_sub(1).min(self.stages() - 1)
@@ -208,9 +208,9 @@ impl Schedule {
 
 /// Deceleration: limits on the step (Kiwaki 2015, Algorithm 3, corrected).
 impl Schedule {
-    /// Creates the schedule with no step longer than `limit`, up to the rounding of a sum of K numbers. Its steps are
-    /// `min(c step_k, limit)`, with the `c >= 1` at which they add up to 1. A schedule within the limit is unchanged.
-    /// Algorithm 3 of Kiwaki (2015) as printed stops early, before the steps add up to 1.
+    /// Creates a schedule with no step longer than `limit`, up to the rounding of a sum of K numbers. The steps
+    /// `step_k` of this schedule become `min(c step_k, limit)`, with the `c >= 1` at which they add up to 1. A schedule
+    /// within the limit is unchanged. Algorithm 3 of Kiwaki (2015) as printed stops early, before they add up to 1.
     ///
     /// # Errors
     /// A limit that is not finite and positive, or too short to get from 0 to 1.

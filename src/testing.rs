@@ -214,9 +214,9 @@ where
 
 /// Returns the largest difference between the model's gradient at `state` and central differences of its log density,
 /// relative to `1 + |gradient|`. It is below 1e-6 for a right gradient. For a wrong gradient it is the relative error.
-/// In single precision, rounding alone gives about 2e-5 times the log density. The model adds half of its gradient to
-/// other terms, which also finds a model that assigns instead of adding. The value returned with the gradient counts
-/// too, relative to `1 + |log density|`.
+/// In single precision, rounding alone gives about 2e-5 times the log density. The model has to add half of its
+/// gradient to a list that is not zero, which also finds a model that assigns instead of adding. The value returned
+/// with the gradient counts too, relative to `1 + |log density|`.
 ///
 /// # Errors
 /// [`Error::InvalidArgument`] if the log density or the gradient at `state` is not finite; an error if `state` has

@@ -1,4 +1,4 @@
-//! Intensities, the amounts that stages add to the variance of the log weights, and the schedule that equalises them.
+//! Intensities, which measure what each stage adds to the variance of log weights, and schedules that equalise them.
 
 use crate::ais::{Merge, Recorder, Run, StageSummary};
 use crate::kernel::{Block, Stage};
@@ -21,7 +21,7 @@ pub struct BarrierRecorder {
     stages: Vec<Increments>,
 }
 
-/// Sums of `w_{k-1}`, `w_{k-1} u` and `w_{k-1} u^2`.
+/// Sums of `w_{k-1}`, `w_{k-1} u` and `w_{k-1} u^2` over the chains, with `u = w_k / w_{k-1}`.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 struct Increments {
@@ -85,7 +85,7 @@ pub struct Barrier {
     cumulative: Vec<f64>,
 }
 
-/// Smallest intensity, as a share of the mean, so that a new stage spans at most about a hundred old ones.
+/// Smallest intensity of a stage, as a share of the mean. It limits a new stage to about a hundred old stages.
 const FLOOR: f64 = 0.01;
 
 crate::num::deserialize_checked! {

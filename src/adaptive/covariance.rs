@@ -56,7 +56,7 @@ impl Covariance {
         })
     }
 
-    /// Returns the covariance of several blocks under the sums of their weights, or `None` if all chains are dead.
+    /// Returns the covariance of several blocks, each with the sum of its weights, or `None` if all chains are dead.
     pub(super) fn of_blocks(
         blocks: impl IntoIterator<Item = (WeightSums, Option<Self>)>,
     ) -> Option<Self> {
@@ -128,9 +128,9 @@ impl Covariance {
         self.count
     }
 
-    /// Returns the Gaussian with this mean and covariance, or `None` if a coordinate does not vary. The correlations of
-    /// a matrix are multiplied by `n / (n + d)`, for n effective states in d dimensions, since few states show
-    /// correlations by chance.
+    /// Returns the Gaussian with this mean and covariance, or `None` if a coordinate does not vary. If the covariance
+    /// is a matrix, its correlations are multiplied by `n / (n + d)`, for n effective states in d dimensions, since few
+    /// states show correlations by chance.
     pub(super) fn gaussian(&self) -> Option<Gaussian> {
         let (d, mean) = (self.mean.len(), self.mean.clone());
         if self.spread.ncols() < d || d == 1 {

@@ -40,7 +40,7 @@ where
     P::At: Send + Sync,
     K: TransitionKernel<P::At> + Clone + Send + Sync,
 {
-    /// Starts at the base. A tuned kernel makes twice as many moves there, since its step size may be far off.
+    /// Starts chains at the base. A tuned kernel makes twice as many moves there, since its step size may be far off.
     pub(super) fn start(settings: &'s AdaptiveSmc<'p, P, K>) -> Result<Self> {
         let first = stream(settings.seed, Purpose::AdaptiveSmc, 0);
         let size = settings.first_block_size();
@@ -84,8 +84,8 @@ where
         self.move_chains(self.settings.moves)
     }
 
-    /// Weights the chains for the target and resamples them, without a move. For the barrier, the rest of the path
-    /// counts as stages like the last one.
+    /// Weights the chains for the target and resamples them, without a move. The barrier counts the rest of the path as
+    /// several stages, each with the length and intensity of the last stage.
     pub(super) fn leap(&mut self) -> Result<()> {
         let left = stages_left(self.beta(), self.length).min(LIMIT) as f64;
         self.populations
@@ -184,7 +184,7 @@ where
     }
 }
 
-/// The first pass of adaptive annealing. `later` forecasts the steps that follow it. An interrupted pass begins anew.
+/// The first pass of adaptive annealing. `later` forecasts the later chain-steps. An interrupted pass begins anew.
 pub(super) struct FirstPassTask<'s, 'p, P: AnnealingPath, K> {
     pub(super) settings: &'s AdaptiveSmc<'p, P, K>,
     pub(super) later: Later<'s>,

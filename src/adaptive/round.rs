@@ -170,8 +170,8 @@ impl<S, K: Clone> Reached<S, K> {
         Ok(())
     }
 
-    /// Saves kernel, shapes and barrier of the own path. On the new path the barrier is unknown, and kernel and shapes
-    /// start with their values at the target.
+    /// Saves kernel, covariances (`shapes`) and barrier of the path from its own base. On the path from the fitted base
+    /// the barrier is unknown, and kernel and covariances start with their values at the target.
     fn leave_own_path(&mut self, tuner: Option<Tuner<K, S>>) -> Result<()> {
         let (kernel, barrier) = (self.kernel.clone(), self.barrier.clone());
         self.own = Some((kernel, barrier, self.shapes.clone()));

@@ -116,8 +116,8 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
 
     /// Starts each round from a base fitted to the states of earlier rounds; off by default.
     ///
-    /// The base ([`Refit`]) is a mixture of the path's own base and a fitted law; from it a geometric path leads to the
-    /// same target. The last round remains unbiased, since its base only depends on earlier rounds.
+    /// The base ([`Refit`]) is a mixture of the path's own base and a fitted distribution. A geometric path leads from
+    /// it to the same target. The last round remains unbiased, since its base only depends on earlier rounds.
     ///
     /// ```
     /// use annealed::adaptive::Rounds;
@@ -134,18 +134,18 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
     /// # Ok::<(), annealed::Error>(())
     /// ```
     ///
-    /// The law has mean and covariance of the weighted states, or only their variances if there are fewer than four
-    /// chains per dimension. Its deviations are 15% wider (`(2 d)^(-1/2)` beyond 25 dimensions), and it is a Student t
-    /// if the states show heavier tails. The path's own base gets the share at which the mixture is likeliest, at least
-    /// 0.1%.
+    /// The fitted distribution has mean and covariance of the weighted states, or only their variances if there are
+    /// fewer than four chains per dimension. Its deviations are 15% wider (`(2 d)^(-1/2)` beyond 25 dimensions), and it
+    /// is a Student t if the states show heavier tails. The path's own base gets the share at which the mixture is
+    /// likeliest, at least 0.1%.
     ///
     /// No base is fitted to fewer than 16 effective states, or fewer than 16 in each of the modes that dips of the
     /// states' marginals show. None is fitted if the own base's share exceeds one half, if the target has density 0 at
-    /// one of 64 samples of the law, or if the ratios of the target's density to the base's have a heavy tail among the
-    /// states (Pareto shape above 0.6). [`RoundsRun::no_refit`] returns the reason.
+    /// one of 64 samples of the distribution, or if the ratios of the target's density to the base's have a heavy tail
+    /// among the states (Pareto shape above 0.6). [`RoundsRun::no_refit`] returns the reason.
     ///
-    /// Modes remain unseen if no round finds them or few chains share them. A law fitted to the other modes then starts
-    /// chains near those alone, and log Z may be too low by many standard errors.
+    /// Modes remain unseen if no round finds them or few chains share them. A distribution fitted to the other modes
+    /// then starts chains near those modes alone, and log Z may be too low by many standard errors.
     ///
     /// The rounds before the last may take half of the budget if a base is fitted. [`RoundsRun::refit`] returns
     /// the base; the result's kernel is tuned for the path from this base. If the kernel needs a gradient, both ends
@@ -435,8 +435,8 @@ where
         of_stage.saturating_mul(stages as u64)
     }
 
-    /// Returns the number of stages of the next round, and whether it is the last. Earlier rounds may spend a quarter
-    /// of the budget, or half of it in the first round of a refitted run and after a fit.
+    /// Returns the number of stages of the next round, and whether it is the last. Earlier rounds together may spend a
+    /// quarter of the budget; half if `refit` is set and this is the first round, or if a base was fitted.
     fn stages(&self, at: &Reached<P::State, K>) -> Result<(usize, bool)> {
         let (wanted, spent, round) = (at.stages, at.spent, at.rounds.len());
         let (Some(all), Some(budget)) = (self.budget, self.budget_of_rounds()) else {

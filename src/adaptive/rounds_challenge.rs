@@ -42,7 +42,7 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
     /// as a density of NaN where only its climbs lead, leaves the rounds as they are, with the warning
     /// [`ChallengeFailed`](crate::estimate::Warning::ChallengeFailed).
     ///
-    /// The second run starts from another base, so that the kernel must work with any model. A kernel with a memory of
+    /// The second run starts from another base, so the kernel must work with any model. A kernel with a memory of
     /// its chains, such as [`PersistentHmc`](crate::kernel::PersistentHmc), does not compile. After a resume from a
     /// checkpoint the search for other bases begins anew. Each of several processes makes the whole search.
     ///

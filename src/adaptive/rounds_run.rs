@@ -175,7 +175,7 @@ impl<S, K> RoundsRun<S, K> {
     }
 
     /// Returns the number of stages that reach `standard_error` with the last round's number of chains, from its error.
-    /// It assumes `exp(c / K) - 1` as the relative variance of a weight after K stages, so that the result is
+    /// It assumes `exp(c / K) - 1` as the relative variance of a weight after K stages, so the result is
     /// `c / log(1 + N e^2)` for N chains and the error e. If the kernel keeps the chains in equilibrium, `c` is
     /// `Lambda^2`.
     ///
@@ -205,8 +205,8 @@ const GROWTH: usize = 4;
 /// depends on the variance of the weights.
 const COMPARED: f64 = 0.25;
 
-/// Effective number of families, divided by the number of chains, below which the run warns. The limit is multiplied by
-/// `Lambda / sqrt(K)` if this is below 1.
+/// Effective number of families (chains with a common first chain), divided by the number of chains, below which the
+/// run warns. The limit is multiplied by `Lambda / sqrt(K)` if this factor is below 1.
 const SHARE: f64 = 0.2;
 
 impl<S, K> Last<S, K> {
@@ -375,8 +375,8 @@ impl<S, K> LogZ for RoundsRun<S, K> {
         self.read(|result| result.standard_error())
     }
 
-    /// Returns the confidence interval of log Z at `level` in (0, 1): the last [run's](Run::interval_at), or after a
-    /// challenge the one of [`Judged::interval_at`](super::Judged::interval_at).
+    /// Returns the confidence interval of log Z at `level` in (0, 1), by [`Run::interval_at`] of the last round, or
+    /// after a challenge by [`Judged::interval_at`](super::Judged::interval_at).
     fn interval_at(&self, level: f64) -> Result<(f64, f64)> {
         self.read(|result| result.interval_at(level))
     }
@@ -385,7 +385,7 @@ impl<S, K> LogZ for RoundsRun<S, K> {
     /// ([`Run::certified_lower_bound`]), or `None` if a callback ended the rounds. If any of n
     /// rounds could end them at a requested [error](super::Rounds::until_error), the last round's bound has the
     /// confidence `1 - (1 - confidence) / n`. After a [challenge](super::Rounds::challenge) the result is the larger of
-    /// both runs' bounds, which divide the level in the same way.
+    /// both runs' bounds, which divide the allowed probability of error in the same way.
     fn certified_lower_bound(&self, confidence: f64) -> Result<Option<f64>> {
         self.read(|result| result.certified_lower_bound(confidence))
     }

@@ -26,7 +26,7 @@ use crate::{Error, Result};
 ///
 /// Each stage goes as far as its effective sample size allows; the chains are then resampled and moved. A kernel over
 /// `R^d` is tuned: its shape by the chains' covariance, its step size by their acceptance. The first pass is biased by
-/// `O(1/N)`, since stages and kernel depend on its chains. The second has its own streams, so that `E[w] = Z_K/Z_0`.
+/// `O(1/N)`, since stages and kernel depend on its chains. The second has its own streams, so `E[w] = Z_K/Z_0`.
 ///
 /// ```
 /// use annealed::adaptive::AdaptiveSmc;

@@ -29,7 +29,7 @@ const TOLERANCE: f64 = 0.1;
 ///
 /// A pilot of 64 chains moves through up to 21 betas, evenly spaced in the stages of the run's schedule. At each
 /// beta a Robbins-Monro recursion (Kesten 1958) adjusts the log step size. It is interpolated linearly between betas.
-/// The pilot has its own streams ([`Purpose::Tune`]), so that a later run with the same seed is unbiased.
+/// The pilot has its own streams ([`Purpose::Tune`]), so a later run with the same seed is unbiased.
 ///
 /// ```
 /// use annealed::adaptive::StepSizes;

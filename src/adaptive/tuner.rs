@@ -11,7 +11,7 @@ use crate::num::WeightSums;
 use crate::path::AnnealingPath;
 use crate::population::Populations;
 
-/// The abilities of a tunable kernel as functions, so that the same code serves kernels that are not tunable.
+/// The methods of a tunable kernel as function pointers. For other kernels an `Option<Tuner>` is `None`.
 #[derive(Debug)]
 pub(super) struct Tuner<K, S> {
     coordinates: fn(&S) -> &[f64],
@@ -43,9 +43,10 @@ impl<K: Tunable> Tuner<K, DVector<f64>> {
     }
 }
 
-/// Change of the log step size for each unit of acceptance that a round falls below the target.
+/// Change of the log step size for each unit by which a round's acceptance is below the target.
 const GAIN: f64 = 2.0;
-/// The same change for acceptance above the target. It is smaller, as a step slightly too long may never be accepted.
+/// Change of the log step size for each unit by which a round's acceptance is above the target. It is smaller than
+/// [`GAIN`], as a step slightly too long may never be accepted.
 const CAUTION: f64 = 1.0;
 
 impl<K: Clone, S> Tuner<K, S> {
@@ -54,7 +55,7 @@ impl<K: Clone, S> Tuner<K, S> {
         self.coordinates
     }
 
-    /// Returns the kernel with shapes updated by a round, and with step sizes corrected by its acceptance.
+    /// Returns the kernel with covariances (`shapes`) updated by a round, and step sizes corrected by its acceptance.
     pub(super) fn after_round(
         &self,
         kernel: &K,
@@ -73,7 +74,7 @@ impl<K: Clone, S> Tuner<K, S> {
         Ok(self.shaped(&corrected, shapes))
     }
 
-    /// Returns the kernel with the target's step size at all betas, and preconditioned by `shapes`.
+    /// Returns the kernel, preconditioned by the covariances `shapes`, with its step size at the target for all betas.
     pub(super) fn as_at_target(&self, kernel: &K, shapes: &Shapes) -> Result<K> {
         let size = StepSize::constant((self.step_size)(kernel).at(1.0))?;
         Ok(self.shaped(&(self.with_step_size)(kernel, size), shapes))

@@ -23,7 +23,7 @@ pub(crate) struct FinalStates<S> {
     pub(crate) states: Vec<S>,
     #[cfg_attr(feature = "serde", serde(with = "crate::num::serial::log_values"))]
     pub(crate) log_weights: Vec<f64>,
-    /// First ancestor of each chain; empty if nothing was resampled.
+    /// First ancestor of each chain, as the index of a chain; empty if nothing was resampled.
     pub(crate) roots: Vec<usize>,
 }
 
@@ -31,16 +31,18 @@ pub(crate) struct FinalStates<S> {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct StageSums<R> {
     pub(crate) windows: Vec<StageBin>,
-    /// Sums over chains, recorded when their weights change between the target's surrogate and the target.
+    /// Sums over the chains, recorded at the change of their weights between the target and its surrogate, a cheaper
+    /// model; `None` for a path without surrogates.
     #[cfg_attr(feature = "serde", serde(default))]
     pub(crate) target: Option<StageBin>,
     pub(crate) recorder: R,
-    /// Number of living chains whose final state has density zero under the base.
+    /// Number of chains of nonzero weight whose final state has density zero under the base.
     pub(crate) uncovered: usize,
 }
 
 impl<S> FinalStates<S> {
-    /// Returns whether there are `chains` chains, no weight is NaN or infinite, and roots exist if `with_roots`.
+    /// Returns whether there are `chains` chains, no weight is NaN or infinite, and first ancestors are recorded if
+    /// `with_roots`.
     pub(crate) fn are(&self, chains: usize, with_roots: bool) -> bool {
         let roots = if with_roots { chains } else { 0 };
         let is_weight = |weight: &f64| *weight < f64::INFINITY;
@@ -56,7 +58,8 @@ impl<S> FinalStates<S> {
         self.roots.extend(right.roots);
     }
 
-    /// Appends chains, the first with index `first` in the run. Their roots become indices in the joined list.
+    /// Appends the chains of `right`, whose first chain has the index `first` in the run. Their first ancestors, given
+    /// as indices in the run, become indices in the joined list.
     pub(crate) fn append(&mut self, mut right: Self, first: usize) {
         let place = self.log_weights.len();
         for root in &mut right.roots {
@@ -65,7 +68,8 @@ impl<S> FinalStates<S> {
         self.extend(right);
     }
 
-    /// Gives each node of `sums` its chains; their numbers must match. Roots become indices in the run.
+    /// Divides the list of chains among the groups of blocks in `sums`, which must have as many chains in all. First
+    /// ancestors, given as indices in this list, become indices in the run.
     pub(crate) fn divided<R>(
         self,
         settings: &Settings,
@@ -187,16 +191,16 @@ pub(crate) struct Figures {
     /// Estimate of `log(Z_K / Z_0)`.
     pub(crate) estimate: Estimate,
     pub(crate) thermodynamic_log_z: Option<f64>,
-    /// Rounding error of log Z: the path's own figure or an estimate from the sizes of log densities and weights,
-    /// whichever is larger.
+    /// Rounding error of log Z: the value that the path states, or an estimate from the sizes of log densities and
+    /// weights, whichever is larger.
     pub(crate) rounding_error: f64,
     pub(crate) stages: Vec<StageSummary>,
     pub(crate) warnings: Vec<Warning>,
 }
 
 impl Figures {
-    /// Computes the figures of a run without the `missing` chains. `size_of_base` is the size of the base's log
-    /// densities.
+    /// Computes the figures of a run without the `missing` chains. `size_of_base` is the median absolute log density of
+    /// the base at its own samples.
     ///
     /// # Errors
     /// Weights that are all zero.

@@ -16,7 +16,8 @@ use crate::{Error, Result};
 
 const CHAINS: usize = 8;
 
-/// Returns the identity of a run with `settings` along `path`. Probe chains pass stages of `schedule`.
+/// Returns the identity of a run, by which a checkpoint is matched to its run: the `settings`, a fingerprint of path
+/// and kernel, and probe chains that pass a few stages of `schedule`.
 ///
 /// # Errors
 /// As [`fingerprint`].

@@ -24,7 +24,7 @@ use crate::{Error, Result};
 #[must_use]
 pub struct RunPart<S, R = ()> {
     pub(crate) settings: Settings,
-    /// Finished blocks, from left to right.
+    /// Finished blocks, merged into groups of neighbouring blocks, in the order of their chains.
     pub(crate) nodes: Forest<BlockResult<S, R>>,
     pub(crate) stopped_by: StoppedBy,
     pub(crate) seconds: f64,

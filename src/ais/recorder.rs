@@ -7,8 +7,8 @@ use crate::work::Merge;
 
 /// An observer of a run, called for each block of chains after each recorded stage.
 ///
-/// Each block has its own clone. Clones merge in a fixed order, so that the result does not depend on threads. A
-/// recorder sees weighted chains `(x_k, w_k)`, which target `p_k`.
+/// Each block has its own clone. Clones merge in a fixed order, so the result does not depend on threads. A recorder
+/// sees weighted chains `(x_k, w_k)`, which target `p_k`.
 pub trait Recorder<M: Intermediate>: Merge + Clone {
     /// Records one block after a stage.
     fn record(&mut self, stage: Stage<'_, M>, block: &Block<M::State>);
@@ -104,7 +104,7 @@ pub struct Expectations<F> {
 struct Recorded {
     beta: f64,
     mean: WeightedMean,
-    /// The same values of the function, with squared weights.
+    /// Variance of the same values of the function, with each weight squared.
     squared: WeightedVariance,
 }
 
@@ -127,7 +127,8 @@ impl<F> Expectations<F> {
     /// Returns `(beta_k, mean of f, standard error)` at each recorded stage. The error is infinite if one chain carries
     /// all the weight.
     ///
-    /// Its square is `sum w^2 (f - mean)^2 / (sum w)^2 / (1 - 1/ESS)`. It is too small if chains are resampled.
+    /// The square of the error is `sum w^2 (f - mean)^2 / (sum w)^2 / (1 - 1/ESS)`. The error is too small if chains
+    /// are resampled.
     pub fn estimates(&self) -> impl Iterator<Item = (f64, f64, f64)> {
         let estimates = self.stages.iter().map(Recorded::estimate);
         self.stages

@@ -21,7 +21,7 @@ pub struct Report {
     pub standard_error: f64,
     /// 95% confidence interval of `log Z_K`.
     pub interval: (f64, f64),
-    /// Whether the standard error misleads, so that only the interval is valid; see [`LogZ::is_skewed`].
+    /// Whether the standard error misleads and only the interval is valid; see [`LogZ::is_skewed`].
     pub skewed: bool,
     /// `log Z_0`, which `log_z` includes.
     pub log_base_normalizer: f64,

@@ -29,7 +29,7 @@ use crate::work::{Forest, Merge, Node, Probe, StoppedBy, coalesce, fold};
 pub struct Run<S, R = ()> {
     settings: Settings,
     chains: FinalStates<S>,
-    /// Sums for each node of the tree of blocks. Full blocks are merged as far as possible.
+    /// Sums over the chains of each group of merged blocks. Neighbouring full blocks are merged as far as possible.
     sums: Forest<StageSums<R>>,
     stopped_by: StoppedBy,
     seconds: f64,
@@ -80,7 +80,7 @@ impl<S, R: Merge + Clone> Run<S, R> {
 }
 
 impl<S, R> From<Run<S, R>> for RunPart<S, R> {
-    /// Converts a finished run into its blocks, so that [more](crate::ais::Ais::extend) can be added.
+    /// Converts a finished run into its blocks. [`Ais::extend`](crate::ais::Ais::extend) can then add further blocks.
     fn from(run: Run<S, R>) -> Self {
         let nodes = run.chains.divided(&run.settings, run.sums);
         Self {
@@ -170,9 +170,9 @@ impl<S, R> Run<S, R> {
         &self.figures.stages
     }
 
-    /// Returns log Z at each beta of [`Ais::record_at`](crate::ais::Ais::record_at), in the given order, with errors
-    /// and intervals computed as the run's own. Estimates at two betas come from the same chains, so they are not
-    /// independent.
+    /// Returns log Z at each beta of [`Ais::record_at`](crate::ais::Ais::record_at), in the given order. Errors and
+    /// intervals are computed as for the run's own log Z. Estimates at two betas come from the same chains, so they are
+    /// not independent.
     pub fn log_z_along(&self) -> Vec<LogZAt> {
         let at = |stage: &StageSummary| {
             let estimate = stage.estimate?.shifted(self.settings.log_base_normalizer);
@@ -196,7 +196,7 @@ impl<S, R> Run<S, R> {
         &self.chains.log_weights
     }
 
-    /// Returns the number of first chains whose descendants carry weight; `None` if nothing was resampled.
+    /// Returns the number of initial chains that have descendants of nonzero weight; `None` if nothing was resampled.
     pub fn surviving_ancestors(&self) -> Option<usize> {
         let alive = self.chains.roots.iter().zip(&self.chains.log_weights);
         let alive = alive.filter(|(_, log_weight)| **log_weight > f64::NEG_INFINITY);
@@ -324,7 +324,7 @@ impl<S, R> fmt::Display for Run<S, R> {
     }
 }
 
-/// The weighted states are the final states. Their units are islands, families or chains.
+/// The weighted states are the final states. The units, whose weights are independent, are islands, families or chains.
 impl<S, R> WeightedSample for Run<S, R> {
     type State = S;
 

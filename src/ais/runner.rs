@@ -152,9 +152,9 @@ impl<'e, P: AnnealingPath, K, R> Ais<'e, P, K, R> {
 
     /// Resamples the chains of each block between stages, but not after the last (sequential Monte Carlo).
     ///
-    /// With 10 or more blocks, standard errors come from the differences between these independent islands. With fewer,
-    /// they come from families, the descendants of one first chain (Lee and Whiteley 2018).
-    /// [`Run::effective_sample_size`] counts islands or families. If too few carry weight, the run
+    /// With 10 or more blocks, standard errors come from the differences between the blocks, which are independent
+    /// islands. With fewer, they come from families; a family is all descendants of one initial chain (Lee and Whiteley
+    /// 2018). [`Run::effective_sample_size`] counts islands or families. If too few carry weight, the run
     /// [warns](crate::estimate::Warning::FewFamilies); see [`Run::surviving_ancestors`].
     pub fn resampling(self, resampling: Resampling) -> Self
     where

@@ -22,8 +22,9 @@ use crate::work::store::{Checkpointed, KeptJob, Resumable, decode, encode};
 use crate::work::{Execution, Identity};
 use crate::{Error, Result};
 
-/// Records of a block: the sums of each window of stages, the sums recorded when weights change between target and
-/// surrogate, the log weights at the start of the current window, and the decisions counted until then.
+/// Records of a block: the sums of each window of neighbouring stages, the sums recorded at the change of weights
+/// between target and surrogate, and, for the start of the current window, the log weights and the number of
+/// accept-reject decisions so far.
 type SavedStages = (Vec<StageBin>, Option<StageBin>, Vec<f64>, Decisions);
 
 impl StageRecorder {
@@ -63,7 +64,8 @@ impl StageRecorder {
     }
 }
 
-/// A block in progress: stages passed, chains with the kernel's memories, records, recorder, and roots.
+/// A block in progress: number of stages passed, chains with the kernel's memory of each, records, recorder, and the
+/// first ancestor of each chain.
 type SavedProgress<S, R> = (
     usize,
     SavedPopulation<S>,

@@ -65,7 +65,7 @@ impl Settings {
         }
     }
 
-    /// Lets `population` use surrogates or the path's own models, as set here.
+    /// Makes `population` use the path's surrogate models if these settings ask for them, and its own models if not.
     pub(crate) fn on_models<P: AnnealingPath>(&self, population: Population<P>) -> Population<P> {
         match self.has_surrogates {
             true => population.by_surrogates(),
@@ -144,7 +144,7 @@ impl Settings {
     }
 
     /// Returns the estimate of `log(Z_K / Z_0)`. `roots` holds the first ancestors, and is empty if chains do not
-    /// interact. If resampling was not certain and no chain was copied, the chains count as independent.
+    /// interact. The chains count as independent if no chain was copied and the settings do not resample in every run.
     pub(crate) fn estimate(&self, log_weights: &[f64], roots: &[usize]) -> Result<Estimate> {
         let steps = self.schedule.stages();
         let selection = self.selection.as_ref();
@@ -179,7 +179,7 @@ impl Settings {
         StageBins::new(direction, stages, limit, kept.collect())
     }
 
-    /// Returns the streams of the blocks from `first` on.
+    /// Returns the random streams of the blocks from index `first` on.
     pub(crate) fn streams(&self, first: usize) -> BlockStreams {
         let chain = self.block_size * first;
         let stream = stream(self.seed, self.purpose, chain);
@@ -250,5 +250,5 @@ impl Settings {
 
 /// Number of chains before the first check of the standard error.
 const FIRST_LOOK: usize = 500;
-/// Number of blocks before the first check if chains interact, so that errors come from islands.
+/// Number of blocks before the first check if chains interact. The error can then be computed from islands.
 const FIRST_ISLANDS: usize = 10;

@@ -117,11 +117,11 @@ impl StageBins {
 #[derive(Debug, Clone, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct StageBin {
-    /// Log ratios of the middle stage k, weighted by `w_{k-1}`: a mean under `p_{k-1}`.
+    /// Mean of `log f_k - log f_{k-1}` at the window's middle stage k, weighted by `w_{k-1}`: a mean under `p_{k-1}`.
     before: WeightedMean,
-    /// The same log ratios, weighted by `w_{k-1} f_k / f_{k-1}`: a mean under `p_k`.
+    /// Mean of the same log ratios, weighted by `w_{k-1} f_k / f_{k-1}`: a mean under `p_k`.
     after: WeightedMean,
-    /// Weights of `after`, times the share [missed](crate::kernel::Step::missed) by moves.
+    /// The weights used in `after`, each multiplied by the share that the moves [missed](crate::kernel::Step::missed).
     missed: WeightSums,
     /// Weights after the window's last stage.
     weights: WeightSums,
@@ -232,8 +232,8 @@ fn alive_runs<S>(block: &Block<S>) -> impl Iterator<Item = Range<usize>> {
 pub(crate) struct StageRecorder {
     pub(crate) windows: StageBins,
     pub(crate) records: Vec<StageBin>,
-    /// Sums over chains, recorded when their weights change between the target's surrogate and the target. This change
-    /// belongs to no window.
+    /// Sums over the chains, recorded at the change of their weights between the target and its surrogate, a cheaper
+    /// model. This change is not part of any window.
     pub(crate) target: Option<StageBin>,
     /// Log weights at the start of the current window.
     pub(crate) start: Vec<f64>,
@@ -305,7 +305,8 @@ impl StageRecorder {
         }
     }
 
-    /// Adjusts the log weights of the window's start to resampling, given the log weights `before` and `after` it.
+    /// Updates the log weights at the start of the window after resampling. `before` and `after` are the log weights
+    /// before and after it.
     pub(crate) fn resampled(&mut self, before: &[f64], ancestors: &[usize], after: &[f64]) {
         // Each chain inherits its ancestor's increment within the window.
         let added = ancestors.iter().map(|&a| before[a] - self.start[a]);
@@ -351,13 +352,13 @@ pub struct StageSummary {
     /// Number of moves without a decision, as in Gibbs sampling, since the previous recorded stage.
     pub undecided: u64,
     /// The estimate of `log(Z_k / Z_0)` for the path's own model, with its error and interval, at the betas of
-    /// [`Ais::record_at`](crate::ais::Ais::record_at). At the last stage it is the run's own estimate. Along a path with
-    /// surrogates it differs from [`log_z_ratio`](Self::log_z_ratio), which is of the surrogate.
+    /// [`Ais::record_at`](crate::ais::Ais::record_at). At the last stage it is the run's own estimate. Along a path
+    /// with surrogates it differs from [`log_z_ratio`](Self::log_z_ratio), which uses the surrogate.
     #[cfg_attr(feature = "serde", serde(default))]
     pub estimate: Option<Estimate>,
 }
 
-/// Returns the sums of the final weights, merged over nodes of the tree of blocks.
+/// Returns the sums of the final weights, merged over `nodes`: the windows of each finished group of blocks.
 pub(crate) fn weights_so_far<'a>(nodes: impl Iterator<Item = &'a [StageBin]>) -> WeightSums {
     let mut weights = WeightSums::default();
     for window in nodes.filter_map(<[StageBin]>::last) {
@@ -396,9 +397,9 @@ pub(crate) fn summarize(
 ///
 /// sum over k of `(E_{k-1}[d_k] + E_k[d_k]) / 2` with `d_k = log f_k - log f_{k-1}`,
 ///
-/// with means over the weighted `x_{k-1}`. A wide window counts its middle stage in proportion to the window's width in
-/// beta. The change between the `target` and its surrogate is added separately. Returns `None` if a mean is not finite
-/// because the support shrinks.
+/// with means over the weighted states `x_{k-1}`. In a window of several stages, only the middle stage is recorded; its
+/// term is scaled by the window's width in beta. The change between the `target` and its surrogate is added separately.
+/// Returns `None` if a mean is not finite because the support shrinks.
 pub(crate) fn thermodynamic_integral(
     windows: &StageBins,
     (records, target): (&[StageBin], Option<&StageBin>),
@@ -417,8 +418,9 @@ pub(crate) fn thermodynamic_integral(
 ///
 /// `epsilon / 2 (2 |l_0| + sum_k |E_k[d_k]|) + 3 u sqrt(sum_k (log Z_k / Z_0)^2)`
 ///
-/// Here `d_k` is a log ratio, and `|l_0|` is the size of the base's log densities. The first term allows for one
-/// rounding of each log density. The second term bounds three standard deviations of the rounding of log weights.
+/// Here `d_k` is a log ratio, and `|l_0|` is the median absolute log density of the base at its samples. The first term
+/// allows for one rounding of each log density. The second term bounds three standard deviations of the rounding of log
+/// weights.
 pub(crate) fn rounding_error(
     windows: &StageBins,
     records: &[StageBin],
@@ -441,7 +443,8 @@ pub(crate) fn rounding_error(
     0.5 * (of_densities + f64::EPSILON * 3.0 * squares.sqrt())
 }
 
-/// Returns the share of the mean weight missed by moves. In a wide window the middle stage stands for every stage.
+/// Returns the share of the mean weight that is missing because forward chains hardly ever make some backward moves. In
+/// a window of several stages, the share at the middle stage is multiplied by the number of stages.
 pub(crate) fn missed_share(windows: &StageBins, records: &[StageBin]) -> f64 {
     let share = |(index, window): (usize, &StageBin)| {
         let stages = windows.end(index) - windows.start(index);

@@ -51,7 +51,7 @@ where
     /// data, the sample is the parameters that generated the data.
     ///
     /// # Errors
-    /// As [`run`](Self::run) and [`reverse`](Self::reverse).
+    /// The errors of [`run`](Self::run) and [`reverse`](Self::reverse).
     pub fn sandwich(&self, exact: &P::State) -> Result<Bounds>
     where
         K: Reversal<P::At>,
@@ -114,8 +114,8 @@ pub struct Bdmc {
 }
 
 impl Bdmc {
-    /// Calls `round` for each of `rounds` data sets, with its own stream. `round` draws parameters and data, builds the
-    /// path to the posterior, and returns the result of [`Ais::sandwich`].
+    /// Calls `round` for each of `rounds` data sets, each time with another stream. `round` draws parameters and data,
+    /// builds the path to the posterior, and returns the result of [`Ais::sandwich`].
     ///
     /// # Errors
     /// `rounds` of 0; errors of `round`.

@@ -84,8 +84,8 @@ pub struct BridgeStage {
     /// Mean increment of the reverse chains with its sign changed, minus the mean increment of the forward chains,
     /// since the previous recorded stage. The gaps sum to `upper_bound - lower_bound` if every chain is alive.
     pub gap: f64,
-    /// Overlap of the increments of both directions: the Bhattacharyya coefficient of normal laws with the increments'
-    /// means and variances. It is 1 if the means and the variances agree.
+    /// Overlap of the increments of both directions: the Bhattacharyya coefficient of normal densities with the
+    /// increments' means and variances. It is 1 if the means and the variances agree.
     pub overlap: f64,
 }
 
@@ -94,9 +94,9 @@ impl<Q: Quality> Bridge<Q> {
     ///
     /// # Errors
     /// A forward run that is [resampled](crate::ais::Ais::resampling) or [waste-free](crate::ais::Ais::waste_free),
-    /// because Bennett's estimate needs weights of whole paths; another schedule, base normaliser or number of recorded
-    /// stages; another path or kernel, as far as [a few chains](crate::ais::Ais::run) detect it; fewer than two chains
-    /// in one run.
+    /// because Bennett's estimate needs weights of whole paths; runs with different schedules, base normalisers or
+    /// numbers of recorded stages; runs with different paths or kernels, as far as [a few chains](crate::ais::Ais::run)
+    /// detect it; fewer than two chains in one run.
     pub fn new<S, R, T, U>(forward: &Run<S, R>, reverse: &ReverseRun<T, Q, U>) -> Result<Self> {
         check_pair(forward, reverse)?;
         let (backward, log_z_0) = (reverse.backward(), reverse.log_base_normalizer());
@@ -292,7 +292,7 @@ fn compare(forward: &[StageSummary], backward: &[StageSummary]) -> Vec<BridgeSta
     pairs.map(stage).collect()
 }
 
-/// Returns the Bhattacharyya coefficient of normal laws with these variances, whose means differ by `gap`.
+/// Returns the Bhattacharyya coefficient of normal densities with variances `one` and `other` and means `gap` apart.
 fn normal_overlap(gap: f64, one: f64, other: f64) -> f64 {
     let total = one + other;
     if total <= 0.0 {

@@ -12,14 +12,14 @@ use crate::{Error, Result};
 
 /// Log Z from draws of the target by Stan, PyMC, nuts-rs or any other sampler (Meng and Wong 1996).
 ///
-/// A distribution g, the law, is fitted to the first half of each chain. Draws of g and the second half enter Bennett's
-/// equation for the target's density f, whose root c is
+/// A distribution g, called the law, is fitted to the first half of each chain. Bennett's equation compares draws of g
+/// with the second halves. Its root c estimates log Z of the target's density f:
 ///
 /// `sum_g s(log f - log g - c - M) = e^-M sum_f s(c + M + log g - log f)`
 ///
-/// with as many draws of g as of f, and the logistic function s. By the autocorrelation of log f, the draws of f count
-/// as `e^-M` times as many independent draws. Then the halves change places, and Z is the mean of both estimates.
-/// Errors allow for the autocorrelation of the acceptances and for chains that disagree.
+/// There are as many draws of g as of f, and s is the logistic function. By the autocorrelation of log f, the draws of
+/// f count as `e^-M` times as many independent draws. Then the halves change places, and Z is the mean of both
+/// estimates. Errors allow for the autocorrelation of the acceptances and for chains that disagree.
 ///
 /// **It cannot detect a mode that the draws lack.** Use a challenged run from the fitted [law](Self::law) as a second
 /// witness:
@@ -64,12 +64,12 @@ pub struct BridgeSampling<L> {
 
 /// Least number of draws in a half of a chain.
 const LEAST: usize = 10;
-/// Effective number of draws in both halves below which a warning appears.
+/// Effective number of draws, in both halves together, below which a warning appears.
 const FEW: f64 = 100.0;
-/// Distance of the two halves, in standard errors, above which they disagree.
+/// Distance of the two halves' estimates, in standard errors of the difference, above which a warning appears.
 const FAR: f64 = 3.0;
 
-/// Half of the draws, by chain, with the log densities of the target.
+/// Half of each chain's draws, with the target's log densities at these draws.
 struct Half<'d, S> {
     chains: Vec<(&'d [S], Vec<f64>)>,
 }
@@ -85,7 +85,7 @@ impl<S: Clone> Half<'_, S> {
         effective_draws(&Vec::from_iter(log_densities))
     }
 
-    /// Returns a law fitted to the draws.
+    /// Returns the distribution (law) fitted to the draws.
     fn law<L: Fit<State = S>>(&self) -> Result<L> {
         let draws = self
             .chains
@@ -95,7 +95,7 @@ impl<S: Clone> Half<'_, S> {
         L::fit(&Vec::from_iter(draws), &vec![weight; self.count()])
     }
 
-    /// Returns the estimate from these draws and the same number of draws of `law`.
+    /// Returns Bennett's estimate of log Z from these draws and the same number of draws of `law`.
     fn estimate<L: Fit<State = S>>(
         &self,
         law: &L,
@@ -116,12 +116,12 @@ impl<S: Clone> Half<'_, S> {
 }
 
 impl<L: Fit<State: Clone>> BridgeSampling<L> {
-    /// Estimates log Z of `target` from chains of draws, without warm-up and in the order in which they were drawn. It
-    /// evaluates the density twice for each draw.
+    /// Estimates log Z of `target` from `chains`, each with its draws in the order in which they were drawn, without
+    /// warm-up. The density is evaluated twice for each draw.
     ///
     /// # Errors
     /// No chain, or a chain of fewer than 20 draws; a draw at which the target has no density, or a NaN; draws to which
-    /// no law of this family can be fitted.
+    /// no distribution of this family can be fitted.
     pub fn new<M>(target: &M, chains: &[Vec<L::State>], seed: u64) -> Result<Self>
     where
         M: UnnormalizedModel<State = L::State>,
@@ -200,7 +200,7 @@ impl<L: Fit<State: Clone>> BridgeSampling<L> {
 }
 
 impl<L> BridgeSampling<L> {
-    /// Returns the law fitted to all draws, a base for annealed runs.
+    /// Returns the law, the distribution fitted to all draws. It can serve as a base of annealed runs.
     pub fn law(&self) -> &L {
         &self.law
     }

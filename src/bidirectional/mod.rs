@@ -13,7 +13,7 @@
 //! # Ok::<(), annealed::Error>(())
 //! ```
 //!
-//! [`Ais::reverse`](crate::ais::Ais::reverse) reads a path backward from [`TargetSamples`]. A [`Bridge`] joins both
+//! [`Ais::reverse`](crate::ais::Ais::reverse) runs from [`TargetSamples`] back to the base. A [`Bridge`] joins both
 //! directions, [`Bounds`] bound log Z from both sides, and [`Raise`] bounds log-likelihoods. [`BridgeSampling`] needs
 //! only draws of the target.
 

@@ -11,12 +11,12 @@ use crate::{Error, Result};
 
 /// The reverse annealed importance sampling estimator (RAISE) of held-out log-likelihoods.
 ///
-/// Annealing defines its own model: the law q of its final states, which tends to the target with more stages. From a
-/// state v, the path is read backward m times. With the weights `w_i` of these chains,
+/// Annealing defines its own model: the distribution q of its final states, which tends to the target with more stages.
+/// From a state v, m chains pass the path backward. With their weights `w_i`,
 ///
 /// `q^(v) = f_K(v) / Z_0 * (1/m) sum_i w_i`
 ///
-/// is an unbiased estimate of q(v), so that `E log q^(v) <= log q(v)`. It does not bound the target's own
+/// is an unbiased estimate of q(v), so `E log q^(v) <= log q(v)`. It does not bound the target's own
 /// log-likelihood. Source: Burda, Grosse and Salakhutdinov (2015).
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -49,11 +49,11 @@ where
     K: Sync,
     R: Recorder<P::At> + Send + Sync,
 {
-    /// Estimates RAISE of held-out states, with `chains_each` independent chains per state. The model is the law of the
-    /// final states of a run without [`resampling`](Self::resampling) or [`waste_free`](Self::waste_free).
+    /// Estimates RAISE of held-out states, with `chains_each` independent chains per state. The model is the
+    /// distribution of final states without [`resampling`](Self::resampling) or [`waste_free`](Self::waste_free).
     ///
     /// # Errors
-    /// As [`run`](Self::run); no states; `chains_each` of 0.
+    /// The errors of [`run`](Self::run); no states; `chains_each` of 0.
     pub fn raise(&self, held_out: &[P::State], chains_each: usize) -> Result<Raise>
     where
         K: Reversal<P::At>,

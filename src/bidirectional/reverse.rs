@@ -1,4 +1,4 @@
-//! Runs that read a path backward, and their results.
+//! Runs from the target back to the base, and their results.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -83,12 +83,12 @@ impl<S, Q: Quality, R> LogZ for ReverseRun<S, Q, R> {
         self.log_base_normalizer - self.run.log_z_ratio()
     }
 
-    /// Returns the standard error of [`log_z`](Self::log_z), assuming independent samples of the target's law.
+    /// Returns the standard error of [`log_z`](Self::log_z), assuming independent samples of the target.
     fn standard_error(&self) -> f64 {
         self.run.standard_error()
     }
 
-    /// Returns the confidence interval of `log Z_K`, assuming samples of the target's law. It is the
+    /// Returns the confidence interval of `log Z_K`, assuming independent samples of the target. It is the
     /// [interval](crate::estimate::Estimate::interval_at) of a forward run, mirrored.
     fn interval_at(&self, level: f64) -> Result<(f64, f64)> {
         Ok(self.mirrored(self.run.interval_at(level)?))
@@ -125,7 +125,7 @@ where
     /// its log weight. From exact samples `E[w] = Z_0/Z_K`. [`Bridge`](super::Bridge) joins both directions.
     ///
     /// # Errors
-    /// As [`run`](Self::run); no samples.
+    /// The errors of [`run`](Self::run); no samples.
     pub fn reverse<Q>(
         &self,
         samples: &TargetSamples<P::State, Q>,
@@ -138,8 +138,8 @@ where
         Ok(ReverseRun::new(run, self.settings.log_base_normalizer))
     }
 
-    /// Runs one chain from each state to the base. The purpose of the streams must [read
-    /// backward](Purpose::reads_backward).
+    /// Runs one chain from each state to the base. `purpose` selects the streams; [`Purpose::reads_backward`] must be
+    /// true for it.
     pub(super) fn read_backward(
         &self,
         purpose: Purpose,

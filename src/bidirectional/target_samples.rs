@@ -22,7 +22,7 @@ pub enum Approximate {}
 
 /// Quality of samples of a target: [`Exact`] or [`Approximate`].
 pub trait Quality {
-    /// Whether the samples have the law of the target.
+    /// Whether the samples follow the target's distribution exactly.
     const IS_EXACT: bool;
 }
 
@@ -43,10 +43,10 @@ pub trait IsExact: Quality {}
 
 impl IsExact for Exact {}
 
-/// States at which the chains of a reverse run start, one for each chain. Standard errors assume that they are
+/// States at which the chains of a reverse run start, one for each chain. Standard errors assume that the states are
 /// independent.
 ///
-/// Their quality is part of the type: only results from `TargetSamples<S, Exact>` have an upper bound.
+/// The quality of the samples is part of the type: only results from `TargetSamples<S, Exact>` have an upper bound.
 ///
 /// ```
 /// use annealed::bidirectional::{Approximate, Exact, TargetSamples};
@@ -91,7 +91,7 @@ impl<S> TargetSamples<S, Exact> {
 }
 
 impl<S> TargetSamples<S, Approximate> {
-    /// Creates samples that follow the law of the target approximately.
+    /// Creates samples that follow the target's distribution approximately.
     pub fn approximate(states: Vec<S>) -> Self {
         Self {
             states,

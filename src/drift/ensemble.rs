@@ -15,16 +15,17 @@ use crate::random::{Purpose, stream};
 use crate::schedule::{MidBetas, Schedule};
 use crate::{Error, Result};
 
-/// Penalties to choose from, relative to the variance of a feature.
+/// Penalties of the regression, relative to the variance of a feature, from which cross-validation chooses.
 const PENALTIES: [f64; 5] = [1e-6, 1e-4, 1e-2, 0.1, 1.0];
 
 /// A drift modifier `G = grad h`, `h = sum_j c_j phi_j`, fitted to the particles of a pilot run.
 ///
-/// The growth `s - div(G p)/p` of the log weight along G is constant for an exact G. At each stage the coefficients
-/// minimise the growth's variance over the weighted particles, by a regression of s on `div(p grad phi_j)/p`. Two-fold
-/// cross-validation chooses the penalty. The particles then move with this G, and are resampled when their effective
-/// sample size falls below half. The pilot uses the streams of [`Purpose::Ensemble`], so that a run with the same seed
-/// is unbiased. Source of the regression: zero-variance control variates (Mira, Solgi and Imparato 2013).
+/// The growth of the log weight along G is `s - div(G p)/p`, with `s = d/dbeta log f` and the path's density p. It is
+/// constant for an exact G. At each stage the coefficients minimise the growth's variance over the weighted particles,
+/// by a regression of s on `div(p grad phi_j)/p`. Two-fold cross-validation chooses the penalty. The particles then
+/// move with this G, and are resampled when their effective sample size falls below half. The pilot uses the streams of
+/// [`Purpose::Ensemble`], so a run with the same seed is unbiased. Source of the regression: zero-variance control
+/// variates (Mira, Solgi and Imparato 2013).
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct EnsembleModifier<F> {
@@ -89,7 +90,7 @@ impl<F: Features> EnsembleModifier<F> {
 }
 
 impl<F: Features> DriftModifier for EnsembleModifier<F> {
-    /// Writes the field with the coefficients of the nearest stage.
+    /// Writes G with the coefficients of the nearest stage.
     fn modifier_into(&self, beta: f64, state: &DVector<f64>, modifier: &mut DVector<f64>) {
         let (left, right, part) = self.betas.around(beta);
         let nearest = if part <= 0.5 { left } else { right };
@@ -181,7 +182,7 @@ fn cross_validated(rows: &DMatrix<f64>, weights: &[f64]) -> (DVector<f64>, f64) 
     (solve(&fold(&|_| true), best.1), best.0)
 }
 
-/// Returns the weighted covariance of the rows: one row for each feature, then one for s, the regressed variable.
+/// Returns the weighted covariance of the features and of s, the regressed variable: a row each, a column per particle.
 fn covariance(rows: &DMatrix<f64>, weights: impl Iterator<Item = f64>) -> DMatrix<f64> {
     let weights = DVector::from_iterator(rows.ncols(), weights);
     let total = weights.sum().max(f64::MIN_POSITIVE);
@@ -194,7 +195,7 @@ fn covariance(rows: &DMatrix<f64>, weights: impl Iterator<Item = f64>) -> DMatri
     &centred * centred.transpose()
 }
 
-/// Regresses the last variable on the others, with penalties in proportion to their variances.
+/// Regresses the last variable on the others. The penalty on a coefficient is in proportion to its variable's variance.
 fn solve(covariance: &DMatrix<f64>, penalty: f64) -> DVector<f64> {
     let count = covariance.nrows() - 1;
     let scales = DVector::from_fn(count, |j, _| {

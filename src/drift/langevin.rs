@@ -143,7 +143,7 @@ impl<D: DriftModifier> DriftModifiedLangevin<D> {
         Ok(length)
     }
 
-    /// Writes both parts of the drift and returns `log f_k(x)`. Off the support the parts are meaningless.
+    /// Writes `eps/2 g` and `delta G`, and returns `log f_k(x)`. Off the support both vectors are meaningless.
     fn drift_into<M: Differentiable + Intermediate>(
         &self,
         quantity: &'static str,
@@ -161,8 +161,8 @@ impl<D: DriftModifier> DriftModifiedLangevin<D> {
         Ok(log_density)
     }
 
-    /// Draws y from B at x, with the proposal's noise, for [`Step::with_backward_move`]. Returns the log importance
-    /// weight of y, and the correction of the forward move from y to x.
+    /// Draws a state y from the backward density `B(y|x)`, with the proposal's noise, for [`Step::with_backward_move`].
+    /// Returns the log importance weight of y, and the correction of the forward move from y to x.
     fn draw_backward<M: Differentiable + Intermediate>(
         &self,
         stage: Stage<'_, M>,
@@ -188,9 +188,9 @@ impl<D: DriftModifier> DriftModifiedLangevin<D> {
     }
 }
 
-/// Uses the proposal, weighted by B / F, as the y of [`DriftModifiedLangevin::draw_backward`]. This suffices if
-/// shifts are short compared with the noise. `forward.langevin` holds the sum of both drifts ([`Drift::round_trip`]);
-/// `fall` is `log f_k(x) - log f_k(y)`.
+/// Returns the results of [`DriftModifiedLangevin::draw_backward`] with the proposal as y, weighted by B / F. This
+/// suffices if shifts are short compared with the noise. `forward.langevin` contains the sum of both drifts
+/// ([`Drift::round_trip`]); `fall` is `log f_k(x) - log f_k(y)`.
 fn weigh_proposal(
     fall: f64,
     forward: &Drift,
@@ -282,7 +282,7 @@ where
     }
 }
 
-/// Returns `log N(n + s; 0, eps) - log N(n; 0, eps)` without cancellation: s is `sum`, n the forward `noise`.
+/// Returns `log N(n + s; 0, eps) - log N(n; 0, eps)` without cancellation: s is `sum`, n is `noise`, eps is `variance`.
 fn backward_over_forward(sum: &DVector<f64>, noise: &DVector<f64>, variance: f64) -> f64 {
     -(sum.dot(noise) + 0.5 * sum.norm_squared()) / variance
 }

@@ -39,7 +39,8 @@ use crate::path::GaussianPath;
 
 /// A drift modifier: a field G such that states move by `-delta G` as beta grows by delta. It is exact if
 /// `div(G p_beta) = (s - E s) p_beta` with `s = d/dbeta log f_beta`. Weights are unbiased for any field that depends on
-/// beta and the state alone. The modifier of Barron and Luo (2007) is G divided by the final gain.
+/// beta and the state alone. Barron and Luo (2007) use the gain `gamma beta` in place of beta: their modifier is
+/// `G / gamma`.
 #[doc(alias = "drift modifier")]
 pub trait DriftModifier {
     /// Writes `G_beta(x)`, which must be finite, to `modifier`, which has the length of the state.

@@ -11,9 +11,9 @@ const MAX_PROPOSALS: usize = 1_000_000;
 /// Number of cells from which on a cell is split only if this removes a tenth of the cell's mass.
 const FEW_CELLS: usize = 64;
 
-/// The conditional of a projection z given w: `exp(scale f(z)) N(z; centre, deviation^2)` up to a constant. Adaptive
-/// rejection (Gilks and Wild 1992) draws `x = (z - centre) / deviation`. In each cell the log envelope adds the bound
-/// of f ([`RidgeFunction::upper_bound_on`]) and the tangent to `-x^2/2` at the cell's point nearest to 0.
+/// The conditional density of a projection z given w: `exp(scale f(z)) N(z; centre, deviation^2)` up to a factor.
+/// Adaptive rejection (Gilks and Wild 1992) draws `x = (z - centre) / deviation`. In each cell the log envelope adds
+/// the bound of f ([`RidgeFunction::upper_bound_on`]) and the tangent to `-x^2/2` at the cell's point nearest to 0.
 #[derive(Debug)]
 pub(super) struct Projection<'f, F> {
     pub(super) function: &'f F,

@@ -18,7 +18,7 @@ const MAX_NODES: usize = 1 << 28;
 /// `G_beta(x) = 1/p(x) integral_-inf^x (s - E s) p`, with `s = d/dbeta log f_beta`.
 ///
 /// It is a table on an even grid at the middle of each stage, interpolated linearly between nodes and betas, and
-/// constant outside them. The trapezoid rule runs on ratios of densities from both tails to the median, so that nothing
+/// constant outside them. The trapezoid rule runs on ratios of densities from both tails to the median, so nothing
 /// underflows.
 ///
 /// ```

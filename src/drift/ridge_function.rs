@@ -4,7 +4,7 @@ use std::f64::consts::TAU;
 
 use crate::{Error, Result};
 
-/// A ridge function f of a projection `x_i . w`, bounded above. [`Bounded`] makes one from a closure and its bound.
+/// A ridge function f of a projection `x_i . w`, bounded above. [`Bounded`] makes a ridge function from a closure.
 pub trait RidgeFunction {
     /// Returns `f(z)`.
     fn value(&self, z: f64) -> f64;

@@ -218,8 +218,8 @@ fn in_parts<F: RidgeFunction, T>(
     result
 }
 
-/// Draws w given z with the tilting factor `exp(a . w)`, and returns the log weight:
-/// `l(w) + log E[exp(a . w)|z] - a . w`.
+/// Draws w given z with the factor `exp(a . w)` of [`RidgeGibbs::tilted`], and returns the log weight
+/// `l(w) + log E[exp(a . w)|z] - a . w`, where l is the stage's collapsed log ratio.
 fn tilt<F: RidgeFunction, R: Rng + ?Sized>(
     stage: Stage<'_, RidgeAt<'_, F>>,
     state: &mut RidgeState,
@@ -253,8 +253,7 @@ fn collapsed_log_ratio<F: RidgeFunction>(
         .sum()
 }
 
-/// Returns the term of ridge `index` in the log ratio with its latent variable integrated out. The argument `u` is the
-/// projection `x_i . w`.
+/// Returns the term of ridge `index` in the sum [`collapsed_log_ratio`]. The argument `u` is the projection `x_i . w`.
 fn smoothed_log_ratio<F: RidgeFunction>(
     stage: Stage<'_, RidgeAt<'_, F>>,
     index: usize,

@@ -46,7 +46,7 @@ use crate::schedule::Schedule;
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct RidgeModifier {
-    /// `g_j` for each projection.
+    /// The quadrature modifier `g_j` of each projection.
     tables: Vec<QuadratureModifier>,
     /// `Cov((w, z), z_j) / C_jj`, one column for each projection.
     lift: DMatrix<f64>,

@@ -12,9 +12,10 @@ use crate::{Error, Result};
 ///
 /// `log f_beta(w, z) = log N(w; 0, sigma0^2 I) + sum_i log N(z_i; x_i . w, delta^2) + beta gamma L(z)`,
 ///
-/// with `L(z) = 1/n sum_i f_i(z_i)`. [`RidgeGibbs`](crate::drift::RidgeGibbs) draws both conditionals exactly. With z
-/// integrated out, the objective of w is the [`smoothed`](Self::smoothed) one, which tends to L as delta tends to 0.
-/// Source: Barron and Luo (2007), with the factors 1/n and gamma that the slides leave out in places.
+/// with `L(z) = 1/n sum_i f_i(z_i)` and the gain gamma. [`RidgeGibbs`](crate::drift::RidgeGibbs) draws both
+/// conditionals exactly. With z integrated out, the objective of w is the [`smoothed`](Self::smoothed) one, which tends
+/// to L as delta tends to 0. Source: Barron and Luo (2007), with the factors 1/n and gamma that the slides omit in
+/// places.
 ///
 /// ```
 /// use annealed::ais::Ais;

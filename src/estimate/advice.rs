@@ -69,7 +69,7 @@ pub(super) fn more_betas(barrier: f64, betas: usize) -> String {
 pub(crate) enum Remedy {
     /// More chains or more stages.
     Chains(usize),
-    /// More chains but not more stages, because the error did not fall as the stages of the rounds grew.
+    /// More chains but not more stages, because the error did not fall as the rounds used more stages.
     ChainsAlone(usize),
     Islands(usize),
     /// More ladders or more rounds.
@@ -115,7 +115,7 @@ impl Remedy {
     }
 }
 
-/// Formats a count with two digits, rounded up; from 1e7 on as a power of ten.
+/// Formats a count with two digits, rounded up; from 1e7 on in scientific notation.
 fn short_count(count: f64) -> String {
     let unit = 10_f64.powf(count.log10().floor() - 1.0).max(1.0);
     short((count / unit).ceil() * unit)

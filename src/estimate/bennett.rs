@@ -40,7 +40,7 @@ pub struct BennettEstimate {
 
 /// Overlap of the two directions below which a warning appears and the interval widens.
 const LITTLE: f64 = 0.03;
-/// Effective sample size of the acceptances below which a warning appears.
+/// Effective sample size of the acceptances `s(..)` below which a warning appears.
 const FEW: f64 = 10.0;
 
 /// Statistics of the acceptances `s(..)` of one direction.
@@ -204,7 +204,7 @@ impl BennettEstimate {
         self.overlap
     }
 
-    /// Returns the effective sample size of the acceptances, in the direction in which it is smaller.
+    /// Returns the effective sample size of the acceptances `s(..)`, in the direction in which it is smaller.
     #[doc(alias = "ess")]
     pub fn effective_sample_size(&self) -> f64 {
         let reverse = self.reverse.effective_sample_size;

@@ -4,8 +4,8 @@ use super::check;
 use crate::num::{WeightedMean, largest, log_add_exp, log_mean_exp};
 use crate::{Error, Result};
 
-/// Number of stakes 1, 1/2, .. 1/512 in the certified bound. Their shares of the initial wealth are proportional to 1,
-/// 1/2, 1/3, .. .
+/// Number of bettors in the certified bound. Each stakes a fixed fraction of its wealth on every weight: 1, 1/2, ..
+/// 1/512. Their shares of the initial wealth are proportional to 1, 1/2, 1/3, .. .
 const STAKES: i32 = 10;
 /// Length in nats of a Newton step below which the search for the certified bound ends.
 const TOLERANCE: f64 = 1e-9;
@@ -40,8 +40,9 @@ pub fn importance_weighted_bound(log_weights: &[f64], k: usize) -> Result<f64> {
 /// Returns a lower bound on `log E[w]` that holds with probability `confidence`, whatever the tails of the weights. The
 /// weights must be independent, have the same mean, and be in an order fixed beforehand. A weight may be 0.
 ///
-/// With shares p_k on ten stakes l_k, the wealth is `M_n(z) = sum_k p_k prod_{i <= n} (1 - l_k + l_k w_i / z)`. If `z =
-/// E[w]`, the wealth exceeds `1 / (1 - confidence)` at *any* n with probability at most `1 - confidence` (Ville 1939;
+/// The bound comes from a bet: ten bettors own shares p_k of a wealth of 1, and stake the fraction l_k of their wealth
+/// on each weight. After n weights the wealth is `M_n(z) = sum_k p_k prod_{i <= n} (1 - l_k + l_k w_i / z)`. If `z =
+/// E[w]`, it exceeds `1 / (1 - confidence)` at *any* n with probability at most `1 - confidence` (Ville 1939;
 /// Waudby-Smith and Ramdas 2024). The bound is the log of the z at which the wealth reaches this value. It holds
 /// whatever ended the run. To take the largest of m bounds, give each the confidence `1 - (1 - confidence) / m`. See
 /// `docs/intervals.md`.
@@ -79,8 +80,8 @@ pub fn certified_lower_bound(log_weights: &[f64], confidence: f64) -> Result<f64
     }
 }
 
-/// Returns the log wealth `log M_N(z)` as the log weight of a mean over the stakes. The mean itself is the derivative
-/// of `log M_N(z)` in `log z`.
+/// Returns the log wealth `log M_N(z)` and its derivative in `log z`, as a weighted mean over the stakes:
+/// `log_weight()` is the log wealth, and `get()` is the derivative.
 fn wealth(log_weights: &[f64], log_z: f64) -> WeightedMean {
     let mut wealth = WeightedMean::default();
     let shares = (1..=STAKES).map(|k| 1.0 / f64::from(k));

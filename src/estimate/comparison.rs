@@ -228,7 +228,7 @@ impl Sides {
     }
 }
 
-/// Returns the first estimate's share in the pooled one, from the widths of both intervals.
+/// Returns the weight of the first estimate in the pooled one, given the widths `one` and `other` of both intervals.
 fn share(one: f64, other: f64) -> f64 {
     let ratio = one / other;
     match ratio.is_nan() {

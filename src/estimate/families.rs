@@ -60,7 +60,8 @@ mod tests {
 
     use super::*;
 
-    /// Counts warnings over 500 sets of chains in `alive` families, whose log weights come from `draw`.
+    /// Counts warnings over 500 sets of chains in `alive` families. `draw` draws the log weight of all chains of a
+    /// family.
     fn warned(chains: usize, alive: usize, draw: impl Fn(&mut Xoshiro256PlusPlus) -> f64) -> usize {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(3);
         let roots: Vec<usize> = (0..chains).map(|chain| chain % alive).collect();
@@ -86,7 +87,7 @@ mod tests {
         assert!(warned(3_200, 400, log_normal) > 450);
     }
 
-    /// If a few families are in a mode of 20 times the weight, the shape is large, but the estimate is right.
+    /// If a few families reach a mode with 20 times the weight, the Pareto shape is large, but the estimate is right.
     #[test]
     fn families_that_reached_another_mode_are_silent() {
         let modes = |rng: &mut Xoshiro256PlusPlus| {

@@ -146,7 +146,7 @@ pub(crate) fn write_value(f: &mut Formatter<'_>, value: f64, error: f64) -> fmt:
     write!(f, "{value:.digits$} +- {error:.digits$}")
 }
 
-/// Ratio of the sides of an interval above which the interval is skewed.
+/// Ratio of the longer to the shorter side of an interval, above which the interval counts as skewed.
 const SKEWED: f64 = 2.0;
 
 pub(super) fn is_skewed(value: f64, (lower, upper): (f64, f64)) -> bool {

@@ -97,7 +97,7 @@ pub struct Estimate {
     units: usize,
     /// Number of independent weights that are not 0.
     carrying: usize,
-    /// The largest log weight, plus any shift. The other figures are relative to it, so that they do not lose digits.
+    /// The largest log weight, plus any shift. The other figures are relative to it and so keep their digits.
     largest: f64,
     largest_share: f64,
     /// Population variance of `w / mean(w)`.
@@ -111,12 +111,12 @@ pub struct Estimate {
     variance_of_alive: f64,
 }
 
-/// Owner of an independent weight: one chain, or a group of chains that interacted.
+/// Kind of unit that has an independent weight: one chain, or a group of chains that interacted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 enum Unit {
     Chain,
-    /// Descendants of one first chain.
+    /// All descendants of one initial chain.
     Family,
     /// Chains of one block, or one population.
     Island,
@@ -222,7 +222,7 @@ impl Estimate {
         (self.relative_variance / (self.units - 1) as f64).sqrt()
     }
 
-    /// Returns whether the estimate rests on a single independent weight, so that no error can be computed.
+    /// Returns whether the estimate rests on a single independent weight, from which no error can be computed.
     fn is_single(&self) -> bool {
         self.units == 1 || self.unit != Unit::Chain && self.carrying == 1
     }
@@ -318,11 +318,11 @@ impl Estimate {
 
     /// Returns reasons to doubt the estimate that its weights show: [`FewChains`](Warning::FewChains) below 25, any
     /// [`DeadChains`](Warning::DeadChains), [`LowEffectiveSampleSize`](Warning::LowEffectiveSampleSize) below 1% of the
-    /// chains or 3, [`DominantWeight`](Warning::DominantWeight) above a share of 1/2, [`HeavyTail`](Warning::HeavyTail)
-    /// above a Pareto shape of `1 + 1.5 / sqrt N`. In a resampled run, [`FewFamilies`](Warning::FewFamilies) replaces
-    /// the warnings on few chains, low sample size and dominant weight: it appears below 10 families or islands, or
-    /// below an effective number of 5. The run itself judges the tail of families
-    /// ([`HeavyFamilies`](Warning::HeavyFamilies)).
+    /// chains or below 3, [`DominantWeight`](Warning::DominantWeight) above a share of 1/2,
+    /// [`HeavyTail`](Warning::HeavyTail) above a Pareto shape of `1 + 1.5 / sqrt N`. In a resampled run,
+    /// [`FewFamilies`](Warning::FewFamilies) replaces the warnings on few chains, low sample size and dominant weight:
+    /// it appears below 10 families or islands, or below an effective number of 5. The run itself judges the tail of
+    /// families ([`HeavyFamilies`](Warning::HeavyFamilies)).
     pub fn warnings(&self) -> Vec<Warning> {
         let (chains, dead, share) = (self.chains, self.dead, self.largest_share);
         let ess = self.effective_sample_size();
@@ -413,8 +413,8 @@ impl Estimate {
 /// Least number of independent weights from which an error is computed.
 const FEW_UNITS: usize = 10;
 
-/// Returns the chains of each island, or `None` if there are too few islands to compute an error from. A shorter last
-/// block joins the island before it.
+/// Returns the index range of the chains of each island, or `None` if there are too few islands to compute an error
+/// from. An island is a block of chains. A shorter last block joins the island before it.
 pub(crate) fn islands(
     chains: usize,
     block_size: usize,

@@ -217,8 +217,9 @@ impl Sides {
         }
     }
 
-    /// Returns the log of a sum of independent terms, given by their logarithms. It is a convex function of these: its
-    /// tangent, whose slopes are the shares, gives a long enough lower side, but too short an upper side.
+    /// Returns the log of a sum of independent terms, given by their logarithms. It is a convex function of these
+    /// logarithms. A linear approximation gives a long enough lower side but too short an upper side, so the upper side
+    /// is computed on the scale of the sum.
     fn log_sum(terms: &[&Self]) -> Self {
         let value = log_sum_exp(terms.iter().map(|term| term.value));
         let shares = terms.iter().map(|term| (term.value - value).exp());
@@ -313,7 +314,8 @@ impl ComparedModel {
     }
 }
 
-/// Returns `208.631 +- 0.021` and `208.590 to 208.672`. The error is left out if the figure is `skewed`.
+/// Returns a value with its error, and its interval, as `208.631 +- 0.021` and `208.590 to 208.672`. If the interval is
+/// `skewed`, the error is left out.
 fn figure_and_interval(
     value: f64,
     error: f64,
@@ -397,7 +399,8 @@ mod tests {
         ModelComparison::new(named.map(|(place, result)| (place.to_string(), result))).unwrap()
     }
 
-    /// Checks the coverage for standard errors of up to 2 nats, and of 4 nats for models that seem negligible.
+    /// Checks how often the interval contains the true probability, for standard errors of log Z of up to 2 nats, and
+    /// of 4 nats for models that seem negligible.
     #[test]
     fn the_interval_of_a_probability_has_its_level() {
         const REPEATS: usize = 2_000;

@@ -3,9 +3,9 @@
 /// Least number of chains for a fit of the tail: five weights in the largest fifth.
 pub(crate) const MIN_CHAINS: usize = 25;
 
-/// Returns the Pareto shape `k` of the largest `min(N/5, 3 sqrt N)` weights (Vehtari et al. 2024, sec. 3.2), or `None`
-/// below [`MIN_CHAINS`] chains or if fewer than five weights exceed the threshold. Moments of order below `1/k` are
-/// finite.
+/// Returns the Pareto shape `k` of the largest `min(N/5, 3 sqrt N)` of N weights (Vehtari et al. 2024, sec. 3.2), or
+/// `None` below [`MIN_CHAINS`] chains or if fewer than five of the largest weights exceed the next largest weight.
+/// Moments of order below `1/k` are finite.
 pub(crate) fn pareto_shape(log_weights: &[f64]) -> Option<f64> {
     if log_weights.len() < MIN_CHAINS {
         return None;

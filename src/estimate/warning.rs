@@ -3,8 +3,8 @@
 use super::advice::{gap_cause, more_betas, shows, simpler, sureness};
 use crate::error::short;
 
-/// A reason to doubt a result or a schedule, with its figures. The text gives advice. It implements `Error`, so that a
-/// strict program can return it.
+/// A reason to doubt a result or a schedule, with its figures. The text gives advice. A strict program can return a
+/// warning as an error, because this type implements `Error`.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
@@ -36,21 +36,21 @@ pub enum Warning {
         /// Effective number of families or islands.
         effective: f64,
     },
-    /// A resampled run in which the weights of families, the descendants of one first chain, have no variance. Chains
-    /// move too little between resamplings to reach mass where the base is thin. Islands then agree on a value that
-    /// lacks this mass.
+    /// A resampled run in which the weights of families have no variance; a family is all descendants of one initial
+    /// chain. Chains move too little between resamplings to reach mass where the base has a low density. Islands then
+    /// agree on a value that lacks this mass.
     #[error(
         "the weights of families (all chains that descend from one first chain) have a heavy tail (Pareto shape {k_hat:.2}): \
          the estimate is likely too low and its error understated; use more moves at each stage, a better mixing kernel or a \
          wider base"
     )]
     HeavyFamilies {
-        /// Shape of the generalised Pareto distribution fitted to the largest sums of weights of a family.
+        /// Shape of the generalised Pareto distribution fitted to the largest family weights.
         k_hat: f64,
     },
-    /// Rounds whose last run rests on fewer than `N/5 min(1, Lambda / sqrt K)` families, for N chains and K stages.
-    /// Chains follow the path too slowly, as in a narrow and curved valley. The chains with the largest weights are
-    /// missing, so that the estimate and its error are too small although they look steady.
+    /// Rounds whose last run rests on fewer than `N/5 min(1, Lambda / sqrt K)` families, for N chains, K stages and the
+    /// barrier Lambda. Chains follow the path too slowly, as in a narrow and curved valley. The chains with the largest
+    /// weights are missing, so the estimate and its error are too small although they look steady.
     #[error(
         "the estimate from {chains} chains rests on only about {effective:.0} independent families, after {stages} stages along \
          a barrier of {barrier:.1}. The chains follow the path too slowly, as in a narrow and curved valley, and log Z is \
@@ -58,7 +58,7 @@ pub enum Warning {
          Doubling the budget helps little"
     )]
     MergedFamilies {
-        /// Effective number of families, the chains of one first ancestor.
+        /// Effective number of families. A family is all chains with the same first ancestor.
         effective: f64,
         /// Number of chains.
         chains: usize,
@@ -118,7 +118,7 @@ pub enum Warning {
         /// Inverse temperature that the stage reaches.
         beta: f64,
     },
-    /// Moves of an unadjusted kernel whose reverse moves are too rare to be sampled, so that weight is missing.
+    /// Moves of an unadjusted kernel whose reverse moves are too rare to be sampled. Part of the mean weight is missing.
     #[error(
         "at least {:.1}% of the mean weight is missing, and the interval does not include it: unadjusted moves \
          overshoot, as at an edge where the gradient diverges; use an adjusted kernel (MALA) or smaller \
@@ -193,12 +193,13 @@ pub enum Warning {
     LevelsEnded {
         /// Number of levels.
         levels: usize,
-        /// Mass above the last level, relative to the mass below, if all states above have the largest likelihood met.
+        /// Mass above the last level, relative to the mass below it. The estimate assumes that all states above the
+        /// level have the largest likelihood found.
         share: f64,
     },
-    /// A forward or a reverse run more than five of its standard errors from the estimate of both together. If the
-    /// forward run is the lower one, the run that lies too far from the joint estimate has missed something. If it is
-    /// the higher one, the samples are from another target, or the kernel's reversal is wrong.
+    /// A forward or a reverse run that lies more than five of its standard errors from the joint estimate of both. If
+    /// the forward run gives the lower value, the run that lies too far has missed something. If the forward run gives
+    /// the higher value, the reverse run's samples are from another target, or the kernel's reversal is wrong.
     #[error(
         "the forward run gives {forward:.3}, the reverse run {reverse:.3}, and both together {joint:.3}: {}",
         gap_cause(*forward, *reverse, *joint)
@@ -220,7 +221,7 @@ pub enum Warning {
     LittleOverlap {
         /// Overlap of the two directions, 0 to 1.
         overlap: f64,
-        /// Effective sample size of the acceptances, a count.
+        /// Effective sample size of the acceptances in Bennett's ratio, a count.
         ess: f64,
     },
     /// Draws of the target with too few effective draws to judge the error.
@@ -292,11 +293,11 @@ pub enum Warning {
     FirstRunTooLow {
         /// The first run's estimate of log Z.
         first: f64,
-        /// A lower bound on log Z above the first run's interval, and the probability with which it holds. It is `None`
-        /// if only the second run's interval lies above it.
+        /// A lower bound on log Z that lies above the first run's interval, and the probability with which the bound
+        /// holds; `None` if there is no such bound, and only the second run's interval lies above the first run's.
         bound: Option<(f64, f64)>,
     },
-    /// Rounds whose challenge ended in an error, so that log Z comes from the rounds alone.
+    /// Rounds whose challenge, a second run from other bases, ended in an error. Log Z comes from the rounds alone.
     #[error(
         "the challenge failed, so log Z comes from the rounds alone; remove the cause and challenge again: {reason}"
     )]
@@ -384,7 +385,7 @@ pub enum Warning {
         /// Inverse temperature at which the effective sample size is lowest.
         beta: f64,
     },
-    /// Too few pilot chains, so that the variances are mostly noise.
+    /// Too few pilot chains. The estimated variances are then mostly noise.
     #[error("{chains} pilot chains are too few to choose a schedule: use 20 or more")]
     PilotFewChains {
         /// Number of chains.

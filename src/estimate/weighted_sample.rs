@@ -26,7 +26,8 @@ pub trait WeightedSample {
     /// The type of a state.
     type State;
 
-    /// Returns the states with their weights and independent units. The provided methods need nothing else.
+    /// Returns the states, with their weights and the independent unit (such as a chain) to which each state belongs.
+    /// The provided methods need nothing else.
     fn weighted_states(&self) -> WeightedStates<'_, Self::State>;
 
     /// Returns the self-normalised estimate of `E f(x)` under the target, `m = sum_i W_i f(x_i)` with normalised

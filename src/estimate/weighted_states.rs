@@ -6,14 +6,15 @@ use std::collections::BTreeMap;
 use crate::num::WeightSums;
 use crate::{Error, Result};
 
-/// The states of a [`WeightedSample`](super::WeightedSample), with their log weights and units in the same order.
+/// The states of a [`WeightedSample`](super::WeightedSample). The lists of log weights and of units have the same
+/// order.
 #[derive(Debug, Clone)]
 pub struct WeightedStates<'s, S> {
     /// The states.
     pub states: &'s [S],
     /// Log weights of the states up to a common constant; `-inf` is a weight of 0.
     pub log_weights: Cow<'s, [f64]>,
-    /// Index of each state's unit. Units are independent, but states of one unit are not.
+    /// Index of each state's unit, such as a chain or a family. Units are independent, but states of one unit are not.
     pub units: Cow<'s, [usize]>,
 }
 

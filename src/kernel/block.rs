@@ -86,7 +86,7 @@ impl<S> Block<S> {
         &self.states
     }
 
-    /// Returns the log weights `log w_k`; `-inf` for a chain that fell off the support.
+    /// Returns the log weights `log w_k` after the last stage k; `-inf` for a chain that fell off the support.
     pub fn log_weights(&self) -> &[f64] {
         &self.log_weights
     }
@@ -254,7 +254,7 @@ impl<S> Block<S> {
         })
     }
 
-    /// Moves the active chains as [`for_each`](Self::for_each) does, by a function of block and chain index.
+    /// Moves the active chains as [`for_each`](Self::for_each) does, but gives `advance` the block and a chain's index.
     #[inline]
     pub(super) fn each<M: Intermediate>(
         &mut self,

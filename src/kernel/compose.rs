@@ -10,10 +10,10 @@ use crate::kernel::{Block, NonFinite, Stage, Step};
 use crate::path::Intermediate;
 use crate::{Error, Result};
 
-/// Kernel A followed by kernel B at the same model. Their corrections add up.
+/// Kernel A followed by kernel B at the same model. The correction is the sum of both corrections.
 ///
-/// The path's log ratio counts once, with A. If A brings a chain's weight to 0, B does not move the chain. All chains
-/// of a block make A's move before any makes B's. For more kernels nest them: `Sequence(Sequence(a, b), c)`.
+/// The path's log ratio is added once, before A's move. If A brings a chain's weight to 0, B does not move the chain.
+/// A moves all chains of a block before B moves any. For more kernels nest them: `Sequence(Sequence(a, b), c)`.
 ///
 /// ```
 /// use annealed::kernel::{CoordinateGibbs, Hmc, Sequence};
@@ -25,7 +25,7 @@ use crate::{Error, Result};
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Sequence<A, B>(pub A, pub B);
 
-/// A kernel that is applied several times at each stage. The corrections add up.
+/// A kernel that is applied several times at each stage. The correction is the sum over the repetitions.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Repeat<K> {
@@ -237,7 +237,7 @@ impl<M: Intermediate, A: Invariant<M>, B: Invariant<M>> Invariant<M> for Sequenc
 impl<M: Intermediate, K: Invariant<M>> Invariant<M> for Repeat<K> {}
 impl<M: Intermediate, A: Invariant<M>, B: Invariant<M>> Invariant<M> for Mixture<A, B> {}
 
-/// The parts' reversals in the opposite order.
+/// The reversal of B followed by the reversal of A.
 impl<M: Intermediate, A: Reversal<M>, B: Reversal<M>> Reversal<M> for Sequence<A, B> {
     type Reversed<'k>
         = Sequence<B::Reversed<'k>, A::Reversed<'k>>
@@ -263,7 +263,7 @@ impl<M: Intermediate, K: Reversal<M>> Reversal<M> for Repeat<K> {
     }
 }
 
-/// The mixture of the parts' reversals, with the same probability.
+/// The mixture of the reversals of A and B, with the same probability.
 impl<M: Intermediate, A: Reversal<M>, B: Reversal<M>> Reversal<M> for Mixture<A, B> {
     type Reversed<'k>
         = Mixture<A::Reversed<'k>, B::Reversed<'k>>

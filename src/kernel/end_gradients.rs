@@ -54,7 +54,7 @@ impl EndGradient {
         columns.chain(once(&mut self.log_densities[..]))
     }
 
-    /// Evaluates a single state.
+    /// Evaluates the log density and gradient of `model`, one end of the path, at the only state.
     fn evaluate(&mut self, model: &Model<'_>, position: &DVector<f64>) {
         set_zero(self.gradients.as_mut_slice());
         self.log_densities[0] = model.accumulate_gradient(position, 1.0, &mut self.gradients);
@@ -132,8 +132,9 @@ impl EndGradients {
         Ends { base, target }
     }
 
-    /// Evaluates the states at each end of positive weight where a log density is unknown. To make few calls, it also
-    /// evaluates known states. Returns whether any end was evaluated. The rows of `positions` are the states.
+    /// Evaluates all states that need an end of positive weight, if the log density of one of them is unknown there. So
+    /// one call of the model serves many states. Returns whether any end was evaluated. The rows of `positions` are the
+    /// states.
     pub(super) fn complete<M: Differentiable + Intermediate>(
         &mut self,
         model: &M,
@@ -185,8 +186,8 @@ impl EndGradients {
         })
     }
 
-    /// Returns whether the log density of a state depends on `end`. The target is not needed if the base excludes the
-    /// state.
+    /// Returns whether the log density of a state depends on `end`. It does not depend on the target if the state lies
+    /// off the support of the base.
     fn needs<M: Intermediate>(
         &self,
         model: &M,
@@ -234,7 +235,7 @@ impl EndGradients {
         }
     }
 
-    /// Returns the row of one state; `None` if there are no states.
+    /// Returns the log densities and gradients of one state; `None` if there are no states.
     pub(super) fn row(&self, state: usize) -> Option<Self> {
         (!self.is_empty()).then(|| {
             Self(self.0.each_ref().map(|end| {
@@ -251,7 +252,7 @@ impl EndGradients {
         })
     }
 
-    /// Replaces the row of one state. If the new row does not fit, the state's values become unknown.
+    /// Replaces the log densities and gradients of one state. If the dimension differs, they become unknown.
     pub(super) fn set_row(&mut self, state: usize, row: Self) {
         if self.len() <= 1 {
             return *self = row;

@@ -1,4 +1,4 @@
-//! The move of all kernels with a gradient: a trajectory of leapfrog steps, and a decision.
+//! The move of all kernels with a gradient: a trajectory of leapfrog steps, and an accept-reject decision.
 
 use std::num::NonZeroUsize;
 use std::ops::Range;
@@ -26,7 +26,8 @@ pub trait GradientMove {
     /// Returns size and number of the leapfrog steps at `beta`.
     fn leapfrog(&self, beta: f64) -> (f64, NonZeroUsize);
 
-    /// Draws the momentum of the chain in row `index`, and the uniform number that decides on its proposal.
+    /// Draws the momentum of the chain in row `index` of `trajectories`, and the uniform number that decides on its
+    /// proposal.
     fn draw<R: Rng + ?Sized>(
         &self,
         trajectories: &mut Trajectories,
@@ -38,7 +39,7 @@ pub trait GradientMove {
         trajectories.draw_uniform(index, rng);
     }
 
-    /// Returns whether the chain in row `index` moves to the end of its trajectory, and its report of the move.
+    /// Returns whether the chain in row `index` moves to the end of its trajectory, and the report of the move.
     fn conclude(
         &self,
         trajectories: &Trajectories,
@@ -68,8 +69,8 @@ impl<T: Clone + Default + Send + 'static> Workspace for Moving<T> {
     }
 }
 
-/// Weighs and moves the active chains of a block: all together if the model evaluates batches and all states have one
-/// dimension, otherwise one by one. Each chain uses the random numbers that it would use alone.
+/// Weighs and moves the active chains of a block: all together if the model evaluates batches and no two states differ
+/// in dimension, otherwise one by one. Each chain uses the random numbers that it would use alone.
 pub(super) fn advance<M, K>(
     kernel: &K,
     stage: Stage<'_, M>,
@@ -141,7 +142,7 @@ fn integration(kernel: &impl GradientMove, beta: f64) -> Integration<'_> {
     }
 }
 
-/// Moves one chain, without known log densities.
+/// Moves one chain, whose log densities are not known. The caller adds the path's log ratio to the weight.
 pub(super) fn step<M, K, R>(
     kernel: &K,
     stage: Stage<'_, M>,

@@ -48,8 +48,9 @@ pub struct Hmc {
 /// The kernel leaves `p_k(x) N(p; 0, I)` invariant, but is not reversible. Its backward kernel is its reversal, so
 /// its correction is 0. The momentum cancels from the log ratio of a run.
 ///
-/// With a [`Preconditioner`](Tunable::preconditioned) the momentum belongs to its coordinates. A refusal turns the
-/// chain back, so use smaller steps than for [`Hmc`]. Its rules for the support and for divergence apply here too.
+/// With a [`Preconditioner`](Tunable::preconditioned) the momentum is a vector in the preconditioned coordinates. A
+/// refusal turns the chain back, so use smaller steps than for [`Hmc`]. The rules of [`Hmc`] for trajectories that
+/// leave the support, overflow or diverge apply here too.
 ///
 /// Source: Sohl-Dickstein and Culpepper, Hamiltonian annealed importance sampling for partition function estimation
 /// (2012); Horowitz (1991).
@@ -207,7 +208,7 @@ gradient_kernel! { Hmc }
 gradient_kernel! { PersistentHmc }
 detailed_balance! { [M: Differentiable + Intermediate] Hmc, M }
 
-/// The law of the pair of position and momentum is invariant.
+/// The joint distribution of position and momentum is invariant.
 impl<M: Differentiable + Intermediate> Invariant<M> for PersistentHmc {}
 
 impl Tunable for Hmc {

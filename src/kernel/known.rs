@@ -1,8 +1,8 @@
 //! The memory of a block: log densities and gradients of its states at the ends of the path.
 //!
-//! A stage changes beta, not the states, so the log densities at the ends of the path stay valid until the chain moves.
-//! The log density at beta does not. A method that lets its caller change a state forgets the values known of the
-//! state, unless the caller takes these values too and updates both.
+//! A new stage changes beta, not the states. So a state's log densities at the ends of the path stay valid until the
+//! chain moves, but its log density at beta does not. A method that lets its caller change a state forgets the values
+//! known of the state, unless the caller gets these values too and updates both.
 
 use std::ops::Range;
 
@@ -69,7 +69,7 @@ impl Known {
         }
     }
 
-    /// Returns the log densities at the ends, for a chain whose state the caller does not change.
+    /// Returns the known log densities at the ends for one of `chains` chains, whose state the caller does not change.
     #[inline]
     pub(super) fn learned_mut(&mut self, chain: usize, chains: usize) -> &mut Ends {
         if self.ends.len() != chains {
@@ -81,20 +81,20 @@ impl Known {
         &mut self.ends[chain]
     }
 
-    /// Returns the log densities at the ends, for chains that have entries already.
+    /// Returns the known log densities at the ends, for chains in `run` that have entries already.
     #[inline]
     pub(super) fn peek_mut(&mut self, run: Range<usize>) -> &mut [Ends] {
         &mut self.ends[run]
     }
 
-    /// Returns the log densities at the ends, for one of `chains` chains whose kernel keeps no gradients.
+    /// Returns the known log densities at the ends for one of `chains` chains, whose kernel keeps no gradients.
     #[inline]
     pub(super) fn ends_mut(&mut self, chain: usize, chains: usize) -> &mut Ends {
         self.forget_gradients(chain);
         self.learned_mut(chain, chains)
     }
 
-    /// Returns the log densities at the ends, for the chains in `run` and a kernel that keeps no gradients.
+    /// Returns the known log densities at the ends for the chains in `run`, whose kernel keeps no gradients.
     pub(super) fn run_mut(&mut self, run: Range<usize>, chains: usize) -> &mut [Ends] {
         self.ends.resize(chains, Ends::UNKNOWN);
         if !self.on_one_path {
@@ -107,8 +107,8 @@ impl Known {
         &mut self.ends[run]
     }
 
-    /// Returns log densities and gradients at the ends, for a kernel that moves the chains in `run` together. `run` is
-    /// one chain, or all `chains` chains of the block.
+    /// Returns the known log densities and gradients at the ends, for a kernel that moves the chains in `run` together.
+    /// `run` is one chain, or all `chains` chains of the block.
     pub(super) fn graded_mut(
         &mut self,
         run: Range<usize>,
@@ -158,7 +158,7 @@ impl Known {
 }
 
 impl<M: Intermediate> Stage<'_, M> {
-    /// Returns the log ratio of a state, given its known log densities; 0 if the stage is at rest.
+    /// Returns the stage's log ratio at a state, given the known log densities of the state; 0 if the stage is at rest.
     #[inline]
     pub(super) fn log_ratio_from(&self, state: &M::State, known: Ends) -> f64 {
         if self.is_at_rest() {
@@ -181,8 +181,8 @@ impl<M: Intermediate> Stage<'_, M> {
         }
     }
 
-    /// Returns the log ratio and log density of a state. Evaluates the values that are unknown, and stores them in
-    /// `known`.
+    /// Returns the stage's log ratio at a state, and the state's log density under the model reached. Evaluates the
+    /// needed log densities that are unknown, and stores them in `known`.
     #[inline]
     pub(super) fn weigh(&self, state: &M::State, known: &mut Ends) -> (f64, f64) {
         if !M::HAS_ENDS {
@@ -197,7 +197,7 @@ impl<M: Intermediate> Stage<'_, M> {
         (log_ratio, self.model.log_density_at(*known))
     }
 
-    /// Returns the log ratio and log density of a state, on a path without ends.
+    /// Does the work of [`weigh`](Self::weigh) on a path without ends.
     fn weigh_whole(&self, state: &M::State, known: &mut Ends) -> (f64, f64) {
         let kept = |beta| known.of_beta(beta);
         if self.is_at_rest() {
@@ -214,7 +214,7 @@ impl<M: Intermediate> Stage<'_, M> {
         (log_ratio, here)
     }
 
-    /// Returns the log density of a new state, and the log densities at the ends of the path evaluated for it.
+    /// Returns the log density of a new state. If the path has ends, also returns the state's log densities there.
     #[inline]
     pub(super) fn evaluate(&self, state: &M::State) -> (f64, Ends) {
         if M::HAS_ENDS {
@@ -225,8 +225,8 @@ impl<M: Intermediate> Stage<'_, M> {
         (here, Ends::at_beta(here, self.beta))
     }
 
-    /// Writes the log ratios and log densities of several states, like [`weigh`](Self::weigh). Each call of the model
-    /// evaluates several states.
+    /// Writes the log ratios and log densities of several states, as [`weigh`](Self::weigh) returns them for one state.
+    /// Each call of the model evaluates several states.
     pub(super) fn weigh_batch(
         &self,
         states: &[M::State],
@@ -260,7 +260,7 @@ impl<M: Intermediate> Stage<'_, M> {
         }
     }
 
-    /// Writes the log ratios and log densities of several states, on a path without ends.
+    /// Does the work of [`weigh_batch`](Self::weigh_batch) on a path without ends.
     fn weigh_batch_whole(
         &self,
         states: &[M::State],
@@ -280,7 +280,8 @@ impl<M: Intermediate> Stage<'_, M> {
         self.weigh_given(states, known, here, log_ratios);
     }
 
-    /// Writes the log ratios of several states on a path without ends, given their log densities `here`.
+    /// Writes the log ratios of several states on a path without ends, given the states' log densities `here` under the
+    /// model reached.
     pub(super) fn weigh_given(
         &self,
         states: &[M::State],
@@ -307,8 +308,8 @@ impl<M: Intermediate> Stage<'_, M> {
         }
     }
 
-    /// Writes the log densities of several new states. If the path has ends, also writes the states' log densities at both
-    /// ends, from which the first are computed.
+    /// Writes to `there` the log densities of several new states under the model reached. If the path has ends, these
+    /// come from the states' log densities at both ends, which are written to `bases` and `targets`.
     pub(super) fn evaluate_batch(
         &self,
         states: &[M::State],
@@ -388,7 +389,7 @@ mod tests {
         }
     }
 
-    /// Returns the z-score of the mean weight, and the standard error of the mean weight.
+    /// Returns the z-score of the mean weight against its exact value, and the standard error of the mean weight.
     fn check(wrong: bool) -> (f64, f64) {
         const CHAINS: usize = 20_000;
         let base = Gaussian::standard(1).unwrap();

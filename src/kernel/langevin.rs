@@ -44,9 +44,9 @@ pub struct Mala {
 ///                          - log N(x'; x + eps/2 grad log f_k(x), eps),
 /// ```
 ///
-/// and the weights are unbiased for any `eps`. Their variance may be infinite if the gradient changes over less than a
-/// step, for example at an edge. The run then warns ([`Warning::MissingMass`](crate::estimate::Warning::MissingMass));
-/// use [`Mala`] in that case.
+/// and the weights are unbiased for any `eps`. Their variance may be infinite if the gradient changes within less than
+/// the length of a step, for example at an edge. The run then warns
+/// ([`Warning::MissingMass`](crate::estimate::Warning::MissingMass)); use [`Mala`] in that case.
 ///
 /// A proposal is refused if it lies off the support of `f_k` or overflows, or if the model is not finite there and
 /// [`Mala`] would refuse it. The chain then stays, with correction 0. Without this rule `E[w]` would be below

@@ -127,7 +127,7 @@ where
         self.move_from(stage, (state, &mut { Ends::UNKNOWN }), rng)
     }
 
-    /// Weighs the chains by their known log densities, and adds the accepted changes to these.
+    /// Weighs the chains by their known log densities. Adds the change of an accepted proposal to these log densities.
     fn advance(
         &self,
         stage: Stage<'_, M>,

@@ -297,8 +297,8 @@ impl Tunable for RandomWalkMetropolis {
 
 pub(super) const PROPOSAL: &str = "log density of the proposal";
 
-/// Makes the Metropolis test from log density `here` to `there`; both include the log proposal density if it is not
-/// symmetric. Returns whether to move, and the step.
+/// Decides by a Metropolis test whether a chain moves from a state of log density `here` to one of log density `there`.
+/// Both include the log proposal density if it is not symmetric. Returns the decision and the step.
 pub(super) fn decide<R: Rng + ?Sized>(here: f64, there: f64, rng: &mut R) -> (bool, Step) {
     decide_by(here, there, rng.random())
 }
@@ -323,7 +323,8 @@ fn acceptance(here: f64, there: f64) -> f64 {
     }
 }
 
-/// Replaces each log density in `there` by the acceptance probability of the move to it from its entry in `here`.
+/// Replaces each proposal's log density in `there` by its acceptance probability, given the log densities `here` of the
+/// chains' states.
 pub(super) fn acceptances(here: &[f64], there: &mut [f64]) {
     over_vectors(
         #[inline(always)]
@@ -395,8 +396,8 @@ impl<S: Clone> ProposalBuffers<S> {
         }
     }
 
-    /// Weighs neighbouring chains, and lets `propose` write each proposal and its uniform number. The first chain has
-    /// the index `first` in these buffers.
+    /// Weighs neighbouring chains, and lets `propose` write each proposal and the uniform number that decides on it.
+    /// The first chain has the index `first` in these buffers.
     fn make<M: Intermediate<State = S>>(
         &mut self,
         stage: Stage<'_, M>,

@@ -125,7 +125,7 @@ pub trait TransitionKernel<M: Intermediate> {
     /// weight, then moves the chain. At [rest](Stage::is_at_rest) the chains only move.
     ///
     /// # Errors
-    /// [`Error::NonFinite`] for the first chain that meets one.
+    /// [`Error::NonFinite`] for the first chain that meets a NaN or `+inf`.
     fn advance(
         &self,
         stage: Stage<'_, M>,
@@ -136,7 +136,7 @@ pub trait TransitionKernel<M: Intermediate> {
     }
 
     /// Refuses a model that is wrong at these states, for example because its gradient is not the gradient of its
-    /// density. Pilots call it before they move chains and do not count its evaluations. Accepts every model by
+    /// density. Pilot runs call this before they move chains, and do not count its evaluations. Accepts every model by
     /// default.
     ///
     /// # Errors
@@ -235,7 +235,7 @@ pub(crate) fn check_stages(
     Error::check(steps == stages, argument, steps, expected)
 }
 
-/// Refuses a kernel that demands a number of stages, for methods that find the schedule themselves.
+/// Refuses a kernel that demands a fixed number of stages. Methods that find the schedule themselves call this.
 pub(crate) fn refuse_stages(demanded: Option<usize>) -> Result<()> {
     let found = format!("one with parameters for {} stages", demanded.unwrap_or(0));
     let expected = "one that takes any number of stages";

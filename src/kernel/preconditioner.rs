@@ -34,7 +34,7 @@ use crate::{Error, Result};
 /// Source: Roberts and Stramer (2002) for Langevin steps; Neal (2011), section 4.1, for Hamiltonian ones.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Preconditioner {
-    /// At least one, with increasing betas and one dimension.
+    /// At least one knot, with increasing betas. All factors have the same dimension.
     knots: Vec<Knot>,
 }
 
@@ -49,8 +49,8 @@ struct Knot {
 pub(super) struct Factor(Arc<SquareMatrix>);
 
 impl Preconditioner {
-    /// Creates the Cholesky factor of a covariance, at every beta. Its product with a vector takes d^2 operations, or d
-    /// if the covariance is diagonal.
+    /// Creates a map L that is the Cholesky factor of a covariance at every beta. Its product with a vector takes d^2
+    /// operations, or d if the covariance is diagonal.
     ///
     /// # Errors
     /// If the matrix is empty, or not square, finite, symmetric and positive definite.
@@ -62,10 +62,10 @@ impl Preconditioner {
         Factor::new(argument, factor).map(Self::constant)
     }
 
-    /// Creates the diagonal matrix of the coordinates' standard deviations, at every beta.
+    /// Creates a map L that is the diagonal matrix of the coordinates' standard deviations at every beta.
     ///
     /// # Errors
-    /// If there are none, or one is not finite and positive.
+    /// If there are no deviations, or a deviation is not finite and positive.
     pub fn deviations(deviations: DVector<f64>) -> Result<Self> {
         Factor::new("deviations", SquareMatrix::Diagonal(deviations)).map(Self::constant)
     }
@@ -135,6 +135,8 @@ impl Preconditioner {
 }
 
 impl Factor {
+    /// Creates a factor from a lower triangular matrix.
+    ///
     /// # Errors
     /// If the matrix has no rows, is not lower triangular and finite, or has a diagonal that is not positive.
     fn new(argument: &'static str, factor: SquareMatrix) -> Result<Self> {

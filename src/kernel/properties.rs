@@ -69,7 +69,7 @@ impl<M: Intermediate, K: Invariant<M>> Invariant<M> for &K {}
     note = "a kernel that satisfies detailed balance is its own reversal, by `annealed::kernel::Reversal` with the bounds of its `TransitionKernel`:\nimpl<M: Intermediate> Reversal<M> for {Self} {{\n    type Reversed<'k> = &'k Self;\n    fn reversal(&self) -> &Self {{ self }}\n}}"
 )]
 pub trait Reversal<M: Intermediate>: TransitionKernel<M> {
-    /// The type of the reversal: `&'k Self` for a kernel that is its own.
+    /// The type of the reversal: `&'k Self` for a kernel that is its own reversal.
     type Reversed<'k>: TransitionKernel<M>
     where
         Self: 'k;

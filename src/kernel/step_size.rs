@@ -25,7 +25,7 @@ use crate::{Error, Result};
     serde(try_from = "Vec<(f64, f64)>", into = "Vec<(f64, f64)>")
 )]
 pub struct StepSize {
-    /// At least one, with increasing beta.
+    /// At least one knot. Beta increases from knot to knot.
     knots: Vec<StepSizeKnot>,
 }
 

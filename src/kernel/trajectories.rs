@@ -1,4 +1,4 @@
-//! Trajectories of several chains, which evaluate each gradient together.
+//! Trajectories of several chains that move together: one call of the model evaluates the gradients of all.
 
 use std::ops::Range;
 use std::slice::from_ref;
@@ -29,7 +29,7 @@ pub struct Trajectories {
     pub(super) momenta: DVector<f64>,
     pub(super) gradients: DVector<f64>,
     pub(super) log_densities: Vec<f64>,
-    /// Log densities at the points before the last drift.
+    /// Log density of each chain at its point before the last drift.
     pub(super) left: Vec<f64>,
     log_ratios: Vec<f64>,
     /// `-H` at the start. `+inf` if the trajectory has ended, by a fault or because it
@@ -43,8 +43,8 @@ pub struct Trajectories {
     uniforms: Vec<f64>,
     /// The lowest chain that met a non-finite number, with its first such number.
     pub(super) fault: Option<(usize, NonFinite)>,
-    /// Log densities and gradients at the ends of the path, for the last points of the trajectories; before the
-    /// integration, for their starts.
+    /// Log densities and gradients under both ends of the path: of the trajectories' starts before the integration, of
+    /// their last points after it.
     arrivals: EndGradients,
     /// Buffer for the row of a chain.
     pub(super) row: DVector<f64>,
@@ -59,7 +59,7 @@ pub(super) struct Integration<'k> {
 }
 
 impl Trajectories {
-    /// Sets the positions to the `active` states, all of one dimension, and weighs them by the known log densities.
+    /// Sets the positions to the `active` states, which agree in dimension, and weighs them by the known log densities.
     pub(super) fn start<M: Differentiable + Intermediate>(
         &mut self,
         stage: Stage<'_, M>,
@@ -80,7 +80,7 @@ impl Trajectories {
         self.finish(At::Start, factor);
     }
 
-    /// Sets the position to the state of one chain and evaluates it.
+    /// Sets the position to the state of one chain, and evaluates the log density and gradient there.
     pub(super) fn start_unknown<M: Differentiable + Intermediate>(
         &mut self,
         model: &M,
@@ -147,7 +147,7 @@ impl Trajectories {
         self.moved.resize(chains, 0);
     }
 
-    /// Weighs the active chains and blends their gradients, from the values known at the ends of the path. Evaluates
+    /// Computes log ratios and gradients of the active chains from the values known at the ends of the path. Evaluates
     /// the unknown values.
     fn recall<M: Differentiable + Intermediate>(
         &mut self,
@@ -184,7 +184,7 @@ impl Trajectories {
         self.arrivals = arrivals;
     }
 
-    /// Blends log densities and gradients at the ends of the path.
+    /// Sets log densities and gradients to the weighted sums of the values `known` at the ends of the path.
     fn blend<M: Intermediate>(&mut self, model: &M, weights: [f64; 2], known: &EndGradients) {
         let gradients = self.gradients.as_mut_slice();
         let ends = known.0.each_ref().map(|end| end.gradients.as_slice());
@@ -204,7 +204,7 @@ impl Trajectories {
         }
     }
 
-    /// Integrates from the positions and momenta to the ends, and computes energies and acceptance probabilities.
+    /// Integrates the trajectories from the positions and momenta, and computes energies and acceptance probabilities.
     pub(super) fn integrate<M: Differentiable + Intermediate>(
         &mut self,
         model: &M,
@@ -304,7 +304,7 @@ impl Trajectories {
         self.moved[chain] = if moves { u64::MAX } else { 0 };
     }
 
-    /// Moves the accepted chains to the ends of their trajectories, and stores the values known there.
+    /// Moves the accepted chains to the ends of their trajectories. Stores the log densities and gradients found there.
     pub(super) fn arrive<M: Differentiable + Intermediate>(
         &mut self,
         stage: Stage<'_, M>,
@@ -366,7 +366,7 @@ impl Trajectories {
         }
     }
 
-    /// Computes `p <- p + kick g`, then `x <- x + size L p`.
+    /// Computes `p <- p + kick g`, with g the gradient, then `x <- x + size L p`.
     fn kick_and_drift(&mut self, kick: f64, size: f64, factor: Option<&Factor>) {
         let (momenta, gradients) = (self.momenta.as_mut_slice(), self.gradients.as_slice());
         let positions = self.positions.as_mut_slice();
@@ -386,7 +386,7 @@ impl Trajectories {
         }
     }
 
-    /// Computes `-H` from the log densities and the momenta.
+    /// Computes `-H` of each chain from its log density and its momentum.
     fn take_energies(&mut self) {
         let (momenta, energies) = (self.momenta.as_slice(), &mut self.there);
         if momenta.len() < VECTOR_WIDTH * self.chains {

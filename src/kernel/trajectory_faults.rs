@@ -62,7 +62,7 @@ impl Trajectories {
         }
     }
 
-    /// Checks one by one the chains that are off the support, diverge or have a fault. Their gradient is 0.
+    /// Checks one by one the chains that are off the support, diverge or have a fault, and sets their gradients to 0.
     #[cold]
     fn check_unusual(&mut self, at: At) {
         let mut gradient = DVector::zeros(self.dimension());

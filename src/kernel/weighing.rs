@@ -69,8 +69,8 @@ impl<S> Block<S> {
     /// builds.
     ///
     /// # Panics
-    /// If they differ. Then a kernel changed the state without its memory, or the model gives one state two log
-    /// densities.
+    /// If they differ. Then a kernel changed the state but not its known log densities, or the model gives one state
+    /// two log densities.
     pub(crate) fn check_memory<M: Intermediate<State = S>>(&self, model: &M, index: usize) {
         let Some(chain) = index
             .checked_rem(self.len())

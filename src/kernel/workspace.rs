@@ -6,7 +6,7 @@ use std::fmt;
 /// Values that a kernel keeps for a block of chains, created by `default()` and filled on first use.
 ///
 /// [`Scratch`] holds buffers, which belong to no chain. [`PerChain`] holds a chain's memory, such as its momentum,
-/// which follows the chain when chains are copied or swapped. A pair of workspaces keeps both.
+/// which follows the chain when chains are copied or swapped. A pair of workspaces is a workspace too.
 pub trait Workspace: Default + Send + 'static {
     /// The part that belongs to one chain; `()` if nothing does.
     type Memory: Clone + Send;
@@ -38,7 +38,7 @@ impl Workspace for () {
     fn set_memory(&mut self, _chain: usize, _memory: ()) {}
 }
 
-/// One value for each chain; the default before the chain's first step.
+/// One value for each chain, `T::default()` before the chain's first step.
 #[derive(Debug, Clone, Default)]
 pub struct PerChain<T>(Vec<T>);
 
@@ -85,7 +85,7 @@ pub(crate) struct AnyWorkspace(Option<Box<dyn Erased>>);
 pub(crate) struct AnyMemory(Option<Box<dyn Remembered>>);
 
 impl AnyWorkspace {
-    /// Returns the workspace; a new one if it is empty or of another type.
+    /// Returns the kept workspace if its type is `W`; otherwise replaces it by a new one and returns this.
     pub(crate) fn of<W: Workspace>(&mut self) -> &mut W {
         if !self.0.as_ref().is_some_and(|kept| kept.as_any().is::<W>()) {
             self.0 = Some(Box::new(W::default()));
@@ -95,7 +95,7 @@ impl AnyWorkspace {
             .expect("the workspace was made here")
     }
 
-    /// Returns the memories of `chains` chains; default ones if the workspace is empty or of another type.
+    /// Returns the memories of `chains` chains; new ones if no workspace of type `W` is kept.
     pub(crate) fn memories<W: Workspace>(&self, chains: usize) -> Vec<W::Memory> {
         let kept = self
             .0

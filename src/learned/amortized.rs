@@ -181,7 +181,7 @@ impl AmortizedTransitions {
         Ok(Self { flow })
     }
 
-    /// Sets the law of the noise that stochastic transitions add.
+    /// Sets the distribution of the noise that stochastic transitions add.
     ///
     /// # Errors
     /// Degrees of freedom of 0.
@@ -250,7 +250,8 @@ impl<'s> Trainer<'s> {
     /// Creates a trainer with the settings of `training`.
     ///
     /// # Errors
-    /// A setting out of its range; no data; a schedule or an observation that does not fit; an observation not finite.
+    /// A setting out of its range; no data; a schedule or an observation that does not fit the encoder; an observation
+    /// that is not finite.
     pub fn new(
         training: Training,
         encoder: AmortizedTransitions,

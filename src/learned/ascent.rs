@@ -89,7 +89,7 @@ pub(super) struct Ascent<'s> {
     last_good: LearnedTransitions,
     optimizers: Vec<Vec<Adam>>,
     batch: Minibatch,
-    /// Share of each trajectory of the minibatch in the gradient; 1 on average.
+    /// Weight of each trajectory of the minibatch in the gradient; 1 on average.
     pub(super) shares: Vec<f64>,
     rng: StreamRng,
     iteration: usize,
@@ -125,7 +125,8 @@ impl<'s> Ascent<'s> {
         })
     }
 
-    /// Draws an observation for each group of the next minibatch, and conditions the group's trajectories on it.
+    /// Draws an observation for each group of trajectories, and conditions the group on it. Returns the observation of
+    /// each trajectory.
     pub(super) fn observe<'d>(&mut self, data: &'d [DVector<f64>]) -> Vec<&'d DVector<f64>> {
         let group = self.settings.objective.group();
         let draw = |_| &data[self.rng.random_range(0..data.len())];
@@ -178,7 +179,7 @@ impl<'s> Ascent<'s> {
         self.settings.objective.weights(progress)
     }
 
-    /// Computes `log f_t(z_t)` for each transition whose energy the objective needs.
+    /// Computes the energy `log f_t(z_t)` after each transition t; `None` if the objective does not need it.
     fn energies<P>(&mut self, paths: &[P]) -> Vec<Option<Energy>>
     where
         P: AnnealingPath<State = DVector<f64>>,
@@ -320,7 +321,8 @@ pub(super) fn clip(parts: &mut [Vec<f64>], bound: f64) {
 
 #[derive(Debug)]
 pub(super) struct Groups {
-    /// `w / mean(w)` of each trajectory, with the mean over its group. Exactly 1 if a group is one trajectory.
+    /// `w / mean(w)` of each trajectory of weight w, with the mean over its group. Exactly 1 if a group is one
+    /// trajectory.
     pub(super) shares: Vec<f64>,
     /// Mean over the groups of `log mean(w) - mean(log w)`. Exactly 0 if a group is one trajectory.
     pub(super) gap: f64,

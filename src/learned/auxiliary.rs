@@ -13,9 +13,9 @@ use crate::{Error, Result};
 
 /// A path with k auxiliary variables a, the first coordinates of its states: `f_beta(a, z) = N(a; 0, I_k) f_beta(z)`.
 ///
-/// Learned transitions over (a, z) are auxiliary-variable proposals for z (Huang et al. 2018): `q(z'|z)` is the
-/// integral over a and a'. All log Z stay the same, and the weights are unbiased for all transitions. With one
-/// auxiliary variable couplings can move a z of length 1; their first layer moves the last half of the coordinates.
+/// Learned transitions over (a, z) are auxiliary-variable proposals for z (Huang et al. 2018): `q(z'|z)` is a joint
+/// density, integrated over a and a'. All log Z stay the same, and the weights are unbiased for all transitions. With
+/// one auxiliary variable couplings can move a z of length 1; their first layer moves the last half of the coordinates.
 ///
 /// ```
 /// use annealed::ais::Ais;

@@ -200,7 +200,7 @@ impl ConditionalGaussian {
         pass
     }
 
-    /// Computes means and scales for each column of the minibatch `given`, whose rows are z, then the observation x.
+    /// Writes means and log scales for each column of `given` to `pass`. A column is a state z, then an observation x.
     pub(super) fn forward(&self, given: &DMatrix<f64>, pass: &mut Pass) {
         let (d, network) = (self.dimension, self.network);
         network.forward(&self.parameters, given, &mut pass.units);
@@ -309,7 +309,7 @@ mod tests {
     use crate::random::{Purpose, stream};
     use proptest::prelude::*;
 
-    /// Sums means and scales over a minibatch, with uneven weights.
+    /// Returns a weighted sum of all means and log scales of a minibatch, whose derivatives the tests check.
     fn objective(conditional: &ConditionalGaussian, given: &DMatrix<f64>) -> f64 {
         let mut pass = Pass::default();
         conditional.forward(given, &mut pass);

@@ -29,7 +29,7 @@ pub enum Coupling {
     Spline {
         /// Number of hidden units.
         hidden: usize,
-        /// Number K of a spline's bins: 3 K - 1 outputs of the network for each coordinate.
+        /// Number K of a spline's bins. The network has 3 K - 1 outputs for each coordinate of b.
         bins: usize,
     },
     /// `b' = b + m(a)`, which preserves volume, as in NICE (Dinh, Krueger and Bengio 2015).
@@ -64,7 +64,7 @@ impl Coupling {
     }
 }
 
-/// Returns the coordinates that a layer reads, and those that it moves.
+/// Returns the coordinates that a layer reads, and the coordinates that it moves.
 fn halves(dimension: usize, layer: usize) -> (Range<usize>, Range<usize>) {
     let (first, second) = (0..dimension / 2, dimension / 2..dimension);
     match layer {
@@ -74,7 +74,7 @@ fn halves(dimension: usize, layer: usize) -> (Range<usize>, Range<usize>) {
 }
 
 /// An invertible map T of `R^d`. One coupling layer moves the second half of the coordinates given the first half,
-/// another moves the first half given the second. `log |det J|` is the sum of all log scales.
+/// another moves the first half given the second. With T's Jacobian J, `log |det J|` is the sum of all log scales.
 #[derive(Debug, Clone, PartialEq)]
 pub struct InvertibleMap {
     coupling: Coupling,
@@ -172,7 +172,7 @@ impl InvertibleMap {
         self.parameters.each_mut().map(Vec::as_mut_slice)
     }
 
-    /// Returns `T(z)` and `log |det J|` at z.
+    /// Returns `T(z)` and `log |det J|`, with T's Jacobian J at z.
     ///
     /// # Errors
     /// A state of another length; a map of amortised transitions, which needs an observation too.
@@ -212,8 +212,8 @@ impl InvertibleMap {
         Error::check_dimension("state", state.len(), self.dimension)
     }
 
-    /// Writes `T(z)` for each column z of `left` to the first rows of `reached`. The rows of an observation stay
-    /// unchanged.
+    /// Writes `T(z)` for each column z of `left` to the first d rows of `reached`. The rows below, which contain an
+    /// observation, stay unchanged.
     pub(super) fn forward(
         &self,
         left: &DMatrix<f64>,
@@ -273,7 +273,7 @@ impl InvertibleMap {
         by_state
     }
 
-    /// Computes the shift and the log scale of a layer, from the half of the states that it reads.
+    /// Computes the shift and the log scale of a layer, from the half of the coordinates that the layer reads.
     fn shift(&self, layer: usize, states: &DMatrix<f64>, pass: &mut Pass) {
         let (network, inputs) = (self.networks[layer], self.inputs(layer, states));
         network.forward(&self.parameters[layer], &inputs, &mut pass.units);
@@ -296,7 +296,7 @@ impl InvertibleMap {
         }
     }
 
-    /// Returns the inputs of a layer's network: the half of the states that it reads, then the rows of the observation.
+    /// Returns the inputs of a layer's network: the half of the coordinates that it reads, then the observation.
     fn inputs(&self, layer: usize, states: &DMatrix<f64>) -> DMatrix<f64> {
         let (given, _) = halves(self.dimension, layer);
         let context = self.context();
@@ -330,7 +330,8 @@ impl InvertibleMap {
         Some(Spline::new(bins, numbers))
     }
 
-    /// Backpropagates `by_state` through the splines of a layer, and returns the derivatives by the network's outputs.
+    /// Backpropagates `by_state`, the derivatives by the states after a layer, in place through the layer's splines.
+    /// Returns the derivatives by the outputs of the layer's network.
     fn by_splines(
         &self,
         layer: usize,
@@ -358,8 +359,8 @@ impl InvertibleMap {
         by_outputs
     }
 
-    /// Backpropagates `by_state` through the shift and scale of a layer, and returns the derivatives by the network's
-    /// outputs.
+    /// Backpropagates `by_state`, the derivatives by the states after a layer, in place through the layer's shift and
+    /// scale. Returns the derivatives by the outputs of the layer's network.
     fn by_shift(
         &self,
         layer: usize,

@@ -1,4 +1,4 @@
-//! The pass of a minibatch through one transition, and backpropagation through it.
+//! The forward pass of a minibatch through one transition, and the backpropagation through the same transition.
 
 use nalgebra::DMatrix;
 
@@ -8,17 +8,18 @@ use crate::learned::network::Pass;
 use crate::learned::noise::Noise;
 use crate::learned::transition::Transition;
 
-/// The noise of one transition, a column for each trajectory, and the passes through its densities or its map's layers.
+/// A forward pass of a minibatch through one transition: the noise, a column for each trajectory, and the values that
+/// the networks of the transition computed.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Crossing {
     pub(super) noise: DMatrix<f64>,
-    /// Passes through the forward density, or through each component of a mixture or each layer of a map.
+    /// Values of the forward density, of each component of a forward mixture, or of each layer of a map.
     moves: Vec<Pass>,
-    /// The pass through the backward density.
+    /// Values of the backward density.
     reverse: Pass,
 }
 
-/// Derivatives by the lists of parameters of one transition, in the order of `Transition::parameters`.
+/// Derivatives by the parameters of one transition: a list for each list in `Transition::parameters`.
 pub(super) type TransitionGradient = Vec<Vec<f64>>;
 
 impl Crossing {
@@ -29,8 +30,8 @@ impl Crossing {
         }
     }
 
-    /// Moves the states in `left` and writes them to the first rows of `reached`. The rows of an observation stay
-    /// unchanged.
+    /// Moves the states in `left` and writes them to the first d rows of `reached`. The rows below, which contain an
+    /// observation, stay unchanged.
     pub(super) fn follow(
         &mut self,
         transition: &Transition,
@@ -112,8 +113,8 @@ impl Crossing {
         [-by_means, by_reached]
     }
 
-    /// Backpropagates from z', and from `-log q` or `log |det J|` with a weight for each column. Adds the parameters'
-    /// derivatives to `gradient` and returns the derivatives by z.
+    /// Backpropagates from the new states z', and from `-log q` or `log |det J|` with a weight for each column. Adds
+    /// the parameters' derivatives to `gradient` and returns the derivatives by the old states z.
     pub(super) fn by_move(
         &self,
         transition: &Transition,
@@ -137,7 +138,8 @@ impl Crossing {
         }
     }
 
-    /// Computes [`by_move`](Self::by_move) for `z' = mu + sigma eps`, where `-log q = sum log sigma + h(eps)`.
+    /// Computes [`by_move`](Self::by_move) for `z' = mu + sigma eps`: `-log q` is `sum log sigma` plus a function of
+    /// the noise `eps` alone.
     fn by_noise(
         &self,
         forward: &ConditionalGaussian,
@@ -158,7 +160,7 @@ impl Crossing {
 
 #[cfg(test)]
 impl Crossing {
-    /// Returns the least distance of a `log sigma` of the last crossing from the ends of its clamp.
+    /// Returns the least distance of a `log sigma` from the ends of its clamp in this pass; infinite for a map.
     pub(super) fn distance_from_clamp(&self, transition: &Transition) -> f64 {
         let (forward, backward) = match transition {
             Transition::Stochastic { forward, backward } => {

@@ -98,7 +98,7 @@ impl LearnedTransitions {
         Ok(Self { noise, transitions })
     }
 
-    /// Sets the law of the noise that stochastic transitions add.
+    /// Sets the distribution of the noise that stochastic transitions add.
     ///
     /// # Errors
     /// Degrees of freedom of 0.
@@ -121,7 +121,7 @@ impl LearnedTransitions {
         &self.transitions
     }
 
-    /// Returns the law of the noise that stochastic transitions add.
+    /// Returns the distribution of the noise that stochastic transitions add.
     pub fn noise(&self) -> Noise {
         self.noise
     }

@@ -84,8 +84,8 @@ fn columns<'a>(states: impl Iterator<Item = &'a DVector<f64>>) -> DMatrix<f64> {
     }
 }
 
-/// Fits the density of a column of `reached` given the same column of `given`. Least squares set the output weights;
-/// the gate and sigma are constant.
+/// Fits a conditional density to pairs of states: a column of `reached`, given the same column of `given`. Least
+/// squares set the output weights; the gate and sigma are constant.
 fn regression<R: Rng + ?Sized>(
     mean: Mean,
     given: &DMatrix<f64>,

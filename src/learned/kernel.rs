@@ -53,7 +53,8 @@ impl FlowBuffers {
         self.crossing.follow(transition, left, reached);
     }
 
-    /// Moves a chain to its proposal z' and returns `log f(z') + log r - log q`.
+    /// Moves a chain to its proposal z' and returns `log f(z') + log r - log q`, with the model f and the transition's
+    /// densities r and q.
     fn unload<M: Intermediate<State = DVector<f64>>>(
         &self,
         column: usize,
@@ -91,8 +92,8 @@ impl LearnedTransitions {
         ))
     }
 
-    /// Moves a chain to its proposal. The increment is computed as one sum: in two parts a shrinking support would give
-    /// `-inf + inf`.
+    /// Moves a chain to its proposal. The increment of the log weight is computed as one sum: the sum of log ratio and
+    /// correction would be `-inf + inf` if the support shrinks.
     fn complete<M: Intermediate<State = DVector<f64>>>(
         &self,
         stage: Stage<'_, M>,
@@ -116,7 +117,8 @@ impl LearnedTransitions {
 impl<M: Intermediate<State = DVector<f64>>> TransitionKernel<M> for LearnedTransitions {
     type Workspace = Scratch<FlowBuffers>;
 
-    /// Moves a chain by the transition of its stage. A chain off the support of `f_k` has weight 0 already, and stays.
+    /// Moves a chain by the transition of its stage. A chain outside the support of the stage's model has weight 0
+    /// already, and is not moved.
     fn step<R: Rng + ?Sized>(
         &self,
         stage: Stage<'_, M>,

@@ -12,12 +12,12 @@ use crate::path::AnnealingPath;
 use crate::random::{Purpose, stream};
 use crate::{Error, Result};
 
-/// Trajectories `z_0, ..., z_T`, a column for each, with their passes through the transitions. A slice of paths or
-/// models may be shorter than the number of columns: the columns then take its entries in turn.
+/// Trajectories `z_0, ..., z_T`, a column for each, with their forward passes through the transitions. If a method
+/// takes fewer paths or models than there are columns, it repeats the paths or models in turn.
 #[derive(Debug)]
 pub(super) struct Minibatch {
     dimension: usize,
-    /// The states `z_t`. The rows of an observation follow below.
+    /// The states `z_t`, a matrix for each t. The rows below the first d contain the trajectories' observations.
     states: Vec<DMatrix<f64>>,
     crossings: Vec<Crossing>,
 }
@@ -119,7 +119,7 @@ impl Minibatch {
         (0..self.size()).map(of_column).collect()
     }
 
-    /// Computes `scale log f` and its gradient at `z_t`; `t` counts from 0 at the base.
+    /// Computes `scale log f(z_t)` and its gradient for each trajectory with its model f; `t` is 0 at the base.
     pub(super) fn energy(&self, t: usize, models: &[impl Differentiable], scale: f64) -> Energy {
         let mut energy = Energy {
             mean: 0.0,

@@ -117,8 +117,8 @@ impl ConditionalMixture {
         }
     }
 
-    /// Backpropagates from z', and from `-log q(z'|z)` with a weight for each column. Adds the parameters' derivatives
-    /// to `gradient` and returns the derivatives by z.
+    /// Backpropagates from the new states z', and from `-log q(z'|z)` with a weight for each column. Adds the
+    /// parameters' derivatives to `gradient` and returns the derivatives by the old states z.
     pub(super) fn backward(
         &self,
         [left, reached]: [&DMatrix<f64>; 2],
@@ -173,7 +173,7 @@ fn differentiate(
     }
 }
 
-/// Returns the index of the component that a column of noise selects: its last entry, below d normal numbers.
+/// Returns the index of the component that a column of noise selects: the column's last entry, below d normal numbers.
 fn drawn(noise: DVectorView<'_, f64>) -> usize {
     noise[noise.len() - 1] as usize
 }

@@ -162,8 +162,8 @@ fn affine(parameters: &[f64], inputs: &DMatrix<f64>, outputs: &mut DMatrix<f64>)
     outputs.gemm(1.0, &DMatrixView::from_slice(weights, m, n), inputs, 1.0);
 }
 
-/// Adds the derivatives by an affine map's parameters, summed over the minibatch. It copies the transpose, since
-/// nalgebra's product is unreliable for a transposed view.
+/// Adds the derivatives by an affine map's parameters, summed over the minibatch, to `gradient`. The transpose is
+/// copied, since nalgebra's product is unreliable for a transposed view.
 fn add_affine_gradient(inputs: &DMatrix<f64>, by_outputs: &DMatrix<f64>, gradient: &mut [f64]) {
     let (m, n) = (by_outputs.nrows(), inputs.nrows());
     let (by_weights, by_bias) = gradient.split_at_mut(m * n);
@@ -182,8 +182,8 @@ fn by_inputs(parameters: &[f64], by_outputs: &DMatrix<f64>, wanted: usize) -> DM
     weights.transpose() * by_outputs
 }
 
-/// Means and log scales of a [`ConditionalGaussian`](super::ConditionalGaussian) for a minibatch, d x B each, with the
-/// network's units. For a coupling layer they are its shifts and log scales.
+/// The values of a forward pass, a column for each example: the network's units, and the means and log scales of a
+/// [`ConditionalGaussian`](super::ConditionalGaussian) or the shifts and log scales of a coupling layer.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Pass {
     pub(super) units: Units,
@@ -241,7 +241,8 @@ pub(super) mod differences {
         derivatives.iter().enumerate().map(&mut agrees).collect()
     }
 
-    /// Returns the share of derivatives that agree with central differences. A kink within a step spoils a few.
+    /// Returns the share of derivatives that agree with central differences. A few may disagree, near kinks of the
+    /// function.
     pub(in crate::learned) fn share(agree: &[bool]) -> f64 {
         agree.iter().filter(|&&agrees| agrees).count() as f64 / agree.len() as f64
     }

@@ -8,7 +8,7 @@ use rand_distr::{ChiSquared, Distribution};
 use crate::random::StandardNormal;
 use crate::{Error, Result};
 
-/// The law of `eps` in a forward transition `z_t = mu + sigma eps`.
+/// The distribution of the noise `eps` in a forward transition `z_t = mu + sigma eps`.
 ///
 /// Train with Gaussian noise, which gives the better bound. Set Student's noise for the run that estimates Z, since
 /// training tends to make `q_t` too narrow. The weights have infinite variance if a Gaussian `q_t` is narrower than
@@ -75,7 +75,7 @@ impl Noise {
         }
     }
 
-    /// Returns the p with `d/d eps log density = -p eps`.
+    /// Returns the factor p in the gradient `-p eps` of the log density at the draw `eps`.
     pub(super) fn pull(self, noise: &[f64]) -> f64 {
         match self {
             Self::Gaussian => 1.0,
@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn densities_integrate_to_one() {
         for law in LAWS {
-            // x = sinh(sinh u), by the trapezoid rule, reaches a Cauchy law's tails.
+            // x = sinh(sinh u), by the trapezoid rule, reaches a Cauchy distribution's tails.
             let step = 1e-3;
             let density = |i: i32| {
                 let u = step * f64::from(i);

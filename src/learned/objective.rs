@@ -52,7 +52,7 @@ pub enum Objective {
     },
     /// Beta-annealing (warm-up): the expected log likelihood, less beta times the divergence from the prior,
     /// `E[log f_T(z_T) - log f_0(z_T)] + beta E[log f_0(z_T) + sum_t (log r_t - log q_t) - log f_0(z_0)]`. Beta rises
-    /// linearly from 0 to 1. Gradients of `log f_0` are not counted.
+    /// linearly from 0 to 1. The field `target_gradients` does not count gradients of `log f_0`.
     #[doc(alias = "beta-annealing")]
     WarmUp {
         /// Fraction of the training after which beta is 1, in `[0, 1]`.

@@ -37,7 +37,7 @@ impl<'a> Spline<'a> {
         Self { bins, numbers }
     }
 
-    /// Returns the logits of the widths (axis 0) or heights (axis 1).
+    /// Returns the range of the logits of the widths (axis 0) or heights (axis 1) in `numbers`.
     fn logits(&self, axis: usize) -> Range<usize> {
         axis * self.bins..(axis + 1) * self.bins
     }
@@ -61,7 +61,7 @@ impl<'a> Spline<'a> {
         }
     }
 
-    /// Returns the bin of a value along an axis; `None` outside the interval.
+    /// Returns the bin that contains `value` along an axis; `None` outside the interval.
     fn bin(&self, axis: usize, value: f64) -> Option<Bin> {
         // False for a NaN.
         let inside = value.abs() < REACH;
@@ -96,8 +96,8 @@ impl<'a> Spline<'a> {
         self.bin(1, y).map_or(y, |bin| bin.invert(y))
     }
 
-    /// Backpropagates from `by`, the derivatives by value and log slope. Writes the derivatives by the spline's numbers
-    /// to `by_numbers` and returns the derivative by x.
+    /// Backpropagates from `by`, the derivatives of a scalar by the spline's value and log slope at x. Writes the
+    /// scalar's derivatives by the spline's parameters to `by_numbers` and returns its derivative by x.
     pub(super) fn differentiate(&self, x: f64, by: [f64; 2], by_numbers: &mut [f64]) -> f64 {
         by_numbers.fill(0.0);
         let Some(bin) = self.bin(0, x) else {
@@ -128,15 +128,17 @@ impl<'a> Spline<'a> {
 }
 
 impl Bin {
-    /// Returns `u (1 - u)` at the place u in the bin, the mean slope s and `t = d1 + d0 - 2 s`.
+    /// Returns `u (1 - u)`, the mean slope s and `t = d1 + d0 - 2 s`. Here u is a place in the bin, from 0 to 1, and d0
+    /// and d1 are the slopes at the bin's ends.
     fn terms(&self, u: f64) -> [f64; 3] {
         let mean = self.sides[1] / self.sides[0];
         let bend = self.slopes[0] + self.slopes[1] - 2.0 * mean;
         [u * (1.0 - u), mean, bend]
     }
 
-    /// Returns the value and the log slope at x. With `N = s u^2 + d0 u (1 - u)`, `D = s + t u (1 - u)` and
-    /// `M = d1 u^2 + 2 s u (1 - u) + d0 (1 - u)^2` the value is `y0 + h N / D` and the slope `s^2 M / D^2`.
+    /// Returns the value `y0 + h N / D` and the log of the slope `s^2 M / D^2` at x, in a bin of height h above y0.
+    /// With u, s, t, d0 and d1 as in [`terms`](Self::terms), `N = s u^2 + d0 u (1 - u)`, `D = s + t u (1 - u)` and
+    /// `M = d1 u^2 + 2 s u (1 - u) + d0 (1 - u)^2`.
     fn apply(&self, x: f64) -> (f64, f64) {
         let u = (x - self.corner[0]) / self.sides[0];
         let ([v, s, t], [d0, d1]) = (self.terms(u), self.slopes);
@@ -146,7 +148,8 @@ impl Bin {
         (value, 2.0 * (s.ln() - d.ln()) + m.ln())
     }
 
-    /// Solves `y D = h N`, a quadratic equation for u, by the formula that avoids cancellation.
+    /// Returns the x with the value `y`. Solves `(y - y0) D = h N` (see [`apply`](Self::apply)), which is quadratic in
+    /// u, by the formula that avoids cancellation.
     fn invert(&self, y: f64) -> f64 {
         let y = y - self.corner[1];
         let ([_, s, t], h, d0) = (self.terms(0.0), self.sides[1], self.slopes[0]);
@@ -155,8 +158,8 @@ impl Bin {
         self.corner[0] + self.sides[0] * 2.0 * c / (-b - root)
     }
 
-    /// Backpropagates `by`, the derivatives of a scalar with respect to the value and to the log slope. Returns its
-    /// derivatives with respect to x, the corner, width and height, and the slopes.
+    /// Backpropagates from `by`, the derivatives of a scalar by the value and by the log slope at x. Returns the
+    /// scalar's derivatives by x, by the bin's corner, by its width and height, and by the slopes at its ends.
     fn differentiate(&self, x: f64, by: [f64; 2]) -> (f64, [f64; 2], [f64; 2], [f64; 2]) {
         let [w, h] = self.sides;
         let u = (x - self.corner[0]) / w;

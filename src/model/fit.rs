@@ -1,4 +1,4 @@
-//! Laws fitted to weighted states.
+//! Distributions fitted to weighted states.
 
 use nalgebra::{DMatrix, DVector};
 
@@ -7,9 +7,9 @@ use crate::model::{
 };
 use crate::{Error, Result};
 
-/// A law that can be fitted to weighted states: a base for the target from which the states come.
+/// A distribution that can be fitted to weighted states, to serve as base for the target from which the states come.
 ///
-/// The weights are not negative. Their sum is the number of independent states that the weighted states are worth.
+/// The weights are not negative. Their sum is the number of independent states that carry as much information.
 ///
 /// ```
 /// use annealed::model::{Fit, StudentT};
@@ -25,19 +25,20 @@ use crate::{Error, Result};
 /// # Ok::<(), annealed::Error>(())
 /// ```
 pub trait Fit: Sampleable + NormalizedModel + Sized {
-    /// Returns the law that suits the states.
+    /// Returns the distribution fitted to the states.
     ///
     /// # Errors
     /// Too few states, or states that do not vary; states of different lengths; a number of weights that differs from
     /// the number of states.
     fn fit(states: &[Self::State], weights: &[f64]) -> Result<Self>;
 
-    /// Returns this law after a step of expectation maximisation towards the states. The provided method fits a new
-    /// law.
+    /// Returns this distribution after a step of expectation maximisation towards the states. The provided method fits
+    /// a new distribution.
     ///
-    /// A law with k parameters fitted to n states loses about `k / (2 n)` nats. If this loss is large, override the
-    /// method and shrink the new parameters, either towards the present ones or towards a common value. Let that value
-    /// count as a few additional states. In a Potts model the noise of 240 free parameters hid the phases.
+    /// A distribution with k parameters fitted to n states loses about `k / (2 n)` nats. If this loss is large,
+    /// override the method and shrink the new parameters, either towards the present ones or towards a common value.
+    /// Let that value count as a few additional states. In a Potts model the noise of 240 free parameters hid the
+    /// phases.
     ///
     /// # Errors
     /// As [`fit`](Self::fit).
@@ -47,8 +48,8 @@ pub trait Fit: Sampleable + NormalizedModel + Sized {
     }
 }
 
-/// Returns the sum of the weights. Refuses states whose length differs from the law's, or from the first state's if
-/// there is no law, a wrong number of weights, and weights that are negative or not finite.
+/// Returns the sum of the weights. Refuses a wrong number of weights, and weights that are negative or not finite. All
+/// states must have the length `of_law`, or the length of the first state if `of_law` is `None`.
 fn check(
     mut lengths: impl ExactSizeIterator<Item = usize>,
     weights: &[f64],
@@ -103,15 +104,15 @@ impl Fit for Gaussian {
         Ok(dense.unwrap_or(diagonal))
     }
 
-    /// Makes the step of a [`StudentT`] with infinite degrees of freedom, which is a Gaussian.
+    /// Makes the same step as a [`StudentT`] with infinite degrees of freedom, which is a Gaussian.
     fn refit(&self, states: &[DVector<f64>], weights: &[f64]) -> Result<Self> {
         let law = StudentT::new(self.clone(), f64::INFINITY)?;
         Ok(law.refit(states, weights)?.gaussian().clone())
     }
 }
 
-/// Returns the Gaussian of weighted states, with their covariance times `scale`. The covariance is full if there are
-/// enough states, and diagonal otherwise. Returns `None` if a coordinate does not vary.
+/// Returns the Gaussian with the mean of weighted states and `scale` times their covariance. The covariance is full if
+/// there are enough states, and diagonal otherwise. Returns `None` if a coordinate does not vary.
 pub(crate) fn gaussian(states: &[&DVector<f64>], weights: &[f64], scale: f64) -> Option<Gaussian> {
     let (total, dimension) = (weights.iter().sum::<f64>(), states.first()?.len());
     if total < (FULL * dimension) as f64 {
@@ -128,8 +129,8 @@ pub(crate) fn gaussian(states: &[&DVector<f64>], weights: &[f64], scale: f64) ->
     Gaussian::new(mean, covariance).ok()
 }
 
-/// Returns the Gaussian of weighted states with independent coordinates and their variances times `scale`; `None` if a
-/// coordinate does not vary.
+/// Returns the Gaussian with independent coordinates that has the means of weighted states, and `scale` times their
+/// variances; `None` if a coordinate does not vary.
 fn independent(states: &[&DVector<f64>], weights: &[f64], scale: f64) -> Option<Gaussian> {
     let total: f64 = weights.iter().sum();
     let mean = mean(states, weights, total);
@@ -154,10 +155,10 @@ pub(crate) fn mean(states: &[&DVector<f64>], weights: &[f64], total: f64) -> DVe
 const DEGREES: [f64; 4] = [30.0, 10.0, 5.0, 3.0];
 /// Least gain in the log likelihood of the states at which fewer degrees of freedom are preferred.
 const GAIN: f64 = 3.0;
-/// Number of updates of a scale, each of which raises the likelihood.
+/// Number of updates of a scale matrix. Each update raises the likelihood.
 const UPDATES: usize = 30;
-/// The present centre and scale count as this number of states in a step of expectation maximisation. A full scale
-/// matrix counts as at least one state per row.
+/// Number of states as which the present centre and scale matrix count in a step of expectation maximisation. A full
+/// scale matrix counts as at least one state per row.
 const PRIOR_STATES: f64 = 4.0;
 /// Largest ratio of a coordinate's variance to its conditional variance given the others. If a ratio is larger, the
 /// rounding of the precision matrix matters.
@@ -165,7 +166,7 @@ const NARROWED: f64 = 1e10;
 
 impl StudentT {
     /// Returns `gaussian`, or a Student t around it if fewer degrees of freedom are clearly likelier. The weights sum
-    /// to 1 and stand for `count` states. Both laws are compared at their likeliest scales, so that only the tails
+    /// to 1 and stand for `count` states. Both distributions are compared at their likeliest scales, so only the tails
     /// decide.
     pub(crate) fn likeliest(
         gaussian: Gaussian,
@@ -194,13 +195,13 @@ impl StudentT {
         Ok(best)
     }
 
-    /// Returns the law with `factor` times the scale matrix.
+    /// Returns the distribution with `factor` times the scale matrix.
     pub(crate) fn scaled(&self, factor: f64) -> Result<Self> {
         Self::new(self.gaussian().scaled(factor)?, self.degrees_of_freedom())
     }
 
-    /// Creates the law. Refuses a scale matrix in which other coordinates almost determine one, as in the neck of a
-    /// funnel, because rounding then makes the density differ from the law of the samples.
+    /// Creates the distribution. Refuses a scale matrix in which the other coordinates almost determine one, as in the
+    /// neck of a funnel, because rounding then makes the density differ from the distribution of the samples.
     pub(crate) fn exact(gaussian: Gaussian, degrees_of_freedom: f64) -> Result<Self> {
         if let SquareMatrix::Dense(precision) = gaussian.form().precision() {
             let variances = gaussian.covariance().diagonal();
@@ -236,8 +237,8 @@ impl Fit for StudentT {
         Self::exact(law.gaussian().clone(), law.degrees_of_freedom())
     }
 
-    /// Returns the law after a step of expectation maximisation (Peel and McLachlan 2000). Its present centre and scale
-    /// count as a few states. A diagonal scale matrix stays diagonal.
+    /// Returns the distribution after a step of expectation maximisation (Peel and McLachlan 2000). The present centre
+    /// and scale matrix count as a few states. A diagonal scale matrix stays diagonal.
     fn refit(&self, states: &[DVector<f64>], weights: &[f64]) -> Result<Self> {
         let gaussian = self.gaussian();
         let lengths = states.iter().map(|state| state.len());
@@ -299,7 +300,8 @@ impl Fit for Bernoulli {
     }
 }
 
-/// Returns independent bits fitted to weighted states and one prior state, whose bits have the values `ones`.
+/// Returns independent bits fitted to weighted states and one more state. The entries of `ones`, between 0 and 1, are
+/// the bits of this state.
 fn with_ones(mut ones: DVector<f64>, states: &[Vec<bool>], weights: &[f64]) -> Result<Bernoulli> {
     for (state, weight) in states.iter().zip(weights) {
         for (ones, bit) in ones.iter_mut().zip(state) {

@@ -5,7 +5,7 @@ use nalgebra::DVector;
 use crate::model::{Differentiable, UnnormalizedModel, log_densities_of};
 use crate::{Error, Result};
 
-/// Most states that are checked, and most coordinates.
+/// Largest numbers of states and of coordinates that are checked.
 const STATES: usize = 4;
 const COORDINATES: usize = 32;
 /// Steps of a finite difference, as shares of the coordinate's spread among the states. If rounding hides the shorter

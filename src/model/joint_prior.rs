@@ -79,8 +79,8 @@ impl JointPrior {
         Self { law }
     }
 
-    /// Creates the Dirichlet law of probabilities that sum to 1, one per entry of `alpha`. The coordinates are logits
-    /// of sticks: a stick is the share that a probability takes of what the previous ones leave.
+    /// Creates the Dirichlet distribution of probabilities that sum to 1, one per entry of `alpha`. The coordinates are
+    /// logits of sticks: a stick is the share that a probability takes of what the previous probabilities leave.
     ///
     /// # Errors
     /// Fewer than two entries; one outside `[1e-3, 1e9]`; a sum above 1e9.
@@ -89,9 +89,9 @@ impl JointPrior {
         Ok(Self { law })
     }
 
-    /// Creates the law of `count` independent parameters with this prior, sorted in increasing order. The density is
-    /// `count!` times the product of their densities. The coordinates are the least parameter and the logs of the gaps,
-    /// both measured in the prior's own coordinate.
+    /// Creates the distribution of `count` independent parameters with this prior, sorted in increasing order. The
+    /// density is `count!` times the product of their densities. The coordinates are the least parameter and the logs
+    /// of the gaps between neighbours, all measured in the prior's own coordinate.
     ///
     /// ```
     /// use annealed::prelude::*;
@@ -137,10 +137,10 @@ impl JointPrior {
         Ok(Self { law })
     }
 
-    /// Creates the LKJ law of a correlation matrix R (Lewandowski, Kurowicka and Joe 2009), with density proportional
-    /// to `det(R)^(shape - 1)`, uniform at shape 1. The parameters are the lower triangle of the Cholesky factor L of
-    /// `R = L L^T`, row by row: one entry, 1, in the first row, two in the next, and `size` in the last. The
-    /// coordinates are `2 artanh` of partial correlations.
+    /// Creates the LKJ distribution of a correlation matrix R (Lewandowski, Kurowicka and Joe 2009), with density
+    /// proportional to `det(R)^(shape - 1)`, uniform at shape 1. The parameters are the lower triangle of the Cholesky
+    /// factor L of `R = L L^T`, row by row: one entry, 1, in the first row, two in the next, and `size` in the last.
+    /// The coordinates are `2 artanh` of partial correlations.
     ///
     /// # Errors
     /// A size outside `2..=1000`; a shape outside `[1e-3, 5e8]`.

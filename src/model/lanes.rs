@@ -9,10 +9,10 @@ use crate::error::demand_dimension;
 use crate::model::square::SquareMatrix;
 use crate::num::{VECTOR_WIDTH, over_vectors};
 
-/// One number for each state.
+/// One number for each of eight states.
 pub(super) type Lanes = [f64; VECTOR_WIDTH];
 
-/// One vector for each state, of fewer than eight coordinates.
+/// A vector of fewer than eight coordinates for each of eight states: one `Lanes` per coordinate.
 type Tile = [Lanes; VECTOR_WIDTH - 1];
 
 /// Writes `(x - mu)^T P (x - mu)` of each state.

@@ -23,8 +23,8 @@ const PROBES: usize = 8;
 const NEAR: f64 = 0.1;
 /// Number of draws at which the density is compared with the approximation.
 const DRAWS: usize = 64;
-/// Thresholds for a ridge: the fall of the lowest tenth of the draws below the median, in nats, and its ratio to the
-/// rise of the highest tenth above the median. Both must be exceeded.
+/// Thresholds for a ridge, on the excesses of `check_ridge`: the fall of the lowest tenth below the median, in nats,
+/// and the ratio of this fall to the rise of the highest tenth above the median. Both must be exceeded.
 const FALL: f64 = 15.0;
 const STEEP: f64 = 5.0;
 
@@ -137,9 +137,10 @@ fn minus(model: &impl Differentiable, x: &DVector<f64>) -> (f64, DVector<f64>) {
 
 /// Refuses a mode on a ridge.
 ///
-/// For draws of the approximation N, this compares the excesses `log f - log N` with their median. For a Gaussian they
-/// are all equal. Skewness and tails spread them to both sides, further in many dimensions. If the curvature changes by
-/// orders of magnitude within a few deviations, as for a scale that multiplies others, the lower side is far longer.
+/// For draws of the approximation N, this compares the excesses `log f - log N` with their median. If f is Gaussian,
+/// all excesses are equal. Skewness and tails spread them to both sides, further in many dimensions. If the curvature
+/// changes by orders of magnitude within a few deviations, as for a scale that multiplies other parameters, the lower
+/// side is far longer.
 fn check_ridge(
     model: &impl UnnormalizedModel<State = DVector<f64>>,
     gaussian: &Gaussian,
@@ -183,7 +184,7 @@ fn start_gradient(model: &impl Differentiable, start: &DVector<f64>) -> Result<D
     Ok(gradient)
 }
 
-/// Returns the length of a Newton step in standard deviations: `(g' Sigma g)^(1/2)`.
+/// Returns the length of a Newton step in standard deviations: `(g' Sigma g)^(1/2)`, with g the gradient.
 fn distance(gaussian: &Gaussian, gradient: &DVector<f64>) -> f64 {
     gaussian.factor().transpose_times(gradient).norm()
 }

@@ -98,7 +98,7 @@ use crate::{Error, Result};
 /// # Ok::<(), annealed::Error>(())
 /// ```
 pub trait UnnormalizedModel {
-    /// A point of the space.
+    /// The type of a state x, a point of the space.
     type State;
 
     /// Returns `log f(x)`; `-inf` off the support, never NaN or `+inf`.
@@ -275,8 +275,8 @@ pub trait Differentiable: UnnormalizedModel<State = DVector<f64>> {
         None
     }
 
-    /// Calls `work` with the model at an end of the path, 0 or 1. Override it if the ends have
-    /// [weights](Self::end_weights).
+    /// Calls `work` with an end of the path: the base if `end` is 0, the target or likelihood if it is 1. Override this
+    /// method if the ends have [weights](Self::end_weights).
     fn with_end(
         &self,
         _end: usize,

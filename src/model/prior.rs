@@ -1,4 +1,4 @@
-//! Priors of single parameters, in a coordinate without bounds, and their standard laws.
+//! Priors of single parameters, each as a standard distribution of a coordinate without bounds.
 
 use std::f64::consts::LN_2;
 
@@ -8,7 +8,7 @@ use super::standard_law::StandardLaw;
 use crate::num::sigmoid;
 use crate::{Error, Result};
 
-/// The prior of one parameter; [`Priors`](crate::model::Priors) combine several.
+/// The prior of one parameter x; [`Priors`](crate::model::Priors) combine several.
 ///
 /// The coordinate u is x on the whole line, `log x` above 0, and `log((x - a) / (b - x))` between a and b. Densities
 /// are densities of u: they include the Jacobian `dx/du`. Once x has reached the last number inside the support, such
@@ -17,9 +17,9 @@ use crate::{Error, Result};
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Prior {
     support: Support,
-    /// The law of v. The coordinate is `u = location + scale v`.
+    /// The distribution of v. The coordinate is `u = location + scale v`.
     law: StandardLaw,
-    /// The constant of the law's log density.
+    /// The constant of the log density of v.
     #[cfg_attr(feature = "serde", serde(skip))]
     constant: f64,
     location: f64,
@@ -36,7 +36,7 @@ enum Support {
 
 /// Priors of a parameter on the whole line.
 impl Prior {
-    /// Creates the normal law `N(mean, deviation^2)`.
+    /// Creates the normal distribution `N(mean, deviation^2)`.
     ///
     /// # Errors
     /// A mean that is not finite, or a deviation that is not finite and positive.
@@ -46,7 +46,7 @@ impl Prior {
         Self::new(Support::Line, StandardLaw::Normal, mean, deviation)
     }
 
-    /// Creates Student's t about `location`. One degree of freedom gives the Cauchy law.
+    /// Creates Student's t about `location`. One degree of freedom gives the Cauchy distribution.
     ///
     /// # Errors
     /// A location that is not finite; a scale that is not finite and positive; degrees outside `[0.1, 1e9]`.
@@ -65,7 +65,7 @@ impl Prior {
 
 /// Priors of a parameter above 0.
 impl Prior {
-    /// Creates the law of `e^y`, with y from `N(mean, deviation^2)`.
+    /// Creates the distribution of `e^y`, with y from `N(mean, deviation^2)`.
     ///
     /// # Errors
     /// As [`normal`](Self::normal).
@@ -77,7 +77,7 @@ impl Prior {
         })
     }
 
-    /// Creates the exponential law, of mean `1 / rate`.
+    /// Creates the exponential distribution, of mean `1 / rate`.
     ///
     /// # Errors
     /// A rate that is not finite and positive.
@@ -85,7 +85,7 @@ impl Prior {
         Self::gamma(1.0, rate)
     }
 
-    /// Creates the gamma law, of mean `shape / rate`.
+    /// Creates the gamma distribution, of mean `shape / rate`.
     ///
     /// # Errors
     /// A shape outside `[1e-3, 1e9]`; a rate that is not finite and positive.
@@ -95,8 +95,8 @@ impl Prior {
         Self::new(Support::Positive, law, -rate.ln(), 1.0)
     }
 
-    /// Creates the inverse gamma law, of mean `scale / (shape - 1)`. It is the law of `1 / y`, with y gamma of rate
-    /// `scale`.
+    /// Creates the inverse gamma distribution, of mean `scale / (shape - 1)`: the distribution of `1 / y`, where y has
+    /// the gamma distribution of this shape and of rate `scale`.
     ///
     /// # Errors
     /// A shape outside `[1e-3, 1e9]`; a scale that is not finite and positive.
@@ -106,7 +106,7 @@ impl Prior {
         Self::new(Support::Positive, law, scale.ln(), -1.0)
     }
 
-    /// Creates the law of `|y|`, with y from `N(0, deviation^2)`.
+    /// Creates the distribution of `|y|`, with y from `N(0, deviation^2)`.
     ///
     /// # Errors
     /// A deviation that is not finite and positive.
@@ -117,7 +117,7 @@ impl Prior {
         Self::new(Support::Positive, law, deviation.ln() + 0.5 * LN_2, 0.5)
     }
 
-    /// Creates the law of `|y|`, with y from the Cauchy law about 0 with this scale.
+    /// Creates the distribution of `|y|`, with y from the Cauchy distribution about 0 with this scale.
     ///
     /// # Errors
     /// A scale that is not finite and positive.
@@ -131,7 +131,7 @@ impl Prior {
 
 /// Priors of a parameter in an interval.
 impl Prior {
-    /// Creates the beta law on (0, 1), of mean `a / (a + b)`.
+    /// Creates the beta distribution on (0, 1), of mean `a / (a + b)`.
     ///
     /// # Errors
     /// Parameters outside `[1e-3, 1e9]`.
@@ -145,7 +145,7 @@ impl Prior {
         )
     }
 
-    /// Creates the uniform law between `low` and `high`.
+    /// Creates the uniform distribution between `low` and `high`.
     ///
     /// # Errors
     /// Ends that are not finite, or `low` not below `high` by more than rounding.

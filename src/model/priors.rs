@@ -112,7 +112,7 @@ impl Priors {
         self.dimension
     }
 
-    /// Returns each law with the places of its coordinates and of its parameters.
+    /// Returns each prior with the indices of its coordinates and of its parameters.
     fn laws(&self) -> impl Iterator<Item = (&dyn TransformedPrior, Range<usize>, Range<usize>)> {
         self.priors.iter().scan((0, 0), |(u, x), prior| {
             let law = prior.law();
@@ -169,7 +169,8 @@ impl Priors {
     }
 
     /// Turns `slopes`, the derivatives of a likelihood in the parameters, into derivatives in the coordinates, and adds
-    /// these to `gradient`. The last prior comes first, since it also adds to the slopes of earlier parameters.
+    /// these to `gradient`. It goes from the last prior to the first, since each may add to the slopes of earlier
+    /// parameters.
     pub(super) fn pull_back(
         &self,
         state: &DVector<f64>,
@@ -292,8 +293,8 @@ impl<M: UnnormalizedModel<State = DVector<f64>>> UnnormalizedModel for Unbounded
         })
     }
 
-    /// Returns the priors' number of coordinates, plus the likelihood's number of parameters minus the priors'. If the
-    /// two numbers of parameters differ, a path refuses the model for its dimension.
+    /// Returns the priors' number of coordinates. If the likelihood has more or fewer parameters than the priors, adds
+    /// the difference, so a path refuses the model for its dimension.
     fn state_dimension(&self) -> Option<usize> {
         let parameters = self.priors.names.len();
         let own = self.likelihood.state_dimension().unwrap_or(parameters);

@@ -81,7 +81,7 @@ impl UnnormalizedModel for QuadraticForm {
     }
 }
 
-/// Turns forms into log densities, in place. `recomputed(chain)` replaces a log density that is not finite.
+/// Turns quadratic forms into log densities, in place. `recomputed(i)` replaces a log density i that is not finite.
 #[inline]
 fn finish(forms: &mut [f64], recomputed: impl Fn(usize) -> f64) {
     forms.iter_mut().for_each(|form| *form *= -0.5);
@@ -175,7 +175,7 @@ impl FullConditionals for QuadraticForm {
     }
 }
 
-/// Returns infinity if `x` is finite but its squares overflowed, and `form` otherwise.
+/// Returns infinity if `x` is finite but its squares overflowed, and the quadratic form `form` otherwise.
 #[inline]
 fn without_overflow(form: f64, x: &[f64]) -> f64 {
     if form.is_finite() || !all_finite(x) {
@@ -196,7 +196,7 @@ fn sum_of_squares(p: &[f64], x: &[f64], mean: &[f64]) -> f64 {
     )
 }
 
-/// Subtracts `scale * p_j (x_j - mu_j)` from `gradient` and returns the sum of squares.
+/// Subtracts `scale * p_j (x_j - mu_j)` from `gradient` and returns `sum_j p_j (x_j - mu_j)^2`.
 #[inline]
 fn accumulate_pull(p: &[f64], x: &[f64], mean: &[f64], scale: f64, gradient: &mut [f64]) -> f64 {
     if p.len() < VECTOR_WIDTH {
@@ -208,7 +208,7 @@ fn accumulate_pull(p: &[f64], x: &[f64], mean: &[f64], scale: f64, gradient: &mu
     )
 }
 
-/// Returns `(x - mu)^T P (x - mu)`: the diagonal, and twice the strict lower triangle.
+/// Returns `(x - mu)^T P (x - mu)`, summed over the diagonal and, twice, over the entries below it.
 fn dense_form(precision: &[f64], x: &[f64], mean: &[f64]) -> f64 {
     over_vectors(
         #[inline(always)]

@@ -70,8 +70,10 @@ pub(crate) enum Factorization {
 }
 
 impl Factorization {
+    /// Factorises `matrix`, which must be finite and symmetric.
+    ///
     /// # Errors
-    /// A matrix that is not positive definite. `matrix` must be finite and symmetric.
+    /// A matrix that is not positive definite.
     pub(crate) fn new(argument: &'static str, matrix: &SquareMatrix) -> Result<Self> {
         let factorization = match matrix {
             SquareMatrix::Diagonal(diagonal) => {
@@ -88,6 +90,8 @@ impl Factorization {
         factorization.ok_or_else(|| Error::invalid(argument, found, expected))
     }
 
+    /// Returns the inverse of the factorised matrix.
+    ///
     /// # Errors
     /// An inverse that overflows.
     pub(super) fn inverse(&self, argument: &'static str) -> Result<SquareMatrix> {

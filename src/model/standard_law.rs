@@ -1,4 +1,4 @@
-//! Laws on the whole line, from which the priors of single parameters are made.
+//! Distributions on the whole line, from which the priors of single parameters are made.
 
 use std::f64::consts::{PI, TAU};
 
@@ -9,7 +9,7 @@ use crate::num::{ln_gamma, log_sigmoid, sigmoid};
 use crate::random::StandardNormal;
 use crate::{Error, Result};
 
-/// A law on the whole line.
+/// A distribution on the whole line.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(super) enum StandardLaw {

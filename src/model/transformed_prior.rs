@@ -1,4 +1,4 @@
-//! The law of some coordinates without bounds, and their map to parameters.
+//! The distribution of some coordinates without bounds, and their map to parameters.
 
 use std::fmt::Debug;
 
@@ -6,12 +6,12 @@ use rand::Rng;
 
 use super::prior::Prior;
 
-/// A law of coordinates u without bounds, with a map from u to parameters x. Implement it to write a prior of your own
-/// for [`Priors`], and pass it to [`JointPrior::new`]. [`Prior`] implements it with one coordinate.
+/// A distribution of coordinates u without bounds, with a map from u to parameters x. Implement this trait to write a
+/// prior of your own for [`Priors`], and pass it to [`JointPrior::new`]. [`Prior`] implements it with one coordinate.
 ///
 /// The density is the density of u, so it includes the Jacobian of a density of x. It must integrate to 1. The map may
-/// depend on the parameters of earlier priors, but the law of u may not.
-/// [`testing::gradient_error`](crate::testing::gradient_error) checks both gradients.
+/// depend on the parameters of earlier priors, but the distribution of u may not.
+/// [`testing::gradient_error`](crate::testing::gradient_error) checks the gradient of the density and the pull-back.
 ///
 /// ```
 /// use annealed::model::TransformedPrior;
@@ -82,7 +82,7 @@ pub trait TransformedPrior: Debug + Send + Sync {
     /// Returns the log density of `u` and adds `scale` times its gradient to `gradient`.
     fn accumulate_gradient(&self, u: &[f64], scale: f64, gradient: &mut [f64]) -> f64;
 
-    /// Draws `u` from its law.
+    /// Draws `u` from its distribution.
     fn sample(&self, rng: &mut dyn Rng, u: &mut [f64]);
 
     /// Writes the parameters `x` of `u`, given all `earlier` parameters.
@@ -99,8 +99,8 @@ pub trait TransformedPrior: Debug + Send + Sync {
         by_u: &mut [f64],
     );
 
-    /// Writes the coordinates of parameters `x`; outside the support they are not finite. The provided method writes
-    /// NaN, and [`Priors::state`](crate::model::Priors::state) then returns an error.
+    /// Writes the coordinates of parameters `x`. Coordinates that are not finite mean that `x` is outside the support.
+    /// The provided method writes NaN, and [`Priors::state`](crate::model::Priors::state) then returns an error.
     fn write_coordinates(&self, _x: &[f64], _earlier: &[f64], u: &mut [f64]) {
         u.fill(f64::NAN);
     }

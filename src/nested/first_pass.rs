@@ -29,7 +29,8 @@ pub(super) struct FoundShells {
     pub(super) levels: Vec<f64>,
     /// Step size at each level; empty without tuning.
     pub(super) sizes: Vec<f64>,
-    /// Log weight of the shell below each level, and of the last shell, above all levels.
+    /// Log of each shell's part of Z. Shell k has the states between level k - 1 and level k; the last shell has the
+    /// states above all levels.
     pub(super) shells: Vec<f64>,
     /// Bound on the share of Z above the last level, if the largest number of levels was reached.
     pub(super) unfinished: Option<f64>,
@@ -53,14 +54,14 @@ impl FoundShells {
 /// The first pass: one island, whose level rises until only a small share of Z can lie above the level.
 pub(super) struct ShellSearch<'s, 'm, P: Sampleable, L: UnnormalizedModel<State = P::State>, K> {
     pub(super) problem: &'m TemperedPath<P, L>,
-    /// Path without levels.
+    /// The path without levels, which is the prior alone.
     pub(super) path: &'s LevelPath<'m, P, L>,
     pub(super) kernel: &'s K,
     pub(super) tuning: Option<&'s KernelTuning<K>>,
     pub(super) settings: &'s NestedSettings,
 }
 
-/// Largest number of chains in a block. Kernels of levels move chains one by one, so that small blocks cost nothing.
+/// Largest number of chains in a block. Kernels move chains above a level one by one, so small blocks cost nothing.
 const BLOCK: usize = 8;
 
 struct Climb<'m, P: Sampleable, L: UnnormalizedModel<State = P::State>> {
@@ -120,7 +121,7 @@ where
     L: UnnormalizedModel<State = P::State> + Sync,
     K: Invariant<LevelAt<'m, P, L>> + Sync,
 {
-    /// The shells found, and the number of evaluations.
+    /// The result of the first pass, and the number of evaluations.
     type Output = Single<(FoundShells, u64)>;
 
     fn blocks(&self) -> Range<usize> {
@@ -175,8 +176,8 @@ where
     }
 }
 
-/// Returns the largest log likelihood above which at least `share` of the pool lies. If a plateau at the bottom
-/// prevents this, returns the lowest value; `None` if all are equal.
+/// Returns the largest log likelihood above which at least a fraction `share` of the pool's states lies. If too many
+/// states have the lowest value, returns this value; `None` if all values are equal.
 fn next_level<P, L>(island: &Island<'_, P, L>, share: f64) -> Option<f64>
 where
     P: Sampleable<State: Clone + Send> + Sync,

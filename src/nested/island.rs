@@ -36,7 +36,7 @@ where
 
 /// The states that a cut removes: the shell between two levels.
 pub(super) struct Shell<S> {
-    /// Mean of `log L` under the weights `p L`.
+    /// Mean of `log L` over the shell. Each state is weighted by its prior weight times its likelihood L.
     pub(super) log_likelihood: WeightedMean,
     /// Some states of the shell, with log weights that make them represent all its states.
     pub(super) sample: Vec<(S, f64)>,
@@ -102,7 +102,7 @@ where
         self.drawn + proposals + undecided
     }
 
-    /// Removes the states up to `level` from the pool, and returns a sample of them.
+    /// Removes the states with a log likelihood of at most `level` from the pool, and returns their shell.
     pub(super) fn cut(&mut self, level: f64, selection: &mut IslandSelection) -> Shell<P::State> {
         let below = self.pool.partition_point(|(value, _)| *value <= level);
         let log_each = self.log_weight();
@@ -243,8 +243,8 @@ impl IslandSelection {
     }
 }
 
-/// Returns the start of an island's sum of expected numbers. Multiples of the golden ratio are spread evenly, so that
-/// the islands together keep about the expected number of each shell.
+/// Returns the number at which an island's [`IslandSelection`] starts its sum. Multiples of the golden ratio are spread
+/// evenly, so the islands together keep about the expected number of states in each shell.
 pub(super) fn offset(first: f64, island: usize) -> f64 {
     const GOLDEN: f64 = 0.618_033_988_749_894_9;
     (first + GOLDEN * island as f64).fract()

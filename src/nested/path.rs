@@ -88,7 +88,7 @@ impl<S, Q: SymmetricProposal<S>> SymmetricProposal<LevelState<S>> for Q {
     }
 }
 
-/// The path from a prior, through rising levels `l_1 < .. < l_T` of the log likelihood, to its part above the last:
+/// The path from a prior, through rising levels `l_1 < .. < l_T` of the log likelihood, to the prior above `l_T`:
 ///
 /// `f_t(x) = p(x)` where `log L(x) > l_t`, and 0 elsewhere, at `beta = t/T`.
 ///
@@ -183,7 +183,8 @@ where
     P: UnnormalizedModel,
     L: UnnormalizedModel<State = P::State>,
 {
-    /// Returns 0 above the level and `-inf` elsewhere. Passes on a NaN or `+inf` log likelihood.
+    /// Returns the log of the restriction: 0 above the level and `-inf` elsewhere. Returns a log likelihood that is NaN
+    /// or `+inf` as it is.
     fn restriction(&self, log_likelihood: f64) -> f64 {
         let Some(level) = self.level else {
             return 0.0;

@@ -19,7 +19,7 @@ use crate::work::{Merge, StoppedBy};
 pub(super) struct IslandRun<S> {
     log_likelihood: WeightedMean,
     sample: Vec<(S, f64)>,
-    /// Log prior mass above each level, and the accept and reject decisions up to this level.
+    /// For each level, the log of the prior mass above it, and all accept and reject decisions up to this level.
     reached: Vec<(f64, Decisions)>,
     pub(super) evaluations: u64,
 }
@@ -184,7 +184,7 @@ impl<S> NestedSmcRun<S> {
         &self.levels
     }
 
-    /// Returns states of the shells, about [`NestedSmc::kept`](super::NestedSmc::kept) of them. With
+    /// Returns some of the visited states, about [`NestedSmc::kept`](super::NestedSmc::kept) in number. With
     /// [`log_weights`](Self::log_weights) they are weighted samples of the posterior.
     pub fn states(&self) -> &[S] {
         &self.states
@@ -273,7 +273,7 @@ impl<S> fmt::Display for NestedSmcRun<S> {
     }
 }
 
-/// Weighted states of the shells. The independent units for errors are the islands.
+/// Weighted posterior samples. Errors treat the islands as independent units.
 impl<S> WeightedSample for NestedSmcRun<S> {
     type State = S;
 

@@ -17,9 +17,9 @@ use crate::{Error, Result};
 
 /// The evidence by rising levels of the likelihood (Salomone et al. 2018).
 ///
-/// [`run`](Self::run) makes two passes. The first finds the levels and tunes step sizes. The second runs islands of
-/// chains on fresh streams with these levels and step sizes, and gives the estimate. Evaluations of both passes are
-/// counted.
+/// [`run`](Self::run) makes two passes. The first finds the levels and tunes step sizes. The second runs islands
+/// (independent groups of chains) on fresh streams with these levels and step sizes, and gives the estimate.
+/// Evaluations of both passes are counted.
 ///
 /// ```
 /// use annealed::prelude::*;
@@ -30,14 +30,14 @@ use crate::{Error, Result};
 /// let problem = TemperedPath::new(part(2.0)?, likelihood);
 /// let run = NestedSmc::new(&problem, RandomWalkMetropolis::new(1.0)?).seed(1).run()?;
 /// println!("{run}");
-/// // The evidence is that of two Gaussian convolutions, at 0.
+/// // The evidence is a mixture of two Gaussian convolutions, evaluated at 0.
 /// let at_zero = |variance: f64| 1.0 / (std::f64::consts::TAU * (4.0 + variance));
 /// let exact = (0.1 * at_zero(0.25) + 0.9 * at_zero(0.000_025)).ln();
 /// assert!((run.log_z() - exact).abs() < 4.0 * run.standard_error());
 /// # Ok::<(), annealed::Error>(())
 /// ```
 ///
-/// The problem is a [`TemperedPath`], a prior and a likelihood. The kernel is any [`Invariant`] one over
+/// The problem is a [`TemperedPath`], a prior and a likelihood. The kernel is any [`Invariant`] kernel over
 /// [`LevelState`](super::LevelState)s, such as [`RandomWalkMetropolis`](crate::kernel::RandomWalkMetropolis) or
 /// [`Metropolis`](crate::kernel::Metropolis) with your own proposal.
 ///
@@ -45,8 +45,8 @@ use crate::{Error, Result};
 ///
 /// `Z = E L = sum_t X_t E[L 1(log L <= l_{t+1}) | log L > l_t]`, with `l_{T+1} = inf`.
 ///
-/// An island starts with prior samples. At each level the states below it give one term. A kernel moves some of the
-/// states above it many times, and all states that it visits there are the next sample (waste-free: Dau and Chopin
+/// An island starts with prior samples. At each level the states below the level give one term. A kernel moves some of
+/// the states above the level many times, and all states visited are the next sample (waste-free: Dau and Chopin
 /// 2022). At fixed levels the sum is unbiased for Z, however badly the kernel mixes.
 #[must_use]
 #[doc(alias("nested sampling", "evidence"))]
@@ -102,13 +102,13 @@ impl<'m, P, L, K> NestedSmc<'m, P, L, K> {
         moves of settings: usize,
         /// Sets the share of the states that lies above the next level; 0.3 by default.
         share of settings: f64,
-        /// Sets the share of Z above the last level at which the levels end; 0.001 by default. The share assumes that
-        /// no likelihood exceeds the largest one met. Mass above the last level is still estimated.
+        /// Sets the share of Z that may lie above the last level; 0.001 by default. The first pass bounds it as if no
+        /// likelihood exceeded the largest one met. The part of Z above the last level is still estimated.
         precision of settings: f64,
         /// Sets the largest number of levels; 1,000 by default.
         max_levels of settings: usize,
         /// Sets the approximate number of weighted states in the result; 10,000 by default. Each island gives the same
-        /// number on average: half in proportion to the shells' weights from the first pass, half the same for all.
+        /// number on average: half in proportion to the part of Z between two levels, half evenly over the levels.
         kept of settings: usize,
         /// Sets the seed; 0 by default. The result does not depend on the number of threads.
         seed of settings: u64,

@@ -72,7 +72,8 @@ impl Pair {
     }
 }
 
-/// Returns `-H g`, where H approximates the inverse Hessian by the pairs. Without pairs the step has length 1 at most.
+/// Returns the step `-H g`, where g is the gradient and H approximates the inverse Hessian by the pairs. Without pairs
+/// the step has length 1 at most.
 fn direction(pairs: &VecDeque<Pair>, gradient: &DVector<f64>) -> DVector<f64> {
     let mut direction = -gradient;
     let mut along = Vec::with_capacity(pairs.len());

@@ -40,7 +40,8 @@ pub(crate) fn log_add_exp(a: f64, b: f64) -> f64 {
     }
 }
 
-/// Returns the sums of three terms over pairs of numbers, in an order that does not depend on the machine.
+/// Returns the sums of the three `terms` over all pairs of entries of `x` and `y`, in an order that does not depend on
+/// the machine.
 #[inline(always)]
 fn sum_over_vectors(x: &[f64], y: &[f64], terms: impl Fn(f64, f64) -> [f64; 3]) -> [f64; 3] {
     over_vectors(

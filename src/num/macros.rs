@@ -1,8 +1,9 @@
 //! Macros for setters and for checked serialisation. Serialisation macros do nothing without the feature `serde`.
 
 /// Implements `Deserialize` from a list of fields and an expression of type `Result<Self>`, mostly a constructor's
-/// call. A `|` precedes each further bound of a parameter. The first form reads a struct that is written as one value,
-/// such as a list. The second form fills a struct that has exactly the listed fields, and calls its method `checked`.
+/// call. A `|` precedes each further bound of a type parameter. The first form reads a struct that is written as one
+/// value, such as a list. The second form fills a struct that has exactly the listed fields, and calls its method
+/// `checked`.
 macro_rules! deserialize_checked {
     ($name:ident as ($value:ident: $type:ty) => $make:expr) => {
         #[cfg(feature = "serde")]

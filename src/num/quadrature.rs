@@ -3,7 +3,8 @@
 use crate::num::{WeightSums, largest};
 
 const MAX_CELLS: usize = 1 << 14;
-/// Largest difference of the two rules in a cell, relative to the integral. The better rule has a far smaller error.
+/// Largest difference of the Kronrod and the Gauss rule in a cell, relative to the integral. The Kronrod rule, which is
+/// used, has a far smaller error.
 const TOLERANCE: f64 = 1e-8;
 
 /// Abscissas from the middle to the end of `[-1, 1]` with their Kronrod and Gauss weights (the rules of 15 and 7
@@ -31,7 +32,8 @@ const RULES: [(f64, f64, f64); 8] = [
     (0.991_455_371_120_812_6, 0.022_935_322_010_529_224, 0.0),
 ];
 
-/// A part of the range, with the log of its integral and of its error bound, the difference of the two rules.
+/// A cell of the range of integration, with the log of its integral by the Kronrod rule and the log of its error bound,
+/// the difference of the Kronrod and the Gauss rule.
 struct Panel {
     low: f64,
     high: f64,

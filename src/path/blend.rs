@@ -16,8 +16,8 @@ use crate::model::{
 use crate::num::{next_run, with_slice};
 use crate::path::{AnnealingPath, BetaDerivative, Ends, Intermediate, Normalized};
 
-/// A path whose log density is a weighted sum of two. The rule L for the weights makes it a [`GeometricPath`]
-/// or a [`TemperedPath`].
+/// A path whose log density is a weighted sum of two log densities. The rule L for the weights makes it a
+/// [`GeometricPath`] or a [`TemperedPath`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Blend<A, B, L> {
     base: A,
@@ -250,7 +250,8 @@ where
     B: UnnormalizedModel<State = A::State>,
     L: BlendLaw,
 {
-    /// Returns the two log densities that a log ratio needs. The base's is 0 if its weight does not depend on beta.
+    /// Returns the two log densities that a log ratio needs. In place of the base's log density it returns 0 if the
+    /// base's weight does not depend on beta.
     fn ends_of_ratio(&self, state: &A::State) -> (f64, f64) {
         let base = match L::BASE_FADES {
             true => self.path.base.log_density(state),
@@ -410,7 +411,7 @@ where
         }
     }
 
-    /// Adds the gradient at the mean of the two betas. An end whose weight is 0 at that beta is not evaluated.
+    /// Adds the gradient at the mean of the two models' betas. An end whose weight is 0 at that beta is not evaluated.
     fn accumulate_mean_gradient(
         &self,
         previous: &Self,

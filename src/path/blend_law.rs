@@ -1,4 +1,4 @@
-//! The laws of paths that blend two log densities: the weights at each beta.
+//! The rules of paths that blend two log densities: the weights at each beta.
 
 use crate::num::weighted;
 
@@ -36,8 +36,8 @@ pub trait BlendLaw {
     }
 }
 
-/// The law of a [`GeometricPath`](super::GeometricPath): weights `1 - beta` and `beta`. Above 1, for powers of the
-/// target, they are 0 and `beta`.
+/// The rule of a [`GeometricPath`](super::GeometricPath): weights `1 - beta` and `beta`. For a beta above 1, a power of
+/// the target, the weights are 0 and `beta`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Geometric;
 
@@ -70,7 +70,7 @@ impl BlendLaw for Geometric {
     }
 }
 
-/// The law of a [`TemperedPath`](super::TemperedPath): weights 1 and `beta`.
+/// The rule of a [`TemperedPath`](super::TemperedPath): weights 1 and `beta`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tempered;
 

@@ -186,13 +186,14 @@ impl Differentiable for GaussianAt {
     }
 }
 
-/// The ends of a path, with the coordinates u of `x = mu_a + V u`. In them the base is `N(0, I)` and the target has a
-/// diagonal precision. The models in between need no factorisation, so nothing can fail and no large constants cancel.
+/// The ends of a path, with the coordinates u of `x = mu_a + V u`. In these coordinates the base is `N(0, I)` and the
+/// target has a diagonal precision. The models in between need no factorisation, so nothing can fail and no large
+/// constants cancel.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct CommonAxes {
     pub(super) base: Gaussian,
     pub(super) target: Gaussian,
-    /// V, with `V' P_a V = I` and `V' P_b V = diag(lambda)`.
+    /// V, with `V' P_a V = I` and `V' P_b V = diag(lambda)`, for the precisions P of the ends.
     pub(crate) axes: DMatrix<f64>,
     /// lambda, the precisions of the target along the axes.
     pub(crate) precisions: DVector<f64>,

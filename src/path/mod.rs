@@ -94,8 +94,8 @@ pub trait Intermediate: UnnormalizedModel {
     fn beta(&self) -> f64;
 
     /// Returns `log f_beta(x) - log f_beta'(x)`, with `previous` at `beta'`; `-inf` if this model excludes `x`, even if
-    /// `previous` does too. Override it, and [`log_ratio_given`](Self::log_ratio_given), if the difference cancels or
-    /// has a cheaper form.
+    /// `previous` does too. Override it, and [`log_ratio_given`](Self::log_ratio_given), if the difference loses digits
+    /// or has a cheaper form.
     fn log_ratio(&self, previous: &Self, state: &Self::State) -> f64 {
         self.log_ratio_given(previous, state, self.log_density(state), None)
     }
@@ -156,8 +156,9 @@ pub trait Intermediate: UnnormalizedModel {
         known
     }
 
-    /// Evaluates the [`ends`](Self::ends) of several states that are still NaN in `bases` and `targets`. Kernels that
-    /// evaluate [batches](UnnormalizedModel::evaluates_batches) call it. The provided method loops.
+    /// Evaluates the [`ends`](Self::ends) of several states, as far as `bases` and `targets`, with an entry for each
+    /// state, are still NaN. Kernels that evaluate [batches](UnnormalizedModel::evaluates_batches) call this method.
+    /// The provided method loops.
     fn ends_of_batch(&self, states: &[Self::State], bases: &mut [f64], targets: &mut [f64]) {
         for (state, (base, target)) in states.iter().zip(bases.iter_mut().zip(targets)) {
             let known = Ends {
@@ -177,7 +178,7 @@ pub trait Intermediate: UnnormalizedModel {
     }
 
     /// Returns [`log_ratio`](Self::log_ratio), given the path's [`ends`](Self::ends) at x. Override it if the
-    /// difference cancels.
+    /// difference loses digits.
     fn log_ratio_at(&self, previous: &Self, ends: Ends) -> f64 {
         difference(self.log_density_at(ends), || previous.log_density_at(ends))
     }
@@ -186,7 +187,7 @@ pub trait Intermediate: UnnormalizedModel {
 /// An intermediate model that is differentiable in beta.
 pub trait BetaDerivative: Intermediate {
     /// Returns `d/dbeta log f_beta(x)`, from the right at a knot of the path (from the left at `beta = 1`). Its mean is
-    /// `d/dbeta log Z`; its variance is VAROPT's `g(beta)`.
+    /// `d/dbeta log Z`; its variance is the metric `g(beta)` of the VAROPT schedule.
     fn beta_derivative(&self, state: &Self::State) -> f64;
 }
 
@@ -199,7 +200,7 @@ pub trait BetaDerivative: Intermediate {
     note = "most paths are lent: pass `&path`, or `Arc::new(path)` for a path that owns its ends"
 )]
 pub trait AnnealingPath: Clone {
-    /// A point of the space.
+    /// The type of a state x, a point of the space.
     type State;
     /// The model at `beta = 0`.
     type Base: Sampleable<State = Self::State>;
@@ -326,7 +327,7 @@ const DOUBTING_STATES: usize = 256;
 /// The method [`AnnealingPath::doubts`] of a path, as a closure.
 pub(crate) type Doubts<'d, S> = &'d dyn Fn(&[&S], u64, (f64, f64)) -> Vec<Warning>;
 
-/// Returns the doubts of a path, found from the first of `states`, which are sorted by falling weight.
+/// Returns the doubts of a path, found from the first `DOUBTING_STATES` of `states`, sorted by falling weight.
 pub(crate) fn doubts<'s, S: 's>(
     of_path: Doubts<'_, S>,
     states: impl Iterator<Item = &'s S>,

@@ -27,7 +27,7 @@ use crate::{Error, Result};
 /// use annealed::pilot::BinnedSchedule;
 /// use annealed::schedule::Schedule;
 ///
-/// // Two segments, of which the first costs nine times as much: three quarters of the stages go there.
+/// // The first of two segments costs nine times as much as the second, and gets three quarters of the stages.
 /// let binned = BinnedSchedule::new(Schedule::linear(2)?);
 /// let schedule = binned.with_costs(&[9.0, 1.0], 8)?;
 /// assert_eq!(schedule.betas()[6], 0.5);

@@ -26,7 +26,7 @@ use crate::{Error, Result};
 ///
 /// is the same at every stage, with W the normalised weights before the stage. Repeated passes find the CESS for the
 /// pilot's number of stages. The schedule then takes equal shares of the distance, the sum of `sqrt(N / CESS - 1)`. For
-/// short stages the schedule is that of [`VarOpt`](crate::pilot::VarOpt). It needs no derivative and no grid.
+/// short stages it equals the schedule of [`VarOpt`](crate::pilot::VarOpt). It needs no derivative and no grid.
 ///
 /// ```
 /// use annealed::path::GaussianPath;
@@ -60,7 +60,7 @@ impl Default for ConstantConditionalEss {
 
 /// Maximum number of passes until the number of stages is about right.
 const PASSES: usize = 8;
-/// Relative tolerance of a stage's distance.
+/// Relative tolerance of a stage's distance `sqrt(N / CESS - 1)`.
 const PRECISION: f64 = 1e-2;
 
 impl ConstantConditionalEss {
@@ -82,7 +82,7 @@ impl ConstantConditionalEss {
     /// Returns the schedule of one pass in which each stage has `CESS / N = target`; the last stage may have more.
     ///
     /// # Errors
-    /// A pilot without stages or with fewer than two chains; a target outside (0, 1); [`Error::PilotCollapsed`];
+    /// A pilot without stages or with fewer than two chains; a `target` outside (0, 1); [`Error::PilotCollapsed`];
     /// [`Error::NotConverged`] if the path jumps, its support shrinks, or a million stages do not reach the end.
     pub fn stages_at<P, K>(&self, path: P, kernel: &K, target: f64, seed: u64) -> Result<Schedule>
     where
@@ -204,7 +204,7 @@ struct EssPass {
     evaluations: usize,
 }
 
-/// A pass whose stages all have the same `distance`, with at most `limit` stages.
+/// One pass of a population along the path, with at most `limit` stages that all have the same `distance`.
 struct PassTask<'s, P, K> {
     path: &'s P,
     kernel: &'s K,
@@ -303,7 +303,7 @@ impl EssPass {
         self.betas.len() - 1
     }
 
-    /// Returns whether the target was reached within the limit.
+    /// Returns whether the pass reached the path's target within the limit on stages.
     fn arrived(&self) -> bool {
         self.betas[self.stages()] == 1.0
     }

@@ -58,7 +58,7 @@ impl Friction {
         /// per bin.
         bins: usize,
         /// Sets the least friction, as a fraction of its mean; 1e-3 by default. It limits the speed to
-        /// `sqrt(1 / floor)` times that of the linear schedule.
+        /// `sqrt(1 / floor)` times the speed of the linear schedule.
         floor: f64,
     }
 

@@ -13,7 +13,7 @@ use crate::{Error, Result};
 
 /// Chains that pass the knots in order and make updates at each, to estimate the costs of a
 /// [`BinnedSchedule`](crate::pilot::BinnedSchedule). The estimates use no weights. A kernel that is not invariant, such
-/// as unadjusted Langevin, therefore gives the costs of its own stationary laws.
+/// as unadjusted Langevin, therefore gives the costs of its own stationary distributions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct KnotChains {
@@ -21,7 +21,7 @@ pub struct KnotChains {
     pub chains: usize,
     /// Updates of each chain at a knot.
     pub updates: usize,
-    /// Number of first updates that are not counted.
+    /// Number of first updates at each knot whose states are not counted in the estimates.
     pub burn_in: usize,
     /// Number of updates from one counted update to the next.
     pub thinning: usize,
@@ -44,7 +44,7 @@ impl Default for KnotChains {
 }
 
 impl KnotChains {
-    /// Creates the setting of Kiwaki (2015): 1,000 chains, 6,000 updates per knot, of which 1,000 are burn-in.
+    /// Creates the setting of Kiwaki (2015): 1,000 chains, 6,000 updates per knot including a burn-in of 1,000.
     pub fn paper() -> Self {
         Self {
             chains: 1_000,
@@ -65,7 +65,7 @@ impl KnotChains {
     }
 
     /// Returns the number of evaluations at `knots` knots, if a chain's update takes `of_step`. A counted update also
-    /// evaluates both neighbouring knots.
+    /// evaluates the models at both neighbouring knots.
     pub(super) fn evaluations(&self, knots: usize, of_step: usize) -> u64 {
         let counted = 2 * (self.updates - self.burn_in) / self.thinning;
         let of_chain = self.updates.saturating_mul(of_step).saturating_add(counted);
@@ -94,7 +94,7 @@ impl KnotChains {
 
     /// Returns the costs, estimated by `(beta_{j+1} - beta_j) d/dbeta log f` at the chains' own knot instead of by log
     /// ratios to the neighbouring knots. If hidden variables are summed out of `log f`, and their joint log density is
-    /// linear in beta, these are the costs of the joint law.
+    /// linear in beta, these are the costs of the joint distribution.
     pub(crate) fn joint_costs<P, K>(
         &self,
         path: &P,
@@ -205,7 +205,7 @@ where
             .fold(1, |cost, factor| cost.saturating_mul(factor as u64))
     }
 
-    /// Takes the chains of a block from knot to knot, and sums their log ratios to the neighbours.
+    /// Takes the chains of a block from knot to knot, and sums their log ratios to the neighbouring knots.
     fn run(&self, block: usize, pulse: &mut dyn Pulse) -> Result<Self::Output, Halt> {
         let KnotChains {
             updates,
@@ -267,7 +267,7 @@ fn finite(mean: f64, here: f64, there: f64) -> Result<f64> {
     ))
 }
 
-/// Returns the sum of the changes from `from` to `to` over the living chains; 0 beyond the path's ends.
+/// Returns the sum of the changes of log density from `from` to `to` over the living chains; 0 beyond the path's ends.
 fn sum_of_changes<M: Intermediate>(
     block: &Block<M::State>,
     to: Option<&M>,

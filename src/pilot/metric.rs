@@ -55,8 +55,8 @@ impl ScheduleMetric {
         &self.values
     }
 
-    /// Returns the metric averaged over a window of `width` grid points around each (even widths count as one more),
-    /// truncated and renormalised at the ends.
+    /// Returns the metric with each value averaged over a window of `width` grid points around it (even widths count as
+    /// one more). Windows are truncated and renormalised at the ends.
     pub fn smoothed(&self, width: usize) -> Self {
         let (reach, last) = (width / 2, self.values.len() - 1);
         let mean = |k: usize| {
@@ -123,7 +123,7 @@ impl ScheduleMetric {
         self.betas().partition_point(|&b| b < beta).clamp(1, last)
     }
 
-    /// Returns the schedule whose stages have equal length: at `beta_k` the share `k / K` of the whole is covered
+    /// Returns the schedule whose stages have equal length: `beta_k` has the share `k / K` of the total length below it
     /// (cumulative trapezoid rule, inverted linearly). With short stages its action tends to the minimum, the squared
     /// length.
     ///

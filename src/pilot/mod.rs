@@ -93,7 +93,7 @@ pub trait ScheduleOptimizer<P: AnnealingPath, K> {
         K: TransitionKernel<P::At>;
 }
 
-/// A schedule chosen by an optimizer, with the doubts and the cost of its pilot.
+/// A schedule chosen by an optimizer, with the warnings and the cost of its pilot.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]

@@ -17,12 +17,12 @@ const PROPORTIONAL: usize = 10;
 pub(crate) struct NextStage {
     pub(crate) beta: f64,
     pub(crate) distance: f64,
-    /// Density evaluations of each chain. On a path without [ends](Intermediate::ends): one per trial and one for the
-    /// weight. On other paths: one if log densities at the ends were unknown.
+    /// Density evaluations of each chain. On a path without [ends](Intermediate::ends): one for each beta tried and one
+    /// for the weight. On other paths: one if log densities at the ends were unknown.
     pub(crate) evaluations: usize,
 }
 
-/// Returns the next stage, which ends at the given `distance` up to a relative `precision`, or at 1 if that is nearer.
+/// Returns the next stage. It has the given `distance` up to a relative `precision`, or ends at beta 1 if 1 is nearer.
 /// It bisects, helped by guesses that take the distance as proportional to the stage's length in beta.
 pub(crate) fn next_stage<P>(
     populations: &mut Populations<P>,
@@ -129,7 +129,7 @@ where
     }
 }
 
-/// Returns the sums of `w`, `w u` and `w u^2` over the living chains, where u is the ratio of both models.
+/// Returns the sums of `w`, `w u` and `w u^2` over the living chains, with the density ratio u of `there` to `here`.
 fn sums<M: Intermediate>(block: &Block<M::State>, here: &M, there: &M) -> [WeightSums; 3] {
     let mut sums = [WeightSums::default(); 3];
     let stage = Stage::new(0, here, there);

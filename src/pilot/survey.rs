@@ -11,8 +11,8 @@ use crate::{Error, Result};
 
 /// A recorder of the variance of `d/dbeta log f` along a run, for a [`Survey`].
 ///
-/// The derivative is the log ratio of a stage divided by its length in beta, which is exact on a path linear in beta.
-/// It costs no evaluations.
+/// The derivative is the log ratio of a stage divided by the stage's length in beta, which is exact on a path linear in
+/// beta. The recorder needs no evaluations.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct DerivativeRecorder {
@@ -61,7 +61,7 @@ pub struct SurveyPoint {
     pub stage: usize,
     /// Inverse temperature.
     pub beta: f64,
-    /// Sum of `(beta_k - beta_{k-1})^2` over the pilot's stages since the last point.
+    /// Sum of `(beta_k - beta_{k-1})^2` over the pilot's stages since the previous point.
     pub squared_steps: f64,
     /// `g(beta)`, the weighted variance of `d/dbeta log f` over the chains, times `1 / (1 - 1/ESS)`.
     pub derivative_variance: f64,
@@ -74,15 +74,15 @@ pub struct SurveyPoint {
     pub effective_sample_size: f64,
     /// Number of chains that left the support; no other figure counts them.
     pub dead: usize,
-    /// Mean acceptance probability since the last point; `None` if any move takes no accept-reject decision.
+    /// Mean acceptance probability since the previous point; `None` if any move takes no accept-reject decision.
     pub acceptance: Option<f64>,
 }
 
 /// The variances that a pilot run found along a path.
 ///
 /// It is a plain value from [`Pilot::survey`](crate::pilot::Pilot::survey), or from any run with a
-/// [`DerivativeRecorder`]. It can be saved (feature `serde`) and given to several optimizers, each of which is a pure
-/// function of the survey.
+/// [`DerivativeRecorder`]. It can be saved (feature `serde`) and given to several optimizers. The schedule of each
+/// optimizer is a pure function of the survey.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[must_use]
@@ -187,7 +187,7 @@ impl Survey {
 
     /// Returns reasons to doubt a schedule chosen by this survey: weights near collapse, fewer than 10 chains or 20
     /// stages, dead chains, a point where nothing varies or nothing is accepted, and a stage that adds most of the
-    /// variance.
+    /// variance of log w.
     pub fn warnings(&self) -> Vec<Warning> {
         let near_collapse = self
             .lowest_ess()
@@ -282,7 +282,7 @@ pub(crate) fn few_steps(steps: usize) -> Option<Warning> {
     (steps < FEW_STEPS).then_some(Warning::PilotFewSteps { steps })
 }
 
-/// Default number of bins for the slowing of a [`Friction`](super::Friction).
+/// Default number of bins over which a [`Friction`](super::Friction) estimates `1 + 2 tau`.
 pub(super) const BINS: usize = 8;
 /// Default of the least friction, as a fraction of its mean.
 pub(super) const FLOOR: f64 = 1e-3;

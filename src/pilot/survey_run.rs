@@ -215,7 +215,7 @@ impl Pilot {
     }
 }
 
-/// Least number of chains on the support, or a quarter of the chains if that is fewer.
+/// Number of chains that must stay on the support, or a quarter of the chains if that is fewer.
 const LIVING: usize = 10;
 /// Largest factor by which the number of chains is raised. Chains of weight zero cost next to nothing.
 const MORE: usize = 100;

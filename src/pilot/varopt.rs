@@ -56,7 +56,7 @@ impl VarOpt {
         /// Sets the width of the smoothing window, as a fraction of the survey's points; 0.01 by default.
         window: f64,
         /// Sets the least value of g, as a fraction of its mean; 1e-3 by default. It limits the speed to
-        /// `sqrt(1 / floor)` times that of the linear schedule.
+        /// `sqrt(1 / floor)` times the speed of the linear schedule.
         floor: f64,
     }
 
@@ -68,7 +68,7 @@ impl VarOpt {
         self.metric(survey)?.schedule(stages)
     }
 
-    /// Returns g, smoothed and floored.
+    /// Returns the survey's g, smoothed and floored.
     ///
     /// # Errors
     /// As [`schedule`](Self::schedule).

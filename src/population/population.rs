@@ -40,8 +40,8 @@ use crate::{Error, Result};
 /// # Ok::<(), annealed::Error>(())
 /// ```
 ///
-/// The kernel may change from stage to stage. If the type of the workspace changes, the kernel's memories are lost, so
-/// combine such kernels in one `Sequence` or `Mixture`.
+/// The kernel may change from stage to stage. If the type of its workspace changes, the workspace's memory of each
+/// chain is lost, so combine such kernels in one `Sequence` or `Mixture`.
 #[derive(Debug)]
 pub struct Population<P: AnnealingPath> {
     path: P,
@@ -243,7 +243,7 @@ impl<P: AnnealingPath> Population<P> {
         &self.block
     }
 
-    /// Returns states and memories of the chains.
+    /// Returns the states of the chains and the kernel's memories of them.
     pub(crate) fn members(&mut self) -> Members<'_, P::State> {
         Members {
             block: &mut self.block,
@@ -349,7 +349,7 @@ impl<P: AnnealingPath> Population<P> {
         self.previous = std::mem::replace(&mut self.model, model);
     }
 
-    /// Replaces the states. All weights become 1, and memories empty. The random streams stay.
+    /// Replaces the states, sets all weights to 1 and clears the kernel's memories. The random streams stay.
     pub(crate) fn replace_states(&mut self, states: Vec<P::State>) {
         self.block.replace_states(states);
         self.workspace.clear();
@@ -434,7 +434,7 @@ impl<M: Intermediate, K: TransitionKernel<M>> Moves<M> for K {
     }
 }
 
-/// A population between two stages: its block, and the kernel's memories.
+/// A population between two stages: its block, and the kernel's memory of each chain, as bytes.
 #[cfg(feature = "checkpoint")]
 pub(crate) type SavedPopulation<S> = (SavedBlock<S>, Vec<u8>);
 
@@ -454,7 +454,7 @@ impl<P: AnnealingPath> Population<P> {
     /// Restores the saved population of `chains` at the model of `beta`.
     ///
     /// # Errors
-    /// As [`Block::restored`]; another number of memories.
+    /// As [`Block::restored`]; a number of memories that is not the number of chains.
     pub(crate) fn restored<W: Workspace<Memory: DeserializeOwned>>(
         path: P,
         beta: f64,

@@ -141,7 +141,8 @@ where
         self.blocks[0].block_mut().rng_mut(0)
     }
 
-    /// Replaces the states, one per chain. All weights become 1, and memories empty. The random streams stay.
+    /// Replaces the states, one per chain, sets all weights to 1 and clears the kernel's memories. The random streams
+    /// stay.
     pub(crate) fn replace_states(&mut self, states: Vec<P::State>) {
         let mut states = states.into_iter();
         for population in &mut self.blocks {

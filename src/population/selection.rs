@@ -29,7 +29,8 @@ impl Selection {
     }
 }
 
-/// Record of each chain's first ancestor. It also selects the chains of a block.
+/// Record of each chain's first ancestor: the chain at the start of the run from which it descends. The genealogy also
+/// selects the chains of a block.
 pub(crate) struct Genealogy<S> {
     selection: Selection,
     block_size: usize,
@@ -110,7 +111,7 @@ pub(crate) trait Chains<S> {
     fn stay_masked(&mut self, mask: &mut Vec<bool>) -> Result<()>;
 }
 
-/// States and memories of the chains of a block, which are copied together.
+/// States of the chains of a block, and the kernel's memories of the chains, which are copied together.
 pub(crate) struct Members<'a, S> {
     pub(crate) block: &'a mut Block<S>,
     pub(super) workspace: &'a mut AnyWorkspace,

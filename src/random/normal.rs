@@ -10,7 +10,7 @@ const LAYERS: usize = 512;
 /// End of the lowest layer's rectangle, where the tail begins.
 const TAIL: f64 = 3.852_046_150_368_391_6;
 
-/// Area of each layer under `exp(-x^2 / 2)` for x > 0, with the tail. This area and [`TAIL`] put the top at height 1.
+/// Area of each layer under `exp(-x^2 / 2)` for x > 0; the lowest includes the tail. With it and [`TAIL`] the top is 1.
 const AREA: f64 = 0.002_456_766_351_541_353;
 
 /// Factor that turns a position, a signed integer of 53 bits, into a fraction of its layer's width.
@@ -161,7 +161,7 @@ mod tests {
         let draws = 100_000;
         let mean = (0..draws).map(|_| draw_tail(&mut rng)).sum::<f64>() / f64::from(draws);
         let exact = density(TAIL) / simpson(TAIL, 12.0, 100_000);
-        // The deviation beyond `TAIL` is below that of the exponential, 1 / TAIL.
+        // The deviation beyond `TAIL` is below 1 / TAIL, the deviation of the exponential.
         let se = 1.0 / TAIL / f64::from(draws).sqrt();
         assert!((mean - exact).abs() < 4.0 * se, "{mean} {exact}");
     }

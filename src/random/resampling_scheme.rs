@@ -55,7 +55,8 @@ impl ResamplingScheme {
         copies
     }
 
-    /// Returns `count` levels between 0 and `count`, at which the cumulative weights are read off.
+    /// Returns `count` levels between 0 and `count`. Each gives a copy to the chain at which the cumulative weights,
+    /// scaled to end at `count`, pass the level.
     fn levels<R: Rng + ?Sized>(self, count: usize, rng: &mut R) -> Vec<f64> {
         match self {
             Self::Systematic => {

@@ -11,7 +11,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 /// The generator of random bits; each chain has its own.
 pub type StreamRng = Xoshiro256PlusPlus;
 
-/// The uses of randomness. Two uses never share a stream of one seed. Reordering them would change all random bits.
+/// The uses of randomness. Two uses never share a stream of one seed. Reordering the variants would change all runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
@@ -82,7 +82,7 @@ pub enum Purpose {
     Challenge,
     /// The chains that cool the configurations of an RBM's layer.
     Cooling,
-    /// The draws from fitted laws that are bridged with draws from a target.
+    /// The draws from fitted distributions that bridge sampling compares with draws from a target.
     BridgeSampling,
 }
 

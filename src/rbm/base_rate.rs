@@ -1,4 +1,4 @@
-//! The base-rate model: an RBM without weights from which annealing starts, or a mixture of several.
+//! The base-rate model, from which annealing starts: an RBM without weights, or a mixture of several.
 
 use nalgebra::{DMatrix, DVector, DVectorView};
 use rand::Rng;
@@ -25,7 +25,7 @@ pub struct BaseRate<T: Scalar = f32> {
     hidden_units: usize,
     /// Logits of the visible units; for a mixture, the logits of its mean probabilities.
     visible_bias: DVector<T>,
-    /// Two or more components; `None` for a single model.
+    /// Components of a mixture, at least two; `None` for a single model.
     components: Option<Components<T>>,
 }
 
@@ -64,8 +64,8 @@ impl<T: Scalar> BaseRate<T> {
     /// components, and equal components are joined. A mixture of one component is that component.
     ///
     /// # Errors
-    /// If `models` is empty, models differ in their units, a mass or the sum of all is not finite and positive, a
-    /// share underflows, or the log density of a component overflows.
+    /// If `models` is empty, models differ in their numbers of units, a mass or the sum of the masses is not finite and
+    /// positive, a share underflows, or the log density of a component overflows.
     ///
     /// ```
     /// use annealed::prelude::*;

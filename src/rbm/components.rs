@@ -95,8 +95,8 @@ impl<T: Scalar> Components<T> {
     }
 }
 
-/// Log weights `w_c(t)` of C components at position t of a segment, linear between equally spaced positions. The sum of
-/// `exp(w_c)` is 1 at both ends, and `w_c(0) = log pi_c`.
+/// Log weights `w_c(t)` of C components at position t, from 0 to 1, of a path's first segment. They are linear between
+/// equally spaced positions. The sum of `exp(w_c)` is 1 at both ends, and `w_c(0) = log pi_c`.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(
     feature = "serde",
@@ -121,9 +121,9 @@ impl ComponentWeights {
         Self(vec![first.collect(), vec![last; shares.len()]])
     }
 
-    /// Creates weights that keep the share `s_g` of each part g of a mixture along the path:
+    /// Creates weights with which each part g of a mixture keeps its share `s_g` of Z(t) all along the path:
     /// `w_c(t) = log sum_g s_g exp(w_gc(t) + d_g(t))`. `w_gc` are the weights of the part's own geometric path, and
-    /// `d_g(t)` is the depth of its `log Z(t)` below the chord between t = 0 and 1, at equally spaced positions.
+    /// `d_g(t)` is the depth of this path's `log Z(t)` below its chord from t = 0 to 1, at equally spaced positions.
     pub(crate) fn balanced<T: Scalar>(whole: &Components<T>, parts: &[Part<'_, T>]) -> Self {
         let total: f64 = parts.iter().map(|part| part.share).sum();
         let points = parts[0].depths.len();
@@ -146,7 +146,7 @@ impl ComponentWeights {
         Self(weights)
     }
 
-    /// Returns true if these are finite weights for `components` components, at two or more positions.
+    /// Returns true if the weights are finite, and given for `components` components at two or more positions.
     #[cfg(any(test, feature = "serde"))]
     pub(crate) fn fit(&self, components: usize) -> bool {
         let is_whole = |weights: &Vec<f64>| {
@@ -219,8 +219,8 @@ impl<'a> Activations<'a> {
 
     /// Returns `log_sum(to) - log_sum(from)`.
     ///
-    /// With `g_c = a_c(to) - a_c(from)`, the probabilities `p_c` of the components at `from`, and any component m it is
-    /// `g_m + log(1 + sum_c p_c (exp(g_c - g_m) - 1))`. This form does not cancel if the steps are small.
+    /// Let `g_c = a_c(to) - a_c(from)`, let `p_c` be the components' probabilities at `from`, and m any component. The
+    /// result is `g_m + log(1 + sum_c p_c (exp(g_c - g_m) - 1))`, which loses no digits to cancellation in small steps.
     pub(crate) fn log_ratio(&self, from: f64, to: f64) -> f64 {
         let weights = self.weights.gains(from, to);
         let gains = weights.iter().zip(&self.log_densities);
@@ -234,7 +234,8 @@ impl<'a> Activations<'a> {
         gains[0] + mean.ln_1p()
     }
 
-    /// Returns the derivative of [`log_sum`](Self::log_sum): the mean of `w_c' - x_c` over the components c at t.
+    /// Returns the derivative of [`log_sum`](Self::log_sum) at t: the mean of `w_c' - x_c` under the probabilities of
+    /// the components.
     pub(crate) fn derivative(&self, t: f64) -> f64 {
         let slopes = self.weights.slopes(t).zip(&self.log_densities);
         let law = self.law(t);

@@ -14,14 +14,14 @@ pub(super) struct LayerCooling {
     pub(super) sweeps: usize,
 }
 
-/// Power of `f(h)` at the last sweep. At power 1 chains would still wander around a mode.
+/// Power gamma of the marginal `f(h)` at the last sweep. At power 1 chains would still wander around a mode.
 const LAST_POWER: f64 = 2.0;
 
 impl<L: Layer> MeanField<L> {
     /// Returns the final configurations of chains that start at fair coins and sample `f(h)^gamma` while gamma rises.
     ///
     /// The other layer is summed out. This removes barriers between v and h that would slow down block Gibbs sampling.
-    /// Gamma rises geometrically. It starts at 1 over the root mean square change of `log f` by a flip.
+    /// Gamma rises geometrically. It starts at 1 over the root mean square change of `log f` by a flip of one unit.
     pub(super) fn cool(&self, cooling: LayerCooling, seed: u64) -> Vec<Vec<bool>> {
         let first = stream(seed, Purpose::Cooling, 0);
         let streams: Vec<StreamRng> = successive(first).take(cooling.chains).collect();
@@ -49,7 +49,7 @@ impl<L: Layer> MeanField<L> {
     }
 }
 
-/// A configuration, with its fields on the units of the other layer.
+/// A configuration of the layer, with the fields (logits, for 0/1 units) that it gives to the units of the other layer.
 struct Position<'m, L> {
     of: &'m MeanField<L>,
     units: Vec<bool>,

@@ -144,11 +144,11 @@ impl<T: Scalar> DeepBoltzmann<T> {
     /// Creates a base for the [RBM](Self::to_rbm) from data. Its rates are the base rates of v and, for the other even
     /// layers, which have no base rates, the mean over the rows of their [mean fields](Self::mean_fields).
     ///
-    /// A rate is `(n + s) / (N + 2 s)`, where n is the sum over N rows and s the `smoothing`, as in
-    /// [`BaseRate::from_data`]. The base suits [`StartSearch::given`](crate::rbm::StartSearch::given).
+    /// A rate is `(n + s) / (N + 2 s)`, where n is the sum of a unit's values or mean fields over the N rows, and s the
+    /// `smoothing`. The base suits [`StartSearch::given`](crate::rbm::StartSearch::given).
     ///
     /// # Errors
-    /// If `data` is empty, the length of a row is not that of v, or `smoothing` is not finite and positive.
+    /// If `data` is empty, a row has another length than v, or `smoothing` is not finite and positive.
     pub fn base_from_data(&self, data: &[Vec<bool>], smoothing: f64) -> Result<BaseRate<T>> {
         Error::check_positive("smoothing", smoothing)?;
         let sums = self
@@ -161,8 +161,9 @@ impl<T: Scalar> DeepBoltzmann<T> {
         BaseRate::from_rates(self.side(1).len(), &rates)
     }
 
-    /// Computes the mean fields of the hidden layers given each row: the probabilities `mu_1, .., mu_L`. Each layer has
-    /// a matrix with a column for each row. They solve `mu_l = sigmoid(b_l + W_l mu_(l-1) + W_(l+1)^T mu_(l+1))`.
+    /// Computes the mean fields of the hidden layers given each row of `data`, as a matrix for each layer with a column
+    /// for each row. The mean fields are probabilities that solve
+    /// `mu_l = sigmoid(b_l + W_l mu_(l-1) + W_(l+1)^T mu_(l+1))` for l from 1 to L.
     ///
     /// # Errors
     /// If `data` is empty, or a row has another length than v.
@@ -219,7 +220,7 @@ impl<T: Scalar> DeepBoltzmann<T> {
         }))
     }
 
-    /// Solves the mean-field equations given `rows`. Each half of a sweep raises the bounds.
+    /// Solves the mean-field equations given `rows`. Each half of a sweep, odd or even layers, raises the bounds.
     fn solve(&self, equations: &MeanField, rows: &[Vec<bool>]) -> DMatrix<f64> {
         let d = self.visible_units();
         let above = equations.visible_bias.len() - d;

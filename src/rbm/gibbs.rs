@@ -22,7 +22,8 @@ use crate::rbm::{Rbm, RbmAt, RbmPath, Scalar};
 /// hidden ones. It leaves the marginal of `v` invariant and is reversible.
 ///
 /// On an [`RbmPath`](crate::rbm::RbmPath) a block of chains moves together, with random bits from the stream of its
-/// first chain. In a stage that passes a knot, chains move one by one, slowly: make each knot a beta of the schedule.
+/// first chain. In a stage that passes a knot of the path, chains move one by one, which is slow: make each knot a beta
+/// of the schedule.
 /// The best vector instructions are chosen at run time. They all give the same bits, except on a processor that has only
 /// [`SimdLevel::Portable`](crate::path::SimdLevel::Portable).
 ///
@@ -163,8 +164,8 @@ impl<T: Scalar> Buffers<T> {
             && self.hidden.units() == path.target().hidden_units()
     }
 
-    /// Gathers the chains whose entry in `mask` is true. Dead chains are included, so that the random bits of a chain
-    /// do not depend on the other chains.
+    /// Gathers the chains whose entry in `mask` is true. It includes dead chains, so the random bits of a chain do not
+    /// depend on the other chains.
     fn select(&mut self, mask: &[bool]) {
         self.chains.clear();
         self.chains
@@ -245,7 +246,8 @@ impl<T: Scalar> Buffers<T> {
         }
     }
 
-    /// Sets the log ratios from the increments and the visible biases.
+    /// Sums each chain's log ratio: the increments of its hidden units, the terms of its visible biases and the log
+    /// ratio of a mixture's components.
     fn sum_log_ratios(
         &mut self,
         end: &SegmentEnd<T>,
@@ -333,7 +335,7 @@ impl<T: Scalar> Buffers<T> {
     }
 }
 
-/// Returns `factor * sum + term` for the groups of sums from `first` on.
+/// Returns `factor * sum + term` for the outputs of one panel, whose groups of `sums` begin with group `first`.
 #[inline(always)]
 fn scaled<T: Scalar, R: PanelSums<T>, const FUSED: bool>(
     sums: &R,

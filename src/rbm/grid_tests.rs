@@ -1,4 +1,5 @@
-//! Tests of paths with weights on a coarse grid: runs are exact with the last weighing, and biased without it.
+//! Tests of paths with weights on a coarse grid. Runs are exact because a last weighing leads from the machine on the
+//! grid to the exact machine. Without this weighing they would be biased.
 
 use nalgebra::{DMatrix, DVector};
 use rand::{Rng, RngExt, SeedableRng};
@@ -91,7 +92,7 @@ fn transitions(rbm: &Rbm<f64>) -> DMatrix<f64> {
     up * down
 }
 
-/// Multiplies the mass of each state by the density ratio of the models `to` and `from`.
+/// Multiplies the mass of each state by the density of the model `to` over the density of `from`.
 fn weigh(measure: &mut DVector<f64>, to: &RbmAt<'_, f32>, from: &RbmAt<'_, f32>) {
     for (mass, state) in measure.iter_mut().zip(states(VISIBLE)) {
         *mass *= to.log_ratio(from, &state).exp();
@@ -104,7 +105,8 @@ fn law(model: &RbmAt<'_, f32>) -> DVector<f64> {
     DVector::from_iterator(1 << VISIBLE, masses)
 }
 
-/// Computes mean weights by sums over all states, with moves by machines on the grid. A twin lacks the last weighing.
+/// Computes the mean weight of a run by sums over all states, with moves by the machines on the grid. A twin of the run
+/// lacks the last weighing.
 #[test]
 fn the_mean_weight_is_exact_in_both_directions() {
     for path in paths()
@@ -314,7 +316,7 @@ fn what_chooses_stages_does_not_see_the_grid() {
     }
 }
 
-/// Compares the bits of all available levels that fuse multiplication and addition.
+/// Compares the bits of runs on all available SIMD levels that fuse multiplication and addition.
 #[test]
 fn fused_levels_give_the_same_bits() {
     let fused = SimdLevel::ALL.into_iter().skip(1);

@@ -8,13 +8,13 @@ use crate::work::Execution;
 use crate::{Error, Result};
 
 /// The [`BinnedSchedule`] of Grosse, Maddison and Salakhutdinov (2013) by the costs of their Equation 20,
-/// `F_j = 1/2 (theta_{j+1} - theta_j) . (s_{j+1} - s_j)`, with the moments s of visible and hidden units together. On a
-/// straight path this is `1/2 (beta_{j+1} - beta_j) (E_{j+1} - E_j)[d/dbeta log f(v)]`, which chains at the knots
-/// estimate.
+/// `F_j = 1/2 (theta_{j+1} - theta_j) . (s_{j+1} - s_j)`, with the parameters `theta_j` of the RBM at knot j and its
+/// moments `s_j` of visible and hidden units together. On a straight path this is
+/// `1/2 (beta_{j+1} - beta_j) (E_{j+1} - E_j)[d/dbeta log f(v)]`, where chains at knot j estimate the mean `E_j`.
 ///
 /// `BinnedSchedule` itself uses the costs of the visible units alone, on which the log weights of a run depend. Visible
 /// costs are smaller than joint costs, mostly where the models' weights are small, so the joint schedule starts slower.
-/// Kiwaki (2015) calls it GMS13.
+/// Kiwaki (2015) calls the joint schedule GMS13.
 ///
 /// ```
 /// use annealed::path::AnnealingPath;

@@ -1,4 +1,4 @@
-//! A certain lower bound on log Z of an RBM.
+//! A lower bound, which is certain to hold, on log Z of an RBM.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -226,7 +226,8 @@ impl<L: Layer> MeanField<L> {
     }
 }
 
-/// Number of configurations in a wave. Their neighbours are evaluated together. Fixed, so threads change no result.
+/// Number of configurations in a wave, whose neighbours are evaluated together. It is fixed, so the number of threads
+/// does not change the result.
 const WAVE: usize = 16;
 /// Number of configurations at which a search ends at the latest.
 const MOST: usize = 20_000;
@@ -247,7 +248,7 @@ pub(super) fn log_sum(configurations: &[Configuration]) -> f64 {
     largest + others.ln_1p()
 }
 
-/// Work of a search for configurations. It is counted, never timed, so that all machines give the same bits.
+/// Work of a search for configurations. It is counted, never timed, so all computers give the same bits.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Effort {
     /// Largest number of mean-field ascents.
@@ -259,7 +260,8 @@ pub(crate) struct Effort {
 
 /// Number of chain-steps of a run for each mean-field ascent of its lower bound.
 const STEPS_PER_ASCENT: u64 = 2_500;
-/// Number of chain-steps of a run for each sweep of a cooled chain. Each sweep also allows one configuration per unit.
+/// Number of chain-steps of a run for each sweep of a cooled chain. For each sweep, the search by flips may also find
+/// one configuration per unit of the smaller layer.
 const STEPS_PER_UNIT: u64 = 500;
 /// Smallest and largest number of sweeps of a cooled chain. More work adds chains, up to `MOST_COOLED`, then sweeps.
 const SWEEPS: [usize; 2] = [25, 200];
@@ -295,7 +297,7 @@ impl Effort {
 }
 
 impl<L: Layer> MeanField<L> {
-    /// Extends `first` to about `most` configurations, by flips of one unit of the densest. Returns the densest first.
+    /// Extends `first` to about `most` configurations, by flips of one unit in the densest. Returns the densest first.
     pub(super) fn search(&self, first: &[Vec<bool>], most: usize) -> Vec<Configuration> {
         let (mut met, mut sums) = (HashSet::new(), WeightSums::default());
         let (mut open, mut expanded) = (Vec::new(), Vec::new());
@@ -351,7 +353,7 @@ impl<L: Layer> MeanField<L> {
         neighbours.iter().map(evaluate).collect()
     }
 
-    /// Returns `a.h` and the fields `b + W^T h`.
+    /// Returns `a.h` and the fields `b + W^T h`, where h are the `units`.
     pub(super) fn given(&self, units: &[bool]) -> (f64, DVector<f64>) {
         let mut fields = self.visible_bias.clone();
         for (column, _) in self
@@ -370,7 +372,8 @@ fn falling(one: &Configuration, other: &Configuration) -> std::cmp::Ordering {
     other.0.total_cmp(&one.0)
 }
 
-/// Returns the configurations not in `met` that differ from `units` in one unit, each with that unit.
+/// Returns the configurations not in `met` that differ from `units` in one unit, each with the index of that unit, and
+/// adds them to `met`.
 fn neighbours(units: &[bool], met: &mut HashSet<Vec<bool>>) -> Vec<(usize, Vec<bool>)> {
     let flipped = (0..units.len()).map(|j| {
         let mut neighbour = units.to_vec();

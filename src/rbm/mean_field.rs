@@ -9,7 +9,8 @@ use crate::rbm::enumerate::map_tasks;
 use crate::rbm::{BaseRate, Rbm, Scalar};
 use crate::{Error, Result};
 
-/// Number of starts that move together, as the columns of a matrix. Fixed, so that threads do not change the result.
+/// Number of starts that move together, as the columns of a matrix. It is fixed, so the number of threads does not
+/// change the result.
 pub(crate) const BLOCK: usize = 16;
 /// Change of probabilities below which a mean-field solution for a base counts as found.
 const TOLERANCE: f64 = 1e-6;
@@ -88,7 +89,7 @@ pub(crate) trait Layer: Sync {
     /// Returns the log normalizer at `fields + step * direction`. It is convex in the fields.
     fn log_normalizer(&self, fields: &[f64], step: f64, direction: &[f64]) -> f64;
 
-    /// Returns the size of a step of the means, to compare with a tolerance.
+    /// Returns the size of a change of the means, to compare with a tolerance.
     fn size(&self, step: DVector<f64>) -> f64;
 }
 
@@ -100,7 +101,7 @@ impl Layer for Bits {
         fields.map(sigmoid)
     }
 
-    /// Returns the sum of `log(1 + e^x)`, with the same bits on every engine.
+    /// Returns the sum of `log(1 + e^x)` over the fields x, with the same bits at every SIMD level.
     fn log_normalizer(&self, fields: &[f64], step: f64, direction: &[f64]) -> f64 {
         vectorized!(self.0, FUSED, sum_of_softplus(fields, step, direction))
     }
@@ -111,11 +112,11 @@ impl Layer for Bits {
 }
 
 const LANES: usize = 8;
-/// Number of factors in a product. Each is at most 2, so that the product stays in range.
+/// Number of factors in a product. Each factor is at most 2, so the product stays in range.
 const FACTORS: usize = 512;
 
-/// Returns the sum of `log(1 + e^x)` over `x = field + step * slope`, by logarithms of products. Each product is stored
-/// minus 1, so that small terms keep their digits.
+/// Returns the sum of `log(1 + e^x)` over `x = field + step * slope`, by logarithms of products. Products are stored
+/// minus 1, to keep the digits of small terms.
 #[inline(always)]
 fn sum_of_softplus(fields: &[f64], step: f64, slopes: &[f64]) -> f64 {
     let mut sums = [0.0; LANES];

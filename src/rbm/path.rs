@@ -32,12 +32,13 @@ use crate::{Error, Result};
 /// Without inner knots:
 ///
 /// `log f_beta(v) = log sum_c exp((1 - beta) log q_c(v) + w_c(beta)) + beta b.v + sum_j softplus(beta (a_j + W_j v))`,
-/// `log q_c(v) = theta_c.v - sum_i log(1 + e^(theta_ci))`. Given v, the law of c is proportional to the exponentials.
+/// `log q_c(v) = theta_c.v - sum_i log(1 + e^(theta_ci))`. Given v, P(c) is proportional to the term `exp(..)` of c.
 /// The weights are `w_c(beta) = (1 - beta) log pi_c - beta log C`, or come from a [start](Self::with_start).
 ///
 /// In single precision, runs pass through [surrogates](Self::surrogate_at): the same machines with weights on a grid,
-/// so that sums over active units are 16-bit integers times its spacing. One more weighing leads to the exact target. A
-/// path has no surrogates if, on a sample of states, this weighing has a standard deviation above .3 nats.
+/// whose sums over active units are 16-bit integers times the grid's spacing. One more weighing leads from the last
+/// surrogate to the exact target. A path has no surrogates if, on a sample of states, the log weights of this weighing
+/// have a standard deviation above .3 nats.
 #[derive(Debug, Clone)]
 pub struct RbmPath<T: Scalar = f32> {
     base: BaseRate<T>,
@@ -55,8 +56,8 @@ pub struct RbmPath<T: Scalar = f32> {
     start: Option<Arc<Start<T>>>,
 }
 
-/// Largest accepted standard deviation, in nats, of the weighing from the grid to the exact machine. It leaves
-/// `exp(-.3^2)`, or 91%, of the effective sample size.
+/// Largest accepted standard deviation, in nats, of the log weights from the machine on the grid to the exact machine.
+/// It leaves `exp(-.3^2)`, or 91%, of the effective sample size.
 const LARGEST_DEVIATION: f64 = 0.3;
 /// Number of states at which the deviation is measured, and number of sweeps before each measurement.
 const STATES: usize = 32;
@@ -110,13 +111,14 @@ impl<T: Scalar> RbmPath<T> {
         Ok(path.on_fine_grid())
     }
 
-    /// Sets the [`SimdLevel`] of [`BlockGibbs`](crate::rbm::BlockGibbs). The default is the best level of the machine.
+    /// Sets the [`SimdLevel`] of [`BlockGibbs`](crate::rbm::BlockGibbs). The default is the processor's best level.
     ///
-    /// All levels but [`SimdLevel::Portable`] give the same bits. Every machine has the portable level: use it to get the
-    /// same figures on all. It takes the same random bits, but rounds differently, so a unit may fall the other way.
+    /// All levels but [`SimdLevel::Portable`] give the same bits. Every processor has the portable level: use it to get
+    /// the same figures on all. It takes the same random bits, but rounds differently, so a unit may be drawn on
+    /// instead of off.
     ///
     /// # Errors
-    /// If this machine does not have `engine`.
+    /// If this processor does not have `engine`.
     pub fn with_simd_level(mut self, engine: SimdLevel) -> Result<Self> {
         self.engine = engine.available()?;
         if let Some(categorical) = &mut self.categorical {
@@ -205,9 +207,9 @@ impl<T: Scalar> RbmPath<T> {
         self
     }
 
-    /// Returns a certain lower bound on log Z of the target. [`Rbm::lower_bound`] describes the search, here from
-    /// `states` and 64 random starts, at about a tenth of the cost of `chain_steps` moves. Returns the bound of the
-    /// attached [start](Self::with_start) if that is higher.
+    /// Returns a lower bound, which is certain to hold, on log Z of the target. [`Rbm::lower_bound`] describes the
+    /// search, here from `states` and 64 random starts, at about a tenth of the cost of `chain_steps` moves. If the
+    /// bound of the attached [start](Self::with_start) is higher, it is returned instead.
     ///
     /// # Errors
     /// If the length of a state is not D, or log Z overflows.
@@ -303,7 +305,7 @@ impl<'p, T: Scalar> AnnealingPath for &'p RbmPath<T> {
         Some(self.engine.get())
     }
 
-    /// Returns `u` times the root of the total square of the largest sums, with `u = T::epsilon() / 2`.
+    /// Returns `u sqrt(sum_k S_k^2)`, where `S_k` is the largest absolute value of sum k and `u = T::epsilon() / 2`.
     ///
     /// The sums are each segment's hidden activations at both ends and visible term, and a base component's logits.
     /// Rounding of the parameters to `T` is not included. Random RBMs had errors of at most 1.3 times this.
@@ -319,7 +321,7 @@ impl<'p, T: Scalar> AnnealingPath for &'p RbmPath<T> {
         0.5 * T::epsilon().as_() * squares.sqrt()
     }
 
-    /// Warns if the [lower bound](RbmPath::lower_bound) lies above the interval, and adds the warnings of the
+    /// Warns if the [lower bound](RbmPath::lower_bound) lies above a run's `interval`, and adds the warnings of the
     /// [start](RbmPath::with_start).
     fn doubts(
         &self,
@@ -392,7 +394,7 @@ impl<'a, T: Scalar> RbmAt<'a, T> {
         (start, &self.ends[index])
     }
 
-    /// Returns the visible biases at a segment's start; 0 if the base is a mixture and the segment starts there.
+    /// Returns the visible biases at a segment's start; 0 for the first segment if the base is a mixture.
     fn start_bias(&self, segment: usize) -> &'a DVector<T> {
         let start = self.segment(segment).0;
         start.map_or(&self.path.base_bias, |start| start.rbm.visible_bias())
@@ -495,9 +497,9 @@ impl<T: Scalar> Intermediate for RbmAt<'_, T> {
 }
 
 impl<T: Scalar> BetaDerivative for RbmAt<'_, T> {
-    /// Returns `(b' - b).v + sum_j (x'_j - x_j) sigmoid((1 - t) x_j + t x'_j)` over the segment's length. Here
+    /// Returns `(b' - b).v + sum_j (x'_j - x_j) sigmoid((1 - t) x_j + t x'_j)`, divided by the segment's length. Here
     /// `x = a + W v` at the segment's start (0 at the base), and primes mark its end. A mixture base adds the mean of
-    /// `w_c' - log q_c(v)` given v.
+    /// `dw_c/dt - log q_c(v)` given v to the sum before the division.
     fn beta_derivative(&self, visible: &Vec<bool>) -> f64 {
         let (start, slope) = self.activations(self.segment, visible);
         let hidden =

@@ -23,7 +23,7 @@ impl Scalar for f64 {}
 pub(crate) mod sealed {
     use super::Float;
 
-    /// Constants and functions that the elementwise functions need in addition to num-traits.
+    /// Constants and functions that functions of single units need in addition to num-traits.
     pub trait Elementwise: Float + Default + From<u8> + From<i16> + From<f32> + 'static {
         /// `1.5 * 2^(mantissa bits)`. Its sum with a number rounds the number to an integer, stored in the low bits.
         const ROUND: Self;
@@ -38,7 +38,7 @@ pub(crate) mod sealed {
         /// Whether an [`RbmPath`](crate::rbm::RbmPath) may have weights on a grid.
         const HAS_GRID: bool;
 
-        /// Number of words of random bits in a uniform.
+        /// Number of words of random bits that make a uniform.
         const WORDS: usize;
 
         /// Returns a uniform on (0, 1), with fine resolution near 0, from its first and last word of random bits.

@@ -14,14 +14,14 @@ use crate::schedule::Schedule;
 use crate::work::Pulse;
 use crate::{Error, Result};
 
-/// Statistics of two neighbours in one ladder, over the scans of a round.
+/// Sums over the scans of a round, for two neighbouring betas j and j + 1 of one ladder.
 ///
 /// Let `r(x) = log f_{j+1}(x) - log f_j(x)`, s the logistic function and c any number. Then
 ///
 /// `log Z_{j+1}/Z_j = c + log E_j[s(r(x) - c)] - log E_{j+1}[s(c - r(x))]`.
 ///
-/// This is Bennett's (1976) acceptance ratio. Its variance is smallest if c is the log ratio itself; c is the last
-/// estimate of the log ratio.
+/// This is Bennett's (1976) acceptance ratio. Its variance is smallest if c is `log Z_{j+1}/Z_j` itself; c is the
+/// estimate of it from the round before.
 #[derive(Debug, Clone, Default)]
 #[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct PairSums {
@@ -30,7 +30,7 @@ pub(super) struct PairSums {
     rejections: Moments,
 }
 
-/// The log ratios r of a pair, at the states of the lower and of the upper beta.
+/// The log ratio r of two neighbouring betas, at the state of the lower beta and at the state of the upper beta.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LogRatios {
     pub(super) lower: f64,
@@ -38,8 +38,8 @@ pub(super) struct LogRatios {
 }
 
 impl LogRatios {
-    /// Returns the probability of a swap, `min(1, exp(r(x_j) - r(x_{j+1})))`. A state off the support of its model
-    /// always gives way to one on it. Equal infinite ratios give 0.
+    /// Returns the probability of a swap, `min(1, exp(r(x_j) - r(x_{j+1})))`. If a state is off the support of its
+    /// model, the swap is certain, except that two equal infinite ratios give 0.
     pub(super) fn acceptance(self) -> f64 {
         let difference = self.lower - self.upper;
         match difference.is_nan() {
@@ -60,7 +60,7 @@ impl LogRatios {
 }
 
 impl PairSums {
-    /// Adds a scan. A state off the support of its own model is left out of the sums.
+    /// Adds the log ratios of one scan. A state off the support of its own model is left out of the sums.
     pub(super) fn add(&mut self, c: f64, ratios: LogRatios) {
         if !ratios.lower_is_astray() {
             self.forward.add(log_sigmoid(ratios.lower - c));
@@ -104,7 +104,7 @@ impl PairSums {
     }
 }
 
-/// The way of a state between base and target, by the end that it reached last.
+/// The direction of a state between base and target: away from the end that it reached last.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 #[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
 pub(super) enum Leg {
@@ -117,7 +117,7 @@ pub(super) enum Leg {
     Down,
 }
 
-/// The legs of the states of one ladder, by beta, and the number of the ladder's round trips.
+/// The [`Leg`] of the state at each beta of one ladder, and the number of the ladder's round trips.
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Trips {
@@ -181,7 +181,7 @@ impl<S> Ladder<S> {
     }
 }
 
-/// Ladders that move together. Chain c of each population belongs to ladder c.
+/// Ladders that move together. There is a population for each beta; its chain c belongs to ladder c.
 pub(crate) struct Ladders<P: AnnealingPath> {
     pub(super) first: usize,
     pub(super) scans: usize,
@@ -251,7 +251,7 @@ where
         Ok(())
     }
 
-    /// Evaluates the log densities for the swaps of the pairs from `parity` (0 or 1) on in steps of 2, for all ladders.
+    /// Evaluates the log densities that decide on swaps of every second pair, from pair `parity` (0 or 1) on.
     pub(super) fn learn(&mut self, parity: usize, pulse: &mut dyn Pulse) -> Result<()> {
         let pairs = (self.populations.len() - parity) / 2;
         for population in &mut self.populations[parity..parity + 2 * pairs] {
@@ -261,7 +261,8 @@ where
         Ok(())
     }
 
-    /// Adds every second pair of each ladder, from pair `parity` on, to the sums. Swaps the pairs that accept.
+    /// Adds the log ratios of every second pair of each ladder, from pair `parity` (0 or 1) on, to the sums. Swaps the
+    /// states of a pair with its swap probability.
     pub(super) fn swap(&mut self, plan: &Plan, parity: usize, pulse: &mut dyn Pulse) -> Result<()> {
         for ladder in 0..self.ladders.len() {
             for j in (parity..self.populations.len() - 1).step_by(2) {
@@ -386,7 +387,8 @@ impl Plan {
         scans / self.stride
     }
 
-    /// Returns the streams of `ladders` at the beta of index `beta`; one beyond the last, the streams of their swaps.
+    /// Returns the streams of `ladders` at the beta of index `beta`. If the index is one beyond the last beta, returns
+    /// the streams of their swaps.
     pub(super) fn streams(&self, beta: usize, ladders: &Range<usize>) -> &[StreamRng] {
         let first = beta * self.ladders;
         &self.streams[first + ladders.start..first + ladders.end]

@@ -212,9 +212,10 @@ impl<S> FinishedRound<S> {
     }
 }
 
-/// Smallest gap `-log(1 - r)` of a pair, as a share of the mean gap. It keeps some betas where no swap is rejected.
+/// Least gap `-log(1 - r)` of a pair with rejection rate r, as a share of the mean gap. It keeps some betas where no
+/// swap is rejected.
 const FLOOR: f64 = 0.01;
-/// Smallest acceptance rate from which a gap is computed, so that gaps are finite.
+/// Lower bound on the acceptance rate `1 - r` in a gap, so that gaps are finite.
 const LEAST_ACCEPTANCE: f64 = 1e-10;
 
 /// Statistics summed over all ladders, by pair of neighbours.

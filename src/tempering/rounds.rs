@@ -28,7 +28,7 @@ where
     /// Runs all ladders through all rounds.
     ///
     /// # Errors
-    /// Settings out of range; a kernel with parameters for a number of stages; a NaN, `+inf` or panic (the error names
+    /// Settings out of range; a kernel that requires a number of stages; a NaN, `+inf` or panic (the error names
     /// the ladder as chain and the index of beta as stage); [`Error::AllWeightsZero`] if no state of one beta is
     /// possible at the next.
     pub fn run(&self) -> Result<TemperingRun<P::State>> {

@@ -20,15 +20,15 @@ pub struct TemperingRun<S> {
     stopped_by: StoppedBy,
     /// Betas of the last round.
     schedule: Schedule,
-    /// Log ratios by pair of neighbours.
+    /// `log Z_{j+1}/Z_j` for each pair of neighbouring betas.
     log_ratios: Vec<f64>,
-    /// Standard errors of log Z by beta.
+    /// Standard error of log Z at each beta.
     standard_errors: Vec<f64>,
     rejections: Vec<f64>,
     round_trips: u64,
     /// Samples, one ladder after another, the same number for each.
     states: Vec<S>,
-    /// Acceptance by beta.
+    /// Mean acceptance at each beta.
     acceptances: Vec<Option<f64>>,
     warnings: Vec<Warning>,
     evaluations: u64,
@@ -85,7 +85,8 @@ impl<S> TemperingRun<S> {
         Ok(run)
     }
 
-    /// Warns of rounding errors. A difference of log densities has an error in proportion to its size.
+    /// Warns if rounding errors are large beside the standard error. The difference of two log densities has a rounding
+    /// error in proportion to the difference.
     fn rounding(&self, (of_path, epsilon): (f64, f64)) -> Option<Warning> {
         let sizes = self.log_ratios.iter().map(|ratio| ratio.abs());
         let rounding_error = of_path.max(0.5 * epsilon * sizes.sum::<f64>());
@@ -230,7 +231,7 @@ impl<S> fmt::Display for TemperingRun<S> {
     }
 }
 
-/// Samples of the target, all of the same weight. The independent units for errors are the ladders.
+/// Samples of the target, all of the same weight. Errors treat the ladders as independent units.
 impl<S> WeightedSample for TemperingRun<S> {
     type State = S;
 

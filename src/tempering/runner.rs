@@ -14,7 +14,7 @@ use crate::{Error, Result};
 
 /// Non-reversible parallel tempering (Syed, Bouchard-Cote, Deligiannidis and Doucet 2022).
 ///
-/// A *ladder* has a chain at each beta. In a scan every chain moves at its beta; the one at beta = 0 draws a fresh
+/// A *ladder* has a chain at each beta. In a scan every chain moves at its beta; the chain at beta = 0 draws a fresh
 /// sample of the base. Then every second pair of neighbours may swap its states. Results come from the last round of
 /// scans, and their errors from the differences between independent ladders.
 ///
@@ -94,9 +94,9 @@ impl<'p, P: AnnealingPath, K> Tempering<'p, P, K> {
         samples of settings: usize,
         /// Sets the seed; 0 by default. The result does not depend on the number of threads.
         seed of settings: u64,
-        /// Sets the standard error in nats at which the run ends, checked after each round from the fifth on. The
-        /// result is the same as with that number of [`rounds`](Self::rounds). A run that ends with a larger error
-        /// [warns](crate::estimate::Warning::ErrorNotReached).
+        /// Sets the standard error of log Z in nats at which the run ends, checked after each round from the fifth on.
+        /// The result is the same as if [`rounds`](Self::rounds) had been set to the number of rounds made. A run that
+        /// ends with a larger error [warns](crate::estimate::Warning::ErrorNotReached).
         until_error of execution in Some: f64,
     }
 
@@ -202,7 +202,7 @@ impl TemperingSettings {
         self.scans(self.rounds) / self.stride(self.rounds) * self.ladders
     }
 
-    /// Returns the number of scans from one sample of a round to the next.
+    /// Returns the number of scans from one kept sample to the next in `round`.
     pub(super) fn stride(&self, round: usize) -> usize {
         let samples_each = (self.samples / self.ladders).max(1);
         self.scans(round).div_ceil(samples_each)

@@ -66,7 +66,7 @@ impl<'e> Execution<'e> {
     }
 
     /// Sets a function that stops the run at the end of a step by returning true, for example after a signal has set a
-    /// flag. It is called after each step of a block.
+    /// flag. It is called after each step (a stage or a move) of a block of chains.
     pub fn stop_when(mut self, asked: impl Fn() -> bool + Sync + 'e) -> Self {
         self.stop_when = Some(Box::new(asked));
         self
@@ -131,7 +131,7 @@ crate::num::debug_by_fields! {
     Execution for [] Execution<'_> { threads, until_error, time_limit }
 }
 
-/// Gives a runner with a field `execution` the setters of [`Execution`]. `$stopped` describes a stopped run's result.
+/// Gives a runner with a field `execution` the setters of [`Execution`]. `$stopped` documents a stopped run's result.
 macro_rules! controls {
     ($lifetime:lifetime, $stopped:literal) => {
         /// Sets the number of threads, as [`Execution::threads`](crate::ais::Execution::threads).
@@ -178,9 +178,9 @@ macro_rules! controls {
 }
 pub(crate) use controls;
 
-/// Calls `work` once on each of at most `most` threads. They belong to a pool of at most `threads` threads, or to
-/// rayon's global pool if `threads` is `None`. One block can use `width` threads. Work for a single thread stays on the
-/// calling thread, because a pool costs some 50 microseconds, more than a short run.
+/// Calls `work` once on each of at most `most` threads, of a new pool of at most `threads` threads, or of rayon's
+/// global pool if `threads` is `None`. The work on a block can itself use `width` threads of the pool. Work for a
+/// single thread stays on the calling thread, because a pool costs some 50 microseconds, more than a short run.
 ///
 /// # Errors
 /// A thread pool that cannot be built.
@@ -228,7 +228,8 @@ pub(super) fn side_by_side(
     Ok(())
 }
 
-/// Refuses to wait on a thread of rayon's pool, because other threads of the pool might then wait for it forever.
+/// Refuses a call from a thread of rayon's pool. This thread would wait for other processes, and other threads of the
+/// pool might then wait for it forever.
 #[cfg(feature = "checkpoint")]
 pub(super) fn check_outside_pool() -> Result<()> {
     #[cfg(feature = "rayon")]

@@ -30,7 +30,7 @@ pub(crate) fn named_engine(
     ("engine", format!("{name}{surrogates}"))
 }
 
-/// Refuses the settings of another run and names the first difference.
+/// Returns an error that names the first setting in which `found` differs from `mine`, if any does.
 pub(crate) fn check_named(mine: &Named, found: &Named) -> Result<()> {
     let found = found.iter().map(|(_, value)| value);
     check_values(mine.iter().map(|(name, value)| (*name, value)), found)
@@ -55,7 +55,7 @@ const TOLERANCE: f64 = 1e-6;
 
 /// A few chains that show whether two runs have the same path and kernel. They start at samples of the base, with their
 /// own streams, and are the same for forward and reverse runs. They move at the first stage only, because the run
-/// itself would report any error there. Differences at other stages remain undetected.
+/// itself then makes the same kind of move and reports any error. Differences at other stages remain undetected.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct Probe {
@@ -81,8 +81,8 @@ struct ProbeChain {
 }
 
 impl Probe {
-    /// Creates the probe from log densities at the starts (first under the base, then along the path) and from the
-    /// numbers `moved` after a move. Each list has an entry for each chain.
+    /// Creates the probe. `starts` contains log densities at the starts, first under the base, then along the path;
+    /// `moved` contains figures of the chains after the first stage. Each inner list has an entry for each chain.
     pub(crate) fn of(starts: &[Vec<f64>], moved: &[Vec<f64>], is_single: bool) -> Self {
         let finite = |column: &Vec<f64>, chain: usize| finite(column[chain]);
         let chain = |chain| ProbeChain {
@@ -148,7 +148,7 @@ impl ProbeChain {
         self.is_close((&self.moved, &other.moved))
     }
 
-    /// Returns whether values agree, relative to their size and the size of the base's log density.
+    /// Returns whether two lists agree up to [`TOLERANCE`], relative to their values and the base's log density.
     fn is_close(&self, (some, others): (&[f64], &[f64])) -> bool {
         let size = 1.0 + self.base.abs();
         let close = |(x, y): (&f64, &f64)| {
@@ -185,9 +185,9 @@ pub struct Identity {
 #[cfg(feature = "checkpoint")]
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Alike {
-    /// The same bits, except for the length.
+    /// The runs have the same bits, but may differ in length.
     Exactly,
-    /// The same run on another machine.
+    /// The runs have the same settings and length, but other machines may have rounded their figures.
     ToRounding,
 }
 
@@ -251,7 +251,8 @@ impl Identity {
         Ok(())
     }
 
-    /// Returns this identity with the probe and checksum of `first`, which may be rounded as on another machine.
+    /// Returns this identity with the probe and checksum of `first`, whose process may run on a machine that rounds
+    /// differently.
     pub(crate) fn rounded_as(self, first: &Self) -> Self {
         Self {
             probe: first.probe.clone(),

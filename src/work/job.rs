@@ -28,11 +28,11 @@ pub(crate) trait Runs<O>: Counts {
 
 /// Carries a value from one task of a sequence to the next, so that a later call can resume and all processes agree.
 pub(crate) trait Carries<C> {
-    /// Returns the value that an earlier call carried last, unless `check` refuses the value from the file.
+    /// Returns the value that an earlier call carried last and saved, if any. `check` may refuse this value.
     fn carried(&mut self, check: &dyn Fn(&C) -> Result<()>) -> Result<Option<C>>;
 
-    /// Returns the first process's value in all processes. The `figures` of all processes must agree up to rounding.
-    /// Drops the saved blocks of the task that has ended.
+    /// Returns the first process's `reached` in all processes, and saves it in place of the blocks of the task that has
+    /// ended. The `figures` of all processes must agree up to rounding.
     fn carry(&mut self, reached: C, figures: &[f64]) -> Result<C>;
 }
 
@@ -102,7 +102,7 @@ pub(super) trait Outbox<O>: Sync {
     #[cfg(feature = "checkpoint")]
     fn take_new(&self) -> Vec<Vec<u8>>;
 
-    /// Reads an output of any process, and refuses an output that no block of the task can have.
+    /// Decodes an output that any process sent, and refuses an output that no block of the task can have.
     #[cfg(feature = "checkpoint")]
     fn read(&self, bytes: &[u8]) -> Result<Node<O>>;
 }
@@ -179,7 +179,7 @@ impl<'e> Job<'e> {
         self.extend(task, Forest::new())
     }
 
-    /// Runs the blocks of a task that are not in `done`. The nodes of `done` are sorted from left to right.
+    /// Runs the blocks of a task whose outputs are not in `done`, which contains merged outputs sorted by block.
     pub(crate) fn extend<O: Merge + Send>(
         &self,
         task: &dyn Task<Output = O>,
@@ -377,7 +377,7 @@ pub(crate) fn caught<T>(work: &mut dyn FnMut() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(work)).map_err(message)
 }
 
-/// Runs `work` that consumes its captured values, as [`caught`].
+/// Runs `work`, which consumes its captured values, as [`caught`] does.
 pub(crate) fn caught_once<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     let mut work = Some(work);
     caught(&mut || work.take().expect("called once")())

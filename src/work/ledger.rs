@@ -13,7 +13,7 @@ use crate::{Error, Result};
 /// by the stopping rule, in order. Therefore neither the sums nor the end depend on threads.
 pub(crate) struct Ledger<T> {
     blocks: Range<usize>,
-    /// The last block if it is not full. It is not merged, so that a longer run can replace it.
+    /// The last block if it could take more chains. It is not merged, so that a longer run can replace it.
     kept_apart: Option<usize>,
     /// The blocks that this process runs, if several processes decide together when the work ends.
     share: Option<Share>,
@@ -33,7 +33,8 @@ impl Share {
     #[cfg(feature = "checkpoint")]
     pub(crate) const WHOLE: Self = Self { rank: 0, size: 1 };
 
-    /// Returns whether this share contains `block`. A node belongs to the share that contains its first block.
+    /// Returns whether this share contains `block`. The merged output of neighbouring blocks (a node) belongs to the
+    /// share that contains its first block.
     pub(crate) fn has(self, block: usize) -> bool {
         block % self.size == self.rank
     }
@@ -41,7 +42,7 @@ impl Share {
 
 struct Books<T> {
     next: usize,
-    /// End of the prefix: all earlier blocks are merged into it.
+    /// First block after the prefix, into which all earlier blocks are merged.
     done: usize,
     prefix: Forest<T>,
     /// Finished blocks after the first unfinished one, from left to right.
@@ -103,8 +104,8 @@ impl<T: Merge> Closed<T> {
 pub(crate) type Rule<'a, T> = &'a (dyn Fn(usize, &Forest<T>) -> bool + Sync);
 
 impl<T: Merge> Ledger<T> {
-    /// Creates a ledger that continues from `finished`, sorted from left to right. A last block that is `unfilled` is
-    /// kept apart.
+    /// Creates a ledger that continues from `finished`, outputs sorted by block. If the last block is `unfilled` (it
+    /// could take more chains), it is not merged.
     pub(crate) fn resumed(blocks: Range<usize>, finished: Forest<T>, unfilled: bool) -> Self {
         let ledger = Self::unmerged(blocks, finished, unfilled);
         while ledger.books().take_in(ledger.kept_apart) {}
@@ -241,7 +242,7 @@ impl<T: Merge> Ledger<T> {
         }
     }
 
-    /// Calls `at` with the end of the prefix and its outputs.
+    /// Calls `at` with the first block after the prefix and the outputs in the prefix.
     pub(crate) fn look<U>(&self, at: impl FnOnce(usize, &Forest<T>) -> U) -> U {
         let books = self.books();
         at(books.done, &books.prefix)
@@ -265,8 +266,8 @@ impl<T: Merge> Ledger<T> {
     /// Returns the outputs of the work.
     ///
     /// # Errors
-    /// Any panic; otherwise the error of the leftmost failed block, if all blocks before it are done and do not
-    /// suffice.
+    /// Any panic; otherwise the error of the leftmost failed block, if all blocks before it are done and do not satisfy
+    /// the stopping rule.
     pub(crate) fn close(self) -> Result<Closed<T>> {
         let mut books = self
             .books
@@ -309,7 +310,7 @@ impl<T: Merge> Ledger<T> {
         self.books().is_short = true;
     }
 
-    /// Returns whether an output of these blocks is missing.
+    /// Returns whether `blocks` are blocks of the task whose outputs are still missing.
     pub(super) fn lacks(&self, blocks: &Range<usize>) -> bool {
         let within = self.blocks.start <= blocks.start && blocks.end <= self.blocks.end;
         within && !self.books().has(blocks.start)

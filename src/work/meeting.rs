@@ -26,7 +26,7 @@ pub(super) struct News {
     has_checkpoint: bool,
 }
 
-/// A process in meetings. The trait is not generic, so that the loop over meetings is compiled only once.
+/// A participant in meetings. The trait is not generic, so that the loop over meetings is compiled only once.
 pub(super) trait Meets {
     /// Returns the news of this process. `is_done` is true if its threads are done.
     fn news(&mut self, is_done: bool) -> Result<News>;

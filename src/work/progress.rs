@@ -29,7 +29,7 @@ pub struct Progress {
     /// [`Tempering`](crate::tempering::Tempering), `NestedSmc` and pilots.
     pub so_far: Option<SoFar>,
     /// Seconds since the last checkpoint, or since this call began; `None` in a run without checkpoints. A value far
-    /// above the interval shows that checkpoints cannot be written.
+    /// above the interval between checkpoints shows that checkpoints cannot be written.
     pub checkpoint_age: Option<f64>,
 }
 

@@ -29,8 +29,8 @@
 //! or time limit of one process asks to stop, all stop at the end of a step.
 //!
 //! **Failures** end all processes. The process at fault returns its own error, the others return
-//! [`Error::Rank`](crate::Error::Rank) with the same text. The same happens with other settings, or another path or
-//! kernel, as far as a few chains detect it.
+//! [`Error::Rank`](crate::Error::Rank) with the same text. Processes whose settings, paths or kernels differ fail in
+//! the same way, as far as a few chains detect the difference.
 //!
 //! The package `annealed-mpi` implements `Ranks` by MPI. `docs/many-machines.md` shows how to write your own engine,
 //! how to use checkpoints, and what sharing costs.

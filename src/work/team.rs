@@ -150,8 +150,8 @@ impl<'e> Team<'e> {
         decode("value of rank 0", &all[0].1)
     }
 
-    /// Returns an outcome that is a success in all processes or a failure in all. After a failure they go on working
-    /// together. Compares `figures` as [`led`](Self::led) does, and also returns the figures of the first process.
+    /// Returns an outcome that is a success in all processes or a failure in all. After a failure all processes
+    /// continue. Compares `figures` as [`led`](Self::led) does, and also returns the figures of the first process.
     pub(crate) fn agreed<T>(
         &self,
         mine: Result<T>,
@@ -228,7 +228,7 @@ fn message(kind: u8, content: &[u8]) -> Vec<u8> {
     [&[kind], content].concat()
 }
 
-/// Reads a failure sent by a rank. The failure is its own or another rank's.
+/// Decodes a failure that rank `sender` sent. The rank at fault may be another.
 fn heard(sender: usize, failure: &[u8]) -> Error {
     let (rank, text) = match failure.split_first_chunk() {
         Some((rank, text)) => (u64::from_le_bytes(*rank) as usize, text),

@@ -68,7 +68,7 @@ impl Read {
         Ok(runs)
     }
 
-    /// Returns the names of the files: the first, and the number of others.
+    /// Returns the name of the first file, and the number of other files.
     pub fn name(&self) -> String {
         let first = self.files[0].display();
         match self.files.len() {
@@ -138,7 +138,7 @@ impl Pair {
 }
 
 impl Comparison {
-    /// Compares the runs.
+    /// Compares the runs in pairs, and pools them if they differ only in their seeds.
     pub fn of(runs: &[Read]) -> Result<Self> {
         let (mut pairs, mut notes) = (Vec::new(), Vec::new());
         for (index, other) in runs.iter().enumerate() {
@@ -169,7 +169,7 @@ impl Comparison {
         })
     }
 
-    /// Returns the largest difference, if it contradicts a run.
+    /// Returns the text of the largest difference, if it exceeds [`MOST`] standard errors.
     fn contradiction(&self) -> Option<String> {
         let largest = self.pairs.first()?;
         (largest.errors() > MOST).then(|| largest.text())
@@ -187,8 +187,8 @@ impl Comparison {
         picture.save(file)
     }
 
-    /// Returns a line for each difference and for each note. A difference that contradicts a run is red if `colour` is
-    /// true.
+    /// Returns a line for each difference and for each note. A difference of more than [`MOST`] standard errors is red
+    /// if `colour` is true.
     pub fn text(&self, colour: bool) -> String {
         let mut text = String::new();
         for pair in self.pairs.iter().take(PRINTED) {

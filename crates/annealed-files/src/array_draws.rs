@@ -25,7 +25,7 @@ pub(super) fn take(arrays: Arrays, wanted: Option<&[String]>) -> Result<Draws, S
 struct Table {
     shape: Option<[usize; 2]>,
     names: Vec<String>,
-    /// For each name, the index of its variable, and its place in a draw of this variable.
+    /// For each name, the index of its variable in `variables`, and the place of its number in a draw of this variable.
     columns: Vec<(usize, usize)>,
     variables: Vec<Variable>,
 }

@@ -301,8 +301,8 @@ impl Seen {
 }
 
 impl Seen {
-    /// Suggests the threshold halfway between the extremes, if it is useful. For data of -1 and 1 the text also
-    /// explains how to convert the machine.
+    /// Suggests the threshold halfway between the smallest and the largest number, if it is useful. For data of -1 and
+    /// 1 the text also explains how to convert the machine.
     fn middle(&self) -> String {
         let (smallest, largest) = (self.smallest, self.largest);
         let middle = 0.5 * (smallest + largest);

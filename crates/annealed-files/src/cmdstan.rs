@@ -59,7 +59,7 @@ impl CmdStanRows {
     }
 }
 
-/// Returns the first word of a setting, which is `1` for `#     thin = 1 (Default)`.
+/// Returns the first word of the value of the setting `name`, which is `1` for `#     thin = 1 (Default)`.
 fn setting<'t>(comments: &[&'t str], name: &str) -> Option<&'t str> {
     let settings = comments.iter().filter_map(|line| line.split_once('='));
     let mut values = settings.filter(|(key, _)| key.trim_start_matches('#').trim() == name);

@@ -34,7 +34,8 @@ pub struct DeepLayout {
 }
 
 impl DeepLayout {
-    /// Creates the layout of a file whose weights have these names, and whose biases are `b` (of v), `a1`, `a2`, ...
+    /// Creates the layout of a file whose weights have these names, and whose biases are `b` (of the visible units),
+    /// `a1`, `a2`, ...
     pub fn new(weights: impl IntoIterator<Item = impl Into<String>>) -> Self {
         let weights: Vec<String> = weights.into_iter().map(Into::into).collect();
         let above = (1..=weights.len()).map(|l| format!("a{l}"));
@@ -45,7 +46,7 @@ impl DeepLayout {
         }
     }
 
-    /// Sets the names of the biases, starting with the biases of v.
+    /// Sets the names of the biases, starting with the biases of the visible units.
     #[must_use]
     pub fn biases(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.biases = names.into_iter().map(Into::into).collect();

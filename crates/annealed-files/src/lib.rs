@@ -18,7 +18,7 @@
 //!
 //! [`PosteriorFile`] writes equally weighted draws of a run, for R's posterior, ArviZ and NumPy.
 //!
-//! No file causes a panic. Reading a file takes little more memory than its size allows.
+//! No file causes a panic. The size of a file limits the memory that reading it takes.
 
 #[cfg(test)]
 mod allocation;
@@ -105,7 +105,8 @@ impl Arrays {
         }
     }
 
-    /// Returns true if burn wrote the file. Burn's `Linear` stores lower by upper units, other libraries the reverse.
+    /// Returns true if burn wrote the file. Burn's `Linear` stores weights as lower by upper units, other libraries as
+    /// upper by lower.
     fn are_of_burn(&self) -> bool {
         match self {
             Self::Safetensors(file) => file.producer() == Some("burn"),

@@ -12,7 +12,7 @@ const COLOURS: [&str; 8] = [
     "#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#949494",
 ];
 
-/// Lengths of dashes and gaps of each style. A covered line shows through the gaps.
+/// Lengths of dashes and gaps in each style of line. A covered line shows through the gaps.
 const DASHES: [&str; 5] = ["", "7 4", "2 3", "9 3 2 3", "4 7"];
 
 /// The area between the axes: a rectangle in units of the drawing, with a scale for each axis.

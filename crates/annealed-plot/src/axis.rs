@@ -94,7 +94,7 @@ fn spanned(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     Some((low - margin, high + margin))
 }
 
-/// The visible interval of coordinates (values or their logarithms to base 10).
+/// The visible interval of an axis, in coordinates (values or their logarithms to base 10).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Scale {
     low: f64,

@@ -1,4 +1,4 @@
-//! The panels of a picture of runs.
+//! The panels of a picture of runs: one chart for each kind of figure.
 
 use super::Chart;
 use super::frame::WIDTH;
@@ -62,7 +62,7 @@ fn full_names<S, R>(runs: &[Named<'_, S, R>]) -> Vec<String> {
     }
 }
 
-/// Returns the title of the effective sample size, with the value if there is only one run.
+/// Returns the title of the panel of effective sample sizes, with the value if there is only one run.
 fn ess_title<S, R>(runs: &[Named<'_, S, R>]) -> String {
     let title = "Effective sample size";
     match runs {

@@ -62,7 +62,8 @@ pub(super) fn draw_horizontals(svg: &mut String, area: &Area, references: &[Refe
     }
 }
 
-/// Moves heights apart by at least the height of a line of text, within the area. `heights` is sorted downward.
+/// Returns the `heights` of names, moved apart by at least a line of text within the area. They are sorted from the
+/// top.
 fn apart(heights: &[f64], area: &Area) -> Vec<f64> {
     let mut apart = heights.to_vec();
     let mut least = area.top;

@@ -24,7 +24,8 @@ pub type Values = (Vec<f64>, Vec<f64>);
 /// A user's function. Its arguments are states, row after row, and their number.
 pub type Function<'f> = dyn Fn(Python<'_>, Vec<f64>, usize) -> PyResult<Values> + Sync + 'f;
 
-/// Number of threads of a run, and the Python function that shows its progress. [`Self::run`] serves the run's calls.
+/// Number of threads of a run, and the Python function that shows its progress. [`Self::run`] makes the run's calls of
+/// the user's function.
 pub struct Desk {
     threads: Option<usize>,
     progress: Option<Py<PyAny>>,
@@ -96,7 +97,7 @@ impl Desk {
         }
     }
 
-    /// Runs `work` on new threads, and serves its calls of `function`.
+    /// Runs `work` on new threads, and makes its calls of `function` on this thread.
     ///
     /// The threads end with the run, so that a process forked afterwards can also start runs.
     ///
@@ -152,7 +153,7 @@ impl Desk {
         }
     }
 
-    /// Serves calls until the work is done.
+    /// Makes the calls of the user's function that worker threads request, until the work is done.
     fn serve(
         &self,
         inbox: Receiver<Letter>,

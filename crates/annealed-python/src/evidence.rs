@@ -66,7 +66,7 @@ impl Settings {
     }
 }
 
-/// Runs rounds from the prior along a path, with a kernel, and with a challenge if requested.
+/// Runs rounds from the prior along a path with a kernel, and ends with a challenge (a second run) if requested.
 macro_rules! rounds {
     ($path:expr, $kernel:expr, $settings:expr, $refit:expr, $calls:expr, $challenge:ident) => {{
         let rounds = $settings.set(Rounds::new($path, $kernel), $calls);

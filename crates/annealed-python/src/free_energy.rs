@@ -8,7 +8,7 @@ use crate::convert::numbers;
 use crate::errors::OrRaise;
 use crate::log_z::{names, texts};
 
-/// Value, error, interval, overlap, effective sample size, warnings and their names.
+/// Bennett's estimate: value, error, interval, overlap, effective sample size, warnings and their names.
 type Bennett = (f64, f64, (f64, f64), f64, f64, Vec<String>, Vec<String>);
 
 /// Returns the estimate of `log Z_1/Z_0` from forward and reverse log weights.

@@ -17,7 +17,7 @@ type Failed = Box<dyn std::error::Error + Send + Sync>;
 pub struct PythonFunction {
     /// A function of the package. For states (n, d) it returns checked log densities (n,) and gradients (n, d) or None.
     pub function: Py<PyAny>,
-    /// Coordinates of a state, d.
+    /// Number of coordinates of a state, d.
     pub dimension: usize,
 }
 
@@ -39,7 +39,8 @@ impl PythonFunction {
 
 type Function<'c, O> = Box<dyn Fn(&[f64], usize) -> Result<O, Failed> + Send + Sync + 'c>;
 
-/// A model that evaluates batches of states by a user's function. `epsilon` is the epsilon of its number type.
+/// A model that evaluates batches of states by a user's function. `epsilon` is the machine epsilon of the function's
+/// number type.
 pub struct Likelihood<'c, O> {
     model: BatchModel<Function<'c, O>, O>,
     epsilon: f64,

@@ -164,7 +164,7 @@ impl Evidence {
         PyArray1::from_vec(py, rows).reshape([n, columns.len()])
     }
 
-    /// Returns the library's table, and its rows.
+    /// Returns the summary of the parameters as a text with a table, and as a row for each parameter.
     fn _summary(&self) -> PyResult<(String, Vec<Row>)> {
         self.kept.summary().or_raise()
     }
@@ -190,7 +190,8 @@ impl Evidence {
     }
 }
 
-/// A row of a table: name, mean, standard deviation, quantiles of 5%, 50% and 95%, and error and number of draws.
+/// Summary of a parameter: name, mean, standard deviation, quantiles of 5%, 50% and 95%, error and effective draws of
+/// the mean.
 type Row = (String, f64, f64, [f64; 3], (f64, f64));
 
 impl Posterior {

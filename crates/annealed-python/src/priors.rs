@@ -51,7 +51,8 @@ impl Named {
         )
     }
 
-    /// Returns the prior distributions in the order of the parameters. A distribution may be of several parameters.
+    /// Returns the prior distributions in the order of the parameters. A single distribution may be of several
+    /// parameters.
     fn laws(&self) -> Result<Vec<JointPrior>> {
         let index = |i: usize| match self.arguments.get(i) {
             Some(&index) if index >= 0.0 => Some(index as usize),

@@ -162,7 +162,8 @@ pub struct RbmRun {
     kept: Annealed,
 }
 
-/// Mean, error over rows, mean under the base rates, interval, number of rows, warnings and their names.
+/// Mean log likelihood of rows, its error over rows, mean under the base rates, interval, number of rows, warnings and
+/// their names.
 type Scored = (f64, f64, f64, (f64, f64), usize, Vec<String>, Vec<String>);
 
 #[pymethods]

@@ -47,7 +47,7 @@ impl<'py> FromPyObject<'_, 'py> for Samples {
     }
 }
 
-/// The two kinds of bridges, by the quality of the samples.
+/// The bridge of both runs, whose type depends on the quality of the samples.
 enum Joined {
     Exact(Bridge<Exact>),
     Approximate(Bridge<Approximate>),

@@ -5,7 +5,7 @@ use nalgebra::DVector;
 use super::find_modes::{Target, Trails};
 use crate::model::{Differentiable, Gaussian, UnnormalizedModel, central_difference, gaussian};
 
-/// Indices of the powers of the target at which a Gaussian is fitted to the states.
+/// Indices (in `Trails::rungs`) of the powers of the target at which a Gaussian is fitted to the states.
 const FITTED: [usize; 6] = [0, 2, 4, 6, 9, 16];
 /// Smallest number of states to which a Gaussian is fitted.
 const FEWEST: usize = 6;

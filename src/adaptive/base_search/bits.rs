@@ -1,4 +1,4 @@
-//! Modes among bits. Around a mode the bits are independent, fitted to states of the chains on their way there.
+//! Modes among bits. Around each mode, distributions of independent bits are fitted to the states of its chains.
 
 use super::find_modes::{FindModes, Target, Trails};
 use crate::Result;
@@ -8,7 +8,7 @@ use crate::model::{Bernoulli, Fit};
 const MODES: usize = 16;
 /// Largest share of bits in which the final states of two chains may differ if both belong to one mode.
 const APART: f64 = 0.3;
-/// Indices of the powers of the target at which independent bits are fitted to the states.
+/// Indices (in `Trails::rungs`) of the powers of the target at which independent bits are fitted to the states.
 const FITTED: [usize; 3] = [0, 4, 16];
 
 impl FindModes for Vec<bool> {

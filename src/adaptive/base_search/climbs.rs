@@ -15,12 +15,12 @@ const ITERATIONS: usize = 8;
 const FLAT: f64 = 0.1;
 /// Largest number of walks at the end of a race.
 const FINALISTS: usize = 16;
-/// Smallest number of steps that a walk takes in a lap, after which the lower half of the walks drops out.
+/// Smallest number of steps of a walk in a lap, after which the half of the walks with lower log densities drops out.
 const LAP: usize = 8;
 /// First step size of a walk in d dimensions, times `sqrt(d)` and relative to the spread of the starts.
 const FIRST: f64 = 0.5;
 /// Factor for a walk's step size after a step that went up. After any other step the size is divided by the fourth
-/// root of this factor, so that one step in five goes up (Rechenberg 1973).
+/// root of this factor, so one step in five goes up (Rechenberg 1973).
 const LONGER: f64 = 1.5;
 
 /// Returns the states where climbs end, with their log densities, the highest first. The climbs begin at the first of
@@ -72,8 +72,8 @@ fn climbed(
 }
 
 /// Returns the winners of a race of random walks from the first of `starts`, as many as `allowance` pays for. In a lap
-/// each walk takes a step for each dimension, at least [`LAP`]. After each lap the walks in the lower half drop out
-/// (successive halving, Jamieson and Talwalkar 2016).
+/// each walk takes as many steps as there are dimensions, but at least [`LAP`]. After each lap the half with the lower
+/// log densities drops out (successive halving, Jamieson and Talwalkar 2016).
 fn raced(
     starts: Vec<Start>,
     spread: &DVector<f64>,
@@ -144,8 +144,8 @@ mod tests {
     use crate::model::{Differentiable, Gaussian, GaussianMixture, Sampleable, UnnormalizedModel};
     use crate::random::{Purpose, stream};
 
-    /// Only one draw of the base in 2,500 lies where the narrow part is denser than the wide one. Most other draws have
-    /// a higher density than this draw.
+    /// Only one draw of the base in 2,500 lies where the target's narrow part is denser than its wide part. Most other
+    /// draws have a higher density than this draw.
     #[test]
     fn a_race_finds_a_narrow_mode_that_few_draws_are_near_to() {
         let part = |mean, deviation| {

@@ -19,8 +19,8 @@ struct Cluster {
     variances: DVector<f64>,
 }
 
-/// Returns at most `count` components of a mixture fitted to `states` (Dempster, Laird and Rubin 1977). Their
-/// means start at states evenly spaced in the list. Responsibilities use the variances alone. Components that lose
+/// Returns at most `count` components of a mixture fitted to `states` (Dempster, Laird and Rubin 1977). Their means
+/// start at states evenly spaced in the list. Responsibilities ignore correlations of coordinates. Components that lose
 /// their states are dropped. The result is empty if a coordinate does not vary.
 pub(super) fn components(states: &[&DVector<f64>], count: usize) -> Vec<Gaussian> {
     let Some(all) = Cluster::of(states, &vec![1.0; states.len()], None) else {
@@ -83,7 +83,7 @@ impl Cluster {
         })
     }
 
-    /// Returns the log of the density times the share, without the factor `(2 pi)^(-d/2)`.
+    /// Returns the log of the component's density at `state` times its share, without the factor `(2 pi)^(-d/2)`.
     fn log_density(&self, state: &DVector<f64>) -> f64 {
         let terms = state.iter().zip(&self.mean).zip(&self.variances);
         let terms =

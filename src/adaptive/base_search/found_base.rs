@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::mixture_base::MixtureBase;
 
-/// The base that a [`BaseSearch`](super::BaseSearch) found: a mixture of the path's own base and laws around modes.
+/// The base found by a [`BaseSearch`](super::BaseSearch): the path's own base mixed with distributions around modes.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 #[must_use]
@@ -13,7 +13,7 @@ pub struct FoundBase<P, L> {
     pub base: MixtureBase<P, L>,
     /// Number of modes found.
     pub modes: usize,
-    /// Number of chains that were cooled.
+    /// Number of chains that were cooled, from the target to high powers of the target.
     pub starts: usize,
     /// Evaluations of the density; a gradient counts as one more.
     pub evaluations: u64,

@@ -1,4 +1,4 @@
-//! A base that mixes a path's own base and other laws.
+//! A base that mixes a path's own base and other distributions.
 
 use std::fmt;
 use std::iter::once;
@@ -13,10 +13,10 @@ use crate::model::{
 use crate::path::AnnealingPath;
 use crate::{Error, Result};
 
-/// A mixture of the base of a path P, divided by its normaliser, and other laws L. Its log Z is 0.
+/// A mixture of the base of a path P, divided by its normaliser, and other distributions L. Its log Z is 0.
 ///
-/// A run from the mixture loses no mass that one of the members covers. If a member has the share s, log weights exceed
-/// those of a run from this member alone by at most `-log s`.
+/// A run from the mixture loses no mass that one of the members covers. If a member has the share s, a log weight is at
+/// most `-log s` higher than in a run from this member alone.
 ///
 /// ```
 /// use annealed::adaptive::MixtureBase;
@@ -35,12 +35,12 @@ use crate::{Error, Result};
 #[derive(Clone)]
 pub struct MixtureBase<P, L>(Mixture<Member<P, L>>);
 
-/// The base of a path, or another law.
+/// The base of a path, or another distribution.
 #[derive(Debug, Clone)]
 pub enum Member<P, L> {
     /// The path's own base.
     Own(P),
-    /// Another law.
+    /// Another distribution.
     Other(L),
 }
 
@@ -50,7 +50,7 @@ impl<P, L> MixtureBase<P, L> {
         1.0 - self.laws().map(|(share, _)| share).sum::<f64>()
     }
 
-    /// Returns the other laws with their shares.
+    /// Returns the other distributions with their shares.
     pub fn laws(&self) -> impl Iterator<Item = (f64, &L)> {
         self.0
             .components()
@@ -71,11 +71,11 @@ impl<P, L> fmt::Debug for MixtureBase<P, L> {
 }
 
 impl<P: AnnealingPath, L: NormalizedModel<State = P::State>> MixtureBase<P, L> {
-    /// Mixes the base of `path` with laws in the given shares. The base gets the rest, so that all shares sum to 1.
+    /// Mixes the base of `path` with other distributions in the given shares. The base gets the remaining share.
     ///
     /// # Errors
-    /// A share that is not positive; shares that leave nothing to the path's own base; laws of another dimension; a log
-    /// normaliser that is no number.
+    /// A share that is not positive; shares that leave nothing to the path's own base; distributions of another
+    /// dimension; a log normaliser that is no number.
     pub fn new(path: P, laws: impl IntoIterator<Item = (f64, L)>) -> Result<Self>
     where
         P::Base: NormalizedModel,
@@ -97,7 +97,7 @@ impl<P: AnnealingPath, L: NormalizedModel<State = P::State>> MixtureBase<P, L> {
         Ok(Self::with_log_z(path, log_z, laws))
     }
 
-    /// Mixes the base of `path`, whose log Z is `own_log_z`, with laws in the given shares.
+    /// Mixes the base of `path`, whose log Z is `own_log_z`, with other distributions in the given shares.
     pub(in crate::adaptive) fn with_log_z(path: P, own_log_z: f64, laws: Vec<(f64, L)>) -> Self {
         let own_share = 1.0 - laws.iter().map(|(share, _)| share).sum::<f64>();
         let laws = laws.into_iter().map(|(share, law)| {
@@ -225,7 +225,7 @@ mod tests {
             .sum()
     }
 
-    /// Checks mass, samples and gradients of the mixture of the path's own base (30%) and another law (70%).
+    /// Checks mass, samples and gradients of the mixture of the path's own base (30%) and another distribution (70%).
     fn check<B: Differentiable + NormalizedModel + Sampleable>(law: B) {
         let (path, log_z) = (path(), law.log_normalizer());
         let wrong = |x: f64| {

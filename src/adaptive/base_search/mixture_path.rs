@@ -1,4 +1,4 @@
-//! The path from a mixture of a path's base and other laws to the same target.
+//! The path from a mixture, of a path's own base and other distributions, to the target of this path.
 
 use std::sync::Arc;
 

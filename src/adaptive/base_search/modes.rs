@@ -14,7 +14,7 @@ const MOST: usize = 16;
 const DROP: f64 = 1.0;
 /// Number of searches for modes. Each search uses the modes that earlier searches found.
 const SEARCHES: usize = 3;
-/// Factor of the covariance with which states around a mode are drawn.
+/// States around a mode are drawn from its Gaussian with the covariance multiplied by this factor.
 const WIDE: f64 = 4.0;
 /// Number of draws around modes for each draw of the base.
 const AROUND: usize = 3;
@@ -24,7 +24,7 @@ const CLIMBS: usize = 2;
 pub(super) const OF_DRAW: u64 = (1 + AROUND + CLIMBS) as u64;
 /// Largest number of local optima that a search compares with the modes, among the optima that no known mode explains.
 const TOPS: usize = 200;
-/// Inverse of the largest share of the evaluations left that Laplace's approximations of one search may take.
+/// Divisor of the evaluations left. The quotient is the most that one search spends on Laplace's approximations.
 const LAPLACE: u64 = 8;
 
 /// A mode: the best state found there, the chains that end there, and Gaussians around it.
@@ -191,8 +191,8 @@ mod tests {
         )
     }
 
-    /// Only one draw of the base in 2,500 lies where the narrow part is denser than the wide one. Most other draws have
-    /// a higher density than this draw.
+    /// Only one draw of the base in 2,500 lies where the target's narrow part is denser than its wide part. Most other
+    /// draws have a higher density than this draw.
     #[test]
     fn draws_that_the_known_mode_does_not_explain_come_first() {
         let (wide, narrow) = (part(-1.0, 1.0), part(1.0, 0.3));

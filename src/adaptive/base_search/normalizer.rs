@@ -6,8 +6,8 @@ use crate::model::{Fit, NormalizedModel, Sampleable, UnnormalizedModel};
 use crate::random::StreamRng;
 use crate::{Error, Result};
 
-/// Numbers of samples to which a law is fitted, tried in turn until the law overlaps with the base. Bennett's estimate
-/// uses the same number of further samples of the base, and the same number of samples of the law.
+/// Numbers of samples to which a distribution is fitted, tried in turn until the distribution overlaps with the base.
+/// Bennett's estimate then uses as many further samples of the base, and as many samples of the distribution.
 const SAMPLES: [usize; 3] = [500, 2_000, 8_000];
 /// Largest accepted distance of a log normaliser from Bennett's estimate, in the estimate's standard errors.
 const ERRORS: f64 = 6.0;
@@ -15,12 +15,12 @@ const ERRORS: f64 = 6.0;
 const ROUNDING: f64 = 0.01;
 /// Largest value of [`ERRORS`] standard errors, in nats, at which the estimate can confirm a log normaliser.
 const PRECISE: f64 = 0.5;
-/// Smallest overlap of the base and the law, between 0 and 1, at which the estimate is used.
+/// Smallest overlap of the base and the fitted distribution, between 0 and 1, at which the estimate is used.
 const OVERLAP: f64 = 0.1;
 
-/// Refuses a `log_normalizer` far from Bennett's estimate, which compares samples of `base` with samples of a law
-/// fitted to other samples of `base`. Returns false if the samples cannot decide: no law overlaps with the base, or six
-/// standard errors exceed [`PRECISE`] for every number of samples.
+/// Refuses a `log_normalizer` far from Bennett's estimate, which compares samples of `base` with samples of a
+/// distribution fitted to other samples of `base`. Returns false if the samples cannot decide: no distribution overlaps
+/// with the base, or six standard errors exceed [`PRECISE`] for every number of samples.
 pub(super) fn compare_normalizer<S: FindModes>(
     base: &impl Sampleable<State = S>,
     log_density: impl Fn(&S) -> f64,
@@ -50,7 +50,7 @@ pub(super) fn compare_normalizer<S: FindModes>(
 }
 
 /// Returns an estimate of minus the log normaliser of `base`, from `count` samples of `base` and `count` samples of a
-/// law fitted to other samples; `None` if no law can be fitted.
+/// distribution fitted to other samples; `None` if none can be fitted.
 fn bennett<S: FindModes>(
     base: &impl Sampleable<State = S>,
     log_density: &impl Fn(&S) -> f64,

@@ -8,20 +8,20 @@ use crate::random::StreamRng;
 
 /// Number of rounds of draws.
 const ROUNDS: u64 = 20;
-/// Number of final rounds in which no base is added. The last one only updates the shares.
+/// Number of final rounds in which no component is added to the mixture. The last one only updates the shares.
 const LAST: u64 = 5;
-/// Largest number of draws in a round, for each base.
+/// Largest number of draws in a round, for each component of the mixture.
 const DRAWS: u64 = 256;
-/// Number of updates of the shares after a round of draws.
+/// Number of updates of the components' shares after a round of draws.
 const UPDATES: usize = 5;
-/// Smallest effective sample size of flattened weights.
+/// Effective sample size of the draws below which their weights are flattened, by a power below 1.
 const FLAT: f64 = 50.0;
-/// Share, relative to equal shares, below which a base is dropped when a new one is added.
+/// Share, relative to equal shares, below which a component is dropped when a new one is added.
 const IDLE: f64 = 0.1;
 
-/// Returns bases and shares of a mixture close to the target, by expectation maximisation on draws weighted by `f / q`
-/// (Cappe, Douc, Guillin, Marin and Robert 2008). If a few draws dominate the weights, a power below 1 flattens them.
-/// Bases are [added](Draws::split) where the density of the mixture is too low.
+/// Returns components (bases) and shares of a mixture q close to the target f, by expectation maximisation on draws
+/// weighted by `f / q` (Cappe, Douc, Guillin, Marin and Robert 2008). If a few draws dominate the weights, a power
+/// below 1 flattens the weights. Components are [added](Draws::split) where the density of the mixture is too low.
 pub(super) fn mixed<S: FindModes>(
     mut bases: Vec<S::Law>,
     target: &Target<'_, S>,
@@ -45,8 +45,8 @@ pub(super) fn mixed<S: FindModes>(
     shares.into_iter().zip(bases).collect()
 }
 
-/// Returns the number of draws from each base, about `each` on average: one half of all draws is spread evenly over the
-/// bases, the other half in proportion to `shares`.
+/// Returns the number of draws from each component, about `each` on average: one half of all draws is spread evenly
+/// over the components, the other half in proportion to `shares`.
 fn counts(shares: &[f64], each: usize) -> Vec<usize> {
     let by_share = 0.5 * (each * shares.len()) as f64;
     let count = |share: &f64| each.div_ceil(2) + (by_share * share) as usize;
@@ -56,7 +56,7 @@ fn counts(shares: &[f64], each: usize) -> Vec<usize> {
 /// Draws of a mixture with their normalised weights.
 struct Draws<S> {
     states: Vec<S>,
-    /// Log densities of the bases at each draw.
+    /// Log densities of the components at each draw.
     densities: Vec<Vec<f64>>,
     weights: Vec<f64>,
     /// Normalised squares of the weights, which are large where the density of the mixture is too low.
@@ -64,7 +64,7 @@ struct Draws<S> {
 }
 
 impl<S: FindModes> Draws<S> {
-    /// Draws `counts[i]` states from base i, and weights all draws; `None` if the target has density 0 at all draws.
+    /// Draws `counts[i]` states from component i, and weights all draws; `None` if the target is 0 at all draws.
     fn of(
         bases: &[S::Law],
         counts: &[usize],
@@ -98,7 +98,7 @@ impl<S: FindModes> Draws<S> {
         })
     }
 
-    /// Returns the `weights` of the draws, divided among the bases by their responsibilities.
+    /// Returns the `weights` of the draws, divided among the components by their responsibilities.
     fn responsibilities(&self, weights: &[f64], shares: &[f64]) -> Vec<Vec<f64>> {
         let mut all = vec![Vec::with_capacity(self.states.len()); shares.len()];
         for (densities, weight) in self.densities.iter().zip(weights) {
@@ -132,9 +132,9 @@ impl<S: FindModes> Draws<S> {
         base.refit(&self.states, &own).ok()
     }
 
-    /// Adds a base where the density of the mixture is too low: a copy of the base with the largest part of `f^2 / q`,
-    /// refitted to the draws weighted by this part. Original and copy get half of the share each. A base with a tiny
-    /// share is dropped.
+    /// Adds a component where the density of the mixture q is too low: a copy of the component with the largest part of
+    /// `f^2 / q`, refitted to the draws weighted by this part. Original and copy get half of the share each. A
+    /// component with a tiny share is dropped.
     fn split(&self, bases: &mut Vec<S::Law>, shares: &mut Vec<f64>) {
         let mut all = self.responsibilities(&self.squares, shares);
         let sums = all.iter().map(|own| own.iter().sum());

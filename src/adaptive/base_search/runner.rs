@@ -18,10 +18,10 @@ use crate::{Error, Result};
 
 /// A search for a base from which a run finds mass of a target that chains from the path's own base may miss.
 ///
-/// The result is a mixture of [laws](FindModes) around the modes that the search finds and the path's own base. The own
-/// base keeps half of the mixture, so that no mass that it covers is lost. A [`Challenge`](crate::adaptive::Challenge)
-/// is this search, a run from its result, and the [comparison](crate::adaptive::Judged) of that run with an earlier
-/// one:
+/// The result is a mixture of the path's own base and [distributions](FindModes) around the modes that the search
+/// finds. The own base keeps half of the mixture, so no mass that it covers is lost. A
+/// [`Challenge`](crate::adaptive::Challenge) is this search, a run from its result, and the
+/// [comparison](crate::adaptive::Judged) of that run with an earlier one:
 ///
 /// ```
 /// use annealed::adaptive::{BaseSearch, Judged};
@@ -44,8 +44,9 @@ use crate::{Error, Result};
 ///
 /// The search anneals a large population roughly, and cools some of its states: they move on under rising powers of the
 /// target f, up to `f^256`. It climbs from draws of the base and around modes, by random walks or along a
-/// [gradient](Self::with_gradient), and fits laws around the modes. Population Monte Carlo moves the laws and their
-/// shares towards the target. A run from the mixture uses new chains, so that its weights are unbiased.
+/// [gradient](Self::with_gradient), and fits distributions around the modes. Population Monte Carlo moves these
+/// distributions and their shares towards the target. A run from the mixture uses new chains, so its weights are
+/// unbiased.
 #[must_use]
 pub struct BaseSearch<'p, P: AnnealingPath, K> {
     search: Search<'p, P, K>,
@@ -109,7 +110,7 @@ where
     P::At: Send + Sync,
     K: TransitionKernel<MixtureAt<P, LawOf<P>>> + Clone + Send + Sync,
 {
-    /// Looks for modes, and mixes laws around them with the path's own base.
+    /// Looks for modes, and mixes distributions around them with the path's own base.
     ///
     /// # Errors
     /// A budget that is too small; a log normaliser of the base that its samples contradict; [states](Self::states)

@@ -16,14 +16,14 @@ use crate::population::Populations;
 use crate::random::StreamRng;
 use crate::work::{Halt, Pulse, Single, Stepped, Task};
 
-/// A first pass whose states and kernel are kept. When its allowance is spent, it goes to the target in one stage.
+/// A first pass whose final states and kernel are kept. When its allowance is spent, one stage leads to the target.
 pub(super) struct Scouting<'s, 'r, P: AnnealingPath, K> {
     pub(super) settings: &'s AdaptiveSmc<'r, P, K>,
     /// Number of evaluations that the pass may spend.
     pub(super) allowance: u64,
 }
 
-/// States of scouts at the target, and the result of their first pass.
+/// Scouts, the chains of a rough first pass: their states at the target, and the result of the pass.
 pub(super) struct Scouts<S, K> {
     pub(super) states: Vec<S>,
     pub(super) found: FirstPass<K>,

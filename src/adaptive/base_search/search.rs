@@ -1,4 +1,4 @@
-//! The search for a base: scouts, cooling, modes, and the mixture of the path's own base with laws around the modes.
+//! The search for a base: scouts, cooling, modes, and a mixture of the path's own base with distributions around modes.
 
 use std::iter::repeat_n;
 use std::sync::Arc;
@@ -104,7 +104,7 @@ const STARTS: usize = 128;
 const COPIES: usize = 32;
 /// Smallest and largest number of scouts.
 const SCOUTS: (u64, u64) = (64, 4_096);
-/// Largest number of moves at each power.
+/// Largest number of moves of a chain at each power of the target.
 const COOLING: u64 = 10;
 /// Smallest share of the path's own base in the mixture.
 const DEFENCE: f64 = 0.5;
@@ -112,7 +112,7 @@ const DEFENCE: f64 = 0.5;
 const PROBES: usize = 8;
 /// Step of the finite difference that an error reports beside a gradient that is NaN.
 const STEP: f64 = 1e-4;
-/// Smallest share at which a law is kept.
+/// Smallest share, among the distributions around modes, at which a distribution is kept.
 const LEAST: f64 = 0.005;
 
 impl<'p, P: AnnealingPath<Base: NormalizedModel>, K> Search<'p, P, K> {
@@ -201,8 +201,8 @@ where
         MixtureBase::with_log_z(self.path.clone(), self.own_log_z, laws)
     }
 
-    /// Looks for modes, and mixes laws around them with the path's own base. If several processes share the work, each
-    /// makes the whole search.
+    /// Looks for modes, and mixes distributions around them with the path's own base. If several processes share the
+    /// work, each makes the whole search.
     pub(in crate::adaptive) fn find(
         &self,
         budget: u64,
@@ -291,8 +291,8 @@ where
         Ok((trails, moves * of_move))
     }
 
-    /// Returns the mixture of the path's own base with laws around modes, the number of modes, and the evaluations
-    /// spent.
+    /// Returns the mixture of the path's own base with distributions around modes, the number of modes, and the
+    /// evaluations spent.
     fn mixture(
         &self,
         old: &MixturePath<P, LawOf<P>>,

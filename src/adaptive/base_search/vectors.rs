@@ -1,4 +1,4 @@
-//! Modes among vectors: Student's t around each mode, and around components of the states on the way there.
+//! Modes among vectors. Student t distributions are fitted around each mode, and to clusters of states at low powers.
 
 use nalgebra::DVector;
 
@@ -12,7 +12,7 @@ use crate::model::{Gaussian, StudentT};
 const FREEDOM: f64 = 5.0;
 /// Largest power of the target at which the states are divided into components.
 const MILD: f64 = 2.5;
-/// Largest number of these components.
+/// Largest number of components into which these states are divided.
 const COMPONENTS: usize = 12;
 
 impl FindModes for DVector<f64> {
@@ -20,9 +20,10 @@ impl FindModes for DVector<f64> {
 
     const CLIMBS: bool = true;
 
-    /// Groups the chains by the modes where they end, and looks for other modes. The laws of a mode are Laplace's
-    /// approximation, if it is affordable, and fits to the mode's chains at several powers of the target, each with the
-    /// chains' covariance times the power. Components of all chains at low powers are listed with the last mode.
+    /// Groups the chains by the modes where they end, and looks for other modes. The distributions of a mode are
+    /// Laplace's approximation, if it is affordable, and fits to the mode's chains at several powers of the target,
+    /// each with the chains' covariance times the power. Components fitted to all chains' states at low powers are
+    /// added to the list of the last mode.
     fn find_modes(trails: &Trails<Self>, target: &Target<'_, Self>) -> Result<Vec<Vec<StudentT>>> {
         let heavy = |gaussian: Gaussian| StudentT::exact(gaussian, FREEDOM).ok();
         let modes = modes(trails, target).into_iter();

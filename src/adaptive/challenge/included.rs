@@ -1,4 +1,4 @@
-//! The challenge at the end of rounds, behind a trait object, so that only challenged rounds need `FindModes`.
+//! The challenge at the end of rounds, behind a trait object: rounds without a challenge do not need `FindModes`.
 
 use super::second::{Asked, Second, SecondJob, challenge};
 use crate::Result;
@@ -11,7 +11,7 @@ use crate::path::AnnealingPath;
 
 /// A challenge to the result of a runner over states of type `S` with a kernel of type `K`.
 pub(in crate::adaptive) trait Challenges<S, K>: Send + Sync {
-    /// Refuses kernels and settings that no challenge can have.
+    /// Refuses kernels and settings with which a challenge cannot run.
     fn check(&self, of: Challenged<K, S>) -> Result<()>;
 
     /// Challenges the result `first` within the budget of `asked`.

@@ -92,8 +92,8 @@ const NARROWER: f64 = 0.5;
 const FAR: f64 = 4.0;
 
 impl<'r> Judged<'r> {
-    /// Judges `first` by `second`. All bounds that are compared share `confidence`. Both results must use the correct
-    /// log normaliser of their base, which is not checked here.
+    /// Judges `first` by `second`. All bounds that are compared hold together with probability `confidence`. Both
+    /// results must use the correct log normaliser of their base, which is not checked here.
     ///
     /// # Errors
     /// A confidence outside (0, 1).
@@ -263,7 +263,7 @@ impl LogZ for Judged<'_> {
     }
 
     /// Returns the larger of the lower bounds on log Z by both results. With m bounds, each has the confidence
-    /// `1 - (1 - confidence) / m`, so that all hold with probability `confidence`.
+    /// `1 - (1 - confidence) / m`, so all hold with probability `confidence`.
     fn certified_lower_bound(&self, confidence: f64) -> Result<Option<f64>> {
         if !self.is_compared {
             return self.first.certified_lower_bound(confidence);
@@ -316,8 +316,8 @@ fn judgement(
     (is_far || above > 0.0 && is_narrow).then_some(improved)
 }
 
-/// Returns true if `warning` disqualifies a second result. A new base may reach beyond the target's support, so that
-/// dead chains, and variance in the stage where they die, are harmless. The other three listed do not make an
+/// Returns true if `warning` disqualifies a second result. A new base may reach beyond the target's support, so dead
+/// chains, and variance in the stage where they die, are harmless. The other three warnings listed do not make an
 /// estimate wrong.
 fn is_doubt(warning: &Warning) -> bool {
     let is_harmless = matches!(

@@ -1,4 +1,4 @@
-//! A second run that looks for what the first one missed.
+//! A second run that looks for mass that the first run missed.
 
 mod included;
 mod judge;

@@ -21,12 +21,12 @@ impl<S> ChallengeRun<'_, S> {
         self.second.judgement
     }
 
-    /// Returns the second run, from the mixture of the path's own base and laws around the modes found.
+    /// Returns the second run, from the mixture of the path's own base and distributions around the modes found.
     pub fn second(&self) -> &Run<S> {
         &self.second.run
     }
 
-    /// Returns the number of states that were cooled.
+    /// Returns the number of states that the search cooled, from the target to high powers of the target.
     pub fn starts(&self) -> usize {
         self.second.starts
     }

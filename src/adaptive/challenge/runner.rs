@@ -140,7 +140,7 @@ where
     P::At: Send + Sync,
     K: TransitionKernel<MixtureAt<P, LawOf<P>>> + Clone + Send + Sync,
 {
-    /// Looks for modes, runs from a mixture of the own base and laws around them, and judges the first run.
+    /// Looks for modes, runs from a mixture of the own base and distributions around modes, and judges the first run.
     ///
     /// # Errors
     /// Settings out of range; a budget that is too small; [states](Self::states) without a density; a wrong

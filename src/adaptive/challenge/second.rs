@@ -1,4 +1,4 @@
-//! The second run of a challenge: from the base that a search found, to the target of the first.
+//! The second run of a challenge, from the base that a search found to the target of the first run.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -90,7 +90,7 @@ pub(in crate::adaptive) struct Asked {
     pub(in crate::adaptive) log_base_normalizer: f64,
 }
 
-/// The second run before it begins.
+/// Path, kernel, stages and chains of the second run, before it begins.
 struct Prepared<P: AnnealingPath<State: FindModes>, K> {
     path: MixturePath<P, LawOf<P>>,
     kernel: K,

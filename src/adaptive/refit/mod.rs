@@ -1,4 +1,4 @@
-//! The refitted base of rounds: between two rounds a law is fitted to the states; the next round starts from this law.
+//! Refitted bases: between two rounds a distribution is fitted to the states, and the next round starts from it.
 
 mod base;
 mod modes;
@@ -22,12 +22,12 @@ use crate::num::{WeightSums, log_add_exp};
 use crate::path::AnnealingPath;
 use crate::random::StreamRng;
 
-/// The fits of bases between rounds, and the rounds from these bases. States of type `S` need not be vectors.
+/// A type that fits bases between rounds, and runs rounds from them. The trait does not require vectors as states.
 pub(super) trait Refits<S, K>: Send + Sync {
     /// Returns the function that returns a state's coordinates.
     fn coordinates(&self) -> fn(&S) -> &[f64];
 
-    /// Fits a base to the states of a round, or returns the reason against a fit. `shape` has mean and covariance.
+    /// Fits a base to the states of a round, or returns the reason against it. `shape` has their mean and covariance.
     fn fit(&self, run: &Run<S>, shape: &Covariance, rng: &mut StreamRng) -> Result<Fitted>;
 
     /// Runs a round from a refitted base.
@@ -61,15 +61,15 @@ const FEWEST: f64 = 16.0;
 const WIDENING: f64 = 0.14;
 /// Largest share of the path's own base in a mixture. If the likeliest mixture has a larger one, no base is refitted.
 const MOST: f64 = 0.5;
-/// Smallest share of the path's own base. If chains from it end with weight 0, a run that drew no such chain
-/// overestimates Z by this share, beyond its error.
+/// Smallest share of the path's own base. If chains from this base end with weight 0, a run that drew no such chain
+/// overestimates Z by this share, which its standard error does not include.
 const LEAST: f64 = 0.001;
-/// Number of updates of the share, each of which raises the likelihood of the states.
+/// Number of updates of the own base's share. Each update raises the likelihood of the states.
 const UPDATES: usize = 30;
 /// Largest Pareto shape of the ratios of target to base among states of the target. A ratio whose shape is k' there has
 /// the shape `k = k' / (1 + k')` among samples of the base, and moments up to the order `1/k`.
 const HEAVIEST: f64 = 0.6;
-/// Number of samples of a fitted law that must all lie on the target's support.
+/// Number of samples of a fitted distribution that must all lie on the target's support.
 pub(super) const TRIED: usize = 64;
 
 /// Refits the base of a path.
@@ -173,7 +173,7 @@ fn by_weight<'s>(weighted: &[(f64, &'s DVector<f64>)]) -> impl Iterator<Item = &
     })
 }
 
-/// Returns true if a law can be fitted to a run's states: no chain is dead, and enough states show a single mode.
+/// Returns true if a base can be fitted to a run's states: no chain is dead, and enough states show a single mode.
 pub(super) fn shows_one_mode<S>(run: &Run<S>, coordinates: fn(&S) -> &[f64]) -> bool {
     let few = run.effective_sample_size() < FEWEST || run.estimate().dead_chains() > 0;
     let vector = |x| DVector::from_column_slice(coordinates(x));
@@ -181,15 +181,15 @@ pub(super) fn shows_one_mode<S>(run: &Run<S>, coordinates: fn(&S) -> &[f64]) -> 
     !few && modes(&Vec::from_iter(&states())).is_none()
 }
 
-/// Returns the factor of the fitted covariance. Deviations are widened by 1.15, or by less if this would make the path
-/// longer than 1: in d dimensions a widening by `e^r` has the Fisher distance `r (2 d)^(1/2)`.
+/// Returns the factor by which the fitted covariance is multiplied. It widens deviations by the factor 1.15, or less if
+/// the path would be longer than 1: in d dimensions a widening by `e^r` has the Fisher distance `r (2 d)^(1/2)`.
 fn inflation(dimension: usize) -> f64 {
     let shortest = (2.0 * dimension as f64).sqrt().recip();
     (2.0 * WIDENING.min(shortest)).exp()
 }
 
-/// Returns the own base's share in the likeliest mixture, by expectation maximisation. `ratios` holds the weights of
-/// states, and the log ratios of the own base's density there to the fitted law's.
+/// Returns the own base's share in the likeliest mixture, by expectation maximisation. `ratios` contains each state's
+/// weight, and the log ratio of the own base's density there to the fitted density.
 fn own_share(ratios: &[(f64, f64)]) -> f64 {
     (0..UPDATES).fold(0.5, |share: f64, _| {
         let log_odds = (share / (1.0 - share)).ln();

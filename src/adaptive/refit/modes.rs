@@ -4,16 +4,16 @@ use std::collections::BTreeSet;
 
 use nalgebra::{DMatrix, DVector};
 
-/// Largest probability that any axis of a unimodal law shows a dip by chance. A refit that is omitted for such a dip
+/// Largest probability that any axis of a unimodal distribution shows a dip by chance. Omitting a refit for such a dip
 /// costs little.
 const LEVEL: f64 = 0.05;
-/// The same probability for each single axis, once some axis has a dip: one sure dip makes dips of other axes likely.
+/// Largest probability that one axis shows a dip by chance, once another axis has a dip: further dips are then likely.
 const FURTHER: f64 = 0.01;
 /// Largest number of states, or of coordinates if they are fewer, at which principal axes are sought.
 const LARGEST: usize = 256;
 /// Smallest variance along a principal axis, relative to the largest. A smaller one may be rounding.
 const LEAST: f64 = 1e-9;
-/// Numbers a and b: with probability p, n states of the uniform law have a dip above `sqrt(n (a - b log p))` states.
+/// Numbers a and b: with probability p, n uniform states have a dip above `sqrt(n (a - b log p))` states.
 const TAIL: [f64; 2] = [0.38, 0.16];
 
 /// Returns the number of modes of `states`: sets of states on the same sides of all dips. `None` if no axis has a dip.
@@ -66,10 +66,10 @@ fn axes(states: &[&DVector<f64>]) -> DMatrix<f64> {
     DMatrix::from_columns(&columns)
 }
 
-/// Returns the dip, in states, that an axis of n states of a unimodal law exceeds by chance with probability `level`.
+/// Returns the dip, in states, that n states of a unimodal distribution exceed by chance with probability `level`.
 ///
-/// The uniform law has the largest dips of all unimodal ones (Hartigan and Hartigan 1985). The tail of the uniform
-/// law's dips is fitted to simulations.
+/// The uniform distribution has the largest dips of all unimodal ones (Hartigan and Hartigan 1985). The tail of its
+/// dips is fitted to simulations.
 fn least_dip(n: usize, level: f64) -> f64 {
     (n as f64 * (TAIL[0] - TAIL[1] * level.ln())).sqrt()
 }
@@ -89,9 +89,10 @@ impl Marginal {
 
     /// Returns the dip, in states, and a place between the two modes that it separates.
     ///
-    /// A distribution function with its mode at the k-th value is convex below it and concave above. The empirical one
-    /// lies above its greatest convex minorant below the mode, and under its least concave majorant above. The dip is
-    /// the larger of these two distances, minimised over k. It is twice Hartigan's dip.
+    /// A distribution function with its mode at the k-th value is convex below the mode and concave above it. The
+    /// empirical distribution function lies above its greatest convex minorant below the mode, and under its least
+    /// concave majorant above the mode. The dip is the larger of the two largest distances, minimised over k. It is
+    /// twice Hartigan's dip.
     fn dip(&self) -> (f64, f64) {
         let [up, down] = &self.sides;
         let last = up.len() - 1;

@@ -7,15 +7,15 @@ use crate::model::prior::TINY;
 use crate::model::transformed_prior::{TransformedPrior, accumulate_each, times};
 use crate::{Error, Result};
 
-/// The LKJ law. Row j of the Cholesky factor is `L_jk = z_k c_0 .. c_{k-1}`, with `c_0 .. c_{j-1}` on the diagonal and
-/// `c = sqrt(1 - z^2)`. The partial correlations `z_k = tanh(u_k / 2)` are independent, and `(1 + z_k) / 2` has the
-/// beta law whose two parameters are both `shape + (size - 2 - k) / 2`.
+/// The LKJ distribution of correlation matrices. Row j of the Cholesky factor, with coordinates `u_0 .. u_{j-1}`, is
+/// `L_jk = z_k c_0 .. c_{k-1}`, with `c_0 .. c_{j-1}` on the diagonal and `c = sqrt(1 - z^2)`. The partial correlations
+/// `z_k = tanh(u_k / 2)` are independent. Both beta parameters of `(1 + z_k) / 2` are `shape + (size - 2 - k) / 2`.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub(super) struct Correlation {
     size: usize,
     shape: f64,
-    /// The laws of a row's coordinates. Row j uses the first j.
+    /// The priors of a row's coordinates. Row j of the Cholesky factor uses the first j.
     #[cfg_attr(feature = "serde", serde(skip))]
     columns: Vec<Prior>,
 }
@@ -36,7 +36,7 @@ impl Correlation {
         })
     }
 
-    /// Returns the laws of the coordinates, row by row.
+    /// Returns the priors of all coordinates, row after row of the Cholesky factor.
     fn laws(&self) -> impl Iterator<Item = &Prior> {
         (1..self.size).flat_map(|j| &self.columns[..j])
     }

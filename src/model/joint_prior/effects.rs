@@ -8,8 +8,8 @@ use crate::model::Prior;
 use crate::model::transformed_prior::{TransformedPrior, accumulate_each, times};
 use crate::{Error, Result};
 
-/// Effects of a hierarchy. Their coordinates z are independent with the law `prior`. An effect is the parameter whose
-/// coordinate under `prior` is `m + s z`.
+/// Effects of a hierarchy with location m and scale s. Their coordinates z are independent, with distribution `prior`.
+/// An effect is the parameter whose coordinate under `prior` is `m + s z`.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub(super) struct Effects {
@@ -37,7 +37,7 @@ impl Effects {
         })
     }
 
-    /// Returns the location m and the scale s.
+    /// Returns the location m and the scale s of the effects, given all `earlier` parameters.
     fn line(&self, earlier: &[f64]) -> (f64, f64) {
         let at = |index: Option<usize>, or: f64| index.map_or(or, |i| earlier[i]);
         (at(self.location, 0.0), at(self.scale, 1.0))

@@ -7,8 +7,8 @@ use crate::model::transformed_prior::{TransformedPrior, times};
 use crate::num::{ln_gamma, with_slice};
 use crate::{Error, Result};
 
-/// The law of sorted independent parameters. In the prior's coordinate v, which increases with the parameter,
-/// `v_0 = u_0` and `v_i = v_{i-1} + exp u_i`, so that `log p(u) = log n! + sum_i log p(v_i) + sum_{i > 0} u_i`.
+/// The distribution of n sorted independent parameters, with coordinates u. The prior's coordinate v increases with a
+/// parameter: `v_0 = u_0`, `v_i = v_{i-1} + exp u_i`, so `log p(u) = log n! + sum_i log p(v_i) + sum_{i > 0} u_i`.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub(super) struct Ordered {
@@ -23,7 +23,7 @@ impl Ordered {
     }
 }
 
-/// Returns the prior's coordinates in increasing order.
+/// Returns the parameters' coordinates v under the prior, in increasing order.
 fn positions(u: &[f64]) -> impl Iterator<Item = f64> {
     let gaps = u.iter().enumerate();
     gaps.scan(0.0, |v, (i, u)| {
@@ -32,8 +32,8 @@ fn positions(u: &[f64]) -> impl Iterator<Item = f64> {
     })
 }
 
-/// Adds the derivatives with respect to u to `gradient`, given the derivatives `slopes` with respect to the positions.
-/// Position i depends on `u_0` to `u_i`.
+/// Adds the derivatives in u to `gradient`, given the derivatives `slopes` in the coordinates v. The coordinate `v_i`
+/// depends on `u_0` to `u_i`.
 fn pull_positions_back(u: &[f64], slopes: &[f64], gradient: &mut [f64]) {
     let mut later = 0.0;
     for i in (1..u.len()).rev() {

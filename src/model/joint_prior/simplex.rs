@@ -1,4 +1,4 @@
-//! The Dirichlet law of probabilities that sum to 1, by stick breaking.
+//! The Dirichlet distribution of probabilities that sum to 1, by stick breaking.
 
 use rand::Rng;
 
@@ -8,8 +8,9 @@ use crate::model::transformed_prior::{TransformedPrior, accumulate_each, times};
 use crate::num::{log_sigmoid, sigmoid};
 use crate::{Error, Result};
 
-/// The Dirichlet law: `x_k = b_k (1 - b_0) .. (1 - b_{k-1})`, with independent sticks `b_k = sigmoid(u_k)`. A stick has
-/// the beta law with parameters `alpha_k` and the sum of the later entries of alpha. The last probability is the rest.
+/// The Dirichlet distribution: `x_k = b_k (1 - b_0) .. (1 - b_{k-1})`, with independent sticks `b_k = sigmoid(u_k)` of
+/// beta distributions. The parameters of stick k are `alpha_k` and the sum of the later entries of alpha. The last
+/// probability is what the others leave.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Simplex {
     alpha: Vec<f64>,

@@ -8,14 +8,14 @@ use crate::rbm::engine::elementwise::exp_nonpositive;
 use crate::rbm::engine::layers::{Row, WIDTH, Words};
 use crate::rbm::engine::panels::{ActiveUnits, Panels, WeightMatrix};
 
-/// The C components of a mixture, with log densities `x_c = theta_c.v - sum_i log(1 + e^(theta_ci))`. The model at
-/// position t of a segment has the factor `sum_c exp(a_c(t))`, with `a_c(t) = (1 - t) x_c + w_c(t)`.
+/// The C components of a mixture, with log densities `x_c = theta_c.v - sum_i log(1 + e^(theta_ci))`. The density at
+/// position t (0 to 1) of a path's segment has the factor `sum_c exp(a_c(t))`, with `a_c(t) = (1 - t) x_c + w_c(t)`.
 #[derive(Debug, Clone)]
 pub(crate) struct Categorical<T> {
     pub(crate) engine: Simd,
-    /// `theta`, in the form for products with visible units.
+    /// The logits `theta`, in the form for products with visible units.
     up: Panels<Row<T>>,
-    /// `theta`: for each panel of visible units, one row per component.
+    /// The logits `theta` again: for each panel of visible units, one row per component.
     logits: Vec<Row<T>>,
     offsets: Vec<f64>,
     pub(crate) weights: ComponentWeights,
@@ -28,13 +28,13 @@ pub(crate) struct CategoricalBuffers<T> {
     products: Vec<Row<T>>,
     /// Log densities by component, for each group of [`LANES`] chains.
     log_densities: Vec<[f64; LANES]>,
-    /// Cumulative sums over the components, for one group of chains.
+    /// Cumulative sums of the components' probabilities, up to a factor, for one group of chains.
     sums: Vec<[f64; LANES]>,
-    /// `w_c` at both ends of a stage.
+    /// Log weights `w_c` of the components at both ends of a stage.
     weights: (Vec<f64>, Vec<f64>),
     /// Component of each chain.
     chosen: Vec<[u32; LANES]>,
-    /// Log ratio of the factor, for each chain.
+    /// For each chain, the log ratio of the factor `sum_c exp(a_c)` between the two ends of a stage.
     log_ratios: Vec<[f64; LANES]>,
     /// Biases of one panel of visible units, for each component.
     biases: Vec<Row<T>>,
@@ -62,7 +62,7 @@ impl<T: Scalar> Categorical<T> {
         }
     }
 
-    /// Sets the log ratios of a stage from position `t.0` to `t.1`, and draws each chain's component at `t.1`.
+    /// Sets the chains' log ratios for a stage from position `t.0` to `t.1`, and draws each chain's component at `t.1`.
     pub(crate) fn weigh_and_draw(
         &self,
         t: (f64, f64),

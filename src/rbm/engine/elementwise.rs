@@ -49,14 +49,15 @@ fn exp2_nonpositive<T: Scalar, const FUSED: bool>(z: T) -> T {
 /// Draws whether a unit with logit `y` is on, given `e = exp(-|y|)`.
 ///
 /// The unit takes its unlikely value with probability `e / (1 + e)`: if `u (1 + e) < e` for a uniform u. The uniform
-/// has a fine resolution near 0, so that small probabilities are accurate.
+/// has a fine resolution near 0, which makes small probabilities accurate.
 #[inline(always)]
 fn draw<T: Scalar, const FUSED: bool>(y: T, e: T, uniform: T) -> bool {
     let unlikely = uniform.multiply_add::<FUSED>(e, uniform) < e;
     (y > T::zero()) != unlikely
 }
 
-/// Draws the 0/1 units of a panel from the [`Words`](super::Words) of one chain. Logits are `ln 2 (factor * sum + term)`.
+/// Draws one chain's 0/1 units of a panel from random bits ([`Words`](super::Words)). Each unit has its own `sum` and
+/// `term`, and the logit `ln 2 (factor * sum + term)`.
 #[inline(always)]
 pub(crate) fn draw_units<T: Scalar, R: PanelSums<T>, const FUSED: bool>(
     sums: [&[R::Weight; LANES]; GROUPS],
@@ -204,8 +205,8 @@ fn increment_series<T: Scalar, const FUSED: bool>(y: T, d: T, e: T) -> T {
     d * (d * q).multiply_add::<FUSED>(second, s)
 }
 
-/// Returns `softplus(y) - softplus(y - d)` for any `d`, given `e = exp(-|y|)`. Computes the parts `max(y, 0)` and
-/// `log(1 + exp(-|y|))` apart, because the first would swamp the second.
+/// Returns `softplus(y) - softplus(y - d)` for any `d`, given `e = exp(-|y|)`. Takes the difference of the first and of
+/// the second part of `softplus(y) = max(y, 0) + log(1 + exp(-|y|))` apart: the first would swamp the second.
 #[inline(always)]
 fn increment_far<T: Scalar, const FUSED: bool>(y: T, d: T, e: T) -> T {
     let least = |a: T, b: T| if a < b { a } else { b };
@@ -238,7 +239,7 @@ pub(crate) fn softplus_gain<T: Scalar, const FUSED: bool>(x: &[T], sign: T, w: &
     total(&sums)
 }
 
-/// Returns the sum of the entries of `values` whose unit is on. `values` is padded with zeros to whole lines.
+/// Returns the sum of the entries of `values` whose unit is on. `values` is padded with zeros up to a whole [`Line`].
 #[inline(always)]
 pub(crate) fn dot<T: Scalar>(values: &[T], units: &[Line]) -> f64 {
     let mut sums = [[T::zero(); LANES]; LINE / LANES];
@@ -289,7 +290,7 @@ pub(crate) fn logits_to_probabilities<T: Scalar, const FUSED: bool>(logits: &mut
     }
 }
 
-/// Returns the first and the last word of the uniforms of each group.
+/// Returns, for each group of units, the first and the last of the random words that make their uniforms.
 #[inline(always)]
 fn by_group<T: Scalar>(words: &[[u32; LANES]]) -> [[&[u32; LANES]; 2]; GROUPS] {
     let last = T::WORDS - 1;
@@ -362,7 +363,7 @@ mod tests {
         assert!(exp2_nonpositive::<_, true>(f32::NAN).is_nan());
     }
 
-    /// A unit is drawn by the event `u + u e < e` of probability `e / (1 + e)`, so its accuracy depends on `e` alone.
+    /// A unit is drawn by the event `u + u e < e`. The accuracy of its probability `e / (1 + e)` depends on `e` alone.
     #[test]
     fn probabilities_are_within_1e_7() {
         for y in grid(300.0, 20_000).flat_map(|y| [y as f32, -y as f32]) {

@@ -1,4 +1,4 @@
-//! Units of one layer, numbers for a panel of outputs, and random bits, for many chains.
+//! Layers of 0/1 units for many chains, and numbers and random bits for *panels*: 32 units that are computed together.
 
 use crate::error::demand_dimension;
 use crate::num::Simd;
@@ -6,7 +6,7 @@ use crate::random::{LANES, Lanes};
 use crate::rbm::Scalar;
 
 pub(crate) const LINE: usize = 64;
-/// Number of outputs in a panel.
+/// Number of outputs (units to compute) in a panel.
 pub(crate) const WIDTH: usize = 32;
 /// Number of groups of [`LANES`] outputs in a panel.
 pub(crate) const GROUPS: usize = WIDTH / LANES;
@@ -18,7 +18,7 @@ const BLOCK: usize = 8;
 #[repr(C, align(64))]
 pub(crate) struct Line(pub(crate) [u8; LINE]);
 
-/// The units of one layer for many chains, chain by chain in whole lines.
+/// The units of one layer for many chains, chain by chain, each chain in whole [`Line`]s.
 ///
 /// `units` and `chains` do not count padding. Padding units may be 0 or 1: products ignore them.
 #[derive(Debug, Clone)]
@@ -206,7 +206,7 @@ impl<T: Scalar> Row<T> {
     }
 }
 
-/// Random bits for one panel of units of all chains.
+/// Words of random bits from which the units of one panel are drawn, for several chains.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Words(Vec<[u32; LANES]>);
 
@@ -214,7 +214,7 @@ pub(crate) struct Words(Vec<[u32; LANES]>);
 const CHAINS: usize = 64;
 
 impl Words {
-    /// Returns the sizes of the groups of `chains` whose words are drawn together.
+    /// Splits `chains` chains into groups whose words are drawn together, and returns the sizes of the groups.
     pub(crate) fn groups(chains: usize) -> impl Iterator<Item = usize> {
         (0..chains)
             .step_by(CHAINS)

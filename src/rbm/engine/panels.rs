@@ -16,14 +16,14 @@ use crate::rbm::engine::layers::{LINE, Layer, Row, WIDTH};
 pub(crate) trait PanelRow: Copy + Default {
     /// Number type of a weight, and of a sum of weights.
     type Weight: Copy;
-    /// Number of panels of [`WIDTH`] outputs.
+    /// Number of panels of [`WIDTH`] outputs that a row covers.
     const PARTS: usize;
 
     fn plus(&self, other: &Self) -> Self;
 
     fn weights_mut(&mut self) -> &mut [Self::Weight];
 
-    /// Returns the numbers of a group of outputs.
+    /// Returns the weights, or sums, of one group of [`LANES`] outputs.
     fn group(&self, group: usize) -> &[Self::Weight; LANES];
 }
 
@@ -58,7 +58,7 @@ impl<T: Scalar> PanelSums<T> for Row<T> {
     }
 }
 
-/// Number of inputs of a table.
+/// Number of inputs whose subset sums a table holds.
 const BITS: usize = 4;
 const ENTRIES: usize = 1 << BITS;
 /// Number of inputs whose tables are made together.
@@ -90,7 +90,7 @@ impl<T> WeightMatrix<'_, T> {
 pub(crate) struct Panels<R> {
     shape: (usize, usize),
     rows: Vec<R>,
-    /// Row of each input.
+    /// Index of each input's row within a panel.
     places: Vec<usize>,
 }
 
@@ -98,7 +98,7 @@ pub(crate) struct Panels<R> {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ActiveUnits {
     chains: usize,
-    /// Whether so few units are on that rows of `active` are added; otherwise tables are read at `places`.
+    /// Whether so few units are on that the rows listed in `active` are added; otherwise tables are read at `places`.
     few: bool,
     /// For each half of a line of units, and each chain: the places of the chain's sums in the half's eight tables.
     places: Vec<[u8; TABLES]>,
@@ -198,8 +198,8 @@ impl ActiveUnits {
         }
     }
 
-    /// Lists the rows of the active units in the first `halves` halves of lines. Each pair of tables writes eight
-    /// numbers, without a branch. The next pair overwrites the numbers that belong to no active unit.
+    /// Lists the rows of each chain's active units in `active`, for the first `halves` half lines. For a pair of tables
+    /// it always writes eight indices, to avoid branches. Active units come first; the next pair overwrites the rest.
     #[inline(always)]
     fn list(&mut self, halves: usize) {
         self.ends.clear();
@@ -248,7 +248,8 @@ fn few_units(layer: &Layer) -> usize {
     (layer.units().div_ceil(BITS) * (layer.chains() + 45)).div_ceil(2)
 }
 
-/// Copies column l to number l of the rows at `places`. It fills a few rows at a time, which stay in the cache.
+/// Copies column l of a matrix to entry l of the rows at `places`. It fills a few rows at a time, which stay in the
+/// cache.
 fn set_columns<'a, R: PanelRow<Weight: 'a>>(
     rows: &mut [R],
     places: &[usize],
@@ -291,7 +292,7 @@ fn add_active<R: PanelRow>(rows: &[R], units: &ActiveUnits, sums: &mut [R]) {
     }
 }
 
-/// Adds the rows at `places` to `first`. Two sums are kept, so that additions need not wait for each other.
+/// Adds the rows at `places` to `first`. It keeps two sums, whose additions need not wait for each other.
 #[inline(always)]
 fn add_rows<R: PanelRow, I: Copy + Into<u32>>(first: R, rows: &[R], places: &[I]) -> R {
     let row = |place: I| &rows[place.into() as usize];
@@ -321,13 +322,13 @@ fn make_tables<R: PanelRow>(rows: &[R], tables: &mut [R; TABLES * ENTRIES]) {
     }
 }
 
-/// Returns the number of tables of a line of a layer.
+/// Returns the number of tables for line number `line` of a layer of `units` units.
 fn tables_of(line: usize, units: usize) -> usize {
     LINE.min(units - line * LINE).div_ceil(BITS)
 }
 
-/// Returns the row of each input. Table t of the T tables of a line has the inputs t, T + t, 2 T + t and 3 T + t, so
-/// that [`entries`] handles several tables at once.
+/// Returns the index of each input's row. Table t of the T tables of a line has the inputs t, T + t, 2 T + t and
+/// 3 T + t of the line. [`entries`] can therefore handle several tables at once.
 fn places_of_inputs(inputs: usize) -> impl Iterator<Item = usize> {
     (0..inputs).map(move |input| {
         let (line, unit) = (input / LINE, input % LINE);
@@ -350,10 +351,10 @@ fn entries(units: &[u8; LINE], tables: usize) -> [u64; 2] {
     [of_half(0), of_half(TABLES)]
 }
 
-/// Places of the empty sums, entry 0, of eight tables that are stored in a row; a byte per table.
+/// Places of the empty sums (entry 0 of a table) of eight tables of 16 entries, stored one after another; a byte each.
 const FIRST_PLACES: u64 = 0x7060_5040_3020_1000;
 
-/// Returns the index of each place within its own table, a byte per table.
+/// Returns each of `places`, which count through all tables, as an index within its own table; a byte per table.
 #[inline(always)]
 fn entries_at(places: &[u8; TABLES]) -> u64 {
     u64::from_le_bytes(*places) & 0x0f0f_0f0f_0f0f_0f0f
@@ -407,7 +408,8 @@ mod tests {
         }
     }
 
-    /// Compares products with double precision, for few and many active units. Most sizes leave tables partly unused.
+    /// Compares products with sums in double precision, for few and many active units. Most numbers of inputs do not
+    /// fill whole tables.
     fn check<T: Scalar>(engine: Simd, tolerance: f64) {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(5);
         let sizes = [

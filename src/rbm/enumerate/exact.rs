@@ -10,7 +10,7 @@ use crate::rbm::enumerate::state_block::StateBlock;
 use crate::rbm::{Rbm, Scalar};
 use crate::{Error, Result};
 
-/// Sums of probabilities up to and including each state.
+/// Cumulative probabilities: for each state, the sum up to and including this state.
 #[derive(Debug, Clone)]
 pub(in crate::rbm) struct Cumulative(Vec<f64>);
 
@@ -153,7 +153,7 @@ impl<T: Scalar> Rbm<T> {
     }
 }
 
-/// The search of one task for the states at which the sum of probabilities exceeds the levels `due`, which ascend.
+/// One task's search for the states at which the running sum of probabilities first exceeds the ascending levels `due`.
 struct LargestTerms<'a> {
     due: &'a [(usize, f64)],
     sum: f64,

@@ -23,10 +23,10 @@ pub(super) use state_block::{STATES, StateBlock};
 pub const MAX_ENUMERATED_UNITS: usize = 25;
 
 /// Log2 of the number of blocks (states for a harmonium) after which fields are summed afresh instead of updated. It is
-/// small, so that rounding errors do not accumulate.
+/// small, so rounding errors do not accumulate.
 pub(super) const CHUNK_BITS: usize = 6;
 
-/// Largest number of independent tasks. Fixed, so that threads do not change the result.
+/// Largest number of independent tasks. It is fixed, so the number of threads does not change the result.
 const MAX_TASKS: usize = 64;
 
 /// An RBM as a model of the states of its smaller layer, the enumerated units.
@@ -69,7 +69,7 @@ impl Enumeration {
         self.rbm.hidden_units()
     }
 
-    /// Returns the number of enumerated units that are not low. Each of their states is a block.
+    /// Returns the number of enumerated units that do not change within a block. Each of their joint states is a block.
     pub(crate) fn high_units(&self) -> usize {
         self.units() - self.low.bits()
     }
@@ -141,10 +141,10 @@ impl Enumeration {
     }
 
     /// Adds `p(s) E[unit | s]`, for each state s of a block and each unit of the other layer, to the sums `low` and
-    /// `high`, which [`columns`](Self::columns) turns into a matrix. In both, the last row sums the probabilities `p`.
+    /// `high`. In both, row i is for unit i of the other layer, and the last row sums the probabilities `p(s)` alone.
     ///
-    /// The low units are the enumerated units whose states differ within a block. `low` has a sum for each state of the
-    /// low units. `high` has a column for each other enumerated unit: the sum over the states in which that unit is on.
+    /// The low units are the enumerated units that differ within a block. `low` has a column for each joint state of
+    /// these. `high` has a column for each other enumerated unit, summed over the states in which that unit is on.
     pub(crate) fn add_means(
         &self,
         first_state: usize,
@@ -166,8 +166,8 @@ impl Enumeration {
         }
     }
 
-    /// Returns the sums of [`add_means`](Self::add_means) as a matrix. Each enumerated unit has a column, summed over
-    /// the states in which the unit is on. The last column is summed over all states.
+    /// Returns the sums of [`add_means`](Self::add_means) as a matrix with the same rows. Each enumerated unit has a
+    /// column, summed over the states in which the unit is on. The last column is summed over all states.
     pub(crate) fn columns(&self, low: &[[f64; STATES]], high: &DMatrix<f64>) -> DMatrix<f64> {
         let (bits, units) = (self.low.bits(), self.units());
         DMatrix::from_fn(low.len(), units + 1, |i, unit| {
@@ -184,7 +184,7 @@ impl Enumeration {
         Ok(self.log_normalizer_and_shares()?.0)
     }
 
-    /// Returns `log Z`, and the probability of the states of each task.
+    /// Returns `log Z`, and the total probability of each task's states.
     pub(crate) fn log_normalizer_and_shares(&self) -> Result<(f64, Vec<f64>)> {
         let parts = self.fold(
             |_| LogSum::ZERO,
@@ -223,8 +223,8 @@ pub(super) fn chunks_of(units: usize) -> usize {
     1 << units.saturating_sub(CHUNK_BITS)
 }
 
-/// Returns `2^bits` states in Gray order, from `first` on. Each state differs from the one before in one unit, at `low`
-/// or above. A state comes with that unit and the sign of the unit's change; the first state comes with `None`.
+/// Returns `2^bits` states in Gray order, from `first` on. Each state differs from the state before in one unit, whose
+/// index is at least `low`. A state comes with this index and the sign of the unit's change, the first with `None`.
 pub(super) fn gray_order(
     first: usize,
     low: usize,

@@ -32,8 +32,8 @@ pub(crate) struct LowUnits {
 }
 
 impl LowUnits {
-    /// Creates the table from `weights`, with a column for each enumerated unit, and the units' biases. It uses as many
-    /// low units as keep `|z|` in range, perhaps none.
+    /// Creates the table from `weights`, with a column for each enumerated unit, and the biases of these units. As many
+    /// units are low as keep `|z|` in range, at most 5 and perhaps none.
     pub(crate) fn new(weights: &DMatrix<f64>, bias: &DVector<f64>) -> Self {
         let (others, units) = weights.shape();
         let reach = |bits: usize| {
@@ -73,7 +73,7 @@ pub(crate) struct StateBlock {
 }
 
 impl StateBlock {
-    /// Creates a block. All engines give the same bits, because nothing is fused.
+    /// Creates a block. All SIMD levels give the same bits, because no multiplication is fused with an addition.
     pub(crate) fn new(engine: Simd, low: &LowUnits) -> Self {
         Self {
             engine,
@@ -106,7 +106,7 @@ impl StateBlock {
         }
     }
 
-    /// Returns `prod_i (off_i + on_i low_i)`.
+    /// Returns `prod_i (off_i + on_i low_i)` for each state, where `low_i` is `e^z` of unit i of the other layer.
     #[inline(always)]
     fn product(&self, low: &LowUnits) -> Product {
         let mut product = Product {
@@ -188,7 +188,7 @@ struct Product {
 }
 
 impl Product {
-    /// Multiplies by `off + on low`. The product must stay in range until the next normalisation.
+    /// Multiplies each state's product by `off + on low`. Products must stay in range until the next normalisation.
     #[inline(always)]
     fn multiply(&mut self, off: f64, on: f64, low: &[f64; STATES]) {
         let mantissas = &mut self.mantissas;
@@ -212,7 +212,7 @@ impl Product {
     }
 }
 
-/// Returns `p on low / (off + on low)` for each state.
+/// Returns `p(s) E[unit | s] = p on low / (off + on low)` for each state s and one unit of the other layer.
 #[inline(always)]
 fn means(off: f64, on: f64, low: &[f64; STATES], p: &[f64; STATES]) -> [f64; STATES] {
     let (mut terms, mut sums) = ([0.0; STATES], [0.0; STATES]);

@@ -49,7 +49,7 @@ impl<'a, V: VisibleUnits> HarmoniumEnumeration<'a, V> {
         log_masses
     }
 
-    /// Applies `visit` to the log masses of each task, and returns the results in the order of the states.
+    /// Applies `visit` to the log masses of each task's states, and returns the results in the order of the states.
     fn map<A: Send>(
         &self,
         visit: impl Fn(&mut dyn Iterator<Item = f64>) -> A + Send + Sync,

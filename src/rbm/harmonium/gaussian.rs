@@ -34,7 +34,7 @@ pub struct GaussianUnits {
     means: DVector<f64>,
     /// `1 / sigma^2`.
     precisions: DVector<f64>,
-    /// Constant of the log density, which tilting and blending change.
+    /// Constant term of the log density: 0 for new units, changed by tilting and blending.
     constant: f64,
 }
 
@@ -156,7 +156,8 @@ impl VisibleUnits for GaussianUnits {
         self.means.clone()
     }
 
-    /// Completes the square: `-(p/2) (v - b)^2 + f v = -(p/2) (v - b - f/p)^2 + f b + f^2 / (2 p)`.
+    /// Completes the square for each unit, with mean b, precision p and field f:
+    /// `-(p/2) (v - b)^2 + f v = -(p/2) (v - b - f/p)^2 + f b + f^2 / (2 p)`.
     fn tilted(&self, field: &DVector<f64>) -> Self {
         let shift = field.component_div(&self.precisions);
         Self {
@@ -166,8 +167,8 @@ impl VisibleUnits for GaussianUnits {
         }
     }
 
-    /// Blends the precisions to `p = (1 - t) p_0 + t p_1`, and lowers the constant by
-    /// `(1 - t) t p_0 p_1 / p (b_1 - b_0)^2 / 2`.
+    /// Blends the precisions of each unit to `p = (1 - t) p_0 + t p_1`, and lowers the constant by
+    /// `(1 - t) t p_0 p_1 / p (b_1 - b_0)^2 / 2`, where `b_0` and `b_1` are the unit's means.
     fn blended(&self, other: &Self, t: f64) -> Self {
         let precisions = &self.precisions * (1.0 - t) + &other.precisions * t;
         let share = other.precisions.component_div(&precisions) * t;

@@ -1,4 +1,4 @@
-//! A certain lower bound on log Z of a harmonium.
+//! A lower bound, which is certain to hold, on log Z of a harmonium.
 
 use nalgebra::{DMatrix, DVector, DVectorView};
 
@@ -10,7 +10,8 @@ use crate::rbm::mean_field::{BLOCK, Layer, MeanField, coin_blocks};
 use crate::{Error, Result};
 
 impl<V: VisibleUnits> Harmonium<V> {
-    /// Computes a certain lower bound on log Z from visible `states` (may be empty) and `starts` random hidden states.
+    /// Computes a lower bound on log Z, which is certain to hold. The search begins at the visible `states`, which may
+    /// be empty, and at `starts` random hidden states.
     ///
     /// For means mu of the hidden units, `a.mu + H(mu) + A(W^T mu) <= log Z`. H is their entropy, and A the convex log
     /// normalizer of the visible units in a field. The sum of `f(h) = exp(a.h + A(W^T h))` over *distinct* hidden

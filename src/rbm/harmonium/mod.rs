@@ -60,7 +60,8 @@ pub trait VisibleUnits: NormalizedModel + Sampleable + Clone + Send + Sync {
     /// Returns the units with density `r(v) exp(field . s(v))`; `field` has S entries.
     fn tilted(&self, field: &DVector<f64>) -> Self;
 
-    /// Returns the units with density `r(v)^(1 - t) r'(v)^t`, constant included, with r' of `other` and t in `[0, 1]`.
+    /// Returns the units with density `r(v)^(1 - t) r'(v)^t`, constant included, where r' is the density of `other`
+    /// and t is in `[0, 1]`.
     fn blended(&self, other: &Self, t: f64) -> Self;
 
     /// Returns an error if these units cannot have this `state`.

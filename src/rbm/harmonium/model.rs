@@ -174,7 +174,8 @@ impl<V: VisibleUnits> Harmonium<V> {
 }
 
 impl<V: VisibleUnits> Harmonium<V> {
-    /// Returns the mean log likelihood of `data` given `log_z`, and the mean under the independent units `base`.
+    /// Returns the mean log likelihood of `data` under this model, given its `log_z`, and under the independent units
+    /// `base`.
     ///
     /// ```
     /// use annealed::harmonium::{CategoricalUnits, Harmonium};

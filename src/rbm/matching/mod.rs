@@ -67,8 +67,9 @@ impl ExactMatching {
         tolerance: f64,
 
         /// Sets the slope, the largest error of a centred moment, at which the search ends. At 0 it ends when rounding
-        /// leaves no descent. The default is 0.003, or 3/10 of the tolerance if that is less, because an error is at
-        /// most three slopes. With a large slope the search may return its start; neighbouring knots are then equal.
+        /// leaves no descent. The default is 0.003, or 3/10 of the tolerance if that is less, because the error of a
+        /// moment is at most three times the slope. A search with a large slope may return its start; neighbouring
+        /// knots are then equal.
         stop_at in Some: f64,
     }
 }
@@ -233,7 +234,8 @@ impl RbmMoments {
         )
     }
 
-    /// Returns the gradient of `theta . s - log Z` (s these moments, centred theta) at an RBM with moments `found`.
+    /// Returns the gradient of `theta . s - log Z` in centred parameters theta, where s are these moments, at an RBM
+    /// with moments `found`.
     pub(crate) fn ascent(&self, found: &Self) -> DVector<f64> {
         let (hidden, visible) = self.interaction.shape();
         let mut gradient = DVector::zeros(hidden * visible + hidden + visible);

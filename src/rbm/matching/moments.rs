@@ -125,7 +125,7 @@ impl From<ParameterSums<f32>> for RbmMoments {
 /// unit of the other layer, and the last row holds the sums of `f(s)`.
 struct MomentSums {
     reference: f64,
-    /// For each row, a sum per state of the low units.
+    /// For each row, a sum per state of the low units, the enumerated units that differ within a block.
     low: Vec<[f64; STATES]>,
     /// For each enumerated unit that is not low, a column of sums over the states in which this unit is on.
     high: DMatrix<f64>,
@@ -234,7 +234,7 @@ impl<T: Scalar> Rbm<T> {
     }
 }
 
-/// Number of chains that move together. It is fixed, so that threads do not change the result.
+/// Number of chains that move together. It is fixed, so the number of threads does not change the result.
 const BLOCK: usize = 125;
 
 /// Gibbs chains from random bits that estimate the moments of an RBM of any size. The estimates are biased if the

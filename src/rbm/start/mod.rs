@@ -15,8 +15,8 @@ use crate::{Error, Result};
 
 pub use search::StartSearch;
 
-/// The base found by a [`StartSearch`](super::StartSearch), and the bases tried. The feature `serde` can save a start,
-/// so that parts of a run and later runs use the same base.
+/// The base found by a [`StartSearch`](super::StartSearch), and the bases tried. With the feature `serde` a start can
+/// be saved, to use the same base in all parts of a run and in later runs.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[must_use]
@@ -46,7 +46,7 @@ impl<T: Scalar> Start<T> {
         &self.candidates
     }
 
-    /// Returns the certain lower bound on log Z, with the mean-field modes found.
+    /// Returns the lower bound on log Z, which is certain to hold, with the mean-field modes found.
     pub fn bound(&self) -> &LogZBound {
         &self.bound
     }
@@ -79,8 +79,8 @@ impl<T: Scalar> Start<T> {
         RbmPath::new(self.base.clone(), rbm)?.with_start(self)
     }
 
-    /// Returns the warnings of the search about a run that did not follow a path of this start. Leaves out the kinds of
-    /// warnings that the run has itself.
+    /// Returns the warnings of the search about a run that did not follow a path of this start. Leaves out a warning if
+    /// the run itself has one of the same kind.
     pub fn warnings_of<S, R>(&self, run: &Run<S, R>) -> Vec<Warning> {
         let is_new = |warning: &Warning| {
             run.warnings()
@@ -92,8 +92,8 @@ impl<T: Scalar> Start<T> {
         doubts
     }
 
-    /// Returns warnings about an interval: a certain or certified bound above it, a pilot above it, and pilots with too
-    /// few effective chains. `certain` is the highest known certain bound.
+    /// Returns warnings about an interval: a bound above it, a pilot above it, or too few effective chains in all
+    /// pilots. The bound is the highest certified bound or, if higher, `certain`, a bound that holds with certainty.
     pub(crate) fn doubts(&self, certain: Option<f64>, interval: (f64, f64)) -> Vec<Warning> {
         let certified = largest(self.candidates.iter().map(|candidate| candidate.certified));
         let (bound, confidence) = match certain {
@@ -186,7 +186,8 @@ fn hash<T: Scalar>(rbm: &Rbm<T>) -> u64 {
 
 /// Joint confidence of the certified bounds of all candidates.
 const CONFIDENCE: f64 = 0.95;
-/// Number of effective chains, times the found part of the known mass, that no pilot of a weak search exceeds.
+/// Number of effective chains that no pilot of a weak search exceeds. They count in proportion to the part of the known
+/// mass that the pilot found.
 const FEW: f64 = 20.0;
 /// Number of standard errors by which a pilot must lie above an interval, or below the known mass, to be significant.
 const ERRORS: f64 = 3.0;

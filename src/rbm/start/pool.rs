@@ -14,15 +14,15 @@ use crate::rbm::lower_bound::{Configuration, log_sum};
 use crate::rbm::model::draw_all;
 use crate::rbm::{BaseRate, Rbm, Scalar};
 
-/// Number of rows drawn from the known configurations.
+/// Number of rows (samples of the RBM) drawn from the known configurations.
 const CONFIGURATIONS: usize = 256;
 /// Log of the known configurations' share of Z, below which the configurations are left out.
 const NEGLIGIBLE: f64 = -3.0;
 /// Share of the largest weight below which rows are left out.
 const LEAST_WEIGHT: f64 = 1e-5;
 
-/// Configurations of the layer with fewer units, one for each final state of a pilot, with the log of the chain's part
-/// of the pilot's `Z^`.
+/// Configurations of the layer with fewer units, one for each chain of a pilot, with the log of the chain's part of the
+/// pilot's `Z^`.
 pub(super) struct Drawn {
     log_z: f64,
     effective: f64,
@@ -30,8 +30,8 @@ pub(super) struct Drawn {
 }
 
 impl Drawn {
-    /// Draws h given each final state, or keeps v if v has fewer units. Caps weights at `sqrt(N)` times their mean
-    /// (Ionides 2008).
+    /// Draws h given the final v of each of N chains, or keeps v if it has fewer units. Caps weights at `sqrt(N)` times
+    /// their mean (Ionides 2008).
     pub(super) fn of<T: Scalar>(rbm: &Rbm<T>, run: &Run<Vec<bool>>, rng: &mut StreamRng) -> Self {
         let log_chains = (run.chains() as f64).ln();
         let shift = run.log_z() - run.log_z_ratio() - log_chains;
@@ -52,8 +52,9 @@ impl Drawn {
     }
 }
 
-/// Pools pilots and known configurations into weighted samples of the RBM: visible probabilities given h. Known
-/// configurations have their exact masses `f(h)`. Pilots add chains with other h, weighted by effective sample size.
+/// Pools pilots and known configurations of the smaller layer into weighted samples of the RBM: the visible
+/// probabilities given a configuration. Known configurations have their exact masses `f(h)`. Pilots, weighted by
+/// effective sample size, add chains with other configurations.
 pub(super) fn pool<T: Scalar>(
     rbm: &Rbm<T>,
     pilots: &[Drawn],
@@ -91,7 +92,8 @@ pub(super) fn pool<T: Scalar>(
     }
 }
 
-/// Draws configurations by mass, systematically over the list. Each stands for an equal part of the total mass.
+/// Draws configurations in proportion to their masses by systematic sampling. Each draw has an equal part of the total
+/// mass, whose log is returned with the configuration.
 fn systematic<'c>(known: &'c [Configuration], rng: &mut StreamRng) -> Vec<(f64, &'c Vec<bool>)> {
     let total = log_sum_exp(known.iter().map(|(log_f, _)| *log_f));
     let each = total - (CONFIGURATIONS as f64).ln();
@@ -107,7 +109,7 @@ fn systematic<'c>(known: &'c [Configuration], rng: &mut StreamRng) -> Vec<(f64, 
 }
 
 const STEPS: usize = 8;
-/// Prior of a component: number of effective rows at the overall mean that are added to its data.
+/// Prior of a component: number of rows at the overall mean that are added to its effective rows.
 const PRIOR_ROWS: f64 = 2.0;
 /// Number of effective rows below which a component is dropped.
 const LEAST_ROWS: f64 = 0.3;

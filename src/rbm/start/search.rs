@@ -22,7 +22,7 @@ use crate::{Error, Result};
 /// It tries several bases by short pilots of 512 chains, for any number of chains of the run:
 ///
 /// 1. the [`given`](Self::given) base, by default the base of [mean fields](BaseRate::mean_field), and fair coins;
-/// 2. a mixture of both with mean-field modes, found from the pilots' final states and from cooled configurations;
+/// 2. a mixture of both with mean-field modes, found from the pilots' final states and by simulated annealing;
 /// 3. bases fitted to the model by EM: one Bernoulli product, and a mixture of up to 16;
 /// 4. the mixture of all these bases that found mass.
 ///
@@ -66,9 +66,11 @@ const OF_COINS: f64 = 0.125;
 const OF_MODES: f64 = 0.25;
 const OF_FITTED: f64 = 0.375;
 const OF_ALL: f64 = 0.5;
-/// Number of starts of the search for modes from each source: fair coins, and the drawn and first states of each pilot.
+/// Number of starts of the search for modes from each source: states of fair coins, and from each pilot final states
+/// drawn by weight and the final states of the first chains.
 const STARTS: usize = 16;
-/// Number of a run's chain-steps that allow as much search for configurations as one chain-step of a pilot.
+/// Factor on the chain-steps of all pilots: the search for configurations may do as much work as the lower bound of a
+/// run with this number of chain-steps.
 const EFFORT: u64 = 2;
 /// The base of modes: largest number of modes, and shares of all modes and of fair coins. The first base has the rest.
 const MODES: usize = 12;
@@ -76,7 +78,8 @@ const PART_OF_MODES: f64 = 0.6;
 const PART_OF_COINS: f64 = 0.1;
 /// Smallest distance of a mode's rates from 0 and 1.
 const MODE_RATE: f64 = 0.02;
-/// Decrease of a mode's bound, in nats, that divides its share by e; and the smallest share, relative to the best.
+/// Decrease of a mode's bound, in nats, that divides the mode's share by e; and the smallest share of a mode, relative
+/// to the best mode.
 const MODE_SCALE: f64 = 4.0;
 const LEAST_SHARE: f64 = 0.02;
 /// Names of the fitted bases with their largest numbers of components, and the place of the first among the candidates.
@@ -90,7 +93,8 @@ const SAMPLES: f64 = 4.0;
 const DEFENCE: f64 = 0.1;
 
 impl<'p, T: Scalar> StartSearch<'p, T> {
-    /// Creates a search for an [`Ais`] run of `stages` stages. Its pilots take 1,024 chain-steps for each stage.
+    /// Creates a search for an [`Ais`] run of `stages` stages. All pilots together take 1,024 chain-steps for each of
+    /// these stages.
     pub fn new(stages: usize) -> Self {
         Self {
             stages,
@@ -112,7 +116,7 @@ impl<'p, T: Scalar> StartSearch<'p, T> {
         seed: u64,
     }
 
-    /// Sets the engine of the pilots; by default the best of the machine. Another engine may lead to another base.
+    /// Sets the SIMD level of the pilots; by default the processor's best. Another level may lead to another base.
     pub fn simd_level(mut self, engine: impl Into<Option<SimdLevel>>) -> Self {
         self.engine = engine.into();
         self
@@ -297,7 +301,7 @@ impl<T: Scalar> Pilots<'_, T> {
         BaseRate::mixture(parts)
     }
 
-    /// Returns the mixture of the candidates by their shares.
+    /// Returns the mixture of the candidates' bases with their shares.
     fn mixture(&self) -> Result<BaseRate<T>> {
         let found = self.candidates.iter().filter(|one| one.share > 0.0);
         BaseRate::mixture(found.map(|one| (one.share, one.base.clone())))

@@ -4,18 +4,19 @@ use crate::num::largest;
 use crate::rbm::start::{ERRORS, SURE, reference};
 use crate::rbm::{Candidate, LogZBound, Scalar};
 
-/// Extra share of each base, on top of the shares by effective chains, which sum to 1. If a mode is reached from one
-/// base only, weights there are at most some 25 times the mean.
+/// Extra share of each base, on top of the shares by effective chains, which sum to 1. If chains reach a mode from one
+/// base only, the weights of the chains in this mode are at most some 25 times the mean weight.
 const LEAST_OF_BASE: f64 = 0.04;
 /// Log of a pilot's part of the known mass, below which its base counts as having found none.
 const LEAST_MASS: f64 = -4.6;
 /// Largest number of components of a broad base: one of its own, and the first base mixed in. Other bases are sharp.
 const BROAD: usize = 2;
-/// Effective chains of the pilot of all bases, relative to the best base, below which sharp bases may be removed.
+/// Effective chains of the pilot of the mixture of all bases, relative to the best base's pilot, below which sharp
+/// bases may be removed.
 const FEW_OF_ALL: f64 = 0.4;
-/// Difference, in its standard errors, above which the pilot of all bases has found more mass than the best base.
+/// Difference of log Z, in standard errors, above which the pilot of all bases has found more mass than the best base.
 const ERRORS_OF_ALL: f64 = 2.0;
-/// Effective chains that a sharp base needs to stay, relative to the best broad base.
+/// Effective chains that a sharp base needs to stay in the mixture, relative to the best broad base.
 const LEAST_OF_SHARP: f64 = 0.5;
 
 /// Sets the shares of `candidates` by their [`effective`] chains; 0 if a base found no mass. The base with the highest

@@ -18,7 +18,7 @@ pub(super) use sampler::{ParameterSums, Sampler, TrainingChains};
 
 /// Largest number of rows on which an epoch is judged.
 const JUDGED_ROWS: usize = 200;
-/// Approximate number of units per row whose flips enter the pseudo log likelihood.
+/// Approximate number of units per row over which the pseudo log likelihood is summed.
 const JUDGED_UNITS: usize = 128;
 
 /// Contrastive divergence, CD-k (Hinton 2002), or persistent contrastive divergence, PCD (Tieleman 2008).

@@ -21,7 +21,7 @@ pub(crate) struct Sampler<T> {
 }
 
 impl<T: Scalar> Sampler<T> {
-    /// Creates a sampler on the best engine.
+    /// Creates a sampler that uses the best SIMD level of the processor.
     pub(crate) fn new(rbm: &Rbm<T>) -> Self {
         let mut sampler = Self {
             engine: Simd::best(),
@@ -57,13 +57,13 @@ pub(crate) struct TrainingChains<T: Scalar> {
     turned: Layer,
     /// For each chain, its products with the weights of one panel of units.
     products: Vec<Row<T>>,
-    /// For each visible unit, its moments with one panel of hidden units.
+    /// For each visible unit, the sums over chains of its products with one panel of hidden units.
     moments: Vec<Row<T>>,
     words: Words,
     active: ActiveUnits,
 }
 
-/// A number per parameter: the sums over chains of `h v^T`, `h` and `v`.
+/// A number per parameter of an RBM: the sums over chains of `h v^T`, `h` and `v`.
 #[derive(Debug)]
 pub(crate) struct ParameterSums<T: Scalar> {
     pub(crate) weights: DMatrix<T>,

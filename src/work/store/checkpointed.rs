@@ -48,19 +48,20 @@ pub trait Resumable {
     /// Checks the settings, and returns the identity that distinguishes this run from others.
     fn identity(&self) -> Result<Identity>;
 
-    /// Returns the number of usable blocks in a file of the same run that has another [`Identity::length`].
+    /// Returns how many blocks, from the first, this run can use from the file of the same run with another
+    /// [`Identity::length`].
     fn usable(&self, _length: usize) -> Result<usize> {
         Ok(usize::MAX)
     }
 
-    /// Runs the job.
+    /// Runs all tasks of this run by `job`.
     fn go(&self, job: &mut KeptJob<'_>) -> Result<Self::Run>;
 
-    /// Adds the seconds of earlier calls, and a warning if the last checkpoint failed.
+    /// Adds to `run` the `seconds` of earlier calls, and a warning if the last checkpoint failed with `failure`.
     fn resumed(run: &mut Self::Run, seconds: f64, failure: Option<String>);
 }
 
-/// The place from which a run starts.
+/// The starting point of a run: nothing, its checkpoint file, or this file if it exists.
 #[derive(Debug, Clone, Copy)]
 enum From {
     Nothing,
@@ -94,7 +95,8 @@ impl<'a, A> Checkpointed<'a, A> {
         self
     }
 
-    /// Sets a label for everything that no fingerprint detects, such as data. A file with another label is refused.
+    /// Sets a label for whatever the checks of path and kernel miss, such as data. A file with another label is
+    /// refused.
     pub fn label(mut self, label: impl Into<String>) -> Self {
         self.label = Some(label.into());
         self
@@ -211,7 +213,8 @@ pub(in crate::work) fn run_shared<A: Resumable>(run: &A, ranks: &dyn Ranks) -> R
     })
 }
 
-/// Returns the identity, rounded as in the first process. Refuses processes with another `call` or another run.
+/// Returns the run's identity, with probe and checksum of the first process. Refuses processes with another `call` or
+/// another run.
 fn agreed_identity<A: Resumable>(run: &A, team: Option<&Team<'_>>, call: &str) -> Result<Identity> {
     let identity = run.identity();
     let Some(team) = team else {

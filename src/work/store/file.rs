@@ -14,13 +14,13 @@ const MAGIC: [u8; 8] = *b"annealed";
 /// Version of the format. Change it with the layout of the file or of anything that a run writes to it.
 const VERSION: u32 = 10;
 
-/// Length of magic, version and file length.
+/// Number of bytes before the header: [`MAGIC`], version of the format, and length of the file.
 const START: usize = MAGIC.len() + 4 + 8;
 
-/// Length of the checksum.
+/// Number of bytes of the checksum at the end.
 const END: usize = 4;
 
-/// The header of a file. A run resumes only from a file with its own header.
+/// The header of a file. A run resumes only from a file with its own kind and label.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(super) struct Header<'a> {
     /// Kind of run, such as "ais".
@@ -75,7 +75,7 @@ pub(super) fn write(place: &Place<'_>, header: &Header<'_>, payload: &[u8]) -> R
 /// the file states, if any. If `is_part` returns false, the result is `None`.
 ///
 /// # Errors
-/// [`Error::File`] for a file that is unreadable, damaged, has another header, or fails in `decode`.
+/// [`Error::File`] for a file that is unreadable, damaged, has another kind or label, or fails in `decode`.
 pub(super) fn read<T>(
     path: &Path,
     expected: &Header<'_>,

@@ -27,9 +27,9 @@ pub(crate) struct Keeper<'a> {
     /// Title and start time of the run, and seconds of earlier calls: three fields of [`Saved`].
     begun: (Vec<u8>, u64, f64),
     clock: Instant,
-    /// Time at which the next checkpoint is due, in nanoseconds on the clock.
+    /// Time at which the next checkpoint is due, in nanoseconds on `clock`.
     due: AtomicU64,
-    /// Time of the last checkpoint, in nanoseconds on the clock.
+    /// Time of the last checkpoint, in nanoseconds on `clock`.
     written: AtomicU64,
     pieces: Mutex<Pieces>,
 }
@@ -135,7 +135,7 @@ impl<'a> Keeper<'a> {
     }
 
     /// Removes files of ranks that no longer exist, once all processes have written their own. From now on this process
-    /// writes only its own share.
+    /// writes only its own blocks.
     pub(super) fn settle(&self) {
         let (rank, size) = self.header.of;
         let share = Share { rank, size };
@@ -198,7 +198,7 @@ impl<'a> Keeper<'a> {
     }
 }
 
-/// Takes unfinished blocks of this process for the next checkpoint. Any thread may call it.
+/// Methods that collect unfinished blocks of this process for the next checkpoint. Any thread may call them.
 impl Keeper<'_> {
     /// Takes over the unfinished blocks of an earlier call.
     pub(super) fn resume(&self, under_way: BTreeMap<usize, Piece>) {
@@ -225,7 +225,7 @@ impl Keeper<'_> {
         self.is_due() && self.pieces().pending.contains(&block)
     }
 
-    /// Takes the piece of a block in progress.
+    /// Stores the piece of a block in progress for the next checkpoint.
     pub(super) fn leave(&self, block: usize, piece: Result<Vec<u8>>) {
         let mut pieces = self.pieces();
         pieces.pending.remove(&block);

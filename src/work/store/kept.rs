@@ -34,7 +34,7 @@ impl KeptJob<'_> {
         }
     }
 
-    /// Checks unfinished blocks, and returns the chain-steps that this process's blocks have taken.
+    /// Checks saved unfinished blocks, and returns the number of chain-steps done in the blocks of this process.
     fn taken<O: Merge + Send>(
         &self,
         task: &dyn Task<Output = O>,
@@ -53,7 +53,7 @@ impl KeptJob<'_> {
     }
 }
 
-/// Reads a node of finished blocks, and refuses a node that the task cannot have.
+/// Decodes the merged output of neighbouring blocks (a node), and refuses blocks or outputs that the task cannot have.
 fn node<O: Merge + Send + DeserializeOwned>(
     task: &dyn Task<Output = O>,
     bytes: &[u8],
@@ -67,7 +67,7 @@ fn node<O: Merge + Send + DeserializeOwned>(
     Ok(node)
 }
 
-/// Reads and checks saved outputs. They are sorted from left to right.
+/// Decodes and checks saved outputs, which are sorted by block.
 fn nodes<O: Merge + Send + DeserializeOwned>(
     task: &dyn Task<Output = O>,
     saved: &Finished,
@@ -127,7 +127,7 @@ impl<O: Merge + Send + Serialize + DeserializeOwned> Runs<O> for KeptJob<'_> {
     }
 }
 
-/// Encodes the finished blocks, merged as far as possible, if there is only one process.
+/// Encodes the finished blocks, merged as far as possible. Only a run of one process uses this.
 fn of_ledger<O: Merge + Serialize>(ledger: &Ledger<O>) -> Result<Finished> {
     ledger.look_at_whole(|nodes| {
         let encoded = |node: &&Node<O>| Ok((node.blocks(), encode("finished blocks", *node)?));
@@ -163,7 +163,7 @@ impl Counts for KeptJob<'_> {
     }
 }
 
-/// A sender of outputs to all processes. It keeps this process's outputs for its file.
+/// A sender of outputs to all processes. It also keeps this process's outputs for the process's checkpoint file.
 struct Post<'a, O> {
     task: &'a dyn Task<Output = O>,
     share: Share,
@@ -177,7 +177,8 @@ impl<O> Post<'_, O> {
         self.bag.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the outputs of this process, and all outputs of earlier calls until each process has its own file.
+    /// Returns the outputs for this process's file: its own, and, until each process has its own file, also all outputs
+    /// of earlier calls.
     fn finished(&self) -> Finished {
         let mut bag = self.bag();
         if self.keeper.is_some_and(Keeper::is_settled) {

@@ -77,8 +77,8 @@ pub(crate) fn decode<T: DeserializeOwned>(what: &'static str, bytes: &[u8]) -> R
     Ok(value)
 }
 
-/// Reads a list that [`encode`] wrote. Its length is checked first, because values without bytes, such as `()`, do not
-/// limit it.
+/// Reads a list that [`encode`] wrote. Its length is checked first, because a short file could otherwise state any
+/// number of values without bytes, such as `()`.
 ///
 /// # Errors
 /// Same as [`decode`]; another length.
@@ -94,7 +94,7 @@ pub(crate) fn decode_list<T: DeserializeOwned>(
     decode(what, bytes)
 }
 
-/// Turns a panic of serde's traits into an error.
+/// Turns a panic in a user's implementation of serde's traits into an error.
 pub(crate) fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     let panic = |message| Error::invalid("states", format!("a panic: {message}"), "none");
     caught_once(work).unwrap_or_else(|message| Err(panic(message)))

@@ -18,7 +18,7 @@ use crate::{Error, Result};
 /// An unfinished block as bytes.
 pub(crate) type Piece = Vec<u8>;
 
-/// Finished blocks, each node of the tree as bytes.
+/// Merged outputs of finished blocks (nodes of the tree): the range of blocks of each, and its bytes.
 pub(crate) type Finished = Vec<(Range<usize>, Vec<u8>)>;
 
 /// The content of a checkpoint. Types that only the run knows are encoded as bytes.
@@ -32,7 +32,7 @@ pub(crate) struct Saved {
     /// Number of processes that write the files; 0 if files of different numbers of processes are joined.
     pub(crate) size: usize,
     pub(crate) seconds: f64,
-    /// Index of the carried value. The blocks belong to the task that starts from this value.
+    /// Index of `carried` among the values that tasks carried on. The blocks belong to the task that starts from it.
     pub(crate) turn: u64,
     pub(crate) carried: Option<Vec<u8>>,
     pub(crate) finished: Finished,
@@ -73,7 +73,7 @@ fn candidates(file: &Path) -> Vec<Option<usize>> {
     found
 }
 
-/// Reads one of the [`candidates`]; `None` if the file is something else.
+/// Reads one of the [`candidates`]; `None` if the name ends in a rank, but the file is not this rank's checkpoint.
 fn read_part(
     file: &Path,
     header: &Header<'_>,

@@ -94,8 +94,8 @@ impl<'a> Place<'a> {
     }
 }
 
-/// Locks a file until it is closed. Does nothing without locks, as on some network drives. Checks that the path still
-/// leads to this file. Tries several times, because a child process shares this run's locks for a moment.
+/// Locks a file until it is closed. Does nothing without file locks, as on some network drives. Checks that the path
+/// still leads to this file. Tries several times, because a child process shares this run's locks for a moment.
 #[cfg(unix)]
 fn lock(file: &File, path: &Path) -> io::Result<()> {
     use std::os::unix::fs::MetadataExt;

@@ -110,8 +110,8 @@ impl<'a> Report<'a> {
         self.pilot_seconds + self.run.seconds() + backward
     }
 
-    /// Returns the warnings of the forward run, of both directions together, of the likelihood, of the search for the
-    /// base, and of the bounds.
+    /// Returns the warnings of the forward run, of its bridge with a reverse run, of the likelihood, of the search for
+    /// the base, and of the bounds.
     fn warnings(&self) -> Vec<Warning> {
         let joint = self.backward.as_ref().map_or(&[][..], Backward::warnings);
         let likelihood = self.likelihood.as_ref().and_then(LogLikelihood::warning);

@@ -75,7 +75,7 @@ impl Backward {
 }
 
 impl Backward {
-    /// Returns the warnings of both directions together.
+    /// Returns the warnings of the bridge that joins the forward and the reverse run.
     pub fn warnings(&self) -> &[Warning] {
         match self {
             Self::Exact(both) => both.1.warnings(),
