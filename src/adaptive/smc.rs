@@ -174,7 +174,7 @@ impl<'p, P: AnnealingPath, K> AdaptiveSmc<'p, P, K> {
         Self::with(path, kernel, Some(Tuner::new()), log_z)
     }
 
-    /// Creates the run along `path`, with a kernel that is not tuned, over any state.
+    /// Creates the run along `path`, for states of any type. Its kernel is not tuned.
     pub fn fixed(path: P, kernel: K) -> Self
     where
         P::Base: NormalizedModel,

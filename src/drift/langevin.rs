@@ -188,9 +188,10 @@ impl<D: DriftModifier> DriftModifiedLangevin<D> {
     }
 }
 
-/// Returns the results of [`DriftModifiedLangevin::draw_backward`] with the proposal as y, weighted by B / F. This
-/// suffices if shifts are short compared with the noise. `forward.langevin` contains the sum of both drifts
-/// ([`Drift::round_trip`]); `fall` is `log f_k(x) - log f_k(y)`.
+/// Returns the results of [`DriftModifiedLangevin::draw_backward`], with the proposal of the forward kernel F as the
+/// draw y and its weight B / F (B is the backward kernel). Such a draw is good enough if shifts are short compared with
+/// the noise. `forward.langevin` contains the sum of both drifts ([`Drift::round_trip`]); `fall` is
+/// `log f_k(x) - log f_k(y)`.
 fn weigh_proposal(
     fall: f64,
     forward: &Drift,

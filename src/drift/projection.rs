@@ -8,7 +8,7 @@ use crate::num::largest;
 use crate::random::draw_index;
 
 const MAX_PROPOSALS: usize = 1_000_000;
-/// Number of cells from which on a cell is split only if this removes a tenth of the cell's mass.
+/// With this many cells or more, a cell is split only if its envelope then has at least a tenth less mass.
 const FEW_CELLS: usize = 64;
 
 /// The conditional density of a projection z given w: `exp(scale f(z)) N(z; centre, deviation^2)` up to a factor.

@@ -260,7 +260,8 @@ impl<M: Intermediate> Stage<'_, M> {
         }
     }
 
-    /// Does the work of [`weigh_batch`](Self::weigh_batch) on a path without ends.
+    /// Does the work of [`weigh_batch`](Self::weigh_batch) on a path whose log densities are no functions of the log densities
+    /// at its two [`ends`](crate::path::Intermediate::ends).
     fn weigh_batch_whole(
         &self,
         states: &[M::State],

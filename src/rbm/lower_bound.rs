@@ -231,7 +231,7 @@ impl<L: Layer> MeanField<L> {
 const WAVE: usize = 16;
 /// Number of configurations at which a search ends at the latest.
 const MOST: usize = 20_000;
-/// Increase of the log of the sum by a wave, below which a search ends.
+/// A search ends if a wave of configurations increases the log of the sum by less than this.
 const GAIN: f64 = 1e-3;
 
 /// Number of random starts for the lower bound of a run.

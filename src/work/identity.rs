@@ -172,7 +172,7 @@ pub struct Identity {
     settings: Vec<String>,
     /// Stages set by the user.
     schedule: Option<Schedule>,
-    /// Number of chains or rounds. A longer run has more.
+    /// Number of chains or rounds. A checkpoint may be continued by a run that has more of them.
     pub(crate) length: usize,
     #[serde(skip)]
     unit: &'static str,

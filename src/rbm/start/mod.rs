@@ -186,8 +186,8 @@ fn hash<T: Scalar>(rbm: &Rbm<T>) -> u64 {
 
 /// Joint confidence of the certified bounds of all candidates.
 const CONFIDENCE: f64 = 0.95;
-/// Number of effective chains that no pilot of a weak search exceeds. They count in proportion to the part of the known
-/// mass that the pilot found.
+/// A search is weak if every pilot has fewer effective chains than this. A pilot that found a part p of the mass that
+/// all pilots found counts with p times its effective chains.
 const FEW: f64 = 20.0;
 /// Number of standard errors by which a pilot must lie above an interval, or below the known mass, to be significant.
 const ERRORS: f64 = 3.0;

@@ -46,7 +46,8 @@ struct Pieces {
     pending: BTreeSet<usize>,
     writing: bool,
     has_written: bool,
-    /// Whether files of earlier calls are no longer needed. Until then, each process also writes their content.
+    /// Whether the checkpoint files of earlier calls of `run` are no longer needed. Before that, each process writes
+    /// the content of these files into its own file, too.
     is_settled: bool,
     /// Error of the last checkpoint.
     failed: Option<Error>,
