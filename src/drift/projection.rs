@@ -8,7 +8,8 @@ use crate::num::largest;
 use crate::random::draw_index;
 
 const MAX_PROPOSALS: usize = 1_000_000;
-/// With this many cells or more, a cell is split only if its envelope then has at least a tenth less mass.
+/// Number of cells that are split freely. If there are more, a cell is split only if this takes away a tenth of the
+/// mass under its envelope.
 const FEW_CELLS: usize = 64;
 
 /// The conditional density of a projection z given w: `exp(scale f(z)) N(z; centre, deviation^2)` up to a factor.
