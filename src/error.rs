@@ -225,6 +225,7 @@ impl Debug for Error {
 
 impl PartialEq for Error {
     fn eq(&self, other: &Self) -> bool {
+        // The errors of other libraries in some variants cannot be compared, but their texts can.
         let kind = std::mem::discriminant::<Self>;
         kind(self) == kind(other) && self.to_string() == other.to_string()
     }

@@ -73,6 +73,7 @@ impl Schedule {
             Error::check_at_least("stages of a piece", stages, 1)?;
             let at = |k: usize| start + (end - start) * (k as f64 / stages as f64);
             betas.extend((1..stages).map(at));
+            // The end as given, because `at(stages)` may miss it by rounding.
             betas.push(end);
             start = end;
         }
@@ -310,6 +311,7 @@ impl MidBetas {
         let last = self.betas.len() - 1;
         let (low, high) = (self.betas[0], self.betas[last]);
         // Guess first: most schedules are even, and a kernel asks for the middles themselves.
+        // A single middle beta makes this NaN, which the cast turns into index 0.
         let guess = (((beta - low) / (high - low) * last as f64).round() as usize).min(last);
         if self.betas[guess] == beta {
             return (guess, guess, 0.0);

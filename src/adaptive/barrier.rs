@@ -42,6 +42,7 @@ impl Increments {
     fn intensity(&self) -> f64 {
         let log_ratio = self.before.log_sum() + self.squares.log_sum() - 2.0 * self.after.log_sum();
         let freedom = 1.0 - 1.0 / self.before.effective_sample_size();
+        // By the Cauchy-Schwarz inequality the log ratio is negative only by rounding.
         let excess = log_ratio.exp_m1().max(0.0) / freedom;
         // With one chain or none the variance is unknown.
         if excess.is_finite() {
@@ -56,6 +57,7 @@ impl<M: Intermediate> Recorder<M> for BarrierRecorder {
     fn record(&mut self, _stage: Stage<'_, M>, block: &Block<M::State>) {
         let mut sums = Increments::default();
         for (&before, &after) in block.previous_log_weights().iter().zip(block.log_weights()) {
+            // A dead chain adds nothing to the sums, but `2 * after - before` would be NaN.
             if before > f64::NEG_INFINITY {
                 sums.before.add(before);
                 sums.after.add(after);

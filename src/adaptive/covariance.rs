@@ -66,6 +66,7 @@ impl Covariance {
             all.merge(&weights);
             merged = match (merged, covariance) {
                 (Some(mut left), Some(right)) => {
+                    // By the sums of weights, so that the result is the weighted covariance of all chains together.
                     left.merge_by(&right, (weights.log_sum() - all.log_sum()).exp());
                     Some(left)
                 }
@@ -116,6 +117,7 @@ impl Covariance {
     /// Returns the preconditioner, or `None` if a coordinate or a combination of coordinates does not vary.
     pub(super) fn preconditioner(&self) -> Option<Preconditioner> {
         let dimension = self.mean.len();
+        // In one dimension a full matrix has a single column, too.
         if self.spread.ncols() < dimension || dimension == 1 {
             let deviations = self.spread.column(0).map(f64::sqrt);
             return Preconditioner::deviations(deviations).ok();
@@ -147,7 +149,8 @@ impl Covariance {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Shapes(Vec<(f64, Covariance)>);
 
-/// Number of knots of a preconditioner for each pair of neighbouring covariances.
+/// Number of knots of a preconditioner for each pair of neighbouring covariances. A preconditioner uses the factor of
+/// the nearest knot, so more knots follow the interpolated covariances better.
 const REFINEMENT: usize = 4;
 
 impl Shapes {

@@ -54,6 +54,7 @@ where
             resampling: Resampling::every(1)?,
             betas: vec![0.0],
             intensities: Vec::new(),
+            // A guess, with which the search for the first stage begins.
             length: 1e-3,
             evaluations: 0,
         };
@@ -67,6 +68,7 @@ where
 
     pub(super) fn stage(&mut self) -> Result<()> {
         let beta = self.populations.beta();
+        // Lost chains die in the first stage, however short it is. The other chains determine its length.
         let share = (1.0 - self.lost()?) * self.settings.ess_share;
         // ESS / N = 1 / (1 + d^2), with d the coefficient of variation of the weights.
         let distance = (1.0 / share - 1.0).sqrt();
@@ -77,8 +79,10 @@ where
         self.check_progress()?;
         self.evaluations = self.evaluations.saturating_add(found.evaluations);
         self.betas.push(next);
+        // The squared intensity is -log(CESS / N), and CESS / N = 1 / (1 + d^2).
         self.intensities.push(found.distance.powi(2).ln_1p().sqrt());
         self.length = next - beta;
+        // The covariance comes from the weighted chains, because resampling adds noise.
         self.shape()?;
         self.populations.resample(&self.resampling, P::State::clone);
         self.move_chains(self.settings.moves)
@@ -210,6 +214,7 @@ where
     }
 
     fn cost(&self, _blocks: Range<usize>) -> u64 {
+        // The number of stages is not known yet. `run` forecasts the rest of the work after each stage.
         0
     }
 

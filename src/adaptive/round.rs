@@ -114,6 +114,7 @@ impl<S, K> Reached<S, K> {
             "none",
             expected,
         )?;
+        // A first pass has at most `LIMIT` stages, and each round asks the next one for twice as many.
         let most = LIMIT.saturating_mul(2_usize.saturating_pow(passed as u32));
         let expected = format!("at most {most}");
         Error::check(self.stages <= most, "stages", self.stages, expected)
@@ -156,11 +157,13 @@ impl<S, K: Clone> Reached<S, K> {
         match from.fit(run, shape, &mut self.seeds)? {
             Ok(refit) => {
                 self.no_refit = None;
+                // Only at the first fit: later kernels and barriers belong to the path from a fitted base.
                 if self.refit.replace(refit).is_none() {
                     self.leave_own_path(tuner)?;
                 }
             }
             Err(reason) => {
+                // Modes and heavy tails make an earlier fit doubtful, too. The other reasons only rule out a new fit.
                 if let NoRefit::Modes { .. } | NoRefit::Tails { .. } = reason {
                     self.return_to_own_path();
                 }

@@ -313,7 +313,10 @@ where
     ) -> Result<Reached<P::State, K>> {
         let evaluations = self.evaluations(now);
         at.spent = at.spent.saturating_add(evaluations);
-        at.stages = 2 * now;
+        if !is_last {
+            at.stages = 2 * now;
+        }
+        // The next round has more stages, with which chains may reach the target. After the last round it is an error.
         if !is_last && matches!(run, Err(Error::AllWeightsZero { .. })) {
             let cost = (evaluations, seconds(begun));
             at.rounds
@@ -332,6 +335,7 @@ where
                     .map_or(StoppedBy::Chains, |_| StoppedBy::Evaluations)
             }),
         };
+        // Copied before `improve` changes them for the next round.
         let last = Last {
             kernel: at.kernel.clone(),
             barrier: at.barrier.clone(),
@@ -392,6 +396,7 @@ where
     /// Returns whether a base fitted to the states of the last round may lead to the target on a shorter path.
     fn may_refit(&self, last: &Last<P::State, K>) -> bool {
         let tuner = self.tuner.filter(|_| self.refitting.is_none());
+        // The path from a fitted base has a length of about 1 at most (`inflation`), so it shortens only longer paths.
         let far = last.barrier.global() > 1.0;
         far && tuner.is_some_and(|tuner| shows_one_mode(&last.run, tuner.coordinates()))
     }

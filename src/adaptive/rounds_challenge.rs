@@ -138,6 +138,7 @@ where
         if let Some(challenger) = self.challenger.as_ref().filter(|_| !is_stopped) {
             let spent = run.evaluations();
             let like = spent.max(self.least_of_challenge());
+            // If the rounds reached their error early, more is left than the challenge should cost.
             let left = |budget: u64| budget.saturating_sub(spent).min(like);
             let budget = self.budget.map_or(like, left);
             job.foresee(budget / self.of_move());
@@ -149,6 +150,7 @@ where
             match challenger.challenge(&run, self.challenged_runner(), &asked, job) {
                 Ok(found) => run.challenge = Some(found),
                 Err(Error::Stopped { .. }) => (),
+                // Processes that have parted can no longer finish the run together.
                 Err(error) if job.job().has_parted() => return Err(error),
                 Err(error) => {
                     // The same in all processes, whichever of them has failed.

@@ -20,7 +20,8 @@ use crate::work::ranks::{OnRanks, Ranks};
 use crate::work::store::{Checkpointed, KeptJob, Resumable, encode};
 use crate::work::{Execution, Identity, Named, named, named_engine};
 
-/// Returns the schedule of the probe chains that identify a run's path and kernel.
+/// Returns the schedule of the probe chains that identify a run's path and kernel. It is fixed, because these
+/// runs find their own stages only later.
 fn stages() -> Schedule {
     Schedule::linear(16).expect("16 stages are a schedule")
 }
@@ -177,6 +178,7 @@ impl<P: AnnealingPath, K> Challenge<'_, P, K> {
             named("confidence", &confidence),
             named("log normalizer of the base", &self.log_base_normalizer),
             named("whether the kernel is tuned", &search.tuner.is_some()),
+            // The path from a mixture has no surrogates.
             named_engine(search.path.simd_level(), false),
             named("whether it uses a gradient", &search.gradient.is_some()),
             named("log Z of the first run", &self.first.log_z()),

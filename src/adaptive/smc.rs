@@ -237,6 +237,7 @@ impl<'p, P: AnnealingPath, K> AdaptiveSmc<'p, P, K> {
     controls! { 'p, "Stopped in the first pass it is an [`Error::Stopped`]; in the second one the result is that of fewer chains." }
 
     fn check(&self) -> Result<()> {
+        // The weights of a single chain do not vary, so they cannot determine the length of a stage.
         Error::check_count("chains", self.chains, 2)?;
         Error::check_count("moves", self.moves, 1)?;
         Error::check_at_least("block_size", self.first_block_size(), 1)?;

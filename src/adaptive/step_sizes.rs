@@ -199,6 +199,7 @@ where
             accepted += acceptance / (self.intervals() + 1) as f64;
             knots.push((beta, log_size.exp()));
         }
+        // The first check had only states of the base, but a mistake may show only where the target has its mass.
         chains.check_model(&self.kernel, &[1.0])?;
         Ok(Single((StepSize::knots(knots)?, accepted)))
     }
@@ -290,6 +291,7 @@ impl RobbinsMonro {
 
     pub(crate) fn update(&mut self, acceptance: f64) {
         let excess = acceptance - self.target;
+        // Earlier sizes still depend on the start. The mean of the later sizes has less noise than the last size.
         if self.done >= self.steps / 2 {
             let tail = (self.steps - self.steps / 2) as f64;
             self.mean_log_size += self.log_size / tail;

@@ -171,6 +171,7 @@ impl<K: Clone, S> Tuning<K, S> {
     {
         let target = (self.tuner.optimal_acceptance)(&self.kernel);
         let longest = (self.tuner.longest_step_size)(&self.kernel);
+        // Each stage begins with the full gain, since another beta may need a very different size.
         let mut gain = Gain::default();
         for _ in 0..moves {
             let size = StepSize::constant(self.log_size.exp())?;

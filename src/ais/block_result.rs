@@ -87,6 +87,7 @@ impl<S> FinalStates<S> {
                 roots: roots
                     .by_ref()
                     .take(indices.len())
+                    // Saturating, because a damaged file may have any numbers. `RunPart::check` refuses them later.
                     .map(|root| root.saturating_add(indices.start).saturating_sub(place))
                     .collect(),
             };
@@ -212,6 +213,7 @@ impl Figures {
         size_of_base: f64,
     ) -> Result<Self> {
         let (windows, schedule) = (&settings.windows(), &settings.schedule);
+        // Kept weights name first ancestors by their index in the run. The list of chains lacks the missing ones.
         let place = |&root: &usize| {
             let before = missing.iter().filter(|range| range.end <= root);
             root - before.map(Range::len).sum::<usize>()

@@ -74,6 +74,7 @@ impl<S, R: Merge> RunPart<S, R> {
         let mut stopped = parts.iter().map(|part| part.stopped_by);
         let stopped_by = stopped.find(|by| *by != StoppedBy::Chains);
         let seconds = parts.iter().map(|part| part.seconds).sum();
+        // The largest, because a part saved by an older version has 0.
         let evaluations = parts.iter().map(|part| part.evaluations).max();
         let nodes = parts.into_iter().flat_map(|part| part.nodes);
         let mut nodes: Forest<_> = nodes.collect();
@@ -97,6 +98,7 @@ impl<S, R: Merge> RunPart<S, R> {
         sums: Forest<StageSums<R>>,
     ) -> Result<Self> {
         settings.check()?;
+        // Checked first, because `Node::blocks` overflows for the level or index of a damaged node.
         let within = sums.iter().all(|node| node.is_within(settings.blocks()));
         let expected = "those of the settings";
         Error::check(within, "sums", "blocks beyond the last", expected)?;
@@ -338,6 +340,7 @@ impl<S, R> Run<S, R> {
         }
         let (mut log_weights, mut roots) = (Vec::new(), Vec::new());
         for run in runs {
+            // Islands are cut from the joined list at multiples of the block size.
             let full = run.roots().is_empty() || log_weights.len().is_multiple_of(run.block_size());
             let expected = "whole blocks in all resampled runs but the last";
             Error::check(full, "runs", "a block that is not full", expected)?;

@@ -8,7 +8,8 @@ use crate::work::Merge;
 /// An observer of a run, called for each block of chains after each recorded stage.
 ///
 /// Each block has its own clone. Clones merge in a fixed order, so the result does not depend on threads. A recorder
-/// sees weighted chains `(x_k, w_k)`, which target `p_k`.
+/// sees weighted chains `(x_k, w_k)`, which target `p_k`. On a path with
+/// [surrogates](crate::path::AnnealingPath::surrogate_at), `p_k` is the surrogate, also at the last stage.
 pub trait Recorder<M: Intermediate>: Merge + Clone {
     /// Records one block after a stage.
     fn record(&mut self, stage: Stage<'_, M>, block: &Block<M::State>);
@@ -69,7 +70,9 @@ impl<A: Merge, B: Merge> Merge for (A, B) {
     }
 }
 
-/// Weighted mean of `f(x_k)` at each recorded stage, an estimate of `E f` under `p_k`.
+/// Weighted mean of `f(x_k)` at each recorded stage, an estimate of `E f` under `p_k`. On a path with
+/// [surrogates](crate::path::AnnealingPath::surrogate_at), as an `RbmPath` in single precision, all stages use the
+/// surrogates. For the exact target use [`WeightedSample::expectation`](crate::estimate::WeightedSample::expectation).
 ///
 /// ```
 /// use annealed::ais::Expectations;

@@ -68,6 +68,7 @@ const STAGES: usize = 21;
 impl<S, R> Run<S, R> {
     /// Returns a summary without the chains.
     pub fn report(&self) -> Report {
+        // JSON has no infinities.
         let number = |x: f64| x.is_finite().then_some(x);
         let text = |warning: &Warning| (warning.name(), warning.to_string());
         Report {

@@ -57,6 +57,8 @@ impl<S, R: Merge + Clone> Run<S, R> {
             })
         };
         let sums: Forest<StageSums<R>> = part.nodes.into_iter().map(split).collect();
+        // Siblings merge first, as in a single run, so that merged parts give the same bits. `sums` itself keeps a
+        // partial last block apart, so that `extend` can replace it.
         let all = fold(coalesce(sums.clone()));
         let Some(all) = all else {
             return Err(stopped);
@@ -372,12 +374,15 @@ impl<S, R> LogZ for Run<S, R> {
         let bound = match settings.selection {
             None => certified_lower_bound(chains, confidence),
             Some(_) => {
+                // A shorter last island counts like the others, because its mean weight has the same expectation.
                 let islands = chains.chunks(settings.block_size).map(log_mean_exp);
                 certified_lower_bound(&Vec::from_iter(islands), confidence)
             }
         };
+        // Rounding may have raised the weights by as much as the path estimates.
         let of_log_z = |bound: f64| bound + settings.log_base_normalizer - settings.rounding_error;
         let forward = !settings.purpose.reads_backward();
+        // A wrong `confidence` is an error in both directions, so the bound is computed before it is dropped.
         Ok(Some(of_log_z(bound?)).filter(|_| forward))
     }
 

@@ -117,6 +117,7 @@ where
     let chains = task.settings.chains_of(block..block + 1);
     let windows = task.settings.windows();
     let steps = schedule.stages();
+    // A block is saved only after a step, and not after its last one.
     let expected = format!("1 to {}", steps - 1);
     let within = (1..steps).contains(&passed);
     Error::check(within, "stages passed", passed, expected)?;

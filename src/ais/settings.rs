@@ -200,6 +200,7 @@ impl Settings {
     }
 
     pub(crate) fn chains_of(&self, blocks: Range<usize>) -> Range<usize> {
+        // Saturating, because `block_size` has no upper limit.
         let at = |block: usize| self.block_size.saturating_mul(block).min(self.chains);
         at(blocks.start)..at(blocks.end)
     }
@@ -242,6 +243,7 @@ impl Settings {
         Error::check_at_least("parts", parts, 1)?;
         let blocks = self.blocks();
         let parts = parts.min(blocks);
+        // The product may exceed 32 bits, the size of a `usize` on some machines.
         let start = |part: usize| (part as u64 * blocks as u64 / parts as u64) as usize;
         let range = |part: usize| self.chains_of(start(part)..start(part + 1));
         Ok((0..parts).map(range).collect())

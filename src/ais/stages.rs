@@ -75,6 +75,7 @@ impl StageBins {
 
     /// Returns the window's middle stage, at which the thermodynamic integrand is evaluated (midpoint rule).
     fn middle(&self, window: usize) -> usize {
+        // Rounded up, because stages are counted from 1: a window of one stage, k - 1 to k, has the middle k.
         (self.start(window) + self.end(window)).div_ceil(2)
     }
 
@@ -189,6 +190,7 @@ impl StageBin {
     fn end<S>(&mut self, block: &Block<S>, zeros: &mut Vec<f64>) {
         let log_weights = block.log_weights();
         self.weights.add_all(log_weights);
+        // Differences from 0, because `Moments` has its fast sums over vectors for differences only.
         zeros.clear();
         zeros.resize(log_weights.len(), 0.0);
         for run in alive_runs(block) {
@@ -282,6 +284,7 @@ impl StageRecorder {
     /// Records the change of weights from the target's surrogate to the target, at the end of a run.
     pub(crate) fn entered_target<S>(&mut self, block: &Block<S>) {
         self.left_target(block);
+        // The last window was recorded at the surrogate, but the final weights that a run reports are at the target.
         if let Some(last) = self.records.last_mut() {
             (last.weights, last.log_weights) = Default::default();
             last.end(block, &mut self.weighed);
@@ -474,6 +477,7 @@ pub(crate) fn concentrated_variance(stages: &[StageSummary], resampled: bool) ->
     (stages.len() >= 10 && total > 0.5 && share > 0.5).then_some(Warning::ConcentratedVariance {
         stage: stage.stage,
         beta: stage.beta,
+        // The variance may fall at other stages, so that one stage adds more than the total.
         share: share.min(1.0),
     })
 }

@@ -308,6 +308,8 @@ fn pass<S>(
     while at.passed < steps {
         let (k, is_last) = (at.passed + 1, at.passed + 1 == steps);
         pulse.at(chains.place_at_hand());
+        // A reverse stage moves before it weighs, but `advance_to` weighs first. The move of the first stage is
+        // therefore made here, at the target.
         if k == 1 && settings.purpose.reads_backward() {
             chains.stay()?;
             if chains.has_surrogates() {
@@ -316,11 +318,14 @@ fn pass<S>(
             }
         }
         pass_stage(settings, chains, k)?;
+        // From here on a panic, for example in the recorder, belongs to the stage just passed.
         pulse.at(chains.place_at_hand());
         at.stages.after(k, chains.members().block);
         if at.stages.windows.ends_at(k) {
             chains.record();
         }
+        // The recorder must not see this weighing. Its size does not shrink with the number of stages, so that it
+        // would look like a stage that is too long.
         if is_last && chains.has_surrogates() && !settings.purpose.reads_backward() {
             chains.enter_target()?;
             at.stages.entered_target(chains.members().block);
@@ -348,6 +353,7 @@ fn pass_stage<S>(settings: &Settings, chains: &mut dyn OnPath<S>, stage: usize) 
     let betas = settings.schedule.betas();
     if settings.purpose.reads_backward() {
         return match betas.len() - 1 - stage {
+            // A forward run makes no move at the base, so the reverse run ends with a weighing.
             0 => chains.weigh_to(0.0),
             k => chains.advance_to(betas[k]),
         };
@@ -462,6 +468,7 @@ impl<P: AnnealingPath, R> AisTask<'_, P, R> {
     fn meet(&self) -> Result<Probe> {
         let (path, schedule) = (&self.path, &self.settings.schedule);
         let chains = PROBE_CHAINS.min(self.settings.largest_block());
+        // The seed is 0 in every run, because pooled runs of different seeds compare their probes.
         let first = stream(0, Purpose::Probe, 0);
         let population: Population<P> = Population::start(path.clone(), 0, chains, first)?;
         let mut population = self.settings.on_models(population);

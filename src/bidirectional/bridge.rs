@@ -145,6 +145,7 @@ impl<Q: Quality> Bridge<Q> {
         let mut own = Vec::from_iter(disagreement(forward, reverse, self.log_z()));
         own.extend(self.bennett.warnings());
         own.extend(Warning::rounding(rounding_error, self.standard_error));
+        // Bennett's estimate takes no mean of weights, so most warnings about the weights do not concern it.
         let of_forward = forward.warnings().iter();
         let of_forward = of_forward.filter(|warning| !Q::IS_EXACT || concerns_both(warning));
         let of_backward = backward.warnings().iter();
@@ -279,6 +280,7 @@ fn disagreement<S, R, T, Q: Quality, U>(
 }
 
 fn compare(forward: &[StageSummary], backward: &[StageSummary]) -> Vec<BridgeStage> {
+    // The windows of recorded stages have the same boundaries in both directions.
     let pairs = forward.iter().zip(backward.iter().rev());
     let stage = |(up, down): (&StageSummary, &StageSummary)| {
         let gap = -down.mean_increment - up.mean_increment;
@@ -298,6 +300,7 @@ fn normal_overlap(gap: f64, one: f64, other: f64) -> f64 {
     if total <= 0.0 {
         return if gap == 0.0 { 1.0 } else { 0.0 };
     }
+    // Two roots, because the product of the variances may overflow or underflow.
     let widths = (2.0 * one.sqrt() * other.sqrt() / total).sqrt();
     widths * (-0.25 * gap * gap / total).exp()
 }

@@ -64,7 +64,8 @@ pub struct BridgeSampling<L> {
 
 /// Least number of draws in a half of a chain.
 const LEAST: usize = 10;
-/// Effective number of draws, in both halves together, below which a warning appears.
+/// Effective number of draws, in both halves together, below which a warning appears. Near 100, intervals are
+/// still slightly too short (`docs/notes/draws.md`).
 const FEW: f64 = 100.0;
 /// Distance of the two halves' estimates, in standard errors of the difference, above which a warning appears.
 const FAR: f64 = 3.0;
@@ -91,6 +92,7 @@ impl<S: Clone> Half<'_, S> {
             .chains
             .iter()
             .flat_map(|(draws, _)| draws.iter().cloned());
+        // `Fit` reads the sum of the weights as the number of independent draws.
         let weight = self.effective() / self.count() as f64;
         L::fit(&Vec::from_iter(draws), &vec![weight; self.count()])
     }

@@ -151,6 +151,7 @@ where
         let settings = Settings {
             purpose,
             chains: states.len(),
+            // This run estimates log(Z_0/Z_K). The callers take log Z_0 into account themselves.
             log_base_normalizer: 0.0,
             selection: None,
             ..self.settings.clone()
@@ -158,6 +159,7 @@ where
         let samples = |chains: Range<usize>| states[chains].to_vec();
         let task = self.task_by(Reversed(&self.kernel), settings, &(0..states.len()))?;
         let task = task.starting_at(&samples);
+        // The probe goes forward, so that `Bridge::new` can compare it with a forward run's probe.
         let probe = self.task().ok().and_then(|task| task.probe());
         let name = match purpose {
             Purpose::Raise => "RAISE",

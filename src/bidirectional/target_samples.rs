@@ -124,6 +124,7 @@ where
         moves: usize,
     ) -> Result<TargetSamples<P::State, Approximate>> {
         let mut choice = stream(run.seed(), Purpose::Resampling, 0);
+        // The first stream chooses the states, and each of the next ones moves a chain.
         let rngs = successive(choice.clone()).skip(1);
         let copies =
             ResamplingScheme::Systematic.copies(run.chains(), run.log_weights(), &mut choice);

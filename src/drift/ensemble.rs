@@ -54,6 +54,7 @@ impl<F: Features> EnsembleModifier<F> {
         P: AnnealingPath<State = DVector<f64>>,
         P::At: BetaDerivative + Differentiable,
     {
+        // Each half of the cross-validation then has at least as many rows as the regression has variables.
         let least = 2 * (features.count() + 1);
         let expected = format!("at least {least}, twice the features and one");
         Error::check(particles >= least, "particles", particles, expected)?;
@@ -185,6 +186,7 @@ fn cross_validated(rows: &DMatrix<f64>, weights: &[f64]) -> (DVector<f64>, f64) 
 /// Returns the weighted covariance of the features and of s, the regressed variable: a row each, a column per particle.
 fn covariance(rows: &DMatrix<f64>, weights: impl Iterator<Item = f64>) -> DMatrix<f64> {
     let weights = DVector::from_iterator(rows.ncols(), weights);
+    // All weight may lie in the other half of the cross-validation.
     let total = weights.sum().max(f64::MIN_POSITIVE);
     let mean = rows * &weights / total;
     let mut centred = rows.clone();
@@ -198,8 +200,10 @@ fn covariance(rows: &DMatrix<f64>, weights: impl Iterator<Item = f64>) -> DMatri
 /// Regresses the last variable on the others. The penalty on a coefficient is in proportion to its variable's variance.
 fn solve(covariance: &DMatrix<f64>, penalty: f64) -> DVector<f64> {
     let count = covariance.nrows() - 1;
-    let scales = DVector::from_fn(count, |j, _| {
-        covariance[(j, j)].sqrt().max(f64::MIN_POSITIVE)
+    // A feature that is constant on all particles gets the coefficient 0.
+    let scales = DVector::from_fn(count, |j, _| match covariance[(j, j)].sqrt() {
+        0.0 => 1.0,
+        scale => scale,
     });
     let correlation = DMatrix::from_fn(count, count, |i, j| {
         let ridge = if i == j { penalty } else { 0.0 };
@@ -383,4 +387,23 @@ impl Features for BumpFeatures {
 
 crate::num::deserialize_checked! {
     BumpFeatures { dimension: usize, bumps: Vec<Bump> } => Self::from_bumps(dimension, bumps)
+}
+
+#[cfg(test)]
+mod tests {
+    use nalgebra::dmatrix;
+
+    use super::*;
+
+    /// A narrow bump that no particle reaches is 0 on all of them.
+    #[test]
+    fn a_constant_feature_leaves_the_other_coefficients_as_they_are() {
+        let with = dmatrix![2.0, 0.0, 1.0; 0.0, 0.0, 0.0; 1.0, 0.0, 3.0];
+        let without = dmatrix![2.0, 1.0; 1.0, 3.0];
+        for penalty in PENALTIES {
+            let (with, without) = (solve(&with, penalty), solve(&without, penalty));
+            assert_eq!((with[0], with[1]), (without[0], 0.0));
+            assert!(with[0] > 0.2);
+        }
+    }
 }

@@ -252,6 +252,7 @@ where
         let (proposal, backward) = (&buffers.proposal, &mut buffers.backward);
         let quantity = "log density of the proposal";
         let mut there = self.drift_into(quantity, stage, proposal, backward);
+        // Models may overflow far out. A proposal that the drift threw there counts as off the support.
         if there.is_err() && buffers.diverges(variance) {
             there = Ok(f64::NEG_INFINITY);
         }

@@ -43,6 +43,7 @@ impl<F: RidgeFunction> Projection<'_, F> {
         rng: &mut R,
     ) -> Result<f64, NonFinite> {
         cells.clear();
+        // Tails must begin away from 0: in a cell that reaches 0 the envelope is flat, and its mass would be infinite.
         let ends = [f64::NEG_INFINITY, -1.0, 1.0, f64::INFINITY];
         cells.extend(ends.windows(2).map(|ends| self.cell(ends[0], ends[1])));
         for _ in 0..MAX_PROPOSALS {

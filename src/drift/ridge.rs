@@ -90,6 +90,7 @@ impl RidgePrior {
     /// Draws w given z, in place.
     pub fn sample_direction<R: Rng + ?Sized>(&self, state: &mut RidgeState, rng: &mut R) {
         let mut noise = normals(self.design.ncols(), rng);
+        // With `S^-1 = L L'` the noise `L'^-1 xi` has covariance S.
         let factor = self.cholesky.l_dirty();
         let solved = factor.tr_solve_lower_triangular_mut(&mut noise);
         debug_assert!(solved, "a Cholesky factor has no zero on its diagonal");

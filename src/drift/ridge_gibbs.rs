@@ -90,6 +90,7 @@ impl RidgeGibbs {
     ) -> Result<Increment, NonFinite> {
         let log_ratio = match self.weight {
             Weight::Augmented => stage.log_ratio(state),
+            // At rest both densities are the same: quadratures would give 0, and a draw needs no tilt.
             _ if stage.is_at_rest() => 0.0,
             Weight::Collapsed => collapsed_log_ratio(stage, &state.w)?,
             Weight::Tilted => {
@@ -228,6 +229,7 @@ fn tilt<F: RidgeFunction, R: Rng + ?Sized>(
     let prior = stage.model.path().base();
     let mean = prior.mean_direction(&state.z);
     let mut slopes = prior.design() * &mean;
+    // Inexact slopes add variance but no bias: the normalizer below is exact for any factor that depends on z alone.
     let step = SLOPE_STEP * prior.deviation();
     for (index, u) in slopes.iter_mut().enumerate() {
         let at = |sign: f64| smoothed_log_ratio(stage, index, *u + sign * step);

@@ -108,6 +108,7 @@ impl Remedy {
             Self::Islands(islands) => format!("about {} islands would reach it", enough(islands)),
             Self::Ladders(ladders) => format!(
                 "about {} more rounds would reach it, or {} ladders",
+                // Each round has twice the scans of the round before, which halves the squared error.
                 square.log2().ceil().max(1.0),
                 enough(ladders)
             ),
@@ -117,6 +118,7 @@ impl Remedy {
 
 /// Formats a count with two digits, rounded up; from 1e7 on in scientific notation.
 fn short_count(count: f64) -> String {
+    // At least 1, so that a count below 10 stays whole.
     let unit = 10_f64.powf(count.log10().floor() - 1.0).max(1.0);
     short((count / unit).ceil() * unit)
 }

@@ -217,6 +217,7 @@ impl Side {
         let n = acceptances.count() as f64;
         let effective_sample_size = acceptances.effective_sample_size();
         Self {
+            // If all acceptances are equal, rounding may put their effective sample size above n.
             variance: ((n / effective_sample_size - 1.0) / (n - 1.0)).max(0.0),
             effective_sample_size,
         }
@@ -248,6 +249,7 @@ impl Work {
         let count = (self.forward.len() as f64 / self.reverse.len() as f64).ln();
         let excess = |c| {
             let (forward, reverse) = self.acceptances(c);
+            // Logarithms are compared, because both sums may underflow.
             forward.log_sum() - reverse.log_sum() - (count - self.log_ratio)
         };
         let (mut low, mut high) = (one.min(other), one.max(other));
@@ -262,6 +264,7 @@ impl Work {
         }
         loop {
             let middle = 0.5 * (low + high);
+            // No number lies between `low` and `high`, so the root is exact to the last digit.
             if middle <= low || middle >= high {
                 return middle;
             }
@@ -277,6 +280,7 @@ impl Work {
         let mean = |sum: f64, n: usize| sum / n as f64;
         let forward = self.forward.iter().map(|w| log_sigmoid(w - c).exp()).sum();
         let reverse = self.reverse.iter().map(|w| log_sigmoid(c + w).exp()).sum();
+        // The sum may exceed 1 if the forward estimate is above the reverse one, by chance or by wrong samples.
         (mean(forward, self.forward.len()) + mean(reverse, self.reverse.len())).min(1.0)
     }
 }

@@ -62,6 +62,7 @@ pub fn certified_lower_bound(log_weights: &[f64], confidence: f64) -> Result<f64
     check(log_weights)?;
     Error::check_inner_fraction("confidence", confidence)?;
     let enough = -(-confidence).ln_1p();
+    // At the mean weight the factors of each bettor have the mean 1, so their product is at most 1. The bound is lower.
     let (mut bound, mut step) = (log_mean_exp(log_weights), 1.0);
     while wealth(log_weights, bound).log_weight() < enough {
         bound -= step;
@@ -95,6 +96,7 @@ fn wealth(log_weights: &[f64], log_z: f64) -> WeightedMean {
             log += factor;
             slope -= (won - factor).exp();
         }
+        // A weight of 0 ruins the bettor who stakes 1: `log` is -inf and `slope` NaN, and `add` ignores the pair.
         wealth.add(log, slope);
     }
     wealth

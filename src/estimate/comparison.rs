@@ -171,6 +171,7 @@ impl Agreement {
 /// Returns whether two results have the same estimate and error: one run given twice, or repeated with the same seed.
 pub(super) fn is_repetition(first: &(impl LogZ + ?Sized), second: &(impl LogZ + ?Sized)) -> bool {
     let error = second.standard_error();
+    // Two exact results, without an error, may be equal without being one run.
     second.log_z() == first.log_z() && error == first.standard_error() && error > 1e-9
 }
 
@@ -179,6 +180,7 @@ fn contradicted(
     first: &(impl LogZ + ?Sized),
     second: &(impl LogZ + ?Sized),
 ) -> Result<Option<Warning>> {
+    // An agreement compares two bounds, so each gets half of the probability of an error (Bonferroni).
     let confidence = 1.0 - 0.5 * (1.0 - LEVEL);
     let bound = first.certified_lower_bound(confidence)?;
     let (_, upper) = second.interval_at(LEVEL)?;
@@ -232,6 +234,7 @@ impl Sides {
 fn share(one: f64, other: f64) -> f64 {
     let ratio = one / other;
     match ratio.is_nan() {
+        // Both intervals are points, or both are infinite: neither estimate counts more.
         true => 0.5,
         false => 1.0 / (1.0 + ratio * ratio),
     }

@@ -23,6 +23,7 @@ pub(crate) fn effective_draws(chains: &[Vec<f64>]) -> f64 {
         _ => means.iter().map(|mean| (mean - grand).powi(2)).sum::<f64>() / (count - 1.0),
     };
     let variance = within * (n - 1.0) / n + between;
+    // Equal draws, or chains of one draw, show no correlation.
     if variance.is_nan() || variance <= 0.0 {
         return count * n;
     }

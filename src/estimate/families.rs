@@ -28,6 +28,7 @@ pub(crate) fn heavy_families(log_weights: &[f64], roots: &[usize]) -> Option<War
     let mut alive: Vec<f64> = sums.iter().copied().filter(|sum| sum.is_finite()).collect();
     alive.sort_unstable_by(|a, b| b.total_cmp(a));
     let tail = (alive.len() / 2).min((3.0 * (sums.len() as f64).sqrt()) as usize);
+    // Ends here if fewer than five families are left, so that `alive` is not empty below.
     let k_hat = tail::shape_of_largest(&sums, tail)?;
     let tenth = (alive[alive.len() / 10] - log_mean_exp(&alive)).exp();
     let effective = WeightSums::of(&alive).effective_sample_size();

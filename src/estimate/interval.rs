@@ -33,6 +33,7 @@ impl Estimate {
     fn corrected_for_skewness(&self, t: f64) -> f64 {
         let a = self.skewness / (3.0 * (self.units as f64).sqrt());
         let shifted = t + 0.5 * a;
+        // The last line cancels if a is small. Its limit is `t + a/2`.
         if a.abs() < 1e-6 {
             return shifted.max(0.0);
         }

@@ -51,7 +51,8 @@ pub fn jackknife(log_weights: &[f64], k: usize, order: usize) -> Result<f64> {
 fn of_group(group: &[f64], order: usize) -> f64 {
     let largest = largest(group);
     let relative: Vec<f64> = group.iter().map(|x| x - largest).collect();
-    // The log of the sum of the weights from each index on.
+    // The log of the sum of the weights from each index on. Sums are built up, because subtracting a dominant weight
+    // from a total would cancel.
     let mut tails = vec![f64::NEG_INFINITY; group.len() + 1];
     for (i, &x) in relative.iter().enumerate().rev() {
         tails[i] = log_add_exp(x, tails[i + 1]);

@@ -160,6 +160,7 @@ pub(super) fn is_skewed(value: f64, (lower, upper): (f64, f64)) -> bool {
 /// 1e-3.
 pub(crate) fn decimals(error: f64) -> usize {
     match error > 0.0 && error < 1e-3 {
+        // At most 15 decimals, because an f64 of size 1 has hardly more.
         true => 1 + (-error.log10().floor()).min(14.0) as usize,
         false => 3,
     }

@@ -187,11 +187,13 @@ impl Estimate {
             None => (Unit::Family, families::family_sums(log_weights, roots)),
         };
         let units = Self::from_log_weights(&units)?;
+        // The value is the log mean over all chains. The mean over islands differs if the last island is longer.
         let units = units.shifted(chains.value() - units.value());
         Ok(Self {
             chains: chains.chains,
             dead: chains.dead,
             unit,
+            // Kept relative to `largest`, which is now the largest weight of a unit.
             mean_of_alive: chains.mean_of_alive + (chains.largest - units.largest),
             variance_of_alive: chains.variance_of_alive,
             ..units
@@ -380,6 +382,7 @@ impl Estimate {
         }
         let n = self.units as f64;
         for (name, value, least, most) in [
+            // The share of equal weights may round to less than 1/n.
             ("largest_share", self.largest_share, (1.0 - 1e-9) / n, 1.0),
             ("relative_variance", self.relative_variance, 0.0, n - 1.0),
             ("variance_of_alive", self.variance_of_alive, 0.0, f64::MAX),

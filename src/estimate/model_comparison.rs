@@ -146,6 +146,7 @@ impl ModelComparison {
                 prior: prior / total,
                 probability: logistic(odds.value),
                 probability_error: weighted(
+                    // `p (1 - p)`, without cancellation if p is near 1.
                     logistic(odds.value) * logistic(-odds.value),
                     odds.error,
                 ),

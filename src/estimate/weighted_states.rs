@@ -108,6 +108,7 @@ impl Values {
             sum += v.weight;
             sum >= p - ROUNDING
         };
+        // The sum of all weights may round to less than p.
         let found = self.0.iter().find(reaches).or(self.0.last());
         found.map_or(f64::NAN, |v| v.value)
     }

@@ -127,6 +127,7 @@ impl<S> Block<S> {
 
     /// Returns whether the chain takes part in the current move and still carries weight.
     pub fn is_active(&self, chain: usize) -> bool {
+        // A weight of 0 stays 0, and a move from a state off the support would meet `-inf - -inf`.
         self.mask[chain] && self.is_alive(chain)
     }
 
@@ -302,6 +303,7 @@ impl<S> Block<S> {
             Ok(increment)
         });
         let increment = checked.map_err(|error| self.locate(error, stage, chain))?;
+        // Surveys and the thermodynamic integral read the ratio of the stage's first kernel. A 0 would overwrite it.
         if !stage.is_at_rest() {
             self.log_ratios[chain] = increment.log_ratio;
         }

@@ -213,6 +213,7 @@ where
             chosen.push(chooses);
         }
         block.masked(chosen, |block| self.first.advance(stage, block, first))?;
+        // The entries of inactive chains become true here, but `masked` leaves these chains out.
         chosen.iter_mut().for_each(|chosen| *chosen = !*chosen);
         block.masked(chosen, |block| self.second.advance(stage, block, second))
     }

@@ -33,6 +33,7 @@ pub(super) fn end_weights<M: Differentiable + Intermediate>(model: &M) -> Option
 /// Returns the log density of a state under `model`, from its `known` log densities at both ends. Only ends of positive
 /// weight must be known.
 pub(super) fn blended<M: Intermediate>(model: &M, weights: [f64; 2], known: Ends) -> f64 {
+    // An end of weight 0 may be unknown, and 0 times NaN would be NaN.
     let [base, target] = weights.map(|weight| weight > 0.0);
     model.log_density_at(Ends {
         base: if base { known.base } else { 0.0 },
@@ -162,6 +163,7 @@ impl EndGradients {
         (end, positions): (usize, &DVector<f64>),
     ) {
         let states = self.len();
+        // The default `accumulate_gradients` would copy the only state and gradient out of the matrices and back.
         if states == 1 && !model.evaluates_batches() {
             let end_gradient = &mut self.0[end];
             return model.with_end(end, &mut |model| end_gradient.evaluate(model, positions));
@@ -194,6 +196,7 @@ impl EndGradients {
         weights: [f64; 2],
         (end, state): (usize, usize),
     ) -> bool {
+        // With an unknown target, the log density is NaN only if it depends on the target.
         let target = f64::NAN;
         let base = self.0[0].log_densities[state];
         end == 0 || blended(model, weights, Ends { base, target }).is_nan()
@@ -227,6 +230,7 @@ impl EndGradients {
                 for run in runs {
                     let (rows, are_moved) = (&from[..run.len()], &moved[..run.len()]);
                     for ((to, from), moved) in to[run.clone()].iter_mut().zip(rows).zip(are_moved) {
+                        // Without a branch the loop can use vector registers.
                         *to = f64::from_bits(from.to_bits() & moved | to.to_bits() & !moved);
                     }
                     (from, moved) = (&from[run.len()..], &moved[run.len()..]);

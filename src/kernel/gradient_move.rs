@@ -112,6 +112,7 @@ where
     let (trajectories, memories) = (&mut moving.trajectories, &mut moving.memories);
     let integration = integration(kernel, stage.beta);
     let chains = || active.iter().cloned().flatten().map(|row| run.start + row);
+    // The block keeps no gradients if the path has no end weights.
     let dimension = end_weights(stage.model).map_or(0, |_| block.states()[run.start].len());
     let known = block.graded_mut(run.clone(), dimension);
     trajectories.start(stage, integration.factor, known, active);

@@ -192,6 +192,7 @@ impl<M: Intermediate> Stage<'_, M> {
         let log_ratio = match known.are_known() {
             _ if self.is_at_rest() => 0.0,
             true => self.model.log_ratio_at(self.previous, *known),
+            // The model reached leaves an end unknown that it does not need, but the model left may need it.
             false => self.model.log_ratio(self.previous, state),
         };
         (log_ratio, self.model.log_density_at(*known))
@@ -260,8 +261,7 @@ impl<M: Intermediate> Stage<'_, M> {
         }
     }
 
-    /// Does the work of [`weigh_batch`](Self::weigh_batch) on a path whose log densities are no functions of the log densities
-    /// at its two [`ends`](crate::path::Intermediate::ends).
+    /// Does the work of [`weigh_batch`](Self::weigh_batch) on a path without ends.
     fn weigh_batch_whole(
         &self,
         states: &[M::State],
@@ -295,6 +295,7 @@ impl<M: Intermediate> Stage<'_, M> {
         let together = !at_rest
             && model.evaluates_batches()
             && known.iter().any(|known| kept(known).is_none());
+        // The loop below replaces these log densities by the log ratios.
         if together {
             previous.log_densities(states, log_ratios);
         }

@@ -122,6 +122,7 @@ impl GradientMove for UnadjustedLangevin {
 
     fn conclude(&self, trajectories: &Trajectories, index: usize, (): &mut ()) -> (bool, Step) {
         let (here, there) = trajectories.energies(index);
+        // `here` is `-inf` if the start is off the support, and `+inf` if the trajectory has ended early.
         if here.is_infinite() || there == f64::NEG_INFINITY {
             return (false, Step::corrected(0.0));
         }

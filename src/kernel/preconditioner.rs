@@ -189,6 +189,7 @@ impl Factor {
         match &*self.0 {
             SquareMatrix::Diagonal(diagonal) => y.component_mul_assign(diagonal),
             SquareMatrix::Dense(matrix) => {
+                // The first entry first: entry j of the product needs only the old entries from j on.
                 for j in 0..y.len() {
                     let height = y.len() - j;
                     y[j] = matrix.column(j).rows(j, height).dot(&y.rows(j, height));

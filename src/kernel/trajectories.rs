@@ -69,6 +69,7 @@ impl Trajectories {
     ) {
         self.set_positions(known.states, active);
         match end_weights(stage.model) {
+            // Only `evaluate` keeps a position that overflowed from the model. Known values need no evaluation.
             Some(weights) if known.gradients.has(weights) || self.are_finite() => {
                 self.recall(stage, weights, known, active);
             }
@@ -99,6 +100,7 @@ impl Trajectories {
         known: Graded<'_, DVector<f64>>,
         active: &[Range<usize>],
     ) {
+        // `there` serves as a buffer here. It gets the energies later.
         let (mut log_ratios, mut here) = (&mut self.log_ratios[..], &mut self.there[..]);
         here.copy_from_slice(&self.log_densities);
         for run in active {
@@ -176,6 +178,7 @@ impl Trajectories {
                 false => stage.weigh(&known.states[chain], ends).0,
             };
         }
+        // `store` writes only rows that count as moved, so all rows count for this call.
         if learned && !all_active {
             self.moved.fill(u64::MAX);
             known.gradients.store(&mut arrivals, active, &self.moved);
@@ -230,6 +233,7 @@ impl Trajectories {
         let momenta = self.momenta.as_mut_slice();
         add_scaled(momenta, 0.5 * size, self.gradients.as_slice());
         self.take_energies();
+        // A trajectory that has ended early has `here` at `+inf`, which gives acceptance 0.
         self.acceptances.clone_from(&self.there);
         acceptances(&self.here, &mut self.acceptances);
     }

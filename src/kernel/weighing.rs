@@ -32,6 +32,7 @@ impl<S> Block<S> {
         }
         let chains = self.states.len();
         let mut learned = false;
+        // At rest the stage evaluates log densities only. An error names the beta of the chains, not of `model`.
         let stage = Stage {
             beta,
             ..Stage::new(index, model, model)

@@ -292,6 +292,7 @@ impl<'s> Trainer<'s> {
             .ascent
             .judge(&Vec::from_iter(&paths))
             .map_err(TrainingError::of_encoder)?;
+        // Computed before `update`, which moves on to the next iteration and its weights.
         let scale = self.ascent.weights().energy / observations.len() as f64;
         let reached = self.ascent.reached().zip(&self.ascent.shares);
         let encoded = observations.into_iter().zip(reached);

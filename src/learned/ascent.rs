@@ -156,11 +156,13 @@ impl<'s> Ascent<'s> {
         let objective = self.objective(departures, &energies)?;
         let (flow, weights) = (&self.trained.flow, self.weights());
         let gradients = self.batch.gradient(flow, &energies, weights, &self.shares);
+        // The last transition comes first, because backpropagation carries a NaN to the transitions before it.
         for (t, gradient) in gradients.iter().enumerate().rev() {
             if let Some(&value) = gradient.iter().flatten().find(|x| !x.is_finite()) {
                 return Err(self.diverged(t, "gradient", value));
             }
         }
+        // Objective and gradient of these parameters are finite. The coming update may end that.
         self.last_good.clone_from(&self.trained.flow);
         let point = TrainingPoint {
             iteration: self.iteration,
@@ -228,6 +230,7 @@ impl<'s> Ascent<'s> {
             sums.for_each(|(sum, difference)| *sum += difference);
             let energy = energy.as_ref().map_or(0.0, |energy| energy.mean);
             objective = density_weight * densities + energy;
+            // Checked after each transition, so that the error can name the first bad one.
             if !objective.is_finite() {
                 return Err(self.diverged(t, "objective", objective));
             }

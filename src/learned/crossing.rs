@@ -69,6 +69,7 @@ impl Crossing {
         let forward = match transition {
             Transition::Stochastic { .. } => {
                 let noise = self.noise.column(column);
+                // The noise itself is exact. Computed back from the new state it would lose digits if sigma is small.
                 law.log_density(noise.as_slice()) - self.moves[0].log_volume(column)
             }
             Transition::Mixture { .. } => {

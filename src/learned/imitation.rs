@@ -65,6 +65,7 @@ impl LearnedTransitions {
             let left = population.block().states().to_vec();
             population.advance_to(kernel, beta)?;
             let block = population.block();
+            // Chains of weight zero do not move, so they would bias the fit towards staying.
             let left = columns(block.alive().map(|i| &left[i]));
             let reached = columns(block.alive().map(|i| &block.states()[i]));
             transitions.push(Transition::new(

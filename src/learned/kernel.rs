@@ -101,6 +101,7 @@ impl LearnedTransitions {
         state: &mut DVector<f64>,
         (transition, buffers): (&Transition, &FlowBuffers),
     ) -> Result<Increment, NonFinite> {
+        // Both old densities come first, because `unload` overwrites the state.
         let log_ratio = NonFinite::check_log_density("log ratio", stage.log_ratio(state))?;
         let departure = stage.previous.log_density(state);
         let departure = NonFinite::check_log_density("log density", departure)?;

@@ -164,9 +164,11 @@ impl Minibatch {
         for (t, transition) in flow.transitions.iter().enumerate().rev() {
             let (crossing, gradient) = (&self.crossings[t], &mut gradients[t]);
             let ends = [&self.states[t], &self.states[t + 1]];
+            // `F_t` and L both contain `log r_t`, so their factors a and 1 - a add up to 1.
             let [by_left, by_reached] =
                 crossing.by_reverse(transition, ends, &of_shares(density_weight), gradient);
             if let Some(energy) = energies[t].as_ref().filter(|_| local_weight > 0.0) {
+                // `F_t` holds z_{t-1} fixed, so the derivative by it is dropped.
                 let local = (energy.gradient_of(shares) + &by_reached) * local_weight;
                 let weights = of_shares(local_weight * density_weight);
                 crossing.by_move(transition, ends, local, (&weights, flow.noise), gradient);

@@ -106,6 +106,7 @@ impl<'a> Spline<'a> {
         let (by_x, by_corner, by_sides, by_slopes) = bin.differentiate(x, by);
         for axis in 0..2 {
             let by_logits = &mut by_numbers[self.logits(axis)];
+            // The corner is the sum of all sides before it.
             by_logits[..bin.index].fill(by_corner[axis]);
             by_logits[bin.index] = by_sides[axis];
             let shares = self
@@ -154,6 +155,7 @@ impl Bin {
         let y = y - self.corner[1];
         let ([_, s, t], h, d0) = (self.terms(0.0), self.sides[1], self.slopes[0]);
         let (a, b, c) = (h * (s - d0) + y * t, h * d0 - y * t, -s * y);
+        // Only rounding can make the discriminant negative, because the spline is monotone.
         let root = (b * b - 4.0 * a * c).max(0.0).sqrt();
         self.corner[0] + self.sides[0] * 2.0 * c / (-b - root)
     }

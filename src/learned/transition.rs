@@ -73,6 +73,7 @@ impl Family {
                     components.saturating_add(1),
                 )
             }
+            // The first network moves at least as many coordinates as the second, so it is the larger one.
             Self::Invertible(coupling) => (coupling.networks(dimension, context)?[0], 2),
         };
         largest.check_size(stages.saturating_mul(networks))

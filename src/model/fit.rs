@@ -90,6 +90,7 @@ impl Fit for Gaussian {
         check_sum(count)?;
         let states = Vec::from_iter(states);
         let none = || Error::invalid("states", "none that vary", "coordinates that vary");
+        // Rounding of the mean may give equal coordinates a small variance, so the coordinates are compared.
         let varies = |i: usize| states.iter().any(|state| state[i] != states[0][i]);
         let all_vary = (0..states[0].len()).all(varies);
         let diagonal = all_vary.then(|| independent(&states, weights, 1.0));
@@ -98,6 +99,7 @@ impl Fit for Gaussian {
         if dimension > DENSE {
             return Ok(diagonal);
         }
+        // The quadratic forms of the states have the same sum under both fits, so only the normalisers differ.
         let gain = |dense: &Self| count * (diagonal.log_normalizer() - dense.log_normalizer());
         let covariances = 0.5 * (dimension * (dimension - 1)) as f64;
         let dense = gaussian(&states, weights, 1.0).filter(|dense| gain(dense) > covariances);

@@ -241,6 +241,7 @@ impl ExponentialFamily for Gaussian {
     fn natural_parameters(&self) -> DVector<f64> {
         let linear = self.form.precision().times(self.mean());
         let quadratic = pairs(self.dimension()).map(|(i, j)| {
+            // A pair off the diagonal stands for two equal entries of the matrix.
             let half = if i == j { 0.5 } else { 1.0 };
             -half * self.form.precision().entry(i, j)
         });

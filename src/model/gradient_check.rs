@@ -167,6 +167,7 @@ impl<'s> Point<'s> {
         let sizes = ROUNDING * self.log_density.abs() + (middle * self.state[index]).abs();
         let rounding = self.epsilon * sizes / step;
         let doubt = (long - middle).abs() + (middle - short).abs() + rounding;
+        // The error of the difference must stay well below the tolerance by which it judges the gradient.
         let bearable = 0.25 * TOLERANCE * (middle.abs() + spread.recip());
         if [long, middle, short] == [0.0; 3] && gradient != 0.0 || rounding > bearable {
             Test::Hidden

@@ -112,6 +112,7 @@ impl Gaussian {
                         position = newton;
                     }
                 }
+                // A Hessian of the wrong size is a mistake of the caller, which further rounds would only repeat.
                 Err(error @ Error::DimensionMismatch { .. }) => return Err(error),
                 Err(error) => found = format!("minus the Hessian of the log density: {error}"),
             }
@@ -195,9 +196,11 @@ fn hessian(model: &impl Differentiable, mode: &DVector<f64>) -> DMatrix<f64> {
     let d = mode.len();
     let mut hessian = DMatrix::zeros(d, d);
     for i in 0..d {
+        // At this step the rounding error of a central difference is about as large as its truncation error.
         let least = model.epsilon().cbrt();
         let first = column(model, mode, i, least * (1.0 + mode[i].abs()));
         let fine = STEP.max(least) / (-first[i]).sqrt();
+        // A curvature of 0, or of the wrong sign, gives no standard deviation.
         let refined = if fine.is_normal() {
             column(model, mode, i, fine)
         } else {
@@ -213,6 +216,7 @@ fn column(model: &impl Differentiable, mode: &DVector<f64>, i: usize, step: f64)
     moved[i] = mode[i] + step;
     let (right, after) = (moved[i], model.gradient(&moved));
     moved[i] = mode[i] - step;
+    // The distance of the rounded coordinates is not exactly twice `step`.
     (after - model.gradient(&moved)) / (right - moved[i])
 }
 

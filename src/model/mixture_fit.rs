@@ -16,7 +16,8 @@ const STATES: usize = 4;
 const STEPS: usize = 30;
 /// Gain in the log likelihood below which the steps end.
 const SMALL: f64 = 0.1;
-/// Distance of the two new means from the old mean after a split, in standard deviations along the axis.
+/// Distance of the two new means from the old mean after a split, in standard deviations along the axis. It is below 1,
+/// so that the halves keep a positive variance along the axis.
 const APART: f64 = 0.8;
 
 /// The number of components grows from 1 to at most 8. A split of one component is kept if it raises the log likelihood
@@ -55,6 +56,7 @@ impl Fit for GaussianMixture {
             .components()
             .zip(self.responsibilities(states, weights));
         let moved = moved.map(|((_, component), own)| {
+            // `new` refuses a mass of 0, which a component far from all states can have.
             let mass = own.iter().sum::<f64>().max(f64::MIN_POSITIVE);
             Ok((mass, component.refit(states, &own)?))
         });

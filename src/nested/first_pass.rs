@@ -88,6 +88,7 @@ where
             let before = at.island.decisions();
             at.island.advance(&(tuning.resized)(self.kernel, size))?;
             let acceptance = at.island.decisions().since(before).acceptance();
+            // Moves without proposals leave the step size as it is.
             search.update(acceptance.unwrap_or(tuning.acceptance));
         }
         at.log_size = search.means().0;
@@ -133,6 +134,7 @@ where
     }
 
     fn cost(&self, _blocks: Range<usize>) -> u64 {
+        // The number of levels is unknown beforehand. Each step forecasts what is left.
         0
     }
 
@@ -147,6 +149,7 @@ where
             log_z: f64::NEG_INFINITY,
         };
         let cut = |island: &mut Island<'m, P, L>, level| {
+            // This selection keeps no states, because all weighted states of the result come from the second pass.
             let shell = island.cut(level, &mut IslandSelection::new(Vec::new(), 0.0));
             shell.log_likelihood.log_weight()
         };
@@ -156,6 +159,7 @@ where
             at.log_z = log_add_exp(at.log_z, shell);
             at.found.shells.push(shell);
             at.found.levels.push(level);
+            // The number of levels is not known yet, so the betas are spaced for the largest number allowed.
             let beta = at.found.levels.len() as f64 / (self.settings.max_levels + 1) as f64;
             at.island.restart(level, beta)?;
             self.moves(&mut at)?;

@@ -137,6 +137,7 @@ where
     /// Restarts the chains above `level` at states of the pool, which must not be empty. Clears the pool.
     pub(super) fn restart(&mut self, level: f64, beta: f64) -> Result<()> {
         let chains = self.populations.chains();
+        // The pool is sorted by likelihood, so even distances also stratify the choice by likelihood.
         let chosen = evenly(self.pool.len(), chains, self.populations.rng());
         let ancestors = chosen.map(|i| self.pool[i].1.clone()).collect();
         self.pool.clear();
@@ -211,6 +212,7 @@ fn evenly<R: Rng + ?Sized>(
 ) -> impl Iterator<Item = usize> + use<R> {
     let offset = rng.random::<f64>();
     let distance = n as f64 / count as f64;
+    // Rounding may bring the last index to n.
     (0..count).map(move |i| (((i as f64 + offset) * distance) as usize).min(n - 1))
 }
 
@@ -239,6 +241,7 @@ impl IslandSelection {
         let expected = self.expected.next().map_or(0.0, |share| share.min(most));
         let sum = self.beyond + expected;
         self.beyond = sum.fract();
+        // If 0 states are expected, none is kept, and the quotient is not used.
         ((sum as usize).min(states), most / expected)
     }
 }

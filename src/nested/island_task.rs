@@ -46,6 +46,7 @@ where
             seed,
             ..
         } = *settings;
+        // Each chain of an island takes the next stream, so the next island starts `chains` streams later.
         let streams = successive(stream(seed, Purpose::Run, 0)).step_by(chains);
         Self {
             problem,
@@ -83,6 +84,7 @@ where
     /// Climbs the levels with an island: cuts the states below each level, and restarts and moves the chains above it.
     fn run(&self, block: usize, pulse: &mut dyn Pulse) -> Result<Self::Output, Halt> {
         let NestedSettings { chains, moves, .. } = *self.settings;
+        // The chains of an island stay in one population, because threads take whole islands.
         let size = (self.chains(block), chains, moves);
         let stream = self.streams[block].clone();
         let mut island = Island::start(self.problem, self.path, size, stream)?;

@@ -283,6 +283,7 @@ where
     }
 
     fn log_ratio(&self, _previous: &Self, state: &LevelState<P::State>) -> f64 {
+        // A chain that carries weight lies above the level of `previous`, so the prior cancels from the ratio.
         match self.level {
             None => 0.0,
             Some(_) => self.restriction(state.log_likelihood(self.problem.likelihood())),

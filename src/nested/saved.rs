@@ -51,6 +51,7 @@ where
         sorted.sort_unstable_by(f64::total_cmp);
         let level = Some(sorted[PROBES / 2]).filter(|level| *level < f64::INFINITY);
         let path = LevelPath::new(self.problem, level)?;
+        // The same stream gives the same prior samples as above.
         let mut moved: Population<_> = Population::start(&path, 0, PROBES, first())?;
         let met = moved
             .advance_to(&self.kernel, 1.0)

@@ -18,8 +18,10 @@ pub(crate) fn exp_of_negative(x: f64) -> f64 {
     let shifted = x * LOG2_E + SHIFT;
     let k = shifted - SHIFT;
     let r = (x - k * LN_2_HIGH) - k * LN_2_LOW;
+    // The last bits of `shifted` are k. In the place of the exponent, k + 1023 stands for 2^k.
     let power = f64::from_bits((shifted.to_bits() << 52).wrapping_add(1023 << 52));
     let value = taylor(r) * power;
+    // Below about -708.7 the power 2^k is subnormal, and the bits above do not stand for it.
     if x < -708.0 { 0.0 } else { value }
 }
 
@@ -74,7 +76,7 @@ pub fn softplus_increment(y: f64, d: f64) -> f64 {
     }
 }
 
-/// Smallest `x` at which [`ln_gamma`] uses Stirling's series directly.
+/// Smallest `x` at which [`ln_gamma`] uses Stirling's series directly. The first omitted term is 2e-18 there.
 const LARGE: f64 = 12.0;
 
 /// Returns `log Gamma(x)` for `x > 0`, to an absolute error of about `1e-15 (1 + |log Gamma(x)|)`.

@@ -99,6 +99,7 @@ fn search(
     direction: &DVector<f64>,
     function: &mut impl FnMut(&DVector<f64>) -> (f64, DVector<f64>),
 ) -> Option<Minimum> {
+    // Nocedal and Wright suggest this constant for Armijo's condition.
     const ENOUGH: f64 = 1e-4;
     const HALVINGS: usize = 60;
     let slope = here.gradient.dot(direction);

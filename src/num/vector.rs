@@ -19,6 +19,7 @@ pub(crate) fn wide<R>(work: impl FnOnce() -> R) -> R {
 #[inline]
 pub(crate) fn set_zero(values: &mut [f64]) {
     if values.len() < VECTOR_WIDTH {
+        // If the compiler knew the number, it would turn the loop into `memset` again.
         let zero = std::hint::black_box(0.0);
         values.iter_mut().for_each(|value| *value = zero);
     } else {

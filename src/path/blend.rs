@@ -377,6 +377,7 @@ where
         log_densities: &mut [f64],
     ) {
         let (to_base, to_other) = L::weights(self.beta);
+        // A base of weight 0 is not evaluated. Its log density then counts as 0.
         log_densities.fill(0.0);
         if to_base > 0.0 {
             let gradients = gradients.as_view_mut();

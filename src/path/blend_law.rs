@@ -58,6 +58,7 @@ impl BlendLaw for Geometric {
 
     #[inline(always)]
     fn log_ratio(from: f64, to: f64, base: f64, other: f64) -> f64 {
+        // This product keeps digits that the difference of two weighted sums would lose.
         if base.is_finite() && other.is_finite() {
             return (to - from) * (other - base);
         }
@@ -91,6 +92,7 @@ impl BlendLaw for Tempered {
 
     #[inline(always)]
     fn log_ratio(from: f64, to: f64, _base: f64, other: f64) -> f64 {
+        // On the way down `to - from` is negative, and its product with `-inf` would be `+inf`.
         if other == f64::NEG_INFINITY && to > 0.0 {
             return other;
         }

@@ -354,6 +354,7 @@ impl AnnealingPath for MomentPath {
         let mut precision = scaled.tr_mul(&scaled);
         let pull = self.averaging.inverse.tr_mul(&pull);
         precision.ger(-spread / stretch, &pull, &pull, 1.0);
+        // The density uses the entries below the diagonal, the gradient uses all. Rounding must not make them differ.
         precision.fill_upper_triangle_with_lower_triangle();
         GaussianAt {
             ends: Arc::clone(&self.ends),

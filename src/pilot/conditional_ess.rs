@@ -238,6 +238,7 @@ where
     type Output = Single<EssPass>;
 
     fn blocks(&self) -> Range<usize> {
+        // There is one block, because each next beta depends on all chains.
         0..1
     }
 

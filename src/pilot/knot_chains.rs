@@ -150,6 +150,7 @@ impl KnotChains {
 
     fn costs_of_sums(&self, knots: &[f64], sums: &[[f64; 3]]) -> Result<Vec<f64>> {
         let mut costs = vec![0.0; knots.len() - 1];
+        // Segment j costs `1/2 (E_{j+1} - E_j)`, so the chains at a knot add to one segment and subtract from the next.
         for (j, &[back, ahead, counted]) in sums.iter().enumerate() {
             if counted == 0.0 {
                 let chains = self.chains;

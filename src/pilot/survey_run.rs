@@ -170,9 +170,11 @@ impl Pilot {
                 Err(_) => return survey,
             };
             let most = self.chains.saturating_mul(MORE);
+            // A variance needs two chains.
             if living >= LIVING.min(self.chains / 4).max(2) || pilot.chains == most {
                 return survey;
             }
+            // If the same share survives, about as many chains will live as the caller asked for.
             let factor = self.chains.div_ceil(living.max(1));
             pilot.chains = pilot.chains.saturating_mul(factor).min(most);
             job.foresee(pilot.evaluations(1));
@@ -193,6 +195,8 @@ impl Pilot {
         K: TransitionKernel<P::At> + Sync,
     {
         check_stages("stages of the pilot", kernel.stages(), &schedule)?;
+        // A survey needs no log Z, so 0 stands in for one that may be unknown. Surrogates would end in a weighing that
+        // does not shrink with the number of stages, which spoils the variances.
         let task = Ais::with_base_log_z(path.clone(), kernel, 0.0)
             .without_surrogates()
             .recorder(DerivativeRecorder::default())

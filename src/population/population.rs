@@ -133,6 +133,7 @@ impl<P: AnnealingPath> Population<P> {
             return self.block.log_weights().to_vec();
         }
         let model = self.path.at(self.model.beta());
+        // A dead chain stays dead: its log ratio may be +inf, and `-inf + inf` is NaN.
         let exact = |(state, &log_weight): (&P::State, &f64)| match log_weight > f64::NEG_INFINITY {
             true => log_weight + model.log_ratio(&self.model, state),
             false => log_weight,
@@ -182,6 +183,7 @@ impl<P: AnnealingPath> Population<P> {
     }
 
     pub(crate) fn stay_by(&mut self, kernel: &dyn Moves<P::At>) -> Result<()> {
+        // No `begin_stage`, because recorders and surveys read the log ratios of the last stage after this move.
         self.guarded(&mut |at| {
             let stage = Stage::new(at.index, &at.model, &at.model);
             kernel.pass(stage, &mut at.block, &mut at.workspace)
@@ -326,6 +328,7 @@ impl<P: AnnealingPath> Population<P> {
     }
 
     pub(crate) fn into_states<W: Workspace>(mut self) -> Vec<(P::State, W::Memory)> {
+        // Memories come first, because the block has no chains once its states are taken.
         let memories = self.workspace.memories::<W>(self.block.len());
         let (states, _) = self.block.take_states_and_log_weights();
         states.into_iter().zip(memories).collect()

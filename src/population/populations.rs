@@ -38,6 +38,7 @@ where
         let mut starts: Vec<_> = ranges
             .map(|mine| {
                 let stream = streams.next().expect("streams have no end");
+                // The streams of the other chains are skipped here, and made again by the thread that starts the block.
                 (1..mine.len()).for_each(|_| _ = streams.next());
                 cut((mine, stream))
             })
@@ -99,6 +100,7 @@ where
         for (&from, to) in alive.iter().cycle().zip(dead) {
             self.copy(from, to, copy);
         }
+        // The weighing only showed which chains are excluded. Chains that are placed at a model have weight 1.
         for population in &mut self.blocks {
             population.block_mut().level_weights_to(0.0);
         }

@@ -87,6 +87,7 @@ impl<S> Genealogy<S> {
             Selection::WasteFree(waste_free) => {
                 let ancestors = waste_free.ancestors(self.block_size, &log_weights, rng);
                 regrow(chains, &ancestors, self.copy)?;
+                // `regrow` sets one state of each trajectory after another, so place p descends from ancestor p mod M.
                 ancestors
                     .into_iter()
                     .cycle()
@@ -158,6 +159,7 @@ impl<S> Members<'_, S> {
 
     /// Copies states and memories of `ancestors` to the first chains, and gives all chains the block's mean weight.
     fn gather(&mut self, ancestors: &[usize], copy: CopyState<S>) {
+        // All copies are made before the first is set, because an ancestor's own place may be overwritten.
         let copies = ancestors.iter().map(|&chain| self.copy_of(chain, copy));
         for (chain, copied) in copies.collect::<Vec<_>>().into_iter().enumerate() {
             self.set(chain, copied);
@@ -167,6 +169,7 @@ impl<S> Members<'_, S> {
 
     /// Swaps state and memory of `chain` with the same chain of another block.
     pub(crate) fn exchange(&mut self, other: &mut Self, chain: usize) {
+        // Read first, because `chain_mut` forgets what is known of a state.
         let known = (self.block.memory(chain), other.block.memory(chain));
         let (here, _) = self.block.chain_mut(chain);
         let (there, _) = other.block.chain_mut(chain);

@@ -41,6 +41,7 @@ impl StandardNormal {
 
     fn new() -> Self {
         let mut widths = [0.0; LAYERS + 1];
+        // The lowest layer is drawn as a rectangle of the same area. Its part beyond `TAIL` stands for the tail.
         widths[0] = AREA / density(TAIL);
         widths[1] = TAIL;
         for i in 2..LAYERS {
@@ -100,6 +101,7 @@ fn density(x: f64) -> f64 {
 /// Draws a number beyond [`TAIL`], by rejection from an exponential (Marsaglia 1964).
 fn draw_tail<R: Rng + ?Sized>(rng: &mut R) -> f64 {
     loop {
+        // u lies in [0, 1), so the logarithm of 1 - u is finite.
         let [excess, bound] = [rng.random::<f64>(), rng.random()].map(|u| -(-u).ln_1p());
         let excess = excess / TAIL;
         if 2.0 * bound > excess * excess {

@@ -39,6 +39,7 @@ impl ResamplingScheme {
         }
         let left = count.saturating_sub(copies.iter().sum());
         let total: f64 = expected.iter().sum();
+        // Rounding may leave a sum that differs from `left`. If `left` is 0 there are no levels to scale.
         let scale = total / left as f64;
         let mut levels = self.levels(left, rng);
         levels.sort_unstable_by(f64::total_cmp);

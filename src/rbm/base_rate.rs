@@ -129,6 +129,7 @@ impl<T: Scalar> BaseRate<T> {
         if columns.len() == 1 {
             return Ok(first);
         }
+        // The shares are not divided by their sum again, so that a saved base is restored with the same bits.
         let components = Components::with_shares(shares, DMatrix::from_columns(&columns))?;
         Ok(Self {
             visible_bias: components.mean_logits(),

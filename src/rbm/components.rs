@@ -84,6 +84,7 @@ impl<T: Scalar> Components<T> {
             let mean = probabilities * DVector::from_column_slice(shares);
             mean.map(|p| p.max(f64::MIN_POSITIVE))
         };
+        // Both means are computed, because 1 - on would lose the digits of a mean that is near 1.
         let on = mean(self.logits.map(|x| sigmoid(x.as_())));
         let off = mean(self.logits.map(|x| sigmoid(-x.as_())));
         on.zip_map(&off, |on, off| T::nearest((on / off).ln()))
@@ -139,6 +140,7 @@ impl ComponentWeights {
                 let own = own.at(p as f64 / (points - 1) as f64);
                 for (place, own) in places.iter().zip(own) {
                     let weight = &mut weights[place.expect("the whole has all components")];
+                    // Two parts may have a component in common: a mixture joins equal ones.
                     *weight = log_sum_exp([*weight, log_share + own + depth]);
                 }
             }
@@ -225,6 +227,7 @@ impl<'a> Activations<'a> {
         let weights = self.weights.gains(from, to);
         let gains = weights.iter().zip(&self.log_densities);
         let gains = Vec::from_iter(gains.map(|(weight, x)| weight - (to - from) * x));
+        // If the gains differ much, the formula may overflow or cancel. The plain difference does not overflow.
         let beyond = |gain: &f64| (gain - gains[0]).abs() > 1.0;
         if gains.iter().any(beyond) {
             return self.log_sum(to) - self.log_sum(from);

@@ -34,6 +34,7 @@ impl<L: Layer> MeanField<L> {
         let coins = (0..self.hidden_bias.len()).map(|_| rng.random()).collect();
         let mut at = Position::new(self, coins);
         let squares: f64 = (0..at.units.len()).map(|j| at.gain(j).0.powi(2)).sum();
+        // Without the bound gamma would fall if `log f` is nearly flat, and be infinite if no flip changes it.
         let first = (at.units.len() as f64 / squares).sqrt().min(LAST_POWER);
         for sweep in 0..sweeps {
             let part = sweep as f64 / (sweeps.max(2) - 1) as f64;

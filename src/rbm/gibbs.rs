@@ -86,6 +86,7 @@ impl<T: Scalar> TransitionKernel<RbmAt<'_, T>> for BlockGibbs {
             WeightPanels::Wide(_) => buffers.weigh_and_draw_hidden::<Wide>(ends, t, lanes),
             WeightPanels::Narrow(_) => buffers.weigh_and_draw_hidden::<Narrow>(ends, t, lanes),
         }
+        // `active` still holds the old visible units here, given which the component is drawn.
         if let Some(categorical) = categorical {
             categorical.weigh_and_draw(t, &buffers.active, lanes, &mut buffers.components);
         }

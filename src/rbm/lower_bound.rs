@@ -316,6 +316,7 @@ impl<L: Layer> MeanField<L> {
                 return expanded;
             }
             let heaviest: Vec<Configuration> = open.drain(..WAVE.min(open.len())).collect();
+            // One thread lists all neighbours, so that timing does not decide which configuration owns a shared one.
             let neighbours = heaviest
                 .iter()
                 .map(|(_, units)| neighbours(units, &mut met));

@@ -44,6 +44,7 @@ impl<T: Scalar> BaseRate<T> {
             let columns = BLOCK.min(starts - block * BLOCK);
             let start = coins(rbm.visible_units(), columns, streams[block].clone());
             let logits = equations.solve(start, TOLERANCE);
+            // Both sums are kept, because 1 - m would lose the digits of a probability that is near 1.
             let on = logits.map(sigmoid).column_sum();
             (on, logits.map(|x| sigmoid(-x)).column_sum())
         });

@@ -161,6 +161,7 @@ impl<T: Scalar> RbmPath<T> {
     /// Returns the largest standard deviation, over a few states of each machine, of the change that the grid makes in
     /// its log density. The states come from short chains, which start at the base and pass all knots.
     fn deviation_on_grid(&self) -> Result<f64> {
+        // The seed is fixed, so that a path has the same models in every run.
         let first = stream(0, Purpose::Probe, 0);
         let mut population: Population<&Self> = Population::start(self, 0, STATES, first)?;
         let mut largest: f64 = 0.0;
@@ -371,6 +372,7 @@ impl<'a, T: Scalar> RbmAt<'a, T> {
     /// # Errors
     /// If `beta` is not finite, or the model has the categorical unit of a mixture.
     pub fn to_rbm(&self) -> Result<Rbm<f64>> {
+        // At position 1 the components' factor is 1 in every state, and the model is an RBM.
         if self.segment == 0 && self.position < 1.0 {
             let expected = "one component, for an RBM at each beta";
             self.path.base.check_single(expected)?;
@@ -428,6 +430,7 @@ impl<'a, T: Scalar> RbmAt<'a, T> {
     /// Returns the segment that contains this model and `other`, if any, and their positions in it. A model with
     /// weights on a grid and an exact model share no segment.
     pub(crate) fn shared_segment(&self, other: &Self) -> Option<(usize, f64, f64)> {
+        // A model at a knot belongs to the segment on its right, but is also the end of the segment on its left.
         let segment = self.segment.min(other.segment);
         let end = self.path.knots.betas()[segment + 1];
         let same_weights = std::ptr::eq(self.ends, other.ends);

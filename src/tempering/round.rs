@@ -119,6 +119,7 @@ where
     K: Invariant<P::At> + Sync,
 {
     fn start(&self, block: usize) -> Result<Ladders<P>> {
+        // The lock only lets a shared task give the start away. Threads never wait, since each block has its own.
         let start = self.starts[block].lock();
         let start = start.unwrap_or_else(PoisonError::into_inner).take();
         let ladders = self.run.settings.ladders_of(block);
@@ -253,6 +254,7 @@ impl RoundFigures {
         };
         let influences: Vec<Vec<f64>> = ladders.iter().map(influences).collect();
         let n = ladders.len() as f64;
+        // The influences sum to 0, so n times the standard error of their mean is the root above.
         let error =
             |j| n * Moments::from_iter(influences.iter().map(|sums| sums[j])).standard_error();
         (0..=self.pairs.len()).map(error).collect()
@@ -272,6 +274,7 @@ impl RoundFigures {
         let tuned = tuned.unwrap_or_else(|_| schedule.clone());
 
         let found = self.log_ratios(guesses).into_iter().zip(guesses);
+        // If the states of a pair do not overlap at all, the sums determine no ratio.
         let log_ratios = found.map(|(found, &guess)| if found.is_finite() { found } else { guess });
         let log_z = cumulative(log_ratios);
         let betas = schedule.betas();

@@ -111,6 +111,7 @@ where
             return RoundsReached {
                 last,
                 stopped_by: Some(by),
+                // The run ends here, so no round starts from the other fields.
                 ..self.first()
             };
         }

@@ -139,6 +139,7 @@ impl TemperingSettings {
         // A single ladder has no error estimate.
         Error::check_count("ladders", self.ladders, 2)?;
         Error::check_at_least("block_size", self.block_size, 1)?;
+        // Round 30 has 2^30 scans, the largest count that any setting may have.
         let rounds = (1..=30).contains(&self.rounds);
         Error::check(rounds, "rounds", self.rounds, "1 to 30")?;
         Error::check_count("samples", self.samples, 1)?;

@@ -110,6 +110,7 @@ where
         self.check()?;
         let (settings, path) = (&self.settings, self.path.clone());
         let mut named = settings.named();
+        // Ladders stay at the exact models, without surrogates.
         named.push(named_engine(path.simd_level(), false));
         let identity = identity(path, &self.kernel, &settings.schedule, named)?;
         Ok(identity

@@ -159,6 +159,7 @@ impl ProbeChain {
 }
 
 fn finite(x: f64) -> f64 {
+    // A NaN would differ from itself, so that no run could match its own probe.
     if x.is_finite() { x } else { f64::NEG_INFINITY }
 }
 
@@ -232,6 +233,7 @@ impl Identity {
     /// Refuses another run. The error names the setting that differs, or path or kernel and a chain that differs.
     pub(crate) fn check(&self, found: &Self, alike: Alike) -> Result<()> {
         Error::check_dimension("settings", found.settings.len(), self.settings.len())?;
+        // One of the two identities was read from bytes and has no names.
         let names = self.names.iter().chain(&found.names).copied();
         check_values(names.zip(&self.settings), found.settings.iter())?;
         if let (Some(mine), Some(found)) = (&self.schedule, &found.schedule) {

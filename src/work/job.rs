@@ -231,6 +231,7 @@ impl Crew<'_> {
         while let Some(block) = ledger.hand_out() {
             let outcome = self.block(at, block);
             let entered = caught_once(|| match (outcome, at.outbox) {
+                // The ledgers of several processes take outputs at meetings only, so that all reach the same decisions.
                 (Ok(output), Some(outbox)) => {
                     let sent = outbox.put(block, output);
                     sent.unwrap_or_else(|error| ledger.fail(block, error));
@@ -322,12 +323,15 @@ impl<O: Merge + Send> Pulse for Beat<'_, '_, O> {
     fn step(&mut self, stepped: Stepped, save: &dyn Fn() -> Result<Vec<u8>>) -> Result<(), Halt> {
         let Site { ledger, saver, .. } = self.site;
         if let Some(left) = stepped.left {
+            // `foresee` adds to the steps counted so far, which do not include this step.
             self.crew.meter.foresee(left.saturating_add(stepped.cost));
         }
         self.crew.count(stepped.cost, ledger, *saver);
+        // A finished block keeps its output even if it was canceled. Checkpoints then contain the output.
         if stepped.is_last {
             return Ok(());
         }
+        // Read once, so that a block that ends here as canceled has left its bytes.
         let is_canceled = ledger.is_canceled(self.block);
         if let Some(saver) = saver {
             saver.passed(self.block, save, is_canceled);

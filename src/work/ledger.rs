@@ -143,6 +143,7 @@ impl<T: Merge> Ledger<T> {
     }
 
     fn books(&self) -> MutexGuard<'_, Books<T>> {
+        // A panic in merging poisons the lock. The books stay usable, and `is_torn` shows what was lost.
         self.books.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -169,6 +170,7 @@ impl<T: Merge> Ledger<T> {
     }
 
     pub(crate) fn is_canceled(&self, block: usize) -> bool {
+        // Relaxed, because a thread that sees the limit late only does more work.
         self.limit.load(Ordering::Relaxed) <= block
     }
 
@@ -287,6 +289,7 @@ impl<T: Merge> Ledger<T> {
                 Some(StoppedBy::StandardError) => Forest::new(),
                 _ => books.waiting.into(),
             },
+            // A stop after the last block changed nothing.
             stopped_by: books.stopped_by.filter(|_| !ended),
         })
     }
@@ -331,6 +334,7 @@ impl<T: Merge> Books<T> {
         self.done = node.blocks().end;
         self.prefix.push(node);
         if !apart {
+            // Set during the merging, which takes the prefix away: a panic leaves the prefix empty and the flag set.
             self.is_torn = true;
             self.prefix = coalesce(std::mem::take(&mut self.prefix));
             self.is_torn = false;

@@ -81,6 +81,7 @@ impl<'a, O: Merge + Send> Meeting<'a, O> {
             let chains = self.at.task.chains(blocks.start);
             ledger.fail(blocks.start, merging_panicked(message, chains));
         }
+        // This process counted its own blocks step by step.
         if rank != self.rank {
             (self.count)(self.at.task.cost(blocks));
         }
@@ -114,11 +115,13 @@ impl<'a, O: Merge + Send> Meeting<'a, O> {
 
 impl<O: Merge + Send> Meets for Meeting<'_, O> {
     fn news(&mut self, is_done: bool) -> Result<News> {
+        // Checks time limit and callbacks even if no block of this process takes a step.
         (self.count)(0);
         if let Some(saver) = self.at.saver {
             saver.tick_at_rest();
         }
         let (failed, asked) = self.at.ledger.concerns();
+        // The process at fault reports its failure itself.
         let own = failed.filter(|failed| !matches!(failed.error, Error::Rank { .. }));
         Ok(News {
             finished: self
@@ -139,6 +142,7 @@ impl<O: Merge + Send> Meets for Meeting<'_, O> {
             finished.try_for_each(|bytes| self.enter(rank, bytes))?;
         }
         self.fail(&all);
+        // The reason of the lowest rank, so that all processes report the same one.
         if let Some(by) = all.iter().find_map(|news| news.asked) {
             self.at.ledger.stop(by);
         }

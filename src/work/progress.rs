@@ -218,6 +218,7 @@ impl<'a> Meter<'a> {
         let done = before + chain_steps;
         let tick = (self.total.load(Ordering::Relaxed) / 1_000).max(1);
         let now = (self.begun.elapsed().as_millis() / INTERVAL.as_millis()) as u64;
+        // Of several threads that come at the same time, only the first finds an older time.
         let late = self.called.fetch_max(now, Ordering::Relaxed) < now;
         let is_due = late || done / tick > before / tick;
         if is_due && callback(self.at(done, checkpoint_age())).is_break() {

@@ -49,6 +49,7 @@ impl<'e> Team<'e> {
             ranks,
             has_parted: Cell::new(false),
         };
+        // A refusal by this check is part of the outcome, so that the other processes learn of it below.
         let outcome = check_outside_pool().and_then(|()| work(&team));
         if team.has_parted() {
             return outcome;
@@ -183,6 +184,7 @@ impl<'e> Team<'e> {
         thread::scope(|scope| {
             let (at_work, ended) = channel();
             let worker = scope.spawn(move || {
+                // Dropped when the work ends, even by a panic. The meetings then find the channel closed.
                 let _at_work = at_work;
                 work()
             });

@@ -44,6 +44,7 @@ impl<T> Node<T> {
 
     /// Returns whether the node lies within the first `blocks` blocks.
     pub(crate) fn is_within(&self, blocks: usize) -> bool {
+        // The level of a damaged file may be too large for a shift.
         self.level < usize::BITS && self.index < blocks >> self.level
     }
 

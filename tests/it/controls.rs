@@ -261,3 +261,23 @@ fn challenges() {
         .rounds(3)
         .challenge());
 }
+
+/// The last round takes the rest of the budget, and may have far more stages than twice those of the round before.
+#[test]
+fn a_challenge_after_a_very_long_last_round_continues() {
+    let path = path();
+    let make = || {
+        let rounds = Rounds::new(&path, RandomWalkMetropolis::new(0.5).unwrap());
+        rounds.chains(2).rounds(1).budget(1_000_000).challenge()
+    };
+    let total = AtomicU64::new(0);
+    let watch = |at: Progress| total.store(at.total, Ordering::Relaxed);
+    let whole = make().progress(watch).run().unwrap();
+    assert!(whole.rounds().last().unwrap().stages > 200_000);
+    let place = Place::new("long-last-round");
+    let moment = total.load(Ordering::Relaxed) - 1;
+    let stopped = make().progress(stop_at(moment)).checkpoint(&place.0).run();
+    assert!(!matches!(&stopped, Err(error) if !matches!(error, Error::Stopped { .. })));
+    let resumed = make().checkpoint(&place.0).resume().unwrap();
+    assert_eq!(resumed.said(), whole.said());
+}

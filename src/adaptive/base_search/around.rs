@@ -54,6 +54,7 @@ pub(super) fn laplace(
     }
     let steps = match fit {
         Some(fit) => fit.covariance().diagonal().map(|x| STEP * x.sqrt()),
+        // Near this step the truncation and the rounding errors of a central difference balance.
         None => mode.map(|x| target.epsilon.cbrt() * (1.0 + x.abs())),
     };
     let smooth = Smooth { target, steps };

@@ -35,6 +35,7 @@ impl FindModes for Vec<bool> {
 fn modes(ends: &[Vec<bool>], target: &Target<'_, Vec<bool>>) -> Vec<Vec<usize>> {
     let log_densities: Vec<f64> = ends.iter().map(|end| target.log_density(end)).collect();
     let mut order: Vec<usize> = (0..ends.len()).collect();
+    // The first chain of a mode is then its highest, and the limit on modes leaves out the lowest.
     order.sort_by(|&a, &b| log_densities[b].total_cmp(&log_densities[a]));
     let apart = |a: usize, b: usize| {
         let differ = ends[a].iter().zip(&ends[b]).filter(|(a, b)| a != b).count();

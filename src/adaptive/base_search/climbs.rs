@@ -39,6 +39,7 @@ pub(super) fn tops(
             let last = target.left() - allowance;
             let starts = starts.into_iter();
             starts
+                // Room for two gradients in each iteration. A gradient counts as two evaluations.
                 .take_while(|_| target.left() >= last + 4 * ITERATIONS as u64)
                 .map(|(_, start)| climbed(start, FLAT / spread.max(), gradient_of, target))
                 .collect()

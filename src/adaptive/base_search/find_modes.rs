@@ -191,6 +191,7 @@ impl<'t, S> Target<'t, S> {
 
     /// Calls `search`, which may spend at most `evaluations` of the evaluations left.
     pub(super) fn within<T>(&self, evaluations: u64, search: impl FnOnce() -> T) -> T {
+        // Counts the other evaluations as spent meanwhile, so that `left` and `charge` obey the limit.
         let held = self.left().saturating_sub(evaluations);
         self.spent.set(self.spent.get() + held);
         let found = search();

@@ -91,6 +91,7 @@ impl<P: AnnealingPath, L: NormalizedModel<State = P::State>> MixtureBase<P, L> {
         laws.iter()
             .try_for_each(|(share, _)| Error::check_inner_fraction("share", *share))?;
         let sum: f64 = laws.iter().map(|(share, _)| share).sum();
+        // Shares that sum to 1 up to rounding leave nothing to the own base.
         Error::check(sum < 1.0 - 1e-9, "sum of the shares", sum, "less than 1")?;
         let log_z = path.base().log_normalizer();
         Error::check_number("log normalizer of the base", log_z)?;

@@ -43,6 +43,7 @@ pub(super) fn modes(trails: &Trails<DVector<f64>>, target: &Target<'_, DVector<f
     let mut ends: Vec<_> = ends
         .map(|(chain, end)| Mode::new(target.log_density(end), end.clone(), vec![chain]))
         .collect();
+    // `is_near` compares a known mode with a lower one, so the highest ends are added first.
     ends.sort_by(|a, b| b.log_density.total_cmp(&a.log_density));
     ends.into_iter()
         .for_each(|end| add(&mut modes, end, target));
@@ -106,6 +107,7 @@ fn unexplained(
     let mut states = draws.to_vec();
     let each = AROUND * draws.len() / wide.len().max(1);
     let rng = &mut *target.rng.borrow_mut();
+    // A narrow mode near a known one may be too rare among draws of the base.
     for wide in &wide {
         states.extend((0..each).map(|_| wide.sample(rng)));
     }
@@ -117,7 +119,11 @@ fn unexplained(
             (log_density - explained(&peaks, &state), log_density, state)
         })
         .collect();
-    rated.sort_by(|(a, ..), (b, ..)| b.total_cmp(a));
+    // A rating costs one evaluation and a climb eight or more, so climbs begin at the best-rated states.
+    rated.sort_by(|(a, a_density, _), (b, b_density, _)| {
+        // Without a known mode all ratings are equal.
+        b.total_cmp(a).then(b_density.total_cmp(a_density))
+    });
     let rated = rated.into_iter();
     rated.map(|(_, density, state)| (density, state)).collect()
 }
@@ -137,6 +143,7 @@ fn explained(peaks: &[(f64, &Gaussian)], state: &DVector<f64>) -> f64 {
     let parts = peaks
         .iter()
         .map(|(peak, part)| peak + part.log_density(state));
+    // With -inf the rating of a state off the support would be NaN.
     log_sum_exp(parts).max(f64::MIN)
 }
 
@@ -154,6 +161,7 @@ impl Mode {
     /// more than [`DROP`] below its value at `lower`. Three points on the line are compared.
     fn is_near(&self, lower: &Self, target: &Target<'_, DVector<f64>>) -> bool {
         let between = |share: f64| &lower.best * (1.0 - share) + &self.best * share;
+        // The middle is farthest from both states. It comes first, since a drop there saves two evaluations.
         [0.5, 0.25, 0.75]
             .into_iter()
             .all(|share| target.log_density(&between(share)) >= lower.log_density - DROP)
@@ -215,6 +223,15 @@ mod tests {
         let all = rated.iter().filter(is_narrow).count();
         let first = rated[..all].iter().filter(is_narrow).count();
         assert!(all >= 2 && first == all, "{first} of {all}");
+    }
+
+    #[test]
+    fn without_a_known_mode_the_densest_draws_come_first() {
+        let target = part(0.0, 1.0);
+        let draws = samples(&part(0.0, 2.0), 100, &mut stream(1, Purpose::Testing, 0));
+        let log_density = |x: &DVector<f64>| target.log_density(x);
+        let rated = unexplained(&[], &draws, &counted(&log_density, None, 1));
+        assert!(rated.is_sorted_by(|(a, _), (b, _)| a >= b));
     }
 
     /// Two draws of the base in a million lie where the narrowest part has the largest density. Of the draws from a

@@ -36,6 +36,7 @@ pub(super) fn compare_normalizer<S: FindModes>(
         }
         let (value, error) = (-found.value(), found.standard_error());
         let tolerance = ERRORS * error;
+        // Even an imprecise estimate can refuse a value, but only a precise one can confirm it.
         let is_near = (value - log_normalizer).abs() <= tolerance + ROUNDING;
         let expected = format!(
             "about {value:.2}, as its density and samples show (base_log_z only sets where log Z is counted from)"

@@ -35,6 +35,7 @@ pub(super) fn mixed<S: FindModes>(
             break;
         };
         shares = (0..UPDATES).fold(shares, |shares, _| draws.improved(&shares));
+        // The last shares must belong to the components that are returned.
         if left > 1 {
             bases = draws.refitted(bases, &shares);
         }
@@ -49,6 +50,7 @@ pub(super) fn mixed<S: FindModes>(
 /// over the components, the other half in proportion to `shares`.
 fn counts(shares: &[f64], each: usize) -> Vec<usize> {
     let by_share = 0.5 * (each * shares.len()) as f64;
+    // Without the even half, a component whose share is near 0 would have no draws by which to regain it.
     let count = |share: &f64| each.div_ceil(2) + (by_share * share) as usize;
     shares.iter().map(count).collect()
 }
@@ -84,6 +86,7 @@ impl<S: FindModes> Draws<S> {
         };
         let densities: Vec<Vec<f64>> = states.iter().map(density).collect();
         let log_counts: Vec<f64> = counts.iter().map(|&count| (count as f64).ln()).collect();
+        // The densities of all components count, so that a draw from the tail of one does not get a huge weight.
         let log_weight = |(state, densities): (&S, &Vec<f64>)| {
             let parts = densities.iter().zip(&log_counts);
             target.log_density(state) - log_sum_exp(parts.map(|(density, count)| density + count))

@@ -66,7 +66,8 @@ where
     }
 
     fn width(&self) -> usize {
-        self.settings.chains.div_ceil(BLOCK)
+        let block_size = self.settings.first_block_size();
+        self.settings.chains.div_ceil(block_size)
     }
 }
 

@@ -106,7 +106,8 @@ const COPIES: usize = 32;
 const SCOUTS: (u64, u64) = (64, 4_096);
 /// Largest number of moves of a chain at each power of the target.
 const COOLING: u64 = 10;
-/// Smallest share of the path's own base in the mixture.
+/// Smallest share of the path's own base in the mixture. At 1/2, a log weight is at most log 2 higher than in a run
+/// from the own base alone.
 const DEFENCE: f64 = 0.5;
 /// Number of draws of the base at which a gradient is compared with finite differences.
 const PROBES: usize = 8;
@@ -215,6 +216,7 @@ where
         let (scouts, scouted) = self.scouts(&old, scouting, job, &mut seeds)?;
         let (trails, cooled) = self.trails(&old, &scouts, cooling, job)?;
         let spent = scouted + cooled;
+        // Scouts and cooling may exceed their shares: scouts finish a stage, cooling makes a move a power.
         let fitting = fitting.min(budget.saturating_sub(spent));
         let draws = match P::State::CLIMBS {
             true => (MODES * fitting as f64) as u64 / OF_DRAW,
@@ -232,6 +234,7 @@ where
             modes,
             starts,
             evaluations: spent + fitted,
+            // `check` has made this comparison for an early error. The same stream gives the same answer.
             is_compared: self.compare_normalizer()?,
         })
     }

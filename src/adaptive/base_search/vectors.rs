@@ -8,7 +8,8 @@ use super::modes::modes;
 use crate::Result;
 use crate::model::{Gaussian, StudentT};
 
-/// Degrees of freedom of each Student's t.
+/// Degrees of freedom of each Student's t. Tails heavier than a Gaussian's prevent huge weights where a fit is too
+/// narrow.
 const FREEDOM: f64 = 5.0;
 /// Largest power of the target at which the states are divided into components.
 const MILD: f64 = 2.5;

@@ -265,6 +265,7 @@ impl LogZ for Judged<'_> {
     /// Returns the larger of the lower bounds on log Z by both results. With m bounds, each has the confidence
     /// `1 - (1 - confidence) / m`, so all hold with probability `confidence`.
     fn certified_lower_bound(&self, confidence: f64) -> Result<Option<f64>> {
+        // The second bound relies on the log normaliser of the base, which could not be compared.
         if !self.is_compared {
             return self.first.certified_lower_bound(confidence);
         }

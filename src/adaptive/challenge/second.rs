@@ -120,10 +120,12 @@ where
     let begun = Instant::now();
     let prepared = prepared(search, asked.budget, job.job());
     let (prepared, of_first) = job.job().agreed(prepared, |one| one.figures(search.seed))?;
+    // The processes searched apart, and rounding may differ. All must run with the same betas.
     let schedule = match of_first {
         Some(figures) => Schedule::new(figures[..=prepared.schedule.stages()].to_vec())?,
         None => prepared.schedule,
     };
+    // The log Z of the mixture is 0, because it divides the own base by `exp(own_log_z)`.
     let from = asked.log_base_normalizer - search.own_log_z;
     let task = Ais::with_base_log_z(prepared.path, prepared.kernel, from)
         .schedule(schedule)
@@ -159,12 +161,15 @@ where
     let found = search.find(of_search as u64, job)?;
     let budget = budget.saturating_sub(found.evaluations);
     let each = search.evaluations();
+    // Forty stages of three moves then cost a quarter of the budget, half of what the first pass may spend.
     let chains = (budget / 4 / (3 * 40 * each)).clamp(32, 256) as usize;
+    // The first pass and the run share this seed, but the purposes of their streams differ.
     let seed = stream(search.seed, Purpose::Challenge, 6).next_u64();
     let path = from_base(&search.path, found.base);
     let pass = search.first_pass(path.clone(), (chains, 3), budget / 2, (seed, job))?;
     let left = budget.saturating_sub(pass.evaluations) / each;
     let lambda = pass.barrier.global();
+    // K stages give a log weight the variance Lambda^2 / K, here 1/4. What is left of the budget goes to more chains.
     let stages = (STAGES * lambda * lambda).clamp(16.0, 1e6) as u64;
     let chains = (left / stages).clamp(CHAINS.0, CHAINS.1);
     let stages = (left / chains).max(1);

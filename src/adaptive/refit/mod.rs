@@ -67,7 +67,8 @@ const LEAST: f64 = 0.001;
 /// Number of updates of the own base's share. Each update raises the likelihood of the states.
 const UPDATES: usize = 30;
 /// Largest Pareto shape of the ratios of target to base among states of the target. A ratio whose shape is k' there has
-/// the shape `k = k' / (1 + k')` among samples of the base, and moments up to the order `1/k`.
+/// the shape `k = k' / (1 + k')` among samples of the base, and moments up to the order `1/k`. For 0.6 this is
+/// the order 2.7, so the ratios still have a variance.
 const HEAVIEST: f64 = 0.6;
 /// Number of samples of a fitted distribution that must all lie on the target's support.
 pub(super) const TRIED: usize = 64;
@@ -109,6 +110,7 @@ where
             log_base_normalizer: layout.log_base_normalizer - log_z,
             ..*layout
         };
+        // A codec is made for the path's own models, so an unfinished block of this round begins anew.
         layout.run(from_base(&self.0, base), start, None, job)
     }
 }
@@ -129,6 +131,7 @@ where
     let sums = WeightSums::of(run.log_weights());
     let shares = run.log_weights().iter().map(|&w| sums.share(w));
     let weighted: Vec<_> = shares.zip(run.states()).filter(|(w, _)| *w > 0.0).collect();
+    // The covariance pools several rounds, but the modes are counted in the states of this round alone.
     let effective = sums.effective_sample_size();
     let modes = modes(&Vec::from_iter(weighted.iter().map(|(_, x)| *x)));
     if let Some(modes) = modes.filter(|&modes| effective < FEWEST * modes as f64) {
@@ -153,6 +156,7 @@ where
     let share = share.max(LEAST);
     let log_base =
         |x: &DVector<f64>| log_add_exp((1.0 - share).ln() + log_law(x), share.ln() + log_own(x));
+    // The fit of the tail takes values of equal weight.
     let ratios = by_weight(&weighted).map(|x| target.log_density(x) - log_base(x));
     let shape = pareto_shape(&Vec::from_iter(ratios));
     if let Some(k_hat) = shape.filter(|&k_hat| k_hat > HEAVIEST) {
@@ -196,6 +200,7 @@ fn own_share(ratios: &[(f64, f64)]) -> f64 {
         let terms = ratios
             .iter()
             .map(|(w, ratio)| w / (1.0 + (-ratio - log_odds).exp()));
+        // Keeps the log odds finite.
         terms.sum::<f64>().clamp(1e-12, 1.0 - 1e-12)
     })
 }

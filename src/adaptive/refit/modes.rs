@@ -159,6 +159,7 @@ fn above_minorant(values: &[f64]) -> (f64, usize) {
         let (a, b) = (side[0], side[1]);
         let slope = (b - a) as f64 / (values[b] - values[a]);
         for i in a..b {
+            // The minorant touches steps at their lower ends. The distance is taken from the upper ends, hence `i + 1`.
             let off = (i + 1 - a) as f64 - slope * (values[i] - values[a]);
             if off > largest.0 {
                 largest = (off, i);

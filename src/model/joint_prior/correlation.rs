@@ -91,6 +91,7 @@ impl TransformedPrior for Correlation {
                 by_x[k] = times(by_x[k], z * left);
                 left *= c;
             }
+            // `write_parameters` keeps this entry at `TINY` or above. At `TINY` it is constant.
             let mut later = times(by_x[j], if left > TINY { left } else { 0.0 });
             for k in (0..j).rev() {
                 by_u[k] -= 0.5 * (0.5 * u[k]).tanh() * later;

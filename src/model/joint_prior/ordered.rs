@@ -51,6 +51,7 @@ impl TransformedPrior for Ordered {
 
     fn accumulate_gradient(&self, u: &[f64], scale: f64, gradient: &mut [f64]) -> f64 {
         with_slice(u.len(), |slopes| {
+            // The first term belongs to the sorted order. The second is the log of the Jacobian of the gaps `e^u`.
             let mut log_density = ln_gamma(self.count as f64 + 1.0) + u[1..].iter().sum::<f64>();
             for (slope, v) in slopes.iter_mut().zip(positions(u)) {
                 if v.is_infinite() {
@@ -72,6 +73,7 @@ impl TransformedPrior for Ordered {
         u.iter_mut().for_each(|u| *u = self.prior.sample(rng));
         u.sort_unstable_by(f64::total_cmp);
         for i in (1..u.len()).rev() {
+            // Two equal draws would give a coordinate of `-inf`.
             u[i] = (u[i] - u[i - 1]).max(f64::MIN_POSITIVE).ln();
         }
     }

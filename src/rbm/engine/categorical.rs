@@ -88,6 +88,7 @@ impl<T: Scalar> Categorical<T> {
         sums.resize(components, [0.0; LANES]);
         chosen.resize(chains.div_ceil(LANES), [0; LANES]);
         log_ratios.resize(chains.div_ceil(LANES), [0.0; LANES]);
+        // A chain needs one uniform, so the words of one panel of units serve `WIDTH` chains.
         let words = words.draw::<T>(self.engine, lanes, chains.div_ceil(WIDTH));
         let words = words.flat_map(|words| words.chunks_exact(T::WORDS));
         let groups = log_densities.chunks_exact(components).zip(words);

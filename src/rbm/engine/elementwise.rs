@@ -36,6 +36,7 @@ fn log1p_unit<T: Scalar, const FUSED: bool>(e: T) -> T {
 /// the lowest normal number.
 #[inline(always)]
 fn exp2_nonpositive<T: Scalar, const FUSED: bool>(z: T) -> T {
+    // A comparison, because `max` would replace a NaN, which should show in the log weight.
     let z = if z < T::EXP2_LOWEST {
         T::EXP2_LOWEST
     } else {
@@ -197,6 +198,7 @@ fn increment_series<T: Scalar, const FUSED: bool>(y: T, d: T, e: T) -> T {
     let s = if y > T::zero() { likely } else { e * likely };
     let q = e * likely * likely;
     let skew = s.multiply_add::<FUSED>(constant(-2.0), T::one());
+    // Softplus has the derivatives s, q, q skew, q (1 - 6 q), q skew (1 - 12 q). Term k has the factor -(-d)^k / k!.
     let fifth =
         d * constant(1.0 / 120.0) * skew * q.multiply_add::<FUSED>(constant(-12.0), T::one());
     let fourth = q.multiply_add::<FUSED>(constant(0.25), fifth + constant(-1.0 / 24.0));

@@ -74,6 +74,7 @@ impl WeightGrid {
     /// spacing `L / (32,767 - n / 2)`.
     pub(crate) fn finest<T: Scalar>(weights: &DMatrix<T>) -> Option<Self> {
         let (hidden, visible) = largest_sums(weights);
+        // With too many inputs the divisor is 0 and the spacing infinite, which `round_up` refuses.
         let needed = |sum: f64, n: usize| sum / (f64::from(i16::MAX) - 0.5 * n as f64).max(0.0);
         let unit = needed(hidden, weights.ncols()).max(needed(visible, weights.nrows()));
         Self::of(weights, round_up(unit)?)

@@ -171,6 +171,7 @@ impl ActiveUnits {
             let few = few_units(layer);
             self.few = active < few;
             if self.few {
+                // `list` writes eight indices at a time, so up to eight lie beyond the last active unit.
                 self.active.resize(few + 8, 0);
                 self.list(layer.units().div_ceil(INPUTS));
             }
@@ -181,6 +182,7 @@ impl ActiveUnits {
     fn find_places(&mut self, layer: &Layer) {
         let (units, width, chains) = (layer.units(), layer.width(), layer.chains());
         self.places.resize(2 * width * chains, [0; TABLES]);
+        // `chunks_exact_mut` panics for a size of 0, which would occur without chains.
         for (line, halves) in self.places.chunks_exact_mut(1.max(2 * chains)).enumerate() {
             let tables = tables_of(line, units);
             // Padding may be 1, because draws write to it.
@@ -274,6 +276,7 @@ fn look_up<R: PanelRow>(rows: &[R], units: &ActiveUnits, sums: &mut [R]) {
         make_tables(rows, &mut tables);
         let count = rows.len() / BITS;
         for (sum, places) in sums.iter_mut().zip(places) {
+            // All parts but the last have all tables: a constant number, for which the compiler unrolls the loop.
             *sum = if count == TABLES {
                 add_rows(*sum, &tables, places)
             } else {

@@ -28,6 +28,7 @@ impl Cumulative {
         let last = self.0.len() - 1;
         // The last sum is 1 up to rounding.
         let level = rng.random::<f64>() * self.0[last];
+        // States of probability 0 repeat the sum before them; `<=` passes over them.
         self.0.partition_point(|&c| c <= level).min(last)
     }
 }

@@ -51,6 +51,7 @@ impl LowUnits {
             bits,
             factors: (0..others).map(factors).collect(),
             linear: std::array::from_fn(|state| on(state).map(|k| bias[k]).sum()),
+            // Each factor lies between `e^-reach` and `2 e^reach`.
             in_range: (LARGEST_PRODUCT / (reach(bits) + std::f64::consts::LN_2)) as usize,
         }
     }

@@ -57,7 +57,8 @@ impl<V: VisibleUnits> Harmonium<V> {
         })
     }
 
-    /// Creates a harmonium to train: normal weights of standard deviation 0.01, and hidden biases of 0.
+    /// Creates a harmonium to train (Hinton 2012, section 8): normal weights of standard deviation 0.01, and hidden
+    /// biases of 0.
     ///
     /// # Errors
     /// If there are no hidden units, or more than `2^30` weights.

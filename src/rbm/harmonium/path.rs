@@ -143,6 +143,7 @@ impl<'a, V: VisibleUnits> HarmoniumAt<'a, V> {
     ) -> f64 {
         let step = self.beta - previous.beta;
         let slope = self.visible_slope(state);
+        // Not multiplied by the step, which may be 0 or negative.
         if slope == f64::NEG_INFINITY {
             return slope;
         }

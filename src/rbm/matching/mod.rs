@@ -86,6 +86,7 @@ impl RbmMatching for ExactMatching {
         let stop_at = self.stop_at.unwrap_or(SLOPE.min(0.3 * tolerance));
         Error::check(stop_at >= 0.0, "stop_at", stop_at, "0 or a positive number")?;
         moments.check(start.hidden_units(), start.visible_units())?;
+        // Checked here, because the search treats an error of its function as an infinite value.
         Enumeration::new(start)?;
         let solver = Lbfgs {
             memory: 20,
@@ -254,6 +255,7 @@ impl RbmMoments {
         for (i, ((column, wanted), found)) in columns.zip(wanted).zip(found).enumerate() {
             let (mean, excess) = (self.visible[i], excess_visible[i]);
             for j in 0..hidden {
+                // A centred weight also changes both biases (see `uncentred`), so their errors enter its gradient.
                 let covariance = self.hidden[j] * excess + excess_hidden[j] * mean;
                 column[j] += rate * (wanted[j] - found[j] - covariance);
             }

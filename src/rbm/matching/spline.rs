@@ -49,6 +49,7 @@ impl<T: Scalar> RbmPath<T> {
         let mut rbm = base.to_rbm()?;
         let mut models = Vec::with_capacity(knots.stages());
         for &beta in &knots.betas()[1..knots.stages()] {
+            // Each search starts at the knot before, whose moments are near.
             rbm = matching.match_moments(&rbm, &from.average(moments, beta)?)?;
             models.push(rbm.cast()?);
         }

@@ -175,6 +175,7 @@ impl<T: Scalar> Start<T> {
 fn hash<T: Scalar>(rbm: &Rbm<T>) -> u64 {
     let biases = rbm.hidden_bias().iter().chain(rbm.visible_bias());
     let parameters = rbm.weights().iter().chain(biases);
+    // FNV-1a over little-endian bytes: saved starts need a hash that is the same on all machines and in all versions.
     parameters.fold(0xcbf2_9ce4_8422_2325, |hash, parameter| {
         let bits: f64 = parameter.as_();
         let bytes = bits.to_bits().to_le_bytes().into_iter();
@@ -293,6 +294,7 @@ fn depths_of(run: &Run<Vec<bool>>) -> Vec<f64> {
         let beta = interval as f64 / DEPTHS as f64;
         let after = known.partition_point(|(known, _)| *known <= beta);
         let [before, after] = [after - 1, after].map(|place| known[place.min(known.len() - 1)]);
+        // At beta = 1 both places are the last one, and the divisor would be 0.
         let rest = (beta - before.0) / (after.0 - before.0).max(f64::MIN_POSITIVE);
         beta * last - (1.0 - rest) * before.1 - rest * after.1
     };

@@ -170,6 +170,7 @@ impl Rows {
             }
             let masses = distances.iter().zip(&self.weights);
             let masses: Vec<f64> = masses.map(|(distance, w)| distance * w).collect();
+            // All rows equal chosen ones, so that no further component can start apart from them.
             if masses.iter().sum::<f64>() <= f64::MIN_POSITIVE {
                 break;
             }
@@ -196,11 +197,13 @@ impl Rows {
             let norm = log_sum_exp(column.iter());
             column.apply(|x| *x = weight * (*x - norm).exp());
         }
+        // Weight of one effective row, the unit of `LEAST_ROWS` and of the prior.
         let row = self.total() / self.effective();
         let sums = &self.rates * parts.transpose();
         let masses = parts.row_iter().map(|parts| parts.sum());
         let (mut kept, mut columns) = (Vec::new(), Vec::new());
         for (mass, sum) in masses.zip(sums.column_iter()) {
+            // One component always stays: the largest has at least half of the mass, or four effective rows.
             if mass > LEAST_ROWS * row {
                 kept.push(mass / self.total());
                 let prior = PRIOR_ROWS * row;

@@ -94,7 +94,7 @@ const DEFENCE: f64 = 0.1;
 
 impl<'p, T: Scalar> StartSearch<'p, T> {
     /// Creates a search for an [`Ais`] run of `stages` stages. All pilots together take 1,024 chain-steps for each of
-    /// these stages.
+    /// these stages, fewer if the search ends early, or 1,280 if the mixture of all bases needs a second pilot.
     pub fn new(stages: usize) -> Self {
         Self {
             stages,
@@ -221,6 +221,7 @@ impl<T: Scalar> Pilots<'_, T> {
         let base = self.mixture()?;
         let weights = self.weights_of(&base);
         self.weighted_pilot(ALL, base, weights, OF_ALL)?;
+        // The mixture is no candidate for itself. Its samples stay in `drawn`, for the last fits.
         self.depths.pop();
         Ok(self.candidates.pop().expect("a pilot has run"))
     }

@@ -7,7 +7,7 @@ use crate::rbm::{Candidate, LogZBound, Scalar};
 /// Extra share of each base, on top of the shares by effective chains, which sum to 1. If chains reach a mode from one
 /// base only, the weights of the chains in this mode are at most some 25 times the mean weight.
 const LEAST_OF_BASE: f64 = 0.04;
-/// Log of a pilot's part of the known mass, below which its base counts as having found none.
+/// Log of a pilot's part of the known mass, 1%, below which its base counts as having found none.
 const LEAST_MASS: f64 = -4.6;
 /// Largest number of components of a broad base: one of its own, and the first base mixed in. Other bases are sharp.
 const BROAD: usize = 2;

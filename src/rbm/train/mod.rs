@@ -388,6 +388,7 @@ fn reconstruction_error_of<T: Scalar, R: Rng>(rbm: &Rbm<T>, row: &[bool], rng: &
 fn pseudo_log_likelihood_of<T: Scalar>(rbm: &Rbm<T>, row: &[bool], place: usize) -> f64 {
     let activation = rbm.hidden_activation(row).map(T::nearest);
     let stride = (row.len() / JUDGED_UNITS).max(1);
+    // Each row starts at another unit, so that the rows together cover all units.
     let units = (place % stride..row.len()).step_by(stride);
     let share = units.len() as f64 / row.len() as f64;
     let terms = units.map(|unit| {

@@ -154,6 +154,7 @@ impl<T: Scalar> TrainingChains<T> {
         sums: &mut ParameterSums<T>,
     ) {
         self.expect_hidden(sampler);
+        // The sum over chains of `h v_i` is a product too: chains are the inputs, and a chain is on if its `v_i` is.
         self.turned.set_transposed(&self.visible);
         let engine = sampler.engine;
         let expected: Panels<Row<T>> = Panels::new(WeightMatrix::Upright(&self.expected));

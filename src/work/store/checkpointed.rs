@@ -157,6 +157,7 @@ impl<A: Resumable> Checkpointed<'_, A> {
         let file = file_of(&self.file, share);
         let keeper = Keeper::new((&self.file, &file), header, self.every, &saved);
         gather(team, keeper.open(is_new))?;
+        // Every process has written its new file, so files of ranks that no longer exist can go.
         if is_new {
             keeper.settle();
         }

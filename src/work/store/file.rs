@@ -86,6 +86,7 @@ pub(super) fn read<T>(
     let fault = |fault| Error::file(path, fault);
     let opened = open(&bytes);
     let of = match &opened {
+        // A file of the user may have a name that ends in a rank, so `is_part` decides whether this is an error.
         Err(Fault::NotACheckpoint(_)) => None,
         Err(fault) => return Err(Error::file(path, fault)),
         Ok((header, _)) => Some(header.of),
@@ -126,6 +127,7 @@ fn open(bytes: &[u8]) -> Result<(Header<'_>, &[u8]), Fault> {
         return Err(length((START + END) as u64));
     }
     let version = u32::from_le_bytes(array(&bytes[MAGIC.len()..]));
+    // Checked before length and checksum, which another version may store in another way.
     if version != VERSION {
         return Err(Fault::Version(version));
     }

@@ -74,6 +74,7 @@ impl<'a> Keeper<'a> {
             pieces: Mutex::new(Pieces {
                 turn: saved.turn,
                 carried: saved.carried.clone(),
+                // If as many processes wrote the files, each file already holds the blocks of its process.
                 is_settled: saved.size == header.of.1,
                 ..Pieces::default()
             }),
@@ -223,6 +224,7 @@ impl Keeper<'_> {
 
     /// Returns whether a block in progress should leave a piece after this step.
     pub(super) fn wants(&self, block: usize) -> bool {
+        // The clock comes first, so that steps take no lock until a checkpoint is due.
         self.is_due() && self.pieces().pending.contains(&block)
     }
 
@@ -267,12 +269,14 @@ impl Keeper<'_> {
         if !self.is_due() || !self.pieces().is_ready() {
             return;
         }
+        // Cleared before the write, so that work done meanwhile counts as new. A failed write sets it again.
         self.pieces().has_worked = false;
         self.write(finish);
         let mut pieces = self.pieces();
         pieces.has_worked |= pieces.failed.is_some();
         pieces.writing = false;
         pieces.pending = pieces.at_work.clone();
+        // Counted from the end of the write, so that a slow disk does not write without a pause.
         let due = self.clock.elapsed().saturating_add(self.every);
         self.due.store(nanoseconds(due), Ordering::Relaxed);
     }

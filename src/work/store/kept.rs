@@ -90,6 +90,8 @@ impl<O: Merge + Send + Serialize + DeserializeOwned> Runs<O> for KeptJob<'_> {
         let (done, taken) = read().map_err(|error| self.named(error))?;
         let Self { job, keeper, .. } = self;
         let share = job.team.map(|team| team.share());
+        // Files of several processes may hold blocks beyond the one at which the rule ends the run. `Job::work` merges
+        // them one by one and asks the rule each time.
         let ledger = match self.saved.size {
             1 => Ledger::resumed(task.blocks(), done, task.last_is_unfilled()),
             _ => Ledger::unmerged(task.blocks(), done, task.last_is_unfilled()),
@@ -120,6 +122,7 @@ impl<O: Merge + Send + Serialize + DeserializeOwned> Runs<O> for KeptJob<'_> {
             saver: saver.as_ref().map(|saver| saver as _),
             outbox: post.as_ref().map(|post| post as _),
         });
+        // Also after an error, so that a later call can resume.
         if let Some(keeper) = keeper {
             keeper.close(&finish);
         }
@@ -223,6 +226,7 @@ impl Saver for BlockSaver<'_> {
         if is_canceled || self.keeper.wants(block) {
             self.keeper.leave(block, guarded(save));
         }
+        // Canceled blocks are written by `Keeper::close`, at the end of the task.
         if !is_canceled {
             self.keeper.tick(self.finish as Finish<'_>);
         }

@@ -56,6 +56,7 @@ fn with_rank(file: &Path, rank: usize) -> PathBuf {
 /// Returns the ranks of the files whose names are `file`, a dot and a rank; `None` stands for `file` itself.
 fn candidates(file: &Path) -> Vec<Option<usize>> {
     let mut found = Vec::new();
+    // If this fails, the file counts as found, so that reading it reports the reason.
     found.extend(file.try_exists().unwrap_or(true).then_some(None));
     let folder = file.parent().filter(|folder| *folder != Path::new(""));
     let Ok(entries) = fs::read_dir(folder.unwrap_or(Path::new("."))) else {
@@ -66,6 +67,7 @@ fn candidates(file: &Path) -> Vec<Option<usize>> {
         let name = entry.file_name().into_string().unwrap_or_default();
         let rank = start.as_ref().and_then(|start| name.strip_prefix(start));
         let rank = rank.and_then(|rank| rank.parse::<usize>().ok());
+        // `01` and `+1` parse as numbers, but no process writes such a name.
         let is_same = |rank: &usize| with_rank(file, *rank).file_name() == Some(&entry.file_name());
         found.extend(rank.filter(is_same).map(Some));
     }
@@ -151,6 +153,7 @@ pub(super) fn joined(
     for (path, mut part) in parts {
         let usable = usable(&part).map_err(|error| Error::file(path, error))?;
         part.finished.retain(|(blocks, _)| blocks.end <= usable);
+        // A block that cannot be saved in progress leaves a piece without bytes, and begins anew.
         part.under_way
             .retain(|block, piece| *block < usable && !piece.is_empty());
         let seconds = all.seconds.max(part.seconds);
@@ -186,6 +189,7 @@ pub(super) fn remove_others(file: &Path, header: &Header<'_>, size: usize) {
         Some(rank) => size == 1 || *rank >= size,
     };
     for rank in candidates(file).into_iter().filter(is_old) {
+        // Read before it is removed, because the name alone does not make it a checkpoint of this kind and label.
         if let Ok(Some((path, _))) = read_part(file, header, rank) {
             remove(&path);
         }

@@ -67,6 +67,7 @@ impl<'a> Place<'a> {
             // The file is of no use, and the first error is more informative.
             let _ = fs::remove_file(&temporary);
         })?;
+        // The new file has been locked before its renaming, and the old lock ends here: at every moment one is held.
         *held = Some(file);
         sync_folder(&path)
     }
