@@ -53,8 +53,8 @@ impl<T: Scalar> BaseRate<T> {
             let zero = DVector::zeros(rbm.visible_units());
             parts.iter().fold(zero, |sum, part| sum + part)
         };
-        // A probability that underflows is raised to the least positive number.
-        let least = |x: f64| x.max(f64::MIN_POSITIVE);
+        // A probability that underflows is raised, but not to the least positive number: the ratio would overflow.
+        let least = |x: f64| x.max(1e-300);
         let logits = sum(on).zip_map(&sum(off), |on, off| {
             T::nearest((least(on) / least(off)).ln())
         });

@@ -121,8 +121,10 @@ fn bad_input_is_refused_and_huge_weights_are_not() {
     let zero = DVector::zeros(2);
     let huge = DMatrix::from_element(2, 2, f64::MAX);
     let huge = Rbm::new(huge, zero.clone(), zero).unwrap();
-    let base = BaseRate::mean_field(&huge, 1, 0).unwrap();
-    assert!(base.visible_bias().iter().all(|x| x.is_finite()));
+    for starts in [1, 64] {
+        let base = BaseRate::mean_field(&huge, starts, 0).unwrap();
+        assert!(base.visible_bias().iter().all(|x| x.is_finite()));
+    }
     for smoothing in [0.0, -1.0, f64::NAN, f64::INFINITY] {
         let moments = rbm.exact_moments().unwrap();
         refused(BaseRate::from_moments(&moments, smoothing), "smoothing");
