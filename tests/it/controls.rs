@@ -262,7 +262,7 @@ fn challenges() {
         .challenge());
 }
 
-/// The last round takes the rest of the budget, and may have far more stages than twice those of the round before.
+/// The last round gets the rest of the budget. It may have far more than twice as many stages as the round before.
 #[test]
 fn a_challenge_after_a_very_long_last_round_continues() {
     let path = path();
