@@ -357,11 +357,8 @@ mod tests {
         ) {
             for local_weight in [0.0, weight, 1.0] {
                 for family in families() {
-                    // A step may cross a kink: one of 26 derivatives did, and 19 of 144 for one spline. A wrong
-                    // gradient is wrong at both random points.
-                    let at = |seed| agreement(seed, family, local_weight);
-                    let agreement = Some(at(seed)).filter(|x| *x > 0.95).unwrap_or_else(|| at(seed + 1));
-                    prop_assert!(agreement > 0.95, "{family:?}, {local_weight}: {agreement}");
+                    let agreement = agreement(seed, family, local_weight);
+                    prop_assert!(agreement > 0.97, "{family:?}, {local_weight}: {agreement}");
                 }
             }
         }

@@ -227,19 +227,21 @@ impl Pass {
 pub(super) mod differences {
     const STEP: f64 = 1e-5;
 
-    /// Decides for each derivative whether it lies between the one-sided differences of `value(i, step)`, in which
-    /// argument i has moved by `step`. A kink within a step makes the two differ. The error may be
-    /// `tolerance (1 + |derivative|)`.
+    /// Decides for each derivative whether it agrees with a one-sided difference of `value(i, step)`, in which argument i
+    /// has moved by `step`. A kink within two steps spoils the difference on its own side only. The differences are of
+    /// second order, so that curvature spoils neither. The error may be `tolerance (1 + |derivative|)`.
     pub(in crate::learned) fn agree(
         derivatives: &[f64],
         tolerance: f64,
         mut value: impl FnMut(usize, f64) -> f64,
     ) -> Vec<bool> {
         let mut agrees = |(i, derivative): (usize, &f64)| {
-            let [left, here, right] = [-STEP, 0.0, STEP].map(|step| value(i, step));
-            let (below, above) = ((here - left) / STEP, (right - here) / STEP);
-            let error = tolerance * (1.0 + derivative.abs());
-            (below.min(above) - error..=below.max(above) + error).contains(derivative)
+            let here = value(i, 0.0);
+            [-STEP, STEP].into_iter().any(|step| {
+                let [near, far] = [step, 2.0 * step].map(|step| value(i, step) - here);
+                let difference = (4.0 * near - far) / (2.0 * step);
+                (difference - derivative).abs() < tolerance * (1.0 + derivative.abs())
+            })
         };
         derivatives.iter().enumerate().map(&mut agrees).collect()
     }
