@@ -200,7 +200,14 @@ impl<S> Block<S> {
     /// caller updates the known values with the states.
     pub(super) fn graded_mut(&mut self, run: Range<usize>, dimension: usize) -> Graded<'_, S> {
         let chains = self.states.len();
-        let (ends, gradients) = self.known.graded_mut(run.clone(), chains, dimension);
+        self.known.make_room(run.clone(), chains, dimension);
+        self.peek_graded_mut(run)
+    }
+
+    /// Returns what [`graded_mut`](Self::graded_mut) returned for the same chains.
+    #[inline]
+    pub(super) fn peek_graded_mut(&mut self, run: Range<usize>) -> Graded<'_, S> {
+        let (ends, gradients) = self.known.graded_mut(run.clone());
         Graded {
             states: &mut self.states[run],
             ends,

@@ -129,8 +129,11 @@ impl EndGradients {
     }
 
     pub(super) fn ends_of(&self, state: usize) -> Ends {
-        let [base, target] = self.0.each_ref().map(|end| end.log_densities[state]);
-        Ends { base, target }
+        let [base, target] = &self.0;
+        Ends {
+            base: base.log_densities[state],
+            target: target.log_densities[state],
+        }
     }
 
     /// Evaluates all states that need an end of positive weight, if the log density of one of them is unknown there. So

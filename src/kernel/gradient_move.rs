@@ -130,7 +130,7 @@ where
         });
         block.add(stage, chain, increment)?;
     }
-    trajectories.arrive(stage, block.graded_mut(run, dimension), active);
+    trajectories.arrive(stage, block.peek_graded_mut(run), active);
     Ok(())
 }
 

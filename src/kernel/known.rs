@@ -107,14 +107,9 @@ impl Known {
         &mut self.ends[run]
     }
 
-    /// Returns the known log densities and gradients at the ends, for a kernel that moves the chains in `run` together.
+    /// Makes room for log densities and gradients at the ends, for a kernel that moves the chains in `run` together.
     /// `run` is one chain, or all `chains` chains of the block.
-    pub(super) fn graded_mut(
-        &mut self,
-        run: Range<usize>,
-        chains: usize,
-        dimension: usize,
-    ) -> (&mut [Ends], &mut EndGradients) {
+    pub(super) fn make_room(&mut self, run: Range<usize>, chains: usize, dimension: usize) {
         let entries = chains / run.len();
         if self.gradients.len() != entries {
             self.gradients.clear();
@@ -124,8 +119,14 @@ impl Known {
         if !self.on_one_path {
             run.clone().for_each(|chain| self.forget(chain));
         }
+        self.gradients[run.start].set_size(run.len(), dimension);
+    }
+
+    /// Returns the known log densities and gradients at the ends for the chains in `run`, for which there is
+    /// [room](Self::make_room).
+    #[inline]
+    pub(super) fn graded_mut(&mut self, run: Range<usize>) -> (&mut [Ends], &mut EndGradients) {
         let gradients = &mut self.gradients[run.start];
-        gradients.set_size(run.len(), dimension);
         (&mut self.ends[run], gradients)
     }
 

@@ -68,17 +68,18 @@ impl Trajectories {
         active: &[Range<usize>],
     ) {
         self.set_positions(known.states, active);
-        match end_weights(stage.model) {
+        let finite = match end_weights(stage.model) {
             // Only `evaluate` keeps a position that overflowed from the model. Known values need no evaluation.
             Some(weights) if known.gradients.has(weights) || self.are_finite() => {
-                self.recall(stage, weights, known, active);
+                self.recall(stage, weights, known, active)
             }
             _ => {
-                self.evaluate(stage.model, false);
+                let finite = self.evaluate(stage.model, self.are_finite(), false);
                 self.weigh(stage, known, active);
+                finite
             }
-        }
-        self.finish(At::Start, factor);
+        };
+        self.finish(At::Start, factor, finite);
     }
 
     /// Sets the position to the state of one chain, and evaluates the log density and gradient there.
@@ -89,8 +90,8 @@ impl Trajectories {
         state: &DVector<f64>,
     ) {
         self.set_positions(from_ref(state), from_ref(&(0..1)));
-        self.evaluate(model, false);
-        self.finish(At::Start, factor);
+        let finite = self.evaluate(model, self.are_finite(), false);
+        self.finish(At::Start, factor, finite);
     }
 
     /// Weighs the active chains, one range of neighbouring chains after another.
@@ -122,7 +123,6 @@ impl Trajectories {
         self.fault = None;
         self.set_size(chains, dimension);
         self.here.fill(0.0);
-        self.moved.fill(0);
         for (index, state) in active.iter().cloned().flatten().enumerate() {
             let matrix = self.positions.as_mut_slice();
             write_row(matrix, chains, index, states[state].as_slice());
@@ -150,26 +150,28 @@ impl Trajectories {
     }
 
     /// Computes log ratios and gradients of the active chains from the values known at the ends of the path. Evaluates
-    /// the unknown values.
+    /// the unknown values. Returns whether all gradients are finite.
     fn recall<M: Differentiable + Intermediate>(
         &mut self,
         stage: Stage<'_, M>,
         weights: [f64; 2],
         known: Graded<'_, DVector<f64>>,
         active: &[Range<usize>],
-    ) {
-        let mut arrivals = std::mem::take(&mut self.arrivals);
-        let all_active = self.chains == known.gradients.len();
+    ) -> bool {
+        let (chains, dimension) = (self.chains, self.dimension());
+        let arrivals = &mut self.arrivals;
+        let all_active = chains == known.gradients.len();
         let departures = match all_active {
             true => &mut *known.gradients,
             false => {
-                arrivals.set_size(self.chains, self.dimension());
+                arrivals.set_size(chains, dimension);
                 arrivals.load(known.gradients, active);
-                &mut arrivals
+                &mut *arrivals
             }
         };
         let learned = departures.complete(stage.model, weights, &self.positions);
-        self.blend(stage.model, weights, departures);
+        let to = (&mut self.log_densities[..], &mut self.gradients);
+        let finite = blend(stage.model, weights, departures, to);
         for (index, chain) in active.iter().cloned().flatten().enumerate() {
             let (found, ends) = (departures.ends_of(index), &mut known.ends[chain]);
             *ends = ends.or_base(|| found.base).or_target(|| found.target);
@@ -181,30 +183,9 @@ impl Trajectories {
         // `store` writes only rows that count as moved, so all rows count for this call.
         if learned && !all_active {
             self.moved.fill(u64::MAX);
-            known.gradients.store(&mut arrivals, active, &self.moved);
-            self.moved.fill(0);
+            known.gradients.store(arrivals, active, &self.moved);
         }
-        self.arrivals = arrivals;
-    }
-
-    /// Sets log densities and gradients to the weighted sums of the values `known` at the ends of the path.
-    fn blend<M: Intermediate>(&mut self, model: &M, weights: [f64; 2], known: &EndGradients) {
-        let gradients = self.gradients.as_mut_slice();
-        let ends = known.0.each_ref().map(|end| end.gradients.as_slice());
-        if weights.iter().all(|&weight| weight > 0.0) {
-            set_blend(gradients, weights, ends);
-        } else {
-            set_zero(gradients);
-            let weighs = |(weight, _): &(f64, _)| *weight > 0.0;
-            for (weight, end) in weights.into_iter().zip(ends).filter(weighs) {
-                add_scaled(gradients, weight, end);
-            }
-        }
-        let [bases, targets] = known.0.each_ref().map(|end| &end.log_densities);
-        let ends = bases.iter().zip(targets);
-        for (to, (&base, &target)) in self.log_densities.iter_mut().zip(ends) {
-            *to = blended(model, weights, Ends { base, target });
-        }
+        finite
     }
 
     /// Integrates the trajectories from the positions and momenta, and computes energies and acceptance probabilities.
@@ -225,10 +206,10 @@ impl Trajectories {
             }
             // The half kicks at the end of one step and the start of the next are made as one.
             let kick = if step == 1 { 0.5 * size } else { size };
-            self.kick_and_drift(kick, size, integration.factor);
+            let within = self.kick_and_drift(kick, size, integration.factor);
             std::mem::swap(&mut self.left, &mut self.log_densities);
-            self.evaluate(model, step == steps);
-            self.finish(At::Proposal, integration.factor);
+            let finite = self.evaluate(model, within, step == steps);
+            self.finish(At::Proposal, integration.factor, finite);
         }
         let momenta = self.momenta.as_mut_slice();
         add_scaled(momenta, 0.5 * size, self.gradients.as_slice());
@@ -267,8 +248,9 @@ impl Trajectories {
         if self.chains == 1 {
             return normal.fill(momenta, rng);
         }
-        let momentum = momenta.iter_mut().skip(chain).step_by(self.chains);
-        momentum.for_each(|p| *p = normal.draw(rng));
+        for column in momenta.chunks_exact_mut(self.chains) {
+            column[chain] = normal.draw(rng);
+        }
     }
 
     /// Draws the uniform number that decides whether a chain moves.
@@ -335,43 +317,66 @@ impl Trajectories {
         }
     }
 
-    /// Writes the log densities and gradients at the positions. Each chain gets the numbers that it would get alone. If
-    /// the positions are the `last` of their trajectories, the values at the ends of the path are stored too.
-    fn evaluate<M: Differentiable + Intermediate>(&mut self, model: &M, last: bool) {
-        let beyond = self.set_aside_overflows();
+    /// Writes the log densities and gradients at the positions, all of them finite if `within`. Each chain gets the
+    /// numbers that it would get alone. If the positions are the `last` of their trajectories, the values at the ends
+    /// of the path are stored too. Returns whether all gradients are finite.
+    fn evaluate<M: Differentiable + Intermediate>(
+        &mut self,
+        model: &M,
+        within: bool,
+        last: bool,
+    ) -> bool {
+        let beyond = match within {
+            true => Vec::new(),
+            false => self.set_aside_overflows(),
+        };
         let (chains, dimension) = (self.chains, self.dimension());
         let weights = end_weights(model).filter(|_| last);
         if let Some(weights) = weights {
             self.arrivals.clear(chains, dimension, weights);
         }
-        if weights.is_none() || beyond.len() == chains {
-            set_zero(self.gradients.as_mut_slice());
-        }
-        if beyond.len() == chains {
-            self.log_densities.fill(f64::NEG_INFINITY);
-        } else if let Some(weights) = weights {
-            let mut arrivals = std::mem::take(&mut self.arrivals);
-            arrivals.complete(model, weights, &self.positions);
-            self.blend(model, weights, &arrivals);
-            self.arrivals = arrivals;
-        } else if chains == 1 && !model.evaluates_batches() {
-            let (position, gradient) = (&self.positions, &mut self.gradients);
-            self.log_densities[0] = model.accumulate_gradient(position, 1.0, gradient);
-        } else {
-            let (positions, gradients) = (self.positions.as_slice(), self.gradients.as_mut_slice());
-            let positions = DMatrixView::from_slice(positions, chains, dimension);
-            let gradients = DMatrixViewMut::from_slice(gradients, chains, dimension);
-            model.accumulate_gradients(positions, 1.0, gradients, &mut self.log_densities);
-        }
+        let finite = match weights {
+            _ if beyond.len() == chains => {
+                set_zero(self.gradients.as_mut_slice());
+                self.log_densities.fill(f64::NEG_INFINITY);
+                true
+            }
+            Some(weights) => {
+                self.arrivals.complete(model, weights, &self.positions);
+                let to = (&mut self.log_densities[..], &mut self.gradients);
+                blend(model, weights, &self.arrivals, to)
+            }
+            None => {
+                self.evaluate_whole(model);
+                all_finite(self.gradients.as_slice())
+            }
+        };
         for (chain, position) in beyond {
             write_row(self.positions.as_mut_slice(), chains, chain, &position);
             self.log_densities[chain] = f64::NEG_INFINITY;
             self.arrivals.forget(chain);
         }
+        finite
     }
 
-    /// Computes `p <- p + kick g`, with g the gradient, then `x <- x + size L p`.
-    fn kick_and_drift(&mut self, kick: f64, size: f64, factor: Option<&Factor>) {
+    /// Writes the log densities and gradients at finite positions.
+    fn evaluate_whole<M: Differentiable>(&mut self, model: &M) {
+        let (chains, dimension) = (self.chains, self.dimension());
+        set_zero(self.gradients.as_mut_slice());
+        if chains == 1 && !model.evaluates_batches() {
+            let (position, gradient) = (&self.positions, &mut self.gradients);
+            self.log_densities[0] = model.accumulate_gradient(position, 1.0, gradient);
+            return;
+        }
+        let (positions, gradients) = (self.positions.as_slice(), self.gradients.as_mut_slice());
+        let positions = DMatrixView::from_slice(positions, chains, dimension);
+        let gradients = DMatrixViewMut::from_slice(gradients, chains, dimension);
+        model.accumulate_gradients(positions, 1.0, gradients, &mut self.log_densities);
+    }
+
+    /// Computes `p <- p + kick g`, with g the gradient, then `x <- x + size L p`. Returns whether all positions are
+    /// finite.
+    fn kick_and_drift(&mut self, kick: f64, size: f64, factor: Option<&Factor>) -> bool {
         let (momenta, gradients) = (self.momenta.as_mut_slice(), self.gradients.as_slice());
         let positions = self.positions.as_mut_slice();
         let Some(factor) = factor else {
@@ -388,6 +393,7 @@ impl Trajectories {
                 *x += size * v;
             }
         }
+        self.are_finite()
     }
 
     /// Computes `-H` of each chain from its log density and its momentum.
@@ -440,4 +446,30 @@ pub(super) fn read_row(matrix: &[f64], rows: usize, index: usize, values: &mut D
     for (value, x) in values.iter_mut().zip(row(matrix, rows, index)) {
         *value = x;
     }
+}
+
+/// Sets log densities and `gradients` to the weighted sums of the values `known` at the ends of the path. Returns
+/// whether all gradients are finite.
+fn blend<M: Intermediate>(
+    model: &M,
+    weights: [f64; 2],
+    known: &EndGradients,
+    (log_densities, gradients): (&mut [f64], &mut DVector<f64>),
+) -> bool {
+    let [bases, targets] = known.0.each_ref().map(|end| &end.log_densities);
+    let ends = bases.iter().zip(targets);
+    for (to, (&base, &target)) in log_densities.iter_mut().zip(ends) {
+        *to = blended(model, weights, Ends { base, target });
+    }
+    let gradients = gradients.as_mut_slice();
+    let ends = known.0.each_ref().map(|end| end.gradients.as_slice());
+    if weights.iter().all(|&weight| weight > 0.0) {
+        return set_blend(gradients, weights, ends);
+    }
+    set_zero(gradients);
+    let weighs = |(weight, _): &(f64, _)| *weight > 0.0;
+    for (weight, end) in weights.into_iter().zip(ends).filter(weighs) {
+        add_scaled(gradients, weight, end);
+    }
+    all_finite(gradients)
 }

@@ -35,9 +35,6 @@ impl Trajectories {
     /// Replaces each position that overflowed by one that did not, so that the model can evaluate it. Returns the
     /// replaced positions with their chains.
     pub(super) fn set_aside_overflows(&mut self) -> Vec<(usize, Vec<f64>)> {
-        if self.are_finite() {
-            return Vec::new();
-        }
         let position = |chain| self.position(chain);
         let positions = (0..self.chains).map(|chain| (chain, position(chain)));
         let (within, beyond): (Vec<_>, Vec<_>) =
@@ -51,10 +48,10 @@ impl Trajectories {
         beyond
     }
 
-    /// Checks log densities and gradients, and multiplies the gradients by the transposed `factor`.
-    pub(super) fn finish(&mut self, at: At, factor: Option<&Factor>) {
-        let mut log_densities = self.log_densities.iter();
-        if !log_densities.all(is_usual) || !all_finite(self.gradients.as_slice()) {
+    /// Checks log densities and gradients, and multiplies the gradients by the transposed `factor`. `finite` says
+    /// whether all gradients are finite.
+    pub(super) fn finish(&mut self, at: At, factor: Option<&Factor>, finite: bool) {
+        if !finite || !self.log_densities.iter().all(is_usual) {
             self.check_unusual(at);
         }
         if let Some(factor) = factor {
