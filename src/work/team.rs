@@ -43,14 +43,16 @@ impl<'e> Team<'e> {
         ranks: &'e dyn Ranks,
         work: impl FnOnce(&Self) -> Result<T>,
     ) -> Result<T> {
-        let expected = format!("less than {}, the number of processes", ranks.size());
-        Error::check(ranks.rank() < ranks.size(), "rank", ranks.rank(), expected)?;
         let team = Self {
             ranks,
             has_parted: Cell::new(false),
         };
-        // A refusal by this check is part of the outcome, so that the other processes learn of it below.
-        let outcome = check_outside_pool().and_then(|()| work(&team));
+        let (rank, size) = (ranks.rank(), ranks.size());
+        let expected = format!("less than {size}, the number of processes");
+        // A refusal by these checks is part of the outcome, so that the other processes learn of it below.
+        let outcome = Error::check(rank < size, "rank", rank, expected)
+            .and_then(|()| check_outside_pool())
+            .and_then(|()| work(&team));
         if team.has_parted() {
             return outcome;
         }

@@ -471,6 +471,23 @@ fn engines_that_do_not_gather_are_refused() {
     );
 }
 
+#[test]
+fn the_others_hear_of_a_rank_beyond_the_number_of_processes() {
+    let path = path();
+    let found = super::on_ranks(2, |mut world| {
+        if world.rank == 1 {
+            world.rank = 2;
+        }
+        ais(&path).ranks(&world).run().unwrap_err().to_string()
+    });
+    assert!(
+        found
+            .iter()
+            .all(|found| found.contains("invalid rank: got 2")),
+        "{found:?}"
+    );
+}
+
 /// Its work would wait for itself.
 #[cfg(feature = "rayon")]
 #[test]
