@@ -48,7 +48,8 @@ use crate::{Error, Result};
 ///
 /// The last round's run is the result. Its weights are unbiased: schedule and kernel do not depend on its own chains.
 ///
-/// The run ends when the [`budget`](Self::budget) is spent; at most a quarter of it precedes the last round. With
+/// The run ends when the [`budget`](Self::budget) is spent; at most a quarter of it precedes the last round, or a half
+/// with [`refit`](Self::refit). With
 /// [`until_error`](Self::until_error) the run ends at that standard error, or
 /// [warns](crate::estimate::Warning::ErrorNotReached) of a larger one. It always ends after the [number of
 /// rounds](Self::rounds). [`RoundsRun::stopped_by`] returns the reason.

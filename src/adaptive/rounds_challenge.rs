@@ -19,7 +19,7 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
     /// Ends with a [`Challenge`](super::Challenge) to the last round; off by default. The challenge costs as much as
     /// all rounds together.
     ///
-    /// The rounds spend half of a [budget](Self::budget), the challenge the rest. If the second run contradicts the
+    /// The rounds spend at most half of a [budget](Self::budget), and the challenge as much as they did. If the second run contradicts the
     /// last round or improves on it, log Z is the second run's. If it lies above the last round's interval, the warning
     /// [`FirstRunTooLow`](crate::estimate::Warning::FirstRunTooLow) appears.
     ///

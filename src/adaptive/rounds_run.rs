@@ -211,16 +211,18 @@ const COMPARED: f64 = 0.25;
 const SHARE: f64 = 0.2;
 
 impl<S, K> Last<S, K> {
-    /// Returns advice on how to reach `standard_error`: a budget, or more chains if no budget reaches it. The last
-    /// round takes at least three quarters of the budget. `refit` is true if a refitted base may need less.
+    /// Returns advice on how to reach `standard_error`: a budget, or more chains if no budget reaches it. `refit` is
+    /// true if a refitted base may need less.
     pub(super) fn remedy(&self, standard_error: f64, parts: u64, refit: bool) -> Remedy {
         let chains = self.run.chains();
         if self.stands() {
             return Remedy::ChainsAlone(chains);
         }
         let last = self.rounds.last().map_or(0, |round| round.evaluations) as f64;
-        // The variance of log Z is taken as inversely proportional to the number of stages.
-        let budget = last * (self.run.standard_error() / standard_error).powi(2) / 0.75;
+        // The variance of log Z is taken as inversely proportional to the number of stages. The last round takes at
+        // least three quarters of a budget, or half if a base was fitted.
+        let last = last * (self.run.standard_error() / standard_error).powi(2);
+        let budget = last / if self.refit.is_some() { 0.5 } else { 0.75 };
         match budget.is_finite() {
             true => Remedy::Budget {
                 budget: (budget as u64).saturating_mul(parts),

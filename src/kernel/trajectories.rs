@@ -38,7 +38,8 @@ pub struct Trajectories {
     /// `-H` at the end.
     there: Vec<f64>,
     acceptances: Vec<f64>,
-    /// All bits set for a chain that moves, none for a chain that stays.
+    /// All bits set for a chain that moves, none for a chain that stays. [Noted](Self::note) for each chain before it
+    /// [arrives](Self::arrive).
     moved: Vec<u64>,
     uniforms: Vec<f64>,
     /// The lowest chain that met a non-finite number, with its first such number.
@@ -171,7 +172,7 @@ impl Trajectories {
         };
         let learned = departures.complete(stage.model, weights, &self.positions);
         let to = (&mut self.log_densities[..], &mut self.gradients);
-        let finite = blend(stage.model, weights, departures, to);
+        let finite = blend_ends(stage.model, weights, departures, to);
         for (index, chain) in active.iter().cloned().flatten().enumerate() {
             let (found, ends) = (departures.ends_of(index), &mut known.ends[chain]);
             *ends = ends.or_base(|| found.base).or_target(|| found.target);
@@ -180,7 +181,7 @@ impl Trajectories {
                 false => stage.weigh(&known.states[chain], ends).0,
             };
         }
-        // `store` writes only rows that count as moved, so all rows count for this call.
+        // `store` writes only rows that count as moved, so all rows count here.
         if learned && !all_active {
             self.moved.fill(u64::MAX);
             known.gradients.store(arrivals, active, &self.moved);
@@ -317,9 +318,9 @@ impl Trajectories {
         }
     }
 
-    /// Writes the log densities and gradients at the positions, all of them finite if `within`. Each chain gets the
-    /// numbers that it would get alone. If the positions are the `last` of their trajectories, the values at the ends
-    /// of the path are stored too. Returns whether all gradients are finite.
+    /// Writes the log densities and gradients at the positions. `within` says whether all positions are finite. Each
+    /// chain gets the numbers that it would get alone. If the positions are the `last` of their trajectories, the
+    /// values at the ends of the path are stored too. Returns whether all gradients are finite.
     fn evaluate<M: Differentiable + Intermediate>(
         &mut self,
         model: &M,
@@ -344,7 +345,7 @@ impl Trajectories {
             Some(weights) => {
                 self.arrivals.complete(model, weights, &self.positions);
                 let to = (&mut self.log_densities[..], &mut self.gradients);
-                blend(model, weights, &self.arrivals, to)
+                blend_ends(model, weights, &self.arrivals, to)
             }
             None => {
                 self.evaluate_whole(model);
@@ -450,7 +451,7 @@ pub(super) fn read_row(matrix: &[f64], rows: usize, index: usize, values: &mut D
 
 /// Sets log densities and `gradients` to the weighted sums of the values `known` at the ends of the path. Returns
 /// whether all gradients are finite.
-fn blend<M: Intermediate>(
+fn blend_ends<M: Intermediate>(
     model: &M,
     weights: [f64; 2],
     known: &EndGradients,

@@ -227,9 +227,9 @@ impl Pass {
 pub(super) mod differences {
     const STEP: f64 = 1e-5;
 
-    /// Decides for each derivative whether it agrees with a one-sided difference of `value(i, step)`, in which argument i
-    /// has moved by `step`. A kink within two steps spoils the difference on its own side only. The differences are of
-    /// second order, so that curvature spoils neither. The error may be `tolerance (1 + |derivative|)`.
+    /// Decides for each derivative whether it agrees with a one-sided difference of `value(i, step)`, in which argument
+    /// i has moved by `step`. A kink within two steps spoils the difference on its own side only. The differences are
+    /// of second order, so that curvature spoils neither. The error may be `tolerance (1 + |derivative|)`.
     pub(in crate::learned) fn agree(
         derivatives: &[f64],
         tolerance: f64,

@@ -98,8 +98,8 @@ fn blend(x: &mut [f64], [s, t]: [f64; 2], [y, z]: [&[f64]; 2]) -> bool {
 /// The sign bit of a number.
 const SIGN: u64 = 1 << 63;
 
-/// Returns a number that has the [sign bit](SIGN) if x is infinite or NaN. A loop can combine many of these numbers
-/// without a branch, in vector registers.
+/// Returns a number whose [sign bit](SIGN) is set exactly if x is infinite or NaN. A loop can combine many of these
+/// numbers without a branch, in vector registers.
 #[inline(always)]
 fn past_finite(x: f64) -> u64 {
     // All exponent bits of an infinity and of a NaN are set, and adding 1 carries over.

@@ -1,6 +1,7 @@
 //! Trajectories that diverge: the model is not asked for sense where no chain comes, and everywhere else it is.
 
 use std::f64::consts::TAU;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use annealed::Error;
 use annealed::ais::Ais;
@@ -136,6 +137,66 @@ fn one_step_of_langevin_may_diverge() {
     run(&path, modified).unwrap();
     run(&path, Hmc::new(4.0, 1).unwrap()).unwrap();
     run(&batches, Hmc::new(4.0, 1).unwrap()).unwrap();
+}
+
+/// A Gaussian whose gradient has an entry `spoilt` after some calls.
+fn gaussian_until(
+    calls: usize,
+    spoilt: f64,
+    dimension: usize,
+) -> impl Differentiable<State = Vector> + Sync {
+    let made = AtomicUsize::new(0);
+    let gaussian = move |x: &[f64], gradient: &mut [f64]| {
+        gradient
+            .iter_mut()
+            .zip(x)
+            .for_each(|(slope, x)| *slope = -x);
+        if made.fetch_add(1, Ordering::Relaxed) >= calls {
+            gradient[x.len() - 1] = spoilt;
+        }
+        -0.5 * x.iter().map(|x| x * x).sum::<f64>()
+    };
+    GradientModel::new(dimension, gaussian).unwrap()
+}
+
+/// Gradients are checked at starts and proposals, within a trajectory and at its end, and where only one end of the path
+/// has weight (the last stage of a kernel with one gradient a move, after 4,000 calls).
+#[test]
+fn a_gradient_that_is_not_finite_is_an_error_where_the_density_is_finite() {
+    for dimension in [2, 9] {
+        for (calls, spoilt) in [(100, f64::NAN), (300, f64::INFINITY), (4_100, f64::NAN)] {
+            let refused = |kernel: &dyn Fn(bool) -> Result<(), Error>| {
+                for in_batches in [false, true] {
+                    let error = kernel(in_batches).unwrap_err();
+                    let Error::NonFinite { quantity, .. } = error else {
+                        panic!("{dimension}, {calls}, {in_batches}: {error}");
+                    };
+                    assert_eq!(quantity, "gradient of the log density");
+                }
+            };
+            macro_rules! refuses {
+                ($kernel:expr) => {
+                    refused(&|in_batches| {
+                        let target = gaussian_until(calls, spoilt, dimension);
+                        match in_batches {
+                            true => run(
+                                &GeometricPath::new(base(dimension), InBatches(target)),
+                                $kernel,
+                            ),
+                            false => run(&GeometricPath::new(base(dimension), target), $kernel),
+                        }
+                    })
+                };
+            }
+            let mala = Mala::new(0.1).unwrap();
+            let shape = Preconditioner::deviations(DVector::from_element(dimension, 2.0)).unwrap();
+            refuses!(mala.clone());
+            refuses!(mala.preconditioned(shape.clone()));
+            refuses!(UnadjustedLangevin::new(0.1).unwrap());
+            refuses!(Hmc::new(0.2, 3).unwrap());
+            refuses!(PersistentHmc::new(0.2, 1, 0.5).unwrap());
+        }
+    }
 }
 
 /// Where chains come a NaN is an error, and says where.

@@ -93,12 +93,15 @@ fn raced(
             step: FIRST / (dimension as f64).sqrt(),
         })
         .collect();
-    while walks.len() > FINALISTS {
+    loop {
         for walk in &mut walks {
             (0..lap).for_each(|_| walk.step(spread, target));
         }
         walks.sort_by(|a, b| b.log_density.total_cmp(&a.log_density));
-        walks.truncate(walks.len() / 2);
+        walks.truncate((walks.len() / 2).max(1));
+        if walks.len() <= FINALISTS {
+            break;
+        }
     }
     let ends = walks.into_iter();
     ends.map(|walk| (walk.log_density, walk.state)).collect()
@@ -180,6 +183,25 @@ mod tests {
             found += usize::from(is_there);
         }
         assert!(found >= 4, "{found} of 5");
+    }
+
+    #[test]
+    fn a_race_of_few_walks_climbs_too() {
+        let peak = Gaussian::isotropic(DVector::from_element(10, 1.0), 0.5).unwrap();
+        let log_density = |x: &DVector<f64>| peak.log_density(x);
+        let wide = Gaussian::isotropic(DVector::zeros(10), 2.0).unwrap();
+        let mut rng = stream(1, Purpose::Testing, 0);
+        let draws = (0..50).map(|_| wide.sample(&mut rng));
+        let starts: Vec<_> = draws.map(|draw| (log_density(&draw), draw)).collect();
+        // One lap of ten walks.
+        let counted = Target::new(&log_density, None, 200, stream(1, Purpose::Testing, 1));
+        let tops = tops(starts[..10].to_vec(), &counted, 200);
+        assert_eq!((tops.len(), counted.spent.get()), (5, 100));
+        let best = starts[..10]
+            .iter()
+            .map(|start| start.0)
+            .fold(f64::NEG_INFINITY, f64::max);
+        assert!(tops[0].0 > best + 5.0, "{} from {best}", tops[0].0);
     }
 
     #[test]

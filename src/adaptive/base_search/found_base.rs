@@ -22,7 +22,7 @@ pub struct FoundBase<P, L> {
     pub is_compared: bool,
 }
 
-/// Writes what was found, such as `50% of the path's own base and 12 laws around 2 modes, from 128 starts`.
+/// Writes what was found, such as `50% of the path's own base and 12 laws, 2 modes from 128 starts`.
 impl<P, L> fmt::Display for FoundBase<P, L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let own = 100.0 * self.base.own_share();
@@ -30,7 +30,7 @@ impl<P, L> fmt::Display for FoundBase<P, L> {
         let of_modes = if modes == 1 { "mode" } else { "modes" };
         write!(
             f,
-            "{own:.0}% of the path's own base and {laws} laws around {modes} {of_modes}, from {} starts",
+            "{own:.0}% of the path's own base and {laws} laws, {modes} {of_modes} from {} starts",
             self.starts
         )?;
         match self.is_compared {

@@ -43,7 +43,7 @@ pub(super) fn modes(trails: &Trails<DVector<f64>>, target: &Target<'_, DVector<f
     let mut ends: Vec<_> = ends
         .map(|(chain, end)| Mode::new(target.log_density(end), end.clone(), vec![chain]))
         .collect();
-    // `is_near` compares a known mode with a lower one, so the highest ends are added first.
+    // `is_near` calls no end near to a much lower one, so the highest ends are added first.
     ends.sort_by(|a, b| b.log_density.total_cmp(&a.log_density));
     ends.into_iter()
         .for_each(|end| add(&mut modes, end, target));
@@ -157,8 +157,9 @@ impl Mode {
         }
     }
 
-    /// Returns true if the log density on the line from `lower`, a mode of lower density, to this mode never falls by
-    /// more than [`DROP`] below its value at `lower`. Three points on the line are compared.
+    /// Returns true if the log density on the line from `lower` to this mode never falls by more than [`DROP`] below
+    /// its value at `lower`. Three points on the line are compared. So no state is near to a mode of much lower density:
+    /// a narrow peak on the slope of a broad mode is a mode of its own.
     fn is_near(&self, lower: &Self, target: &Target<'_, DVector<f64>>) -> bool {
         let between = |share: f64| &lower.best * (1.0 - share) + &self.best * share;
         // The middle is farthest from both states. It comes first, since a drop there saves two evaluations.

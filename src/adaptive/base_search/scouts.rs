@@ -24,9 +24,9 @@ pub(super) struct Scouting<'s, 'r, P: AnnealingPath, K> {
 }
 
 /// Scouts, the chains of a rough first pass: their states at the target, and the result of the pass.
-pub(super) struct Scouts<S, K> {
+pub(in crate::adaptive) struct Scouts<S, K> {
     pub(super) states: Vec<S>,
-    pub(super) found: FirstPass<K>,
+    pub(in crate::adaptive) found: FirstPass<K>,
 }
 
 impl<'s, 'r, P, K> Task for Scouting<'s, 'r, P, K>

@@ -14,7 +14,7 @@ use super::modes::OF_DRAW;
 use super::normalizer::compare_normalizer;
 use super::population_monte_carlo::mixed;
 use super::scouts::{Cooling, RUNGS, Scouting, Scouts};
-use crate::adaptive::smc::{AdaptiveSmc, FirstPass};
+use crate::adaptive::smc::AdaptiveSmc;
 use crate::adaptive::tuner::Tuner;
 use crate::kernel::{TransitionKernel, refuse_stages};
 use crate::model::{
@@ -327,22 +327,8 @@ where
         Ok((base, count, target.spent.get()))
     }
 
-    /// Makes a first pass along `path`. `size` is the number of chains and of moves at each stage; `run` has seed and
-    /// job. When `allowance` is spent, the pass goes to the target in one stage.
-    pub(in crate::adaptive) fn first_pass(
-        &self,
-        path: MixturePath<P, LawOf<P>>,
-        size: (usize, usize),
-        allowance: u64,
-        run: (u64, &Job<'_>),
-    ) -> Result<FirstPass<K>> {
-        Ok(self
-            .scout((path, &self.kernel), size, allowance, run)?
-            .found)
-    }
-
     /// Anneals `chains` chains with `moves` moves a stage. When `allowance` is spent, one stage leads to the target.
-    fn scout(
+    pub(in crate::adaptive) fn scout(
         &self,
         (path, kernel): (MixturePath<P, LawOf<P>>, &K),
         (chains, moves): (usize, usize),

@@ -182,10 +182,11 @@ impl<'r> Judged<'r> {
     }
 
     fn why_undecided(&self) -> &'static str {
-        if self.second.warnings().iter().any(is_doubt) {
-            "has warnings"
-        } else if !self.is_compared {
+        // A second result that is not above the first could not have improved on it, whatever its normaliser.
+        if !self.is_compared && self.second.log_z() > self.first.log_z() {
             "relies on a log normaliser of the base that could not be compared with its samples"
+        } else if self.second.warnings().iter().any(is_doubt) {
+            "has warnings"
         } else {
             "lies below the first"
         }

@@ -96,7 +96,7 @@ impl fmt::Display for NoRefit {
             }
             Self::Modes { modes, effective } => write!(
                 f,
-                "{effective:.0} effective states are too few for a fit in {modes} modes, counted by dips in single coordinates"
+                "{effective:.0} effective states are too few for a fit in {modes} modes, counted by dips along single axes"
             ),
             Self::OwnBase { share } => write!(f, "a fit would keep {:.0}% of it", 100.0 * share),
             Self::Edges => f.write_str("samples of a fit leave the target's support"),

@@ -169,6 +169,11 @@ fn without_a_comparison_of_the_normaliser_a_second_run_proves_nothing() {
         let text = found.to_string();
         assert!(text.contains("could not be compared"), "{text}");
     }
+    // A first result above the second: another normaliser would not help it.
+    let first = even([upper + 1.0, upper + 2.0], None);
+    let found = Judged::from_base(&first, &plain, (0.99, false)).unwrap();
+    let text = found.to_string();
+    assert!(text.contains("lies below the first"), "{text}");
     let first = even([lower, upper], None);
     let same = Judged::from_base(&first, &plain, (0.99, false)).unwrap();
     assert_eq!(same.judgement(), Judgement::Confirmed);
