@@ -76,8 +76,11 @@ use crate::random::StreamRng;
 /// # assert_eq!(found.modes, 2);
 /// # Ok::<(), annealed::Error>(())
 /// ```
+///
+/// `Trails` and `Target` come from a search, so an implementation is tested by a search with a small budget, as above.
 pub trait FindModes: Clone + Send + Sync + 'static {
-    /// A distribution around one mode.
+    /// A distribution around one mode. The search [refits](Fit::refit) it to weighted draws. It also
+    /// [fits](Fit::fit) one to samples of the base, to compare the base's log normaliser with them.
     type Law: Fit<State = Self> + Send + Sync;
 
     /// Whether [`find_modes`](Self::find_modes) climbs from [draws](Trails::draws) of the path's own base, as for
