@@ -217,16 +217,9 @@ fn precision(prior: &RidgePrior) -> DMatrix<f64> {
     precision
 }
 
-impl<F> RidgeObjective<F> {
-    /// Returns the path of this objective.
-    pub fn ridge(&self) -> &RidgePath<F> {
-        &self.ridge
-    }
-}
-
 pub(super) fn ridge_at<'a, F>(model: &RidgeVectorAt<'a, F>) -> RidgeAt<'a, F> {
     RidgeAt {
-        path: model.path.likelihood().ridge(),
+        path: &model.path.likelihood().ridge,
         beta: model.beta,
     }
 }

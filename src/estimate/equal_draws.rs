@@ -42,11 +42,6 @@ impl<S> EqualDraws<S> {
         &self.states
     }
 
-    /// Returns the draws by value.
-    pub fn into_states(self) -> Vec<S> {
-        self.states
-    }
-
     /// Returns the number of states among the draws, each counted once.
     pub fn distinct(&self) -> usize {
         self.distinct

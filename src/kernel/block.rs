@@ -152,13 +152,6 @@ impl<S> Block<S> {
         (&mut self.states[chain], &mut self.rngs[chain])
     }
 
-    /// Returns all states and streams, for a kernel that moves the block as a whole. Forgets the log densities known of
-    /// the states.
-    pub fn chains_mut(&mut self) -> (&mut [S], &mut [StreamRng]) {
-        self.known.forget_all();
-        (&mut self.states, &mut self.rngs)
-    }
-
     /// Returns the stream of one chain.
     pub fn rng_mut(&mut self, chain: usize) -> &mut StreamRng {
         &mut self.rngs[chain]

@@ -27,7 +27,6 @@ pub struct FunctionModel<S, F, G = (), D = (), N = ()> {
     gradient: G,
     sampler: D,
     log_normalizer: N,
-    dimension: Option<usize>,
     state: PhantomData<fn(&S)>,
 }
 
@@ -44,7 +43,6 @@ impl<S, F: Fn(&S) -> f64> FunctionModel<S, F> {
             gradient: (),
             sampler: (),
             log_normalizer: (),
-            dimension: None,
             state: PhantomData,
         }
     }
@@ -96,13 +94,6 @@ impl<S, F, G, D, N> FunctionModel<S, F, G, D, N> {
         Ok(self.map(|gradient, sampler, _| (gradient, sampler, log_normalizer)))
     }
 
-    /// Sets the number of coordinates of a state. A path then refuses a model of another dimension before chains move.
-    #[must_use]
-    pub fn with_dimension(mut self, dimension: usize) -> Self {
-        self.dimension = Some(dimension);
-        self
-    }
-
     /// Replaces the gradient, sampler and normaliser, possibly with others of different types.
     fn map<H, E, O>(
         self,
@@ -115,7 +106,6 @@ impl<S, F, G, D, N> FunctionModel<S, F, G, D, N> {
             gradient,
             sampler,
             log_normalizer,
-            dimension: self.dimension,
             state: PhantomData,
         }
     }
@@ -126,10 +116,6 @@ impl<S, F: Fn(&S) -> f64, G, D, N> UnnormalizedModel for FunctionModel<S, F, G, 
 
     fn log_density(&self, state: &S) -> f64 {
         (self.log_density)(state)
-    }
-
-    fn state_dimension(&self) -> Option<usize> {
-        self.dimension
     }
 }
 

@@ -205,7 +205,7 @@ impl<S> NestedSmcRun<S> {
         S: Clone,
     {
         let draws = self.draws(count, self.seed)?;
-        Ok(TargetSamples::approximate(draws.into_states()))
+        Ok(TargetSamples::approximate(draws.states().to_vec()))
     }
 
     /// Returns the number of evaluations of the first pass, which finds the levels.

@@ -273,8 +273,8 @@ impl<P: AnnealingPath> Population<P> {
     /// Draws all chains anew from the base and clears the workspace.
     pub(crate) fn redraw(&mut self) {
         let base = self.path.base();
-        let (states, rngs) = self.block.chains_mut();
-        for (state, rng) in states.iter_mut().zip(rngs) {
+        for chain in 0..self.block.len() {
+            let (state, rng) = self.block.chain_mut(chain);
             *state = base.sample(rng);
         }
         self.workspace.clear();
