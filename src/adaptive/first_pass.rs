@@ -205,17 +205,8 @@ where
 {
     type Output = Single<FirstPass<K>>;
 
-    fn blocks(&self) -> Range<usize> {
-        0..1
-    }
-
     fn chains(&self, _block: usize) -> Range<usize> {
         0..self.settings.chains
-    }
-
-    fn cost(&self, _blocks: Range<usize>) -> u64 {
-        // The number of stages is not known yet. `run` forecasts the rest of the work after each stage.
-        0
     }
 
     fn run(&self, _block: usize, pulse: &mut dyn Pulse) -> Result<Self::Output, Halt> {

@@ -220,11 +220,11 @@ where
         }
         self.check_challenge()?;
         let (path, kernel) = (self.path.clone(), self.kernel.clone());
-        let first = AdaptiveSmc::with(path, kernel, self.tuner, self.log_base_normalizer)
+        let mut first = AdaptiveSmc::with(path, kernel, self.tuner, self.log_base_normalizer)
             .chains(self.chains)
             .moves(self.moves)
-            .in_blocks_of(self.block_size)
             .seed(self.seed);
+        first.block_size = self.block_size;
         Ok((first, |stages| self.chain_steps(stages, 0)))
     }
 
@@ -290,12 +290,7 @@ where
 
     /// Ends a stopped run with the result of the round before.
     fn stopped(&self, at: Reached<P::State, K>, by: StoppedBy) -> Result<Reached<P::State, K>> {
-        let chains = self.chains;
-        let stopped = || Error::Stopped {
-            by: by.to_string(),
-            chains,
-        };
-        let mut last = at.last.ok_or_else(stopped)?;
+        let mut last = at.last.ok_or_else(|| by.error(self.chains))?;
         last.candidates = None;
         Ok(Reached {
             last: Some(last),

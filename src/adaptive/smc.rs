@@ -225,10 +225,6 @@ impl<'p, P: AnnealingPath, K> AdaptiveSmc<'p, P, K> {
         block_size in Some: usize,
     }
 
-    pub(super) fn in_blocks_of(self, block_size: Option<usize>) -> Self {
-        Self { block_size, ..self }
-    }
-
     /// Returns the largest number of chains in a block of the first pass.
     pub(super) fn first_block_size(&self) -> usize {
         self.block_size.unwrap_or(FIRST_BLOCK)

@@ -158,10 +158,6 @@ where
     /// The step sizes found, and the mean acceptance.
     type Output = Single<(StepSize, f64)>;
 
-    fn blocks(&self) -> Range<usize> {
-        0..1
-    }
-
     fn chains(&self, _block: usize) -> Range<usize> {
         0..CHAINS
     }

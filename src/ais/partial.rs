@@ -229,10 +229,7 @@ impl<S, R> RunPart<S, R> {
 
     /// Returns the error of a run that did not finish its first block.
     pub(crate) fn stopped(&self) -> Error {
-        Error::Stopped {
-            by: self.stopped_by.to_string(),
-            chains: self.settings.largest_block(),
-        }
+        self.stopped_by.error(self.settings.largest_block())
     }
 
     /// Returns the blocks from which a run with `settings` can continue. If `settings` has more chains than the part, a

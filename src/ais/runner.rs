@@ -1,6 +1,7 @@
 //! The annealed run and its settings.
 
 use std::ops::Range;
+use std::time::Instant;
 
 use super::block_result::BlockResult;
 use super::partial::RunPart;
@@ -304,6 +305,7 @@ where
         Ok(part.probed(task.probe()))
     }
 
+    /// Runs the blocks that are not `done`.
     fn extended(
         &self,
         task: &AisTask<'_, P, R>,
@@ -311,7 +313,8 @@ where
     ) -> Result<RunPart<P::State, R>> {
         let job = Job::new(&self.execution)?;
         job.foresee(task.cost(task.blocks()));
-        task.extended_by(&job, done)
+        let begun = Instant::now();
+        Ok(task.result(job.extend(task, done)?, begun))
     }
 
     /// Cuts the chains into at most `parts` ranges of whole blocks, of about equal size, for

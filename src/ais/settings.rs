@@ -195,18 +195,10 @@ impl Settings {
         self.chains.div_ceil(self.block_size)
     }
 
-    pub(crate) fn is_unfilled(&self) -> bool {
-        !self.chains.is_multiple_of(self.block_size)
-    }
-
     pub(crate) fn chains_of(&self, blocks: Range<usize>) -> Range<usize> {
         // Saturating, because `block_size` has no upper limit.
         let at = |block: usize| self.block_size.saturating_mul(block).min(self.chains);
         at(blocks.start)..at(blocks.end)
-    }
-
-    pub(crate) fn chain_steps_of(&self, blocks: Range<usize>) -> u64 {
-        (self.chains_of(blocks).len() * self.schedule.stages()) as u64
     }
 
     /// Returns the blocks of `chains`. Refuses invalid settings, or a schedule without the `demanded` number of stages.

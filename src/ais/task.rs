@@ -19,9 +19,7 @@ use crate::population::{
     Chains, CopyState, Genealogy, Members, Moves, Population, sample_base, streams,
 };
 use crate::random::{BlockStreams, Purpose, stream};
-use crate::work::{
-    Closed, Forest, Halt, Job, Place, Probe, Pulse, Runs, SoFar, Stepped, Task, caught,
-};
+use crate::work::{Closed, Forest, Halt, Place, Probe, Pulse, Runs, SoFar, Stepped, Task, caught};
 
 /// Function that returns samples of the target for a range of chains.
 pub(crate) type Samples<'t, S> = &'t (dyn Fn(Range<usize>) -> Vec<S> + Sync);
@@ -158,7 +156,7 @@ impl<'t, P: AnnealingPath, R> AisTask<'t, P, R> {
         block.alive().filter(is_excluded).count()
     }
 
-    fn result(
+    pub(super) fn result(
         &self,
         closed: Closed<BlockResult<P::State, R>>,
         begun: Instant,
@@ -193,16 +191,6 @@ where
         Ok(self.result(job.run(self)?, begun))
     }
 
-    /// Runs the blocks that are not `done`.
-    pub(crate) fn extended_by(
-        &self,
-        job: &Job<'_>,
-        done: Forest<BlockResult<P::State, R>>,
-    ) -> Result<RunPart<P::State, R>> {
-        let begun = Instant::now();
-        Ok(self.result(job.extend(self, done)?, begun))
-    }
-
     /// Returns the run's result, with the path's warnings and a warning if the error asked for was not reached.
     pub(crate) fn concluded(
         &self,
@@ -231,7 +219,8 @@ where
     }
 
     fn cost(&self, blocks: Range<usize>) -> u64 {
-        self.settings.chain_steps_of(blocks)
+        let chains = self.settings.chains_of(blocks).len();
+        (chains * self.settings.schedule.stages()) as u64
     }
 
     fn run(&self, block: usize, pulse: &mut dyn Pulse) -> Result<Self::Output, Halt> {
@@ -262,7 +251,8 @@ where
     }
 
     fn last_is_unfilled(&self) -> bool {
-        self.settings.is_unfilled()
+        let settings = &self.settings;
+        !settings.chains.is_multiple_of(settings.block_size)
     }
 
     /// Decides whether the standard error is at most `error`. A backward run never ends early, because it has one chain
@@ -444,7 +434,9 @@ impl<S> Passed<S> {
             chains: FinalStates {
                 states,
                 log_weights,
-                roots: self.genealogy.map_or(Vec::new(), Genealogy::into_roots),
+                roots: self
+                    .genealogy
+                    .map_or(Vec::new(), |genealogy| genealogy.roots),
             },
             sums: StageSums {
                 target: self.stages.target.take(),

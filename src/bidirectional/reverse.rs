@@ -36,11 +36,6 @@ impl<S, Q, R> ReverseRun<S, Q, R> {
         }
     }
 
-    fn mirrored(&self, (lower, upper): (f64, f64)) -> (f64, f64) {
-        let log_z_0 = self.log_base_normalizer;
-        (log_z_0 - upper, log_z_0 - lower)
-    }
-
     /// Returns the run itself, from the target to the base. Its weights are for `Z_0/Z_K`, and its own `log_z` is the
     /// log of their mean. Its stages are in the order in which chains pass them, and its states are at the base.
     pub fn backward(&self) -> &Run<S, R> {
@@ -91,7 +86,9 @@ impl<S, Q: Quality, R> LogZ for ReverseRun<S, Q, R> {
     /// Returns the confidence interval of `log Z_K`, assuming independent samples of the target. It is the
     /// [interval](crate::estimate::Estimate::interval_at) of a forward run, mirrored.
     fn interval_at(&self, level: f64) -> Result<(f64, f64)> {
-        Ok(self.mirrored(self.run.interval_at(level)?))
+        let (lower, upper) = self.run.interval_at(level)?;
+        let log_z_0 = self.log_base_normalizer;
+        Ok((log_z_0 - upper, log_z_0 - lower))
     }
 
     /// Returns reasons to doubt the result, from [`backward`](Self::backward).

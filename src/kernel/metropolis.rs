@@ -299,12 +299,9 @@ pub(super) const PROPOSAL: &str = "log density of the proposal";
 
 /// Decides by a Metropolis test whether a chain moves from a state of log density `here` to one of log density `there`.
 /// Both include the log proposal density if it is not symmetric. Returns the decision and the step.
-pub(super) fn decide<R: Rng + ?Sized>(here: f64, there: f64, rng: &mut R) -> (bool, Step) {
-    decide_by(here, there, rng.random())
-}
-
 #[inline]
-pub(super) fn decide_by(here: f64, there: f64, uniform: f64) -> (bool, Step) {
+pub(super) fn decide<R: Rng + ?Sized>(here: f64, there: f64, rng: &mut R) -> (bool, Step) {
+    let uniform: f64 = rng.random();
     let acceptance = acceptance(here, there);
     (uniform < acceptance, Step::metropolis(acceptance))
 }

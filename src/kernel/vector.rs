@@ -105,15 +105,11 @@ pub(super) fn check_gradient(gradient: &DVector<f64>) -> Result<(), NonFinite> {
         true => Ok(()),
         false => {
             let quantity = "gradient of the log density";
-            let value = first_non_finite(gradient);
+            let mut values = gradient.iter().copied();
+            let value = values.find(|x| !x.is_finite()).unwrap_or(f64::NAN);
             Err(NonFinite::new(quantity, value, "finite components"))
         }
     }
-}
-
-fn first_non_finite(vector: &DVector<f64>) -> f64 {
-    let mut values = vector.iter().copied();
-    values.find(|x| !x.is_finite()).unwrap_or(f64::NAN)
 }
 
 #[cfg(test)]

@@ -125,17 +125,8 @@ where
     /// The result of the first pass, and the number of evaluations.
     type Output = Single<(FoundShells, u64)>;
 
-    fn blocks(&self) -> Range<usize> {
-        0..1
-    }
-
     fn chains(&self, _block: usize) -> Range<usize> {
         0..self.settings.chains
-    }
-
-    fn cost(&self, _blocks: Range<usize>) -> u64 {
-        // The number of levels is unknown beforehand. Each step forecasts what is left.
-        0
     }
 
     /// Raises the level, and moves the chains above it, until only a small share of Z can lie above the level.

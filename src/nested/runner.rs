@@ -171,8 +171,7 @@ where
         let closed = job.run(&islands)?;
         let stopped_by = closed.stopped_by.unwrap_or(StoppedBy::Chains);
         let Some(islands) = fold(closed.prefix) else {
-            let (by, chains) = (stopped_by.to_string(), settings.chains);
-            return Err(Error::Stopped { by, chains });
+            return Err(stopped_by.error(settings.chains));
         };
         let cost = (first_evaluations, begun.elapsed().as_secs_f64());
         let mut run = NestedSmcRun::new(found, islands, settings.seed, stopped_by, cost)?;

@@ -15,7 +15,7 @@ use crate::pilot::{OptimizedSchedule, ScheduleOptimizer};
 use crate::population::Populations;
 use crate::random::{Purpose, stream};
 use crate::schedule::Schedule;
-use crate::work::{Execution, Forest, Halt, Job, Pulse, Single, Stepped, Task};
+use crate::work::{Execution, Halt, Job, Pulse, Single, Stepped, Task};
 use crate::{Error, Result};
 
 /// The schedule of a constant conditional effective sample size, CESS (Zhou, Johansen and Aston 2016).
@@ -204,7 +204,8 @@ struct EssPass {
     evaluations: usize,
 }
 
-/// One pass of a population along the path, with at most `limit` stages that all have the same `distance`.
+/// One pass of a population along the path, with at most `limit` stages that all have the same `distance`. There is one
+/// block, because each next beta depends on all chains.
 struct PassTask<'s, P, K> {
     path: &'s P,
     kernel: &'s K,
@@ -222,9 +223,7 @@ where
 {
     fn pass(&self, job: &mut Job<'_>) -> Result<EssPass> {
         refuse_stages(self.kernel.stages())?;
-        let Single(pass) = job
-            .extend(self, Forest::new())?
-            .whole(self.pilot.chains())?;
+        let Single(pass) = job.complete(self)?.whole(self.pilot.chains())?;
         Ok(pass)
     }
 }
@@ -237,24 +236,15 @@ where
 {
     type Output = Single<EssPass>;
 
-    fn blocks(&self) -> Range<usize> {
-        // There is one block, because each next beta depends on all chains.
-        0..1
-    }
-
     fn chains(&self, _block: usize) -> Range<usize> {
         0..self.pilot.chains()
-    }
-
-    fn cost(&self, _blocks: Range<usize>) -> u64 {
-        0
     }
 
     /// Takes the population through stages of equal distance, until it reaches the target or the limit on stages.
     fn run(&self, _block: usize, pulse: &mut dyn Pulse) -> Result<Self::Output, Halt> {
         let (path, kernel, chains) = (self.path, self.kernel, self.pilot.chains());
         let first = stream(self.seed, Purpose::ConditionalEss, 0);
-        let size = self.pilot.largest_block();
+        let size = self.pilot.block_size;
         let mut populations = Populations::start(path.clone(), 0..chains, size, first)?;
         let mut pass = EssPass {
             betas: vec![0.0],

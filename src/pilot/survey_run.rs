@@ -41,7 +41,7 @@ pub struct Pilot {
     chains: usize,
     stages: usize,
     rounds: usize,
-    block_size: usize,
+    pub(super) block_size: usize,
 }
 
 impl Default for Pilot {
@@ -84,10 +84,6 @@ impl Pilot {
 
     pub(super) fn blocks(&self) -> usize {
         self.chains.div_ceil(self.block_size)
-    }
-
-    pub(super) fn largest_block(&self) -> usize {
-        self.block_size
     }
 
     /// Returns the number of density evaluations in all rounds, if a chain takes `of_stage` in a stage.
@@ -211,10 +207,7 @@ impl Pilot {
         match run.stopped_by() {
             StoppedBy::Chains => Survey::from_run(&run),
             // A survey of some of the chains would not depend on the seed alone.
-            by => Err(Error::Stopped {
-                by: by.to_string(),
-                chains: self.chains,
-            }),
+            by => Err(by.error(self.chains)),
         }
     }
 }

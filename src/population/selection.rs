@@ -63,10 +63,6 @@ impl<S> Genealogy<S> {
         due.then(|| log_weights.to_vec())
     }
 
-    fn descend_from(&mut self, ancestors: &[usize]) {
-        self.roots = ancestors.iter().map(|&a| self.roots[a]).collect();
-    }
-
     /// Selects chains after a stage if due. Returns the log weights before the selection, and the chains' ancestors.
     pub(crate) fn select<C: Chains<S> + ?Sized>(
         &mut self,
@@ -95,12 +91,8 @@ impl<S> Genealogy<S> {
                     .collect()
             }
         };
-        self.descend_from(&ancestors);
+        self.roots = ancestors.iter().map(|&a| self.roots[a]).collect();
         Ok(Some((log_weights, ancestors)))
-    }
-
-    pub(crate) fn into_roots(self) -> Vec<usize> {
-        self.roots
     }
 }
 

@@ -140,10 +140,7 @@ where
         begun: Instant,
     ) -> Result<TemperingRun<P::State>> {
         let Some(last) = last else {
-            return Err(Error::Stopped {
-                by: stopped_by.to_string(),
-                chains: self.settings.ladders,
-            });
+            return Err(stopped_by.error(self.settings.ladders));
         };
         let settings = TemperingSettings {
             rounds: last.placed.round,
@@ -180,7 +177,7 @@ where
         let each = self.kernel.evaluations(dimension(&self.path));
         let of_scan = each.saturating_add(swaps).saturating_mul(stages);
         let scans = settings
-            .scans_of_all_rounds()
+            .scans_of_rounds(settings.rounds)
             .saturating_mul(settings.ladders);
         of_scan.saturating_add(1).saturating_mul(scans) as u64
     }

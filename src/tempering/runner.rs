@@ -161,10 +161,6 @@ impl TemperingSettings {
         1 << round
     }
 
-    pub(super) fn scans_of_all_rounds(&self) -> usize {
-        self.scans_of_rounds(self.rounds)
-    }
-
     pub(super) fn scans_of_rounds(&self, rounds: usize) -> usize {
         (1..=rounds).map(|round| self.scans(round)).sum()
     }

@@ -115,6 +115,16 @@ pub enum StoppedBy {
     Evaluations,
 }
 
+impl StoppedBy {
+    /// Returns the error of a run of `chains` chains that ended for this reason, without a result.
+    pub(crate) fn error(self, chains: usize) -> Error {
+        Error::Stopped {
+            by: self.to_string(),
+            chains,
+        }
+    }
+}
+
 impl fmt::Display for StoppedBy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

@@ -91,10 +91,7 @@ impl<T: Merge> Closed<T> {
     pub(crate) fn whole(self, chains: usize) -> Result<T> {
         match self.stopped_by {
             None => Ok(fold(self.prefix).expect("there are blocks")),
-            Some(by) => Err(Error::Stopped {
-                by: by.to_string(),
-                chains,
-            }),
+            Some(by) => Err(by.error(chains)),
         }
     }
 }

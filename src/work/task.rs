@@ -11,13 +11,19 @@ pub(crate) trait Task: Sync {
     /// The output of a block, or of neighbouring blocks merged.
     type Output: Merge + Send;
 
-    fn blocks(&self) -> Range<usize>;
+    /// Returns the blocks; one by default.
+    fn blocks(&self) -> Range<usize> {
+        0..1
+    }
 
     /// Returns the chains of a block, for error messages.
     fn chains(&self, block: usize) -> Range<usize>;
 
-    /// Returns the chain-steps of whole blocks; 0 if they are not known in advance.
-    fn cost(&self, blocks: Range<usize>) -> u64;
+    /// Returns the chain-steps of whole blocks; 0 by default, for work whose number of stages is not known in advance.
+    /// Each step of such work can forecast [what is left](Stepped::left).
+    fn cost(&self, _blocks: Range<usize>) -> u64 {
+        0
+    }
 
     /// Runs a block, and reports each step (a stage, a scan, a level or a move) to `pulse`.
     fn run(&self, block: usize, pulse: &mut dyn Pulse) -> Result<Self::Output, Halt>;

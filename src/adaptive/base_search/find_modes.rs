@@ -211,11 +211,4 @@ impl<'t, S> Target<'t, S> {
     }
 }
 
-impl<S> std::fmt::Debug for Target<'_, S> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Target")
-            .field("spent", &self.spent)
-            .field("allowance", &self.allowance)
-            .finish_non_exhaustive()
-    }
-}
+crate::num::debug_by_fields! { Target for [S] Target<'_, S> { spent, allowance } }

@@ -37,16 +37,8 @@ where
 {
     type Output = Single<Scouts<P::State, K>>;
 
-    fn blocks(&self) -> Range<usize> {
-        0..1
-    }
-
     fn chains(&self, _block: usize) -> Range<usize> {
         0..self.settings.chains
-    }
-
-    fn cost(&self, _blocks: Range<usize>) -> u64 {
-        0
     }
 
     fn run(&self, _block: usize, pulse: &mut dyn Pulse) -> Result<Self::Output, Halt> {
@@ -103,10 +95,6 @@ where
     K: TransitionKernel<super::MixtureAt<P, L>> + Clone + Send + Sync,
 {
     type Output = Single<Trails<P::State>>;
-
-    fn blocks(&self) -> Range<usize> {
-        0..1
-    }
 
     fn chains(&self, _block: usize) -> Range<usize> {
         0..self.starts.len()

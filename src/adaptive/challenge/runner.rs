@@ -110,14 +110,10 @@ impl<'p, P: AnnealingPath, K> Challenge<'p, P, K> {
         self
     }
 
-    /// Sets the number of density evaluations to spend; by default as many as the first run, and at least 5,000 moves.
-    /// A gradient counts as one more.
-    pub fn budget(mut self, evaluations: u64) -> Self {
-        self.budget = Some(evaluations);
-        self
-    }
-
     setters! {
+        /// Sets the number of density evaluations to spend; by default as many as the first run, and at least 5,000
+        /// moves. A gradient counts as one more.
+        budget in Some: u64,
         /// Sets the seed; 0 by default.
         seed of search: u64,
         /// Sets the confidence of intervals, and of all bounds together; 0.99 by default.

@@ -105,13 +105,9 @@ impl<'p, T: Scalar> StartSearch<'p, T> {
         }
     }
 
-    /// Sets the base to try first, such as the data's base rates or the start of an earlier search.
-    pub fn given(mut self, base: BaseRate<T>) -> Self {
-        self.given = Some(base);
-        self
-    }
-
     setters! {
+        /// Sets the base to try first, such as the data's base rates or the start of an earlier search.
+        given in Some: BaseRate<T>,
         /// Sets the seed; 0 by default. A seed gives the same bits for any number of threads.
         seed: u64,
     }
@@ -266,8 +262,7 @@ impl<T: Scalar> Pilots<'_, T> {
             .into_task(&(0..CHAINS))?;
         let run = task.run_by(&mut self.job)?.result()?;
         if run.stopped_by() != StoppedBy::Chains {
-            let (by, chains) = (run.stopped_by().to_string(), CHAINS);
-            return Err(Error::Stopped { by, chains });
+            return Err(run.stopped_by().error(CHAINS));
         }
         Ok(run)
     }

@@ -1,6 +1,5 @@
 //! A run with checkpoints.
 
-use std::fmt;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -9,6 +8,7 @@ use super::keeper::Keeper;
 use super::kept::KeptJob;
 use super::parts::{Saved, file_of, gathered, joined};
 use super::{decode, encode, guarded};
+use crate::num::setters;
 use crate::work::execution::Execution;
 use crate::work::identity::{Alike, Identity};
 use crate::work::job::Job;
@@ -80,19 +80,14 @@ impl<'a, A> Checkpointed<'a, A> {
         }
     }
 
-    /// Sets the time between two checkpoints; a minute by default. A killed process loses at most this time and the
-    /// stages in progress.
-    pub fn every(mut self, interval: Duration) -> Self {
-        self.every = interval;
-        self
-    }
-
-    /// Shares the run with other processes, which must all make the same call. If there are several, process r writes
-    /// its own file, whose name ends in `.r`. Any number of processes may resume from these files. The files may be on
-    /// one disk, or each on its own.
-    pub fn ranks(mut self, ranks: &'a dyn Ranks) -> Self {
-        self.ranks = Some(ranks);
-        self
+    setters! {
+        /// Sets the time between two checkpoints; a minute by default. A killed process loses at most this time and the
+        /// stages in progress.
+        every: Duration,
+        /// Shares the run with other processes, which must all make the same call. If there are several, process r
+        /// writes its own file, whose name ends in `.r`. Any number of processes may resume from these files. The files
+        /// may be on one disk, or each on its own.
+        ranks in Some: &'a dyn Ranks,
     }
 
     /// Sets a label for whatever the checks of path and kernel miss, such as data. A file with another label is
@@ -195,15 +190,8 @@ impl<A: Resumable> Checkpointed<'_, A> {
     }
 }
 
-impl<A: fmt::Debug> fmt::Debug for Checkpointed<'_, A> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut fields = f.debug_struct("Checkpointed");
-        fields.field("run", self.run).field("file", &self.file);
-        fields
-            .field("every", &self.every)
-            .field("label", &self.label);
-        fields.finish_non_exhaustive()
-    }
+crate::num::debug_by_fields! {
+    Checkpointed for [A: std::fmt::Debug] Checkpointed<'_, A> { run, file, every, label }
 }
 
 /// Shares `run` among several processes, without checkpoints.
