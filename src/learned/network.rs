@@ -229,7 +229,8 @@ pub(super) mod differences {
 
     /// Decides for each derivative whether it agrees with a one-sided difference of `value(i, step)`, in which argument
     /// i has moved by `step`. A kink within two steps spoils the difference on its own side only. The differences are
-    /// of second order, so that curvature spoils neither. The error may be `tolerance (1 + |derivative|)`.
+    /// of second order, so that curvature spoils neither. The error may be `tolerance (1 + |derivative|)`, and what the
+    /// rounding of the values adds.
     pub(in crate::learned) fn agree(
         derivatives: &[f64],
         tolerance: f64,
@@ -237,10 +238,11 @@ pub(super) mod differences {
     ) -> Vec<bool> {
         let mut agrees = |(i, derivative): (usize, &f64)| {
             let here = value(i, 0.0);
+            let rounding = 8.0 * f64::EPSILON * here.abs() / STEP;
             [-STEP, STEP].into_iter().any(|step| {
                 let [near, far] = [step, 2.0 * step].map(|step| value(i, step) - here);
                 let difference = (4.0 * near - far) / (2.0 * step);
-                (difference - derivative).abs() < tolerance * (1.0 + derivative.abs())
+                (difference - derivative).abs() < tolerance * (1.0 + derivative.abs()) + rounding
             })
         };
         derivatives.iter().enumerate().map(&mut agrees).collect()
