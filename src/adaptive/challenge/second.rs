@@ -166,9 +166,10 @@ where
     // The first pass and the run share this seed, but the purposes of their streams differ.
     let seed = stream(search.seed, Purpose::Challenge, 6).next_u64();
     let path = from_base(&search.path, found.base);
-    let scouts = (path.clone(), &search.kernel);
-    let pass = search.scout(scouts, (chains, 3), budget / 2, (seed, job))?;
-    let pass = pass.found;
+    let along = (path.clone(), &search.kernel);
+    let pass = search
+        .scout(along, (chains, 3), budget / 2, (seed, job))?
+        .found;
     let left = budget.saturating_sub(pass.evaluations) / each;
     let lambda = pass.barrier.global();
     // K stages give a log weight the variance Lambda^2 / K, here 1/4. What is left of the budget goes to more chains.
