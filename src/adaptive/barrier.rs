@@ -87,8 +87,9 @@ pub struct Barrier {
     cumulative: Vec<f64>,
 }
 
-/// Smallest intensity of a stage, as a share of the mean. It limits a new stage to about a hundred old stages.
-const FLOOR: f64 = 0.01;
+/// Smallest intensity of a stage, as a share of the mean. In a new schedule with as many stages, one stage then
+/// replaces at most 100 old ones, so that no stretch is leapt over because one run found it free.
+const LEAST_INTENSITY: f64 = 0.01;
 
 crate::num::deserialize_checked! {
     Barrier {
@@ -153,7 +154,7 @@ impl Barrier {
     pub fn schedule(&self, stages: usize) -> Result<Schedule> {
         Error::check_count("stages", stages, 1)?;
         let recorded = (self.cumulative.len() - 1) as f64;
-        let floor = FLOOR * self.global() / recorded;
+        let floor = LEAST_INTENSITY * self.global() / recorded;
         if floor == 0.0 {
             return Schedule::linear(stages);
         }

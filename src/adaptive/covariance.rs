@@ -149,9 +149,9 @@ impl Covariance {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Shapes(Vec<(f64, Covariance)>);
 
-/// Number of knots of a preconditioner for each pair of neighbouring covariances. A preconditioner uses the factor of
-/// the nearest knot, so more knots follow the interpolated covariances better.
-const REFINEMENT: usize = 4;
+/// Number of knots of a preconditioner from one covariance to the next. The factor of the nearest knot applies, so it
+/// lags by at most an eighth of their difference; a knot costs one Cholesky factor.
+const KNOTS_PER_SHAPE: usize = 4;
 
 impl Shapes {
     pub(super) fn push(&mut self, beta: f64, covariance: Covariance) {
@@ -200,8 +200,8 @@ impl Shapes {
     pub(super) fn preconditioner(&self) -> Option<Preconditioner> {
         let inner = self.0.windows(2).flat_map(|pair| {
             let (a, b) = (pair[0].0, pair[1].0);
-            let share = |i| i as f64 / REFINEMENT as f64;
-            (0..REFINEMENT).map(move |i| a + share(i) * (b - a))
+            let share = |i| i as f64 / KNOTS_PER_SHAPE as f64;
+            (0..KNOTS_PER_SHAPE).map(move |i| a + share(i) * (b - a))
         });
         let betas = inner.chain(self.0.last().map(|(beta, _)| *beta));
         let knot = |beta| Some((beta, self.at(beta)?.preconditioner()?));
@@ -229,10 +229,12 @@ struct CovarianceBin {
     covariance: Covariance,
 }
 
-/// Largest number of bins along a run.
-const BINS: usize = 16;
-/// Largest number of stages recorded in a bin.
-const STAGES: usize = 8;
+/// Largest number of bins along a run. A first round of the fewest stages (16) has one stage in each. More bins would
+/// follow the path better, from fewer states each.
+pub(super) const BINS: usize = 16;
+/// Largest number of stages recorded in a bin. It bounds the cost at some 128 covariances for each block of chains.
+/// Neighbouring stages share their chains, so that further ones add correlated states.
+const STAGES_PER_BIN: usize = 8;
 
 /// Returns a placeholder for `coordinates` in a recorder read from a file. `resume_as` replaces it.
 #[cfg(feature = "checkpoint")]
@@ -259,7 +261,7 @@ impl<S> CovarianceRecorder<S> {
 
 impl<M: Intermediate<State: Clone>> Recorder<M> for CovarianceRecorder<M::State> {
     fn record(&mut self, stage: Stage<'_, M>, block: &Block<M::State>) {
-        let stride = self.steps.div_ceil(BINS * STAGES);
+        let stride = self.steps.div_ceil(BINS * STAGES_PER_BIN);
         if !stage.index.is_multiple_of(stride) && stage.index != self.steps {
             return;
         }

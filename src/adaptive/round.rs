@@ -4,8 +4,8 @@ use std::time::Instant;
 
 use super::barrier::{Barrier, BarrierRecorder};
 use super::covariance::{CovarianceRecorder, Shapes};
-use super::first_pass::LIMIT;
-use super::refit::{NoRefit, Refit, Refitting, TRIED};
+use super::first_pass::MOST_STAGES;
+use super::refit::{NoRefit, Refit, Refitting, SUPPORT_DRAWS};
 use super::rounds_run::{Last, Round};
 use super::smc::FirstPass;
 use super::tuner::Tuner;
@@ -18,10 +18,12 @@ use crate::schedule::Schedule;
 use crate::work::{Runs, StoppedBy};
 use crate::{Error, Result};
 
-/// Least number of stages of the first round.
-pub(super) const LEAST: usize = 16;
+/// Smallest number of stages of the first round. With 16, each bin of covariances (`BINS`) and each knot of the step
+/// sizes has a stage of its own.
+pub(super) const FEWEST_STAGES: usize = 16;
 
-/// ESS, as a share of the chains, below which a round resamples.
+/// ESS, as a share of the chains, below which a round resamples: one half, the usual threshold of sequential Monte
+/// Carlo.
 const RESAMPLE_BELOW: f64 = 0.5;
 
 /// The settings that all rounds of a run share, whatever their path.
@@ -57,7 +59,7 @@ impl<S: Clone + Send> Layout<S> {
             .chains(self.chains)
             .block_size(self.block_size)
             .seed(seed)
-            .recorded_stages(steps.min(RECORDED))
+            .recorded_stages(steps.min(MOST_RECORDED))
             .resampling(Resampling::when_ess_below(RESAMPLE_BELOW)?)
             .recorder((BarrierRecorder::default(), shapes))
             .into_task(&(0..self.chains))?
@@ -114,8 +116,8 @@ impl<S, K> Reached<S, K> {
             "none",
             expected,
         )?;
-        // A first pass has at most `LIMIT` stages, and each round asks the next one for twice as many.
-        let most = LIMIT.saturating_mul(2_usize.saturating_pow(passed as u32));
+        // A first pass has at most `MOST_STAGES` stages, and each round asks the next one for twice as many.
+        let most = MOST_STAGES.saturating_mul(2_usize.saturating_pow(passed as u32));
         let expected = format!("at most {most}");
         Error::check(self.stages <= most, "stages", self.stages, expected)
     }
@@ -123,7 +125,7 @@ impl<S, K> Reached<S, K> {
     pub(super) fn after_first(seed: u64, first: FirstPass<K>) -> Self {
         Self {
             spent: first.evaluations,
-            stages: first.schedule.stages().max(LEAST),
+            stages: first.schedule.stages().max(FEWEST_STAGES),
             seeds: stream(seed, Purpose::Rounds, 0),
             rounds: vec![Round::of_first_pass(&first)],
             kernel: first.kernel,
@@ -152,7 +154,7 @@ impl<S, K: Clone> Reached<S, K> {
         if matches!(self.no_refit, Some(NoRefit::Modes { .. })) {
             return Ok(());
         }
-        let evaluations = (TRIED + run.states().len()) as u64;
+        let evaluations = (SUPPORT_DRAWS + run.states().len()) as u64;
         self.spent = self.spent.saturating_add(evaluations);
         match from.fit(run, shape, &mut self.seeds)? {
             Ok(refit) => {
@@ -202,8 +204,9 @@ pub(super) type RoundJob<'j, S> = dyn Runs<BlockResult<S, RoundRecorder<S>>> + '
 /// Functions that write and read unfinished blocks of a round, for checkpoints.
 pub(super) type RoundCodec<Q> = BlockCodec<Q, RoundRecorder<<Q as AnnealingPath>::State>>;
 
-/// Largest number of recorded stages of a round.
-const RECORDED: usize = 10_000;
+/// Largest number of recorded stages of a round. It bounds memory: with more stages a recorded one stands for several,
+/// and the barrier is still known at 10,000 betas.
+const MOST_RECORDED: usize = 10_000;
 
 #[cfg(test)]
 mod tests {

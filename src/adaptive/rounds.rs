@@ -13,10 +13,10 @@ use super::covariance::CovarianceRecorder;
 use super::first_pass::Later;
 use super::refit::{Refit, Refitting, refitting, shows_one_mode};
 use super::round::{
-    Ended, LEAST, Layout, Reached, RoundCodec, RoundJob, RoundRecorder, Start, seconds,
+    Ended, FEWEST_STAGES, Layout, Reached, RoundCodec, RoundJob, RoundRecorder, Start, seconds,
 };
 use super::rounds_run::{Last, Round, RoundsRun};
-use super::smc::{AdaptiveSmc, BLOCK, FirstPass};
+use super::smc::{AdaptiveSmc, FirstPass, LATER_BLOCK};
 use super::tuner::Tuner;
 use crate::ais::{BlockResult, Run};
 use crate::estimate::{LogZ, Warning};
@@ -72,6 +72,12 @@ pub struct Rounds<'p, P: AnnealingPath, K> {
     pub(super) seed: u64,
     pub(super) execution: Execution<'p>,
 }
+
+/// Divisor of the budget: the quotient is the most that all before the last round may spend. The last round then has
+/// three quarters, and an error at most 16% above that of the whole budget.
+pub(super) const BEFORE_LAST: u64 = 4;
+/// The same if a base is fitted: the last round has half, and an error at most 41% above that of the whole budget.
+pub(super) const BEFORE_LAST_IF_REFITTED: u64 = 2;
 
 impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
     /// Creates the rounds along `path`, with a tuned kernel over `R^d`. Tuning starts from its step size.
@@ -403,7 +409,7 @@ where
         let of_refit = || self.refitting.as_ref().map(|from| from.coordinates());
         Layout {
             chains: self.chains,
-            block_size: self.block_size.unwrap_or(BLOCK),
+            block_size: self.block_size.unwrap_or(LATER_BLOCK),
             log_base_normalizer: self.log_base_normalizer,
             coordinates: coordinates.or_else(of_refit),
         }
@@ -418,7 +424,7 @@ where
             None => {
                 let rounds = u32::try_from(self.rounds).unwrap_or(u32::MAX);
                 let firsts = 2_u64.saturating_pow(rounds) - 1;
-                firsts.saturating_mul(stages.max(LEAST) as u64)
+                firsts.saturating_mul(stages.max(FEWEST_STAGES) as u64)
             }
         };
         stages.saturating_mul(self.chains as u64)
@@ -444,13 +450,20 @@ where
             return Ok((wanted, round == self.rounds));
         };
         if round == 1 {
-            let least = spent.saturating_mul(4).saturating_mul(self.parts());
+            let least = spent
+                .saturating_mul(BEFORE_LAST)
+                .saturating_mul(self.parts());
             let expected =
                 format!("at least {least}, or fewer chains: the first pass took {spent}");
             Error::check(least <= all, "budget", all, expected)?;
         }
         let refits = self.refitting.is_some() && (round == 1 || at.refit.is_some());
-        let most = budget / if refits { 2 } else { 4 };
+        let most = budget
+            / if refits {
+                BEFORE_LAST_IF_REFITTED
+            } else {
+                BEFORE_LAST
+            };
         let after = spent.saturating_add(self.evaluations(wanted));
         if after <= most && round < self.rounds {
             return Ok((wanted, false));

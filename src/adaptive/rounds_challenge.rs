@@ -3,7 +3,7 @@
 use nalgebra::DVector;
 
 use super::base_search::{FindModes, LEAST_MOVES, LawOf, MixtureAt, gradient_of};
-use super::challenge::{Asked, Challenged, SecondJob, of_path};
+use super::challenge::{Asked, CHALLENGE_CONFIDENCE, Challenged, SecondJob, of_path};
 use super::rounds::{Finished, Rounds};
 use crate::estimate::{LogZ, Warning};
 use crate::kernel::{TransitionKernel, Workspace};
@@ -12,16 +12,13 @@ use crate::path::AnnealingPath;
 use crate::work::StoppedBy;
 use crate::{Error, Result};
 
-/// Probability with which all bounds of the challenge hold.
-const CONFIDENCE: f64 = 0.99;
-
 impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
     /// Ends with a [`Challenge`](super::Challenge) to the last round; off by default. The challenge costs as much as
     /// all rounds together.
     ///
-    /// The rounds spend at most half of a [budget](Self::budget), and the challenge as much as they did. If the second run contradicts the
-    /// last round or improves on it, log Z is the second run's. If it lies above the last round's interval, the warning
-    /// [`FirstRunTooLow`](crate::estimate::Warning::FirstRunTooLow) appears.
+    /// The rounds spend at most half of a [budget](Self::budget), and the challenge as much as they did. If the second
+    /// run contradicts the last round or improves on it, log Z is the second run's. If it lies above the last round's
+    /// interval, the warning [`FirstRunTooLow`](crate::estimate::Warning::FirstRunTooLow) appears.
     ///
     /// ```
     /// use annealed::adaptive::Rounds;
@@ -114,8 +111,8 @@ where
         Error::check_number("log normalizer of the base", self.log_base_normalizer)?;
         challenger.check(self.challenged_runner())?;
         let least = self.least_of_challenge();
-        let expected = format!("at least {} for rounds and challenge", 2 * least);
-        let has_enough = |budget| budget / 2 >= least;
+        let expected = format!("at least {} for rounds and challenge", self.parts() * least);
+        let has_enough = |budget| budget / self.parts() >= least;
         Error::check(
             self.budget.is_none_or(has_enough),
             "budget",
@@ -144,7 +141,7 @@ where
             job.foresee(budget / self.of_move());
             let asked = Asked {
                 budget,
-                confidence: CONFIDENCE,
+                confidence: CHALLENGE_CONFIDENCE,
                 log_base_normalizer: self.log_base_normalizer,
             };
             match challenger.challenge(&run, self.challenged_runner(), &asked, job) {

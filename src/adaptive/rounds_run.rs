@@ -5,6 +5,7 @@ use std::fmt;
 use super::barrier::Barrier;
 use super::challenge::{Judgement, Second};
 use super::refit::{NoRefit, Refit};
+use super::rounds::{BEFORE_LAST, BEFORE_LAST_IF_REFITTED};
 use super::smc::FirstPass;
 use crate::ais::Run;
 use crate::estimate::{
@@ -199,16 +200,16 @@ impl<S, K> RoundsRun<S, K> {
     }
 }
 
-/// Factor by which the stages grow while the variance must fall by half. If it does not, more stages do not help.
-const GROWTH: usize = 4;
-/// Largest standard error at which an earlier round is compared with the last one. A standard error near 1 hardly
-/// depends on the variance of the weights.
-const COMPARED: f64 = 0.25;
+/// Factor by which the stages grow while the variance must fall by half: two doublings. A variance of 1/K falls to a
+/// quarter, so half leaves a factor of two for noise. If it falls by less, more stages do not help.
+const STAGE_GROWTH: usize = 4;
+/// Largest standard error at which an earlier round is compared with the last one: some 16 effective chains (the square
+/// is about `1 / ESS`). At errors near 1 one chain has all weight, and the error hides the variance.
+const COMPARED_ERROR: f64 = 0.25;
 
-/// Effective number of families (chains with a common first chain), divided by the number of chains, below which the
-/// run warns. The limit is multiplied by `Lambda / sqrt(K)` if this factor is below 1. The value was
-/// chosen on the runs in `docs/notes/warnings.md`; at 0.25 a right run had the warning, too.
-const SHARE: f64 = 0.2;
+/// Effective number of families per chain below which rounds warn, times `Lambda / sqrt(K)` if that is below 1. At .25
+/// one of six right runs of *many-well* warns; at .2 right runs lie at 1.2 times the bound or above.
+const LEAST_FAMILIES: f64 = 0.2;
 
 impl<S, K> Last<S, K> {
     /// Returns advice on how to reach `standard_error`: a budget, or more chains if no budget reaches it. `refit` is
@@ -219,10 +220,14 @@ impl<S, K> Last<S, K> {
             return Remedy::ChainsAlone(chains);
         }
         let last = self.rounds.last().map_or(0, |round| round.evaluations) as f64;
-        // The variance of log Z is taken as inversely proportional to the number of stages. The last round takes at
-        // least three quarters of a budget, or half if a base was fitted.
+        // The variance of log Z is taken as inversely proportional to the number of stages.
         let last = last * (self.run.standard_error() / standard_error).powi(2);
-        let budget = last / if self.refit.is_some() { 0.5 } else { 0.75 };
+        let before = if self.refit.is_some() {
+            BEFORE_LAST_IF_REFITTED
+        } else {
+            BEFORE_LAST
+        };
+        let budget = last / (1.0 - 1.0 / before as f64);
         match budget.is_finite() {
             true => Remedy::Budget {
                 budget: (budget as u64).saturating_mul(parts),
@@ -239,7 +244,7 @@ impl<S, K> Last<S, K> {
         let (run, barrier) = (&self.run, self.barrier.global());
         let (chains, stages) = (run.chains(), run.schedule().stages());
         let effective = effective_families(run.log_weights(), run.roots());
-        let least = SHARE * (barrier / (stages as f64).sqrt()).min(1.0);
+        let least = LEAST_FAMILIES * (barrier / (stages as f64).sqrt()).min(1.0);
         (effective < least * chains as f64).then_some(Warning::MergedFamilies {
             effective,
             chains,
@@ -252,15 +257,17 @@ impl<S, K> Last<S, K> {
     fn stands(&self) -> bool {
         let (stages, error) = (self.run.schedule().stages(), self.run.standard_error());
         let mut earlier = self.rounds.iter().rev();
-        let before = earlier.find(|round| GROWTH * round.stages <= stages);
+        let before = earlier.find(|round| STAGE_GROWTH * round.stages <= stages);
         before.is_some_and(|round| {
-            round.standard_error < COMPARED && error.powi(2) > 0.5 * round.standard_error.powi(2)
+            round.standard_error < COMPARED_ERROR
+                && error.powi(2) > 0.5 * round.standard_error.powi(2)
         })
     }
 }
 
-/// Largest number of earlier rounds that are printed.
-const EARLIER: usize = 4;
+/// Largest number of earlier rounds that are printed. With the last one they span 16 times the stages, enough to see a
+/// trend.
+const ROUNDS_SHOWN: usize = 4;
 
 /// Writes the estimate, the reason for the end, earlier estimates, the outcome of a challenge, and any warnings.
 impl<S, K> fmt::Display for RoundsRun<S, K> {
@@ -301,7 +308,7 @@ impl<S, K> RoundsRun<S, K> {
             .rounds
             .get(1..self.last.rounds.len() - 1)
             .unwrap_or(&[]);
-        let shown = &earlier[earlier.len().saturating_sub(EARLIER)..];
+        let shown = &earlier[earlier.len().saturating_sub(ROUNDS_SHOWN)..];
         for (i, round) in shown.iter().enumerate() {
             let (before, unit) =
                 [(", ", ""), ("\nearlier rounds: ", " stages")][usize::from(i == 0)];

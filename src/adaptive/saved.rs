@@ -9,7 +9,7 @@ use super::base_search::{FindModes, LawOf, MixtureAt};
 use super::challenge::{Challenge, ChallengeRun};
 use super::rounds::Rounds;
 use super::rounds_run::RoundsRun;
-use super::smc::{AdaptiveSmc, AdaptiveSmcRun, BLOCK};
+use super::smc::{AdaptiveSmc, AdaptiveSmcRun, LATER_BLOCK};
 use crate::Result;
 use crate::ais::{block_codec, identity};
 use crate::estimate::Warning;
@@ -46,7 +46,7 @@ impl<P: AnnealingPath, K> AdaptiveSmc<'_, P, K> {
             named("chains", &self.chains),
             named("moves", &self.moves),
             named("ess_share", &self.ess_share),
-            named("block_size", &self.block_size.unwrap_or(BLOCK)),
+            named("block_size", &self.block_size.unwrap_or(LATER_BLOCK)),
             named("log normalizer of the base", &self.log_base_normalizer),
             named("whether the kernel is tuned", &self.tuner.is_some()),
             // The second pass takes surrogates.
@@ -109,7 +109,7 @@ impl<P: AnnealingPath, K> Rounds<'_, P, K> {
             named("seed", &self.seed),
             named("chains", &self.chains),
             named("moves", &self.moves),
-            named("block_size", &self.block_size.unwrap_or(BLOCK)),
+            named("block_size", &self.block_size.unwrap_or(LATER_BLOCK)),
             named("rounds", &self.rounds),
             named("budget", &self.budget),
             named("log normalizer of the base", &self.log_base_normalizer),

@@ -158,10 +158,12 @@ impl<S, K> LogZ for AdaptiveSmcRun<S, K> {
     }
 }
 
-/// Largest number of chains in a block of the first pass, unless `block_size` is set.
+/// Largest number of chains in a block of the first pass, unless `block_size` is set. Decisions use all blocks, so it
+/// only divides the work: 256 chains keep four threads busy.
 const FIRST_BLOCK: usize = 64;
-/// Number of chains in a block of the later passes, unless `block_size` is set.
-pub(super) const BLOCK: usize = 128;
+/// Number of chains in a block of later passes, unless `block_size` is set: the default of `Ais`. Chains resample
+/// within a block, so 256 chains are two islands.
+pub(super) const LATER_BLOCK: usize = 128;
 
 impl<'p, P: AnnealingPath, K> AdaptiveSmc<'p, P, K> {
     /// Creates the run along `path`, with a tuned kernel over `R^d`. Tuning starts from its step size.
@@ -331,7 +333,7 @@ where
         let second = Ais::with_base_log_z(self.path.clone(), kernel, self.log_base_normalizer)
             .schedule(first.schedule.clone())
             .chains(self.chains)
-            .block_size(self.block_size.unwrap_or(BLOCK))
+            .block_size(self.block_size.unwrap_or(LATER_BLOCK))
             .seed(self.seed)
             .resampling(Resampling::every(1)?)
             .into_task(&(0..self.chains))?

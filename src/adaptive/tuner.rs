@@ -2,8 +2,8 @@
 
 use nalgebra::DVector;
 
-use super::covariance::{Covariance, CovarianceRecorder, Shapes};
-use super::step_sizes::Gain;
+use super::covariance::{BINS, Covariance, CovarianceRecorder, Shapes};
+use super::step_sizes::{Gain, STEP_GAIN};
 use crate::Result;
 use crate::ais::StageSummary;
 use crate::kernel::{Preconditioner, StepSize, TransitionKernel, Tunable};
@@ -42,12 +42,6 @@ impl<K: Tunable> Tuner<K, DVector<f64>> {
         }
     }
 }
-
-/// Change of the log step size for each unit by which a round's acceptance is below the target.
-const GAIN: f64 = 2.0;
-/// Change of the log step size for each unit by which a round's acceptance is above the target. It is smaller than
-/// [`GAIN`], as a step slightly too long may never be accepted.
-const CAUTION: f64 = 1.0;
 
 impl<K: Clone, S> Tuner<K, S> {
     /// Returns the function that returns a state's coordinates.
@@ -99,13 +93,18 @@ impl<K: Clone, S> Tuner<K, S> {
                 0 => 0.0,
                 _ => sum / f64::from(count) - target,
             };
-            let gain = if excess < 0.0 { GAIN } else { CAUTION };
+            // Half as fast upward: a step slightly too long may never be accepted, one slightly too short costs little.
+            let gain = if excess < 0.0 {
+                STEP_GAIN
+            } else {
+                0.5 * STEP_GAIN
+            };
             let size = (self.step_size)(kernel).at(middle);
             let longest = (self.longest_step_size)(kernel);
             (middle, (size * (gain * excess).exp()).min(longest))
         };
         let knots: Vec<(f64, f64)> = stages
-            .chunks(stages.len().div_ceil(16))
+            .chunks(stages.len().div_ceil(BINS))
             .map(corrected)
             .collect();
         Ok((self.with_step_size)(kernel, StepSize::knots(knots)?))

@@ -5,6 +5,9 @@ use nalgebra::DVector;
 use crate::model::{Differentiable, UnnormalizedModel, log_densities_of};
 use crate::{Error, Result};
 
+/// Number of states that a search hands to the check. The check uses some of them: the others replace states off the
+/// support, and all show the spread of each coordinate.
+pub(crate) const PROBES: usize = 8;
 /// Largest numbers of states and of coordinates that are checked.
 const STATES: usize = 4;
 const COORDINATES: usize = 32;

@@ -4,7 +4,8 @@ use nalgebra::{DMatrix, DVector};
 use rand::RngExt;
 
 use crate::model::{
-    Differentiable, Gaussian, Sampleable, UnnormalizedModel, check_gradient, log_densities_of,
+    Differentiable, Gaussian, PROBES, Sampleable, UnnormalizedModel, check_gradient,
+    log_densities_of,
 };
 use crate::num::Lbfgs;
 use crate::random::{Purpose, StreamRng, stream};
@@ -17,8 +18,6 @@ const ITERATIONS: usize = 1_000;
 const PRECISION: f64 = 1e-3;
 /// Step of a finite difference, in standard deviations of its coordinate.
 const STEP: f64 = 1e-3;
-/// Number of states at which the gradient is checked.
-const PROBES: usize = 8;
 /// If no mode is found, the gradient is checked near the start: at x plus or minus at most this share of `1 + |x|`.
 const NEAR: f64 = 0.1;
 /// Number of draws at which the density is compared with the approximation.

@@ -58,7 +58,9 @@ pub(crate) use fit::{gaussian, mean};
 pub(crate) use forward::forward_model;
 pub use function::{FunctionModel, GradientModel, Provided};
 pub use gaussian::Gaussian;
-pub(crate) use gradient_check::{OTHERS, added_gradient, central_difference, check_gradient};
+pub(crate) use gradient_check::{
+    OTHERS, PROBES, added_gradient, central_difference, check_gradient,
+};
 pub use joint_prior::JointPrior;
 pub use mixture::GaussianMixture;
 pub(crate) use mixture::Mixture;

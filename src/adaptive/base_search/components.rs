@@ -5,12 +5,14 @@ use nalgebra::DVector;
 use crate::model::{Gaussian, gaussian, mean};
 use crate::num::log_sum_exp;
 
-/// Number of iterations of expectation maximisation.
-const ITERATIONS: usize = 50;
-/// Smallest sum of responsibilities at which a component is kept.
-const FEWEST: f64 = 4.0;
-/// Smallest variance of a component, relative to the variance of all states.
-const NARROWEST: f64 = 1e-8;
+/// Number of iterations of expectation maximisation. They need no evaluation of the target, and population Monte Carlo
+/// moves the resulting components further, so their fit need not be precise.
+const EM_ITERATIONS: usize = 50;
+/// Smallest sum of responsibilities at which a component is kept. A variance from 4 states has a standard error of 82%.
+const FEWEST_STATES: f64 = 4.0;
+/// Smallest variance of a component, relative to the variance of all states. It only keeps a component on copies of one
+/// state from a variance of 0. A component may be as narrow as 1e-4 of the spread of all states.
+const LEAST_VARIANCE: f64 = 1e-8;
 
 /// A component of the mixture: its share, and the mean and variances of its states.
 struct Cluster {
@@ -26,7 +28,7 @@ pub(super) fn components(states: &[&DVector<f64>], count: usize) -> Vec<Gaussian
     let Some(all) = Cluster::of(states, &vec![1.0; states.len()], None) else {
         return Vec::new();
     };
-    let floor = &all.variances * NARROWEST;
+    let floor = &all.variances * LEAST_VARIANCE;
     let mut components: Vec<Cluster> = (0..count.min(states.len()))
         .map(|k| Cluster {
             share: 1.0 / count as f64,
@@ -34,7 +36,7 @@ pub(super) fn components(states: &[&DVector<f64>], count: usize) -> Vec<Gaussian
             variances: all.variances.clone(),
         })
         .collect();
-    for _ in 0..ITERATIONS {
+    for _ in 0..EM_ITERATIONS {
         let shares = responsibilities(states, &components);
         let next = shares
             .iter()
@@ -61,10 +63,10 @@ fn responsibilities(states: &[&DVector<f64>], components: &[Cluster]) -> Vec<Vec
 }
 
 impl Cluster {
-    /// Returns the component fitted to the weighted `states`; `None` if the weights sum to less than [`FEWEST`].
+    /// Returns the component fitted to the weighted `states`; `None` if the weights sum to less than [`FEWEST_STATES`].
     fn of(states: &[&DVector<f64>], weights: &[f64], floor: Option<&DVector<f64>>) -> Option<Self> {
         let total: f64 = weights.iter().sum();
-        if total.is_nan() || total < FEWEST {
+        if total.is_nan() || total < FEWEST_STATES {
             return None;
         }
         let mean = mean(states, weights, total);

@@ -6,6 +6,10 @@ use crate::Result;
 use crate::model::Fit;
 use crate::random::StreamRng;
 
+/// Largest number of modes of vectors and of bits. The limit bounds the cost: each mode has up to 7 distributions (3
+/// for bits), among which population Monte Carlo divides its draws. The modes found first, the highest ones, are kept.
+pub(super) const MOST_MODES: usize = 16;
+
 /// A type of states among which a [`BaseSearch`](super::BaseSearch) finds modes. It is implemented for vectors and for
 /// bits.
 ///

@@ -4,28 +4,32 @@ use nalgebra::DVector;
 
 use super::around::{fits, laplace};
 use super::climbs::tops;
-use super::find_modes::{Target, Trails};
+use super::find_modes::{MOST_MODES, Target, Trails};
 use crate::model::{Gaussian, Sampleable, UnnormalizedModel};
 use crate::num::log_sum_exp;
 
-/// Largest number of modes.
-const MOST: usize = 16;
-/// Drop in log density, on the line between two states, from which on the states belong to different modes.
-const DROP: f64 = 1.0;
-/// Number of searches for modes. Each search uses the modes that earlier searches found.
+/// Drop in log density, on the line between two states, from which on the states belong to different modes. At 1 nat,
+/// two equal Gaussian modes count as one if their centres are less than 3.7 deviations apart.
+const DROP_BETWEEN_MODES: f64 = 1.0;
+/// Number of searches for modes. Each search uses the modes that earlier searches found, so the third finds modes that
+/// only draws around a mode of the second reach. Each has a third of the draws.
 const SEARCHES: usize = 3;
-/// States around a mode are drawn from its Gaussian with the covariance multiplied by this factor.
-const WIDE: f64 = 4.0;
-/// Number of draws around modes for each draw of the base.
-const AROUND: usize = 3;
-/// Number of evaluations by climbs for each draw of the base.
-const CLIMBS: usize = 2;
-/// Number of evaluations of the search for each draw of the base.
-pub(super) const OF_DRAW: u64 = (1 + AROUND + CLIMBS) as u64;
+/// Factor of the covariance of a mode's Gaussian, from which states around the mode are drawn. At twice the deviations
+/// one state in 10,000 lies in the narrowest of three modes (in the test below); two base draws in a million do.
+const COVARIANCE_FACTOR: f64 = 4.0;
+/// Number of draws around modes for each draw of the base. The search then spends half of its evaluations around modes,
+/// a sixth on draws of the base, and a third on climbs.
+const DRAWS_AROUND_MODES: usize = 3;
+/// Number of evaluations by climbs for each draw of the base. It pays one climb along a gradient for 36 rated states.
+const CLIMB_EVALUATIONS: usize = 2;
+/// Number of evaluations of the search for each draw of the base: its own rating, ratings around modes, and climbs.
+pub(super) const EVALUATIONS_PER_DRAW: u64 = (1 + DRAWS_AROUND_MODES + CLIMB_EVALUATIONS) as u64;
 /// Largest number of local optima that a search compares with the modes, among the optima that no known mode explains.
-const TOPS: usize = 200;
-/// Divisor of the evaluations left. The quotient is the most that one search spends on Laplace's approximations.
-const LAPLACE: u64 = 8;
+/// The limit bounds the cost: the comparisons of 200 optima with 16 modes take up to 9,600 evaluations.
+const MOST_TOPS: usize = 200;
+/// Divisor of the evaluations left. The quotient is the most that one search spends on Laplace's approximations. With a
+/// fit before the three searches, they take at most 41% of all, so that the other steps keep the larger part.
+const LAPLACE_DIVISOR: u64 = 8;
 
 /// A mode: the best state found there, the chains that end there, and Gaussians around it.
 pub(super) struct Mode {
@@ -51,12 +55,12 @@ pub(super) fn modes(trails: &Trails<DVector<f64>>, target: &Target<'_, DVector<f
     let each = trails.draws().len().div_ceil(SEARCHES).max(1);
     for draws in trails.draws().chunks(each) {
         let starts = unexplained(&modes, draws, target);
-        let found = tops(starts, target, (CLIMBS * draws.len()) as u64).into_iter();
+        let found = tops(starts, target, (CLIMB_EVALUATIONS * draws.len()) as u64).into_iter();
         let peaks = peaks(&modes);
         let is_new = |(log_density, top): &(f64, DVector<f64>)| {
-            (log_density - explained(&peaks, top)).abs() > DROP
+            (log_density - explained(&peaks, top)).abs() > DROP_BETWEEN_MODES
         };
-        let new: Vec<_> = found.filter(is_new).take(TOPS).collect();
+        let new: Vec<_> = found.filter(is_new).take(MOST_TOPS).collect();
         for (log_density, top) in new {
             add(&mut modes, Mode::new(log_density, top, Vec::new()), target);
         }
@@ -72,7 +76,7 @@ fn add(modes: &mut Vec<Mode>, new: Mode, target: &Target<'_, DVector<f64>>) {
     }
     match modes.iter().position(|mode| mode.is_near(&new, target)) {
         Some(mode) => modes[mode].chains.extend(new.chains),
-        None if modes.len() < MOST => modes.push(new),
+        None if modes.len() < MOST_MODES => modes.push(new),
         None => {}
     }
 }
@@ -83,7 +87,7 @@ fn fit(modes: &mut [Mode], trails: &Trails<DVector<f64>>, target: &Target<'_, DV
     let all = modes.len() as u64;
     for mode in modes.iter_mut().filter(|mode| mode.gaussians.is_empty()) {
         let fits = fits(trails, &mode.chains);
-        let share = target.left() / (LAPLACE * all);
+        let share = target.left() / (LAPLACE_DIVISOR * all);
         let laplace = laplace(&mode.best, fits.first(), target, share);
         mode.gaussians = laplace.into_iter().chain(fits).collect();
         if let Some(first) = mode.gaussians.first() {
@@ -103,9 +107,11 @@ fn unexplained(
     target: &Target<'_, DVector<f64>>,
 ) -> Vec<(f64, DVector<f64>)> {
     let known = modes.iter().filter_map(|mode| mode.gaussians.first());
-    let wide: Vec<Gaussian> = known.filter_map(|known| known.scaled(WIDE).ok()).collect();
+    let wide: Vec<Gaussian> = known
+        .filter_map(|known| known.scaled(COVARIANCE_FACTOR).ok())
+        .collect();
     let mut states = draws.to_vec();
-    let each = AROUND * draws.len() / wide.len().max(1);
+    let each = DRAWS_AROUND_MODES * draws.len() / wide.len().max(1);
     let rng = &mut *target.rng.borrow_mut();
     // A narrow mode near a known one may be too rare among draws of the base.
     for wide in &wide {
@@ -157,15 +163,15 @@ impl Mode {
         }
     }
 
-    /// Returns true if the log density on the line from `lower` to this mode never falls by more than [`DROP`] below
-    /// its value at `lower`. Three points on the line are compared. So no state is near to a mode of much lower density:
-    /// a narrow peak on the slope of a broad mode is a mode of its own.
+    /// Returns true if the log density on the line from `lower` to this mode never falls by more than
+    /// [`DROP_BETWEEN_MODES`] below its value at `lower`. Three points on the line are compared. So no state is near to
+    /// a mode of much lower density: a narrow peak on the slope of a broad mode is a mode of its own.
     fn is_near(&self, lower: &Self, target: &Target<'_, DVector<f64>>) -> bool {
         let between = |share: f64| &lower.best * (1.0 - share) + &self.best * share;
         // The middle is farthest from both states. It comes first, since a drop there saves two evaluations.
-        [0.5, 0.25, 0.75]
-            .into_iter()
-            .all(|share| target.log_density(&between(share)) >= lower.log_density - DROP)
+        [0.5, 0.25, 0.75].into_iter().all(|share| {
+            target.log_density(&between(share)) >= lower.log_density - DROP_BETWEEN_MODES
+        })
     }
 }
 
@@ -214,7 +220,7 @@ mod tests {
         let log_density = |x: &DVector<f64>| target.log_density(x);
         let counted = counted(&log_density, None, 1);
         let rated = unexplained(&[known], &draws, &counted);
-        assert_eq!(rated.len(), (1 + AROUND) * draws.len());
+        assert_eq!(rated.len(), (1 + DRAWS_AROUND_MODES) * draws.len());
         assert_eq!(counted.spent.get(), rated.len() as u64);
         let normalised = |part: &Gaussian, x: &DVector<f64>| {
             part.log_density(x) + DIMENSION as f64 * part.covariance()[(0, 0)].powf(-0.5).ln()

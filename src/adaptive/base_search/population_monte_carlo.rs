@@ -6,18 +6,24 @@ use crate::model::{Fit, NormalizedModel, Sampleable, UnnormalizedModel};
 use crate::num::{WeightSums, log_sum_exp};
 use crate::random::StreamRng;
 
-/// Number of rounds of draws.
+/// Number of rounds of draws. A round spends an equal part of the evaluations left, so more rounds have fewer draws
+/// each. The first 15 rounds may add a component each.
 const ROUNDS: u64 = 20;
-/// Number of final rounds in which no component is added to the mixture. The last one only updates the shares.
-const LAST: u64 = 5;
-/// Largest number of draws in a round, for each component of the mixture.
-const DRAWS: u64 = 256;
-/// Number of updates of the components' shares after a round of draws.
-const UPDATES: usize = 5;
-/// Effective sample size of the draws below which their weights are flattened, by a power below 1.
-const FLAT: f64 = 50.0;
-/// Share, relative to equal shares, below which a component is dropped when a new one is added.
-const IDLE: f64 = 0.1;
+/// Number of final rounds in which no component is added to the mixture. The last one only updates the shares. In the
+/// other four, the newest component is refitted to draws of its own.
+const LAST_ROUNDS: u64 = 5;
+/// Largest number of draws in a round, for each component of the mixture. More draws help on funnels and on centred
+/// hierarchies. Twenty components reach this limit if the rounds have 102,400 evaluations.
+const MOST_DRAWS: u64 = 256;
+/// Number of updates of the components' shares after a round of draws. An update needs no evaluation of the target. The
+/// number need not be large, since the next round continues from the same shares: there are 100 updates in all.
+const SHARE_UPDATES: usize = 5;
+/// Effective sample size of the draws below which their weights are flattened, by a power below 1. At 50, each of 12
+/// components has about 4 effective draws, as many as its present shape counts for in a refit.
+const LEAST_ESS: f64 = 50.0;
+/// Share, relative to equal shares, below which a component is dropped when a new one is added. The limit keeps useless
+/// components from taking draws. Of n components, the dropped one has less than `0.1 / n` of the mixture.
+const IDLE_SHARE: f64 = 0.1;
 
 /// Returns components (bases) and shares of a mixture q close to the target f, by expectation maximisation on draws
 /// weighted by `f / q` (Cappe, Douc, Guillin, Marin and Robert 2008). If a few draws dominate the weights, a power
@@ -30,16 +36,16 @@ pub(super) fn mixed<S: FindModes>(
     let mut shares = vec![1.0 / bases.len() as f64; bases.len()];
     for left in (1..=ROUNDS).rev() {
         let all = left * bases.len().max(1) as u64;
-        let each = (target.left() / all).clamp(1, DRAWS) as usize;
+        let each = (target.left() / all).clamp(1, MOST_DRAWS) as usize;
         let Some(draws) = Draws::of(&bases, &counts(&shares, each), target, rng) else {
             break;
         };
-        shares = (0..UPDATES).fold(shares, |shares, _| draws.improved(&shares));
+        shares = (0..SHARE_UPDATES).fold(shares, |shares, _| draws.improved(&shares));
         // The last shares must belong to the components that are returned.
         if left > 1 {
             bases = draws.refitted(bases, &shares);
         }
-        if left > LAST {
+        if left > LAST_ROUNDS {
             draws.split(&mut bases, &mut shares);
         }
     }
@@ -151,7 +157,7 @@ impl<S: FindModes> Draws<S> {
         bases.push(new);
         shares.push(shares[parent]);
         if let Some((least, share)) = largest(shares.iter().map(|share| -share))
-            && -share < IDLE / shares.len() as f64
+            && -share < IDLE_SHARE / shares.len() as f64
         {
             bases.swap_remove(least);
             shares.swap_remove(least);
@@ -163,12 +169,12 @@ fn largest(values: impl Iterator<Item = f64>) -> Option<(usize, f64)> {
     values.enumerate().max_by(|a, b| a.1.total_cmp(&b.1))
 }
 
-/// Returns normalised weights, raised to a power that gives them an ESS of at least [`FLAT`], or half the number of
-/// positive weights if that is less; `None` if all weights are 0.
+/// Returns normalised weights, raised to a power that gives them an ESS of at least [`LEAST_ESS`], or half the number
+/// of positive weights if that is less; `None` if all weights are 0.
 fn flattened(log_weights: &[f64]) -> Option<Vec<f64>> {
     let mut power = 1.0;
     let alive = log_weights.iter().filter(|x| **x > f64::NEG_INFINITY);
-    let enough = FLAT.min(0.5 * alive.count() as f64);
+    let enough = LEAST_ESS.min(0.5 * alive.count() as f64);
     loop {
         let raised: Vec<f64> = log_weights.iter().map(|x| power * x).collect();
         let sums = WeightSums::of(&raised);

@@ -10,7 +10,7 @@ use super::find_modes::{FindModes, Target, Trails};
 use super::found_base::FoundBase;
 use super::mixture_base::MixtureBase;
 use super::mixture_path::{Cooled, MixtureAt, MixturePath, from_base};
-use super::modes::OF_DRAW;
+use super::modes::EVALUATIONS_PER_DRAW;
 use super::normalizer::compare_normalizer;
 use super::population_monte_carlo::mixed;
 use super::scouts::{Cooling, RUNGS, Scouting, Scouts};
@@ -18,7 +18,7 @@ use crate::adaptive::smc::AdaptiveSmc;
 use crate::adaptive::tuner::Tuner;
 use crate::kernel::{TransitionKernel, refuse_stages};
 use crate::model::{
-    Differentiable, NormalizedModel, Sampleable, UnnormalizedModel, central_difference,
+    Differentiable, NormalizedModel, PROBES, Sampleable, UnnormalizedModel, central_difference,
     check_gradient,
 };
 use crate::path::{AnnealingPath, dimension};
@@ -72,7 +72,8 @@ where
                 return Err(Error::WrongGradient {
                     coordinate,
                     gradient: f64::NAN,
-                    difference: central_difference(&target, state, coordinate, STEP),
+                    // It is only printed, so any step does.
+                    difference: central_difference(&target, state, coordinate, 1e-4),
                 });
             }
         }
@@ -92,29 +93,35 @@ where
 /// The type of distributions around modes (laws) for the states of the path P.
 pub(in crate::adaptive) type LawOf<P> = <<P as AnnealingPath>::State as FindModes>::Law;
 
-/// Smallest budget of a search, in moves.
+/// Smallest budget of a search, in moves. Scouts and cooling alone take 1,200 moves or more, since at least 64 chains
+/// make at least one move at each of 16 powers.
 pub(in crate::adaptive) const LEAST_MOVES: u64 = 5_000;
-/// Shares of the budget for scouts, for cooling, and for optima and fits: first without climbs, then with them.
-const SHARES: [[f64; 3]; 2] = [[0.36, 0.28, 0.36], [0.09, 0.17, 0.74]];
-/// Share of the evaluations for optima and fits that the search for modes takes.
-const MODES: f64 = 0.46;
-/// Number of states that are cooled, besides those that the user gives.
-const STARTS: usize = 128;
-/// Largest number of chains that start from one state of the user.
-const COPIES: usize = 32;
-/// Smallest and largest number of scouts.
-const SCOUTS: (u64, u64) = (64, 4_096);
-/// Largest number of moves of a chain at each power of the target.
-const COOLING: u64 = 10;
+/// Shares of the budget for scouts and for cooling: first without climbs, then with them. Optima and fits get the rest.
+/// On centred hierarchies, a smaller share for the fits is one reason why second runs miss mass.
+const BUDGET_SHARES: [[f64; 2]; 2] = [[0.36, 0.28], [0.09, 0.17]];
+/// Share of the evaluations for optima and fits that draws and climbs of the search for modes take. The larger part is
+/// left to Laplace's approximations and population Monte Carlo.
+const SHARE_FOR_MODES: f64 = 0.46;
+/// Largest number of scouts that are cooled, besides the user's states. They are one block of chains. At this number,
+/// one move at each power takes 2,048 moves in all.
+const MOST_COOLED_SCOUTS: usize = 128;
+/// Largest number of chains that start from one state of the user. Four such states start as many chains as the scouts,
+/// and the covariance of one state's chains is full in up to 8 dimensions.
+const MOST_COPIES: usize = MOST_COOLED_SCOUTS / 4;
+/// Smallest number of scouts. The first population has this number, and may spend a quarter of the scouts' evaluations.
+/// The second then has some 384 chains.
+const FEWEST_SCOUTS: u64 = 64;
+/// Largest number of scouts. It bounds memory; few paths are short enough to reach it.
+const MOST_SCOUTS: u64 = 4_096;
+/// Largest number of moves of a chain at each power of the target. Ten moves, at 30 powers, lead chains from a slab to
+/// its spike in 10 dimensions. A challenge spends what is left on its second run.
+const MOST_COOLING_MOVES: u64 = 10;
 /// Smallest share of the path's own base in the mixture. At 1/2, a log weight is at most log 2 higher than in a run
 /// from the own base alone.
-const DEFENCE: f64 = 0.5;
-/// Number of draws of the base at which a gradient is compared with finite differences.
-const PROBES: usize = 8;
-/// Step of the finite difference that an error reports beside a gradient that is NaN.
-const STEP: f64 = 1e-4;
-/// Smallest share, among the distributions around modes, at which a distribution is kept.
-const LEAST: f64 = 0.005;
+const LEAST_SHARE_OF_OWN_BASE: f64 = 0.5;
+/// Smallest share, among the distributions around modes, at which a distribution is kept. A dropped distribution has at
+/// most a 400th of the mixture, and would cost time at each evaluation of the base.
+const LEAST_SHARE_OF_LAW: f64 = 0.005;
 
 impl<'p, P: AnnealingPath<Base: NormalizedModel>, K> Search<'p, P, K> {
     /// Creates a search from the base of `path`.
@@ -211,15 +218,16 @@ where
     ) -> Result<FoundBase<P, LawOf<P>>> {
         let mut seeds = stream(self.seed, Purpose::Challenge, 0);
         let old = self.path_from_old();
-        let shares = SHARES[usize::from(P::State::CLIMBS)];
-        let [scouting, cooling, fitting] = shares.map(|share| (share * budget as f64) as u64);
+        let [scouting, cooling] = BUDGET_SHARES[usize::from(P::State::CLIMBS)];
+        let [scouting, cooling, fitting] = [scouting, cooling, 1.0 - scouting - cooling]
+            .map(|share| (share * budget as f64) as u64);
         let (scouts, scouted) = self.scouts(&old, scouting, job, &mut seeds)?;
         let (trails, cooled) = self.trails(&old, &scouts, cooling, job)?;
         let spent = scouted + cooled;
         // Scouts and cooling may exceed their shares: scouts finish a stage, cooling makes a move a power.
         let fitting = fitting.min(budget.saturating_sub(spent));
         let draws = match P::State::CLIMBS {
-            true => (MODES * fitting as f64) as u64 / OF_DRAW,
+            true => (SHARE_FOR_MODES * fitting as f64) as u64 / EVALUATIONS_PER_DRAW,
             false => 0,
         };
         let starts = trails.ends().len();
@@ -256,11 +264,11 @@ where
                 (seeds.next_u64(), job),
             )
         };
-        let few = scout(&self.kernel, (SCOUTS.0 as usize, 2), allowance / 4)?.found;
+        let few = scout(&self.kernel, (FEWEST_SCOUTS as usize, 2), allowance / 4)?.found;
         let left = allowance.saturating_sub(few.evaluations);
         // A chain makes half the moves of the first population, at half the cost.
-        let chains = ((2 * SCOUTS.0).saturating_mul(left) / few.evaluations.max(1))
-            .clamp(SCOUTS.0, SCOUTS.1);
+        let chains = ((2 * FEWEST_SCOUTS).saturating_mul(left) / few.evaluations.max(1))
+            .clamp(FEWEST_SCOUTS, MOST_SCOUTS);
         let many = scout(&few.kernel, (chains as usize, 1), left)?;
         let spent = few.evaluations + many.found.evaluations;
         Ok((many, spent))
@@ -274,14 +282,14 @@ where
         allowance: u64,
         job: &Job<'_>,
     ) -> Result<(Trails<P::State>, u64)> {
-        let stride = scouts.states.len().div_ceil(STARTS);
+        let stride = scouts.states.len().div_ceil(MOST_COOLED_SCOUTS);
         let chosen = scouts.states.iter().step_by(stride);
         // A few states of the user are cooled several times each, so that their covariance is known.
-        let copies = (STARTS / self.states.len().max(1)).clamp(1, COPIES);
+        let copies = (MOST_COOLED_SCOUTS / self.states.len().max(1)).clamp(1, MOST_COPIES);
         let given = self.states.iter().flat_map(|state| repeat_n(state, copies));
         let starts: Vec<P::State> = chosen.chain(given).cloned().collect();
         let of_move = RUNGS as u64 * starts.len() as u64 * self.evaluations();
-        let moves = (allowance / of_move).clamp(1, COOLING);
+        let moves = (allowance / of_move).clamp(1, MOST_COOLING_MOVES);
         let task = Cooling {
             path: Cooled(old.clone()),
             kernel: &scouts.found.kernel,
@@ -318,11 +326,13 @@ where
         let count = modes.len();
         let laws = modes.into_iter().flatten().collect();
         let found = mixed(laws, &target, rng).into_iter();
-        let kept: Vec<(f64, LawOf<P>)> = found.filter(|(share, _)| *share >= LEAST).collect();
+        let kept: Vec<(f64, LawOf<P>)> = found
+            .filter(|(share, _)| *share >= LEAST_SHARE_OF_LAW)
+            .collect();
         let all: f64 = kept.iter().map(|(share, _)| share).sum();
         let scaled = kept
             .into_iter()
-            .map(|(share, law)| ((1.0 - DEFENCE) * share / all, law));
+            .map(|(share, law)| ((1.0 - LEAST_SHARE_OF_OWN_BASE) * share / all, law));
         let base = self.mixture_of(scaled.collect());
         Ok((base, count, target.spent.get()))
     }

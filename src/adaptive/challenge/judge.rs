@@ -85,11 +85,15 @@ pub struct Judged<'r> {
     pub(super) warnings: Cow<'r, [Warning]>,
 }
 
-/// Largest width of the interval of an improvement, relative to the first interval.
-const NARROWER: f64 = 0.5;
-/// Distance from the first estimate, in its standard errors, beyond which that estimate counts as wrong. If its weights
-/// are skewed, the first interval may reach farther than this.
-const FAR: f64 = 4.0;
+/// Default probability with which all bounds of a challenge hold together: at most one right first run in a hundred is
+/// contradicted by chance.
+pub(in crate::adaptive) const CHALLENGE_CONFIDENCE: f64 = 0.99;
+/// Largest width of the second interval, relative to the first, at which rule 4 finds an improvement. At one half the
+/// second estimate has at least four times the precision (inverse variance) of the first.
+const MOST_WIDTH: f64 = 0.5;
+/// Distance from the first estimate, in its standard errors, beyond which it counts as wrong: the four errors by which
+/// all pages define a wrong run. If its weights are skewed, the first interval may reach farther.
+const WRONG_ERRORS: f64 = 4.0;
 
 impl<'r> Judged<'r> {
     /// Judges `first` by `second`. All bounds that are compared hold together with probability `confidence`. Both
@@ -312,9 +316,9 @@ fn judgement(
     if lies_below || second.warnings().iter().any(is_doubt) {
         return Some(Judgement::Undecided);
     }
-    let is_narrow = interval.1 - interval.0 <= NARROWER * (old.1 - old.0);
+    let is_narrow = interval.1 - interval.0 <= MOST_WIDTH * (old.1 - old.0);
     let above = interval.0 - first.log_z();
-    let is_far = above > FAR * first.standard_error();
+    let is_far = above > WRONG_ERRORS * first.standard_error();
     (is_far || above > 0.0 && is_narrow).then_some(improved)
 }
 

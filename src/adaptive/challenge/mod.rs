@@ -11,4 +11,5 @@ pub use result::ChallengeRun;
 pub use runner::Challenge;
 
 pub(super) use included::{Challenged, Challenges, of_path};
+pub(super) use judge::CHALLENGE_CONFIDENCE;
 pub(super) use second::{Asked, Second, SecondJob};

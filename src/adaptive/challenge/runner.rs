@@ -4,6 +4,7 @@ use std::fmt;
 
 use nalgebra::DVector;
 
+use super::judge::CHALLENGE_CONFIDENCE;
 use super::result::ChallengeRun;
 use super::second::{Asked, SecondCodec, SecondJob, challenge};
 use crate::adaptive::base_search::{FindModes, LEAST_MOVES, LawOf, MixtureAt, Search, gradient_of};
@@ -81,7 +82,7 @@ impl<'p, P: AnnealingPath, K> Challenge<'p, P, K> {
             search: Search::new(path, kernel),
             first,
             budget: None,
-            confidence: 0.99,
+            confidence: CHALLENGE_CONFIDENCE,
             execution: Execution::default(),
         }
     }

@@ -55,23 +55,27 @@ where
     Arc::new(RefitOfPath(path))
 }
 
-/// Smallest effective number of states in each mode for a fit.
-const FEWEST: f64 = 16.0;
-/// Log of the factor that widens the fitted deviations in few dimensions.
-const WIDENING: f64 = 0.14;
-/// Largest share of the path's own base in a mixture. If the likeliest mixture has a larger one, no base is refitted.
-const MOST: f64 = 0.5;
-/// Smallest share of the path's own base. If chains from this base end with weight 0, a run that drew no such chain
-/// overestimates Z by this share, which its standard error does not include.
-const LEAST: f64 = 0.001;
-/// Number of updates of the own base's share. Each update raises the likelihood of the states.
-const UPDATES: usize = 30;
-/// Largest Pareto shape of the ratios of target to base among states of the target. A ratio whose shape is k' there has
-/// the shape `k = k' / (1 + k')` among samples of the base, and moments up to the order `1/k`. For 0.6 this is
-/// the order 2.7, so the ratios still have a variance.
-const HEAVIEST: f64 = 0.6;
-/// Number of samples of a fitted distribution that must all lie on the target's support.
-pub(super) const TRIED: usize = 64;
+/// Smallest effective number of states in each mode for a fit. A covariance of fewer states puts chains where earlier
+/// ones were: on 16 double wells log Z is 1 nat low (`docs/notes/architecture-slices.md`).
+const FEWEST_STATES: f64 = 16.0;
+/// Log of the factor, 1.15, that widens the fitted deviations in up to 25 dimensions. A base that is too narrow loses
+/// modes, while twice the covariance does no harm on Gaussian RBMs (`docs/notes/bases.md`).
+const LOG_WIDENING: f64 = 0.14;
+/// Largest share of the path's own base in a mixture. If the likeliest mixture has a larger one, the own base explains
+/// more of the states' weight than the fit does, and no base is refitted.
+const MOST_OWN_SHARE: f64 = 0.5;
+/// Smallest share of the path's own base. If its chains end with weight 0, a run that drew none of them overestimates
+/// log Z by this share, outside its error: so it is below the errors that runs reach (.004 and more).
+const LEAST_OWN_SHARE: f64 = 0.001;
+/// Number of updates of the own base's share by expectation maximisation. They approach the likeliest share from 1/2
+/// and never pass it, so an early end only leaves the share nearer to 1/2.
+const SHARE_UPDATES: usize = 30;
+/// Largest Pareto shape k' of target-to-base ratios among target states. Among samples of the base the shape is k' / (1
+/// + k'): a variance needs k' < 1, so .6 leaves moments up to the order 2.7, and a margin for noise.
+const HEAVIEST_TAIL: f64 = 0.6;
+/// Number of samples of a fitted distribution that must all lie on the target's support. A fit with 5% of its mass off
+/// the support passes in 4% of the cases, one with 10% in .1%.
+pub(super) const SUPPORT_DRAWS: usize = 64;
 
 /// Refits the base of a path.
 struct RefitOfPath<P>(P);
@@ -125,7 +129,7 @@ where
     P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel>,
 {
     let effective = shape.count();
-    let Some(gaussian) = shape.gaussian().filter(|_| effective >= FEWEST) else {
+    let Some(gaussian) = shape.gaussian().filter(|_| effective >= FEWEST_STATES) else {
         return Ok(Err(NoRefit::FewStates { effective }));
     };
     let sums = WeightSums::of(run.log_weights());
@@ -134,7 +138,7 @@ where
     // The covariance pools several rounds, but the modes are counted in the states of this round alone.
     let effective = sums.effective_sample_size();
     let modes = modes(&Vec::from_iter(weighted.iter().map(|(_, x)| *x)));
-    if let Some(modes) = modes.filter(|&modes| effective < FEWEST * modes as f64) {
+    if let Some(modes) = modes.filter(|&modes| effective < FEWEST_STATES * modes as f64) {
         return Ok(Err(NoRefit::Modes { modes, effective }));
     }
     let inflation = inflation(gaussian.dimension());
@@ -145,21 +149,21 @@ where
     let log_own = |x: &DVector<f64>| path.base().log_density(x) - log_z;
     let ratios = weighted.iter().map(|(w, x)| (*w, log_own(x) - log_law(x)));
     let share = own_share(&Vec::from_iter(ratios));
-    if share > MOST {
+    if share > MOST_OWN_SHARE {
         return Ok(Err(NoRefit::OwnBase { share }));
     }
     let target = path.at(1.0);
     let on_support = |x: DVector<f64>| target.log_density(&x) > f64::NEG_INFINITY;
-    if !(0..TRIED).all(|_| on_support(law.sample(rng))) {
+    if !(0..SUPPORT_DRAWS).all(|_| on_support(law.sample(rng))) {
         return Ok(Err(NoRefit::Edges));
     }
-    let share = share.max(LEAST);
+    let share = share.max(LEAST_OWN_SHARE);
     let log_base =
         |x: &DVector<f64>| log_add_exp((1.0 - share).ln() + log_law(x), share.ln() + log_own(x));
     // The fit of the tail takes values of equal weight.
     let ratios = by_weight(&weighted).map(|x| target.log_density(x) - log_base(x));
     let shape = pareto_shape(&Vec::from_iter(ratios));
-    if let Some(k_hat) = shape.filter(|&k_hat| k_hat > HEAVIEST) {
+    if let Some(k_hat) = shape.filter(|&k_hat| k_hat > HEAVIEST_TAIL) {
         return Ok(Err(NoRefit::Tails { k_hat }));
     }
     Refit::new(law, share).map(Ok)
@@ -179,7 +183,7 @@ fn by_weight<'s>(weighted: &[(f64, &'s DVector<f64>)]) -> impl Iterator<Item = &
 
 /// Returns true if a base can be fitted to a run's states: no chain is dead, and enough states show a single mode.
 pub(super) fn shows_one_mode<S>(run: &Run<S>, coordinates: fn(&S) -> &[f64]) -> bool {
-    let few = run.effective_sample_size() < FEWEST || run.estimate().dead_chains() > 0;
+    let few = run.effective_sample_size() < FEWEST_STATES || run.estimate().dead_chains() > 0;
     let vector = |x| DVector::from_column_slice(coordinates(x));
     let states = || Vec::from_iter(run.states().iter().map(vector));
     !few && modes(&Vec::from_iter(&states())).is_none()
@@ -189,13 +193,13 @@ pub(super) fn shows_one_mode<S>(run: &Run<S>, coordinates: fn(&S) -> &[f64]) -> 
 /// the path would be longer than 1: in d dimensions a widening by `e^r` has the Fisher distance `r (2 d)^(1/2)`.
 fn inflation(dimension: usize) -> f64 {
     let shortest = (2.0 * dimension as f64).sqrt().recip();
-    (2.0 * WIDENING.min(shortest)).exp()
+    (2.0 * LOG_WIDENING.min(shortest)).exp()
 }
 
 /// Returns the own base's share in the likeliest mixture, by expectation maximisation. `ratios` contains each state's
 /// weight, and the log ratio of the own base's density there to the fitted density.
 fn own_share(ratios: &[(f64, f64)]) -> f64 {
-    (0..UPDATES).fold(0.5, |share: f64, _| {
+    (0..SHARE_UPDATES).fold(0.5, |share: f64, _| {
         let log_odds = (share / (1.0 - share)).ln();
         let terms = ratios
             .iter()

@@ -14,11 +14,14 @@ use crate::rbm::lower_bound::{Configuration, log_sum};
 use crate::rbm::model::draw_all;
 use crate::rbm::{BaseRate, Rbm, Scalar};
 
-/// Number of rows (samples of the RBM) drawn from the known configurations.
-const CONFIGURATIONS: usize = 256;
-/// Log of the known configurations' share of Z, below which the configurations are left out.
-const NEGLIGIBLE: f64 = -3.0;
-/// Share of the largest weight below which rows are left out.
+/// Number of rows (samples of the RBM) drawn from the known configurations: half as many as a pilot has chains. A
+/// quarter of them is enough for the largest mixture (16 components of 4 effective rows).
+const CONFIGURATION_ROWS: usize = 256;
+/// Log of the known configurations' share of Z, 5%, below which they are left out. The pilots' own states then stand
+/// for this mass, so it is counted once in either case.
+const NEGLIGIBLE_LOG_SHARE: f64 = -3.0;
+/// Share of the largest weight below which rows are left out. At most 3,840 rows enter, so that all rows left out weigh
+/// less than 4% of the heaviest one.
 const LEAST_WEIGHT: f64 = 1e-5;
 
 /// Configurations of the layer with fewer units, one for each chain of a pilot, with the log of the chain's part of the
@@ -62,7 +65,7 @@ pub(super) fn pool<T: Scalar>(
     rng: &mut StreamRng,
 ) -> Rows {
     let best = largest(pilots.iter().map(|pilot| pilot.log_z));
-    let known = match log_sum(known) - best > NEGLIGIBLE {
+    let known = match log_sum(known) - best > NEGLIGIBLE_LOG_SHARE {
         true => known,
         false => &[],
     };
@@ -96,7 +99,7 @@ pub(super) fn pool<T: Scalar>(
 /// mass, whose log is returned with the configuration.
 fn systematic<'c>(known: &'c [Configuration], rng: &mut StreamRng) -> Vec<(f64, &'c Vec<bool>)> {
     let total = log_sum_exp(known.iter().map(|(log_f, _)| *log_f));
-    let each = total - (CONFIGURATIONS as f64).ln();
+    let each = total - (CONFIGURATION_ROWS as f64).ln();
     let (mut left, mut rows) = (rng.random::<f64>(), Vec::new());
     for (log_f, hidden) in known {
         left += (log_f - each).exp();
@@ -108,12 +111,17 @@ fn systematic<'c>(known: &'c [Configuration], rng: &mut StreamRng) -> Vec<(f64, 
     rows
 }
 
-const STEPS: usize = 8;
-/// Prior of a component: number of rows at the overall mean that are added to its effective rows.
+/// Number of steps of EM for a mixture. An imperfect fit costs effective chains and no bias, and each component has
+/// `PRIOR_ROWS` rows of the overall mean anyway.
+const EM_ITERATIONS: usize = 8;
+/// Prior of a component: number of rows at the overall mean that are added to its effective rows. A component of the
+/// fewest rows that one needs on average (4) moves a third of the way to that mean.
 const PRIOR_ROWS: f64 = 2.0;
-/// Number of effective rows below which a component is dropped.
+/// Number of effective rows below which a component is dropped. It must be below 1/2: with one effective row and two
+/// components, the larger may have only half a row, and one component must stay.
 const LEAST_ROWS: f64 = 0.3;
-/// Smallest mean of a component; the largest is `1 - LEAST_RATE`.
+/// Smallest mean of a component; the largest is `1 - LEAST_RATE`. A unit that no sample shows in one of its states then
+/// costs a weight at most 5.3 nats (`-log .005`).
 const LEAST_RATE: f64 = 0.005;
 
 /// Visible probabilities, a column (D) per sample of the model, with weights.
@@ -143,7 +151,7 @@ impl Rows {
             let start = |&row: &usize| clipped(&((self.rates.column(row) + &mean) / 2.0));
             means = DMatrix::from_columns(&Vec::from_iter(chosen.iter().map(start)));
             shares = vec![1.0 / chosen.len() as f64; chosen.len()];
-            for _ in 0..STEPS {
+            for _ in 0..EM_ITERATIONS {
                 (shares, means) = self.step(&mean, &shares, &means);
             }
         }

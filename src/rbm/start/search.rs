@@ -11,7 +11,7 @@ use crate::rbm::components::{ComponentWeights, Part};
 use crate::rbm::lower_bound::{Configuration, Effort};
 use crate::rbm::start::pool::{Drawn, pool};
 use crate::rbm::start::shares::{clear_the_way, is_too_low, set_by_pilots, set_to_surest};
-use crate::rbm::start::{CONFIDENCE, ERRORS, depths_of, hash, reference};
+use crate::rbm::start::{BOUNDS_CONFIDENCE, CLEAR_ERRORS, depths_of, hash, reference};
 use crate::rbm::{BaseRate, BlockGibbs, Candidate, LogZBound, Rbm, RbmPath, Scalar, Start};
 use crate::schedule::Schedule;
 use crate::work::{Counts, Execution, Job, StoppedBy, controls, in_pool};
@@ -55,42 +55,61 @@ pub struct StartSearch<'p, T: Scalar = f32> {
     execution: Execution<'p>,
 }
 
-/// Largest number of pilots. Their bounds hold jointly: each gets an equal part of the error probability.
-const CANDIDATES: f64 = 7.0;
-/// Number of chains of a pilot, and of each of its blocks.
-const CHAINS: usize = 512;
-const BLOCK: usize = 64;
-/// Stages of the pilots, as shares of the run's stages.
-const OF_GIVEN: f64 = 0.375;
-const OF_COINS: f64 = 0.125;
-const OF_MODES: f64 = 0.25;
-const OF_FITTED: f64 = 0.375;
-const OF_ALL: f64 = 0.5;
+/// Largest number of pilots: given base, coins, modes, two fitted bases and, at most twice, the mixture of all. Their
+/// bounds hold jointly: each gets an equal part of the error probability.
+const MOST_PILOTS: f64 = 7.0;
+/// Number of chains of a pilot, whatever the run's. Smaller pilots miss mass: with 64 to 250 chains a search that
+/// chooses one base is silently low in 4 of 9 runs on a machine of bars. With 512 its one run there is right.
+const PILOT_CHAINS: usize = 512;
+/// Number of chains in a block of a pilot: its 512 chains are work for eight threads.
+const PILOT_BLOCK: usize = PILOT_CHAINS / 8;
+/// Stages of the pilot of the given base, as a share of the run's. All shares sum to 2 (fitted bases counted twice):
+/// 1,024 chain-steps a stage, a quarter of a run of 4,096 chains.
+const GIVEN_STAGES: f64 = 0.375;
+/// The same for fair coins. They get the least, since they are rarely the best base: 2 of 773 searches that chose one
+/// base chose them (`docs/notes/bases.md`).
+const COINS_STAGES: f64 = 0.125;
+/// The same for the base of modes.
+const MODES_STAGES: f64 = 0.25;
+/// The same for each of the two fitted bases: as many as for the given base.
+const FITTED_STAGES: f64 = 0.375;
+/// The same for the mixture of all bases. It gets the most, because the run starts from this base and its pilot decides
+/// which bases keep their shares.
+const ALL_STAGES: f64 = 0.5;
 /// Number of starts of the search for modes from each source: states of fair coins, and from each pilot final states
-/// drawn by weight and the final states of the first chains.
-const STARTS: usize = 16;
-/// Factor on the chain-steps of all pilots: the search for configurations may do as much work as the lower bound of a
-/// run with this number of chain-steps.
-const EFFORT: u64 = 2;
-/// The base of modes: largest number of modes, and shares of all modes and of fair coins. The first base has the rest.
-const MODES: usize = 12;
-const PART_OF_MODES: f64 = 0.6;
-const PART_OF_COINS: f64 = 0.1;
-/// Smallest distance of a mode's rates from 0 and 1.
-const MODE_RATE: f64 = 0.02;
-/// Decrease of a mode's bound, in nats, that divides the mode's share by e; and the smallest share of a mode, relative
-/// to the best mode.
+/// drawn by weight and those of the first chains. 16 fill a block of mean-field equations.
+const MODE_STARTS: usize = 16;
+/// Factor on the chain-steps of all pilots, for the search for configurations. At K = 1,000 it allows 163 cooled
+/// chains, which find a mode of a third of *bars* in 6 of 6 searches; 40 longer ones miss it in 3 of 14.
+const SEARCH_EFFORT: u64 = 2;
+/// Largest number of modes in the base of modes. Few sharp modes keep chains from all others: on pcd-500 a base of 4
+/// modes is 5.1 nats low, one of 12 is not. A further mode costs a column in each stage.
+const MOST_MODES: usize = 12;
+/// Share of all modes in the base of modes. The first base has the rest, .3, so that weights are at most 1.2 nats
+/// (`-log .3`) above those of chains from that base alone.
+const MODES_SHARE: f64 = 0.6;
+/// Share of fair coins in the base of modes: a defence as in `DEFENCE_SHARE`, at a tenth of the chains.
+const COINS_SHARE: f64 = 0.1;
+/// Smallest distance of a mode's rates from 0 and 1. With 12 modes, .005 makes a run on pcd-20 silently 1.2 nats low,
+/// and .05 leaves few effective chains (10 and 19 of 256 on cd1-20).
+const LEAST_MODE_RATE: f64 = 0.02;
+/// Decrease of a mode's bound, in nats, that divides the mode's share by e. At 1, shares would be the bounds' masses,
+/// which lie below the modes' by unknown factors. At 4 a mode 16 nats lower has the least share.
 const MODE_SCALE: f64 = 4.0;
-const LEAST_SHARE: f64 = 0.02;
-/// Names of the fitted bases with their largest numbers of components, and the place of the first among the candidates.
+/// Smallest share of a mode, relative to the best mode. If that is far above the 11 others, each of these still starts
+/// 5 of the pilot's 512 chains.
+const LEAST_MODE_SHARE: f64 = 0.02;
+/// Names of the fitted bases with their largest numbers of components. One is best with 500 hidden units; with 20, 8
+/// and 32 have an ESS of 218 and 232 of 256 (cd25-20), so more than 16 are not worth their time.
 const FITTED: [(&str, usize); 2] = [("refitted", 1), ("mixture", 16)];
-const FIRST_FITTED: usize = 3;
 /// Name of the mixture of all bases.
 const ALL: &str = "all of these";
-/// Number of effective samples that each component of a fitted base needs.
-const SAMPLES: f64 = 4.0;
-/// Share of the first base that is mixed into each fitted base, in case the fit misses mass.
-const DEFENCE: f64 = 0.1;
+/// Number of effective samples that each component of a fitted base needs. With 4, the largest mixture needs 64, and
+/// the prior moves a mean by at most a third of the way on average.
+const SAMPLES_PER_COMPONENT: f64 = 4.0;
+/// Share of the first base that is mixed into each fitted base, in case the fit misses mass. If that base is useless it
+/// costs a tenth of the ESS; without it pcd-20 has an RMSE of .50 in place of .20 at K = 1,000.
+const DEFENCE_SHARE: f64 = 0.1;
 
 impl<'p, T: Scalar> StartSearch<'p, T> {
     /// Creates a search for an [`Ais`] run of `stages` stages. All pilots together take 1,024 chain-steps for each of
@@ -146,8 +165,8 @@ impl<'p, T: Scalar> StartSearch<'p, T> {
 
     /// Returns the chain-steps of all pilots.
     fn chain_steps(&self) -> u64 {
-        let shares = OF_GIVEN + OF_COINS + OF_MODES + 2.0 * OF_FITTED + OF_ALL;
-        (shares * CHAINS as f64 * self.stages as f64) as u64
+        let shares = GIVEN_STAGES + COINS_STAGES + MODES_STAGES + 2.0 * FITTED_STAGES + ALL_STAGES;
+        (shares * PILOT_CHAINS as f64 * self.stages as f64) as u64
     }
 }
 
@@ -173,28 +192,32 @@ impl<T: Scalar> Pilots<'_, T> {
         let coins = BaseRate::uniform(hidden, visible)?;
         let (name, first) = match &of.given {
             Some(given) => ("base rates", given.clone()),
-            None => ("mean field", BaseRate::mean_field(rbm, STARTS, of.seed)?),
+            None => (
+                "mean field",
+                BaseRate::mean_field(rbm, MODE_STARTS, of.seed)?,
+            ),
         };
-        let mut states = self.pilot(name, first.clone(), OF_GIVEN)?;
-        states.extend(self.pilot("fair coins", coins.clone(), OF_COINS)?);
-        let effort = Effort::of_run(EFFORT * of.chain_steps(), hidden.min(visible));
-        let explore = || rbm.explore(&states, STARTS, of.seed, effort);
+        let mut states = self.pilot(name, first.clone(), GIVEN_STAGES)?;
+        states.extend(self.pilot("fair coins", coins.clone(), COINS_STAGES)?);
+        let effort = Effort::of_run(SEARCH_EFFORT * of.chain_steps(), hidden.min(visible));
+        let explore = || rbm.explore(&states, MODE_STARTS, of.seed, effort);
         let (bound, known) = in_pool(of.execution.threads, explore)?;
         let modes = around_modes(hidden, &bound)?;
-        let rest = 1.0 - PART_OF_MODES - PART_OF_COINS;
+        let rest = 1.0 - MODES_SHARE - COINS_SHARE;
         let parts = [
-            (PART_OF_MODES, modes),
-            (PART_OF_COINS, coins),
+            (MODES_SHARE, modes),
+            (COINS_SHARE, coins),
             (rest, first.clone()),
         ];
-        self.pilot("modes", BaseRate::mixture(parts)?, OF_MODES)?;
+        self.pilot("modes", BaseRate::mixture(parts)?, MODES_STAGES)?;
         if self.first_is_good(&bound) {
             set_by_pilots(&mut self.candidates, &bound);
             return self.concluded(None, bound);
         }
+        let first_fitted = self.candidates.len();
         for (name, components) in FITTED {
             let base = self.fitted(components, &first, &known)?;
-            self.pilot(name, base, OF_FITTED)?;
+            self.pilot(name, base, FITTED_STAGES)?;
         }
         set_by_pilots(&mut self.candidates, &bound);
         let mut all = self.pilot_of_all()?;
@@ -207,7 +230,7 @@ impl<T: Scalar> Pilots<'_, T> {
         // The pilot of the mixture has reached the mass of each base, so the bases fitted anew lack none of it.
         for (place, (_, components)) in FITTED.into_iter().enumerate() {
             let fitted = self.fitted(components, &first, &known)?;
-            self.candidates[FIRST_FITTED + place].base = fitted;
+            self.candidates[first_fitted + place].base = fitted;
         }
         self.concluded(Some(all), bound)
     }
@@ -216,7 +239,7 @@ impl<T: Scalar> Pilots<'_, T> {
     fn pilot_of_all(&mut self) -> Result<Candidate<T>> {
         let base = self.mixture()?;
         let weights = self.weights_of(&base);
-        self.weighted_pilot(ALL, base, weights, OF_ALL)?;
+        self.weighted_pilot(ALL, base, weights, ALL_STAGES)?;
         // The mixture is no candidate for itself. Its samples stay in `drawn`, for the last fits.
         self.depths.pop();
         Ok(self.candidates.pop().expect("a pilot has run"))
@@ -240,7 +263,7 @@ impl<T: Scalar> Pilots<'_, T> {
             path = path.weighted(weights);
         }
         let run = self.run(path, share)?;
-        let confidence = 1.0 - (1.0 - CONFIDENCE) / CANDIDATES;
+        let confidence = 1.0 - (1.0 - BOUNDS_CONFIDENCE) / MOST_PILOTS;
         let candidate = Candidate::of(name, base, &run, confidence)?;
         self.candidates.push(candidate);
         self.depths.push(depths_of(&run));
@@ -255,14 +278,14 @@ impl<T: Scalar> Pilots<'_, T> {
         }
         let task = Ais::new(&path, BlockGibbs)
             .schedule(Schedule::linear(stages)?)
-            .chains(CHAINS)
-            .block_size(BLOCK)
+            .chains(PILOT_CHAINS)
+            .block_size(PILOT_BLOCK)
             .seed(self.rng.next_u64())
             .pilot()
-            .into_task(&(0..CHAINS))?;
+            .into_task(&(0..PILOT_CHAINS))?;
         let run = task.run_by(&mut self.job)?.result()?;
         if run.stopped_by() != StoppedBy::Chains {
-            return Err(run.stopped_by().error(CHAINS));
+            return Err(run.stopped_by().error(PILOT_CHAINS));
         }
         Ok(run)
     }
@@ -274,8 +297,9 @@ impl<T: Scalar> Pilots<'_, T> {
         let shares: Vec<f64> = weights
             .map(|log_weight| (log_weight - total).exp())
             .collect();
-        let drawn = (0..STARTS).map(|_| draw_index(shares.iter().copied(), 1.0, &mut self.rng));
-        let drawn: Vec<usize> = drawn.chain(0..STARTS.min(run.chains())).collect();
+        let drawn =
+            (0..MODE_STARTS).map(|_| draw_index(shares.iter().copied(), 1.0, &mut self.rng));
+        let drawn: Vec<usize> = drawn.chain(0..MODE_STARTS.min(run.chains())).collect();
         drawn
             .iter()
             .map(|&chain| run.states()[chain].clone())
@@ -290,10 +314,13 @@ impl<T: Scalar> Pilots<'_, T> {
         known: &[Configuration],
     ) -> Result<BaseRate<T>> {
         let rows = pool(self.rbm, &self.drawn, known, &mut self.rng);
-        let most = (rows.effective() / SAMPLES) as usize;
+        let most = (rows.effective() / SAMPLES_PER_COMPONENT) as usize;
         let components = components.min(most.max(2));
         let fitted = rows.fit(self.rbm.hidden_units(), components, &mut self.rng)?;
-        let parts = [(1.0 - DEFENCE, fitted), (DEFENCE, first.clone())];
+        let parts = [
+            (1.0 - DEFENCE_SHARE, fitted),
+            (DEFENCE_SHARE, first.clone()),
+        ];
         BaseRate::mixture(parts)
     }
 
@@ -328,7 +355,7 @@ impl<T: Scalar> Pilots<'_, T> {
         let others = self
             .candidates
             .iter()
-            .map(|one| one.log_z - ERRORS * one.standard_error);
+            .map(|one| one.log_z - CLEAR_ERRORS * one.standard_error);
         2.0 * first.effective_sample_size > first.chains as f64
             && upper > self.reference(bound)
             && others.fold(f64::NEG_INFINITY, f64::max) < upper
@@ -351,12 +378,14 @@ impl<T: Scalar> Pilots<'_, T> {
 }
 
 fn around_modes<T: Scalar>(hidden_units: usize, bound: &LogZBound) -> Result<BaseRate<T>> {
-    let modes = bound.modes.iter().take(MODES);
+    let modes = bound.modes.iter().take(MOST_MODES);
     let components = modes.map(|mode| {
         let share = ((mode.bound - bound.modes[0].bound) / MODE_SCALE).exp();
-        let rates = mode.visible.map(|p| p.clamp(MODE_RATE, 1.0 - MODE_RATE));
+        let rates = mode
+            .visible
+            .map(|p| p.clamp(LEAST_MODE_RATE, 1.0 - LEAST_MODE_RATE));
         Ok((
-            share.max(LEAST_SHARE),
+            share.max(LEAST_MODE_SHARE),
             BaseRate::from_rates(hidden_units, &rates)?,
         ))
     });

@@ -1,23 +1,26 @@
 //! Shares of the bases in the mixture from which a run starts.
 
 use crate::num::largest;
-use crate::rbm::start::{ERRORS, SURE, reference};
+use crate::rbm::start::{CLEAR_ERRORS, SURE_ESS, reference};
 use crate::rbm::{Candidate, LogZBound, Scalar};
 
-/// Extra share of each base, on top of the shares by effective chains, which sum to 1. If chains reach a mode from one
-/// base only, the weights of the chains in this mode are at most some 25 times the mean weight.
-const LEAST_OF_BASE: f64 = 0.04;
-/// Log of a pilot's part of the known mass, 1%, below which its base counts as having found none.
-const LEAST_MASS: f64 = -4.6;
+/// Extra share of each base, on top of the shares by effective chains, which sum to 1. Chains in a mode that only one
+/// base reaches weigh at most 26 to 30 times the mean; .02 is no better (`docs/notes/bases.md`).
+const EXTRA_SHARE: f64 = 0.04;
+/// Log of a pilot's part of the known mass, 1%, below which its base counts as having found none. A part of 1% of Z is
+/// .01 nats of log Z, a tenth of the error that counts as wrong.
+const LEAST_LOG_MASS: f64 = -4.6;
 /// Largest number of components of a broad base: one of its own, and the first base mixed in. Other bases are sharp.
-const BROAD: usize = 2;
-/// Effective chains of the pilot of the mixture of all bases, relative to the best base's pilot, below which sharp
-/// bases may be removed.
-const FEW_OF_ALL: f64 = 0.4;
-/// Difference of log Z, in standard errors, above which the pilot of all bases has found more mass than the best base.
-const ERRORS_OF_ALL: f64 = 2.0;
-/// Effective chains that a sharp base needs to stay in the mixture, relative to the best broad base.
-const LEAST_OF_SHARP: f64 = 0.5;
+const BROAD_COMPONENTS: usize = 2;
+/// Effective chains of the pilot of all bases, relative to the best base's, below which sharp bases may be removed. The
+/// ratio is .05 on cd1-500 (8 of 160), where they hinder, and .8 on cd1-20 (370 of 449).
+const LEAST_ESS_OF_ALL: f64 = 0.4;
+/// Difference of log Z, in standard errors, above which the pilot of all bases has found more mass than the best base:
+/// two, as for 95% intervals. A mistake only decides whether sharp bases stay.
+const MORE_ERRORS: f64 = 2.0;
+/// Effective chains that a sharp base needs to stay in the mixture, relative to the best broad base. It counts only if
+/// the mixture of all has few effective chains.
+const LEAST_SHARP_ESS: f64 = 0.5;
 
 /// Sets the shares of `candidates` by their [`effective`] chains; 0 if a base found no mass. The base with the highest
 /// estimate gets a share even if a bound lies far above it. A base gets no extra share if its effective chains are few
@@ -25,7 +28,7 @@ const LEAST_OF_SHARP: f64 = 0.5;
 pub(super) fn set_by_pilots<T: Scalar>(candidates: &mut [Candidate<T>], bound: &LogZBound) {
     let highest = largest(candidates.iter().map(|one| one.log_z));
     let reference = reference(candidates).max(bound.value).min(highest);
-    let found = |one: &Candidate<T>| match upper(one) > reference + LEAST_MASS {
+    let found = |one: &Candidate<T>| match upper(one) > reference + LEAST_LOG_MASS {
         true => effective(one, reference),
         false => 0.0,
     };
@@ -34,7 +37,7 @@ pub(super) fn set_by_pilots<T: Scalar>(candidates: &mut [Candidate<T>], bound: &
         let is_witness = is_sure(one) || upper(one) >= reference;
         match found(one) {
             0.0 => 0.0,
-            found if is_witness => found / total + LEAST_OF_BASE,
+            found if is_witness => found / total + EXTRA_SHARE,
             found => found / total,
         }
     };
@@ -72,18 +75,18 @@ pub(super) fn clear_the_way<T: Scalar>(
 ) -> bool {
     let reference = reference(candidates).max(bound.value);
     let best = most_effective(candidates.iter(), reference);
-    let error = ERRORS_OF_ALL * all.standard_error.hypot(best.standard_error);
+    let error = MORE_ERRORS * all.standard_error.hypot(best.standard_error);
     let has_found_more = all.log_z > best.log_z + error;
-    let has_many = effective(all, reference) > FEW_OF_ALL * effective(best, reference);
+    let has_many = effective(all, reference) > LEAST_ESS_OF_ALL * effective(best, reference);
     if has_many || has_found_more {
         return false;
     }
-    let is_sharp = |one: &Candidate<T>| one.base.components().len() > BROAD;
+    let is_sharp = |one: &Candidate<T>| one.base.components().len() > BROAD_COMPONENTS;
     let broad = candidates.iter().filter(|one| !is_sharp(one));
     let broad = most_effective(broad, reference);
     let (most, highest) = (effective(broad, reference), upper(broad));
     let stands_in_the_way = |one: &Candidate<T>| {
-        let is_slow = effective(one, reference) < LEAST_OF_SHARP * most;
+        let is_slow = effective(one, reference) < LEAST_SHARP_ESS * most;
         is_sharp(one) && one.share > 0.0 && is_slow && lower(one) < highest
     };
     let is_kept = Vec::from_iter(candidates.iter().map(|one| !stands_in_the_way(one)));
@@ -99,16 +102,16 @@ pub(super) fn clear_the_way<T: Scalar>(
 }
 
 fn upper<T: Scalar>(one: &Candidate<T>) -> f64 {
-    one.log_z + ERRORS * one.standard_error
+    one.log_z + CLEAR_ERRORS * one.standard_error
 }
 
 pub(super) fn lower<T: Scalar>(one: &Candidate<T>) -> f64 {
-    one.log_z - ERRORS * one.standard_error
+    one.log_z - CLEAR_ERRORS * one.standard_error
 }
 
 /// Returns whether the pilot's standard error can be trusted.
 pub(super) fn is_sure<T: Scalar>(one: &Candidate<T>) -> bool {
-    one.effective_sample_size >= SURE
+    one.effective_sample_size >= SURE_ESS
 }
 
 /// Returns whether the pilot of all bases missed mass that a bound or one of the bases has shown. The intermediate
