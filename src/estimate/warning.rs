@@ -257,7 +257,7 @@ pub enum Warning {
     #[error(
         "the data are less likely under the RBM ({log_likelihood:.3} nats a row) than under {}: check \
          whether the weights are transposed, the hidden and visible biases are exchanged, or the data differ from the \
-         training data in binarisation or order of units",
+         training data in binarisation or order of units. If none of this holds, the RBM models these data badly",
         simpler(*log_likelihood, *base_rate, *fair_coins)
     )]
     BelowBaseRate {

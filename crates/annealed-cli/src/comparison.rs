@@ -50,7 +50,13 @@ impl Read {
                         continue 'files;
                     }
                     Err(Error::OtherRun { .. }) => {}
-                    Err(error) => return Err(Error::file(file, error)),
+                    Err(error) => {
+                        let beside = files[0].display();
+                        let reason = format!(
+                            "{error} (beside {beside}; leave out one file of the same chains)"
+                        );
+                        return Err(Error::file(file, reason));
+                    }
                 }
             }
             runs.push((vec![file.clone()], part));
@@ -242,7 +248,9 @@ impl Relation {
         let (a, b) = (one.name(), other.name());
         let machines = one.known.machine.zip(other.known.machine);
         if machines.is_some_and(|(one, other)| one != other) {
-            return Self::None(format!("{b} is a run of another RBM than {a}"));
+            return Self::None(format!(
+                "{b} is a run of another RBM than {a}, or of the same weights read the other way round"
+            ));
         }
         let same_seed = one.run.seed() == other.run.seed();
         let (setting, found, expected) = match Run::pooled([&one.run, &other.run]) {

@@ -120,6 +120,9 @@ pub fn read<S: DeserializeOwned>(file: &Path) -> Result<RunPart<S>> {
         true => other("a checkpoint (to continue it, run the command that wrote it)"),
         false => other("a binary file, such as those of RBMs and of data"),
     })?;
+    if !text.trim_start().starts_with('{') {
+        return Err(other("a text, such as a report without .json"));
+    }
     if let Ok(run) = serde_json::from_str::<Run<S>>(text) {
         return Ok(run.into());
     }
@@ -142,6 +145,12 @@ pub fn write(file: &Path, part: &RunPart<impl Serialize>, known: &Known) -> Resu
     // Joins both as fields of one object.
     let comma = if known == "{" { "" } else { "," };
     put(file, &format!("{known}{comma}{fields}"))
+}
+
+/// Returns whether a file was saved by a run of another RBM. A file without this information is taken as one of `rbm`.
+pub fn is_of_another(file: &Path, rbm: &Rbm) -> bool {
+    let machine = read_known(file).and_then(|known| known.machine);
+    machine.is_some_and(|machine| machine != hash(rbm))
 }
 
 /// Returns the start in a saved run, if there is one.

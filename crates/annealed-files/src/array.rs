@@ -46,6 +46,12 @@ impl Array {
         words.map(|word| self.dtype.number(word))
     }
 
+    /// Returns the row of the number at `place`, counted from 0.
+    pub(super) fn row_of(&self, place: usize) -> usize {
+        let rows = self.shape.first().copied().unwrap_or(1).max(1);
+        place / (self.values().count() / rows).max(1)
+    }
+
     /// Refuses an array of so many narrow rows that a vector for each row would take far more memory than the array.
     pub(super) fn check_rows(&self) -> Result<(), String> {
         let (count, rest) = self.shape.split_first().unwrap_or((&0, &[]));

@@ -59,15 +59,21 @@ impl BinaryData {
     pub(super) fn take(arrays: Arrays, layout: &DataLayout) -> Result<Self, String> {
         let array = choose(arrays, layout.array.as_deref())?;
         let rows = array.rows()?;
-        let of_data = || Binarization::of(array.values());
+        if let Some(place) = array.values().position(f64::is_nan) {
+            let row = array.row_of(place);
+            return Err(format!("NaN among the data, in row {row} (counted from 0)"));
+        }
         let assumed = match layout.rule {
-            Some(_) if array.values().any(f64::is_nan) => return Err("NaN among the data".into()),
             Some(Rule::From(threshold)) => {
                 check_threshold(&array, threshold)?;
                 Binarization::Provided(threshold)
             }
-            Some(Rule::Drawn(seed)) => of_data()?.drawn(seed),
-            None => of_data()?,
+            Some(Rule::Drawn(seed)) => {
+                let of_data = Binarization::of(array.values());
+                let grey = of_data.map_err(|_| Seen::of(array.values()).not_grey());
+                grey?.drawn(seed)
+            }
+            None => Binarization::of(array.values())?,
         };
         let mut threshold = assumed.thresholds();
         let rows = rows.map(|row| row.map(|x| x >= threshold()).collect());
@@ -102,9 +108,13 @@ fn check_threshold(array: &Array, threshold: f64) -> Result<(), String> {
         _ => "no",
     };
     let seen = Seen::of(array.values());
+    let none = match seen.few.iter().all(|x| [0.0, 1.0].contains(x)) {
+        true => "; zeros and ones need none",
+        false => "",
+    };
     Err(format!(
-        "{who} value reaches the threshold {threshold} ({seen}); zeros and ones need none. Choose one within the range, and \
-         convert the files to one range if their ranges differ"
+        "{who} value reaches the threshold {threshold} ({seen}){none}. Choose one within the range, and convert the files \
+         to one range if their ranges differ"
     ))
 }
 
@@ -228,7 +238,6 @@ impl Binarization {
                 && (threshold..=most).contains(&seen.largest)
         };
         match &seen {
-            _ if seen.not_a_number => Err("NaN among the data".into()),
             _ if only(&[0.0, 1.0]) => Ok(Self::ZerosAndOnes),
             _ if only(&[0.0, 255.0]) => Ok(Self::BlackAndWhite),
             _ if seen.integers && seen.few.len() > 2 && across(0.0, 128.0, 255.0) => {
@@ -275,7 +284,6 @@ struct Seen {
     largest: f64,
     few: Vec<f64>,
     integers: bool,
-    not_a_number: bool,
 }
 
 impl Seen {
@@ -285,13 +293,11 @@ impl Seen {
             largest: f64::NEG_INFINITY,
             few: Vec::new(),
             integers: true,
-            not_a_number: false,
         };
         for x in values {
             seen.smallest = seen.smallest.min(x);
             seen.largest = seen.largest.max(x);
             seen.integers &= x.fract() == 0.0;
-            seen.not_a_number |= x.is_nan();
             if seen.few.len() < FEW && !seen.few.contains(&x) {
                 seen.few.push(x);
             }
@@ -301,6 +307,19 @@ impl Seen {
 }
 
 impl Seen {
+    /// Says which grey values can be drawn.
+    fn not_grey(&self) -> String {
+        let largest = self.largest;
+        let divide = match self.smallest >= 0.0 && largest > 1.0 && largest.is_finite() {
+            true => format!(": divide these by {largest}, say"),
+            false => String::new(),
+        };
+        format!(
+            "{self}: expected grey values to draw from, integers from 0 to 255 on both sides of 128 or fractions from 0 to 1 \
+             on both sides of 0.5{divide}"
+        )
+    }
+
     /// Suggests the threshold halfway between the smallest and the largest number, if it is useful. For data of -1 and
     /// 1 the text also explains how to convert the machine.
     fn middle(&self) -> String {

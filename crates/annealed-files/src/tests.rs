@@ -387,7 +387,9 @@ fn tensors_that_the_file_cannot_hold_are_refused() {
 fn files_of_other_programs_are_named() {
     for (file, named) in [
         (&b""[..], "an empty file"),
-        (b"\x89HDF\r\n\x1a\n", "HDF5"),
+        (b"\x89HDF\r\n\x1a\n", "HDF5 (h5py reads it"),
+        (b"MATLAB 5.0 MAT-file", "MATLAB (scipy.io.loadmat"),
+        (b"0,1,1\n1,0,0\n", "a text of numbers (numpy.loadtxt"),
         (b"\x80\x04\x95", "pickle"),
         (b"hello", "another format"),
         (b"\0\0\x0d\x03", "another format"),

@@ -7,7 +7,7 @@ use super::mixture_path::{Cooled, HIGHEST_POWER};
 use crate::Result;
 use crate::adaptive::covariance::Shapes;
 use crate::adaptive::first_pass::FirstPassAtWork;
-use crate::adaptive::smc::{AdaptiveSmc, LATER_BLOCK, FirstPass};
+use crate::adaptive::smc::{AdaptiveSmc, FirstPass, LATER_BLOCK};
 use crate::adaptive::tuner::{Tuner, Tuning};
 use crate::kernel::TransitionKernel;
 use crate::model::Sampleable;

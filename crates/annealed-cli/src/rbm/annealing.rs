@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use annealed::ais::{Ais, Run, RunPart};
-use annealed::rbm::{BlockGibbs, RbmPath};
+use annealed::rbm::{BlockGibbs, Rbm, RbmPath};
 use annealed::schedule::Schedule;
 use annealed::{Error, Result};
 
@@ -19,10 +19,18 @@ pub type Done = RunPart<Vec<bool>>;
 /// The default number of chains.
 pub const CHAINS: usize = 4_096;
 
-/// Reads the files of `--extend`.
-pub fn read_done(options: &Options) -> Result<Option<Done>> {
+/// Reads the files of `--extend`, which must be of a run of `rbm`.
+pub fn read_done(options: &Options, rbm: &Rbm) -> Result<Option<Done>> {
     if options.extend.is_empty() {
         return Ok(None);
+    }
+    if let Some(file) = options
+        .extend
+        .iter()
+        .find(|file| saved::is_of_another(file, rbm))
+    {
+        let reason = "is a run of another RBM, or of the same weights read the other way round (--square-transposed)";
+        return Err(Error::file(file, reason));
     }
     let parts = options.extend.iter().map(|file| saved::read(file));
     let parts: Vec<_> = parts.collect::<Result<_>>()?;
@@ -82,8 +90,14 @@ pub fn run<'p>(
     if let Some(done) = done {
         let files = files(options);
         let extended = ais.extend(done);
+        let remedy = "to extend it, give --extend with the RBM, base, stages and seed of the command that began it";
         return extended.map_err(|error| match error {
-            Error::OtherRun { .. } => Error::file(files, error),
+            Error::OtherRun { .. } => Error::file(files, format!("{error}; {remedy}")),
+            Error::InvalidArgument {
+                argument: "chains",
+                value,
+                expected,
+            } => Error::file(files, Error::invalid("--chains", value, expected)),
             other => other,
         });
     }
@@ -122,7 +136,8 @@ fn with_a_way_out(error: Error) -> Error {
             reason,
             source: None,
         } => {
-            let way_out = "give --checkpoint another file, or delete this one to begin anew";
+            let way_out = "repeat the command that began it (RBM, base, stages, seed), give --checkpoint another file, or \
+                           delete this one to begin anew";
             Error::file(path, format!("{reason}; {way_out}"))
         }
         other => other,

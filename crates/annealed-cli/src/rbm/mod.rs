@@ -46,7 +46,7 @@ pub fn score(options: &Options, interrupt: &Interrupt) -> Result<String, Box<dyn
     let schedule = options.schedule(&path, interrupt);
     let schedule = schedule.map_err(stopped(Phase::Schedule))?;
     let pilot_seconds = begun.elapsed().as_secs_f64();
-    let done = annealing::read_done(options)?;
+    let done = annealing::read_done(options, &problem.rbm)?;
     let chains = annealing::chains(options, done.as_ref());
     let processes = Processes::begin(options)?;
     let by = (interrupt, &processes);

@@ -274,7 +274,8 @@ impl Report<'_> {
         let most = self.bounds.of_scores(likelihood);
         // A difference too small to be printed is not reported.
         let excluded = match likelihood.mean > most + 5e-4 {
-            true => format!(" (excluded by the bound: at most {most:.3})"),
+            true if most < lower => format!(" (excluded by the bound: at most {most:.3})"),
+            true => format!(" (within its error of the bound: at most {most:.3})"),
             false => String::new(),
         };
         writeln!(

@@ -51,7 +51,9 @@ impl Source {
         let (count, units) = (data.rows().len(), data.rows()[0].len());
         if units != visible {
             let hint = match (units == hidden, count == visible) {
-                (true, _) => ": are its hidden and visible biases exchanged?",
+                (true, _) => {
+                    ": are these states of hidden units, or its hidden and visible biases exchanged?"
+                }
                 (_, true) => ": it has as many rows, so save it transposed (data.T)",
                 _ => "",
             };

@@ -208,6 +208,18 @@ fn parts_make_the_run() {
     let other = scoring(&["--seed", "1", "--extend", &merged]);
     let error = refused(&words(&other));
     assert!(error.contains("merged.json") && error.contains("of another run, which has seed 0"));
+    assert!(
+        error.contains("seed of the command that began it"),
+        "{error}"
+    );
+    let mut fewer = scoring(&["--extend", &merged]);
+    let chains = fewer.iter().position(|word| word == "--chains").unwrap();
+    fewer[chains + 1] = "200".to_owned();
+    let error = refused(&words(&fewer));
+    assert!(
+        error.contains("merged.json") && error.contains("--chains: got 200"),
+        "{error}"
+    );
     let mut as_before = scoring(&["--extend", &one]);
     let chains = as_before.iter().position(|word| word == "--chains");
     as_before.drain(chains.unwrap()..chains.unwrap() + 2);
@@ -258,7 +270,9 @@ fn seeds_are_taken_together() {
         "{error}"
     );
     let error = refused(&["merge", first, first]);
-    assert!(error.contains("repeated chains"), "{error}");
+    for part in ["repeated chains", first, "leave out one file"] {
+        assert!(error.contains(part), "{error}");
+    }
 
     let svg = folder.file("runs.svg");
     let said = printed(&["plot", first, second, "--out", &svg]);
@@ -625,10 +639,18 @@ fn what_is_wrong_is_named() {
     fs::write(&grey, digits_of_16()).unwrap();
     let raw = [&uniform[..], &["--data", &grey]].concat();
     says(&raw, &["from 0 to 16", "--threshold 8"]);
+    let drawn = [&raw[..], &["--draw", "1"]].concat();
+    says(&drawn, &["from 0 to 16", "divide these by 16"]);
+    assert!(!refused(&drawn).contains("--threshold"));
     let broken = folder.file("broken.json");
     fs::write(&broken, "{\"settings\": 3}").unwrap();
     says(&["merge", &broken], &["broken.json", "no saved run"]);
     says(&["plot", &broken, "--out", "x.svg"], &["broken.json"]);
+    fs::write(&broken, "log Z = 3.0(1)\n").unwrap();
+    says(
+        &["plot", &broken, "--out", "x.svg"],
+        &["broken.json: is a text, such as a report"],
+    );
     says(&["merge"], &["FILE"]);
     says(&[], &["Usage"]);
 }
