@@ -101,7 +101,7 @@ impl<Q: Quality> Bridge<Q> {
         check_pair(forward, reverse)?;
         let (backward, log_z_0) = (reverse.backward(), reverse.log_base_normalizer());
         let bennett =
-            BennettEstimate::from_log_weights(forward.log_weights(), backward.log_weights())?;
+            BennettEstimate::of_independent(forward.log_weights(), backward.log_weights())?;
         let bennett = bennett.shifted(log_z_0);
         let surest = (!Q::IS_EXACT).then(|| forward.log_z_estimate());
         let mut standard_error = bennett.standard_error();

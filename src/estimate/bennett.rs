@@ -1,6 +1,6 @@
 //! Bennett's acceptance ratio: log Z from runs in both directions.
 
-use super::{Estimate, Warning, check, effective_draws, log_z};
+use super::{Estimate, Warning, autocovariance, check, effective_draws, log_z};
 use crate::num::{WeightSums, largest, log_sigmoid, student_quantile};
 use crate::{Error, Result};
 
@@ -36,12 +36,19 @@ pub struct BennettEstimate {
     /// Estimates from the forward weights alone and from the reverse weights alone. The latter is an estimate of minus
     /// the value.
     one_sided: [Estimate; 2],
+    /// Effective share of independent weights, in the direction in which it is smaller, if weights resemble the ones
+    /// before them.
+    #[cfg_attr(feature = "serde", serde(default))]
+    independent_share: Option<f64>,
 }
 
 /// Overlap of the two directions below which a warning appears and the interval widens.
 const LITTLE: f64 = 0.03;
 /// Effective sample size of the acceptances `s(..)` below which a warning appears.
 const FEW: f64 = 10.0;
+/// Correlation of acceptances with the ones before them, times the root of their number, above which they count as
+/// autocorrelated. Independent acceptances exceed it in one of three million cases.
+const CORRELATED: f64 = 5.0;
 
 /// Statistics of the acceptances `s(..)` of one direction.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -56,10 +63,30 @@ impl BennettEstimate {
     /// Creates the estimate from forward log weights, for `Z_K/Z_0`, and reverse log weights, for `Z_0/Z_K`; `-inf` is
     /// a weight of zero. Their numbers may differ. Do not use weights of resampled runs: the estimate would be wrong.
     ///
+    /// Give weights in the order in which they were drawn, one chain after the other. If successive weights are
+    /// correlated, as those of one Markov chain, the error counts them as fewer independent weights, and the warning
+    /// [`Autocorrelated`](Warning::Autocorrelated) appears. If you keep only every k-th state, no order is needed.
+    ///
     /// # Errors
     /// As [`Estimate::from_log_weights`](super::Estimate::from_log_weights), for either direction; fewer than two
     /// chains in one.
     pub fn from_log_weights(forward: &[f64], reverse: &[f64]) -> Result<Self> {
+        let mut found = Self::of_independent(forward, reverse)?;
+        let shift = found.value + (forward.len() as f64 / reverse.len() as f64).ln();
+        let accepted = |w: f64| log_sigmoid(w).exp();
+        let forward = forward.iter().map(|w| accepted(w - shift)).collect();
+        let reverse = reverse.iter().map(|w| accepted(w + shift)).collect();
+        let shares = [
+            found.forward.in_order(forward),
+            found.reverse.in_order(reverse),
+        ];
+        let share = shares.into_iter().flatten().min_by(f64::total_cmp);
+        found.independent_share = share;
+        Ok(found)
+    }
+
+    /// Creates the estimate from independent weights.
+    pub(crate) fn of_independent(forward: &[f64], reverse: &[f64]) -> Result<Self> {
         Self::of(forward, reverse, reverse.len() as f64)
     }
 
@@ -77,9 +104,8 @@ impl BennettEstimate {
         let acceptances = reverse
             .iter()
             .map(|chain| chain.iter().map(accepted).collect());
-        let time = count as f64 / effective_draws(&Vec::from_iter(acceptances));
-        found.reverse.variance *= time;
-        found.reverse.effective_sample_size /= time;
+        let share = effective_draws(&Vec::from_iter(acceptances)) / count as f64;
+        found.reverse.count_as(share);
         Ok(found)
     }
 
@@ -107,6 +133,7 @@ impl BennettEstimate {
             forward: Side::of(&forward),
             reverse: Side::of(&reverse),
             one_sided,
+            independent_share: None,
         })
     }
 
@@ -166,11 +193,15 @@ impl BennettEstimate {
     }
 
     /// Returns [`LittleOverlap`](Warning::LittleOverlap) for an [`overlap`](Self::overlap) below 0.03, or an
-    /// [effective sample size](Self::effective_sample_size) below 10.
+    /// [effective sample size](Self::effective_sample_size) below 10, and
+    /// [`Autocorrelated`](Warning::Autocorrelated) if successive weights are correlated.
     pub fn warnings(&self) -> Vec<Warning> {
         let (overlap, ess) = (self.overlap, self.effective_sample_size());
         let little = self.overlaps_little() || ess < FEW;
-        Vec::from_iter(little.then_some(Warning::LittleOverlap { overlap, ess }))
+        let little = little.then_some(Warning::LittleOverlap { overlap, ess });
+        let share = self.independent_share;
+        let correlated = share.map(|share| Warning::Autocorrelated { share });
+        little.into_iter().chain(correlated).collect()
     }
 
     /// Returns whether the interval is so skewed that the standard error misleads, as
@@ -221,6 +252,28 @@ impl Side {
             variance: ((n / effective_sample_size - 1.0) / (n - 1.0)).max(0.0),
             effective_sample_size,
         }
+    }
+
+    /// Lets weights in their order count as fewer independent ones if their `acceptances` are autocorrelated. Returns
+    /// the share of the fewer.
+    fn in_order(&mut self, acceptances: Vec<f64>) -> Option<f64> {
+        let chains = [acceptances];
+        let count = chains[0].len() as f64;
+        let means = [chains[0].iter().sum::<f64>() / count];
+        let [variance, covariance] = [0, 1].map(|lag| autocovariance(&chains, &means, lag));
+        // Equal acceptances have no correlation: the quotient is NaN.
+        if !(covariance / variance * count.sqrt() > CORRELATED) {
+            return None;
+        }
+        let share = effective_draws(&chains) / count;
+        self.count_as(share);
+        Some(share)
+    }
+
+    /// Lets autocorrelated weights count as `share` as many independent ones.
+    fn count_as(&mut self, share: f64) {
+        self.variance /= share;
+        self.effective_sample_size *= share;
     }
 
     fn satterthwaite(&self) -> f64 {
@@ -282,5 +335,46 @@ impl Work {
         let reverse = self.reverse.iter().map(|w| log_sigmoid(c + w).exp()).sum();
         // The sum may exceed 1 if the forward estimate is above the reverse one, by chance or by wrong samples.
         (mean(forward, self.forward.len()) + mean(reverse, self.reverse.len())).min(1.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::{Purpose, StandardNormal, StreamRng, stream};
+
+    /// Log weights of draws of N(0, 1), with `log f_1 - log f_0 = -x^2 / 2`, and of its end N(0, 1/2) back. Successive
+    /// draws have this correlation.
+    fn weights(correlation: f64, rng: &mut StreamRng) -> [Vec<f64>; 2] {
+        let normal = StandardNormal::get();
+        let noise = (1.0 - correlation * correlation).sqrt();
+        [(1.0, -0.5), (0.5, 0.5)].map(|(variance, factor): (f64, f64)| {
+            let mut x = normal.draw(rng);
+            let step = |_| {
+                x = correlation * x + noise * normal.draw(rng);
+                factor * variance * x * x
+            };
+            (0..2_000).map(step).collect()
+        })
+    }
+
+    #[test]
+    fn weights_of_one_chain_have_an_honest_error() {
+        let exact = -0.5 * 2.0_f64.ln();
+        for (correlation, is_correlated) in [(0.0, false), (0.9, true), (0.99, true)] {
+            let mut held = 0;
+            for seed in 0..200 {
+                let [forward, reverse] = weights(correlation, &mut stream(seed, Purpose::Run, 0));
+                let found = BennettEstimate::from_log_weights(&forward, &reverse).unwrap();
+                let warned = |warning: &Warning| matches!(warning, Warning::Autocorrelated { .. });
+                assert_eq!(found.warnings().iter().any(warned), is_correlated, "{seed}");
+                let (lower, upper) = found.interval();
+                held += usize::from((lower..=upper).contains(&exact));
+                let naive = BennettEstimate::of_independent(&forward, &reverse).unwrap();
+                assert_eq!(naive.value(), found.value());
+                assert_eq!(naive == found, !is_correlated);
+            }
+            assert!(held >= 180, "{held} of 200 at {correlation}");
+        }
     }
 }

@@ -45,7 +45,7 @@ pub(crate) fn effective_draws(chains: &[Vec<f64>]) -> f64 {
 }
 
 /// Returns the mean over the chains of `1/n sum_i (x_i - mean) (x_(i + lag) - mean)`.
-fn autocovariance(chains: &[Vec<f64>], means: &[f64], lag: usize) -> f64 {
+pub(super) fn autocovariance(chains: &[Vec<f64>], means: &[f64], lag: usize) -> f64 {
     let length = chains.iter().map(Vec::len).min().unwrap_or(0);
     let of_chain = |(chain, mean): (&Vec<f64>, &f64)| {
         let pairs = chain[..length].iter().zip(&chain[lag..length]);

@@ -53,6 +53,7 @@ pub(crate) use advice::Remedy;
 pub use bennett::BennettEstimate;
 pub use bound::{certified_lower_bound, importance_weighted_bound};
 pub use comparison::{Agreement, LogRatio, Pooled};
+use effective_draws::autocovariance;
 pub(crate) use effective_draws::effective_draws;
 pub use equal_draws::EqualDraws;
 pub(crate) use families::{effective_families, heavy_families};

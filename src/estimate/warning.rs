@@ -236,6 +236,16 @@ pub enum Warning {
         /// Number of draws.
         draws: usize,
     },
+    /// Weights that resemble the ones before them, as those of a Markov chain. The error allows for it.
+    #[error(
+        "successive weights are correlated: they are worth {:.1}% as many independent ones, and the error allows for it; draw \
+         longer chains, or check that they do not stay in one part of the states",
+        100.0 * share
+    )]
+    Autocorrelated {
+        /// Number of independent weights that are worth as much, divided by the number of weights.
+        share: f64,
+    },
     /// Two halves of the draws with values of log Z far from each other.
     #[error(
         "the halves of the draws give {one:.3} and {other:.3}: the chains have not settled, or mix too slowly; draw longer chains"

@@ -13,6 +13,8 @@ pub(crate) fn stages_left(beta: f64, length: f64) -> usize {
 
 /// Number of guesses before bisection. They take the distance as proportional to the stage's length in beta.
 const PROPORTIONAL: usize = 10;
+/// Factor between later guesses as long as all are too long, or all too short: a hundred of them cross the range of f64.
+const FAR: f64 = 1024.0;
 
 pub(crate) struct NextStage {
     pub(crate) beta: f64,
@@ -55,11 +57,15 @@ where
             false => high = step,
         }
         // If few chains carry the weight, the distance may grow like a high power of the stage.
-        let trusted = trials <= PROPORTIONAL || high == f64::INFINITY;
+        let trusted = trials <= PROPORTIONAL;
         step = match step * distance / length {
             guess if trusted && low < guess && guess < high => guess.min(all),
-            _ if high < f64::INFINITY => 0.5 * (low + high),
-            _ => all,
+            // A likelihood that nearly overflows needs a first stage of 1e-300 and a second one that is orders of magnitude
+            // longer.
+            _ if high == f64::INFINITY => (FAR * step).min(all),
+            _ if low == 0.0 => high / FAR,
+            _ if high > 16.0 * low => low.sqrt() * high.sqrt(),
+            _ => 0.5 * (low + high),
         };
         if beta + step <= beta {
             break;
@@ -86,9 +92,9 @@ where
              density that does not fall), or the path jumps there"
         ),
         lost => format!(
-            "{lost} of {} chains at beta = {beta} are off the support of beta = {next}, however \
-             short the step; expected a base within the support of the target, or the schedule \
-             Friction or VarOpt, which needs no common support",
+            "{lost} of {} chains at beta = {beta} are off the support of beta = {next:e}, however short the step; expected a \
+             base within the support of the target, NestedSmc, or for Ais the schedule Friction or VarOpt, which needs no \
+             common support",
             populations.alive()
         ),
     };

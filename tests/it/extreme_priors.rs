@@ -227,3 +227,23 @@ fn composed_gradients_fit_composed_densities() {
             .flat_map(|u| signs.map(|sign| DVector::from_vec(vec![u, 0.3 * sign * u, sign * u]))),
     );
 }
+
+/// The likelihood `exp(-exp |u|)` of a prior that is uniform over +-b: `Z = E_1(1) / b`. At b = 700 its log is -1e304 at
+/// the prior's ends. At 1,000 it is -inf for a third of the prior.
+#[test]
+fn the_first_stage_is_as_short_as_a_likelihood_that_nearly_overflows_needs() {
+    let likelihood = FunctionModel::of_slices(|u: &[f64]| -u[0].abs().exp());
+    for bound in [700.0_f64, 1_000.0] {
+        let prior = UniformBox::new([(-bound, bound)]).unwrap();
+        let path = TemperedPath::new(prior, &likelihood);
+        let kernel = RandomWalkMetropolis::new(1.0).unwrap();
+        let run = Rounds::new(&path, kernel)
+            .budget(200_000)
+            .seed(1)
+            .run()
+            .unwrap();
+        let error = run.log_z() - (0.219_383_934_395_520_3 / bound).ln();
+        assert!(error.abs() < 4.0 * run.standard_error(), "{run}");
+        assert!(run.standard_error() < 0.3, "{run}");
+    }
+}

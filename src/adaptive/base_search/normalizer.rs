@@ -69,7 +69,7 @@ fn bennett<S: FindModes>(
     let forward: Vec<f64> = compared.iter().map(|state| -log_ratio(state)).collect();
     let backward = (0..count).map(|_| log_ratio(&law.sample(rng)));
     // A NaN or infinite density is reported later, when chains meet it.
-    BennettEstimate::from_log_weights(&forward, &Vec::from_iter(backward)).ok()
+    BennettEstimate::of_independent(&forward, &Vec::from_iter(backward)).ok()
 }
 
 #[cfg(test)]

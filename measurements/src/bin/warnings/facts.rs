@@ -1,7 +1,7 @@
 //! Warnings that state a fact and do not judge log Z.
 
 /// Names of warnings, each with a fact. The warning always appears if the fact is true.
-pub const FACTS: [(&str, &str); 21] = [
+pub const FACTS: [(&str, &str); 22] = [
     ("FewChains", "fewer than 25 chains"),
     ("DeadChains", "a chain has weight 0"),
     (
@@ -22,6 +22,10 @@ pub const FACTS: [(&str, &str); 21] = [
     (
         "FewDraws",
         "draws at hand are worth fewer than 100 independent ones",
+    ),
+    (
+        "Autocorrelated",
+        "acceptances of weights at hand are correlated with the ones before them, by five errors",
     ),
     (
         "HalvesDisagree",
