@@ -46,9 +46,11 @@ pub struct BennettEstimate {
 const LITTLE: f64 = 0.03;
 /// Effective sample size of the acceptances `s(..)` below which a warning appears.
 const FEW: f64 = 10.0;
-/// Correlation of acceptances with the ones before them, times the root of their number, above which they count as
-/// autocorrelated. Independent acceptances exceed it in one of three million cases.
+/// Correlation of the ranks of acceptances with the ranks before them, times the root of their number, above which they
+/// count as autocorrelated. It is about normal for independent weights, which exceed it in one of three million cases.
 const CORRELATED: f64 = 5.0;
+/// Largest number of means of successive acceptances from which their autocorrelation is computed.
+const MOST_MEANS: usize = 20_000;
 
 /// Statistics of the acceptances `s(..)` of one direction.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -63,9 +65,10 @@ impl BennettEstimate {
     /// Creates the estimate from forward log weights, for `Z_K/Z_0`, and reverse log weights, for `Z_0/Z_K`; `-inf` is
     /// a weight of zero. Their numbers may differ. Do not use weights of resampled runs: the estimate would be wrong.
     ///
-    /// Give weights in the order in which they were drawn, one chain after the other. If successive weights are
+    /// Give weights in the order in which they were drawn, one chain after the other. If successive weights are clearly
     /// correlated, as those of one Markov chain, the error counts them as fewer independent weights, and the warning
-    /// [`Autocorrelated`](Warning::Autocorrelated) appears. If you keep only every k-th state, no order is needed.
+    /// [`Autocorrelated`](Warning::Autocorrelated) appears. Correlations within five of their standard errors are not
+    /// detected, nor those of fewer than 26 weights.
     ///
     /// # Errors
     /// As [`Estimate::from_log_weights`](super::Estimate::from_log_weights), for either direction; fewer than two
@@ -104,8 +107,8 @@ impl BennettEstimate {
         let acceptances = reverse
             .iter()
             .map(|chain| chain.iter().map(accepted).collect());
-        let share = effective_draws(&Vec::from_iter(acceptances)) / count as f64;
-        found.reverse.count_as(share);
+        let time = count as f64 / effective_draws(&Vec::from_iter(acceptances));
+        found.reverse.count_as(time);
         Ok(found)
     }
 
@@ -155,11 +158,13 @@ impl BennettEstimate {
     /// Returns the standard error of [`value`](Self::value) in closed form: the root of `var_F(s) / (n_F mean_F(s)^2) +
     /// var_R(s) / (n_R mean_R(s)^2)`, with both acceptances s at the root c (Bennett 1976, eq. 10). If less than one
     /// chain is expected in the overlap, equal acceptances do not prove a small error. The error is then at least half
-    /// the distance between the estimates from each direction's weights alone.
+    /// the distance between the estimates from each direction's weights alone. [Autocorrelated](Self::from_log_weights)
+    /// weights count as fewer.
     pub fn standard_error(&self) -> f64 {
         let closed = (self.forward.variance + self.reverse.variance).sqrt();
         let [forward, reverse] = &self.one_sided;
-        match self.overlap * forward.chains().min(reverse.chains()) as f64 {
+        let independent = self.independent_share.unwrap_or(1.0);
+        match self.overlap * independent * forward.chains().min(reverse.chains()) as f64 {
             met if met < 1.0 => closed.max(0.5 * (forward.value() + reverse.value()).abs()),
             _ => closed,
         }
@@ -172,7 +177,8 @@ impl BennettEstimate {
 
     /// Returns the interval `value +- t SE`, where t is Student's quantile. Its degrees of freedom follow from the
     /// effective sample sizes of both directions (Welch and Satterthwaite). If the [overlap](Self::overlap) is below
-    /// 0.03, this interval is widened to include the intervals from each direction's weights alone.
+    /// 0.03, this interval is widened to include the intervals from each direction's weights alone, taken as
+    /// independent.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] unless `0 < level < 1`.
@@ -236,6 +242,7 @@ impl BennettEstimate {
     }
 
     /// Returns the effective sample size of the acceptances `s(..)`, in the direction in which it is smaller.
+    /// [Autocorrelated](Self::from_log_weights) weights count as fewer.
     #[doc(alias = "ess")]
     pub fn effective_sample_size(&self) -> f64 {
         let reverse = self.reverse.effective_sample_size;
@@ -257,28 +264,48 @@ impl Side {
     /// Lets weights in their order count as fewer independent ones if their `acceptances` are autocorrelated. Returns
     /// the share of the fewer.
     fn in_order(&mut self, acceptances: Vec<f64>) -> Option<f64> {
-        let chains = [acceptances];
-        let count = chains[0].len() as f64;
-        let means = [chains[0].iter().sum::<f64>() / count];
-        let [variance, covariance] = [0, 1].map(|lag| autocovariance(&chains, &means, lag));
+        // Ranks: a few large acceptances would show correlations by chance.
+        let ranks = [ranks(&acceptances)];
+        let count = acceptances.len() as f64;
+        let [variance, covariance] = [0, 1].map(|lag| autocovariance(&ranks, &[0.0], lag));
         // Equal acceptances have no correlation: the quotient is NaN.
         if !(covariance / variance * count.sqrt() > CORRELATED) {
             return None;
         }
-        let share = effective_draws(&chains) / count;
-        self.count_as(share);
-        Some(share)
+        // Means of a few successive acceptances have the same correlations, and bound the cost.
+        let successive = acceptances.len().div_ceil(MOST_MEANS);
+        let mean = |part: &[f64]| part.iter().sum::<f64>() / part.len() as f64;
+        let means: Vec<f64> = acceptances.chunks_exact(successive).map(mean).collect();
+        let variance = |x: &[f64]| autocovariance(&[x.to_vec()], &[mean(x)], 0);
+        let shrunk = variance(&means) / variance(&acceptances);
+        let time = (count * shrunk / effective_draws(&[means])).max(1.0);
+        self.count_as(time);
+        Some(1.0 / time)
     }
 
-    /// Lets autocorrelated weights count as `share` as many independent ones.
-    fn count_as(&mut self, share: f64) {
-        self.variance /= share;
-        self.effective_sample_size *= share;
+    /// Lets `time` autocorrelated weights count as one independent weight.
+    fn count_as(&mut self, time: f64) {
+        self.variance *= time;
+        self.effective_sample_size /= time;
     }
 
     fn satterthwaite(&self) -> f64 {
         self.variance.powi(2) / (self.effective_sample_size - 1.0).max(1.0)
     }
+}
+
+/// Returns the rank of each value, less the mean rank. Equal values share their mean rank.
+fn ranks(values: &[f64]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_by(|&one, &other| values[one].total_cmp(&values[other]));
+    let mut ranks = vec![0.0; values.len()];
+    let mut below = 0;
+    for equal in order.chunk_by(|&one, &other| values[one] == values[other]) {
+        let rank = below as f64 + 0.5 * equal.len() as f64 - 0.5 * values.len() as f64;
+        equal.iter().for_each(|&place| ranks[place] = rank);
+        below += equal.len();
+    }
+    ranks
 }
 
 struct Work {
@@ -376,5 +403,32 @@ mod tests {
             }
             assert!(held >= 180, "{held} of 200 at {correlation}");
         }
+    }
+
+    #[test]
+    fn equal_and_skewed_weights_are_not_taken_as_correlated() {
+        let constant = BennettEstimate::from_log_weights(&[1.0; 1_000], &[-1.0; 500]).unwrap();
+        assert!(constant.warnings().is_empty(), "{constant:?}");
+        let normal = StandardNormal::get();
+        for seed in 0..300 {
+            let rng = &mut stream(seed, Purpose::Run, 1);
+            let mut works =
+                |count| Vec::from_iter((0..count).map(|_| 3.0 * normal.draw(rng) - 4.5));
+            let found = BennettEstimate::from_log_weights(&works(2_000), &works(20)).unwrap();
+            assert_eq!(found.independent_share, None, "{seed}");
+        }
+    }
+
+    #[test]
+    fn many_weights_are_summed_up() {
+        let [forward, reverse] = weights(0.95, &mut stream(0, Purpose::Run, 2));
+        let share = |copies: usize| {
+            let [forward, reverse] = [&forward, &reverse].map(|weights| weights.repeat(copies));
+            let found = BennettEstimate::from_log_weights(&forward, &reverse).unwrap();
+            found.independent_share.unwrap()
+        };
+        // Of 200,000 weights, ten at a time are summed up.
+        let ratio = share(100) / share(5);
+        assert!((0.8..1.25).contains(&ratio), "{ratio}");
     }
 }

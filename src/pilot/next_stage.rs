@@ -13,7 +13,8 @@ pub(crate) fn stages_left(beta: f64, length: f64) -> usize {
 
 /// Number of guesses before bisection. They take the distance as proportional to the stage's length in beta.
 const PROPORTIONAL: usize = 10;
-/// Factor between later guesses as long as all are too long, or all too short: a hundred of them cross the range of f64.
+/// Factor between later guesses, as long as all are too long or all are too short. A hundred of them cross the range of
+/// f64.
 const FAR: f64 = 1024.0;
 
 pub(crate) struct NextStage {
@@ -25,7 +26,8 @@ pub(crate) struct NextStage {
 }
 
 /// Returns the next stage. It has the given `distance` up to a relative `precision`, or ends at beta 1 if 1 is nearer.
-/// It bisects, helped by guesses that take the distance as proportional to the stage's length in beta.
+/// It bisects lengths, or their orders of magnitude if it knows no more. The first guesses take the distance as
+/// proportional to the stage's length in beta.
 pub(crate) fn next_stage<P>(
     populations: &mut Populations<P>,
     guess: f64,
@@ -60,8 +62,8 @@ where
         let trusted = trials <= PROPORTIONAL;
         step = match step * distance / length {
             guess if trusted && low < guess && guess < high => guess.min(all),
-            // A likelihood that nearly overflows needs a first stage of 1e-300 and a second one that is orders of magnitude
-            // longer.
+            // A likelihood that nearly overflows needs a first stage of 1e-300, and a second one that is orders of
+            // magnitude longer.
             _ if high == f64::INFINITY => (FAR * step).min(all),
             _ if low == 0.0 => high / FAR,
             _ if high > 16.0 * low => low.sqrt() * high.sqrt(),
@@ -88,11 +90,11 @@ where
     let lost = populations.map(&|population| Ok(lost(population.block(), here, there)))?;
     let detail = match lost.into_iter().sum() {
         0_usize => format!(
-            "no step from beta = {beta} is short enough: the target may have no finite integral (an improper prior, a \
+            "no step from beta = {beta:e} is short enough: the target may have no finite integral (an improper prior, a \
              density that does not fall), or the path jumps there"
         ),
         lost => format!(
-            "{lost} of {} chains at beta = {beta} are off the support of beta = {next:e}, however short the step; expected a \
+            "{lost} of {} chains at beta = {beta:e} are off the support of beta = {next:e}, however short the step; expected a \
              base within the support of the target, NestedSmc, or for Ais the schedule Friction or VarOpt, which needs no \
              common support",
             populations.alive()

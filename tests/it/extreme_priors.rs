@@ -228,8 +228,8 @@ fn composed_gradients_fit_composed_densities() {
     );
 }
 
-/// The likelihood `exp(-exp |u|)` of a prior that is uniform over +-b: `Z = E_1(1) / b`. At b = 700 its log is -1e304 at
-/// the prior's ends. At 1,000 it is -inf for a third of the prior.
+/// The likelihood `exp(-exp |u|)` of a prior that is uniform over +-b: `Z = E_1(1) / b`. At b = 700 its log is -1e304
+/// at the prior's ends. At 1,000 it is -inf for a third of the prior.
 #[test]
 fn the_first_stage_is_as_short_as_a_likelihood_that_nearly_overflows_needs() {
     let likelihood = FunctionModel::of_slices(|u: &[f64]| -u[0].abs().exp());

@@ -121,7 +121,7 @@ pub fn read<S: DeserializeOwned>(file: &Path) -> Result<RunPart<S>> {
         false => other("a binary file, such as those of RBMs and of data"),
     })?;
     if !text.trim_start().starts_with('{') {
-        return Err(other("a text, such as a report without .json"));
+        return Err(other("a text, such as a report printed without --json"));
     }
     if let Ok(run) = serde_json::from_str::<Run<S>>(text) {
         return Ok(run.into());

@@ -310,7 +310,10 @@ impl Seen {
     /// Says which grey values can be drawn.
     fn not_grey(&self) -> String {
         let largest = self.largest;
-        let divide = match self.smallest >= 0.0 && largest > 1.0 && largest.is_finite() {
+        let divide = match (0.0..0.5 * largest).contains(&self.smallest)
+            && largest > 1.0
+            && largest.is_finite()
+        {
             true => format!(": divide these by {largest}, say"),
             false => String::new(),
         };

@@ -155,17 +155,20 @@ fn kind_of(bytes: &[u8]) -> &'static str {
         [0x89, b'H', b'D', b'F', ..] => {
             "a file of HDF5 (h5py reads it, and numpy.savez writes its arrays to an .npz)"
         }
+        [b'M', b'A', b'T', b'L', b'A', b'B', b' ', b'7', ..] => {
+            "a file of MATLAB 7.3 (h5py reads it, and numpy.savez writes its arrays to an .npz)"
+        }
         [b'M', b'A', b'T', b'L', b'A', b'B', ..] => {
             "a file of MATLAB (scipy.io.loadmat reads it, and numpy.savez writes its arrays to an .npz)"
         }
         [0x80, 2..=5, ..] => {
             "a file of pickle or joblib (numpy.savez writes its arrays to an .npz)"
         }
-        [
-            b'0'..=b'9' | b'-' | b'+' | b'.' | b' ',
-            b'0'..=b'9' | b'.' | b',' | b' ' | b'e',
-            ..,
-        ] => "a text of numbers (numpy.loadtxt reads it, and numpy.save writes them to an .npy)",
+        [b'0'..=b'9' | b'-' | b'+' | b'.' | b' ', next, ..]
+            if b"0123456789., \t\r\n;e".contains(next) =>
+        {
+            "a text of numbers (numpy.loadtxt reads it, with delimiter=\",\" if it has commas, and numpy.save writes an .npy)"
+        }
         _ => "a file of another format",
     }
 }

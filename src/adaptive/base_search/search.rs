@@ -113,8 +113,8 @@ const MOST_COPIES: usize = MOST_COOLED_SCOUTS / 4;
 const FEWEST_SCOUTS: u64 = 64;
 /// Largest number of scouts. It bounds memory; few paths are short enough to reach it.
 const MOST_SCOUTS: u64 = 4_096;
-/// Largest number of moves of a chain at each power of the target. Ten moves, at 30 powers, lead chains from a slab to
-/// its spike in 10 dimensions. A challenge spends what is left on its second run.
+/// Largest number of moves of a chain at each power of the target. In a prototype of 30 powers, ten moves led chains
+/// from a slab to its spike in 10 dimensions. A challenge spends what is left on its second run.
 const MOST_COOLING_MOVES: u64 = 10;
 /// Smallest share of the path's own base in the mixture. At 1/2, a log weight is at most log 2 higher than in a run
 /// from the own base alone.

@@ -57,7 +57,8 @@ def free_energy(forward: Any, reverse: Any) -> FreeEnergy:
     Signs are those of `pymbar.bar(w_F, w_R)`, whose "Delta_f" is `delta_f` here:
     mean of exp(-W) = exp(-dF), mean of exp(-W') = exp(dF), and mean W >= dF >= -(mean W'). For instantaneous switches W is
     u_1(x) - u_0(x) at states of the first end, W' is u_0(x) - u_1(x) at states of the second. A work of +inf is a state that
-    the other end excludes. Within each direction works are independent: thin the states of a simulation first.
+    the other end excludes. Give works in the order in which they were computed, one chain after the other: if successive works
+    are clearly correlated, the error allows for this, and the warning `Autocorrelated` appears.
 
     Raises
     ------
