@@ -269,7 +269,8 @@ impl Side {
         let count = acceptances.len() as f64;
         let [variance, covariance] = [0, 1].map(|lag| autocovariance(&ranks, &[0.0], lag));
         // Equal acceptances have no correlation: the quotient is NaN.
-        if !(covariance / variance * count.sqrt() > CORRELATED) {
+        let is_correlated = covariance / variance * count.sqrt() > CORRELATED;
+        if !is_correlated {
             return None;
         }
         // Means of a few successive acceptances have the same correlations, and bound the cost.

@@ -189,7 +189,8 @@ fn hash<T: Scalar>(rbm: &Rbm<T>) -> u64 {
 /// Joint confidence of the certified bounds of all candidates: the level of the intervals that results print.
 const BOUNDS_CONFIDENCE: f64 = 0.95;
 /// Largest number of effective chains of the best pilot at which a search is weak; a pilot with a part p of all mass
-/// counts p times its chains. It warns in 18 of 18 runs on two machines where pilots fail, in 6 of 1,470 else.
+/// counts p times its chains. In the tables of `docs/notes/bases.md` it warns in all 18 runs of two machines whose
+/// pilots fail, and in 6 of 2,062 others.
 const WEAK_ESS: f64 = 20.0;
 /// Number of standard errors by which a pilot must lie above an interval, or below the known mass, to be significant.
 /// Normal errors exceed three on one side in one of 740 cases.
