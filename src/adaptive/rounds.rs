@@ -73,11 +73,12 @@ pub struct Rounds<'p, P: AnnealingPath, K> {
     pub(super) execution: Execution<'p>,
 }
 
-/// Divisor of the budget: the quotient is the most that all before the last round may spend. The last round then has
-/// three quarters, and an error at most 16% above that of the whole budget.
-pub(super) const BEFORE_LAST: u64 = 4;
-/// The same if a base is fitted: the last round has half, and an error at most 41% above that of the whole budget.
-pub(super) const BEFORE_LAST_IF_REFITTED: u64 = 2;
+/// Returns a divisor of the budget. The quotient is the most that all before the last round may spend. The last round
+/// then has three quarters, and its error is at most 16% above the error of the whole budget. If a base is fitted, the
+/// last round has half, and its error is at most 41% higher.
+pub(super) fn divisor_before_last(refits: bool) -> u64 {
+    if refits { 2 } else { 4 }
+}
 
 impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
     /// Creates the rounds along `path`, with a tuned kernel over `R^d`. Tuning starts from its step size.
@@ -451,19 +452,14 @@ where
         };
         if round == 1 {
             let least = spent
-                .saturating_mul(BEFORE_LAST)
+                .saturating_mul(divisor_before_last(false))
                 .saturating_mul(self.parts());
             let expected =
                 format!("at least {least}, or fewer chains: the first pass took {spent}");
             Error::check(least <= all, "budget", all, expected)?;
         }
         let refits = self.refitting.is_some() && (round == 1 || at.refit.is_some());
-        let most = budget
-            / if refits {
-                BEFORE_LAST_IF_REFITTED
-            } else {
-                BEFORE_LAST
-            };
+        let most = budget / divisor_before_last(refits);
         let after = spent.saturating_add(self.evaluations(wanted));
         if after <= most && round < self.rounds {
             return Ok((wanted, false));

@@ -5,7 +5,7 @@ use std::fmt;
 use super::barrier::Barrier;
 use super::challenge::{Judgement, Second};
 use super::refit::{NoRefit, Refit};
-use super::rounds::{BEFORE_LAST, BEFORE_LAST_IF_REFITTED};
+use super::rounds::divisor_before_last;
 use super::smc::FirstPass;
 use crate::ais::Run;
 use crate::estimate::{
@@ -222,12 +222,8 @@ impl<S, K> Last<S, K> {
         let last = self.rounds.last().map_or(0, |round| round.evaluations) as f64;
         // The variance of log Z is taken as inversely proportional to the number of stages.
         let last = last * (self.run.standard_error() / standard_error).powi(2);
-        let before = if self.refit.is_some() {
-            BEFORE_LAST_IF_REFITTED
-        } else {
-            BEFORE_LAST
-        };
-        let budget = last / (1.0 - 1.0 / before as f64);
+        let before = 1.0 / divisor_before_last(self.refit.is_some()) as f64;
+        let budget = last / (1.0 - before);
         match budget.is_finite() {
             true => Remedy::Budget {
                 budget: (budget as u64).saturating_mul(parts),

@@ -277,8 +277,8 @@ impl Side {
         let successive = acceptances.len().div_ceil(MOST_MEANS);
         let mean = |part: &[f64]| part.iter().sum::<f64>() / part.len() as f64;
         let means: Vec<f64> = acceptances.chunks_exact(successive).map(mean).collect();
-        let variance = |x: &[f64]| autocovariance(&[x.to_vec()], &[mean(x)], 0);
-        let shrunk = variance(&means) / variance(&acceptances);
+        let spread = |x: &[f64]| autocovariance(&[x.to_vec()], &[mean(x)], 0);
+        let shrunk = spread(&means) / spread(&acceptances);
         let time = (count * shrunk / effective_draws(&[means])).max(1.0);
         self.count_as(time);
         Some(1.0 / time)
