@@ -90,11 +90,11 @@ where
     let lost = populations.map(&|population| Ok(lost(population.block(), here, there)))?;
     let detail = match lost.into_iter().sum() {
         0_usize => format!(
-            "no step from beta = {beta:e} is short enough: the target may have no finite integral (an improper prior, a \
+            "no step from beta = {beta:?} is short enough: the target may have no finite integral (an improper prior, a \
              density that does not fall), or the path jumps there"
         ),
         lost => format!(
-            "{lost} of {} chains at beta = {beta:e} are off the support of beta = {next:e}, however short the step; expected a \
+            "{lost} of {} chains at beta = {beta:?} are off the support of beta = {next:?}, however short the step; expected a \
              base within the support of the target, NestedSmc, or for Ais the schedule Friction or VarOpt, which needs no \
              common support",
             populations.alive()
