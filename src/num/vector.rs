@@ -119,6 +119,8 @@ pub(crate) fn sum_of_squares(x: &[f64]) -> f64 {
                     *sum += x * x;
                 }
             }
+            // If the compiler knew how the sums are added, it would halve the width of the registers in the loop.
+            let sums = std::hint::black_box(sums);
             let (low, high) = sums.split_at(VECTOR_WIDTH / 2);
             let pairs = low.iter().zip(high).map(|(a, b)| a + b);
             pairs.chain(rest.iter().map(|x| x * x)).sum()
