@@ -58,7 +58,7 @@ trait OnPath<S>: Chains<S> {
     fn stay(&mut self) -> Result<()>;
 
     /// Returns whether the chains use surrogates of the path's models.
-    fn has_surrogates(&self) -> bool;
+    fn is_on_surrogates(&self) -> bool;
 
     /// Reweights the chains from the target's surrogate to the target, and moves them at the target.
     fn enter_target(&mut self) -> Result<()>;
@@ -302,7 +302,7 @@ fn pass<S>(
         // therefore made here, at the target.
         if k == 1 && settings.purpose.reads_backward() {
             chains.stay()?;
-            if chains.has_surrogates() {
+            if chains.is_on_surrogates() {
                 chains.leave_target()?;
                 at.stages.left_target(chains.members().block);
             }
@@ -316,7 +316,7 @@ fn pass<S>(
         }
         // The recorder must not see this weighing. Its size does not shrink with the number of stages, so that it
         // would look like a stage that is too long.
-        if is_last && chains.has_surrogates() && !settings.purpose.reads_backward() {
+        if is_last && chains.is_on_surrogates() && !settings.purpose.reads_backward() {
             chains.enter_target()?;
             at.stages.entered_target(chains.members().block);
         }
@@ -349,7 +349,7 @@ fn pass_stage<S>(settings: &Settings, chains: &mut dyn OnPath<S>, stage: usize) 
         };
     }
     // At the target the exact model moves the chains.
-    let is_moved_later = chains.has_surrogates() && stage == settings.schedule.stages();
+    let is_moved_later = chains.is_on_surrogates() && stage == settings.schedule.stages();
     match settings.weighs_alone(stage) || is_moved_later {
         true => chains.weigh_to(betas[stage]),
         false => chains.advance_to(betas[stage]),
@@ -385,8 +385,8 @@ impl<P: AnnealingPath, R: Recorder<P::At>> OnPath<P::State> for AtWork<'_, P, R>
         self.population.stay_by(self.task.kernel.as_ref())
     }
 
-    fn has_surrogates(&self) -> bool {
-        self.population.has_surrogates()
+    fn is_on_surrogates(&self) -> bool {
+        self.population.is_on_surrogates()
     }
 
     fn enter_target(&mut self) -> Result<()> {

@@ -111,7 +111,7 @@ impl<P: AnnealingPath> Population<P> {
         self
     }
 
-    pub(crate) fn has_surrogates(&self) -> bool {
+    pub(crate) fn is_on_surrogates(&self) -> bool {
         self.on_surrogates
     }
 

@@ -27,12 +27,34 @@ use crate::random::{Purpose, StreamRng, stream};
 use crate::work::{Job, Single, caught, caught_once};
 use crate::{Error, Result};
 
+/// The uses of randomness in a challenge. Each has a stream of its own. Reordering them would change all challenges.
+#[derive(Clone, Copy)]
+pub(in crate::adaptive) enum ChallengeStream {
+    /// Seeds of the scouts, starts of climbs, and draws from the mixture.
+    Search,
+    Cooling,
+    /// Draws around modes, and the steps of walks.
+    Modes,
+    GradientCheck,
+    NormalizerCheck,
+    /// Draws of the base at which processes compare their searches.
+    Agreement,
+    /// The seed of the second run and its first pass.
+    SecondRun,
+}
+
+impl ChallengeStream {
+    pub(in crate::adaptive) fn stream(self, seed: u64) -> StreamRng {
+        stream(seed, Purpose::Challenge, self as usize)
+    }
+}
+
 /// The settings of a search, except its budget.
 pub(in crate::adaptive) struct Search<'p, P: AnnealingPath, K> {
     pub(in crate::adaptive) path: P,
     pub(in crate::adaptive) kernel: K,
     pub(in crate::adaptive) tuner: Option<Tuner<K, P::State>>,
-    pub(in crate::adaptive) gradient: Option<GradientOf<'p, P::State>>,
+    pub(in crate::adaptive) gradient: Option<SharedGradient<'p, P::State>>,
     /// Log normaliser of the path's own base, by which the mixture normalises this base.
     pub(in crate::adaptive) own_log_z: f64,
     /// Whether `own_log_z` is right by construction.
@@ -50,7 +72,7 @@ pub(in crate::adaptive) trait TargetGradient<S>: Send + Sync {
     fn check(&self, states: &[S]) -> Result<()>;
 }
 
-pub(in crate::adaptive) type GradientOf<'p, S> = Arc<dyn TargetGradient<S> + 'p>;
+pub(in crate::adaptive) type SharedGradient<'p, S> = Arc<dyn TargetGradient<S> + 'p>;
 
 struct GradientOfPath<P>(P);
 
@@ -82,7 +104,7 @@ where
 }
 
 /// Returns the gradient of the target of `path`.
-pub(in crate::adaptive) fn gradient_of<'p, P>(path: P) -> GradientOf<'p, DVector<f64>>
+pub(in crate::adaptive) fn gradient_of<'p, P>(path: P) -> SharedGradient<'p, DVector<f64>>
 where
     P: AnnealingPath<State = DVector<f64>> + Send + Sync + 'p,
     P::At: Differentiable,
@@ -172,7 +194,7 @@ where
         if self.is_certain {
             return Ok(true);
         }
-        let mut rng = stream(self.seed, Purpose::Challenge, 4);
+        let mut rng = ChallengeStream::NormalizerCheck.stream(self.seed);
         let density = self.path.at(0.0);
         let log_density = |state: &P::State| density.log_density(state);
         let base = self.path.base();
@@ -187,7 +209,7 @@ where
         let Some(gradient) = &self.gradient else {
             return Ok(());
         };
-        let mut rng = stream(self.seed, Purpose::Challenge, 3);
+        let mut rng = ChallengeStream::GradientCheck.stream(self.seed);
         let base = self.path.base();
         let draws: Vec<P::State> = (0..PROBES).map(|_| base.sample(&mut rng)).collect();
         let panicked = |message| Error::panicked(message, 0..PROBES);
@@ -216,7 +238,7 @@ where
         budget: u64,
         job: &Job<'_>,
     ) -> Result<FoundBase<P, LawOf<P>>> {
-        let mut seeds = stream(self.seed, Purpose::Challenge, 0);
+        let mut seeds = ChallengeStream::Search.stream(self.seed);
         let old = self.path_from_old();
         let [scouting, cooling] = BUDGET_SHARES[usize::from(P::State::CLIMBS)];
         let [scouting, cooling, fitting] = [scouting, cooling, 1.0 - scouting - cooling]
@@ -295,7 +317,7 @@ where
             kernel: &scouts.found.kernel,
             tuner: self.tuner,
             moves: moves as usize,
-            stream: stream(self.seed, Purpose::Challenge, 1),
+            stream: ChallengeStream::Cooling.stream(self.seed),
             starts: &starts,
         };
         let Single(trails) = job.complete(&task)?.whole(starts.len())?;
@@ -319,7 +341,7 @@ where
             &log_density,
             gradient.as_ref().map(|gradient| gradient as _),
             allowance,
-            stream(self.seed, Purpose::Challenge, 2),
+            ChallengeStream::Modes.stream(self.seed),
         );
         target.epsilon = old.target().epsilon();
         let modes = P::State::find_modes(trails, &target)?;

@@ -2,7 +2,7 @@
 
 use super::second::{Asked, Second, SecondJob, challenge};
 use crate::Result;
-use crate::adaptive::base_search::{FindModes, GradientOf, LawOf, MixtureAt, Search};
+use crate::adaptive::base_search::{FindModes, LawOf, MixtureAt, Search, SharedGradient};
 use crate::adaptive::tuner::Tuner;
 use crate::estimate::LogZ;
 use crate::kernel::{TransitionKernel, Workspace};
@@ -33,13 +33,13 @@ pub(in crate::adaptive) struct Challenged<K, S> {
 
 struct ChallengeOfPath<'p, P: AnnealingPath> {
     path: P,
-    gradient: Option<GradientOf<'p, P::State>>,
+    gradient: Option<SharedGradient<'p, P::State>>,
 }
 
 /// Returns the challenge to runs along `path`.
 pub(in crate::adaptive) fn of_path<'p, P, K>(
     path: P,
-    gradient: Option<GradientOf<'p, P::State>>,
+    gradient: Option<SharedGradient<'p, P::State>>,
 ) -> Box<dyn Challenges<P::State, K> + 'p>
 where
     P: AnnealingPath<State: FindModes, Base: NormalizedModel> + Send + Sync + 'p,

@@ -8,14 +8,15 @@ use rand::Rng;
 
 use super::judge::{Judged, Judgement};
 use crate::Result;
-use crate::adaptive::base_search::{FindModes, LawOf, MixtureAt, MixturePath, Search, from_base};
+use crate::adaptive::base_search::{
+    ChallengeStream, FindModes, LawOf, MixtureAt, MixturePath, Search, from_base,
+};
 use crate::adaptive::round::FEWEST_STAGES;
 use crate::ais::{Ais, BlockCodec, BlockResult, Run};
 use crate::estimate::{LogZ, Warning};
 use crate::kernel::TransitionKernel;
 use crate::model::{Sampleable, UnnormalizedModel};
 use crate::path::AnnealingPath;
-use crate::random::{Purpose, stream};
 use crate::schedule::Schedule;
 use crate::work::{Job, Runs, Task};
 
@@ -169,7 +170,7 @@ where
     // Forty stages of three moves then cost a quarter of the budget, half of what the first pass may spend.
     let chains = (budget / 4 / (3 * 40 * each)).clamp(32, 256) as usize;
     // The first pass and the run share this seed, but the purposes of their streams differ.
-    let seed = stream(search.seed, Purpose::Challenge, 6).next_u64();
+    let seed = ChallengeStream::SecondRun.stream(search.seed).next_u64();
     let path = from_base(&search.path, found.base);
     let along = (path.clone(), &search.kernel);
     let pass = search
@@ -199,7 +200,7 @@ impl<P: AnnealingPath<State: FindModes>, K> Prepared<P, K> {
     /// densities of its base at some of its draws.
     fn figures(&self, seed: u64) -> Vec<f64> {
         let base = self.path.base();
-        let mut rng = stream(seed, Purpose::Challenge, 5);
+        let mut rng = ChallengeStream::Agreement.stream(seed);
         let drawn = (0..AGREEMENT_DRAWS).map(|_| base.log_density(&base.sample(&mut rng)));
         let mut figures = self.schedule.betas().to_vec();
         figures.push(self.chains as f64);
