@@ -1,33 +1,57 @@
 //! A narrow and curved valley, in which chains move more slowly than rounds pass their stages.
 
 use annealed::Result;
+use annealed::adaptive::RoundsRun;
 use annealed::prelude::*;
 
-use crate::cases::{Case, ROUNDS, SetUp};
+use crate::cases::{CHALLENGED, Case, ROUNDS, SetUp};
+use crate::challenged::came_of;
 use crate::runs::seen;
 
+/// Evaluations of the rounds, and of their challenge.
+const BUDGET: u64 = 4_000_000;
+/// Names of a case without and with a challenge, dimension, and log Z.
+type Valley = ([&'static str; 2], usize, f64);
+
 /// Log Z of the chain in a box, by a transfer operator on a grid of 0.005 in each coordinate.
-const EXACT: [(&str, usize, f64); 2] = [
-    ("valley, 20-d", 20, -90.26547),
-    ("valley, 30-d", 30, -137.48749),
+const EXACT: [Valley; 2] = [
+    (["valley, 20-d", "challenged, valley, 20-d"], 20, -90.26547),
+    (["valley, 30-d", "challenged, valley, 30-d"], 30, -137.48749),
 ];
 
-/// Returns the chain of Rosenbrock's valleys in a box, with four million evaluations.
+/// Divisor of the number of seeds with a challenge, which takes as many evaluations and several times as long.
+const CHALLENGE_SHARE: u64 = 20;
+
+/// Returns the chain of Rosenbrock's valleys in a box, with and without a challenge.
 pub fn valleys() -> Result<Vec<Case>> {
-    let case = |(name, dimension, exact)| {
-        Ok(Case::new((name, ROUNDS), SetUp::Faulty, 5, move |seed| {
-            let priors = Priors::new(
-                (0..dimension)
-                    .map(|_| Prior::uniform(-5.0, 5.0))
-                    .collect::<Result<Vec<_>>>()?,
-            )?;
-            let likelihood = priors.likelihood(GradientModel::new(dimension, valley)?);
-            let path = TemperedPath::new(&priors, likelihood);
-            let rounds = Rounds::new(&path, Hmc::new(0.1, 5)?).budget(4_000_000);
-            Ok(seen(&rounds.seed(seed).threads(1).run()?, exact))
-        }))
+    let alone = |([name, _], dimension, exact): Valley| {
+        Case::new((name, ROUNDS), SetUp::Faulty, 5, move |seed| {
+            Ok(seen(&run(dimension, seed, false)?, exact))
+        })
     };
-    EXACT.into_iter().map(case).collect()
+    let challenged = |([_, name], dimension, exact): Valley| {
+        let of = (name, CHALLENGED);
+        Case::new(of, SetUp::Faulty, CHALLENGE_SHARE, move |seed| {
+            let run = run(dimension, seed, true)?;
+            let (Some(judgement), Some(second)) = (run.judgement(), run.second()) else {
+                unreachable!("the challenge is a part of the run");
+            };
+            Ok(came_of(run.run(), &run, (judgement, second), exact))
+        })
+    };
+    let cases = EXACT.map(|valley| [alone(valley), challenged(valley)]);
+    Ok(cases.into_iter().flatten().collect())
+}
+
+fn run(dimension: usize, seed: u64, challenge: bool) -> Result<RoundsRun<DVector<f64>, Hmc>> {
+    let priors = Priors::new(vec![Prior::uniform(-5.0, 5.0)?; dimension])?;
+    let likelihood = priors.likelihood(GradientModel::new(dimension, valley)?);
+    let path = TemperedPath::new(&priors, likelihood);
+    let rounds = Rounds::new(&path, Hmc::new(0.1, 5)?).seed(seed).threads(1);
+    match challenge {
+        true => rounds.budget(2 * BUDGET).challenge_with_gradient().run(),
+        false => rounds.budget(BUDGET).run(),
+    }
 }
 
 fn valley(x: &[f64], gradient: &mut [f64]) -> f64 {
