@@ -31,7 +31,7 @@ pub const FACTS: [(&str, &str); 22] = [
         "HalvesDisagree",
         "the two halves of the draws at hand give values that lie more than three of their errors apart",
     ),
-    ("FewLadders", "fewer than 8 ladders"),
+    ("FewLadders", "fewer than 4 ladders"),
     (
         "BelowBaseRate",
         "rows are less likely than under base rates or fair coins, by two errors over rows",
