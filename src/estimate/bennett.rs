@@ -66,9 +66,9 @@ impl BennettEstimate {
     /// a weight of zero. Their numbers may differ. Do not use weights of resampled runs: the estimate would be wrong.
     ///
     /// Give weights in the order in which they were drawn, one chain after the other. If successive weights are clearly
-    /// correlated, as those of one Markov chain, the error counts them as fewer independent weights, and the warning
-    /// [`Autocorrelated`](Warning::Autocorrelated) appears. Correlations within five of their standard errors are not
-    /// detected, nor those of fewer than 26 weights.
+    /// correlated, like the weights of one Markov chain, the error counts them as fewer independent weights, and the
+    /// warning [`Autocorrelated`](Warning::Autocorrelated) appears. A correlation below five of its standard errors is
+    /// not detected. Among fewer than 26 weights, no correlation is detected.
     ///
     /// # Errors
     /// As [`Estimate::from_log_weights`](super::Estimate::from_log_weights), for either direction; fewer than two

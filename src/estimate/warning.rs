@@ -236,7 +236,8 @@ pub enum Warning {
         /// Number of draws.
         draws: usize,
     },
-    /// Weights that resemble the ones before them, as those of a Markov chain. The error allows for it.
+    /// Weights that are correlated with the weights before them, like those of one Markov chain. The standard error
+    /// allows for this correlation.
     #[error(
         "successive weights are correlated: they are worth {:.1}% as many independent ones, and the error allows for it; draw \
          longer chains, or check that they do not stay in one part of the states",

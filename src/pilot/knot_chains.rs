@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::survey_run::BLOCK;
+use crate::error::short;
 use crate::kernel::{Block, Stage, TransitionKernel, refuse_stages};
 use crate::model::UnnormalizedModel;
 use crate::path::{AnnealingPath, BetaDerivative, Intermediate};
@@ -262,7 +263,11 @@ fn finite(mean: f64, here: f64, there: f64) -> Result<f64> {
     }
     Err(Error::invalid(
         "path",
-        format!("chains at beta = {here} off the support of beta = {there}"),
+        format!(
+            "chains at beta = {} off the support of beta = {}",
+            short(here),
+            short(there)
+        ),
         "one support at all knots, since the divergence between two is infinite otherwise; \
          the schedules Friction and VarOpt need no common support",
     ))

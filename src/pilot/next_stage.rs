@@ -1,5 +1,6 @@
 //! The next stage of a schedule whose stages have equal distance, `sqrt(N / CESS - 1)` by the conditional ESS.
 
+use crate::error::short;
 use crate::kernel::{Block, Stage};
 use crate::num::WeightSums;
 use crate::path::{AnnealingPath, Intermediate};
@@ -58,16 +59,12 @@ where
             true => low = step,
             false => high = step,
         }
+        let proportional = step * distance / length;
         // If few chains carry the weight, the distance may grow like a high power of the stage.
-        let trusted = trials <= PROPORTIONAL;
-        step = match step * distance / length {
-            guess if trusted && low < guess && guess < high => guess.min(all),
-            // A likelihood that nearly overflows needs a first stage of 1e-300, and a second one that is orders of
-            // magnitude longer.
-            _ if high == f64::INFINITY => (FAR * step).min(all),
-            _ if low == 0.0 => high / FAR,
-            _ if high > 16.0 * low => low.sqrt() * high.sqrt(),
-            _ => 0.5 * (low + high),
+        let trusted = trials <= PROPORTIONAL && low < proportional && proportional < high;
+        step = match trusted {
+            true => proportional.min(all),
+            false => between(low, high).min(all),
         };
         if beta + step <= beta {
             break;
@@ -80,21 +77,34 @@ where
     )?)
 }
 
+/// Returns a length between `low`, the longest that is not too long (0 if none is known), and `high`, the shortest that
+/// is too long (infinite if none is known).
+fn between(low: f64, high: f64) -> f64 {
+    // A likelihood that nearly overflows needs a first stage of 1e-300, and a second one that is orders of magnitude
+    // longer.
+    match high {
+        f64::INFINITY => FAR * low,
+        _ if low == 0.0 => high / FAR,
+        _ if high > 16.0 * low => low.sqrt() * high.sqrt(),
+        _ => 0.5 * (low + high),
+    }
+}
+
 /// Returns the error for a stage that is too long and cannot be shortened. It leads from `here` to `there`.
 fn too_long<P>(populations: &mut Populations<P>, here: &P::At, there: &P::At) -> Result<Error>
 where
     P: AnnealingPath<State: Send> + Send + Sync,
     P::At: Send + Sync,
 {
-    let (beta, next) = (here.beta(), there.beta());
+    let (beta, next) = (short(here.beta()), short(there.beta()));
     let lost = populations.map(&|population| Ok(lost(population.block(), here, there)))?;
     let detail = match lost.into_iter().sum() {
         0_usize => format!(
-            "no step from beta = {beta:?} is short enough: the target may have no finite integral (an improper prior, a \
+            "no step from beta = {beta} is short enough: the target may have no finite integral (an improper prior, a \
              density that does not fall), or the path jumps there"
         ),
         lost => format!(
-            "{lost} of {} chains at beta = {beta:?} are off the support of beta = {next:?}, however short the step; expected a \
+            "{lost} of {} chains at beta = {beta} are off the support of beta = {next}, however short the step; expected a \
              base within the support of the target, NestedSmc, or for Ais the schedule Friction or VarOpt, which needs no \
              common support",
             populations.alive()

@@ -846,7 +846,7 @@ fn chains_that_die_leave_schedules_sound() {
     assert!(
         error
             .to_string()
-            .contains("of 100 chains at beta = 0.0 are off the support"),
+            .contains("of 100 chains at beta = 0 are off the support"),
         "{error}"
     );
     let binned = BinnedSchedule::new(Schedule::linear(2).unwrap());

@@ -5,7 +5,7 @@ use annealed::adaptive::RoundsRun;
 use annealed::prelude::*;
 
 use crate::cases::{CHALLENGED, Case, ROUNDS, SetUp};
-use crate::challenged::came_of;
+use crate::challenged::{SHARE, came_of};
 use crate::runs::seen;
 
 /// Evaluations of the rounds, and of their challenge.
@@ -19,9 +19,6 @@ const EXACT: [Valley; 2] = [
     (["valley, 30-d", "challenged, valley, 30-d"], 30, -137.48749),
 ];
 
-/// Divisor of the number of seeds with a challenge, which takes as many evaluations and several times as long.
-const CHALLENGE_SHARE: u64 = 20;
-
 /// Returns the chain of Rosenbrock's valleys in a box, with and without a challenge.
 pub fn valleys() -> Result<Vec<Case>> {
     let alone = |([name, _], dimension, exact): Valley| {
@@ -31,7 +28,7 @@ pub fn valleys() -> Result<Vec<Case>> {
     };
     let challenged = |([_, name], dimension, exact): Valley| {
         let of = (name, CHALLENGED);
-        Case::new(of, SetUp::Faulty, CHALLENGE_SHARE, move |seed| {
+        Case::new(of, SetUp::Faulty, SHARE, move |seed| {
             let run = run(dimension, seed, true)?;
             let (Some(judgement), Some(second)) = (run.judgement(), run.second()) else {
                 unreachable!("the challenge is a part of the run");
