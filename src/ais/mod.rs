@@ -49,4 +49,4 @@ pub(crate) use settings::Settings;
 pub use stages::StageSummary;
 pub(crate) use task::BlockCodec;
 
-pub use crate::work::{Execution, Merge, Progress, SoFar, StoppedBy, Verdict};
+pub use crate::work::{Execution, Merge, Progress, SoFar, StoppedBy};

@@ -31,7 +31,7 @@ pub use ridge::{RidgePrior, RidgeState};
 pub use ridge_function::{Bounded, RidgeFunction, Sinusoid, Tanh};
 pub use ridge_gibbs::RidgeGibbs;
 pub use ridge_modifier::RidgeModifier;
-pub use ridge_path::{RidgeAt, RidgeObjective, RidgePath, RidgeVectorAt, RidgeVectorPath};
+pub use ridge_path::{RidgePath, RidgeVectorPath};
 
 use nalgebra::DVector;
 

@@ -75,7 +75,7 @@ pub use hamiltonian::{Hmc, PersistentHmc};
 pub(crate) use known::KnownOfChain;
 pub use langevin::{Mala, UnadjustedLangevin};
 pub use local_metropolis::{LocalMetropolis, LocalProposal};
-pub use metropolis::{Metropolis, RandomWalk, RandomWalkMetropolis, SymmetricProposal};
+pub use metropolis::{Metropolis, RandomWalkMetropolis, SymmetricProposal};
 pub use preconditioner::Preconditioner;
 pub use properties::{Invariant, Reversal, Tunable};
 pub(crate) use properties::{detailed_balance, own_reversal};

@@ -26,7 +26,6 @@ mod runner;
 mod saved;
 mod settings;
 
-pub use path::LevelState;
-pub use path::{LevelAt, LevelPath, LevelPrior};
+pub use path::{LevelAt, LevelPath, LevelState};
 pub use run::{LevelSummary, NestedSmcRun};
 pub use runner::NestedSmc;

@@ -67,10 +67,9 @@ pub use crate::model::Ends;
 pub use crate::num::SimdLevel;
 pub use blend::{Blend, BlendAt, GeometricAt, GeometricPath, TemperedAt, TemperedPath};
 pub use blend_law::{Geometric, Tempered};
-pub use gaussian::MomentPath;
-pub use gaussian::{GaussianAt, GaussianPath};
+pub use gaussian::{GaussianPath, MomentPath};
 pub use normalized::Normalized;
-pub use spline::{MomentSplineAt, MomentSplinePath};
+pub use spline::MomentSplinePath;
 
 use crate::Result;
 use crate::estimate::Warning;

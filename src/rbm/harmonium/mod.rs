@@ -23,7 +23,7 @@ pub use categorical::CategoricalUnits;
 pub use enumerate::EnumeratedHarmonium;
 pub use gaussian::GaussianUnits;
 pub use model::Harmonium;
-pub use path::{HarmoniumAt, HarmoniumPath};
+pub use path::HarmoniumPath;
 pub use train::TrainedHarmonium;
 
 /// Independent visible units of one exponential family, the visible layer of a [`Harmonium`].
