@@ -6,9 +6,7 @@ use std::hint::black_box;
 
 use annealed::ais::Ais;
 use annealed::estimate::LogZ;
-use annealed::kernel::{
-    Hmc, Mala, PersistentHmc, RandomWalkMetropolis, TransitionKernel, UnadjustedLangevin,
-};
+use annealed::kernel::{Hmc, Mala, RandomWalkMetropolis, TransitionKernel, UnadjustedLangevin};
 use annealed::model::Gaussian;
 use annealed::path::{GeometricAt, GeometricPath};
 use annealed::schedule::Schedule;
@@ -62,8 +60,6 @@ fn kernels(criterion: &mut Criterion) {
             "HMC, 5 leapfrogs",
             Hmc::new(0.2, 5).unwrap(),
         );
-        let persistent = PersistentHmc::new(0.2, 1, 0.1).unwrap();
-        bench(criterion, &path, "persistent HMC, 1 leapfrog", persistent);
     }
 }
 

@@ -30,11 +30,6 @@ fn main() -> annealed::Result<()> {
     report("MALA", &path, tuned(Mala::new(0.3)?, &path)?)?;
     report("unadjusted Langevin", &path, UnadjustedLangevin::new(0.02)?)?;
     report("HMC", &path, hmc.clone())?;
-    report(
-        "persistent HMC",
-        &path,
-        tuned(PersistentHmc::new(0.3, 1, 0.1)?, &path)?,
-    )?;
     report("coordinate Gibbs", &path, CoordinateGibbs::systematic())?;
     report("perfect transitions", &path, PerfectTransitions)?;
     report("walk, then HMC", &path, Sequence(walk.clone(), hmc.clone()))?;

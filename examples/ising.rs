@@ -90,7 +90,6 @@ impl TransitionKernel<IsingAt<'_>> for HeatBath {
     fn step<R: Rng + ?Sized>(
         &self,
         stage: Stage<'_, IsingAt<'_>>,
-        _chain: usize,
         state: &mut Lattice,
         _workspace: &mut (),
         rng: &mut R,

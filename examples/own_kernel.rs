@@ -50,7 +50,6 @@ impl<M: Intermediate<State = DVector<f64>>> TransitionKernel<M> for SliceSampler
     fn step<R: Rng + ?Sized>(
         &self,
         stage: Stage<'_, M>,
-        _chain: usize,
         state: &mut DVector<f64>,
         _workspace: &mut (),
         rng: &mut R,

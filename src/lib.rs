@@ -76,8 +76,8 @@ pub mod prelude {
         Agreement, LogRatio, LogZ, ModelComparison, Quantities, Warning, WeightedSample,
     };
     pub use crate::kernel::{
-        CoordinateGibbs, Hmc, Invariant, Mala, Metropolis, Mixture, PersistentHmc,
-        RandomWalkMetropolis, Repeat, Sequence, Slice, StepSize, TransitionKernel, Tunable,
+        CoordinateGibbs, Hmc, Invariant, Mala, Metropolis, Mixture, RandomWalkMetropolis, Repeat,
+        Sequence, Slice, StepSize, TransitionKernel, Tunable,
     };
     #[cfg(feature = "num-dual")]
     pub use crate::model::DualModel;

@@ -10,7 +10,6 @@ use std::time::Duration;
 use annealed::Result;
 use annealed::adaptive::{AdaptiveSmc, Rounds};
 use annealed::ais::Progress;
-use annealed::kernel::PersistentHmc;
 use annealed::nested::NestedSmc;
 use annealed::path::TemperedPath;
 use annealed::population::Resampling;
@@ -49,7 +48,7 @@ fn kind(kind: u8, file: &Path, begun: Stop) -> Result<()> {
             .chains(7)
             .block_size(3)),
         1 => {
-            let ais = Ais::new(&line, PersistentHmc::new(0.3, 2, 0.4)?);
+            let ais = Ais::new(&line, Hmc::new(0.3, 2)?);
             let ais = ais.schedule(Schedule::linear(5)?).chains(8).block_size(4);
             go!(ais.resampling(Resampling::when_ess_below(0.9)?))
         }

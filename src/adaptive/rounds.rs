@@ -20,7 +20,7 @@ use super::smc::{AdaptiveSmc, FirstPass, LATER_BLOCK};
 use super::tuner::Tuner;
 use crate::ais::{BlockResult, Run};
 use crate::estimate::{LogZ, Warning};
-use crate::kernel::{TransitionKernel, Tunable, Workspace};
+use crate::kernel::{TransitionKernel, Tunable};
 use crate::model::{NormalizedModel, StudentT};
 use crate::num::setters;
 use crate::path::{AnnealingPath, dimension};
@@ -157,8 +157,7 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
     ///
     /// The rounds before the last may take half of the budget if a base is fitted. [`RoundsRun::refit`] returns
     /// the base; the result's kernel is tuned for the path from this base. If the kernel needs a gradient, both ends
-    /// must have one. A kernel with a memory of its chains, such as [`PersistentHmc`](crate::kernel::PersistentHmc),
-    /// does not compile.
+    /// must have one.
     ///
     /// `docs/evidence.md` measures this. Source: Surjanovic, Syed, Bouchard-Cote and Campbell (2022), variational
     /// references.
@@ -167,10 +166,7 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
     where
         P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel + Sync> + Send + Sync + 'p,
         P::At: Send + Sync,
-        K: TransitionKernel<MixtureAt<P, StudentT>, Workspace: Workspace<Memory = ()>>
-            + Clone
-            + Send
-            + Sync,
+        K: TransitionKernel<MixtureAt<P, StudentT>> + Clone + Send + Sync,
     {
         self.refitting = Some(refitting(self.path.clone()));
         self

@@ -6,7 +6,7 @@ use super::base_search::{FindModes, LEAST_MOVES, LawOf, MixtureAt, gradient_of};
 use super::challenge::{Asked, CHALLENGE_CONFIDENCE, Challenged, SecondJob, of_path};
 use super::rounds::{Finished, Rounds};
 use crate::estimate::{LogZ, Warning};
-use crate::kernel::{TransitionKernel, Workspace};
+use crate::kernel::TransitionKernel;
 use crate::model::{Differentiable, NormalizedModel, StudentT};
 use crate::path::AnnealingPath;
 use crate::work::StoppedBy;
@@ -39,9 +39,8 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
     /// as a density of NaN where only its climbs lead, leaves the rounds as they are, with the warning
     /// [`ChallengeFailed`](crate::estimate::Warning::ChallengeFailed).
     ///
-    /// The second run starts from another base, so the kernel must work with any model. A kernel with a memory of
-    /// its chains, such as [`PersistentHmc`](crate::kernel::PersistentHmc), does not compile. After a resume from a
-    /// checkpoint the search for other bases begins anew. Each of several processes makes the whole search.
+    /// The second run starts from another base, so the kernel must work with any model. After a resume from a checkpoint
+    /// the search for other bases begins anew. Each of several processes makes the whole search.
     ///
     /// [`RoundsRun::judgement`]: super::RoundsRun::judgement
     /// [`RoundsRun::second`]: super::RoundsRun::second
@@ -49,10 +48,7 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
     where
         P: AnnealingPath<State: FindModes, Base: NormalizedModel> + Send + Sync + 'p,
         P::At: Send + Sync,
-        K: TransitionKernel<MixtureAt<P, LawOf<P>>, Workspace: Workspace<Memory = ()>>
-            + Clone
-            + Send
-            + Sync,
+        K: TransitionKernel<MixtureAt<P, LawOf<P>>> + Clone + Send + Sync,
     {
         self.challenger = Some(of_path(self.path.clone(), None));
         self
@@ -64,10 +60,7 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
     where
         P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel> + Send + Sync + 'p,
         P::At: Differentiable + Send + Sync,
-        K: TransitionKernel<MixtureAt<P, StudentT>, Workspace: Workspace<Memory = ()>>
-            + Clone
-            + Send
-            + Sync,
+        K: TransitionKernel<MixtureAt<P, StudentT>> + Clone + Send + Sync,
     {
         self.challenger = Some(of_path(
             self.path.clone(),

@@ -13,7 +13,7 @@ use super::smc::{AdaptiveSmc, AdaptiveSmcRun, LATER_BLOCK};
 use crate::Result;
 use crate::ais::{block_codec, identity};
 use crate::estimate::Warning;
-use crate::kernel::{Repeat, TransitionKernel, Workspace};
+use crate::kernel::TransitionKernel;
 use crate::path::AnnealingPath;
 use crate::schedule::Schedule;
 use crate::work::ranks::{OnRanks, Ranks};
@@ -63,7 +63,6 @@ where
     P: AnnealingPath<State: Clone + Serialize + DeserializeOwned + Send> + Send + Sync,
     P::At: Send + Sync,
     K: TransitionKernel<P::At> + Serialize + DeserializeOwned + Clone + Send + Sync,
-    <K::Workspace as Workspace>::Memory: Serialize + DeserializeOwned,
 {
     type Run = AdaptiveSmcRun<P::State, K>;
 
@@ -78,8 +77,7 @@ where
     }
 
     fn go(&self, job: &mut KeptJob<'_>) -> Result<Self::Run> {
-        let codec = block_codec::<_, _, <Repeat<K> as TransitionKernel<P::At>>::Workspace>();
-        self.go_with(job, &self.second_pass(), codec)
+        self.go_with(job, &self.second_pass(), block_codec())
     }
 
     fn resumed(run: &mut Self::Run, seconds: f64, failure: Option<String>) {
@@ -126,7 +124,6 @@ where
     P: AnnealingPath<State: Clone + Serialize + DeserializeOwned + Send> + Send + Sync,
     P::At: Send + Sync,
     K: TransitionKernel<P::At> + Serialize + DeserializeOwned + Clone + Send + Sync,
-    <K::Workspace as Workspace>::Memory: Serialize + DeserializeOwned,
 {
     type Run = RoundsRun<P::State, K>;
 
@@ -146,7 +143,7 @@ where
 
     fn go(&self, job: &mut KeptJob<'_>) -> Result<Self::Run> {
         let (first, later) = self.first()?;
-        self.go_with(&first, &later, block_codec::<_, _, K::Workspace>(), job)
+        self.go_with(&first, &later, block_codec(), job)
     }
 
     fn resumed(run: &mut Self::Run, seconds: f64, failure: Option<String>) {
@@ -191,7 +188,6 @@ where
     P: AnnealingPath<State: FindModes + Serialize + DeserializeOwned> + Send + Sync,
     P::At: Send + Sync,
     K: TransitionKernel<MixtureAt<P, LawOf<P>>> + Clone + Send + Sync,
-    <K::Workspace as Workspace>::Memory: Serialize + DeserializeOwned,
 {
     type Run = ChallengeRun<'p, P::State>;
 
@@ -208,7 +204,7 @@ where
     }
 
     fn go(&self, job: &mut KeptJob<'_>) -> Result<Self::Run> {
-        self.go_with(block_codec::<_, _, K::Workspace>(), job)
+        self.go_with(block_codec(), job)
     }
 
     fn resumed(run: &mut Self::Run, seconds: f64, failure: Option<String>) {

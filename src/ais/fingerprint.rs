@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::runner::Ais;
-use crate::kernel::{TransitionKernel, Workspace};
+use crate::kernel::TransitionKernel;
 use crate::model::log_densities_of;
 use crate::path::AnnealingPath;
 use crate::population::Population;
@@ -30,7 +30,6 @@ pub(crate) fn identity<P, K>(
 where
     P: AnnealingPath<State: Serialize + DeserializeOwned + Send> + Send + Sync,
     K: TransitionKernel<P::At> + Sync,
-    <K::Workspace as Workspace>::Memory: Serialize + DeserializeOwned,
 {
     let checksum = fingerprint(path.clone(), kernel, schedule)?;
     let run = Ais::with_base_log_z(path, kernel, 0.0).schedule(schedule.clone());
@@ -45,12 +44,11 @@ where
 /// chains.
 ///
 /// # Errors
-/// As [`Population::start`]; states or memories that serde does not read back as written; a panic.
+/// As [`Population::start`]; states that serde does not read back as written; a panic.
 pub(crate) fn fingerprint<P, K>(path: P, kernel: &K, schedule: &Schedule) -> Result<u32>
 where
     P: AnnealingPath<State: Serialize + DeserializeOwned>,
     K: TransitionKernel<P::At>,
-    <K::Workspace as Workspace>::Memory: Serialize + DeserializeOwned,
 {
     guarded(|| {
         let probes = (0..3).map(|probe| probed(&path, kernel, schedule, probe));
@@ -63,7 +61,6 @@ fn probed<P, K>(path: &P, kernel: &K, schedule: &Schedule, probe: usize) -> Resu
 where
     P: AnnealingPath<State: Serialize + DeserializeOwned>,
     K: TransitionKernel<P::At>,
-    <K::Workspace as Workspace>::Memory: Serialize + DeserializeOwned,
 {
     let (steps, betas) = (schedule.stages(), schedule.betas());
     let stage = [1, steps.div_ceil(2), steps][probe];
@@ -77,26 +74,25 @@ where
         Ok(Err(met)) | Err(met) => encode("what was met", &met)?,
     };
     let log_ratios = encode("log ratios", population.block().log_ratios())?;
-    let moved = encode("states", &population.saved::<K::Workspace>()?)?;
-    check_survival::<P, K::Workspace>(path.clone(), &population, &moved)?;
+    let moved = encode("states", &population.block().saved())?;
+    check_survival(path.clone(), &population, &moved)?;
     Ok([met, log_ratios, moved].concat())
 }
 
-/// Refuses states and memories that serde does not read back as written, such as unordered maps.
-fn check_survival<P, W>(path: P, population: &Population<P>, written: &[u8]) -> Result<()>
+/// Refuses states that serde does not read back as written, such as unordered maps.
+fn check_survival<P>(path: P, population: &Population<P>, written: &[u8]) -> Result<()>
 where
     P: AnnealingPath<State: Serialize + DeserializeOwned>,
-    W: Workspace<Memory: Serialize + DeserializeOwned>,
 {
     let beta = population.stage().beta;
-    let read = Population::restored::<W>(path, beta, &(0..CHAINS), decode("states", written)?)?;
+    let read = Population::restored(path, beta, &(0..CHAINS), decode("states", written)?)?;
     // Skipped fields are not among the bytes, but they may change the density.
     let log_density = |population: &Population<P>| {
         let (stage, states) = (population.stage(), population.block().states());
         let log_densities = log_densities_of(stage.model, states).into_iter();
         log_densities.map(f64::to_bits).collect::<Vec<_>>()
     };
-    let rewritten = encode("states", &read.saved::<W>()?)?;
+    let rewritten = encode("states", &read.block().saved())?;
     let same = rewritten == written && log_density(&read) == log_density(population);
     let (found, expected) = ("others once they are read", "the same as were written");
     Error::check(same, "states", found, expected)

@@ -14,9 +14,9 @@ use super::settings::Settings;
 use super::stages::{StageBin, StageBins, StageRecorder};
 use super::task::{AisTask, AtWork, BlockCodec, Passed, Resumed};
 use crate::estimate::Warning;
-use crate::kernel::{Decisions, TransitionKernel, Workspace, check_stages};
+use crate::kernel::{Decisions, SavedBlock, TransitionKernel, check_stages};
 use crate::path::AnnealingPath;
-use crate::population::{Genealogy, Population, SavedPopulation};
+use crate::population::{Genealogy, Population};
 use crate::work::ranks::{OnRanks, Ranks};
 use crate::work::store::{Checkpointed, KeptJob, Resumable, decode, encode};
 use crate::work::{Execution, Identity};
@@ -64,43 +64,37 @@ impl StageRecorder {
     }
 }
 
-/// A block in progress: number of stages passed, chains with the kernel's memory of each, records, recorder, and the
-/// first ancestor of each chain.
-type SavedProgress<S, R> = (
-    usize,
-    SavedPopulation<S>,
-    SavedStages,
-    R,
-    Option<Vec<usize>>,
-);
+/// A block in progress: number of stages passed, chains, records, recorder, and the first ancestor of each chain.
+type SavedProgress<S, R> = (usize, SavedBlock<S>, SavedStages, R, Option<Vec<usize>>);
 
-/// Returns the functions that write and read blocks in progress, with the kernel's memories of the chains.
-pub(crate) fn block_codec<P, R, W>() -> Option<BlockCodec<P, R>>
+/// Returns the functions that write and read blocks in progress.
+pub(crate) fn block_codec<P, R>() -> Option<BlockCodec<P, R>>
 where
     P: AnnealingPath<State: Serialize + DeserializeOwned>,
     R: Recorder<P::At> + Serialize + DeserializeOwned,
-    W: Workspace<Memory: Serialize + DeserializeOwned>,
 {
     Some(BlockCodec {
-        write: write_block::<P, R, W>,
-        read: read_block::<P, R, W>,
+        write: write_block,
+        read: read_block,
     })
 }
 
-fn write_block<P, R, W>(chains: &AtWork<'_, P, R>, at: &Passed<P::State>) -> Result<Vec<u8>>
+fn write_block<P, R>(chains: &AtWork<'_, P, R>, at: &Passed<P::State>) -> Result<Vec<u8>>
 where
     P: AnnealingPath<State: Serialize>,
     R: Serialize,
-    W: Workspace<Memory: Serialize>,
 {
     let roots = at.genealogy.as_ref().map(|genealogy| &genealogy.roots);
-    let (population, stages) = (chains.population.saved::<W>()?, at.stages.saved(at.passed));
-    let saved = (at.passed, population, stages, &chains.recorder, roots);
+    let (block, stages) = (
+        chains.population.block().saved(),
+        at.stages.saved(at.passed),
+    );
+    let saved = (at.passed, block, stages, &chains.recorder, roots);
     encode("block at work", &saved)
 }
 
 /// Reads a block that [`write_block`] wrote, and refuses any other bytes.
-fn read_block<'t, P, R, W>(
+fn read_block<'t, P, R>(
     task: &'t AisTask<'t, P, R>,
     block: usize,
     bytes: &[u8],
@@ -108,7 +102,6 @@ fn read_block<'t, P, R, W>(
 where
     P: AnnealingPath<State: DeserializeOwned>,
     R: Recorder<P::At> + DeserializeOwned,
-    W: Workspace<Memory: DeserializeOwned>,
 {
     let saved: SavedProgress<P::State, R> = decode("block at work", bytes)?;
     let (passed, found, stages, mut recorder, roots) = saved;
@@ -122,7 +115,7 @@ where
     let within = (1..steps).contains(&passed);
     Error::check(within, "stages passed", passed, expected)?;
     let beta = schedule.betas()[windows.model(passed)];
-    let population = Population::restored::<W>(task.path.clone(), beta, &chains, found)?;
+    let population = Population::restored(task.path.clone(), beta, &chains, found)?;
     let population = task.settings.on_models(population);
     let mut genealogy = task.settings.genealogy(task.copy, population.block());
     restore_roots(&mut genealogy, roots, &chains)?;
@@ -178,7 +171,6 @@ impl<'p, P, K, R> Resumable for Ais<'p, P, K, R>
 where
     P: AnnealingPath<State: Serialize + DeserializeOwned + Send> + Send + Sync,
     K: TransitionKernel<P::At> + Sync,
-    <K::Workspace as Workspace>::Memory: Serialize + DeserializeOwned,
     R: Recorder<P::At> + Serialize + DeserializeOwned + Send + Sync,
 {
     type Run = Run<P::State, R>;
@@ -217,7 +209,7 @@ where
     }
 
     fn go(&self, job: &mut KeptJob<'_>) -> Result<Self::Run> {
-        let task = self.task()?.saved_by(block_codec::<_, _, K::Workspace>());
+        let task = self.task()?.saved_by(block_codec());
         task.run_all(job, self.execution.until_error)
     }
 
@@ -233,7 +225,7 @@ mod tests {
     use serde::Deserialize;
 
     use super::*;
-    use crate::kernel::{Block, PersistentHmc, Stage};
+    use crate::kernel::{Block, Hmc, Stage};
     use crate::model::{Gaussian, UnnormalizedModel};
     use crate::path::{GeometricPath, Intermediate};
     use crate::population::{Resampling, WasteFree};
@@ -241,7 +233,7 @@ mod tests {
     use crate::work::{Halt, Merge, Place, Pulse, Stepped, Task};
 
     type Path = GeometricPath<Gaussian, Gaussian>;
-    type Run<'p> = Ais<'p, &'p Path, PersistentHmc, Means>;
+    type Run<'p> = Ais<'p, &'p Path, Hmc, Means>;
 
     /// Sums of the first coordinate over the chains, by recorded stage.
     #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -266,7 +258,7 @@ mod tests {
     /// Returns a plain, a resampled and a waste-free run: 11 stages in windows of 3, blocks of 4, 4 and 2 chains.
     fn runs(path: &Path) -> [Run<'_>; 3] {
         let plain = || {
-            Ais::new(path, PersistentHmc::new(0.3, 2, 0.4).unwrap())
+            Ais::new(path, Hmc::new(0.3, 2).unwrap())
                 .schedule(Schedule::linear(11).unwrap())
                 .chains(10)
                 .block_size(4)
@@ -283,12 +275,9 @@ mod tests {
         ]
     }
 
-    type Moved<'p> =
-        <PersistentHmc as TransitionKernel<<&'p Path as AnnealingPath>::At>>::Workspace;
-
     fn task<'t, 'p>(run: &'t Run<'p>) -> AisTask<'t, &'p Path, Means> {
         let task = run.task().unwrap();
-        task.saved_by(block_codec::<_, _, Moved<'p>>())
+        task.saved_by(block_codec())
     }
 
     /// A [`Pulse`] that resumes a block from saved bytes, and cancels it after some steps.
@@ -402,14 +391,14 @@ mod tests {
             windows
         };
         refused(&|_| ()).unwrap();
-        refused(&|block| block.1.0.3[1] = f64::NEG_INFINITY).unwrap();
+        refused(&|block| block.1.3[1] = f64::NEG_INFINITY).unwrap();
         for (message, expected) in [
             (
-                refused(&|block| block.1.0.3[1] = f64::NAN),
+                refused(&|block| block.1.3[1] = f64::NAN),
                 "log weights: got NaN at chain 1",
             ),
             (
-                refused(&|block| block.1.0.3.truncate(3)),
+                refused(&|block| block.1.3.truncate(3)),
                 "log weights: got 3, expected 4",
             ),
             (

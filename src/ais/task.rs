@@ -15,9 +15,7 @@ use crate::Result;
 use crate::kernel::Block;
 use crate::model::{UnnormalizedModel, log_densities_of, single_states};
 use crate::path::{AnnealingPath, dimension};
-use crate::population::{
-    Chains, CopyState, Genealogy, Members, Moves, Population, sample_base, streams,
-};
+use crate::population::{Chains, CopyState, Genealogy, Moves, Population, sample_base, streams};
 use crate::random::{BlockStreams, Purpose, stream};
 use crate::work::{Closed, Forest, Halt, Place, Probe, Pulse, Runs, SoFar, Stepped, Task, caught};
 
@@ -304,13 +302,13 @@ fn pass<S>(
             chains.stay()?;
             if chains.is_on_surrogates() {
                 chains.leave_target()?;
-                at.stages.left_target(chains.members().block);
+                at.stages.left_target(chains.block_mut());
             }
         }
         pass_stage(settings, chains, k)?;
         // From here on a panic, for example in the recorder, belongs to the stage just passed.
         pulse.at(chains.place_at_hand());
-        at.stages.after(k, chains.members().block);
+        at.stages.after(k, chains.block_mut());
         if at.stages.windows.ends_at(k) {
             chains.record();
         }
@@ -318,7 +316,7 @@ fn pass<S>(
         // would look like a stage that is too long.
         if is_last && chains.is_on_surrogates() && !settings.purpose.reads_backward() {
             chains.enter_target()?;
-            at.stages.entered_target(chains.members().block);
+            at.stages.entered_target(chains.block_mut());
         }
         if at.stages.windows.keeps_at(k) {
             let roots = at.genealogy.as_ref().map_or(&[][..], |at| &at.roots);
@@ -327,12 +325,12 @@ fn pass<S>(
         if let Some(genealogy) = at.genealogy.as_mut().filter(|_| !is_last)
             && let Some((before, ancestors)) = genealogy.select(k, chains)?
         {
-            let log_weights = chains.members().block.log_weights();
+            let log_weights = chains.block_mut().log_weights();
             at.stages.resampled(&before, &ancestors, log_weights);
         }
-        at.stages.moved(k, chains.members().block);
+        at.stages.moved(k, chains.block_mut());
         at.passed = k;
-        let stepped = Stepped::of(chains.members().block.len(), is_last);
+        let stepped = Stepped::of(chains.block_mut().len(), is_last);
         pulse.step(stepped, &|| chains.saved(at))?;
     }
     Ok(())
@@ -357,8 +355,8 @@ fn pass_stage<S>(settings: &Settings, chains: &mut dyn OnPath<S>, stage: usize) 
 }
 
 impl<P: AnnealingPath, R> Chains<P::State> for AtWork<'_, P, R> {
-    fn members(&mut self) -> Members<'_, P::State> {
-        self.population.members()
+    fn block_mut(&mut self) -> &mut Block<P::State> {
+        self.population.block_mut()
     }
 
     fn stay_masked(&mut self, mask: &mut Vec<bool>) -> Result<()> {

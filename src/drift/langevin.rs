@@ -5,8 +5,8 @@ use rand::Rng;
 
 use crate::drift::DriftModifier;
 use crate::kernel::{
-    Block, NonFinite, Scratch, Stage, Step, StepSize, TransitionKernel, advance_vectors, diverges,
-    evaluate, fill_normal, set_len,
+    Block, NonFinite, Stage, Step, StepSize, TransitionKernel, advance_vectors, diverges, evaluate,
+    fill_normal, set_len,
 };
 use crate::model::{Differentiable, forward_model};
 use crate::path::Intermediate;
@@ -233,14 +233,13 @@ where
     M: Differentiable + Intermediate,
     D: DriftModifier,
 {
-    type Workspace = Scratch<LangevinBuffers>;
+    type Workspace = LangevinBuffers;
 
     fn step<R: Rng + ?Sized>(
         &self,
         stage: Stage<'_, M>,
-        _chain: usize,
         state: &mut DVector<f64>,
-        Scratch(buffers): &mut Self::Workspace,
+        buffers: &mut Self::Workspace,
         rng: &mut R,
     ) -> Result<Step, NonFinite> {
         let variance = self.step_size.at(stage.beta);

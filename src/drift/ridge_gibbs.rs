@@ -8,7 +8,7 @@ use crate::drift::projection::{Cell, Projection};
 use crate::drift::ridge::RidgeState;
 use crate::drift::ridge_function::RidgeFunction;
 use crate::drift::ridge_path::{RidgeAt, RidgeVectorAt, ridge_at};
-use crate::kernel::{Block, Increment, NonFinite, Scratch, Stage, Step, TransitionKernel};
+use crate::kernel::{Block, Increment, NonFinite, Stage, Step, TransitionKernel};
 
 /// Gibbs sampling on a [`RidgePath`](crate::drift::RidgePath): it draws all projections z given w, by exact rejection,
 /// then w given z. With bounds on intervals ([`RidgeFunction::upper_bound_on`]) the number of proposals grows with the
@@ -107,45 +107,42 @@ impl RidgeGibbs {
 }
 
 impl<F: RidgeFunction> TransitionKernel<RidgeAt<'_, F>> for RidgeGibbs {
-    type Workspace = Scratch<Vec<Cell>>;
+    type Workspace = Vec<Cell>;
 
     fn step<R: Rng + ?Sized>(
         &self,
         stage: Stage<'_, RidgeAt<'_, F>>,
-        _chain: usize,
         state: &mut RidgeState,
-        workspace: &mut Self::Workspace,
+        cells: &mut Self::Workspace,
         rng: &mut R,
     ) -> Result<Step, NonFinite> {
-        sweep(stage.model, state, &mut workspace.0, rng)
+        sweep(stage.model, state, cells, rng)
     }
 
     fn advance(
         &self,
         stage: Stage<'_, RidgeAt<'_, F>>,
         block: &mut Block<RidgeState>,
-        workspace: &mut Self::Workspace,
+        cells: &mut Self::Workspace,
     ) -> Result<()> {
         block.for_each(stage, |_, state, rng| {
-            self.increment(stage, state, &mut workspace.0, rng)
+            self.increment(stage, state, cells, rng)
         })
     }
 }
 
 /// The kernel over the vectors `(w, z)` of [`RidgePath::into_vectors`](super::RidgePath::into_vectors).
 impl<F: RidgeFunction> TransitionKernel<RidgeVectorAt<'_, F>> for RidgeGibbs {
-    type Workspace = Scratch<Vec<Cell>>;
+    type Workspace = Vec<Cell>;
 
     fn step<R: Rng + ?Sized>(
         &self,
         stage: Stage<'_, RidgeVectorAt<'_, F>>,
-        _chain: usize,
         state: &mut DVector<f64>,
-        workspace: &mut Self::Workspace,
+        cells: &mut Self::Workspace,
         rng: &mut R,
     ) -> Result<Step, NonFinite> {
         let model = ridge_at(stage.model);
-        let cells = &mut workspace.0;
         in_parts(model, state, |state| sweep(&model, state, cells, rng))
     }
 
@@ -153,7 +150,7 @@ impl<F: RidgeFunction> TransitionKernel<RidgeVectorAt<'_, F>> for RidgeGibbs {
         &self,
         stage: Stage<'_, RidgeVectorAt<'_, F>>,
         block: &mut Block<DVector<f64>>,
-        workspace: &mut Self::Workspace,
+        cells: &mut Self::Workspace,
     ) -> Result<()> {
         let [previous, model] = [stage.previous, stage.model].map(ridge_at);
         let mut parts = Stage::new(stage.index, &previous, &model);
@@ -162,7 +159,7 @@ impl<F: RidgeFunction> TransitionKernel<RidgeVectorAt<'_, F>> for RidgeGibbs {
         }
         block.for_each(stage, |_, state, rng| {
             in_parts(model, state, |state| {
-                self.increment(parts, state, &mut workspace.0, rng)
+                self.increment(parts, state, cells, rng)
             })
         })
     }

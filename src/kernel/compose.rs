@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use Either::{First, Second};
 use rand::{Rng, RngExt};
 
-use super::{Invariant, Reversal, Scratch, TransitionKernel};
+use super::{Invariant, Reversal, TransitionKernel};
 use crate::kernel::{Block, NonFinite, Stage, Step};
 use crate::path::Intermediate;
 use crate::{Error, Result};
@@ -86,17 +86,16 @@ where
     fn step<R: Rng + ?Sized>(
         &self,
         stage: Stage<'_, M>,
-        chain: usize,
         state: &mut M::State,
         workspace: &mut Self::Workspace,
         rng: &mut R,
     ) -> Result<Step, NonFinite> {
-        let first = self.0.step(stage, chain, state, &mut workspace.0, rng)?;
+        let first = self.0.step(stage, state, &mut workspace.0, rng)?;
         if first.correction == f64::NEG_INFINITY {
             return Ok(first);
         }
         let stage = stage.rest();
-        let second = self.1.step(stage, chain, state, &mut workspace.1, rng)?;
+        let second = self.1.step(stage, state, &mut workspace.1, rng)?;
         Ok(first.then(second))
     }
 
@@ -132,19 +131,16 @@ impl<M: Intermediate, K: TransitionKernel<M>> TransitionKernel<M> for Repeat<K> 
     fn step<R: Rng + ?Sized>(
         &self,
         stage: Stage<'_, M>,
-        chain: usize,
         state: &mut M::State,
         workspace: &mut Self::Workspace,
         rng: &mut R,
     ) -> Result<Step, NonFinite> {
-        let mut total = self.kernel.step(stage, chain, state, workspace, rng)?;
+        let mut total = self.kernel.step(stage, state, workspace, rng)?;
         for _ in 1..self.times.get() {
             if total.correction == f64::NEG_INFINITY {
                 break;
             }
-            let next = self
-                .kernel
-                .step(stage.rest(), chain, state, workspace, rng)?;
+            let next = self.kernel.step(stage.rest(), state, workspace, rng)?;
             total = total.then(next);
         }
         Ok(total)
@@ -184,20 +180,19 @@ where
     A: TransitionKernel<M>,
     B: TransitionKernel<M>,
 {
-    type Workspace = ((A::Workspace, B::Workspace), Scratch<Vec<bool>>);
+    type Workspace = (A::Workspace, B::Workspace, Vec<bool>);
 
     fn step<R: Rng + ?Sized>(
         &self,
         stage: Stage<'_, M>,
-        chain: usize,
         state: &mut M::State,
-        ((first, second), _): &mut Self::Workspace,
+        (first, second, _): &mut Self::Workspace,
         rng: &mut R,
     ) -> Result<Step, NonFinite> {
         if self.chooses_first(rng) {
-            self.first.step(stage, chain, state, first, rng)
+            self.first.step(stage, state, first, rng)
         } else {
-            self.second.step(stage, chain, state, second, rng)
+            self.second.step(stage, state, second, rng)
         }
     }
 
@@ -205,7 +200,7 @@ where
         &self,
         stage: Stage<'_, M>,
         block: &mut Block<M::State>,
-        ((first, second), Scratch(chosen)): &mut Self::Workspace,
+        (first, second, chosen): &mut Self::Workspace,
     ) -> Result<()> {
         chosen.clear();
         for chain in 0..block.len() {
@@ -321,14 +316,13 @@ where
     fn step<R: Rng + ?Sized>(
         &self,
         stage: Stage<'_, M>,
-        chain: usize,
         state: &mut M::State,
         (first, second): &mut Self::Workspace,
         rng: &mut R,
     ) -> Result<Step, NonFinite> {
         match self {
-            First(kernel) => kernel.step(stage, chain, state, first, rng),
-            Second(kernel) => kernel.step(stage, chain, state, second, rng),
+            First(kernel) => kernel.step(stage, state, first, rng),
+            Second(kernel) => kernel.step(stage, state, second, rng),
         }
     }
 

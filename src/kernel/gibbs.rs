@@ -55,7 +55,6 @@ impl<M: FullConditionals + Intermediate> TransitionKernel<M> for CoordinateGibbs
     fn step<R: Rng + ?Sized>(
         &self,
         stage: Stage<'_, M>,
-        _chain: usize,
         state: &mut M::State,
         _workspace: &mut (),
         rng: &mut R,
@@ -101,7 +100,6 @@ impl<M: Sampleable + Intermediate> TransitionKernel<M> for PerfectTransitions {
     fn step<R: Rng + ?Sized>(
         &self,
         stage: Stage<'_, M>,
-        _chain: usize,
         state: &mut M::State,
         _workspace: &mut (),
         rng: &mut R,

@@ -10,7 +10,7 @@ use rand::Rng;
 use super::end_gradients::end_weights;
 use super::preconditioner::Preconditioner;
 use super::trajectories::{Integration, Trajectories};
-use super::{Block, Increment, NonFinite, PerChain, Stage, Step, Workspace};
+use super::{Block, Increment, NonFinite, Stage, Step};
 use crate::Result;
 use crate::model::Differentiable;
 use crate::path::Intermediate;
@@ -18,9 +18,6 @@ use crate::path::Intermediate;
 /// A kernel that moves along leapfrog trajectories of `H(x, p) = -log f(x) + |p|^2 / 2`, with unit mass. With a
 /// preconditioner L the equations are `dx/dt = L p`, `dp/dt = L^T grad log f(x)`.
 pub trait GradientMove {
-    /// Values that a chain keeps from move to move; `()` for none.
-    type Memory: Clone + Default + Send + 'static;
-
     fn preconditioner(&self) -> Option<&Preconditioner>;
 
     /// Returns size and number of the leapfrog steps at `beta`.
@@ -28,44 +25,14 @@ pub trait GradientMove {
 
     /// Draws the momentum of the chain in row `index` of `trajectories`, and the uniform number that decides on its
     /// proposal.
-    fn draw<R: Rng + ?Sized>(
-        &self,
-        trajectories: &mut Trajectories,
-        index: usize,
-        _memory: &mut Self::Memory,
-        rng: &mut R,
-    ) {
+    fn draw<R: Rng + ?Sized>(&self, trajectories: &mut Trajectories, index: usize, rng: &mut R) {
         trajectories.draw_momentum(index, rng);
         trajectories.draw_uniform(index, rng);
     }
 
     /// Returns whether the chain in row `index` moves to the end of its trajectory, and the report of the move.
-    fn conclude(
-        &self,
-        trajectories: &Trajectories,
-        index: usize,
-        _memory: &mut Self::Memory,
-    ) -> (bool, Step) {
+    fn conclude(&self, trajectories: &Trajectories, index: usize) -> (bool, Step) {
         trajectories.decide(index)
-    }
-}
-
-/// The trajectories of a block, and the memories of its chains.
-#[derive(Debug, Clone, Default)]
-pub struct Moving<T> {
-    trajectories: Trajectories,
-    memories: PerChain<T>,
-}
-
-impl<T: Clone + Default + Send + 'static> Workspace for Moving<T> {
-    type Memory = T;
-
-    fn memory(&self, chain: usize) -> T {
-        self.memories.memory(chain)
-    }
-
-    fn set_memory(&mut self, chain: usize, memory: T) {
-        self.memories.set_memory(chain, memory);
     }
 }
 
@@ -75,7 +42,7 @@ pub(super) fn advance<M, K>(
     kernel: &K,
     stage: Stage<'_, M>,
     block: &mut Block<DVector<f64>>,
-    workspace: &mut Moving<K::Memory>,
+    trajectories: &mut Trajectories,
 ) -> Result<()>
 where
     M: Differentiable + Intermediate,
@@ -86,11 +53,17 @@ where
     let is_regular = || block.states().iter().all(|state| state.len() == first);
     if stage.model.evaluates_batches() && is_regular() {
         let (all, active) = (0..block.len(), block.active_runs());
-        return advance_run(kernel, stage, (block, all), &active, workspace);
+        return advance_run(kernel, stage, (block, all), &active, trajectories);
     }
     block.one_by_one(|block, chain| {
         let alone = chain..chain + 1;
-        advance_run(kernel, stage, (block, alone), from_ref(&(0..1)), workspace)
+        advance_run(
+            kernel,
+            stage,
+            (block, alone),
+            from_ref(&(0..1)),
+            trajectories,
+        )
     })
 }
 
@@ -100,7 +73,7 @@ fn advance_run<M, K>(
     stage: Stage<'_, M>,
     (block, run): (&mut Block<DVector<f64>>, Range<usize>),
     active: &[Range<usize>],
-    moving: &mut Moving<K::Memory>,
+    trajectories: &mut Trajectories,
 ) -> Result<()>
 where
     M: Differentiable + Intermediate,
@@ -109,7 +82,6 @@ where
     if active.is_empty() {
         return Ok(());
     }
-    let (trajectories, memories) = (&mut moving.trajectories, &mut moving.memories);
     let integration = integration(kernel, stage.beta);
     let chains = || active.iter().cloned().flatten().map(|row| run.start + row);
     // The block keeps no gradients if the path has no end weights.
@@ -117,14 +89,13 @@ where
     let known = block.graded_mut(run.clone(), dimension);
     trajectories.start(stage, integration.factor, known, active);
     for (index, chain) in chains().enumerate() {
-        let rng = block.rng_mut(chain);
-        kernel.draw(trajectories, index, memories.of(chain), rng);
+        kernel.draw(trajectories, index, block.rng_mut(chain));
     }
     trajectories.integrate(stage.model, integration);
     for (index, chain) in chains().enumerate() {
         let weighed = trajectories.log_ratio(index, &block.states()[chain]);
         let increment = weighed.map(|log_ratio| {
-            let (moves, step) = kernel.conclude(trajectories, index, memories.of(chain));
+            let (moves, step) = kernel.conclude(trajectories, index);
             trajectories.note(index, moves);
             Increment::new(log_ratio, step)
         });
@@ -147,8 +118,8 @@ fn integration(kernel: &impl GradientMove, beta: f64) -> Integration<'_> {
 pub(super) fn step<M, K, R>(
     kernel: &K,
     stage: Stage<'_, M>,
-    (chain, state): (usize, &mut DVector<f64>),
-    moving: &mut Moving<K::Memory>,
+    state: &mut DVector<f64>,
+    trajectories: &mut Trajectories,
     rng: &mut R,
 ) -> Result<Step, NonFinite>
 where
@@ -156,13 +127,12 @@ where
     K: GradientMove,
     R: Rng + ?Sized,
 {
-    let (trajectories, memory) = (&mut moving.trajectories, moving.memories.of(chain));
     let integration = integration(kernel, stage.beta);
     trajectories.start_unknown(stage.model, integration.factor, state);
-    kernel.draw(trajectories, 0, memory, rng);
+    kernel.draw(trajectories, 0, rng);
     trajectories.integrate(stage.model, integration);
     trajectories.check(0)?;
-    let (moves, step) = kernel.conclude(trajectories, 0, memory);
+    let (moves, step) = kernel.conclude(trajectories, 0);
     if moves {
         std::mem::swap(state, &mut trajectories.positions);
     }
@@ -173,17 +143,16 @@ where
 macro_rules! gradient_kernel {
     ($kernel:ty) => {
         impl<M: Differentiable + Intermediate> TransitionKernel<M> for $kernel {
-            type Workspace = Moving<<Self as GradientMove>::Memory>;
+            type Workspace = Trajectories;
 
             fn step<R: Rng + ?Sized>(
                 &self,
                 stage: Stage<'_, M>,
-                chain: usize,
                 state: &mut DVector<f64>,
                 workspace: &mut Self::Workspace,
                 rng: &mut R,
             ) -> Result<Step, NonFinite> {
-                gradient_move::step(self, stage, (chain, state), workspace, rng)
+                gradient_move::step(self, stage, state, workspace, rng)
             }
 
             fn advance(

@@ -361,7 +361,6 @@ mod tests {
         fn step<R: Rng + ?Sized>(
             &self,
             _: Stage<'_, M>,
-            _: usize,
             _: &mut DVector<f64>,
             _: &mut (),
             _: &mut R,

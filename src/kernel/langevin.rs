@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use nalgebra::DVector;
 use rand::Rng;
 
-use super::gradient_move::{self, GradientMove, Moving, gradient_kernel};
+use super::gradient_move::{self, GradientMove, gradient_kernel};
 use super::trajectories::Trajectories;
 use super::vector::evaluations;
 use super::{
@@ -88,8 +88,6 @@ impl UnadjustedLangevin {
 // of the proposal densities is minus the gain in kinetic energy.
 
 impl GradientMove for Mala {
-    type Memory = ();
-
     fn preconditioner(&self) -> Option<&Preconditioner> {
         self.preconditioner.as_ref()
     }
@@ -100,8 +98,6 @@ impl GradientMove for Mala {
 }
 
 impl GradientMove for UnadjustedLangevin {
-    type Memory = ();
-
     fn preconditioner(&self) -> Option<&Preconditioner> {
         None
     }
@@ -110,17 +106,11 @@ impl GradientMove for UnadjustedLangevin {
         (self.step_size.at(beta).sqrt(), NonZeroUsize::MIN)
     }
 
-    fn draw<R: Rng + ?Sized>(
-        &self,
-        trajectories: &mut Trajectories,
-        index: usize,
-        (): &mut (),
-        rng: &mut R,
-    ) {
+    fn draw<R: Rng + ?Sized>(&self, trajectories: &mut Trajectories, index: usize, rng: &mut R) {
         trajectories.draw_momentum(index, rng);
     }
 
-    fn conclude(&self, trajectories: &Trajectories, index: usize, (): &mut ()) -> (bool, Step) {
+    fn conclude(&self, trajectories: &Trajectories, index: usize) -> (bool, Step) {
         let (here, there) = trajectories.energies(index);
         // `here` is `-inf` if the start is off the support, and `+inf` if the trajectory has ended early.
         if here.is_infinite() || there == f64::NEG_INFINITY {

@@ -119,7 +119,6 @@ where
     fn step<R: Rng + ?Sized>(
         &self,
         stage: Stage<'_, M>,
-        _chain: usize,
         state: &mut M::State,
         _workspace: &mut (),
         rng: &mut R,

@@ -7,8 +7,8 @@ use rand::{Rng, RngExt};
 
 use crate::kernel::vector::set_len;
 use crate::kernel::{
-    Block, Increment, NonFinite, Preconditioner, Scratch, Stage, Step, StepSize, TransitionKernel,
-    Tunable, detailed_balance,
+    Block, Increment, NonFinite, Preconditioner, Stage, Step, StepSize, TransitionKernel, Tunable,
+    detailed_balance,
 };
 use crate::num::{VECTOR_WIDTH, exp_of_negative, over_vectors};
 use crate::path::{Ends, Intermediate};
@@ -142,12 +142,11 @@ where
     M: Intermediate<State: Clone + Send + 'static>,
     Q: SymmetricProposal<M::State>,
 {
-    type Workspace = Scratch<ProposalBuffers<M::State>>;
+    type Workspace = ProposalBuffers<M::State>;
 
     fn step<R: Rng + ?Sized>(
         &self,
         stage: Stage<'_, M>,
-        _chain: usize,
         state: &mut M::State,
         workspace: &mut Self::Workspace,
         rng: &mut R,
@@ -166,7 +165,7 @@ where
     ) -> Result<()> {
         self.0.check(block.states())?;
         if stage.model.evaluates_batches() {
-            return self.advance_together(stage, block, &mut workspace.0);
+            return self.advance_together(stage, block, workspace);
         }
         block.each(stage, |block, chain| {
             let (state, known, rng) = block.known_mut(chain);
@@ -205,7 +204,7 @@ impl<Q> Metropolis<Q> {
         here: f64,
         stage: Stage<'_, M>,
         (state, known): (&mut M::State, &mut Ends),
-        Scratch(proposals): &mut Scratch<ProposalBuffers<M::State>>,
+        proposals: &mut ProposalBuffers<M::State>,
         rng: &mut R,
     ) -> Result<Step, NonFinite>
     where

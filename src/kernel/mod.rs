@@ -16,7 +16,6 @@
 //!     fn step<R: Rng + ?Sized>(
 //!         &self,
 //!         stage: Stage<'_, M>,
-//!         _chain: usize,
 //!         state: &mut DVector<f64>,
 //!         _workspace: &mut (),
 //!         rng: &mut R,
@@ -71,7 +70,7 @@ pub use block::Block;
 pub(crate) use block::SavedBlock;
 pub use compose::{Either, Mixture, Repeat, Sequence};
 pub use gibbs::{CoordinateGibbs, PerfectTransitions};
-pub use hamiltonian::{Hmc, PersistentHmc};
+pub use hamiltonian::Hmc;
 pub(crate) use known::KnownOfChain;
 pub use langevin::{Mala, UnadjustedLangevin};
 pub use local_metropolis::{LocalMetropolis, LocalProposal};
@@ -83,8 +82,7 @@ pub use slice::Slice;
 pub use stage::{Decisions, Increment, NonFinite, Stage, Step};
 pub use step_size::StepSize;
 pub(crate) use vector::{advance_vectors, diverges, evaluate, fill_normal, set_len};
-pub(crate) use workspace::{AnyMemory, AnyWorkspace};
-pub use workspace::{PerChain, Scratch, Workspace};
+pub(crate) use workspace::AnyWorkspace;
 
 use rand::Rng;
 
@@ -103,19 +101,17 @@ use crate::{Error, Result};
     note = "amortised transitions become a kernel by `given(observation)`"
 )]
 pub trait TransitionKernel<M: Intermediate> {
-    /// Values that the kernel keeps for a block from one step to the next: `()` for nothing, [`Scratch`] for buffers,
-    /// [`PerChain`] for memory that belongs to a chain.
-    type Workspace: Workspace;
+    /// Buffers that the chains of a block share, such as `Vec<f64>`; `()` for none. A value that belongs to a chain,
+    /// such as a momentum, is part of the state.
+    type Workspace: Default + Send + 'static;
 
-    /// Moves one chain at `stage.model` in place and reports the correction to its log weight. `chain` is its index
-    /// within the block, for kernels with memory of each chain.
+    /// Moves one chain at `stage.model` in place and reports the correction to its log weight.
     ///
     /// # Errors
     /// If a NaN or `+inf` occurs. A kernel must not reject it silently.
     fn step<R: Rng + ?Sized>(
         &self,
         stage: Stage<'_, M>,
-        chain: usize,
         state: &mut M::State,
         workspace: &mut Self::Workspace,
         rng: &mut R,
@@ -165,12 +161,11 @@ macro_rules! forward_kernel {
         fn step<R: rand::Rng + ?Sized>(
             &$this,
             stage: $crate::kernel::Stage<'_, M>,
-            chain: usize,
             state: &mut M::State,
             workspace: &mut Self::Workspace,
             rng: &mut R,
         ) -> Result<$crate::kernel::Step, $crate::kernel::NonFinite> {
-            $kernel.step(stage, chain, state, workspace, rng)
+            $kernel.step(stage, state, workspace, rng)
         }
 
         fn advance(
@@ -216,7 +211,7 @@ where
     block.each(stage, |block, chain| {
         let log_ratio = NonFinite::check_log_density("log ratio", block.log_ratio(stage, chain))?;
         let (state, rng) = block.chain_mut(chain);
-        let step = kernel.step(stage, chain, state, workspace, rng)?;
+        let step = kernel.step(stage, state, workspace, rng)?;
         Ok(Increment::new(log_ratio, step))
     })
 }

@@ -19,7 +19,7 @@ use crate::path::Intermediate;
 /// # impl<M: Intermediate> TransitionKernel<M> for Mine {
 /// #     type Workspace = ();
 /// #     fn step<R: Rng + ?Sized>(
-/// #         &self, _: Stage<'_, M>, _: usize, _: &mut M::State, _: &mut (), _: &mut R,
+/// #         &self, _: Stage<'_, M>, _: &mut M::State, _: &mut (), _: &mut R,
 /// #     ) -> Result<Step, NonFinite> {
 /// #         Ok(Step::invariant())
 /// #     }
@@ -51,7 +51,7 @@ impl<M: Intermediate, K: Invariant<M>> Invariant<M> for &K {}
 /// # impl<M: Intermediate> TransitionKernel<M> for Mine {
 /// #     type Workspace = ();
 /// #     fn step<R: Rng + ?Sized>(
-/// #         &self, _: Stage<'_, M>, _: usize, _: &mut M::State, _: &mut (), _: &mut R,
+/// #         &self, _: Stage<'_, M>, _: &mut M::State, _: &mut (), _: &mut R,
 /// #     ) -> Result<Step, NonFinite> {
 /// #         Ok(Step::invariant())
 /// #     }

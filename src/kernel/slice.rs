@@ -61,7 +61,6 @@ impl<M: Intermediate<State = DVector<f64>>> TransitionKernel<M> for Slice {
     fn step<R: Rng + ?Sized>(
         &self,
         stage: Stage<'_, M>,
-        _chain: usize,
         state: &mut DVector<f64>,
         _workspace: &mut (),
         rng: &mut R,

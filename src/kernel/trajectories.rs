@@ -259,17 +259,6 @@ impl Trajectories {
         self.uniforms[chain] = rng.random();
     }
 
-    /// Sets the momentum of a chain to `kept`.
-    pub(super) fn set_momentum(&mut self, chain: usize, kept: &DVector<f64>) {
-        let momenta = self.momenta.as_mut_slice();
-        write_row(momenta, self.chains, chain, kept.as_slice());
-    }
-
-    /// Writes the momentum at the end of a chain's trajectory to `momentum`.
-    pub(super) fn read_momentum(&self, chain: usize, momentum: &mut DVector<f64>) {
-        read_row(self.momenta.as_slice(), self.chains, chain, momentum);
-    }
-
     /// Returns the log ratio of a chain, or its fault.
     pub(super) fn log_ratio(&self, chain: usize, state: &DVector<f64>) -> Result<f64, NonFinite> {
         let log_ratio = NonFinite::check_log_density("log ratio", self.log_ratios[chain])

@@ -58,7 +58,7 @@ where
         let log_ratio = NonFinite::check_log_density("log ratio", block.log_ratio(stage, chain));
         let (state, rng) = block.chain_mut(chain);
         let log_ratio = log_ratio.map_err(|fault| fault.at_state(state.as_slice()))?;
-        let step = kernel.step(stage, chain, state, workspace, rng)?;
+        let step = kernel.step(stage, state, workspace, rng)?;
         Ok(Increment::new(log_ratio, step))
     })
 }

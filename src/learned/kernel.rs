@@ -4,7 +4,7 @@ use nalgebra::{DMatrix, DVector};
 use rand::Rng;
 
 use crate::Result;
-use crate::kernel::{Block, Increment, NonFinite, Scratch, Stage, Step, TransitionKernel};
+use crate::kernel::{Block, Increment, NonFinite, Stage, Step, TransitionKernel};
 use crate::learned::crossing::Crossing;
 use crate::learned::flow::LearnedTransitions;
 use crate::learned::network::set_shape;
@@ -116,16 +116,15 @@ impl LearnedTransitions {
 }
 
 impl<M: Intermediate<State = DVector<f64>>> TransitionKernel<M> for LearnedTransitions {
-    type Workspace = Scratch<FlowBuffers>;
+    type Workspace = FlowBuffers;
 
     /// Moves a chain by the transition of its stage. A chain outside the support of the stage's model has weight 0
     /// already, and is not moved.
     fn step<R: Rng + ?Sized>(
         &self,
         stage: Stage<'_, M>,
-        _chain: usize,
         state: &mut DVector<f64>,
-        Scratch(buffers): &mut Self::Workspace,
+        buffers: &mut Self::Workspace,
         rng: &mut R,
     ) -> Result<Step, NonFinite> {
         let departure = stage.model.log_density(state);
@@ -145,7 +144,7 @@ impl<M: Intermediate<State = DVector<f64>>> TransitionKernel<M> for LearnedTrans
         &self,
         stage: Stage<'_, M>,
         block: &mut Block<DVector<f64>>,
-        Scratch(buffers): &mut Self::Workspace,
+        buffers: &mut Self::Workspace,
     ) -> Result<()> {
         let active: Vec<usize> = (0..block.len()).filter(|&i| block.is_active(i)).collect();
         if active.is_empty() {

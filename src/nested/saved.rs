@@ -10,7 +10,7 @@ use super::run::NestedSmcRun;
 use super::runner::NestedSmc;
 use crate::Result;
 use crate::estimate::Warning;
-use crate::kernel::{Invariant, Workspace};
+use crate::kernel::Invariant;
 use crate::model::{Sampleable, UnnormalizedModel};
 use crate::random::{Purpose, stream};
 use crate::work::ranks::{OnRanks, Ranks};
@@ -69,7 +69,7 @@ impl<'m, P, L, K> Resumable for NestedSmc<'m, P, L, K>
 where
     P: Sampleable<State: Clone + Send + Serialize + DeserializeOwned> + Sync,
     L: UnnormalizedModel<State = P::State> + Sync,
-    K: Invariant<LevelAt<'m, P, L>, Workspace: Workspace> + Sync,
+    K: Invariant<LevelAt<'m, P, L>> + Sync,
 {
     type Run = NestedSmcRun<P::State>;
 

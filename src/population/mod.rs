@@ -24,10 +24,8 @@ mod waste_free;
 
 pub use crate::random::resampling_scheme::ResamplingScheme;
 pub use population::Population;
-#[cfg(feature = "checkpoint")]
-pub(crate) use population::SavedPopulation;
 pub(crate) use population::{Moves, sample_base, streams};
 pub(crate) use populations::Populations;
 pub use resampling::Resampling;
-pub(crate) use selection::{Chains, CopyState, Genealogy, Members, Selection};
+pub(crate) use selection::{Chains, CopyState, Genealogy, Selection};
 pub use waste_free::WasteFree;

@@ -3,18 +3,12 @@
 use std::ops::Range;
 
 #[cfg(feature = "checkpoint")]
-use serde::{Serialize, de::DeserializeOwned};
-
-use super::selection::Members;
-#[cfg(feature = "checkpoint")]
 use crate::kernel::SavedBlock;
-use crate::kernel::{AnyWorkspace, Block, NonFinite, Stage, TransitionKernel, Workspace};
+use crate::kernel::{AnyWorkspace, Block, NonFinite, Stage, TransitionKernel};
 use crate::model::{Sampleable, UnnormalizedModel};
 use crate::path::{AnnealingPath, Intermediate};
 use crate::random::{StreamRng, successive};
 use crate::work::caught;
-#[cfg(feature = "checkpoint")]
-use crate::work::store::{decode_list, encode};
 use crate::{Error, Result};
 
 /// Chains that move along a path, taken through one stage by each call of [`advance_to`](Self::advance_to). An annealed
@@ -40,8 +34,7 @@ use crate::{Error, Result};
 /// # Ok::<(), annealed::Error>(())
 /// ```
 ///
-/// The kernel may change from stage to stage. If the type of its workspace changes, the workspace's memory of each
-/// chain is lost, so combine such kernels in one `Sequence` or `Mixture`.
+/// The kernel may change from stage to stage.
 #[derive(Debug)]
 pub struct Population<P: AnnealingPath> {
     path: P,
@@ -245,14 +238,6 @@ impl<P: AnnealingPath> Population<P> {
         &self.block
     }
 
-    /// Returns the states of the chains and the kernel's memories of them.
-    pub(crate) fn members(&mut self) -> Members<'_, P::State> {
-        Members {
-            block: &mut self.block,
-            workspace: &mut self.workspace,
-        }
-    }
-
     pub(crate) fn stay_masked(
         &mut self,
         kernel: &dyn Moves<P::At>,
@@ -270,18 +255,17 @@ impl<P: AnnealingPath> Population<P> {
         &mut self.block
     }
 
-    /// Draws all chains anew from the base and clears the workspace.
+    /// Draws all chains anew from the base.
     pub(crate) fn redraw(&mut self) {
         let base = self.path.base();
         for chain in 0..self.block.len() {
             let (state, rng) = self.block.chain_mut(chain);
             *state = base.sample(rng);
         }
-        self.workspace.clear();
     }
 
-    /// Redraws from the base the chains that the model at `beta` excludes, up to `DRAWS` times each, and clears the
-    /// workspace if any chain is redrawn. The chains must stand at the base.
+    /// Redraws from the base the chains that the model at `beta` excludes, up to `DRAWS` times each. The chains must
+    /// stand at the base.
     ///
     /// # Errors
     /// As [`learn`](Self::learn).
@@ -289,14 +273,11 @@ impl<P: AnnealingPath> Population<P> {
         let (here, next) = (self.path.at(0.0), self.path.at(beta));
         let stage = Stage::new(self.index, &here, &next);
         let mut left: Vec<usize> = (0..self.block.len()).collect();
-        for draws in 0..DRAWS {
+        for _ in 0..DRAWS {
             self.learn()?;
             left.retain(|&chain| self.block.log_ratio(stage, chain) == f64::NEG_INFINITY);
             if left.is_empty() {
                 break;
-            }
-            if draws == 0 {
-                self.workspace.clear();
             }
             for &chain in &left {
                 let (state, rng) = self.block.chain_mut(chain);
@@ -327,20 +308,6 @@ impl<P: AnnealingPath> Population<P> {
         self
     }
 
-    pub(crate) fn into_states<W: Workspace>(mut self) -> Vec<(P::State, W::Memory)> {
-        // Memories come first, because the block has no chains once its states are taken.
-        let memories = self.workspace.memories::<W>(self.block.len());
-        let (states, _) = self.block.take_states_and_log_weights();
-        states.into_iter().zip(memories).collect()
-    }
-
-    pub(crate) fn set_memories<W: Workspace>(&mut self, memories: Vec<W::Memory>) {
-        let workspace = self.workspace.of::<W>();
-        for (chain, memory) in memories.into_iter().enumerate() {
-            workspace.set_memory(chain, memory);
-        }
-    }
-
     /// Returns the indices in the run of the chains being moved, with index and beta of the stage.
     pub(crate) fn place_at_hand(&self) -> (Range<usize>, usize, f64) {
         (self.block.chains_at_hand(), self.index, self.stage().beta)
@@ -350,12 +317,6 @@ impl<P: AnnealingPath> Population<P> {
     pub(crate) fn place(&mut self, model: P::At) {
         self.index += 1;
         self.previous = std::mem::replace(&mut self.model, model);
-    }
-
-    /// Replaces the states, sets all weights to 1 and clears the kernel's memories. The random streams stay.
-    pub(crate) fn replace_states(&mut self, states: Vec<P::State>) {
-        self.block.replace_states(states);
-        self.workspace.clear();
     }
 }
 
@@ -437,36 +398,18 @@ impl<M: Intermediate, K: TransitionKernel<M>> Moves<M> for K {
     }
 }
 
-/// A population between two stages: its block, and the kernel's memory of each chain, as bytes.
-#[cfg(feature = "checkpoint")]
-pub(crate) type SavedPopulation<S> = (SavedBlock<S>, Vec<u8>);
-
-#[cfg(feature = "checkpoint")]
-const MEMORIES: &str = "memories of the kernel";
-
 #[cfg(feature = "checkpoint")]
 impl<P: AnnealingPath> Population<P> {
-    pub(crate) fn saved<W: Workspace<Memory: Serialize>>(&self) -> Result<impl Serialize>
-    where
-        P::State: Serialize,
-    {
-        let memories = self.workspace.memories::<W>(self.block.len());
-        Ok((self.block.saved(), encode(MEMORIES, &memories)?))
-    }
-
-    /// Restores the saved population of `chains` at the model of `beta`.
+    /// Restores the saved chains at the model of `beta`. `chains` are their indices in the run.
     ///
     /// # Errors
-    /// As [`Block::restored`]; a number of memories that is not the number of chains.
-    pub(crate) fn restored<W: Workspace<Memory: DeserializeOwned>>(
+    /// As [`Block::restored`].
+    pub(crate) fn restored(
         path: P,
         beta: f64,
         chains: &Range<usize>,
-        (block, memories): SavedPopulation<P::State>,
+        block: SavedBlock<P::State>,
     ) -> Result<Self> {
-        let mut population = Self::from_block(path, beta, Block::restored(chains, block)?)?;
-        let memories = decode_list(MEMORIES, &memories, chains.len())?;
-        population.set_memories::<W>(memories);
-        Ok(population)
+        Self::from_block(path, beta, Block::restored(chains, block)?)
     }
 }

@@ -143,13 +143,13 @@ where
         self.blocks[0].block_mut().rng_mut(0)
     }
 
-    /// Replaces the states, one per chain, sets all weights to 1 and clears the kernel's memories. The random streams
-    /// stay.
+    /// Replaces the states, one per chain, and sets all weights to 1. The random streams stay.
     pub(crate) fn replace_states(&mut self, states: Vec<P::State>) {
         let mut states = states.into_iter();
         for population in &mut self.blocks {
             let chains = population.block().len();
-            population.replace_states(states.by_ref().take(chains).collect());
+            let states = states.by_ref().take(chains).collect();
+            population.block_mut().replace_states(states);
         }
     }
 
@@ -218,8 +218,8 @@ where
     }
 
     fn copy(&mut self, from: (usize, usize), to: (usize, usize), copy: fn(&P::State) -> P::State) {
-        let copied = self.blocks[from.0].members().copy_of(from.1, copy);
-        self.blocks[to.0].members().set(to.1, copied);
+        let copied = self.blocks[from.0].block().copy_of(from.1, copy);
+        self.blocks[to.0].block_mut().set(to.1, copied);
     }
 }
 

@@ -3,7 +3,7 @@
 use super::resampling::Resampling;
 use super::waste_free::WasteFree;
 use crate::Result;
-use crate::kernel::{AnyMemory, AnyWorkspace, Block, KnownOfChain};
+use crate::kernel::{Block, KnownOfChain};
 
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -69,15 +69,15 @@ impl<S> Genealogy<S> {
         stage: usize,
         chains: &mut C,
     ) -> Result<Option<(Vec<f64>, Vec<usize>)>> {
-        let mut members = chains.members();
-        let Some(log_weights) = self.weights_if_due(stage, members.block) else {
+        let block = chains.block_mut();
+        let Some(log_weights) = self.weights_if_due(stage, block) else {
             return Ok(None);
         };
-        let rng = members.block.rng_mut(0);
+        let rng = block.rng_mut(0);
         let ancestors = match &self.selection {
             Selection::Resampling(resampling) => {
                 let ancestors = resampling.ancestors(&log_weights, rng);
-                members.resample(&ancestors, self.copy);
+                block.resample(&ancestors, self.copy);
                 ancestors
             }
             Selection::WasteFree(waste_free) => {
@@ -98,42 +98,28 @@ impl<S> Genealogy<S> {
 
 /// The chains of a block, with the one move that selection needs. It hides the types of path and kernel.
 pub(crate) trait Chains<S> {
-    fn members(&mut self) -> Members<'_, S>;
+    fn block_mut(&mut self) -> &mut Block<S>;
 
     /// Moves the chains whose entry in `mask` is true once, at their current model.
     fn stay_masked(&mut self, mask: &mut Vec<bool>) -> Result<()>;
 }
 
-/// States of the chains of a block, and the kernel's memories of the chains, which are copied together.
-pub(crate) struct Members<'a, S> {
-    pub(crate) block: &'a mut Block<S>,
-    pub(super) workspace: &'a mut AnyWorkspace,
-}
-
 /// A function that copies a state.
 pub(crate) type CopyState<S> = fn(&S) -> S;
 
-/// A state, with its cached values and the kernel's memory of the chain.
-type Copied<S> = (S, KnownOfChain, AnyMemory);
-
-impl<S> Members<'_, S> {
-    pub(super) fn copy_of(&self, chain: usize, copy: CopyState<S>) -> Copied<S> {
-        let state = copy(&self.block.states()[chain]);
-        (
-            state,
-            self.block.memory(chain),
-            self.workspace.memory(chain),
-        )
+impl<S> Block<S> {
+    /// Returns a copy of a chain's state, with the values known of it.
+    pub(super) fn copy_of(&self, chain: usize, copy: CopyState<S>) -> (S, KnownOfChain) {
+        (copy(&self.states()[chain]), self.memory(chain))
     }
 
-    /// Sets a chain's state and memory, and keeps its stream.
-    pub(super) fn set(&mut self, chain: usize, (state, known, memory): Copied<S>) {
-        *self.block.chain_mut(chain).0 = state;
-        self.block.set_memory(chain, known);
-        self.workspace.set_memory(chain, memory);
+    /// Sets a chain's state and the values known of it, and keeps its stream.
+    pub(super) fn set(&mut self, chain: usize, (state, known): (S, KnownOfChain)) {
+        *self.chain_mut(chain).0 = state;
+        self.set_memory(chain, known);
     }
 
-    /// Copies a chain's state and memory, but not its stream, to another chain. Both are indices within the block.
+    /// Copies a chain's state, but not its stream, to another chain. Both are indices within the block.
     fn copy(&mut self, from: usize, to: usize, copy: CopyState<S>) {
         let copied = self.copy_of(from, copy);
         self.set(to, copied);
@@ -146,32 +132,26 @@ impl<S> Members<'_, S> {
                 self.copy(ancestor, chain, copy);
             }
         }
-        self.block.level_weights();
+        self.level_weights();
     }
 
-    /// Copies states and memories of `ancestors` to the first chains, and gives all chains the block's mean weight.
+    /// Copies the states of `ancestors` to the first chains, and gives all chains the block's mean weight.
     fn gather(&mut self, ancestors: &[usize], copy: CopyState<S>) {
         // All copies are made before the first is set, because an ancestor's own place may be overwritten.
         let copies = ancestors.iter().map(|&chain| self.copy_of(chain, copy));
         for (chain, copied) in copies.collect::<Vec<_>>().into_iter().enumerate() {
             self.set(chain, copied);
         }
-        self.block.level_weights();
+        self.level_weights();
     }
 
-    /// Swaps state and memory of `chain` with the same chain of another block.
+    /// Swaps the state of `chain` with the state of the same chain of another block.
     pub(crate) fn exchange(&mut self, other: &mut Self, chain: usize) {
         // Read first, because `chain_mut` forgets what is known of a state.
-        let known = (self.block.memory(chain), other.block.memory(chain));
-        let (here, _) = self.block.chain_mut(chain);
-        let (there, _) = other.block.chain_mut(chain);
-        std::mem::swap(here, there);
-        self.block.set_memory(chain, known.1);
-        other.block.set_memory(chain, known.0);
-        let memory = self.workspace.memory(chain);
-        self.workspace
-            .set_memory(chain, other.workspace.memory(chain));
-        other.workspace.set_memory(chain, memory);
+        let known = (self.memory(chain), other.memory(chain));
+        std::mem::swap(self.chain_mut(chain).0, other.chain_mut(chain).0);
+        self.set_memory(chain, known.1);
+        other.set_memory(chain, known.0);
     }
 }
 
@@ -182,12 +162,12 @@ fn regrow<S>(
     ancestors: &[usize],
     copy: CopyState<S>,
 ) -> Result<()> {
-    chains.members().gather(ancestors, copy);
-    let (trajectories, all) = (ancestors.len(), chains.members().block.len());
+    chains.block_mut().gather(ancestors, copy);
+    let (trajectories, all) = (ancestors.len(), chains.block_mut().len());
     for first in (trajectories..all).step_by(trajectories) {
         let places = first..all.min(first + trajectories);
         for place in places.clone() {
-            chains.members().copy(place - trajectories, place, copy);
+            chains.block_mut().copy(place - trajectories, place, copy);
         }
         let mut mask = (0..all).map(|chain| places.contains(&chain)).collect();
         chains.stay_masked(&mut mask)?;

@@ -4,8 +4,7 @@ use rand::Rng;
 
 use crate::Result;
 use crate::kernel::{
-    Block, Increment, NonFinite, Scratch, Stage, Step, TransitionKernel, advance_each,
-    detailed_balance,
+    Block, Increment, NonFinite, Stage, Step, TransitionKernel, advance_each, detailed_balance,
 };
 use crate::num::{Simd, vectorized};
 use crate::path::Stationary;
@@ -46,12 +45,11 @@ use crate::rbm::{Rbm, RbmAt, RbmPath, Scalar};
 pub struct BlockGibbs;
 
 impl<T: Scalar> TransitionKernel<RbmAt<'_, T>> for BlockGibbs {
-    type Workspace = Scratch<Option<Buffers<T>>>;
+    type Workspace = Option<Buffers<T>>;
 
     fn step<R: Rng + ?Sized>(
         &self,
         stage: Stage<'_, RbmAt<'_, T>>,
-        _chain: usize,
         state: &mut Vec<bool>,
         _workspace: &mut Self::Workspace,
         rng: &mut R,
@@ -70,10 +68,8 @@ impl<T: Scalar> TransitionKernel<RbmAt<'_, T>> for BlockGibbs {
             return advance_each(self, stage, block, workspace);
         };
         let path = stage.model.path();
-        let buffers = workspace.0.take().filter(|buffers| buffers.fit(path));
-        let buffers = workspace
-            .0
-            .insert(buffers.unwrap_or_else(|| Buffers::new(path)));
+        let buffers = workspace.take().filter(|buffers| buffers.fit(path));
+        let buffers = workspace.insert(buffers.unwrap_or_else(|| Buffers::new(path)));
         buffers.select(block.mask());
         let Some((states, lanes)) = block.lanes_mut() else {
             return Ok(());
@@ -107,7 +103,6 @@ impl<T: Scalar> TransitionKernel<Stationary<&Rbm<T>>> for BlockGibbs {
     fn step<R: Rng + ?Sized>(
         &self,
         stage: Stage<'_, Stationary<&Rbm<T>>>,
-        _chain: usize,
         state: &mut Vec<bool>,
         _workspace: &mut (),
         rng: &mut R,

@@ -5,7 +5,7 @@ use std::ops::Range;
 use rand::{Rng, RngExt};
 
 use super::runner::TemperingSettings;
-use crate::kernel::{Decisions, NonFinite, Stage, Workspace};
+use crate::kernel::{Decisions, NonFinite, Stage};
 use crate::num::{Moments, WeightSums, log_sigmoid};
 use crate::path::{AnnealingPath, Intermediate};
 use crate::population::{Moves, Population};
@@ -196,27 +196,25 @@ where
     P: AnnealingPath<State: Clone>,
 {
     /// Starts ladders at `starts`, or else at exact samples of the base.
-    pub(super) fn start<W: Workspace>(
+    pub(super) fn start(
         path: &P,
         ladders: Range<usize>,
         plan: &Plan,
-        starts: Option<Starts<P::State, W::Memory>>,
+        starts: Option<Starts<P::State>>,
     ) -> Result<Self> {
         let betas = plan.placed.schedule.betas();
         let first = ladders.start;
         let mut starts = starts.map(Vec::into_iter);
         let population = |(j, &beta): (usize, &f64)| {
             let streams = plan.streams(j, &ladders);
-            let Some(ends) = starts.as_mut().and_then(Iterator::next) else {
+            let Some(states) = starts.as_mut().and_then(Iterator::next) else {
                 let stream = streams[0].clone();
                 let mut population = Population::start(path.clone(), first, ladders.len(), stream)?;
                 population.place_at(beta)?;
                 return Ok(population.at_stage(j));
             };
-            let (states, memories): (Vec<_>, Vec<_>) = ends.into_iter().unzip();
-            let mut population =
-                Population::from_states(path.clone(), beta, first, states, streams.to_vec())?;
-            population.set_memories::<W>(memories);
+            let streams = streams.to_vec();
+            let population = Population::from_states(path.clone(), beta, first, states, streams)?;
             Ok(population.at_stage(j))
         };
         let populations = betas.iter().enumerate().map(population);
@@ -291,7 +289,7 @@ where
         // Each state above the base is the upper one of some pair, and a base sample off its support is an error.
         figures.astray |= ratios.upper_is_astray();
         if self.rngs[ladder].random::<f64>() < ratios.acceptance() {
-            lower.members().exchange(&mut upper.members(), ladder);
+            lower.block_mut().exchange(upper.block_mut(), ladder);
             figures.trips.exchange(j);
         }
         Ok(())
@@ -310,12 +308,11 @@ where
         blocks.map(|block| block.decisions()).collect()
     }
 
-    /// Removes and returns all states, with the kernel's memories of them.
-    pub(super) fn take_ends<W: Workspace>(&mut self) -> Starts<P::State, W::Memory> {
-        let populations = std::mem::take(&mut self.populations);
-        populations
-            .into_iter()
-            .map(Population::into_states::<W>)
+    /// Removes and returns all states.
+    pub(super) fn take_ends(&mut self) -> Starts<P::State> {
+        let blocks = self.populations.iter_mut().map(Population::block_mut);
+        blocks
+            .map(|block| block.take_states_and_log_weights().0)
             .collect()
     }
 }
@@ -346,8 +343,8 @@ fn log_ratios<P: AnnealingPath>(
     })
 }
 
-/// States, each with the kernel's memory of it, by beta, then by ladder of a block.
-pub(super) type Starts<S, M> = Vec<Vec<(S, M)>>;
+/// States by beta, then by ladder of a block.
+pub(super) type Starts<S> = Vec<Vec<S>>;
 
 /// The values that all ladders of a round share: betas, random streams and the distance between samples.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::ladders::{Ladder, Ladders, PairSums, Placed, Plan, Starts};
 use super::runner::{Tempering, TemperingSettings};
-use crate::kernel::{Decisions, Invariant, TransitionKernel, Workspace};
+use crate::kernel::{Decisions, Invariant};
 use crate::num::{Moments, cumulative};
 use crate::path::AnnealingPath;
 use crate::pilot::interpolate;
@@ -18,7 +18,7 @@ pub(crate) struct Round<'t, 'p, P: AnnealingPath, K: Invariant<P::At>> {
     pub(super) run: &'t Tempering<'p, P, K>,
     pub(super) plan: Plan,
     /// Starting states, by block; none in the first round.
-    pub(super) starts: Vec<Mutex<Option<StartsOf<P, K>>>>,
+    pub(super) starts: Vec<Mutex<Option<Starts<P::State>>>>,
     pub(super) codec: Option<Codec<P, K>>,
 }
 
@@ -38,17 +38,12 @@ impl<P: AnnealingPath, K: Invariant<P::At>> Clone for Codec<P, K> {
 
 impl<P: AnnealingPath, K: Invariant<P::At>> Copy for Codec<P, K> {}
 
-type StartsOf<P, K> = Starts<<P as AnnealingPath>::State, MemoryOf<P, K>>;
-
-pub(super) type MemoryOf<P, K> =
-    <<K as TransitionKernel<<P as AnnealingPath>::At>>::Workspace as Workspace>::Memory;
-
 impl<'p, P, K> Task for Round<'_, 'p, P, K>
 where
     P: AnnealingPath<State: Clone + Send> + Send + Sync,
     K: Invariant<P::At> + Sync,
 {
-    type Output = RoundResult<P::State, MemoryOf<P, K>>;
+    type Output = RoundResult<P::State>;
 
     fn blocks(&self) -> Range<usize> {
         0..self.run.settings.blocks()
@@ -87,7 +82,7 @@ where
         }
         Ok(RoundResult {
             decisions: at.decisions(),
-            ends: vec![at.take_ends::<K::Workspace>()],
+            ends: vec![at.take_ends()],
             ladders: at.ladders,
         })
     }
@@ -123,21 +118,21 @@ where
         let start = self.starts[block].lock();
         let start = start.unwrap_or_else(PoisonError::into_inner).take();
         let ladders = self.run.settings.ladders_of(block);
-        Ladders::start::<K::Workspace>(&self.run.path, ladders, &self.plan, start)
+        Ladders::start(&self.run.path, ladders, &self.plan, start)
     }
 }
 
 /// The result of some ladders of a round.
 #[derive(Debug)]
 #[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
-pub(crate) struct RoundResult<S, M> {
+pub(crate) struct RoundResult<S> {
     pub(super) ladders: Vec<Ladder<S>>,
     pub(super) decisions: Vec<Decisions>,
     /// Final states, by block, from which the next round starts.
-    pub(super) ends: Vec<Starts<S, M>>,
+    pub(super) ends: Vec<Starts<S>>,
 }
 
-impl<S: Send, M: Send> Merge for RoundResult<S, M> {
+impl<S: Send> Merge for RoundResult<S> {
     fn merge(&mut self, right: Self) {
         self.ladders.extend(right.ladders);
         self.ends.extend(right.ends);
@@ -150,15 +145,15 @@ impl<S: Send, M: Send> Merge for RoundResult<S, M> {
 /// The state of a run between two rounds.
 #[derive(Debug)]
 #[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
-pub(super) struct RoundsReached<S, M> {
+pub(super) struct RoundsReached<S> {
     pub(super) last: Option<FinishedRound<S>>,
     pub(super) next: Placed,
     /// States by block, from which the next round starts.
-    pub(super) ends: Vec<Starts<S, M>>,
+    pub(super) ends: Vec<Starts<S>>,
     pub(super) stopped_by: Option<StoppedBy>,
 }
 
-impl<S, M> RoundsReached<S, M> {
+impl<S> RoundsReached<S> {
     /// Refuses a state read from a file if no round with `settings` can end in it.
     pub(super) fn check(&self, settings: &TemperingSettings) -> Result<()> {
         let last = self.last.as_ref();

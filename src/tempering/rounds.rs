@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use super::ladders::{Placed, Plan};
-use super::round::{Codec, FinishedRound, MemoryOf, Round, RoundResult, RoundsReached};
+use super::round::{Codec, FinishedRound, Round, RoundResult, RoundsReached};
 use super::run::TemperingRun;
 use super::runner::{Tempering, TemperingSettings};
 use crate::estimate::{LogZ, Remedy, Warning};
@@ -16,8 +16,6 @@ use crate::{Error, Result};
 
 /// Index of the first round after which `until_error` is checked.
 const FIRST_LOOK: usize = 5;
-
-type At<P, K> = RoundsReached<<P as AnnealingPath>::State, MemoryOf<P, K>>;
 
 impl<'p, P, K> Tempering<'p, P, K>
 where
@@ -48,7 +46,7 @@ where
         job: &mut J,
     ) -> Result<TemperingRun<P::State>>
     where
-        J: Runs<RoundResult<P::State, MemoryOf<P, K>>> + Carries<At<P, K>>,
+        J: Runs<RoundResult<P::State>> + Carries<RoundsReached<P::State>>,
     {
         let begun = Instant::now();
         let mut at = job
@@ -86,7 +84,7 @@ where
         self.result(at.last, stopped_by, begun)
     }
 
-    fn first(&self) -> At<P, K> {
+    fn first(&self) -> RoundsReached<P::State> {
         let schedule = &self.settings.schedule;
         RoundsReached {
             last: None,
@@ -105,8 +103,8 @@ where
         &self,
         last: Option<FinishedRound<P::State>>,
         placed: Placed,
-        closed: Closed<RoundResult<P::State, MemoryOf<P, K>>>,
-    ) -> At<P, K> {
+        closed: Closed<RoundResult<P::State>>,
+    ) -> RoundsReached<P::State> {
         if let Some(by) = closed.stopped_by {
             return RoundsReached {
                 last,
@@ -185,6 +183,8 @@ where
 
 #[cfg(test)]
 mod tests {
+    use nalgebra::DVector;
+
     use super::*;
     use crate::kernel::RandomWalkMetropolis;
     use crate::model::Gaussian;
@@ -196,7 +196,7 @@ mod tests {
     fn forged_rounds_are_refused() -> Result<()> {
         let line = Line::new(Gaussian::standard(1)?, Gaussian::standard(1)?);
         let run = Tempering::new(&line, RandomWalkMetropolis::new(0.5)?);
-        let refused = |forge: &dyn Fn(&mut At<&Line, RandomWalkMetropolis>)| {
+        let refused = |forge: &dyn Fn(&mut RoundsReached<DVector<f64>>)| {
             let mut at = run.first();
             forge(&mut at);
             at.check(&run.settings).is_err()

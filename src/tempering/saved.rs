@@ -11,33 +11,27 @@ use super::run::TemperingRun;
 use super::runner::Tempering;
 use crate::ais::identity;
 use crate::estimate::Warning;
-use crate::kernel::{Invariant, TransitionKernel, Workspace};
+use crate::kernel::{Invariant, SavedBlock};
 use crate::path::AnnealingPath;
-use crate::population::{Population, SavedPopulation};
+use crate::population::Population;
 use crate::random::{StreamRng, is_stuck};
 use crate::work::ranks::{OnRanks, Ranks};
 use crate::work::store::{Checkpointed, KeptJob, Resumable, decode, encode};
 use crate::work::{Execution, Identity, named_engine};
 use crate::{Error, Result};
 
-/// A saved block: scans done, populations by beta, streams of the swaps, and statistics of the ladders.
-type SavedLadders<S> = (
-    usize,
-    Vec<SavedPopulation<S>>,
-    Vec<StreamRng>,
-    Vec<Ladder<S>>,
-);
+/// A saved block of ladders: scans done, chains by beta, streams of the swaps, and statistics of the ladders.
+type SavedLadders<S> = (usize, Vec<SavedBlock<S>>, Vec<StreamRng>, Vec<Ladder<S>>);
 
-fn write_ladders<P, K>(at: &Ladders<P>) -> Result<Vec<u8>>
+fn write_ladders<P>(at: &Ladders<P>) -> Result<Vec<u8>>
 where
     P: AnnealingPath<State: Serialize>,
-    K: TransitionKernel<P::At, Workspace: Workspace<Memory: Serialize>>,
 {
-    let populations = at.populations.iter();
-    let populations: Result<Vec<_>> = populations.map(Population::saved::<K::Workspace>).collect();
+    let blocks = at.populations.iter().map(|at| at.block().saved());
+    let blocks: Vec<_> = blocks.collect();
     encode(
         "block under way",
-        &(at.scans, populations?, &at.rngs, &at.ladders),
+        &(at.scans, blocks, &at.rngs, &at.ladders),
     )
 }
 
@@ -45,15 +39,15 @@ where
 fn read_ladders<P, K>(task: &Round<'_, '_, P, K>, block: usize, bytes: &[u8]) -> Result<Ladders<P>>
 where
     P: AnnealingPath<State: Clone + DeserializeOwned>,
-    K: Invariant<P::At, Workspace: Workspace<Memory: DeserializeOwned>>,
+    K: Invariant<P::At>,
 {
     let saved: SavedLadders<_> = decode("block under way", bytes)?;
-    let (scans, populations, rngs, ladders) = saved;
+    let (scans, blocks, rngs, ladders) = saved;
     let (range, plan) = (task.run.settings.ladders_of(block), &task.plan);
     let expected = format!("less than {}", plan.scans);
     Error::check(scans < plan.scans, "scans", scans, expected)?;
     let betas = plan.placed.schedule.betas();
-    Error::check_dimension("populations", populations.len(), betas.len())?;
+    Error::check_dimension("populations", blocks.len(), betas.len())?;
     Error::check_dimension("random streams of swaps", rngs.len(), range.len())?;
     Error::check_dimension("ladders", ladders.len(), range.len())?;
     let moving = !rngs.iter().any(is_stuck);
@@ -62,12 +56,11 @@ where
     ladders
         .iter()
         .try_for_each(|ladder| ladder.check(plan, scans))?;
-    let population = |(j, (population, &beta)): (usize, (_, &f64))| {
-        let population =
-            Population::restored::<K::Workspace>(task.run.path.clone(), beta, &range, population)?;
+    let population = |(j, (block, &beta)): (usize, (_, &f64))| {
+        let population = Population::restored(task.run.path.clone(), beta, &range, block)?;
         Ok(population.at_stage(j))
     };
-    let populations = populations.into_iter().zip(betas).enumerate();
+    let populations = blocks.into_iter().zip(betas).enumerate();
     Ok(Ladders {
         first: range.start,
         scans,
@@ -96,7 +89,6 @@ impl<'p, P, K> Resumable for Tempering<'p, P, K>
 where
     P: AnnealingPath<State: Clone + Serialize + DeserializeOwned + Send> + Send + Sync,
     K: Invariant<P::At> + Sync,
-    <K::Workspace as Workspace>::Memory: Serialize + DeserializeOwned,
 {
     type Run = TemperingRun<P::State>;
 
@@ -120,7 +112,7 @@ where
 
     fn go(&self, job: &mut KeptJob<'_>) -> Result<Self::Run> {
         let codec = Codec {
-            write: write_ladders::<P, K>,
+            write: write_ladders,
             read: read_ladders,
         };
         self.go_with(Some(codec), job)

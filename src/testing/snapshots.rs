@@ -9,9 +9,9 @@ use crate::drift::{
     DriftModifiedLangevin, QuadratureModifier, RidgeGibbs, RidgePath, SeparableModifier, Sinusoid,
 };
 use crate::kernel::{
-    CoordinateGibbs, Hmc, Mala, Metropolis, Mixture, PerfectTransitions, PersistentHmc,
-    Preconditioner, RandomWalkMetropolis, Repeat, Sequence, SymmetricProposal, TransitionKernel,
-    Tunable, UnadjustedLangevin, Workspace,
+    CoordinateGibbs, Hmc, Mala, Metropolis, Mixture, PerfectTransitions, Preconditioner,
+    RandomWalkMetropolis, Repeat, Sequence, SymmetricProposal, TransitionKernel, Tunable,
+    UnadjustedLangevin,
 };
 use crate::learned::{LearnedTransitions, Mean, Noise};
 use crate::model::{FunctionModel, Gaussian};
@@ -26,18 +26,17 @@ use crate::work::store::{decode, encode};
 const STAGES: usize = 6;
 const CHAINS: usize = 5;
 
-fn bytes<P, W>(population: &Population<P>) -> Vec<u8>
+fn bytes<P>(population: &Population<P>) -> Vec<u8>
 where
     P: AnnealingPath<State: Serialize>,
-    W: Workspace<Memory: Serialize>,
 {
-    encode("population", &population.saved::<W>().unwrap()).unwrap()
+    encode("population", &population.block().saved()).unwrap()
 }
 
 fn assert_goes_on<P, K>(path: P, kernel: K)
 where
     P: AnnealingPath<State: Serialize + DeserializeOwned>,
-    K: TransitionKernel<P::At, Workspace: Workspace<Memory: Serialize + DeserializeOwned>>,
+    K: TransitionKernel<P::At>,
 {
     let schedule = Schedule::linear(STAGES).unwrap();
     let betas = schedule.betas();
@@ -56,18 +55,13 @@ where
     for (cut, &beta) in betas.iter().enumerate() {
         let mut population = start();
         pass(&mut population, 0..cut);
-        let written = bytes::<P, K::Workspace>(&population);
+        let written = bytes(&population);
         let saved = decode("population", &written).unwrap();
-        let read =
-            Population::<P>::restored::<K::Workspace>(path.clone(), beta, &(0..CHAINS), saved);
+        let read = Population::<P>::restored(path.clone(), beta, &(0..CHAINS), saved);
         let mut population = read.unwrap().at_stage(cut);
         pass(&mut population, cut..STAGES);
         let name = std::any::type_name::<K>();
-        assert_eq!(
-            bytes::<P, K::Workspace>(&population),
-            bytes::<P, K::Workspace>(&whole),
-            "{name}, cut at {cut}"
-        );
+        assert_eq!(bytes(&population), bytes(&whole), "{name}, cut at {cut}");
     }
 }
 
@@ -80,8 +74,8 @@ fn walk() -> RandomWalkMetropolis {
     RandomWalkMetropolis::new(0.4).unwrap()
 }
 
-fn persistent() -> PersistentHmc {
-    PersistentHmc::new(0.3, 2, 0.4).unwrap()
+fn hmc() -> Hmc {
+    Hmc::new(0.3, 2).unwrap()
 }
 
 #[test]
@@ -92,10 +86,9 @@ fn with_kernels_over_vectors() {
     assert_goes_on(&path, walk());
     assert_goes_on(&path, Mala::new(0.2).unwrap());
     assert_goes_on(&path, UnadjustedLangevin::new(0.1).unwrap());
-    assert_goes_on(&path, Hmc::new(0.3, 3).unwrap());
-    assert_goes_on(&path, persistent());
+    assert_goes_on(&path, hmc());
     assert_goes_on(&path, walk().preconditioned(shape.clone()));
-    assert_goes_on(&path, persistent().preconditioned(shape));
+    assert_goes_on(&path, hmc().preconditioned(shape));
 }
 
 #[test]
@@ -103,11 +96,11 @@ fn with_kernels_made_of_kernels() {
     let (base, target) = gaussians();
     let path = GeometricPath::new(base, target);
     let mala = || Mala::new(0.2).unwrap();
-    assert_goes_on(&path, Sequence(persistent(), walk()));
-    assert_goes_on(&path, Sequence(mala(), persistent()));
-    assert_goes_on(&path, Repeat::new(persistent(), 2).unwrap());
-    assert_goes_on(&path, Mixture::new(0.5, persistent(), mala()).unwrap());
-    let nested = Mixture::new(0.5, persistent(), Sequence(walk(), persistent()));
+    assert_goes_on(&path, Sequence(hmc(), walk()));
+    assert_goes_on(&path, Sequence(mala(), hmc()));
+    assert_goes_on(&path, Repeat::new(hmc(), 2).unwrap());
+    assert_goes_on(&path, Mixture::new(0.5, hmc(), mala()).unwrap());
+    let nested = Mixture::new(0.5, hmc(), Sequence(walk(), hmc()));
     assert_goes_on(&path, Repeat::new(nested.unwrap(), 2).unwrap());
 }
 

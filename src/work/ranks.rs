@@ -78,7 +78,7 @@ impl<A: Resumable> OnRanks<'_, A> {
     ///
     /// # Errors
     /// The errors of the run in one process; [`Error::Rank`](crate::Error::Rank) if another process failed, has other
-    /// settings, or another path or kernel; states, recorders or memories that serde does not restore exactly; a call
+    /// settings, or another path or kernel; states or recorders that serde does not restore exactly; a call
     /// from a thread of rayon's pool; an error of [`Ranks::all_gather`].
     pub fn run(&self) -> Result<A::Run> {
         run_shared(self.run, self.ranks)

@@ -182,7 +182,6 @@ impl<M: Differentiable + Intermediate, D: DriftModifier> TransitionKernel<M> for
     fn step<R: Rng + ?Sized>(
         &self,
         stage: Stage<'_, M>,
-        _chain: usize,
         x: &mut DVector<f64>,
         _workspace: &mut (),
         rng: &mut R,

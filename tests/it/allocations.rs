@@ -8,8 +8,8 @@ use std::cell::Cell;
 
 use annealed::ais::Ais;
 use annealed::kernel::{
-    Hmc, Mala, PersistentHmc, Preconditioner, RandomWalkMetropolis, Repeat, TransitionKernel,
-    Tunable, UnadjustedLangevin,
+    Hmc, Mala, Preconditioner, RandomWalkMetropolis, Repeat, TransitionKernel, Tunable,
+    UnadjustedLangevin,
 };
 use annealed::model::{Gaussian, NormalizedModel};
 use annealed::path::{AnnealingPath, GeometricPath, SimdLevel};
@@ -102,7 +102,6 @@ fn a_stage_over_vectors_allocates_nothing() {
     assert_none_per_stage(&path, Mala::new(0.1).unwrap());
     assert_none_per_stage(&path, UnadjustedLangevin::new(0.01).unwrap());
     assert_none_per_stage(&path, Hmc::new(0.2, 3).unwrap());
-    assert_none_per_stage(&path, PersistentHmc::new(0.2, 1, 0.1).unwrap());
     assert_none_per_stage(&path, Repeat::new(Mala::new(0.1).unwrap(), 2).unwrap());
     let covariance = DMatrix::from_fn(9, 9, |i, j| if i == j { 1.0 } else { 0.4 });
     let dense = Preconditioner::covariance(&covariance).unwrap();
@@ -113,8 +112,6 @@ fn a_stage_over_vectors_allocates_nothing() {
         assert_none_per_stage(&path, walk.preconditioned(shape()));
         assert_none_per_stage(&path, Mala::new(0.1).unwrap().preconditioned(shape()));
         assert_none_per_stage(&path, Hmc::new(0.2, 3).unwrap().preconditioned(shape()));
-        let persistent = PersistentHmc::new(0.2, 1, 0.1).unwrap();
-        assert_none_per_stage(&path, persistent.preconditioned(shape()));
     }
 }
 

@@ -219,7 +219,6 @@ impl<M: Intermediate<State = Vec<i8>>> TransitionKernel<M> for HeatBath {
     fn step<R: Rng + ?Sized>(
         &self,
         stage: Stage<'_, M>,
-        _chain: usize,
         spins: &mut Vec<i8>,
         _workspace: &mut (),
         rng: &mut R,

@@ -350,7 +350,6 @@ impl<M: Intermediate> TransitionKernel<M> for ThreeStages {
     fn step<R: Rng + ?Sized>(
         &self,
         _stage: Stage<'_, M>,
-        _chain: usize,
         _state: &mut M::State,
         _workspace: &mut (),
         _rng: &mut R,

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use annealed::Error;
 use annealed::ais::StageSummary;
 use annealed::bidirectional::TargetSamples;
-use annealed::kernel::{Mixture, PersistentHmc, Slice, UnadjustedLangevin};
+use annealed::kernel::{Mixture, Slice, UnadjustedLangevin};
 use annealed::model::{BatchOutput, Differentiable, UniformBox, UnnormalizedModel};
 use annealed::nested::NestedSmc;
 use annealed::pilot::{BinnedSchedule, KnotChains};
@@ -128,7 +128,6 @@ fn a_batch_gives_the_numbers_of_single_states_in_few_calls() {
         walk(), 1, 0.0;
         hmc(), 3, 0.0;
         Mala::new(0.3).unwrap(), 1, 0.0;
-        PersistentHmc::new(0.3, 3, 0.2).unwrap(), 3, 0.0;
         UnadjustedLangevin::new(0.05).unwrap(), 1, 0.0;
         Mixture::new(0.4, walk(), hmc()).unwrap(), 5, 0.0
     );

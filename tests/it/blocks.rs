@@ -1,12 +1,12 @@
-//! Blocks of chains: masks, rest, memory that follows its chain, and mixtures that move together.
+//! Blocks of chains: masks, rest, and mixtures that move together.
 
 use annealed::adaptive::StepSizes;
 use annealed::ais::{Ais, Run};
 use annealed::drift::DriftModifiedLangevin;
 use annealed::estimate::LogZ;
 use annealed::kernel::{
-    Block, Hmc, Increment, Mixture, NonFinite, PersistentHmc, RandomWalkMetropolis, Repeat,
-    Sequence, Stage, Step, TransitionKernel, UnadjustedLangevin, Workspace,
+    Block, Hmc, Increment, Mixture, NonFinite, RandomWalkMetropolis, Repeat, Sequence, Stage, Step,
+    TransitionKernel, UnadjustedLangevin,
 };
 use annealed::learned::{LearnedTransitions, Mean};
 use annealed::model::{FunctionModel, Gaussian, NormalizedModel, Sampleable};
@@ -151,36 +151,6 @@ fn a_drift_modified_kernel_shifts_once_a_stage() {
     );
 }
 
-#[test]
-fn the_memory_of_a_chain_follows_it() {
-    type Kernel = Sequence<PersistentHmc, RandomWalkMetropolis>;
-    let model = Stationary(Gaussian::standard(2).unwrap());
-    let stage = Stage::new(1, &model, &model);
-    let walk = RandomWalkMetropolis::new(0.3).unwrap();
-    let kernel: Kernel = Sequence(PersistentHmc::new(0.2, 2, 0.1).unwrap(), walk);
-    let mut workspace = Default::default();
-    let mut first = block(3);
-    kernel.advance(stage, &mut first, &mut workspace).unwrap();
-    // Chain 2 goes on as chain 0 of another block.
-    let (state, rng) = first.clone().chain_mut(2).clone_parts();
-    let mut second = Block::new(0, vec![state], vec![rng]);
-    let mut elsewhere = <Kernel as TransitionKernel<Stationary<Gaussian>>>::Workspace::default();
-    elsewhere.set_memory(0, workspace.memory(2));
-    kernel.advance(stage, &mut first, &mut workspace).unwrap();
-    kernel.advance(stage, &mut second, &mut elsewhere).unwrap();
-    assert_eq!(first.states()[2], second.states()[0]);
-}
-
-trait CloneParts {
-    fn clone_parts(self) -> (DVector<f64>, StreamRng);
-}
-
-impl CloneParts for (&mut DVector<f64>, &mut StreamRng) {
-    fn clone_parts(self) -> (DVector<f64>, StreamRng) {
-        (self.0.clone(), self.1.clone())
-    }
-}
-
 fn rbm_path() -> RbmPath<f64> {
     let weights = DMatrix::from_row_slice(2, 3, &[1.0, -1.0, 0.5, -0.5, 1.0, 2.0]);
     let target = Rbm::new(weights, dvector![0.2, -0.3], dvector![0.1, -0.2, 0.3]);
@@ -245,7 +215,6 @@ impl<M: Intermediate<State = DVector<f64>>> TransitionKernel<M> for WrongAsABloc
     fn step<R: Rng + ?Sized>(
         &self,
         _stage: Stage<'_, M>,
-        _chain: usize,
         _state: &mut DVector<f64>,
         _workspace: &mut (),
         _rng: &mut R,

@@ -10,7 +10,7 @@ use std::time::Duration;
 use annealed::ais::{Ais, Merge, Progress, Recorder, StoppedBy};
 use annealed::estimate::LogZ;
 use annealed::estimate::Warning;
-use annealed::kernel::{Block, PersistentHmc, RandomWalkMetropolis, Stage};
+use annealed::kernel::{Block, Hmc, RandomWalkMetropolis, Stage};
 use annealed::model::Gaussian;
 use annealed::path::GeometricPath;
 use annealed::population::{Resampling, WasteFree};
@@ -78,11 +78,11 @@ impl<M: annealed::path::Intermediate<State = DVector<f64>>> Recorder<M> for Sums
     }
 }
 
-type Recorded<'p> = Ais<'p, &'p Vectors, PersistentHmc, Sums>;
+type Recorded<'p> = Ais<'p, &'p Vectors, Hmc, Sums>;
 
-/// Seven blocks of 12 stages, the last one not full. The kernel has a memory, and a recorder looks on.
+/// Seven blocks of 12 stages, the last one not full. The kernel knows gradients of the states, and a recorder looks on.
 fn recorded(path: &Vectors) -> Recorded<'_> {
-    Ais::new(path, PersistentHmc::new(0.3, 2, 0.4).unwrap())
+    Ais::new(path, Hmc::new(0.3, 2).unwrap())
         .schedule(Schedule::linear(12).unwrap())
         .block_size(10)
         .chains(63)
@@ -190,8 +190,8 @@ fn runs_of_rbms_go_on() {
     }
 }
 
-fn tempering(path: &Vectors) -> Tempering<'_, &Vectors, PersistentHmc> {
-    Tempering::new(path, PersistentHmc::new(0.3, 2, 0.4).unwrap())
+fn tempering(path: &Vectors) -> Tempering<'_, &Vectors, Hmc> {
+    Tempering::new(path, Hmc::new(0.3, 2).unwrap())
         .schedule(Schedule::linear(4).unwrap())
         .ladders(5)
         .block_size(2)
@@ -263,7 +263,7 @@ fn whatever_differs_of_a_tempered_run_is_named() {
     let (folder, path) = (Folder::new("ladders_differ"), path());
     let run = || tempering(&path);
     let _ = run().checkpoint(folder.file()).run().unwrap();
-    let kernel = PersistentHmc::new(0.3, 2, 0.5).unwrap();
+    let kernel = Hmc::new(0.3, 3).unwrap();
     let other_kernel = Tempering::new(&path, kernel).schedule(Schedule::linear(4).unwrap());
     let other_kernel = other_kernel
         .ladders(5)
@@ -431,7 +431,7 @@ fn whatever_differs_is_named() {
         Gaussian::standard(2).unwrap(),
         Gaussian::isotropic(dvector![1.0, -2.1], 0.5).unwrap(),
     );
-    let kernel = PersistentHmc::new(0.3, 2, 0.5).unwrap();
+    let kernel = Hmc::new(0.3, 3).unwrap();
     let other_kernel = Ais::new(&path, kernel).recorder(Sums::default());
     let other_kernel = other_kernel
         .schedule(linear(12))
@@ -439,7 +439,7 @@ fn whatever_differs_is_named() {
         .chains(63)
         .seed(3);
     let other_kernel = other_kernel.resampling(Resampling::when_ess_below(0.7).unwrap());
-    let other_base = Ais::with_base_log_z(&path, PersistentHmc::new(0.3, 2, 0.4).unwrap(), 1.5);
+    let other_base = Ais::with_base_log_z(&path, Hmc::new(0.3, 2).unwrap(), 1.5);
     let other_base = other_base
         .recorder(Sums::default())
         .schedule(linear(12))
@@ -596,7 +596,7 @@ macro_rules! go_on {
     }};
 }
 
-fn long_tempering(path: &Vectors) -> Tempering<'_, &Vectors, PersistentHmc> {
+fn long_tempering(path: &Vectors) -> Tempering<'_, &Vectors, Hmc> {
     tempering(path).rounds(15).threads(2)
 }
 

@@ -12,7 +12,7 @@ use annealed::Error;
 use annealed::adaptive::{AdaptiveSmc, AdaptiveSmcRun, Challenge, ChallengeRun, Rounds, RoundsRun};
 use annealed::ais::{Ais, Progress, Run};
 use annealed::estimate::LogZ;
-use annealed::kernel::{Hmc, PersistentHmc, RandomWalkMetropolis};
+use annealed::kernel::{Hmc, RandomWalkMetropolis};
 use annealed::model::{FunctionModel, Gaussian};
 use annealed::nested::{NestedSmc, NestedSmcRun};
 use annealed::path::{GeometricPath, TemperedPath};
@@ -171,8 +171,8 @@ fn path() -> Path {
     GeometricPath::new(Gaussian::standard(2).unwrap(), target)
 }
 
-fn plain(path: &Path) -> Ais<'_, &Path, PersistentHmc> {
-    Ais::new(path, PersistentHmc::new(0.3, 2, 0.4).unwrap())
+fn plain(path: &Path) -> Ais<'_, &Path, Hmc> {
+    Ais::new(path, Hmc::new(0.3, 2).unwrap())
         .schedule(Schedule::linear(9).unwrap())
         .chains(70)
         .block_size(16)
@@ -202,7 +202,7 @@ fn waste_free_runs() {
 fn tempered_runs() {
     let path = path();
     row!("tempering", || {
-        Tempering::new(&path, PersistentHmc::new(0.3, 2, 0.4).unwrap())
+        Tempering::new(&path, Hmc::new(0.3, 2).unwrap())
             .schedule(Schedule::linear(4).unwrap())
             .ladders(5)
             .block_size(2)
@@ -252,7 +252,7 @@ fn rounds() {
 fn challenges() {
     let path = path();
     let first = plain(&path).run().unwrap();
-    let kernel = || PersistentHmc::new(0.3, 2, 0.4).unwrap();
+    let kernel = || Hmc::new(0.3, 2).unwrap();
     row!("challenge", || Challenge::new(&path, kernel(), &first)
         .budget(20_000));
     let kernel = || RandomWalkMetropolis::new(0.5).unwrap();

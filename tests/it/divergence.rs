@@ -8,8 +8,8 @@ use annealed::ais::Ais;
 use annealed::drift::{DriftModifiedLangevin, DriftModifier};
 use annealed::estimate::LogZ;
 use annealed::kernel::{
-    Hmc, Mala, PersistentHmc, Preconditioner, RandomWalkMetropolis, Repeat, Slice,
-    TransitionKernel, Tunable, UnadjustedLangevin,
+    Hmc, Mala, Preconditioner, RandomWalkMetropolis, Repeat, Slice, TransitionKernel, Tunable,
+    UnadjustedLangevin,
 };
 use annealed::model::{Differentiable, Gaussian, GradientModel, UnnormalizedModel};
 use annealed::path::{AnnealingPath, GeometricPath};
@@ -86,8 +86,6 @@ fn a_funnel_written_plainly_is_passed() {
             assert_funnel(&path, hmc.clone(), seed);
         }
         assert_funnel(&batches, hmc.clone(), 0);
-        let persistent = PersistentHmc::new(size, steps, 0.5).unwrap();
-        assert_funnel(&path, persistent, 0);
         let shape = Preconditioner::deviations(dvector![2.0, 1.0, 1.0]).unwrap();
         assert_funnel(&path, hmc.preconditioned(shape.clone()), 0);
         assert_funnel(&batches, hmc.preconditioned(shape), 0);
@@ -194,7 +192,6 @@ fn a_gradient_that_is_not_finite_is_an_error_where_the_density_is_finite() {
             refuses!(mala.preconditioned(shape.clone()));
             refuses!(UnadjustedLangevin::new(0.1).unwrap());
             refuses!(Hmc::new(0.2, 3).unwrap());
-            refuses!(PersistentHmc::new(0.2, 1, 0.5).unwrap());
         }
     }
 }
@@ -209,7 +206,6 @@ fn a_nan_at_an_ordinary_point_is_an_error() {
     let errors = [
         run(&path, hmc()),
         run(&batches, hmc()),
-        run(&path, PersistentHmc::new(0.3, 5, 0.5).unwrap()),
         run(&path, Mala::new(0.1).unwrap()),
         run(&path, UnadjustedLangevin::new(0.1).unwrap()),
         run(&path, DriftModifiedLangevin::new(Still, 0.1).unwrap()),

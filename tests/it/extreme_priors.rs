@@ -1,6 +1,6 @@
 //! Priors with mass at coordinates whose parameters saturate: gradient kernels run, and log Z is the exact one.
 
-use annealed::kernel::{PersistentHmc, UnadjustedLangevin};
+use annealed::kernel::UnadjustedLangevin;
 
 use annealed::prelude::*;
 
@@ -121,11 +121,6 @@ fn by_every_gradient_kernel(
     }
     // Steps too short for these priors: the runs end, with a finite log Z.
     assert!(ais!(Hmc::new(0.3, 3).unwrap()).log_z().is_finite());
-    assert!(
-        ais!(PersistentHmc::new(0.3, 3, 0.8).unwrap())
-            .log_z()
-            .is_finite()
-    );
     assert!(ais!(Mala::new(0.5).unwrap()).log_z().is_finite());
     assert!(
         ais!(UnadjustedLangevin::new(0.05).unwrap())

@@ -76,7 +76,6 @@ impl<M: Intermediate<State = usize>> TransitionKernel<M> for Walk {
     fn step<R: Rng + ?Sized>(
         &self,
         stage: Stage<'_, M>,
-        _chain: usize,
         state: &mut usize,
         _workspace: &mut (),
         rng: &mut R,
@@ -271,7 +270,6 @@ impl TransitionKernel<Stationary<Table>> for Eager {
     fn step<R: Rng + ?Sized>(
         &self,
         stage: Stage<'_, Stationary<Table>>,
-        chain: usize,
         state: &mut usize,
         workspace: &mut (),
         rng: &mut R,
@@ -280,6 +278,6 @@ impl TransitionKernel<Stationary<Table>> for Eager {
             *state = (*state + 1) % STATES;
             return Ok(Step::invariant());
         }
-        Walk(Flavor::Right).step(stage, chain, state, workspace, rng)
+        Walk(Flavor::Right).step(stage, state, workspace, rng)
     }
 }

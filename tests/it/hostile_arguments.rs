@@ -10,8 +10,8 @@ use annealed::drift::{
 use annealed::estimate::{BennettEstimate, Estimate, importance_weighted_bound, jackknife};
 use annealed::harmonium::{CategoricalUnits, GaussianUnits, Harmonium};
 use annealed::kernel::{
-    Hmc, Mala, PersistentHmc, Preconditioner, RandomWalkMetropolis, Slice, StepSize,
-    TransitionKernel, Tunable, UnadjustedLangevin,
+    Hmc, Mala, Preconditioner, RandomWalkMetropolis, Slice, StepSize, TransitionKernel, Tunable,
+    UnadjustedLangevin,
 };
 use annealed::learned::{
     AmortizedTransitions, AuxiliaryPath, ConditionalGaussian, Coupling, Family, InvertibleMap,
@@ -181,8 +181,8 @@ fn schedules_kernels_and_estimates_of_any_numbers_are_made_or_refused() -> Resul
             let _ = BinnedSchedule::default().schedule(&survey, 5);
         }
         let _ = RandomWalkMetropolis::new(a).is_ok() && Mala::new(a).is_ok();
-        let _ = Hmc::new(a, 1).is_ok() && PersistentHmc::new(a, 1, b).is_ok();
-        let _ = Slice::new(a).is_ok() && UnadjustedLangevin::new(b).is_ok();
+        let _ =
+            Hmc::new(a, 1).is_ok() && Slice::new(a).is_ok() && UnadjustedLangevin::new(b).is_ok();
         let _ = Resampling::when_ess_below(a);
     }
     Ok(())
@@ -338,13 +338,9 @@ fn assert_runs_refuse(n: usize, k: usize) -> Result<()> {
         runs(&path, walk().preconditioned(shape()?)),
         runs(&path, Mala::new(1.0)?.preconditioned(shape()?)),
         runs(&path, hmc()),
-        runs(
-            &path,
-            PersistentHmc::new(1.0, 2, 0.5)?.preconditioned(shape()?),
-        ),
         StepSizes::new(&path, hmc()).run().is_ok(),
     ];
-    assert_eq!(found, [n == 2; 5]);
+    assert_eq!(found, [n == 2; 4]);
     let levels = NestedSmc::new(&path, walk().preconditioned(shape()?));
     assert_eq!(levels.chains(4).moves(3).run().is_ok(), n == 2);
     let streams = (0..k).map(|index| stream(1, Purpose::Run, index));

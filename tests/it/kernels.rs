@@ -2,9 +2,9 @@
 
 use annealed::adaptive::StepSizes;
 use annealed::kernel::{
-    Block, CoordinateGibbs, Hmc, Mala, Metropolis, Mixture, NonFinite, PersistentHmc,
-    Preconditioner, RandomWalkMetropolis, Repeat, Sequence, Stage, Step, StepSize,
-    SymmetricProposal, TransitionKernel, Tunable, UnadjustedLangevin,
+    Block, CoordinateGibbs, Hmc, Mala, Metropolis, Mixture, NonFinite, Preconditioner,
+    RandomWalkMetropolis, Repeat, Sequence, Stage, Step, StepSize, SymmetricProposal,
+    TransitionKernel, Tunable, UnadjustedLangevin,
 };
 use annealed::model::{Differentiable, FullConditionals, Sampleable, UnnormalizedModel};
 use annealed::path::{AnnealingPath, Intermediate, Stationary};
@@ -55,7 +55,7 @@ fn step_from<K: TransitionKernel<Stationary<From1d>>>(
     let mut workspace = K::Workspace::default();
     let model = Stationary(model.clone());
     let stage = Stage::new(1, &model, &model);
-    kernel.step(stage, 0, state, &mut workspace, &mut rng(1))
+    kernel.step(stage, state, &mut workspace, &mut rng(1))
 }
 
 /// One step of each kernel over vectors.
@@ -74,7 +74,6 @@ fn steps_from(model: &From1d, start: f64, size: f64) -> Vec<(Result<Step, NonFin
         one(Mala::new(size), model, start),
         one(UnadjustedLangevin::new(size), model, start),
         one(Hmc::new(size, 3), model, start),
-        one(PersistentHmc::new(size, 3, 0.5), model, start),
     ]
 }
 
@@ -95,7 +94,6 @@ fn bad_settings_are_refused() {
         refused(Mala::new(size), "step size");
         refused(UnadjustedLangevin::new(size), "step size");
         refused(Hmc::new(size, 1), "step size");
-        refused(PersistentHmc::new(size, 1, 0.5), "step size");
     }
     refused(StepSize::knots([]), "step size");
     for betas in [
@@ -111,9 +109,6 @@ fn bad_settings_are_refused() {
         );
     }
     refused(Hmc::new(0.1, 0), "leapfrog steps");
-    for refreshment in [0.0, -0.1, 1.1, f64::NAN] {
-        refused(PersistentHmc::new(0.1, 1, refreshment), "refreshment");
-    }
     for probability in [-0.1, 1.1, f64::NAN] {
         let gibbs = CoordinateGibbs::systematic();
         refused(Mixture::new(probability, gibbs, gibbs), "probability");
@@ -185,13 +180,7 @@ fn a_state_off_the_support_moves_in_and_none_moves_out() {
         let mut workspace = K::Workspace::default();
         let ends = (0..200).map(|seed| {
             let mut state = point(start);
-            let step = kernel.step(
-                stage,
-                seed,
-                &mut state,
-                &mut workspace,
-                &mut rng(seed as u64),
-            );
+            let step = kernel.step(stage, &mut state, &mut workspace, &mut rng(seed));
             assert!(step.unwrap().correction.is_finite());
             state[0]
         });
@@ -201,7 +190,6 @@ fn a_state_off_the_support_moves_in_and_none_moves_out() {
         assert!(expected.contains(&arrivals(RandomWalkMetropolis::new(0.5), start)));
         assert!(expected.contains(&arrivals(Mala::new(0.3), start)));
         assert!(expected.contains(&arrivals(Hmc::new(0.5, 2), start)));
-        assert!(expected.contains(&arrivals(PersistentHmc::new(0.5, 2, 0.5), start)));
     }
     let far = From1d {
         log_density: |x| if x > 9.0 { 0.0 } else { f64::NEG_INFINITY },
@@ -247,9 +235,7 @@ fn gibbs_visits_the_coordinates() {
     let visits = |kernel: CoordinateGibbs, sweeps: usize| {
         let (mut state, mut rng) = (Vec::new(), rng(6));
         for _ in 0..sweeps {
-            kernel
-                .step(stage, 0, &mut state, &mut (), &mut rng)
-                .unwrap();
+            kernel.step(stage, &mut state, &mut (), &mut rng).unwrap();
         }
         state
     };
@@ -316,7 +302,7 @@ fn steps_report_acceptance_probabilities_and_add_them() -> Result<()> {
 fn composed_kernels_move_blocks_as_they_move_chains() -> Result<()> {
     let langevin = || UnadjustedLangevin::new(0.1);
     let kernel = Sequence(
-        Repeat::new(Sequence(langevin()?, PersistentHmc::new(0.2, 2, 0.3)?), 2)?,
+        Repeat::new(Sequence(langevin()?, Hmc::new(0.2, 2)?), 2)?,
         Repeat::new(RandomWalkMetropolis::new(0.3)?, 3)?,
     );
     let (left, reached) = (At(0.3), At(0.6));
@@ -331,7 +317,7 @@ fn composed_kernels_move_blocks_as_they_move_chains() -> Result<()> {
         let log_ratio = stage.log_ratio(state);
         let mut correction = 0.0;
         if log_ratio > f64::NEG_INFINITY {
-            let step = kernel.step(stage, chain, state, &mut workspace, &mut rng);
+            let step = kernel.step(stage, state, &mut workspace, &mut rng);
             correction = step.unwrap().correction;
         }
         assert_eq!(block.states()[chain], *state);
@@ -363,16 +349,13 @@ fn a_workspace_follows_the_dimension() {
     let stage = Stage::new(1, &model, &model);
     let kernel = Sequence(
         Sequence(Mala::new(0.5).unwrap(), Hmc::new(0.5, 2).unwrap()),
-        Sequence(
-            PersistentHmc::new(0.5, 2, 0.5).unwrap(),
-            RandomWalkMetropolis::new(0.5).unwrap(),
-        ),
+        RandomWalkMetropolis::new(0.5).unwrap(),
     );
     let mut workspace = Default::default();
     for dimension in [2, 5, 0, 3] {
         let mut state = Vector::zeros(dimension);
         kernel
-            .step(stage, 0, &mut state, &mut workspace, &mut rng(2))
+            .step(stage, &mut state, &mut workspace, &mut rng(2))
             .unwrap();
         assert_eq!(state.len(), dimension);
     }
@@ -411,7 +394,7 @@ fn metropolis_on_a_state_of_bits() {
         let mut state = [false, true, true];
         for _ in 0..30 {
             Metropolis(FlipOne)
-                .step(stage, 0, &mut state, &mut workspace, &mut rng)
+                .step(stage, &mut state, &mut workspace, &mut rng)
                 .unwrap();
         }
         heads += usize::from(state[0]);
@@ -493,9 +476,9 @@ fn acceptance<K: TransitionKernel<At>>(kernel: &K, beta: f64) -> f64 {
     let (mut rng, mut workspace) = (rng(4), K::Workspace::default());
     let chains = 20_000;
     let mut sum = 0.0;
-    for chain in 0..chains {
+    for _ in 0..chains {
         let mut state = stage.model.sample(&mut rng);
-        let step = kernel.step(stage, chain, &mut state, &mut workspace, &mut rng);
+        let step = kernel.step(stage, &mut state, &mut workspace, &mut rng);
         sum += step.unwrap().decisions.accepted;
     }
     sum / chains as f64
@@ -537,8 +520,7 @@ fn tuning_reaches_the_target_all_along_the_path() -> Result<()> {
     }
     check(RandomWalkMetropolis::new(0.5)?)?;
     check(Mala::new(0.5)?)?;
-    check(Hmc::new(0.5, 3)?)?;
-    check(PersistentHmc::new(0.5, 1, 0.2)?)
+    check(Hmc::new(0.5, 3)?)
 }
 
 #[test]
@@ -562,7 +544,6 @@ fn tuning_says_what_it_cannot_do() -> Result<()> {
         fn step<R: Rng + ?Sized>(
             &self,
             _stage: Stage<'_, At>,
-            _chain: usize,
             _state: &mut Vector,
             _workspace: &mut (),
             _rng: &mut R,
@@ -597,7 +578,7 @@ fn tuning_says_what_it_cannot_do() -> Result<()> {
 fn kernels_travel_as_json_and_are_checked_on_arrival() -> Result<()> {
     let kernel = Mixture::new(
         0.5,
-        Sequence(Hmc::new(0.2, 5)?, PersistentHmc::new(0.2, 5, 0.1)?),
+        Sequence(Hmc::new(0.2, 5)?, Mala::new(0.1)?),
         Repeat::new(
             RandomWalkMetropolis::new(StepSize::knots([(0.0, 1.0), (1.0, 0.1)])?)?,
             2,
@@ -609,15 +590,14 @@ fn kernels_travel_as_json_and_are_checked_on_arrival() -> Result<()> {
     for (good, bad) in [
         ("\"probability\":0.5", "\"probability\":2.0"),
         ("\"steps\":5", "\"steps\":0"),
-        ("\"refreshment\":0.1", "\"refreshment\":0.0"),
         ("[1.0,0.1]", "[1.0,-0.1]"),
         ("\"times\":2", "\"times\":0"),
     ] {
         assert!(json.contains(good), "{json}");
         let spoiled = json.replace(good, bad);
-        let read = serde_json::from_str::<
-            Mixture<Sequence<Hmc, PersistentHmc>, Repeat<RandomWalkMetropolis>>,
-        >(&spoiled);
+        let read = serde_json::from_str::<Mixture<Sequence<Hmc, Mala>, Repeat<RandomWalkMetropolis>>>(
+            &spoiled,
+        );
         assert!(read.is_err(), "{spoiled}");
     }
     Ok(())

@@ -200,9 +200,9 @@ fn a_stage_costs_the_gradients_of_its_trajectory() {
     assert_counts!(twice(), values 0, gradients 3);
 }
 
-/// Kernels that run in fewer ways: unadjusted steps are not invariant, persistent momenta have no known reversal.
+/// Unadjusted steps are not invariant, so they run alone and backward only.
 #[test]
-fn other_steps_cost_one_gradient_too() {
+fn unadjusted_steps_cost_one_gradient_too() {
     for batches in [false, true] {
         let model = Counted::new(3, batches);
         let path = path(&model);
@@ -215,16 +215,6 @@ fn other_steps_cost_one_gradient_too() {
         let (values, gradients, _) = model.take();
         assert_spent("unadjusted backward", gradients, 1, STAGES);
         assert_spent("unadjusted backward", values, 0, STAGES);
-        let persistent = PersistentHmc::new(0.3, 1, 0.3).unwrap();
-        let run = Ais::new(&path, persistent)
-            .schedule(schedule())
-            .chains(CHAINS);
-        let run = run.resampling(Resampling::every(1).unwrap()).run().unwrap();
-        assert_eq!(run.evaluations(), (2 * CHAINS * STAGES) as u64);
-        let (values, gradients, calls) = model.take();
-        assert_spent("persistent", gradients, 1, STAGES);
-        assert_spent("persistent", values, 0, STAGES);
-        assert!(!batches || calls > 0);
     }
 }
 

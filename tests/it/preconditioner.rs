@@ -4,8 +4,7 @@
 use annealed::adaptive::StepSizes;
 use annealed::ais::{Ais, Run};
 use annealed::kernel::{
-    Hmc, Mala, PersistentHmc, Preconditioner, RandomWalkMetropolis, Repeat, Stage,
-    TransitionKernel, Tunable,
+    Hmc, Mala, Preconditioner, RandomWalkMetropolis, Repeat, Stage, TransitionKernel, Tunable,
 };
 use annealed::model::{Differentiable, FunctionModel, Gaussian, UnnormalizedModel};
 use annealed::path::{GeometricAt, GeometricPath, Intermediate};
@@ -62,7 +61,7 @@ fn chain<K: TransitionKernel<Seen>>(kernel: &K, model: &Seen, start: Vector) -> 
     let (mut state, mut workspace) = (start, K::Workspace::default());
     let stage = Stage::new(1, model, model);
     let steps = (0..30).map(|_| {
-        let step = kernel.step(stage, 0, &mut state, &mut workspace, &mut rng);
+        let step = kernel.step(stage, &mut state, &mut workspace, &mut rng);
         (state.clone(), step.unwrap().decisions.accepted)
     });
     steps.collect()
@@ -122,8 +121,6 @@ fn a_shaped_kernel_is_the_plain_one_on_the_whitened_target() {
         );
         assert_same_chain(Mala::new(0.9).unwrap(), &shape, beta, factor);
         assert_same_chain(Hmc::new(0.7, 3).unwrap(), &shape, beta, factor);
-        let persistent = PersistentHmc::new(0.7, 2, 0.3).unwrap();
-        assert_same_chain(persistent, &shape, beta, factor);
     }
 }
 
@@ -228,8 +225,6 @@ fn a_preconditioner_of_another_dimension_is_an_error_of_the_run() {
     refused(StepSizes::new(&path, walk).run());
     refused(Ais::new(&path, Mala::new(0.5).unwrap().preconditioned(shape())).run());
     refused(Ais::new(&path, Hmc::new(0.5, 2).unwrap().preconditioned(shape())).run());
-    let persistent = PersistentHmc::new(0.5, 2, 0.3).unwrap();
-    refused(Ais::new(&path, persistent.preconditioned(shape())).run());
 }
 
 #[test]
@@ -306,8 +301,7 @@ fn a_shaped_run_is_the_plain_run_in_other_coordinates() -> Result<()> {
     let paths = [&plain, &seen];
     assert_same_run(paths, &factor, RandomWalkMetropolis::new(0.5)?)?;
     assert_same_run(paths, &factor, Mala::new(0.5)?)?;
-    assert_same_run(paths, &factor, Hmc::new(0.5, 3)?)?;
-    assert_same_run(paths, &factor, PersistentHmc::new(0.5, 1, 0.2)?)
+    assert_same_run(paths, &factor, Hmc::new(0.5, 3)?)
 }
 
 #[cfg(feature = "serde")]
@@ -330,7 +324,6 @@ fn preconditioned_kernels_travel_as_json_and_are_checked_on_arrival() -> Result<
     }
     survives(Mala::new(0.1)?.preconditioned(shape.clone()));
     survives(Hmc::new(0.1, 2)?.preconditioned(shape.clone()));
-    survives(PersistentHmc::new(0.1, 2, 0.3)?.preconditioned(shape.clone()));
     survives(RandomWalkMetropolis::new(0.1)?.preconditioned(shape.clone()));
     let json = survives(shape);
     for (good, bad) in [

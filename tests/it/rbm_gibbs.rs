@@ -125,23 +125,22 @@ fn the_wrong_orders_are_biased_as_tabled() {
 }
 
 /// The reference: `BlockGibbs` without its fused block step.
-pub(crate) struct PerChain;
+pub(crate) struct OneByOne;
 
 /// The workspace of [`BlockGibbs`].
 type Workspace<'a, T> = <BlockGibbs as TransitionKernel<RbmAt<'a, T>>>::Workspace;
 
-impl<'a, T: Scalar> TransitionKernel<RbmAt<'a, T>> for PerChain {
+impl<'a, T: Scalar> TransitionKernel<RbmAt<'a, T>> for OneByOne {
     type Workspace = Workspace<'a, T>;
 
     fn step<R: Rng + ?Sized>(
         &self,
         stage: Stage<'_, RbmAt<'a, T>>,
-        chain: usize,
         state: &mut Vec<bool>,
         workspace: &mut Self::Workspace,
         rng: &mut R,
     ) -> Result<Step, NonFinite> {
-        BlockGibbs.step(stage, chain, state, workspace, rng)
+        BlockGibbs.step(stage, state, workspace, rng)
     }
 }
 
@@ -228,8 +227,8 @@ fn sampled_weights_average_to_the_ratio_of_normalisers() {
             let weights = anneal(&BlockGibbs, &path, steps, 2);
             check_unbiased(&format!("{engine}, f64"), &weights, steps, 1);
         }
-        let weights = anneal(&PerChain, &small::<f64>(), steps, 3);
-        check_unbiased("per chain", &weights, steps, 1);
+        let weights = anneal(&OneByOne, &small::<f64>(), steps, 3);
+        check_unbiased("one by one", &weights, steps, 1);
     }
 }
 
@@ -280,7 +279,7 @@ fn moves_have_the_exact_transition_probabilities() {
         let path = small::<f64>().with_simd_level(engine).unwrap();
         check_transition(&format!("{engine}, f64"), &BlockGibbs, &path, 1);
     }
-    check_transition("per chain", &PerChain, &small::<f64>(), 1);
+    check_transition("one by one", &OneByOne, &small::<f64>(), 1);
 }
 
 /// Of kernels made of block Gibbs the first weighs, and all move the block as a whole.
@@ -299,7 +298,7 @@ fn repeated_sweeps_are_fused_and_exact() {
         check_fused(&repeated, &path);
         check_fused(&nested, &path);
     }
-    let repeated = Repeat::new(PerChain, 2).unwrap();
+    let repeated = Repeat::new(OneByOne, 2).unwrap();
     let weights = anneal(&repeated, &small::<f64>(), 4, 7);
     check_unbiased("per chain, twice", &weights, 4, 2);
 }
@@ -510,7 +509,7 @@ pub(crate) fn check_fused_moves(
         DVector::from_fn(units, |i, _| count(i) / chains as f64)
     }
     let fused = means(&BlockGibbs, path, betas, chains);
-    for (fused, reference) in fused.iter().zip(&means(&PerChain, path, betas, chains)) {
+    for (fused, reference) in fused.iter().zip(&means(&OneByOne, path, betas, chains)) {
         let p = 0.5 * (fused + reference);
         let se = (2.0 * p * (1.0 - p) / chains as f64).sqrt();
         let (error, engine) = ((fused - reference).abs(), path.simd_level());
@@ -554,7 +553,7 @@ fn a_plain_rbm_is_sampled_by_the_same_kernel() {
     let mut ink = 0.0;
     for _ in 0..sweeps {
         BlockGibbs
-            .step(stage, 0, &mut state, &mut (), &mut rng)
+            .step(stage, &mut state, &mut (), &mut rng)
             .unwrap();
         ink += state.iter().filter(|&&on| on).count() as f64 / f64::from(sweeps);
     }

@@ -20,7 +20,7 @@ use nalgebra::{DMatrix, DVector, dmatrix, dvector};
 use rand::RngExt;
 
 use super::rbm_gibbs::{
-    PerChain, bits, block_of, check_frequencies, check_fused_moves, check_fused_ratios, engines,
+    OneByOne, bits, block_of, check_frequencies, check_fused_moves, check_fused_ratios, engines,
     index, log_mean_and_rounding,
 };
 
@@ -371,8 +371,8 @@ fn sampled_weights_average_to_the_ratio_of_normalisers() {
         }
         let path = path::<f64>();
         check_unbiased(
-            "per chain",
-            &anneal(&PerChain, &path, path.base(), steps),
+            "one by one",
+            &anneal(&OneByOne, &path, path.base(), steps),
             steps,
         );
     }
@@ -408,7 +408,7 @@ fn moves_have_the_exact_transition_probabilities() {
         let path = self::path::<f64>().with_simd_level(engine).unwrap();
         check_transition(&format!("{engine}, f64"), &BlockGibbs, &path);
     }
-    check_transition("per chain", &PerChain, &path::<f64>());
+    check_transition("one by one", &OneByOne, &path::<f64>());
 }
 
 /// Sizes that fill no panel. Logits as wide as `width`.

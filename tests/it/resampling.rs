@@ -1,11 +1,9 @@
-//! Resampling between stages: unbiased estimates, honest errors, memory that follows its chain.
+//! Resampling between stages: unbiased estimates and honest errors.
 
 use annealed::Error;
 use annealed::ais::{Ais, Run};
 use annealed::estimate::{Estimate, LogZ, Warning, WeightedSample, log_mean_exp, log_sum_exp};
-use annealed::kernel::{
-    Hmc, PerfectTransitions, PersistentHmc, RandomWalkMetropolis, TransitionKernel,
-};
+use annealed::kernel::{Hmc, PerfectTransitions, RandomWalkMetropolis, TransitionKernel};
 use annealed::model::{Gaussian, NormalizedModel, Sampleable};
 use annealed::path::{AnnealingPath, GaussianPath, GeometricPath};
 use annealed::population::{Population, Resampling, ResamplingScheme};
@@ -171,9 +169,10 @@ fn islands_are_unbiased_for_each_scheme_and_rule() {
 }
 
 #[test]
-fn momenta_follow_their_chains() {
-    let path = GaussianPath::new(base(), target()).unwrap();
-    let kernel = PersistentHmc::new(0.4, 2, 0.1).unwrap();
+fn islands_of_hmc_are_unbiased() {
+    // What is known of a state, its gradients among it, goes with the state.
+    let path = GeometricPath::new(base(), target());
+    let kernel = Hmc::new(0.4, 2).unwrap();
     let resampling = Resampling::every(1).unwrap();
     let (bias, error) = bias(&path, kernel, resampling);
     assert!(

@@ -148,12 +148,11 @@ where
     fn step<R: rand::Rng + ?Sized>(
         &self,
         stage: annealed::kernel::Stage<'_, M>,
-        chain: usize,
         state: &mut M::State,
         workspace: &mut (),
         rng: &mut R,
     ) -> Result<annealed::kernel::Step, annealed::kernel::NonFinite> {
-        self.0.step(stage, chain, state, workspace, rng)
+        self.0.step(stage, state, workspace, rng)
     }
 }
 

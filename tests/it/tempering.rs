@@ -6,8 +6,8 @@ use std::sync::Mutex;
 use annealed::ais::{Ais, StoppedBy};
 use annealed::estimate::{LogZ, Warning, WeightedSample};
 use annealed::kernel::{
-    Hmc, Invariant, NonFinite, PerChain, PerfectTransitions, PersistentHmc, RandomWalkMetropolis,
-    Stage, Step, StepSize, TransitionKernel,
+    Block, Hmc, Increment, Invariant, NonFinite, PerfectTransitions, RandomWalkMetropolis, Stage,
+    Step, StepSize, TransitionKernel,
 };
 use annealed::model::{
     Differentiable, FunctionModel, Gaussian, GaussianMixture, NormalizedModel, UnnormalizedModel,
@@ -229,13 +229,10 @@ impl<M: Intermediate<State = usize>> TransitionKernel<M> for CountingWalk {
     fn step<R: Rng + ?Sized>(
         &self,
         stage: Stage<'_, M>,
-        chain: usize,
         state: &mut usize,
         _: &mut (),
         rng: &mut R,
     ) -> Result<Step, NonFinite> {
-        let mut counts = self.0.lock().unwrap();
-        counts.entry((stage.beta.to_bits(), chain)).or_default()[*state] += 1.0;
         let proposal = (*state + if rng.random() { 1 } else { STATES - 1 }) % STATES;
         let [here, there] = [*state, proposal].map(|x| stage.model.log_density(&x));
         let acceptance = 0.3 * (there - here).exp().min(1.0);
@@ -243,6 +240,25 @@ impl<M: Intermediate<State = usize>> TransitionKernel<M> for CountingWalk {
             *state = proposal;
         }
         Ok(Step::metropolis(acceptance))
+    }
+
+    /// Counts the states before they move. A chain of the block is a ladder.
+    fn advance(
+        &self,
+        stage: Stage<'_, M>,
+        block: &mut Block<usize>,
+        _: &mut (),
+    ) -> annealed::Result<()> {
+        let mut counts = self.0.lock().unwrap();
+        for (ladder, &state) in block.states().iter().enumerate() {
+            let key = (stage.beta.to_bits(), ladder);
+            counts.entry(key).or_default()[state] += 1.0;
+        }
+        block.for_each(stage, |_, state, rng| {
+            let log_ratio = stage.log_ratio(state);
+            let step = self.step(stage, state, &mut (), rng)?;
+            Ok(Increment::new(log_ratio, step))
+        })
     }
 }
 
@@ -461,7 +477,7 @@ fn ladders_of_an_rbm_move_as_a_block() {
 fn bits_depend_on_the_seed_alone() {
     let path = GeometricPath::new(normal(0.0, 1.0), normal(3.0, 0.5));
     let run = |threads, block_size, seed| {
-        let kernel = PersistentHmc::new(0.3, 2, 0.3).unwrap();
+        let kernel = Hmc::new(0.3, 2).unwrap();
         let run = Tempering::new(&path, kernel)
             .schedule(linear(5))
             .ladders(7)
@@ -486,52 +502,13 @@ fn bits_depend_on_the_seed_alone() {
     assert_ne!(run(1, 1, 6), one);
 }
 
-/// A kernel that remembers where it left each state, and fails where it finds another one.
-struct Remembering(RandomWalkMetropolis);
-
-impl<M: Intermediate<State = DVector<f64>>> TransitionKernel<M> for Remembering {
-    type Workspace = (
-        <RandomWalkMetropolis as TransitionKernel<M>>::Workspace,
-        PerChain<Option<DVector<f64>>>,
-    );
-
-    fn step<R: Rng + ?Sized>(
-        &self,
-        stage: Stage<'_, M>,
-        chain: usize,
-        state: &mut DVector<f64>,
-        (walk, memory): &mut Self::Workspace,
-        rng: &mut R,
-    ) -> Result<Step, NonFinite> {
-        let left = memory.of(chain);
-        assert!(
-            left.as_ref().is_none_or(|left| left == state),
-            "a stranger's memory"
-        );
-        let step = self.0.step(stage, chain, state, walk, rng)?;
-        *memory.of(chain) = Some(state.clone());
-        Ok(step)
-    }
-}
-
-impl<M: Intermediate<State = DVector<f64>>> Invariant<M> for Remembering {}
-
+/// What is known of a state, its gradients among it, goes with the state from swap to swap.
 #[test]
-fn memories_follow_their_states() {
+fn errors_of_hmc_are_honest() {
     let path = GeometricPath::new(normal(0.0, 1.0), normal(1.0, 0.7));
-    for block_size in [1, 3] {
-        let run = Tempering::new(&path, Remembering(walk(0.5)))
-            .schedule(linear(4))
-            .block_size(block_size)
-            .rounds(6)
-            .run()
-            .unwrap();
-        assert!(run.round_trips() > 0);
-    }
-    // Momenta that persist, from swap to swap.
     let mut z = Errors::default();
     for seed in 0..20 {
-        let run = Tempering::new(&path, PersistentHmc::new(0.3, 2, 0.2).unwrap())
+        let run = Tempering::new(&path, Hmc::new(0.3, 2).unwrap())
             .schedule(linear(3))
             .rounds(9)
             .seed(seed)

@@ -9,8 +9,8 @@ use annealed::ais::{Ais, Run, RunPart};
 use annealed::drift::{DriftModifiedLangevin, QuadratureModifier, RidgeGibbs, RidgePath, Sinusoid};
 use annealed::estimate::LogZ;
 use annealed::kernel::{
-    CoordinateGibbs, Hmc, Mala, Mixture, PerfectTransitions, PersistentHmc, RandomWalkMetropolis,
-    Repeat, Sequence, StepSize, TransitionKernel, UnadjustedLangevin,
+    CoordinateGibbs, Hmc, Mala, Mixture, PerfectTransitions, RandomWalkMetropolis, Repeat,
+    Sequence, StepSize, TransitionKernel, UnadjustedLangevin,
 };
 use annealed::learned::{LearnedTransitions, Mean, Noise};
 use annealed::model::{FunctionModel, Gaussian, NormalizedModel};
@@ -121,23 +121,14 @@ fn vector_kernels() {
     let path = gaussians();
     let walk = RandomWalkMetropolis::new(0.8).unwrap();
     let hmc = Hmc::new(0.3, 3).unwrap();
-    let persistent = PersistentHmc::new(0.3, 3, 0.4).unwrap();
+    let mala = Mala::new(0.4).unwrap();
     let ula = UnadjustedLangevin::new(0.1).unwrap();
     let mixture = Mixture::new(0.3, walk.clone(), hmc.clone()).unwrap();
-    let nested = Mixture::new(0.5, mixture.clone(), persistent.clone()).unwrap();
+    let nested = Mixture::new(0.5, mixture.clone(), mala.clone()).unwrap();
     pin("walk", &run(&path, &walk, linear(20)), 2.0808777195146737);
     pin("hmc", &run(&path, &hmc, linear(20)), 1.9913155541914769);
-    pin(
-        "mala",
-        &run(&path, Mala::new(0.4).unwrap(), linear(20)),
-        1.9134604009731238,
-    );
+    pin("mala", &run(&path, mala, linear(20)), 1.9134604009731238);
     pin("ula", &run(&path, &ula, linear(20)), 1.6623251478278522);
-    pin(
-        "persistent",
-        &run(&path, &persistent, linear(20)),
-        2.079088621386779,
-    );
     pin(
         "mixture",
         &run(&path, &mixture, linear(20)),
@@ -148,7 +139,7 @@ fn vector_kernels() {
         &run(&path, &nested, linear(20)),
         2.1076770476007045,
     );
-    let repeated = Repeat::new(persistent, 3).unwrap();
+    let repeated = Repeat::new(hmc.clone(), 3).unwrap();
     pin(
         "repeated",
         &run(&path, repeated, linear(20)),

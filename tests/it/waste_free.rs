@@ -1,19 +1,15 @@
-//! Waste-free sequential Monte Carlo: unbiased islands, memory that goes along, figures of stages, errors.
+//! Waste-free sequential Monte Carlo: unbiased islands, figures of stages, errors.
 
 use annealed::Error;
 use annealed::ais::{Ais, Run, RunPart};
 use annealed::estimate::{LogZ, Warning, WeightedSample};
-use annealed::kernel::{
-    Invariant, NonFinite, PerChain, PersistentHmc, RandomWalkMetropolis, Stage, Step,
-    TransitionKernel,
-};
+use annealed::kernel::{Hmc, RandomWalkMetropolis};
 use annealed::model::{FunctionModel, Gaussian, NormalizedModel};
-use annealed::path::{GaussianPath, GeometricPath, Intermediate};
+use annealed::path::GeometricPath;
 use annealed::population::{Resampling, WasteFree};
 use annealed::rbm::{BaseRate, BlockGibbs, Rbm, RbmPath};
 use annealed::schedule::Schedule;
 use nalgebra::{DVector, dmatrix, dvector};
-use rand::{Rng, RngExt};
 
 use super::finite_state::{self, Flavor, Table, Walk};
 use super::resampling::{SCHEMES, bias_of};
@@ -80,14 +76,14 @@ fn islands_of_block_gibbs_are_unbiased() {
 }
 
 #[test]
-fn islands_of_persistent_momenta_are_unbiased() {
-    // Momenta that stay with a place and not with its state make a bias of .03.
+fn islands_of_hmc_are_unbiased() {
+    // What is known of a state, its gradients among it, goes with the state.
     const ISLANDS: usize = 25_000;
     let base = Gaussian::new(dvector![0.5, 0.0], dmatrix![1.5, -0.3; -0.3, 1.0]).unwrap();
     let target = Gaussian::new(dvector![1.6, -0.8], dmatrix![0.5, 0.2; 0.2, 0.4]).unwrap();
     let log_ratio = target.log_normalizer() - base.log_normalizer();
-    let path = GaussianPath::new(base, target).unwrap();
-    let run = Ais::with_base_log_z(&path, PersistentHmc::new(0.4, 1, 0.1).unwrap(), 0.0)
+    let path = GeometricPath::new(base, target);
+    let run = Ais::with_base_log_z(&path, Hmc::new(0.4, 1).unwrap(), 0.0)
         .schedule(Schedule::linear(5).unwrap())
         .chains(8 * ISLANDS)
         .block_size(8)
@@ -95,64 +91,6 @@ fn islands_of_persistent_momenta_are_unbiased() {
         .run()
         .unwrap();
     assert_unbiased(&run, 8, log_ratio);
-}
-
-/// A walk on the line that writes a mark into state and memory at each move, and fails where the two of a
-/// chain differ.
-struct Marked;
-
-type Place = (f64, u64);
-
-impl<M: Intermediate<State = Place>> TransitionKernel<M> for Marked {
-    type Workspace = PerChain<u64>;
-
-    fn step<R: Rng + ?Sized>(
-        &self,
-        stage: Stage<'_, M>,
-        chain: usize,
-        state: &mut Place,
-        workspace: &mut PerChain<u64>,
-        rng: &mut R,
-    ) -> Result<Step, NonFinite> {
-        let mark = workspace.of(chain);
-        if *mark != state.1 {
-            return Err(NonFinite::new("memory", f64::NAN, "that of the state"));
-        }
-        let proposal = (state.0 + rng.random_range(-1.0..1.0), state.1);
-        let ratio = stage.model.log_density(&proposal) - stage.model.log_density(state);
-        if rng.random::<f64>() < ratio.exp() {
-            *state = proposal;
-        }
-        *mark = rng.random();
-        state.1 = *mark;
-        Ok(Step::metropolis(ratio.exp().min(1.0)))
-    }
-}
-
-impl<M: Intermediate<State = Place>> Invariant<M> for Marked {}
-
-#[test]
-fn memory_goes_with_the_state() {
-    let base = FunctionModel::new(|x: &Place| -0.5 * x.0 * x.0).with_sampler(|rng| {
-        (
-            rand_distr::Distribution::sample(&rand_distr::StandardNormal, rng),
-            0,
-        )
-    });
-    let target = FunctionModel::new(|x: &Place| -2.0 * (x.0 - 1.0).powi(2));
-    let path = GeometricPath::new(base, target);
-    let ais = || {
-        Ais::with_base_log_z(&path, Marked, 0.0)
-            .schedule(Schedule::linear(10).unwrap())
-            .chains(1_003)
-            .block_size(50)
-    };
-    let run = ais().waste_free(waste_free(7)).run().unwrap();
-    let error = run.log_z() + 2f64.ln();
-    assert!(error.abs() < 4.0 * run.standard_error(), "{run}");
-    assert!(run.standard_error() < 0.1, "{run}");
-    let resampled = ais().resampling(Resampling::every(1).unwrap());
-    let _ = resampled.run().unwrap();
 }
 
 #[test]

@@ -380,7 +380,6 @@ impl<M: Sampleable + Intermediate> TransitionKernel<M> for SlowHalf {
     fn step<R: Rng + ?Sized>(
         &self,
         stage: Stage<'_, M>,
-        _chain: usize,
         state: &mut M::State,
         _workspace: &mut (),
         rng: &mut R,

@@ -57,7 +57,7 @@ where
             let mut state = from.clone();
             if stage.model.log_density(&from) > f64::NEG_INFINITY {
                 let workspace = &mut K::Workspace::default();
-                let step = kernel.step(stage, 0, &mut state, workspace, rng).unwrap();
+                let step = kernel.step(stage, &mut state, workspace, rng).unwrap();
                 assert_eq!(step.correction, 0.0);
             }
             state
@@ -118,9 +118,7 @@ where
     chains.all(|(((mut state, mut rng), moved), weight)| {
         let ratio = reached.log_ratio(&left, &state);
         let workspace = &mut K::Workspace::default();
-        kernel
-            .step(stage, 0, &mut state, workspace, &mut rng)
-            .unwrap();
+        kernel.step(stage, &mut state, workspace, &mut rng).unwrap();
         state == *moved && ratio == *weight
     })
 }

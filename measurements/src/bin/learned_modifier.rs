@@ -2,7 +2,7 @@
 //! objective under a standard Gaussian in five dimensions lie on an oblique line. Quadrature gives the exact values.
 //!
 //! The modifier knows the bumps' places, but not their heights. The other methods use as many gradients of the target
-//! as the modifier's pilot and run together. The pilots of MALA and HMC are not counted.
+//! as the modifier's pilot and run together. The pilot of MALA is not counted.
 //!
 //! ```text
 //! cargo run --release -p annealed-measurements --bin learned_modifier -- --seeds 20
@@ -12,7 +12,7 @@ use annealed::adaptive::StepSizes;
 use annealed::ais::{Ais, Run};
 use annealed::drift::{BumpFeatures, DriftModifiedLangevin, EnsembleModifier};
 use annealed::estimate::{LogZ, WeightedSample};
-use annealed::kernel::{Mala, PersistentHmc, StepSize, TransitionKernel, UnadjustedLangevin};
+use annealed::kernel::{Mala, StepSize, TransitionKernel, UnadjustedLangevin};
 use annealed::model::{Differentiable, FunctionModel, Gaussian, NormalizedModel};
 use annealed::path::{AnnealingPath, TemperedPath};
 use annealed::schedule::Schedule;
@@ -136,16 +136,9 @@ fn main() -> annealed::Result<()> {
     // The bumps sharpen as beta rises.
     let eps = StepSize::knots([(0.0, 0.05), (0.5, 0.01), (1.0, 0.002)])?;
     let (schedule, longer) = (Schedule::linear(STEPS)?, Schedule::linear(OTHERS)?);
-    let mala = StepSizes::new(&path, Mala::new(0.1)?).schedule(longer.clone());
+    let mala = StepSizes::new(&path, Mala::new(0.1)?).schedule(longer);
     let mala = mala.acceptance(0.9).seed(1).run()?.kernel;
-    let hmc = StepSizes::new(&path, PersistentHmc::new(0.2, 1, 0.3)?);
-    let hmc = hmc
-        .schedule(longer.clone())
-        .acceptance(0.9)
-        .seed(1)
-        .run()?
-        .kernel;
-    let mut tallies: [Tally; 4] = Default::default();
+    let mut tallies: [Tally; 3] = Default::default();
     for seed in 1..=options.seeds {
         let begun = std::time::Instant::now();
         let features = features.clone();
@@ -157,7 +150,6 @@ fn main() -> annealed::Result<()> {
         let others = [
             run(&path, UnadjustedLangevin::new(eps.clone())?, OTHERS, seed)?,
             run(&path, mala.clone(), OTHERS, seed)?,
-            run(&path, hmc.clone(), OTHERS, seed)?,
         ];
         for (tally, other) in tallies[1..].iter_mut().zip(&others) {
             tally.add(other, other.seconds(), exact);
@@ -167,12 +159,7 @@ fn main() -> annealed::Result<()> {
         "{:>24} {:>12} {:>14} {:>10} {:>8}",
         "", "RMSE log Z", "RMSE P(right)", "ESS/N", "seconds"
     );
-    let names = [
-        "learned, 400 stages",
-        "no modifier, 600",
-        "MALA, 600",
-        "persistent HMC, 600",
-    ];
+    let names = ["learned, 400 stages", "no modifier, 600", "MALA, 600"];
     for (name, tally) in names.iter().zip(&tallies) {
         tally.print(name);
     }

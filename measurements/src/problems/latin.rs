@@ -279,7 +279,6 @@ impl TransitionKernel<LatinAt> for Exchanges {
     fn step<R: Rng + ?Sized>(
         &self,
         stage: Stage<'_, LatinAt>,
-        _chain: usize,
         rows: &mut Rows,
         _workspace: &mut (),
         rng: &mut R,

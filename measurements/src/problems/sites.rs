@@ -59,7 +59,6 @@ impl<A: Sites + Sampleable, B: Sites> TransitionKernel<GeometricAt<'_, A, B>> fo
     fn step<R: Rng + ?Sized>(
         &self,
         stage: Stage<'_, GeometricAt<'_, A, B>>,
-        _chain: usize,
         state: &mut Vec<u8>,
         _workspace: &mut (),
         rng: &mut R,

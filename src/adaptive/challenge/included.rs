@@ -5,7 +5,7 @@ use crate::Result;
 use crate::adaptive::base_search::{FindModes, LawOf, MixtureAt, Search, SharedGradient};
 use crate::adaptive::tuner::Tuner;
 use crate::estimate::LogZ;
-use crate::kernel::{TransitionKernel, Workspace};
+use crate::kernel::TransitionKernel;
 use crate::model::NormalizedModel;
 use crate::path::AnnealingPath;
 
@@ -44,10 +44,7 @@ pub(in crate::adaptive) fn of_path<'p, P, K>(
 where
     P: AnnealingPath<State: FindModes, Base: NormalizedModel> + Send + Sync + 'p,
     P::At: Send + Sync,
-    K: TransitionKernel<MixtureAt<P, LawOf<P>>, Workspace: Workspace<Memory = ()>>
-        + Clone
-        + Send
-        + Sync,
+    K: TransitionKernel<MixtureAt<P, LawOf<P>>> + Clone + Send + Sync,
 {
     Box::new(ChallengeOfPath { path, gradient })
 }
@@ -67,10 +64,7 @@ impl<'p, P, K> Challenges<P::State, K> for ChallengeOfPath<'p, P>
 where
     P: AnnealingPath<State: FindModes, Base: NormalizedModel> + Send + Sync,
     P::At: Send + Sync,
-    K: TransitionKernel<MixtureAt<P, LawOf<P>>, Workspace: Workspace<Memory = ()>>
-        + Clone
-        + Send
-        + Sync,
+    K: TransitionKernel<MixtureAt<P, LawOf<P>>> + Clone + Send + Sync,
 {
     fn check(&self, of: Challenged<K, P::State>) -> Result<()> {
         self.search(of).check()

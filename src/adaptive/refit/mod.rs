@@ -16,7 +16,7 @@ use super::round::{Ended, Layout, RoundJob, Start};
 use crate::Result;
 use crate::ais::Run;
 use crate::estimate::pareto_shape;
-use crate::kernel::{TransitionKernel, Workspace};
+use crate::kernel::TransitionKernel;
 use crate::model::{NormalizedModel, Sampleable, StudentT, UnnormalizedModel};
 use crate::num::{WeightSums, log_add_exp};
 use crate::path::AnnealingPath;
@@ -50,7 +50,7 @@ pub(super) fn refitting<'p, P, K>(path: P) -> Refitting<'p, DVector<f64>, K>
 where
     P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel + Sync> + Send + Sync + 'p,
     P::At: Send + Sync,
-    K: TransitionKernel<MixtureAt<P, StudentT>, Workspace: Workspace<Memory = ()>> + Send + Sync,
+    K: TransitionKernel<MixtureAt<P, StudentT>> + Send + Sync,
 {
     Arc::new(RefitOfPath(path))
 }
@@ -84,7 +84,7 @@ impl<P, K> Refits<DVector<f64>, K> for RefitOfPath<P>
 where
     P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel + Sync> + Send + Sync,
     P::At: Send + Sync,
-    K: TransitionKernel<MixtureAt<P, StudentT>, Workspace: Workspace<Memory = ()>> + Send + Sync,
+    K: TransitionKernel<MixtureAt<P, StudentT>> + Send + Sync,
 {
     fn coordinates(&self) -> fn(&DVector<f64>) -> &[f64] {
         |state| state.as_slice()

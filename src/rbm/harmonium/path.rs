@@ -213,7 +213,6 @@ impl<V: VisibleUnits> TransitionKernel<HarmoniumAt<'_, V>> for BlockGibbs {
     fn step<R: Rng + ?Sized>(
         &self,
         stage: Stage<'_, HarmoniumAt<'_, V>>,
-        _chain: usize,
         state: &mut V::State,
         _workspace: &mut (),
         rng: &mut R,
@@ -253,7 +252,6 @@ impl<V: VisibleUnits> TransitionKernel<Stationary<&Harmonium<V>>> for BlockGibbs
     fn step<R: Rng + ?Sized>(
         &self,
         stage: Stage<'_, Stationary<&Harmonium<V>>>,
-        _chain: usize,
         state: &mut V::State,
         _workspace: &mut (),
         rng: &mut R,

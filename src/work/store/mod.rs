@@ -18,8 +18,8 @@
 //! ```
 //!
 //! **Content.** A checkpoint holds the settings, the outputs of finished blocks, and the state of blocks in progress.
-//! The resumed run has the bits of an uninterrupted run, for any number of threads and processes. States, recorders,
-//! kernels and memories must implement serde's traits. An unfinished first pass, which finds stages, begins anew, and
+//! The resumed run has the bits of an uninterrupted run, for any number of threads and processes. States, recorders
+//! and kernels must implement serde's traits. An unfinished first pass, which finds stages, begins anew, and
 //! so does an island of [`NestedSmc`](crate::nested::NestedSmc). A finished run returns its result at once when
 //! resumed.
 //!
@@ -77,23 +77,6 @@ pub(crate) fn decode<T: DeserializeOwned>(what: &'static str, bytes: &[u8]) -> R
     Ok(value)
 }
 
-/// Reads a list that [`encode`] wrote. Its length is checked first, because a short file could otherwise state any
-/// number of values without bytes, such as `()`.
-///
-/// # Errors
-/// Same as [`decode`]; another length.
-pub(crate) fn decode_list<T: DeserializeOwned>(
-    what: &'static str,
-    bytes: &[u8],
-    length: usize,
-) -> Result<Vec<T>> {
-    let found = postcard::take_from_bytes(bytes);
-    let (found, _): (usize, _) =
-        found.map_err(|error| Error::invalid(what, error, "what was written"))?;
-    Error::check_dimension(what, found, length)?;
-    decode(what, bytes)
-}
-
 /// Turns a panic in a user's implementation of serde's traits into an error.
 pub(crate) fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     let panic = |message| Error::invalid("states", format!("a panic: {message}"), "none");
@@ -134,22 +117,5 @@ impl Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_list_of_values_without_bytes_is_bounded() {
-        let list = |length: usize| decode_list::<()>("list", &encode("list", &length)?, 3);
-        assert_eq!(list(3).unwrap(), [(), (), ()]);
-        // Without the check, reading as many values as the length states would take centuries.
-        let message = list(usize::MAX).unwrap_err().to_string();
-        assert!(
-            message.contains("got 18446744073709551615, expected 3"),
-            "{message}"
-        );
     }
 }

@@ -9,9 +9,8 @@ mod wrong;
 
 use annealed::adaptive::StepSizes;
 use annealed::kernel::{
-    CoordinateGibbs, Hmc, Mala, Mixture, PerfectTransitions, PersistentHmc, Preconditioner,
-    RandomWalkMetropolis, Repeat, Sequence, Slice, StepSize, TransitionKernel, Tunable,
-    UnadjustedLangevin,
+    CoordinateGibbs, Hmc, Mala, Mixture, PerfectTransitions, Preconditioner, RandomWalkMetropolis,
+    Repeat, Sequence, Slice, StepSize, TransitionKernel, Tunable, UnadjustedLangevin,
 };
 use annealed::model::{Gaussian, GaussianMixture, NormalizedModel, Sampleable, UnnormalizedModel};
 use annealed::path::{AnnealingPath, GeometricPath, Stationary};
@@ -128,8 +127,8 @@ fn langevin() -> UnadjustedLangevin {
     UnadjustedLangevin::new(varying(0.5, 0.2)).unwrap()
 }
 
-fn persistent_hmc() -> PersistentHmc {
-    PersistentHmc::new(varying(1.0, 0.8), 1, 0.2).unwrap()
+fn hmc() -> Hmc {
+    Hmc::new(varying(0.9, 0.8), 3).unwrap()
 }
 
 /// Of other correlations than the models have, and another factor at each end.
@@ -145,17 +144,14 @@ fn shape() -> Preconditioner {
 kernels! {
     preconditioned_walk: random_walk().preconditioned(shape());
     preconditioned_langevin: mala().preconditioned(shape());
-    preconditioned_hmc: Hmc::new(varying(0.9, 0.8), 3).unwrap().preconditioned(shape());
-    preconditioned_persistent_hmc: persistent_hmc().preconditioned(shape());
+    preconditioned_hmc: hmc().preconditioned(shape());
     scaled_langevin: mala().preconditioned(
         Preconditioner::deviations(DVector::from_row_slice(&[0.6, 1.3])).unwrap(),
     );
     random_walk_metropolis: random_walk();
     metropolis_adjusted_langevin: mala();
     unadjusted_langevin: langevin();
-    hamiltonian: Hmc::new(varying(0.9, 0.8), 3).unwrap();
-    hamiltonian_with_persistent_momentum: persistent_hmc();
-    hamiltonian_with_momentum_hardly_refreshed: PersistentHmc::new(0.8, 2, 0.01).unwrap();
+    hamiltonian: hmc();
     systematic_gibbs: CoordinateGibbs::systematic();
     random_scan_gibbs: CoordinateGibbs::random_scan();
     perfect_transitions: PerfectTransitions;
@@ -164,11 +160,11 @@ kernels! {
     langevin_then_random_walk: Sequence(langevin(), random_walk());
     random_walk_then_langevin: Sequence(random_walk(), langevin());
     repeated_langevin: Repeat::new(langevin(), 2).unwrap();
-    repeated_persistent_hmc: Repeat::new(persistent_hmc(), 3).unwrap();
+    repeated_hmc: Repeat::new(hmc(), 3).unwrap();
     mixture_of_langevin_and_gibbs:
         Mixture::new(0.6, langevin(), CoordinateGibbs::systematic()).unwrap();
     nested: Sequence(
-        Mixture::new(0.5, persistent_hmc(), mala()).unwrap(),
+        Mixture::new(0.5, hmc(), mala()).unwrap(),
         Repeat::new(langevin(), 1).unwrap(),
     );
 }
@@ -188,7 +184,6 @@ fn unbiased_on_a_bounded_support() {
             half_line(Mala::new(0.8).unwrap(), steps),
             half_line(UnadjustedLangevin::new(0.3).unwrap(), steps),
             half_line(Hmc::new(0.7, 3).unwrap(), steps),
-            half_line(PersistentHmc::new(0.7, 2, 0.3).unwrap(), steps),
             half_line(Slice::new(1.0).unwrap(), steps),
             half_line(Sequence(short(), short()), steps),
         ];
@@ -228,5 +223,4 @@ fn unbiased_after_tuning_on_a_geometric_path_to_a_mixture() {
     assert_unbiased(&path, RandomWalkMetropolis::new(1.0).unwrap());
     assert_unbiased(&path, Mala::new(1.0).unwrap());
     assert_unbiased(&path, Hmc::new(1.0, 3).unwrap());
-    assert_unbiased(&path, PersistentHmc::new(1.0, 1, 0.2).unwrap());
 }

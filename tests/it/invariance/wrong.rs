@@ -1,8 +1,8 @@
 //! Deliberately wrong kernels, each beside its right twin: the checks tell them apart.
 
 use annealed::kernel::{
-    Block, Increment, NonFinite, RandomWalkMetropolis, Scratch, Sequence, Stage, Step,
-    TransitionKernel, UnadjustedLangevin,
+    Block, Increment, NonFinite, RandomWalkMetropolis, Sequence, Stage, Step, TransitionKernel,
+    UnadjustedLangevin,
 };
 use annealed::model::{Differentiable, FullConditionals, Sampleable};
 use annealed::path::Intermediate;
@@ -66,7 +66,6 @@ impl<M: Differentiable + Intermediate> TransitionKernel<M> for Langevin {
     fn step<R: Rng + ?Sized>(
         &self,
         stage: Stage<'_, M>,
-        _chain: usize,
         x: &mut DVector<f64>,
         _workspace: &mut (),
         rng: &mut R,
@@ -158,7 +157,6 @@ impl<M: Differentiable + Intermediate> TransitionKernel<M> for ShapedLangevin {
     fn step<R: Rng + ?Sized>(
         &self,
         stage: Stage<'_, M>,
-        _chain: usize,
         x: &mut DVector<f64>,
         _workspace: &mut (),
         rng: &mut R,
@@ -188,45 +186,6 @@ fn shape_left_out_of_the_drift() {
     assert_told_apart(|wrong| gaussian_pair(ShapedLangevin(wrong), 10));
 }
 
-/// One leapfrog step with a momentum that persists, without turning back on a refusal.
-struct NeverTurnsBack(bool);
-
-impl<M: Differentiable + Intermediate> TransitionKernel<M> for NeverTurnsBack {
-    type Workspace = Scratch<Vec<DVector<f64>>>;
-
-    fn step<R: Rng + ?Sized>(
-        &self,
-        stage: Stage<'_, M>,
-        chain: usize,
-        x: &mut DVector<f64>,
-        Scratch(momenta): &mut Self::Workspace,
-        rng: &mut R,
-    ) -> Result<Step, NonFinite> {
-        while momenta.len() <= chain {
-            momenta.push(normals(x.len(), rng));
-        }
-        let size = 1.3;
-        let p = 0.95_f64.sqrt() * &momenta[chain] + 0.05_f64.sqrt() * normals(x.len(), rng);
-        let half_way = &p + 0.5 * size * drift(stage.model, x);
-        let y = &*x + size * &half_way;
-        let q = half_way + 0.5 * size * drift(stage.model, &y);
-        let energy = |x: &_, p: &DVector<f64>| 0.5 * p.norm_squared() - stage.model.log_density(x);
-        if accept(energy(x, &p) - energy(&y, &q), rng) {
-            *x = y;
-            momenta[chain] = q;
-        } else {
-            momenta[chain] = if self.0 { p } else { -p };
-        }
-        Ok(Step::invariant())
-    }
-}
-
-#[test]
-fn momentum_not_negated_on_refusal() {
-    assert_told_apart(|wrong| invariance(&NeverTurnsBack(wrong)));
-    assert_told_apart(|wrong| gaussian_pair(NeverTurnsBack(wrong), 10));
-}
-
 /// Draws every coordinate given the old values of the others.
 struct SynchronousGibbs(bool);
 
@@ -238,7 +197,6 @@ impl<M: FullConditionals + Intermediate<State = DVector<f64>>> TransitionKernel<
     fn step<R: Rng + ?Sized>(
         &self,
         stage: Stage<'_, M>,
-        _chain: usize,
         x: &mut DVector<f64>,
         _workspace: &mut (),
         rng: &mut R,
@@ -268,14 +226,13 @@ impl<M: Intermediate<State = DVector<f64>>> TransitionKernel<M> for ChoosesBySta
     fn step<R: Rng + ?Sized>(
         &self,
         stage: Stage<'_, M>,
-        chain: usize,
         x: &mut DVector<f64>,
         workspace: &mut Self::Workspace,
         rng: &mut R,
     ) -> Result<Step, NonFinite> {
         let short = if self.0 { x[0] > 0.0 } else { rng.random() };
         let kernel = RandomWalkMetropolis::new(if short { 0.1 } else { 2.0 }).unwrap();
-        kernel.step(stage, chain, x, workspace, rng)
+        kernel.step(stage, x, workspace, rng)
     }
 }
 
@@ -299,17 +256,16 @@ where
     fn step<R: Rng + ?Sized>(
         &self,
         stage: Stage<'_, M>,
-        chain: usize,
         state: &mut M::State,
         workspace: &mut Self::Workspace,
         rng: &mut R,
     ) -> Result<Step, NonFinite> {
         if !self.0 {
-            return self.1.step(stage, chain, state, workspace, rng);
+            return self.1.step(stage, state, workspace, rng);
         }
         let Sequence(first, second) = &self.1;
-        first.step(stage, chain, state, &mut workspace.0, rng)?;
-        second.step(stage, chain, state, &mut workspace.1, rng)
+        first.step(stage, state, &mut workspace.0, rng)?;
+        second.step(stage, state, &mut workspace.1, rng)
     }
 }
 
@@ -334,7 +290,6 @@ impl<M: Intermediate<State = DVector<f64>>> TransitionKernel<M> for StaleBlend {
     fn step<R: Rng + ?Sized>(
         &self,
         stage: Stage<'_, M>,
-        _chain: usize,
         x: &mut DVector<f64>,
         _workspace: &mut (),
         rng: &mut R,
@@ -362,12 +317,11 @@ impl<M: Intermediate<State = DVector<f64>>> TransitionKernel<M> for MovesFirst {
     fn step<R: Rng + ?Sized>(
         &self,
         stage: Stage<'_, M>,
-        chain: usize,
         x: &mut DVector<f64>,
         workspace: &mut Self::Workspace,
         rng: &mut R,
     ) -> Result<Step, NonFinite> {
-        random_walk().step(stage, chain, x, workspace, rng)
+        random_walk().step(stage, x, workspace, rng)
     }
 
     fn advance(
@@ -376,9 +330,9 @@ impl<M: Intermediate<State = DVector<f64>>> TransitionKernel<M> for MovesFirst {
         block: &mut Block<DVector<f64>>,
         workspace: &mut Self::Workspace,
     ) -> annealed::Result<()> {
-        block.for_each(stage, |chain, x, rng| {
+        block.for_each(stage, |_, x, rng| {
             let before = stage.log_ratio(x);
-            let step = self.step(stage, chain, x, workspace, rng)?;
+            let step = self.step(stage, x, workspace, rng)?;
             let log_ratio = if self.0 { stage.log_ratio(x) } else { before };
             Ok(Increment::new(log_ratio, step))
         })
@@ -399,12 +353,11 @@ impl<'a> TransitionKernel<RbmAt<'a, f64>> for StaleBlock {
     fn step<R: Rng + ?Sized>(
         &self,
         stage: Stage<'_, RbmAt<'a, f64>>,
-        chain: usize,
         state: &mut Vec<bool>,
         workspace: &mut Self::Workspace,
         rng: &mut R,
     ) -> Result<Step, NonFinite> {
-        BlockGibbs.step(stage, chain, state, workspace, rng)
+        BlockGibbs.step(stage, state, workspace, rng)
     }
 
     fn advance(

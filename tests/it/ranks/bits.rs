@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use annealed::adaptive::{AdaptiveSmc, Challenge, Rounds};
 use annealed::ais::{Progress, StoppedBy};
 use annealed::estimate::LogZ;
-use annealed::kernel::{Hmc, PersistentHmc};
+use annealed::kernel::Hmc;
 use annealed::model::{FunctionModel, Gaussian};
 use annealed::nested::NestedSmc;
 use annealed::path::TemperedPath;
@@ -78,7 +78,7 @@ fn runs_until_an_error() {
 #[test]
 fn tempered_runs() {
     let path = path();
-    let kernel = PersistentHmc::new(0.3, 2, 0.4).unwrap();
+    let kernel = Hmc::new(0.3, 2).unwrap();
     for (ladders, block_size) in [(2, 2), (5, 2), (8, 1)] {
         assert_same!(|| Tempering::with_base_log_z(&path, &kernel, 0.0)
             .schedule(Schedule::linear(5).unwrap())

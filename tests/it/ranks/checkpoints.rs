@@ -10,7 +10,7 @@ use annealed::adaptive::{AdaptiveSmc, Challenge, Rounds};
 use annealed::ais::Progress;
 use annealed::estimate::LogZ;
 use annealed::estimate::Warning;
-use annealed::kernel::PersistentHmc;
+use annealed::kernel::Hmc;
 use annealed::model::{FunctionModel, Gaussian};
 use annealed::nested::NestedSmc;
 use annealed::path::TemperedPath;
@@ -151,7 +151,7 @@ fn annealed_runs_go_on() {
 #[test]
 fn tempered_runs_go_on() {
     let path = path();
-    let kernel = PersistentHmc::new(0.3, 2, 0.4).unwrap();
+    let kernel = Hmc::new(0.3, 2).unwrap();
     let tempering = || {
         Tempering::with_base_log_z(&path, &kernel, 0.0)
             .schedule(Schedule::linear(5).unwrap())

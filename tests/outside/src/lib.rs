@@ -97,7 +97,6 @@ impl<M: Intermediate<State = Vec<i8>>> TransitionKernel<M> for FlipOne {
     fn step<R: Rng + ?Sized>(
         &self,
         stage: Stage<'_, M>,
-        _: usize,
         s: &mut Vec<i8>,
         _: &mut (),
         rng: &mut R,

@@ -242,7 +242,7 @@ proptest! {
         let mut moved = start.clone();
         let kernel = DriftModifiedLangevin::new(field, variance).unwrap();
         let stage = Stage::new(1, &left, &reached);
-        let step = kernel.step(stage, 0, &mut moved, &mut Default::default(), &mut rng).unwrap();
+        let step = kernel.step(stage, &mut moved, &mut Default::default(), &mut rng).unwrap();
         let forward = log_normal(&moved, &mean(&start, -1.0), variance);
         let backward = log_normal(&start, &mean(&moved, 1.0), variance);
         let densities = reached.log_density(&moved) - reached.log_density(&start);

@@ -34,9 +34,7 @@ where
     let mut rng = streams(seed + 1).pop().unwrap();
     let (mut state, stage) = (x.clone(), Stage::new(1, model, model));
     let workspace = &mut K::Workspace::default();
-    let step = kernel
-        .step(stage, 0, &mut state, workspace, &mut rng)
-        .unwrap();
+    let step = kernel.step(stage, &mut state, workspace, &mut rng).unwrap();
     (state, step)
 }
 
@@ -80,12 +78,11 @@ where
     fn step<R: Rng + ?Sized>(
         &self,
         stage: Stage<'_, M>,
-        chain: usize,
         state: &mut DVector<f64>,
         workspace: &mut Self::Workspace,
         rng: &mut R,
     ) -> Result<Step, NonFinite> {
-        self.0.step(stage, chain, state, workspace, rng)?;
+        self.0.step(stage, state, workspace, rng)?;
         Ok(Step::invariant())
     }
 }
@@ -156,7 +153,7 @@ fn variance_after<D: DriftModifier>(
         let (mut state, mut rng) = (dvector![x], streams(1).remove(0));
         let stage = Stage::new(1, &left, &reached);
         kernel
-            .step(stage, 0, &mut state, &mut Default::default(), &mut rng)
+            .step(stage, &mut state, &mut Default::default(), &mut rng)
             .unwrap();
         state[0]
     };

@@ -89,7 +89,7 @@ proptest! {
         let flow = LearnedTransitions::from_transitions(vec![Transition::Invertible(map.clone())]).unwrap();
         let (mut moved, mut workspace) = (z.clone(), Default::default());
         let stage = Stage::new(1, &left, &reached);
-        let step = flow.step(stage, 0, &mut moved, &mut workspace, &mut streams(1)[0]).unwrap();
+        let step = flow.step(stage, &mut moved, &mut workspace, &mut streams(1)[0]).unwrap();
         prop_assert!((&moved - map.apply(&z).unwrap().0).amax() < 1e-12);
         let without = reached.log_density(&moved) - reached.log_density(&z);
         let near = |expected: f64| (step.correction - expected).abs() < 1e-6 * (1.0 + expected.abs());

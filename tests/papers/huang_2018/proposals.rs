@@ -47,7 +47,7 @@ proptest! {
         for mut rng in streams(8) {
             let (mut moved, mut workspace) = (z.clone(), Default::default());
             let stage = Stage::new(1, &left, &reached);
-            let step = flow.step(stage, 0, &mut moved, &mut workspace, &mut rng).unwrap();
+            let step = flow.step(stage, &mut moved, &mut workspace, &mut rng).unwrap();
             let change = reached.log_density(&moved) - reached.log_density(&z);
             let with = |log_q: f64| change + backward.density().log_density(&z, &moved) - log_q;
             let near = |expected: f64| (step.correction - expected).abs() < 1e-9 * (1.0 + expected.abs());
@@ -70,7 +70,7 @@ proptest! {
         let mut workspace = Default::default();
         let ratios = streams(2_000).into_iter().map(|mut rng| {
             let mut moved = z.clone();
-            flow.step(Stage::new(1, &model, &model), 0, &mut moved, &mut workspace, &mut rng).unwrap();
+            flow.step(Stage::new(1, &model, &model), &mut moved, &mut workspace, &mut rng).unwrap();
             // The first component alone: at most C times the sum.
             (forward[0].density().log_density(&moved, &z) - q.log_density(&moved, &z)).exp()
         });

@@ -21,7 +21,7 @@ use annealed::drift::{
     Sinusoid,
 };
 use annealed::estimate::{Estimate, LogZ, Warning, WeightedSample};
-use annealed::kernel::{Mala, Mixture, PersistentHmc, TransitionKernel, UnadjustedLangevin};
+use annealed::kernel::{Mala, Mixture, TransitionKernel, UnadjustedLangevin};
 use annealed::model::NormalizedModel;
 use annealed::path::AnnealingPath;
 use annealed::schedule::Schedule;
@@ -58,15 +58,14 @@ where
 const STEPS: usize = 400;
 
 /// Runs to gain 4 in 400 stages with one gradient each: with the modifier, without it, and with MALA at `eps = .01`.
-/// Then runs tuned MALA and tuned HMC (docs/notes/adaptive-annealing.md).
+/// Then runs tuned MALA (docs/notes/adaptive-annealing.md).
 fn to_gain_4(dimension: usize, chains: usize) -> annealed::Result<Vec<Run<DVector<f64>>>> {
     let path = path(dimension, 4.0)?;
     let eps = 4.0 / STEPS as f64;
     let table = modifier(4.0, STEPS)?;
     let separable = SeparableModifier::new(vec![&table; dimension]);
     let modified = DriftModifiedLangevin::new(separable, eps)?;
-    let schedule = Schedule::linear(STEPS)?;
-    let tuning = StepSizes::new(&path, Mala::new(0.1)?).schedule(schedule.clone());
+    let tuning = StepSizes::new(&path, Mala::new(0.1)?).schedule(Schedule::linear(STEPS)?);
     let mala = tuning.acceptance(0.5).seed(1).run()?.kernel;
     let tuned = if dimension == 1 {
         // Some steps are long enough to cross the valley.
@@ -75,20 +74,11 @@ fn to_gain_4(dimension: usize, chains: usize) -> annealed::Result<Vec<Run<DVecto
     } else {
         run(&path, mala, STEPS, chains)?
     };
-    let (refreshment, acceptance) = if dimension == 1 {
-        (0.7, 0.5)
-    } else {
-        (0.5, 0.8)
-    };
-    let hmc = PersistentHmc::new(0.2, 1, refreshment)?;
-    let tuning = StepSizes::new(&path, hmc).schedule(schedule);
-    let hmc = tuning.acceptance(acceptance).seed(1).run()?.kernel;
     Ok(vec![
         run(&path, modified, STEPS, chains)?,
         run(&path, UnadjustedLangevin::new(eps)?, STEPS, chains)?,
         run(&path, Mala::new(eps)?, STEPS, chains)?,
         tuned,
-        run(&path, hmc, STEPS, chains)?,
     ])
 }
 
@@ -136,7 +126,7 @@ fn ridge() -> annealed::Result<RidgePath<Sinusoid>> {
 struct Results {
     /// L1 errors by eps: with the modifier, without it, and of the reference diffusion.
     l1: [BTreeMap<String, f64>; 3],
-    /// Runs with the modifier, without it, by MALA, tuned MALA and tuned HMC, in 1 and 8 dimensions.
+    /// Runs with the modifier, without it, by MALA and by tuned MALA, in 1 and 8 dimensions.
     to_gain_4: [Vec<Run<DVector<f64>>>; 2],
     steps_8: usize,
     to_gain_8: Far,
@@ -217,7 +207,7 @@ impl Results {
             println!("{eps:>8} {modified:>10.4} {naive:>10.4} {reference:>10.4}");
         }
         println!("\nVar[log w] at gain 4, {STEPS} stages");
-        println!("       modified unmodified       MALA MALA tuned  HMC tuned");
+        println!("       modified unmodified       MALA MALA tuned");
         for (name, runs) in ["1-d", "8-d"].iter().zip(&self.to_gain_4) {
             print!("{name:>4}");
             for run in runs {
@@ -239,7 +229,7 @@ impl Results {
 }
 
 fn gain_4_json(runs: &[Run<DVector<f64>>]) -> Value {
-    let names = ["modified", "unmodified", "mala", "mala_tuned", "hmc_tuned"];
+    let names = ["modified", "unmodified", "mala", "mala_tuned"];
     let variances = names.iter().zip(runs).map(|(name, run)| {
         let variance = run.estimate().var_log_weight();
         (format!("var_log_w_{name}"), json!(variance))

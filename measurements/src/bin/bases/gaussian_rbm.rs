@@ -189,7 +189,6 @@ impl TransitionKernel<GaussianRbmAt<'_>> for GaussianBlockGibbs {
     fn step<R: Rng + ?Sized>(
         &self,
         stage: Stage<'_, GaussianRbmAt<'_>>,
-        _chain: usize,
         visible: &mut DVector<f64>,
         _workspace: &mut (),
         rng: &mut R,

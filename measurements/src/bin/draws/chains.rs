@@ -58,7 +58,7 @@ where
         let (mut state, mut workspace) = (start(&mut rng), Default::default());
         let mut draws = Vec::with_capacity(length);
         for step in 0..warm_up + length {
-            let moved = kernel.step(stage, 0, &mut state, &mut workspace, &mut rng);
+            let moved = kernel.step(stage, &mut state, &mut workspace, &mut rng);
             moved.map_err(|fault| {
                 Error::invalid("chain", format!("{fault:?}"), "finite log densities")
             })?;

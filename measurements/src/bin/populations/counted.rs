@@ -21,13 +21,12 @@ impl<M: Intermediate, K: TransitionKernel<M>> TransitionKernel<M> for CountedMov
     fn step<R: Rng + ?Sized>(
         &self,
         stage: Stage<'_, M>,
-        chain: usize,
         state: &mut M::State,
         workspace: &mut Self::Workspace,
         rng: &mut R,
     ) -> Result<Step, NonFinite> {
         self.meter.add(self.kernel.evaluations(1) as u64);
-        self.kernel.step(stage, chain, state, workspace, rng)
+        self.kernel.step(stage, state, workspace, rng)
     }
 
     fn advance(
