@@ -28,7 +28,6 @@ mod first_pass;
 mod refit;
 mod round;
 mod rounds;
-mod rounds_challenge;
 mod rounds_run;
 #[cfg(feature = "checkpoint")]
 mod saved;

@@ -8,7 +8,6 @@ use rand::Rng;
 
 use super::barrier::Barrier;
 use super::base_search::MixtureAt;
-use super::challenge::Challenges;
 use super::covariance::CovarianceRecorder;
 use super::first_pass::Later;
 use super::refit::{Refit, Refitting, refitting, shows_one_mode};
@@ -60,7 +59,6 @@ pub struct Rounds<'p, P: AnnealingPath, K> {
     pub(super) kernel: K,
     pub(super) tuner: Option<Tuner<K, P::State>>,
     pub(super) refitting: Option<Refitting<'p, P::State, K>>,
-    pub(super) challenger: Option<Box<dyn Challenges<P::State, K> + 'p>>,
     /// Log normaliser of the base, to which the log ratio of normalisers is added.
     pub(super) log_base_normalizer: f64,
     pub(super) chains: usize,
@@ -104,7 +102,6 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
             kernel,
             tuner: None,
             refitting: None,
-            challenger: None,
             chains: 256,
             moves: 3,
             block_size: None,
@@ -221,7 +218,6 @@ where
         if let Some(target) = self.until_error {
             Error::check_positive("until_error", target)?;
         }
-        self.check_challenge()?;
         let (path, kernel) = (self.path.clone(), self.kernel.clone());
         let mut first = AdaptiveSmc::with(path, kernel, self.tuner, self.log_base_normalizer)
             .chains(self.chains)
@@ -238,12 +234,11 @@ where
         later: Later<'_>,
         codec: Option<RoundCodec<P>>,
         job: &mut J,
-    ) -> Result<Finished<P, K>>
+    ) -> Result<RoundsRun<P::State, K>>
     where
         J: Runs<Single<FirstPass<K>>>
             + Runs<BlockResult<P::State, RoundRecorder<P::State>>>
-            + Carries<Reached<P::State, K>>
-            + Runs<BlockResult<P::State, ()>>,
+            + Carries<Reached<P::State, K>>,
     {
         let mut at = match job.carried(&|at| at.check(self.rounds))? {
             Some(at) => at,
@@ -273,7 +268,7 @@ where
             last, stopped_by, ..
         } = at;
         let (last, by) = last.zip(stopped_by).expect("the rounds have ended");
-        self.challenged(self.concluded(last, by), job)
+        Ok(self.concluded(last, by))
     }
 
     /// Runs a round, from the path's own base or a refitted one.
@@ -374,10 +369,14 @@ where
     }
 
     /// Returns the result, with the reason for its end and a warning if the requested error was not reached.
-    fn concluded(&self, mut last: Last<P::State, K>, stopped_by: StoppedBy) -> Finished<P, K> {
+    fn concluded(
+        &self,
+        mut last: Last<P::State, K>,
+        stopped_by: StoppedBy,
+    ) -> RoundsRun<P::State, K> {
         let (asked, reached) = (self.until_error, last.run.standard_error());
         if let Some(error) = asked.filter(|&error| reached > error) {
-            let remedy = last.remedy(error, self.parts(), self.may_refit(&last));
+            let remedy = last.remedy(error, self.may_refit(&last));
             let chains = Some(self.chains);
             last.run
                 .warn(Warning::error_not_reached(asked, reached, chains, remedy));
@@ -385,11 +384,7 @@ where
         last.run.warn(last.merged_families());
         last.run
             .doubt(&|states, steps, interval| self.path.doubts(states, steps, interval));
-        RoundsRun {
-            last,
-            stopped_by,
-            challenge: None,
-        }
+        RoundsRun { last, stopped_by }
     }
 
     /// Returns whether a base fitted to the states of the last round may lead to the target on a shorter path.
@@ -415,7 +410,7 @@ where
     /// Returns the largest number of chain-steps (chains times stages) in the rounds after a first pass of `stages`
     /// stages.
     fn chain_steps(&self, stages: usize, spent: u64) -> u64 {
-        let stages = match self.budget_of_rounds() {
+        let stages = match self.budget {
             Some(budget) => budget.saturating_sub(spent) / self.evaluations(1),
             // Each round has twice as many as the one before.
             None => {
@@ -428,7 +423,7 @@ where
     }
 
     /// Returns the number of evaluations that one chain's move takes.
-    pub(super) fn of_move(&self) -> u64 {
+    fn of_move(&self) -> u64 {
         // With a kernel that claims to cost nothing, the rounds would not end.
         self.kernel.cost(dimension(&self.path))
     }
@@ -443,16 +438,14 @@ where
     /// quarter of the budget; half if `refit` is set and this is the first round, or if a base was fitted.
     fn stages(&self, at: &Reached<P::State, K>) -> Result<(usize, bool)> {
         let (wanted, spent, round) = (at.stages, at.spent, at.rounds.len());
-        let (Some(all), Some(budget)) = (self.budget, self.budget_of_rounds()) else {
+        let Some(budget) = self.budget else {
             return Ok((wanted, round == self.rounds));
         };
         if round == 1 {
-            let least = spent
-                .saturating_mul(divisor_before_last(false))
-                .saturating_mul(self.parts());
+            let least = spent.saturating_mul(divisor_before_last(false));
             let expected =
                 format!("at least {least}, or fewer chains: the first pass took {spent}");
-            Error::check(least <= all, "budget", all, expected)?;
+            Error::check(least <= budget, "budget", budget, expected)?;
         }
         let refits = self.refitting.is_some() && (round == 1 || at.refit.is_some());
         let most = budget / divisor_before_last(refits);
@@ -464,8 +457,6 @@ where
         Ok((stages as usize, true))
     }
 }
-
-pub(super) type Finished<P, K> = RoundsRun<<P as AnnealingPath>::State, K>;
 
 crate::num::debug_by_fields! {
     Rounds for [P: AnnealingPath, K: fmt::Debug] Rounds<'_, P, K> { kernel, chains, rounds, budget, until_error, seed }

@@ -3,7 +3,6 @@
 use std::fmt;
 
 use super::barrier::Barrier;
-use super::challenge::{Judgement, Second};
 use super::refit::{NoRefit, Refit};
 use super::rounds::divisor_before_last;
 use super::smc::FirstPass;
@@ -36,8 +35,7 @@ pub struct Round {
 
 /// The result of [`Rounds`](super::Rounds): the last round's run, and the rounds before it.
 ///
-/// Log Z, error, interval and warnings come from the last round's run, or from the second run of a
-/// [challenge](super::Rounds::challenge) that contradicts it or improves on it, as in [`Judged`](super::Judged).
+/// Log Z, error, interval and warnings come from the last round's run. A [`Challenge`](super::Challenge) judges them.
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[must_use]
@@ -45,7 +43,6 @@ pub struct RoundsRun<S, K> {
     #[cfg_attr(feature = "serde", serde(flatten))]
     pub(super) last: Last<S, K>,
     pub(super) stopped_by: StoppedBy,
-    pub(super) challenge: Option<Second<S>>,
 }
 
 /// The last finished round.
@@ -107,41 +104,6 @@ impl<S, K> RoundsRun<S, K> {
     /// Returns the run of the last round.
     pub fn run(&self) -> &Run<S> {
         &self.last.run
-    }
-
-    /// Returns the judgement of a [challenge](super::Rounds::challenge); `None` without a challenge, or if the run was
-    /// stopped before the challenge had finished a block of chains.
-    pub fn judgement(&self) -> Option<Judgement> {
-        self.challenge.as_ref().map(|second| second.judgement)
-    }
-
-    /// Returns the second run of a [challenge](super::Rounds::challenge).
-    pub fn second(&self) -> Option<&Run<S>> {
-        self.challenge.as_ref().map(|second| &second.run)
-    }
-
-    /// Adds a warning about the whole result.
-    #[cfg(feature = "checkpoint")]
-    pub(super) fn warn(&mut self, warning: Option<Warning>) {
-        match &mut self.challenge {
-            Some(second) => second.warnings.extend(warning),
-            None => self.last.run.warn(warning),
-        }
-    }
-
-    /// Calls `of` with the result: the last round, or its judgement by a challenge.
-    fn read<T>(&self, of: impl FnOnce(&dyn LogZ) -> T) -> T {
-        match &self.challenge {
-            Some(second) => of(&second.beside(&self.last)),
-            None => of(&self.last),
-        }
-    }
-
-    /// Returns the run whose log Z is reported.
-    fn reported(&self) -> &Run<S> {
-        let second = self.challenge.as_ref();
-        let better = second.filter(|second| second.beside(&self.last).is_better());
-        better.map_or(&self.last.run, |second| &second.run)
     }
 
     /// Returns the kernel of the last round, with the step sizes and shapes that were found.
@@ -214,7 +176,7 @@ const LEAST_FAMILIES: f64 = 0.2;
 impl<S, K> Last<S, K> {
     /// Returns advice on how to reach `standard_error`: a budget, or more chains if no budget reaches it. `refit` is
     /// true if a refitted base may need less.
-    pub(super) fn remedy(&self, standard_error: f64, parts: u64, refit: bool) -> Remedy {
+    pub(super) fn remedy(&self, standard_error: f64, refit: bool) -> Remedy {
         let chains = self.run.chains();
         if self.stands() {
             return Remedy::ChainsAlone(chains);
@@ -226,7 +188,7 @@ impl<S, K> Last<S, K> {
         let budget = last / (1.0 - before);
         match budget.is_finite() {
             true => Remedy::Budget {
-                budget: (budget as u64).saturating_mul(parts),
+                budget: budget as u64,
                 refit,
             },
             false => Remedy::Chains(chains),
@@ -265,10 +227,10 @@ impl<S, K> Last<S, K> {
 /// trend.
 const ROUNDS_SHOWN: usize = 4;
 
-/// Writes the estimate, the reason for the end, earlier estimates, the outcome of a challenge, and any warnings.
+/// Writes the estimate, the reason for the end, earlier estimates, and any warnings.
 impl<S, K> fmt::Display for RoundsRun<S, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_estimate(f, self, "", self.reported().estimate().sample_size_text())?;
+        write_estimate(f, self, "", self.last.run.estimate().sample_size_text())?;
         let (stages, lambda) = (
             self.last.run.schedule().stages(),
             self.last.barrier.global(),
@@ -287,9 +249,6 @@ impl<S, K> fmt::Display for RoundsRun<S, K> {
             write!(f, "\nbase: the path's own, since {no_refit}")?;
         }
         self.write_earlier(f)?;
-        if let Some(second) = &self.challenge {
-            second.write(f, &self.last)?;
-        }
         write_warnings(f, self.warnings())
     }
 }
@@ -319,99 +278,55 @@ impl<S, K> RoundsRun<S, K> {
     }
 }
 
-/// The result of the last round alone, which a [challenge](super::Rounds::challenge) judges.
-impl<S, K> LogZ for Last<S, K> {
-    fn log_z(&self) -> f64 {
-        self.run.log_z()
-    }
-
-    fn standard_error(&self) -> f64 {
-        self.run.standard_error()
-    }
-
-    fn interval_at(&self, level: f64) -> Result<(f64, f64)> {
-        self.run.interval_at(level)
-    }
-
-    fn certified_lower_bound(&self, confidence: f64) -> Result<Option<f64>> {
-        Error::check_inner_fraction("confidence", confidence)?;
-        // Any of n rounds could have ended the run by its own error, so each bound gets an equal part of the level.
-        let bound = |n| {
-            self.run
-                .certified_lower_bound(1.0 - (1.0 - confidence) / n as f64)
-        };
-        self.candidates.map_or(Ok(None), bound)
-    }
-
-    fn warnings(&self) -> &[Warning] {
-        self.run.warnings()
-    }
-
-    fn evaluations(&self) -> u64 {
-        let rounds = self.rounds.iter().map(|round| round.evaluations);
-        rounds.fold(0, u64::saturating_add)
-    }
-
-    fn seconds(&self) -> f64 {
-        self.rounds.iter().map(|round| round.seconds).sum()
-    }
-}
-
-impl<S, K> fmt::Display for Last<S, K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.run.fmt(f)
-    }
-}
-
-/// The final states of the run whose log Z is reported.
+/// The final states of the last round.
 impl<S, K> WeightedSample for RoundsRun<S, K> {
     type State = S;
 
     fn weighted_states(&self) -> WeightedStates<'_, S> {
-        self.reported().weighted_states()
+        self.last.run.weighted_states()
     }
 }
 
 impl<S, K> LogZ for RoundsRun<S, K> {
-    /// Returns the estimate of log Z, by the last round or by the second run of a challenge.
     fn log_z(&self) -> f64 {
-        self.read(|result| result.log_z())
+        self.last.run.log_z()
     }
 
     fn standard_error(&self) -> f64 {
-        self.read(|result| result.standard_error())
+        self.last.run.standard_error()
     }
 
-    /// Returns the confidence interval of log Z at `level` in (0, 1), by [`Run::interval_at`] of the last round, or
-    /// after a challenge by [`Judged::interval_at`](super::Judged::interval_at).
+    /// Returns the confidence interval of log Z at `level` in (0, 1), by [`Run::interval_at`] of the last round.
     fn interval_at(&self, level: f64) -> Result<(f64, f64)> {
-        self.read(|result| result.interval_at(level))
+        self.last.run.interval_at(level)
     }
 
     /// Returns a lower bound on log Z that holds with probability `confidence`, from the last round
     /// ([`Run::certified_lower_bound`]), or `None` if a callback ended the rounds. If any of n
     /// rounds could end them at a requested [error](super::Rounds::until_error), the last round's bound has the
-    /// confidence `1 - (1 - confidence) / n`. After a [challenge](super::Rounds::challenge) the result is the larger of
-    /// both runs' bounds, which divide the allowed probability of error in the same way.
+    /// confidence `1 - (1 - confidence) / n`.
     fn certified_lower_bound(&self, confidence: f64) -> Result<Option<f64>> {
-        self.read(|result| result.certified_lower_bound(confidence))
+        Error::check_inner_fraction("confidence", confidence)?;
+        // Any of n rounds could have ended the run by its own error, so each bound gets an equal part of the level.
+        let bound = |n| {
+            let run = &self.last.run;
+            run.certified_lower_bound(1.0 - (1.0 - confidence) / n as f64)
+        };
+        self.last.candidates.map_or(Ok(None), bound)
     }
 
     fn warnings(&self) -> &[Warning] {
-        match &self.challenge {
-            Some(second) => &second.warnings,
-            None => self.last.run.warnings(),
-        }
+        self.last.run.warnings()
     }
 
-    /// Returns the number of density evaluations in all rounds and their challenge; a gradient counts as one more.
+    /// Returns the number of density evaluations in all rounds; a gradient counts as one more.
     fn evaluations(&self) -> u64 {
-        let challenge = self.challenge.as_ref().map_or(0, Second::evaluations);
-        self.last.evaluations().saturating_add(challenge)
+        let rounds = self.last.rounds.iter().map(|round| round.evaluations);
+        rounds.fold(0, u64::saturating_add)
     }
 
-    /// Returns the wall time of all rounds and their challenge in seconds.
+    /// Returns the wall time of all rounds in seconds.
     fn seconds(&self) -> f64 {
-        self.last.seconds() + self.challenge.as_ref().map_or(0.0, |second| second.seconds)
+        self.last.rounds.iter().map(|round| round.seconds).sum()
     }
 }

@@ -114,7 +114,6 @@ impl<P: AnnealingPath, K> Rounds<'_, P, K> {
             named("whether the kernel is tuned", &self.tuner.is_some()),
             named_engine(self.path.simd_level(), has_surrogates),
             named("whether the base is refitted", &self.refitting.is_some()),
-            named("number of equal parts of the budget", &self.parts()),
         ]
     }
 }
@@ -148,7 +147,8 @@ where
 
     fn resumed(run: &mut Self::Run, seconds: f64, failure: Option<String>) {
         run.last.run.add_seconds(seconds);
-        run.warn(failure.map(|reason| Warning::CheckpointNotWritten { reason }));
+        let warning = failure.map(|reason| Warning::CheckpointNotWritten { reason });
+        run.last.run.warn(warning);
     }
 }
 

@@ -21,8 +21,8 @@ use crate::{Error, Result};
 /// f count as `e^-M` times as many independent draws. Then the halves change places, and Z is the mean of both
 /// estimates. Errors allow for the autocorrelation of the acceptances and for chains that disagree.
 ///
-/// **It cannot detect a mode that the draws lack.** Use a challenged run from the fitted [law](Self::law) as a second
-/// witness:
+/// **It cannot detect a mode that the draws lack.** Use a [challenged](crate::adaptive::Challenge) run from the
+/// fitted [law](Self::law) as a second witness:
 ///
 /// ```
 /// use annealed::bidirectional::BridgeSampling;
@@ -41,8 +41,10 @@ use crate::{Error, Result};
 /// assert!((found.log_z() - target.log_normalizer()).abs() < 4.0 * found.standard_error());
 ///
 /// let path = GeometricPath::new(found.law().clone(), &target);
-/// let run = Rounds::new(&path, RandomWalkMetropolis::new(0.5)?).budget(50_000).challenge().run()?;
-/// println!("{}", Agreement::new(&found, &run)?);
+/// let kernel = RandomWalkMetropolis::new(0.5)?;
+/// let run = Rounds::new(&path, kernel.clone()).budget(25_000).run()?;
+/// let challenge = Challenge::new(&path, kernel, &run).run()?;
+/// println!("{}", Agreement::new(&found, &challenge)?);
 /// # Ok::<(), annealed::Error>(())
 /// ```
 #[derive(Debug, Clone)]

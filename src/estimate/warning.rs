@@ -308,7 +308,8 @@ pub enum Warning {
         /// holds; `None` if there is no such bound, and only the second run's interval lies above the first run's.
         bound: Option<(f64, f64)>,
     },
-    /// Rounds whose challenge, a second run from other bases, ended in an error. Log Z comes from the rounds alone.
+    /// Rounds of the Python package whose challenge, a second run from other bases, ended in an error. Log Z comes from
+    /// the rounds alone. In Rust the challenge returns the error.
     #[error(
         "the challenge failed, so log Z comes from the rounds alone; remove the cause and challenge again: {reason}"
     )]

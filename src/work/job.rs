@@ -163,14 +163,6 @@ impl<'e> Job<'e> {
         outcome.map(|value| (value, None))
     }
 
-    /// Returns whether other processes have left after a failure, in which case the work must end.
-    pub(crate) fn has_parted(&self) -> bool {
-        #[cfg(feature = "checkpoint")]
-        return self.team.is_some_and(Team::has_parted);
-        #[cfg(not(feature = "checkpoint"))]
-        false
-    }
-
     /// Runs all blocks of a task. If there are several processes, each runs all blocks.
     pub(crate) fn complete<O: Merge + Send>(
         &self,

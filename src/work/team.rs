@@ -69,7 +69,7 @@ impl<'e> Team<'e> {
     }
 
     /// Returns whether the processes have stopped working together, after a failure that all of them received.
-    pub(crate) fn has_parted(&self) -> bool {
+    fn has_parted(&self) -> bool {
         self.has_parted.get()
     }
 

@@ -131,18 +131,12 @@ fn log_z_is_counted_from_the_base_where_asked() {
     let ais = Ais::with_base_log_z(&path, walk(), 0.0).schedule(Schedule::linear(100).unwrap());
     let first = ais.chains(400).run().unwrap();
     let challenge = Challenge::new(&path, walk(), &first).base_log_z(0.0);
-    let alone = challenge.run().unwrap();
-    let rounds = Rounds::new(&path, walk()).base_log_z(0.0).budget(60_000);
-    let rounds = rounds.challenge().run().unwrap();
-    for (second, judgement) in [
-        (alone.second(), alone.judgement()),
-        (rounds.second().unwrap(), rounds.judgement().unwrap()),
-    ] {
-        let (off, error) = (second.log_z() - exact, second.standard_error());
-        assert!(off.abs() <= 4.0 * error && error < 0.1, "{off} +- {error}");
-        let is_contradicted = matches!(judgement, Judgement::Contradicted { .. });
-        assert!(!is_contradicted, "{judgement:?}");
-    }
+    let found = challenge.run().unwrap();
+    let second = found.second();
+    let (off, error) = (second.log_z() - exact, second.standard_error());
+    assert!(off.abs() <= 4.0 * error && error < 0.1, "{off} +- {error}");
+    let is_contradicted = matches!(found.judgement(), Judgement::Contradicted { .. });
+    assert!(!is_contradicted, "{found}");
 }
 
 /// A path normalises its base, so that runs along it are right where the mixture of bases is not.
@@ -155,15 +149,11 @@ fn a_made_up_normaliser_is_refused() {
         let base = base.clone().with_log_normalizer(log_normalizer).unwrap();
         let path = GeometricPath::new(base, target.clone());
         let first = run(&path, 1);
-        let alone = Challenge::new(&path, walk(), &first).run().map(drop);
-        let rounds = Rounds::new(&path, walk()).budget(60_000).challenge();
-        for found in [alone, rounds.run().map(drop)] {
-            let message = found.map_err(|error| error.to_string());
-            let is_refused =
-                |text: &String| text.contains("log normalizer") && text.contains("3.6");
-            assert_eq!(message.is_ok(), is_right, "{message:?}");
-            assert!(message.as_ref().err().is_none_or(is_refused), "{message:?}");
-        }
+        let found = Challenge::new(&path, walk(), &first).run().map(drop);
+        let message = found.map_err(|error| error.to_string());
+        let is_refused = |text: &String| text.contains("log normalizer") && text.contains("3.6");
+        assert_eq!(message.is_ok(), is_right, "{message:?}");
+        assert!(message.as_ref().err().is_none_or(is_refused), "{message:?}");
     }
 }
 
@@ -273,33 +263,30 @@ fn spins_beyond_a_transition_of_the_first_order_are_found_ordered() {
 }
 
 #[test]
-fn rounds_hold_a_spike_by_a_challenge_within_their_budget() {
+fn rounds_and_a_challenge_that_finds_a_spike_share_a_budget() {
+    const BUDGET: u64 = 100_000;
     let path = spike();
     for seed in 1..=2 {
-        let rounds = || {
-            Rounds::new(&path, walk())
-                .chains(200)
-                .budget(100_000)
-                .seed(seed)
-        };
-        let plain = rounds().run().unwrap();
-        assert!(plain.interval().1 < -2.0 && plain.judgement().is_none());
-        let found = rounds().challenge().run().unwrap();
+        let rounds = Rounds::new(&path, walk()).chains(200).budget(BUDGET / 2);
+        let first = rounds.seed(seed).run().unwrap();
+        assert!(first.interval().1 < -2.0, "{first}");
+        let challenge = Challenge::new(&path, walk(), &first).budget(BUDGET - first.evaluations());
+        let found = challenge.seed(seed).run().unwrap();
         assert!(
-            matches!(found.judgement(), Some(Judgement::Contradicted { .. })),
+            matches!(found.judgement(), Judgement::Contradicted { .. }),
             "{found}"
         );
-        assert!(found.run().interval().1 < -2.0, "{found}");
-        let (off, error) = (found.log_z(), found.standard_error());
-        assert!(off.abs() <= 4.0 * error && error <= 0.1, "{found}");
-        assert!(found.evaluations() <= 100_000, "{found}");
+        assert_holds(&found, 0.0, 0.1);
+        assert!(
+            first.evaluations() + found.evaluations() <= BUDGET,
+            "{found}"
+        );
         let [warning] = found.warnings() else {
             panic!("{found}");
         };
-        let first = found.run().log_z();
         assert!(
             matches!(*warning, Warning::FirstRunTooLow { first: of, bound: Some((bound, _)) }
-                if of == first && bound > -0.5),
+                if of == first.log_z() && bound > -0.5),
             "{warning}"
         );
         assert!(found.certified_lower_bound(0.9).unwrap().unwrap() > -0.5);
@@ -309,27 +296,25 @@ fn rounds_hold_a_spike_by_a_challenge_within_their_budget() {
 #[test]
 fn rounds_that_are_right_stay_as_they_are() {
     let path = GeometricPath::new(isotropic(0.0, 1.0), isotropic(0.2, 0.8));
-    let rounds = Rounds::new(&path, walk()).chains(100).budget(100_000);
-    let found = rounds.challenge().run().unwrap();
-    assert!(
-        matches!(found.judgement(), Some(Judgement::Confirmed)),
-        "{found}"
-    );
-    assert_eq!(found.log_z(), found.run().log_z());
+    let rounds = Rounds::new(&path, walk()).chains(100).budget(50_000);
+    let first = rounds.run().unwrap();
+    let found = Challenge::new(&path, walk(), &first).run().unwrap();
+    assert_eq!(found.judgement(), Judgement::Confirmed, "{found}");
+    assert_eq!(found.log_z(), first.log_z());
     assert!(found.warnings().is_empty(), "{found}");
-    let off = found.log_z() - isotropic(0.2, 0.8).log_normalizer();
-    assert!(off.abs() < 4.0 * found.standard_error(), "{found}");
+    assert_holds(&found, isotropic(0.2, 0.8).log_normalizer(), 0.1);
     // Without a budget the challenge costs no more than the rounds.
-    let found = Rounds::new(&path, walk()).chains(100).rounds(2).challenge();
-    let found = found.run().unwrap();
-    let of_rounds: u64 = found.rounds().iter().map(|round| round.evaluations).sum();
-    let all = found.evaluations();
-    assert!(of_rounds < all && all <= 2 * of_rounds, "{found}");
+    let first = Rounds::new(&path, walk()).chains(100).rounds(2);
+    let first = first.run().unwrap();
+    let of_rounds: u64 = first.rounds().iter().map(|round| round.evaluations).sum();
+    assert_eq!(first.evaluations(), of_rounds);
+    let found = Challenge::new(&path, walk(), &first).run().unwrap();
+    assert!(found.evaluations() <= of_rounds, "{found}");
 }
 
 /// Only chains that are cooled beyond the target come to where its density is NaN.
 #[test]
-fn a_challenge_that_fails_leaves_the_rounds_and_a_warning() {
+fn a_challenge_that_fails_names_the_cause_beside_right_rounds() {
     let zero = DVector::zeros(10);
     let wide = Gaussian::isotropic(zero.clone(), 1.5).unwrap();
     let peak = Gaussian::isotropic(zero, 1.0).unwrap();
@@ -339,15 +324,12 @@ fn a_challenge_that_fails_leaves_the_rounds_and_a_warning() {
         false => peak.log_density(x),
     });
     let path = GeometricPath::new(wide, hole);
-    let rounds = Rounds::new(&path, walk()).budget(200_000);
-    let found = rounds.challenge().run().unwrap();
-    assert!(found.judgement().is_none(), "{found}");
-    let [Warning::ChallengeFailed { reason }] = found.warnings() else {
-        panic!("{found}");
-    };
+    let first = Rounds::new(&path, walk()).budget(100_000).run().unwrap();
+    let off = first.log_z() - log_z;
+    assert!(off.abs() < 4.0 * first.standard_error(), "{first}");
+    let challenge = Challenge::new(&path, walk(), &first).run();
+    let reason = challenge.unwrap_err().to_string();
     assert!(reason.contains("NaN"), "{reason}");
-    let off = found.log_z() - log_z;
-    assert!(off.abs() < 4.0 * found.standard_error(), "{found}");
 }
 
 /// A prior in 60 dimensions whose constant is right or left out, and a target with nine tenths of its mass in a spike.
@@ -418,35 +400,25 @@ fn an_improvement_keeps_the_interval_of_a_search_for_a_period() {
         log_likelihood
     });
     let path = TemperedPath::new(&priors, priors.likelihood(likelihood.unwrap()));
-    let rounds = Rounds::new(&path, Hmc::new(0.05, 3).unwrap()).budget(600_000);
-    let mut rounds = rounds.challenge_with_gradient();
+    let kernel = Hmc::new(0.05, 3).unwrap();
     let mut narrow = 0;
     for seed in 100..110 {
-        rounds = rounds.seed(seed);
-        let found = rounds.run().unwrap();
+        let rounds = Rounds::new(&path, kernel.clone()).budget(300_000);
+        let first = rounds.seed(seed).run().unwrap();
+        let challenge = Challenge::new(&path, kernel.clone(), &first).with_gradient();
+        let found = challenge.seed(seed).run().unwrap();
         let (lower, upper) = found.interval();
         let holds = lower < exact && exact < upper;
         assert!(holds || !found.warnings().is_empty(), "{found}");
-        let is_improved = matches!(found.judgement(), Some(Judgement::Improved { .. }));
+        let is_improved = matches!(found.judgement(), Judgement::Improved { .. });
         // The second run alone misses.
-        if is_improved && found.second().unwrap().interval().1 < exact {
-            assert!(holds && upper == found.run().interval().1, "{found}");
+        if is_improved && found.second().interval().1 < exact {
+            assert!(holds && upper == first.interval().1, "{found}");
             assert!(!found.warnings().is_empty(), "{found}");
             narrow += 1;
         }
     }
     assert!(narrow > 0);
-}
-
-#[test]
-fn a_budget_without_room_for_a_challenge_is_refused_before_the_rounds() {
-    let path = spike();
-    let refused = Rounds::new(&path, walk()).budget(9_999).challenge().run();
-    let error = refused.unwrap_err().to_string();
-    assert!(
-        error.contains("budget") && error.contains("10000"),
-        "{error}"
-    );
 }
 
 #[test]
@@ -504,15 +476,11 @@ fn wrong_gradients_are_refused() {
         let path = GeometricPath::new(isotropic(0.0, 1.0), target);
         let first = run(&path, 1);
         let challenge = Challenge::new(&path, walk(), &first).with_gradient();
-        let rounds = Rounds::new(&path, walk()).challenge_with_gradient();
-        let alone = challenge.run().unwrap_err();
-        let last = rounds.budget(60_000).run().unwrap_err();
-        for error in [alone, last] {
-            let is_named = match wrong {
-                2 => matches!(error, Error::Panicked { .. }),
-                _ => matches!(error, Error::WrongGradient { .. }),
-            };
-            assert!(is_named, "{error}");
-        }
+        let error = challenge.run().unwrap_err();
+        let is_named = match wrong {
+            2 => matches!(error, Error::Panicked { .. }),
+            _ => matches!(error, Error::WrongGradient { .. }),
+        };
+        assert!(is_named, "{error}");
     }
 }

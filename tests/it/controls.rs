@@ -83,7 +83,6 @@ impl<K: std::fmt::Debug> Said for RoundsRun<Vector, K> {
             rounds.collect::<Vec<_>>(),
             self.run().states(),
             self.kernel(),
-            (self.judgement(), self.second().map(Run::states)),
         );
         bits(self.log_z(), self.standard_error(), &more)
     }
@@ -255,20 +254,15 @@ fn challenges() {
     let kernel = || Hmc::new(0.3, 2).unwrap();
     row!("challenge", || Challenge::new(&path, kernel(), &first)
         .budget(20_000));
-    let kernel = || RandomWalkMetropolis::new(0.5).unwrap();
-    row!("challenged", || Rounds::new(&path, kernel())
-        .chains(60)
-        .rounds(3)
-        .challenge());
 }
 
 /// The last round gets the rest of the budget. It may have far more than twice as many stages as the round before.
 #[test]
-fn a_challenge_after_a_very_long_last_round_continues() {
+fn rounds_with_a_very_long_last_round_continue() {
     let path = path();
     let make = || {
         let rounds = Rounds::new(&path, RandomWalkMetropolis::new(0.5).unwrap());
-        rounds.chains(2).rounds(1).budget(1_000_000).challenge()
+        rounds.chains(2).rounds(1).budget(500_000)
     };
     let total = AtomicU64::new(0);
     let watch = |at: Progress| total.store(at.total, Ordering::Relaxed);
@@ -278,6 +272,9 @@ fn a_challenge_after_a_very_long_last_round_continues() {
     let moment = total.load(Ordering::Relaxed) - 1;
     let stopped = make().progress(stop_at(moment)).checkpoint(&place.0).run();
     assert!(!matches!(&stopped, Err(error) if !matches!(error, Error::Stopped { .. })));
-    let resumed = make().checkpoint(&place.0).resume().unwrap();
-    assert_eq!(resumed.said(), whole.said());
+    // The second time from the file of a finished run.
+    for _ in 0..2 {
+        let resumed = make().checkpoint(&place.0).resume().unwrap();
+        assert_eq!(resumed.said(), whole.said());
+    }
 }

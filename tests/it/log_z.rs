@@ -197,12 +197,7 @@ fn challenges_show_the_face_of_all_results() {
     assert!(assert_face!(found).is_some());
     assert_eq!(found.log_z(), found.second().log_z());
     assert_eq!(found.warnings()[0].name(), "FirstRunTooLow");
-    let rounds = Rounds::new(&path, walk()).rounds(2).challenge();
-    let found = rounds.run().unwrap();
-    assert!(assert_face!(found).is_some());
-    assert!(found.judgement().is_some() && found.second().is_some());
-    let of_rounds: u64 = found.rounds().iter().map(|round| round.evaluations).sum();
-    assert!(found.evaluations() > found.second().unwrap().evaluations() + of_rounds);
+    assert!(found.evaluations() > found.second().evaluations());
 }
 
 #[test]

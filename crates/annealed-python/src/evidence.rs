@@ -1,13 +1,14 @@
-//! The evidence of a prior and a likelihood, by rounds of annealing.
+//! The evidence of a prior and a likelihood, by rounds of annealing, with a challenge to them if requested.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use annealed::adaptive::{Rounds, RoundsRun};
-use annealed::ais::Run;
-use annealed::estimate::WeightedSample as _;
-use annealed::kernel::{Hmc, RandomWalkMetropolis};
+use annealed::adaptive::{Challenge, ChallengeRun, Judgement, Rounds, RoundsRun};
+use annealed::ais::{Run, StoppedBy};
+use annealed::estimate::{LogZ as _, Warning};
+use annealed::kernel::{Hmc, RandomWalkMetropolis, TransitionKernel};
 use annealed::nalgebra::DVector;
 use annealed::path::{AnnealingPath, TemperedPath};
+use annealed::{Error, Result};
 use pyo3::prelude::*;
 
 use crate::desk::{Calls, Desk};
@@ -25,6 +26,9 @@ type State = DVector<f64>;
 const FIRST_ROUND: &str = "before the first round was done, so that there is no estimate; fewer chains and a faster function \
                            end that round sooner";
 
+/// Smallest budget of a challenge, in moves of the kernel. It is the library's.
+const LEAST_MOVES: u64 = 5_000;
+
 /// The settings of the rounds.
 #[derive(Debug, Clone, Copy)]
 struct Settings {
@@ -39,6 +43,27 @@ struct Settings {
 }
 
 impl Settings {
+    /// Returns the smallest budget of a challenge along a path in `dimension` dimensions.
+    ///
+    /// # Errors
+    /// A challenge is asked for, and half of the budget is less.
+    fn least<P: AnnealingPath, K: TransitionKernel<P::At>>(
+        &self,
+        _: &P,
+        kernel: &K,
+        dimension: usize,
+    ) -> Result<u64> {
+        let least = LEAST_MOVES * kernel.evaluations(dimension) as u64;
+        match self.budget {
+            Some(budget) if self.challenge && budget / 2 < least => Err(Error::invalid(
+                "budget",
+                budget,
+                format!("at least {} for rounds and challenge", 2 * least),
+            )),
+            _ => Ok(least),
+        }
+    }
+
     fn set<'c, P: AnnealingPath<State = State>, K>(
         &self,
         rounds: Rounds<'c, P, K>,
@@ -54,7 +79,7 @@ impl Settings {
             rounds = rounds.block_size(size);
         }
         if let Some(budget) = self.budget {
-            rounds = rounds.budget(budget);
+            rounds = rounds.budget(budget / if self.challenge { 2 } else { 1 });
         }
         if let Some(error) = self.until_error {
             rounds = rounds.until_error(error);
@@ -64,29 +89,101 @@ impl Settings {
         }
         rounds
     }
-}
 
-/// Runs rounds from the prior along a path with a kernel, and ends with a challenge (a second run) if requested.
-macro_rules! rounds {
-    ($path:expr, $kernel:expr, $settings:expr, $refit:expr, $calls:expr, $challenge:ident) => {{
-        let rounds = $settings.set(Rounds::new($path, $kernel), $calls);
-        let rounds = if $refit { rounds.refit() } else { rounds };
-        let rounds = if $settings.challenge {
-            rounds.$challenge()
-        } else {
-            rounds
+    /// Returns whether `run` is challenged. Rounds that a callback or the time limit ended are not.
+    fn challenges<K>(&self, run: &RoundsRun<State, K>) -> bool {
+        let is_stopped = matches!(run.stopped_by(), StoppedBy::Callback | StoppedBy::TimeLimit);
+        self.challenge && !is_stopped
+    }
+
+    /// Gives a challenge as many evaluations as `run`, but not more than are left, and the time that is left.
+    fn set_challenge<'c, P: AnnealingPath<State = State>, K>(
+        &self,
+        challenge: Challenge<'c, P, K>,
+        (spent, least): (u64, u64),
+        begun: Instant,
+        calls: &'c Calls,
+    ) -> Challenge<'c, P, K> {
+        let like = spent.max(least);
+        let left = |budget: u64| budget.saturating_sub(spent).min(like);
+        let challenge = challenge
+            .budget(self.budget.map_or(like, left))
+            .seed(self.seed)
+            .stop_when(|| calls.is_stopped())
+            .progress(|at| calls.progress(at));
+        match self.time_limit {
+            Some(limit) => challenge.time_limit(limit.saturating_sub(begun.elapsed())),
+            None => challenge,
+        }
+    }
+
+    /// Returns the figures of the rounds and of a challenge to them, and the run whose log Z is reported.
+    fn reported<K>(
+        &self,
+        run: &RoundsRun<State, K>,
+        challenge: Option<Result<ChallengeRun<'_, State>>>,
+    ) -> (Figures, Run<State>) {
+        let rounds = Figures::of(run);
+        let (figures, reported, failure) = match challenge {
+            Some(Ok(challenge)) => {
+                let is_better = matches!(
+                    challenge.judgement(),
+                    Judgement::Contradicted { .. } | Judgement::Improved { .. }
+                );
+                let second = is_better.then(|| challenge.second().clone());
+                (rounds.challenged(&challenge), second, None)
+            }
+            Some(Err(Error::Stopped { .. })) | None => (rounds, None, None),
+            Some(Err(error)) => (rounds, None, Some(error.to_string())),
         };
-        rounds.run().map(reported)
-    }};
+        let failure = failure.map(|reason| Warning::ChallengeFailed { reason });
+        let advised = figures.warnings().iter().cloned();
+        let advised = advised.map(|warning| match self.challenge {
+            true => of_both(warning),
+            false => warning,
+        });
+        let warnings = advised.chain(failure).collect();
+        let reported = reported.unwrap_or_else(|| run.run().clone());
+        (figures.with_warnings(warnings), reported)
+    }
 }
 
-/// Returns the `Figures` of the rounds, and the run whose log Z is reported.
-fn reported<K>(found: RoundsRun<State, K>) -> (Figures, Run<State>) {
-    let figures = Figures::of(&found);
-    let of_reported = found.weighted_states().states.as_ptr();
-    let second = found.second();
-    let run = second.filter(|second| second.states().as_ptr() == of_reported);
-    (figures, run.unwrap_or(found.run()).clone())
+/// Adds the evaluations of a challenge to the advice on a budget of rounds.
+fn of_both(warning: Warning) -> Warning {
+    match warning {
+        Warning::ErrorNotReached {
+            asked,
+            reached,
+            chains,
+            budget: Some(budget),
+            advice,
+        } => Warning::ErrorNotReached {
+            asked,
+            reached,
+            chains,
+            budget: Some(budget.saturating_mul(2)),
+            advice: format!("{advice}, and the challenge takes as many again"),
+        },
+        other => other,
+    }
+}
+
+/// Runs rounds from the prior along a path with a kernel, then a challenge (a second run) if requested.
+macro_rules! rounds {
+    ($path:expr, $kernel:expr, $settings:expr, $refit:expr, $calls:expr $(, $with_gradient:ident)?) => {{
+        let (path, kernel, begun) = ($path, $kernel, Instant::now());
+        let dimension = path.base().state_dimension().unwrap_or(1);
+        let least = $settings.least(&path, &kernel, dimension)?;
+        let rounds = $settings.set(Rounds::new(path, kernel.clone()), $calls);
+        let rounds = if $refit { rounds.refit() } else { rounds };
+        let run = rounds.run()?;
+        let challenge = $settings.challenges(&run).then(|| {
+            let challenge = Challenge::new(path, kernel, &run)$(.$with_gradient())?;
+            let costs = (run.evaluations(), least);
+            $settings.set_challenge(challenge, costs, begun, $calls).run()
+        });
+        $settings.reported(&run, challenge)
+    }};
 }
 
 /// Estimates the log evidence from priors with names and a function that returns the log likelihoods of a batch.
@@ -140,20 +237,13 @@ pub fn evidence<'py>(
                     laws.likelihood(Likelihood::of_gradients(dimension, epsilon, calls)?);
                 let path = TemperedPath::new(&laws, likelihood);
                 let kernel = Hmc::new(step_size, leapfrog)?;
-                rounds!(
-                    &path,
-                    kernel,
-                    settings,
-                    refit,
-                    calls,
-                    challenge_with_gradient
-                )?
+                rounds!(&path, kernel, settings, refit, calls, with_gradient)
             }
             false => {
                 let likelihood = laws.likelihood(Likelihood::of_values(dimension, epsilon, calls)?);
                 let path = TemperedPath::new(&laws, likelihood);
                 let kernel = RandomWalkMetropolis::new(step_size)?;
-                rounds!(&path, kernel, settings, refit, calls, challenge)?
+                rounds!(&path, kernel, settings, refit, calls)
             }
         };
         Ok(Posterior::new(figures, run, Parameters::Priors(named)))

@@ -7,6 +7,9 @@ use annealed::{Error, Result};
 use pyo3::prelude::*;
 use serde::{Deserialize, Serialize};
 
+/// Beginning of each warning in the library's texts.
+const WARNING: &str = "\nwarning: ";
+
 /// The numbers and texts that every result has.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Figures {
@@ -38,6 +41,29 @@ impl Figures {
     /// Adds the seconds of the work before the run.
     pub fn after(mut self, seconds: f64) -> Self {
         self.seconds += seconds;
+        self
+    }
+
+    /// Replaces the figures by those of `challenge`, a challenge to this result. Evaluations and seconds are those of
+    /// both, and the text keeps its details.
+    pub fn challenged(self, challenge: &dyn annealed::estimate::LogZ) -> Self {
+        let mut both = Self::of(challenge).after(self.seconds);
+        both.evaluations = both.evaluations.saturating_add(self.evaluations);
+        let text = |evaluations: u64| format!("{evaluations:.1e} evaluations");
+        let (headline, judged) = both.text.split_once('\n').unwrap_or((&both.text, ""));
+        let headline = headline.replace(&text(challenge.evaluations()), &text(both.evaluations));
+        let details = self.text.split(WARNING).next().unwrap_or_default();
+        let details = details.split_once('\n').unwrap_or_default().1;
+        both.text = format!("{headline}\n{details}\n{judged}");
+        both
+    }
+
+    /// Replaces the warnings, also in the text.
+    pub fn with_warnings(mut self, warnings: Vec<Warning>) -> Self {
+        let end = self.text.find(WARNING).unwrap_or(self.text.len());
+        let lines = warnings.iter().map(|warning| format!("{WARNING}{warning}"));
+        self.text = self.text[..end].to_owned() + &String::from_iter(lines);
+        self.warnings = warnings;
         self
     }
 

@@ -22,4 +22,4 @@ pub use mixture_base::MixtureBase;
 pub use mixture_path::MixtureAt;
 pub(super) use mixture_path::{MixturePath, from_base};
 pub use runner::BaseSearch;
-pub(super) use search::{ChallengeStream, LEAST_MOVES, LawOf, Search, SharedGradient, gradient_of};
+pub(super) use search::{ChallengeStream, LEAST_MOVES, LawOf, Search, gradient_of};

@@ -87,7 +87,7 @@ pub struct Judged<'r> {
 
 /// Default probability with which all bounds of a challenge hold together: at most one right first run in a hundred is
 /// contradicted by chance.
-pub(in crate::adaptive) const CHALLENGE_CONFIDENCE: f64 = 0.99;
+pub(super) const CHALLENGE_CONFIDENCE: f64 = 0.99;
 /// Largest width of the second interval, relative to the first, at which rule 4 finds an improvement. At one half the
 /// second estimate has at least four times the precision (inverse variance) of the first.
 const MOST_WIDTH: f64 = 0.5;
@@ -138,7 +138,7 @@ impl<'r> Judged<'r> {
     }
 
     /// Returns whether the second result takes the place of the first.
-    pub(in crate::adaptive) fn is_better(&self) -> bool {
+    fn is_better(&self) -> bool {
         matches!(
             self.judgement,
             Judgement::Contradicted { .. } | Judgement::Improved { .. }

@@ -11,7 +11,7 @@ use crate::estimate::{LogZ, Warning, write_warnings};
 /// The result of a [`Challenge`](super::Challenge): the second run, and its [judgement](Judged) on the first.
 #[must_use]
 pub struct ChallengeRun<'c, S> {
-    pub(in crate::adaptive) first: &'c dyn LogZ,
+    pub(super) first: &'c dyn LogZ,
     pub(in crate::adaptive) second: Second<S>,
 }
 

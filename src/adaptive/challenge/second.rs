@@ -21,11 +21,9 @@ use crate::schedule::Schedule;
 use crate::work::{Job, Runs, Task};
 
 /// The second run of a challenge, with the judgement on the first run.
-#[derive(Debug, Clone)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub(in crate::adaptive) struct Second<S> {
-    pub(in crate::adaptive) judgement: Judgement,
-    pub(in crate::adaptive) run: Run<S>,
+    pub(super) judgement: Judgement,
+    pub(super) run: Run<S>,
     /// Reasons to doubt the result.
     pub(in crate::adaptive) warnings: Vec<Warning>,
     /// Whether the log normaliser of the base was compared with samples of the base, or is right by construction.
@@ -39,7 +37,7 @@ pub(in crate::adaptive) struct Second<S> {
 
 impl<S> Second<S> {
     /// Returns the judgement on `first` by this run.
-    pub(in crate::adaptive) fn beside<'r>(&'r self, first: &'r dyn LogZ) -> Judged<'r> {
+    pub(super) fn beside<'r>(&'r self, first: &'r dyn LogZ) -> Judged<'r> {
         Judged {
             first,
             second: &self.run,
@@ -49,17 +47,13 @@ impl<S> Second<S> {
         }
     }
 
-    pub(in crate::adaptive) fn evaluations(&self) -> u64 {
+    pub(super) fn evaluations(&self) -> u64 {
         self.searching.saturating_add(self.run.evaluations())
     }
 
     /// Writes the outcome of the challenge to `first`, such as
     /// `a second run, -2.310 +- 0.020, does not contradict it, from 128 starts and 1 mode`.
-    pub(in crate::adaptive) fn write(
-        &self,
-        f: &mut fmt::Formatter<'_>,
-        first: &dyn LogZ,
-    ) -> fmt::Result {
+    pub(super) fn write(&self, f: &mut fmt::Formatter<'_>, first: &dyn LogZ) -> fmt::Result {
         f.write_str("\nchallenge: ")?;
         self.beside(first).write_judgement(f)?;
         let (starts, modes) = (self.starts, self.modes);
@@ -88,12 +82,12 @@ const CHAIN_LIMITS: (u64, u64) = (256, 4_096);
 const AGREEMENT_DRAWS: usize = 8;
 
 /// Budget and confidence of a challenge, and the log normaliser that it uses for the base.
-pub(in crate::adaptive) struct Asked {
+pub(super) struct Asked {
     /// Number of evaluations to spend.
-    pub(in crate::adaptive) budget: u64,
-    pub(in crate::adaptive) confidence: f64,
+    pub(super) budget: u64,
+    pub(super) confidence: f64,
     /// Log normaliser of the base, to which the log ratio of normalisers is added.
-    pub(in crate::adaptive) log_base_normalizer: f64,
+    pub(super) log_base_normalizer: f64,
 }
 
 /// Path, kernel, stages and chains of the second run, before it begins.
@@ -111,7 +105,7 @@ struct Prepared<P: AnnealingPath<State: FindModes>, K> {
 }
 
 /// Looks for a base, runs from it, and judges `first`. Each of several processes makes the whole search.
-pub(in crate::adaptive) fn challenge<P, K>(
+pub(super) fn challenge<P, K>(
     search: &Search<'_, P, K>,
     first: &dyn LogZ,
     asked: &Asked,

@@ -149,13 +149,6 @@ fn challenges() {
         || Challenge::new(&path, walk(), &first).budget(20_000),
         |run: &annealed::adaptive::ChallengeRun<'_, _>| {
             let second = run.second().states().to_vec();
-            (run.log_z(), run.evaluations(), second)
-        }
-    );
-    assert_same!(
-        || Rounds::new(&path, walk()).chains(60).rounds(3).challenge(),
-        |run: &annealed::adaptive::RoundsRun<_, _>| {
-            let second = run.second().map(|second| second.states().to_vec());
             (
                 run.log_z(),
                 run.evaluations(),

@@ -55,26 +55,17 @@ macro_rules! case {
 
 /// Returns the outcome of a challenged run whose exact log Z is known.
 pub fn judged<S>(first: &dyn LogZ, run: &ChallengeRun<'_, S>, exact: f64) -> Seen {
-    came_of(first, run, (run.judgement(), run.second()), exact)
-}
-
-/// Returns the outcome of a first run, given the result of both runs, the judgement and the second run.
-pub fn came_of(
-    first: &dyn LogZ,
-    result: &dyn LogZ,
-    (judgement, second): (Judgement, &dyn LogZ),
-    exact: f64,
-) -> Seen {
+    let judgement = run.judgement();
     let challenge = Challenged {
         is_false: matches!(judgement, Judgement::Contradicted { bound, .. } if bound > exact),
         judgement,
         first: Seen::is_right(first.log_z() - exact, first.standard_error()),
         warned: !first.warnings().is_empty(),
-        off: second.log_z() - exact,
+        off: run.second().log_z() - exact,
     };
     Seen {
         challenge: Some(challenge),
-        ..seen(result, exact)
+        ..seen(run, exact)
     }
 }
 

@@ -16,7 +16,7 @@ pub const FACTS: [(&str, &str); 22] = [
     ("CheckpointNotWritten", "the file could not be written"),
     (
         "ChallengeFailed",
-        "the challenge of rounds ended in an error",
+        "the challenge of rounds, in the Python package, ended in an error",
     ),
     ("ChallengeUndecided", "a challenge is undecided"),
     (

@@ -12,7 +12,7 @@ use annealed::prelude::*;
 
 use crate::Found;
 use crate::cases::{Case, Seen, SetUp};
-use crate::challenged::{FlipOne, SITES, came_of, judged, of_spins, spins};
+use crate::challenged::{FlipOne, SITES, judged, of_spins, spins};
 use crate::hierarchy::{hierarchy, non_centred, schools};
 use crate::runs::normal;
 
@@ -95,12 +95,11 @@ fn of_vectors(
     let path = GeometricPath::new(base, target);
     Case::new((name, of.0), SetUp::Faulty, SHARE, move |seed| {
         let walk = RandomWalkMetropolis::new(0.5)?;
-        if of.1 == Method::Rounds {
-            let rounds = Rounds::new(&path, walk).budget(2 * EVALUATIONS).seed(seed);
-            let rounds = rounds.threads(1).challenge_with_gradient().run()?;
-            return Ok(of_rounds(&rounds, exact));
-        }
         let first = match of.1 {
+            Method::Rounds => {
+                let rounds = Rounds::new(&path, walk.clone()).budget(EVALUATIONS);
+                Box::new(rounds.seed(seed).threads(1).run()?)
+            }
             Method::Levels => levels(&path, seed)?,
             _ => {
                 let pass = AdaptiveSmc::new(&path, walk.clone());
@@ -120,24 +119,20 @@ fn of_spins_by(of: (&'static str, Method)) -> Result<Case> {
     let (exact, path) = (of_spins(0.9), spins(0.9)?);
     let flips = Repeat::new(Metropolis(FlipOne), SITES / 4)?;
     let run = move |seed| {
-        if of.1 == Method::Rounds {
-            let rounds = Rounds::fixed(&path, flips.clone()).budget(2 * FLIPS);
-            let rounds = rounds.seed(seed).threads(1).challenge().run()?;
-            return Ok(of_rounds(&rounds, exact));
-        }
-        let pass = AdaptiveSmc::fixed(&path, flips.clone());
-        let first = first(&path, pass, (of.1, FLIPS), seed)?;
+        let first = match of.1 {
+            Method::Rounds => {
+                let rounds = Rounds::fixed(&path, flips.clone()).budget(FLIPS);
+                Box::new(rounds.seed(seed).threads(1).run()?)
+            }
+            _ => {
+                let pass = AdaptiveSmc::fixed(&path, flips.clone());
+                first(&path, pass, (of.1, FLIPS), seed)?
+            }
+        };
         let challenge = Challenge::fixed(&path, flips.clone(), &*first).seed(seed);
         Ok(judged(&*first, &challenge.threads(1).run()?, exact))
     };
     Ok(Case::new((SPINS, of.0), SetUp::Faulty, SHARE, run))
-}
-
-fn of_rounds<S, K>(rounds: &annealed::adaptive::RoundsRun<S, K>, exact: f64) -> Seen {
-    let (Some(judgement), Some(second)) = (rounds.judgement(), rounds.second()) else {
-        unreachable!("rounds with a challenge");
-    };
-    came_of(rounds.run(), rounds, (judgement, second), exact)
 }
 
 /// Runs a method with kernel and stages from an adaptive first pass, with the given number of evaluations.

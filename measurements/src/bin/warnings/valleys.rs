@@ -1,11 +1,11 @@
 //! A narrow and curved valley, in which chains move more slowly than rounds pass their stages.
 
 use annealed::Result;
-use annealed::adaptive::RoundsRun;
+use annealed::adaptive::Challenge;
 use annealed::prelude::*;
 
-use crate::cases::{CHALLENGED, Case, ROUNDS, SetUp};
-use crate::challenged::{SHARE, came_of};
+use crate::cases::{CHALLENGED, Case, ROUNDS, Seen, SetUp};
+use crate::challenged::{SHARE, judged};
 use crate::runs::seen;
 
 /// Evaluations of the rounds, and of their challenge.
@@ -23,32 +23,33 @@ const EXACT: [Valley; 2] = [
 pub fn valleys() -> Result<Vec<Case>> {
     let alone = |([name, _], dimension, exact): Valley| {
         Case::new((name, ROUNDS), SetUp::Faulty, 5, move |seed| {
-            Ok(seen(&run(dimension, seed, false)?, exact))
+            run(dimension, seed, (exact, false))
         })
     };
     let challenged = |([_, name], dimension, exact): Valley| {
         let of = (name, CHALLENGED);
         Case::new(of, SetUp::Faulty, SHARE, move |seed| {
-            let run = run(dimension, seed, true)?;
-            let (Some(judgement), Some(second)) = (run.judgement(), run.second()) else {
-                unreachable!("the challenge is a part of the run");
-            };
-            Ok(came_of(run.run(), &run, (judgement, second), exact))
+            run(dimension, seed, (exact, true))
         })
     };
     let cases = EXACT.map(|valley| [alone(valley), challenged(valley)]);
     Ok(cases.into_iter().flatten().collect())
 }
 
-fn run(dimension: usize, seed: u64, challenge: bool) -> Result<RoundsRun<DVector<f64>, Hmc>> {
+/// Runs rounds, and a challenge to them if `challenges` is true.
+fn run(dimension: usize, seed: u64, (exact, challenges): (f64, bool)) -> Result<Seen> {
     let priors = Priors::new(vec![Prior::uniform(-5.0, 5.0)?; dimension])?;
     let likelihood = priors.likelihood(GradientModel::new(dimension, valley)?);
     let path = TemperedPath::new(&priors, likelihood);
-    let rounds = Rounds::new(&path, Hmc::new(0.1, 5)?).seed(seed).threads(1);
-    match challenge {
-        true => rounds.budget(2 * BUDGET).challenge_with_gradient().run(),
-        false => rounds.budget(BUDGET).run(),
+    let kernel = Hmc::new(0.1, 5)?;
+    let rounds = Rounds::new(&path, kernel.clone()).budget(BUDGET);
+    let first = rounds.seed(seed).threads(1).run()?;
+    if !challenges {
+        return Ok(seen(&first, exact));
     }
+    let challenge = Challenge::new(&path, kernel, &first).with_gradient();
+    let challenge = challenge.seed(seed).threads(1).run()?;
+    Ok(judged(&first, &challenge, exact))
 }
 
 fn valley(x: &[f64], gradient: &mut [f64]) -> f64 {
