@@ -4,8 +4,9 @@ use std::time::{Duration, Instant};
 
 use annealed::adaptive::{Challenge, ChallengeRun, Judgement, Rounds, RoundsRun};
 use annealed::ais::{Run, StoppedBy};
-use annealed::estimate::{LogZ as _, Warning};
+use annealed::estimate::Warning;
 use annealed::kernel::{Hmc, RandomWalkMetropolis, TransitionKernel};
+use annealed::model::UnnormalizedModel as _;
 use annealed::nalgebra::DVector;
 use annealed::path::{AnnealingPath, TemperedPath};
 use annealed::{Error, Result};
@@ -43,24 +44,21 @@ struct Settings {
 }
 
 impl Settings {
-    /// Returns the smallest budget of a challenge along a path in `dimension` dimensions.
-    ///
-    /// # Errors
-    /// A challenge is asked for, and half of the budget is less.
-    fn least<P: AnnealingPath, K: TransitionKernel<P::At>>(
+    /// Refuses a budget without room for the challenge.
+    fn check<P: AnnealingPath, K: TransitionKernel<P::At>>(
         &self,
-        _: &P,
+        path: P,
         kernel: &K,
-        dimension: usize,
-    ) -> Result<u64> {
-        let least = LEAST_MOVES * kernel.evaluations(dimension) as u64;
+    ) -> Result<()> {
+        let dimension = path.base().state_dimension().unwrap_or(1);
+        let least = 2 * LEAST_MOVES * kernel.evaluations(dimension) as u64;
         match self.budget {
-            Some(budget) if self.challenge && budget / 2 < least => Err(Error::invalid(
+            Some(budget) if self.challenge && budget < least => Err(Error::invalid(
                 "budget",
                 budget,
-                format!("at least {} for rounds and challenge", 2 * least),
+                format!("at least {least} for rounds and challenge"),
             )),
-            _ => Ok(least),
+            _ => Ok(()),
         }
     }
 
@@ -96,18 +94,14 @@ impl Settings {
         self.challenge && !is_stopped
     }
 
-    /// Gives a challenge as many evaluations as `run`, but not more than are left, and the time that is left.
+    /// Gives the challenge the time that is left. Its budget is what the rounds spent.
     fn set_challenge<'c, P: AnnealingPath<State = State>, K>(
         &self,
         challenge: Challenge<'c, P, K>,
-        (spent, least): (u64, u64),
         begun: Instant,
         calls: &'c Calls,
     ) -> Challenge<'c, P, K> {
-        let like = spent.max(least);
-        let left = |budget: u64| budget.saturating_sub(spent).min(like);
         let challenge = challenge
-            .budget(self.budget.map_or(like, left))
             .seed(self.seed)
             .stop_when(|| calls.is_stopped())
             .progress(|at| calls.progress(at));
@@ -172,15 +166,13 @@ fn of_both(warning: Warning) -> Warning {
 macro_rules! rounds {
     ($path:expr, $kernel:expr, $settings:expr, $refit:expr, $calls:expr $(, $with_gradient:ident)?) => {{
         let (path, kernel, begun) = ($path, $kernel, Instant::now());
-        let dimension = path.base().state_dimension().unwrap_or(1);
-        let least = $settings.least(&path, &kernel, dimension)?;
+        $settings.check(path, &kernel)?;
         let rounds = $settings.set(Rounds::new(path, kernel.clone()), $calls);
         let rounds = if $refit { rounds.refit() } else { rounds };
         let run = rounds.run()?;
         let challenge = $settings.challenges(&run).then(|| {
             let challenge = Challenge::new(path, kernel, &run)$(.$with_gradient())?;
-            let costs = (run.evaluations(), least);
-            $settings.set_challenge(challenge, costs, begun, $calls).run()
+            $settings.set_challenge(challenge, begun, $calls).run()
         });
         $settings.reported(&run, challenge)
     }};
