@@ -10,28 +10,27 @@
 //!
 //! Use a [`QuadratureModifier`] in one dimension, a [`SeparableModifier`] for a product of densities, a
 //! [`RidgeModifier`] for a ridge superposition ([`RidgePath`], [`RidgeGibbs`]), and otherwise an [`EnsembleModifier`].
-//! An [`ObjectiveTrace`] records an annealed objective.
 
 mod ensemble;
 mod langevin;
 mod projection;
 mod quadrature;
-mod recorders;
 mod ridge;
 mod ridge_function;
 mod ridge_gibbs;
 mod ridge_modifier;
 mod ridge_path;
+mod shift_monitor;
 
 pub use ensemble::{BumpFeatures, EnsembleModifier, Features};
 pub use langevin::DriftModifiedLangevin;
 pub use quadrature::{QuadratureModifier, SeparableModifier};
-pub use recorders::{ObjectiveTrace, ShiftMonitor};
 pub use ridge::{RidgePrior, RidgeState};
 pub use ridge_function::{Bounded, RidgeFunction, Sinusoid, Tanh};
 pub use ridge_gibbs::RidgeGibbs;
 pub use ridge_modifier::RidgeModifier;
 pub use ridge_path::{RidgePath, RidgeVectorPath};
+pub use shift_monitor::ShiftMonitor;
 
 use nalgebra::DVector;
 

@@ -5,7 +5,7 @@
 
 use annealed::ais::{Ais, Run};
 use annealed::drift::{
-    BumpFeatures, DriftModifiedLangevin, DriftModifier, EnsembleModifier, Features, ObjectiveTrace,
+    BumpFeatures, DriftModifiedLangevin, DriftModifier, EnsembleModifier, Features,
     QuadratureModifier, SeparableModifier, ShiftMonitor,
 };
 use annealed::estimate::LogZ;
@@ -443,27 +443,6 @@ fn an_ensemble_learns_bumps_and_says_how_well() {
         several.0 < 0.4 && several.1 < 0.2 && several.1 < 0.5 * none.1,
         "{several:?} {none:?}"
     );
-}
-
-#[test]
-fn annealing_finds_the_better_of_two_maxima() {
-    let path = bumps(1, 8.0);
-    // Gain rising with the logarithm of the stage, and evenly.
-    let logarithmic = Schedule::new((0..=200).map(|k| f64::from(1 + k).ln() / 201f64.ln()));
-    for schedule in [logarithmic.unwrap(), Schedule::linear(200).unwrap()] {
-        let run = Ais::new(&path, Mala::new(0.05).unwrap())
-            .schedule(schedule)
-            .recorder(ObjectiveTrace::new(|w: &DVector<f64>| two_bumps(w[0]).0))
-            .chains(50)
-            .run()
-            .unwrap();
-        let (value, point) = run.recorder().best().unwrap();
-        assert!(value > 1.299 && (point[0] - 2.5).abs() < 0.02, "{value}");
-        let means: Vec<f64> = run.recorder().stages().map(|(_, mean, _)| mean).collect();
-        assert!(means[199] > 0.9 && means[0] < 0.6, "{means:?}");
-        let largest = run.recorder().stages().map(|(_, _, best)| best);
-        assert_eq!(largest.fold(0.0, f64::max), value);
-    }
 }
 
 /// `div(p grad phi) / p = div(grad phi) + grad phi . grad log p`, with the divergence of each field

@@ -11,11 +11,11 @@
 //! cargo run --release -p annealed-measurements --bin ridge_network -- --gain 300
 //! ```
 
-use annealed::ais::Ais;
-use annealed::drift::{ObjectiveTrace, RidgeGibbs, RidgePath, RidgeState, Tanh};
-use annealed::kernel::RandomWalkMetropolis;
+use annealed::ais::{Ais, Merge, Recorder};
+use annealed::drift::{RidgeGibbs, RidgePath, RidgeState, Tanh};
+use annealed::kernel::{Block, RandomWalkMetropolis, Stage};
 use annealed::model::{FunctionModel, Gaussian, Sampleable};
-use annealed::path::TemperedPath;
+use annealed::path::{Intermediate, TemperedPath};
 use annealed::random::{Purpose, stream};
 use annealed::schedule::Schedule;
 use clap::Parser;
@@ -62,6 +62,44 @@ fn design() -> DMatrix<f64> {
     DMatrix::from_fn(TREES, 3, |i, j| [diameter[i], height[i], 1.0][j])
 }
 
+/// A recorder of the state with the largest objective.
+#[derive(Clone)]
+struct Best<F, S> {
+    objective: F,
+    best: Option<(f64, S)>,
+}
+
+impl<F: Fn(&S) -> f64, S> Best<F, S> {
+    fn new(objective: F) -> Self {
+        let best = None;
+        Self { objective, best }
+    }
+}
+
+impl<M, F> Recorder<M> for Best<F, M::State>
+where
+    M: Intermediate<State: Clone>,
+    F: Fn(&M::State) -> f64 + Clone,
+{
+    fn record(&mut self, _stage: Stage<'_, M>, block: &Block<M::State>) {
+        for state in block.states() {
+            let value = (self.objective)(state);
+            if self.best.as_ref().is_none_or(|best| value > best.0) {
+                self.best = Some((value, state.clone()));
+            }
+        }
+    }
+}
+
+impl<F, S> Merge for Best<F, S> {
+    fn merge(&mut self, right: Self) {
+        let value = |best: &Option<(f64, S)>| best.as_ref().map_or(f64::NEG_INFINITY, |b| b.0);
+        if value(&right.best) > value(&self.best) {
+            self.best = right.best;
+        }
+    }
+}
+
 struct Unit<'a> {
     design: &'a DMatrix<f64>,
     residuals: &'a DVector<f64>,
@@ -99,17 +137,15 @@ impl Unit<'_> {
         };
         let functions = self.residuals.iter().map(ridge);
         let path = RidgePath::new(self.design.clone(), functions, self.gain, WIDE, 0.5)?;
-        let trace = ObjectiveTrace::new(|state: &RidgeState| self.objective(&state.w));
+        let best = Best::new(|state: &RidgeState| self.objective(&state.w));
         let run = Ais::new(&path, RidgeGibbs::augmented())
             .schedule(Self::schedule()?)
-            .recorder(trace)
+            .recorder(best)
             .chains(CHAINS)
             .seed(self.seed)
             .run()?;
-        Ok(run
-            .recorder()
-            .best()
-            .map_or(DVector::zeros(3), |(_, state)| state.w.clone()))
+        let best = run.recorder().best.as_ref();
+        Ok(best.map_or(DVector::zeros(3), |(_, state)| state.w.clone()))
     }
 
     fn simulated_annealing(&self) -> annealed::Result<DVector<f64>> {
@@ -118,14 +154,12 @@ impl Unit<'_> {
         let path = TemperedPath::new(prior, objective);
         let run = Ais::new(&path, RandomWalkMetropolis::new(1.0)?)
             .schedule(Self::schedule()?)
-            .recorder(ObjectiveTrace::new(|w: &DVector<f64>| self.objective(w)))
+            .recorder(Best::new(|w: &DVector<f64>| self.objective(w)))
             .chains(CHAINS)
             .seed(self.seed)
             .run()?;
-        Ok(run
-            .recorder()
-            .best()
-            .map_or(DVector::zeros(3), |(_, w)| w.clone()))
+        let best = run.recorder().best.as_ref();
+        Ok(best.map_or(DVector::zeros(3), |(_, w)| w.clone()))
     }
 
     /// Climbs in fixed steps, from as many starts as there are chains.

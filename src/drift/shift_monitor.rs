@@ -1,4 +1,4 @@
-//! Recorders of the shifts that drift modifiers make, and of an annealed objective.
+//! A recorder of the shifts that drift modifiers make.
 
 use nalgebra::DVector;
 
@@ -8,7 +8,6 @@ use crate::drift::langevin::DriftModifiedLangevin;
 use crate::estimate::Warning;
 use crate::kernel::{Block, Stage};
 use crate::model::Differentiable;
-use crate::num::WeightedMean;
 use crate::path::Intermediate;
 
 /// Share of cut chains above which [`ShiftMonitor::warning`] gives a warning.
@@ -103,81 +102,3 @@ impl<D> Merge for ShiftMonitor<D> {
         }
     }
 }
-
-/// A recorder of an objective L: its weighted mean and largest value at each recorded stage, and the best point.
-#[derive(Clone)]
-pub struct ObjectiveTrace<F, S> {
-    objective: F,
-    best: Option<(f64, S)>,
-    stages: Vec<Traced>,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Traced {
-    beta: f64,
-    mean: WeightedMean,
-    best: f64,
-}
-
-impl<F: Fn(&S) -> f64, S> ObjectiveTrace<F, S> {
-    /// Creates a recorder of `objective`, which is to be maximised.
-    pub fn new(objective: F) -> Self {
-        let (best, stages) = (None, Vec::new());
-        Self {
-            objective,
-            best,
-            stages,
-        }
-    }
-}
-
-impl<F, S> ObjectiveTrace<F, S> {
-    /// Returns the largest value found and its point, or `None` before any finite value.
-    pub fn best(&self) -> Option<(f64, &S)> {
-        self.best.as_ref().map(|(value, state)| (*value, state))
-    }
-
-    /// Returns `(beta_k, mean of L under p_k, largest L among the chains)` at each recorded stage.
-    pub fn stages(&self) -> impl Iterator<Item = (f64, f64, f64)> {
-        let row = |stage: &Traced| (stage.beta, stage.mean.get(), stage.best);
-        self.stages.iter().map(row)
-    }
-}
-
-impl<M, F> Recorder<M> for ObjectiveTrace<F, M::State>
-where
-    M: Intermediate<State: Clone>,
-    F: Fn(&M::State) -> f64 + Clone,
-{
-    fn record(&mut self, stage: Stage<'_, M>, block: &Block<M::State>) {
-        let mut traced = Traced {
-            beta: stage.beta,
-            mean: WeightedMean::default(),
-            best: f64::NEG_INFINITY,
-        };
-        for (state, &log_weight) in block.states().iter().zip(block.log_weights()) {
-            let value = (self.objective)(state);
-            traced.mean.add(log_weight, value);
-            traced.best = traced.best.max(value);
-            if value.is_finite() && self.best.as_ref().is_none_or(|best| value > best.0) {
-                self.best = Some((value, state.clone()));
-            }
-        }
-        self.stages.push(traced);
-    }
-}
-
-impl<F, S> Merge for ObjectiveTrace<F, S> {
-    fn merge(&mut self, right: Self) {
-        for (mine, theirs) in self.stages.iter_mut().zip(&right.stages) {
-            mine.mean.merge(&theirs.mean);
-            mine.best = mine.best.max(theirs.best);
-        }
-        let value = |best: &Option<(f64, S)>| best.as_ref().map_or(f64::NEG_INFINITY, |b| b.0);
-        if value(&right.best) > value(&self.best) {
-            self.best = right.best;
-        }
-    }
-}
-
-crate::num::debug_by_fields! { ObjectiveTrace for [F, S: std::fmt::Debug] ObjectiveTrace<F, S> { best, stages } }
