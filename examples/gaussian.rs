@@ -1,6 +1,6 @@
 //! Log Z of one Gaussian by every kernel for vectors, next to the exact value.
 //!
-//! Base and target differ in mean, scale and correlation. A pilot tunes the step sizes, and each kernel runs the same
+//! Base and target differ in mean, scale and correlation. A first pass tunes each kernel, and each runs the same
 //! schedule. Effective sample sizes compare kernels per stage, and seconds show the cost of a stage.
 //!
 //! ```text
@@ -43,10 +43,9 @@ fn schedule() -> annealed::Result<Schedule> {
 
 fn tuned<K>(kernel: K, path: &GaussianPath) -> annealed::Result<K>
 where
-    K: Tunable + TransitionKernel<<GaussianPath as AnnealingPath>::At> + Sync,
+    K: Tunable + TransitionKernel<<GaussianPath as AnnealingPath>::At> + Clone + Send + Sync,
 {
-    let tuning = StepSizes::new(path, kernel).schedule(schedule()?);
-    Ok(tuning.seed(1).run()?.kernel)
+    Ok(FirstPass::new(path, kernel).seed(1).run()?.kernel)
 }
 
 fn report<K>(name: &str, path: &GaussianPath, kernel: K) -> annealed::Result<()>

@@ -74,8 +74,8 @@ fn schedule(steps: usize) -> annealed::Result<Schedule> {
 
 fn log_evidence(columns: usize) -> annealed::Result<f64> {
     let path = path(columns, log_pressure())?;
-    let tuning = StepSizes::new(&path, Hmc::new(0.1, 5)?).schedule(schedule(500)?);
-    let kernel = tuning.acceptance(0.8).seed(1).run()?.kernel;
+    let pass = FirstPass::new(&path, Hmc::new(0.1, 5)?);
+    let kernel = pass.seed(1).run()?.kernel;
     let run = Ais::new(&path, kernel)
         .schedule(schedule(500)?)
         .chains(500)
@@ -92,8 +92,8 @@ fn log_evidence(columns: usize) -> annealed::Result<f64> {
 /// data.
 fn simulated(columns: usize) -> annealed::Result<Bdmc> {
     let observed = path(columns, log_pressure())?;
-    let tuning = StepSizes::new(&observed, Hmc::new(0.1, 5)?).schedule(schedule(500)?);
-    let kernel = tuning.acceptance(0.8).seed(1).run()?.kernel;
+    let pass = FirstPass::new(&observed, Hmc::new(0.1, 5)?);
+    let kernel = pass.seed(1).run()?.kernel;
     Bdmc::simulate(20, 1, |rng| {
         let coefficients = prior(columns)?.sample(rng);
         let noise = Gaussian::standard(17)?.sample(rng) * NOISE;

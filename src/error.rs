@@ -134,8 +134,7 @@ pub enum Error {
         beta: f64,
     },
     /// A gradient that differs from finite differences of the log density by 5% or more, or that a model assigns to its
-    /// argument instead of adding it. [`StepSizes`](crate::adaptive::StepSizes),
-    /// [`AdaptiveSmc`](crate::adaptive::AdaptiveSmc), [`Rounds`](crate::adaptive::Rounds) and
+    /// argument instead of adding it. [`FirstPass`](crate::adaptive::FirstPass), [`Rounds`](crate::adaptive::Rounds) and
     /// [`Gaussian::laplace`](crate::model::Gaussian::laplace) check gradients.
     #[error(
         "wrong gradient in coordinate {coordinate}: got {}, while differences of the log density give {}",

@@ -69,7 +69,7 @@ pub use {nalgebra, rand};
 pub mod prelude {
     pub use nalgebra::{DMatrix, DVector};
 
-    pub use crate::adaptive::{AdaptiveSmc, Challenge, Judgement, Rounds, RoundsRun, StepSizes};
+    pub use crate::adaptive::{Challenge, FirstPass, Judgement, Rounds, RoundsRun};
     pub use crate::ais::{Ais, Run};
     pub use crate::bidirectional::{Bridge, TargetSamples};
     pub use crate::estimate::{
@@ -87,7 +87,7 @@ pub mod prelude {
     };
     pub use crate::nested::NestedSmc;
     pub use crate::path::{AnnealingPath, GeometricPath, TemperedPath};
-    pub use crate::pilot::{ConstantConditionalEss, Friction, Pilot, ScheduleOptimizer, VarOpt};
+    pub use crate::pilot::{Friction, Pilot, ScheduleOptimizer, VarOpt};
     pub use crate::population::Resampling;
     pub use crate::rbm::{BaseRate, BlockGibbs, ContrastiveDivergence, Rbm, RbmPath, StartSearch};
     pub use crate::schedule::Schedule;

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use annealed::Result;
-use annealed::adaptive::{AdaptiveSmc, Rounds};
+use annealed::adaptive::Rounds;
 use annealed::ais::Progress;
 use annealed::nested::NestedSmc;
 use annealed::path::TemperedPath;
@@ -19,7 +19,7 @@ use annealed_fuzz::{path, within};
 use libfuzzer_sys::fuzz_target;
 use nalgebra::dvector;
 
-const KINDS: u8 = 6;
+const KINDS: u8 = 5;
 
 /// Chain-steps after which the runs of seeds stop, or `None` for a run that is resumed.
 type Stop = Option<u64>;
@@ -56,8 +56,7 @@ fn kind(kind: u8, file: &Path, begun: Stop) -> Result<()> {
             let tempering = Tempering::new(&line, walk).schedule(Schedule::linear(3)?);
             go!(tempering.ladders(2).rounds(3))
         }
-        3 => go!(AdaptiveSmc::new(&line, walk).chains(20).block_size(10)),
-        4 => go!(Rounds::new(&line, walk).chains(20).block_size(10).rounds(2)),
+        3 => go!(Rounds::new(&line, walk).chains(20).block_size(10).rounds(2)),
         _ => {
             let problem = TemperedPath::new(normal(0.0, 1.0)?, normal(1.0, 0.5)?);
             go!(NestedSmc::new(&problem, walk).chains(20).islands(4))

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use annealed::adaptive::{Rounds, StepSizes};
+use annealed::adaptive::{FirstPass, Rounds};
 use annealed::model::{Differentiable, GradientModel};
 use annealed::prelude::*;
 
@@ -180,11 +180,11 @@ pub fn calls_are_few<N: Network>() {
         FEW + GRADIENT_CHECK,
     );
 
-    let tuning = StepSizes::new(&path, kernel()).schedule(Schedule::linear(100).unwrap());
-    let tuned = tuning.block_size(CHAINS).run().unwrap();
+    let pass = FirstPass::new(&path, kernel()).chains(CHAINS);
+    let found = pass.block_size(CHAINS).run().unwrap();
     assert_few(
-        "StepSizes",
-        stages(tuned.evaluations),
+        "FirstPass",
+        stages(found.evaluations),
         calls(),
         FEW + GRADIENT_CHECK,
     );

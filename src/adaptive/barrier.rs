@@ -1,6 +1,6 @@
 //! Intensities, which measure what each stage adds to the variance of log weights, and schedules that equalise them.
 
-use crate::ais::{Merge, Recorder, Run, StageSummary};
+use crate::ais::{Merge, Recorder, StageSummary};
 use crate::kernel::{Block, Stage};
 use crate::num::{WeightSums, cumulative};
 use crate::path::Intermediate;
@@ -8,16 +8,10 @@ use crate::pilot::interpolate;
 use crate::schedule::Schedule;
 use crate::{Error, Result};
 
-/// A recorder of the intensity of each recorded stage (Syed, Bouchard-Cote, Chern and Doucet 2024):
-///
-/// `sqrt(log E[u^2] - 2 log E[u])`, `u = w_k / w_{k-1}`,
-///
-/// with means over the chains weighted by `w_{k-1}`. The squared intensity is `-log(CESS / N)`, with the conditional
-/// effective sample size CESS. For short stages the squared intensity is the variance of the increment. The intensities
-/// sum to the global barrier Lambda.
+/// A recorder of the intensity of each recorded stage.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct BarrierRecorder {
+pub(crate) struct BarrierRecorder {
     stages: Vec<Increments>,
 }
 
@@ -76,9 +70,19 @@ impl Merge for BarrierRecorder {
     }
 }
 
-/// The barrier of a path with a kernel: the sum of the intensities up to each beta (Syed et al. 2024). At 1 it is the
-/// global barrier Lambda. If the kernel keeps the chains in equilibrium, K stages of equal intensity give log w the
-/// variance `Lambda^2 / K`.
+/// The barrier of a path with a kernel: the sum of the intensities up to each beta. At 1 it is the global barrier
+/// Lambda. If the kernel keeps the chains in equilibrium, K stages of equal intensity give log w the variance
+/// `Lambda^2 / K`.
+///
+/// The intensity of a stage is
+///
+/// `sqrt(log E[u^2] - 2 log E[u])`, `u = w_k / w_{k-1}`,
+///
+/// with means over the chains weighted by `w_{k-1}`. Its square is `-log(CESS / N)`, with the conditional effective
+/// sample size CESS; for short stages it is the variance of the increment. [`FirstPass`](super::FirstPass) and
+/// [`Rounds`](super::Rounds) measure the barrier.
+///
+/// Source: Syed, Bouchard-Cote, Chern and Doucet (2024).
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[must_use]
@@ -119,12 +123,8 @@ impl Barrier {
         }
     }
 
-    /// Creates the barrier from a run with a [`BarrierRecorder`]. A recorded stage stands for all stages since the
+    /// Creates the barrier from the stages and the recorder of a run. A recorded stage stands for all stages since the
     /// previous recorded one.
-    pub fn from_run<S>(run: &Run<S, BarrierRecorder>) -> Self {
-        Self::of(run.stages(), run.recorder())
-    }
-
     pub(super) fn of(stages: &[StageSummary], recorder: &BarrierRecorder) -> Self {
         let (mut betas, mut last) = (vec![0.0], 0);
         let mut intensities = Vec::with_capacity(stages.len());
@@ -162,5 +162,38 @@ impl Barrier {
         let raised = self.cumulative.windows(2).map(raised);
         let raised = Self::new(self.betas.clone(), raised);
         interpolate(&raised.betas, &raised.cumulative, stages)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nalgebra::DVector;
+
+    use super::*;
+    use crate::ais::Ais;
+    use crate::kernel::PerfectTransitions;
+    use crate::model::Gaussian;
+    use crate::path::GaussianPath;
+
+    #[test]
+    fn the_barrier_of_a_shift_is_its_length() -> Result<()> {
+        // Along N(3 beta, 1) the derivative of log f has the variance 9 at every beta.
+        let shifted = Gaussian::isotropic(DVector::from_element(1, 3.0), 1.0)?;
+        let path = GaussianPath::new(Gaussian::standard(1)?, shifted)?;
+        for stages in [10, 100] {
+            let run = Ais::new(&path, PerfectTransitions)
+                .schedule(Schedule::power(stages, 2.0)?)
+                .chains(2_000)
+                .recorder(BarrierRecorder::default())
+                .run()?;
+            let barrier = Barrier::of(run.stages(), run.recorder());
+            let lambda = barrier.global();
+            assert!((lambda / 3.0 - 1.0).abs() < 0.03, "{lambda}");
+            // Equal intensities: the linear schedule.
+            for (k, beta) in barrier.schedule(7)?.betas().iter().enumerate() {
+                assert!((beta - k as f64 / 7.0).abs() < 0.03, "{beta}");
+            }
+        }
+        Ok(())
     }
 }

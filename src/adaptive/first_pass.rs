@@ -1,240 +1,225 @@
-//! The first pass of adaptive annealing.
+//! A first pass of a population along a path, which finds stages and kernel.
 
-use std::mem::take;
-use std::ops::Range;
+use std::fmt;
+use std::time::Instant;
+
+use nalgebra::DVector;
 
 use super::barrier::Barrier;
 use super::covariance::Shapes;
-use super::smc::{AdaptiveSmc, FirstPass};
-use super::tuner::Tuning;
-use crate::kernel::TransitionKernel;
-use crate::path::{AnnealingPath, dimension};
-use crate::pilot::{lost, next_stage, stages_left};
-use crate::population::{Populations, Resampling};
-use crate::random::{Purpose, stream};
+use super::first_pass_task::{FirstPassTask, Later};
+use super::tuner::Tuner;
+use crate::kernel::{TransitionKernel, Tunable, refuse_stages};
+use crate::model::NormalizedModel;
+use crate::num::setters;
+use crate::path::AnnealingPath;
 use crate::schedule::Schedule;
-use crate::work::{Halt, Place, Pulse, Single, Stepped, Task};
+use crate::work::{Execution, Job, Runs, Single, controls};
 use crate::{Error, Result};
 
-/// Relative error at which the search for a stage's length ends. At the default ESS share of .5 a stage leaves .45 to
-/// .55. It needs no more, since the stage counts with the distance that it has, not with the one asked for.
-const STAGE_PRECISION: f64 = 0.1;
-/// Number of stages after which the first pass ends in an error. It only bounds time and memory: at an ESS share of .5
-/// it is a barrier of 83,000, for which later rounds would need some 7e9 stages.
-pub(super) const MOST_STAGES: usize = 100_000;
-
-pub(super) struct FirstPassAtWork<'s, 'p, P: AnnealingPath, K: TransitionKernel<P::At>> {
-    settings: &'s AdaptiveSmc<'p, P, K>,
-    populations: Populations<P>,
-    tuning: Option<Tuning<K, P::State>>,
-    resampling: Resampling,
-    betas: Vec<f64>,
-    intensities: Vec<f64>,
-    /// Difference between the betas of the last stage.
-    length: f64,
-    /// Number of evaluations per chain so far.
-    evaluations: usize,
+/// A first pass of a population along a path, which finds the stages and tunes the kernel of later runs.
+///
+/// Each stage goes as far as its effective sample size allows; the chains are then resampled and moved. A kernel over
+/// `R^d` is tuned: its step size by the acceptance, and its shape (a mass matrix for [`Hmc`](crate::kernel::Hmc)) by the
+/// chains' covariance, or by their deviations if there are fewer than four chains per dimension.
+///
+/// ```
+/// use annealed::prelude::*;
+/// use nalgebra::dmatrix;
+///
+/// let covariance = dmatrix![1.0, 0.099; 0.099, 0.01]; // long and narrow
+/// let target = Gaussian::new(DVector::from_element(2, 1.0), covariance)?;
+/// let path = GeometricPath::new(Gaussian::standard(2)?, &target);
+/// let found = FirstPass::new(&path, Hmc::new(0.5, 3)?).chains(500).seed(1).run()?;
+/// println!("{found}");
+/// let run = Ais::new(&path, &found.kernel).schedule(found.barrier.schedule(100)?).seed(1).run()?;
+/// println!("{run}");
+/// # assert!((run.log_z() - target.log_normalizer()).abs() < 4.0 * run.standard_error());
+/// # assert!(run.effective_sample_size() > 1_200.0, "{run}");
+///
+/// // Sequential Monte Carlo along the stages found.
+/// let smc = Ais::new(&path, Repeat::new(found.kernel, 5)?)
+///     .schedule(found.schedule)
+///     .resampling(Resampling::every(1)?)
+///     .run()?;
+/// println!("{smc}");
+/// # assert!((smc.log_z() - target.log_normalizer()).abs() < 4.0 * smc.standard_error());
+/// # Ok::<(), annealed::Error>(())
+/// ```
+///
+/// Stages and kernel depend on the chains, so the pass's own log Z is biased by `O(1/N)`. A later run has other random
+/// streams, even with the same seed, so its weights are unbiased. [`Rounds`](super::Rounds) begins with this pass,
+/// improves stages and kernel further, and estimates log Z.
+///
+/// Sources: Del Moral, Doucet and Jasra (2012); Beskos, Jasra, Kantas and Thiery (2016) on the bias.
+#[must_use]
+#[doc(alias(
+    "adaptive SMC",
+    "SMC",
+    "sequential Monte Carlo",
+    "adaptive tempering",
+    "step sizes",
+    "step size adaptation"
+))]
+pub struct FirstPass<'p, P: AnnealingPath, K> {
+    pub(super) path: P,
+    pub(super) kernel: K,
+    pub(super) tuner: Option<Tuner<K, P::State>>,
+    pub(super) log_base_normalizer: f64,
+    pub(super) chains: usize,
+    pub(super) ess_share: f64,
+    pub(super) moves: usize,
+    pub(super) block_size: usize,
+    pub(super) seed: u64,
+    pub(super) execution: Execution<'p>,
 }
 
-impl<'s, 'p, P, K> FirstPassAtWork<'s, 'p, P, K>
-where
-    P: AnnealingPath<State: Clone + Send> + Send + Sync,
-    P::At: Send + Sync,
-    K: TransitionKernel<P::At> + Clone + Send + Sync,
-{
-    /// Starts chains at the base. A tuned kernel makes twice as many moves there, since its step size may be far off.
-    pub(super) fn start(settings: &'s AdaptiveSmc<'p, P, K>) -> Result<Self> {
-        let first = stream(settings.seed, Purpose::AdaptiveSmc, 0);
-        let size = settings.first_block_size();
-        let populations =
-            Populations::start(settings.path.clone(), 0..settings.chains, size, first)?;
-        let kernel = &settings.kernel;
-        let mut pass = Self {
-            settings,
-            populations,
-            tuning: settings.tuner.map(|tuner| Tuning::new(tuner, kernel)),
-            resampling: Resampling::every(1)?,
-            betas: vec![0.0],
-            intensities: Vec::new(),
-            // A guess, with which the search for the first stage begins.
-            length: 1e-3,
-            evaluations: 0,
-        };
-        pass.populations.check_model(kernel, &[1.0, 0.0])?;
-        if pass.tuning.is_some() {
-            pass.shape()?;
-            pass.move_chains(2 * settings.moves)?;
-        }
-        Ok(pass)
-    }
+/// The result of a [`FirstPass`].
+#[derive(Debug, Clone)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+#[must_use]
+pub struct FirstPassRun<K> {
+    /// The stages.
+    pub schedule: Schedule,
+    /// The kernel, tuned at each stage.
+    pub kernel: K,
+    /// The barrier along the path, by the intensities of the stages.
+    pub barrier: Barrier,
+    /// Estimate of log Z by this pass, biased by `O(1/N)`.
+    pub log_z: f64,
+    /// Evaluations of the density; a gradient counts as one more.
+    pub evaluations: u64,
+    /// Wall time in seconds.
+    pub seconds: f64,
+    pub(super) shapes: Shapes,
+}
 
-    pub(super) fn stage(&mut self) -> Result<()> {
-        let beta = self.populations.beta();
-        // Lost chains die in the first stage, however short it is. The other chains determine its length.
-        let share = (1.0 - self.lost()?) * self.settings.ess_share;
-        // ESS / N = 1 / (1 + d^2), with d the coefficient of variation of the weights.
-        let distance = (1.0 / share - 1.0).sqrt();
-        let found = next_stage(
-            &mut self.populations,
-            self.length,
-            distance,
-            STAGE_PRECISION,
+impl<K> fmt::Display for FirstPassRun<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (stages, lambda) = (self.schedule.stages(), self.barrier.global());
+        let (evaluations, seconds) = (self.evaluations, self.seconds);
+        writeln!(
+            f,
+            "{stages} stages, Lambda = {lambda:.2}, log Z about {:.2}",
+            self.log_z
         )?;
-        let next = found.beta;
-        self.populations
-            .map(&|population| population.weigh_to(next))?;
-        self.check_progress()?;
-        self.evaluations = self.evaluations.saturating_add(found.evaluations);
-        self.betas.push(next);
-        // The squared intensity is -log(CESS / N), and CESS / N = 1 / (1 + d^2).
-        self.intensities.push(found.distance.powi(2).ln_1p().sqrt());
-        self.length = next - beta;
-        // The covariance comes from the weighted chains, because resampling adds noise.
-        self.shape()?;
-        self.populations.resample(&self.resampling, P::State::clone);
-        self.move_chains(self.settings.moves)
+        write!(f, "{evaluations:.3e} evaluations in {seconds:.1} s")
+    }
+}
+
+/// Largest number of chains in a block of a first pass, unless `block_size` is set. Decisions use all blocks, so it only divides the
+/// work: 256 chains keep four threads busy.
+pub(super) const FIRST_BLOCK: usize = 64;
+
+impl<'p, P: AnnealingPath, K> FirstPass<'p, P, K> {
+    /// Creates the pass along `path`, with a tuned kernel over `R^d`. Tuning starts from its step size.
+    pub fn new(path: P, kernel: K) -> Self
+    where
+        P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel>,
+        K: Tunable + TransitionKernel<P::At>,
+    {
+        let log_z = path.base().log_normalizer();
+        Self::with(path, kernel, Some(Tuner::new()), log_z)
     }
 
-    /// Weights the chains for the target and resamples them, without a move. The barrier counts the rest of the path as
-    /// several stages, each with the length and intensity of the last stage.
-    pub(super) fn leap(&mut self) -> Result<()> {
-        let left = stages_left(self.beta(), self.length).min(MOST_STAGES) as f64;
-        self.populations
-            .map(&|population| population.weigh_to(1.0))?;
-        self.check_progress()?;
-        self.betas.push(1.0);
-        self.intensities
-            .push(left * self.intensities.last().unwrap_or(&1.0));
-        self.populations.resample(&self.resampling, P::State::clone);
-        Ok(())
+    /// Creates the pass along `path`, for states of any type. Its kernel is not tuned.
+    pub fn fixed(path: P, kernel: K) -> Self
+    where
+        P::Base: NormalizedModel,
+    {
+        let log_z = path.base().log_normalizer();
+        Self::with(path, kernel, None, log_z)
     }
 
-    pub(super) fn beta(&self) -> f64 {
-        self.populations.beta()
-    }
-
-    /// Returns the range of all chains, the index of the current stage and its beta.
-    pub(super) fn place(&self) -> Place {
-        (0..self.settings.chains, self.betas.len() - 1, self.beta())
-    }
-
-    /// Returns the evaluations of all chains so far.
-    pub(super) fn evaluations(&self) -> u64 {
-        (self.evaluations as u64).saturating_mul(self.settings.chains as u64)
-    }
-
-    pub(super) fn states(&self) -> Vec<P::State> {
-        let states = self.populations.blocks().flat_map(|block| block.states());
-        states.cloned().collect()
-    }
-
-    /// Returns the share of the chains at the base that are off the support of every further model.
-    fn lost(&mut self) -> Result<f64> {
-        if self.betas.len() > 1 {
-            return Ok(0.0);
-        }
-        // The next stage would make this evaluation. It is counted here instead.
-        let learned = self.populations.learn()?;
-        self.evaluations += usize::from(learned == Some(true));
-        let path = &self.settings.path;
-        let (here, next) = (path.at(0.0), path.at(f64::MIN_POSITIVE));
-        let populations = &mut self.populations;
-        let lost = populations.map(&|population| Ok(lost(population.block(), &here, &next)))?;
-        Ok(lost.into_iter().sum::<usize>() as f64 / self.settings.chains as f64)
-    }
-
-    fn check_progress(&self) -> Result<()> {
-        if self.populations.alive() == 0 {
-            return Err(Error::AllWeightsZero {
-                chains: self.settings.chains,
-            });
-        }
-        if self.betas.len() > MOST_STAGES {
-            return Err(Error::NotConverged {
-                what: "adaptive annealing",
-                detail: format!("the target was not reached in {MOST_STAGES} stages"),
-            });
-        }
-        Ok(())
-    }
-
-    fn shape(&mut self) -> Result<()> {
-        let populations = &mut self.populations;
-        let tuning = self.tuning.as_mut();
-        tuning.map_or(Ok(()), |tuning| tuning.shape(populations))
-    }
-
-    fn move_chains(&mut self, moves: usize) -> Result<()> {
-        let (populations, kernel) = (&mut self.populations, &self.settings.kernel);
-        let evaluations = moves.saturating_mul(kernel.evaluations(dimension(&self.settings.path)));
-        self.evaluations = self.evaluations.saturating_add(evaluations);
-        match &mut self.tuning {
-            Some(tuning) => tuning.moves(populations, moves),
-            None => (0..moves).try_for_each(|_| populations.stay(kernel).map(drop)),
-        }
-    }
-
-    pub(super) fn finish(&mut self) -> Result<FirstPass<K>> {
-        let settings = self.settings;
-        self.populations.check_model(&settings.kernel, &[1.0])?;
-        let log_ratio = self.populations.weights().log_mean();
-        let (kernel, shapes) = match self.tuning.take() {
-            Some(tuning) => tuning.finish()?,
-            None => (settings.kernel.clone(), Shapes::default()),
-        };
-        let (betas, intensities) = (take(&mut self.betas), take(&mut self.intensities));
-        Ok(FirstPass {
-            schedule: Schedule::new(betas.clone())?,
+    pub(super) fn with(
+        path: P,
+        kernel: K,
+        tuner: Option<Tuner<K, P::State>>,
+        log_base_normalizer: f64,
+    ) -> Self {
+        Self {
+            path,
             kernel,
-            shapes,
-            barrier: Barrier::new(betas, intensities),
-            log_z: settings.log_base_normalizer + log_ratio,
-            evaluations: self.evaluations(),
-            seconds: 0.0,
-        })
+            tuner,
+            log_base_normalizer,
+            chains: 500,
+            ess_share: 0.5,
+            moves: 5,
+            block_size: FIRST_BLOCK,
+            seed: 0,
+            execution: Execution::default(),
+        }
+    }
+
+    /// Sets the log normaliser of the base, in place of the base's own. With 0 the result is `log(Z_K / Z_0)`.
+    pub fn base_log_z(mut self, log_base_normalizer: f64) -> Self {
+        self.log_base_normalizer = log_base_normalizer;
+        self
+    }
+
+    setters! {
+        /// Sets the number of chains; 500 by default.
+        chains: usize,
+        /// Sets the effective sample size that each stage leaves, as a share of the chains; 0.5 by default.
+        ess_share: f64,
+        /// Sets the number of moves at each stage; 5 by default.
+        moves: usize,
+        /// Sets the seed; 0 by default.
+        seed: u64,
+        /// Sets the number of chains that move together; 64 by default. A model that [evaluates
+        /// batches](crate::model::UnnormalizedModel::evaluates_batches) gets one call a step if a block holds all
+        /// chains.
+        block_size: usize,
+    }
+
+    controls! { 'p, "A stopped pass returns an [`Error::Stopped`]." }
+
+    fn check(&self) -> Result<()> {
+        // The weights of a single chain do not vary, so they cannot determine the length of a stage.
+        Error::check_count("chains", self.chains, 2)?;
+        Error::check_count("moves", self.moves, 1)?;
+        Error::check_at_least("block_size", self.block_size, 1)?;
+        Error::check_inner_fraction("ess_share", self.ess_share)?;
+        Error::check_number("log normalizer of the base", self.log_base_normalizer)
     }
 }
 
-/// The first pass of adaptive annealing. `later` forecasts the later chain-steps. An interrupted pass begins anew.
-pub(super) struct FirstPassTask<'s, 'p, P: AnnealingPath, K> {
-    pub(super) settings: &'s AdaptiveSmc<'p, P, K>,
-    pub(super) later: Later<'s>,
-}
-
-/// A function from the number of stages of a first pass to the later chain-steps: chains times stages.
-pub(super) type Later<'s> = &'s (dyn Fn(usize) -> u64 + Sync);
-
-impl<'s, 'p, P, K> Task for FirstPassTask<'s, 'p, P, K>
+impl<'p, P, K> FirstPass<'p, P, K>
 where
     P: AnnealingPath<State: Clone + Send> + Send + Sync,
     P::At: Send + Sync,
     K: TransitionKernel<P::At> + Clone + Send + Sync,
 {
-    type Output = Single<FirstPass<K>>;
-
-    fn chains(&self, _block: usize) -> Range<usize> {
-        0..self.settings.chains
+    /// Runs the pass.
+    ///
+    /// # Errors
+    /// Settings out of range; errors of chains and path; [`Error::WrongGradient`] if finite differences contradict the
+    /// gradient of a tuned kernel; [`Error::NotConverged`] if no stage is short enough, since the path jumps or its
+    /// support shrinks; [`Error::AllWeightsZero`]; [`Error::Stopped`].
+    pub fn run(&self) -> Result<FirstPassRun<K>> {
+        self.run_with(&mut Job::new(&self.execution)?, &|_| 0)
     }
 
-    fn run(&self, _block: usize, pulse: &mut dyn Pulse) -> Result<Self::Output, Halt> {
-        let mut at = FirstPassAtWork::start(self.settings)?;
-        while at.beta() < 1.0 {
-            pulse.at(at.place());
-            at.stage()?;
-            let left = stages_left(at.beta(), at.length).min(MOST_STAGES);
-            let later = (self.later)(at.betas.len() - 1 + left);
-            let chains = self.settings.chains;
-            pulse.pass(Stepped {
-                left: Some(((chains * left) as u64).saturating_add(later)),
-                ..Stepped::of(chains, at.beta() >= 1.0)
-            })?;
-        }
-        Ok(Single(at.finish()?))
+    /// Runs the pass as a part of longer work. `later` maps its number of stages to the later chain-steps.
+    pub(super) fn run_with(
+        &self,
+        job: &mut dyn Runs<Single<FirstPassRun<K>>>,
+        later: Later<'_>,
+    ) -> Result<FirstPassRun<K>> {
+        self.check()?;
+        refuse_stages(self.kernel.stages())?;
+        let begun = Instant::now();
+        let closed = job.run(&FirstPassTask {
+            settings: self,
+            later,
+        })?;
+        let Single(found) = closed.whole(self.chains)?;
+        let seconds = begun.elapsed().as_secs_f64();
+        Ok(FirstPassRun { seconds, ..found })
     }
+}
 
-    fn width(&self) -> usize {
-        self.settings
-            .chains
-            .div_ceil(self.settings.first_block_size())
-    }
+crate::num::debug_by_fields! {
+    FirstPass for [P: AnnealingPath, K: fmt::Debug] FirstPass<'_, P, K> { kernel, chains, ess_share, moves, seed }
 }

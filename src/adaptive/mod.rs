@@ -1,4 +1,4 @@
-//! Runs that adapt as they go: sequential Monte Carlo that finds its stages, annealing in rounds, tuned kernels.
+//! Runs that adapt as they go: first passes, which find stages and kernel, and annealing in rounds.
 //!
 //! ```
 //! use annealed::prelude::*;
@@ -16,31 +16,29 @@
 //! ```
 //!
 //! Try [`Rounds`] first: it doubles the stages until the error is small, and improves schedule and kernel.
-//! [`AdaptiveSmc`] finds stages and kernel in a first pass of a population. [`StepSizes`] only finds the step sizes of
-//! a kernel. A [`Challenge`] looks for mass that a run missed, by a [`BaseSearch`] and a second run. [`Judged`] judges
-//! two results.
+//! [`FirstPass`] finds stages and kernel of runs that you make yourself. A [`Challenge`] looks for mass that a run
+//! missed, by a [`BaseSearch`] and a second run. [`Judged`] judges two results.
 
 mod barrier;
 mod base_search;
 mod challenge;
 mod covariance;
 mod first_pass;
+mod first_pass_task;
 mod refit;
+mod robbins_monro;
 mod round;
 mod rounds;
 mod rounds_run;
 #[cfg(feature = "checkpoint")]
 mod saved;
-mod smc;
-mod step_sizes;
 mod tuner;
 
-pub use barrier::{Barrier, BarrierRecorder};
+pub use barrier::Barrier;
 pub use base_search::{BaseSearch, FindModes, FoundBase, MixtureAt, MixtureBase, Target, Trails};
 pub use challenge::{Challenge, ChallengeRun, Judged, Judgement};
+pub use first_pass::{FirstPass, FirstPassRun};
 pub use refit::{NoRefit, Refit};
+pub(crate) use robbins_monro::RobbinsMonro;
 pub use rounds::Rounds;
 pub use rounds_run::{Round, RoundsRun};
-pub use smc::{AdaptiveSmc, AdaptiveSmcRun, FirstPass};
-pub(crate) use step_sizes::RobbinsMonro;
-pub use step_sizes::{StepSizes, Tuned};

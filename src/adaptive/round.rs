@@ -4,10 +4,10 @@ use std::time::Instant;
 
 use super::barrier::{Barrier, BarrierRecorder};
 use super::covariance::{CovarianceRecorder, Shapes};
-use super::first_pass::MOST_STAGES;
+use super::first_pass::FirstPassRun;
+use super::first_pass_task::MOST_STAGES;
 use super::refit::{NoRefit, Refit, Refitting, SUPPORT_DRAWS};
 use super::rounds_run::{Last, Round};
-use super::smc::FirstPass;
 use super::tuner::Tuner;
 use crate::ais::{Ais, BlockCodec, BlockResult, Run};
 use crate::kernel::TransitionKernel;
@@ -21,6 +21,10 @@ use crate::{Error, Result};
 /// Smallest number of stages of the first round. With 16, each bin of covariances (`BINS`) and each knot of the step
 /// sizes has a stage of its own.
 pub(super) const FEWEST_STAGES: usize = 16;
+
+/// Number of chains in a block of a round, unless `block_size` is set: the default of `Ais`. Chains resample within a
+/// block, so 256 chains are two islands.
+pub(super) const LATER_BLOCK: usize = 128;
 
 /// ESS, as a share of the chains, below which a round resamples: one half, the usual threshold of sequential Monte
 /// Carlo.
@@ -122,7 +126,7 @@ impl<S, K> Reached<S, K> {
         Error::check(self.stages <= most, "stages", self.stages, expected)
     }
 
-    pub(super) fn after_first(seed: u64, first: FirstPass<K>) -> Self {
+    pub(super) fn after_first(seed: u64, first: FirstPassRun<K>) -> Self {
         Self {
             spent: first.evaluations,
             stages: first.schedule.stages().max(FEWEST_STAGES),
@@ -213,7 +217,7 @@ mod tests {
     use nalgebra::DVector;
 
     use super::*;
-    use crate::adaptive::AdaptiveSmc;
+    use crate::adaptive::FirstPass;
     use crate::kernel::RandomWalkMetropolis;
     use crate::model::Gaussian;
     use crate::path::GeometricPath;
@@ -223,8 +227,8 @@ mod tests {
     #[test]
     fn forged_rounds_are_refused() -> Result<()> {
         let line = GeometricPath::new(Gaussian::standard(1)?, Gaussian::standard(1)?);
-        let run = AdaptiveSmc::new(&line, RandomWalkMetropolis::new(0.5)?).chains(20);
-        let first = run.first_pass()?;
+        let pass = FirstPass::new(&line, RandomWalkMetropolis::new(0.5)?).chains(20);
+        let first = pass.run()?;
         let refused = |forge: &dyn Fn(&mut At)| {
             let mut at = Reached::after_first(0, first.clone());
             forge(&mut at);

@@ -9,13 +9,14 @@ use rand::Rng;
 use super::barrier::Barrier;
 use super::base_search::MixtureAt;
 use super::covariance::CovarianceRecorder;
-use super::first_pass::Later;
+use super::first_pass::{FIRST_BLOCK, FirstPass, FirstPassRun};
+use super::first_pass_task::Later;
 use super::refit::{Refit, Refitting, refitting, shows_one_mode};
 use super::round::{
-    Ended, FEWEST_STAGES, Layout, Reached, RoundCodec, RoundJob, RoundRecorder, Start, seconds,
+    Ended, FEWEST_STAGES, LATER_BLOCK, Layout, Reached, RoundCodec, RoundJob, RoundRecorder, Start,
+    seconds,
 };
 use super::rounds_run::{Last, Round, RoundsRun};
-use super::smc::{AdaptiveSmc, FirstPass, LATER_BLOCK};
 use super::tuner::Tuner;
 use crate::ais::{BlockResult, Run};
 use crate::estimate::{LogZ, Warning};
@@ -30,8 +31,8 @@ use crate::{Error, Result};
 /// A run that anneals in rounds: it finds schedule and kernel, then log Z (after Syed, Bouchard-Cote, Chern and Doucet
 /// 2024).
 ///
-/// A [first pass](AdaptiveSmc::first_pass) finds stages and tunes the kernel. Each round then has twice as many stages,
-/// placed at equal [intensities](super::BarrierRecorder), and a newly tuned kernel.
+/// A [first pass](FirstPass) finds stages and tunes the kernel. Each round then has twice as many stages,
+/// placed at equal [intensities](Barrier), and a newly tuned kernel.
 ///
 /// ```
 /// use annealed::adaptive::Rounds;
@@ -204,46 +205,44 @@ where
     ///
     /// # Errors
     /// Settings out of range; a first pass that takes more than a quarter of the budget; the errors of
-    /// [`AdaptiveSmc::first_pass`] and [`Ais::run`](crate::ais::Ais::run); [`Error::Stopped`] before a round is done.
+    /// [`FirstPass::run`] and [`Ais::run`](crate::ais::Ais::run); [`Error::Stopped`] before a round is done.
     pub fn run(&self) -> Result<RoundsRun<P::State, K>> {
         let (first, later) = self.first()?;
         self.go_with(&first, &later, None, &mut Job::new(&self.execution)?)
     }
 
     /// Returns the first pass, and a function from its number of stages to the later chain-steps: chains times stages.
-    pub(super) fn first(
-        &self,
-    ) -> Result<(AdaptiveSmc<'p, P, K>, impl Fn(usize) -> u64 + Sync + '_)> {
+    pub(super) fn first(&self) -> Result<(FirstPass<'p, P, K>, impl Fn(usize) -> u64 + Sync + '_)> {
         Error::check_at_least("rounds", self.rounds, 1)?;
         if let Some(target) = self.until_error {
             Error::check_positive("until_error", target)?;
         }
         let (path, kernel) = (self.path.clone(), self.kernel.clone());
-        let mut first = AdaptiveSmc::with(path, kernel, self.tuner, self.log_base_normalizer)
+        let first = FirstPass::with(path, kernel, self.tuner, self.log_base_normalizer)
             .chains(self.chains)
             .moves(self.moves)
+            .block_size(self.block_size.unwrap_or(FIRST_BLOCK))
             .seed(self.seed);
-        first.block_size = self.block_size;
         Ok((first, |stages| self.chain_steps(stages, 0)))
     }
 
     /// Runs the first pass and all rounds.
     pub(super) fn go_with<J>(
         &self,
-        first: &AdaptiveSmc<'p, P, K>,
+        first: &FirstPass<'p, P, K>,
         later: Later<'_>,
         codec: Option<RoundCodec<P>>,
         job: &mut J,
     ) -> Result<RoundsRun<P::State, K>>
     where
-        J: Runs<Single<FirstPass<K>>>
+        J: Runs<Single<FirstPassRun<K>>>
             + Runs<BlockResult<P::State, RoundRecorder<P::State>>>
             + Carries<Reached<P::State, K>>,
     {
         let mut at = match job.carried(&|at| at.check(self.rounds))? {
             Some(at) => at,
             None => {
-                let found = first.first_pass_with(job, later)?;
+                let found = first.run_with(job, later)?;
                 let figures = found.schedule.betas().to_vec();
                 job.carry(Reached::after_first(self.seed, found), &figures)?
             }

@@ -3,9 +3,9 @@
 use std::fmt;
 
 use super::barrier::Barrier;
+use super::first_pass::FirstPassRun;
 use super::refit::{NoRefit, Refit};
 use super::rounds::divisor_before_last;
-use super::smc::FirstPass;
 use crate::ais::Run;
 use crate::estimate::{
     LogZ, Remedy, Warning, WeightedSample, WeightedStates, effective_families, write_estimate,
@@ -61,7 +61,7 @@ pub(super) struct Last<S, K> {
 }
 
 impl Round {
-    pub(super) fn of_first_pass<K>(pass: &FirstPass<K>) -> Self {
+    pub(super) fn of_first_pass<K>(pass: &FirstPassRun<K>) -> Self {
         Self {
             stages: pass.schedule.stages(),
             log_z: pass.log_z,

@@ -7,9 +7,9 @@ use serde::de::DeserializeOwned;
 
 use super::base_search::{FindModes, LawOf, MixtureAt};
 use super::challenge::{Challenge, ChallengeRun};
+use super::round::LATER_BLOCK;
 use super::rounds::Rounds;
 use super::rounds_run::RoundsRun;
-use super::smc::{AdaptiveSmc, AdaptiveSmcRun, LATER_BLOCK};
 use crate::Result;
 use crate::ais::{block_codec, identity};
 use crate::estimate::Warning;
@@ -24,67 +24,6 @@ use crate::work::{Execution, Identity, Named, named, named_engine};
 /// runs find their own stages only later.
 fn stages() -> Schedule {
     Schedule::linear(16).expect("16 stages are a schedule")
-}
-
-impl<P: AnnealingPath, K> AdaptiveSmc<'_, P, K> {
-    /// Returns the same run with checkpoints in `file`; see the module [`checkpoint`](crate::checkpoint). An unfinished
-    /// first pass begins anew.
-    pub fn checkpoint(&self, file: impl Into<PathBuf>) -> Checkpointed<'_, Self> {
-        Checkpointed::new(self, file.into())
-    }
-
-    /// Returns the same run shared with other processes, which must all make the same call; see the module
-    /// [`ranks`](crate::ranks). Each process gets the result of [`run`](Self::run), bit for bit. Rank 0 makes the first
-    /// pass.
-    pub fn ranks<'a>(&'a self, ranks: &'a dyn Ranks) -> OnRanks<'a, Self> {
-        OnRanks::new(self, ranks)
-    }
-
-    fn named(&self) -> Named {
-        vec![
-            named("seed", &self.seed),
-            named("chains", &self.chains),
-            named("moves", &self.moves),
-            named("ess_share", &self.ess_share),
-            named("block_size", &self.block_size.unwrap_or(LATER_BLOCK)),
-            named("log normalizer of the base", &self.log_base_normalizer),
-            named("whether the kernel is tuned", &self.tuner.is_some()),
-            // The second pass takes surrogates.
-            named_engine(
-                self.path.simd_level(),
-                self.path.surrogate_at(1.0).is_some(),
-            ),
-        ]
-    }
-}
-
-impl<'p, P, K> Resumable for AdaptiveSmc<'p, P, K>
-where
-    P: AnnealingPath<State: Clone + Serialize + DeserializeOwned + Send> + Send + Sync,
-    P::At: Send + Sync,
-    K: TransitionKernel<P::At> + Serialize + DeserializeOwned + Clone + Send + Sync,
-{
-    type Run = AdaptiveSmcRun<P::State, K>;
-
-    const KIND: &'static str = "adaptive";
-
-    fn execution(&self) -> &Execution<'_> {
-        &self.execution
-    }
-
-    fn identity(&self) -> Result<Identity> {
-        identity(self.path.clone(), &self.kernel, &stages(), self.named())
-    }
-
-    fn go(&self, job: &mut KeptJob<'_>) -> Result<Self::Run> {
-        self.go_with(job, &self.second_pass(), block_codec())
-    }
-
-    fn resumed(run: &mut Self::Run, seconds: f64, failure: Option<String>) {
-        run.second.add_seconds(seconds);
-        let warning = failure.map(|reason| Warning::CheckpointNotWritten { reason });
-        run.second.warn(warning);
-    }
 }
 
 impl<P: AnnealingPath, K> Rounds<'_, P, K> {

@@ -3,7 +3,7 @@
 use nalgebra::DVector;
 
 use super::covariance::{BINS, Covariance, CovarianceRecorder, Shapes};
-use super::step_sizes::{Gain, STEP_GAIN};
+use super::robbins_monro::{Gain, STEP_GAIN};
 use crate::Result;
 use crate::ais::StageSummary;
 use crate::kernel::{Preconditioner, StepSize, TransitionKernel, Tunable};

@@ -23,7 +23,7 @@ use crate::{Error, Result};
 ///
 /// With a [`Preconditioner`](Tunable::preconditioned) L a step moves x by `eps L p` and p by
 /// `eps L^T grad log f_k(x)`; the mass matrix is `(L L^T)^{-1}`. [`Rounds`](crate::adaptive::Rounds) and
-/// [`AdaptiveSmc::first_pass`](crate::adaptive::AdaptiveSmc::first_pass) find L and the step size.
+/// [`FirstPass`](crate::adaptive::FirstPass) find L and the step size.
 ///
 /// A trajectory is refused if it ends off the support or overflows. It is also refused if its energy H has risen by
 /// more than 1,000, as in Stan, and the model is not finite at the next point. Any other NaN of the model is an error.

@@ -121,7 +121,7 @@ pub(crate) use detailed_balance;
 /// test, such as [`UnadjustedLangevin`](crate::kernel::UnadjustedLangevin), have no acceptance to tune by.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no step size to tune",
-    note = "a random walk, MALA and HMC have; run any other kernel as it is by `Rounds::fixed`, `AdaptiveSmc::fixed` or `Ais::new`"
+    note = "a random walk, MALA and HMC have; run any other kernel as it is by `Rounds::fixed`, `FirstPass::fixed` or `Ais::new`"
 )]
 pub trait Tunable: Sized {
     /// Returns the step size.

@@ -24,8 +24,7 @@ impl LearnedTransitions {
     ///
     /// ```
     /// use annealed::learned::{LearnedTransitions, Mean};
-    /// use annealed::kernel::{Mala, Tunable, UnadjustedLangevin};
-    /// use annealed::adaptive::StepSizes;
+    /// use annealed::kernel::UnadjustedLangevin;
     /// use annealed::model::Gaussian;
     /// use annealed::path::GeometricPath;
     /// use annealed::schedule::Schedule;
@@ -34,8 +33,7 @@ impl LearnedTransitions {
     /// let target = Gaussian::isotropic(dvector![1.0, -1.0], 0.5)?;
     /// let path = GeometricPath::new(Gaussian::standard(2)?, target);
     /// let schedule = Schedule::linear(4)?;
-    /// let tuned = StepSizes::new(&path, Mala::new(0.5)?).schedule(schedule.clone()).run()?.kernel;
-    /// let langevin = UnadjustedLangevin::new(tuned.step_size().clone())?;
+    /// let langevin = UnadjustedLangevin::new(0.3)?;
     /// let mean = Mean::Gated { hidden: 16 };
     /// let flow = LearnedTransitions::imitating(&langevin, mean, &path, &schedule, 1_000, 1)?;
     /// # Ok::<(), annealed::Error>(())

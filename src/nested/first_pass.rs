@@ -91,7 +91,7 @@ where
             // Moves without proposals leave the step size as it is.
             search.update(acceptance.unwrap_or(tuning.acceptance));
         }
-        at.log_size = search.means().0;
+        at.log_size = search.mean_log_size();
         at.found.sizes.push(at.log_size.exp());
         Ok(())
     }

@@ -12,11 +12,10 @@
 //! # Ok::<(), annealed::Error>(())
 //! ```
 //!
-//! A [`Pilot`] makes a [`Survey`] of a path. [`Friction`] and [`VarOpt`] choose a [`Schedule`] by a survey,
-//! [`ConstantConditionalEss`] and [`BinnedSchedule`] by chains of their own. All four are [`ScheduleOptimizer`]s.
+//! A [`Pilot`] makes a [`Survey`] of a path. [`Friction`] and [`VarOpt`] choose a [`Schedule`] by a survey, and
+//! [`BinnedSchedule`] by chains of its own. All three are [`ScheduleOptimizer`]s.
 
 mod binned;
-mod conditional_ess;
 mod friction;
 mod knot_chains;
 mod metric;
@@ -26,7 +25,6 @@ mod survey_run;
 mod varopt;
 
 pub use binned::{BinnedSchedule, allocate_stages};
-pub use conditional_ess::ConstantConditionalEss;
 pub use friction::Friction;
 pub use knot_chains::KnotChains;
 pub use metric::ScheduleMetric;

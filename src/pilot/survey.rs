@@ -247,7 +247,7 @@ impl Survey {
 }
 
 /// Effective sample size below which a weighted variance rests on one chain.
-pub(crate) const COLLAPSED: f64 = 1.1;
+const COLLAPSED: f64 = 1.1;
 
 crate::num::deserialize_checked! {
     Survey { chains: usize, points: Vec<SurveyPoint> } => Self::new(chains, points)
@@ -261,12 +261,12 @@ const FEW_CHAINS: usize = 10;
 const FEW_STEPS: usize = 20;
 
 /// Returns a warning if the effective sample size is low. The threshold is lower for few chains.
-pub(crate) fn near_collapse(ess: f64, chains: usize, beta: f64) -> Option<Warning> {
+fn near_collapse(ess: f64, chains: usize, beta: f64) -> Option<Warning> {
     let low = ess < DOUBTFUL.min(0.5 * chains as f64);
     low.then_some(Warning::PilotNearCollapse { ess, chains, beta })
 }
 
-pub(crate) fn dead_chains(dead: usize, chains: usize) -> Option<Warning> {
+fn dead_chains(dead: usize, chains: usize) -> Option<Warning> {
     (dead > 0).then(|| in_pilot(Warning::DeadChains { dead, chains }))
 }
 

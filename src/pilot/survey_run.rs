@@ -41,7 +41,7 @@ pub struct Pilot {
     chains: usize,
     stages: usize,
     rounds: usize,
-    pub(super) block_size: usize,
+    block_size: usize,
 }
 
 impl Default for Pilot {
@@ -82,10 +82,6 @@ impl Pilot {
         self.stages
     }
 
-    pub(super) fn blocks(&self) -> usize {
-        self.chains.div_ceil(self.block_size)
-    }
-
     /// Returns the number of density evaluations in all rounds, if a chain takes `of_stage` in a stage.
     pub(super) fn evaluations(&self, of_stage: usize) -> u64 {
         let factors = [self.chains, self.stages, self.rounds, of_stage];
@@ -93,7 +89,7 @@ impl Pilot {
         factors.fold(1, u64::saturating_mul)
     }
 
-    pub(crate) fn check(&self) -> Result<()> {
+    fn check(&self) -> Result<()> {
         Error::check_count("chains of the pilot", self.chains, 2)?;
         Error::check_count("stages of the pilot", self.stages, 1)?;
         Error::check_at_least("block_size of the pilot", self.block_size, 1)?;

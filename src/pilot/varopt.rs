@@ -12,8 +12,8 @@ use crate::{Error, Result};
 /// It minimises `J = int beta'^2 g(beta) dt` with `g = Var[d/dbeta log f]` (Equation 8). At the minimum `beta'^2 g` is
 /// constant (Equation 9), so that `t(beta) = int_0^beta sqrt(g) / int_0^1 sqrt(g)`. A pilot estimates g. Limit the
 /// speed with [`Schedule::with_step_limit`] or [`Schedule::with_speed_limit`]. J is twice the expected bias of log w,
-/// which [`BinnedSchedule`](crate::pilot::BinnedSchedule) minimises. For slow mixing use
-/// [`Friction`](crate::pilot::Friction).
+/// which [`BinnedSchedule`](crate::pilot::BinnedSchedule) minimises. The schedule's stages have about the same
+/// conditional effective sample size. For slow mixing use [`Friction`](crate::pilot::Friction).
 ///
 /// ```
 /// use annealed::path::GaussianPath;
@@ -29,7 +29,7 @@ use crate::{Error, Result};
 /// assert!(g.action(&schedule) < 0.5 * g.action(&Schedule::linear(100)?)); // J
 /// # Ok::<(), annealed::Error>(())
 /// ```
-#[doc(alias("VAROPT", "VAROPT-AIS"))]
+#[doc(alias("VAROPT", "VAROPT-AIS", "conditional ESS", "CESS"))]
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[must_use]

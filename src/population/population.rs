@@ -264,29 +264,6 @@ impl<P: AnnealingPath> Population<P> {
         }
     }
 
-    /// Redraws from the base the chains that the model at `beta` excludes, up to `DRAWS` times each. The chains must
-    /// stand at the base.
-    ///
-    /// # Errors
-    /// As [`learn`](Self::learn).
-    pub(crate) fn redraw_excluded(&mut self, beta: f64) -> Result<()> {
-        let (here, next) = (self.path.at(0.0), self.path.at(beta));
-        let stage = Stage::new(self.index, &here, &next);
-        let mut left: Vec<usize> = (0..self.block.len()).collect();
-        for _ in 0..DRAWS {
-            self.learn()?;
-            left.retain(|&chain| self.block.log_ratio(stage, chain) == f64::NEG_INFINITY);
-            if left.is_empty() {
-                break;
-            }
-            for &chain in &left {
-                let (state, rng) = self.block.chain_mut(chain);
-                *state = self.path.base().sample(rng);
-            }
-        }
-        Ok(())
-    }
-
     /// Evaluates the ends of the path (base and target) together, at living states for which their values are not
     /// cached. Returns whether there were such states, and `None` for a path without ends.
     ///
@@ -319,8 +296,6 @@ impl<P: AnnealingPath> Population<P> {
         self.previous = std::mem::replace(&mut self.model, model);
     }
 }
-
-const DRAWS: usize = 1_000;
 
 /// Number of stages after which a debug build checks the cached values of one of the block's states.
 const CHECKED: usize = 64;

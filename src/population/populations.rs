@@ -72,41 +72,6 @@ where
         tasks.into_iter().filter_map(|(_, done)| done).collect()
     }
 
-    /// Places all chains at the model of `beta`. At the base, chains that this model excludes are first redrawn. Chains
-    /// that are still excluded copy the states of the other chains in turn.
-    ///
-    /// # Errors
-    /// [`Error::AllWeightsZero`] if the model excludes all chains.
-    pub(crate) fn place_within(
-        &mut self,
-        beta: f64,
-        copy: fn(&P::State) -> P::State,
-    ) -> Result<()> {
-        let is_at_base = self.beta() == 0.0;
-        self.map(&|population| {
-            if is_at_base {
-                population.redraw_excluded(beta)?;
-            }
-            population.weigh_to(beta)
-        })?;
-        let places = self.places();
-        let is_alive =
-            |&(block, chain): &(usize, usize)| self.blocks[block].block().is_alive(chain);
-        let (alive, dead): (Vec<_>, Vec<_>) = places.into_iter().partition(is_alive);
-        let chains = alive.len() + dead.len();
-        if alive.is_empty() {
-            return Err(Error::AllWeightsZero { chains });
-        }
-        for (&from, to) in alive.iter().cycle().zip(dead) {
-            self.copy(from, to, copy);
-        }
-        // The weighing only showed which chains are excluded. Chains that are placed at a model have weight 1.
-        for population in &mut self.blocks {
-            population.block_mut().level_weights_to(0.0);
-        }
-        Ok(())
-    }
-
     /// Evaluates the ends of the path (base and target) at states for which their values are not cached. Returns
     /// whether there were such states, and `None` for a path without ends.
     pub(crate) fn learn(&mut self) -> Result<Option<bool>> {

@@ -11,7 +11,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 /// The generator of random bits; each chain has its own.
 pub type StreamRng = Xoshiro256PlusPlus;
 
-/// The uses of randomness. Two uses never share a stream of one seed. Reordering the variants would change all runs.
+/// The uses of randomness. Two uses never share a stream of one seed. Another number of a variant would change all runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
@@ -24,18 +24,14 @@ pub enum Purpose {
     Training,
     /// The chains of a run that reads a path backward.
     Reverse,
-    /// The chains that tune step sizes.
-    Tune,
     /// The particles to which a drift modifier is fitted.
-    Ensemble,
+    Ensemble = 5,
     /// The chains that learned transitions imitate.
     Imitation,
     /// The chains at the knots of a path.
     Knots,
-    /// The population of a pilot that finds stages of a constant conditional ESS.
-    ConditionalEss,
     /// The seeds of a pilot's later rounds.
-    PilotRounds,
+    PilotRounds = 9,
     /// The weights at which the training of an RBM starts.
     RbmWeights,
     /// The weights at which the training of a decoder starts.
@@ -64,8 +60,8 @@ pub enum Purpose {
     Raise,
     /// Exact samples of a target, where a reverse run starts.
     ExactSamples,
-    /// The population of adaptive SMC, which finds stages and step sizes during the run.
-    AdaptiveSmc,
+    /// The population of a first pass, which finds stages and kernel.
+    FirstPass,
     /// The seeds of the single rounds of a run in rounds.
     Rounds,
     /// The replicas of parallel tempering.

@@ -4,6 +4,7 @@
 use std::ops::Range;
 
 use annealed::Error;
+use annealed::adaptive::FirstPass;
 use annealed::ais::{Ais, RunPart};
 use annealed::estimate::{LogZ, Warning, WeightedSample};
 use annealed::kernel::{
@@ -13,7 +14,7 @@ use annealed::model::{
     Bernoulli, FunctionModel, Gaussian, GaussianMixture, Sampleable, UnnormalizedModel,
 };
 use annealed::path::{GaussianPath, GeometricPath, Intermediate, TemperedPath};
-use annealed::pilot::{ConstantConditionalEss, Pilot, ScheduleOptimizer};
+use annealed::pilot::Pilot;
 use annealed::population::Population;
 use annealed::random::{Purpose, stream};
 use annealed::schedule::Schedule;
@@ -522,8 +523,7 @@ fn no_part_is_no_run() {
 fn a_nan_is_named_where_the_next_beta_is_sought() {
     let log_density = |x: &DVector<f64>| if x[0] > 1.5 { f64::NAN } else { 0.0 };
     let path = GeometricPath::new(base(), FunctionModel::new(log_density));
-    let pilot = ConstantConditionalEss::default().pilot(Pilot::new(100, 20));
-    let text = message(pilot.optimize(&path, &kernel(), 20, 1));
+    let text = message(FirstPass::new(&path, kernel()).run());
     assert!(text.starts_with("log density is NaN in chain "), "{text}");
     assert!(text.contains("at stage 0 (beta = 0), expected"), "{text}");
 }

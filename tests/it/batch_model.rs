@@ -171,7 +171,7 @@ fn single_precision_gives_the_same_number() {
     assert!((one.log_z() - other.log_z()).abs() < 1e-4);
 }
 
-/// Tuning, pilots, rounds and tempering.
+/// First passes, pilots, rounds and tempering.
 #[test]
 fn what_explores_a_path_asks_for_whole_blocks() {
     let seen = AtomicUsize::new(0);
@@ -179,15 +179,15 @@ fn what_explores_a_path_asks_for_whole_blocks() {
     let calls = || seen.swap(0, Ordering::Relaxed);
     // The check of a gradient takes a call a coordinate, and some for states.
     let check = 3 * (DIMENSION + 4);
-    let schedule = Schedule::linear(100).unwrap();
-    let sizes = StepSizes::new(&path, hmc())
-        .schedule(schedule)
-        .block_size(64);
-    let tuned = sizes.run().unwrap();
-    let moves = tuned.evaluations as usize / (2 * 3 * 64);
+    let pass = FirstPass::new(&path, hmc()).chains(64).block_size(64);
+    let first = pass.run().unwrap();
+    let moves = first.evaluations as usize / (2 * 3 * 64);
     let found = calls();
-    assert!(found <= 4 * moves + check, "tuning: {found}, {moves} moves");
-    assert!(found >= 2 * moves, "tuning: {found}, {moves} moves");
+    assert!(
+        found <= 4 * moves + check,
+        "first pass: {found}, {moves} moves"
+    );
+    assert!(found >= 2 * moves, "first pass: {found}, {moves} moves");
 
     let rounds = Rounds::new(&path, hmc())
         .rounds(3)
@@ -204,11 +204,6 @@ fn what_explores_a_path_asks_for_whole_blocks() {
     let _ = friction.optimize(&path, &hmc(), 40, 1).unwrap();
     let found = calls();
     assert!(found <= 4 * 50, "pilot: {found}");
-    let cess = ConstantConditionalEss::default().pilot(Pilot::new(60, 20).block_size(60));
-    let optimized = cess.optimize(&path, &hmc(), 20, 1).unwrap();
-    let moves = optimized.evaluations as usize / (2 * 3 * 60);
-    let found = calls();
-    assert!(found <= 4 * moves, "CESS: {found}, {moves} moves");
     let knots = KnotChains {
         chains: 40,
         updates: 30,
@@ -374,10 +369,9 @@ fn a_failure_of_the_device_is_the_error_of_the_run() {
     lost!(path => Ais::new(&path, Slice::new(1.0).unwrap()).schedule(Schedule::linear(4).unwrap()).run());
     lost!(path => Ais::new(&path, walk()).schedule(Schedule::linear(40).unwrap()).threads(2).run());
     lost!(path => Tempering::new(&path, hmc()).run());
-    lost!(path => StepSizes::new(&path, hmc()).run());
+    lost!(path => FirstPass::new(&path, hmc()).run());
     lost!(path => Rounds::new(&path, hmc()).run());
     lost!(path => Friction::default().optimize(&path, &hmc(), 40, 1));
-    lost!(path => ConstantConditionalEss::default().optimize(&path, &hmc(), 40, 1));
     lost!(path => BinnedSchedule::new(Schedule::linear(3).unwrap()).optimize(&path, &hmc(), 40, 1));
     for fails in [0, 100, 1_000] {
         let prior = UniformBox::new([(-2.0, 2.0); DIMENSION]).unwrap();

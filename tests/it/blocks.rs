@@ -1,6 +1,8 @@
 //! Blocks of chains: masks, rest, and mixtures that move together.
 
-use annealed::adaptive::StepSizes;
+use std::f64::consts::PI;
+
+use annealed::adaptive::FirstPass;
 use annealed::ais::{Ais, Run};
 use annealed::drift::DriftModifiedLangevin;
 use annealed::estimate::LogZ;
@@ -11,9 +13,7 @@ use annealed::kernel::{
 use annealed::learned::{LearnedTransitions, Mean};
 use annealed::model::{FunctionModel, Gaussian, NormalizedModel, Sampleable};
 use annealed::path::{GaussianPath, GeometricPath, Intermediate, SimdLevel, Stationary};
-use annealed::pilot::{
-    BinnedSchedule, ConstantConditionalEss, KnotChains, Pilot, ScheduleOptimizer, VarOpt,
-};
+use annealed::pilot::{BinnedSchedule, KnotChains, ScheduleOptimizer, VarOpt};
 use annealed::population::Population;
 use annealed::random::{Purpose, StreamRng, stream};
 use annealed::rbm::{BaseRate, BlockGibbs, Rbm, RbmPath};
@@ -272,17 +272,17 @@ fn kernels_that_demand_their_stages_are_refused_where_stages_are_sought() {
     let binned = BinnedSchedule::new(Schedule::linear(5).unwrap()).chains(knots);
     refused(binned.optimize(&path, &flow, 20, 1).unwrap_err());
     refused(binned.estimate_costs(&path, &flow, 1).unwrap_err());
-    let adaptive = ConstantConditionalEss::default().pilot(Pilot::new(20, 20));
-    refused(adaptive.optimize(&path, &flow, 20, 1).unwrap_err());
-    refused(adaptive.stages_at(&path, &flow, 0.5, 1).unwrap_err());
+    refused(FirstPass::fixed(&path, &flow).run().unwrap_err());
     // Before anything runs: this base has no sample to give.
     let silent = FunctionModel::new(|x: &DVector<f64>| -x.norm_squared())
-        .with_sampler(|_: &mut dyn Rng| panic!("a chain was started"));
+        .with_sampler(|_: &mut dyn Rng| panic!("a chain was started"))
+        .with_log_normalizer(PI.ln())
+        .unwrap();
     let silent = GeometricPath::new(silent, Gaussian::standard(2).unwrap());
     refused(binned.estimate_costs(&silent, &flow, 1).unwrap_err());
-    refused(adaptive.stages_at(&silent, &flow, 0.5, 1).unwrap_err());
+    refused(FirstPass::fixed(&silent, &flow).run().unwrap_err());
     let composed = Sequence(flow, Hmc::new(0.2, 2).unwrap());
-    refused(adaptive.optimize(&path, &composed, 20, 1).unwrap_err());
+    refused(FirstPass::fixed(&path, &composed).run().unwrap_err());
     let run = Ais::new(&path, &composed).schedule(Schedule::linear(4).unwrap());
     assert!(
         run.run()
@@ -310,5 +310,5 @@ fn kernels_that_demand_their_stages_are_refused_where_stages_are_sought() {
         "{error}"
     );
     let walk = RandomWalkMetropolis::new(0.5).unwrap();
-    assert!(StepSizes::new(&path, walk).run().is_ok());
+    assert!(FirstPass::new(&path, walk).run().is_ok());
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use annealed::Error;
-use annealed::adaptive::{AdaptiveSmc, AdaptiveSmcRun, Challenge, ChallengeRun, Rounds, RoundsRun};
+use annealed::adaptive::{Challenge, ChallengeRun, Rounds, RoundsRun};
 use annealed::ais::{Ais, Progress, Run};
 use annealed::estimate::LogZ;
 use annealed::kernel::{Hmc, RandomWalkMetropolis};
@@ -93,13 +93,6 @@ impl Said for ChallengeRun<'_, Vector> {
         let (judgement, second) = (self.judgement(), self.second());
         let more = (judgement, second.states(), self.evaluations());
         bits(second.log_z(), second.standard_error(), &more)
-    }
-}
-
-impl<K: std::fmt::Debug> Said for AdaptiveSmcRun<Vector, K> {
-    fn said(&self) -> String {
-        let more = (self.second.said(), &self.first.kernel, self.evaluations());
-        bits(self.first.log_z, 0.0, &more)
     }
 }
 
@@ -220,16 +213,6 @@ fn runs_over_levels() {
         .chains(16)
         .moves(8)
         .kept(50));
-}
-
-#[test]
-fn adaptive_runs() {
-    let path = path();
-    let kernel = || RandomWalkMetropolis::new(0.5).unwrap();
-    row!("adaptive", || AdaptiveSmc::new(&path, kernel())
-        .chains(100)
-        .moves(2)
-        .block_size(25));
 }
 
 #[test]

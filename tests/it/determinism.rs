@@ -1,15 +1,13 @@
 //! One seed, one result: bit for bit, on any number of threads, however the chains are split.
 
 use annealed::Error;
-use annealed::adaptive::{AdaptiveSmc, Rounds, StepSizes};
+use annealed::adaptive::{FirstPass, Rounds};
 use annealed::ais::{Ais, Execution, Expectations, Run, RunPart};
 use annealed::estimate::LogZ;
 use annealed::kernel::RandomWalkMetropolis;
 use annealed::model::{FunctionModel, Gaussian};
 use annealed::path::{GeometricPath, TemperedPath};
-use annealed::pilot::{
-    BinnedSchedule, ConstantConditionalEss, Friction, Pilot, ScheduleOptimizer, VarOpt,
-};
+use annealed::pilot::{BinnedSchedule, Friction, Pilot, ScheduleOptimizer, VarOpt};
 use annealed::schedule::Schedule;
 use nalgebra::{DVector, dmatrix, dvector};
 
@@ -145,10 +143,9 @@ fn found(threads: Option<usize>) -> Vec<String> {
     let walk = || RandomWalkMetropolis::new(0.8).unwrap();
     let pilot = Pilot::new(100, 50);
     let by = Execution::new().threads(threads);
-    let optimizers: [&dyn ScheduleOptimizer<&Path, RandomWalkMetropolis>; 4] = [
+    let optimizers: [&dyn ScheduleOptimizer<&Path, RandomWalkMetropolis>; 3] = [
         &Friction::default().pilot(pilot),
         &VarOpt::default().pilot(pilot),
-        &ConstantConditionalEss::default().pilot(pilot),
         &BinnedSchedule::new(Schedule::linear(5).unwrap()),
     ];
     let schedule = |optimizer: &dyn ScheduleOptimizer<_, _>| {
@@ -157,12 +154,10 @@ fn found(threads: Option<usize>) -> Vec<String> {
         print((found.schedule, found.warnings, found.evaluations))
     };
     let mut all: Vec<String> = optimizers.into_iter().map(schedule).collect();
-    let tuning = StepSizes::new(&path, walk()).seed(3).threads(threads);
-    let tuned = tuning.run().unwrap();
-    all.push(print((tuned.kernel, tuned.evaluations)));
-    let adaptation = AdaptiveSmc::new(&path, walk()).chains(300).seed(3);
-    let first = adaptation.threads(threads).first_pass().unwrap();
-    all.push(print((first.schedule, first.kernel, first.log_z)));
+    let pass = FirstPass::new(&path, walk()).chains(300).seed(3);
+    let first = pass.threads(threads).run().unwrap();
+    let figures = (first.log_z, first.evaluations);
+    all.push(print((first.schedule, first.kernel, figures)));
     let rounds = Rounds::new(&path, walk()).rounds(2).seed(3);
     let last = rounds.threads(threads).run().unwrap();
     all.push(print((last.kernel(), bits(last.run()))));
@@ -181,7 +176,7 @@ fn any_number_of_threads_finds_the_same_by_each_pilot() {
 fn a_pilot_without_threads_is_refused_and_a_panic_names_its_place() {
     let path = path();
     let walk = || RandomWalkMetropolis::new(0.8).unwrap();
-    let none = StepSizes::new(&path, walk()).threads(0).run();
+    let none = FirstPass::new(&path, walk()).threads(0).run();
     let none = none.unwrap_err().to_string();
     assert!(none.contains("threads: got 0"), "{none}");
     let likelihood = FunctionModel::new(|x: &DVector<f64>| match x[0] > 2.5 {
@@ -189,13 +184,10 @@ fn a_pilot_without_threads_is_refused_and_a_panic_names_its_place() {
         false => 0.0,
     });
     let path = TemperedPath::new(Gaussian::standard(1).unwrap(), likelihood);
-    let cess = ConstantConditionalEss::default();
     let binned = BinnedSchedule::new(Schedule::linear(5).unwrap());
     let errors = [
-        StepSizes::new(&path, walk()).run().unwrap_err(),
-        cess.optimize(&path, &walk(), 60, 3).unwrap_err(),
+        FirstPass::new(&path, walk()).run().unwrap_err(),
         binned.optimize(&path, &walk(), 60, 3).unwrap_err(),
-        AdaptiveSmc::new(&path, walk()).first_pass().unwrap_err(),
     ];
     for error in errors {
         let Error::Panicked { message, .. } = &error else {

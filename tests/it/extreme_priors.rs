@@ -105,11 +105,18 @@ fn by_every_gradient_kernel(
     let path = TemperedPath::new(&priors, &likelihood);
     let rounds = Rounds::new(&path, Hmc::new(0.3, 3).unwrap()).budget(400_000);
     assert_right("Rounds", &rounds.seed(1).run().unwrap(), exact);
-    let smc = AdaptiveSmc::new(&path, Mala::new(0.5).unwrap()).chains(1_000);
-    let smc = smc.seed(1).run().unwrap();
+    let pass = FirstPass::new(&path, Mala::new(0.5).unwrap()).chains(1_000);
+    let found = pass.seed(1).run().unwrap();
+    let smc = Ais::new(&path, Repeat::new(found.kernel, 5).unwrap())
+        .schedule(found.schedule)
+        .chains(1_000)
+        .resampling(Resampling::every(1).unwrap())
+        .seed(1)
+        .run()
+        .unwrap();
     assert!(smc.log_z().is_finite());
     if draws {
-        assert_right("AdaptiveSmc", &smc, exact);
+        assert_right("FirstPass", &smc, exact);
     }
     macro_rules! ais {
         ($kernel:expr) => {{

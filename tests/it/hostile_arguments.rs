@@ -1,6 +1,6 @@
 //! What returns a `Result` does not panic: constructors and the like are called with numbers and sizes that nobody means.
 
-use annealed::adaptive::StepSizes;
+use annealed::adaptive::FirstPass;
 use annealed::ais::{Ais, Run, RunPart};
 use annealed::bidirectional::TargetSamples;
 use annealed::drift::{
@@ -338,7 +338,7 @@ fn assert_runs_refuse(n: usize, k: usize) -> Result<()> {
         runs(&path, walk().preconditioned(shape()?)),
         runs(&path, Mala::new(1.0)?.preconditioned(shape()?)),
         runs(&path, hmc()),
-        StepSizes::new(&path, hmc()).run().is_ok(),
+        FirstPass::fixed(&path, hmc()).run().is_ok(),
     ];
     assert_eq!(found, [n == 2; 4]);
     let levels = NestedSmc::new(&path, walk().preconditioned(shape()?));

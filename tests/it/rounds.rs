@@ -1,9 +1,9 @@
-//! Annealing in rounds and adaptive sequential Monte Carlo: right estimates, the barrier, budgets, tuning.
+//! Annealing in rounds and first passes: right estimates, the barrier, budgets, tuning.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use annealed::Error;
-use annealed::adaptive::{AdaptiveSmc, Barrier, BarrierRecorder, Rounds, RoundsRun};
+use annealed::adaptive::{FirstPass, Rounds, RoundsRun};
 use annealed::ais::{Ais, StoppedBy};
 use annealed::estimate::LogZ;
 use annealed::estimate::Warning;
@@ -14,7 +14,7 @@ use annealed::model::{
     Differentiable, FunctionModel, Gaussian, NormalizedModel, UnnormalizedModel,
 };
 use annealed::path::{GaussianPath, GeometricPath, TemperedPath};
-use annealed::schedule::Schedule;
+use annealed::population::Resampling;
 use nalgebra::{DMatrix, DVector, dmatrix, dvector};
 
 /// A likelihood that counts its evaluations, a gradient as one more.
@@ -56,34 +56,6 @@ fn evidence(likelihood: &Gaussian) -> f64 {
     let term = |v: f64| 0.5 * (v / (1.0 + v)).ln() - 0.5 / (1.0 + v);
     assert_eq!(likelihood.log_density(&DVector::from_element(6, 1.0)), 0.0);
     variances.into_iter().map(term).sum()
-}
-
-#[test]
-fn the_barrier_of_a_shift_is_its_length() {
-    // Along N(3 beta, 1) the derivative of log f has the variance 9 at every beta.
-    let path = GaussianPath::new(
-        Gaussian::standard(1).unwrap(),
-        Gaussian::isotropic(dvector![3.0], 1.0).unwrap(),
-    )
-    .unwrap();
-    for stages in [10, 100] {
-        let run = Ais::new(&path, PerfectTransitions)
-            .schedule(Schedule::power(stages, 2.0).unwrap())
-            .chains(2_000)
-            .recorder(BarrierRecorder::default())
-            .run()
-            .unwrap();
-        let barrier = Barrier::from_run(&run);
-        assert!(
-            (barrier.global() / 3.0 - 1.0).abs() < 0.03,
-            "{}",
-            barrier.global()
-        );
-        // Equal intensities: the linear schedule.
-        for (k, beta) in barrier.schedule(7).unwrap().betas().iter().enumerate() {
-            assert!((beta - k as f64 / 7.0).abs() < 0.03, "{beta}");
-        }
-    }
 }
 
 /// Estimates that rise with the stages are the first sign of a path that is too short.
@@ -265,32 +237,34 @@ fn the_last_round_is_a_run_that_can_be_repeated() {
         .schedule(one.run().schedule().clone())
         .chains(one.run().chains())
         .block_size(32)
-        .resampling(annealed::population::Resampling::when_ess_below(0.5).unwrap())
+        .resampling(Resampling::when_ess_below(0.5).unwrap())
         .seed(one.run().seed())
         .run()
         .unwrap();
     assert_eq!(again.log_weights(), one.run().log_weights());
 }
 
-/// Means of `Z^/Z` of both passes over many tiny populations, and their standard errors.
-fn passes(kernel: &Repeat<PerfectTransitions>) -> [(f64, f64); 2] {
+/// Means of `Z^/Z` of first passes and of runs along their stages, over many tiny populations, and their standard
+/// errors.
+fn passes_and_runs() -> [(f64, f64); 2] {
     let base = Gaussian::standard(1).unwrap();
     let target = Gaussian::isotropic(dvector![2.5], 0.5).unwrap();
     let path = GaussianPath::new(base, target.clone()).unwrap();
     const SEEDS: u64 = 12_000;
     let mut ratios = [Vec::new(), Vec::new()];
     for seed in 0..SEEDS {
-        let found = AdaptiveSmc::fixed(&path, kernel.clone())
+        let pass = FirstPass::fixed(&path, PerfectTransitions)
             .chains(8)
-            .block_size(8)
-            .moves(1)
+            .moves(1);
+        let found = pass.seed(seed).run().unwrap();
+        let run = Ais::new(&path, found.kernel)
+            .schedule(found.schedule)
+            .chains(8)
+            .resampling(Resampling::every(1).unwrap())
             .seed(seed)
             .run()
             .unwrap();
-        for (ratios, log_z) in ratios
-            .iter_mut()
-            .zip([found.first.log_z, found.second.log_z()])
-        {
+        for (ratios, log_z) in ratios.iter_mut().zip([found.log_z, run.log_z()]) {
             ratios.push((log_z - target.log_normalizer()).exp());
         }
     }
@@ -303,8 +277,8 @@ fn passes(kernel: &Repeat<PerfectTransitions>) -> [(f64, f64); 2] {
 }
 
 #[test]
-fn the_second_pass_is_unbiased_and_the_first_is_not() {
-    let [first, second] = passes(&Repeat::new(PerfectTransitions, 1).unwrap());
+fn a_run_along_the_stages_of_a_first_pass_is_unbiased_and_the_pass_is_not() {
+    let [first, second] = passes_and_runs();
     assert!(
         (second.0 - 1.0).abs() < 4.0 * second.1 && second.1 < 0.01,
         "{second:?}"
@@ -313,26 +287,25 @@ fn the_second_pass_is_unbiased_and_the_first_is_not() {
 }
 
 #[test]
-fn both_passes_find_a_correlated_target() {
+fn a_first_pass_tunes_a_run_for_a_correlated_target() {
     let covariance = dmatrix![1.0, 0.099; 0.099, 0.01];
     let target = Gaussian::new(dvector![3.0, 0.3], covariance).unwrap();
     let path = GeometricPath::new(Gaussian::standard(2).unwrap(), &target);
     let walk = RandomWalkMetropolis::new(5.0).unwrap();
-    let found = AdaptiveSmc::new(&path, walk)
+    let pass = FirstPass::new(&path, walk).chains(1_000).moves(10);
+    let found = pass.seed(4).run().unwrap();
+    let run = Ais::new(&path, Repeat::new(found.kernel, 10).unwrap())
+        .schedule(found.schedule)
         .chains(1_000)
-        .moves(10)
+        .resampling(Resampling::every(1).unwrap())
         .seed(4)
         .run()
         .unwrap();
-    let error = found.second.log_z() - target.log_normalizer();
-    assert!(
-        error.abs() < 4.0 * found.second.standard_error(),
-        "{}",
-        found.second
-    );
-    assert!(found.second.standard_error() < 0.2, "{}", found.second);
-    assert!((found.first.log_z - target.log_normalizer()).abs() < 0.5);
-    let stage = found.second.stages().last().unwrap();
+    let error = run.log_z() - target.log_normalizer();
+    assert!(error.abs() < 4.0 * run.standard_error(), "{run}");
+    assert!(run.standard_error() < 0.2, "{run}");
+    assert!((found.log_z - target.log_normalizer()).abs() < 0.5);
+    let stage = run.stages().last().unwrap();
     assert!((stage.acceptance.unwrap() - 0.3).abs() < 0.1, "{stage:?}");
 }
 
@@ -345,8 +318,8 @@ fn a_stage_is_found_where_few_chains_carry_the_distance() {
     let kernel = Hmc::new(0.3, 3).unwrap();
     let mut squares = 0.0;
     for seed in 1..=20 {
-        let adaptation = AdaptiveSmc::new(&path, kernel.clone()).chains(256).moves(3);
-        let found = adaptation.seed(seed).first_pass().unwrap();
+        let pass = FirstPass::new(&path, kernel.clone()).chains(256).moves(3);
+        let found = pass.seed(seed).run().unwrap();
         squares += (found.log_z - target.log_normalizer()).powi(2) / 20.0;
         // A quarter of a period, beyond which trajectories lead back.
         let longest = found
@@ -381,9 +354,9 @@ fn settings_out_of_range_are_refused() {
     );
     assert!(rounds().threads(0).run().is_err());
     assert!(rounds().block_size(0).run().is_err());
-    let adaptation = AdaptiveSmc::new(&path, Hmc::new(0.3, 2).unwrap());
+    let pass = FirstPass::new(&path, Hmc::new(0.3, 2).unwrap());
     assert_eq!(
-        argument(adaptation.ess_share(1.0).run().unwrap_err()),
+        argument(pass.ess_share(1.0).run().unwrap_err()),
         "ess_share"
     );
 }

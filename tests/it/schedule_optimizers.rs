@@ -1,6 +1,7 @@
 //! Schedules from pilot runs: any optimizer, any path, any kernel; and pilots that say too little.
 
 use annealed::Error;
+use annealed::adaptive::FirstPass;
 use annealed::ais::{Ais, Execution, RunPart};
 use annealed::estimate::LogZ;
 use annealed::estimate::Warning;
@@ -10,8 +11,8 @@ use annealed::kernel::{
 use annealed::model::{Gaussian, GaussianMixture, NormalizedModel, UnnormalizedModel};
 use annealed::path::{AnnealingPath, GaussianPath, GeometricPath, Intermediate};
 use annealed::pilot::{
-    BinnedSchedule, ConstantConditionalEss, DerivativeRecorder, Friction, KnotChains, Pilot,
-    ScheduleMetric, ScheduleOptimizer, Survey, SurveyPoint, VarOpt,
+    BinnedSchedule, DerivativeRecorder, Friction, KnotChains, Pilot, ScheduleMetric,
+    ScheduleOptimizer, Survey, SurveyPoint, VarOpt,
 };
 use annealed::rbm::{BaseRate, BlockGibbs, ExactMatching, Rbm, RbmPath};
 use annealed::schedule::Schedule;
@@ -112,7 +113,6 @@ fn every_optimizer_is_near_the_best_schedule_under_perfect_transitions() {
         ..KnotChains::default()
     };
     let binned = BinnedSchedule::new(knots).chains(chains);
-    let cess = ConstantConditionalEss::default();
     for (name, schedule, limit) in [
         (
             "friction",
@@ -134,11 +134,6 @@ fn every_optimizer_is_near_the_best_schedule_under_perfect_transitions() {
         (
             "binned",
             binned.optimize(&path, &kernel, 1_000, 1).unwrap().schedule,
-            1.15,
-        ),
-        (
-            "cess",
-            cess.optimize(&path, &kernel, 1_000, 1).unwrap().schedule,
             1.15,
         ),
     ] {
@@ -308,8 +303,7 @@ where
         thinning: 5,
         ..KnotChains::default()
     });
-    let cess = ConstantConditionalEss::default().pilot(Pilot::new(64, 40));
-    let optimizers: [&dyn ScheduleOptimizer<P, K>; 4] = [&varopt, &friction, &binned, &cess];
+    let optimizers: [&dyn ScheduleOptimizer<P, K>; 3] = [&varopt, &friction, &binned];
     for (index, optimizer) in optimizers.into_iter().enumerate() {
         let schedule = optimizer
             .optimize(path.clone(), kernel, 400, 5)
@@ -411,10 +405,6 @@ fn a_collapsed_pilot_is_an_error() {
     ));
     let binned = BinnedSchedule::new(Schedule::linear(5).unwrap());
     assert!(collapsed(binned.schedule(&survey, 100).unwrap_err()));
-    let cess = ConstantConditionalEss::default().pilot(pilot);
-    assert!(collapsed(
-        cess.stages_at(&path, &kernel, 0.5, 1).unwrap_err()
-    ));
     // Friction asks for no weights, and does not leap: its floor bounds the speed.
     let friction = Friction::default()
         .pilot(pilot)
@@ -449,12 +439,9 @@ fn optimizers_hand_on_what_their_pilots_warn_of() {
         )
     };
     let pilot = Pilot::new(60, 60);
-    let cess = ConstantConditionalEss::default().pilot(pilot);
     let varopt = VarOpt::default().pilot(pilot);
-    for optimizer in [&varopt as Optimizer, &cess] {
-        assert!(near_collapse(optimizer));
-        assert_eq!(warnings_with(2.0, optimizer), []);
-    }
+    assert!(near_collapse(&varopt));
+    assert_eq!(warnings_with(2.0, &varopt), []);
     // Friction asks for no weights, and is silent of them.
     let friction = Friction::default().pilot(pilot);
     for step in [1e-3, 2.0] {
@@ -483,10 +470,9 @@ fn pilots_of_few_chains_are_doubted_and_of_one_refused() {
             chains,
             ..KnotChains::default()
         };
-        let optimizers: [&dyn ScheduleOptimizer<&GaussianPath, PerfectTransitions>; 4] = [
+        let optimizers: [&dyn ScheduleOptimizer<&GaussianPath, PerfectTransitions>; 3] = [
             &VarOpt::default().pilot(pilot),
             &Friction::default().pilot(pilot),
-            &ConstantConditionalEss::default().pilot(pilot),
             &BinnedSchedule::new(Schedule::linear(2).unwrap()).chains(knots),
         ];
         optimizers.map(|optimizer| optimizer.optimize(&path, &PerfectTransitions, 50, 1))
@@ -591,19 +577,20 @@ fn a_jump_of_the_path_is_a_warning_or_an_error() {
         let (beta, share) = jump.unwrap();
         assert!((beta - 0.55).abs() < 1e-9 && share > 0.9, "{beta} {share}");
     }
-    let cess = ConstantConditionalEss::default().pilot(pilot);
-    let error = cess.optimize(&path, &kernel, 30, 1).unwrap_err();
+    let pass = FirstPass::fixed(&path, kernel).ess_share(0.9);
+    let error = pass.run().unwrap_err();
     assert!(error.to_string().contains("no step from beta"), "{error}");
 }
 
 #[test]
-fn conditional_ess_is_what_was_asked_for() {
+fn stages_of_a_first_pass_leave_the_effective_sample_size_that_was_asked_for() {
     let path = narrowing();
-    let cess = ConstantConditionalEss::default().pilot(Pilot::new(20_000, 10));
+    let pass = |share| {
+        let pass = FirstPass::fixed(&path, PerfectTransitions).moves(1);
+        pass.chains(20_000).ess_share(share).run()
+    };
     let target = 0.8;
-    let stages = cess
-        .stages_at(&path, &PerfectTransitions, target, 1)
-        .unwrap();
+    let stages = pass(target).unwrap().schedule;
     // Exactly, with precisions p and q: N / CESS = E u^2 / (E u)^2, in each dimension
     // (q / p) (p / (2 q - p))^(1/2).
     let betas = stages.betas();
@@ -618,7 +605,7 @@ fn conditional_ess_is_what_was_asked_for() {
         );
     }
     for bad in [0.0, 1.0, f64::NAN] {
-        assert!(cess.stages_at(&path, &PerfectTransitions, bad, 1).is_err());
+        assert!(pass(bad).is_err());
     }
 }
 
@@ -674,11 +661,7 @@ fn surveys_that_say_nothing_are_refused() {
     let mut points = good.map(|p| point(p.stage, p.beta, 0.0, 10.0));
     let flat = survey(&points).unwrap();
     assert!(VarOpt::default().schedule(&flat, 5).is_err());
-    assert!(
-        ConstantConditionalEss::default()
-            .schedule(&flat, 5)
-            .is_err()
-    );
+    assert!(flat.metric().unwrap().schedule(5).is_err());
     points[0].derivative_variance = 1.0;
     let vanishing = survey(&points).unwrap();
     assert!(VarOpt::default().schedule(&vanishing, 5).is_ok());
@@ -761,7 +744,6 @@ fn settings_out_of_range_are_named() {
     };
     assert!(binned(chains_set, 10).contains("updates"));
     assert!(binned(chains, 1 << 40).contains("stages"));
-    let cess = |pilot| ConstantConditionalEss::default().pilot(pilot);
     for (pilot, named) in [
         (Pilot::new(1, 10), "chains of the pilot"),
         (Pilot::new(usize::MAX, 10), "chains of the pilot"),
@@ -769,10 +751,9 @@ fn settings_out_of_range_are_named() {
         (Pilot::new(10, 0), "stages of the pilot"),
         (Pilot::new(10, 10).rounds(0), "rounds of the pilot"),
     ] {
-        assert!(message(cess(pilot).optimize(&path, &kernel, 10, 1)).contains(named));
-        assert!(message(cess(pilot).stages_at(&path, &kernel, 0.5, 1)).contains(named));
+        let varopt = VarOpt::default().pilot(pilot);
+        assert!(message(varopt.optimize(&path, &kernel, 10, 1)).contains(named));
     }
-    assert!(message(cess(Pilot::default()).optimize(&path, &kernel, 0, 1)).contains("stages"));
 }
 
 /// A target that is the base: no stage has any length.
@@ -785,11 +766,10 @@ fn a_path_that_goes_nowhere_is_an_error_and_not_a_hang() {
     .unwrap();
     let kernel = RandomWalkMetropolis::new(1.0).unwrap();
     let pilot = Pilot::new(20, 20);
-    let optimizers: [&dyn ScheduleOptimizer<&GaussianPath, RandomWalkMetropolis>; 4] = [
+    let optimizers: [&dyn ScheduleOptimizer<&GaussianPath, RandomWalkMetropolis>; 3] = [
         &VarOpt::default().pilot(pilot),
         &Friction::default().pilot(pilot),
         &BinnedSchedule::new(Schedule::linear(2).unwrap()),
-        &ConstantConditionalEss::default().pilot(pilot),
     ];
     for optimizer in optimizers {
         let text = message(optimizer.optimize(&path, &kernel, 10, 1));
@@ -838,17 +818,7 @@ fn chains_that_die_leave_schedules_sound() {
             "{warning}"
         );
     }
-    // However short the first stage, half of the chains die: there is none of a high CESS, and
-    // the divergence of any two knots is infinite.
-    let cess = ConstantConditionalEss::default().pilot(pilot);
-    let error = cess.optimize(&path, &kernel, 50, 1).unwrap_err();
-    assert!(matches!(error, Error::NotConverged { .. }), "{error}");
-    assert!(
-        error
-            .to_string()
-            .contains("of 100 chains at beta = 0 are off the support"),
-        "{error}"
-    );
+    // The divergence of any two knots is infinite.
     let binned = BinnedSchedule::new(Schedule::linear(2).unwrap());
     let text = message(binned.optimize(&path, &kernel, 50, 1));
     assert!(

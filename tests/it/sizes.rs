@@ -1,7 +1,7 @@
 //! Sizes cost what there is to do: a setting far beyond the work ends at once, and one that is work without end is
 //! refused.
 
-use annealed::adaptive::{AdaptiveSmc, Rounds, StepSizes};
+use annealed::adaptive::{FirstPass, Rounds};
 use annealed::ais::{Ais, Run, RunPart};
 use annealed::bidirectional::TargetSamples;
 use annealed::estimate::LogZ;
@@ -84,16 +84,11 @@ fn other_sizes_cost_what_there_is_to_do() {
         assert!(tempering().block_size(size).run().is_ok());
         let levels = || NestedSmc::new(&problem, walk()).chains(8).moves(5);
         assert!(levels().threads(size).run().is_ok());
-        assert!(
-            AdaptiveSmc::new(&path, walk())
-                .block_size(size)
-                .run()
-                .is_ok()
-        );
+        let pass = FirstPass::new(&path, walk()).threads(size);
+        assert!(pass.block_size(size).run().is_ok());
         let rounds = || Rounds::new(&path, walk()).block_size(size);
         assert!(rounds().rounds(2).run().is_ok());
         assert!(rounds().rounds(size).budget(100_000).run().is_ok());
-        assert!(StepSizes::new(&path, walk()).threads(size).run().is_ok());
         assert!(Friction::default().bins(size).schedule(&survey, 50).is_ok());
         let bounded = [
             tempering().samples(size).run().map(drop),

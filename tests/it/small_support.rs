@@ -2,15 +2,16 @@
 
 use std::f64::consts::PI;
 
-use annealed::adaptive::{AdaptiveSmc, Rounds, StepSizes};
+use annealed::adaptive::{FirstPass, Rounds};
 use annealed::ais::Ais;
 use annealed::estimate::LogZ;
 use annealed::estimate::Warning;
-use annealed::kernel::{Hmc, RandomWalkMetropolis, Tunable};
+use annealed::kernel::{Hmc, RandomWalkMetropolis, Repeat};
 use annealed::model::{Differentiable, FunctionModel, Gaussian, GradientModel, UniformBox};
 use annealed::nested::LevelPath;
 use annealed::path::TemperedPath;
 use annealed::pilot::{Friction, Pilot, ScheduleOptimizer, VarOpt};
+use annealed::population::Resampling;
 use annealed::schedule::Schedule;
 use annealed::{Error, Result};
 use nalgebra::DVector;
@@ -63,14 +64,10 @@ fn assert_log_z(log_z: f64, standard_error: f64, most: f64) {
 fn tuning_and_pilots_succeed_for_each_seed() {
     let disc = disc();
     let path = TemperedPath::new(square(), &disc);
-    let schedule = || Schedule::linear(30).unwrap();
     let pilot = Pilot::new(100, 50);
     for seed in 100..130 {
-        let tuning = StepSizes::new(&path, walk()).schedule(schedule());
-        let tuned = tuning.seed(seed).run().unwrap();
-        assert!((tuned.acceptance - 0.3).abs() < 0.05, "{tuned}");
-        // Steps of the size of the disc.
-        assert!(tuned.kernel.step_size().at(1.0) > 0.1, "{tuned}");
+        let pass = FirstPass::new(&path, walk()).seed(seed);
+        let tuned = pass.run().unwrap();
         let friction = Friction::default().pilot(pilot);
         let found = friction.optimize(&path, &tuned.kernel, 30, seed).unwrap();
         let [Warning::InPilot(warning)] = &found.warnings[..] else {
@@ -86,6 +83,8 @@ fn tuning_and_pilots_succeed_for_each_seed() {
         let run = Ais::new(&path, tuned.kernel).schedule(found.schedule);
         let run = run.seed(seed).run().unwrap();
         assert_log_z(run.log_z(), run.standard_error(), 0.1);
+        let acceptance = run.stages().last().unwrap().acceptance.unwrap();
+        assert!((acceptance - 0.3).abs() < 0.1, "{acceptance}");
     }
 }
 
@@ -95,14 +94,21 @@ fn other_kernels_and_pilots_succeed_too() {
     let path = TemperedPath::new(square(), &disc);
     let schedule = || Schedule::linear(30).unwrap();
     for seed in 0..4 {
-        let tuning = StepSizes::new(&path, Hmc::new(0.2, 3).unwrap());
-        let tuned = tuning.schedule(schedule()).seed(seed).run().unwrap();
+        let pass = FirstPass::new(&path, Hmc::new(0.2, 3).unwrap());
+        let tuned = pass.seed(seed).run().unwrap();
         let run = Ais::new(&path, tuned.kernel).schedule(schedule());
         let run = run.seed(seed).run().unwrap();
         assert_log_z(run.log_z(), run.standard_error(), 0.1);
-        let adapted = AdaptiveSmc::new(&path, walk()).chains(2_000).seed(seed);
-        let second = adapted.run().unwrap().second;
-        assert_log_z(second.log_z(), second.standard_error(), 0.2);
+        let pass = FirstPass::new(&path, walk()).chains(2_000).seed(seed);
+        let found = pass.run().unwrap();
+        let smc = Ais::new(&path, Repeat::new(found.kernel, 5).unwrap())
+            .schedule(found.schedule)
+            .chains(2_000)
+            .resampling(Resampling::every(1).unwrap())
+            .seed(seed)
+            .run()
+            .unwrap();
+        assert_log_z(smc.log_z(), smc.standard_error(), 0.2);
         let rounds = Rounds::new(&path, walk()).chains(2_000).rounds(2);
         let rounds = rounds.seed(seed).run().unwrap();
         assert_log_z(rounds.log_z(), rounds.standard_error(), 0.2);
@@ -130,19 +136,16 @@ fn a_pilot_has_chains_on_the_support() {
         assert!(matches!(error, Error::AllWeightsZero { .. }), "{error}");
     };
     none(Pilot::new(10, 5).survey(&path, &walk(), 1).map(drop));
-    none(StepSizes::new(&path, walk()).run().map(drop));
+    none(FirstPass::new(&path, walk()).run().map(drop));
 }
 
-/// A support that shrinks at each level: those who are left behind follow others.
+/// A support that shrinks at each level: no stage between two levels is short enough.
 #[test]
-fn step_sizes_are_tuned_on_levels() {
+fn a_first_pass_names_a_support_that_shrinks_on_the_way() {
     let likelihood = FunctionModel::new(|x: &Vector| x[0]);
     let problem = TemperedPath::new(Gaussian::standard(1).unwrap(), likelihood);
     let path = LevelPath::new(&problem, (1..=8).map(|t| 0.5 * f64::from(t))).unwrap();
-    let tuning = StepSizes::new(&path, walk());
-    let tuned = tuning.schedule(Schedule::linear(8).unwrap()).run().unwrap();
-    assert!((tuned.acceptance - 0.3).abs() < 0.1, "{tuned}");
-    // Beyond 4 the law is about that of an exponential variable of mean 1/4.
-    let last = tuned.kernel.step_size().at(1.0);
-    assert!((0.1..3.0).contains(&last), "{tuned}");
+    let error = FirstPass::fixed(&path, walk()).run().unwrap_err();
+    assert!(matches!(error, Error::NotConverged { .. }), "{error}");
+    assert!(error.to_string().contains("are off the support"), "{error}");
 }

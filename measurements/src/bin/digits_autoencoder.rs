@@ -8,7 +8,7 @@
 
 use std::time::Instant;
 
-use annealed::adaptive::StepSizes;
+use annealed::adaptive::FirstPass;
 use annealed::ais::Ais;
 use annealed::data::digits;
 use annealed::estimate::LogZ;
@@ -204,7 +204,7 @@ fn score_by_flow(trained: &Trained, images: &[DVector<f64>], seed: u64) -> annea
     Ok(score)
 }
 
-/// Scores the decoder by annealing from the prior with HMC, its step sizes tuned on the first image.
+/// Scores the decoder by annealing from the prior with HMC, which a first pass tunes on the first image.
 fn score_by_hmc(
     decoder: &BernoulliDecoder,
     images: &[DVector<f64>],
@@ -214,8 +214,8 @@ fn score_by_hmc(
     let prior = Gaussian::standard(LATENT)?;
     let schedule = Schedule::power(stages, 2.0)?;
     let first = posterior(&prior, decoder, &images[0])?;
-    let tuning = StepSizes::new(&first, Hmc::new(0.5, 3)?).schedule(schedule.clone());
-    let hmc = tuning.acceptance(0.8).seed(seed).run()?.kernel;
+    let pass = FirstPass::new(&first, Hmc::new(0.5, 3)?);
+    let hmc = pass.seed(seed).run()?.kernel;
     let mut score = Score::default();
     for x in images {
         let path = posterior(&prior, decoder, x)?;

@@ -8,7 +8,7 @@
 //! cargo run --release -p annealed-measurements --bin learned_modifier -- --seeds 20
 //! ```
 
-use annealed::adaptive::StepSizes;
+use annealed::adaptive::FirstPass;
 use annealed::ais::{Ais, Run};
 use annealed::drift::{BumpFeatures, DriftModifiedLangevin, EnsembleModifier};
 use annealed::estimate::{LogZ, WeightedSample};
@@ -135,9 +135,8 @@ fn main() -> annealed::Result<()> {
     let features = BumpFeatures::new(DIMENSION, &centres, &[0.5, 0.75, 1.1])?;
     // The bumps sharpen as beta rises.
     let eps = StepSize::knots([(0.0, 0.05), (0.5, 0.01), (1.0, 0.002)])?;
-    let (schedule, longer) = (Schedule::linear(STEPS)?, Schedule::linear(OTHERS)?);
-    let mala = StepSizes::new(&path, Mala::new(0.1)?).schedule(longer);
-    let mala = mala.acceptance(0.9).seed(1).run()?.kernel;
+    let schedule = Schedule::linear(STEPS)?;
+    let mala = FirstPass::new(&path, Mala::new(0.1)?).seed(1).run()?.kernel;
     let mut tallies: [Tally; 3] = Default::default();
     for seed in 1..=options.seeds {
         let begun = std::time::Instant::now();

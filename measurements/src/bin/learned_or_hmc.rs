@@ -12,7 +12,7 @@
 
 use std::time::Instant;
 
-use annealed::adaptive::StepSizes;
+use annealed::adaptive::FirstPass;
 use annealed::ais::{Ais, Run};
 use annealed::estimate::LogZ;
 use annealed::kernel::{Hmc, Mala, Repeat};
@@ -130,10 +130,8 @@ fn path() -> annealed::Result<Path> {
 /// Runs HMC. A stage costs two gradients for the first leapfrog step, one for each further step, and the log ratio.
 fn hmc(path: &Path, stages: usize, leapfrogs: usize, options: &Options) -> annealed::Result<Cost> {
     let schedule = Schedule::linear(stages)?;
-    let hmc = Hmc::new(0.5, leapfrogs)?;
-    let acceptance = if leapfrogs == 1 { 0.574 } else { 0.8 };
-    let tuning = StepSizes::new(path, hmc).schedule(schedule.clone());
-    let tuned = tuning.acceptance(acceptance).seed(options.seed).run()?;
+    let pass = FirstPass::new(path, Hmc::new(0.5, leapfrogs)?);
+    let tuned = pass.seed(options.seed).run()?;
     let ais = Ais::new(path, tuned.kernel).schedule(schedule).threads(1);
     let run = ais
         .chains(options.chains(10_000))
@@ -155,9 +153,9 @@ fn flow(
     let begun = Instant::now();
     let schedule = Schedule::linear(transitions)?;
     let mean = Mean::Gated { hidden: 64 };
-    let tuning = StepSizes::new(path, Mala::new(0.3)?).schedule(schedule.clone());
-    let mala = tuning.seed(options.seed).run()?.kernel;
-    let ten = Repeat::new(mala, 10)?;
+    let pass = FirstPass::new(path, Mala::new(0.3)?);
+    let found = pass.seed(options.seed).run()?;
+    let ten = Repeat::new(found.kernel, 10)?;
     let start = LearnedTransitions::imitating(&ten, mean, path, &schedule, IMITATED, options.seed)?;
     let trained = Training::new(Objective::Annealed)
         .iterations(iterations)
@@ -175,8 +173,8 @@ fn flow(
         .seed(options.seed)
         .run()?;
     let name = format!("AVO, T = {transitions}, {iterations} iterations");
-    // Imitated chains make ten MALA steps a stage, with two gradients each. 64 pilot chains make 60 at each beta.
-    let start = IMITATED * transitions * 20 + 64 * (60 * transitions + 240) * 2;
+    // Imitated chains make ten MALA steps a stage, with two gradients each.
+    let start = (IMITATED * transitions * 20) as u64 + found.evaluations;
     let fixed = (trained.target_gradients as f64 + start as f64, training);
     Ok(Cost::new(name, fixed, (2 * transitions) as f64, &run))
 }

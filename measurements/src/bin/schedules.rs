@@ -10,7 +10,7 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use annealed::adaptive::StepSizes;
+use annealed::adaptive::FirstPass;
 use annealed::ais::{Ais, Execution};
 use annealed::estimate::LogZ;
 use annealed::kernel::{Hmc, RandomWalkMetropolis, TransitionKernel};
@@ -18,9 +18,7 @@ use annealed::model::{
     FunctionModel, Gaussian, GaussianMixture, NormalizedModel, UnnormalizedModel,
 };
 use annealed::path::{AnnealingPath, GaussianPath, GeometricPath, TemperedPath};
-use annealed::pilot::{
-    BinnedSchedule, ConstantConditionalEss, Friction, Pilot, ScheduleOptimizer, VarOpt,
-};
+use annealed::pilot::{BinnedSchedule, Friction, Pilot, ScheduleOptimizer, VarOpt};
 use annealed::rand::RngExt;
 use annealed::random::{Purpose, stream};
 use annealed::rbm::{BaseRate, BlockGibbs, RbmPath};
@@ -89,7 +87,6 @@ enum Method {
     Friction,
     VaroptThrice,
     FrictionThrice,
-    Cess,
 }
 
 impl Method {
@@ -100,8 +97,6 @@ impl Method {
             Self::Varopt | Self::Friction => pilot.chains() * pilot.stages(),
             Self::Binned => 110_000,
             Self::VaroptThrice | Self::FrictionThrice => 3 * pilot.chains() * pilot.stages(),
-            // 200 stages, five evaluations each, in about three passes.
-            Self::Cess => 300_000,
         }
     }
 
@@ -126,7 +121,6 @@ impl Method {
             Self::Friction => &Friction::default().pilot(pilot),
             Self::VaroptThrice => &VarOpt::default().pilot(pilot.rounds(3)),
             Self::FrictionThrice => &Friction::default().pilot(pilot.rounds(3)),
-            Self::Cess => &ConstantConditionalEss::default(),
         };
         Ok(optimizer
             .optimize_by(path, kernel, steps, seed, by)?
@@ -162,9 +156,8 @@ fn gaussian(options: &Options) -> Result<()> {
     let target = Gaussian::isotropic(DVector::from_element(10, 0.5), 1000f64.sqrt().recip())?;
     let exact = target.log_normalizer();
     let path = GaussianPath::new(base, target)?;
-    let walk = RandomWalkMetropolis::new(0.5)?;
-    let tuning = StepSizes::new(&path, walk).schedule(Schedule::power(1_000, 3.0)?);
-    let kernel = tuning.acceptance(0.3).seed(1).run()?.kernel;
+    let pass = FirstPass::new(&path, RandomWalkMetropolis::new(0.5)?);
+    let kernel = pass.seed(1).run()?.kernel;
     table(options, &path, &kernel, exact)
 }
 
@@ -194,11 +187,8 @@ fn regression(options: &Options) -> Result<()> {
     })
     .with_gradient(|w: &DVector<f64>| x.tr_mul(&residuals(w)));
     let path = TemperedPath::new(Gaussian::standard(4)?, likelihood);
-    let tuning = StepSizes::new(&path, Hmc::new(0.5, 3)?);
-    let tuning = tuning
-        .schedule(Schedule::power(1_000, 4.0)?)
-        .acceptance(0.8);
-    let kernel = tuning.seed(1).run()?.kernel;
+    let pass = FirstPass::new(&path, Hmc::new(0.5, 3)?);
+    let kernel = pass.seed(1).run()?.kernel;
     table(options, &path, &kernel, exact)
 }
 

@@ -1,9 +1,9 @@
 //! The advice of `docs/guide.md`, followed without regard to the problem.
 //!
-//! Step sizes come from `StepSizes` on a power-3 schedule of 200 stages: a random walk to an acceptance of .3, five
-//! leapfrog steps to .8. The schedule comes from `Friction`, after a pilot of 100 chains and 500 stages in two
-//! rounds. Its stages double from 200 to at most 3,200 until two trial runs have no warning and an ESS of a tenth of
-//! their chains. Kernel and schedule are found once per problem, with seeds of their own.
+//! A first pass tunes the kernel: a random walk, or five leapfrog steps. The schedule comes from `Friction`, after a
+//! pilot of 100 chains and 500 stages in two rounds. Its stages double from 200 to at most 3,200 until two trial runs
+//! have no warning and an ESS of a tenth of their chains. Kernel and schedule are found once per problem, with seeds of
+//! their own.
 
 use annealed::adaptive::{Rounds, RoundsRun};
 use annealed::estimate::Warning;
@@ -100,7 +100,7 @@ impl Advice {
         RandomWalkMetropolis: Kernel<&'static P>,
     {
         let kernel = RandomWalkMetropolis::new(0.2)?;
-        self.tuned(exact, lent(path), kernel, 0.3)
+        self.tuned(exact, lent(path), kernel)
     }
 
     pub fn leap<P>(&self, exact: f64, path: P) -> annealed::Result<Problem>
@@ -108,16 +108,10 @@ impl Advice {
         &'static P: Path + AnnealingPath<State = DVector<f64>>,
         Hmc: Kernel<&'static P>,
     {
-        self.tuned(exact, lent(path), Hmc::new(0.1, 5)?, 0.8)
+        self.tuned(exact, lent(path), Hmc::new(0.1, 5)?)
     }
 
-    fn tuned<P, K>(
-        &self,
-        exact: f64,
-        path: P,
-        kernel: K,
-        acceptance: f64,
-    ) -> annealed::Result<Problem>
+    fn tuned<P, K>(&self, exact: f64, path: P, kernel: K) -> annealed::Result<Problem>
     where
         P: Path + AnnealingPath<State = DVector<f64>>,
         K: Kernel<P> + Tunable,
@@ -129,9 +123,8 @@ impl Advice {
                 outcome(&rounds.budget(budget).seed(seed).threads(1).run()?)
             }));
         }
-        let rough = Schedule::power(200, 3.0)?;
-        let tuning = StepSizes::new(path.clone(), kernel).schedule(rough);
-        let kernel = tuning.acceptance(acceptance).seed(PILOT).run()?.kernel;
+        let pass = FirstPass::new(path.clone(), kernel).seed(PILOT);
+        let kernel = pass.run()?.kernel;
         self.moved(exact, path, kernel)
     }
 

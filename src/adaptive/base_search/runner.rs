@@ -115,7 +115,7 @@ where
     /// # Errors
     /// A budget that is too small; a log normaliser of the base that its samples contradict; [states](Self::states)
     /// without a density; a wrong [gradient](Self::with_gradient); the errors of
-    /// [`AdaptiveSmc::first_pass`](crate::adaptive::AdaptiveSmc::first_pass); [`Error::Stopped`].
+    /// [`FirstPass::run`](crate::adaptive::FirstPass::run); [`Error::Stopped`].
     pub fn run(&self) -> Result<FoundBase<P, LawOf<P>>> {
         let job = Job::new(&self.execution)?;
         self.search.check()?;

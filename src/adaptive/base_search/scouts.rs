@@ -6,8 +6,9 @@ use super::find_modes::Trails;
 use super::mixture_path::{Cooled, HIGHEST_POWER};
 use crate::Result;
 use crate::adaptive::covariance::Shapes;
-use crate::adaptive::first_pass::FirstPassAtWork;
-use crate::adaptive::smc::{AdaptiveSmc, FirstPass, LATER_BLOCK};
+use crate::adaptive::first_pass::{FirstPass, FirstPassRun};
+use crate::adaptive::first_pass_task::FirstPassAtWork;
+use crate::adaptive::round::LATER_BLOCK;
 use crate::adaptive::tuner::{Tuner, Tuning};
 use crate::kernel::TransitionKernel;
 use crate::model::Sampleable;
@@ -18,7 +19,7 @@ use crate::work::{Halt, Pulse, Single, Stepped, Task};
 
 /// A first pass whose final states and kernel are kept. When its allowance is spent, one stage leads to the target.
 pub(super) struct Scouting<'s, 'r, P: AnnealingPath, K> {
-    pub(super) settings: &'s AdaptiveSmc<'r, P, K>,
+    pub(super) settings: &'s FirstPass<'r, P, K>,
     /// Number of evaluations that the pass may spend.
     pub(super) allowance: u64,
 }
@@ -26,7 +27,7 @@ pub(super) struct Scouting<'s, 'r, P: AnnealingPath, K> {
 /// Scouts, the chains of a rough first pass: their states at the target, and the result of the pass.
 pub(in crate::adaptive) struct Scouts<S, K> {
     pub(super) states: Vec<S>,
-    pub(in crate::adaptive) found: FirstPass<K>,
+    pub(in crate::adaptive) found: FirstPassRun<K>,
 }
 
 impl<'s, 'r, P, K> Task for Scouting<'s, 'r, P, K>
@@ -58,8 +59,7 @@ where
     }
 
     fn width(&self) -> usize {
-        let block_size = self.settings.first_block_size();
-        self.settings.chains.div_ceil(block_size)
+        self.settings.chains.div_ceil(self.settings.block_size)
     }
 }
 

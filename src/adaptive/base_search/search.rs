@@ -14,7 +14,7 @@ use super::modes::EVALUATIONS_PER_DRAW;
 use super::normalizer::compare_normalizer;
 use super::population_monte_carlo::mixed;
 use super::scouts::{Cooling, RUNGS, Scouting, Scouts};
-use crate::adaptive::smc::AdaptiveSmc;
+use crate::adaptive::first_pass::FirstPass;
 use crate::adaptive::tuner::Tuner;
 use crate::kernel::{TransitionKernel, refuse_stages};
 use crate::model::{
@@ -367,7 +367,7 @@ where
         allowance: u64,
         (seed, job): (u64, &Job<'_>),
     ) -> Result<Scouts<P::State, K>> {
-        let settings = AdaptiveSmc::with(path, kernel.clone(), self.tuner, 0.0)
+        let settings = FirstPass::with(path, kernel.clone(), self.tuner, 0.0)
             .chains(chains)
             .moves(moves)
             .seed(seed);

@@ -142,8 +142,8 @@ where
     /// # Errors
     /// Settings out of range; a budget that is too small; a log normaliser that the base's samples contradict;
     /// [states](Self::states) without a density; a wrong [gradient](Self::with_gradient); the errors of
-    /// [`AdaptiveSmc::first_pass`](crate::adaptive::AdaptiveSmc::first_pass) and [`Ais::run`](crate::ais::Ais::run);
-    /// [`Error::Stopped`] before the second run has finished a block of chains.
+    /// [`FirstPass::run`](crate::adaptive::FirstPass::run) and [`Ais::run`](crate::ais::Ais::run); [`Error::Stopped`]
+    /// before the second run has finished a block of chains.
     pub fn run(&self) -> Result<ChallengeRun<'p, P::State>> {
         self.go_with(None, &mut Job::new(&self.execution)?)
     }

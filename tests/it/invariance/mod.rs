@@ -7,7 +7,7 @@
 mod models;
 mod wrong;
 
-use annealed::adaptive::StepSizes;
+use annealed::adaptive::FirstPass;
 use annealed::kernel::{
     CoordinateGibbs, Hmc, Mala, Mixture, PerfectTransitions, Preconditioner, RandomWalkMetropolis,
     Repeat, Sequence, Slice, StepSize, TransitionKernel, Tunable, UnadjustedLangevin,
@@ -195,17 +195,15 @@ fn unbiased_on_a_bounded_support() {
 }
 
 /// The library's own models and path, with a target that is no Gaussian and overlaps the base
-/// little, and step sizes tuned by a pilot with the seed of the run.
+/// little, and kernels tuned by a first pass with the seed of the run.
 #[test]
 fn unbiased_after_tuning_on_a_geometric_path_to_a_mixture() {
     fn assert_unbiased<'p, K>(path: &'p Path, kernel: K)
     where
-        K: TransitionKernel<<&'p Path as AnnealingPath>::At> + Tunable + Sync,
+        K: TransitionKernel<<&'p Path as AnnealingPath>::At> + Tunable + Clone + Send + Sync,
     {
-        let tuning = StepSizes::new(path, kernel)
-            .schedule(Schedule::linear(20).unwrap())
-            .seed(2);
-        let tuned = tuning.run().unwrap().kernel;
+        let pass = FirstPass::new(path, kernel).seed(2);
+        let tuned = pass.run().unwrap().kernel;
         let log_z_ratio = path.target().log_normalizer() - path.base().log_normalizer();
         let worst = unbiasedness(path, tuned, 8, log_z_ratio);
         assert!(worst.passes(), "{worst:?}");

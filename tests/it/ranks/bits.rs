@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use annealed::adaptive::{AdaptiveSmc, Challenge, Rounds};
+use annealed::adaptive::{Challenge, Rounds};
 use annealed::ais::{Progress, StoppedBy};
 use annealed::estimate::LogZ;
 use annealed::kernel::Hmc;
@@ -107,21 +107,6 @@ fn levels() {
     };
     assert_same!(|| nested().islands(7), said);
     assert_same!(|| nested().islands(200).until_error(0.1), said);
-}
-
-#[test]
-fn adaptive_runs() {
-    let path = path();
-    assert_same!(
-        || AdaptiveSmc::new(&path, walk())
-            .chains(100)
-            .moves(2)
-            .block_size(25),
-        |run: &annealed::adaptive::AdaptiveSmcRun<_, _>| {
-            let states = run.second.states().to_vec();
-            (run.log_z(), run.evaluations(), states)
-        }
-    );
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::path::{Path as File, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use annealed::adaptive::{AdaptiveSmc, Challenge, Rounds};
+use annealed::adaptive::{Challenge, Rounds};
 use annealed::ais::Progress;
 use annealed::estimate::LogZ;
 use annealed::estimate::Warning;
@@ -179,16 +179,6 @@ fn runs_of_several_passes_go_on() {
         |run: &annealed::nested::NestedSmcRun<_>| said(run),
         FEW
     );
-    let adaptive = || {
-        AdaptiveSmc::new(&path, walk())
-            .chains(100)
-            .moves(2)
-            .block_size(25)
-    };
-    let adaptive_said = |run: &annealed::adaptive::AdaptiveSmcRun<_, _>| {
-        (run.log_z(), run.evaluations(), run.second.states().to_vec())
-    };
-    assert_goes_on!(adaptive, adaptive_said, FEW);
     let rounds = || {
         Rounds::new(&path, walk())
             .chains(60)

@@ -8,9 +8,7 @@ use std::time::Duration;
 use annealed::Result;
 use annealed::ais::Execution;
 use annealed::path::SimdLevel;
-use annealed::pilot::{
-    BinnedSchedule, ConstantConditionalEss, Friction, KnotChains, Pilot, ScheduleOptimizer, VarOpt,
-};
+use annealed::pilot::{BinnedSchedule, Friction, KnotChains, Pilot, ScheduleOptimizer, VarOpt};
 use annealed::rbm::{BlockGibbs, RbmPath};
 use annealed::schedule::Schedule;
 use annealed_files::DataLayout;
@@ -299,7 +297,6 @@ pub enum ScheduleKind {
     Varopt,
     Binned,
     Friction,
-    Cess,
 }
 
 fn nats(text: &str) -> Result<f64, String> {
@@ -363,11 +360,6 @@ impl Options {
                 })
             }
             ScheduleKind::Friction => &Friction::default().pilot(pilot),
-            ScheduleKind::Cess => {
-                // Finding a stage takes about five evaluations, in about three passes.
-                let coarse = Pilot::new(self.pilot_chains, self.pilot_stages.div_ceil(5));
-                &ConstantConditionalEss::default().pilot(coarse)
-            }
         };
         let (stages, seed) = (self.stages, self.seed);
         let mut by = Execution::new()

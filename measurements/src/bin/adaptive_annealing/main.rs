@@ -14,7 +14,7 @@ mod figure;
 
 use std::collections::BTreeMap;
 
-use annealed::adaptive::StepSizes;
+use annealed::adaptive::FirstPass;
 use annealed::ais::{Ais, Run};
 use annealed::drift::{
     DriftModifiedLangevin, RidgeGibbs, RidgePath, RidgeState, SeparableModifier, ShiftMonitor,
@@ -65,8 +65,8 @@ fn to_gain_4(dimension: usize, chains: usize) -> annealed::Result<Vec<Run<DVecto
     let table = modifier(4.0, STEPS)?;
     let separable = SeparableModifier::new(vec![&table; dimension]);
     let modified = DriftModifiedLangevin::new(separable, eps)?;
-    let tuning = StepSizes::new(&path, Mala::new(0.1)?).schedule(Schedule::linear(STEPS)?);
-    let mala = tuning.acceptance(0.5).seed(1).run()?.kernel;
+    let pass = FirstPass::new(&path, Mala::new(0.1)?);
+    let mala = pass.seed(1).run()?.kernel;
     let tuned = if dimension == 1 {
         // Some steps are long enough to cross the valley.
         let mixture = Mixture::new(0.35, mala, Mala::new(2.0)?)?;

@@ -1,6 +1,6 @@
 //! The methods, each written once for any path and kernel.
 
-use annealed::adaptive::{AdaptiveSmc, FirstPass, Rounds};
+use annealed::adaptive::{FirstPass, FirstPassRun, Rounds};
 use annealed::ais::Execution;
 use annealed::kernel::Invariant;
 use annealed::kernel::{Reversal, Tunable};
@@ -18,15 +18,15 @@ use rand::Rng;
 /// A method to estimate log Z.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Method {
-    /// The older advice: tuned step sizes, a schedule by friction, chains that never interact
+    /// The kernel of a first pass, a schedule by friction, chains that never interact
     Ais,
     /// Annealing in rounds
     Rounds,
-    /// Sequential Monte Carlo along the stages of an adaptive first pass, in islands
+    /// Sequential Monte Carlo along the stages of a first pass, in islands
     Smc,
     /// Waste-free sequential Monte Carlo, which keeps all states of the trajectories
     WasteFree,
-    /// Parallel tempering, from the betas and the kernel of an adaptive first pass
+    /// Parallel tempering, from the betas and the kernel of a first pass
     Tempering,
     /// Nested sequential Monte Carlo, through rising levels of the likelihood
     NestedSmc,
@@ -77,9 +77,7 @@ pub struct Task<'p, P: AnnealingPath, K> {
     terms: Terms,
     meter: &'p Meter,
     rounds: fn(P, K) -> Rounds<'p, P, K>,
-    adaptation: fn(P, K) -> AdaptiveSmc<'p, P, K>,
-    /// Function that tunes a kernel along a schedule, given a seed. A fixed kernel is returned unchanged.
-    tune: fn(&K, P, &Schedule, u64) -> Result<K>,
+    first_pass: fn(P, K) -> FirstPass<'p, P, K>,
 }
 
 impl<'p, P, K> Task<'p, P, K>
@@ -95,11 +93,7 @@ where
     {
         Self {
             rounds: Rounds::new,
-            adaptation: AdaptiveSmc::new,
-            tune: |kernel, path, schedule, seed| {
-                let tuning = StepSizes::new(path, kernel.clone()).schedule(schedule.clone());
-                Ok(tuning.seed(seed).run()?.kernel)
-            },
+            first_pass: FirstPass::new,
             path,
             kernel,
             terms,
@@ -111,8 +105,7 @@ where
     pub fn fixed(path: P, kernel: K, terms: Terms, meter: &'p Meter) -> Self {
         Self {
             rounds: Rounds::fixed,
-            adaptation: AdaptiveSmc::fixed,
-            tune: |kernel, _, _, _| Ok(kernel.clone()),
+            first_pass: FirstPass::fixed,
             path,
             kernel,
             terms,
@@ -134,20 +127,10 @@ where
     }
 
     fn ais(self) -> Result<Outcome> {
-        let kernel = self.tuned_by_advice()?;
+        let kernel = self.first_pass()?.kernel;
         let schedule = self.schedule_by_advice(&kernel)?;
         let run = self.run(kernel, schedule, CHAINS).run()?;
         Ok(Outcome::of(&run, None))
-    }
-
-    fn tuned_by_advice(&self) -> Result<K> {
-        const TUNED: u64 = 64;
-        let each = self.evaluations(&self.kernel) as u64;
-        // `tune` moves 64 chains 240 times at the base and 60 times at each further beta.
-        let moves = self.terms.budget / 5 / (TUNED * each);
-        let betas = (moves.saturating_sub(240) / 60).clamp(2, 20);
-        let rough = Schedule::power(betas as usize, 3.0)?;
-        (self.tune)(&self.kernel, self.path.clone(), &rough, self.terms.seed)
     }
 
     /// Chooses a schedule by friction, with as many stages as the budget allows.
@@ -195,10 +178,10 @@ where
         Ok(Outcome::of(&rounds, Some(rounds.barrier().global())))
     }
 
-    fn first_pass(&self) -> Result<FirstPass<K>> {
-        let adaptation = (self.adaptation)(self.path.clone(), self.kernel.clone());
-        let adaptation = adaptation.chains(CHAINS).moves(MOVES);
-        adaptation.seed(self.terms.seed).first_pass()
+    fn first_pass(&self) -> Result<FirstPassRun<K>> {
+        let pass = (self.first_pass)(self.path.clone(), self.kernel.clone());
+        let pass = pass.chains(CHAINS).moves(MOVES);
+        pass.seed(self.terms.seed).run()
     }
 
     fn smc(self) -> Result<Outcome> {
@@ -260,7 +243,7 @@ where
         }
     }
 
-    /// Runs forward, and backward from exact samples, at equal cost. The kernel comes from an adaptive first pass, and
+    /// Runs forward, and backward from exact samples, at equal cost. The kernel comes from a first pass, and
     /// the stages have equal intensity.
     fn bar(self, samples: impl Fn(usize, u64) -> Result<Vec<P::State>>) -> Result<Outcome>
     where

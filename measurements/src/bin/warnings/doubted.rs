@@ -25,9 +25,8 @@ fn advice<T>(path: &Path<T>, stages: usize) -> Result<(RandomWalkMetropolis, Sch
 where
     T: UnnormalizedModel<State = Vector> + Sync,
 {
-    let tuning = StepSizes::new(path, RandomWalkMetropolis::new(0.2)?);
-    let tuning = tuning.schedule(Schedule::power(200, 3.0)?).acceptance(0.3);
-    let kernel = tuning.run()?.kernel;
+    let pass = FirstPass::new(path, RandomWalkMetropolis::new(0.2)?);
+    let kernel = pass.run()?.kernel;
     let survey = Pilot::new(100, 500).rounds(2).survey(path, &kernel, 0)?;
     let schedule = Friction::default().schedule(&survey, stages)?;
     Ok((kernel, schedule))

@@ -4,7 +4,7 @@
 use std::f64::consts::{PI, TAU};
 
 use annealed::Result;
-use annealed::adaptive::{AdaptiveSmc, Challenge, Rounds};
+use annealed::adaptive::{Challenge, FirstPass, Rounds};
 use annealed::kernel::{Invariant, Metropolis, Repeat};
 use annealed::model::Differentiable;
 use annealed::population::{Resampling, WasteFree};
@@ -102,7 +102,7 @@ fn of_vectors(
             }
             Method::Levels => levels(&path, seed)?,
             _ => {
-                let pass = AdaptiveSmc::new(&path, walk.clone());
+                let pass = FirstPass::new(&path, walk.clone());
                 first(&path, pass, (of.1, EVALUATIONS), seed)?
             }
         };
@@ -125,7 +125,7 @@ fn of_spins_by(of: (&'static str, Method)) -> Result<Case> {
                 Box::new(rounds.seed(seed).threads(1).run()?)
             }
             _ => {
-                let pass = AdaptiveSmc::fixed(&path, flips.clone());
+                let pass = FirstPass::fixed(&path, flips.clone());
                 first(&path, pass, (of.1, FLIPS), seed)?
             }
         };
@@ -135,10 +135,10 @@ fn of_spins_by(of: (&'static str, Method)) -> Result<Case> {
     Ok(Case::new((SPINS, of.0), SetUp::Faulty, SHARE, run))
 }
 
-/// Runs a method with kernel and stages from an adaptive first pass, with the given number of evaluations.
+/// Runs a method with kernel and stages from a first pass, with the given number of evaluations.
 fn first<'p, P, K>(
     path: P,
-    pass: AdaptiveSmc<'_, P, K>,
+    pass: FirstPass<'_, P, K>,
     (method, evaluations): (Method, u64),
     seed: u64,
 ) -> Result<Box<dyn LogZ + 'p>>
@@ -150,7 +150,7 @@ where
     K: Invariant<P::At> + Clone + Send + Sync + 'p,
 {
     let pass = pass.chains(256).moves(MOVES).seed(seed).threads(1);
-    let found = pass.first_pass()?;
+    let found = pass.run()?;
     let moves = evaluations as usize
         / found
             .kernel

@@ -1,0 +1,237 @@
+//! The work of a first pass: chains that choose each stage when they reach it.
+
+use std::mem::take;
+use std::ops::Range;
+
+use super::barrier::Barrier;
+use super::covariance::Shapes;
+use super::first_pass::{FirstPass, FirstPassRun};
+use super::tuner::Tuning;
+use crate::kernel::TransitionKernel;
+use crate::path::{AnnealingPath, dimension};
+use crate::pilot::{lost, next_stage, stages_left};
+use crate::population::{Populations, Resampling};
+use crate::random::{Purpose, stream};
+use crate::schedule::Schedule;
+use crate::work::{Halt, Place, Pulse, Single, Stepped, Task};
+use crate::{Error, Result};
+
+/// Relative error at which the search for a stage's length ends. At the default ESS share of .5 a stage leaves .45 to
+/// .55. It needs no more, since the stage counts with the distance that it has, not with the one asked for.
+const STAGE_PRECISION: f64 = 0.1;
+/// Number of stages after which the first pass ends in an error. It only bounds time and memory: at an ESS share of .5
+/// it is a barrier of 83,000, for which later rounds would need some 7e9 stages.
+pub(super) const MOST_STAGES: usize = 100_000;
+
+pub(super) struct FirstPassAtWork<'s, 'p, P: AnnealingPath, K: TransitionKernel<P::At>> {
+    settings: &'s FirstPass<'p, P, K>,
+    populations: Populations<P>,
+    tuning: Option<Tuning<K, P::State>>,
+    resampling: Resampling,
+    betas: Vec<f64>,
+    intensities: Vec<f64>,
+    /// Difference between the betas of the last stage.
+    length: f64,
+    /// Number of evaluations per chain so far.
+    evaluations: usize,
+}
+
+impl<'s, 'p, P, K> FirstPassAtWork<'s, 'p, P, K>
+where
+    P: AnnealingPath<State: Clone + Send> + Send + Sync,
+    P::At: Send + Sync,
+    K: TransitionKernel<P::At> + Clone + Send + Sync,
+{
+    /// Starts chains at the base. A tuned kernel makes twice as many moves there, since its step size may be far off.
+    pub(super) fn start(settings: &'s FirstPass<'p, P, K>) -> Result<Self> {
+        let first = stream(settings.seed, Purpose::FirstPass, 0);
+        let (path, chains) = (settings.path.clone(), 0..settings.chains);
+        let populations = Populations::start(path, chains, settings.block_size, first)?;
+        let kernel = &settings.kernel;
+        let mut pass = Self {
+            settings,
+            populations,
+            tuning: settings.tuner.map(|tuner| Tuning::new(tuner, kernel)),
+            resampling: Resampling::every(1)?,
+            betas: vec![0.0],
+            intensities: Vec::new(),
+            // A guess, with which the search for the first stage begins.
+            length: 1e-3,
+            evaluations: 0,
+        };
+        pass.populations.check_model(kernel, &[1.0, 0.0])?;
+        if pass.tuning.is_some() {
+            pass.shape()?;
+            pass.move_chains(2 * settings.moves)?;
+        }
+        Ok(pass)
+    }
+
+    pub(super) fn stage(&mut self) -> Result<()> {
+        let beta = self.populations.beta();
+        // Lost chains die in the first stage, however short it is. The other chains determine its length.
+        let share = (1.0 - self.lost()?) * self.settings.ess_share;
+        // ESS / N = 1 / (1 + d^2), with d the coefficient of variation of the weights.
+        let distance = (1.0 / share - 1.0).sqrt();
+        let found = next_stage(
+            &mut self.populations,
+            self.length,
+            distance,
+            STAGE_PRECISION,
+        )?;
+        let next = found.beta;
+        self.populations
+            .map(&|population| population.weigh_to(next))?;
+        self.check_progress()?;
+        self.evaluations = self.evaluations.saturating_add(found.evaluations);
+        self.betas.push(next);
+        // The squared intensity is -log(CESS / N), and CESS / N = 1 / (1 + d^2).
+        self.intensities.push(found.distance.powi(2).ln_1p().sqrt());
+        self.length = next - beta;
+        // The covariance comes from the weighted chains, because resampling adds noise.
+        self.shape()?;
+        self.populations.resample(&self.resampling, P::State::clone);
+        self.move_chains(self.settings.moves)
+    }
+
+    /// Weights the chains for the target and resamples them, without a move. The barrier counts the rest of the path as
+    /// several stages, each with the length and intensity of the last stage.
+    pub(super) fn leap(&mut self) -> Result<()> {
+        let left = stages_left(self.beta(), self.length).min(MOST_STAGES) as f64;
+        self.populations
+            .map(&|population| population.weigh_to(1.0))?;
+        self.check_progress()?;
+        self.betas.push(1.0);
+        self.intensities
+            .push(left * self.intensities.last().unwrap_or(&1.0));
+        self.populations.resample(&self.resampling, P::State::clone);
+        Ok(())
+    }
+
+    pub(super) fn beta(&self) -> f64 {
+        self.populations.beta()
+    }
+
+    /// Returns the range of all chains, the index of the current stage and its beta.
+    pub(super) fn place(&self) -> Place {
+        (0..self.settings.chains, self.betas.len() - 1, self.beta())
+    }
+
+    /// Returns the evaluations of all chains so far.
+    pub(super) fn evaluations(&self) -> u64 {
+        (self.evaluations as u64).saturating_mul(self.settings.chains as u64)
+    }
+
+    pub(super) fn states(&self) -> Vec<P::State> {
+        let states = self.populations.blocks().flat_map(|block| block.states());
+        states.cloned().collect()
+    }
+
+    /// Returns the share of the chains at the base that are off the support of every further model.
+    fn lost(&mut self) -> Result<f64> {
+        if self.betas.len() > 1 {
+            return Ok(0.0);
+        }
+        // The next stage would make this evaluation. It is counted here instead.
+        let learned = self.populations.learn()?;
+        self.evaluations += usize::from(learned == Some(true));
+        let path = &self.settings.path;
+        let (here, next) = (path.at(0.0), path.at(f64::MIN_POSITIVE));
+        let populations = &mut self.populations;
+        let lost = populations.map(&|population| Ok(lost(population.block(), &here, &next)))?;
+        Ok(lost.into_iter().sum::<usize>() as f64 / self.settings.chains as f64)
+    }
+
+    fn check_progress(&self) -> Result<()> {
+        if self.populations.alive() == 0 {
+            return Err(Error::AllWeightsZero {
+                chains: self.settings.chains,
+            });
+        }
+        if self.betas.len() > MOST_STAGES {
+            return Err(Error::NotConverged {
+                what: "adaptive annealing",
+                detail: format!("the target was not reached in {MOST_STAGES} stages"),
+            });
+        }
+        Ok(())
+    }
+
+    fn shape(&mut self) -> Result<()> {
+        let populations = &mut self.populations;
+        let tuning = self.tuning.as_mut();
+        tuning.map_or(Ok(()), |tuning| tuning.shape(populations))
+    }
+
+    fn move_chains(&mut self, moves: usize) -> Result<()> {
+        let (populations, kernel) = (&mut self.populations, &self.settings.kernel);
+        let evaluations = moves.saturating_mul(kernel.evaluations(dimension(&self.settings.path)));
+        self.evaluations = self.evaluations.saturating_add(evaluations);
+        match &mut self.tuning {
+            Some(tuning) => tuning.moves(populations, moves),
+            None => (0..moves).try_for_each(|_| populations.stay(kernel).map(drop)),
+        }
+    }
+
+    pub(super) fn finish(&mut self) -> Result<FirstPassRun<K>> {
+        let settings = self.settings;
+        self.populations.check_model(&settings.kernel, &[1.0])?;
+        let log_ratio = self.populations.weights().log_mean();
+        let (kernel, shapes) = match self.tuning.take() {
+            Some(tuning) => tuning.finish()?,
+            None => (settings.kernel.clone(), Shapes::default()),
+        };
+        let (betas, intensities) = (take(&mut self.betas), take(&mut self.intensities));
+        Ok(FirstPassRun {
+            schedule: Schedule::new(betas.clone())?,
+            kernel,
+            shapes,
+            barrier: Barrier::new(betas, intensities),
+            log_z: settings.log_base_normalizer + log_ratio,
+            evaluations: self.evaluations(),
+            seconds: 0.0,
+        })
+    }
+}
+
+/// The first pass of adaptive annealing. `later` forecasts the later chain-steps. An interrupted pass begins anew.
+pub(super) struct FirstPassTask<'s, 'p, P: AnnealingPath, K> {
+    pub(super) settings: &'s FirstPass<'p, P, K>,
+    pub(super) later: Later<'s>,
+}
+
+/// A function from the number of stages of a first pass to the later chain-steps: chains times stages.
+pub(super) type Later<'s> = &'s (dyn Fn(usize) -> u64 + Sync);
+
+impl<'s, 'p, P, K> Task for FirstPassTask<'s, 'p, P, K>
+where
+    P: AnnealingPath<State: Clone + Send> + Send + Sync,
+    P::At: Send + Sync,
+    K: TransitionKernel<P::At> + Clone + Send + Sync,
+{
+    type Output = Single<FirstPassRun<K>>;
+
+    fn chains(&self, _block: usize) -> Range<usize> {
+        0..self.settings.chains
+    }
+
+    fn run(&self, _block: usize, pulse: &mut dyn Pulse) -> Result<Self::Output, Halt> {
+        let mut at = FirstPassAtWork::start(self.settings)?;
+        while at.beta() < 1.0 {
+            pulse.at(at.place());
+            at.stage()?;
+            let left = stages_left(at.beta(), at.length).min(MOST_STAGES);
+            let later = (self.later)(at.betas.len() - 1 + left);
+            let chains = self.settings.chains;
+            pulse.pass(Stepped {
+                left: Some(((chains * left) as u64).saturating_add(later)),
+                ..Stepped::of(chains, at.beta() >= 1.0)
+            })?;
+        }
+        Ok(Single(at.finish()?))
+    }
+
+    fn width(&self) -> usize {
+        self.settings.chains.div_ceil(self.settings.block_size)
+    }
+}
