@@ -46,7 +46,7 @@ fn main() -> annealed::Result<()> {
 fn layer_by_layer(training: &[Vec<bool>]) -> annealed::Result<DeepBoltzmann<f64>> {
     let cd = ContrastiveDivergence::new(1).epochs(10).seed(0);
     let lower = cd.train(Rbm::from_data(LOWER, training, 0)?, training)?.rbm;
-    let mut rng = stream(0, Purpose::Training, 1);
+    let mut rng = stream(0, Purpose::TRAINING, 1);
     let hidden = training
         .iter()
         .map(|image| lower.hidden_probabilities(image));
@@ -71,7 +71,7 @@ fn jointly(
     epochs: usize,
     training: &[Vec<bool>],
 ) -> annealed::Result<DeepBoltzmann<f64>> {
-    let mut rng = stream(0, Purpose::Training, 2);
+    let mut rng = stream(0, Purpose::TRAINING, 2);
     let mut deep = start;
     // A chain is v and the upper layer (the even layers) side by side.
     let fair = vec![0.5; deep.visible_units() + UPPER];

@@ -158,7 +158,7 @@ where
     let stage = Stage::new(1, model, model);
     let values = |state: &M::State| statistics.each_ref().map(|statistic| statistic(state));
     let mut differences = [Moments::default(); N];
-    let mut rngs = successive(stream(seed, Purpose::Testing, 0));
+    let mut rngs = successive(stream(seed, Purpose::TESTING, 0));
     for first in (0..chains).step_by(BLOCK) {
         let mut rngs: Vec<_> = rngs.by_ref().take(BLOCK.min(chains - first)).collect();
         let states: Vec<_> = rngs.iter_mut().map(&sample).collect();

@@ -47,7 +47,7 @@ fn sampled<M: Sampleable + DeserializeOwned + Debug>(bytes: &[u8]) {
     if let Some(model) = read::<M>(bytes)
         && model.state_dimension().is_none_or(|d| d < 1_000)
     {
-        let state = model.sample(&mut stream(1, Purpose::Testing, 0));
+        let state = model.sample(&mut stream(1, Purpose::TESTING, 0));
         model.log_density(&state);
     }
 }

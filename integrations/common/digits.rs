@@ -20,7 +20,7 @@ pub struct Digits {
 
 /// Returns the embedded digits with noise that a seed gives.
 pub fn noisy(seed: u64) -> annealed::Result<Digits> {
-    let mut rng = stream(seed, Purpose::Data, 1);
+    let mut rng = stream(seed, Purpose::DATA, 1);
     let law = Gaussian::isotropic(DVector::zeros(PIXELS), NOISE)?;
     let mut rows = Vec::new();
     for image in annealed::data::digits().images {

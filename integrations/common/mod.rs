@@ -47,7 +47,7 @@ pub struct Layer {
 /// Returns random weights of dense layers with these numbers of units, the inputs first. Each weight has the variance
 /// `gain^2 / inputs`. A seed gives all frameworks the same network.
 pub fn layers(units: &[usize], gain: f64, seed: u64) -> annealed::Result<Vec<Layer>> {
-    let mut rng = stream(seed, Purpose::Data, 0);
+    let mut rng = stream(seed, Purpose::DATA, 0);
     units
         .windows(2)
         .map(|pair| {

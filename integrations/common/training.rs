@@ -23,7 +23,7 @@ pub fn train<N: Network>(
     looks: &[usize],
     mut watch: impl FnMut(usize, &N) -> Result<(), Failed>,
 ) -> Result<(), Failed> {
-    let mut rng = stream(0, Purpose::Data, 2);
+    let mut rng = stream(0, Purpose::DATA, 2);
     let noise = Gaussian::standard(CHAINS * PIXELS)?;
     let mut chains: Vec<f32> = (0..CHAINS)
         .flat_map(|_| {

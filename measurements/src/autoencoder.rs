@@ -120,7 +120,7 @@ impl BernoulliDecoder {
     /// Creates a decoder from `latent` numbers through `hidden` units to `observed` bits. Random weights are uniform
     /// on `+- 1 / sqrt(inputs of the layer)`.
     pub fn new(latent: usize, hidden: usize, observed: usize, seed: u64) -> Self {
-        let mut rng = stream(seed, Purpose::DecoderWeights, 0);
+        let mut rng = stream(seed, Purpose::DECODER_WEIGHTS, 0);
         let mut layer = |inputs: usize, outputs: usize| {
             let bound = 1.0 / (inputs as f64).sqrt();
             let uniform = (0..outputs * (inputs + 1)).map(|_| rng.random_range(-bound..bound));

@@ -5,7 +5,7 @@ use rand::RngExt;
 
 /// Returns `rows` images of `side` x `side` pixels with one to three bars and 3% noise, from stream `index` of seed 0.
 pub fn bars(side: usize, rows: usize, index: usize) -> Vec<Vec<bool>> {
-    let mut rng = stream(0, Purpose::Data, index);
+    let mut rng = stream(0, Purpose::DATA, index);
     let mut image = || {
         let mut image = vec![false; side * side];
         for _ in 0..rng.random_range(1..=3) {

@@ -44,7 +44,7 @@ where
 {
     /// Starts chains at the base. A tuned kernel makes twice as many moves there, since its step size may be far off.
     pub(super) fn start(settings: &'s FirstPass<'p, P, K>) -> Result<Self> {
-        let first = stream(settings.seed, Purpose::FirstPass, 0);
+        let first = stream(settings.seed, Purpose::FIRST_PASS, 0);
         let (path, chains) = (settings.path.clone(), 0..settings.chains);
         let populations = Populations::start(path, chains, settings.block_size, first)?;
         let kernel = &settings.kernel;

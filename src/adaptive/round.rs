@@ -130,7 +130,7 @@ impl<S, K> Reached<S, K> {
         Self {
             spent: first.evaluations,
             stages: first.schedule.stages().max(FEWEST_STAGES),
-            seeds: stream(seed, Purpose::Rounds, 0),
+            seeds: stream(seed, Purpose::ROUNDS, 0),
             rounds: vec![Round::of_first_pass(&first)],
             kernel: first.kernel,
             barrier: first.barrier,

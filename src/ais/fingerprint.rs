@@ -64,7 +64,7 @@ where
 {
     let (steps, betas) = (schedule.stages(), schedule.betas());
     let stage = [1, steps.div_ceil(2), steps][probe];
-    let first = stream(0, Purpose::Probe, CHAINS * probe);
+    let first = stream(0, Purpose::PROBE, CHAINS * probe);
     let mut population: Population<P> = Population::start(path.clone(), 0, CHAINS, first)?;
     population.place_at(betas[stage - 1])?;
     let mut population = population.at_stage(stage - 1);

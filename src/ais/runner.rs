@@ -133,7 +133,7 @@ impl<'e, P: AnnealingPath, K, R> Ais<'e, P, K, R> {
     /// Marks the run as a pilot, whose streams differ from the streams of a run with the same seed. If a run learned
     /// its schedule or step size from its own chains, `E[w] = Z_K / Z_0` would not hold.
     pub fn pilot(mut self) -> Self {
-        self.settings.purpose = Purpose::Pilot;
+        self.settings.purpose = Purpose::PILOT;
         self
     }
 

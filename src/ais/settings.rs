@@ -55,7 +55,7 @@ impl Settings {
             recorded_stages: 1_000,
             record_at: Vec::new(),
             seed: 0,
-            purpose: Purpose::Run,
+            purpose: Purpose::RUN,
             selection: None,
             log_base_normalizer,
             engine: path.simd_level(),

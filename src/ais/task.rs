@@ -459,7 +459,7 @@ impl<P: AnnealingPath, R> AisTask<'_, P, R> {
         let (path, schedule) = (&self.path, &self.settings.schedule);
         let chains = PROBE_CHAINS.min(self.settings.largest_block());
         // The seed is 0 in every run, because pooled runs of different seeds compare their probes.
-        let first = stream(0, Purpose::Probe, 0);
+        let first = stream(0, Purpose::PROBE, 0);
         let population: Population<P> = Population::start(path.clone(), 0, chains, first)?;
         let mut population = self.settings.on_models(population);
         let states = population.block().states();

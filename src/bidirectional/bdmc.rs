@@ -125,7 +125,7 @@ impl Bdmc {
         round: impl FnMut(&mut StreamRng) -> Result<Bounds>,
     ) -> Result<Self> {
         Error::check_at_least("rounds", rounds, 1)?;
-        let rngs = successive(stream(seed, Purpose::Data, 0)).take(rounds);
+        let rngs = successive(stream(seed, Purpose::DATA, 0)).take(rounds);
         let mut rngs: Vec<StreamRng> = rngs.collect();
         let sandwiches: Result<_> = rngs.iter_mut().map(round).collect();
         Ok(Self {

@@ -167,7 +167,7 @@ impl<L: Fit<State: Clone>> BridgeSampling<L> {
                 .collect(),
         };
         let (first, second) = (of(|n| 0..n / 2), of(|n| n / 2..n));
-        let mut rng = stream(seed, Purpose::BridgeSampling, 0);
+        let mut rng = stream(seed, Purpose::BRIDGE_SAMPLING, 0);
         let by_second = second.estimate(&first.law::<L>()?, target, &mut rng)?;
         let by_first = first.estimate(&second.law::<L>()?, target, &mut rng)?;
         let halves = [by_first, by_second];
@@ -304,7 +304,7 @@ mod tests {
     /// Returns chains of draws with the autocorrelation time `(1 + c) / (1 - c)`. The draw after x' is `mu + c (x' -
     /// mu) + (1 - c^2)^(1/2) e`, with noise e.
     fn chains(target: &Gaussian, correlation: f64, length: usize, seed: u64) -> Vec<Vec<Vector>> {
-        let mut rng = stream(seed, Purpose::Testing, 0);
+        let mut rng = stream(seed, Purpose::TESTING, 0);
         let noise = (1.0 - correlation * correlation).sqrt();
         let mut chain = || {
             let mut state = target.sample(&mut rng);
@@ -363,7 +363,7 @@ mod tests {
         let all = (0..8).map(|k| Vec::from_iter((0..3).map(|i| k >> i & 1 == 1)));
         let all: Vec<Vec<bool>> = all.collect();
         let z: f64 = all.iter().map(|bits| log_f(bits).exp()).sum();
-        let mut rng = stream(1, Purpose::Testing, 0);
+        let mut rng = stream(1, Purpose::TESTING, 0);
         let mut draw = |_| {
             let law = all.iter().map(|bits| log_f(bits).exp() / z);
             all[crate::random::draw_index(law, 1.0, &mut rng)].clone()

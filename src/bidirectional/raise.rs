@@ -66,7 +66,7 @@ where
         let starts: Vec<P::State> = states
             .flat_map(|state| std::iter::repeat_n(state.clone(), chains_each))
             .collect();
-        let run = self.read_backward(Purpose::Raise, &starts)?;
+        let run = self.read_backward(Purpose::RAISE, &starts)?;
         let target = self.path.at(1.0);
         let log_z_0 = self.settings.log_base_normalizer;
         let weights = run.log_weights().chunks_exact(chains_each);

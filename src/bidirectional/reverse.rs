@@ -131,7 +131,7 @@ where
         K: Reversal<P::At>,
     {
         Error::check_not_empty("samples", samples.states().len())?;
-        let run = self.read_backward(Purpose::Reverse, samples.states())?;
+        let run = self.read_backward(Purpose::REVERSE, samples.states())?;
         Ok(ReverseRun::new(run, self.settings.log_base_normalizer))
     }
 
@@ -159,7 +159,7 @@ where
         // The probe goes forward, so that `Bridge::new` can compare it with a forward run's probe.
         let probe = self.task().ok().and_then(|task| task.probe());
         let name = match purpose {
-            Purpose::Raise => "RAISE",
+            Purpose::RAISE => "RAISE",
             _ => "reverse run",
         };
         let mut job = Job::new(&self.execution)?.named(name);

@@ -71,7 +71,7 @@ impl<S> TargetSamples<S, Exact> {
         }
     }
 
-    /// Draws `count` samples of a model from the stream of `seed` for [`Purpose::ExactSamples`].
+    /// Draws `count` samples of a model. No run uses the stream of `seed` from which they come.
     ///
     /// ```
     /// use annealed::bidirectional::TargetSamples;
@@ -85,7 +85,7 @@ impl<S> TargetSamples<S, Exact> {
     /// # Panics
     /// If memory has no room for `count` samples.
     pub fn draw<M: Sampleable<State = S>>(model: &M, count: usize, seed: u64) -> Self {
-        let mut rng = stream(seed, Purpose::ExactSamples, 0);
+        let mut rng = stream(seed, Purpose::EXACT_SAMPLES, 0);
         Self::exact((0..count).map(|_| model.sample(&mut rng)).collect())
     }
 }
@@ -123,7 +123,7 @@ where
         run: &Run<P::State, S>,
         moves: usize,
     ) -> Result<TargetSamples<P::State, Approximate>> {
-        let mut choice = stream(run.seed(), Purpose::Resampling, 0);
+        let mut choice = stream(run.seed(), Purpose::RESAMPLING, 0);
         // The first stream chooses the states, and each of the next ones moves a chain.
         let rngs = successive(choice.clone()).skip(1);
         let copies =

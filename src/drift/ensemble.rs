@@ -23,8 +23,8 @@ const PENALTIES: [f64; 5] = [1e-6, 1e-4, 1e-2, 0.1, 1.0];
 /// The growth of the log weight along G is `s - div(G p)/p`, with `s = d/dbeta log f` and the path's density p. It is
 /// constant for an exact G. At each stage the coefficients minimise the growth's variance over the weighted particles,
 /// by a regression of s on `div(p grad phi_j)/p`. Two-fold cross-validation chooses the penalty. The particles then
-/// move with this G, and are resampled when their effective sample size falls below half. The pilot uses the streams of
-/// [`Purpose::Ensemble`], so a run with the same seed is unbiased. Source of the regression: zero-variance control
+/// move with this G, and are resampled when their effective sample size falls below half. The pilot has
+/// streams of its own, so a run with the same seed is unbiased. Source of the regression: zero-variance control
 /// variates (Mira, Solgi and Imparato 2013).
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -59,7 +59,7 @@ impl<F: Features> EnsembleModifier<F> {
         let expected = format!("at least {least}, twice the features and one");
         Error::check(particles >= least, "particles", particles, expected)?;
         let step_size = step_size.try_into().map_err(Into::into)?;
-        let first = stream(seed, Purpose::Ensemble, 0);
+        let first = stream(seed, Purpose::ENSEMBLE, 0);
         let mut particles = Population::start(&path, 0, particles, first)?;
         let dimension = particles.block().states()[0].len();
         Error::check_dimension("features", features.dimension(), dimension)?;

@@ -195,7 +195,7 @@ mod tests {
             centre: CENTRE,
             deviation: DEVIATION,
         };
-        let mut rng = stream(1, Purpose::Run, 0);
+        let mut rng = stream(1, Purpose::RUN, 0);
         let mut cells = Vec::new();
         let mut most = 0;
         let mut uniform: Vec<f64> = (0..DRAWS)

@@ -392,7 +392,7 @@ mod tests {
         for (correlation, is_correlated) in [(0.0, false), (0.9, true), (0.99, true)] {
             let mut held = 0;
             for seed in 0..200 {
-                let [forward, reverse] = weights(correlation, &mut stream(seed, Purpose::Run, 0));
+                let [forward, reverse] = weights(correlation, &mut stream(seed, Purpose::RUN, 0));
                 let found = BennettEstimate::from_log_weights(&forward, &reverse).unwrap();
                 let warned = |warning: &Warning| matches!(warning, Warning::Autocorrelated { .. });
                 assert_eq!(found.warnings().iter().any(warned), is_correlated, "{seed}");
@@ -412,7 +412,7 @@ mod tests {
         assert!(constant.warnings().is_empty(), "{constant:?}");
         let normal = StandardNormal::get();
         for seed in 0..300 {
-            let rng = &mut stream(seed, Purpose::Run, 1);
+            let rng = &mut stream(seed, Purpose::RUN, 1);
             let mut works =
                 |count| Vec::from_iter((0..count).map(|_| 3.0 * normal.draw(rng) - 4.5));
             let found = BennettEstimate::from_log_weights(&works(2_000), &works(20)).unwrap();
@@ -422,7 +422,7 @@ mod tests {
 
     #[test]
     fn many_weights_are_summed_up() {
-        let [forward, reverse] = weights(0.95, &mut stream(0, Purpose::Run, 2));
+        let [forward, reverse] = weights(0.95, &mut stream(0, Purpose::RUN, 2));
         let share = |copies: usize| {
             let [forward, reverse] = [&forward, &reverse].map(|weights| weights.repeat(copies));
             let found = BennettEstimate::from_log_weights(&forward, &reverse).unwrap();

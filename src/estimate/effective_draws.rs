@@ -76,7 +76,7 @@ mod tests {
     #[test]
     fn an_autoregression_is_worth_its_share() {
         for correlation in [0.0, 0.5, 0.9] {
-            let mut rng = stream(1, Purpose::Testing, 0);
+            let mut rng = stream(1, Purpose::TESTING, 0);
             let chains = [(); 4].map(|()| autoregression(correlation, 5_000, &mut rng));
             let exact = 20_000.0 * (1.0 - correlation) / (1.0 + correlation);
             let found = effective_draws(&chains);
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn chains_that_disagree_are_worth_little() {
-        let mut rng = stream(2, Purpose::Testing, 0);
+        let mut rng = stream(2, Purpose::TESTING, 0);
         let mut chains = [(); 4].map(|()| autoregression(0.0, 1_000, &mut rng));
         chains[0].iter_mut().for_each(|x| *x += 5.0);
         let found = effective_draws(&chains);

@@ -21,7 +21,7 @@ impl<S: Clone> EqualDraws<S> {
     pub(super) fn of(sample: &WeightedStates<'_, S>, count: usize, seed: u64) -> Result<Self> {
         Error::check_count("draws", count, 1)?;
         sample.check()?;
-        let mut rng = stream(seed, Purpose::Resampling, 0);
+        let mut rng = stream(seed, Purpose::RESAMPLING, 0);
         let copies = ResamplingScheme::Systematic.copies(count, &sample.log_weights, &mut rng);
         let mut states = Error::reserved("draws", count)?;
         for (state, &copies) in sample.states.iter().zip(&copies) {

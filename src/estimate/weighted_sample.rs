@@ -109,7 +109,7 @@ mod tests {
 
         /// Returns draws from N(0, 1.5^2), weighted as a sample of N(0, 1). Each unit has one draw, `copies` times.
         fn normal(units: usize, copies: usize, seed: usize) -> Self {
-            let (mut rng, normal) = (stream(1, Purpose::Testing, seed), StandardNormal::get());
+            let (mut rng, normal) = (stream(1, Purpose::TESTING, seed), StandardNormal::get());
             let states = Vec::from_iter((0..units).map(|_| 1.5 * normal.draw(&mut rng)));
             let repeated = || (0..units * copies).map(|i| i / copies);
             Self {

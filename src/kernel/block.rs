@@ -463,6 +463,6 @@ mod tests {
 
     #[test]
     fn no_stream_stands_still() {
-        assert!((0..100).all(|index| !is_stuck(&stream(0, Purpose::Testing, index))));
+        assert!((0..100).all(|index| !is_stuck(&stream(0, Purpose::TESTING, index))));
     }
 }

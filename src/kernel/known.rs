@@ -397,7 +397,7 @@ mod tests {
         let base = Gaussian::standard(1).unwrap();
         let target = FunctionModel::new(|x: &DVector<f64>| -2.0 * (x[0] - 1.0).powi(2));
         let path = GeometricPath::new(base, target);
-        let streams = successive(stream(3, Purpose::Testing, 0)).take(CHAINS);
+        let streams = successive(stream(3, Purpose::TESTING, 0)).take(CHAINS);
         let mut rngs: Vec<_> = streams.collect();
         let states = rngs.iter_mut().map(|rng| path.base().sample(rng)).collect();
         let mut block = Block::new(0, states, rngs).on_one_path();

@@ -119,7 +119,7 @@ impl<'s> Ascent<'s> {
                 curve: Vec::new(),
                 target_gradients: 0,
             },
-            rng: stream(settings.seed, Purpose::FlowTraining, 0),
+            rng: stream(settings.seed, Purpose::FLOW_TRAINING, 0),
             iteration: 0,
             first_objective: None,
         })

@@ -355,7 +355,7 @@ mod tests {
             spread in 0.1f64..6.0,
             seed in 0u64..1_000_000,
         ) {
-            let mut rng = stream(seed, Purpose::Training, 0);
+            let mut rng = stream(seed, Purpose::TRAINING, 0);
             for mean in [Mean::Affine, Mean::Residual { hidden }, Mean::Gated { hidden }] {
                 let mut conditional =
                     ConditionalGaussian::with_context(mean, dimension, context, &mut rng).unwrap();
@@ -373,7 +373,7 @@ mod tests {
 
     #[test]
     fn fixing_the_observation_changes_no_output() {
-        let mut rng = stream(4, Purpose::Run, 0);
+        let mut rng = stream(4, Purpose::RUN, 0);
         let hidden = 3;
         for mean in [
             Mean::Affine,
@@ -395,7 +395,7 @@ mod tests {
 
     #[test]
     fn samples_have_the_stated_density() {
-        let mut rng = stream(3, Purpose::Run, 0);
+        let mut rng = stream(3, Purpose::RUN, 0);
         let mean = Mean::Gated { hidden: 5 };
         let conditional = ConditionalGaussian::new(mean, 2, &mut rng).unwrap();
         let given = DVector::from_vec(vec![0.7, -1.3]);
@@ -418,7 +418,7 @@ mod tests {
 
     #[test]
     fn wrong_shapes_are_refused() {
-        let mut rng = stream(0, Purpose::Run, 0);
+        let mut rng = stream(0, Purpose::RUN, 0);
         assert!(ConditionalGaussian::new(Mean::Affine, 0, &mut rng).is_err());
         assert!(ConditionalGaussian::new(Mean::Gated { hidden: 0 }, 2, &mut rng).is_err());
         for parameters in [vec![0.0; 11], vec![f64::NAN; 12]] {

@@ -70,7 +70,7 @@ impl LearnedTransitions {
         seed: u64,
     ) -> Result<Self> {
         family.check_size(dimension, context, stages)?;
-        let mut rng = stream(seed, Purpose::FlowWeights, 0);
+        let mut rng = stream(seed, Purpose::FLOW_WEIGHTS, 0);
         let transition = |_| family.untrained(dimension, context, &mut rng);
         Self::of_one_shape((0..stages).map(transition).collect::<Result<_>>()?)
     }
@@ -147,7 +147,7 @@ impl LearnedTransitions {
     where
         P: AnnealingPath<State = DVector<f64>>,
     {
-        let sample = path.base().sample(&mut stream(seed, Purpose::Probe, 0));
+        let sample = path.base().sample(&mut stream(seed, Purpose::PROBE, 0));
         Error::check_dimension("state of the base", sample.len(), self.dimension())
     }
 }

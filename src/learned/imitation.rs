@@ -55,8 +55,8 @@ impl LearnedTransitions {
     {
         Error::check_at_least("chains", chains, 1)?;
         check_stages("steps of the schedule", kernel.stages(), schedule)?;
-        let mut rng = stream(seed, Purpose::ImitationWeights, 0);
-        let first = stream(seed, Purpose::Imitation, 0);
+        let mut rng = stream(seed, Purpose::IMITATION_WEIGHTS, 0);
+        let first = stream(seed, Purpose::IMITATION, 0);
         let mut population = Population::start(path, 0, chains, first)?;
         let mut transitions = Vec::with_capacity(schedule.stages());
         for &beta in &schedule.betas()[1..] {

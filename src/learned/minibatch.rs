@@ -201,7 +201,7 @@ impl LearnedTransitions {
         Error::check_count("count", count, 1)?;
         self.check_base(&path, seed)?;
         let mut batch = Minibatch::new(self, count);
-        let mut rng = stream(seed, Purpose::Evaluation, 0);
+        let mut rng = stream(seed, Purpose::EVALUATION, 0);
         batch.draw(std::slice::from_ref(&path), self, &mut rng);
         batch.follow(self);
         let stages = 0..=self.transitions.len();
@@ -251,7 +251,7 @@ mod tests {
     fn random(family: Family, seed: u64) -> LearnedTransitions {
         let mut flow = LearnedTransitions::new(family, 2, STAGES, seed).unwrap();
         if let Family::Invertible(_) = family {
-            let rng = &mut stream(seed, Purpose::FlowWeights, 1);
+            let rng = &mut stream(seed, Purpose::FLOW_WEIGHTS, 1);
             let transitions = flow.transitions.iter_mut();
             for parameter in transitions.flat_map(Transition::parameters_mut).flatten() {
                 *parameter = rng.random_range(-0.7..0.7);
@@ -276,7 +276,7 @@ mod tests {
     /// differences useless.
     fn drawn(flow: &LearnedTransitions, path: &Path, size: usize, seed: u64) -> Minibatch {
         let mut batch = Minibatch::new(flow, size);
-        let rng = &mut stream(seed, Purpose::Training, 0);
+        let rng = &mut stream(seed, Purpose::TRAINING, 0);
         loop {
             batch.draw(&[path], flow, rng);
             batch.follow(flow);

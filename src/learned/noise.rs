@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn draws_have_the_stated_density_in_any_dimension() {
-        let mut rng = stream(2, Purpose::Run, 0);
+        let mut rng = stream(2, Purpose::RUN, 0);
         for law in LAWS {
             for d in 1..5 {
                 // E[1{x in [-1, 1]^d} / p(x)] = 2^d.

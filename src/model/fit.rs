@@ -349,7 +349,7 @@ mod tests {
         let gaussian = Gaussian::new(dvector![1.0, -1.0], covariance.clone()).unwrap();
         for nu in [f64::INFINITY, 3.0] {
             let law = StudentT::new(gaussian.clone(), nu).unwrap();
-            let mut rng = stream(1, Purpose::Testing, 0);
+            let mut rng = stream(1, Purpose::TESTING, 0);
             let states = Vec::from_iter((0..20_000).map(|_| law.sample(&mut rng)));
             let found = StudentT::fit(&states, &[1.0; 20_000]).unwrap();
             assert_eq!(found.degrees_of_freedom(), nu);
@@ -357,7 +357,7 @@ mod tests {
             assert!((found.gaussian().covariance() - &covariance).amax() < 0.15);
         }
         let bits = Bernoulli::from_probabilities(&dvector![0.9, 0.2]).unwrap();
-        let mut rng = stream(2, Purpose::Testing, 0);
+        let mut rng = stream(2, Purpose::TESTING, 0);
         let states = Vec::from_iter((0..20_000).map(|_| bits.sample(&mut rng)));
         let found = Bernoulli::fit(&states, &[1.0; 20_000]).unwrap();
         assert!((found.logits() - bits.logits()).amax() < 0.1);
@@ -397,7 +397,7 @@ mod tests {
         let two = [dvector![0.0, 0.1], dvector![0.7, 0.3]];
         let copies: Vec<_> = (0..100).map(|i| &two[i % 2]).collect();
         let thin = gaussian(&copies, &[1.0; 100], 1.0).unwrap();
-        let mut rng = stream(1, Purpose::Testing, 0);
+        let mut rng = stream(1, Purpose::TESTING, 0);
         for _ in 0..100 {
             let log_density = thin.log_density(&thin.sample(&mut rng));
             assert!(-20.0 < log_density && log_density <= 0.0, "{log_density}");

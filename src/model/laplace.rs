@@ -145,7 +145,7 @@ fn check_ridge(
     model: &impl UnnormalizedModel<State = DVector<f64>>,
     gaussian: &Gaussian,
 ) -> Result<()> {
-    let mut rng = stream(0, Purpose::Probe, 1);
+    let mut rng = stream(0, Purpose::PROBE, 1);
     let draws = Vec::from_iter((0..DRAWS).map(|_| gaussian.sample(&mut rng)));
     let pairs = log_densities_of(model, &draws).into_iter().zip(&draws);
     let excesses = pairs.map(|(log_density, draw)| log_density - gaussian.log_density(draw));
@@ -167,7 +167,7 @@ fn check_gradient_at(
     model: &impl Differentiable,
     mut state: impl FnMut(&mut StreamRng) -> DVector<f64>,
 ) -> Result<()> {
-    let mut rng = stream(0, Purpose::Probe, 0);
+    let mut rng = stream(0, Purpose::PROBE, 0);
     let states: Vec<_> = (0..PROBES).map(|_| state(&mut rng)).collect();
     check_gradient(model, &states)
 }

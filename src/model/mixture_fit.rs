@@ -173,7 +173,7 @@ mod tests {
     }
 
     fn fitted(law: &impl Sampleable<State = DVector<f64>>, count: usize) -> GaussianMixture {
-        let mut rng = stream(1, Purpose::Testing, 0);
+        let mut rng = stream(1, Purpose::TESTING, 0);
         let states = Vec::from_iter((0..count).map(|_| law.sample(&mut rng)));
         GaussianMixture::fit(&states, &vec![1.0; count]).unwrap()
     }

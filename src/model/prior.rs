@@ -376,7 +376,7 @@ mod tests {
 
     #[test]
     fn samples_follow_the_density() {
-        let mut rng = stream(1, Purpose::Testing, 0);
+        let mut rng = stream(1, Purpose::TESTING, 0);
         for (name, prior) in all().unwrap() {
             for statistic in [f64::tanh, |u: f64| (1.0 + u.sin()).sqrt()] {
                 let mut values = Moments::default();
@@ -407,7 +407,7 @@ mod tests {
             }
         }
         let tiny = Prior::gamma(1e-3, 1.0).unwrap();
-        let mut rng = stream(2, Purpose::Testing, 0);
+        let mut rng = stream(2, Purpose::TESTING, 0);
         assert!((0..1_000).all(|_| tiny.sample(&mut rng).is_finite()));
     }
 }

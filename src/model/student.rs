@@ -196,7 +196,7 @@ mod tests {
     fn samples_have_the_quantiles_of_the_law() {
         let gaussian = Gaussian::new(dvector![1.0, 0.0], dmatrix![4.0, 1.0; 1.0, 1.0]).unwrap();
         let model = StudentT::new(gaussian, 1.0).unwrap();
-        let mut rng = crate::random::stream(1, crate::random::Purpose::Testing, 0);
+        let mut rng = crate::random::stream(1, crate::random::Purpose::TESTING, 0);
         let draws = 40_000;
         let inside = |model: &StudentT, x: &DVector<f64>| {
             (x[0] - 1.0).abs() < 2.0 && model.log_density(x) < 0.0

@@ -47,7 +47,7 @@ where
             ..
         } = *settings;
         // Each chain of an island takes the next stream, so the next island starts `chains` streams later.
-        let streams = successive(stream(seed, Purpose::Run, 0)).step_by(chains);
+        let streams = successive(stream(seed, Purpose::RUN, 0)).step_by(chains);
         Self {
             problem,
             path,
@@ -55,7 +55,7 @@ where
             settings,
             streams: streams.take(islands).collect(),
             expected: expected(settings.kept as f64 / islands as f64, shells),
-            first_offset: stream(seed, Purpose::Resampling, 1).random(),
+            first_offset: stream(seed, Purpose::RESAMPLING, 1).random(),
         }
     }
 }

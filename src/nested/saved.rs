@@ -42,7 +42,7 @@ where
     fn probed(&self) -> Result<(Vec<f64>, Vec<f64>, Option<String>)> {
         use crate::population::Population;
         let prior: LevelPath<'m, P, L> = LevelPath::new(self.problem, [])?;
-        let first = || stream(0, Purpose::Probe, 0);
+        let first = || stream(0, Purpose::PROBE, 0);
         let start: Population<_> = Population::start(&prior, 0, PROBES, first())?;
         let likelihood = self.problem.likelihood();
         let states = start.block().states().iter();

@@ -133,7 +133,7 @@ impl KnotChains {
         refuse_stages(kernel.stages())?;
         let blocks = self.chains.div_ceil(self.block_size);
         let size = self.chains.div_ceil(blocks);
-        let streams = successive(stream(seed, Purpose::Knots, 0)).step_by(size);
+        let streams = successive(stream(seed, Purpose::KNOTS, 0)).step_by(size);
         let task = KnotTask {
             path,
             kernel,

@@ -18,7 +18,7 @@ use crate::{Error, Result};
 /// It costs `chains * stages * rounds` chain-steps, on at most one thread per [block](Self::block_size).
 ///
 /// The run that follows must not use the chains or random numbers of the pilot, or `E[w] = Z_K / Z_0` fails. A pilot
-/// draws from its own streams ([`Purpose::Pilot`](crate::random::Purpose::Pilot)).
+/// draws from its own streams ([`Purpose::PILOT`](crate::random::Purpose::PILOT)).
 ///
 /// ```
 /// use annealed::prelude::*;
@@ -130,7 +130,7 @@ impl Pilot {
         let mut job = Job::new(by)?.named("pilot");
         job.foresee(self.evaluations(1));
         let mut survey = self.counted(&path, kernel, linear, seed, &mut job)?;
-        let mut later_seeds = stream(seed, Purpose::PilotRounds, 0);
+        let mut later_seeds = stream(seed, Purpose::PILOT_ROUNDS, 0);
         for round in 1..self.rounds {
             job.foresee(self.rounds(self.rounds - round).evaluations(1));
             let schedule = survey.friction(BINS, FLOOR)?.schedule(self.stages)?;

@@ -23,7 +23,7 @@ use crate::{Error, Result};
 /// let target = Gaussian::isotropic(DVector::from_element(1, 1.0), 0.5)?;
 /// let path = GeometricPath::new(Gaussian::standard(1)?, target.clone());
 /// let kernel = RandomWalkMetropolis::new(0.7)?;
-/// let mut population = Population::start(&path, 0, 100, stream(7, Purpose::Run, 0))?;
+/// let mut population = Population::start(&path, 0, 100, stream(7, Purpose::RUN, 0))?;
 /// for beta in [0.25, 0.5, 0.75, 1.0] {
 ///     population.advance_to(&kernel, beta)?; // weigh, then move
 ///     population.stay(&kernel)?; // one more move at the same model
@@ -51,7 +51,7 @@ pub struct Population<P: AnnealingPath> {
 impl<P: AnnealingPath> Population<P> {
     /// Creates `chains` chains of weight 1 at exact samples of the base. The first chain has the stream `first`; each
     /// further chain has the stream one jump ahead. A run's block from chain n on starts with
-    /// `stream(seed, Purpose::Run, n)` and has n as `first_chain`, which errors use to name a chain.
+    /// `stream(seed, Purpose::RUN, n)` and has n as `first_chain`, which errors use to name a chain.
     ///
     /// # Errors
     /// A path whose [`check`](AnnealingPath::check) fails; more than 2^30 chains; [`Error::NonFinite`] if the base's

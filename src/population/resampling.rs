@@ -163,7 +163,7 @@ mod tests {
             ResamplingScheme::Stratified,
             ResamplingScheme::Systematic,
         ] {
-            let mut rng = stream(1, Purpose::Testing, 0);
+            let mut rng = stream(1, Purpose::TESTING, 0);
             let mut counts = [0; 5];
             const TIMES: usize = 20_000;
             for _ in 0..TIMES {

@@ -130,7 +130,7 @@ mod tests {
     fn draws_are_normal() {
         const CELLS: usize = 80;
         const DRAWS: usize = 4_000_000;
-        let mut rng = stream(11, Purpose::Run, 0);
+        let mut rng = stream(11, Purpose::RUN, 0);
         let mut values = vec![0.0; DRAWS];
         StandardNormal::get().fill(&mut values, &mut rng);
         // Cells 1/16 wide, from 0 to 5, for each sign.
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn the_tail_has_its_mean() {
-        let mut rng = stream(12, Purpose::Run, 0);
+        let mut rng = stream(12, Purpose::RUN, 0);
         let draws = 100_000;
         let mean = (0..draws).map(|_| draw_tail(&mut rng)).sum::<f64>() / f64::from(draws);
         let exact = density(TAIL) / simpson(TAIL, 12.0, 100_000);

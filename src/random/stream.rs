@@ -1,6 +1,7 @@
 //! Random streams, each fixed by its seed, purpose and index.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
 #[cfg(feature = "checkpoint")]
@@ -11,80 +12,99 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 /// The generator of random bits; each chain has its own.
 pub type StreamRng = Xoshiro256PlusPlus;
 
-/// The uses of randomness. Two uses never share a stream of one seed. Another number of a variant would change all runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// A use of randomness. Two uses never share a stream of one seed.
+#[derive(Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[non_exhaustive]
-pub enum Purpose {
+pub struct Purpose(u8);
+
+/// Defines the purposes. A purpose whose number changes takes other streams, which changes all its runs.
+macro_rules! purposes {
+    ($($(#[doc = $doc:literal])+ $public:vis $name:ident = $number:literal;)+) => {
+        impl Purpose {
+            $($(#[doc = $doc])+ $public const $name: Self = Self($number);)+
+        }
+
+        impl fmt::Debug for Purpose {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(match self.0 {
+                    $($number => stringify!($name),)+
+                    _ => "unknown",
+                })
+            }
+        }
+    };
+}
+
+purposes! {
     /// The chains of an annealed run.
-    Run,
+    pub RUN = 0;
     /// The chains of a pilot run, which surveys a path.
-    Pilot,
+    pub PILOT = 1;
     /// The training of an RBM.
-    Training,
+    pub TRAINING = 2;
     /// The chains of a run that reads a path backward.
-    Reverse,
+    pub(crate) REVERSE = 3;
     /// The particles to which a drift modifier is fitted.
-    Ensemble = 5,
+    pub(crate) ENSEMBLE = 5;
     /// The chains that learned transitions imitate.
-    Imitation,
+    pub(crate) IMITATION = 6;
     /// The chains at the knots of a path.
-    Knots,
+    pub(crate) KNOTS = 7;
     /// The seeds of a pilot's later rounds.
-    PilotRounds = 9,
+    pub(crate) PILOT_ROUNDS = 9;
     /// The weights at which the training of an RBM starts.
-    RbmWeights,
+    pub RBM_WEIGHTS = 10;
     /// The weights at which the training of a decoder starts.
-    DecoderWeights,
+    pub DECODER_WEIGHTS = 11;
     /// The weights at which the training of learned transitions starts.
-    FlowWeights,
+    pub(crate) FLOW_WEIGHTS = 12;
     /// The hidden units of transitions that imitate a kernel.
-    ImitationWeights,
+    pub(crate) IMITATION_WEIGHTS = 13;
     /// The training of learned transitions.
-    FlowTraining,
+    pub(crate) FLOW_TRAINING = 14;
     /// The chains of moment matching.
-    Matching,
+    pub(crate) MATCHING = 15;
     /// The chains that estimate an RBM's moments.
-    Moments,
+    pub(crate) MOMENTS = 16;
     /// The samples that evaluate learned transitions.
-    Evaluation,
+    pub(crate) EVALUATION = 17;
     /// A few chains that show what a path and a kernel do, and the shape of the states.
-    Probe,
+    pub(crate) PROBE = 18;
     /// The chains of the checks in [`testing`](crate::testing).
-    Testing,
+    pub TESTING = 19;
     /// Simulated data.
-    Data,
+    pub DATA = 20;
     /// The choice of a run's states as samples of its target, and their moves.
-    Resampling,
+    pub(crate) RESAMPLING = 21;
     /// The chains that read a path backward from held-out data.
-    Raise,
+    pub(crate) RAISE = 22;
     /// Exact samples of a target, where a reverse run starts.
-    ExactSamples,
+    pub(crate) EXACT_SAMPLES = 23;
     /// The population of a first pass, which finds stages and kernel.
-    FirstPass,
+    pub(crate) FIRST_PASS = 24;
     /// The seeds of the single rounds of a run in rounds.
-    Rounds,
+    pub(crate) ROUNDS = 25;
     /// The replicas of parallel tempering.
-    Tempering,
+    pub(crate) TEMPERING = 26;
     /// The seeds of the tuning rounds of parallel tempering.
-    TemperingRounds,
+    pub(crate) TEMPERING_ROUNDS = 27;
     /// The population of nested SMC, which finds levels of the likelihood.
-    NestedSmc,
+    pub(crate) NESTED_SMC = 28;
     /// The states from which mean-field solutions of an RBM are sought.
-    MeanField,
+    pub(crate) MEAN_FIELD = 29;
     /// The search for an RBM's start: the seeds of its pilots, and the draws between pilots.
-    Start,
+    pub(crate) START = 30;
     /// The seeds and the cooling chains of a challenge.
-    Challenge,
+    pub(crate) CHALLENGE = 31;
     /// The chains that cool the configurations of an RBM's layer.
-    Cooling,
+    pub(crate) COOLING = 32;
     /// The draws from fitted distributions that bridge sampling compares with draws from a target.
-    BridgeSampling,
+    pub(crate) BRIDGE_SAMPLING = 33;
 }
 
 impl Purpose {
     pub(crate) fn reads_backward(self) -> bool {
-        matches!(self, Self::Reverse | Self::Raise)
+        matches!(self, Self::REVERSE | Self::RAISE)
     }
 }
 
@@ -94,7 +114,7 @@ impl Purpose {
 /// (its jump). Streams of different seeds start from unrelated states. A call takes one jump per index, about 0.3 us.
 pub fn stream(seed: u64, purpose: Purpose, index: usize) -> StreamRng {
     let mut rng = StreamRng::seed_from_u64(seed);
-    for _ in 0..purpose as usize {
+    for _ in 0..purpose.0 {
         rng.long_jump();
     }
     for _ in 0..index {

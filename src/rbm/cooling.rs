@@ -23,7 +23,7 @@ impl<L: Layer> MeanField<L> {
     /// The other layer is summed out. This removes barriers between v and h that would slow down block Gibbs sampling.
     /// Gamma rises geometrically. It starts at 1 over the root mean square change of `log f` by a flip of one unit.
     pub(super) fn cool(&self, cooling: LayerCooling, seed: u64) -> Vec<Vec<bool>> {
-        let first = stream(seed, Purpose::Cooling, 0);
+        let first = stream(seed, Purpose::COOLING, 0);
         let streams: Vec<StreamRng> = successive(first).take(cooling.chains).collect();
         map_tasks(streams.len(), |chain| {
             self.cool_one(cooling.sweeps, streams[chain].clone())

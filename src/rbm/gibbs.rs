@@ -36,7 +36,7 @@ use crate::rbm::{Rbm, RbmAt, RbmPath, Scalar};
 /// let path = RbmPath::new(BaseRate::from_data(8, &images, 1.0)?, target)?;
 ///
 /// // One stage, from beta = 0 to 0.1, for a block of ten chains.
-/// let mut population = Population::start(&path, 0, 10, stream(7, Purpose::Run, 0))?;
+/// let mut population = Population::start(&path, 0, 10, stream(7, Purpose::RUN, 0))?;
 /// population.advance_to(&BlockGibbs, 0.1)?;
 /// assert!(population.block().log_weights().iter().all(|w| w.is_finite()));
 /// # Ok::<(), annealed::Error>(())

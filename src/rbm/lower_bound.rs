@@ -396,7 +396,7 @@ mod tests {
 
     #[test]
     fn any_number_of_threads_gives_the_same_bits() {
-        let mut rng = stream(1, Purpose::Testing, 0);
+        let mut rng = stream(1, Purpose::TESTING, 0);
         let mut weights = || DMatrix::from_fn(40, 30, |_, _| rng.random_range(-1.0..1.0_f32));
         let (weights, biases) = (weights(), weights());
         let [a, b] = [30, 40].map(|units| DVector::from_fn(units, |i, _| biases[i]));

@@ -63,7 +63,7 @@ impl<T: Scalar> BaseRate<T> {
 }
 
 fn streams(seed: u64, starts: usize) -> Vec<StreamRng> {
-    let first = stream(seed, Purpose::MeanField, 0);
+    let first = stream(seed, Purpose::MEAN_FIELD, 0);
     successive(first).take(starts.div_ceil(BLOCK)).collect()
 }
 

@@ -162,7 +162,7 @@ impl<T: Scalar> RbmPath<T> {
     /// its log density. The states come from short chains, which start at the base and pass all knots.
     fn deviation_on_grid(&self) -> Result<f64> {
         // The seed is fixed, so that a path has the same models in every run.
-        let first = stream(0, Purpose::Probe, 0);
+        let first = stream(0, Purpose::PROBE, 0);
         let mut population: Population<&Self> = Population::start(self, 0, STATES, first)?;
         let mut largest: f64 = 0.0;
         for &knot in &self.knots.betas()[1..] {

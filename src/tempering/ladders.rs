@@ -362,12 +362,12 @@ impl Plan {
     /// Creates the plan of a round, whose streams have their own seed.
     pub(super) fn new(settings: &TemperingSettings, placed: Placed) -> Self {
         let round = placed.round;
-        let mut seeds = stream(settings.seed, Purpose::TemperingRounds, 0);
+        let mut seeds = stream(settings.seed, Purpose::TEMPERING_ROUNDS, 0);
         // Drawn from the beginning, so that a resumed run needs only the index of its round.
         let seed = (0..round).map(|_| seeds.next_u64()).next_back();
         let seed = seed.expect("rounds are counted from 1");
         let ladders = settings.ladders;
-        let streams = successive(stream(seed, Purpose::Tempering, 0));
+        let streams = successive(stream(seed, Purpose::TEMPERING, 0));
         let number = (placed.schedule.betas().len() + 1) * ladders;
         Self {
             placed,

@@ -41,7 +41,7 @@ where
     let schedule = Schedule::linear(STAGES).unwrap();
     let betas = schedule.betas();
     let start = || {
-        let first = stream(5, Purpose::Testing, 0);
+        let first = stream(5, Purpose::TESTING, 0);
         Population::<P>::start(path.clone(), 0, CHAINS, first).unwrap()
     };
     let pass = |population: &mut Population<P>, stages: std::ops::Range<usize>| {

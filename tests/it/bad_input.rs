@@ -65,7 +65,7 @@ fn settings_out_of_range_are_named() {
             format!("invalid chains: got {chains}, expected at most 1073741824")
         );
         assert!(message(ais().chains(chains).ranges(3)).contains("invalid chains"));
-        let start = Population::start(&path, 0, chains, stream(1, Purpose::Run, 0));
+        let start = Population::start(&path, 0, chains, stream(1, Purpose::RUN, 0));
         assert!(start.unwrap_err().to_string().contains("invalid chains"));
     }
     let ranges = ais().chains(1 << 30).block_size(1).ranges(3).unwrap();

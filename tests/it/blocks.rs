@@ -30,7 +30,7 @@ fn path() -> Path {
 }
 
 fn streams(chains: usize) -> Vec<StreamRng> {
-    let stream_of = |chain| stream(3, Purpose::Run, chain);
+    let stream_of = |chain| stream(3, Purpose::RUN, chain);
     (0..chains).map(stream_of).collect()
 }
 
@@ -45,7 +45,7 @@ fn block(chains: usize) -> Block<DVector<f64>> {
 fn a_population_refuses_betas_beyond_the_path() {
     let path = path();
     let walk = RandomWalkMetropolis::new(0.5).unwrap();
-    let mut population = Population::start(&path, 0, 2, stream(1, Purpose::Run, 0)).unwrap();
+    let mut population = Population::start(&path, 0, 2, stream(1, Purpose::RUN, 0)).unwrap();
     for beta in [-0.1, 1.5, f64::NAN] {
         assert!(population.advance_to(&walk, beta).is_err(), "{beta}");
         assert!(population.place_at(beta).is_err(), "{beta}");
@@ -99,7 +99,7 @@ fn a_mask_is_lifted_after_an_error_too() {
 fn at_rest_nothing_is_weighed_and_ratios_stay() {
     let path = path();
     let walk = RandomWalkMetropolis::new(0.5).unwrap();
-    let mut population = Population::start(&path, 0, 20, stream(1, Purpose::Run, 0)).unwrap();
+    let mut population = Population::start(&path, 0, 20, stream(1, Purpose::RUN, 0)).unwrap();
     population.advance_to(&walk, 0.5).unwrap();
     let (ratios, weights) = (
         population.block().log_ratios().to_vec(),
@@ -111,7 +111,7 @@ fn at_rest_nothing_is_weighed_and_ratios_stay() {
     assert_eq!(population.block().log_weights(), weights);
     // The kernel's correction is added at rest as well.
     let ula = UnadjustedLangevin::new(0.2).unwrap();
-    let mut population = Population::start(&path, 0, 20, stream(1, Purpose::Run, 0)).unwrap();
+    let mut population = Population::start(&path, 0, 20, stream(1, Purpose::RUN, 0)).unwrap();
     population.stay(&ula).unwrap();
     assert!(population.block().log_weights().iter().all(|w| *w != 0.0));
     assert!(population.block().log_ratios().iter().all(|r| *r == 0.0));
@@ -291,7 +291,7 @@ fn kernels_that_demand_their_stages_are_refused_where_stages_are_sought() {
             .contains("got 4, expected 3")
     );
     // By hand, beyond the last transition.
-    let mut population = Population::start(&path, 0, 5, stream(1, Purpose::Run, 0)).unwrap();
+    let mut population = Population::start(&path, 0, 5, stream(1, Purpose::RUN, 0)).unwrap();
     for beta in [0.2, 0.4, 0.6] {
         population.advance_to(&composed, beta).unwrap();
     }

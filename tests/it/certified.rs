@@ -19,7 +19,7 @@ use rand::RngExt;
 
 /// Logs of so many weights of mean 1 with the tail `P(w > t) ~ t^-1.5`, which have no variance.
 fn pareto(count: usize, index: usize) -> Vec<f64> {
-    let mut rng = stream(index as u64, Purpose::Testing, 0);
+    let mut rng = stream(index as u64, Purpose::TESTING, 0);
     let draw = |_| -(1.0 - rng.random::<f64>()).ln() / 1.5 - 3_f64.ln();
     (0..count).map(draw).collect()
 }

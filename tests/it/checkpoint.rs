@@ -457,7 +457,7 @@ fn whatever_differs_is_named() {
             "recorded_stages 1000; this run has 7",
         ),
         (ais().chains(50), "chains: got 50, expected at least 63"),
-        (ais().pilot(), "purpose Run; this run has Pilot"),
+        (ais().pilot(), "purpose RUN; this run has PILOT"),
         (
             ais().schedule(linear(13)),
             "a number of stages of 12; this run has 13",
@@ -618,7 +618,7 @@ fn a_process_that_is_killed_at_any_moment_loses_little() {
     let folder = Folder::new("killed");
     let name = concat!(module_path!(), "::child");
     let name = name.split_once("::").unwrap().1;
-    let mut rng = stream(1, Purpose::Testing, 0);
+    let mut rng = stream(1, Purpose::TESTING, 0);
     for kind in ["plain", "resampled", "tempering"] {
         let file = folder.0.join(format!("{kind}.ckpt"));
         let start = || {

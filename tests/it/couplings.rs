@@ -40,7 +40,7 @@ fn schedule() -> Schedule {
 
 /// Maps with random weights so small that the tails of the weights stay light.
 fn random(coupling: Coupling) -> LearnedTransitions {
-    let mut rng = stream(5, Purpose::Testing, 0);
+    let mut rng = stream(5, Purpose::TESTING, 0);
     let flow = LearnedTransitions::new(coupling, 2, 3, 5).unwrap();
     let transitions = flow.transitions().iter().map(|transition| {
         let shape = parameters(transition);

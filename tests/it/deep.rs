@@ -8,7 +8,7 @@ use rand::RngExt;
 
 /// A machine of these layers, with uniform parameters.
 fn machine(units: &[usize], scale: f64, seed: u64) -> DeepBoltzmann<f64> {
-    let mut rng = stream(seed, Purpose::Testing, 0);
+    let mut rng = stream(seed, Purpose::TESTING, 0);
     let mut number = || rng.random_range(-scale..scale);
     let pairs = units.windows(2);
     let weights = pairs.map(|pair| DMatrix::from_fn(pair[1], pair[0], |_, _| number()));

@@ -71,7 +71,7 @@ fn matrices() -> Vec<DMatrix<f64>> {
 /// What a model says at some states, whatever that is.
 fn ask<M: Sampleable<State = Vector> + NormalizedModel>(model: &Result<M>) {
     let Ok(model) = model else { return };
-    let state = model.sample(&mut stream(1, Purpose::Run, 0));
+    let state = model.sample(&mut stream(1, Purpose::RUN, 0));
     for x in NUMBERS {
         model.log_density(&DVector::from_element(state.len(), x));
     }
@@ -265,7 +265,7 @@ fn sizes_that_do_not_fit_are_refused() -> Result<()> {
             Coupling::Additive { hidden: k },
             Coupling::Spline { hidden: 1, bins: k },
         ] {
-            let rng = &mut stream(1, Purpose::FlowWeights, 0);
+            let rng = &mut stream(1, Purpose::TESTING, 0);
             if let Ok(map) = InvertibleMap::new(coupling, n, rng) {
                 let _ = map.apply(&DVector::zeros(k)).is_ok();
                 let _ = map.invert(&DVector::zeros(k)).is_ok();
@@ -343,7 +343,7 @@ fn assert_runs_refuse(n: usize, k: usize) -> Result<()> {
     assert_eq!(found, [n == 2; 4]);
     let levels = NestedSmc::new(&path, walk().preconditioned(shape()?));
     assert_eq!(levels.chains(4).moves(3).run().is_ok(), n == 2);
-    let streams = (0..k).map(|index| stream(1, Purpose::Run, index));
+    let streams = (0..k).map(|index| stream(1, Purpose::RUN, index));
     let states = vec![DVector::zeros(2); k];
     let mut population = Population::from_states(&path, 1.0, 0, states, streams.collect())?;
     population.advance_to(&walk(), 1.0)

@@ -78,7 +78,7 @@ fn extreme() -> Vec<(&'static str, Priors)> {
 }
 
 fn draws(priors: &Priors, count: usize) -> Vec<DVector<f64>> {
-    let mut rng = stream(3, Purpose::Testing, 0);
+    let mut rng = stream(3, Purpose::TESTING, 0);
     (0..count).map(|_| priors.sample(&mut rng)).collect()
 }
 

@@ -4,9 +4,9 @@ use std::f64::consts::TAU;
 
 use annealed::adaptive::FirstPass;
 use annealed::kernel::{
-    Block, CoordinateGibbs, Hmc, Mala, Metropolis, Mixture, NonFinite, Preconditioner,
-    RandomWalkMetropolis, Repeat, Sequence, Stage, Step, StepSize, SymmetricProposal,
-    TransitionKernel, Tunable, UnadjustedLangevin,
+    Block, CoordinateGibbs, Hmc, Mala, Metropolis, Mixture, NonFinite, RandomWalkMetropolis,
+    Repeat, Sequence, Stage, Step, StepSize, SymmetricProposal, TransitionKernel, Tunable,
+    UnadjustedLangevin,
 };
 use annealed::model::{
     Differentiable, FullConditionals, NormalizedModel, Sampleable, UnnormalizedModel,

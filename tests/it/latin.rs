@@ -90,7 +90,7 @@ fn a_round_without_survivors_is_not_the_last() {
 #[test]
 fn violations_are_those_of_the_definition() {
     let path = LatinPath::new(4, 1.0);
-    let mut rng = stream(1, Purpose::Testing, 0);
+    let mut rng = stream(1, Purpose::TESTING, 0);
     let target = path.at(1.0);
     let mut draw = |_| target.log_ratio(&path.at(0.0), &path.base().sample(&mut rng));
     let weights: Vec<f64> = (0..400_000).map(&mut draw).collect();

@@ -13,7 +13,7 @@ fn mode(mean: f64) -> Gaussian {
 #[test]
 fn a_challenge_from_the_fitted_law_finds_the_mode_that_draws_lack() {
     let target = GaussianMixture::new([(0.5, mode(-4.0)), (0.5, mode(4.0))]).unwrap();
-    let mut rng = stream(1, Purpose::Testing, 0);
+    let mut rng = stream(1, Purpose::TESTING, 0);
     let chains = [(); 4].map(|()| Vec::from_iter((0..1_000).map(|_| mode(-4.0).sample(&mut rng))));
     let found = BridgeSampling::<StudentT>::new(&target, &chains, 1).unwrap();
     assert!((found.log_z() + 2_f64.ln()).abs() < 0.01 && found.warnings().is_empty());
@@ -36,7 +36,7 @@ fn a_challenge_from_the_fitted_law_finds_the_mode_that_draws_lack() {
 #[test]
 fn runs_between_the_fitted_law_and_the_draws_agree() {
     let target = StudentT::new(mode(1.0), 5.0).unwrap();
-    let mut rng = stream(2, Purpose::Testing, 0);
+    let mut rng = stream(2, Purpose::TESTING, 0);
     let chains = [(); 4].map(|()| Vec::from_iter((0..500).map(|_| target.sample(&mut rng))));
     let found = BridgeSampling::<GaussianMixture>::new(&target, &chains, 1).unwrap();
     let path = GeometricPath::new(found.law().clone(), &target);

@@ -14,7 +14,7 @@ fn vector<T: Scalar, const N: usize>(entries: [T; N]) -> DVector<T> {
 
 /// An asymmetric machine of any shape.
 fn machine(hidden: usize, visible: usize) -> Rbm<f64> {
-    let mut rng = stream(5, Purpose::Pilot, hidden * 100 + visible);
+    let mut rng = stream(5, Purpose::PILOT, hidden * 100 + visible);
     let mut draw = |scale: f64| scale * (rng.random::<f64>() - 0.4);
     Rbm::new(
         DMatrix::from_fn(hidden, visible, |_, _| draw(3.0)),
@@ -114,7 +114,7 @@ fn exact_samples_have_the_exact_frequencies() {
     let draws = 40_000;
     for (hidden, visible) in [(2, 4), (5, 4)] {
         let exact = EnumeratedRbm::new(machine(hidden, visible)).unwrap();
-        let mut rng = stream(2, Purpose::Run, hidden);
+        let mut rng = stream(2, Purpose::RUN, hidden);
         let by_table = (0..draws).map(|_| exact.sample(&mut rng)).collect();
         let streamed = exact.rbm().exact_samples(draws, 2).unwrap();
         for samples in [by_table, streamed] {

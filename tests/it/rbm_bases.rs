@@ -7,7 +7,7 @@ use nalgebra::{DMatrix, DVector, dmatrix};
 use rand::RngExt;
 
 fn machine(hidden: usize, visible: usize, scale: f64, index: usize) -> Rbm<f64> {
-    let mut rng = stream(3, Purpose::Testing, index);
+    let mut rng = stream(3, Purpose::TESTING, index);
     let mut draw = |_, _| scale * (rng.random::<f64>() - 0.5);
     Rbm::new(
         DMatrix::from_fn(hidden, visible, &mut draw),

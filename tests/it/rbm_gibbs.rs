@@ -145,14 +145,14 @@ impl<'a, T: Scalar> TransitionKernel<RbmAt<'a, T>> for OneByOne {
 }
 
 fn block<T: Scalar>(path: &RbmPath<T>, chains: usize, seed: u64) -> Block<Vec<bool>> {
-    let mut rng = stream(seed, Purpose::Pilot, 0);
+    let mut rng = stream(seed, Purpose::PILOT, 0);
     let states = (0..chains).map(|_| path.base().sample(&mut rng)).collect();
     block_of(states, seed)
 }
 
 pub(crate) fn block_of(states: Vec<Vec<bool>>, seed: u64) -> Block<Vec<bool>> {
     // One jump a chain rather than `stream(seed, .., i)`, which costs i of them.
-    let mut rng = stream(seed, Purpose::Run, 0);
+    let mut rng = stream(seed, Purpose::RUN, 0);
     let rngs = states.iter().map(|_| {
         rng.jump();
         rng.clone()
@@ -323,7 +323,7 @@ fn check_fused<'a, K: TransitionKernel<RbmAt<'a, f32>>>(kernel: &K, path: &'a Rb
 
 /// Sizes that do not fill the vector lanes, activations up to several hundred.
 fn large<T: Scalar>() -> RbmPath<T> {
-    let mut rng = stream(4, Purpose::Pilot, 1);
+    let mut rng = stream(4, Purpose::PILOT, 1);
     let mut draw = |scale: f64| T::nearest(scale * (rng.random::<f64>() - 0.5));
     let target = Rbm::new(
         DMatrix::from_fn(37, 83, |j, _| draw(if j % 3 == 0 { 60.0 } else { 1.0 })),
@@ -380,7 +380,7 @@ fn fused_weights_equal_the_reference() {
 
 /// A path from the uniform base to an RBM with normal parameters of this deviation.
 fn scaled<T: Scalar>(hidden: usize, visible: usize, deviation: f64) -> RbmPath<T> {
-    let mut rng = stream(4, Purpose::Pilot, 2);
+    let mut rng = stream(4, Purpose::PILOT, 2);
     let mut draw =
         || T::nearest((deviation * rng.sample::<f64, _>(rand_distr::StandardNormal)) as f32 as f64);
     let target = Rbm::new(
@@ -396,7 +396,7 @@ fn scaled<T: Scalar>(hidden: usize, visible: usize, deviation: f64) -> RbmPath<T
 /// log ratios in double precision.
 pub(crate) fn log_mean_and_rounding(path: &RbmPath<f32>, stages: usize) -> (f64, f64) {
     let schedule = Schedule::linear(stages).unwrap();
-    let mut population = Population::start(path, 0, 100, stream(3, Purpose::Run, 0)).unwrap();
+    let mut population = Population::start(path, 0, 100, stream(3, Purpose::RUN, 0)).unwrap();
     let mut exact = vec![0.0; 100];
     for betas in schedule.betas().windows(2) {
         let (left, reached) = (path.at(betas[0]), path.at(betas[1]));
@@ -498,7 +498,7 @@ pub(crate) fn check_fused_moves(
     where
         K: TransitionKernel<RbmAt<'a, f32>>,
     {
-        let start = path.base().sample(&mut stream(8, Purpose::Pilot, 0));
+        let start = path.base().sample(&mut stream(8, Purpose::PILOT, 0));
         let units = start.len();
         let mut block = block_of(vec![start; chains], 7);
         let (left, reached) = (path.at(betas.0), path.at(betas.1));
@@ -547,7 +547,7 @@ fn a_plain_rbm_is_sampled_by_the_same_kernel() {
     let rbm = path.target();
     let model = Stationary(rbm);
     let stage = Stage::new(1, &model, &model);
-    let mut rng = stream(1, Purpose::Run, 0);
+    let mut rng = stream(1, Purpose::RUN, 0);
     let mut state = bits(0, 3);
     let sweeps = 100_000;
     let mut ink = 0.0;

@@ -42,7 +42,7 @@ fn biases() -> impl Strategy<Value = Biases> {
 }
 
 fn machine(hidden: usize, visible: usize, size: f64, biases: [Biases; 2], seed: u64) -> Rbm<f64> {
-    let mut rng = stream(seed, Purpose::Testing, 0);
+    let mut rng = stream(seed, Purpose::TESTING, 0);
     let weights = DMatrix::from_fn(hidden, visible, |_, _| rng.random_range(-1.0..=1.0) * size);
     let [a, b] = [(hidden, biases[0]), (visible, biases[1])].map(|(units, biases)| {
         DVector::from_fn(units, |_, _| match biases {
@@ -55,7 +55,7 @@ fn machine(hidden: usize, visible: usize, size: f64, biases: [Biases; 2], seed: 
 }
 
 fn states(units: usize, count: usize, seed: u64) -> Vec<Vec<bool>> {
-    let mut rng = stream(seed, Purpose::Testing, 1);
+    let mut rng = stream(seed, Purpose::TESTING, 1);
     let mut state = |_| (0..units).map(|_| rng.random()).collect();
     (0..count).map(&mut state).collect()
 }

@@ -145,7 +145,7 @@ fn a_mixture_is_the_weighted_sum_of_its_components() {
 #[test]
 fn samples_of_a_mixture_have_its_law() {
     let base = base::<f32>(SHARES);
-    let mut rng = stream(5, Purpose::Testing, 0);
+    let mut rng = stream(5, Purpose::TESTING, 0);
     let draws = 100_000;
     let mut counts = [0.0; 16];
     for _ in 0..draws {
@@ -274,7 +274,7 @@ fn ratios_and_derivatives_agree_with_differences() {
 #[test]
 fn small_steps_do_not_cancel() {
     let path = large::<f64>(5, 30.0);
-    let v = path.base().sample(&mut stream(1, Purpose::Testing, 0));
+    let v = path.base().sample(&mut stream(1, Purpose::TESTING, 0));
     for beta in [0.2, 0.9] {
         let (left, reached) = (path.at(beta), path.at(beta + 1e-9));
         let slope = reached.log_ratio(&left, &v) / (reached.beta() - left.beta());
@@ -317,7 +317,7 @@ where
 {
     let mut weights = Vec::new();
     for part in 0..64 {
-        let mut rng = stream(part, Purpose::Pilot, 0);
+        let mut rng = stream(part, Purpose::PILOT, 0);
         let states = (0..1_024).map(|_| base.sample(&mut rng)).collect();
         let mut block = block_of(states, part);
         let mut workspace = K::Workspace::default();
@@ -413,7 +413,7 @@ fn moves_have_the_exact_transition_probabilities() {
 
 /// Sizes that fill no panel. Logits as wide as `width`.
 fn large<T: Scalar>(components: usize, width: f64) -> RbmPath<T> {
-    let mut rng = stream(4, Purpose::Testing, 1);
+    let mut rng = stream(4, Purpose::TESTING, 1);
     let mut draw = |scale: f64| T::nearest(scale * (rng.random::<f64>() - 0.5));
     let target = Rbm::new(
         DMatrix::from_fn(37, 83, |j, _| draw(if j % 3 == 0 { 60.0 } else { 1.0 })),
@@ -433,7 +433,7 @@ fn large<T: Scalar>(components: usize, width: f64) -> RbmPath<T> {
 }
 
 fn sampled_block<T: Scalar>(path: &RbmPath<T>, chains: usize) -> Block<Vec<bool>> {
-    let mut rng = stream(6, Purpose::Pilot, 0);
+    let mut rng = stream(6, Purpose::PILOT, 0);
     let states = (0..chains).map(|_| path.base().sample(&mut rng)).collect();
     block_of(states, 6)
 }
@@ -594,7 +594,7 @@ fn parts_of_a_run_have_its_bits() {
 #[test]
 fn a_reverse_run_agrees() {
     let enumerated = EnumeratedRbm::new(target::<f32>()).unwrap();
-    let mut rng = stream(3, Purpose::Data, 0);
+    let mut rng = stream(3, Purpose::DATA, 0);
     let samples = (0..20_000).map(|_| enumerated.sample(&mut rng)).collect();
     for path in [path::<f32>(), through_a_knot()] {
         let ais = Ais::new(&path, BlockGibbs)

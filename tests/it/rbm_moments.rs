@@ -15,7 +15,7 @@ use rand::RngExt;
 
 /// Strong weights, so that the moments are far from the base's.
 fn machine(hidden: usize, visible: usize) -> Rbm<f64> {
-    let mut rng = stream(6, Purpose::Training, 1);
+    let mut rng = stream(6, Purpose::TRAINING, 1);
     let mut draw = |scale: f64| scale * (rng.random::<f64>() - 0.5);
     let weights = DMatrix::from_fn(hidden, visible, |_, _| draw(5.0));
     let hidden_bias = DVector::from_fn(hidden, |_, _| draw(2.0));
@@ -197,7 +197,7 @@ fn chains_estimate_the_moments() {
 fn data_of_the_machine_have_its_moments() {
     let rbm = machine(4, 7);
     let exact = annealed::rbm::EnumeratedRbm::new(rbm.clone()).unwrap();
-    let mut rng = stream(1, Purpose::Pilot, 0);
+    let mut rng = stream(1, Purpose::PILOT, 0);
     let data: Vec<_> = (0..20_000).map(|_| exact.sample(&mut rng)).collect();
     let found = RbmMoments::from_data(&rbm, &data).unwrap();
     // 39 moments with a standard error below 0.5 / sqrt(20,000) each.

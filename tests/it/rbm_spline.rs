@@ -15,7 +15,7 @@ use rand::RngExt;
 use super::rbm_gibbs::{block_of, check_fused_moves, check_fused_ratios};
 
 fn machine<T: Scalar>(hidden: usize, visible: usize, scale: f64, seed: u64) -> Rbm<T> {
-    let mut rng = stream(seed, Purpose::Training, 1);
+    let mut rng = stream(seed, Purpose::TRAINING, 1);
     let mut draw = || T::nearest(scale * (rng.random::<f64>() - 0.4));
     let weights = DMatrix::from_fn(hidden, visible, |_, _| draw());
     let hidden_bias = DVector::from_fn(hidden, |_, _| draw());
@@ -141,7 +141,7 @@ fn sampled_weights_are_unbiased() {
 }
 
 fn block<T: Scalar>(path: &RbmPath<T>, chains: usize) -> Block<Vec<bool>> {
-    let mut rng = stream(3, Purpose::Pilot, 0);
+    let mut rng = stream(3, Purpose::PILOT, 0);
     block_of(
         (0..chains).map(|_| path.base().sample(&mut rng)).collect(),
         3,

@@ -99,7 +99,7 @@ type Draw = fn(&[f64], &mut StreamRng) -> Vec<usize>;
 /// The bias of islands that are resampled by a scheme of one's own after each stage, and its error.
 fn bias_by(draw: Draw) -> (f64, f64) {
     let path = GeometricPath::new(finite_state::base(), finite_state::target());
-    let mut rng = stream(5, Purpose::Testing, 0);
+    let mut rng = stream(5, Purpose::TESTING, 0);
     let island = |_| {
         let mut states: Vec<usize> = (0..ISLAND).map(|_| path.base().sample(&mut rng)).collect();
         let mut log_ratio = -finite_state::log_ratio();

@@ -22,7 +22,7 @@ use rand_distr::StandardNormal;
 const CHAINS: usize = 40_000;
 
 fn samples<M: Sampleable>(model: &M, count: usize, seed: u64) -> TargetSamples<M::State> {
-    let mut rng = stream(seed, Purpose::Data, 0);
+    let mut rng = stream(seed, Purpose::DATA, 0);
     TargetSamples::exact((0..count).map(|_| model.sample(&mut rng)).collect())
 }
 
@@ -285,7 +285,7 @@ fn a_recorder_sees_the_models_on_the_way_down() {
 
 /// Log weights of two directions that obey Crooks' relation exactly: normal, with this variance.
 fn crooks(variance: f64, n: [usize; 2], seed: u64) -> [Vec<f64>; 2] {
-    let mut rng = stream(seed, Purpose::Data, 1);
+    let mut rng = stream(seed, Purpose::DATA, 1);
     n.map(|n| {
         let draw = |_| variance.sqrt() * rng.sample::<f64, _>(StandardNormal) - 0.5 * variance;
         (0..n).map(draw).collect()

@@ -247,7 +247,7 @@ fn the_prior_is_normalised_and_both_ends_of_the_path_agree() {
     let path = waves();
     let state = path.base().sample(&mut annealed::random::stream(
         1,
-        annealed::random::Purpose::Run,
+        annealed::random::Purpose::RUN,
         0,
     ));
     assert_eq!(path.base().log_normalizer(), 0.0);

@@ -98,11 +98,11 @@ fn narrow() -> Gaussian {
 fn streams() {
     let first = |purpose, index| stream(7, purpose, index).next_u64();
     let found = [
-        first(Purpose::Run, 0),
-        first(Purpose::Run, 1),
-        first(Purpose::Run, 2),
-        first(Purpose::Pilot, 0),
-        first(Purpose::Training, 0),
+        first(Purpose::RUN, 0),
+        first(Purpose::RUN, 1),
+        first(Purpose::RUN, 2),
+        first(Purpose::PILOT, 0),
+        first(Purpose::TRAINING, 0),
     ];
     let pinned = [
         1021219803524665661,

@@ -239,7 +239,7 @@ pub fn quadratic_mean(gaussian: &Gaussian, f: impl Fn(&DVector<f64>) -> f64) -> 
 
 /// So many independent streams.
 pub fn streams(count: usize) -> Vec<StreamRng> {
-    let first = stream(1, Purpose::Testing, 0);
+    let first = stream(1, Purpose::TESTING, 0);
     let following = std::iter::successors(Some(first), |rng| {
         let mut next = rng.clone();
         next.jump();

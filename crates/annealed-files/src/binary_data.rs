@@ -215,7 +215,7 @@ impl Binarization {
             Self::Fractions => 0.5,
             Self::Provided(threshold) => threshold,
             Self::Drawn { seed, white } => {
-                let mut rng = stream(seed, Purpose::Data, 0);
+                let mut rng = stream(seed, Purpose::DATA, 0);
                 return Box::new(move || white * rng.sample::<f64, _>(OpenClosed01));
             }
         };

@@ -116,7 +116,7 @@ fn trainings(options: &Options) -> Result<Vec<Training>> {
 
 /// Returns 100 units along a line: they are fair coins in its middle and nearly certain at both ends.
 fn line() -> Vec<Vec<bool>> {
-    let mut rng = stream(0, Purpose::Data, 1);
+    let mut rng = stream(0, Purpose::DATA, 1);
     let mut row = || {
         let place = [-5.0, 0.0, 5.0][rng.random_range(0..3)];
         let on = |unit: usize, draw: f64| {
@@ -130,7 +130,7 @@ fn line() -> Vec<Vec<bool>> {
 
 /// Returns four tight clusters and a broad one around random prototypes of 100 units.
 fn clusters() -> Vec<Vec<bool>> {
-    let mut rng = stream(0, Purpose::Data, 2);
+    let mut rng = stream(0, Purpose::DATA, 2);
     let mut prototype = || Vec::from_iter((0..100).map(|_| rng.random::<bool>()));
     let prototypes: Vec<_> = (0..5).map(|_| prototype()).collect();
     let mut row = || {

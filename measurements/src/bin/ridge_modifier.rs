@@ -44,7 +44,7 @@ fn three_waves() -> annealed::Result<RidgePath<Sinusoid>> {
 fn thirty_waves(gain: f64) -> annealed::Result<RidgePath<Sinusoid>> {
     let (n, d) = (30, 8);
     let normal = Gaussian::standard(n * (d + 1))?;
-    let numbers: DVector<f64> = normal.sample(&mut stream(1, Purpose::Training, 0));
+    let numbers: DVector<f64> = normal.sample(&mut stream(1, Purpose::TRAINING, 0));
     let design = DMatrix::from_column_slice(n, d, &numbers.as_slice()[n..]);
     path(design / (d as f64).sqrt(), &numbers.as_slice()[..n], gain)
 }

@@ -167,7 +167,7 @@ impl Unit<'_> {
         let prior = Gaussian::isotropic(DVector::zeros(3), WIDE)?;
         let mut best = DVector::zeros(3);
         for chain in 0..CHAINS {
-            let mut w = prior.sample(&mut stream(self.seed, Purpose::Training, chain));
+            let mut w = prior.sample(&mut stream(self.seed, Purpose::TRAINING, chain));
             for _ in 0..STEPS {
                 w += self.gradient(&w) * ASCENT;
                 if self.objective(&w) > self.objective(&best) {

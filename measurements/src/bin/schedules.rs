@@ -318,7 +318,7 @@ fn bootstrap<T: Copy>(values: &[T], figure: impl Fn(&[T]) -> f64) -> f64 {
     if values.is_empty() {
         return f64::NAN;
     }
-    let mut rng = stream(0, Purpose::Run, 0);
+    let mut rng = stream(0, Purpose::RUN, 0);
     let mut resampled = || -> Vec<T> {
         let draw = |_: &T| values[rng.random_range(0..values.len())];
         values.iter().map(draw).collect()

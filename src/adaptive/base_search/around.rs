@@ -135,7 +135,7 @@ mod tests {
                 &log_density,
                 gradient,
                 20_000,
-                stream(1, Purpose::Testing, 0),
+                stream(1, Purpose::TESTING, 0),
             );
             assert!(laplace(&dvector![0.0, 0.1], None, &target, 20_000).is_none());
             assert!(target.left() > 14_000, "{}", target.left());

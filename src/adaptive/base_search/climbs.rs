@@ -163,7 +163,7 @@ mod tests {
         let log_density = |x: &DVector<f64>| target.log_density(x);
         let mut found = 0;
         for seed in 1..=5 {
-            let mut rng = stream(seed, Purpose::Testing, 0);
+            let mut rng = stream(seed, Purpose::TESTING, 0);
             let draws: Vec<_> = (0..8_000)
                 .map(|_| part(0.0, 2.0).sample(&mut rng))
                 .collect();
@@ -171,7 +171,7 @@ mod tests {
                 &log_density,
                 None,
                 70_000,
-                stream(seed, Purpose::Testing, 1),
+                stream(seed, Purpose::TESTING, 1),
             );
             let starts = draws.into_iter().map(|draw| (log_density(&draw), draw));
             let mut starts: Vec<_> = starts.collect();
@@ -192,11 +192,11 @@ mod tests {
         let peak = Gaussian::isotropic(DVector::from_element(10, 1.0), 0.5).unwrap();
         let log_density = |x: &DVector<f64>| peak.log_density(x);
         let wide = Gaussian::isotropic(DVector::zeros(10), 2.0).unwrap();
-        let mut rng = stream(1, Purpose::Testing, 0);
+        let mut rng = stream(1, Purpose::TESTING, 0);
         let draws = (0..50).map(|_| wide.sample(&mut rng));
         let starts: Vec<_> = draws.map(|draw| (log_density(&draw), draw)).collect();
         // One lap of ten walks.
-        let counted = Target::new(&log_density, None, 200, stream(1, Purpose::Testing, 1));
+        let counted = Target::new(&log_density, None, 200, stream(1, Purpose::TESTING, 1));
         let tops = tops(starts[..10].to_vec(), &counted, 200);
         assert_eq!((tops.len(), counted.spent.get()), (5, 100));
         let best = starts[..10]
@@ -216,10 +216,10 @@ mod tests {
             &log_density,
             Some(&gradient),
             10_000,
-            stream(1, Purpose::Testing, 1),
+            stream(1, Purpose::TESTING, 1),
         );
         let wide = Gaussian::isotropic(DVector::zeros(10), 2.0).unwrap();
-        let mut rng = stream(1, Purpose::Testing, 0);
+        let mut rng = stream(1, Purpose::TESTING, 0);
         let starts = (0..50).map(|_| (0.0, wide.sample(&mut rng))).collect();
         let tops = tops(starts, &counted, 10_000);
         assert_eq!(tops.len(), 50);
@@ -243,7 +243,7 @@ mod tests {
                 &|x: &DVector<f64>| -x.norm_squared(),
                 None,
                 allowance,
-                stream(1, Purpose::Testing, 1),
+                stream(1, Purpose::TESTING, 1),
             );
             let starts = draws.into_iter().map(|draw| (0.0, draw)).collect();
             assert!(tops(starts, &counted, allowance).is_empty());

@@ -109,7 +109,7 @@ mod tests {
             Gaussian::new(dvector![mean, mean], covariance).unwrap()
         };
         let parts = [part(0.0, 0.9), part(20.0, -0.9)];
-        let mut rng = stream(1, Purpose::Testing, 0);
+        let mut rng = stream(1, Purpose::TESTING, 0);
         let states: Vec<_> = (0..400).map(|i| parts[i / 200].sample(&mut rng)).collect();
         let states: Vec<_> = states.iter().collect();
         let mut found = components(&states, 2);

@@ -241,7 +241,7 @@ mod tests {
 
         let inside = |x: f64| (2.0..4.0).contains(&x);
         let share = integral(|x| if inside(x) { density(x) } else { 0.0 });
-        let mut rng = stream(1, Purpose::Testing, 0);
+        let mut rng = stream(1, Purpose::TESTING, 0);
         let draws = (0..20_000).map(|_| base.sample(&mut rng));
         let found = draws.filter(|x| inside(x[0])).count() as f64 / 20_000.0;
         let error = (share * (1.0 - share) / 20_000.0).sqrt();

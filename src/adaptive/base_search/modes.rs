@@ -202,7 +202,7 @@ mod tests {
             log_density,
             gradient,
             300_000,
-            stream(seed, Purpose::Testing, 1),
+            stream(seed, Purpose::TESTING, 1),
         )
     }
 
@@ -216,7 +216,7 @@ mod tests {
             gaussians: vec![wide.clone()],
             ..Mode::new(target.log_density(wide.mean()), wide.mean().clone(), vec![])
         };
-        let draws = samples(&part(0.0, 2.0), 10_000, &mut stream(1, Purpose::Testing, 0));
+        let draws = samples(&part(0.0, 2.0), 10_000, &mut stream(1, Purpose::TESTING, 0));
         let log_density = |x: &DVector<f64>| target.log_density(x);
         let counted = counted(&log_density, None, 1);
         let rated = unexplained(&[known], &draws, &counted);
@@ -235,7 +235,7 @@ mod tests {
     #[test]
     fn without_a_known_mode_the_densest_draws_come_first() {
         let target = part(0.0, 1.0);
-        let draws = samples(&part(0.0, 2.0), 100, &mut stream(1, Purpose::Testing, 0));
+        let draws = samples(&part(0.0, 2.0), 100, &mut stream(1, Purpose::TESTING, 0));
         let log_density = |x: &DVector<f64>| target.log_density(x);
         let rated = unexplained(&[], &draws, &counted(&log_density, None, 1));
         assert!(rated.is_sorted_by(|(a, _), (b, _)| a >= b));
@@ -251,7 +251,7 @@ mod tests {
         let gradient = |x: &DVector<f64>, to: &mut DVector<f64>| target.gradient_into(x, to);
         let mut found = 0;
         for seed in 1..=6 {
-            let mut rng = stream(seed, Purpose::Testing, 0);
+            let mut rng = stream(seed, Purpose::TESTING, 0);
             let mut trails = Trails::new(samples(&parts[0], 64, &mut rng));
             trails.push(256.0, samples(&part(-1.0, 1.0 / 16.0), 64, &mut rng));
             let trails = trails.with_draws(samples(&part(0.0, 2.0), 20_000, &mut rng));
@@ -276,7 +276,7 @@ mod tests {
         let log_density = |x: &DVector<f64>| target.log_density(x);
         let gradient = |x: &DVector<f64>, to: &mut DVector<f64>| target.gradient_into(x, to);
         for seed in 1..=3 {
-            let mut rng = stream(seed, Purpose::Testing, 0);
+            let mut rng = stream(seed, Purpose::TESTING, 0);
             let off = narrow.mean().map(|x| x + 0.03);
             let ends = |deviation| of(|_| -1.5, deviation);
             let mut starts = samples(&ends(1.0), 64, &mut rng);

@@ -93,7 +93,7 @@ mod tests {
             base,
             log_density,
             log_z,
-            &mut stream(seed, Purpose::Testing, 0),
+            &mut stream(seed, Purpose::TESTING, 0),
         )
     }
 

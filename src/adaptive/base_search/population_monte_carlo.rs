@@ -203,9 +203,9 @@ mod tests {
         let parts = [(0.5, part(0.0, 1.0)), (0.5, part(4.0, 0.1))];
         let target = GaussianMixture::new(parts).unwrap();
         let log_density = |x: &DVector<f64>| target.log_density(x);
-        let counted = Target::new(&log_density, None, 20_000, stream(1, Purpose::Testing, 1));
+        let counted = Target::new(&log_density, None, 20_000, stream(1, Purpose::TESTING, 1));
         let base = StudentT::new(part(0.0, 3.0), 5.0).unwrap();
-        let mut rng = stream(1, Purpose::Testing, 0);
+        let mut rng = stream(1, Purpose::TESTING, 0);
         let found = mixed(vec![base], &counted, &mut rng);
         assert!((found.iter().map(|(share, _)| share).sum::<f64>() - 1.0).abs() < 1e-12);
         for x in [-2.0, 0.0, 2.0, 3.85, 4.0, 4.15] {

@@ -45,7 +45,7 @@ pub(in crate::adaptive) enum ChallengeStream {
 
 impl ChallengeStream {
     pub(in crate::adaptive) fn stream(self, seed: u64) -> StreamRng {
-        stream(seed, Purpose::Challenge, self as usize)
+        stream(seed, Purpose::CHALLENGE, self as usize)
     }
 }
 

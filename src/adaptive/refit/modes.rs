@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn one_mode_is_one() {
-        let mut rng = stream(1, Purpose::Testing, 0);
+        let mut rng = stream(1, Purpose::TESTING, 0);
         let mut flat = 0;
         for _ in 0..30 {
             assert_eq!(states((256, 16), |_, _| normal(&mut rng)), None);
@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn modes_are_counted() {
-        let mut rng = stream(2, Purpose::Testing, 0);
+        let mut rng = stream(2, Purpose::TESTING, 0);
         // Wells of shares .15 and .85 in each of 10 coordinates of 20.
         let wells = |_, i: usize| match i < 10 {
             true => 0.2 * normal(&mut rng) + if rng.random_bool(0.15) { -1.7 } else { 1.7 },

@@ -29,7 +29,7 @@ fn state(dimension: usize, rng: &mut StreamRng) -> DVector<f64> {
 
 #[test]
 fn a_map_and_its_inverse_cancel() {
-    let mut rng = stream(1, Purpose::Run, 0);
+    let mut rng = stream(1, Purpose::RUN, 0);
     for coupling in KINDS {
         for dimension in 2..7 {
             let map = map(coupling, dimension, 0, &mut rng);
@@ -45,7 +45,7 @@ fn a_map_and_its_inverse_cancel() {
 
 #[test]
 fn the_log_determinant_is_that_of_the_jacobian() {
-    let mut rng = stream(2, Purpose::Run, 0);
+    let mut rng = stream(2, Purpose::RUN, 0);
     let (step, mut agrees, mut moved) = (1e-5, Vec::new(), 0.0_f64);
     for coupling in KINDS {
         for _ in 0..100 {
@@ -75,7 +75,7 @@ fn the_log_determinant_is_that_of_the_jacobian() {
 
 #[test]
 fn gradients_agree_with_finite_differences() {
-    let mut rng = stream(3, Purpose::Run, 0);
+    let mut rng = stream(3, Purpose::RUN, 0);
     for (coupling, dimension, context) in [
         (KINDS[0], 5, 2),
         (KINDS[1], 4, 0),
@@ -119,7 +119,7 @@ fn gradients_agree_with_finite_differences() {
 
 #[test]
 fn fixing_the_observation_changes_no_output() {
-    let mut rng = stream(4, Purpose::Run, 0);
+    let mut rng = stream(4, Purpose::RUN, 0);
     for coupling in KINDS {
         let map = map(coupling, 3, 2, &mut rng);
         let (z, x) = (state(3, &mut rng), [2.0, -0.7]);
@@ -135,7 +135,7 @@ fn fixing_the_observation_changes_no_output() {
 
 #[test]
 fn a_map_starts_as_the_identity() {
-    let mut rng = stream(6, Purpose::Run, 0);
+    let mut rng = stream(6, Purpose::RUN, 0);
     for coupling in KINDS {
         let map = InvertibleMap::new(coupling, 5, &mut rng).unwrap();
         let z = state(5, &mut rng);
@@ -146,7 +146,7 @@ fn a_map_starts_as_the_identity() {
 
 #[test]
 fn wrong_shapes_are_refused() {
-    let mut rng = stream(5, Purpose::Run, 0);
+    let mut rng = stream(5, Purpose::RUN, 0);
     let without = Coupling::Affine { hidden: 0 };
     let without_bins = Coupling::Spline { hidden: 7, bins: 0 };
     for (coupling, dimension) in [

@@ -121,7 +121,7 @@ impl<T: Scalar> Rbm<T> {
     /// Draws `count` independent exact samples of the visible units, by enumeration of the smaller layer in f64.
     ///
     /// It stores no table, and takes about twice as long as [`exact_log_normalizer`](Self::exact_log_normalizer).
-    /// Sample i uses the i-th stream of `seed` for [`Purpose::ExactSamples`], for any `count` and number of threads.
+    /// Sample i uses a stream of its own of `seed`, for any `count` and number of threads.
     ///
     /// # Errors
     /// If the smaller layer has more than [`MAX_ENUMERATED_UNITS`](crate::rbm::MAX_ENUMERATED_UNITS) units,
@@ -143,7 +143,7 @@ impl<T: Scalar> Rbm<T> {
         let expected = format!("at most {most}, for 2^32 units in all");
         Error::check(count <= most, "number of samples", count, expected)?;
         let enumeration = Enumeration::new(self)?;
-        let first = stream(seed, Purpose::ExactSamples, 0);
+        let first = stream(seed, Purpose::EXACT_SAMPLES, 0);
         let mut rngs: Vec<StreamRng> = successive(first).take(count).collect();
         let levels: Vec<f64> = rngs.iter_mut().map(|rng| rng.random()).collect();
         let states = enumeration.states_at(levels)?.into_iter();

@@ -92,7 +92,7 @@ impl<V: VisibleUnits> Harmonium<V> {
 /// // With the hidden unit off, the mass is that of a standard normal; on, it is e^(-1 + 2^2 / 2) times as large.
 /// let log_z = 0.5 * std::f64::consts::TAU.ln() + (1.0 + 1_f64.exp()).ln();
 /// assert!((exact.log_normalizer() - log_z).abs() < 1e-14);
-/// let mut rng = stream(1, Purpose::Data, 0);
+/// let mut rng = stream(1, Purpose::DATA, 0);
 /// assert_eq!(exact.sample(&mut rng).len(), 1);
 /// # Ok::<(), annealed::Error>(())
 /// ```

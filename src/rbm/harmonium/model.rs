@@ -67,7 +67,7 @@ impl<V: VisibleUnits> Harmonium<V> {
         let within = (1..=most).contains(&hidden_units.saturating_mul(statistics));
         let expected = format!("at least 1, and at most {most} weights");
         Error::check(within, "hidden_units", hidden_units, expected)?;
-        let mut rng = stream(seed, Purpose::RbmWeights, 0);
+        let mut rng = stream(seed, Purpose::RBM_WEIGHTS, 0);
         let mut weight = |_, _| 0.01 * StandardNormal::get().draw(&mut rng);
         let weights = DMatrix::from_fn(hidden_units, statistics, &mut weight);
         Self::new(weights, DVector::zeros(hidden_units), visible)

@@ -77,7 +77,7 @@ struct HarmoniumTraining<V: VisibleUnits> {
 
 impl<V: VisibleUnits<State: Clone>> HarmoniumTraining<V> {
     fn new(settings: ContrastiveDivergence, harmonium: Harmonium<V>) -> Self {
-        let mut rng = stream(settings.seed, Purpose::Training, 0);
+        let mut rng = stream(settings.seed, Purpose::TRAINING, 0);
         let (hidden, visible) = (harmonium.hidden_units(), harmonium.visible());
         Self {
             chains: (0..settings.batch_size)

@@ -187,7 +187,7 @@ impl RbmMatching for PersistentMatching {
         moments.check(hidden, visible)?;
         let numbers = self.particles.saturating_mul(hidden.max(visible));
         Error::check_count("particles times units", numbers, 1)?;
-        let mut rng = stream(self.seed, Purpose::Matching, 0);
+        let mut rng = stream(self.seed, Purpose::MATCHING, 0);
         let mut particles = TrainingChains::random(hidden, visible, self.particles, &mut rng);
         let mut lanes = Lanes::from_rng(&mut rng);
         let mut sampler = Sampler::new(&start.cast::<f32>()?);

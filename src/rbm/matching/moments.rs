@@ -282,7 +282,7 @@ impl MomentChains {
         Error::check_count("sweeps", self.sweeps, self.burn_in.saturating_add(1))?;
         let rbm = rbm.cast::<f32>()?;
         let number = self.chains.div_ceil(BLOCK);
-        let streams = successive(stream(self.seed, Purpose::Moments, 0)).take(number);
+        let streams = successive(stream(self.seed, Purpose::MOMENTS, 0)).take(number);
         let streams: Vec<StreamRng> = streams.collect();
         let blocks = map_tasks(number, |block| {
             self.block(&rbm, block, streams[block].clone())

@@ -256,7 +256,7 @@ mod tests {
         let exact = rbm.exact_moments().unwrap().visible;
         let (_, all) = rbm.explore(&[], 16, 0, Effort::full(16)).unwrap();
         assert_eq!(all.len(), 8);
-        let mut rng = stream(5, Purpose::Testing, 0);
+        let mut rng = stream(5, Purpose::TESTING, 0);
         let pilots: Vec<Drawn> = (0..2)
             .map(|seed| {
                 let base = BaseRate::uniform(3, 5).unwrap();
@@ -291,7 +291,7 @@ mod tests {
             rates: DMatrix::from_columns(&columns),
             weights: weights.collect(),
         };
-        let mut rng = stream(1, Purpose::Testing, 0);
+        let mut rng = stream(1, Purpose::TESTING, 0);
         let base = rows.fit::<f64>(2, 2, &mut rng).unwrap();
         let mut components: Vec<_> = base.components().collect();
         components.sort_by(|one, other| one.0.total_cmp(&other.0));

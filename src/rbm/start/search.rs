@@ -153,7 +153,7 @@ impl<'p, T: Scalar> StartSearch<'p, T> {
             rbm,
             of: self,
             job,
-            rng: stream(self.seed, Purpose::Start, 0),
+            rng: stream(self.seed, Purpose::START, 0),
             candidates: Vec::new(),
             depths: Vec::new(),
             drawn: Vec::new(),

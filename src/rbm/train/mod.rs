@@ -257,7 +257,7 @@ impl<T: Scalar> Rbm<T> {
     /// Same as [`BaseRate::from_data`].
     pub fn from_data(hidden_units: usize, data: &[Vec<bool>], seed: u64) -> Result<Self> {
         let base = BaseRate::from_data(hidden_units, data, 1.0)?;
-        let mut rng = stream(seed, Purpose::RbmWeights, 0);
+        let mut rng = stream(seed, Purpose::RBM_WEIGHTS, 0);
         let mut weight = |_, _| T::nearest(0.01 * StandardNormal::get().draw(&mut rng));
         Self::new(
             DMatrix::from_fn(hidden_units, base.visible_units(), &mut weight),
@@ -283,7 +283,7 @@ struct TrainingState<T: Scalar> {
 impl<T: Scalar> TrainingState<T> {
     fn new(settings: ContrastiveDivergence, rbm: Rbm<T>) -> Self {
         let (hidden, visible) = (rbm.hidden_units(), rbm.visible_units());
-        let mut rng = stream(settings.seed, Purpose::Training, 0);
+        let mut rng = stream(settings.seed, Purpose::TRAINING, 0);
         let negative = TrainingChains::random(hidden, visible, settings.batch_size, &mut rng);
         Self {
             settings,

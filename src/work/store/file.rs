@@ -356,7 +356,7 @@ mod tests {
     #[test]
     fn damaged_files_are_refused() {
         let original = framed(&HEADER, &payload_of_all_bytes());
-        let mut rng = stream(1, Purpose::Testing, 0);
+        let mut rng = stream(1, Purpose::TESTING, 0);
         for trial in 0..1_000 {
             let mut bytes = original.clone();
             let at = rng.random_range(0..bytes.len());

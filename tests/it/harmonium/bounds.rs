@@ -67,7 +67,7 @@ fn machine<V: VisibleUnits>(
     biases: Biases,
     seed: u64,
 ) -> Harmonium<V> {
-    let mut rng = stream(seed, Purpose::Testing, 0);
+    let mut rng = stream(seed, Purpose::TESTING, 0);
     let columns = visible.statistic_count();
     let weights = DMatrix::from_fn(hidden, columns, |_, _| rng.random_range(-1.0..=1.0) * size);
     let hidden_bias = DVector::from_fn(hidden, |_, _| match biases {
@@ -79,21 +79,21 @@ fn machine<V: VisibleUnits>(
 
 /// Deviations from e^-2 to e^2.
 fn gaussian_units(units: usize, seed: u64) -> GaussianUnits {
-    let mut rng = stream(seed, Purpose::Testing, 1);
+    let mut rng = stream(seed, Purpose::TESTING, 1);
     let means = DVector::from_fn(units, |_, _| rng.random_range(-3.0..=3.0));
     let deviations = DVector::from_fn(units, |_, _| rng.random_range(-2.0..=2.0_f64).exp());
     GaussianUnits::new(means, deviations).unwrap()
 }
 
 fn categorical_units(categories: usize, units: usize, seed: u64) -> CategoricalUnits {
-    let mut rng = stream(seed, Purpose::Testing, 2);
+    let mut rng = stream(seed, Purpose::TESTING, 2);
     let biases = DMatrix::from_fn(categories, units, |_, _| rng.random_range(-5.0..=5.0));
     CategoricalUnits::new(biases).unwrap()
 }
 
 /// States without the hidden units.
 fn states<V: VisibleUnits>(visible: &V, count: usize, seed: u64) -> Vec<V::State> {
-    let mut rng = stream(seed, Purpose::Testing, 3);
+    let mut rng = stream(seed, Purpose::TESTING, 3);
     (0..count).map(|_| visible.sample(&mut rng)).collect()
 }
 

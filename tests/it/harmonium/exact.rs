@@ -120,7 +120,7 @@ fn enumeration_gives_the_log_z_of_sums_and_integrals() {
 #[test]
 fn exact_samples_have_the_law_of_the_machine() {
     let exact = EnumeratedHarmonium::new(categorical(7)).unwrap();
-    let mut rng = stream(1, Purpose::Testing, 0);
+    let mut rng = stream(1, Purpose::TESTING, 0);
     let draws = 40_000;
     let mut counts = [0.0; 27];
     for _ in 0..draws {

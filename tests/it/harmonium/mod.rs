@@ -16,7 +16,7 @@ use super::rbm_lower_bound::{check, log_sum};
 
 /// Normal numbers of this deviation.
 fn normal(rows: usize, columns: usize, deviation: f64, seed: u64) -> DMatrix<f64> {
-    let mut rng = stream(seed, Purpose::Data, 0);
+    let mut rng = stream(seed, Purpose::DATA, 0);
     DMatrix::from_fn(rows, columns, |_, _| {
         deviation * rng.sample::<f64, _>(StandardNormal)
     })

@@ -18,7 +18,7 @@ fn exact_likelihood<V: VisibleUnits>(machine: &Harmonium<V>, data: &[V::State]) 
 
 /// Four units of three categories that agree in two pairs, but for one row in eight.
 fn pairs() -> Vec<Vec<usize>> {
-    let mut rng = stream(3, Purpose::Data, 0);
+    let mut rng = stream(3, Purpose::DATA, 0);
     let mut row = |_| {
         let (a, b) = (rng.random_range(0..3), rng.random_range(0..3));
         let last = if rng.random::<f64>() < 0.125 {
@@ -33,7 +33,7 @@ fn pairs() -> Vec<Vec<usize>> {
 
 /// Points about three centres, of deviation 0.3 in the first coordinate and 0.4 in the second.
 fn clusters() -> Vec<DVector<f64>> {
-    let mut rng = stream(4, Purpose::Data, 0);
+    let mut rng = stream(4, Purpose::DATA, 0);
     let centres = [[-1.2, -1.0], [1.2, -1.0], [0.0, 1.2]];
     let mut row = |i: usize| {
         let mut noise = || rng.sample::<f64, _>(StandardNormal);

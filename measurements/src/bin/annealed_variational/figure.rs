@@ -26,7 +26,7 @@ pub fn save(file: &std::path::Path, options: &Options) -> annealed::Result<()> {
     let reached = reached
         .iter()
         .map(|states| states.iter().map(point).collect());
-    let mut rng = stream(seed, Purpose::Run, 1);
+    let mut rng = stream(seed, Purpose::RUN, 1);
     let schedule = case.schedule()?;
     let exact = schedule.betas().iter();
     let exact = exact.map(|&beta| from_grid(&path.at(beta), &mut rng));

@@ -26,7 +26,7 @@ impl GaussianRbm {
     /// Creates a machine whose weight rows have norm `norm` and random directions. The hidden biases make it nearly
     /// symmetric about `b + W^T (1/2, .., 1/2)`, so that no hidden state outweighs all others.
     pub fn random(hidden: usize, visible: usize, norm: f64, seed: u64) -> Self {
-        let mut rng = stream(seed, Purpose::RbmWeights, 0);
+        let mut rng = stream(seed, Purpose::RBM_WEIGHTS, 0);
         let mut normal = |_, _| rng.sample::<f64, _>(StandardNormal);
         let visible_bias = DVector::from_fn(visible, &mut normal);
         let mut weights = DMatrix::from_fn(hidden, visible, &mut normal);
@@ -73,7 +73,7 @@ impl GaussianRbm {
     }
 
     pub fn exact_samples(&self, count: usize, seed: u64) -> Vec<DVector<f64>> {
-        let mut rng = stream(seed, Purpose::Data, 0);
+        let mut rng = stream(seed, Purpose::DATA, 0);
         let (means, masses): (Vec<_>, Vec<_>) = self.components().unzip();
         let log_total = log_sum_exp(&masses);
         let mut draw = || {

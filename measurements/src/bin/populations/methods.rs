@@ -267,7 +267,7 @@ where
     P: Sampleable<State = DVector<f64>> + Sync,
     L: UnnormalizedModel<State = DVector<f64>> + Sync,
 {
-    let mut seeds = stream(terms.seed, Purpose::Pilot, 0);
+    let mut seeds = stream(terms.seed, Purpose::PILOT, 0);
     let (mut size, mut most) = ([2, 8, 25], 1_000);
     for share in [0.1, 1.0] {
         let before = meter.spent();

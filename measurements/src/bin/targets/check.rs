@@ -87,7 +87,7 @@ impl Target {
         const STATES: usize = 3;
         let dimension = self.base.dimension(&*self.model);
         let normal = Gaussian::standard(dimension)?;
-        let mut rng = stream(1, Purpose::Probe, 0);
+        let mut rng = stream(1, Purpose::TESTING, 0);
         let states: Vec<DVector<f64>> = (0..STATES).map(|_| normal.sample(&mut rng)).collect();
         let rows = DMatrix::from_fn(STATES, dimension, |i, j| states[i][j]);
         let (mut gradients, mut log_densities) = (DMatrix::zeros(STATES, dimension), [0.0; STATES]);
