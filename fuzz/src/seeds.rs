@@ -121,7 +121,7 @@ impl Seeds {
         );
         self.add(
             21,
-            &LearnedTransitions::new(Coupling::Affine { hidden: 1 }, 2, 1, 1)?,
+            &LearnedTransitions::new(Coupling { hidden: 1, bins: 2 }, 2, 1, 1)?,
         );
         self.add(
             22,

@@ -30,7 +30,7 @@ use crate::{Error, Result};
 /// let target = Gaussian::isotropic(dvector![1.0], 0.5)?;
 /// let geometric = GeometricPath::new(Gaussian::standard(1)?, target);
 /// let path = AuxiliaryPath::new(&geometric, 1)?;
-/// let flow = LearnedTransitions::new(Coupling::Affine { hidden: 8 }, 2, 3, 1)?;
+/// let flow = LearnedTransitions::new(Coupling { hidden: 8, bins: 8 }, 2, 3, 1)?;
 /// let schedule = Schedule::linear(3)?;
 /// let trained = Training::new(Objective::Annealed).iterations(100).train(flow, &path, &schedule)?;
 /// let run = Ais::new(&path, trained.flow).schedule(schedule).run()?;

@@ -5,60 +5,37 @@ use std::ops::Range;
 use nalgebra::{DMatrix, DVector};
 use rand::Rng;
 
-use crate::learned::network::{Network, Pass, set_shape};
+use crate::learned::network::{Network, Pass, Units, set_shape};
 use crate::learned::spline::{self, Spline};
 use crate::{Error, Result};
 
-/// Smooth bound on the log scale of a layer. At twice this bound about half of all trainings explode.
-const LOG_SCALE: f64 = 1.0;
-
 /// The form of a coupling layer: a network of rectified units moves one half b of the coordinates, given the other half
 /// a.
+///
+/// `b' = g(b; a)` with a monotone rational-quadratic spline g for each coordinate of b, on `[-8, 8]`; outside it
+/// `b' = b`. One layer can split a mode. Source: neural spline flows (Durkan, Bekasov, Murray and Papamakarios 2019).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[non_exhaustive]
-pub enum Coupling {
-    /// `b' = exp(s(a)) b + m(a)` with s in (-1, 1), as in RealNVP (Dinh, Sohl-Dickstein and Bengio 2017).
-    Affine {
-        /// Number of hidden units.
-        hidden: usize,
-    },
-    /// `b' = g(b; a)` with a monotone rational-quadratic spline g for each coordinate of b, on `[-8, 8]`; outside it
-    /// `b' = b`. This is a neural spline flow (Durkan, Bekasov, Murray and Papamakarios 2019). One layer can split a
-    /// mode.
-    Spline {
-        /// Number of hidden units.
-        hidden: usize,
-        /// Number K of a spline's bins. The network has 3 K - 1 outputs for each coordinate of b.
-        bins: usize,
-    },
-    /// `b' = b + m(a)`, which preserves volume, as in NICE (Dinh, Krueger and Bengio 2015).
-    Additive {
-        /// Number of hidden units.
-        hidden: usize,
-    },
+pub struct Coupling {
+    /// Number of hidden units.
+    pub hidden: usize,
+    /// Number K of a spline's bins. The network has 3 K - 1 outputs for each coordinate of b.
+    pub bins: usize,
 }
 
 impl Coupling {
     /// Returns the networks of the two layers. The first moves the second half of the coordinates.
     pub(super) fn networks(self, dimension: usize, context: usize) -> Result<[Network; 2]> {
-        let (hidden, parts) = match self {
-            Self::Affine { hidden } => (hidden, 2_usize),
-            Self::Spline { hidden, bins } => {
-                Error::check_count("bins", bins, 1)?;
-                (hidden, spline::numbers(bins))
-            }
-            Self::Additive { hidden } => (hidden, 1),
-        };
+        Error::check_count("bins", self.bins, 1)?;
         let expected = "at least 2, since one half of the coordinates moves the other";
         Error::check(dimension >= 2, "dimension", dimension, expected)?;
-        Error::check_at_least("hidden units", hidden, 1)?;
+        Error::check_at_least("hidden units", self.hidden, 1)?;
         Ok([0, 1].map(|layer| {
             let (given, moved) = halves(dimension, layer);
             Network {
                 inputs: given.len().saturating_add(context),
-                hidden,
-                outputs: parts.saturating_mul(moved.len()),
+                hidden: self.hidden,
+                outputs: spline::numbers(self.bins).saturating_mul(moved.len()),
             }
         }))
     }
@@ -74,7 +51,7 @@ fn halves(dimension: usize, layer: usize) -> (Range<usize>, Range<usize>) {
 }
 
 /// An invertible map T of `R^d`. One coupling layer moves the second half of the coordinates given the first half,
-/// another moves the first half given the second. With T's Jacobian J, `log |det J|` is the sum of all log scales.
+/// another moves the first half given the second. With T's Jacobian J, `log |det J|` is the sum of all log slopes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct InvertibleMap {
     coupling: Coupling,
@@ -192,16 +169,13 @@ impl InvertibleMap {
     pub fn invert(&self, reached: &DVector<f64>) -> Result<DVector<f64>> {
         self.check_state(reached)?;
         let mut state = DMatrix::from_column_slice(reached.len(), 1, reached.as_slice());
-        let mut pass = Pass::default();
-        let mut numbers = Vec::new();
+        let (mut units, mut numbers) = (Units::default(), Vec::new());
         for layer in [1, 0] {
-            self.shift(layer, &state, &mut pass);
+            self.read(layer, &state, &mut units);
             let (_, moved) = halves(self.dimension, layer);
-            for (k, i) in moved.enumerate() {
-                state[i] = match self.spline(layer, &pass, (k, 0), &mut numbers) {
-                    Some(spline) => spline.invert(state[i]),
-                    None => (state[i] - pass.means[k]) * (-pass.log_deviations[k]).exp(),
-                };
+            for (row, i) in moved.enumerate() {
+                let spline = self.spline(layer, &units, (row, 0), &mut numbers);
+                state[i] = spline.invert(state[i]);
             }
         }
         Ok(state.column(0).into_owned())
@@ -224,16 +198,19 @@ impl InvertibleMap {
         let mut numbers = Vec::new();
         reached.rows_mut(0, d).copy_from(&left.rows(0, d));
         for (layer, pass) in passes.iter_mut().enumerate() {
-            self.shift(layer, reached, pass);
+            let Pass {
+                units,
+                log_deviations,
+                ..
+            } = pass;
+            self.read(layer, reached, units);
             let (_, moved) = halves(d, layer);
-            for k in 0..pass.means.len() {
+            set_shape(log_deviations, moved.len(), left.ncols());
+            for (k, log_slope) in log_deviations.iter_mut().enumerate() {
                 let (row, j) = (k % moved.len(), k / moved.len());
                 let state = &mut reached[(moved.start + row, j)];
-                if let Some(spline) = self.spline(layer, pass, (row, j), &mut numbers) {
-                    (*state, pass.log_deviations[k]) = spline.apply(*state);
-                } else {
-                    *state = pass.log_deviations[k].exp() * *state + pass.means[k];
-                }
+                let spline = self.spline(layer, units, (row, j), &mut numbers);
+                (*state, *log_slope) = spline.apply(*state);
             }
         }
     }
@@ -250,19 +227,14 @@ impl InvertibleMap {
     ) -> DMatrix<f64> {
         for layer in [1, 0] {
             let (given, _) = halves(self.dimension, layer);
-            let pass = &passes[layer];
-            let by_outputs = match self.coupling {
-                Coupling::Spline { .. } => {
-                    self.by_splines(layer, left, pass, &mut by_state, weights)
-                }
-                _ => self.by_shift(layer, left, pass, &mut by_state, weights),
-            };
+            let units = &passes[layer].units;
+            let by_outputs = self.by_outputs(layer, left, units, &mut by_state, weights);
             // The second layer reads what the first one moved.
             let inputs = self.inputs(layer, if layer == 0 { left } else { reached });
             let by_given = self.networks[layer].backward(
                 &self.parameters[layer],
                 &inputs,
-                &pass.units,
+                units,
                 &by_outputs,
                 &mut gradient[layer],
                 given.len(),
@@ -273,27 +245,10 @@ impl InvertibleMap {
         by_state
     }
 
-    /// Computes the shift and the log scale of a layer, from the half of the coordinates that the layer reads.
-    fn shift(&self, layer: usize, states: &DMatrix<f64>, pass: &mut Pass) {
-        let (network, inputs) = (self.networks[layer], self.inputs(layer, states));
-        network.forward(&self.parameters[layer], &inputs, &mut pass.units);
-        let (_, moved) = halves(self.dimension, layer);
-        set_shape(&mut pass.means, moved.len(), states.ncols());
-        set_shape(&mut pass.log_deviations, moved.len(), states.ncols());
-        let outputs = &pass.units.outputs;
-        pass.means.copy_from(&outputs.rows(0, moved.len()));
-        match self.coupling {
-            // A spline's slope is computed when the spline is applied.
-            Coupling::Spline { .. } => {}
-            Coupling::Affine { .. } => {
-                let raw = outputs.rows(moved.len(), moved.len());
-                pass.log_deviations.zip_apply(&raw, |log_scale, raw| {
-                    *log_scale = LOG_SCALE * (raw / LOG_SCALE).tanh();
-                });
-            }
-            // Another transition may have used the buffer before.
-            Coupling::Additive { .. } => pass.log_deviations.fill(0.0),
-        }
+    /// Computes the parameters of a layer's splines, from the half of the coordinates that the layer reads.
+    fn read(&self, layer: usize, states: &DMatrix<f64>, units: &mut Units) {
+        let inputs = self.inputs(layer, states);
+        self.networks[layer].forward(&self.parameters[layer], &inputs, units);
     }
 
     /// Returns the inputs of a layer's network: the half of the coordinates that it reads, then the observation.
@@ -310,93 +265,47 @@ impl InvertibleMap {
         inputs
     }
 
-    /// Returns the spline of one moved coordinate (`row`, `column`), and writes its parameters to `numbers`; `None` if
-    /// the coupling has no splines. The network's outputs have a block for each parameter of a spline, with a row for
-    /// each moved coordinate.
+    /// Returns the spline of one moved coordinate (`row`, `column`), and writes its parameters to `numbers`. The
+    /// network's outputs have a block for each parameter of a spline, with a row for each moved coordinate.
     fn spline<'n>(
         &self,
         layer: usize,
-        pass: &Pass,
+        units: &Units,
         (row, column): (usize, usize),
         numbers: &'n mut Vec<f64>,
-    ) -> Option<Spline<'n>> {
-        let Coupling::Spline { bins, .. } = self.coupling else {
-            return None;
-        };
+    ) -> Spline<'n> {
+        let bins = self.coupling.bins;
         let moved = halves(self.dimension, layer).1.len();
-        let outputs = pass.units.outputs.column(column);
+        let outputs = units.outputs.column(column);
         numbers.clear();
         numbers.extend((0..spline::numbers(bins)).map(|k| outputs[k * moved + row]));
-        Some(Spline::new(bins, numbers))
+        Spline::new(bins, numbers)
     }
 
     /// Backpropagates `by_state`, the derivatives by the states after a layer, in place through the layer's splines.
     /// Returns the derivatives by the outputs of the layer's network.
-    fn by_splines(
+    fn by_outputs(
         &self,
         layer: usize,
         left: &DMatrix<f64>,
-        pass: &Pass,
+        units: &Units,
         by_state: &mut DMatrix<f64>,
         weights: &[f64],
     ) -> DMatrix<f64> {
         let (_, moved) = halves(self.dimension, layer);
-        let (outputs, columns) = pass.units.outputs.shape();
+        let (outputs, columns) = units.outputs.shape();
         let mut by_outputs = DMatrix::zeros(outputs, columns);
         let (mut numbers, mut by_numbers) = (Vec::new(), vec![0.0; outputs / moved.len()]);
         for (j, weight) in weights.iter().enumerate() {
             for row in 0..moved.len() {
                 let i = moved.start + row;
-                if let Some(spline) = self.spline(layer, pass, (row, j), &mut numbers) {
-                    let by = [by_state[(i, j)], *weight];
-                    by_state[(i, j)] = spline.differentiate(left[(i, j)], by, &mut by_numbers);
-                }
+                let spline = self.spline(layer, units, (row, j), &mut numbers);
+                let by = [by_state[(i, j)], *weight];
+                by_state[(i, j)] = spline.differentiate(left[(i, j)], by, &mut by_numbers);
                 for (k, by_number) in by_numbers.iter().enumerate() {
                     by_outputs[(k * moved.len() + row, j)] = *by_number;
                 }
             }
-        }
-        by_outputs
-    }
-
-    /// Backpropagates `by_state`, the derivatives by the states after a layer, in place through the layer's shift and
-    /// scale. Returns the derivatives by the outputs of the layer's network.
-    fn by_shift(
-        &self,
-        layer: usize,
-        left: &DMatrix<f64>,
-        pass: &Pass,
-        by_state: &mut DMatrix<f64>,
-        weights: &[f64],
-    ) -> DMatrix<f64> {
-        let (_, moved) = halves(self.dimension, layer);
-        let by_means = by_state.rows_range(moved.clone()).into_owned();
-        let mut by_log_scales = by_means.clone();
-        for (k, by_mean) in by_means.iter().enumerate() {
-            let (i, j) = (moved.start + k % moved.len(), k / moved.len());
-            let scale = pass.log_deviations[k].exp();
-            by_state[(i, j)] = by_mean * scale;
-            by_log_scales[k] = by_mean * scale * left[(i, j)] + weights[j];
-        }
-        self.by_outputs(pass, &by_means, &by_log_scales)
-    }
-
-    /// Returns the derivatives by the outputs of a layer's network, from the derivatives by its shift and log scale.
-    fn by_outputs(
-        &self,
-        pass: &Pass,
-        by_means: &DMatrix<f64>,
-        by_log_scales: &DMatrix<f64>,
-    ) -> DMatrix<f64> {
-        let moved = by_means.nrows();
-        let mut by_outputs = DMatrix::zeros(pass.units.outputs.nrows(), by_means.ncols());
-        by_outputs.rows_mut(0, moved).copy_from(by_means);
-        if let Coupling::Affine { .. } = self.coupling {
-            let mut by_raw = by_outputs.rows_mut(moved, moved);
-            by_raw.copy_from(by_log_scales);
-            by_raw.zip_apply(&pass.log_deviations, |derivative, log_scale| {
-                *derivative *= 1.0 - (log_scale / LOG_SCALE).powi(2);
-            });
         }
         by_outputs
     }

@@ -232,14 +232,12 @@ mod tests {
 
     type Path = GeometricPath<Gaussian, GaussianMixture>;
 
-    fn families() -> [Family; 6] {
+    fn families() -> [Family; 4] {
         let mean = Mean::Gated { hidden: 4 };
         [
             Mean::Affine.into(),
             Mean::Gated { hidden: 4 }.into(),
-            Coupling::Affine { hidden: 4 }.into(),
-            Coupling::Additive { hidden: 4 }.into(),
-            Coupling::Spline { hidden: 4, bins: 3 }.into(),
+            Coupling { hidden: 4, bins: 3 }.into(),
             Family::Mixture {
                 mean,
                 components: 3,

@@ -183,7 +183,7 @@ fn by_inputs(parameters: &[f64], by_outputs: &DMatrix<f64>, wanted: usize) -> DM
 }
 
 /// The values of a forward pass, a column for each example: the network's units, and the means and log scales of a
-/// [`ConditionalGaussian`](super::ConditionalGaussian) or the shifts and log scales of a coupling layer.
+/// [`ConditionalGaussian`](super::ConditionalGaussian) or the log slopes of a coupling layer.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Pass {
     pub(super) units: Units,

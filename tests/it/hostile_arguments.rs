@@ -262,8 +262,8 @@ fn sizes_that_do_not_fit_are_refused() -> Result<()> {
         let _ = ConditionalGaussian::from_parameters(Mean::Affine, n, vec![0.0; k]);
         let normal = |n: usize| Gaussian::standard(n.max(1)).unwrap();
         for coupling in [
-            Coupling::Additive { hidden: k },
-            Coupling::Spline { hidden: 1, bins: k },
+            Coupling { hidden: k, bins: 1 },
+            Coupling { hidden: 1, bins: k },
         ] {
             let rng = &mut stream(1, Purpose::TESTING, 0);
             if let Ok(map) = InvertibleMap::new(coupling, n, rng) {

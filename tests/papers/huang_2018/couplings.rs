@@ -14,24 +14,15 @@ const LARGEST: usize = 5;
 
 /// A map of 2 to 5 coordinates with any weights, and a state.
 fn map_and_state() -> impl Strategy<Value = (InvertibleMap, DVector<f64>)> {
-    let forms = (0..3usize, 1..6usize, 2..=LARGEST);
-    let numbers = prop::array::uniform2(prop::collection::vec(-1.5..1.5f64, 162));
+    let forms = (1..6usize, 2..=LARGEST);
+    // Steep bins make differences of 1e-5 too coarse.
+    let numbers = prop::array::uniform2(prop::collection::vec(-0.3..0.3f64, 162));
     let state = prop::collection::vec(-3.0..3.0f64, LARGEST);
-    (forms, numbers, state).prop_map(|((form, hidden, dimension), numbers, state)| {
-        let (coupling, scale) = match form {
-            0 => (Coupling::Affine { hidden }, 1.0),
-            1 => (Coupling::Additive { hidden }, 1.0),
-            // Steep bins make differences of 1e-5 too coarse.
-            _ => (Coupling::Spline { hidden, bins: 3 }, 0.2),
-        };
+    (forms, numbers, state).prop_map(|((hidden, dimension), numbers, state)| {
+        let coupling = Coupling { hidden, bins: 3 };
         let map = InvertibleMap::new(coupling, dimension, &mut streams(1)[0]).unwrap();
         let counts = map.parameters().map(<[f64]>::len);
-        let parameters = [0, 1].map(|layer| {
-            numbers[layer][..counts[layer]]
-                .iter()
-                .map(|x| scale * x)
-                .collect()
-        });
+        let parameters = [0, 1].map(|layer| numbers[layer][..counts[layer]].to_vec());
         let map = InvertibleMap::from_parameters(coupling, dimension, parameters).unwrap();
         (map, DVector::from_column_slice(&state[..dimension]))
     })
@@ -56,7 +47,7 @@ fn log_volume(map: &InvertibleMap, z: &DVector<f64>) -> Option<f64> {
 proptest! {
     #![proptest_config(cases(128))]
 
-    /// `log |det J|` of each form of flow, its inverse and the inverse's volume. The volume of the way back, for that
+    /// `log |det J|` of a map, its inverse and the inverse's volume. The volume of the way back, for that
     /// of the way there, is off.
     #[test]
     fn maps_change_volumes_as_they_say((map, z) in map_and_state()) {
@@ -66,10 +57,7 @@ proptest! {
         prop_assume!(expected.is_some());
         let expected = expected.unwrap();
         prop_assert!((found - expected).abs() < 1e-6, "{found} {expected}");
-        match map.coupling() {
-            Coupling::Additive { .. } => prop_assert_eq!(found, 0.0),
-            _ => prop_assert!((found + expected).abs() > 1e-6 || expected.abs() < 1e-6),
-        }
+        prop_assert!((found + expected).abs() > 1e-6 || expected.abs() < 1e-6);
     }
 
     /// A transition by a map adds `log f_t(z_t) - log f_t(z_(t-1)) + log |det J|` to the weight: `log f_t - log q` with

@@ -119,12 +119,12 @@ proptest! {
     /// `log r(a'|z') - log q(a)`, here both standard normals. Without that part it is biased.
     #[test]
     fn weights_with_auxiliary_variables_are_unbiased(
-        mean in -1.0..1.0f64, numbers in prop::array::uniform2(prop::collection::vec(-0.4..0.4f64, 10))
+        mean in -1.0..1.0f64, numbers in prop::array::uniform2(prop::collection::vec(-0.4..0.4f64, 12))
     ) {
         let ends = narrowing(mean);
         let path = AuxiliaryPath::new(path_between(&ends), 1).unwrap();
         prop_assert_eq!(path.base().log_normalizer(), ends[0].log_normalizer());
-        let coupling = Coupling::Affine { hidden: 2 };
+        let coupling = Coupling { hidden: 1, bins: 2 };
         let map = InvertibleMap::from_parameters(coupling, 2, numbers).unwrap();
         let flow = LearnedTransitions::from_transitions(vec![Transition::Invertible(map.clone())]).unwrap();
         let schedule = Schedule::linear(1).unwrap();
@@ -140,7 +140,7 @@ fn without_the_law_of_the_auxiliary_variables_weights_are_biased() {
     let ends = narrowing(0.5);
     let path = AuxiliaryPath::new(path_between(&ends), 1).unwrap();
     let numbers = vec![0.4, -0.3, 0.2, 0.3, 0.4, 0.3, -0.2, 0.4, 0.3, 0.4];
-    let coupling = Coupling::Affine { hidden: 2 };
+    let coupling = Coupling { hidden: 1, bins: 2 };
     let map = InvertibleMap::from_parameters(coupling, 2, [numbers.clone(), numbers]).unwrap();
     let transition = Transition::Invertible(map.clone());
     let flow = LearnedTransitions::from_transitions(vec![transition]).unwrap();

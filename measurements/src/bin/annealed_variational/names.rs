@@ -32,11 +32,8 @@ pub enum ObjectiveName {
 pub enum TransitionName {
     Gated,
     Mixture,
-    Affine,
-    Additive,
     Spline,
     AuxiliaryGated,
-    AuxiliaryAffine,
     AuxiliarySpline,
 }
 
@@ -50,9 +47,7 @@ impl TransitionName {
                 mean: Mean::Gated { hidden: 12 },
                 components: COMPONENTS,
             },
-            Self::Affine => (Coupling::Affine { hidden: 73 }).into(),
-            Self::Additive => (Coupling::Additive { hidden: 98 }).into(),
-            Self::Spline => Coupling::Spline {
+            Self::Spline => Coupling {
                 hidden: 11,
                 bins: BINS,
             }
@@ -61,8 +56,7 @@ impl TransitionName {
                 hidden: pick(17, 16),
             })
             .into(),
-            Self::AuxiliaryAffine => (Coupling::Affine { hidden: 41 }).into(),
-            Self::AuxiliarySpline => Coupling::Spline {
+            Self::AuxiliarySpline => Coupling {
                 hidden: 5,
                 bins: BINS,
             }
@@ -71,8 +65,7 @@ impl TransitionName {
     }
 
     pub fn has_auxiliary(self) -> bool {
-        use TransitionName::{AuxiliaryAffine, AuxiliaryGated, AuxiliarySpline};
-        matches!(self, AuxiliaryGated | AuxiliaryAffine | AuxiliarySpline)
+        matches!(self, Self::AuxiliaryGated | Self::AuxiliarySpline)
     }
 
     pub fn rate(self) -> f64 {
