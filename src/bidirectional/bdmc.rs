@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-use super::reverse::ReverseRun;
-use super::target_samples::{Exact, TargetSamples};
+use super::target_samples::TargetSamples;
 use crate::ais::{Ais, Recorder};
 use crate::estimate::LogZ;
 use crate::kernel::Reversal;
@@ -58,12 +57,12 @@ where
     {
         let forward = self.run()?;
         let samples = TargetSamples::exact(vec![exact.clone(); forward.chains()]);
-        let reverse: ReverseRun<_, Exact, _> = self.reverse(&samples)?;
+        let reverse = self.reverse(&samples)?;
         Ok(Bounds {
             lower: forward.lower_bound(),
             tight_lower: forward.log_z(),
             tight_upper: reverse.log_z(),
-            upper: reverse.upper_bound(),
+            upper: reverse.mean_bound(),
             evaluations: forward.evaluations().saturating_add(reverse.evaluations()),
         })
     }

@@ -4,7 +4,6 @@ use std::fmt;
 
 use super::bdmc::Bounds;
 use super::reverse::ReverseRun;
-use super::target_samples::{Exact, IsExact, Quality};
 use crate::ais::{Run, StageSummary};
 use crate::estimate::{
     BennettEstimate, Estimate, LogZ, Warning, decimals, distinct, write_headline,
@@ -14,7 +13,7 @@ use crate::{Error, Result};
 /// A forward and a reverse run of one path, joined: Bennett's estimate of log Z, and bounds around it (bidirectional
 /// Monte Carlo). [`warnings`](Self::warnings) shows where the two runs disagree.
 ///
-/// From [exact](Exact) samples, in expectation
+/// From exact samples, in expectation
 ///
 /// ```text
 /// lower_bound <= tight_lower_bound <= log Z <= tight_upper_bound <= upper_bound
@@ -46,7 +45,8 @@ use crate::{Error, Result};
 ///     .seed(7);
 /// let bridge = Bridge::new(&ais.run()?, &ais.reverse(&samples)?)?;
 /// assert!((bridge.log_z() - target.log_normalizer()).abs() < 4.0 * bridge.standard_error());
-/// assert!(bridge.lower_bound() < bridge.log_z() && bridge.log_z() < bridge.upper_bound());
+/// assert!(bridge.lower_bound() < bridge.log_z());
+/// assert!(bridge.upper_bound().is_some_and(|bound| bridge.log_z() < bound));
 /// # Ok::<(), annealed::Error>(())
 /// ```
 ///
@@ -55,7 +55,7 @@ use crate::{Error, Result};
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[must_use]
 #[doc(alias("free energy", "BAR", "Bennett acceptance ratio", "Crooks"))]
-pub struct Bridge<Q = Exact> {
+pub struct Bridge {
     bennett: BennettEstimate,
     standard_error: f64,
     interval: (f64, f64),
@@ -68,8 +68,6 @@ pub struct Bridge<Q = Exact> {
     seconds: f64,
     /// `log Z_0 + log w` of the forward chains and `log Z_0 - log w` of the reverse chains.
     log_z_by_chain: [Vec<f64>; 2],
-    #[cfg_attr(feature = "serde", serde(skip))]
-    quality: std::marker::PhantomData<Q>,
 }
 
 /// Agreement of the two directions between one recorded stage and the next.
@@ -89,7 +87,7 @@ pub struct BridgeStage {
     pub overlap: f64,
 }
 
-impl<Q: Quality> Bridge<Q> {
+impl Bridge {
     /// Joins a forward and a reverse run of the same path, kernel, schedule and recorded stages.
     ///
     /// # Errors
@@ -97,13 +95,13 @@ impl<Q: Quality> Bridge<Q> {
     /// because Bennett's estimate needs weights of whole paths; runs with different schedules, base normalisers or
     /// numbers of recorded stages; runs with different paths or kernels, as far as [a few chains](crate::ais::Ais::run)
     /// detect it; fewer than two chains in one run.
-    pub fn new<S, R, T, U>(forward: &Run<S, R>, reverse: &ReverseRun<T, Q, U>) -> Result<Self> {
+    pub fn new<S, R, T, U>(forward: &Run<S, R>, reverse: &ReverseRun<T, U>) -> Result<Self> {
         check_pair(forward, reverse)?;
         let (backward, log_z_0) = (reverse.backward(), reverse.log_base_normalizer());
         let bennett =
             BennettEstimate::of_independent(forward.log_weights(), backward.log_weights())?;
         let bennett = bennett.shifted(log_z_0);
-        let surest = (!Q::IS_EXACT).then(|| forward.log_z_estimate());
+        let surest = (!reverse.is_exact()).then(|| forward.log_z_estimate());
         let mut standard_error = bennett.standard_error();
         if let Some(forward) = &surest {
             standard_error = standard_error.max(forward.standard_error());
@@ -129,7 +127,6 @@ impl<Q: Quality> Bridge<Q> {
                 forward.log_weights().iter().map(|w| log_z_0 + w).collect(),
                 backward.log_weights().iter().map(|w| log_z_0 - w).collect(),
             ],
-            quality: std::marker::PhantomData,
         };
         let warnings = bridge.find_warnings(forward, reverse);
         Ok(Self { warnings, ..bridge })
@@ -138,7 +135,7 @@ impl<Q: Quality> Bridge<Q> {
     fn find_warnings<S, R, T, U>(
         &self,
         forward: &Run<S, R>,
-        reverse: &ReverseRun<T, Q, U>,
+        reverse: &ReverseRun<T, U>,
     ) -> Vec<Warning> {
         let backward = reverse.backward();
         let rounding_error = forward.rounding_error().max(backward.rounding_error());
@@ -147,7 +144,7 @@ impl<Q: Quality> Bridge<Q> {
         own.extend(Warning::rounding(rounding_error, self.standard_error));
         // Bennett's estimate takes no mean of weights, so most warnings about the weights do not concern it.
         let of_forward = forward.warnings().iter();
-        let of_forward = of_forward.filter(|warning| !Q::IS_EXACT || concerns_both(warning));
+        let of_forward = of_forward.filter(|warning| !reverse.is_exact() || concerns_both(warning));
         let of_backward = backward.warnings().iter();
         let of_backward = of_backward.filter(|warning| concerns_both(warning));
         distinct(own.iter().chain(of_forward).chain(of_backward))
@@ -155,10 +152,7 @@ impl<Q: Quality> Bridge<Q> {
 }
 
 /// Refuses a forward and a reverse run that do not belong together.
-fn check_pair<S, R, T, Q: Quality, U>(
-    forward: &Run<S, R>,
-    reverse: &ReverseRun<T, Q, U>,
-) -> Result<()> {
+fn check_pair<S, R, T, U>(forward: &Run<S, R>, reverse: &ReverseRun<T, U>) -> Result<()> {
     let expected = "independent chains, by a run without `resampling` and `waste_free`: Bennett's estimate needs \
                     weights of whole paths, and chains that share their weights have none";
     forward.settings().check_alone("forward run", expected)?;
@@ -186,7 +180,7 @@ fn check_pair<S, R, T, Q: Quality, U>(
     }
 }
 
-impl<Q> Bridge<Q> {
+impl Bridge {
     /// Returns Bennett's estimate with its error, intervals and overall overlap, which assume samples of the target.
     /// The overlap measures how well the chains determine the estimate, not whether the directions agree.
     pub fn estimate(&self) -> &BennettEstimate {
@@ -219,18 +213,21 @@ impl<Q> Bridge<Q> {
     pub fn log_z_by_chain(&self) -> &[Vec<f64>; 2] {
         &self.log_z_by_chain
     }
-}
 
-impl<Q: IsExact> Bridge<Q> {
-    /// Returns `log Z_0 - mean log w` of the reverse run. Its expectation is an upper bound on `log Z_K`. It is `+inf`
-    /// if a chain has weight zero.
-    pub fn upper_bound(&self) -> f64 {
-        self.bounds.upper
+    /// Returns `log Z_0 - mean log w` of the reverse run; `None` if the samples are approximate. Its expectation is an
+    /// upper bound on `log Z_K`. It is `+inf` if a chain has weight zero.
+    pub fn upper_bound(&self) -> Option<f64> {
+        self.is_exact().then_some(self.bounds.upper)
     }
 
-    /// Returns the reverse run's log Z. Its expectation is an upper bound, below [`upper_bound`](Self::upper_bound).
-    pub fn tight_upper_bound(&self) -> f64 {
-        self.bounds.tight_upper
+    /// Returns the reverse run's log Z; `None` if the samples are approximate. Its expectation is an upper bound, below
+    /// [`upper_bound`](Self::upper_bound).
+    pub fn tight_upper_bound(&self) -> Option<f64> {
+        self.is_exact().then_some(self.bounds.tight_upper)
+    }
+
+    fn is_exact(&self) -> bool {
+        self.forward.is_none()
     }
 }
 
@@ -261,9 +258,9 @@ const FAR: f64 = 5.0;
 /// Warns if a direction's estimate is far from the joint estimate. With too few stages the two directions' estimates
 /// lie on either side of the joint estimate, which has the smallest error. `docs/notes/warnings.md` has the level and
 /// the power of this test.
-fn disagreement<S, R, T, Q: Quality, U>(
+fn disagreement<S, R, T, U>(
     forward: &Run<S, R>,
-    reverse: &ReverseRun<T, Q, U>,
+    reverse: &ReverseRun<T, U>,
     joint: f64,
 ) -> Option<Warning> {
     let is_far = |direction: &dyn LogZ| {
@@ -307,16 +304,16 @@ fn normal_overlap(gap: f64, one: f64, other: f64) -> f64 {
 
 /// Writes `log Z = 208.631 +- 0.021 (both directions; 95% interval ..., overlap 0.81, ...)` and any warnings. From
 /// approximate samples, Bennett's own error is printed beside the interval.
-impl<Q: Quality> fmt::Display for Bridge<Q> {
+impl fmt::Display for Bridge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let overlap = self.bennett.overlap();
-        if Q::IS_EXACT {
+        if self.is_exact() {
             let overlap = format_args!("overlap {overlap:.2}");
             return write_headline(f, self, "both directions", overlap);
         }
         let own = self.bennett.standard_error();
         let digits = decimals(own);
-        let kind = "both directions, no surer than the forward one";
+        let kind = "both directions from approximate samples, no surer than the forward one";
         let details = format_args!(
             "+- {own:.digits$} if the samples are of the target, overlap {overlap:.2}"
         );
@@ -325,7 +322,7 @@ impl<Q: Quality> fmt::Display for Bridge<Q> {
 }
 
 /// No lower bound is certified, because Bennett's estimate of Z is biased. The forward run has a certified bound.
-impl<Q: Quality> LogZ for Bridge<Q> {
+impl LogZ for Bridge {
     /// Returns Bennett's estimate of `log Z_K`.
     fn log_z(&self) -> f64 {
         self.bennett.value()

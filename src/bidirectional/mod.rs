@@ -29,4 +29,4 @@ pub use bridge::{Bridge, BridgeStage};
 pub use bridge_sampling::BridgeSampling;
 pub use raise::Raise;
 pub use reverse::ReverseRun;
-pub use target_samples::{Approximate, Exact, IsExact, Quality, TargetSamples};
+pub use target_samples::TargetSamples;

@@ -1,10 +1,9 @@
 //! Runs from the target back to the base, and their results.
 
 use std::fmt;
-use std::marker::PhantomData;
 use std::ops::Range;
 
-use super::target_samples::{Exact, IsExact, Quality, TargetSamples};
+use super::target_samples::TargetSamples;
 use crate::ais::{Ais, Recorder, Run, RunPart, Settings};
 use crate::estimate::{LogZ, Warning, write_headline};
 use crate::kernel::{Reversal, TransitionKernel, forward_kernel};
@@ -15,27 +14,19 @@ use crate::{Error, Result};
 
 /// The result of a run from the target to the base.
 ///
-/// Its mean weight estimates `Z_0/Z_K`. From [exact](Exact) samples, `log Z_0 - log mean w` overestimates `log Z_K` in
+/// Its mean weight estimates `Z_0/Z_K`. From exact samples, `log Z_0 - log mean w` overestimates `log Z_K` in
 /// expectation, while a forward run underestimates it. [`Bridge`](super::Bridge) joins both directions.
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[must_use]
-pub struct ReverseRun<S, Q = Exact, R = ()> {
+pub struct ReverseRun<S, R = ()> {
     run: Run<S, R>,
     log_base_normalizer: f64,
-    #[cfg_attr(feature = "serde", serde(skip))]
-    quality: PhantomData<Q>,
+    /// Whether the samples are exact.
+    is_exact: bool,
 }
 
-impl<S, Q, R> ReverseRun<S, Q, R> {
-    pub(super) fn new(run: Run<S, R>, log_base_normalizer: f64) -> Self {
-        Self {
-            run,
-            log_base_normalizer,
-            quality: PhantomData,
-        }
-    }
-
+impl<S, R> ReverseRun<S, R> {
     /// Returns the run itself, from the target to the base. Its weights are for `Z_0/Z_K`, and its own `log_z` is the
     /// log of their mean. Its stages are in the order in which chains pass them, and its states are at the base.
     pub fn backward(&self) -> &Run<S, R> {
@@ -46,25 +37,27 @@ impl<S, Q, R> ReverseRun<S, Q, R> {
         self.log_base_normalizer
     }
 
+    pub(super) fn is_exact(&self) -> bool {
+        self.is_exact
+    }
+
     pub(super) fn mean_bound(&self) -> f64 {
         self.log_base_normalizer - self.run.lower_bound()
     }
-}
 
-impl<S, Q: IsExact, R> ReverseRun<S, Q, R> {
-    /// Returns `log Z_0 - mean log w`. Its expectation is an upper bound on `log Z_K` (Jensen), and
-    /// [`log_z`](Self::log_z) is a tighter one. It is `+inf` if a chain has weight zero.
-    pub fn upper_bound(&self) -> f64 {
-        self.mean_bound()
+    /// Returns `log Z_0 - mean log w`; `None` if the samples are approximate. Its expectation is an upper bound on
+    /// `log Z_K` (Jensen), and [`log_z`](Self::log_z) is a tighter one. It is `+inf` if a chain has weight zero.
+    pub fn upper_bound(&self) -> Option<f64> {
+        self.is_exact.then(|| self.mean_bound())
     }
 }
 
 /// Writes `log Z = 208.9 +- 0.2 (reverse; 95% interval 208.5 to 209.3, ESS 20 of 100, ...)` and any warnings.
-impl<S, Q: Quality, R> fmt::Display for ReverseRun<S, Q, R> {
+impl<S, R> fmt::Display for ReverseRun<S, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = match Q::IS_EXACT {
+        let kind = match self.is_exact {
             true => "reverse",
-            false => "reverse, as if from samples of the target",
+            false => "reverse, from approximate samples",
         };
         let (ess, chains) = (self.run.effective_sample_size(), self.run.chains());
         write_headline(f, self, kind, format_args!("ESS {ess:.0} of {chains}"))
@@ -72,7 +65,7 @@ impl<S, Q: Quality, R> fmt::Display for ReverseRun<S, Q, R> {
 }
 
 /// No lower bound is certified: the weights are unbiased for `Z_0/Z_K`, which only bounds `log Z_K` from above.
-impl<S, Q: Quality, R> LogZ for ReverseRun<S, Q, R> {
+impl<S, R> LogZ for ReverseRun<S, R> {
     /// Returns the estimate of `log Z_K`: the base's log normaliser minus the log of the mean weight.
     fn log_z(&self) -> f64 {
         self.log_base_normalizer - self.run.log_z_ratio()
@@ -123,16 +116,16 @@ where
     ///
     /// # Errors
     /// The errors of [`run`](Self::run); no samples.
-    pub fn reverse<Q>(
-        &self,
-        samples: &TargetSamples<P::State, Q>,
-    ) -> Result<ReverseRun<P::State, Q, R>>
+    pub fn reverse(&self, samples: &TargetSamples<P::State>) -> Result<ReverseRun<P::State, R>>
     where
         K: Reversal<P::At>,
     {
         Error::check_not_empty("samples", samples.states().len())?;
-        let run = self.read_backward(Purpose::REVERSE, samples.states())?;
-        Ok(ReverseRun::new(run, self.settings.log_base_normalizer))
+        Ok(ReverseRun {
+            run: self.read_backward(Purpose::REVERSE, samples.states())?,
+            log_base_normalizer: self.settings.log_base_normalizer,
+            is_exact: samples.is_exact(),
+        })
     }
 
     /// Runs one chain from each state to the base. `purpose` selects the streams; [`Purpose::reads_backward`] must be

@@ -1,7 +1,5 @@
 //! Samples of the target, from which a reverse run starts.
 
-use std::marker::PhantomData;
-
 use crate::Result;
 use crate::ais::{Ais, Run};
 use crate::kernel::TransitionKernel;
@@ -10,64 +8,40 @@ use crate::path::AnnealingPath;
 use crate::population::{Population, ResamplingScheme};
 use crate::random::{Purpose, stream, successive};
 
-/// Exact samples of the target: simulated data with the parameters that generated them, an enumerated model, or a
-/// perfect sampler. A reverse run from them gives an upper bound on log Z in expectation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Exact {}
-
-/// Approximate samples of the target, such as persistent chains or states of a forward run. A reverse run from them
-/// gives a second opinion, not a bound.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Approximate {}
-
-/// Quality of samples of a target: [`Exact`] or [`Approximate`].
-pub trait Quality {
-    /// Whether the samples follow the target's distribution exactly.
-    const IS_EXACT: bool;
-}
-
-impl Quality for Exact {
-    const IS_EXACT: bool = true;
-}
-
-impl Quality for Approximate {
-    const IS_EXACT: bool = false;
-}
-
-/// Quality of samples that bound log Z from above: [`Exact`].
-#[diagnostic::on_unimplemented(
-    message = "from approximate samples there is no upper bound",
-    note = "only `TargetSamples::exact` gives bounds"
-)]
-pub trait IsExact: Quality {}
-
-impl IsExact for Exact {}
-
 /// States at which the chains of a reverse run start, one for each chain. Standard errors assume that the states are
 /// independent.
 ///
-/// The quality of the samples is part of the type: only results from `TargetSamples<S, Exact>` have an upper bound.
+/// Samples are exact or approximate. Only results from exact samples have an upper bound on log Z.
 ///
 /// ```
-/// use annealed::bidirectional::{Approximate, Exact, TargetSamples};
+/// use annealed::bidirectional::TargetSamples;
 ///
-/// let drawn: TargetSamples<f64, Exact> = TargetSamples::exact(vec![0.3, -1.2]);
-/// let from_a_chain: TargetSamples<f64, Approximate> = TargetSamples::approximate(vec![0.3, -1.2]);
-/// assert_eq!(drawn.states(), from_a_chain.states());
+/// let drawn = TargetSamples::exact(vec![0.3, -1.2]);
+/// let from_a_chain = TargetSamples::approximate(vec![0.3, -1.2]);
+/// assert!(drawn.is_exact() && !from_a_chain.is_exact());
 /// ```
 #[derive(Debug, Clone, PartialEq)]
-pub struct TargetSamples<S, Q = Exact> {
+pub struct TargetSamples<S> {
     states: Vec<S>,
-    quality: PhantomData<Q>,
+    is_exact: bool,
 }
 
-impl<S> TargetSamples<S, Exact> {
-    /// Creates samples that the caller knows to be exact. The crate cannot check this, and the bounds hold only if it
-    /// is true.
+impl<S> TargetSamples<S> {
+    /// Creates samples that the caller knows to be exact: simulated data with the parameters that generated them, an
+    /// enumerated model, or a perfect sampler. The crate cannot check this, and the bounds hold only if it is true.
     pub fn exact(states: Vec<S>) -> Self {
         Self {
             states,
-            quality: PhantomData,
+            is_exact: true,
+        }
+    }
+
+    /// Creates samples that follow the target's distribution approximately, such as persistent chains or states of a
+    /// forward run. A reverse run from them gives a second opinion, not a bound.
+    pub fn approximate(states: Vec<S>) -> Self {
+        Self {
+            states,
+            is_exact: false,
         }
     }
 
@@ -88,22 +62,15 @@ impl<S> TargetSamples<S, Exact> {
         let mut rng = stream(seed, Purpose::EXACT_SAMPLES, 0);
         Self::exact((0..count).map(|_| model.sample(&mut rng)).collect())
     }
-}
 
-impl<S> TargetSamples<S, Approximate> {
-    /// Creates samples that follow the target's distribution approximately.
-    pub fn approximate(states: Vec<S>) -> Self {
-        Self {
-            states,
-            quality: PhantomData,
-        }
-    }
-}
-
-impl<S, Q> TargetSamples<S, Q> {
     /// Returns the states.
     pub fn states(&self) -> &[S] {
         &self.states
+    }
+
+    /// Returns whether the samples follow the target's distribution exactly.
+    pub fn is_exact(&self) -> bool {
+        self.is_exact
     }
 }
 
@@ -122,7 +89,7 @@ where
         &self,
         run: &Run<P::State, S>,
         moves: usize,
-    ) -> Result<TargetSamples<P::State, Approximate>> {
+    ) -> Result<TargetSamples<P::State>> {
         let mut choice = stream(run.seed(), Purpose::RESAMPLING, 0);
         // The first stream chooses the states, and each of the next ones moves a chain.
         let rngs = successive(choice.clone()).skip(1);

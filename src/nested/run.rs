@@ -6,7 +6,7 @@ use std::fmt;
 use super::first_pass::FoundShells;
 use super::island::Shell;
 use crate::Result;
-use crate::bidirectional::{Approximate, TargetSamples};
+use crate::bidirectional::TargetSamples;
 use crate::estimate::{
     Estimate, LogZ, Warning, WeightedSample, WeightedStates, certified_lower_bound, write_headline,
 };
@@ -200,7 +200,7 @@ impl<S> NestedSmcRun<S> {
     /// # Errors
     /// No state of positive weight, for example if [`NestedSmc::kept`](super::NestedSmc::kept) is 0; a `count` of 0 or
     /// above 2^30.
-    pub fn resampled(&self, count: usize) -> Result<TargetSamples<S, Approximate>>
+    pub fn resampled(&self, count: usize) -> Result<TargetSamples<S>>
     where
         S: Clone,
     {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use annealed::ais::Run;
-use annealed::bidirectional::{Bridge, Quality};
+use annealed::bidirectional::Bridge;
 use annealed::estimate::LogZ;
 use annealed::estimate::Warning;
 use annealed::{Error, Result};
@@ -75,7 +75,7 @@ impl<S, R> Picture<'_, S, R> {
     }
 
     /// Adds a run's reverse run: the [weights of both directions](bridge()) and Bennett's estimate.
-    pub fn bridge<Q: Quality>(mut self, both: &Bridge<Q>) -> Self {
+    pub fn bridge(mut self, both: &Bridge) -> Self {
         let chains = counted(both.log_z_by_chain()[1].len(), "reverse chain");
         let value = log_z_of(both);
         self.both = Some(Both {

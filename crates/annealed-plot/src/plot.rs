@@ -5,7 +5,7 @@ use std::path::Path;
 use annealed::Result;
 use annealed::adaptive::RoundsRun;
 use annealed::ais::Run;
-use annealed::bidirectional::{Bridge, Quality};
+use annealed::bidirectional::Bridge;
 use annealed::estimate::LogZ;
 
 use crate::{bridge, runs};
@@ -51,7 +51,7 @@ impl<S, K> Plot for RoundsRun<S, K> {
 }
 
 /// Draws the log weights in both directions, same as [`bridge`](crate::bridge()).
-impl<Q: Quality> Plot for Bridge<Q> {
+impl Plot for Bridge {
     fn plot(&self, path: impl AsRef<Path>) -> Result<()> {
         bridge(self).save(path)
     }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use annealed::ais::{Ais, Run};
-use annealed::bidirectional::{Approximate, Bridge, Exact, Quality, ReverseRun, TargetSamples};
+use annealed::bidirectional::{Bridge, TargetSamples};
 use annealed::rbm::{BlockGibbs, Rbm, RbmPath};
 use annealed::{Error, Result};
 use numpy::{PyArray1, PyReadonlyArray2, ToPyArray};
@@ -47,16 +47,10 @@ impl<'py> FromPyObject<'_, 'py> for Samples {
     }
 }
 
-/// The bridge of both runs, whose type depends on the quality of the samples.
-enum Joined {
-    Exact(Bridge<Exact>),
-    Approximate(Bridge<Approximate>),
-}
-
 /// The result of a forward and a reverse run: its figures and the bridge that joins the runs.
 pub struct BothWays {
     figures: Both,
-    joined: Joined,
+    bridge: Bridge,
 }
 
 /// The figures of a forward and a reverse run.
@@ -80,12 +74,7 @@ impl Samples {
     ) -> Result<BothWays> {
         let chains = forward.chains();
         let samples = match self {
-            Self::Exact => {
-                let states = rbm.exact_samples(chains, forward.seed())?;
-                let reverse = ais.reverse(&TargetSamples::exact(states))?;
-                let bridge = Bridge::new(forward, &reverse)?;
-                return Ok(joined(forward, &reverse, bridge, Joined::Exact));
-            }
+            Self::Exact => TargetSamples::exact(rbm.exact_samples(chains, forward.seed())?),
             Self::Resampled => ais.resampled(forward, MOVES)?,
             Self::Given(mut states) => {
                 states.truncate(chains);
@@ -94,27 +83,15 @@ impl Samples {
         };
         let reverse = ais.reverse(&samples)?;
         let bridge = Bridge::new(forward, &reverse)?;
-        Ok(joined(forward, &reverse, bridge, Joined::Approximate))
-    }
-}
-
-fn joined<Q: Quality>(
-    forward: &Run<Vec<bool>>,
-    reverse: &ReverseRun<Vec<bool>, Q>,
-    bridge: Bridge<Q>,
-    of: fn(Bridge<Q>) -> Joined,
-) -> BothWays {
-    let figures = Both {
-        figures: Figures::of(&bridge),
-        exact: Q::IS_EXACT,
-        overlap: bridge.estimate().overlap(),
-        gap: bridge.gap(),
-        forward: forward.log_weights().to_vec(),
-        reverse: reverse.backward().log_weights().to_vec(),
-    };
-    BothWays {
-        figures,
-        joined: of(bridge),
+        let figures = Both {
+            figures: Figures::of(&bridge),
+            exact: samples.is_exact(),
+            overlap: bridge.estimate().overlap(),
+            gap: bridge.gap(),
+            forward: forward.log_weights().to_vec(),
+            reverse: reverse.backward().log_weights().to_vec(),
+        };
+        Ok(BothWays { figures, bridge })
     }
 }
 
@@ -122,19 +99,19 @@ fn joined<Q: Quality>(
 #[pyclass(extends = LogZ, frozen, module = "annealed")]
 pub struct BothDirections {
     both: Both,
-    joined: Option<Joined>,
+    bridge: Option<Bridge>,
 }
 
 impl BothDirections {
     /// Creates the object of Python.
     pub fn object(py: Python<'_>, found: BothWays) -> PyResult<Bound<'_, PyAny>> {
-        Self::of(py, found.figures, Some(found.joined))
+        Self::of(py, found.figures, Some(found.bridge))
     }
 
-    fn of(py: Python<'_>, both: Both, joined: Option<Joined>) -> PyResult<Bound<'_, PyAny>> {
+    fn of(py: Python<'_>, both: Both, bridge: Option<Bridge>) -> PyResult<Bound<'_, PyAny>> {
         let figures = both.figures.clone();
         let base = PyClassInitializer::from(LogZ { figures });
-        Ok(Bound::new(py, base.add_subclass(Self { both, joined }))?.into_any())
+        Ok(Bound::new(py, base.add_subclass(Self { both, bridge }))?.into_any())
     }
 }
 
@@ -183,11 +160,8 @@ impl BothDirections {
     /// Raises OSError if the file cannot be written, and ValueError after pickling, because a pickle contains only the
     /// figures.
     fn plot(&self, path: PathBuf) -> PyResult<()> {
-        match &self.joined {
-            Some(Joined::Exact(bridge)) => annealed_plot::bridge(bridge).save(path).or_raise(),
-            Some(Joined::Approximate(bridge)) => {
-                annealed_plot::bridge(bridge).save(path).or_raise()
-            }
+        match &self.bridge {
+            Some(bridge) => annealed_plot::bridge(bridge).save(path).or_raise(),
             None => Err(PyValueError::new_err(
                 "a pickle holds no picture: plot before it is pickled",
             )),

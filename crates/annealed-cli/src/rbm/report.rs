@@ -90,10 +90,10 @@ impl<'a> Report<'a> {
         }
         match (self.problem.log_z_exact, &self.backward) {
             (Some(exact), _) => ([exact; 3], "the exact log Z"),
-            (None, Some(Backward::Exact(both))) => (figures(&both.1), "the joined log Z"),
-            (None, Some(Backward::Approximate(_))) => {
-                (figures(self.run), "the forward log Z alone")
-            }
+            (None, Some(Backward { bridge, .. })) => match bridge.upper_bound() {
+                Some(_) => (figures(bridge), "the joined log Z"),
+                None => (figures(self.run), "the forward log Z alone"),
+            },
             (None, None) => (figures(self.run), "the log Z above"),
         }
     }
@@ -132,11 +132,9 @@ impl<'a> Report<'a> {
             if let Some(exact) = self.problem.log_z_exact {
                 picture = picture.exact(exact);
             }
-            picture = match &self.backward {
-                None => picture,
-                Some(Backward::Exact(both)) => picture.bridge(&both.1),
-                Some(Backward::Approximate(both)) => picture.bridge(&both.1),
-            };
+            if let Some(backward) = &self.backward {
+                picture = picture.bridge(&backward.bridge);
+            }
             picture.save(file)?;
         }
         let Some(file) = &options.report else {

@@ -3,7 +3,7 @@
 use std::fmt::{self, Display, Formatter};
 
 use annealed::ais::{Ais, Run};
-use annealed::bidirectional::{Approximate, Bridge, Exact, Quality, ReverseRun, TargetSamples};
+use annealed::bidirectional::{Bridge, ReverseRun, TargetSamples};
 use annealed::estimate::LogZ;
 use annealed::estimate::Warning;
 use annealed::rbm::{BlockGibbs, RbmPath};
@@ -16,14 +16,11 @@ use super::problem::Problem;
 use crate::figures;
 
 type Chains = Run<Vec<bool>>;
-type Back<Q> = ReverseRun<Vec<bool>, Q>;
 
 /// A reverse run, and the bridge that joins it with the forward run.
-pub enum Backward {
-    /// From exact samples.
-    Exact(Box<(Back<Exact>, Bridge<Exact>)>),
-    /// From approximate samples.
-    Approximate(Box<(Back<Approximate>, Bridge<Approximate>)>),
+pub struct Backward {
+    reverse: ReverseRun<Vec<bool>>,
+    pub bridge: Bridge,
 }
 
 impl Backward {
@@ -51,10 +48,7 @@ impl Backward {
         let chains = forward.chains();
         let samples = match source {
             Reverse::Exact => {
-                let states = problem.rbm.exact_samples(chains, forward.seed())?;
-                let reverse = ais.reverse(&TargetSamples::exact(states))?;
-                let bridge = Bridge::new(forward, &reverse)?;
-                return Ok(Self::Exact(Box::new((reverse, bridge))));
+                TargetSamples::exact(problem.rbm.exact_samples(chains, forward.seed())?)
             }
             Reverse::Resampled => ais.resampled(forward, 100)?,
             Reverse::File(file) => {
@@ -70,86 +64,65 @@ impl Backward {
         };
         let reverse = ais.reverse(&samples)?;
         let bridge = Bridge::new(forward, &reverse)?;
-        Ok(Self::Approximate(Box::new((reverse, bridge))))
+        Ok(Self { reverse, bridge })
     }
 }
 
 impl Backward {
     /// Returns the warnings of the bridge that joins the forward and the reverse run.
     pub fn warnings(&self) -> &[Warning] {
-        match self {
-            Self::Exact(both) => both.1.warnings(),
-            Self::Approximate(both) => both.1.warnings(),
-        }
+        self.bridge.warnings()
     }
 
     /// Returns the wall time of the reverse run.
     pub fn seconds(&self) -> f64 {
-        match self {
-            Self::Exact(both) => both.0.seconds(),
-            Self::Approximate(both) => both.0.seconds(),
-        }
+        self.reverse.seconds()
     }
 
     /// Adds the figures of the reverse run to a report.
     pub fn add_to(&self, json: &mut Value) {
-        json["upper_bound"] = Value::Null;
-        match self {
-            Self::Exact(both) => {
-                add(json, &both.0, &both.1);
-                json["upper_bound"] = both.1.upper_bound().into();
-                json["tight_upper_bound"] = both.1.tight_upper_bound().into();
-                json["exact_samples"] = true.into();
-            }
-            Self::Approximate(both) => {
-                add(json, &both.0, &both.1);
-                json["exact_samples"] = false.into();
-            }
+        let Self { reverse, bridge } = self;
+        let (lower, upper) = bridge.interval();
+        let gap = |warning: &Warning| matches!(warning, Warning::ForwardReverseGap { .. });
+        json["upper_bound"] = bridge.upper_bound().into();
+        json["bar_log_z"] = bridge.log_z().into();
+        json["bar_standard_error"] = bridge.standard_error().into();
+        json["bar_interval"] = json!([lower, upper]);
+        json["tight_lower_bound"] = bridge.tight_lower_bound().into();
+        json["overlap"] = bridge.estimate().overlap().into();
+        json["gap"] = bridge.gap().into();
+        json["gap_warning"] = bridge.warnings().iter().any(gap).into();
+        json["reverse_log_z"] = reverse.log_z().into();
+        json["reverse_standard_error"] = reverse.standard_error().into();
+        json["reverse_chains"] = reverse.backward().chains().into();
+        json["reverse_warnings"] = figures::of_warnings(reverse.warnings());
+        if let Some(bound) = bridge.tight_upper_bound() {
+            json["tight_upper_bound"] = bound.into();
         }
+        json["exact_samples"] = bridge.upper_bound().is_some().into();
     }
-}
-
-fn add<Q: Quality>(json: &mut Value, reverse: &Back<Q>, bridge: &Bridge<Q>) {
-    let (lower, upper) = bridge.interval();
-    let gap = |warning: &Warning| matches!(warning, Warning::ForwardReverseGap { .. });
-    json["bar_log_z"] = bridge.log_z().into();
-    json["bar_standard_error"] = bridge.standard_error().into();
-    json["bar_interval"] = json!([lower, upper]);
-    json["tight_lower_bound"] = bridge.tight_lower_bound().into();
-    json["overlap"] = bridge.estimate().overlap().into();
-    json["gap"] = bridge.gap().into();
-    json["gap_warning"] = bridge.warnings().iter().any(gap).into();
-    json["reverse_log_z"] = reverse.log_z().into();
-    json["reverse_standard_error"] = reverse.standard_error().into();
-    json["reverse_chains"] = reverse.backward().chains().into();
-    json["reverse_warnings"] = figures::of_warnings(reverse.warnings());
 }
 
 impl Display for Backward {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Exact(both) => {
-                let (reverse, bridge) = both.as_ref();
-                writeln!(
-                    f,
-                    "from exact samples: {reverse}\njoined (Bennett): {bridge}"
-                )?;
-                let bounds = (bridge.lower_bound(), bridge.upper_bound());
-                let tighter = (bridge.tight_lower_bound(), bridge.tight_upper_bound());
-                writeln!(
-                    f,
-                    "bounds in expectation: {:.3} and {:.3}; tighter {:.3} and {:.3} (these may cross within their errors)",
-                    bounds.0, bounds.1, tighter.0, tighter.1,
-                )
-            }
-            Self::Approximate(both) => {
-                let (reverse, bridge) = both.as_ref();
-                let chains = reverse.backward().chains();
-                writeln!(
-                    f,
-                    "from {chains} approximate samples, no bound: {reverse}\njoined (Bennett): {bridge}"
-                )
-            }
-        }
+        let Self { reverse, bridge } = self;
+        let Some((upper, tight_upper)) = bridge.upper_bound().zip(bridge.tight_upper_bound())
+        else {
+            let chains = reverse.backward().chains();
+            return writeln!(
+                f,
+                "from {chains} approximate samples, no bound: {reverse}\njoined (Bennett): {bridge}"
+            );
+        };
+        writeln!(
+            f,
+            "from exact samples: {reverse}\njoined (Bennett): {bridge}"
+        )?;
+        writeln!(
+            f,
+            "bounds in expectation: {:.3} and {upper:.3}; tighter {:.3} and {tight_upper:.3} (these may cross within their errors)",
+            bridge.lower_bound(),
+            bridge.tight_lower_bound(),
+        )
     }
 }
