@@ -186,31 +186,11 @@ impl<P: AnnealingPath + Send + Sync, K: Sync> ScheduleOptimizer<P, K> for Binned
         P::At: Send + Sync,
         K: TransitionKernel<P::At>,
     {
-        let of_step = kernel.evaluations(dimension(&path));
-        self.by_costs(stages, of_step, |chains, knots| {
-            chains.costs(&path, kernel, knots, seed, by)
-        })
-    }
-}
-
-impl BinnedSchedule {
-    pub(crate) fn chains_and_knots(&self) -> (&KnotChains, &[f64]) {
-        (&self.chains, self.knots.betas())
-    }
-
-    /// Returns the schedule for the segments' costs, which `estimate` computes. A chain's update takes `of_step`
-    /// evaluations.
-    pub(crate) fn by_costs(
-        &self,
-        stages: usize,
-        of_step: usize,
-        estimate: impl FnOnce(&KnotChains, &[f64]) -> Result<Vec<f64>>,
-    ) -> Result<OptimizedSchedule> {
         let begun = Instant::now();
         Error::check_count("stages", stages, 1)?;
         check_stages_of_segments(stages, self.knots.stages())?;
-        let (chains, knots) = self.chains_and_knots();
-        let costs = estimate(chains, knots)?;
+        let of_step = kernel.evaluations(dimension(&path));
+        let costs = (self.chains).costs(&path, kernel, self.knots.betas(), seed, by)?;
         let few = few_chains(self.chains.chains);
         Ok(OptimizedSchedule {
             schedule: self.with_costs(&costs, stages)?,

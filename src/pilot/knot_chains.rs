@@ -5,8 +5,7 @@ use std::ops::Range;
 use super::survey_run::BLOCK;
 use crate::error::short;
 use crate::kernel::{Block, Stage, TransitionKernel, refuse_stages};
-use crate::model::UnnormalizedModel;
-use crate::path::{AnnealingPath, BetaDerivative, Intermediate};
+use crate::path::{AnnealingPath, Intermediate};
 use crate::population::Population;
 use crate::random::{Purpose, StreamRng, stream, successive};
 use crate::work::{Counts, Execution, Halt, Job, Merge, Pulse, Stepped, Task};
@@ -87,48 +86,6 @@ impl KnotChains {
         P: AnnealingPath + Send + Sync,
         K: TransitionKernel<P::At> + Sync,
     {
-        let log_ratio = |block: &Block<P::State>, stage: Stage<'_, P::At>, _: &_, chain| {
-            block.log_ratio(stage, chain)
-        };
-        self.costs_by(path, kernel, knots, seed, execution, &log_ratio)
-    }
-
-    /// Returns the costs, estimated by `(beta_{j+1} - beta_j) d/dbeta log f` at the chains' own knot instead of by log
-    /// ratios to the neighbouring knots. If hidden variables are summed out of `log f`, and their joint log density is
-    /// linear in beta, these are the costs of the joint distribution.
-    pub(crate) fn joint_costs<P, K>(
-        &self,
-        path: &P,
-        kernel: &K,
-        knots: &[f64],
-        seed: u64,
-        execution: &Execution<'_>,
-    ) -> Result<Vec<f64>>
-    where
-        P: AnnealingPath + Send + Sync,
-        P::At: BetaDerivative,
-        K: TransitionKernel<P::At> + Sync,
-    {
-        let linear = |block: &Block<P::State>, stage: Stage<'_, P::At>, here: &P::At, chain| {
-            let step = stage.model.beta() - stage.previous.beta();
-            step * here.beta_derivative(&block.states()[chain])
-        };
-        self.costs_by(path, kernel, knots, seed, execution, &linear)
-    }
-
-    fn costs_by<P, K>(
-        &self,
-        path: &P,
-        kernel: &K,
-        knots: &[f64],
-        seed: u64,
-        execution: &Execution<'_>,
-        change: &Change<'_, P::At>,
-    ) -> Result<Vec<f64>>
-    where
-        P: AnnealingPath + Send + Sync,
-        K: TransitionKernel<P::At> + Sync,
-    {
         self.check()?;
         refuse_stages(kernel.stages())?;
         let blocks = self.chains.div_ceil(self.block_size);
@@ -138,7 +95,6 @@ impl KnotChains {
             path,
             kernel,
             knots,
-            change,
             settings: self,
             size,
             streams: streams.take(self.chains.div_ceil(size)).collect(),
@@ -168,16 +124,10 @@ impl KnotChains {
     }
 }
 
-/// A function of block, stage, model at the chains' knot, and chain index. It returns the change of the chain's log
-/// density over the stage.
-type Change<'c, M> =
-    dyn Fn(&Block<<M as UnnormalizedModel>::State>, Stage<'_, M>, &M, usize) -> f64 + Sync + 'c;
-
 struct KnotTask<'s, P: AnnealingPath, K> {
     path: &'s P,
     kernel: &'s K,
     knots: &'s [f64],
-    change: &'s Change<'s, P::At>,
     settings: &'s KnotChains,
     /// Number of chains in a block; the last may have fewer.
     size: usize,
@@ -231,7 +181,7 @@ where
                 if update > burn_in && (update - burn_in).is_multiple_of(thinning) {
                     population.learn()?;
                     let (here, block) = (population.stage().model, population.block());
-                    let sum = |to, from| sum_of_changes(block, to, from, here, self.change);
+                    let sum = |to, from| sum_of_log_ratios(block, to, from);
                     sums[0] += sum(Some(here), back.as_ref());
                     sums[1] += sum(ahead.as_ref(), Some(here));
                     sums[2] += block.alive().count() as f64;
@@ -273,13 +223,11 @@ fn finite(mean: f64, here: f64, there: f64) -> Result<f64> {
     ))
 }
 
-/// Returns the sum of the changes of log density from `from` to `to` over the living chains; 0 beyond the path's ends.
-fn sum_of_changes<M: Intermediate>(
+/// Returns the sum of the log ratios from `from` to `to` over the living chains; 0 beyond the path's ends.
+fn sum_of_log_ratios<M: Intermediate>(
     block: &Block<M::State>,
     to: Option<&M>,
     from: Option<&M>,
-    here: &M,
-    change: &Change<'_, M>,
 ) -> f64 {
     let (Some(to), Some(from)) = (to, from) else {
         return 0.0;
@@ -287,6 +235,6 @@ fn sum_of_changes<M: Intermediate>(
     let stage = Stage::new(0, from, to);
     block
         .alive()
-        .map(|chain| change(block, stage, here, chain))
+        .map(|chain| block.log_ratio(stage, chain))
         .sum()
 }

@@ -32,7 +32,6 @@ mod gibbs;
 mod grid_tests;
 #[doc(hidden)]
 pub mod harmonium;
-mod joint_schedule;
 mod likelihood;
 mod lower_bound;
 mod matching;
@@ -49,7 +48,6 @@ pub use base_rate::BaseRate;
 pub use deep::{DeepBoltzmann, LikelihoodBound};
 pub use enumerate::{EnumeratedRbm, MAX_ENUMERATED_UNITS};
 pub use gibbs::BlockGibbs;
-pub use joint_schedule::JointBinnedSchedule;
 pub use likelihood::LogLikelihood;
 pub use lower_bound::{LogZBound, MeanFieldMode};
 pub use matching::{ExactMatching, MomentChains, PersistentMatching, RbmMatching, RbmMoments};

@@ -6,8 +6,9 @@ use annealed::Result;
 use annealed::ais::{Ais, Run};
 use annealed::estimate::LogZ;
 use annealed::pilot::{BinnedSchedule, KnotChains};
-use annealed::rbm::{BlockGibbs, JointBinnedSchedule, RbmPath};
+use annealed::rbm::{BlockGibbs, RbmPath};
 use annealed::schedule::Schedule;
+use annealed_measurements::joint_costs;
 
 use crate::rows::{Costs, Lines, Row, Setting, thousandths};
 
@@ -154,28 +155,25 @@ impl Runs<'_> {
 
     /// Returns the costs of segments between equally spaced knots of a geometric path, in the joint law of v and h.
     pub fn joint_costs(&mut self, names: [&str; 3], path: &RbmPath) -> Result<Vec<f64>> {
-        let joint = JointBinnedSchedule::new(self.binned()?);
-        self.costs(names, "joint", || {
-            joint.estimate_costs(path, &BlockGibbs, 0)
-        })
+        let (knots, chains) = (Schedule::linear(SEGMENTS)?, self.knot_chains());
+        self.costs(names, "joint", || joint_costs(path, knots.betas(), &chains))
     }
 
     /// Returns the costs of the same segments in the law of v alone, on which the weights of a run depend.
     pub fn marginal_costs(&mut self, names: [&str; 3], path: &RbmPath) -> Result<Vec<f64>> {
-        let binned = self.binned()?;
+        let binned = BinnedSchedule::new(Schedule::linear(SEGMENTS)?).chains(self.knot_chains());
         self.costs(names, "marginal", || {
             binned.estimate_costs(path, &BlockGibbs, 0)
         })
     }
 
-    fn binned(&self) -> Result<BinnedSchedule> {
-        let chains = KnotChains {
+    fn knot_chains(&self) -> KnotChains {
+        KnotChains {
             chains: self.budget.knot_chains,
             updates: self.budget.knot_updates,
             burn_in: self.budget.knot_updates / 6,
             ..KnotChains::paper()
-        };
-        Ok(BinnedSchedule::new(Schedule::linear(SEGMENTS)?).chains(chains))
+        }
     }
 
     fn costs(
