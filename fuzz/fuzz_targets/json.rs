@@ -69,7 +69,8 @@ fn used<S: Clone>(run: &Run<S>) -> String {
             .is_ok(),
         run.missing(),
     );
-    format!("{run} {} {bounds:?} {missing:?} {picture}", run.report())
+    let variance = run.estimate().var_log_weight();
+    format!("{run} {bounds:?} {missing:?} {picture} {variance} {:?}", run.stages())
 }
 
 fn merged<S: Clone + DeserializeOwned>(part: RunPart<S>) {

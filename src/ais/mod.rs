@@ -24,7 +24,6 @@ mod block_result;
 mod fingerprint;
 mod partial;
 mod recorder;
-mod report;
 mod run;
 mod runner;
 #[cfg(feature = "checkpoint")]
@@ -40,7 +39,6 @@ pub(crate) use fingerprint::fingerprint;
 pub(crate) use fingerprint::identity;
 pub use partial::RunPart;
 pub use recorder::{Expectations, Recorder};
-pub use report::Report;
 pub use run::Run;
 pub use runner::Ais;
 #[cfg(feature = "checkpoint")]

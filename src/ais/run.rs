@@ -22,7 +22,6 @@ use crate::work::{Forest, Merge, Node, Probe, StoppedBy, coalesce, fold};
 /// The result of a run: log Z with its uncertainty, the reasons to doubt it, and the weighted chains.
 ///
 /// With the feature `serde` it can be saved and read. Statistics are then recomputed from the saved chains and sums.
-/// [`report`](Self::report) returns a small summary.
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[must_use]
@@ -103,7 +102,8 @@ impl<S, R> Run<S, R> {
             .shifted(self.settings.log_base_normalizer)
     }
 
-    pub(crate) fn log_base_normalizer(&self) -> f64 {
+    /// Returns `log Z_0`, which [`log_z`](LogZ::log_z) includes.
+    pub fn log_base_normalizer(&self) -> f64 {
         self.settings.log_base_normalizer
     }
 

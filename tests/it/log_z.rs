@@ -188,7 +188,7 @@ fn challenges_show_the_face_of_all_results() {
 }
 
 #[test]
-fn a_report_and_bounds_on_simulated_data_say_what_they_cost() {
+fn bounds_on_simulated_data_say_what_they_cost() {
     let path = path();
     let bounds = ais(&path).sandwich(&dvector![1.0, -1.0]).unwrap();
     let both = 2 * ais(&path).run().unwrap().evaluations();
@@ -198,10 +198,6 @@ fn a_report_and_bounds_on_simulated_data_say_what_they_cost() {
         report.ends_with(&format!(", {:.1e} evaluations)", 3 * both)),
         "{report}"
     );
-    let report = ais(&path).run().unwrap().report();
-    assert_eq!(report.evaluations, both / 2);
-    let line = format!("\n{:.1e} evaluations\n", both / 2);
-    assert!(report.to_string().contains(&line), "{report}");
 }
 
 /// The kernel counts its evaluations as the target meets them; waste-free runs move fewer chains a stage.

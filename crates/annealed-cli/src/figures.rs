@@ -1,41 +1,54 @@
-//! The results of a run as JSON, in the same form in all outputs of the program, and as a page.
+//! The results of a run as JSON, in the same form in all outputs of the program.
 
-use annealed::ais::Report;
+use annealed::ais::StageSummary;
 use annealed::estimate::LogZ;
 use annealed::estimate::Warning;
 use annealed::prelude::Run;
 use serde_json::{Value, json};
 
+/// Largest number of stages in an output.
+const STAGES: usize = 21;
+
 /// Returns the results of a run as JSON, without its chains.
 pub fn of_run<S>(run: &Run<S>) -> Value {
-    let report = run.report();
-    let (lower, upper) = report.interval;
+    let (lower, upper) = run.interval();
     json!({
-        "log_z": report.log_z,
-        "standard_error": report.standard_error,
+        "log_z": run.log_z(),
+        "standard_error": run.standard_error(),
         "interval": [lower, upper],
-        "skewed": report.skewed,
-        "ess": report.effective_sample_size,
-        "log_z_base": report.log_base_normalizer,
+        "skewed": run.is_skewed(),
+        "ess": run.effective_sample_size(),
+        "log_z_base": run.log_base_normalizer(),
         "mean_log_weight": run.estimate().mean_log_weight(),
-        "var_log_weight": report.var_log_weight,
-        "lower_bound": report.lower_bound,
-        "certified_lower_bound": report.certified_lower_bound,
-        "thermodynamic_log_z": report.thermodynamic_log_z,
-        "chains": report.chains,
-        "dead_chains": report.dead_chains,
-        "missing": report.missing,
-        "stages": report.stages,
-        "seed": report.seed,
-        "block_size": report.block_size,
-        "engine": report.engine.map(|engine| engine.to_string()),
-        "stopped_by": format!("{:?}", report.stopped_by),
-        "evaluations": report.evaluations,
-        "seconds": report.seconds,
-        "chain_steps_per_second": report.chain_steps_per_second,
+        "var_log_weight": finite(run.estimate().var_log_weight()),
+        "lower_bound": finite(run.lower_bound()),
+        "certified_lower_bound": run.certified_lower_bound(0.95).ok().flatten(),
+        "thermodynamic_log_z": run.thermodynamic_log_z(),
+        "chains": run.chains(),
+        "dead_chains": run.estimate().dead_chains(),
+        "missing": run.missing(),
+        "stages": run.schedule().stages(),
+        "seed": run.seed(),
+        "block_size": run.block_size(),
+        "engine": run.simd_level().map(|engine| engine.to_string()),
+        "stopped_by": format!("{:?}", run.stopped_by()),
+        "evaluations": run.evaluations(),
+        "seconds": run.seconds(),
+        "chain_steps_per_second": run.chain_steps_per_second(),
         "warnings": of_warnings(run.warnings()),
-        "recorded_stages": report.recorded_stages,
+        "recorded_stages": Vec::from_iter(spaced(run.stages())),
     })
+}
+
+/// Returns a finite number, or `None`.
+pub fn finite(number: f64) -> Option<f64> {
+    number.is_finite().then_some(number)
+}
+
+/// Returns at most 21 of the stages, evenly spaced, including the last.
+pub fn spaced(stages: &[StageSummary]) -> impl Iterator<Item = &StageSummary> {
+    let (all, some) = (stages.len(), stages.len().min(STAGES));
+    (1..=some).map(move |i| &stages[all * i / some - 1])
 }
 
 /// Returns the warnings without repetitions.
@@ -53,11 +66,4 @@ pub fn distinct<'w>(warnings: impl IntoIterator<Item = &'w Warning>) -> Vec<Warn
 pub fn of_warnings(warnings: &[Warning]) -> Value {
     let text = |warning: &Warning| json!({"name": warning.name(), "text": warning.to_string()});
     warnings.iter().map(text).collect()
-}
-
-/// Returns the report of a run, without the warnings, because these have been printed before it.
-pub fn page<S>(run: &Run<S>) -> Report {
-    let mut report = run.report();
-    report.warnings.clear();
-    report
 }

@@ -13,6 +13,7 @@ mod figures;
 mod interrupt;
 mod merge;
 mod output;
+mod page;
 mod plot;
 mod rbm;
 mod saved;

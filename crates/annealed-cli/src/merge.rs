@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use crate::comparison::{Comparison, Read};
 use crate::figures;
 use crate::output::{self, write_report};
+use crate::page::Page;
 use crate::saved;
 
 /// Merge files, given in any order. Parts of one run become one run. Several runs are compared, and pooled if they differ
@@ -48,7 +49,7 @@ pub fn merge(options: &Options) -> Result<String> {
     let (json, text) = (merged.json(), merged.text(false));
     if let Some(file) = &options.report {
         let pages = merged.runs.iter();
-        let page = |read: &Read| format!("\n{}\n{}", read.name(), figures::page(&read.run));
+        let page = |read: &Read| format!("\n{}\n{}", read.name(), Page(&read.run));
         let pages = pages.map(page).collect::<String>();
         write_report(file, &json, &(text + &pages))?;
     }

@@ -16,6 +16,7 @@ use super::problem::Problem;
 use super::reverse::Backward;
 use crate::figures;
 use crate::output::write_report;
+use crate::page::Page;
 use crate::saved::{self, Known};
 
 /// All results of a run.
@@ -140,7 +141,7 @@ impl<'a> Report<'a> {
         let Some(file) = &options.report else {
             return Ok(());
         };
-        let text = format!("{self}\nthe forward run:\n{}", figures::page(self.run));
+        let text = format!("{self}\nthe forward run:\n{}", Page(self.run));
         write_report(file, &self.json(), &text)
     }
 

@@ -337,6 +337,9 @@ fn a_report_holds_what_the_terminal_says() {
             .ends_with("float32.safetensors")
     );
     assert!(reported["recorded_stages"].as_array().unwrap().len() == 21);
+    let evaluations = reported["evaluations"].as_u64().unwrap();
+    let line = format!("\n{evaluations:.1e} evaluations\n");
+    assert!(page.contains(&line), "{line} is not in {page}");
     let text = reported["warnings"][0]["text"].as_str().unwrap();
     assert!(text.contains("less likely under the RBM"), "{text}");
     let drawn = fs::read_to_string(&svg).unwrap();
