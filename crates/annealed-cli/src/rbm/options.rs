@@ -139,10 +139,6 @@ pub struct Options {
         default_value = "geometric"
     )]
     pub path: PathKind,
-    /// Earlier checkpoints of the RBM's training, in the order of training; the path goes through them. There is no search: --base auto takes the base rates, or without data the rates of mean fields of the first checkpoint
-    #[arg(help_heading = "Path and schedule", long, value_name = "RBM", num_args = 1..,
-          conflicts_with_all = ["path", "matching", "start", "save_start"])]
-    pub through: Vec<PathBuf>,
     /// How the knots of a spline are found; by default exact up to 20 units in the smaller layer, chains above
     #[arg(help_heading = "Path and schedule", long, value_enum)]
     pub matching: Option<Matching>,

@@ -1,7 +1,5 @@
 //! The RBM to score, and the path to it.
 
-use std::path::Path;
-
 use annealed::rbm::{
     BaseRate, DeepBoltzmann, ExactMatching, LikelihoodBound, LogLikelihood, MAX_ENUMERATED_UNITS,
     MomentChains, PersistentMatching, Rbm, RbmPath,
@@ -19,8 +17,6 @@ pub struct Problem {
     pub rbm: Rbm,
     /// The deep machine from which the RBM was made, if there is one.
     pub deep: Option<DeepBoltzmann>,
-    /// Earlier checkpoints of the RBM's training, through which the path goes.
-    pub through: Vec<Rbm>,
     /// The base rates, if they are known.
     pub base_rates: Option<BaseRate>,
     pub log_z_exact: Option<f64>,
@@ -33,16 +29,11 @@ pub struct Problem {
     pub files: Value,
 }
 
-/// Number of mean-field solutions of the first checkpoint of --through. Without data, their mean is the base.
-const MEAN_FIELDS: usize = 64;
-
 /// Creates the path from a base to the RBM.
 pub fn anneal_along(options: &Options, base: BaseRate, problem: &Problem) -> Result<RbmPath> {
     let rbm = problem.rbm.clone();
     if options.path == PathKind::Geometric {
-        let models = [problem.through.as_slice(), &[rbm]].concat();
-        let knots = Schedule::linear(models.len())?;
-        return RbmPath::through(base, models, knots);
+        return RbmPath::new(base, rbm);
     }
     let knots = Schedule::linear(10)?;
     let smaller = rbm.hidden_units().min(rbm.visible_units());
@@ -68,10 +59,7 @@ impl Problem {
     /// Reads the RBM and the data that the options name.
     pub fn read(options: &Options) -> Result<Self> {
         let path = &options.weights;
-        let (file, deep) = machine(options, path)?;
-        let earlier = options.through.iter();
-        let through = earlier.map(|earlier| checkpoint(options, earlier, &file.rbm));
-        let through = through.collect::<Result<Vec<_>>>()?;
+        let (file, deep) = machine(options)?;
         let hidden = file.rbm.hidden_units();
         let visible = deep
             .as_ref()
@@ -85,13 +73,6 @@ impl Problem {
             path.display(),
             square(options, &file, &deep)
         );
-        if !through.is_empty() {
-            let names = options
-                .through
-                .iter()
-                .map(|file| file.display().to_string());
-            note += &format!("through {}\n", names.collect::<Vec<_>>().join(", "));
-        }
         let mut rows = |source: &Source| -> Result<Vec<Vec<bool>>> {
             let (rows, read) = source.read(options.data_layout(), (visible, hidden))?;
             note += &read;
@@ -118,7 +99,6 @@ impl Problem {
             advice: advice(options, hidden == visible, base_rates.is_some()),
             rbm: file.rbm,
             deep,
-            through,
             base_rates,
             log_z_exact,
             held_out,
@@ -126,12 +106,10 @@ impl Problem {
         })
     }
 
-    /// Returns the base without a search: the base rates; if there are none, mean fields of the first checkpoint; or
-    /// fair coins for --base uniform.
+    /// Returns the base without a search: the base rates, or fair coins for --base uniform.
     pub fn simple_base(&self, base: Base) -> Result<BaseRate> {
-        match (&self.base_rates, base, self.through.first()) {
-            (Some(rates), Base::Auto | Base::DataRate, _) => Ok(rates.clone()),
-            (None, Base::Auto, Some(first)) => BaseRate::mean_field(first, MEAN_FIELDS, 0),
+        match (&self.base_rates, base) {
+            (Some(rates), Base::DataRate) => Ok(rates.clone()),
             _ => BaseRate::uniform(self.rbm.hidden_units(), self.rbm.visible_units()),
         }
     }
@@ -201,7 +179,6 @@ fn files(options: &Options) -> Value {
     let source = |source: &Option<Source>| source.as_ref().map(Source::to_string);
     json!({
         "rbm": options.weights.display().to_string(),
-        "through": Vec::from_iter(options.through.iter().map(|file| file.display().to_string())),
         "base_data": source(&options.base_data),
         "data": source(&options.data),
     })
@@ -231,26 +208,9 @@ fn check_sources(options: &Options, has_rates: bool, held_out: &[Vec<bool>]) -> 
     }
 }
 
-/// Reads an earlier checkpoint of the training of `rbm`.
-fn checkpoint(options: &Options, path: &Path, rbm: &Rbm) -> Result<Rbm> {
-    let earlier = machine(options, path)?.0.rbm;
-    let sizes = |rbm: &Rbm| {
-        let (visible, hidden) = (rbm.visible_units(), rbm.hidden_units());
-        format!("{visible} visible and {hidden} hidden units")
-    };
-    let (found, expected) = (sizes(&earlier), sizes(rbm));
-    if found == expected {
-        return Ok(earlier);
-    }
-    let last = options.weights.display();
-    Err(Error::file(
-        path,
-        format!("has {found}, expected the {expected} of {last}"),
-    ))
-}
-
-/// Reads the machine in a file as an RBM, and with --layers also as a deep one.
-fn machine(options: &Options, path: &Path) -> Result<(RbmFile, Option<DeepBoltzmann>)> {
+/// Reads the machine as an RBM, and with --layers also as a deep one.
+fn machine(options: &Options) -> Result<(RbmFile, Option<DeepBoltzmann>)> {
+    let path = &options.weights;
     if options.layers.is_empty() {
         return Ok((RbmFile::read_as(path, &layout(options)?)?, None));
     }

@@ -18,7 +18,7 @@ pub fn choose(
     problem: &Problem,
     interrupt: &Interrupt,
 ) -> Result<(BaseRate, Option<Start>)> {
-    if options.base != Base::Auto || !problem.through.is_empty() {
+    if options.base != Base::Auto {
         if let Some(file) = &options.save_start {
             let expected = "--base auto, which searches for a start";
             return Err(Error::invalid("--save-start", file.display(), expected));

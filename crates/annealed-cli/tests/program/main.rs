@@ -5,7 +5,6 @@ mod inputs;
 #[cfg(target_os = "linux")]
 mod interruption;
 mod misread;
-mod through;
 
 use std::fs;
 use std::path::{Path, PathBuf};
