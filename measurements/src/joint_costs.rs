@@ -12,7 +12,7 @@ use annealed::rbm::{BlockGibbs, RbmPath};
 /// straight path this is `1/2 (beta_{j+1} - beta_j) (E_{j+1} - E_j)[d/dbeta log f(v)]`, and chains at the knots estimate
 /// the means. Kiwaki (2015) calls the binned schedule by these costs GMS13.
 pub fn joint_costs(path: &RbmPath, knots: &[f64], settings: &KnotChains) -> Result<Vec<f64>> {
-    let first = stream(0, Purpose::Pilot, 0);
+    let first = stream(0, Purpose::PILOT, 0);
     let mut population = Population::start(path, 0, settings.chains, first)?;
     let counted = (settings.updates - settings.burn_in) / settings.thinning;
     let mut means = Vec::new();

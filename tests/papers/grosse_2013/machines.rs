@@ -316,7 +316,7 @@ fn variance_of_derivative(path: &RbmPath<f64>, beta: f64) -> f64 {
 /// The costs of Equation 20, `1/2 (beta_{j+1} - beta_j) (E_{j+1} - E_j)[d/dbeta log f(v)]`, by chains that pass the
 /// knots.
 fn joint_costs(path: &RbmPath<f64>, knots: &[f64], settings: &KnotChains) -> Vec<f64> {
-    let first = stream(1, Purpose::Data, 0);
+    let first = stream(1, Purpose::DATA, 0);
     let mut population = Population::start(path, 0, settings.chains, first).unwrap();
     let mut mean = |knot: f64| {
         population.place_at(knot).unwrap();
