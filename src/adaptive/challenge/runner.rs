@@ -1,4 +1,4 @@
-//! The runner of a challenge, by itself.
+//! The runner of a challenge.
 
 use std::fmt;
 
