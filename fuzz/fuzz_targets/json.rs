@@ -70,7 +70,10 @@ fn used<S: Clone>(run: &Run<S>) -> String {
         run.missing(),
     );
     let variance = run.estimate().var_log_weight();
-    format!("{run} {bounds:?} {missing:?} {picture} {variance} {:?}", run.stages())
+    format!(
+        "{run} {bounds:?} {missing:?} {picture} {variance} {:?}",
+        run.stages()
+    )
 }
 
 fn merged<S: Clone + DeserializeOwned>(part: RunPart<S>) {

@@ -525,5 +525,8 @@ fn a_nan_is_named_where_the_next_beta_is_sought() {
     let path = GeometricPath::new(base(), FunctionModel::new(log_density));
     let text = message(FirstPass::new(&path, kernel()).run());
     assert!(text.starts_with("log density is NaN in chain "), "{text}");
-    assert!(text.contains("at stage 0 (beta = 0), expected"), "{text}");
+    assert!(
+        text.contains("at stage 0 (beta = 0, largest coordinate "),
+        "{text}"
+    );
 }

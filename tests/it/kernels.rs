@@ -512,8 +512,10 @@ fn tuning_reaches_the_target_all_along_the_path() -> Result<()> {
             let tuned = tuned(kernel.with_step_size(start))?;
             for beta in [0.0, 0.025, 0.3, 0.71, 1.0] {
                 let reached = acceptance(&tuned, beta);
+                // A trajectory of a quarter period is long enough, however often it is accepted.
+                let longest = tuned.step_size().at(beta) > 0.9 * tuned.longest_step_size();
                 assert!(
-                    (reached - target).abs() < 0.1,
+                    reached > target - 0.1 && (longest || reached < target + 0.1),
                     "{reached} at {beta}, target {target}"
                 );
             }

@@ -65,11 +65,12 @@ fn tuning_and_pilots_succeed_for_each_seed() {
     let disc = disc();
     let path = TemperedPath::new(square(), &disc);
     let pilot = Pilot::new(100, 50);
+    let steps = RandomWalkMetropolis::new(0.2).unwrap(); // of the size of the disc
     for seed in 100..130 {
         let pass = FirstPass::new(&path, walk()).seed(seed);
         let tuned = pass.run().unwrap();
         let friction = Friction::default().pilot(pilot);
-        let found = friction.optimize(&path, &tuned.kernel, 30, seed).unwrap();
+        let found = friction.optimize(&path, &steps, 30, seed).unwrap();
         let [Warning::InPilot(warning)] = &found.warnings[..] else {
             panic!("{:?}", found.warnings);
         };
@@ -79,7 +80,7 @@ fn tuning_and_pilots_succeed_for_each_seed() {
         let alive = (chains - dead) as f64 / chains as f64;
         assert!((alive / SHARE - 1.0).abs() < 0.7 && chains - dead >= 10);
         let varopt = VarOpt::default().pilot(pilot);
-        let _ = varopt.optimize(&path, &tuned.kernel, 30, seed).unwrap();
+        let _ = varopt.optimize(&path, &steps, 30, seed).unwrap();
         let run = Ais::new(&path, tuned.kernel).schedule(found.schedule);
         let run = run.seed(seed).run().unwrap();
         assert_log_z(run.log_z(), run.standard_error(), 0.1);
@@ -139,13 +140,13 @@ fn a_pilot_has_chains_on_the_support() {
     none(FirstPass::new(&path, walk()).run().map(drop));
 }
 
-/// A support that shrinks at each level: no stage between two levels is short enough.
+/// A support that shrinks at each level: a first pass has no stage that is short enough, and says what to take.
 #[test]
-fn a_first_pass_names_a_support_that_shrinks_on_the_way() {
+fn a_first_pass_on_levels_points_to_nested_smc() {
     let likelihood = FunctionModel::new(|x: &Vector| x[0]);
     let problem = TemperedPath::new(Gaussian::standard(1).unwrap(), likelihood);
     let path = LevelPath::new(&problem, (1..=8).map(|t| 0.5 * f64::from(t))).unwrap();
     let error = FirstPass::fixed(&path, walk()).run().unwrap_err();
-    assert!(matches!(error, Error::NotConverged { .. }), "{error}");
-    assert!(error.to_string().contains("are off the support"), "{error}");
+    assert!(matches!(error, Error::AllWeightsZero { .. }), "{error}");
+    assert!(error.to_string().contains("use `NestedSmc`"), "{error}");
 }
