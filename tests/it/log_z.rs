@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use annealed::adaptive::{Challenge, FirstPass, Rounds};
+use annealed::adaptive::{Challenge, Rounds};
 use annealed::ais::{Ais, RunPart};
 use annealed::bidirectional::{Bdmc, Bridge, TargetSamples};
 use annealed::estimate::LogZ;
@@ -289,7 +289,9 @@ mod written {
         assert_eq!(written["rounds"].as_array().unwrap().len(), 3);
         let read: Run<DVector<f64>> = from_value(written["run"].clone()).unwrap();
         assert_eq!(read.log_z(), rounds.log_z());
-        let found = FirstPass::new(&path, walk()).run().unwrap();
+        let found = annealed::adaptive::FirstPass::new(&path, walk())
+            .run()
+            .unwrap();
         assert_eq!(json(&found)["log_z"], found.log_z);
         let tail = |x: &DVector<f64>| match x[0] > 1.5 {
             true => -x[0],
