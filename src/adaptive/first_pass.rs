@@ -108,8 +108,8 @@ impl<K> fmt::Display for FirstPassRun<K> {
     }
 }
 
-/// Largest number of chains in a block of a first pass, unless `block_size` is set. Decisions use all blocks, so it only divides the
-/// work: 256 chains keep four threads busy.
+/// Largest number of chains in a block of a first pass, unless `block_size` is set. Decisions use all blocks, so it only
+/// divides the work: 256 chains keep four threads busy.
 pub(super) const FIRST_BLOCK: usize = 64;
 
 impl<'p, P: AnnealingPath, K> FirstPass<'p, P, K> {

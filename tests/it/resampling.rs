@@ -170,7 +170,7 @@ fn islands_are_unbiased_for_each_scheme_and_rule() {
 
 #[test]
 fn islands_of_hmc_are_unbiased() {
-    // What is known of a state, its gradients among it, goes with the state.
+    // Values and gradients that are known of a state go with the state.
     let path = GeometricPath::new(base(), target());
     let kernel = Hmc::new(0.4, 2).unwrap();
     let resampling = Resampling::every(1).unwrap();

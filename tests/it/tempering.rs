@@ -502,7 +502,7 @@ fn bits_depend_on_the_seed_alone() {
     assert_ne!(run(1, 1, 6), one);
 }
 
-/// What is known of a state, its gradients among it, goes with the state from swap to swap.
+/// Values and gradients that are known of a state go with the state from swap to swap.
 #[test]
 fn errors_of_hmc_are_honest() {
     let path = GeometricPath::new(normal(0.0, 1.0), normal(1.0, 0.7));

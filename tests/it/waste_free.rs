@@ -77,7 +77,7 @@ fn islands_of_block_gibbs_are_unbiased() {
 
 #[test]
 fn islands_of_hmc_are_unbiased() {
-    // What is known of a state, its gradients among it, goes with the state.
+    // Values and gradients that are known of a state go with the state.
     const ISLANDS: usize = 25_000;
     let base = Gaussian::new(dvector![0.5, 0.0], dmatrix![1.5, -0.3; -0.3, 1.0]).unwrap();
     let target = Gaussian::new(dvector![1.6, -0.8], dmatrix![0.5, 0.2; 0.2, 0.4]).unwrap();

@@ -44,7 +44,7 @@ impl Figures {
         self
     }
 
-    /// Replaces the figures by those of `challenge`, a challenge to this result. Evaluations and seconds are those of
+    /// Takes the figures of `challenge`, a challenge to this result. Evaluations and seconds are the sums over
     /// both, and the text keeps its details.
     pub fn challenged(self, challenge: &dyn annealed::estimate::LogZ) -> Self {
         let mut both = Self::of(challenge).after(self.seconds);
