@@ -10,7 +10,7 @@ use annealed::drift::{
     BumpFeatures, DriftModifiedLangevin, EnsembleModifier, QuadratureModifier, RidgeModifier,
     RidgePrior, SeparableModifier,
 };
-use annealed::estimate::{Estimate, Warning};
+use annealed::estimate::{Estimate, LogZ, Warning};
 use annealed::harmonium::{CategoricalUnits, GaussianUnits, Harmonium};
 use annealed::kernel::{Hmc, Preconditioner};
 use annealed::learned::{AmortizedTransitions, LearnedTransitions};
