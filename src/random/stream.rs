@@ -9,19 +9,33 @@ use rand::Rng;
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
+#[cfg(feature = "serde")]
+use crate::{Error, Result};
+
 /// The generator of random bits; each chain has its own.
 pub type StreamRng = Xoshiro256PlusPlus;
 
 /// A use of randomness. Two uses never share a stream of one seed.
 #[derive(Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Purpose(u8);
+
+crate::num::deserialize_checked! { Purpose as (number: u8) => Self::of(number) }
 
 /// Defines the purposes. A purpose whose number changes takes other streams, which changes all its runs.
 macro_rules! purposes {
     ($($(#[doc = $doc:literal])+ $public:vis $name:ident = $number:literal;)+) => {
         impl Purpose {
             $($(#[doc = $doc])+ $public const $name: Self = Self($number);)+
+
+            /// Returns the purpose that a file names by its number.
+            #[cfg(feature = "serde")]
+            fn of(number: u8) -> Result<Self> {
+                match number {
+                    $($number)|+ => Ok(Self(number)),
+                    _ => Err(Error::invalid("purpose", number, "the number of a purpose")),
+                }
+            }
         }
 
         impl fmt::Debug for Purpose {
@@ -173,5 +187,22 @@ impl BlockStreams {
         }
         let waiting = made.waiting.remove(&block);
         waiting.expect("each block is asked for once")
+    }
+}
+
+#[cfg(all(test, feature = "serde"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_without_a_purpose_are_refused() {
+        assert_eq!(
+            serde_json::from_str::<Purpose>("3").unwrap(),
+            Purpose::REVERSE
+        );
+        for number in ["4", "34", "255"] {
+            let refused = serde_json::from_str::<Purpose>(number).unwrap_err();
+            assert!(refused.to_string().contains("invalid purpose"), "{refused}");
+        }
     }
 }
