@@ -7,7 +7,7 @@ use nalgebra::DVector;
 
 use super::barrier::Barrier;
 use super::covariance::Shapes;
-use super::first_pass_task::{FirstPassTask, Later};
+use super::first_pass_task::{Arrived, FirstPassTask, Later};
 use super::tuner::Tuner;
 use crate::kernel::{TransitionKernel, Tunable, refuse_stages};
 use crate::model::NormalizedModel;
@@ -204,7 +204,7 @@ where
     /// Runs the pass as a part of longer work. `later` maps its number of stages to the later chain-steps.
     pub(super) fn run_with(
         &self,
-        job: &mut dyn Runs<Single<FirstPassRun<K>>>,
+        job: &mut dyn Runs<Single<Arrived<P::State, K>>>,
         later: Later<'_>,
     ) -> Result<FirstPassRun<K>> {
         self.check()?;
@@ -212,11 +212,15 @@ where
         let begun = Instant::now();
         let closed = job.run(&FirstPassTask {
             settings: self,
-            later,
+            allowance: u64::MAX,
+            later: Some(later),
         })?;
-        let Single(found) = closed.whole(self.chains)?;
+        let Single(arrived) = closed.whole(self.chains)?;
         let seconds = begun.elapsed().as_secs_f64();
-        Ok(FirstPassRun { seconds, ..found })
+        Ok(FirstPassRun {
+            seconds,
+            ..arrived.found
+        })
     }
 }
 

@@ -23,7 +23,7 @@ const STAGE_PRECISION: f64 = 0.1;
 /// it is a barrier of 83,000, for which later rounds would need some 7e9 stages.
 pub(super) const MOST_STAGES: usize = 100_000;
 
-pub(super) struct FirstPassAtWork<'s, 'p, P: AnnealingPath, K: TransitionKernel<P::At>> {
+struct FirstPassAtWork<'s, 'p, P: AnnealingPath, K: TransitionKernel<P::At>> {
     settings: &'s FirstPass<'p, P, K>,
     populations: Populations<P>,
     tuning: Option<Tuning<K, P::State>>,
@@ -43,7 +43,7 @@ where
     K: TransitionKernel<P::At> + Clone + Send + Sync,
 {
     /// Starts chains at the base. A tuned kernel makes twice as many moves there, since its step size may be far off.
-    pub(super) fn start(settings: &'s FirstPass<'p, P, K>) -> Result<Self> {
+    fn start(settings: &'s FirstPass<'p, P, K>) -> Result<Self> {
         let first = stream(settings.seed, Purpose::FIRST_PASS, 0);
         let (path, chains) = (settings.path.clone(), 0..settings.chains);
         let populations = Populations::start(path, chains, settings.block_size, first)?;
@@ -67,7 +67,7 @@ where
         Ok(pass)
     }
 
-    pub(super) fn stage(&mut self) -> Result<()> {
+    fn stage(&mut self) -> Result<()> {
         let beta = self.populations.beta();
         // Lost chains die in the first stage, however short it is. The other chains determine its length.
         let share = (1.0 - self.lost()?) * self.settings.ess_share;
@@ -96,7 +96,7 @@ where
 
     /// Weights the chains for the target and resamples them, without a move. The barrier counts the rest of the path as
     /// several stages, each with the length and intensity of the last stage.
-    pub(super) fn leap(&mut self) -> Result<()> {
+    fn leap(&mut self) -> Result<()> {
         let left = stages_left(self.beta(), self.length).min(MOST_STAGES) as f64;
         self.populations
             .map(&|population| population.weigh_to(1.0))?;
@@ -108,21 +108,21 @@ where
         Ok(())
     }
 
-    pub(super) fn beta(&self) -> f64 {
+    fn beta(&self) -> f64 {
         self.populations.beta()
     }
 
     /// Returns the range of all chains, the index of the current stage and its beta.
-    pub(super) fn place(&self) -> Place {
+    fn place(&self) -> Place {
         (0..self.settings.chains, self.betas.len() - 1, self.beta())
     }
 
     /// Returns the evaluations of all chains so far.
-    pub(super) fn evaluations(&self) -> u64 {
+    fn evaluations(&self) -> u64 {
         (self.evaluations as u64).saturating_mul(self.settings.chains as u64)
     }
 
-    pub(super) fn states(&self) -> Vec<P::State> {
+    fn states(&self) -> Vec<P::State> {
         let states = self.populations.blocks().flat_map(|block| block.states());
         states.cloned().collect()
     }
@@ -173,7 +173,7 @@ where
         }
     }
 
-    pub(super) fn finish(&mut self) -> Result<FirstPassRun<K>> {
+    fn finish(&mut self) -> Result<FirstPassRun<K>> {
         let settings = self.settings;
         self.populations.check_model(&settings.kernel, &[1.0])?;
         let log_ratio = self.populations.weights().log_mean();
@@ -194,14 +194,24 @@ where
     }
 }
 
-/// The first pass of adaptive annealing. `later` forecasts the later chain-steps. An interrupted pass begins anew.
+/// The first pass of adaptive annealing. An interrupted pass begins anew.
 pub(super) struct FirstPassTask<'s, 'p, P: AnnealingPath, K> {
     pub(super) settings: &'s FirstPass<'p, P, K>,
-    pub(super) later: Later<'s>,
+    /// Number of evaluations that the pass may spend. Afterwards, one stage leads to the target.
+    pub(super) allowance: u64,
+    /// Function that forecasts the later chain-steps. Without it the pass leaves forecasts to its caller.
+    pub(super) later: Option<Later<'s>>,
 }
 
 /// A function from the number of stages of a first pass to the later chain-steps: chains times stages.
 pub(super) type Later<'s> = &'s (dyn Fn(usize) -> u64 + Sync);
+
+/// The chains of a first pass at the target, and the result of the pass.
+#[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
+pub(super) struct Arrived<S, K> {
+    pub(super) states: Vec<S>,
+    pub(super) found: FirstPassRun<K>,
+}
 
 impl<'s, 'p, P, K> Task for FirstPassTask<'s, 'p, P, K>
 where
@@ -209,26 +219,36 @@ where
     P::At: Send + Sync,
     K: TransitionKernel<P::At> + Clone + Send + Sync,
 {
-    type Output = Single<FirstPassRun<K>>;
+    type Output = Single<Arrived<P::State, K>>;
 
     fn chains(&self, _block: usize) -> Range<usize> {
         0..self.settings.chains
     }
 
     fn run(&self, _block: usize, pulse: &mut dyn Pulse) -> Result<Self::Output, Halt> {
+        let chains = self.settings.chains;
         let mut at = FirstPassAtWork::start(self.settings)?;
         while at.beta() < 1.0 {
             pulse.at(at.place());
-            at.stage()?;
-            let left = stages_left(at.beta(), at.length).min(MOST_STAGES);
-            let later = (self.later)(at.betas.len() - 1 + left);
-            let chains = self.settings.chains;
+            match at.evaluations() < self.allowance {
+                true => at.stage()?,
+                false => at.leap()?,
+            }
+            let left = self.later.map(|later| {
+                let left = stages_left(at.beta(), at.length).min(MOST_STAGES);
+                let later = later(at.betas.len() - 1 + left);
+                ((chains * left) as u64).saturating_add(later)
+            });
+            let is_last = at.beta() >= 1.0;
             pulse.pass(Stepped {
-                left: Some(((chains * left) as u64).saturating_add(later)),
-                ..Stepped::of(chains, at.beta() >= 1.0)
+                left,
+                ..Stepped::of(chains, is_last)
             })?;
         }
-        Ok(Single(at.finish()?))
+        Ok(Single(Arrived {
+            found: at.finish()?,
+            states: at.states(),
+        }))
     }
 
     fn width(&self) -> usize {

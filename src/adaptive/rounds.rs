@@ -9,8 +9,8 @@ use rand::Rng;
 use super::barrier::Barrier;
 use super::base_search::MixtureAt;
 use super::covariance::CovarianceRecorder;
-use super::first_pass::{FIRST_BLOCK, FirstPass, FirstPassRun};
-use super::first_pass_task::Later;
+use super::first_pass::{FIRST_BLOCK, FirstPass};
+use super::first_pass_task::{Arrived, Later};
 use super::refit::{Refit, Refitting, refitting, shows_one_mode};
 use super::round::{
     Ended, FEWEST_STAGES, LATER_BLOCK, Layout, Reached, RoundCodec, RoundJob, RoundRecorder, Start,
@@ -235,7 +235,7 @@ where
         job: &mut J,
     ) -> Result<RoundsRun<P::State, K>>
     where
-        J: Runs<Single<FirstPassRun<K>>>
+        J: Runs<Single<Arrived<P::State, K>>>
             + Runs<BlockResult<P::State, RoundRecorder<P::State>>>
             + Carries<Reached<P::State, K>>,
     {

@@ -2,8 +2,8 @@
 
 use nalgebra::DVector;
 
+use super::cooling::RUNGS;
 use super::find_modes::{Target, Trails};
-use super::scouts::RUNGS;
 use crate::model::{Differentiable, Gaussian, UnnormalizedModel, central_difference, gaussian};
 
 /// Indices (in `Trails::rungs`) of the powers at which a Gaussian is fitted to the chains of a mode: 1, 1.2, 1.7, 2.8,

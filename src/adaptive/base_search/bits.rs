@@ -1,7 +1,7 @@
 //! Modes among bits. Around each mode, distributions of independent bits are fitted to the states of its chains.
 
+use super::cooling::RUNGS;
 use super::find_modes::{FindModes, MOST_MODES, Target, Trails};
-use super::scouts::RUNGS;
 use crate::Result;
 use crate::model::{Bernoulli, Fit};
 

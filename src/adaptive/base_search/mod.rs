@@ -4,6 +4,7 @@ mod around;
 mod bits;
 mod climbs;
 mod components;
+mod cooling;
 mod find_modes;
 mod found_base;
 mod mixture_base;
@@ -12,7 +13,6 @@ mod modes;
 mod normalizer;
 mod population_monte_carlo;
 mod runner;
-mod scouts;
 mod search;
 mod vectors;
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use nalgebra::DVector;
 use rand::Rng;
 
+use super::cooling::{Cooling, RUNGS};
 use super::find_modes::{FindModes, Target, Trails};
 use super::found_base::FoundBase;
 use super::mixture_base::MixtureBase;
@@ -13,8 +14,8 @@ use super::mixture_path::{Cooled, MixtureAt, MixturePath, from_base};
 use super::modes::EVALUATIONS_PER_DRAW;
 use super::normalizer::compare_normalizer;
 use super::population_monte_carlo::mixed;
-use super::scouts::{Cooling, RUNGS, Scouting, Scouts};
 use crate::adaptive::first_pass::FirstPass;
+use crate::adaptive::first_pass_task::{Arrived, FirstPassTask};
 use crate::adaptive::tuner::Tuner;
 use crate::kernel::{TransitionKernel, refuse_stages};
 use crate::model::{
@@ -277,7 +278,7 @@ where
         allowance: u64,
         job: &Job<'_>,
         seeds: &mut StreamRng,
-    ) -> Result<(Scouts<P::State, K>, u64)> {
+    ) -> Result<(Arrived<P::State, K>, u64)> {
         let mut scout = |kernel: &K, size: (usize, usize), allowance: u64| {
             self.scout(
                 (old.clone(), kernel),
@@ -300,7 +301,7 @@ where
     fn trails(
         &self,
         old: &MixturePath<P, LawOf<P>>,
-        scouts: &Scouts<P::State, K>,
+        scouts: &Arrived<P::State, K>,
         allowance: u64,
         job: &Job<'_>,
     ) -> Result<(Trails<P::State>, u64)> {
@@ -366,14 +367,15 @@ where
         (chains, moves): (usize, usize),
         allowance: u64,
         (seed, job): (u64, &Job<'_>),
-    ) -> Result<Scouts<P::State, K>> {
+    ) -> Result<Arrived<P::State, K>> {
         let settings = FirstPass::with(path, kernel.clone(), self.tuner, 0.0)
             .chains(chains)
             .moves(moves)
             .seed(seed);
-        let task = Scouting {
+        let task = FirstPassTask {
             settings: &settings,
             allowance,
+            later: None,
         };
         let Single(scouts) = job.complete(&task)?.whole(chains)?;
         Ok(scouts)

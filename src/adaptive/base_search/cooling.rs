@@ -1,4 +1,4 @@
-//! Scouts, a large population annealed roughly, and the cooling of some of their states to powers of the target.
+//! The cooling of states to powers of the target.
 
 use std::ops::Range;
 
@@ -6,8 +6,6 @@ use super::find_modes::Trails;
 use super::mixture_path::{Cooled, HIGHEST_POWER};
 use crate::Result;
 use crate::adaptive::covariance::Shapes;
-use crate::adaptive::first_pass::{FirstPass, FirstPassRun};
-use crate::adaptive::first_pass_task::FirstPassAtWork;
 use crate::adaptive::round::LATER_BLOCK;
 use crate::adaptive::tuner::{Tuner, Tuning};
 use crate::kernel::TransitionKernel;
@@ -16,52 +14,6 @@ use crate::path::AnnealingPath;
 use crate::population::Populations;
 use crate::random::StreamRng;
 use crate::work::{Halt, Pulse, Single, Stepped, Task};
-
-/// A first pass whose final states and kernel are kept. When its allowance is spent, one stage leads to the target.
-pub(super) struct Scouting<'s, 'r, P: AnnealingPath, K> {
-    pub(super) settings: &'s FirstPass<'r, P, K>,
-    /// Number of evaluations that the pass may spend.
-    pub(super) allowance: u64,
-}
-
-/// Scouts, the chains of a rough first pass: their states at the target, and the result of the pass.
-pub(in crate::adaptive) struct Scouts<S, K> {
-    pub(super) states: Vec<S>,
-    pub(in crate::adaptive) found: FirstPassRun<K>,
-}
-
-impl<'s, 'r, P, K> Task for Scouting<'s, 'r, P, K>
-where
-    P: AnnealingPath<State: Clone + Send> + Send + Sync,
-    P::At: Send + Sync,
-    K: TransitionKernel<P::At> + Clone + Send + Sync,
-{
-    type Output = Single<Scouts<P::State, K>>;
-
-    fn chains(&self, _block: usize) -> Range<usize> {
-        0..self.settings.chains
-    }
-
-    fn run(&self, _block: usize, pulse: &mut dyn Pulse) -> Result<Self::Output, Halt> {
-        let mut at = FirstPassAtWork::start(self.settings)?;
-        while at.beta() < 1.0 {
-            pulse.at(at.place());
-            match at.evaluations() < self.allowance {
-                true => at.stage()?,
-                false => at.leap()?,
-            }
-            pulse.pass(Stepped::of(self.settings.chains, at.beta() >= 1.0))?;
-        }
-        Ok(Single(Scouts {
-            found: at.finish()?,
-            states: at.states(),
-        }))
-    }
-
-    fn width(&self) -> usize {
-        self.settings.chains.div_ceil(self.settings.block_size)
-    }
-}
 
 /// Number of powers of the target above 1. From one power to the next, the deviations of a mode shrink by 2% to 25%.
 pub(super) const RUNGS: usize = 16;
