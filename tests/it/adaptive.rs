@@ -3,6 +3,7 @@
 //! A statistical test passes where `|z| < 4`, which one z-score in 16,000 exceeds with correct
 //! code; the seeds are fixed.
 
+use crate::shared;
 use annealed::ais::{Ais, Run};
 use annealed::drift::{
     BumpFeatures, DriftModifiedLangevin, DriftModifier, EnsembleModifier, Features,
@@ -36,7 +37,10 @@ fn bumps(
     let value = move |w: &DVector<f64>| gamma * w.iter().map(|&w| two_bumps(w).0).sum::<f64>();
     let gradient = move |w: &DVector<f64>| w.map(|w| gamma * two_bumps(w).1);
     let base = Gaussian::isotropic(DVector::zeros(dimension), 2.0).unwrap();
-    TemperedPath::new(base, FunctionModel::new(value).with_gradient(gradient))
+    TemperedPath::new(
+        base,
+        shared::function(value).with_gradient(shared::gradient(gradient)),
+    )
 }
 
 /// `log Z(4)` of the one-dimensional case, by quadrature.
@@ -248,13 +252,15 @@ fn the_wrong_sign_in_the_backward_kernel_ruins_the_variance() {
 #[test]
 fn a_bounded_support_costs_no_bias() {
     let density = |x: &DVector<f64>| if x[0] > 0.0 { -x[0] } else { f64::NEG_INFINITY };
-    let exponential = FunctionModel::new(density)
-        .with_gradient(|_: &DVector<f64>| dvector![-1.0])
-        .with_sampler(|rng: &mut dyn Rng| dvector![rng.sample(rand_distr::Exp1)])
+    let exponential = shared::function(density)
+        .with_gradient(shared::gradient(|_: &DVector<f64>| dvector![-1.0]))
+        .with_sampler(shared::sampler(|rng: &mut dyn Rng| {
+            dvector![rng.sample(rand_distr::Exp1)]
+        }))
         .with_log_normalizer(0.0)
         .unwrap();
-    let objective = FunctionModel::new(|x: &DVector<f64>| -x[0])
-        .with_gradient(|_: &DVector<f64>| dvector![-1.0]);
+    let objective = shared::function(|x: &DVector<f64>| -x[0])
+        .with_gradient(shared::gradient(|_: &DVector<f64>| dvector![-1.0]));
     let path = TemperedPath::new(exponential, objective);
     // p = Exp(1 + beta) shrinks towards 0: G = x / (1 + beta); and a wrong one that is not 0 there.
     let right = |beta: f64, x: f64| x / (1.0 + beta);
@@ -320,7 +326,8 @@ fn bad_settings_and_fields_are_refused() {
     let density = |x: &DVector<f64>| if x[0] > 0.0 { -x[0] } else { f64::NEG_INFINITY };
     let half = TemperedPath::new(
         Gaussian::standard(1).unwrap(),
-        FunctionModel::new(density).with_gradient(|_: &DVector<f64>| dvector![-1.0]),
+        shared::function(density)
+            .with_gradient(shared::gradient(|_: &DVector<f64>| dvector![-1.0])),
     );
     let refused = QuadratureModifier::new(&half, &schedule, (-1.0, 1.0), 9).unwrap_err();
     assert!(
@@ -359,8 +366,8 @@ fn bad_settings_and_fields_are_refused() {
     );
     let nowhere = TemperedPath::new(
         Gaussian::standard(1).unwrap(),
-        FunctionModel::new(|_: &DVector<f64>| f64::NAN)
-            .with_gradient(|_: &DVector<f64>| dvector![0.0]),
+        shared::function(|_: &DVector<f64>| f64::NAN)
+            .with_gradient(shared::gradient(|_: &DVector<f64>| dvector![0.0])),
     );
     let message = EnsembleModifier::fit(&nowhere, features(1), &schedule, 0.1, 10, 1);
     let message = message.unwrap_err().to_string();

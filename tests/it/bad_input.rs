@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 
+use crate::shared;
 use annealed::Error;
 use annealed::adaptive::FirstPass;
 use annealed::ais::{Ais, RunPart};
@@ -10,9 +11,7 @@ use annealed::estimate::{LogZ, Warning, WeightedSample};
 use annealed::kernel::{
     CoordinateGibbs, Mala, NonFinite, RandomWalkMetropolis, Sequence, Stage, Step, TransitionKernel,
 };
-use annealed::model::{
-    Bernoulli, FunctionModel, Gaussian, GaussianMixture, Sampleable, UnnormalizedModel,
-};
+use annealed::model::{Bernoulli, Gaussian, GaussianMixture, Sampleable, UnnormalizedModel};
 use annealed::path::{GaussianPath, GeometricPath, Intermediate, TemperedPath};
 use annealed::pilot::Pilot;
 use annealed::population::Population;
@@ -33,7 +32,7 @@ fn kernel() -> RandomWalkMetropolis {
 fn run_to(
     log_density: impl Fn(f64) -> f64 + Sync,
 ) -> annealed::Result<annealed::ais::Run<DVector<f64>>> {
-    let target = FunctionModel::new(|x: &DVector<f64>| log_density(x[0]));
+    let target = shared::function(|x: &DVector<f64>| log_density(x[0]));
     Ais::new(&GeometricPath::new(base(), target), kernel())
         .schedule(Schedule::linear(20)?)
         .chains(300)
@@ -48,7 +47,7 @@ fn message<T: std::fmt::Debug>(result: annealed::Result<T>) -> String {
 
 #[test]
 fn settings_out_of_range_are_named() {
-    let target = FunctionModel::new(|x: &DVector<f64>| -x[0].abs());
+    let target = shared::function(|x: &DVector<f64>| -x[0].abs());
     let path = GeometricPath::new(base(), target);
     let ais = || Ais::new(&path, kernel()).schedule(Schedule::linear(2).unwrap());
     assert_eq!(
@@ -87,7 +86,7 @@ fn ends_of_different_dimensions_are_refused_before_any_chain_moves() {
     let error = Ais::new(&path, walk()).run().unwrap_err();
     assert_eq!(error, mismatch("target", 3, 2));
     let mixture = GaussianMixture::new([(1.0, standard(3)), (2.0, standard(3))]).unwrap();
-    let path = GeometricPath::new(standard(2), &mixture);
+    let path = GeometricPath::new(standard(2), mixture);
     let error = Ais::new(&path, walk()).run().unwrap_err();
     assert_eq!(error, mismatch("target", 3, 2));
     let path = TemperedPath::new(standard(2), standard(1));
@@ -102,8 +101,8 @@ fn ends_of_different_dimensions_are_refused_before_any_chain_moves() {
 
 #[test]
 fn a_gradient_of_another_length_than_the_state_is_named() {
-    let target = FunctionModel::new(|x: &DVector<f64>| -x.norm_squared())
-        .with_gradient(|x: &DVector<f64>| -2.0 * x.rows(0, 2));
+    let target = shared::function(|x: &DVector<f64>| -x.norm_squared())
+        .with_gradient(shared::gradient(|x: &DVector<f64>| -2.0 * x.rows(0, 2)));
     let path = GeometricPath::new(Gaussian::standard(3).unwrap(), target);
     let text = message(Ais::new(&path, Mala::new(0.1).unwrap()).chains(100).run());
     assert!(text.contains("chain 0 at stage 1"), "{text}");
@@ -167,7 +166,7 @@ fn an_infinite_density_is_an_error() {
 
 #[test]
 fn of_several_failing_chains_the_same_one_is_reported_on_any_number_of_threads() {
-    let target = FunctionModel::new(|x: &DVector<f64>| if x[0] > 1.0 { f64::NAN } else { 0.0 });
+    let target = shared::function(|x: &DVector<f64>| if x[0] > 1.0 { f64::NAN } else { 0.0 });
     let path = GeometricPath::new(base(), target);
     let ais = |threads| {
         Ais::new(&path, kernel())
@@ -238,7 +237,7 @@ impl Sampleable for Half {
 
 #[test]
 fn a_base_that_does_not_cover_the_target_is_a_warning() {
-    let target = FunctionModel::new(|x: &DVector<f64>| -0.5 * (x[0] - 1.0).powi(2));
+    let target = shared::function(|x: &DVector<f64>| -0.5 * (x[0] - 1.0).powi(2));
     let path = GeometricPath::new(Half, target);
     let run = Ais::with_base_log_z(&path, kernel(), 0.0)
         .chains(500)
@@ -250,8 +249,8 @@ fn a_base_that_does_not_cover_the_target_is_a_warning() {
 
 #[test]
 fn a_base_that_excludes_its_own_sample_is_an_error() {
-    let broken = FunctionModel::new(|_: &DVector<f64>| f64::NEG_INFINITY)
-        .with_sampler(|_| dvector![0.0])
+    let broken = shared::function(|_: &DVector<f64>| f64::NEG_INFINITY)
+        .with_sampler(shared::sampler(|_| dvector![0.0]))
         .with_log_normalizer(0.0)
         .unwrap();
     let path = GeometricPath::new(broken, base());
@@ -264,7 +263,7 @@ fn a_base_that_excludes_its_own_sample_is_an_error() {
 
 #[test]
 fn proposals_that_are_never_accepted_are_a_warning() {
-    let target = FunctionModel::new(|x: &DVector<f64>| -0.5 * x.norm_squared());
+    let target = shared::function(|x: &DVector<f64>| -0.5 * x.norm_squared());
     let path = GeometricPath::new(base(), target);
     let run = Ais::new(&path, RandomWalkMetropolis::new(1e9).unwrap())
         .run()
@@ -291,14 +290,14 @@ fn a_refused_move_beside_one_without_a_decision_is_none() {
 /// stages there are; the weights are bounded and the run is right.
 #[test]
 fn a_cauchy_prior_is_no_reason_to_doubt() {
-    let prior = FunctionModel::new(|x: &DVector<f64>| -x[0].powi(2).ln_1p())
-        .with_sampler(|rng| {
+    let prior = shared::function(|x: &DVector<f64>| -x[0].powi(2).ln_1p())
+        .with_sampler(shared::sampler(|rng| {
             let u: f64 = rng.random();
             dvector![(std::f64::consts::PI * (u - 0.5)).tan()]
-        })
+        }))
         .with_log_normalizer(std::f64::consts::PI.ln())
         .unwrap();
-    let target = FunctionModel::new(|x: &DVector<f64>| -0.5 * x.norm_squared());
+    let target = shared::function(|x: &DVector<f64>| -0.5 * x.norm_squared());
     let path = GeometricPath::new(prior, target);
     for seed in 0..20 {
         let run = Ais::new(&path, RandomWalkMetropolis::new(2.0).unwrap())
@@ -317,7 +316,7 @@ fn a_cauchy_prior_is_no_reason_to_doubt() {
 #[test]
 fn a_run_keeps_its_digits_however_large_the_log_weights() {
     let target = |x: &DVector<f64>| 1e16 + if x[0] > 0.0 { 4.0 } else { 0.0 };
-    let path = GeometricPath::new(base(), FunctionModel::new(target));
+    let path = GeometricPath::new(base(), shared::function(target));
     let run = Ais::new(&path, kernel())
         .schedule(Schedule::linear(1).unwrap())
         .run()
@@ -331,7 +330,7 @@ fn a_run_keeps_its_digits_however_large_the_log_weights() {
 
 #[test]
 fn a_stage_with_most_of_the_variance_is_a_warning() {
-    let target = FunctionModel::new(|x: &DVector<f64>| -0.5 * (x[0] - 4.0).powi(2));
+    let target = shared::function(|x: &DVector<f64>| -0.5 * (x[0] - 4.0).powi(2));
     let path = GeometricPath::new(base(), target);
     let leap = (0..=20).map(|k| k as f64 / 40.0).chain([1.0]);
     let run = Ais::new(&path, kernel())
@@ -416,8 +415,8 @@ fn a_panic_in_a_model_is_an_error_with_chain_stage_and_beta() {
 
 #[test]
 fn a_panic_in_a_sampler_or_a_callback_names_the_chains_of_its_block() {
-    let broken = FunctionModel::new(|_: &DVector<f64>| 0.0)
-        .with_sampler(|_| -> DVector<f64> { panic!("no sample") })
+    let broken = shared::function(|_: &DVector<f64>| 0.0)
+        .with_sampler(shared::sampler(|_| -> DVector<f64> { panic!("no sample") }))
         .with_log_normalizer(0.0)
         .unwrap();
     let path = GeometricPath::new(broken, base());
@@ -522,7 +521,7 @@ fn no_part_is_no_run() {
 #[test]
 fn a_nan_is_named_where_the_next_beta_is_sought() {
     let log_density = |x: &DVector<f64>| if x[0] > 1.5 { f64::NAN } else { 0.0 };
-    let path = GeometricPath::new(base(), FunctionModel::new(log_density));
+    let path = GeometricPath::new(base(), shared::function(log_density));
     let text = message(FirstPass::new(&path, kernel()).run());
     assert!(text.starts_with("log density is NaN in chain "), "{text}");
     assert!(

@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::shared;
 use annealed::Error;
 use annealed::ais::StageSummary;
 use annealed::bidirectional::TargetSamples;
@@ -48,11 +49,9 @@ fn rows<T: Copy + Default>(
     (log_densities, gradients)
 }
 
-type Batched<F> = BatchModel<F, (Vec<f64>, Vec<f64>)>;
-
 /// The well in batches. `seen` counts calls.
 fn batched(seen: &AtomicUsize) -> impl Differentiable<State = DVector<f64>> + Send + Sync + '_ {
-    BatchModel::new(DIMENSION, move |states: &[f64], n| {
+    shared::batch_model(DIMENSION, move |states: &[f64], n| {
         seen.fetch_add(1, Ordering::Relaxed);
         Ok(rows(states, n, well))
     })
@@ -148,7 +147,7 @@ fn a_batch_gives_the_numbers_of_single_states_in_few_calls() {
 #[test]
 fn single_precision_gives_the_same_number() {
     let single = GradientModel::new(DIMENSION, well).unwrap();
-    let rounded = BatchModel::new(DIMENSION, |states: &[f32], n| Ok(rows(states, n, well_f32)));
+    let rounded = shared::batch_model(DIMENSION, |states: &[f32], n| Ok(rows(states, n, well_f32)));
     let log_z = |target: &dyn Differentiable<State = DVector<f64>>| {
         target.log_density(&dvector![1.0, 2.0, 3.0])
     };
@@ -280,7 +279,7 @@ fn odd_states_share_the_call_of_the_others() {
 /// A state beyond the range of the number type is off the support, and the closure does not meet it.
 #[test]
 fn states_beyond_single_precision_are_off_the_support() {
-    let model = BatchModel::new(1, |states: &[f32], _| {
+    let model = shared::batch_model(1, |states: &[f32], _| {
         assert!(states.iter().all(|x| x.is_finite()));
         Ok((
             states.iter().map(|x| -x.abs()).collect(),
@@ -311,7 +310,7 @@ fn failing(
     threads: usize,
 ) -> impl Differentiable<State = DVector<f64>> + Send + Sync {
     let calls = AtomicUsize::new(0);
-    let model: Batched<_> = BatchModel::new(DIMENSION, move |states: &[f64], n| {
+    shared::batch_model(DIMENSION, move |states: &[f64], n| {
         match calls.fetch_add(1, Ordering::Relaxed) {
             call if call < fails => Ok(rows(states, n, well)),
             call if call == fails => Err(io::Error::other("device lost"))?,
@@ -319,8 +318,7 @@ fn failing(
             _ => panic!("called after a failure"),
         }
     })
-    .unwrap();
-    model
+    .unwrap()
 }
 
 /// Asserts that a run ended with the failure of the device, and returns stage and chains.
@@ -391,7 +389,7 @@ fn wrong_lengths_are_the_error_of_the_run() {
         assert!(text.ends_with(expected), "{text}");
     }
     let run = |found: (Vec<f32>, Vec<f32>)| {
-        let target = BatchModel::new(2, move |_: &[f32], _| Ok(found.clone()))?;
+        let target = shared::batch_model(2, move |_: &[f32], _| Ok(found.clone()))?;
         let path = GeometricPath::new(Gaussian::standard(2)?, target);
         let run = Ais::new(&path, Hmc::new(0.1, 1)?).chains(10).run();
         Ok(run.unwrap_err().to_string())

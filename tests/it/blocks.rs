@@ -2,6 +2,7 @@
 
 use std::f64::consts::PI;
 
+use crate::shared;
 use annealed::adaptive::FirstPass;
 use annealed::ais::{Ais, Run};
 use annealed::drift::DriftModifiedLangevin;
@@ -11,7 +12,7 @@ use annealed::kernel::{
     TransitionKernel, UnadjustedLangevin,
 };
 use annealed::learned::{LearnedTransitions, Mean};
-use annealed::model::{FunctionModel, Gaussian, NormalizedModel, Sampleable};
+use annealed::model::{Gaussian, NormalizedModel, Sampleable};
 use annealed::path::{GaussianPath, GeometricPath, Intermediate, SimdLevel, Stationary};
 use annealed::pilot::{BinnedSchedule, KnotChains, ScheduleOptimizer, VarOpt};
 use annealed::population::Population;
@@ -274,8 +275,10 @@ fn kernels_that_demand_their_stages_are_refused_where_stages_are_sought() {
     refused(binned.estimate_costs(&path, &flow, 1).unwrap_err());
     refused(FirstPass::fixed(&path, &flow).run().unwrap_err());
     // Before anything runs: this base has no sample to give.
-    let silent = FunctionModel::new(|x: &DVector<f64>| -x.norm_squared())
-        .with_sampler(|_: &mut dyn Rng| panic!("a chain was started"))
+    let silent = shared::function(|x: &DVector<f64>| -x.norm_squared())
+        .with_sampler(shared::sampler(|_: &mut dyn Rng| {
+            panic!("a chain was started")
+        }))
         .with_log_normalizer(PI.ln())
         .unwrap();
     let silent = GeometricPath::new(silent, Gaussian::standard(2).unwrap());

@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use crate::shared;
 use annealed::Error;
 use annealed::ais::{Ais, Expectations, Progress, Run, RunPart, StoppedBy};
 use annealed::bidirectional::{Bridge, TargetSamples};
@@ -310,7 +311,8 @@ fn time_ends_a_run() {
 #[test]
 fn a_finished_run_takes_more_chains_to_the_bits_of_one_run() {
     let path = path();
-    let recorded = || ais(&path).recorder(Expectations::new(|x: &DVector<f64>| x[0]));
+    let recorded =
+        || ais(&path).recorder(Expectations::new(shared::value(|x: &DVector<f64>| x[0])));
     let means =
         |run: &Run<DVector<f64>, Expectations<_>>| run.recorder().means().collect::<Vec<_>>();
     let whole = recorded().chains(1_234).run().unwrap();

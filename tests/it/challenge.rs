@@ -1,13 +1,14 @@
 //! A challenge finds what a run missed, and leaves a right run alone.
 
+use crate::shared;
 use annealed::Error;
 use annealed::adaptive::{Challenge, ChallengeRun, Judgement, Rounds};
 use annealed::ais::{Ais, Run};
 use annealed::estimate::{LogZ, Warning, log_sum_exp};
 use annealed::kernel::{Hmc, Metropolis, RandomWalkMetropolis, Repeat, SymmetricProposal};
 use annealed::model::{
-    Bernoulli, FunctionModel, Gaussian, GaussianMixture, GradientModel, NormalizedModel, Prior,
-    Priors, UnnormalizedModel,
+    Bernoulli, FunctionModel, Gaussian, GaussianMixture, NormalizedModel, Prior, Priors,
+    UnnormalizedModel,
 };
 use annealed::path::{AnnealingPath, GeometricPath, TemperedPath};
 use annealed::schedule::Schedule;
@@ -143,8 +144,9 @@ fn log_z_is_counted_from_the_base_where_asked() {
 #[test]
 fn a_made_up_normaliser_is_refused() {
     let target = isotropic(0.2, 0.8);
-    let base = FunctionModel::new(|x: &Vector| -0.5 * x.norm_squared())
-        .with_sampler(|rng: &mut dyn Rng| Vector::from_fn(4, |_, _| rng.sample(StandardNormal)));
+    let base = shared::function(|x: &Vector| -0.5 * x.norm_squared()).with_sampler(
+        shared::sampler(|rng: &mut dyn Rng| Vector::from_fn(4, |_, _| rng.sample(StandardNormal))),
+    );
     for (log_normalizer, is_right) in [(2.0 * TAU.ln(), true), (0.0, false)] {
         let base = base.clone().with_log_normalizer(log_normalizer).unwrap();
         let path = GeometricPath::new(base, target.clone());
@@ -180,7 +182,7 @@ fn states_of_the_user_lead_to_a_mode_that_nothing_else_finds() {
 #[test]
 fn climbs_with_a_gradient_and_without_find_a_mode_beside_the_base() {
     // Two wells: the base lies in one of them.
-    let target = GradientModel::new(1, |x: &[f64], gradient: &mut [f64]| {
+    let target = shared::gradient_model(1, |x: &[f64], gradient: &mut [f64]| {
         let (near, far) = (
             -0.5 * (x[0] / 0.5).powi(2),
             2.0 - 0.5 * ((x[0] - 7.0) / 0.3).powi(2),
@@ -319,7 +321,7 @@ fn a_challenge_that_fails_names_the_cause_beside_right_rounds() {
     let wide = Gaussian::isotropic(zero.clone(), 1.5).unwrap();
     let peak = Gaussian::isotropic(zero, 1.0).unwrap();
     let log_z = peak.log_normalizer();
-    let hole = FunctionModel::new(move |x: &Vector| match x.norm() < 0.3 {
+    let hole = shared::function(move |x: &Vector| match x.norm() < 0.3 {
         true => f64::NAN,
         false => peak.log_density(x),
     });
@@ -339,8 +341,10 @@ fn a_made_up_normaliser_is_refused_in_many_dimensions() {
     let part = |deviation| Gaussian::isotropic(DVector::zeros(D), deviation).unwrap();
     let parts = [(0.1, part(1.0)), (0.9, part(0.1))];
     let target = GaussianMixture::new(parts).unwrap();
-    let base = FunctionModel::new(|x: &Vector| -0.125 * x.norm_squared()).with_sampler(
-        |rng: &mut dyn Rng| Vector::from_fn(D, |_, _| 2.0 * rng.sample::<f64, _>(StandardNormal)),
+    let base = shared::function(|x: &Vector| -0.125 * x.norm_squared()).with_sampler(
+        shared::sampler(|rng: &mut dyn Rng| {
+            Vector::from_fn(D, |_, _| 2.0 * rng.sample::<f64, _>(StandardNormal))
+        }),
     );
     let exact = D as f64 * (0.5 * TAU.ln() + 2_f64.ln());
     for (log_normalizer, is_right) in [(exact, true), (0.0, false)] {
@@ -387,7 +391,7 @@ fn an_improvement_keeps_the_interval_of_a_search_for_a_period() {
         Prior::uniform(0.01, 1.0),
     ];
     let priors = Priors::new(priors.map(Result::unwrap)).unwrap();
-    let likelihood = GradientModel::new(3, |x: &[f64], gradient: &mut [f64]| {
+    let likelihood = shared::gradient_model(3, |x: &[f64], gradient: &mut [f64]| {
         let mut log_likelihood = -25.0 * (TAU * variance).ln();
         for (t, y) in times.iter().zip(&observed) {
             let (sine, cosine) = (TAU * x[2] * t).sin_cos();
@@ -472,7 +476,7 @@ fn wrong_gradients_are_refused() {
         |x| x.rows(0, 3).into_owned(),
     ];
     for (wrong, gradient) in gradients.into_iter().enumerate() {
-        let target = FunctionModel::new(log_density).with_gradient(gradient);
+        let target = shared::function(log_density).with_gradient(shared::gradient(gradient));
         let path = GeometricPath::new(isotropic(0.0, 1.0), target);
         let first = run(&path, 1);
         let challenge = Challenge::new(&path, walk(), &first).with_gradient();

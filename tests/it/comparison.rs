@@ -163,8 +163,8 @@ fn a_run_that_missed_a_mode_is_contradicted_by_another_base() {
     let target = GaussianMixture::new([(0.4, mode(0.0)), (0.6, mode(12.0))]).unwrap();
     let base = |deviation| Gaussian::isotropic(DVector::zeros(2), deviation).unwrap();
     let (near, far) = (
-        GeometricPath::new(base(1.0), &target),
-        GeometricPath::new(base(9.0), &target),
+        GeometricPath::new(base(1.0), target.clone()),
+        GeometricPath::new(base(9.0), target.clone()),
     );
     let kernel = RandomWalkMetropolis::new(0.7).unwrap();
     let schedule = || Schedule::power(100, 2.0).unwrap();
@@ -199,7 +199,7 @@ fn a_run_that_missed_a_mode_is_contradicted_by_another_base() {
 #[test]
 fn a_ratio_holds_the_warnings_of_both() {
     let target = Gaussian::standard(1).unwrap();
-    let path = GeometricPath::new(Gaussian::standard(1).unwrap(), &target);
+    let path = GeometricPath::new(Gaussian::standard(1).unwrap(), target.clone());
     let run = |chains, seed| {
         let ais = Ais::new(&path, RandomWalkMetropolis::new(0.7).unwrap());
         let ais = ais.schedule(Schedule::linear(5).unwrap());
@@ -222,7 +222,7 @@ fn a_ratio_holds_the_warnings_of_both() {
 #[test]
 fn a_run_does_not_agree_with_itself() {
     let target = Gaussian::isotropic(DVector::zeros(1), 0.5).unwrap();
-    let path = GeometricPath::new(Gaussian::standard(1).unwrap(), &target);
+    let path = GeometricPath::new(Gaussian::standard(1).unwrap(), target.clone());
     let run = |seed| {
         let ais = Ais::new(&path, RandomWalkMetropolis::new(0.7).unwrap());
         ais.schedule(Schedule::linear(5).unwrap()).seed(seed).run()

@@ -8,12 +8,13 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::shared;
 use annealed::Error;
 use annealed::adaptive::{Challenge, ChallengeRun, Rounds, RoundsRun};
 use annealed::ais::{Ais, Progress, Run};
 use annealed::estimate::LogZ;
 use annealed::kernel::{Hmc, RandomWalkMetropolis};
-use annealed::model::{FunctionModel, Gaussian};
+use annealed::model::Gaussian;
 use annealed::nested::{NestedSmc, NestedSmcRun};
 use annealed::path::{GeometricPath, TemperedPath};
 use annealed::population::{Resampling, WasteFree};
@@ -205,7 +206,7 @@ fn tempered_runs() {
 
 #[test]
 fn runs_over_levels() {
-    let likelihood = FunctionModel::new(|x: &Vector| -8.0 * x.norm_squared());
+    let likelihood = shared::function(|x: &Vector| -8.0 * x.norm_squared());
     let problem = TemperedPath::new(Gaussian::standard(2).unwrap(), likelihood);
     let walk = RandomWalkMetropolis::new(0.5).unwrap();
     row!("levels", || NestedSmc::new(&problem, walk.clone())

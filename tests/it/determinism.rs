@@ -1,11 +1,12 @@
 //! One seed, one result: bit for bit, on any number of threads, however the chains are split.
 
+use crate::shared;
 use annealed::Error;
 use annealed::adaptive::{FirstPass, Rounds};
 use annealed::ais::{Ais, Execution, Expectations, Run, RunPart};
 use annealed::estimate::LogZ;
 use annealed::kernel::RandomWalkMetropolis;
-use annealed::model::{FunctionModel, Gaussian};
+use annealed::model::Gaussian;
 use annealed::path::{GeometricPath, TemperedPath};
 use annealed::pilot::{BinnedSchedule, Friction, Pilot, ScheduleOptimizer, VarOpt};
 use annealed::schedule::Schedule;
@@ -77,7 +78,7 @@ fn a_recorder_merges_the_same_way() {
     let means = |threads| {
         let mean = |x: &DVector<f64>| x[0];
         let run = ais(&path)
-            .recorder(Expectations::new(mean))
+            .recorder(Expectations::new(shared::value(mean)))
             .threads(threads)
             .run()
             .unwrap();
@@ -179,7 +180,7 @@ fn a_pilot_without_threads_is_refused_and_a_panic_names_its_place() {
     let none = FirstPass::new(&path, walk()).threads(0).run();
     let none = none.unwrap_err().to_string();
     assert!(none.contains("threads: got 0"), "{none}");
-    let likelihood = FunctionModel::new(|x: &DVector<f64>| match x[0] > 2.5 {
+    let likelihood = shared::function(|x: &DVector<f64>| match x[0] > 2.5 {
         true => panic!("of the likelihood"),
         false => 0.0,
     });

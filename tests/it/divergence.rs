@@ -3,6 +3,7 @@
 use std::f64::consts::TAU;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::shared;
 use annealed::Error;
 use annealed::ais::Ais;
 use annealed::drift::{DriftModifiedLangevin, DriftModifier};
@@ -11,7 +12,7 @@ use annealed::kernel::{
     Hmc, Mala, Preconditioner, RandomWalkMetropolis, Repeat, Slice, TransitionKernel, Tunable,
     UnadjustedLangevin,
 };
-use annealed::model::{Differentiable, Gaussian, GradientModel, UnnormalizedModel};
+use annealed::model::{Differentiable, Gaussian, UnnormalizedModel};
 use annealed::path::{AnnealingPath, GeometricPath};
 use annealed::schedule::Schedule;
 use nalgebra::{DVector, dvector};
@@ -28,7 +29,7 @@ fn funnel() -> impl Differentiable<State = Vector> + Sync {
         gradient[2] = -x[2] * precision;
         -v * v / 8.0 - v - 0.5 * squares * precision
     };
-    GradientModel::new(3, funnel).unwrap()
+    shared::gradient_model(3, funnel).unwrap()
 }
 
 fn base(dimension: usize) -> Gaussian {
@@ -77,9 +78,8 @@ where
 /// Steps that are far too long for the neck.
 #[test]
 fn a_funnel_written_plainly_is_passed() {
-    let funnel = funnel();
-    let path = GeometricPath::new(base(3), &funnel);
-    let batches = GeometricPath::new(base(3), InBatches(&funnel));
+    let path = GeometricPath::new(base(3), funnel());
+    let batches = GeometricPath::new(base(3), InBatches(funnel()));
     for (size, steps) in [(0.5, 50), (1.0, 20), (2.0, 10)] {
         let hmc = Hmc::new(size, steps).unwrap();
         for seed in 0..3 {
@@ -101,7 +101,7 @@ fn quartic(radius: f64) -> impl Differentiable<State = Vector> + Sync {
             false => f64::NAN,
         }
     };
-    GradientModel::new(1, quartic).unwrap()
+    shared::gradient_model(1, quartic).unwrap()
 }
 
 struct Still;
@@ -124,9 +124,8 @@ where
 /// The drift of one step leads from 8 to beyond a thousand.
 #[test]
 fn one_step_of_langevin_may_diverge() {
-    let quartic = quartic(1_000.0);
-    let path = GeometricPath::new(base(1), &quartic);
-    let batches = GeometricPath::new(base(1), InBatches(&quartic));
+    let path = GeometricPath::new(base(1), quartic(1_000.0));
+    let batches = GeometricPath::new(base(1), InBatches(quartic(1_000.0)));
     run(&path, Mala::new(16.0).unwrap()).unwrap();
     let shape = Preconditioner::deviations(dvector![2.0]).unwrap();
     run(&path, Mala::new(4.0).unwrap().preconditioned(shape)).unwrap();
@@ -154,7 +153,7 @@ fn gaussian_until(
         }
         -0.5 * x.iter().map(|x| x * x).sum::<f64>()
     };
-    GradientModel::new(dimension, gaussian).unwrap()
+    shared::gradient_model(dimension, gaussian).unwrap()
 }
 
 /// Gradients are checked at starts and proposals, within a trajectory and at its end, and where only one end of the path
@@ -199,9 +198,8 @@ fn a_gradient_that_is_not_finite_is_an_error_where_the_density_is_finite() {
 /// Where chains come a NaN is an error, and says where.
 #[test]
 fn a_nan_at_an_ordinary_point_is_an_error() {
-    let quartic = quartic(2.5);
-    let path = GeometricPath::new(base(1), &quartic);
-    let batches = GeometricPath::new(base(1), InBatches(&quartic));
+    let path = GeometricPath::new(base(1), quartic(2.5));
+    let batches = GeometricPath::new(base(1), InBatches(quartic(2.5)));
     let hmc = || Hmc::new(0.3, 5).unwrap();
     let errors = [
         run(&path, hmc()),
@@ -228,8 +226,8 @@ fn a_nan_at_an_ordinary_point_is_an_error() {
     }
     // At a proposal, from starts that are all within.
     let narrow = Gaussian::isotropic(dvector![0.0], 0.3).unwrap();
-    let path = GeometricPath::new(narrow.clone(), &quartic);
-    let batches = GeometricPath::new(narrow, InBatches(&quartic));
+    let path = GeometricPath::new(narrow.clone(), quartic(2.5));
+    let batches = GeometricPath::new(narrow, InBatches(quartic(2.5)));
     let hmc = || Hmc::new(1.5, 1).unwrap();
     let errors = [
         run(&path, hmc()),

@@ -1,12 +1,13 @@
 //! What the weights say: exact values, invariances, theory on log-normal weights, bad input.
 
+use crate::shared;
 use annealed::Error;
 use annealed::ais::Ais;
 use annealed::estimate::{
     Estimate, Warning, WeightSums, importance_weighted_bound, log_mean_exp, log_sum_exp,
 };
 use annealed::kernel::RandomWalkMetropolis;
-use annealed::model::{FunctionModel, Gaussian, NormalizedModel};
+use annealed::model::{Gaussian, NormalizedModel};
 use annealed::path::GeometricPath;
 use annealed::schedule::Schedule;
 use nalgebra::DVector;
@@ -261,7 +262,7 @@ fn the_interval_covers_where_few_chains_meet_a_heavy_tail() {
         "normal: {coverage} of {unwarned}"
     );
 
-    let laplace = FunctionModel::new(|x: &DVector<f64>| -x[0].abs());
+    let laplace = shared::function(|x: &DVector<f64>| -x[0].abs());
     let path = GeometricPath::new(Gaussian::standard(1).unwrap(), laplace);
     let log_mean = 2f64.ln() - path.base().log_normalizer();
     let (coverage, unwarned) = unwarned_coverage(log_mean, |seed| {

@@ -1,5 +1,6 @@
 //! The evidence of Bayesian models: priors of parameters, Laplace's approximation, gradients that are wrong.
 
+use crate::shared;
 use annealed::ais::Run;
 use annealed::kernel::Preconditioner;
 use annealed::model::StudentT;
@@ -60,7 +61,7 @@ impl Conjugate {
     }
 
     fn model() -> impl Differentiable {
-        GradientModel::new(4, Self::log_likelihood).unwrap()
+        shared::gradient_model(4, Self::log_likelihood).unwrap()
     }
 
     fn exact() -> f64 {
@@ -176,7 +177,7 @@ fn a_likelihood_of_other_parameters_is_refused() {
 #[test]
 fn laplace_refuses_a_wrong_gradient() {
     let of = |factor: f64| {
-        let model = GradientModel::new(2, move |x: &[f64], gradient: &mut [f64]| {
+        let model = shared::gradient_model(2, move |x: &[f64], gradient: &mut [f64]| {
             gradient[0] = -(x[0] - 1.0) - factor * (x[0] + 2.0);
             gradient[1] = -4.0 * x[1];
             -0.5 * (x[0] - 1.0).powi(2) - 0.5 * (x[0] + 2.0).powi(2) - 2.0 * x[1] * x[1]
@@ -200,7 +201,7 @@ fn schools(scale: Prior) -> Result<Gaussian> {
     let mut priors = vec![Prior::normal(0.0, 5.0)?, scale];
     priors.resize(10, Prior::normal(0.0, 1.0)?);
     let priors = Priors::new(priors)?;
-    let likelihood = GradientModel::new(10, |x: &[f64], gradient: &mut [f64]| {
+    let likelihood = shared::gradient_model(10, |x: &[f64], gradient: &mut [f64]| {
         let mut log_likelihood = 0.0;
         for (i, (y, error)) in observed.iter().zip(errors).enumerate() {
             let off = (y - x[0] - x[1] * x[2 + i]) / error;
@@ -238,7 +239,7 @@ fn laplace_takes_skewed_modes_and_all_tails() {
     let student: Terms = |x| (-(x * x).ln_1p(), -2.0 * x / (1.0 + x * x));
     for terms in [log_gamma, quartic, student] {
         for dimension in [1, 5, 20, 100] {
-            let model = GradientModel::new(dimension, move |x: &[f64], to: &mut [f64]| {
+            let model = shared::gradient_model(dimension, move |x: &[f64], to: &mut [f64]| {
                 to.iter_mut().zip(x).for_each(|(to, x)| *to = terms(*x).1);
                 x.iter().map(|x| terms(*x).0).sum()
             });
@@ -301,10 +302,10 @@ fn laplace_meets_the_published_evidence_of_sonar() {
 /// A normal law with a gradient times a factor.
 fn refusals(factor: f64) -> [Option<Error>; 3] {
     let gradient = move |x: &DVector<f64>| -factor * x / 0.25;
-    let target = FunctionModel::new(|x: &DVector<f64>| -0.5 * x.norm_squared() / 0.25);
+    let target = shared::function(|x: &DVector<f64>| -0.5 * x.norm_squared() / 0.25);
     let path = GeometricPath::new(
         Gaussian::standard(3).unwrap(),
-        target.with_gradient(gradient),
+        target.with_gradient(shared::gradient(gradient)),
     );
     let hmc = || Hmc::new(0.3, 3).unwrap();
     [
@@ -331,7 +332,8 @@ fn pilots_refuse_wrong_gradients() {
 #[test]
 fn a_walk_does_not_look_at_gradients() {
     let wrong = |x: &DVector<f64>| x.clone();
-    let target = FunctionModel::new(|x: &DVector<f64>| -x.norm_squared()).with_gradient(wrong);
+    let target = shared::function(|x: &DVector<f64>| -x.norm_squared())
+        .with_gradient(shared::gradient(wrong));
     let path = GeometricPath::new(Gaussian::standard(2).unwrap(), target);
     let walk = RandomWalkMetropolis::new(0.5).unwrap();
     let _ = FirstPass::new(&path, walk).run().unwrap();

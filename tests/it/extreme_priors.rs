@@ -1,5 +1,6 @@
 //! Priors with mass at coordinates whose parameters saturate: gradient kernels run, and log Z is the exact one.
 
+use crate::shared;
 use annealed::kernel::UnadjustedLangevin;
 
 use annealed::prelude::*;
@@ -23,7 +24,7 @@ fn precision(
 ) {
     let priors = Priors::new([Prior::gamma(a, a).unwrap()]).unwrap();
     let constant = 5.0 * std::f64::consts::TAU.ln();
-    let likelihood = GradientModel::new(1, move |t: &[f64], slope: &mut [f64]| {
+    let likelihood = shared::gradient_model(1, move |t: &[f64], slope: &mut [f64]| {
         slope[0] = 5.0 / t[0] - 6.0;
         5.0 * t[0].ln() - 6.0 * t[0] - constant
     });
@@ -47,7 +48,7 @@ fn sticks(
 ) {
     let priors = [3.0, 2.0, 1.0].map(|left| Prior::beta(a, a * left).unwrap());
     let priors = Priors::new(priors).unwrap();
-    let likelihood = GradientModel::new(3, |share: &[f64], slopes: &mut [f64]| {
+    let likelihood = shared::gradient_model(3, |share: &[f64], slopes: &mut [f64]| {
         let mut log_likelihood = 0.0;
         for (j, b) in share.iter().enumerate() {
             let (here, later) = (COUNTS[j], COUNTS[j + 1..].iter().sum::<f64>());
@@ -75,7 +76,7 @@ fn dirichlet(
     f64,
 ) {
     let priors = Priors::new([JointPrior::dirichlet([a; 4]).unwrap()]).unwrap();
-    let likelihood = GradientModel::new(4, |p: &[f64], slopes: &mut [f64]| {
+    let likelihood = shared::gradient_model(4, |p: &[f64], slopes: &mut [f64]| {
         (0..4).for_each(|k| slopes[k] = COUNTS[k] / p[k]);
         (0..4).map(|k| COUNTS[k] * p[k].ln()).sum()
     });
@@ -102,7 +103,7 @@ fn by_every_gradient_kernel(
     ),
     draws: bool,
 ) {
-    let path = TemperedPath::new(&priors, &likelihood);
+    let path = TemperedPath::new(&priors, likelihood);
     let rounds = Rounds::new(&path, Hmc::new(0.3, 3).unwrap()).budget(400_000);
     assert_right("Rounds", &rounds.seed(1).run().unwrap(), exact);
     let pass = FirstPass::new(&path, Mala::new(0.5).unwrap()).chains(1_000);
@@ -166,7 +167,7 @@ fn both_ends_of_an_interval() {
     let exact = |a: f64| ln_gamma(a + 3.0) + ln_gamma(a + 2.0) - ln_gamma(2.0 * a + 5.0);
     let a = 0.02;
     let priors = Priors::new([Prior::beta(a, a).unwrap()]).unwrap();
-    let likelihood = GradientModel::new(1, |x: &[f64], slope: &mut [f64]| {
+    let likelihood = shared::gradient_model(1, |x: &[f64], slope: &mut [f64]| {
         slope[0] = 3.0 / x[0] - 2.0 / (1.0 - x[0]);
         3.0 * x[0].ln() + 2.0 * (1.0 - x[0]).ln()
     });
@@ -208,7 +209,7 @@ fn composed_gradients_fit_composed_densities() {
         Prior::uniform(0.0, 1.0).unwrap(),
         Prior::uniform(-3.0, 0.0).unwrap(),
     ]);
-    let powers = GradientModel::new(3, |x: &[f64], slopes: &mut [f64]| {
+    let powers = shared::gradient_model(3, |x: &[f64], slopes: &mut [f64]| {
         slopes.copy_from_slice(&[2.0 / x[0], 3.0 / x[1], 1.5 / x[2]]);
         2.0 * x[0].ln() + 3.0 * x[1].ln() + 1.5 * (-x[2]).ln()
     });
@@ -234,10 +235,10 @@ fn composed_gradients_fit_composed_densities() {
 /// at the prior's ends. At 1,000 it is -inf for a third of the prior.
 #[test]
 fn the_first_stage_is_as_short_as_a_likelihood_that_nearly_overflows_needs() {
-    let likelihood = FunctionModel::of_slices(|u: &[f64]| -u[0].abs().exp());
+    let likelihood = shared::function(|u: &DVector<f64>| -u[0].abs().exp());
     for bound in [700.0_f64, 1_000.0] {
         let prior = UniformBox::new([(-bound, bound)]).unwrap();
-        let path = TemperedPath::new(prior, &likelihood);
+        let path = TemperedPath::new(prior, likelihood.clone());
         let kernel = RandomWalkMetropolis::new(1.0).unwrap();
         let run = Rounds::new(&path, kernel)
             .budget(200_000)

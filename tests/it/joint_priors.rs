@@ -2,6 +2,7 @@
 
 use std::f64::consts::{PI, TAU};
 
+use crate::shared;
 use annealed::bidirectional::BridgeSampling;
 use annealed::model::StudentT;
 use annealed::path::Stationary;
@@ -85,7 +86,7 @@ fn draws(priors: &Priors, count: usize) -> Vec<DVector<f64>> {
 /// A likelihood whose slopes by the parameters differ and vary.
 fn uneven(priors: &Priors) -> impl Differentiable<State = DVector<f64>> {
     let count = priors.parameters(&DVector::zeros(priors.dimension())).len();
-    let likelihood = GradientModel::new(count, |x: &[f64], slopes: &mut [f64]| {
+    let likelihood = shared::gradient_model(count, |x: &[f64], slopes: &mut [f64]| {
         let terms = x.iter().zip(slopes).zip(1..).map(|((x, slope), i)| {
             *slope = f64::from(i) / x.hypot(1.0);
             f64::from(i) * x.asinh()
@@ -458,7 +459,7 @@ fn wrong_arguments_are_refused() {
     assert!(JointPrior::correlation(3, 0.0).is_err());
     // A likelihood of two parameters beside a simplex of three, whose coordinates are two.
     let priors = one(JointPrior::dirichlet([1.0; 3]));
-    let likelihood = GradientModel::new(2, |_: &[f64], _: &mut [f64]| 0.0).unwrap();
+    let likelihood = shared::gradient_model(2, |_: &[f64], _: &mut [f64]| 0.0).unwrap();
     let path = TemperedPath::new(&priors, priors.likelihood(likelihood));
     let run = Ais::new(&path, Hmc::new(0.1, 1).unwrap())
         .schedule(Schedule::linear(2).unwrap())
@@ -502,7 +503,7 @@ fn a_mixture_of_ordered_means_has_the_evidence_without_an_order() {
     let exact = pairs.map(density).sum::<f64>().ln();
 
     let priors = one(JointPrior::ordered(Prior::normal(0.0, 3.0).unwrap(), 2));
-    let likelihood = GradientModel::new(2, move |x: &[f64], slopes: &mut [f64]| {
+    let likelihood = shared::gradient_model(2, move |x: &[f64], slopes: &mut [f64]| {
         for y in DATA {
             let [a, b] = [x[0], x[1]].map(|mean| log_normal_density(y, mean, 1.0).exp());
             slopes[0] += a / (a + b) * (y - x[0]);
@@ -544,7 +545,7 @@ fn eight_schools_have_the_evidence_of_a_quadrature() {
         JointPrior::effects(Prior::normal(0.0, 1.0).unwrap(), 8, Some(0), Some(1)).unwrap(),
     ]);
     let priors = priors.unwrap();
-    let likelihood = GradientModel::new(10, |x: &[f64], slopes: &mut [f64]| {
+    let likelihood = shared::gradient_model(10, |x: &[f64], slopes: &mut [f64]| {
         let each = (0..8).map(|i| {
             let variance = ERRORS[i].powi(2);
             slopes[2 + i] = (EFFECTS[i] - x[2 + i]) / variance;

@@ -2,12 +2,13 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::shared;
 use annealed::adaptive::{Challenge, Rounds};
 use annealed::ais::{Ais, RunPart};
 use annealed::bidirectional::{Bdmc, Bridge, TargetSamples};
 use annealed::estimate::LogZ;
 use annealed::kernel::RandomWalkMetropolis;
-use annealed::model::{FunctionModel, Gaussian, NormalizedModel};
+use annealed::model::{Gaussian, NormalizedModel};
 use annealed::nested::NestedSmc;
 use annealed::path::{GeometricPath, TemperedPath};
 use annealed::population::{Resampling, WasteFree};
@@ -147,7 +148,7 @@ fn tempering_and_levels_show_the_face_of_all_results() {
         let far = (x - dvector![1.0, -1.0]).norm_squared() / 0.16;
         0.5 * x.norm_squared() - 0.5 * far + std::f64::consts::TAU.ln()
     };
-    let tempered = TemperedPath::new(Gaussian::standard(2).unwrap(), FunctionModel::new(ratio));
+    let tempered = TemperedPath::new(Gaussian::standard(2).unwrap(), shared::function(ratio));
     let levels = NestedSmc::new(&tempered, walk()).islands(30).run().unwrap();
     assert!(assert_face!(levels).is_some());
 }
@@ -204,7 +205,7 @@ fn bounds_on_simulated_data_say_what_they_cost() {
 #[test]
 fn evaluations_are_those_of_the_target() {
     let met = AtomicU64::new(0);
-    let model = FunctionModel::new(|x: &DVector<f64>| {
+    let model = shared::function(|x: &DVector<f64>| {
         met.fetch_add(1, Ordering::Relaxed);
         -x.norm_squared()
     });
@@ -297,7 +298,7 @@ mod written {
             true => -x[0],
             false => f64::NEG_INFINITY,
         };
-        let tail = TemperedPath::new(Gaussian::standard(1).unwrap(), FunctionModel::new(tail));
+        let tail = TemperedPath::new(Gaussian::standard(1).unwrap(), shared::function(tail));
         let levels = NestedSmc::new(&tail, walk()).islands(10).run().unwrap();
         let written = json(&levels);
         assert_eq!(written["levels"][0]["level"], Value::Null);

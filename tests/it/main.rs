@@ -69,6 +69,7 @@ mod scatter_sheet;
 mod schedule_optimizers;
 mod schedules;
 mod serialization;
+mod shared;
 mod sizes;
 mod small_support;
 mod tempering;

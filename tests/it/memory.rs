@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 #[cfg(feature = "checkpoint")]
+use crate::shared;
 use annealed::ais::Progress;
 use annealed::bidirectional::TargetSamples;
 use annealed::kernel::{LocalMetropolis, LocalProposal, UnadjustedLangevin};
@@ -465,7 +466,7 @@ fn the_blend_of_another_beta_is_found_out() {
 #[test]
 fn a_model_that_changes_is_an_error_in_debug_builds() {
     let calls = AtomicU64::new(0);
-    let changing = FunctionModel::new(|x: &DVector<f64>| {
+    let changing = shared::function(|x: &DVector<f64>| {
         let call = calls.fetch_add(1, Ordering::Relaxed);
         -x.norm_squared() * (1.0 + 1e-3 * call as f64)
     });

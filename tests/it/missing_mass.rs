@@ -1,13 +1,12 @@
 //! Unadjusted kernels whose moves overshoot miss weight that no forward chain meets, and say so.
 
+use crate::shared;
 use annealed::ais::Ais;
 use annealed::drift::{DriftModifiedLangevin, QuadratureModifier};
 use annealed::estimate::LogZ;
 use annealed::estimate::Warning;
 use annealed::kernel::{Mala, TransitionKernel, UnadjustedLangevin};
-use annealed::model::{
-    Differentiable, FunctionModel, Gaussian, GaussianMixture, NormalizedModel, Sampleable,
-};
+use annealed::model::{Differentiable, Gaussian, GaussianMixture, NormalizedModel, Sampleable};
 use annealed::path::{AnnealingPath, GaussianPath, GeometricPath, TemperedPath};
 use annealed::schedule::Schedule;
 use nalgebra::{DVector, dvector};
@@ -25,17 +24,19 @@ fn beta(
 > {
     let inside = |x: &State| 0.0 < x[0] && x[0] < 1.0;
     let uniform = move |x: &State| if inside(x) { 0.0 } else { f64::NEG_INFINITY };
-    let prior = FunctionModel::new(uniform)
-        .with_gradient(|_: &State| dvector![0.0])
-        .with_sampler(|rng: &mut dyn Rng| dvector![rng.random::<f64>()])
+    let prior = shared::function(uniform)
+        .with_gradient(shared::gradient(|_: &State| dvector![0.0]))
+        .with_sampler(shared::sampler(|rng: &mut dyn Rng| {
+            dvector![rng.random::<f64>()]
+        }))
         .with_log_normalizer(0.0)
         .unwrap();
-    let likelihood = FunctionModel::new(move |x: &State| match inside(x) {
+    let likelihood = shared::function(move |x: &State| match inside(x) {
         true => (a - 1.0) * x[0].ln() + (b - 1.0) * (1.0 - x[0]).ln(),
         false => f64::NEG_INFINITY,
     });
     let slope = move |x: &State| dvector![(a - 1.0) / x[0] - (b - 1.0) / (1.0 - x[0])];
-    TemperedPath::new(prior, likelihood.with_gradient(slope))
+    TemperedPath::new(prior, likelihood.with_gradient(shared::gradient(slope)))
 }
 
 /// The shares that 20 runs find missing, 0 for a run that does not warn, and their estimates of log Z.

@@ -3,6 +3,7 @@
 use std::f64::consts::{PI, TAU};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::shared;
 use annealed::ais::Ais;
 use annealed::estimate::{LogZ, Warning, WeightedSample, log_sum_exp};
 use annealed::kernel::{Metropolis, RandomWalkMetropolis, Repeat, SymmetricProposal};
@@ -49,10 +50,10 @@ impl NormalizedModel for Square {
     }
 }
 
-fn on_square(
-    log_likelihood: impl Fn(&Vector) -> f64 + Sync,
-) -> TemperedPath<Square, impl UnnormalizedModel<State = Vector> + Sync> {
-    TemperedPath::new(Square, FunctionModel::new(log_likelihood))
+fn on_square<'a>(
+    log_likelihood: impl Fn(&Vector) -> f64 + Sync + 'a,
+) -> TemperedPath<Square, impl UnnormalizedModel<State = Vector> + Sync + 'a> {
+    TemperedPath::new(Square, shared::function(log_likelihood))
 }
 
 fn assert_near(found: f64, exact: f64, error: f64, most: f64) {
@@ -173,7 +174,7 @@ fn a_plateau_ends_the_levels() {
 fn gaussian(count: &AtomicU64) -> TemperedPath<Gaussian, impl UnnormalizedModel<State = Vector>> {
     let prior = Gaussian::isotropic(DVector::zeros(3), 2.0).unwrap();
     let centre = dvector![1.0, -0.5, 2.0];
-    let likelihood = FunctionModel::new(move |x: &Vector| {
+    let likelihood = shared::function(move |x: &Vector| {
         count.fetch_add(1, Ordering::Relaxed);
         -0.5 * (x - &centre).norm_squared() / 0.09
     });
@@ -312,7 +313,7 @@ fn one_seed_has_the_same_bits_on_any_number_of_threads() {
 #[test]
 fn a_level_path_serves_annealed_runs() {
     // P(x > 4) of a standard normal.
-    let likelihood = FunctionModel::new(|x: &Vector| x[0]);
+    let likelihood = shared::function(|x: &Vector| x[0]);
     let problem = TemperedPath::new(Gaussian::standard(1).unwrap(), likelihood);
     let path = LevelPath::new(&problem, (1..=8).map(|t| 0.5 * f64::from(t))).unwrap();
     let run = Ais::new(&path, Repeat::new(walk(0.7), 20).unwrap())

@@ -2,12 +2,13 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::shared;
 use annealed::Error;
 use annealed::ais::{Ais, Run, RunPart};
 use annealed::bidirectional::{Bridge, TargetSamples};
 use annealed::estimate::LogZ;
 use annealed::kernel::{Hmc, Mala, RandomWalkMetropolis, Repeat, Reversal};
-use annealed::model::{FunctionModel, Gaussian};
+use annealed::model::Gaussian;
 use annealed::path::GeometricPath;
 use annealed::rbm::{BaseRate, BlockGibbs, Rbm, RbmPath};
 use annealed::schedule::Schedule;
@@ -91,7 +92,7 @@ fn another_kernel_or_step_size_is_refused() {
 fn a_target_of_another_constant_is_refused_and_rounding_is_not() {
     let base = || Gaussian::standard(2).unwrap();
     let model = |constant: f64, share: f64| {
-        FunctionModel::new(move |x: &DVector<f64>| constant - x.norm_squared() * share)
+        shared::function(move |x: &DVector<f64>| constant - x.norm_squared() * share)
     };
     let path = |constant, share| GeometricPath::new(base(), model(constant, share));
     let schedule = Schedule::linear(20).unwrap();
@@ -130,7 +131,7 @@ fn machines_of_other_weights_are_refused() {
 #[test]
 fn the_few_chains_cost_a_few_dozen_evaluations() {
     let evaluations = AtomicUsize::new(0);
-    let model = FunctionModel::new(|x: &DVector<f64>| {
+    let model = shared::function(|x: &DVector<f64>| {
         evaluations.fetch_add(1, Ordering::Relaxed);
         -x.norm_squared()
     });

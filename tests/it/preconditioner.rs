@@ -1,12 +1,13 @@
 //! Preconditioners: a kernel shaped by L moves as the plain kernel does on the target seen from
 //! `y = L^{-1} x`. (Invariance and unbiased weights of the shaped kernels are in `tests/invariance`.)
 
+use crate::shared;
 use annealed::adaptive::FirstPass;
 use annealed::ais::{Ais, Run};
 use annealed::kernel::{
     Hmc, Mala, Preconditioner, RandomWalkMetropolis, Repeat, Stage, TransitionKernel, Tunable,
 };
-use annealed::model::{Differentiable, FunctionModel, Gaussian, UnnormalizedModel};
+use annealed::model::{Differentiable, Gaussian, UnnormalizedModel};
 use annealed::path::{GeometricAt, GeometricPath, Intermediate};
 use annealed::schedule::Schedule;
 use annealed::{Error, Result};
@@ -213,7 +214,7 @@ fn a_preconditioner_of_another_dimension_is_an_error_of_the_run() {
     }
     let shape = || Preconditioner::deviations(Vector::from_element(3, 1.0)).unwrap();
     let base = || Gaussian::standard(2).unwrap();
-    let closure = GeometricPath::new(base(), FunctionModel::new(|x: &Vector| -x.norm_squared()));
+    let closure = GeometricPath::new(base(), shared::function(|x: &Vector| -x.norm_squared()));
     let walk = RandomWalkMetropolis::new(0.5)
         .unwrap()
         .preconditioned(shape());

@@ -1,11 +1,12 @@
 //! Rounds whose base is refitted: unbiased, of smaller errors, and no worse where no Gaussian fits.
 
+use crate::shared;
 use annealed::adaptive::{NoRefit, Rounds, RoundsRun};
 use annealed::estimate::{LogZ, WeightedSample};
 use annealed::kernel::{Hmc, RandomWalkMetropolis};
 use annealed::model::{
-    Differentiable, FunctionModel, Gaussian, GaussianMixture, GradientModel, NormalizedModel,
-    Prior, Priors, StudentT, UniformBox, UnnormalizedModel,
+    Differentiable, Gaussian, GaussianMixture, NormalizedModel, Prior, Priors, StudentT,
+    UniformBox, UnnormalizedModel,
 };
 use annealed::path::{GeometricPath, TemperedPath};
 use nalgebra::{DMatrix, DVector, dmatrix, dvector};
@@ -79,7 +80,7 @@ fn from_its_own_states<K>(run: &Vectors<K>, target: &Gaussian) -> f64 {
 #[test]
 fn the_mean_of_many_small_runs_is_right() {
     let target = Gaussian::isotropic(dvector![2.0], 0.3).unwrap();
-    let path = GeometricPath::new(Gaussian::standard(1).unwrap(), &target);
+    let path = GeometricPath::new(Gaussian::standard(1).unwrap(), target.clone());
     let (mut ratios, mut twin) = (Vec::new(), Vec::new());
     for seed in 0..400 {
         let rounds = Rounds::new(&path, RandomWalkMetropolis::new(0.5).unwrap()).chains(24);
@@ -119,7 +120,7 @@ fn two_modes_are_kept() {
     let at = |x: f64| Gaussian::isotropic(DVector::from_element(3, x), 0.5).unwrap();
     let target = GaussianMixture::new([(0.3, at(-2.0)), (0.7, at(2.0))]).unwrap();
     let base = Gaussian::isotropic(DVector::zeros(3), 3.0).unwrap();
-    let path = GeometricPath::new(base, &target);
+    let path = GeometricPath::new(base, target);
     let rounds = Rounds::new(&path, Hmc::new(0.5, 3).unwrap()).budget(300_000);
     let run = rounds.seed(1).refit().run().unwrap();
     assert!(run.log_z().abs() < 4.0 * run.standard_error(), "{run}");
@@ -131,7 +132,7 @@ fn two_modes_are_kept() {
 /// Eight coordinates with wells at about -1.7 and 1.7 that hold 15% and 85%, and their log Z.
 fn wells() -> (impl Differentiable<State = DVector<f64>> + Send + Sync, f64) {
     let well = |x: f64| -x.powi(4) + 6.0 * x * x + 0.5 * x;
-    let wells = GradientModel::new(8, move |x: &[f64], slope: &mut [f64]| {
+    let wells = shared::gradient_model(8, move |x: &[f64], slope: &mut [f64]| {
         for (slope, x) in slope.iter_mut().zip(x) {
             *slope = -4.0 * x.powi(3) + 12.0 * x + 0.5;
         }
@@ -146,7 +147,7 @@ fn wells() -> (impl Differentiable<State = DVector<f64>> + Send + Sync, f64) {
 #[test]
 fn many_modes_keep_the_base() {
     let (target, exact) = wells();
-    let path = GeometricPath::new(Gaussian::standard(8).unwrap(), &target);
+    let path = GeometricPath::new(Gaussian::standard(8).unwrap(), target);
     // Few chains come from fewer ancestors, and their first rounds may show one mode.
     for (seed, chains) in [(0, 256), (1, 256), (26, 64), (35, 64)] {
         let rounds = Rounds::new(&path, Hmc::new(0.3, 3).unwrap()).chains(chains);
@@ -177,7 +178,7 @@ fn a_horseshoe_keeps_its_base() {
     let mut priors = vec![Prior::normal(0.0, 1.0).unwrap(); 10];
     priors.resize(21, Prior::half_cauchy(1.0).unwrap());
     let priors = Priors::new(priors).unwrap();
-    let likelihood = GradientModel::new(21, |x: &[f64], gradient: &mut [f64]| {
+    let likelihood = shared::gradient_model(21, |x: &[f64], gradient: &mut [f64]| {
         let (variance, global) = (0.0256, x[20]);
         let mut log_likelihood = 0.0;
         for (i, y) in OBSERVED.iter().enumerate() {
@@ -203,7 +204,7 @@ fn a_horseshoe_keeps_its_base() {
 #[test]
 fn a_target_with_edges_keeps_its_base() {
     let base = UniformBox::new([(0.0, 2.0), (0.0, 2.0)]).unwrap();
-    let likelihood = FunctionModel::new(|x: &DVector<f64>| -3.0 * (x[0] + x[1]));
+    let likelihood = shared::function(|x: &DVector<f64>| -3.0 * (x[0] + x[1]));
     let path = TemperedPath::new(base, likelihood);
     let rounds = Rounds::new(&path, RandomWalkMetropolis::new(0.3).unwrap());
     let run = rounds.budget(200_000).seed(1).refit().run().unwrap();

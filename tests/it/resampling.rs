@@ -272,7 +272,7 @@ fn without_resampling_nothing_changes() {
 #[test]
 fn chains_that_share_their_weights_are_not_independent_though_each_keeps_its_place() {
     let target = Gaussian::isotropic(dvector![0.0, 0.0], 1.001).unwrap();
-    let path = GeometricPath::new(Gaussian::standard(2).unwrap(), &target);
+    let path = GeometricPath::new(Gaussian::standard(2).unwrap(), target.clone());
     let truth = target.log_normalizer();
     let every = Resampling::every(1).unwrap();
     let always = Resampling::when_ess_below(1.0).unwrap();

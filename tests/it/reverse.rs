@@ -1,6 +1,7 @@
 //! Paths read backward: reversals of kernels, unbiased weights from exact samples, Bennett's estimate,
 //! the sandwich of bounds.
 
+use crate::shared;
 use annealed::Error;
 use annealed::ais::{Ais, Expectations};
 use annealed::bidirectional::{Bdmc, Bridge, ReverseRun, TargetSamples};
@@ -9,7 +10,7 @@ use annealed::kernel::{
     CoordinateGibbs, Hmc, Mala, Mixture, PerfectTransitions, RandomWalkMetropolis, Repeat,
     Reversal, Sequence, TransitionKernel, UnadjustedLangevin,
 };
-use annealed::model::{FunctionModel, Gaussian, GaussianMixture, NormalizedModel, Sampleable};
+use annealed::model::{Gaussian, GaussianMixture, NormalizedModel, Sampleable};
 use annealed::path::{AnnealingPath, GaussianPath, GeometricPath, Intermediate, TemperedPath};
 use annealed::population::{Resampling, WasteFree};
 use annealed::random::{Purpose, stream};
@@ -268,7 +269,7 @@ fn a_recorder_sees_the_models_on_the_way_down() {
     let path = GaussianPath::new(base, target.clone()).unwrap();
     let reverse = Ais::new(&path, Mala::new(0.3).unwrap())
         .schedule(Schedule::linear(5).unwrap())
-        .recorder(Expectations::new(|x: &DVector<f64>| x[0]))
+        .recorder(Expectations::new(shared::value(|x: &DVector<f64>| x[0])))
         .reverse(&samples(&target, 20_000, 9))
         .unwrap();
     let means: Vec<(f64, f64)> = reverse.backward().recorder().means().collect();
@@ -397,7 +398,7 @@ fn directions_that_do_not_meet_have_no_sharp_estimate() {
 #[test]
 fn a_bridge_whose_directions_do_not_meet_says_so() {
     let target = Gaussian::isotropic(DVector::from_element(10, 0.5), 0.05).unwrap();
-    let path = GeometricPath::new(Gaussian::standard(10).unwrap(), &target);
+    let path = GeometricPath::new(Gaussian::standard(10).unwrap(), target.clone());
     for seed in 0..10 {
         let ais = Ais::new(&path, RandomWalkMetropolis::new(0.01).unwrap()).seed(seed);
         let ais = ais.schedule(Schedule::linear(1).unwrap()).chains(500);
@@ -441,7 +442,7 @@ fn a_mode_that_forward_chains_miss_is_named_by_the_gap() {
     let left = Gaussian::isotropic(dvector![0.0], 1.0).unwrap();
     let right = Gaussian::isotropic(dvector![30.0], 1.0).unwrap();
     let target = GaussianMixture::new([(0.7, left.clone()), (0.3, right)]).unwrap();
-    let path = GeometricPath::new(left, &target);
+    let path = GeometricPath::new(left, target.clone());
     let ais = Ais::new(&path, RandomWalkMetropolis::new(1.0).unwrap())
         .schedule(Schedule::linear(20).unwrap())
         .chains(200);
@@ -480,7 +481,7 @@ fn a_direction_far_from_the_joint_estimate_is_named_and_one_near_it_is_not() {
         well(0.2, dvector![0.0, -2.0, 1.0]),
     ])
     .unwrap();
-    let path = GeometricPath::new(Gaussian::standard(3).unwrap(), &target);
+    let path = GeometricPath::new(Gaussian::standard(3).unwrap(), target.clone());
     let (mut right, mut wrong, mut disjoint) = ((0, 0), (0, 0), 0);
     for (stages, seeds) in [(6, 0..60), (20, 0..60), (150, 0..60)] {
         for seed in seeds {
@@ -547,7 +548,7 @@ fn what_does_not_fit_is_refused() {
 #[test]
 fn weights_that_are_not_those_of_whole_paths_are_refused() {
     let target = Gaussian::isotropic(DVector::from_element(5, 1.0), 0.3).unwrap();
-    let path = GeometricPath::new(Gaussian::standard(5).unwrap(), &target);
+    let path = GeometricPath::new(Gaussian::standard(5).unwrap(), target.clone());
     let ais = |stages| {
         Ais::new(&path, RandomWalkMetropolis::new(0.4).unwrap())
             .schedule(Schedule::power(stages, 2.0).unwrap())
@@ -611,7 +612,7 @@ fn approximate_samples_make_nothing_surer_than_the_forward_run() {
     let narrow = Gaussian::isotropic(DVector::from_element(3, 1.0), 0.3).unwrap();
     let far = Gaussian::isotropic(DVector::from_element(3, 30.0), 1.0).unwrap();
     let target = GaussianMixture::new([(0.1, narrow), (0.9, far)]).unwrap();
-    let path = GeometricPath::new(Gaussian::standard(3).unwrap(), &target);
+    let path = GeometricPath::new(Gaussian::standard(3).unwrap(), target.clone());
     let truth = target.log_normalizer();
     let mut narrowed = 0;
     for seed in 0..10 {
@@ -655,7 +656,7 @@ fn gap_of(step: f64) -> (f64, f64) {
         let (mean, rest) = (y.mean(), y.add_scalar(-y.mean()).norm_squared());
         let log_likelihood =
             move |theta: &DVector<f64>| -0.5 * (rest + 100.0 * (theta[0] - mean).powi(2));
-        let path = TemperedPath::new(prior.clone(), FunctionModel::new(log_likelihood));
+        let path = TemperedPath::new(prior.clone(), shared::function(log_likelihood));
         Ais::new(&path, Repeat::new(RandomWalkMetropolis::new(step)?, 5)?)
             .schedule(Schedule::power(300, 4.0)?)
             .chains(100)

@@ -1,13 +1,13 @@
 //! Log densities so large that double precision is too coarse for log Z: a warning, and none on ordinary ones.
 
+use crate::shared;
 use annealed::adaptive::Rounds;
 use annealed::ais::{Ais, Run};
 use annealed::bidirectional::{Bridge, TargetSamples};
 use annealed::estimate::{LogZ, Warning};
 use annealed::kernel::{Hmc, PerfectTransitions, RandomWalkMetropolis};
 use annealed::model::{
-    BatchModel, Differentiable, FunctionModel, Gaussian, NormalizedModel, Prior, Priors,
-    Sampleable, UnnormalizedModel,
+    Differentiable, Gaussian, NormalizedModel, Prior, Priors, Sampleable, UnnormalizedModel,
 };
 use annealed::nested::NestedSmc;
 use annealed::path::{AnnealingPath, GaussianPath, GeometricPath, TemperedPath};
@@ -29,7 +29,7 @@ fn walk() -> RandomWalkMetropolis {
 
 /// `exp(constant)` times `exp(-1.5 x^2)`: along a tempered path from the standard normal `log Z = constant - log 2`.
 fn likelihood(constant: f64) -> impl UnnormalizedModel<State = DVector<f64>> + Sync {
-    FunctionModel::new(move |x: &DVector<f64>| constant - 1.5 * x[0] * x[0])
+    shared::function(move |x: &DVector<f64>| constant - 1.5 * x[0] * x[0])
 }
 
 /// The same constant in both ends, which their ratio does not show.
@@ -39,9 +39,11 @@ fn ends(
     impl Sampleable<State = DVector<f64>> + Sync,
     impl UnnormalizedModel<State = DVector<f64>> + Sync,
 ) {
-    let normal = FunctionModel::new(move |x: &DVector<f64>| constant - 0.5 * x[0] * x[0]);
-    let target = FunctionModel::new(move |x: &DVector<f64>| constant - 2.0 * (x[0] - 1.0).powi(2));
-    let normal = normal.with_sampler(|rng| dvector![rng.sample::<f64, _>(StandardNormal)]);
+    let normal = shared::function(move |x: &DVector<f64>| constant - 0.5 * x[0] * x[0]);
+    let target = shared::function(move |x: &DVector<f64>| constant - 2.0 * (x[0] - 1.0).powi(2));
+    let normal = normal.with_sampler(shared::sampler(|rng| {
+        dvector![rng.sample::<f64, _>(StandardNormal)]
+    }));
     (normal, target)
 }
 
@@ -176,7 +178,7 @@ fn single(constant: f32) -> impl Differentiable<State = DVector<f64>> + Sync + S
         let slopes = states.iter().map(|x| 1.0 - x).collect();
         Ok((log_densities.collect(), slopes))
     };
-    BatchModel::new(10, rows).unwrap()
+    shared::batch_model(10, rows).unwrap()
 }
 
 /// A large constant in single precision: no right gradient is refused, and what rounding does to log Z is stated.

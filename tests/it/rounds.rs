@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::shared;
 use annealed::Error;
 use annealed::adaptive::{FirstPass, Rounds, RoundsRun};
 use annealed::ais::{Ais, StoppedBy};
@@ -10,9 +11,7 @@ use annealed::estimate::Warning;
 use annealed::kernel::{
     Hmc, Mala, PerfectTransitions, RandomWalkMetropolis, Repeat, Slice, Tunable,
 };
-use annealed::model::{
-    Differentiable, FunctionModel, Gaussian, NormalizedModel, UnnormalizedModel,
-};
+use annealed::model::{Differentiable, Gaussian, NormalizedModel, UnnormalizedModel};
 use annealed::path::{GaussianPath, GeometricPath, TemperedPath};
 use annealed::population::Resampling;
 use nalgebra::{DMatrix, DVector, dmatrix, dvector};
@@ -290,7 +289,7 @@ fn a_run_along_the_stages_of_a_first_pass_is_unbiased_and_the_pass_is_not() {
 fn a_first_pass_tunes_a_run_for_a_correlated_target() {
     let covariance = dmatrix![1.0, 0.099; 0.099, 0.01];
     let target = Gaussian::new(dvector![3.0, 0.3], covariance).unwrap();
-    let path = GeometricPath::new(Gaussian::standard(2).unwrap(), &target);
+    let path = GeometricPath::new(Gaussian::standard(2).unwrap(), target.clone());
     let walk = RandomWalkMetropolis::new(5.0).unwrap();
     let pass = FirstPass::new(&path, walk).chains(1_000).moves(10);
     let found = pass.seed(4).run().unwrap();
@@ -314,7 +313,7 @@ fn a_stage_is_found_where_few_chains_carry_the_distance() {
     // The target is wider than the base in some directions: a distance grows like a high power of the step.
     let covariance = DMatrix::from_fn(10, 10, |i, j| 0.9_f64.powi(i.abs_diff(j) as i32));
     let target = Gaussian::new(DVector::from_element(10, 1.0), covariance).unwrap();
-    let path = GeometricPath::new(Gaussian::standard(10).unwrap(), &target);
+    let path = GeometricPath::new(Gaussian::standard(10).unwrap(), target.clone());
     let kernel = Hmc::new(0.3, 3).unwrap();
     let mut squares = 0.0;
     for seed in 1..=20 {
@@ -364,7 +363,7 @@ fn settings_out_of_range_are_refused() {
 #[test]
 fn likelihoods_without_information_have_their_exact_evidence() {
     let rounds = |log_likelihood: fn(f64) -> f64| {
-        let likelihood = FunctionModel::new(move |x: &DVector<f64>| log_likelihood(x[0]));
+        let likelihood = shared::function(move |x: &DVector<f64>| log_likelihood(x[0]));
         let path = TemperedPath::new(Gaussian::standard(1).unwrap(), likelihood);
         let walk = RandomWalkMetropolis::new(0.5).unwrap();
         Rounds::new(&path, walk).budget(200_000).seed(3).run()

@@ -1,13 +1,12 @@
 //! What rounds say of their own result: how to reach an error, and chains that follow the path too slowly.
 
+use crate::shared;
 use annealed::Error;
 use annealed::adaptive::Rounds;
 use annealed::estimate::LogZ;
 use annealed::estimate::Warning;
 use annealed::kernel::{Hmc, RandomWalkMetropolis};
-use annealed::model::{
-    FunctionModel, Gaussian, GaussianMixture, GradientModel, NormalizedModel, Prior, Priors,
-};
+use annealed::model::{Gaussian, GaussianMixture, NormalizedModel, Prior, Priors};
 use annealed::nested::NestedSmc;
 use annealed::path::{GeometricPath, TemperedPath};
 use nalgebra::DVector;
@@ -23,8 +22,8 @@ fn an_error_that_no_budget_lowers_asks_for_chains() {
         true => -0.5 * x[0] * x[0],
         false => f64::NEG_INFINITY,
     };
-    let half = FunctionModel::new(density);
-    let path = TemperedPath::new(Gaussian::standard(1).unwrap(), &half);
+    let half = shared::function(density);
+    let path = TemperedPath::new(Gaussian::standard(1).unwrap(), half);
     let rounds = |chains| {
         let rounds = Rounds::new(&path, walk()).chains(chains);
         rounds.until_error(0.02).seed(1).run().unwrap()
@@ -54,7 +53,7 @@ fn an_error_that_no_budget_lowers_asks_for_chains() {
 #[test]
 fn a_refitted_base_is_named_where_it_reaches_the_error_sooner() {
     let target = Gaussian::isotropic(DVector::from_element(5, 1.0), 0.3).unwrap();
-    let path = GeometricPath::new(Gaussian::standard(5).unwrap(), &target);
+    let path = GeometricPath::new(Gaussian::standard(5).unwrap(), target.clone());
     let rounds = || {
         Rounds::new(&path, walk())
             .until_error(0.01)
@@ -90,7 +89,7 @@ fn a_refitted_base_is_named_where_it_reaches_the_error_sooner() {
 
 #[test]
 fn islands_are_what_lowers_the_error_of_levels() {
-    let likelihood = FunctionModel::new(|x: &DVector<f64>| -50.0 * x.norm_squared());
+    let likelihood = shared::function(|x: &DVector<f64>| -50.0 * x.norm_squared());
     let problem = TemperedPath::new(Gaussian::standard(3).unwrap(), likelihood);
     let levels = NestedSmc::new(&problem, walk()).islands(10).chains(32);
     let run = levels.until_error(1e-3).run().unwrap();
@@ -111,7 +110,7 @@ fn chains_that_do_not_follow_a_curved_valley_are_named() {
         (1..20).map(term).sum()
     };
     let priors = Priors::new((0..20).map(|_| Prior::uniform(-5.0, 5.0).unwrap())).unwrap();
-    let likelihood = priors.likelihood(GradientModel::new(20, valley).unwrap());
+    let likelihood = priors.likelihood(shared::gradient_model(20, valley).unwrap());
     let path = TemperedPath::new(&priors, likelihood);
     let rounds = Rounds::new(&path, Hmc::new(0.1, 5).unwrap()).budget(1_000_000);
     let run = rounds.run().unwrap();

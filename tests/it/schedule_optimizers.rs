@@ -849,7 +849,7 @@ fn a_survey_is_kept_and_checked_when_read() {
 #[test]
 fn the_target_of_the_doc_example_is_asymmetric() {
     let target = Gaussian::new(dvector![1.0, -2.0], dmatrix![2.0, 0.5; 0.5, 1.0]).unwrap();
-    let path = GeometricPath::new(Gaussian::standard(2).unwrap(), &target);
+    let path = GeometricPath::new(Gaussian::standard(2).unwrap(), target.clone());
     all_combine(
         &path,
         &RandomWalkMetropolis::new(0.8).unwrap(),

@@ -2,6 +2,7 @@
 //! `serde`).
 #![cfg(feature = "serde")]
 
+use crate::shared;
 use annealed::ais::{Ais, Run, RunPart};
 use annealed::drift::{
     BumpFeatures, DriftModifiedLangevin, EnsembleModifier, QuadratureModifier, RidgeGibbs,
@@ -10,7 +11,7 @@ use annealed::drift::{
 use annealed::estimate::LogZ;
 use annealed::kernel::{Either, LocalMetropolis, Preconditioner, RandomWalkMetropolis, Slice};
 use annealed::model::{
-    FunctionModel, Gaussian, JointPrior, Prior, Priors, StudentT, UniformBox, UnnormalizedModel,
+    Gaussian, JointPrior, Prior, Priors, StudentT, UniformBox, UnnormalizedModel,
 };
 use annealed::path::{GaussianPath, GeometricPath};
 use annealed::schedule::Schedule;
@@ -35,7 +36,7 @@ fn parts_saved_by_several_processes_merge_to_the_same_bits() {
     let half = |x: &DVector<f64>| if x[0] > 0.0 { -x[0] } else { f64::NEG_INFINITY };
     let path = GeometricPath::new(
         Gaussian::isotropic(dvector![1.0], 1.0).unwrap(),
-        FunctionModel::new(half),
+        shared::function(half),
     );
     let ais = Ais::new(&path, RandomWalkMetropolis::new(0.5).unwrap())
         .schedule(Schedule::linear(30).unwrap())

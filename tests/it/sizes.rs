@@ -1,13 +1,14 @@
 //! Sizes cost what there is to do: a setting far beyond the work ends at once, and one that is work without end is
 //! refused.
 
+use crate::shared;
 use annealed::adaptive::{FirstPass, Rounds};
 use annealed::ais::{Ais, Run, RunPart};
 use annealed::bidirectional::TargetSamples;
 use annealed::estimate::LogZ;
 use annealed::kernel::RandomWalkMetropolis;
 use annealed::learned::{LearnedTransitions, Mean, Objective, Training};
-use annealed::model::{FunctionModel, Gaussian};
+use annealed::model::Gaussian;
 use annealed::nested::NestedSmc;
 use annealed::path::{GeometricPath, TemperedPath};
 use annealed::pilot::{Friction, Pilot};
@@ -75,7 +76,7 @@ fn a_block_larger_than_the_run_is_the_run() {
 #[test]
 fn other_sizes_cost_what_there_is_to_do() {
     let path = path();
-    let likelihood = FunctionModel::new(|x: &DVector<f64>| -8.0 * x[0] * x[0]);
+    let likelihood = shared::function(|x: &DVector<f64>| -8.0 * x[0] * x[0]);
     let problem = TemperedPath::new(Gaussian::standard(1).unwrap(), likelihood);
     let survey = Pilot::new(50, 40).survey(&path, &walk(), 1).unwrap();
     for size in LARGE {

@@ -2,12 +2,13 @@
 
 use std::f64::consts::PI;
 
+use crate::shared;
 use annealed::adaptive::{FirstPass, Rounds};
 use annealed::ais::Ais;
 use annealed::estimate::LogZ;
 use annealed::estimate::Warning;
 use annealed::kernel::{Hmc, RandomWalkMetropolis, Repeat};
-use annealed::model::{Differentiable, FunctionModel, Gaussian, GradientModel, UniformBox};
+use annealed::model::{Differentiable, Gaussian, GradientModel, UniformBox};
 use annealed::nested::LevelPath;
 use annealed::path::TemperedPath;
 use annealed::pilot::{Friction, Pilot, ScheduleOptimizer, VarOpt};
@@ -130,7 +131,7 @@ fn a_pilot_has_chains_on_the_support() {
             assert!(survey.chains() == chains || chains < 400);
         }
     }
-    let nowhere = FunctionModel::new(|_: &Vector| f64::NEG_INFINITY);
+    let nowhere = shared::function(|_: &Vector| f64::NEG_INFINITY);
     let path = TemperedPath::new(square(), nowhere);
     let none = |found: Result<()>| {
         let error = found.unwrap_err();
@@ -143,7 +144,7 @@ fn a_pilot_has_chains_on_the_support() {
 /// A support that shrinks at each level: a first pass has no stage that is short enough, and says what to take.
 #[test]
 fn a_first_pass_on_levels_points_to_nested_smc() {
-    let likelihood = FunctionModel::new(|x: &Vector| x[0]);
+    let likelihood = shared::function(|x: &Vector| x[0]);
     let problem = TemperedPath::new(Gaussian::standard(1).unwrap(), likelihood);
     let path = LevelPath::new(&problem, (1..=8).map(|t| 0.5 * f64::from(t))).unwrap();
     let error = FirstPass::fixed(&path, walk()).run().unwrap_err();

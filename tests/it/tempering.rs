@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Mutex;
 
+use crate::shared;
 use annealed::ais::{Ais, StoppedBy};
 use annealed::estimate::{LogZ, Warning, WeightedSample};
 use annealed::kernel::{
@@ -10,7 +11,7 @@ use annealed::kernel::{
     Step, StepSize, TransitionKernel,
 };
 use annealed::model::{
-    Differentiable, FunctionModel, Gaussian, GaussianMixture, NormalizedModel, UnnormalizedModel,
+    Differentiable, Gaussian, GaussianMixture, NormalizedModel, UnnormalizedModel,
 };
 use annealed::path::{AnnealingPath, GaussianPath, GeometricAt, GeometricPath, Intermediate};
 use annealed::rbm::{BaseRate, BlockGibbs, ContrastiveDivergence, Rbm, RbmPath};
@@ -68,7 +69,7 @@ impl Errors {
 
 #[test]
 fn log_z_and_shares_have_honest_errors() {
-    let target = FunctionModel::new(|x: &DVector<f64>| well(x[0]));
+    let target = shared::function(|x: &DVector<f64>| well(x[0]));
     let path = GeometricPath::new(normal(0.0, 1.5), target);
     let (log_z, share) = (well_integral(-6.0, 6.0).ln(), well_share());
     let (mut errors, mut z, mut z_of_share, mut covered) =
@@ -548,7 +549,7 @@ fn betas_find_a_target_far_narrower_than_the_base() {
 
 #[test]
 fn a_support_that_shrinks_is_found() {
-    let target = FunctionModel::new(|x: &DVector<f64>| match (1.0..2.0).contains(&x[0]) {
+    let target = shared::function(|x: &DVector<f64>| match (1.0..2.0).contains(&x[0]) {
         true => 3.0,
         false => f64::NEG_INFINITY,
     });
@@ -566,7 +567,7 @@ fn a_support_that_shrinks_is_found() {
     );
     assert!(run.states().iter().all(|x| (1.0..2.0).contains(&x[0])));
 
-    let nowhere = FunctionModel::new(|_: &DVector<f64>| f64::NEG_INFINITY);
+    let nowhere = shared::function(|_: &DVector<f64>| f64::NEG_INFINITY);
     let path = GeometricPath::new(normal(0.0, 1.0), nowhere);
     let message = Tempering::new(&path, walk(0.5))
         .rounds(4)
@@ -608,7 +609,7 @@ fn bad_input_is_named() {
 
     let faulty = |fault: fn() -> f64| {
         let density = move |x: &DVector<f64>| if x[0] > 2.5 { fault() } else { 0.0 };
-        let path = GeometricPath::new(normal(0.0, 1.0), FunctionModel::new(density));
+        let path = GeometricPath::new(normal(0.0, 1.0), shared::function(density));
         [1, 2].map(|threads| {
             let tempering = Tempering::new(&path, walk(0.5)).schedule(linear(4));
             tempering.threads(threads).run().unwrap_err().to_string()

@@ -2,14 +2,13 @@
 //! chains each. (Every kernel is in `tests/invariance`.) False-alarm rate 6e-5 a case if the
 //! stream changes.
 
+use crate::shared;
 use annealed::ais::Ais;
 use annealed::estimate::LogZ;
 use annealed::kernel::{
     CoordinateGibbs, Hmc, PerfectTransitions, RandomWalkMetropolis, TransitionKernel,
 };
-use annealed::model::{
-    Bernoulli, FunctionModel, Gaussian, GaussianMixture, NormalizedModel, UnnormalizedModel,
-};
+use annealed::model::{Bernoulli, Gaussian, GaussianMixture, NormalizedModel, UnnormalizedModel};
 use annealed::path::{AnnealingPath, GaussianPath, GeometricPath, TemperedPath};
 use annealed::rbm::{BaseRate, BlockGibbs, Rbm, RbmPath, Scalar};
 use annealed::schedule::Schedule;
@@ -73,7 +72,7 @@ fn tempered_path_gives_the_evidence_whatever_the_prior_s_constant() {
     let residual = 1.4 - 0.5;
     let tau = std::f64::consts::TAU;
     let exact = -0.5 * residual * residual / variance - 0.5 * (tau * variance).ln();
-    let path = TemperedPath::new(base(), FunctionModel::new(likelihood));
+    let path = TemperedPath::new(base(), shared::function(likelihood));
     check(&path, &RandomWalkMetropolis::new(1.0).unwrap(), exact);
     assert_ne!(base().log_normalizer(), 0.0);
     let run = Ais::new(&path, RandomWalkMetropolis::new(1.0).unwrap())

@@ -1,10 +1,11 @@
 //! Waste-free sequential Monte Carlo: unbiased islands, figures of stages, errors.
 
+use crate::shared;
 use annealed::Error;
 use annealed::ais::{Ais, Run, RunPart};
 use annealed::estimate::{LogZ, Warning, WeightedSample};
 use annealed::kernel::{Hmc, RandomWalkMetropolis};
-use annealed::model::{FunctionModel, Gaussian, NormalizedModel};
+use annealed::model::{Gaussian, NormalizedModel};
 use annealed::path::GeometricPath;
 use annealed::population::{Resampling, WasteFree};
 use annealed::rbm::{BaseRate, BlockGibbs, Rbm, RbmPath};
@@ -258,7 +259,7 @@ fn a_lonely_ancestor_leaves_the_error_unknown() {
 fn dead_blocks_stay_dead() {
     // Nearly all of the base lies where the target has no density.
     let half = |x: &DVector<f64>| if x[0] > 2.0 { 0.0 } else { f64::NEG_INFINITY };
-    let target = FunctionModel::new(move |x: &DVector<f64>| half(x) - 0.5 * x[0] * x[0]);
+    let target = shared::function(move |x: &DVector<f64>| half(x) - 0.5 * x[0] * x[0]);
     let path = GeometricPath::new(Gaussian::standard(1).unwrap(), target);
     let run = Ais::with_base_log_z(&path, RandomWalkMetropolis::new(0.5).unwrap(), 0.0)
         .schedule(Schedule::linear(4).unwrap())

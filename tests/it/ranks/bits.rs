@@ -2,11 +2,12 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::shared;
 use annealed::adaptive::{Challenge, Rounds};
 use annealed::ais::{Progress, StoppedBy};
 use annealed::estimate::LogZ;
 use annealed::kernel::Hmc;
-use annealed::model::{FunctionModel, Gaussian};
+use annealed::model::Gaussian;
 use annealed::nested::NestedSmc;
 use annealed::path::TemperedPath;
 use annealed::population::{Resampling, WasteFree};
@@ -93,7 +94,7 @@ fn tempered_runs() {
 
 #[test]
 fn levels() {
-    let likelihood = FunctionModel::new(|x: &DVector<f64>| -8.0 * x.norm_squared());
+    let likelihood = shared::function(|x: &DVector<f64>| -8.0 * x.norm_squared());
     let problem = TemperedPath::new(Gaussian::standard(2).unwrap(), likelihood);
     let nested = || {
         NestedSmc::new(&problem, walk())

@@ -6,12 +6,13 @@ use std::path::{Path as File, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use crate::shared;
 use annealed::adaptive::{Challenge, Rounds};
 use annealed::ais::Progress;
 use annealed::estimate::LogZ;
 use annealed::estimate::Warning;
 use annealed::kernel::Hmc;
-use annealed::model::{FunctionModel, Gaussian};
+use annealed::model::Gaussian;
 use annealed::nested::NestedSmc;
 use annealed::path::TemperedPath;
 use annealed::population::Resampling;
@@ -165,7 +166,7 @@ fn tempered_runs_go_on() {
 #[test]
 fn runs_of_several_passes_go_on() {
     let path = path();
-    let likelihood = FunctionModel::new(|x: &DVector<f64>| -8.0 * x.norm_squared());
+    let likelihood = shared::function(|x: &DVector<f64>| -8.0 * x.norm_squared());
     let problem = TemperedPath::new(Gaussian::standard(2).unwrap(), likelihood);
     let nested = || {
         NestedSmc::new(&problem, walk())

@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::shared;
 use annealed::Error;
 use annealed::adaptive::{Challenge, Rounds};
 use annealed::ais::{Ais, Merge, Progress, Recorder, StoppedBy};
@@ -33,7 +34,7 @@ macro_rules! slow_path {
             }
             -x.norm_squared()
         };
-        GeometricPath::new(Gaussian::standard(2).unwrap(), FunctionModel::new(model))
+        GeometricPath::new(Gaussian::standard(2).unwrap(), shared::function(model))
     }};
 }
 
@@ -120,7 +121,7 @@ fn limits_of_one_rank_are_those_of_all() {
 #[test]
 fn the_leftmost_failure_is_reported() {
     let strange = |x: &DVector<f64>| if x[0] > 4.0 { f64::NAN } else { 0.0 };
-    let path = GeometricPath::new(Gaussian::standard(2).unwrap(), FunctionModel::new(strange));
+    let path = GeometricPath::new(Gaussian::standard(2).unwrap(), shared::function(strange));
     let mut at_fault = BTreeSet::new();
     for seed in 0..8 {
         let ais = || ais(&path).seed(seed).chains(2_000);
@@ -255,7 +256,7 @@ fn what_differs_between_ranks_is_named() {
         "which has seed 1; this run has 0"
     );
     assert_named!(rounds(&path), rounds(&other_path), "which has a path");
-    let likelihood = |a: f64| FunctionModel::new(move |x: &DVector<f64>| -a * x.norm_squared());
+    let likelihood = |a: f64| shared::function(move |x: &DVector<f64>| -a * x.norm_squared());
     let problem = |a| TemperedPath::new(Gaussian::standard(2).unwrap(), likelihood(a));
     let (one, two) = (problem(8.0), problem(8.1));
     let nested = |problem| NestedSmc::new(problem, walk()).islands(2);
