@@ -28,7 +28,7 @@ pub(crate) const OTHERS: f64 = 1e6;
 
 /// Returns the central difference `(f(x + h e_i) - f(x - h e_i)) / 2h` of the log density.
 pub(crate) fn central_difference(
-    model: &impl UnnormalizedModel<State = DVector<f64>>,
+    model: &dyn UnnormalizedModel<State = DVector<f64>>,
     state: &DVector<f64>,
     index: usize,
     step: f64,
@@ -43,7 +43,7 @@ pub(crate) fn central_difference(
 /// Returns the log density and the gradient from a call with scale 1/2 that adds to `others`. The gradient comes out
 /// wrong if the model assigns instead of adding, or ignores the scale.
 pub(crate) fn added_gradient(
-    model: &impl Differentiable,
+    model: &dyn Differentiable,
     state: &DVector<f64>,
     others: &DVector<f64>,
 ) -> (f64, DVector<f64>) {
@@ -56,7 +56,7 @@ pub(crate) fn added_gradient(
 /// over half of the states that count. A state counts if differences of several steps agree and are not all exactly 0.
 /// At a kink, an edge, a bound or under rounding it does not count. Returns an [`Error::WrongValue`] if the log
 /// densities disagree likewise.
-pub(crate) fn check_gradient(model: &impl Differentiable, states: &[DVector<f64>]) -> Result<()> {
+pub(crate) fn check_gradient(model: &dyn Differentiable, states: &[DVector<f64>]) -> Result<()> {
     let Some(dimension) = states.first().map(DVector::len) else {
         return Ok(());
     };
@@ -100,7 +100,7 @@ pub(crate) fn check_gradient(model: &impl Differentiable, states: &[DVector<f64>
 }
 
 /// Refuses a model that returns one log density with its gradient and another without the gradient.
-fn check_values(model: &impl Differentiable, points: &[Point<'_>]) -> Result<()> {
+fn check_values(model: &dyn Differentiable, points: &[Point<'_>]) -> Result<()> {
     let states: Vec<DVector<f64>> = points.iter().map(|at| at.state.clone()).collect();
     let values = points.iter().map(|at| at.log_density);
     let tests: Vec<(f64, f64)> = values.zip(log_densities_of(model, &states)).collect();
@@ -148,7 +148,7 @@ impl Test {
 }
 
 impl<'s> Point<'s> {
-    fn new(model: &impl Differentiable, state: &'s DVector<f64>, others: &DVector<f64>) -> Self {
+    fn new(model: &dyn Differentiable, state: &'s DVector<f64>, others: &DVector<f64>) -> Self {
         let (log_density, gradient) = added_gradient(model, state, others);
         Self {
             state,
@@ -184,7 +184,7 @@ impl<'s> Point<'s> {
 
 /// Returns central differences with three steps at each point. One call of the model evaluates all moved states.
 fn differences(
-    model: &impl Differentiable,
+    model: &dyn Differentiable,
     points: &[&Point<'_>],
     index: usize,
     step: f64,

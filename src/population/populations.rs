@@ -1,6 +1,7 @@
 //! Blocks of chains that threads move, and decisions about all chains between the moves.
 
 use std::ops::Range;
+use std::sync::Mutex;
 
 use super::population::{Moves, Population};
 use super::resampling::Resampling;
@@ -33,30 +34,25 @@ where
     ) -> Result<Self> {
         Error::check_count("chains", chains.len(), 1)?;
         let mut streams = successive(first);
-        let cut = |(mine, stream): (Range<usize>, _)| (mine, stream, None);
-        let ranges = ranges(chains, largest);
-        let mut starts: Vec<_> = ranges
-            .map(|mine| {
-                let stream = streams.next().expect("streams have no end");
-                // The streams of the other chains are skipped here, and made again by the thread that starts the block.
-                (1..mine.len()).for_each(|_| _ = streams.next());
-                cut((mine, stream))
-            })
-            .collect();
-        side_by_side(&mut starts, &|(mine, stream, population)| {
+        let ranges = Vec::from_iter(ranges(chains, largest));
+        let starts = Vec::from_iter(ranges.iter().map(|mine| {
+            let stream = streams.next().expect("streams have no end");
+            // The streams of the other chains are skipped here, and made again by the thread that starts the block.
+            (1..mine.len()).for_each(|_| _ = streams.next());
+            stream
+        }));
+        let mut blocks = Vec::new();
+        blocks.resize_with(starts.len(), || None);
+        side_by_side(&mut blocks, 0, &|index, block| {
+            let mine = &ranges[index];
             let mut start =
-                || Population::start(path.clone(), mine.start, mine.len(), stream.clone());
-            let started = caught(&mut start);
-            *population =
-                Some(started.unwrap_or_else(|message| Err(Error::panicked(message, mine.clone()))));
-        });
-        let blocks = starts
-            .into_iter()
-            .filter_map(|(_, _, population)| population);
-        Ok(Self {
-            path,
-            blocks: blocks.collect::<Result<_>>()?,
-        })
+                || Population::start(path.clone(), mine.start, mine.len(), starts[index].clone());
+            let panicked = |message| Error::panicked(message, mine.clone());
+            *block = Some(caught(&mut start).map_err(panicked)??);
+            Ok(())
+        })?;
+        let blocks = blocks.into_iter().flatten().collect();
+        Ok(Self { path, blocks })
     }
 
     /// Runs `work` on each block. Returns the error or panic of the leftmost block that failed.
@@ -64,12 +60,23 @@ where
         &mut self,
         work: &(dyn Fn(&mut Population<P>) -> Result<T> + Sync),
     ) -> Result<Vec<T>> {
-        let mut tasks: Vec<_> = self.blocks.iter_mut().map(|block| (block, None)).collect();
-        side_by_side(&mut tasks, &|(population, done)| {
-            let outcome = caught(&mut || work(population));
-            *done = Some(outcome.unwrap_or_else(|message| Err(population.panicked(message))));
-        });
-        tasks.into_iter().filter_map(|(_, done)| done).collect()
+        let mut done = Vec::new();
+        done.resize_with(self.blocks.len(), || None);
+        let values = Mutex::new(&mut done);
+        self.each(&|index, population| {
+            let value = work(population)?;
+            values.lock().expect("no panic while locked")[index] = Some(value);
+            Ok(())
+        })?;
+        Ok(done.into_iter().flatten().collect())
+    }
+
+    /// Runs `work` on each block and its index, as [`map`](Self::map) does. It is compiled once, whatever `work` finds.
+    fn each(&mut self, work: &On<'_, Population<P>>) -> Result<()> {
+        side_by_side(&mut self.blocks, 0, &|index, population| {
+            let done = caught(&mut || work(index, population));
+            done.unwrap_or_else(|message| Err(population.panicked(message)))
+        })
     }
 
     /// Evaluates the ends of the path (base and target) at states for which their values are not cached. Returns
@@ -195,16 +202,24 @@ fn ranges(chains: Range<usize>, largest: usize) -> impl Iterator<Item = Range<us
     (0..blocks).map(move |block| start(block)..start(block + 1))
 }
 
-/// Runs `work` on each item, in parallel if threads are free.
-fn side_by_side<T: Send>(items: &mut [T], work: &(impl Fn(&mut T) + Sync)) {
+/// Work on an item, given with its index.
+type On<'a, T> = dyn Fn(usize, &mut T) -> Result<()> + Sync + 'a;
+
+/// Runs `work` on each item, in parallel if threads are free. The items have the indices from `first` on. Returns the
+/// error of the leftmost item that failed.
+fn side_by_side<T: Send>(items: &mut [T], first: usize, work: &On<'_, T>) -> Result<()> {
     match items {
-        [] => {}
-        [item] => work(item),
+        [] => Ok(()),
+        [item] => work(first, item),
         _ => {
-            let (left, right) = items.split_at_mut(items.len() / 2);
-            join(&mut || side_by_side(left, work), &mut || {
-                side_by_side(right, work)
-            });
+            let half = items.len() / 2;
+            let (left, right) = items.split_at_mut(half);
+            let (mut of_left, mut of_right) = (Ok(()), Ok(()));
+            join(
+                &mut || of_left = side_by_side(left, first, work),
+                &mut || of_right = side_by_side(right, first + half, work),
+            );
+            of_left.and(of_right)
         }
     }
 }
