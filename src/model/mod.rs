@@ -177,7 +177,10 @@ pub trait UnnormalizedModel {
 }
 
 /// Returns `log f(x)` of each state, by one call of a model that evaluates batches.
-pub(crate) fn log_densities_of<M: UnnormalizedModel + ?Sized>(model: &M, states: &[M::State]) -> Vec<f64> {
+pub(crate) fn log_densities_of<M: UnnormalizedModel + ?Sized>(
+    model: &M,
+    states: &[M::State],
+) -> Vec<f64> {
     if !model.evaluates_batches() {
         return states.iter().map(|x| model.log_density(x)).collect();
     }

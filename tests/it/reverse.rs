@@ -721,18 +721,13 @@ fn both_directions_beat_twice_the_forward_chains_on_the_reference_rbms() {
     use annealed_files::RbmFile;
 
     for name in ["rbm20_cd1", "rbm20_pcd"] {
-        let file = format!("../shared/data/rbm/{name}.npz");
-        if !std::path::Path::new(&file).exists() {
-            eprintln!("SKIPPED: {file} is absent");
-            return;
-        }
-        let file = RbmFile::<f32>::read(file).unwrap();
-        let exact = file.rbm.exact_log_normalizer().unwrap();
-        let path = RbmPath::new(file.base.unwrap(), file.rbm.clone()).unwrap();
+        let file = RbmFile::<f32>::read(format!("tests/data/{name}.npz")).unwrap();
+        // One enumeration for all seeds.
+        let enumerated = EnumeratedRbm::new(file.rbm.clone()).unwrap();
+        let exact = enumerated.log_normalizer();
+        let path = RbmPath::new(file.base.unwrap(), file.rbm).unwrap();
         let (mut forward_only, mut joint, mut lower, mut upper) = (0.0, 0.0, 0.0, 0.0);
         const SEEDS: usize = 12;
-        // One enumeration for all seeds.
-        let mut drawn = file.rbm.exact_samples(100 * SEEDS, 1).unwrap().into_iter();
         for seed in 0..SEEDS as u64 {
             let ais = |chains| {
                 let schedule = Schedule::linear(250).unwrap();
@@ -741,7 +736,7 @@ fn both_directions_beat_twice_the_forward_chains_on_the_reference_rbms() {
                     .chains(chains)
                     .seed(seed)
             };
-            let samples = TargetSamples::exact(drawn.by_ref().take(100).collect());
+            let samples = TargetSamples::draw(&enumerated, 100, seed);
             let reverse = ais(100).reverse(&samples).unwrap();
             let bridge = Bridge::new(&ais(100).run().unwrap(), &reverse).unwrap();
             forward_only += (ais(200).run().unwrap().log_z() - exact).powi(2);
