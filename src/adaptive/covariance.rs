@@ -188,7 +188,10 @@ impl Shapes {
         let improved = recorder.shapes().map(|(beta, found)| {
             let shape = match (self.at(beta), is_trusted(beta)) {
                 (None, _) => found.clone(),
-                (Some(known), true) => found.pooled(&known),
+                (Some(known), true) if known.spread.shape() == found.spread.shape() => {
+                    found.pooled(&known)
+                }
+                (Some(_), true) => found.clone(),
                 (Some(known), false) => known,
             };
             (beta, shape)

@@ -199,6 +199,8 @@ pub(super) struct FirstPassTask<'s, 'p, P: AnnealingPath, K> {
     pub(super) settings: &'s FirstPass<'p, P, K>,
     /// Number of evaluations that the pass may spend. Afterwards, one stage leads to the target.
     pub(super) allowance: u64,
+    /// Number of further moves at the target. The states after each of them are kept, too.
+    pub(super) further: usize,
     /// Function that forecasts the later chain-steps. Without it the pass leaves forecasts to its caller.
     pub(super) later: Option<Later<'s>>,
 }
@@ -239,16 +241,20 @@ where
                 let later = later(at.betas.len() - 1 + left);
                 ((chains * left) as u64).saturating_add(later)
             });
-            let is_last = at.beta() >= 1.0;
+            let is_last = at.beta() >= 1.0 && self.further == 0;
             pulse.pass(Stepped {
                 left,
                 ..Stepped::of(chains, is_last)
             })?;
         }
-        Ok(Single(Arrived {
-            found: at.finish()?,
-            states: at.states(),
-        }))
+        let mut states = at.states();
+        for left in (0..self.further).rev() {
+            at.move_chains(1)?;
+            states.extend(at.states());
+            pulse.pass(Stepped::of(chains, left == 0))?;
+        }
+        let found = at.finish()?;
+        Ok(Single(Arrived { found, states }))
     }
 
     fn width(&self) -> usize {

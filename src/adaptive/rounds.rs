@@ -11,7 +11,7 @@ use super::base_search::MixtureAt;
 use super::covariance::CovarianceRecorder;
 use super::first_pass::{FIRST_BLOCK, FirstPass};
 use super::first_pass_task::{Arrived, Later};
-use super::refit::{Refit, Refitting, refitting, shows_one_mode};
+use super::refit::{Refitting, refitting};
 use super::round::{
     Ended, FEWEST_STAGES, LATER_BLOCK, Layout, Reached, RoundCodec, RoundJob, RoundRecorder, Start,
     seconds,
@@ -25,6 +25,7 @@ use crate::model::{NormalizedModel, StudentT};
 use crate::num::setters;
 use crate::path::{AnnealingPath, dimension};
 use crate::population::Moves;
+use crate::random::{Purpose, stream};
 use crate::work::{Carries, Execution, Job, Runs, Single, StoppedBy, controls};
 use crate::{Error, Result};
 
@@ -71,6 +72,27 @@ pub struct Rounds<'p, P: AnnealingPath, K> {
     pub(super) seed: u64,
     pub(super) execution: Execution<'p>,
 }
+
+/// The next round: its stages, or its draws of a fitted base if it has no stages.
+pub(super) struct Plan {
+    stages: usize,
+    draws: Option<u64>,
+    is_last: bool,
+}
+
+/// Number of moves at the target after a first pass whose states a base is fitted to, too.
+pub(super) const FURTHER_MOVES: usize = 0;
+/// Largest number of fits of a base before the rounds go on from the path's own.
+const MOST_FITS: u32 = 2;
+/// Effective share of the draws of a fitted base below which a round from it has stages: a stage costs as much as a draw.
+const LEAST_SHARE: f64 = 0.05;
+/// Standard error for which a round without stages is planned if none is asked for.
+const DEFAULT_ERROR: f64 = 0.01;
+/// Factor by which the number of draws exceeds the least for the error asked for, so that most rounds reach it.
+const DRAWS_MARGIN: f64 = 1.2;
+/// Smallest and largest number of draws of a round without stages.
+const FEWEST_DRAWS: u64 = 256;
+const MOST_DRAWS: u64 = 1 << 24;
 
 /// Returns a divisor of the budget. The quotient is the most that all before the last round may spend. The last round
 /// then has three quarters, and its error is at most 16% above the error of the whole budget. If a base is fitted, the
@@ -217,13 +239,17 @@ where
         if let Some(target) = self.until_error {
             Error::check_positive("until_error", target)?;
         }
-        let (path, kernel) = (self.path.clone(), self.kernel.clone());
-        let first = FirstPass::with(path, kernel, self.tuner, self.log_base_normalizer)
-            .chains(self.chains)
-            .moves(self.moves)
-            .block_size(self.block_size.unwrap_or(FIRST_BLOCK))
-            .seed(self.seed);
+        let first = self.first_pass(self.chains, self.moves, self.seed);
         Ok((first, |stages| self.chain_steps(stages, 0)))
+    }
+
+    fn first_pass(&self, chains: usize, moves: usize, seed: u64) -> FirstPass<'p, P, K> {
+        let (path, kernel) = (self.path.clone(), self.kernel.clone());
+        FirstPass::with(path, kernel, self.tuner, self.log_base_normalizer)
+            .chains(chains)
+            .moves(moves)
+            .block_size(self.block_size.unwrap_or(FIRST_BLOCK))
+            .seed(seed)
     }
 
     /// Runs the first pass and all rounds.
@@ -242,23 +268,21 @@ where
         let mut at = match job.carried(&|at| at.check(self.rounds))? {
             Some(at) => at,
             None => {
-                let found = first.run_with(job, later)?;
-                let figures = found.schedule.betas().to_vec();
-                job.carry(Reached::after_first(self.seed, found), &figures)?
+                let reached = match &self.refitting {
+                    Some(refitting) => self.fitted(refitting, later, job)?,
+                    None => Reached::after_first(self.seed, first.run_with(job, later)?),
+                };
+                let figures = [reached.barrier.global(), reached.stages as f64];
+                job.carry(reached, &figures)?
             }
         };
         job.foresee(self.chain_steps(at.stages, at.spent));
         while at.stopped_by.is_none() {
-            let (now, is_last) = self.stages(&at)?;
             let begun = Instant::now();
-            let start = (
-                at.kernel.clone(),
-                at.barrier.schedule(now)?,
-                at.seeds.next_u64(),
-            );
-            let reached = match self.pass(at.refit.as_ref(), start, codec, job)? {
+            let (plan, seed) = (self.plan(&at)?, at.seeds.next_u64());
+            let reached = match self.pass(&at, &plan, seed, codec, job)? {
                 Ended::Stopped(by) => self.stopped(at, by),
-                Ended::With(run) => self.after(at, *run, (now, is_last), begun),
+                Ended::With(run) => self.after(at, *run, plan, begun),
             }?;
             let figures = [reached.barrier.global(), reached.stages as f64];
             at = job.carry(reached, &figures)?;
@@ -270,18 +294,95 @@ where
         Ok(self.concluded(last, by))
     }
 
-    /// Runs a round, from the path's own base or a refitted one.
+    /// Makes two first passes, and fits a base to their states. If they disagree, both are made once more, with twice the
+    /// chains and moves. Without a base the rounds go on from the path's own.
+    fn fitted<J>(
+        &self,
+        refitting: &Refitting<'p, P::State, K>,
+        later: Later<'_>,
+        job: &mut J,
+    ) -> Result<Reached<P::State, K>>
+    where
+        J: Runs<Single<Arrived<P::State, K>>>,
+    {
+        let mut seeds = stream(self.seed, Purpose::FITTED, 0);
+        let (mut spent, mut tries) = (0, 0..MOST_FITS);
+        loop {
+            let fit = tries.next().expect("the last try returns");
+            let mut half = || {
+                let chains = (self.chains << fit).div_ceil(2);
+                let first = self.first_pass(chains, self.moves << fit, seeds.next_u64());
+                first.arrive(
+                    job,
+                    std::env::var("FURTHER").map_or(0, |x| x.parse().unwrap()),
+                    later,
+                )
+            };
+            let halves = [half()?, half()?];
+            spent += halves
+                .iter()
+                .map(|half| half.found.evaluations)
+                .sum::<u64>();
+            let fitted = refitting.fit(&halves, self.log_base_normalizer, &mut seeds)?;
+            spent += fitted.evaluations;
+            if let (Err(reason), false) = (&fitted.found, tries.is_empty())
+                && reason.may_pass()
+            {
+                continue;
+            }
+            let [one, _] = halves;
+            let mut reached = Reached::after_first(self.seed, one.found);
+            reached.spent = spent;
+            match fitted.found {
+                Err(reason) => reached.no_refit = Some(reason),
+                Ok((refit, share)) => {
+                    reached.refit = Some(refit);
+                    reached.draws = (share >= LEAST_SHARE).then(|| self.draws_for(share));
+                    reached.barrier = Barrier::unknown();
+                    reached.stages = FEWEST_STAGES;
+                    reached.shapes.keep_last();
+                    if let Some(tuner) = self.tuner {
+                        reached.kernel = tuner.as_at_target(&reached.kernel, &reached.shapes)?;
+                    }
+                }
+            }
+            return Ok(reached);
+        }
+    }
+
+    /// Returns the number of draws with which a round without stages reaches the error asked for, if they are worth
+    /// `share` draws of the target each; without an error asked for, the number that reaches [`DEFAULT_ERROR`].
+    fn draws_for(&self, share: f64) -> u64 {
+        let error = self.until_error.unwrap_or(DEFAULT_ERROR);
+        let draws = DRAWS_MARGIN * (1.0 / share - 1.0) / (error * error);
+        (draws as u64).clamp(FEWEST_DRAWS, MOST_DRAWS)
+    }
+
+    /// Runs a round, from the path's own base or a fitted one.
     fn pass(
         &self,
-        refit: Option<&Refit>,
-        start: Start<K>,
+        at: &Reached<P::State, K>,
+        plan: &Plan,
+        seed: u64,
         codec: Option<RoundCodec<P>>,
         job: &mut RoundJob<'_, P::State>,
     ) -> Result<Ended<P::State>> {
-        let layout = self.layout();
-        match (refit, &self.refitting) {
-            (Some(refit), Some(from)) => from.round(refit, start, &layout, job),
-            _ => layout.run(self.path.clone(), start, codec, job),
+        let mut layout = self.layout();
+        let start = || -> Result<Start<K>> {
+            Ok((at.kernel.clone(), at.barrier.schedule(plan.stages)?, seed))
+        };
+        match (&at.refit, &self.refitting) {
+            (Some(refit), Some(from)) => {
+                let start = match plan.draws {
+                    Some(draws) => {
+                        (layout.chains, layout.coordinates) = (draws as usize, None);
+                        None
+                    }
+                    None => Some(start()?),
+                };
+                from.round(refit, (start, seed), &layout, job)
+            }
+            _ => layout.run(self.path.clone(), start()?, codec, job),
         }
     }
 
@@ -301,10 +402,15 @@ where
         &self,
         mut at: Reached<P::State, K>,
         run: Result<Run<P::State, RoundRecorder<P::State>>>,
-        (now, is_last): (usize, bool),
+        plan: Plan,
         begun: Instant,
     ) -> Result<Reached<P::State, K>> {
-        let evaluations = self.evaluations(now);
+        let Plan {
+            stages: now,
+            is_last,
+            ..
+        } = plan;
+        let evaluations = plan.draws.unwrap_or(self.evaluations(now));
         at.spent = at.spent.saturating_add(evaluations);
         if !is_last {
             at.stages = 2 * now;
@@ -338,10 +444,14 @@ where
             candidates: Some(self.until_error.map_or(1, |_| self.rounds)),
             run,
         };
-        if at.stopped_by.is_none()
-            && let Some(recorder) = recorder
-        {
-            self.improve(&mut at, &last.run, &recorder)?;
+        if at.stopped_by.is_none() {
+            if let Some(recorder) = recorder {
+                self.improve(&mut at, &last.run, &recorder)?;
+            }
+            if plan.draws.is_some() {
+                let share = last.run.effective_sample_size() / last.run.chains() as f64;
+                at.draws = Some(self.draws_for(share));
+            }
         }
         at.last = Some(last);
         Ok(at)
@@ -361,10 +471,7 @@ where
             }
             None => at.shapes = at.shapes.improved(recorder, |_| true),
         }
-        match &self.refitting {
-            Some(refitting) => at.refit(refitting, self.tuner, run),
-            None => Ok(()),
-        }
+        Ok(())
     }
 
     /// Returns the result, with the reason for its end and a warning if the requested error was not reached.
@@ -386,12 +493,10 @@ where
         RoundsRun { last, stopped_by }
     }
 
-    /// Returns whether a base fitted to the states of the last round may lead to the target on a shorter path.
+    /// Returns whether a fitted base may lead to the target on a shorter path.
     fn may_refit(&self, last: &Last<P::State, K>) -> bool {
-        let tuner = self.tuner.filter(|_| self.refitting.is_none());
-        // The path from a fitted base has a length of about 1 at most (`inflation`), so it shortens only longer paths.
-        let far = last.barrier.global() > 1.0;
-        far && tuner.is_some_and(|tuner| shows_one_mode(&last.run, tuner.coordinates()))
+        // The path from a fitted base has a length of about 1 at most, so it shortens only longer paths.
+        self.refitting.is_none() && self.tuner.is_some() && last.barrier.global() > 1.0
     }
 
     /// Returns the settings that all rounds share.
@@ -433,12 +538,31 @@ where
         of_stage.saturating_mul(stages as u64)
     }
 
-    /// Returns the number of stages of the next round, and whether it is the last. Earlier rounds together may spend a
-    /// quarter of the budget; half if `refit` is set and this is the first round, or if a base was fitted.
-    fn stages(&self, at: &Reached<P::State, K>) -> Result<(usize, bool)> {
+    /// Returns the plan of the next round. Earlier rounds together may spend a quarter of the budget; half if a base was
+    /// fitted.
+    fn plan(&self, at: &Reached<P::State, K>) -> Result<Plan> {
         let (wanted, spent, round) = (at.stages, at.spent, at.rounds.len());
+        if let Some(draws) = at.draws {
+            let left = self
+                .budget
+                .map_or(u64::MAX, |budget| budget.saturating_sub(spent));
+            let draws = match (self.until_error, self.budget) {
+                (None, Some(_)) => left.min(MOST_DRAWS),
+                _ => draws.min(left),
+            };
+            return Ok(Plan {
+                stages: 1,
+                draws: Some(draws),
+                is_last: self.until_error.is_none() || draws == left || round == self.rounds,
+            });
+        }
+        let plan = |stages, is_last| Plan {
+            stages,
+            draws: None,
+            is_last,
+        };
         let Some(budget) = self.budget else {
-            return Ok((wanted, round == self.rounds));
+            return Ok(plan(wanted, round == self.rounds));
         };
         if round == 1 {
             let least = spent.saturating_mul(divisor_before_last(false));
@@ -446,14 +570,14 @@ where
                 format!("at least {least}, or fewer chains: the first pass took {spent}");
             Error::check(least <= budget, "budget", budget, expected)?;
         }
-        let refits = self.refitting.is_some() && (round == 1 || at.refit.is_some());
+        let refits = at.refit.is_some();
         let most = budget / divisor_before_last(refits);
         let after = spent.saturating_add(self.evaluations(wanted));
         if after <= most && round < self.rounds {
-            return Ok((wanted, false));
+            return Ok(plan(wanted, false));
         }
         let stages = budget.saturating_sub(spent) / self.evaluations(1);
-        Ok((stages as usize, true))
+        Ok(plan(stages as usize, true))
     }
 }
 

@@ -179,6 +179,8 @@ impl<K: Clone, S> Tuning<K, S> {
             let excess = decisions.acceptance().map_or(0.0, |rate| rate - target);
             self.log_size = (self.log_size + gain.increment(excess)).min(longest.ln());
         }
+        // Further moves at the same beta replace its size.
+        self.sizes.pop_if(|(beta, _)| *beta == populations.beta());
         self.sizes.push((populations.beta(), self.log_size.exp()));
         Ok(())
     }

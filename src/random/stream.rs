@@ -98,6 +98,8 @@ purposes! {
     pub(crate) FIRST_PASS = 24;
     /// The seeds of the single rounds of a run in rounds.
     pub(crate) ROUNDS = 25;
+    /// The first passes from which a base is fitted, and its draws.
+    pub(crate) FITTED = 34;
     /// The replicas of parallel tempering.
     pub(crate) TEMPERING = 26;
     /// The seeds of the tuning rounds of parallel tempering.

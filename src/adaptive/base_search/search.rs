@@ -375,6 +375,7 @@ where
         let task = FirstPassTask {
             settings: &settings,
             allowance,
+            further: 0,
             later: None,
         };
         let Single(scouts) = job.complete(&task)?.whole(chains)?;

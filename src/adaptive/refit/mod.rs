@@ -1,7 +1,6 @@
-//! Refitted bases: between two rounds a distribution is fitted to the states, and the next round starts from it.
+//! Fitted bases: a distribution is fitted to the states of two first passes, and rounds start from it.
 
 mod base;
-mod modes;
 
 pub use base::{NoRefit, Refit};
 
@@ -9,43 +8,48 @@ use std::sync::Arc;
 
 use nalgebra::DVector;
 
-use self::modes::modes;
 use super::base_search::{MixtureAt, MixtureBase, from_base};
-use super::covariance::Covariance;
+use super::first_pass_task::Arrived;
 use super::round::{Ended, Layout, RoundJob, Start};
-use crate::Result;
-use crate::ais::Run;
 use crate::estimate::pareto_shape;
-use crate::kernel::TransitionKernel;
-use crate::model::{NormalizedModel, Sampleable, StudentT, UnnormalizedModel};
-use crate::num::{WeightSums, log_add_exp};
+use crate::kernel::{Rest, TransitionKernel};
+use crate::model::{
+    Fit, Gaussian, GaussianMixture, NormalizedModel, Sampleable, StudentT, UnnormalizedModel,
+    log_densities_of,
+};
+use crate::num::{WeightSums, log_mean_exp};
 use crate::path::AnnealingPath;
 use crate::random::StreamRng;
+use crate::schedule::Schedule;
+use crate::{Error, Result};
 
-/// A type that fits bases between rounds, and runs rounds from them. The trait does not require vectors as states.
+/// A type that fits bases, and runs rounds from them. The trait does not require vectors as states.
 pub(super) trait Refits<S, K>: Send + Sync {
     /// Returns the function that returns a state's coordinates.
     fn coordinates(&self) -> fn(&S) -> &[f64];
 
-    /// Fits a base to the states of a round, or returns the reason against it. `shape` has their mean and covariance.
-    fn fit(&self, run: &Run<S>, shape: &Covariance, rng: &mut StreamRng) -> Result<Fitted>;
+    /// Fits a base to the states of two first passes, or returns the reason against it.
+    fn fit(&self, halves: &[Arrived<S, K>; 2], log_z: f64, rng: &mut StreamRng) -> Result<Fitted>;
 
-    /// Runs a round from a refitted base.
+    /// Runs a round from a fitted base. Without a schedule its chains are draws that do not move.
     fn round(
         &self,
         refit: &Refit,
-        start: Start<K>,
+        start: (Option<Start<K>>, u64),
         layout: &Layout<S>,
         job: &mut RoundJob<'_, S>,
     ) -> Result<Ended<S>>;
 }
 
-/// A fitted base, or the reason why there is none.
-pub(super) type Fitted = std::result::Result<Refit, NoRefit>;
+/// A fitted base with the effective share of its draws, or the reason why there is none; and the evaluations spent.
+pub(super) struct Fitted {
+    pub(super) found: std::result::Result<(Refit, f64), NoRefit>,
+    pub(super) evaluations: u64,
+}
 
 pub(super) type Refitting<'p, S, K> = Arc<dyn Refits<S, K> + 'p>;
 
-/// Returns a [`Refits`] that refits the base of `path`.
+/// Returns a [`Refits`] that fits bases for the target of `path`.
 pub(super) fn refitting<'p, P, K>(path: P) -> Refitting<'p, DVector<f64>, K>
 where
     P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel + Sync> + Send + Sync + 'p,
@@ -55,29 +59,32 @@ where
     Arc::new(RefitOfPath(path))
 }
 
-/// Smallest effective number of states in each mode for a fit. A covariance of fewer states puts chains where earlier
-/// ones were: on 16 double wells log Z is 1 nat low (`docs/notes/architecture-slices.md`).
-const FEWEST_STATES: f64 = 16.0;
-/// Log of the factor, 1.15, that widens the fitted deviations in up to 25 dimensions. A base that is too narrow loses
-/// modes, while twice the covariance does no harm on Gaussian RBMs (`docs/notes/bases.md`).
-const LOG_WIDENING: f64 = 0.14;
-/// Largest share of the path's own base in a mixture. If the likeliest mixture has a larger one, the own base explains
-/// more of the states' weight than the fit does, and no base is refitted.
-const MOST_OWN_SHARE: f64 = 0.5;
-/// Smallest share of the path's own base. If its chains end with weight 0, a run that drew none of them overestimates
-/// log Z by this share, outside its error: so it is below the errors that runs reach (.004 and more).
-const LEAST_OWN_SHARE: f64 = 0.001;
-/// Number of updates of the own base's share by expectation maximisation. They approach the likeliest share from 1/2
-/// and never pass it, so an early end only leaves the share nearer to 1/2.
-const SHARE_UPDATES: usize = 30;
+/// Share of the path's own base in a fitted one: it bounds the log weights where no chain of a first pass arrived.
+const OWN_SHARE: f64 = 0.04;
+/// Degrees of freedom of the fitted distributions. Five leave a variance to the weights of a target with tails like
+/// those of a Student t of 2.5 degrees or more.
+const DEGREES: f64 = 5.0;
+/// Factor of the fitted scale matrices: deviations are 5% wider, since a base that is too narrow costs more draws than
+/// one that is too wide.
+const WIDENING: f64 = 1.05 * 1.05;
+/// Number of draws of the base by which it is checked. They also show how many draws a round needs.
+const DRAWS: usize = 256;
+/// Effective number of these draws below which no base is used.
+const FEWEST_EFFECTIVE: f64 = 8.0;
+/// Log of the factor by which the mean of `p / (Z q)` over states may exceed its value under the target.
+const MOST_EXCESS: f64 = std::f64::consts::LN_2;
+/// Number of errors by which the mean of `log(p / (Z q))` over states may exceed its value under the target, and by which
+/// log Z may lie below the first passes' own.
+const MOST_ERRORS: [f64; 2] = [4.0, 3.0];
 /// Largest Pareto shape k' of target-to-base ratios among target states. Among samples of the base the shape is k' / (1
 /// + k'): a variance needs k' < 1, so .6 leaves moments up to the order 2.7, and a margin for noise.
-const HEAVIEST_TAIL: f64 = 0.6;
-/// Number of samples of a fitted distribution that must all lie on the target's support. A fit with 5% of its mass off
-/// the support passes in 4% of the cases, one with 10% in .1%.
-pub(super) const SUPPORT_DRAWS: usize = 64;
+const HEAVIEST_TAIL: f64 = 0.9;
+/// Largest number of steps that fit the base again, to the states and to weighted draws of the base before.
+const MOST_STEPS: usize = 3;
+/// Effective share of the draws at which these steps end.
+const ENOUGH: f64 = 0.5;
 
-/// Refits the base of a path.
+/// Fits bases for the target of a path.
 struct RefitOfPath<P>(P);
 
 impl<P, K> Refits<DVector<f64>, K> for RefitOfPath<P>
@@ -92,119 +99,239 @@ where
 
     fn fit(
         &self,
-        run: &Run<DVector<f64>>,
-        shape: &Covariance,
+        halves: &[Arrived<DVector<f64>, K>; 2],
+        log_z: f64,
         rng: &mut StreamRng,
     ) -> Result<Fitted> {
-        fit(&self.0, run, shape, rng)
+        let states = halves.each_ref().map(|half| half.states.as_slice());
+        let log_zs = halves.each_ref().map(|half| half.found.log_z - log_z);
+        // Each stage halves the effective sample size, so its weights have the relative variance 1.
+        let errors = halves
+            .each_ref()
+            .map(|half| (half.found.schedule.stages() as f64 / half.states.len() as f64).sqrt());
+        fit(&self.0, states, (log_zs, errors), rng)
     }
 
     fn round(
         &self,
         refit: &Refit,
-        start: Start<K>,
+        (start, seed): (Option<Start<K>>, u64),
         layout: &Layout<DVector<f64>>,
         job: &mut RoundJob<'_, DVector<f64>>,
     ) -> Result<Ended<DVector<f64>>> {
         let log_z = self.0.base().log_normalizer();
-        let fitted = (1.0 - refit.own_share, refit.law.clone());
-        let base = MixtureBase::with_log_z(self.0.clone(), log_z, vec![fitted]);
+        let base = MixtureBase::with_log_z(self.0.clone(), log_z, refit.laws().to_vec());
+        let path = from_base(&self.0, base);
         // The new base is normalised.
         let layout = Layout {
             log_base_normalizer: layout.log_base_normalizer - log_z,
             ..*layout
         };
         // A codec is made for the path's own models, so an unfinished block of this round begins anew.
-        layout.run(from_base(&self.0, base), start, None, job)
+        match start {
+            Some(start) => layout.run(path, start, None, job),
+            None => layout.run(path, (Rest, Schedule::linear(1)?, seed), None, job),
+        }
     }
 }
 
+/// Student t distributions with their shares in a mixture.
+type Laws = Vec<(f64, StudentT)>;
+
+/// Returns the mixture of Student t distributions fitted to weighted states.
+fn laws(states: &[DVector<f64>], weights: &[f64]) -> Option<Laws> {
+    let mixture = GaussianMixture::fit(states, weights).ok()?;
+    // The scale matrix of a Student t is smaller than its covariance.
+    let scale = WIDENING * (DEGREES - 2.0) / DEGREES;
+    let law = |(share, part): (f64, &Gaussian)| {
+        let part = part.scaled(scale).ok()?;
+        Some((share, StudentT::exact(part, DEGREES).ok()?))
+    };
+    mixture.components().map(law).collect()
+}
+
+/// Returns mixtures as one mixture, each with its share.
+fn joined<'l>(mixtures: impl IntoIterator<Item = (f64, &'l Laws)>) -> Laws {
+    let scaled = mixtures.into_iter().flat_map(|(share, laws)| {
+        laws.iter()
+            .map(move |(own, law)| (share * own, law.clone()))
+    });
+    scaled.collect()
+}
+
+/// Draws of a fitted base, with the target's log densities and the log weights.
+struct Draws<B> {
+    base: B,
+    states: Vec<DVector<f64>>,
+    log_densities: Vec<f64>,
+    log_weights: Vec<f64>,
+    weights: WeightSums,
+}
+
+impl<B: Sampleable<State = DVector<f64>>> Draws<B> {
+    fn of<P>(base: B, path: &P, rng: &mut StreamRng) -> Result<Self>
+    where
+        P: AnnealingPath<State = DVector<f64>>,
+    {
+        let states = Vec::from_iter((0..DRAWS).map(|_| base.sample(rng)));
+        let log_densities = checked(log_densities_of(&path.at(1.0), &states))?;
+        let pairs = states.iter().zip(&log_densities);
+        let log_weights = Vec::from_iter(pairs.map(|(x, f)| f - base.log_density(x)));
+        let weights = WeightSums::of(&log_weights);
+        Ok(Self {
+            base,
+            states,
+            log_densities,
+            log_weights,
+            weights,
+        })
+    }
+
+    fn log_z(&self) -> f64 {
+        log_mean_exp(&self.log_weights)
+    }
+
+    /// Returns the effective number of draws, divided by their number.
+    fn share(&self) -> f64 {
+        self.weights.effective_sample_size() / DRAWS as f64
+    }
+}
+
+/// Fits a base to the states of two halves, and checks it: each half's own fit by the states of the other, its log Z by
+/// those of the first passes (relative to the path's base, with errors), its tail by all states.
 fn fit<P>(
     path: &P,
-    run: &Run<DVector<f64>>,
-    shape: &Covariance,
+    halves: [&[DVector<f64>]; 2],
+    (log_zs, errors): ([f64; 2], [f64; 2]),
     rng: &mut StreamRng,
 ) -> Result<Fitted>
 where
     P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel>,
 {
-    let effective = shape.count();
-    let Some(gaussian) = shape.gaussian().filter(|_| effective >= FEWEST_STATES) else {
-        return Ok(Err(NoRefit::FewStates { effective }));
+    let none = |reason, evaluations| {
+        Ok(Fitted {
+            found: Err(reason),
+            evaluations,
+        })
     };
-    let sums = WeightSums::of(run.log_weights());
-    let shares = run.log_weights().iter().map(|&w| sums.share(w));
-    let weighted: Vec<_> = shares.zip(run.states()).filter(|(w, _)| *w > 0.0).collect();
-    // The covariance pools several rounds, but the modes are counted in the states of this round alone.
-    let effective = sums.effective_sample_size();
-    let modes = modes(&Vec::from_iter(weighted.iter().map(|(_, x)| *x)));
-    if let Some(modes) = modes.filter(|&modes| effective < FEWEST_STATES * modes as f64) {
-        return Ok(Err(NoRefit::Modes { modes, effective }));
+    let [Some(one), Some(other)] = halves.map(|half| laws(half, &vec![1.0; half.len()])) else {
+        return none(NoRefit::FewStates, 0);
+    };
+    let own_log_z = path.base().log_normalizer();
+    let mixture = |laws| MixtureBase::with_log_z(path.clone(), own_log_z, laws);
+    let rest = 1.0 - OWN_SHARE;
+    let all = halves.concat();
+    let Some(pooled) = laws(&all, &vec![1.0; all.len()]) else {
+        return none(NoRefit::FewStates, 0);
+    };
+    let mut both = joined([
+        (0.6 * rest, &pooled),
+        (0.2 * rest, &one),
+        (0.2 * rest, &other),
+    ]);
+    let mut draws = Draws::of(mixture(both.clone()), path, rng)?;
+    let mut evaluations = DRAWS as u64;
+    let effective = draws.weights.effective_sample_size();
+    if !(effective >= FEWEST_EFFECTIVE) {
+        return none(NoRefit::FewDraws { effective }, evaluations);
     }
-    let inflation = inflation(gaussian.dimension());
-    let law = StudentT::likeliest(gaussian, effective, &weighted)?;
-    let law = law.scaled(inflation)?;
-    let log_z = path.base().log_normalizer();
-    let log_law = |x: &DVector<f64>| law.log_density(x) - law.log_normalizer();
-    let log_own = |x: &DVector<f64>| path.base().log_density(x) - log_z;
-    let ratios = weighted.iter().map(|(w, x)| (*w, log_own(x) - log_law(x)));
-    let share = own_share(&Vec::from_iter(ratios));
-    if share > MOST_OWN_SHARE {
-        return Ok(Err(NoRefit::OwnBase { share }));
+    let (log_z, mut ratios) = (draws.log_z(), Vec::new());
+    for (states, laws) in [(halves[1], &one), (halves[0], &other)] {
+        let q = mixture(joined([(rest, laws)]));
+        let at_states = checked(log_densities_of(&path.at(1.0), states))?;
+        evaluations += states.len() as u64;
+        let ratio = |(x, f): (&DVector<f64>, &f64)| f - log_z - q.log_density(x);
+        let of_states = Vec::from_iter(states.iter().zip(&at_states).map(ratio));
+        let of_draws = Vec::from_iter(draws.states.iter().zip(&draws.log_densities).map(ratio));
+        let under_target = log_of_mean(&of_draws, &draws.log_weights, &draws.weights);
+        let excess = log_mean_exp(&of_states) - under_target;
+        let (mean, error) = moments(&of_states, &vec![0.0; states.len()]);
+        let error = error * (1.0 + crate::adaptive::rounds::FURTHER_MOVES as f64).sqrt();
+        let (expected, its) = moments(&of_draws, &draws.log_weights);
+        if excess > MOST_EXCESS || mean > expected + MOST_ERRORS[0] * error.hypot(its) {
+            let excess = excess.exp();
+            return none(NoRefit::Uncovered { excess }, evaluations);
+        }
+        let pairs = states.iter().zip(&at_states);
+        ratios.extend(pairs.map(|(x, f)| f - draws.base.log_density(x)));
     }
-    let target = path.at(1.0);
-    let on_support = |x: DVector<f64>| target.log_density(&x) > f64::NEG_INFINITY;
-    if !(0..SUPPORT_DRAWS).all(|_| on_support(law.sample(rng))) {
-        return Ok(Err(NoRefit::Edges));
+    if let Some(k_hat) = pareto_shape(&ratios).filter(|&k_hat| k_hat > HEAVIEST_TAIL) {
+        return none(NoRefit::Tails { k_hat }, evaluations);
     }
-    let share = share.max(LEAST_OWN_SHARE);
-    let log_base =
-        |x: &DVector<f64>| log_add_exp((1.0 - share).ln() + log_law(x), share.ln() + log_own(x));
-    // The fit of the tail takes values of equal weight.
-    let ratios = by_weight(&weighted).map(|x| target.log_density(x) - log_base(x));
-    let shape = pareto_shape(&Vec::from_iter(ratios));
-    if let Some(k_hat) = shape.filter(|&k_hat| k_hat > HEAVIEST_TAIL) {
-        return Ok(Err(NoRefit::Tails { k_hat }));
+    let (mut pool, mut worth) = (all, vec![1.0; ratios.len()]);
+    for _ in 0..MOST_STEPS {
+        if draws.share() > ENOUGH {
+            break;
+        }
+        let effective = draws.weights.effective_sample_size();
+        pool.extend_from_slice(&draws.states);
+        let shares = draws.log_weights.iter().map(|&w| draws.weights.share(w));
+        worth.extend(shares.map(|share| effective * share));
+        let Some(found) = laws(&pool, &worth) else {
+            break;
+        };
+        let found = joined([(0.8 * rest, &found), (0.2, &both)]);
+        let next = Draws::of(mixture(found.clone()), path, rng)?;
+        evaluations += DRAWS as u64;
+        if next.share() < draws.share() {
+            break;
+        }
+        (both, draws) = (found, next);
     }
-    Refit::new(law, share).map(Ok)
-}
-
-/// Resamples n weighted states to n states, with repeats: the states at which the cumulative weight passes
-/// `(i + 1/2) / n`.
-fn by_weight<'s>(weighted: &[(f64, &'s DVector<f64>)]) -> impl Iterator<Item = &'s DVector<f64>> {
-    let (count, mut sum, mut taken) = (weighted.len() as f64, 0.0, 0.5);
-    weighted.iter().flat_map(move |(weight, state)| {
-        sum += weight * count;
-        let times = (sum - taken).ceil().max(0.0);
-        taken += times;
-        std::iter::repeat_n(*state, times as usize)
+    let (log_z, share) = (draws.log_z(), draws.share());
+    let spread = 0.5 * (log_zs[0] - log_zs[1]).abs();
+    let error = spread.max(0.5 * errors[0].hypot(errors[1]));
+    let own = ((1.0 / share - 1.0) / DRAWS as f64).sqrt();
+    // The mixture's log Z is 0; that of the first passes is relative to the path's base, whose log Z is `own_log_z`.
+    let first = log_mean_exp(&log_zs) + own_log_z;
+    if log_z < first - MOST_ERRORS[1] * error.hypot(own) {
+        return none(NoRefit::Lower { log_z, first }, evaluations);
+    }
+    let own_share = 1.0 - both.iter().map(|(share, _)| share).sum::<f64>();
+    Ok(Fitted {
+        found: Ok((Refit::new(both, own_share)?, share)),
+        evaluations,
     })
 }
 
-/// Returns true if a base can be fitted to a run's states: no chain is dead, and enough states show a single mode.
-pub(super) fn shows_one_mode<S>(run: &Run<S>, coordinates: fn(&S) -> &[f64]) -> bool {
-    let few = run.effective_sample_size() < FEWEST_STATES || run.estimate().dead_chains() > 0;
-    let vector = |x| DVector::from_column_slice(coordinates(x));
-    let states = || Vec::from_iter(run.states().iter().map(vector));
-    !few && modes(&Vec::from_iter(&states())).is_none()
+/// Refuses log densities that are NaN or `+inf`.
+fn checked(log_densities: Vec<f64>) -> Result<Vec<f64>> {
+    let wrong = log_densities.iter().find(|x| !(**x < f64::INFINITY));
+    match wrong {
+        Some(wrong) => Err(Error::invalid(
+            "target",
+            wrong,
+            "a log density below infinity",
+        )),
+        None => Ok(log_densities),
+    }
 }
 
-/// Returns the factor by which the fitted covariance is multiplied. It widens deviations by the factor 1.15, or less if
-/// the path would be longer than 1: in d dimensions a widening by `e^r` has the Fisher distance `r (2 d)^(1/2)`.
-fn inflation(dimension: usize) -> f64 {
-    let shortest = (2.0 * dimension as f64).sqrt().recip();
-    (2.0 * LOG_WIDENING.min(shortest)).exp()
+/// Returns the log of the weighted mean of `exp(log_values)`.
+fn log_of_mean(log_values: &[f64], log_weights: &[f64], weights: &WeightSums) -> f64 {
+    let terms = log_values.iter().zip(log_weights).map(|(x, w)| x + w);
+    // A draw off the support has the weight 0, whatever its value.
+    let terms = terms.map(|term| {
+        if term.is_nan() {
+            f64::NEG_INFINITY
+        } else {
+            term
+        }
+    });
+    crate::num::log_sum_exp(&Vec::from_iter(terms)) - weights.log_sum()
 }
 
-/// Returns the own base's share in the likeliest mixture, by expectation maximisation. `ratios` contains each state's
-/// weight, and the log ratio of the own base's density there to the fitted density.
-fn own_share(ratios: &[(f64, f64)]) -> f64 {
-    (0..SHARE_UPDATES).fold(0.5, |share: f64, _| {
-        let log_odds = (share / (1.0 - share)).ln();
-        let terms = ratios
+/// Returns the weighted mean of values with its standard error, by the effective number of values.
+fn moments(values: &[f64], log_weights: &[f64]) -> (f64, f64) {
+    let weights = WeightSums::of(log_weights);
+    let shares = log_weights.iter().map(|&w| weights.share(w));
+    let pairs = || {
+        values
             .iter()
-            .map(|(w, ratio)| w / (1.0 + (-ratio - log_odds).exp()));
-        // Keeps the log odds finite.
-        terms.sum::<f64>().clamp(1e-12, 1.0 - 1e-12)
-    })
+            .zip(shares.clone())
+            .filter(|(_, share)| *share > 0.0)
+    };
+    let mean: f64 = pairs().map(|(x, share)| share * x).sum();
+    let variance: f64 = pairs().map(|(x, share)| share * (x - mean).powi(2)).sum();
+    (mean, (variance / weights.effective_sample_size()).sqrt())
 }
