@@ -80,9 +80,15 @@ const MOST_ERRORS: [f64; 2] = [4.0, 3.0];
 /// + k'): a variance needs k' < 1, so .6 leaves moments up to the order 2.7, and a margin for noise.
 const HEAVIEST_TAIL: f64 = 0.9;
 /// Largest number of steps that fit the base again, to the states and to weighted draws of the base before.
-const MOST_STEPS: usize = 3;
+const MOST_STEPS: usize = 8;
+/// Least effective share of the draws to which a base is fitted again, and the number of powers of their weights that are
+/// tried for it.
+const LEAST_TEMPERED: f64 = 0.25;
+const MOST_POWERS: usize = 30;
 /// Effective share of the draws at which these steps end.
-const ENOUGH: f64 = 0.5;
+const ENOUGH: f64 = 0.4;
+/// Least factor by which a step raises the effective share, unless the share is below a tenth.
+const LEAST_GAIN: f64 = 1.2;
 
 /// Fits bases for the target of a path.
 struct RefitOfPath<P>(P);
@@ -160,31 +166,29 @@ fn joined<'l>(mixtures: impl IntoIterator<Item = (f64, &'l Laws)>) -> Laws {
 }
 
 /// Draws of a fitted base, with the target's log densities and the log weights.
-struct Draws<B> {
-    base: B,
+struct Draws {
     states: Vec<DVector<f64>>,
     log_densities: Vec<f64>,
     log_weights: Vec<f64>,
     weights: WeightSums,
 }
 
-impl<B: Sampleable<State = DVector<f64>>> Draws<B> {
-    fn of<P>(base: B, path: &P, rng: &mut StreamRng) -> Result<Self>
-    where
-        P: AnnealingPath<State = DVector<f64>>,
-    {
-        let states = Vec::from_iter((0..DRAWS).map(|_| base.sample(rng)));
-        let log_densities = checked(log_densities_of(&path.at(1.0), &states))?;
+impl Draws {
+    /// Weighs states, whose log densities under the target are given, by a base.
+    fn weighed(
+        states: Vec<DVector<f64>>,
+        log_densities: Vec<f64>,
+        base: &impl UnnormalizedModel<State = DVector<f64>>,
+    ) -> Self {
         let pairs = states.iter().zip(&log_densities);
         let log_weights = Vec::from_iter(pairs.map(|(x, f)| f - base.log_density(x)));
         let weights = WeightSums::of(&log_weights);
-        Ok(Self {
-            base,
+        Self {
             states,
             log_densities,
             log_weights,
             weights,
-        })
+        }
     }
 
     fn log_z(&self) -> f64 {
@@ -193,8 +197,80 @@ impl<B: Sampleable<State = DVector<f64>>> Draws<B> {
 
     /// Returns the effective number of draws, divided by their number.
     fn share(&self) -> f64 {
-        self.weights.effective_sample_size() / DRAWS as f64
+        self.weights.effective_sample_size() / self.states.len() as f64
     }
+
+    /// Returns weights whose sum is their effective number: those of the target, or a power of them that leaves enough
+    /// effective draws.
+    fn tempered(&self) -> Vec<f64> {
+        let powers = std::iter::successors(Some(1.0), |power| Some(0.8 * power));
+        let tempered = powers.take(MOST_POWERS).map(|power| {
+            let log_weights = Vec::from_iter(self.log_weights.iter().map(|w| power * w));
+            (WeightSums::of(&log_weights), log_weights)
+        });
+        let least = LEAST_TEMPERED * self.states.len() as f64;
+        let mut last = Vec::new();
+        for (weights, log_weights) in tempered {
+            let effective = weights.effective_sample_size();
+            let shares = log_weights.iter().map(|&w| effective * weights.share(w));
+            last = shares.collect();
+            if effective >= least {
+                break;
+            }
+        }
+        last
+    }
+}
+
+/// A base fitted to the states of one first pass, and improved by draws.
+struct Adapted<P> {
+    laws: Laws,
+    base: MixtureBase<P, StudentT>,
+    draws: Draws,
+    evaluations: u64,
+}
+
+/// Fits a mixture of distributions to states. While hardly any of its draws are worth something under the target, fits it
+/// again to draws, whose weights have a power that rises to 1.
+fn adapted<P>(path: &P, states: &[DVector<f64>], rng: &mut StreamRng) -> Result<Option<Adapted<P>>>
+where
+    P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel>,
+{
+    let own_log_z = path.base().log_normalizer();
+    let rest = 1.0 - OWN_SHARE;
+    let Some(first) = laws(states, &vec![1.0; states.len()]) else {
+        return Ok(None);
+    };
+    let mut laws_now = joined([(rest, &first)]);
+    let mut best: Option<Adapted<P>> = None;
+    let mut evaluations = 0;
+    for _ in 0..MOST_STEPS {
+        let base = MixtureBase::with_log_z(path.clone(), own_log_z, laws_now.clone());
+        let drawn = Vec::from_iter((0..DRAWS).map(|_| base.sample(rng)));
+        let log_densities = checked(log_densities_of(&path.at(1.0), &drawn))?;
+        evaluations += DRAWS as u64;
+        let draws = Draws::weighed(drawn, log_densities, &base);
+        let (share, worth) = (draws.share(), draws.tempered());
+        let refitted = laws(&draws.states, &worth);
+        let before = best.as_ref().map_or(0.0, |best| best.draws.share());
+        let gains = share > LEAST_GAIN * before || share < 0.1;
+        if share > before {
+            best = Some(Adapted {
+                laws: laws_now.clone(),
+                base,
+                draws,
+                evaluations,
+            });
+        }
+        let (true, Some(refitted)) = (share < ENOUGH && gains, refitted) else {
+            break;
+        };
+        laws_now = joined([(0.85 * rest, &refitted), (0.15 * rest, &first)]);
+    }
+    Ok(best.map(|best| Adapted {
+        evaluations,
+        ..best
+    }))
 }
 
 /// Fits a base to the states of two halves, and checks it: each half's own fit by the states of the other, its log Z by
@@ -214,74 +290,75 @@ where
             evaluations,
         })
     };
-    let [Some(one), Some(other)] = halves.map(|half| laws(half, &vec![1.0; half.len()])) else {
+    let (one, other) = (
+        adapted(path, halves[0], rng)?,
+        adapted(path, halves[1], rng)?,
+    );
+    let (Some(one), Some(other)) = (one, other) else {
         return none(NoRefit::FewStates, 0);
     };
-    let own_log_z = path.base().log_normalizer();
-    let mixture = |laws| MixtureBase::with_log_z(path.clone(), own_log_z, laws);
-    let rest = 1.0 - OWN_SHARE;
-    let all = halves.concat();
-    let Some(pooled) = laws(&all, &vec![1.0; all.len()]) else {
-        return none(NoRefit::FewStates, 0);
-    };
-    let mut both = joined([
-        (0.6 * rest, &pooled),
-        (0.2 * rest, &one),
-        (0.2 * rest, &other),
-    ]);
-    let mut draws = Draws::of(mixture(both.clone()), path, rng)?;
-    let mut evaluations = DRAWS as u64;
-    let effective = draws.weights.effective_sample_size();
-    if !(effective >= FEWEST_EFFECTIVE) {
-        return none(NoRefit::FewDraws { effective }, evaluations);
+    let mut evaluations = one.evaluations + other.evaluations;
+    let trace = std::env::var("TRACE").is_ok();
+    if trace {
+        eprintln!(
+            "shares {:.2} {:.2} log Z {:.2} {:.2} passes {log_zs:?} evals {evaluations} parts {} {}",
+            one.draws.share(),
+            other.draws.share(),
+            one.draws.log_z(),
+            other.draws.log_z(),
+            one.laws.len(),
+            other.laws.len()
+        );
     }
-    let (log_z, mut ratios) = (draws.log_z(), Vec::new());
-    for (states, laws) in [(halves[1], &one), (halves[0], &other)] {
-        let q = mixture(joined([(rest, laws)]));
+    for half in [&one, &other] {
+        let effective = half.draws.weights.effective_sample_size();
+        if !(effective >= FEWEST_EFFECTIVE) {
+            return none(NoRefit::FewDraws { effective }, evaluations);
+        }
+    }
+    let both = joined([(0.5, &one.laws), (0.5, &other.laws)]);
+    let own_log_z = path.base().log_normalizer();
+    let base = MixtureBase::with_log_z(path.clone(), own_log_z, both.clone());
+    let mut ratios = Vec::new();
+    for (states, half) in [(halves[1], &one), (halves[0], &other)] {
         let at_states = checked(log_densities_of(&path.at(1.0), states))?;
         evaluations += states.len() as u64;
-        let ratio = |(x, f): (&DVector<f64>, &f64)| f - log_z - q.log_density(x);
+        let draws = &half.draws;
+        let log_z = draws.log_z();
+        let ratio = |(x, f): (&DVector<f64>, &f64)| f - log_z - half.base.log_density(x);
         let of_states = Vec::from_iter(states.iter().zip(&at_states).map(ratio));
         let of_draws = Vec::from_iter(draws.states.iter().zip(&draws.log_densities).map(ratio));
         let under_target = log_of_mean(&of_draws, &draws.log_weights, &draws.weights);
         let excess = log_mean_exp(&of_states) - under_target;
         let (mean, error) = moments(&of_states, &vec![0.0; states.len()]);
-        let error = error * (1.0 + crate::adaptive::rounds::FURTHER_MOVES as f64).sqrt();
         let (expected, its) = moments(&of_draws, &draws.log_weights);
-        if excess > MOST_EXCESS || mean > expected + MOST_ERRORS[0] * error.hypot(its) {
+        if trace {
+            eprintln!(
+                "  excess {excess:.2} mean {mean:.2} +- {error:.2} expected {expected:.2} +- {its:.2}"
+            );
+        }
+        let doubt = 3.0 * relative_error(&of_states).min(1.0);
+        if excess > MOST_EXCESS + doubt || mean > expected + MOST_ERRORS[0] * error.hypot(its) {
             let excess = excess.exp();
             return none(NoRefit::Uncovered { excess }, evaluations);
         }
         let pairs = states.iter().zip(&at_states);
-        ratios.extend(pairs.map(|(x, f)| f - draws.base.log_density(x)));
+        ratios.extend(pairs.map(|(x, f)| f - base.log_density(x)));
     }
     if let Some(k_hat) = pareto_shape(&ratios).filter(|&k_hat| k_hat > HEAVIEST_TAIL) {
         return none(NoRefit::Tails { k_hat }, evaluations);
     }
-    let (mut pool, mut worth) = (all, vec![1.0; ratios.len()]);
-    for _ in 0..MOST_STEPS {
-        if draws.share() > ENOUGH {
-            break;
-        }
-        let effective = draws.weights.effective_sample_size();
-        pool.extend_from_slice(&draws.states);
-        let shares = draws.log_weights.iter().map(|&w| draws.weights.share(w));
-        worth.extend(shares.map(|share| effective * share));
-        let Some(found) = laws(&pool, &worth) else {
-            break;
-        };
-        let found = joined([(0.8 * rest, &found), (0.2, &both)]);
-        let next = Draws::of(mixture(found.clone()), path, rng)?;
-        evaluations += DRAWS as u64;
-        if next.share() < draws.share() {
-            break;
-        }
-        (both, draws) = (found, next);
-    }
+    let [one, other] = [one, other].map(|half| half.draws);
+    let states = [one.states, other.states].concat();
+    let draws = Draws::weighed(
+        states,
+        [one.log_densities, other.log_densities].concat(),
+        &base,
+    );
     let (log_z, share) = (draws.log_z(), draws.share());
     let spread = 0.5 * (log_zs[0] - log_zs[1]).abs();
     let error = spread.max(0.5 * errors[0].hypot(errors[1]));
-    let own = ((1.0 / share - 1.0) / DRAWS as f64).sqrt();
+    let own = ((1.0 / share - 1.0) / draws.states.len() as f64).sqrt();
     // The mixture's log Z is 0; that of the first passes is relative to the path's base, whose log Z is `own_log_z`.
     let first = log_mean_exp(&log_zs) + own_log_z;
     if log_z < first - MOST_ERRORS[1] * error.hypot(own) {
@@ -319,6 +396,14 @@ fn log_of_mean(log_values: &[f64], log_weights: &[f64], weights: &WeightSums) ->
         }
     });
     crate::num::log_sum_exp(&Vec::from_iter(terms)) - weights.log_sum()
+}
+
+/// Returns the standard error of the mean of `exp(log_values)`, relative to this mean.
+fn relative_error(log_values: &[f64]) -> f64 {
+    let effective = WeightSums::of(log_values).effective_sample_size();
+    (1.0 / effective - 1.0 / log_values.len() as f64)
+        .max(0.0)
+        .sqrt()
 }
 
 /// Returns the weighted mean of values with its standard error, by the effective number of values.
