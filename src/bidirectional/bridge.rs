@@ -139,7 +139,11 @@ impl Bridge {
     ) -> Vec<Warning> {
         let backward = reverse.backward();
         let rounding_error = forward.rounding_error().max(backward.rounding_error());
-        let mut own = Vec::from_iter(disagreement(forward, reverse, self.log_z()));
+        let mut own = Vec::from_iter(disagreement(
+            forward,
+            reverse,
+            (self.log_z(), rounding_error),
+        ));
         own.extend(self.bennett.warnings());
         own.extend(Warning::rounding(rounding_error, self.standard_error));
         // Bennett's estimate takes no mean of weights, so most warnings about the weights do not concern it.
@@ -261,11 +265,11 @@ const FAR: f64 = 5.0;
 fn disagreement<S, R, T, U>(
     forward: &Run<S, R>,
     reverse: &ReverseRun<T, U>,
-    joint: f64,
+    (joint, rounding_error): (f64, f64),
 ) -> Option<Warning> {
     let is_far = |direction: &dyn LogZ| {
         // Weights without variance still differ by rounding.
-        let rounding = 1e-9 * (1.0 + joint.abs());
+        let rounding = rounding_error + 1e-9 * (1.0 + joint.abs());
         (direction.log_z() - joint).abs() > rounding + FAR * direction.standard_error()
     };
     let far = is_far(forward) || is_far(reverse);
