@@ -296,7 +296,7 @@ impl Side {
 }
 
 /// Returns the rank of each value, less the mean rank. Equal values share their mean rank.
-fn ranks(values: &[f64]) -> Vec<f64> {
+pub(crate) fn ranks(values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|&one, &other| values[one].total_cmp(&values[other]));
     let mut ranks = vec![0.0; values.len()];

@@ -51,6 +51,7 @@ mod weighted_states;
 pub use crate::num::{WeightSums, log_mean_exp, log_sum_exp};
 pub(crate) use advice::Remedy;
 pub use bennett::BennettEstimate;
+pub(crate) use bennett::ranks;
 pub use bound::{certified_lower_bound, importance_weighted_bound};
 pub use comparison::{Agreement, LogRatio, Pooled};
 use effective_draws::autocovariance;
