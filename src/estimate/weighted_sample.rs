@@ -48,8 +48,12 @@ pub trait WeightedSample {
     /// q with `F(q) = sum_{f(x_i) <= q} W_i >= p`.
     ///
     /// The error is a quarter of the distance between the quantiles at `p - 2 s` and `p + 2 s`, where s is the standard
-    /// error of `F(q)` (Woodruff 1952). If `p - 2 s` or `p + 2 s` lies outside (0, 1), there are too few states for
-    /// this quantile, and the error is infinite.
+    /// error of `F(q)` (Woodruff 1952). If `p - 2 s` or `p + 2 s` lies outside (0, 1), or `F(q) = 1`, there are too few
+    /// states for this quantile, and the error is infinite.
+    ///
+    /// A few weights beyond q do not show how large weights there are. If the effective number of the units beyond q is
+    /// below 20, s is at least `sqrt(p (1 - p) sum_u W_u^2 / sum_u W_u)`, over the parts `W_u` of the units in the upper
+    /// `5 (1 - p)` of the distribution; for p up to 1/2 in the lower `5 p`.
     ///
     /// # Errors
     /// A `p` outside (0, 1); a value that is not finite; no state of positive weight.
@@ -221,6 +225,55 @@ mod tests {
             assert!(
                 covered.iter().all(|n| (925..975).contains(n)),
                 "{covered:?}"
+            );
+        }
+    }
+
+    /// The error is infinite where the quantile is the largest state, or where a few large weights decide. Where it is
+    /// finite, intervals hold.
+    #[test]
+    fn quantiles_at_the_edge_of_the_sample_have_no_error() {
+        let exact = 2.326_347_874;
+        for (units, spread) in [
+            (60, 0.0),
+            (200, 0.0),
+            (1_000, 0.0),
+            (60, 1.3),
+            (400, 1.3),
+            (1_000, 1.3),
+        ] {
+            let (mut finite, mut covered) = (0, 0);
+            for seed in 0..400 {
+                let (mut rng, normal) = (stream(3, Purpose::TESTING, seed), StandardNormal::get());
+                let mut drawn =
+                    |scale: f64| Vec::from_iter((0..units).map(|_| scale * normal.draw(&mut rng)));
+                let sample = Sample {
+                    states: drawn(1.0),
+                    log_weights: drawn(spread),
+                    units: Vec::from_iter(0..units),
+                };
+                for sign in [1.0, -1.0] {
+                    let p = 0.5 + 0.49 * sign;
+                    let (value, error) = sample.quantile(|x| *x, p).unwrap();
+                    let largest = sample
+                        .states
+                        .iter()
+                        .fold(f64::NEG_INFINITY, |a, x| a.max(x * sign));
+                    assert!(
+                        error > 0.0
+                            && (error.is_infinite() || value * sign < largest || sign < 0.0)
+                    );
+                    finite += usize::from(error.is_finite());
+                    covered += usize::from(
+                        (value - exact * sign).abs() <= 1.96 * error && error.is_finite(),
+                    );
+                }
+            }
+            println!("{units} {spread}: {covered} of {finite}");
+            assert!(finite == 0 || units >= 400, "{finite} of {units}");
+            assert!(
+                covered as f64 >= 0.9 * finite as f64,
+                "{covered} of {finite} of {units}"
             );
         }
     }

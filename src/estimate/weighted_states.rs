@@ -41,6 +41,11 @@ pub(super) struct Values(Vec<Value>);
 /// Rounding error of a sum of normalised weights.
 const ROUNDING: f64 = 1e-12;
 
+/// Effective number of units beyond a quantile below which their weights alone do not give its error.
+const ENOUGH: f64 = 20.0;
+/// Factor on the probability beyond a quantile, for the part of the distribution that gives the least error.
+const WIDE: f64 = 5.0;
+
 impl Values {
     pub(super) fn of<S>(sample: &WeightedStates<'_, S>, f: impl Fn(&S) -> f64) -> Self {
         let weights = WeightSums::of(&*sample.log_weights);
@@ -116,12 +121,38 @@ impl Values {
     /// Returns the quantile of the ascending values at `p`, and its standard error as in `WeightedSample::quantile`.
     pub(super) fn quantile(&self, p: f64) -> (f64, f64) {
         let found = self.at(p);
-        let (_, error) = self.mean(|value| f64::from(u8::from(value <= found)));
+        let (_, own) = self.mean(|value| f64::from(u8::from(value <= found)));
+        let error = own.max(self.least_error(p, found));
         let (low, high) = (p - 2.0 * error, p + 2.0 * error);
         match ROUNDING < low && high < 1.0 - ROUNDING {
             true => (found, 0.25 * (self.at(high) - self.at(low))),
             false => (found, f64::INFINITY),
         }
+    }
+
+    /// Returns the least standard error of `F(found)` if few units lie beyond the quantile `found`, as in
+    /// `WeightedSample::quantile`. It is infinite if none does, and 0 if there are enough.
+    fn least_error(&self, p: f64, found: f64) -> f64 {
+        let is_upper = p > 0.5;
+        // The weight of the values beyond an edge, and the sum of the squared weights of their units.
+        let beyond = |edge: f64| {
+            let mut units = BTreeMap::new();
+            for v in self.0.iter().filter(|v| (v.value > edge) == is_upper) {
+                *units.entry(v.unit).or_insert(0.0) += v.weight;
+            }
+            let add =
+                |(sum, squares): (f64, f64), weight: &f64| (sum + weight, squares + weight.powi(2));
+            units.values().fold((0.0, 0.0), add)
+        };
+        let (sum, squares) = beyond(found);
+        if sum <= ROUNDING {
+            return f64::INFINITY;
+        } else if sum * sum >= ENOUGH * squares {
+            return 0.0;
+        }
+        let part = WIDE * p.min(1.0 - p);
+        let (sum, squares) = beyond(self.at(if is_upper { 1.0 - part } else { part }));
+        (p * (1.0 - p) * squares / sum).sqrt()
     }
 }
 
