@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use crate::estimate::{BennettEstimate, LogZ, Warning, effective_draws, write_headline};
 use crate::model::{Fit, UnnormalizedModel, log_densities_of};
-use crate::num::{log_mean_exp, student_quantile};
+use crate::num::{exceeds, log_mean_exp, student_quantile};
 use crate::random::{Purpose, StreamRng, stream};
 use crate::work::caught_once;
 use crate::{Error, Result};
@@ -124,8 +124,9 @@ impl<L: Fit<State: Clone>> BridgeSampling<L> {
     /// warm-up. The density is evaluated twice for each draw.
     ///
     /// # Errors
-    /// No chain, or a chain of fewer than 20 draws; a draw at which the target has no density, or a NaN; draws to which
-    /// no distribution of this family can be fitted.
+    /// No chain, or a chain of fewer than 20 draws; a draw at which the target has no density, or a NaN; draws that are
+    /// given twice, as two chains or as the halves of one; draws to which no distribution of this family can be fitted,
+    /// for example because one coordinate is computed from others.
     pub fn new<M>(target: &M, chains: &[Vec<L::State>], seed: u64) -> Result<Self>
     where
         M: UnnormalizedModel<State = L::State>,
@@ -159,6 +160,7 @@ impl<L: Fit<State: Clone>> BridgeSampling<L> {
             }
             log_densities.push(found);
         }
+        check_repeated(&log_densities)?;
         let of = |part: fn(usize) -> std::ops::Range<usize>| Half {
             chains: (chains.iter().zip(&log_densities))
                 .map(|(draws, found)| {
@@ -192,7 +194,8 @@ impl<L: Fit<State: Clone>> BridgeSampling<L> {
         let [error, its] = self.halves.map(|half| half.standard_error());
         let effective = self.effective_draws;
         let few = (effective < FEW).then_some(Warning::FewDraws { effective, draws });
-        let differ = (one - other).abs() > FAR * error.hypot(its);
+        // Estimates without an error still differ by rounding.
+        let differ = exceeds(one.max(other), one.min(other) + FAR * error.hypot(its));
         let differ = differ.then_some(Warning::HalvesDisagree { one, other });
         let little = self
             .halves
@@ -201,6 +204,25 @@ impl<L: Fit<State: Clone>> BridgeSampling<L> {
             .next();
         few.into_iter().chain(differ).chain(little).collect()
     }
+}
+
+/// Refuses draws that are given twice, by their log densities, unless these do not vary.
+fn check_repeated(chains: &[Vec<f64>]) -> Result<()> {
+    let expected =
+        "each file, chain and draw once: the error counts draws given twice as independent";
+    for (chain, found) in chains.iter().enumerate() {
+        if found.iter().all(|x| *x == found[0]) {
+            continue;
+        }
+        let (first, second) = found.split_at(found.len() / 2);
+        let value = format!("chain {chain}, whose second half repeats its first");
+        Error::check(first != second, "chains", value, expected)?;
+        if let Some(earlier) = chains[..chain].iter().position(|other| other == found) {
+            let value = format!("the draws of chain {earlier} again as chain {chain}");
+            return Err(Error::invalid("chains", value, expected));
+        }
+    }
+    Ok(())
 }
 
 impl<L> BridgeSampling<L> {
@@ -317,6 +339,41 @@ mod tests {
             Vec::from_iter((0..length).map(step))
         };
         Vec::from_iter((0..4).map(|_| chain()))
+    }
+
+    #[test]
+    fn draws_given_twice_are_refused() {
+        let mut given = chains(&target(), 0.5, 100, 1);
+        let text = |given: &[Vec<Vector>]| {
+            let found = BridgeSampling::<StudentT>::new(&target(), given, 1);
+            found.unwrap_err().to_string()
+        };
+        let again = given[2].clone();
+        given[1].extend_from_within(..);
+        assert!(text(&given).contains("chain 1, whose second half repeats its first"));
+        given[1].truncate(100);
+        given.push(again);
+        assert!(text(&given).contains("the draws of chain 2 again as chain 4"));
+    }
+
+    /// A fourth coordinate that is computed from others, and a constant one.
+    #[test]
+    fn redundant_coordinates_are_refused() {
+        let draws = |fourth: fn(&Vector) -> f64| {
+            let of_chain = |chain: Vec<Vector>| {
+                let draw = |x: Vector| dvector![x[0], x[1], fourth(&x)];
+                Vec::from_iter(chain.into_iter().map(draw))
+            };
+            Vec::from_iter(chains(&target(), 0.5, 200, 1).into_iter().map(of_chain))
+        };
+        let model = FunctionModel::new(|x: &Vector| target().log_density(&dvector![x[0], x[1]]));
+        let sum = BridgeSampling::<StudentT>::new(&model, &draws(|x| x[0] + x[1]), 1).unwrap_err();
+        assert!(sum.to_string().contains("coordinates 0, 1, 2"), "{sum}");
+        let constant = BridgeSampling::<Gaussian>::new(&model, &draws(|_| 3.0), 1).unwrap_err();
+        assert!(
+            constant.to_string().contains("coordinate 2 = 3"),
+            "{constant}"
+        );
     }
 
     fn found(correlation: f64, length: usize, seed: u64) -> BridgeSampling<StudentT> {
