@@ -139,12 +139,8 @@ impl Bridge {
     ) -> Vec<Warning> {
         let backward = reverse.backward();
         let rounding_error = forward.rounding_error().max(backward.rounding_error());
-        let mut own = Vec::from_iter(disagreement(
-            forward,
-            reverse,
-            (self.log_z(), rounding_error),
-        ));
-        own.extend(self.bennett.warnings());
+        let mut own = self.bennett.warnings();
+        own.retain(|warning| !is_rounding(warning, rounding_error));
         own.extend(Warning::rounding(rounding_error, self.standard_error));
         // Bennett's estimate takes no mean of weights, so most warnings about the weights do not concern it.
         let of_forward = forward.warnings().iter();
@@ -153,6 +149,12 @@ impl Bridge {
         let of_backward = of_backward.filter(|warning| concerns_both(warning));
         distinct(own.iter().chain(of_forward).chain(of_backward))
     }
+}
+
+/// Returns whether the error of rounding alone explains the gap between the directions.
+fn is_rounding(warning: &Warning, rounding_error: f64) -> bool {
+    matches!(warning, Warning::ForwardReverseGap { forward, reverse, joint, .. }
+        if (forward - joint).abs().max((reverse - joint).abs()) <= rounding_error)
 }
 
 /// Refuses a forward and a reverse run that do not belong together.
@@ -254,30 +256,6 @@ fn concerns_both(warning: &Warning) -> bool {
         warning,
         Warning::FewChains { .. } | Warning::MissingMass { .. } | Warning::BaseMissesTarget { .. }
     )
-}
-
-/// Distance of a direction from the joint estimate, in the direction's standard errors, above which a warning appears.
-const FAR: f64 = 5.0;
-
-/// Warns if a direction's estimate is far from the joint estimate. With too few stages the two directions' estimates
-/// lie on either side of the joint estimate, which has the smallest error. `docs/notes/warnings.md` has the level and
-/// the power of this test.
-fn disagreement<S, R, T, U>(
-    forward: &Run<S, R>,
-    reverse: &ReverseRun<T, U>,
-    (joint, rounding_error): (f64, f64),
-) -> Option<Warning> {
-    let is_far = |direction: &dyn LogZ| {
-        // Weights without variance still differ by rounding.
-        let rounding = rounding_error + 1e-9 * (1.0 + joint.abs());
-        (direction.log_z() - joint).abs() > rounding + FAR * direction.standard_error()
-    };
-    let far = is_far(forward) || is_far(reverse);
-    far.then_some(Warning::ForwardReverseGap {
-        forward: forward.log_z(),
-        reverse: reverse.log_z(),
-        joint,
-    })
 }
 
 fn compare(forward: &[StageSummary], backward: &[StageSummary]) -> Vec<BridgeStage> {

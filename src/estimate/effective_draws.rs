@@ -1,4 +1,176 @@
-//! Effective number of autocorrelated draws.
+//! Effective number of autocorrelated values.
+
+use super::Warning;
+
+/// Autocorrelation, times the root of the number of pairs, above which values count as correlated. It is about normal
+/// for independent values, which exceed it in one of two million cases for each lag.
+const CORRELATED: f64 = 5.0;
+/// Number of standard errors by which the time of blocks exceeds a shorter time if it counts. There are few blocks, and
+/// the variance of their means is skewed, so that independent values exceed 1 by it in about one of 2,000 cases.
+const LONGER: f64 = 6.0;
+/// Largest lag at which the correlation is computed, and so the largest number of interleaved chains that is found.
+const MOST_LAGS: usize = 256;
+/// Number of first values whose correlations are computed at all these lags.
+const MOST_VALUES: usize = 4_096;
+/// Largest number of means of successive values from which an autocorrelation time is computed.
+const MOST_MEANS: usize = 20_000;
+/// Number of the longest blocks in a chain.
+const BLOCKS: usize = 20;
+/// Factor by which the time of the longest blocks exceeds the time of blocks half as long if it still grows.
+const GROWTH: f64 = 1.1;
+
+/// Correlation of values with the values before them, in the same chain.
+///
+/// The first estimate of the autocorrelation time is the [initial sequence](initial_sequence). It stops too early if the
+/// values of m chains take turns, because only values m apart are then correlated. Such values are recognised by their
+/// autocorrelation: of either sign, it is largest at lag m. The m chains are then taken apart. The second estimate is
+/// the variance of the means of blocks, times their length, over the variance of the values (batch means, Flegal and
+/// Jones 2010). The lengths double up to a twentieth of a chain. The largest estimate counts, except for blocks whose
+/// estimate exceeds the first one by less than six of its standard errors.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub(crate) struct Correlation {
+    /// Number of values that are worth one independent value, 1 or more.
+    pub(crate) time: f64,
+    /// Number of chains whose values take turns; `None` if none do.
+    pub(crate) interleaved: Option<usize>,
+    /// Whether the time of blocks still grows by a tenth at the last doubling of their length. The time t of blocks of
+    /// length b is then extrapolated to longer ones by `t(b) = time b / (b + constant)`.
+    pub(crate) grows: bool,
+    /// Whether values are correlated beyond chance.
+    pub(crate) is_clear: bool,
+}
+
+impl Correlation {
+    pub(crate) fn of(chains: &[Vec<f64>]) -> Self {
+        // Ranks: a few large values would show correlations by chance.
+        let ranks = Vec::from_iter(chains.iter().map(|chain| ranks(chain)));
+        let interleaved = strongest_lag(&ranks);
+        let apart = interleaved.unwrap_or(1);
+        let part =
+            |chain: &Vec<f64>, first| chain.iter().skip(first).step_by(apart).copied().collect();
+        let mut parts = Vec::new();
+        for chain in chains {
+            parts.extend((0..apart).map(|first| part(chain, first)));
+        }
+        let (sequence, blocks) = (sequence_time(&parts), block_times(chains));
+        let exceeds = |(count, time): (f64, f64), least: f64| {
+            time > least * (1.0 + LONGER * (2.0 / count).sqrt())
+        };
+        let longer = blocks.iter().filter(|block| exceeds(**block, sequence));
+        let (mut limit, mut grows) = (sequence, false);
+        if let [longest, half, ..] = blocks[..] {
+            let growth = longest.1 / half.1;
+            grows = exceeds(longest, sequence) && growth > GROWTH;
+            // At most a factor of ten: times that double have no limit.
+            limit = if grows {
+                longest.1 / (2.0 - growth).max(0.1)
+            } else {
+                limit
+            };
+        }
+        Self {
+            time: longer.fold(limit, |most, block| block.1.max(most)),
+            interleaved: interleaved.filter(|&chains| chains > 1),
+            grows,
+            is_clear: interleaved.is_some()
+                || block_times(&ranks).iter().any(|block| exceeds(*block, 1.0)),
+        }
+    }
+
+    pub(super) fn warning(self) -> Warning {
+        Warning::Autocorrelated {
+            share: 1.0 / self.time,
+            interleaved: self.interleaved,
+            grows: self.grows,
+        }
+    }
+}
+
+/// Returns the lag of the strongest autocorrelation of the values' ranks, of either sign; `None` if chance explains it.
+/// Of lags that are nearly as strong, the first counts.
+fn strongest_lag(ranks: &[Vec<f64>]) -> Option<usize> {
+    let length = shortest(ranks).min(MOST_VALUES.div_ceil(ranks.len().max(1)));
+    let ranks = Vec::from_iter(ranks.iter().map(|chain| chain[..length].to_vec()));
+    let square = |ranks: &Vec<f64>| ranks.iter().map(|rank| rank * rank).collect();
+    let squares = Vec::from_iter(ranks.iter().map(square));
+    let zeros = vec![0.0; ranks.len()];
+    let root = ((length * ranks.len()) as f64).sqrt();
+    // The sum of products over the root of the sum of their squares. It is NaN for equal values.
+    let score = |lag| {
+        let variance = autocovariance(&squares, &zeros, lag);
+        root * autocovariance(&ranks, &zeros, lag).abs() / variance.sqrt()
+    };
+    let scores = Vec::from_iter((1..=MOST_LAGS.min(length / 4)).map(score));
+    let most = scores.iter().copied().fold(0.0, f64::max);
+    let first = scores.iter().position(|score| *score >= 0.8 * most)?;
+    (most > CORRELATED).then_some(first + 1)
+}
+
+/// Returns the autocorrelation time by the initial sequence, 1 or more. Means of a few successive values have the same
+/// correlations, and bound the cost for long chains.
+fn sequence_time(chains: &[Vec<f64>]) -> f64 {
+    let means = block_means(chains, shortest(chains).div_ceil(MOST_MEANS).max(1));
+    let count = chains.iter().map(Vec::len).sum::<usize>() as f64;
+    // The number of means that would be worth as much as the values if neither were correlated.
+    let number = count * spread(&means) / spread(chains);
+    // Of equal values the quotient is NaN, and their time is 1.
+    (number / initial_sequence(&means)).max(1.0)
+}
+
+/// Returns the number of blocks and their autocorrelation time, for lengths of the blocks from the longest to 2.
+fn block_times(chains: &[Vec<f64>]) -> Vec<(f64, f64)> {
+    let doubled = std::iter::successors(Some(BLOCKS), |blocks| Some(2 * blocks));
+    let lengths = doubled.map(|blocks| shortest(chains) / blocks);
+    let whole = spread(chains);
+    let of = |block| {
+        let means = [block_means(chains, block).concat()];
+        let count = means[0].len() as f64;
+        let shrunk = spread(&means) / whole * count / (count - 1.0);
+        (count, block as f64 * shrunk)
+    };
+    lengths.take_while(|&block| block > 1).map(of).collect()
+}
+
+fn block_means(chains: &[Vec<f64>], block: usize) -> Vec<Vec<f64>> {
+    let means = |chain: &Vec<f64>| chain.chunks_exact(block).map(mean).collect();
+    chains.iter().map(means).collect()
+}
+
+/// Returns the mean square distance of all values from their mean.
+fn spread(chains: &[Vec<f64>]) -> f64 {
+    let values = [chains.concat()];
+    autocovariance(&values, &[mean(&values[0])], 0)
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+fn shortest(chains: &[Vec<f64>]) -> usize {
+    chains.iter().map(Vec::len).min().unwrap_or(0)
+}
+
+/// Returns the rank of each value, less the mean rank. Equal values share their mean rank.
+pub(crate) fn ranks(values: &[f64]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_by(|&one, &other| values[one].total_cmp(&values[other]));
+    let mut ranks = vec![0.0; values.len()];
+    let mut below = 0;
+    for equal in order.chunk_by(|&one, &other| values[one] == values[other]) {
+        let rank = below as f64 + 0.5 * equal.len() as f64 - 0.5 * values.len() as f64;
+        equal.iter().for_each(|&place| ranks[place] = rank);
+        below += equal.len();
+    }
+    ranks
+}
+
+/// Returns the number of independent draws whose mean is as precise as the mean of these draws, by their
+/// [`Correlation`].
+pub(crate) fn effective_draws(chains: &[Vec<f64>]) -> f64 {
+    let count = chains.iter().map(Vec::len).sum::<usize>() as f64;
+    count / Correlation::of(chains).time
+}
 
 /// Returns the number of independent draws whose mean is as precise as the mean of these autocorrelated chains,
 ///
@@ -9,24 +181,21 @@
 /// therefore have few effective draws (Vehtari et al. 2021, Equations 10 and 11, for chains of equal lengths).
 /// Correlations are summed in pairs until a pair is not positive; no pair counts more than an earlier one (Geyer 1992).
 /// The result is at most the number of draws.
-pub(crate) fn effective_draws(chains: &[Vec<f64>]) -> f64 {
+fn initial_sequence(chains: &[Vec<f64>]) -> f64 {
     let longest = chains.iter().map(Vec::len).max().unwrap_or(0);
     let (count, total) = (chains.len() as f64, draws(chains));
     let n = total / count;
-    let means = chains
-        .iter()
-        .map(|chain| chain.iter().sum::<f64>() / chain.len() as f64);
-    let means: Vec<f64> = means.collect();
+    let means = Vec::from_iter(chains.iter().map(|chain| mean(chain)));
     let within = autocovariance(chains, &means, 0) * n / (n - 1.0);
-    let mean = |of: &dyn Fn(f64) -> f64| {
+    let shared = |of: &dyn Fn(f64) -> f64| {
         let sums = chains.iter().zip(&means);
         let sums = sums.map(|(chain, mean)| chain.len() as f64 * of(*mean));
         sums.sum::<f64>() / total
     };
-    let grand = mean(&|mean| mean);
+    let grand = shared(&|mean| mean);
     let between = match chains.len() {
         1 => 0.0,
-        _ => mean(&|mean| (mean - grand).powi(2)) * count / (count - 1.0),
+        _ => shared(&|mean| (mean - grand).powi(2)) * count / (count - 1.0),
     };
     let variance = within * (n - 1.0) / n + between;
     // Equal draws, or chains of one draw, show no correlation.
@@ -55,7 +224,7 @@ fn draws(chains: &[Vec<f64>]) -> f64 {
 }
 
 /// Returns `1/N sum_i (x_i - mean) (x_(i + lag) - mean)`, summed over the chains, which have N draws together.
-pub(super) fn autocovariance(chains: &[Vec<f64>], means: &[f64], lag: usize) -> f64 {
+fn autocovariance(chains: &[Vec<f64>], means: &[f64], lag: usize) -> f64 {
     let of_chain = |(chain, mean): (&Vec<f64>, &f64)| {
         let pairs = chain.iter().zip(chain.iter().skip(lag));
         pairs.map(|(x, y)| (x - mean) * (y - mean)).sum::<f64>()
@@ -79,6 +248,70 @@ mod tests {
             x
         };
         (0..length).map(step).collect()
+    }
+
+    /// Returns autoregressions of which each gives a value in turn.
+    fn interleaved(chains: usize, correlation: f64, length: usize, rng: &mut impl Rng) -> Vec<f64> {
+        let chains = Vec::from_iter((0..chains).map(|_| autoregression(correlation, length, rng)));
+        let steps = (0..length).flat_map(|step| chains.iter().map(move |chain| chain[step]));
+        steps.collect()
+    }
+
+    /// The first pair of lags would give a time of 1, blocks of `sqrt(n)` values a time of 6.
+    #[test]
+    fn chains_that_take_turns_are_taken_apart() {
+        for (chains, correlation, length) in [(8, 0.9, 2_000), (32, 0.97, 1_500), (200, 0.7, 200)] {
+            let mut rng = stream(3, Purpose::TESTING, 0);
+            let values = interleaved(chains, correlation, length, &mut rng);
+            let found = Correlation::of(&[values]);
+            assert_eq!(found.interleaved, Some(chains), "{found:?}");
+            let exact = (1.0 + correlation) / (1.0 - correlation);
+            assert!((found.time / exact - 1.0).abs() < 0.2, "{found:?}, {exact}");
+        }
+        // A chain whose next value lies on the other side: its mean is better than one of independent values.
+        let mut rng = stream(4, Purpose::TESTING, 0);
+        let found = Correlation::of(&[interleaved(8, -0.9, 2_000, &mut rng)]);
+        assert!(
+            found.interleaved == Some(8) && found.time == 1.0,
+            "{found:?}"
+        );
+    }
+
+    /// Correlations of .03 at each lag, over a thousand values: no single one shows.
+    #[test]
+    fn blocks_show_what_no_lag_shows() {
+        let mut rng = stream(5, Purpose::TESTING, 0);
+        let slow = autoregression(0.998, 20_000, &mut rng);
+        let noise = autoregression(0.0, 20_000, &mut rng);
+        let values = Vec::from_iter(slow.iter().zip(noise).map(|(slow, x)| 0.17 * slow + x));
+        let found = Correlation::of(&[values]);
+        assert!(
+            found.is_clear && found.time > 5.0 && found.time < 80.0,
+            "{found:?}"
+        );
+        // A drift: the longer the blocks, the more they differ.
+        let noise = autoregression(0.0, 2_000, &mut rng);
+        let drift = noise.iter().enumerate().map(|(i, x)| x + 0.001 * i as f64);
+        let found = Correlation::of(&[drift.collect()]);
+        assert!(found.is_clear && found.time > 100.0, "{found:?}");
+    }
+
+    #[test]
+    fn independent_values_show_no_correlation() {
+        let mut clear = 0;
+        for seed in 0..1_000 {
+            let mut rng = stream(seed, Purpose::TESTING, 6);
+            let length = [40, 100, 400, 2_000][seed as usize % 4];
+            let mut values = autoregression(0.0, length, &mut rng);
+            if seed % 3 == 0 {
+                // A few values far from all others.
+                values
+                    .iter_mut()
+                    .for_each(|x| *x = f64::from(u8::from(*x > 2.3)));
+            }
+            clear += usize::from(Correlation::of(&[values]).is_clear);
+        }
+        assert!(clear <= 10, "{clear} of 1000");
     }
 
     /// An autoregression has `tau = (1 + rho) / (1 - rho)`.

@@ -36,7 +36,8 @@ pub trait WeightedSample {
     /// `sqrt(n / (n - 1) sum_u (sum_{i in u} W_i (f(x_i) - m))^2)`
     ///
     /// over the n units u of positive weight, with n - 1 degrees of freedom. The units are chains, or families, islands
-    /// or ladders of chains that interacted.
+    /// or ladders of chains that interacted. If a unit's sum is clearly correlated with the sums of units before it, as
+    /// if each state of a Markov chain were a unit, the error is multiplied by the root of the autocorrelation time.
     ///
     /// More chains reduce the error; more stages hardly do. The error is infinite for a single unit, and far too small
     /// if few units carry the weight. If all weights are 0, the estimate is NaN.
@@ -93,6 +94,8 @@ pub trait WeightedSample {
 
 #[cfg(test)]
 mod tests {
+    use rand::seq::SliceRandom;
+
     use super::*;
     use crate::random::{Purpose, StandardNormal, stream};
 
@@ -160,7 +163,9 @@ mod tests {
 
     #[test]
     fn equal_weights_give_the_error_of_a_plain_mean() {
-        let states = Vec::from_iter((1..=100).map(f64::from));
+        // In a random order: in an ascending one they would be correlated.
+        let mut states = Vec::from_iter((1..=100).map(f64::from));
+        states.shuffle(&mut stream(1, Purpose::TESTING, 1));
         let units = Vec::from_iter(0..100);
         let sample = Sample::new(&states, &[1.0; 100], &units);
         let (mean, error) = sample.expectation(|x| *x);
@@ -276,6 +281,38 @@ mod tests {
                 "{covered} of {finite} of {units}"
             );
         }
+    }
+
+    /// States of 32 chains that take turns, each a unit of its own. Errors of independent units would be 4.4 times too
+    /// small.
+    #[test]
+    fn units_that_are_correlated_count_as_fewer() {
+        let (mut held, mut longest) = ([0; 2], 0.0_f64);
+        for seed in 0..100 {
+            let (mut rng, normal) = (stream(2, Purpose::TESTING, seed), StandardNormal::get());
+            let mut chains = [(); 32].map(|()| normal.draw(&mut rng));
+            let step = |i: usize| {
+                let x = &mut chains[i % 32];
+                *x = 0.9 * *x + 0.19_f64.sqrt() * normal.draw(&mut rng);
+                *x
+            };
+            let states = Vec::from_iter((0..9_600).map(step));
+            let units = Vec::from_iter(0..9_600);
+            let sample = Sample::new(&states, &[1.0; 9_600], &units);
+            let found = [
+                sample.expectation(|x| *x),
+                sample.quantile(|x| *x, 0.5).unwrap(),
+            ];
+            for (held, (value, error)) in held.iter_mut().zip(found) {
+                *held += usize::from(value.abs() <= 1.96 * error);
+                longest = longest.max(error);
+            }
+        }
+        // Exactly `sqrt(19 / 9600) = .044` for the mean.
+        assert!(
+            held.iter().all(|held| *held >= 88) && longest < 0.08,
+            "{held:?}, {longest}"
+        );
     }
 
     #[test]

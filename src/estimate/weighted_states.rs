@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use super::effective_draws::Correlation;
 use crate::num::WeightSums;
 use crate::{Error, Result};
 
@@ -74,29 +75,37 @@ impl Values {
         Ok(values)
     }
 
+    fn weighted_mean(&self, g: impl Fn(f64) -> f64) -> f64 {
+        self.0.iter().map(|v| v.weight * g(v.value)).sum()
+    }
+
     /// Returns the mean of `g` over the values, and its standard error as in `WeightedSample::expectation`.
     pub(super) fn mean(&self, g: impl Fn(f64) -> f64) -> (f64, f64) {
-        let terms = self.0.iter().map(|v| v.weight * g(v.value));
-        let mean: f64 = terms.sum();
+        let mean = self.weighted_mean(&g);
         let mut parts = BTreeMap::new();
         for v in &self.0 {
             *parts.entry(v.unit).or_insert(0.0) += v.weight * (g(v.value) - mean);
         }
-        let squares: f64 = parts.values().map(|part: &f64| part.powi(2)).sum();
-        match parts.len() {
-            0 => (f64::NAN, f64::INFINITY),
-            1 => (mean, f64::INFINITY),
-            units => (
-                mean,
-                (squares * (units as f64 / (units as f64 - 1.0))).sqrt(),
-            ),
-        }
+        let parts = Vec::from_iter(parts.into_values());
+        let squares: f64 = parts.iter().map(|part: &f64| part.powi(2)).sum();
+        let error = match parts.len() {
+            0 => return (f64::NAN, f64::INFINITY),
+            1 => return (mean, f64::INFINITY),
+            units => (squares * (units as f64 / (units as f64 - 1.0))).sqrt(),
+        };
+        let correlation = Correlation::of(&[parts]);
+        let time = if correlation.is_clear {
+            correlation.time
+        } else {
+            1.0
+        };
+        (mean, error * time.sqrt())
     }
 
     /// Returns the variance, `sum_i W_i (f(x_i) - mean)^2 / (1 - sum_i W_i^2)`.
     pub(super) fn variance(&self) -> f64 {
-        let (mean, _) = self.mean(|value| value);
-        let (spread, _) = self.mean(|value| (value - mean).powi(2));
+        let mean = self.weighted_mean(|value| value);
+        let spread = self.weighted_mean(|value| (value - mean).powi(2));
         let repeated: f64 = self.0.iter().map(|v| v.weight.powi(2)).sum();
         // The factor n / (n - 1) of a sample variance, for unequal weights.
         spread / (1.0 - repeated)
