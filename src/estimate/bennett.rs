@@ -747,7 +747,7 @@ mod tests {
         );
     }
 
-    /// Of right and independent works at most 1% are named, for either reason.
+    /// Checks that at most 1% of right and independent works are named, for either reason.
     #[test]
     fn right_works_have_no_warning() {
         let (mut gaps, mut correlated, mut cells) = (0, 0, 0);
