@@ -101,22 +101,20 @@ impl BennettEstimate {
             .map(|(weights, shift)| Vec::from_iter(weights.iter().map(|w| w + shift)));
         found.correlations = margins.each_ref().map(|margins| {
             let acceptances = margins.iter().map(|margin| log_sigmoid(*margin).exp());
-            Some(Correlation::of(&[acceptances.collect()])).filter(|found| found.is_clear)
+            Correlation::clear(acceptances.collect())
         });
         let [one, other] = found.times();
         found.forward.count_as(one);
         found.reverse.count_as(other);
-        // Chance decides if acceptances are few.
-        let is_judged = !found.meets_little();
-        let distance = || distance_from_crooks(&margins, one.max(other), shift);
-        found.from_crooks = Some(if is_judged { distance() } else { 0.0 });
+        let time = one.max(other);
+        found.from_crooks = Some(distance_from_crooks(&margins, time, shift));
         Ok(found)
     }
 
     /// Returns the numbers of forward and of reverse weights that are worth one independent weight.
     fn times(&self) -> [f64; 2] {
-        let time = |found: Option<Correlation>| found.map_or(1.0, |found| found.time);
-        self.correlations.map(time)
+        self.correlations
+            .map(|found| found.map_or(1.0, |found| found.time))
     }
 
     /// Creates the estimate from works in `unit`, with the signs of physics: `W` is the work of a process from the
@@ -175,11 +173,11 @@ impl BennettEstimate {
         let acceptances = reverse
             .iter()
             .map(|chain| chain.iter().map(accepted).collect());
-        let mut correlation = Correlation::of(&Vec::from_iter(acceptances));
+        let correlation = Correlation::of(&Vec::from_iter(acceptances));
         found.reverse.count_as(correlation.time);
         // The autocorrelation of one chain after the other is no reason to warn.
-        correlation.is_clear = correlation.interleaved.is_some() || correlation.grows;
-        found.correlations[1] = Some(correlation);
+        let is_strange = correlation.interleaved.is_some() || correlation.grows;
+        found.correlations[1] = is_strange.then_some(correlation);
         Ok(found)
     }
 
@@ -273,7 +271,6 @@ impl BennettEstimate {
 
     /// Returns the free-energy difference dF, of the second end less that of the first, and its standard error. Both are
     /// in the unit of the [works](Self::from_works), or over kT for an estimate from log weights.
-    #[doc(alias("delta_f", "free energy difference"))]
     pub fn free_energy(&self) -> (f64, f64) {
         (-self.value * self.kt(), self.standard_error() * self.kt())
     }
@@ -285,8 +282,7 @@ impl BennettEstimate {
     }
 
     fn kt(&self) -> f64 {
-        let unit = self.unit.unwrap_or(WorkUnit::Kt);
-        unit.kt().unwrap_or(f64::NAN)
+        self.unit.and_then(|unit| unit.kt().ok()).unwrap_or(1.0)
     }
 
     /// Returns the reasons to doubt the estimate:
@@ -302,15 +298,15 @@ impl BennettEstimate {
     /// - [`Autocorrelated`](Warning::Autocorrelated) if weights are correlated with weights before them.
     pub fn warnings(&self) -> Vec<Warning> {
         let (overlap, ess) = (self.overlap, self.effective_sample_size());
-        let little = Warning::LittleOverlap { overlap, ess };
-        let little = self.meets_little().then_some(little);
-        let clear = self
-            .correlations
-            .into_iter()
-            .flatten()
-            .filter(|found| found.is_clear);
-        let slowest = clear.max_by(|one, other| one.time.total_cmp(&other.time));
-        let correlated = slowest.map(Correlation::warning);
+        let little = self.meets_little();
+        let little = little.then_some(Warning::LittleOverlap { overlap, ess });
+        let named = self.correlations.into_iter().flatten();
+        let slowest = named.max_by(|one, other| one.time.total_cmp(&other.time));
+        let correlated = slowest.map(|found| Warning::Autocorrelated {
+            share: 1.0 / found.time,
+            interleaved: found.interleaved,
+            grows: found.grows,
+        });
         let gap = self.gap().into_iter();
         gap.chain(little).chain(correlated).collect()
     }
@@ -321,22 +317,23 @@ impl BennettEstimate {
         let (mut is_far, mut breaks_law) = (false, false);
         let joint = [self.value, -self.value];
         for ((alone, joint), time) in self.one_sided.iter().zip(joint).zip(self.times()) {
-            let wide = FAR * alone.standard_error();
             let (below, above) = match self.from_crooks {
                 Some(_) => alone.offsets(SURE),
-                None => (wide, wide),
+                None => (FAR * alone.standard_error(), FAR * alone.standard_error()),
             };
             let distance = joint - alone.value();
-            is_far |= -distance > rounding + time.sqrt() * below;
-            is_far |= distance > rounding + time.sqrt() * above;
+            let side = if distance > 0.0 { above } else { below };
+            is_far |= distance.abs() > rounding + time.sqrt() * side;
             // The mean log weight is minus the mean work.
             let variance = time * alone.var_log_weight() / alone.chains() as f64;
             let error = variance.sqrt().hypot(self.standard_error());
             breaks_law |= alone.mean_log_weight() - joint > rounding + FAR * error;
         }
         let [forward, reverse] = self.one_sided.map(|alone| alone.value());
+        // Chance decides about Crooks' relation if acceptances are few.
+        let is_unlike = |distance| distance > UNLIKE && !self.meets_little();
         let cause = match self.from_crooks {
-            Some(distance) if is_far || breaks_law || distance > UNLIKE => WORKS_CAUSE,
+            Some(distance) if is_far || breaks_law || is_unlike(distance) => WORKS_CAUSE,
             None if is_far => gap_cause(forward, -reverse, self.value),
             _ => return None,
         };
@@ -420,21 +417,17 @@ impl Side {
 fn check_pair(forward: &[f64], reverse: &[f64]) -> Result<()> {
     let varied = forward.iter().filter(|w| **w != forward[0]).count() >= COPIED;
     let (found, expected) = ("the forward ones again", "those of the reverse process");
-    let copied = varied && forward == reverse;
-    Error::check(!copied, "reverse works or weights", found, expected)?;
+    let is_own = !varied || forward != reverse;
+    Error::check(is_own, "reverse works or weights", found, expected)?;
     let equal = |weights: &[f64]| weights.len() > 1 && weights.iter().all(|w| *w == weights[0]);
-    if !equal(forward) || !equal(reverse) {
+    let (true, true, [one, ..], [other, ..]) = (equal(forward), equal(reverse), forward, reverse)
+    else {
         return Ok(());
-    }
-    let (one, other) = (forward[0], reverse[0]);
+    };
     let agree = (one + other).abs() <= 1e-9 * (1.0 + one.abs());
     let found = format!("{one} each forward and {other} each in reverse");
-    Error::check(
-        agree,
-        "log weights (minus works)",
-        found,
-        "a sum of 0, or weights that vary",
-    )
+    let expected = "a sum of 0, or weights that vary";
+    Error::check(agree, "log weights (minus works)", found, expected)
 }
 
 /// Returns how far weights are from Crooks' relation, in standard errors. By it, the log odds of the forward direction
@@ -444,16 +437,9 @@ fn distance_from_crooks(margins: &[Vec<f64>; 2], time: f64, shift: f64) -> f64 {
     let mut sums = [0.0; 6];
     for (margins, sign) in margins.iter().zip([1.0, -1.0]) {
         for margin in margins.iter().filter(|margin| margin.is_finite()) {
-            let [accepted, refused] = [*margin, -margin].map(|margin| log_sigmoid(margin).exp());
-            let (weight, x, residual) = (accepted * refused, sign * margin, sign * accepted);
-            let terms = [
-                weight,
-                weight * x,
-                weight * x * x,
-                residual,
-                residual * x,
-                1.0,
-            ];
+            let [r, refused] = [*margin, -margin].map(|margin| log_sigmoid(margin).exp());
+            let (w, r, x) = (r * refused, sign * r, sign * margin);
+            let terms = [w, w * x, w * x * x, r, r * x, 1.0];
             (sums.iter_mut().zip(terms)).for_each(|(sum, term)| *sum += term);
         }
     }
@@ -469,16 +455,17 @@ fn distance_from_crooks(margins: &[Vec<f64>; 2], time: f64, shift: f64) -> f64 {
 /// `log Z_1/Z_0 = ..` for log weights, and any warnings.
 impl fmt::Display for BennettEstimate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (value, error) = self.free_energy();
+        let mut figures = (value, error, self.free_energy_interval());
+        if self.unit.is_none() {
+            figures = (self.value, error, self.interval());
+        }
         let (name, kind) = match self.unit {
-            Some(unit) => ("dF", unit.name()),
+            Some(unit) => ("dF", unit.parts().2),
             None => ("log Z_1/Z_0", "both directions"),
         };
-        let ((value, error), interval) = match self.unit {
-            Some(_) => (self.free_energy(), self.free_energy_interval()),
-            None => ((self.value, self.standard_error()), self.interval()),
-        };
         write!(f, "{name} = ")?;
-        log_z::write_figures(f, (value, error, interval), self.is_skewed(), kind)?;
+        log_z::write_figures(f, figures, self.is_skewed(), kind)?;
         let (overlap, ess) = (self.overlap, self.effective_sample_size());
         write!(f, ", overlap {overlap:.2}, ESS {ess:.0})")?;
         log_z::write_warnings(f, &self.warnings())
@@ -566,19 +553,23 @@ mod tests {
     fn weights_of_one_chain_have_an_honest_error() {
         let exact = -0.5 * 2.0_f64.ln();
         for (correlation, is_correlated) in [(0.0, false), (0.9, true), (0.99, true)] {
-            let mut held = 0;
+            let (mut held, mut correlated) = (0, 0);
             for seed in 0..200 {
                 let [forward, reverse] = weights(correlation, &mut stream(seed, Purpose::RUN, 0));
                 let found = BennettEstimate::from_log_weights(&forward, &reverse).unwrap();
                 let warned = |warning: &Warning| matches!(warning, Warning::Autocorrelated { .. });
-                assert_eq!(found.warnings().iter().any(warned), is_correlated, "{seed}");
+                correlated += usize::from(found.warnings().iter().any(warned));
                 let (lower, upper) = found.interval();
                 held += usize::from((lower..=upper).contains(&exact));
                 let naive = BennettEstimate::of_independent(&forward, &reverse).unwrap();
                 assert_eq!(naive.value(), found.value());
-                let error = |found: &BennettEstimate| found.standard_error();
-                assert_eq!(error(&naive) == error(&found), !is_correlated);
             }
+            // One of 200 may be correlated by chance.
+            let expected = if is_correlated { 200..=200 } else { 0..=1 };
+            assert!(
+                expected.contains(&correlated),
+                "{correlated} at {correlation}"
+            );
             assert!(held >= 180, "{held} of 200 at {correlation}");
         }
     }
@@ -671,7 +662,7 @@ mod tests {
                 (scaled.free_energy().0 / kt - difference).abs() < 1e-8,
                 "{scaled}"
             );
-            assert!(scaled.to_string().contains(unit.name()), "{scaled}");
+            assert!(scaled.to_string().contains(unit.parts().2), "{scaled}");
         }
         let log_weights = works.map(|works| Vec::from_iter(works.iter().map(|w| -w)));
         let by_weights =
@@ -756,7 +747,7 @@ mod tests {
         );
     }
 
-    /// Of right and independent works at most 1% are named, for either reason.
+    /// Checks that at most 1% of right and independent works are named, for either reason.
     #[test]
     fn right_works_have_no_warning() {
         let (mut gaps, mut correlated, mut cells) = (0, 0, 0);
@@ -771,18 +762,6 @@ mod tests {
                 for seed in 0..50 {
                     let found = found(&works(counts, deviation, (1, 0.0), seed));
                     let count = |name: &str| names(&found).iter().filter(|n| *n == name).count();
-                    if count("ForwardReverseGap") > 0 {
-                        println!(
-                            "GAP {deviation} {counts:?} {seed} {found} crooks {:?}",
-                            found.from_crooks
-                        )
-                    }
-                    if count("Autocorrelated") > 0 {
-                        println!(
-                            "AUTO {deviation} {counts:?} {seed} {found} {:?}",
-                            found.correlations
-                        )
-                    }
                     gaps += count("ForwardReverseGap");
                     correlated += count("Autocorrelated");
                     cells += 1;
@@ -795,7 +774,6 @@ mod tests {
         );
     }
 
-    /// Before, 14 of 100 intervals missed.
     #[test]
     fn unequal_counts_have_honest_intervals() {
         for (counts, deviation) in [
@@ -811,7 +789,6 @@ mod tests {
                 let (lower, upper) = found.free_energy_interval();
                 held += usize::from((lower..=upper).contains(&DIFFERENCE));
             }
-            println!("COV {counts:?}: {held} of 400");
             assert!((370..=392).contains(&held), "{counts:?}: {held} of 400");
         }
     }

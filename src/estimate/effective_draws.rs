@@ -1,7 +1,5 @@
 //! Effective number of autocorrelated values.
 
-use super::Warning;
-
 /// Autocorrelation, times the root of the number of pairs, above which values count as correlated. It is about normal
 /// for independent values, which exceed it in one of two million cases for each lag.
 const CORRELATED: f64 = 5.0;
@@ -47,61 +45,51 @@ impl Correlation {
         let ranks = Vec::from_iter(chains.iter().map(|chain| ranks(chain)));
         let interleaved = strongest_lag(&ranks);
         let apart = interleaved.unwrap_or(1);
-        let part =
-            |chain: &Vec<f64>, first| chain.iter().skip(first).step_by(apart).copied().collect();
         let mut parts = Vec::new();
-        for chain in chains {
-            parts.extend((0..apart).map(|first| part(chain, first)));
+        for first in 0..apart {
+            let part =
+                |chain: &Vec<f64>| chain.iter().skip(first).step_by(apart).copied().collect();
+            parts.extend(chains.iter().map(part));
         }
         let (sequence, blocks) = (sequence_time(&parts), block_times(chains));
         let exceeds = |(count, time): (f64, f64), least: f64| {
             time > least * (1.0 + LONGER * (2.0 / count).sqrt())
         };
         let longer = blocks.iter().filter(|block| exceeds(**block, sequence));
-        let (mut limit, mut grows) = (sequence, false);
-        if let [longest, half, ..] = blocks[..] {
-            let growth = longest.1 / half.1;
-            grows = exceeds(longest, sequence) && growth > GROWTH;
-            // At most a factor of ten: times that double have no limit.
-            limit = if grows {
-                longest.1 / (2.0 - growth).max(0.1)
-            } else {
-                limit
-            };
-        }
+        let growth = match blocks[..] {
+            [longest, half, ..] if exceeds(longest, sequence) => longest.1 / half.1,
+            _ => 1.0,
+        };
+        // At most a factor of ten: times that double have no limit.
+        let limit = (growth > GROWTH).then(|| blocks[0].1 / (2.0 - growth).max(0.1));
+        let of_ranks = block_times(&ranks);
         Self {
-            time: longer.fold(limit, |most, block| block.1.max(most)),
+            time: longer.fold(limit.unwrap_or(sequence), |most, block| block.1.max(most)),
             interleaved: interleaved.filter(|&chains| chains > 1),
-            grows,
-            is_clear: interleaved.is_some()
-                || block_times(&ranks).iter().any(|block| exceeds(*block, 1.0)),
+            grows: limit.is_some(),
+            is_clear: interleaved.is_some() || of_ranks.iter().any(|block| exceeds(*block, 1.0)),
         }
     }
 
-    pub(super) fn warning(self) -> Warning {
-        Warning::Autocorrelated {
-            share: 1.0 / self.time,
-            interleaved: self.interleaved,
-            grows: self.grows,
-        }
+    /// Returns the correlation of one chain's values, if it is clear.
+    pub(super) fn clear(values: Vec<f64>) -> Option<Self> {
+        Some(Self::of(&[values])).filter(|found| found.is_clear)
     }
 }
 
 /// Returns the lag of the strongest autocorrelation of the values' ranks, of either sign; `None` if chance explains it.
 /// Of lags that are nearly as strong, the first counts.
 fn strongest_lag(ranks: &[Vec<f64>]) -> Option<usize> {
-    let length = shortest(ranks).min(MOST_VALUES.div_ceil(ranks.len().max(1)));
-    let ranks = Vec::from_iter(ranks.iter().map(|chain| chain[..length].to_vec()));
-    let square = |ranks: &Vec<f64>| ranks.iter().map(|rank| rank * rank).collect();
-    let squares = Vec::from_iter(ranks.iter().map(square));
-    let zeros = vec![0.0; ranks.len()];
-    let root = ((length * ranks.len()) as f64).sqrt();
+    let mut first = [ranks.concat()];
+    first[0].truncate(MOST_VALUES);
+    let squares = [first[0].iter().map(|rank| rank * rank).collect()];
+    let root = (first[0].len() as f64).sqrt();
     // The sum of products over the root of the sum of their squares. It is NaN for equal values.
     let score = |lag| {
-        let variance = autocovariance(&squares, &zeros, lag);
-        root * autocovariance(&ranks, &zeros, lag).abs() / variance.sqrt()
+        let variance = autocovariance(&squares, &[0.0], lag);
+        root * autocovariance(&first, &[0.0], lag).abs() / variance.sqrt()
     };
-    let scores = Vec::from_iter((1..=MOST_LAGS.min(length / 4)).map(score));
+    let scores = Vec::from_iter((1..=MOST_LAGS.min(shortest(ranks) / 4)).map(score));
     let most = scores.iter().copied().fold(0.0, f64::max);
     let first = scores.iter().position(|score| *score >= 0.8 * most)?;
     (most > CORRELATED).then_some(first + 1)
@@ -153,16 +141,14 @@ fn shortest(chains: &[Vec<f64>]) -> usize {
 
 /// Returns the rank of each value, less the mean rank. Equal values share their mean rank.
 pub(crate) fn ranks(values: &[f64]) -> Vec<f64> {
-    let mut order: Vec<usize> = (0..values.len()).collect();
-    order.sort_by(|&one, &other| values[one].total_cmp(&values[other]));
-    let mut ranks = vec![0.0; values.len()];
-    let mut below = 0;
-    for equal in order.chunk_by(|&one, &other| values[one] == values[other]) {
-        let rank = below as f64 + 0.5 * equal.len() as f64 - 0.5 * values.len() as f64;
-        equal.iter().for_each(|&place| ranks[place] = rank);
-        below += equal.len();
-    }
-    ranks
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let rank = |x: &f64| {
+        let below = sorted.partition_point(|y| y < x);
+        let last = sorted.partition_point(|y| y <= x);
+        0.5 * (below + last) as f64 - 0.5 * values.len() as f64
+    };
+    values.iter().map(rank).collect()
 }
 
 /// Returns the number of independent draws whose mean is as precise as the mean of these draws, by their
@@ -193,10 +179,8 @@ fn initial_sequence(chains: &[Vec<f64>]) -> f64 {
         sums.sum::<f64>() / total
     };
     let grand = shared(&|mean| mean);
-    let between = match chains.len() {
-        1 => 0.0,
-        _ => shared(&|mean| (mean - grand).powi(2)) * count / (count - 1.0),
-    };
+    let squares = shared(&|mean| (mean - grand).powi(2));
+    let between = squares * count / (count - 1.0).max(1.0);
     let variance = within * (n - 1.0) / n + between;
     // Equal draws, or chains of one draw, show no correlation.
     if variance.is_nan() || variance <= 0.0 {

@@ -75,13 +75,10 @@ impl Values {
         Ok(values)
     }
 
-    fn weighted_mean(&self, g: impl Fn(f64) -> f64) -> f64 {
-        self.0.iter().map(|v| v.weight * g(v.value)).sum()
-    }
-
     /// Returns the mean of `g` over the values, and its standard error as in `WeightedSample::expectation`.
     pub(super) fn mean(&self, g: impl Fn(f64) -> f64) -> (f64, f64) {
-        let mean = self.weighted_mean(&g);
+        let terms = self.0.iter().map(|v| v.weight * g(v.value));
+        let mean: f64 = terms.sum();
         let mut parts = BTreeMap::new();
         for v in &self.0 {
             *parts.entry(v.unit).or_insert(0.0) += v.weight * (g(v.value) - mean);
@@ -93,19 +90,14 @@ impl Values {
             1 => return (mean, f64::INFINITY),
             units => (squares * (units as f64 / (units as f64 - 1.0))).sqrt(),
         };
-        let correlation = Correlation::of(&[parts]);
-        let time = if correlation.is_clear {
-            correlation.time
-        } else {
-            1.0
-        };
+        let time = Correlation::clear(parts).map_or(1.0, |found| found.time);
         (mean, error * time.sqrt())
     }
 
     /// Returns the variance, `sum_i W_i (f(x_i) - mean)^2 / (1 - sum_i W_i^2)`.
     pub(super) fn variance(&self) -> f64 {
-        let mean = self.weighted_mean(|value| value);
-        let spread = self.weighted_mean(|value| (value - mean).powi(2));
+        let (mean, _) = self.mean(|value| value);
+        let (spread, _) = self.mean(|value| (value - mean).powi(2));
         let repeated: f64 = self.0.iter().map(|v| v.weight.powi(2)).sum();
         // The factor n / (n - 1) of a sample variance, for unequal weights.
         spread / (1.0 - repeated)

@@ -37,12 +37,8 @@ impl WorkUnit {
         Ok(GAS_CONSTANT * kelvin / joules)
     }
 
-    pub(super) fn name(self) -> &'static str {
-        self.parts().2
-    }
-
     /// Returns the temperature, the unit's size in J/mol, and its name.
-    fn parts(self) -> (f64, f64, &'static str) {
+    pub(super) fn parts(self) -> (f64, f64, &'static str) {
         match self {
             Self::Kt => (1.0, GAS_CONSTANT, "kT"),
             Self::KilojoulesPerMole(kelvin) => (kelvin, 1_000.0, "kJ/mol"),
