@@ -14,7 +14,7 @@ use crate::desk::{Calls, Desk};
 use crate::kept::{Kept, Reduced, reduce, restore};
 use crate::likelihood::{Likelihood, PythonFunction};
 use crate::log_z::{Figures, LogZ};
-use crate::priors::{Named, Prior, joint, names, of_call};
+use crate::priors::{Prior, joint, names, of_call};
 
 /// The part of the error after "expected", for a density that is not finite at some draw.
 const GIVEN_DENSITY: &str = "a finite log density at each draw: draws of a positive parameter need their logarithm, and the \
@@ -125,7 +125,7 @@ pub fn bridge_sampling<'py>(
         let states = |(c, chain): (usize, &Vec<DVector<f64>>)| {
             let draws = chain.iter().enumerate().map(|(i, draw)| {
                 let state = priors.state(draw.as_slice());
-                state.map_err(|error| outside(error, named, draw, format!("draw {i} of chain {c}")))
+                state.map_err(|error| outside(error, format!("draw {i} of chain {c}")))
             });
             draws.collect::<Result<Vec<_>>>()
         };
@@ -147,23 +147,14 @@ pub fn bridge_sampling<'py>(
     Desk::new(Some(1), progress)?.run(py, &call, work, |py, kept| kept.object(py))
 }
 
-/// Names the parameter and the `place` of a draw that its prior excludes.
-fn outside(error: Error, named: &[(String, Named)], draw: &DVector<f64>, place: String) -> Error {
-    let (value, expected) = match error {
+/// Adds the `place` of a draw that the prior excludes.
+fn outside(error: Error, place: String) -> Error {
+    match error {
         Error::InvalidArgument {
             value, expected, ..
-        } => (value, expected),
-        other => return other,
-    };
-    let is_outside = |count: &usize| {
-        let named = &named[..*count];
-        let own = &draw.as_slice()[..names(named).len()];
-        joint(named).and_then(|priors| priors.state(own)).is_err()
-    };
-    let first = (1..named.len()).find(is_outside).unwrap_or(named.len());
-    let value = format!("{} = {value} at {place}", named[first - 1].0);
-    let expected = format!("{expected}; if it was rounded to this, draws with more digits");
-    Error::invalid("draws", value, expected)
+        } => Error::invalid("draws", format!("{value} at {place}"), expected),
+        other => other,
+    }
 }
 
 /// Adds `expected` to the error for a draw at which the density is not finite.

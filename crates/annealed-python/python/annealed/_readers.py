@@ -218,13 +218,8 @@ def _check_order(name: str, draws: np.ndarray, rows: Sequence[np.ndarray]) -> No
 
 
 def doubts(array: np.ndarray, is_labelled: bool) -> list[tuple[str, str]]:
-    """Returns the names and sentences of warnings about draws (chains, draws, d). Refuses a chain that is given twice."""
+    """Returns the names and sentences of warnings about draws (chains, draws, d)."""
     keys = (array * np.random.default_rng(0).random(array.shape[2])).sum(axis=2)  # equal for equal draws, else hardly ever
-    _, of = np.unique(keys, axis=0, return_inverse=True)
-    for chain, same in enumerate(np.ravel(of)):
-        first = int(np.argmax(np.ravel(of) == same))
-        if first < chain:
-            raise ValueError(f"invalid draws: got chain {first} again as chain {chain}, expected different chains: give each one once")
     found = [] if is_labelled else _exchanged(array)
     is_start = np.ones(keys.shape, bool)
     is_start[:, 1:] = keys[:, 1:] != keys[:, :-1]
