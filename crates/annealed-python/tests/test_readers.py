@@ -146,9 +146,13 @@ def test_numpyro_groups_by_chain_or_is_refused():
     for draws in [flat, {"theta": flat["theta"]}, {"theta": flat["theta"][:, :, None]}]:
         with pytest.raises(ValueError, match=r"group_by_chain=True.*numpy.reshape\(x, \(chains, -1"):
             annealed.from_draws(draws, lambda x: -0.5 * (x**2).sum(axis=1))
-    few = {"theta": rng.normal(size=(60, 80))}  # 60 draws of a vector of 80
-    with pytest.raises(ValueError, match="group_by_chain=True"):
-        annealed.from_draws(few, prior={"theta": annealed.independent(annealed.normal(0, 1), 80)}, log_likelihood=np.sum)
+    few = {"theta": rng.normal(size=(60, 80))}  # 60 draws of a vector of 80, or 60 chains
+    vector = {"prior": {"theta": annealed.independent(annealed.normal(0, 1), 80)}, "log_likelihood": np.sum}
+    for model in [vector, {"log_density": gaussian}]:
+        with pytest.raises(ValueError, match=r"group_by_chain=True.*x\[..., None\] of scalars"):
+            annealed.from_draws(few, **model)
+    chains = {"theta": few["theta"][..., None]}
+    assert_right(annealed.from_draws(chains, gaussian), 0.5 * np.log(2 * np.pi))
     again = {name: np.reshape(x, (CHAINS, -1, *np.shape(x)[1:])) for name, x in flat.items()}  # the call of the error
     assert annealed.from_draws(again, prior=prior, log_likelihood=log_likelihood).log_z == found.log_z
     one = annealed.from_draws({"mu": MU.ravel(), "sigma": SIGMA.ravel()}, **MODEL)  # scalars alone are one chain

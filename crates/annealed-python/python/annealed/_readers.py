@@ -27,7 +27,8 @@ SWAP = "if draws come first, as in emcee's get_chain() and CmdStanPy's draws(), 
 LABELLED = "if the axes are right, pass InferenceData, or a table with a column chain"
 GROUP = (
     "an array (chains, draws, ..) for each name: of NumPyro get_samples(group_by_chain=True); of a dict without chains "
-    "{name: numpy.reshape(x, (chains, -1, *numpy.shape(x)[1:])) for name, x in draws.items()}, with chains = 1 for one chain"
+    "{name: numpy.reshape(x, (chains, -1, *numpy.shape(x)[1:])) for name, x in draws.items()}, with chains = 1 for one chain; "
+    "x.swapaxes(0, 1) of arrays (draws, chains, ..), and x[..., None] of scalars in 20 or more chains"
 )
 UNWEIGHTED = "expected equally weighted draws: see \"Weighted draws\" in docs/python.md"
 
@@ -139,12 +140,14 @@ def _mapping(
         raise ValueError("invalid draws: got no variables")
     shapes = {name: array.shape for name, (array, _) in found.items()}
     is_labelled = all(labelled for _, labelled in found.values())
-    # Vectors by the prior that lack an axis, and arrays that agree in their first axis alone, are draws without chains.
     is_one_chain = all(len(shape) == 1 for shape in shapes.values())
-    is_flat = any(sizes.get(name) is not None and len(shape) == 2 for name, shape in shapes.items()) or (
+    # Draws without an axis of chains: vectors by the prior with two axes; arrays that agree in their first axis alone; or arrays of
+    # two axes, of which the first may also hold the draws of vectors.
+    lacks_chains = any(sizes.get(name) is not None and len(shape) == 2 for name, shape in shapes.items()) or (
         len({shape[:1] for shape in shapes.values()}) == 1 and len({shape[1:2] for shape in shapes.values()}) > 1
     )
-    if is_flat and not is_labelled:
+    is_ambiguous = not sizes and all(len(shape) == 2 and shape[0] >= LEAST for shape in shapes.values())
+    if (lacks_chains or is_ambiguous) and not is_labelled:
         raise ValueError(f"invalid draws: got the shapes {shapes}, expected {GROUP}")
     columns = []
     for name, (array, _) in found.items():
