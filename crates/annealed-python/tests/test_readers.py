@@ -77,7 +77,7 @@ def test_tables_are_read_by_name(table):
     assert annealed.from_draws(table(labelled()), names=["sigma", "mu"], **MODEL).log_z == found.log_z
     assert_right(annealed.from_draws(table({"sigma": SIGMA[0], "mu": MU[0]}), **MODEL))
     shuffled = rng.permutation(CHAINS * STEPS)
-    with pytest.raises(ValueError, match=r"got \d+ after \d+ in row \d+ of the column draw, expected numbers that rise within a chain"):
+    with pytest.raises(ValueError, match=r"got \d+ after \d+ in row \d+ of draw, expected numbers that rise within a chain"):
         annealed.from_draws(table({name: column[shuffled] for name, column in labelled().items()}), **MODEL)
     with pytest.raises(ValueError, match=r"got \('chain', 'draw', 'sigma'\), expected mu among them"):
         annealed.from_draws(table({name: column for name, column in labelled().items() if name != "mu"}), **MODEL)
@@ -271,6 +271,7 @@ def test_masked_numbers_are_refused():
         ({}, "got no variables"),
         ({"x": np.ones((4, 500)), "y": np.ones((2, 500))}, "expected the same chains and draws: an array"),
         (Table({"chain": [0] * 30 + [1] * 40, "x": np.arange(70.0)}), "got chains of 30, 40 rows by the column chain"),
+        (Table({"x": np.empty(0)}), "got a table without rows"),
         (Table({"chain": [0] * 30}), r"got the columns \('chain',\), expected one for each parameter"),
         (Table({"x": ["a"] * 30}), "invalid draws of x: got an array of <U1, expected numbers"),
     ],

@@ -137,8 +137,8 @@ class BatchFunction:
             far = abs(together - alone) > 10 * self.epsilon**0.5 * (1 + abs(alone))
         for i in np.flatnonzero(far)[:1]:
             raise ValueError(
-                f"{self.name} returned {together[i]:.6g} for a state among {len(x)}, and {alone[i]:.6g} for the same state alone; expected the "
-                "same value: sum over axis=1, average over no states (axis=0), and use no random numbers"
+                f"{self.name} returned {together[i]:.6g} for a state among {len(x)}, and {alone[i]:.6g} for the same state alone; "
+                "expected the same value: sum over axis=1, average over no states (axis=0), and use no random numbers"
             )
 
     def values(self, found: Any, x: np.ndarray) -> np.ndarray:

@@ -93,7 +93,7 @@ def _wanted(names: Any, prior: Any, named: Any) -> tuple[Optional[list[str]], di
     if names is None or set(names) == set(own):
         names = own
     elif isinstance(prior, Mapping) or len(names) != len(own):
-        raise ValueError(f"invalid names: got {names}, expected those of the prior, {own}: name the priors like the draws, in a dict")
+        raise ValueError(f"invalid names: got {names}, expected those of the prior, {own}: give priors the names of the draws")
     return names, {name: law.parameters for name, (_, law) in zip(names, named)}
 
 

@@ -68,14 +68,14 @@ def _array(draws: Any) -> tuple[np.ndarray, bool]:
     if array.dtype == object and array.ndim == 0:
         kind = type(draws).__name__
         raise ValueError(
-            f"invalid draws: got {kind}, expected an array, a table, a dict or InferenceData; of CmdStanPy fit.draws_pd(), of emcee "
-            "sampler.get_chain().swapaxes(0, 1)"
+            f"invalid draws: got {kind}, expected an array, a table, a dict or InferenceData; of CmdStanPy fit.draws_pd(), of "
+            "emcee sampler.get_chain().swapaxes(0, 1)"
         )
     array = floats("draws", array, 2, 3)
     if array.ndim == 2 and array.shape[0] <= array.shape[1]:
         raise ValueError(
-            f"invalid draws: got an array of shape {array.shape}, expected (draws, d) with more draws than coordinates; pass draws.T "
-            "if coordinates come first, and draws[..., None] if it is (chains, draws) of one coordinate"
+            f"invalid draws: got an array of shape {array.shape}, expected (draws, d) with more draws than coordinates; pass "
+            "draws.T if coordinates come first, and draws[..., None] if it is (chains, draws) of one coordinate"
         )
     array = array if array.ndim == 3 else array[None]
     if not is_labelled:
@@ -106,19 +106,19 @@ def _check_axes(shape: Sequence[int], remedy: str) -> None:
     chains, draws = shape[:2]
     if chains > draws:
         raise ValueError(
-            f"invalid draws: got the shape {tuple(shape)}, {chains} chains of {draws} draws, expected (chains, draws, ..) with more draws "
-            f"than chains: {remedy}; {LABELLED}"
+            f"invalid draws: got the shape {tuple(shape)}, {chains} chains of {draws} draws, expected (chains, draws, ..) with "
+            f"more draws than chains: {remedy}; {LABELLED}"
         )
     if draws < LEAST:
         raise ValueError(
-            f"invalid draws of a chain: got {draws}, expected at least {LEAST}; the shape {tuple(shape)} is read as (chains, draws, ..): "
-            f"{remedy}"
+            f"invalid draws of a chain: got {draws}, expected at least {LEAST}; the shape {tuple(shape)} is read as "
+            f"(chains, draws, ..): {remedy}"
         )
 
 
 def _missing(name: str, found: Sequence[Any]) -> NoReturn:
     """Refuses a name that the draws lack."""
-    raise ValueError(f"invalid draws: got {tuple(found)}, expected {name} among them; names=[..] lists the parameters by their names")
+    raise ValueError(f"invalid draws: got {tuple(found)}, expected {name} among them; names=[..] lists the parameters' names")
 
 
 def _check_size(name: str, found: int, sizes: Mapping[str, Optional[int]]) -> None:
@@ -194,9 +194,12 @@ def _table(
         if name in others and np.ptp(column(name)) > 0:
             raise ValueError(f"invalid draws: got a column {name}, {UNWEIGHTED}")
     array = np.stack([column(name) for name in wanted], axis=1)
+    if len(array) == 0:
+        raise ValueError("invalid draws: got a table without rows, expected one for each draw")
     marker = next((name for name in CHAIN if name in others), None)
     labels = np.zeros(len(array)) if marker is None else _unwrapped(table[of[marker]])
-    rows = [np.flatnonzero(labels == label) for label in np.unique(labels)]
+    chains, of_row = np.unique(labels, return_inverse=True)
+    rows = [np.flatnonzero(of_row == chain) for chain in range(len(chains))]
     for name in (name for name in DRAW if name in others):
         _check_order(name, column(name), rows)
     if len({len(chain) for chain in rows}) > 1:
@@ -214,9 +217,10 @@ def _check_order(name: str, draws: np.ndarray, rows: Sequence[np.ndarray]) -> No
     """Refuses numbers of draws that do not rise within a chain."""
     for chain in rows:
         for i in np.flatnonzero(np.diff(draws[chain]) <= 0)[:1]:
+            before, after = draws[chain[i : i + 2]]
             raise ValueError(
-                f"invalid draws: got {draws[chain[i + 1]]:.0f} after {draws[chain[i]]:.0f} in row {chain[i + 1]} of the column {name}, expected "
-                "numbers that rise within a chain: chains are told apart by a column chain, and shuffled rows have to be sorted"
+                f"invalid draws: got {after:.0f} after {before:.0f} in row {chain[i + 1]} of {name}, expected "
+                "numbers that rise within a chain: a column chain tells chains apart, and shuffled rows have to be sorted"
             )
 
 
@@ -231,8 +235,8 @@ def doubts(array: np.ndarray, is_labelled: bool) -> list[tuple[str, str]]:
     is_rounded = (array == array.round(6)).all()
     if copies > COPIES and not is_rounded:
         text = (
-            f"{100 * copies:.0f}% of the draws are copies of draws elsewhere, and count as new ones: the error is too small; give each "
-            "draw once, chain after chain, and of weighted samples a subset without copies (\"Weighted draws\" in docs/python.md)"
+            f"{100 * copies:.0f}% of the draws are copies of draws elsewhere, and count as new ones: the error is too small; give "
+            "each draw once, and of weighted samples a subset without copies (\"Weighted draws\" in docs/python.md)"
         )
         found.append(("CopiedDraws", text))
     return found
@@ -252,7 +256,7 @@ def _exchanged(array: np.ndarray) -> list[tuple[str, str]]:
     if excess[most] < CLEAR / (min((chains - 1) * draws, chains * (draws - 1)) ** 0.5):
         return []
     text = (
-        f"successive draws of a chain have a correlation of {along[most]:.2f}, and neighbouring chains one of {across[most]:.2f}, as if "
-        f"axes were exchanged: the shape {array.shape} is read as (chains, draws, d); {SWAP}; {LABELLED}"
+        f"successive draws have a correlation of {along[most]:.2f}, and neighbouring chains one of {across[most]:.2f}, as "
+        f"if axes were exchanged: the shape {array.shape} is read as (chains, draws, d); {SWAP}; {LABELLED}"
     )
     return [("ExchangedAxes", text)]
