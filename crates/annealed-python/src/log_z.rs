@@ -57,10 +57,10 @@ impl Figures {
         self
     }
 
-    /// Returns a text of the library about this result in the words of Python, with "unknown" for a standard error of 1.
+    /// Returns a text of the library about this result in the words of Python, with "unknown" for an unknown standard error.
     pub fn worded(&self, text: &str) -> String {
         let call = self.source.0.as_str();
-        let text = in_python(call, text);
+        let text = in_python(call, text).replace("+- inf", "+- unknown");
         match MAY_BE_UNKNOWN.contains(&call) {
             true => text.replace("+- 1.000", "+- unknown"),
             false => text,
@@ -78,9 +78,11 @@ impl Figures {
     }
 
     /// Returns whether the standard error is unknown, because one chain carries all the weight. Its formula then
-    /// gives 1.
+    /// gives 1, or infinity for a family of chains.
     fn is_unknown(&self) -> bool {
-        MAY_BE_UNKNOWN.contains(&self.source.0.as_str()) && (self.standard_error - 1.0).abs() < 5e-4
+        let is_one = (self.standard_error - 1.0).abs() < 5e-4;
+        let call = self.source.0.as_str();
+        self.standard_error.is_infinite() || MAY_BE_UNKNOWN.contains(&call) && is_one
     }
 
     /// Returns the name and the text of each warning, in the words of Python.

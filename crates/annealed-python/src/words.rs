@@ -9,11 +9,12 @@ type Phrase = (&'static str, &'static str);
 const OF_ALL: &[Phrase] = &[
     (" (for an RBM, with weights of 64 bits)", ""),
     (
-        "Choose a base that overlaps with the target, and steps of the kernel's scale. If the target is 0 on nearly all of the \
+        "none reached the support of the target, or steps of an uncorrected kernel were so far off that every weight vanished. \
+         Choose a base that overlaps with the target, and steps of the kernel's scale. If the target is 0 on nearly all of the \
          base, use `NestedSmc` for a likelihood (with more chains the rarer the rest is), or a finite penalty that is annealed \
          for a constraint (see the cookbook)",
-        "Pass more chains, so that some draws of the prior have a likelihood above 0, and give parameters their bounds by the \
-         prior in the place of a likelihood of -inf",
+        "none reached a state where log_likelihood is above -inf. Pass more chains, and give parameters their bounds by the \
+         prior, not by a likelihood of -inf",
     ),
 ];
 

@@ -178,8 +178,8 @@ def test_emcee_has_steps_first():
     chain = ensemble(1500, 32, 3, 0.97, 0)
     with pytest.raises(ValueError, match=r"1500 chains of 32 draws, expected \(chains, draws, ..\).*emcee.*draws.swapaxes\(0, 1\)"):
         annealed.from_draws(chain, gaussian)
-    with pytest.raises(ValueError, match=r"got 4, expected at least 20.*swapaxes"):
-        annealed.from_draws(ensemble(4, 30, 2, 0.5, 1), gaussian)
+    with pytest.raises(ValueError, match=r"got 15, expected at least 20.*swapaxes"):
+        annealed.from_draws(ensemble(10, 15, 2, 0.5, 1), gaussian)
     assert_right(annealed.from_draws(chain.swapaxes(0, 1), gaussian), exact)
     right = annealed.from_draws(ensemble(100, 80, 3, 0.5, 2).swapaxes(0, 1), gaussian)
     assert_right(right, exact)

@@ -34,13 +34,13 @@ def test_replaced_phrases_are_those_of_the_library():
 def test_advice_of_evidence():
     short = annealed.evidence(PRIOR, log_likelihood, until_error=1e-3, budget=60_000)
     assert "refit=True" in str(short) and "refit=True" in " ".join(short.warnings)
-    with pytest.raises(ValueError, match="no chain of 256 has any weight.*Pass more chains.*by the prior") as raised:
+    with pytest.raises(ValueError, match="no chain of 256 has any weight: none reached a state.*Pass more chains.*by the prior") as raised:
         annealed.evidence(PRIOR, lambda x: np.full(len(x), -np.inf), budget=1e5)
     assert_of_python(str(raised.value))
     d = 40
     far = {"x": annealed.independent(annealed.normal(0, 1), d)}
     for scale in [0.003, 0.3]:
-        run = annealed.evidence(far, lambda x: (-0.5 * ((x - 3) / scale) ** 2).sum(axis=1), budget=20_000, chains=64)
+        run = annealed.evidence(far, lambda x: (-0.5 * ((x - 3) / scale) ** 2).sum(axis=1), budget=45_000, chains=8)
         assert run.warnings
         assert_of_python(str(run))
 
@@ -48,12 +48,17 @@ def test_advice_of_evidence():
 def test_an_unknown_error_is_no_number():
     d = 100
     prior = {"x": annealed.independent(annealed.normal(0, 10), d)}
-    run = annealed.evidence(prior, lambda x: (-0.5 * ((x - 20) / 0.1) ** 2).sum(axis=1), budget=60_000)
-    assert run.standard_error == pytest.approx(1, abs=5e-4)
-    assert "+- 1.000" not in str(run) and "+- unknown" in str(run)
-    assert "+- 1.000" not in str(run.summary())
+    run = annealed.evidence(prior, lambda x: (-0.5 * ((x - 20) / 0.1) ** 2).sum(axis=1), budget=45_000, chains=8)
+    assert run.standard_error == np.inf
+    assert "+- inf" not in str(run) and "+- unknown" in str(run)
+    assert "+- unknown" in str(run.summary())
     other = annealed.evidence(PRIOR, log_likelihood, budget=60_000, seed=1)
-    assert "+- 1." not in str(annealed.log_ratio(run, other))
+    assert "+- unknown" in str(annealed.log_ratio(run, other))
+    rng = np.random.default_rng(0)
+    machine = 20 * rng.normal(size=(10, 12)), rng.normal(size=10), rng.normal(size=12)
+    one = annealed.rbm(*machine, chains=200, stages=1, base="uniform", seed=0)
+    assert one.standard_error == pytest.approx(1, abs=5e-4) and "+- 1.000" not in str(one) and "+- unknown" in str(one)
+    assert "+- unknown" in str(annealed.log_ratio(one, other))
 
 
 def test_works_that_hardly_overlap():
@@ -121,10 +126,7 @@ def test_values_that_depend_on_the_batch_are_refused(function):
 
 
 def test_single_precision_may_differ_by_its_rounding():
-    def single(x):
-        return log_likelihood(x.astype(np.float32)) * np.float32(1 + 1e-5 * len(x))
-
-    annealed.evidence(PRIOR, lambda x: single(x).astype(np.float32), budget=1e5)
+    annealed._arrays.BatchFunction("f", lambda x: (1e3 + 1e-3 * len(x) * x[:, 0]).astype(np.float32)).check(np.ones((3, 1)))
 
 
 def test_priors_name_what_they_need():
