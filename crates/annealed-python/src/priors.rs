@@ -124,7 +124,7 @@ impl Named {
                 "prior",
                 format!("{name} with {place}={index}, after {earlier} parameters"),
                 format!(
-                    "an index below {earlier}: put the parameter of {place} before its effects"
+                    "the index of an earlier one: put the parameter of {place} before its effects"
                 ),
             )),
         }

@@ -1,6 +1,8 @@
 """Draws as samplers lay them out: the right axes and names give log Z, other ones an error or a warning."""
 
+import re
 import warnings
+from pathlib import Path
 from types import SimpleNamespace
 
 import annealed
@@ -8,6 +10,7 @@ import annealed._readers
 import numpy as np
 import pytest
 
+PAGE = Path(__file__).parents[3] / "docs" / "python.md"
 CHAINS, STEPS = 4, 500
 #: The model: y ~ N(mu, sigma^2) with mu ~ N(0, 30^2), sigma half-normal; draws on a grid, so that they are exact.
 Y = np.array([10.2, 11.1, 10.6, 11.9, 11.4])
@@ -234,10 +237,10 @@ def test_weighted_samples_of_dynesty():
     assert annealed.from_draws(results.samples, gaussian).warnings  # unweighted, the best last
     equal = results.samples[rng.choice(len(weights), size=len(weights), p=weights)]  # as samples_equal() has them
     assert "CopiedDraws" in annealed.from_draws(equal, gaussian).warning_names
-    # The recipe of docs/python.md.
-    n = int(1 / weights.max())
-    at = np.searchsorted(np.cumsum(weights), (np.arange(n) + rng.random()) / n)
-    found = annealed.from_draws(results.samples[rng.permutation(at)], gaussian)
+    results.importance_weights = lambda: weights
+    scope = {"results": results, "np": np, "rng": rng}
+    exec(re.search(r"### Weighted draws.*?```python\n(.*?)```", PAGE.read_text(), re.DOTALL)[1], scope)
+    found = annealed.from_draws(scope["draws"], gaussian)
     assert_right(found, exact)
     assert found.warnings == []
 

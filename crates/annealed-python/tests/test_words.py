@@ -58,7 +58,7 @@ def test_an_unknown_error_is_no_number():
     machine = 20 * rng.normal(size=(10, 12)), rng.normal(size=10), rng.normal(size=12)
     one = annealed.rbm(*machine, chains=200, stages=1, base="uniform", seed=0)
     assert one.standard_error == pytest.approx(1, abs=5e-4) and "+- 1.000" not in str(one) and "+- unknown" in str(one)
-    assert "+- unknown" in str(annealed.log_ratio(one, other))
+    assert "+- 1." not in str(annealed.log_ratio(one, other))
 
 
 def test_works_that_hardly_overlap():
@@ -133,7 +133,7 @@ def test_priors_name_what_they_need():
     with pytest.raises(ValueError, match=r"invalid alpha: got 3, expected a number for each probability: annealed.dirichlet\(\[1, 1, 1\]\)"):
         annealed.dirichlet(3)
     late = {"z": annealed.effects(annealed.normal(0, 1), 4, scale=4), "tau": annealed.half_normal(1)}
-    with pytest.raises(ValueError, match="invalid prior: got z with scale=4, after 0 parameters, expected an index below 0: put"):
+    with pytest.raises(ValueError, match="invalid prior: got z with scale=4, after 0 parameters, expected the index of an earlier one: put"):
         annealed.evidence(late, log_likelihood)
 
 
