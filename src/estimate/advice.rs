@@ -24,12 +24,8 @@ pub(super) const WORKS_CAUSE: &str = "the directions exclude one another, by the
 
 /// Returns how autocorrelated values are ordered, and what to do.
 pub(super) fn order(interleaved: Option<usize>, grows: bool) -> String {
-    let chains =
-        interleaved.map(|m| format!("most at a distance of {m}, as if {m} chains took turns; "));
-    let grows = match grows {
-        true => "longer blocks show ever more of it, so that the widened error may be too small; ",
-        false => "",
-    };
+    let chains = interleaved.map(|m| format!("most {m} apart, as if {m} chains took turns; "));
+    let grows = if grows { "more in longer blocks; " } else { "" };
     let usual = "draw longer chains, or check that they do not stay in one part of the states";
     format!("{}{grows}{usual}", chains.unwrap_or_default())
 }

@@ -45,10 +45,8 @@ pub struct BennettEstimate {
     correlations: [Option<Correlation>; 2],
     /// Distance of the weights from Crooks' relation in standard errors, by [`distance_from_crooks`]; `None` if it was not
     /// computed.
-    #[cfg_attr(feature = "serde", serde(default))]
     from_crooks: Option<f64>,
     /// Unit of the works, if the estimate was made from works.
-    #[cfg_attr(feature = "serde", serde(default))]
     unit: Option<WorkUnit>,
 }
 
@@ -298,7 +296,8 @@ impl BennettEstimate {
     /// - [`Autocorrelated`](Warning::Autocorrelated) if weights are correlated with weights before them.
     pub fn warnings(&self) -> Vec<Warning> {
         let (overlap, ess) = (self.overlap, self.effective_sample_size());
-        let little = self.meets_little();
+        let little = self.overlaps_little() || ess < FEW;
+        let gap = self.gap(little).into_iter();
         let little = little.then_some(Warning::LittleOverlap { overlap, ess });
         let named = self.correlations.into_iter().flatten();
         let slowest = named.max_by(|one, other| one.time.total_cmp(&other.time));
@@ -307,11 +306,10 @@ impl BennettEstimate {
             interleaved: found.interleaved,
             grows: found.grows,
         });
-        let gap = self.gap().into_iter();
         gap.chain(little).chain(correlated).collect()
     }
 
-    fn gap(&self) -> Option<Warning> {
+    fn gap(&self, few_meet: bool) -> Option<Warning> {
         // Weights without variance still differ by rounding.
         let rounding = 1e-9 * (1.0 + self.value.abs());
         let (mut is_far, mut breaks_law) = (false, false);
@@ -331,7 +329,7 @@ impl BennettEstimate {
         }
         let [forward, reverse] = self.one_sided.map(|alone| alone.value());
         // Chance decides about Crooks' relation if acceptances are few.
-        let is_unlike = |distance| distance > UNLIKE && !self.meets_little();
+        let is_unlike = |distance| distance > UNLIKE && !few_meet;
         let cause = match self.from_crooks {
             Some(distance) if is_far || breaks_law || is_unlike(distance) => WORKS_CAUSE,
             None if is_far => gap_cause(forward, -reverse, self.value),
@@ -344,11 +342,6 @@ impl BennettEstimate {
             joint: shown(self.value),
             cause: cause.to_owned(),
         })
-    }
-
-    /// Returns whether the warning [`LittleOverlap`](Warning::LittleOverlap) appears.
-    fn meets_little(&self) -> bool {
-        self.overlaps_little() || self.effective_sample_size() < FEW
     }
 
     /// Returns whether the interval is so skewed that the standard error misleads, as
@@ -444,11 +437,10 @@ fn distance_from_crooks(margins: &[Vec<f64>; 2], time: f64, shift: f64) -> f64 {
         }
     }
     let [total, first, second, residual, product, count] = sums;
-    let centre = first / total;
     // Works without variance still differ by rounding.
     let rounding = count * (1e-7 * (1.0 + shift.abs())).powi(2);
-    let information = second - centre * first + rounding;
-    (product - centre * residual).abs() / (time * information).sqrt()
+    let information = second - first * first / total + rounding;
+    (product - residual * first / total).abs() / (time * information).sqrt()
 }
 
 /// Writes `dF = 1.471 +- 0.029 (kT; 95% interval .., overlap 0.71, ESS 733)` for works, or
@@ -460,10 +452,8 @@ impl fmt::Display for BennettEstimate {
         if self.unit.is_none() {
             figures = (self.value, error, self.interval());
         }
-        let (name, kind) = match self.unit {
-            Some(unit) => ("dF", unit.parts().2),
-            None => ("log Z_1/Z_0", "both directions"),
-        };
+        let texts = ("log Z_1/Z_0", "both directions");
+        let (name, kind) = self.unit.map_or(texts, |unit| ("dF", unit.parts().2));
         write!(f, "{name} = ")?;
         log_z::write_figures(f, figures, self.is_skewed(), kind)?;
         let (overlap, ess) = (self.overlap, self.effective_sample_size());

@@ -100,10 +100,8 @@ fn strongest_lag(ranks: &[Vec<f64>]) -> Option<usize> {
 fn sequence_time(chains: &[Vec<f64>]) -> f64 {
     let means = block_means(chains, shortest(chains).div_ceil(MOST_MEANS).max(1));
     let count = chains.iter().map(Vec::len).sum::<usize>() as f64;
-    // The number of means that would be worth as much as the values if neither were correlated.
-    let number = count * spread(&means) / spread(chains);
     // Of equal values the quotient is NaN, and their time is 1.
-    (number / initial_sequence(&means)).max(1.0)
+    (count * spread(&means) / spread(chains) / initial_sequence(&means)).max(1.0)
 }
 
 /// Returns the number of blocks and their autocorrelation time, for lengths of the blocks from the longest to 2.
@@ -192,8 +190,7 @@ fn initial_sequence(chains: &[Vec<f64>]) -> f64 {
     };
     let (mut sum, mut least) = (0.0, f64::INFINITY);
     for lag in (0..longest.saturating_sub(1)).step_by(2) {
-        let first = if lag == 0 { 1.0 } else { correlation(lag) };
-        let pair = first + correlation(lag + 1);
+        let pair = correlation(lag) + correlation(lag + 1);
         if pair.is_nan() || pair <= 0.0 {
             break;
         }

@@ -251,7 +251,6 @@ pub enum Warning {
         /// Number of independent weights that are worth as much, divided by the number of weights.
         share: f64,
         /// Number of chains whose values take turns; `None` if none do.
-        #[cfg_attr(feature = "serde", serde(default))]
         interleaved: Option<usize>,
         /// Whether the variance of block means, times their length, still grows at the longest blocks. The interval is
         /// then widened.
