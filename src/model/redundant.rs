@@ -141,20 +141,14 @@ mod tests {
                     vec![a, 2.0 * b + 5.0, c, a + 2.0 * b]
                 });
                 let text = refused(&sum);
-                assert!(
-                    text.contains("got coordinates 0, 1, 3, of which"),
-                    "{text}"
-                );
+                assert!(text.contains("got coordinates 0, 1, 3, of which"), "{text}");
                 let simplex = states(count, digits, |rng, _| {
                     let shares = [(); 3].map(|()| -rng.random::<f64>().ln());
                     let all: f64 = shares.iter().sum();
                     shares.map(|x| x / all).to_vec()
                 });
                 let text = refused(&simplex);
-                assert!(
-                    text.contains("got coordinates 0, 1, 2, of which"),
-                    "{text}"
-                );
+                assert!(text.contains("got coordinates 0, 1, 2, of which"), "{text}");
                 assert!(text.contains("its Dirichlet prior"), "{text}");
             }
         }
@@ -182,7 +176,7 @@ mod tests {
         let narrow = |digits| {
             states(2_000, digits, |rng, normal| {
                 let (a, b) = (normal(rng), normal(rng));
-                vec![1e3 + a, a + 1e-4 * b, (2.0 * b).round()]
+                vec![1e3 + a, a + 1e-4 * b, (3.0 * normal(rng)).round()]
             })
         };
         let few = |count| {
