@@ -139,11 +139,8 @@ impl Bridge {
     ) -> Vec<Warning> {
         let backward = reverse.backward();
         let rounding_error = forward.rounding_error().max(backward.rounding_error());
-        let mut own = Vec::from_iter(disagreement(
-            forward,
-            reverse,
-            (self.log_z(), rounding_error),
-        ));
+        let joint = (self.log_z(), rounding_error);
+        let mut own = Vec::from_iter(disagreement(forward, reverse, joint));
         own.extend(self.bennett.warnings());
         own.extend(Warning::rounding(rounding_error, self.standard_error));
         // Bennett's estimate takes no mean of weights, so most warnings about the weights do not concern it.
