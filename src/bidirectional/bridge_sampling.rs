@@ -211,8 +211,7 @@ impl<L: Fit<State: Clone>> BridgeSampling<L> {
 
 /// Refuses draws that are given twice, by their log densities, unless these do not vary.
 fn check_repeated(chains: &[Vec<f64>]) -> Result<()> {
-    let expected =
-        "each file, chain and draw once: the error counts draws given twice as independent";
+    let expected = "each chain and draw once: the error takes repeated draws as independent";
     for (chain, found) in chains.iter().enumerate() {
         if found.iter().all(|x| *x == found[0]) {
             continue;

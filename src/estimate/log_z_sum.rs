@@ -44,12 +44,10 @@ impl<'r> LogZSum<'r> {
         Error::check_not_empty("results", results.len())?;
         for (place, result) in results.iter().enumerate() {
             let mut earlier = results[..place].iter();
-            let repeated = earlier.position(|other| is_repetition(*other, *result));
-            if let Some(earlier) = repeated {
-                let found = format!("the result {earlier} again as result {place}");
-                let expected = "independent results: each once, by runs of different seeds";
-                return Err(Error::invalid("results", found, expected));
-            }
+            let is_new = earlier.all(|other| !is_repetition(*other, *result));
+            let expected = "independent results: each once, by runs of different seeds";
+            let found = format!("an earlier result again as result {place}");
+            Error::check(is_new, "results", found, expected)?;
         }
         let warnings = results.iter().flat_map(|result| result.warnings());
         Ok(Self {
@@ -188,7 +186,7 @@ mod tests {
         let twice = LogZSum::new([&many as &dyn LogZ, &few, &many]).unwrap_err();
         let text = twice.to_string();
         assert!(
-            text.contains("got the result 0 again as result 2"),
+            text.contains("got an earlier result again as result 2"),
             "{text}"
         );
     }

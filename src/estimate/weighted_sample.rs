@@ -48,9 +48,9 @@ pub trait WeightedSample {
     /// Returns the quantile of `f(x)` at `p` under the target, and its standard error. The quantile is the least value
     /// q with `F(q) = sum_{f(x_i) <= q} W_i >= p`.
     ///
-    /// The error is a quarter of the distance between the quantiles at `p - 2 s` and `p + 2 s`, where s is the standard
-    /// error of `F(q)` (Woodruff 1952). If `p - 2 s` or `p + 2 s` lies outside (0, 1), or `F(q) = 1`, there are too few
-    /// states for this quantile, and the error is infinite.
+    /// The error is a quarter of the distance between the quantiles at `p - 2 s` and `p + 2 s`, where s is the larger of
+    /// the standard errors of `F(q)` and of the weight below q (Woodruff 1952). If `p - 2 s` or `p + 2 s` lies outside
+    /// (0, 1), or `F(q) = 1`, there are too few states for this quantile, and the error is infinite.
     ///
     /// A few weights beyond q do not show how large weights there are. If the effective number of the units beyond q is
     /// below 20, s is at least `sqrt(p (1 - p) sum_u W_u^2 / sum_u W_u)`, over the parts `W_u` of the units in the upper

@@ -122,7 +122,9 @@ impl Values {
     /// Returns the quantile of the ascending values at `p`, and its standard error as in `WeightedSample::quantile`.
     pub(super) fn quantile(&self, p: f64) -> (f64, f64) {
         let found = self.at(p);
-        let (_, own) = self.mean(|value| f64::from(u8::from(value <= found)));
+        let up_to = |value: f64| f64::from(u8::from(value <= found));
+        let below = |value: f64| f64::from(u8::from(value < found));
+        let own = self.mean(up_to).1.max(self.mean(below).1);
         let error = own.max(self.least_error(p, found));
         let (low, high) = (p - 2.0 * error, p + 2.0 * error);
         match ROUNDING < low && high < 1.0 - ROUNDING {

@@ -176,7 +176,7 @@ mod tests {
         let narrow = |digits| {
             states(2_000, digits, |rng, normal| {
                 let (a, b) = (normal(rng), normal(rng));
-                vec![1e3 + a, a + 1e-4 * b, (2.0 * b).round()]
+                vec![1e3 + a, a + 1e-4 * b, (3.0 * normal(rng)).round()]
             })
         };
         let few = |count| {

@@ -3,7 +3,7 @@
 use nalgebra::{DMatrix, DVector};
 use rand::{Rng, RngExt};
 
-use crate::error::demand_dimension;
+use crate::error::{demand_dimension, short};
 use crate::model::UnnormalizedModel;
 use crate::num::{sigmoid, softplus};
 use crate::rbm::Scalar;
@@ -64,7 +64,12 @@ impl<T: Scalar> Rbm<T> {
         let sum: f64 = parameters.map(|x| x.as_().abs()).sum();
         let most: f64 = 0.25 * T::max_value().as_();
         let expected = format!("at most {most:.1e}: a training may have diverged");
-        Error::check(sum <= most, "sum of the absolute parameters", sum, expected)?;
+        Error::check(
+            sum <= most,
+            "sum of the absolute parameters",
+            short(sum),
+            expected,
+        )?;
         Ok(Self {
             weights,
             hidden_bias,

@@ -116,11 +116,12 @@ impl<'r> Judged<'r> {
     ) -> Result<Self> {
         Error::check_inner_fraction("confidence", confidence)?;
         let [own, bound] = bounds(first, second, confidence)?;
-        let lies_below = own.is_some_and(|own| exceeds(own, second.interval().1))
-            || exceeds(
-                first.interval_at(confidence)?.0,
-                second.interval_at(confidence)?.1,
-            );
+        let [old, new] = [
+            first.interval_at(confidence)?,
+            second.interval_at(confidence)?,
+        ];
+        let lies_below =
+            own.is_some_and(|own| exceeds(own, second.interval().1)) || exceeds(old.0, new.1);
         let bound = bound.map(|bound| (bound, confidence));
         let judgement = match judgement(first, second, lies_below, bound) {
             Some(_) if !is_compared => Judgement::Undecided,
