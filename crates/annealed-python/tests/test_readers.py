@@ -270,6 +270,9 @@ def test_masked_numbers_are_refused():
     ("draws", "sentence"),
     [
         (np.ones((3, 400)), r"shape \(3, 400\), expected \(draws, d\) with more draws than coordinates; pass draws.T .*draws\[..., None\]"),
+        ("draws.csv", "got 'draws.csv', expected what the file holds: pandas.read_csv"),
+        (Table({"chain;mu;sigma": ["0;1.5;2.5"] * 30}), "got one column 'chain;mu;sigma', expected one for each parameter: .*sep"),
+        (Table({"mu\tsigma": ["1.5\t2.5"] * 30}), r"got one column 'mu\\tsigma'"),
         (object(), "got object, expected an array, a table, a dict or InferenceData"),
         ({}, "got no variables"),
         ({"x": np.ones((4, 500)), "y": np.ones((2, 500))}, "expected the same chains and draws: an array"),

@@ -15,7 +15,7 @@ def array_of(x: Any) -> np.ndarray:
             x = getattr(x, step)()
     if hasattr(x, "toarray"):
         x = x.toarray()
-    masked = int(np.ma.count_masked(x)) if isinstance(x, np.ma.MaskedArray) else 0
+    masked = int(np.ma.getmaskarray(x).sum()) if isinstance(x, np.ma.MaskedArray) else 0
     if masked:
         raise ValueError(f"got a masked array with {masked} masked numbers, expected none: drop them, or fill them by x.filled(..)")
     return np.asarray(x)

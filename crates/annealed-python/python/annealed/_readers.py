@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from typing import Any, NoReturn, Optional, Sequence
@@ -64,6 +65,8 @@ def read(
 
 def _array(draws: Any) -> tuple[np.ndarray, bool]:
     """Reads an array without names."""
+    if isinstance(draws, (str, os.PathLike)):
+        raise ValueError(f"invalid draws: got {draws!r}, expected what the file holds: pandas.read_csv(..) or numpy.load(..)")
     array, is_labelled = _labelled("draws", draws)
     if array.dtype == object and array.ndim == 0:
         kind = type(draws).__name__
@@ -171,6 +174,9 @@ def _table(
         table = table.reset_index()  # pandas, whose index may hold chain and draw
         columns = table.columns
     of = {str(name): name for name in columns}
+    if len(of) == 1 and any(mark in name for name in of for mark in ";\t"):
+        name = next(iter(of))
+        raise ValueError(f"invalid draws: got one column {name!r}, expected one for each parameter: read it with sep=\";\" or a tab")
     vectors: dict[str, list[str]] = {}
     for name in of:
         vectors.setdefault(vector_of(name), []).append(name)
