@@ -90,7 +90,7 @@ pub fn run<'p>(
     if let Some(done) = done {
         let files = files(options);
         let extended = ais.extend(done);
-        let remedy = "to extend it, give --extend with the RBM, base, --through, stages and seed of the command that began it";
+        let remedy = "to extend it, give --extend with the RBM, base, stages and seed of the command that began it";
         return extended.map_err(|error| match error {
             Error::OtherRun { .. } => Error::file(files, format!("{error}; {remedy}")),
             Error::InvalidArgument {
@@ -136,7 +136,7 @@ fn with_a_way_out(error: Error) -> Error {
             reason,
             source: None,
         } => {
-            let way_out = "repeat the command that began it (RBM, base, --through, stages, seed), give --checkpoint another file, or \
+            let way_out = "repeat the command that began it (RBM, base, stages, seed), give --checkpoint another file, or \
                            delete this one to begin anew";
             Error::file(path, format!("{reason}; {way_out}"))
         }
