@@ -176,7 +176,7 @@ def _table(
     of = {str(name): name for name in columns}
     if len(of) == 1 and any(mark in name for name in of for mark in ";\t"):
         name = next(iter(of))
-        raise ValueError(f"invalid draws: got one column {name!r}, expected one for each parameter: read it with sep=\";\" or a tab")
+        raise ValueError(f"invalid draws: got one column {name!r}, expected one for each parameter: read it with sep=\";\" or tabs")
     vectors: dict[str, list[str]] = {}
     for name in of:
         vectors.setdefault(vector_of(name), []).append(name)
