@@ -3,7 +3,7 @@
 use nalgebra::{DMatrix, DVector};
 use rand::{Rng, RngExt};
 
-use crate::error::{demand_dimension, short};
+use crate::error::demand_dimension;
 use crate::model::UnnormalizedModel;
 use crate::num::{sigmoid, softplus};
 use crate::rbm::Scalar;
@@ -44,8 +44,7 @@ impl<T: Scalar> Rbm<T> {
     /// Creates a machine from weights (M x D), hidden biases (M) and visible biases (D).
     ///
     /// # Errors
-    /// If a layer is empty, the sizes disagree, a parameter is not finite, or the absolute values of all parameters sum
-    /// to more than a quarter of the largest number of type `T`, so that activations may overflow.
+    /// If a layer is empty, the sizes disagree, or a parameter is not finite.
     pub fn new(
         weights: DMatrix<T>,
         hidden_bias: DVector<T>,
@@ -60,16 +59,6 @@ impl<T: Scalar> Rbm<T> {
         check_finite("weights", weights.as_slice())?;
         check_finite("hidden_bias", hidden_bias.as_slice())?;
         check_finite("visible_bias", visible_bias.as_slice())?;
-        let parameters = weights.iter().chain(&hidden_bias).chain(&visible_bias);
-        let sum: f64 = parameters.map(|x| x.as_().abs()).sum();
-        let most: f64 = 0.25 * T::max_value().as_();
-        let expected = format!("at most {most:.1e}: a training may have diverged");
-        Error::check(
-            sum <= most,
-            "sum of the absolute parameters",
-            short(sum),
-            expected,
-        )?;
         Ok(Self {
             weights,
             hidden_bias,

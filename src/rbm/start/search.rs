@@ -5,6 +5,7 @@ use std::time::Instant;
 use rand::Rng;
 
 use crate::ais::{Ais, Run};
+use crate::error::short;
 use crate::num::{SimdLevel, WeightSums, exceeds, setters};
 use crate::random::{Purpose, StreamRng, draw_index, stream};
 use crate::rbm::components::{ComponentWeights, Part};
@@ -142,10 +143,22 @@ impl<'p, T: Scalar> StartSearch<'p, T> {
     /// Runs the search.
     ///
     /// # Errors
-    /// If there are no stages or threads, the given base has another shape, a pilot fails, or a time limit or a
-    /// callback stops the search ([`Error::Stopped`]).
+    /// If there are no stages or threads, the given base has another shape, the absolute values of all parameters sum to
+    /// more than a quarter of the largest number of type `T` (activations may then overflow), a pilot fails, or a time
+    /// limit or a callback stops the search ([`Error::Stopped`]).
     pub fn run(&self, rbm: &Rbm<T>) -> Result<Start<T>> {
         Error::check_at_least("stages", self.stages, 1)?;
+        let biases = rbm.hidden_bias().iter().chain(rbm.visible_bias());
+        let sum: f64 = rbm
+            .weights()
+            .iter()
+            .chain(biases)
+            .map(|x| x.as_().abs())
+            .sum();
+        let most: f64 = 0.25 * T::max_value().as_();
+        let expected = format!("at most {most:.1e}: a training may have diverged");
+        let argument = "sum of the absolute parameters";
+        Error::check(sum <= most, argument, short(sum), expected)?;
         let begun = Instant::now();
         let job = Job::new(&self.execution)?.named("search for a start");
         job.foresee(self.chain_steps());
@@ -440,12 +453,14 @@ mod tests {
 
     #[test]
     fn parameters_that_cannot_be_summed_are_refused() {
-        let error = machine::<f32>(0, 2e38).unwrap_err().to_string();
+        let single = StartSearch::new(60).run(&machine::<f32>(0, 2e38).unwrap());
+        let error = single.unwrap_err().to_string();
         assert!(
             error.contains("sum of the absolute parameters: got 2"),
             "{error}"
         );
-        assert!(machine::<f64>(0, 2e38).is_ok() && machine::<f64>(0, 1e308).is_err());
+        let double = |size| StartSearch::new(60).run(&machine::<f64>(0, size).unwrap());
+        assert!(double(2e38).is_ok() && double(1e308).is_err());
     }
 
     /// The estimate is exact and has no error, so a bound that is above it by rounding is no doubt.
