@@ -667,7 +667,8 @@ mod tests {
     /// Before, none of these had a warning, and some an overlap of 1.
     #[test]
     fn works_that_exclude_one_another_are_named() {
-        let faults: [(&str, fn(f64) -> f64, fn(f64) -> f64); 10] = [
+        type Fault = (&'static str, fn(f64) -> f64, fn(f64) -> f64);
+        let faults: [Fault; 10] = [
             ("reverse in kJ/mol", |w| w, |w| 2.494 * w),
             ("forward in kJ/mol", |w| 2.494 * w, |w| w),
             ("both in kJ/mol", |w| 2.494 * w, |w| 2.494 * w),
