@@ -139,8 +139,7 @@ impl Bridge {
     ) -> Vec<Warning> {
         let backward = reverse.backward();
         let rounding_error = forward.rounding_error().max(backward.rounding_error());
-        let mut own = self.bennett.warnings();
-        own.retain(|warning| !is_rounding(warning, rounding_error));
+        let mut own = self.bennett.warnings_beyond(rounding_error);
         own.extend(Warning::rounding(rounding_error, self.standard_error));
         // Bennett's estimate takes no mean of weights, so most warnings about the weights do not concern it.
         let of_forward = forward.warnings().iter();
@@ -149,12 +148,6 @@ impl Bridge {
         let of_backward = of_backward.filter(|warning| concerns_both(warning));
         distinct(own.iter().chain(of_forward).chain(of_backward))
     }
-}
-
-/// Returns whether the error of rounding alone explains the gap between the directions.
-fn is_rounding(warning: &Warning, rounding_error: f64) -> bool {
-    matches!(warning, Warning::ForwardReverseGap { forward, reverse, joint, .. }
-        if (forward - joint).abs().max((reverse - joint).abs()) <= rounding_error)
 }
 
 /// Refuses a forward and a reverse run that do not belong together.

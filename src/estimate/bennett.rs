@@ -295,9 +295,14 @@ impl BennettEstimate {
     ///   [effective sample size](Self::effective_sample_size) below 10.
     /// - [`Autocorrelated`](Warning::Autocorrelated) if weights are correlated with weights before them.
     pub fn warnings(&self) -> Vec<Warning> {
+        self.warnings_beyond(0.0)
+    }
+
+    /// Returns the [warnings](Self::warnings), for weights that have this error by rounding.
+    pub(crate) fn warnings_beyond(&self, rounding_error: f64) -> Vec<Warning> {
         let (overlap, ess) = (self.overlap, self.effective_sample_size());
         let little = self.overlaps_little() || ess < FEW;
-        let gap = self.gap(little).into_iter();
+        let gap = self.gap(little, rounding_error).into_iter();
         let little = little.then_some(Warning::LittleOverlap { overlap, ess });
         let named = self.correlations.into_iter().flatten();
         let slowest = named.max_by(|one, other| one.time.total_cmp(&other.time));
@@ -309,9 +314,9 @@ impl BennettEstimate {
         gap.chain(little).chain(correlated).collect()
     }
 
-    fn gap(&self, few_meet: bool) -> Option<Warning> {
+    fn gap(&self, few_meet: bool, rounding_error: f64) -> Option<Warning> {
         // Weights without variance still differ by rounding.
-        let rounding = 1e-9 * (1.0 + self.value.abs());
+        let rounding = rounding_error + 1e-9 * (1.0 + self.value.abs());
         let (mut is_far, mut breaks_law) = (false, false);
         let joint = [self.value, -self.value];
         for ((alone, joint), time) in self.one_sided.iter().zip(joint).zip(self.times()) {
