@@ -78,7 +78,7 @@ impl Correlation {
 }
 
 /// Returns the lag of the strongest autocorrelation of the values' ranks, of either sign; `None` if chance explains it.
-/// Of lags that are nearly as strong, the first counts.
+/// If several lags are nearly as strong, it is the first of them.
 fn strongest_lag(ranks: &[Vec<f64>]) -> Option<usize> {
     let mut first = [ranks.concat()];
     first[0].truncate(MOST_VALUES);
@@ -99,9 +99,8 @@ fn strongest_lag(ranks: &[Vec<f64>]) -> Option<usize> {
 /// correlations, and bound the cost for long chains.
 fn sequence_time(chains: &[Vec<f64>]) -> f64 {
     let means = block_means(chains, shortest(chains).div_ceil(MOST_MEANS).max(1));
-    let count = chains.iter().map(Vec::len).sum::<usize>() as f64;
     // Of equal values the quotient is NaN, and their time is 1.
-    (count * spread(&means) / spread(chains) / initial_sequence(&means)).max(1.0)
+    (draws(chains) * spread(&means) / spread(chains) / initial_sequence(&means)).max(1.0)
 }
 
 /// Returns the number of blocks and their autocorrelation time, for lengths of the blocks from the longest to 2.
@@ -152,8 +151,7 @@ pub(crate) fn ranks(values: &[f64]) -> Vec<f64> {
 /// Returns the number of independent draws whose mean is as precise as the mean of these draws, by their
 /// [`Correlation`].
 pub(crate) fn effective_draws(chains: &[Vec<f64>]) -> f64 {
-    let count = chains.iter().map(Vec::len).sum::<usize>() as f64;
-    count / Correlation::of(chains).time
+    draws(chains) / Correlation::of(chains).time
 }
 
 /// Returns the number of independent draws whose mean is as precise as the mean of these autocorrelated chains,
@@ -200,6 +198,7 @@ fn initial_sequence(chains: &[Vec<f64>]) -> f64 {
     total / (2.0 * sum - 1.0).max(1.0)
 }
 
+/// Returns the number of draws of all chains.
 fn draws(chains: &[Vec<f64>]) -> f64 {
     chains.iter().map(Vec::len).sum::<usize>() as f64
 }
@@ -231,7 +230,7 @@ mod tests {
         (0..length).map(step).collect()
     }
 
-    /// Returns autoregressions of which each gives a value in turn.
+    /// Returns the values of several autoregressions that take turns.
     fn interleaved(chains: usize, correlation: f64, length: usize, rng: &mut impl Rng) -> Vec<f64> {
         let chains = Vec::from_iter((0..chains).map(|_| autoregression(correlation, length, rng)));
         let steps = (0..length).flat_map(|step| chains.iter().map(move |chain| chain[step]));
