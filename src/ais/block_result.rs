@@ -7,6 +7,7 @@ use super::stages::{self, KeptWeights, StageBin, StageSummary, weights_so_far};
 use crate::Result;
 use crate::estimate::{Estimate, Warning, heavy_families};
 use crate::kernel::Block;
+use crate::num::exceeds;
 use crate::population::{CopyState, Genealogy};
 use crate::work::{Forest, Merge, Node, SoFar};
 
@@ -249,7 +250,7 @@ impl Figures {
         warnings.extend(stages::zero_acceptance(&self.stages));
         warnings.extend(Warning::rounding(self.rounding_error, standard_error));
         // Moves that miss more of the mean weight than a tenth of its standard error are worth a warning.
-        let missing = (missed > 0.1 * standard_error).then_some(Warning::MissingMass {
+        let missing = exceeds(missed, 0.1 * standard_error).then_some(Warning::MissingMass {
             share: missed,
             standard_error,
         });

@@ -271,7 +271,9 @@ impl<S, R> Run<S, R> {
         let order = heaviest_first(self.log_weights());
         let heaviest = order.iter().map(|&chain| &self.states()[chain]);
         let chain_steps = (self.chains() as u64).saturating_mul(self.schedule().stages() as u64);
-        self.warn(doubts(of_path, heaviest, chain_steps, self.interval()));
+        let (lower, upper) = self.interval();
+        let interval = (lower, upper + self.rounding_error());
+        self.warn(doubts(of_path, heaviest, chain_steps, interval));
     }
 
     pub(crate) fn rounding_error(&self) -> f64 {

@@ -115,7 +115,7 @@ impl Settings {
             epsilon,
         } = self;
         let from = "a path from another base, with log normalizer";
-        let to = "a path to another model (an RBM with other weights, say), with rounding error";
+        let to = "a path to another model (an RBM with other weights, or through other machines, say), with rounding error";
         vec![
             named("seed", seed),
             named("block_size", block_size),

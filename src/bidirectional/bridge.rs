@@ -139,8 +139,7 @@ impl Bridge {
     ) -> Vec<Warning> {
         let backward = reverse.backward();
         let rounding_error = forward.rounding_error().max(backward.rounding_error());
-        let mut own = Vec::from_iter(disagreement(forward, reverse, self.log_z()));
-        own.extend(self.bennett.warnings());
+        let mut own = self.bennett.warnings_beyond(rounding_error);
         own.extend(Warning::rounding(rounding_error, self.standard_error));
         // Bennett's estimate takes no mean of weights, so most warnings about the weights do not concern it.
         let of_forward = forward.warnings().iter();
@@ -250,30 +249,6 @@ fn concerns_both(warning: &Warning) -> bool {
         warning,
         Warning::FewChains { .. } | Warning::MissingMass { .. } | Warning::BaseMissesTarget { .. }
     )
-}
-
-/// Distance of a direction from the joint estimate, in the direction's standard errors, above which a warning appears.
-const FAR: f64 = 5.0;
-
-/// Warns if a direction's estimate is far from the joint estimate. With too few stages the two directions' estimates
-/// lie on either side of the joint estimate, which has the smallest error. `docs/notes/warnings.md` has the level and
-/// the power of this test.
-fn disagreement<S, R, T, U>(
-    forward: &Run<S, R>,
-    reverse: &ReverseRun<T, U>,
-    joint: f64,
-) -> Option<Warning> {
-    let is_far = |direction: &dyn LogZ| {
-        // Weights without variance still differ by rounding.
-        let rounding = 1e-9 * (1.0 + joint.abs());
-        (direction.log_z() - joint).abs() > rounding + FAR * direction.standard_error()
-    };
-    let far = is_far(forward) || is_far(reverse);
-    far.then_some(Warning::ForwardReverseGap {
-        forward: forward.log_z(),
-        reverse: reverse.log_z(),
-        joint,
-    })
 }
 
 fn compare(forward: &[StageSummary], backward: &[StageSummary]) -> Vec<BridgeStage> {

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use crate::estimate::{BennettEstimate, LogZ, Warning, effective_draws, write_headline};
 use crate::model::{Fit, UnnormalizedModel, log_densities_of};
-use crate::num::{log_mean_exp, student_quantile};
+use crate::num::{exceeds, log_mean_exp, student_quantile};
 use crate::random::{Purpose, StreamRng, stream};
 use crate::work::caught_once;
 use crate::{Error, Result};
@@ -124,8 +124,9 @@ impl<L: Fit<State: Clone>> BridgeSampling<L> {
     /// warm-up. The density is evaluated twice for each draw.
     ///
     /// # Errors
-    /// No chain, or a chain of fewer than 20 draws; a draw at which the target has no density, or a NaN; draws to which
-    /// no distribution of this family can be fitted.
+    /// No chain, or a chain of fewer than 20 draws; a draw at which the target has no density, or a NaN; draws that are
+    /// given twice, as two chains or as the halves of one; draws to which no distribution of this family can be fitted,
+    /// for example because one coordinate is computed from others.
     pub fn new<M>(target: &M, chains: &[Vec<L::State>], seed: u64) -> Result<Self>
     where
         M: UnnormalizedModel<State = L::State>,
@@ -159,6 +160,7 @@ impl<L: Fit<State: Clone>> BridgeSampling<L> {
             }
             log_densities.push(found);
         }
+        check_repeated(&log_densities)?;
         let of = |part: fn(usize) -> std::ops::Range<usize>| Half {
             chains: (chains.iter().zip(&log_densities))
                 .map(|(draws, found)| {
@@ -192,15 +194,37 @@ impl<L: Fit<State: Clone>> BridgeSampling<L> {
         let [error, its] = self.halves.map(|half| half.standard_error());
         let effective = self.effective_draws;
         let few = (effective < FEW).then_some(Warning::FewDraws { effective, draws });
-        let differ = (one - other).abs() > FAR * error.hypot(its);
+        // Estimates without an error still differ by rounding.
+        let differ = exceeds(one.max(other), one.min(other) + FAR * error.hypot(its));
         let differ = differ.then_some(Warning::HalvesDisagree { one, other });
-        let little = self
-            .halves
-            .iter()
-            .flat_map(BennettEstimate::warnings)
-            .next();
-        few.into_iter().chain(differ).chain(little).collect()
+        let mut found = Vec::from_iter(few.into_iter().chain(differ));
+        for warning in self.halves.iter().flat_map(BennettEstimate::warnings) {
+            // One direction alone may be far off if the law's tails differ from the target's.
+            let is_gap = matches!(warning, Warning::ForwardReverseGap { .. });
+            if !is_gap && found.iter().all(|other| other.name() != warning.name()) {
+                found.push(warning);
+            }
+        }
+        found
     }
+}
+
+/// Refuses draws that are given twice, by their log densities, unless these do not vary.
+fn check_repeated(chains: &[Vec<f64>]) -> Result<()> {
+    let expected = "each chain and draw once: the error takes repeated draws as independent";
+    for (chain, found) in chains.iter().enumerate() {
+        if found.iter().all(|x| *x == found[0]) {
+            continue;
+        }
+        let (first, second) = found.split_at(found.len() / 2);
+        let value = format!("chain {chain}, whose second half repeats its first");
+        Error::check(first != second, "chains", value, expected)?;
+        if let Some(earlier) = chains[..chain].iter().position(|other| other == found) {
+            let value = format!("the draws of chain {earlier} again as chain {chain}");
+            return Err(Error::invalid("chains", value, expected));
+        }
+    }
+    Ok(())
 }
 
 impl<L> BridgeSampling<L> {
@@ -319,6 +343,41 @@ mod tests {
         Vec::from_iter((0..4).map(|_| chain()))
     }
 
+    #[test]
+    fn draws_given_twice_are_refused() {
+        let mut given = chains(&target(), 0.5, 100, 1);
+        let text = |given: &[Vec<Vector>]| {
+            let found = BridgeSampling::<StudentT>::new(&target(), given, 1);
+            found.unwrap_err().to_string()
+        };
+        let again = given[2].clone();
+        given[1].extend_from_within(..);
+        assert!(text(&given).contains("chain 1, whose second half repeats its first"));
+        given[1].truncate(100);
+        given.push(again);
+        assert!(text(&given).contains("the draws of chain 2 again as chain 4"));
+    }
+
+    /// A fourth coordinate that is computed from others, and a constant one.
+    #[test]
+    fn redundant_coordinates_are_refused() {
+        let draws = |fourth: fn(&Vector) -> f64| {
+            let of_chain = |chain: Vec<Vector>| {
+                let draw = |x: Vector| dvector![x[0], x[1], fourth(&x)];
+                Vec::from_iter(chain.into_iter().map(draw))
+            };
+            Vec::from_iter(chains(&target(), 0.5, 200, 1).into_iter().map(of_chain))
+        };
+        let model = FunctionModel::new(|x: &Vector| target().log_density(&dvector![x[0], x[1]]));
+        let sum = BridgeSampling::<StudentT>::new(&model, &draws(|x| x[0] + x[1]), 1).unwrap_err();
+        assert!(sum.to_string().contains("coordinates 0, 1, 2"), "{sum}");
+        let constant = BridgeSampling::<Gaussian>::new(&model, &draws(|_| 3.0), 1).unwrap_err();
+        assert!(
+            constant.to_string().contains("coordinate 2 = 3"),
+            "{constant}"
+        );
+    }
+
     fn found(correlation: f64, length: usize, seed: u64) -> BridgeSampling<StudentT> {
         let chains = chains(&target(), correlation, length, seed);
         BridgeSampling::new(&target(), &chains, seed).unwrap()
@@ -354,6 +413,90 @@ mod tests {
             (effective / exact - 1.0).abs() < 0.1,
             "{effective}, {exact}"
         );
+    }
+
+    /// One array of draws, in which chains take turns, as ensemble samplers write them.
+    fn interleaved(replicas: usize, correlation: f64, length: usize, seed: u64) -> Vec<Vector> {
+        let four = |seed| chains(&target(), correlation, length, seed);
+        let all =
+            Vec::from_iter((0..replicas as u64 / 4).flat_map(|i| four(1_000 * (i + 1) + seed)));
+        let steps = (0..length).flat_map(|step| all.iter().map(move |chain| chain[step].clone()));
+        steps.collect()
+    }
+
+    /// Checks draws of 8 and 32 chains that take turns: 90% of the unwarned intervals hold, and 1% are silent and off
+    /// by four errors.
+    fn check_interleaved(length: usize, seeds: u64) {
+        let exact = target().log_normalizer();
+        let (mut all, mut held, mut silent, mut silent_held, mut off) = (0, 0, 0, 0, 0);
+        for replicas in [8, 32] {
+            for correlation in [0.9, 0.97, 0.99, -0.9] {
+                let before = (held, silent, silent_held, off);
+                for seed in 0..seeds {
+                    let draws = interleaved(replicas, correlation, length / replicas, seed);
+                    let found = BridgeSampling::<StudentT>::new(&target(), &[draws], seed).unwrap();
+                    let (lower, upper) = found.interval();
+                    let holds = usize::from(lower <= exact && exact <= upper);
+                    let quiet = usize::from(found.warnings().is_empty());
+                    let is_off = (found.log_z() - exact).abs() > 4.0 * found.standard_error();
+                    (all, held, silent) = (all + 1, held + holds, silent + quiet);
+                    silent_held += holds * quiet;
+                    off += quiet * usize::from(is_off);
+                }
+                println!(
+                    "draws {length}, {replicas} replicas, {correlation}: {} hold, {} silent, {} of them hold, {} off",
+                    held - before.0,
+                    silent - before.1,
+                    silent_held - before.2,
+                    off - before.3
+                );
+            }
+        }
+        assert!(10 * held >= 9 * all, "{held} of {all} hold");
+        assert!(
+            10 * silent_held >= 9 * silent,
+            "{silent_held} of {silent} hold"
+        );
+        assert!(100 * off <= all, "{off} of {all} are silent and off");
+    }
+
+    #[test]
+    fn interleaved_draws_are_named_and_counted_as_fewer() {
+        let found = |seed| {
+            let draws = interleaved(32, 0.9, 300, seed);
+            BridgeSampling::<StudentT>::new(&target(), &[draws], seed).unwrap()
+        };
+        let named = |warning: &Warning| {
+            matches!(
+                warning,
+                Warning::Autocorrelated {
+                    interleaved: Some(32),
+                    ..
+                }
+            )
+        };
+        assert!((0..5).all(|seed| found(seed).warnings().iter().any(named)));
+        check_interleaved(9_600, 3);
+    }
+
+    #[test]
+    #[ignore = "the whole experiment, with 40 seeds a cell"]
+    fn interleaved_draws_of_all_sizes() {
+        for length in [4_800, 9_600, 48_000] {
+            check_interleaved(length, 40);
+        }
+    }
+
+    #[test]
+    fn draws_in_order_have_no_warning_of_it() {
+        let named = |warning: &Warning| matches!(warning, Warning::Autocorrelated { .. });
+        for (correlation, length) in [(0.0, 500), (0.5, 1_000), (0.9, 1_500)] {
+            let warned = (0..60).filter(|seed| {
+                let found = found(correlation, length, *seed);
+                found.warnings().iter().any(named)
+            });
+            assert!(warned.count() <= 1, "{correlation}");
+        }
     }
 
     #[test]

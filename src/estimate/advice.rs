@@ -17,6 +17,19 @@ pub(super) fn gap_cause(forward: f64, reverse: f64, joint: f64) -> &'static str 
     }
 }
 
+/// The likely causes if the works of two directions exclude one another.
+pub(super) const WORKS_CAUSE: &str = "the directions exclude one another, by the second law (mean W >= dF >= -(mean W')) \
+     or by Crooks' relation: check the signs of the works, their units (over kT, or as stated) and offsets between the \
+     directions; if these are right, each direction has missed a region: use slower processes, or more of them";
+
+/// Returns how autocorrelated values are ordered, and what to do.
+pub(super) fn order(interleaved: Option<usize>, grows: bool) -> String {
+    let chains = interleaved.map(|m| format!("most {m} apart, as if {m} chains took turns; "));
+    let grows = if grows { "more in longer blocks; " } else { "" };
+    let usual = "draw longer chains, or check that they do not stay in one part of the states";
+    format!("{}{grows}{usual}", chains.unwrap_or_default())
+}
+
 pub(super) fn shows(bound: Option<(f64, f64)>) -> String {
     match bound {
         Some((bound, confidence)) => {

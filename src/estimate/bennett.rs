@@ -1,6 +1,10 @@
 //! Bennett's acceptance ratio: log Z from runs in both directions.
 
-use super::{Estimate, Warning, autocovariance, check, effective_draws, log_z};
+use std::fmt;
+
+use super::advice::{WORKS_CAUSE, gap_cause};
+use super::effective_draws::Correlation;
+use super::{Estimate, Warning, WorkUnit, check, log_z};
 use crate::num::{WeightSums, largest, log_sigmoid, student_quantile};
 use crate::{Error, Result};
 
@@ -36,21 +40,32 @@ pub struct BennettEstimate {
     /// Estimates from the forward weights alone and from the reverse weights alone. The latter is an estimate of minus
     /// the value.
     one_sided: [Estimate; 2],
-    /// Effective share of independent weights, in the direction in which it is smaller, if weights resemble the ones
-    /// before them.
+    /// Correlation of each direction's acceptances, if weights are ordered.
     #[cfg_attr(feature = "serde", serde(default))]
-    independent_share: Option<f64>,
+    correlations: [Option<Correlation>; 2],
+    /// Distance of the weights from Crooks' relation in standard errors, by [`distance_from_crooks`]; `None` if it was not
+    /// computed.
+    from_crooks: Option<f64>,
+    /// Unit of the works, if the estimate was made from works.
+    unit: Option<WorkUnit>,
 }
 
 /// Overlap of the two directions below which a warning appears and the interval widens.
 const LITTLE: f64 = 0.03;
 /// Effective sample size of the acceptances `s(..)` below which a warning appears.
 const FEW: f64 = 10.0;
-/// Correlation of the ranks of acceptances with the ranks before them, times the root of their number, above which they
-/// count as autocorrelated. It is about normal for independent weights, which exceed it in one of three million cases.
-const CORRELATED: f64 = 5.0;
-/// Largest number of means of successive acceptances from which their autocorrelation is computed.
-const MOST_MEANS: usize = 20_000;
+/// Distance of a direction from the joint estimate, in the direction's standard errors, above which a warning appears.
+/// With too few stages the two directions' estimates lie on either side of the joint estimate, which has the smallest
+/// error. `docs/notes/warnings.md` has the level and the power of this test. It is also the limit for mean works on the
+/// wrong side of the joint estimate.
+const FAR: f64 = 5.0;
+/// Level of the interval of one direction that excludes the joint estimate if works from elsewhere are doubted. Five
+/// normal standard errors have this level, but an interval also allows for skewed weights.
+const SURE: f64 = 0.999_999_4;
+/// Distance from Crooks' relation, in standard errors, above which a warning appears.
+const UNLIKE: f64 = 4.0;
+/// Number of weights other than the first one from which on equal arrays are no coincidence.
+const COPIED: usize = 10;
 
 /// Statistics of the acceptances `s(..)` of one direction.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -65,26 +80,76 @@ impl BennettEstimate {
     /// Creates the estimate from forward log weights, for `Z_K/Z_0`, and reverse log weights, for `Z_0/Z_K`; `-inf` is
     /// a weight of zero. Their numbers may differ. Do not use weights of resampled runs: the estimate would be wrong.
     ///
-    /// Give weights in the order in which they were drawn, one chain after the other. If successive weights are clearly
-    /// correlated, like the weights of one Markov chain, the error counts them as fewer independent weights, and the
-    /// warning [`Autocorrelated`](Warning::Autocorrelated) appears. A correlation below five of its standard errors is
-    /// not detected. Among fewer than 26 weights, no correlation is detected.
+    /// Give weights in the order in which they were drawn, one chain after the other. If weights are clearly correlated
+    /// with weights before them, like the weights of one Markov chain or of chains that take turns, the error counts
+    /// them as fewer independent weights, and the warning [`Autocorrelated`](Warning::Autocorrelated) appears. A
+    /// correlation below five of its standard errors is not detected. Among fewer than 26 weights, no correlation is
+    /// detected.
     ///
     /// # Errors
     /// As [`Estimate::from_log_weights`](super::Estimate::from_log_weights), for either direction; fewer than two
-    /// chains in one.
+    /// chains in one; reverse weights that are the forward weights again, or their negatives; equal weights w in one
+    /// direction, and equal weights other than 1/w in the other.
     pub fn from_log_weights(forward: &[f64], reverse: &[f64]) -> Result<Self> {
+        check_pair(forward, reverse)?;
         let mut found = Self::of_independent(forward, reverse)?;
         let shift = found.value + (forward.len() as f64 / reverse.len() as f64).ln();
-        let accepted = |w: f64| log_sigmoid(w).exp();
-        let forward = forward.iter().map(|w| accepted(w - shift)).collect();
-        let reverse = reverse.iter().map(|w| accepted(w + shift)).collect();
-        let shares = [
-            found.forward.in_order(forward),
-            found.reverse.in_order(reverse),
-        ];
-        let share = shares.into_iter().flatten().min_by(f64::total_cmp);
-        found.independent_share = share;
+        // Both directions on one axis: acceptances are `s(margin)`, and the sign of a reverse margin is the other one.
+        let margins = [(forward, -shift), (reverse, shift)]
+            .map(|(weights, shift)| Vec::from_iter(weights.iter().map(|w| w + shift)));
+        found.correlations = margins.each_ref().map(|margins| {
+            let acceptances = margins.iter().map(|margin| log_sigmoid(*margin).exp());
+            Correlation::clear(acceptances.collect())
+        });
+        let [one, other] = found.times();
+        found.forward.count_as(one);
+        found.reverse.count_as(other);
+        let time = one.max(other);
+        found.from_crooks = Some(distance_from_crooks(&margins, time, shift));
+        Ok(found)
+    }
+
+    /// Returns the numbers of forward and of reverse weights that are worth one independent weight.
+    fn times(&self) -> [f64; 2] {
+        self.correlations
+            .map(|found| found.map_or(1.0, |found| found.time))
+    }
+
+    /// Creates the estimate from works in `unit`, with the signs of physics: `W` is the work of a process from the
+    /// first end to the second, and `W'` is the work of the reverse process, as measured in it. Then the mean of
+    /// `exp(-W/kT)` is `exp(-dF/kT)`, the mean of `exp(-W'/kT)` is `exp(dF/kT)`, and `mean W >= dF >= -(mean W')`. The
+    /// log weights are minus the works over kT, and the [value](Self::value) is `-dF/kT`. A work of `+inf` reaches a
+    /// state that the other end excludes. [`from_log_weights`](Self::from_log_weights) explains the order of works.
+    ///
+    /// ```
+    /// use annealed::estimate::{BennettEstimate, WorkUnit};
+    ///
+    /// // A particle is moved between two states whose free energies differ by about 3 kJ/mol.
+    /// let forward = [4.1, 2.6, 5.3, 3.0, 4.4]; // kJ/mol
+    /// let reverse = [-2.2, -1.0, -3.4, 0.3, -2.9];
+    /// let found = BennettEstimate::from_works(&forward, &reverse, WorkUnit::KilojoulesPerMole(300.0))?;
+    /// println!("{found}");
+    /// let (difference, error) = found.free_energy();
+    /// assert!((difference - 3.0).abs() < error && error < 1.0);
+    /// # Ok::<(), annealed::Error>(())
+    /// ```
+    ///
+    /// Sources: Crooks (1999); Shirts, Bair, Hooker and Pande (2003).
+    ///
+    /// # Errors
+    /// A temperature that is not above 0; a NaN or a work of `-inf`; and as
+    /// [`from_log_weights`](Self::from_log_weights).
+    pub fn from_works(forward: &[f64], reverse: &[f64], unit: WorkUnit) -> Result<Self> {
+        let kt = unit.kt()?;
+        let log_weights = |works: &[f64], name| -> Result<Vec<f64>> {
+            let indexed = works.iter().copied().enumerate();
+            let above = |work| work > f64::NEG_INFINITY;
+            Error::check_each(name, "index", indexed, above, "numbers above -inf")?;
+            Ok(Vec::from_iter(works.iter().map(|work| -work / kt)))
+        };
+        let reverse = log_weights(reverse, "reverse works")?;
+        let mut found = Self::from_log_weights(&log_weights(forward, "forward works")?, &reverse)?;
+        found.unit = Some(unit);
         Ok(found)
     }
 
@@ -101,14 +166,16 @@ impl BennettEstimate {
         effective: f64,
     ) -> Result<Self> {
         let mut found = Self::of(forward, &reverse.concat(), effective)?;
-        let count: usize = reverse.iter().map(Vec::len).sum();
         let shift = found.value + (forward.len() as f64 / effective).ln();
         let accepted = |w: &f64| log_sigmoid(shift + w).exp();
         let acceptances = reverse
             .iter()
             .map(|chain| chain.iter().map(accepted).collect());
-        let time = count as f64 / effective_draws(&Vec::from_iter(acceptances));
-        found.reverse.count_as(time);
+        let correlation = Correlation::of(&Vec::from_iter(acceptances));
+        found.reverse.count_as(correlation.time);
+        // The autocorrelation of one chain after the other is no reason to warn.
+        let is_strange = correlation.interleaved.is_some() || correlation.grows;
+        found.correlations[1] = is_strange.then_some(correlation);
         Ok(found)
     }
 
@@ -136,7 +203,9 @@ impl BennettEstimate {
             forward: Side::of(&forward),
             reverse: Side::of(&reverse),
             one_sided,
-            independent_share: None,
+            correlations: [None; 2],
+            from_crooks: None,
+            unit: None,
         })
     }
 
@@ -163,8 +232,8 @@ impl BennettEstimate {
     pub fn standard_error(&self) -> f64 {
         let closed = (self.forward.variance + self.reverse.variance).sqrt();
         let [forward, reverse] = &self.one_sided;
-        let independent = self.independent_share.unwrap_or(1.0);
-        match self.overlap * independent * forward.chains().min(reverse.chains()) as f64 {
+        let [one, other] = self.times();
+        match self.overlap / one.max(other) * forward.chains().min(reverse.chains()) as f64 {
             met if met < 1.0 => closed.max(0.5 * (forward.value() + reverse.value()).abs()),
             _ => closed,
         }
@@ -198,16 +267,86 @@ impl BennettEstimate {
         (lower.min(least).min(-greatest), upper.max(up).max(-down))
     }
 
-    /// Returns [`LittleOverlap`](Warning::LittleOverlap) for an [`overlap`](Self::overlap) below 0.03, or an
-    /// [effective sample size](Self::effective_sample_size) below 10, and
-    /// [`Autocorrelated`](Warning::Autocorrelated) if successive weights are correlated.
+    /// Returns the free-energy difference dF, of the second end less that of the first, and its standard error. Both are
+    /// in the unit of the [works](Self::from_works), or over kT for an estimate from log weights.
+    pub fn free_energy(&self) -> (f64, f64) {
+        (-self.value * self.kt(), self.standard_error() * self.kt())
+    }
+
+    /// Returns the 95% confidence interval of the [free-energy difference](Self::free_energy), in the same unit.
+    pub fn free_energy_interval(&self) -> (f64, f64) {
+        let (lower, upper) = self.interval();
+        (-upper * self.kt(), -lower * self.kt())
+    }
+
+    fn kt(&self) -> f64 {
+        self.unit.and_then(|unit| unit.kt().ok()).unwrap_or(1.0)
+    }
+
+    /// Returns the reasons to doubt the estimate:
+    ///
+    /// - [`ForwardReverseGap`](Warning::ForwardReverseGap) if the estimate from one direction's weights alone is far from
+    ///   the value: by five of its standard errors for the runs of a [`Bridge`](crate::bidirectional::Bridge), or
+    ///   outside its interval at the same level, 1 - 6e-7, for [weights](Self::from_log_weights) or works from another
+    ///   program. For these it also appears if a mean work lies on the wrong side of dF (the second law) by five
+    ///   standard errors, or if the log odds of the forward direction, which are `W - dF` by Crooks' relation, have
+    ///   another slope than 1 by four standard errors.
+    /// - [`LittleOverlap`](Warning::LittleOverlap) for an [`overlap`](Self::overlap) below 0.03, or an
+    ///   [effective sample size](Self::effective_sample_size) below 10.
+    /// - [`Autocorrelated`](Warning::Autocorrelated) if weights are correlated with weights before them.
     pub fn warnings(&self) -> Vec<Warning> {
+        self.warnings_beyond(0.0)
+    }
+
+    /// Returns the [warnings](Self::warnings), for weights that have this error by rounding.
+    pub(crate) fn warnings_beyond(&self, rounding_error: f64) -> Vec<Warning> {
         let (overlap, ess) = (self.overlap, self.effective_sample_size());
         let little = self.overlaps_little() || ess < FEW;
+        let gap = self.gap(little, rounding_error).into_iter();
         let little = little.then_some(Warning::LittleOverlap { overlap, ess });
-        let share = self.independent_share;
-        let correlated = share.map(|share| Warning::Autocorrelated { share });
-        little.into_iter().chain(correlated).collect()
+        let named = self.correlations.into_iter().flatten();
+        let slowest = named.max_by(|one, other| one.time.total_cmp(&other.time));
+        let correlated = slowest.map(|found| Warning::Autocorrelated {
+            share: 1.0 / found.time,
+            interleaved: found.interleaved,
+            grows: found.grows,
+        });
+        gap.chain(little).chain(correlated).collect()
+    }
+
+    fn gap(&self, few_meet: bool, rounding_error: f64) -> Option<Warning> {
+        // Weights without variance still differ by rounding.
+        let rounding = rounding_error + 1e-9 * (1.0 + self.value.abs());
+        let (mut is_far, mut breaks_law) = (false, false);
+        let joint = [self.value, -self.value];
+        for ((alone, joint), time) in self.one_sided.iter().zip(joint).zip(self.times()) {
+            let (below, above) = match self.from_crooks {
+                Some(_) => alone.offsets(SURE),
+                None => (FAR * alone.standard_error(), FAR * alone.standard_error()),
+            };
+            let distance = joint - alone.value();
+            let side = if distance > 0.0 { above } else { below };
+            is_far |= distance.abs() > rounding + time.sqrt() * side;
+            // The mean log weight is minus the mean work.
+            let variance = time * alone.var_log_weight() / alone.chains() as f64;
+            let error = variance.sqrt().hypot(self.standard_error());
+            breaks_law |= alone.mean_log_weight() - joint > rounding + FAR * error;
+        }
+        let [forward, reverse] = self.one_sided.map(|alone| alone.value());
+        // Chance decides about Crooks' relation if acceptances are few.
+        let is_unlike = |distance| distance > UNLIKE && !few_meet;
+        let cause = match self.from_crooks {
+            Some(distance) if is_far || breaks_law || is_unlike(distance) => WORKS_CAUSE,
+            None if is_far => gap_cause(forward, -reverse, self.value),
+            _ => return None,
+        };
+        let shown = |value: f64| self.unit.map_or(value, |_| -value * self.kt());
+        Some(Warning::ForwardReverseGap {
+            forward: shown(forward),
+            reverse: shown(-reverse),
+            joint: shown(self.value),
+            cause: cause.to_owned(),
+        })
     }
 
     /// Returns whether the interval is so skewed that the standard error misleads, as
@@ -261,29 +400,6 @@ impl Side {
         }
     }
 
-    /// Lets weights in their order count as fewer independent ones if their `acceptances` are autocorrelated. Returns
-    /// the share of the fewer.
-    fn in_order(&mut self, acceptances: Vec<f64>) -> Option<f64> {
-        // Ranks: a few large acceptances would show correlations by chance.
-        let ranks = [ranks(&acceptances)];
-        let count = acceptances.len() as f64;
-        let [variance, covariance] = [0, 1].map(|lag| autocovariance(&ranks, &[0.0], lag));
-        // Equal acceptances have no correlation: the quotient is NaN.
-        let is_correlated = covariance / variance * count.sqrt() > CORRELATED;
-        if !is_correlated {
-            return None;
-        }
-        // Means of a few successive acceptances have the same correlations, and bound the cost.
-        let successive = acceptances.len().div_ceil(MOST_MEANS);
-        let mean = |part: &[f64]| part.iter().sum::<f64>() / part.len() as f64;
-        let means: Vec<f64> = acceptances.chunks_exact(successive).map(mean).collect();
-        let spread = |x: &[f64]| autocovariance(&[x.to_vec()], &[mean(x)], 0);
-        let shrunk = spread(&means) / spread(&acceptances);
-        let time = (count * shrunk / effective_draws(&[means])).max(1.0);
-        self.count_as(time);
-        Some(1.0 / time)
-    }
-
     /// Lets `time` autocorrelated weights count as one independent weight.
     fn count_as(&mut self, time: f64) {
         self.variance *= time;
@@ -295,18 +411,60 @@ impl Side {
     }
 }
 
-/// Returns the rank of each value, less the mean rank. Equal values share their mean rank.
-fn ranks(values: &[f64]) -> Vec<f64> {
-    let mut order: Vec<usize> = (0..values.len()).collect();
-    order.sort_by(|&one, &other| values[one].total_cmp(&values[other]));
-    let mut ranks = vec![0.0; values.len()];
-    let mut below = 0;
-    for equal in order.chunk_by(|&one, &other| values[one] == values[other]) {
-        let rank = below as f64 + 0.5 * equal.len() as f64 - 0.5 * values.len() as f64;
-        equal.iter().for_each(|&place| ranks[place] = rank);
-        below += equal.len();
+/// Refuses weights of both directions from which nothing right can follow.
+fn check_pair(forward: &[f64], reverse: &[f64]) -> Result<()> {
+    let varied = forward.iter().filter(|w| **w != forward[0]).count() >= COPIED;
+    let (found, expected) = ("the forward ones again", "those of the reverse process");
+    let is_own = !varied || forward != reverse;
+    Error::check(is_own, "reverse works or weights", found, expected)?;
+    let equal = |weights: &[f64]| weights.len() > 1 && weights.iter().all(|w| *w == weights[0]);
+    let (true, true, [one, ..], [other, ..]) = (equal(forward), equal(reverse), forward, reverse)
+    else {
+        return Ok(());
+    };
+    let agree = (one + other).abs() <= 1e-9 * (1.0 + one.abs());
+    let found = format!("{one} each forward and {other} each in reverse");
+    let expected = "a sum of 0, or weights that vary";
+    Error::check(agree, "log weights (minus works)", found, expected)
+}
+
+/// Returns how far weights are from Crooks' relation, in standard errors. By it, the log odds of the forward direction
+/// are linear in the work, with the slope 1 (Shirts et al. 2003). This is the score test of the slope: the score over
+/// the root of its information in logistic regression.
+fn distance_from_crooks(margins: &[Vec<f64>; 2], time: f64, shift: f64) -> f64 {
+    let mut sums = [0.0; 6];
+    for (margins, sign) in margins.iter().zip([1.0, -1.0]) {
+        for margin in margins.iter().filter(|margin| margin.is_finite()) {
+            let [r, refused] = [*margin, -margin].map(|margin| log_sigmoid(margin).exp());
+            let (w, r, x) = (r * refused, sign * r, sign * margin);
+            let terms = [w, w * x, w * x * x, r, r * x, 1.0];
+            (sums.iter_mut().zip(terms)).for_each(|(sum, term)| *sum += term);
+        }
     }
-    ranks
+    let [total, first, second, residual, product, count] = sums;
+    // Works without variance still differ by rounding.
+    let rounding = count * (1e-7 * (1.0 + shift.abs())).powi(2);
+    let information = second - first * first / total + rounding;
+    (product - residual * first / total).abs() / (time * information).sqrt()
+}
+
+/// Writes `dF = 1.471 +- 0.029 (kT; 95% interval .., overlap 0.71, ESS 733)` for works, or
+/// `log Z_1/Z_0 = ..` for log weights, and any warnings.
+impl fmt::Display for BennettEstimate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (value, error) = self.free_energy();
+        let mut figures = (value, error, self.free_energy_interval());
+        if self.unit.is_none() {
+            figures = (self.value, error, self.interval());
+        }
+        let texts = ("log Z_1/Z_0", "both directions");
+        let (name, kind) = self.unit.map_or(texts, |unit| ("dF", unit.parts().2));
+        write!(f, "{name} = ")?;
+        log_z::write_figures(f, figures, self.is_skewed(), kind)?;
+        let (overlap, ess) = (self.overlap, self.effective_sample_size());
+        write!(f, ", overlap {overlap:.2}, ESS {ess:.0})")?;
+        log_z::write_warnings(f, &self.warnings())
+    }
 }
 
 struct Work {
@@ -390,18 +548,23 @@ mod tests {
     fn weights_of_one_chain_have_an_honest_error() {
         let exact = -0.5 * 2.0_f64.ln();
         for (correlation, is_correlated) in [(0.0, false), (0.9, true), (0.99, true)] {
-            let mut held = 0;
+            let (mut held, mut correlated) = (0, 0);
             for seed in 0..200 {
                 let [forward, reverse] = weights(correlation, &mut stream(seed, Purpose::RUN, 0));
                 let found = BennettEstimate::from_log_weights(&forward, &reverse).unwrap();
                 let warned = |warning: &Warning| matches!(warning, Warning::Autocorrelated { .. });
-                assert_eq!(found.warnings().iter().any(warned), is_correlated, "{seed}");
+                correlated += usize::from(found.warnings().iter().any(warned));
                 let (lower, upper) = found.interval();
                 held += usize::from((lower..=upper).contains(&exact));
                 let naive = BennettEstimate::of_independent(&forward, &reverse).unwrap();
                 assert_eq!(naive.value(), found.value());
-                assert_eq!(naive == found, !is_correlated);
             }
+            // One of 200 may be correlated by chance.
+            let expected = if is_correlated { 200..=200 } else { 0..=1 };
+            assert!(
+                expected.contains(&correlated),
+                "{correlated} at {correlation}"
+            );
             assert!(held >= 180, "{held} of 200 at {correlation}");
         }
     }
@@ -416,7 +579,7 @@ mod tests {
             let mut works =
                 |count| Vec::from_iter((0..count).map(|_| 3.0 * normal.draw(rng) - 4.5));
             let found = BennettEstimate::from_log_weights(&works(2_000), &works(20)).unwrap();
-            assert_eq!(found.independent_share, None, "{seed}");
+            assert_eq!(found.correlations, [None; 2], "{seed}");
         }
     }
 
@@ -426,10 +589,255 @@ mod tests {
         let share = |copies: usize| {
             let [forward, reverse] = [&forward, &reverse].map(|weights| weights.repeat(copies));
             let found = BennettEstimate::from_log_weights(&forward, &reverse).unwrap();
-            found.independent_share.unwrap()
+            1.0 / found.times()[0].max(found.times()[1])
         };
         // Of 200,000 weights, ten at a time are summed up.
         let ratio = share(100) / share(5);
         assert!((0.8..1.25).contains(&ratio), "{ratio}");
+    }
+
+    /// Works, over kT, of `dF = 2` by Crooks' relation. Each of some replicas gives a work in turn, and the works of a
+    /// replica have this autocorrelation.
+    fn works(
+        [forward, reverse]: [usize; 2],
+        deviation: f64,
+        (replicas, correlation): (usize, f64),
+        seed: u64,
+    ) -> [Vec<f64>; 2] {
+        let (mut rng, normal) = (stream(seed, Purpose::RUN, 3), StandardNormal::get());
+        let noise = f64::sqrt(1.0 - correlation * correlation);
+        [(forward, DIFFERENCE), (reverse, -DIFFERENCE)].map(|(count, difference)| {
+            let mut state = Vec::from_iter((0..replicas).map(|_| normal.draw(&mut rng)));
+            let step = |i| {
+                let x: &mut f64 = &mut state[i % replicas];
+                *x = correlation * *x + noise * normal.draw(&mut rng);
+                difference + 0.5 * deviation * deviation + deviation * *x
+            };
+            (0..count).map(step).collect()
+        })
+    }
+
+    const DIFFERENCE: f64 = 2.0;
+
+    fn found(works: &[Vec<f64>; 2]) -> BennettEstimate {
+        BennettEstimate::from_works(&works[0], &works[1], WorkUnit::Kt).unwrap()
+    }
+
+    fn names(found: &BennettEstimate) -> Vec<String> {
+        found.warnings().iter().map(Warning::name).collect()
+    }
+
+    #[test]
+    fn works_have_the_signs_and_the_unit_of_physics() {
+        let works = works([2_000, 1_000], 1.5, (1, 0.0), 1);
+        let plain = found(&works);
+        let (difference, error) = plain.free_energy();
+        assert!(
+            (difference - DIFFERENCE).abs() < 4.0 * error && error < 0.06,
+            "{plain}"
+        );
+        assert_eq!(plain.value(), -difference);
+        let (lower, upper) = plain.free_energy_interval();
+        assert!(lower < difference && difference < upper && plain.warnings().is_empty());
+        let text = plain.to_string();
+        assert!(
+            text.starts_with(&format!("dF = {difference:.3} +- {error:.3} (kT; 95%")),
+            "{text}"
+        );
+        for (unit, kt) in [
+            (WorkUnit::KilojoulesPerMole(300.0), 2.494_338_785),
+            (WorkUnit::KilocaloriesPerMole(300.0), 0.596_161_277),
+        ] {
+            let [forward, reverse] = works
+                .each_ref()
+                .map(|works| Vec::from_iter(works.iter().map(|w| w * kt)));
+            let scaled = BennettEstimate::from_works(&forward, &reverse, unit).unwrap();
+            assert!((scaled.value() - plain.value()).abs() < 1e-8, "{scaled}");
+            assert!(
+                (scaled.free_energy().0 / kt - difference).abs() < 1e-8,
+                "{scaled}"
+            );
+            assert!(scaled.to_string().contains(unit.parts().2), "{scaled}");
+        }
+        let log_weights = works.map(|works| Vec::from_iter(works.iter().map(|w| -w)));
+        let by_weights =
+            BennettEstimate::from_log_weights(&log_weights[0], &log_weights[1]).unwrap();
+        assert_eq!(by_weights.free_energy(), plain.free_energy());
+        assert!(
+            by_weights.to_string().starts_with("log Z_1/Z_0 = -"),
+            "{by_weights}"
+        );
+    }
+
+    /// Before, none of these had a warning, and some an overlap of 1.
+    #[test]
+    fn works_that_exclude_one_another_are_named() {
+        type Fault = (&'static str, fn(f64) -> f64, fn(f64) -> f64);
+        let faults: [Fault; 10] = [
+            ("reverse in kJ/mol", |w| w, |w| 2.494 * w),
+            ("forward in kJ/mol", |w| 2.494 * w, |w| w),
+            ("both in kJ/mol", |w| 2.494 * w, |w| 2.494 * w),
+            ("both in kcal/mol", |w| 0.596 * w, |w| 0.596 * w),
+            ("forward by an offset", |w| w + 1.0, |w| w),
+            ("reverse by an offset", |w| w, |w| w - 1.0),
+            ("reverse negated", |w| w, |w| -w),
+            ("forward negated", |w| -w, |w| w),
+            ("both negated", |w| -w, |w| -w),
+            (
+                "log10",
+                |w| w / std::f64::consts::LN_10,
+                |w| w / std::f64::consts::LN_10,
+            ),
+        ];
+        for (fault, forward, reverse) in faults {
+            for seed in 0..20 {
+                let [one, other] = works([1_000, 1_000], 1.0, (1, 0.0), seed);
+                let wrong = [
+                    one.into_iter().map(forward).collect(),
+                    other.into_iter().map(reverse).collect(),
+                ];
+                let found = found(&wrong);
+                let is_named = names(&found).contains(&"ForwardReverseGap".to_owned());
+                assert!(is_named, "{fault}, {seed}: {found}");
+            }
+        }
+        // Works of the forward process, once more as if they were those of the reverse one.
+        let [forward, _] = works([500, 500], 1.0, (1, 0.0), 1);
+        let again = BennettEstimate::from_works(&forward, &forward, WorkUnit::Kt);
+        let text = again.unwrap_err().to_string();
+        assert!(text.contains("forward ones again"), "{text}");
+        let turned = Vec::from_iter(forward.iter().map(|w| -w));
+        assert_eq!(names(&found(&[forward, turned])), ["ForwardReverseGap"]);
+        let equal = BennettEstimate::from_works(&[3.0; 50], &[-2.0; 50], WorkUnit::Kt);
+        let text = equal.unwrap_err().to_string();
+        assert!(text.contains("-3 each forward and 2 each"), "{text}");
+        let right = BennettEstimate::from_works(&[3.0; 50], &[-3.0; 20], WorkUnit::Kt).unwrap();
+        assert!(
+            right.free_energy() == (3.0, 0.0) && right.warnings().is_empty(),
+            "{right}"
+        );
+        // One direction alone is equal.
+        let found = found(&[vec![3.0; 50], works([2, 50], 1.0, (1, 0.0), 1)[1].clone()]);
+        assert_eq!(names(&found), ["ForwardReverseGap"]);
+    }
+
+    #[test]
+    fn bad_works_are_refused() {
+        let refused = |forward: &[f64], unit| {
+            let found = BennettEstimate::from_works(forward, &[1.0, 2.0], unit);
+            found.unwrap_err().to_string()
+        };
+        assert!(
+            refused(&[1.0, f64::NAN], WorkUnit::Kt).contains("forward works: got NaN at index 1")
+        );
+        let below = refused(&[f64::NEG_INFINITY, 1.0], WorkUnit::Kt);
+        assert!(below.contains("forward works: got -inf"), "{below}");
+        for kelvin in [0.0, -300.0, f64::NAN, f64::INFINITY] {
+            let text = refused(&[1.0, 2.0], WorkUnit::KilojoulesPerMole(kelvin));
+            assert!(text.contains("temperature: got"), "{text}");
+        }
+        assert!(refused(&[1.0], WorkUnit::Kt).contains("at least 2"));
+        assert!(
+            BennettEstimate::from_works(&[f64::INFINITY, 1.0, 1.2], &[-0.5, -1.0], WorkUnit::Kt)
+                .is_ok()
+        );
+    }
+
+    /// Checks that at most 1% of right and independent works are named, for either reason.
+    #[test]
+    fn right_works_have_no_warning() {
+        let (mut gaps, mut correlated, mut cells) = (0, 0, 0);
+        for deviation in [0.3, 1.0, 2.0, 3.0] {
+            for counts in [
+                [50, 50],
+                [200, 200],
+                [1_000, 1_000],
+                [100, 1_000],
+                [20, 2_000],
+            ] {
+                for seed in 0..50 {
+                    let found = found(&works(counts, deviation, (1, 0.0), seed));
+                    let count = |name: &str| names(&found).iter().filter(|n| *n == name).count();
+                    gaps += count("ForwardReverseGap");
+                    correlated += count("Autocorrelated");
+                    cells += 1;
+                }
+            }
+        }
+        assert!(
+            100 * gaps <= cells && 100 * correlated <= cells,
+            "{gaps}, {correlated} of {cells}"
+        );
+    }
+
+    #[test]
+    fn unequal_counts_have_honest_intervals() {
+        for (counts, deviation) in [
+            ([20, 2_000], 2.0),
+            ([2_000, 20], 2.0),
+            ([100, 2_000], 3.0),
+            ([20, 2_000], 3.0),
+            ([20, 2_000], 1.0),
+        ] {
+            let mut held = 0;
+            for seed in 0..400 {
+                let found = found(&works(counts, deviation, (1, 0.0), seed));
+                let (lower, upper) = found.free_energy_interval();
+                held += usize::from((lower..=upper).contains(&DIFFERENCE));
+            }
+            assert!((370..=392).contains(&held), "{counts:?}: {held} of 400");
+        }
+    }
+
+    /// Returns how many of the results of interleaved works are warned, hold, are silent, silent and hold, silent and
+    /// off by four errors.
+    fn interleaved(counts: [usize; 2], seeds: u64) -> [usize; 5] {
+        let mut sums = [0; 5];
+        for replicas in [8, 32] {
+            for correlation in [0.9, 0.97, 0.99, -0.9] {
+                let mut cell = [0; 5];
+                for seed in 0..seeds {
+                    let found = found(&works(counts, 1.5, (replicas, correlation), seed));
+                    let warned = names(&found).contains(&"Autocorrelated".to_owned());
+                    let (lower, upper) = found.free_energy_interval();
+                    let holds = (lower..=upper).contains(&DIFFERENCE);
+                    let (difference, error) = found.free_energy();
+                    let off = (difference - DIFFERENCE).abs() > 4.0 * error;
+                    let figures = [warned, holds, !warned, !warned && holds, !warned && off];
+                    cell.iter_mut()
+                        .zip(figures)
+                        .for_each(|(sum, is)| *sum += usize::from(is));
+                }
+                println!(
+                    "works {counts:?}, {replicas} replicas, {correlation}: {cell:?} of {seeds}"
+                );
+                sums.iter_mut().zip(cell).for_each(|(sum, x)| *sum += x);
+            }
+        }
+        sums
+    }
+
+    fn check_interleaved(counts: [usize; 2], seeds: u64) {
+        let [_, held, silent, silent_held, off] = interleaved(counts, seeds);
+        let all = 8 * seeds as usize;
+        assert!(10 * held >= 9 * all, "{held} of {all} hold");
+        assert!(
+            10 * silent_held >= 9 * silent,
+            "{silent_held} of {silent} hold"
+        );
+        assert!(100 * off <= all, "{off} of {all} are silent and off");
+    }
+
+    #[test]
+    fn interleaved_works_are_named_and_counted_as_fewer() {
+        check_interleaved([9_600, 4_800], 5);
+    }
+
+    #[test]
+    #[ignore = "the whole experiment, with 40 seeds a cell"]
+    fn interleaved_works_of_all_sizes() {
+        for counts in [[2_400, 2_400], [9_600, 4_800], [48_000, 48_000]] {
+            check_interleaved(counts, 40);
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::advice::Remedy;
 use super::warning::Warning;
+use crate::num::exceeds;
 
 impl Warning {
     pub(crate) fn error_not_reached(
@@ -24,8 +25,9 @@ impl Warning {
         })
     }
 
+    /// Returns [`BelowBound`](Self::BelowBound) if `bound` is above `upper` by more than rounding.
     pub(crate) fn below_bound(bound: f64, confidence: f64, upper: f64) -> Option<Self> {
-        (bound > upper).then_some(Self::BelowBound {
+        exceeds(bound, upper).then_some(Self::BelowBound {
             bound,
             confidence,
             upper,
@@ -39,5 +41,18 @@ impl Warning {
             rounding_error,
             standard_error,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bound_above_an_interval_by_rounding_is_no_doubt() {
+        let warns = |bound, upper| Warning::below_bound(bound, 1.0, upper).is_some();
+        assert!(!warns(612.742 + 2e-13, 612.742) && !warns(1e-16, -0.0));
+        assert!(warns(612.743, 612.742) && warns(1e-6, 0.0));
+        assert!(!warns(0.0, f64::INFINITY));
     }
 }

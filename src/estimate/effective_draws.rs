@@ -1,57 +1,215 @@
-//! Effective number of autocorrelated draws.
+//! Effective number of autocorrelated values.
+
+/// Autocorrelation, times the root of the number of pairs, above which values count as correlated. It is about normal
+/// for independent values, which exceed it in one of two million cases for each lag.
+const CORRELATED: f64 = 5.0;
+/// Number of standard errors by which the time of blocks exceeds a shorter time if it counts. There are few blocks, and
+/// the variance of their means is skewed, so that independent values exceed 1 by it in about one of 2,000 cases.
+const LONGER: f64 = 6.0;
+/// Largest lag at which the correlation is computed, and so the largest number of interleaved chains that is found.
+const MOST_LAGS: usize = 256;
+/// Number of first values whose correlations are computed at all these lags.
+const MOST_VALUES: usize = 4_096;
+/// Largest number of means of successive values from which an autocorrelation time is computed.
+const MOST_MEANS: usize = 20_000;
+/// Number of the longest blocks in a chain.
+const BLOCKS: usize = 20;
+/// Factor by which the time of the longest blocks exceeds the time of blocks half as long if it still grows.
+const GROWTH: f64 = 1.1;
+
+/// Correlation of values with the values before them, in the same chain.
+///
+/// The first estimate of the autocorrelation time is the [initial sequence](initial_sequence). It stops too early if the
+/// values of m chains take turns, because only values m apart are then correlated. Such values are recognised by their
+/// autocorrelation: of either sign, it is largest at lag m. The m chains are then taken apart. The second estimate is
+/// the variance of the means of blocks, times their length, over the variance of the values (batch means, Flegal and
+/// Jones 2010). The lengths double up to a twentieth of a chain. The largest estimate counts, except for blocks whose
+/// estimate exceeds the first one by less than six of its standard errors.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub(crate) struct Correlation {
+    /// Number of values that are worth one independent value, 1 or more.
+    pub(crate) time: f64,
+    /// Number of chains whose values take turns; `None` if none do.
+    pub(crate) interleaved: Option<usize>,
+    /// Whether the time of blocks still grows by a tenth at the last doubling of their length. The time t of blocks of
+    /// length b is then extrapolated to longer ones by `t(b) = time b / (b + constant)`.
+    pub(crate) grows: bool,
+    /// Whether values are correlated beyond chance.
+    pub(crate) is_clear: bool,
+}
+
+impl Correlation {
+    pub(crate) fn of(chains: &[Vec<f64>]) -> Self {
+        // Ranks: a few large values would show correlations by chance.
+        let ranks = Vec::from_iter(chains.iter().map(|chain| ranks(chain)));
+        let interleaved = strongest_lag(&ranks);
+        let apart = interleaved.unwrap_or(1);
+        let mut parts = Vec::new();
+        for first in 0..apart {
+            let part =
+                |chain: &Vec<f64>| chain.iter().skip(first).step_by(apart).copied().collect();
+            parts.extend(chains.iter().map(part));
+        }
+        let (sequence, blocks) = (sequence_time(&parts), block_times(chains));
+        let exceeds = |(count, time): (f64, f64), least: f64| {
+            time > least * (1.0 + LONGER * (2.0 / count).sqrt())
+        };
+        let longer = blocks.iter().filter(|block| exceeds(**block, sequence));
+        let growth = match blocks[..] {
+            [longest, half, ..] if exceeds(longest, sequence) => longest.1 / half.1,
+            _ => 1.0,
+        };
+        // At most a factor of ten: times that double have no limit.
+        let limit = (growth > GROWTH).then(|| blocks[0].1 / (2.0 - growth).max(0.1));
+        let of_ranks = block_times(&ranks);
+        Self {
+            time: longer.fold(limit.unwrap_or(sequence), |most, block| block.1.max(most)),
+            interleaved: interleaved.filter(|&chains| chains > 1),
+            grows: limit.is_some(),
+            is_clear: interleaved.is_some() || of_ranks.iter().any(|block| exceeds(*block, 1.0)),
+        }
+    }
+
+    /// Returns the correlation of one chain's values, if it is clear.
+    pub(super) fn clear(values: Vec<f64>) -> Option<Self> {
+        Some(Self::of(&[values])).filter(|found| found.is_clear)
+    }
+}
+
+/// Returns the lag of the strongest autocorrelation of the values' ranks, of either sign; `None` if chance explains it.
+/// If several lags are nearly as strong, it is the first of them.
+fn strongest_lag(ranks: &[Vec<f64>]) -> Option<usize> {
+    let mut first = [ranks.concat()];
+    first[0].truncate(MOST_VALUES);
+    let squares = [first[0].iter().map(|rank| rank * rank).collect()];
+    let root = (first[0].len() as f64).sqrt();
+    // The sum of products over the root of the sum of their squares. It is NaN for equal values.
+    let score = |lag| {
+        let variance = autocovariance(&squares, &[0.0], lag);
+        root * autocovariance(&first, &[0.0], lag).abs() / variance.sqrt()
+    };
+    let scores = Vec::from_iter((1..=MOST_LAGS.min(shortest(ranks) / 4)).map(score));
+    let most = scores.iter().copied().fold(0.0, f64::max);
+    let first = scores.iter().position(|score| *score >= 0.8 * most)?;
+    (most > CORRELATED).then_some(first + 1)
+}
+
+/// Returns the autocorrelation time by the initial sequence, 1 or more. Means of a few successive values have the same
+/// correlations, and bound the cost for long chains.
+fn sequence_time(chains: &[Vec<f64>]) -> f64 {
+    let means = block_means(chains, shortest(chains).div_ceil(MOST_MEANS).max(1));
+    // Of equal values the quotient is NaN, and their time is 1.
+    (draws(chains) * spread(&means) / spread(chains) / initial_sequence(&means)).max(1.0)
+}
+
+/// Returns the number of blocks and their autocorrelation time, for lengths of the blocks from the longest to 2.
+fn block_times(chains: &[Vec<f64>]) -> Vec<(f64, f64)> {
+    let doubled = std::iter::successors(Some(BLOCKS), |blocks| Some(2 * blocks));
+    let lengths = doubled.map(|blocks| shortest(chains) / blocks);
+    let whole = spread(chains);
+    let of = |block| {
+        let means = [block_means(chains, block).concat()];
+        let count = means[0].len() as f64;
+        let shrunk = spread(&means) / whole * count / (count - 1.0);
+        (count, block as f64 * shrunk)
+    };
+    lengths.take_while(|&block| block > 1).map(of).collect()
+}
+
+fn block_means(chains: &[Vec<f64>], block: usize) -> Vec<Vec<f64>> {
+    let means = |chain: &Vec<f64>| chain.chunks_exact(block).map(mean).collect();
+    chains.iter().map(means).collect()
+}
+
+/// Returns the mean square distance of all values from their mean.
+fn spread(chains: &[Vec<f64>]) -> f64 {
+    let values = [chains.concat()];
+    autocovariance(&values, &[mean(&values[0])], 0)
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+fn shortest(chains: &[Vec<f64>]) -> usize {
+    chains.iter().map(Vec::len).min().unwrap_or(0)
+}
+
+/// Returns the rank of each value, less the mean rank. Equal values share their mean rank.
+pub(crate) fn ranks(values: &[f64]) -> Vec<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let rank = |x: &f64| {
+        let below = sorted.partition_point(|y| y < x);
+        let last = sorted.partition_point(|y| y <= x);
+        0.5 * (below + last) as f64 - 0.5 * values.len() as f64
+    };
+    values.iter().map(rank).collect()
+}
+
+/// Returns the number of independent draws whose mean is as precise as the mean of these draws, by their
+/// [`Correlation`].
+pub(crate) fn effective_draws(chains: &[Vec<f64>]) -> f64 {
+    draws(chains) / Correlation::of(chains).time
+}
 
 /// Returns the number of independent draws whose mean is as precise as the mean of these autocorrelated chains,
 ///
-/// `m n / tau`, `tau = 1 + 2 sum_t rho_t`, `rho_t = 1 - (W - mean_j c_j(t)) / V`,
+/// `N / tau`, `tau = 1 + 2 sum_t rho_t`, `rho_t = 1 - (W - mean_j c_j(t)) / V`,
 ///
-/// with the autocovariances `c_j(t)` of each chain of n draws, the mean W of the chains' variances, and the variance V,
-/// which also includes the distances between the m chains. Chains that disagree therefore have few effective draws
-/// (Vehtari et al. 2021, Equations 10 and 11). Correlations are summed in pairs until a pair is not positive; no pair
-/// counts more than an earlier one (Geyer 1992). The result is at most the number of draws. Longer chains are cut to
-/// the shortest.
-pub(crate) fn effective_draws(chains: &[Vec<f64>]) -> f64 {
-    let length = chains.iter().map(Vec::len).min().unwrap_or(0);
-    let (count, n) = (chains.len() as f64, length as f64);
-    let means = chains
-        .iter()
-        .map(|chain| chain[..length].iter().sum::<f64>() / n);
-    let means: Vec<f64> = means.collect();
+/// with the autocovariances `c_j(t)` of each chain, the mean W of the chains' variances, and the variance V, which also
+/// includes the distances between the m chains. Chains count by their shares of the N draws. Chains that disagree
+/// therefore have few effective draws (Vehtari et al. 2021, Equations 10 and 11, for chains of equal lengths).
+/// Correlations are summed in pairs until a pair is not positive; no pair counts more than an earlier one (Geyer 1992).
+/// The result is at most the number of draws.
+fn initial_sequence(chains: &[Vec<f64>]) -> f64 {
+    let longest = chains.iter().map(Vec::len).max().unwrap_or(0);
+    let (count, total) = (chains.len() as f64, draws(chains));
+    let n = total / count;
+    let means = Vec::from_iter(chains.iter().map(|chain| mean(chain)));
     let within = autocovariance(chains, &means, 0) * n / (n - 1.0);
-    let grand = means.iter().sum::<f64>() / count;
-    let between = match chains.len() {
-        1 => 0.0,
-        _ => means.iter().map(|mean| (mean - grand).powi(2)).sum::<f64>() / (count - 1.0),
+    let shared = |of: &dyn Fn(f64) -> f64| {
+        let sums = chains.iter().zip(&means);
+        let sums = sums.map(|(chain, mean)| chain.len() as f64 * of(*mean));
+        sums.sum::<f64>() / total
     };
+    let grand = shared(&|mean| mean);
+    let squares = shared(&|mean| (mean - grand).powi(2));
+    let between = squares * count / (count - 1.0).max(1.0);
     let variance = within * (n - 1.0) / n + between;
     // Equal draws, or chains of one draw, show no correlation.
     if variance.is_nan() || variance <= 0.0 {
-        return count * n;
+        return total;
     }
     let correlation = |lag| {
         let covariance = autocovariance(chains, &means, lag) * n / (n - 1.0);
         1.0 - (within - covariance) / variance
     };
     let (mut sum, mut least) = (0.0, f64::INFINITY);
-    for lag in (0..length.saturating_sub(1)).step_by(2) {
-        let first = if lag == 0 { 1.0 } else { correlation(lag) };
-        let pair = first + correlation(lag + 1);
+    for lag in (0..longest.saturating_sub(1)).step_by(2) {
+        let pair = correlation(lag) + correlation(lag + 1);
         if pair.is_nan() || pair <= 0.0 {
             break;
         }
         least = pair.min(least);
         sum += least;
     }
-    count * n / (2.0 * sum - 1.0).max(1.0)
+    total / (2.0 * sum - 1.0).max(1.0)
 }
 
-/// Returns the mean over the chains of `1/n sum_i (x_i - mean) (x_(i + lag) - mean)`.
-pub(super) fn autocovariance(chains: &[Vec<f64>], means: &[f64], lag: usize) -> f64 {
-    let length = chains.iter().map(Vec::len).min().unwrap_or(0);
+/// Returns the number of draws of all chains.
+fn draws(chains: &[Vec<f64>]) -> f64 {
+    chains.iter().map(Vec::len).sum::<usize>() as f64
+}
+
+/// Returns `1/N sum_i (x_i - mean) (x_(i + lag) - mean)`, summed over the chains, which have N draws together.
+fn autocovariance(chains: &[Vec<f64>], means: &[f64], lag: usize) -> f64 {
     let of_chain = |(chain, mean): (&Vec<f64>, &f64)| {
-        let pairs = chain[..length].iter().zip(&chain[lag..length]);
-        pairs.map(|(x, y)| (x - mean) * (y - mean)).sum::<f64>() / length as f64
+        let pairs = chain.iter().zip(chain.iter().skip(lag));
+        pairs.map(|(x, y)| (x - mean) * (y - mean)).sum::<f64>()
     };
-    chains.iter().zip(means).map(of_chain).sum::<f64>() / chains.len() as f64
+    chains.iter().zip(means).map(of_chain).sum::<f64>() / draws(chains)
 }
 
 #[cfg(test)]
@@ -70,6 +228,70 @@ mod tests {
             x
         };
         (0..length).map(step).collect()
+    }
+
+    /// Returns the values of several autoregressions that take turns.
+    fn interleaved(chains: usize, correlation: f64, length: usize, rng: &mut impl Rng) -> Vec<f64> {
+        let chains = Vec::from_iter((0..chains).map(|_| autoregression(correlation, length, rng)));
+        let steps = (0..length).flat_map(|step| chains.iter().map(move |chain| chain[step]));
+        steps.collect()
+    }
+
+    /// The first pair of lags would give a time of 1, blocks of `sqrt(n)` values a time of 6.
+    #[test]
+    fn chains_that_take_turns_are_taken_apart() {
+        for (chains, correlation, length) in [(8, 0.9, 2_000), (32, 0.97, 1_500), (200, 0.7, 200)] {
+            let mut rng = stream(3, Purpose::TESTING, 0);
+            let values = interleaved(chains, correlation, length, &mut rng);
+            let found = Correlation::of(&[values]);
+            assert_eq!(found.interleaved, Some(chains), "{found:?}");
+            let exact = (1.0 + correlation) / (1.0 - correlation);
+            assert!((found.time / exact - 1.0).abs() < 0.2, "{found:?}, {exact}");
+        }
+        // A chain whose next value lies on the other side: its mean is better than one of independent values.
+        let mut rng = stream(4, Purpose::TESTING, 0);
+        let found = Correlation::of(&[interleaved(8, -0.9, 2_000, &mut rng)]);
+        assert!(
+            found.interleaved == Some(8) && found.time == 1.0,
+            "{found:?}"
+        );
+    }
+
+    /// Correlations of .03 at each lag, over a thousand values: no single one shows.
+    #[test]
+    fn blocks_show_what_no_lag_shows() {
+        let mut rng = stream(5, Purpose::TESTING, 0);
+        let slow = autoregression(0.998, 20_000, &mut rng);
+        let noise = autoregression(0.0, 20_000, &mut rng);
+        let values = Vec::from_iter(slow.iter().zip(noise).map(|(slow, x)| 0.17 * slow + x));
+        let found = Correlation::of(&[values]);
+        assert!(
+            found.is_clear && found.time > 5.0 && found.time < 80.0,
+            "{found:?}"
+        );
+        // A drift: the longer the blocks, the more they differ.
+        let noise = autoregression(0.0, 2_000, &mut rng);
+        let drift = noise.iter().enumerate().map(|(i, x)| x + 0.001 * i as f64);
+        let found = Correlation::of(&[drift.collect()]);
+        assert!(found.is_clear && found.time > 100.0, "{found:?}");
+    }
+
+    #[test]
+    fn independent_values_show_no_correlation() {
+        let mut clear = 0;
+        for seed in 0..1_000 {
+            let mut rng = stream(seed, Purpose::TESTING, 6);
+            let length = [40, 100, 400, 2_000][seed as usize % 4];
+            let mut values = autoregression(0.0, length, &mut rng);
+            if seed % 3 == 0 {
+                // A few values far from all others.
+                values
+                    .iter_mut()
+                    .for_each(|x| *x = f64::from(u8::from(*x > 2.3)));
+            }
+            clear += usize::from(Correlation::of(&[values]).is_clear);
+        }
+        assert!(clear <= 10, "{clear} of 1000");
     }
 
     /// An autoregression has `tau = (1 + rho) / (1 - rho)`.
@@ -95,6 +317,20 @@ mod tests {
 
     #[test]
     fn constant_draws_are_all_worth_something() {
-        assert_eq!(effective_draws(&[vec![1.0; 10], vec![1.0; 12]]), 20.0);
+        assert_eq!(effective_draws(&[vec![1.0; 10], vec![1.0; 12]]), 22.0);
+    }
+
+    /// A short chain adds the draws that it has, and takes none away.
+    #[test]
+    fn a_short_chain_counts_by_its_draws() {
+        let mut rng = stream(3, Purpose::TESTING, 0);
+        let mut chains = Vec::from([(); 3].map(|()| autoregression(0.5, 1_000, &mut rng)));
+        let alone = effective_draws(&chains);
+        for length in [20, 100] {
+            chains.truncate(3);
+            chains.push(autoregression(0.5, length, &mut rng));
+            let found = effective_draws(&chains);
+            assert!((found / alone - 1.0).abs() < 0.1, "{found}, {alone}");
+        }
     }
 }

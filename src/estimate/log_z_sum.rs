@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Debug, Display, Formatter};
 
+use super::comparison::is_repetition;
 use super::log_z::write_headline;
 use super::sides::Sides;
 use super::{LogZ, Warning};
@@ -37,10 +38,17 @@ impl<'r> LogZSum<'r> {
     /// Adds the log Z of results. The results must be independent, so give each run its own seed.
     ///
     /// # Errors
-    /// No result.
+    /// No result; two results with the same estimate and error, because one was given twice or repeated with its seed.
     pub fn new(results: impl IntoIterator<Item = &'r dyn LogZ>) -> Result<Self> {
         let results: Vec<&dyn LogZ> = results.into_iter().collect();
         Error::check_not_empty("results", results.len())?;
+        for (place, result) in results.iter().enumerate() {
+            let mut earlier = results[..place].iter();
+            let is_new = earlier.all(|other| !is_repetition(*other, *result));
+            let expected = "independent results: each once, by runs of different seeds";
+            let found = format!("an earlier result again as result {place}");
+            Error::check(is_new, "results", found, expected)?;
+        }
         let warnings = results.iter().flat_map(|result| result.warnings());
         Ok(Self {
             warnings: warnings.cloned().collect(),
@@ -175,5 +183,11 @@ mod tests {
         );
         assert!(sum.interval_at(1.0).is_err());
         assert!(LogZSum::new([]).is_err());
+        let twice = LogZSum::new([&many as &dyn LogZ, &few, &many]).unwrap_err();
+        let text = twice.to_string();
+        assert!(
+            text.contains("got an earlier result again as result 2"),
+            "{text}"
+        );
     }
 }

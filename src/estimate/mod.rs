@@ -47,14 +47,15 @@ mod tail;
 mod warning;
 mod weighted_sample;
 mod weighted_states;
+mod work_unit;
 
 pub use crate::num::{WeightSums, log_mean_exp, log_sum_exp};
 pub(crate) use advice::Remedy;
 pub use bennett::BennettEstimate;
 pub use bound::{certified_lower_bound, importance_weighted_bound};
 pub use comparison::{Agreement, LogRatio, Pooled};
-use effective_draws::autocovariance;
 pub(crate) use effective_draws::effective_draws;
+pub(crate) use effective_draws::ranks;
 pub use equal_draws::EqualDraws;
 pub(crate) use families::{effective_families, heavy_families};
 pub use jackknife::jackknife;
@@ -71,6 +72,7 @@ pub(crate) use tail::pareto_shape;
 pub use warning::Warning;
 pub use weighted_sample::WeightedSample;
 pub use weighted_states::WeightedStates;
+pub use work_unit::WorkUnit;
 
 use std::fmt;
 use std::ops::Range;

@@ -1,6 +1,6 @@
 //! Reasons to doubt a run or a pilot, as values.
 
-use super::advice::{gap_cause, more_betas, shows, simpler, sureness};
+use super::advice::{more_betas, order, shows, simpler, sureness};
 use crate::error::short;
 
 /// A reason to doubt a result or a schedule, with its figures. The text gives advice. A strict program can return a
@@ -199,18 +199,22 @@ pub enum Warning {
     },
     /// A forward or a reverse run that lies more than five of its standard errors from the joint estimate of both. If
     /// the forward run gives the lower value, the run that lies too far has missed something. If the forward run gives
-    /// the higher value, the reverse run's samples are from another target, or the kernel's reversal is wrong.
+    /// the higher value, the reverse run's samples are from another target, or the kernel's reversal is wrong. Of works
+    /// or weights from another program: directions that exclude one another, as with other units, an offset or a wrong
+    /// sign in one direction or both. The figures are then dF if works were given.
     #[error(
-        "the forward run gives {forward:.3}, the reverse run {reverse:.3}, and both together {joint:.3}: {}",
-        gap_cause(*forward, *reverse, *joint)
+        "the forward direction gives {forward:.3}, the reverse direction {reverse:.3}, and both together {joint:.3}: {cause}"
     )]
     ForwardReverseGap {
-        /// The forward run's estimate of log Z.
+        /// Estimate of log Z from the forward direction.
         forward: f64,
-        /// The reverse run's estimate of log Z.
+        /// Estimate of log Z from the reverse direction.
         reverse: f64,
         /// Bennett's estimate of log Z, from both.
         joint: f64,
+        /// The likely cause, and what to do.
+        #[cfg_attr(feature = "serde", serde(default))]
+        cause: String,
     },
     /// A forward and a reverse run with an overlap below 0.03, or with few effective chains in the overlap. If the
     /// overlap is below 0.03, the interval contains the intervals of both runs.
@@ -236,16 +240,22 @@ pub enum Warning {
         /// Number of draws.
         draws: usize,
     },
-    /// Weights that are correlated with the weights before them, like those of one Markov chain. The standard error
-    /// allows for this correlation.
+    /// Weights that are correlated with weights before them, like those of one Markov chain. The standard error allows
+    /// for this correlation. Of draws, it appears if chains take turns, or if blocks of all lengths are correlated.
     #[error(
-        "successive weights are correlated: they are worth {:.1}% as many independent ones, and the error allows for it; draw \
-         longer chains, or check that they do not stay in one part of the states",
-        100.0 * share
+        "successive values are correlated: they are worth {:.1}% as many independent ones, and the error allows for it; {}",
+        100.0 * share,
+        order(*interleaved, *grows)
     )]
     Autocorrelated {
         /// Number of independent weights that are worth as much, divided by the number of weights.
         share: f64,
+        /// Number of chains whose values take turns; `None` if none do.
+        interleaved: Option<usize>,
+        /// Whether the variance of block means, times their length, still grows at the longest blocks. The interval is
+        /// then widened.
+        #[cfg_attr(feature = "serde", serde(default))]
+        grows: bool,
     },
     /// Two halves of the draws with values of log Z far from each other.
     #[error(

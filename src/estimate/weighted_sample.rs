@@ -36,7 +36,8 @@ pub trait WeightedSample {
     /// `sqrt(n / (n - 1) sum_u (sum_{i in u} W_i (f(x_i) - m))^2)`
     ///
     /// over the n units u of positive weight, with n - 1 degrees of freedom. The units are chains, or families, islands
-    /// or ladders of chains that interacted.
+    /// or ladders of chains that interacted. If a unit's sum is clearly correlated with the sums of units before it, as
+    /// if each state of a Markov chain were a unit, the error is multiplied by the root of the autocorrelation time.
     ///
     /// More chains reduce the error; more stages hardly do. The error is infinite for a single unit, and far too small
     /// if few units carry the weight. If all weights are 0, the estimate is NaN.
@@ -47,9 +48,13 @@ pub trait WeightedSample {
     /// Returns the quantile of `f(x)` at `p` under the target, and its standard error. The quantile is the least value
     /// q with `F(q) = sum_{f(x_i) <= q} W_i >= p`.
     ///
-    /// The error is a quarter of the distance between the quantiles at `p - 2 s` and `p + 2 s`, where s is the standard
-    /// error of `F(q)` (Woodruff 1952). If `p - 2 s` or `p + 2 s` lies outside (0, 1), there are too few states for
-    /// this quantile, and the error is infinite.
+    /// The error is a quarter of the distance between the quantiles at `p - 2 s` and `p + 2 s`, where s is the larger of
+    /// the standard errors of `F(q)` and of the weight below q (Woodruff 1952). If `p - 2 s` or `p + 2 s` lies outside
+    /// (0, 1), or `F(q) = 1`, there are too few states for this quantile, and the error is infinite.
+    ///
+    /// A few weights beyond q do not show how large weights there are. If the effective number of the units beyond q is
+    /// below 20, s is at least `sqrt(p (1 - p) sum_u W_u^2 / sum_u W_u)`, over the parts `W_u` of the units in the upper
+    /// `5 (1 - p)` of the distribution; for p up to 1/2 in the lower `5 p`.
     ///
     /// # Errors
     /// A `p` outside (0, 1); a value that is not finite; no state of positive weight.
@@ -89,6 +94,8 @@ pub trait WeightedSample {
 
 #[cfg(test)]
 mod tests {
+    use rand::seq::SliceRandom;
+
     use super::*;
     use crate::random::{Purpose, StandardNormal, stream};
 
@@ -156,7 +163,9 @@ mod tests {
 
     #[test]
     fn equal_weights_give_the_error_of_a_plain_mean() {
-        let states = Vec::from_iter((1..=100).map(f64::from));
+        // In a random order: in an ascending one they would be correlated.
+        let mut states = Vec::from_iter((1..=100).map(f64::from));
+        states.shuffle(&mut stream(1, Purpose::TESTING, 1));
         let units = Vec::from_iter(0..100);
         let sample = Sample::new(&states, &[1.0; 100], &units);
         let (mean, error) = sample.expectation(|x| *x);
@@ -223,6 +232,85 @@ mod tests {
                 "{covered:?}"
             );
         }
+    }
+
+    /// The error is infinite where the quantile is the largest state, or where a few large weights decide. Where it is
+    /// finite, intervals hold.
+    #[test]
+    fn quantiles_at_the_edge_of_the_sample_have_no_error() {
+        let exact = 2.326_347_874;
+        for (units, spread) in [
+            (60, 0.0),
+            (200, 0.0),
+            (1_000, 0.0),
+            (60, 1.3),
+            (400, 1.3),
+            (1_000, 1.3),
+        ] {
+            let (mut finite, mut covered) = (0, 0);
+            for seed in 0..400 {
+                let (mut rng, normal) = (stream(3, Purpose::TESTING, seed), StandardNormal::get());
+                let mut drawn =
+                    |scale: f64| Vec::from_iter((0..units).map(|_| scale * normal.draw(&mut rng)));
+                let sample = Sample {
+                    states: drawn(1.0),
+                    log_weights: drawn(spread),
+                    units: Vec::from_iter(0..units),
+                };
+                for sign in [1.0, -1.0] {
+                    let p = 0.5 + 0.49 * sign;
+                    let (value, error) = sample.quantile(|x| *x, p).unwrap();
+                    let largest = sample
+                        .states
+                        .iter()
+                        .fold(f64::NEG_INFINITY, |a, x| a.max(x * sign));
+                    assert!(
+                        error > 0.0
+                            && (error.is_infinite() || value * sign < largest || sign < 0.0)
+                    );
+                    finite += usize::from(error.is_finite());
+                    covered += usize::from(
+                        (value - exact * sign).abs() <= 1.96 * error && error.is_finite(),
+                    );
+                }
+            }
+            assert!(finite == 0 || units >= 400, "{finite} of {units}");
+            // Of 400 heavy weights hardly any quantile has a finite error.
+            let holds = finite < 50 || covered as f64 >= 0.9 * finite as f64;
+            assert!(holds, "{covered} of {finite} of {units}");
+        }
+    }
+
+    /// States of 32 chains that take turns, each a unit of its own. Errors of independent units would be 4.4 times too
+    /// small.
+    #[test]
+    fn units_that_are_correlated_count_as_fewer() {
+        let (mut held, mut longest) = ([0; 2], 0.0_f64);
+        for seed in 0..100 {
+            let (mut rng, normal) = (stream(2, Purpose::TESTING, seed), StandardNormal::get());
+            let mut chains = [(); 32].map(|()| normal.draw(&mut rng));
+            let step = |i: usize| {
+                let x = &mut chains[i % 32];
+                *x = 0.9 * *x + 0.19_f64.sqrt() * normal.draw(&mut rng);
+                *x
+            };
+            let states = Vec::from_iter((0..9_600).map(step));
+            let units = Vec::from_iter(0..9_600);
+            let sample = Sample::new(&states, &[1.0; 9_600], &units);
+            let found = [
+                sample.expectation(|x| *x),
+                sample.quantile(|x| *x, 0.5).unwrap(),
+            ];
+            for (held, (value, error)) in held.iter_mut().zip(found) {
+                *held += usize::from(value.abs() <= 1.96 * error);
+                longest = longest.max(error);
+            }
+        }
+        // Exactly `sqrt(19 / 9600) = .044` for the mean.
+        assert!(
+            held.iter().all(|held| *held >= 88) && longest < 0.08,
+            "{held:?}, {longest}"
+        );
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use super::effective_draws::Correlation;
 use crate::num::WeightSums;
 use crate::{Error, Result};
 
@@ -41,6 +42,11 @@ pub(super) struct Values(Vec<Value>);
 /// Rounding error of a sum of normalised weights.
 const ROUNDING: f64 = 1e-12;
 
+/// Effective number of units beyond a quantile below which their weights alone do not give its error.
+const ENOUGH: f64 = 20.0;
+/// Factor on the probability beyond a quantile, for the part of the distribution that gives the least error.
+const WIDE: f64 = 5.0;
+
 impl Values {
     pub(super) fn of<S>(sample: &WeightedStates<'_, S>, f: impl Fn(&S) -> f64) -> Self {
         let weights = WeightSums::of(&*sample.log_weights);
@@ -77,15 +83,15 @@ impl Values {
         for v in &self.0 {
             *parts.entry(v.unit).or_insert(0.0) += v.weight * (g(v.value) - mean);
         }
-        let squares: f64 = parts.values().map(|part: &f64| part.powi(2)).sum();
-        match parts.len() {
-            0 => (f64::NAN, f64::INFINITY),
-            1 => (mean, f64::INFINITY),
-            units => (
-                mean,
-                (squares * (units as f64 / (units as f64 - 1.0))).sqrt(),
-            ),
-        }
+        let parts = Vec::from_iter(parts.into_values());
+        let squares: f64 = parts.iter().map(|part: &f64| part.powi(2)).sum();
+        let error = match parts.len() {
+            0 => return (f64::NAN, f64::INFINITY),
+            1 => return (mean, f64::INFINITY),
+            units => (squares * (units as f64 / (units as f64 - 1.0))).sqrt(),
+        };
+        let time = Correlation::clear(parts).map_or(1.0, |found| found.time);
+        (mean, error * time.sqrt())
     }
 
     /// Returns the variance, `sum_i W_i (f(x_i) - mean)^2 / (1 - sum_i W_i^2)`.
@@ -116,12 +122,40 @@ impl Values {
     /// Returns the quantile of the ascending values at `p`, and its standard error as in `WeightedSample::quantile`.
     pub(super) fn quantile(&self, p: f64) -> (f64, f64) {
         let found = self.at(p);
-        let (_, error) = self.mean(|value| f64::from(u8::from(value <= found)));
+        let up_to = |value: f64| f64::from(u8::from(value <= found));
+        let below = |value: f64| f64::from(u8::from(value < found));
+        let own = self.mean(up_to).1.max(self.mean(below).1);
+        let error = own.max(self.least_error(p, found));
         let (low, high) = (p - 2.0 * error, p + 2.0 * error);
         match ROUNDING < low && high < 1.0 - ROUNDING {
             true => (found, 0.25 * (self.at(high) - self.at(low))),
             false => (found, f64::INFINITY),
         }
+    }
+
+    /// Returns the least standard error of `F(found)` if few units lie beyond the quantile `found`, as in
+    /// `WeightedSample::quantile`. It is infinite if none does, and 0 if there are enough.
+    fn least_error(&self, p: f64, found: f64) -> f64 {
+        let is_upper = p > 0.5;
+        // The weight of the values beyond an edge, and the sum of the squared weights of their units.
+        let beyond = |edge: f64| {
+            let mut units = BTreeMap::new();
+            for v in self.0.iter().filter(|v| (v.value > edge) == is_upper) {
+                *units.entry(v.unit).or_insert(0.0) += v.weight;
+            }
+            let add =
+                |(sum, squares): (f64, f64), weight: &f64| (sum + weight, squares + weight.powi(2));
+            units.values().fold((0.0, 0.0), add)
+        };
+        let (sum, squares) = beyond(found);
+        if sum <= ROUNDING {
+            return f64::INFINITY;
+        } else if sum * sum >= ENOUGH * squares {
+            return 0.0;
+        }
+        let part = WIDE * p.min(1.0 - p);
+        let (sum, squares) = beyond(self.at(if is_upper { 1.0 - part } else { part }));
+        (p * (1.0 - p) * squares / sum).sqrt()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use nalgebra::{DMatrix, DVector};
 
+use crate::model::redundant::check_free;
 use crate::model::{
     Bernoulli, Gaussian, NormalizedModel, Sampleable, SquareMatrix, StudentT, UnnormalizedModel,
 };
@@ -28,8 +29,8 @@ pub trait Fit: Sampleable + NormalizedModel + Sized {
     /// Returns the distribution fitted to the states.
     ///
     /// # Errors
-    /// Too few states, or states that do not vary; states of different lengths; a number of weights that differs from
-    /// the number of states.
+    /// Too few states, or states that do not vary; coordinates of which one is computed from others, by their indices;
+    /// states of different lengths; a number of weights that differs from the number of states.
     fn fit(states: &[Self::State], weights: &[f64]) -> Result<Self>;
 
     /// Returns this distribution after a step of expectation maximisation towards the states. The provided method fits
@@ -88,13 +89,10 @@ impl Fit for Gaussian {
     fn fit(states: &[DVector<f64>], weights: &[f64]) -> Result<Self> {
         let count = check(states.iter().map(|state| state.len()), weights, None)?;
         check_sum(count)?;
+        check_free(states)?;
         let states = Vec::from_iter(states);
         let none = || Error::invalid("states", "none that vary", "coordinates that vary");
-        // Rounding of the mean may give equal coordinates a small variance, so the coordinates are compared.
-        let varies = |i: usize| states.iter().any(|state| state[i] != states[0][i]);
-        let all_vary = (0..states[0].len()).all(varies);
-        let diagonal = all_vary.then(|| independent(&states, weights, 1.0));
-        let diagonal = diagonal.flatten().ok_or_else(none)?;
+        let diagonal = independent(&states, weights, 1.0).ok_or_else(none)?;
         let dimension = diagonal.dimension();
         if dimension > DENSE {
             return Ok(diagonal);

@@ -3,6 +3,7 @@
 use nalgebra::{DMatrix, DVector};
 use rand::RngExt;
 
+use crate::model::redundant::{FREE, flat};
 use crate::model::{
     Differentiable, Gaussian, PROBES, Sampleable, UnnormalizedModel, check_gradient,
     log_densities_of,
@@ -18,6 +19,9 @@ const ITERATIONS: usize = 1_000;
 const PRECISION: f64 = 1e-3;
 /// Step of a finite difference, in standard deviations of its coordinate.
 const STEP: f64 = 1e-3;
+/// Least curvature of the log density along a direction, relative to the curvatures of its coordinates: by differences,
+/// and by a given Hessian. Below it rounding decides.
+const FLATTEST: [f64; 2] = [1e-8, 1e-12];
 /// If no mode is found, the gradient is checked near the start: at x plus or minus at most this share of `1 + |x|`.
 const NEAR: f64 = 0.1;
 /// Number of draws at which the density is compared with the approximation.
@@ -56,10 +60,13 @@ impl Gaussian {
     ///
     /// # Errors
     /// A start of another dimension, or one at which `log f` or its gradient is not finite. [`Error::WrongGradient`] if
-    /// the gradient does not fit the density. [`Error::NotConverged`] if the density has no smooth, curved mode.
+    /// the gradient does not fit the density. [`Error::NotConverged`] if the density has no smooth, curved mode; if it
+    /// has no curvature along some coordinates, the error names their indices.
     /// [`Error::MisleadingMode`] for a mode on a ridge, as in most hierarchies with a scale among the parameters.
     pub fn laplace(model: &impl Differentiable, start: DVector<f64>) -> Result<Self> {
-        Self::laplace_with_hessian(model, start, |mode| hessian(model, mode))
+        let gaussian = Self::laplace_anyhow(model, start)?;
+        check_ridge(model, &gaussian)?;
+        Ok(gaussian)
     }
 
     /// Creates the approximation as [`laplace`](Self::laplace) does, with a closure for the Hessian of `log f`.
@@ -71,20 +78,21 @@ impl Gaussian {
         start: DVector<f64>,
         hessian: impl Fn(&DVector<f64>) -> DMatrix<f64>,
     ) -> Result<Self> {
-        let gaussian = Self::at_mode(model, start, hessian)?;
+        let gaussian = Self::at_mode(model, start, (hessian, FLATTEST[1]))?;
         check_ridge(model, &gaussian)?;
         Ok(gaussian)
     }
 
     /// Creates the approximation as [`laplace`](Self::laplace) does, but accepts a mode on a ridge.
     pub(crate) fn laplace_anyhow(model: &impl Differentiable, start: DVector<f64>) -> Result<Self> {
-        Self::at_mode(model, start, |mode| hessian(model, mode))
+        let hessian = |mode: &DVector<f64>| hessian(model, mode);
+        Self::at_mode(model, start, (hessian, FLATTEST[0]))
     }
 
     fn at_mode(
         model: &impl Differentiable,
         start: DVector<f64>,
-        hessian: impl Fn(&DVector<f64>) -> DMatrix<f64>,
+        (hessian, flattest): (impl Fn(&DVector<f64>) -> DMatrix<f64>, f64),
     ) -> Result<Self> {
         let gradient = start_gradient(model, &start)?;
         let origin = start.clone();
@@ -98,7 +106,17 @@ impl Gaussian {
             solver.tolerance *= 1e-2;
             let minimum = solver.minimize(position, |x| minus(model, x));
             position = minimum.position;
-            match Self::from_precision(position.clone(), -hessian(&position)) {
+            let precision = -hessian(&position);
+            let gaussian = Self::from_precision(position.clone(), precision.clone());
+            // A Hessian of the wrong size is a mistake of the caller, which further rounds would only repeat.
+            if let Err(error @ Error::DimensionMismatch { .. }) = gaussian {
+                return Err(error);
+            }
+            if let Some(along) = flat(&precision, flattest) {
+                found = format!("the log density has no curvature along {along}; expected {FREE}");
+                continue;
+            }
+            match gaussian {
                 Ok(gaussian) => {
                     let distance = distance(&gaussian, &minimum.gradient);
                     if distance <= PRECISION {
@@ -111,8 +129,6 @@ impl Gaussian {
                         position = newton;
                     }
                 }
-                // A Hessian of the wrong size is a mistake of the caller, which further rounds would only repeat.
-                Err(error @ Error::DimensionMismatch { .. }) => return Err(error),
                 Err(error) => found = format!("minus the Hessian of the log density: {error}"),
             }
         }
@@ -278,6 +294,27 @@ mod tests {
         assert!((found.mean() - dvector![1.0, 1.0]).amax() < 1e-3);
         let exact = dmatrix![802.0, -400.0; -400.0, 200.0];
         assert!((found.precision() - exact).amax() < 0.5, "{found:?}");
+    }
+
+    /// A coordinate that the density does not use, and one that is computed from others.
+    #[test]
+    fn redundant_coordinates_are_named() {
+        type Gradient = fn(&[f64], &mut [f64]) -> f64;
+        let unused: Gradient = |x, gradient| {
+            (gradient[0], gradient[2]) = (-x[0], -4.0 * x[2]);
+            -0.5 * x[0] * x[0] - 2.0 * x[2] * x[2]
+        };
+        let sum: Gradient = |x, gradient| {
+            let (a, b) = (x[0] - 0.3 + x[2], x[1] - 7.0);
+            (gradient[0], gradient[1], gradient[2]) = (-9.0 * a, -b, -9.0 * a);
+            -4.5 * a * a - 0.5 * b * b
+        };
+        for (density, names) in [(unused, "coordinates 1;"), (sum, "coordinates 0, 2;")] {
+            let model = GradientModel::new(3, density).unwrap();
+            let error = Gaussian::laplace(&model, dvector![0.5, 0.1, -2.0]).unwrap_err();
+            assert!(matches!(error, Error::NotConverged { .. }), "{error}");
+            assert!(error.to_string().contains(names), "{error}");
+        }
     }
 
     fn refused(log_density: fn(f64) -> f64, slope: fn(f64) -> f64, start: f64) -> Error {

@@ -43,6 +43,7 @@ mod mixture_fit;
 mod prior;
 mod priors;
 mod quadratic;
+mod redundant;
 mod square;
 mod standard_law;
 mod student;

@@ -237,6 +237,8 @@ impl Support {
 
 /// Least distance of a parameter from an end at 0. At this distance a likelihood's slope of `1e8 / x` is still finite.
 pub(super) const TINY: f64 = 1e-300;
+/// Largest distance from 1 of a sum or a length that must be 1. Files may have only six digits.
+pub(super) const ROUNDED: f64 = 1e-4;
 
 /// Returns the least and the greatest number inside an interval.
 fn last_inside(low: f64, high: f64) -> (f64, f64) {

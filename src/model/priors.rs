@@ -144,18 +144,25 @@ impl Priors {
     /// Returns the state of `parameters`, for example to start [`Gaussian::laplace`](crate::model::Gaussian::laplace)
     /// there.
     ///
+    /// A sum or a length that must be 1 may differ from 1 by 1e-4, because files round. The state belongs to the numbers
+    /// divided by it.
+    ///
     /// # Errors
-    /// Another number of parameters, or one outside its support.
+    /// Another number of parameters; parameters outside their support, perhaps because a file rounded them to its edge.
+    /// The error names them.
     pub fn state(&self, parameters: &[f64]) -> Result<DVector<f64>> {
         Error::check_dimension("parameters", parameters.len(), self.names.len())?;
         let mut state = DVector::zeros(self.dimension());
         for (law, u, own) in self.laws() {
             let (earlier, u) = (&parameters[..own.start], &mut state.as_mut_slice()[u]);
-            let own = &parameters[own];
-            law.write_coordinates(own, earlier, u);
-            let found = own.iter().map(f64::to_string).collect::<Vec<_>>();
-            let holds = u.iter().all(|u| u.is_finite());
-            Error::check(holds, "parameter", found.join(", "), law.support())?;
+            law.write_coordinates(&parameters[own.clone()], earlier, u);
+            if u.iter().any(|u| !u.is_finite()) {
+                let found = own.map(|i| format!("{} = {}", self.names[i], parameters[i]));
+                let found = found.collect::<Vec<_>>().join(", ");
+                let expected =
+                    format!("{} (write more digits if they were rounded)", law.support());
+                return Err(Error::invalid("parameter", found, expected));
+            }
         }
         Ok(state)
     }
@@ -462,3 +469,44 @@ impl Sampleable for UniformBox {
 
 crate::num::deserialize_checked! { UniformBox as (sides: Vec<(f64, f64)>) => Self::new(sides) }
 crate::num::serialize_as! { UniformBox as uniform (uniform.sides) }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Files of six and of eight digits, and single precision: the state is that of the exact parameters.
+    #[test]
+    fn rounded_parameters_have_a_state() {
+        let priors = Priors::named([
+            ("p", JointPrior::dirichlet([2.0, 3.0, 4.0]).unwrap()),
+            ("L", JointPrior::correlation(3, 2.0).unwrap()),
+        ]);
+        let priors = priors.unwrap();
+        let exact = DVector::from_vec(vec![-2.3, -0.77, 0.4, -0.9, 1.3]);
+        let parameters = priors.parameters(&exact);
+        let digits = |x: f64, digits: usize| format!("{x:.*e}", digits - 1).parse::<f64>().unwrap();
+        let single = parameters.map(|x| f64::from(x as f32));
+        for rounded in [
+            single,
+            parameters.map(|x| digits(x, 6)),
+            parameters.map(|x| digits(x, 8)),
+        ] {
+            let state = priors.state(rounded.as_slice()).unwrap();
+            assert!((state - &exact).amax() < 1e-4);
+        }
+        let mut wrong = parameters.clone();
+        wrong[1] += 0.01;
+        let text = priors.state(wrong.as_slice()).unwrap_err().to_string();
+        assert!(
+            text.contains("p[1] = ") && text.contains("whose sum is 1"),
+            "{text}"
+        );
+        wrong[1] = 0.0;
+        wrong[2] = 1.0 - wrong[0];
+        let text = priors.state(wrong.as_slice()).unwrap_err().to_string();
+        assert!(
+            text.contains("p[1] = 0, ") && text.contains("write more digits"),
+            "{text}"
+        );
+    }
+}

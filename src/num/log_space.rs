@@ -22,6 +22,11 @@ pub(crate) fn largest(values: impl IntoIterator<Item = impl Borrow<f64>>) -> f64
     values.fold(f64::NEG_INFINITY, f64::max)
 }
 
+/// Returns true if `value` lies above `limit` by more than rounding, `1e-9 (1 + |limit|)`.
+pub(crate) fn exceeds(value: f64, limit: f64) -> bool {
+    value - limit > 1e-9 * (1.0 + limit.abs())
+}
+
 /// Returns the sums of the first n values, for n from 0.
 pub(crate) fn cumulative(values: impl IntoIterator<Item = f64>) -> Vec<f64> {
     let mut sums = vec![0.0];

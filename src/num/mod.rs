@@ -17,7 +17,7 @@ pub use engine::SimdLevel;
 pub(crate) use engine::{Simd, over_vectors, vectorized};
 pub(crate) use lbfgs::Lbfgs;
 pub(crate) use log_space::{
-    Moments, WeightedMean, WeightedVariance, cumulative, largest, log_add_exp,
+    Moments, WeightedMean, WeightedVariance, cumulative, exceeds, largest, log_add_exp,
 };
 pub use log_space::{WeightSums, log_mean_exp, log_sum_exp};
 #[cfg(feature = "serde")]

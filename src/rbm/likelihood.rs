@@ -2,7 +2,7 @@
 
 use crate::estimate::Warning;
 use crate::model::{NormalizedModel, UnnormalizedModel};
-use crate::num::Moments;
+use crate::num::{Moments, exceeds};
 use crate::rbm::base_rate::check_data;
 use crate::rbm::{BaseRate, Rbm, Scalar};
 use crate::{Error, Result};
@@ -66,8 +66,8 @@ impl LogLikelihood {
     /// Returns [`Warning::BelowBaseRate`] if the RBM scores below the base-rate model or fair coins by more than two
     /// standard errors of the difference.
     pub fn warning(&self) -> Option<Warning> {
-        let below_base = self.base_rate - self.mean > 2.0 * self.difference_error;
-        let below_coins = self.fair_coins - self.mean > 2.0 * self.standard_error;
+        let below_base = exceeds(self.base_rate, self.mean + 2.0 * self.difference_error);
+        let below_coins = exceeds(self.fair_coins, self.mean + 2.0 * self.standard_error);
         (below_base || below_coins).then_some(Warning::BelowBaseRate {
             log_likelihood: self.mean,
             base_rate: self.base_rate,

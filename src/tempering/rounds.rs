@@ -150,7 +150,8 @@ where
         let (asked, reached) = (self.execution.until_error, run.standard_error());
         let remedy = Remedy::Ladders(self.settings.ladders);
         run.warn(Warning::error_not_reached(asked, reached, None, remedy));
-        let (moves, interval) = (run.evaluations(), run.interval());
+        let (moves, (lower, upper)) = (run.evaluations(), run.interval());
+        let interval = (lower, upper + rounding.0);
         let of_path = |states: &[&_], moves, interval| self.path.doubts(states, moves, interval);
         run.warn(doubts(&of_path, run.states().iter(), moves, interval));
         Ok(run)

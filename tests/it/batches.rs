@@ -218,7 +218,8 @@ fn priors_hand_batches_to_their_likelihood() {
 /// Bridge sampling asks for all draws of a chain at once, and for all of the law.
 #[test]
 fn bridge_sampling_evaluates_batches() {
-    let wave = |i: usize, j: usize| (0.7 * i as f64 + 2.0 * j as f64).sin() + 0.7;
+    let wave =
+        |i: usize, j: usize| ((0.7 + 0.3 * j as f64) * i as f64 + 2.0 * j as f64).sin() + 0.7;
     let draw = |i| DVector::from_fn(3, |j, _| wave(i, j));
     let chains: [Vec<_>; 2] = [0, 1_000].map(|first| (first..first + 60).map(draw).collect());
     let [single, batched] = [false, true].map(|in_batches| {

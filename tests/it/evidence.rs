@@ -149,7 +149,7 @@ fn gradients_follow_by_the_chain_rule() {
         .to_string();
     assert_eq!(
         outside,
-        "invalid parameter: got 1, expected a number in (0, 1)"
+        "invalid parameter: got x[1] = 1, expected a number in (0, 1) (write more digits if they were rounded)"
     );
 }
 

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-#[cfg(feature = "checkpoint")]
 use crate::shared;
+#[cfg(feature = "checkpoint")]
 use annealed::ais::Progress;
 use annealed::bidirectional::TargetSamples;
 use annealed::kernel::{LocalMetropolis, LocalProposal, UnadjustedLangevin};

@@ -18,6 +18,7 @@ use annealed::rbm::{BaseRate, BlockGibbs, EnumeratedRbm, Rbm, RbmPath};
 use annealed::schedule::Schedule;
 use nalgebra::{DVector, dmatrix, dvector};
 use rand::RngExt;
+use rand::seq::SliceRandom;
 use rand_distr::StandardNormal;
 
 const CHAINS: usize = 40_000;
@@ -369,9 +370,13 @@ fn meets_little(warnings: &[Warning]) -> bool {
 /// Acceptances that are all alike, and all of about `e^-45`: their sample size is that of the chains, and says nothing.
 #[test]
 fn directions_that_do_not_meet_have_no_sharp_estimate() {
-    // In an order without correlation of successive weights.
-    let weights =
-        |from: f64| Vec::from_iter((0..100).map(|i| from - 0.01 * f64::from(37 * i % 100)));
+    // In a random order, without correlation of weights at any distance.
+    let mut rng = stream(1, Purpose::DATA, 2);
+    let mut weights = |from: f64| {
+        let mut weights = Vec::from_iter((0..100).map(|i| from - 0.01 * f64::from(i)));
+        weights.shuffle(&mut rng);
+        weights
+    };
     let (forward, reverse) = (weights(-50.0), weights(-40.0));
     let estimate = BennettEstimate::from_log_weights(&forward, &reverse).unwrap();
     assert!(estimate.effective_sample_size() > 90.0);

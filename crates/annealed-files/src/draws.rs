@@ -134,10 +134,27 @@ impl Draws {
     /// Returns the states of each chain, made from draws by `state`, as in `|x| Ok(dvector![x[0], x[1].ln()])`.
     ///
     /// # Errors
-    /// Errors of `state`.
+    /// Errors of `state`. If an argument is invalid, its value ends with the draw and the chain.
     pub fn states_by<S>(&self, mut state: impl FnMut(&[f64]) -> Result<S>) -> Result<Vec<Vec<S>>> {
-        let rows = self.chains.iter().map(|chain| self.rows(chain));
-        rows.map(|rows| rows.map(&mut state).collect()).collect()
+        let chains = self.chains.iter().enumerate();
+        let states = chains.map(|(chain, rows)| {
+            let rows = self.rows(rows).enumerate();
+            let named = |(draw, row)| {
+                state(row).map_err(|error| match error {
+                    Error::InvalidArgument {
+                        argument,
+                        value,
+                        expected,
+                    } => {
+                        let value = format!("{value} at draw {draw} of chain {chain}");
+                        Error::invalid(argument, value, expected)
+                    }
+                    other => other,
+                })
+            };
+            rows.map(named).collect()
+        });
+        states.collect()
     }
 
     fn rows<'d>(&self, chain: &'d [f64]) -> impl Iterator<Item = &'d [f64]> + use<'d> {

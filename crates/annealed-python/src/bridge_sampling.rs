@@ -95,7 +95,7 @@ where
 /// Estimates log Z from draws (chains, draws, d) and a function of a batch of draws. The function returns their log
 /// densities, or with priors the log likelihoods of the parameters.
 #[pyfunction]
-#[pyo3(signature = (draws, function, *, priors, law, epsilon, seed, progress))]
+#[pyo3(signature = (draws, function, *, priors, law, epsilon, seed, notes, progress))]
 #[allow(clippy::too_many_arguments)] // The keywords of a function of Python.
 pub fn bridge_sampling<'py>(
     py: Python<'py>,
@@ -105,6 +105,7 @@ pub fn bridge_sampling<'py>(
     law: &str,
     epsilon: f64,
     seed: u64,
+    notes: Vec<(String, String)>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let dimension = draws.as_array().shape()[2];
@@ -121,21 +122,39 @@ pub fn bridge_sampling<'py>(
         };
         let priors = joint(named)?;
         check_count(dimension, names(named).len())?;
-        let states = |chain: &Vec<DVector<f64>>| {
-            let draws = chain.iter().map(|draw| priors.state(draw.as_slice()));
+        let states = |(c, chain): (usize, &Vec<DVector<f64>>)| {
+            let draws = chain.iter().enumerate().map(|(i, draw)| {
+                let state = priors.state(draw.as_slice());
+                state.map_err(|error| outside(error, format!("draw {i} of chain {c}")))
+            });
             draws.collect::<Result<Vec<_>>>()
         };
-        let draws = draws.iter().map(states).collect::<Result<Vec<_>>>()?;
+        let draws = draws.iter().enumerate().map(states);
+        let draws = draws.collect::<Result<Vec<_>>>()?;
         let path = TemperedPath::new(&priors, priors.likelihood(likelihood));
         estimate(law, &path.at(1.0), &draws, seed)
     };
-    let work = |calls: &Calls| bridged(calls).map_err(|error| hinted(error, expected));
+    let work = |calls: &Calls| {
+        let found = bridged(calls).map_err(|error| hinted(error, expected))?;
+        let figures = found.figures.by("annealed.from_draws", seed).noting(notes);
+        Ok(Bridged { figures, ..found })
+    };
     let function = PythonFunction {
         function,
         dimension,
     };
     let call = |py: Python<'_>, states, n| function.call(py, states, n);
     Desk::new(Some(1), progress)?.run(py, &call, work, |py, kept| kept.object(py))
+}
+
+/// Adds the `place` of a draw that the prior excludes.
+fn outside(error: Error, place: String) -> Error {
+    match error {
+        Error::InvalidArgument {
+            value, expected, ..
+        } => Error::invalid("draws", format!("{value} at {place}"), expected),
+        other => other,
+    }
 }
 
 /// Adds `expected` to the error for a draw at which the density is not finite.

@@ -6,7 +6,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use annealed::ais::Progress;
 use annealed::{Error, Result};
@@ -17,6 +17,9 @@ use crate::errors::exception;
 
 /// Time between two checks for signals.
 const LOOK: Duration = Duration::from_millis(50);
+
+/// Least time between two calls of the function that shows progress.
+const APART: Duration = Duration::from_millis(100);
 
 /// Values returned by a user's function: log densities, and gradients row after row, or no gradients.
 pub type Values = (Vec<f64>, Vec<f64>);
@@ -29,6 +32,7 @@ pub type Function<'f> = dyn Fn(Python<'_>, Vec<f64>, usize) -> PyResult<Values> 
 pub struct Desk {
     threads: Option<usize>,
     progress: Option<Py<PyAny>>,
+    time_limit: Option<Duration>,
 }
 
 /// Channel from worker threads to the calling thread.
@@ -93,8 +97,17 @@ impl Desk {
     pub fn new(threads: Option<usize>, progress: Option<Py<PyAny>>) -> PyResult<Self> {
         match threads {
             Some(0) => Err(exception(Error::invalid("threads", 0, "at least 1"))),
-            _ => Ok(Self { threads, progress }),
+            _ => Ok(Self {
+                threads,
+                progress,
+                time_limit: None,
+            }),
         }
+    }
+
+    /// Sets the time limit of the run, so that the progress shows no more time than is left of it.
+    pub fn time_limit(self, time_limit: Option<Duration>) -> Self {
+        Self { time_limit, ..self }
     }
 
     /// Runs `work` on new threads, and makes its calls of `function` on this thread.
@@ -161,6 +174,7 @@ impl Desk {
         function: &Function<'_>,
         raised: &mut Raised,
     ) {
+        let (begun, mut shown) = (Instant::now(), None::<Instant>);
         loop {
             let letter = match inbox.recv_timeout(LOOK) {
                 Ok(Letter::Done) | Err(RecvTimeoutError::Disconnected) => return,
@@ -174,7 +188,10 @@ impl Desk {
                         let _ = reply.send(values);
                         Ok(())
                     }
-                    Some(Letter::Progress(at)) => self.show(py, at),
+                    Some(Letter::Progress(at)) if shown.is_none_or(|at| at.elapsed() >= APART) => {
+                        shown = Some(Instant::now());
+                        self.show(py, at, begun.elapsed().as_secs_f64())
+                    }
                     _ => Ok(()),
                 };
                 raised.note(py, outcome.and_then(|()| py.check_signals()));
@@ -185,10 +202,20 @@ impl Desk {
         }
     }
 
-    fn show(&self, py: Python<'_>, at: Progress) -> PyResult<()> {
+    /// Shows the progress `at` after so many `seconds`. If the time limit comes before the end of the steps, the total is
+    /// the number of steps until then.
+    fn show(&self, py: Python<'_>, mut at: Progress, seconds: f64) -> PyResult<()> {
         let Some(progress) = &self.progress else {
             return Ok(());
         };
+        if let Some(limit) = self.time_limit.map(|limit| limit.as_secs_f64()) {
+            let left = (limit - seconds).max(0.0);
+            if left < at.seconds_left {
+                let total = at.done as f64 * limit.max(seconds) / seconds;
+                at.total = at.total.min(total.ceil() as u64);
+                at.seconds_left = left;
+            }
+        }
         progress
             .call1(py, (at.to_string(), at.done, at.total))
             .map(drop)

@@ -4,6 +4,8 @@ use annealed::Error;
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyTimeoutError, PyValueError};
 use pyo3::prelude::*;
 
+use crate::words::in_python;
+
 pyo3::create_exception!(
     annealed,
     NonFinite,
@@ -15,7 +17,7 @@ pyo3::create_exception!(
 /// `TimeoutError` if a time limit stopped a run without a result, a `RuntimeError` for a panic, otherwise a
 /// `ValueError`.
 pub fn exception(error: Error) -> PyErr {
-    let text = error.to_string();
+    let text = in_python("", &error.to_string());
     match error {
         Error::File {
             source: Some(_), ..

@@ -238,8 +238,10 @@ pub fn evidence<'py>(
                 rounds!(&path, kernel, settings, refit, calls)
             }
         };
+        let figures = figures.by("annealed.evidence", seed);
         Ok(Posterior::new(figures, run, Parameters::Priors(named)))
     };
     let call = |py: Python<'_>, states, n| function.call(py, states, n);
-    Desk::new(threads, progress)?.run(py, &call, work, |py, kept| kept.object(py))
+    let desk = Desk::new(threads, progress)?.time_limit(time_limit);
+    desk.run(py, &call, work, |py, kept| kept.object(py))
 }

@@ -6,10 +6,10 @@ use pyo3::prelude::*;
 
 use crate::convert::numbers;
 use crate::errors::OrRaise;
-use crate::log_z::{names, texts};
+use crate::log_z::doubts;
 
-/// Bennett's estimate: value, error, interval, overlap, effective sample size, warnings and their names.
-type Bennett = (f64, f64, (f64, f64), f64, f64, Vec<String>, Vec<String>);
+/// Bennett's estimate: value, error, interval, overlap, effective sample size, warnings with their names.
+type Bennett = (f64, f64, (f64, f64), f64, f64, Vec<(String, String)>);
 
 /// Returns the estimate of `log Z_1/Z_0` from forward and reverse log weights.
 #[pyfunction]
@@ -19,16 +19,8 @@ pub fn free_energy(
 ) -> PyResult<Bennett> {
     let (forward, reverse) = (numbers(&forward), numbers(&reverse));
     let found = BennettEstimate::from_log_weights(&forward, &reverse).or_raise()?;
-    let (value, error, warnings) = (found.value(), found.standard_error(), found.warnings());
+    let (value, error) = (found.value(), found.standard_error());
     let (overlap, ess) = (found.overlap(), found.effective_sample_size());
-    let warnings = (texts(&warnings), names(&warnings));
-    Ok((
-        value,
-        error,
-        found.interval(),
-        overlap,
-        ess,
-        warnings.0,
-        warnings.1,
-    ))
+    let doubts = doubts("annealed.free_energy", &found.warnings());
+    Ok((value, error, found.interval(), overlap, ess, doubts))
 }

@@ -15,6 +15,7 @@ mod priors;
 mod rbm;
 mod rbm_reverse;
 mod stan;
+mod words;
 
 use pyo3::prelude::*;
 
@@ -47,4 +48,6 @@ mod _annealed {
     use super::rbm_reverse::BothDirections;
     #[pymodule_export]
     use super::stan::stan;
+    #[pymodule_export]
+    use super::words::_phrases;
 }

@@ -7,8 +7,13 @@ use annealed::{Error, Result};
 use pyo3::prelude::*;
 use serde::{Deserialize, Serialize};
 
+use crate::words::in_python;
+
 /// Beginning of each warning in the library's texts.
 const WARNING: &str = "\nwarning: ";
+
+/// Functions of the package whose standard error is 1 if one chain carries all the weight.
+const MAY_BE_UNKNOWN: [&str; 3] = ["annealed.evidence", "annealed.rbm", "annealed.stan"];
 
 /// The numbers and texts that every result has.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -18,9 +23,13 @@ pub struct Figures {
     interval: (f64, f64),
     certified: Option<f64>,
     warnings: Vec<Warning>,
+    /// Names and texts of the package's own warnings.
+    notes: Vec<(String, String)>,
     evaluations: u64,
     seconds: f64,
     text: String,
+    /// The function of the package that the user called, and its seed.
+    source: (String, u64),
 }
 
 impl Figures {
@@ -32,10 +41,57 @@ impl Figures {
             interval: result.interval(),
             certified: result.certified_lower_bound(0.95).ok().flatten(),
             warnings: result.warnings().to_vec(),
+            notes: Vec::new(),
             evaluations: result.evaluations(),
             seconds: result.seconds(),
             text: result.to_string(),
+            source: (String::new(), 0),
         }
+    }
+
+    /// Sets the function `call` of the package that the user called and its seed, and puts the text into the words of
+    /// Python.
+    pub fn by(mut self, call: &str, seed: u64) -> Self {
+        self.source = (call.to_owned(), seed);
+        self.text = self.worded(&self.text);
+        self
+    }
+
+    /// Returns a text of the library about this result in the words of Python, with "unknown" for an unknown standard error.
+    pub fn worded(&self, text: &str) -> String {
+        let call = self.source.0.as_str();
+        let text = in_python(call, text).replace("+- inf", "+- unknown");
+        match MAY_BE_UNKNOWN.contains(&call) {
+            true => text.replace("+- 1.000", "+- unknown"),
+            false => text,
+        }
+    }
+
+    /// Adds warnings of the package itself, by their names and texts.
+    pub fn noting(mut self, notes: Vec<(String, String)>) -> Self {
+        for (_, note) in &notes {
+            self.text += WARNING;
+            self.text += note;
+        }
+        self.notes = notes;
+        self
+    }
+
+    /// Returns whether the standard error is unknown, because one chain carries all the weight. Its formula then
+    /// gives 1, or infinity for a family of chains.
+    fn is_unknown(&self) -> bool {
+        let is_one = (self.standard_error - 1.0).abs() < 5e-4;
+        let call = self.source.0.as_str();
+        self.standard_error.is_infinite() || MAY_BE_UNKNOWN.contains(&call) && is_one
+    }
+
+    /// Returns the name and the text of each warning, in the words of Python.
+    fn doubts(&self) -> Vec<(String, String)> {
+        let own = self.notes.iter().cloned();
+        doubts(&self.source.0, &self.warnings)
+            .into_iter()
+            .chain(own)
+            .collect()
     }
 
     /// Adds the seconds of the work before the run.
@@ -147,13 +203,15 @@ impl LogZ {
     /// Reasons to doubt the result, one sentence each. Empty if there are none.
     #[getter]
     fn warnings(&self) -> Vec<String> {
-        texts(&self.figures.warnings)
+        let doubts = self.figures.doubts().into_iter();
+        doubts.map(|(_, text)| text).collect()
     }
 
     /// The names of `warnings`, in the same order, such as "LowEffectiveSampleSize".
     #[getter]
     fn warning_names(&self) -> Vec<String> {
-        names(&self.figures.warnings)
+        let doubts = self.figures.doubts().into_iter();
+        doubts.map(|(name, _)| name).collect()
     }
 
     /// Whether one end of the interval is more than twice as far from `log_z` as the other. If so, use the interval and
@@ -177,7 +235,7 @@ impl LogZ {
 
     fn __repr__(&self) -> String {
         let headline = self.figures.text.lines().next().unwrap_or_default();
-        match self.figures.warnings.len() {
+        match self.figures.warnings.len() + self.figures.notes.len() {
             0 => headline.to_owned(),
             1 => format!("{headline}, 1 warning"),
             count => format!("{headline}, {count} warnings"),
@@ -189,32 +247,39 @@ impl LogZ {
     }
 }
 
-/// Returns the sentence of each warning.
-pub fn texts(warnings: &[Warning]) -> Vec<String> {
-    warnings.iter().map(Warning::to_string).collect()
+/// Returns the name and the text of each warning of a result of `call`, in the words of Python.
+pub fn doubts(call: &str, warnings: &[Warning]) -> Vec<(String, String)> {
+    let text = |warning: &Warning| in_python(call, &warning.to_string());
+    let doubts = warnings.iter();
+    doubts
+        .map(|warning| (warning.name(), text(warning)))
+        .collect()
 }
 
-/// Returns the name of each warning.
-pub fn names(warnings: &[Warning]) -> Vec<String> {
-    warnings.iter().map(Warning::name).collect()
-}
-
-/// Value, error, interval, warnings and text of an estimate.
-pub type Estimated = (f64, f64, (f64, f64), Vec<String>, Vec<String>, String);
+/// Value, error, interval, warnings with their names, and text of an estimate.
+pub type Estimated = (f64, f64, (f64, f64), Vec<(String, String)>, String);
 
 /// Compares two results by the logarithm of the ratio of their Z.
 #[pyfunction]
 pub fn log_ratio(first: &LogZ, second: &LogZ) -> Estimated {
-    let found = LogRatio::new(&first.figures, &second.figures);
+    let (first, second) = (&first.figures, &second.figures);
+    let found = LogRatio::new(first, second);
+    let error = found.standard_error;
+    let mut doubts = [first.doubts(), second.doubts()].concat();
+    let (call, seed) = &first.source;
+    if !call.is_empty() && first.source == second.source {
+        let text = format!(
+            "both results are of {call} with seed={seed}, so they share random numbers, and the interval assumes that they do \
+             not: give each run its own seed"
+        );
+        doubts.push(("SharedSeed".to_owned(), text));
+    }
     let text = found.to_string();
-    let (warnings, error) = (&found.warnings, found.standard_error);
-    let warnings = (texts(warnings), names(warnings));
-    (
-        found.value,
-        error,
-        found.interval,
-        warnings.0,
-        warnings.1,
-        text,
-    )
+    let mut text = text.lines().next().unwrap_or_default().to_owned();
+    if first.is_unknown() || second.is_unknown() {
+        text = text.replace(&format!("+- {error:.3}"), "+- unknown");
+    }
+    let lines = doubts.iter().map(|(_, text)| format!("{WARNING}{text}"));
+    text.extend(lines);
+    (found.value, error, found.interval, doubts, text)
 }

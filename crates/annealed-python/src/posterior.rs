@@ -208,7 +208,7 @@ impl Posterior {
         table.standard_error = self.figures.standard_error();
         table.interval = self.figures.interval();
         table.warnings = self.figures.warnings().to_vec();
-        let text = table.to_string();
+        let text = self.figures.worded(&table.to_string());
         let row = |row: SummaryRow| {
             let quantiles = [row.q5, row.median, row.q95];
             let of_mean = (row.standard_error, row.effective_draws);

@@ -114,6 +114,22 @@ impl Prior {
 }
 
 impl Named {
+    /// Refuses effects of the prior `name` whose location or scale is not among the `earlier` parameters.
+    fn check_places(&self, name: &str, earlier: usize) -> Result<()> {
+        let places = ["location", "scale"].into_iter().zip(&self.arguments);
+        let late = |(_, index): &(&str, &f64)| **index >= earlier as f64;
+        match places.filter(|_| self.name == "effects").find(late) {
+            None => Ok(()),
+            Some((place, index)) => Err(Error::invalid(
+                "prior",
+                format!("{name} with {place}={index}, after {earlier} parameters"),
+                format!(
+                    "the index of an earlier one: put the parameter of {place} before its effects"
+                ),
+            )),
+        }
+    }
+
     fn text(&self) -> String {
         let arguments = self.arguments.iter().map(f64::to_string);
         let arguments = Vec::from_iter(arguments).join(", ");
@@ -155,7 +171,8 @@ pub fn prior(
 /// Returns the priors of all parameters, by their names.
 pub fn joint(named: &[(String, Named)]) -> Result<Priors> {
     let mut all = Vec::new();
-    for (name, prior) in named {
+    for (i, (name, prior)) in named.iter().enumerate() {
+        prior.check_places(name, names(&named[..i]).len())?;
         for (i, law) in prior.laws()?.into_iter().enumerate() {
             // The library adds indices to a law of several parameters, but not to a law of a single one.
             let name = match (prior.name.as_str(), prior.parameters()) {

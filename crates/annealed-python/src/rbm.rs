@@ -18,7 +18,7 @@ use crate::convert::{bits, matrix, numbers};
 use crate::desk::{Calls, Desk, no_function};
 use crate::errors::OrRaise;
 use crate::kept::{Kept, Reduced, reduce, restore};
-use crate::log_z::{Figures, LogZ};
+use crate::log_z::{Figures, LogZ, doubts};
 use crate::rbm_reverse::{BothDirections, BothWays, Samples};
 
 /// End of the message for a run that stops during its search for a start.
@@ -150,6 +150,7 @@ impl Annealed {
 impl Kept for Annealed {
     fn object(self, py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
         let figures = Figures::of(&self.run).after(self.search_seconds());
+        let figures = figures.by("annealed.rbm", self.run.seed());
         let base = PyClassInitializer::from(LogZ { figures });
         let made = base.add_subclass(RbmRun { kept: self });
         Ok(Bound::new(py, made)?.into_any())
@@ -164,7 +165,7 @@ pub struct RbmRun {
 
 /// Mean log likelihood of rows, its error over rows, mean under the base rates, interval, number of rows, warnings and
 /// their names.
-type Scored = (f64, f64, f64, (f64, f64), usize, Vec<String>, Vec<String>);
+type Scored = (f64, f64, f64, (f64, f64), usize, Vec<(String, String)>);
 
 #[pymethods]
 impl RbmRun {
@@ -289,11 +290,9 @@ impl RbmRun {
         let (lower, upper) = interval;
         let interval = (found.upper_bound(upper), found.upper_bound(lower));
         let warning = Vec::from_iter(found.warning());
-        let (texts, names) = (crate::log_z::texts(&warning), crate::log_z::names(&warning));
+        let doubts = doubts("annealed.rbm", &warning);
         let (error, base_rate) = (found.standard_error, found.base_rate);
-        Ok((
-            found.mean, error, base_rate, interval, found.rows, texts, names,
-        ))
+        Ok((found.mean, error, base_rate, interval, found.rows, doubts))
     }
 
     /// Runs backward from exact samples, from the forward chains' own states, or from given rows.
@@ -380,7 +379,8 @@ pub fn rbm<'py>(
             run,
         })
     };
-    Desk::new(threads, progress)?.run(py, &no_function, work, |py, kept| kept.object(py))
+    let desk = Desk::new(threads, progress)?.time_limit(settings.time_limit);
+    desk.run(py, &no_function, work, |py, kept| kept.object(py))
 }
 
 /// Rewords the error for an infinite bias so that it names the weights. A mean field whose rate rounds to 0 or 1 causes

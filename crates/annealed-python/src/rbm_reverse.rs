@@ -84,7 +84,7 @@ impl Samples {
         let reverse = ais.reverse(&samples)?;
         let bridge = Bridge::new(forward, &reverse)?;
         let figures = Both {
-            figures: Figures::of(&bridge),
+            figures: Figures::of(&bridge).by("annealed.rbm", forward.seed()),
             exact: samples.is_exact(),
             overlap: bridge.estimate().overlap(),
             gap: bridge.gap(),

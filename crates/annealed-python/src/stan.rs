@@ -56,8 +56,9 @@ pub fn stan<'py>(
         for state in run.states() {
             parameters.extend(model.constrain(state)?);
         }
+        let figures = Figures::of(&run).by("annealed.stan", seed);
         let listed = Parameters::Listed(model.param_names().to_vec(), parameters);
-        Ok(Posterior::new(Figures::of(&run), run, listed))
+        Ok(Posterior::new(figures, run, listed))
     };
     Desk::new(threads, progress)?.run(py, &no_function, work, |py, kept| kept.object(py))
 }

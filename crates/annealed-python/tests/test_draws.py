@@ -60,7 +60,7 @@ def test_priors_bring_their_jacobian():
     found = annealed.from_draws(draws, prior={"rate": annealed.gamma(2, 1)}, log_likelihood=log_likelihood)
     assert_right(found, exact)
     outside = {"rate": np.where(draws["rate"] > 1, -1, draws["rate"])}
-    with pytest.raises(ValueError, match="invalid parameter: got -1, expected a finite number above 0"):
+    with pytest.raises(ValueError, match="got .*-1.*expected a finite number above 0"):
         annealed.from_draws(outside, prior={"rate": annealed.gamma(2, 1)}, log_likelihood=log_likelihood)
 
 
@@ -72,13 +72,13 @@ def test_batches_are_whole_chains():
         return log_density(x)
 
     annealed.from_draws(DRAWS, watched)
-    assert sizes == [2, 500, 500, 500, 500, 1000, 1000]  # a few by the package, to see the shape
+    assert sizes == [2, 1, 1, 500, 500, 500, 500, 1000, 1000]  # a few by the package, to see shapes and values
 
 
 @pytest.mark.parametrize(
     ("draws", "settings", "sentence"),
     [
-        (DRAWS[:, :10], {}, "invalid draws of a chain: got 10, expected at least 20"),
+        (DRAWS[:, :10], {}, r"invalid draws of a chain: got 10, expected at least 20; the shape \(4, 10, 3\) is read as"),
         (DRAWS[0, 0], {}, r"shape \(3,\), expected 2 or 3 dimensions"),
         (np.where(DRAWS > 3, np.nan, DRAWS), {}, "got nan at draw 213 of chain 0"),
         (DRAWS, {"law": "cauchy"}, "invalid law: got cauchy"),

@@ -32,7 +32,7 @@ def test_signs_and_value_are_those_of_pymbar():
 
 def test_little_overlap_warns():
     found = annealed.free_energy(FORWARD + 30, REVERSE + 30)
-    assert found.warning_names == ["LittleOverlap"] and "warning: " in str(found)
+    assert found.warning_names == ["ForwardReverseGap", "LittleOverlap"] and "warning: " in str(found)
     assert found.interval[1] - found.interval[0] > 10
 
 

@@ -4,11 +4,13 @@ use std::borrow::Cow;
 use std::fmt;
 
 use crate::estimate::{LogZ, Warning, distinct, write_estimate, write_warnings};
+use crate::num::exceeds;
 use crate::{Error, Result};
 
 /// The judgement on a [first](Judged) result for log Z, by a second result.
 ///
-/// The first of these rules that applies gives the judgement. Intervals are at 95% unless the rule says otherwise. The
+/// The first of these rules that applies gives the judgement. Numbers that differ by less than rounding, `1e-9` of their
+/// size plus 1, count as equal. Intervals are at 95% unless the rule says otherwise. The
 /// *confidence* is the argument of [`Judged::new`], and 99% in a [`Challenge`](super::Challenge) by default.
 ///
 /// 1. `Contradicted`: the first interval lies below the [certified bound](LogZ::certified_lower_bound) of the second
@@ -74,7 +76,8 @@ pub enum Judgement {
 /// ```
 ///
 /// If the second result improves on the first, but their intervals overlap, the reported interval ends at the larger
-/// of their two upper ends, and the warnings of both results stay.
+/// of their two upper ends, and the warnings of both results stay. Otherwise a better second result keeps one warning of
+/// the first, [`MergedFamilies`](Warning::MergedFamilies): chains that do not follow the target make both too low.
 #[must_use]
 pub struct Judged<'r> {
     pub(super) first: &'r dyn LogZ,
@@ -113,8 +116,12 @@ impl<'r> Judged<'r> {
     ) -> Result<Self> {
         Error::check_inner_fraction("confidence", confidence)?;
         let [own, bound] = bounds(first, second, confidence)?;
-        let lies_below = own.is_some_and(|own| own > second.interval().1)
-            || second.interval_at(confidence)?.1 < first.interval_at(confidence)?.0;
+        let [old, new] = [
+            first.interval_at(confidence)?,
+            second.interval_at(confidence)?,
+        ];
+        let lies_below =
+            own.is_some_and(|own| exceeds(own, second.interval().1)) || exceeds(old.0, new.1);
         let bound = bound.map(|bound| (bound, confidence));
         let judgement = match judgement(first, second, lies_below, bound) {
             Some(_) if !is_compared => Judgement::Undecided,
@@ -164,8 +171,9 @@ impl<'r> Judged<'r> {
         let (before, after) = (self.first.warnings(), self.second.warnings());
         let too_low = |bound| {
             let first = self.first.log_z();
-            let told = [Warning::FirstRunTooLow { first, bound }];
-            after.iter().cloned().chain(told).collect()
+            let told = Warning::FirstRunTooLow { first, bound };
+            let shared = before.iter().filter(|warning| concerns_both(warning));
+            distinct(after.iter().chain([&told]).chain(shared))
         };
         match self.judgement {
             Judgement::Confirmed => before.to_vec(),
@@ -303,14 +311,14 @@ fn judgement(
     bound: Option<(f64, f64)>,
 ) -> Option<Judgement> {
     let (old, interval) = (first.interval(), second.interval());
-    if let Some((bound, confidence)) = bound.filter(|(bound, _)| *bound > old.1) {
+    if let Some((bound, confidence)) = bound.filter(|(bound, _)| exceeds(*bound, old.1)) {
         return Some(Judgement::Contradicted { bound, confidence });
     }
     let improved = Judgement::Improved {
         log_z: second.log_z(),
         interval: (interval.0, interval.1.max(old.1)),
     };
-    if interval.0 > old.1 {
+    if exceeds(interval.0, old.1) {
         return Some(improved);
     }
     if lies_below || second.warnings().iter().any(is_doubt) {
@@ -319,7 +327,8 @@ fn judgement(
     let is_narrow = interval.1 - interval.0 <= MOST_WIDTH * (old.1 - old.0);
     let above = interval.0 - first.log_z();
     let is_far = above > WRONG_ERRORS * first.standard_error();
-    (is_far || above > 0.0 && is_narrow).then_some(improved)
+    let is_above = exceeds(interval.0, first.log_z());
+    (is_above && (is_far || is_narrow)).then_some(improved)
 }
 
 /// Returns true if `warning` disqualifies a second result. A new base may reach beyond the target's support, so dead
@@ -335,6 +344,11 @@ fn is_doubt(warning: &Warning) -> bool {
             | Warning::CheckpointNotWritten { .. }
     );
     !is_harmless
+}
+
+/// Returns true if a warning of the first result also concerns the second: its chains do not follow the target.
+fn concerns_both(warning: &Warning) -> bool {
+    matches!(warning, Warning::MergedFamilies { .. })
 }
 
 /// Returns the certified lower bounds on log Z of both results. All bounds that exist hold together with probability

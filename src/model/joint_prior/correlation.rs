@@ -3,7 +3,7 @@
 use rand::Rng;
 
 use crate::model::Prior;
-use crate::model::prior::TINY;
+use crate::model::prior::{ROUNDED, TINY};
 use crate::model::transformed_prior::{TransformedPrior, accumulate_each, times};
 use crate::{Error, Result};
 
@@ -103,7 +103,7 @@ impl TransformedPrior for Correlation {
     fn write_coordinates(&self, x: &[f64], _: &[f64], u: &mut [f64]) {
         let is_row = |row: &[f64]| {
             let square = row.iter().map(|x| x * x).sum::<f64>();
-            (square - 1.0).abs() < 1e-9 && row.last() > Some(&0.0)
+            (square - 1.0).abs() < ROUNDED && row.last() > Some(&0.0)
         };
         for j in 0..self.size {
             let (from, to) = starts(j);

@@ -3,7 +3,7 @@
 use rand::Rng;
 
 use crate::model::Prior;
-use crate::model::prior::TINY;
+use crate::model::prior::{ROUNDED, TINY};
 use crate::model::transformed_prior::{TransformedPrior, accumulate_each, times};
 use crate::num::{log_sigmoid, sigmoid};
 use crate::{Error, Result};
@@ -93,9 +93,10 @@ impl TransformedPrior for Simplex {
         }
     }
 
+    /// Divides the probabilities by their sum, because the coordinates are ratios.
     fn write_coordinates(&self, x: &[f64], _: &[f64], u: &mut [f64]) {
         let sum = x.iter().sum::<f64>();
-        let mut later = match (sum - 1.0).abs() < 1e-9 {
+        let mut later = match (sum - 1.0).abs() < ROUNDED {
             true => x[u.len()],
             false => f64::NAN,
         };

@@ -8,7 +8,7 @@ use std::fmt::{self, Display, Formatter};
 
 use crate::ais::Run;
 use crate::estimate::{LogZ, Warning};
-use crate::num::largest;
+use crate::num::{exceeds, largest};
 use crate::rbm::components::ComponentWeights;
 use crate::rbm::{BaseRate, LogZBound, Rbm, RbmPath, Scalar};
 use crate::{Error, Result};
@@ -113,7 +113,7 @@ impl<T: Scalar> Start<T> {
         let sure = self.candidates.iter().filter(|one| shares::is_sure(one));
         let highest =
             sure.max_by(|one, other| shares::lower(one).total_cmp(&shares::lower(other)))?;
-        (shares::lower(highest) > upper).then_some(Warning::HigherPilot {
+        exceeds(shares::lower(highest), upper).then_some(Warning::HigherPilot {
             pilot: highest.log_z,
             standard_error: highest.standard_error,
             upper,

@@ -8,7 +8,7 @@ use rand::{Rng, RngExt};
 use crate::Result;
 use crate::ais::Run;
 use crate::estimate::LogZ;
-use crate::num::{largest, log_sum_exp, sigmoid};
+use crate::num::{WeightSums, largest, log_sum_exp, sigmoid};
 use crate::random::{StreamRng, draw_index};
 use crate::rbm::lower_bound::{Configuration, log_sum};
 use crate::rbm::model::draw_all;
@@ -24,8 +24,8 @@ const NEGLIGIBLE_LOG_SHARE: f64 = -3.0;
 /// less than 4% of the heaviest one.
 const LEAST_WEIGHT: f64 = 1e-5;
 
-/// Configurations of the layer with fewer units, one for each chain of a pilot, with the log of the chain's part of the
-/// pilot's `Z^`.
+/// Configurations of the layer with fewer units, one for each chain of a pilot, with the log of the chain's share of
+/// the pilot's `Z^`.
 pub(super) struct Drawn {
     log_z: f64,
     effective: f64,
@@ -37,15 +37,16 @@ impl Drawn {
     /// their mean (Ionides 2008).
     pub(super) fn of<T: Scalar>(rbm: &Rbm<T>, run: &Run<Vec<bool>>, rng: &mut StreamRng) -> Self {
         let log_chains = (run.chains() as f64).ln();
-        let shift = run.log_z() - run.log_z_ratio() - log_chains;
-        let cap = run.log_z_ratio() + 0.5 * log_chains;
+        let most = -0.5 * log_chains;
         let chains = run.states().iter().zip(run.log_weights());
         let configurations = chains.map(|(state, log_weight)| {
             let units = match rbm.is_narrow() {
                 true => draw_all(&rbm.hidden_activation(state), rng),
                 false => state.clone(),
             };
-            (log_weight.min(cap) + shift, units)
+            // The smaller terms are added last, because they are below the rounding of large weights.
+            let log_share = (log_weight - run.log_z_ratio()) - log_chains;
+            (log_share.min(most), units)
         });
         Self {
             log_z: run.log_z(),
@@ -65,23 +66,28 @@ pub(super) fn pool<T: Scalar>(
     rng: &mut StreamRng,
 ) -> Rows {
     let best = largest(pilots.iter().map(|pilot| pilot.log_z));
-    let known = match log_sum(known) - best > NEGLIGIBLE_LOG_SHARE {
+    let log_known = log_sum(known) - best;
+    let known = match log_known > NEGLIGIBLE_LOG_SHARE {
         true => known,
         false => &[],
     };
     let met: HashSet<&Vec<bool>> = known.iter().map(|(_, units)| units).collect();
     let effective: f64 = pilots.iter().map(|pilot| pilot.effective).sum();
-    let mut rows = systematic(known, rng);
+    // The log masses of all rows are relative to the highest estimate. A small share is lost in the rounding of a large
+    // log mass.
+    let each = log_known - (CONFIGURATION_ROWS as f64).ln();
+    let known = systematic(known, rng).into_iter();
+    let mut rows = Vec::from_iter(known.map(|units| (each, units)));
     for pilot in pilots {
-        let log_share = (pilot.effective / effective).ln();
+        let log_share = (pilot.log_z - best) + (pilot.effective / effective).ln();
         let others = pilot
             .configurations
             .iter()
             .filter(|(_, units)| !met.contains(units));
-        rows.extend(others.map(|(log_mass, units)| (log_mass + log_share, units)));
+        rows.extend(others.map(|(log_part, units)| (log_part + log_share, units)));
     }
     let most = largest(rows.iter().map(|(log_mass, _)| log_mass));
-    rows.retain(|(log_mass, _)| *log_mass > most + LEAST_WEIGHT.ln());
+    rows.retain(|(log_mass, _)| *log_mass - most > LEAST_WEIGHT.ln());
     let rates = rows.iter().map(|(_, units)| match rbm.is_narrow() {
         true => rbm.visible_activation(units).map(sigmoid),
         false => DVector::from_iterator(units.len(), units.iter().map(|&on| f64::from(on))),
@@ -96,15 +102,14 @@ pub(super) fn pool<T: Scalar>(
 }
 
 /// Draws configurations in proportion to their masses by systematic sampling. Each draw has an equal part of the total
-/// mass, whose log is returned with the configuration.
-fn systematic<'c>(known: &'c [Configuration], rng: &mut StreamRng) -> Vec<(f64, &'c Vec<bool>)> {
-    let total = log_sum_exp(known.iter().map(|(log_f, _)| *log_f));
-    let each = total - (CONFIGURATION_ROWS as f64).ln();
+/// mass.
+fn systematic<'c>(known: &'c [Configuration], rng: &mut StreamRng) -> Vec<&'c Vec<bool>> {
+    let sums = WeightSums::of(known.iter().map(|(log_f, _)| *log_f));
     let (mut left, mut rows) = (rng.random::<f64>(), Vec::new());
     for (log_f, hidden) in known {
-        left += (log_f - each).exp();
+        left += CONFIGURATION_ROWS as f64 * sums.share(*log_f);
         while left >= 1.0 {
-            rows.push((each, hidden));
+            rows.push(hidden);
             left -= 1.0;
         }
     }

@@ -5,7 +5,8 @@ use std::time::Instant;
 use rand::Rng;
 
 use crate::ais::{Ais, Run};
-use crate::num::{SimdLevel, setters};
+use crate::error::short;
+use crate::num::{SimdLevel, WeightSums, exceeds, setters};
 use crate::random::{Purpose, StreamRng, draw_index, stream};
 use crate::rbm::components::{ComponentWeights, Part};
 use crate::rbm::lower_bound::{Configuration, Effort};
@@ -142,10 +143,22 @@ impl<'p, T: Scalar> StartSearch<'p, T> {
     /// Runs the search.
     ///
     /// # Errors
-    /// If there are no stages or threads, the given base has another shape, a pilot fails, or a time limit or a
-    /// callback stops the search ([`Error::Stopped`]).
+    /// If there are no stages or threads, the given base has another shape, the absolute values of all parameters sum to
+    /// more than a quarter of the largest number of type `T` (activations may then overflow), a pilot fails, or a time
+    /// limit or a callback stops the search ([`Error::Stopped`]).
     pub fn run(&self, rbm: &Rbm<T>) -> Result<Start<T>> {
         Error::check_at_least("stages", self.stages, 1)?;
+        let biases = rbm.hidden_bias().iter().chain(rbm.visible_bias());
+        let sum: f64 = rbm
+            .weights()
+            .iter()
+            .chain(biases)
+            .map(|x| x.as_().abs())
+            .sum();
+        let most: f64 = 0.25 * T::max_value().as_();
+        let expected = format!("at most {most:.1e}: a training may have diverged");
+        let argument = "sum of the absolute parameters";
+        Error::check(sum <= most, argument, short(sum), expected)?;
         let begun = Instant::now();
         let job = Job::new(&self.execution)?.named("search for a start");
         job.foresee(self.chain_steps());
@@ -292,11 +305,8 @@ impl<T: Scalar> Pilots<'_, T> {
 
     /// Returns final states drawn by their weights, and the states of the first chains whatever their weights.
     fn some_states(&mut self, run: &Run<Vec<bool>>) -> Vec<Vec<bool>> {
-        let weights = run.log_weights().iter();
-        let total = run.log_z_ratio() + (run.chains() as f64).ln();
-        let shares: Vec<f64> = weights
-            .map(|log_weight| (log_weight - total).exp())
-            .collect();
+        let sums = WeightSums::of(run.log_weights());
+        let shares: Vec<f64> = run.log_weights().iter().map(|w| sums.share(*w)).collect();
         let drawn =
             (0..MODE_STARTS).map(|_| draw_index(shares.iter().copied(), 1.0, &mut self.rng));
         let drawn: Vec<usize> = drawn.chain(0..MODE_STARTS.min(run.chains())).collect();
@@ -357,8 +367,7 @@ impl<T: Scalar> Pilots<'_, T> {
             .iter()
             .map(|one| one.log_z - CLEAR_ERRORS * one.standard_error);
         2.0 * first.effective_sample_size > first.chains as f64
-            && upper > self.reference(bound)
-            && others.fold(f64::NEG_INFINITY, f64::max) < upper
+            && !exceeds(others.fold(self.reference(bound), f64::max), upper)
     }
 
     /// Returns the start, whose base is the mixture of the candidates. The mixture's own pilot `all` is listed last.
@@ -390,4 +399,89 @@ fn around_modes<T: Scalar>(hidden_units: usize, bound: &LogZBound) -> Result<Bas
         ))
     });
     BaseRate::mixture(components.collect::<Result<Vec<_>>>()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use nalgebra::{DMatrix, DVector};
+
+    use super::*;
+    use crate::estimate::LogZ;
+
+    /// Returns a machine of zeros with one parameter of this `size`: in W, a or b.
+    fn machine<T: Scalar>(place: usize, size: f64) -> Result<Rbm<T>> {
+        let mut weights = DMatrix::zeros(2, 3);
+        let (mut hidden, mut visible) = (DVector::zeros(2), DVector::zeros(3));
+        let parameter = match place {
+            0 => &mut weights[(0, 0)],
+            1 => &mut hidden[0],
+            _ => &mut visible[0],
+        };
+        *parameter = T::nearest(size);
+        Rbm::new(weights, hidden, visible)
+    }
+
+    fn check<T: Scalar>(place: usize, size: f64) {
+        let rbm = machine::<T>(place, size).unwrap();
+        let exact = rbm.exact_log_normalizer().unwrap();
+        let start = StartSearch::new(60).run(&rbm).unwrap();
+        let total: f64 = start.candidates().iter().map(|one| one.share).sum();
+        assert!((total - 1.0).abs() < 1e-9, "{start}");
+        let path = start.path(rbm).unwrap();
+        let run = Ais::new(&path, BlockGibbs);
+        let run = run
+            .schedule(Schedule::linear(60).unwrap())
+            .chains(64)
+            .run()
+            .unwrap();
+        assert!(
+            (run.log_z() - exact).abs() <= 4.0 * run.standard_error() + 1e-3 * exact.abs(),
+            "{place}, {size}: {run}"
+        );
+    }
+
+    /// A training that diverged leaves such machines.
+    #[test]
+    fn machines_of_huge_parameters_have_a_start() {
+        for place in 0..3 {
+            for size in [1e17, 1e30, -1e30] {
+                check::<f32>(place, size);
+                check::<f64>(place, size);
+            }
+        }
+    }
+
+    #[test]
+    fn parameters_that_cannot_be_summed_are_refused() {
+        let single = StartSearch::new(60).run(&machine::<f32>(0, 2e38).unwrap());
+        let error = single.unwrap_err().to_string();
+        assert!(
+            error.contains("sum of the absolute parameters: got 2"),
+            "{error}"
+        );
+        let double = |size| StartSearch::new(60).run(&machine::<f64>(0, size).unwrap());
+        assert!(double(2e38).is_ok() && double(1e308).is_err());
+    }
+
+    /// The estimate is exact and has no error, so a bound that is above it by rounding is no doubt.
+    #[test]
+    fn a_machine_of_zeros_is_right_without_a_warning() {
+        for (hidden, visible) in [(100, 784), (20, 64), (12, 60)] {
+            let rbm = Rbm::<f32>::new(
+                DMatrix::zeros(hidden, visible),
+                DVector::zeros(hidden),
+                DVector::zeros(visible),
+            );
+            let rbm = rbm.unwrap();
+            let exact = (hidden + visible) as f64 * 2f64.ln();
+            let start = StartSearch::new(30).run(&rbm).unwrap();
+            let own = RbmPath::new(BaseRate::uniform(hidden, visible).unwrap(), rbm.clone());
+            for path in [start.path(rbm.clone()).unwrap(), own.unwrap()] {
+                let run = Ais::new(&path, BlockGibbs).schedule(Schedule::linear(30).unwrap());
+                let run = run.chains(64).run().unwrap();
+                assert!((run.log_z() - exact).abs() < 1e-9 * exact, "{run}");
+                assert!(run.warnings().is_empty(), "{run}");
+            }
+        }
+    }
 }

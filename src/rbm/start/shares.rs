@@ -1,6 +1,6 @@
 //! Shares of the bases in the mixture from which a run starts.
 
-use crate::num::largest;
+use crate::num::{exceeds, largest};
 use crate::rbm::start::{CLEAR_ERRORS, SURE_ESS, reference};
 use crate::rbm::{Candidate, LogZBound, Scalar};
 
@@ -28,13 +28,13 @@ const LEAST_SHARP_ESS: f64 = 0.5;
 pub(super) fn set_by_pilots<T: Scalar>(candidates: &mut [Candidate<T>], bound: &LogZBound) {
     let highest = largest(candidates.iter().map(|one| one.log_z));
     let reference = reference(candidates).max(bound.value).min(highest);
-    let found = |one: &Candidate<T>| match upper(one) > reference + LEAST_LOG_MASS {
+    let found = |one: &Candidate<T>| match upper(one) - reference > LEAST_LOG_MASS {
         true => effective(one, reference),
         false => 0.0,
     };
     let total: f64 = candidates.iter().map(found).sum();
     let share = |one: &Candidate<T>| {
-        let is_witness = is_sure(one) || upper(one) >= reference;
+        let is_witness = is_sure(one) || !exceeds(reference, upper(one));
         match found(one) {
             0.0 => 0.0,
             found if is_witness => found / total + EXTRA_SHARE,
@@ -122,7 +122,7 @@ pub(super) fn is_too_low<T: Scalar>(
     bound: &LogZBound,
 ) -> bool {
     let sure = candidates.iter().filter(|one| is_sure(one));
-    upper(all) < sure.map(lower).fold(bound.value, f64::max)
+    exceeds(sure.map(lower).fold(bound.value, f64::max), upper(all))
 }
 
 /// Gives the whole share to one base: among bases with trusted errors, the one with the highest log Z minus its errors.

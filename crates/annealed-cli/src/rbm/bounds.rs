@@ -62,7 +62,7 @@ impl Bounds {
     /// confidence; mean log likelihood <= -101.3`.
     pub fn text(&self, log_z: f64, likelihood: Option<&LogLikelihood>) -> String {
         let (certain, certified) = (self.certain, self.certified);
-        let beyond = match certain > log_z {
+        let beyond = match certain - log_z > 1e-9 * (1.0 + log_z.abs()) {
             true => " (more than estimated)",
             false => "",
         };

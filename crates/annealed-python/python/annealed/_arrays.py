@@ -9,21 +9,29 @@ import numpy as np
 
 
 def array_of(x: Any) -> np.ndarray:
-    """Returns an array of anything that NumPy reads, and of tensors of PyTorch on any device."""
+    """Returns an array of anything that NumPy reads, and of tensors of PyTorch on any device. Refuses masked numbers."""
     for step in ("detach", "cpu"):
         if hasattr(x, step):
             x = getattr(x, step)()
     if hasattr(x, "toarray"):
         x = x.toarray()
+    masked = int(np.ma.getmaskarray(x).sum()) if isinstance(x, np.ma.MaskedArray) else 0
+    if masked:
+        raise ValueError(f"got a masked array with {masked} masked numbers, expected none: drop them, or fill them by x.filled(..)")
     return np.asarray(x)
+
+
+def named_array(name: str, x: Any) -> np.ndarray:
+    """Returns `array_of(x)`; an error has the name of the argument."""
+    try:
+        return array_of(x)
+    except ValueError as error:
+        raise ValueError(f"invalid {name}: {error}") from None
 
 
 def floats(name: str, x: Any, *dimensions: int) -> np.ndarray:
     """Returns a contiguous array of float64 with one of these numbers of dimensions."""
-    try:
-        array = array_of(x)
-    except ValueError as error:
-        raise ValueError(f"invalid {name}: {error}") from None
+    array = named_array(name, x)
     if array.dtype.kind not in "fiub":
         raise ValueError(f"invalid {name}: got an array of {array.dtype}, expected numbers")
     if array.ndim not in dimensions:
@@ -34,7 +42,7 @@ def floats(name: str, x: Any, *dimensions: int) -> np.ndarray:
 
 def bits(name: str, x: Any, units: Optional[int] = None) -> np.ndarray:
     """Returns a contiguous array (rows, units) of booleans, from zeros and ones of any type."""
-    array = array_of(x)
+    array = named_array(name, x)
     if array.ndim != 2 or (units is not None and array.shape[1] != units):
         expected = "(rows, units)" if units is None else f"(rows, {units})"
         raise ValueError(f"invalid {name}: got an array of shape {array.shape}, expected {expected}")
@@ -120,11 +128,24 @@ class BatchFunction:
         values, slopes = found
         return self.values(values, x), self.checked(f"{self.name}, second of the pair,", slopes, x.shape)
 
+    def check(self, x: np.ndarray) -> None:
+        """Calls the functions with a batch and with each of its states alone, so that a wrong shape shows before the run, and a
+        value that depends on the other states."""
+        together = self(x)[0]
+        alone = np.concatenate([self(x[i : i + 1])[0] for i in range(len(x))])
+        with np.errstate(invalid="ignore"):
+            far = abs(together - alone) > 10 * self.epsilon**0.5 * (1 + abs(alone))
+        for i in np.flatnonzero(far)[:1]:
+            raise ValueError(
+                f"{self.name} returned {together[i]:.6g} for a state among {len(x)}, and {alone[i]:.6g} for the same state alone; "
+                "expected the same value: sum over axis=1, average over no states (axis=0), and use no random numbers"
+            )
+
     def values(self, found: Any, x: np.ndarray) -> np.ndarray:
         """Returns log densities of states, and notes the precision of their numbers."""
         if isinstance(found, (tuple, list)) and len(found) == 2 and np.ndim(found[0]) == 1:
             raise ValueError(f"{self.name} returned a pair, expected n log densities (n,): {self.instead_of_pair}")
-        array = array_of(found)
+        array = named_array(self.name, found)
         if array.dtype.kind == "f":
             self.epsilon = max(self.epsilon, float(np.finfo(array.dtype).eps))
         if array.dtype.kind in "iub" and array.shape == (len(x),):
@@ -148,7 +169,7 @@ class BatchFunction:
     @staticmethod
     def checked(name: str, found: Any, shape: tuple[int, ...]) -> np.ndarray:
         """Returns a contiguous array of float64, which has this shape."""
-        array = array_of(found)
+        array = named_array(name, found)
         if array.shape != shape or array.dtype.kind not in "fiub":
             raise ValueError(
                 f"{name} returned an array of shape {array.shape} and type {array.dtype}, expected numbers of shape {shape}: it "

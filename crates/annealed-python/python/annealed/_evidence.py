@@ -57,7 +57,7 @@ def evidence(
     block_size : number of chains that are evaluated together: `chains` for a device or a library with threads of its own
     threads : threads of the library; your function is always called from the calling thread
     progress : True or False for a line on standard error, by default where a person looks; or a function of a text, the
-        number of steps done, and that of all
+        number of steps done, and that of all, which is called at most ten times a second
 
     Without budget, until_error and time_limit there are 8 rounds.
 
@@ -103,7 +103,7 @@ def evidence(
         "seed": seed_of(seed),
         "threads": optional(integer, "threads", threads),
     }
-    function(prior_draws(named, 3, 0))  # A wrong shape shows before the run.
+    function.check(prior_draws(named, 3, 0))
     with shown(progress) as show:
         try:
             return _evidence(named, function, epsilon=function.epsilon, progress=show, **settings)

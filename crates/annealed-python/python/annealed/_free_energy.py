@@ -32,8 +32,9 @@ class FreeEnergy:
 
     def __repr__(self) -> str:
         digits, (lower, upper) = decimals(self.standard_error), self.interval
+        error = f"{self.standard_error:.{digits}f}" if np.isfinite(self.standard_error) else "unknown"
         return (
-            f"dF = {self.delta_f:.{digits}f} +- {self.standard_error:.{digits}f} (Bennett; 95% interval {lower:.{digits}f} to "
+            f"dF = {self.delta_f:.{digits}f} +- {error} (Bennett; 95% interval {lower:.{digits}f} to "
             f"{upper:.{digits}f}, overlap {self.overlap:.2f}, ESS {self.effective_sample_size:.0f})"
         )
 
@@ -66,7 +67,8 @@ def free_energy(forward: Any, reverse: Any) -> FreeEnergy:
         for fewer than two works in a direction, a NaN or a work of -inf
     """
     works = _works("forward", forward), _works("reverse", reverse)
-    value, error, (lower, upper), overlap, size, warnings, names = _free_energy(-works[0], -works[1])
+    value, error, (lower, upper), overlap, size, doubts = _free_energy(-works[0], -works[1])
+    warnings, names = [text for _, text in doubts], [name for name, _ in doubts]
     return FreeEnergy(-value, error, (-upper, -lower), overlap, size, warnings, names)
 
 

@@ -18,7 +18,7 @@ class LogRatio:
     standard_error: float
     #: The 95% interval, (lower, upper).
     interval: tuple[float, float]
-    #: Warnings of the first result, then of the second.
+    #: Warnings of the first result, then of the second, then of both together.
     warnings: list[str] = field(default_factory=list)
     #: The names of `warnings`.
     warning_names: list[str] = field(default_factory=list)
@@ -36,12 +36,13 @@ def log_ratio(first: LogZ, second: LogZ) -> LogRatio:
 
     For two models of one data set it is the log Bayes factor of the first against the second.
 
-    The interval assumes that the results are independent. Two runs with one seed share random numbers, so give each its own seed.
-    A result and itself are refused.
+    The interval assumes that the results are independent. Two runs of one function with one seed share random numbers, so give
+    each its own seed; otherwise the warning `SharedSeed` appears. A result and itself are refused.
     """
     for argument in (first, second):
         if not isinstance(argument, LogZ):
             raise ValueError(f"invalid result: got {type(argument).__name__}, expected one such as annealed.evidence returns")
     if first is second:
         raise ValueError("invalid results: got one result twice, expected two independent ones")
-    return LogRatio(*_log_ratio(first, second))
+    value, error, interval, doubts, text = _log_ratio(first, second)
+    return LogRatio(value, error, interval, [text for _, text in doubts], [name for name, _ in doubts], text)

@@ -66,6 +66,8 @@ def uniform(low: float, high: float) -> Prior:
 
 def dirichlet(alpha: Sequence[float]) -> Prior:
     """Dirichlet's law of probabilities with the sum 1, as many as there are numbers in `alpha`."""
+    if isinstance(alpha, (str, bytes)) or not hasattr(alpha, "__iter__"):
+        raise ValueError(f"invalid alpha: got {alpha!r}, expected a number for each probability: annealed.dirichlet([1, 1, 1])")
     return _prior("dirichlet", [number("alpha", value) for value in alpha])
 
 

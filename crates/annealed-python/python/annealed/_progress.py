@@ -41,7 +41,7 @@ class Line:
 
 @contextmanager
 def shown(progress: Any) -> Iterator[Optional[Show]]:
-    """Yields the function that shows progress: the user's, a line, or None."""
+    """Yields the function that shows progress: the user's, a line, or None. A run calls it at most ten times a second."""
     if not (callable(progress) or progress in (None, True, False)):
         raise ValueError(f"invalid progress: got {progress!r}, expected True, False, or a function of a text and two numbers")
     if callable(progress):

@@ -65,7 +65,7 @@ def rbm(
     block_size : number of chains that move together; it affects the result's bits
     engine : instructions, "portable", "neon", "avx2" or "avx512"; the best unless set
     progress : True or False for a line on standard error, by default where a person looks; or a function of a text, the
-        number of steps done, and that of all
+        number of steps done, and that of all, which is called at most ten times a second
 
     Returns
     -------
@@ -108,6 +108,8 @@ def rbm(
 
 def _parameters(W: Any, a: Any, b: Any, names: Optional[Sequence[str]], square_transposed: bool) -> tuple[Any, Any, Any]:
     """Returns weights (M, D), hidden and visible biases."""
+    if hasattr(W, "n_components") and not hasattr(W, "components_"):
+        raise ValueError(f"invalid W: got {type(W).__name__} without components_, expected a fitted machine: call its fit(X) first")
     if hasattr(W, "components_"):
         W, a, b = W.components_, W.intercept_hidden_, W.intercept_visible_
     elif isinstance(W, Mapping):
@@ -192,8 +194,9 @@ class Score:
     def __str__(self) -> str:
         lower, upper = self.interval
         rows = "1 row" if self.rows == 1 else f"{self.rows} rows"
+        error = f"{self.standard_error:.3f}" if self.rows > 1 else "unknown"
         text = (
-            f"log likelihood of {rows}: {self.mean:.3f} nats a row, +- {self.standard_error:.3f} over rows "
+            f"log likelihood of {rows}: {self.mean:.3f} nats a row, +- {error} over rows "
             f"(95% interval from log Z: {lower:.3f} to {upper:.3f}); under base rates {self.base_rate:.3f}"
         )
         return "\n".join([text, *(f"warning: {warning}" for warning in self.warnings)])
@@ -210,8 +213,8 @@ def score(run: RbmRun, X: Any, log_z: Any) -> Score:
         value = number("log_z", by)
         interval = (value, value)
     rows = bits("X", X, run.visible_units)
-    mean, error, base_rate, interval, count, warnings, names = run._score(rows, value, interval)
-    return Score(mean, interval, error, base_rate, count, warnings, names)
+    mean, error, base_rate, interval, count, doubts = run._score(rows, value, interval)
+    return Score(mean, interval, error, base_rate, count, [text for _, text in doubts], [name for name, _ in doubts])
 
 
 def reverse(run: RbmRun, samples: Any, threads: Any, progress: Any) -> BothDirections:

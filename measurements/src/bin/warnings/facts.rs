@@ -25,7 +25,7 @@ pub const FACTS: [(&str, &str); 22] = [
     ),
     (
         "Autocorrelated",
-        "acceptances of weights at hand are correlated with the ones before them, by five errors",
+        "acceptances of weights at hand are correlated with the ones before them, at some lag or over blocks, by five errors",
     ),
     (
         "HalvesDisagree",

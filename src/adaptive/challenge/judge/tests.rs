@@ -220,3 +220,42 @@ fn each_judgement_has_its_case() {
         assert_eq!(judged(first, own), Judgement::Undecided);
     }
 }
+
+/// Chains that do not follow a valley are too slow in the second run, too.
+#[test]
+fn a_better_second_run_keeps_the_warning_that_chains_do_not_follow_the_target() {
+    let second = second();
+    let merged = Warning::MergedFamilies {
+        effective: 5.0,
+        chains: 256,
+        stages: 100,
+        barrier: 10.0,
+    };
+    let heavy = Warning::HeavyTail { k_hat: 0.8 };
+    let (lower, bound) = (second.interval().0, second.certified_lower_bound(0.99));
+    for upper in [lower - 1e-6, bound.unwrap().unwrap() - 1.0] {
+        let mut first = even([upper - 0.2, upper], None);
+        first.3 = vec![merged.clone(), heavy.clone()];
+        let judged = Judged::new(&first, &second, 0.99).unwrap();
+        let warnings = judged.warnings();
+        assert!(
+            warnings.contains(&merged) && !warnings.contains(&heavy),
+            "{judged}"
+        );
+        let told = |warning: &Warning| matches!(warning, Warning::FirstRunTooLow { .. });
+        assert!(warnings.iter().any(told), "{judged}");
+    }
+}
+
+/// Two exact results that differ by rounding confirm each other, whichever is larger.
+#[test]
+fn rounding_decides_nothing() {
+    for (one, other) in [(612.742, 612.742 + 2e-13), (612.742 + 2e-13, 612.742)] {
+        let (first, second) = (
+            even([one, one], Some(one)),
+            even([other, other], Some(other)),
+        );
+        let judged = Judged::new(&first, &second, 0.99).unwrap();
+        assert_eq!(judged.judgement(), Judgement::Confirmed, "{judged}");
+    }
+}

@@ -1,0 +1,268 @@
+"""Draws in the forms in which samplers return them, as one array (chains, draws, d)."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from typing import Any, NoReturn, Optional, Sequence
+
+import numpy as np
+
+from ._arrays import floats, named_array
+from ._evidence import vector_of
+
+#: Names of the columns with the index of a chain, and with the number of a draw: of ArviZ, posterior (R) and CmdStanPy.
+CHAIN = ("chain", ".chain", "chain__")
+DRAW = ("draw", ".draw", "draw__", "iteration", ".iteration", "iter__")
+#: Names of columns of weights.
+WEIGHT = ("weight", "weights", "logwt", "log_weight", "log_weights", ".log_weight")
+#: Draws of a chain that bridge sampling needs.
+LEAST = 20
+#: Share of draws that may be copies of others without a warning.
+COPIES = 0.05
+#: Standard errors by which the correlation of neighbouring chains has to exceed that of successive draws for a warning.
+CLEAR = 6.0
+
+SWAP = "if draws come first, as in emcee's get_chain() and CmdStanPy's draws(), pass draws.swapaxes(0, 1)"
+LABELLED = "if the axes are right, pass InferenceData, or a table with a column chain"
+GROUP = (
+    "an array (chains, draws, ..) for each name: of NumPyro get_samples(group_by_chain=True); of a dict without chains "
+    "{name: numpy.reshape(x, (chains, -1, *numpy.shape(x)[1:])) for name, x in draws.items()}, with chains = 1 for one chain; "
+    "x.swapaxes(0, 1) of arrays (draws, chains, ..), and x[..., None] of scalars in 20 or more chains"
+)
+UNWEIGHTED = "expected equally weighted draws: see \"Weighted draws\" in docs/python.md"
+
+
+def read(
+    draws: Any, names: Optional[Sequence[str]], sizes: Mapping[str, Optional[int]], given: Any = None
+) -> tuple[np.ndarray, bool]:
+    """Returns an array (chains, draws, d), and whether its axes have names, so that they are certain.
+
+    `names` are the variables to take, in this order, and `sizes` the numbers of each by the prior, None for a single one. `given`
+    are the names that the user passed, if any.
+    """
+    if not isinstance(draws, Mapping):
+        fields = getattr(getattr(draws, "dtype", None), "names", None)
+        if fields and np.ndim(draws) > 1:
+            return _mapping({name: draws[name] for name in fields}, names, sizes)
+        columns = fields or getattr(draws, "column_names", getattr(draws, "columns", None))
+        if columns is not None:
+            return _table(draws, columns, names, sizes)
+    posterior = getattr(draws, "posterior", draws)
+    variables = getattr(posterior, "data_vars", posterior)
+    if isinstance(variables, Mapping):
+        return _mapping(variables, names, sizes)
+    if hasattr(draws, "logwt"):
+        raise ValueError(f"invalid draws: got {type(draws).__name__} with weights, {UNWEIGHTED}")
+    if given is not None:
+        raise ValueError(
+            f"invalid names: got {given!r}, expected none beside an array without names, whose columns are taken in their order; "
+            "a dict or a table has names"
+        )
+    return _array(draws)
+
+
+def _array(draws: Any) -> tuple[np.ndarray, bool]:
+    """Reads an array without names."""
+    if isinstance(draws, (str, os.PathLike)):
+        raise ValueError(f"invalid draws: got {draws!r}, expected what the file holds: pandas.read_csv(..) or numpy.load(..)")
+    array, is_labelled = _labelled("draws", draws)
+    if array.dtype == object and array.ndim == 0:
+        kind = type(draws).__name__
+        raise ValueError(
+            f"invalid draws: got {kind}, expected an array, a table, a dict or InferenceData; of CmdStanPy fit.draws_pd(), of "
+            "emcee sampler.get_chain().swapaxes(0, 1)"
+        )
+    array = floats("draws", array, 2, 3)
+    if array.ndim == 2 and array.shape[0] <= array.shape[1]:
+        raise ValueError(
+            f"invalid draws: got an array of shape {array.shape}, expected (draws, d) with more draws than coordinates; pass "
+            "draws.T if coordinates come first, and draws[..., None] if it is (chains, draws) of one coordinate"
+        )
+    array = array if array.ndim == 3 else array[None]
+    if not is_labelled:
+        _check_axes(array.shape, SWAP)
+    return array, is_labelled
+
+
+def _labelled(name: str, values: Any) -> tuple[np.ndarray, bool]:
+    """Returns an array with the axes (chains, draws, ..) where their names tell them, and whether they do."""
+    axes, array = getattr(values, "dims", None), _unwrapped(values)
+    if not isinstance(axes, tuple) or not axes:
+        return array, False
+    if "draw" not in axes:
+        raise ValueError(f"invalid draws: got the axes {axes} of {name}, expected chain and draw: pass the InferenceData itself")
+    if "chain" not in axes:
+        return np.moveaxis(array, axes.index("draw"), 0)[None], True
+    return np.moveaxis(array, (axes.index("chain"), axes.index("draw")), (0, 1)), True
+
+
+def _unwrapped(values: Any) -> np.ndarray:
+    """Returns the array of a Series or DataArray, or of anything else that NumPy reads."""
+    inner = getattr(values, "values", values)
+    return named_array("draws", values if callable(inner) else inner)  # A tensor of PyTorch has a method of this name.
+
+
+def _check_axes(shape: Sequence[int], remedy: str) -> None:
+    """Refuses more chains than draws, and too few draws."""
+    chains, draws = shape[:2]
+    if chains > draws:
+        raise ValueError(
+            f"invalid draws: got the shape {tuple(shape)}, {chains} chains of {draws} draws, expected (chains, draws, ..) with "
+            f"more draws than chains: {remedy}; {LABELLED}"
+        )
+    if draws < LEAST:
+        raise ValueError(
+            f"invalid draws of a chain: got {draws}, expected at least {LEAST}; the shape {tuple(shape)} is read as "
+            f"(chains, draws, ..): {remedy}"
+        )
+
+
+def _missing(name: str, found: Sequence[Any]) -> NoReturn:
+    """Refuses a name that the draws lack."""
+    raise ValueError(f"invalid draws: got {tuple(found)}, expected {name} among them; names=[..] lists the parameters' names")
+
+
+def _check_size(name: str, found: int, sizes: Mapping[str, Optional[int]]) -> None:
+    """Refuses a variable with more or fewer numbers than the prior says."""
+    expected = sizes.get(name, found) or 1
+    if found != expected:
+        raise ValueError(f"invalid draws of {name}: got {found} numbers a draw, expected {expected}, as its prior has")
+
+
+def _mapping(
+    variables: Mapping[Any, Any], names: Optional[Sequence[str]], sizes: Mapping[str, Optional[int]]
+) -> tuple[np.ndarray, bool]:
+    """Reads arrays (chains, draws, ..) by name, or arrays (draws,) of one chain."""
+    for name in names or ():
+        if name not in variables:
+            _missing(name, list(variables))
+    found = {name: _labelled(str(name), variables[name]) for name in (variables if names is None else names)}
+    if not found:
+        raise ValueError("invalid draws: got no variables")
+    shapes = {name: array.shape for name, (array, _) in found.items()}
+    is_labelled = all(labelled for _, labelled in found.values())
+    is_one_chain = all(len(shape) == 1 for shape in shapes.values())
+    # Draws without an axis of chains: vectors by the prior with two axes; arrays that agree in their first axis alone; or arrays of
+    # two axes, of which the first may also hold the draws of vectors.
+    lacks_chains = any(sizes.get(name) is not None and len(shape) == 2 for name, shape in shapes.items()) or (
+        len({shape[:1] for shape in shapes.values()}) == 1 and len({shape[1:2] for shape in shapes.values()}) > 1
+    )
+    is_ambiguous = not sizes and all(len(shape) == 2 and shape[0] >= LEAST for shape in shapes.values())
+    if (lacks_chains or is_ambiguous) and not is_labelled:
+        raise ValueError(f"invalid draws: got the shapes {shapes}, expected {GROUP}")
+    columns = []
+    for name, (array, _) in found.items():
+        array = floats(f"draws of {name}", array[None] if is_one_chain else array, *range(2, 9))
+        columns.append(array.reshape(*array.shape[:2], -1))
+        _check_size(str(name), columns[-1].shape[2], sizes)
+    if len({column.shape[:2] for column in columns}) > 1:
+        raise ValueError(f"invalid draws: got the shapes {shapes}, expected the same chains and draws: {GROUP}")
+    if not is_labelled:
+        _check_axes(columns[0].shape, GROUP)
+    return np.ascontiguousarray(np.concatenate(columns, axis=2)), is_labelled
+
+
+def _table(
+    table: Any, columns: Sequence[Any], names: Optional[Sequence[str]], sizes: Mapping[str, Optional[int]]
+) -> tuple[np.ndarray, bool]:
+    """Reads a table with a row for each draw by the names of its columns. A column tells chains apart, a vector theta is in
+    theta[0], theta[1], .."""
+    index = getattr(table, "index", None)
+    if hasattr(table, "reset_index") and any(name is not None for name in getattr(index, "names", ())):
+        table = table.reset_index()  # pandas, whose index may hold chain and draw
+        columns = table.columns
+    of = {str(name): name for name in columns}
+    if len(of) == 1 and any(mark in name for name in of for mark in ";\t"):
+        name = next(iter(of))
+        raise ValueError(f"invalid draws: got one column {name!r}, expected one for each parameter: read it with sep=\";\" or tabs")
+    vectors: dict[str, list[str]] = {}
+    for name in of:
+        vectors.setdefault(vector_of(name), []).append(name)
+
+    def column(name: str) -> np.ndarray:
+        return floats(f"draws of {name}", _unwrapped(table[of[name]]), 1)
+
+    def elements(name: str) -> list[str]:
+        found = [name] if name in of else sorted(vectors.get(name) or _missing(name, list(of)), key=_index)
+        _check_size(name, len(found), sizes)
+        return found
+
+    if names is None:
+        wanted = [name for name in of if name not in CHAIN + DRAW + WEIGHT and not name.endswith("__")]
+    else:
+        wanted = [element for name in names for element in elements(name)]
+    if not wanted:
+        raise ValueError(f"invalid draws: got the columns {tuple(of)}, expected one for each parameter")
+    others = [name for name in of if name not in wanted]
+    for name in WEIGHT:
+        if name in others and np.ptp(column(name)) > 0:
+            raise ValueError(f"invalid draws: got a column {name}, {UNWEIGHTED}")
+    array = np.stack([column(name) for name in wanted], axis=1)
+    if len(array) == 0:
+        raise ValueError("invalid draws: got a table without rows, expected one for each draw")
+    marker = next((name for name in CHAIN if name in others), None)
+    labels = np.zeros(len(array)) if marker is None else _unwrapped(table[of[marker]])
+    chains, of_row = np.unique(labels, return_inverse=True)
+    rows = [np.flatnonzero(of_row == chain) for chain in range(len(chains))]
+    for name in (name for name in DRAW if name in others):
+        _check_order(name, column(name), rows)
+    if len({len(chain) for chain in rows}) > 1:
+        lengths = ", ".join(str(len(chain)) for chain in rows)
+        raise ValueError(f"invalid draws: got chains of {lengths} rows by the column {marker}, expected the same number in each")
+    return np.ascontiguousarray(array[np.array(rows)]), True
+
+
+def _index(name: str) -> list[int]:
+    """Returns the index of an element: [2, 1] of theta[2,1], and of Stan's theta.2.1."""
+    return [int(i) for i in re.findall(r"\d+", name[len(vector_of(name)) :])]
+
+
+def _check_order(name: str, draws: np.ndarray, rows: Sequence[np.ndarray]) -> None:
+    """Refuses numbers of draws that do not rise within a chain."""
+    for chain in rows:
+        for i in np.flatnonzero(np.diff(draws[chain]) <= 0)[:1]:
+            before, after = draws[chain[i : i + 2]]
+            raise ValueError(
+                f"invalid draws: got {after:.0f} after {before:.0f} in row {chain[i + 1]} of {name}, expected "
+                "numbers that rise within a chain: a column chain tells chains apart, and shuffled rows have to be sorted"
+            )
+
+
+def doubts(array: np.ndarray, is_labelled: bool) -> list[tuple[str, str]]:
+    """Returns the names and sentences of warnings about draws (chains, draws, d)."""
+    keys = (array * np.random.default_rng(0).random(array.shape[2])).sum(axis=2)  # equal for equal draws, else hardly ever
+    found = [] if is_labelled else _exchanged(array)
+    is_start = np.ones(keys.shape, bool)
+    is_start[:, 1:] = keys[:, 1:] != keys[:, :-1]
+    starts = keys[is_start]
+    copies = 1 - len(np.unique(starts)) / len(starts)
+    is_rounded = (array == array.round(6)).all()
+    if copies > COPIES and not is_rounded:
+        text = (
+            f"{100 * copies:.0f}% of the draws are copies of draws elsewhere, and count as new ones: the error is too small; give "
+            "each draw once, and of weighted samples a subset without copies (\"Weighted draws\" in docs/python.md)"
+        )
+        found.append(("CopiedDraws", text))
+    return found
+
+
+def _exchanged(array: np.ndarray) -> list[tuple[str, str]]:
+    """Warns if neighbouring chains correlate more than successive draws, as if the axes were exchanged."""
+    chains, draws = array.shape[:2]
+    if chains < 2:
+        return []
+    deviation = array.std(axis=(0, 1))
+    unit = (array - array.mean(axis=(0, 1))) / np.where(deviation > 0, deviation, 1.0)
+    along = (unit[:, 1:] * unit[:, :-1]).mean(axis=(0, 1))
+    across = (unit[1:] * unit[:-1]).mean(axis=(0, 1))
+    excess = across - np.maximum(along, 0)
+    most = int(np.argmax(excess))
+    if excess[most] < CLEAR / (min((chains - 1) * draws, chains * (draws - 1)) ** 0.5):
+        return []
+    text = (
+        f"successive draws have a correlation of {along[most]:.2f}, and neighbouring chains one of {across[most]:.2f}, as "
+        f"if axes were exchanged: the shape {array.shape} is read as (chains, draws, d); {SWAP}; {LABELLED}"
+    )
+    return [("ExchangedAxes", text)]

@@ -1,0 +1,159 @@
+//! The library's advice in the words of Python: calls and arguments of the package in the place of Rust's.
+
+use pyo3::prelude::*;
+
+/// A phrase of the library, and the package's phrase for it.
+type Phrase = (&'static str, &'static str);
+
+/// Phrases for all calls.
+const OF_ALL: &[Phrase] = &[
+    (" (for an RBM, with weights of 64 bits)", ""),
+    (
+        "none reached the support of the target, or steps of an uncorrected kernel were so far off that every weight vanished. \
+         Choose a base that overlaps with the target, and steps of the kernel's scale. If the target is 0 on nearly all of the \
+         base, use `NestedSmc` for a likelihood (with more chains the rarer the rest is), or a finite penalty that is annealed \
+         for a constraint (see the cookbook)",
+        "none reached a state where log_likelihood is above -inf. Pass more chains, and give parameters their bounds by the \
+         prior, not by a likelihood of -inf",
+    ),
+];
+
+/// Phrases for `annealed.evidence`.
+const OF_EVIDENCE: &[Phrase] = &[
+    ("refit() may need", "refit=True may need"),
+    (
+        "challenge the run, or use a base near the target or a better mixing kernel",
+        "pass challenge=True, or a gradient",
+    ),
+    (
+        "use more moves at each stage, a better mixing kernel or a wider base",
+        "pass a gradient, or a larger budget",
+    ),
+    (
+        "use more stages or a better mixing kernel",
+        "pass a larger budget or a gradient",
+    ),
+    (
+        "use more stages, another base or a better mixing kernel",
+        "pass a larger budget or a gradient",
+    ),
+    (
+        "choose a base closer to the target, or use more stages if the support changes along the path",
+        "give parameters their bounds by the prior, or pass a larger budget",
+    ),
+    (
+        "place more stages there, or give rounds a larger budget",
+        "pass a larger budget",
+    ),
+    (
+        "use more stages or more chains",
+        "pass a larger budget or more chains",
+    ),
+    (
+        "error understated; use more stages",
+        "error understated; pass a larger budget",
+    ),
+    ("use smaller steps", "pass a smaller step_size"),
+    (
+        "Start from a base that covers this mass (a challenge may find one, or for an RBM a search for a start), or use more \
+         stages",
+        "Pass challenge=True, or a larger budget",
+    ),
+    (
+        "challenge again with a larger budget to look for more",
+        "pass a larger budget to look for more",
+    ),
+    (
+        "look at the second run, or challenge again with a larger budget",
+        "pass a larger budget, or another seed",
+    ),
+    (
+        "remove the cause and challenge again",
+        "remove the cause and run again",
+    ),
+];
+
+/// Phrases for `annealed.rbm` and its reverse runs, and for `annealed.stan`.
+const OF_STAGES: &[Phrase] = &[
+    (
+        "use more stages, another base or a better mixing kernel",
+        "pass more stages",
+    ),
+    (
+        "place more stages there, or give rounds a larger budget",
+        "pass more stages",
+    ),
+    (
+        "Start from a base that covers this mass (a challenge may find one, or for an RBM a search for a start), or use more \
+         stages",
+        "Pass more stages, for an RBM with base=\"auto\"",
+    ),
+    (
+        "use a base that covers the target, more stages or a better mixing kernel",
+        "pass more stages, with base=\"auto\"",
+    ),
+    (
+        "use more stages, more chains or a better mixing kernel",
+        "pass more stages or more chains",
+    ),
+    (
+        "the samples are probably not from this target, or the kernel's reversal is wrong; check both",
+        "the samples are probably not from this machine",
+    ),
+];
+
+/// Phrases for `annealed.from_draws`.
+const OF_DRAWS: &[Phrase] = &[
+    (
+        "the forward and the reverse run hardly overlap",
+        "the draws and the fitted law hardly overlap",
+    ),
+    (
+        "use more stages, or more chains in both directions",
+        "pass law=\"mixture\", or use annealed.evidence",
+    ),
+];
+
+/// Phrases for `annealed.free_energy`.
+const OF_WORKS: &[Phrase] = &[
+    (
+        "the forward and the reverse run hardly overlap",
+        "the works of both directions hardly overlap",
+    ),
+    (
+        "use more stages, or more chains in both directions",
+        "switch more slowly, or by states between, or give more works of both directions",
+    ),
+];
+
+fn of(call: &str) -> impl Iterator<Item = &'static Phrase> {
+    let own = match call {
+        "annealed.evidence" => OF_EVIDENCE,
+        "annealed.from_draws" => OF_DRAWS,
+        "annealed.free_energy" => OF_WORKS,
+        "annealed.rbm" | "annealed.stan" => OF_STAGES,
+        _ => &[],
+    };
+    own.iter().chain(OF_ALL)
+}
+
+/// Returns a text of the library in the words of Python. `call` is the function that the user called, empty if it is
+/// not known.
+pub fn in_python(call: &str, text: &str) -> String {
+    of(call).fold(text.to_owned(), |text, (phrase, own)| {
+        text.replace(phrase, own)
+    })
+}
+
+/// Returns the phrases of the library that the package replaces. Only tests use this.
+#[pyfunction]
+pub fn _phrases() -> Vec<&'static str> {
+    let calls = [
+        "annealed.evidence",
+        "annealed.from_draws",
+        "annealed.free_energy",
+        "annealed.rbm",
+    ];
+    let phrases = calls.into_iter().flat_map(of);
+    phrases.map(|(phrase, _)| *phrase).collect()
+}
