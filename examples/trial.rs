@@ -257,7 +257,7 @@ fn main() {
         let mut exact_or = exact;
         for seed in 0..seeds {
             rows.store(0, Ordering::Relaxed);
-            let chains = 128;
+            let chains = std::env::var("CHAINS").map_or(128, |x| x.parse().unwrap());
             let kernel = RandomWalkMetropolis::new(0.5).unwrap();
             let go =
                 |run: annealed::Result<annealed::adaptive::RoundsRun<V, RandomWalkMetropolis>>| run;
@@ -272,7 +272,7 @@ fn main() {
                         .until_error(error)
                         .seed(seed);
                     if fitted {
-                        go(r.refit().run())
+                        go(r.fitted().run())
                     } else {
                         go(r.run())
                     }
@@ -287,7 +287,7 @@ fn main() {
                         .until_error(error)
                         .seed(seed);
                     if fitted {
-                        go(r.refit().run())
+                        go(r.fitted().run())
                     } else {
                         go(r.run())
                     }
@@ -305,8 +305,8 @@ fn main() {
                     let w = !run.warnings().is_empty();
                     silent += usize::from(wrong && !w);
                     warned += usize::from(w);
-                    used += usize::from(run.refit().is_some());
-                    if let Some(n) = run.no_refit() {
+                    used += usize::from(run.fitted().is_some());
+                    if let Some(n) = run.not_fitted() {
                         why.push(format!("{n:?}").split(' ').next().unwrap().to_owned());
                     }
                 }

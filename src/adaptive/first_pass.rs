@@ -207,28 +207,20 @@ where
         job: &mut dyn Runs<Single<Arrived<P::State, K>>>,
         later: Later<'_>,
     ) -> Result<FirstPassRun<K>> {
-        Ok(self.arrive(job, 0, later)?.found)
-    }
-
-    /// Runs the pass and `further` moves at the target, and keeps the states.
-    pub(super) fn arrive(
-        &self,
-        job: &mut dyn Runs<Single<Arrived<P::State, K>>>,
-        further: usize,
-        later: Later<'_>,
-    ) -> Result<Arrived<P::State, K>> {
         self.check()?;
         refuse_stages(self.kernel.stages())?;
         let begun = Instant::now();
         let closed = job.run(&FirstPassTask {
             settings: self,
             allowance: u64::MAX,
-            further,
             later: Some(later),
         })?;
-        let Single(mut arrived) = closed.whole(self.chains)?;
-        arrived.found.seconds = begun.elapsed().as_secs_f64();
-        Ok(arrived)
+        let Single(arrived) = closed.whole(self.chains)?;
+        let seconds = begun.elapsed().as_secs_f64();
+        Ok(FirstPassRun {
+            seconds,
+            ..arrived.found
+        })
     }
 }
 

@@ -6,7 +6,7 @@ use super::barrier::{Barrier, BarrierRecorder};
 use super::covariance::{CovarianceRecorder, Shapes};
 use super::first_pass::FirstPassRun;
 use super::first_pass_task::MOST_STAGES;
-use super::refit::{NoRefit, Refit};
+use super::fitted::{FittedBase, NotFitted};
 use super::rounds_run::{Last, Round};
 use crate::ais::{Ais, BlockCodec, BlockResult, Run};
 use crate::kernel::TransitionKernel;
@@ -57,13 +57,18 @@ impl<S: Clone + Send> Layout<S> {
         let steps = schedule.stages();
         let recorder = |of| CovarianceRecorder::new(of, self.chains, steps);
         let shapes = self.coordinates.map(recorder);
-        let part = Ais::with_base_log_z(path, kernel, self.log_base_normalizer)
+        let run = Ais::with_base_log_z(path, kernel, self.log_base_normalizer)
             .schedule(schedule)
             .chains(self.chains)
             .block_size(self.block_size)
             .seed(seed)
-            .recorded_stages(steps.min(MOST_RECORDED))
-            .resampling(Resampling::when_ess_below(RESAMPLE_BELOW)?)
+            .recorded_stages(steps.min(MOST_RECORDED));
+        // Draws that do not move are independent, so each of them is a family of its own.
+        let run = match steps {
+            1 => run,
+            _ => run.resampling(Resampling::when_ess_below(RESAMPLE_BELOW)?),
+        };
+        let part = run
             .recorder((BarrierRecorder::default(), shapes))
             .into_task(&(0..self.chains))?
             .saved_by(codec)
@@ -85,8 +90,8 @@ pub(super) struct Reached<S, K> {
     pub(super) barrier: Barrier,
     pub(super) shapes: Shapes,
     /// The base of the rounds, if it is not the path's own.
-    pub(super) refit: Option<Refit>,
-    pub(super) no_refit: Option<NoRefit>,
+    pub(super) fitted: Option<FittedBase>,
+    pub(super) not_fitted: Option<NotFitted>,
     /// Number of draws of the fitted base in the next round, if it has no stages.
     pub(super) draws: Option<u64>,
     pub(super) rounds: Vec<Round>,
@@ -134,8 +139,8 @@ impl<S, K> Reached<S, K> {
             kernel: first.kernel,
             barrier: first.barrier,
             shapes: first.shapes,
-            refit: None,
-            no_refit: None,
+            fitted: None,
+            not_fitted: None,
             draws: None,
             last: None,
             stopped_by: None,

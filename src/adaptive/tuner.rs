@@ -112,6 +112,7 @@ impl<K: Clone, S> Tuner<K, S> {
 }
 
 /// A kernel that is tuned while a population goes along a path.
+#[derive(Clone)]
 pub(super) struct Tuning<K, S> {
     tuner: Tuner<K, S>,
     /// The kernel with the preconditioner for the present beta.

@@ -87,10 +87,10 @@ pub(crate) enum Remedy {
     Islands(usize),
     /// More ladders or more rounds.
     Ladders(usize),
-    /// The budget that reaches the error asked for. `refit` is true if a base fitted to the states may need far less.
+    /// The budget that reaches the error asked for. `may_fit` is true if a fitted base may need far less.
     Budget {
         budget: u64,
-        refit: bool,
+        may_fit: bool,
     },
 }
 
@@ -100,13 +100,13 @@ impl Remedy {
         let square = times.powi(2);
         let enough = |count: usize| short_count(square * count as f64);
         match self {
-            Self::Budget { budget, refit } => {
+            Self::Budget { budget, may_fit } => {
                 let budget = short_count(budget as f64);
-                let refit = match refit {
-                    true => "; refit() may need far fewer if the target has one mode",
+                let fitted = match may_fit {
+                    true => "; fitted() may need far fewer",
                     false => "",
                 };
-                format!("a budget of about {budget} evaluations would reach it{refit}")
+                format!("a budget of about {budget} evaluations would reach it{fitted}")
             }
             _ if !square.is_finite() => "run more chains, islands or ladders".to_owned(),
             Self::Chains(chains) => format!(

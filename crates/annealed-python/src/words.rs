@@ -20,7 +20,7 @@ const OF_ALL: &[Phrase] = &[
 
 /// Phrases for `annealed.evidence`.
 const OF_EVIDENCE: &[Phrase] = &[
-    ("refit() may need", "refit=True may need"),
+    ("fitted() may need", "fitted=True may need"),
     (
         "challenge the run, or use a base near the target or a better mixing kernel",
         "pass challenge=True, or a gradient",

@@ -375,7 +375,6 @@ where
         let task = FirstPassTask {
             settings: &settings,
             allowance,
-            further: 0,
             later: None,
         };
         let Single(scouts) = job.complete(&task)?.whole(chains)?;

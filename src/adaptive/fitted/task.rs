@@ -1,0 +1,175 @@
+//! The work of a fit: two first passes, and what follows if the fits to them disagree.
+
+use std::ops::Range;
+use std::time::Instant;
+
+use rand::Rng;
+
+use super::adapted::{DRAWS, MOST_STEPS};
+use super::{Fitted, FittedBase, Fitting, Half, NotFitted};
+use crate::Result;
+use crate::adaptive::first_pass::{FIRST_BLOCK, FirstPass, FirstPassRun};
+use crate::adaptive::first_pass_task::{FirstPassAtWork, Later};
+use crate::adaptive::round::seconds;
+use crate::adaptive::rounds::Rounds;
+use crate::kernel::TransitionKernel;
+use crate::num::log_mean_exp;
+use crate::path::AnnealingPath;
+use crate::random::{Purpose, StreamRng, stream};
+use crate::work::{Halt, Pulse, Single, Task};
+
+/// Number of pairs of first passes. Each pair has twice the chains and moves of the one before.
+const MOST_PAIRS: u32 = 2;
+/// Number of moves at the target after which a fit that failed is tried again with the same chains.
+const FURTHER_MOVES: usize = 30;
+
+/// Two first passes that share nothing, and a fit to their states. It is one block, so an interrupted fit begins anew.
+pub(in crate::adaptive) struct FitTask<'s, 'p, P: AnnealingPath, K> {
+    pub(in crate::adaptive) rounds: &'s Rounds<'p, P, K>,
+    pub(in crate::adaptive) fitting: &'s Fitting<'p, P::State, K>,
+    pub(in crate::adaptive) later: Later<'s>,
+    /// Number of evaluations that all tries may spend.
+    pub(in crate::adaptive) allowance: u64,
+}
+
+/// The first pass of one half, with the evaluations of all passes and fits; and the base, with the effective share of
+/// its draws.
+#[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
+pub(in crate::adaptive) struct Begun<K> {
+    pub(in crate::adaptive) first: FirstPassRun<K>,
+    pub(in crate::adaptive) base: std::result::Result<(FittedBase, f64), NotFitted>,
+}
+
+type Pair<'s, 'p, P, K> = [FirstPassAtWork<'s, 'p, P, K>; 2];
+
+impl<'p, P, K> FitTask<'_, 'p, P, K>
+where
+    P: AnnealingPath<State: Clone + Send> + Send + Sync,
+    P::At: Send + Sync,
+    K: TransitionKernel<P::At> + Clone + Send + Sync,
+{
+    /// Returns the first passes of the given pair, counted from 0.
+    fn passes(&self, pair: u32, rng: &mut StreamRng) -> [FirstPass<'p, P, K>; 2] {
+        let rounds = self.rounds;
+        let chains = (rounds.chains << pair).div_ceil(2);
+        std::array::from_fn(|_| rounds.first_pass(chains, rounds.moves << pair, rng.next_u64()))
+    }
+
+    /// Makes one first pass, for rounds from the path's own base.
+    fn unfitted(&self, reason: NotFitted, pulse: &mut dyn Pulse) -> Result<Begun<K>, Halt> {
+        let rounds = self.rounds;
+        let pass = rounds.first_pass(rounds.chains, rounds.moves, rounds.seed);
+        let mut at = FirstPassAtWork::start(&pass)?;
+        at.arrive(u64::MAX, Some(self.later), pulse, true)?;
+        let first = at.finish()?;
+        Ok(Begun {
+            first,
+            base: Err(reason),
+        })
+    }
+
+    /// Makes two first passes and fits a base. If the fits disagree, the chains move on, and a base is fitted again.
+    fn attempt(
+        &self,
+        passes: &[FirstPass<'p, P, K>; 2],
+        spent: &mut u64,
+        rng: &mut StreamRng,
+        pulse: &mut dyn Pulse,
+    ) -> Result<Begun<K>, Halt> {
+        let [one, other] = passes;
+        let mut at = [FirstPassAtWork::start(one)?, FirstPassAtWork::start(other)?];
+        for half in &mut at {
+            half.keep_trail();
+            half.arrive(u64::MAX, Some(self.later), pulse, false)?;
+        }
+        let before = *spent;
+        let mut fitted = self.fit(&at, rng)?;
+        let mut draws = fitted.evaluations;
+        *spent = before + draws + evaluations(&at);
+        let of_moves = (FURTHER_MOVES * self.rounds.chains) as u64 * self.rounds.of_move();
+        if self.goes_on(&fitted, *spent + of_moves) {
+            at.iter_mut()
+                .try_for_each(|half| half.stay(FURTHER_MOVES, pulse))?;
+            fitted = self.fit(&at, rng)?;
+            draws += fitted.evaluations;
+            *spent = before + draws + evaluations(&at);
+        }
+        let mut first = at[0].finish()?;
+        first.log_z = log_mean_exp(&[first.log_z, at[1].finish()?.log_z]);
+        Ok(Begun {
+            first,
+            base: fitted.found,
+        })
+    }
+
+    fn fit(&self, at: &Pair<'_, 'p, P, K>, rng: &mut StreamRng) -> Result<Fitted> {
+        let half = |half: &FirstPassAtWork<'_, 'p, P, K>| {
+            let found = half.finish()?;
+            let arrived = half.known();
+            // Each stage halves the effective sample size, so its weights have the relative variance 1.
+            let error = (found.schedule.stages() as f64 / arrived.len() as f64).sqrt();
+            Ok::<_, crate::Error>(Half {
+                trail: half.trail().to_vec(),
+                log_ratio: (found.log_z - self.rounds.log_base_normalizer, error),
+                arrived,
+            })
+        };
+        self.fitting.fit(&[half(&at[0])?, half(&at[1])?], rng)
+    }
+
+    /// Returns whether another try may find a base, and ends with `spent` evaluations that are still allowed.
+    fn goes_on(&self, fitted: &Fitted, spent: u64) -> bool {
+        let most = spent.saturating_add(2 * (MOST_STEPS * DRAWS) as u64);
+        most <= self.allowance && fitted.found.as_ref().is_err_and(|reason| reason.may_pass())
+    }
+}
+
+impl<P, K> Task for FitTask<'_, '_, P, K>
+where
+    P: AnnealingPath<State: Clone + Send> + Send + Sync,
+    P::At: Send + Sync,
+    K: TransitionKernel<P::At> + Clone + Send + Sync,
+{
+    type Output = Single<Begun<K>>;
+
+    fn chains(&self, _block: usize) -> Range<usize> {
+        0..self.rounds.chains
+    }
+
+    fn run(&self, _block: usize, pulse: &mut dyn Pulse) -> Result<Self::Output, Halt> {
+        let (start, mut spent) = (Instant::now(), 0);
+        let mut rng = stream(self.rounds.seed, Purpose::FITTED, 0);
+        if !self.fitting.has_normalizer(&mut rng)? {
+            return Ok(Single(self.unfitted(NotFitted::Normalizer, pulse)?));
+        }
+        let mut pair = 0;
+        let mut begun = loop {
+            let passes = self.passes(pair, &mut rng);
+            let before = spent;
+            let begun = self.attempt(&passes, &mut spent, &mut rng, pulse)?;
+            pair += 1;
+            // Twice the chains and moves: four times the evaluations.
+            let next = spent.saturating_add(4 * (spent - before));
+            let may_pass = begun.base.as_ref().is_err_and(|reason| reason.may_pass());
+            if !may_pass || pair == MOST_PAIRS || next > self.allowance {
+                break begun;
+            }
+        };
+        begun.first.evaluations = spent;
+        begun.first.seconds = seconds(start);
+        Ok(Single(begun))
+    }
+
+    fn width(&self) -> usize {
+        self.rounds.chains.div_ceil(2).div_ceil(FIRST_BLOCK)
+    }
+}
+
+fn evaluations<P, K>(at: &Pair<'_, '_, P, K>) -> u64
+where
+    P: AnnealingPath<State: Clone + Send> + Send + Sync,
+    P::At: Send + Sync,
+    K: TransitionKernel<P::At> + Clone + Send + Sync,
+{
+    at.iter().map(FirstPassAtWork::evaluations).sum()
+}
