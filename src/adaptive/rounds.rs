@@ -383,7 +383,11 @@ where
         last.run.warn(last.merged_families());
         last.run
             .doubt(&|states, steps, interval| self.path.doubts(states, steps, interval));
-        RoundsRun { last, stopped_by }
+        RoundsRun {
+            last,
+            stopped_by,
+            seed: self.seed,
+        }
     }
 
     /// Returns whether a base fitted to the states of the last round may lead to the target on a shorter path.

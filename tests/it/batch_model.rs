@@ -405,3 +405,21 @@ fn wrong_lengths_are_the_error_of_the_run() {
         "invalid dimension: got 0, expected at least 1"
     );
 }
+
+/// A mean over the rows, where one over the columns was meant: log Z would depend on the size of blocks.
+#[test]
+fn log_densities_that_depend_on_other_rows_are_refused() {
+    let centred = shared::batch_model(1, |states: &[f64], n| {
+        let mean = states.iter().sum::<f64>() / n as f64;
+        let values = states.iter().map(|x| -0.5 * (x - mean).powi(2)).collect();
+        let slopes = states.iter().map(|x| mean - x).collect();
+        Ok((values, slopes))
+    });
+    let path = GeometricPath::new(Gaussian::standard(1).unwrap(), centred.unwrap());
+    let run = Ais::new(&path, RandomWalkMetropolis::new(1.0).unwrap()).run();
+    let error = run.unwrap_err().to_string();
+    assert!(
+        error.contains("row 0: ") && error.contains("other rows of the batch"),
+        "{error}"
+    );
+}
