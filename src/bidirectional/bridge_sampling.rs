@@ -70,6 +70,9 @@ const LEAST: usize = 10;
 /// Effective number of draws, in both halves together, below which a warning appears. Near 100, intervals are
 /// still slightly too short (`docs/notes/draws.md`).
 const FEW: f64 = 100.0;
+/// Effective number of the slowest coordinate below which a warning appears. It is a quarter of [`FEW`], because the
+/// coordinates of a Gaussian have half as many effective draws as log f, whose intervals are right.
+const FEW_OF_COORDINATE: f64 = 25.0;
 /// Effective number of the slowest coordinate below which a warning appears if it is [far](LAGS) below that of log f.
 const SLOW: f64 = 400.0;
 /// Ratio of the effective numbers of log f and of the slowest coordinate above which log f alone says too little.
@@ -235,7 +238,7 @@ impl<L: Fit<State: Clone>> BridgeSampling<L> {
         let few = (effective < FEW).then_some(Warning::FewDraws { effective, draws });
         let slow = slowest.filter(|slowest| {
             let its = slowest.mixing.effective;
-            its < FEW || its < SLOW.min(effective / LAGS)
+            its < FEW_OF_COORDINATE || its < SLOW.min(effective / LAGS)
         });
         let slow = slow.map(|Slowest { coordinate, mixing }| Warning::SlowCoordinate {
             coordinate,

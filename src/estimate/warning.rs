@@ -240,11 +240,13 @@ pub enum Warning {
         /// Number of draws.
         draws: usize,
     },
-    /// Draws that mix slowly in one coordinate: they are worth fewer than 100 independent draws in it, or fewer than 400
+    /// Draws that mix slowly in one coordinate: they are worth fewer than 25 independent draws in it, or fewer than 400
     /// and an eighth of what they are worth in log f. The error of log Z may then be too small, because the draws may
     /// lack a region to which this coordinate leads.
     #[error(
-        "the draws are worth about {effective:.0} independent ones in coordinate {coordinate} (R-hat {r_hat:.2}), and          {of_log_density:.0} in the log density: they may lack a region, such as the neck of a centred hierarchy; draw longer          chains or use non-centred coordinates, and compare log Z with a run from the prior"
+        "the draws are worth about {effective:.0} independent ones in coordinate {coordinate}, counted from 0 (R-hat {r_hat:.2}), \
+         and {of_log_density:.0} in the log density: they may lack a region, such as the neck of a centred hierarchy; draw \
+         longer chains or use non-centred coordinates, and compare log Z with a run from the prior"
     )]
     SlowCoordinate {
         /// Index of the coordinate.

@@ -349,11 +349,12 @@ fn a_failure_of_the_device_is_the_error_of_the_run() {
         let ais = Ais::new(&path, hmc()).schedule(Schedule::linear(20).unwrap());
         lost(ais.chains(100).block_size(50).threads(1).run())
     };
-    // The first stage calls for the states, and then three times for each trajectory; others three times.
+    // The first stage calls for the states, again for three of them, and then three times for each trajectory; others three
+    // times.
     assert_eq!(ais(0), (1, 0..50));
-    assert_eq!(ais(4 + 3 + 1), (3, 0..50));
-    // The first block takes 61 calls in all.
-    assert_eq!(ais(61 + 4), (2, 50..100));
+    assert_eq!(ais(5 + 3 + 1), (3, 0..50));
+    // The first block takes 62 calls in all.
+    assert_eq!(ais(62 + 4), (2, 50..100));
 
     macro_rules! lost {
         ($path:ident => $run:expr) => {

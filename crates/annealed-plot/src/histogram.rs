@@ -21,7 +21,7 @@ impl Bins {
         Self { ends, count }
     }
 
-    /// As [`of`](Self::of), but a long tail of low values has no bins: values that lie far below all of the samples' lower
+    /// Chooses bins as [`of`](Self::of), without bins for a long tail of low values: values that lie far below all of the samples' lower
     /// quartiles, by eight interquartile ranges.
     pub(super) fn without_tail(samples: &[Vec<f64>]) -> Self {
         let quartile = |sample: &Vec<f64>, part: usize| {
