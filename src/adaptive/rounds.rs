@@ -495,7 +495,11 @@ where
         }
         last.run
             .doubt(&|states, steps, interval| self.path.doubts(states, steps, interval));
-        RoundsRun { last, stopped_by }
+        RoundsRun {
+            last,
+            stopped_by,
+            seed: self.seed,
+        }
     }
 
     /// Returns whether a fitted base may lead to the target on a shorter path.

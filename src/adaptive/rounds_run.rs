@@ -43,6 +43,7 @@ pub struct RoundsRun<S, K> {
     #[cfg_attr(feature = "serde", serde(flatten))]
     pub(super) last: Last<S, K>,
     pub(super) stopped_by: StoppedBy,
+    pub(super) seed: u64,
 }
 
 /// The last finished round.
@@ -129,6 +130,11 @@ impl<S, K> RoundsRun<S, K> {
     /// Returns the first pass and the rounds. Estimates that rise from round to round were too low.
     pub fn rounds(&self) -> &[Round] {
         &self.last.rounds
+    }
+
+    /// Returns the seed of [`Rounds`](super::Rounds). The seeds of its rounds follow from it.
+    pub fn seed(&self) -> u64 {
+        self.seed
     }
 
     /// Returns the reason why the rounds ended: the error, the evaluations, the number of rounds or a callback.

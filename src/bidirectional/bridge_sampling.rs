@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Instant;
 
-use crate::estimate::{BennettEstimate, LogZ, Warning, effective_draws, write_headline};
+use crate::estimate::{BennettEstimate, LogZ, Mixing, Warning, effective_draws, write_headline};
 use crate::model::{Fit, UnnormalizedModel, log_densities_of};
 use crate::num::{exceeds, log_mean_exp, student_quantile};
 use crate::random::{Purpose, StreamRng, stream};
@@ -19,7 +19,8 @@ use crate::{Error, Result};
 ///
 /// There are as many draws of g as of f, and s is the logistic function. By the autocorrelation of log f, the draws of
 /// f count as `e^-M` times as many independent draws. Then the halves change places, and Z is the mean of both
-/// estimates. Errors allow for the autocorrelation of the acceptances and for chains that disagree.
+/// estimates. Errors allow for the autocorrelation of the acceptances and of the slowest coordinate, as far as the
+/// acceptances depend on it, and for chains that disagree.
 ///
 /// **It cannot detect a mode that the draws lack.** Use a [challenged](crate::adaptive::Challenge) run from the
 /// fitted [law](Self::law) as a second witness:
@@ -69,12 +70,42 @@ const LEAST: usize = 10;
 /// Effective number of draws, in both halves together, below which a warning appears. Near 100, intervals are
 /// still slightly too short (`docs/notes/draws.md`).
 const FEW: f64 = 100.0;
+/// Effective number of the slowest coordinate below which a warning appears. It is a quarter of [`FEW`], because the
+/// coordinates of a Gaussian have half as many effective draws as log f, whose intervals are right.
+const FEW_OF_COORDINATE: f64 = 25.0;
+/// Effective number of the slowest coordinate below which a warning appears if it is [far](LAGS) below that of log f.
+const SLOW: f64 = 400.0;
+/// Ratio of the effective numbers of log f and of the slowest coordinate above which log f alone says too little.
+const LAGS: f64 = 8.0;
 /// Distance of the two halves' estimates, in standard errors of the difference, above which a warning appears.
 const FAR: f64 = 3.0;
 
 /// Half of each chain's draws, with the target's log densities at these draws.
 struct Half<'d, S> {
     chains: Vec<(&'d [S], Vec<f64>)>,
+}
+
+/// The coordinate in which the draws mix least.
+struct Slowest {
+    coordinate: usize,
+    mixing: Mixing,
+}
+
+impl Slowest {
+    /// Returns `None` if the law's states have no coordinates.
+    fn of<L: Fit>(chains: &[Vec<L::State>]) -> Option<Self> {
+        let count = L::coordinates(&chains[0][0]).len();
+        let mixing = |coordinate| {
+            let values = |chain: &Vec<L::State>| {
+                Vec::from_iter(chain.iter().map(|draw| L::coordinates(draw)[coordinate]))
+            };
+            let mixing = Mixing::of(&Vec::from_iter(chains.iter().map(values)));
+            Self { coordinate, mixing }
+        };
+        let least =
+            |one: &Self, other: &Self| one.mixing.effective.total_cmp(&other.mixing.effective);
+        (0..count).map(mixing).min_by(least)
+    }
 }
 
 impl<S: Clone> Half<'_, S> {
@@ -104,6 +135,7 @@ impl<S: Clone> Half<'_, S> {
         &self,
         law: &L,
         target: &impl UnnormalizedModel<State = S>,
+        slowest: Option<(usize, f64)>,
         rng: &mut StreamRng,
     ) -> Result<BennettEstimate> {
         let log_g = |state: &S| law.log_density(state) - law.log_normalizer();
@@ -115,7 +147,12 @@ impl<S: Clone> Half<'_, S> {
             let pairs = draws.iter().zip(log_f);
             pairs.map(|(state, log_f)| log_g(state) - log_f).collect()
         });
-        BennettEstimate::from_chains(&of_law, &Vec::from_iter(of_target), self.effective())
+        let draws = || self.chains.iter().flat_map(|(draws, _)| draws.iter());
+        let values = |i| Vec::from_iter(draws().map(|draw| L::coordinates(draw)[i]));
+        let slowest = slowest.map(|(coordinate, time)| (values(coordinate), time));
+        let slowest = slowest.as_ref().map(|(values, time)| (&values[..], *time));
+        let of_target = Vec::from_iter(of_target);
+        BennettEstimate::from_chains(&of_law, &of_target, self.effective(), slowest)
     }
 }
 
@@ -169,9 +206,14 @@ impl<L: Fit<State: Clone>> BridgeSampling<L> {
                 .collect(),
         };
         let (first, second) = (of(|n| 0..n / 2), of(|n| n / 2..n));
+        let (of_first, of_second) = (first.law::<L>()?, second.law::<L>()?);
+        let draws = chains.iter().map(Vec::len).sum();
+        let slowest = Slowest::of::<L>(chains);
+        let slow = slowest.as_ref();
+        let slow = slow.map(|slow| (slow.coordinate, draws as f64 / slow.mixing.effective));
         let mut rng = stream(seed, Purpose::BRIDGE_SAMPLING, 0);
-        let by_second = second.estimate(&first.law::<L>()?, target, &mut rng)?;
-        let by_first = first.estimate(&second.law::<L>()?, target, &mut rng)?;
+        let by_second = second.estimate(&of_first, target, slow, &mut rng)?;
+        let by_first = first.estimate(&of_second, target, slow, &mut rng)?;
         let halves = [by_first, by_second];
         let values = halves.map(|half| half.value());
         let log_z = log_mean_exp(&values);
@@ -185,19 +227,29 @@ impl<L: Fit<State: Clone>> BridgeSampling<L> {
             evaluations: 0,
             seconds: 0.0,
         };
-        found.warnings = found.reasons(chains.iter().map(Vec::len).sum());
+        found.warnings = found.reasons(draws, slowest);
         Ok(found)
     }
 
-    fn reasons(&self, draws: usize) -> Vec<Warning> {
+    fn reasons(&self, draws: usize, slowest: Option<Slowest>) -> Vec<Warning> {
         let [one, other] = self.halves.map(|half| half.value());
         let [error, its] = self.halves.map(|half| half.standard_error());
         let effective = self.effective_draws;
         let few = (effective < FEW).then_some(Warning::FewDraws { effective, draws });
+        let slow = slowest.filter(|slowest| {
+            let its = slowest.mixing.effective;
+            its < FEW_OF_COORDINATE || its < SLOW.min(effective / LAGS)
+        });
+        let slow = slow.map(|Slowest { coordinate, mixing }| Warning::SlowCoordinate {
+            coordinate,
+            effective: mixing.effective,
+            of_log_density: effective,
+            r_hat: mixing.r_hat,
+        });
         // Estimates without an error still differ by rounding.
         let differ = exceeds(one.max(other), one.min(other) + FAR * error.hypot(its));
         let differ = differ.then_some(Warning::HalvesDisagree { one, other });
-        let mut found = Vec::from_iter(few.into_iter().chain(differ));
+        let mut found = Vec::from_iter([few, slow, differ].into_iter().flatten());
         for warning in self.halves.iter().flat_map(BennettEstimate::warnings) {
             // One direction alone may be far off if the law's tails differ from the target's.
             let is_gap = matches!(warning, Warning::ForwardReverseGap { .. });
@@ -231,6 +283,14 @@ impl<L> BridgeSampling<L> {
     /// Returns the law, the distribution fitted to all draws. It can serve as a base of annealed runs.
     pub fn law(&self) -> &L {
         &self.law
+    }
+
+    /// Adds the warning [`Divergences`](Warning::Divergences) if a Hamiltonian sampler reported divergent transitions, as
+    /// `annealed_files::Draws::divergences` counts them.
+    pub fn with_divergences(mut self, count: usize) -> Self {
+        let warning = (count > 0).then_some(Warning::Divergences { count });
+        self.warnings.extend(warning);
+        self
     }
 
     /// Returns the effective number of independent draws for the mean of log f.

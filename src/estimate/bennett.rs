@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::advice::{WORKS_CAUSE, gap_cause};
-use super::effective_draws::Correlation;
+use super::effective_draws::{Correlation, squared_correlation};
 use super::{Estimate, Warning, WorkUnit, check, log_z};
 use crate::num::{WeightSums, largest, log_sigmoid, student_quantile};
 use crate::{Error, Result};
@@ -159,20 +159,26 @@ impl BennettEstimate {
     }
 
     /// Creates the estimate with reverse weights of autocorrelated chains. In the equation these weights count as
-    /// `effective` independent draws. Their variance uses the effective number of draws of their acceptances.
+    /// `effective` independent draws. Their variance uses the effective number of draws of their acceptances. The part
+    /// of this variance that a slow quantity explains, given by its values and the number of them that is worth one
+    /// independent value, has that quantity's effective number instead.
     pub(crate) fn from_chains(
         forward: &[f64],
         reverse: &[Vec<f64>],
         effective: f64,
+        slow: Option<(&[f64], f64)>,
     ) -> Result<Self> {
         let mut found = Self::of(forward, &reverse.concat(), effective)?;
         let shift = found.value + (forward.len() as f64 / effective).ln();
         let accepted = |w: &f64| log_sigmoid(shift + w).exp();
-        let acceptances = reverse
-            .iter()
-            .map(|chain| chain.iter().map(accepted).collect());
-        let correlation = Correlation::of(&Vec::from_iter(acceptances));
-        found.reverse.count_as(correlation.time);
+        let of_chain = |chain: &Vec<f64>| chain.iter().map(accepted).collect();
+        let acceptances = Vec::from_iter(reverse.iter().map(of_chain));
+        let correlation = Correlation::of(&acceptances);
+        let longer = slow.map_or(0.0, |(values, time)| {
+            let explained = squared_correlation(&acceptances.concat(), values);
+            explained * (time - correlation.time).max(0.0)
+        });
+        found.reverse.count_as(correlation.time + longer);
         // The autocorrelation of one chain after the other is no reason to warn.
         let is_strange = correlation.interleaved.is_some() || correlation.grows;
         found.correlations[1] = is_strange.then_some(correlation);

@@ -12,7 +12,7 @@ const MOST_LAGS: usize = 256;
 const MOST_VALUES: usize = 4_096;
 /// Largest number of means of successive values from which an autocorrelation time is computed.
 const MOST_MEANS: usize = 20_000;
-/// Number of the longest blocks in a chain.
+/// Number of the longest blocks in the longest chain.
 const BLOCKS: usize = 20;
 /// Factor by which the time of the longest blocks exceeds the time of blocks half as long if it still grows.
 const GROWTH: f64 = 1.1;
@@ -23,7 +23,7 @@ const GROWTH: f64 = 1.1;
 /// values of m chains take turns, because only values m apart are then correlated. Such values are recognised by their
 /// autocorrelation: of either sign, it is largest at lag m. The m chains are then taken apart. The second estimate is
 /// the variance of the means of blocks, times their length, over the variance of the values (batch means, Flegal and
-/// Jones 2010). The lengths double up to a twentieth of a chain. The largest estimate counts, except for blocks whose
+/// Jones 2010). The lengths double up to a twentieth of the longest chain. The largest estimate counts, except for blocks whose
 /// estimate exceeds the first one by less than six of its standard errors.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -47,9 +47,10 @@ impl Correlation {
         let apart = interleaved.unwrap_or(1);
         let mut parts = Vec::new();
         for first in 0..apart {
-            let part =
-                |chain: &Vec<f64>| chain.iter().skip(first).step_by(apart).copied().collect();
-            parts.extend(chains.iter().map(part));
+            let part = |chain: &Vec<f64>| -> Vec<f64> {
+                chain.iter().skip(first).step_by(apart).copied().collect()
+            };
+            parts.extend(chains.iter().map(part).filter(|part| !part.is_empty()));
         }
         let (sequence, blocks) = (sequence_time(&parts), block_times(chains));
         let exceeds = |(count, time): (f64, f64), least: f64| {
@@ -80,16 +81,21 @@ impl Correlation {
 /// Returns the lag of the strongest autocorrelation of the values' ranks, of either sign; `None` if chance explains it.
 /// If several lags are nearly as strong, it is the first of them.
 fn strongest_lag(ranks: &[Vec<f64>]) -> Option<usize> {
-    let mut first = [ranks.concat()];
-    first[0].truncate(MOST_VALUES);
-    let squares = [first[0].iter().map(|rank| rank * rank).collect()];
-    let root = (first[0].len() as f64).sqrt();
+    let mut left = MOST_VALUES;
+    let first = Vec::from_iter(ranks.iter().map(|chain| {
+        let taken = &chain[..chain.len().min(left)];
+        left -= taken.len();
+        taken.to_vec()
+    }));
+    let square = |chain: &Vec<f64>| chain.iter().map(|rank| rank * rank).collect();
+    let squares = Vec::from_iter(first.iter().map(square));
+    let (zeros, root) = (vec![0.0; first.len()], draws(&first).sqrt());
     // The sum of products over the root of the sum of their squares. It is NaN for equal values.
     let score = |lag| {
-        let variance = autocovariance(&squares, &[0.0], lag);
-        root * autocovariance(&first, &[0.0], lag).abs() / variance.sqrt()
+        let variance = autocovariance(&squares, &zeros, lag);
+        root * autocovariance(&first, &zeros, lag).abs() / variance.sqrt()
     };
-    let scores = Vec::from_iter((1..=MOST_LAGS.min(shortest(ranks) / 4)).map(score));
+    let scores = Vec::from_iter((1..=MOST_LAGS.min(longest(&first) / 4)).map(score));
     let most = scores.iter().copied().fold(0.0, f64::max);
     let first = scores.iter().position(|score| *score >= 0.8 * most)?;
     (most > CORRELATED).then_some(first + 1)
@@ -98,7 +104,8 @@ fn strongest_lag(ranks: &[Vec<f64>]) -> Option<usize> {
 /// Returns the autocorrelation time by the initial sequence, 1 or more. Means of a few successive values have the same
 /// correlations, and bound the cost for long chains.
 fn sequence_time(chains: &[Vec<f64>]) -> f64 {
-    let means = block_means(chains, shortest(chains).div_ceil(MOST_MEANS).max(1));
+    let mut means = block_means(chains, longest(chains).div_ceil(MOST_MEANS).max(1));
+    means.retain(|chain| !chain.is_empty());
     // Of equal values the quotient is NaN, and their time is 1.
     (draws(chains) * spread(&means) / spread(chains) / initial_sequence(&means)).max(1.0)
 }
@@ -106,9 +113,9 @@ fn sequence_time(chains: &[Vec<f64>]) -> f64 {
 /// Returns the number of blocks and their autocorrelation time, for lengths of the blocks from the longest to 2.
 fn block_times(chains: &[Vec<f64>]) -> Vec<(f64, f64)> {
     let doubled = std::iter::successors(Some(BLOCKS), |blocks| Some(2 * blocks));
-    let lengths = doubled.map(|blocks| shortest(chains) / blocks);
+    let lengths = doubled.map(|blocks| longest(chains) / blocks);
     let whole = spread(chains);
-    let of = |block| {
+    let of = |block: usize| {
         let means = [block_means(chains, block).concat()];
         let count = means[0].len() as f64;
         let shrunk = spread(&means) / whole * count / (count - 1.0);
@@ -132,8 +139,8 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-fn shortest(chains: &[Vec<f64>]) -> usize {
-    chains.iter().map(Vec::len).min().unwrap_or(0)
+fn longest(chains: &[Vec<f64>]) -> usize {
+    chains.iter().map(Vec::len).max().unwrap_or(0)
 }
 
 /// Returns the rank of each value, less the mean rank. Equal values share their mean rank.
@@ -154,6 +161,35 @@ pub(crate) fn effective_draws(chains: &[Vec<f64>]) -> f64 {
     draws(chains) / Correlation::of(chains).time
 }
 
+/// How well chains mix in one quantity, by the ranks of its values. The halves of each chain count as chains, so that a
+/// drift shows as well as chains that disagree (Vehtari et al. 2021).
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Mixing {
+    /// The [effective number](effective_draws) of draws.
+    pub(crate) effective: f64,
+    /// R-hat, the root of the ratio of the variance V of all values to the mean variance W within the halves: 1 if all of
+    /// them agree. NaN for equal values.
+    pub(crate) r_hat: f64,
+}
+
+impl Mixing {
+    pub(crate) fn of(chains: &[Vec<f64>]) -> Self {
+        let mut ranks = ranks(&chains.concat());
+        let mut halves = Vec::new();
+        for chain in chains {
+            let rest = ranks.split_off(chain.len());
+            let second = ranks.split_off(chain.len() / 2);
+            halves.extend([ranks, second]);
+            ranks = rest;
+        }
+        let means = Vec::from_iter(halves.iter().map(|half| mean(half)));
+        Self {
+            effective: effective_draws(&halves),
+            r_hat: (spread(&halves) / autocovariance(&halves, &means, 0)).sqrt(),
+        }
+    }
+}
+
 /// Returns the number of independent draws whose mean is as precise as the mean of these autocorrelated chains,
 ///
 /// `N / tau`, `tau = 1 + 2 sum_t rho_t`, `rho_t = 1 - (W - mean_j c_j(t)) / V`,
@@ -164,7 +200,6 @@ pub(crate) fn effective_draws(chains: &[Vec<f64>]) -> f64 {
 /// Correlations are summed in pairs until a pair is not positive; no pair counts more than an earlier one (Geyer 1992).
 /// The result is at most the number of draws.
 fn initial_sequence(chains: &[Vec<f64>]) -> f64 {
-    let longest = chains.iter().map(Vec::len).max().unwrap_or(0);
     let (count, total) = (chains.len() as f64, draws(chains));
     let n = total / count;
     let means = Vec::from_iter(chains.iter().map(|chain| mean(chain)));
@@ -187,7 +222,7 @@ fn initial_sequence(chains: &[Vec<f64>]) -> f64 {
         1.0 - (within - covariance) / variance
     };
     let (mut sum, mut least) = (0.0, f64::INFINITY);
-    for lag in (0..longest.saturating_sub(1)).step_by(2) {
+    for lag in (0..longest(chains).saturating_sub(1)).step_by(2) {
         let pair = correlation(lag) + correlation(lag + 1);
         if pair.is_nan() || pair <= 0.0 {
             break;
@@ -196,6 +231,20 @@ fn initial_sequence(chains: &[Vec<f64>]) -> f64 {
         sum += least;
     }
     total / (2.0 * sum - 1.0).max(1.0)
+}
+
+/// Returns the squared correlation of pairs of values; 0 if one of them is constant.
+pub(super) fn squared_correlation(one: &[f64], other: &[f64]) -> f64 {
+    let (mean_of_one, mean_of_other) = (mean(one), mean(other));
+    let (mut products, mut squares, mut its) = (0.0, 0.0, 0.0);
+    for (x, y) in one.iter().zip(other) {
+        let (x, y) = (x - mean_of_one, y - mean_of_other);
+        (products, squares, its) = (products + x * y, squares + x * x, its + y * y);
+    }
+    // The correlation with constant values is NaN.
+    (products / squares * (products / its))
+        .clamp(0.0, 1.0)
+        .max(0.0)
 }
 
 /// Returns the number of draws of all chains.
@@ -255,6 +304,60 @@ mod tests {
             found.interleaved == Some(8) && found.time == 1.0,
             "{found:?}"
         );
+    }
+
+    /// Long chains are measured by their own lengths, whatever the shortest chain is.
+    #[test]
+    fn a_short_chain_hides_nothing_in_others() {
+        let mut rng = stream(7, Purpose::TESTING, 0);
+        let turns = |rng: &mut _| interleaved(32, 0.97, 9_600 / 32, rng);
+        let mut chains = Vec::from([(); 3].map(|()| turns(&mut rng)));
+        let alone = Correlation::of(&chains);
+        for length in [20, 100] {
+            chains.truncate(3);
+            chains.push(autoregression(0.0, length, &mut rng));
+            let found = Correlation::of(&chains);
+            assert_eq!(found.interleaved, Some(32), "{found:?}");
+            assert!(
+                (found.time / alone.time - 1.0).abs() < 0.2,
+                "{found:?}, {alone:?}"
+            );
+        }
+        // Slow blocks beside noise, of which no lag tells.
+        let (slow, noise) = (
+            autoregression(0.998, 20_000, &mut rng),
+            autoregression(0.0, 20_000, &mut rng),
+        );
+        let values = Vec::from_iter(slow.iter().zip(noise).map(|(slow, x)| 0.17 * slow + x));
+        let found = Correlation::of(&[values, autoregression(0.0, 20, &mut rng)]);
+        assert!(found.is_clear && found.time > 5.0, "{found:?}");
+    }
+
+    /// A drift and chains apart show in R-hat and in the effective number; independent chains of ties have an R-hat of 1.
+    #[test]
+    fn mixing_sees_drifts_and_chains_apart() {
+        let mut rng = stream(8, Purpose::TESTING, 0);
+        let mut chains = Vec::from([(); 4].map(|()| autoregression(0.0, 500, &mut rng)));
+        let right = Mixing::of(&chains);
+        assert!(
+            (right.r_hat - 1.0).abs() < 0.01 && right.effective > 1_500.0,
+            "{right:?}"
+        );
+        let drifting = chains.iter().map(|chain| {
+            let drift = chain.iter().enumerate().map(|(i, x)| x + 0.004 * i as f64);
+            drift.collect()
+        });
+        let drifting = Mixing::of(&Vec::from_iter(drifting));
+        assert!(
+            drifting.r_hat > 1.05 && drifting.effective < 300.0,
+            "{drifting:?}"
+        );
+        chains[1].iter_mut().for_each(|x| *x += 1.0);
+        let apart = Mixing::of(&chains);
+        assert!(apart.r_hat > 1.05 && apart.effective < 200.0, "{apart:?}");
+        let mut ties = chains.clone();
+        ties.iter_mut().flatten().for_each(|x| *x = 1.0);
+        assert!(Mixing::of(&ties).effective == 2_000.0);
     }
 
     /// Correlations of .03 at each lag, over a thousand values: no single one shows.

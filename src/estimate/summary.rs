@@ -5,8 +5,8 @@ use std::fmt;
 use super::log_z::{decimals, is_skewed, write_figures, write_warnings};
 use super::quantities::Function;
 use super::weighted_states::Values;
-use super::{LogZ, Quantities, Warning, WeightedStates};
-use crate::Result;
+use super::{LogZ, Mixing, Quantities, Warning, WeightedStates};
+use crate::{Error, Result};
 
 /// A table of parameters or other quantities under the target, made by
 /// [`WeightedSample::summary`](super::WeightedSample::summary). It has log Z above and any warnings below.
@@ -65,6 +65,9 @@ pub struct SummaryRow {
     /// Number of independent draws whose mean would have this error, `(standard deviation / error)^2`; at most the
     /// number of states.
     pub effective_draws: f64,
+    /// R-hat of ranks and half chains (Vehtari et al. 2021), for draws of [Markov chains](Self::of_chains): 1 if the
+    /// chains agree. It is NaN for other samples.
+    pub r_hat: f64,
 }
 
 impl Summary {
@@ -103,7 +106,64 @@ impl SummaryRow {
                 true => (deviation / error).powi(2).min(states),
                 false => 0.0,
             },
+            r_hat: f64::NAN,
         }
+    }
+
+    /// Creates the row of a quantity from its draws by Markov chains, each in the order in which they were drawn. The
+    /// effective draws are those of ranks and half chains (the bulk ESS of Vehtari et al. 2021). They also allow for chains
+    /// that take turns, and for blocks that differ.
+    ///
+    /// ```
+    /// use annealed::estimate::SummaryRow;
+    ///
+    /// let chains = [[1.0, 2.0, 0.5, 1.5, 3.0, 2.5].repeat(5), [2.0, 0.0, 3.5, 1.0, 2.0, 1.5].repeat(5)];
+    /// let row = SummaryRow::of_chains("mu", &chains)?;
+    /// println!("{}", SummaryRow::table(&[row]));
+    /// # Ok::<(), annealed::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// No chain, a chain of fewer than four draws, a number that is not finite.
+    pub fn of_chains(name: &str, chains: &[Vec<f64>]) -> Result<Self> {
+        Error::check_not_empty("chains", chains.len())?;
+        for chain in chains {
+            Error::check_at_least("draws of a chain", chain.len(), 4)?;
+        }
+        let states = chains.concat();
+        let units = Vec::from_iter(0..states.len());
+        let sample = WeightedStates {
+            states: &states,
+            log_weights: vec![0.0; states.len()].into(),
+            units: units.into(),
+        };
+        let row = Self::of(name, &Values::ascending(&sample, name, |x| *x)?);
+        let Mixing { effective, r_hat } = Mixing::of(chains);
+        Ok(Self {
+            standard_error: row.standard_deviation / effective.sqrt(),
+            effective_draws: effective,
+            r_hat,
+            ..row
+        })
+    }
+
+    /// Returns an aligned table of the rows. It has a column for R-hat if a row has one.
+    pub fn table(rows: &[Self]) -> String {
+        let mut table = vec![COLUMNS.map(String::from).to_vec()];
+        table.extend(rows.iter().map(Self::cells));
+        if rows.iter().all(|row| row.r_hat.is_nan()) {
+            table
+                .iter_mut()
+                .for_each(|row| row.truncate(COLUMNS.len() - 1));
+        }
+        let width = |column: usize| table.iter().map(|row| row[column].chars().count()).max();
+        let widths = Vec::from_iter((0..table[0].len()).filter_map(width));
+        let line = |row: &Vec<String>| {
+            let aligned = |(cell, width): (&String, &usize)| format!("  {cell:>width$}");
+            let cells = row.iter().zip(&widths).skip(1).map(aligned);
+            format!("{:<width$}", row[0], width = widths[0]) + &String::from_iter(cells)
+        };
+        Vec::from_iter(table.iter().map(line)).join("\n")
     }
 
     /// Returns the texts of the row's cells. The standard error decides the number of decimals.
@@ -118,13 +178,18 @@ impl SummaryRow {
             self.standard_error,
         ];
         let figures = figures.map(|x| format!("{x:.digits$}"));
-        let draws = format!("{:.0}", self.effective_draws);
-        [vec![self.name.clone()], figures.to_vec(), vec![draws]].concat()
+        let rest = [
+            format!("{:.0}", self.effective_draws),
+            format!("{:.2}", self.r_hat),
+        ];
+        [vec![self.name.clone()], figures.to_vec(), rest.to_vec()].concat()
     }
 }
 
 /// Headings of the columns.
-const COLUMNS: [&str; 8] = ["", "mean", "sd", "5%", "50%", "95%", "error", "draws"];
+const COLUMNS: [&str; 9] = [
+    "", "mean", "sd", "5%", "50%", "95%", "error", "draws", "R-hat",
+];
 
 /// Writes log Z, an aligned table and any warnings. The last two columns are the standard error of the mean and the
 /// effective draws.
@@ -134,16 +199,7 @@ impl fmt::Display for Summary {
         write!(f, "log Z = ")?;
         write_figures(f, figures, is_skewed(self.log_z, self.interval), "")?;
         write!(f, ")")?;
-        let mut table = vec![COLUMNS.map(String::from).to_vec()];
-        table.extend(self.rows.iter().map(SummaryRow::cells));
-        let width = |column: usize| table.iter().map(|row| row[column].chars().count()).max();
-        let widths: Vec<usize> = (0..COLUMNS.len()).filter_map(width).collect();
-        for row in &table {
-            write!(f, "\n{:<width$}", row[0], width = widths[0])?;
-            for (cell, width) in row.iter().zip(&widths).skip(1) {
-                write!(f, "  {cell:>width$}")?;
-            }
-        }
+        write!(f, "\n{}", SummaryRow::table(&self.rows))?;
         write_warnings(f, &self.warnings)
     }
 }
@@ -162,6 +218,7 @@ mod tests {
             q95: mean + 1.6,
             standard_error: error,
             effective_draws: error.powi(-2),
+            r_hat: f64::NAN,
         }
     }
 

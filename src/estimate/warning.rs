@@ -240,6 +240,34 @@ pub enum Warning {
         /// Number of draws.
         draws: usize,
     },
+    /// Draws that mix slowly in one coordinate: they are worth fewer than 25 independent draws in it, or fewer than 400
+    /// and an eighth of what they are worth in log f. The error of log Z may then be too small, because the draws may
+    /// lack a region to which this coordinate leads.
+    #[error(
+        "the draws are worth about {effective:.0} independent ones in coordinate {coordinate}, counted from 0 (R-hat {r_hat:.2}), \
+         and {of_log_density:.0} in the log density: they may lack a region, such as the neck of a centred hierarchy; draw \
+         longer chains or use non-centred coordinates, and compare log Z with a run from the prior"
+    )]
+    SlowCoordinate {
+        /// Index of the coordinate.
+        coordinate: usize,
+        /// Effective number of independent draws of the coordinate.
+        effective: f64,
+        /// Effective number of independent draws of log f.
+        of_log_density: f64,
+        /// R-hat of the coordinate, by ranks and half chains (Vehtari et al. 2021); 1 for chains that agree.
+        r_hat: f64,
+    },
+    /// Divergent transitions of the Hamiltonian sampler that made the draws. It did not enter a region of high curvature.
+    #[error(
+        "the sampler reported {count} divergent transitions: the draws lack a region, such as the neck of a centred \
+         hierarchy, and log Z lacks its mass; use non-centred coordinates or smaller steps, and compare log Z with a run from \
+         the prior"
+    )]
+    Divergences {
+        /// Number of divergent transitions after the warm-up.
+        count: usize,
+    },
     /// Weights that are correlated with weights before them, like those of one Markov chain. The standard error allows
     /// for this correlation. Of draws, it appears if chains take turns, or if blocks of all lengths are correlated.
     #[error(

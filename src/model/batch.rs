@@ -20,6 +20,9 @@ type Failed = Box<dyn std::error::Error + Send + Sync>;
 /// [`new`](Self::new) takes a closure with gradients, [`of_values`](Self::of_values) one without. Kernels that move
 /// chains together call it once per stage and block, or once per leapfrog step. A single state is a batch of one.
 ///
+/// The first rows of the first batch are evaluated once more in a smaller batch: a closure whose log densities depend on
+/// other rows, as by a mean over the wrong axis, is an error.
+///
 /// The closure returns any error by `?`. The run then ends with an [`Error::Model`] that names chains, stage and beta.
 /// The model never calls its closure again: create another model to go on.
 ///
@@ -45,6 +48,8 @@ pub struct BatchModel<F, O> {
     dimension: usize,
     function: F,
     failure: OnceLock<Failure>,
+    /// Set once some rows have been evaluated in a smaller batch, too.
+    compared: OnceLock<()>,
     output: PhantomData<fn() -> O>,
 }
 
@@ -134,6 +139,7 @@ impl<F, O> BatchModel<F, O> {
             dimension,
             function,
             failure: OnceLock::new(),
+            compared: OnceLock::new(),
             output: PhantomData,
         })
     }
@@ -185,13 +191,11 @@ where
 
     /// Calls the closure. Stores the first failure; a wrong number of returned values is a failure too.
     fn call(&self, states: &[O::Number], n: usize) -> Option<Parts<O::Number>> {
-        let called = (self.function)(states, n).map(O::into_parts);
-        let checked = called.and_then(|(values, gradients)| {
-            Error::check_dimension("log densities of a batch", values.len(), n)?;
-            if let Some(gradients) = &gradients {
-                Error::check_dimension("gradients of a batch", gradients.len(), states.len())?;
+        let checked = self.checked(states, n).and_then(|parts| {
+            if n > 1 && self.compared.set(()).is_ok() {
+                self.compare(states, &parts.0)?;
             }
-            Ok((values, gradients))
+            Ok(parts)
         });
         match checked {
             Ok(parts) => Some(parts),
@@ -201,6 +205,32 @@ where
                 None
             }
         }
+    }
+
+    /// Calls the closure, and refuses a wrong number of returned values.
+    fn checked(&self, states: &[O::Number], n: usize) -> Result<Parts<O::Number>, Failed> {
+        let (values, gradients) = (self.function)(states, n)?.into_parts();
+        Error::check_dimension("log densities of a batch", values.len(), n)?;
+        if let Some(gradients) = &gradients {
+            Error::check_dimension("gradients of a batch", gradients.len(), states.len())?;
+        }
+        Ok((values, gradients))
+    }
+
+    /// Refuses log densities of a batch that depend on its other rows: some rows are evaluated in a smaller batch.
+    fn compare(&self, states: &[O::Number], values: &[O::Number]) -> Result<(), Failed> {
+        let few = COMPARED.min(values.len() - 1);
+        let (again, _) = self.checked(&states[..few * self.dimension], few)?;
+        let tolerance = 10.0 * O::Number::epsilon().into().sqrt();
+        for (row, (one, other)) in values.iter().zip(again).enumerate() {
+            let (one, other): (f64, f64) = ((*one).into(), other.into());
+            let apart = (one - other).abs() > tolerance * (1.0 + one.abs());
+            let n = values.len();
+            let found = format!("{one} in a batch of {n}, {other} in a batch of {few}");
+            let expected = "log densities that do not depend on other rows of the batch";
+            Error::check(!apart, "model", format!("row {row}: {found}"), expected)?;
+        }
+        Ok(())
     }
 
     fn row<'x>(
@@ -220,6 +250,9 @@ where
         (log_density[0], gradient)
     }
 }
+
+/// Most rows that are evaluated in a smaller batch, too.
+const COMPARED: usize = 3;
 
 thread_local! {
     static SINGLE: Cell<u64> = const { Cell::new(0) };

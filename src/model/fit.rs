@@ -33,6 +33,13 @@ pub trait Fit: Sampleable + NormalizedModel + Sized {
     /// states of different lengths; a number of weights that differs from the number of states.
     fn fit(states: &[Self::State], weights: &[f64]) -> Result<Self>;
 
+    /// Returns the coordinates of a state. Bridge sampling warns of a coordinate in which chains mix slowly. The provided
+    /// method returns none.
+    fn coordinates(state: &Self::State) -> &[f64] {
+        let _ = state;
+        &[]
+    }
+
     /// Returns this distribution after a step of expectation maximisation towards the states. The provided method fits
     /// a new distribution.
     ///
@@ -86,6 +93,10 @@ const RIDGE: f64 = 1e-8;
 /// The fit is a diagonal Gaussian, unless a full covariance matrix raises the log likelihood of the states by more than
 /// `d (d - 1) / 2`, its number of additional parameters (Akaike 1974).
 impl Fit for Gaussian {
+    fn coordinates(state: &DVector<f64>) -> &[f64] {
+        state.as_slice()
+    }
+
     fn fit(states: &[DVector<f64>], weights: &[f64]) -> Result<Self> {
         let count = check(states.iter().map(|state| state.len()), weights, None)?;
         check_sum(count)?;
@@ -229,6 +240,10 @@ fn likeliest_scale(nu: f64, dimension: usize, distances: &[(f64, f64)]) -> f64 {
 
 /// The degrees of freedom are infinite, unless 30, 10, 5 or 3 make the states clearly likelier.
 impl Fit for StudentT {
+    fn coordinates(state: &DVector<f64>) -> &[f64] {
+        state.as_slice()
+    }
+
     fn fit(states: &[DVector<f64>], weights: &[f64]) -> Result<Self> {
         let gaussian = Gaussian::fit(states, weights)?;
         let count = weights.iter().sum::<f64>();

@@ -133,7 +133,33 @@ impl JointPrior {
         location: Option<usize>,
         scale: Option<usize>,
     ) -> Result<Self> {
-        let law = Law::Effects(Effects::new(prior, count, location, scale)?);
+        let law = Law::Effects(Effects::new(prior, count, location, scale, 1.0)?);
+        Ok(Self { law })
+    }
+
+    /// Creates [`effects`](Self::effects) whose scale is a power of the parameter with the index `of`: 1/2 of a variance,
+    /// -1/2 of a precision.
+    ///
+    /// ```
+    /// use annealed::prelude::*;
+    ///
+    /// // y_i ~ N(theta_i, 1), theta_i ~ N(0, 1 / tau), and a gamma prior for the precision tau.
+    /// let effects = JointPrior::effects_by_power(Prior::normal(0.0, 1.0)?, 8, None, 0, -0.5)?;
+    /// let priors = Priors::new([Prior::gamma(2.0, 1.0)?.into(), effects])?;
+    /// # assert_eq!(priors.dimension(), 9);
+    /// # Ok::<(), annealed::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`effects`](Self::effects); a power that is 0 or not finite.
+    pub fn effects_by_power(
+        prior: Prior,
+        count: usize,
+        location: Option<usize>,
+        of: usize,
+        power: f64,
+    ) -> Result<Self> {
+        let law = Law::Effects(Effects::new(prior, count, location, Some(of), power)?);
         Ok(Self { law })
     }
 

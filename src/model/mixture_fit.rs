@@ -23,6 +23,10 @@ const APART: f64 = 0.8;
 /// The number of components grows from 1 to at most 8. A split of one component is kept if it raises the log likelihood
 /// by at least `p / 2 log n`, for p new parameters and weights that sum to n (Schwarz 1978). The masses sum to 1.
 impl Fit for GaussianMixture {
+    fn coordinates(state: &DVector<f64>) -> &[f64] {
+        state.as_slice()
+    }
+
     fn fit(states: &[DVector<f64>], weights: &[f64]) -> Result<Self> {
         let whole = Gaussian::fit(states, weights)?;
         let (dimension, count) = (whole.dimension(), weights.iter().sum::<f64>());

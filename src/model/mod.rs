@@ -100,6 +100,10 @@ use crate::{Error, Result};
 /// }
 /// # Ok::<(), annealed::Error>(())
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a model",
+    note = "a function of a state is one inside `FunctionModel::new(..)`, and with its gradient inside `GradientModel::new(d, ..)`"
+)]
 pub trait UnnormalizedModel {
     /// The type of a state x, a point of the space.
     type State;

@@ -5,7 +5,7 @@ use std::f64::consts::LN_2;
 use rand::Rng;
 
 use super::standard_law::StandardLaw;
-use crate::num::sigmoid;
+use crate::num::{log_sigmoid, sigmoid};
 use crate::{Error, Result};
 
 /// The prior of one parameter x; [`Priors`](crate::model::Priors) combine several.
@@ -17,7 +17,7 @@ use crate::{Error, Result};
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Prior {
     support: Support,
-    /// The distribution of v. The coordinate is `u = location + scale v`.
+    /// The distribution of v. The coordinate is `u = location + scale v`; of a truncated normal the parameter is.
     law: StandardLaw,
     /// The constant of the log density of v.
     #[cfg_attr(feature = "serde", serde(skip))]
@@ -145,6 +145,25 @@ impl Prior {
         )
     }
 
+    /// Creates the normal distribution `N(mean, deviation^2)`, truncated to `low < x < high`. The ends are finite, or they
+    /// are 0 and infinity, as of a parameter with `<lower=0>` in Stan. Stan does not divide such a prior by its mass
+    /// between the ends; here it integrates to 1.
+    ///
+    /// # Errors
+    /// As [`normal`](Self::normal) and [`uniform`](Self::uniform); a lower end other than 0 below an infinite one; an
+    /// interval in which the density is too low to integrate.
+    pub fn truncated_normal(mean: f64, deviation: f64, low: f64, high: f64) -> Result<Self> {
+        let normal = Self::normal(mean, deviation)?;
+        let support = match low == 0.0 && high == f64::INFINITY {
+            true => Support::Positive,
+            false => Support::Interval { low, high },
+        };
+        support.check()?;
+        let [low, high] = [low, high].map(|end| (end - mean) / deviation);
+        let law = StandardLaw::TruncatedNormal { low, high };
+        Self::new(support, law, normal.location, normal.scale)
+    }
+
     /// Creates the uniform distribution between `low` and `high`.
     ///
     /// # Errors
@@ -169,24 +188,43 @@ impl Prior {
 
     /// Returns the log density of coordinate `u` and its derivative.
     pub(super) fn log_density(&self, u: f64) -> (f64, f64) {
-        let v = (u - self.location) / self.scale;
+        let is_of_parameter = self.is_of_parameter();
+        let (x, rate) = match is_of_parameter {
+            true => self.parameter(u),
+            false => (u, 1.0),
+        };
+        let v = (x - self.location) / self.scale;
         let (log_density, slope) = self.law.log_density(v, self.constant);
-        (log_density - self.scale.abs().ln(), slope / self.scale)
+        let (log_rate, its_slope) = match is_of_parameter {
+            true => self.support.log_jacobian(u),
+            false => (0.0, 0.0),
+        };
+        let log_density = log_density - self.scale.abs().ln() + log_rate;
+        (log_density, slope * rate / self.scale + its_slope)
     }
 
     pub(super) fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> f64 {
-        self.location + self.scale * self.law.sample(rng)
+        let drawn = self.location + self.scale * self.law.sample(rng);
+        match self.is_of_parameter() {
+            true => {
+                let (lowest, highest) = self.support.ends();
+                self.coordinate(drawn.clamp(lowest, highest))
+            }
+            false => drawn,
+        }
+    }
+
+    /// Returns whether the law is of the parameter in place of its coordinate.
+    fn is_of_parameter(&self) -> bool {
+        matches!(self.law, StandardLaw::TruncatedNormal { .. })
     }
 
     /// Returns the parameter of a coordinate and its derivative. The parameter lies strictly inside the support. Beyond
     /// the coordinate of the last number inside, the parameter is constant and its derivative is 0.
     pub(super) fn parameter(&self, u: f64) -> (f64, f64) {
-        let (x, slope, lowest, highest) = match self.support {
-            Support::Line => (u, 1.0, f64::MIN, f64::MAX),
-            Support::Positive => {
-                let x = u.exp();
-                (x, x, TINY, f64::MAX)
-            }
+        let (x, slope) = match self.support {
+            Support::Line => (u, 1.0),
+            Support::Positive => (u.exp(), u.exp()),
             Support::Interval { low, high } => {
                 let (width, share, rest) = (high - low, sigmoid(u), sigmoid(-u));
                 // From the nearer end, so that an end at 0 costs no digits.
@@ -194,10 +232,10 @@ impl Prior {
                     true => low + width * share,
                     false => high - width * rest,
                 };
-                let (lowest, highest) = last_inside(low, high);
-                (x, width * share * rest, lowest, highest)
+                (x, width * share * rest)
             }
         };
+        let (lowest, highest) = self.support.ends();
         match lowest < x && x < highest {
             true => (x, slope),
             false => (x.clamp(lowest, highest), 0.0),
@@ -223,6 +261,27 @@ impl Prior {
 }
 
 impl Support {
+    /// Returns the least and the greatest parameter inside.
+    fn ends(self) -> (f64, f64) {
+        match self {
+            Self::Line => (f64::MIN, f64::MAX),
+            Self::Positive => (TINY, f64::MAX),
+            Self::Interval { low, high } => last_inside(low, high),
+        }
+    }
+
+    /// Returns the logarithm of the derivative of the parameter by coordinate `u`, and its own derivative.
+    fn log_jacobian(self, u: f64) -> (f64, f64) {
+        match self {
+            Self::Line => (0.0, 0.0),
+            Self::Positive => (u, 1.0),
+            Self::Interval { low, high } => {
+                let log_rate = (high - low).ln() + log_sigmoid(u) + log_sigmoid(-u);
+                (log_rate, sigmoid(-u) - sigmoid(u))
+            }
+        }
+    }
+
     fn check(self) -> Result<()> {
         let Self::Interval { low, high } = self else {
             return Ok(());
@@ -278,6 +337,14 @@ mod tests {
             ("half_cauchy", Prior::half_cauchy(0.5)?),
             ("beta", Prior::beta(0.5, 3.0)?),
             ("uniform", Prior::uniform(-1.0, 4.0)?),
+            (
+                "truncated",
+                Prior::truncated_normal(1.0, 2.0, 0.0, f64::INFINITY)?,
+            ),
+            (
+                "in an interval",
+                Prior::truncated_normal(-1.0, 0.7, 0.5, 3.0)?,
+            ),
         ])
     }
 
@@ -297,6 +364,9 @@ mod tests {
             "half_cauchy" => 2.0 / (PI * 0.5 * (1.0 + (x / 0.5).powi(2))),
             // B(1/2, 3) = 16/15.
             "beta" => 15.0 / 16.0 * x.powf(-0.5) * (1.0 - x).powi(2),
+            // The normal law is below 1/2 with probability .691462, between 15/7 and 40/7 with .0160622.
+            "truncated" => normal(x - 1.0, 2.0) / 0.691_462_461_274_013_1,
+            "in an interval" => normal(x + 1.0, 0.7) / 0.016_062_280_095_539_78,
             _ => 0.2,
         }
     }
@@ -395,6 +465,35 @@ mod tests {
                     values.mean()
                 );
             }
+        }
+    }
+
+    /// Each way of sampling: from far in the tail, from a short interval, from below 0, and from nearly all of the line.
+    #[test]
+    fn truncated_normals_integrate_to_one_and_are_sampled() {
+        let mut rng = stream(3, Purpose::TESTING, 0);
+        let ends = [
+            (-3.0, 1.0, 0.0, f64::INFINITY),
+            (-50.0, 1.0, 0.0, f64::INFINITY),
+            (8.0, 2.0, 0.0, f64::INFINITY),
+            (0.0, 1.0, -0.4, 0.5),
+            (0.0, 1.0, -9.0, 9.0),
+            (5.0, 1.0, -3.0, 2.0),
+            (3.0, 0.5, 0.0, 2.9),
+        ];
+        for (mean, deviation, low, high) in ends {
+            let prior = Prior::truncated_normal(mean, deviation, low, high).unwrap();
+            let term = |i: i32| prior.log_density(f64::from(i) / 64.0).0.exp() / 64.0;
+            let total = (-6_400..6_400).map(term).sum::<f64>();
+            assert!((total - 1.0).abs() < 1e-7, "{prior:?}: {total}");
+            let mut values = Moments::default();
+            (0..20_000).for_each(|_| values.add(prior.sample(&mut rng)));
+            let each = (-6_400..6_400).map(|i| term(i) * f64::from(i) / 64.0);
+            let z = (values.mean() - each.sum::<f64>()) / values.standard_error();
+            assert!(z.abs() < 4.0, "{prior:?}: z = {z}");
+        }
+        for (low, high) in [(1.0, f64::INFINITY), (2.0, 1.0), (f64::NAN, 1.0)] {
+            assert!(Prior::truncated_normal(0.0, 1.0, low, high).is_err());
         }
     }
 

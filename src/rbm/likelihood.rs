@@ -1,6 +1,8 @@
 //! The likelihood of data under an RBM.
 
-use crate::estimate::Warning;
+use std::fmt;
+
+use crate::estimate::{Warning, write_warnings};
 use crate::model::{NormalizedModel, UnnormalizedModel};
 use crate::num::{Moments, exceeds};
 use crate::rbm::base_rate::check_data;
@@ -76,6 +78,25 @@ impl LogLikelihood {
     }
 }
 
+/// Writes `log likelihood of 297 rows: -22.537 nats a row, +- 0.280 over rows; under base rates -27.211` and any warning.
+impl fmt::Display for LogLikelihood {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            mean,
+            standard_error,
+            base_rate,
+            rows,
+            ..
+        } = self;
+        write!(
+            f,
+            "log likelihood of {rows} rows: {mean:.3} nats a row, +- {standard_error:.3} over rows; under base rates \
+             {base_rate:.3}"
+        )?;
+        write_warnings(f, self.warning().as_slice())
+    }
+}
+
 impl<T: Scalar> Rbm<T> {
     /// Returns the mean log likelihood of `data`, given the RBM's `log_z`, exact or from a run.
     ///
@@ -89,6 +110,7 @@ impl<T: Scalar> Rbm<T> {
     /// let base = BaseRate::from_data(10, training, 1.0)?;
     /// let found = rbm.log_likelihood(held_out, rbm.exact_log_normalizer()?, &base)?;
     /// assert!(found.mean > found.base_rate);
+    /// println!("{found}");
     /// assert_eq!(found.warning(), None);
     /// # Ok::<(), annealed::Error>(())
     /// ```

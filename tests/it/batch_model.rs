@@ -349,11 +349,12 @@ fn a_failure_of_the_device_is_the_error_of_the_run() {
         let ais = Ais::new(&path, hmc()).schedule(Schedule::linear(20).unwrap());
         lost(ais.chains(100).block_size(50).threads(1).run())
     };
-    // The first stage calls for the states, and then three times for each trajectory; others three times.
+    // The first stage calls for the states, again for three of them, and then three times for each trajectory; others three
+    // times.
     assert_eq!(ais(0), (1, 0..50));
-    assert_eq!(ais(4 + 3 + 1), (3, 0..50));
-    // The first block takes 61 calls in all.
-    assert_eq!(ais(61 + 4), (2, 50..100));
+    assert_eq!(ais(5 + 3 + 1), (3, 0..50));
+    // The first block takes 62 calls in all.
+    assert_eq!(ais(62 + 4), (2, 50..100));
 
     macro_rules! lost {
         ($path:ident => $run:expr) => {
@@ -403,5 +404,23 @@ fn wrong_lengths_are_the_error_of_the_run() {
     assert_eq!(
         refused.unwrap_err().to_string(),
         "invalid dimension: got 0, expected at least 1"
+    );
+}
+
+/// A mean over the rows, where one over the columns was meant: log Z would depend on the size of blocks.
+#[test]
+fn log_densities_that_depend_on_other_rows_are_refused() {
+    let centred = shared::batch_model(1, |states: &[f64], n| {
+        let mean = states.iter().sum::<f64>() / n as f64;
+        let values = states.iter().map(|x| -0.5 * (x - mean).powi(2)).collect();
+        let slopes = states.iter().map(|x| mean - x).collect();
+        Ok((values, slopes))
+    });
+    let path = GeometricPath::new(Gaussian::standard(1).unwrap(), centred.unwrap());
+    let run = Ais::new(&path, RandomWalkMetropolis::new(1.0).unwrap()).run();
+    let error = run.unwrap_err().to_string();
+    assert!(
+        error.contains("row 0: ") && error.contains("other rows of the batch"),
+        "{error}"
     );
 }

@@ -1,9 +1,12 @@
-//! The program `annealed`: the library's methods for restricted Boltzmann machines, without a line of Rust.
+//! The program `annealed`: log Z of restricted Boltzmann machines, free energies from works, and tables of draws, without a
+//! line of Rust.
 //!
 //! ```text
 //! annealed rbm rbm.npz --base-data train.npy --data test.npy --save run.json --plot run.svg
 //! annealed merge part-1.json part-2.json --save run.json
 //! annealed plot run.json other.json --out runs.svg
+//! annealed works forward.csv reverse.csv --unit kJ/mol --temperature 300
+//! annealed summary chain-1.csv chain-2.csv
 //! ```
 //!
 //! Errors go to stderr, and the exit code is then 2. After a signal the exit code is 128 plus the signal's number.
@@ -18,6 +21,8 @@ mod plot;
 mod rbm;
 mod saved;
 mod seconds;
+mod summary;
+mod works;
 
 use std::error::Error;
 use std::io::Write;
@@ -29,7 +34,10 @@ use interrupt::Interrupt;
 
 const MANUAL: &str = include_str!("../program.md");
 
-/// Partition functions by annealed importance sampling.
+/// Partition functions by annealed importance sampling: log Z of an RBM, free energies from works, tables of draws.
+///
+/// Evidence from a prior and a likelihood, log Z from draws and a density, and energies of your own need a function, so they
+/// are called from Python (`pip install` of the repository's crates/annealed-python) or Rust (`cargo add annealed`).
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 110)]
 struct Program {
@@ -45,6 +53,10 @@ enum Task {
     Merge(merge::Options),
     /// Draw saved runs as SVG
     Plot(plot::Options),
+    /// Estimate a free-energy difference from works in both directions
+    Works(works::Options),
+    /// Print a table of a sampler's draws, and the reasons to doubt them
+    Summary(summary::Options),
     /// Print the manual
     Manual,
 }
@@ -72,6 +84,8 @@ fn run(task: &Task, interrupt: &Interrupt) -> Result<String, Box<dyn Error>> {
         Task::Rbm(options) => rbm::score(options, interrupt),
         Task::Merge(options) => Ok(merge::merge(options)?),
         Task::Plot(options) => Ok(plot::plot(options)?),
+        Task::Works(options) => Ok(works::works(options)?),
+        Task::Summary(options) => Ok(summary::summary(options)?),
         Task::Manual => Ok(MANUAL.to_owned()),
     }
 }

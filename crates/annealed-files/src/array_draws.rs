@@ -81,7 +81,7 @@ impl Table {
         let chain = |chain: usize| (chain * draws..(chain + 1) * draws).flat_map(row).collect();
         let chains = (0..chains).map(chain).collect::<Result<_, String>>()?;
         let names = chosen.iter().map(|column| self.names[*column].clone());
-        Ok(Draws::new(names.collect(), chains))
+        Ok(Draws::new(names.collect(), chains, 0))
     }
 }
 

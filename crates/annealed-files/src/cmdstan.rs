@@ -1,4 +1,4 @@
-//! Reads the comments of CmdStan's CSV files, which state how many rows are warm-up and how many are draws.
+//! Reads the comments of CSV files by CmdStan and RStan, which state how many rows are warm-up and how many are draws.
 
 /// The comment that follows the rows of the warm-up.
 pub(super) const ADAPTED: &str = "Adaptation terminated";
@@ -24,11 +24,18 @@ impl CmdStanRows {
         if settings("algorithm") == Some("fixed_param") {
             return Err("algorithm fixed_param of CmdStan, expected draws of the posterior".into());
         }
-        let [warm_up, draws, thin] = [
-            number(comments, "num_warmup")?,
-            number(comments, "num_samples")?,
-            number(comments, "thin")?.max(1),
-        ];
+        let (warm_up, draws) = match settings("iter") {
+            // RStan counts the warm-up among its iterations.
+            Some(_) if settings("num_warmup").is_none() => {
+                let (all, warm_up) = (number(comments, "iter")?, number(comments, "warmup")?);
+                (warm_up, all.saturating_sub(warm_up))
+            }
+            _ => (
+                number(comments, "num_warmup")?,
+                number(comments, "num_samples")?,
+            ),
+        };
+        let thin = number(comments, "thin")?.max(1);
         let saved = match settings("save_warmup") {
             Some("1" | "true") => true,
             Some("0" | "false") => false,

@@ -11,6 +11,7 @@ const MOST_CHAINS: usize = 1 << 16;
 
 const CHAIN: [&str; 2] = ["chain", ".chain"];
 const ORDER: [&str; 4] = ["draw", ".draw", "iteration", ".iteration"];
+const DIVERGENT: &str = "divergent__";
 
 pub(super) fn read(text: &str, wanted: Option<&[String]>) -> Result<Draws, String> {
     let text = text.trim_start_matches('\u{feff}');
@@ -44,6 +45,8 @@ struct Table<'t> {
     chain: Option<usize>,
     /// Places of the columns whose numbers must rise within a chain.
     order: Vec<usize>,
+    divergent: Option<usize>,
+    divergences: usize,
     cmdstan: Option<CmdStanRows>,
     rows: usize,
     /// Number of rows before the end of CmdStan's adaptation.
@@ -79,6 +82,8 @@ impl<'t> Table<'t> {
             chosen,
             chain: CHAIN.into_iter().find_map(place),
             order: ORDER.into_iter().filter_map(place).collect(),
+            divergent: place(DIVERGENT),
+            divergences: 0,
             cmdstan: CmdStanRows::of(comments, &names)?,
             rows: 0,
             adapted: None,
@@ -123,6 +128,8 @@ impl<'t> Table<'t> {
         for column in &self.chosen {
             chain.values.push(number(*column)?);
         }
+        let divergent = self.divergent.map(number).transpose()?;
+        self.divergences += usize::from(divergent.is_some_and(|count| count != 0.0));
         Ok(())
     }
 
@@ -151,7 +158,11 @@ impl<'t> Table<'t> {
         }
         let names = self.chosen.iter().map(|place| self.names[*place].clone());
         let chains = self.chains.into_iter().map(|chain| chain.values);
-        Ok(Draws::new(names.collect(), chains.collect()))
+        Ok(Draws::new(
+            names.collect(),
+            chains.collect(),
+            self.divergences,
+        ))
     }
 }
 
@@ -170,6 +181,13 @@ fn names(header: &str) -> Result<Vec<String>, String> {
             return Err(format!("more than {MOST_COLUMNS} columns"));
         }
         names.push(name.replace("\"\"", "\""));
+    }
+    if let [only] = &names[..]
+        && let Some(mark) = [';', '\t'].into_iter().find(|mark| only.contains(*mark))
+    {
+        return Err(format!(
+            "columns divided by {mark:?}, expected commas (in R `write.csv`, in pandas `to_csv` with sep=\",\")"
+        ));
     }
     check_different(&names)?;
     Ok(names)
@@ -374,6 +392,25 @@ mod tests {
         // Rows of the warm-up may contain anything.
         let text = cmdstan(&settings("1"), 2, 3).replace("99", "inf");
         assert_eq!(rows(&text), [[[2.0]; 3]]);
+    }
+
+    /// RStan writes a divergence as 1 in a column `divergent__`, and counts the warm-up among the iterations.
+    #[test]
+    fn files_of_rstan_are_read_with_their_divergences() {
+        let settings = "# iter=6\n# warmup=2\n# save_warmup=1\n# thin=1\n";
+        let header = "lp__,accept_stat__,divergent__,a\n";
+        let rows = "-9,1,1,99\n-9,1,1,99\n# Adaptation terminated\n-1,1,0,2\n-1,1,1,2\n-1,1,0,2\n-1,1,1,2\n";
+        let draws = read(&format!("{settings}{header}{rows}"), None).unwrap();
+        assert_eq!(draws.divergences(), 2);
+        assert_eq!(draws.states()[0].len(), 4);
+        let short = format!("{settings}{header}{rows}").replace("iter=6", "iter=7");
+        assert!(refused(&short).contains("6 rows, expected 2 of warm-up and 5 draws"));
+    }
+
+    #[test]
+    fn other_marks_between_columns_are_named() {
+        assert!(refused("a;b\n1;2\n").contains("divided by ';', expected commas"));
+        assert!(refused("a\tb\n1\t2\n").contains("divided by '\\t'"));
     }
 
     #[test]

@@ -28,9 +28,10 @@ use crate::{Arrays, array_draws, csv};
 ///
 /// - **CSV with a header.** A column `chain` or `.chain` separates the chains; without it the file is one chain.
 ///   `draw`, `iteration`, `.draw` and `.iteration` must rise within a chain.
-/// - **CSV as CmdStan writes it**, a file for each chain. The comments state how many rows are warm-up, and these rows
-///   are dropped. A file is refused if its comments and rows disagree, or if its method is not `sample`. The sampler's
-///   own columns (`lp__`, `energy__`, ..) are no parameters.
+/// - **CSV as CmdStan or RStan writes it**, a file for each chain. The comments state how many rows are warm-up, and
+///   these rows are dropped. A file is refused if its comments and rows disagree, or if its method is not `sample`. The
+///   sampler's own columns (`lp__`, `energy__`, ..) are no parameters. [`divergences`](Self::divergences) counts the
+///   draws with a `divergent__` other than 0.
 /// - **`.npz`** as ArviZ writes it, an array (chains, draws, ..) for each variable.
 /// - **`.npy`**, one array (draws, parameters) or (chains, draws, parameters).
 ///
@@ -40,6 +41,7 @@ pub struct Draws {
     names: Vec<String>,
     /// The draws of each chain, stored one after another.
     chains: Vec<Vec<f64>>,
+    divergences: usize,
 }
 
 impl Draws {
@@ -94,7 +96,8 @@ impl Draws {
 
     pub(super) fn parse(bytes: Vec<u8>, wanted: Option<&[String]>) -> Result<Self, String> {
         match String::from_utf8(bytes) {
-            Ok(text) if !text.is_empty() && !text.contains('\0') => csv::read(&text, wanted),
+            Ok(text) if text.trim().is_empty() => Err("an empty file".to_owned()),
+            Ok(text) if !text.contains('\0') => csv::read(&text, wanted),
             text => {
                 let bytes = text.map_or_else(FromUtf8Error::into_bytes, String::into_bytes);
                 array_draws::take(Arrays::parse(bytes)?, wanted)
@@ -103,8 +106,12 @@ impl Draws {
     }
 
     /// Creates draws from checked chains. Each chain contains only whole rows.
-    pub(super) fn new(names: Vec<String>, chains: Vec<Vec<f64>>) -> Self {
-        Self { names, chains }
+    pub(super) fn new(names: Vec<String>, chains: Vec<Vec<f64>>, divergences: usize) -> Self {
+        Self {
+            names,
+            chains,
+            divergences,
+        }
     }
 
     fn joined(mut self, next: Self) -> Result<Self, String> {
@@ -115,6 +122,7 @@ impl Draws {
             ));
         }
         self.chains.extend(next.chains);
+        self.divergences += next.divergences;
         Ok(self)
     }
 
@@ -122,6 +130,13 @@ impl Draws {
     /// counted from 0.
     pub fn names(&self) -> &[String] {
         &self.names
+    }
+
+    /// Returns the number of divergent transitions after the warm-up, by the column `divergent__` of Stan's files; 0 if
+    /// there is no such column. Pass it to
+    /// [`with_divergences`](annealed::bidirectional::BridgeSampling::with_divergences).
+    pub fn divergences(&self) -> usize {
+        self.divergences
     }
 
     /// Returns the draws of each chain as vectors.

@@ -2,7 +2,8 @@
 //!
 //! [`RbmFile`] reads and writes machines, [`read_deep`] reads deep ones, and [`BinaryData`] reads data. Formats are
 //! `.npz` and `.npy` (NumPy, scikit-learn), `.safetensors` (PyTorch, candle, burn) and IDX (MNIST), plain or gzipped.
-//! [`Draws`] reads draws of Stan, PyMC and other samplers: CSV, `.npz`, `.npy`. The contents determine the format.
+//! [`Draws`] reads draws of Stan, PyMC and other samplers: CSV, `.npz`, `.npy`. [`read_works`] reads the works of
+//! switching processes. The contents determine the format.
 //!
 //! ```no_run
 //! use annealed::rbm::BaseRate;
@@ -39,6 +40,7 @@ mod rbm_file;
 mod safetensors;
 #[cfg(test)]
 mod tests;
+mod works;
 
 use std::path::Path;
 
@@ -52,6 +54,7 @@ pub use deep::{DeepLayout, read_deep};
 pub use draws::Draws;
 pub use posterior_file::PosteriorFile;
 pub use rbm_file::{RbmFile, RbmLayout};
+pub use works::read_works;
 
 /// Refuses a size that differs from the expected one.
 fn check_size(argument: &'static str, found: usize, expected: usize) -> Result<()> {

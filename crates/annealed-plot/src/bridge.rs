@@ -42,7 +42,7 @@ pub fn bridge(bridge: &Bridge) -> Chart {
     {
         chart = chart.histogram(name, bins.ends(), &bins.shares(sample));
     }
-    chart.vertical(&format!("Bennett: {value}"), bridge.log_z())
+    chart.estimate(&format!("Bennett: {value}"), bridge.log_z())
 }
 
 #[cfg(test)]

@@ -152,12 +152,8 @@ impl Chart {
     }
 
     /// Adds a thin horizontal line at height `y`. Its name is to the right of the area.
-    pub fn horizontal(self, name: &str, y: f64) -> Self {
-        self.horizontal_in(GREY, name, y)
-    }
-
-    pub(super) fn horizontal_in(mut self, colour: &'static str, name: &str, y: f64) -> Self {
-        self.horizontals.push(Reference::new(name, y, colour));
+    pub fn horizontal(mut self, name: &str, y: f64) -> Self {
+        self.horizontals.push(Reference::new(name, y, GREY));
         self
     }
 
@@ -168,6 +164,12 @@ impl Chart {
 
     pub(super) fn vertical_in(mut self, colour: &'static str, name: &str, x: f64) -> Self {
         self.verticals.push(Reference::new(name, x, colour));
+        self
+    }
+
+    /// Adds an estimate: a solid vertical line at `x`, with its name above the area.
+    pub(super) fn estimate(mut self, name: &str, x: f64) -> Self {
+        self.verticals.push(Reference::solid(name, x));
         self
     }
 

@@ -21,15 +21,41 @@ impl Bins {
         Self { ends, count }
     }
 
+    /// Chooses bins as [`of`](Self::of), without bins for a long tail of low values: values that lie far below all of the samples' lower
+    /// quartiles, by eight interquartile ranges.
+    pub(super) fn without_tail(samples: &[Vec<f64>]) -> Self {
+        let quartile = |sample: &Vec<f64>, part: usize| {
+            let mut finite = Vec::from_iter(sample.iter().copied().filter(|x| x.is_finite()));
+            finite.sort_by(f64::total_cmp);
+            finite.get(part * finite.len() / 4).copied()
+        };
+        let far = |sample: &Vec<f64>| {
+            let (lower, upper) = (quartile(sample, 1)?, quartile(sample, 3)?);
+            (upper > lower).then_some(lower - FAR * (upper - lower))
+        };
+        let least = samples
+            .iter()
+            .map(|sample| far(sample).unwrap_or(f64::NEG_INFINITY));
+        let least = least.fold(f64::INFINITY, f64::min);
+        let near = |sample: &Vec<f64>| sample.iter().copied().filter(|x| *x >= least).collect();
+        Self::of(&Vec::from_iter(samples.iter().map(near)))
+    }
+
+    /// Returns the number of finite values below all bins.
+    pub(super) fn below(&self, samples: &[Vec<f64>]) -> usize {
+        let is_below = |value: &&f64| value.is_finite() && **value < self.ends.0;
+        samples.iter().flatten().filter(is_below).count()
+    }
+
     pub(super) fn ends(&self) -> (f64, f64) {
         self.ends
     }
 
-    /// Returns the share of a sample in each bin. Values that are not finite are in no bin.
+    /// Returns the share of a sample in each bin. Values below all bins, and values that are not finite, are in no bin.
     pub(super) fn shares(&self, sample: &[f64]) -> Vec<f64> {
         let (low, high) = self.ends;
         let mut shares = vec![0.0; self.count];
-        for value in sample.iter().filter(|value| value.is_finite()) {
+        for value in sample.iter().filter(|x| x.is_finite() && **x >= low) {
             let bin = (value - low) / (high - low) * self.count as f64;
             shares[(bin as usize).min(self.count - 1)] += 1.0 / sample.len() as f64;
         }
@@ -37,6 +63,8 @@ impl Bins {
     }
 }
 
+/// Distance of a tail from the lower quartile, in interquartile ranges.
+const FAR: f64 = 8.0;
 /// Largest number of bins in a histogram.
 const MOST: f64 = 150.0;
 
@@ -74,6 +102,18 @@ mod tests {
         let left = [(-1.0, 0.0), (-1.0, 0.25), (-0.5, 0.25)];
         let right = [(-0.5, 0.75), (0.0, 0.75), (0.0, 0.0)];
         assert_eq!(outline, [left, right].concat());
+    }
+
+    #[test]
+    fn a_tail_far_below_has_no_bins() {
+        let bulk = (0..400).map(|i| f64::from(i % 20) / 20.0);
+        let sample = Vec::from_iter(bulk.chain([-15.0, -3.0, 30.0, f64::NEG_INFINITY]));
+        let samples = [sample];
+        let bins = Bins::without_tail(&samples);
+        assert_eq!((bins.ends(), bins.below(&samples)), ((-3.0, 30.0), 1));
+        let all = Bins::of(&samples);
+        assert_eq!((all.ends().0, all.below(&samples)), (-15.0, 0));
+        assert!((bins.shares(&samples[0]).iter().sum::<f64>() - 402.0 / 404.0).abs() < 1e-12);
     }
 
     #[test]

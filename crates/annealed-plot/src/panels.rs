@@ -3,7 +3,7 @@
 use super::Chart;
 use super::frame::WIDTH;
 use super::histogram::Bins;
-use super::text::log_z_of;
+use super::text::{counted, log_z_of};
 use annealed::ais::{Run, StageSummary};
 use annealed::estimate::LogZ;
 
@@ -14,13 +14,9 @@ pub(super) type Named<'a, S, R> = (&'a str, &'a Run<S, R>);
 const TALL: f64 = 165.0;
 const LOW: f64 = 125.0;
 
-/// Returns the panels for which the runs have figures, in rows: log Z with its band and the legend, then figures by
-/// stage, then the weights.
-pub(super) fn panels<S, R>(
-    runs: &[Named<'_, S, R>],
-    log_z: Chart,
-    weights: Chart,
-) -> Vec<Vec<Chart>> {
+/// Returns the panels for which the runs have figures, in rows: the error of log Z with the legend, then figures by stage,
+/// then the weights.
+pub(super) fn panels<S, R>(runs: &[Named<'_, S, R>], weights: Chart) -> Vec<Vec<Chart>> {
     let share = |run: &Run<S, R>, count: f64| count / run.chains() as f64;
     let small = [
         panel(runs, &ess_title(runs), "ESS / N", |run, stage| {
@@ -38,7 +34,7 @@ pub(super) fn panels<S, R>(
     ];
     let small = small.into_iter().filter(Chart::has_points);
     let mut small: Vec<Chart> = small.collect();
-    let mut rows = vec![vec![log_z.with_size(WIDTH, TALL)]];
+    let mut rows = vec![vec![along_the_path(runs).with_size(WIDTH, TALL)]];
     while !small.is_empty() {
         let row = small.drain(..small.len().min(2));
         let row: Vec<Chart> = row.collect();
@@ -105,24 +101,29 @@ fn panel<S, R>(
     chart
 }
 
-/// Creates a chart of `log Z_0 + log(Z_k / Z_0)` along the stages of each run.
-pub(super) fn log_z<S, R>(runs: &[Named<'_, S, R>]) -> Chart {
+/// Creates a chart of the standard error of log Z_k along the stages of each run. The error of a resampled run is not known
+/// along its path. If a run is resampled, the chart shows log Z_k less a straight line from log Z_0 to log Z_K instead.
+fn along_the_path<S, R>(runs: &[Named<'_, S, R>]) -> Chart {
     let (across, place) = places(runs);
-    let mut chart = Chart::new("log Z along the path", across, "log Ẑ");
+    let is_resampled = runs
+        .iter()
+        .any(|(_, run)| run.surviving_ancestors().is_some());
+    let (title, label) = match is_resampled {
+        true => ("log Z along the path, less a straight line", "nats"),
+        false => ("Standard error of log Z along the path", "error, nats"),
+    };
+    let mut chart = Chart::new(title, across, label);
     for ((_, run), name) in runs.iter().zip(full_names(runs)) {
-        let start = run.log_z() - run.log_z_ratio();
-        let point = |stage: &StageSummary| {
-            let (x, log_z) = (place(run, stage.stage), start + stage.log_z_ratio);
-            let half = 1.96 * error_at(run, stage);
-            (x, log_z, (log_z - half, log_z + half))
+        let figure = |stage: &StageSummary| {
+            let share = stage.stage as f64 / run.schedule().stages() as f64;
+            match is_resampled {
+                true => stage.log_z_ratio - share * run.log_z_ratio(),
+                false => error_at(run, stage),
+            }
         };
-        let points = run.stages().iter().map(point);
-        chart = match run.surviving_ancestors() {
-            None => chart
-                .line_with_band(&name, points)
-                .with_title("log Z along the path, ± 1.96 standard errors"),
-            Some(_) => chart.line(&name, points.map(|(x, y, _)| (x, y))),
-        };
+        let points = run.stages().iter();
+        let points = points.map(|stage| (place(run, stage.stage), figure(stage)));
+        chart = chart.line(&name, points);
     }
     chart
 }
@@ -141,15 +142,22 @@ pub(super) fn weights<S, R>(runs: &[Named<'_, S, R>]) -> Chart {
         run.log_weights().iter().map(|w| start + w).collect()
     };
     let samples: Vec<_> = runs.iter().map(|(_, run)| of_run(run)).collect();
-    let bins = Bins::of(&samples);
-    let mut chart = Chart::new("Log weights", "log Z by one chain", "share of chains");
+    let bins = Bins::without_tail(&samples);
+    let title = match bins.below(&samples) {
+        0 => "Log weights".to_owned(),
+        lost => format!(
+            "Log weights ({} further to the left)",
+            counted(lost, "chain")
+        ),
+    };
+    let mut chart = Chart::new(&title, "log Z by one chain, nats", "share of chains");
     for sample in &samples {
         chart = chart.histogram("", bins.ends(), &bins.shares(sample));
     }
     match runs {
         [(_, run)] => {
             let name = format!("mean weight: {}", log_z_of(*run));
-            chart.vertical(&name, run.log_z())
+            chart.estimate(&name, run.log_z())
         }
         _ => chart,
     }
@@ -161,13 +169,13 @@ mod tests {
     use crate::examples::{ais, path};
 
     #[test]
-    fn the_band_ends_at_the_error_of_the_run() {
+    fn the_error_ends_at_the_error_of_the_run() {
         let run = ais(&path(), 20).chains(50).run().unwrap();
         let error = error_at(&run, run.stages().last().unwrap());
         assert!((error - run.standard_error()).abs() < 1e-12, "{error}");
         // The rows have one, two, one and one panel, because acceptance has no partner.
         let runs = [("", &run)];
-        let rows = panels(&runs, log_z(&runs), weights(&runs));
+        let rows = panels(&runs, weights(&runs));
         let counts: Vec<usize> = rows.iter().map(Vec::len).collect();
         assert_eq!(counts, [1, 2, 1, 1]);
     }

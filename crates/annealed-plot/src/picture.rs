@@ -9,7 +9,7 @@ use annealed::estimate::Warning;
 use annealed::{Error, Result};
 
 use super::frame::WIDTH;
-use super::panels::{Named, log_z, panels, weights};
+use super::panels::{Named, panels, weights};
 use super::reference::{GREY, RED};
 use super::text::{counted, log_z_of, wrapped, write_text};
 use super::{Chart, Drawing, bridge};
@@ -41,14 +41,15 @@ pub fn runs<'a, S: 'a, R: 'a>(
         both: None,
         warnings: Vec::new(),
         contradictions: Vec::new(),
+        seed: None,
     }
 }
 
 /// A picture of one or more [`runs`], which can be saved as SVG.
 ///
 /// The headline shows log Z with the error in units of the last digit, as 192.266(21). A bound or a reverse run that
-/// contradicts it is drawn in red. The band of log Z assumes independent chains, so
-/// [resampled](annealed::ais::Ais::resampling) runs have no band.
+/// contradicts it is drawn in red. The error of log Z along the path assumes independent chains. If a run is
+/// [resampled](annealed::ais::Ais::resampling), log Z itself is drawn, less a straight line.
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct Picture<'a, S, R = ()> {
@@ -57,6 +58,7 @@ pub struct Picture<'a, S, R = ()> {
     both: Option<Both>,
     warnings: Vec<Warning>,
     contradictions: Vec<String>,
+    seed: Option<u64>,
 }
 
 /// The parts of a bridge that are drawn.
@@ -83,6 +85,12 @@ impl<S, R> Picture<'_, S, R> {
             result: format!("with {chains}: log Z = {value} by Bennett's estimate"),
             warnings: both.warnings().to_vec(),
         });
+        self
+    }
+
+    /// Shows this seed, from which the seeds of the runs follow.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
         self
     }
 
@@ -120,7 +128,7 @@ impl<S, R> Picture<'_, S, R> {
     }
 
     fn rows(&self) -> Vec<Vec<Chart>> {
-        let (mut log_z, mut weights) = (log_z(&self.runs), weights(&self.runs));
+        let mut weights = weights(&self.runs);
         if let Some(both) = &self.both {
             weights = both
                 .chart
@@ -129,14 +137,12 @@ impl<S, R> Picture<'_, S, R> {
         }
         if let Some(exact) = self.exact {
             let name = format!("exact {exact:.3}");
-            log_z = log_z.horizontal(&name, exact);
             weights = weights.vertical(&name, exact);
         }
         for against in self.doubts().iter().filter_map(Contradiction::of) {
-            log_z = log_z.horizontal_in(RED, &against.name, against.log_z);
             weights = weights.vertical_in(RED, &against.name, against.log_z);
         }
-        panels(&self.runs, log_z, weights)
+        panels(&self.runs, weights)
     }
 
     /// Returns all warnings, the gravest first.
@@ -196,9 +202,9 @@ impl<S, R> Picture<'_, S, R> {
                     true => String::new(),
                     false => format!("{name}: "),
                 };
-                format!("{name}log Z = {value}")
+                format!("{name}log Z = {value} nats")
             }
-            runs => format!("log Z of {} runs", runs.len()),
+            runs => format!("log Z of {} runs, in nats", runs.len()),
         }
     }
 
@@ -217,7 +223,7 @@ impl<S, R> Picture<'_, S, R> {
             "{} chains × {} stages, seed {}",
             over(&|run| run.chains() as u64),
             over(&|run| run.schedule().stages() as u64),
-            over(&Run::seed),
+            over(&|run| self.seed.unwrap_or_else(|| run.seed())),
         );
         if let Some(exact) = self.exact {
             run += &format!("; exact log Z = {exact:.4}");
@@ -321,7 +327,7 @@ mod tests {
         let svg = svg(&runs([("", &run)]).exact(0.125));
         let texts = texts(&svg);
         let value = log_z_of(&run);
-        assert_eq!(texts[0], format!("log Z = {value}"));
+        assert_eq!(texts[0], format!("log Z = {value} nats"));
         let error = run.log_z() - 0.125;
         assert_eq!(
             texts[1],
@@ -331,14 +337,14 @@ mod tests {
         assert!(texts.contains(&mean.as_str()));
         assert_eq!(
             texts.iter().filter(|text| **text == "exact 0.125").count(),
-            2
+            1
         );
         // No correct result is red, and a Gibbs kernel has no acceptance.
         assert!(!svg.contains(RED) && !texts.contains(&"Acceptance"));
     }
 
     #[test]
-    fn what_contradicts_a_run_is_red_in_the_headline_and_in_both_panels() {
+    fn what_contradicts_a_run_is_red_in_the_headline_and_among_the_weights() {
         let run = gibbs_run();
         let too_low = Warning::BelowBound {
             bound: run.log_z() + 4.8,
@@ -356,9 +362,9 @@ mod tests {
             bound.replace("at", "is at")
         );
         assert!(texts[3].starts_with(&gravest), "{}", texts[3]);
-        assert_eq!(texts.iter().filter(|text| **text == bound).count(), 2);
+        assert_eq!(texts.iter().filter(|text| **text == bound).count(), 1);
         let red_lines = format!("stroke=\"{RED}\"");
-        assert_eq!(svg.matches(&red_lines).count(), 2);
+        assert_eq!(svg.matches(&red_lines).count(), 1);
     }
 
     #[test]
@@ -371,7 +377,8 @@ mod tests {
         let both = runs([("ais", &run), ("smc", &resampled)]);
         let svg = svg(&both);
         let texts = texts(&svg);
-        assert_eq!(texts[0], "log Z of 2 runs");
+        assert_eq!(texts[0], "log Z of 2 runs, in nats");
+        assert!(texts.contains(&"log Z along the path, less a straight line"));
         for name in ["ais: ", "smc: "] {
             assert_eq!(
                 texts.iter().filter(|text| text.starts_with(name)).count(),
@@ -379,13 +386,13 @@ mod tests {
             );
         }
         assert!(texts.contains(&"Acceptance"));
-        // Four panels with lines, and the legend, use the second style. Only log Z of independent chains has a band.
+        // Four panels with lines, and the legend, use the second style.
         assert!(
             svg.matches("stroke=\"#0072b2\" stroke-width=\"1.6\" stroke-dasharray")
                 .count()
                 >= 5
         );
-        assert_eq!(svg.matches("<polygon").count(), 3);
+        assert_eq!(svg.matches("<polygon").count(), 2);
         let none: [(&str, &Run<()>); 0] = [];
         assert!(runs(none).drawing().is_err());
     }

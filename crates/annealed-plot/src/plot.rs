@@ -19,8 +19,8 @@ pub trait Plot {
     fn plot(&self, path: impl AsRef<Path>) -> Result<()>;
 }
 
-/// Draws the result and its gravest warning; log Z with a band of 1.96 standard errors; effective sample size, variance
-/// and acceptance by stage; and the distribution of log weights.
+/// Draws the result and its gravest warning; the standard error of log Z, effective sample size, variance and acceptance by
+/// stage; and the distribution of log weights.
 ///
 /// ```
 /// # use annealed::prelude::*;
@@ -46,6 +46,7 @@ impl<S, K> Plot for RoundsRun<S, K> {
     fn plot(&self, path: impl AsRef<Path>) -> Result<()> {
         runs([("", self.run())])
             .warnings(self.warnings())
+            .seed(self.seed())
             .save(path)
     }
 }
@@ -76,7 +77,7 @@ mod tests {
         both.plot(file("bridge")).unwrap();
         rounds.plot(file("rounds")).unwrap();
         for (name, shown) in [
-            ("run", "log Z along the path"),
+            ("run", "Standard error of log Z along the path"),
             ("bridge", ">reverse<"),
             ("rounds", "log Z along the path"),
         ] {

@@ -15,19 +15,32 @@ pub(super) struct Reference {
     pub(super) name: String,
     pub(super) at: f64,
     pub(super) colour: &'static str,
+    dashes: &'static str,
 }
 
 impl Reference {
     pub(super) fn new(name: &str, at: f64, colour: &'static str) -> Self {
-        let name = name.to_owned();
-        Self { name, at, colour }
+        Self {
+            name: name.to_owned(),
+            at,
+            colour,
+            dashes: "3 3",
+        }
+    }
+
+    /// Creates a solid black line, which tells an estimate from values beside it.
+    pub(super) fn solid(name: &str, at: f64) -> Self {
+        Self {
+            dashes: "none",
+            ..Self::new(name, at, "#000")
+        }
     }
 
     fn line(&self, svg: &mut String, (x, y): (f64, f64), to: &str) {
-        let colour = self.colour;
+        let Self { colour, dashes, .. } = self;
         let _ = writeln!(
             svg,
-            "<path d=\"M{x:.2} {y:.2}{to}\" fill=\"none\" stroke=\"{colour}\" stroke-dasharray=\"3 3\"/>"
+            "<path d=\"M{x:.2} {y:.2}{to}\" fill=\"none\" stroke=\"{colour}\" stroke-dasharray=\"{dashes}\"/>"
         );
     }
 

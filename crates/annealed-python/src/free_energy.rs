@@ -1,6 +1,7 @@
-//! Bennett's estimate from log weights of both directions.
+//! Bennett's estimate from works of both directions.
 
-use annealed::estimate::BennettEstimate;
+use annealed::estimate::{BennettEstimate, WorkUnit};
+use annealed::{Error, Result};
 use numpy::PyReadonlyArray1;
 use pyo3::prelude::*;
 
@@ -11,16 +12,32 @@ use crate::log_z::doubts;
 /// Bennett's estimate: value, error, interval, overlap, effective sample size, warnings with their names.
 type Bennett = (f64, f64, (f64, f64), f64, f64, Vec<(String, String)>);
 
-/// Returns the estimate of `log Z_1/Z_0` from forward and reverse log weights.
+/// Returns the estimate from forward and reverse works in `unit`, at a temperature in kelvin unless the unit is kT.
 #[pyfunction]
 pub fn free_energy(
     forward: PyReadonlyArray1<'_, f64>,
     reverse: PyReadonlyArray1<'_, f64>,
+    unit: &str,
+    temperature: Option<f64>,
 ) -> PyResult<Bennett> {
+    let unit = of_name(unit, temperature).or_raise()?;
     let (forward, reverse) = (numbers(&forward), numbers(&reverse));
-    let found = BennettEstimate::from_log_weights(&forward, &reverse).or_raise()?;
-    let (value, error) = (found.value(), found.standard_error());
+    let found = BennettEstimate::from_works(&forward, &reverse, unit).or_raise()?;
+    let (value, error) = found.free_energy();
     let (overlap, ess) = (found.overlap(), found.effective_sample_size());
     let doubts = doubts("annealed.free_energy", &found.warnings());
-    Ok((value, error, found.interval(), overlap, ess, doubts))
+    let interval = found.free_energy_interval();
+    Ok((value, error, interval, overlap, ess, doubts))
+}
+
+fn of_name(unit: &str, temperature: Option<f64>) -> Result<WorkUnit> {
+    let expected = "one for kJ/mol and kcal/mol, none for kT";
+    match (unit, temperature) {
+        ("kT", None) => Ok(WorkUnit::Kt),
+        ("kJ/mol", Some(kelvin)) => Ok(WorkUnit::KilojoulesPerMole(kelvin)),
+        ("kcal/mol", Some(kelvin)) => Ok(WorkUnit::KilocaloriesPerMole(kelvin)),
+        ("kT", Some(kelvin)) => Err(Error::invalid("temperature", kelvin, expected)),
+        ("kJ/mol" | "kcal/mol", None) => Err(Error::invalid("temperature", "None", expected)),
+        _ => Err(Error::invalid("unit", unit, "kT, kJ/mol or kcal/mol")),
+    }
 }

@@ -94,6 +94,11 @@ impl Figures {
             .collect()
     }
 
+    /// Returns the seed that the user gave.
+    pub fn seed(&self) -> u64 {
+        self.source.1
+    }
+
     /// Adds the seconds of the work before the run.
     pub fn after(mut self, seconds: f64) -> Self {
         self.seconds += seconds;

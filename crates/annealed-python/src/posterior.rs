@@ -169,13 +169,14 @@ impl Evidence {
         self.kept.summary().or_raise()
     }
 
-    /// Draws the run as an SVG file: log Z along the path, effective sample size, variance by stage, log weights.
+    /// Draws the run as an SVG file: error of log Z along the path, effective sample size, variance by stage, log weights.
     ///
     /// Raises OSError if the file cannot be written.
     fn plot(&self, path: PathBuf) -> PyResult<()> {
         let picture = annealed_plot::runs([("", &self.kept.run)]);
         picture
             .warnings(self.kept.figures.warnings())
+            .seed(self.kept.figures.seed())
             .save(path)
             .or_raise()
     }

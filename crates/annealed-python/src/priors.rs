@@ -33,6 +33,9 @@ impl Named {
             ("inverse_gamma", &[shape, scale]) => Law::inverse_gamma(shape, scale),
             ("half_normal", &[deviation]) => Law::half_normal(deviation),
             ("half_cauchy", &[scale]) => Law::half_cauchy(scale),
+            ("truncated_normal", &[mean, deviation, low, high]) => {
+                Law::truncated_normal(mean, deviation, low, high)
+            }
             ("beta", &[a, b]) => Law::beta(a, b),
             ("uniform", &[low, high]) => Law::uniform(low, high),
             _ => Err(Error::invalid(
@@ -61,7 +64,12 @@ impl Named {
         let law = match self.name.as_str() {
             "dirichlet" => JointPrior::dirichlet(self.arguments.clone())?,
             "ordered" => JointPrior::ordered(self.part()?, self.count)?,
-            "effects" => JointPrior::effects(self.part()?, self.count, index(0), index(1))?,
+            "effects" => match (index(1), self.arguments.get(2)) {
+                (Some(of), Some(&power)) if power != 1.0 => {
+                    JointPrior::effects_by_power(self.part()?, self.count, index(0), of, power)?
+                }
+                (scale, _) => JointPrior::effects(self.part()?, self.count, index(0), scale)?,
+            },
             "independent" => return Ok(vec![self.part()?.into(); self.count]),
             _ => self.single()?.into(),
         };
@@ -116,7 +124,7 @@ impl Prior {
 impl Named {
     /// Refuses effects of the prior `name` whose location or scale is not among the `earlier` parameters.
     fn check_places(&self, name: &str, earlier: usize) -> Result<()> {
-        let places = ["location", "scale"].into_iter().zip(&self.arguments);
+        let places = ["location", self.of_scale()].into_iter().zip(&self.arguments);
         let late = |(_, index): &(&str, &f64)| **index >= earlier as f64;
         match places.filter(|_| self.name == "effects").find(late) {
             None => Ok(()),
@@ -130,12 +138,21 @@ impl Named {
         }
     }
 
+    /// Returns the name of the argument of effects that gives their scale.
+    fn of_scale(&self) -> &'static str {
+        match self.arguments.get(2) {
+            Some(&0.5) => "variance",
+            Some(&-0.5) => "precision",
+            _ => "scale",
+        }
+    }
+
     fn text(&self) -> String {
         let arguments = self.arguments.iter().map(f64::to_string);
         let arguments = Vec::from_iter(arguments).join(", ");
         match (&self.of, self.name.as_str()) {
             (Some(of), "effects") => {
-                let places = ["location", "scale"].into_iter().zip(&self.arguments);
+                let places = ["location", self.of_scale()].into_iter().zip(&self.arguments);
                 let places = places.filter(|(_, index)| **index >= 0.0);
                 let places = places.map(|(name, index)| format!(", {name}={index}"));
                 let places = String::from_iter(places);

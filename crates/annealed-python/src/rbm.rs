@@ -307,7 +307,7 @@ impl RbmRun {
         Desk::new(threads, progress)?.run(py, &no_function, work, BothDirections::object)
     }
 
-    /// Draws the run as an SVG file: log Z along the path, effective sample size, variance by stage, log weights.
+    /// Draws the run as an SVG file: error of log Z along the path, effective sample size, variance by stage, log weights.
     ///
     /// Raises OSError if the file cannot be written.
     fn plot(&self, path: PathBuf) -> PyResult<()> {

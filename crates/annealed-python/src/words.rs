@@ -105,6 +105,10 @@ const OF_STAGES: &[Phrase] = &[
 /// Phrases for `annealed.from_draws`.
 const OF_DRAWS: &[Phrase] = &[
     (
+        "compare log Z with a run from the prior",
+        "compare log Z with annealed.evidence",
+    ),
+    (
         "the forward and the reverse run hardly overlap",
         "the draws and the fitted law hardly overlap",
     ),
@@ -116,6 +120,7 @@ const OF_DRAWS: &[Phrase] = &[
 
 /// Phrases for `annealed.free_energy`.
 const OF_WORKS: &[Phrase] = &[
+    ("their units (over kT, or as stated)", "their units (the argument unit)"),
     (
         "the forward and the reverse run hardly overlap",
         "the works of both directions hardly overlap",

@@ -206,6 +206,8 @@ def test_a_sequence_of_priors_has_names():
     for prior in [3, "normal"]:
         with pytest.raises(ValueError, match="invalid prior: got .*, expected a dict of priors by name"):
             annealed.evidence(prior, log_likelihood)
+    of_precision = annealed.effects(annealed.normal(0, 1), 8, location=0, precision=1)
+    assert repr(of_precision) == "annealed.effects(annealed.normal(0, 1), 8, location=0, precision=1)"
     assert repr(annealed.effects(annealed.normal(0, 1), 8, scale=1)) == "annealed.effects(annealed.normal(0, 1), 8, scale=1)"
     one = {"x": annealed.ordered(annealed.normal(0, 1), 1), "y": annealed.independent(annealed.normal(0, 1), 1)}
     run = annealed.evidence(one, log_likelihood, **QUICK)

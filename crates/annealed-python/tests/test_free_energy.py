@@ -30,6 +30,43 @@ def test_signs_and_value_are_those_of_pymbar():
     assert found.standard_error == pytest.approx(theirs["dDelta_f"], rel=0.02)
 
 
+@pytest.mark.parametrize(("unit", "kt"), [("kJ/mol", 8.31446261815324e-3 * 300), ("kcal/mol", 8.31446261815324e-3 * 300 / 4.184)])
+def test_units(unit, kt):
+    plain, found = annealed.free_energy(FORWARD, REVERSE), annealed.free_energy(kt * FORWARD, kt * REVERSE, unit=unit, temperature=300)
+    assert found.unit == unit and f"({unit}, Bennett" in repr(found)
+    assert found.delta_f == pytest.approx(kt * plain.delta_f) and found.standard_error == pytest.approx(kt * plain.standard_error)
+    assert found.interval == pytest.approx((kt * plain.interval[0], kt * plain.interval[1]))
+
+
+@pytest.mark.parametrize(
+    ("forward", "reverse"),
+    [
+        (FORWARD, 2.494 * REVERSE),
+        (-FORWARD, -REVERSE),
+        (FORWARD, -REVERSE),
+        (FORWARD + 1, REVERSE),
+        (2.494 * FORWARD, 2.494 * REVERSE),
+    ],
+)
+def test_directions_that_exclude_one_another_warn(forward, reverse):
+    found = annealed.free_energy(forward, reverse)
+    assert "ForwardReverseGap" in found.warning_names and "the argument unit" in str(found), found
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"unit": "kJ/mol"}, "invalid temperature: got None, expected one for kJ/mol"),
+        ({"temperature": 300}, "invalid temperature: got 300, expected one for kJ/mol and kcal/mol, none for kT"),
+        ({"unit": "kJ/mol", "temperature": -1}, "invalid temperature: got -1"),
+        ({"unit": "eV"}, "invalid unit: got eV, expected kT, kJ/mol or kcal/mol"),
+    ],
+)
+def test_units_are_checked(arguments, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        annealed.free_energy(FORWARD, REVERSE, **arguments)
+
+
 def test_little_overlap_warns():
     found = annealed.free_energy(FORWARD + 30, REVERSE + 30)
     assert found.warning_names == ["ForwardReverseGap", "LittleOverlap"] and "warning: " in str(found)

@@ -299,3 +299,15 @@ def test_no_warning_of_numpy_comes_out():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         annealed.from_draws(np.stack([MU, SIGMA], axis=2), **MODEL)
+
+
+def test_divergences_that_the_sampler_recorded_warn():
+    rng = np.random.default_rng(5)
+    x, diverging = rng.normal(size=(4, 500)), rng.random((4, 500)) < 0.01
+    data = SimpleNamespace(posterior={"x": x}, sample_stats=SimpleNamespace(diverging=diverging))
+    table = Table({"x": x.ravel(), "chain": np.repeat(range(4), 500), "divergent__": diverging.ravel().astype(int)})
+    given = {"prior": {"x": annealed.normal(0, 1)}, "log_likelihood": lambda x: np.zeros(len(x))}
+    for draws in [data, table]:
+        found = annealed.from_draws(draws, **given)
+        assert "Divergences" in found.warning_names and f"{diverging.sum()} divergent transitions" in str(found)
+    assert annealed.from_draws({"x": x}, **given).warning_names == []

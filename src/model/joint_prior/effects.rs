@@ -9,7 +9,7 @@ use crate::model::transformed_prior::{TransformedPrior, accumulate_each, times};
 use crate::{Error, Result};
 
 /// Effects of a hierarchy with location m and scale s. Their coordinates z are independent, with distribution `prior`.
-/// An effect is the parameter whose coordinate under `prior` is `m + s z`.
+/// An effect is the parameter whose coordinate under `prior` is `m + s z`. The scale s is a power of an earlier parameter.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub(super) struct Effects {
@@ -17,6 +17,7 @@ pub(super) struct Effects {
     count: usize,
     location: Option<usize>,
     scale: Option<usize>,
+    power: f64,
 }
 
 impl Effects {
@@ -25,8 +26,11 @@ impl Effects {
         count: usize,
         location: Option<usize>,
         scale: Option<usize>,
+        power: f64,
     ) -> Result<Self> {
         Error::check_count("count", count, 1)?;
+        let is_power = power.is_finite() && power != 0.0;
+        Error::check(is_power, "power", power, "a finite number other than 0")?;
         Error::check_count("location", location.unwrap_or(0), 0)?;
         Error::check_count("scale", scale.unwrap_or(0), 0)?;
         Ok(Self {
@@ -34,13 +38,18 @@ impl Effects {
             count,
             location,
             scale,
+            power,
         })
     }
 
     /// Returns the location m and the scale s of the effects, given all `earlier` parameters.
     fn line(&self, earlier: &[f64]) -> (f64, f64) {
-        let at = |index: Option<usize>, or: f64| index.map_or(or, |i| earlier[i]);
-        (at(self.location, 0.0), at(self.scale, 1.0))
+        let location = self.location.map_or(0.0, |i| earlier[i]);
+        let scale = self.scale.map_or(1.0, |i| match self.power {
+            1.0 => earlier[i],
+            power => earlier[i].powf(power),
+        });
+        (location, scale)
     }
 }
 
@@ -89,7 +98,11 @@ impl TransformedPrior for Effects {
             by_earlier[i] += by_m;
         }
         if let Some(i) = self.scale {
-            by_earlier[i] += by_s;
+            let rate = match self.power {
+                1.0 => 1.0,
+                power => power * s / earlier[i],
+            };
+            by_earlier[i] += times(by_s, rate);
         }
     }
 
@@ -106,6 +119,6 @@ impl TransformedPrior for Effects {
 }
 
 crate::num::deserialize_checked! {
-    Effects { prior: Prior, count: usize, location: Option<usize>, scale: Option<usize> } =>
-        Self::new(prior, count, location, scale)
+    Effects { prior: Prior, count: usize, location: Option<usize>, scale: Option<usize>, power: f64 } =>
+        Self::new(prior, count, location, scale, power)
 }

@@ -129,7 +129,12 @@ impl<'a> Report<'a> {
     /// Writes the picture and the report that the options request.
     pub fn write_files(&self, options: &Options) -> Result<()> {
         if let Some(file) = &options.plot {
-            let mut picture = annealed_plot::runs([("", self.run)]).warnings(&self.warnings());
+            let name = options
+                .weights
+                .file_stem()
+                .unwrap_or_default()
+                .to_string_lossy();
+            let mut picture = annealed_plot::runs([(&*name, self.run)]).warnings(&self.warnings());
             if let Some(exact) = self.problem.log_z_exact {
                 picture = picture.exact(exact);
             }

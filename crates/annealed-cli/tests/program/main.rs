@@ -5,6 +5,7 @@ mod inputs;
 #[cfg(target_os = "linux")]
 mod interruption;
 mod misread;
+mod tables;
 
 use std::fs;
 use std::path::{Path, PathBuf};

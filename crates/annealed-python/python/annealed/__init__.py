@@ -31,6 +31,7 @@ from ._priors import (
     normal,
     ordered,
     student_t,
+    truncated_normal,
     uniform,
 )
 from ._rbm import Score, rbm
@@ -67,6 +68,7 @@ __all__ = [
     "rbm",
     "stan",
     "student_t",
+    "truncated_normal",
     "uniform",
     "__version__",
 ]

@@ -12,7 +12,7 @@ from ._annealed import bridge_sampling as _bridge_sampling
 from ._arrays import BatchFunction, seed_of
 from ._priors import PriorLike, pairs, parameter_names
 from ._progress import shown
-from ._readers import doubts, read
+from ._readers import divergences, doubts, read
 
 
 def from_draws(
@@ -64,7 +64,7 @@ def from_draws(
         raise ValueError(f"got {got}: give one or the other, log_density alone, or prior and log_likelihood")
     named = None if prior is None else pairs(prior)
     array, is_labelled = read(draws, *_wanted(names, prior, named), given=names)
-    notes = doubts(_finite(array), is_labelled)
+    notes = doubts(_finite(array), is_labelled) + divergences(draws)
     if named is None:
         function = BatchFunction("log_density", log_density)
     else:

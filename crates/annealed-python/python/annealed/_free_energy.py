@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Optional
 
 import numpy as np
 
 from ._annealed import free_energy as _free_energy
-from ._arrays import floats, refuse
+from ._arrays import floats, number, refuse
 
 
 @dataclass(frozen=True)
 class FreeEnergy:
-    """A free-energy difference, over kT."""
+    """A free-energy difference, in the unit of the works."""
 
     #: The difference dF, that of the second end less that of the first.
     delta_f: float
@@ -29,12 +29,14 @@ class FreeEnergy:
     warnings: list[str] = field(default_factory=list)
     #: The names of `warnings`.
     warning_names: list[str] = field(default_factory=list)
+    #: Unit of dF, its error and its interval: kT, kJ/mol or kcal/mol.
+    unit: str = "kT"
 
     def __repr__(self) -> str:
         digits, (lower, upper) = decimals(self.standard_error), self.interval
         error = f"{self.standard_error:.{digits}f}" if np.isfinite(self.standard_error) else "unknown"
         return (
-            f"dF = {self.delta_f:.{digits}f} +- {error} (Bennett; 95% interval {lower:.{digits}f} to "
+            f"dF = {self.delta_f:.{digits}f} +- {error} ({self.unit}, Bennett; 95% interval {lower:.{digits}f} to "
             f"{upper:.{digits}f}, overlap {self.overlap:.2f}, ESS {self.effective_sample_size:.0f})"
         )
 
@@ -47,16 +49,21 @@ def decimals(error: float) -> int:
     return max(3, len(f"{error:.20f}".split(".")[1]) - len(f"{error:.20f}".split(".")[1].lstrip("0")) + 2) if 0 < error < 1e-3 else 3
 
 
-def free_energy(forward: Any, reverse: Any) -> FreeEnergy:
+def free_energy(
+    forward: Any, reverse: Any, *, unit: str = "kT", temperature: Optional[float] = None
+) -> FreeEnergy:
     """Estimates a free-energy difference by Bennett's acceptance ratio, from the work in both directions.
 
     Parameters
     ----------
-    forward : array (n,), the work W of each process from the first end to the second, over kT
-    reverse : array (m,), the work W' of each process from the second end to the first, over kT
+    forward : array (n,), the work W of each process from the first end to the second
+    reverse : array (m,), the work W' of each process from the second end to the first, with the sign measured in it
+    unit : the works' unit, "kT", "kJ/mol" or "kcal/mol"; the result has the same
+    temperature : in kelvin, for kJ/mol and kcal/mol
 
     Signs are those of `pymbar.bar(w_F, w_R)`, whose "Delta_f" is `delta_f` here:
-    mean of exp(-W) = exp(-dF), mean of exp(-W') = exp(dF), and mean W >= dF >= -(mean W'). For instantaneous switches W is
+    over kT, mean of exp(-W) = exp(-dF), mean of exp(-W') = exp(dF), and mean W >= dF >= -(mean W'). Works that exclude one
+    another, by other units, an offset or a sign in one direction, get the warning `ForwardReverseGap`. For instantaneous switches W is
     u_1(x) - u_0(x) at states of the first end, W' is u_0(x) - u_1(x) at states of the second. A work of +inf is a state that
     the other end excludes. Give works in the order in which they were computed, one chain after the other: if successive works
     are clearly correlated, the error allows for this, and the warning `Autocorrelated` appears.
@@ -64,12 +71,13 @@ def free_energy(forward: Any, reverse: Any) -> FreeEnergy:
     Raises
     ------
     ValueError
-        for fewer than two works in a direction, a NaN or a work of -inf
+        for fewer than two works in a direction, a NaN or a work of -inf, works given twice, a unit without its temperature
     """
     works = _works("forward", forward), _works("reverse", reverse)
-    value, error, (lower, upper), overlap, size, doubts = _free_energy(-works[0], -works[1])
+    kelvin = None if temperature is None else number("temperature", temperature)
+    value, error, interval, overlap, size, doubts = _free_energy(*works, unit, kelvin)
     warnings, names = [text for _, text in doubts], [name for name, _ in doubts]
-    return FreeEnergy(-value, error, (-upper, -lower), overlap, size, warnings, names)
+    return FreeEnergy(value, error, interval, overlap, size, warnings, names, unit)
 
 
 def _works(name: str, works: Any) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Optional, Union
 
@@ -54,6 +55,14 @@ def half_cauchy(scale: float) -> Prior:
     return _named("half_cauchy", scale=scale)
 
 
+def truncated_normal(mean: float, deviation: float, low: float = 0, high: float = math.inf) -> Prior:
+    """The normal law N(mean, deviation^2) between `low` and `high`: two finite numbers, or 0 and infinity.
+
+    Stan's `x ~ normal(m, s)` of a parameter with `<lower=0>` lacks the division by the law's mass above 0; this prior has it.
+    """
+    return _named("truncated_normal", mean=mean, deviation=deviation, low=low, high=high)
+
+
 def beta(a: float, b: float) -> Prior:
     """The beta law on (0, 1), with density proportional to x^(a - 1) (1 - x)^(b - 1)."""
     return _named("beta", a=a, b=b)
@@ -81,17 +90,32 @@ def ordered(prior: Prior, count: int) -> Prior:
     return _prior("ordered", [], prior, integer("count", count, 1))
 
 
-def effects(prior: Prior, count: int, *, location: Optional[int] = None, scale: Optional[int] = None) -> Prior:
+def effects(
+    prior: Prior,
+    count: int,
+    *,
+    location: Optional[int] = None,
+    scale: Optional[int] = None,
+    variance: Optional[int] = None,
+    precision: Optional[int] = None,
+) -> Prior:
     """`count` effects of a hierarchy, not centred: an effect is m + s z with z of `prior`, such as `normal(0, 1)`.
 
     `location` and `scale` are indices of parameters, and no values. `location=0` says that m is the first parameter, and
     `scale=1` that s is the second one. Both must come before the effects. Without `location` m is 0, without `scale` s is 1.
+    If the parameter is s^2 or 1 / s^2, give its index as `variance` or `precision` in the place of `scale`.
 
         prior = {"mu": annealed.normal(0, 10), "tau": annealed.half_cauchy(5),
                  "theta": annealed.effects(annealed.normal(0, 1), 8, location=0, scale=1)}  # theta_i = mu + tau z_i
     """
-    indices = [-1.0 if index is None else float(integer("index", index)) for index in (location, scale)]
-    return _prior("effects", indices, prior, integer("count", count, 1))
+    scales = {"scale": scale, "variance": variance, "precision": precision}
+    given = [(name, index) for name, index in scales.items() if index is not None]
+    if len(given) > 1:
+        raise ValueError(f"got {' and '.join(name for name, _ in given)}, expected one of scale, variance and precision")
+    name, of_scale = given[0] if given else ("scale", None)
+    power = {"scale": 1.0, "variance": 0.5, "precision": -0.5}[name]
+    indices = [-1.0 if index is None else float(integer("index", index)) for index in (location, of_scale)]
+    return _prior("effects", [*indices, power], prior, integer("count", count, 1))
 
 
 def parameter_names(named: Sequence[tuple[str, Prior]]) -> list[str]:

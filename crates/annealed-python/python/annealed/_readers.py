@@ -19,6 +19,8 @@ DRAW = ("draw", ".draw", "draw__", "iteration", ".iteration", "iter__")
 WEIGHT = ("weight", "weights", "logwt", "log_weight", "log_weights", ".log_weight")
 #: Draws of a chain that bridge sampling needs.
 LEAST = 20
+#: Name of Stan's column with 1 for a divergent transition.
+DIVERGENT = "divergent__"
 #: Share of draws that may be copies of others without a warning.
 COPIES = 0.05
 #: Standard errors by which the correlation of neighbouring chains has to exceed that of successive draws for a warning.
@@ -246,6 +248,21 @@ def doubts(array: np.ndarray, is_labelled: bool) -> list[tuple[str, str]]:
         )
         found.append(("CopiedDraws", text))
     return found
+
+
+def divergences(draws: Any) -> list[tuple[str, str]]:
+    """Returns the name and the sentence of a warning if the sampler recorded divergent transitions: in InferenceData's group
+    sample_stats, or in Stan's column divergent__."""
+    flags = getattr(getattr(draws, "sample_stats", None), "diverging", None)
+    if flags is None and not isinstance(draws, Mapping):
+        names = getattr(draws, "column_names", getattr(draws, "columns", ()))
+        flags = draws[DIVERGENT] if any(name == DIVERGENT for name in names) else None
+    count = 0 if flags is None else int(np.count_nonzero(_unwrapped(flags)))
+    text = (
+        f"the sampler reported {count} divergent transitions: the draws lack a region, such as the neck of a centred hierarchy, "
+        "and log Z lacks its mass; use non-centred coordinates or smaller steps, and compare log Z with annealed.evidence"
+    )
+    return [("Divergences", text)] if count else []
 
 
 def _exchanged(array: np.ndarray) -> list[tuple[str, str]]:
