@@ -304,6 +304,9 @@ fn main() {
                     let wrong = off.abs() > 0.1f64.max(4.0 * run.standard_error());
                     let w = !run.warnings().is_empty();
                     silent += usize::from(wrong && !w);
+                    if wrong && !w && run.fitted().is_none() {
+                        why.push("SILENT".to_owned());
+                    }
                     warned += usize::from(w);
                     used += usize::from(run.fitted().is_some());
                     if let Some(n) = run.not_fitted() {

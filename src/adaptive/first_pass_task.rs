@@ -105,8 +105,9 @@ where
         Ok(())
     }
 
-    /// Moves the chains on at the target.
+    /// Moves the chains on at the target. The states before are kept with the states on the way.
     pub(super) fn stay(&mut self, moves: usize, pulse: &mut dyn Pulse) -> Result<(), Halt> {
+        self.note();
         for _ in 0..moves {
             pulse.at(self.place());
             self.move_chains(1)?;
@@ -198,7 +199,8 @@ where
         self.trail.as_deref().unwrap_or_default()
     }
 
-    fn note(&mut self) {
+    /// Keeps the present states with the states on the way.
+    pub(super) fn note(&mut self) {
         if self.trail.is_some() {
             let known = self
                 .known()

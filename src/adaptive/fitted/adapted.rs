@@ -38,6 +38,8 @@ const POWERS: (usize, f64) = (30, 0.8);
 const ENOUGH: f64 = 0.4;
 /// Least factor by which a step must raise the effective share, unless the share is below a tenth.
 const LEAST_GAIN: f64 = 1.2;
+/// Number of steps of expectation maximisation that move several parts to weighted draws.
+const EM_STEPS: usize = 10;
 /// Largest number of states that a thread evaluates together, if the target does not evaluate batches.
 const TOGETHER: usize = 16;
 
@@ -84,9 +86,8 @@ where
 /// Student t distributions with their shares in a mixture.
 pub(super) type Laws = Vec<(f64, StudentT)>;
 
-/// Returns the mixture of Student t distributions fitted to weighted states.
-fn laws(states: &[DVector<f64>], weights: &[f64]) -> Option<Laws> {
-    let mixture = GaussianMixture::fit(states, weights).ok()?;
+/// Returns the mixture of Student t distributions with the means and covariances of Gaussians, except for the widening.
+fn laws(mixture: &GaussianMixture) -> Option<Laws> {
     // The scale matrix of a Student t is smaller than its covariance.
     let scale = WIDENING * (DEGREES - 2.0) / DEGREES;
     let law = |(share, part): (f64, &Gaussian)| {
@@ -153,6 +154,17 @@ impl Draws {
         self.effective() / self.states.len() as f64
     }
 
+    /// Fits a mixture to the weighted draws. A single Gaussian may become several; several are only moved, because a search
+    /// for their number takes seconds.
+    fn refitted(&self, fit: &GaussianMixture) -> Option<GaussianMixture> {
+        let worth = self.tempered();
+        let moved = |fit: GaussianMixture, _| fit.refit(&self.states, &worth);
+        match fit.components().len() {
+            1 => GaussianMixture::fit(&self.states, &worth).ok(),
+            _ => (0..EM_STEPS).try_fold(fit.clone(), moved).ok(),
+        }
+    }
+
     /// Returns weights whose sum is their effective number: those of the target, or a power of them that leaves enough
     /// effective draws.
     fn tempered(&self) -> Vec<f64> {
@@ -193,37 +205,38 @@ where
     P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel>,
     P::At: Sync,
 {
-    let Some(first) = laws(states, &vec![1.0; states.len()]) else {
+    let fit = GaussianMixture::fit(states, &vec![1.0; states.len()]).ok();
+    let Some((mut fit, first)) = fit.and_then(with_laws) else {
         return Ok(None);
     };
     let rest = 1.0 - OWN_SHARE;
-    let mut best = drawn(path, joined([(rest, &first)]), target, rng)?;
-    let mut last = best.draws.tempered_fit();
-    for _ in 1..MOST_STEPS {
-        let (true, Some(refitted)) = (best.draws.share() < ENOUGH, last) else {
+    let mut now = drawn(path, joined([(rest, &first)]), target, rng)?;
+    let mut best = None;
+    for left in (0..MOST_STEPS).rev() {
+        let before = best
+            .as_ref()
+            .map_or(0.0, |best: &Adapted<P>| best.draws.share());
+        let share = now.draws.share();
+        let gains = share > LEAST_GAIN * before || share < 0.1;
+        let goes_on = left > 0 && gains && share < ENOUGH;
+        let next = goes_on.then(|| now.draws.refitted(&fit)).flatten();
+        if best.is_none() || share > before {
+            best = Some(now);
+        }
+        let Some((refitted, laws)) = next.and_then(with_laws) else {
             break;
         };
-        let shares = [(1.0 - FIRST_SHARE, &refitted), (FIRST_SHARE, &first)];
-        let next = drawn(
-            path,
-            joined(shares.map(|(share, laws)| (rest * share, laws))),
-            target,
-            rng,
-        )?;
-        let (share, before) = (next.draws.share(), best.draws.share());
-        let gains = share > LEAST_GAIN * before || share < 0.1;
-        last = next.draws.tempered_fit().filter(|_| gains);
-        if share > before {
-            best = next;
-        }
+        fit = refitted;
+        let shares = [(1.0 - FIRST_SHARE, &laws), (FIRST_SHARE, &first)];
+        let mixed = joined(shares.map(|(share, laws)| (rest * share, laws)));
+        now = drawn(path, mixed, target, rng)?;
     }
-    Ok(Some(best))
+    Ok(best)
 }
 
-impl Draws {
-    fn tempered_fit(&self) -> Option<Laws> {
-        laws(&self.states, &self.tempered())
-    }
+fn with_laws(mixture: GaussianMixture) -> Option<(GaussianMixture, Laws)> {
+    let laws = laws(&mixture)?;
+    Some((mixture, laws))
 }
 
 /// Draws from the mixture of `laws` and the path's own base.

@@ -94,7 +94,7 @@ pub enum NotFitted {
 impl NotFitted {
     /// Returns whether other chains or more moves may lead to a base.
     pub(in crate::adaptive) fn may_pass(self) -> bool {
-        !matches!(self, Self::Tails { .. } | Self::Normalizer)
+        !matches!(self, Self::Normalizer)
     }
 }
 

@@ -25,7 +25,7 @@ const LOG_Z_ERRORS: f64 = 3.0;
 /// + k')`, and a variance needs k' < 1.
 const HEAVIEST_TAIL: f64 = 0.9;
 /// Factor by which the largest `p / q` on the way may exceed the largest one at the target.
-const MOST_LOST: f64 = 20.0;
+const MOST_LOST: f64 = 10.0;
 
 type States = [(DVector<f64>, f64)];
 
@@ -163,13 +163,6 @@ where
     let most = MOST_EXCESS + EXCESS_ERRORS * relative_error(&of_states).min(1.0);
     let (mean, error) = moments(&of_states, &vec![0.0; states.len()]);
     let (expected, of_expected) = moments(&of_draws, &draws.log_weights);
-    if std::env::var("TRACE").is_ok() {
-        eprintln!(
-            "  share {:.2} parts {} excess {excess:.2} most {most:.2} mean {mean:.2} +- {error:.2} expected {expected:.2} +- {of_expected:.2} log_z {log_z:.2}",
-            draws.share(),
-            fitted.laws.len()
-        );
-    }
     match excess > most || mean > expected + LOG_ERRORS * error.hypot(of_expected) {
         true => Err(NotFitted::Uncovered {
             excess: excess.exp(),
@@ -183,9 +176,6 @@ where
 fn check_lost(at_target: &[f64], on_way: &[f64]) -> Result<(), NotFitted> {
     let largest = |values: &[f64]| values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let excess = (largest(on_way) - largest(at_target)).exp();
-    if std::env::var("TRACE").is_ok() {
-        eprintln!("  lost {excess:.2}");
-    }
     match excess > MOST_LOST {
         true => Err(NotFitted::Lost { excess }),
         false => Ok(()),

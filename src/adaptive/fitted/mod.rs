@@ -52,9 +52,12 @@ pub(super) struct Half<S> {
     log_ratio: (f64, f64),
 }
 
-/// A fitted base with the effective share of its draws, or the reason why there is none; and the evaluations spent.
+/// A fitted base with the effective share of its draws, or the reason why there is none.
+pub(super) type Found = std::result::Result<(FittedBase, f64), NotFitted>;
+
+/// The end of a fit, with the evaluations spent.
 pub(super) struct Fitted {
-    found: std::result::Result<(FittedBase, f64), NotFitted>,
+    found: Found,
     evaluations: u64,
 }
 

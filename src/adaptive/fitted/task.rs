@@ -6,7 +6,7 @@ use std::time::Instant;
 use rand::Rng;
 
 use super::adapted::{DRAWS, MOST_STEPS};
-use super::{Fitted, FittedBase, Fitting, Half, NotFitted};
+use super::{Fitting, Found, Half, NotFitted};
 use crate::Result;
 use crate::adaptive::first_pass::{FIRST_BLOCK, FirstPass, FirstPassRun};
 use crate::adaptive::first_pass_task::{FirstPassAtWork, Later};
@@ -37,7 +37,14 @@ pub(in crate::adaptive) struct FitTask<'s, 'p, P: AnnealingPath, K> {
 #[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
 pub(in crate::adaptive) struct Begun<K> {
     pub(in crate::adaptive) first: FirstPassRun<K>,
-    pub(in crate::adaptive) base: std::result::Result<(FittedBase, f64), NotFitted>,
+    pub(in crate::adaptive) base: Found,
+}
+
+/// The state between tries: the evaluations spent, and the states of all passes, which later fits must cover, too.
+struct Tries<S> {
+    spent: u64,
+    seen: Vec<(S, f64)>,
+    rng: StreamRng,
 }
 
 type Pair<'s, 'p, P, K> = [FirstPassAtWork<'s, 'p, P, K>; 2];
@@ -68,41 +75,38 @@ where
         })
     }
 
-    /// Makes two first passes and fits a base. If the fits disagree, the chains move on, and a base is fitted again.
+    /// Makes two first passes and fits a base. If the fit fails a check, the chains move on, and a base is fitted again.
     fn attempt(
         &self,
-        passes: &[FirstPass<'p, P, K>; 2],
-        spent: &mut u64,
-        rng: &mut StreamRng,
+        [one, other]: &[FirstPass<'p, P, K>; 2],
+        tries: &mut Tries<P::State>,
         pulse: &mut dyn Pulse,
     ) -> Result<Begun<K>, Halt> {
-        let [one, other] = passes;
         let mut at = [FirstPassAtWork::start(one)?, FirstPassAtWork::start(other)?];
         for half in &mut at {
             half.keep_trail();
             half.arrive(u64::MAX, Some(self.later), pulse, false)?;
         }
-        let before = *spent;
-        let mut fitted = self.fit(&at, rng)?;
-        let mut draws = fitted.evaluations;
-        *spent = before + draws + evaluations(&at);
+        tries.spent += evaluations(&at);
+        let mut found = self.fit(&at, tries)?;
         let of_moves = (FURTHER_MOVES * self.rounds.chains) as u64 * self.rounds.of_move();
-        if self.goes_on(&fitted, *spent + of_moves) {
+        if self.goes_on(&found, tries.spent + of_moves) {
+            let arrived = evaluations(&at);
             at.iter_mut()
                 .try_for_each(|half| half.stay(FURTHER_MOVES, pulse))?;
-            fitted = self.fit(&at, rng)?;
-            draws += fitted.evaluations;
-            *spent = before + draws + evaluations(&at);
+            tries.spent += evaluations(&at) - arrived;
+            found = self.fit(&at, tries)?;
+        }
+        for half in &mut at {
+            half.note();
+            tries.seen.extend_from_slice(half.trail());
         }
         let mut first = at[0].finish()?;
         first.log_z = log_mean_exp(&[first.log_z, at[1].finish()?.log_z]);
-        Ok(Begun {
-            first,
-            base: fitted.found,
-        })
+        Ok(Begun { first, base: found })
     }
 
-    fn fit(&self, at: &Pair<'_, 'p, P, K>, rng: &mut StreamRng) -> Result<Fitted> {
+    fn fit(&self, at: &Pair<'_, 'p, P, K>, tries: &mut Tries<P::State>) -> Result<Found> {
         let half = |half: &FirstPassAtWork<'_, 'p, P, K>| {
             let found = half.finish()?;
             let arrived = half.known();
@@ -114,13 +118,17 @@ where
                 arrived,
             })
         };
-        self.fitting.fit(&[half(&at[0])?, half(&at[1])?], rng)
+        let mut halves = [half(&at[0])?, half(&at[1])?];
+        halves[0].trail.extend_from_slice(&tries.seen);
+        let fitted = self.fitting.fit(&halves, &mut tries.rng)?;
+        tries.spent += fitted.evaluations;
+        Ok(fitted.found)
     }
 
     /// Returns whether another try may find a base, and ends with `spent` evaluations that are still allowed.
-    fn goes_on(&self, fitted: &Fitted, spent: u64) -> bool {
+    fn goes_on(&self, found: &Found, spent: u64) -> bool {
         let most = spent.saturating_add(2 * (MOST_STEPS * DRAWS) as u64);
-        most <= self.allowance && fitted.found.as_ref().is_err_and(|reason| reason.may_pass())
+        most <= self.allowance && found.as_ref().is_err_and(|reason| reason.may_pass())
     }
 }
 
@@ -137,25 +145,29 @@ where
     }
 
     fn run(&self, _block: usize, pulse: &mut dyn Pulse) -> Result<Self::Output, Halt> {
-        let (start, mut spent) = (Instant::now(), 0);
+        let start = Instant::now();
         let mut rng = stream(self.rounds.seed, Purpose::FITTED, 0);
         if !self.fitting.has_normalizer(&mut rng)? {
             return Ok(Single(self.unfitted(NotFitted::Normalizer, pulse)?));
         }
+        let mut tries = Tries {
+            spent: 0,
+            seen: Vec::new(),
+            rng,
+        };
         let mut pair = 0;
         let mut begun = loop {
-            let passes = self.passes(pair, &mut rng);
-            let before = spent;
-            let begun = self.attempt(&passes, &mut spent, &mut rng, pulse)?;
+            let passes = self.passes(pair, &mut tries.rng);
+            let before = tries.spent;
+            let begun = self.attempt(&passes, &mut tries, pulse)?;
             pair += 1;
             // Twice the chains and moves: four times the evaluations.
-            let next = spent.saturating_add(4 * (spent - before));
-            let may_pass = begun.base.as_ref().is_err_and(|reason| reason.may_pass());
-            if !may_pass || pair == MOST_PAIRS || next > self.allowance {
+            let next = tries.spent + 4 * (tries.spent - before);
+            if pair == MOST_PAIRS || !self.goes_on(&begun.base, next) {
                 break begun;
             }
         };
-        begun.first.evaluations = spent;
+        begun.first.evaluations = tries.spent;
         begun.first.seconds = seconds(start);
         Ok(Single(begun))
     }
