@@ -273,7 +273,7 @@ mod tests {
         for half in &mut halves {
             half.log_ratio.0 = -0.7 - shifted;
         }
-        fit(&path, &halves, &mut rng).unwrap().found.err()
+        fit(&&path, &halves, &mut rng).unwrap().found.err()
     }
 
     #[test]
@@ -301,7 +301,7 @@ mod tests {
                     half
                 };
                 let halves = [one(), one()];
-                refused.extend(fit(&path, &halves, &mut rng).unwrap().found.err());
+                refused.extend(fit(&&path, &halves, &mut rng).unwrap().found.err());
             }
         }
         assert!(refused.len() <= 2, "{refused:?}");
