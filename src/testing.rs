@@ -183,8 +183,8 @@ where
 const BLOCK: usize = 128;
 
 /// Checks whether `E[w] = Z_K / Z_0` along a path: the mean of `w Z_0 / Z_K` should be 1. `log_z_ratio` is the exact
-/// `log(Z_K / Z_0)`, log Z of the target *less* that of the base. If the mean is 0 or huge, `log_z_ratio` may be log Z
-/// itself. Use 3, 10 and 300 stages, and enough chains for a standard error of a few per cent. One stage does
+/// `log(Z_K / Z_0)`: subtract the base's log Z from the target's. A mean of 0, or a huge one, may mean that
+/// `log_z_ratio` was log Z itself. Use 3, 10 and 300 stages, and enough chains for a standard error of a few per cent. One stage does
 /// not test a kernel without corrections, because its chains move after they are weighed.
 ///
 /// # Errors

@@ -73,7 +73,7 @@ const FEW: f64 = 100.0;
 /// Effective number of the slowest coordinate below which a warning appears. It is a quarter of [`FEW`], because the
 /// coordinates of a Gaussian have half as many effective draws as log f, whose intervals are right.
 const FEW_OF_COORDINATE: f64 = 25.0;
-/// Effective number of the slowest coordinate below which a warning appears if it is [far](LAGS) below that of log f.
+/// Effective number of the slowest coordinate below which a warning appears if log f has [`LAGS`] times as many.
 const SLOW: f64 = 400.0;
 /// Ratio of the effective numbers of log f and of the slowest coordinate above which log f alone says too little.
 const LAGS: f64 = 8.0;
@@ -135,7 +135,7 @@ impl<S: Clone> Half<'_, S> {
         &self,
         law: &L,
         target: &impl UnnormalizedModel<State = S>,
-        slowest: Option<(usize, f64)>,
+        slowest: Option<&Slowest>,
         rng: &mut StreamRng,
     ) -> Result<BennettEstimate> {
         let log_g = |state: &S| law.log_density(state) - law.log_normalizer();
@@ -147,11 +147,12 @@ impl<S: Clone> Half<'_, S> {
             let pairs = draws.iter().zip(log_f);
             pairs.map(|(state, log_f)| log_g(state) - log_f).collect()
         });
-        let draws = || self.chains.iter().flat_map(|(draws, _)| draws.iter());
-        let values = |i| Vec::from_iter(draws().map(|draw| L::coordinates(draw)[i]));
-        let slowest = slowest.map(|(coordinate, time)| (values(coordinate), time));
-        let slowest = slowest.as_ref().map(|(values, time)| (&values[..], *time));
         let of_target = Vec::from_iter(of_target);
+        let slowest = slowest.map(|slowest| {
+            let draws = self.chains.iter().flat_map(|(draws, _)| draws.iter());
+            let values = draws.map(|draw| L::coordinates(draw)[slowest.coordinate]);
+            (values.collect(), slowest.mixing.time)
+        });
         BennettEstimate::from_chains(&of_law, &of_target, self.effective(), slowest)
     }
 }
@@ -209,11 +210,9 @@ impl<L: Fit<State: Clone>> BridgeSampling<L> {
         let (of_first, of_second) = (first.law::<L>()?, second.law::<L>()?);
         let draws = chains.iter().map(Vec::len).sum();
         let slowest = Slowest::of::<L>(chains);
-        let slow = slowest.as_ref();
-        let slow = slow.map(|slow| (slow.coordinate, draws as f64 / slow.mixing.effective));
         let mut rng = stream(seed, Purpose::BRIDGE_SAMPLING, 0);
-        let by_second = second.estimate(&of_first, target, slow, &mut rng)?;
-        let by_first = first.estimate(&of_second, target, slow, &mut rng)?;
+        let by_second = second.estimate(&of_first, target, slowest.as_ref(), &mut rng)?;
+        let by_first = first.estimate(&of_second, target, slowest.as_ref(), &mut rng)?;
         let halves = [by_first, by_second];
         let values = halves.map(|half| half.value());
         let log_z = log_mean_exp(&values);

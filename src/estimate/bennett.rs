@@ -166,7 +166,7 @@ impl BennettEstimate {
         forward: &[f64],
         reverse: &[Vec<f64>],
         effective: f64,
-        slow: Option<(&[f64], f64)>,
+        slow: Option<(Vec<f64>, f64)>,
     ) -> Result<Self> {
         let mut found = Self::of(forward, &reverse.concat(), effective)?;
         let shift = found.value + (forward.len() as f64 / effective).ln();
@@ -175,7 +175,7 @@ impl BennettEstimate {
         let acceptances = Vec::from_iter(reverse.iter().map(of_chain));
         let correlation = Correlation::of(&acceptances);
         let longer = slow.map_or(0.0, |(values, time)| {
-            let explained = squared_correlation(&acceptances.concat(), values);
+            let explained = squared_correlation(&acceptances.concat(), &values);
             explained * (time - correlation.time).max(0.0)
         });
         found.reverse.count_as(correlation.time + longer);
@@ -464,7 +464,7 @@ impl fmt::Display for BennettEstimate {
             figures = (self.value, error, self.interval());
         }
         let texts = ("log Z_1/Z_0", "both directions");
-        let (name, kind) = self.unit.map_or(texts, |unit| ("dF", unit.parts().2));
+        let (name, kind) = self.unit.map_or(texts, |unit| ("dF", unit.name()));
         write!(f, "{name} = ")?;
         log_z::write_figures(f, figures, self.is_skewed(), kind)?;
         let (overlap, ess) = (self.overlap, self.effective_sample_size());
@@ -663,7 +663,7 @@ mod tests {
                 (scaled.free_energy().0 / kt - difference).abs() < 1e-8,
                 "{scaled}"
             );
-            assert!(scaled.to_string().contains(unit.parts().2), "{scaled}");
+            assert!(scaled.to_string().contains(unit.name()), "{scaled}");
         }
         let log_weights = works.map(|works| Vec::from_iter(works.iter().map(|w| -w)));
         let by_weights =

@@ -165,6 +165,8 @@ pub(crate) fn effective_draws(chains: &[Vec<f64>]) -> f64 {
 /// drift shows as well as chains that disagree (Vehtari et al. 2021).
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Mixing {
+    /// Number of draws that are worth one independent draw.
+    pub(crate) time: f64,
     /// The [effective number](effective_draws) of draws.
     pub(crate) effective: f64,
     /// R-hat, the root of the ratio of the variance V of all values to the mean variance W within the halves: 1 if all of
@@ -183,8 +185,10 @@ impl Mixing {
             ranks = rest;
         }
         let means = Vec::from_iter(halves.iter().map(|half| mean(half)));
+        let effective = effective_draws(&halves);
         Self {
-            effective: effective_draws(&halves),
+            time: draws(&halves) / effective,
+            effective,
             r_hat: (spread(&halves) / autocovariance(&halves, &means, 0)).sqrt(),
         }
     }

@@ -111,8 +111,8 @@ impl SummaryRow {
     }
 
     /// Creates the row of a quantity from its draws by Markov chains, each in the order in which they were drawn. The
-    /// effective draws are those of ranks and half chains (the bulk ESS of Vehtari et al. 2021). They also allow for chains
-    /// that take turns, and for blocks that differ.
+    /// number of effective draws is computed from ranks and half chains (the bulk ESS of Vehtari et al. 2021). It also
+    /// allows for chains that take turns, and for blocks that differ.
     ///
     /// ```
     /// use annealed::estimate::SummaryRow;
@@ -138,7 +138,9 @@ impl SummaryRow {
             units: units.into(),
         };
         let row = Self::of(name, &Values::ascending(&sample, name, |x| *x)?);
-        let Mixing { effective, r_hat } = Mixing::of(chains);
+        let Mixing {
+            effective, r_hat, ..
+        } = Mixing::of(chains);
         Ok(Self {
             standard_error: row.standard_deviation / effective.sqrt(),
             effective_draws: effective,

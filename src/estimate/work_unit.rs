@@ -19,6 +19,30 @@ pub enum WorkUnit {
 const GAS_CONSTANT: f64 = 8.314_462_618_153_24;
 
 impl WorkUnit {
+    /// Creates the unit `kT`, `kJ/mol` or `kcal/mol` from its name and a temperature in kelvin, which kT lacks.
+    ///
+    /// ```
+    /// use annealed::estimate::WorkUnit;
+    ///
+    /// assert_eq!(WorkUnit::named("kJ/mol", Some(300.0))?, WorkUnit::KilojoulesPerMole(300.0));
+    /// assert!(WorkUnit::named("kJ/mol", None).is_err());
+    /// # Ok::<(), annealed::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Another name; a temperature for kT, and none for another unit.
+    pub fn named(name: &str, temperature: Option<f64>) -> Result<Self> {
+        let expected = "one for kJ/mol and kcal/mol, none for kT";
+        match (name, temperature) {
+            ("kT", None) => Ok(Self::Kt),
+            ("kJ/mol", Some(kelvin)) => Ok(Self::KilojoulesPerMole(kelvin)),
+            ("kcal/mol", Some(kelvin)) => Ok(Self::KilocaloriesPerMole(kelvin)),
+            ("kT", Some(kelvin)) => Err(Error::invalid("temperature", kelvin, expected)),
+            ("kJ/mol" | "kcal/mol", None) => Err(Error::invalid("temperature", "None", expected)),
+            _ => Err(Error::invalid("unit", name, "kT, kJ/mol or kcal/mol")),
+        }
+    }
+
     /// Returns kT in this unit: 1, or RT with the gas constant R = 8.314 J/(mol K).
     ///
     /// ```
@@ -32,17 +56,21 @@ impl WorkUnit {
     /// # Errors
     /// A temperature that is not a finite number above 0.
     pub fn kt(self) -> Result<f64> {
-        let (kelvin, joules, _) = self.parts();
+        let (kelvin, joules) = match self {
+            Self::Kt => return Ok(1.0),
+            Self::KilojoulesPerMole(kelvin) => (kelvin, 1_000.0),
+            Self::KilocaloriesPerMole(kelvin) => (kelvin, 4_184.0),
+        };
         Error::check_positive("temperature", kelvin)?;
         Ok(GAS_CONSTANT * kelvin / joules)
     }
 
-    /// Returns the temperature, the unit's size in J/mol, and its name.
-    pub(super) fn parts(self) -> (f64, f64, &'static str) {
+    /// Returns the unit's name: `kT`, `kJ/mol` or `kcal/mol`.
+    pub fn name(self) -> &'static str {
         match self {
-            Self::Kt => (1.0, GAS_CONSTANT, "kT"),
-            Self::KilojoulesPerMole(kelvin) => (kelvin, 1_000.0, "kJ/mol"),
-            Self::KilocaloriesPerMole(kelvin) => (kelvin, 4_184.0, "kcal/mol"),
+            Self::Kt => "kT",
+            Self::KilojoulesPerMole(_) => "kJ/mol",
+            Self::KilocaloriesPerMole(_) => "kcal/mol",
         }
     }
 }

@@ -188,17 +188,12 @@ impl Prior {
 
     /// Returns the log density of coordinate `u` and its derivative.
     pub(super) fn log_density(&self, u: f64) -> (f64, f64) {
-        let is_of_parameter = self.is_of_parameter();
-        let (x, rate) = match is_of_parameter {
-            true => self.parameter(u),
-            false => (u, 1.0),
+        let ((x, rate), (log_rate, its_slope)) = match self.is_of_parameter() {
+            true => (self.parameter(u), self.support.log_jacobian(u)),
+            false => ((u, 1.0), (0.0, 0.0)),
         };
         let v = (x - self.location) / self.scale;
         let (log_density, slope) = self.law.log_density(v, self.constant);
-        let (log_rate, its_slope) = match is_of_parameter {
-            true => self.support.log_jacobian(u),
-            false => (0.0, 0.0),
-        };
         let log_density = log_density - self.scale.abs().ln() + log_rate;
         (log_density, slope * rate / self.scale + its_slope)
     }

@@ -26,7 +26,7 @@ pub(super) enum StandardLaw {
         a: f64,
         b: f64,
     },
-    /// A standard normal variable between two ends, of which the upper one may be infinite.
+    /// A standard normal variable between two ends. The upper end may be infinite.
     TruncatedNormal {
         low: f64,
         high: f64,

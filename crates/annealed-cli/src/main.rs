@@ -70,8 +70,9 @@ fn main() -> ExitCode {
             interrupt.exit_code_or(ExitCode::SUCCESS)
         }
         Err(error) => {
-            // Names the program's option instead of the library's argument.
+            // Names the program's options instead of the library's arguments.
             let text = error.to_string().replace(" block_size", " --block-size");
+            let text = text.replace("invalid temperature", "invalid --temperature");
             eprintln!("error: {text}");
             interrupt.exit_code_or(ExitCode::from(2))
         }

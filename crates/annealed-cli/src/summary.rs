@@ -18,8 +18,8 @@ const APART: f64 = 1.05;
 
 /// Print mean, quantiles, effective draws and R-hat of each parameter, and the reasons to doubt draws.
 ///
-/// Files are those of CmdStan or RStan (one for each chain), CSV with a header, .npz or .npy. Log Z also needs the density:
-/// from Rust `BridgeSampling` takes draws and density, from Python `annealed.from_draws`.
+/// It reads files of CmdStan or RStan (one for each chain), CSV with a header, .npz and .npy. Log Z also needs the density:
+/// call `BridgeSampling` in Rust, or `annealed.from_draws` in Python.
 #[derive(Debug, Args)]
 pub struct Options {
     /// Files of draws

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
+use annealed::Result;
 use annealed::estimate::{BennettEstimate, WorkUnit};
-use annealed::{Error, Result};
 use annealed_files::read_works;
 use clap::{Args, ValueEnum};
 use serde_json::json;
@@ -44,14 +44,9 @@ enum Unit {
 
 impl Options {
     fn unit(&self) -> Result<WorkUnit> {
-        let expected = "one with --unit kJ/mol or kcal/mol, none with kT";
-        match (self.unit, self.temperature) {
-            (Unit::Kt, None) => Ok(WorkUnit::Kt),
-            (Unit::KilojoulesPerMole, Some(kelvin)) => Ok(WorkUnit::KilojoulesPerMole(kelvin)),
-            (Unit::KilocaloriesPerMole, Some(kelvin)) => Ok(WorkUnit::KilocaloriesPerMole(kelvin)),
-            (Unit::Kt, Some(kelvin)) => Err(Error::invalid("--temperature", kelvin, expected)),
-            (_, None) => Err(Error::invalid("--temperature", "none", expected)),
-        }
+        let value = self.unit.to_possible_value();
+        let name = value.as_ref().map_or("", |value| value.get_name());
+        WorkUnit::named(name, self.temperature)
     }
 }
 
@@ -74,7 +69,7 @@ pub fn works(options: &Options) -> Result<String> {
         "delta_f": difference,
         "standard_error": finite(error),
         "interval": [lower, upper],
-        "unit": options.unit.to_possible_value().map(|unit| unit.get_name().to_owned()),
+        "unit": unit.name(),
         "overlap": found.overlap(),
         "ess": found.effective_sample_size(),
         "forward_works": forward.len(),

@@ -1,12 +1,11 @@
 //! Draws of a sampler, for bridge sampling.
 
 use std::path::Path;
-use std::string::FromUtf8Error;
 
 use annealed::nalgebra::DVector;
 use annealed::{Error, Result};
 
-use crate::{Arrays, array_draws, csv};
+use crate::{Arrays, array_draws, csv, text_of};
 
 /// Posterior draws by Stan, PyMC, nuts-rs or any other sampler, separated by chain. They are the input of
 /// [`BridgeSampling`](annealed::bidirectional::BridgeSampling).
@@ -95,13 +94,10 @@ impl Draws {
     }
 
     pub(super) fn parse(bytes: Vec<u8>, wanted: Option<&[String]>) -> Result<Self, String> {
-        match String::from_utf8(bytes) {
+        match text_of(bytes) {
             Ok(text) if text.trim().is_empty() => Err("an empty file".to_owned()),
-            Ok(text) if !text.contains('\0') => csv::read(&text, wanted),
-            text => {
-                let bytes = text.map_or_else(FromUtf8Error::into_bytes, String::into_bytes);
-                array_draws::take(Arrays::parse(bytes)?, wanted)
-            }
+            Ok(text) => csv::read(&text, wanted),
+            Err(bytes) => array_draws::take(Arrays::parse(bytes)?, wanted),
         }
     }
 

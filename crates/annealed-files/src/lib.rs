@@ -43,6 +43,7 @@ mod tests;
 mod works;
 
 use std::path::Path;
+use std::string::FromUtf8Error;
 
 use annealed::{Error, Result};
 use array::Array;
@@ -55,6 +56,14 @@ pub use draws::Draws;
 pub use posterior_file::PosteriorFile;
 pub use rbm_file::{RbmFile, RbmLayout};
 pub use works::read_works;
+
+/// Returns the bytes as text; the bytes themselves if they are not UTF-8, or contain a zero.
+fn text_of(bytes: Vec<u8>) -> Result<String, Vec<u8>> {
+    match String::from_utf8(bytes) {
+        Ok(text) if text.contains('\0') => Err(text.into_bytes()),
+        text => text.map_err(FromUtf8Error::into_bytes),
+    }
+}
 
 /// Refuses a size that differs from the expected one.
 fn check_size(argument: &'static str, found: usize, expected: usize) -> Result<()> {

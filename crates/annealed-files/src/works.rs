@@ -1,11 +1,10 @@
 //! Works of switching processes.
 
 use std::path::Path;
-use std::string::FromUtf8Error;
 
 use annealed::{Error, Result};
 
-use crate::Arrays;
+use crate::{Arrays, text_of};
 
 /// Reads the works of one direction, for
 /// [`BennettEstimate::from_works`](annealed::estimate::BennettEstimate::from_works): a text with one number a line, with or
@@ -34,16 +33,14 @@ pub fn read_works(path: impl AsRef<Path>) -> Result<Vec<f64>> {
 }
 
 fn parse(bytes: Vec<u8>) -> Result<Vec<f64>, String> {
-    match String::from_utf8(bytes) {
-        Ok(text) if !text.contains('\0') => of_text(&text),
-        text => {
-            let bytes = text.map_or_else(FromUtf8Error::into_bytes, String::into_bytes);
-            match Arrays::parse(bytes)? {
-                Arrays::One(array) if array.shape().len() == 1 => Ok(array.values().collect()),
-                Arrays::One(array) => Err(format!("shape {:?}, expected one axis", array.shape())),
-                _ => Err("several arrays, expected a .npy of one axis".to_owned()),
-            }
-        }
+    let bytes = match text_of(bytes) {
+        Ok(text) => return of_text(&text),
+        Err(bytes) => bytes,
+    };
+    match Arrays::parse(bytes)? {
+        Arrays::One(array) if array.shape().len() == 1 => Ok(array.values().collect()),
+        Arrays::One(array) => Err(format!("shape {:?}, expected one axis", array.shape())),
+        _ => Err("several arrays, expected a .npy of one axis".to_owned()),
     }
 }
 

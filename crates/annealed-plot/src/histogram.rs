@@ -21,16 +21,11 @@ impl Bins {
         Self { ends, count }
     }
 
-    /// Chooses bins as [`of`](Self::of), without bins for a long tail of low values: values that lie far below all of the samples' lower
-    /// quartiles, by eight interquartile ranges.
+    /// Chooses bins as [`of`](Self::of), but not for a long tail of low values. A value is in the tail if it lies below the
+    /// lower quartile of every sample by more than eight interquartile ranges.
     pub(super) fn without_tail(samples: &[Vec<f64>]) -> Self {
-        let quartile = |sample: &Vec<f64>, part: usize| {
-            let mut finite = Vec::from_iter(sample.iter().copied().filter(|x| x.is_finite()));
-            finite.sort_by(f64::total_cmp);
-            finite.get(part * finite.len() / 4).copied()
-        };
         let far = |sample: &Vec<f64>| {
-            let (lower, upper) = (quartile(sample, 1)?, quartile(sample, 3)?);
+            let (lower, upper) = quartiles(&ascending(sample))?;
             (upper > lower).then_some(lower - FAR * (upper - lower))
         };
         let least = samples
@@ -70,16 +65,27 @@ const MOST: f64 = 150.0;
 
 /// Returns the number of bins by the rule of Rice, or by the rule of Freedman and Diaconis if a few values lie far out.
 fn count_of(sample: &[f64], range: f64) -> usize {
-    let mut sorted: Vec<f64> = sample.iter().copied().filter(|x| x.is_finite()).collect();
-    sorted.sort_by(f64::total_cmp);
+    let sorted = ascending(sample);
     let root = (sorted.len() as f64).cbrt();
-    let quartile = |part: usize| sorted.get(part * sorted.len() / 4).copied();
-    let middle = quartile(3).zip(quartile(1)).map(|(high, low)| high - low);
+    let middle = quartiles(&sorted).map(|(low, high)| high - low);
     let by_middle = middle
         .filter(|middle| *middle > 0.0)
         .map(|middle| range * root / (2.0 * middle));
     let count = by_middle.unwrap_or(0.0).max(2.0 * root);
     count.ceil().clamp(1.0, MOST) as usize
+}
+
+/// Returns the finite values of a sample in ascending order.
+fn ascending(sample: &[f64]) -> Vec<f64> {
+    let mut sorted: Vec<f64> = sample.iter().copied().filter(|x| x.is_finite()).collect();
+    sorted.sort_by(f64::total_cmp);
+    sorted
+}
+
+/// Returns the lower and the upper quartile of ascending values.
+fn quartiles(sorted: &[f64]) -> Option<(f64, f64)> {
+    let quartile = |part: usize| sorted.get(part * sorted.len() / 4).copied();
+    quartile(1).zip(quartile(3))
 }
 
 /// Returns the outline of a histogram, starting and ending at height 0.

@@ -70,13 +70,19 @@ impl BridgeSampling {
 }
 
 /// Fits a distribution of the family `law` to the draws, and estimates log Z of the target.
-fn estimate<M>(law: &str, target: &M, chains: &[Vec<DVector<f64>>], seed: u64) -> Result<Bridged>
+fn estimate<M>(
+    law: &str,
+    target: &M,
+    chains: &[Vec<DVector<f64>>],
+    seed: u64,
+    divergences: usize,
+) -> Result<Bridged>
 where
     M: UnnormalizedModel<State = DVector<f64>>,
 {
     macro_rules! by {
         ($law:ty) => {{
-            let found = Bridge::<$law>::new(target, chains, seed)?;
+            let found = Bridge::<$law>::new(target, chains, seed)?.with_divergences(divergences);
             Ok(Bridged {
                 figures: Figures::of(&found),
                 overlap: found.overlap(),
@@ -95,7 +101,7 @@ where
 /// Estimates log Z from draws (chains, draws, d) and a function of a batch of draws. The function returns their log
 /// densities, or with priors the log likelihoods of the parameters.
 #[pyfunction]
-#[pyo3(signature = (draws, function, *, priors, law, epsilon, seed, notes, progress))]
+#[pyo3(signature = (draws, function, *, priors, law, epsilon, seed, divergences, notes, progress))]
 #[allow(clippy::too_many_arguments)] // The keywords of a function of Python.
 pub fn bridge_sampling<'py>(
     py: Python<'py>,
@@ -105,6 +111,7 @@ pub fn bridge_sampling<'py>(
     law: &str,
     epsilon: f64,
     seed: u64,
+    divergences: usize,
     notes: Vec<(String, String)>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
@@ -118,7 +125,7 @@ pub fn bridge_sampling<'py>(
     let bridged = |calls: &Calls| {
         let likelihood = Likelihood::of_values(dimension, epsilon, calls)?;
         let Some(named) = &named else {
-            return estimate(law, &likelihood, &draws, seed);
+            return estimate(law, &likelihood, &draws, seed, divergences);
         };
         let priors = joint(named)?;
         check_count(dimension, names(named).len())?;
@@ -132,7 +139,7 @@ pub fn bridge_sampling<'py>(
         let draws = draws.iter().enumerate().map(states);
         let draws = draws.collect::<Result<Vec<_>>>()?;
         let path = TemperedPath::new(&priors, priors.likelihood(likelihood));
-        estimate(law, &path.at(1.0), &draws, seed)
+        estimate(law, &path.at(1.0), &draws, seed, divergences)
     };
     let work = |calls: &Calls| {
         let found = bridged(calls).map_err(|error| hinted(error, expected))?;

@@ -1,7 +1,6 @@
 //! Bennett's estimate from works of both directions.
 
 use annealed::estimate::{BennettEstimate, WorkUnit};
-use annealed::{Error, Result};
 use numpy::PyReadonlyArray1;
 use pyo3::prelude::*;
 
@@ -20,7 +19,7 @@ pub fn free_energy(
     unit: &str,
     temperature: Option<f64>,
 ) -> PyResult<Bennett> {
-    let unit = of_name(unit, temperature).or_raise()?;
+    let unit = WorkUnit::named(unit, temperature).or_raise()?;
     let (forward, reverse) = (numbers(&forward), numbers(&reverse));
     let found = BennettEstimate::from_works(&forward, &reverse, unit).or_raise()?;
     let (value, error) = found.free_energy();
@@ -28,16 +27,4 @@ pub fn free_energy(
     let doubts = doubts("annealed.free_energy", &found.warnings());
     let interval = found.free_energy_interval();
     Ok((value, error, interval, overlap, ess, doubts))
-}
-
-fn of_name(unit: &str, temperature: Option<f64>) -> Result<WorkUnit> {
-    let expected = "one for kJ/mol and kcal/mol, none for kT";
-    match (unit, temperature) {
-        ("kT", None) => Ok(WorkUnit::Kt),
-        ("kJ/mol", Some(kelvin)) => Ok(WorkUnit::KilojoulesPerMole(kelvin)),
-        ("kcal/mol", Some(kelvin)) => Ok(WorkUnit::KilocaloriesPerMole(kelvin)),
-        ("kT", Some(kelvin)) => Err(Error::invalid("temperature", kelvin, expected)),
-        ("kJ/mol" | "kcal/mol", None) => Err(Error::invalid("temperature", "None", expected)),
-        _ => Err(Error::invalid("unit", unit, "kT, kJ/mol or kcal/mol")),
-    }
 }

@@ -72,7 +72,7 @@ def test_batches_are_whole_chains():
         return log_density(x)
 
     annealed.from_draws(DRAWS, watched)
-    assert sizes == [2, 1, 1, 500, 500, 500, 500, 1000, 1000]  # a few by the package, to see shapes and values
+    assert sizes == [2, 1, 1, 500, 3, 500, 500, 500, 1000, 1000]  # a few by the package and the library, to see shapes and values
 
 
 @pytest.mark.parametrize(

@@ -346,7 +346,7 @@ fn a_report_holds_what_the_terminal_says() {
     let number = |key: &str| reported[key].as_f64().unwrap();
     // Two digits of the error.
     let places = (1.0 - number("standard_error").log10().floor()) as usize;
-    let value = format!(">log Z = {:.places$}(", number("log_z"));
+    let value = format!(">float32: log Z = {:.places$}(", number("log_z"));
     assert!(drawn.contains(&value), "{value}");
     assert!(drawn.contains("with 300 reverse chains: log Z = ") && drawn.contains(">Bennett: "));
 }

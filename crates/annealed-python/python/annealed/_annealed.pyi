@@ -150,6 +150,7 @@ def bridge_sampling(
     law: str,
     epsilon: float,
     seed: int,
+    divergences: int,
     notes: _Doubts,
     progress: _Show,
 ) -> BridgeSampling: ...

@@ -64,7 +64,7 @@ def from_draws(
         raise ValueError(f"got {got}: give one or the other, log_density alone, or prior and log_likelihood")
     named = None if prior is None else pairs(prior)
     array, is_labelled = read(draws, *_wanted(names, prior, named), given=names)
-    notes = doubts(_finite(array), is_labelled) + divergences(draws)
+    notes = doubts(_finite(array), is_labelled)
     if named is None:
         function = BatchFunction("log_density", log_density)
     else:
@@ -73,7 +73,15 @@ def from_draws(
     with shown(progress) as show:
         try:
             return _bridge_sampling(
-                array, function, priors=named, law=law, epsilon=function.epsilon, seed=seed_of(seed), notes=notes, progress=show
+                array,
+                function,
+                priors=named,
+                law=law,
+                epsilon=function.epsilon,
+                seed=seed_of(seed),
+                divergences=divergences(draws),
+                notes=notes,
+                progress=show,
             )
         except ValueError as error:
             # Weights of the law's own draws, the only others at which the density counts.

@@ -108,12 +108,11 @@ def effects(
         prior = {"mu": annealed.normal(0, 10), "tau": annealed.half_cauchy(5),
                  "theta": annealed.effects(annealed.normal(0, 1), 8, location=0, scale=1)}  # theta_i = mu + tau z_i
     """
-    scales = {"scale": scale, "variance": variance, "precision": precision}
-    given = [(name, index) for name, index in scales.items() if index is not None]
+    scales = [("scale", scale, 1.0), ("variance", variance, 0.5), ("precision", precision, -0.5)]
+    given = [of for of in scales if of[1] is not None]
     if len(given) > 1:
-        raise ValueError(f"got {' and '.join(name for name, _ in given)}, expected one of scale, variance and precision")
-    name, of_scale = given[0] if given else ("scale", None)
-    power = {"scale": 1.0, "variance": 0.5, "precision": -0.5}[name]
+        raise ValueError(f"got {' and '.join(of[0] for of in given)}, expected one of scale, variance and precision")
+    _, of_scale, power = given[0] if given else scales[0]
     indices = [-1.0 if index is None else float(integer("index", index)) for index in (location, of_scale)]
     return _prior("effects", [*indices, power], prior, integer("count", count, 1))
 

@@ -250,19 +250,14 @@ def doubts(array: np.ndarray, is_labelled: bool) -> list[tuple[str, str]]:
     return found
 
 
-def divergences(draws: Any) -> list[tuple[str, str]]:
-    """Returns the name and the sentence of a warning if the sampler recorded divergent transitions: in InferenceData's group
-    sample_stats, or in Stan's column divergent__."""
+def divergences(draws: Any) -> int:
+    """Returns the number of divergent transitions that the sampler recorded: in InferenceData's group sample_stats, or in Stan's
+    column divergent__."""
     flags = getattr(getattr(draws, "sample_stats", None), "diverging", None)
     if flags is None and not isinstance(draws, Mapping):
         names = getattr(draws, "column_names", getattr(draws, "columns", ()))
         flags = draws[DIVERGENT] if any(name == DIVERGENT for name in names) else None
-    count = 0 if flags is None else int(np.count_nonzero(_unwrapped(flags)))
-    text = (
-        f"the sampler reported {count} divergent transitions: the draws lack a region, such as the neck of a centred hierarchy, "
-        "and log Z lacks its mass; use non-centred coordinates or smaller steps, and compare log Z with annealed.evidence"
-    )
-    return [("Divergences", text)] if count else []
+    return 0 if flags is None else int(np.count_nonzero(_unwrapped(flags)))
 
 
 def _exchanged(array: np.ndarray) -> list[tuple[str, str]]:
