@@ -200,7 +200,7 @@ where
     }
 
     /// Keeps the present states with the states on the way.
-    pub(super) fn note(&mut self) {
+    fn note(&mut self) {
         if self.trail.is_some() {
             let known = self
                 .known()

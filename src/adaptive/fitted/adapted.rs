@@ -84,7 +84,7 @@ where
 }
 
 /// Student t distributions with their shares in a mixture.
-pub(super) type Laws = Vec<(f64, StudentT)>;
+type Laws = Vec<(f64, StudentT)>;
 
 /// Returns the mixture of Student t distributions with the means and covariances of Gaussians, except for the widening.
 fn laws(mixture: &GaussianMixture) -> Option<Laws> {
@@ -98,7 +98,7 @@ fn laws(mixture: &GaussianMixture) -> Option<Laws> {
 }
 
 /// Returns mixtures as one mixture, each with its share.
-pub(super) fn joined<'l>(mixtures: impl IntoIterator<Item = (f64, &'l Laws)>) -> Laws {
+fn joined<'l>(mixtures: impl IntoIterator<Item = (f64, &'l Laws)>) -> Laws {
     let scaled = mixtures.into_iter().flat_map(|(share, laws)| {
         let own = laws.iter();
         own.map(move |(own, law)| (share * own, law.clone()))
@@ -107,7 +107,7 @@ pub(super) fn joined<'l>(mixtures: impl IntoIterator<Item = (f64, &'l Laws)>) ->
 }
 
 /// Returns the mixture of `laws` and the path's own base.
-pub(super) fn mixed<P>(path: &P, laws: Laws) -> MixtureBase<P, StudentT>
+fn mixed<P>(path: &P, laws: Laws) -> MixtureBase<P, StudentT>
 where
     P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel>,
 {
@@ -185,11 +185,31 @@ impl Draws {
     }
 }
 
-/// A base fitted to the states of one first pass, and improved by draws.
+/// A base fitted to states and improved by draws, or a mixture of such bases.
 pub(super) struct Adapted<P> {
-    pub(super) laws: Laws,
+    pub(super) laws: Vec<(f64, StudentT)>,
     pub(super) base: MixtureBase<P, StudentT>,
     pub(super) draws: Draws,
+}
+
+impl<P> Adapted<P>
+where
+    P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel>,
+{
+    /// Mixes fits in equal shares. All have the same number of draws, which together are draws of the mixture.
+    pub(super) fn mixed<'f>(path: &P, fits: impl IntoIterator<Item = &'f Self>) -> Self
+    where
+        P: 'f,
+    {
+        let fits = Vec::from_iter(fits);
+        let share = 1.0 / fits.len() as f64;
+        let laws = joined(fits.iter().map(|fit| (share, &fit.laws)));
+        let base = mixed(path, laws.clone());
+        let states = fits.iter().flat_map(|fit| fit.draws.states.iter().cloned());
+        let log_densities = fits.iter().flat_map(|fit| fit.draws.log_densities.clone());
+        let draws = Draws::weighed(states.collect(), log_densities.collect(), &base);
+        Self { laws, base, draws }
+    }
 }
 
 /// Fits a mixture of distributions to states. While its draws hardly count as draws of the target, fits it again to

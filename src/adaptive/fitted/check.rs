@@ -2,8 +2,8 @@
 
 use nalgebra::DVector;
 
-use super::adapted::{Adapted, Draws, Laws, Target, adapted, joined, mixed};
-use super::{Fitted, FittedBase, Half, NotFitted};
+use super::adapted::{Adapted, Draws, Target, adapted};
+use super::{Fitted, FittedBase, NotFitted, Passed};
 use crate::estimate::pareto_shape;
 use crate::model::{NormalizedModel, UnnormalizedModel};
 use crate::num::{WeightSums, log_mean_exp, log_sum_exp};
@@ -47,11 +47,11 @@ impl From<NotFitted> for Refusal {
     }
 }
 
-/// Fits a base to the states of two halves, and checks it: each half's own fit by the states of the other, their mixture
-/// by states on the way, its tail by all states, and its log Z by the log Z of the first passes.
+/// Fits a base to the states of first passes, and checks it: the fits to all passes but one by the states of this one,
+/// their mixture by states on the way, its tail by all states, and its log Z by the log Z of the passes.
 pub(super) fn fit<P>(
     path: &P,
-    halves: &[Half<DVector<f64>>; 2],
+    passes: &[Passed<DVector<f64>>],
     rng: &mut StreamRng,
 ) -> Result<Fitted>
 where
@@ -59,7 +59,7 @@ where
     P::At: Sync,
 {
     let target = Target::new(path.at(1.0));
-    let found = match attempt(path, halves, &target, rng) {
+    let found = match attempt(path, passes, &target, rng) {
         Ok(found) => Ok(found),
         Err(Refusal::Reason(reason)) => Err(reason),
         Err(Refusal::Failed(error)) => return Err(error),
@@ -72,7 +72,7 @@ where
 
 fn attempt<P>(
     path: &P,
-    [one, other]: &[Half<DVector<f64>>; 2],
+    passes: &[Passed<DVector<f64>>],
     target: &Target<P::At>,
     rng: &mut StreamRng,
 ) -> Result<(FittedBase, f64), Refusal>
@@ -80,40 +80,30 @@ where
     P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel>,
     P::At: Sync,
 {
-    let arrived = [known(&one.arrived, target)?, known(&other.arrived, target)?];
-    let mut fitted = |states: &States| {
-        let states = Vec::from_iter(states.iter().map(|(state, _)| state.clone()));
-        let fitted = adapted(path, &states, target, rng)?.ok_or(NotFitted::FewStates)?;
-        check_draws(&fitted.draws)?;
-        Ok::<_, Refusal>(fitted)
-    };
-    let fits = [fitted(&arrived[0])?, fitted(&arrived[1])?];
-    check_covered(&fits[0], &arrived[1])?;
-    check_covered(&fits[1], &arrived[0])?;
-    let both = joined(fits.each_ref().map(|fit| (0.5, &fit.laws)));
-    let base = mixed(path, both.clone());
-    let at_target = log_ratios(&base, arrived.iter().flatten());
-    check_lost(
-        &at_target,
-        &log_ratios(&base, one.trail.iter().chain(&other.trail)),
-    )?;
+    let mut arrived = Vec::with_capacity(passes.len());
+    let mut fits = Vec::with_capacity(passes.len());
+    for pass in passes {
+        let known = known(&pass.arrived, target)?;
+        let states = Vec::from_iter(known.iter().map(|(state, _)| state.clone()));
+        let fit = adapted(path, &states, target, rng)?.ok_or(NotFitted::FewStates)?;
+        check_draws(&fit.draws)?;
+        arrived.push(known);
+        fits.push(fit);
+    }
+    for (left_out, states) in arrived.iter().enumerate() {
+        let others = fits.iter().enumerate().filter(|(pass, _)| *pass != left_out);
+        check_covered(&Adapted::mixed(path, others.map(|(_, fit)| fit)), states)?;
+    }
+    let whole = Adapted::mixed(path, &fits);
+    let at_target = log_ratios(&whole.base, arrived.iter().flatten());
+    let on_way = passes.iter().flat_map(|pass| &pass.trail);
+    check_lost(&at_target, &log_ratios(&whole.base, on_way))?;
     check_tails(&at_target)?;
-    let draws = Draws::weighed(
-        fits.each_ref().map(|fit| &fit.draws.states[..]).concat(),
-        fits.each_ref()
-            .map(|fit| &fit.draws.log_densities[..])
-            .concat(),
-        &base,
-    );
     // The mixture's log Z is 0; the log Z of the first passes is relative to the path's base.
     let own_log_z = path.base().log_normalizer();
-    check_log_z(&draws, [one.log_ratio, other.log_ratio], own_log_z)?;
-    Ok((whole(both)?, draws.share()))
-}
-
-fn whole(laws: Laws) -> Result<FittedBase> {
-    let own_share = 1.0 - laws.iter().map(|(share, _)| share).sum::<f64>();
-    FittedBase::new(laws, own_share)
+    check_log_z(&whole.draws, passes, own_log_z)?;
+    let own_share = 1.0 - whole.laws.iter().map(|(share, _)| share).sum::<f64>();
+    Ok((FittedBase::new(whole.laws, own_share)?, whole.draws.share()))
 }
 
 /// Returns states with their log densities under the target, which is evaluated where these are not known.
@@ -187,17 +177,20 @@ fn check_tails(at_target: &[f64]) -> Result<(), NotFitted> {
     heavy.map_or(Ok(()), |k_hat| Err(NotFitted::Tails { k_hat }))
 }
 
-/// Compares log Z by draws of the base with log Z by the first passes, whose error is the larger of half their distance
-/// and the error that their stages explain.
+/// Compares log Z by draws of the base with log Z by the first passes, whose error is the larger of what their spread and
+/// what their stages explain.
 fn check_log_z(
     draws: &Draws,
-    [one, other]: [(f64, f64); 2],
+    passes: &[Passed<DVector<f64>>],
     own_log_z: f64,
 ) -> Result<(), NotFitted> {
-    let (log_z, share) = (draws.log_z(), draws.share());
+    let (log_z, share, count) = (draws.log_z(), draws.share(), passes.len() as f64);
     let of_draws = ((1.0 / share - 1.0) / draws.states.len() as f64).sqrt();
-    let error = (0.5 * (one.0 - other.0).abs()).max(0.5 * one.1.hypot(other.1));
-    let first = log_mean_exp(&[one.0, other.0]) + own_log_z;
+    let (log_ratios, errors): (Vec<f64>, Vec<f64>) = passes.iter().map(|p| p.log_ratio).unzip();
+    let (_, spread) = moments(&log_ratios, &vec![0.0; passes.len()]);
+    let of_stages = errors.iter().map(|e| e * e).sum::<f64>().sqrt() / count;
+    let error = of_stages.max(spread * (count / (count - 1.0)).sqrt());
+    let first = log_mean_exp(&log_ratios) + own_log_z;
     match log_z < first - LOG_Z_ERRORS * error.hypot(of_draws) {
         true => Err(NotFitted::Lower { log_z, first }),
         false => Ok(()),
@@ -236,7 +229,7 @@ mod tests {
     }
 
     /// Returns the half of a pass whose chains arrived at `states`, with the log densities of `target`.
-    fn half(target: &GaussianMixture, states: Vec<Vector>, trail: Vec<Vector>) -> Half<Vector> {
+    fn half(target: &GaussianMixture, states: Vec<Vector>, trail: Vec<Vector>) -> Passed<Vector> {
         let known = |states: Vec<Vector>| {
             let pair = |state| {
                 let value = target.log_density(&state);
@@ -244,7 +237,7 @@ mod tests {
             };
             states.into_iter().map(pair).collect()
         };
-        Half {
+        Passed {
             arrived: known(states),
             trail: known(trail),
             log_ratio: (target.log_normalizer(), 0.3),

@@ -29,8 +29,8 @@ pub(super) trait Fits<S, K>: Send + Sync {
     /// Returns whether the log normaliser of the path's own base is right. Refuses a wrong one.
     fn has_normalizer(&self, rng: &mut StreamRng) -> Result<bool>;
 
-    /// Fits a base to the states of two first passes, or returns the reason against it.
-    fn fit(&self, halves: &[Half<S>; 2], rng: &mut StreamRng) -> Result<Fitted>;
+    /// Fits a base to the states of first passes, or returns the reason against it.
+    fn fit(&self, passes: &[Passed<S>], rng: &mut StreamRng) -> Result<Fitted>;
 
     /// Runs a round from a fitted base. Without a schedule its chains are draws that do not move.
     fn round(
@@ -42,8 +42,8 @@ pub(super) trait Fits<S, K>: Send + Sync {
     ) -> Result<Ended<S>>;
 }
 
-/// The chains of one of two first passes.
-pub(super) struct Half<S> {
+/// The chains of a first pass.
+pub(super) struct Passed<S> {
     /// The states at the target, with their log densities; NaN if they are not known.
     arrived: Vec<(S, f64)>,
     /// States on the way, with their log densities at the target.
@@ -93,8 +93,8 @@ where
             || compare_normalizer(base, log_density, base.log_normalizer(), rng)?)
     }
 
-    fn fit(&self, halves: &[Half<DVector<f64>>; 2], rng: &mut StreamRng) -> Result<Fitted> {
-        check::fit(&self.0, halves, rng)
+    fn fit(&self, passes: &[Passed<DVector<f64>>], rng: &mut StreamRng) -> Result<Fitted> {
+        check::fit(&self.0, passes, rng)
     }
 
     fn round(

@@ -6,7 +6,7 @@ use std::time::Instant;
 use rand::Rng;
 
 use super::adapted::{DRAWS, MOST_STEPS};
-use super::{Fitting, Found, Half, NotFitted};
+use super::{Fitting, Found, NotFitted, Passed};
 use crate::Result;
 use crate::adaptive::first_pass::{FIRST_BLOCK, FirstPass, FirstPassRun};
 use crate::adaptive::first_pass_task::{FirstPassAtWork, Later};
@@ -40,10 +40,10 @@ pub(in crate::adaptive) struct Begun<K> {
     pub(in crate::adaptive) base: Found,
 }
 
-/// The state between tries: the evaluations spent, and the states of all passes, which later fits must cover, too.
+/// The state between tries: the evaluations spent, and the passes so far, to whose states later fits belong, too.
 struct Tries<S> {
     spent: u64,
-    seen: Vec<(S, f64)>,
+    passed: Vec<Passed<S>>,
     rng: StreamRng,
 }
 
@@ -95,32 +95,31 @@ where
             at.iter_mut()
                 .try_for_each(|half| half.stay(FURTHER_MOVES, pulse))?;
             tries.spent += evaluations(&at) - arrived;
+            tries.passed.truncate(tries.passed.len() - at.len());
             found = self.fit(&at, tries)?;
-        }
-        for half in &mut at {
-            half.note();
-            tries.seen.extend_from_slice(half.trail());
         }
         let mut first = at[0].finish()?;
         first.log_z = log_mean_exp(&[first.log_z, at[1].finish()?.log_z]);
         Ok(Begun { first, base: found })
     }
 
+    /// Fits a base to the states of two passes and of all earlier ones.
     fn fit(&self, at: &Pair<'_, 'p, P, K>, tries: &mut Tries<P::State>) -> Result<Found> {
-        let half = |half: &FirstPassAtWork<'_, 'p, P, K>| {
-            let found = half.finish()?;
-            let arrived = half.known();
+        let passed = |pass: &FirstPassAtWork<'_, 'p, P, K>| {
+            let found = pass.finish()?;
+            let arrived = pass.known();
             // Each stage halves the effective sample size, so its weights have the relative variance 1.
             let error = (found.schedule.stages() as f64 / arrived.len() as f64).sqrt();
-            Ok::<_, crate::Error>(Half {
-                trail: half.trail().to_vec(),
+            Ok::<_, crate::Error>(Passed {
+                trail: pass.trail().to_vec(),
                 log_ratio: (found.log_z - self.rounds.log_base_normalizer, error),
                 arrived,
             })
         };
-        let mut halves = [half(&at[0])?, half(&at[1])?];
-        halves[0].trail.extend_from_slice(&tries.seen);
-        let fitted = self.fitting.fit(&halves, &mut tries.rng)?;
+        for pass in at {
+            tries.passed.push(passed(pass)?);
+        }
+        let fitted = self.fitting.fit(&tries.passed, &mut tries.rng)?;
         tries.spent += fitted.evaluations;
         Ok(fitted.found)
     }
@@ -152,7 +151,7 @@ where
         }
         let mut tries = Tries {
             spent: 0,
-            seen: Vec::new(),
+            passed: Vec::new(),
             rng,
         };
         let mut pair = 0;
