@@ -173,11 +173,12 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
     /// Each mixture is checked by the states of the *other* pass: the means of `f / (Z q)` and of its log over these
     /// states must not exceed their values under the target, which draws of q give. All states on the way to the target
     /// check both. Log Z must not lie below the first passes' own, and the tail of `f / q` must be light (Pareto shape
-    /// below .9). If a check fails, the chains move on. If it fails again, there are two new first passes with twice the
-    /// chains and moves. If these fail too, all rounds start from the path's own base, and the printed result says so
-    /// ([`RoundsRun::not_fitted`]).
+    /// below .9). If a check fails, the chains move on. If it fails again, there are two more first passes with twice the
+    /// chains and moves. The base then mixes the fits to all passes, and the states of each pass are checked by the fits
+    /// to the others. If the third pair of passes fails, too, all rounds start from the path's own base, and the printed
+    /// result says so ([`RoundsRun::not_fitted`]).
     ///
-    /// No check sees a mode that both passes miss, so the result can be too low without a warning, as it can be without
+    /// No check sees a mode that all passes miss, so the result can be too low without a warning, as it can be without
     /// this method. The evidence page measures how often.
     ///
     /// In a round of draws no chain moves: [`states`](crate::ais::Run::states) are the draws with their weights, the

@@ -6,7 +6,7 @@ use crate::model::StudentT;
 use crate::{Error, Result};
 
 /// The base of [fitted](crate::adaptive::Rounds::fitted) rounds: a mixture of the path's own base and of Student t
-/// distributions, fitted to the states of two first passes.
+/// distributions, fitted to the states of first passes.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[must_use]

@@ -91,7 +91,10 @@ where
         fits.push(fit);
     }
     for (left_out, states) in arrived.iter().enumerate() {
-        let others = fits.iter().enumerate().filter(|(pass, _)| *pass != left_out);
+        let others = fits
+            .iter()
+            .enumerate()
+            .filter(|(pass, _)| *pass != left_out);
         check_covered(&Adapted::mixed(path, others.map(|(_, fit)| fit)), states)?;
     }
     let whole = Adapted::mixed(path, &fits);
@@ -162,7 +165,7 @@ where
 }
 
 /// Compares the largest `f / q` on the way with the largest at the target. All chains are resampled at each stage, so a
-/// mode with few chains may lose them all, in both halves. It is then seen on the way alone.
+/// mode with few chains may lose them all, in each pass. It is then seen on the way alone.
 fn check_lost(at_target: &[f64], on_way: &[f64]) -> Result<(), NotFitted> {
     let largest = |values: &[f64]| values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let excess = (largest(on_way) - largest(at_target)).exp();
@@ -228,8 +231,8 @@ mod tests {
         Gaussian::isotropic(DVector::from_element(dimension, mean), deviation).unwrap()
     }
 
-    /// Returns the half of a pass whose chains arrived at `states`, with the log densities of `target`.
-    fn half(target: &GaussianMixture, states: Vec<Vector>, trail: Vec<Vector>) -> Passed<Vector> {
+    /// Returns a pass whose chains arrived at `states`, with the log densities of `target`.
+    fn pass(target: &GaussianMixture, states: Vec<Vector>, trail: Vec<Vector>) -> Passed<Vector> {
         let known = |states: Vec<Vector>| {
             let pair = |state| {
                 let value = target.log_density(&state);
@@ -248,8 +251,8 @@ mod tests {
         (0..count).map(|_| law.sample(rng)).collect()
     }
 
-    /// Returns the reasons against bases for a target of which each half sees the first mode, and the second half or the
-    /// trail of the first half some states of the second mode.
+    /// Returns the reasons against bases for a target of which each pass sees the first mode, and the second pass or the
+    /// trail of the first some states of the second mode.
     fn reason(second: usize, on_way: usize) -> Option<NotFitted> {
         let (wide, narrow) = (at(3, -3.0, 1.0), at(3, 3.0, 0.3));
         let parts = [(0.5, wide.clone()), (0.5, narrow.clone())];
@@ -259,24 +262,24 @@ mod tests {
         let path = GeometricPath::new(base, target.clone());
         let mut rng = stream(1, Purpose::TESTING, 0);
         let trail = draws(&narrow, on_way, &mut rng);
-        let one = half(&target, draws(&wide, 64, &mut rng), trail);
+        let one = pass(&target, draws(&wide, 64, &mut rng), trail);
         let mut states = draws(&wide, 64 - second, &mut rng);
         states.extend(draws(&narrow, second, &mut rng));
-        let mut halves = [one, half(&target, states, Vec::new())];
-        for half in &mut halves {
-            half.log_ratio.0 = -0.7 - shifted;
+        let mut passes = [one, pass(&target, states, Vec::new())];
+        for pass in &mut passes {
+            pass.log_ratio.0 = -0.7 - shifted;
         }
-        fit(&&path, &halves, &mut rng).unwrap().found.err()
+        fit(&&path, &passes, &mut rng).unwrap().found.err()
     }
 
     #[test]
-    fn a_mode_is_seen_by_the_other_half_or_on_the_way() {
+    fn a_mode_is_seen_by_the_other_pass_or_on_the_way() {
         assert_eq!(reason(0, 0), None);
         assert!(matches!(reason(20, 0), Some(NotFitted::Uncovered { .. })));
         assert!(matches!(reason(0, 1), Some(NotFitted::Lost { .. })));
     }
 
-    /// Exact states of Gaussians: a hundred pairs of halves.
+    /// Exact states of Gaussians: a hundred pairs of passes.
     #[test]
     fn gaussians_are_fitted() {
         let mut rng = stream(2, Purpose::TESTING, 0);
@@ -289,12 +292,12 @@ mod tests {
             for _ in 0..20 {
                 let mut one = || {
                     let states = draws(&law, 64, &mut rng);
-                    let mut half = half(&target, states, Vec::new());
-                    half.log_ratio.0 -= base.log_normalizer();
-                    half
+                    let mut pass = pass(&target, states, Vec::new());
+                    pass.log_ratio.0 -= base.log_normalizer();
+                    pass
                 };
-                let halves = [one(), one()];
-                refused.extend(fit(&&path, &halves, &mut rng).unwrap().found.err());
+                let passes = [one(), one()];
+                refused.extend(fit(&&path, &passes, &mut rng).unwrap().found.err());
             }
         }
         assert!(refused.len() <= 2, "{refused:?}");

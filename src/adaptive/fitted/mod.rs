@@ -1,4 +1,4 @@
-//! Fitted bases: distributions are fitted to the states of two first passes, and rounds start from them.
+//! Fitted bases: distributions are fitted to the states of first passes, and rounds start from them.
 
 mod adapted;
 mod base;

@@ -19,7 +19,7 @@ use crate::random::{Purpose, StreamRng, stream};
 use crate::work::{Halt, Pulse, Single, Task};
 
 /// Number of pairs of first passes. Each pair has twice the chains and moves of the one before.
-const MOST_PAIRS: u32 = 2;
+const MOST_PAIRS: u32 = 3;
 /// Number of moves at the target after which a fit that failed is tried again with the same chains.
 const FURTHER_MOVES: usize = 30;
 
@@ -32,7 +32,7 @@ pub(in crate::adaptive) struct FitTask<'s, 'p, P: AnnealingPath, K> {
     pub(in crate::adaptive) allowance: u64,
 }
 
-/// The first pass of one half, with the evaluations of all passes and fits; and the base, with the effective share of
+/// The first of the last two passes, with the evaluations of all passes and fits; and the base, with the effective share of
 /// its draws.
 #[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
 pub(in crate::adaptive) struct Begun<K> {
@@ -83,9 +83,9 @@ where
         pulse: &mut dyn Pulse,
     ) -> Result<Begun<K>, Halt> {
         let mut at = [FirstPassAtWork::start(one)?, FirstPassAtWork::start(other)?];
-        for half in &mut at {
-            half.keep_trail();
-            half.arrive(u64::MAX, Some(self.later), pulse, false)?;
+        for pass in &mut at {
+            pass.keep_trail();
+            pass.arrive(u64::MAX, Some(self.later), pulse, false)?;
         }
         tries.spent += evaluations(&at);
         let mut found = self.fit(&at, tries)?;
@@ -93,7 +93,7 @@ where
         if self.goes_on(&found, tries.spent + of_moves) {
             let arrived = evaluations(&at);
             at.iter_mut()
-                .try_for_each(|half| half.stay(FURTHER_MOVES, pulse))?;
+                .try_for_each(|pass| pass.stay(FURTHER_MOVES, pulse))?;
             tries.spent += evaluations(&at) - arrived;
             tries.passed.truncate(tries.passed.len() - at.len());
             found = self.fit(&at, tries)?;
