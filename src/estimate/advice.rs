@@ -22,6 +22,11 @@ pub(super) const WORKS_CAUSE: &str = "the directions exclude one another, by the
      or by Crooks' relation: check the signs of the works, their units (over kT, or as stated) and offsets between the \
      directions; if these are right, each direction has missed a region: use slower processes, or more of them";
 
+/// Cause of a gap between the draws of a fitted law and given draws.
+pub(super) const DRAWS_CAUSE: &str = "exact draws of the fitted law exclude the value that the given draws lead to, so these \
+     do not follow this density, or have not reached all of it: check constants, units, the Jacobian of transformed \
+     coordinates, and the warm-up";
+
 /// Returns how autocorrelated values are ordered, and what to do.
 pub(super) fn order(interleaved: Option<usize>, grows: bool) -> String {
     let chains = interleaved.map(|m| format!("most {m} apart, as if {m} chains took turns; "));

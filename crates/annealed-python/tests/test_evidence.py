@@ -41,6 +41,26 @@ def test_random_walks_find_the_closed_form(run):
     assert run.evaluations <= 300_000 and run.seconds > 0 and run.stages > 10
 
 
+def test_a_prior_of_ones_own_is_the_quantile_of_a_uniform_parameter():
+    data = np.array([0.8, 1.4, 3.1])
+
+    def quantile(u):  # Weibull's law of shape 1.5 and scale 2
+        return 2 * (-np.log1p(-u)) ** (1 / 1.5)
+
+    def log_likelihood(u):
+        mean = quantile(u[:, 0])
+        return -data.size * np.log(mean) - data.sum() / mean
+
+    run = annealed.evidence({"u": annealed.uniform(0, 1)}, log_likelihood, until_error=0.05, seed=1)
+    # By quadrature over the mean itself, with Weibull's density.
+    mean = np.linspace(1e-4, 40, 400_001)
+    weighted = 0.75 * (mean / 2) ** 0.5 * np.exp(-((mean / 2) ** 1.5)) * mean**-3.0 * np.exp(-data.sum() / mean)
+    step = mean[1] - mean[0]
+    assert abs(run.log_z - np.log(weighted.sum() * step)) < 4 * run.standard_error
+    posterior_mean = (weighted * mean).sum() / weighted.sum()
+    assert abs(quantile(run.draws(2000, seed=1)["u"]).mean() - posterior_mean) < 0.2
+
+
 @pytest.mark.parametrize("slopes", ["function", "pair"])
 def test_gradients_find_the_closed_form(slopes):
     if slopes == "pair":
