@@ -202,7 +202,7 @@ mod tests {
             serde_json::from_str::<Purpose>("3").unwrap(),
             Purpose::REVERSE
         );
-        for number in ["4", "34", "255"] {
+        for number in ["4", "35", "255"] {
             let refused = serde_json::from_str::<Purpose>(number).unwrap_err();
             assert!(refused.to_string().contains("invalid purpose"), "{refused}");
         }
