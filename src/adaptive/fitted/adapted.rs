@@ -44,12 +44,12 @@ const EM_STEPS: usize = 10;
 const TOGETHER: usize = 16;
 
 /// The target, with the number of its evaluations.
-pub(super) struct Target<M> {
+pub(super) struct CountedTarget<M> {
     model: M,
     pub(super) spent: Cell<u64>,
 }
 
-impl<M: UnnormalizedModel<State = DVector<f64>> + Sync> Target<M> {
+impl<M: UnnormalizedModel<State = DVector<f64>> + Sync> CountedTarget<M> {
     pub(super) fn new(model: M) -> Self {
         let spent = Cell::new(0);
         Self { model, spent }
@@ -115,14 +115,14 @@ where
 }
 
 /// Draws of a fitted base, with the target's log densities and the log weights.
-pub(super) struct Draws {
+pub(super) struct WeightedDraws {
     pub(super) states: Vec<DVector<f64>>,
     pub(super) log_densities: Vec<f64>,
     pub(super) log_weights: Vec<f64>,
     pub(super) weights: WeightSums,
 }
 
-impl Draws {
+impl WeightedDraws {
     /// Weighs states, whose log densities under the target are given, by a base.
     pub(super) fn weighed(
         states: Vec<DVector<f64>>,
@@ -189,7 +189,7 @@ impl Draws {
 pub(super) struct Adapted<P> {
     pub(super) laws: Vec<(f64, StudentT)>,
     pub(super) base: MixtureBase<P, StudentT>,
-    pub(super) draws: Draws,
+    pub(super) draws: WeightedDraws,
 }
 
 impl<P> Adapted<P>
@@ -207,7 +207,7 @@ where
         let base = mixed(path, laws.clone());
         let states = fits.iter().flat_map(|fit| fit.draws.states.iter().cloned());
         let log_densities = fits.iter().flat_map(|fit| fit.draws.log_densities.clone());
-        let draws = Draws::weighed(states.collect(), log_densities.collect(), &base);
+        let draws = WeightedDraws::weighed(states.collect(), log_densities.collect(), &base);
         Self { laws, base, draws }
     }
 }
@@ -218,7 +218,7 @@ where
 pub(super) fn adapted<P>(
     path: &P,
     states: &[DVector<f64>],
-    target: &Target<P::At>,
+    target: &CountedTarget<P::At>,
     rng: &mut StreamRng,
 ) -> Result<Option<Adapted<P>>>
 where
@@ -260,7 +260,12 @@ fn with_laws(mixture: GaussianMixture) -> Option<(GaussianMixture, Laws)> {
 }
 
 /// Draws from the mixture of `laws` and the path's own base.
-fn drawn<P>(path: &P, laws: Laws, target: &Target<P::At>, rng: &mut StreamRng) -> Result<Adapted<P>>
+fn drawn<P>(
+    path: &P,
+    laws: Laws,
+    target: &CountedTarget<P::At>,
+    rng: &mut StreamRng,
+) -> Result<Adapted<P>>
 where
     P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel>,
     P::At: Sync,
@@ -268,6 +273,6 @@ where
     let base = mixed(path, laws.clone());
     let states = Vec::from_iter((0..DRAWS).map(|_| base.sample(rng)));
     let log_densities = target.log_densities(&states)?;
-    let draws = Draws::weighed(states, log_densities, &base);
+    let draws = WeightedDraws::weighed(states, log_densities, &base);
     Ok(Adapted { laws, base, draws })
 }

@@ -2,8 +2,8 @@
 
 use nalgebra::DVector;
 
-use super::adapted::{Adapted, Draws, Target, adapted};
-use super::{Fitted, FittedBase, NotFitted, Passed};
+use super::adapted::{Adapted, CountedTarget, WeightedDraws, adapted};
+use super::{Fitted, FittedBase, NotFitted, PassStates};
 use crate::estimate::pareto_shape;
 use crate::model::{NormalizedModel, UnnormalizedModel};
 use crate::num::{WeightSums, log_mean_exp, log_sum_exp};
@@ -51,14 +51,14 @@ impl From<NotFitted> for Refusal {
 /// their mixture by states on the way, its tail by all states, and its log Z by the log Z of the passes.
 pub(super) fn fit<P>(
     path: &P,
-    passes: &[Passed<DVector<f64>>],
+    passes: &[PassStates<DVector<f64>>],
     rng: &mut StreamRng,
 ) -> Result<Fitted>
 where
     P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel>,
     P::At: Sync,
 {
-    let target = Target::new(path.at(1.0));
+    let target = CountedTarget::new(path.at(1.0));
     let found = match attempt(path, passes, &target, rng) {
         Ok(found) => Ok(found),
         Err(Refusal::Reason(reason)) => Err(reason),
@@ -72,8 +72,8 @@ where
 
 fn attempt<P>(
     path: &P,
-    passes: &[Passed<DVector<f64>>],
-    target: &Target<P::At>,
+    passes: &[PassStates<DVector<f64>>],
+    target: &CountedTarget<P::At>,
     rng: &mut StreamRng,
 ) -> Result<(FittedBase, f64), Refusal>
 where
@@ -110,7 +110,7 @@ where
 }
 
 /// Returns states with their log densities under the target, which is evaluated where these are not known.
-fn known<M>(states: &States, target: &Target<M>) -> Result<Vec<(DVector<f64>, f64)>>
+fn known<M>(states: &States, target: &CountedTarget<M>) -> Result<Vec<(DVector<f64>, f64)>>
 where
     M: UnnormalizedModel<State = DVector<f64>> + Sync,
 {
@@ -131,7 +131,7 @@ fn log_ratios<'s>(
     states.into_iter().map(ratio).collect()
 }
 
-fn check_draws(draws: &Draws) -> Result<(), NotFitted> {
+fn check_draws(draws: &WeightedDraws) -> Result<(), NotFitted> {
     let effective = draws.effective();
     match effective >= FEWEST_EFFECTIVE {
         true => Ok(()),
@@ -183,8 +183,8 @@ fn check_tails(at_target: &[f64]) -> Result<(), NotFitted> {
 /// Compares log Z by draws of the base with log Z by the first passes, whose error is the larger of what their spread and
 /// what their stages explain.
 fn check_log_z(
-    draws: &Draws,
-    passes: &[Passed<DVector<f64>>],
+    draws: &WeightedDraws,
+    passes: &[PassStates<DVector<f64>>],
     own_log_z: f64,
 ) -> Result<(), NotFitted> {
     let (log_z, share, count) = (draws.log_z(), draws.share(), passes.len() as f64);
@@ -232,7 +232,11 @@ mod tests {
     }
 
     /// Returns a pass whose chains arrived at `states`, with the log densities of `target`.
-    fn pass(target: &GaussianMixture, states: Vec<Vector>, trail: Vec<Vector>) -> Passed<Vector> {
+    fn pass(
+        target: &GaussianMixture,
+        states: Vec<Vector>,
+        trail: Vec<Vector>,
+    ) -> PassStates<Vector> {
         let known = |states: Vec<Vector>| {
             let pair = |state| {
                 let value = target.log_density(&state);
@@ -240,7 +244,7 @@ mod tests {
             };
             states.into_iter().map(pair).collect()
         };
-        Passed {
+        PassStates {
             arrived: known(states),
             trail: known(trail),
             log_ratio: (target.log_normalizer(), 0.3),

@@ -30,7 +30,7 @@ pub(super) trait Fits<S, K>: Send + Sync {
     fn has_normalizer(&self, rng: &mut StreamRng) -> Result<bool>;
 
     /// Fits a base to the states of first passes, or returns the reason against it.
-    fn fit(&self, passes: &[Passed<S>], rng: &mut StreamRng) -> Result<Fitted>;
+    fn fit(&self, passes: &[PassStates<S>], rng: &mut StreamRng) -> Result<Fitted>;
 
     /// Runs a round from a fitted base. Without a schedule its chains are draws that do not move.
     fn round(
@@ -43,7 +43,7 @@ pub(super) trait Fits<S, K>: Send + Sync {
 }
 
 /// The chains of a first pass.
-pub(super) struct Passed<S> {
+pub(super) struct PassStates<S> {
     /// The states at the target, with their log densities; NaN if they are not known.
     arrived: Vec<(S, f64)>,
     /// States on the way, with their log densities at the target.
@@ -93,7 +93,7 @@ where
             || compare_normalizer(base, log_density, base.log_normalizer(), rng)?)
     }
 
-    fn fit(&self, passes: &[Passed<DVector<f64>>], rng: &mut StreamRng) -> Result<Fitted> {
+    fn fit(&self, passes: &[PassStates<DVector<f64>>], rng: &mut StreamRng) -> Result<Fitted> {
         check::fit(&self.0, passes, rng)
     }
 

@@ -6,7 +6,7 @@ use std::time::Instant;
 use rand::Rng;
 
 use super::adapted::{DRAWS, MOST_STEPS};
-use super::{Fitting, Found, NotFitted, Passed};
+use super::{Fitting, Found, NotFitted, PassStates};
 use crate::Result;
 use crate::adaptive::first_pass::{FIRST_BLOCK, FirstPass, FirstPassRun};
 use crate::adaptive::first_pass_task::{FirstPassAtWork, Later};
@@ -43,7 +43,7 @@ pub(in crate::adaptive) struct Begun<K> {
 /// The state between tries: the evaluations spent, and the passes so far, to whose states later fits belong, too.
 struct Tries<S> {
     spent: u64,
-    passed: Vec<Passed<S>>,
+    passed: Vec<PassStates<S>>,
     rng: StreamRng,
 }
 
@@ -110,7 +110,7 @@ where
             let arrived = pass.known();
             // Each stage halves the effective sample size, so its weights have the relative variance 1.
             let error = (found.schedule.stages() as f64 / arrived.len() as f64).sqrt();
-            Ok::<_, crate::Error>(Passed {
+            Ok::<_, crate::Error>(PassStates {
                 trail: pass.trail().to_vec(),
                 log_ratio: (found.log_z - self.rounds.log_base_normalizer, error),
                 arrived,
