@@ -153,7 +153,7 @@ fn the_mean_of_many_small_runs_is_right() {
         let wrong = from_its_own_states(&run, &target);
         twin.push(wrong / target.log_normalizer().exp());
     }
-    // Runs from both kinds of base count.
+    // Runs without a fitted base would count, too; with three pairs of passes there are none.
     assert!(fitted >= 20, "{fitted}");
     let (ratio, error) = mean(&ratios);
     assert!(
@@ -300,7 +300,7 @@ fn a_narrow_mode_that_was_lost_is_noticed() {
         (run.log_z() - exact).abs() > 4.0 * run.standard_error().max(0.025)
     };
     let wrong = (0..10).filter(wrong).count();
-    assert!(wrong <= 3, "{wrong}");
+    assert!(wrong <= 2, "{wrong}");
 }
 
 /// The own base counts in the mixture by its log normaliser, so a wrong one is refused and an uncertain one not used.

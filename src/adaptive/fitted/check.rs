@@ -255,8 +255,8 @@ mod tests {
         (0..count).map(|_| law.sample(rng)).collect()
     }
 
-    /// Returns the reasons against bases for a target of which each pass sees the first mode, and the second pass or the
-    /// trail of the first some states of the second mode.
+    /// Returns the reason against a base for a target of two modes, if there is one. All states of the first pass lie in
+    /// the first mode. `second` states of the second pass, and `on_way` states on the way of the first, lie in the other.
     fn reason(second: usize, on_way: usize) -> Option<NotFitted> {
         let (wide, narrow) = (at(3, -3.0, 1.0), at(3, 3.0, 0.3));
         let parts = [(0.5, wide.clone()), (0.5, narrow.clone())];
