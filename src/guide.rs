@@ -12,6 +12,7 @@ macro_rules! pages {
 pages! {
     cookbook "cookbook.md",
     batches "batches.md",
+    claims "claims.md",
     draws "draws.md",
     evidence "evidence.md",
     features "features.md",

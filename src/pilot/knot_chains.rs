@@ -44,7 +44,7 @@ impl Default for KnotChains {
 }
 
 impl KnotChains {
-    /// Creates the setting of Kiwaki (2015): 1,000 chains, 6,000 updates per knot including a burn-in of 1,000. The paper
+    /// Creates the setting of Kiwaki (2015): 1,000 chains, 6,000 updates per knot including a burn-in of 1,000. It
     /// does not say which updates count; here it is every tenth.
     pub fn paper() -> Self {
         Self {

@@ -14,6 +14,7 @@
 mod base;
 mod bootstrap;
 mod check;
+mod claims;
 mod figures;
 mod gaussians;
 mod grosse;
@@ -21,6 +22,7 @@ mod grosse_figures;
 mod kiwaki;
 mod machines;
 mod papers;
+mod perfect;
 mod rows;
 mod runs;
 mod starts;
@@ -35,7 +37,7 @@ use clap::{Parser, Subcommand};
 use base::Start;
 use grosse::PathKind;
 use machines::{Folders, Machine};
-use rows::Lines;
+use rows::{Lines, Perfect, Point, Saved};
 use runs::{Budget, Runs};
 
 /// The tables and figures of Kiwaki (2015) and of Grosse et al. (2013) beside ours
@@ -82,7 +84,7 @@ enum Command {
     Searched { machines: Vec<Machine> },
     /// Run what is missing of the comparison of starts, and print its tables
     Starts(#[command(flatten)] starts::Options),
-    /// Draw Kiwaki's Figures 1 to 6 and Grosse et al.'s Figure 5 from the lines
+    /// Draw Kiwaki's Figures 1 to 6, Grosse et al.'s Figure 5 and the cells of both papers' tables from the lines
     Figures,
     /// Recompute all cells of the tables of both pages from the lines, and print those that differ
     Check {
@@ -92,6 +94,15 @@ enum Command {
     },
     /// Run what is missing of Grosse et al.'s Figure 3, with --chains at --steps, and draw it
     ExactSamples { machine: Machine },
+    /// Run what is missing of the schedules with exact samples at each stage, with --chains at --steps
+    Perfect { machine: Machine },
+    /// Estimate Kiwaki's g by exact samples, from which J follows
+    ExactCosts {
+        machine: Machine,
+        /// Where the paths start
+        #[arg(long, value_enum, value_delimiter = ',', default_value = "base-rates")]
+        starts: Vec<Start>,
+    },
     /// Run and draw Grosse et al.'s Figure 4, with the first number of --steps
     Samples { machine: Machine },
     /// Run the Gaussians of Grosse et al.'s Section 5.1, and draw Figures 1 and 2
@@ -108,6 +119,7 @@ fn main() -> Result<()> {
         build: runs::build(),
     };
     let mut points = Lines::read(&arguments.lines.join("figure-3.jsonl"))?;
+    let mut perfect = Lines::read(&arguments.lines.join("perfect.jsonl"))?;
     match arguments.command {
         Some(Command::Train { machines }) => machines
             .iter()
@@ -129,6 +141,7 @@ fn main() -> Result<()> {
         Some(Command::Gaussians) => gaussians::run(figures),
         Some(Command::Figures) => {
             figures::draw(folders, &runs.rows, figures)?;
+            figures::cells(&runs.rows, figures)?;
             grosse_figures::against_steps(&runs.rows, figures)
         }
         Some(Command::ExactSamples { machine }) => {
@@ -139,7 +152,28 @@ fn main() -> Result<()> {
         Some(Command::Samples { machine }) => {
             grosse_figures::samples(machine, folders, &arguments.budget, figures)
         }
-        Some(Command::Check { pages }) => check::run(folders, &runs.rows, &points, &pages),
-        None => tables::print(folders, &runs.rows, &points),
+        Some(Command::Perfect { machine }) => {
+            perfect::run(machine, folders, &mut runs, &mut perfect)
+        }
+        Some(Command::ExactCosts { machine, starts }) => {
+            perfect::run_costs(machine, &starts, folders, &mut runs)
+        }
+        Some(Command::Check { pages }) => {
+            check::run(folders, &saved(&runs, &points, &perfect), &pages)
+        }
+        None => tables::print(folders, &saved(&runs, &points, &perfect)),
+    }
+}
+
+fn saved<'l>(
+    runs: &'l Runs<'_>,
+    points: &'l Lines<Point>,
+    perfect: &'l Lines<Perfect>,
+) -> Saved<'l> {
+    Saved {
+        rows: &runs.rows,
+        costs: &runs.costs,
+        points,
+        perfect,
     }
 }
