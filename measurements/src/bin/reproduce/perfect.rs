@@ -151,7 +151,8 @@ fn thousandth(share: f64) -> String {
     format!("{share:.3}").trim_start_matches('0').into()
 }
 
-fn factor(x: f64) -> String {
+/// Formats a ratio with a decimal below ten.
+pub fn factor(x: f64) -> String {
     let digits = usize::from(x < 9.95);
     format!("{x:.digits$}")
 }
