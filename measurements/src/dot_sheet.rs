@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 const ROW: f64 = 14.0;
-const LABEL: f64 = 250.0;
+const LABEL: f64 = 290.0;
 const WIDTH: f64 = 420.0;
 const MARGIN: f64 = 24.0;
 
@@ -92,11 +92,11 @@ mod tests {
         sheet.row("printed", Some(1.0), None);
         let svg = sheet.to_svg();
         assert!(
-            svg.contains("a &lt; b") && svg.contains("M250.0 38H670.0"),
+            svg.contains("a &lt; b") && svg.contains("M290.0 38H710.0"),
             "{svg}"
         );
         assert!(
-            svg.contains("cx=\"460.0\"") && svg.contains("cx=\"355.0\""),
+            svg.contains("cx=\"500.0\"") && svg.contains("cx=\"395.0\""),
             "{svg}"
         );
         assert_eq!(svg.matches("r=\"3\"").count(), 1);

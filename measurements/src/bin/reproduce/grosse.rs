@@ -184,7 +184,8 @@ impl Source<'_> {
         ))
     }
 
-    /// Returns the folder of a spline's knots: beside the machines if they are matched exactly, else `target/reproduction`.
+    /// Returns the folder of a spline's knots: beside the machines if they are matched exactly, else
+    /// `target/reproduction`.
     fn folder_of_knots(&self, kind: PathKind) -> PathBuf {
         let of_updates = match kind {
             Mas => format!("-{}", self.updates),

@@ -152,17 +152,21 @@ fn thousandth(share: f64) -> String {
 }
 
 /// Formats a ratio with a decimal below ten.
-pub fn factor(x: f64) -> String {
+fn factor(x: f64) -> String {
     let digits = usize::from(x < 9.95);
     format!("{x:.digits$}")
 }
 
-/// Returns the table of the runs by exact samples, beside the same schedules by Gibbs sampling.
+/// Returns the table of the runs by exact samples, beside the same schedules by Gibbs sampling. Without such runs it has
+/// no lines.
 fn exact_table(saved: &Saved<'_>) -> Result<Vec<String>> {
+    if saved.perfect.all.is_empty() {
+        return Ok(Vec::new());
+    }
     let mut table = vec![
-        "| exact samples | J | K times the sum of stage variances (SE) | K Var[log w] [95%] | ESS/N by J | ESS/N [95%] | ESS/N by Gibbs sampling [95%] |"
+        "| exact samples | K | J | K times the sum of stage variances (SE) | K Var[log w] [95%] | ESS/N by J | ESS/N [95%] | ESS/N by Gibbs sampling [95%] |"
             .into(),
-        "|---|---|---|---|---|---|---|".into(),
+        "|---|---|---|---|---|---|---|---|".into(),
     ];
     for run in &saved.perfect.all {
         let (setting, steps) = (&run.setting, run.setting.steps as f64);
@@ -179,8 +183,9 @@ fn exact_table(saved: &Saved<'_>) -> Result<Vec<String>> {
             shares(pooled.ess(), &pooled.bootstrap, pooled.estimate.chains())
         });
         table.push(format!(
-            "| {} | {j:.0} | {:.1} ({:.1}) | {:.0} [{:.0}, {:.0}] | {} | {ess} | {gibbs} |",
+            "| {} | {} | {j:.0} | {:.1} ({:.1}) | {:.0} [{:.0}, {:.0}] | {} | {ess} | {gibbs} |",
             setting.schedule,
+            setting.steps,
             steps * run.variance.0,
             steps * run.variance.1,
             steps * estimate.var_log_weight(),
