@@ -763,6 +763,11 @@ mod tests {
             assert!(text.contains("temperature: got"), "{text}");
         }
         assert!(refused(&[1.0], WorkUnit::Kt).contains("at least 2"));
+        // No process reached the other end.
+        for forward in [vec![f64::INFINITY; 2], vec![f64::INFINITY; 50]] {
+            let text = refused(&forward, WorkUnit::Kt);
+            assert!(text.contains("forward works"), "{text}");
+        }
         assert!(
             BennettEstimate::from_works(&[f64::INFINITY, 1.0, 1.2], &[-0.5, -1.0], WorkUnit::Kt)
                 .is_ok()
