@@ -459,8 +459,8 @@ mod tests {
         }
     }
 
-    /// Draws that are twice as wide, or shifted by half a deviation, do not follow the density. No right run of 200, whose
-    /// draws count as 2,000 to 12 independent ones, gets the warning.
+    /// Draws that are twice as wide, .7 times as wide, or shifted by half a deviation, do not follow the density. No right
+    /// run of 200, whose draws count as 2,000 to 12 independent ones, gets the warning.
     #[test]
     fn draws_of_another_density_are_named() {
         let warns = |of: &Gaussian, correlation, length, seed| {
@@ -473,7 +473,9 @@ mod tests {
         };
         let wide = Gaussian::new(target().mean().clone(), target().covariance() * 4.0).unwrap();
         let shifted = Gaussian::new(dvector![1.5, -1.0], target().covariance()).unwrap();
+        let narrow = Gaussian::new(target().mean().clone(), target().covariance() * 0.5).unwrap();
         assert!((1..=10).all(|seed| warns(&wide, 0.0, 500, seed)));
+        assert!((1..=10).all(|seed| warns(&narrow, 0.5, 500, seed)));
         let shifted = (1..=10).filter(|seed| warns(&shifted, 0.5, 500, *seed));
         assert!(shifted.count() >= 8);
         for (correlation, length) in [(0.0, 500), (0.9, 500), (0.99, 500), (0.9, 50)] {

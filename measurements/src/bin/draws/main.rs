@@ -44,7 +44,7 @@ struct Seen {
     off: f64,
     error: f64,
     holds: bool,
-    warned: Vec<&'static str>,
+    warned: Vec<String>,
     effective: f64,
 }
 
@@ -95,7 +95,7 @@ fn report(
             .filter(|one| !one.is_off())
             .flat_map(|one| &one.warned)
         {
-            *names.entry(*name).or_insert(0) += 1;
+            *names.entry(name.clone()).or_insert(0) += 1;
         }
         let names = Vec::from_iter(names.iter().map(|(name, count)| format!("{name} {count}")));
         let held = silent.iter().filter(|one| one.holds).count();
