@@ -219,8 +219,8 @@ pub enum Warning {
     /// A forward and a reverse run with an overlap below 0.03, or with few effective chains in the overlap. If the
     /// overlap is below 0.03, the interval contains the intervals of both runs.
     #[error(
-        "too few chains lie in the overlap of the forward and the reverse run (overlap {overlap:.3}, {ess:.0} effective \
-         chains): use more stages, or more chains in both directions"
+        "the two directions hardly overlap (overlap {overlap:.3}, {ess:.0} effective samples in it): use more stages, slower \
+         processes or states between, or more samples in both directions"
     )]
     LittleOverlap {
         /// Overlap of the two directions, 0 to 1.
