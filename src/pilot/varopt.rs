@@ -16,7 +16,7 @@ use crate::{Error, Result};
 /// conditional effective sample size.
 ///
 /// It helps if the kernel mixes within a few stages and the base is far from the target. If mixing is slow, J does not
-/// predict the variance: on six RBMs `K Var[log w]` was more than 40 times J. Then use
+/// predict the variance: on five RBMs `K Var[log w]` was more than 40 times J. Then use
 /// [`Friction`](crate::pilot::Friction), or place more stages where the kernel is slow
 /// ([when](crate::guide::schedules#when-an-objective-of-variance-helps)).
 ///
