@@ -299,6 +299,7 @@ def test_masked_numbers_are_refused():
         (Table({"mu\tsigma": ["1.5\t2.5"] * 30}), r"got one column 'mu\\tsigma'"),
         (object(), "got object, expected an array, a table, a dict or InferenceData"),
         ({}, "got no variables"),
+        (np.ones((4, 500, 0)), r"shape \(4, 500, 0\), expected at least one coordinate"),
         ({"x": np.ones((4, 500)), "y": np.ones((2, 500))}, "expected the same chains and draws: an array"),
         ([np.zeros((30, 2)), np.zeros((40, 3))], r"chains of the shapes \[\(30, 2\), \(40, 3\)\]"),
         ([np.zeros((30, 2)), np.zeros((0, 2))], "no draws of a chain"),
