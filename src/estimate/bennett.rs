@@ -625,6 +625,25 @@ mod tests {
         }
     }
 
+    /// Acceptances that a slow quantity explains in part have that part of its autocorrelation time.
+    #[test]
+    fn a_slow_quantity_lengthens_the_error() {
+        let (mut rng, normal) = (stream(1, Purpose::RUN, 4), StandardNormal::get());
+        let mut draws = || Vec::from_iter((0..4_000).map(|_| normal.draw(&mut rng)));
+        let (forward, slow, other) = (draws(), draws(), draws());
+        let sums = slow.iter().zip(&other).map(|(x, y)| 0.3 * (x + y));
+        let reverse = [Vec::from_iter(sums)];
+        let variance = |slow: Option<(Vec<f64>, f64)>| {
+            let found = BennettEstimate::from_chains(&forward, &reverse, 4_000.0, slow);
+            found.unwrap().reverse.variance
+        };
+        // Half of the variance has a time of 41 in place of about 1.
+        let ratio = variance(Some((slow.clone(), 41.0))) / variance(None);
+        assert!((18.0..24.0).contains(&ratio), "{ratio}");
+        let ratio = variance(Some((draws(), 41.0))) / variance(None);
+        assert!((1.0..1.2).contains(&ratio), "{ratio}");
+    }
+
     #[test]
     fn many_weights_are_summed_up() {
         let [forward, reverse] = weights(0.95, &mut stream(0, Purpose::RUN, 2));

@@ -377,6 +377,8 @@ mod tests {
         let rows = draws.states_by(|row| Ok(row.to_vec())).unwrap();
         assert_eq!(rows, [[[2.0, -1.0], [4.0, -3.0]]]);
         assert!(refused(text).contains("column note: `nan`"));
+        assert!(refused("a,log_weight\n1,0\n").contains("expected equally weighted draws"));
+        assert!(read("a,log_weight\n1,0\n", Some(&["log_weight".to_owned()])).is_ok());
         let of_pymc = read("mu,sigma_log__\n1,2\n", None).unwrap();
         assert_eq!(of_pymc.names(), ["mu", "sigma_log__"]);
     }
