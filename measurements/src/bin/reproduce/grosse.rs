@@ -199,11 +199,7 @@ impl Source<'_> {
         );
         if kind == Mas && self.is_small() {
             let name = format!("{}-{}", self.machine.stem(), self.start.name());
-            return self
-                .folders
-                .trained
-                .join("knots")
-                .join(name.replace(' ', "-"));
+            return self.folders.knots().join(name.replace(' ', "-"));
         }
         PathBuf::from("target/reproduction").join(name.replace(' ', "-") + &of_updates)
     }

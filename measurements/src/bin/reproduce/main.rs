@@ -8,6 +8,7 @@
 //! ```text
 //! cargo run --release -p annealed-measurements --bin reproduce
 //! cargo run --release -p annealed-measurements --bin reproduce -- kiwaki pcd20 --steps 1000,10000,100000
+//! cargo run --release -p annealed-measurements --bin reproduce -- all --quick
 //! cargo run --release -p annealed-measurements --bin reproduce -- figures
 //! ```
 
@@ -23,6 +24,7 @@ mod kiwaki;
 mod machines;
 mod papers;
 mod perfect;
+mod quick;
 mod rows;
 mod runs;
 mod starts;
@@ -59,6 +61,15 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Run all that is missing of both papers' tables, then check the pages and print the claims
+    All {
+        /// Run only the rows of 1,000 stages, anew with other seeds, beside the saved ones: some minutes
+        #[arg(long)]
+        quick: bool,
+        /// Folder of the pages
+        #[arg(long, default_value = "docs/notes")]
+        pages: PathBuf,
+    },
     /// Train the RBMs that are missing
     Train { machines: Vec<Machine> },
     /// Run what is missing of Kiwaki's Tables 1 and 2
@@ -114,6 +125,7 @@ fn main() -> Result<()> {
     let (folders, figures) = (&arguments.folders, &arguments.figures);
     let mut runs = Runs {
         budget: &arguments.budget,
+        first_seed: 0,
         rows: Lines::read(&arguments.lines.join("rows.jsonl"))?,
         costs: Lines::read(&arguments.lines.join("costs.jsonl"))?,
         build: runs::build(),
@@ -121,6 +133,16 @@ fn main() -> Result<()> {
     let mut points = Lines::read(&arguments.lines.join("figure-3.jsonl"))?;
     let mut perfect = Lines::read(&arguments.lines.join("perfect.jsonl"))?;
     match arguments.command {
+        Some(Command::All { quick, pages }) => {
+            if quick {
+                quick::run(folders, &runs.rows, &arguments.lines, &runs.build)?;
+            } else {
+                run_all(folders, &mut runs)?;
+            }
+            let saved = saved(&runs, &points, &perfect);
+            check::run(folders, &saved, &pages)?;
+            tables::print_claims(folders, &saved)
+        }
         Some(Command::Train { machines }) => machines
             .iter()
             .try_for_each(|machine| machine.train(folders)),
@@ -163,6 +185,18 @@ fn main() -> Result<()> {
         }
         None => tables::print(folders, &saved(&runs, &points, &perfect)),
     }
+}
+
+/// Runs the missing rows of all machines' tables.
+fn run_all(folders: &Folders, runs: &mut Runs<'_>) -> Result<()> {
+    let kinds = [PathKind::Ga, PathKind::Mas, PathKind::Cheap];
+    for machine in [Machine::SMALL, Machine::LARGE].concat() {
+        machine.train(folders)?;
+        kiwaki::run(machine, Start::BaseRates, folders, runs)?;
+        grosse::run(machine, &kinds, folders, runs)?;
+        grosse::run_searched(machine, folders, runs)?;
+    }
+    Ok(())
 }
 
 fn saved<'l>(

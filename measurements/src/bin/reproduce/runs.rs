@@ -39,6 +39,18 @@ pub struct Budget {
     pub spline_updates: usize,
 }
 
+impl Default for Budget {
+    fn default() -> Self {
+        Self {
+            chains: 1_000,
+            steps: vec![100_000],
+            knot_chains: 1_000,
+            knot_updates: 6_000,
+            spline_updates: 50_000,
+        }
+    }
+}
+
 /// The way in which the path of a row was made.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Origin {
@@ -53,6 +65,8 @@ pub struct Origin {
 #[derive(Debug)]
 pub struct Runs<'b> {
     pub budget: &'b Budget,
+    /// Seed of the first part of a row.
+    pub first_seed: u64,
     pub rows: Lines<Row>,
     pub costs: Lines<Costs>,
     pub build: String,
@@ -80,7 +94,7 @@ impl Runs<'_> {
                 .chains(chains)
                 .block_size(125)
                 .recorded_stages(POINTS)
-                .seed(seed as u64)
+                .seed(self.first_seed + seed as u64)
                 .run()?;
             eprintln!(
                 "{} {} {} {} K = {}: {:.3} +- {:.3}, ESS {:.0} of {chains}, {:.0} s",

@@ -166,7 +166,12 @@ pub fn print(folders: &Folders, saved: &Saved<'_>) -> Result<()> {
     for table in perfect::tables(saved)? {
         println!("\n{}", table.join("\n"));
     }
-    println!("\n# Claims");
+    println!();
+    print_claims(folders, saved)
+}
+
+pub fn print_claims(folders: &Folders, saved: &Saved<'_>) -> Result<()> {
+    println!("# Claims");
     for table in claims::tables(folders, saved)? {
         println!("\n## {}\n\n{}", table.heading, table.lines.join("\n"));
     }
