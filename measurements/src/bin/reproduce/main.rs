@@ -16,6 +16,7 @@ mod base;
 mod bootstrap;
 mod check;
 mod claims;
+mod exact;
 mod figures;
 mod gaussians;
 mod grosse;

@@ -12,6 +12,7 @@ use annealed::{Error, Result};
 
 use crate::base::Start::{self, BaseRates, Uniform};
 use crate::bootstrap::{Bootstrap, interval};
+use crate::exact::ExactSampler;
 use crate::kiwaki;
 use crate::machines::{Folders, Machine};
 use crate::rows::{Costs, Lines, Perfect, Saved, Setting, log_weights, thousandths};
@@ -294,9 +295,10 @@ pub struct ExactRun {
 pub fn exact_run(path: &RbmPath, schedule: &Schedule, chains: usize) -> Result<ExactRun> {
     let mut log_weights = vec![0.0; chains];
     let (mut variance, mut error) = (0.0, 0.0);
-    for (k, pair) in schedule.betas().windows(2).enumerate() {
+    let mut sampler = ExactSampler::new(path, 0)?;
+    for pair in schedule.betas().windows(2) {
         let here = path.at(pair[0]);
-        let samples = here.to_rbm()?.exact_samples(chains, k as u64)?;
+        let samples = sampler.samples(pair[0], chains)?;
         let added = log_ratios(&path.at(pair[1]), &here, &samples);
         let (of_stage, of_error) = variance_and_error(&added);
         variance += of_stage;
@@ -317,9 +319,10 @@ fn exact_costs(path: &RbmPath) -> Result<Vec<f64>> {
     let knots = Schedule::linear(SEGMENTS)?;
     let betas = knots.betas();
     let mut costs = vec![0.0; SEGMENTS];
+    let mut sampler = ExactSampler::new(path, 0)?;
     for (knot, &beta) in betas.iter().enumerate() {
         let here = path.at(beta);
-        let samples = here.to_rbm()?.exact_samples(SAMPLES, knot as u64)?;
+        let samples = sampler.samples(beta, SAMPLES)?;
         for segment in [knot.checked_sub(1), Some(knot)].into_iter().flatten() {
             let other = if segment == knot { knot + 1 } else { segment };
             if let Some(&beta) = betas.get(other) {
