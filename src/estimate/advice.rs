@@ -136,6 +136,31 @@ fn short_count(count: f64) -> String {
     short((count / unit).ceil() * unit)
 }
 
+/// Returns the text of two directions, or of two groups of states, that hardly overlap.
+pub(super) fn hardly_overlap(overlap: f64, ess: f64, groups: Option<&[Vec<usize>; 2]>) -> String {
+    let Some([one, other]) = groups else {
+        return format!(
+            "the forward and the reverse run hardly overlap (overlap {overlap:.3}, {ess:.0} effective chains): use more \
+             stages, or more chains in both directions"
+        );
+    };
+    let (one, other) = (named(one), named(other));
+    format!(
+        "the draws of states {one} hardly overlap with those of states {other} (overlap {overlap:.3}, {ess:.0} effective \
+         draws): log Z between the two groups is hardly known; add states between them"
+    )
+}
+
+/// Returns `0 to 3, 7` for the ascending indices 0, 1, 2, 3 and 7.
+fn named(indices: &[usize]) -> String {
+    let runs = indices.chunk_by(|one, next| one + 1 == *next);
+    let text = runs.map(|run| match run {
+        [one] => one.to_string(),
+        _ => format!("{} to {}", run[0], run[run.len() - 1]),
+    });
+    Vec::from_iter(text).join(", ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

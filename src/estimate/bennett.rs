@@ -51,9 +51,9 @@ pub struct BennettEstimate {
 }
 
 /// Overlap of the two directions below which a warning appears and the interval widens.
-const LITTLE: f64 = 0.03;
+pub(super) const LITTLE: f64 = 0.03;
 /// Effective sample size of the acceptances `s(..)` below which a warning appears.
-const FEW: f64 = 10.0;
+pub(super) const FEW: f64 = 10.0;
 /// Distance of a direction from the joint estimate, in the direction's standard errors, above which a warning appears.
 /// With too few stages the two directions' estimates lie on either side of the joint estimate, which has the smallest
 /// error. `docs/notes/warnings.md` has the level and the power of this test. It is also the limit for mean works on the
@@ -70,7 +70,7 @@ const COPIED: usize = 10;
 /// Statistics of the acceptances `s(..)` of one direction.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-struct Side {
+pub(super) struct Side {
     /// Variance of the mean acceptance, relative to the squared mean.
     variance: f64,
     effective_sample_size: f64,
@@ -240,7 +240,7 @@ impl BennettEstimate {
         let [forward, reverse] = &self.one_sided;
         let [one, other] = self.times();
         match self.overlap / one.max(other) * forward.chains().min(reverse.chains()) as f64 {
-            met if met < 1.0 => closed.max(0.5 * (forward.value() + reverse.value()).abs()),
+            met if met < 1.0 => closed.max(0.5 * self.one_sided_gap()),
             _ => closed,
         }
     }
@@ -309,7 +309,11 @@ impl BennettEstimate {
         let (overlap, ess) = (self.overlap, self.effective_sample_size());
         let little = self.overlaps_little() || ess < FEW;
         let gap = self.gap(little, rounding_error).into_iter();
-        let little = little.then_some(Warning::LittleOverlap { overlap, ess });
+        let little = little.then_some(Warning::LittleOverlap {
+            overlap,
+            ess,
+            groups: None,
+        });
         let named = self.correlations.into_iter().flatten();
         let slowest = named.max_by(|one, other| one.time.total_cmp(&other.time));
         let correlated = slowest.map(|found| Warning::Autocorrelated {
@@ -372,12 +376,13 @@ impl BennettEstimate {
     }
 
     pub(crate) fn degrees_of_freedom(&self) -> f64 {
-        let total = (self.forward.variance + self.reverse.variance).powi(2);
-        let parts = self.forward.satterthwaite() + self.reverse.satterthwaite();
-        match parts > 0.0 {
-            true => (total / parts).max(1.0),
-            false => f64::MAX,
-        }
+        Side::degrees_of_freedom(&self.forward, &self.reverse)
+    }
+
+    /// Returns the distance between the estimates from each direction's weights alone.
+    pub(super) fn one_sided_gap(&self) -> f64 {
+        let [forward, reverse] = &self.one_sided;
+        (forward.value() + reverse.value()).abs()
     }
 
     /// Returns the overlap `int 2 p q / (p + q)` of the path densities p and q of both directions: 1 if p and q are
@@ -397,8 +402,14 @@ impl BennettEstimate {
 
 impl Side {
     fn of(acceptances: &WeightSums) -> Self {
-        let n = acceptances.count() as f64;
-        let effective_sample_size = acceptances.effective_sample_size();
+        Self::new(
+            acceptances.count() as f64,
+            acceptances.effective_sample_size(),
+        )
+    }
+
+    /// Creates the statistics of n acceptances with this effective sample size.
+    pub(super) fn new(n: f64, effective_sample_size: f64) -> Self {
         Self {
             // If all acceptances are equal, rounding may put their effective sample size above n.
             variance: ((n / effective_sample_size - 1.0) / (n - 1.0)).max(0.0),
@@ -407,9 +418,19 @@ impl Side {
     }
 
     /// Lets `time` autocorrelated weights count as one independent weight.
-    fn count_as(&mut self, time: f64) {
+    pub(super) fn count_as(&mut self, time: f64) {
         self.variance *= time;
         self.effective_sample_size /= time;
+    }
+
+    /// Returns the degrees of freedom of the sum of both variances (Welch and Satterthwaite).
+    pub(super) fn degrees_of_freedom(one: &Self, other: &Self) -> f64 {
+        let total = (one.variance + other.variance).powi(2);
+        let parts = one.satterthwaite() + other.satterthwaite();
+        match parts > 0.0 {
+            true => (total / parts).max(1.0),
+            false => f64::MAX,
+        }
     }
 
     fn satterthwaite(&self) -> f64 {

@@ -39,6 +39,7 @@ mod jackknife;
 mod log_z;
 mod log_z_at;
 mod log_z_sum;
+mod mbar;
 mod model_comparison;
 mod quantities;
 mod sides;
@@ -64,6 +65,7 @@ pub(crate) use log_z::{
 };
 pub use log_z_at::LogZAt;
 pub use log_z_sum::LogZSum;
+pub use mbar::{Dependence, Difference, Mbar, StateWeights};
 pub use model_comparison::{ComparedModel, ModelComparison};
 pub use quantities::Quantities;
 pub use summary::{Summary, SummaryRow};

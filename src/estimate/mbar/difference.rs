@@ -1,0 +1,97 @@
+//! The difference of log Z of two states, with its error.
+
+use std::fmt::{self, Display, Formatter};
+
+use crate::estimate::log_z::write_headline;
+use crate::estimate::{BennettEstimate, LogZ, Warning};
+use crate::num::student_quantile;
+use crate::{Error, Result};
+
+/// An estimate of log Z of one state less log Z of another one, from [`Mbar`](super::Mbar).
+///
+/// As a [`LogZ`] its value is `log Z_i/Z_j`, or log Z of a state if log Z of another one is
+/// [known](super::Mbar::log_z_against). A free-energy difference over kT is minus the value. Its evaluations and seconds
+/// are 0.
+#[derive(Debug, Clone, PartialEq)]
+#[must_use]
+pub struct Difference {
+    pub(super) value: f64,
+    /// Standard error by the sandwich.
+    pub(super) error: f64,
+    pub(super) freedom: f64,
+    /// Gaps between the two states. Each estimate is of the correction to the value; the sign is -1 if it is of the
+    /// negative one.
+    pub(super) gaps: Vec<(i32, BennettEstimate)>,
+    pub(super) warnings: Vec<Warning>,
+}
+
+impl Difference {
+    /// Adds a constant, such as a known log Z, to the value.
+    pub fn shifted(mut self, constant: f64) -> Self {
+        self.value += constant;
+        self
+    }
+
+    /// Returns the sums of the distances to the ends of the gaps' intervals, below and above.
+    fn beyond_gaps(&self, level: f64) -> Result<(f64, f64)> {
+        let (mut below, mut above) = (0.0, 0.0);
+        for (sign, bennett) in &self.gaps {
+            let (lower, upper) = bennett.interval_at(level)?;
+            let (down, up) = if *sign > 0 {
+                (-lower, upper)
+            } else {
+                (upper, -lower)
+            };
+            (below, above) = (below + down.max(0.0), above + up.max(0.0));
+        }
+        Ok((below, above))
+    }
+}
+
+impl LogZ for Difference {
+    fn log_z(&self) -> f64 {
+        self.value
+    }
+
+    /// Returns the standard error by the sandwich. Across groups of states with little overlap it is at least half the
+    /// distance between the estimates from the draws of each group alone.
+    fn standard_error(&self) -> f64 {
+        let gaps = self
+            .gaps
+            .iter()
+            .map(|(_, bennett)| 0.5 * bennett.one_sided_gap());
+        self.error.max(gaps.sum())
+    }
+
+    /// Returns `value +- t SE` with Student's quantile t. Across groups of states with little overlap, the interval also
+    /// contains the intervals of the estimates from the draws of each group alone.
+    fn interval_at(&self, level: f64) -> Result<(f64, f64)> {
+        Error::check_inner_fraction("level", level)?;
+        let half = match self.standard_error() {
+            0.0 => 0.0,
+            error => error * student_quantile(0.5 + 0.5 * level, self.freedom),
+        };
+        let (below, above) = self.beyond_gaps(level)?;
+        Ok((self.value - half.max(below), self.value + half.max(above)))
+    }
+
+    fn warnings(&self) -> &[Warning] {
+        &self.warnings
+    }
+
+    fn evaluations(&self) -> u64 {
+        0
+    }
+
+    fn seconds(&self) -> f64 {
+        0.0
+    }
+}
+
+/// Writes `log Z = 1.471 +- 0.029 (many states; 95% interval ..)` and any warnings.
+impl Display for Difference {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let details = format!("{:.0} degrees of freedom", self.freedom.min(1e9));
+        write_headline(f, self, "many states", details)
+    }
+}
