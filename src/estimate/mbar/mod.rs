@@ -217,7 +217,9 @@ impl Mbar {
         Ok(StateWeights {
             draws: (0..draws).collect(),
             log_weights: log_weights.iter().map(|weight| weight - origin).collect(),
-            units: laws.spread.units.unwrap_or_else(|| (0..draws).collect()),
+            units: weights::in_random_order(
+                laws.spread.units.unwrap_or_else(|| (0..draws).collect()),
+            ),
             log_z,
         })
     }

@@ -9,9 +9,14 @@ use crate::num::pairs;
 use crate::{Error, Result};
 
 /// Largest number of Newton steps.
-const STEPS: usize = 200;
+const STEPS: usize = 60;
 /// Step below which the next one would be below rounding, because each step squares the error.
 const LAST: f64 = 1e-7;
+/// Expected gain of the objective below which rounding decides about it. Between groups without overlap, rounding makes
+/// longer steps than [`LAST`].
+const LEAST_GAIN: f64 = 1e-20;
+/// Expected gain of the last step that is accepted.
+const SMALL_GAIN: f64 = 1e-15;
 /// Addition to the diagonal of the information over the shares `a_k`. Groups of laws without overlap leave it regular, and
 /// the rounding of their gradients moves them by less than [`LAST`].
 const RIDGE: f64 = 1e-9;
@@ -158,7 +163,8 @@ impl Reduced {
     }
 }
 
-/// Maximises the objective from `log_z` on, by Newton steps that are halved if the objective falls.
+/// Maximises the objective from `log_z` on, by Newton steps that are halved if the objective falls. Returns the solution
+/// and the slope there.
 ///
 /// # Errors
 /// Steps that do not converge.
@@ -168,8 +174,14 @@ pub(super) fn solve(
     mut log_z: Vec<f64>,
 ) -> Result<(Vec<f64>, Slope)> {
     let mut slope = Slope::at(data, weights, &log_z);
-    for _ in 0..STEPS {
+    for left in (0..STEPS).rev() {
         let step = slope.step(&weights.of_law);
+        let gain: f64 = slope
+            .gradient
+            .iter()
+            .zip(&step)
+            .map(|(g, step)| g * step)
+            .sum();
         let length = step
             .iter()
             .fold(0.0, |most: f64, step| most.max(step.abs()));
@@ -185,7 +197,7 @@ pub(super) fn solve(
             }
             factor *= 0.5;
         }
-        if length < LAST {
+        if length < LAST || gain < LEAST_GAIN || left == 0 && gain < SMALL_GAIN {
             return Ok((log_z, slope));
         }
     }

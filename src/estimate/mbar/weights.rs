@@ -1,11 +1,16 @@
 //! Weights of all draws at a further state.
 
+use rand::seq::SliceRandom;
+
 use super::Difference;
 use crate::estimate::{LogZ, WeightSums, WeightedSample, WeightedStates};
+use crate::random::{Purpose, stream};
 
 /// All draws of [`Mbar`](super::Mbar), weighted for a further state, from
 /// [`weights_at`](super::Mbar::weights_at). The states of this sample are the indices of the draws, so means are taken
-/// of functions of an index. Batches of autocorrelated draws are the independent units.
+/// of functions of an index. Batches of autocorrelated draws are the independent units. Errors of means take the draws
+/// for a sample of the mixture of all states, which is larger than the errors of fixed counts, and leave out the errors
+/// of log Z.
 #[derive(Debug, Clone)]
 pub struct StateWeights {
     pub(super) draws: Vec<usize>,
@@ -31,6 +36,15 @@ impl StateWeights {
     pub fn effective_sample_size(&self) -> f64 {
         WeightSums::of(&self.log_weights).effective_sample_size()
     }
+}
+
+/// Returns the units with their numbers in a random order. In the order of the states, units beside each other would
+/// count as correlated.
+pub(super) fn in_random_order(units: Vec<usize>) -> Vec<usize> {
+    let count = units.iter().max().map_or(0, |last| last + 1);
+    let mut order = Vec::from_iter(0..count);
+    order.shuffle(&mut stream(0, Purpose::RESAMPLING, 0));
+    units.into_iter().map(|unit| order[unit]).collect()
 }
 
 impl WeightedSample for StateWeights {
