@@ -44,8 +44,8 @@ pub(super) struct Laws {
 impl Fit {
     pub(super) fn of(data: Data) -> Result<Self> {
         let (weights, times, mut log_z, slope, pairs) = solved(&data)?;
-        let tree = pairs.tree(&law_times(&data, &times));
-        let gaps = overlap::gaps(&data, &tree, &mut log_z)?;
+        let mut tree = pairs.tree(&law_times(&data, &times));
+        let gaps = overlap::gaps(&data, &mut tree, &mut log_z)?;
         let mut found = Self {
             inverse: slope.inverse(&weights.of_law),
             products: slope.products,

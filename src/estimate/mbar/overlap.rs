@@ -151,12 +151,13 @@ fn split(nodes: usize, edges: &[(usize, usize)], at: usize) -> [Vec<usize>; 2] {
 
 /// Returns the gaps among the edges of the tree, and moves `log_z` by Bennett's estimate across those that the
 /// equations do not resolve.
-pub(super) fn gaps(data: &Data, tree: &[Edge], log_z: &mut [f64]) -> Result<Vec<Gap>> {
+pub(super) fn gaps(data: &Data, tree: &mut [Edge], log_z: &mut [f64]) -> Result<Vec<Gap>> {
     let mut gaps = Vec::new();
-    let is_weak = |edge: &&Edge| edge.overlap < LITTLE || edge.ess < FEW;
-    for edge in tree.iter().filter(is_weak) {
+    let is_weak = |edge: &&mut Edge| edge.overlap < LITTLE || edge.ess < FEW;
+    for edge in tree.iter_mut().filter(is_weak) {
         let mut bennett = between(data, &edge.groups, log_z)?;
         let overlap = bennett.overlap().max(edge.overlap);
+        edge.freedom = bennett.degrees_of_freedom();
         if overlap < UNRESOLVED {
             let shift = bennett.value();
             edge.groups[1].iter().for_each(|&law| log_z[law] += shift);

@@ -129,6 +129,21 @@ fn independent_draws_have_honest_errors() {
     assert!(found.share() > 0.89 && found.warned == 0, "{found:?}");
 }
 
+/// Neighbours overlap by about a tenth.
+#[test]
+fn poor_overlap_has_honest_errors() {
+    let states = oscillators(5, 2.5);
+    for (correlation, count) in [(0.0, 200), (0.667, 1_500)] {
+        let dependence = match correlation > 0.0 {
+            true => Dependence::Chains,
+            false => Dependence::Independent,
+        };
+        let found = coverage(200, &states, &[count; 5], correlation, &dependence);
+        println!("poor overlap, {correlation}: {found:?}");
+        assert!(found.share() >= 0.91, "{found:?}");
+    }
+}
+
 #[test]
 fn counts_of_one_to_a_hundred() {
     let states = oscillators(3, 0.8);
