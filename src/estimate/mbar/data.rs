@@ -187,12 +187,11 @@ pub(super) fn check_rows(
 
 /// Refuses NaN and `+inf`, and a draw without density under its own state.
 fn check_values(densities: &DMatrix<f64>, labels: &[usize]) -> Result<()> {
-    let (draws, states) = densities.shape();
-    for state in 0..states {
+    for state in 0..densities.ncols() {
         for (draw, &value) in densities.column(state).iter().enumerate() {
             let own = labels[draw] == state;
             let holds = value < f64::INFINITY && !(own && value == f64::NEG_INFINITY);
-            if !holds || draws == 0 {
+            if !holds {
                 let expected = match own {
                     true => "finite numbers for a draw under its own state",
                     false => "numbers below +inf",

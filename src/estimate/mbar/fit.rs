@@ -43,7 +43,21 @@ pub(super) struct Laws {
 
 impl Fit {
     pub(super) fn of(data: Data) -> Result<Self> {
-        let (weights, times, mut log_z, slope, pairs) = solved(&data)?;
+        let times = vec![1.0; data.counts.len()];
+        let first = Solved::of(&data, times, solve::first_estimate(&data))?;
+        let times = error::times(&data, &first.weights, &first.log_z, &first.pairs);
+        let solved = match times == first.times {
+            true => first,
+            // Once more, with weights by the effective numbers of draws.
+            false => Solved::of(&data, times, first.log_z)?,
+        };
+        let Solved {
+            weights,
+            times,
+            mut log_z,
+            slope,
+            pairs,
+        } = solved;
         let mut tree = pairs.tree(&law_times(&data, &times));
         let gaps = overlap::gaps(&data, &mut tree, &mut log_z)?;
         let mut found = Self {
@@ -176,21 +190,27 @@ impl Fit {
     }
 }
 
-/// Returns the weights, the autocorrelation time of each state, the solution, its slope and the pairs of laws.
-fn solved(data: &Data) -> Result<(Weights, Vec<f64>, Vec<f64>, Slope, Pairs)> {
-    let times = vec![1.0; data.counts.len()];
-    let weights = Weights::new(data, &times);
-    let (log_z, slope) = solve::solve(data, &weights, solve::first_estimate(data))?;
-    let pairs = Pairs::of(data, &weights, &log_z);
-    let found = error::times(data, &weights, &log_z, &pairs);
-    if found == times {
-        return Ok((weights, times, log_z, slope, pairs));
+/// The solution of the equations for given autocorrelation times of the states.
+struct Solved {
+    weights: Weights,
+    times: Vec<f64>,
+    log_z: Vec<f64>,
+    slope: Slope,
+    pairs: Pairs,
+}
+
+impl Solved {
+    fn of(data: &Data, times: Vec<f64>, first: Vec<f64>) -> Result<Self> {
+        let weights = Weights::new(data, &times);
+        let (log_z, slope) = solve::solve(data, &weights, first)?;
+        Ok(Self {
+            pairs: Pairs::of(data, &weights, &log_z),
+            weights,
+            times,
+            log_z,
+            slope,
+        })
     }
-    // Once more, with weights by the effective numbers of draws.
-    let weights = Weights::new(data, &found);
-    let (log_z, slope) = solve::solve(data, &weights, log_z)?;
-    let pairs = Pairs::of(data, &weights, &log_z);
-    Ok((weights, found, log_z, slope, pairs))
 }
 
 /// Returns the number of draws of each law with draws that is worth one independent draw.
