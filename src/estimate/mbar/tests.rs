@@ -483,3 +483,31 @@ fn threads_do_not_change_the_bits() {
         assert_eq!(found[0], found[1]);
     }
 }
+
+/// State 1 is the half line x > 0 of state 0, so that its log Z is lower by log 2; half of the densities are 0.
+#[test]
+fn a_density_may_be_zero() {
+    let normal = StandardNormal::get();
+    let mut rng = stream(9, Purpose::TESTING, 0);
+    let x = Vec::from_iter((0..1_000).map(|n| match normal.draw(&mut rng) {
+        x if n < 500 => x,
+        x => x.abs(),
+    }));
+    let density = |n: usize, k: usize| match k == 1 && x[n] < 0.0 {
+        true => f64::NEG_INFINITY,
+        false => -0.5 * x[n] * x[n],
+    };
+    let matrix = DMatrix::from_fn(1_000, 2, density);
+    let of = |dependence| {
+        let found = Mbar::from_log_densities(matrix.clone(), &[500, 500], dependence);
+        found.unwrap().difference(1, 0).unwrap()
+    };
+    let found = of(Dependence::Independent);
+    let distance = found.log_z() + 2.0f64.ln();
+    assert!(distance.abs() < 4.0 * found.standard_error(), "{found}");
+    assert!(found.standard_error() < 0.06, "{found}");
+    // One chain a state, named or not.
+    let chains = of(Dependence::Chains);
+    assert_eq!(chains, of(Dependence::ManyChains(vec![7; 1_000])));
+    assert!((chains.log_z() - found.log_z()).abs() < 0.02, "{chains}");
+}
