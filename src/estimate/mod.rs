@@ -23,8 +23,8 @@
 //! [`WeightedSample`] is the trait of results that hold weighted states: it gives means, quantiles, equally weighted
 //! draws and a [`Summary`] of parameters. [`LogRatio`] compares the results of two targets (a Bayes factor),
 //! [`ModelComparison`] the results of several targets, and [`Agreement`] two results for one target. [`LogZSum`] adds
-//! the log Z of several data sets. [`Mbar`] gives log Z of many states from draws of them. [`certified_lower_bound`] is valid for weights with any tails. [`log_sum_exp`] and
-//! [`log_mean_exp`] add weights without overflow.
+//! the log Z of several data sets. [`Mbar`] gives log Z of many states from draws of them. [`certified_lower_bound`] is
+//! valid for weights with any tails. [`log_sum_exp`] and [`log_mean_exp`] add weights without overflow.
 
 mod advice;
 mod bennett;
