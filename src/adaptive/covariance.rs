@@ -4,7 +4,6 @@ use nalgebra::{DMatrix, DVector};
 
 use crate::ais::{Merge, Recorder};
 use crate::kernel::{Block, Preconditioner, Stage};
-use crate::model::Gaussian;
 use crate::num::WeightSums;
 use crate::path::Intermediate;
 
@@ -124,24 +123,6 @@ impl Covariance {
         }
         Preconditioner::covariance(&self.spread).ok()
     }
-
-    /// Returns the sum of the effective sample sizes.
-    pub(super) fn count(&self) -> f64 {
-        self.count
-    }
-
-    /// Returns the Gaussian with this mean and covariance, or `None` if a coordinate does not vary. If the covariance
-    /// is a matrix, its correlations are multiplied by `n / (n + d)`, for n effective states in d dimensions, since few
-    /// states show correlations by chance.
-    pub(super) fn gaussian(&self) -> Option<Gaussian> {
-        let (d, mean) = (self.mean.len(), self.mean.clone());
-        if self.spread.ncols() < d || d == 1 {
-            return Gaussian::diagonal(mean, self.spread.column(0).into_owned()).ok();
-        }
-        let kept = self.count / (self.count + d as f64);
-        let shrunk = |i, j, x: f64| if i == j { x } else { kept * x };
-        Gaussian::new(mean, self.spread.map_with_location(shrunk)).ok()
-    }
 }
 
 /// Covariances at increasing betas, interpolated linearly.
@@ -156,10 +137,6 @@ const KNOTS_PER_SHAPE: usize = 4;
 impl Shapes {
     pub(super) fn push(&mut self, beta: f64, covariance: Covariance) {
         self.0.push((beta, covariance));
-    }
-
-    pub(super) fn last(&self) -> Option<&Covariance> {
-        self.0.last().map(|(_, covariance)| covariance)
     }
 
     /// Drops all covariances but the last.
@@ -188,7 +165,10 @@ impl Shapes {
         let improved = recorder.shapes().map(|(beta, found)| {
             let shape = match (self.at(beta), is_trusted(beta)) {
                 (None, _) => found.clone(),
-                (Some(known), true) => found.pooled(&known),
+                (Some(known), true) if known.spread.shape() == found.spread.shape() => {
+                    found.pooled(&known)
+                }
+                (Some(_), true) => found.clone(),
                 (Some(known), false) => known,
             };
             (beta, shape)

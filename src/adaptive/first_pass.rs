@@ -54,6 +54,9 @@ use crate::{Error, Result};
 /// Sources: Del Moral, Doucet and Jasra (2012); Beskos, Jasra, Kantas and Thiery (2016) on the bias.
 #[must_use]
 #[doc(alias(
+    "AdaptiveSmc",
+    "StepSizes",
+    "step size",
     "adaptive SMC",
     "SMC",
     "sequential Monte Carlo",

@@ -1,13 +1,12 @@
 //! The work of a first pass: chains that choose each stage when they reach it.
 
-use std::mem::take;
 use std::ops::Range;
 
 use super::barrier::Barrier;
 use super::covariance::Shapes;
 use super::first_pass::{FirstPass, FirstPassRun};
 use super::tuner::Tuning;
-use crate::kernel::TransitionKernel;
+use crate::kernel::{Block, TransitionKernel};
 use crate::path::{AnnealingPath, dimension};
 use crate::pilot::{lost, next_stage, stages_left};
 use crate::population::{Populations, Resampling};
@@ -23,9 +22,12 @@ const STAGE_PRECISION: f64 = 0.1;
 /// it is a barrier of 83,000, for which later rounds would need some 7e9 stages.
 pub(super) const MOST_STAGES: usize = 100_000;
 
-struct FirstPassAtWork<'s, 'p, P: AnnealingPath, K: TransitionKernel<P::At>> {
+/// A first pass under way.
+pub(super) struct FirstPassAtWork<'s, 'p, P: AnnealingPath, K: TransitionKernel<P::At>> {
     settings: &'s FirstPass<'p, P, K>,
     populations: Populations<P>,
+    /// States on the way with their known log densities at the target, if they are kept.
+    trail: Option<Vec<(P::State, f64)>>,
     tuning: Option<Tuning<K, P::State>>,
     resampling: Resampling,
     betas: Vec<f64>,
@@ -43,7 +45,7 @@ where
     K: TransitionKernel<P::At> + Clone + Send + Sync,
 {
     /// Starts chains at the base. A tuned kernel makes twice as many moves there, since its step size may be far off.
-    fn start(settings: &'s FirstPass<'p, P, K>) -> Result<Self> {
+    pub(super) fn start(settings: &'s FirstPass<'p, P, K>) -> Result<Self> {
         let first = stream(settings.seed, Purpose::FIRST_PASS, 0);
         let (path, chains) = (settings.path.clone(), 0..settings.chains);
         let populations = Populations::start(path, chains, settings.block_size, first)?;
@@ -51,6 +53,7 @@ where
         let mut pass = Self {
             settings,
             populations,
+            trail: None,
             tuning: settings.tuner.map(|tuner| Tuning::new(tuner, kernel)),
             resampling: Resampling::every(1)?,
             betas: vec![0.0],
@@ -65,6 +68,52 @@ where
             pass.move_chains(2 * settings.moves)?;
         }
         Ok(pass)
+    }
+
+    /// Keeps the states at each stage from here on.
+    pub(super) fn keep_trail(&mut self) {
+        self.trail = Some(Vec::new());
+    }
+
+    /// Goes to the target. When `allowance` evaluations are spent, one stage leads there. `later` forecasts the later
+    /// chain-steps.
+    pub(super) fn arrive(
+        &mut self,
+        allowance: u64,
+        later: Option<Later<'_>>,
+        pulse: &mut dyn Pulse,
+        is_last: bool,
+    ) -> Result<(), Halt> {
+        let chains = self.settings.chains;
+        while self.beta() < 1.0 {
+            pulse.at(self.place());
+            match self.evaluations() < allowance {
+                true => self.stage()?,
+                false => self.leap()?,
+            }
+            let left = later.map(|later| {
+                let left = stages_left(self.beta(), self.length).min(MOST_STAGES);
+                let later = later(self.betas.len() - 1 + left);
+                ((chains * left) as u64).saturating_add(later)
+            });
+            let is_last = is_last && self.beta() >= 1.0;
+            pulse.pass(Stepped {
+                left,
+                ..Stepped::of(chains, is_last)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Moves the chains on at the target. The states before are kept with the states on the way.
+    pub(super) fn stay(&mut self, moves: usize, pulse: &mut dyn Pulse) -> Result<(), Halt> {
+        self.note();
+        for _ in 0..moves {
+            pulse.at(self.place());
+            self.move_chains(1)?;
+            pulse.pass(Stepped::of(self.settings.chains, false))?;
+        }
+        Ok(())
     }
 
     fn stage(&mut self) -> Result<()> {
@@ -83,6 +132,7 @@ where
         self.populations
             .map(&|population| population.weigh_to(next))?;
         self.check_progress()?;
+        self.note();
         self.evaluations = self.evaluations.saturating_add(found.evaluations);
         self.betas.push(next);
         // The squared intensity is -log(CESS / N), and CESS / N = 1 / (1 + d^2).
@@ -118,13 +168,49 @@ where
     }
 
     /// Returns the evaluations of all chains so far.
-    fn evaluations(&self) -> u64 {
+    pub(super) fn evaluations(&self) -> u64 {
         (self.evaluations as u64).saturating_mul(self.settings.chains as u64)
     }
 
-    fn states(&self) -> Vec<P::State> {
+    /// Returns the states.
+    pub(super) fn states(&self) -> Vec<P::State> {
         let states = self.populations.blocks().flat_map(|block| block.states());
         states.cloned().collect()
+    }
+
+    /// Returns the states with their log densities at the target, NaN where they are not known.
+    pub(super) fn known(&self) -> Vec<(P::State, f64)> {
+        let target = self.settings.path.at(1.0);
+        let blocks = self.populations.blocks();
+        let of_block = |block: &Block<P::State>| {
+            let known = |chain: usize| {
+                (
+                    block.states()[chain].clone(),
+                    block.known_log_density(&target, chain),
+                )
+            };
+            block.alive().map(known).collect::<Vec<_>>()
+        };
+        blocks.flat_map(of_block).collect()
+    }
+
+    /// Returns the states on the way whose log densities at the target are known.
+    pub(super) fn trail(&self) -> &[(P::State, f64)] {
+        self.trail.as_deref().unwrap_or_default()
+    }
+
+    /// Keeps the present states with the states on the way.
+    fn note(&mut self) {
+        if self.trail.is_some() {
+            let known = self
+                .known()
+                .into_iter()
+                .filter(|(_, value)| value.is_finite());
+            let known = Vec::from_iter(known);
+            self.trail
+                .iter_mut()
+                .for_each(|trail| trail.extend_from_slice(&known));
+        }
     }
 
     /// Returns the share of the chains at the base that are off the support of every further model.
@@ -173,15 +259,16 @@ where
         }
     }
 
-    fn finish(&mut self) -> Result<FirstPassRun<K>> {
+    /// Returns the result of the pass. A population that goes on has a new one.
+    pub(super) fn finish(&self) -> Result<FirstPassRun<K>> {
         let settings = self.settings;
         self.populations.check_model(&settings.kernel, &[1.0])?;
         let log_ratio = self.populations.weights().log_mean();
-        let (kernel, shapes) = match self.tuning.take() {
-            Some(tuning) => tuning.finish()?,
+        let (kernel, shapes) = match &self.tuning {
+            Some(tuning) => tuning.clone().finish()?,
             None => (settings.kernel.clone(), Shapes::default()),
         };
-        let (betas, intensities) = (take(&mut self.betas), take(&mut self.intensities));
+        let (betas, intensities) = (self.betas.clone(), self.intensities.clone());
         Ok(FirstPassRun {
             schedule: Schedule::new(betas.clone())?,
             kernel,
@@ -226,25 +313,8 @@ where
     }
 
     fn run(&self, _block: usize, pulse: &mut dyn Pulse) -> Result<Self::Output, Halt> {
-        let chains = self.settings.chains;
         let mut at = FirstPassAtWork::start(self.settings)?;
-        while at.beta() < 1.0 {
-            pulse.at(at.place());
-            match at.evaluations() < self.allowance {
-                true => at.stage()?,
-                false => at.leap()?,
-            }
-            let left = self.later.map(|later| {
-                let left = stages_left(at.beta(), at.length).min(MOST_STAGES);
-                let later = later(at.betas.len() - 1 + left);
-                ((chains * left) as u64).saturating_add(later)
-            });
-            let is_last = at.beta() >= 1.0;
-            pulse.pass(Stepped {
-                left,
-                ..Stepped::of(chains, is_last)
-            })?;
-        }
+        at.arrive(self.allowance, self.later, pulse, true)?;
         Ok(Single(Arrived {
             found: at.finish()?,
             states: at.states(),

@@ -6,9 +6,8 @@ use super::barrier::{Barrier, BarrierRecorder};
 use super::covariance::{CovarianceRecorder, Shapes};
 use super::first_pass::FirstPassRun;
 use super::first_pass_task::MOST_STAGES;
-use super::refit::{NoRefit, Refit, Refitting, SUPPORT_DRAWS};
+use super::fitted::{FittedBase, NotFitted};
 use super::rounds_run::{Last, Round};
-use super::tuner::Tuner;
 use crate::ais::{Ais, BlockCodec, BlockResult, Run};
 use crate::kernel::TransitionKernel;
 use crate::path::AnnealingPath;
@@ -58,13 +57,18 @@ impl<S: Clone + Send> Layout<S> {
         let steps = schedule.stages();
         let recorder = |of| CovarianceRecorder::new(of, self.chains, steps);
         let shapes = self.coordinates.map(recorder);
-        let part = Ais::with_base_log_z(path, kernel, self.log_base_normalizer)
+        let run = Ais::with_base_log_z(path, kernel, self.log_base_normalizer)
             .schedule(schedule)
             .chains(self.chains)
             .block_size(self.block_size)
             .seed(seed)
-            .recorded_stages(steps.min(MOST_RECORDED))
-            .resampling(Resampling::when_ess_below(RESAMPLE_BELOW)?)
+            .recorded_stages(steps.min(MOST_RECORDED));
+        // Draws that do not move are independent, so each of them is a family of its own.
+        let run = match steps {
+            1 => run,
+            _ => run.resampling(Resampling::when_ess_below(RESAMPLE_BELOW)?),
+        };
+        let part = run
             .recorder((BarrierRecorder::default(), shapes))
             .into_task(&(0..self.chains))?
             .saved_by(codec)
@@ -85,11 +89,11 @@ pub(super) struct Reached<S, K> {
     pub(super) kernel: K,
     pub(super) barrier: Barrier,
     pub(super) shapes: Shapes,
-    /// The base of the next round, if it is not the path's own.
-    pub(super) refit: Option<Refit>,
-    pub(super) no_refit: Option<NoRefit>,
-    /// Kernel, barrier and covariances of the path from its own base, saved when a base is refitted.
-    pub(super) own: Option<(K, Barrier, Shapes)>,
+    /// The base of the rounds, if it is not the path's own.
+    pub(super) fitted: Option<FittedBase>,
+    pub(super) not_fitted: Option<NotFitted>,
+    /// Number of draws of the fitted base in the next round, if it has no stages.
+    pub(super) draws: Option<u64>,
     pub(super) rounds: Vec<Round>,
     pub(super) last: Option<Last<S, K>>,
     pub(super) stopped_by: Option<StoppedBy>,
@@ -135,67 +139,11 @@ impl<S, K> Reached<S, K> {
             kernel: first.kernel,
             barrier: first.barrier,
             shapes: first.shapes,
-            refit: None,
-            no_refit: None,
-            own: None,
+            fitted: None,
+            not_fitted: None,
+            draws: None,
             last: None,
             stopped_by: None,
-        }
-    }
-}
-
-impl<S, K: Clone> Reached<S, K> {
-    /// Refits the base to the states of a round. After [`NoRefit::Modes`] the base stays the path's own.
-    pub(super) fn refit(
-        &mut self,
-        from: &Refitting<'_, S, K>,
-        tuner: Option<Tuner<K, S>>,
-        run: &Run<S>,
-    ) -> Result<()> {
-        let Some(shape) = self.shapes.last() else {
-            return Ok(());
-        };
-        if matches!(self.no_refit, Some(NoRefit::Modes { .. })) {
-            return Ok(());
-        }
-        let evaluations = (SUPPORT_DRAWS + run.states().len()) as u64;
-        self.spent = self.spent.saturating_add(evaluations);
-        match from.fit(run, shape, &mut self.seeds)? {
-            Ok(refit) => {
-                self.no_refit = None;
-                // Only at the first fit: later kernels and barriers belong to the path from a fitted base.
-                if self.refit.replace(refit).is_none() {
-                    self.leave_own_path(tuner)?;
-                }
-            }
-            Err(reason) => {
-                // Modes and heavy tails make an earlier fit doubtful, too. The other reasons only rule out a new fit.
-                if let NoRefit::Modes { .. } | NoRefit::Tails { .. } = reason {
-                    self.return_to_own_path();
-                }
-                self.no_refit = self.refit.is_none().then_some(reason);
-            }
-        }
-        Ok(())
-    }
-
-    /// Saves kernel, covariances (`shapes`) and barrier of the path from its own base. On the path from the fitted base
-    /// the barrier is unknown, and kernel and covariances start with their values at the target.
-    fn leave_own_path(&mut self, tuner: Option<Tuner<K, S>>) -> Result<()> {
-        let (kernel, barrier) = (self.kernel.clone(), self.barrier.clone());
-        self.own = Some((kernel, barrier, self.shapes.clone()));
-        self.barrier = Barrier::unknown();
-        self.shapes.keep_last();
-        if let Some(tuner) = tuner {
-            self.kernel = tuner.as_at_target(&self.kernel, &self.shapes)?;
-        }
-        Ok(())
-    }
-
-    fn return_to_own_path(&mut self) {
-        self.refit = None;
-        if let Some(own) = self.own.take() {
-            (self.kernel, self.barrier, self.shapes) = own;
         }
     }
 }

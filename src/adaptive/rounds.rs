@@ -11,7 +11,7 @@ use super::base_search::MixtureAt;
 use super::covariance::CovarianceRecorder;
 use super::first_pass::{FIRST_BLOCK, FirstPass};
 use super::first_pass_task::{Arrived, Later};
-use super::refit::{Refit, Refitting, refitting, shows_one_mode};
+use super::fitted::{Begun, FitTask, Fitting, fitting};
 use super::round::{
     Ended, FEWEST_STAGES, LATER_BLOCK, Layout, Reached, RoundCodec, RoundJob, RoundRecorder, Start,
     seconds,
@@ -49,7 +49,7 @@ use crate::{Error, Result};
 /// The last round's run is the result. Its weights are unbiased: schedule and kernel do not depend on its own chains.
 ///
 /// The run ends when the [`budget`](Self::budget) is spent; at most a quarter of it precedes the last round, or a half
-/// with [`refit`](Self::refit). With
+/// with [`fitted`](Self::fitted). With
 /// [`until_error`](Self::until_error) the run ends at that standard error, or
 /// [warns](crate::estimate::Warning::ErrorNotReached) of a larger one. It always ends after the [number of
 /// rounds](Self::rounds). [`RoundsRun::stopped_by`] returns the reason.
@@ -59,7 +59,7 @@ pub struct Rounds<'p, P: AnnealingPath, K> {
     pub(super) path: P,
     pub(super) kernel: K,
     pub(super) tuner: Option<Tuner<K, P::State>>,
-    pub(super) refitting: Option<Refitting<'p, P::State, K>>,
+    pub(super) fitting: Option<Fitting<'p, P::State, K>>,
     /// Log normaliser of the base, to which the log ratio of normalisers is added.
     pub(super) log_base_normalizer: f64,
     pub(super) chains: usize,
@@ -72,11 +72,31 @@ pub struct Rounds<'p, P: AnnealingPath, K> {
     pub(super) execution: Execution<'p>,
 }
 
+/// The next round: its stages, or its draws of a fitted base if it has no stages.
+pub(super) struct Plan {
+    stages: usize,
+    draws: Option<u64>,
+    is_last: bool,
+}
+
+/// Effective share of the draws of a fitted base below which a round from it has stages: a stage costs as much as a draw.
+const LEAST_SHARE: f64 = 0.05;
+/// Effective share of the draws for which progress is forecast before a base is fitted.
+const LIKELY_SHARE: f64 = 0.4;
+/// Standard error for which a round without stages is planned if neither an error nor a budget is set.
+const DEFAULT_ERROR: f64 = 0.01;
+/// Factor by which the number of draws exceeds the least for the error asked for, so that most rounds reach it.
+const DRAWS_MARGIN: f64 = 1.2;
+/// Least effective number of draws for which a round without stages is planned, since posterior means need them.
+const EFFECTIVE_DRAWS: f64 = 200.0;
+/// Largest number of draws of a round, all of which are kept.
+const MOST_DRAWS: u64 = 1 << 20;
+
 /// Returns a divisor of the budget. The quotient is the most that all before the last round may spend. The last round
 /// then has three quarters, and its error is at most 16% above the error of the whole budget. If a base is fitted, the
 /// last round has half, and its error is at most 41% higher.
-pub(super) fn divisor_before_last(refits: bool) -> u64 {
-    if refits { 2 } else { 4 }
+pub(super) fn divisor_before_last(fits: bool) -> u64 {
+    if fits { 2 } else { 4 }
 }
 
 impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
@@ -102,7 +122,7 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
             path,
             kernel,
             tuner: None,
-            refitting: None,
+            fitting: None,
             chains: 256,
             moves: 3,
             block_size: None,
@@ -120,53 +140,68 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
         self
     }
 
-    /// Starts each round from a base fitted to the states of earlier rounds; off by default.
+    /// Starts the rounds from a base fitted to the states of two first passes; off by default.
     ///
-    /// The base ([`Refit`]) is a mixture of the path's own base and a fitted distribution. A geometric path leads from
-    /// it to the same target. The last round remains unbiased, since its base only depends on earlier rounds.
+    /// On many posteriors this takes a tenth to a hundredth of the evaluations.
     ///
     /// ```
     /// use annealed::adaptive::Rounds;
     /// use annealed::prelude::*;
     ///
-    /// let target = Gaussian::isotropic(DVector::from_element(20, 3.0), 0.1)?;
-    /// let path = GeometricPath::new(Gaussian::standard(20)?, &target);
-    /// let kernel = Hmc::new(0.5, 3)?;
-    /// let rounds = || Rounds::new(&path, kernel.clone()).chains(64).budget(300_000).seed(1);
-    /// let (plain, refitted) = (rounds().run()?, rounds().refit().run()?);
-    /// println!("{refitted}");
-    /// # assert!((refitted.log_z() - target.log_normalizer()).abs() < 4.0 * refitted.standard_error());
-    /// assert!(refitted.standard_error() < 0.5 * plain.standard_error());
+    /// let target = Gaussian::isotropic(DVector::from_element(5, 3.0), 0.1)?;
+    /// let path = GeometricPath::new(Gaussian::standard(5)?, &target);
+    /// let rounds = || Rounds::new(&path, Hmc::new(0.5, 3).unwrap()).until_error(0.02).seed(1);
+    /// let (plain, fitted) = (rounds().run()?, rounds().fitted().run()?);
+    /// println!("{fitted}");
+    /// # assert!((fitted.log_z() - target.log_normalizer()).abs() < 4.0 * fitted.standard_error());
+    /// assert!(fitted.evaluations() < plain.evaluations() / 4);
     /// # Ok::<(), annealed::Error>(())
     /// ```
     ///
-    /// The fitted distribution has mean and covariance of the weighted states, or only their variances if there are
-    /// fewer than four chains per dimension. Its deviations are 15% wider (`(2 d)^(-1/2)` beyond 25 dimensions), and it
-    /// is a Student t if the states show heavier tails. The path's own base gets the share at which the mixture is
-    /// likeliest, at least 0.1%.
+    /// Two first passes share nothing; each has half of the chains. The states of each are fitted by a mixture of Student
+    /// t distributions with 5 degrees of freedom, which draws of its own improve. The new base q mixes both mixtures in
+    /// equal shares with 4% of the path's own base ([`FittedBase`](super::FittedBase)). A round weighs n independent draws
+    /// of q:
     ///
-    /// No base is fitted to fewer than 16 effective states, or fewer than 16 in each of the modes that dips of the
-    /// states' marginals show. None is fitted if the own base's share exceeds one half, if the target has density 0 at
-    /// one of 64 samples of the distribution, or if the ratios of the target's density to the base's have a heavy tail
-    /// among the states (Pareto shape above 0.6). [`RoundsRun::no_refit`] returns the reason.
+    /// `Z^ = (1/n) sum_i f(x_i) / q(x_i)`, for the density f of the target.
     ///
-    /// Modes remain unseen if no round finds them or few chains share them. A distribution fitted to the other modes
-    /// then starts chains near those modes alone, and log Z may be too low by many standard errors.
+    /// q is fixed before the round, so E[Z^] = Z. If s is the effective share of the draws, the relative variance of Z^
+    /// is `(1/s - 1) / n`, so an error e takes about `(1/s - 1) / e^2` draws. A round that misses its error sizes the
+    /// next. With a budget alone, one round has at least half of it. If s is below 5%, the rounds go along the geometric
+    /// path from q to the target instead.
     ///
-    /// The rounds before the last may take half of the budget if a base is fitted. [`RoundsRun::refit`] returns
-    /// the base; the result's kernel is tuned for the path from this base. If the kernel needs a gradient, both ends
-    /// must have one.
+    /// Each mixture is checked by the states of the *other* pass: the means of `f / (Z q)` and of its log over these
+    /// states must not exceed their values under the target, which draws of q give. All states on the way to the target
+    /// check both. Log Z must not lie below the first passes' own, and the tail of `f / q` must be light (Pareto shape
+    /// below .9). If a check fails, the chains move on. If it fails again, there are two more first passes with twice the
+    /// chains and moves. The base then mixes the fits to all passes, and the states of each pass are checked by the fits
+    /// to the others. If the third pair of passes fails, too, all rounds start from the path's own base, and the printed
+    /// result says so ([`RoundsRun::not_fitted`]).
     ///
-    /// `docs/evidence.md` measures this. Source: Surjanovic, Syed, Bouchard-Cote and Campbell (2022), variational
-    /// references.
-    #[doc(alias("variational reference", "variational base"))]
-    pub fn refit(mut self) -> Self
+    /// No check sees a mode that all passes miss, so the result can be too low without a warning, as it can be without
+    /// this method. The evidence page measures how often.
+    ///
+    /// In a round of draws no chain moves: [`states`](crate::ais::Run::states) are the draws with their weights, the
+    /// [barrier](RoundsRun::barrier) is the distance from q to the target, and the [kernel](RoundsRun::kernel) comes from
+    /// a first pass. The first entry of [`RoundsRun::rounds`] counts the evaluations of passes and fits together.
+    ///
+    /// # Errors
+    /// Those of [`run`](Self::run); fewer than 4 chains; a log normaliser of the base that its samples contradict.
+    ///
+    /// Sources: Cappe, Guillin, Marin and Robert (2004), and Koblents and Miguez (2015), on mixtures that draws improve;
+    /// Hesterberg (1995) on the share of the own base.
+    #[doc(alias(
+        "variational reference",
+        "population Monte Carlo",
+        "importance sampling"
+    ))]
+    pub fn fitted(mut self) -> Self
     where
         P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel + Sync> + Send + Sync + 'p,
         P::At: Send + Sync,
         K: TransitionKernel<MixtureAt<P, StudentT>> + Clone + Send + Sync,
     {
-        self.refitting = Some(refitting(self.path.clone()));
+        self.fitting = Some(fitting(self.path.clone()));
         self
     }
 
@@ -214,16 +249,28 @@ where
     /// Returns the first pass, and a function from its number of stages to the later chain-steps: chains times stages.
     pub(super) fn first(&self) -> Result<(FirstPass<'p, P, K>, impl Fn(usize) -> u64 + Sync + '_)> {
         Error::check_at_least("rounds", self.rounds, 1)?;
+        if self.fitting.is_some() {
+            Error::check_count("chains", self.chains, 4)?;
+        }
         if let Some(target) = self.until_error {
             Error::check_positive("until_error", target)?;
         }
+        let first = self.first_pass(self.chains, self.moves, self.seed);
+        let later = |stages| match self.fitting {
+            Some(_) => self.draws_for(LIKELY_SHARE),
+            None => self.chain_steps(stages, 0),
+        };
+        Ok((first, later))
+    }
+
+    /// Returns a first pass along the path.
+    pub(super) fn first_pass(&self, chains: usize, moves: usize, seed: u64) -> FirstPass<'p, P, K> {
         let (path, kernel) = (self.path.clone(), self.kernel.clone());
-        let first = FirstPass::with(path, kernel, self.tuner, self.log_base_normalizer)
-            .chains(self.chains)
-            .moves(self.moves)
+        FirstPass::with(path, kernel, self.tuner, self.log_base_normalizer)
+            .chains(chains)
+            .moves(moves)
             .block_size(self.block_size.unwrap_or(FIRST_BLOCK))
-            .seed(self.seed);
-        Ok((first, |stages| self.chain_steps(stages, 0)))
+            .seed(seed)
     }
 
     /// Runs the first pass and all rounds.
@@ -236,29 +283,29 @@ where
     ) -> Result<RoundsRun<P::State, K>>
     where
         J: Runs<Single<Arrived<P::State, K>>>
+            + Runs<Single<Begun<K>>>
             + Runs<BlockResult<P::State, RoundRecorder<P::State>>>
             + Carries<Reached<P::State, K>>,
     {
         let mut at = match job.carried(&|at| at.check(self.rounds))? {
             Some(at) => at,
             None => {
-                let found = first.run_with(job, later)?;
-                let figures = found.schedule.betas().to_vec();
-                job.carry(Reached::after_first(self.seed, found), &figures)?
+                let reached = match &self.fitting {
+                    Some(fitting) => self.after_fit(fitting, later, job)?,
+                    None => Reached::after_first(self.seed, first.run_with(job, later)?),
+                };
+                let figures = [reached.barrier.global(), reached.stages as f64];
+                job.carry(reached, &figures)?
             }
         };
         job.foresee(self.chain_steps(at.stages, at.spent));
         while at.stopped_by.is_none() {
-            let (now, is_last) = self.stages(&at)?;
             let begun = Instant::now();
-            let start = (
-                at.kernel.clone(),
-                at.barrier.schedule(now)?,
-                at.seeds.next_u64(),
-            );
-            let reached = match self.pass(at.refit.as_ref(), start, codec, job)? {
+            let (plan, seed) = (self.plan(&at)?, at.seeds.next_u64());
+            plan.draws.into_iter().for_each(|draws| job.foresee(draws));
+            let reached = match self.pass(&at, &plan, seed, codec, job)? {
                 Ended::Stopped(by) => self.stopped(at, by),
-                Ended::With(run) => self.after(at, *run, (now, is_last), begun),
+                Ended::With(run) => self.after(at, *run, plan, begun),
             }?;
             let figures = [reached.barrier.global(), reached.stages as f64];
             at = job.carry(reached, &figures)?;
@@ -270,18 +317,73 @@ where
         Ok(self.concluded(last, by))
     }
 
-    /// Runs a round, from the path's own base or a refitted one.
+    /// Makes first passes and fits a base. Without a base the rounds go on from the path's own.
+    fn after_fit(
+        &self,
+        fitting: &Fitting<'p, P::State, K>,
+        later: Later<'_>,
+        job: &mut impl Runs<Single<Begun<K>>>,
+    ) -> Result<Reached<P::State, K>> {
+        let allowance = self
+            .budget
+            .map_or(u64::MAX, |budget| budget / divisor_before_last(true));
+        let closed = job.run(&FitTask {
+            rounds: self,
+            fitting,
+            later,
+            allowance,
+        })?;
+        let Single(Begun { first, base }) = closed.whole(self.chains)?;
+        let mut reached = Reached::after_first(self.seed, first);
+        match base {
+            Err(reason) => reached.not_fitted = Some(reason),
+            Ok((base, share)) => {
+                reached.fitted = Some(base);
+                reached.draws = (share >= LEAST_SHARE).then(|| self.draws_for(share));
+                reached.barrier = Barrier::unknown();
+                reached.stages = FEWEST_STAGES;
+                reached.shapes.keep_last();
+                if let Some(tuner) = self.tuner {
+                    reached.kernel = tuner.as_at_target(&reached.kernel, &reached.shapes)?;
+                }
+            }
+        }
+        Ok(reached)
+    }
+
+    /// Returns the number of draws with which a round without stages reaches the error asked for, if the effective share
+    /// of its draws is `share`.
+    fn draws_for(&self, share: f64) -> u64 {
+        let error = self.until_error.unwrap_or(DEFAULT_ERROR);
+        let draws = DRAWS_MARGIN * (1.0 / share - 1.0) / (error * error);
+        (draws.max(EFFECTIVE_DRAWS / share) as u64).min(MOST_DRAWS)
+    }
+
+    /// Runs a round, from the path's own base or a fitted one.
     fn pass(
         &self,
-        refit: Option<&Refit>,
-        start: Start<K>,
+        at: &Reached<P::State, K>,
+        plan: &Plan,
+        seed: u64,
         codec: Option<RoundCodec<P>>,
         job: &mut RoundJob<'_, P::State>,
     ) -> Result<Ended<P::State>> {
-        let layout = self.layout();
-        match (refit, &self.refitting) {
-            (Some(refit), Some(from)) => from.round(refit, start, &layout, job),
-            _ => layout.run(self.path.clone(), start, codec, job),
+        let mut layout = self.layout();
+        let start = || -> Result<Start<K>> {
+            Ok((at.kernel.clone(), at.barrier.schedule(plan.stages)?, seed))
+        };
+        match (&at.fitted, &self.fitting) {
+            (Some(base), Some(from)) => {
+                let start = match plan.draws {
+                    Some(draws) => {
+                        (layout.chains, layout.coordinates) = (draws as usize, None);
+                        None
+                    }
+                    None => Some(start()?),
+                };
+                from.round(base, (start, seed), &layout, job)
+            }
+            _ => layout.run(self.path.clone(), start()?, codec, job),
         }
     }
 
@@ -301,10 +403,15 @@ where
         &self,
         mut at: Reached<P::State, K>,
         run: Result<Run<P::State, RoundRecorder<P::State>>>,
-        (now, is_last): (usize, bool),
+        plan: Plan,
         begun: Instant,
     ) -> Result<Reached<P::State, K>> {
-        let evaluations = self.evaluations(now);
+        let Plan {
+            stages: now,
+            is_last,
+            ..
+        } = plan;
+        let evaluations = plan.draws.unwrap_or(self.evaluations(now));
         at.spent = at.spent.saturating_add(evaluations);
         if !is_last {
             at.stages = 2 * now;
@@ -332,22 +439,26 @@ where
         let last = Last {
             kernel: at.kernel.clone(),
             barrier: at.barrier.clone(),
-            refit: at.refit.clone(),
-            no_refit: at.no_refit,
+            fitted: at.fitted.clone(),
+            not_fitted: at.not_fitted,
             rounds: at.rounds.clone(),
             candidates: Some(self.until_error.map_or(1, |_| self.rounds)),
             run,
         };
-        if at.stopped_by.is_none()
-            && let Some(recorder) = recorder
-        {
-            self.improve(&mut at, &last.run, &recorder)?;
+        if at.stopped_by.is_none() {
+            if let Some(recorder) = recorder {
+                self.improve(&mut at, &last.run, &recorder)?;
+            }
+            if plan.draws.is_some() {
+                let share = last.run.effective_sample_size() / last.run.chains() as f64;
+                at.draws = Some(self.draws_for(share));
+            }
         }
         at.last = Some(last);
         Ok(at)
     }
 
-    /// Tunes the kernel, and refits the base, for the next round.
+    /// Tunes the kernel for the next round.
     fn improve(
         &self,
         at: &mut Reached<P::State, K>,
@@ -361,10 +472,7 @@ where
             }
             None => at.shapes = at.shapes.improved(recorder, |_| true),
         }
-        match &self.refitting {
-            Some(refitting) => at.refit(refitting, self.tuner, run),
-            None => Ok(()),
-        }
+        Ok(())
     }
 
     /// Returns the result, with the reason for its end and a warning if the requested error was not reached.
@@ -375,12 +483,17 @@ where
     ) -> RoundsRun<P::State, K> {
         let (asked, reached) = (self.until_error, last.run.standard_error());
         if let Some(error) = asked.filter(|&error| reached > error) {
-            let remedy = last.remedy(error, self.may_refit(&last));
+            let remedy = last.remedy(error, self.may_fit(&last));
             let chains = Some(self.chains);
             last.run
                 .warn(Warning::error_not_reached(asked, reached, chains, remedy));
         }
         last.run.warn(last.merged_families());
+        if !last.has_stages() {
+            // Draws off the target's support have weight 0, and the error contains this.
+            last.run
+                .unwarn(|warning| matches!(warning, Warning::DeadChains { .. }));
+        }
         last.run
             .doubt(&|states, steps, interval| self.path.doubts(states, steps, interval));
         RoundsRun {
@@ -390,23 +503,21 @@ where
         }
     }
 
-    /// Returns whether a base fitted to the states of the last round may lead to the target on a shorter path.
-    fn may_refit(&self, last: &Last<P::State, K>) -> bool {
-        let tuner = self.tuner.filter(|_| self.refitting.is_none());
-        // The path from a fitted base has a length of about 1 at most (`inflation`), so it shortens only longer paths.
-        let far = last.barrier.global() > 1.0;
-        far && tuner.is_some_and(|tuner| shows_one_mode(&last.run, tuner.coordinates()))
+    /// Returns whether a fitted base may lead to the target on a shorter path.
+    fn may_fit(&self, last: &Last<P::State, K>) -> bool {
+        // The path from a fitted base has a length of about 1 at most, so it shortens only longer paths.
+        self.fitting.is_none() && self.tuner.is_some() && last.barrier.global() > 1.0
     }
 
     /// Returns the settings that all rounds share.
     fn layout(&self) -> Layout<P::State> {
         let coordinates = self.tuner.map(|tuner| tuner.coordinates());
-        let of_refit = || self.refitting.as_ref().map(|from| from.coordinates());
+        let of_fit = || self.fitting.as_ref().map(|from| from.coordinates());
         Layout {
             chains: self.chains,
             block_size: self.block_size.unwrap_or(LATER_BLOCK),
             log_base_normalizer: self.log_base_normalizer,
-            coordinates: coordinates.or_else(of_refit),
+            coordinates: coordinates.or_else(of_fit),
         }
     }
 
@@ -426,7 +537,7 @@ where
     }
 
     /// Returns the number of evaluations that one chain's move takes.
-    fn of_move(&self) -> u64 {
+    pub(super) fn of_move(&self) -> u64 {
         // With a kernel that claims to cost nothing, the rounds would not end.
         self.kernel.cost(dimension(&self.path))
     }
@@ -437,27 +548,52 @@ where
         of_stage.saturating_mul(stages as u64)
     }
 
-    /// Returns the number of stages of the next round, and whether it is the last. Earlier rounds together may spend a
-    /// quarter of the budget; half if `refit` is set and this is the first round, or if a base was fitted.
-    fn stages(&self, at: &Reached<P::State, K>) -> Result<(usize, bool)> {
+    /// Returns the plan of the next round. Earlier rounds together may spend a quarter of the budget; half if bases are
+    /// fitted.
+    fn plan(&self, at: &Reached<P::State, K>) -> Result<Plan> {
         let (wanted, spent, round) = (at.stages, at.spent, at.rounds.len());
-        let Some(budget) = self.budget else {
-            return Ok((wanted, round == self.rounds));
-        };
-        if round == 1 {
-            let least = spent.saturating_mul(divisor_before_last(false));
+        let fits = self.fitting.is_some();
+        if let (Some(budget), 1) = (self.budget, round) {
+            let least = spent.saturating_mul(divisor_before_last(fits));
             let expected =
                 format!("at least {least}, or fewer chains: the first pass took {spent}");
             Error::check(least <= budget, "budget", budget, expected)?;
         }
-        let refits = self.refitting.is_some() && (round == 1 || at.refit.is_some());
-        let most = budget / divisor_before_last(refits);
+        if let Some(draws) = at.draws {
+            return Ok(self.plan_of_draws(draws, spent, round));
+        }
+        let plan = |stages, is_last| Plan {
+            stages,
+            draws: None,
+            is_last,
+        };
+        let Some(budget) = self.budget else {
+            return Ok(plan(wanted, round == self.rounds));
+        };
+        let most = budget / divisor_before_last(fits);
         let after = spent.saturating_add(self.evaluations(wanted));
         if after <= most && round < self.rounds {
-            return Ok((wanted, false));
+            return Ok(plan(wanted, false));
         }
         let stages = budget.saturating_sub(spent) / self.evaluations(1);
-        Ok((stages as usize, true))
+        Ok(plan(stages as usize, true))
+    }
+
+    /// Returns the plan of a round of draws. With a budget alone all that is left goes into one round.
+    fn plan_of_draws(&self, wanted: u64, spent: u64, round: usize) -> Plan {
+        let left = self
+            .budget
+            .map_or(u64::MAX, |budget| budget.saturating_sub(spent));
+        let most = left.min(MOST_DRAWS);
+        let draws = match (self.until_error, self.budget) {
+            (None, Some(_)) => most,
+            _ => wanted.min(most),
+        };
+        Plan {
+            stages: 1,
+            draws: Some(draws),
+            is_last: self.until_error.is_none() || draws == most || round == self.rounds,
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::barrier::Barrier;
 use super::first_pass::FirstPassRun;
-use super::refit::{NoRefit, Refit};
+use super::fitted::{FittedBase, NotFitted};
 use super::rounds::divisor_before_last;
 use crate::ais::Run;
 use crate::estimate::{
@@ -54,8 +54,8 @@ pub(super) struct Last<S, K> {
     pub(super) run: Run<S>,
     pub(super) kernel: K,
     pub(super) barrier: Barrier,
-    pub(super) refit: Option<Refit>,
-    pub(super) no_refit: Option<NoRefit>,
+    pub(super) fitted: Option<FittedBase>,
+    pub(super) not_fitted: Option<NotFitted>,
     pub(super) rounds: Vec<Round>,
     /// Number of rounds whose error could have ended the run, at least 1; `None` if a callback ended it.
     pub(super) candidates: Option<usize>,
@@ -117,15 +117,14 @@ impl<S, K> RoundsRun<S, K> {
         &self.last.barrier
     }
 
-    /// Returns the base of the last round if it was [refitted](super::Rounds::refit); `None` if it was the path's own.
-    pub fn refit(&self) -> Option<&Refit> {
-        self.last.refit.as_ref()
+    /// Returns the base of the rounds if it was [fitted](super::Rounds::fitted); `None` if it was the path's own.
+    pub fn fitted(&self) -> Option<&FittedBase> {
+        self.last.fitted.as_ref()
     }
 
-    /// Returns the reason why the last round had the path's own base although [`refit`](super::Rounds::refit) was set;
-    /// `None` also if the first round was the last.
-    pub fn no_refit(&self) -> Option<NoRefit> {
-        self.last.no_refit
+    /// Returns the reason why the rounds had the path's own base although [`fitted`](super::Rounds::fitted) was set.
+    pub fn not_fitted(&self) -> Option<NotFitted> {
+        self.last.not_fitted
     }
 
     /// Returns the first pass and the rounds. Estimates that rise from round to round were too low.
@@ -180,9 +179,9 @@ const COMPARED_ERROR: f64 = 0.25;
 const LEAST_FAMILIES: f64 = 0.2;
 
 impl<S, K> Last<S, K> {
-    /// Returns advice on how to reach `standard_error`: a budget, or more chains if no budget reaches it. `refit` is
-    /// true if a refitted base may need less.
-    pub(super) fn remedy(&self, standard_error: f64, refit: bool) -> Remedy {
+    /// Returns advice on how to reach `standard_error`: a budget, or more chains if no budget reaches it. `may_fit`
+    /// is true if a fitted base may need less.
+    pub(super) fn remedy(&self, standard_error: f64, may_fit: bool) -> Remedy {
         let chains = self.run.chains();
         if self.stands() {
             return Remedy::ChainsAlone(chains);
@@ -190,21 +189,30 @@ impl<S, K> Last<S, K> {
         let last = self.rounds.last().map_or(0, |round| round.evaluations) as f64;
         // The variance of log Z is taken as inversely proportional to the number of stages.
         let last = last * (self.run.standard_error() / standard_error).powi(2);
-        let before = 1.0 / divisor_before_last(self.refit.is_some()) as f64;
+        let before =
+            1.0 / divisor_before_last(self.fitted.is_some() || self.not_fitted.is_some()) as f64;
         let budget = last / (1.0 - before);
         match budget.is_finite() {
             true => Remedy::Budget {
                 budget: budget as u64,
-                refit,
+                may_fit,
             },
             false => Remedy::Chains(chains),
         }
+    }
+
+    /// Returns whether chains moved in the last round. Without stages they are draws of a fitted base.
+    pub(super) fn has_stages(&self) -> bool {
+        self.fitted.is_none() || self.run.schedule().stages() > 1
     }
 
     /// Warns if chains follow the path too slowly: the effective share of first chains that still have descendants is
     /// below a fifth, and below a fifth of `Lambda / sqrt(K)`, the standard deviation of log weights if the kernel
     /// keeps the chains in equilibrium.
     pub(super) fn merged_families(&self) -> Option<Warning> {
+        if !self.has_stages() {
+            return None;
+        }
         let (run, barrier) = (&self.run, self.barrier.global());
         let (chains, stages) = (run.chains(), run.schedule().stages());
         let effective = effective_families(run.log_weights(), run.roots());
@@ -242,17 +250,20 @@ impl<S, K> fmt::Display for RoundsRun<S, K> {
             self.last.barrier.global(),
         );
         let rounds = self.last.rounds.len() - 1;
-        write!(f, "\nLambda = {lambda:.2}; {stages} stages in the last of ")?;
-        write!(f, "{rounds} rounds; ended: ")?;
+        match self.last.has_stages() {
+            true => write!(f, "\nLambda = {lambda:.2}; {stages} stages")?,
+            false => write!(f, "\n{} draws of a fitted base", self.last.run.chains())?,
+        }
+        write!(f, " in the last of {rounds} rounds; ended: ")?;
         match self.stopped_by {
             StoppedBy::Chains => write!(f, "all {rounds} rounds done")?,
             ended => write!(f, "{ended}")?,
         }
-        if let Some(refit) = &self.last.refit {
-            write!(f, "\nbase: {refit}")?;
+        if let Some(base) = &self.last.fitted {
+            write!(f, "\nbase: {base}")?;
         }
-        if let Some(no_refit) = &self.last.no_refit {
-            write!(f, "\nbase: the path's own, since {no_refit}")?;
+        if let Some(reason) = &self.last.not_fitted {
+            write!(f, "\nbase: the path's own, since {reason}")?;
         }
         self.write_earlier(f)?;
         write_warnings(f, self.warnings())
@@ -271,14 +282,17 @@ impl<S, K> RoundsRun<S, K> {
             .unwrap_or(&[]);
         let shown = &earlier[earlier.len().saturating_sub(ROUNDS_SHOWN)..];
         for (i, round) in shown.iter().enumerate() {
-            let (before, unit) =
-                [(", ", ""), ("\nearlier rounds: ", " stages")][usize::from(i == 0)];
+            let (size, unit) = match self.last.has_stages() {
+                true => (round.stages as u64, " stages"),
+                false => (round.evaluations, " draws"),
+            };
+            let (before, unit) = [(", ", ""), ("\nearlier rounds: ", unit)][usize::from(i == 0)];
             f.write_str(before)?;
             match round.log_z.is_finite() {
                 true => write_value(f, round.log_z, round.standard_error)?,
                 false => f.write_str("no chain alive")?,
             }
-            write!(f, " ({}{unit})", round.stages)?;
+            write!(f, " ({size}{unit})")?;
         }
         Ok(())
     }

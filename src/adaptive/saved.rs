@@ -52,7 +52,7 @@ impl<P: AnnealingPath, K> Rounds<'_, P, K> {
             named("log normalizer of the base", &self.log_base_normalizer),
             named("whether the kernel is tuned", &self.tuner.is_some()),
             named_engine(self.path.simd_level(), has_surrogates),
-            named("whether the base is refitted", &self.refitting.is_some()),
+            named("whether the base is fitted", &self.fitting.is_some()),
         ]
     }
 }

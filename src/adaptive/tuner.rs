@@ -112,6 +112,7 @@ impl<K: Clone, S> Tuner<K, S> {
 }
 
 /// A kernel that is tuned while a population goes along a path.
+#[derive(Clone)]
 pub(super) struct Tuning<K, S> {
     tuner: Tuner<K, S>,
     /// The kernel with the preconditioner for the present beta.
@@ -179,6 +180,8 @@ impl<K: Clone, S> Tuning<K, S> {
             let excess = decisions.acceptance().map_or(0.0, |rate| rate - target);
             self.log_size = (self.log_size + gain.increment(excess)).min(longest.ln());
         }
+        // Further moves at the same beta replace its size.
+        self.sizes.pop_if(|(beta, _)| *beta == populations.beta());
         self.sizes.push((populations.beta(), self.log_size.exp()));
         Ok(())
     }

@@ -266,6 +266,11 @@ impl<S, R> Run<S, R> {
         self.figures.warnings.extend(warning);
     }
 
+    /// Removes warnings that do not hold for this run.
+    pub(crate) fn unwarn(&mut self, is_wrong: impl Fn(&Warning) -> bool) {
+        self.figures.warnings.retain(|warning| !is_wrong(warning));
+    }
+
     /// Adds the warnings that the path derives from the final states.
     pub(crate) fn doubt(&mut self, of_path: Doubts<'_, S>) {
         let order = heaviest_first(self.log_weights());

@@ -226,11 +226,13 @@ impl<L: Fit<State: Clone>> BridgeSampling<L> {
             evaluations: 0,
             seconds: 0.0,
         };
-        found.warnings = found.reasons(draws, slowest);
+        let size = |x: &f64| x.abs();
+        let largest = log_densities.iter().flatten().map(size).fold(0.0, f64::max);
+        found.warnings = found.reasons(draws, slowest, target.epsilon() * largest);
         Ok(found)
     }
 
-    fn reasons(&self, draws: usize, slowest: Option<Slowest>) -> Vec<Warning> {
+    fn reasons(&self, draws: usize, slowest: Option<Slowest>, rounding_error: f64) -> Vec<Warning> {
         let [one, other] = self.halves.map(|half| half.value());
         let [error, its] = self.halves.map(|half| half.standard_error());
         let effective = self.effective_draws;
@@ -248,9 +250,12 @@ impl<L: Fit<State: Clone>> BridgeSampling<L> {
         // Estimates without an error still differ by rounding.
         let differ = exceeds(one.max(other), one.min(other) + FAR * error.hypot(its));
         let differ = differ.then_some(Warning::HalvesDisagree { one, other });
-        let mut found = Vec::from_iter([few, slow, differ].into_iter().flatten());
+        let foreign = self.halves.iter().find_map(BennettEstimate::foreign_draws);
+        let rounding = Warning::rounding(rounding_error, self.standard_error());
+        let mut found =
+            Vec::from_iter([few, slow, differ, foreign, rounding].into_iter().flatten());
         for warning in self.halves.iter().flat_map(BennettEstimate::warnings) {
-            // One direction alone may be far off if the law's tails differ from the target's.
+            // The draws alone may be far off if the law's tails differ from the target's.
             let is_gap = matches!(warning, Warning::ForwardReverseGap { .. });
             if !is_gap && found.iter().all(|other| other.name() != warning.name()) {
                 found.push(warning);
@@ -451,6 +456,29 @@ mod tests {
             assert!(off.abs() <= 4.0 * error && error < 0.02, "{found}");
             assert!(found.warnings().is_empty(), "{found}");
             assert_eq!(found.evaluations(), 4_000);
+        }
+    }
+
+    /// Draws that are twice as wide, or shifted by half a deviation, do not follow the density. No right run of 200, whose
+    /// draws count as 2,000 to 12 independent ones, gets the warning.
+    #[test]
+    fn draws_of_another_density_are_named() {
+        let warns = |of: &Gaussian, correlation, length, seed| {
+            let chains = chains(of, correlation, length, seed);
+            let found = BridgeSampling::<StudentT>::new(&target(), &chains, seed).unwrap();
+            found
+                .warnings()
+                .iter()
+                .any(|w| w.name() == "ForwardReverseGap")
+        };
+        let wide = Gaussian::new(target().mean().clone(), target().covariance() * 4.0).unwrap();
+        let shifted = Gaussian::new(dvector![1.5, -1.0], target().covariance()).unwrap();
+        assert!((1..=10).all(|seed| warns(&wide, 0.0, 500, seed)));
+        let shifted = (1..=10).filter(|seed| warns(&shifted, 0.5, 500, *seed));
+        assert!(shifted.count() >= 8);
+        for (correlation, length) in [(0.0, 500), (0.9, 500), (0.99, 500), (0.9, 50)] {
+            let false_alarms = (1..=50).filter(|seed| warns(&target(), correlation, length, *seed));
+            assert_eq!(false_alarms.count(), 0, "{correlation}");
         }
     }
 

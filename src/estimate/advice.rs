@@ -22,6 +22,11 @@ pub(super) const WORKS_CAUSE: &str = "the directions exclude one another, by the
      or by Crooks' relation: check the signs of the works, their units (over kT, or as stated) and offsets between the \
      directions; if these are right, each direction has missed a region: use slower processes, or more of them";
 
+/// Cause of a gap between the draws of a fitted law and given draws.
+pub(super) const DRAWS_CAUSE: &str = "exact draws of the fitted law exclude the value that the given draws lead to, so these \
+     do not follow this density, or have not reached all of it: check constants, units, the Jacobian of transformed \
+     coordinates, and the warm-up";
+
 /// Returns how autocorrelated values are ordered, and what to do.
 pub(super) fn order(interleaved: Option<usize>, grows: bool) -> String {
     let chains = interleaved.map(|m| format!("most {m} apart, as if {m} chains took turns; "));
@@ -87,10 +92,10 @@ pub(crate) enum Remedy {
     Islands(usize),
     /// More ladders or more rounds.
     Ladders(usize),
-    /// The budget that reaches the error asked for. `refit` is true if a base fitted to the states may need far less.
+    /// The budget that reaches the error asked for. `may_fit` is true if a fitted base may need far less.
     Budget {
         budget: u64,
-        refit: bool,
+        may_fit: bool,
     },
 }
 
@@ -100,13 +105,13 @@ impl Remedy {
         let square = times.powi(2);
         let enough = |count: usize| short_count(square * count as f64);
         match self {
-            Self::Budget { budget, refit } => {
+            Self::Budget { budget, may_fit } => {
                 let budget = short_count(budget as f64);
-                let refit = match refit {
-                    true => "; refit() may need far fewer if the target has one mode",
+                let fitted = match may_fit {
+                    true => "; fitted() may need far fewer",
                     false => "",
                 };
-                format!("a budget of about {budget} evaluations would reach it{refit}")
+                format!("a budget of about {budget} evaluations would reach it{fitted}")
             }
             _ if !square.is_finite() => "run more chains, islands or ladders".to_owned(),
             Self::Chains(chains) => format!(
@@ -140,8 +145,8 @@ fn short_count(count: f64) -> String {
 pub(super) fn hardly_overlap(overlap: f64, ess: f64, groups: Option<&[Vec<usize>; 2]>) -> String {
     let Some([one, other]) = groups else {
         return format!(
-            "the forward and the reverse run hardly overlap (overlap {overlap:.3}, {ess:.0} effective chains): use more \
-             stages, or more chains in both directions"
+            "too few chains lie in the overlap of the forward and the reverse run (overlap {overlap:.3}, {ess:.0} effective \
+             chains): use more stages, or more chains in both directions"
         );
     };
     let (one, other) = (named(one), named(other));

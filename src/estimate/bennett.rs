@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::advice::{WORKS_CAUSE, gap_cause};
+use super::advice::{DRAWS_CAUSE, WORKS_CAUSE, gap_cause};
 use super::effective_draws::{Correlation, squared_correlation};
 use super::{Estimate, Warning, WorkUnit, check, log_z};
 use crate::num::{WeightSums, largest, log_sigmoid, student_quantile};
@@ -64,6 +64,8 @@ const FAR: f64 = 5.0;
 const SURE: f64 = 0.999_999_4;
 /// Distance from Crooks' relation, in standard errors, above which a warning appears.
 const UNLIKE: f64 = 4.0;
+/// Pareto shape of the weights above which they may have no variance.
+const HEAVY: f64 = 0.5;
 /// Number of weights other than the first one from which on equal arrays are no coincidence.
 const COPIED: usize = 10;
 
@@ -356,6 +358,24 @@ impl BennettEstimate {
             reverse: shown(-reverse),
             joint: shown(self.value),
             cause: cause.to_owned(),
+        })
+    }
+
+    /// Returns [`ForwardReverseGap`](Warning::ForwardReverseGap) if draws of the fitted law, which are exact, exclude the
+    /// joint estimate: the given draws then follow another density. Says nothing if the weights of the law's draws have
+    /// a heavy tail, because their estimate may be off without a fault of the given draws.
+    pub(crate) fn foreign_draws(&self) -> Option<Warning> {
+        let [of_law, of_draws] = &self.one_sided;
+        let is_heavy = of_law.pareto_shape().is_some_and(|shape| shape > HEAVY);
+        let (below, above) = of_law.offsets(SURE);
+        let distance = self.value - of_law.value();
+        let side = if distance > 0.0 { above } else { below };
+        let limit = side.hypot(FAR * self.standard_error()) + 1e-9 * (1.0 + self.value.abs());
+        (!is_heavy && distance.abs() > limit).then(|| Warning::ForwardReverseGap {
+            forward: of_law.value(),
+            reverse: -of_draws.value(),
+            joint: self.value,
+            cause: DRAWS_CAUSE.to_owned(),
         })
     }
 

@@ -7,9 +7,9 @@ const CORRELATED: f64 = 5.0;
 /// the variance of their means is skewed, so that independent values exceed 1 by it in about one of 2,000 cases.
 const LONGER: f64 = 6.0;
 /// Largest lag at which the correlation is computed, and so the largest number of interleaved chains that is found.
-const MOST_LAGS: usize = 256;
+const MOST_LAGS: usize = 1_024;
 /// Number of first values whose correlations are computed at all these lags.
-const MOST_VALUES: usize = 4_096;
+const MOST_VALUES: usize = 8_192;
 /// Largest number of means of successive values from which an autocorrelation time is computed.
 const MOST_MEANS: usize = 20_000;
 /// Number of the longest blocks in the longest chain.

@@ -32,13 +32,14 @@ impl WorkUnit {
     /// # Errors
     /// Another name; a temperature for kT, and none for another unit.
     pub fn named(name: &str, temperature: Option<f64>) -> Result<Self> {
-        let expected = "one for kJ/mol and kcal/mol, none for kT";
-        match (name, temperature) {
-            ("kT", None) => Ok(Self::Kt),
-            ("kJ/mol", Some(kelvin)) => Ok(Self::KilojoulesPerMole(kelvin)),
+        let of_kt = "none for works over kT: name the unit of the works, kJ/mol or kcal/mol";
+        let of_mole = "the kelvins at which works in kJ/mol or kcal/mol were measured";
+        match (name.to_ascii_lowercase().as_str(), temperature) {
+            ("kt", None) => Ok(Self::Kt),
+            ("kj/mol", Some(kelvin)) => Ok(Self::KilojoulesPerMole(kelvin)),
             ("kcal/mol", Some(kelvin)) => Ok(Self::KilocaloriesPerMole(kelvin)),
-            ("kT", Some(kelvin)) => Err(Error::invalid("temperature", kelvin, expected)),
-            ("kJ/mol" | "kcal/mol", None) => Err(Error::invalid("temperature", "None", expected)),
+            ("kt", Some(kelvin)) => Err(Error::invalid("temperature", kelvin, of_kt)),
+            ("kj/mol" | "kcal/mol", None) => Err(Error::invalid("temperature", "none", of_mole)),
             _ => Err(Error::invalid("unit", name, "kT, kJ/mol or kcal/mol")),
         }
     }

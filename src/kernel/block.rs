@@ -110,6 +110,16 @@ impl<S> Block<S> {
         &self.missed
     }
 
+    /// Returns a chain's log density under `model`, a model of the chain's path, without an evaluation; NaN if it is not
+    /// known.
+    pub(crate) fn known_log_density<M: Intermediate>(&self, model: &M, chain: usize) -> f64 {
+        let ends = self.known.of(chain);
+        match M::HAS_ENDS && !ends.base.is_nan() && !ends.target.is_nan() {
+            true => model.log_density_at(ends),
+            false => f64::NAN,
+        }
+    }
+
     /// Returns the counts of all accept-reject decisions so far.
     pub fn decisions(&self) -> Decisions {
         self.decisions

@@ -30,7 +30,12 @@ use crate::{Error, Result};
 /// Off the support the gradient counts as 0, and a trajectory that starts there is accepted if it ends on the support.
 ///
 /// Source: Neal (2011).
-#[doc(alias("HAIS", "HMC", "Hamiltonian annealed importance sampling"))]
+#[doc(alias(
+    "HAIS",
+    "HMC",
+    "Hamiltonian annealed importance sampling",
+    "PersistentHmc"
+))]
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Hmc {

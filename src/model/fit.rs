@@ -206,11 +206,6 @@ impl StudentT {
         Ok(best)
     }
 
-    /// Returns the distribution with `factor` times the scale matrix.
-    pub(crate) fn scaled(&self, factor: f64) -> Result<Self> {
-        Self::new(self.gaussian().scaled(factor)?, self.degrees_of_freedom())
-    }
-
     /// Creates the distribution. Refuses a scale matrix in which the other coordinates almost determine one, as in the
     /// neck of a funnel, because rounding then makes the density differ from the distribution of the samples.
     pub(crate) fn exact(gaussian: Gaussian, degrees_of_freedom: f64) -> Result<Self> {

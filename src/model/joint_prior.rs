@@ -123,7 +123,8 @@ impl JointPrior {
     /// parameters, are m and s; `None` stands for 0 and 1.
     ///
     /// With `Prior::normal(0.0, 1.0)` the effects are `N(m, s^2)`; with `Prior::log_normal(0.0, 1.0)` their logs are.
-    /// [`Priors::new`](crate::model::Priors::new) refuses an index that is not earlier.
+    /// [`Priors::new`](crate::model::Priors::new) refuses an index that is not earlier, and a scale whose prior allows negative
+    /// values.
     ///
     /// # Errors
     /// A count of 0, or one above 2^30; an index above 2^30.
@@ -173,6 +174,19 @@ impl JointPrior {
     pub fn correlation(size: usize, shape: f64) -> Result<Self> {
         let law = Law::Correlation(Correlation::new(size, shape)?);
         Ok(Self { law })
+    }
+
+    /// Returns the index of the earlier parameter that scales effects.
+    pub(super) fn scale(&self) -> Option<usize> {
+        match &self.law {
+            Law::Effects(effects) => effects.scale(),
+            _ => None,
+        }
+    }
+
+    /// Returns whether this is the prior of a single parameter that may be negative.
+    pub(super) fn allows_negative(&self) -> bool {
+        matches!(&self.law, Law::Single(prior) if prior.parameter(-30.0).0 < 0.0)
     }
 
     pub(super) fn law(&self) -> &dyn TransformedPrior {

@@ -284,7 +284,7 @@ impl Support {
         let (lowest, highest) = last_inside(low, high);
         let holds = (high - low).is_finite() && lowest < highest;
         let found = format!("{low} to {high}");
-        let expected = "finite ends, the lower one below the upper one";
+        let expected = "finite ends, the lower one below the upper one; or 0 and infinity for a truncated normal";
         Error::check(holds, "interval", found, expected)
     }
 }

@@ -51,6 +51,21 @@ pub struct Priors {
     dimension: usize,
 }
 
+/// Refuses effects whose scale is a parameter with a prior of its own that allows negative values.
+fn check_scales(priors: &[JointPrior]) -> Result<()> {
+    let mut parameters = Vec::<bool>::new();
+    for prior in priors {
+        if let Some(place) = prior.scale() {
+            let is_negative = parameters[place];
+            let value = format!("parameter {place}, whose prior allows negative values");
+            let expected = "a parameter above 0, such as one with Prior::half_normal";
+            Error::check(!is_negative, "scale of effects", value, expected)?;
+        }
+        parameters.extend(vec![prior.allows_negative(); prior.law().parameters()]);
+    }
+    Ok(())
+}
+
 impl Priors {
     /// Creates a model from priors of the parameters, in their order. The parameters are named `x[0]`, `x[1]` and so
     /// on.
@@ -98,6 +113,7 @@ impl Priors {
             dimension += law.coordinates();
             parameters += law.parameters();
         }
+        check_scales(&priors)?;
         Error::check_dimension("names", names.len(), parameters)?;
         Ok(Self {
             priors,

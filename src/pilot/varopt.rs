@@ -29,7 +29,13 @@ use crate::{Error, Result};
 /// assert!(g.action(&schedule) < 0.5 * g.action(&Schedule::linear(100)?)); // J
 /// # Ok::<(), annealed::Error>(())
 /// ```
-#[doc(alias("VAROPT", "VAROPT-AIS", "conditional ESS", "CESS"))]
+#[doc(alias(
+    "VAROPT",
+    "VAROPT-AIS",
+    "conditional ESS",
+    "CESS",
+    "ConstantConditionalEss"
+))]
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[must_use]

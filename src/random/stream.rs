@@ -98,6 +98,8 @@ purposes! {
     pub(crate) FIRST_PASS = 24;
     /// The seeds of the single rounds of a run in rounds.
     pub(crate) ROUNDS = 25;
+    /// The first passes from which a base is fitted, and its draws.
+    pub(crate) FITTED = 34;
     /// The replicas of parallel tempering.
     pub(crate) TEMPERING = 26;
     /// The seeds of the tuning rounds of parallel tempering.
@@ -200,7 +202,7 @@ mod tests {
             serde_json::from_str::<Purpose>("3").unwrap(),
             Purpose::REVERSE
         );
-        for number in ["4", "34", "255"] {
+        for number in ["4", "35", "255"] {
             let refused = serde_json::from_str::<Purpose>(number).unwrap_err();
             assert!(refused.to_string().contains("invalid purpose"), "{refused}");
         }

@@ -216,11 +216,12 @@ impl<'a> Meter<'a> {
         };
         let before = self.done.fetch_add(chain_steps, Ordering::Relaxed);
         let done = before + chain_steps;
-        let tick = (self.total.load(Ordering::Relaxed) / 1_000).max(1);
+        let total = self.total.load(Ordering::Relaxed);
+        let tick = (total / 1_000).max(1);
         let now = (self.begun.elapsed().as_millis() / INTERVAL.as_millis()) as u64;
         // Of several threads that come at the same time, only the first finds an older time.
         let late = self.called.fetch_max(now, Ordering::Relaxed) < now;
-        let is_due = late || done / tick > before / tick;
+        let is_due = late || done / tick > before / tick || done == total;
         if is_due && callback(self.at(done, checkpoint_age())).is_break() {
             self.is_stopped.store(true, Ordering::Relaxed);
         }

@@ -224,11 +224,11 @@ fn rounds() {
         .chains(60)
         .rounds(3)
         .block_size(20));
-    row!("refitted", || Rounds::new(&path, kernel())
+    row!("fitted", || Rounds::new(&path, kernel())
         .chains(60)
         .rounds(3)
         .block_size(20)
-        .refit());
+        .fitted());
 }
 
 #[test]

@@ -459,6 +459,9 @@ fn wrong_arguments_are_refused() {
     let later = JointPrior::effects(normal, 2, Some(1), None).unwrap();
     let error = Priors::new([normal.into(), later]).unwrap_err();
     assert!(error.to_string().contains("earlier parameters"), "{error}");
+    let scaled = JointPrior::effects(normal, 2, None, Some(0)).unwrap();
+    let error = Priors::new([normal.into(), scaled]).unwrap_err();
+    assert!(error.to_string().contains("negative"), "{error}");
     assert!(JointPrior::dirichlet([1.0]).is_err());
     assert!(JointPrior::dirichlet([1e9, 1e9]).is_err());
     assert!(JointPrior::dirichlet([1.0, f64::NAN]).is_err());

@@ -27,6 +27,7 @@ mod exact;
 mod extreme_priors;
 mod far_modes;
 mod finite_state;
+mod fitted;
 mod harmonium;
 mod hostile_arguments;
 #[path = "../../measurements/src/image_sheet.rs"]
@@ -56,7 +57,6 @@ mod rbm_moments;
 mod rbm_spline;
 mod rbm_start;
 mod rbm_training;
-mod refit;
 mod resampling;
 mod reverse;
 mod ridge;

@@ -246,7 +246,7 @@ fn bases_and_priors_are_validated_as_they_are_read() {
 fn priors_of_several_parameters_survive() {
     let normal = Prior::normal(0.0, 1.0).unwrap();
     let priors = Priors::new([
-        normal.into(),
+        Prior::gamma(2.0, 1.0).unwrap().into(),
         JointPrior::dirichlet([0.5, 1.0, 2.0]).unwrap(),
         JointPrior::ordered(normal, 3).unwrap(),
         JointPrior::effects(normal, 2, None, Some(0)).unwrap(),

@@ -25,7 +25,7 @@ pub struct Options {
     #[arg(long, value_enum, ignore_case = true, default_value_t = Unit::Kt)]
     unit: Unit,
     /// Temperature for kJ/mol and kcal/mol
-    #[arg(long, value_name = "KELVIN")]
+    #[arg(long, value_name = "KELVIN", allow_negative_numbers = true)]
     temperature: Option<f64>,
     /// Print one JSON object
     #[arg(long)]
@@ -61,7 +61,10 @@ pub fn works(options: &Options) -> Result<String> {
             forward.len(),
             reverse.len()
         );
-        return Ok(format!("{counts}\n{found}\n"));
+        // The library's warnings also stand for runs of chains.
+        let text = found.to_string().replace("chains", "works");
+        let text = text.replace("use more stages, or", "use slower processes, or");
+        return Ok(format!("{counts}\n{text}\n"));
     }
     let (difference, error) = found.free_energy();
     let (lower, upper) = found.free_energy_interval();

@@ -9,8 +9,23 @@ use crate::column::{MOST_COLUMNS, check_different, choose};
 /// Largest number of chains in a file. Each chain takes some memory in addition to its numbers.
 const MOST_CHAINS: usize = 1 << 16;
 
-const CHAIN: [&str; 2] = ["chain", ".chain"];
-const ORDER: [&str; 4] = ["draw", ".draw", "iteration", ".iteration"];
+const CHAIN: [&str; 3] = ["chain", ".chain", "chain__"];
+const ORDER: [&str; 6] = [
+    "draw",
+    ".draw",
+    "draw__",
+    "iteration",
+    ".iteration",
+    "iter__",
+];
+const WEIGHT: [&str; 6] = [
+    "weight",
+    "weights",
+    "logwt",
+    "log_weight",
+    "log_weights",
+    ".log_weight",
+];
 const DIVERGENT: &str = "divergent__";
 
 pub(super) fn read(text: &str, wanted: Option<&[String]>) -> Result<Draws, String> {
@@ -73,7 +88,10 @@ impl<'t> Table<'t> {
         };
         let chosen = match wanted {
             Some(wanted) => choose(&names, wanted)?,
-            None => (0..names.len()).filter(is_parameter).collect(),
+            None => {
+                check_unweighted(&names)?;
+                (0..names.len()).filter(is_parameter).collect()
+            }
         };
         if chosen.is_empty() {
             return Err("no column of a parameter".into());
@@ -167,6 +185,17 @@ impl<'t> Table<'t> {
 }
 
 /// Reads a header. Its first name may be empty, because R and pandas number the rows in a first column without a name.
+/// Refuses a column of weights, unless the caller names the columns to read.
+fn check_unweighted(names: &[String]) -> Result<(), String> {
+    match names.iter().find(|name| WEIGHT.contains(&name.as_str())) {
+        None => Ok(()),
+        Some(name) => Err(format!(
+            "a column {name}, expected equally weighted draws: resample the draws by their weights; if {name} is a \
+             parameter or the weights are equal, name the columns to read"
+        )),
+    }
+}
+
 fn names(header: &str) -> Result<Vec<String>, String> {
     let mut names = Vec::new();
     for name in Cells(Some(header)) {
@@ -411,6 +440,7 @@ mod tests {
     fn other_marks_between_columns_are_named() {
         assert!(refused("a;b\n1;2\n").contains("divided by ';', expected commas"));
         assert!(refused("a\tb\n1\t2\n").contains("divided by '\\t'"));
+        assert!(refused("a,log_weight\n1,0\n").contains("a column log_weight, expected equally"));
     }
 
     #[test]

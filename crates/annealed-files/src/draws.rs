@@ -48,7 +48,8 @@ impl Draws {
     ///
     /// # Errors
     /// [`Error::File`] with the line or the array: an unreadable or damaged file, another format, no draws, rows of
-    /// unequal lengths, a number that is not finite, parameters that differ from the first file, or an unclear warm-up.
+    /// unequal lengths, a number that is not finite, parameters that differ from the first file, a
+    /// column of weights, a chain that an earlier file has, or an unclear warm-up.
     pub fn read<P: AsRef<Path>>(files: impl IntoIterator<Item = P>) -> Result<Self> {
         Self::read_chosen(files, None)
     }
@@ -115,6 +116,20 @@ impl Draws {
             let [found, expected] = [&next, &self].map(|draws| crate::listed(&draws.names));
             return Err(format!(
                 "parameters {found}, expected those of the first file: {expected}"
+            ));
+        }
+        let earlier = self.chains.len();
+        let is_again = |chain: &Vec<f64>| {
+            let repeated = |other: &Vec<f64>| other == chain && chain.len() > self.names.len();
+            self.chains.iter().position(repeated)
+        };
+        if let Some((i, other)) = (0..)
+            .zip(&next.chains)
+            .find_map(|(i, chain)| Some((i, is_again(chain)?)))
+        {
+            let chain = earlier + i;
+            return Err(format!(
+                "the draws of chain {other} again as chain {chain}, expected each chain once"
             ));
         }
         self.chains.extend(next.chains);

@@ -164,11 +164,11 @@ fn of_both(warning: Warning) -> Warning {
 
 /// Runs rounds from the prior along a path with a kernel, then a challenge (a second run) if requested.
 macro_rules! rounds {
-    ($path:expr, $kernel:expr, $settings:expr, $refit:expr, $calls:expr $(, $with_gradient:ident)?) => {{
+    ($path:expr, $kernel:expr, $settings:expr, $fitted:expr, $calls:expr $(, $with_gradient:ident)?) => {{
         let (path, kernel, begun) = ($path, $kernel, Instant::now());
         $settings.check(path, &kernel)?;
         let rounds = $settings.set(Rounds::new(path, kernel.clone()), $calls);
-        let rounds = if $refit { rounds.refit() } else { rounds };
+        let rounds = if $fitted { rounds.fitted() } else { rounds };
         let run = rounds.run()?;
         let challenge = $settings.challenges(&run).then(|| {
             let challenge = Challenge::new(path, kernel, &run)$(.$with_gradient())?;
@@ -180,7 +180,7 @@ macro_rules! rounds {
 
 /// Estimates the log evidence from priors with names and a function that returns the log likelihoods of a batch.
 #[pyfunction]
-#[pyo3(signature = (priors, function, *, with_gradient, epsilon, step_size, leapfrog, refit, challenge, chains, rounds,
+#[pyo3(signature = (priors, function, *, with_gradient, epsilon, step_size, leapfrog, fitted, challenge, chains, rounds,
                     block_size, budget, until_error, time_limit, seed, threads, progress))]
 #[allow(clippy::too_many_arguments)] // The keywords of a function of Python.
 pub fn evidence<'py>(
@@ -191,7 +191,7 @@ pub fn evidence<'py>(
     epsilon: f64,
     step_size: f64,
     leapfrog: usize,
-    refit: bool,
+    fitted: bool,
     challenge: bool,
     chains: usize,
     rounds: usize,
@@ -229,13 +229,13 @@ pub fn evidence<'py>(
                     laws.likelihood(Likelihood::of_gradients(dimension, epsilon, calls)?);
                 let path = TemperedPath::new(&laws, likelihood);
                 let kernel = Hmc::new(step_size, leapfrog)?;
-                rounds!(&path, kernel, settings, refit, calls, with_gradient)
+                rounds!(&path, kernel, settings, fitted, calls, with_gradient)
             }
             false => {
                 let likelihood = laws.likelihood(Likelihood::of_values(dimension, epsilon, calls)?);
                 let path = TemperedPath::new(&laws, likelihood);
                 let kernel = RandomWalkMetropolis::new(step_size)?;
-                rounds!(&path, kernel, settings, refit, calls)
+                rounds!(&path, kernel, settings, fitted, calls)
             }
         };
         let figures = figures.by("annealed.evidence", seed);

@@ -20,7 +20,7 @@ const OF_ALL: &[Phrase] = &[
 
 /// Phrases for `annealed.evidence`.
 const OF_EVIDENCE: &[Phrase] = &[
-    ("refit() may need", "refit=True may need"),
+    ("fitted() may need", "fitted=True may need"),
     (
         "challenge the run, or use a base near the target or a better mixing kernel",
         "pass challenge=True, or a gradient",
@@ -109,8 +109,8 @@ const OF_DRAWS: &[Phrase] = &[
         "compare log Z with annealed.evidence",
     ),
     (
-        "the forward and the reverse run hardly overlap",
-        "the draws and the fitted law hardly overlap",
+        "too few chains lie in the overlap of the forward and the reverse run",
+        "too few draws lie in the overlap with the fitted law",
     ),
     (
         "use more stages, or more chains in both directions",
@@ -122,8 +122,8 @@ const OF_DRAWS: &[Phrase] = &[
 const OF_WORKS: &[Phrase] = &[
     ("their units (over kT, or as stated)", "their units (the argument unit)"),
     (
-        "the forward and the reverse run hardly overlap",
-        "the works of both directions hardly overlap",
+        "too few chains lie in the overlap of the forward and the reverse run",
+        "too few works lie in the overlap of both directions",
     ),
     (
         "use more stages, or more chains in both directions",

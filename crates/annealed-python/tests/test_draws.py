@@ -72,7 +72,7 @@ def test_batches_are_whole_chains():
         return log_density(x)
 
     annealed.from_draws(DRAWS, watched)
-    assert sizes == [2, 1, 1, 500, 3, 500, 500, 500, 1000, 1000]  # a few by the package and the library, to see shapes and values
+    assert sizes == [2, 1, 1, 14, 500, 3, 500, 500, 500, 1000, 1000]  # a few by the package and the library, to see shapes and values
 
 
 @pytest.mark.parametrize(
@@ -111,6 +111,58 @@ def test_draws_outside_of_the_target_are_named():
     prior = {"x": annealed.independent(annealed.normal(0, 1), 3)}
     with pytest.raises(ValueError, match="log density -inf at draw 0 of chain 0, expected a finite log likelihood"):
         annealed.from_draws(DRAWS, prior=prior, log_likelihood=lambda x: np.full(len(x), -np.inf))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda x: np.zeros(len(x)),
+        lambda x: 0.5 * (x**2).sum(axis=1),  # a forgotten sign
+        lambda x: log_density(x[:, :2]),  # one column is not the density's
+    ],
+)
+def test_densities_without_a_normalising_constant_are_refused(wrong):
+    with pytest.raises(ValueError, match="expected a lower value: it has no normalising constant"):
+        annealed.from_draws(DRAWS, wrong)
+
+
+def test_a_density_that_refuses_values_far_away_is_used():
+    def bounded(x):
+        if abs(x).max() > 20:
+            raise ValueError("far away")
+        return log_density(x)
+
+    assert_right(annealed.from_draws(DRAWS, bounded), EXACT)
+
+
+@pytest.mark.parametrize("other", [2 * DRAWS, DRAWS + 0.5])
+def test_draws_of_another_density_are_named(other):
+    assert "ForwardReverseGap" in annealed.from_draws(other, log_density).warning_names
+
+
+def test_single_precision_is_noticed():
+    large = annealed.from_draws(DRAWS, lambda x: (log_density(x) - 1e7).astype(np.float32))
+    assert "Rounding" in large.warning_names
+    assert annealed.from_draws(DRAWS, lambda x: log_density(x).astype(np.float32)).warnings == []
+
+
+def test_copies_of_rounded_draws_are_named():
+    few = rng.normal(size=(60, 10))[rng.integers(0, 60, 4000)]
+    assert "CopiedDraws" in annealed.from_draws(few.round(5), log_density).warning_names
+    one = rng.normal(size=(4, 500, 1)).round(2)  # Few digits of one coordinate are no copies.
+    assert annealed.from_draws(one, log_density).warnings == []
+
+
+def test_elements_in_the_order_of_their_names_are_refused():
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame({f"theta[{i}]": rng.normal(size=500) for i in sorted(range(12), key=str)})
+    with pytest.raises(ValueError, match=r"got the column theta\[2\] after theta\[11\].*names=\['theta', ..\]"):
+        annealed.from_draws(table, log_density)
+    assert annealed.from_draws(table, log_density, names=["theta"]).warnings == []
+    mixed = pandas.DataFrame({"chain": [1, "B"] * 250, "x": rng.normal(size=500)})
+    assert annealed.from_draws(mixed, log_density).warnings == []
+    with pytest.raises(ValueError, match="got NaN in the column chain"):
+        annealed.from_draws(pandas.DataFrame({"chain": [1, np.nan] * 250, "x": rng.normal(size=500)}), log_density)
 
 
 def test_exceptions_come_back():

@@ -71,9 +71,9 @@ def test_gradients_find_the_closed_form(slopes):
 
 
 def test_settings_of_the_rounds_are_taken():
-    assert_right(annealed.evidence(PRIOR, log_likelihood, refit=True, budget=300_000))
+    assert_right(annealed.evidence(PRIOR, log_likelihood, fitted=True, budget=300_000))
     assert_right(annealed.evidence(PRIOR, log_likelihood, challenge=True, budget=300_000))
-    assert_right(annealed.evidence(PRIOR, log_likelihood, gradient, challenge=True, refit=True, budget=600_000))
+    assert_right(annealed.evidence(PRIOR, log_likelihood, gradient, challenge=True, fitted=True, budget=600_000))
     short = annealed.evidence(PRIOR, log_likelihood, until_error=0.1)
     assert short.standard_error <= 0.1 and "standard error reached" in str(short)
     assert annealed.evidence(PRIOR, log_likelihood, chains=64, rounds=2).chains == 64

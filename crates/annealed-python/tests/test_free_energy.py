@@ -56,8 +56,9 @@ def test_directions_that_exclude_one_another_warn(forward, reverse):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ({"unit": "kJ/mol"}, "invalid temperature: got None, expected one for kJ/mol"),
-        ({"temperature": 300}, "invalid temperature: got 300, expected one for kJ/mol and kcal/mol, none for kT"),
+        ({"unit": None}, "invalid unit: got None, expected"),
+        ({"unit": "kJ/mol"}, "invalid temperature: got none, expected the kelvins"),
+        ({"temperature": 300}, "invalid temperature: got 300, expected none for works over kT"),
         ({"unit": "kJ/mol", "temperature": -1}, "invalid temperature: got -1"),
         ({"unit": "eV"}, "invalid unit: got eV, expected kT, kJ/mol or kcal/mol"),
     ],

@@ -12,7 +12,7 @@ from annealed import _annealed
 SOURCES = Path(__file__).parents[3] / "src"
 PRIOR = {"x": annealed.independent(annealed.normal(0, 1), 2)}
 #: Calls and arguments of Rust, and what only the Rust library has.
-RUST = re.compile(r"refit\(\)|NestedSmc|cookbook|::|`\w+\(|challenge (the run|again)|stages there|mixing kernel|\bMALA\b")
+RUST = re.compile(r"fitted\(\)|NestedSmc|cookbook|::|`\w+\(|challenge (the run|again)|stages there|mixing kernel|\bMALA\b")
 
 
 def log_likelihood(x):
@@ -33,7 +33,7 @@ def test_replaced_phrases_are_those_of_the_library():
 
 def test_advice_of_evidence():
     short = annealed.evidence(PRIOR, log_likelihood, until_error=1e-3, budget=60_000)
-    assert "refit=True" in str(short) and "refit=True" in " ".join(short.warnings)
+    assert "fitted=True" in str(short) and "fitted=True" in " ".join(short.warnings)
     with pytest.raises(ValueError, match="no chain of 256 has any weight: none reached a state.*Pass more chains.*by the prior") as raised:
         annealed.evidence(PRIOR, lambda x: np.full(len(x), -np.inf), budget=1e5)
     assert_of_python(str(raised.value))
@@ -65,7 +65,7 @@ def test_works_that_hardly_overlap():
     rng = np.random.default_rng(0)
     found = annealed.free_energy(rng.normal(30, 1, 300), rng.normal(30, 1, 300))
     assert "LittleOverlap" in found.warning_names
-    assert "the works of both directions hardly overlap" in str(found) and "stages" not in str(found)
+    assert "too few works lie in the overlap of both directions" in str(found) and "stages" not in str(found)
 
 
 def test_draws_that_hardly_overlap():

@@ -21,5 +21,6 @@ pub use found_base::FoundBase;
 pub use mixture_base::MixtureBase;
 pub use mixture_path::MixtureAt;
 pub(super) use mixture_path::{MixturePath, from_base};
+pub(super) use normalizer::compare_normalizer;
 pub use runner::BaseSearch;
 pub(super) use search::{ChallengeStream, LEAST_MOVES, LawOf, Search, gradient_of};

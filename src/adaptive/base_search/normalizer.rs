@@ -25,7 +25,7 @@ const LEAST_OVERLAP: f64 = 0.1;
 /// Refuses a `log_normalizer` far from Bennett's estimate, which compares samples of `base` with samples of a
 /// distribution fitted to other samples of `base`. Returns false if the samples cannot decide: no distribution overlaps
 /// with the base, or six standard errors exceed [`LARGEST_TOLERANCE`] for every number of samples.
-pub(super) fn compare_normalizer<S: FindModes>(
+pub(in crate::adaptive) fn compare_normalizer<S: FindModes>(
     base: &impl Sampleable<State = S>,
     log_density: impl Fn(&S) -> f64,
     log_normalizer: f64,

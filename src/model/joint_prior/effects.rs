@@ -42,6 +42,10 @@ impl Effects {
         })
     }
 
+    pub(super) fn scale(&self) -> Option<usize> {
+        self.scale
+    }
+
     /// Returns the location m and the scale s of the effects, given all `earlier` parameters.
     fn line(&self, earlier: &[f64]) -> (f64, f64) {
         let location = self.location.map_or(0.0, |i| earlier[i]);

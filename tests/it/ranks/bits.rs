@@ -123,7 +123,7 @@ fn runs_in_rounds() {
         (run.log_z(), run.standard_error(), run.evaluations(), states)
     };
     assert_same!(|| rounds().rounds(3), said);
-    assert_same!(|| rounds().budget(40_000).refit(), said);
+    assert_same!(|| rounds().budget(40_000).fitted(), said);
     assert_same!(|| rounds().rounds(6).until_error(0.1), said);
 }
 

@@ -70,6 +70,8 @@ def from_draws(
     else:
         function = BatchFunction("log_likelihood", log_likelihood, parameters=parameter_names(named))
     function.check(array[0, [0, -1]] if named is None else prior_draws(named, 2, 0))
+    if named is None:
+        _check_falls(function.function, array)
     with shown(progress) as show:
         try:
             return _bridge_sampling(
@@ -103,6 +105,31 @@ def _wanted(names: Any, prior: Any, named: Any) -> tuple[Optional[list[str]], di
     elif isinstance(prior, Mapping) or len(names) != len(own):
         raise ValueError(f"invalid names: got {names}, expected those of the prior, {own}: give priors the names of the draws")
     return names, {name: law.parameters for name, (_, law) in zip(names, named)}
+
+
+#: Distance from a draw, in ranges of a coordinate's draws, at which the density has to be lower.
+FAR = 10.0
+
+
+def _check_falls(log_density: Callable[[np.ndarray], Any], array: np.ndarray) -> None:
+    """Refuses a density that is as high far from two draws as at these: it has no normalising constant."""
+    draws, steps = array[0, [0, -1]], FAR * np.ptp(array, axis=(0, 1))
+    moves = np.concatenate([np.zeros((1, len(steps))), np.diag(steps), -np.diag(steps)])
+    rows = (draws[:, None] + moves).reshape(-1, len(steps))
+    try:
+        with np.errstate(all="ignore"):
+            values = np.asarray(log_density(rows), dtype=float).reshape(2, -1)
+    except Exception:  # A function may refuse such values; then this check says nothing.
+        return
+    here = np.where(np.isfinite(values[:, :1]), values[:, :1], np.inf)
+    falls = ~(values[:, 1:] >= here).all(axis=0)
+    for place in np.flatnonzero(~falls)[:1]:
+        column = place % len(steps)
+        raise ValueError(
+            f"invalid log_density: moving x[:, {column}] from {draws[0, column]:.6g} by {moves[1 + place, column]:.6g} changes it from "
+            f"{values[0, 0]:.6g} to {values[0, 1 + place]:.6g}, expected a lower value: it has no normalising constant if it does not "
+            "depend on a column (leave this one out of the draws), has the wrong sign, or lacks its bounds (-inf outside of them)"
+        )
 
 
 def _finite(draws: np.ndarray) -> np.ndarray:

@@ -74,6 +74,8 @@ def free_energy(
         for fewer than two works in a direction, a NaN or a work of -inf, works given twice, a unit without its temperature
     """
     works = _works("forward", forward), _works("reverse", reverse)
+    if not isinstance(unit, str):
+        raise ValueError(f'invalid unit: got {unit!r}, expected "kT", "kJ/mol" or "kcal/mol"')
     kelvin = None if temperature is None else number("temperature", temperature)
     value, error, interval, overlap, size, doubts = _free_energy(*works, unit, kelvin)
     warnings, names = [text for _, text in doubts], [name for name, _ in doubts]
@@ -84,4 +86,6 @@ def _works(name: str, works: Any) -> np.ndarray:
     """Returns works, (n,), none of which is NaN or -inf."""
     array = floats(name, works, 1)
     refuse(name, array, ~(array > -np.inf), "a number or +inf")
+    if array.size and np.isinf(array).all():
+        raise ValueError(f"invalid {name}: got +inf for each work, expected finite ones: no process reached the other end")
     return array

@@ -112,8 +112,11 @@ def effects(
     given = [of for of in scales if of[1] is not None]
     if len(given) > 1:
         raise ValueError(f"got {' and '.join(of[0] for of in given)}, expected one of scale, variance and precision")
-    _, of_scale, power = given[0] if given else scales[0]
-    indices = [-1.0 if index is None else float(integer("index", index)) for index in (location, of_scale)]
+    place_of_scale, of_scale, power = given[0] if given else scales[0]
+    indices = [
+        -1.0 if index is None else float(integer(f"{place} of effects, the index of a parameter,", index))
+        for place, index in (("location", location), (place_of_scale, of_scale))
+    ]
     return _prior("effects", [*indices, power], prior, integer("count", count, 1))
 
 

@@ -83,6 +83,8 @@ def _array(draws: Any) -> tuple[np.ndarray, bool]:
             "draws.T if coordinates come first, and draws[..., None] if it is (chains, draws) of one coordinate"
         )
     array = array if array.ndim == 3 else array[None]
+    if array.shape[2] == 0:
+        raise ValueError(f"invalid draws: got an array of shape {array.shape}, expected at least one coordinate")
     if not is_labelled:
         _check_axes(array.shape, SWAP)
     return array, is_labelled
@@ -193,6 +195,7 @@ def _table(
 
     if names is None:
         wanted = [name for name in of if name not in CHAIN + DRAW + WEIGHT and not name.endswith("__")]
+        _check_indices(wanted)
     else:
         wanted = [element for name in names for element in elements(name)]
     if not wanted:
@@ -206,6 +209,10 @@ def _table(
         raise ValueError("invalid draws: got a table without rows, expected one for each draw")
     marker = next((name for name in CHAIN if name in others), None)
     labels = np.zeros(len(array)) if marker is None else _unwrapped(table[of[marker]])
+    if labels.dtype == object:
+        labels = labels.astype(str)  # Numbers and texts have no order.
+    elif labels.dtype.kind == "f" and np.isnan(labels).any():
+        raise ValueError(f"invalid draws: got NaN in the column {marker}, expected the chain of each draw")
     chains, of_row = np.unique(labels, return_inverse=True)
     rows = [np.flatnonzero(of_row == chain) for chain in range(len(chains))]
     for name in (name for name in DRAW if name in others):
@@ -214,6 +221,21 @@ def _table(
         lengths = ", ".join(str(len(chain)) for chain in rows)
         raise ValueError(f"invalid draws: got chains of {lengths} rows by the column {marker}, expected the same number in each")
     return np.ascontiguousarray(array[np.array(rows)]), True
+
+
+def _check_indices(columns: Sequence[str]) -> None:
+    """Refuses elements of a vector whose indices do not rise, as those of sorted names: theta[1], theta[10], theta[2]."""
+    last: dict[str, str] = {}
+    for name in columns:
+        vector, index = vector_of(name), _index(name)
+        before = last.get(vector)
+        # The elements of a matrix may follow one another by rows or by columns.
+        if before is not None and len(index) == 1 == len(_index(before)) and index < _index(before):
+            raise ValueError(
+                f"invalid draws: got the column {name} after {before}, expected elements in the order of their indices: "
+                f"names=[{vector!r}, ..] reads them in this order"
+            )
+        last[vector] = name
 
 
 def _index(name: str) -> list[int]:
@@ -240,14 +262,25 @@ def doubts(array: np.ndarray, is_labelled: bool) -> list[tuple[str, str]]:
     is_start[:, 1:] = keys[:, 1:] != keys[:, :-1]
     starts = keys[is_start]
     copies = 1 - len(np.unique(starts)) / len(starts)
-    is_rounded = (array == array.round(6)).all()
-    if copies > COPIES and not is_rounded:
+    if copies > COPIES and not _may_coincide(array):
         text = (
-            f"{100 * copies:.0f}% of the draws are copies of draws elsewhere, and count as new ones: the error is too small; give "
-            "each draw once, and of weighted samples a subset without copies (\"Weighted draws\" in docs/python.md)"
+            f"{100 * copies:.0f}% of the draws are copies of draws elsewhere, and count as new ones: the error may be too small; give "
+            "each draw once, of weighted samples a subset without copies (\"Weighted draws\" in docs/python.md), and of emcee "
+            "get_chain().swapaxes(0, 1), since flat=True separates a rejected move from the draw that it repeats"
         )
         found.append(("CopiedDraws", text))
     return found
+
+
+def _may_coincide(array: np.ndarray) -> bool:
+    """Returns whether draws (chains, draws, d) may be equal because their numbers have few digits."""
+    rows = array.reshape(-1, array.shape[2])
+    steps = [next((10.0**-k for k in range(9) if (column == column.round(k)).all()), 0.0) for column in rows.T]
+    if min(steps) == 0:
+        return False
+    # A column of deviation s takes about 3.5 s / step values, so two rows are equal with the product of step / (3.5 s).
+    values = np.maximum(3.5 * rows.std(axis=0) / steps, 1)
+    return bool(np.log(values).sum() < np.log(len(rows) / COPIES))
 
 
 def divergences(draws: Any) -> int:

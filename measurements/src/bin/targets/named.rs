@@ -45,8 +45,8 @@ pub struct Target {
     pub base: Base,
     /// Divisor of the budget for a first run, to whose states the base of the next run is fitted: 4 for a quarter.
     pub pilot: Option<u64>,
-    /// Whether rounds refit the base to the states of earlier rounds.
-    pub refits: bool,
+    /// Whether rounds start from a base fitted to the states of first passes.
+    pub fits: bool,
     pub leapfrog_steps: usize,
     pub chains: usize,
 }
@@ -82,7 +82,7 @@ impl Name {
             Self::Sonar => Target::new(Regression::sonar(&file)?, -108.381, Base::Laplace),
             Self::Credit => Target::new(Regression::credit(&file)?, -585.098, Base::Laplace),
             Self::Lgcp => Target {
-                refits: true,
+                fits: true,
                 leapfrog_steps: 6,
                 chains: 64,
                 ..Target::new(Cox::read(&file)?, 501.74, standard(1_600)?)
@@ -117,7 +117,7 @@ impl Target {
             reference,
             base,
             pilot: None,
-            refits: false,
+            fits: false,
             leapfrog_steps: 3,
             chains: 256,
         }

@@ -72,8 +72,8 @@ impl Target {
             .budget(2 * gradients.saturating_sub(UNSEEN))
             .seed(terms.seed)
             .threads(terms.threads);
-        match self.refits {
-            true => rounds.refit().run(),
+        match self.fits {
+            true => rounds.fitted().run(),
             false => rounds.run(),
         }
     }

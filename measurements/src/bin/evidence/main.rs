@@ -1,0 +1,126 @@
+//! Evaluations of the likelihood that the evidence takes from a prior, for a given standard error.
+//!
+//! ```text
+//! cargo run --release -p annealed-measurements --bin evidence -- --error 0.02 --seeds 20
+//! cargo run --release -p annealed-measurements --bin evidence -- --road path --only shells
+//! ```
+
+mod problems;
+
+use annealed::Result;
+use annealed::adaptive::Rounds;
+use annealed::prelude::*;
+use annealed_measurements::problems::meter::{Counted, Meter};
+use annealed_measurements::problems::seeds::over_seeds;
+use clap::{Parser, ValueEnum};
+
+use problems::Posterior;
+
+/// Evaluations of the likelihood that the evidence takes from a prior
+#[derive(Debug, Parser)]
+struct Options {
+    /// Standard error to reach
+    #[arg(long, default_value_t = 0.1)]
+    error: f64,
+    /// Evaluations to spend, in the place of a standard error to reach
+    #[arg(long)]
+    budget: Option<u64>,
+    /// Number of seeds
+    #[arg(long, default_value_t = 20)]
+    seeds: u64,
+    /// Number of chains
+    #[arg(long, default_value_t = 128)]
+    chains: usize,
+    /// Only the problems whose names contain this
+    #[arg(long, default_value = "")]
+    only: String,
+    /// The base of the rounds
+    #[arg(long, value_enum, default_value_t = Road::Fitted)]
+    road: Road,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, ValueEnum)]
+enum Road {
+    /// A base fitted to the states of first passes
+    Fitted,
+    /// The prior
+    Path,
+}
+
+struct Outcome {
+    rows: u64,
+    log_z: f64,
+    error: f64,
+    interval: [f64; 2],
+    is_warned: bool,
+    is_fitted: bool,
+}
+
+fn main() -> Result<()> {
+    let options = Options::parse();
+    println!(
+        "| posterior | rows, median | largest | rms error | stated | wrong and silent | warned | fitted | silent intervals that hold | mean of Z^/Z |"
+    );
+    println!("|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|");
+    let chosen = problems::all()?.into_iter();
+    for posterior in chosen.filter(|problem| problem.name.contains(&options.only)) {
+        let runs = over_seeds(options.seeds, |seed| outcome(&posterior, &options, seed))?;
+        println!("{}", line(&posterior, &runs));
+    }
+    Ok(())
+}
+
+fn outcome(posterior: &Posterior, options: &Options, seed: u64) -> Result<Outcome> {
+    let meter = Meter::default();
+    let log_likelihood = FunctionModel::of_slices(&posterior.log_likelihood);
+    let likelihood = Counted::new(posterior.priors.likelihood(log_likelihood), 1, &meter);
+    let path = TemperedPath::new(&posterior.priors, likelihood);
+    let rounds = Rounds::new(&path, RandomWalkMetropolis::new(0.5)?);
+    let rounds = rounds.chains(options.chains).seed(seed).threads(1);
+    let rounds = match options.budget {
+        Some(budget) => rounds.budget(budget),
+        None => rounds.until_error(options.error),
+    };
+    let run = match options.road {
+        Road::Fitted => rounds.fitted().run()?,
+        Road::Path => rounds.run()?,
+    };
+    let (lower, upper) = run.interval();
+    Ok(Outcome {
+        rows: meter.spent(),
+        log_z: run.log_z(),
+        error: run.standard_error(),
+        interval: [lower, upper],
+        is_warned: !run.warnings().is_empty(),
+        is_fitted: run.fitted().is_some(),
+    })
+}
+
+/// Returns a row of the table. A wrong run is off by more than .1 and four standard errors.
+fn line(posterior: &Posterior, runs: &[Outcome]) -> String {
+    let n = runs.len() as f64;
+    let exact = posterior.log_z;
+    let mut rows = Vec::from_iter(runs.iter().map(|run| run.rows));
+    rows.sort_unstable();
+    let mean = |f: &dyn Fn(&Outcome) -> f64| runs.iter().map(f).sum::<f64>() / n;
+    let count = |f: &dyn Fn(&Outcome) -> bool| runs.iter().filter(|run| f(run)).count();
+    let is_wrong = |run: &Outcome| (run.log_z - exact).abs() > (4.0 * run.error).max(0.1);
+    let holds = |run: &Outcome| run.interval[0] <= exact && exact <= run.interval[1];
+    let ratio = |run: &Outcome| (run.log_z - exact).exp();
+    let of_ratio = mean(&ratio);
+    let spread = mean(&|run| (ratio(run) - of_ratio).powi(2)) / (n - 1.0).max(1.0);
+    format!(
+        "| {} | {:.1e} | {:.1e} | {:.3} | {:.3} | {} | {} | {} of {n} | {} of {} | {of_ratio:.3} +- {:.3} |",
+        posterior.name,
+        rows[rows.len() / 2] as f64,
+        rows[rows.len() - 1] as f64,
+        mean(&|run| (run.log_z - exact).powi(2)).sqrt(),
+        mean(&|run| run.error.powi(2)).sqrt(),
+        count(&|run| is_wrong(run) && !run.is_warned),
+        count(&|run| run.is_warned),
+        count(&|run| run.is_fitted),
+        count(&|run| holds(run) && !run.is_warned),
+        count(&|run| !run.is_warned),
+        spread.sqrt(),
+    )
+}

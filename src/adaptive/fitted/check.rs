@@ -1,0 +1,309 @@
+//! Checks of a fitted base: by states from which it was not fitted, by states on the way, and by the first passes' log Z.
+
+use nalgebra::DVector;
+
+use super::adapted::{Adapted, CountedTarget, WeightedDraws, adapted};
+use super::{Fitted, FittedBase, NotFitted, PassStates};
+use crate::estimate::pareto_shape;
+use crate::model::{NormalizedModel, UnnormalizedModel};
+use crate::num::{WeightSums, log_mean_exp, log_sum_exp};
+use crate::path::AnnealingPath;
+use crate::random::StreamRng;
+use crate::{Error, Result};
+
+/// Effective number of draws below which no base is used.
+const FEWEST_EFFECTIVE: f64 = 8.0;
+/// Log of the factor by which the mean of `p / (Z q)` over states may exceed its value under the target.
+const MOST_EXCESS: f64 = std::f64::consts::LN_2;
+/// Number of relative errors of this mean that are allowed in addition.
+const EXCESS_ERRORS: f64 = 3.0;
+/// Number of errors by which the mean of `log(p / (Z q))` over states may exceed its value under the target.
+const LOG_ERRORS: f64 = 4.0;
+/// Number of errors by which log Z may lie below the first passes' own.
+const LOG_Z_ERRORS: f64 = 3.0;
+/// Largest Pareto shape k' of target-to-base ratios among target states. Among samples of the base the shape is `k' / (1
+/// + k')`, and a variance needs k' < 1.
+const HEAVIEST_TAIL: f64 = 0.9;
+/// Factor by which the largest `p / q` on the way may exceed the largest one at the target.
+const MOST_LOST: f64 = 10.0;
+
+type States = [(DVector<f64>, f64)];
+
+/// The end of an attempt: an error, or a reason against a base.
+enum Refusal {
+    Failed(Error),
+    Reason(NotFitted),
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<NotFitted> for Refusal {
+    fn from(reason: NotFitted) -> Self {
+        Self::Reason(reason)
+    }
+}
+
+/// Fits a base to the states of first passes, and checks it: the fits to all passes but one by the states of this one,
+/// their mixture by states on the way, its tail by all states, and its log Z by the log Z of the passes.
+pub(super) fn fit<P>(
+    path: &P,
+    passes: &[PassStates<DVector<f64>>],
+    rng: &mut StreamRng,
+) -> Result<Fitted>
+where
+    P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel>,
+    P::At: Sync,
+{
+    let target = CountedTarget::new(path.at(1.0));
+    let found = match attempt(path, passes, &target, rng) {
+        Ok(found) => Ok(found),
+        Err(Refusal::Reason(reason)) => Err(reason),
+        Err(Refusal::Failed(error)) => return Err(error),
+    };
+    Ok(Fitted {
+        found,
+        evaluations: target.spent.get(),
+    })
+}
+
+fn attempt<P>(
+    path: &P,
+    passes: &[PassStates<DVector<f64>>],
+    target: &CountedTarget<P::At>,
+    rng: &mut StreamRng,
+) -> Result<(FittedBase, f64), Refusal>
+where
+    P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel>,
+    P::At: Sync,
+{
+    let mut arrived = Vec::with_capacity(passes.len());
+    let mut fits = Vec::with_capacity(passes.len());
+    for pass in passes {
+        let known = known(&pass.arrived, target)?;
+        let states = Vec::from_iter(known.iter().map(|(state, _)| state.clone()));
+        let fit = adapted(path, &states, target, rng)?.ok_or(NotFitted::FewStates)?;
+        check_draws(&fit.draws)?;
+        arrived.push(known);
+        fits.push(fit);
+    }
+    for (left_out, states) in arrived.iter().enumerate() {
+        let others = fits
+            .iter()
+            .enumerate()
+            .filter(|(pass, _)| *pass != left_out);
+        check_covered(&Adapted::mixed(path, others.map(|(_, fit)| fit)), states)?;
+    }
+    let whole = Adapted::mixed(path, &fits);
+    let at_target = log_ratios(&whole.base, arrived.iter().flatten());
+    let on_way = passes.iter().flat_map(|pass| &pass.trail);
+    check_lost(&at_target, &log_ratios(&whole.base, on_way))?;
+    check_tails(&at_target)?;
+    // The mixture's log Z is 0; the log Z of the first passes is relative to the path's base.
+    let own_log_z = path.base().log_normalizer();
+    check_log_z(&whole.draws, passes, own_log_z)?;
+    let own_share = 1.0 - whole.laws.iter().map(|(share, _)| share).sum::<f64>();
+    Ok((FittedBase::new(whole.laws, own_share)?, whole.draws.share()))
+}
+
+/// Returns states with their log densities under the target, which is evaluated where these are not known.
+fn known<M>(states: &States, target: &CountedTarget<M>) -> Result<Vec<(DVector<f64>, f64)>>
+where
+    M: UnnormalizedModel<State = DVector<f64>> + Sync,
+{
+    if states.iter().all(|(_, value)| !value.is_nan()) {
+        return Ok(states.to_vec());
+    }
+    let states = Vec::from_iter(states.iter().map(|(state, _)| state.clone()));
+    let values = target.log_densities(&states)?;
+    Ok(states.into_iter().zip(values).collect())
+}
+
+/// Returns `log(f / q)` at states, given with log f.
+fn log_ratios<'s>(
+    base: &impl UnnormalizedModel<State = DVector<f64>>,
+    states: impl IntoIterator<Item = &'s (DVector<f64>, f64)>,
+) -> Vec<f64> {
+    let ratio = |(state, value): &(DVector<f64>, f64)| value - base.log_density(state);
+    states.into_iter().map(ratio).collect()
+}
+
+fn check_draws(draws: &WeightedDraws) -> Result<(), NotFitted> {
+    let effective = draws.effective();
+    match effective >= FEWEST_EFFECTIVE {
+        true => Ok(()),
+        false => Err(NotFitted::FewDraws { effective }),
+    }
+}
+
+/// Compares `log(p / (Z q))` over states to which q was not fitted with its value under the target, by draws of q: the
+/// mean of the ratio, and the mean of its log. Where q misses some mass of the states, both are too large.
+fn check_covered<P>(fitted: &Adapted<P>, states: &States) -> Result<(), NotFitted>
+where
+    P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel>,
+{
+    let draws = &fitted.draws;
+    let log_z = draws.log_z();
+    let relative = |log_ratios: Vec<f64>| Vec::from_iter(log_ratios.iter().map(|x| x - log_z));
+    let of_states = relative(log_ratios(&fitted.base, states));
+    let of_draws = relative(draws.log_weights.clone());
+    let under_target = log_sum_exp(of_draws.iter().zip(&draws.log_weights).map(|(x, w)| x + w))
+        - draws.weights.log_sum();
+    let excess = log_mean_exp(&of_states) - under_target;
+    let most = MOST_EXCESS + EXCESS_ERRORS * relative_error(&of_states).min(1.0);
+    let (mean, error) = moments(&of_states, &vec![0.0; states.len()]);
+    let (expected, of_expected) = moments(&of_draws, &draws.log_weights);
+    match excess > most || mean > expected + LOG_ERRORS * error.hypot(of_expected) {
+        true => Err(NotFitted::Uncovered {
+            excess: excess.exp(),
+        }),
+        false => Ok(()),
+    }
+}
+
+/// Compares the largest `f / q` on the way with the largest at the target. All chains are resampled at each stage, so a
+/// mode with few chains may lose them all, in each pass. It is then seen on the way alone.
+fn check_lost(at_target: &[f64], on_way: &[f64]) -> Result<(), NotFitted> {
+    let largest = |values: &[f64]| values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let excess = (largest(on_way) - largest(at_target)).exp();
+    match excess > MOST_LOST {
+        true => Err(NotFitted::Lost { excess }),
+        false => Ok(()),
+    }
+}
+
+fn check_tails(at_target: &[f64]) -> Result<(), NotFitted> {
+    let heavy = pareto_shape(at_target).filter(|&k_hat| k_hat > HEAVIEST_TAIL);
+    heavy.map_or(Ok(()), |k_hat| Err(NotFitted::Tails { k_hat }))
+}
+
+/// Compares log Z by draws of the base with log Z by the first passes, whose error is the larger of what their spread and
+/// what their stages explain.
+fn check_log_z(
+    draws: &WeightedDraws,
+    passes: &[PassStates<DVector<f64>>],
+    own_log_z: f64,
+) -> Result<(), NotFitted> {
+    let (log_z, share, count) = (draws.log_z(), draws.share(), passes.len() as f64);
+    let of_draws = ((1.0 / share - 1.0) / draws.states.len() as f64).sqrt();
+    let (log_ratios, errors): (Vec<f64>, Vec<f64>) = passes.iter().map(|p| p.log_ratio).unzip();
+    let (_, spread) = moments(&log_ratios, &vec![0.0; passes.len()]);
+    let of_stages = errors.iter().map(|e| e * e).sum::<f64>().sqrt() / count;
+    let error = of_stages.max(spread * (count / (count - 1.0)).sqrt());
+    let first = log_mean_exp(&log_ratios) + own_log_z;
+    match log_z < first - LOG_Z_ERRORS * error.hypot(of_draws) {
+        true => Err(NotFitted::Lower { log_z, first }),
+        false => Ok(()),
+    }
+}
+
+/// Returns the standard error of the mean of `exp(log_values)`, relative to this mean.
+fn relative_error(log_values: &[f64]) -> f64 {
+    let effective = WeightSums::of(log_values).effective_sample_size();
+    let variance = 1.0 / effective - 1.0 / log_values.len() as f64;
+    variance.max(0.0).sqrt()
+}
+
+/// Returns the weighted mean of values with its standard error, by the effective number of values.
+fn moments(values: &[f64], log_weights: &[f64]) -> (f64, f64) {
+    let weights = WeightSums::of(log_weights);
+    let shares = log_weights.iter().map(|&w| weights.share(w));
+    // A draw off the support has the value `-inf` and no share.
+    let pairs = values.iter().zip(shares).filter(|(_, share)| *share > 0.0);
+    let mean: f64 = pairs.clone().map(|(x, share)| share * x).sum();
+    let variance: f64 = pairs.map(|(x, share)| share * (x - mean).powi(2)).sum();
+    (mean, (variance / weights.effective_sample_size()).sqrt())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Gaussian, GaussianMixture, Sampleable};
+    use crate::path::GeometricPath;
+    use crate::random::{Purpose, stream};
+
+    type Vector = DVector<f64>;
+
+    fn at(dimension: usize, mean: f64, deviation: f64) -> Gaussian {
+        Gaussian::isotropic(DVector::from_element(dimension, mean), deviation).unwrap()
+    }
+
+    /// Returns a pass whose chains arrived at `states`, with the log densities of `target`.
+    fn pass(
+        target: &GaussianMixture,
+        states: Vec<Vector>,
+        trail: Vec<Vector>,
+    ) -> PassStates<Vector> {
+        let known = |states: Vec<Vector>| {
+            let pair = |state| {
+                let value = target.log_density(&state);
+                (state, value)
+            };
+            states.into_iter().map(pair).collect()
+        };
+        PassStates {
+            arrived: known(states),
+            trail: known(trail),
+            log_ratio: (target.log_normalizer(), 0.3),
+        }
+    }
+
+    fn draws(law: &Gaussian, count: usize, rng: &mut StreamRng) -> Vec<Vector> {
+        (0..count).map(|_| law.sample(rng)).collect()
+    }
+
+    /// Returns the reason against a base for a target of two modes, if there is one. All states of the first pass lie in
+    /// the first mode. `second` states of the second pass, and `on_way` states on the way of the first, lie in the other.
+    fn reason(second: usize, on_way: usize) -> Option<NotFitted> {
+        let (wide, narrow) = (at(3, -3.0, 1.0), at(3, 3.0, 0.3));
+        let parts = [(0.5, wide.clone()), (0.5, narrow.clone())];
+        let target = GaussianMixture::new(parts).unwrap();
+        let base = Gaussian::isotropic(Vector::zeros(3), 10.0).unwrap();
+        let shifted = base.log_normalizer();
+        let path = GeometricPath::new(base, target.clone());
+        let mut rng = stream(1, Purpose::TESTING, 0);
+        let trail = draws(&narrow, on_way, &mut rng);
+        let one = pass(&target, draws(&wide, 64, &mut rng), trail);
+        let mut states = draws(&wide, 64 - second, &mut rng);
+        states.extend(draws(&narrow, second, &mut rng));
+        let mut passes = [one, pass(&target, states, Vec::new())];
+        for pass in &mut passes {
+            pass.log_ratio.0 = -0.7 - shifted;
+        }
+        fit(&&path, &passes, &mut rng).unwrap().found.err()
+    }
+
+    #[test]
+    fn a_mode_is_seen_by_the_other_pass_or_on_the_way() {
+        assert_eq!(reason(0, 0), None);
+        assert!(matches!(reason(20, 0), Some(NotFitted::Uncovered { .. })));
+        assert!(matches!(reason(0, 1), Some(NotFitted::Lost { .. })));
+    }
+
+    /// Exact states of Gaussians: a hundred pairs of passes.
+    #[test]
+    fn gaussians_are_fitted() {
+        let mut rng = stream(2, Purpose::TESTING, 0);
+        let mut refused = Vec::new();
+        for dimension in [1, 2, 5, 10, 30] {
+            let law = at(dimension, 1.0, 0.2);
+            let target = GaussianMixture::new([(1.0, law.clone())]).unwrap();
+            let base = Gaussian::standard(dimension).unwrap();
+            let path = GeometricPath::new(base.clone(), target.clone());
+            for _ in 0..20 {
+                let mut one = || {
+                    let states = draws(&law, 64, &mut rng);
+                    let mut pass = pass(&target, states, Vec::new());
+                    pass.log_ratio.0 -= base.log_normalizer();
+                    pass
+                };
+                let passes = [one(), one()];
+                refused.extend(fit(&&path, &passes, &mut rng).unwrap().found.err());
+            }
+        }
+        assert!(refused.len() <= 2, "{refused:?}");
+    }
+}

@@ -1,0 +1,121 @@
+//! Fitted bases: distributions are fitted to the states of first passes, and rounds start from them.
+
+mod adapted;
+mod base;
+mod check;
+mod task;
+
+pub use base::{FittedBase, NotFitted};
+pub(super) use task::{Begun, FitTask};
+
+use std::sync::Arc;
+
+use nalgebra::DVector;
+
+use super::base_search::{MixtureAt, MixtureBase, compare_normalizer, from_base};
+use super::round::{Ended, Layout, RoundJob, Start};
+use crate::Result;
+use crate::kernel::{Rest, TransitionKernel};
+use crate::model::{NormalizedModel, StudentT, UnnormalizedModel};
+use crate::path::AnnealingPath;
+use crate::random::StreamRng;
+use crate::schedule::Schedule;
+
+/// A type that fits bases, and runs rounds from them. The trait does not require vectors as states.
+pub(super) trait Fits<S, K>: Send + Sync {
+    /// Returns the function that returns a state's coordinates.
+    fn coordinates(&self) -> fn(&S) -> &[f64];
+
+    /// Returns whether the log normaliser of the path's own base is right. Refuses a wrong one.
+    fn has_normalizer(&self, rng: &mut StreamRng) -> Result<bool>;
+
+    /// Fits a base to the states of first passes, or returns the reason against it.
+    fn fit(&self, passes: &[PassStates<S>], rng: &mut StreamRng) -> Result<Fitted>;
+
+    /// Runs a round from a fitted base. Without a schedule its chains are draws that do not move.
+    fn round(
+        &self,
+        base: &FittedBase,
+        start: (Option<Start<K>>, u64),
+        layout: &Layout<S>,
+        job: &mut RoundJob<'_, S>,
+    ) -> Result<Ended<S>>;
+}
+
+/// The chains of a first pass.
+pub(super) struct PassStates<S> {
+    /// The states at the target, with their log densities; NaN if they are not known.
+    arrived: Vec<(S, f64)>,
+    /// States on the way, with their log densities at the target.
+    trail: Vec<(S, f64)>,
+    /// Estimate of `log(Z_K / Z_0)` with its standard error.
+    log_ratio: (f64, f64),
+}
+
+/// A fitted base with the effective share of its draws, or the reason why there is none.
+pub(super) type Found = std::result::Result<(FittedBase, f64), NotFitted>;
+
+/// The end of a fit, with the evaluations spent.
+pub(super) struct Fitted {
+    found: Found,
+    evaluations: u64,
+}
+
+pub(super) type Fitting<'p, S, K> = Arc<dyn Fits<S, K> + 'p>;
+
+/// Returns a [`Fits`] for the target of `path`.
+pub(super) fn fitting<'p, P, K>(path: P) -> Fitting<'p, DVector<f64>, K>
+where
+    P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel + Sync> + Send + Sync + 'p,
+    P::At: Send + Sync,
+    K: TransitionKernel<MixtureAt<P, StudentT>> + Send + Sync,
+{
+    Arc::new(BaseOfPath(path))
+}
+
+/// Fits bases for the target of a path.
+struct BaseOfPath<P>(P);
+
+impl<P, K> Fits<DVector<f64>, K> for BaseOfPath<P>
+where
+    P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel + Sync> + Send + Sync,
+    P::At: Send + Sync,
+    K: TransitionKernel<MixtureAt<P, StudentT>> + Send + Sync,
+{
+    fn coordinates(&self) -> fn(&DVector<f64>) -> &[f64] {
+        |state| state.as_slice()
+    }
+
+    fn has_normalizer(&self, rng: &mut StreamRng) -> Result<bool> {
+        let base = self.0.base();
+        let log_density = |state: &DVector<f64>| base.log_density(state);
+        Ok(base.has_certain_normalizer()
+            || compare_normalizer(base, log_density, base.log_normalizer(), rng)?)
+    }
+
+    fn fit(&self, passes: &[PassStates<DVector<f64>>], rng: &mut StreamRng) -> Result<Fitted> {
+        check::fit(&self.0, passes, rng)
+    }
+
+    fn round(
+        &self,
+        base: &FittedBase,
+        (start, seed): (Option<Start<K>>, u64),
+        layout: &Layout<DVector<f64>>,
+        job: &mut RoundJob<'_, DVector<f64>>,
+    ) -> Result<Ended<DVector<f64>>> {
+        let log_z = self.0.base().log_normalizer();
+        let base = MixtureBase::with_log_z(self.0.clone(), log_z, base.laws().to_vec());
+        let path = from_base(&self.0, base);
+        // The new base is normalised.
+        let layout = Layout {
+            log_base_normalizer: layout.log_base_normalizer - log_z,
+            ..*layout
+        };
+        // A codec is made for the path's own models, so an unfinished block of this round begins anew.
+        match start {
+            Some(start) => layout.run(path, start, None, job),
+            None => layout.run(path, (Rest, Schedule::linear(1)?, seed), None, job),
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! The work of a fit: two first passes, and what follows if the fits to them disagree.
+
+use std::ops::Range;
+use std::time::Instant;
+
+use rand::Rng;
+
+use super::adapted::{DRAWS, MOST_STEPS};
+use super::{Fitting, Found, NotFitted, PassStates};
+use crate::Result;
+use crate::adaptive::first_pass::{FIRST_BLOCK, FirstPass, FirstPassRun};
+use crate::adaptive::first_pass_task::{FirstPassAtWork, Later};
+use crate::adaptive::round::seconds;
+use crate::adaptive::rounds::Rounds;
+use crate::kernel::TransitionKernel;
+use crate::num::log_mean_exp;
+use crate::path::AnnealingPath;
+use crate::random::{Purpose, StreamRng, stream};
+use crate::work::{Halt, Pulse, Single, Task};
+
+/// Number of pairs of first passes. Each pair has twice the chains and moves of the one before.
+const MOST_PAIRS: u32 = 3;
+/// Number of moves at the target after which a fit that failed is tried again with the same chains.
+const FURTHER_MOVES: usize = 30;
+
+/// Two first passes that share nothing, and a fit to their states. It is one block, so an interrupted fit begins anew.
+pub(in crate::adaptive) struct FitTask<'s, 'p, P: AnnealingPath, K> {
+    pub(in crate::adaptive) rounds: &'s Rounds<'p, P, K>,
+    pub(in crate::adaptive) fitting: &'s Fitting<'p, P::State, K>,
+    pub(in crate::adaptive) later: Later<'s>,
+    /// Number of evaluations that all tries may spend.
+    pub(in crate::adaptive) allowance: u64,
+}
+
+/// The first of the last two passes, with the evaluations of all passes and fits; and the base, with the effective share of
+/// its draws.
+#[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
+pub(in crate::adaptive) struct Begun<K> {
+    pub(in crate::adaptive) first: FirstPassRun<K>,
+    pub(in crate::adaptive) base: Found,
+}
+
+/// The state between tries: the evaluations spent, and the passes so far, to whose states later fits belong, too.
+struct Tries<S> {
+    spent: u64,
+    passed: Vec<PassStates<S>>,
+    rng: StreamRng,
+}
+
+type Pair<'s, 'p, P, K> = [FirstPassAtWork<'s, 'p, P, K>; 2];
+
+impl<'p, P, K> FitTask<'_, 'p, P, K>
+where
+    P: AnnealingPath<State: Clone + Send> + Send + Sync,
+    P::At: Send + Sync,
+    K: TransitionKernel<P::At> + Clone + Send + Sync,
+{
+    /// Returns the first passes of the given pair, counted from 0.
+    fn passes(&self, pair: u32, rng: &mut StreamRng) -> [FirstPass<'p, P, K>; 2] {
+        let rounds = self.rounds;
+        let chains = (rounds.chains << pair).div_ceil(2);
+        std::array::from_fn(|_| rounds.first_pass(chains, rounds.moves << pair, rng.next_u64()))
+    }
+
+    /// Makes one first pass, for rounds from the path's own base.
+    fn unfitted(&self, reason: NotFitted, pulse: &mut dyn Pulse) -> Result<Begun<K>, Halt> {
+        let rounds = self.rounds;
+        let pass = rounds.first_pass(rounds.chains, rounds.moves, rounds.seed);
+        let mut at = FirstPassAtWork::start(&pass)?;
+        at.arrive(u64::MAX, Some(self.later), pulse, true)?;
+        let first = at.finish()?;
+        Ok(Begun {
+            first,
+            base: Err(reason),
+        })
+    }
+
+    /// Makes two first passes and fits a base. If the fit fails a check, the chains move on, and a base is fitted again.
+    fn attempt(
+        &self,
+        [one, other]: &[FirstPass<'p, P, K>; 2],
+        tries: &mut Tries<P::State>,
+        pulse: &mut dyn Pulse,
+    ) -> Result<Begun<K>, Halt> {
+        let mut at = [FirstPassAtWork::start(one)?, FirstPassAtWork::start(other)?];
+        for pass in &mut at {
+            pass.keep_trail();
+            pass.arrive(u64::MAX, Some(self.later), pulse, false)?;
+        }
+        tries.spent += evaluations(&at);
+        let mut found = self.fit(&at, tries)?;
+        let of_moves = (FURTHER_MOVES * self.rounds.chains) as u64 * self.rounds.of_move();
+        if self.goes_on(&found, tries.spent + of_moves) {
+            let arrived = evaluations(&at);
+            at.iter_mut()
+                .try_for_each(|pass| pass.stay(FURTHER_MOVES, pulse))?;
+            tries.spent += evaluations(&at) - arrived;
+            tries.passed.truncate(tries.passed.len() - at.len());
+            found = self.fit(&at, tries)?;
+        }
+        let mut first = at[0].finish()?;
+        first.log_z = log_mean_exp(&[first.log_z, at[1].finish()?.log_z]);
+        Ok(Begun { first, base: found })
+    }
+
+    /// Fits a base to the states of two passes and of all earlier ones.
+    fn fit(&self, at: &Pair<'_, 'p, P, K>, tries: &mut Tries<P::State>) -> Result<Found> {
+        let passed = |pass: &FirstPassAtWork<'_, 'p, P, K>| {
+            let found = pass.finish()?;
+            let arrived = pass.known();
+            // Each stage halves the effective sample size, so its weights have the relative variance 1.
+            let error = (found.schedule.stages() as f64 / arrived.len() as f64).sqrt();
+            Ok::<_, crate::Error>(PassStates {
+                trail: pass.trail().to_vec(),
+                log_ratio: (found.log_z - self.rounds.log_base_normalizer, error),
+                arrived,
+            })
+        };
+        for pass in at {
+            tries.passed.push(passed(pass)?);
+        }
+        let fitted = self.fitting.fit(&tries.passed, &mut tries.rng)?;
+        tries.spent += fitted.evaluations;
+        Ok(fitted.found)
+    }
+
+    /// Returns whether another try may find a base, and ends with `spent` evaluations that are still allowed.
+    fn goes_on(&self, found: &Found, spent: u64) -> bool {
+        let most = spent.saturating_add(2 * (MOST_STEPS * DRAWS) as u64);
+        most <= self.allowance && found.as_ref().is_err_and(|reason| reason.may_pass())
+    }
+}
+
+impl<P, K> Task for FitTask<'_, '_, P, K>
+where
+    P: AnnealingPath<State: Clone + Send> + Send + Sync,
+    P::At: Send + Sync,
+    K: TransitionKernel<P::At> + Clone + Send + Sync,
+{
+    type Output = Single<Begun<K>>;
+
+    fn chains(&self, _block: usize) -> Range<usize> {
+        0..self.rounds.chains
+    }
+
+    fn run(&self, _block: usize, pulse: &mut dyn Pulse) -> Result<Self::Output, Halt> {
+        let start = Instant::now();
+        let mut rng = stream(self.rounds.seed, Purpose::FITTED, 0);
+        if !self.fitting.has_normalizer(&mut rng)? {
+            return Ok(Single(self.unfitted(NotFitted::Normalizer, pulse)?));
+        }
+        let mut tries = Tries {
+            spent: 0,
+            passed: Vec::new(),
+            rng,
+        };
+        let mut pair = 0;
+        let mut begun = loop {
+            let passes = self.passes(pair, &mut tries.rng);
+            let before = tries.spent;
+            let begun = self.attempt(&passes, &mut tries, pulse)?;
+            pair += 1;
+            // Twice the chains and moves: four times the evaluations.
+            let next = tries.spent + 4 * (tries.spent - before);
+            if pair == MOST_PAIRS || !self.goes_on(&begun.base, next) {
+                break begun;
+            }
+        };
+        begun.first.evaluations = tries.spent;
+        begun.first.seconds = seconds(start);
+        Ok(Single(begun))
+    }
+
+    fn width(&self) -> usize {
+        self.rounds.chains.div_ceil(2).div_ceil(FIRST_BLOCK)
+    }
+}
+
+fn evaluations<P, K>(at: &Pair<'_, '_, P, K>) -> u64
+where
+    P: AnnealingPath<State: Clone + Send> + Send + Sync,
+    P::At: Send + Sync,
+    K: TransitionKernel<P::At> + Clone + Send + Sync,
+{
+    at.iter().map(FirstPassAtWork::evaluations).sum()
+}
