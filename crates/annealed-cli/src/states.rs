@@ -25,6 +25,9 @@ pub struct Options {
     /// How draws depend on each other
     #[arg(long, value_enum, default_value_t = Draws::Chains)]
     draws: Draws,
+    /// Draw free energies and overlaps to an SVG file
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -54,6 +57,9 @@ pub fn states(options: &Options) -> Result<String> {
         })?),
     };
     let found = table.mbar(dependence)?;
+    if let Some(path) = &options.plot {
+        annealed_plot::states(&found, table.names(), path)?;
+    }
     match options.json {
         true => of_json(&table, &found),
         false => text(&table, &found),
