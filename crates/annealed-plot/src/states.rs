@@ -3,8 +3,8 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use annealed::Result;
 use annealed::estimate::{LogZ, Mbar};
+use annealed::{Error, Result};
 
 use crate::frame::WIDTH;
 use crate::text::write_text;
@@ -41,7 +41,10 @@ pub fn states(found: &Mbar, names: &[impl AsRef<str>], path: impl AsRef<Path>) -
 }
 
 fn picture(found: &Mbar, names: &[&str]) -> Result<Drawing> {
-    annealed::Error::check_dimension("names", names.len(), found.states())?;
+    if names.len() != found.states() {
+        let (found, expected) = (names.len(), found.states());
+        return Err(Error::DimensionMismatch { argument: "names", found, expected });
+    }
     let mut column = Drawing::empty(WIDTH);
     column.add_row(&[energies(found)?.drawing()?]);
     column.add_row(&[overlaps(found, names)]);
