@@ -43,7 +43,11 @@ pub fn states(found: &Mbar, names: &[impl AsRef<str>], path: impl AsRef<Path>) -
 fn picture(found: &Mbar, names: &[&str]) -> Result<Drawing> {
     if names.len() != found.states() {
         let (found, expected) = (names.len(), found.states());
-        return Err(Error::DimensionMismatch { argument: "names", found, expected });
+        return Err(Error::DimensionMismatch {
+            argument: "names",
+            found,
+            expected,
+        });
     }
     let mut column = Drawing::empty(WIDTH);
     column.add_row(&[energies(found)?.drawing()?]);
