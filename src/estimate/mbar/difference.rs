@@ -33,18 +33,21 @@ impl Difference {
     }
 
     /// Returns the sums of the distances to the ends of the gaps' intervals, below and above.
-    fn beyond_gaps(&self, level: f64) -> Result<(f64, f64)> {
-        let (mut below, mut above) = (0.0, 0.0);
+    fn beyond_gaps(&self, level: f64) -> Result<[f64; 2]> {
+        let mut beyond = [0.0; 2];
         for (sign, bennett) in &self.gaps {
             let (lower, upper) = bennett.interval_at(level)?;
-            let (down, up) = if *sign > 0 {
-                (-lower, upper)
+            let found = if *sign > 0 {
+                [-lower, upper]
             } else {
-                (upper, -lower)
+                [upper, -lower]
             };
-            (below, above) = (below + down.max(0.0), above + up.max(0.0));
+            beyond
+                .iter_mut()
+                .zip(found)
+                .for_each(|(sum, found)| *sum += found.max(0.0));
         }
-        Ok((below, above))
+        Ok(beyond)
     }
 }
 
@@ -71,7 +74,7 @@ impl LogZ for Difference {
             0.0 => 0.0,
             error => error * student_quantile(0.5 + 0.5 * level, self.freedom),
         };
-        let (below, above) = self.beyond_gaps(level)?;
+        let [below, above] = self.beyond_gaps(level)?;
         Ok((self.value - half.max(below), self.value + half.max(above)))
     }
 
