@@ -11,6 +11,9 @@ use crate::{Error, Result};
 /// then gives it.
 const UNRESOLVED: f64 = 1e-6;
 
+/// Likeness or overlap of two states above which they count as equal.
+pub(super) const EQUAL: f64 = 1.0 - 1e-9;
+
 /// A division of the states with draws into two groups, at an edge of the tree of the largest overlaps.
 #[derive(Debug, Clone)]
 pub(super) struct Cut {
@@ -23,9 +26,10 @@ pub(super) struct Cut {
 }
 
 impl Cut {
-    /// Returns whether the groups hardly overlap.
+    /// Returns whether the groups hardly overlap. Few draws of equal densities are no gap.
     pub(super) fn is_gap(&self) -> bool {
-        self.overlap < LITTLE || self.bennett.effective_sample_size() < FEW
+        let is_little = self.overlap < LITTLE || self.bennett.effective_sample_size() < FEW;
+        is_little && self.overlap < EQUAL
     }
 
     pub(super) fn warning(&self) -> Warning {
@@ -38,9 +42,9 @@ impl Cut {
 
     /// Returns 1 if log Z of the first state less log Z of the second one grows with the gap, -1 if it falls, 0 if both
     /// are in one group.
-    pub(super) fn sign(&self, states: [usize; 2]) -> i32 {
-        let [one, other] = states.map(|state| i32::from(self.groups[1].contains(&state)));
-        one - other
+    pub(super) fn sign(&self, states: [usize; 2]) -> f64 {
+        let [one, other] = states.map(|state| self.groups[1].contains(&state));
+        f64::from(i8::from(one) - i8::from(other))
     }
 }
 
@@ -97,7 +101,7 @@ pub(super) fn cuts(
 pub(super) fn first_estimate(data: &Data) -> Vec<f64> {
     let states = data.states();
     // The distance of two states is the sum of their relative entropies. A density of 0 counts as far.
-    let mut works = DMatrix::zeros(states, states);
+    let mut works = DMatrix::<f64>::zeros(states, states);
     for (draw, &own) in data.labels.iter().enumerate() {
         for &to in &data.drawn {
             let work: f64 = data.column(own)[draw] - data.column(to)[draw];

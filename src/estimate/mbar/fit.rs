@@ -2,16 +2,13 @@
 
 use nalgebra::DMatrix;
 
-use super::cut::{Cut, cuts, first_estimate, likeness};
+use super::cut::{Cut, EQUAL, cuts, first_estimate, likeness};
 use super::data::{Data, Dependence};
 use super::error::{Influence, Spread};
 use super::mixture::{Mixture, Weights};
 use super::solve::{inverse, solve};
 use crate::estimate::log_sum_exp;
 use crate::{Error, Result};
-
-/// Likeness of two states above which they count as equal.
-const EQUAL: f64 = 1.0 - 1e-9;
 
 /// The solution of the equations, for states with draws.
 #[derive(Debug, Clone)]

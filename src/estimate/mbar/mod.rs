@@ -128,11 +128,6 @@ impl Mbar {
         Self::from_log_densities(-u_kn.transpose(), counts, dependence)
     }
 
-    /// Returns the number of states K.
-    pub fn states(&self) -> usize {
-        self.fit.data.states()
-    }
-
     /// Returns log Z of each state less log Z of state 0.
     pub fn log_z(&self) -> Vec<f64> {
         let log_z = self.all.log_z.iter();
@@ -145,19 +140,11 @@ impl Mbar {
     /// # Errors
     /// An index that is no state.
     pub fn difference(&self, i: usize, j: usize) -> Result<Difference> {
-        let (states, k) = ([("i", i), ("j", j)], self.states());
+        let (states, k) = ([("i", i), ("j", j)], self.fit.data.states());
         for (name, state) in states {
             Error::check(state < k, name, state, format!("a state below {k}"))?;
         }
         Ok(self.between(&self.all, i, j))
-    }
-
-    /// Returns log Z of each state (row) less log Z of each state (column), and the standard errors.
-    pub fn differences(&self) -> (DMatrix<f64>, DMatrix<f64>) {
-        let k = self.states();
-        let found = DMatrix::from_fn(k, k, |i, j| self.between(&self.all, i, j));
-        let errors = found.map(|found| found.standard_error());
-        (found.map(|found| found.value), errors)
     }
 
     /// Returns the weights of all draws at a further state with these log densities, one for each draw. The state may
@@ -212,7 +199,7 @@ impl Mbar {
     /// Returns log Z of state `one` less log Z of state `other`.
     fn between(&self, all: &Estimates, one: usize, other: usize) -> Difference {
         let near = [one, other].map(|state| all.nearest[state]);
-        let crossed = self.fit.cuts.iter().filter(|cut| cut.sign(near) != 0);
+        let crossed = self.fit.cuts.iter().filter(|cut| cut.sign(near) != 0.0);
         let freedoms = crossed.clone().map(|cut| cut.bennett.degrees_of_freedom());
         let effective = [one, other].map(|state| (all.effective[state] - 1.0).max(1.0));
         let v = |i, j| all.spread.covariance[(i, j)];
@@ -242,7 +229,7 @@ impl Mbar {
         let slow = |state: &usize| few(data.counts[*state], times[*state]);
         let replicas = matches!(data.how, Dependence::Replicas(_));
         let slowest = data.drawn.iter().find_map(slow).filter(|_| replicas);
-        let states = (0..self.states()).filter_map(|state| {
+        let states = (0..self.fit.data.states()).filter_map(|state| {
             let slow = slow(&state).filter(|_| !replicas);
             let warning = Box::new(slow.or_else(|| self.doubt_of(state))?);
             Some(Warning::InState { state, warning })
@@ -275,7 +262,7 @@ fn few(draws: usize, time: f64) -> Option<Warning> {
 impl Display for Mbar {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let draws = self.fit.data.draws();
-        write!(f, "{} states, {draws} draws", self.states())?;
+        write!(f, "{} states, {draws} draws", self.fit.data.states())?;
         for (state, effective) in self.all.effective.iter().enumerate() {
             write!(f, "\nstate {state}: log Z - log Z_0 = ")?;
             let found = self.between(&self.all, state, 0);

@@ -67,21 +67,19 @@ pub(super) fn inverse(products: &DMatrix<f64>, shares: &[f64]) -> DMatrix<f64> {
     let states = shares.len();
     let fixed = shares.iter().position(|share| *share > 0.0);
     let is_free = |i: usize| shares[i] > 0.0 && Some(i) != fixed;
-    let scale = |i: usize, j: usize| match is_free(i) && is_free(j) {
-        true => 1.0 / (shares[i] * shares[j]).sqrt(),
-        false => 0.0,
-    };
-    let entry = |i: usize, j: usize| match i == j {
+    let entry = |i: usize, j: usize| match (is_free(i) && is_free(j), i == j) {
+        (false, is_diagonal) => f64::from(u8::from(is_diagonal)),
+        (true, false) => -products[(i, j)],
         // Sums of positive numbers keep all digits, however small the overlap is.
-        true => (0..states)
-            .filter(|l| *l != i)
-            .map(|l| products[(i, l)])
-            .sum::<f64>(),
-        false => -products[(i, j)],
+        (true, true) => {
+            let others = (0..states).filter(|l| *l != i).map(|l| products[(i, l)]);
+            others.sum::<f64>() + RIDGE * shares[i]
+        }
     };
-    let scaled = DMatrix::from_fn(states, states, |i, j| scale(i, j) * entry(i, j));
-    let ridge = DMatrix::from_diagonal_element(states, states, RIDGE);
-    let inverse = (scaled + ridge).try_inverse();
-    let inverse = inverse.unwrap_or_else(|| DMatrix::zeros(states, states));
-    DMatrix::from_fn(states, states, |i, j| scale(i, j) * inverse[(i, j)])
+    let inverse = DMatrix::from_fn(states, states, entry).try_inverse();
+    let mut inverse = inverse.unwrap_or_else(|| DMatrix::zeros(states, states));
+    for state in (0..states).filter(|state| !is_free(*state)) {
+        inverse[(state, state)] = 0.0;
+    }
+    inverse
 }
