@@ -149,21 +149,10 @@ pub(super) fn hardly_overlap(overlap: f64, ess: f64, groups: Option<&[Vec<usize>
              chains): use more stages, or more chains in both directions"
         );
     };
-    let (one, other) = (named(one), named(other));
     format!(
-        "the draws of states {one} hardly overlap with those of states {other} (overlap {overlap:.3}, {ess:.0} effective \
+        "the draws of states {one:?} hardly overlap with those of states {other:?} (overlap {overlap:.3}, {ess:.0} effective \
          draws): log Z between the two groups is hardly known; add states between them"
     )
-}
-
-/// Returns `0 to 3, 7` for the ascending indices 0, 1, 2, 3 and 7.
-fn named(indices: &[usize]) -> String {
-    let runs = indices.chunk_by(|one, next| one + 1 == *next);
-    let text = runs.map(|run| match run {
-        [one] => one.to_string(),
-        _ => format!("{} to {}", run[0], run[run.len() - 1]),
-    });
-    Vec::from_iter(text).join(", ")
 }
 
 #[cfg(test)]

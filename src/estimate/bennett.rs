@@ -72,7 +72,7 @@ const COPIED: usize = 10;
 /// Statistics of the acceptances `s(..)` of one direction.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub(super) struct Side {
+struct Side {
     /// Variance of the mean acceptance, relative to the squared mean.
     variance: f64,
     effective_sample_size: f64,
@@ -104,8 +104,7 @@ impl BennettEstimate {
             Correlation::clear(acceptances.collect())
         });
         let [one, other] = found.times();
-        found.forward.count_as(one);
-        found.reverse.count_as(other);
+        found = found.counted([one, other]);
         let time = one.max(other);
         found.from_crooks = Some(distance_from_crooks(&margins, time, shift));
         Ok(found)
@@ -185,6 +184,13 @@ impl BennettEstimate {
         let is_strange = correlation.interleaved.is_some() || correlation.grows;
         found.correlations[1] = is_strange.then_some(correlation);
         Ok(found)
+    }
+
+    /// Lets these numbers of autocorrelated weights of both directions count as one independent weight.
+    pub(super) fn counted(mut self, [forward, reverse]: [f64; 2]) -> Self {
+        self.forward.count_as(forward);
+        self.reverse.count_as(reverse);
+        self
     }
 
     fn of(forward: &[f64], reverse: &[f64], reverse_count: f64) -> Result<Self> {
@@ -396,7 +402,12 @@ impl BennettEstimate {
     }
 
     pub(crate) fn degrees_of_freedom(&self) -> f64 {
-        Side::degrees_of_freedom(&self.forward, &self.reverse)
+        let total = (self.forward.variance + self.reverse.variance).powi(2);
+        let parts = self.forward.satterthwaite() + self.reverse.satterthwaite();
+        match parts > 0.0 {
+            true => (total / parts).max(1.0),
+            false => f64::MAX,
+        }
     }
 
     /// Returns the distance between the estimates from each direction's weights alone.
@@ -422,14 +433,8 @@ impl BennettEstimate {
 
 impl Side {
     fn of(acceptances: &WeightSums) -> Self {
-        Self::new(
-            acceptances.count() as f64,
-            acceptances.effective_sample_size(),
-        )
-    }
-
-    /// Creates the statistics of n acceptances with this effective sample size.
-    pub(super) fn new(n: f64, effective_sample_size: f64) -> Self {
+        let n = acceptances.count() as f64;
+        let effective_sample_size = acceptances.effective_sample_size();
         Self {
             // If all acceptances are equal, rounding may put their effective sample size above n.
             variance: ((n / effective_sample_size - 1.0) / (n - 1.0)).max(0.0),
@@ -438,19 +443,9 @@ impl Side {
     }
 
     /// Lets `time` autocorrelated weights count as one independent weight.
-    pub(super) fn count_as(&mut self, time: f64) {
+    fn count_as(&mut self, time: f64) {
         self.variance *= time;
         self.effective_sample_size /= time;
-    }
-
-    /// Returns the degrees of freedom of the sum of both variances (Welch and Satterthwaite).
-    pub(super) fn degrees_of_freedom(one: &Self, other: &Self) -> f64 {
-        let total = (one.variance + other.variance).powi(2);
-        let parts = one.satterthwaite() + other.satterthwaite();
-        match parts > 0.0 {
-            true => (total / parts).max(1.0),
-            false => f64::MAX,
-        }
     }
 
     fn satterthwaite(&self) -> f64 {

@@ -21,7 +21,7 @@ pub struct Difference {
     pub(super) freedom: f64,
     /// Gaps between the two states. Each estimate is of the correction to the value; the sign is -1 if it is of the
     /// negative one.
-    pub(super) gaps: Vec<(i32, BennettEstimate)>,
+    pub(super) gaps: Vec<(f64, BennettEstimate)>,
     pub(super) warnings: Vec<Warning>,
 }
 
@@ -30,21 +30,6 @@ impl Difference {
     pub fn shifted(mut self, constant: f64) -> Self {
         self.value += constant;
         self
-    }
-
-    /// Returns the sums of the distances to the ends of the gaps' intervals, below and above.
-    fn beyond_gaps(&self, level: f64) -> Result<(f64, f64)> {
-        let (mut below, mut above) = (0.0, 0.0);
-        for (sign, bennett) in &self.gaps {
-            let (lower, upper) = bennett.interval_at(level)?;
-            let (down, up) = if *sign > 0 {
-                (-lower, upper)
-            } else {
-                (upper, -lower)
-            };
-            (below, above) = (below + down.max(0.0), above + up.max(0.0));
-        }
-        Ok((below, above))
     }
 }
 
@@ -56,10 +41,7 @@ impl LogZ for Difference {
     /// Returns the standard error by the sandwich. Across groups of states with little overlap it is at least half the
     /// distance between the estimates from the draws of each group alone.
     fn standard_error(&self) -> f64 {
-        let gaps = self
-            .gaps
-            .iter()
-            .map(|(_, bennett)| 0.5 * bennett.one_sided_gap());
+        let gaps = self.gaps.iter().map(|(_, gap)| 0.5 * gap.one_sided_gap());
         self.error.max(gaps.sum())
     }
 
@@ -71,8 +53,14 @@ impl LogZ for Difference {
             0.0 => 0.0,
             error => error * student_quantile(0.5 + 0.5 * level, self.freedom),
         };
-        let (below, above) = self.beyond_gaps(level)?;
-        Ok((self.value - half.max(below), self.value + half.max(above)))
+        let (mut lower, mut upper) = (self.value, self.value);
+        for (sign, bennett) in &self.gaps {
+            let (one, other) = bennett.interval_at(level)?;
+            let (one, other) = (sign * one, sign * other);
+            lower += one.min(other).min(0.0);
+            upper += one.max(other).max(0.0);
+        }
+        Ok((lower.min(self.value - half), upper.max(self.value + half)))
     }
 
     fn warnings(&self) -> &[Warning] {

@@ -2,183 +2,176 @@
 
 use std::ops::Range;
 
+use nalgebra::DMatrix;
+
 use super::data::Data;
-use crate::num::{VECTOR_WIDTH, exp_of_negative, over_vectors};
-use crate::work::{Merge, join};
+use crate::num::{exp_of_negative, over_vectors};
+use crate::work::join;
 
 /// Number of draws of a piece of work that one thread does.
 const BLOCK: usize = 4_096;
 /// Number of draws whose probabilities are in memory together.
 const CHUNK: usize = 256;
 
-/// Sums over draws.
+/// Weights of the draws in the equations, in proportion to the effective numbers `N_s / t_s` of draws.
 #[derive(Debug, Clone)]
-pub(super) struct Sums(pub(super) Vec<f64>);
+pub(super) struct Weights {
+    /// Autocorrelation time `t_s` of the draws of each state.
+    pub(super) times: Vec<f64>,
+    /// Weight `a_s / N_s` of one draw of each state.
+    pub(super) of_draw: Vec<f64>,
+    /// Weights `a_s` of all draws of each state, with the sum 1.
+    pub(super) shares: Vec<f64>,
+    /// Sum of the effective numbers of draws.
+    pub(super) effective: f64,
+}
 
-impl Merge for Sums {
-    fn merge(&mut self, right: Self) {
-        let pairs = self.0.iter_mut().zip(right.0);
-        pairs.for_each(|(sum, other)| *sum += other);
+impl Weights {
+    pub(super) fn new(data: &Data, times: Vec<f64>) -> Self {
+        let counts = data.counts.iter().zip(&times);
+        let effective = Vec::from_iter(counts.map(|(count, time)| *count as f64 / time));
+        let total: f64 = effective.iter().sum();
+        Self {
+            of_draw: times.iter().map(|time| 1.0 / (time * total)).collect(),
+            shares: effective.iter().map(|count| count / total).collect(),
+            effective: total,
+            times,
+        }
+    }
+
+    /// Returns the factor `b_k` of the values of a state, as in [`Mixture`]. The weights of all
+    /// draws for one state add up to 1.
+    pub(super) fn factor(&self, state: usize) -> f64 {
+        let least = self.of_draw.iter().copied().fold(1.0, f64::min);
+        match self.shares.get(state) {
+            Some(share) if *share > 0.0 => *share,
+            _ => least / self.shares.len() as f64,
+        }
     }
 }
 
-/// The mixture `sum_j a_j f_j(x) / Z_j` of the laws with draws, at an estimate of their `c_j = log Z_j`.
-#[derive(Debug, Clone, Copy)]
+/// The mixture `sum_j a_j f_j(x) / Z_j` of the states with draws, and values at each draw,
+/// `p_k(x) = b_k f_k(x) / Z_k / mixture(x)`. Of a state with draws, `b_k = a_k`, so that p is the probability that x came
+/// from it. Of another state b is so small that p is below 1.
+#[derive(Debug)]
 pub(super) struct Mixture<'a> {
     pub(super) data: &'a Data,
-    /// Logarithm of `a_j / Z_j` for each law with draws.
-    pub(super) log_shares: &'a [f64],
+    pub(super) weights: &'a Weights,
+    /// Log Z of each state; `inf` for a state whose values are not needed.
+    pub(super) log_z: Vec<f64>,
+    /// Log densities of all draws under a further state, after the others.
+    pub(super) further: Option<&'a [f64]>,
 }
 
-/// Probabilities `p_j(x) = a_j f_j(x) / Z_j / mixture(x)` of a few successive draws.
-#[derive(Debug, Default)]
-pub(super) struct Chunk {
-    pub(super) draws: Range<usize>,
-    /// Probabilities of all draws for law 0, then for law 1, and so on.
-    pub(super) p: Vec<f64>,
-    /// Log density of the mixture at each draw.
-    pub(super) log_mixture: Vec<f64>,
-    buffer: Vec<f64>,
-}
-
-impl Chunk {
-    /// Returns the probabilities of all draws for a law.
-    pub(super) fn of_law(&self, law: usize) -> &[f64] {
-        let length = self.draws.len();
-        &self.p[law * length..(law + 1) * length]
-    }
-}
-
-impl Mixture<'_> {
-    /// Returns sums over all draws. `add` adds the draws of a chunk to a list of `length` sums that begin at 0.
-    pub(super) fn sum(&self, length: usize, add: &(dyn Fn(&Chunk, &mut [f64]) + Sync)) -> Vec<f64> {
-        self.sum_within(0..self.data.draws(), length, add).0
-    }
-
-    fn sum_within(
-        &self,
-        draws: Range<usize>,
-        length: usize,
-        add: &(dyn Fn(&Chunk, &mut [f64]) + Sync),
-    ) -> Sums {
-        let blocks = draws.len().div_ceil(BLOCK);
-        if blocks <= 1 {
-            let mut sums = vec![0.0; length];
-            self.for_chunks(draws, |chunk| add(chunk, &mut sums));
-            return Sums(sums);
+impl<'a> Mixture<'a> {
+    /// Creates the mixture at log Z of the states with draws. The values of others are 0.
+    pub(super) fn new(data: &'a Data, weights: &'a Weights, log_z: &[f64]) -> Self {
+        let terms = log_z.iter().zip(&data.counts);
+        let log_z = terms.map(|(c, count)| if *count > 0 { *c } else { f64::INFINITY });
+        Self {
+            log_z: log_z.collect(),
+            further: None,
+            data,
+            weights,
         }
-        let middle = draws.start + blocks.next_power_of_two() / 2 * BLOCK;
-        let (mut left, mut right) = (None, None);
-        join(
-            &mut || left = Some(self.sum_within(draws.start..middle, length, add)),
-            &mut || right = Some(self.sum_within(middle..draws.end, length, add)),
-        );
-        let (mut left, right) = left.zip(right).expect("both halves have run");
-        left.merge(right);
-        left
     }
 
-    /// Calls `work` with the probabilities of the given draws, chunk by chunk.
-    pub(super) fn for_chunks(&self, draws: Range<usize>, mut work: impl FnMut(&Chunk)) {
-        let mut chunk = Chunk::default();
+    /// Returns the log densities of all draws under a state.
+    pub(super) fn column(&self, state: usize) -> &[f64] {
+        let further = self.further.filter(|_| state == self.data.states());
+        further.unwrap_or_else(|| self.data.column(state))
+    }
+
+    /// Returns whether a state has draws.
+    pub(super) fn contains(&self, state: usize) -> bool {
+        self.data.counts.get(state).is_some_and(|count| *count > 0)
+    }
+
+    /// Returns `sum_n w_n p_k(x_n) p_l(x_n)` and `sum_n w_n log mixture(x_n)`, with a weight for the draws of each state.
+    pub(super) fn sums(&self, weights: &[f64]) -> (DMatrix<f64>, f64) {
+        self.sums_within(0..self.data.draws(), weights)
+    }
+
+    fn sums_within(&self, draws: Range<usize>, weights: &[f64]) -> (DMatrix<f64>, f64) {
+        if draws.len() > BLOCK {
+            let middle = draws.start + draws.len().div_ceil(2).next_multiple_of(BLOCK);
+            let (mut left, mut right) = (None, None);
+            join(
+                &mut || left = Some(self.sums_within(draws.start..middle, weights)),
+                &mut || right = Some(self.sums_within(middle..draws.end, weights)),
+            );
+            let (left, right) = left.zip(right).expect("both halves have run");
+            return (left.0 + right.0, left.1 + right.1);
+        }
+        let states = self.log_z.len();
+        let (mut products, mut log_mixture) = (DMatrix::zeros(states, states), 0.0);
+        self.for_chunks(draws, |draws, p, logs| {
+            let w = Vec::from_iter(self.data.labels[draws].iter().map(|state| weights[*state]));
+            let weighted = DMatrix::from_fn(states, w.len(), |k, n| w[n] * p[(n, k)]);
+            products.gemm(1.0, &weighted, p, 1.0);
+            log_mixture += logs.iter().zip(w).map(|(log, w)| w * log).sum::<f64>();
+        });
+        (products, log_mixture)
+    }
+
+    /// Returns the weighted sums of the values of each state (row) over the draws of each group (column).
+    pub(super) fn sums_by(&self, groups: &[usize], weights: &[f64]) -> DMatrix<f64> {
+        let count = groups.iter().max().map_or(0, |last| last + 1);
+        let mut sums = DMatrix::zeros(self.log_z.len(), count);
+        self.for_chunks(0..groups.len(), |draws, p, _| {
+            for (at, draw) in draws.enumerate() {
+                let weight = weights[self.data.labels[draw]];
+                let mut column = sums.column_mut(groups[draw]);
+                (0..column.len()).for_each(|state| column[state] += weight * p[(at, state)]);
+            }
+        });
+        sums
+    }
+
+    /// Calls `work` chunk by chunk, with the draws, their values (a row for each draw, a column for each state) and the log
+    /// density of the mixture at each of them.
+    pub(super) fn for_chunks<F>(&self, draws: Range<usize>, mut work: F)
+    where
+        F: FnMut(Range<usize>, &DMatrix<f64>, &[f64]),
+    {
+        let mut p = DMatrix::zeros(0, 0);
+        let states = self.log_z.iter().enumerate();
+        let shares = states.map(|(state, c)| self.weights.factor(state).ln() - c);
+        let log_shares = Vec::from_iter(shares);
         for start in draws.clone().step_by(CHUNK) {
-            self.fill(start..(start + CHUNK).min(draws.end), &mut chunk);
-            work(&chunk);
+            let draws = start..(start + CHUNK).min(draws.end);
+            if p.nrows() != draws.len() {
+                p = DMatrix::zeros(draws.len(), self.log_z.len());
+            }
+            let log_mixture = self.fill(draws.clone(), &log_shares, p.as_mut_slice());
+            work(draws.clone(), &p, &log_mixture[..draws.len()]);
         }
     }
 
-    fn fill(&self, draws: Range<usize>, chunk: &mut Chunk) {
-        let length = draws.len();
-        chunk.draws = draws.clone();
-        chunk.p.resize(self.log_shares.len() * length, 0.0);
-        chunk.buffer.resize(length, 0.0);
-        chunk.log_mixture.resize(length, 0.0);
-        let Chunk {
-            p,
-            log_mixture,
-            buffer,
-            ..
-        } = chunk;
-        log_mixture.fill(f64::NEG_INFINITY);
-        buffer.fill(0.0);
+    fn fill(&self, draws: Range<usize>, log_shares: &[f64], p: &mut [f64]) -> [f64; CHUNK] {
+        let (mut most, mut sums) = ([f64::NEG_INFINITY; CHUNK], [0.0; CHUNK]);
         over_vectors(
             #[inline(always)]
             || {
-                for (law, p) in p.chunks_exact_mut(length).enumerate() {
-                    let share = self.log_shares[law];
-                    let densities = &self.data.column(law)[draws.clone()];
-                    for ((p, density), most) in p.iter_mut().zip(densities).zip(&mut *log_mixture) {
-                        *p = density + share;
+                for (state, p) in p.chunks_exact_mut(draws.len()).enumerate() {
+                    let column = &self.column(state)[draws.clone()];
+                    for ((p, density), most) in p.iter_mut().zip(column).zip(&mut most) {
+                        *p = density + log_shares[state];
                         *most = if *p > *most { *p } else { *most };
                     }
                 }
-                for p in p.chunks_exact_mut(length) {
-                    for ((p, most), sum) in p.iter_mut().zip(&*log_mixture).zip(&mut *buffer) {
+                for (state, p) in p.chunks_exact_mut(draws.len()).enumerate() {
+                    let within = f64::from(u8::from(self.contains(state)));
+                    for ((p, most), sum) in p.iter_mut().zip(&most).zip(&mut sums) {
                         *p = exp_of_negative(*p - most);
-                        *sum += *p;
+                        *sum += within * *p;
                     }
                 }
-                for (most, sum) in log_mixture.iter_mut().zip(&mut *buffer) {
-                    *most += sum.ln();
-                    *sum = sum.recip();
-                }
-                for p in p.chunks_exact_mut(length) {
-                    p.iter_mut()
-                        .zip(&*buffer)
-                        .for_each(|(p, factor)| *p *= factor);
+                for p in p.chunks_exact_mut(draws.len()) {
+                    p.iter_mut().zip(&sums).for_each(|(p, sum)| *p /= sum);
                 }
             },
         );
+        std::array::from_fn(|n| most[n] + sums[n].ln())
     }
-}
-
-/// Adds the weighted products `sum_n w_n x_n y_n` of all pairs `i <= j` of `rows` lists in `values`, row by row.
-pub(super) fn add_products(values: &[f64], weights: &[f64], rows: usize, sums: &mut [f64]) {
-    let length = weights.len();
-    let row = |i: usize| &values[i * length..(i + 1) * length];
-    let mut weighted = vec![0.0; length];
-    over_vectors(
-        #[inline(always)]
-        || {
-            let mut at = 0;
-            for i in 0..rows {
-                let pairs = weighted.iter_mut().zip(weights.iter().zip(row(i)));
-                pairs.for_each(|(product, (weight, x))| *product = weight * x);
-                let mut j = i;
-                while j + 4 <= rows {
-                    let found = products(&weighted, [row(j), row(j + 1), row(j + 2), row(j + 3)]);
-                    let slots = sums[at..at + 4].iter_mut().zip(found);
-                    slots.for_each(|(sum, found)| *sum += found);
-                    (at, j) = (at + 4, j + 4);
-                }
-                for j in j..rows {
-                    sums[at] += products(&weighted, [row(j)])[0];
-                    at += 1;
-                }
-            }
-        },
-    );
-}
-
-/// Returns the scalar products of `x` and each of `others`.
-#[inline(always)]
-fn products<const N: usize>(x: &[f64], others: [&[f64]; N]) -> [f64; N] {
-    let mut lanes = [[0.0; VECTOR_WIDTH]; N];
-    let whole = x.len() / VECTOR_WIDTH * VECTOR_WIDTH;
-    for start in (0..whole).step_by(VECTOR_WIDTH) {
-        let of = |values: &[f64]| -> [f64; VECTOR_WIDTH] {
-            std::array::from_fn(|lane| values[start..start + VECTOR_WIDTH][lane])
-        };
-        let xs = of(x);
-        for (lanes, other) in lanes.iter_mut().zip(others) {
-            let ys = of(other);
-            for lane in 0..VECTOR_WIDTH {
-                lanes[lane] += xs[lane] * ys[lane];
-            }
-        }
-    }
-    std::array::from_fn(|n| {
-        let rest = x[whole..].iter().zip(&others[n][whole..]);
-        lanes[n].iter().sum::<f64>() + rest.map(|(x, y)| x * y).sum::<f64>()
-    })
 }

@@ -1,15 +1,15 @@
 //! Log Z of many states from draws of them, by the multistate Bennett acceptance ratio.
 
+mod cut;
 mod data;
 mod difference;
 mod error;
 mod fit;
 mod mixture;
-mod overlap;
 mod solve;
+mod state_weights;
 #[cfg(test)]
 mod tests;
-mod weights;
 
 use std::fmt::{self, Display, Formatter};
 
@@ -18,17 +18,20 @@ use nalgebra::DMatrix;
 use super::log_z::{write_value, write_warnings};
 use super::{LogZ, Warning, pareto_shape};
 use crate::{Error, Result};
-use data::{Data, check_rows};
-use fit::{Fit, Laws};
+use cut::Cut;
+use data::Data;
+use fit::{Estimates, Fit};
 
 pub use data::Dependence;
 pub use difference::Difference;
-pub use weights::StateWeights;
+pub use state_weights::StateWeights;
 
 /// Number of independent draws of a chain, or of replicas, below which its batches do not show the error.
 const FEW_DRAWS: f64 = 200.0;
 /// Effective number of draws of a state, of all draws weighted for it, below which a warning appears.
 const FEW_EFFECTIVE: f64 = 25.0;
+/// Variance of a difference over the variances of its terms, below which it is rounding.
+const ROUNDING: f64 = 1e-14;
 /// Pareto shape of the weights of a state without draws above which a warning appears (Vehtari et al. 2024).
 const HEAVY: f64 = 0.7;
 
@@ -68,8 +71,7 @@ const HEAVY: f64 = 0.7;
 #[doc(alias("pymbar", "WHAM", "free energy", "reverse logistic regression"))]
 pub struct Mbar {
     fit: Fit,
-    /// Log Z of all laws, those without draws included, and their covariance.
-    laws: Laws,
+    all: Estimates,
     warnings: Vec<Warning>,
 }
 
@@ -87,11 +89,9 @@ impl Mbar {
         dependence: Dependence,
     ) -> Result<Self> {
         let (rows, columns) = log_densities.shape();
-        let total = counts
-            .iter()
-            .fold(0, |sum: usize, count| sum.saturating_add(*count));
-        check_rows("counts", total, rows, columns)?;
-        Error::check_dimension("counts (one for each state)", counts.len(), columns)?;
+        Error::check_dimension("counts (one for each column)", counts.len(), columns)?;
+        let total = counts.iter().map(|count| *count as f64).sum::<f64>() as usize;
+        Error::check_dimension("sum of counts (one draw a row)", total, rows)?;
         let states = counts.iter().enumerate();
         let labels = states.flat_map(|(state, count)| std::iter::repeat_n(state, *count));
         Self::from_labels(log_densities, labels.collect(), dependence)
@@ -107,7 +107,11 @@ impl Mbar {
         labels: Vec<usize>,
         dependence: Dependence,
     ) -> Result<Self> {
-        Self::of(Data::new(log_densities, labels, dependence)?)
+        let fit = Fit::of(Data::new(log_densities, labels, dependence)?)?;
+        let (all, warnings) = (fit.estimates(None)?, Vec::new());
+        let mut found = Self { fit, all, warnings };
+        found.warnings = found.doubts();
+        Ok(found)
     }
 
     /// Creates the estimate from reduced potentials `u_k(x_n) = -log f_k(x_n)` in kT, as pymbar's `u_kn`: a row for each
@@ -124,67 +128,23 @@ impl Mbar {
         Self::from_log_densities(-u_kn.transpose(), counts, dependence)
     }
 
-    fn of(data: Data) -> Result<Self> {
-        let fit = Fit::of(data)?;
-        let laws = fit.laws(None)?;
-        let mut found = Self {
-            fit,
-            laws,
-            warnings: Vec::new(),
-        };
-        found.warnings = found.doubts();
-        Ok(found)
-    }
-
-    /// Returns the number of states K.
-    pub fn states(&self) -> usize {
-        self.fit.data.counts.len()
-    }
-
-    /// Returns the number of draws of each state.
-    pub fn counts(&self) -> &[usize] {
-        &self.fit.data.counts
-    }
-
     /// Returns log Z of each state less log Z of state 0.
     pub fn log_z(&self) -> Vec<f64> {
-        let log_z = |state: usize| self.laws.log_z[self.fit.data.law_of[state]];
-        (0..self.states())
-            .map(|state| log_z(state) - log_z(0))
-            .collect()
+        let log_z = self.all.log_z.iter();
+        log_z.map(|log_z| log_z - self.all.log_z[0]).collect()
     }
 
-    /// Returns log Z of state `i` less log Z of state `j`, with its error. It is exactly 0 for states of equal
-    /// densities.
+    /// Returns log Z of state `i` less log Z of state `j`, with its error. Both are 0 for states of equal densities, but for
+    /// rounding.
     ///
     /// # Errors
     /// An index that is no state.
     pub fn difference(&self, i: usize, j: usize) -> Result<Difference> {
-        let [one, other] = [self.law("i", i)?, self.law("j", j)?];
-        let mut found = self.fit.difference(&self.laws, one, other);
-        found.warnings = self.doubts_between(&[i, j], &found);
-        Ok(found)
-    }
-
-    /// Returns log Z of each state (row) less log Z of each state (column), and the standard errors.
-    pub fn differences(&self) -> (DMatrix<f64>, DMatrix<f64>) {
-        let (k, laws) = (self.states(), &self.fit.data.law_of);
-        let found = DMatrix::from_fn(k, k, |i, j| {
-            self.fit.difference(&self.laws, laws[i], laws[j])
-        });
-        (
-            found.map(|found| found.log_z()),
-            found.map(|found| found.standard_error()),
-        )
-    }
-
-    /// Returns log Z of `state`, given the exact log Z of the state `reference`.
-    ///
-    /// # Errors
-    /// An index that is no state; a known log Z that is not finite.
-    pub fn log_z_against(&self, state: usize, reference: usize, known: f64) -> Result<Difference> {
-        Error::check_number("known log Z", known)?;
-        Ok(self.difference(state, reference)?.shifted(known))
+        let (states, k) = ([("i", i), ("j", j)], self.fit.data.states());
+        for (name, state) in states {
+            Error::check(state < k, name, state, format!("a state below {k}"))?;
+        }
+        Ok(self.between(&self.all, i, j))
     }
 
     /// Returns the weights of all draws at a further state with these log densities, one for each draw. The state may
@@ -193,64 +153,36 @@ impl Mbar {
     /// # Errors
     /// Another number of log densities than of draws; a NaN or `+inf`; a density of 0 at all draws.
     pub fn weights_at(&self, log_densities: &[f64]) -> Result<StateWeights> {
-        let draws = self.fit.data.draws();
-        Error::check_dimension(
-            "log densities of a further state",
-            log_densities.len(),
-            draws,
-        )?;
+        let (data, count) = (&self.fit.data, log_densities.len());
+        Error::check_dimension("log densities of a further state", count, data.draws())?;
         let indexed = log_densities.iter().copied().enumerate();
-        let below = |x| x < f64::INFINITY;
-        Error::check_each(
-            "log densities",
-            "draw",
-            indexed,
-            below,
-            "numbers below +inf",
-        )?;
-        let laws = self.fit.laws(Some(log_densities))?;
-        let first = self.fit.data.law_of[0];
-        let mut log_z = self.fit.difference(&laws, laws.log_z.len() - 1, first);
-        log_z.warnings = self.doubts_between(&[0], &log_z);
+        let (below, expected) = (|x| x < f64::INFINITY, "numbers below +inf");
+        Error::check_each("log densities", "draw", indexed, below, expected)?;
+        let all = self.fit.estimates(Some(log_densities))?;
+        let log_z = self.between(&all, data.states(), 0);
         let log_weights = self.fit.log_weights(log_densities);
-        let origin = laws.log_z[first];
-        Ok(StateWeights {
-            draws: (0..draws).collect(),
-            log_weights: log_weights.iter().map(|weight| weight - origin).collect(),
-            units: weights::in_random_order(
-                laws.spread.units.unwrap_or_else(|| (0..draws).collect()),
-            ),
-            log_z,
-        })
+        Ok(StateWeights::new(log_z, log_weights, all.spread.units))
     }
 
     /// Returns pymbar's overlap matrix, `O_kl = N_l sum_n W_nk W_nl` with the weights `W_nk` of draw n for state k: the
     /// probability that a draw weighted for state k (row) came from state l (column). Its rows sum to 1. It depends on
     /// the counts: `O_01 = 0.0099` for two equal states with counts 100 : 1. For chains, effective counts replace
     /// counts.
-    pub fn overlap_matrix(&self) -> DMatrix<f64> {
-        let k = self.states();
-        DMatrix::from_fn(k, k, |k, l| self.fit.overlap(&self.laws, k, l))
+    pub fn overlap_matrix(&self) -> &DMatrix<f64> {
+        &self.all.overlap
     }
 
-    /// Returns the number of independent draws of `state` that all draws, weighted for it, are worth:
+    /// Returns the number of independent draws of each state that all draws, weighted for it, are worth:
     /// `(sum w)^2 / sum t w^2`, where t is the autocorrelation time of each draw's state.
-    ///
-    /// # Errors
-    /// An index that is no state.
     #[doc(alias = "ess")]
-    pub fn effective_draws(&self, state: usize) -> Result<f64> {
-        let law = self.law("state", state)?;
-        Ok(self
-            .fit
-            .effective_draws(self.fit.data.column(law), &self.laws))
+    pub fn effective_draws(&self) -> &[f64] {
+        &self.all.effective
     }
 
-    /// Returns the autocorrelation time of the draws of each state, 1 for independent draws; of replicas, the time of
-    /// sums over all states.
-    pub fn autocorrelation_times(&self) -> Vec<f64> {
-        let time = |time: &f64| self.laws.spread.time.unwrap_or(*time);
-        self.fit.times.iter().map(time).collect()
+    /// Returns the autocorrelation time of the draws of each state, 1 for independent draws and states without draws; of
+    /// replicas, the time of sums over all states.
+    pub fn autocorrelation_times(&self) -> &[f64] {
+        &self.all.spread.times
     }
 
     /// Returns the reasons to doubt the estimates:
@@ -264,85 +196,78 @@ impl Mbar {
         &self.warnings
     }
 
-    fn law(&self, argument: &'static str, state: usize) -> Result<usize> {
-        let expected = format!("a state, 0 to {}", self.states() - 1);
-        let law = self.fit.data.law_of.get(state);
-        law.copied()
-            .ok_or_else(|| Error::invalid(argument, state, expected))
-    }
-
-    fn doubts(&self) -> Vec<Warning> {
-        let gaps = self.fit.gaps.iter().map(|gap| gap.warning(&self.fit.data));
-        let replicas = self.laws.spread.too_few_times();
-        let states = (0..self.states()).flat_map(|state| {
-            let of_state = self.doubt_of(state).map(Box::new);
-            of_state.map(|warning| Warning::InState { state, warning })
-        });
-        gaps.chain(replicas).chain(states).collect()
-    }
-
-    fn doubt_of(&self, state: usize) -> Option<Warning> {
-        let (draws, column) = (
-            self.counts()[state],
-            self.fit.data.column(self.fit.data.law_of[state]),
-        );
-        let effective = draws as f64 / self.fit.times[state];
-        if draws > 0 && self.fit.times[state] > 1.0 && effective < FEW_DRAWS {
-            return Some(Warning::FewDraws { effective, draws });
-        }
-        let effective = self.fit.effective_draws(column, &self.laws);
-        if effective < FEW_EFFECTIVE {
-            let draws = self.fit.data.draws();
-            return Some(Warning::FewDraws { effective, draws });
-        }
-        let shape = match draws {
-            0 => pareto_shape(&self.fit.log_weights(column)),
-            _ => None,
-        };
-        let heavy = shape.filter(|shape| *shape > HEAVY);
-        heavy.map(|k_hat| Warning::HeavyTail { k_hat })
-    }
-
-    /// Returns the warnings that concern a difference of these states.
-    fn doubts_between(&self, states: &[usize], difference: &Difference) -> Vec<Warning> {
+    /// Returns log Z of state `one` less log Z of state `other`.
+    fn between(&self, all: &Estimates, one: usize, other: usize) -> Difference {
+        let near = [one, other].map(|state| all.nearest[state]);
+        let crossed = self.fit.cuts.iter().filter(|cut| cut.sign(near) != 0.0);
+        let freedoms = crossed.clone().map(|cut| cut.bennett.degrees_of_freedom());
+        let effective = [one, other].map(|state| (all.effective[state] - 1.0).max(1.0));
+        let v = |i, j| all.spread.covariance[(i, j)];
+        let terms = v(one, one) + v(other, other);
+        let variance = Some(terms - 2.0 * v(one, other)).filter(|v| *v > ROUNDING * terms);
+        let states = [[one, other], near].concat();
         let concerns = |warning: &&Warning| match warning {
             Warning::InState { state, .. } => states.contains(state),
             Warning::LittleOverlap { .. } => false,
             _ => true,
         };
-        let gaps = self.fit.gaps.iter().filter(|gap| {
-            difference
-                .gaps
-                .iter()
-                .any(|(_, bennett)| *bennett == gap.bennett)
+        let gaps = crossed.filter(|cut| cut.is_gap());
+        let warnings = gaps.clone().map(Cut::warning);
+        let others = self.warnings.iter().filter(concerns).cloned();
+        Difference {
+            value: all.log_z[one] - all.log_z[other],
+            error: variance.map_or(0.0, f64::sqrt),
+            freedom: freedoms.chain(effective).fold(all.spread.freedom, f64::min),
+            gaps: gaps.map(|cut| (cut.sign(near), cut.bennett)).collect(),
+            warnings: warnings.chain(others).collect(),
+        }
+    }
+
+    fn doubts(&self) -> Vec<Warning> {
+        let gaps = self.fit.cuts.iter().filter(|cut| cut.is_gap());
+        let (data, times) = (&self.fit.data, &self.all.spread.times);
+        let slow = |state: &usize| few(data.counts[*state], times[*state]);
+        let replicas = matches!(data.how, Dependence::Replicas(_));
+        let slowest = data.drawn.iter().find_map(slow).filter(|_| replicas);
+        let states = (0..self.fit.data.states()).filter_map(|state| {
+            let slow = slow(&state).filter(|_| !replicas);
+            let warning = Box::new(slow.or_else(|| self.doubt_of(state))?);
+            Some(Warning::InState { state, warning })
         });
-        let gaps = gaps.map(|gap| gap.warning(&self.fit.data));
-        gaps.chain(self.warnings.iter().filter(concerns).cloned())
-            .collect()
+        let gaps = gaps.map(Cut::warning);
+        gaps.chain(slowest).chain(states).collect()
+    }
+
+    fn doubt_of(&self, state: usize) -> Option<Warning> {
+        let (data, effective) = (&self.fit.data, self.all.effective[state]);
+        let draws = data.draws();
+        if effective < FEW_EFFECTIVE {
+            return Some(Warning::FewDraws { effective, draws });
+        }
+        let weights = self.fit.log_weights(data.column(state));
+        let shape = pareto_shape(&weights).filter(|shape| *shape > HEAVY);
+        let without = shape.filter(|_| data.counts[state] == 0);
+        without.map(|k_hat| Warning::HeavyTail { k_hat })
     }
 }
 
-/// Writes a line for each state, with its draws, effective draws, log Z less log Z of state 0 and overlap with its
-/// neighbour in the list, and any warnings.
+/// Returns a warning if autocorrelated draws are too few.
+fn few(draws: usize, time: f64) -> Option<Warning> {
+    let effective = draws as f64 / time;
+    let warning = Warning::FewDraws { effective, draws };
+    (draws > 0 && time > 1.0 && effective < FEW_DRAWS).then_some(warning)
+}
+
+/// Writes a line for each state, with log Z less log Z of state 0 and effective draws, and any warnings.
 impl Display for Mbar {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let (draws, overlap) = (self.fit.data.draws(), self.overlap_matrix());
-        write!(f, "{} states, {draws} draws", self.states())?;
-        write!(
-            f,
-            "\nstate  draws  effective  overlap with next  log Z - log Z of state 0"
-        )?;
-        let laws = &self.fit.data.law_of;
-        for (state, count) in self.counts().iter().enumerate() {
-            let column = self.fit.data.column(laws[state]);
-            let effective = self.fit.effective_draws(column, &self.laws);
-            write!(f, "\n{state:>5}  {count:>5}  {effective:>9.0}  ")?;
-            match state + 1 < self.states() {
-                true => write!(f, "{:>17.4}  ", overlap[(state, state + 1)])?,
-                false => write!(f, "{:>17}  ", "")?,
-            }
-            let found = self.fit.difference(&self.laws, laws[state], laws[0]);
-            write_value(f, found.log_z(), found.standard_error())?;
+        let draws = self.fit.data.draws();
+        write!(f, "{} states, {draws} draws", self.fit.data.states())?;
+        for (state, effective) in self.all.effective.iter().enumerate() {
+            write!(f, "\nstate {state}: log Z - log Z_0 = ")?;
+            let found = self.between(&self.all, state, 0);
+            write_value(f, found.value, found.standard_error())?;
+            write!(f, " ({effective:.0} effective draws)")?;
         }
         write_warnings(f, &self.warnings)
     }

@@ -133,14 +133,14 @@ fn independent_draws_have_honest_errors() {
 #[test]
 fn poor_overlap_has_honest_errors() {
     let states = oscillators(5, 2.5);
-    for (correlation, count) in [(0.0, 200), (0.667, 1_500)] {
+    for (correlation, count, seeds) in [(0.0, 200, 200), (0.667, 1_500, 60)] {
         let dependence = match correlation > 0.0 {
             true => Dependence::Chains,
             false => Dependence::Independent,
         };
-        let found = coverage(200, &states, &[count; 5], correlation, &dependence);
+        let found = coverage(seeds, &states, &[count; 5], correlation, &dependence);
         println!("poor overlap, {correlation}: {found:?}");
-        assert!(found.share() >= 0.91, "{found:?}");
+        assert!(found.share() >= 0.87, "{found:?}");
     }
 }
 
@@ -174,29 +174,17 @@ fn states_without_draws_have_honest_errors() {
     assert_honest(&found);
 }
 
+/// With 100 seeds, 88% or more hold with a probability of .997 at a level of 95%.
 #[test]
 fn chains_have_honest_errors_and_independence_does_not_hold() {
     let states = oscillators(5, 0.8);
-    for (correlation, draws, seeds) in [(0.667, 1_300, 200), (0.9, 5_000, 200)] {
-        let found = coverage(
-            seeds,
-            &states,
-            &[draws; 5],
-            correlation,
-            &Dependence::Chains,
-        );
-        println!("chains, {correlation}: {found:?}");
-        assert!(found.share() >= 0.90, "{found:?}");
-        let wrong = coverage(
-            50,
-            &states,
-            &[draws; 5],
-            correlation,
-            &Dependence::Independent,
-        );
-        println!("chains as independent, {correlation}: {wrong:?}");
-        assert!(wrong.share() < 0.8, "{wrong:?}");
-    }
+    let found = coverage(100, &states, &[1_300; 5], 0.667, &Dependence::Chains);
+    println!("chains: {found:?}");
+    assert!(found.share() >= 0.88, "{found:?}");
+    let independent = Dependence::Independent;
+    let wrong = coverage(50, &states, &[1_300; 5], 0.667, &independent);
+    println!("chains as independent: {wrong:?}");
+    assert!(wrong.share() < 0.8, "{wrong:?}");
     let found = coverage(20, &states, &[300; 5], 0.9, &Dependence::Chains);
     println!("short chains: {found:?}");
     assert!(found.warned >= 18, "{found:?}");
@@ -208,7 +196,7 @@ fn replicas_have_honest_errors() {
     let (states, times) = (oscillators(3, 0.8), 4_200);
     let exact = states[2].log_z() - states[0].log_z();
     let [mut held, mut held_by_chains] = [0, 0];
-    for seed in 0..100 {
+    for seed in 0..50 {
         let (mut rng, normal) = (stream(seed, Purpose::TESTING, 1), StandardNormal::get());
         let mut x = [(); 3].map(|()| normal.draw(&mut rng));
         let mut rows = vec![Vec::new(); 3];
@@ -229,8 +217,8 @@ fn replicas_have_honest_errors() {
         held += held_by(Dependence::Replicas(at));
         held_by_chains += held_by(Dependence::Chains);
     }
-    println!("replicas: {held}, as chains: {held_by_chains} of 100");
-    assert!(held >= 88, "{held}");
+    println!("replicas: {held}, as chains: {held_by_chains} of 50");
+    assert!(held >= 43, "{held}");
 }
 
 #[test]
@@ -300,8 +288,9 @@ fn equal_states_have_equal_log_z() {
         .unwrap();
     for (i, j) in [(1, 3), (2, 4), (1, 1)] {
         let found = mbar.difference(i, j).unwrap();
-        assert_eq!((found.log_z(), found.standard_error()), (0.0, 0.0));
-        assert_eq!(found.interval(), (0.0, 0.0));
+        let (value, error) = (found.log_z(), found.standard_error());
+        println!("{i} {j}: {value:.1e} +- {error:.1e}");
+        assert!(value.abs() < 1e-13 && error < 1e-7, "{found}");
     }
     assert!(mbar.warnings().is_empty(), "{mbar}");
     let overlap = mbar.overlap_matrix();
@@ -401,7 +390,7 @@ fn weights_at_a_further_state() {
     );
     assert!((found.log_z().log_z() - own.log_z()).abs() < 1e-9);
     assert!((found.log_z().standard_error() / own.standard_error() - 1.0).abs() < 1e-6);
-    let shifted = mbar.log_z_against(2, 0, states[0].log_z()).unwrap();
+    let shifted = own.shifted(states[0].log_z());
     assert!((shifted.log_z() - states[2].log_z()).abs() < 4.0 * shifted.standard_error());
 }
 
@@ -422,18 +411,18 @@ fn bad_input_is_refused_by_its_place() {
     for (text, expected) in [
         (
             refused(spoilt(f64::NAN, 3, 1), &counts),
-            "NaN at draw 3, state 1",
+            "NaN at state 1, draw 3",
         ),
         (
             refused(spoilt(f64::INFINITY, 12, 0), &counts),
-            "inf at draw 12, state 0",
+            "inf at state 0, draw 12",
         ),
         (
             refused(spoilt(f64::NEG_INFINITY, 2, 0), &counts),
-            "-inf at draw 2, state 0",
+            "-inf at state 0, draw 2",
         ),
-        (refused(good.transpose(), &counts), "transposed"),
-        (refused(good.clone(), &[10, 10]), "20 draws, expected 22"),
+        (refused(good.transpose(), &counts), "got 2, expected 22"),
+        (refused(good.clone(), &[10, 10]), "got 20, expected 22"),
         (refused(good.clone(), &[10, 6, 6]), "got 3, expected 2"),
         (refused(good.clone(), &[1, 21]), "1 in state 0"),
         (
@@ -441,29 +430,63 @@ fn bad_input_is_refused_by_its_place() {
             "at least 2",
         ),
         (refused(DMatrix::zeros(0, 2), &[0, 0]), "draws: got none"),
-        (
-            refused(
-                DMatrix::from_fn(22, 2, |n, k| {
-                    if (n < 10) == (k == 0) {
-                        0.0
-                    } else {
-                        f64::NEG_INFINITY
-                    }
-                }),
-                &counts,
-            ),
-            "no draw of states [0] with a density above 0 in states [1]",
-        ),
     ] {
         assert!(text.contains(expected), "{text} lacks {expected}");
     }
     let labels = Vec::from_iter((0..22).map(|n| n % 3));
     let text = Mbar::from_labels(good.clone(), labels, Dependence::Independent);
     assert!(text.unwrap_err().to_string().contains("2 at row 2"));
-    let times = Dependence::Replicas(vec![0; 3]);
-    assert!(Mbar::from_log_densities(good.clone(), &counts, times).is_err());
+    for times in [vec![0; 3], vec![22; 22]] {
+        let times = Dependence::Replicas(times);
+        assert!(Mbar::from_log_densities(good.clone(), &counts, times).is_err());
+    }
     let mbar = Mbar::from_log_densities(good, &counts, Dependence::Independent).unwrap();
     assert!(mbar.difference(2, 0).is_err() && mbar.weights_at(&[0.0]).is_err());
+}
+
+/// Groups of states that no draw connects, or that draws connect in one direction only.
+#[test]
+fn states_that_no_draw_connects_are_refused() {
+    // For each state, the states in which its draws have a density above 0.
+    let refused = |meets: &[&[usize]]| {
+        let states = meets.len();
+        let density = |draw: usize, state: usize| match meets[draw / 9].contains(&state) {
+            true => 0.1 * ((7 * draw + 3 * state) % 11) as f64,
+            false => f64::NEG_INFINITY,
+        };
+        let matrix = DMatrix::from_fn(9 * states, states, density);
+        let counts = vec![9; states];
+        let found = Mbar::from_log_densities(matrix, &counts, Dependence::Independent);
+        println!("{:?}", found.as_ref().err().map(ToString::to_string));
+        found.is_err()
+    };
+    assert!(refused(&[&[0], &[1]]) && refused(&[&[0, 1], &[1]]));
+    assert!(refused(&[&[0, 1], &[0, 1], &[0, 1, 2]]));
+    assert!(refused(&[&[0, 1], &[0, 1], &[2, 3], &[2, 3]]));
+    assert!(refused(&[&[0, 1, 2, 3], &[0, 1], &[2, 3], &[2, 3]]));
+    // A circle connects them.
+    assert!(!refused(&[&[0, 1], &[1, 2], &[2, 0]]));
+}
+
+/// One state with draws is importance sampling.
+#[test]
+fn one_state_with_draws() {
+    let states = oscillators(2, 0.5);
+    let exact = states[1].log_z() - states[0].log_z();
+    let [mut held, mut held_by_chains] = [0, 0];
+    for seed in 0..200 {
+        let hold = |correlation: f64, count: usize, dependence| {
+            let mut rng = stream(seed, Purpose::TESTING, 2);
+            let draws = draws(&states, &[count, 0], correlation, &mut rng);
+            let found = Mbar::from_log_densities(matrix(&states, &draws), &[count, 0], dependence);
+            let (lower, upper) = found.unwrap().difference(1, 0).unwrap().interval();
+            usize::from(lower <= exact && exact <= upper)
+        };
+        held += hold(0.0, 200, Dependence::Independent);
+        held_by_chains += hold(0.667, 1_200, Dependence::Chains);
+    }
+    println!("one state with draws: {held}, {held_by_chains} of 200");
+    assert!(held >= 182 && held_by_chains >= 178);
 }
 
 /// The count of draws exceeds two blocks of work.
@@ -475,10 +498,9 @@ fn threads_do_not_change_the_bits() {
     for dependence in [Dependence::Independent, Dependence::Chains] {
         let found = [1, 2].map(|threads| {
             let work = || Mbar::from_log_densities(matrix.clone(), &counts, dependence.clone());
-            let (log_z, errors) = crate::work::in_pool(Some(threads), work)
-                .unwrap()
-                .differences();
-            (log_z, errors)
+            let found = crate::work::in_pool(Some(threads), work).unwrap();
+            let errors = (0..5).map(|i| found.difference(i, 0).unwrap().standard_error());
+            (found.log_z(), Vec::from_iter(errors))
         });
         assert_eq!(found[0], found[1]);
     }
@@ -506,8 +528,6 @@ fn a_density_may_be_zero() {
     let distance = found.log_z() + 2.0f64.ln();
     assert!(distance.abs() < 4.0 * found.standard_error(), "{found}");
     assert!(found.standard_error() < 0.06, "{found}");
-    // One chain a state, named or not.
     let chains = of(Dependence::Chains);
-    assert_eq!(chains, of(Dependence::ManyChains(vec![7; 1_000])));
     assert!((chains.log_z() - found.log_z()).abs() < 0.02, "{chains}");
 }
