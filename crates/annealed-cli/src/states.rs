@@ -74,7 +74,8 @@ fn free_energy(found: &Mbar, i: usize, j: usize) -> Result<(f64, f64, [f64; 2])>
 }
 
 fn text(table: &StateTable, found: &Mbar) -> Result<String> {
-    let (last, overlap) = (found.states() - 1, found.overlap_matrix());
+    let (counts, overlap) = (table.counts(), found.overlap_matrix());
+    let last = counts.len() - 1;
     let width = table
         .names()
         .iter()
@@ -82,11 +83,11 @@ fn text(table: &StateTable, found: &Mbar) -> Result<String> {
         .max()
         .unwrap_or(0)
         .max(5);
-    let draws = found.counts().iter().sum::<usize>();
+    let draws = counts.iter().sum::<usize>();
     let mut lines = vec![
         format!(
             "{} states, {draws} draws; free energies F in kT",
-            found.states()
+            counts.len()
         ),
         format!(
             "{:<width$}  {:>8}  {:>9}  {:>18}  {:>18}  {:>7}",
@@ -104,8 +105,8 @@ fn text(table: &StateTable, found: &Mbar) -> Result<String> {
         };
         let line = format!(
             "{name:<width$}  {:>8}  {:>9.0}  {:>18}  {:>18}  {:>7}",
-            found.counts()[state],
-            found.effective_draws(state)?,
+            counts[state],
+            found.effective_draws()[state],
             value(free_energy(found, state, 0)?),
             of_next.0,
             of_next.1,
@@ -124,13 +125,14 @@ fn text(table: &StateTable, found: &Mbar) -> Result<String> {
 }
 
 fn of_json(table: &StateTable, found: &Mbar) -> Result<String> {
-    let last = found.states() - 1;
+    let counts = table.counts();
+    let last = counts.len() - 1;
     let figures = |(value, error, interval): (f64, f64, [f64; 2])| json!({"delta_f": value, "standard_error": error, "interval": interval});
     let state = |state: usize| {
         Ok(json!({
             "name": table.names()[state],
-            "draws": found.counts()[state],
-            "effective_draws": found.effective_draws(state)?,
+            "draws": counts[state],
+            "effective_draws": found.effective_draws()[state],
             "autocorrelation_time": found.autocorrelation_times()[state],
             "from_first": figures(free_energy(found, state, 0)?),
         }))

@@ -79,6 +79,14 @@ impl StateTable {
         &self.names
     }
 
+    /// Returns the number of draws of each state; 0 if the file does not tell from which state its rows are.
+    pub fn counts(&self) -> Vec<usize> {
+        let mut counts = vec![0; self.names.len()];
+        let labels = self.labels.iter().flatten();
+        labels.for_each(|label| counts[*label] += 1);
+        counts
+    }
+
     /// Returns the times of the draws by their rank, from 0; `None` if the file has none. They are for
     /// [`Dependence::Replicas`].
     pub fn times(&self) -> Option<Vec<usize>> {

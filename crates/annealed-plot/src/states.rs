@@ -41,8 +41,8 @@ pub fn states(found: &Mbar, names: &[impl AsRef<str>], path: impl AsRef<Path>) -
 }
 
 fn picture(found: &Mbar, names: &[&str]) -> Result<Drawing> {
-    if names.len() != found.states() {
-        let (found, expected) = (names.len(), found.states());
+    if names.len() != found.overlap_matrix().nrows() {
+        let (found, expected) = (names.len(), found.overlap_matrix().nrows());
         return Err(Error::DimensionMismatch {
             argument: "names",
             found,
@@ -61,7 +61,9 @@ fn energies(found: &Mbar) -> Result<Chart> {
         let (lower, upper) = log_z.interval();
         Ok((state as f64, 0.0 - log_z.log_z(), (-upper, -lower)))
     };
-    let points = (0..found.states()).map(point).collect::<Result<Vec<_>>>()?;
+    let points = (0..found.overlap_matrix().nrows())
+        .map(point)
+        .collect::<Result<Vec<_>>>()?;
     let title = "Free energies, less that of the first state, with 95% intervals";
     Ok(Chart::new(title, "state", "F / kT").line_with_errors("", points))
 }

@@ -68,7 +68,12 @@ fn array<'py>(py: Python<'py>, matrix: &DMatrix<f64>) -> PyResult<Bound<'py, PyA
 impl States {
     /// log Z of each state (row) less log Z of each state (column), and the standard errors.
     fn differences<'py>(&self, py: Python<'py>) -> PyResult<[Bound<'py, PyArray2<f64>>; 2]> {
-        let (values, errors) = self.found.differences();
+        let k = self.found.log_z().len();
+        let (mut values, mut errors) = (DMatrix::zeros(k, k), DMatrix::zeros(k, k));
+        for (i, j) in (0..k).flat_map(|i| (0..k).map(move |j| (i, j))) {
+            let found = self.found.difference(i, j).or_raise()?;
+            (values[(i, j)], errors[(i, j)]) = (found.log_z(), found.standard_error());
+        }
         Ok([array(py, &values)?, array(py, &errors)?])
     }
 
@@ -77,14 +82,12 @@ impl States {
     }
 
     fn overlap<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray2<f64>>> {
-        array(py, &self.found.overlap_matrix())
+        array(py, self.found.overlap_matrix())
     }
 
-    /// Draws, effective draws and autocorrelation times of each state.
-    fn draws(&self) -> PyResult<(Vec<usize>, Vec<f64>, Vec<f64>)> {
-        let effective = (0..self.found.states()).map(|state| self.found.effective_draws(state));
-        let effective = effective.collect::<Result<_>>().or_raise()?;
-        Ok((self.found.counts().to_vec(), effective, self.found.autocorrelation_times()))
+    /// Effective draws and autocorrelation times of each state.
+    fn draws(&self) -> (Vec<f64>, Vec<f64>) {
+        (self.found.effective_draws().to_vec(), self.found.autocorrelation_times().to_vec())
     }
 
     fn doubts(&self) -> Vec<(String, String)> {

@@ -133,14 +133,14 @@ def mbar(u_kn: Any, N_k: Optional[Sequence[int]] = None, *, draws: str = "chains
         times = np.unique(found, return_inverse=True)[1].tolist()
     states = _mbar(np.ascontiguousarray(-array), labels, str(draws), times)
     values, errors = states.differences()
-    counts, effective, tau = (np.array(x) for x in states.draws())
+    effective, tau = (np.array(x) for x in states.draws())
     doubts = states.doubts()
     return StateEnergies(
         free_energies=-values[:, 0],
         delta_f=values,  # log Z_i - log Z_j = F_j - F_i
         standard_errors=errors,
         overlap=states.overlap(),
-        counts=counts,
+        counts=np.bincount(labels, minlength=array.shape[1]),
         effective_draws=effective,
         autocorrelation_times=tau,
         warnings=[text for _, text in doubts],
