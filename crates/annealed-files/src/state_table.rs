@@ -63,13 +63,10 @@ impl StateTable {
     /// # Errors
     /// Counts of another number than the states, or of another sum than the draws; a file that tells the states.
     pub fn with_counts(mut self, counts: &[usize]) -> Result<Self> {
-        let told = self.labels.as_ref().map_or("none", |_| "those of the file");
-        Error::check(
-            self.labels.is_none(),
-            "counts",
-            told,
-            "none beside a file that tells the state of each row",
-        )?;
+        if self.labels.is_some() {
+            let expected = "none beside a file that tells the state of each row";
+            return Err(Error::invalid("counts", format!("{counts:?}"), expected));
+        }
         self.labels = Some(labels(counts, self.log_densities.shape())?);
         Ok(self)
     }
