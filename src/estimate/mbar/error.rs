@@ -3,7 +3,7 @@
 use nalgebra::DMatrix;
 
 use super::data::Dependence;
-use super::mixture::Mixture;
+use super::mixture::StateMixture;
 use crate::estimate::effective_draws::Correlation;
 
 /// Least and largest number of batches of a series.
@@ -26,7 +26,7 @@ pub(super) struct Spread {
 /// The influence of draws on the estimates of log Z of all states.
 #[derive(Debug)]
 pub(super) struct Influence<'a> {
-    mixture: &'a Mixture<'a>,
+    mixture: &'a StateMixture<'a>,
     /// The matrix that takes weighted sums of centred values to changes of the estimates.
     transform: DMatrix<f64>,
     /// Mean value of each state (row) over the draws of each state (column).
@@ -37,7 +37,7 @@ impl<'a> Influence<'a> {
     /// Creates the influence from the sums P of products of values, and the inverse information `A^-`. The transform is
     /// `(P A^- + 1) / b`. For states with draws it is `A^-`, but for a constant.
     pub(super) fn new(
-        mixture: &'a Mixture<'a>,
+        mixture: &'a StateMixture<'a>,
         products: &DMatrix<f64>,
         inverse: &DMatrix<f64>,
     ) -> Self {

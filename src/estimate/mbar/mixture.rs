@@ -39,7 +39,7 @@ impl Weights {
         }
     }
 
-    /// Returns the factor `b_k` of the values of a state, as in [`Mixture`]. The weights of all
+    /// Returns the factor `b_k` of the values of a state, as in [`StateMixture`]. The weights of all
     /// draws for one state add up to 1.
     pub(super) fn factor(&self, state: usize) -> f64 {
         let least = self.of_draw.iter().copied().fold(1.0, f64::min);
@@ -54,7 +54,7 @@ impl Weights {
 /// `p_k(x) = b_k f_k(x) / Z_k / mixture(x)`. Of a state with draws, `b_k = a_k`, so that p is the probability that x came
 /// from it. Of another state b is so small that p is below 1.
 #[derive(Debug)]
-pub(super) struct Mixture<'a> {
+pub(super) struct StateMixture<'a> {
     pub(super) data: &'a Data,
     pub(super) weights: &'a Weights,
     /// Log Z of each state; `inf` for a state whose values are not needed.
@@ -63,7 +63,7 @@ pub(super) struct Mixture<'a> {
     pub(super) further: Option<&'a [f64]>,
 }
 
-impl<'a> Mixture<'a> {
+impl<'a> StateMixture<'a> {
     /// Creates the mixture at log Z of the states with draws. The values of others are 0.
     pub(super) fn new(data: &'a Data, weights: &'a Weights, log_z: &[f64]) -> Self {
         let terms = log_z.iter().zip(&data.counts);

@@ -4,8 +4,8 @@ mod cut;
 mod data;
 mod difference;
 mod error;
-mod fit;
 mod mixture;
+mod solution;
 mod solve;
 mod state_weights;
 #[cfg(test)]
@@ -20,7 +20,7 @@ use super::{LogZ, Warning, pareto_shape};
 use crate::{Error, Result};
 use cut::Cut;
 use data::Data;
-use fit::{Estimates, Fit};
+use solution::{Estimates, Solution};
 
 pub use data::Dependence;
 pub use difference::Difference;
@@ -70,7 +70,7 @@ const HEAVY: f64 = 0.7;
 #[must_use]
 #[doc(alias("pymbar", "WHAM", "free energy", "reverse logistic regression"))]
 pub struct Mbar {
-    fit: Fit,
+    solution: Solution,
     all: Estimates,
     warnings: Vec<Warning>,
 }
@@ -107,9 +107,13 @@ impl Mbar {
         labels: Vec<usize>,
         dependence: Dependence,
     ) -> Result<Self> {
-        let fit = Fit::of(Data::new(log_densities, labels, dependence)?)?;
-        let (all, warnings) = (fit.estimates(None)?, Vec::new());
-        let mut found = Self { fit, all, warnings };
+        let solution = Solution::of(Data::new(log_densities, labels, dependence)?)?;
+        let (all, warnings) = (solution.estimates(None)?, Vec::new());
+        let mut found = Self {
+            solution,
+            all,
+            warnings,
+        };
         found.warnings = found.doubts();
         Ok(found)
     }
@@ -140,7 +144,7 @@ impl Mbar {
     /// # Errors
     /// An index that is no state.
     pub fn difference(&self, i: usize, j: usize) -> Result<Difference> {
-        let (states, k) = ([("i", i), ("j", j)], self.fit.data.states());
+        let (states, k) = ([("i", i), ("j", j)], self.solution.data.states());
         for (name, state) in states {
             Error::check(state < k, name, state, format!("a state below {k}"))?;
         }
@@ -153,14 +157,14 @@ impl Mbar {
     /// # Errors
     /// Another number of log densities than of draws; a NaN or `+inf`; a density of 0 at all draws.
     pub fn weights_at(&self, log_densities: &[f64]) -> Result<StateWeights> {
-        let (data, count) = (&self.fit.data, log_densities.len());
+        let (data, count) = (&self.solution.data, log_densities.len());
         Error::check_dimension("log densities of a further state", count, data.draws())?;
         let indexed = log_densities.iter().copied().enumerate();
         let (below, expected) = (|x| x < f64::INFINITY, "numbers below +inf");
         Error::check_each("log densities", "draw", indexed, below, expected)?;
-        let all = self.fit.estimates(Some(log_densities))?;
+        let all = self.solution.estimates(Some(log_densities))?;
         let log_z = self.between(&all, data.states(), 0);
-        let log_weights = self.fit.log_weights(log_densities);
+        let log_weights = self.solution.log_weights(log_densities);
         Ok(StateWeights::new(log_z, log_weights, all.spread.units))
     }
 
@@ -199,7 +203,11 @@ impl Mbar {
     /// Returns log Z of state `one` less log Z of state `other`.
     fn between(&self, all: &Estimates, one: usize, other: usize) -> Difference {
         let near = [one, other].map(|state| all.nearest[state]);
-        let crossed = self.fit.cuts.iter().filter(|cut| cut.sign(near) != 0.0);
+        let crossed = self
+            .solution
+            .cuts
+            .iter()
+            .filter(|cut| cut.sign(near) != 0.0);
         let freedoms = crossed.clone().map(|cut| cut.bennett.degrees_of_freedom());
         let effective = [one, other].map(|state| (all.effective[state] - 1.0).max(1.0));
         let v = |i, j| all.spread.covariance[(i, j)];
@@ -224,12 +232,12 @@ impl Mbar {
     }
 
     fn doubts(&self) -> Vec<Warning> {
-        let gaps = self.fit.cuts.iter().filter(|cut| cut.is_gap());
-        let (data, times) = (&self.fit.data, &self.all.spread.times);
+        let gaps = self.solution.cuts.iter().filter(|cut| cut.is_gap());
+        let (data, times) = (&self.solution.data, &self.all.spread.times);
         let slow = |state: &usize| few(data.counts[*state], times[*state]);
         let replicas = matches!(data.how, Dependence::Replicas(_));
         let slowest = data.drawn.iter().find_map(slow).filter(|_| replicas);
-        let states = (0..self.fit.data.states()).filter_map(|state| {
+        let states = (0..self.solution.data.states()).filter_map(|state| {
             let slow = slow(&state).filter(|_| !replicas);
             let warning = Box::new(slow.or_else(|| self.doubt_of(state))?);
             Some(Warning::InState { state, warning })
@@ -239,12 +247,12 @@ impl Mbar {
     }
 
     fn doubt_of(&self, state: usize) -> Option<Warning> {
-        let (data, effective) = (&self.fit.data, self.all.effective[state]);
+        let (data, effective) = (&self.solution.data, self.all.effective[state]);
         let draws = data.draws();
         if effective < FEW_EFFECTIVE {
             return Some(Warning::FewDraws { effective, draws });
         }
-        let weights = self.fit.log_weights(data.column(state));
+        let weights = self.solution.log_weights(data.column(state));
         let shape = pareto_shape(&weights).filter(|shape| *shape > HEAVY);
         let without = shape.filter(|_| data.counts[state] == 0);
         without.map(|k_hat| Warning::HeavyTail { k_hat })
@@ -261,8 +269,8 @@ fn few(draws: usize, time: f64) -> Option<Warning> {
 /// Writes a line for each state, with log Z less log Z of state 0 and effective draws, and any warnings.
 impl Display for Mbar {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let draws = self.fit.data.draws();
-        write!(f, "{} states, {draws} draws", self.fit.data.states())?;
+        let draws = self.solution.data.draws();
+        write!(f, "{} states, {draws} draws", self.solution.data.states())?;
         for (state, effective) in self.all.effective.iter().enumerate() {
             write!(f, "\nstate {state}: log Z - log Z_0 = ")?;
             let found = self.between(&self.all, state, 0);

@@ -3,7 +3,7 @@
 use nalgebra::{DMatrix, DVector};
 
 use super::data::Data;
-use super::mixture::{Mixture, Weights};
+use super::mixture::{StateMixture, Weights};
 use crate::{Error, Result};
 
 /// Largest number of Newton steps.
@@ -32,7 +32,7 @@ pub(super) fn solve(
     let shares = DVector::from_column_slice(&weights.shares);
     // The own densities of the draws add a constant to the objective.
     let slope = |c: &DVector<f64>| {
-        let mixture = Mixture::new(data, weights, c.as_slice());
+        let mixture = StateMixture::new(data, weights, c.as_slice());
         let (products, log_mixture) = mixture.sums(&weights.of_draw);
         (products, -shares.dot(c) - log_mixture)
     };

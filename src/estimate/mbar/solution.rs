@@ -5,14 +5,14 @@ use nalgebra::DMatrix;
 use super::cut::{Cut, EQUAL, cuts, first_estimate, likeness};
 use super::data::{Data, Dependence};
 use super::error::{Influence, Spread};
-use super::mixture::{Mixture, Weights};
+use super::mixture::{StateMixture, Weights};
 use super::solve::{inverse, solve};
 use crate::estimate::log_sum_exp;
 use crate::{Error, Result};
 
 /// The solution of the equations, for states with draws.
 #[derive(Debug, Clone)]
-pub(super) struct Fit {
+pub(super) struct Solution {
     pub(super) data: Data,
     weights: Weights,
     log_z: Vec<f64>,
@@ -36,7 +36,7 @@ pub(super) struct Estimates {
     pub(super) nearest: Vec<usize>,
 }
 
-impl Fit {
+impl Solution {
     pub(super) fn of(data: Data) -> Result<Self> {
         let (start, ones) = (first_estimate(&data), vec![1.0; data.states()]);
         let first = Self::solved(data, start, ones)?;
@@ -60,7 +60,7 @@ impl Fit {
         let weights = Weights::new(&data, times);
         let (mut log_z, products) = solve(&data, &weights, start)?;
         let cuts = cuts(&data, &products, &weights.times, &mut log_z)?;
-        let (mut log_weights, mixture) = (Vec::new(), Mixture::new(&data, &weights, &log_z));
+        let (mut log_weights, mixture) = (Vec::new(), StateMixture::new(&data, &weights, &log_z));
         mixture.for_chunks(0..data.draws(), |draws, _, logs| {
             let terms = data.labels[draws].iter().zip(logs);
             log_weights.extend(terms.map(|(state, log)| weights.of_draw[*state].ln() - log));
@@ -82,8 +82,8 @@ impl Fit {
     }
 
     /// Returns the mixture with the values of all states and of a further one with these log densities.
-    fn mixture<'a>(&'a self, further: Option<&'a [f64]>) -> Result<Mixture<'a>> {
-        let mut mixture = Mixture::new(&self.data, &self.weights, &self.log_z);
+    fn mixture<'a>(&'a self, further: Option<&'a [f64]>) -> Result<StateMixture<'a>> {
+        let mut mixture = StateMixture::new(&self.data, &self.weights, &self.log_z);
         mixture.further = further;
         mixture.log_z.extend(further.map(|_| f64::INFINITY));
         for state in 0..mixture.log_z.len() {
