@@ -95,10 +95,7 @@ impl BennettEstimate {
     pub fn from_log_weights(forward: &[f64], reverse: &[f64]) -> Result<Self> {
         check_pair(forward, reverse)?;
         let mut found = Self::of_independent(forward, reverse)?;
-        let shift = found.value + (forward.len() as f64 / reverse.len() as f64).ln();
-        // Both directions on one axis: acceptances are `s(margin)`, and the sign of a reverse margin is the other one.
-        let margins = [(forward, -shift), (reverse, shift)]
-            .map(|(weights, shift)| Vec::from_iter(weights.iter().map(|w| w + shift)));
+        let (margins, shift) = found.margins(forward, reverse);
         found.correlations = margins.each_ref().map(|margins| {
             let acceptances = margins.iter().map(|margin| log_sigmoid(*margin).exp());
             Correlation::clear(acceptances.collect())
@@ -108,6 +105,15 @@ impl BennettEstimate {
         let time = one.max(other);
         found.from_crooks = Some(distance_from_crooks(&margins, time, shift));
         Ok(found)
+    }
+
+    /// Returns both directions on one axis: acceptances are `s(margin)`, and the sign of a reverse margin is the other one.
+    /// Returns the origin of this axis, too.
+    fn margins(&self, forward: &[f64], reverse: &[f64]) -> ([Vec<f64>; 2], f64) {
+        let shift = self.value + (forward.len() as f64 / reverse.len() as f64).ln();
+        let margins = [(forward, -shift), (reverse, shift)]
+            .map(|(weights, shift)| Vec::from_iter(weights.iter().map(|w| w + shift)));
+        (margins, shift)
     }
 
     /// Returns the numbers of forward and of reverse weights that are worth one independent weight.
@@ -138,7 +144,7 @@ impl BennettEstimate {
     /// Sources: Crooks (1999); Shirts, Bair, Hooker and Pande (2003).
     ///
     /// # Errors
-    /// A temperature that is not above 0; a NaN or a work of `-inf`; and as
+    /// A temperature that is not above 0; a NaN or a work of `-inf`; works that are all `+inf`; and as
     /// [`from_log_weights`](Self::from_log_weights).
     pub fn from_works(forward: &[f64], reverse: &[f64], unit: WorkUnit) -> Result<Self> {
         let kt = unit.kt()?;
@@ -146,6 +152,9 @@ impl BennettEstimate {
             let indexed = works.iter().copied().enumerate();
             let above = |work| work > f64::NEG_INFINITY;
             Error::check_each(name, "index", indexed, above, "numbers above -inf")?;
+            let is_cut_off = !works.is_empty() && works.iter().all(|work| work.is_infinite());
+            let expected = "finite ones: no process reached the other end";
+            Error::check(!is_cut_off, name, "+inf for each work", expected)?;
             Ok(Vec::from_iter(works.iter().map(|work| -work / kt)))
         };
         let reverse = log_weights(reverse, "reverse works")?;
@@ -179,7 +188,10 @@ impl BennettEstimate {
             let explained = squared_correlation(&acceptances.concat(), &values);
             explained * (time - correlation.time).max(0.0)
         });
-        found.reverse.count_as(correlation.time + longer);
+        let time = correlation.time + longer;
+        found.reverse.count_as(time);
+        let (margins, shift) = found.margins(forward, &reverse.concat());
+        found.from_crooks = Some(distance_from_crooks(&margins, time, shift));
         // The autocorrelation of one chain after the other is no reason to warn.
         let is_strange = correlation.interleaved.is_some() || correlation.grows;
         found.correlations[1] = is_strange.then_some(correlation);
@@ -367,17 +379,20 @@ impl BennettEstimate {
         })
     }
 
-    /// Returns [`ForwardReverseGap`](Warning::ForwardReverseGap) if draws of the fitted law, which are exact, exclude the
-    /// joint estimate: the given draws then follow another density. Says nothing if the weights of the law's draws have
-    /// a heavy tail, because their estimate may be off without a fault of the given draws.
+    /// Returns [`ForwardReverseGap`](Warning::ForwardReverseGap) if draws of the fitted law, which are exact, show that the
+    /// given draws follow another density: by Crooks' relation, or because they exclude the joint estimate. The estimate
+    /// from the law's draws may be off without a fault of the given draws if their weights have a heavy tail.
     pub(crate) fn foreign_draws(&self) -> Option<Warning> {
+        let few_meet = self.effective_sample_size() < FEW;
+        let is_unlike = !few_meet && self.from_crooks.is_some_and(|distance| distance > FAR);
         let [of_law, of_draws] = &self.one_sided;
         let is_heavy = of_law.pareto_shape().is_some_and(|shape| shape > HEAVY);
         let (below, above) = of_law.offsets(SURE);
         let distance = self.value - of_law.value();
         let side = if distance > 0.0 { above } else { below };
         let limit = side.hypot(FAR * self.standard_error()) + 1e-9 * (1.0 + self.value.abs());
-        (!is_heavy && distance.abs() > limit).then(|| Warning::ForwardReverseGap {
+        let excludes = !is_heavy && distance.abs() > limit;
+        (is_unlike || excludes).then(|| Warning::ForwardReverseGap {
             forward: of_law.value(),
             reverse: -of_draws.value(),
             joint: self.value,
@@ -779,6 +794,11 @@ mod tests {
             assert!(text.contains("temperature: got"), "{text}");
         }
         assert!(refused(&[1.0], WorkUnit::Kt).contains("at least 2"));
+        // No process reached the other end.
+        for forward in [vec![f64::INFINITY; 2], vec![f64::INFINITY; 50]] {
+            let text = refused(&forward, WorkUnit::Kt);
+            assert!(text.contains("forward works"), "{text}");
+        }
         assert!(
             BennettEstimate::from_works(&[f64::INFINITY, 1.0, 1.2], &[-0.5, -1.0], WorkUnit::Kt)
                 .is_ok()

@@ -91,6 +91,17 @@ def test_rows_of_chains_may_alternate():
     assert annealed.from_draws(Table(by_step), **MODEL).log_z == annealed.from_draws(Table(labelled()), **MODEL).log_z
 
 
+def test_chains_may_have_unequal_lengths():
+    lengths = [500, 500, 500, 30]
+    chains = [np.stack([MU[i, :n], SIGMA[i, :n]], axis=1) for i, n in enumerate(lengths)]
+    found = annealed.from_draws(chains, **MODEL)
+    assert_right(found)
+    assert found.effective_draws > 700 and found.warnings == []  # cut to the shortest, they would be worth less than 120
+    rows = np.concatenate(chains)
+    table = Table({"chain": np.repeat(np.arange(4), lengths), "mu": rows[:, 0], "sigma": rows[:, 1]})
+    assert annealed.from_draws(table, **MODEL).log_z == found.log_z
+
+
 def test_columns_as_posterior_and_cmdstanpy_name_them():
     columns = labelled()
     posterior = {".chain": columns["chain"] + 1, ".iteration": columns["draw"] + 1, ".draw": np.arange(CHAINS * STEPS) + 1}
@@ -276,7 +287,8 @@ def test_masked_numbers_are_refused():
         (object(), "got object, expected an array, a table, a dict or InferenceData"),
         ({}, "got no variables"),
         ({"x": np.ones((4, 500)), "y": np.ones((2, 500))}, "expected the same chains and draws: an array"),
-        (Table({"chain": [0] * 30 + [1] * 40, "x": np.arange(70.0)}), "got chains of 30, 40 rows by the column chain"),
+        ([np.zeros((30, 2)), np.zeros((40, 3))], r"chains of the shapes \[\(30, 2\), \(40, 3\)\]"),
+        ([np.zeros((30, 2)), np.zeros((0, 2))], "no draws of a chain"),
         (Table({"x": np.empty(0)}), "got a table without rows"),
         (Table({"chain": [0] * 30}), r"got the columns \('chain',\), expected one for each parameter"),
         (Table({"x": ["a"] * 30}), "invalid draws of x: got an array of <U1, expected numbers"),

@@ -65,7 +65,7 @@ def test_works_that_hardly_overlap():
     rng = np.random.default_rng(0)
     found = annealed.free_energy(rng.normal(30, 1, 300), rng.normal(30, 1, 300))
     assert "LittleOverlap" in found.warning_names
-    assert "too few works lie in the overlap of both directions" in str(found) and "stages" not in str(found)
+    assert "the two directions hardly overlap" in str(found) and "stages" not in str(found)
 
 
 def test_draws_that_hardly_overlap():

@@ -72,6 +72,22 @@ fn works_of_a_table_give_a_free_energy() {
         (json["delta_f"].as_f64().unwrap() / kt - found).abs() < 1e-6,
         "{json}"
     );
+    let below = refused(&[&unit[..], &["--temperature", "-300"]].concat());
+    assert!(
+        below.contains("--temperature") && below.contains("-300"),
+        "{below}"
+    );
+
+    // Works that hardly overlap: text and JSON have the same words.
+    fs::write(&forward, lines(normals(30.0, 1.0, 300, 3))).unwrap();
+    fs::write(&reverse, lines(normals(30.0, 1.0, 300, 4))).unwrap();
+    for form in [&[][..], &["--json"]] {
+        let text = printed(&[&["works", &forward, &reverse][..], form].concat());
+        assert!(
+            text.contains("hardly overlap") && !text.contains("chains"),
+            "{text}"
+        );
+    }
     fs::write(&forward, "1,2\n3,4\n").unwrap();
     assert!(refused(&["works", &forward, &reverse]).contains("line 1: `1,2`, expected one number"));
 }
