@@ -178,7 +178,8 @@ impl BennettEstimate {
         effective: f64,
         slow: Option<(Vec<f64>, f64)>,
     ) -> Result<Self> {
-        let mut found = Self::of(forward, &reverse.concat(), effective)?;
+        let returned = reverse.concat();
+        let mut found = Self::of(forward, &returned, effective)?;
         let shift = found.value + (forward.len() as f64 / effective).ln();
         let accepted = |w: &f64| log_sigmoid(shift + w).exp();
         let of_chain = |chain: &Vec<f64>| chain.iter().map(accepted).collect();
@@ -190,7 +191,7 @@ impl BennettEstimate {
         });
         let time = correlation.time + longer;
         found.reverse.count_as(time);
-        let (margins, shift) = found.margins(forward, &reverse.concat());
+        let (margins, shift) = found.margins(forward, &returned);
         found.from_crooks = Some(distance_from_crooks(&margins, time, shift));
         // The autocorrelation of one chain after the other is no reason to warn.
         let is_strange = correlation.interleaved.is_some() || correlation.grows;

@@ -62,15 +62,17 @@ def read(
             f"invalid names: got {given!r}, expected none beside an array without names, whose columns are taken in their order; "
             "a dict or a table has names"
         )
-    if isinstance(draws, (list, tuple)) and all(np.ndim(chain) == 2 for chain in draws):
-        return _list(draws)
-    return _array(draws)
+    return _list(draws) if _has_unequal_chains(draws) else _array(draws)
+
+
+def _has_unequal_chains(draws: Any) -> bool:
+    """Returns whether these are arrays (draws, d), one for each chain, of different lengths."""
+    is_list = isinstance(draws, (list, tuple)) and all(np.ndim(chain) == 2 for chain in draws)
+    return is_list and len({len(chain) for chain in draws}) > 1
 
 
 def _list(draws: Sequence[Any]) -> tuple[list[np.ndarray], bool]:
     """Reads a list of arrays (draws, d), one for each chain, of which each may have its own length."""
-    if len({len(chain) for chain in draws}) < 2:
-        return _array(draws)
     chains = [floats(f"draws of chain {i}", chain, 2) for i, chain in enumerate(draws)]
     if len({chain.shape[1] for chain in chains}) > 1:
         shapes = [chain.shape for chain in chains]
