@@ -102,6 +102,19 @@ def test_chains_may_have_unequal_lengths():
     assert annealed.from_draws(table, **MODEL).log_z == found.log_z
 
 
+@pytest.mark.parametrize("table", [Table, pandas_table, record_array])
+def test_a_list_of_tables_is_read_by_name(table):
+    found = annealed.from_draws({"mu": MU, "sigma": SIGMA}, **MODEL)
+    of_stan = {"lp__": rng.normal(size=STEPS), "divergent__": np.arange(STEPS) < 2}
+    tables = [table({**of_stan, "sigma": SIGMA[i], "mu": MU[i]}) for i in range(CHAINS)]
+    of_files = annealed.from_draws(tables, **MODEL)
+    assert of_files.log_z == found.log_z
+    assert f"{2 * CHAINS} divergent transitions" in str(of_files)
+    of_function = dict(log_density=lambda x: -0.5 * (x**2).sum(axis=1))
+    with pytest.raises(ValueError, match=r"got the columns \['sigma', 'mu'\] in table 1, expected those of table 0"):
+        annealed.from_draws([table({"mu": MU[0], "sigma": SIGMA[0]}), table({"sigma": SIGMA[1], "mu": MU[1]})], **of_function)
+
+
 def test_columns_as_posterior_and_cmdstanpy_name_them():
     columns = labelled()
     posterior = {".chain": columns["chain"] + 1, ".iteration": columns["draw"] + 1, ".draw": np.arange(CHAINS * STEPS) + 1}

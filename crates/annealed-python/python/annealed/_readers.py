@@ -44,11 +44,12 @@ def read(
     `names` are the variables to take, in this order, and `sizes` the numbers of each by the prior, None for a single one. `given`
     are the names that the user passed, if any.
     """
+    if _is_list_of_tables(draws):
+        return _tables(draws, names, sizes)
     if not isinstance(draws, Mapping):
-        fields = getattr(getattr(draws, "dtype", None), "names", None)
-        if fields and np.ndim(draws) > 1:
-            return _mapping({name: draws[name] for name in fields}, names, sizes)
-        columns = fields or getattr(draws, "column_names", getattr(draws, "columns", None))
+        columns = _columns(draws)
+        if columns is not None and isinstance(draws, np.ndarray) and draws.ndim > 1:
+            return _mapping({name: draws[name] for name in columns}, names, sizes)
         if columns is not None:
             return _table(draws, columns, names, sizes)
     posterior = getattr(draws, "posterior", draws)
@@ -63,6 +64,31 @@ def read(
             "a dict or a table has names"
         )
     return _list(draws) if _has_unequal_chains(draws) else _array(draws)
+
+
+def _columns(draws: Any) -> Optional[Sequence[Any]]:
+    """Returns the names of the columns of a table or of a record array, None of anything else."""
+    fields = getattr(getattr(draws, "dtype", None), "names", None)
+    return fields or getattr(draws, "column_names", getattr(draws, "columns", None))
+
+
+def _is_list_of_tables(draws: Any) -> bool:
+    """Returns whether these are tables, one for each chain, as of Stan's files."""
+    return isinstance(draws, (list, tuple)) and len(draws) > 0 and all(_columns(one) is not None for one in draws)
+
+
+def _tables(
+    tables: Sequence[Any], names: Optional[Sequence[str]], sizes: Mapping[str, Optional[int]]
+) -> tuple[list[np.ndarray], bool]:
+    """Reads a list of tables, of which each may hold several chains."""
+    first = list(_columns(tables[0]))
+    for i, table in enumerate(tables):
+        columns = list(_columns(table))
+        if names is None and columns != first:
+            raise ValueError(
+                f"invalid draws: got the columns {columns} in table {i}, expected those of table 0, {first}, or names=[..]"
+            )
+    return [chain for table in tables for chain in read(table, names, sizes)[0]], True
 
 
 def _has_unequal_chains(draws: Any) -> bool:
@@ -296,10 +322,12 @@ def _may_coincide(rows: np.ndarray) -> bool:
 def divergences(draws: Any) -> int:
     """Returns the number of divergent transitions that the sampler recorded: in InferenceData's group sample_stats, or in Stan's
     column divergent__."""
+    if _is_list_of_tables(draws):
+        return sum(divergences(table) for table in draws)
     flags = getattr(getattr(draws, "sample_stats", None), "diverging", None)
     if flags is None and not isinstance(draws, Mapping):
-        names = getattr(draws, "column_names", getattr(draws, "columns", ()))
-        flags = draws[DIVERGENT] if any(name == DIVERGENT for name in names) else None
+        columns = _columns(draws)
+        flags = draws[DIVERGENT] if columns is not None and DIVERGENT in list(columns) else None
     return 0 if flags is None else int(np.count_nonzero(_unwrapped(flags)))
 
 
