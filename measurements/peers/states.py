@@ -22,4 +22,4 @@ for file in sorted(Path(sys.argv[1]).glob("*.data.csv")):
     c, error = np.loadtxt(file.with_name(f"{name}.annealed.csv"), delimiter=",").T
     ratio = error[1:] / found["dDelta_f"][0, 1:]
     apart = np.abs(c + found["Delta_f"][0]).max()
-    print(f"| {name.replace('_', ' ')} | {apart:.1e} | {ratio.min():.4f} to {ratio.max():.4f} |")
+    print(f"| {name.replace('_', ' ')} | {apart:.1e} | {ratio.min():.4f} to {ratio.max():.4f} |", flush=True)
