@@ -28,8 +28,11 @@ pub(super) struct Cut {
 impl Cut {
     /// Returns whether the groups hardly overlap. Few draws of equal densities are no gap.
     pub(super) fn is_gap(&self) -> bool {
-        let is_little = self.overlap < LITTLE || self.bennett.effective_sample_size() < FEW;
-        is_little && self.overlap < EQUAL
+        self.meets_little() && self.overlap < EQUAL
+    }
+
+    fn meets_little(&self) -> bool {
+        self.overlap < LITTLE || self.bennett.effective_sample_size() < FEW
     }
 
     pub(super) fn warning(&self) -> Warning {
@@ -67,30 +70,27 @@ pub(super) fn cuts(
     for (at, &(from, to)) in edges.iter().enumerate() {
         let groups = split(&data.drawn, &edges, at);
         let whole = |log_z: &[f64]| between(data, [&groups[0], &groups[1]], times, log_z);
+        let refusal = |_| {
+            let value = format!("none of states {:?} and {:?}", groups[0], groups[1]);
+            let expected = "densities above 0 in both directions";
+            Error::invalid("draws that connect states", value, expected)
+        };
         // It fails if the draws of one state have no density under the other.
         let pair = between(data, [&[from], &[to]], times, log_z);
-        let mut cut = match pair.or_else(|_| whole(log_z)) {
-            Ok(bennett) => Cut {
-                overlap: bennett.overlap(),
-                bennett,
-                groups: groups.clone(),
-            },
-            Err(_) => {
-                let value = format!("none of states {:?} and {:?}", groups[0], groups[1]);
-                let expected = "densities above 0 in both directions";
-                return Err(Error::invalid("draws that connect states", value, expected));
-            }
+        let bennett = pair.or_else(|_| whole(log_z)).map_err(refusal)?;
+        let mut cut = Cut {
+            groups: groups.clone(),
+            overlap: bennett.overlap(),
+            bennett,
         };
-        if cut.is_gap() {
-            let found = whole(log_z)?;
-            cut.overlap = cut.overlap.max(found.overlap());
-            let shift = if cut.overlap < UNRESOLVED {
-                found.value()
-            } else {
-                0.0
-            };
+        if cut.meets_little() {
+            cut.bennett = whole(log_z)?;
+            cut.overlap = cut.overlap.max(cut.bennett.overlap());
+        }
+        if cut.overlap < UNRESOLVED {
+            let shift = cut.bennett.value();
             groups[1].iter().for_each(|state| log_z[*state] += shift);
-            cut.bennett = found.shifted(-shift);
+            cut.bennett = cut.bennett.shifted(-shift);
         }
         cuts.push(cut);
     }
@@ -99,7 +99,7 @@ pub(super) fn cuts(
 
 /// Returns a first estimate of log Z of each state with draws, by Bennett's estimates along a tree of close states.
 pub(super) fn first_estimate(data: &Data) -> Vec<f64> {
-    let states = data.states();
+    let states = data.counts.len();
     // The distance of two states is the sum of their relative entropies. A density of 0 counts as far.
     let mut works = DMatrix::<f64>::zeros(states, states);
     for (draw, &own) in data.labels.iter().enumerate() {
@@ -136,21 +136,14 @@ fn split(nodes: &[usize], edges: &[(usize, usize)], at: usize) -> [Vec<usize>; 2
     let mut second = vec![edges[at].1];
     // Each edge joins a new node to an older one.
     for (from, to) in &edges[at + 1..] {
-        if second.contains(from) {
-            second.push(*to);
-        }
+        second.extend(second.contains(from).then_some(*to));
     }
     let (second, first) = nodes.iter().partition(|node| second.contains(node));
     [first, second]
 }
 
 /// Returns Bennett's estimate between the mixtures of the draws of two groups.
-fn between(
-    data: &Data,
-    groups: [&[usize]; 2],
-    times: &[f64],
-    c: &[f64],
-) -> Result<BennettEstimate> {
+fn between(data: &Data, sides: [&[usize]; 2], times: &[f64], c: &[f64]) -> Result<BennettEstimate> {
     let density = |group: &[usize], draw: usize| {
         let count = |state: &usize| data.counts[*state] as f64;
         let term = |state: &usize| count(state).ln() - c[*state] + data.column(*state)[draw];
@@ -158,11 +151,11 @@ fn between(
     };
     let mut ratios = [Vec::new(), Vec::new()];
     for (draw, state) in data.labels.iter().enumerate() {
-        if let Some(side) = groups.iter().position(|group| group.contains(state)) {
-            ratios[side].push(density(groups[1 - side], draw) - density(groups[side], draw));
+        if let Some(side) = sides.iter().position(|group| group.contains(state)) {
+            ratios[side].push(density(sides[1 - side], draw) - density(sides[side], draw));
         }
     }
     let time = |group: &[usize]| group.iter().map(|state| times[*state]).fold(1.0, f64::max);
     let found = BennettEstimate::of_independent(&ratios[0], &ratios[1])?;
-    Ok(found.counted(groups.map(time)))
+    Ok(found.counted(sides.map(time)))
 }

@@ -46,10 +46,9 @@ impl Data {
         check_values(&matrix, &labels)?;
         let mut counts = vec![0; states];
         labels.iter().for_each(|state| counts[*state] += 1);
-        let alone = counts.iter().position(|count| *count == 1);
-        let value = format!("1 in state {}", alone.unwrap_or(0));
+        let each = counts.iter().map(|count| *count as f64).enumerate();
         let expected = "none, or 2 and more";
-        Error::check(alone.is_none(), "draws of a state", value, expected)?;
+        Error::check_each("draws of a state", "state", each, |n| n != 1.0, expected)?;
         Ok(Self {
             drawn: (0..states).filter(|state| counts[*state] > 0).collect(),
             matrix,
@@ -59,17 +58,9 @@ impl Data {
         })
     }
 
-    pub(super) fn draws(&self) -> usize {
-        self.labels.len()
-    }
-
-    pub(super) fn states(&self) -> usize {
-        self.counts.len()
-    }
-
     /// Returns the log densities of all draws under a state.
     pub(super) fn column(&self, state: usize) -> &[f64] {
-        let draws = self.draws();
+        let draws = self.labels.len();
         &self.matrix.as_slice()[state * draws..(state + 1) * draws]
     }
 }

@@ -9,9 +9,8 @@ use crate::{Error, Result};
 
 /// An estimate of log Z of one state less log Z of another one, from [`Mbar`](super::Mbar).
 ///
-/// As a [`LogZ`] its value is `log Z_i/Z_j`, or log Z of a state if log Z of another one is
-/// [known](super::Mbar::log_z_against). A free-energy difference over kT is minus the value. Its evaluations and seconds
-/// are 0.
+/// As a [`LogZ`] its value is `log Z_i/Z_j`, or log Z of a state if log Z of the other one is known and
+/// [added](Self::shifted). A free-energy difference over kT is minus the value. Its evaluations and seconds are 0.
 #[derive(Debug, Clone, PartialEq)]
 #[must_use]
 pub struct Difference {
@@ -49,10 +48,7 @@ impl LogZ for Difference {
     /// contains the intervals of the estimates from the draws of each group alone.
     fn interval_at(&self, level: f64) -> Result<(f64, f64)> {
         Error::check_inner_fraction("level", level)?;
-        let half = match self.standard_error() {
-            0.0 => 0.0,
-            error => error * student_quantile(0.5 + 0.5 * level, self.freedom),
-        };
+        let half = self.standard_error() * student_quantile(0.5 + 0.5 * level, self.freedom);
         let (mut lower, mut upper) = (self.value, self.value);
         for (sign, bennett) in &self.gaps {
             let (one, other) = bennett.interval_at(level)?;

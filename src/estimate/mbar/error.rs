@@ -27,6 +27,8 @@ pub(super) struct Spread {
 #[derive(Debug)]
 pub(super) struct Influence<'a> {
     mixture: &'a StateMixture<'a>,
+    /// Weighted sums P of the products of values, `sum_n w_n p_k p_l`.
+    pub(super) products: DMatrix<f64>,
     /// The matrix that takes weighted sums of centred values to changes of the estimates.
     transform: DMatrix<f64>,
     /// Mean value of each state (row) over the draws of each state (column).
@@ -34,41 +36,34 @@ pub(super) struct Influence<'a> {
 }
 
 impl<'a> Influence<'a> {
-    /// Creates the influence from the sums P of products of values, and the inverse information `A^-`. The transform is
-    /// `(P A^- + 1) / b`. For states with draws it is `A^-`, but for a constant.
-    pub(super) fn new(
-        mixture: &'a StateMixture<'a>,
-        products: &DMatrix<f64>,
-        inverse: &DMatrix<f64>,
-    ) -> Self {
-        let (states, weights) = (products.nrows(), mixture.weights);
-        let transform = products.columns(0, inverse.nrows()) * inverse;
-        let transform = transform.resize_horizontally(states, 0.0);
-        let mut transform = transform + DMatrix::identity(states, states);
+    /// Creates the influence from the inverse information `A^-`. The transform is `(P A^- + 1) / b`. For states with
+    /// draws it is `A^-`, but for a constant.
+    pub(super) fn new(mixture: &'a StateMixture<'a>, inverse: &DMatrix<f64>) -> Self {
+        let (products, _) = mixture.sums(&mixture.weights.of_draw);
+        let states = products.nrows();
+        let inverse = inverse.clone().resize(states, states, 0.0);
+        let mut transform = &products * inverse + DMatrix::identity(states, states);
         for (state, mut row) in transform.row_iter_mut().enumerate() {
-            row /= weights.factor(state);
+            row /= mixture.weights.factor(state);
         }
-        let mut means = mixture.sums_by(&mixture.data.labels, &weights.of_draw);
-        for (state, mut column) in means.column_iter_mut().enumerate() {
-            column /= weights.factor(state);
-        }
+        let counts = mixture.data.counts.iter();
+        let shares = Vec::from_iter(counts.map(|count| 1.0 / *count as f64));
         Self {
+            means: mixture.sums_by(&mixture.data.labels, &shares),
             mixture,
+            products,
             transform,
-            means,
         }
     }
 
     /// Returns the autocorrelation time of each state, by the influence of its draws on the difference of its log Z and
     /// log Z of another state, `others[state]`.
     pub(super) fn times(&self, others: &[usize]) -> Vec<f64> {
-        let row = |state: usize| self.transform.row(state);
-        let states = others.iter().enumerate();
-        let rows = Vec::from_iter(states.map(|(state, other)| row(state) - row(*other)));
-        let (data, mut series) = (self.mixture.data, vec![Vec::new(); others.len()]);
-        self.mixture.for_chunks(0..data.draws(), |draws, p, _| {
-            for (at, &state) in data.labels[draws].iter().enumerate() {
-                series[state].push(rows[state].dot(&p.row(at)));
+        let rows = &self.transform - self.transform.select_rows(others);
+        let (mixture, mut series) = (self.mixture, vec![Vec::new(); others.len()]);
+        mixture.for_chunks(0..mixture.data.labels.len(), &mut |draws, p, _| {
+            for (at, &state) in mixture.data.labels[draws].iter().enumerate() {
+                series[state].push(rows.row(state).dot(&p.row(at)));
             }
         });
         let time = |values| Correlation::of(&[values]).time;
@@ -83,11 +78,11 @@ impl<'a> Influence<'a> {
             Dependence::Independent => Spread {
                 covariance: self.covariance_of_independent(),
                 freedom: f64::INFINITY,
-                units: (0..data.draws()).collect(),
+                units: (0..data.labels.len()).collect(),
                 times: times.clone(),
             },
             Dependence::Chains => {
-                let mut chains = vec![Vec::new(); data.states()];
+                let mut chains = vec![Vec::new(); data.counts.len()];
                 let draws = data.labels.iter().enumerate();
                 draws.for_each(|(draw, state)| chains[*state].push(draw));
                 self.spread_of_batches(&chains, times.clone())
@@ -97,18 +92,13 @@ impl<'a> Influence<'a> {
     }
 
     fn covariance_of_independent(&self) -> DMatrix<f64> {
-        let (counts, mut scaled) = (&self.mixture.data.counts, self.means.clone());
-        let square = |(weight, count): (&f64, &usize)| {
-            let n = *count as f64;
-            weight * weight * n / (n - 1.0)
-        };
-        let weights = self.mixture.weights.of_draw.iter();
-        let squares = Vec::from_iter(weights.zip(counts).map(square));
-        for (state, mut column) in scaled.column_iter_mut().enumerate() {
-            column *= squares[state] * counts[state] as f64;
+        let n = Vec::from_iter(self.mixture.data.counts.iter().map(|n| *n as f64));
+        let weights = self.mixture.weights.of_draw.iter().zip(&n);
+        let squares = Vec::from_iter(weights.map(|(weight, n)| weight * weight * n / (n - 1.0)));
+        let (mut covariance, _) = self.mixture.sums(&squares);
+        for (state, mean) in self.means.column_iter().enumerate() {
+            covariance.ger(-squares[state] * n[state], &mean, &mean, 1.0);
         }
-        let (products, _) = self.mixture.sums(&squares);
-        let covariance = products - scaled * self.means.transpose();
         &self.transform * covariance * self.transform.transpose()
     }
 
@@ -125,19 +115,16 @@ impl<'a> Influence<'a> {
         draws.sort_by_key(|draw| at[*draw]);
         let at_once = at.len() as f64 / influences.ncols() as f64;
         let found = self.spread_of_batches(&[draws], vec![slowest * at_once]);
-        let times = vec![slowest; self.mixture.data.states()];
+        let times = vec![slowest; self.mixture.data.counts.len()];
         Spread { times, ..found }
     }
 
     /// Returns the covariance by batches of series of draws with these autocorrelation times.
     fn spread_of_batches(&self, series: &[Vec<usize>], times: Vec<f64>) -> Spread {
-        let mut units = vec![0; self.mixture.data.draws()];
+        let mut units = vec![0; self.mixture.data.labels.len()];
         let (mut factors, mut freedom) = (Vec::new(), f64::INFINITY);
-        for (draws, time) in series
-            .iter()
-            .zip(&times)
-            .filter(|(draws, _)| !draws.is_empty())
-        {
+        let series = series.iter().zip(&times);
+        for (draws, time) in series.filter(|(draws, _)| !draws.is_empty()) {
             let n = draws.len() as f64;
             let length = (LONG * time).max(n / BATCHES.1).min(n / BATCHES.0).max(1.0);
             let (first, count) = (factors.len(), (n / length) as usize);

@@ -13,6 +13,9 @@ const BLOCK: usize = 4_096;
 /// Number of draws whose probabilities are in memory together.
 const CHUNK: usize = 256;
 
+/// Work on a chunk: its draws, their values and the log density of the mixture at each.
+pub(super) type OnChunk<'a> = dyn FnMut(Range<usize>, &DMatrix<f64>, &[f64]) + 'a;
+
 /// Weights of the draws in the equations, in proportion to the effective numbers `N_s / t_s` of draws.
 #[derive(Debug, Clone)]
 pub(super) struct Weights {
@@ -22,8 +25,6 @@ pub(super) struct Weights {
     pub(super) of_draw: Vec<f64>,
     /// Weights `a_s` of all draws of each state, with the sum 1.
     pub(super) shares: Vec<f64>,
-    /// Sum of the effective numbers of draws.
-    pub(super) effective: f64,
 }
 
 impl Weights {
@@ -34,25 +35,20 @@ impl Weights {
         Self {
             of_draw: times.iter().map(|time| 1.0 / (time * total)).collect(),
             shares: effective.iter().map(|count| count / total).collect(),
-            effective: total,
             times,
         }
     }
 
-    /// Returns the factor `b_k` of the values of a state, as in [`StateMixture`]. The weights of all
-    /// draws for one state add up to 1.
+    /// Returns the factor `b_k` of the values of a state, as in [`StateMixture`].
     pub(super) fn factor(&self, state: usize) -> f64 {
-        let least = self.of_draw.iter().copied().fold(1.0, f64::min);
-        match self.shares.get(state) {
-            Some(share) if *share > 0.0 => *share,
-            _ => least / self.shares.len() as f64,
-        }
+        let share = self.shares.get(state).copied();
+        share.filter(|share| *share > 0.0).unwrap_or(1.0)
     }
 }
 
 /// The mixture `sum_j a_j f_j(x) / Z_j` of the states with draws, and values at each draw,
-/// `p_k(x) = b_k f_k(x) / Z_k / mixture(x)`. Of a state with draws, `b_k = a_k`, so that p is the probability that x came
-/// from it. Of another state b is so small that p is below 1.
+/// `p_k(x) = b_k f_k(x) / Z_k / mixture(x)`. For a state with draws, `b_k = a_k`, so that p is the probability that x came
+/// from it. For another state b is 1, and p is at most the inverse of the smallest weight of a draw.
 #[derive(Debug)]
 pub(super) struct StateMixture<'a> {
     pub(super) data: &'a Data,
@@ -78,7 +74,7 @@ impl<'a> StateMixture<'a> {
 
     /// Returns the log densities of all draws under a state.
     pub(super) fn column(&self, state: usize) -> &[f64] {
-        let further = self.further.filter(|_| state == self.data.states());
+        let further = self.further.filter(|_| state == self.data.counts.len());
         further.unwrap_or_else(|| self.data.column(state))
     }
 
@@ -89,7 +85,7 @@ impl<'a> StateMixture<'a> {
 
     /// Returns `sum_n w_n p_k(x_n) p_l(x_n)` and `sum_n w_n log mixture(x_n)`, with a weight for the draws of each state.
     pub(super) fn sums(&self, weights: &[f64]) -> (DMatrix<f64>, f64) {
-        self.sums_within(0..self.data.draws(), weights)
+        self.sums_within(0..self.data.labels.len(), weights)
     }
 
     fn sums_within(&self, draws: Range<usize>, weights: &[f64]) -> (DMatrix<f64>, f64) {
@@ -105,7 +101,7 @@ impl<'a> StateMixture<'a> {
         }
         let states = self.log_z.len();
         let (mut products, mut log_mixture) = (DMatrix::zeros(states, states), 0.0);
-        self.for_chunks(draws, |draws, p, logs| {
+        self.for_chunks(draws, &mut |draws, p, logs| {
             let w = Vec::from_iter(self.data.labels[draws].iter().map(|state| weights[*state]));
             let weighted = DMatrix::from_fn(states, w.len(), |k, n| w[n] * p[(n, k)]);
             products.gemm(1.0, &weighted, p, 1.0);
@@ -118,7 +114,7 @@ impl<'a> StateMixture<'a> {
     pub(super) fn sums_by(&self, groups: &[usize], weights: &[f64]) -> DMatrix<f64> {
         let count = groups.iter().max().map_or(0, |last| last + 1);
         let mut sums = DMatrix::zeros(self.log_z.len(), count);
-        self.for_chunks(0..groups.len(), |draws, p, _| {
+        self.for_chunks(0..groups.len(), &mut |draws, p, _| {
             for (at, draw) in draws.enumerate() {
                 let weight = weights[self.data.labels[draw]];
                 let mut column = sums.column_mut(groups[draw]);
@@ -130,19 +126,12 @@ impl<'a> StateMixture<'a> {
 
     /// Calls `work` chunk by chunk, with the draws, their values (a row for each draw, a column for each state) and the log
     /// density of the mixture at each of them.
-    pub(super) fn for_chunks<F>(&self, draws: Range<usize>, mut work: F)
-    where
-        F: FnMut(Range<usize>, &DMatrix<f64>, &[f64]),
-    {
-        let mut p = DMatrix::zeros(0, 0);
+    pub(super) fn for_chunks(&self, draws: Range<usize>, work: &mut OnChunk<'_>) {
         let states = self.log_z.iter().enumerate();
-        let shares = states.map(|(state, c)| self.weights.factor(state).ln() - c);
-        let log_shares = Vec::from_iter(shares);
+        let log_shares = Vec::from_iter(states.map(|(k, c)| self.weights.factor(k).ln() - c));
         for start in draws.clone().step_by(CHUNK) {
             let draws = start..(start + CHUNK).min(draws.end);
-            if p.nrows() != draws.len() {
-                p = DMatrix::zeros(draws.len(), self.log_z.len());
-            }
+            let mut p = DMatrix::zeros(draws.len(), log_shares.len());
             let log_mixture = self.fill(draws.clone(), &log_shares, p.as_mut_slice());
             work(draws.clone(), &p, &log_mixture[..draws.len()]);
         }

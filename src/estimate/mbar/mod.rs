@@ -77,24 +77,28 @@ pub struct Mbar {
 
 impl Mbar {
     /// Creates the estimate from log densities `log f_k(x_n)`: a row for each draw n, a column for each state k. The
-    /// draws are sorted by state, with `counts[k]` draws of state k. `-inf` is a density of 0.
+    /// draws are sorted by state, with `counts[k]` draws of state k. `-inf` is a density of 0. `how` says how the draws
+    /// depend on each other.
+    ///
+    /// Draws must be in equilibrium. The states of annealed or resampled runs are weighted and are not: use a
+    /// [`Bridge`](crate::bidirectional::Bridge) or the run's own log Z.
     ///
     /// # Errors
     /// Fewer than two states, no draw, a state with a single draw; counts of another number than the columns, or of
     /// another sum than the rows; a NaN or `+inf`, or a draw of density 0 under its own state; states that the draws do
     /// not connect in both directions, whose log Z is unknown.
     pub fn from_log_densities(
-        log_densities: DMatrix<f64>,
+        log_f: DMatrix<f64>,
         counts: &[usize],
-        dependence: Dependence,
+        how: Dependence,
     ) -> Result<Self> {
-        let (rows, columns) = log_densities.shape();
+        let (rows, columns) = log_f.shape();
         Error::check_dimension("counts (one for each column)", counts.len(), columns)?;
         let total = counts.iter().map(|count| *count as f64).sum::<f64>() as usize;
         Error::check_dimension("sum of counts (one draw a row)", total, rows)?;
         let states = counts.iter().enumerate();
         let labels = states.flat_map(|(state, count)| std::iter::repeat_n(state, *count));
-        Self::from_labels(log_densities, labels.collect(), dependence)
+        Self::from_labels(log_f, labels.collect(), how)
     }
 
     /// Creates the estimate from log densities as [`from_log_densities`](Self::from_log_densities), for draws in any
@@ -102,17 +106,12 @@ impl Mbar {
     ///
     /// # Errors
     /// As [`from_log_densities`](Self::from_log_densities); a label that is no state.
-    pub fn from_labels(
-        log_densities: DMatrix<f64>,
-        labels: Vec<usize>,
-        dependence: Dependence,
-    ) -> Result<Self> {
-        let solution = Solution::of(Data::new(log_densities, labels, dependence)?)?;
-        let (all, warnings) = (solution.estimates(None)?, Vec::new());
+    pub fn from_labels(log_f: DMatrix<f64>, labels: Vec<usize>, how: Dependence) -> Result<Self> {
+        let solution = Solution::of(Data::new(log_f, labels, how)?)?;
         let mut found = Self {
+            all: solution.estimates(None)?,
+            warnings: Vec::new(),
             solution,
-            all,
-            warnings,
         };
         found.warnings = found.doubts();
         Ok(found)
@@ -127,9 +126,9 @@ impl Mbar {
     pub fn from_reduced_potentials(
         u_kn: &DMatrix<f64>,
         counts: &[usize],
-        dependence: Dependence,
+        how: Dependence,
     ) -> Result<Self> {
-        Self::from_log_densities(-u_kn.transpose(), counts, dependence)
+        Self::from_log_densities(-u_kn.transpose(), counts, how)
     }
 
     /// Returns log Z of each state less log Z of state 0.
@@ -144,7 +143,7 @@ impl Mbar {
     /// # Errors
     /// An index that is no state.
     pub fn difference(&self, i: usize, j: usize) -> Result<Difference> {
-        let (states, k) = ([("i", i), ("j", j)], self.solution.data.states());
+        let (states, k) = ([("i", i), ("j", j)], self.solution.data.counts.len());
         for (name, state) in states {
             Error::check(state < k, name, state, format!("a state below {k}"))?;
         }
@@ -158,12 +157,12 @@ impl Mbar {
     /// Another number of log densities than of draws; a NaN or `+inf`; a density of 0 at all draws.
     pub fn weights_at(&self, log_densities: &[f64]) -> Result<StateWeights> {
         let (data, count) = (&self.solution.data, log_densities.len());
-        Error::check_dimension("log densities of a further state", count, data.draws())?;
+        Error::check_dimension("log densities of a further state", count, data.labels.len())?;
         let indexed = log_densities.iter().copied().enumerate();
         let (below, expected) = (|x| x < f64::INFINITY, "numbers below +inf");
         Error::check_each("log densities", "draw", indexed, below, expected)?;
         let all = self.solution.estimates(Some(log_densities))?;
-        let log_z = self.between(&all, data.states(), 0);
+        let log_z = self.between(&all, data.counts.len(), 0);
         let log_weights = self.solution.log_weights(log_densities);
         Ok(StateWeights::new(log_z, log_weights, all.spread.units))
     }
@@ -193,8 +192,8 @@ impl Mbar {
     ///
     /// - [`LittleOverlap`](Warning::LittleOverlap) with two groups of states whose overlap is below 0.03 (Bennett's, at
     ///   equal weights of the groups or of their closest states), or whose acceptances are worth fewer than 10.
-    /// - [`FewDraws`](Warning::FewDraws), [in a state](Warning::InState), if its chains have fewer than 200
-    ///   autocorrelation times, or if all draws weighted for it are worth fewer than 25.
+    /// - [`FewDraws`](Warning::FewDraws), [in a state](Warning::InState), if its draws span fewer than 200
+    ///   autocorrelation times (of its chains or of the replicas), or if all draws weighted for it are worth fewer than 25.
     /// - [`HeavyTail`](Warning::HeavyTail), in a state without draws, for a Pareto shape of its weights above 0.7.
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
@@ -203,11 +202,8 @@ impl Mbar {
     /// Returns log Z of state `one` less log Z of state `other`.
     fn between(&self, all: &Estimates, one: usize, other: usize) -> Difference {
         let near = [one, other].map(|state| all.nearest[state]);
-        let crossed = self
-            .solution
-            .cuts
-            .iter()
-            .filter(|cut| cut.sign(near) != 0.0);
+        let cuts = self.solution.cuts.iter();
+        let crossed = cuts.filter(|cut| cut.sign(near) != 0.0);
         let freedoms = crossed.clone().map(|cut| cut.bennett.degrees_of_freedom());
         let effective = [one, other].map(|state| (all.effective[state] - 1.0).max(1.0));
         let v = |i, j| all.spread.covariance[(i, j)];
@@ -216,8 +212,7 @@ impl Mbar {
         let states = [[one, other], near].concat();
         let concerns = |warning: &&Warning| match warning {
             Warning::InState { state, .. } => states.contains(state),
-            Warning::LittleOverlap { .. } => false,
-            _ => true,
+            _ => false,
         };
         let gaps = crossed.filter(|cut| cut.is_gap());
         let warnings = gaps.clone().map(Cut::warning);
@@ -233,44 +228,35 @@ impl Mbar {
 
     fn doubts(&self) -> Vec<Warning> {
         let gaps = self.solution.cuts.iter().filter(|cut| cut.is_gap());
-        let (data, times) = (&self.solution.data, &self.all.spread.times);
-        let slow = |state: &usize| few(data.counts[*state], times[*state]);
-        let replicas = matches!(data.how, Dependence::Replicas(_));
-        let slowest = data.drawn.iter().find_map(slow).filter(|_| replicas);
-        let states = (0..self.solution.data.states()).filter_map(|state| {
-            let slow = slow(&state).filter(|_| !replicas);
-            let warning = Box::new(slow.or_else(|| self.doubt_of(state))?);
+        let states = (0..self.solution.data.counts.len()).filter_map(|state| {
+            let warning = Box::new(self.doubt_of(state)?);
             Some(Warning::InState { state, warning })
         });
-        let gaps = gaps.map(Cut::warning);
-        gaps.chain(slowest).chain(states).collect()
+        gaps.map(Cut::warning).chain(states).collect()
     }
 
     fn doubt_of(&self, state: usize) -> Option<Warning> {
-        let (data, effective) = (&self.solution.data, self.all.effective[state]);
-        let draws = data.draws();
-        if effective < FEW_EFFECTIVE {
-            return Some(Warning::FewDraws { effective, draws });
+        let (data, time) = (&self.solution.data, self.all.spread.times[state]);
+        let (own, all) = (data.counts[state], self.all.effective[state]);
+        let few = |draws, effective| Some(Warning::FewDraws { effective, draws });
+        if time > 1.0 && (1.0..FEW_DRAWS * time).contains(&(own as f64)) {
+            return few(own, own as f64 / time);
+        } else if all < FEW_EFFECTIVE {
+            return few(data.labels.len(), all);
+        } else if own > 0 {
+            return None;
         }
-        let weights = self.solution.log_weights(data.column(state));
-        let shape = pareto_shape(&weights).filter(|shape| *shape > HEAVY);
-        let without = shape.filter(|_| data.counts[state] == 0);
-        without.map(|k_hat| Warning::HeavyTail { k_hat })
+        let k_hat = pareto_shape(&self.solution.log_weights(data.column(state)))?;
+        (k_hat > HEAVY).then_some(Warning::HeavyTail { k_hat })
     }
-}
-
-/// Returns a warning if autocorrelated draws are too few.
-fn few(draws: usize, time: f64) -> Option<Warning> {
-    let effective = draws as f64 / time;
-    let warning = Warning::FewDraws { effective, draws };
-    (draws > 0 && time > 1.0 && effective < FEW_DRAWS).then_some(warning)
 }
 
 /// Writes a line for each state, with log Z less log Z of state 0 and effective draws, and any warnings.
 impl Display for Mbar {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let draws = self.solution.data.draws();
-        write!(f, "{} states, {draws} draws", self.solution.data.states())?;
+        let data = &self.solution.data;
+        let (states, draws) = (data.counts.len(), data.labels.len());
+        write!(f, "{states} states, {draws} draws")?;
         for (state, effective) in self.all.effective.iter().enumerate() {
             write!(f, "\nstate {state}: log Z - log Z_0 = ")?;
             let found = self.between(&self.all, state, 0);

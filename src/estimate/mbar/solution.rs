@@ -38,20 +38,20 @@ pub(super) struct Estimates {
 
 impl Solution {
     pub(super) fn of(data: Data) -> Result<Self> {
-        let (start, ones) = (first_estimate(&data), vec![1.0; data.states()]);
+        let (start, ones) = (first_estimate(&data), vec![1.0; data.counts.len()]);
         let first = Self::solved(data, start, ones)?;
         if first.data.how != Dependence::Chains {
             return Ok(first);
         }
         let mixture = first.mixture(None)?;
-        let (products, _) = mixture.sums(&first.weights.of_draw);
+        let influence = Influence::new(&mixture, &first.inverse);
+        let states = 0..first.data.counts.len();
         let similar = |state: usize| {
-            let differs = |other: &usize| likeness(&products, state, *other) < EQUAL;
-            let others = Vec::from_iter((0..products.nrows()).filter(differs));
-            most_similar(&products, state, &others).unwrap_or(state)
+            let differs = |other: &usize| likeness(&influence.products, state, *other) < EQUAL;
+            let others = Vec::from_iter(states.clone().filter(differs));
+            most_similar(&influence.products, state, &others).unwrap_or(state)
         };
-        let similar = Vec::from_iter((0..products.nrows()).map(similar));
-        let times = Influence::new(&mixture, &products, &first.inverse).times(&similar);
+        let times = influence.times(&Vec::from_iter(states.clone().map(similar)));
         Self::solved(first.data, first.log_z, times)
     }
 
@@ -61,7 +61,7 @@ impl Solution {
         let (mut log_z, products) = solve(&data, &weights, start)?;
         let cuts = cuts(&data, &products, &weights.times, &mut log_z)?;
         let (mut log_weights, mixture) = (Vec::new(), StateMixture::new(&data, &weights, &log_z));
-        mixture.for_chunks(0..data.draws(), |draws, _, logs| {
+        mixture.for_chunks(0..data.labels.len(), &mut |draws, _, logs| {
             let terms = data.labels[draws].iter().zip(logs);
             log_weights.extend(terms.map(|(state, log)| weights.of_draw[*state].ln() - log));
         });
@@ -105,13 +105,13 @@ impl Solution {
     pub(super) fn estimates(&self, further: Option<&[f64]>) -> Result<Estimates> {
         let (data, weights) = (&self.data, &self.weights);
         let mixture = self.mixture(further)?;
-        let (products, _) = mixture.sums(&weights.of_draw);
-        let spread = Influence::new(&mixture, &products, &self.inverse).spread();
+        let influence = Influence::new(&mixture, &self.inverse);
+        let (products, spread) = (&influence.products, influence.spread());
         let states = mixture.log_z.len();
         // The weights allow for the times of states, but not of replicas.
-        let effective = weights.effective * weights.times[0] / spread.times[0];
+        let effective = 1.0 / (weights.of_draw[0] * spread.times[0]);
         let square = |state| products[(state, state)] / weights.factor(state).powi(2);
-        let nearest = |state| most_similar(&products, state, &data.drawn);
+        let nearest = |state| most_similar(products, state, &data.drawn);
         let overlap = |k, l| match mixture.contains(l) {
             true => products[(k, l)] / weights.factor(k),
             false => 0.0,

@@ -77,7 +77,7 @@ pub(super) fn inverse(products: &DMatrix<f64>, shares: &[f64]) -> DMatrix<f64> {
         }
     };
     let inverse = DMatrix::from_fn(states, states, entry).try_inverse();
-    let mut inverse = inverse.unwrap_or_else(|| DMatrix::zeros(states, states));
+    let mut inverse = inverse.unwrap_or_else(|| DMatrix::repeat(states, states, f64::NAN));
     for state in (0..states).filter(|state| !is_free(*state)) {
         inverse[(state, state)] = 0.0;
     }

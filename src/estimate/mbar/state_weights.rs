@@ -27,9 +27,8 @@ impl StateWeights {
         let mut order = Vec::from_iter(0..count);
         order.shuffle(&mut stream(0, Purpose::RESAMPLING, 0));
         units.iter_mut().for_each(|unit| *unit = order[*unit]);
-        let draws = (0..units.len()).collect();
         Self {
-            draws,
+            draws: (0..units.len()).collect(),
             log_weights,
             units,
             log_z,

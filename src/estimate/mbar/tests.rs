@@ -424,7 +424,7 @@ fn bad_input_is_refused_by_its_place() {
         (refused(good.transpose(), &counts), "got 2, expected 22"),
         (refused(good.clone(), &[10, 10]), "got 20, expected 22"),
         (refused(good.clone(), &[10, 6, 6]), "got 3, expected 2"),
-        (refused(good.clone(), &[1, 21]), "1 in state 0"),
+        (refused(good.clone(), &[1, 21]), "1 at state 0"),
         (
             refused(good.columns(0, 1).into_owned(), &[22]),
             "at least 2",
