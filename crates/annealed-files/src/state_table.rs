@@ -175,7 +175,7 @@ fn is_potential(u: f64) -> bool {
     u > f64::NEG_INFINITY
 }
 
-/// What the columns of a text hold.
+/// Columns of a text, by what they hold.
 struct Columns {
     names: Vec<String>,
     /// Places of the states.

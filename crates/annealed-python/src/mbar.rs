@@ -10,7 +10,7 @@ use crate::convert::numbers;
 use crate::errors::OrRaise;
 use crate::log_z::doubts;
 
-/// What the estimate was made from: log densities (draws, states), the state of each draw, how draws depend, times.
+/// Arguments of the estimate: log densities (draws, states), the state of each draw, how draws depend, times.
 type Given = (Py<PyArray2<f64>>, Vec<usize>, String, Option<Vec<usize>>);
 
 /// The estimate with what it was made from, so that it can be pickled.

@@ -32,7 +32,7 @@ pub(super) struct Data {
 }
 
 /// Argument name in errors of the matrix.
-const MATRIX: &str = "log densities (a row for each draw, a column for each state)";
+const MATRIX: &str = "log densities, minus u_kn (a row for each draw, a column for each state)";
 
 impl Data {
     pub(super) fn new(matrix: DMatrix<f64>, labels: Vec<usize>, how: Dependence) -> Result<Self> {

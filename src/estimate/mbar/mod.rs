@@ -93,9 +93,10 @@ impl Mbar {
         how: Dependence,
     ) -> Result<Self> {
         let (rows, columns) = log_f.shape();
-        Error::check_dimension("counts (one for each column)", counts.len(), columns)?;
+        let name = "counts (one for each state: a column of log densities, a row of u_kn)";
+        Error::check_dimension(name, counts.len(), columns)?;
         let total = counts.iter().map(|count| *count as f64).sum::<f64>() as usize;
-        Error::check_dimension("sum of counts (one draw a row)", total, rows)?;
+        Error::check_dimension("sum of counts (the number of draws)", total, rows)?;
         let states = counts.iter().enumerate();
         let labels = states.flat_map(|(state, count)| std::iter::repeat_n(state, *count));
         Self::from_labels(log_f, labels.collect(), how)
