@@ -20,6 +20,7 @@ pages! {
     intervals "intervals.md",
     long_runs "long-runs.md",
     many_machines "many-machines.md",
+    many_states "many-states.md",
     own_models "own-models.md",
     papers_in_code "papers-in-code.md",
     populations "populations.md",

@@ -141,6 +141,20 @@ fn short_count(count: f64) -> String {
     short((count / unit).ceil() * unit)
 }
 
+/// Returns the text of two directions, or of two groups of states, that hardly overlap.
+pub(super) fn hardly_overlap(overlap: f64, ess: f64, groups: Option<&[Vec<usize>; 2]>) -> String {
+    match groups {
+        None => format!(
+            "the two directions hardly overlap (overlap {overlap:.3}, {ess:.0} effective samples in it): use more stages, slower \
+             processes or states between, or more samples in both directions"
+        ),
+        Some([one, other]) => format!(
+            "the draws of states {one:?} hardly overlap with the draws of states {other:?} (overlap {overlap:.3}, {ess:.0} \
+             effective draws): log Z between the two groups is hardly known; add states between them"
+        ),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -51,9 +51,9 @@ pub struct BennettEstimate {
 }
 
 /// Overlap of the two directions below which a warning appears and the interval widens.
-const LITTLE: f64 = 0.03;
+pub(super) const LITTLE: f64 = 0.03;
 /// Effective sample size of the acceptances `s(..)` below which a warning appears.
-const FEW: f64 = 10.0;
+pub(super) const FEW: f64 = 10.0;
 /// Distance of a direction from the joint estimate, in the direction's standard errors, above which a warning appears.
 /// With too few stages the two directions' estimates lie on either side of the joint estimate, which has the smallest
 /// error. `docs/notes/warnings.md` has the level and the power of this test. It is also the limit for mean works on the
@@ -101,8 +101,7 @@ impl BennettEstimate {
             Correlation::clear(acceptances.collect())
         });
         let [one, other] = found.times();
-        found.forward.count_as(one);
-        found.reverse.count_as(other);
+        found = found.counted([one, other]);
         let time = one.max(other);
         found.from_crooks = Some(distance_from_crooks(&margins, time, shift));
         Ok(found)
@@ -200,6 +199,13 @@ impl BennettEstimate {
         Ok(found)
     }
 
+    /// Lets these numbers of autocorrelated weights of both directions count as one independent weight.
+    pub(super) fn counted(mut self, [forward, reverse]: [f64; 2]) -> Self {
+        self.forward.count_as(forward);
+        self.reverse.count_as(reverse);
+        self
+    }
+
     fn of(forward: &[f64], reverse: &[f64], reverse_count: f64) -> Result<Self> {
         Error::check_at_least("forward chains", forward.len(), 2)?;
         Error::check_at_least("reverse chains", reverse.len(), 2)?;
@@ -255,7 +261,7 @@ impl BennettEstimate {
         let [forward, reverse] = &self.one_sided;
         let [one, other] = self.times();
         match self.overlap / one.max(other) * forward.chains().min(reverse.chains()) as f64 {
-            met if met < 1.0 => closed.max(0.5 * (forward.value() + reverse.value()).abs()),
+            met if met < 1.0 => closed.max(0.5 * self.one_sided_gap()),
             _ => closed,
         }
     }
@@ -324,7 +330,11 @@ impl BennettEstimate {
         let (overlap, ess) = (self.overlap, self.effective_sample_size());
         let little = self.overlaps_little() || ess < FEW;
         let gap = self.gap(little, rounding_error).into_iter();
-        let little = little.then_some(Warning::LittleOverlap { overlap, ess });
+        let little = little.then_some(Warning::LittleOverlap {
+            overlap,
+            ess,
+            groups: None,
+        });
         let named = self.correlations.into_iter().flatten();
         let slowest = named.max_by(|one, other| one.time.total_cmp(&other.time));
         let correlated = slowest.map(|found| Warning::Autocorrelated {
@@ -414,6 +424,12 @@ impl BennettEstimate {
             true => (total / parts).max(1.0),
             false => f64::MAX,
         }
+    }
+
+    /// Returns the distance between the estimates from each direction's weights alone.
+    pub(super) fn one_sided_gap(&self) -> f64 {
+        let [forward, reverse] = &self.one_sided;
+        (forward.value() + reverse.value()).abs()
     }
 
     /// Returns the overlap `int 2 p q / (p + q)` of the path densities p and q of both directions: 1 if p and q are
