@@ -461,9 +461,7 @@ fn effects_have_the_scale_of_their_variance_or_precision() {
         let effects = JointPrior::effects_by_power(normal, 1, Some(0), 1, power).unwrap();
         let half = Prior::half_normal(10.0).unwrap();
         let priors = Priors::new([normal.into(), half.into(), effects]).unwrap();
-        let of_half = priors
-            .state(&DVector::from_vec(vec![1.0, 4.0, 0.0]))
-            .unwrap()[1];
+        let of_half = priors.state(&[1.0, 4.0, 0.0]).unwrap()[1];
         let z = DVector::from_vec(vec![1.0, of_half, 1.5]);
         priors.parameters(&z)[2]
     };
