@@ -1,4 +1,4 @@
-//! Exact samples at rising betas of a path to an RBM with few hidden units.
+//! Exact samples along a path to an RBM with few hidden units.
 
 use std::thread;
 
@@ -16,33 +16,36 @@ const SEGMENTS: usize = 30;
 /// drawn along the line, and accepted with `f_beta(h)` over the line's value.
 pub struct ExactSampler<'p> {
     path: &'p RbmPath,
-    /// The segment whose ends are known, from `segment / SEGMENTS` on.
-    segment: usize,
-    /// The logarithms at both ends for each state. Bit i of a state is hidden unit i.
-    ends: [Vec<f64>; 2],
+    /// At each end of a segment the logarithms for all states, or nothing before they are needed. Bit i of a state is
+    /// hidden unit i.
+    ends: Vec<Vec<f64>>,
     rng: Xoshiro256PlusPlus,
 }
 
 impl<'p> ExactSampler<'p> {
-    pub fn new(path: &'p RbmPath, seed: u64) -> Result<Self> {
-        Ok(Self {
+    pub fn new(path: &'p RbmPath, seed: u64) -> Self {
+        Self {
             path,
-            segment: 0,
-            ends: [log_densities_at(path, 0)?, log_densities_at(path, 1)?],
+            ends: vec![Vec::new(); SEGMENTS + 1],
             rng: Xoshiro256PlusPlus::seed_from_u64(seed),
-        })
+        }
     }
 
-    /// Returns independent states of the visible units at a beta that is not below the one before.
+    pub fn path(&self) -> &'p RbmPath {
+        self.path
+    }
+
+    /// Returns independent states of the visible units.
     pub fn samples(&mut self, beta: f64, count: usize) -> Result<Vec<Vec<bool>>> {
-        let segments = SEGMENTS as f64;
-        while beta > (self.segment + 1) as f64 / segments {
-            self.segment += 1;
-            let next = log_densities_at(self.path, self.segment + 1)?;
-            self.ends = [std::mem::take(&mut self.ends[1]), next];
+        let along = beta * SEGMENTS as f64;
+        let segment = (along as usize).min(SEGMENTS - 1);
+        for end in [segment, segment + 1] {
+            if self.ends[end].is_empty() {
+                self.ends[end] = log_densities_at(self.path, end)?;
+            }
         }
-        let t = beta * segments - self.segment as f64;
-        let ends = self.ends[0].iter().zip(&self.ends[1]);
+        let t = along - segment as f64;
+        let ends = self.ends[segment].iter().zip(&self.ends[segment + 1]);
         let line: Vec<f64> = ends.map(|(from, to)| (1.0 - t) * from + t * to).collect();
         let largest = line.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let mut total = 0.0;
@@ -105,9 +108,9 @@ impl Law {
     }
 }
 
-/// Returns `log f(h)` at the beginning of a segment for all states of the hidden units.
-fn log_densities_at(path: &RbmPath, segment: usize) -> Result<Vec<f64>> {
-    let beta = segment as f64 / SEGMENTS as f64;
+/// Returns `log f(h)` at an end of segments for all states of the hidden units.
+fn log_densities_at(path: &RbmPath, end: usize) -> Result<Vec<f64>> {
+    let beta = end as f64 / SEGMENTS as f64;
     let law = &Law::of(&path.at(beta).to_rbm()?);
     let mut all = vec![0.0; 1 << law.hidden_bias.len()];
     let threads = thread::available_parallelism().map_or(1, usize::from);
@@ -153,7 +156,7 @@ mod tests {
         );
         let base = BaseRate::new(3, DVector::from_vec(vec![0.4, -0.6, 1.0, 0.0])).unwrap();
         let path = RbmPath::new(base, target.unwrap()).unwrap().exact_weights();
-        let mut sampler = ExactSampler::new(&path, 1).unwrap();
+        let mut sampler = ExactSampler::new(&path, 1);
         for beta in [0.0, 0.013, 0.37, 0.82, 1.0] {
             let states = (0..16).map(|bits| Vec::from_iter((0..4).map(|j| bits >> j & 1 == 1)));
             let states: Vec<Vec<bool>> = states.collect();

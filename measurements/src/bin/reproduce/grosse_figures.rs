@@ -14,6 +14,7 @@ use annealed_plot::Chart;
 
 use crate::base::Start;
 use crate::bootstrap::{Bootstrap, interval};
+use crate::exact::ExactSampler;
 use crate::grosse::{PathKind, STARTS, Source};
 use crate::machines::{Folders, Machine};
 use crate::papers::GROSSE;
@@ -60,7 +61,8 @@ pub fn run_exact_samples(
                 .chains(budget.chains)
                 .run()?;
             let log_z_0 = gibbs.log_z() - gibbs.log_z_ratio();
-            let exact = exact_run(&path, &schedule, budget.chains)?.log_weights;
+            let exact =
+                exact_run(&mut ExactSampler::new(&path, 0), &schedule, budget.chains)?.log_weights;
             for (kernel, weights) in KERNELS.into_iter().zip([&exact[..], gibbs.log_weights()]) {
                 let ratio = Estimate::from_log_weights(weights)?.value();
                 points.add(Point {

@@ -213,6 +213,7 @@ pub fn run(
 ) -> Result<()> {
     let path = path(machine, BaseRates, folders)?;
     let survey = Pilot::default().survey(&path, &BlockGibbs, 0)?;
+    let mut sampler = ExactSampler::new(&path, 0);
     for &steps in &runs.budget.steps {
         for name in PERFECT {
             let names = [&machine.name(), BaseRates.name(), "GA", name];
@@ -222,7 +223,7 @@ pub fn run(
             }
             let schedule = kiwaki::schedule(&setting, &survey, &path, runs)?;
             let begun = Instant::now();
-            let exact = exact_run(&path, &schedule, runs.budget.chains)?;
+            let exact = exact_run(&mut sampler, &schedule, runs.budget.chains)?;
             let ratio = Estimate::from_log_weights(&exact.log_weights)?.value();
             let line = Perfect {
                 setting,
@@ -292,10 +293,14 @@ pub struct ExactRun {
 }
 
 /// Runs with perfect transitions: exact samples of each stage are weighted to the next.
-pub fn exact_run(path: &RbmPath, schedule: &Schedule, chains: usize) -> Result<ExactRun> {
+pub fn exact_run(
+    sampler: &mut ExactSampler<'_>,
+    schedule: &Schedule,
+    chains: usize,
+) -> Result<ExactRun> {
+    let path = sampler.path();
     let mut log_weights = vec![0.0; chains];
     let (mut variance, mut error) = (0.0, 0.0);
-    let mut sampler = ExactSampler::new(path, 0)?;
     for pair in schedule.betas().windows(2) {
         let here = path.at(pair[0]);
         let samples = sampler.samples(pair[0], chains)?;
@@ -319,7 +324,7 @@ fn exact_costs(path: &RbmPath) -> Result<Vec<f64>> {
     let knots = Schedule::linear(SEGMENTS)?;
     let betas = knots.betas();
     let mut costs = vec![0.0; SEGMENTS];
-    let mut sampler = ExactSampler::new(path, 0)?;
+    let mut sampler = ExactSampler::new(path, 0);
     for (knot, &beta) in betas.iter().enumerate() {
         let here = path.at(beta);
         let samples = sampler.samples(beta, SAMPLES)?;
