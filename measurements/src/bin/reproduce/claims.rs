@@ -250,11 +250,12 @@ impl Lookup<'_> {
         Ok(Found { text, seconds })
     }
 
-    /// Returns the ESS/N of the runs by exact samples.
-    fn exact(&self, schedules: &[&str]) -> Result<Found> {
+    /// Returns the ESS/N of a machine's runs by exact samples.
+    fn exact(&self, machine: Machine, schedules: &[&str]) -> Result<Found> {
         let mut all = Found::default();
         for run in &self.saved.perfect.all {
-            if !schedules.contains(&&*run.setting.schedule) {
+            let is_other = run.setting.machine != machine.name();
+            if is_other || !schedules.contains(&&*run.setting.schedule) {
                 continue;
             }
             let weights: Vec<f64> = log_weights(&run.log_weights, run.log_z).collect();
@@ -370,7 +371,7 @@ fn kiwaki(lookup: Lookup<'_>) -> Result<Table> {
                 "a consequence of Theorem 1",
             ],
             lookup
-                .exact(&["LINEAR", "VAROPT", "friction", "SM08"])?
+                .exact(Pcd20, &["LINEAR", "VAROPT", "friction", "SM08"])?
                 .on(", by exact samples on PCD(20)"),
             Holds,
             ["`perfect pcd20 --steps 1000`", KIWAKI],

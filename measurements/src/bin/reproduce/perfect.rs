@@ -184,7 +184,8 @@ fn exact_table(saved: &Saved<'_>) -> Result<Vec<String>> {
             shares(pooled.ess(), &pooled.bootstrap, pooled.estimate.chains())
         });
         table.push(format!(
-            "| {} | {} | {j:.0} | {:.1} ({:.1}) | {:.0} [{:.0}, {:.0}] | {} | {ess} | {gibbs} |",
+            "| {}, {} | {} | {j:.0} | {:.1} ({:.1}) | {:.0} [{:.0}, {:.0}] | {} | {ess} | {gibbs} |",
+            setting.machine,
             setting.schedule,
             setting.steps,
             steps * run.variance.0,
