@@ -80,7 +80,7 @@ fn overlaps(found: &Mbar, names: &[&str]) -> Drawing {
     );
     let left = (WIDTH - SIDE) / 2.0;
     // Names that would cover each other are left out.
-    let shown = |state: &usize| state % (states / 40 + 1) == 0;
+    let shown = |state: &usize| state.is_multiple_of(states / 40 + 1);
     for state in (0..states).filter(shown) {
         let middle = (state as f64 + 0.5) * cell;
         write_text(

@@ -141,7 +141,6 @@ fn sum_of_softplus(inputs: &[f64]) -> f64 {
 mod tests {
     use annealed::model::UnnormalizedModel;
     use annealed::nalgebra::{DMatrix, DVector};
-    use annealed::path::AnnealingPath;
     use annealed::rbm::{BaseRate, Rbm};
 
     use super::*;

@@ -153,9 +153,9 @@ pub(crate) fn cells() -> Vec<Cell> {
             cells.extend(times.iter().map(|tau| Cell::new(k, overlap, *tau)));
         }
         for overlap in [Overlap::Good, Overlap::Poor] {
-            let uneven = |state: usize| if state % 2 == 0 { 2_000 } else { 20 };
+            let uneven = |state: usize| if state.is_multiple_of(2) { 2_000 } else { 20 };
             cells.push(Cell::new(k, overlap, 1).with_counts("counts 100 to 1", uneven));
-            let without = |state: usize| if state % 2 == 0 { 200 } else { 0 };
+            let without = |state: usize| if state.is_multiple_of(2) { 200 } else { 0 };
             let name = "every second state without draws";
             cells.push(Cell::new(k, overlap, 1).with_counts(name, without));
         }
