@@ -374,11 +374,12 @@ mod tests {
 
     #[test]
     fn arrays_of_pymbar() {
+        // Column by column.
         let npy = |shape: Vec<usize>, values: &[f64]| {
             let bytes = crate::npy::format(&shape, 8, values.iter().copied());
             Arrays::parse(bytes).unwrap()
         };
-        let table = of_arrays(npy(vec![2, 3], &[1.0, 2.0, 3.0, 4.0, 5.0, f64::INFINITY])).unwrap();
+        let table = of_arrays(npy(vec![2, 3], &[1.0, 4.0, 2.0, 5.0, 3.0, f64::INFINITY])).unwrap();
         assert_eq!(
             table
                 .log_densities
@@ -395,7 +396,7 @@ mod tests {
             Some(vec![0, 1, 1])
         );
         assert!(table.with_counts(&[1, 1]).is_err());
-        let nan = of_arrays(npy(vec![2, 3], &[1.0, f64::NAN, 3.0, 4.0, 5.0, 6.0])).unwrap_err();
+        let nan = of_arrays(npy(vec![2, 3], &[1.0, 4.0, f64::NAN, 5.0, 3.0, 6.0])).unwrap_err();
         assert_eq!(
             nan,
             "u_kn is NaN at state 0, draw 1, expected a number or +inf"

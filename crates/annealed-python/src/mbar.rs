@@ -98,7 +98,7 @@ impl States {
     fn at<'py>(&self, py: Python<'py>, log_densities: PyReadonlyArray1<'py, f64>) -> PyResult<(Figures, Bound<'py, PyArray1<f64>>)> {
         let further = numbers(&log_densities);
         let weights = py.detach(|| self.found.weights_at(&further)).or_raise()?;
-        let of_weights = PyArray1::from_slice(py, weights.log_weights());
+        let of_weights = PyArray1::from_slice(py, &weights.weighted_states().log_weights);
         Ok((figures(weights.log_z()), of_weights))
     }
 
@@ -107,7 +107,9 @@ impl States {
         let (further, values) = (numbers(&log_densities), numbers(&values));
         let mean = || -> Result<(f64, f64)> {
             let weights = self.found.weights_at(&further)?;
-            Error::check(values.len() == further.len(), "values", values.len(), "one for each draw")?;
+            if values.len() != further.len() {
+                return Err(Error::invalid("values", values.len(), "one for each draw"));
+            }
             Ok(weights.expectation(|draw| values[*draw]))
         };
         py.detach(mean).or_raise()
