@@ -3,7 +3,7 @@
 use annealed::estimate::{Dependence, LogZ, Mbar, WeightedSample};
 use annealed::nalgebra::DMatrix;
 use annealed::{Error, Result};
-use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2};
+use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1};
 use pyo3::prelude::*;
 
 use crate::convert::numbers;
