@@ -616,12 +616,16 @@ mod tests {
         found.warnings().iter().map(Warning::name).collect()
     }
 
-    /// The second halves of all chains lie three deviations away.
+    /// The first halves of all chains are too narrow, and the second ones too wide.
     #[test]
     fn halves_of_different_laws_disagree() {
         let mut given = chains(&target(), 0.0, 500, 1);
-        let second = |chain: &mut Vec<Vector>| chain[250..].iter_mut().for_each(|x| x[0] += 3.0);
-        given.iter_mut().for_each(second);
+        let scale = |x: &mut Vector, by: f64| *x = target().mean() + (&*x - target().mean()) * by;
+        for chain in &mut given {
+            let (first, second) = chain.split_at_mut(250);
+            first.iter_mut().for_each(|x| scale(x, 0.6));
+            second.iter_mut().for_each(|x| scale(x, 1.7));
+        }
         let found = BridgeSampling::<StudentT>::new(&target(), &given, 1).unwrap();
         assert!(names(&found).contains(&"HalvesDisagree".into()), "{found}");
     }
@@ -631,19 +635,6 @@ mod tests {
         let found = || found(0.0, 100, 1);
         assert_eq!(names(&found().with_divergences(3)), ["Divergences"]);
         assert!(names(&found().with_divergences(0)).is_empty());
-    }
-
-    /// A Gaussian's draws estimate a density with heavier tails badly. This says nothing about the draws of that density.
-    #[test]
-    fn a_law_of_light_tails_accuses_no_draws() {
-        let target = StudentT::new(target(), 2.0).unwrap();
-        for seed in 0..20 {
-            let mut rng = stream(seed, Purpose::TESTING, 1);
-            let chain = Vec::from_iter((0..2_000).map(|_| target.sample(&mut rng)));
-            let found = BridgeSampling::<Gaussian>::new(&target, &[chain], seed).unwrap();
-            let accused = names(&found).contains(&"ForwardReverseGap".into());
-            assert!(!accused, "{seed}: {found}");
-        }
     }
 
     #[test]
