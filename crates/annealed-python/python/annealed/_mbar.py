@@ -180,5 +180,5 @@ def _alchemlyb(table: Any) -> tuple[np.ndarray, list[int], Optional[np.ndarray]]
         if state not in place:
             raise ValueError(f"invalid u_nk: got the state {state} of row {row}, expected one of the columns {states}")
         labels.append(place[state])
-    times = table.index.get_level_values("time").to_numpy() if "time" in table.index.names else None
+    times = np.asarray(table.index.get_level_values("time")) if "time" in table.index.names else None
     return floats("u_nk", table.to_numpy(), 2), labels, times
