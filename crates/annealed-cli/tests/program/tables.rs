@@ -100,7 +100,7 @@ fn many_states_of_a_table_have_their_free_energies() {
     let springs = [1.0_f64, 2.0, 4.0];
     let mut table = "time,fep-lambda,0.0,0.5,1.0\n".to_owned();
     for (seed, (k, name)) in springs.iter().zip(["0.0", "0.5", "1.0"]).enumerate() {
-        for (time, x) in normals(0.0, k.powf(-0.5), 400, 10 + seed as u64)
+        for (time, x) in normals(0.0, k.powf(-0.5), 1_000, 10 + seed as u64)
             .iter()
             .enumerate()
         {
@@ -111,7 +111,7 @@ fn many_states_of_a_table_have_their_free_energies() {
     fs::write(&file, table).unwrap();
     let text = printed(&["states", &file, "--plot", &plot]);
     assert!(
-        text.starts_with("3 states, 1200 draws") && !text.contains("warning"),
+        text.starts_with("3 states, 3000 draws") && !text.contains("warning"),
         "{text}"
     );
     assert!(
