@@ -64,7 +64,7 @@ struct Arguments {
 enum Command {
     /// Run all that is missing of both papers' tables, then check the pages and print the claims
     All {
-        /// Run only the rows of 1,000 stages, anew with other seeds, beside the saved ones: some minutes
+        /// Run only small machines' rows of 10,000 stages, anew with other seeds, beside the saved ones: some minutes
         #[arg(long)]
         quick: bool,
         /// Folder of the pages
