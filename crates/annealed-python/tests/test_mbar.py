@@ -45,6 +45,14 @@ def test_a_state_between_and_means():
     assert 0 < error < 0.05 and abs(mean - 0.45) < 4 * error
 
 
+def test_a_state_far_from_all_draws_warns():
+    found = annealed.mbar(U_KN, COUNTS)
+    u_n = potentials(X, 0.01, 0.0)[0]
+    assert "FewDraws" in found.at(u_n).warning_names and found.at(u_n).effective_sample_size < 100
+    with pytest.warns(UserWarning, match="worth about .* independent ones"):
+        found.mean(X, u_n)
+
+
 class Index:
     def __init__(self, **levels):
         self.names, self.levels = list(levels), levels
@@ -85,6 +93,10 @@ def test_tables_of_alchemlyb():
         (lambda: annealed.mbar(np.where(U_KN > 3, np.nan, U_KN), COUNTS), "invalid u_kn: got nan for draw"),
         (lambda: annealed.mbar(U_KN, COUNTS, draws="replicas"), "invalid times: got None"),
         (lambda: annealed.mbar(U_KN, COUNTS, draws="some"), "expected independent, chains or replicas"),
+        (lambda: annealed.mbar(U_KN, COUNTS, times=np.arange(len(X))), 'got times beside draws=\'chains\', expected draws="replicas"'),
+        (lambda: annealed.mbar(U_KN, COUNTS, draws="replicas", times=np.full(len(X), np.nan)), "invalid times: got nan"),
+        (lambda: annealed.mbar(U_KN, COUNTS, draws="replicas", times=["a"] * len(X)), "invalid times"),
+        (lambda: annealed.mbar(U_KN, COUNTS, draws="replicas", times=np.zeros(len(X))), "got 1 different ones, expected at least 20"),
     ],
 )
 def test_bad_input_is_named(call, sentence):

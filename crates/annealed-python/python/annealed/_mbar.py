@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any, Optional, Sequence
 
@@ -14,9 +15,13 @@ from ._free_energy import FreeEnergy, decimals
 
 #: End of the names of alchemlyb's levels with the state that a row was drawn from.
 LAMBDA = "-lambda"
+#: Number of independent draws below which a further state has a warning.
+FEW = 100
+#: Least number of different times of replicas.
+TIMES = 20
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class StateEnergies:
     """Free energies of K states over kT, up to a common constant."""
 
@@ -48,8 +53,10 @@ class StateEnergies:
 
     def at(self, u_n: Any) -> FreeEnergy:
         """Returns the free energy of a further state less that of state 0, from its reduced potential at each draw, (N,)."""
-        found, log_weights = self._states.at(self._further(u_n))
-        return _energy(found, float("nan"), float(np.exp(2 * _log_sum(log_weights) - _log_sum(2 * log_weights))))
+        (log_z, error, interval, doubts), log_weights = self._states.at(self._further(u_n))
+        effective = _effective(log_weights)
+        doubts = [*doubts, *_few_draws(effective)]
+        return _energy((log_z, error, interval, doubts), float("nan"), effective)
 
     def weights_at(self, u_n: Any) -> np.ndarray:
         """Returns the weights of all draws at a further state, (N,), which sum to 1."""
@@ -58,10 +65,12 @@ class StateEnergies:
 
     def mean(self, values: Any, u_n: Any) -> tuple[float, float]:
         """Returns the mean of `values`, one for each draw (N,), at a further state, and its standard error. A state of the table
-        is given by its row of u_kn."""
-        array = floats("values", values, 1)
+        is given by its row of u_kn. Warns if few draws belong to this state."""
+        array, further = floats("values", values, 1), self._further(u_n)
         refuse("values", array, ~np.isfinite(array), "finite numbers")
-        return self._states.mean(self._further(u_n), array)
+        for _, text in _few_draws(_effective(self._states.at(further)[1])):
+            warnings.warn(text, stacklevel=2)
+        return self._states.mean(further, array)
 
     @staticmethod
     def _further(u_n: Any) -> np.ndarray:
@@ -78,7 +87,8 @@ class StateEnergies:
             digits = decimals(error)
             value = f"{f:.{digits}f} +- {error:.{digits}f}"
             last = state + 1 == len(self.counts)
-            overlap = "" if last else f"{self.overlap[state, state + 1]:.3f}"
+            # A state without draws has no column in the matrix.
+            overlap = "" if last or 0 in self.counts[state : state + 2] else f"{self.overlap[state, state + 1]:.3f}"
             lines.append(f"{state:>5}  {self.counts[state]:>8}  {self.effective_draws[state]:>9.0f}  {value:<18}  {overlap}".rstrip())
         return lines
 
@@ -94,6 +104,22 @@ def _energy(found: Any, overlap: float, effective: float) -> FreeEnergy:
 def _log_sum(x: np.ndarray) -> float:
     most = x.max()
     return float(most + np.log(np.exp(x - most).sum()))
+
+
+def _effective(log_weights: np.ndarray) -> float:
+    """Returns the number of equal weights that have the same variance of a mean."""
+    return float(np.exp(2 * _log_sum(log_weights) - _log_sum(2 * log_weights)))
+
+
+def _few_draws(effective: float) -> list[tuple[str, str]]:
+    """Returns name and sentence of a warning if a further state has few draws."""
+    if effective >= FEW:
+        return []
+    text = (
+        f"the draws, weighted for this state, are worth about {effective:.0f} independent ones, too few to judge the error, which may "
+        "be far too small: add draws of this state, or of states nearer to it"
+    )
+    return [("FewDraws", text)]
 
 
 def mbar(u_kn: Any, N_k: Optional[Sequence[int]] = None, *, draws: str = "chains", times: Optional[Sequence[int]] = None) -> StateEnergies:
@@ -114,8 +140,11 @@ def mbar(u_kn: Any, N_k: Optional[Sequence[int]] = None, *, draws: str = "chains
     Raises
     ------
     ValueError
-        for counts that do not sum to N, a transposed array, a NaN or -inf, states that no draws connect
+        for counts that do not sum to N, a transposed array, a NaN or -inf, states that no draws connect, times of draws that are no
+        replicas
     """
+    if times is not None and draws != "replicas":
+        raise ValueError(f"invalid times: got times beside draws={draws!r}, expected draws=\"replicas\": others have no use for them")
     if hasattr(u_kn, "columns") and hasattr(u_kn, "index"):
         if N_k is not None:
             raise ValueError("invalid N_k: expected none beside a table whose rows tell their state")
@@ -130,13 +159,17 @@ def mbar(u_kn: Any, N_k: Optional[Sequence[int]] = None, *, draws: str = "chains
         found = named_array("times", times)
         if found.shape != (len(array),):
             raise ValueError(f"invalid times: got an array of shape {found.shape}, expected ({len(array)},)")
-        times = np.unique(found, return_inverse=True)[1].tolist()
+        refuse("times", found, (found != found) if found.dtype.kind in "iufmM" else np.full(found.shape, True), "numbers")
+        different, found = np.unique(found, return_inverse=True)
+        if draws == "replicas" and len(different) < TIMES:
+            raise ValueError(f"invalid times: got {len(different)} different ones, expected at least {TIMES}")
+        times = found.tolist()
     states = _mbar(np.ascontiguousarray(-array), labels, str(draws), times)
     values, errors = states.differences()
     effective, tau = (np.array(x) for x in states.draws())
     doubts = states.doubts()
     return StateEnergies(
-        free_energies=-values[:, 0],
+        free_energies=values[0].copy(),
         delta_f=values,  # log Z_i - log Z_j = F_j - F_i
         standard_errors=errors,
         overlap=states.overlap(),
@@ -173,6 +206,9 @@ def _alchemlyb(table: Any) -> tuple[np.ndarray, list[int], Optional[np.ndarray]]
     if not levels:
         raise ValueError(f"invalid u_nk: got the index {list(table.index.names)}, expected levels such as fep-lambda with each row's state")
     states = [tuple(np.atleast_1d(state).tolist()) for state in table.columns]
+    for state in states:
+        if states.count(state) > 1:
+            raise ValueError(f"invalid u_nk: got {states.count(state)} columns of the state {state}, expected one")
     of_row = zip(*(table.index.get_level_values(name).tolist() for name in levels))
     place = {state: k for k, state in enumerate(states)}
     labels = []
