@@ -13,7 +13,7 @@ use crate::rows::{Lines, Pooled, Row};
 use crate::runs::{Budget, Runs};
 use crate::tables::share;
 
-/// With fewer stages too few chains are effective, with more the runs take an hour.
+/// Number of stages. Fewer leave too few effective chains, and more take an hour.
 const STEPS: usize = 10_000;
 /// Saved runs have the seeds below.
 const FIRST_SEED: u64 = 1_000;
