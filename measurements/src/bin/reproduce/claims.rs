@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use annealed::Result;
 use annealed::estimate::Estimate;
 
-use crate::bootstrap::{interval, interval_of_difference};
+use crate::bootstrap::interval_of_difference;
 use crate::machines::{Folders, Machine};
-use crate::perfect::{costs_of, objective_of};
+use crate::perfect::{costs_of, objective_of, shares};
 use crate::rows::{Pooled, Saved, Setting, log_weights};
-use crate::tables::{Markdown, share};
+use crate::tables::Markdown;
 
 const STEPS: usize = 100_000;
 // Notes with more, in `docs/notes` without the ending.
@@ -178,14 +178,9 @@ impl Lookup<'_> {
     fn share(&self, machine: Machine, row: Name<'_>) -> Result<Found> {
         Ok(self
             .pooled(machine, row, STEPS)?
-            .map_or("not run".into(), |row| {
-                let chains = row.estimate.chains() as f64;
-                let (low, high) = interval(&row.bootstrap.ess);
-                let [low, high] = [low, high].map(|ess| share(ess / chains));
-                Found {
-                    text: format!("{} [{low}, {high}]", share(row.share())),
-                    seconds: [cost(&row)].into(),
-                }
+            .map_or("not run".into(), |row| Found {
+                text: shares(row.ess(), &row.bootstrap, row.estimate.chains()),
+                seconds: [cost(&row)].into(),
             }))
     }
 
@@ -261,11 +256,8 @@ impl Lookup<'_> {
             let weights: Vec<f64> = log_weights(&run.log_weights, run.log_z).collect();
             let estimate = Estimate::from_log_weights(&weights)?;
             let bootstrap = crate::bootstrap::Bootstrap::new(&weights, run.log_z);
-            let (low, high) = interval(&bootstrap.ess);
-            let chains = run.chains as f64;
-            let [ess, low, high] =
-                [estimate.effective_sample_size(), low, high].map(|ess| share(ess / chains));
-            let found = format!("{} {ess} [{low}, {high}]", run.setting.schedule);
+            let ess = shares(estimate.effective_sample_size(), &bootstrap, run.chains);
+            let found = format!("{} {ess}", run.setting.schedule);
             let comma = if all.text.is_empty() { "" } else { ", " };
             all = all.on(comma).on(&found);
         }

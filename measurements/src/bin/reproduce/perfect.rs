@@ -199,7 +199,8 @@ fn exact_table(saved: &Saved<'_>) -> Result<Vec<String>> {
     Ok(table)
 }
 
-fn shares(ess: f64, bootstrap: &Bootstrap, chains: usize) -> String {
+/// Formats an ESS over the number of chains, with its 95% interval.
+pub fn shares(ess: f64, bootstrap: &Bootstrap, chains: usize) -> String {
     let (low, high) = interval(&bootstrap.ess);
     let [ess, low, high] = [ess, low, high].map(|ess| share(ess / chains as f64));
     format!("{ess} [{low}, {high}]")
