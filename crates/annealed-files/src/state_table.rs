@@ -22,7 +22,8 @@ const LAMBDA: &str = "-lambda";
 ///
 /// - CSV: a column for each state and a row for each draw. The column `state` has the name of the state from which the row
 ///   was drawn; in the place of it alchemlyb's tables (`extract_u_nk(..).to_csv(..)`) have columns such as `fep-lambda`,
-///   whose numbers are those in the names of the states. A column `time` holds the times of replica exchange.
+///   whose numbers are those in the names of the states. A column `time` holds the times of
+///   replica exchange, or of chains, whose rows must be in this order.
 /// - `.npz` with pymbar's arrays `u_kn`, a row for each state, and `N_k`; `.npy` with `u_kn` alone. Draws are sorted by state.
 ///
 /// ```no_run

@@ -5,11 +5,12 @@ use nalgebra::DMatrix;
 use super::error::{Influence, Spread};
 use super::{FEW_DRAWS, SOLVED};
 use crate::estimate::Warning;
-use crate::estimate::bennett::FEW;
 use crate::num::student_quantile;
 
 /// Share of right data sets that would be doubted if the distances of all states were Student's.
 const LEVEL: f64 = 1e-4;
+/// Least effective number of draws by which a state and the others meet.
+const MEETINGS: f64 = 20.0;
 
 impl Influence<'_> {
     /// Returns [`DrawsContradict`](Warning::DrawsContradict) if the draws of a state are not draws of it, by the log
@@ -44,7 +45,7 @@ impl Influence<'_> {
             let error = SOLVED + loosest * square.sqrt();
             // A few large influences decide about the error if their fourth moment is large.
             let freedom = (2.0 * square * square / fourth).min(meetings);
-            if meetings >= FEW && distance > student_quantile(sure, freedom.max(1.0)) * error {
+            if meetings >= MEETINGS && distance > student_quantile(sure, freedom.max(1.0)) * error {
                 states.push(state);
                 most = f64::max(most, distance / error);
             }
