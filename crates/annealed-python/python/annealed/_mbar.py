@@ -99,7 +99,7 @@ def _energy(found: Any, overlap: float, effective: float) -> FreeEnergy:
     return FreeEnergy(-log_z, error, (-upper, -lower), overlap, effective, [text for _, text in doubts], [name for name, _ in doubts])
 
 
-def mbar(u_kn: Any, N_k: Optional[Sequence[int]] = None, *, draws: str = "chains", times: Optional[Sequence[int]] = None) -> StateEnergies:
+def mbar(u_kn: Any, N_k: Optional[Sequence[int]] = None, *, draws: str = "chains", times: Optional[Sequence[float]] = None) -> StateEnergies:
     """Estimates the free energies of many states by the multistate Bennett acceptance ratio (MBAR).
 
     Parameters
@@ -110,7 +110,7 @@ def mbar(u_kn: Any, N_k: Optional[Sequence[int]] = None, *, draws: str = "chains
     N_k : the number of draws of each state, (K,); 0 for a state without draws
     draws : how draws depend. "chains": those of a state are one chain, in the order of the array; "independent"; "replicas": draws of
         all states at near times depend on each other, as in replica exchange
-    times : the time of each draw, (N,), whole numbers, for replicas; alchemlyb's table has them
+    times : the time of each draw, (N,), for replicas; alchemlyb's table has them
 
     Errors are those of autocorrelated draws. Groups of states that hardly overlap get a warning (`LittleOverlap`), and the
     intervals of differences between them contain what each group says alone.
@@ -123,28 +123,29 @@ def mbar(u_kn: Any, N_k: Optional[Sequence[int]] = None, *, draws: str = "chains
     """
     if times is not None and draws != "replicas":
         raise ValueError(f"invalid times: got times beside draws={draws!r}, expected draws=\"replicas\": others have no use for them")
+    at: Any = times
     if isinstance(u_kn, (list, tuple)) and u_kn and all(_is_table(table) for table in u_kn):
         u_kn = _joined(u_kn)
     if _is_table(u_kn):
         if N_k is not None:
             raise ValueError("invalid N_k: expected none beside a table whose rows tell their state")
         array, labels, own = _alchemlyb(u_kn)
-        states, times = _states_of(u_kn), own if times is None else times
+        states, at = _states_of(u_kn), own if times is None else times
     else:
         array, labels = _sorted(u_kn, N_k)
         states = list(range(array.shape[1]))
     bad = np.argwhere(~(array > -np.inf))
     for n, k in bad[:1]:
         raise ValueError(f"invalid u_kn: got {array[n, k]} for draw {n} at state {k}, expected a number or +inf")
-    if times is not None:
-        found = named_array("times", times)
+    if at is not None:
+        found = named_array("times", at)
         if found.shape != (len(array),):
             raise ValueError(f"invalid times: got an array of shape {found.shape}, expected ({len(array)},)")
         if found.dtype.kind in "mM":
             found = found.astype(np.int64)
         refuse("times", found, (found != found) if found.dtype.kind in "iuf" else np.full(found.shape, True), "numbers")
-        times = found.astype(float).tolist()
-    made = _mbar(np.ascontiguousarray(-array), labels, str(draws), times)
+        at = found.astype(float).tolist()
+    made = _mbar(np.ascontiguousarray(-array), labels, str(draws), at)
     values, errors = made.differences()
     effective, tau = (np.array(x) for x in made.draws())
     doubts = made.doubts()
