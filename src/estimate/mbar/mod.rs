@@ -253,7 +253,7 @@ impl Mbar {
         let freedoms = crossed.clone().map(|cut| cut.bennett.degrees_of_freedom());
         let effective = [one, other].map(|state| (all.effective[state] - 1.0).max(1.0));
         let v = |i, j| all.spread.covariance[(i, j)];
-        let terms = v(one, one) + v(other, other);
+        let terms = f64::max(v(one, one) + v(other, other), 0.0);
         let variance = (terms - 2.0 * v(one, other)).max(0.0);
         // Terms that cancel leave rounding.
         let accuracy = SOLVED + self.solution.data.rounding + 1e-7 * terms.sqrt();

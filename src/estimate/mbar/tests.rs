@@ -295,6 +295,12 @@ fn equal_states_have_equal_log_z() {
         assert!((mbar.overlap(i, j).unwrap() - 1.0).abs() < 1e-12);
     }
     assert_eq!(mbar.difference(1, 1).unwrap().standard_error(), 0.0);
+    // Nothing varies between two equal states alone.
+    let draws = super::tests::draws(&states[..2], &[10, 1_000], 0.0, &mut rng);
+    let equal = matrix(&[states[0]; 2], &draws);
+    let found = Mbar::from_log_densities(equal, &[10, 1_000], Dependence::Independent).unwrap();
+    let error = found.difference(1, 0).unwrap().standard_error();
+    assert!((1e-9..1e-7).contains(&error), "{error}");
     assert!(mbar.warnings().is_empty(), "{mbar}");
     let overlap = mbar.overlap_matrix();
     for row in 0..5 {
