@@ -144,4 +144,4 @@ def test_the_overlap_of_a_pair_does_not_depend_on_counts():
     x = np.concatenate([rng.normal(0, 1, 10), rng.normal(0, 1, 1_000)])
     found = annealed.mbar(potentials(x, np.ones(2), np.zeros(2)), [10, 1_000], draws="independent")
     assert found.difference(0, 1).overlap == pytest.approx(1) and found.overlap[1, 0] == pytest.approx(10 / 1_010)
-    assert 0 < found.standard_errors[0, 1] < 1e-7
+    assert 0 < found.standard_errors[0, 1] < 1e-5

@@ -300,7 +300,7 @@ fn equal_states_have_equal_log_z() {
     let equal = matrix(&[states[0]; 2], &draws);
     let found = Mbar::from_log_densities(equal, &[10, 1_000], Dependence::Independent).unwrap();
     let error = found.difference(1, 0).unwrap().standard_error();
-    assert!((1e-9..1e-7).contains(&error), "{error}");
+    assert!((1e-9..1e-5).contains(&error), "{error}");
     assert!(mbar.warnings().is_empty(), "{mbar}");
     let overlap = mbar.overlap_matrix();
     for row in 0..5 {
