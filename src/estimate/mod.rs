@@ -42,6 +42,7 @@ mod log_z_sum;
 mod mbar;
 mod model_comparison;
 mod quantities;
+pub(crate) mod repeated;
 mod sides;
 mod summary;
 mod tail;
