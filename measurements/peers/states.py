@@ -2,7 +2,7 @@
 
     pip install pymbar jax alchemlyb alchemtest maturin
     (cd crates/annealed-python && maturin develop --locked --release)
-    python measurements/peers/states.py equal|assumptions|alchemtest|speed|cost [--seeds 40] [--rounds 3]
+    python measurements/peers/states.py equal|assumptions|alchemtest|speed|cost [--seeds 40] [--rounds 3] [--bootstraps 10]
 
 `equal`: draws declared independent, where both have the same equations. `assumptions`: autocorrelated draws and draws without
 overlap, stated errors beside true ones. `speed`, `cost`: seconds, each library in a process of its own.
@@ -22,6 +22,15 @@ import numpy as np
 LIBRARIES = ["annealed, independent", "annealed, chains", "pymbar, NumPy", "pymbar, JAX", "pymbar, JAX's solver"]
 #: A solution to the last digits, for values that are compared.
 EXACT = {"solver_protocol": ({"method": "adaptive", "options": {"maximum_iterations": 1000}},), "relative_tolerance": 1e-13}
+
+
+class WithoutJax:
+    """An importer to which JAX is not installed."""
+
+    @staticmethod
+    def find_spec(name, *_):
+        if name == "jax":
+            raise ImportError(name)
 
 
 def oscillators(states, apart, gap=0.0):
@@ -118,16 +127,18 @@ def alchemtest(_):
     from alchemtest.namd import load_tyr2ala
 
     head("system", "states", "draws", "alchemlyb", "independent", "largest difference of F", "ratios of errors", "chains", "longest autocorrelation", "warnings")
-    for system, load in (("benzene", load_benzene), ("ethanol", load_ethanol)):
-        for leg, files in load()["data"].items():
-            table = alchemlyb.concat([gmx.extract_u_nk(file, T=300) for file in files])
-            theirs = MBAR(relative_tolerance=1e-12).fit(table)
-            values, errors = theirs.delta_f_.to_numpy(), theirs.d_delta_f_.to_numpy()
-            plain, chains = (annealed.mbar(table, draws=how) for how in ("independent", "chains"))
-            ratio = (plain.standard_errors / errors)[np.triu_indices(len(values), 1)]
-            ends = [f"{x[0, -1]:.4f} +- {e[0, -1]:.4f}" for x, e in ((values, errors), (plain.delta_f, plain.standard_errors), (chains.delta_f, chains.standard_errors))]
-            off, tau = np.abs(plain.delta_f - values).max(), chains.autocorrelation_times.max()
-            row(f"{system}, {leg}", len(values), len(table), ends[0], ends[1], f"{off:.1e}", f"{ratio.min():.3f} to {ratio.max():.3f}", ends[2], f"{tau:.1f}", ", ".join(chains.warning_names))
+    legs = {f"benzene, {leg}": files for leg, files in load_benzene()["data"].items()}
+    # Every file of ethanol has the energies of both legs.
+    legs["ethanol"] = [file for files in load_ethanol()["data"].values() for file in files]
+    for leg, files in legs.items():
+        table = alchemlyb.concat([gmx.extract_u_nk(file, T=300) for file in files])
+        theirs = MBAR(relative_tolerance=1e-12, initial_f_k=None).fit(table)
+        values, errors = theirs.delta_f_.to_numpy(), theirs.d_delta_f_.to_numpy()
+        plain, chains = (annealed.mbar(table, draws=how) for how in ("independent", "chains"))
+        ratio = (plain.standard_errors / errors)[np.triu_indices(len(values), 1)]
+        ends = [f"{x[0, -1]:.4f} +- {e[0, -1]:.4f}" for x, e in ((values, errors), (plain.delta_f, plain.standard_errors), (chains.delta_f, chains.standard_errors))]
+        off, tau = np.abs(plain.delta_f - values).max(), chains.autocorrelation_times.max()
+        row(leg, len(values), len(table), ends[0], ends[1], f"{off:.1e}", f"{ratio.min():.3f} to {ratio.max():.3f}", ends[2], f"{tau:.1f}", ", ".join(chains.warning_names))
     # These runs have the energies of neighbours alone, one of them in each direction, so that there is no table for MBAR.
     forward, backward = (namd.extract_u_nk(files, T=300) for files in load_tyr2ala()["data"].values())
     table = forward.replace(0, np.nan).fillna(backward).fillna(0).sort_index(level=["fep-lambda", "time"])
@@ -148,43 +159,44 @@ def alchemtest(_):
 
 
 def seconds(library, states, draws, threads, bootstraps=0):
-    """Wall and processor seconds of a library in a process of its own: values with errors of all differences, and values alone."""
+    """Least seconds of some runs of a library in a process of its own: all, of the processor, values alone; and all of the first."""
     order = [sys.executable, __file__, "timed", "--library", library, "--states", states, "--draws", draws, "--threads", threads, "--bootstraps", bootstraps]
     done = subprocess.run([str(word) for word in order], check=True, capture_output=True, text=True)
     return json.loads(done.stdout.splitlines()[-1])
 
 
 def timed(options):
-    """One process of `seconds`: the least of a first and, but for bootstraps, two further runs, and the first."""
+    """One process of `seconds`."""
     mean, stiffness = oscillators(options.states, 0.8)
     counts = [options.draws // options.states] * options.states
     u_kn = sample(np.random.default_rng(1), mean, stiffness, counts)
     protocol = "jax" if "solver" in options.library else None
-    method = "bootstrap" if options.bootstraps else None
     found = []
-    for _ in range(1 if options.bootstraps else 3):
+    # JAX compiles in the first run.
+    for _ in range(1 if options.bootstraps else 2):
         start, busy = time.perf_counter(), time.process_time()
         if "annealed" in options.library:
-            result = annealed.mbar(u_kn, counts, draws=options.library.split(", ")[1])
+            annealed.mbar(u_kn, counts, draws=options.library.split(", ")[1])
             solve = time.perf_counter() - start
         else:
             solved = pymbar.MBAR(u_kn, counts, solver_protocol=protocol, n_bootstraps=options.bootstraps)
             solve = time.perf_counter() - start
-            solved.compute_free_energy_differences(uncertainty_method=method)
+            solved.compute_free_energy_differences(uncertainty_method="bootstrap" if options.bootstraps else None)
         found.append((time.perf_counter() - start, time.process_time() - busy, solve))
     print(json.dumps({"first": found[0][0], **dict(zip(("wall", "processor", "solve"), np.min(found, 0)))}))
 
 
 def speed(options):
     """36 states and 90,000 draws."""
-    head("library", "threads", "solve", "with errors", "of these, processor", "first run", "with a bootstrap of 100")
+    head("library", "threads", "solve", "with errors", "of the processor", "first run", f"processor for a bootstrap of 100, from {options.bootstraps}")
     for threads in (1, 2):
-        # Libraries take turns, so that other work on the machine does not decide.
-        runs = [[seconds(library, 36, 90000, threads) for library in LIBRARIES] for _ in range(options.rounds)]
-        for library, found in zip(LIBRARIES, zip(*runs)):
-            solve, wall, processor, first = (min(one[key] for one in found) for key in ("solve", "wall", "processor", "first"))
-            again = "" if "annealed" in library or not options.bootstraps else f"{seconds(library, 36, 90000, threads, options.bootstraps)['wall']:.0f}"
-            row(library, threads, *(f"{x:.2f}" for x in (solve, wall, processor, first)), again)
+        for library in LIBRARIES:
+            found = [seconds(library, 36, 90000, threads) for _ in range(options.rounds)]
+            cells = [min(one[key] for one in found) for key in ("solve", "wall", "processor", "first")]
+            if "pymbar" in library and options.bootstraps:
+                more = seconds(library, 36, 90000, threads, options.bootstraps)["processor"] - cells[2]
+                cells.append(100 / options.bootstraps * more)
+            row(library, threads, *(f"{x:.2f}" for x in cells))
 
 
 def cost(options):
@@ -200,7 +212,7 @@ if __name__ == "__main__":
     parser.add_argument("part", choices=parts)
     parser.add_argument("--seeds", type=int, default=40)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--bootstraps", type=int, default=100)
+    parser.add_argument("--bootstraps", type=int, default=10)
     parser.add_argument("--library", choices=LIBRARIES)
     parser.add_argument("--states", type=int)
     parser.add_argument("--draws", type=int)
@@ -211,7 +223,7 @@ if __name__ == "__main__":
         for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS"):
             os.environ[name] = str(options.threads)
     if options.library == "pymbar, NumPy":
-        sys.modules["jax"] = None  # as if JAX were not installed
+        sys.meta_path.insert(0, WithoutJax())
     logging.disable(logging.WARNING)
     warnings.simplefilter("ignore")
     if options.part not in ("speed", "cost"):

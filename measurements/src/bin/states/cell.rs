@@ -1,4 +1,4 @@
-//! What every cell of the table is: a law of data with a known log Z of each state.
+//! Laws of data with a known log Z of each state, one for each cell of the table.
 
 use annealed::estimate::{Dependence, log_mean_exp, log_sum_exp};
 use nalgebra::DMatrix;

@@ -1,4 +1,4 @@
-//! What the intervals and warnings of a cell say, counted over seeds.
+//! Counts over seeds: how many intervals of a cell hold, and which warnings appear.
 
 use std::collections::BTreeMap;
 
