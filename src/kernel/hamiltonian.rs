@@ -2,7 +2,6 @@
 
 use std::num::NonZeroUsize;
 
-use nalgebra::DVector;
 use rand::Rng;
 
 use super::gradient_move::{self, GradientMove, gradient_kernel};
@@ -12,7 +11,7 @@ use super::{
     Block, NonFinite, Preconditioner, Stage, Step, StepSize, TransitionKernel, Tunable,
     detailed_balance,
 };
-use crate::model::{Differentiable, check_gradient};
+use crate::model::Gradients;
 use crate::path::Intermediate;
 use crate::{Error, Result};
 
@@ -73,8 +72,8 @@ impl GradientMove for Hmc {
     }
 }
 
-gradient_kernel! { Hmc }
-detailed_balance! { [M: Differentiable + Intermediate] Hmc, M }
+gradient_kernel! { [] Hmc }
+detailed_balance! { [M: Gradients + Intermediate] Hmc, M }
 
 impl Tunable for Hmc {
     fn step_size(&self) -> &StepSize {

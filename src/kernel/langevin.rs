@@ -2,7 +2,6 @@
 
 use std::num::NonZeroUsize;
 
-use nalgebra::DVector;
 use rand::Rng;
 
 use super::gradient_move::{self, GradientMove, gradient_kernel};
@@ -12,7 +11,7 @@ use super::{
     Block, NonFinite, Preconditioner, Stage, Step, StepSize, TransitionKernel, Tunable,
     detailed_balance, own_reversal,
 };
-use crate::model::{Differentiable, check_gradient};
+use crate::model::Gradients;
 use crate::path::Intermediate;
 use crate::{Error, Result};
 
@@ -122,10 +121,10 @@ impl GradientMove for UnadjustedLangevin {
     }
 }
 
-gradient_kernel! { Mala }
-gradient_kernel! { UnadjustedLangevin }
-detailed_balance! { [M: Differentiable + Intermediate] Mala, M }
-own_reversal! { [M: Differentiable + Intermediate] UnadjustedLangevin, M }
+gradient_kernel! { [] Mala }
+gradient_kernel! { [] UnadjustedLangevin }
+detailed_balance! { [M: Gradients + Intermediate] Mala, M }
+own_reversal! { [M: Gradients + Intermediate] UnadjustedLangevin, M }
 
 impl Tunable for Mala {
     fn step_size(&self) -> &StepSize {

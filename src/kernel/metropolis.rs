@@ -74,7 +74,7 @@ pub struct Metropolis<Q>(pub Q);
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct RandomWalk {
     scale: StepSize,
-    preconditioner: Option<Preconditioner>,
+    pub(super) preconditioner: Option<Preconditioner>,
 }
 
 /// Metropolis with normal proposals, isotropic or shaped by a [`Preconditioner`](Tunable::preconditioned).

@@ -49,6 +49,10 @@ macro_rules! forward_model {
         fn sample<R: rand::Rng + ?Sized>(&$this, rng: &mut R) -> Self::State {
             $crate::model::Sampleable::sample(&$place, rng)
         }
+
+        fn sample_chain<R: rand::Rng + ?Sized>(&$this, chain: usize, rng: &mut R) -> Self::State {
+            $crate::model::Sampleable::sample_chain(&$place, chain, rng)
+        }
     };
     (@NormalizedModel $inner:ty, $this:ident => $place:expr) => {
         fn log_normalizer(&$this) -> f64 {

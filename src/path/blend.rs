@@ -133,6 +133,10 @@ impl<A, B, L> Blend<A, B, L> {
         &self.base
     }
 
+    pub(crate) fn base_mut(&mut self) -> &mut A {
+        &mut self.base
+    }
+
     /// Returns the model at `beta` in `[0, 1]`.
     pub fn at(&self, beta: f64) -> BlendAt<&Self> {
         BlendAt { path: self, beta }
@@ -222,7 +226,7 @@ where
 impl<H: Deref<Target = Blend<A, B, L>>, A, B, L: BlendLaw> BlendAt<H> {
     /// Blends in place: `log_densities` holds the base's log densities on entry. `evaluate` writes the other model's
     /// log densities for a range of states.
-    fn blend_runs(
+    pub(super) fn blend_runs(
         &self,
         log_densities: &mut [f64],
         mut evaluate: impl FnMut(Range<usize>, &mut [f64]),

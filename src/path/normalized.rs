@@ -24,6 +24,18 @@ impl<M: NormalizedModel> Normalized<M> {
     }
 }
 
+impl<M> Normalized<M> {
+    /// Returns the model and its log Z.
+    pub(crate) fn parts(&self) -> (&M, f64) {
+        (&self.model, self.log_normalizer)
+    }
+
+    /// Returns the model, to be changed without a change of its log Z.
+    pub(crate) fn model_mut(&mut self) -> &mut M {
+        &mut self.model
+    }
+}
+
 impl<M: UnnormalizedModel> UnnormalizedModel for Normalized<M> {
     type State = M::State;
 
