@@ -8,7 +8,7 @@ use super::first_pass::{FirstPass, FirstPassRun};
 use super::tuner::Tuning;
 use crate::kernel::{Block, TransitionKernel};
 use crate::path::{AnnealingPath, dimension};
-use crate::pilot::{lost, next_stage, stages_left};
+use crate::pilot::{distance_of_all, lost, next_stage, stages_left};
 use crate::population::{Populations, Resampling};
 use crate::random::{Purpose, stream};
 use crate::schedule::Schedule;
@@ -127,6 +127,7 @@ where
             self.length,
             distance,
             STAGE_PRECISION,
+            &distance_of_all,
         )?;
         let next = found.beta;
         self.populations

@@ -1,5 +1,7 @@
 //! The next stage of a schedule whose stages have equal distance, `sqrt(N / CESS - 1)` by the conditional ESS.
 
+use std::ops::Range;
+
 use crate::error::short;
 use crate::kernel::{Block, Stage};
 use crate::num::WeightSums;
@@ -34,6 +36,7 @@ pub(crate) fn next_stage<P>(
     guess: f64,
     distance: f64,
     precision: f64,
+    measure: Distance<'_, P>,
 ) -> Result<NextStage>
 where
     P: AnnealingPath<State: Send> + Send + Sync,
@@ -46,7 +49,7 @@ where
     let (mut low, mut high) = (0.0, f64::INFINITY);
     let mut step = guess.min(all);
     for trials in 1..=200 {
-        let length = distance_to(populations, &here, &path.at(beta + step))?;
+        let length = measure(populations, &here, &path.at(beta + step))?;
         let is_last = length <= distance && step == all;
         if is_last || (length / distance - 1.0).abs() < precision {
             return Ok(NextStage {
@@ -124,34 +127,58 @@ pub(crate) fn lost<M: Intermediate>(block: &Block<M::State>, here: &M, there: &M
     lost.count()
 }
 
-/// Returns `sqrt(N / CESS - 1)`, with its square multiplied by `1 / (1 - 1/ESS)`. Without this factor the distance
+/// A function that measures the distance of a stage from one model to the next.
+pub(crate) type Distance<'d, P> = &'d dyn Fn(
+    &mut Populations<P>,
+    &<P as AnnealingPath>::At,
+    &<P as AnnealingPath>::At,
+) -> Result<f64>;
+
+/// Returns the distance of a stage for all chains together: `sqrt(N / CESS - 1)`, with its square multiplied by `1 / (1 - 1/ESS)`. Without this factor the distance
 /// would vanish when the weights collapse.
-fn distance_to<P>(populations: &mut Populations<P>, here: &P::At, there: &P::At) -> Result<f64>
+pub(crate) fn distance_of_all<P>(
+    populations: &mut Populations<P>,
+    here: &P::At,
+    there: &P::At,
+) -> Result<f64>
 where
     P: AnnealingPath<State: Send> + Send + Sync,
     P::At: Send + Sync,
 {
-    let parts = populations.map(&|population| Ok(sums(population.block(), here, there)))?;
+    let parts = populations.map(&|population| {
+        let block = population.block();
+        Ok(sums(block, 0..block.len(), here, there))
+    })?;
     let mut all = [WeightSums::default(); 3];
     for (sum, part) in parts.iter().flat_map(|part| (0..3).zip(part)) {
         all[sum].merge(part);
     }
-    let [before, after, squares] = all;
+    Ok(distance(all))
+}
+
+/// Returns the distance of a stage, given the sums of `w`, `w u` and `w u^2` over its chains.
+pub(crate) fn distance([before, after, squares]: [WeightSums; 3]) -> f64 {
     let inverse = (before.log_sum() + squares.log_sum() - 2.0 * after.log_sum()).exp();
     let ess = before.effective_sample_size();
     let length = ((inverse - 1.0).max(0.0) / (1.0 - 1.0 / ess)).sqrt();
     // Off the support, or too far for the sums: infinitely far.
     match length.is_nan() {
-        true => Ok(f64::INFINITY),
-        false => Ok(length),
+        true => f64::INFINITY,
+        false => length,
     }
 }
 
-/// Returns the sums of `w`, `w u` and `w u^2` over the living chains, with the density ratio u of `there` to `here`.
-fn sums<M: Intermediate>(block: &Block<M::State>, here: &M, there: &M) -> [WeightSums; 3] {
+/// Returns the sums of `w`, `w u` and `w u^2` over the living ones of these chains, with the density ratio u of `there` to
+/// `here`.
+pub(crate) fn sums<M: Intermediate>(
+    block: &Block<M::State>,
+    chains: Range<usize>,
+    here: &M,
+    there: &M,
+) -> [WeightSums; 3] {
     let mut sums = [WeightSums::default(); 3];
     let stage = Stage::new(0, here, there);
-    for chain in block.alive() {
+    for chain in chains.filter(|&chain| block.is_alive(chain)) {
         let log_weight = block.log_weights()[chain];
         let ratio = block.log_ratio(stage, chain);
         let terms = [log_weight, log_weight + ratio, log_weight + 2.0 * ratio];

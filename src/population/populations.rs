@@ -33,8 +33,16 @@ where
         first: StreamRng,
     ) -> Result<Self> {
         Error::check_count("chains", chains.len(), 1)?;
+        Self::start_blocks(path, ranges(chains, largest).collect(), first)
+    }
+
+    /// Creates chains at exact samples of the base, in blocks with these ranges of neighbouring chains, at least one.
+    pub(crate) fn start_blocks(
+        path: P,
+        ranges: Vec<Range<usize>>,
+        first: StreamRng,
+    ) -> Result<Self> {
         let mut streams = successive(first);
-        let ranges = Vec::from_iter(ranges(chains, largest));
         let starts = Vec::from_iter(ranges.iter().map(|mine| {
             let stream = streams.next().expect("streams have no end");
             // The streams of the other chains are skipped here, and made again by the thread that starts the block.
