@@ -9,8 +9,11 @@ use crate::num::student_quantile;
 const SHAPES: (f64, f64) = (0.35, 0.65);
 /// Largest factor by which a heavy tail widens the upper side.
 const HEAVY: f64 = 3.0;
-/// Effective sample size at which the upper side doubles. This side grows less for islands of nearly equal weight.
+/// Effective sample size at which the upper side doubles. This side grows less for islands of nearly equal weight, and
+/// for fewer than [`CALIBRATED`] chains of nearly equal weight.
 const FEW: f64 = 15.0;
+/// Number of chains below which the upper side grows less for chains of nearly equal weight.
+const CALIBRATED: usize = 65;
 
 /// Returns the allowance for chance in the Pareto shape fitted to the weights of `chains` chains.
 pub(super) fn margin(chains: usize) -> f64 {
@@ -47,8 +50,8 @@ impl Estimate {
         let shape = self.pareto_shape.map_or(light, |k| k + margin(self.units));
         let heaviness = ((shape - light) / (heavy - light)).clamp(0.0, 1.0);
         let few = (FEW / self.effective_sample_size()).powi(2);
-        // Islands of nearly equal weight do not lack a large one.
-        let uneven = match self.is_of_islands() {
+        // Islands, or a few chains, of nearly equal weight do not lack a large one.
+        let uneven = match self.is_of_islands() || self.units < CALIBRATED {
             true => self.relative_variance.min(1.0),
             false => 1.0,
         };
@@ -74,7 +77,7 @@ mod tests {
             let estimate = Estimate::of_islands(&islands).unwrap();
             let (lower, upper) = estimate.interval();
             held += usize::from(lower <= 0.0 && 0.0 <= upper);
-            let chains = Estimate::from_log_weights(&islands).unwrap();
+            let chains = Estimate::from_log_weights(&islands.repeat(4)).unwrap();
             let above = |estimate: &Estimate| estimate.offsets(0.95).1;
             assert!(above(&chains) > 1.2 * above(&estimate));
         }
