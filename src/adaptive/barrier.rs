@@ -116,7 +116,7 @@ impl Barrier {
         Self::new(vec![0.0, 1.0], [0.0])
     }
 
-    pub(crate) fn new(betas: Vec<f64>, intensities: impl IntoIterator<Item = f64>) -> Self {
+    pub(super) fn new(betas: Vec<f64>, intensities: impl IntoIterator<Item = f64>) -> Self {
         Self {
             betas,
             cumulative: cumulative(intensities),

@@ -39,6 +39,6 @@ pub use base_search::{BaseSearch, FindModes, FoundBase, MixtureAt, MixtureBase, 
 pub use challenge::{Challenge, ChallengeRun, Judged, Judgement};
 pub use first_pass::{FirstPass, FirstPassRun};
 pub use fitted::{FittedBase, NotFitted};
-pub(crate) use robbins_monro::{Gain, RobbinsMonro};
+pub(crate) use robbins_monro::RobbinsMonro;
 pub use rounds::Rounds;
 pub use rounds_run::{Round, RoundsRun};

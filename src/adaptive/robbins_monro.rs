@@ -6,14 +6,14 @@ pub(super) const STEP_GAIN: f64 = 2.0;
 
 /// The gain of a Robbins-Monro recursion for the log step size; it falls at each crossing of the target (Kesten 1958).
 #[derive(Default)]
-pub(crate) struct Gain {
+pub(super) struct Gain {
     crossings: u32,
     last_excess: f64,
 }
 
 impl Gain {
     /// Returns the change of the log step size if the acceptance exceeds the target by `excess`.
-    pub(crate) fn increment(&mut self, excess: f64) -> f64 {
+    pub(super) fn increment(&mut self, excess: f64) -> f64 {
         self.crossings += u32::from(excess * self.last_excess < 0.0);
         self.last_excess = excess;
         STEP_GAIN * excess / f64::from(1 + self.crossings)

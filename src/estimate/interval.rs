@@ -67,6 +67,31 @@ mod tests {
 
     use super::*;
 
+    /// Checks the coverage of intervals from few chains with normal log weights, within four standard errors of the
+    /// coverage of 40,000 simulations.
+    #[test]
+    fn intervals_of_few_chains_cover() {
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(6);
+        for (chains, deviation, coverage) in [(16, 0.2, 0.952), (16, 0.5, 0.959), (16, 1.0, 0.973)]
+        {
+            let (mut held, times) = (0, 4_000);
+            for _ in 0..times {
+                let normal =
+                    |_| deviation * (rng.sample::<f64, _>(StandardNormal) - 0.5 * deviation);
+                let log_weights: Vec<f64> = (0..chains).map(normal).collect();
+                let (lower, upper) = Estimate::from_log_weights(&log_weights).unwrap().interval();
+                held += u32::from(lower <= 0.0 && 0.0 <= upper);
+            }
+            let found = f64::from(held) / f64::from(times);
+            let error = (coverage * (1.0 - coverage) / f64::from(times)).sqrt();
+            println!("{chains} chains, deviation {deviation}: coverage {found:.3}");
+            assert!(
+                (found - coverage).abs() < 4.0 * error,
+                "{chains}, {deviation}: {found}"
+            );
+        }
+    }
+
     #[test]
     fn islands_of_even_weight_lack_no_large_one() {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(5);

@@ -7,7 +7,7 @@ use std::ops::Range;
 use nalgebra::{DMatrixView, DMatrixViewMut, DVector};
 
 use super::vector::set_len;
-use crate::model::Gradients;
+use crate::model::{Differentiable, Gradients};
 use crate::num::{next_run, set_zero};
 use crate::path::{Ends, Intermediate};
 
@@ -27,7 +27,7 @@ pub(super) struct EndGradient {
 
 /// Returns the weights of the two ends' gradients in the gradient of `model`; `None` if the path has no ends.
 pub(super) fn end_weights<M: Gradients + Intermediate>(model: &M) -> Option<[f64; 2]> {
-    model.weights_of_ends().filter(|_| M::HAS_ENDS)
+    model.rows(&[]).end_weights().filter(|_| M::HAS_ENDS)
 }
 
 /// Returns the log density of a state under `model`, from its `known` log densities at both ends. Only ends of positive
@@ -55,24 +55,13 @@ impl EndGradient {
         columns.chain(once(&mut self.log_densities[..]))
     }
 
-    /// Evaluates the log density and gradient at one `end` of the path of `model`, at the only state.
-    fn evaluate(
-        &mut self,
-        model: &impl Gradients,
-        end: usize,
-        (datum, position): (usize, &DVector<f64>),
-    ) {
+    /// Evaluates the log density and gradient of `model`, one end of the path, at the only state.
+    fn evaluate(&mut self, model: &Model<'_>, position: &DVector<f64>) {
         set_zero(self.gradients.as_mut_slice());
-        self.log_densities[0] = model.add_gradient(Some(end), datum, position, &mut self.gradients);
+        self.log_densities[0] = model.accumulate_gradient(position, 1.0, &mut self.gradients);
     }
 
-    fn evaluate_run(
-        &mut self,
-        model: &impl Gradients,
-        end: usize,
-        (data, positions): Positions<'_>,
-        run: Range<usize>,
-    ) {
+    fn evaluate_run(&mut self, model: &Model<'_>, positions: &DVector<f64>, run: Range<usize>) {
         let states = self.log_densities.len();
         let dimension = positions.len() / states;
         let positions = DMatrixView::from_slice(positions.as_slice(), states, dimension);
@@ -89,13 +78,15 @@ impl EndGradient {
         if run.len() < states {
             gradients.fill(0.0);
         }
-        let log_densities = &mut self.log_densities[run.clone()];
-        model.add_gradients(Some(end), &data[run], positions, gradients, log_densities);
+        let log_densities = &mut self.log_densities[run];
+        model.accumulate_gradients(positions, 1.0, gradients, log_densities);
     }
 }
 
 /// The data of several states, and a matrix with a row for the position of each, stored by columns.
 pub(super) type Positions<'p> = (&'p [usize], &'p DVector<f64>);
+
+type Model<'m> = dyn Differentiable<State = DVector<f64>> + 'm;
 
 impl EndGradients {
     /// Returns the number of states.
@@ -175,20 +166,25 @@ impl EndGradients {
         &mut self,
         model: &M,
         weights: [f64; 2],
-        (end, positions): (usize, Positions<'_>),
+        (end, (data, positions)): (usize, Positions<'_>),
     ) {
         let states = self.len();
         // The default `accumulate_gradients` would copy the only state and gradient out of the matrices and back.
         if states == 1 && !model.evaluates_batches() {
-            let (data, position) = positions;
-            return self.0[end].evaluate(model, end, (data[0], position));
+            let end_gradient = &mut self.0[end];
+            let evaluate = &mut |model: &Model<'_>| end_gradient.evaluate(model, positions);
+            return model.rows(data).with_end(end, evaluate);
         }
         let mut done = 0;
         while let Some(run) = next_run(done..states, |state| {
             self.needs(model, weights, (end, state))
         }) {
             done = run.end;
-            self.0[end].evaluate_run(model, end, positions, run);
+            let end_gradient = &mut self.0[end];
+            let rows = model.rows(&data[run.clone()]);
+            rows.with_end(end, &mut |model| {
+                end_gradient.evaluate_run(model, positions, run.clone());
+            });
         }
     }
 

@@ -70,9 +70,13 @@ impl GradientMove for Hmc {
     fn leapfrog(&self, beta: f64) -> (f64, NonZeroUsize) {
         (self.step_size.at(beta), self.steps)
     }
+
+    fn size_for(&self, beta: f64, datum: usize) -> Option<f64> {
+        self.step_size.for_datum(beta, datum)
+    }
 }
 
-gradient_kernel! { [] Hmc }
+gradient_kernel! { Hmc }
 detailed_balance! { [M: Gradients + Intermediate] Hmc, M }
 
 impl Tunable for Hmc {

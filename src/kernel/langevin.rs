@@ -94,6 +94,10 @@ impl GradientMove for Mala {
     fn leapfrog(&self, beta: f64) -> (f64, NonZeroUsize) {
         (self.step_size.at(beta).sqrt(), NonZeroUsize::MIN)
     }
+
+    fn size_for(&self, beta: f64, datum: usize) -> Option<f64> {
+        self.step_size.for_datum(beta, datum).map(f64::sqrt)
+    }
 }
 
 impl GradientMove for UnadjustedLangevin {
@@ -103,6 +107,10 @@ impl GradientMove for UnadjustedLangevin {
 
     fn leapfrog(&self, beta: f64) -> (f64, NonZeroUsize) {
         (self.step_size.at(beta).sqrt(), NonZeroUsize::MIN)
+    }
+
+    fn size_for(&self, beta: f64, datum: usize) -> Option<f64> {
+        self.step_size.for_datum(beta, datum).map(f64::sqrt)
     }
 
     fn draw<R: Rng + ?Sized>(&self, trajectories: &mut Trajectories, index: usize, rng: &mut R) {
@@ -121,8 +129,8 @@ impl GradientMove for UnadjustedLangevin {
     }
 }
 
-gradient_kernel! { [] Mala }
-gradient_kernel! { [] UnadjustedLangevin }
+gradient_kernel! { Mala }
+gradient_kernel! { UnadjustedLangevin }
 detailed_balance! { [M: Gradients + Intermediate] Mala, M }
 own_reversal! { [M: Gradients + Intermediate] UnadjustedLangevin, M }
 

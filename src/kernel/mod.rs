@@ -45,7 +45,6 @@
 //! holds chains that pass the stages together.
 
 mod block;
-mod by_datum;
 mod compose;
 mod end_gradients;
 mod gibbs;
@@ -70,8 +69,6 @@ mod workspace;
 pub use block::Block;
 #[cfg(feature = "checkpoint")]
 pub(crate) use block::SavedBlock;
-pub(crate) use by_datum::DatumSizes;
-pub use by_datum::{ByDatum, EachDatum};
 pub use compose::{Either, Mixture, Repeat, Sequence};
 pub use gibbs::{CoordinateGibbs, PerfectTransitions};
 pub use hamiltonian::Hmc;

@@ -13,7 +13,7 @@ use super::preconditioner::Factor;
 use super::trajectory_faults::At;
 use super::vector::set_len;
 use super::{NonFinite, Stage, Step};
-use crate::model::{Coordinates, Gradients};
+use crate::model::{Coordinates, Differentiable, Gradients};
 use crate::num::{
     VECTOR_WIDTH, add_scaled, add_scaled_twice, all_finite, set_blend, set_zero, sum_of_squares,
 };
@@ -371,14 +371,16 @@ impl Trajectories {
         set_zero(self.gradients.as_mut_slice());
         if chains == 1 && !model.evaluates_batches() {
             let (position, gradient) = (&self.positions, &mut self.gradients);
-            self.log_densities[0] = model.add_gradient(None, self.data[0], position, gradient);
+            let rows = model.rows(&self.data);
+            self.log_densities[0] = rows.accumulate_gradient(position, 1.0, gradient);
             return;
         }
         let (positions, gradients) = (self.positions.as_slice(), self.gradients.as_mut_slice());
         let positions = DMatrixView::from_slice(positions, chains, dimension);
         let gradients = DMatrixViewMut::from_slice(gradients, chains, dimension);
         let log_densities = &mut self.log_densities;
-        model.add_gradients(None, &self.data, positions, gradients, log_densities);
+        let rows = model.rows(&self.data);
+        rows.accumulate_gradients(positions, 1.0, gradients, log_densities);
     }
 
     /// Sets a length of the leapfrog steps for each chain, by its datum; one length for all if `size_of` returns `None`.

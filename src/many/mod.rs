@@ -47,12 +47,10 @@
 //!   chains, because the estimate of each `log p(x_b)` is too low by about half its variance, which a mean over data does
 //!   not reduce.
 
-mod first_pass;
 mod run;
 mod runner;
 #[cfg(test)]
 mod tests;
 
-pub use first_pass::TunedByDatum;
 pub use run::{DatumLogZ, LogLikelihoodsRun, MeanLogZ};
 pub use runner::LogLikelihoods;

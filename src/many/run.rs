@@ -3,20 +3,20 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::first_pass::check_alive;
 use crate::ais::RunPart;
 use crate::estimate::{Estimate, Warning, jackknife, jackknife_error};
 use crate::model::Latent;
 use crate::num::{Moments, student_quantile};
+use crate::population::check_alive;
 use crate::{Error, Result};
 
 /// The result of [`LogLikelihoods`](super::LogLikelihoods): log p(x) of each datum, and their mean.
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct LogLikelihoodsRun {
-    data: Vec<DatumLogZ>,
-    evaluations: u64,
-    seconds: f64,
+    pub(super) data: Vec<DatumLogZ>,
+    pub(super) evaluations: u64,
+    pub(super) seconds: f64,
 }
 
 /// Log p(x) of one datum.
@@ -62,8 +62,7 @@ const GROUP: usize = 64;
 
 impl DatumLogZ {
     pub(super) fn new(datum: usize, log_weights: &[f64]) -> Result<Self> {
-        let alive = log_weights.iter().filter(|&&x| x > f64::NEG_INFINITY);
-        check_alive(alive.count() > 0, datum)?;
+        check_alive(log_weights, datum)?;
         let estimate = Estimate::from_log_weights(log_weights)?;
         let chains = log_weights.len();
         let (mut warnings, group) = (estimate.warnings(), chains.min(GROUP));
@@ -106,22 +105,6 @@ impl LogLikelihoodsRun {
             evaluations: part.evaluations.saturating_mul(steps as u64),
             seconds: part.seconds,
         })
-    }
-
-    /// Creates the result of data without a run, for tests.
-    #[cfg(test)]
-    pub(super) fn of_data(data: Vec<DatumLogZ>) -> Self {
-        Self {
-            data,
-            evaluations: 0,
-            seconds: 0.0,
-        }
-    }
-
-    /// Adds the cost of the first pass.
-    pub(super) fn add(&mut self, evaluations: u64, seconds: f64) {
-        self.evaluations = self.evaluations.saturating_add(evaluations);
-        self.seconds += seconds;
     }
 
     /// Returns the results of the data, in the order of their indices. A stopped run lacks some.
@@ -213,12 +196,11 @@ impl fmt::Display for LogLikelihoodsRun {
         if doubtful.is_empty() {
             return Ok(());
         }
-        let listed: Vec<String> = doubtful.iter().take(LISTED).map(usize::to_string).collect();
-        let more = if doubtful.len() > LISTED { ", .." } else { "" };
-        let (count, all, listed) = (doubtful.len(), self.data.len(), listed.join(", "));
+        let (count, all) = (doubtful.len(), self.data.len());
+        let listed = &doubtful[..count.min(LISTED)];
         write!(
             f,
-            "\nwarning: {count} of {all} data are in doubt, with the indices {listed}{more}: use more stages"
+            "\nwarning: {count} of {all} data are in doubt, the first with the indices {listed:?}: use more stages"
         )
     }
 }

@@ -1,18 +1,16 @@
 //! The runner of many data.
 
-use std::ops::Range;
-
 use nalgebra::DVector;
 
-use super::first_pass::{FirstPassByDatum, TunedByDatum};
 use super::run::LogLikelihoodsRun;
+use crate::adaptive::FirstPass;
 use crate::ais::Ais;
-use crate::kernel::{EachDatum, TransitionKernel};
+use crate::kernel::{TransitionKernel, Tunable};
 use crate::model::{Latent, LatentPrior, NormalizedModel, Sampleable, UnnormalizedModel};
 use crate::num::setters;
 use crate::path::{TemperedAt, TemperedPath};
 use crate::schedule::Schedule;
-use crate::work::{Counts, Execution, Job, Runs, Single, Task, controls};
+use crate::work::{Counts, Execution, Job, Task, controls};
 use crate::{Error, Result};
 
 /// Log p(x) of many data under one latent-variable model, by annealed importance sampling. See the
@@ -30,12 +28,12 @@ use crate::{Error, Result};
     "test likelihood"
 ))]
 pub struct LogLikelihoods<'e, P, L, K> {
-    pub(super) path: TemperedPath<LatentPrior<P>, L>,
+    path: TemperedPath<LatentPrior<P>, L>,
     pub(super) kernel: K,
-    pub(super) moves: usize,
+    moves: usize,
     stages: usize,
-    pub(super) data_per_block: usize,
-    pub(super) seed: u64,
+    data_per_block: usize,
+    seed: u64,
     execution: Execution<'e>,
 }
 
@@ -85,33 +83,12 @@ impl<'e, P, L, K> LogLikelihoods<'e, P, L, K> {
 
     controls! { 'e, "The result then has the finished data only. A stopped first pass returns an [`Error::Stopped`]." }
 
-    fn prior(&self) -> &LatentPrior<P> {
-        self.path.prior().parts().0
-    }
-
-    pub(super) fn number_of_data(&self) -> usize {
-        self.prior().data
-    }
-
-    pub(super) fn all_chains(&self) -> usize {
-        self.number_of_data() * self.prior().chains
-    }
-
-    /// Returns the chains of each block. A block has all chains of its data.
-    pub(super) fn blocks(&self) -> impl Iterator<Item = Range<usize>> {
-        let (size, all) = (self.data_per_block * self.prior().chains, self.all_chains());
-        (0..all)
-            .step_by(size)
-            .map(move |first| first..all.min(first + size))
-    }
-
     fn check(&self) -> Result<()> {
-        let LatentPrior { data, chains, .. } = *self.prior();
+        let LatentPrior { data, chains, .. } = *self.path.prior().model();
         Error::check_count("data", data, 1)?;
         // A single chain has no error.
         Error::check_count("chains", chains, 2)?;
         Error::check_count("chains of all data", data.saturating_mul(chains), 2)?;
-        Error::check_count("moves", self.moves, 1)?;
         Error::check_count("stages", self.stages, 1)?;
         Error::check_count("data_per_block", self.data_per_block, 1)
     }
@@ -121,51 +98,50 @@ impl<P, L, K> LogLikelihoods<'_, P, L, K>
 where
     P: Sampleable + NormalizedModel + UnnormalizedModel<State = DVector<f64>> + Send + Sync,
     L: UnnormalizedModel<State = Latent> + Send + Sync,
-    K: EachDatum + Send + Sync,
-    for<'p> K::Adapted: TransitionKernel<TemperedAt<'p, LatentPrior<P>, L>>,
+    K: Tunable + Clone + Send + Sync,
+    for<'p> K: TransitionKernel<TemperedAt<'p, LatentPrior<P>, L>>,
 {
-    /// Tunes schedule and kernel by a first pass, and runs all data.
+    /// Finds the schedule and the step sizes by a first pass, and runs all data.
     ///
     /// # Errors
     /// Settings out of range; a NaN, `+inf` or panic of the model, with chain, stage and beta;
     /// [`Error::WrongGradient`] if finite differences contradict the gradient; a datum of likelihood 0 at all of its
     /// chains; [`Error::Stopped`] if the run was stopped before any datum was done.
     pub fn run(&self) -> Result<LogLikelihoodsRun> {
-        let tuned = self.tune()?;
-        let mut run = self.run_at(tuned.barrier.schedule(self.stages)?, &tuned.kernel)?;
-        run.add(tuned.evaluations, tuned.seconds);
+        self.check()?;
+        let LatentPrior { data, chains, .. } = *self.path.prior().model();
+        let pass = FirstPass::of_data(&self.path, self.kernel.clone(), data)
+            .chains(data * chains)
+            .moves(self.moves)
+            .block_size(self.data_per_block * chains)
+            .seed(self.seed);
+        let later = (data * chains * self.stages) as u64;
+        let mut job = Job::new(&self.execution)?;
+        let found = pass.run_with(&mut job, &|_| later)?;
+        let schedule = found.barrier.schedule(self.stages)?;
+        let mut run = self.run_at(schedule, &found.kernel, &mut job)?;
+        run.evaluations = run.evaluations.saturating_add(found.evaluations);
+        run.seconds += found.seconds;
         Ok(run)
     }
 
-    /// Runs the first pass alone.
-    ///
-    /// # Errors
-    /// As [`run`](Self::run).
-    pub fn tune(&self) -> Result<TunedByDatum<K::Adapted>> {
-        self.check()?;
-        let pass = FirstPassByDatum(self);
-        let closed = Job::new(&self.execution)?.run(&pass)?;
-        let Single(tuned) = closed.whole(self.all_chains())?;
-        Ok(tuned)
-    }
-
-    /// Runs all data with a schedule and a kernel, as found by [`tune`](Self::tune). The seed's streams differ from those
-    /// of the first pass.
-    ///
-    /// # Errors
-    /// As [`run`](Self::run).
-    pub fn run_at(&self, schedule: Schedule, kernel: &K::Adapted) -> Result<LogLikelihoodsRun> {
-        self.check()?;
+    /// Runs all data with a schedule and a kernel. The streams differ from those of the first pass.
+    pub(super) fn run_at(
+        &self,
+        schedule: Schedule,
+        kernel: &K,
+        job: &mut Job<'_>,
+    ) -> Result<LogLikelihoodsRun> {
+        let LatentPrior { data, chains, .. } = *self.path.prior().model();
         let ais = Ais::with_base_log_z(&self.path, kernel, 0.0)
             .schedule(schedule)
-            .chains(self.all_chains())
-            .block_size(self.data_per_block * self.prior().chains)
+            .chains(data * chains)
+            .block_size(self.data_per_block * chains)
             .recorded_stages(1)
             .seed(self.seed);
         let task = ais.task()?;
-        let mut job = Job::new(&self.execution)?;
         job.foresee(task.cost(task.blocks()));
-        LogLikelihoodsRun::of(task.run_by(&mut job)?)
+        LogLikelihoodsRun::of(task.run_by(job)?)
     }
 }
 

@@ -89,6 +89,20 @@ macro_rules! forward_model {
                 log_densities,
             )
         }
+
+        fn end_weights(&$this) -> Option<[f64; 2]> {
+            $crate::model::Differentiable::end_weights(&$place)
+        }
+
+        fn with_end(
+            &$this,
+            end: usize,
+            work: &mut dyn FnMut(
+                &dyn $crate::model::Differentiable<State = nalgebra::DVector<f64>>,
+            ),
+        ) {
+            $crate::model::Differentiable::with_end(&$place, end, work)
+        }
     };
     (@FullConditionals $inner:ty, $this:ident => $place:expr) => {
         fn coordinates(&$this) -> usize {

@@ -3,11 +3,7 @@
 use nalgebra::{DMatrixView, DMatrixViewMut, DVector};
 use rand::{Rng, RngExt};
 
-use crate::Result;
-use crate::error::Failure;
-use crate::model::{
-    Differentiable, NormalizedModel, Sampleable, UnnormalizedModel, check_gradient,
-};
+use crate::model::{Differentiable, NormalizedModel, Sampleable, UnnormalizedModel};
 
 /// The latent vector z of one datum, a state of [`LogLikelihoods`](crate::many::LogLikelihoods).
 ///
@@ -47,19 +43,6 @@ pub trait LatentGradient: UnnormalizedModel<State = Latent> {
     );
 }
 
-impl<L: LatentGradient + ?Sized> LatentGradient for &L {
-    fn accumulate_gradients(
-        &self,
-        data: &[usize],
-        latents: DMatrixView<'_, f64>,
-        scale: f64,
-        gradients: DMatrixViewMut<'_, f64>,
-        log_likelihoods: &mut [f64],
-    ) {
-        (**self).accumulate_gradients(data, latents, scale, gradients, log_likelihoods);
-    }
-}
-
 /// The prior of the latent vectors of `data` data, each with `chains` chains. A single draw has a random datum.
 #[derive(Debug, Clone)]
 pub struct LatentPrior<P> {
@@ -77,14 +60,6 @@ impl<P: UnnormalizedModel<State = DVector<f64>>> UnnormalizedModel for LatentPri
 
     fn state_dimension(&self) -> Option<usize> {
         self.prior.state_dimension()
-    }
-
-    fn epsilon(&self) -> f64 {
-        self.prior.epsilon()
-    }
-
-    fn failure(&self) -> Option<Failure> {
-        self.prior.failure()
     }
 }
 
@@ -118,6 +93,9 @@ pub trait Coordinates: Clone {
 
     /// Returns the index of the state's datum; 0 for a vector alone.
     fn datum(&self) -> usize;
+
+    /// Sets the index of the state's datum.
+    fn set_datum(&mut self, datum: usize);
 }
 
 impl Coordinates for DVector<f64> {
@@ -135,6 +113,9 @@ impl Coordinates for DVector<f64> {
     fn datum(&self) -> usize {
         0
     }
+
+    #[inline(always)]
+    fn set_datum(&mut self, _datum: usize) {}
 }
 
 impl Coordinates for Latent {
@@ -149,121 +130,37 @@ impl Coordinates for Latent {
     fn datum(&self) -> usize {
         self.datum
     }
+
+    fn set_datum(&mut self, datum: usize) {
+        self.datum = datum;
+    }
 }
 
-/// A model whose gradient Langevin and Hamiltonian kernels use: any [`Differentiable`] model, or a path from the prior
-/// of many data to their posteriors. An `end` selects an end of the path; without one the model itself is evaluated.
+/// A model whose gradient Langevin and Hamiltonian kernels use: any [`Differentiable`] model, or a path from the prior of
+/// many data to their posteriors.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no gradient",
     note = "a `FunctionModel` has one after `.with_gradient(..)`, a `GradientModel` always; on a path both ends need one",
     note = "with the feature `num-dual`, a `DualModel` differentiates a function of dual numbers"
 )]
 pub trait Gradients: UnnormalizedModel<State: Coordinates> {
-    /// Adds the gradient at one position and returns the log density.
-    fn add_gradient(
-        &self,
-        end: Option<usize>,
-        datum: usize,
-        position: &DVector<f64>,
-        gradient: &mut DVector<f64>,
-    ) -> f64;
+    /// The model as a function of the coordinates alone.
+    type Rows<'r>: Differentiable
+    where
+        Self: 'r;
 
-    /// Adds the gradient at each row of `positions`, a state of the datum in `data`, and writes the log densities.
-    fn add_gradients(
-        &self,
-        end: Option<usize>,
-        data: &[usize],
-        positions: DMatrixView<'_, f64>,
-        gradients: DMatrixViewMut<'_, f64>,
-        log_densities: &mut [f64],
-    );
-
-    /// Returns the factors of the gradients at the two ends, as [`Differentiable::end_weights`].
-    fn weights_of_ends(&self) -> Option<[f64; 2]>;
-
-    /// Compares gradients at these states with finite differences.
-    ///
-    /// # Errors
-    /// [`Error::WrongGradient`](crate::Error::WrongGradient), [`Error::WrongValue`](crate::Error::WrongValue).
-    fn check_gradients(&self, states: &[Self::State]) -> Result<()>;
+    /// Returns the model at rows of coordinates, given the datum of each row. A single state is the first row.
+    fn rows<'r>(&'r self, data: &'r [usize]) -> Self::Rows<'r>;
 }
 
 impl<M: Differentiable> Gradients for M {
-    #[inline]
-    fn add_gradient(
-        &self,
-        end: Option<usize>,
-        _datum: usize,
-        position: &DVector<f64>,
-        gradient: &mut DVector<f64>,
-    ) -> f64 {
-        let Some(end) = end else {
-            return self.accumulate_gradient(position, 1.0, gradient);
-        };
-        let mut log_density = f64::NAN;
-        self.with_end(end, &mut |model| {
-            log_density = model.accumulate_gradient(position, 1.0, gradient);
-        });
-        log_density
-    }
+    type Rows<'r>
+        = &'r M
+    where
+        M: 'r;
 
-    #[inline]
-    fn add_gradients(
-        &self,
-        end: Option<usize>,
-        _data: &[usize],
-        positions: DMatrixView<'_, f64>,
-        mut gradients: DMatrixViewMut<'_, f64>,
-        log_densities: &mut [f64],
-    ) {
-        let Some(end) = end else {
-            return self.accumulate_gradients(positions, 1.0, gradients, log_densities);
-        };
-        self.with_end(end, &mut |model| {
-            model.accumulate_gradients(positions, 1.0, gradients.as_view_mut(), log_densities);
-        });
-    }
-
-    fn weights_of_ends(&self) -> Option<[f64; 2]> {
-        self.end_weights()
-    }
-
-    fn check_gradients(&self, states: &[DVector<f64>]) -> Result<()> {
-        check_gradient(self, states)
-    }
-}
-
-/// The model of one datum, at vectors alone.
-pub(crate) struct OfDatum<'m, M> {
-    pub(crate) model: &'m M,
-    pub(crate) datum: usize,
-}
-
-impl<M: Gradients<State = Latent>> UnnormalizedModel for OfDatum<'_, M> {
-    type State = DVector<f64>;
-
-    fn log_density(&self, vector: &DVector<f64>) -> f64 {
-        let state = Latent::new(self.datum, vector.clone());
-        let mut log_density = [0.0];
-        self.model.log_densities(&[state], &mut log_density);
-        log_density[0]
-    }
-
-    fn epsilon(&self) -> f64 {
-        self.model.epsilon()
-    }
-}
-
-impl<M: Gradients<State = Latent>> Differentiable for OfDatum<'_, M> {
-    fn accumulate_gradient(
-        &self,
-        vector: &DVector<f64>,
-        scale: f64,
-        gradient: &mut DVector<f64>,
-    ) -> f64 {
-        let mut own = DVector::zeros(vector.len());
-        let log_density = self.model.add_gradient(None, self.datum, vector, &mut own);
-        gradient.axpy(scale, &own, 1.0);
-        log_density
+    #[inline(always)]
+    fn rows<'r>(&'r self, _data: &'r [usize]) -> &'r M {
+        self
     }
 }

@@ -64,7 +64,7 @@ pub(crate) use gradient_check::{
     OTHERS, PROBES, added_gradient, central_difference, check_gradient,
 };
 pub use joint_prior::JointPrior;
-pub(crate) use latent::{Coordinates, Gradients, LatentPrior, OfDatum};
+pub(crate) use latent::{Coordinates, Gradients, LatentPrior};
 pub use latent::{Latent, LatentGradient};
 pub use mixture::GaussianMixture;
 pub(crate) use mixture::Mixture;

@@ -226,7 +226,7 @@ where
 impl<H: Deref<Target = Blend<A, B, L>>, A, B, L: BlendLaw> BlendAt<H> {
     /// Blends in place: `log_densities` holds the base's log densities on entry. `evaluate` writes the other model's
     /// log densities for a range of states.
-    pub(super) fn blend_runs(
+    fn blend_runs(
         &self,
         log_densities: &mut [f64],
         mut evaluate: impl FnMut(Range<usize>, &mut [f64]),

@@ -4,77 +4,127 @@ use std::slice::from_mut;
 
 use nalgebra::{DMatrixView, DMatrixViewMut, DVector};
 
-use super::blend::TemperedAt;
-use crate::Result;
+use super::blend::{TemperedAt, TemperedPath};
 use crate::model::{
-    Coordinates, Differentiable, Gradients, Latent, LatentGradient, LatentPrior, OfDatum,
-    check_gradient,
+    Differentiable, Gradients, Latent, LatentGradient, LatentPrior, NormalizedModel, Sampleable,
+    UnnormalizedModel,
 };
+use crate::num::{next_run, with_slice};
+use crate::path::Normalized;
 
-impl<P: Differentiable, L: LatentGradient> Gradients for TemperedAt<'_, LatentPrior<P>, L> {
-    fn add_gradient(
+/// A tempered posterior of many data at rows of latent vectors, given the datum of each row. Its log density is a sum of
+/// log prior and log likelihood with these weights.
+#[derive(Debug)]
+pub struct LatentRows<'r, P, L> {
+    path: &'r TemperedPath<LatentPrior<P>, L>,
+    data: &'r [usize],
+    weights: [f64; 2],
+}
+
+impl<'p, P, L> Gradients for TemperedAt<'p, LatentPrior<P>, L>
+where
+    P: Sampleable + NormalizedModel + Differentiable,
+    L: LatentGradient,
+{
+    type Rows<'r>
+        = LatentRows<'r, P, L>
+    where
+        Self: 'r;
+
+    fn rows<'r>(&'r self, data: &'r [usize]) -> LatentRows<'r, P, L> {
+        LatentRows {
+            path: self.path,
+            data,
+            weights: [1.0, self.beta],
+        }
+    }
+}
+
+impl<P, L> UnnormalizedModel for LatentRows<'_, P, L>
+where
+    P: Sampleable + NormalizedModel + Differentiable,
+    L: LatentGradient,
+{
+    type State = DVector<f64>;
+
+    fn log_density(&self, vector: &DVector<f64>) -> f64 {
+        let state = Latent::new(self.data[0], vector.clone());
+        self.path.at(self.weights[1]).log_density(&state)
+    }
+
+    fn epsilon(&self) -> f64 {
+        self.path.likelihood().epsilon()
+    }
+}
+
+impl<P, L> Differentiable for LatentRows<'_, P, L>
+where
+    P: Sampleable + NormalizedModel + Differentiable,
+    L: LatentGradient,
+{
+    fn accumulate_gradient(
         &self,
-        end: Option<usize>,
-        datum: usize,
-        position: &DVector<f64>,
+        vector: &DVector<f64>,
+        scale: f64,
         gradient: &mut DVector<f64>,
     ) -> f64 {
-        let mut log_density = 0.0;
-        let dimension = position.len();
-        self.add_gradients(
-            end,
-            &[datum],
-            DMatrixView::from_slice(position.as_slice(), 1, dimension),
-            DMatrixViewMut::from_slice(gradient.as_mut_slice(), 1, dimension),
-            from_mut(&mut log_density),
-        );
+        let (mut log_density, dimension) = (0.0, vector.len());
+        let row = DMatrixView::from_slice(vector.as_slice(), 1, dimension);
+        let gradient = DMatrixViewMut::from_slice(gradient.as_mut_slice(), 1, dimension);
+        self.accumulate_gradients(row, scale, gradient, from_mut(&mut log_density));
         log_density
     }
 
-    fn add_gradients(
+    /// Does not evaluate the likelihood where the prior's density is 0.
+    fn accumulate_gradients(
         &self,
-        end: Option<usize>,
-        data: &[usize],
-        positions: DMatrixView<'_, f64>,
+        rows: DMatrixView<'_, f64>,
+        scale: f64,
         mut gradients: DMatrixViewMut<'_, f64>,
         log_densities: &mut [f64],
     ) {
-        if end != Some(1) {
-            let (base, log_normalizer) = self.path.prior().parts();
-            let gradients = gradients.as_view_mut();
-            base.prior
-                .accumulate_gradients(positions, 1.0, gradients, log_densities);
-            log_densities.iter_mut().for_each(|x| *x -= log_normalizer);
+        let [to_prior, to_likelihood] = self.weights;
+        log_densities.fill(0.0);
+        if to_prior > 0.0 {
+            let prior = Normalized::new(&self.path.prior().model().prior);
+            prior.accumulate_gradients(rows, scale, gradients.as_view_mut(), log_densities);
         }
-        let likelihood = self.path.likelihood();
-        if end == Some(1) {
-            return likelihood.accumulate_gradients(data, positions, 1.0, gradients, log_densities);
+        if to_likelihood == 0.0 {
+            return;
         }
-        if end.is_none() {
-            self.blend_runs(log_densities, |run, others| {
+        let (likelihood, mut done) = (self.path.likelihood(), 0);
+        with_slice(log_densities.len(), |found| {
+            while let Some(run) = next_run(done..log_densities.len(), |row| {
+                log_densities[row] > f64::NEG_INFINITY
+            }) {
+                done = run.end;
                 let (first, count) = (run.start, run.len());
-                let (latents, gradients) = (
-                    positions.rows(first, count),
+                let found = &mut found[run.clone()];
+                likelihood.accumulate_gradients(
+                    &self.data[run.clone()],
+                    rows.rows(first, count),
+                    scale * to_likelihood,
                     gradients.rows_mut(first, count),
+                    found,
                 );
-                let data = &data[run];
-                likelihood.accumulate_gradients(data, latents, self.beta, gradients, others);
-            });
-        }
+                for (value, found) in log_densities[run].iter_mut().zip(found) {
+                    *value += to_likelihood * *found;
+                }
+            }
+        });
     }
 
-    fn weights_of_ends(&self) -> Option<[f64; 2]> {
-        Some([1.0, self.beta])
+    fn end_weights(&self) -> Option<[f64; 2]> {
+        Some(self.weights)
     }
 
-    /// Checks the gradients of the first datum and of the last one.
-    fn check_gradients(&self, states: &[Latent]) -> Result<()> {
-        for end in [states.first(), states.last()].into_iter().flatten() {
-            let datum = end.datum();
-            let of_datum = states.iter().filter(|state| state.datum() == datum);
-            let vectors: Vec<DVector<f64>> = of_datum.map(|s| s.coordinates().clone()).collect();
-            check_gradient(&OfDatum { model: self, datum }, &vectors)?;
-        }
-        Ok(())
+    fn with_end(
+        &self,
+        end: usize,
+        work: &mut dyn FnMut(&dyn Differentiable<State = DVector<f64>>),
+    ) {
+        let mut weights = [0.0; 2];
+        weights[end] = 1.0;
+        work(&LatentRows { weights, ..*self });
     }
 }

@@ -25,9 +25,8 @@ impl<M: NormalizedModel> Normalized<M> {
 }
 
 impl<M> Normalized<M> {
-    /// Returns the model and its log Z.
-    pub(crate) fn parts(&self) -> (&M, f64) {
-        (&self.model, self.log_normalizer)
+    pub(crate) fn model(&self) -> &M {
+        &self.model
     }
 
     /// Returns the model, to be changed without a change of its log Z.

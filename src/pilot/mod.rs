@@ -29,7 +29,7 @@ pub use friction::Friction;
 pub use knot_chains::KnotChains;
 pub use metric::ScheduleMetric;
 pub(crate) use metric::interpolate;
-pub(crate) use next_stage::{distance, distance_of_all, lost, next_stage, stages_left, sums};
+pub(crate) use next_stage::{lost, next_stage, stages_left};
 pub use survey::{DerivativeRecorder, Survey, SurveyPoint};
 pub use survey_run::Pilot;
 pub use varopt::VarOpt;

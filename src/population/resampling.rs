@@ -138,7 +138,7 @@ fn check_stages(stages: &[usize]) -> Result<()> {
 }
 
 /// Returns an ancestor for each place: the chain at this place if it has `copies`, otherwise a chain with several.
-pub(super) fn in_place(copies: &[usize]) -> Vec<usize> {
+fn in_place(copies: &[usize]) -> Vec<usize> {
     let spare = copies.iter().enumerate();
     let mut spare = spare.flat_map(|(i, &n)| std::iter::repeat_n(i, n.saturating_sub(1)));
     let place = |(i, &n): (usize, &usize)| match n {

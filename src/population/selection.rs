@@ -1,12 +1,9 @@
 //! Selection of chains between stages, and their ancestry.
 
-use std::ops::Range;
-
-use super::resampling::{Resampling, in_place};
+use super::resampling::Resampling;
 use super::waste_free::WasteFree;
 use crate::Result;
 use crate::kernel::{Block, KnownOfChain};
-use crate::random::resampling_scheme::ResamplingScheme;
 
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -136,20 +133,6 @@ impl<S> Block<S> {
             }
         }
         self.level_weights();
-    }
-
-    /// Resamples neighbouring living chains among themselves, by systematic draws with the stream of the first one. The
-    /// weights stay.
-    pub(crate) fn resample_among(&mut self, chains: Range<usize>, copy: CopyState<S>) {
-        let log_weights = self.log_weights()[chains.clone()].to_vec();
-        let rng = self.rng_mut(chains.start);
-        let scheme = ResamplingScheme::Systematic;
-        let ancestors = in_place(&scheme.copies(log_weights.len(), &log_weights, rng));
-        for (place, ancestor) in ancestors.into_iter().enumerate() {
-            if ancestor != place {
-                self.copy(chains.start + ancestor, chains.start + place, copy);
-            }
-        }
     }
 
     /// Copies the states of `ancestors` to the first chains, and gives all chains the block's mean weight.
