@@ -12,6 +12,7 @@ macro_rules! pages {
 pages! {
     cookbook "cookbook.md",
     batches "batches.md",
+    claims "claims.md",
     draws "draws.md",
     evidence "evidence.md",
     features "features.md",
@@ -19,6 +20,7 @@ pages! {
     intervals "intervals.md",
     long_runs "long-runs.md",
     many_machines "many-machines.md",
+    many_states "many-states.md",
     own_models "own-models.md",
     papers_in_code "papers-in-code.md",
     populations "populations.md",

@@ -1,7 +1,9 @@
 """The crate beside numpy, scikit-learn, PyTorch and JAX: medians of rates, and their ratios."""
 
 import argparse
+import itertools
 import json
+import math
 import os
 import pathlib
 import statistics
@@ -72,11 +74,13 @@ def random_data(folder):
 
 
 def crate_rbm(target, weights, steps, extra):
-    command = [target / "release" / "annealed", "rbm", weights, "--json"]
-    command += ["--chains", args.chains, "--steps", steps, "--threads", args.threads]
+    # The peers' base and schedule. By default the program searches for a base, which its seconds would hold.
+    command = [target / "release" / "annealed", "rbm", weights, "--json", "--base", "data-rate"]
+    command += ["--chains", args.chains, "--stages", steps, "--threads", args.threads]
     command += ["--block-size", args.block_size]
     found = last_line([str(word) for word in command + extra])
-    return {"rate": args.chains * steps / found["seconds"], "log_z": found["log_z"]}
+    rate = args.chains * steps / found["seconds"]
+    return {"rate": rate, "log_z": found["log_z"], "standard_error": found["standard_error"]}
 
 
 def peer(script, library, options):
@@ -98,6 +102,15 @@ def crate_gaussian(target, dimension, name):
     folder = target / "criterion" / f"d = {dimension}" / name / "new"
     estimates = json.loads((folder / "estimates.json").read_text())
     return {"rate": 128 * 200 / (estimates["median"]["point_estimate"] * 1e-9)}
+
+
+def check_agreement(results):
+    """Ends the comparison if two programs differ in log Z by more than four errors: their work is not the same."""
+    for (one, first), (other, second) in itertools.combinations(results.items(), 2):
+        gap = abs(first[-1]["log_z"] - second[-1]["log_z"])
+        error = math.hypot(first[-1]["standard_error"], second[-1]["standard_error"])
+        if not gap <= 4 * error:
+            sys.exit(f"log Z of {one} and of {other} differ by {gap:.4g}, and their joint error is {error:.4g}")
 
 
 def take_turns(programs):
@@ -139,8 +152,9 @@ def compare_rbm(target, weights, steps):
     for library in ["numpy", "torch", "jax"]:
         options = ["--weights", weights, "--steps", steps, "--chains", args.chains]
         programs[library] = lambda library=library, options=options: peer("rbm.py", library, options)
-    title = f"RBM, {pathlib.Path(weights).name}, {args.threads} thread(s)"
-    table(title, "chain-steps", take_turns(programs))
+    results = take_turns(programs)
+    check_agreement(results)
+    table(f"RBM, {pathlib.Path(weights).name}, {args.threads} thread(s)", "chain-steps", results)
 
 
 def compare_gaussian(target, dimension, leapfrogs, name):

@@ -115,4 +115,7 @@ with np.errstate(over="ignore"):
     log_w = run(betas, args.seed)
 seconds = time.perf_counter() - begun
 log_z = log_z_base + np.logaddexp.reduce(log_w) - np.log(args.chains)
-print(json.dumps({"rate": args.chains * args.steps / seconds, "log_z": float(log_z)}))
+weights = np.exp(log_w - log_w.max())
+error = weights.std(ddof=1) / weights.mean() / args.chains**0.5
+rate = args.chains * args.steps / seconds
+print(json.dumps({"rate": rate, "log_z": float(log_z), "standard_error": float(error)}))

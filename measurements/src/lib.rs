@@ -1,10 +1,11 @@
 //! Parts shared by several measuring programs: problems with a known log Z, a variational autoencoder, images of bars,
-//! joint costs of an RBM's path, and two kinds of pictures. The programs are in `src/bin`; `README.md` lists them.
+//! joint costs of an RBM's path, and three kinds of pictures. The programs are in `src/bin`; `README.md` lists them.
 
 #![allow(missing_docs, missing_debug_implementations)] // The programs beside it are its only users.
 
 pub mod autoencoder;
 pub mod bars;
+pub mod dot_sheet;
 pub mod image_sheet;
 mod joint_costs;
 pub mod problems;

@@ -500,6 +500,9 @@ where
             last,
             stopped_by,
             seed: self.seed,
+            unfitted: self
+                .chain_steps(FEWEST_STAGES, 0)
+                .saturating_mul(self.of_move()),
         }
     }
 

@@ -44,6 +44,9 @@ pub struct RoundsRun<S, K> {
     pub(super) last: Last<S, K>,
     pub(super) stopped_by: StoppedBy,
     pub(super) seed: u64,
+    /// Number of evaluations that rounds from the path's own base may take.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub(super) unfitted: u64,
 }
 
 /// The last finished round.
@@ -343,6 +346,13 @@ impl<S, K> LogZ for RoundsRun<S, K> {
     fn evaluations(&self) -> u64 {
         let rounds = self.last.rounds.iter().map(|round| round.evaluations);
         rounds.fold(0, u64::saturating_add)
+    }
+
+    /// Returns [`evaluations`](Self::evaluations). If the base was fitted, it is at least the number of evaluations that all
+    /// rounds from the path's own base take.
+    fn challenge_budget(&self) -> u64 {
+        let unfitted = self.fitted().map_or(0, |_| self.unfitted);
+        self.evaluations().max(unfitted)
     }
 
     /// Returns the wall time of all rounds in seconds.

@@ -237,7 +237,7 @@ impl Figures {
         let missed = stages::missed_share(windows, &sums.windows);
         figures.warnings = figures.find_warnings(settings, sums.uncovered, missed);
         if figures.estimate.is_of_interacting() {
-            let families = heavy_families(&chains.log_weights, &chains.roots);
+            let families = heavy_families(&chains.log_weights, &chains.roots, schedule.stages());
             figures.warnings.extend(families);
         }
         Ok(figures)

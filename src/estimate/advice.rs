@@ -23,8 +23,8 @@ pub(super) const WORKS_CAUSE: &str = "the directions exclude one another, by the
      directions; if these are right, each direction has missed a region: use slower processes, or more of them";
 
 /// Cause of a gap between the draws of a fitted law and given draws.
-pub(super) const DRAWS_CAUSE: &str = "exact draws of the fitted law exclude the value that the given draws lead to, so these \
-     do not follow this density, or have not reached all of it: check constants, units, the Jacobian of transformed \
+pub(super) const DRAWS_CAUSE: &str = "beside exact draws of the fitted law, the given draws do not follow this density, or \
+     have not reached all of it: check constants, units, the Jacobian of transformed \
      coordinates, and the warm-up";
 
 /// Returns how autocorrelated values are ordered, and what to do.
@@ -139,6 +139,20 @@ fn short_count(count: f64) -> String {
     // At least 1, so that a count below 10 stays whole.
     let unit = 10_f64.powf(count.log10().floor() - 1.0).max(1.0);
     short((count / unit).ceil() * unit)
+}
+
+/// Returns the text of two directions, or of two groups of states, that hardly overlap.
+pub(super) fn hardly_overlap(overlap: f64, ess: f64, groups: Option<&[Vec<usize>; 2]>) -> String {
+    match groups {
+        None => format!(
+            "the two directions hardly overlap (overlap {overlap:.3}, {ess:.0} effective samples in it): use more stages, slower \
+             processes or states between, or more samples in both directions"
+        ),
+        Some([one, other]) => format!(
+            "the draws of states {one:?} hardly overlap with the draws of states {other:?} (overlap {overlap:.3}, {ess:.0} \
+             effective draws): log Z between the two groups is hardly known; add states between them"
+        ),
+    }
 }
 
 #[cfg(test)]

@@ -51,9 +51,9 @@ pub struct BennettEstimate {
 }
 
 /// Overlap of the two directions below which a warning appears and the interval widens.
-const LITTLE: f64 = 0.03;
+pub(super) const LITTLE: f64 = 0.03;
 /// Effective sample size of the acceptances `s(..)` below which a warning appears.
-const FEW: f64 = 10.0;
+pub(super) const FEW: f64 = 10.0;
 /// Distance of a direction from the joint estimate, in the direction's standard errors, above which a warning appears.
 /// With too few stages the two directions' estimates lie on either side of the joint estimate, which has the smallest
 /// error. `docs/notes/warnings.md` has the level and the power of this test. It is also the limit for mean works on the
@@ -95,20 +95,25 @@ impl BennettEstimate {
     pub fn from_log_weights(forward: &[f64], reverse: &[f64]) -> Result<Self> {
         check_pair(forward, reverse)?;
         let mut found = Self::of_independent(forward, reverse)?;
-        let shift = found.value + (forward.len() as f64 / reverse.len() as f64).ln();
-        // Both directions on one axis: acceptances are `s(margin)`, and the sign of a reverse margin is the other one.
-        let margins = [(forward, -shift), (reverse, shift)]
-            .map(|(weights, shift)| Vec::from_iter(weights.iter().map(|w| w + shift)));
+        let (margins, shift) = found.margins(forward, reverse);
         found.correlations = margins.each_ref().map(|margins| {
             let acceptances = margins.iter().map(|margin| log_sigmoid(*margin).exp());
             Correlation::clear(acceptances.collect())
         });
         let [one, other] = found.times();
-        found.forward.count_as(one);
-        found.reverse.count_as(other);
+        found = found.counted([one, other]);
         let time = one.max(other);
         found.from_crooks = Some(distance_from_crooks(&margins, time, shift));
         Ok(found)
+    }
+
+    /// Returns both directions on one axis: acceptances are `s(margin)`, and the sign of a reverse margin is the other one.
+    /// Returns the origin of this axis, too.
+    fn margins(&self, forward: &[f64], reverse: &[f64]) -> ([Vec<f64>; 2], f64) {
+        let shift = self.value + (forward.len() as f64 / reverse.len() as f64).ln();
+        let margins = [(forward, -shift), (reverse, shift)]
+            .map(|(weights, shift)| Vec::from_iter(weights.iter().map(|w| w + shift)));
+        (margins, shift)
     }
 
     /// Returns the numbers of forward and of reverse weights that are worth one independent weight.
@@ -139,7 +144,7 @@ impl BennettEstimate {
     /// Sources: Crooks (1999); Shirts, Bair, Hooker and Pande (2003).
     ///
     /// # Errors
-    /// A temperature that is not above 0; a NaN or a work of `-inf`; and as
+    /// A temperature that is not above 0; a NaN or a work of `-inf`; works that are all `+inf`; and as
     /// [`from_log_weights`](Self::from_log_weights).
     pub fn from_works(forward: &[f64], reverse: &[f64], unit: WorkUnit) -> Result<Self> {
         let kt = unit.kt()?;
@@ -147,6 +152,9 @@ impl BennettEstimate {
             let indexed = works.iter().copied().enumerate();
             let above = |work| work > f64::NEG_INFINITY;
             Error::check_each(name, "index", indexed, above, "numbers above -inf")?;
+            let is_cut_off = !works.is_empty() && works.iter().all(|work| work.is_infinite());
+            let expected = "finite ones: no process reached the other end";
+            Error::check(!is_cut_off, name, "+inf for each work", expected)?;
             Ok(Vec::from_iter(works.iter().map(|work| -work / kt)))
         };
         let reverse = log_weights(reverse, "reverse works")?;
@@ -170,7 +178,8 @@ impl BennettEstimate {
         effective: f64,
         slow: Option<(Vec<f64>, f64)>,
     ) -> Result<Self> {
-        let mut found = Self::of(forward, &reverse.concat(), effective)?;
+        let returned = reverse.concat();
+        let mut found = Self::of(forward, &returned, effective)?;
         let shift = found.value + (forward.len() as f64 / effective).ln();
         let accepted = |w: &f64| log_sigmoid(shift + w).exp();
         let of_chain = |chain: &Vec<f64>| chain.iter().map(accepted).collect();
@@ -180,11 +189,21 @@ impl BennettEstimate {
             let explained = squared_correlation(&acceptances.concat(), &values);
             explained * (time - correlation.time).max(0.0)
         });
-        found.reverse.count_as(correlation.time + longer);
+        let time = correlation.time + longer;
+        found.reverse.count_as(time);
+        let (margins, shift) = found.margins(forward, &returned);
+        found.from_crooks = Some(distance_from_crooks(&margins, time, shift));
         // The autocorrelation of one chain after the other is no reason to warn.
         let is_strange = correlation.interleaved.is_some() || correlation.grows;
         found.correlations[1] = is_strange.then_some(correlation);
         Ok(found)
+    }
+
+    /// Lets these numbers of autocorrelated weights of both directions count as one independent weight.
+    pub(super) fn counted(mut self, [forward, reverse]: [f64; 2]) -> Self {
+        self.forward.count_as(forward);
+        self.reverse.count_as(reverse);
+        self
     }
 
     fn of(forward: &[f64], reverse: &[f64], reverse_count: f64) -> Result<Self> {
@@ -242,7 +261,7 @@ impl BennettEstimate {
         let [forward, reverse] = &self.one_sided;
         let [one, other] = self.times();
         match self.overlap / one.max(other) * forward.chains().min(reverse.chains()) as f64 {
-            met if met < 1.0 => closed.max(0.5 * (forward.value() + reverse.value()).abs()),
+            met if met < 1.0 => closed.max(0.5 * self.one_sided_gap()),
             _ => closed,
         }
     }
@@ -311,7 +330,11 @@ impl BennettEstimate {
         let (overlap, ess) = (self.overlap, self.effective_sample_size());
         let little = self.overlaps_little() || ess < FEW;
         let gap = self.gap(little, rounding_error).into_iter();
-        let little = little.then_some(Warning::LittleOverlap { overlap, ess });
+        let little = little.then_some(Warning::LittleOverlap {
+            overlap,
+            ess,
+            groups: None,
+        });
         let named = self.correlations.into_iter().flatten();
         let slowest = named.max_by(|one, other| one.time.total_cmp(&other.time));
         let correlated = slowest.map(|found| Warning::Autocorrelated {
@@ -357,17 +380,20 @@ impl BennettEstimate {
         })
     }
 
-    /// Returns [`ForwardReverseGap`](Warning::ForwardReverseGap) if draws of the fitted law, which are exact, exclude the
-    /// joint estimate: the given draws then follow another density. Says nothing if the weights of the law's draws have
-    /// a heavy tail, because their estimate may be off without a fault of the given draws.
+    /// Returns [`ForwardReverseGap`](Warning::ForwardReverseGap) if draws of the fitted law, which are exact, show that the
+    /// given draws follow another density: by Crooks' relation, or because they exclude the joint estimate. The estimate
+    /// from the law's draws may be off without a fault of the given draws if their weights have a heavy tail.
     pub(crate) fn foreign_draws(&self) -> Option<Warning> {
+        let few_meet = self.effective_sample_size() < FEW;
+        let is_unlike = !few_meet && self.from_crooks.is_some_and(|distance| distance > FAR);
         let [of_law, of_draws] = &self.one_sided;
         let is_heavy = of_law.pareto_shape().is_some_and(|shape| shape > HEAVY);
         let (below, above) = of_law.offsets(SURE);
         let distance = self.value - of_law.value();
         let side = if distance > 0.0 { above } else { below };
         let limit = side.hypot(FAR * self.standard_error()) + 1e-9 * (1.0 + self.value.abs());
-        (!is_heavy && distance.abs() > limit).then(|| Warning::ForwardReverseGap {
+        let excludes = !is_heavy && distance.abs() > limit;
+        (is_unlike || excludes).then(|| Warning::ForwardReverseGap {
             forward: of_law.value(),
             reverse: -of_draws.value(),
             joint: self.value,
@@ -398,6 +424,12 @@ impl BennettEstimate {
             true => (total / parts).max(1.0),
             false => f64::MAX,
         }
+    }
+
+    /// Returns the distance between the estimates from each direction's weights alone.
+    pub(super) fn one_sided_gap(&self) -> f64 {
+        let [forward, reverse] = &self.one_sided;
+        (forward.value() + reverse.value()).abs()
     }
 
     /// Returns the overlap `int 2 p q / (p + q)` of the path densities p and q of both directions: 1 if p and q are
@@ -609,6 +641,25 @@ mod tests {
         }
     }
 
+    /// Acceptances that a slow quantity explains in part have that part of its autocorrelation time.
+    #[test]
+    fn a_slow_quantity_lengthens_the_error() {
+        let (mut rng, normal) = (stream(1, Purpose::RUN, 4), StandardNormal::get());
+        let mut draws = || Vec::from_iter((0..4_000).map(|_| normal.draw(&mut rng)));
+        let (forward, slow, other) = (draws(), draws(), draws());
+        let sums = slow.iter().zip(&other).map(|(x, y)| 0.3 * (x + y));
+        let reverse = [Vec::from_iter(sums)];
+        let variance = |slow: Option<(Vec<f64>, f64)>| {
+            let found = BennettEstimate::from_chains(&forward, &reverse, 4_000.0, slow);
+            found.unwrap().reverse.variance
+        };
+        // Half of the variance has a time of 41 in place of about 1.
+        let ratio = variance(Some((slow.clone(), 41.0))) / variance(None);
+        assert!((18.0..24.0).contains(&ratio), "{ratio}");
+        let ratio = variance(Some((draws(), 41.0))) / variance(None);
+        assert!((1.0..1.2).contains(&ratio), "{ratio}");
+    }
+
     #[test]
     fn many_weights_are_summed_up() {
         let [forward, reverse] = weights(0.95, &mut stream(0, Purpose::RUN, 2));
@@ -763,6 +814,11 @@ mod tests {
             assert!(text.contains("temperature: got"), "{text}");
         }
         assert!(refused(&[1.0], WorkUnit::Kt).contains("at least 2"));
+        // No process reached the other end.
+        for forward in [vec![f64::INFINITY; 2], vec![f64::INFINITY; 50]] {
+            let text = refused(&forward, WorkUnit::Kt);
+            assert!(text.contains("forward works"), "{text}");
+        }
         assert!(
             BennettEstimate::from_works(&[f64::INFINITY, 1.0, 1.2], &[-0.5, -1.0], WorkUnit::Kt)
                 .is_ok()

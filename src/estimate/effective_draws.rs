@@ -293,7 +293,7 @@ mod tests {
     /// The first pair of lags would give a time of 1, blocks of `sqrt(n)` values a time of 6.
     #[test]
     fn chains_that_take_turns_are_taken_apart() {
-        for (chains, correlation, length) in [(8, 0.9, 2_000), (32, 0.97, 1_500), (200, 0.7, 200)] {
+        for (chains, correlation, length) in [(8, 0.9, 2_000), (32, 0.97, 1_500), (300, 0.7, 200)] {
             let mut rng = stream(3, Purpose::TESTING, 0);
             let values = interleaved(chains, correlation, length, &mut rng);
             let found = Correlation::of(&[values]);

@@ -71,6 +71,13 @@ pub trait LogZ: Display {
     /// [counts](crate::kernel::TransitionKernel::evaluations) them. A gradient counts as one more evaluation.
     fn evaluations(&self) -> u64;
 
+    /// Returns the number of density evaluations that a [`Challenge`](crate::adaptive::Challenge) to this result spends by
+    /// default: as many as the result took, since the power of a challenge grows with its budget. Of rounds from a fitted
+    /// base it is at least the number that they may take without `.fitted()`.
+    fn challenge_budget(&self) -> u64 {
+        self.evaluations()
+    }
+
     /// Returns the wall time in seconds, summed over parts and calls.
     fn seconds(&self) -> f64;
 }

@@ -23,8 +23,8 @@
 //! [`WeightedSample`] is the trait of results that hold weighted states: it gives means, quantiles, equally weighted
 //! draws and a [`Summary`] of parameters. [`LogRatio`] compares the results of two targets (a Bayes factor),
 //! [`ModelComparison`] the results of several targets, and [`Agreement`] two results for one target. [`LogZSum`] adds
-//! the log Z of several data sets. [`certified_lower_bound`] is valid for weights with any tails. [`log_sum_exp`] and
-//! [`log_mean_exp`] add weights without overflow.
+//! the log Z of several data sets. [`Mbar`] gives log Z of many states from draws of them. [`certified_lower_bound`] is
+//! valid for weights with any tails. [`log_sum_exp`] and [`log_mean_exp`] add weights without overflow.
 
 mod advice;
 mod bennett;
@@ -39,6 +39,7 @@ mod jackknife;
 mod log_z;
 mod log_z_at;
 mod log_z_sum;
+mod mbar;
 mod model_comparison;
 mod quantities;
 mod sides;
@@ -65,6 +66,7 @@ pub(crate) use log_z::{
 };
 pub use log_z_at::LogZAt;
 pub use log_z_sum::LogZSum;
+pub use mbar::{Dependence, Difference, Mbar, StateWeights};
 pub use model_comparison::{ComparedModel, ModelComparison};
 pub use quantities::Quantities;
 pub use summary::{Summary, SummaryRow};

@@ -225,6 +225,17 @@ mod tests {
     }
 
     #[test]
+    fn chains_without_draws_are_refused() {
+        let refused = |chains: &[Vec<f64>]| {
+            let row = SummaryRow::of_chains("mu", chains);
+            row.unwrap_err().to_string()
+        };
+        assert!(refused(&[]).contains("chains"));
+        assert!(refused(&[vec![1.0, 2.0, 3.0]]).contains("draws of a chain"));
+        assert!(refused(&[vec![1.0, 2.0, 3.0, f64::NAN]]).contains("mu"));
+    }
+
+    #[test]
     fn columns_are_aligned() {
         let mut table = Summary {
             log_z: -23.4,

@@ -1,6 +1,6 @@
 //! Reasons to doubt a run or a pilot, as values.
 
-use super::advice::{more_betas, order, shows, simpler, sureness};
+use super::advice::{hardly_overlap, more_betas, order, shows, simpler, sureness};
 use crate::error::short;
 
 /// A reason to doubt a result or a schedule, with its figures. The text gives advice. A strict program can return a
@@ -218,15 +218,24 @@ pub enum Warning {
     },
     /// A forward and a reverse run with an overlap below 0.03, or with few effective chains in the overlap. If the
     /// overlap is below 0.03, the interval contains the intervals of both runs.
-    #[error(
-        "too few chains lie in the overlap of the forward and the reverse run (overlap {overlap:.3}, {ess:.0} effective \
-         chains): use more stages, or more chains in both directions"
-    )]
+    /// Of [`Mbar`](crate::estimate::Mbar): two groups of states with this overlap.
+    #[error("{}", hardly_overlap(*overlap, *ess, groups.as_ref()))]
     LittleOverlap {
-        /// Overlap of the two directions, 0 to 1.
+        /// Overlap of the two directions or groups, 0 to 1.
         overlap: f64,
         /// Effective sample size of the acceptances in Bennett's ratio, a count.
         ess: f64,
+        /// The states with draws in each of the two groups; `None` for two directions.
+        #[cfg_attr(feature = "serde", serde(default))]
+        groups: Option<[Vec<usize>; 2]>,
+    },
+    /// A reason to doubt one state in [`Mbar`](crate::estimate::Mbar).
+    #[error("in state {state}, {warning}")]
+    InState {
+        /// Index of the state.
+        state: usize,
+        /// The reason.
+        warning: Box<Self>,
     },
     /// Draws of the target with too few effective draws to judge the error.
     #[error(

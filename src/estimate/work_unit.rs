@@ -26,6 +26,7 @@ impl WorkUnit {
     ///
     /// assert_eq!(WorkUnit::named("kJ/mol", Some(300.0))?, WorkUnit::KilojoulesPerMole(300.0));
     /// assert!(WorkUnit::named("kJ/mol", None).is_err());
+    /// assert!(WorkUnit::named("kT", Some(300.0)).is_err() && WorkUnit::named("eV", None).is_err());
     /// # Ok::<(), annealed::Error>(())
     /// ```
     ///

@@ -19,9 +19,10 @@ use crate::{Error, Result};
 /// The schedule of Grosse, Maddison and Salakhutdinov (2013), Theorem 3.
 ///
 /// Knots cut the path into segments. Segment j has the cost `F_j` and gets `K_j` equal stages, so that the expected
-/// bias `sum_j F_j / K_j` is least. `F_j = 1/2 (E_{j+1} - E_j)[log f_{j+1} - log f_j]` is half the symmetrised
-/// divergence between its knots. For an exponential family it is `1/2 (eta_{j+1} - eta_j) . (s_{j+1} - s_j)`, with
-/// natural parameters eta and moments s. As an optimizer the type estimates `F_j` by [`KnotChains`].
+/// bias `sum_j F_j / K_j` is least if transitions are perfect.
+/// `F_j = 1/2 (E_{j+1} - E_j)[log f_{j+1} - log f_j]` is half the symmetrised divergence between its knots. For an
+/// exponential family it is `1/2 (eta_{j+1} - eta_j) . (s_{j+1} - s_j)`, with natural parameters eta and moments s. As
+/// an optimizer the type estimates `F_j` by [`KnotChains`].
 ///
 /// ```
 /// use annealed::pilot::BinnedSchedule;

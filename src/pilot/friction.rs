@@ -15,8 +15,8 @@ use crate::schedule::Schedule;
 /// `1 + 2 tau = max(1, (growth of V) / (sum of dbeta^2 g))`,
 ///
 /// with V the running maximum of the variance of log w. With perfect transitions it is the schedule of
-/// [`VarOpt`](crate::pilot::VarOpt). Collapsed weights do no harm. No pilot detects mixing slower than its own length:
-/// see `docs/notes/friction.md`.
+/// [`VarOpt`](crate::pilot::VarOpt). It helps if mixing is slow on a part of the path. Collapsed weights do no harm.
+/// No pilot detects mixing slower than its own length: see `docs/notes/friction.md`.
 ///
 /// ```
 /// use annealed::prelude::*;

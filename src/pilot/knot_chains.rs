@@ -44,7 +44,8 @@ impl Default for KnotChains {
 }
 
 impl KnotChains {
-    /// Creates the setting of Kiwaki (2015): 1,000 chains, 6,000 updates per knot including a burn-in of 1,000.
+    /// Creates the setting of Kiwaki (2015): 1,000 chains, 6,000 updates per knot including a burn-in of 1,000. It
+    /// does not say which updates count; here it is every tenth.
     pub fn paper() -> Self {
         Self {
             chains: 1_000,

@@ -41,6 +41,9 @@ fn an_error_takes_few_evaluations() {
     let rounds = |seed| Rounds::new(&path, walk()).until_error(0.05).seed(seed);
     let plain = rounds(0).run().unwrap();
     assert!(plain.fitted().is_none() && plain.not_fitted().is_none());
+    assert_eq!(plain.challenge_budget(), plain.evaluations());
+    // Sixteen stages of 256 chains, doubled in each of eight rounds.
+    let all_rounds = 16 * 255 * 256;
     let mut squares = 0.0;
     for seed in 0..20 {
         let run = rounds(seed).fitted().run().unwrap();
@@ -51,6 +54,7 @@ fn an_error_takes_few_evaluations() {
             run.evaluations() < plain.evaluations() / 4,
             "{run}\n{plain}"
         );
+        assert_eq!(run.challenge_budget(), all_rounds);
         let base = run.fitted().expect("a base fits");
         assert!(
             base.own_share() < 0.1 && run.run().schedule().stages() == 1,

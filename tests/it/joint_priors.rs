@@ -453,6 +453,22 @@ fn states_and_parameters_lead_back_to_one_another() {
     refused(hierarchy().unwrap(), &[0.0, 0.0, 1.0, 1.0, 1.0, 1.0]);
 }
 
+/// N(1, v) by the variance v = 4, and by the precision 4.
+#[test]
+fn effects_have_the_scale_of_their_variance_or_precision() {
+    let effect = |power| {
+        let normal = Prior::normal(0.0, 1.0).unwrap();
+        let effects = JointPrior::effects_by_power(normal, 1, Some(0), 1, power).unwrap();
+        let half = Prior::half_normal(10.0).unwrap();
+        let priors = Priors::new([normal.into(), half.into(), effects]).unwrap();
+        let of_half = priors.state(&[1.0, 4.0, 0.0]).unwrap()[1];
+        let z = DVector::from_vec(vec![1.0, of_half, 1.5]);
+        priors.parameters(&z)[2]
+    };
+    assert!((effect(0.5) - (1.0 + 2.0 * 1.5)).abs() < 1e-12);
+    assert!((effect(-0.5) - (1.0 + 0.5 * 1.5)).abs() < 1e-12);
+}
+
 #[test]
 fn wrong_arguments_are_refused() {
     let normal = Prior::normal(0.0, 1.0).unwrap();
@@ -468,6 +484,8 @@ fn wrong_arguments_are_refused() {
     assert!(JointPrior::ordered(normal, 0).is_err());
     assert!(JointPrior::effects(normal, 0, None, None).is_err());
     assert!(JointPrior::effects(normal, 1, Some(usize::MAX), None).is_err());
+    assert!(JointPrior::effects_by_power(normal, 1, None, 0, 0.0).is_err());
+    assert!(JointPrior::effects_by_power(normal, 1, None, 0, f64::NAN).is_err());
     assert!(JointPrior::correlation(1, 1.0).is_err());
     assert!(JointPrior::correlation(3, 0.0).is_err());
     // A likelihood of two parameters beside a simplex of three, whose coordinates are two.

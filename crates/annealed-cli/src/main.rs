@@ -6,6 +6,7 @@
 //! annealed merge part-1.json part-2.json --save run.json
 //! annealed plot run.json other.json --out runs.svg
 //! annealed works forward.csv reverse.csv --unit kJ/mol --temperature 300
+//! annealed states u_nk.csv
 //! annealed summary chain-1.csv chain-2.csv
 //! ```
 //!
@@ -21,6 +22,7 @@ mod plot;
 mod rbm;
 mod saved;
 mod seconds;
+mod states;
 mod summary;
 mod works;
 
@@ -55,6 +57,8 @@ enum Task {
     Plot(plot::Options),
     /// Estimate a free-energy difference from works in both directions
     Works(works::Options),
+    /// Estimate the free energies of many states from the reduced potentials of draws (MBAR)
+    States(states::Options),
     /// Print a table of a sampler's draws, and the reasons to doubt them
     Summary(summary::Options),
     /// Print the manual
@@ -86,6 +90,7 @@ fn run(task: &Task, interrupt: &Interrupt) -> Result<String, Box<dyn Error>> {
         Task::Merge(options) => Ok(merge::merge(options)?),
         Task::Plot(options) => Ok(plot::plot(options)?),
         Task::Works(options) => Ok(works::works(options)?),
+        Task::States(options) => Ok(states::states(options)?),
         Task::Summary(options) => Ok(summary::summary(options)?),
         Task::Manual => Ok(MANUAL.to_owned()),
     }

@@ -61,10 +61,7 @@ pub fn works(options: &Options) -> Result<String> {
             forward.len(),
             reverse.len()
         );
-        // The library's warnings also stand for runs of chains.
-        let text = found.to_string().replace("chains", "works");
-        let text = text.replace("use more stages, or", "use slower processes, or");
-        return Ok(format!("{counts}\n{text}\n"));
+        return Ok(format!("{counts}\n{found}\n"));
     }
     let (difference, error) = found.free_energy();
     let (lower, upper) = found.free_energy_interval();

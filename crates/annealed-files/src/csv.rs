@@ -78,7 +78,7 @@ struct Chain {
 
 impl<'t> Table<'t> {
     fn new(header: &str, comments: &[&str], wanted: Option<&[String]>) -> Result<Self, String> {
-        let names = names(header)?;
+        let names = names(header, |name| name.parse::<f64>().is_err())?;
         let of_stan = names.iter().any(|name| name == "lp__");
         let place = |name: &str| names.iter().position(|other| other == name);
         let is_parameter = |place: &usize| {
@@ -184,7 +184,6 @@ impl<'t> Table<'t> {
     }
 }
 
-/// Reads a header. Its first name may be empty, because R and pandas number the rows in a first column without a name.
 /// Refuses a column of weights, unless the caller names the columns to read.
 fn check_unweighted(names: &[String]) -> Result<(), String> {
     match names.iter().find(|name| WEIGHT.contains(&name.as_str())) {
@@ -196,11 +195,13 @@ fn check_unweighted(names: &[String]) -> Result<(), String> {
     }
 }
 
-fn names(header: &str) -> Result<Vec<String>, String> {
+/// Reads a header. Its first name may be empty, because R and pandas number the rows in a first column without a name.
+/// `may_be` says which names a column may have.
+pub(super) fn names(header: &str, may_be: fn(&str) -> bool) -> Result<Vec<String>, String> {
     let mut names = Vec::new();
     for name in Cells(Some(header)) {
         let name = name?;
-        if name.parse::<f64>().is_ok() || name.is_empty() && !names.is_empty() {
+        if !may_be(name) || name.is_empty() && !names.is_empty() {
             return Err(format!(
                 "column {} has the name `{name}`, expected a header",
                 names.len() + 1
@@ -232,7 +233,7 @@ fn number(column: &str, cell: &str) -> Result<f64, String> {
 }
 
 /// An iterator over the cells of a line, without their quotes.
-struct Cells<'t>(Option<&'t str>);
+pub(super) struct Cells<'t>(pub(super) Option<&'t str>);
 
 impl<'t> Iterator for Cells<'t> {
     type Item = Result<&'t str, String>;
@@ -377,6 +378,8 @@ mod tests {
         let rows = draws.states_by(|row| Ok(row.to_vec())).unwrap();
         assert_eq!(rows, [[[2.0, -1.0], [4.0, -3.0]]]);
         assert!(refused(text).contains("column note: `nan`"));
+        assert!(refused("a,log_weight\n1,0\n").contains("expected equally weighted draws"));
+        assert!(read("a,log_weight\n1,0\n", Some(&["log_weight".to_owned()])).is_ok());
         let of_pymc = read("mu,sigma_log__\n1,2\n", None).unwrap();
         assert_eq!(of_pymc.names(), ["mu", "sigma_log__"]);
     }

@@ -3,7 +3,7 @@
 //! [`RbmFile`] reads and writes machines, [`read_deep`] reads deep ones, and [`BinaryData`] reads data. Formats are
 //! `.npz` and `.npy` (NumPy, scikit-learn), `.safetensors` (PyTorch, candle, burn) and IDX (MNIST), plain or gzipped.
 //! [`Draws`] reads draws of Stan, PyMC and other samplers: CSV, `.npz`, `.npy`. [`read_works`] reads the works of
-//! switching processes. The contents determine the format.
+//! switching processes, and [`StateTable`] reduced potentials under many states. The contents determine the format.
 //!
 //! ```no_run
 //! use annealed::rbm::BaseRate;
@@ -38,6 +38,7 @@ mod parameters;
 mod posterior_file;
 mod rbm_file;
 mod safetensors;
+mod state_table;
 #[cfg(test)]
 mod tests;
 mod works;
@@ -55,6 +56,7 @@ pub use deep::{DeepLayout, read_deep};
 pub use draws::Draws;
 pub use posterior_file::PosteriorFile;
 pub use rbm_file::{RbmFile, RbmLayout};
+pub use state_table::StateTable;
 pub use works::read_works;
 
 /// Returns the bytes as text; the bytes themselves if they are not UTF-8, or contain a zero.

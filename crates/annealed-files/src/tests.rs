@@ -219,6 +219,7 @@ fn arrays_that_are_no_draws_are_refused() {
     ] {
         assert_eq!(draws_of(&file).unwrap_err(), reason);
     }
+    assert_eq!(draws_of(b" \n").unwrap_err(), "an empty file");
 }
 
 #[test]

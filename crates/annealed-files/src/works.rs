@@ -76,6 +76,22 @@ mod tests {
     }
 
     #[test]
+    fn arrays_have_one_axis() {
+        let array = |shape: &[usize]| crate::npy::format(shape, 8, (0..6).map(f64::from));
+        assert_eq!(parse(array(&[6])).unwrap(), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
+        assert!(parse(array(&[2, 3])).unwrap_err().contains("one axis"));
+    }
+
+    #[test]
+    fn a_file_without_works_is_refused() {
+        let file = std::env::temp_dir().join(format!("annealed_no_works_{}", std::process::id()));
+        std::fs::write(&file, "work\n").unwrap();
+        let error = read_works(&file).unwrap_err().to_string();
+        std::fs::remove_file(&file).unwrap();
+        assert!(error.ends_with("no works"), "{error}");
+    }
+
+    #[test]
     fn other_texts_are_refused() {
         let refused = |text| of_text(text).unwrap_err();
         assert!(refused("1,2\n").contains("line 1: `1,2`, expected one number"));

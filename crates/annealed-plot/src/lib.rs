@@ -14,7 +14,8 @@
 //! ```
 //!
 //! [`Plot::plot`] draws a run, rounds or a bridge. [`runs`] draws several runs, or one run with further results.
-//! [`bridge()`] draws the weights of both directions, and [`schedules`] draws schedules. [`Chart`] draws lines and
+//! [`bridge()`] draws the weights of both directions, [`schedules`] draws schedules, and [`states`] free
+//! energies and overlaps of many states. [`Chart`] draws lines and
 //! histograms, and [`save_column`] writes several charts to one file.
 
 mod area;
@@ -29,12 +30,14 @@ mod panels;
 mod picture;
 mod plot;
 mod reference;
+mod states;
 mod text;
 
 pub use bridge::bridge;
 pub use chart::Chart;
 pub use picture::{Picture, runs};
 pub use plot::Plot;
+pub use states::states;
 
 use std::fmt::Write;
 use std::path::Path;

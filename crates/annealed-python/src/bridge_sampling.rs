@@ -5,11 +5,11 @@ use annealed::model::{Gaussian, GaussianMixture, StudentT, UnnormalizedModel};
 use annealed::nalgebra::DVector;
 use annealed::path::TemperedPath;
 use annealed::{Error, Result};
-use numpy::PyReadonlyArray3;
+use numpy::{PyReadonlyArray2, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use crate::convert::chains;
+use crate::convert::states;
 use crate::desk::{Calls, Desk};
 use crate::kept::{Kept, Reduced, reduce, restore};
 use crate::likelihood::{Likelihood, PythonFunction};
@@ -98,14 +98,14 @@ where
     }
 }
 
-/// Estimates log Z from draws (chains, draws, d) and a function of a batch of draws. The function returns their log
+/// Estimates log Z from draws (draws, d) of each chain and a function of a batch of draws. The function returns their log
 /// densities, or with priors the log likelihoods of the parameters.
 #[pyfunction]
 #[pyo3(signature = (draws, function, *, priors, law, epsilon, seed, divergences, notes, progress))]
 #[allow(clippy::too_many_arguments)] // The keywords of a function of Python.
 pub fn bridge_sampling<'py>(
     py: Python<'py>,
-    draws: PyReadonlyArray3<'py, f64>,
+    draws: Vec<PyReadonlyArray2<'py, f64>>,
     function: Py<PyAny>,
     priors: Option<Vec<(String, PyRef<'py, Prior>)>>,
     law: &str,
@@ -115,8 +115,8 @@ pub fn bridge_sampling<'py>(
     notes: Vec<(String, String)>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let dimension = draws.as_array().shape()[2];
-    let draws = chains(&draws);
+    let dimension = draws.first().map_or(0, |chain| chain.shape()[1]);
+    let draws: Vec<_> = draws.iter().map(states).collect();
     let named = priors.map(of_call);
     let expected = match named {
         Some(_) => GIVEN_PRIORS,

@@ -1,7 +1,7 @@
 //! Conversion of NumPy arrays to vectors of the library.
 
 use annealed::nalgebra::{DMatrix, DVector};
-use numpy::{PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArray3};
+use numpy::{PyReadonlyArray1, PyReadonlyArray2};
 
 /// Returns the numbers of an array with any memory layout.
 pub fn numbers(array: &PyReadonlyArray1<'_, f64>) -> Vec<f64> {
@@ -21,13 +21,10 @@ pub fn bits(array: &PyReadonlyArray2<'_, bool>) -> Vec<Vec<bool>> {
     rows.map(|row| row.iter().copied().collect()).collect()
 }
 
-/// Returns chains of states from an array (chains, draws, d).
-pub fn chains(array: &PyReadonlyArray3<'_, f64>) -> Vec<Vec<DVector<f64>>> {
-    let array = array.as_array();
-    let chain = |draws: numpy::ndarray::ArrayView2<'_, f64>| {
-        let rows = draws.rows().into_iter();
-        rows.map(|row| DVector::from_iterator(row.len(), row.iter().copied()))
-            .collect()
-    };
-    array.outer_iter().map(chain).collect()
+/// Returns the rows of an array as states.
+pub fn states(array: &PyReadonlyArray2<'_, f64>) -> Vec<DVector<f64>> {
+    let rows = array.as_array();
+    let rows = rows.rows().into_iter();
+    rows.map(|row| DVector::from_iterator(row.len(), row.iter().copied()))
+        .collect()
 }

@@ -94,7 +94,7 @@ impl Settings {
         self.challenge && !is_stopped
     }
 
-    /// Gives the challenge the time that is left. Its budget is what the rounds spent.
+    /// Gives the challenge the time that is left.
     fn set_challenge<'c, P: AnnealingPath<State = State>, K>(
         &self,
         challenge: Challenge<'c, P, K>,

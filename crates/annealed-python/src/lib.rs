@@ -10,6 +10,7 @@ mod free_energy;
 mod kept;
 mod likelihood;
 mod log_z;
+mod mbar;
 mod posterior;
 mod priors;
 mod rbm;
@@ -38,6 +39,8 @@ mod _annealed {
     use super::likelihood::_time_calls;
     #[pymodule_export]
     use super::log_z::{LogZ, log_ratio};
+    #[pymodule_export]
+    use super::mbar::{States, mbar};
     #[pymodule_export]
     use super::posterior::Evidence;
     #[pymodule_export]

@@ -109,11 +109,11 @@ const OF_DRAWS: &[Phrase] = &[
         "compare log Z with annealed.evidence",
     ),
     (
-        "too few chains lie in the overlap of the forward and the reverse run",
-        "too few draws lie in the overlap with the fitted law",
+        "the two directions hardly overlap",
+        "the draws and the fitted law hardly overlap",
     ),
     (
-        "use more stages, or more chains in both directions",
+        "use more stages, slower processes or states between, or more samples in both directions",
         "pass law=\"mixture\", or use annealed.evidence",
     ),
 ];
@@ -121,14 +121,7 @@ const OF_DRAWS: &[Phrase] = &[
 /// Phrases for `annealed.free_energy`.
 const OF_WORKS: &[Phrase] = &[
     ("their units (over kT, or as stated)", "their units (the argument unit)"),
-    (
-        "too few chains lie in the overlap of the forward and the reverse run",
-        "too few works lie in the overlap of both directions",
-    ),
-    (
-        "use more stages, or more chains in both directions",
-        "switch more slowly, or by states between, or give more works of both directions",
-    ),
+    ("use more stages, slower processes", "use slower processes"),
 ];
 
 fn of(call: &str) -> impl Iterator<Item = &'static Phrase> {

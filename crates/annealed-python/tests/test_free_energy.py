@@ -84,6 +84,7 @@ def test_small_errors_have_their_digits():
     [
         ([1.0], REVERSE, "invalid forward chains: got 1, expected at least 2"),
         ([1.0, np.nan], REVERSE, r"invalid forward: got nan at forward\[1\], expected a number or \+inf"),
+        ([np.inf] * 50, REVERSE, r"invalid forward: got \+inf for each work"),
         (FORWARD, [1.0, 2.0, -np.inf], r"invalid reverse: got -inf at reverse\[2\]"),
         (FORWARD, [[1.0, 2.0]], r"invalid reverse: got an array of shape \(1, 2\), expected 1 dimensions"),
         (["a", "b"], REVERSE, "invalid forward: got an array of <U1, expected numbers"),

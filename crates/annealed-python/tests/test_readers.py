@@ -91,6 +91,30 @@ def test_rows_of_chains_may_alternate():
     assert annealed.from_draws(Table(by_step), **MODEL).log_z == annealed.from_draws(Table(labelled()), **MODEL).log_z
 
 
+def test_chains_may_have_unequal_lengths():
+    lengths = [500, 500, 500, 30]
+    chains = [np.stack([MU[i, :n], SIGMA[i, :n]], axis=1) for i, n in enumerate(lengths)]
+    found = annealed.from_draws(chains, **MODEL)
+    assert_right(found)
+    assert found.effective_draws > 700 and found.warnings == []  # cut to the shortest, they would be worth less than 120
+    rows = np.concatenate(chains)
+    table = Table({"chain": np.repeat(np.arange(4), lengths), "mu": rows[:, 0], "sigma": rows[:, 1]})
+    assert annealed.from_draws(table, **MODEL).log_z == found.log_z
+
+
+@pytest.mark.parametrize("table", [Table, pandas_table, record_array])
+def test_a_list_of_tables_is_read_by_name(table):
+    found = annealed.from_draws({"mu": MU, "sigma": SIGMA}, **MODEL)
+    of_stan = {"lp__": rng.normal(size=STEPS), "divergent__": np.arange(STEPS) < 2}
+    tables = [table({**of_stan, "sigma": SIGMA[i], "mu": MU[i]}) for i in range(CHAINS)]
+    of_files = annealed.from_draws(tables, **MODEL)
+    assert of_files.log_z == found.log_z
+    assert f"{2 * CHAINS} divergent transitions" in str(of_files)
+    of_function = dict(log_density=lambda x: -0.5 * (x**2).sum(axis=1))
+    with pytest.raises(ValueError, match=r"got the columns \['sigma', 'mu'\] in table 1, expected those of table 0"):
+        annealed.from_draws([table({"mu": MU[0], "sigma": SIGMA[0]}), table({"sigma": SIGMA[1], "mu": MU[1]})], **of_function)
+
+
 def test_columns_as_posterior_and_cmdstanpy_name_them():
     columns = labelled()
     posterior = {".chain": columns["chain"] + 1, ".iteration": columns["draw"] + 1, ".draw": np.arange(CHAINS * STEPS) + 1}
@@ -275,8 +299,10 @@ def test_masked_numbers_are_refused():
         (Table({"mu\tsigma": ["1.5\t2.5"] * 30}), r"got one column 'mu\\tsigma'"),
         (object(), "got object, expected an array, a table, a dict or InferenceData"),
         ({}, "got no variables"),
+        (np.ones((4, 500, 0)), r"shape \(4, 500, 0\), expected at least one coordinate"),
         ({"x": np.ones((4, 500)), "y": np.ones((2, 500))}, "expected the same chains and draws: an array"),
-        (Table({"chain": [0] * 30 + [1] * 40, "x": np.arange(70.0)}), "got chains of 30, 40 rows by the column chain"),
+        ([np.zeros((30, 2)), np.zeros((40, 3))], r"chains of the shapes \[\(30, 2\), \(40, 3\)\]"),
+        ([np.zeros((30, 2)), np.zeros((0, 2))], "no draws of a chain"),
         (Table({"x": np.empty(0)}), "got a table without rows"),
         (Table({"chain": [0] * 30}), r"got the columns \('chain',\), expected one for each parameter"),
         (Table({"x": ["a"] * 30}), "invalid draws of x: got an array of <U1, expected numbers"),

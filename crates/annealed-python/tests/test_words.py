@@ -65,7 +65,7 @@ def test_works_that_hardly_overlap():
     rng = np.random.default_rng(0)
     found = annealed.free_energy(rng.normal(30, 1, 300), rng.normal(30, 1, 300))
     assert "LittleOverlap" in found.warning_names
-    assert "too few works lie in the overlap of both directions" in str(found) and "stages" not in str(found)
+    assert "the two directions hardly overlap" in str(found) and "stages" not in str(found)
 
 
 def test_draws_that_hardly_overlap():
@@ -132,6 +132,8 @@ def test_single_precision_may_differ_by_its_rounding():
 def test_priors_name_what_they_need():
     with pytest.raises(ValueError, match=r"invalid alpha: got 3, expected a number for each probability: annealed.dirichlet\(\[1, 1, 1\]\)"):
         annealed.dirichlet(3)
+    with pytest.raises(ValueError, match="got scale and variance, expected one of scale, variance and precision"):
+        annealed.effects(annealed.normal(0, 1), 4, scale=0, variance=1)
     late = {"z": annealed.effects(annealed.normal(0, 1), 4, scale=4), "tau": annealed.half_normal(1)}
     with pytest.raises(ValueError, match="invalid prior: got z with scale=4, after 0 parameters, expected the index of an earlier one: put"):
         annealed.evidence(late, log_likelihood)

@@ -4,6 +4,7 @@
 //!
 //! ```text
 //! cargo run --release -p annealed-measurements --bin ridge_modifier
+//! cargo run --release -p annealed-measurements --bin ridge_modifier -- --change-factors
 //! ```
 
 use std::time::Instant;
@@ -18,6 +19,7 @@ use annealed::model::{Gaussian, Sampleable};
 use annealed::path::AnnealingPath;
 use annealed::random::{Purpose, stream};
 use annealed::schedule::Schedule;
+use clap::Parser;
 use nalgebra::{DMatrix, DVector, dmatrix};
 
 const STEPS: usize = 100;
@@ -92,7 +94,52 @@ fn compare(name: &str, path: RidgePath<Sinusoid>) -> annealed::Result<()> {
     )
 }
 
+/// Compares annealed Gibbs sampling without a change factor, with one of z, and with one of z and w. The last two take
+/// fewer chains, because their stages take quadratures.
+fn change_factors(
+    name: &str,
+    path: &RidgePath<Sinusoid>,
+    steps: usize,
+    chains: [usize; 2],
+) -> annealed::Result<()> {
+    println!("\n{name}, T = {steps}");
+    let factors = [
+        ("augmented", RidgeGibbs::augmented(), chains[0]),
+        ("collapsed", RidgeGibbs::collapsed(), chains[1]),
+        ("tilted", RidgeGibbs::tilted(), chains[1]),
+    ];
+    for (factor, kernel, chains) in factors {
+        let begun = Instant::now();
+        let ais = Ais::new(path, kernel).schedule(Schedule::linear(steps)?);
+        let run = ais.chains(chains).seed(1).run()?;
+        let variance = run.estimate().var_log_weight();
+        // Log w is taken as normal.
+        let error = variance * (2.0 / chains as f64).sqrt();
+        let milliseconds = 1e3 * begun.elapsed().as_secs_f64() / chains as f64;
+        println!("{factor:>28} {variance:.3} +- {error:.3}, {milliseconds:.1} ms a chain");
+    }
+    Ok(())
+}
+
+#[derive(Debug, Parser)]
+struct Options {
+    /// Compare change factors of Gibbs sampling instead
+    #[arg(long)]
+    change_factors: bool,
+}
+
 fn main() -> annealed::Result<()> {
+    if Options::parse().change_factors {
+        for steps in [20, STEPS] {
+            let chains = [20_000, 4_000];
+            change_factors("Three waves, gain 6", &three_waves()?, steps, chains)?;
+        }
+        for gain in [15.0, 30.0] {
+            let name = format!("Thirty waves, gain {gain}");
+            change_factors(&name, &thirty_waves(gain)?, STEPS, [1_500, 300])?;
+        }
+        return Ok(());
+    }
     compare("Three waves in 2 dimensions, gain 6", three_waves()?)?;
     for gain in [15.0, 30.0, 60.0] {
         let name = format!("Thirty waves in 8 dimensions, gain {gain}");

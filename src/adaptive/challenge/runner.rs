@@ -43,8 +43,8 @@ use crate::{Error, Result};
 ///
 /// The weights of the second run are unbiased, since its base comes from other chains. Its
 /// [bound](crate::ais::Run::certified_lower_bound) can prove the first run too low. The first run is any result with
-/// [`LogZ`] for the target of `path`. The challenge costs as much as the first run unless a [`budget`](Self::budget) is
-/// set.
+/// [`LogZ`] for the target of `path`. The challenge costs as much as the first run, or as rounds without `.fitted()`,
+/// unless a [`budget`](Self::budget) is set.
 ///
 /// The base's own [log normaliser](NormalizedModel::log_normalizer) must be right, since it determines the base's
 /// density in the mixture. Unless it is [certain](NormalizedModel::has_certain_normalizer), it is compared with the
@@ -112,8 +112,8 @@ impl<'p, P: AnnealingPath, K> Challenge<'p, P, K> {
     }
 
     setters! {
-        /// Sets the number of density evaluations to spend; by default as many as the first run, and at least 5,000
-        /// moves. A gradient counts as one more.
+        /// Sets the number of density evaluations to spend; by default the first run's
+        /// [`challenge_budget`](LogZ::challenge_budget), and at least 5,000 moves. A gradient counts as one more.
         budget in Some: u64,
         /// Sets the seed; 0 by default.
         seed of search: u64,
@@ -126,7 +126,7 @@ impl<'p, P: AnnealingPath, K> Challenge<'p, P, K> {
     pub(in crate::adaptive) fn confidence_and_budget(&self) -> (f64, u64) {
         (
             self.confidence,
-            self.budget.unwrap_or(self.first.evaluations()),
+            self.budget.unwrap_or(self.first.challenge_budget()),
         )
     }
 }

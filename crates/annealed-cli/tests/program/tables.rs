@@ -72,8 +72,67 @@ fn works_of_a_table_give_a_free_energy() {
         (json["delta_f"].as_f64().unwrap() / kt - found).abs() < 1e-6,
         "{json}"
     );
+    let below = refused(&[&unit[..], &["--temperature", "-300"]].concat());
+    assert!(
+        below.contains("--temperature") && below.contains("-300"),
+        "{below}"
+    );
+
+    // Works that hardly overlap: text and JSON have the same words.
+    fs::write(&forward, lines(normals(30.0, 1.0, 300, 3))).unwrap();
+    fs::write(&reverse, lines(normals(30.0, 1.0, 300, 4))).unwrap();
+    for form in [&[][..], &["--json"]] {
+        let text = printed(&[&["works", &forward, &reverse][..], form].concat());
+        assert!(
+            text.contains("hardly overlap") && !text.contains("chains"),
+            "{text}"
+        );
+    }
     fs::write(&forward, "1,2\n3,4\n").unwrap();
     assert!(refused(&["works", &forward, &reverse]).contains("line 1: `1,2`, expected one number"));
+}
+
+/// Harmonic springs: F = log k / 2 up to a constant.
+#[test]
+fn many_states_of_a_table_have_their_free_energies() {
+    let folder = Folder::new("states");
+    let (file, plot) = (folder.file("u_nk.csv"), folder.file("states.svg"));
+    let springs = [1.0_f64, 2.0, 4.0];
+    let mut table = "time,fep-lambda,0.0,0.5,1.0\n".to_owned();
+    for (seed, (k, name)) in springs.iter().zip(["0.0", "0.5", "1.0"]).enumerate() {
+        for (time, x) in normals(0.0, k.powf(-0.5), 1_000, 10 + seed as u64)
+            .iter()
+            .enumerate()
+        {
+            let u = springs.map(|k| (0.5 * k * x * x).to_string()).join(",");
+            table += &format!("{time},{name},{u}\n");
+        }
+    }
+    fs::write(&file, table).unwrap();
+    let text = printed(&["states", &file, "--plot", &plot]);
+    assert!(
+        text.starts_with("3 states, 3000 draws") && !text.contains("warning"),
+        "{text}"
+    );
+    assert!(
+        fs::read_to_string(&plot)
+            .unwrap()
+            .contains("Overlap matrix")
+    );
+    let json: Value = serde_json::from_str(&printed(&["states", &file, "--json"])).unwrap();
+    let figure = |name: &str| json["total"][name].as_f64().unwrap();
+    let (found, error) = (figure("delta_f"), figure("standard_error"));
+    assert!(
+        (found - 0.5 * 4.0_f64.ln()).abs() < 4.0 * error && error < 0.1,
+        "{json}"
+    );
+    let sum: f64 = (0..2)
+        .map(|i| json["neighbours"][i]["delta_f"].as_f64().unwrap())
+        .sum();
+    assert!((sum - found).abs() < 1e-9, "{json}");
+    assert!(refused(&["states", &file, "--counts", "400,400,400"]).contains("invalid counts"));
+    fs::write(&file, "a,b\n1,2\n").unwrap();
+    assert!(refused(&["states", &file]).contains("expected one of the name state"));
 }
 
 #[test]

@@ -119,6 +119,32 @@ fn cmdstan_files_lose_their_warm_up() {
     assert_eq!(states[0][0].as_slice(), &numbers[7..]);
 }
 
+/// The column tells chains apart, whichever of the three names it has.
+#[test]
+fn columns_of_chains_are_no_parameters() {
+    let folder = std::env::temp_dir().join(format!("annealed-chains-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    for name in ["chain", ".chain", "chain__"] {
+        let path = folder.join("draws.csv");
+        let rows = (0..60).map(|i| format!("{},{}\n", i % 3, f64::from(i) / 7.0));
+        std::fs::write(&path, format!("{name},x\n{}", rows.collect::<String>())).unwrap();
+        let draws = Draws::read([path]).unwrap();
+        assert_eq!(draws.names(), ["x"]);
+        let states = draws.states();
+        assert_eq!(Vec::from_iter(states.iter().map(Vec::len)), [20, 20, 20]);
+        assert_eq!(states[1][1].as_slice(), [4.0 / 7.0]);
+    }
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn a_file_that_is_given_twice_is_refused() {
+    let [first, second, ..] = cmdstan();
+    let error = Draws::read([first.clone(), second, first]).unwrap_err();
+    let expected = "the draws of chain 0 again as chain 2, expected each chain once";
+    assert!(error.to_string().ends_with(expected), "{error}");
+}
+
 /// Gamma rates of Poisson counts have independent posteriors, and negative binomial evidences.
 #[test]
 fn log_evidence_from_draws_of_cmdstan() {

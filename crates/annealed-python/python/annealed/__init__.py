@@ -4,6 +4,7 @@
     annealed.evidence(prior, log_likelihood)       the log evidence of a Bayesian model, and its posterior
     annealed.from_draws(draws, log_density)        log Z from draws of another sampler
     annealed.free_energy(forward, reverse)         a free-energy difference from the work done in both directions
+    annealed.mbar(u_kn, N_k)                       free energies of many states, from the reduced potentials of draws
     annealed.stan(library, data)                   the log evidence of a Stan model
 
 Every result has `log_z`, `standard_error`, `interval` (95%) and `warnings`, in nats. `print(result)` shows them. One seed gives
@@ -17,6 +18,7 @@ from ._errors import Interrupted
 from ._evidence import Summary, evidence
 from ._free_energy import FreeEnergy, free_energy
 from ._log_ratio import LogRatio, log_ratio
+from ._mbar import StateEnergies, mbar
 from ._priors import (
     beta,
     dirichlet,
@@ -48,6 +50,7 @@ __all__ = [
     "Prior",
     "RbmRun",
     "Score",
+    "StateEnergies",
     "Summary",
     "beta",
     "dirichlet",
@@ -63,6 +66,7 @@ __all__ = [
     "inverse_gamma",
     "log_normal",
     "log_ratio",
+    "mbar",
     "normal",
     "ordered",
     "rbm",

@@ -33,9 +33,10 @@ def from_draws(
     Parameters
     ----------
     draws : array (chains, draws, d), or (draws, d) of one chain, in the order in which they were drawn and without warm-up; 20
-        or more a chain, and no more chains than draws. Or InferenceData of ArviZ, PyMC or nutpie; or a dict of arrays (chains,
-        draws, ..) by name; or a table of pandas, polars or NumPy, read by the names of its columns: a column `chain` tells
-        chains apart, and a vector theta is in theta[0], theta[1], ... docs/python.md has the call for each sampler
+        or more a chain, and no more chains than draws. Or a list of arrays (draws, d), one a chain, whose
+        lengths may differ; or InferenceData of ArviZ, PyMC or nutpie; or a dict of arrays (chains, draws, ..) by name; or a
+        table of pandas, polars or NumPy, read by the names of its columns: a column `chain` tells chains apart, and a vector
+        theta is in theta[0], theta[1], ... docs/python.md has the call for each sampler
     log_density : function of an array (n, d), n draws at once, that returns n log densities with all constants. **Draws and
         density are those of coordinates without bounds**: take the logarithm of a scale sigma, and add the logarithm of the
         Jacobian, here log sigma, to the density. Without it log Z is wrong, and a warning need not appear
@@ -63,19 +64,19 @@ def from_draws(
         got = " and ".join([*(["log_density"] if log_density is not None else []), *others]) or "neither"
         raise ValueError(f"got {got}: give one or the other, log_density alone, or prior and log_likelihood")
     named = None if prior is None else pairs(prior)
-    array, is_labelled = read(draws, *_wanted(names, prior, named), given=names)
-    notes = doubts(_finite(array), is_labelled)
+    chains, is_labelled = read(draws, *_wanted(names, prior, named), given=names)
+    notes = doubts(_finite(chains), is_labelled)
     if named is None:
         function = BatchFunction("log_density", log_density)
     else:
         function = BatchFunction("log_likelihood", log_likelihood, parameters=parameter_names(named))
-    function.check(array[0, [0, -1]] if named is None else prior_draws(named, 2, 0))
+    function.check(chains[0][[0, -1]] if named is None else prior_draws(named, 2, 0))
     if named is None:
-        _check_falls(function.function, array)
+        _check_falls(function.function, chains)
     with shown(progress) as show:
         try:
             return _bridge_sampling(
-                array,
+                chains,
                 function,
                 priors=named,
                 law=law,
@@ -111,9 +112,9 @@ def _wanted(names: Any, prior: Any, named: Any) -> tuple[Optional[list[str]], di
 FAR = 10.0
 
 
-def _check_falls(log_density: Callable[[np.ndarray], Any], array: np.ndarray) -> None:
+def _check_falls(log_density: Callable[[np.ndarray], Any], chains: Sequence[np.ndarray]) -> None:
     """Refuses a density that is as high far from two draws as at these: it has no normalising constant."""
-    draws, steps = array[0, [0, -1]], FAR * np.ptp(array, axis=(0, 1))
+    draws, steps = chains[0][[0, -1]], FAR * np.ptp(np.concatenate(chains), axis=0)
     moves = np.concatenate([np.zeros((1, len(steps))), np.diag(steps), -np.diag(steps)])
     rows = (draws[:, None] + moves).reshape(-1, len(steps))
     try:
@@ -132,9 +133,12 @@ def _check_falls(log_density: Callable[[np.ndarray], Any], array: np.ndarray) ->
         )
 
 
-def _finite(draws: np.ndarray) -> np.ndarray:
-    """Refuses a NaN or an infinity."""
-    for chain, draw, coordinate in np.argwhere(~np.isfinite(draws)):
-        found = draws[chain, draw, coordinate]
-        raise ValueError(f"invalid draws: got {found} at draw {draw} of chain {chain}, expected finite numbers")
-    return draws
+def _finite(chains: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
+    """Refuses a chain without draws, a NaN or an infinity."""
+    if not (len(chains) and all(map(len, chains))):
+        raise ValueError("invalid draws: got no draws" + (" of a chain" if len(chains) else ""))
+    for i, chain in enumerate(chains):
+        for draw, coordinate in np.argwhere(~np.isfinite(chain)):
+            found = chain[draw, coordinate]
+            raise ValueError(f"invalid draws: got {found} at draw {draw} of chain {i}, expected finite numbers")
+    return chains

@@ -50,7 +50,7 @@ def evidence(
     chains : number of chains; more of them make means of parameters better, more budget alone does not
     rounds : the largest number of rounds, each of twice as many stages
     challenge : look for mass that the run missed, by a second run from bases around other modes. It takes as many evaluations
-        again, but far more calls: its search evaluates single states. A run of 0.8 s took 20 s with it, of 299,043 such calls
+        again, with `fitted` as many as all rounds without it, but far more calls: its search evaluates single states. A run of 0.8 s took 20 s with it, of 299,043 such calls
     fitted : start the rounds from a law fitted to the states of two first passes; often a tenth to a hundredth of the evaluations.
         If the two passes disagree, the rounds start from the prior, and the text of the result says so
     step_size : where the tuning of the kernel starts

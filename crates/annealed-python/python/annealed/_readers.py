@@ -1,4 +1,4 @@
-"""Draws in the forms in which samplers return them, as one array (chains, draws, d)."""
+"""Draws in the forms in which samplers return them, as an array (draws, d) for each chain."""
 
 from __future__ import annotations
 
@@ -38,17 +38,18 @@ UNWEIGHTED = "expected equally weighted draws: see \"Weighted draws\" in docs/py
 
 def read(
     draws: Any, names: Optional[Sequence[str]], sizes: Mapping[str, Optional[int]], given: Any = None
-) -> tuple[np.ndarray, bool]:
-    """Returns an array (chains, draws, d), and whether its axes have names, so that they are certain.
+) -> tuple[list[np.ndarray], bool]:
+    """Returns an array (draws, d) for each chain, and whether the axes have names, so that they are certain.
 
     `names` are the variables to take, in this order, and `sizes` the numbers of each by the prior, None for a single one. `given`
     are the names that the user passed, if any.
     """
+    if _is_list_of_tables(draws):
+        return _tables(draws, names, sizes)
     if not isinstance(draws, Mapping):
-        fields = getattr(getattr(draws, "dtype", None), "names", None)
-        if fields and np.ndim(draws) > 1:
-            return _mapping({name: draws[name] for name in fields}, names, sizes)
-        columns = fields or getattr(draws, "column_names", getattr(draws, "columns", None))
+        columns = _columns(draws)
+        if columns is not None and isinstance(draws, np.ndarray) and draws.ndim > 1:
+            return _mapping({name: draws[name] for name in columns}, names, sizes)
         if columns is not None:
             return _table(draws, columns, names, sizes)
     posterior = getattr(draws, "posterior", draws)
@@ -62,10 +63,50 @@ def read(
             f"invalid names: got {given!r}, expected none beside an array without names, whose columns are taken in their order; "
             "a dict or a table has names"
         )
-    return _array(draws)
+    return _list(draws) if _has_unequal_chains(draws) else _array(draws)
 
 
-def _array(draws: Any) -> tuple[np.ndarray, bool]:
+def _columns(draws: Any) -> Optional[Sequence[Any]]:
+    """Returns the names of the columns of a table or of a record array, None of anything else."""
+    fields = getattr(getattr(draws, "dtype", None), "names", None)
+    return fields or getattr(draws, "column_names", getattr(draws, "columns", None))
+
+
+def _is_list_of_tables(draws: Any) -> bool:
+    """Returns whether these are tables, one for each chain, as of Stan's files."""
+    return isinstance(draws, (list, tuple)) and len(draws) > 0 and all(_columns(one) is not None for one in draws)
+
+
+def _tables(
+    tables: Sequence[Any], names: Optional[Sequence[str]], sizes: Mapping[str, Optional[int]]
+) -> tuple[list[np.ndarray], bool]:
+    """Reads a list of tables, of which each may hold several chains."""
+    first = list(_columns(tables[0]))
+    for i, table in enumerate(tables):
+        columns = list(_columns(table))
+        if names is None and columns != first:
+            raise ValueError(
+                f"invalid draws: got the columns {columns} in table {i}, expected those of table 0, {first}, or names=[..]"
+            )
+    return [chain for table in tables for chain in read(table, names, sizes)[0]], True
+
+
+def _has_unequal_chains(draws: Any) -> bool:
+    """Returns whether these are arrays (draws, d), one for each chain, of different lengths."""
+    is_list = isinstance(draws, (list, tuple)) and all(np.ndim(chain) == 2 for chain in draws)
+    return is_list and len({len(chain) for chain in draws}) > 1
+
+
+def _list(draws: Sequence[Any]) -> tuple[list[np.ndarray], bool]:
+    """Reads a list of arrays (draws, d), one for each chain, of which each may have its own length."""
+    chains = [floats(f"draws of chain {i}", chain, 2) for i, chain in enumerate(draws)]
+    if len({chain.shape[1] for chain in chains}) > 1:
+        shapes = [chain.shape for chain in chains]
+        raise ValueError(f"invalid draws: got chains of the shapes {shapes}, expected (draws, d) with the same d")
+    return chains, True
+
+
+def _array(draws: Any) -> tuple[list[np.ndarray], bool]:
     """Reads an array without names."""
     if isinstance(draws, (str, os.PathLike)):
         raise ValueError(f"invalid draws: got {draws!r}, expected what the file holds: pandas.read_csv(..) or numpy.load(..)")
@@ -87,7 +128,7 @@ def _array(draws: Any) -> tuple[np.ndarray, bool]:
         raise ValueError(f"invalid draws: got an array of shape {array.shape}, expected at least one coordinate")
     if not is_labelled:
         _check_axes(array.shape, SWAP)
-    return array, is_labelled
+    return list(array), is_labelled
 
 
 def _labelled(name: str, values: Any) -> tuple[np.ndarray, bool]:
@@ -137,7 +178,7 @@ def _check_size(name: str, found: int, sizes: Mapping[str, Optional[int]]) -> No
 
 def _mapping(
     variables: Mapping[Any, Any], names: Optional[Sequence[str]], sizes: Mapping[str, Optional[int]]
-) -> tuple[np.ndarray, bool]:
+) -> tuple[list[np.ndarray], bool]:
     """Reads arrays (chains, draws, ..) by name, or arrays (draws,) of one chain."""
     for name in names or ():
         if name not in variables:
@@ -165,12 +206,12 @@ def _mapping(
         raise ValueError(f"invalid draws: got the shapes {shapes}, expected the same chains and draws: {GROUP}")
     if not is_labelled:
         _check_axes(columns[0].shape, GROUP)
-    return np.ascontiguousarray(np.concatenate(columns, axis=2)), is_labelled
+    return list(np.concatenate(columns, axis=2)), is_labelled
 
 
 def _table(
     table: Any, columns: Sequence[Any], names: Optional[Sequence[str]], sizes: Mapping[str, Optional[int]]
-) -> tuple[np.ndarray, bool]:
+) -> tuple[list[np.ndarray], bool]:
     """Reads a table with a row for each draw by the names of its columns. A column tells chains apart, a vector theta is in
     theta[0], theta[1], .."""
     index = getattr(table, "index", None)
@@ -217,10 +258,7 @@ def _table(
     rows = [np.flatnonzero(of_row == chain) for chain in range(len(chains))]
     for name in (name for name in DRAW if name in others):
         _check_order(name, column(name), rows)
-    if len({len(chain) for chain in rows}) > 1:
-        lengths = ", ".join(str(len(chain)) for chain in rows)
-        raise ValueError(f"invalid draws: got chains of {lengths} rows by the column {marker}, expected the same number in each")
-    return np.ascontiguousarray(array[np.array(rows)]), True
+    return [array[chain] for chain in rows], True
 
 
 def _check_indices(columns: Sequence[str]) -> None:
@@ -254,15 +292,14 @@ def _check_order(name: str, draws: np.ndarray, rows: Sequence[np.ndarray]) -> No
             )
 
 
-def doubts(array: np.ndarray, is_labelled: bool) -> list[tuple[str, str]]:
-    """Returns the names and sentences of warnings about draws (chains, draws, d)."""
-    keys = (array * np.random.default_rng(0).random(array.shape[2])).sum(axis=2)  # equal for equal draws, else hardly ever
-    found = [] if is_labelled else _exchanged(array)
-    is_start = np.ones(keys.shape, bool)
-    is_start[:, 1:] = keys[:, 1:] != keys[:, :-1]
-    starts = keys[is_start]
+def doubts(chains: Sequence[np.ndarray], is_labelled: bool) -> list[tuple[str, str]]:
+    """Returns the names and sentences of warnings about the draws (draws, d) of each chain."""
+    factors = np.random.default_rng(0).random(chains[0].shape[1])
+    found = [] if is_labelled else _exchanged(np.asarray(chains))
+    keys = [(chain * factors).sum(axis=1) for chain in chains]  # equal for equal draws, else hardly ever
+    starts = np.concatenate([key[np.diff(key, prepend=np.nan) != 0] for key in keys])
     copies = 1 - len(np.unique(starts)) / len(starts)
-    if copies > COPIES and not _may_coincide(array):
+    if copies > COPIES and not _may_coincide(np.concatenate(chains)):
         text = (
             f"{100 * copies:.0f}% of the draws are copies of draws elsewhere, and count as new ones: the error may be too small; give "
             "each draw once, of weighted samples a subset without copies (\"Weighted draws\" in docs/python.md), and of emcee "
@@ -272,9 +309,8 @@ def doubts(array: np.ndarray, is_labelled: bool) -> list[tuple[str, str]]:
     return found
 
 
-def _may_coincide(array: np.ndarray) -> bool:
-    """Returns whether draws (chains, draws, d) may be equal because their numbers have few digits."""
-    rows = array.reshape(-1, array.shape[2])
+def _may_coincide(rows: np.ndarray) -> bool:
+    """Returns whether draws (draws, d) may be equal because their numbers have few digits."""
     steps = [next((10.0**-k for k in range(9) if (column == column.round(k)).all()), 0.0) for column in rows.T]
     if min(steps) == 0:
         return False
@@ -286,10 +322,12 @@ def _may_coincide(array: np.ndarray) -> bool:
 def divergences(draws: Any) -> int:
     """Returns the number of divergent transitions that the sampler recorded: in InferenceData's group sample_stats, or in Stan's
     column divergent__."""
+    if _is_list_of_tables(draws):
+        return sum(divergences(table) for table in draws)
     flags = getattr(getattr(draws, "sample_stats", None), "diverging", None)
     if flags is None and not isinstance(draws, Mapping):
-        names = getattr(draws, "column_names", getattr(draws, "columns", ()))
-        flags = draws[DIVERGENT] if any(name == DIVERGENT for name in names) else None
+        columns = _columns(draws)
+        flags = draws[DIVERGENT] if columns is not None and DIVERGENT in list(columns) else None
     return 0 if flags is None else int(np.count_nonzero(_unwrapped(flags)))
 
 

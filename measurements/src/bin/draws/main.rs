@@ -8,13 +8,15 @@
 
 mod chains;
 
+use std::collections::BTreeMap;
+
 use annealed::Result;
 use annealed::bidirectional::BridgeSampling;
-use annealed::estimate::log_sum_exp;
+use annealed::estimate::{Warning, log_sum_exp};
 use annealed::kernel::Preconditioner;
 use annealed::model::{Bernoulli, Fit, StudentT};
 use annealed::prelude::*;
-use annealed::rand::RngExt;
+use annealed::rand::{RngExt, SeedableRng};
 use annealed_measurements::problems::hierarchies::non_centred_schools;
 use annealed_measurements::problems::motion;
 use annealed_measurements::problems::regression::Regression;
@@ -23,7 +25,7 @@ use annealed_measurements::shared_data;
 use clap::Parser;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use chains::{metropolis, moved, walk};
+use chains::{CHAINS, metropolis, moved, walk};
 
 /// How often the intervals of bridge sampling hold, and what its warnings say.
 #[derive(Debug, Parser)]
@@ -36,13 +38,20 @@ struct Options {
     only: String,
 }
 
-/// One seed: the error of log Z and its standard error, whether the 95% interval covers log Z, and whether it warned.
+/// One seed: the error of log Z and its standard error, whether the 95% interval covers log Z, and the names of its
+/// warnings.
 struct Seen {
     off: f64,
     error: f64,
     holds: bool,
-    warned: bool,
+    warned: Vec<String>,
     effective: f64,
+}
+
+impl Seen {
+    fn is_off(&self) -> bool {
+        self.off.abs() > 4.0 * self.error
+    }
 }
 
 const LENGTHS: [usize; 3] = [250, 1_000, 4_000];
@@ -62,7 +71,7 @@ fn seen<L: Fit<State: Clone>, M: UnnormalizedModel<State = L::State>>(
         off: found.log_z() - exact,
         error: found.standard_error(),
         holds: lower <= exact && exact <= upper,
-        warned: !found.warnings().is_empty(),
+        warned: found.warnings().iter().map(Warning::name).collect(),
         effective: found.effective_draws(),
     })
 }
@@ -78,14 +87,24 @@ fn report(
     }
     for length in LENGTHS {
         let all = over_seeds(options.seeds, |seed| run(length, seed))?;
-        let silent = Vec::from_iter(all.iter().filter(|one| !one.warned));
+        let silent = Vec::from_iter(all.iter().filter(|one| one.warned.is_empty()));
+        // Warnings of right runs.
+        let mut names = BTreeMap::new();
+        for name in all
+            .iter()
+            .filter(|one| !one.is_off())
+            .flat_map(|one| &one.warned)
+        {
+            *names.entry(name.clone()).or_insert(0) += 1;
+        }
+        let names = Vec::from_iter(names.iter().map(|(name, count)| format!("{name} {count}")));
         let held = silent.iter().filter(|one| one.holds).count();
-        let far = silent.iter().filter(|one| one.off.abs() > 4.0 * one.error);
+        let far = silent.iter().filter(|one| one.is_off());
         let square = |one: &&Seen| (one.off / one.error).powi(2);
         let of_silent = silent.len().max(1) as f64;
         let mean = |of: fn(&Seen) -> f64| all.iter().map(of).sum::<f64>() / all.len() as f64;
         println!(
-            "| {name} | {length} | {:.0} | {} | {held} of {} | {} | {:.3} | {:.4} | {:.2} |",
+            "| {name} | {length} | {:.0} | {} | {held} of {} | {} | {:.3} | {:.4} | {:.2} | {} |",
             mean(|one| one.effective),
             all.len() - silent.len(),
             silent.len(),
@@ -93,12 +112,13 @@ fn report(
             mean(|one| one.off),
             mean(|one| one.error),
             (silent.iter().copied().map(|one| square(&one)).sum::<f64>() / of_silent).sqrt(),
+            names.join(", "),
         );
     }
     Ok(())
 }
 
-/// Draws chains of a target that can be sampled by a random walk.
+/// Draws chains of a target that can be sampled, by a random walk and independently.
 fn walks<L: Fit<State = DVector<f64>>, M>(
     options: &Options,
     name: &str,
@@ -113,7 +133,17 @@ where
         let start = |rng: &mut Xoshiro256PlusPlus| target.sample(rng);
         let chains = metropolis(target, (length, seed), start, walk(step));
         seen::<L, M>(target, exact, &chains, seed)
-    })
+    })?;
+    report(
+        options,
+        &format!("{name}, independent draws"),
+        |length, seed| {
+            let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+            let mut chain = |_| Vec::from_iter((0..length).map(|_| target.sample(&mut rng)));
+            let chains = Vec::from_iter((0..CHAINS).map(&mut chain));
+            seen::<L, M>(target, exact, &chains, seed)
+        },
+    )
 }
 
 /// Spins on a ring of 10 with a field.
@@ -222,10 +252,10 @@ fn main() -> Result<()> {
     let options = Options::parse();
     println!(
         "| target | draws of each of 4 chains | effective | warned of {} | silent ones that hold | silent and off by 4 errors \
-         | mean error | mean standard error | root mean square error over standard error |",
+         | mean error | mean standard error | root mean square error over standard error | warnings of right runs |",
         options.seeds
     );
-    println!("|---|--:|--:|--:|--:|--:|--:|--:|--:|");
+    println!("|---|--:|--:|--:|--:|--:|--:|--:|--:|---|");
     laws(&options)?;
     spins(&options)?;
     posteriors(&options)

@@ -4,33 +4,34 @@ use std::path::Path;
 
 use annealed::{Error, Result};
 
+use crate::claims;
 use crate::grosse_figures::exact_samples_table;
 use crate::machines::{Folders, Machine};
-use crate::rows::{Lines, Point, Row};
+use crate::perfect;
+use crate::rows::Saved;
 use crate::tables::{self, Markdown};
 
-/// Recomputes all cells of all tables of both pages, and prints the lines that differ.
+/// Recomputes all cells of the tables of both pages and of the claims, and prints the lines that differ.
 ///
 /// # Errors
 /// A page that cannot be read, or a table that differs.
-pub fn run(
-    folders: &Folders,
-    lines: &Lines<Row>,
-    points: &Lines<Point>,
-    pages: &Path,
-) -> Result<()> {
+pub fn run(folders: &Folders, saved: &Saved<'_>, pages: &Path) -> Result<()> {
+    let lines = saved.rows;
     let untitled = |lines| Markdown {
         heading: String::new(),
         lines,
     };
     let mut grosse = tables::grosse(folders, lines)?;
     grosse.push(untitled(tables::searched(lines)?));
-    let figure = exact_samples_table(Machine::Pcd20, folders, points)?;
+    let figure = exact_samples_table(Machine::Pcd20, folders, saved.points)?;
     grosse.push(untitled(figure));
+    let mut kiwaki = tables::kiwaki(folders, lines)?;
+    kiwaki.extend(perfect::tables(saved)?.map(untitled));
     let (mut cells, mut differ) = (0, 0);
     for (page, tables) in [
-        ("reproduction.md", tables::kiwaki(folders, lines)?),
+        ("reproduction.md", kiwaki),
         ("reproduction-grosse.md", grosse),
+        ("../claims.md", claims::tables(folders, saved)?),
     ] {
         let file = pages.join(page);
         let text = std::fs::read_to_string(&file).map_err(|error| Error::io(&file, error))?;

@@ -1,13 +1,15 @@
-//! Kiwaki's Figures 1 to 6, drawn from the saved lines.
+//! Kiwaki's Figures 1 to 6, and all cells of both papers, drawn from the saved lines.
 
 use std::path::Path;
 
-use annealed::Result;
+use annealed::{Error, Result};
+use annealed_measurements::dot_sheet::DotSheet;
 use annealed_plot::Chart;
 
 use crate::bootstrap::interval;
 use crate::kiwaki::SCHEDULES;
 use crate::machines::{Folders, Machine};
+use crate::papers::{GROSSE, KIWAKI, Printed};
 use crate::rows::{Lines, Pooled, Row, Setting};
 
 const STEPS: [usize; 3] = [1_000, 10_000, 100_000];
@@ -119,9 +121,46 @@ fn against_steps(name: &str, exact: Option<f64>, lines: &Lines<Row>) -> Result<(
         log_z = log_z.line_with_errors(schedule, estimates);
         ess = ess.line_with_errors(schedule, shares);
     }
+    // The table has the values of the paper's Figure 3 at its largest K.
+    for &(.., schedule, _, printed) in KIWAKI.iter().filter(|printed| printed.0 == name) {
+        let share = printed / 1e3;
+        if ["LINEAR", "GMS13", "VAROPT .009"].contains(&schedule) {
+            ess = ess.line_with_errors(
+                &format!("paper: {schedule}"),
+                [(1e5, share, (share, share))],
+            );
+        }
+    }
     Ok((log_z, ess))
 }
 
 fn setting(machine: &str, schedule: &str, steps: usize) -> Setting {
     Setting::new([machine, "base rates", "GA", schedule], steps)
+}
+
+/// Draws the ESS/N of all rows of the papers' tables: the printed one, and ours with its interval.
+pub fn cells(lines: &Lines<Row>, figures: &Path) -> Result<()> {
+    let mut sheet =
+        DotSheet::new("ESS/N at K = 100,000: printed (rings), ours with 95% intervals (dots)");
+    let papers: [(&str, &[Printed], f64); 2] = [("Kiwaki", &KIWAKI, 1e3), ("Grosse", &GROSSE, 5e3)];
+    for (paper, printed, chains) in papers {
+        for &(machine, start, path, schedule, _, ess) in printed {
+            let names = [machine, start, path, schedule];
+            let ours = lines.pooled(&Setting::new(names, STEPS[2]))?.map(|pooled| {
+                let chains = pooled.estimate.chains() as f64;
+                let (low, high) = interval(&pooled.bootstrap.ess);
+                (pooled.share(), low / chains, high / chains)
+            });
+            let label = match paper {
+                "Kiwaki" => format!("{paper}: {machine}, {schedule}"),
+                _ => format!(
+                    "{paper}: {machine}, {start}, {path}, {}",
+                    schedule.to_lowercase()
+                ),
+            };
+            sheet.row(&label, Some(ess / chains), ours);
+        }
+    }
+    let file = figures.join("papers-cells.svg");
+    std::fs::write(&file, sheet.to_svg()).map_err(|error| Error::io(&file, error))
 }

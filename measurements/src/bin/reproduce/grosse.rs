@@ -184,8 +184,9 @@ impl Source<'_> {
         ))
     }
 
-    /// Returns the spline. Its knots are matched once, and kept in files under `target/reproduction`.
-    fn spline(&self, kind: PathKind) -> Result<RbmPath> {
+    /// Returns the folder of a spline's knots: beside the machines if they are matched exactly, else
+    /// `target/reproduction`.
+    fn folder_of_knots(&self, kind: PathKind) -> PathBuf {
         let of_updates = match kind {
             Mas => format!("-{}", self.updates),
             _ => String::new(),
@@ -196,8 +197,16 @@ impl Source<'_> {
             self.start.name(),
             kind.name()
         );
-        let name = name.replace(' ', "-") + &of_updates;
-        let folder = PathBuf::from("target/reproduction").join(name);
+        if kind == Mas && self.is_small() {
+            let name = format!("{}-{}", self.machine.stem(), self.start.name());
+            return self.folders.knots().join(name.replace(' ', "-"));
+        }
+        PathBuf::from("target/reproduction").join(name.replace(' ', "-") + &of_updates)
+    }
+
+    /// Returns the spline. Its knots are matched once, and kept in files.
+    fn spline(&self, kind: PathKind) -> Result<RbmPath> {
+        let folder = self.folder_of_knots(kind);
         let knots = Schedule::linear(SEGMENTS)?;
         let file = |knot: usize| folder.join(format!("{knot}.npz"));
         if !file(SEGMENTS - 1).is_file() {

@@ -53,7 +53,8 @@ pub fn run(machine: Machine, start: Start, folders: &Folders, runs: &mut Runs<'_
     Ok(())
 }
 
-fn schedule(
+/// Returns the schedule of a row.
+pub fn schedule(
     setting: &Setting,
     survey: &Survey,
     path: &RbmPath,

@@ -142,6 +142,11 @@ pub struct Folders {
 }
 
 impl Folders {
+    /// Returns the folder of knots that were matched exactly.
+    pub fn knots(&self) -> PathBuf {
+        self.trained.join("knots")
+    }
+
     /// Reads the 60,000 training images, binarised once.
     pub fn training_images(&self) -> Result<Vec<Vec<bool>>> {
         self.images("train-images-binarized-idx3-ubyte.gz")

@@ -73,7 +73,7 @@ pub struct Costs {
     pub machine: String,
     pub start: String,
     pub path: String,
-    /// "joint" or "marginal".
+    /// "joint" or "marginal", by chains at the knots; "exact samples" is the marginal kind by exact samples.
     pub kind: String,
     pub by: String,
     pub costs: Vec<f64>,
@@ -96,6 +96,32 @@ pub struct Point {
     pub build: String,
     /// The log weight of each chain minus log Z^, in thousandths of a nat.
     pub log_weights: Vec<i64>,
+}
+
+/// One run with exact samples at each stage, in place of transitions.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Perfect {
+    #[serde(flatten)]
+    pub setting: Setting,
+    pub chains: usize,
+    pub log_z: f64,
+    /// The sum over stages of the variance of the log weight that a stage adds, and its standard error.
+    pub variance: (f64, f64),
+    pub seconds: f64,
+    pub build: String,
+    /// Betas of the schedule at 51 points, evenly spaced in k.
+    pub betas: Vec<f64>,
+    /// The log weight of each chain minus log Z^, in thousandths of a nat.
+    pub log_weights: Vec<i64>,
+}
+
+/// All lines from which tables are made.
+#[derive(Debug, Clone, Copy)]
+pub struct Saved<'l> {
+    pub rows: &'l Lines<Row>,
+    pub costs: &'l Lines<Costs>,
+    pub points: &'l Lines<Point>,
+    pub perfect: &'l Lines<Perfect>,
 }
 
 /// Rounds log weights to thousandths of a nat above `log_z`.

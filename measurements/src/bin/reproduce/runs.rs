@@ -39,6 +39,18 @@ pub struct Budget {
     pub spline_updates: usize,
 }
 
+impl Default for Budget {
+    fn default() -> Self {
+        Self {
+            chains: 1_000,
+            steps: vec![100_000],
+            knot_chains: 1_000,
+            knot_updates: 6_000,
+            spline_updates: 50_000,
+        }
+    }
+}
+
 /// The way in which the path of a row was made.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Origin {
@@ -53,6 +65,8 @@ pub struct Origin {
 #[derive(Debug)]
 pub struct Runs<'b> {
     pub budget: &'b Budget,
+    /// Seed of the first part of a row.
+    pub first_seed: u64,
     pub rows: Lines<Row>,
     pub costs: Lines<Costs>,
     pub build: String,
@@ -80,7 +94,7 @@ impl Runs<'_> {
                 .chains(chains)
                 .block_size(125)
                 .recorded_stages(POINTS)
-                .seed(seed as u64)
+                .seed(self.first_seed + seed as u64)
                 .run()?;
             eprintln!(
                 "{} {} {} {} K = {}: {:.3} +- {:.3}, ESS {:.0} of {chains}, {:.0} s",
@@ -225,7 +239,6 @@ pub fn build() -> String {
 fn row(setting: &Setting, run: &Run<Vec<bool>>, build: &str) -> Row {
     let (schedule, chains) = (run.schedule(), run.chains() as f64);
     let (betas, steps) = (schedule.betas(), schedule.stages());
-    let rounded = |x: f64| (x * 1e5).round() / 1e5;
     let along = run.stages().iter().map(|stage| {
         (
             rounded(stage.stage as f64 / steps as f64),
@@ -254,12 +267,21 @@ fn row(setting: &Setting, run: &Run<Vec<bool>>, build: &str) -> Row {
             .map_or(String::new(), |engine| engine.to_string()),
         build: build.into(),
         warnings: run.warnings().iter().map(ToString::to_string).collect(),
-        betas: (0..=POINTS)
-            .map(|i| rounded(betas[i * steps / POINTS]))
-            .collect(),
+        betas: betas_at_points(schedule),
         along: along.collect(),
         log_weights: thousandths(run.log_weights(), run.log_z_ratio()),
     }
+}
+
+/// Returns the betas of a schedule at 51 points, evenly spaced in k.
+pub fn betas_at_points(schedule: &Schedule) -> Vec<f64> {
+    let (betas, steps) = (schedule.betas(), schedule.stages());
+    let at_point = |i| rounded(betas[i * steps / POINTS]);
+    (0..=POINTS).map(at_point).collect()
+}
+
+fn rounded(x: f64) -> f64 {
+    (x * 1e5).round() / 1e5
 }
 
 /// Returns the number of threads of a run: the size of rayon's pool, but at most two for the two blocks of a part.

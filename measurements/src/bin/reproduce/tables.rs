@@ -4,12 +4,14 @@ use annealed::Result;
 
 use crate::base::Start::{Auto, BaseRates, Uniform};
 use crate::bootstrap::interval;
+use crate::claims;
 use crate::grosse;
 use crate::grosse_figures;
 use crate::kiwaki;
 use crate::machines::{Folders, Machine};
 use crate::papers::{GROSSE, GROSSE_EXACT, KIWAKI, KIWAKI_EXACT, Printed};
-use crate::rows::{Lines, Point, Pooled, Row, Setting};
+use crate::perfect;
+use crate::rows::{Lines, Pooled, Row, Saved, Setting};
 
 /// Numbers of stages. The longest runs are compared with the papers' 100,000; the others show only their ESS.
 const STEPS: [usize; 3] = [100_000, 10_000, 1_000];
@@ -141,7 +143,8 @@ fn short_name(setting: &Setting) -> String {
 }
 
 /// Prints all tables.
-pub fn print(folders: &Folders, lines: &Lines<Row>, points: &Lines<Point>) -> Result<()> {
+pub fn print(folders: &Folders, saved: &Saved<'_>) -> Result<()> {
+    let lines = saved.rows;
     let papers = [
         ("Kiwaki (2015)", kiwaki(folders, lines)?),
         (
@@ -157,8 +160,21 @@ pub fn print(folders: &Folders, lines: &Lines<Row>, points: &Lines<Point>) -> Re
         println!();
     }
     println!("# Searched starts\n\n{}\n", searched(lines)?.join("\n"));
-    let figure = grosse_figures::exact_samples_table(Machine::Pcd20, folders, points)?;
-    println!("# Figure 3, PCD(20)\n\n{}", figure.join("\n"));
+    let figure = grosse_figures::exact_samples_table(Machine::Pcd20, folders, saved.points)?;
+    println!("# Figure 3, PCD(20)\n\n{}\n", figure.join("\n"));
+    println!("# J, and the variances of the runs");
+    for table in perfect::tables(saved)? {
+        println!("\n{}", table.join("\n"));
+    }
+    println!();
+    print_claims(folders, saved)
+}
+
+pub fn print_claims(folders: &Folders, saved: &Saved<'_>) -> Result<()> {
+    println!("# Claims");
+    for table in claims::tables(folders, saved)? {
+        println!("\n## {}\n\n{}", table.heading, table.lines.join("\n"));
+    }
     Ok(())
 }
 
@@ -303,7 +319,7 @@ fn ours(pooled: &Pooled, best: &Pooled, exact: Option<f64>, theirs: Option<f64>)
 }
 
 /// Formats a share without the zero before the point.
-fn share(x: f64) -> String {
+pub fn share(x: f64) -> String {
     let digits = if x < 0.0995 { 3 } else { 2 };
     format!("{x:.digits$}").trim_start_matches('0').into()
 }

@@ -1,0 +1,111 @@
+"""Free energies of many states: harmonic oscillators with closed forms, in the forms that tables come in."""
+
+import pickle
+
+import annealed
+import numpy as np
+import pytest
+
+rng = np.random.default_rng(11)
+SPRINGS, COUNTS = np.array([1.0, 2.0, 4.0, 8.0]), [400, 400, 300, 0]
+CENTRES = np.array([0.0, 0.3, 0.6, 0.9])
+#: F = log k / 2 less the common log(2 pi) / 2.
+EXACT = 0.5 * np.log(SPRINGS)
+X = np.concatenate([rng.normal(c, k**-0.5, n) for c, k, n in zip(CENTRES, SPRINGS, COUNTS)])
+
+
+def potentials(x, springs=SPRINGS, centres=CENTRES):
+    return 0.5 * np.atleast_1d(springs)[:, None] * (x - np.atleast_1d(centres)[:, None]) ** 2
+
+
+U_KN = potentials(X)
+
+
+def test_oscillators_have_their_free_energies():
+    found = annealed.mbar(U_KN, COUNTS, draws="independent")
+    errors = found.standard_errors[0, 1:]
+    assert (errors < 0.15).all() and (errors > 0).all()
+    assert (abs(found.free_energies[1:] - (EXACT - EXACT[0])[1:]) < 4 * errors).all()
+    assert found.delta_f == pytest.approx(found.free_energies[None, :] - found.free_energies[:, None])
+    assert found.overlap.sum(axis=1) == pytest.approx(np.ones(4)) and found.counts.tolist() == COUNTS
+    ends = found.difference(0, 2)
+    assert ends.delta_f == pytest.approx(found.delta_f[0, 2]) and ends.interval[0] < ends.delta_f < ends.interval[1]
+    assert "4 states, 1100 draws" in str(found)
+    assert str(pickle.loads(pickle.dumps(found))) == str(found)
+
+
+def test_a_state_between_and_means():
+    found = annealed.mbar(U_KN, COUNTS, draws="independent")
+    u_n = potentials(X, 3.0, 0.45)[0]
+    between = found.at(u_n)
+    assert 0 < between.standard_error < 0.1
+    assert abs(between.delta_f - 0.5 * np.log(3.0)) < 4 * between.standard_error
+    assert found.weights_at(u_n).sum() == pytest.approx(1)
+    mean, error = found.mean(X, u_n)
+    assert 0 < error < 0.05 and abs(mean - 0.45) < 4 * error
+
+
+def test_a_state_far_from_all_draws_warns():
+    found = annealed.mbar(U_KN, COUNTS)
+    u_n = potentials(X, 0.01, 0.0)[0]
+    assert "FewDraws" in found.at(u_n).warning_names and found.at(u_n).effective_sample_size < 100
+    with pytest.warns(UserWarning, match="worth about .* independent ones"):
+        found.mean(X, u_n)
+
+
+class Index:
+    def __init__(self, **levels):
+        self.names, self.levels = list(levels), levels
+
+    def get_level_values(self, name):
+        return np.asarray(self.levels[name])
+
+
+class Table:
+    """What is read of alchemlyb's DataFrame."""
+
+    def __init__(self, columns, index, values, unit="kT"):
+        self.columns, self.index, self.values, self.attrs = columns, index, values, {"energy_unit": unit}
+
+    def to_numpy(self):
+        return self.values
+
+
+def test_tables_of_alchemlyb():
+    found = annealed.mbar(U_KN, COUNTS)
+    labels = np.repeat([0.0, 0.25, 0.5, 1.0], COUNTS)
+    index = Index(**{"time": np.arange(len(X)), "fep-lambda": labels})
+    table = Table([0.0, 0.25, 0.5, 1.0], index, U_KN.T)
+    assert (annealed.mbar(table).free_energies == found.free_energies).all()
+    pairs = Index(**{"time": np.arange(len(X)), "coul-lambda": labels, "vdw-lambda": 2 * labels})
+    table = Table([(x, 2 * x) for x in [0.0, 0.25, 0.5, 1.0]], pairs, U_KN.T)
+    assert (annealed.mbar(table).free_energies == found.free_energies).all()
+    with pytest.raises(ValueError, match="got the unit kJ/mol, expected kT"):
+        annealed.mbar(Table([0.0, 1.0], index, U_KN.T, "kJ/mol"))
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda: annealed.mbar(U_KN.T, COUNTS), r"pass u_kn.T"),
+        (lambda: annealed.mbar(U_KN), "invalid N_k: got None"),
+        (lambda: annealed.mbar(U_KN, [400, 400, 400, 0]), r"expected \(4, 1200\)"),
+        (lambda: annealed.mbar(np.where(U_KN > 3, np.nan, U_KN), COUNTS), "invalid u_kn: got nan for draw"),
+        (lambda: annealed.mbar(U_KN, COUNTS, draws="replicas"), "invalid times: got None"),
+        (lambda: annealed.mbar(U_KN, COUNTS, draws="some"), "expected independent, chains or replicas"),
+        (lambda: annealed.mbar(U_KN, COUNTS, times=np.arange(len(X))), 'got times beside draws=\'chains\', expected draws="replicas"'),
+        (lambda: annealed.mbar(U_KN, COUNTS, draws="replicas", times=np.full(len(X), np.nan)), "invalid times: got nan"),
+        (lambda: annealed.mbar(U_KN, COUNTS, draws="replicas", times=["a"] * len(X)), "invalid times"),
+        (lambda: annealed.mbar(U_KN, COUNTS, draws="replicas", times=np.zeros(len(X))), "got 1 different ones, expected at least 20"),
+    ],
+)
+def test_bad_input_is_named(call, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        call()
+
+
+def test_states_that_do_not_overlap_warn():
+    centres = np.array([0.0, 40.0])
+    x = np.concatenate([rng.normal(c, 1, 200) for c in centres])
+    found = annealed.mbar(potentials(x, np.ones(2), centres), [200, 200], draws="independent")
+    assert "LittleOverlap" in found.warning_names and found.standard_errors[0, 1] > 100

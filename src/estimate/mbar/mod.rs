@@ -1,0 +1,269 @@
+//! Log Z of many states from draws of them, by the multistate Bennett acceptance ratio.
+
+mod cut;
+mod data;
+mod difference;
+mod error;
+mod mixture;
+mod solution;
+mod solve;
+mod state_weights;
+#[cfg(test)]
+mod tests;
+
+use std::fmt::{self, Display, Formatter};
+
+use nalgebra::DMatrix;
+
+use super::log_z::{write_value, write_warnings};
+use super::{LogZ, Warning, pareto_shape};
+use crate::{Error, Result};
+use cut::Cut;
+use data::Data;
+use solution::{Estimates, Solution};
+
+pub use data::Dependence;
+pub use difference::Difference;
+pub use state_weights::StateWeights;
+
+/// Number of independent draws of a chain, or of replicas, below which its batches do not show the error.
+const FEW_DRAWS: f64 = 200.0;
+/// Effective number of draws of a state, of all draws weighted for it, below which a warning appears.
+const FEW_EFFECTIVE: f64 = 25.0;
+/// Variance of a difference over the variances of its terms, below which it is rounding.
+const ROUNDING: f64 = 1e-14;
+/// Pareto shape of the weights of a state without draws above which a warning appears (Vehtari et al. 2024).
+const HEAVY: f64 = 0.7;
+
+/// Log Z of K states up to a common constant, from draws of them and the log density of each draw under each state: the
+/// multistate Bennett acceptance ratio (MBAR).
+///
+/// With weights `a_k` of the states, let `p_k(x) = a_k f_k(x)/Z_k / sum_j a_j f_j(x)/Z_j`, the probability that a draw
+/// at x comes from state k. The estimates `c_k = log Z_k` maximise the concave objective
+///
+/// `sum_s (a_s / N_s) sum_(n in s) log p_s(x_n)`
+///
+/// over the states s with `N_s` draws. For independent draws `a_s = N_s / N`, and this is pymbar's estimate; for two
+/// states it is [Bennett's](super::BennettEstimate). For chains `a_s` is proportional to the effective number of draws.
+/// A state without draws has `Z_k = sum_n (a_s / N_s) f_k(x_n) / mixture(x_n)`.
+///
+/// Errors are those of an M-estimator, `A^- B A^-` with the information A and the covariance B of the weighted sums of
+/// p, over draws or over batches of autocorrelated draws. Where groups of states hardly overlap, they say nothing, and
+/// the estimates from the draws of each group alone widen the interval.
+///
+/// ```
+/// use annealed::estimate::{Dependence, LogZ, Mbar};
+/// use nalgebra::DMatrix;
+///
+/// // Three draws of each of two harmonic springs, and their reduced potentials x^2 / 2 and 2 x^2.
+/// let x = [-1.1_f64, 0.2, 0.9, -0.6, 0.1, 0.4];
+/// let u_kn = DMatrix::from_fn(2, 6, |k, n| [0.5, 2.0][k] * x[n] * x[n]);
+/// let found = Mbar::from_reduced_potentials(&u_kn, &[3, 3], Dependence::Independent)?;
+/// let ratio = found.difference(1, 0)?; // log Z_1/Z_0, exactly -log 2
+/// assert!((ratio.log_z() + 2.0_f64.ln()).abs() < 2.0 * ratio.standard_error());
+/// println!("{found}");
+/// # Ok::<(), annealed::Error>(())
+/// ```
+///
+/// Sources: Geyer (1994); Kong, McCullagh, Meng, Nicolae and Tan (2003); Shirts and Chodera (2008); Doss and Tan (2014).
+#[derive(Debug, Clone)]
+#[must_use]
+#[doc(alias("pymbar", "WHAM", "free energy", "reverse logistic regression"))]
+pub struct Mbar {
+    solution: Solution,
+    all: Estimates,
+    warnings: Vec<Warning>,
+}
+
+impl Mbar {
+    /// Creates the estimate from log densities `log f_k(x_n)`: a row for each draw n, a column for each state k. The
+    /// draws are sorted by state, with `counts[k]` draws of state k. `-inf` is a density of 0. `how` says how the draws
+    /// depend on each other.
+    ///
+    /// Draws must be in equilibrium. The states of annealed or resampled runs are weighted and are not: use a
+    /// [`Bridge`](crate::bidirectional::Bridge) or the run's own log Z.
+    ///
+    /// # Errors
+    /// Fewer than two states, no draw, a state with a single draw; counts of another number than the columns, or of
+    /// another sum than the rows; a NaN or `+inf`, or a draw of density 0 under its own state; states that the draws do
+    /// not connect in both directions, whose log Z is unknown.
+    pub fn from_log_densities(
+        log_f: DMatrix<f64>,
+        counts: &[usize],
+        how: Dependence,
+    ) -> Result<Self> {
+        let (rows, columns) = log_f.shape();
+        let name = "counts (one for each state: a column of log densities, a row of u_kn)";
+        Error::check_dimension(name, counts.len(), columns)?;
+        let total = counts.iter().map(|count| *count as f64).sum::<f64>() as usize;
+        Error::check_dimension("sum of counts (the number of draws)", total, rows)?;
+        let states = counts.iter().enumerate();
+        let labels = states.flat_map(|(state, count)| std::iter::repeat_n(state, *count));
+        Self::from_labels(log_f, labels.collect(), how)
+    }
+
+    /// Creates the estimate from log densities as [`from_log_densities`](Self::from_log_densities), for draws in any
+    /// order. `labels[n]` is the state of draw n.
+    ///
+    /// # Errors
+    /// As [`from_log_densities`](Self::from_log_densities); a label that is no state.
+    pub fn from_labels(log_f: DMatrix<f64>, labels: Vec<usize>, how: Dependence) -> Result<Self> {
+        let solution = Solution::of(Data::new(log_f, labels, how)?)?;
+        let mut found = Self {
+            all: solution.estimates(None)?,
+            warnings: Vec::new(),
+            solution,
+        };
+        found.warnings = found.doubts();
+        Ok(found)
+    }
+
+    /// Creates the estimate from reduced potentials `u_k(x_n) = -log f_k(x_n)` in kT, as pymbar's `u_kn`: a row for each
+    /// state, a column for each draw. The draws are sorted by state, with `counts[k]` (`N_k`) draws of state k. `+inf`
+    /// is a density of 0. Values in errors have the sign of log densities.
+    ///
+    /// # Errors
+    /// As [`from_log_densities`](Self::from_log_densities).
+    pub fn from_reduced_potentials(
+        u_kn: &DMatrix<f64>,
+        counts: &[usize],
+        how: Dependence,
+    ) -> Result<Self> {
+        Self::from_log_densities(-u_kn.transpose(), counts, how)
+    }
+
+    /// Returns log Z of each state less log Z of state 0.
+    pub fn log_z(&self) -> Vec<f64> {
+        let log_z = self.all.log_z.iter();
+        log_z.map(|log_z| log_z - self.all.log_z[0]).collect()
+    }
+
+    /// Returns log Z of state `i` less log Z of state `j`, with its error. Both are 0 for states of equal densities, but for
+    /// rounding.
+    ///
+    /// # Errors
+    /// An index that is no state.
+    pub fn difference(&self, i: usize, j: usize) -> Result<Difference> {
+        let (states, k) = ([("i", i), ("j", j)], self.solution.data.counts.len());
+        for (name, state) in states {
+            Error::check(state < k, name, state, format!("a state below {k}"))?;
+        }
+        Ok(self.between(&self.all, i, j))
+    }
+
+    /// Returns the weights of all draws at a further state with these log densities, one for each draw. The state may
+    /// lie between others, or be one of them. Its log Z is relative to state 0.
+    ///
+    /// # Errors
+    /// Another number of log densities than of draws; a NaN or `+inf`; a density of 0 at all draws.
+    pub fn weights_at(&self, log_densities: &[f64]) -> Result<StateWeights> {
+        let (data, count) = (&self.solution.data, log_densities.len());
+        Error::check_dimension("log densities of a further state", count, data.labels.len())?;
+        let indexed = log_densities.iter().copied().enumerate();
+        let (below, expected) = (|x| x < f64::INFINITY, "numbers below +inf");
+        Error::check_each("log densities", "draw", indexed, below, expected)?;
+        let all = self.solution.estimates(Some(log_densities))?;
+        let log_z = self.between(&all, data.counts.len(), 0);
+        let log_weights = self.solution.log_weights(log_densities);
+        Ok(StateWeights::new(log_z, log_weights, all.spread.units))
+    }
+
+    /// Returns pymbar's overlap matrix, `O_kl = N_l sum_n W_nk W_nl` with the weights `W_nk` of draw n for state k: the
+    /// probability that a draw weighted for state k (row) came from state l (column). Its rows sum to 1. It depends on
+    /// the counts: `O_01 = 0.0099` for two equal states with counts 100 : 1. For chains, effective counts replace
+    /// counts.
+    pub fn overlap_matrix(&self) -> &DMatrix<f64> {
+        &self.all.overlap
+    }
+
+    /// Returns the number of independent draws of each state that all draws, weighted for it, are worth:
+    /// `(sum w)^2 / sum t w^2`, where t is the autocorrelation time of each draw's state.
+    #[doc(alias = "ess")]
+    pub fn effective_draws(&self) -> &[f64] {
+        &self.all.effective
+    }
+
+    /// Returns the autocorrelation time of the draws of each state, 1 for independent draws and states without draws; of
+    /// replicas, the time of sums over all states.
+    pub fn autocorrelation_times(&self) -> &[f64] {
+        &self.all.spread.times
+    }
+
+    /// Returns the reasons to doubt the estimates:
+    ///
+    /// - [`LittleOverlap`](Warning::LittleOverlap) with two groups of states whose overlap is below 0.03 (Bennett's, at
+    ///   equal weights of the groups or of their closest states), or whose acceptances are worth fewer than 10.
+    /// - [`FewDraws`](Warning::FewDraws), [in a state](Warning::InState), if its draws span fewer than 200
+    ///   autocorrelation times (of its chains or of the replicas), or if all draws weighted for it are worth fewer than 25.
+    /// - [`HeavyTail`](Warning::HeavyTail), in a state without draws, for a Pareto shape of its weights above 0.7.
+    pub fn warnings(&self) -> &[Warning] {
+        &self.warnings
+    }
+
+    /// Returns log Z of state `one` less log Z of state `other`.
+    fn between(&self, all: &Estimates, one: usize, other: usize) -> Difference {
+        let near = [one, other].map(|state| all.nearest[state]);
+        let cuts = self.solution.cuts.iter();
+        let crossed = cuts.filter(|cut| cut.sign(near) != 0.0);
+        let freedoms = crossed.clone().map(|cut| cut.bennett.degrees_of_freedom());
+        let effective = [one, other].map(|state| (all.effective[state] - 1.0).max(1.0));
+        let v = |i, j| all.spread.covariance[(i, j)];
+        let terms = v(one, one) + v(other, other);
+        let variance = Some(terms - 2.0 * v(one, other)).filter(|v| *v > ROUNDING * terms);
+        let states = [[one, other], near].concat();
+        let concerns = |warning: &&Warning| match warning {
+            Warning::InState { state, .. } => states.contains(state),
+            _ => false,
+        };
+        let gaps = crossed.filter(|cut| cut.is_gap());
+        let warnings = gaps.clone().map(Cut::warning);
+        let others = self.warnings.iter().filter(concerns).cloned();
+        Difference {
+            value: all.log_z[one] - all.log_z[other],
+            error: variance.map_or(0.0, f64::sqrt),
+            freedom: freedoms.chain(effective).fold(all.spread.freedom, f64::min),
+            gaps: gaps.map(|cut| (cut.sign(near), cut.bennett)).collect(),
+            warnings: warnings.chain(others).collect(),
+        }
+    }
+
+    fn doubts(&self) -> Vec<Warning> {
+        let gaps = self.solution.cuts.iter().filter(|cut| cut.is_gap());
+        let states = (0..self.solution.data.counts.len()).filter_map(|state| {
+            let warning = Box::new(self.doubt_of(state)?);
+            Some(Warning::InState { state, warning })
+        });
+        gaps.map(Cut::warning).chain(states).collect()
+    }
+
+    fn doubt_of(&self, state: usize) -> Option<Warning> {
+        let (data, time) = (&self.solution.data, self.all.spread.times[state]);
+        let (own, all) = (data.counts[state], self.all.effective[state]);
+        let few = |draws, effective| Some(Warning::FewDraws { effective, draws });
+        if time > 1.0 && (1.0..FEW_DRAWS * time).contains(&(own as f64)) {
+            return few(own, own as f64 / time);
+        } else if all < FEW_EFFECTIVE {
+            return few(data.labels.len(), all);
+        } else if own > 0 {
+            return None;
+        }
+        let k_hat = pareto_shape(&self.solution.log_weights(data.column(state)))?;
+        (k_hat > HEAVY).then_some(Warning::HeavyTail { k_hat })
+    }
+}
+
+/// Writes a line for each state, with log Z less log Z of state 0 and effective draws, and any warnings.
+impl Display for Mbar {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let data = &self.solution.data;
+        let (states, draws) = (data.counts.len(), data.labels.len());
+        write!(f, "{states} states, {draws} draws")?;
+        for (state, effective) in self.all.effective.iter().enumerate() {
+            write!(f, "\nstate {state}: log Z - log Z_0 = ")?;
+            let found = self.between(&self.all, state, 0);
+            write_value(f, found.value, found.standard_error())?;
+            write!(f, " ({effective:.0} effective draws)")?;
+        }
+        write_warnings(f, &self.warnings)
+    }
+}

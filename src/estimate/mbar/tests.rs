@@ -1,0 +1,533 @@
+//! Tests of the estimates of many states.
+
+use nalgebra::DMatrix;
+
+use super::*;
+use crate::estimate::BennettEstimate;
+use crate::random::{Purpose, StandardNormal, StreamRng, stream};
+
+/// Harmonic oscillators with log densities `-k (x - m)^2 / 2`.
+#[derive(Clone, Copy)]
+struct Oscillator {
+    mean: f64,
+    stiffness: f64,
+}
+
+impl Oscillator {
+    fn log_density(&self, x: f64) -> f64 {
+        -0.5 * self.stiffness * (x - self.mean).powi(2)
+    }
+
+    /// Log Z without `log(2 pi) / 2`.
+    fn log_z(&self) -> f64 {
+        -0.5 * self.stiffness.ln()
+    }
+}
+
+fn oscillators(states: usize, apart: f64) -> Vec<Oscillator> {
+    let at = |k: usize| Oscillator {
+        mean: apart * k as f64,
+        stiffness: 1.0 + 0.5 * k as f64,
+    };
+    (0..states).map(at).collect()
+}
+
+/// Returns draws of each state, which are autoregressions with this correlation.
+fn draws(
+    states: &[Oscillator],
+    counts: &[usize],
+    correlation: f64,
+    rng: &mut StreamRng,
+) -> Vec<f64> {
+    let (normal, noise) = (
+        StandardNormal::get(),
+        (1.0 - correlation * correlation).sqrt(),
+    );
+    let mut draws = Vec::new();
+    for (state, &count) in states.iter().zip(counts) {
+        let mut x = normal.draw(rng);
+        for _ in 0..count {
+            x = correlation * x + noise * normal.draw(rng);
+            draws.push(state.mean + x / state.stiffness.sqrt());
+        }
+    }
+    draws
+}
+
+fn matrix(states: &[Oscillator], draws: &[f64]) -> DMatrix<f64> {
+    DMatrix::from_fn(draws.len(), states.len(), |n, k| {
+        states[k].log_density(draws[n])
+    })
+}
+
+/// Results of many seeds for the difference of the last state and the first one.
+#[derive(Debug, Default)]
+struct Coverage {
+    held: usize,
+    seeds: usize,
+    warned: usize,
+    /// Sum of the squared errors over the standard errors.
+    squares: f64,
+    /// Number of differences with a standard error below half the one-sided gap.
+    too_small: usize,
+}
+
+impl Coverage {
+    fn share(&self) -> f64 {
+        self.held as f64 / self.seeds as f64
+    }
+
+    fn spread(&self) -> f64 {
+        (self.squares / self.seeds as f64).sqrt()
+    }
+}
+
+fn coverage(
+    seeds: usize,
+    states: &[Oscillator],
+    counts: &[usize],
+    correlation: f64,
+    dependence: &Dependence,
+) -> Coverage {
+    let last = states.len() - 1;
+    let exact = states[last].log_z() - states[0].log_z();
+    let mut found = Coverage::default();
+    for seed in 0..seeds {
+        let mut rng = stream(seed as u64, Purpose::TESTING, 0);
+        let draws = draws(states, counts, correlation, &mut rng);
+        let matrix = matrix(states, &draws);
+        let mbar = Mbar::from_log_densities(matrix, counts, dependence.clone()).unwrap();
+        let difference = mbar.difference(last, 0).unwrap();
+        let (lower, upper) = difference.interval();
+        found.seeds += 1;
+        found.held += usize::from(lower <= exact && exact <= upper);
+        found.warned += usize::from(!difference.warnings().is_empty());
+        found.squares += ((difference.log_z() - exact) / difference.standard_error()).powi(2);
+        let gaps = difference.gaps.iter();
+        let gap: f64 = gaps.map(|(_, bennett)| bennett.one_sided_gap()).sum();
+        found.too_small += usize::from(difference.standard_error() < 0.5 * gap);
+    }
+    found
+}
+
+/// Asserts a share of 91% to 98.5%. With 200 seeds, 91% to 98.5% hold with a probability of .98 at a level of 95%.
+fn assert_honest(found: &Coverage) {
+    assert!((0.91..=0.985).contains(&found.share()), "{found:?}");
+    assert!((0.88..=1.14).contains(&found.spread()), "{found:?}");
+}
+
+#[test]
+fn independent_draws_have_honest_errors() {
+    let states = oscillators(5, 0.8);
+    let found = coverage(200, &states, &[100; 5], 0.0, &Dependence::Independent);
+    println!("independent, 5 x 100: {found:?}");
+    assert_honest(&found);
+    assert_eq!(found.warned, 0);
+    let states = oscillators(20, 0.5);
+    let found = coverage(100, &states, &[60; 20], 0.0, &Dependence::Independent);
+    println!("independent, 20 x 60: {found:?}");
+    assert!(found.share() > 0.89 && found.warned == 0, "{found:?}");
+}
+
+/// Neighbours overlap by about a tenth.
+#[test]
+fn poor_overlap_has_honest_errors() {
+    let states = oscillators(5, 2.5);
+    for (correlation, count, seeds) in [(0.0, 200, 200), (0.667, 1_500, 60)] {
+        let dependence = match correlation > 0.0 {
+            true => Dependence::Chains,
+            false => Dependence::Independent,
+        };
+        let found = coverage(seeds, &states, &[count; 5], correlation, &dependence);
+        println!("poor overlap, {correlation}: {found:?}");
+        assert!(found.share() >= 0.87, "{found:?}");
+    }
+}
+
+#[test]
+fn counts_of_one_to_a_hundred() {
+    let states = oscillators(3, 0.8);
+    let found = coverage(
+        200,
+        &states,
+        &[20, 2_000, 20],
+        0.0,
+        &Dependence::Independent,
+    );
+    println!("counts 20, 2000, 20: {found:?}");
+    assert_honest(&found);
+}
+
+/// States 1 and 3 have no draws.
+#[test]
+fn states_without_draws_have_honest_errors() {
+    let mut states = oscillators(5, 0.5);
+    states.swap(3, 4);
+    let found = coverage(
+        200,
+        &states,
+        &[100, 0, 200, 100, 0],
+        0.0,
+        &Dependence::Independent,
+    );
+    println!("last state without draws: {found:?}");
+    assert_honest(&found);
+}
+
+/// Passes with a probability of .997 if 95% of intervals hold.
+#[test]
+fn chains_have_honest_errors_and_independence_does_not_hold() {
+    let states = oscillators(5, 0.8);
+    let found = coverage(100, &states, &[1_300; 5], 0.667, &Dependence::Chains);
+    println!("chains: {found:?}");
+    assert!(found.share() >= 0.88, "{found:?}");
+    let independent = Dependence::Independent;
+    let wrong = coverage(50, &states, &[1_300; 5], 0.667, &independent);
+    println!("chains as independent: {wrong:?}");
+    assert!(wrong.share() < 0.8, "{wrong:?}");
+    let found = coverage(20, &states, &[300; 5], 0.9, &Dependence::Chains);
+    println!("short chains: {found:?}");
+    assert!(found.warned >= 18, "{found:?}");
+}
+
+/// Replicas move over the states: the position of each replica is an autoregression, scaled for its state of the time.
+#[test]
+fn replicas_have_honest_errors() {
+    let (states, times) = (oscillators(3, 0.8), 4_200);
+    let exact = states[2].log_z() - states[0].log_z();
+    let [mut held, mut held_by_chains] = [0, 0];
+    for seed in 0..50 {
+        let (mut rng, normal) = (stream(seed, Purpose::TESTING, 1), StandardNormal::get());
+        let mut x = [(); 3].map(|()| normal.draw(&mut rng));
+        let mut rows = vec![Vec::new(); 3];
+        for time in 0..times {
+            for (replica, x) in x.iter_mut().enumerate() {
+                *x = 0.9 * *x + (1.0f64 - 0.81).sqrt() * normal.draw(&mut rng);
+                let state = (replica + time) % 3;
+                rows[state].push(states[state].mean + *x / states[state].stiffness.sqrt());
+            }
+        }
+        let matrix = matrix(&states, &rows.concat());
+        let held_by = |dependence| {
+            let mbar = Mbar::from_log_densities(matrix.clone(), &[times; 3], dependence).unwrap();
+            let (lower, upper) = mbar.difference(2, 0).unwrap().interval();
+            usize::from(lower <= exact && exact <= upper)
+        };
+        let at = (0..3 * times).map(|draw| draw % times).collect();
+        held += held_by(Dependence::Replicas(at));
+        held_by_chains += held_by(Dependence::Chains);
+    }
+    println!("replicas: {held}, as chains: {held_by_chains} of 50");
+    assert!(held >= 43, "{held}");
+}
+
+#[test]
+fn no_overlap_warns_and_has_a_large_error() {
+    let mut states = oscillators(4, 0.8);
+    states[2].mean += 30.0;
+    states[3].mean += 30.0;
+    let found = coverage(100, &states, &[100; 4], 0.0, &Dependence::Independent);
+    println!("no overlap: {found:?}");
+    assert!(found.warned == 100 && found.too_small == 0, "{found:?}");
+    let mut rng = stream(0, Purpose::TESTING, 0);
+    let draws = draws(&states, &[100; 4], 0.0, &mut rng);
+    let mbar =
+        Mbar::from_log_densities(matrix(&states, &draws), &[100; 4], Dependence::Independent)
+            .unwrap();
+    let Warning::LittleOverlap { groups, .. } = &mbar.warnings()[0] else {
+        panic!("{:?}", mbar.warnings());
+    };
+    assert_eq!(groups.as_ref().unwrap(), &[vec![0, 1], vec![2, 3]]);
+    assert_eq!(mbar.warnings().len(), 1);
+    // Within a group all is known.
+    let inner = mbar.difference(1, 0).unwrap();
+    assert!(
+        inner.warnings().is_empty() && inner.standard_error() < 0.2,
+        "{inner}"
+    );
+    assert!(mbar.difference(2, 0).unwrap().standard_error() > 10.0);
+    println!("{mbar}");
+}
+
+/// Values are the same, errors nearly: one has the information of all draws, the other of each direction's own.
+#[test]
+fn two_states_are_bennetts_estimate() {
+    for (apart, counts) in [(0.8, [300, 500]), (2.0, [1_000, 700]), (30.0, [100, 200])] {
+        let states = oscillators(2, apart);
+        let mut rng = stream(7, Purpose::TESTING, 0);
+        let draws = draws(&states, &counts, 0.0, &mut rng);
+        let matrix = matrix(&states, &draws);
+        let ratio = |n: usize| matrix[(n, 1)] - matrix[(n, 0)];
+        let forward = Vec::from_iter((0..counts[0]).map(ratio));
+        let reverse = Vec::from_iter((counts[0]..draws.len()).map(|n| -ratio(n)));
+        let bennett = BennettEstimate::of_independent(&forward, &reverse).unwrap();
+        let mbar = Mbar::from_log_densities(matrix, &counts, Dependence::Independent).unwrap();
+        let found = mbar.difference(1, 0).unwrap();
+        println!("{found}\n{bennett}");
+        let scale = 1.0 + bennett.value().abs();
+        assert!(
+            (found.log_z() - bennett.value()).abs() < 1e-9 * scale,
+            "{found} {bennett}"
+        );
+        let errors = found.standard_error() / bennett.standard_error();
+        assert!((errors - 1.0).abs() < 0.05, "{errors}");
+        let ((lower, upper), (low, up)) = (found.interval(), bennett.interval());
+        let width = up - low;
+        assert!((lower - low).abs() < 0.05 * width && (upper - up).abs() < 0.05 * width);
+    }
+}
+
+#[test]
+fn equal_states_have_equal_log_z() {
+    let mut states = oscillators(3, 0.5);
+    states.extend([states[1], states[2]]);
+    let counts = [50, 1, 60, 100, 0].map(|count: usize| 2 * count);
+    let mut rng = stream(1, Purpose::TESTING, 0);
+    let draws = draws(&states, &counts, 0.0, &mut rng);
+    let mbar = Mbar::from_log_densities(matrix(&states, &draws), &counts, Dependence::Independent)
+        .unwrap();
+    for (i, j) in [(1, 3), (2, 4), (1, 1)] {
+        let found = mbar.difference(i, j).unwrap();
+        let (value, error) = (found.log_z(), found.standard_error());
+        println!("{i} {j}: {value:.1e} +- {error:.1e}");
+        assert!(value.abs() < 1e-13 && error < 1e-7, "{found}");
+    }
+    assert!(mbar.warnings().is_empty(), "{mbar}");
+    let overlap = mbar.overlap_matrix();
+    for row in 0..5 {
+        assert!((overlap.row(row).sum() - 1.0).abs() < 1e-9, "{overlap}");
+    }
+    assert!((overlap[(1, 3)] / overlap[(1, 1)] - 100.0).abs() < 1e-9);
+}
+
+/// A constant of 1e4 in a log density moves its log Z, and nothing else.
+#[test]
+fn a_state_may_be_ten_thousand_nats_away() {
+    let (states, counts) = (oscillators(3, 0.8), [100; 3]);
+    let mut rng = stream(2, Purpose::TESTING, 0);
+    let mut matrix = matrix(&states, &draws(&states, &counts, 0.0, &mut rng));
+    let near = Mbar::from_log_densities(matrix.clone(), &counts, Dependence::Independent).unwrap();
+    matrix.column_mut(1).add_scalar_mut(1e4);
+    let far = Mbar::from_log_densities(matrix, &counts, Dependence::Independent).unwrap();
+    let [one, other] = [near, far].map(|found| found.difference(1, 0).unwrap());
+    assert!((other.log_z() - one.log_z() - 1e4).abs() < 1e-8);
+    assert!((other.standard_error() / one.standard_error() - 1.0).abs() < 1e-6);
+    // A state that the draws of others meet nowhere.
+    let mut states = states;
+    states[2].mean = 150.0;
+    let mut rng = stream(3, Purpose::TESTING, 0);
+    let draws = draws(&states, &counts, 0.0, &mut rng);
+    let found = Mbar::from_log_densities(
+        super::tests::matrix(&states, &draws),
+        &counts,
+        Dependence::Independent,
+    );
+    let found = found.unwrap().difference(2, 0).unwrap();
+    let (lower, upper) = found.interval();
+    let exact = states[2].log_z();
+    assert!(
+        found.standard_error() > 1e3 && lower < exact && exact < upper,
+        "{found}"
+    );
+}
+
+#[test]
+fn draws_in_any_order_and_potentials_give_the_same() {
+    let (states, counts) = (oscillators(3, 0.8), [40, 30, 50]);
+    let mut rng = stream(4, Purpose::TESTING, 0);
+    let draws = draws(&states, &counts, 0.0, &mut rng);
+    let matrix = matrix(&states, &draws);
+    let sorted =
+        Mbar::from_log_densities(matrix.clone(), &counts, Dependence::Independent).unwrap();
+    let potentials = -matrix.transpose();
+    let found =
+        Mbar::from_reduced_potentials(&potentials, &counts, Dependence::Independent).unwrap();
+    assert_eq!(found.log_z(), sorted.log_z());
+    let order = Vec::from_iter((0..120).map(|n| n * 7 % 120));
+    let labels = order.iter().map(|n| {
+        if *n < 40 {
+            0
+        } else {
+            1 + usize::from(*n >= 70)
+        }
+    });
+    let mixed = DMatrix::from_fn(120, 3, |n, k| matrix[(order[n], k)]);
+    let found = Mbar::from_labels(mixed, labels.collect(), Dependence::Independent).unwrap();
+    for (one, other) in found.log_z().iter().zip(sorted.log_z()) {
+        assert!((one - other).abs() < 1e-10);
+    }
+}
+
+/// The mean of x under a further state, and its log Z.
+#[test]
+fn weights_at_a_further_state() {
+    use crate::estimate::WeightedSample;
+
+    let (states, counts) = (oscillators(4, 0.6), [400; 4]);
+    let mut rng = stream(5, Purpose::TESTING, 0);
+    let draws = draws(&states, &counts, 0.0, &mut rng);
+    let mbar = Mbar::from_log_densities(matrix(&states, &draws), &counts, Dependence::Independent)
+        .unwrap();
+    let between = Oscillator {
+        mean: 0.9,
+        stiffness: 1.7,
+    };
+    let column = Vec::from_iter(draws.iter().map(|x| between.log_density(*x)));
+    let weights = mbar.weights_at(&column).unwrap();
+    let (mean, error) = weights.expectation(|n| draws[*n]);
+    assert!(
+        (mean - 0.9).abs() < 4.0 * error && error < 0.1,
+        "{mean} {error}"
+    );
+    let log_z = weights.log_z();
+    let distance = log_z.log_z() - between.log_z();
+    assert!(distance.abs() < 4.0 * log_z.standard_error() && log_z.standard_error() < 0.1);
+    // At a state with draws it is that state's log Z.
+    let column = Vec::from_iter(draws.iter().map(|x| states[2].log_density(*x)));
+    let (found, own) = (
+        mbar.weights_at(&column).unwrap(),
+        mbar.difference(2, 0).unwrap(),
+    );
+    assert!((found.log_z().log_z() - own.log_z()).abs() < 1e-9);
+    assert!((found.log_z().standard_error() / own.standard_error() - 1.0).abs() < 1e-6);
+    let shifted = own.shifted(states[0].log_z());
+    assert!((shifted.log_z() - states[2].log_z()).abs() < 4.0 * shifted.standard_error());
+}
+
+#[test]
+fn bad_input_is_refused_by_its_place() {
+    let (states, counts) = (oscillators(2, 0.8), [10, 12]);
+    let mut rng = stream(6, Purpose::TESTING, 0);
+    let good = matrix(&states, &draws(&states, &counts, 0.0, &mut rng));
+    let refused = |matrix: DMatrix<f64>, counts: &[usize]| {
+        let found = Mbar::from_log_densities(matrix, counts, Dependence::Independent);
+        found.unwrap_err().to_string()
+    };
+    let spoilt = |value: f64, draw: usize, state: usize| {
+        let mut matrix = good.clone();
+        matrix[(draw, state)] = value;
+        matrix
+    };
+    for (text, expected) in [
+        (
+            refused(spoilt(f64::NAN, 3, 1), &counts),
+            "NaN at state 1, draw 3",
+        ),
+        (
+            refused(spoilt(f64::INFINITY, 12, 0), &counts),
+            "inf at state 0, draw 12",
+        ),
+        (
+            refused(spoilt(f64::NEG_INFINITY, 2, 0), &counts),
+            "-inf at state 0, draw 2",
+        ),
+        (refused(good.transpose(), &counts), "got 2, expected 22"),
+        (refused(good.clone(), &[10, 10]), "got 20, expected 22"),
+        (refused(good.clone(), &[10, 6, 6]), "got 3, expected 2"),
+        (refused(good.clone(), &[1, 21]), "1 at state 0"),
+        (
+            refused(good.columns(0, 1).into_owned(), &[22]),
+            "at least 2",
+        ),
+        (refused(DMatrix::zeros(0, 2), &[0, 0]), "draws: got none"),
+    ] {
+        assert!(text.contains(expected), "{text} lacks {expected}");
+    }
+    let labels = Vec::from_iter((0..22).map(|n| n % 3));
+    let text = Mbar::from_labels(good.clone(), labels, Dependence::Independent);
+    assert!(text.unwrap_err().to_string().contains("2 at row 2"));
+    for times in [vec![0; 3], vec![22; 22]] {
+        let times = Dependence::Replicas(times);
+        assert!(Mbar::from_log_densities(good.clone(), &counts, times).is_err());
+    }
+    let mbar = Mbar::from_log_densities(good, &counts, Dependence::Independent).unwrap();
+    assert!(mbar.difference(2, 0).is_err() && mbar.weights_at(&[0.0]).is_err());
+}
+
+/// Groups of states that no draw connects, or that draws connect in one direction only.
+#[test]
+fn states_that_no_draw_connects_are_refused() {
+    // For each state, the states in which its draws have a density above 0.
+    let refused = |meets: &[&[usize]]| {
+        let states = meets.len();
+        let density = |draw: usize, state: usize| match meets[draw / 9].contains(&state) {
+            true => 0.1 * ((7 * draw + 3 * state) % 11) as f64,
+            false => f64::NEG_INFINITY,
+        };
+        let matrix = DMatrix::from_fn(9 * states, states, density);
+        let counts = vec![9; states];
+        let found = Mbar::from_log_densities(matrix, &counts, Dependence::Independent);
+        println!("{:?}", found.as_ref().err().map(ToString::to_string));
+        found.is_err()
+    };
+    assert!(refused(&[&[0], &[1]]) && refused(&[&[0, 1], &[1]]));
+    assert!(refused(&[&[0, 1], &[0, 1], &[0, 1, 2]]));
+    assert!(refused(&[&[0, 1], &[0, 1], &[2, 3], &[2, 3]]));
+    assert!(refused(&[&[0, 1, 2, 3], &[0, 1], &[2, 3], &[2, 3]]));
+    // A circle connects them.
+    assert!(!refused(&[&[0, 1], &[1, 2], &[2, 0]]));
+}
+
+/// One state with draws is importance sampling.
+#[test]
+fn one_state_with_draws() {
+    let states = oscillators(2, 0.5);
+    let exact = states[1].log_z() - states[0].log_z();
+    let [mut held, mut held_by_chains] = [0, 0];
+    for seed in 0..200 {
+        let hold = |correlation: f64, count: usize, dependence| {
+            let mut rng = stream(seed, Purpose::TESTING, 2);
+            let draws = draws(&states, &[count, 0], correlation, &mut rng);
+            let found = Mbar::from_log_densities(matrix(&states, &draws), &[count, 0], dependence);
+            let (lower, upper) = found.unwrap().difference(1, 0).unwrap().interval();
+            usize::from(lower <= exact && exact <= upper)
+        };
+        held += hold(0.0, 200, Dependence::Independent);
+        held_by_chains += hold(0.667, 1_200, Dependence::Chains);
+    }
+    println!("one state with draws: {held}, {held_by_chains} of 200");
+    assert!(held >= 182 && held_by_chains >= 178);
+}
+
+/// The count of draws exceeds two blocks of work.
+#[test]
+fn threads_do_not_change_the_bits() {
+    let (states, counts) = (oscillators(5, 0.8), [2_500; 5]);
+    let mut rng = stream(8, Purpose::TESTING, 0);
+    let matrix = matrix(&states, &draws(&states, &counts, 0.0, &mut rng));
+    for dependence in [Dependence::Independent, Dependence::Chains] {
+        let found = [1, 2].map(|threads| {
+            let work = || Mbar::from_log_densities(matrix.clone(), &counts, dependence.clone());
+            let found = crate::work::in_pool(Some(threads), work).unwrap();
+            let errors = (0..5).map(|i| found.difference(i, 0).unwrap().standard_error());
+            (found.log_z(), Vec::from_iter(errors))
+        });
+        assert_eq!(found[0], found[1]);
+    }
+}
+
+/// State 1 is the half line x > 0 of state 0, so that its log Z is lower by log 2; half of the densities are 0.
+#[test]
+fn a_density_may_be_zero() {
+    let normal = StandardNormal::get();
+    let mut rng = stream(9, Purpose::TESTING, 0);
+    let x = Vec::from_iter((0..1_000).map(|n| match normal.draw(&mut rng) {
+        x if n < 500 => x,
+        x => x.abs(),
+    }));
+    let density = |n: usize, k: usize| match k == 1 && x[n] < 0.0 {
+        true => f64::NEG_INFINITY,
+        false => -0.5 * x[n] * x[n],
+    };
+    let matrix = DMatrix::from_fn(1_000, 2, density);
+    let of = |dependence| {
+        let found = Mbar::from_log_densities(matrix.clone(), &[500, 500], dependence);
+        found.unwrap().difference(1, 0).unwrap()
+    };
+    let found = of(Dependence::Independent);
+    let distance = found.log_z() + 2.0f64.ln();
+    assert!(distance.abs() < 4.0 * found.standard_error(), "{found}");
+    assert!(found.standard_error() < 0.06, "{found}");
+    let chains = of(Dependence::Chains);
+    assert!((chains.log_z() - found.log_z()).abs() < 0.02, "{chains}");
+}
