@@ -46,11 +46,15 @@
 //! - **Errors.** Each datum has its error, interval and warnings. The mean over data is corrected by a jackknife over
 //!   chains, because the estimate of each `log p(x_b)` is too low by about half its variance, which a mean over data does
 //!   not reduce.
+//! - **Bounds from above** exist for simulated data, whose latent vectors are known
+//!   ([`run_simulated`](LogLikelihoods::run_simulated)).
 
 mod run;
 mod runner;
+mod simulated;
 #[cfg(test)]
 mod tests;
 
 pub use run::{DatumLogZ, LogLikelihoodsRun, MeanLogZ};
 pub use runner::LogLikelihoods;
+pub use simulated::SimulatedRun;

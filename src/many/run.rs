@@ -84,25 +84,37 @@ impl DatumLogZ {
     }
 }
 
+/// Returns the log weights of the finished chains of each datum, by the data of their states.
+pub(super) fn weights_by_datum(part: &RunPart<Latent>) -> BTreeMap<usize, Vec<f64>> {
+    let mut weights = BTreeMap::<usize, Vec<f64>>::new();
+    for chains in part.nodes.iter().map(|node| &node.value.chains) {
+        for (state, &log_weight) in chains.states.iter().zip(&chains.log_weights) {
+            weights.entry(state.datum()).or_default().push(log_weight);
+        }
+    }
+    weights
+}
+
+/// Returns the number of density evaluations of the finished chains.
+pub(super) fn evaluations(part: &RunPart<Latent>) -> u64 {
+    let chains = part.nodes.iter().map(|node| node.value.chains.states.len());
+    let steps = chains.sum::<usize>() * part.settings.schedule.stages();
+    part.evaluations.saturating_mul(steps as u64)
+}
+
 impl LogLikelihoodsRun {
     /// Groups the weights of the finished chains by the data of their states.
     pub(super) fn of(part: RunPart<Latent>) -> Result<Self> {
-        let mut weights = BTreeMap::<usize, Vec<f64>>::new();
-        for chains in part.nodes.iter().map(|node| &node.value.chains) {
-            for (state, &log_weight) in chains.states.iter().zip(&chains.log_weights) {
-                weights.entry(state.datum()).or_default().push(log_weight);
-            }
-        }
+        let weights = weights_by_datum(&part);
         if weights.is_empty() {
             return Err(part.stopped());
         }
-        let steps = weights.values().map(Vec::len).sum::<usize>() * part.settings.schedule.stages();
         let data = weights
             .iter()
             .map(|(&datum, weights)| DatumLogZ::new(datum, weights));
         Ok(Self {
             data: data.collect::<Result<_>>()?,
-            evaluations: part.evaluations.saturating_mul(steps as u64),
+            evaluations: evaluations(&part),
             seconds: part.seconds,
         })
     }

@@ -28,13 +28,13 @@ use crate::{Error, Result};
     "test likelihood"
 ))]
 pub struct LogLikelihoods<'e, P, L, K> {
-    path: TemperedPath<LatentPrior<P>, L>,
+    pub(super) path: TemperedPath<LatentPrior<P>, L>,
     pub(super) kernel: K,
     moves: usize,
     stages: usize,
     data_per_block: usize,
     seed: u64,
-    execution: Execution<'e>,
+    pub(super) execution: Execution<'e>,
 }
 
 impl<'e, P, L, K> LogLikelihoods<'e, P, L, K>
@@ -108,6 +108,16 @@ where
     /// [`Error::WrongGradient`] if finite differences contradict the gradient; a datum of likelihood 0 at all of its
     /// chains; [`Error::Stopped`] if the run was stopped before any datum was done.
     pub fn run(&self) -> Result<LogLikelihoodsRun> {
+        let mut job = Job::new(&self.execution)?;
+        let found = self.find(&mut job, 1)?;
+        let mut run = self.run_at(found.schedule, &found.kernel, &mut job)?;
+        run.evaluations = run.evaluations.saturating_add(found.evaluations);
+        run.seconds += found.seconds;
+        Ok(run)
+    }
+
+    /// Finds the schedule and the kernel of later runs, `later` in number.
+    pub(super) fn find(&self, job: &mut Job<'_>, later: usize) -> Result<Found<K>> {
         self.check()?;
         let LatentPrior { data, chains, .. } = *self.path.prior().model();
         let pass = FirstPass::of_data(&self.path, self.kernel.clone(), data)
@@ -115,14 +125,14 @@ where
             .moves(self.moves)
             .block_size(self.data_per_block * chains)
             .seed(self.seed);
-        let later = (data * chains * self.stages) as u64;
-        let mut job = Job::new(&self.execution)?;
-        let found = pass.run_with(&mut job, &|_| later)?;
-        let schedule = found.barrier.schedule(self.stages)?;
-        let mut run = self.run_at(schedule, &found.kernel, &mut job)?;
-        run.evaluations = run.evaluations.saturating_add(found.evaluations);
-        run.seconds += found.seconds;
-        Ok(run)
+        let later = (data * chains * self.stages * later) as u64;
+        let found = pass.run_with(job, &|_| later)?;
+        Ok(Found {
+            schedule: found.barrier.schedule(self.stages)?,
+            kernel: found.kernel,
+            evaluations: found.evaluations,
+            seconds: found.seconds,
+        })
     }
 
     /// Runs all data with a schedule and a kernel. The streams differ from those of the first pass.
@@ -132,17 +142,37 @@ where
         kernel: &K,
         job: &mut Job<'_>,
     ) -> Result<LogLikelihoodsRun> {
-        let LatentPrior { data, chains, .. } = *self.path.prior().model();
-        let ais = Ais::with_base_log_z(&self.path, kernel, 0.0)
-            .schedule(schedule)
-            .chains(data * chains)
-            .block_size(self.data_per_block * chains)
-            .recorded_stages(1)
-            .seed(self.seed);
+        let ais = self.ais(schedule, kernel);
         let task = ais.task()?;
         job.foresee(task.cost(task.blocks()));
         LogLikelihoodsRun::of(task.run_by(job)?)
     }
+
+    /// Returns the runner of all data with a schedule and a kernel.
+    pub(super) fn ais<'r>(
+        &'r self,
+        schedule: Schedule,
+        kernel: &'r K,
+    ) -> Ais<'r, Path<'r, P, L>, &'r K> {
+        let LatentPrior { data, chains, .. } = *self.path.prior().model();
+        Ais::with_base_log_z(&self.path, kernel, 0.0)
+            .schedule(schedule)
+            .chains(data * chains)
+            .block_size(self.data_per_block * chains)
+            .recorded_stages(1)
+            .seed(self.seed)
+    }
+}
+
+/// The path from the prior of many data to their posteriors.
+type Path<'r, P, L> = &'r TemperedPath<LatentPrior<P>, L>;
+
+/// The result of a first pass, for the runs after it.
+pub(super) struct Found<K> {
+    pub(super) schedule: Schedule,
+    pub(super) kernel: K,
+    pub(super) evaluations: u64,
+    pub(super) seconds: f64,
 }
 
 crate::num::debug_by_fields! {

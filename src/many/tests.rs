@@ -9,6 +9,7 @@ use crate::model::{
     Differentiable, FunctionModel, Gaussian, Latent, LatentGradient, LatentPrior, Sampleable,
     UnnormalizedModel,
 };
+use crate::num::Moments;
 use crate::path::{TemperedAt, TemperedPath};
 use crate::random::{Purpose, stream};
 use crate::schedule::Schedule;
@@ -358,4 +359,59 @@ fn the_index_of_the_state_is_the_source_of_the_datum() {
         let exact = 0.5 * model.log_density(&Latent::new(datum, z.clone()));
         assert!((found - exact).abs() < 1e-12, "{found}, {exact}");
     }
+}
+
+/// Checks estimates from both sides against the closed form, and with too few stages.
+#[test]
+fn simulated_data_are_bounded_from_both_sides() {
+    let mut model = Linear::simulated(3, 4, 40, 7);
+    let mut rng = stream(8, Purpose::DATA, 0);
+    let mut normal = |n| Gaussian::standard(n).unwrap().sample(&mut rng);
+    let latents: Vec<_> = (0..40).map(|_| normal(3)).collect();
+    model.data = (latents.iter())
+        .map(|z| &model.weights * z + normal(4) * NOISE)
+        .collect();
+    let exact = model.exact();
+    let gap = |stages| {
+        let run = many(&model, Hmc::new(0.3, 4).unwrap()).stages(stages);
+        let run = run.seed(9).run_simulated(&latents).unwrap();
+        println!("{run}");
+        let below = run.forward().data().iter();
+        let errors_below = below.map(|datum| datum.estimate.value() - exact[datum.datum]);
+        let errors_above = run
+            .upper()
+            .iter()
+            .zip(&exact)
+            .map(|(upper, exact)| upper - exact);
+        let [below, above] = [
+            Moments::from_iter(errors_below),
+            Moments::from_iter(errors_above),
+        ];
+        let (gap, error) = run.gap();
+        assert!((gap - (above.mean() - below.mean())).abs() < 1e-12);
+        assert!(
+            below.mean() < 3.0 * below.standard_error(),
+            "{}",
+            below.mean()
+        );
+        assert!(
+            above.mean() > -3.0 * above.standard_error(),
+            "{}",
+            above.mean()
+        );
+        (gap, error)
+    };
+    let (narrow, error) = gap(150);
+    assert!(
+        narrow.abs() < 0.1 + 3.0 * error && error < 0.05,
+        "{narrow} +- {error}"
+    );
+    let (wide, error) = gap(3);
+    assert!(wide > 1.0 && wide > 4.0 * error, "{wide} +- {error}");
+    let run = many(&model, Hmc::new(0.3, 4).unwrap());
+    let message = run.run_simulated(&latents[1..]).unwrap_err().to_string();
+    assert!(message.contains("latents"), "{message}");
+    let short = vec![DVector::zeros(2); 40];
+    let message = run.run_simulated(&short).unwrap_err().to_string();
+    assert!(message.contains("latent vector"), "{message}");
 }
