@@ -67,13 +67,14 @@ class _Decoder(BatchFunction):
     def __init__(self, log_likelihood: Any, data: np.ndarray, gradient: Any, names: list[str], rows: int) -> None:
         super().__init__("log_likelihood", log_likelihood, gradient, names)
         self.instead_of_pair = "pass `gradient=True` if it returns values and gradients"
+        #: The datum of each row of the present call.
+        self.indices: np.ndarray = np.zeros(rows, dtype=np.int64)
         if callable(self.gradient):
             self.gradient = lambda z: gradient(z, data[self.indices])
         if callable(log_likelihood):
             self.function = lambda z: log_likelihood(z, data[self.indices])
         #: Number of rows of each call, and of the padded rows of all calls.
         self.rows, self.padded = rows, 0
-        self.indices = np.zeros(rows, dtype=np.int64)
         self.refused_datum: Optional[int] = None
 
     def __call__(self, x: np.ndarray) -> tuple[np.ndarray, Optional[np.ndarray]]:
