@@ -2,10 +2,11 @@
 
 use std::f64::consts::{PI, TAU};
 
+use libm::lgamma;
 use rand::{Rng, RngExt};
 use rand_distr::{Distribution, Gamma};
 
-use crate::num::{ln_gamma, log_integral, log_sigmoid, sigmoid};
+use crate::num::{log_integral, log_sigmoid, sigmoid};
 use crate::random::StandardNormal;
 use crate::{Error, Result};
 
@@ -43,16 +44,16 @@ impl StandardLaw {
                 let within = (0.1..=1e9).contains(&degrees);
                 Error::check(within, "degrees of freedom", degrees, expected)?;
                 let half = 0.5 * degrees;
-                Ok(ln_gamma(half + 0.5) - ln_gamma(half) - 0.5 * (degrees * PI).ln())
+                Ok(lgamma(half + 0.5) - lgamma(half) - 0.5 * (degrees * PI).ln())
             }
             Self::LogGamma { shape } => {
                 check_shape("shape", shape)?;
-                Ok(-ln_gamma(shape))
+                Ok(-lgamma(shape))
             }
             Self::LogitBeta { a, b } => {
                 check_shape("a", a)?;
                 check_shape("b", b)?;
-                Ok(ln_gamma(a + b) - ln_gamma(a) - ln_gamma(b))
+                Ok(lgamma(a + b) - lgamma(a) - lgamma(b))
             }
             Self::TruncatedNormal { low, high } => {
                 let most = 0_f64.clamp(low, high);

@@ -1,11 +1,11 @@
 //! The multivariate Student t distribution.
 
+use libm::lgamma;
 use nalgebra::DVector;
 use rand::Rng;
 use rand_distr::{Distribution, Gamma};
 
 use crate::model::{Differentiable, Gaussian, NormalizedModel, Sampleable, UnnormalizedModel};
-use crate::num::ln_gamma;
 use crate::{Error, Result};
 
 /// The multivariate Student t distribution with centre `mu`, scale matrix `S` and `nu` degrees of freedom:
@@ -58,7 +58,7 @@ impl StudentT {
         let d = gaussian.dimension() as f64;
         // The Gaussian's normaliser already contains d / 2 log(2 pi).
         let of_tails = match nu.is_finite() {
-            true => 0.5 * d * (0.5 * nu).ln() - (ln_gamma(0.5 * (nu + d)) - ln_gamma(0.5 * nu)),
+            true => 0.5 * d * (0.5 * nu).ln() - (lgamma(0.5 * (nu + d)) - lgamma(0.5 * nu)),
             false => 0.0,
         };
         let log_normalizer = gaussian.log_normalizer() + of_tails;

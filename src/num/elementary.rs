@@ -1,6 +1,6 @@
-//! Elementary functions: exponentials, the logistic function, the gamma function, quantiles, and small arithmetic.
+//! Elementary functions: exponentials, the logistic function, quantiles, and small arithmetic.
 
-use std::f64::consts::{FRAC_PI_2, LOG2_E, TAU};
+use std::f64::consts::{FRAC_PI_2, LOG2_E};
 use std::ops::Range;
 
 /// ln 2 in two parts. The last bits of the first part are 0, so that its product with an exponent is exact.
@@ -74,36 +74,6 @@ pub fn softplus_increment(y: f64, d: f64) -> f64 {
     } else {
         softplus(y) - softplus(y - d)
     }
-}
-
-/// Smallest `x` at which [`ln_gamma`] uses Stirling's series directly. The first omitted term is 2e-18 there.
-const LARGE: f64 = 12.0;
-
-/// Returns `log Gamma(x)` for `x > 0`, to an absolute error of about `1e-15 (1 + |log Gamma(x)|)`.
-pub(crate) fn ln_gamma(mut x: f64) -> f64 {
-    if x.is_infinite() {
-        return x;
-    }
-    let mut product = 1.0;
-    // Gamma(x) = Gamma(x + 1) / x leads to arguments at which Stirling's series is accurate.
-    while x < LARGE {
-        product *= x;
-        x += 1.0;
-    }
-    let (inverse, square) = (x.recip(), x.powi(-2));
-    // Bernoulli numbers over 2 k (2 k - 1).
-    let coefficients = [
-        1.0 / 12.0,
-        -1.0 / 360.0,
-        1.0 / 1260.0,
-        -1.0 / 1680.0,
-        1.0 / 1188.0,
-        -691.0 / 360_360.0,
-        1.0 / 156.0,
-    ];
-    let series = coefficients.iter().rev();
-    let series = series.fold(0.0, |sum, coefficient| sum * square + coefficient);
-    (x - 0.5) * x.ln() - x + 0.5 * TAU.ln() + inverse * series - product.ln()
 }
 
 /// Returns the pairs `i <= j` below d, row by row.
@@ -232,30 +202,6 @@ mod tests {
         assert_eq!(sigmoid(-1e3), 0.0);
         assert_eq!(sigmoid(1e3), 1.0);
         assert_eq!(sigmoid(0.0), 0.5);
-    }
-
-    #[test]
-    fn factorials_and_half_integers() {
-        let mut log_factorial = 0.0;
-        for n in 1..60 {
-            let x = f64::from(n);
-            assert!((ln_gamma(x) - log_factorial).abs() < 2e-15 * (6.0 + log_factorial));
-            log_factorial += x.ln();
-        }
-        let half = 0.5 * std::f64::consts::PI.ln();
-        assert!((ln_gamma(0.5) - half).abs() < 4e-15);
-        assert!((ln_gamma(1.5) - half - 0.5_f64.ln()).abs() < 4e-15);
-        // Gamma(x) Gamma(1 - x) sin(pi x) = pi.
-        for x in [1e-3, 0.1, 0.3, 0.49] {
-            let sine = (std::f64::consts::PI * x).sin().ln();
-            assert!((ln_gamma(x) + ln_gamma(1.0 - x) + sine - 2.0 * half).abs() < 1e-14);
-        }
-    }
-
-    #[test]
-    fn extremes_stay_finite() {
-        assert!((ln_gamma(1e-300) - 300.0 * 10_f64.ln()).abs() < 1e-11);
-        assert!(ln_gamma(1e300).is_finite());
     }
 
     #[test]

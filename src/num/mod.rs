@@ -9,8 +9,7 @@ mod quadrature;
 mod vector;
 
 pub(crate) use elementary::{
-    exp_of_negative, ln_gamma, log_sigmoid, next_run, pairs, softplus_increment, student_quantile,
-    weighted,
+    exp_of_negative, log_sigmoid, next_run, pairs, softplus_increment, student_quantile, weighted,
 };
 pub use elementary::{sigmoid, softplus};
 pub use engine::SimdLevel;

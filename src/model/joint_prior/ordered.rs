@@ -1,10 +1,11 @@
 //! Parameters in increasing order.
 
+use libm::lgamma;
 use rand::Rng;
 
 use crate::model::Prior;
 use crate::model::transformed_prior::{TransformedPrior, times};
-use crate::num::{ln_gamma, with_slice};
+use crate::num::with_slice;
 use crate::{Error, Result};
 
 /// The distribution of n sorted independent parameters, with coordinates u. The prior's coordinate v increases with a
@@ -52,7 +53,7 @@ impl TransformedPrior for Ordered {
     fn accumulate_gradient(&self, u: &[f64], scale: f64, gradient: &mut [f64]) -> f64 {
         with_slice(u.len(), |slopes| {
             // The first term belongs to the sorted order. The second is the log of the Jacobian of the gaps `e^u`.
-            let mut log_density = ln_gamma(self.count as f64 + 1.0) + u[1..].iter().sum::<f64>();
+            let mut log_density = lgamma(self.count as f64 + 1.0) + u[1..].iter().sum::<f64>();
             for (slope, v) in slopes.iter_mut().zip(positions(u)) {
                 if v.is_infinite() {
                     return f64::NEG_INFINITY;

@@ -539,7 +539,7 @@ fn kiwaki(lookup: Lookup<'_>) -> Result<Table> {
     table.claim(
         [
             "Decelerated VAROPT has more ESS than LINEAR and GMS13 on all machines with 500 units",
-            "Table 2 has two exceptions on CD1(500)",
+            "Figure 6; Table 2 has two exceptions on CD1(500)",
         ],
         Found::from("VAROPT less LINEAR: ")
             .join(less(Pcd500, "VAROPT", "LINEAR")?)
