@@ -156,14 +156,32 @@ impl Found {
         let warned = run.doubtful();
         let warned = warned.map(|datum| (datum.datum, doubts(CALL, &datum.warnings)));
         let found = PyDict::new(py);
-        found.set_item("indices", Vec::from_iter(data.iter().map(|datum| datum.datum)))?;
+        found.set_item(
+            "indices",
+            Vec::from_iter(data.iter().map(|datum| datum.datum)),
+        )?;
         found.set_item("values", Vec::from_iter(estimates().map(|e| e.value())))?;
-        found.set_item("standard_errors", Vec::from_iter(estimates().map(|e| e.standard_error())))?;
-        found.set_item("intervals", Vec::from_iter(estimates().map(|e| e.interval())))?;
+        found.set_item(
+            "standard_errors",
+            Vec::from_iter(estimates().map(|e| e.standard_error())),
+        )?;
+        found.set_item(
+            "intervals",
+            Vec::from_iter(estimates().map(|e| e.interval())),
+        )?;
         let sizes = estimates().map(|e| e.effective_sample_size());
         found.set_item("effective_sample_sizes", Vec::from_iter(sizes))?;
         found.set_item("doubts", Vec::from_iter(warned))?;
-        found.set_item("mean", (mean.value, mean.standard_error, interval, mean.bias, mean.spread))?;
+        found.set_item(
+            "mean",
+            (
+                mean.value,
+                mean.standard_error,
+                interval,
+                mean.bias,
+                mean.spread,
+            ),
+        )?;
         found.set_item("simulated", simulated)?;
         found.set_item("evaluations", run.evaluations())?;
         found.set_item("seconds", run.seconds())?;
@@ -234,7 +252,8 @@ pub fn log_likelihoods<'py>(
     let time_limit = time_limit.map(seconds).transpose().or_raise()?;
     let latents = latents.map(|rows| {
         let rows = states(&rows).into_iter();
-        rows.map(|row| priors.state(row.as_slice())).collect::<Result<Vec<_>>>()
+        rows.map(|row| priors.state(row.as_slice()))
+            .collect::<Result<Vec<_>>>()
     });
     let latents = latents.transpose().or_raise()?;
     let settings = Settings {
@@ -256,13 +275,19 @@ pub fn log_likelihoods<'py>(
         match with_gradient {
             true => {
                 let rows = Likelihood::of_gradients(dimension, epsilon, calls)?;
-                let decoder = Decoder { rows, priors: priors.clone() };
+                let decoder = Decoder {
+                    rows,
+                    priors: priors.clone(),
+                };
                 let kernel = Hmc::new(step_size, leapfrog)?;
                 run!(priors, decoder, data, kernel, settings, latents, calls)
             }
             false => {
                 let rows = Likelihood::of_values(dimension, epsilon, calls)?;
-                let decoder = Decoder { rows, priors: priors.clone() };
+                let decoder = Decoder {
+                    rows,
+                    priors: priors.clone(),
+                };
                 let kernel = RandomWalkMetropolis::new(step_size)?;
                 run!(priors, decoder, data, kernel, settings, latents, calls)
             }
