@@ -143,6 +143,9 @@ def rbm(
     progress: _Show,
 ) -> RbmRun: ...
 def evidence(priors: list[tuple[str, Prior]], function: Any, *, epsilon: float, progress: _Show, **settings: Any) -> Evidence: ...
+def log_likelihoods(
+    priors: list[tuple[str, Prior]], function: Any, data: int, *, epsilon: float, progress: _Show, **settings: Any
+) -> dict[str, Any]: ...
 def bridge_sampling(
     draws: NDArray[np.float64],
     function: Any,
