@@ -105,15 +105,24 @@ impl<'a> Influence<'a> {
         }
     }
 
+    /// Adds the squares of the influence of each draw. A sum of squares of values would lose the small differences of states
+    /// beyond a gap, along which the transform is large.
     fn covariance_of_independent(&self) -> DMatrix<f64> {
-        let n = Vec::from_iter(self.mixture.data.counts.iter().map(|n| *n as f64));
-        let weights = self.mixture.weights.of_draw.iter().zip(&n);
-        let squares = Vec::from_iter(weights.map(|(weight, n)| weight * weight * n / (n - 1.0)));
-        let (mut covariance, _) = self.mixture.sums(&squares);
-        for (state, mean) in self.means.column_iter().enumerate() {
-            covariance.ger(-squares[state] * n[state], &mean, &mean, 1.0);
-        }
-        &self.transform * covariance * self.transform.transpose()
+        let (data, states) = (self.mixture.data, self.means.nrows());
+        let n = data.counts.iter().map(|n| *n as f64);
+        let factors = n.zip(&self.mixture.weights.of_draw);
+        let factors = Vec::from_iter(factors.map(|(n, weight)| weight * (n / (n - 1.0)).sqrt()));
+        let (all, mut covariance) = (0..data.labels.len(), DMatrix::zeros(states, states));
+        self.mixture.for_chunks(all, &mut |draws, p, _| {
+            let mut influences = p.transpose();
+            for (mut column, &own) in influences.column_iter_mut().zip(&data.labels[draws]) {
+                column -= self.means.column(own);
+                column *= factors[own];
+            }
+            let influences = &self.transform * influences;
+            covariance.gemm(1.0, &influences, &influences.transpose(), 1.0);
+        });
+        covariance
     }
 
     /// Returns the slowest correlation of sums over the draws of each time.

@@ -249,7 +249,8 @@ impl Mbar {
     fn between(&self, all: &Estimates, one: usize, other: usize) -> Difference {
         let near = [one, other].map(|state| all.nearest[state]);
         let cuts = self.solution.cuts.iter();
-        let crossed = cuts.filter(|cut| cut.sign(near) != 0.0);
+        let sign = |cut: &Cut| cut.sign([one, other], &all.overlap);
+        let crossed = cuts.filter(|cut| sign(cut) != 0.0);
         let freedoms = crossed.clone().map(|cut| cut.bennett.degrees_of_freedom());
         let effective = [one, other].map(|state| (all.effective[state] - 1.0).max(1.0));
         let v = |i, j| all.spread.covariance[(i, j)];
@@ -275,7 +276,7 @@ impl Mbar {
             value: self.value(all, one, other),
             error,
             freedom: freedoms.chain(effective).fold(all.spread.freedom, f64::min),
-            gaps: gaps.map(|cut| (cut.sign(near), cut.bennett)).collect(),
+            gaps: gaps.map(|cut| (sign(cut), cut.bennett)).collect(),
             warnings: warnings.chain(others).collect(),
         }
     }

@@ -249,6 +249,53 @@ fn no_overlap_warns_and_has_a_large_error() {
     println!("{mbar}");
 }
 
+/// Beyond a gap the error is that of the group alone, in either order of the states.
+#[test]
+fn a_gap_does_not_change_errors_within_a_group() {
+    let mut states = oscillators(4, 0.8);
+    states[2].mean += 30.0;
+    states[3].mean += 30.0;
+    for seed in 0..20 {
+        let mut rng = stream(seed, Purpose::TESTING, 5);
+        let draws = draws(&states, &[100; 4], 0.0, &mut rng);
+        let all = matrix(&states, &draws);
+        let group = all.view((200, 2), (200, 2)).into_owned();
+        let error = |matrix, counts: &[usize], states: [usize; 2]| {
+            let mbar = Mbar::from_log_densities(matrix, counts, Dependence::Independent).unwrap();
+            mbar.difference(states[0], states[1])
+                .unwrap()
+                .standard_error()
+        };
+        let alone = error(group, &[100; 2], [1, 0]);
+        for states in [[3, 2], [2, 3]] {
+            let found = error(all.clone(), &[100; 4], states);
+            assert!((found / alone - 1.0).abs() < 0.01, "{found}, alone {alone}");
+        }
+    }
+}
+
+/// A state without draws whose weight lies on both sides of a gap is across it from both.
+#[test]
+fn a_state_without_draws_on_both_sides_of_a_gap() {
+    let mut states = oscillators(3, 3.5);
+    states.iter_mut().for_each(|state| state.stiffness = 1.0);
+    let counts = [100, 0, 100];
+    let mut rng = stream(0, Purpose::TESTING, 6);
+    let draws = draws(&states, &counts, 0.0, &mut rng);
+    let independent = Dependence::Independent;
+    let mbar = Mbar::from_log_densities(matrix(&states, &draws), &counts, independent).unwrap();
+    assert!(
+        matches!(mbar.warnings()[0], Warning::LittleOverlap { .. }),
+        "{mbar}"
+    );
+    for other in [0, 2] {
+        let found = mbar.difference(1, other).unwrap();
+        let names = Vec::from_iter(found.warnings().iter().map(Warning::name));
+        assert!(names.contains(&"LittleOverlap".into()), "{found}");
+        assert!(found.standard_error() > 0.4, "{found}");
+    }
+}
+
 /// Values are the same, errors nearly: one has the information of all draws, the other of each direction's own.
 #[test]
 fn two_states_are_bennetts_estimate() {
