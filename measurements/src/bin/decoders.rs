@@ -79,7 +79,8 @@ impl Decoder {
 
     /// Returns log p(x | z) of outputs, and writes the derivatives by the outputs.
     fn log_likelihood(&self, datum: usize, outputs: &mut [f64]) -> f64 {
-        let pairs = outputs.iter_mut().zip(self.data.column(datum).iter());
+        let data = self.data.column(datum);
+        let pairs = outputs.iter_mut().zip(data.iter());
         let constant = (NOISE * std::f64::consts::TAU.sqrt()).ln();
         let terms = pairs.map(|(output, x)| match self.hidden {
             Some(_) => {
