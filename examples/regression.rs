@@ -8,9 +8,10 @@
 //! cargo run --release --example regression
 //! ```
 
-use annealed::bidirectional::Bdmc;
+use annealed::many::{LogLikelihoods, SimulatedRun};
+use annealed::model::Latent;
 use annealed::prelude::*;
-use annealed::rand::RngExt;
+use annealed::random::{Purpose, stream};
 
 const BOILING_POINT: [f64; 17] = [
     194.5, 194.3, 197.9, 198.4, 199.4, 199.9, 200.9, 201.1, 201.4, 201.3, 203.6, 204.6, 209.5,
@@ -88,22 +89,29 @@ fn log_evidence(columns: usize) -> annealed::Result<f64> {
     Ok(run.log_z())
 }
 
-/// Runs the set-up on simulated data: forward from the prior, and backward from the coefficients that generated the
+/// Runs twenty sets of simulated data: forward from the prior, and backward from the coefficients that generated the
 /// data.
-fn simulated(columns: usize) -> annealed::Result<Bdmc> {
-    let observed = path(columns, log_pressure())?;
-    let pass = FirstPass::new(&observed, Hmc::new(0.1, 5)?);
-    let kernel = pass.seed(1).run()?.kernel;
-    Bdmc::simulate(20, 1, |rng| {
-        let coefficients = prior(columns)?.sample(rng);
-        let noise = Gaussian::standard(17)?.sample(rng) * NOISE;
-        let path = path(columns, design(columns) * &coefficients + noise)?;
-        Ais::new(&path, &kernel)
-            .schedule(schedule(2_000)?)
-            .chains(100)
-            .seed(rng.random())
-            .sandwich(&coefficients)
-    })
+fn simulated(columns: usize) -> annealed::Result<SimulatedRun> {
+    let (prior, x) = (prior(columns)?, design(columns));
+    let mut rng = stream(1, Purpose::DATA, 0);
+    let coefficients: Vec<_> = (0..20).map(|_| prior.sample(&mut rng)).collect();
+    let noise = Gaussian::standard(17)?;
+    let simulate = |w: &DVector<f64>| &x * w + noise.sample(&mut rng) * NOISE;
+    let sets: Vec<_> = coefficients.iter().map(simulate).collect();
+    let log_likelihood = |w: &Latent| {
+        let error = &sets[w.datum()] - &x * &w.vector;
+        -0.5 * error.norm_squared() / (NOISE * NOISE)
+    };
+    let kernel = RandomWalkMetropolis::new(0.1)?;
+    LogLikelihoods::new(
+        prior,
+        FunctionModel::new(log_likelihood),
+        sets.len(),
+        kernel,
+    )
+    .stages(2_000)
+    .seed(1)
+    .run_simulated(&coefficients)
 }
 
 fn main() -> annealed::Result<()> {
@@ -112,6 +120,6 @@ fn main() -> annealed::Result<()> {
         "log Bayes factor of the line over the constant: {:.2}",
         line - constant
     );
-    println!("line, simulated: {}", simulated(2)?);
+    println!("line: {}", simulated(2)?);
     Ok(())
 }

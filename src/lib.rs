@@ -47,6 +47,7 @@ pub mod guide;
 pub use rbm::harmonium;
 pub mod kernel;
 pub mod learned;
+pub mod many;
 pub mod model;
 pub mod nested;
 mod num;

@@ -10,7 +10,7 @@ use super::covariance::Shapes;
 use super::first_pass_task::{Arrived, FirstPassTask, Later};
 use super::tuner::Tuner;
 use crate::kernel::{TransitionKernel, Tunable, refuse_stages};
-use crate::model::NormalizedModel;
+use crate::model::{Latent, NormalizedModel};
 use crate::num::setters;
 use crate::path::AnnealingPath;
 use crate::schedule::Schedule;
@@ -135,6 +135,16 @@ impl<'p, P: AnnealingPath, K> FirstPass<'p, P, K> {
         Self::with(path, kernel, None, log_z)
     }
 
+    /// Creates the pass of many data. It keeps them apart: only chains of one datum are resampled together, each datum has
+    /// its own step size, and a stage is as long as its worse data allow. Its log Z means nothing.
+    pub(crate) fn of_data(path: P, kernel: K, data: usize) -> Self
+    where
+        P: AnnealingPath<State = Latent>,
+        K: Tunable,
+    {
+        Self::with(path, kernel, Some(Tuner::of_data(data)), 0.0)
+    }
+
     pub(super) fn with(
         path: P,
         kernel: K,
@@ -205,7 +215,7 @@ where
     }
 
     /// Runs the pass as a part of longer work. `later` maps its number of stages to the later chain-steps.
-    pub(super) fn run_with(
+    pub(crate) fn run_with(
         &self,
         job: &mut dyn Runs<Single<Arrived<P::State, K>>>,
         later: Later<'_>,

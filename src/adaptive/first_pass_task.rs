@@ -9,7 +9,7 @@ use super::tuner::Tuning;
 use crate::kernel::{Block, TransitionKernel};
 use crate::path::{AnnealingPath, dimension};
 use crate::pilot::{lost, next_stage, stages_left};
-use crate::population::{Populations, Resampling};
+use crate::population::{DatumOf, Populations, Resampling};
 use crate::random::{Purpose, stream};
 use crate::schedule::Schedule;
 use crate::work::{Halt, Place, Pulse, Single, Stepped, Task};
@@ -122,11 +122,13 @@ where
         let share = (1.0 - self.lost()?) * self.settings.ess_share;
         // ESS / N = 1 / (1 + d^2), with d the coefficient of variation of the weights.
         let distance = (1.0 / share - 1.0).sqrt();
+        let datum_of = self.datum_of();
         let found = next_stage(
             &mut self.populations,
             self.length,
             distance,
             STAGE_PRECISION,
+            datum_of,
         )?;
         let next = found.beta;
         self.populations
@@ -140,7 +142,7 @@ where
         self.length = next - beta;
         // The covariance comes from the weighted chains, because resampling adds noise.
         self.shape()?;
-        self.populations.resample(&self.resampling, P::State::clone);
+        self.resample()?;
         self.move_chains(self.settings.moves)
     }
 
@@ -154,8 +156,18 @@ where
         self.betas.push(1.0);
         self.intensities
             .push(left * self.intensities.last().unwrap_or(&1.0));
-        self.populations.resample(&self.resampling, P::State::clone);
-        Ok(())
+        self.resample()
+    }
+
+    fn resample(&mut self) -> Result<()> {
+        let datum_of = self.datum_of();
+        let populations = &mut self.populations;
+        populations.resample(&self.resampling, P::State::clone, datum_of)
+    }
+
+    /// Returns the function that returns a state's datum, if data are kept apart.
+    fn datum_of(&self) -> Option<DatumOf<P::State>> {
+        self.settings.tuner.and_then(|tuner| tuner.datum_of())
     }
 
     fn beta(&self) -> f64 {
@@ -291,11 +303,11 @@ pub(super) struct FirstPassTask<'s, 'p, P: AnnealingPath, K> {
 }
 
 /// A function from the number of stages of a first pass to the later chain-steps: chains times stages.
-pub(super) type Later<'s> = &'s (dyn Fn(usize) -> u64 + Sync);
+pub(crate) type Later<'s> = &'s (dyn Fn(usize) -> u64 + Sync);
 
 /// The chains of a first pass at the target, and the result of the pass.
 #[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
-pub(super) struct Arrived<S, K> {
+pub(crate) struct Arrived<S, K> {
     pub(super) states: Vec<S>,
     pub(super) found: FirstPassRun<K>,
 }

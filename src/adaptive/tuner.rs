@@ -7,9 +7,10 @@ use super::robbins_monro::{Gain, STEP_GAIN};
 use crate::Result;
 use crate::ais::StageSummary;
 use crate::kernel::{Preconditioner, StepSize, TransitionKernel, Tunable};
+use crate::model::Latent;
 use crate::num::WeightSums;
 use crate::path::AnnealingPath;
-use crate::population::Populations;
+use crate::population::{DatumOf, Populations};
 
 /// The methods of a tunable kernel as function pointers. For other kernels an `Option<Tuner>` is `None`.
 #[derive(Debug)]
@@ -20,6 +21,8 @@ pub(super) struct Tuner<K, S> {
     preconditioned: fn(&K, Preconditioner) -> K,
     optimal_acceptance: fn(&K) -> f64,
     longest_step_size: fn(&K) -> f64,
+    /// The datum of a state, and the number of data, if each datum has its own step size.
+    data: Option<(DatumOf<S>, usize)>,
 }
 
 impl<K, S> Clone for Tuner<K, S> {
@@ -32,8 +35,22 @@ impl<K, S> Copy for Tuner<K, S> {}
 
 impl<K: Tunable> Tuner<K, DVector<f64>> {
     pub(super) fn new() -> Self {
+        Self::with(|state| state.as_slice(), None)
+    }
+}
+
+impl<K: Tunable> Tuner<K, Latent> {
+    /// Creates a tuner of the step size of each datum. It does not shape the kernel.
+    pub(super) fn of_data(data: usize) -> Self {
+        Self::with(|state| state.vector.as_slice(), Some((Latent::datum, data)))
+    }
+}
+
+impl<K: Tunable, S> Tuner<K, S> {
+    fn with(coordinates: fn(&S) -> &[f64], data: Option<(DatumOf<S>, usize)>) -> Self {
         Self {
-            coordinates: |state| state.as_slice(),
+            coordinates,
+            data,
             step_size: K::step_size,
             with_step_size: K::with_step_size,
             preconditioned: K::preconditioned,
@@ -44,6 +61,11 @@ impl<K: Tunable> Tuner<K, DVector<f64>> {
 }
 
 impl<K: Clone, S> Tuner<K, S> {
+    /// Returns the function that returns a state's datum, if each datum has its own step size.
+    pub(super) fn datum_of(&self) -> Option<DatumOf<S>> {
+        self.data.map(|(datum_of, _)| datum_of)
+    }
+
     /// Returns the function that returns a state's coordinates.
     pub(super) fn coordinates(&self) -> fn(&S) -> &[f64] {
         self.coordinates
@@ -117,8 +139,9 @@ pub(super) struct Tuning<K, S> {
     tuner: Tuner<K, S>,
     /// The kernel with the preconditioner for the present beta.
     kernel: K,
-    log_size: f64,
-    sizes: Vec<(f64, f64)>,
+    /// Logarithm of the step size, or of the step size of each datum.
+    log_sizes: Vec<f64>,
+    sizes: Vec<(f64, Vec<f64>)>,
     shapes: Shapes,
 }
 
@@ -127,7 +150,10 @@ impl<K: Clone, S> Tuning<K, S> {
         Self {
             tuner,
             kernel: kernel.clone(),
-            log_size: (tuner.step_size)(kernel).at(0.0).ln(),
+            log_sizes: vec![
+                (tuner.step_size)(kernel).at(0.0).ln();
+                tuner.data.map_or(1, |(_, data)| data)
+            ],
             sizes: Vec::new(),
             shapes: Shapes::default(),
         }
@@ -135,10 +161,13 @@ impl<K: Clone, S> Tuning<K, S> {
 
     /// Multiplies the step size.
     pub(super) fn scale(&mut self, factor: f64) {
-        self.log_size += factor.ln();
+        self.log_sizes
+            .iter_mut()
+            .for_each(|size| *size += factor.ln());
     }
 
-    /// Preconditions the kernel by the covariance of the weighted chains at their present beta.
+    /// Preconditions the kernel by the covariance of the weighted chains at their present beta. With many data it does
+    /// nothing, because their covariance would contain the spread between data.
     pub(super) fn shape<P>(&mut self, populations: &mut Populations<P>) -> Result<()>
     where
         P: AnnealingPath<State = S> + Send + Sync,
@@ -146,6 +175,9 @@ impl<K: Clone, S> Tuning<K, S> {
         K: TransitionKernel<P::At>,
         S: Send,
     {
+        if self.tuner.data.is_some() {
+            return Ok(());
+        }
         let (coordinates, chains) = (self.tuner.coordinates, populations.chains());
         let parts = populations.map(&|population| {
             let block = population.block();
@@ -172,24 +204,57 @@ impl<K: Clone, S> Tuning<K, S> {
         let target = (self.tuner.optimal_acceptance)(&self.kernel);
         let longest = (self.tuner.longest_step_size)(&self.kernel);
         // Each stage begins with the full gain, since another beta may need a very different size.
-        let mut gain = Gain::default();
+        let mut gains = Vec::from_iter(self.log_sizes.iter().map(|_| Gain::default()));
+        let sizes = |log_sizes: &[f64]| Vec::from_iter(log_sizes.iter().map(|size| size.exp()));
+        let beta = populations.beta();
         for _ in 0..moves {
-            let size = StepSize::constant(self.log_size.exp())?;
+            let size = self.step_size(&[(beta, sizes(&self.log_sizes))])?;
             let kernel = (self.tuner.with_step_size)(&self.kernel, size);
             let decisions = populations.stay(&kernel)?;
-            let excess = decisions.acceptance().map_or(0.0, |rate| rate - target);
-            self.log_size = (self.log_size + gain.increment(excess)).min(longest.ln());
+            let rates = match self.tuner.data {
+                None => vec![decisions.acceptance().unwrap_or(target)],
+                Some(data) => rates_of_data(populations, data),
+            };
+            for ((log_size, gain), rate) in self.log_sizes.iter_mut().zip(&mut gains).zip(rates) {
+                *log_size = (*log_size + gain.increment(rate - target)).min(longest.ln());
+            }
         }
         // Further moves at the same beta replace its size.
-        self.sizes.pop_if(|(beta, _)| *beta == populations.beta());
-        self.sizes.push((populations.beta(), self.log_size.exp()));
+        self.sizes.pop_if(|(last, _)| *last == beta);
+        self.sizes.push((beta, sizes(&self.log_sizes)));
         Ok(())
+    }
+
+    /// Returns the step size through these sizes at each beta.
+    fn step_size(&self, sizes: &[(f64, Vec<f64>)]) -> Result<StepSize> {
+        let of = |index: usize| StepSize::knots(sizes.iter().map(|(beta, at)| (*beta, at[index])));
+        match self.tuner.data {
+            None => of(0),
+            Some((_, data)) => StepSize::of_data((0..data).map(of).collect::<Result<_>>()?),
+        }
     }
 
     /// Returns the tuned kernel, and the covariances found at each beta.
     pub(super) fn finish(self) -> Result<(K, Shapes)> {
-        let sizes = StepSize::knots(self.sizes)?;
+        let sizes = self.step_size(&self.sizes)?;
         let sized = (self.tuner.with_step_size)(&self.kernel, sizes);
         Ok((self.tuner.shaped(&sized, &self.shapes), self.shapes))
     }
+}
+
+/// Returns the mean acceptance of the last move of each datum's chains.
+fn rates_of_data<P>(populations: &Populations<P>, data: (DatumOf<P::State>, usize)) -> Vec<f64>
+where
+    P: AnnealingPath<State: Send> + Send + Sync,
+    P::At: Send,
+{
+    let (datum_of, data) = data;
+    let mut rates = vec![(0.0, 0.0); data];
+    for block in populations.blocks() {
+        for (state, accepted) in block.states().iter().zip(block.accepted()) {
+            let (sum, count) = &mut rates[datum_of(state)];
+            (*sum, *count) = (*sum + accepted, *count + 1.0);
+        }
+    }
+    rates.into_iter().map(|(sum, count)| sum / count).collect()
 }

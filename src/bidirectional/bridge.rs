@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::bdmc::Bounds;
+use super::bounds::Bounds;
 use super::reverse::ReverseRun;
 use crate::ais::{Run, StageSummary};
 use crate::estimate::{

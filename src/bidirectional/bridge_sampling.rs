@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Instant;
 
+use crate::estimate::repeated::check_repeated;
 use crate::estimate::{BennettEstimate, LogZ, Mixing, Warning, effective_draws, write_headline};
 use crate::model::{Fit, UnnormalizedModel, log_densities_of};
 use crate::num::{exceeds, log_mean_exp, student_quantile};
@@ -196,7 +197,7 @@ impl<L: Fit<State: Clone>> BridgeSampling<L> {
             }
             log_densities.push(found);
         }
-        check_repeated(&log_densities)?;
+        check_repeated("chain", &log_densities)?;
         let of = |part: fn(usize) -> std::ops::Range<usize>| Half {
             chains: (chains.iter().zip(&log_densities))
                 .map(|(draws, found)| {
@@ -258,24 +259,6 @@ impl<L: Fit<State: Clone>> BridgeSampling<L> {
         }
         found
     }
-}
-
-/// Refuses draws that are given twice, by their log densities, unless these do not vary.
-fn check_repeated(chains: &[Vec<f64>]) -> Result<()> {
-    let expected = "each chain and draw once: the error takes repeated draws as independent";
-    for (chain, found) in chains.iter().enumerate() {
-        if found.iter().all(|x| *x == found[0]) {
-            continue;
-        }
-        let (first, second) = found.split_at(found.len() / 2);
-        let value = format!("chain {chain}, whose second half repeats its first");
-        Error::check(first != second, "chains", value, expected)?;
-        if let Some(earlier) = chains[..chain].iter().position(|other| other == found) {
-            let value = format!("the draws of chain {earlier} again as chain {chain}");
-            return Err(Error::invalid("chains", value, expected));
-        }
-    }
-    Ok(())
 }
 
 impl<L> BridgeSampling<L> {
@@ -411,7 +394,7 @@ mod tests {
         };
         let again = given[2].clone();
         given[1].extend_from_within(..);
-        assert!(text(&given).contains("chain 1, whose second half repeats its first"));
+        assert!(text(&given).contains("chain 1, which repeats its first 1/2"));
         given[1].truncate(100);
         given.push(again);
         assert!(text(&given).contains("the draws of chain 2 again as chain 4"));

@@ -17,14 +17,14 @@
 //! directions, [`Bounds`] bound log Z from both sides, and [`Raise`] bounds log-likelihoods. [`BridgeSampling`] needs
 //! only draws of the target.
 
-mod bdmc;
+mod bounds;
 mod bridge;
 mod bridge_sampling;
 mod raise;
 mod reverse;
 mod target_samples;
 
-pub use bdmc::{Bdmc, Bounds};
+pub use bounds::Bounds;
 pub use bridge::{Bridge, BridgeStage};
 pub use bridge_sampling::BridgeSampling;
 pub use raise::Raise;

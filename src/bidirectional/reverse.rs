@@ -138,6 +138,27 @@ where
     where
         K: Reversal<P::At>,
     {
+        // The probe goes forward, so that `Bridge::new` can compare it with a forward run's probe.
+        let probe = self.task().ok().and_then(|task| task.probe());
+        let name = match purpose {
+            Purpose::RAISE => "RAISE",
+            _ => "reverse run",
+        };
+        let mut job = Job::new(&self.execution)?.named(name);
+        let part = self.read_backward_by(&mut job, purpose, states)?;
+        RunPart::merge([part.probed(probe)])
+    }
+
+    /// Runs one chain from each state to the base, as a part of a job.
+    pub(crate) fn read_backward_by(
+        &self,
+        job: &mut Job<'_>,
+        purpose: Purpose,
+        states: &[P::State],
+    ) -> Result<RunPart<P::State, R>>
+    where
+        K: Reversal<P::At>,
+    {
         let settings = Settings {
             purpose,
             chains: states.len(),
@@ -149,17 +170,10 @@ where
         let samples = |chains: Range<usize>| states[chains].to_vec();
         let task = self.task_by(Reversed(&self.kernel), settings, &(0..states.len()))?;
         let task = task.starting_at(&samples);
-        // The probe goes forward, so that `Bridge::new` can compare it with a forward run's probe.
-        let probe = self.task().ok().and_then(|task| task.probe());
-        let name = match purpose {
-            Purpose::RAISE => "RAISE",
-            _ => "reverse run",
-        };
-        let mut job = Job::new(&self.execution)?.named(name);
         job.foresee(task.cost(task.blocks()));
-        let part = task.run_by(&mut job)?;
+        let part = task.run_by(job)?;
         match part.missing().is_empty() {
-            true => RunPart::merge([part.probed(probe)]),
+            true => Ok(part),
             false => Err(part.stopped()),
         }
     }

@@ -141,6 +141,11 @@ fn short_count(count: f64) -> String {
     short((count / unit).ceil() * unit)
 }
 
+/// Returns the Pareto shape as an addition to a text.
+pub(super) fn tail(k_hat: Option<f64>) -> String {
+    k_hat.map_or(String::new(), |k_hat| format!(" (Pareto shape {k_hat:.2})"))
+}
+
 /// Returns the text of two directions, or of two groups of states, that hardly overlap.
 pub(super) fn hardly_overlap(overlap: f64, ess: f64, groups: Option<&[Vec<usize>; 2]>) -> String {
     match groups {

@@ -48,6 +48,30 @@ pub fn jackknife(log_weights: &[f64], k: usize, order: usize) -> Result<f64> {
     Ok(sum)
 }
 
+/// Returns the jackknife's standard error of the log of the mean of at least two weights,
+/// `sqrt((n - 1) / n sum_i (L_i - L)^2)`, where `L_i` leaves out weight i and L is the mean of all `L_i`. It is infinite if
+/// only one weight is above 0.
+pub(crate) fn jackknife_error(log_weights: &[f64]) -> f64 {
+    let n = log_weights.len() as f64;
+    let mut tails = vec![f64::NEG_INFINITY; log_weights.len() + 1];
+    for (i, &x) in log_weights.iter().enumerate().rev() {
+        tails[i] = log_add_exp(x, tails[i + 1]);
+    }
+    let mut before = f64::NEG_INFINITY;
+    let without = log_weights.iter().zip(&tails[1..]).map(|(&x, &after)| {
+        let without = log_add_exp(before, after);
+        before = log_add_exp(before, x);
+        without - tails[0]
+    });
+    let without: Vec<f64> = without.collect();
+    if without.contains(&f64::NEG_INFINITY) {
+        return f64::INFINITY;
+    }
+    let mean = without.iter().sum::<f64>() / n;
+    let squares: f64 = without.iter().map(|x| (x - mean).powi(2)).sum();
+    ((n - 1.0) / n * squares).sqrt()
+}
+
 fn of_group(group: &[f64], order: usize) -> f64 {
     let largest = largest(group);
     let relative: Vec<f64> = group.iter().map(|x| x - largest).collect();
@@ -169,6 +193,24 @@ mod tests {
             let found = jackknife(&log_weights, 3, 1).unwrap() - shift;
             assert!((found - expected).abs() < 1e-9, "{found}, {expected}");
         }
+    }
+
+    #[test]
+    fn its_error_is_that_of_leaving_out_each_weight() {
+        let log_weights = [0.3, -1.2, 0.8, 1.9_f64];
+        let without = |i: usize| {
+            let mut rest = log_weights.to_vec();
+            rest.remove(i);
+            log_mean_exp(&rest)
+        };
+        let values: Vec<f64> = (0..4).map(without).collect();
+        let mean = values.iter().sum::<f64>() / 4.0;
+        let squares: f64 = values.iter().map(|x| (x - mean).powi(2)).sum();
+        let expected = (0.75 * squares).sqrt();
+        assert!((jackknife_error(&log_weights) - expected).abs() < 1e-14);
+        let dead = f64::NEG_INFINITY;
+        assert_eq!(jackknife_error(&[dead, 0.0, dead]), f64::INFINITY);
+        assert!(jackknife_error(&[dead, 0.0, 1.0]).is_finite());
     }
 
     #[test]

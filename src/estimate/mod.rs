@@ -42,6 +42,7 @@ mod log_z_sum;
 mod mbar;
 mod model_comparison;
 mod quantities;
+pub(crate) mod repeated;
 mod sides;
 mod summary;
 mod tail;
@@ -59,6 +60,7 @@ pub(crate) use effective_draws::{Mixing, effective_draws, ranks};
 pub use equal_draws::EqualDraws;
 pub(crate) use families::{effective_families, heavy_families};
 pub use jackknife::jackknife;
+pub(crate) use jackknife::jackknife_error;
 pub use log_z::LogZ;
 pub(crate) use log_z::{
     decimals, distinct, write_estimate, write_headline, write_value, write_warnings,

@@ -1,6 +1,6 @@
 //! Reasons to doubt a run or a pilot, as values.
 
-use super::advice::{hardly_overlap, more_betas, order, shows, simpler, sureness};
+use super::advice::{hardly_overlap, more_betas, order, shows, simpler, sureness, tail};
 use crate::error::short;
 
 /// A reason to doubt a result or a schedule, with its figures. The text gives advice. A strict program can return a
@@ -236,6 +236,47 @@ pub enum Warning {
         state: usize,
         /// The reason.
         warning: Box<Self>,
+    },
+    /// A chain of draws of one state, or replicas, in [`Mbar`](crate::estimate::Mbar) that are clearly correlated and span
+    /// fewer than 200 autocorrelation times, or a chain of fewer than 50 draws, which do not show how they are correlated.
+    #[error(
+        "the chain of {draws} draws spans about {:.0} autocorrelation times, too few to judge the error: make it longer, \
+         {:.0} draws or more; declare the draws independent if they are",
+        *draws as f64 / time,
+        (200.0 * time).ceil()
+    )]
+    ShortChain {
+        /// Number of draws.
+        draws: usize,
+        /// Autocorrelation time, in draws.
+        time: f64,
+    },
+    /// A state in [`Mbar`](crate::estimate::Mbar) that few draws reach: weighted for this state, the draws of all states
+    /// are worth fewer than 25 independent ones, or their largest weights have a heavy tail.
+    #[error(
+        "weighted for this state, the draws of all states are worth about {effective:.0} independent ones{}: log Z is likely \
+         too low, the free energy too high, and the error too small; add draws of this state, or of states nearer to it",
+        tail(*k_hat)
+    )]
+    FewWeightedDraws {
+        /// Number of independent draws that all draws, weighted for this state, are worth.
+        effective: f64,
+        /// Pareto shape of the largest weights; `None` for a state with draws of its own.
+        k_hat: Option<f64>,
+    },
+    /// Draws in [`Mbar`](crate::estimate::Mbar) that are not from their states by the log densities of all states. Given
+    /// log Z, a draw at x comes from state k with a probability `p_k(x)`. The mean of `p_k` over the draws of state k differs
+    /// from the mean over all draws, weighted for k.
+    #[error(
+        "the draws of states {states:?} contradict their log densities, by up to {errors:.1} standard errors: check the sign of \
+         u_kn (energies, not log densities), the order of its rows and of the states, its unit (kT) and the counts. If all are \
+         right, the draws are not in equilibrium"
+    )]
+    DrawsContradict {
+        /// The states, by their indices.
+        states: Vec<usize>,
+        /// Largest distance of the two means, in standard errors.
+        errors: f64,
     },
     /// Draws of the target with too few effective draws to judge the error.
     #[error(
@@ -505,8 +546,12 @@ pub enum Warning {
 }
 
 impl Warning {
-    /// Returns the variant's name, for example `HeavyTail`.
+    /// Returns the variant's name, for example `HeavyTail`. It is the name of the inner warning for
+    /// [`InState`](Self::InState).
     pub fn name(&self) -> String {
+        if let Self::InState { warning, .. } = self {
+            return warning.name();
+        }
         let text = format!("{self:?}");
         let end = text.find(|c: char| !c.is_alphanumeric());
         text[..end.unwrap_or(text.len())].to_owned()
@@ -524,5 +569,8 @@ mod tests {
         let of_pilot = Warning::InPilot(Box::new(of_run.clone()));
         assert_eq!(of_pilot.to_string(), format!("in the pilot, {of_run}"));
         assert_eq!(of_pilot.name(), "InPilot");
+        let warning = Box::new(of_run);
+        let state = 2;
+        assert_eq!(Warning::InState { state, warning }.name(), "ZeroAcceptance");
     }
 }

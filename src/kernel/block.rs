@@ -28,6 +28,8 @@ pub struct Block<S> {
     log_ratios: Vec<f64>,
     missed: Vec<f64>,
     pub(super) decisions: Decisions,
+    /// Expected number of accepted proposals of each chain in its last move.
+    accepted: Vec<f64>,
     /// Whether each chain takes part in the current move.
     mask: Vec<bool>,
     /// Index of the chain that is being moved. A panic leaves it set, so that the error can name the chain.
@@ -53,6 +55,7 @@ impl<S> Block<S> {
             log_ratios: vec![0.0; chains],
             missed: vec![0.0; chains],
             decisions: Decisions::default(),
+            accepted: vec![0.0; chains],
             mask: vec![true; chains],
             at_hand: None,
             known: Known::default(),
@@ -118,6 +121,11 @@ impl<S> Block<S> {
             true => model.log_density_at(ends),
             false => f64::NAN,
         }
+    }
+
+    /// Returns the expected number of accepted proposals of each chain in its last move.
+    pub(crate) fn accepted(&self) -> &[f64] {
+        &self.accepted
     }
 
     /// Returns the counts of all accept-reject decisions so far.
@@ -321,6 +329,7 @@ impl<S> Block<S> {
         if increment.step.missed > 0.0 {
             self.missed[chain] += increment.step.missed;
         }
+        self.accepted[chain] = increment.step.decisions.accepted;
         self.decisions += increment.step.decisions;
         Ok(())
     }

@@ -7,7 +7,7 @@ use std::ops::Range;
 use nalgebra::{DMatrixView, DMatrixViewMut, DVector};
 
 use super::vector::set_len;
-use crate::model::Differentiable;
+use crate::model::{Differentiable, Gradients};
 use crate::num::{next_run, set_zero};
 use crate::path::{Ends, Intermediate};
 
@@ -26,8 +26,8 @@ pub(super) struct EndGradient {
 }
 
 /// Returns the weights of the two ends' gradients in the gradient of `model`; `None` if the path has no ends.
-pub(super) fn end_weights<M: Differentiable + Intermediate>(model: &M) -> Option<[f64; 2]> {
-    model.end_weights().filter(|_| M::HAS_ENDS)
+pub(super) fn end_weights<M: Gradients + Intermediate>(model: &M) -> Option<[f64; 2]> {
+    model.rows(&[]).end_weights().filter(|_| M::HAS_ENDS)
 }
 
 /// Returns the log density of a state under `model`, from its `known` log densities at both ends. Only ends of positive
@@ -82,6 +82,9 @@ impl EndGradient {
         model.accumulate_gradients(positions, 1.0, gradients, log_densities);
     }
 }
+
+/// The data of several states, and a matrix with a row for the position of each, stored by columns.
+pub(super) type Positions<'p> = (&'p [usize], &'p DVector<f64>);
 
 type Model<'m> = dyn Differentiable<State = DVector<f64>> + 'm;
 
@@ -139,11 +142,11 @@ impl EndGradients {
     /// Evaluates all states that need an end of positive weight, if the log density of one of them is unknown there. So
     /// one call of the model serves many states. Returns whether any end was evaluated. The rows of `positions` are the
     /// states.
-    pub(super) fn complete<M: Differentiable + Intermediate>(
+    pub(super) fn complete<M: Gradients + Intermediate>(
         &mut self,
         model: &M,
         weights: [f64; 2],
-        positions: &DVector<f64>,
+        positions: Positions<'_>,
     ) -> bool {
         let mut learned = false;
         for end in (0..2).filter(|&end| weights[end] > 0.0) {
@@ -159,17 +162,18 @@ impl EndGradients {
         learned
     }
 
-    fn evaluate<M: Differentiable + Intermediate>(
+    fn evaluate<M: Gradients + Intermediate>(
         &mut self,
         model: &M,
         weights: [f64; 2],
-        (end, positions): (usize, &DVector<f64>),
+        (end, (data, positions)): (usize, Positions<'_>),
     ) {
         let states = self.len();
         // The default `accumulate_gradients` would copy the only state and gradient out of the matrices and back.
         if states == 1 && !model.evaluates_batches() {
             let end_gradient = &mut self.0[end];
-            return model.with_end(end, &mut |model| end_gradient.evaluate(model, positions));
+            let evaluate = &mut |model: &Model<'_>| end_gradient.evaluate(model, positions);
+            return model.rows(data).with_end(end, evaluate);
         }
         let mut done = 0;
         while let Some(run) = next_run(done..states, |state| {
@@ -177,7 +181,8 @@ impl EndGradients {
         }) {
             done = run.end;
             let end_gradient = &mut self.0[end];
-            model.with_end(end, &mut |model| {
+            let rows = model.rows(&data[run.clone()]);
+            rows.with_end(end, &mut |model| {
                 end_gradient.evaluate_run(model, positions, run.clone());
             });
         }

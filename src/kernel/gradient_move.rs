@@ -12,7 +12,7 @@ use super::preconditioner::Preconditioner;
 use super::trajectories::{Integration, Trajectories};
 use super::{Block, Increment, NonFinite, Stage, Step};
 use crate::Result;
-use crate::model::Differentiable;
+use crate::model::{Coordinates, Gradients, check_gradient};
 use crate::path::Intermediate;
 
 /// A kernel that moves along leapfrog trajectories of `H(x, p) = -log f(x) + |p|^2 / 2`, with unit mass. With a
@@ -22,6 +22,11 @@ pub trait GradientMove {
 
     /// Returns size and number of the leapfrog steps at `beta`.
     fn leapfrog(&self, beta: f64) -> (f64, NonZeroUsize);
+
+    /// Returns the size of the leapfrog steps for chains of a datum; `None` if all data have the same.
+    fn size_for(&self, _beta: f64, _datum: usize) -> Option<f64> {
+        None
+    }
 
     /// Draws the momentum of the chain in row `index` of `trajectories`, and the uniform number that decides on its
     /// proposal.
@@ -41,16 +46,17 @@ pub trait GradientMove {
 pub(super) fn advance<M, K>(
     kernel: &K,
     stage: Stage<'_, M>,
-    block: &mut Block<DVector<f64>>,
+    block: &mut Block<M::State>,
     trajectories: &mut Trajectories,
 ) -> Result<()>
 where
-    M: Differentiable + Intermediate,
+    M: Gradients + Intermediate,
     K: GradientMove,
 {
     Preconditioner::check(kernel.preconditioner(), block.states())?;
-    let first = block.states().first().map_or(0, DVector::len);
-    let is_regular = || block.states().iter().all(|state| state.len() == first);
+    let dimension = |state: &M::State| state.coordinates().len();
+    let first = block.states().first().map_or(0, dimension);
+    let is_regular = || block.states().iter().all(|state| dimension(state) == first);
     if stage.model.evaluates_batches() && is_regular() {
         let (all, active) = (0..block.len(), block.active_runs());
         return advance_run(kernel, stage, (block, all), &active, trajectories);
@@ -71,12 +77,12 @@ where
 fn advance_run<M, K>(
     kernel: &K,
     stage: Stage<'_, M>,
-    (block, run): (&mut Block<DVector<f64>>, Range<usize>),
+    (block, run): (&mut Block<M::State>, Range<usize>),
     active: &[Range<usize>],
     trajectories: &mut Trajectories,
 ) -> Result<()>
 where
-    M: Differentiable + Intermediate,
+    M: Gradients + Intermediate,
     K: GradientMove,
 {
     if active.is_empty() {
@@ -85,9 +91,11 @@ where
     let integration = integration(kernel, stage.beta);
     let chains = || active.iter().cloned().flatten().map(|row| run.start + row);
     // The block keeps no gradients if the path has no end weights.
-    let dimension = end_weights(stage.model).map_or(0, |_| block.states()[run.start].len());
+    let dimension =
+        end_weights(stage.model).map_or(0, |_| block.states()[run.start].coordinates().len());
     let known = block.graded_mut(run.clone(), dimension);
     trajectories.start(stage, integration.factor, known, active);
+    trajectories.set_sizes(|datum| kernel.size_for(stage.beta, datum));
     for (index, chain) in chains().enumerate() {
         kernel.draw(trajectories, index, block.rng_mut(chain));
     }
@@ -114,27 +122,40 @@ fn integration(kernel: &impl GradientMove, beta: f64) -> Integration<'_> {
     }
 }
 
+/// Compares gradients of the first datum and of the last one among these states with finite differences.
+pub(super) fn check_gradients<M: Gradients>(model: &M, states: &[M::State]) -> Result<()> {
+    let ends = [states.first(), states.last()].into_iter().flatten();
+    let mut data: Vec<usize> = ends.map(Coordinates::datum).collect();
+    data.dedup();
+    data.into_iter().try_for_each(|datum| {
+        let mine = states.iter().filter(|state| state.datum() == datum);
+        let vectors: Vec<DVector<f64>> = mine.map(|state| state.coordinates().clone()).collect();
+        check_gradient(&model.rows(&[datum]), &vectors)
+    })
+}
+
 /// Moves one chain, whose log densities are not known. The caller adds the path's log ratio to the weight.
 pub(super) fn step<M, K, R>(
     kernel: &K,
     stage: Stage<'_, M>,
-    state: &mut DVector<f64>,
+    state: &mut M::State,
     trajectories: &mut Trajectories,
     rng: &mut R,
 ) -> Result<Step, NonFinite>
 where
-    M: Differentiable + Intermediate,
+    M: Gradients + Intermediate,
     K: GradientMove,
     R: Rng + ?Sized,
 {
     let integration = integration(kernel, stage.beta);
     trajectories.start_unknown(stage.model, integration.factor, state);
+    trajectories.set_sizes(|datum| kernel.size_for(stage.beta, datum));
     kernel.draw(trajectories, 0, rng);
     trajectories.integrate(stage.model, integration);
     trajectories.check(0)?;
     let (moves, step) = kernel.conclude(trajectories, 0);
     if moves {
-        std::mem::swap(state, &mut trajectories.positions);
+        std::mem::swap(state.coordinates_mut(), &mut trajectories.positions);
     }
     Ok(step)
 }
@@ -142,13 +163,13 @@ where
 /// Implements [`TransitionKernel`](super::TransitionKernel) for a [`GradientMove`].
 macro_rules! gradient_kernel {
     ($kernel:ty) => {
-        impl<M: Differentiable + Intermediate> TransitionKernel<M> for $kernel {
+        impl<M: Gradients + Intermediate> TransitionKernel<M> for $kernel {
             type Workspace = Trajectories;
 
             fn step<R: Rng + ?Sized>(
                 &self,
                 stage: Stage<'_, M>,
-                state: &mut DVector<f64>,
+                state: &mut M::State,
                 workspace: &mut Self::Workspace,
                 rng: &mut R,
             ) -> Result<Step, NonFinite> {
@@ -158,14 +179,14 @@ macro_rules! gradient_kernel {
             fn advance(
                 &self,
                 stage: Stage<'_, M>,
-                block: &mut Block<DVector<f64>>,
+                block: &mut Block<M::State>,
                 workspace: &mut Self::Workspace,
             ) -> Result<()> {
                 gradient_move::advance(self, stage, block, workspace)
             }
 
-            fn check_model(&self, model: &M, states: &[DVector<f64>]) -> Result<()> {
-                check_gradient(model, states)
+            fn check_model(&self, model: &M, states: &[M::State]) -> Result<()> {
+                gradient_move::check_gradients(model, states)
             }
 
             fn evaluations(&self, _dimension: usize) -> usize {

@@ -2,7 +2,6 @@
 
 use std::num::NonZeroUsize;
 
-use nalgebra::DVector;
 use rand::Rng;
 
 use super::gradient_move::{self, GradientMove, gradient_kernel};
@@ -12,7 +11,7 @@ use super::{
     Block, NonFinite, Preconditioner, Stage, Step, StepSize, TransitionKernel, Tunable,
     detailed_balance,
 };
-use crate::model::{Differentiable, check_gradient};
+use crate::model::Gradients;
 use crate::path::Intermediate;
 use crate::{Error, Result};
 
@@ -71,10 +70,14 @@ impl GradientMove for Hmc {
     fn leapfrog(&self, beta: f64) -> (f64, NonZeroUsize) {
         (self.step_size.at(beta), self.steps)
     }
+
+    fn size_for(&self, beta: f64, datum: usize) -> Option<f64> {
+        self.step_size.for_datum(beta, datum)
+    }
 }
 
 gradient_kernel! { Hmc }
-detailed_balance! { [M: Differentiable + Intermediate] Hmc, M }
+detailed_balance! { [M: Gradients + Intermediate] Hmc, M }
 
 impl Tunable for Hmc {
     fn step_size(&self) -> &StepSize {

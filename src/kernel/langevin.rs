@@ -2,7 +2,6 @@
 
 use std::num::NonZeroUsize;
 
-use nalgebra::DVector;
 use rand::Rng;
 
 use super::gradient_move::{self, GradientMove, gradient_kernel};
@@ -12,7 +11,7 @@ use super::{
     Block, NonFinite, Preconditioner, Stage, Step, StepSize, TransitionKernel, Tunable,
     detailed_balance, own_reversal,
 };
-use crate::model::{Differentiable, check_gradient};
+use crate::model::Gradients;
 use crate::path::Intermediate;
 use crate::{Error, Result};
 
@@ -95,6 +94,10 @@ impl GradientMove for Mala {
     fn leapfrog(&self, beta: f64) -> (f64, NonZeroUsize) {
         (self.step_size.at(beta).sqrt(), NonZeroUsize::MIN)
     }
+
+    fn size_for(&self, beta: f64, datum: usize) -> Option<f64> {
+        self.step_size.for_datum(beta, datum).map(f64::sqrt)
+    }
 }
 
 impl GradientMove for UnadjustedLangevin {
@@ -104,6 +107,10 @@ impl GradientMove for UnadjustedLangevin {
 
     fn leapfrog(&self, beta: f64) -> (f64, NonZeroUsize) {
         (self.step_size.at(beta).sqrt(), NonZeroUsize::MIN)
+    }
+
+    fn size_for(&self, beta: f64, datum: usize) -> Option<f64> {
+        self.step_size.for_datum(beta, datum).map(f64::sqrt)
     }
 
     fn draw<R: Rng + ?Sized>(&self, trajectories: &mut Trajectories, index: usize, rng: &mut R) {
@@ -124,8 +131,8 @@ impl GradientMove for UnadjustedLangevin {
 
 gradient_kernel! { Mala }
 gradient_kernel! { UnadjustedLangevin }
-detailed_balance! { [M: Differentiable + Intermediate] Mala, M }
-own_reversal! { [M: Differentiable + Intermediate] UnadjustedLangevin, M }
+detailed_balance! { [M: Gradients + Intermediate] Mala, M }
+own_reversal! { [M: Gradients + Intermediate] UnadjustedLangevin, M }
 
 impl Tunable for Mala {
     fn step_size(&self) -> &StepSize {

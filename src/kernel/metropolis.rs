@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 
-use nalgebra::DVector;
 use rand::{Rng, RngExt};
 
 use crate::kernel::vector::set_len;
@@ -10,6 +9,7 @@ use crate::kernel::{
     Block, Increment, NonFinite, Preconditioner, Stage, Step, StepSize, TransitionKernel, Tunable,
     detailed_balance,
 };
+use crate::model::Coordinates;
 use crate::num::{VECTOR_WIDTH, exp_of_negative, over_vectors};
 use crate::path::{Ends, Intermediate};
 use crate::random::StandardNormal;
@@ -102,17 +102,15 @@ impl RandomWalkMetropolis {
     }
 }
 
-impl SymmetricProposal<DVector<f64>> for RandomWalk {
+impl<S: Coordinates> SymmetricProposal<S> for RandomWalk {
     #[inline(always)]
-    fn propose<R: Rng + ?Sized>(
-        &self,
-        beta: f64,
-        state: &DVector<f64>,
-        proposal: &mut DVector<f64>,
-        rng: &mut R,
-    ) {
+    fn propose<R: Rng + ?Sized>(&self, beta: f64, state: &S, proposal: &mut S, rng: &mut R) {
+        let datum = state.datum();
+        proposal.set_datum(datum);
+        let (state, proposal) = (state.coordinates(), proposal.coordinates_mut());
         set_len(proposal, state.len());
-        let scale = self.scale.at(beta);
+        let own = self.scale.for_datum(beta, datum);
+        let scale = own.unwrap_or_else(|| self.scale.at(beta));
         let normal = StandardNormal::get();
         if let Some(preconditioner) = &self.preconditioner {
             let noise = proposal;
@@ -128,11 +126,11 @@ impl SymmetricProposal<DVector<f64>> for RandomWalk {
         }
     }
 
-    fn coordinates<'s>(&self, state: &'s DVector<f64>) -> Option<&'s [f64]> {
-        Some(state.as_slice())
+    fn coordinates<'s>(&self, state: &'s S) -> Option<&'s [f64]> {
+        Some(state.coordinates().as_slice())
     }
 
-    fn check(&self, states: &[DVector<f64>]) -> Result<()> {
+    fn check(&self, states: &[S]) -> Result<()> {
         Preconditioner::check(self.preconditioner.as_ref(), states)
     }
 }

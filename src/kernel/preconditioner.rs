@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use nalgebra::{DMatrix, DVector};
 
-use crate::model::{Factorization, SquareMatrix, check_symmetric};
+use crate::model::{Coordinates, Factorization, SquareMatrix, check_symmetric};
 use crate::num::add_scaled;
 use crate::{Error, Result};
 
@@ -121,15 +121,15 @@ impl Preconditioner {
     }
 
     /// Refuses states whose dimension is not the preconditioner's, if there is one.
-    pub(super) fn check(preconditioner: Option<&Self>, states: &[DVector<f64>]) -> Result<()> {
+    pub(super) fn check(preconditioner: Option<&Self>, states: &[impl Coordinates]) -> Result<()> {
         let Some(preconditioner) = preconditioner else {
             return Ok(());
         };
         let dimension = preconditioner.dimension();
-        let mut states = states.iter();
-        match states.find(|state| state.len() != dimension) {
+        let mut found = states.iter().map(|state| state.coordinates().len());
+        match found.find(|&found| found != dimension) {
             None => Ok(()),
-            Some(other) => Error::check_dimension("preconditioner", dimension, other.len()),
+            Some(other) => Error::check_dimension("preconditioner", dimension, other),
         }
     }
 }

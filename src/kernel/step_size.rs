@@ -1,6 +1,7 @@
 //! Step sizes that may vary along the path.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 
 use crate::{Error, Result};
 
@@ -27,6 +28,8 @@ use crate::{Error, Result};
 pub struct StepSize {
     /// At least one knot. Beta increases from knot to knot.
     knots: Vec<StepSizeKnot>,
+    /// The step size of each datum; empty if all states have the same. It is not saved.
+    data: Arc<Vec<Self>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -65,7 +68,23 @@ impl StepSize {
             });
         }
         Error::check_not_empty("step size", valid.len())?;
-        Ok(Self { knots: valid })
+        let data = Arc::default();
+        Ok(Self { knots: valid, data })
+    }
+
+    /// Creates a step size that differs between data, from the step size of each.
+    pub(crate) fn of_data(data: Vec<Self>) -> Result<Self> {
+        let data = Arc::new(data);
+        Ok(Self {
+            data,
+            ..Self::constant(1.0)?
+        })
+    }
+
+    /// Returns the size for states of a datum; `None` if all states have the same.
+    #[inline]
+    pub(crate) fn for_datum(&self, beta: f64, datum: usize) -> Option<f64> {
+        Some(self.data.get(datum)?.at(beta))
     }
 
     /// Returns the size at `beta`.

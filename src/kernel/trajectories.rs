@@ -13,7 +13,7 @@ use super::preconditioner::Factor;
 use super::trajectory_faults::At;
 use super::vector::set_len;
 use super::{NonFinite, Stage, Step};
-use crate::model::Differentiable;
+use crate::model::{Coordinates, Differentiable, Gradients};
 use crate::num::{
     VECTOR_WIDTH, add_scaled, add_scaled_twice, all_finite, set_blend, set_zero, sum_of_squares,
 };
@@ -26,6 +26,10 @@ use crate::random::StandardNormal;
 pub struct Trajectories {
     pub(super) chains: usize,
     pub(super) positions: DVector<f64>,
+    /// Index of each chain's datum.
+    data: Vec<usize>,
+    /// Length of each chain's leapfrog steps; empty if all are equally long.
+    sizes: Vec<f64>,
     pub(super) momenta: DVector<f64>,
     pub(super) gradients: DVector<f64>,
     pub(super) log_densities: Vec<f64>,
@@ -61,11 +65,11 @@ pub(super) struct Integration<'k> {
 
 impl Trajectories {
     /// Sets the positions to the `active` states, which agree in dimension, and weighs them by the known log densities.
-    pub(super) fn start<M: Differentiable + Intermediate>(
+    pub(super) fn start<M: Gradients + Intermediate>(
         &mut self,
         stage: Stage<'_, M>,
         factor: Option<&Factor>,
-        known: Graded<'_, DVector<f64>>,
+        known: Graded<'_, M::State>,
         active: &[Range<usize>],
     ) {
         self.set_positions(known.states, active);
@@ -84,11 +88,11 @@ impl Trajectories {
     }
 
     /// Sets the position to the state of one chain, and evaluates the log density and gradient there.
-    pub(super) fn start_unknown<M: Differentiable + Intermediate>(
+    pub(super) fn start_unknown<M: Gradients + Intermediate>(
         &mut self,
         model: &M,
         factor: Option<&Factor>,
-        state: &DVector<f64>,
+        state: &M::State,
     ) {
         self.set_positions(from_ref(state), from_ref(&(0..1)));
         let finite = self.evaluate(model, self.are_finite(), false);
@@ -96,10 +100,10 @@ impl Trajectories {
     }
 
     /// Weighs the active chains, one range of neighbouring chains after another.
-    fn weigh<M: Intermediate<State = DVector<f64>>>(
+    fn weigh<M: Intermediate>(
         &mut self,
         stage: Stage<'_, M>,
-        known: Graded<'_, DVector<f64>>,
+        known: Graded<'_, M::State>,
         active: &[Range<usize>],
     ) {
         // `there` serves as a buffer here. It gets the energies later.
@@ -118,15 +122,22 @@ impl Trajectories {
         }
     }
 
-    fn set_positions(&mut self, states: &[DVector<f64>], active: &[Range<usize>]) {
+    fn set_positions(&mut self, states: &[impl Coordinates], active: &[Range<usize>]) {
         let chains = active.iter().map(Range::len).sum();
-        let dimension = states.first().map_or(0, DVector::len);
+        let dimension = states.first().map_or(0, |state| state.coordinates().len());
+        self.data.clear();
         self.fault = None;
         self.set_size(chains, dimension);
         self.here.fill(0.0);
         for (index, state) in active.iter().cloned().flatten().enumerate() {
             let matrix = self.positions.as_mut_slice();
-            write_row(matrix, chains, index, states[state].as_slice());
+            write_row(
+                matrix,
+                chains,
+                index,
+                states[state].coordinates().as_slice(),
+            );
+            self.data.push(states[state].datum());
         }
     }
 
@@ -152,11 +163,11 @@ impl Trajectories {
 
     /// Computes log ratios and gradients of the active chains from the values known at the ends of the path. Evaluates
     /// the unknown values. Returns whether all gradients are finite.
-    fn recall<M: Differentiable + Intermediate>(
+    fn recall<M: Gradients + Intermediate>(
         &mut self,
         stage: Stage<'_, M>,
         weights: [f64; 2],
-        known: Graded<'_, DVector<f64>>,
+        known: Graded<'_, M::State>,
         active: &[Range<usize>],
     ) -> bool {
         let (chains, dimension) = (self.chains, self.dimension());
@@ -170,7 +181,7 @@ impl Trajectories {
                 &mut *arrivals
             }
         };
-        let learned = departures.complete(stage.model, weights, &self.positions);
+        let learned = departures.complete(stage.model, weights, (&self.data, &self.positions));
         let to = (&mut self.log_densities[..], &mut self.gradients);
         let finite = blend_ends(stage.model, weights, departures, to);
         for (index, chain) in active.iter().cloned().flatten().enumerate() {
@@ -190,7 +201,7 @@ impl Trajectories {
     }
 
     /// Integrates the trajectories from the positions and momenta, and computes energies and acceptance probabilities.
-    pub(super) fn integrate<M: Differentiable + Intermediate>(
+    pub(super) fn integrate<M: Gradients + Intermediate>(
         &mut self,
         model: &M,
         integration: Integration<'_>,
@@ -206,14 +217,13 @@ impl Trajectories {
                 break;
             }
             // The half kicks at the end of one step and the start of the next are made as one.
-            let kick = if step == 1 { 0.5 * size } else { size };
-            let within = self.kick_and_drift(kick, size, integration.factor);
+            let share = if step == 1 { 0.5 } else { 1.0 };
+            let within = self.kick_and_drift(share, size, integration.factor);
             std::mem::swap(&mut self.left, &mut self.log_densities);
             let finite = self.evaluate(model, within, step == steps);
             self.finish(At::Proposal, integration.factor, finite);
         }
-        let momenta = self.momenta.as_mut_slice();
-        add_scaled(momenta, 0.5 * size, self.gradients.as_slice());
+        self.kick(0.5, size);
         self.take_energies();
         // A trajectory that has ended early has `here` at `+inf`, which gives acceptance 0.
         self.acceptances.clone_from(&self.there);
@@ -260,9 +270,13 @@ impl Trajectories {
     }
 
     /// Returns the log ratio of a chain, or its fault.
-    pub(super) fn log_ratio(&self, chain: usize, state: &DVector<f64>) -> Result<f64, NonFinite> {
+    pub(super) fn log_ratio(
+        &self,
+        chain: usize,
+        state: &impl Coordinates,
+    ) -> Result<f64, NonFinite> {
         let log_ratio = NonFinite::check_log_density("log ratio", self.log_ratios[chain])
-            .map_err(|fault| fault.at_state(state.as_slice()))?;
+            .map_err(|fault| fault.at_state(state.coordinates().as_slice()))?;
         self.check(chain)?;
         Ok(log_ratio)
     }
@@ -281,19 +295,20 @@ impl Trajectories {
     }
 
     /// Moves the accepted chains to the ends of their trajectories. Stores the log densities and gradients found there.
-    pub(super) fn arrive<M: Differentiable + Intermediate>(
+    pub(super) fn arrive<M: Gradients + Intermediate>(
         &mut self,
         stage: Stage<'_, M>,
-        known: Graded<'_, DVector<f64>>,
+        known: Graded<'_, M::State>,
         active: &[Range<usize>],
     ) {
         let places = active.iter().cloned().flatten().enumerate();
         for (index, chain) in places.filter(|(index, _)| self.moved[*index] != 0) {
+            let state = known.states[chain].coordinates_mut();
             match self.chains {
-                1 => std::mem::swap(&mut known.states[chain], &mut self.positions),
+                1 => std::mem::swap(state, &mut self.positions),
                 _ => {
                     let positions = self.positions.as_slice();
-                    read_row(positions, self.chains, index, &mut known.states[chain]);
+                    read_row(positions, self.chains, index, state);
                 }
             }
             known.ends[chain] = match M::HAS_ENDS {
@@ -310,7 +325,7 @@ impl Trajectories {
     /// Writes the log densities and gradients at the positions. `within` says whether all positions are finite. Each
     /// chain gets the numbers that it would get alone. If the positions are the `last` of their trajectories, the
     /// values at the ends of the path are stored too. Returns whether all gradients are finite.
-    fn evaluate<M: Differentiable + Intermediate>(
+    fn evaluate<M: Gradients + Intermediate>(
         &mut self,
         model: &M,
         within: bool,
@@ -332,7 +347,8 @@ impl Trajectories {
                 true
             }
             Some(weights) => {
-                self.arrivals.complete(model, weights, &self.positions);
+                self.arrivals
+                    .complete(model, weights, (&self.data, &self.positions));
                 let to = (&mut self.log_densities[..], &mut self.gradients);
                 blend_ends(model, weights, &self.arrivals, to)
             }
@@ -350,34 +366,69 @@ impl Trajectories {
     }
 
     /// Writes the log densities and gradients at finite positions.
-    fn evaluate_whole<M: Differentiable>(&mut self, model: &M) {
+    fn evaluate_whole<M: Gradients>(&mut self, model: &M) {
         let (chains, dimension) = (self.chains, self.dimension());
         set_zero(self.gradients.as_mut_slice());
         if chains == 1 && !model.evaluates_batches() {
             let (position, gradient) = (&self.positions, &mut self.gradients);
-            self.log_densities[0] = model.accumulate_gradient(position, 1.0, gradient);
+            let rows = model.rows(&self.data);
+            self.log_densities[0] = rows.accumulate_gradient(position, 1.0, gradient);
             return;
         }
         let (positions, gradients) = (self.positions.as_slice(), self.gradients.as_mut_slice());
         let positions = DMatrixView::from_slice(positions, chains, dimension);
         let gradients = DMatrixViewMut::from_slice(gradients, chains, dimension);
-        model.accumulate_gradients(positions, 1.0, gradients, &mut self.log_densities);
+        let log_densities = &mut self.log_densities;
+        let rows = model.rows(&self.data);
+        rows.accumulate_gradients(positions, 1.0, gradients, log_densities);
     }
 
-    /// Computes `p <- p + kick g`, with g the gradient, then `x <- x + size L p`. Returns whether all positions are
-    /// finite.
-    fn kick_and_drift(&mut self, kick: f64, size: f64, factor: Option<&Factor>) -> bool {
+    /// Sets a length of the leapfrog steps for each chain, by its datum; one length for all if `size_of` returns `None`.
+    pub(super) fn set_sizes(&mut self, size_of: impl Fn(usize) -> Option<f64>) {
+        self.sizes.clear();
+        self.sizes
+            .extend(self.data.iter().map_while(|&datum| size_of(datum)));
+    }
+
+    /// Computes `p <- p + share size g`, with g the gradient and the chain's own size if it has one.
+    fn kick(&mut self, share: f64, size: f64) {
         let (momenta, gradients) = (self.momenta.as_mut_slice(), self.gradients.as_slice());
-        let positions = self.positions.as_mut_slice();
+        if self.sizes.is_empty() {
+            return add_scaled(momenta, share * size, gradients);
+        }
+        let columns = momenta.chunks_exact_mut(self.chains);
+        for (momenta, gradients) in columns.zip(gradients.chunks_exact(self.chains)) {
+            for ((p, g), size) in momenta.iter_mut().zip(gradients).zip(&self.sizes) {
+                *p += share * size * g;
+            }
+        }
+    }
+
+    /// Computes `p <- p + share size g`, with g the gradient, then `x <- x + size L p`. Returns whether all positions
+    /// are finite.
+    fn kick_and_drift(&mut self, share: f64, size: f64, factor: Option<&Factor>) -> bool {
+        if factor.is_none() && self.sizes.is_empty() {
+            let (momenta, gradients) = (self.momenta.as_mut_slice(), self.gradients.as_slice());
+            let positions = self.positions.as_mut_slice();
+            return add_scaled_twice((momenta, share * size, gradients), (positions, size));
+        }
+        self.kick(share, size);
+        let (momenta, positions) = (self.momenta.as_slice(), self.positions.as_mut_slice());
         let Some(factor) = factor else {
-            return add_scaled_twice((momenta, kick, gradients), (positions, size));
+            let columns = positions.chunks_exact_mut(self.chains);
+            for (positions, momenta) in columns.zip(momenta.chunks_exact(self.chains)) {
+                for ((x, p), size) in positions.iter_mut().zip(momenta).zip(&self.sizes) {
+                    *x += size * p;
+                }
+            }
+            return self.are_finite();
         };
-        add_scaled(momenta, kick, gradients);
         let velocity = &mut self.row;
         set_len(velocity, momenta.len() / self.chains);
         for chain in 0..self.chains {
             read_row(momenta, self.chains, chain, velocity);
             factor.times(velocity);
+            let size = self.sizes.get(chain).copied().unwrap_or(size);
             let row = positions.iter_mut().skip(chain);
             for (x, v) in row.step_by(self.chains).zip(velocity.as_slice()) {
                 *x += size * v;

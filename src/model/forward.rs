@@ -49,6 +49,10 @@ macro_rules! forward_model {
         fn sample<R: rand::Rng + ?Sized>(&$this, rng: &mut R) -> Self::State {
             $crate::model::Sampleable::sample(&$place, rng)
         }
+
+        fn sample_chain<R: rand::Rng + ?Sized>(&$this, chain: usize, rng: &mut R) -> Self::State {
+            $crate::model::Sampleable::sample_chain(&$place, chain, rng)
+        }
     };
     (@NormalizedModel $inner:ty, $this:ident => $place:expr) => {
         fn log_normalizer(&$this) -> f64 {
@@ -84,6 +88,20 @@ macro_rules! forward_model {
                 gradients,
                 log_densities,
             )
+        }
+
+        fn end_weights(&$this) -> Option<[f64; 2]> {
+            $crate::model::Differentiable::end_weights(&$place)
+        }
+
+        fn with_end(
+            &$this,
+            end: usize,
+            work: &mut dyn FnMut(
+                &dyn $crate::model::Differentiable<State = nalgebra::DVector<f64>>,
+            ),
+        ) {
+            $crate::model::Differentiable::with_end(&$place, end, work)
         }
     };
     (@FullConditionals $inner:ty, $this:ident => $place:expr) => {

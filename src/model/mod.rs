@@ -38,6 +38,7 @@ mod gradient_check;
 mod joint_prior;
 mod lanes;
 mod laplace;
+mod latent;
 mod mixture;
 mod mixture_fit;
 mod prior;
@@ -63,6 +64,8 @@ pub(crate) use gradient_check::{
     OTHERS, PROBES, added_gradient, central_difference, check_gradient,
 };
 pub use joint_prior::JointPrior;
+pub(crate) use latent::{Coordinates, Gradients, LatentPrior};
+pub use latent::{Latent, LatentGradient};
 pub use mixture::GaussianMixture;
 pub(crate) use mixture::Mixture;
 pub use prior::Prior;
@@ -214,6 +217,12 @@ pub(crate) fn check_same_dimension(
 pub trait Sampleable: UnnormalizedModel {
     /// Draws an exact, independent sample of `p`.
     fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> Self::State;
+
+    /// Draws the start of the chain with this index in its run. By default it is a [`sample`](Self::sample). A base of
+    /// many data gives each chain its datum.
+    fn sample_chain<R: Rng + ?Sized>(&self, _chain: usize, rng: &mut R) -> Self::State {
+        self.sample(rng)
+    }
 }
 
 /// A model whose normalising constant is known.

@@ -133,6 +133,10 @@ impl<A, B, L> Blend<A, B, L> {
         &self.base
     }
 
+    pub(crate) fn base_mut(&mut self) -> &mut A {
+        &mut self.base
+    }
+
     /// Returns the model at `beta` in `[0, 1]`.
     pub fn at(&self, beta: f64) -> BlendAt<&Self> {
         BlendAt { path: self, beta }

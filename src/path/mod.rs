@@ -60,6 +60,7 @@
 mod blend;
 mod blend_law;
 mod gaussian;
+mod latent;
 mod normalized;
 mod spline;
 

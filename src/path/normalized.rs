@@ -24,6 +24,17 @@ impl<M: NormalizedModel> Normalized<M> {
     }
 }
 
+impl<M> Normalized<M> {
+    pub(crate) fn model(&self) -> &M {
+        &self.model
+    }
+
+    /// Returns the model, to be changed without a change of its log Z.
+    pub(crate) fn model_mut(&mut self) -> &mut M {
+        &mut self.model
+    }
+}
+
 impl<M: UnnormalizedModel> UnnormalizedModel for Normalized<M> {
     type State = M::State;
 

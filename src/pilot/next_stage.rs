@@ -1,10 +1,12 @@
 //! The next stage of a schedule whose stages have equal distance, `sqrt(N / CESS - 1)` by the conditional ESS.
 
+use std::collections::BTreeMap;
+
 use crate::error::short;
 use crate::kernel::{Block, Stage};
 use crate::num::WeightSums;
 use crate::path::{AnnealingPath, Intermediate};
-use crate::population::Populations;
+use crate::population::{DatumOf, Populations};
 use crate::{Error, Result};
 
 /// Returns the number of stages of this `length` in beta from `beta` to 1.
@@ -34,6 +36,7 @@ pub(crate) fn next_stage<P>(
     guess: f64,
     distance: f64,
     precision: f64,
+    datum_of: Option<DatumOf<P::State>>,
 ) -> Result<NextStage>
 where
     P: AnnealingPath<State: Send> + Send + Sync,
@@ -46,7 +49,7 @@ where
     let (mut low, mut high) = (0.0, f64::INFINITY);
     let mut step = guess.min(all);
     for trials in 1..=200 {
-        let length = distance_to(populations, &here, &path.at(beta + step))?;
+        let length = distance_to(populations, (&here, &path.at(beta + step)), datum_of)?;
         let is_last = length <= distance && step == all;
         if is_last || (length / distance - 1.0).abs() < precision {
             return Ok(NextStage {
@@ -124,40 +127,64 @@ pub(crate) fn lost<M: Intermediate>(block: &Block<M::State>, here: &M, there: &M
     lost.count()
 }
 
-/// Returns `sqrt(N / CESS - 1)`, with its square multiplied by `1 / (1 - 1/ESS)`. Without this factor the distance
-/// would vanish when the weights collapse.
-fn distance_to<P>(populations: &mut Populations<P>, here: &P::At, there: &P::At) -> Result<f64>
+/// Share of the data that a stage may not be too long for.
+const WORSE: f64 = 0.9;
+
+/// Returns the distance of a stage. With many data, it is the distance that a share of [`WORSE`] of the data stays below.
+fn distance_to<P>(
+    populations: &mut Populations<P>,
+    (here, there): (&P::At, &P::At),
+    datum_of: Option<DatumOf<P::State>>,
+) -> Result<f64>
 where
     P: AnnealingPath<State: Send> + Send + Sync,
     P::At: Send + Sync,
 {
-    let parts = populations.map(&|population| Ok(sums(population.block(), here, there)))?;
-    let mut all = [WeightSums::default(); 3];
-    for (sum, part) in parts.iter().flat_map(|part| (0..3).zip(part)) {
-        all[sum].merge(part);
+    let parts =
+        populations.map(&|population| Ok(sums(population.block(), (here, there), datum_of)))?;
+    let mut all = BTreeMap::<usize, [WeightSums; 3]>::new();
+    for (datum, part) in parts.into_iter().flatten() {
+        let sums = all.entry(datum).or_default();
+        sums.iter_mut()
+            .zip(&part)
+            .for_each(|(sum, part)| sum.merge(part));
     }
-    let [before, after, squares] = all;
+    let mut distances: Vec<f64> = all.into_values().map(distance).collect();
+    distances.sort_unstable_by(f64::total_cmp);
+    let worse = (WORSE * distances.len().saturating_sub(1) as f64).round() as usize;
+    // Without living chains: infinitely far.
+    Ok(distances.get(worse).copied().unwrap_or(f64::INFINITY))
+}
+
+/// Returns `sqrt(N / CESS - 1)`, with its square multiplied by `1 / (1 - 1/ESS)`. Without this factor the distance
+/// would vanish when the weights collapse.
+fn distance([before, after, squares]: [WeightSums; 3]) -> f64 {
     let inverse = (before.log_sum() + squares.log_sum() - 2.0 * after.log_sum()).exp();
     let ess = before.effective_sample_size();
     let length = ((inverse - 1.0).max(0.0) / (1.0 - 1.0 / ess)).sqrt();
     // Off the support, or too far for the sums: infinitely far.
     match length.is_nan() {
-        true => Ok(f64::INFINITY),
-        false => Ok(length),
+        true => f64::INFINITY,
+        false => length,
     }
 }
 
-/// Returns the sums of `w`, `w u` and `w u^2` over the living chains, with the density ratio u of `there` to `here`.
-fn sums<M: Intermediate>(block: &Block<M::State>, here: &M, there: &M) -> [WeightSums; 3] {
-    let mut sums = [WeightSums::default(); 3];
+/// Returns the sums of `w`, `w u` and `w u^2` over the living chains of each datum, with the density ratio u of `there`
+/// to `here`.
+fn sums<M: Intermediate>(
+    block: &Block<M::State>,
+    (here, there): (&M, &M),
+    datum_of: Option<DatumOf<M::State>>,
+) -> BTreeMap<usize, [WeightSums; 3]> {
+    let mut all = BTreeMap::<usize, [WeightSums; 3]>::new();
     let stage = Stage::new(0, here, there);
     for chain in block.alive() {
         let log_weight = block.log_weights()[chain];
         let ratio = block.log_ratio(stage, chain);
         let terms = [log_weight, log_weight + ratio, log_weight + 2.0 * ratio];
-        sums.iter_mut()
-            .zip(terms)
-            .for_each(|(sum, term)| sum.add(term));
+        let datum = datum_of.map_or(0, |datum_of| datum_of(&block.states()[chain]));
+        let sums = all.entry(datum).or_default().iter_mut();
+        sums.zip(terms).for_each(|(sum, term)| sum.add(term));
     }
-    sums
+    all
 }

@@ -25,7 +25,7 @@ mod waste_free;
 pub use crate::random::resampling_scheme::ResamplingScheme;
 pub use population::Population;
 pub(crate) use population::{Moves, sample_base, streams};
-pub(crate) use populations::Populations;
+pub(crate) use populations::{DatumOf, Populations, check_alive};
 pub use resampling::Resampling;
 pub(crate) use selection::{Chains, CopyState, Genealogy, Selection};
 pub use waste_free::WasteFree;

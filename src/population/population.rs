@@ -309,7 +309,7 @@ pub(crate) fn sample_base<P: AnnealingPath>(
     let base = path.base();
     let mut states = Vec::with_capacity(rngs.len());
     for (i, rng) in rngs.iter_mut().enumerate() {
-        let state = base.sample(rng);
+        let state = base.sample_chain(first_chain + i, rng);
         check_start(base.log_density(&state), first_chain + i)?;
         states.push(state);
     }

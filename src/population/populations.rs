@@ -5,6 +5,7 @@ use std::sync::Mutex;
 
 use super::population::{Moves, Population};
 use super::resampling::Resampling;
+use super::selection::CopyState;
 use crate::kernel::{Block, Decisions, TransitionKernel};
 use crate::num::{WeightSums, log_mean_exp};
 use crate::path::AnnealingPath;
@@ -164,21 +165,44 @@ where
         decisions
     }
 
-    /// Resamples the living chains (at least one) across all blocks, with random numbers of the first chain.
-    pub(crate) fn resample(&mut self, resampling: &Resampling, copy: fn(&P::State) -> P::State) {
-        let log_weights = self.log_weights();
-        let ancestors = resampling.ancestors(&log_weights, self.rng());
-        let places = self.places();
-        // An ancestor keeps its place, so that none is overwritten before it is copied.
-        for (chain, &ancestor) in ancestors.iter().enumerate() {
-            if ancestor != chain {
-                self.copy(places[ancestor], places[chain], copy);
+    /// Resamples the living chains (at least one) across all blocks, with random numbers of the first chain. Chains of
+    /// different data are resampled apart, each datum with the stream of its first chain.
+    ///
+    /// # Errors
+    /// A datum without a living chain.
+    pub(crate) fn resample(
+        &mut self,
+        resampling: &Resampling,
+        copy: CopyState<P::State>,
+        datum_of: Option<DatumOf<P::State>>,
+    ) -> Result<()> {
+        let (log_weights, places) = (self.log_weights(), self.places());
+        let datum_of = |state: &P::State| datum_of.map_or(0, |datum_of| datum_of(state));
+        let data: Vec<usize> = self
+            .blocks()
+            .flat_map(Block::states)
+            .map(datum_of)
+            .collect();
+        let mut first = 0;
+        for mine in data.chunk_by(|one, other| one == other) {
+            let of_datum = &log_weights[first..first + mine.len()];
+            check_alive(of_datum, mine[0])?;
+            let (block, chain) = places[first];
+            let rng = self.blocks[block].block_mut().rng_mut(chain);
+            let ancestors = resampling.ancestors(of_datum, rng);
+            // An ancestor keeps its place, so that none is overwritten before it is copied.
+            for (chain, &ancestor) in ancestors.iter().enumerate() {
+                if ancestor != chain {
+                    self.copy(places[first + ancestor], places[first + chain], copy);
+                }
             }
+            first += mine.len();
         }
         let log_mean = log_mean_exp(&log_weights);
         for population in &mut self.blocks {
             population.block_mut().level_weights_to(log_mean);
         }
+        Ok(())
     }
 
     fn places(&self) -> Vec<(usize, usize)> {
@@ -193,6 +217,17 @@ where
         let copied = self.blocks[from.0].block().copy_of(from.1, copy);
         self.blocks[to.0].block_mut().set(to.1, copied);
     }
+}
+
+/// A function that returns the index of a state's datum.
+pub(crate) type DatumOf<S> = fn(&S) -> usize;
+
+/// Refuses a datum whose chains all have weight zero.
+pub(crate) fn check_alive(log_weights: &[f64], datum: usize) -> Result<()> {
+    let alive = log_weights.iter().any(|&x| x > f64::NEG_INFINITY);
+    let found = format!("likelihood 0 at all chains of datum {datum}");
+    let expected = "a likelihood above 0 where the prior has mass";
+    Error::check(alive, "data", found, expected)
 }
 
 fn ranges(chains: Range<usize>, largest: usize) -> impl Iterator<Item = Range<usize>> {

@@ -52,9 +52,9 @@ pub fn states(options: &Options) -> Result<String> {
     let dependence = match options.draws {
         Draws::Independent => Dependence::Independent,
         Draws::Chains => Dependence::Chains,
-        Draws::Replicas => Dependence::Replicas(table.times().ok_or_else(|| {
+        Draws::Replicas => Dependence::replicas(table.times().ok_or_else(|| {
             Error::invalid("time", "none", "a column of this name for --draws replicas")
-        })?),
+        })?)?,
     };
     let found = table.mbar(dependence)?;
     if let Some(path) = &options.plot {
@@ -74,7 +74,7 @@ fn free_energy(found: &Mbar, i: usize, j: usize) -> Result<(f64, f64, [f64; 2])>
 }
 
 fn text(table: &StateTable, found: &Mbar) -> Result<String> {
-    let (counts, overlap) = (table.counts(), found.overlap_matrix());
+    let counts = table.counts();
     let last = counts.len() - 1;
     let width = table
         .names()
@@ -90,8 +90,8 @@ fn text(table: &StateTable, found: &Mbar) -> Result<String> {
             counts.len()
         ),
         format!(
-            "{:<width$}  {:>8}  {:>9}  {:>18}  {:>18}  {:>7}",
-            "state", "draws", "effective", "F", "F of next - F", "overlap"
+            "{:>5}  {:<width$}  {:>8}  {:>9}  {:>18}  {:>18}  {:>7}",
+            "index", "state", "draws", "effective", "F", "F of next - F", "overlap"
         ),
     ];
     let value = |(value, error, _): (f64, f64, [f64; 2])| format!("{value:.3} +- {error:.3}");
@@ -99,12 +99,12 @@ fn text(table: &StateTable, found: &Mbar) -> Result<String> {
         let of_next = match state < last {
             true => (
                 value(free_energy(found, state + 1, state)?),
-                format!("{:.3}", overlap[(state, state + 1)]),
+                format!("{:.3}", found.overlap(state, state + 1)?),
             ),
             false => Default::default(),
         };
         let line = format!(
-            "{name:<width$}  {:>8}  {:>9.0}  {:>18}  {:>18}  {:>7}",
+            "{state:>5}  {name:<width$}  {:>8}  {:>9.0}  {:>18}  {:>18}  {:>7}",
             counts[state],
             found.effective_draws()[state],
             value(free_energy(found, state, 0)?),
@@ -138,7 +138,11 @@ fn of_json(table: &StateTable, found: &Mbar) -> Result<String> {
         }))
     };
     let states = (0..=last).map(state).collect::<Result<Vec<_>>>()?;
-    let next = |state: usize| free_energy(found, state + 1, state).map(figures);
+    let next = |state: usize| {
+        let mut next = figures(free_energy(found, state + 1, state)?);
+        next["overlap"] = json!(found.overlap(state, state + 1)?);
+        Ok(next)
+    };
     let neighbours = (0..last).map(next).collect::<Result<Vec<_>>>()?;
     let overlap = found.overlap_matrix();
     let json = json!({

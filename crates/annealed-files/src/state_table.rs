@@ -22,7 +22,8 @@ const LAMBDA: &str = "-lambda";
 ///
 /// - CSV: a column for each state and a row for each draw. The column `state` has the name of the state from which the row
 ///   was drawn; in the place of it alchemlyb's tables (`extract_u_nk(..).to_csv(..)`) have columns such as `fep-lambda`,
-///   whose numbers are those in the names of the states. A column `time` holds the times of replica exchange.
+///   whose numbers are those in the names of the states. A column `time` holds the times of
+///   replica exchange, or of chains, whose rows must be in this order.
 /// - `.npz` with pymbar's arrays `u_kn`, a row for each state, and `N_k`; `.npy` with `u_kn` alone. Draws are sorted by state.
 ///
 /// ```no_run
@@ -84,26 +85,17 @@ impl StateTable {
         counts
     }
 
-    /// Returns the times of the draws by their rank, from 0; `None` if the file has none. They are for
-    /// [`Dependence::Replicas`].
-    pub fn times(&self) -> Option<Vec<usize>> {
-        let times = self.times.as_ref()?;
-        let mut sorted = times.clone();
-        sorted.sort_by(f64::total_cmp);
-        sorted.dedup();
-        Some(
-            times
-                .iter()
-                .map(|time| sorted.partition_point(|other| other < time))
-                .collect(),
-        )
+    /// Returns the times of the draws, for [`Dependence::replicas`]; `None` if the file has none.
+    pub fn times(&self) -> Option<&[f64]> {
+        self.times.as_deref()
     }
 
     /// Estimates log Z of all states, which is minus their free energy over kT.
     ///
     /// # Errors
-    /// A file that does not tell from which state its rows are; those of [`Mbar::from_labels`].
-    pub fn mbar(&self, dependence: Dependence) -> Result<Mbar> {
+    /// A file that does not tell from which state its rows are; [`Chains`](Dependence::Chains) whose rows are not in the
+    /// order of time; those of [`Mbar::from_labels`].
+    pub fn mbar(&self, mut dependence: Dependence) -> Result<Mbar> {
         let labels = self.labels.clone().ok_or_else(|| {
             Error::invalid(
                 "counts",
@@ -111,6 +103,9 @@ impl StateTable {
                 "the number of draws of each state, since the file does not tell it (N_k)",
             )
         })?;
+        if let (Dependence::Chains, Some(times)) = (&dependence, &self.times) {
+            dependence = Dependence::chains(times, &labels)?;
+        }
         Mbar::from_labels(self.log_densities.clone(), labels, dependence)
     }
 }
@@ -320,7 +315,7 @@ mod tests {
         let table = of_text(TABLE).unwrap();
         assert_eq!(table.names(), ["0.0", "0.5", "1.0"]);
         assert_eq!(table.labels, Some(vec![0, 0, 1, 1]));
-        assert_eq!(table.times(), Some(vec![0, 1, 0, 1]));
+        assert_eq!(table.times(), Some(&[0.0, 1.0, 0.0, 1.0][..]));
         assert_eq!(
             table
                 .log_densities
@@ -338,6 +333,29 @@ mod tests {
             let text = format!("time,coul-lambda,vdw-lambda,{names}\n0,0,0,1,2\n0,1.0,0.25,3,4\n");
             assert_eq!(of_text(&text).unwrap().labels, Some(vec![0, 1]));
         }
+    }
+
+    #[test]
+    fn rows_of_chains_are_in_the_order_of_time() {
+        let text = |order: &[usize]| {
+            let row = |i: &usize| {
+                let x = ((i * 37) % 101) as f64 / 101.0;
+                format!("{i},0.0,{x},{}\n{i},1.0,{},{}\n", 2.0 * x, x * x, 1.0 - x)
+            };
+            "time,fep-lambda,0.0,1.0\n".to_owned() + &String::from_iter(order.iter().map(row))
+        };
+        let found = |order: &[usize], how| of_text(&text(order)).unwrap().mbar(how);
+        let sorted = Vec::from_iter(0..100);
+        let shuffled = Vec::from_iter((0..100).map(|i| i * 63 % 100));
+        assert!(found(&sorted, Dependence::Chains).is_ok());
+        assert!(found(&shuffled, Dependence::Independent).is_ok());
+        let error = found(&shuffled, Dependence::Chains).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .contains("in the order of time: sort them"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod free_energy;
 mod kept;
 mod likelihood;
 mod log_z;
+mod many;
 mod mbar;
 mod posterior;
 mod priors;
@@ -39,6 +40,8 @@ mod _annealed {
     use super::likelihood::_time_calls;
     #[pymodule_export]
     use super::log_z::{LogZ, log_ratio};
+    #[pymodule_export]
+    use super::many::log_likelihoods;
     #[pymodule_export]
     use super::mbar::{States, mbar};
     #[pymodule_export]

@@ -11,7 +11,7 @@ use crate::errors::OrRaise;
 use crate::log_z::doubts;
 
 /// Arguments of the estimate: log densities (draws, states), the state of each draw, how draws depend, times.
-type Given = (Py<PyArray2<f64>>, Vec<usize>, String, Option<Vec<usize>>);
+type Given = (Py<PyArray2<f64>>, Vec<usize>, String, Option<Vec<f64>>);
 
 /// The estimate with what it was made from, so that it can be pickled.
 #[pyclass(frozen, module = "annealed")]
@@ -27,11 +27,11 @@ pub fn mbar(
     log_densities: Bound<'_, PyArray2<f64>>,
     labels: Vec<usize>,
     draws: String,
-    times: Option<Vec<usize>>,
+    times: Option<Vec<f64>>,
 ) -> PyResult<States> {
     let matrix = crate::convert::matrix(&log_densities.readonly());
     let made = || -> Result<Mbar> {
-        let dependence = dependence(&draws, times.clone())?;
+        let dependence = dependence(&draws, times.as_deref(), &labels)?;
         Mbar::from_labels(matrix, labels.clone(), dependence)
     };
     let found = py.detach(made).or_raise()?;
@@ -41,11 +41,12 @@ pub fn mbar(
     })
 }
 
-fn dependence(draws: &str, times: Option<Vec<usize>>) -> Result<Dependence> {
+fn dependence(draws: &str, times: Option<&[f64]>, labels: &[usize]) -> Result<Dependence> {
     match (draws, times) {
         ("independent", _) => Ok(Dependence::Independent),
-        ("chains", _) => Ok(Dependence::Chains),
-        ("replicas", Some(times)) => Ok(Dependence::Replicas(times)),
+        ("chains", None) => Ok(Dependence::Chains),
+        ("chains", Some(times)) => Dependence::chains(times, labels),
+        ("replicas", Some(times)) => Dependence::replicas(times),
         ("replicas", None) => Err(Error::invalid("times", "None", "the time of each draw, for draws=\"replicas\"")),
         _ => Err(Error::invalid("draws", draws, "independent, chains or replicas")),
     }
@@ -85,6 +86,11 @@ impl States {
         array(py, self.found.overlap_matrix())
     }
 
+    /// Bennett's overlap of two states.
+    fn overlap_of(&self, i: usize, j: usize) -> PyResult<f64> {
+        self.found.overlap(i, j).or_raise()
+    }
+
     /// Effective draws and autocorrelation times of each state.
     fn draws(&self) -> (Vec<f64>, Vec<f64>) {
         (self.found.effective_draws().to_vec(), self.found.autocorrelation_times().to_vec())
@@ -94,28 +100,34 @@ impl States {
         doubts("annealed.mbar", self.found.warnings())
     }
 
-    /// The figures of log Z at a further state, and the log weights of all draws there.
-    fn at<'py>(&self, py: Python<'py>, log_densities: PyReadonlyArray1<'py, f64>) -> PyResult<(Figures, Bound<'py, PyArray1<f64>>)> {
+    /// The figures of log Z at a further state, its effective draws, and the log weights of all draws there.
+    fn at<'py>(&self, py: Python<'py>, log_densities: PyReadonlyArray1<'py, f64>) -> PyResult<(Figures, f64, Bound<'py, PyArray1<f64>>)> {
         let further = numbers(&log_densities);
         let weights = py.detach(|| self.found.weights_at(&further)).or_raise()?;
         let of_weights = PyArray1::from_slice(py, &weights.weighted_states().log_weights);
-        Ok((figures(weights.log_z()), of_weights))
+        Ok((figures(weights.log_z()), weights.effective_draws(), of_weights))
     }
 
-    /// The mean of values of the draws at a further state, and its standard error.
-    fn mean(&self, py: Python<'_>, log_densities: PyReadonlyArray1<'_, f64>, values: PyReadonlyArray1<'_, f64>) -> PyResult<(f64, f64)> {
+    /// The mean of values of the draws at a further state with its standard error, and the warnings of this state.
+    fn mean(
+        &self,
+        py: Python<'_>,
+        log_densities: PyReadonlyArray1<'_, f64>,
+        values: PyReadonlyArray1<'_, f64>,
+    ) -> PyResult<((f64, f64), Vec<(String, String)>)> {
         let (further, values) = (numbers(&log_densities), numbers(&values));
-        let mean = || -> Result<(f64, f64)> {
+        let mean = || -> Result<_> {
             let weights = self.found.weights_at(&further)?;
             if values.len() != further.len() {
                 return Err(Error::invalid("values", values.len(), "one for each draw"));
             }
-            Ok(weights.expectation(|draw| values[*draw]))
+            let doubts = doubts("annealed.mbar", weights.log_z().warnings());
+            Ok((weights.expectation(|draw| values[*draw]), doubts))
         };
         py.detach(mean).or_raise()
     }
 
-    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyAny>, Vec<usize>, String, Option<Vec<usize>>))> {
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyAny>, Vec<usize>, String, Option<Vec<f64>>))> {
         let (densities, labels, draws, times) = &self.given;
         let make = py.import("annealed._annealed")?.getattr("mbar")?;
         Ok((make, (densities.bind(py).clone().into_any(), labels.clone(), draws.clone(), times.clone())))

@@ -73,7 +73,7 @@ const OF_EVIDENCE: &[Phrase] = &[
     ),
 ];
 
-/// Phrases for `annealed.rbm` and its reverse runs, and for `annealed.stan`.
+/// Phrases for `annealed.rbm` and its reverse runs, `annealed.stan` and `annealed.log_likelihoods`.
 const OF_STAGES: &[Phrase] = &[
     (
         "use more stages, another base or a better mixing kernel",
@@ -129,7 +129,7 @@ fn of(call: &str) -> impl Iterator<Item = &'static Phrase> {
         "annealed.evidence" => OF_EVIDENCE,
         "annealed.from_draws" => OF_DRAWS,
         "annealed.free_energy" => OF_WORKS,
-        "annealed.rbm" | "annealed.stan" => OF_STAGES,
+        "annealed.log_likelihoods" | "annealed.rbm" | "annealed.stan" => OF_STAGES,
         _ => &[],
     };
     own.iter().chain(OF_ALL)

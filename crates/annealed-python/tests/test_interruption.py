@@ -63,6 +63,20 @@ def test_a_finished_round_is_kept():
     assert abs(run.log_z + 0.25 + 0.5 * np.log(2)) < 4 * run.standard_error
 
 
+def test_finished_data_are_kept():
+    def of_data(z, x):
+        time.sleep(0.001)
+        return -0.5 * (z[:, 0] - x) ** 2
+
+    data = np.linspace(-1, 1, 30)
+    with CtrlC(8.0) as ctrl_c, pytest.raises(annealed.Interrupted) as stopped:
+        annealed.log_likelihoods(PRIOR, of_data, data, data_per_block=1, moves=1, stages=500)
+    run = stopped.value.result
+    assert ctrl_c.waited < 1 and 0 < len(run.indices) < 30
+    exact = -0.25 * data[run.indices] ** 2 - 0.5 * np.log(2)
+    assert np.abs(run.values - exact).max() < 5 * run.standard_errors.max()
+
+
 def test_a_second_one_ends_the_step():
     def very_slow(x):
         time.sleep(0.2 if len(x) < 10 else 30)

@@ -48,7 +48,7 @@ def test_a_state_between_and_means():
 def test_a_state_far_from_all_draws_warns():
     found = annealed.mbar(U_KN, COUNTS)
     u_n = potentials(X, 0.01, 0.0)[0]
-    assert "FewDraws" in found.at(u_n).warning_names and found.at(u_n).effective_sample_size < 100
+    assert found.at(u_n).warning_names == ["FewWeightedDraws"] and found.at(u_n).effective_sample_size < 100
     with pytest.warns(UserWarning, match="worth about .* independent ones"):
         found.mean(X, u_n)
 
@@ -77,6 +77,7 @@ def test_tables_of_alchemlyb():
     index = Index(**{"time": np.arange(len(X)), "fep-lambda": labels})
     table = Table([0.0, 0.25, 0.5, 1.0], index, U_KN.T)
     assert (annealed.mbar(table).free_energies == found.free_energies).all()
+    assert annealed.mbar(table).states == [0.0, 0.25, 0.5, 1.0] and "    1  0.25 " in str(annealed.mbar(table))
     pairs = Index(**{"time": np.arange(len(X)), "coul-lambda": labels, "vdw-lambda": 2 * labels})
     table = Table([(x, 2 * x) for x in [0.0, 0.25, 0.5, 1.0]], pairs, U_KN.T)
     assert (annealed.mbar(table).free_energies == found.free_energies).all()
@@ -96,7 +97,7 @@ def test_tables_of_alchemlyb():
         (lambda: annealed.mbar(U_KN, COUNTS, times=np.arange(len(X))), 'got times beside draws=\'chains\', expected draws="replicas"'),
         (lambda: annealed.mbar(U_KN, COUNTS, draws="replicas", times=np.full(len(X), np.nan)), "invalid times: got nan"),
         (lambda: annealed.mbar(U_KN, COUNTS, draws="replicas", times=["a"] * len(X)), "invalid times"),
-        (lambda: annealed.mbar(U_KN, COUNTS, draws="replicas", times=np.zeros(len(X))), "got 1 different ones, expected at least 20"),
+        (lambda: annealed.mbar(U_KN, COUNTS, draws="replicas", times=np.zeros(len(X))), "different times of replicas: got 1, expected at least 20"),
     ],
 )
 def test_bad_input_is_named(call, sentence):
@@ -109,3 +110,38 @@ def test_states_that_do_not_overlap_warn():
     x = np.concatenate([rng.normal(c, 1, 200) for c in centres])
     found = annealed.mbar(potentials(x, np.ones(2), centres), [200, 200], draws="independent")
     assert "LittleOverlap" in found.warning_names and found.standard_errors[0, 1] > 100
+
+
+def test_a_list_of_tables():
+    pandas = pytest.importorskip("pandas")
+    found = annealed.mbar(U_KN[:3], COUNTS[:3])
+    states, tables = [(0.0, 0.0), (0.5, 0.0), (1.0, 1.0)], []
+    for state, rows in zip(states, np.split(U_KN[:3].T, np.cumsum(COUNTS[:2]))):
+        levels = [(time, *state) for time in range(len(rows))]
+        index = pandas.MultiIndex.from_tuples(levels, names=["time", "coul-lambda", "vdw-lambda"])
+        table = pandas.DataFrame(rows, columns=pandas.Index(states, tupleize_cols=False), index=index)
+        tables.append(table)
+    # The columns of a table in another order.
+    tables[1] = tables[1][tables[1].columns[::-1]]
+    joined = annealed.mbar(tables)
+    assert (joined.free_energies == found.free_energies).all() and joined.states == states
+    tables[1].attrs["energy_unit"] = "kcal/mol"
+    with pytest.raises(ValueError, match="table 1 has other states"):
+        annealed.mbar(tables)
+    mixed = tables[0].sample(frac=1, random_state=1)
+    with pytest.raises(ValueError, match="in the order of time: sort them"):
+        annealed.mbar([mixed, tables[2]])
+
+
+@pytest.mark.parametrize("wrong", [-U_KN, U_KN[[2, 1, 0, 3]]])
+def test_potentials_that_the_draws_contradict(wrong):
+    found = annealed.mbar(wrong, COUNTS, draws="independent")
+    assert "DrawsContradict" in found.warning_names and "DrawsContradict" in found.difference(0, 2).warning_names
+    assert not annealed.mbar(U_KN, COUNTS, draws="independent").warnings
+
+
+def test_the_overlap_of_a_pair_does_not_depend_on_counts():
+    x = np.concatenate([rng.normal(0, 1, 10), rng.normal(0, 1, 1_000)])
+    found = annealed.mbar(potentials(x, np.ones(2), np.zeros(2)), [10, 1_000], draws="independent")
+    assert found.difference(0, 1).overlap == pytest.approx(1) and found.overlap[1, 0] == pytest.approx(10 / 1_010)
+    assert 0 < found.standard_errors[0, 1] < 1e-5

@@ -11,6 +11,9 @@ use crate::{Error, Result};
 /// then gives it.
 const UNRESOLVED: f64 = 1e-6;
 
+/// Difference of the shares of two states' weights beyond a gap, below which the gap does not concern their difference.
+const ALIKE: f64 = 0.03;
+
 /// Likeness or overlap of two states above which they count as equal.
 pub(super) const EQUAL: f64 = 1.0 - 1e-9;
 
@@ -44,10 +47,26 @@ impl Cut {
     }
 
     /// Returns 1 if log Z of the first state less log Z of the second one grows with the gap, -1 if it falls, 0 if both
-    /// are in one group.
-    pub(super) fn sign(&self, states: [usize; 2]) -> f64 {
-        let [one, other] = states.map(|state| self.groups[1].contains(&state));
-        f64::from(i8::from(one) - i8::from(other))
+    /// lie alike. `overlap` has the shares of the weight of each state (row) in each state with draws (column). A state
+    /// without draws may lie on both sides.
+    pub(super) fn sign(&self, states: [usize; 2], overlap: &DMatrix<f64>) -> f64 {
+        let [one, other] =
+            states.map(
+                |state| match self.groups.each_ref().map(|group| group.contains(&state)) {
+                    [true, _] => 0.0,
+                    [_, true] => 1.0,
+                    _ => self.groups[1]
+                        .iter()
+                        .map(|own| overlap[(state, *own)])
+                        .sum(),
+                },
+            );
+        let apart: f64 = one - other;
+        if apart.abs() < ALIKE {
+            0.0
+        } else {
+            apart.signum()
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::ops::Range;
 use nalgebra::DMatrix;
 
 use super::data::Data;
+use crate::estimate::effective_draws::Correlation;
 use crate::num::{exp_of_negative, over_vectors};
 use crate::work::join;
 
@@ -21,6 +22,8 @@ pub(super) type OnChunk<'a> = dyn FnMut(Range<usize>, &DMatrix<f64>, &[f64]) + '
 pub(super) struct Weights {
     /// Autocorrelation time `t_s` of the draws of each state.
     pub(super) times: Vec<f64>,
+    /// Whether the draws of each state are correlated beyond chance.
+    pub(super) is_clear: Vec<bool>,
     /// Weight `a_s / N_s` of one draw of each state.
     pub(super) of_draw: Vec<f64>,
     /// Weights `a_s` of all draws of each state, with the sum 1.
@@ -28,13 +31,18 @@ pub(super) struct Weights {
 }
 
 impl Weights {
-    pub(super) fn new(data: &Data, times: Vec<f64>) -> Self {
+    pub(super) fn new(data: &Data, correlations: &[Option<Correlation>]) -> Self {
+        let time = |found: &Option<Correlation>| found.map_or(1.0, |found| found.time);
+        let times = Vec::from_iter(correlations.iter().map(time));
         let counts = data.counts.iter().zip(&times);
         let effective = Vec::from_iter(counts.map(|(count, time)| *count as f64 / time));
         let total: f64 = effective.iter().sum();
         Self {
             of_draw: times.iter().map(|time| 1.0 / (time * total)).collect(),
             shares: effective.iter().map(|count| count / total).collect(),
+            is_clear: (correlations.iter())
+                .map(|found| found.is_some_and(|found| found.is_clear))
+                .collect(),
             times,
         }
     }

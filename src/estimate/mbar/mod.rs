@@ -1,5 +1,6 @@
 //! Log Z of many states from draws of them, by the multistate Bennett acceptance ratio.
 
+mod contradiction;
 mod cut;
 mod data;
 mod difference;
@@ -17,6 +18,7 @@ use nalgebra::DMatrix;
 
 use super::log_z::{write_value, write_warnings};
 use super::{LogZ, Warning, pareto_shape};
+use crate::num::log_sigmoid;
 use crate::{Error, Result};
 use cut::Cut;
 use data::Data;
@@ -28,10 +30,12 @@ pub use state_weights::StateWeights;
 
 /// Number of independent draws of a chain, or of replicas, below which its batches do not show the error.
 const FEW_DRAWS: f64 = 200.0;
+/// Number of draws of a chain below which no correlation is clear.
+const UNCLEAR: usize = 50;
+/// Accuracy of the solution.
+const SOLVED: f64 = 1e-9;
 /// Effective number of draws of a state, of all draws weighted for it, below which a warning appears.
 const FEW_EFFECTIVE: f64 = 25.0;
-/// Variance of a difference over the variances of its terms, below which it is rounding.
-const ROUNDING: f64 = 1e-14;
 /// Pareto shape of the weights of a state without draws above which a warning appears (Vehtari et al. 2024).
 const HEAVY: f64 = 0.7;
 
@@ -134,25 +138,54 @@ impl Mbar {
 
     /// Returns log Z of each state less log Z of state 0.
     pub fn log_z(&self) -> Vec<f64> {
-        let log_z = self.all.log_z.iter();
-        log_z.map(|log_z| log_z - self.all.log_z[0]).collect()
+        let states = 0..self.all.log_z.len();
+        states
+            .map(|state| self.value(&self.all, state, 0))
+            .collect()
     }
 
-    /// Returns log Z of state `i` less log Z of state `j`, with its error. Both are 0 for states of equal densities, but for
-    /// rounding.
+    fn value(&self, all: &Estimates, one: usize, other: usize) -> f64 {
+        // A further state has no offset.
+        let offset = |state: usize| self.solution.data.offsets.get(state).unwrap_or(&0.0);
+        (all.log_z[one] - all.log_z[other]) + (offset(one) - offset(other))
+    }
+
+    /// Returns log Z of state `i` less log Z of state `j`, with its error. Both are 0 for equal states, but for the accuracy
+    /// of the solution.
     ///
     /// # Errors
     /// An index that is no state.
     pub fn difference(&self, i: usize, j: usize) -> Result<Difference> {
-        let (states, k) = ([("i", i), ("j", j)], self.solution.data.counts.len());
-        for (name, state) in states {
-            Error::check(state < k, name, state, format!("a state below {k}"))?;
-        }
+        self.check_states(i, j)?;
         Ok(self.between(&self.all, i, j))
     }
 
+    /// Returns Bennett's overlap of two states, `int 2 p q / (p + q)` of their densities p and q: 1 for equal states, 0 for
+    /// states that share nothing. It does not depend on the counts.
+    ///
+    /// # Errors
+    /// An index that is no state.
+    pub fn overlap(&self, i: usize, j: usize) -> Result<f64> {
+        self.check_states(i, j)?;
+        let weights = [i, j].map(|state| {
+            let weights = self.solution.log_weights(self.solution.data.column(state));
+            (weights, self.all.log_z[state])
+        });
+        let [(one, log_z), (other, its)] = weights;
+        let pairs = one
+            .iter()
+            .zip(&other)
+            .filter(|(p, q)| p.min(**q).is_finite());
+        let term = |(p, q): (&f64, &f64)| {
+            let (p, q) = (p - log_z, q - its);
+            2.0 * (p + log_sigmoid(q - p)).exp()
+        };
+        Ok(pairs.map(term).sum::<f64>().min(1.0))
+    }
+
     /// Returns the weights of all draws at a further state with these log densities, one for each draw. The state may
-    /// lie between others, or be one of them. Its log Z is relative to state 0.
+    /// lie between others, or be one of them. Its log Z is relative to state 0, and warns
+    /// ([`FewWeightedDraws`](Warning::FewWeightedDraws)) of a state that few draws reach.
     ///
     /// # Errors
     /// Another number of log densities than of draws; a NaN or `+inf`; a density of 0 at all draws.
@@ -163,9 +196,17 @@ impl Mbar {
         let (below, expected) = (|x| x < f64::INFINITY, "numbers below +inf");
         Error::check_each("log densities", "draw", indexed, below, expected)?;
         let all = self.solution.estimates(Some(log_densities))?;
-        let log_z = self.between(&all, data.counts.len(), 0);
+        let further = data.counts.len();
+        let mut log_z = self.between(&all, further, 0);
         let log_weights = self.solution.log_weights(log_densities);
-        Ok(StateWeights::new(log_z, log_weights, all.spread.units))
+        let effective = all.effective[further];
+        log_z.warnings.extend(few_weighted(effective, &log_weights));
+        Ok(StateWeights::new(
+            log_z,
+            log_weights,
+            all.spread.units,
+            effective,
+        ))
     }
 
     /// Returns pymbar's overlap matrix, `O_kl = N_l sum_n W_nk W_nl` with the weights `W_nk` of draw n for state k: the
@@ -193,9 +234,13 @@ impl Mbar {
     ///
     /// - [`LittleOverlap`](Warning::LittleOverlap) with two groups of states whose overlap is below 0.03 (Bennett's, at
     ///   equal weights of the groups or of their closest states), or whose acceptances are worth fewer than 10.
-    /// - [`FewDraws`](Warning::FewDraws), [in a state](Warning::InState), if its draws span fewer than 200
-    ///   autocorrelation times (of its chains or of the replicas), or if all draws weighted for it are worth fewer than 25.
-    /// - [`HeavyTail`](Warning::HeavyTail), in a state without draws, for a Pareto shape of its weights above 0.7.
+    /// - [`DrawsContradict`](Warning::DrawsContradict) if the draws of a state are not draws of it by the log densities, as
+    ///   after a wrong sign or a wrong order.
+    /// - [`Rounding`](Warning::Rounding) if the log densities have too few digits for the smallest error.
+    /// - [`ShortChain`](Warning::ShortChain), [in a state](Warning::InState), if its draws, or replicas, are clearly
+    ///   correlated and span fewer than 200 autocorrelation times, or if they are fewer than 50.
+    /// - [`FewWeightedDraws`](Warning::FewWeightedDraws), in a state, if all draws weighted for it are worth fewer than 25, or
+    ///   if it has no draws and the Pareto shape of its weights is above 0.7.
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
     }
@@ -204,25 +249,34 @@ impl Mbar {
     fn between(&self, all: &Estimates, one: usize, other: usize) -> Difference {
         let near = [one, other].map(|state| all.nearest[state]);
         let cuts = self.solution.cuts.iter();
-        let crossed = cuts.filter(|cut| cut.sign(near) != 0.0);
+        let sign = |cut: &Cut| cut.sign([one, other], &all.overlap);
+        let crossed = cuts.filter(|cut| sign(cut) != 0.0);
         let freedoms = crossed.clone().map(|cut| cut.bennett.degrees_of_freedom());
         let effective = [one, other].map(|state| (all.effective[state] - 1.0).max(1.0));
         let v = |i, j| all.spread.covariance[(i, j)];
-        let terms = v(one, one) + v(other, other);
-        let variance = Some(terms - 2.0 * v(one, other)).filter(|v| *v > ROUNDING * terms);
+        let terms = f64::max(v(one, one) + v(other, other), 0.0);
+        let variance = (terms - 2.0 * v(one, other)).max(0.0);
+        // Terms that cancel leave rounding.
+        let accuracy = SOLVED + self.solution.data.rounding + 1e-7 * terms.sqrt();
+        let error = match variance.sqrt() {
+            _ if one == other => 0.0,
+            error => error.max(accuracy),
+        };
         let states = [[one, other], near].concat();
         let concerns = |warning: &&Warning| match warning {
             Warning::InState { state, .. } => states.contains(state),
+            Warning::DrawsContradict { .. } => true,
             _ => false,
         };
         let gaps = crossed.filter(|cut| cut.is_gap());
         let warnings = gaps.clone().map(Cut::warning);
         let others = self.warnings.iter().filter(concerns).cloned();
+        let others = others.chain(Warning::rounding(self.solution.data.rounding, error));
         Difference {
-            value: all.log_z[one] - all.log_z[other],
-            error: variance.map_or(0.0, f64::sqrt),
+            value: self.value(all, one, other),
+            error,
             freedom: freedoms.chain(effective).fold(all.spread.freedom, f64::min),
-            gaps: gaps.map(|cut| (cut.sign(near), cut.bennett)).collect(),
+            gaps: gaps.map(|cut| (sign(cut), cut.bennett)).collect(),
             warnings: warnings.chain(others).collect(),
         }
     }
@@ -233,23 +287,51 @@ impl Mbar {
             let warning = Box::new(self.doubt_of(state)?);
             Some(Warning::InState { state, warning })
         });
-        gaps.map(Cut::warning).chain(states).collect()
+        let rounding = Warning::rounding(self.solution.data.rounding, self.least_error());
+        let of_all = self.all.contradiction.clone().into_iter().chain(rounding);
+        of_all.chain(gaps.map(Cut::warning)).chain(states).collect()
+    }
+
+    /// Returns the smallest error of log Z of a state less log Z of state 0.
+    fn least_error(&self) -> f64 {
+        let others = 1..self.solution.data.counts.len();
+        let errors = others.map(|state| self.between(&self.all, state, 0).error);
+        errors.fold(f64::INFINITY, f64::min)
     }
 
     fn doubt_of(&self, state: usize) -> Option<Warning> {
         let (data, time) = (&self.solution.data, self.all.spread.times[state]);
-        let (own, all) = (data.counts[state], self.all.effective[state]);
-        let few = |draws, effective| Some(Warning::FewDraws { effective, draws });
-        if time > 1.0 && (1.0..FEW_DRAWS * time).contains(&(own as f64)) {
-            return few(own, own as f64 / time);
-        } else if all < FEW_EFFECTIVE {
-            return few(data.labels.len(), all);
-        } else if own > 0 {
-            return None;
+        let draws = data.counts[state];
+        let is_short = match data.how {
+            Dependence::Independent => false,
+            _ if self.all.spread.is_clear[state] => (draws as f64) < FEW_DRAWS * time,
+            _ => draws < UNCLEAR,
+        };
+        let effective = self.all.effective[state];
+        match (draws, is_short) {
+            (1.., true) => Some(Warning::ShortChain { draws, time }),
+            (1.., false) => few_weighted(effective, &[]),
+            (0, _) => few_weighted(effective, &self.solution.log_weights(data.column(state))),
         }
-        let k_hat = pareto_shape(&self.solution.log_weights(data.column(state)))?;
-        (k_hat > HEAVY).then_some(Warning::HeavyTail { k_hat })
     }
+
+    fn check_states(&self, i: usize, j: usize) -> Result<()> {
+        let k = self.solution.data.counts.len();
+        [("i", i), ("j", j)]
+            .into_iter()
+            .try_for_each(|(name, state)| {
+                Error::check(state < k, name, state, format!("a state below {k}"))
+            })
+    }
+}
+
+/// Returns [`FewWeightedDraws`](Warning::FewWeightedDraws) for a small number of draws, or for log weights with a heavy
+/// tail.
+fn few_weighted(effective: f64, log_weights: &[f64]) -> Option<Warning> {
+    let k_hat = pareto_shape(log_weights);
+    let is_heavy = k_hat.is_some_and(|k_hat| k_hat > HEAVY);
+    (effective < FEW_EFFECTIVE || is_heavy)
+        .then_some(Warning::FewWeightedDraws { effective, k_hat })
 }
 
 /// Writes a line for each state, with log Z less log Z of state 0 and effective draws, and any warnings.

@@ -7,6 +7,8 @@ use super::data::{Data, Dependence};
 use super::error::{Influence, Spread};
 use super::mixture::{StateMixture, Weights};
 use super::solve::{inverse, solve};
+use crate::estimate::Warning;
+use crate::estimate::effective_draws::Correlation;
 use crate::estimate::log_sum_exp;
 use crate::{Error, Result};
 
@@ -34,12 +36,14 @@ pub(super) struct Estimates {
     pub(super) effective: Vec<f64>,
     /// State with draws that is most similar to each state: itself, or an equal one, if it has draws.
     pub(super) nearest: Vec<usize>,
+    /// A contradiction between draws and log densities, if the estimates are without a further state.
+    pub(super) contradiction: Option<Warning>,
 }
 
 impl Solution {
     pub(super) fn of(data: Data) -> Result<Self> {
-        let (start, ones) = (first_estimate(&data), vec![1.0; data.counts.len()]);
-        let first = Self::solved(data, start, ones)?;
+        let (start, none) = (first_estimate(&data), vec![None; data.counts.len()]);
+        let first = Self::solved(data, start, &none)?;
         if first.data.how != Dependence::Chains {
             return Ok(first);
         }
@@ -51,13 +55,14 @@ impl Solution {
             let others = Vec::from_iter(states.clone().filter(differs));
             most_similar(&influence.products, state, &others).unwrap_or(state)
         };
-        let times = influence.times(&Vec::from_iter(states.clone().map(similar)));
-        Self::solved(first.data, first.log_z, times)
+        let found = influence.correlations(&Vec::from_iter(states.clone().map(similar)));
+        let found = Vec::from_iter(found.into_iter().map(Some));
+        Self::solved(first.data, first.log_z, &found)
     }
 
     /// Solves the equations with weights by the effective numbers of draws, from a start.
-    fn solved(data: Data, start: Vec<f64>, times: Vec<f64>) -> Result<Self> {
-        let weights = Weights::new(&data, times);
+    fn solved(data: Data, start: Vec<f64>, found: &[Option<Correlation>]) -> Result<Self> {
+        let weights = Weights::new(&data, found);
         let (mut log_z, products) = solve(&data, &weights, start)?;
         let cuts = cuts(&data, &products, &weights.times, &mut log_z)?;
         let (mut log_weights, mixture) = (Vec::new(), StateMixture::new(&data, &weights, &log_z));
@@ -120,6 +125,9 @@ impl Solution {
             overlap: DMatrix::from_fn(states, states, overlap),
             effective: (0..states).map(|state| effective / square(state)).collect(),
             nearest: (0..states).filter_map(nearest).collect(),
+            contradiction: (further.is_none())
+                .then(|| influence.contradiction(&spread))
+                .flatten(),
             log_z: mixture.log_z,
             spread,
         })

@@ -17,12 +17,18 @@ pub struct StateWeights {
     log_weights: Vec<f64>,
     units: Vec<usize>,
     log_z: Difference,
+    effective: f64,
 }
 
 impl StateWeights {
     /// Creates the weights. In the order of the states, units beside each other would count as correlated, so they get
     /// their numbers in a random order.
-    pub(super) fn new(log_z: Difference, log_weights: Vec<f64>, mut units: Vec<usize>) -> Self {
+    pub(super) fn new(
+        log_z: Difference,
+        log_weights: Vec<f64>,
+        mut units: Vec<usize>,
+        effective: f64,
+    ) -> Self {
         let count = units.iter().max().map_or(0, |last| last + 1);
         let mut order = Vec::from_iter(0..count);
         order.shuffle(&mut stream(0, Purpose::RESAMPLING, 0));
@@ -32,12 +38,20 @@ impl StateWeights {
             log_weights,
             units,
             log_z,
+            effective,
         }
     }
 
     /// Returns log Z of the further state less log Z of state 0.
     pub fn log_z(&self) -> &Difference {
         &self.log_z
+    }
+
+    /// Returns the number of independent draws of the further state that all draws are worth, as
+    /// [`Mbar::effective_draws`](super::Mbar::effective_draws).
+    #[doc(alias = "ess")]
+    pub fn effective_draws(&self) -> f64 {
+        self.effective
     }
 }
 

@@ -249,6 +249,53 @@ fn no_overlap_warns_and_has_a_large_error() {
     println!("{mbar}");
 }
 
+/// Beyond a gap the error is that of the group alone, in either order of the states.
+#[test]
+fn a_gap_does_not_change_errors_within_a_group() {
+    let mut states = oscillators(4, 0.8);
+    states[2].mean += 30.0;
+    states[3].mean += 30.0;
+    for seed in 0..20 {
+        let mut rng = stream(seed, Purpose::TESTING, 5);
+        let draws = draws(&states, &[100; 4], 0.0, &mut rng);
+        let all = matrix(&states, &draws);
+        let group = all.view((200, 2), (200, 2)).into_owned();
+        let error = |matrix, counts: &[usize], states: [usize; 2]| {
+            let mbar = Mbar::from_log_densities(matrix, counts, Dependence::Independent).unwrap();
+            mbar.difference(states[0], states[1])
+                .unwrap()
+                .standard_error()
+        };
+        let alone = error(group, &[100; 2], [1, 0]);
+        for states in [[3, 2], [2, 3]] {
+            let found = error(all.clone(), &[100; 4], states);
+            assert!((found / alone - 1.0).abs() < 0.01, "{found}, alone {alone}");
+        }
+    }
+}
+
+/// A state without draws whose weight lies on both sides of a gap is across it from both.
+#[test]
+fn a_state_without_draws_on_both_sides_of_a_gap() {
+    let mut states = oscillators(3, 3.5);
+    states.iter_mut().for_each(|state| state.stiffness = 1.0);
+    let counts = [100, 0, 100];
+    let mut rng = stream(0, Purpose::TESTING, 6);
+    let draws = draws(&states, &counts, 0.0, &mut rng);
+    let independent = Dependence::Independent;
+    let mbar = Mbar::from_log_densities(matrix(&states, &draws), &counts, independent).unwrap();
+    assert!(
+        matches!(mbar.warnings()[0], Warning::LittleOverlap { .. }),
+        "{mbar}"
+    );
+    for other in [0, 2] {
+        let found = mbar.difference(1, other).unwrap();
+        let names = Vec::from_iter(found.warnings().iter().map(Warning::name));
+        assert!(names.contains(&"LittleOverlap".into()), "{found}");
+        assert!(found.standard_error() > 0.4, "{found}");
+    }
+}
+
 /// Values are the same, errors nearly: one has the information of all draws, the other of each direction's own.
 #[test]
 fn two_states_are_bennetts_estimate() {
@@ -286,12 +333,21 @@ fn equal_states_have_equal_log_z() {
     let draws = draws(&states, &counts, 0.0, &mut rng);
     let mbar = Mbar::from_log_densities(matrix(&states, &draws), &counts, Dependence::Independent)
         .unwrap();
-    for (i, j) in [(1, 3), (2, 4), (1, 1)] {
+    for (i, j) in [(1, 3), (2, 4)] {
         let found = mbar.difference(i, j).unwrap();
         let (value, error) = (found.log_z(), found.standard_error());
         println!("{i} {j}: {value:.1e} +- {error:.1e}");
-        assert!(value.abs() < 1e-13 && error < 1e-7, "{found}");
+        assert!(value.abs() < 1e-13, "{found}");
+        assert!((1e-9..1e-7).contains(&error), "{found}");
+        assert!((mbar.overlap(i, j).unwrap() - 1.0).abs() < 1e-12);
     }
+    assert_eq!(mbar.difference(1, 1).unwrap().standard_error(), 0.0);
+    // Nothing varies between two equal states alone.
+    let draws = super::tests::draws(&states[..2], &[10, 1_000], 0.0, &mut rng);
+    let equal = matrix(&[states[0]; 2], &draws);
+    let found = Mbar::from_log_densities(equal, &[10, 1_000], Dependence::Independent).unwrap();
+    let error = found.difference(1, 0).unwrap().standard_error();
+    assert!((1e-9..1e-5).contains(&error), "{error}");
     assert!(mbar.warnings().is_empty(), "{mbar}");
     let overlap = mbar.overlap_matrix();
     for row in 0..5 {
@@ -436,7 +492,12 @@ fn bad_input_is_refused_by_its_place() {
     let labels = Vec::from_iter((0..22).map(|n| n % 3));
     let text = Mbar::from_labels(good.clone(), labels, Dependence::Independent);
     assert!(text.unwrap_err().to_string().contains("2 at row 2"));
-    for times in [vec![0; 3], vec![22; 22]] {
+    // Too few, out of range, or of fewer than 20 different times.
+    for times in [
+        vec![0; 3],
+        vec![22; 22],
+        Vec::from_iter((0..22).map(|n| n % 19)),
+    ] {
         let times = Dependence::Replicas(times);
         assert!(Mbar::from_log_densities(good.clone(), &counts, times).is_err());
     }
@@ -530,4 +591,275 @@ fn a_density_may_be_zero() {
     assert!(found.standard_error() < 0.06, "{found}");
     let chains = of(Dependence::Chains);
     assert!((chains.log_z() - found.log_z()).abs() < 0.02, "{chains}");
+}
+
+/// Log densities with a mistake, for draws that are right.
+fn mistaken(right: &DMatrix<f64>, mistake: &str) -> DMatrix<f64> {
+    let states = right.ncols();
+    let mut wrong = right.clone();
+    match mistake {
+        "sign" => wrong = -right,
+        "kJ/mol for kT" => wrong *= 2.479,
+        "kT for kJ/mol" => wrong /= 2.479,
+        "reversed rows" => {
+            wrong = DMatrix::from_fn(right.nrows(), states, |n, k| right[(n, states - 1 - k)]);
+        }
+        "two rows exchanged" => wrong.swap_columns(0, 1),
+        _ => {
+            let shifted = right.column(1).map(|log_f| 4.184 * log_f);
+            wrong.set_column(1, &shifted);
+        }
+    }
+    wrong
+}
+
+fn contradicts(warnings: &[Warning]) -> bool {
+    let is_it = |warning: &Warning| matches!(warning, Warning::DrawsContradict { .. });
+    warnings.iter().any(is_it)
+}
+
+/// The measured level is in `docs/many-states.md`.
+#[test]
+fn right_draws_do_not_contradict_their_densities() {
+    let mut apart = oscillators(4, 0.8);
+    apart[2].mean += 30.0;
+    apart[3].mean += 30.0;
+    let independent = (Dependence::Independent, 0.0);
+    let chains = (Dependence::Chains, 0.667);
+    for (name, states, counts, (how, correlation)) in [
+        (
+            "good",
+            oscillators(5, 0.8),
+            vec![100; 5],
+            independent.clone(),
+        ),
+        (
+            "poor",
+            oscillators(5, 2.5),
+            vec![100; 5],
+            independent.clone(),
+        ),
+        ("few", oscillators(4, 0.8), vec![12; 4], independent.clone()),
+        ("none", apart, vec![50; 4], independent.clone()),
+        (
+            "unequal",
+            oscillators(3, 0.8),
+            vec![20, 1_000, 20],
+            independent,
+        ),
+        (
+            "chains",
+            oscillators(4, 0.8),
+            vec![1_000; 4],
+            chains.clone(),
+        ),
+        ("short chains", oscillators(4, 0.8), vec![60; 4], chains),
+    ] {
+        let doubted = (0..40).filter(|seed| {
+            let mut rng = stream(*seed, Purpose::TESTING, 3);
+            let matrix = matrix(&states, &draws(&states, &counts, correlation, &mut rng));
+            let found = Mbar::from_log_densities(matrix, &counts, how.clone()).unwrap();
+            contradicts(found.warnings())
+        });
+        assert_eq!(doubted.count(), 0, "{name}");
+    }
+}
+
+#[test]
+fn mistakes_in_the_densities_contradict_the_draws() {
+    let (states, counts) = (oscillators(5, 0.8), [200; 5]);
+    for mistake in [
+        "sign",
+        "kJ/mol for kT",
+        "kT for kJ/mol",
+        "reversed rows",
+        "two rows exchanged",
+        "one row in another unit",
+    ] {
+        for how in [Dependence::Independent, Dependence::Chains] {
+            let seen = (0..10).filter(|seed| {
+                let mut rng = stream(*seed, Purpose::TESTING, 4);
+                let right = matrix(&states, &draws(&states, &counts, 0.0, &mut rng));
+                let wrong = mistaken(&right, mistake);
+                let found = Mbar::from_log_densities(wrong, &counts, how.clone()).unwrap();
+                let in_difference = contradicts(found.difference(4, 0).unwrap().warnings());
+                assert_eq!(contradicts(found.warnings()), in_difference);
+                in_difference
+            });
+            let seen = seen.count();
+            println!("{mistake}, {how:?}: {seen} of 10");
+            assert!(seen >= 9, "{mistake}: {seen}");
+        }
+    }
+}
+
+/// The estimate at a state far from all draws, whose error cannot be known, has a warning.
+#[test]
+fn a_further_state_far_from_all_draws_warns() {
+    let (states, counts) = (oscillators(3, 0.8), [200; 3]);
+    let (mut unwarned, mut held) = (0, 0);
+    for (distance, least) in [
+        (0.3, 0),
+        (1.0, 0),
+        (2.0, 0),
+        (3.0, 35),
+        (5.0, 40),
+        (9.0, 40),
+    ] {
+        let mut warned = 0;
+        for seed in 0..40 {
+            let mut rng = stream(seed, Purpose::TESTING, 5);
+            let draws = draws(&states, &counts, 0.0, &mut rng);
+            let how = Dependence::Independent;
+            let mbar = Mbar::from_log_densities(matrix(&states, &draws), &counts, how).unwrap();
+            let far = Oscillator {
+                mean: states[2].mean + distance,
+                stiffness: 2.0,
+            };
+            let column = Vec::from_iter(draws.iter().map(|x| far.log_density(*x)));
+            let weights = mbar.weights_at(&column).unwrap();
+            let found = weights.log_z();
+            let exact = far.log_z() - states[0].log_z();
+            let is_few = |warning: &Warning| matches!(warning, Warning::FewWeightedDraws { .. });
+            if found.warnings().iter().any(is_few) {
+                warned += 1;
+            } else {
+                unwarned += 1;
+                held += usize::from((found.log_z() - exact).abs() < 4.0 * found.standard_error());
+            }
+        }
+        println!("a further state {distance} away: {warned} of 40 warn");
+        assert!(warned >= least, "{distance}: {warned}");
+        assert!(distance > 0.5 || warned <= 1, "{distance}: {warned}");
+    }
+    println!("unwarned: {held} of {unwarned} within 4 errors");
+    assert!(held + 2 >= unwarned);
+}
+
+/// Independent draws that are declared as chains.
+#[test]
+fn chains_without_correlation_are_not_short() {
+    let (states, counts) = (oscillators(4, 0.8), [190; 4]);
+    let short = |correlation: f64, counts: &[usize]| {
+        let seeds = (0..30).filter(|seed| {
+            let mut rng = stream(*seed, Purpose::TESTING, 6);
+            let matrix = matrix(&states, &draws(&states, counts, correlation, &mut rng));
+            let found = Mbar::from_log_densities(matrix, counts, Dependence::Chains).unwrap();
+            let mut names = found.warnings().iter().map(Warning::name);
+            names.any(|name| name == "ShortChain")
+        });
+        seeds.count()
+    };
+    let [none, some, few] = [
+        short(0.0, &counts),
+        short(0.8, &counts),
+        short(0.0, &[40; 4]),
+    ];
+    println!("short chains: {none}, {some}, {few} of 30");
+    assert!(none <= 1 && some == 30 && few == 30);
+}
+
+/// It is Bennett's, which does not depend on counts.
+#[test]
+fn overlap_of_a_pair() {
+    let states = oscillators(3, 1.0);
+    for counts in [[2_000, 2_000, 2_000], [4_000, 400, 0]] {
+        let mut rng = stream(7, Purpose::TESTING, 7);
+        let draws = draws(&states, &counts, 0.0, &mut rng);
+        let how = Dependence::Independent;
+        let mbar = Mbar::from_log_densities(matrix(&states, &draws), &counts, how).unwrap();
+        for (i, j) in [(0, 1), (2, 1), (2, 0)] {
+            let density = |k: usize, x: f64| (states[k].log_density(x) - states[k].log_z()).exp();
+            let term = |step: i32| {
+                let x = 0.01 * f64::from(step);
+                let (p, q) = (density(i, x), density(j, x));
+                0.01 * 2.0 * p * q / (p + q) / std::f64::consts::TAU.sqrt()
+            };
+            let exact: f64 = (-800..800).map(term).sum();
+            let found = mbar.overlap(i, j).unwrap();
+            println!("{i} {j}: {found:.4}, exactly {exact:.4}");
+            assert!((found - exact).abs() < 0.04, "{found} {exact}");
+        }
+    }
+}
+
+/// Potentials with a large common constant, in double and in single precision.
+#[test]
+fn lost_digits_warn() {
+    let (states, counts) = (oscillators(3, 0.8), [100; 3]);
+    let mut rng = stream(8, Purpose::TESTING, 8);
+    let right = matrix(&states, &draws(&states, &counts, 0.0, &mut rng));
+    let of = |matrix: DMatrix<f64>| {
+        Mbar::from_log_densities(matrix, &counts, Dependence::Independent).unwrap()
+    };
+    let exact = of(right.clone()).difference(2, 0).unwrap();
+    let lost = |found: &Mbar| {
+        let names = [found.warnings(), found.difference(2, 0).unwrap().warnings()]
+            .map(|warnings| warnings.iter().any(|warning| warning.name() == "Rounding"));
+        assert_eq!(names[0], names[1]);
+        names[0]
+    };
+    let single = |x: f64| f64::from(x as f32);
+    assert!(!lost(&of(right.clone())) && !lost(&of(right.map(single))));
+    assert!(lost(&of(right.add_scalar(1e15))));
+    assert!(lost(&of(right.map(|x| single(x + 1e8)))));
+    for offset in [1e10, -1e10] {
+        for column in [None, Some(0), Some(1)] {
+            let mut far = right.clone();
+            match column {
+                Some(state) => far.column_mut(state).add_scalar_mut(offset),
+                None => far.add_scalar_mut(offset),
+            }
+            let found = of(far).difference(2, 0).unwrap();
+            let moved = if column == Some(0) { -offset } else { 0.0 };
+            println!("{offset} {column:?}: {found}");
+            assert!((found.log_z() - moved - exact.log_z()).abs() < 1e-4);
+            assert!((found.standard_error() / exact.standard_error() - 1.0).abs() < 1e-3);
+        }
+    }
+}
+
+#[test]
+fn draws_given_twice_are_refused() {
+    let (states, counts) = (oscillators(2, 0.8), [30, 30]);
+    let mut rng = stream(9, Purpose::TESTING, 9);
+    let x = draws(&states, &counts, 0.0, &mut rng);
+    let refused = |draws: &[f64], counts: [usize; 2]| {
+        let matrix = matrix(&states, draws);
+        let found = Mbar::from_log_densities(matrix, &counts, Dependence::Independent);
+        found.map_or_else(|error| error.to_string(), |_| String::new())
+    };
+    assert_eq!(refused(&x, counts), "");
+    let thrice = [x[..30].repeat(3), x[30..].to_vec()].concat();
+    let text = refused(&thrice, [90, 30]);
+    assert!(
+        text.contains("state 0, which repeats its first 1/3"),
+        "{text}"
+    );
+    let text = refused(&x[..30].repeat(2), counts);
+    assert!(
+        text.contains("the draws of state 0 again as state 1"),
+        "{text}"
+    );
+}
+
+#[test]
+fn times_of_draws() {
+    let found = Dependence::replicas(&[0.5, 7.0, 0.5, -1.0]).unwrap();
+    assert_eq!(found, Dependence::Replicas(vec![1, 2, 1, 0]));
+    assert!(Dependence::replicas(&[0.0, f64::NAN]).is_err());
+    // Two chains of state 1, one after the other.
+    let labels = [0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1];
+    let times = [0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 0, 1, 2, 3, 4].map(f64::from);
+    assert_eq!(
+        Dependence::chains(&times, &labels).unwrap(),
+        Dependence::Chains
+    );
+    let mut shuffled = times;
+    shuffled[5..].copy_from_slice(&[3.0, 1.0, 4.0, 2.0, 9.0, 0.0, 8.0, 5.0, 7.0, 6.0]);
+    let text = Dependence::chains(&shuffled, &labels)
+        .unwrap_err()
+        .to_string();
+    assert!(text.contains("state 1, where 5 of 10"), "{text}");
+    assert!(Dependence::chains(&times, &labels[1..]).is_err());
 }

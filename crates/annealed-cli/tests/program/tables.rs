@@ -130,6 +130,8 @@ fn many_states_of_a_table_have_their_free_energies() {
         .map(|i| json["neighbours"][i]["delta_f"].as_f64().unwrap())
         .sum();
     assert!((sum - found).abs() < 1e-9, "{json}");
+    let overlap = json["neighbours"][0]["overlap"].as_f64().unwrap();
+    assert!(0.8 < overlap && overlap < 1.0, "{json}");
     assert!(refused(&["states", &file, "--counts", "400,400,400"]).contains("invalid counts"));
     fs::write(&file, "a,b\n1,2\n").unwrap();
     assert!(refused(&["states", &file]).contains("expected one of the name state"));

@@ -2,6 +2,7 @@
 
     annealed.rbm(W, a, b)                          log Z of a restricted Boltzmann machine, and the likelihood of data
     annealed.evidence(prior, log_likelihood)       the log evidence of a Bayesian model, and its posterior
+    annealed.log_likelihoods(prior, f, data)       log p(x) of many data under a model with a latent vector, such as a decoder
     annealed.from_draws(draws, log_density)        log Z from draws of another sampler
     annealed.free_energy(forward, reverse)         a free-energy difference from the work done in both directions
     annealed.mbar(u_kn, N_k)                       free energies of many states, from the reduced potentials of draws
@@ -17,6 +18,7 @@ from ._draws import from_draws
 from ._errors import Interrupted
 from ._evidence import Summary, evidence
 from ._free_energy import FreeEnergy, free_energy
+from ._log_likelihoods import LogLikelihoods, log_likelihoods
 from ._log_ratio import LogRatio, log_ratio
 from ._mbar import StateEnergies, mbar
 from ._priors import (
@@ -45,6 +47,7 @@ __all__ = [
     "Evidence",
     "FreeEnergy",
     "Interrupted",
+    "LogLikelihoods",
     "LogRatio",
     "LogZ",
     "Prior",
@@ -64,6 +67,7 @@ __all__ = [
     "half_normal",
     "independent",
     "inverse_gamma",
+    "log_likelihoods",
     "log_normal",
     "log_ratio",
     "mbar",

@@ -15,10 +15,6 @@ from ._free_energy import FreeEnergy, decimals
 
 #: End of the names of alchemlyb's levels with the state that a row was drawn from.
 LAMBDA = "-lambda"
-#: Number of independent draws below which a further state has a warning.
-FEW = 100
-#: Least number of different times of replicas.
-TIMES = 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +29,8 @@ class StateEnergies:
     standard_errors: np.ndarray
     #: The probability that a draw weighted for state i (row) came from state j (column), (K, K); as pymbar's compute_overlap()["matrix"].
     overlap: np.ndarray
+    #: The states: the columns of alchemlyb's table, or their indices. Warnings name states by their indices.
+    states: list[Any]
     #: Number of draws of each state, (K,).
     counts: np.ndarray
     #: Number of independent draws of each state that all draws are worth, (K,).
@@ -49,28 +47,28 @@ class StateEnergies:
         """Returns the free energy of state j less that of state i, with its interval and the warnings that concern it."""
         count = len(self.counts)
         i, j = (integer(name, state, 0, count - 1) for name, state in (("i", i), ("j", j)))
-        return _energy(self._states.difference(j, i), float(self.overlap[i, j]), float(min(self.effective_draws[[i, j]])))
+        return _energy(self._states.difference(j, i), self._states.overlap_of(i, j), float(min(self.effective_draws[[i, j]])))
 
     def at(self, u_n: Any) -> FreeEnergy:
         """Returns the free energy of a further state less that of state 0, from its reduced potential at each draw, (N,)."""
-        (log_z, error, interval, doubts), log_weights = self._states.at(self._further(u_n))
-        effective = _effective(log_weights)
-        doubts = [*doubts, *_few_draws(effective)]
-        return _energy((log_z, error, interval, doubts), float("nan"), effective)
+        found, effective, _ = self._states.at(self._further(u_n))
+        return _energy(found, float("nan"), effective)
 
     def weights_at(self, u_n: Any) -> np.ndarray:
         """Returns the weights of all draws at a further state, (N,), which sum to 1."""
-        _, log_weights = self._states.at(self._further(u_n))
-        return np.exp(log_weights - _log_sum(log_weights))
+        weights = self._states.at(self._further(u_n))[-1]
+        weights = np.exp(weights - weights.max())
+        return weights / weights.sum()
 
     def mean(self, values: Any, u_n: Any) -> tuple[float, float]:
         """Returns the mean of `values`, one for each draw (N,), at a further state, and its standard error. A state of the table
-        is given by its row of u_kn. Warns if few draws belong to this state."""
+        is given by its row of u_kn. The warnings of this state are issued."""
         array, further = floats("values", values, 1), self._further(u_n)
         refuse("values", array, ~np.isfinite(array), "finite numbers")
-        for _, text in _few_draws(_effective(self._states.at(further)[1])):
+        mean, doubts = self._states.mean(further, array)
+        for _, text in doubts:
             warnings.warn(text, stacklevel=2)
-        return self._states.mean(further, array)
+        return mean
 
     @staticmethod
     def _further(u_n: Any) -> np.ndarray:
@@ -82,14 +80,14 @@ class StateEnergies:
         return "\n".join([f"{len(self.counts)} states, {self.counts.sum()} draws; free energies in kT, less that of state 0", *self._lines()])
 
     def _lines(self) -> list[str]:
-        lines = ["state     draws  effective  free energy         overlap with next"]
+        names = [str(state) for state in self.states]
+        width = max(5, *map(len, names))
+        lines = [f"index  {'state':<{width}}     draws  effective  free energy         overlap with next"]
         for state, (f, error) in enumerate(zip(self.free_energies, self.standard_errors[0])):
             digits = decimals(error)
             value = f"{f:.{digits}f} +- {error:.{digits}f}"
-            last = state + 1 == len(self.counts)
-            # A state without draws has no column in the matrix.
-            overlap = "" if last or 0 in self.counts[state : state + 2] else f"{self.overlap[state, state + 1]:.3f}"
-            lines.append(f"{state:>5}  {self.counts[state]:>8}  {self.effective_draws[state]:>9.0f}  {value:<18}  {overlap}".rstrip())
+            overlap = "" if state + 1 == len(names) else f"{self._states.overlap_of(state, state + 1):.3f}"
+            lines.append(f"{state:>5}  {names[state]:<{width}}  {self.counts[state]:>8}  {self.effective_draws[state]:>9.0f}  {value:<18}  {overlap}".rstrip())
         return lines
 
     def __str__(self) -> str:
@@ -101,38 +99,18 @@ def _energy(found: Any, overlap: float, effective: float) -> FreeEnergy:
     return FreeEnergy(-log_z, error, (-upper, -lower), overlap, effective, [text for _, text in doubts], [name for name, _ in doubts])
 
 
-def _log_sum(x: np.ndarray) -> float:
-    most = x.max()
-    return float(most + np.log(np.exp(x - most).sum()))
-
-
-def _effective(log_weights: np.ndarray) -> float:
-    """Returns the number of equal weights that have the same variance of a mean."""
-    return float(np.exp(2 * _log_sum(log_weights) - _log_sum(2 * log_weights)))
-
-
-def _few_draws(effective: float) -> list[tuple[str, str]]:
-    """Returns name and sentence of a warning if a further state has few draws."""
-    if effective >= FEW:
-        return []
-    text = (
-        f"the draws, weighted for this state, are worth about {effective:.0f} independent ones, too few to judge the error, which may "
-        "be far too small: add draws of this state, or of states nearer to it"
-    )
-    return [("FewDraws", text)]
-
-
-def mbar(u_kn: Any, N_k: Optional[Sequence[int]] = None, *, draws: str = "chains", times: Optional[Sequence[int]] = None) -> StateEnergies:
+def mbar(u_kn: Any, N_k: Optional[Sequence[int]] = None, *, draws: str = "chains", times: Optional[Sequence[float]] = None) -> StateEnergies:
     """Estimates the free energies of many states by the multistate Bennett acceptance ratio (MBAR).
 
     Parameters
     ----------
     u_kn : array (K, N), the reduced potential (over kT) of each of N draws under each of K states, draws sorted by state, as for
-        `pymbar.MBAR`; +inf is a density of 0. Or alchemlyb's table u_nk, whose rows tell their state; then N_k is not given
+        `pymbar.MBAR`; +inf is a density of 0. Or alchemlyb's table u_nk, whose rows tell their state, or a list of such tables;
+        then N_k is not given
     N_k : the number of draws of each state, (K,); 0 for a state without draws
     draws : how draws depend. "chains": those of a state are one chain, in the order of the array; "independent"; "replicas": draws of
         all states at near times depend on each other, as in replica exchange
-    times : the time of each draw, (N,), whole numbers, for replicas; alchemlyb's table has them
+    times : the time of each draw, (N,), for replicas; alchemlyb's table has them
 
     Errors are those of autocorrelated draws. Groups of states that hardly overlap get a warning (`LittleOverlap`), and the
     intervals of differences between them contain what each group says alone.
@@ -145,40 +123,44 @@ def mbar(u_kn: Any, N_k: Optional[Sequence[int]] = None, *, draws: str = "chains
     """
     if times is not None and draws != "replicas":
         raise ValueError(f"invalid times: got times beside draws={draws!r}, expected draws=\"replicas\": others have no use for them")
-    if hasattr(u_kn, "columns") and hasattr(u_kn, "index"):
+    at: Any = times
+    if isinstance(u_kn, (list, tuple)) and u_kn and all(_is_table(table) for table in u_kn):
+        u_kn = _joined(u_kn)
+    if _is_table(u_kn):
         if N_k is not None:
             raise ValueError("invalid N_k: expected none beside a table whose rows tell their state")
         array, labels, own = _alchemlyb(u_kn)
-        times = own if times is None else times
+        states, at = _states_of(u_kn), own if times is None else times
     else:
         array, labels = _sorted(u_kn, N_k)
+        states = list(range(array.shape[1]))
     bad = np.argwhere(~(array > -np.inf))
     for n, k in bad[:1]:
         raise ValueError(f"invalid u_kn: got {array[n, k]} for draw {n} at state {k}, expected a number or +inf")
-    if times is not None:
-        found = named_array("times", times)
+    if at is not None:
+        found = named_array("times", at)
         if found.shape != (len(array),):
             raise ValueError(f"invalid times: got an array of shape {found.shape}, expected ({len(array)},)")
-        refuse("times", found, (found != found) if found.dtype.kind in "iufmM" else np.full(found.shape, True), "numbers")
-        different, found = np.unique(found, return_inverse=True)
-        if draws == "replicas" and len(different) < TIMES:
-            raise ValueError(f"invalid times: got {len(different)} different ones, expected at least {TIMES}")
-        times = found.tolist()
-    states = _mbar(np.ascontiguousarray(-array), labels, str(draws), times)
-    values, errors = states.differences()
-    effective, tau = (np.array(x) for x in states.draws())
-    doubts = states.doubts()
+        if found.dtype.kind in "mM":
+            found = found.astype(np.int64)
+        refuse("times", found, (found != found) if found.dtype.kind in "iuf" else np.full(found.shape, True), "numbers")
+        at = found.astype(float).tolist()
+    made = _mbar(np.ascontiguousarray(-array), labels, str(draws), at)
+    values, errors = made.differences()
+    effective, tau = (np.array(x) for x in made.draws())
+    doubts = made.doubts()
     return StateEnergies(
         free_energies=values[0].copy(),
         delta_f=values,  # log Z_i - log Z_j = F_j - F_i
         standard_errors=errors,
-        overlap=states.overlap(),
+        overlap=made.overlap(),
+        states=states,
         counts=np.bincount(labels, minlength=array.shape[1]),
         effective_draws=effective,
         autocorrelation_times=tau,
         warnings=[text for _, text in doubts],
         warning_names=[name for name, _ in doubts],
-        _states=states,
+        _states=made,
     )
 
 
@@ -195,6 +177,28 @@ def _sorted(u_kn: Any, N_k: Optional[Sequence[int]]) -> tuple[np.ndarray, list[i
             f"column for each draw{turned}"
         )
     return array.T, np.repeat(np.arange(len(counts)), counts).tolist()
+
+
+def _is_table(table: Any) -> bool:
+    return hasattr(table, "columns") and hasattr(table, "index") and hasattr(table, "to_numpy")
+
+
+def _joined(tables: Sequence[Any]) -> Any:
+    """Returns the rows of alchemlyb's tables in one table, as alchemlyb.concat."""
+    import pandas
+
+    attributes = [dict(table.attrs) for table in tables]
+    for place, (table, own) in enumerate(zip(tables, attributes)):
+        if set(_states_of(table)) != set(_states_of(tables[0])) or own != attributes[0]:
+            raise ValueError(f"invalid u_nk: table {place} has other states (columns), or other units, than table 0")
+    joined = pandas.concat(list(tables))
+    joined.attrs = attributes[0]
+    return joined
+
+
+def _states_of(table: Any) -> list[Any]:
+    """Returns the states of alchemlyb's table as they are: numbers, or tuples of numbers."""
+    return [state.item() if hasattr(state, "item") else state for state in table.columns]
 
 
 def _alchemlyb(table: Any) -> tuple[np.ndarray, list[int], Optional[np.ndarray]]:

@@ -1,24 +1,22 @@
-//! Coverage of `Mbar` on harmonic oscillators, whose log Z is known.
+//! Coverage of `Mbar` on harmonic oscillators and on replica exchange, where log Z of each state is known.
 //!
 //! ```text
-//! cargo run --release -p annealed-measurements --bin states -- --seeds 400
+//! cargo run --release -p annealed-measurements --bin states -- --seeds 400 --rows FILE
 //! ```
-//!
-//! `--peer FOLDER` writes data of independent draws with the estimates of them, for `measurements/peers/states.py`.
 
 mod cell;
+mod oscillators;
+mod replicas;
+mod tally;
 
 use std::error::Error;
-use std::fmt::Write;
-use std::fs;
+use std::fs::{self, OpenOptions};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use annealed::Result;
-use annealed::estimate::{Dependence, LogZ, Mbar};
-use annealed_measurements::problems::seeds::over_seeds;
 use clap::Parser;
 
-use cell::{Cell, Overlap, cells};
+use tally::{Count, Tally};
 
 /// How often the intervals of free energies of many states hold, and what the warnings say.
 #[derive(Debug, Parser)]
@@ -29,146 +27,106 @@ struct Options {
     /// Only the cells whose names contain this
     #[arg(long, default_value = "")]
     only: String,
-    /// Writes the data and estimates of one seed to this folder
+    /// File of counts, a line a cell: cells of this number of seeds that have a line are not run again
     #[arg(long)]
-    peer: Option<PathBuf>,
+    rows: Option<PathBuf>,
 }
 
-/// One seed: the last state less the first one, and how many of the neighbours' unwarned intervals hold.
-struct Seen {
-    off: f64,
-    error: f64,
-    holds: bool,
-    warned: bool,
-    neighbours: usize,
-    neighbours_held: usize,
-    neighbours_far: usize,
-    /// Half the distance of the estimates from the draws of each half of the states alone.
-    half_gap: f64,
+/// Names of pooled rows, and what a cell's name with a comma contains that belongs to it.
+const POOLS: [(&str, &str); 13] = [
+    ("all oscillators", "K = "),
+    ("K = 5", "K = 5,"),
+    ("K = 20", "K = 20,"),
+    ("good overlap", "good overlap,"),
+    ("poor overlap", "poor overlap,"),
+    ("no overlap", "no overlap,"),
+    ("independent, equal counts", "independent,"),
+    ("tau 5", "tau 5,"),
+    ("tau 50", "tau 50,"),
+    ("counts 100 : 1", "counts 100 : 1,"),
+    ("half without draws", "half without draws,"),
+    ("replicas", "replicas,"),
+    ("all", ","),
+];
+
+/// Reads the lines of counts.
+fn read(file: &Path) -> Result<Vec<Tally>, Box<dyn Error>> {
+    if !file.exists() {
+        return Ok(Vec::new());
+    }
+    let text = fs::read_to_string(file)?;
+    let tallies = text.lines().map(serde_json::from_str);
+    Ok(tallies.collect::<Result<_, _>>()?)
 }
 
-fn seen(cell: &Cell, seed: u64) -> Result<Seen> {
-    let (draws, labels) = cell.draws(seed);
-    let mbar = Mbar::from_labels(
-        cell.log_densities(&draws),
-        labels.clone(),
-        cell.dependence(),
-    )?;
-    let last = cell.states.len() - 1;
-    let whole = mbar.difference(last, 0)?;
-    let holds = |found: &dyn LogZ, exact: f64| {
-        let (lower, upper) = found.interval();
-        lower <= exact && exact <= upper
-    };
-    let off = |found: &dyn LogZ, exact: f64| found.log_z() - exact;
-    let (mut neighbours, mut neighbours_held, mut neighbours_far) = (0, 0, 0);
-    for state in 1..=last {
-        let (found, exact) = (
-            mbar.difference(state, state - 1)?,
-            cell.exact(state, state - 1),
-        );
-        if found.warnings().is_empty() {
-            neighbours += 1;
-            neighbours_held += usize::from(holds(&found, exact));
-            let is_far = off(&found, exact).abs() > 4.0 * found.standard_error();
-            neighbours_far += usize::from(is_far);
+fn append(file: &Path, tally: &Tally) -> Result<(), Box<dyn Error>> {
+    let mut file = OpenOptions::new().create(true).append(true).open(file)?;
+    Ok(writeln!(file, "{}", serde_json::to_string(tally)?)?)
+}
+
+fn share(part: usize, all: usize) -> String {
+    match all {
+        0 => "-".to_owned(),
+        _ => format!("{:.1}% of {all}", 100.0 * part as f64 / all as f64),
+    }
+}
+
+fn print_row(name: &str, tally: &Tally) {
+    let Count { all, silent, .. } = tally.near;
+    let names = tally.names.iter();
+    let names = Vec::from_iter(names.map(|(name, count)| format!("{name} {count}")));
+    let (near, ends, crossing) = (&tally.near, &tally.ends, &tally.crossing);
+    println!(
+        "| {name} | {} | {} | {} | {} | {:.2} | {} | {} | {} |",
+        share(all - silent, all),
+        share(near.held, silent),
+        share(ends.held, ends.silent),
+        near.far,
+        near.ratio(),
+        share(crossing.all - crossing.silent, crossing.all),
+        tally
+            .least
+            .map_or("-".to_owned(), |least| format!("{least:.3}")),
+        names.join(", "),
+    );
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let options = Options::parse();
+    let kept = options.rows.as_deref().map_or(Ok(Vec::new()), read)?;
+    println!(
+        "| cell | warned | silent intervals that hold | those of last and first state | silent and off by 4 errors \
+         | root mean square error over standard error | crossing differences that warn \
+         | least standard error over the one-sided gap | warnings |"
+    );
+    println!("|---|--:|--:|--:|--:|--:|--:|--:|---|");
+    let mut tallies = Vec::new();
+    let cells = oscillators::cells().into_iter().chain(replicas::cells());
+    for cell in cells.filter(|cell| cell.name.contains(&options.only)) {
+        let is_it = |tally: &&Tally| tally.name == cell.name && tally.seeds == options.seeds;
+        let tally = match kept.iter().find(is_it) {
+            Some(tally) => tally.clone(),
+            None => {
+                let tally = Tally::of(&cell, options.seeds)?;
+                if let Some(file) = &options.rows {
+                    append(file, &tally)?;
+                }
+                tally
+            }
+        };
+        print_row(&cell.name, &tally);
+        tallies.push(tally);
+    }
+    for (name, part) in POOLS {
+        let of_pool = |tally: &&Tally| format!("{},", tally.name).contains(part);
+        let mut pooled = Tally::default();
+        tallies
+            .iter()
+            .filter(of_pool)
+            .for_each(|tally| pooled.add(tally));
+        if pooled.near.all > 0 {
+            print_row(name, &pooled);
         }
     }
-    let exact = cell.exact(last, 0);
-    Ok(Seen {
-        off: off(&whole, exact),
-        error: whole.standard_error(),
-        holds: holds(&whole, exact),
-        warned: !whole.warnings().is_empty(),
-        neighbours,
-        neighbours_held,
-        neighbours_far,
-        half_gap: 0.5 * cell.one_sided_gap(&draws, &labels, &mbar.log_z()),
-    })
-}
-
-/// Runs all seeds of a cell, and prints its line.
-fn report(cell: &Cell, seeds: u64) -> Result<[usize; 3]> {
-    let all = over_seeds(seeds, |seed| seen(cell, seed))?;
-    let silent = Vec::from_iter(all.iter().filter(|one| !one.warned));
-    let held = silent.iter().filter(|one| one.holds).count();
-    let far = silent.iter().filter(|one| one.off.abs() > 4.0 * one.error);
-    let of_silent = silent.len().max(1) as f64;
-    let squares = silent.iter().map(|one| (one.off / one.error).powi(2));
-    let sum = |of: fn(&Seen) -> usize| all.iter().map(of).sum::<usize>();
-    let (neighbours, its_held) = (sum(|one| one.neighbours), sum(|one| one.neighbours_held));
-    let small = all.iter().filter(|one| one.error < one.half_gap).count();
-    println!(
-        "| {} | {} | {held} of {} | {} | {:.4} | {:.2} | {its_held} of {neighbours} ({:.1}%) | {} | {} |",
-        cell.name,
-        all.len() - silent.len(),
-        silent.len(),
-        far.count(),
-        all.iter().map(|one| one.error).sum::<f64>() / all.len() as f64,
-        (squares.sum::<f64>() / of_silent).sqrt(),
-        100.0 * its_held as f64 / neighbours.max(1) as f64,
-        sum(|one| one.neighbours_far),
-        if cell.overlap == Overlap::None {
-            small.to_string()
-        } else {
-            String::new()
-        },
-    );
-    Ok([held, silent.len(), all.len()])
-}
-
-/// Factor on the numbers of draws for the comparison of errors, which are estimates.
-const FOR_PEER: usize = 20;
-
-/// Writes counts and reduced potentials of one seed, and log Z with the standard errors of all differences to state 0.
-fn write_for_peer(cell: &Cell, folder: &Path) -> std::result::Result<(), Box<dyn Error>> {
-    let (draws, labels) = cell.more(FOR_PEER).draws(1);
-    let matrix = cell.log_densities(&draws);
-    let mbar = Mbar::from_labels(matrix.clone(), labels.clone(), Dependence::Independent)?;
-    let mut text = String::new();
-    for (row, label) in matrix.row_iter().zip(&labels) {
-        let values = Vec::from_iter(row.iter().map(|value| format!("{:?}", -value)));
-        writeln!(text, "{label},{}", values.join(","))?;
-    }
-    let name = cell.name.replace([' ', ','], "_");
-    fs::write(folder.join(format!("{name}.data.csv")), text)?;
-    let mut text = String::new();
-    for state in 0..cell.states.len() {
-        let found = mbar.difference(state, 0)?;
-        writeln!(text, "{:?},{:?}", found.log_z(), found.standard_error())?;
-    }
-    fs::write(folder.join(format!("{name}.annealed.csv")), text)?;
-    Ok(())
-}
-
-fn main() -> std::result::Result<(), Box<dyn Error>> {
-    let options = Options::parse();
-    let cells = cells()
-        .into_iter()
-        .filter(|cell| cell.name.contains(&options.only));
-    if let Some(folder) = &options.peer {
-        let mut good = cells.filter(|cell| cell.tau == 1 && cell.overlap != Overlap::None);
-        return good.try_for_each(|cell| write_for_peer(&cell, folder));
-    }
-    println!(
-        "| cell | warned of {} | silent ones that hold | silent and off by 4 errors | mean standard error \
-         | root mean square error over standard error | neighbours' silent ones that hold | silent and off by 4 errors \
-         | errors below half the one-sided gap |",
-        options.seeds
-    );
-    println!("|---|--:|--:|--:|--:|--:|--:|--:|--:|");
-    let mut pooled = [0; 3];
-    for cell in cells {
-        let found = report(&cell, options.seeds)?;
-        pooled
-            .iter_mut()
-            .zip(found)
-            .for_each(|(sum, found)| *sum += found);
-    }
-    let [held, silent, all] = pooled;
-    println!(
-        "\n{held} of {silent} silent intervals hold ({:.1}%), of {all} seeds",
-        100.0 * held as f64 / silent as f64
-    );
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Warnings that state a fact and do not judge log Z.
 
 /// Names of warnings, each with a fact. The warning always appears if the fact is true.
-pub const FACTS: [(&str, &str); 22] = [
+pub const FACTS: [(&str, &str); 25] = [
     ("FewChains", "fewer than 25 chains"),
     ("DeadChains", "a chain has weight 0"),
     (
@@ -19,6 +19,18 @@ pub const FACTS: [(&str, &str); 22] = [
         "the challenge of rounds, in the Python package, ended in an error",
     ),
     ("ChallengeUndecided", "a challenge is undecided"),
+    (
+        "DrawsContradict",
+        "draws of a state are not draws of it, by the log densities of all states",
+    ),
+    (
+        "ShortChain",
+        "correlated draws of a state span fewer than 200 autocorrelation times, or a chain has fewer than 50 draws",
+    ),
+    (
+        "FewWeightedDraws",
+        "the draws of all states, weighted for one, are worth fewer than 25, or have a heavy tail",
+    ),
     (
         "FewDraws",
         "draws at hand are worth fewer than 100 independent ones",
