@@ -49,7 +49,8 @@ pub fn run(folders: &Folders, saved: &Lines<Row>, lines: &Path, build: &str) -> 
     for machine in Machine::SMALL {
         kiwaki::run(machine, BaseRates, folders, &mut runs)?;
         // To match the knots of a spline takes minutes.
-        let is_matched = folders.knots().is_dir();
+        let knots = format!("{}-uniform", machine.stem());
+        let is_matched = folders.knots().join(knots).is_dir();
         let kinds = [Some(PathKind::Ga), is_matched.then_some(PathKind::Mas)];
         let kinds = Vec::from_iter(kinds.into_iter().flatten());
         grosse::run(machine, &kinds, folders, &mut runs)?;
