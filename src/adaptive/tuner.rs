@@ -208,7 +208,8 @@ impl<K: Clone, S> Tuning<K, S> {
         let sizes = |log_sizes: &[f64]| Vec::from_iter(log_sizes.iter().map(|size| size.exp()));
         let beta = populations.beta();
         for _ in 0..moves {
-            let size = self.step_size(&[(beta, sizes(&self.log_sizes))])?;
+            // Constant in beta, which is above 1 where chains are cooled.
+            let size = self.step_size(&[(0.0, sizes(&self.log_sizes))])?;
             let kernel = (self.tuner.with_step_size)(&self.kernel, size);
             let decisions = populations.stay(&kernel)?;
             let rates = match self.tuner.data {
