@@ -1,6 +1,8 @@
 //! The confidence interval of log Z. Its upper bound is corrected for skewness, and wider if the tail is heavy or few
 //! weights are effective. `docs/intervals.md` reports its coverage.
 
+use std::ops::RangeInclusive;
+
 use super::Estimate;
 use crate::num::student_quantile;
 
@@ -10,10 +12,10 @@ const SHAPES: (f64, f64) = (0.35, 0.65);
 /// Largest factor by which a heavy tail widens the upper side.
 const HEAVY: f64 = 3.0;
 /// Effective sample size at which the upper side doubles. This side grows less for islands of nearly equal weight, and
-/// for fewer than [`CALIBRATED`] chains of nearly equal weight.
+/// for a [`CALIBRATED`] number of chains of nearly equal weight.
 const FEW: f64 = 15.0;
-/// Number of chains below which the upper side grows less for chains of nearly equal weight.
-const CALIBRATED: usize = 65;
+/// Numbers of chains for which the upper side grows less if the weights are nearly equal.
+const CALIBRATED: RangeInclusive<usize> = 16..=64;
 
 /// Returns the allowance for chance in the Pareto shape fitted to the weights of `chains` chains.
 pub(super) fn margin(chains: usize) -> f64 {
@@ -51,7 +53,7 @@ impl Estimate {
         let heaviness = ((shape - light) / (heavy - light)).clamp(0.0, 1.0);
         let few = (FEW / self.effective_sample_size()).powi(2);
         // Islands, or a few chains, of nearly equal weight do not lack a large one.
-        let uneven = match self.is_of_islands() || self.units < CALIBRATED {
+        let uneven = match self.is_of_islands() || CALIBRATED.contains(&self.units) {
             true => self.relative_variance.min(1.0),
             false => 1.0,
         };
