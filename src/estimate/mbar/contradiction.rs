@@ -24,9 +24,7 @@ impl Influence<'_> {
         let batches = self.batches(&spread.times);
         let squares = self.squares();
         let mut influences = self.of_distances(&batches.units, &squares);
-        for (mut column, factor) in influences.column_iter_mut().zip(batches.factors) {
-            column *= f64::sqrt(factor);
-        }
+        batches.scale(&mut influences);
         let slowest = spread.times.iter().copied().fold(1.0, f64::max);
         // Batches of short chains do not show the error.
         let loose = |state: &usize| match spread.times[*state] {

@@ -31,7 +31,7 @@ pub(super) struct Batches {
     /// Batch of each draw.
     pub(super) units: Vec<usize>,
     /// Factor on the square of the sum of each batch.
-    pub(super) factors: Vec<f64>,
+    factors: Vec<f64>,
     /// The least number of batches of a series less 1.
     freedom: f64,
 }
@@ -155,9 +155,7 @@ impl<'a> Influence<'a> {
     fn spread_of_batches(&self, times: Vec<f64>, is_clear: Vec<bool>) -> Spread {
         let batches = self.batches(&times);
         let mut influences = self.of_groups(&batches.units);
-        for (mut column, factor) in influences.column_iter_mut().zip(batches.factors) {
-            column *= f64::sqrt(factor);
-        }
+        batches.scale(&mut influences);
         Spread {
             covariance: &influences * influences.transpose(),
             freedom: batches.freedom,
@@ -179,6 +177,13 @@ impl<'a> Influence<'a> {
 }
 
 impl Batches {
+    /// Multiplies the influence of each batch (column) by the root of its factor.
+    pub(super) fn scale(&self, influences: &mut DMatrix<f64>) {
+        for (mut column, factor) in influences.column_iter_mut().zip(&self.factors) {
+            column *= factor.sqrt();
+        }
+    }
+
     /// Creates the batches of series of draws with these autocorrelation times.
     fn of(series: &[Vec<usize>], times: &[f64], draws: usize) -> Self {
         let (mut units, mut factors) = (vec![0; draws], Vec::new());
