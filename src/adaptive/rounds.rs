@@ -51,8 +51,9 @@ use crate::{Error, Result};
 /// The run ends when the [`budget`](Self::budget) is spent; at most a quarter of it precedes the last round, or a half
 /// with [`fitted`](Self::fitted). With
 /// [`until_error`](Self::until_error) the run ends at that standard error, or
-/// [warns](crate::estimate::Warning::ErrorNotReached) of a larger one. It always ends after the [number of
-/// rounds](Self::rounds). [`RoundsRun::stopped_by`] returns the reason.
+/// [warns](crate::estimate::Warning::ErrorNotReached) of a larger one if the budget, the [number of rounds](Self::rounds) or
+/// the time limit ends it first, or if the variance of the rounds fell by less than half while their stages grew fourfold.
+/// [`RoundsRun::stopped_by`] returns the reason.
 #[must_use]
 #[doc(alias("marginal likelihood", "evidence"))]
 pub struct Rounds<'p, P: AnnealingPath, K> {
@@ -65,7 +66,7 @@ pub struct Rounds<'p, P: AnnealingPath, K> {
     pub(super) chains: usize,
     pub(super) moves: usize,
     pub(super) block_size: Option<usize>,
-    pub(super) rounds: usize,
+    pub(super) rounds: Option<usize>,
     pub(super) budget: Option<u64>,
     pub(super) until_error: Option<f64>,
     pub(super) seed: u64,
@@ -79,6 +80,8 @@ pub(super) struct Plan {
     is_last: bool,
 }
 
+/// Number of rounds, unless it is set or the rounds go on until an error is reached.
+const ROUNDS: usize = 8;
 /// Effective share of the draws of a fitted base below which a round from it has stages: a stage costs as much as a draw.
 const LEAST_SHARE: f64 = 0.05;
 /// Effective share of the draws for which progress is forecast before a base is fitted.
@@ -95,7 +98,7 @@ const MOST_DRAWS: u64 = 1 << 20;
 /// Returns a divisor of the budget. The quotient is the most that all before the last round may spend. The last round
 /// then has three quarters, and its error is at most 16% above the error of the whole budget. If a base is fitted, the
 /// last round has half, and its error is at most 41% higher.
-pub(super) fn divisor_before_last(fits: bool) -> u64 {
+fn divisor_before_last(fits: bool) -> u64 {
     if fits { 2 } else { 4 }
 }
 
@@ -126,7 +129,7 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
             chains: 256,
             moves: 3,
             block_size: None,
-            rounds: 8,
+            rounds: None,
             budget: None,
             until_error: None,
             seed: 0,
@@ -210,8 +213,6 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
         chains: usize,
         /// Sets the number of moves at each stage of the first pass; 3 by default.
         moves: usize,
-        /// Sets the largest number of rounds after the first pass; 8 by default.
-        rounds: usize,
         /// Sets the seed; 0 by default.
         seed: u64,
         /// Sets the number of chains that move together; by default 64 in the first pass and 128 in the rounds. In the
@@ -219,6 +220,9 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
         /// batches](crate::model::UnnormalizedModel::evaluates_batches) gets one call a step if a block holds all
         /// chains.
         block_size in Some: usize,
+        /// Sets the largest number of rounds after the first pass; by default 8, or as many as [`until_error`](Self::until_error)
+        /// takes.
+        rounds in Some: usize,
         /// Sets the number of density evaluations to spend; a gradient counts as one more. The first pass may take at
         /// most a quarter, and needs some tens of stages at `chains * moves` times the kernel's
         /// [`evaluations`](TransitionKernel::evaluations).
@@ -248,7 +252,7 @@ where
 
     /// Returns the first pass, and a function from its number of stages to the later chain-steps: chains times stages.
     pub(super) fn first(&self) -> Result<(FirstPass<'p, P, K>, impl Fn(usize) -> u64 + Sync + '_)> {
-        Error::check_at_least("rounds", self.rounds, 1)?;
+        Error::check_at_least("rounds", self.most_rounds(), 1)?;
         if self.fitting.is_some() {
             Error::check_count("chains", self.chains, 4)?;
         }
@@ -287,7 +291,7 @@ where
             + Runs<BlockResult<P::State, RoundRecorder<P::State>>>
             + Carries<Reached<P::State, K>>,
     {
-        let mut at = match job.carried(&|at| at.check(self.rounds))? {
+        let mut at = match job.carried(&|at| at.check(self.most_rounds()))? {
             Some(at) => at,
             None => {
                 let reached = match &self.fitting {
@@ -417,7 +421,8 @@ where
             at.stages = 2 * now;
         }
         // The next round has more stages, with which chains may reach the target. After the last round it is an error.
-        if !is_last && matches!(run, Err(Error::AllWeightsZero { .. })) {
+        let may_reach = !is_last && at.rounds.len() < self.rounds.unwrap_or(ROUNDS);
+        if may_reach && matches!(run, Err(Error::AllWeightsZero { .. })) {
             let cost = (evaluations, seconds(begun));
             at.rounds
                 .push(Round::without_survivors(now, &at.barrier, cost));
@@ -442,9 +447,13 @@ where
             fitted: at.fitted.clone(),
             not_fitted: at.not_fitted,
             rounds: at.rounds.clone(),
-            candidates: Some(self.until_error.map_or(1, |_| self.rounds)),
+            candidates: Some(self.candidates(at.rounds.len() - 1)),
             run,
         };
+        let goes_on = at.stopped_by.is_none() && self.rounds.is_none();
+        if goes_on && at.rounds.len() > ROUNDS && last.stands() {
+            at.stopped_by = Some(StoppedBy::NoProgress);
+        }
         if at.stopped_by.is_none() {
             if let Some(recorder) = recorder {
                 self.improve(&mut at, &last.run, &recorder)?;
@@ -512,6 +521,21 @@ where
         self.fitting.is_none() && self.tuner.is_some() && last.barrier.global() > 1.0
     }
 
+    /// Returns the largest number of rounds after the first pass.
+    pub(super) fn most_rounds(&self) -> usize {
+        let unset = if self.until_error.is_some() { usize::MAX } else { ROUNDS };
+        self.rounds.unwrap_or(unset)
+    }
+
+    /// Returns the divisor of the level of a bound by round number `round`. Any round could end the run by its own error, so
+    /// each takes a part of the level, and the parts `1 / (i (i + 1))` of any number of rounds add up to less than 1.
+    fn candidates(&self, round: usize) -> usize {
+        match self.until_error {
+            None => 1,
+            Some(_) => self.rounds.unwrap_or(round * (round + 1)),
+        }
+    }
+
     /// Returns the settings that all rounds share.
     fn layout(&self) -> Layout<P::State> {
         let coordinates = self.tuner.map(|tuner| tuner.coordinates());
@@ -531,7 +555,7 @@ where
             Some(budget) => budget.saturating_sub(spent) / self.evaluations(1),
             // Each round has twice as many as the one before.
             None => {
-                let rounds = u32::try_from(self.rounds).unwrap_or(u32::MAX);
+                let rounds = u32::try_from(self.rounds.unwrap_or(ROUNDS)).unwrap_or(u32::MAX);
                 let firsts = 2_u64.saturating_pow(rounds) - 1;
                 firsts.saturating_mul(stages.max(FEWEST_STAGES) as u64)
             }
@@ -571,11 +595,11 @@ where
             is_last,
         };
         let Some(budget) = self.budget else {
-            return Ok(plan(wanted, round == self.rounds));
+            return Ok(plan(wanted, round == self.most_rounds()));
         };
         let most = budget / divisor_before_last(fits);
         let after = spent.saturating_add(self.evaluations(wanted));
-        if after <= most && round < self.rounds {
+        if after <= most && round < self.most_rounds() {
             return Ok(plan(wanted, false));
         }
         let stages = budget.saturating_sub(spent) / self.evaluations(1);
@@ -595,7 +619,7 @@ where
         Plan {
             stages: 1,
             draws: Some(draws),
-            is_last: self.until_error.is_none() || draws == most || round == self.rounds,
+            is_last: self.until_error.is_none() || draws == most || round == self.rounds.unwrap_or(ROUNDS),
         }
     }
 }

@@ -5,7 +5,6 @@ use std::fmt;
 use super::barrier::Barrier;
 use super::first_pass::FirstPassRun;
 use super::fitted::{FittedBase, NotFitted};
-use super::rounds::divisor_before_last;
 use crate::ais::Run;
 use crate::estimate::{
     LogZ, Remedy, Warning, WeightedSample, WeightedStates, effective_families, write_estimate,
@@ -60,7 +59,8 @@ pub(super) struct Last<S, K> {
     pub(super) fitted: Option<FittedBase>,
     pub(super) not_fitted: Option<NotFitted>,
     pub(super) rounds: Vec<Round>,
-    /// Number of rounds whose error could have ended the run, at least 1; `None` if a callback ended it.
+    /// Divisor of the level of a bound, at least 1, if rounds could end the run by their own errors; `None` if a callback ended
+    /// it.
     pub(super) candidates: Option<usize>,
 }
 
@@ -189,12 +189,9 @@ impl<S, K> Last<S, K> {
         if self.stands() {
             return Remedy::ChainsAlone(chains);
         }
-        let last = self.rounds.last().map_or(0, |round| round.evaluations) as f64;
-        // The variance of log Z is taken as inversely proportional to the number of stages.
-        let last = last * (self.run.standard_error() / standard_error).powi(2);
-        let before =
-            1.0 / divisor_before_last(self.fitted.is_some() || self.not_fitted.is_some()) as f64;
-        let budget = last / (1.0 - before);
+        let spent: u64 = self.rounds.iter().map(|round| round.evaluations).sum();
+        // The variance of log Z is taken as inversely proportional to the number of stages, in all rounds.
+        let budget = spent as f64 * (self.run.standard_error() / standard_error).powi(2);
         match budget.is_finite() {
             true => Remedy::Budget {
                 budget: budget as u64,
@@ -229,7 +226,7 @@ impl<S, K> Last<S, K> {
     }
 
     /// Returns whether the variance fell by less than half since an earlier round with at most a quarter of the stages.
-    fn stands(&self) -> bool {
+    pub(super) fn stands(&self) -> bool {
         let (stages, error) = (self.run.schedule().stages(), self.run.standard_error());
         let mut earlier = self.rounds.iter().rev();
         let before = earlier.find(|round| STAGE_GROWTH * round.stages <= stages);
@@ -327,10 +324,9 @@ impl<S, K> LogZ for RoundsRun<S, K> {
     /// Returns a lower bound on log Z that holds with probability `confidence`, from the last round
     /// ([`Run::certified_lower_bound`]), or `None` if a callback ended the rounds. If any of n
     /// rounds could end them at a requested [error](super::Rounds::until_error), the last round's bound has the
-    /// confidence `1 - (1 - confidence) / n`.
+    /// confidence `1 - (1 - confidence) / n`; without a number of rounds, round i has `1 - (1 - confidence) / (i (i + 1))`.
     fn certified_lower_bound(&self, confidence: f64) -> Result<Option<f64>> {
         Error::check_inner_fraction("confidence", confidence)?;
-        // Any of n rounds could have ended the run by its own error, so each bound gets an equal part of the level.
         let bound = |n| {
             let run = &self.last.run;
             run.certified_lower_bound(1.0 - (1.0 - confidence) / n as f64)

@@ -113,6 +113,8 @@ pub enum StoppedBy {
     Callback,
     /// The evaluations allowed for [`Rounds`](crate::adaptive::Rounds) were spent.
     Evaluations,
+    /// The error of [`Rounds`](crate::adaptive::Rounds) did not fall as their stages grew.
+    NoProgress,
 }
 
 impl StoppedBy {
@@ -131,6 +133,7 @@ impl fmt::Display for StoppedBy {
             Self::Chains => "all chains done",
             Self::StandardError => "standard error reached",
             Self::Evaluations => "budget spent",
+            Self::NoProgress => "the error does not fall with more stages",
             Self::TimeLimit => "time limit reached",
             Self::Callback => "interrupted",
         })

@@ -357,3 +357,21 @@ def test_two_results_have_a_ratio(run):
         annealed.log_ratio(run, 1.0)
     with pytest.raises(ValueError, match="got one result twice"):
         annealed.log_ratio(run, run)
+
+
+@pytest.mark.parametrize("fitted", [False, True])
+def test_functions_of_jax_compile_once_after_the_first_calls(fitted):
+    jax = pytest.importorskip("jax")
+    jax.config.update("jax_enable_x64", True)
+    traces = []
+
+    @jax.jit
+    def log_likelihood(x):
+        traces.append(x.shape)
+        return -0.5 * ((1.0 - x) ** 2).sum(axis=1)
+
+    prior = {"theta": annealed.normal(0, 2)}
+    run = annealed.evidence(prior, log_likelihood, until_error=0.05, fitted=fitted)
+    assert traces == [(3, 1), (1, 1), (64, 1)]
+    exact = annealed.evidence(prior, lambda x: -0.5 * ((1.0 - x) ** 2).sum(axis=1), until_error=0.05, fitted=fitted)
+    assert abs(run.log_z - exact.log_z) < 1e-9

@@ -99,7 +99,11 @@ MOST = 6
 
 
 class BatchFunction:
-    """A user's functions of a batch (n, d) as one, which returns log densities (n,) and gradients (n, d) or None."""
+    """A user's functions of a batch (n, d) as one, which returns log densities (n,) and gradients (n, d) or None.
+
+    With a number of `rows`, each call of the user's functions gets so many states. The last ones are copies, if there are fewer:
+    a library that compiles a function for the shape of its arguments compiles it once.
+    """
 
     def __init__(
         self, name: str, function: Optional[Callable[..., Any]], gradient: Any = None, parameters: Optional[Sequence[str]] = None
@@ -115,8 +119,28 @@ class BatchFunction:
         self.instead_of_pair = "return the first of the two"
         #: The last value that was NaN or +inf, and its row.
         self.refused: Optional[tuple[float, np.ndarray]] = None
+        #: Number of rows of each call, and of the copies in all calls.
+        self.rows: Optional[int] = None
+        self.padded = 0
+        #: Whether the function returned arrays of JAX, which compiles for each shape.
+        self.is_of_jax = False
 
     def __call__(self, x: np.ndarray) -> tuple[np.ndarray, Optional[np.ndarray]]:
+        if self.rows is None:
+            return self.once(x)
+        parts = [self.part(x[i : i + self.rows]) for i in range(0, len(x), self.rows)]
+        values, slopes = zip(*parts)
+        return np.concatenate(values), None if slopes[0] is None else np.concatenate(slopes)
+
+    def part(self, x: np.ndarray) -> tuple[np.ndarray, Optional[np.ndarray]]:
+        """Calls the functions with up to `rows` rows, filled up by copies of the last one."""
+        n, more = len(x), self.rows - len(x)
+        self.padded += more
+        values, slopes = self.once(np.concatenate([x, np.repeat(x[-1:], more, axis=0)]))
+        return values[:n], None if slopes is None else slopes[:n]
+
+    def once(self, x: np.ndarray) -> tuple[np.ndarray, Optional[np.ndarray]]:
+        """Calls the functions with these rows."""
         found = self.function(x)
         if self.gradient is None:
             return self.values(found, x), None
@@ -145,6 +169,7 @@ class BatchFunction:
         """Returns log densities of states, and notes the precision of their numbers."""
         if isinstance(found, (tuple, list)) and len(found) == 2 and np.ndim(found[0]) == 1:
             raise ValueError(f"{self.name} returned a pair, expected n log densities (n,): {self.instead_of_pair}")
+        self.is_of_jax |= type(found).__module__.partition(".")[0] in ("jax", "jaxlib")
         array = named_array(self.name, found)
         if array.dtype.kind == "f":
             self.epsilon = max(self.epsilon, float(np.finfo(array.dtype).eps))

@@ -14,6 +14,10 @@ from ._priors import PriorLike, pairs, parameter_names
 from ._progress import shown
 
 
+#: Number of chains in a block of the first pass, by default. Blocks of later rounds are twice as large.
+FIRST_BLOCK = 64
+
+
 def evidence(
     prior: PriorLike,
     log_likelihood: Callable[[np.ndarray], Any],
@@ -55,7 +59,9 @@ def evidence(
         If the two passes disagree, the rounds start from the prior, and the text of the result says so
     step_size : where the tuning of the kernel starts
     leapfrog : steps of each Hamiltonian trajectory
-    block_size : number of chains that are evaluated together: `chains` for a device or a library with threads of its own
+    block_size : number of chains that are evaluated together: `chains` for a device or a library with threads of its own. A
+        function that returns arrays of JAX gets 64 rows or `block_size` in each call after the first ones, so that JAX compiles it
+        once; missing rows are copies
     threads : threads of the library; your function is always called from the calling thread
     progress : True or False for a line on standard error, by default where a person looks; or a function of a text, the
         number of steps done, and that of all, which is called at most ten times a second
@@ -105,6 +111,7 @@ def evidence(
         "threads": optional(integer, "threads", threads),
     }
     function.check(prior_draws(named, 3, 0))
+    function.rows = (block_size or FIRST_BLOCK) if function.is_of_jax else None
     with shown(progress) as show:
         try:
             return _evidence(named, function, epsilon=function.epsilon, progress=show, **settings)

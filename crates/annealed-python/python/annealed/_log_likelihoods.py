@@ -73,23 +73,13 @@ class _Decoder(BatchFunction):
             self.gradient = lambda z: gradient(z, data[self.indices])
         if callable(log_likelihood):
             self.function = lambda z: log_likelihood(z, data[self.indices])
-        #: Number of rows of each call, and of the padded rows of all calls.
-        self.rows, self.padded = rows, 0
+        self.rows = rows
         self.refused_datum: Optional[int] = None
 
-    def __call__(self, x: np.ndarray) -> tuple[np.ndarray, Optional[np.ndarray]]:
-        parts = [self.part(x[i : i + self.rows]) for i in range(0, len(x), self.rows)]
-        values, slopes = zip(*parts)
-        return np.concatenate(values), None if slopes[0] is None else np.concatenate(slopes)
-
-    def part(self, x: np.ndarray) -> tuple[np.ndarray, Optional[np.ndarray]]:
-        """Calls the functions with up to `rows` rows, padded by copies of the last one."""
-        n, more = len(x), self.rows - len(x)
-        self.padded += more
-        x = np.concatenate([x, np.repeat(x[-1:], more, axis=0)])
+    def once(self, x: np.ndarray) -> tuple[np.ndarray, Optional[np.ndarray]]:
         self.indices = x[:, -1].astype(np.int64)
-        values, slopes = super().__call__(np.ascontiguousarray(x[:, :-1]))
-        return values[:n], None if slopes is None else np.pad(slopes[:n], ((0, 0), (0, 1)))
+        values, slopes = super().once(np.ascontiguousarray(x[:, :-1]))
+        return values, None if slopes is None else np.pad(slopes, ((0, 0), (0, 1)))
 
     def values(self, found: Any, x: np.ndarray) -> np.ndarray:
         values = super().values(found, x)
