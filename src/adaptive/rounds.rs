@@ -523,7 +523,11 @@ where
 
     /// Returns the largest number of rounds after the first pass.
     pub(super) fn most_rounds(&self) -> usize {
-        let unset = if self.until_error.is_some() { usize::MAX } else { ROUNDS };
+        let unset = if self.until_error.is_some() {
+            usize::MAX
+        } else {
+            ROUNDS
+        };
         self.rounds.unwrap_or(unset)
     }
 
@@ -619,7 +623,9 @@ where
         Plan {
             stages: 1,
             draws: Some(draws),
-            is_last: self.until_error.is_none() || draws == most || round == self.rounds.unwrap_or(ROUNDS),
+            is_last: self.until_error.is_none()
+                || draws == most
+                || round == self.rounds.unwrap_or(ROUNDS),
         }
     }
 }

@@ -78,6 +78,18 @@ pub enum Warning {
         /// Number of chains.
         chains: usize,
     },
+    /// A run of many data of which most have few effective chains. The chains with the largest weights are then missing at
+    /// some of the other data, whose own weights look even.
+    #[error(
+        "half of the data have an effective sample size below {median:.1} of {chains} chains: some estimates are too low, and \
+         their own weights do not show it; use more stages"
+    )]
+    LowSampleSizes {
+        /// Median over data of the effective sample size.
+        median: f64,
+        /// Number of chains of a datum.
+        chains: usize,
+    },
     /// A chain that carries a large part of the weight.
     #[error(
         "one chain carries {:.0}% of the weight: use more stages or more chains", 100.0 * share

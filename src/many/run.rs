@@ -57,6 +57,10 @@ pub struct MeanLogZ {
 
 /// Least number of chains for which the intervals are calibrated. With fewer, each datum warns.
 const FEW: usize = 16;
+/// Median over data of the effective share of the chains below which all data warn. If logs of weights are normal, the
+/// share of 16 chains is .46 where 2% of the estimates are off by four errors and .3 nats; on a linear decoder with ten
+/// latent coordinates it was .39, and .9% were.
+const LOW: f64 = 1.0 / 3.0;
 /// Largest number of chains in a group for the jackknife of order 2, which takes all pairs of a group.
 const GROUP: usize = 64;
 
@@ -95,6 +99,15 @@ pub(super) fn weights_by_datum(part: &RunPart<Latent>) -> BTreeMap<usize, Vec<f6
     weights
 }
 
+/// Warns of all data if the median of their effective sample sizes is a small part of the chains.
+fn low_sample_sizes(data: &[DatumLogZ]) -> Option<Warning> {
+    let of = |datum: &DatumLogZ| datum.estimate.effective_sample_size();
+    let mut sizes: Vec<f64> = data.iter().map(of).collect();
+    sizes.sort_by(f64::total_cmp);
+    let (median, chains) = (sizes[sizes.len() / 2], data[0].estimate.chains());
+    (median < LOW * chains as f64).then_some(Warning::LowSampleSizes { median, chains })
+}
+
 /// Returns the number of density evaluations of the finished chains.
 pub(super) fn evaluations(part: &RunPart<Latent>) -> u64 {
     let chains = part.nodes.iter().map(|node| node.value.chains.states.len());
@@ -112,8 +125,13 @@ impl LogLikelihoodsRun {
         let data = weights
             .iter()
             .map(|(&datum, weights)| DatumLogZ::new(datum, weights));
+        let mut data: Vec<_> = data.collect::<Result<_>>()?;
+        if let Some(warning) = low_sample_sizes(&data) {
+            let all = data.iter_mut();
+            all.for_each(|datum| datum.warnings.push(warning.clone()));
+        }
         Ok(Self {
-            data: data.collect::<Result<_>>()?,
+            data,
             evaluations: evaluations(&part),
             seconds: part.seconds,
         })

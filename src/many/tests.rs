@@ -3,7 +3,7 @@ use rand::RngExt;
 
 use super::*;
 use crate::ais::Ais;
-use crate::estimate::Estimate;
+use crate::estimate::{Estimate, Warning};
 use crate::kernel::{Hmc, Mala, RandomWalkMetropolis, StepSize, TransitionKernel, Tunable};
 use crate::model::{
     Differentiable, FunctionModel, Gaussian, Latent, LatentGradient, LatentPrior, Sampleable,
@@ -414,4 +414,23 @@ fn simulated_data_are_bounded_from_both_sides() {
     let short = vec![DVector::zeros(2); 40];
     let message = run.run_simulated(&short).unwrap_err().to_string();
     assert!(message.contains("latent vector"), "{message}");
+}
+
+/// Of ten coordinates with a step of the schedule alone, most weights are missing at most data.
+#[test]
+fn all_data_are_in_doubt_if_half_have_few_effective_chains() {
+    let model = Linear::simulated(10, 12, 30, 2);
+    let run = |stages| {
+        let run = many(&model, Hmc::new(0.2, 5).unwrap())
+            .stages(stages)
+            .seed(5);
+        run.run().unwrap()
+    };
+    let low = |warning: &Warning| matches!(warning, Warning::LowSampleSizes { .. });
+    let warned = |run: &LogLikelihoodsRun| {
+        let data = run.data().iter();
+        data.filter(|datum| datum.warnings.iter().any(low)).count()
+    };
+    let (few, many) = (run(8), run(80));
+    assert_eq!((warned(&few), warned(&many)), (30, 0), "{few}\n{many}");
 }

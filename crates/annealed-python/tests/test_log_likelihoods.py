@@ -156,6 +156,14 @@ def test_exceptions_and_time_limits():
     assert 1 <= len(run.indices) <= B and len(run.values) == len(run.indices)
 
 
+def test_estimates_go_to_arviz(run):
+    pytest.importorskip("arviz")
+    group = run.to_arviz()["log_likelihood"]
+    assert group["log_p"].dims == ("chain", "draw", "datum") and group["datum"].values.tolist() == run.indices.tolist()
+    assert group["log_p"].values[0, 0].tolist() == run.values.tolist()
+    assert group.attrs["mean"] == run.mean and group["standard_error"].values[0, 0].tolist() == run.standard_errors.tolist()
+
+
 def test_progress_is_shown():
     seen = []
     annealed.log_likelihoods(PRIOR, log_likelihood, X, stages=2000, progress=lambda *at: seen.append(at))

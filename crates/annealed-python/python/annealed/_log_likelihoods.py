@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Any, Callable, Optional, Union
 
 import numpy as np
 
-from ._annealed import NonFinite, prior_draws
+from ._annealed import NonFinite, __version__, prior_draws
 from ._annealed import log_likelihoods as _log_likelihoods
 from ._arrays import BatchFunction, floats, integer, named_array, number, optional, seed_of
 from ._errors import Interrupted
@@ -59,6 +60,29 @@ class LogLikelihoods:
         return self._text
 
     __repr__ = __str__
+
+    def to_arviz(self) -> Any:
+        """Returns the estimates as InferenceData: the group `log_likelihood` has `log_p` and its `standard_error` for each datum,
+        and attributes have the mean. Chain and draw have a length of 1."""
+        try:
+            import arviz
+        except ImportError as error:
+            raise ImportError("to_arviz needs ArviZ: pip install arviz") from error
+
+        figures = {"log_p": self.values, "standard_error": self.standard_errors}
+        group = {name: values[None, None] for name, values in figures.items()}
+        attributes = {
+            "mean": self.mean,
+            "mean_error": self.mean_error,
+            "mean_interval": list(self.mean_interval),
+            "warnings": json.dumps(self.warnings),
+            "inference_library": "annealed",
+            "inference_library_version": __version__,
+        }
+        data = {"coords": {"datum": self.indices}, "dims": {name: ["datum"] for name in figures}}
+        if hasattr(arviz, "from_json"):  # before 1.0
+            return arviz.from_dict(log_likelihood=group, log_likelihood_attrs=attributes, **data)
+        return arviz.from_dict({"log_likelihood": group}, attrs={"log_likelihood": attributes}, **data)
 
 
 class _Decoder(BatchFunction):
