@@ -354,7 +354,7 @@ fn intervals_of_paired_differences_cover() {
     };
     let (mut held, mut by_chance, mut squares) = (0, 0.0, [0.0; 2]);
     for pair in 0..200 {
-        let rows = source.exact_samples(150, pair).unwrap();
+        let rows = source.exact_samples(500, pair).unwrap();
         let (first, second) = (run(&one, 1_000 + pair), run(&other, 2_000 + pair));
         let by_row = [(&one, &first), (&other, &second)]
             .map(|(rbm, run)| score(rbm, &rows, run.log_z()).by_row);
