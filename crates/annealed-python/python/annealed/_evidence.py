@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any, Callable, Dict, Optional, Union
 
 import numpy as np
 
-from ._annealed import Evidence, NonFinite, __version__, prior_draws
+from ._annealed import BothDirections, Evidence, __version__
+from ._annealed import challenge as _challenge
 from ._annealed import evidence as _evidence
-from ._arrays import BatchFunction, integer, number, optional, seed_of
-from ._priors import PriorLike, pairs, parameter_names
-from ._progress import shown
+from ._annealed import reverse as _reverse
+from ._arrays import floats, integer, number, optional, seed_of
+from ._priors import PriorLike
+from ._problem import Problem
+
+BASES = ("prior", "laplace")
 
 
 def evidence(
@@ -25,7 +31,7 @@ def evidence(
     seed: int = 0,
     chains: int = 256,
     rounds: int = 8,
-    challenge: bool = False,
+    base: str = "prior",
     fitted: bool = False,
     step_size: Optional[float] = None,
     leapfrog: int = 3,
@@ -49,8 +55,9 @@ def evidence(
     seed : one seed gives the same bits on any number of threads
     chains : number of chains; more of them make means of parameters better, more budget alone does not
     rounds : the largest number of rounds, each of twice as many stages
-    challenge : look for mass that the run missed, by a second run from bases around other modes. It takes as many evaluations
-        again, with `fitted` as many as all rounds without it, but far more calls: its search evaluates single states. A run of 0.8 s took 20 s with it, of 299,043 such calls
+    base : "prior"; or "laplace", which begins the rounds near the mode of the posterior, from Student's t around Laplace's
+        approximation. It needs a gradient and far fewer stages, but misses other modes without a warning, and a hierarchy's mode
+        misleads it: compare with "prior"
     fitted : start the rounds from a law fitted to the states of two first passes; often a tenth to a hundredth of the evaluations.
         If the two passes disagree, the rounds start from the prior, and the text of the result says so
     step_size : where the tuning of the kernel starts
@@ -64,7 +71,8 @@ def evidence(
 
     Returns
     -------
-    Evidence, with `log_z`, `standard_error`, `interval`, `warnings`, `draws(n)`, `summary()`, `to_arviz()`, `plot(path)`
+    Evidence, with `log_z`, `standard_error`, `interval`, `warnings`, `draws(n)`, `summary()`, `to_arviz()`, `plot(path)`, and two
+    checks: `challenge()` looks for mass that the run missed, `reverse(samples)` runs back from samples of the posterior
 
     The text of the result also has Lambda, the barrier of the path from prior to posterior. With K stages the variance of a log
     weight is about Lambda^2 / K, and more if chains mix slowly. A large Lambda means that the posterior is far from the prior.
@@ -85,31 +93,54 @@ def evidence(
     whatever your function raises
         as it was raised
     """
-    named = pairs(prior)
-    function = BatchFunction("log_likelihood", log_likelihood, gradient, parameter_names(named))
-    function.instead_of_pair = "pass `gradient=True` if it returns values and gradients"
-    with_gradient = function.gradient is not None
-    settings: dict[str, Any] = {
-        "with_gradient": with_gradient,
-        "step_size": number("step_size", (0.3 if with_gradient else 0.5) if step_size is None else step_size),
-        "leapfrog": integer("leapfrog", leapfrog),
-        "fitted": bool(fitted),
-        "challenge": bool(challenge),
-        "chains": integer("chains", chains),
-        "rounds": integer("rounds", rounds),
-        "block_size": optional(integer, "block_size", block_size),
-        "budget": optional(integer, "budget", budget),
-        "until_error": optional(number, "until_error", until_error),
-        "time_limit": optional(number, "time_limit", time_limit),
-        "seed": seed_of(seed),
-        "threads": optional(integer, "threads", threads),
-    }
-    function.check(prior_draws(named, 3, 0))
-    with shown(progress) as show:
-        try:
-            return _evidence(named, function, epsilon=function.epsilon, progress=show, **settings)
-        except NonFinite as error:
-            raise function.named(error) from None
+    if base not in BASES:
+        raise ValueError(f"invalid base: got {base!r}, expected prior or laplace")
+    if fitted and base == "laplace":
+        raise ValueError("invalid fitted: got True with base='laplace', expected one of the two: both choose a base")
+    problem = Problem(prior, log_likelihood, gradient, step_size=step_size, leapfrog=leapfrog, laplace=base == "laplace")
+    settings = SimpleNamespace(
+        chains=integer("chains", chains),
+        rounds=integer("rounds", rounds),
+        block_size=optional(integer, "block_size", block_size),
+        budget=optional(integer, "budget", budget),
+        until_error=optional(number, "until_error", until_error),
+        fitted=bool(fitted),
+    )
+    control = {"seed": seed, "time_limit": time_limit, "threads": threads, "progress": progress}
+    return problem.check().run(_evidence, problem, settings, **control)  # type: ignore[no-any-return]
+
+
+def challenge(run: Evidence, budget: Any, seed: Any, time_limit: Any, threads: Any, progress: Any) -> Evidence:
+    """Challenges a result, for `Evidence.challenge`."""
+    problem: Problem = run._problem
+    control = {"seed": run._seed if seed is None else seed, "time_limit": time_limit, "threads": threads, "progress": progress}
+    budget = optional(integer, "budget", budget)
+    return problem.run(_challenge, run, problem, budget, **control)  # type: ignore[no-any-return]
+
+
+def reverse(
+    run: Evidence, samples: Any, exact: Any, seed: Any, time_limit: Any, threads: Any, progress: Any
+) -> BothDirections:
+    """Runs back from samples of the posterior, for `Evidence.reverse`."""
+    problem: Problem = run._problem
+    names = run.parameter_names
+    if isinstance(samples, Mapping):
+        samples = _rows(samples, [name for name, _ in problem.priors])
+    rows = floats("samples", samples, 2)
+    if rows.shape[1] != len(names):
+        raise ValueError(f"invalid samples: got an array of shape {rows.shape}, expected (n, {len(names)}), a column for each of {names}")
+    control = {"seed": run._seed if seed is None else seed, "time_limit": time_limit, "threads": threads, "progress": progress}
+    return problem.run(_reverse, run, problem, rows, bool(exact), **control)  # type: ignore[no-any-return]
+
+
+def _rows(samples: Mapping[str, Any], names: list[str]) -> np.ndarray:
+    """Returns the rows of samples by name, such as `Evidence.draws` returns."""
+    if set(samples) != set(names):
+        raise ValueError(f"invalid samples: got {sorted(samples)}, expected those of the prior, {names}")
+    arrays = [floats(f"samples of {name}", samples[name], 1, 2) for name in names]
+    if len({len(array) for array in arrays}) > 1:
+        raise ValueError(f"invalid samples: got {[len(array) for array in arrays]} of {names}, expected as many of each")
+    return np.column_stack(arrays)
 
 
 def draws(run: Evidence, n: Any, seed: Any) -> dict[str, np.ndarray]:
