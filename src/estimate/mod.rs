@@ -23,7 +23,7 @@
 //! [`WeightedSample`] is the trait of results that hold weighted states: it gives means, quantiles, equally weighted
 //! draws and a [`Summary`] of parameters. [`LogRatio`] compares the results of two targets (a Bayes factor),
 //! [`ModelComparison`] the results of several targets, and [`Agreement`] two results for one target. [`LogZSum`] adds
-//! the log Z of several data sets. [`Mbar`] gives log Z of many states from draws of them. [`certified_lower_bound`] is
+//! the log Z of several data sets. [`ScoreDifference`] compares the mean log likelihoods of two models on the same rows. [`Mbar`] gives log Z of many states from draws of them. [`certified_lower_bound`] is
 //! valid for weights with any tails. [`log_sum_exp`] and [`log_mean_exp`] add weights without overflow.
 
 mod advice;
@@ -43,6 +43,7 @@ mod mbar;
 mod model_comparison;
 mod quantities;
 pub(crate) mod repeated;
+mod score_difference;
 mod sides;
 mod summary;
 mod tail;
@@ -70,6 +71,7 @@ pub use log_z_sum::LogZSum;
 pub use mbar::{Dependence, Difference, Mbar, StateWeights};
 pub use model_comparison::{ComparedModel, ModelComparison};
 pub use quantities::Quantities;
+pub use score_difference::ScoreDifference;
 pub use summary::{Summary, SummaryRow};
 pub(crate) use tail::pareto_shape;
 pub use warning::Warning;

@@ -408,15 +408,6 @@ pub enum Warning {
         /// holds; `None` if there is no such bound, and only the second run's interval lies above the first run's.
         bound: Option<(f64, f64)>,
     },
-    /// Rounds of the Python package whose challenge, a second run from other bases, ended in an error. Log Z comes from
-    /// the rounds alone. In Rust the challenge returns the error.
-    #[error(
-        "the challenge failed, so log Z comes from the rounds alone; remove the cause and challenge again: {reason}"
-    )]
-    ChallengeFailed {
-        /// The error.
-        reason: String,
-    },
     /// An undecided challenge: one of the two runs is likely wrong. The result is the first run's.
     #[error(
         "the challenge is undecided: a second run from other bases, {log_z:.3} +- {standard_error:.3}, {reason}: one of the \

@@ -10,7 +10,7 @@ use crate::rbm::{BaseRate, Rbm, Scalar};
 use crate::{Error, Result};
 
 /// Mean log likelihood of data under an RBM and under its base-rate model, in nats per row.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct LogLikelihood {
     /// Mean over the rows of `log f(v) - log Z`.
@@ -28,6 +28,8 @@ pub struct LogLikelihood {
     pub difference_error: f64,
     /// Number of rows.
     pub rows: usize,
+    /// `log f(v) - log Z` of each row. [`ScoreDifference`](crate::estimate::ScoreDifference) compares two models by it.
+    pub by_row: Vec<f64>,
 }
 
 impl LogLikelihood {
@@ -41,8 +43,9 @@ impl LogLikelihood {
     ) -> Self {
         let base_log_z = base.log_normalizer();
         let [mut model, mut base_rate, mut difference] = [Moments::default(); 3];
-        for row in data {
-            let of_model = machine.log_density(row) - log_z;
+        let by_row = data.iter().map(|row| machine.log_density(row) - log_z);
+        let by_row = Vec::from_iter(by_row);
+        for (row, &of_model) in data.iter().zip(&by_row) {
             let of_base = base.log_density(row) - base_log_z;
             model.add(of_model);
             base_rate.add(of_base);
@@ -55,7 +58,8 @@ impl LogLikelihood {
             base_rate: base_rate.mean(),
             fair_coins,
             difference_error: difference.standard_error(),
-            rows: model.count() as usize,
+            rows: data.len(),
+            by_row,
         }
     }
 
@@ -167,6 +171,9 @@ mod tests {
             "{found:?} {base_rate}"
         );
         assert_eq!(found.rows, 3);
+        for (of_row, exact) in found.by_row.iter().zip(likelihoods) {
+            assert!((of_row - exact).abs() < 1e-14, "{of_row} {exact}");
+        }
         // The bound is half a nat below log Z, and half a nat above the mean.
         assert!((found.upper_bound(log_z - 0.5) - mean - 0.5).abs() < 1e-13);
         assert!(

@@ -5,11 +5,13 @@ use std::fmt;
 use annealed::Result;
 use annealed::ais::Ais;
 use annealed::estimate::{
-    Agreement, Estimate, LogRatio, LogZ, LogZSum, ModelComparison, Warning, certified_lower_bound,
+    Agreement, Estimate, LogRatio, LogZ, LogZSum, ModelComparison, ScoreDifference, Warning,
+    certified_lower_bound,
 };
 use annealed::kernel::RandomWalkMetropolis;
 use annealed::model::{FunctionModel, Gaussian, GaussianMixture, NormalizedModel};
 use annealed::path::{GeometricPath, TemperedPath};
+use annealed::rbm::{BaseRate, BlockGibbs, Rbm, RbmPath};
 use annealed::schedule::Schedule;
 use annealed::tempering::Tempering;
 use nalgebra::{DMatrix, DVector};
@@ -318,4 +320,116 @@ fn a_comparison_can_be_saved() {
     let text = serde_json::to_string(&comparison).unwrap();
     let read: ModelComparison = serde_json::from_str(&text).unwrap();
     assert_eq!(read.to_string(), comparison.to_string());
+}
+
+/// Returns an RBM of 4 x 6 units with normal parameters.
+fn machine(scale: f64, seed: u64) -> Rbm<f64> {
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let mut normal = || scale * rng.sample::<f64, _>(StandardNormal);
+    let weights = DMatrix::from_fn(4, 6, |_, _| normal());
+    let biases = [4, 6].map(|units| DVector::from_fn(units, |_, _| normal()));
+    let [hidden, visible] = biases;
+    Rbm::new(weights, hidden, visible).unwrap()
+}
+
+/// Compares the mean log likelihoods of two RBMs on rows of a third one, with log Z from runs, 200 times. The expected
+/// difference is a sum over all states. The band holds 99.9% of the binomial counts of 200 at 95%.
+#[test]
+fn intervals_of_paired_differences_cover() {
+    let (one, other, source) = (machine(1.0, 1), machine(1.0, 2), machine(0.7, 3));
+    let base = BaseRate::uniform(4, 6).unwrap();
+    let exact = [&one, &other, &source].map(|rbm| rbm.exact_log_normalizer().unwrap());
+    let score =
+        |rbm: &Rbm<f64>, rows: &[Vec<bool>], log_z| rbm.log_likelihood(rows, log_z, &base).unwrap();
+    let states = (0..64).map(|bits| Vec::from_iter((0..6).map(|unit| bits >> unit & 1 == 1)));
+    let states = Vec::from_iter(states);
+    let [of_one, of_other, of_source] = [(&one, exact[0]), (&other, exact[1]), (&source, exact[2])]
+        .map(|(rbm, log_z)| score(rbm, &states, log_z).by_row);
+    let terms = of_one.iter().zip(&of_other).zip(&of_source);
+    let expected: f64 = terms.map(|((a, b), p)| p.exp() * (a - b)).sum();
+    let run = |rbm: &Rbm<f64>, seed| {
+        let path = RbmPath::new(base.clone(), rbm.clone()).unwrap();
+        let ais = Ais::new(&path, BlockGibbs).schedule(Schedule::linear(6).unwrap());
+        ais.chains(200).seed(seed).run().unwrap()
+    };
+    let (mut held, mut by_chance, mut squares) = (0, 0.0, [0.0; 2]);
+    for pair in 0..200 {
+        let rows = source.exact_samples(500, pair).unwrap();
+        let (first, second) = (run(&one, 1_000 + pair), run(&other, 2_000 + pair));
+        let by_row = [(&one, &first), (&other, &second)]
+            .map(|(rbm, run)| score(rbm, &rows, run.log_z()).by_row);
+        let results: [Option<&dyn LogZ>; 2] = [Some(&first), Some(&second)];
+        let found = ScoreDifference::new([&by_row[0], &by_row[1]], results).unwrap();
+        let (lower, upper) = found.interval;
+        held += u32::from(lower <= expected && expected <= upper);
+        by_chance += ((found.value - expected) / found.standard_error).powi(2) / 200.0;
+        squares[0] += found.error_over_rows.powi(2) / 200.0;
+        squares[1] += found.error_of_log_z.powi(2) / 200.0;
+    }
+    let [of_rows, of_log_z] = squares.map(f64::sqrt);
+    println!("{held} of 200 hold; z^2 {by_chance:.2}; errors {of_rows:.3}, {of_log_z:.3}");
+    assert!((179..200).contains(&held), "{held}");
+    // Neither part of the error is negligible.
+    assert!(of_rows < 2.0 * of_log_z && of_log_z < 2.0 * of_rows);
+    assert!(of_rows < 0.2 && (by_chance - 1.0).abs() < 4.0 * (2.0_f64 / 200.0).sqrt());
+}
+
+#[test]
+fn a_paired_difference_joins_rows_and_normalizers() {
+    let (first, second) = ([-3.0, -5.0, -1.0, -8.0], [-2.5, -5.5, -2.0, -7.0]);
+    let exact = ScoreDifference::new([&first, &second], [None, None]).unwrap();
+    // The differences are -0.5, 0.5, 1 and -1, whose variance is 2.5 / 3.
+    let error = (2.5_f64 / 3.0 / 4.0).sqrt();
+    assert_eq!((exact.value, exact.rows), (0.0, 4));
+    assert!((exact.standard_error - error).abs() < 1e-15);
+    // The quantile of Student's t with 3 degrees of freedom is 3.182446.
+    assert!(
+        (exact.interval.1 - 3.182_446 * error).abs() < 1e-5,
+        "{exact}"
+    );
+    let (one, other) = (
+        Weights::new(20, 1.5, 1.0, 4),
+        Weights::new(500, 0.3, 1.0, 5),
+    );
+    let results: [Option<&dyn LogZ>; 2] = [Some(&one), Some(&other)];
+    let both = ScoreDifference::new([&first, &second], results).unwrap();
+    let ratio = LogRatio::new(&one, &other);
+    assert_eq!(both.error_of_log_z, ratio.standard_error);
+    assert!((both.standard_error - error.hypot(ratio.standard_error)).abs() < 1e-15);
+    // If log Z_1 is too low, the first log likelihood is too high.
+    let below = exact.interval.1.hypot(ratio.interval.1 - ratio.value);
+    assert!(
+        (both.value - below - both.interval.0).abs() < 1e-12,
+        "{both}"
+    );
+    let alone = ScoreDifference::new([&first, &second], [Some(&one), None]).unwrap();
+    assert_eq!(alone.error_of_log_z, one.standard_error());
+    let text = exact.to_string();
+    assert!(
+        text.starts_with("difference of 4 rows: 0.000 +- 0.456 (nats a row; 95% interval -1."),
+        "{text}"
+    );
+    assert!(
+        text.ends_with("; +- 0.456 over rows, 0.000 from log Z)"),
+        "{text}"
+    );
+    assert!(
+        ScoreDifference::new([&first[..1], &second[..1]], [None, None])
+            .unwrap()
+            .standard_error
+            .is_infinite()
+    );
+    for (rows, sentence) in [
+        ([&first[..], &second[..3]], "second scores"),
+        ([&[], &[]], "first scores"),
+        (
+            [&first, &[0.0, 0.0, f64::NEG_INFINITY, 0.0]],
+            "invalid second scores: got -inf at index 2",
+        ),
+    ] {
+        let text = ScoreDifference::new(rows, [None, None])
+            .unwrap_err()
+            .to_string();
+        assert!(text.contains(sentence), "{text}");
+    }
 }

@@ -5,6 +5,7 @@
 //! annealed rbm rbm.npz --base-data train.npy --data test.npy --save run.json --plot run.svg
 //! annealed merge part-1.json part-2.json --save run.json
 //! annealed plot run.json other.json --out runs.svg
+//! annealed scores one.json other.json
 //! annealed works forward.csv reverse.csv --unit kJ/mol --temperature 300
 //! annealed states u_nk.csv
 //! annealed summary chain-1.csv chain-2.csv
@@ -21,6 +22,7 @@ mod page;
 mod plot;
 mod rbm;
 mod saved;
+mod scores;
 mod seconds;
 mod states;
 mod summary;
@@ -55,6 +57,8 @@ enum Task {
     Merge(merge::Options),
     /// Draw saved runs as SVG
     Plot(plot::Options),
+    /// Compare two machines by the log likelihoods of the same rows
+    Scores(scores::Options),
     /// Estimate a free-energy difference from works in both directions
     Works(works::Options),
     /// Estimate the free energies of many states from the reduced potentials of draws (MBAR)
@@ -89,6 +93,7 @@ fn run(task: &Task, interrupt: &Interrupt) -> Result<String, Box<dyn Error>> {
         Task::Rbm(options) => rbm::score(options, interrupt),
         Task::Merge(options) => Ok(merge::merge(options)?),
         Task::Plot(options) => Ok(plot::plot(options)?),
+        Task::Scores(options) => Ok(scores::scores(options)?),
         Task::Works(options) => Ok(works::works(options)?),
         Task::States(options) => Ok(states::states(options)?),
         Task::Summary(options) => Ok(summary::summary(options)?),

@@ -2,6 +2,8 @@
 //! in the folder `python`, which converts their data and contains the documentation.
 
 mod bridge_sampling;
+mod challenge;
+mod comparison;
 mod convert;
 mod desk;
 mod errors;
@@ -12,11 +14,15 @@ mod likelihood;
 mod log_z;
 mod many;
 mod mbar;
+mod nested;
 mod posterior;
 mod priors;
+mod problem;
 mod rbm;
 mod rbm_reverse;
+mod reverse;
 mod stan;
+mod tempering;
 mod words;
 
 use pyo3::prelude::*;
@@ -30,6 +36,10 @@ mod _annealed {
 
     #[pymodule_export]
     use super::bridge_sampling::{BridgeSampling, bridge_sampling};
+    #[pymodule_export]
+    use super::challenge::challenge;
+    #[pymodule_export]
+    use super::comparison::{LogZSum, compare, log_z_sum, score_difference};
     #[pymodule_export]
     use super::errors::NonFinite;
     #[pymodule_export]
@@ -45,6 +55,8 @@ mod _annealed {
     #[pymodule_export]
     use super::mbar::{States, mbar};
     #[pymodule_export]
+    use super::nested::nested;
+    #[pymodule_export]
     use super::posterior::Evidence;
     #[pymodule_export]
     use super::priors::{Prior, prior, prior_draws};
@@ -53,7 +65,11 @@ mod _annealed {
     #[pymodule_export]
     use super::rbm_reverse::BothDirections;
     #[pymodule_export]
+    use super::reverse::reverse;
+    #[pymodule_export]
     use super::stan::stan;
+    #[pymodule_export]
+    use super::tempering::tempering;
     #[pymodule_export]
     use super::words::_phrases;
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::words::in_python;
 
 /// Beginning of each warning in the library's texts.
-const WARNING: &str = "\nwarning: ";
+pub const WARNING: &str = "\nwarning: ";
 
 /// Functions of the package whose standard error is 1 if one chain carries all the weight.
 const MAY_BE_UNKNOWN: [&str; 3] = ["annealed.evidence", "annealed.rbm", "annealed.stan"];
@@ -24,13 +24,18 @@ pub struct Figures {
     certified: Option<f64>,
     warnings: Vec<Warning>,
     /// Names and texts of the package's own warnings.
-    notes: Vec<(String, String)>,
+    notes: Doubts,
     evaluations: u64,
     seconds: f64,
     text: String,
     /// The function of the package that the user called, and its seed.
     source: (String, u64),
+    /// Number of data sets whose log Z are added.
+    data_sets: usize,
 }
+
+/// Names and texts of warnings.
+pub type Doubts = Vec<(String, String)>;
 
 impl Figures {
     /// Reads the figures of a result.
@@ -46,6 +51,7 @@ impl Figures {
             seconds: result.seconds(),
             text: result.to_string(),
             source: (String::new(), 0),
+            data_sets: 1,
         }
     }
 
@@ -68,7 +74,7 @@ impl Figures {
     }
 
     /// Adds warnings of the package itself, by their names and texts.
-    pub fn noting(mut self, notes: Vec<(String, String)>) -> Self {
+    pub fn noting(mut self, notes: Doubts) -> Self {
         for (_, note) in &notes {
             self.text += WARNING;
             self.text += note;
@@ -77,16 +83,56 @@ impl Figures {
         self
     }
 
+    /// Takes these warnings of the package in the place of the library's, in the text, too.
+    pub fn noting_alone(mut self, notes: Doubts) -> Self {
+        self.text
+            .truncate(self.text.find(WARNING).unwrap_or(self.text.len()));
+        self.warnings.clear();
+        self.noting(notes)
+    }
+
+    /// Returns the warnings, and one if the standard error is unknown.
+    pub fn all_doubts(&self) -> Doubts {
+        let unknown = self.is_unknown().then(|| {
+            let text = "the standard error is unknown, because one chain carries all the weight";
+            ("UnknownError".to_owned(), text.to_owned())
+        });
+        self.doubts().into_iter().chain(unknown).collect()
+    }
+
+    /// Sets the number of data sets whose log Z are added.
+    pub fn of_data_sets(mut self, count: usize) -> Self {
+        self.data_sets = count;
+        self
+    }
+
+    /// Returns the number of data sets whose log Z are added.
+    pub fn data_sets(&self) -> usize {
+        self.data_sets
+    }
+
+    /// Returns the warning, if any, that this result and another one share random numbers.
+    pub fn shares_seed(&self, other: &Self) -> Option<(String, String)> {
+        let (call, seed) = &self.source;
+        (!call.is_empty() && self.source == other.source).then(|| {
+            let text = format!(
+                "both results are of {call} with seed={seed}, so they share random numbers, and the interval assumes that \
+                 they do not: give each run its own seed"
+            );
+            ("SharedSeed".to_owned(), text)
+        })
+    }
+
     /// Returns whether the standard error is unknown, because one chain carries all the weight. Its formula then
     /// gives 1, or infinity for a family of chains.
-    fn is_unknown(&self) -> bool {
+    pub fn is_unknown(&self) -> bool {
         let is_one = (self.standard_error - 1.0).abs() < 5e-4;
         let call = self.source.0.as_str();
         self.standard_error.is_infinite() || MAY_BE_UNKNOWN.contains(&call) && is_one
     }
 
     /// Returns the name and the text of each warning, in the words of Python.
-    fn doubts(&self) -> Vec<(String, String)> {
+    pub fn doubts(&self) -> Doubts {
         let own = self.notes.iter().cloned();
         doubts(&self.source.0, &self.warnings)
             .into_iter()
@@ -99,8 +145,14 @@ impl Figures {
         self.source.1
     }
 
-    /// Adds the seconds of the work before the run.
-    pub fn after(mut self, seconds: f64) -> Self {
+    /// Returns the function of the package that the user called.
+    pub fn call(&self) -> &str {
+        &self.source.0
+    }
+
+    /// Adds the evaluations and the seconds of the work before the run.
+    pub fn after(mut self, evaluations: u64, seconds: f64) -> Self {
+        self.evaluations = self.evaluations.saturating_add(evaluations);
         self.seconds += seconds;
         self
     }
@@ -108,8 +160,7 @@ impl Figures {
     /// Takes the figures of `challenge`, a challenge to this result. Evaluations and seconds are the sums over
     /// both, and the text keeps its details.
     pub fn challenged(self, challenge: &dyn annealed::estimate::LogZ) -> Self {
-        let mut both = Self::of(challenge).after(self.seconds);
-        both.evaluations = both.evaluations.saturating_add(self.evaluations);
+        let mut both = Self::of(challenge).after(self.evaluations, self.seconds);
         let text = |evaluations: u64| format!("{evaluations:.1e} evaluations");
         let (headline, judged) = both.text.split_once('\n').unwrap_or((&both.text, ""));
         let headline = headline.replace(&text(challenge.evaluations()), &text(both.evaluations));
@@ -117,15 +168,6 @@ impl Figures {
         let details = details.split_once('\n').unwrap_or_default().1;
         both.text = format!("{headline}\n{details}\n{judged}");
         both
-    }
-
-    /// Replaces the warnings, also in the text.
-    pub fn with_warnings(mut self, warnings: Vec<Warning>) -> Self {
-        let end = self.text.find(WARNING).unwrap_or(self.text.len());
-        let lines = warnings.iter().map(|warning| format!("{WARNING}{warning}"));
-        self.text = self.text[..end].to_owned() + &String::from_iter(lines);
-        self.warnings = warnings;
-        self
     }
 
     /// Returns the warnings of the library.
@@ -253,7 +295,7 @@ impl LogZ {
 }
 
 /// Returns the name and the text of each warning of a result of `call`, in the words of Python.
-pub fn doubts(call: &str, warnings: &[Warning]) -> Vec<(String, String)> {
+pub fn doubts(call: &str, warnings: &[Warning]) -> Doubts {
     let text = |warning: &Warning| in_python(call, &warning.to_string());
     let doubts = warnings.iter();
     doubts
@@ -262,7 +304,7 @@ pub fn doubts(call: &str, warnings: &[Warning]) -> Vec<(String, String)> {
 }
 
 /// Value, error, interval, warnings with their names, and text of an estimate.
-pub type Estimated = (f64, f64, (f64, f64), Vec<(String, String)>, String);
+pub type Estimated = (f64, f64, (f64, f64), Doubts, String);
 
 /// Compares two results by the logarithm of the ratio of their Z.
 #[pyfunction]
@@ -271,14 +313,7 @@ pub fn log_ratio(first: &LogZ, second: &LogZ) -> Estimated {
     let found = LogRatio::new(first, second);
     let error = found.standard_error;
     let mut doubts = [first.doubts(), second.doubts()].concat();
-    let (call, seed) = &first.source;
-    if !call.is_empty() && first.source == second.source {
-        let text = format!(
-            "both results are of {call} with seed={seed}, so they share random numbers, and the interval assumes that they do \
-             not: give each run its own seed"
-        );
-        doubts.push(("SharedSeed".to_owned(), text));
-    }
+    doubts.extend(first.shares_seed(second));
     let text = found.to_string();
     let mut text = text.lines().next().unwrap_or_default().to_owned();
     if first.is_unknown() || second.is_unknown() {

@@ -96,7 +96,8 @@ impl Kept for Named {
 #[pyclass(frozen, module = "annealed", eq)]
 #[derive(Debug, Clone, PartialEq)]
 pub struct Prior {
-    named: Named,
+    /// Name and arguments.
+    pub named: Named,
 }
 
 #[pymethods]

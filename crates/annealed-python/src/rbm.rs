@@ -18,7 +18,7 @@ use crate::convert::{bits, matrix, numbers};
 use crate::desk::{Calls, Desk, no_function};
 use crate::errors::OrRaise;
 use crate::kept::{Kept, Reduced, reduce, restore};
-use crate::log_z::{Figures, LogZ, doubts};
+use crate::log_z::{Doubts, Figures, LogZ, doubts};
 use crate::rbm_reverse::{BothDirections, BothWays, Samples};
 
 /// End of the message for a run that stops during its search for a start.
@@ -149,7 +149,7 @@ impl Annealed {
 
 impl Kept for Annealed {
     fn object(self, py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
-        let figures = Figures::of(&self.run).after(self.search_seconds());
+        let figures = Figures::of(&self.run).after(0, self.search_seconds());
         let figures = figures.by("annealed.rbm", self.run.seed());
         let base = PyClassInitializer::from(LogZ { figures });
         let made = base.add_subclass(RbmRun { kept: self });
@@ -163,9 +163,9 @@ pub struct RbmRun {
     kept: Annealed,
 }
 
-/// Mean log likelihood of rows, its error over rows, mean under the base rates, interval, number of rows, warnings and
-/// their names.
-type Scored = (f64, f64, f64, (f64, f64), usize, Vec<(String, String)>);
+/// Mean log likelihood of rows, its error over rows, mean under the base rates, interval, log likelihood of each row,
+/// warnings and their names.
+type Scored<'py> = (f64, f64, f64, (f64, f64), Bound<'py, PyArray1<f64>>, Doubts);
 
 #[pymethods]
 impl RbmRun {
@@ -273,13 +273,13 @@ impl RbmRun {
     }
 
     /// Scores rows by `log_z` and the ends of its interval.
-    fn _score(
+    fn _score<'py>(
         &self,
-        py: Python<'_>,
-        rows: PyReadonlyArray2<'_, bool>,
+        py: Python<'py>,
+        rows: PyReadonlyArray2<'py, bool>,
         log_z: f64,
         interval: (f64, f64),
-    ) -> PyResult<Scored> {
+    ) -> PyResult<Scored<'py>> {
         let (rows, rbm) = (bits(&rows), &self.kept.rbm);
         let baseline = match &self.kept.rates {
             Some(rates) => rates.clone(),
@@ -292,7 +292,8 @@ impl RbmRun {
         let warning = Vec::from_iter(found.warning());
         let doubts = doubts("annealed.rbm", &warning);
         let (error, base_rate) = (found.standard_error, found.base_rate);
-        Ok((found.mean, error, base_rate, interval, found.rows, doubts))
+        let by_row = PyArray1::from_vec(py, found.by_row);
+        Ok((found.mean, error, base_rate, interval, by_row, doubts))
     }
 
     /// Runs backward from exact samples, from the forward chains' own states, or from given rows.

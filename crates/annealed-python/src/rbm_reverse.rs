@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use annealed::ais::{Ais, Run};
-use annealed::bidirectional::{Bridge, TargetSamples};
+use annealed::bidirectional::{Bridge, ReverseRun, TargetSamples};
 use annealed::rbm::{BlockGibbs, Rbm, RbmPath};
 use annealed::{Error, Result};
 use numpy::{PyArray1, PyReadonlyArray2, ToPyArray};
@@ -81,17 +81,31 @@ impl Samples {
                 TargetSamples::approximate(states)
             }
         };
-        let reverse = ais.reverse(&samples)?;
-        let bridge = Bridge::new(forward, &reverse)?;
+        BothWays::new(
+            forward,
+            &ais.reverse(&samples)?,
+            ("annealed.rbm", samples.is_exact()),
+        )
+    }
+}
+
+impl BothWays {
+    /// Joins a forward and a reverse run of `call`.
+    pub fn new<S>(
+        forward: &Run<S>,
+        reverse: &ReverseRun<S>,
+        (call, exact): (&str, bool),
+    ) -> Result<Self> {
+        let bridge = Bridge::new(forward, reverse)?;
         let figures = Both {
-            figures: Figures::of(&bridge).by("annealed.rbm", forward.seed()),
-            exact: samples.is_exact(),
+            figures: Figures::of(&bridge).by(call, forward.seed()),
+            exact,
             overlap: bridge.estimate().overlap(),
             gap: bridge.gap(),
             forward: forward.log_weights().to_vec(),
             reverse: reverse.backward().log_weights().to_vec(),
         };
-        Ok(BothWays { figures, bridge })
+        Ok(Self { figures, bridge })
     }
 }
 

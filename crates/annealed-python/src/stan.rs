@@ -16,10 +16,9 @@ use crate::errors::OrRaise;
 
 use crate::kept::Kept;
 use crate::log_z::Figures;
-use crate::posterior::{Parameters, Posterior};
+use crate::posterior::{Parameters, Posterior, Source};
+use crate::problem::DEGREES;
 
-/// Degrees of freedom of the base around Laplace's approximation.
-const DEGREES: f64 = 5.0;
 /// Exponent of the schedule of the run.
 const POWER: f64 = 2.0;
 
@@ -58,7 +57,7 @@ pub fn stan<'py>(
         }
         let figures = Figures::of(&run).by("annealed.stan", seed);
         let listed = Parameters::Listed(model.param_names().to_vec(), parameters);
-        Ok(Posterior::new(figures, run, listed))
+        Ok(Posterior::new(figures, Source::Run(Box::new(run)), listed))
     };
     Desk::new(threads, progress)?.run(py, &no_function, work, |py, kept| kept.object(py))
 }

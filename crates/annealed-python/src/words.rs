@@ -23,7 +23,7 @@ const OF_EVIDENCE: &[Phrase] = &[
     ("fitted() may need", "fitted=True may need"),
     (
         "challenge the run, or use a base near the target or a better mixing kernel",
-        "pass challenge=True, or a gradient",
+        "call run.challenge(), or pass a gradient",
     ),
     (
         "use more moves at each stage, a better mixing kernel or a wider base",
@@ -57,19 +57,58 @@ const OF_EVIDENCE: &[Phrase] = &[
     (
         "Start from a base that covers this mass (a challenge may find one, or for an RBM a search for a start), or use more \
          stages",
-        "Pass challenge=True, or a larger budget",
+        "Call run.challenge(), or pass a larger budget",
     ),
     (
         "challenge again with a larger budget to look for more",
-        "pass a larger budget to look for more",
+        "call run.challenge(budget=..) with a larger budget to look for more",
     ),
     (
         "look at the second run, or challenge again with a larger budget",
-        "pass a larger budget, or another seed",
+        "call run.challenge(budget=..) with a larger budget, or another seed",
     ),
     (
-        "remove the cause and challenge again",
-        "remove the cause and run again",
+        "the samples are probably not from this target, or the kernel's reversal is wrong; check both",
+        "the samples are probably not from this posterior",
+    ),
+    (
+        "use a base that covers the target, more stages or a better mixing kernel",
+        "pass a larger budget or a gradient",
+    ),
+    (
+        "use more stages, more chains or a better mixing kernel",
+        "pass a larger budget or more chains",
+    ),
+];
+
+/// Phrases for `annealed.nested` and `annealed.tempering`.
+const OF_MODES: &[Phrase] = &[
+    ("allow more levels", "pass a larger max_levels"),
+    ("use more betas, or more rounds", "pass more stages, or more rounds"),
+    (
+        "more rounds or a better mixing kernel",
+        "more rounds, or pass a gradient",
+    ),
+    ("use smaller steps", "pass a smaller step_size"),
+    (
+        "use more stages, another base or a better mixing kernel",
+        "pass more chains or moves",
+    ),
+    (
+        "use more stages or more chains",
+        "pass more islands, chains or moves",
+    ),
+    (
+        "error understated; use more stages",
+        "error understated; pass more chains or moves",
+    ),
+    (
+        "challenge again with a larger budget to look for more",
+        "call run.challenge(budget=..) with a larger budget to look for more",
+    ),
+    (
+        "look at the second run, or challenge again with a larger budget",
+        "call run.challenge(budget=..) with a larger budget, or another seed",
     ),
 ];
 
@@ -120,7 +159,10 @@ const OF_DRAWS: &[Phrase] = &[
 
 /// Phrases for `annealed.free_energy`.
 const OF_WORKS: &[Phrase] = &[
-    ("their units (over kT, or as stated)", "their units (the argument unit)"),
+    (
+        "their units (over kT, or as stated)",
+        "their units (the argument unit)",
+    ),
     ("use more stages, slower processes", "use slower processes"),
 ];
 
@@ -129,6 +171,7 @@ fn of(call: &str) -> impl Iterator<Item = &'static Phrase> {
         "annealed.evidence" => OF_EVIDENCE,
         "annealed.from_draws" => OF_DRAWS,
         "annealed.free_energy" => OF_WORKS,
+        "annealed.nested" | "annealed.tempering" => OF_MODES,
         "annealed.log_likelihoods" | "annealed.rbm" | "annealed.stan" => OF_STAGES,
         _ => &[],
     };
@@ -150,6 +193,7 @@ pub fn _phrases() -> Vec<&'static str> {
         "annealed.evidence",
         "annealed.from_draws",
         "annealed.free_energy",
+        "annealed.nested",
         "annealed.rbm",
     ];
     let phrases = calls.into_iter().flat_map(of);

@@ -71,9 +71,12 @@ def test_gradients_find_the_closed_form(slopes):
 
 
 def test_settings_of_the_rounds_are_taken():
-    assert_right(annealed.evidence(PRIOR, log_likelihood, fitted=True, budget=300_000))
-    assert_right(annealed.evidence(PRIOR, log_likelihood, challenge=True, budget=300_000))
-    assert_right(annealed.evidence(PRIOR, log_likelihood, gradient, challenge=True, fitted=True, budget=600_000))
+    fitted = annealed.evidence(PRIOR, log_likelihood, fitted=True, budget=300_000)
+    assert_right(fitted)
+    with pytest.raises(ValueError, match="expected one of annealed.evidence without fitted=True"):
+        fitted.reverse(np.zeros((3, 2)))
+    near = annealed.evidence(PRIOR, log_likelihood, gradient, base="laplace", budget=100_000)
+    assert_right(near, 0.02)
     short = annealed.evidence(PRIOR, log_likelihood, until_error=0.1)
     assert short.standard_error <= 0.1 and "standard error reached" in str(short)
     assert annealed.evidence(PRIOR, log_likelihood, chains=64, rounds=2).chains == 64
@@ -375,3 +378,66 @@ def test_functions_of_jax_compile_once_after_the_first_calls(fitted):
     assert traces == [(3, 1), (1, 1), (64, 1)]
     exact = annealed.evidence(prior, lambda x: -0.5 * ((1.0 - x) ** 2).sum(axis=1), until_error=0.05, fitted=fitted)
     assert abs(run.log_z - exact.log_z) < 1e-9
+
+
+@pytest.mark.parametrize("slopes", [None, gradient])
+def test_a_challenge_confirms_a_right_result(slopes):
+    run = annealed.evidence(PRIOR, log_likelihood, slopes, budget=150_000, seed=2)
+    judged = run.challenge()
+    assert_right(judged)
+    assert "\nchallenge: " in str(judged) and "starts" in str(judged)
+    assert judged.evaluations > 1.5 * run.evaluations and judged.draws(10)["x"].shape == (10, 2)
+    assert run.challenge(budget=100_000, seed=5).evaluations < run.evaluations + 100_000
+
+
+def test_a_challenge_finds_a_spike():
+    def spike(x):  # Nine tenths in a spike forty times narrower than the rest.
+        square = (x**2).sum(axis=1)
+        return np.logaddexp(np.log(0.1) - 0.5 * square, np.log(0.9) - 0.5 * square / 0.025**2 - 4 * np.log(0.025)) - 2 * np.log(2 * np.pi)
+
+    prior = {"x": annealed.independent(annealed.normal(0, 2), 4)}
+    exact = np.logaddexp(
+        np.log(0.1) - 2 * np.log(2 * np.pi * 5), np.log(0.9) - 2 * np.log(2 * np.pi * (4 + 0.025**2))
+    )  # convolutions at 0
+    run = annealed.evidence(prior, spike, budget=300_000, seed=1)
+    judged = run.challenge()
+    assert run.log_z < exact - 1 and abs(judged.log_z - exact) < 4 * judged.standard_error < 1
+    assert "FirstRunTooLow" in judged.warning_names and "run.challenge(budget=..)" in str(judged)
+
+
+def test_a_reverse_run_from_exact_samples_joins_the_rounds():
+    rng = np.random.default_rng(4)
+    run = annealed.evidence(PRIOR, log_likelihood, budget=200_000, seed=3)
+    precision = 1 + DEVIATION**-2
+    exact = DEVIATION**-2 / precision + rng.normal(size=(256, 2)) * precision**-0.5
+    both = run.reverse(exact, exact=True)
+    assert both.is_exact and abs(both.log_z - EXACT) < 4 * both.standard_error < 0.4
+    assert both.reverse_log_weights.shape == (256,)
+    assert run.reverse({"x": exact}, exact=True).log_z == both.log_z
+    own = run.reverse(run.draws(200), seed=9)
+    assert not own.is_exact and own.interval[0] < EXACT < own.interval[1]
+    near = annealed.evidence(PRIOR, log_likelihood, gradient, base="laplace", budget=100_000)
+    assert abs(near.reverse(exact, exact=True).log_z - EXACT) < 0.05
+    for samples, sentence in [(exact[:, :1], r"\(256, 1\), expected \(n, 2\)"), ({"y": exact}, r"got \['y'\], expected those of the prior")]:
+        with pytest.raises(ValueError, match=sentence):
+            run.reverse(samples)
+
+
+def test_further_runs_need_the_function(run):
+    again = pickle.loads(pickle.dumps(run))
+    for call in [again.challenge, lambda: again.reverse(np.zeros((3, 2)))]:
+        with pytest.raises(ValueError, match="invalid run: got a result without its function"):
+            call()
+
+
+@pytest.mark.parametrize(
+    ("slopes", "settings", "sentence"),
+    [
+        (None, {"base": "laplace"}, "invalid base: got laplace without a gradient"),
+        (gradient, {"base": "mode"}, "invalid base: got 'mode', expected prior or laplace"),
+        (gradient, {"base": "laplace", "fitted": True}, "invalid fitted: got True with base='laplace'"),
+    ],
+)
+def test_bases_that_are_none_are_named(slopes, settings, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        annealed.evidence(PRIOR, log_likelihood, slopes, **settings)

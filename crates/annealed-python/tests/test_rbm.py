@@ -54,6 +54,39 @@ def test_scores_are_those_of_the_formula(run):
     assert run.score(rows, log_z=run.reverse("exact")).interval[1] < own.interval[1]
 
 
+def test_scores_by_row_are_compared_in_pairs(run):
+    rows = rng.integers(0, 2, size=(60, 7))
+    w = W + 0.1 * rng.normal(size=W.shape)
+    other = annealed.rbm(w, a, b, seed=2, **QUICK)
+    one, two = run.score(rows), other.score(rows)
+    assert one.by_row.shape == (60,) and one.by_row == pytest.approx(log_f(rows) - run.log_z, abs=1e-5)
+    assert one.by_row.mean() == pytest.approx(one.mean) and one.log_z is run
+    found = annealed.compare_scores(one, two)
+    pairs = one.by_row - two.by_row
+    assert found.value == pytest.approx(one.mean - two.mean) and found.rows == 60
+    assert found.error_over_rows == pytest.approx(pairs.std(ddof=1) / 60**0.5)
+    assert found.error_of_log_z == pytest.approx(np.hypot(run.standard_error, other.standard_error))
+    assert found.standard_error == pytest.approx(np.hypot(found.error_over_rows, found.error_of_log_z))
+    assert found.standard_error < np.hypot(one.standard_error, two.standard_error)
+    assert found.interval[0] < found.value < found.interval[1]
+    assert str(found).startswith("difference of 60 rows: ") and repr(found) == str(found).split("\n")[0]
+    assert pickle.loads(pickle.dumps(found)) == found and pickle.loads(pickle.dumps(one)) == one
+    exact = annealed.compare_scores(run.score(rows, log_z=run.exact()), other.score(rows, log_z=other.exact()))
+    assert exact.error_of_log_z == 0 and exact.error_over_rows == pytest.approx(found.error_over_rows)
+    half = annealed.compare_scores(run.score(rows, log_z=run.exact()), two)
+    assert half.error_of_log_z == other.standard_error
+    same = annealed.rbm(w, a, b, seed=1, **QUICK)
+    assert "SharedSeed" in annealed.compare_scores(one, same.score(rows)).warning_names
+    for first, second, sentence in [
+        (one, other.score(rows[:50]), "got 60 and 50 rows, expected the same rows"),
+        (one, other.score(rows[::-1]), "got 60 other rows in the second, expected the same rows in the same order"),
+        (one, one, "got one score twice"),
+        (one, 3.0, "invalid score: got float"),
+    ]:
+        with pytest.raises(ValueError, match=sentence):
+            annealed.compare_scores(first, second)
+
+
 def test_both_directions_join(run):
     both = run.reverse("exact")
     assert both.is_exact and both.overlap > 0.9 and abs(both.gap) < 0.1

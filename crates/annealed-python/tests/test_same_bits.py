@@ -41,9 +41,56 @@ def draws():
     return annealed.from_draws(both, prior=PRIOR, log_likelihood=log_likelihood, seed=5)
 
 
+def gradient(x):
+    mu, sigma = x.T
+    slopes = [((y - mu) / (1 + sigma) ** 2, ((y - mu) / (1 + sigma)) ** 2 / (1 + sigma) - 1) for y in MEASURED]
+    return np.stack([((a + b) + c) + d for a, b, c, d in zip(*slopes)], axis=-1)
+
+
+def laplace():
+    return annealed.evidence(PRIOR, log_likelihood, gradient, base="laplace", budget=100_000, seed=3)
+
+
+def challenge():
+    return evidence().challenge(budget=50_000)
+
+
+def reverse():
+    i = np.arange(40)
+    return evidence().reverse(np.stack([1 + number(i, 3), 1.5 + number(i, 11)], axis=-1))
+
+
+def tempering():
+    return annealed.tempering(PRIOR, log_likelihood, rounds=5, seed=4)
+
+
+def nested():
+    return annealed.nested(PRIOR, log_likelihood, islands=4, chains=8, moves=8, seed=4)
+
+
+def log_z_sum():
+    return annealed.log_z_sum([evidence(), draws()])
+
+
+RUNS_OF_PYTHON = [rbm, evidence, draws, laplace, challenge, reverse, tempering, nested, log_z_sum]
+
+
+def bits(*numbers):
+    return [struct.unpack("<Q", struct.pack("<d", x))[0] for x in numbers]
+
+
 @pytest.mark.skipif(RUNS is None, reason="integrations/python/check.py brings the runs of Rust")
-@pytest.mark.parametrize("run", [rbm, evidence, draws], ids=lambda run: run.__name__)
+@pytest.mark.parametrize("run", RUNS_OF_PYTHON, ids=lambda run: run.__name__)
 def test_rust_has_the_same_bits(run):
     found = run()
-    bits = [struct.unpack("<Q", struct.pack("<d", x))[0] for x in (found.log_z, found.interval[1])]
-    assert bits == json.loads(RUNS)[run.__name__]
+    assert bits(found.log_z, found.interval[1]) == json.loads(RUNS)[run.__name__]
+
+
+@pytest.mark.skipif(RUNS is None, reason="integrations/python/check.py brings the runs of Rust")
+def test_rust_compares_with_the_same_bits():
+    model = annealed.compare({"evidence": evidence(), "draws": draws()})["evidence"]
+    assert bits(model.probability, model.probability_interval[1]) == json.loads(RUNS)["compare"]
+    rows = number(np.arange(30)[:, None], np.arange(20)[None]) > 0
+    run = rbm()
+    found = annealed.compare_scores(run.score(rows), run.score(rows, log_z=100.0))
+    assert bits(found.value, found.interval[1]) == json.loads(RUNS)["scores"]

@@ -242,6 +242,10 @@ pub struct Options {
     /// Write a report: JSON if the name ends in .json, otherwise text
     #[arg(help_heading = "Output", long, value_name = "FILE", value_parser = output::report)]
     pub report: Option<PathBuf>,
+    /// Write the log likelihood of each row of --data, for `annealed scores`
+    #[arg(help_heading = "Output", long, value_name = "FILE", value_parser = output::file, requires = "data",
+          conflicts_with = "layers")]
+    pub scores: Option<PathBuf>,
     /// Print one JSON object
     #[arg(help_heading = "Output", long)]
     pub json: bool,

@@ -18,6 +18,7 @@ use crate::figures;
 use crate::output::write_report;
 use crate::page::Page;
 use crate::saved::{self, Known};
+use crate::scores::Scores;
 
 /// All results of a run.
 pub struct Report<'a> {
@@ -83,14 +84,15 @@ impl<'a> Report<'a> {
         Ok(())
     }
 
-    /// Returns the log Z by which the data are scored, the ends of its interval, and its description.
-    fn scored_by(&self) -> ([f64; 3], &'static str) {
-        fn figures(result: &dyn LogZ) -> [f64; 3] {
+    /// Returns the log Z by which the data are scored, the ends of its interval and its standard error, and its
+    /// description.
+    fn scored_by(&self) -> ([f64; 4], &'static str) {
+        fn figures(result: &dyn LogZ) -> [f64; 4] {
             let (lower, upper) = result.interval();
-            [result.log_z(), lower, upper]
+            [result.log_z(), lower, upper, result.standard_error()]
         }
         match (self.problem.log_z_exact, &self.backward) {
-            (Some(exact), _) => ([exact; 3], "the exact log Z"),
+            (Some(exact), _) => ([exact, exact, exact, 0.0], "the exact log Z"),
             (None, Some(Backward { bridge, .. })) => match bridge.upper_bound() {
                 Some(_) => (figures(bridge), "the joined log Z"),
                 None => (figures(self.run), "the forward log Z alone"),
@@ -101,7 +103,7 @@ impl<'a> Report<'a> {
 
     /// Returns the interval of the mean log likelihood that follows from the interval of log Z alone.
     fn interval_of(&self, likelihood: &LogLikelihood) -> (f64, f64) {
-        let ([_, lower, upper], _) = self.scored_by();
+        let ([_, lower, upper, _], _) = self.scored_by();
         (likelihood.upper_bound(upper), likelihood.upper_bound(lower))
     }
 
@@ -126,7 +128,7 @@ impl<'a> Report<'a> {
         warning.map_or(Vec::new(), |_| self.problem.advice.clone())
     }
 
-    /// Writes the picture and the report that the options request.
+    /// Writes the picture, the scores by row and the report that the options request.
     pub fn write_files(&self, options: &Options) -> Result<()> {
         if let Some(file) = &options.plot {
             let name = options
@@ -142,6 +144,11 @@ impl<'a> Report<'a> {
                 picture = picture.bridge(&backward.bridge);
             }
             picture.save(file)?;
+        }
+        if let (Some(file), Some(found)) = (&options.scores, &self.likelihood) {
+            let rows = (&*self.problem.held_out, &*found.by_row);
+            let scores = Scores::new(self.scored_by().0, &self.warnings(), self.run.seed(), rows);
+            scores.save(file)?;
         }
         let Some(file) = &options.report else {
             return Ok(());

@@ -199,3 +199,55 @@ fn runs_that_are_no_two_estimates_are_not_compared() {
         "{said}"
     );
 }
+
+#[test]
+fn scores_by_row_are_compared_in_pairs() {
+    let folder = Folder::new("scores");
+    let [one, two, exact, few] =
+        ["one.json", "two.json", "exact.json", "few.json"].map(|name| folder.file(name));
+    let data = format!("{DATA}zeros_and_ones.npy");
+    let save = |file: &str, seed: &str, more: &[&str]| {
+        let fixed = ["--data", &data, "--scores", file, "--seed", seed];
+        json(&words(&scoring(&[&fixed, more].concat())))
+    };
+    let number = |json: &Value, name: &str| json[name].as_f64().unwrap();
+    let (first, second) = (save(&one, "1", &[]), save(&two, "2", &[]));
+    save(&exact, "1", &["--exact"]);
+    let found = json(&["scores", &one, &two]);
+    let by_log_z = number(&second, "log_z") - number(&first, "log_z");
+    assert!(
+        (number(&found, "difference") - by_log_z).abs() < 1e-9,
+        "{found}"
+    );
+    // All rows differ by the same number.
+    assert!(number(&found, "error_over_rows") < 1e-9, "{found}");
+    let error = number(&first, "standard_error").hypot(number(&second, "standard_error"));
+    assert!(
+        (number(&found, "standard_error") - error).abs() < 1e-9,
+        "{found}"
+    );
+    assert_eq!(found["rows"], first["rows"]);
+    assert!(by_log_z.abs() < 4.0 * error && error < 0.1, "{found}");
+    let said = printed(&["scores", &one, &exact]);
+    assert!(
+        said.contains("one.json: ") && said.contains("\ndifference of "),
+        "{said}"
+    );
+    assert!(!said.contains("share random numbers"), "{said}");
+    let shared = json(&["scores", &one, &one])["notes"].to_string();
+    assert!(shared.contains("both runs have --seed 1"), "{shared}");
+    // Other rows, fewer rows, another file.
+    let text = fs::read_to_string(&two).unwrap();
+    let mut scores: Value = serde_json::from_str(&text).unwrap();
+    scores["data"] = 7.into();
+    fs::write(&few, scores.to_string()).unwrap();
+    assert!(refused(&["scores", &one, &few]).contains("scores other rows than"));
+    scores["by_row"].as_array_mut().unwrap().pop();
+    fs::write(&few, scores.to_string()).unwrap();
+    let rows = number(&first, "rows");
+    let expected = format!("scores {} rows, and {one} {rows}", rows - 1.0);
+    let error = refused(&["scores", &one, &few]);
+    assert!(error.contains(&expected), "{error}");
+    assert!(refused(&["scores", &one, &data]).contains("zeros_and_ones.npy"));
+    assert!(refused(&words(&scoring(&["--scores", &one]))).contains("--data"));
+}

@@ -101,8 +101,8 @@ MOST = 6
 class BatchFunction:
     """A user's functions of a batch (n, d) as one, which returns log densities (n,) and gradients (n, d) or None.
 
-    With a number of `rows`, each call of the user's functions gets so many states. The last ones are copies, if there are fewer:
-    a library that compiles a function for the shape of its arguments compiles it once.
+    With a number of `rows`, each call of the user's functions gets so many states, or a single one. The last ones are copies, if
+    there are fewer: a library that compiles a function for the shape of its arguments compiles it once.
     """
 
     def __init__(
@@ -126,15 +126,17 @@ class BatchFunction:
         self.is_of_jax = False
 
     def __call__(self, x: np.ndarray) -> tuple[np.ndarray, Optional[np.ndarray]]:
-        if self.rows is None:
-            return self.once(x)
-        parts = [self.part(x[i : i + self.rows]) for i in range(0, len(x), self.rows)]
+        return self.once(x) if self.rows is None or len(x) == 1 else self.in_parts(x, self.rows)
+
+    def in_parts(self, x: np.ndarray, rows: int) -> tuple[np.ndarray, Optional[np.ndarray]]:
+        """Calls the functions with `rows` rows at once."""
+        parts = [self.part(x[i : i + rows], rows) for i in range(0, len(x), rows)]
         values, slopes = zip(*parts)
         return np.concatenate(values), None if slopes[0] is None else np.concatenate(slopes)
 
-    def part(self, x: np.ndarray) -> tuple[np.ndarray, Optional[np.ndarray]]:
+    def part(self, x: np.ndarray, rows: int) -> tuple[np.ndarray, Optional[np.ndarray]]:
         """Calls the functions with up to `rows` rows, filled up by copies of the last one."""
-        n, more = len(x), self.rows - len(x)
+        n, more = len(x), rows - len(x)
         self.padded += more
         values, slopes = self.once(np.concatenate([x, np.repeat(x[-1:], more, axis=0)]))
         return values[:n], None if slopes is None else slopes[:n]

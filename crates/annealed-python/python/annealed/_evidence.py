@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any, Callable, Dict, Optional, Union
 
 import numpy as np
 
-from ._annealed import Evidence, NonFinite, __version__, prior_draws
+from ._annealed import BothDirections, Evidence, __version__
+from ._annealed import challenge as _challenge
 from ._annealed import evidence as _evidence
-from ._arrays import BatchFunction, integer, number, optional, seed_of
-from ._priors import PriorLike, pairs, parameter_names
-from ._progress import shown
+from ._annealed import reverse as _reverse
+from ._arrays import floats, integer, number, optional, seed_of
+from ._priors import PriorLike
+from ._problem import Problem
 
+BASES = ("prior", "laplace")
 
 #: Number of chains in a block of the first pass, by default. Blocks of later rounds are twice as large.
 FIRST_BLOCK = 64
@@ -28,8 +33,8 @@ def evidence(
     time_limit: Optional[float] = None,
     seed: int = 0,
     chains: int = 256,
-    rounds: int = 8,
-    challenge: bool = False,
+    rounds: Optional[int] = None,
+    base: str = "prior",
     fitted: bool = False,
     step_size: Optional[float] = None,
     leapfrog: int = 3,
@@ -48,29 +53,31 @@ def evidence(
     gradient : function of the same array that returns the gradients by the parameters, (n, d); or True if log_likelihood
         returns a pair of values and gradients. With a gradient chains move by Hamiltonian dynamics, without by random walks
     budget : density evaluations to spend, a gradient is one more; at most a quarter precedes the last round
-    until_error : end the run at this standard error of log Z
+    until_error : end the run at this standard error of log Z; or earlier, with a warning, if more stages do not lower the error
     time_limit : end the run after so many seconds, with the last finished round; a TimeoutError if no round is finished
     seed : one seed gives the same bits on any number of threads
     chains : number of chains; more of them make means of parameters better, more budget alone does not
-    rounds : the largest number of rounds, each of twice as many stages
-    challenge : look for mass that the run missed, by a second run from bases around other modes. It takes as many evaluations
-        again, with `fitted` as many as all rounds without it, but far more calls: its search evaluates single states. A run of 0.8 s took 20 s with it, of 299,043 such calls
+    rounds : the largest number of rounds, each of twice as many stages; by default 8, or as many as until_error takes
+    base : "prior"; or "laplace", which begins the rounds near the mode of the posterior, from Student's t around Laplace's
+        approximation. It needs a gradient and far fewer stages, but misses other modes without a warning, and a hierarchy's mode
+        misleads it: compare with "prior"
     fitted : start the rounds from a law fitted to the states of two first passes; often a tenth to a hundredth of the evaluations.
         If the two passes disagree, the rounds start from the prior, and the text of the result says so
     step_size : where the tuning of the kernel starts
     leapfrog : steps of each Hamiltonian trajectory
     block_size : number of chains that are evaluated together: `chains` for a device or a library with threads of its own. A
-        function that returns arrays of JAX gets 64 rows or `block_size` in each call after the first ones, so that JAX compiles it
-        once; missing rows are copies
+        function that returns arrays of JAX gets 64 rows or `block_size` in each call but those of single states, so that JAX
+        compiles it once; missing rows are copies
     threads : threads of the library; your function is always called from the calling thread
     progress : True or False for a line on standard error, by default where a person looks; or a function of a text, the
         number of steps done, and that of all, which is called at most ten times a second
 
-    Without budget, until_error and time_limit there are 8 rounds.
+    Without budget and until_error there are 8 rounds.
 
     Returns
     -------
-    Evidence, with `log_z`, `standard_error`, `interval`, `warnings`, `draws(n)`, `summary()`, `to_arviz()`, `plot(path)`
+    Evidence, with `log_z`, `standard_error`, `interval`, `warnings`, `draws(n)`, `summary()`, `to_arviz()`, `plot(path)`, and two
+    checks: `challenge()` looks for mass that the run missed, `reverse(samples)` runs back from samples of the posterior
 
     The text of the result also has Lambda, the barrier of the path from prior to posterior. With K stages the variance of a log
     weight is about Lambda^2 / K, and more if chains mix slowly. A large Lambda means that the posterior is far from the prior.
@@ -91,32 +98,54 @@ def evidence(
     whatever your function raises
         as it was raised
     """
-    named = pairs(prior)
-    function = BatchFunction("log_likelihood", log_likelihood, gradient, parameter_names(named))
-    function.instead_of_pair = "pass `gradient=True` if it returns values and gradients"
-    with_gradient = function.gradient is not None
-    settings: dict[str, Any] = {
-        "with_gradient": with_gradient,
-        "step_size": number("step_size", (0.3 if with_gradient else 0.5) if step_size is None else step_size),
-        "leapfrog": integer("leapfrog", leapfrog),
-        "fitted": bool(fitted),
-        "challenge": bool(challenge),
-        "chains": integer("chains", chains),
-        "rounds": integer("rounds", rounds),
-        "block_size": optional(integer, "block_size", block_size),
-        "budget": optional(integer, "budget", budget),
-        "until_error": optional(number, "until_error", until_error),
-        "time_limit": optional(number, "time_limit", time_limit),
-        "seed": seed_of(seed),
-        "threads": optional(integer, "threads", threads),
-    }
-    function.check(prior_draws(named, 3, 0))
-    function.rows = (block_size or FIRST_BLOCK) if function.is_of_jax else None
-    with shown(progress) as show:
-        try:
-            return _evidence(named, function, epsilon=function.epsilon, progress=show, **settings)
-        except NonFinite as error:
-            raise function.named(error) from None
+    if base not in BASES:
+        raise ValueError(f"invalid base: got {base!r}, expected prior or laplace")
+    if fitted and base == "laplace":
+        raise ValueError("invalid fitted: got True with base='laplace', expected one of the two: both choose a base")
+    problem = Problem(prior, log_likelihood, gradient, step_size=step_size, leapfrog=leapfrog, laplace=base == "laplace")
+    settings = SimpleNamespace(
+        chains=integer("chains", chains),
+        rounds=optional(integer, "rounds", rounds),
+        block_size=optional(integer, "block_size", block_size),
+        budget=optional(integer, "budget", budget),
+        until_error=optional(number, "until_error", until_error),
+        fitted=bool(fitted),
+    )
+    control = {"seed": seed, "time_limit": time_limit, "threads": threads, "progress": progress}
+    return problem.check(block_size or FIRST_BLOCK).run(_evidence, problem, settings, **control)  # type: ignore[no-any-return]
+
+
+def challenge(run: Evidence, budget: Any, seed: Any, time_limit: Any, threads: Any, progress: Any) -> Evidence:
+    """Challenges a result, for `Evidence.challenge`."""
+    problem: Problem = run._problem
+    control = {"seed": run._seed if seed is None else seed, "time_limit": time_limit, "threads": threads, "progress": progress}
+    budget = optional(integer, "budget", budget)
+    return problem.run(_challenge, run, problem, budget, **control)  # type: ignore[no-any-return]
+
+
+def reverse(
+    run: Evidence, samples: Any, exact: Any, seed: Any, time_limit: Any, threads: Any, progress: Any
+) -> BothDirections:
+    """Runs back from samples of the posterior, for `Evidence.reverse`."""
+    problem: Problem = run._problem
+    names = run.parameter_names
+    if isinstance(samples, Mapping):
+        samples = _rows(samples, [name for name, _ in problem.priors])
+    rows = floats("samples", samples, 2)
+    if rows.shape[1] != len(names):
+        raise ValueError(f"invalid samples: got an array of shape {rows.shape}, expected (n, {len(names)}), a column for each of {names}")
+    control = {"seed": run._seed if seed is None else seed, "time_limit": time_limit, "threads": threads, "progress": progress}
+    return problem.run(_reverse, run, problem, rows, bool(exact), **control)  # type: ignore[no-any-return]
+
+
+def _rows(samples: Mapping[str, Any], names: list[str]) -> np.ndarray:
+    """Returns the rows of samples by name, such as `Evidence.draws` returns."""
+    if set(samples) != set(names):
+        raise ValueError(f"invalid samples: got {sorted(samples)}, expected those of the prior, {names}")
+    arrays = [floats(f"samples of {name}", samples[name], 1, 2) for name in names]
+    if len({len(array) for array in arrays}) > 1:
+        raise ValueError(f"invalid samples: got {[len(array) for array in arrays]} of {names}, expected as many of each")
+    return np.column_stack(arrays)
 
 
 def draws(run: Evidence, n: Any, seed: Any) -> dict[str, np.ndarray]:

@@ -97,8 +97,11 @@ class _Decoder(BatchFunction):
             self.gradient = lambda z: gradient(z, data[self.indices])
         if callable(log_likelihood):
             self.function = lambda z: log_likelihood(z, data[self.indices])
-        self.rows = rows
+        self.block = rows
         self.refused_datum: Optional[int] = None
+
+    def __call__(self, x: np.ndarray) -> tuple[np.ndarray, Optional[np.ndarray]]:
+        return self.in_parts(x, self.block)
 
     def once(self, x: np.ndarray) -> tuple[np.ndarray, Optional[np.ndarray]]:
         self.indices = x[:, -1].astype(np.int64)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import re
+import zlib
 from dataclasses import dataclass, field
-from typing import Any, Mapping, Optional, Sequence
+from typing import Any, Mapping, Optional, Sequence, Union
 
 import numpy as np
 
 from ._annealed import BothDirections, LogZ, RbmRun
 from ._annealed import rbm as _rbm
+from ._annealed import score_difference as _score_difference
 from ._arrays import array_of, bits, floats, integer, number, optional, refuse, seed_of
 from ._progress import shown
 
@@ -186,6 +188,12 @@ class Score:
     base_rate: float
     #: Number of rows.
     rows: int
+    #: Log likelihood of each row, log f(v) - log Z, (rows,).
+    by_row: np.ndarray = field(compare=False)
+    #: The log Z of the score: a result, or an exact number.
+    log_z: Union[LogZ, float] = field(compare=False)
+    #: A checksum of the rows.
+    data: int
     #: Reasons to doubt it: a machine below its base rates was most likely read wrong.
     warnings: list[str] = field(default_factory=list)
     #: The names of `warnings`.
@@ -213,8 +221,70 @@ def score(run: RbmRun, X: Any, log_z: Any) -> Score:
         value = number("log_z", by)
         interval = (value, value)
     rows = bits("X", X, run.visible_units)
-    mean, error, base_rate, interval, count, doubts = run._score(rows, value, interval)
-    return Score(mean, interval, error, base_rate, count, [text for _, text in doubts], [name for name, _ in doubts])
+    mean, error, base_rate, interval, by_row, doubts = run._score(rows, value, interval)
+    by = by if isinstance(by, LogZ) else value
+    texts, names = [text for _, text in doubts], [name for name, _ in doubts]
+    return Score(mean, interval, error, base_rate, len(rows), by_row, by, zlib.crc32(rows.tobytes()), texts, names)
+
+
+@dataclass(frozen=True)
+class ScoreDifference:
+    """The difference of the mean log likelihoods of the same rows under two machines, in nats a row."""
+
+    #: Mean over the rows of the first log likelihood minus the second.
+    value: float
+    #: Standard error of `value`: of the mean over the rows, and of both log Z.
+    standard_error: float
+    #: The 95% interval, (lower, upper).
+    interval: tuple[float, float]
+    #: Standard error of the mean of the differences by row.
+    error_over_rows: float
+    #: Standard error of the difference of both log Z, which is common to all rows.
+    error_of_log_z: float
+    #: Number of rows.
+    rows: int
+    #: Warnings of both log Z, of both together, and of both scores.
+    warnings: list[str] = field(default_factory=list)
+    #: The names of `warnings`.
+    warning_names: list[str] = field(default_factory=list)
+    text: str = ""
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return self.text.split("\n")[0]
+
+
+def compare_scores(first: Score, second: Score) -> ScoreDifference:
+    """Compares two scores of the same rows, in pairs: the mean of the differences by row.
+
+    Rows that are unlikely under one machine are mostly unlikely under the other one, too, so the difference is known better than
+    either mean.
+
+        one, other = (annealed.rbm(machine, seed=seed) for seed, machine in enumerate(machines))
+        print(annealed.compare_scores(one.score(X), other.score(X)))
+
+    The error joins the error over the rows with the errors of both log Z; an exact log Z, `run.score(X, log_z=run.exact())`, has
+    none. Both results must be independent, so give each run its own seed; otherwise the warning `SharedSeed` appears.
+
+    Raises ValueError for scores of other rows, or of another number of them.
+    """
+    for argument in (first, second):
+        if not isinstance(argument, Score):
+            raise ValueError(f"invalid score: got {type(argument).__name__}, expected one that run.score(X) returns")
+    if first is second:
+        raise ValueError("invalid scores: got one score twice, expected those of two machines")
+    if first.rows != second.rows:
+        raise ValueError(f"invalid scores: got {first.rows} and {second.rows} rows, expected the same rows")
+    if first.data != second.data:
+        raise ValueError(f"invalid scores: got {first.rows} other rows in the second, expected the same rows in the same order")
+    results = tuple(score.log_z if isinstance(score.log_z, LogZ) else None for score in (first, second))
+    (value, error, interval), (over_rows, of_log_z), doubts, text = _score_difference(first.by_row, second.by_row, results)
+    own = [*zip(first.warning_names, first.warnings), *zip(second.warning_names, second.warnings)]
+    text += "".join(f"\nwarning: {warning}" for _, warning in own)
+    texts, names = [text for _, text in [*doubts, *own]], [name for name, _ in [*doubts, *own]]
+    return ScoreDifference(value, error, interval, over_rows, of_log_z, first.rows, texts, names, text)
 
 
 def reverse(run: RbmRun, samples: Any, threads: Any, progress: Any) -> BothDirections:

@@ -1,7 +1,7 @@
 //! Warnings that state a fact and do not judge log Z.
 
 /// Names of warnings, each with a fact. The warning always appears if the fact is true.
-pub const FACTS: [(&str, &str); 25] = [
+pub const FACTS: [(&str, &str); 24] = [
     ("FewChains", "fewer than 25 chains"),
     ("DeadChains", "a chain has weight 0"),
     (
@@ -14,10 +14,6 @@ pub const FACTS: [(&str, &str); 25] = [
     ),
     ("MissingChains", "parts of the run are missing"),
     ("CheckpointNotWritten", "the file could not be written"),
-    (
-        "ChallengeFailed",
-        "the challenge of rounds, in the Python package, ended in an error",
-    ),
     ("ChallengeUndecided", "a challenge is undecided"),
     (
         "DrawsContradict",
