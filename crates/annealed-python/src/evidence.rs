@@ -24,7 +24,7 @@ use crate::rbm::seconds;
 type State = DVector<f64>;
 
 /// End of the message for a run that stops before the first round is done.
-const FIRST_ROUND: &str = "before the first round was done, so that there is no estimate; fewer chains and a faster function \
+pub const FIRST_ROUND: &str = "before the first round was done, so that there is no estimate; fewer chains and a faster function \
                            end that round sooner";
 
 /// Smallest budget of a challenge, in moves of the kernel. It is the library's.
@@ -32,20 +32,20 @@ const LEAST_MOVES: u64 = 5_000;
 
 /// The settings of the rounds.
 #[derive(Debug, Clone, Copy)]
-struct Settings {
-    chains: usize,
-    rounds: usize,
-    block_size: Option<usize>,
-    budget: Option<u64>,
-    until_error: Option<f64>,
-    time_limit: Option<Duration>,
-    challenge: bool,
-    seed: u64,
+pub struct Settings {
+    pub chains: usize,
+    pub rounds: usize,
+    pub block_size: Option<usize>,
+    pub budget: Option<u64>,
+    pub until_error: Option<f64>,
+    pub time_limit: Option<Duration>,
+    pub challenge: bool,
+    pub seed: u64,
 }
 
 impl Settings {
     /// Refuses a budget without room for the challenge.
-    fn check<P: AnnealingPath, K: TransitionKernel<P::At>>(
+    pub fn check<P: AnnealingPath, K: TransitionKernel<P::At>>(
         &self,
         path: P,
         kernel: &K,
@@ -62,7 +62,7 @@ impl Settings {
         }
     }
 
-    fn set<'c, P: AnnealingPath<State = State>, K>(
+    pub fn set<'c, P: AnnealingPath<State = State>, K>(
         &self,
         rounds: Rounds<'c, P, K>,
         calls: &'c Calls,
@@ -89,13 +89,13 @@ impl Settings {
     }
 
     /// Returns whether `run` is challenged. Rounds that a callback or the time limit ended are not.
-    fn challenges<K>(&self, run: &RoundsRun<State, K>) -> bool {
+    pub fn challenges<K>(&self, run: &RoundsRun<State, K>) -> bool {
         let is_stopped = matches!(run.stopped_by(), StoppedBy::Callback | StoppedBy::TimeLimit);
         self.challenge && !is_stopped
     }
 
     /// Gives the challenge the time that is left.
-    fn set_challenge<'c, P: AnnealingPath<State = State>, K>(
+    pub fn set_challenge<'c, P: AnnealingPath<State = State>, K>(
         &self,
         challenge: Challenge<'c, P, K>,
         begun: Instant,
@@ -112,7 +112,7 @@ impl Settings {
     }
 
     /// Returns the figures of the rounds and of a challenge to them, and the run whose log Z is reported.
-    fn reported<K>(
+    pub fn reported<K>(
         &self,
         run: &RoundsRun<State, K>,
         challenge: Option<Result<ChallengeRun<'_, State>>>,
@@ -177,6 +177,7 @@ macro_rules! rounds {
         $settings.reported(&run, challenge)
     }};
 }
+pub(crate) use rounds;
 
 /// Estimates the log evidence from priors with names and a function that returns the log likelihoods of a batch.
 #[pyfunction]

@@ -4,6 +4,7 @@
 mod bridge_sampling;
 mod convert;
 mod desk;
+mod energy;
 mod errors;
 mod evidence;
 mod free_energy;
@@ -30,6 +31,8 @@ mod _annealed {
 
     #[pymodule_export]
     use super::bridge_sampling::{BridgeSampling, bridge_sampling};
+    #[pymodule_export]
+    use super::energy::log_z;
     #[pymodule_export]
     use super::errors::NonFinite;
     #[pymodule_export]

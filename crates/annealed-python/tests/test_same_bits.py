@@ -41,8 +41,26 @@ def draws():
     return annealed.from_draws(both, prior=PRIOR, log_likelihood=log_likelihood, seed=5)
 
 
+def energy():
+    def both(x):
+        s, t = x[:, 0] * x[:, 0] - 1.5, x[:, 1] - 0.5 * x[:, 0]
+        return -(s * s) - t * t, np.column_stack([-4 * s * x[:, 0] + t, -2 * t])
+
+    return annealed.log_z([annealed.normal(0, 2), annealed.normal(0, 2)], both, True, budget=200_000, seed=3)
+
+
+def bits():
+    w = number(np.arange(12), 5)
+
+    def both(x):
+        s = x @ w
+        return s * (1.5 - 0.125 * s * s), (1.5 - 0.375 * s * s)[:, None] * w
+
+    return annealed.log_z(annealed.bits(12), both, True, budget=200_000, seed=3)
+
+
 @pytest.mark.skipif(RUNS is None, reason="integrations/python/check.py brings the runs of Rust")
-@pytest.mark.parametrize("run", [rbm, evidence, draws], ids=lambda run: run.__name__)
+@pytest.mark.parametrize("run", [rbm, evidence, draws, energy, bits], ids=lambda run: run.__name__)
 def test_rust_has_the_same_bits(run):
     found = run()
     bits = [struct.unpack("<Q", struct.pack("<d", x))[0] for x in (found.log_z, found.interval[1])]

@@ -1,7 +1,8 @@
-//! Prints log Z of three runs as JSON, in bits: `crates/annealed-python/tests/test_same_bits.py` repeats them.
+//! Prints log Z of some runs as JSON, in bits: `crates/annealed-python/tests/test_same_bits.py` repeats them.
 
 use annealed::bidirectional::BridgeSampling;
-use annealed::model::StudentT;
+use annealed::kernel::GibbsWithGradients;
+use annealed::model::{Bits, StudentT};
 use annealed::prelude::*;
 
 /// A number in (-1, 1) for each pair of indices, the same in Python to the last bit.
@@ -71,12 +72,48 @@ fn draws() -> annealed::Result<[f64; 2]> {
     Ok([found.log_z(), found.interval().1])
 }
 
+/// A density without a prior, from normal laws by Hamiltonian dynamics.
+fn energy() -> annealed::Result<[f64; 2]> {
+    let parts = |x: &[f64]| (x[0] * x[0] - 1.5, x[1] - 0.5 * x[0]);
+    let function = |x: &[f64], _: usize| {
+        let value = |(s, t): (f64, f64)| -(s * s) - t * t;
+        let values = x.chunks(2).map(|x| value(parts(x))).collect();
+        let slopes = |x: &[f64]| {
+            let (s, t) = parts(x);
+            [-4.0 * s * x[0] + t, -2.0 * t]
+        };
+        Ok((values, x.chunks(2).flat_map(slopes).collect()))
+    };
+    let base = Gaussian::isotropic(DVector::zeros(2), 2.0)?;
+    let path = GeometricPath::new(base, BatchModel::new(2, function)?);
+    let run = Rounds::new(&path, Hmc::new(0.3, 3)?).budget(200_000).seed(3).run()?;
+    Ok([run.log_z(), run.interval().1])
+}
+
+/// A density of 12 bits, by Gibbs with gradients.
+fn bits() -> annealed::Result<[f64; 2]> {
+    let weights = Vec::from_iter((0..12).map(|i| number(i, 5)));
+    let score = |x: &[f64]| x.iter().zip(&weights).map(|(x, w)| x * w).sum::<f64>();
+    let function = |x: &[f64], _: usize| {
+        let scores = Vec::from_iter(x.chunks(12).map(score));
+        let values = scores.iter().map(|s| s * (1.5 - 0.125 * s * s)).collect();
+        let slopes = |s: &f64| weights.iter().map(|w| (1.5 - 0.375 * s * s) * w).collect::<Vec<_>>();
+        Ok((values, scores.iter().flat_map(slopes).collect()))
+    };
+    let path = GeometricPath::new(Bits::fair(12)?, BatchModel::new(12, function)?);
+    let kernel = Repeat::new(GibbsWithGradients, 3)?;
+    let run = Rounds::fixed(&path, kernel).budget(200_000).seed(3).run()?;
+    Ok([run.log_z(), run.interval().1])
+}
+
 fn main() -> annealed::Result<()> {
     let text = |[log_z, upper]: [f64; 2]| format!("[{}, {}]", log_z.to_bits(), upper.to_bits());
     let runs = [
         ("rbm", rbm()?),
         ("evidence", evidence()?),
         ("draws", draws()?),
+        ("energy", energy()?),
+        ("bits", bits()?),
     ];
     let runs = runs.map(|(name, found)| format!("\"{name}\": {}", text(found)));
     println!("{{{}}}", runs.join(", "));

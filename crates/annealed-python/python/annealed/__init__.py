@@ -2,6 +2,7 @@
 
     annealed.rbm(W, a, b)                          log Z of a restricted Boltzmann machine, and the likelihood of data
     annealed.evidence(prior, log_likelihood)       the log evidence of a Bayesian model, and its posterior
+    annealed.log_z(base, log_density)              log Z of a density without a prior, such as an energy network, over vectors or bits
     annealed.log_likelihoods(prior, f, data)       log p(x) of many data under a model with a latent vector, such as a decoder
     annealed.from_draws(draws, log_density)        log Z from draws of another sampler
     annealed.free_energy(forward, reverse)         a free-energy difference from the work done in both directions
@@ -20,6 +21,7 @@ from ._evidence import Summary, evidence
 from ._free_energy import FreeEnergy, free_energy
 from ._log_likelihoods import LogLikelihoods, log_likelihoods
 from ._log_ratio import LogRatio, log_ratio
+from ._log_z import Bits, bits, log_z
 from ._mbar import StateEnergies, mbar
 from ._priors import (
     beta,
@@ -42,6 +44,7 @@ from ._rbm import Score, rbm
 from ._stan import stan
 
 __all__ = [
+    "Bits",
     "BothDirections",
     "BridgeSampling",
     "Evidence",
@@ -56,6 +59,7 @@ __all__ = [
     "StateEnergies",
     "Summary",
     "beta",
+    "bits",
     "dirichlet",
     "effects",
     "evidence",
@@ -70,6 +74,7 @@ __all__ = [
     "log_likelihoods",
     "log_normal",
     "log_ratio",
+    "log_z",
     "mbar",
     "normal",
     "ordered",
