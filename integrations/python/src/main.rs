@@ -86,7 +86,10 @@ fn energy() -> annealed::Result<[f64; 2]> {
     };
     let base = Gaussian::isotropic(DVector::zeros(2), 2.0)?;
     let path = GeometricPath::new(base, BatchModel::new(2, function)?);
-    let run = Rounds::new(&path, Hmc::new(0.3, 3)?).budget(200_000).seed(3).run()?;
+    let run = Rounds::new(&path, Hmc::new(0.3, 3)?)
+        .budget(200_000)
+        .seed(3)
+        .run()?;
     Ok([run.log_z(), run.interval().1])
 }
 
@@ -97,7 +100,12 @@ fn bits() -> annealed::Result<[f64; 2]> {
     let function = |x: &[f64], _: usize| {
         let scores = Vec::from_iter(x.chunks(12).map(score));
         let values = scores.iter().map(|s| s * (1.5 - 0.125 * s * s)).collect();
-        let slopes = |s: &f64| weights.iter().map(|w| (1.5 - 0.375 * s * s) * w).collect::<Vec<_>>();
+        let slopes = |s: &f64| {
+            weights
+                .iter()
+                .map(|w| (1.5 - 0.375 * s * s) * w)
+                .collect::<Vec<_>>()
+        };
         Ok((values, scores.iter().flat_map(slopes).collect()))
     };
     let path = GeometricPath::new(Bits::fair(12)?, BatchModel::new(12, function)?);
