@@ -21,8 +21,8 @@ class Bits(NamedTuple):
 
 
 def bits(probabilities: Any) -> Bits:
-    """Independent bits, from which `annealed.log_z` starts: their probabilities of a one, strictly between 0 and 1. A number n stands
-    for n bits with probability 1/2."""
+    """Independent bits, from which `annealed.log_z` starts: their probabilities of a one, strictly between 0 and 1. A number n
+    stands for n bits with probability 1/2."""
     if np.ndim(probabilities) == 0:
         return Bits((0.5,) * integer("bits", probabilities, 1, 2**30))
     found = floats("bits", probabilities, 1)
@@ -61,8 +61,8 @@ def log_z(
           sequence; or `annealed.student_t`, with the same degrees of freedom: a multivariate Student t
         - `annealed.uniform` for each coordinate: Z is the integral over this box
         - `annealed.bits(n)` or `annealed.bits(probabilities)`: Z is the sum over the 2^n vectors of zeros and ones
-    log_density : function of an array (n, d) of float64, n states at once, that returns n values of log f, (n,): minus the energy;
-        -inf where f is 0. Arrays of NumPy, JAX and PyTorch will do
+    log_density : function of an array (n, d) of float64, n states at once, that returns n values of log f, (n,): minus the
+        energy; -inf where f is 0. Arrays of NumPy, JAX and PyTorch will do
     gradient : function of the same array that returns the gradients of log f, (n, d); or True if log_density returns a pair of
         values and gradients. With a gradient chains move by Hamiltonian dynamics, without by random walks. For bits
         it is the gradient of log f as a function of real numbers, which proposes the bit to flip (Gibbs with gradients, Grathwohl
