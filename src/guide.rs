@@ -14,6 +14,7 @@ pages! {
     batches "batches.md",
     claims "claims.md",
     draws "draws.md",
+    energies "energies.md",
     evidence "evidence.md",
     features "features.md",
     free_energy "free-energy.md",

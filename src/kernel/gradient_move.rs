@@ -1,4 +1,4 @@
-//! The move of all kernels with a gradient: a trajectory of leapfrog steps, and an accept-reject decision.
+//! The move of all kernels with a gradient: a trajectory of leapfrog steps or a flip, and an accept-reject decision.
 
 use std::num::NonZeroUsize;
 use std::ops::Range;
@@ -33,6 +33,16 @@ pub trait GradientMove {
     fn draw<R: Rng + ?Sized>(&self, trajectories: &mut Trajectories, index: usize, rng: &mut R) {
         trajectories.draw_momentum(index, rng);
         trajectories.draw_uniform(index, rng);
+    }
+
+    /// Moves all chains to the ends of their trajectories, and computes acceptance probabilities.
+    fn integrate<M: Gradients + Intermediate>(
+        &self,
+        trajectories: &mut Trajectories,
+        model: &M,
+        integration: Integration<'_>,
+    ) {
+        trajectories.integrate(model, integration);
     }
 
     /// Returns whether the chain in row `index` moves to the end of its trajectory, and the report of the move.
@@ -99,7 +109,7 @@ where
     for (index, chain) in chains().enumerate() {
         kernel.draw(trajectories, index, block.rng_mut(chain));
     }
-    trajectories.integrate(stage.model, integration);
+    kernel.integrate(trajectories, stage.model, integration);
     for (index, chain) in chains().enumerate() {
         let weighed = trajectories.log_ratio(index, &block.states()[chain]);
         let increment = weighed.map(|log_ratio| {
@@ -151,7 +161,7 @@ where
     trajectories.start_unknown(stage.model, integration.factor, state);
     trajectories.set_sizes(|datum| kernel.size_for(stage.beta, datum));
     kernel.draw(trajectories, 0, rng);
-    trajectories.integrate(stage.model, integration);
+    kernel.integrate(trajectories, stage.model, integration);
     trajectories.check(0)?;
     let (moves, step) = kernel.conclude(trajectories, 0);
     if moves {

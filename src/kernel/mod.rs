@@ -39,15 +39,18 @@
 //! ```
 //!
 //! [`RandomWalkMetropolis`], [`Metropolis`] and [`Slice`] need the density. [`LocalMetropolis`] needs its change, and
-//! [`Mala`], [`UnadjustedLangevin`] and [`Hmc`] need its gradient. [`CoordinateGibbs`] needs the full conditionals.
+//! [`Mala`], [`UnadjustedLangevin`] and [`Hmc`] need its gradient. For vectors of bits, `Metropolis(`[`BitFlip`]`)` needs
+//! the density, and [`GibbsWithGradients`] its gradient. [`CoordinateGibbs`] needs the full conditionals.
 //! [`Sequence`], [`Repeat`], [`Mixture`] and [`Either`] combine kernels. Your own kernel implements
 //! [`TransitionKernel::step`]: it moves a chain at a [`Stage`] and reports a [`Step`] or [`NonFinite`]. A [`Block`]
 //! holds chains that pass the stages together.
 
+mod bit_flip;
 mod block;
 mod compose;
 mod end_gradients;
 mod gibbs;
+mod gibbs_with_gradients;
 mod gradient_move;
 mod hamiltonian;
 mod known;
@@ -66,11 +69,13 @@ mod vector;
 mod weighing;
 mod workspace;
 
+pub use bit_flip::BitFlip;
 pub use block::Block;
 #[cfg(feature = "checkpoint")]
 pub(crate) use block::SavedBlock;
 pub use compose::{Either, Mixture, Repeat, Sequence};
 pub use gibbs::{CoordinateGibbs, PerfectTransitions};
+pub use gibbs_with_gradients::GibbsWithGradients;
 pub use hamiltonian::Hmc;
 pub(crate) use known::KnownOfChain;
 pub use langevin::{Mala, UnadjustedLangevin};

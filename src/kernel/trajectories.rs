@@ -40,12 +40,14 @@ pub struct Trajectories {
     /// [`diverges`](super::vector::diverges) to a point where the model is not finite.
     pub(super) here: Vec<f64>,
     /// `-H` at the end.
-    there: Vec<f64>,
-    acceptances: Vec<f64>,
+    pub(super) there: Vec<f64>,
+    pub(super) acceptances: Vec<f64>,
     /// All bits set for a chain that moves, none for a chain that stays. [Noted](Self::note) for each chain before it
     /// [arrives](Self::arrive).
     moved: Vec<u64>,
     uniforms: Vec<f64>,
+    /// The bit that each chain flips, for [`GibbsWithGradients`](super::GibbsWithGradients).
+    pub(super) flips: Vec<usize>,
     /// The lowest chain that met a non-finite number, with its first such number.
     pub(super) fault: Option<(usize, NonFinite)>,
     /// Log densities and gradients under both ends of the path: of the trajectories' starts before the integration, of
@@ -325,7 +327,7 @@ impl Trajectories {
     /// Writes the log densities and gradients at the positions. `within` says whether all positions are finite. Each
     /// chain gets the numbers that it would get alone. If the positions are the `last` of their trajectories, the
     /// values at the ends of the path are stored too. Returns whether all gradients are finite.
-    fn evaluate<M: Gradients + Intermediate>(
+    pub(super) fn evaluate<M: Gradients + Intermediate>(
         &mut self,
         model: &M,
         within: bool,

@@ -23,10 +23,11 @@
 //! [`BatchModel`] wraps a closure over many states at once. A `DualModel` (feature `num-dual`) takes the gradient by
 //! automatic differentiation. A base is also [`Sampleable`]. Langevin and Hamiltonian kernels need [`Differentiable`].
 //! The ready-made models are [`Gaussian`], with [Laplace's approximation](Gaussian::laplace), [`StudentT`],
-//! [`GaussianMixture`], [`UniformBox`], [`Bernoulli`], and [`Priors`] of parameters. Some can be [fitted](Fit) to
-//! states.
+//! [`GaussianMixture`], [`UniformBox`], [`Bernoulli`], [`Bits`], and [`Priors`] of parameters. Some can be
+//! [fitted](Fit) to states.
 
 mod batch;
+mod bits;
 #[cfg(feature = "num-dual")]
 mod dual;
 mod exponential_family;
@@ -52,6 +53,7 @@ mod transformed_prior;
 
 pub(crate) use batch::single_states;
 pub use batch::{BatchModel, BatchOutput};
+pub use bits::Bits;
 #[cfg(feature = "num-dual")]
 pub use dual::DualModel;
 pub use exponential_family::{Bernoulli, ExponentialFamily};

@@ -95,9 +95,9 @@ pub(crate) trait Layer: Sync {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Bits(Simd);
+pub(crate) struct BinaryLayer(Simd);
 
-impl Layer for Bits {
+impl Layer for BinaryLayer {
     fn means(&self, fields: DVectorView<'_, f64>) -> DVector<f64> {
         fields.map(sigmoid)
     }
@@ -141,7 +141,7 @@ fn sum_of_softplus(fields: &[f64], step: f64, slopes: &[f64]) -> f64 {
 }
 
 /// The mean-field equations of a machine with visible layer `L`, in double precision.
-pub(crate) struct MeanField<L = Bits> {
+pub(crate) struct MeanField<L = BinaryLayer> {
     weights: DMatrix<f64>,
     pub(super) transposed: DMatrix<f64>,
     pub(super) hidden_bias: DVector<f64>,
@@ -155,14 +155,19 @@ impl MeanField {
             rbm.hidden_bias().map(T::as_),
             rbm.visible_bias().map(T::as_),
         );
-        Self::of(Bits(Simd::best()), rbm.weights().map(T::as_), a, b)
+        Self::of(BinaryLayer(Simd::best()), rbm.weights().map(T::as_), a, b)
     }
 
     /// Creates the equations with the roles of the layers exchanged.
     pub(super) fn exchanged<T: Scalar>(rbm: &Rbm<T>) -> Self {
         let (a, b) = (rbm.hidden_bias(), rbm.visible_bias());
         let weights = rbm.weights().map(T::as_).transpose();
-        Self::of(Bits(Simd::best()), weights, b.map(T::as_), a.map(T::as_))
+        Self::of(
+            BinaryLayer(Simd::best()),
+            weights,
+            b.map(T::as_),
+            a.map(T::as_),
+        )
     }
 }
 

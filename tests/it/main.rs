@@ -9,6 +9,7 @@ mod bad_input;
 mod batch_model;
 mod batch_paths;
 mod batches;
+mod bits;
 mod blocks;
 mod budget_coverage;
 mod budgets;

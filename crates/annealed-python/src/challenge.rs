@@ -10,10 +10,10 @@ use crate::posterior::{Evidence, Posterior, Source};
 use crate::problem::{Control, Problem, State, controlled, from_prior};
 
 /// End of the message for a challenge that stops before its second run has finished a block of chains.
-const SECOND_RUN: &str = "before the second run had a result; the first one stands as it was";
+pub const SECOND_RUN: &str = "before the second run had a result; the first one stands as it was";
 
 /// Returns the posterior of a result and of a challenge to it.
-fn judged(first: &Posterior, challenge: &ChallengeRun<'_, State>, call: &str) -> Posterior {
+pub fn judged(first: &Posterior, challenge: &ChallengeRun<'_, State>, call: &str) -> Posterior {
     let judgement = challenge.judgement();
     let is_better = matches!(
         judgement,

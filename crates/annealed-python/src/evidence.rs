@@ -2,6 +2,7 @@
 
 use annealed::adaptive::{Rounds, RoundsRun};
 use annealed::kernel::Tunable as _;
+use annealed::path::AnnealingPath;
 use pyo3::prelude::*;
 
 use crate::desk::Calls;
@@ -10,7 +11,7 @@ use crate::posterior::{Found, Parameters, Posterior, Source};
 use crate::problem::{Control, Problem, State, controlled, from_base};
 
 /// End of the message for a run that stops before the first round is done.
-const FIRST_ROUND: &str = "before the first round was done, so that there is no estimate; fewer chains and a faster function \
+pub const FIRST_ROUND: &str = "before the first round was done, so that there is no estimate; fewer chains and a faster function \
                            end that round sooner";
 
 /// The settings of the rounds: the attributes of a namespace in Python.
@@ -21,7 +22,27 @@ pub struct Settings {
     block_size: Option<usize>,
     budget: Option<u64>,
     until_error: Option<f64>,
-    fitted: bool,
+    pub fitted: bool,
+}
+
+impl Settings {
+    /// Sets the settings of rounds.
+    pub fn set<'c, P: AnnealingPath, K>(&self, rounds: Rounds<'c, P, K>) -> Rounds<'c, P, K> {
+        let mut rounds = rounds.chains(self.chains);
+        if let Some(most) = self.rounds {
+            rounds = rounds.rounds(most);
+        }
+        if let Some(size) = self.block_size {
+            rounds = rounds.block_size(size);
+        }
+        if let Some(budget) = self.budget {
+            rounds = rounds.budget(budget);
+        }
+        if let Some(error) = self.until_error {
+            rounds = rounds.until_error(error);
+        }
+        rounds
+    }
 }
 
 /// Returns the posterior of the rounds, and what they can be asked later.
@@ -51,20 +72,8 @@ pub fn evidence<'py>(
     let asked: Problem = problem.extract()?;
     let work = |calls: &Calls| {
         from_base!(&asked, calls, |path, kernel| {
-            let rounds = Rounds::new(path, kernel).chains(settings.chains);
+            let rounds = settings.set(Rounds::new(path, kernel));
             let mut rounds = controlled!(rounds, control, calls);
-            if let Some(most) = settings.rounds {
-                rounds = rounds.rounds(most);
-            }
-            if let Some(size) = settings.block_size {
-                rounds = rounds.block_size(size);
-            }
-            if let Some(budget) = settings.budget {
-                rounds = rounds.budget(budget);
-            }
-            if let Some(error) = settings.until_error {
-                rounds = rounds.until_error(error);
-            }
             if settings.fitted {
                 rounds = rounds.fitted();
             }

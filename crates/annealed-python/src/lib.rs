@@ -6,6 +6,7 @@ mod challenge;
 mod comparison;
 mod convert;
 mod desk;
+mod energy;
 mod errors;
 mod evidence;
 mod free_energy;
@@ -40,6 +41,8 @@ mod _annealed {
     use super::challenge::challenge;
     #[pymodule_export]
     use super::comparison::{LogZSum, compare, log_z_sum, score_difference};
+    #[pymodule_export]
+    use super::energy::{challenge_log_z, log_z};
     #[pymodule_export]
     use super::errors::NonFinite;
     #[pymodule_export]

@@ -44,6 +44,14 @@ type Function<'c, O> = Box<dyn Fn(&[f64], usize) -> Result<O, Failed> + Send + S
 pub struct Likelihood<'c, O> {
     model: BatchModel<Function<'c, O>, O>,
     epsilon: f64,
+    shift: f64,
+}
+
+impl<O> Likelihood<'_, O> {
+    /// Adds a constant to all log densities.
+    pub fn shifted(self, shift: f64) -> Self {
+        Self { shift, ..self }
+    }
 }
 
 impl<'c> Likelihood<'c, Vec<f64>> {
@@ -52,7 +60,12 @@ impl<'c> Likelihood<'c, Vec<f64>> {
         let function: Function<'c, _> =
             Box::new(|states, n| calls.call(states, n).map(|(values, _)| values));
         let model = BatchModel::of_values(dimension, function)?;
-        Ok(Self { model, epsilon })
+        let shift = 0.0;
+        Ok(Self {
+            model,
+            epsilon,
+            shift,
+        })
     }
 }
 
@@ -61,7 +74,12 @@ impl<'c> Likelihood<'c, Values> {
     pub fn of_gradients(dimension: usize, epsilon: f64, calls: &'c Calls) -> Result<Self> {
         let function: Function<'c, _> = Box::new(|states, n| calls.call(states, n));
         let model = BatchModel::new(dimension, function)?;
-        Ok(Self { model, epsilon })
+        let shift = 0.0;
+        Ok(Self {
+            model,
+            epsilon,
+            shift,
+        })
     }
 }
 
@@ -69,7 +87,7 @@ impl<O: BatchOutput<Number = f64>> UnnormalizedModel for Likelihood<'_, O> {
     type State = DVector<f64>;
 
     fn log_density(&self, state: &DVector<f64>) -> f64 {
-        self.model.log_density(state)
+        self.shift + self.model.log_density(state)
     }
 
     fn state_dimension(&self) -> Option<usize> {
@@ -82,6 +100,7 @@ impl<O: BatchOutput<Number = f64>> UnnormalizedModel for Likelihood<'_, O> {
 
     fn log_densities(&self, states: &[DVector<f64>], log_densities: &mut [f64]) {
         self.model.log_densities(states, log_densities);
+        add(self.shift, log_densities);
     }
 
     fn epsilon(&self) -> f64 {
@@ -100,7 +119,7 @@ impl Differentiable for Likelihood<'_, Values> {
         scale: f64,
         gradient: &mut DVector<f64>,
     ) -> f64 {
-        self.model.accumulate_gradient(state, scale, gradient)
+        self.shift + self.model.accumulate_gradient(state, scale, gradient)
     }
 
     fn accumulate_gradients(
@@ -111,7 +130,12 @@ impl Differentiable for Likelihood<'_, Values> {
         log_densities: &mut [f64],
     ) {
         (self.model).accumulate_gradients(states, scale, gradients, log_densities);
+        add(self.shift, log_densities);
     }
+}
+
+fn add(shift: f64, values: &mut [f64]) {
+    values.iter_mut().for_each(|value| *value += shift);
 }
 
 /// Calls the function `calls` times, as in a run, and returns the seconds of each call. Only tests use this.

@@ -13,7 +13,12 @@ use crate::words::in_python;
 pub const WARNING: &str = "\nwarning: ";
 
 /// Functions of the package whose standard error is 1 if one chain carries all the weight.
-const MAY_BE_UNKNOWN: [&str; 3] = ["annealed.evidence", "annealed.rbm", "annealed.stan"];
+const MAY_BE_UNKNOWN: [&str; 4] = [
+    "annealed.evidence",
+    "annealed.log_z",
+    "annealed.rbm",
+    "annealed.stan",
+];
 
 /// The numbers and texts that every result has.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -47,8 +47,16 @@ fn dependence(draws: &str, times: Option<&[f64]>, labels: &[usize]) -> Result<De
         ("chains", None) => Ok(Dependence::Chains),
         ("chains", Some(times)) => Dependence::chains(times, labels),
         ("replicas", Some(times)) => Dependence::replicas(times),
-        ("replicas", None) => Err(Error::invalid("times", "None", "the time of each draw, for draws=\"replicas\"")),
-        _ => Err(Error::invalid("draws", draws, "independent, chains or replicas")),
+        ("replicas", None) => Err(Error::invalid(
+            "times",
+            "None",
+            "the time of each draw, for draws=\"replicas\"",
+        )),
+        _ => Err(Error::invalid(
+            "draws",
+            draws,
+            "independent, chains or replicas",
+        )),
     }
 }
 
@@ -57,11 +65,20 @@ type Figures = (f64, f64, (f64, f64), Vec<(String, String)>);
 
 fn figures(found: &impl LogZ) -> Figures {
     let doubts = doubts("annealed.mbar", found.warnings());
-    (found.log_z(), found.standard_error(), found.interval(), doubts)
+    (
+        found.log_z(),
+        found.standard_error(),
+        found.interval(),
+        doubts,
+    )
 }
 
 fn array<'py>(py: Python<'py>, matrix: &DMatrix<f64>) -> PyResult<Bound<'py, PyArray2<f64>>> {
-    let values = Vec::from_iter(matrix.row_iter().flat_map(|row| Vec::from_iter(row.iter().copied())));
+    let values = Vec::from_iter(
+        matrix
+            .row_iter()
+            .flat_map(|row| Vec::from_iter(row.iter().copied())),
+    );
     PyArray1::from_vec(py, values).reshape([matrix.nrows(), matrix.ncols()])
 }
 
@@ -93,7 +110,10 @@ impl States {
 
     /// Effective draws and autocorrelation times of each state.
     fn draws(&self) -> (Vec<f64>, Vec<f64>) {
-        (self.found.effective_draws().to_vec(), self.found.autocorrelation_times().to_vec())
+        (
+            self.found.effective_draws().to_vec(),
+            self.found.autocorrelation_times().to_vec(),
+        )
     }
 
     fn doubts(&self) -> Vec<(String, String)> {
@@ -101,11 +121,19 @@ impl States {
     }
 
     /// The figures of log Z at a further state, its effective draws, and the log weights of all draws there.
-    fn at<'py>(&self, py: Python<'py>, log_densities: PyReadonlyArray1<'py, f64>) -> PyResult<(Figures, f64, Bound<'py, PyArray1<f64>>)> {
+    fn at<'py>(
+        &self,
+        py: Python<'py>,
+        log_densities: PyReadonlyArray1<'py, f64>,
+    ) -> PyResult<(Figures, f64, Bound<'py, PyArray1<f64>>)> {
         let further = numbers(&log_densities);
         let weights = py.detach(|| self.found.weights_at(&further)).or_raise()?;
         let of_weights = PyArray1::from_slice(py, &weights.weighted_states().log_weights);
-        Ok((figures(weights.log_z()), weights.effective_draws(), of_weights))
+        Ok((
+            figures(weights.log_z()),
+            weights.effective_draws(),
+            of_weights,
+        ))
     }
 
     /// The mean of values of the draws at a further state with its standard error, and the warnings of this state.
@@ -127,9 +155,23 @@ impl States {
         py.detach(mean).or_raise()
     }
 
-    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyAny>, Vec<usize>, String, Option<Vec<f64>>))> {
+    fn __reduce__<'py>(
+        &self,
+        py: Python<'py>,
+    ) -> PyResult<(
+        Bound<'py, PyAny>,
+        (Bound<'py, PyAny>, Vec<usize>, String, Option<Vec<f64>>),
+    )> {
         let (densities, labels, draws, times) = &self.given;
         let make = py.import("annealed._annealed")?.getattr("mbar")?;
-        Ok((make, (densities.bind(py).clone().into_any(), labels.clone(), draws.clone(), times.clone())))
+        Ok((
+            make,
+            (
+                densities.bind(py).clone().into_any(),
+                labels.clone(),
+                draws.clone(),
+                times.clone(),
+            ),
+        ))
     }
 }

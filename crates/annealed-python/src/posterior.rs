@@ -232,8 +232,8 @@ impl Kept for Posterior {
     }
 }
 
-/// The result of `annealed.evidence`, `annealed.nested`, `annealed.tempering` and `annealed.stan`: the log evidence, and
-/// the posterior.
+/// The result of `annealed.evidence`, `annealed.log_z`, `annealed.nested`, `annealed.tempering` and `annealed.stan`: log Z,
+/// and the distribution with this normaliser.
 #[pyclass(extends = LogZ, frozen, module = "annealed")]
 pub struct Evidence {
     kept: Posterior,

@@ -76,6 +76,15 @@ impl Named {
         Ok(vec![law])
     }
 
+    /// Returns the name and the arguments of the prior of each parameter, and the number of parameters if they are
+    /// independent.
+    pub fn repeated(&self) -> (&str, &[f64], usize) {
+        match (self.name.as_str(), &self.of) {
+            ("independent", Some(of)) => (&of.name, &of.arguments, self.count),
+            (name, _) => (name, &self.arguments, 1),
+        }
+    }
+
     /// Returns the number of parameters. `None` means a single parameter, whose name has no index.
     pub fn parameters(&self) -> Option<usize> {
         match self.name.as_str() {
@@ -125,7 +134,9 @@ impl Prior {
 impl Named {
     /// Refuses effects of the prior `name` whose location or scale is not among the `earlier` parameters.
     fn check_places(&self, name: &str, earlier: usize) -> Result<()> {
-        let places = ["location", self.of_scale()].into_iter().zip(&self.arguments);
+        let places = ["location", self.of_scale()]
+            .into_iter()
+            .zip(&self.arguments);
         let late = |(_, index): &(&str, &f64)| **index >= earlier as f64;
         match places.filter(|_| self.name == "effects").find(late) {
             None => Ok(()),
@@ -153,7 +164,9 @@ impl Named {
         let arguments = Vec::from_iter(arguments).join(", ");
         match (&self.of, self.name.as_str()) {
             (Some(of), "effects") => {
-                let places = ["location", self.of_scale()].into_iter().zip(&self.arguments);
+                let places = ["location", self.of_scale()]
+                    .into_iter()
+                    .zip(&self.arguments);
                 let places = places.filter(|(_, index)| **index >= 0.0);
                 let places = places.map(|(name, index)| format!(", {name}={index}"));
                 let places = String::from_iter(places);

@@ -78,7 +78,7 @@ impl Problem {
         Likelihood::of_gradients(self.dimension(), self.epsilon, calls)
     }
 
-    /// Runs `work`, which calls the function. `phase` ends the message for a run that stops without a result.
+    /// Runs `work`, which calls the function ([`called`]).
     pub fn run<'py, T: Send>(
         &self,
         py: Python<'py>,
@@ -91,16 +91,28 @@ impl Problem {
             function: self.function.clone_ref(py),
             dimension: self.dimension(),
         };
-        let call = |py: Python<'_>, states, n| function.call(py, states, n);
-        let progress = control.progress.as_ref().map(|show| show.clone_ref(py));
-        let limit = control.limit().or_raise()?;
-        let work = |calls: &Calls| {
-            calls.enter(Some(phase));
-            work(calls)
-        };
-        let desk = Desk::new(control.threads, progress)?.time_limit(limit);
-        desk.run(py, &call, work, shown)
+        called(py, &function, control, phase, work, shown)
     }
+}
+
+/// Runs `work`, which calls a function. `phase` ends the message for a run that stops without a result.
+pub fn called<'py, T: Send>(
+    py: Python<'py>,
+    function: &PythonFunction,
+    control: &Control,
+    phase: &'static str,
+    work: impl FnOnce(&Calls) -> Result<T> + Send,
+    shown: impl FnOnce(Python<'py>, T) -> PyResult<Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let call = |py: Python<'_>, states, n| function.call(py, states, n);
+    let progress = control.progress.as_ref().map(|show| show.clone_ref(py));
+    let limit = control.limit().or_raise()?;
+    let work = |calls: &Calls| {
+        calls.enter(Some(phase));
+        work(calls)
+    };
+    let desk = Desk::new(control.threads, progress)?.time_limit(limit);
+    desk.run(py, &call, work, shown)
 }
 
 /// Sets seed, time limit, progress and the end by Ctrl-C of a runner of the library.

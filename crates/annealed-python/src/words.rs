@@ -13,8 +13,8 @@ const OF_ALL: &[Phrase] = &[
          Choose a base that overlaps with the target, and steps of the kernel's scale. If the target is 0 on nearly all of the \
          base, use `NestedSmc` for a likelihood (with more chains the rarer the rest is), or a finite penalty that is annealed \
          for a constraint (see the cookbook)",
-        "none reached a state where log_likelihood is above -inf. Pass more chains, and give parameters their bounds by the \
-         prior, not by a likelihood of -inf",
+        "none reached a state where your function is above -inf. Pass more chains, and give parameters their bounds by the \
+         prior (of annealed.log_z by the base), not by a value of -inf",
     ),
 ];
 
@@ -84,7 +84,10 @@ const OF_EVIDENCE: &[Phrase] = &[
 /// Phrases for `annealed.nested` and `annealed.tempering`.
 const OF_MODES: &[Phrase] = &[
     ("allow more levels", "pass a larger max_levels"),
-    ("use more betas, or more rounds", "pass more stages, or more rounds"),
+    (
+        "use more betas, or more rounds",
+        "pass more stages, or more rounds",
+    ),
     (
         "more rounds or a better mixing kernel",
         "more rounds, or pass a gradient",
@@ -168,7 +171,7 @@ const OF_WORKS: &[Phrase] = &[
 
 fn of(call: &str) -> impl Iterator<Item = &'static Phrase> {
     let own = match call {
-        "annealed.evidence" => OF_EVIDENCE,
+        "annealed.evidence" | "annealed.log_z" => OF_EVIDENCE,
         "annealed.from_draws" => OF_DRAWS,
         "annealed.free_energy" => OF_WORKS,
         "annealed.nested" | "annealed.tempering" => OF_MODES,

@@ -73,7 +73,56 @@ def log_ratio():
     return found
 
 
-CALLS = [evidence, rbm, log_likelihoods, from_draws, free_energy, mbar, log_ratio]
+def compare():
+    runs = {"one": annealed.evidence(NORMAL, log_likelihood, until_error=0.05, seed=1)}
+    runs["other"] = annealed.evidence(NORMAL, lambda x: log_likelihood(x) - 1, until_error=0.05, seed=2)
+    found = annealed.compare(runs)
+    assert abs(found["one"].probability - 1 / (1 + np.exp(-1))) < 0.1
+    return found
+
+
+def log_z_sum():
+    runs = [annealed.evidence(NORMAL, log_likelihood, until_error=0.05, seed=seed) for seed in (1, 2)]
+    found = annealed.log_z_sum(runs)
+    assert_right(found, 2 * EVIDENCE, 0.2)
+    return found
+
+
+def compare_scores():
+    one, other = (annealed.rbm(np.full((2, 4), w), np.zeros(2), np.zeros(4), base="uniform", chains=64, stages=20) for w in (0.1, -0.5))
+    rows = np.array(list(itertools.product([0, 1], repeat=4)))[:12]
+    exact = [run.score(rows, log_z=run.exact()).by_row.mean() for run in (one, other)]
+    found = annealed.compare_scores(one.score(rows), other.score(rows))
+    assert abs(found.value - (exact[0] - exact[1])) < 4 * found.standard_error < 2
+    return found
+
+
+def tempering():
+    run = annealed.tempering(NORMAL, log_likelihood, rounds=6, stages=6, seed=1)
+    assert_right(run, EVIDENCE)
+    return run
+
+
+def nested():
+    run = annealed.nested(NORMAL, log_likelihood, chains=16, moves=10, islands=25, seed=1)
+    assert_right(run, EVIDENCE, 0.3)
+    return run
+
+
+def log_z():
+    run = annealed.log_z(annealed.normal(0, 2), lambda x: -0.5 * x[:, 0] ** 2, until_error=0.05, seed=1)
+    assert_right(run, 0.5 * np.log(2 * np.pi))
+    return run
+
+
+def bits():
+    run = annealed.log_z(annealed.bits(4), lambda x: x.sum(axis=1), until_error=0.05, seed=1)
+    assert_right(run, 4 * np.log(1 + np.e))
+    return annealed.bits(4)
+
+
+CALLS = [evidence, rbm, log_likelihoods, from_draws, free_energy, mbar, log_ratio, compare, log_z_sum, compare_scores]
+CALLS += [tempering, nested, log_z, bits]
 
 
 @pytest.mark.parametrize("call", CALLS, ids=lambda call: call.__name__)

@@ -72,7 +72,25 @@ def log_z_sum():
     return annealed.log_z_sum([evidence(), draws()])
 
 
-RUNS_OF_PYTHON = [rbm, evidence, draws, laplace, challenge, reverse, tempering, nested, log_z_sum]
+def energy():
+    def both(x):
+        s, t = x[:, 0] * x[:, 0] - 1.5, x[:, 1] - 0.5 * x[:, 0]
+        return -(s * s) - t * t, np.column_stack([-4 * s * x[:, 0] + t, -2 * t])
+
+    return annealed.log_z([annealed.normal(0, 2), annealed.normal(0, 2)], both, True, budget=200_000, seed=3)
+
+
+def energy_of_bits():
+    w = number(np.arange(12), 5)
+
+    def both(x):
+        s = x @ w
+        return s * (1.5 - 0.125 * s * s), (1.5 - 0.375 * s * s)[:, None] * w
+
+    return annealed.log_z(annealed.bits(12), both, True, budget=200_000, seed=3)
+
+
+RUNS_OF_PYTHON = [rbm, evidence, draws, energy, energy_of_bits, laplace, challenge, reverse, tempering, nested, log_z_sum]
 
 
 def bits(*numbers):

@@ -3,8 +3,8 @@
 use annealed::adaptive::{Challenge, FirstPass, RoundsRun};
 use annealed::bidirectional::{Bridge, BridgeSampling, TargetSamples};
 use annealed::estimate::{LogZSum, ScoreDifference};
-use annealed::kernel::Preconditioner;
-use annealed::model::StudentT;
+use annealed::kernel::{GibbsWithGradients, Preconditioner};
+use annealed::model::{Bits, StudentT};
 use annealed::nested::NestedSmc;
 use annealed::prelude::*;
 use annealed::tempering::Tempering;
@@ -162,11 +162,54 @@ fn draws() -> annealed::Result<impl LogZ> {
     BridgeSampling::<StudentT>::new(&path.at(1.0), &[one?, other?], 5)
 }
 
+/// A density without a prior, from normal laws by Hamiltonian dynamics.
+fn energy() -> annealed::Result<[f64; 2]> {
+    let parts = |x: &[f64]| (x[0] * x[0] - 1.5, x[1] - 0.5 * x[0]);
+    let function = |x: &[f64], _: usize| {
+        let value = |(s, t): (f64, f64)| -(s * s) - t * t;
+        let values = x.chunks(2).map(|x| value(parts(x))).collect();
+        let slopes = |x: &[f64]| {
+            let (s, t) = parts(x);
+            [-4.0 * s * x[0] + t, -2.0 * t]
+        };
+        Ok((values, x.chunks(2).flat_map(slopes).collect()))
+    };
+    let base = Gaussian::isotropic(DVector::zeros(2), 2.0)?;
+    let path = GeometricPath::new(base, BatchModel::new(2, function)?);
+    let run = Rounds::new(&path, Hmc::new(0.3, 3)?)
+        .budget(200_000)
+        .seed(3)
+        .run()?;
+    Ok([run.log_z(), run.interval().1])
+}
+
+/// A density of 12 bits, by Gibbs with gradients.
+fn bits() -> annealed::Result<[f64; 2]> {
+    let weights = Vec::from_iter((0..12).map(|i| number(i, 5)));
+    let score = |x: &[f64]| x.iter().zip(&weights).map(|(x, w)| x * w).sum::<f64>();
+    let function = |x: &[f64], _: usize| {
+        let scores = Vec::from_iter(x.chunks(12).map(score));
+        let values = scores.iter().map(|s| s * (1.5 - 0.125 * s * s)).collect();
+        let slopes = |s: &f64| {
+            weights
+                .iter()
+                .map(|w| (1.5 - 0.375 * s * s) * w)
+                .collect::<Vec<_>>()
+        };
+        Ok((values, scores.iter().flat_map(slopes).collect()))
+    };
+    let path = GeometricPath::new(Bits::fair(12)?, BatchModel::new(12, function)?);
+    let kernel = Repeat::new(GibbsWithGradients, 3)?;
+    let run = Rounds::fixed(&path, kernel).budget(200_000).seed(3).run()?;
+    Ok([run.log_z(), run.interval().1])
+}
+
 fn main() -> annealed::Result<()> {
     let text = |[log_z, upper]: [f64; 2]| format!("[{}, {}]", log_z.to_bits(), upper.to_bits());
     let [rbm, scores] = rbm()?;
     let mut runs = evidences()?;
     runs.extend([("rbm", rbm), ("scores", scores)]);
+    runs.extend([("energy", energy()?), ("energy_of_bits", bits()?)]);
     let runs = runs
         .into_iter()
         .map(|(name, found)| format!("\"{name}\": {}", text(found)));

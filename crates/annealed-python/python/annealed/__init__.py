@@ -1,7 +1,8 @@
 """Annealed importance sampling: partition functions, marginal likelihoods and free-energy differences, with honest intervals.
 
-log Z of a machine, and the likelihood of data
+log Z of a machine or an energy, and the likelihood of data
     annealed.rbm(W, a, b)                          log Z of a restricted Boltzmann machine; `run.score(X)` scores data by it
+    annealed.log_z(base, log_density)              log Z of a density without a prior, such as an energy network; vectors or bits
     annealed.compare_scores(one, other)            which of two machines fits the same data better, in pairs of rows
 
 the evidence of a Bayesian model, and its posterior
@@ -41,6 +42,7 @@ from ._evidence import Summary, evidence
 from ._free_energy import FreeEnergy, free_energy
 from ._log_likelihoods import LogLikelihoods, log_likelihoods
 from ._log_ratio import LogRatio, log_ratio
+from ._log_z import Bits, bits, log_z
 from ._mbar import StateEnergies, mbar
 from ._modes import nested, tempering
 from ._priors import (
@@ -64,6 +66,7 @@ from ._rbm import Score, ScoreDifference, compare_scores, rbm
 from ._stan import stan
 
 __all__ = [
+    "Bits",
     "BothDirections",
     "BridgeSampling",
     "Comparison",
@@ -82,6 +85,7 @@ __all__ = [
     "StateEnergies",
     "Summary",
     "beta",
+    "bits",
     "compare",
     "compare_scores",
     "dirichlet",
@@ -98,6 +102,7 @@ __all__ = [
     "log_likelihoods",
     "log_normal",
     "log_ratio",
+    "log_z",
     "log_z_sum",
     "mbar",
     "nested",

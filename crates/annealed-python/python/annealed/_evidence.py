@@ -10,12 +10,11 @@ from typing import Any, Callable, Dict, Optional, Union
 import numpy as np
 
 from ._annealed import BothDirections, Evidence, __version__
-from ._annealed import challenge as _challenge
 from ._annealed import evidence as _evidence
 from ._annealed import reverse as _reverse
 from ._arrays import floats, integer, number, optional, seed_of
 from ._priors import PriorLike
-from ._problem import Problem
+from ._problem import Asked, Problem
 
 BASES = ("prior", "laplace")
 
@@ -103,7 +102,14 @@ def evidence(
     if fitted and base == "laplace":
         raise ValueError("invalid fitted: got True with base='laplace', expected one of the two: both choose a base")
     problem = Problem(prior, log_likelihood, gradient, step_size=step_size, leapfrog=leapfrog, laplace=base == "laplace")
-    settings = SimpleNamespace(
+    settings = of_rounds(chains, rounds, block_size, budget, until_error, fitted)
+    control = {"seed": seed, "time_limit": time_limit, "threads": threads, "progress": progress}
+    return problem.check(block_size or FIRST_BLOCK).run(_evidence, problem, settings, **control)  # type: ignore[no-any-return]
+
+
+def of_rounds(chains: Any, rounds: Any, block_size: Any, budget: Any, until_error: Any, fitted: Any) -> SimpleNamespace:
+    """Returns the settings of rounds as the extension module reads them."""
+    return SimpleNamespace(
         chains=integer("chains", chains),
         rounds=optional(integer, "rounds", rounds),
         block_size=optional(integer, "block_size", block_size),
@@ -111,23 +117,23 @@ def evidence(
         until_error=optional(number, "until_error", until_error),
         fitted=bool(fitted),
     )
-    control = {"seed": seed, "time_limit": time_limit, "threads": threads, "progress": progress}
-    return problem.check(block_size or FIRST_BLOCK).run(_evidence, problem, settings, **control)  # type: ignore[no-any-return]
 
 
 def challenge(run: Evidence, budget: Any, seed: Any, time_limit: Any, threads: Any, progress: Any) -> Evidence:
     """Challenges a result, for `Evidence.challenge`."""
-    problem: Problem = run._problem
+    problem: Asked = run._problem
     control = {"seed": run._seed if seed is None else seed, "time_limit": time_limit, "threads": threads, "progress": progress}
     budget = optional(integer, "budget", budget)
-    return problem.run(_challenge, run, problem, budget, **control)  # type: ignore[no-any-return]
+    return problem.run(problem.challenge, run, problem, budget, **control)  # type: ignore[no-any-return]
 
 
 def reverse(
     run: Evidence, samples: Any, exact: Any, seed: Any, time_limit: Any, threads: Any, progress: Any
 ) -> BothDirections:
     """Runs back from samples of the posterior, for `Evidence.reverse`."""
-    problem: Problem = run._problem
+    problem: Asked = run._problem
+    if not isinstance(problem, Problem):
+        raise ValueError("invalid run: got a result of annealed.log_z, expected one of annealed.evidence")
     names = run.parameter_names
     if isinstance(samples, Mapping):
         samples = _rows(samples, [name for name, _ in problem.priors])
