@@ -162,7 +162,12 @@ impl MeanField {
     pub(super) fn exchanged<T: Scalar>(rbm: &Rbm<T>) -> Self {
         let (a, b) = (rbm.hidden_bias(), rbm.visible_bias());
         let weights = rbm.weights().map(T::as_).transpose();
-        Self::of(BinaryLayer(Simd::best()), weights, b.map(T::as_), a.map(T::as_))
+        Self::of(
+            BinaryLayer(Simd::best()),
+            weights,
+            b.map(T::as_),
+            a.map(T::as_),
+        )
     }
 }
 
