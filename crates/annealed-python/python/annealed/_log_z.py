@@ -25,7 +25,7 @@ def bits(probabilities: Any) -> Bits:
     """Independent bits, from which `annealed.log_z` starts: their probabilities of a one, strictly between 0 and 1. A number n
     stands for n bits with probability 1/2."""
     if np.ndim(probabilities) == 0:
-        return Bits((0.5,) * integer("bits", probabilities, 1, 2**30))
+        return Bits((0.5,) * integer("bits", probabilities, 1, 2**20))
     found = floats("bits", probabilities, 1)
     refuse("bits", found, ~((found > 0) & (found < 1)), "probabilities strictly between 0 and 1")
     return Bits(tuple(found.tolist()))
