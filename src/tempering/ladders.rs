@@ -160,10 +160,7 @@ pub(crate) struct Ladder<S> {
     pub(super) samples: Vec<S>,
     /// Log densities at both ends of the path, of the states at all betas when a sample was kept; none on a path without
     /// ends.
-    #[cfg_attr(
-        feature = "checkpoint",
-        serde(with = "crate::num::serial::log_values")
-    )]
+    #[cfg_attr(feature = "checkpoint", serde(with = "crate::num::serial::log_values"))]
     pub(super) ends: Vec<f64>,
     /// Whether a state was off the support of its model.
     pub(super) astray: bool,

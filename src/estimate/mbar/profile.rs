@@ -1,0 +1,83 @@
+//! The free energy along a coordinate, as a histogram.
+
+use super::{Difference, Mbar, few_weighted};
+use crate::{Error, Result};
+
+impl Mbar {
+    /// Returns the free-energy profile of a coordinate at a state with these log densities, as a histogram: for each bin
+    /// between neighbouring `edges`, the log probability of the bin less that of the most probable bin. The profile is
+    /// minus this [value](LogZ::log_z); it is 0 with an error of 0 in the lowest bin, and `None` (`inf`) in a bin without
+    /// draws. For bins of unequal widths, add the log of the width. `values` are the coordinate of each draw. A bin holds
+    /// its lower edge, and the last one holds its upper edge, too. Draws outside of all bins count in none.
+    ///
+    /// The bins are states, so that errors allow for the dependence of draws and for the errors of log Z, which shift
+    /// umbrella windows against each other. A bin whose draws are worth fewer than 25 warns
+    /// ([`FewWeightedDraws`](Warning::FewWeightedDraws)).
+    ///
+    /// ```
+    /// use annealed::estimate::{Dependence, LogZ, Mbar};
+    /// use nalgebra::DMatrix;
+    ///
+    /// // Draws of two harmonic springs, and the profile of their coordinate x at the first one.
+    /// let x = Vec::from_iter((0..400).map(|n| (f64::from(n % 200) / 50.0 - 2.0) / [1.0, 2.0][n as usize / 200]));
+    /// let u_kn = DMatrix::from_fn(2, 400, |k, n| [0.5, 2.0][k] * x[n] * x[n]);
+    /// let found = Mbar::from_reduced_potentials(&u_kn, &[200, 200], Dependence::Independent)?;
+    /// let at_first = Vec::from_iter(x.iter().map(|x| -0.5 * x * x));
+    /// for bin in found.profile(&at_first, &x, &[-1.0, -0.5, 0.0, 0.5, 1.0])?.into_iter().flatten() {
+    ///     println!("F = {:.2} +- {:.2}", -bin.log_z(), bin.standard_error());
+    /// }
+    /// # Ok::<(), annealed::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`weights_at`](Self::weights_at); another number of values than of draws, or a NaN; edges that do not
+    /// rise, or with no draw of a density above 0 between them.
+    #[doc(alias("PMF", "potential of mean force", "umbrella sampling", "FES"))]
+    pub fn profile(
+        &self,
+        log_densities: &[f64],
+        values: &[f64],
+        edges: &[f64],
+    ) -> Result<Vec<Option<Difference>>> {
+        self.check_further(log_densities)?;
+        Error::check_dimension("values", values.len(), log_densities.len())?;
+        Error::check_finite("values", values.iter().copied())?;
+        let rise = edges.len() > 1 && edges.is_sorted_by(|low, up| low < up);
+        Error::check(rise, "edges", format!("{edges:?}"), "two or more that rise")?;
+        let last = edges.len() - 1;
+        // Bins count from 1.
+        let bin_of = |x: &f64| match *x <= edges[last] {
+            true => edges[..last].partition_point(|edge| edge <= x),
+            false => 0,
+        };
+        let within = |bin: usize| {
+            let draws = log_densities.iter().zip(values);
+            let density = |(density, x): (&f64, &f64)| {
+                if bin_of(x) == bin {
+                    *density
+                } else {
+                    f64::NEG_INFINITY
+                }
+            };
+            Vec::from_iter(draws.map(density))
+        };
+        let columns = Vec::from_iter((1..=last).map(within));
+        let is_filled = |column: &Vec<f64>| column.iter().any(|density| density.is_finite());
+        let mut places = self.solution.data.counts.len()..;
+        let place = |column| is_filled(column).then(|| places.next()).flatten();
+        let bins = Vec::from_iter(columns.iter().map(place));
+        let all = self
+            .solution
+            .estimates(&Vec::from_iter(columns.into_iter().filter(is_filled)))?;
+        let filled = bins.iter().copied().flatten();
+        let lowest = filled.max_by(|one, other| all.log_z[*one].total_cmp(&all.log_z[*other]));
+        let expected = "a draw of a density above 0 between them";
+        let lowest = lowest.ok_or_else(|| Error::invalid("edges", "none", expected))?;
+        let difference = |bin: usize| {
+            let mut found = self.between(&all, bin, lowest);
+            found.warnings.extend(few_weighted(all.effective[bin], &[]));
+            found
+        };
+        Ok(bins.into_iter().map(|bin| bin.map(difference)).collect())
+    }
+}
