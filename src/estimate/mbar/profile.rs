@@ -11,8 +11,8 @@ impl Mbar {
     /// its lower edge, and the last one holds its upper edge, too. Draws outside of all bins count in none.
     ///
     /// The bins are states, so that errors allow for the dependence of draws and for the errors of log Z, which shift
-    /// umbrella windows against each other. A bin whose draws are worth fewer than 25 warns
-    /// ([`FewWeightedDraws`](Warning::FewWeightedDraws)).
+    /// umbrella windows against each other. A bin whose draws are worth fewer than 25, or whose weights have
+    /// a heavy tail, warns ([`FewWeightedDraws`](crate::estimate::Warning::FewWeightedDraws)).
     ///
     /// ```
     /// use annealed::estimate::{Dependence, LogZ, Mbar};
@@ -61,23 +61,24 @@ impl Mbar {
             };
             Vec::from_iter(draws.map(density))
         };
-        let columns = Vec::from_iter((1..=last).map(within));
-        let is_filled = |column: &Vec<f64>| column.iter().any(|density| density.is_finite());
-        let mut places = self.solution.data.counts.len()..;
-        let place = |column| is_filled(column).then(|| places.next()).flatten();
-        let bins = Vec::from_iter(columns.iter().map(place));
-        let all = self
-            .solution
-            .estimates(&Vec::from_iter(columns.into_iter().filter(is_filled)))?;
-        let filled = bins.iter().copied().flatten();
-        let lowest = filled.max_by(|one, other| all.log_z[*one].total_cmp(&all.log_z[*other]));
+        let columns = (1..=last).map(|bin| (bin - 1, within(bin)));
+        let has_draws = |(_, column): &(_, Vec<f64>)| column.iter().any(|x| x.is_finite());
+        let (filled, columns): (Vec<_>, Vec<_>) = columns.filter(has_draws).unzip();
         let expected = "a draw of a density above 0 between them";
-        let lowest = lowest.ok_or_else(|| Error::invalid("edges", "none", expected))?;
-        let difference = |bin: usize| {
-            let mut found = self.between(&all, bin, lowest);
-            found.warnings.extend(few_weighted(all.effective[bin], &[]));
+        Error::check(!filled.is_empty(), "edges", "none", expected)?;
+        let all = self.solution.estimates(&columns)?;
+        let places = self.solution.data.counts.len()..all.log_z.len();
+        let probable = |one: &usize, other: &usize| all.log_z[*one].total_cmp(&all.log_z[*other]);
+        let lowest = places.clone().max_by(probable).unwrap_or(places.start);
+        let mut bins = vec![None; last];
+        for ((bin, column), place) in filled.into_iter().zip(&columns).zip(places) {
+            let mut found = self.between(&all, place, lowest);
+            let log_weights = self.solution.log_weights(column);
             found
-        };
-        Ok(bins.into_iter().map(|bin| bin.map(difference)).collect())
+                .warnings
+                .extend(few_weighted(all.effective[place], &log_weights));
+            bins[bin] = Some(found);
+        }
+        Ok(bins)
     }
 }
