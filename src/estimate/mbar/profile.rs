@@ -45,23 +45,16 @@ impl Mbar {
         let rise = edges.len() > 1 && edges.is_sorted_by(|low, up| low < up);
         Error::check(rise, "edges", format!("{edges:?}"), "two or more that rise")?;
         let last = edges.len() - 1;
-        // Bins count from 1.
-        let bin_of = |x: &f64| match *x <= edges[last] {
-            true => edges[..last].partition_point(|edge| edge <= x),
-            false => 0,
-        };
-        let within = |bin: usize| {
-            let draws = log_densities.iter().zip(values);
-            let density = |(density, x): (&f64, &f64)| {
-                if bin_of(x) == bin {
-                    *density
-                } else {
-                    f64::NEG_INFINITY
-                }
+        // Bins count from 1. Draws outside of all bins are in the first column.
+        let mut columns = vec![vec![f64::NEG_INFINITY; values.len()]; edges.len()];
+        for (draw, x) in values.iter().enumerate() {
+            let bin = match *x <= edges[last] {
+                true => edges[..last].partition_point(|edge| edge <= x),
+                false => 0,
             };
-            Vec::from_iter(draws.map(density))
-        };
-        let columns = (1..=last).map(|bin| (bin - 1, within(bin)));
+            columns[bin][draw] = log_densities[draw];
+        }
+        let columns = columns.into_iter().skip(1).enumerate();
         let has_draws = |(_, column): &(_, Vec<f64>)| column.iter().any(|x| x.is_finite());
         let (filled, columns): (Vec<_>, Vec<_>) = columns.filter(has_draws).unzip();
         let expected = "a draw of a density above 0 between them";
