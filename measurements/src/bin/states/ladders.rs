@@ -134,7 +134,9 @@ where
 
 /// Prints the table.
 pub(crate) fn table(seeds: u64) -> Result<(), Box<dyn Error>> {
-    println!("| path | estimate of log Z | root mean square error | over standard error | intervals that hold | warned |");
+    println!(
+        "| path | estimate of log Z | root mean square error | over standard error | intervals that hold | warned |"
+    );
     println!("|---|---|--:|--:|--:|--:|");
     let well = |x: f64| -x.powi(4) + 6.0 * x * x + 0.5 * x;
     let target = FunctionModel::new(move |x: &DVector<f64>| well(x[0]));
