@@ -85,8 +85,9 @@ impl Mbar {
     /// draws are sorted by state, with `counts[k]` draws of state k. `-inf` is a density of 0. `how` says how the draws
     /// depend on each other.
     ///
-    /// Draws must be in equilibrium. The states of annealed or resampled runs are weighted and are not: use a
-    /// [`Bridge`](crate::bidirectional::Bridge) or the run's own log Z.
+    /// Draws must be in equilibrium. The states of annealed or resampled runs are weighted and are not, so no constructor
+    /// takes them: use a [`Bridge`](crate::bidirectional::Bridge) or the run's own log Z. A tempered run has
+    /// [`mbar`](crate::tempering::TemperingRun::mbar).
     ///
     /// # Errors
     /// Fewer than two states, no draw, a state with a single draw; counts of another number than the columns, or of
