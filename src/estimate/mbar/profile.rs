@@ -5,14 +5,16 @@ use crate::{Error, Result};
 
 impl Mbar {
     /// Returns the free-energy profile of a coordinate at a state with these log densities, as a histogram: for each bin
-    /// between neighbouring `edges`, the log probability of the bin less that of the most probable bin. The profile is
-    /// minus this [value](LogZ::log_z); it is 0 with an error of 0 in the lowest bin, and `None` (`inf`) in a bin without
-    /// draws. For bins of unequal widths, add the log of the width. `values` are the coordinate of each draw. A bin holds
-    /// its lower edge, and the last one holds its upper edge, too. Draws outside of all bins count in none.
+    /// between neighbouring `edges`, the log probability of the bin less that of the most probable bin. The free energy
+    /// of a bin over kT is minus this [value](crate::estimate::LogZ::log_z). It is 0 with an error of 0 in the lowest
+    /// bin, and infinite (`None`) in a bin without draws. If bins have unequal widths, add the log of the width to it.
+    ///
+    /// `values` are the coordinate of each draw. A bin holds its lower edge, and the last one holds its upper edge, too.
+    /// Draws outside of all bins count in none.
     ///
     /// The bins are states, so that errors allow for the dependence of draws and for the errors of log Z, which shift
-    /// umbrella windows against each other. A bin whose draws are worth fewer than 25, or whose weights have
-    /// a heavy tail, warns ([`FewWeightedDraws`](crate::estimate::Warning::FewWeightedDraws)).
+    /// umbrella windows against each other. A bin whose draws are worth fewer than 25, or whose weights
+    /// have a heavy tail, warns ([`FewWeightedDraws`](crate::estimate::Warning::FewWeightedDraws)).
     ///
     /// ```
     /// use annealed::estimate::{Dependence, LogZ, Mbar};
