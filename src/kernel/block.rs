@@ -113,6 +113,12 @@ impl<S> Block<S> {
         &self.missed
     }
 
+    /// Returns a chain's log densities at the ends of the path, as far as `model` needs them; `None` for a path without
+    /// ends.
+    pub(crate) fn ends<M: Intermediate<State = S>>(&self, model: &M, chain: usize) -> Option<Ends> {
+        M::HAS_ENDS.then(|| model.ends(&self.states[chain], self.known.of(chain)))
+    }
+
     /// Returns a chain's log density under `model`, a model of the chain's path, without an evaluation; NaN if it is not
     /// known.
     pub(crate) fn known_log_density<M: Intermediate>(&self, model: &M, chain: usize) -> f64 {

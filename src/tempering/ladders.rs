@@ -158,6 +158,10 @@ pub(crate) struct Ladder<S> {
     pub(super) trips: Trips,
     /// Sampled states at beta = 1.
     pub(super) samples: Vec<S>,
+    /// Log densities at both ends of the path, of the states at all betas when a sample was kept; none on a path without
+    /// ends.
+    #[cfg_attr(feature = "checkpoint", serde(with = "crate::num::serial::log_values"))]
+    pub(super) ends: Vec<f64>,
     /// Whether a state was off the support of its model.
     pub(super) astray: bool,
 }
@@ -168,7 +172,11 @@ impl<S> Ladder<S> {
         let betas = plan.placed.schedule.betas().len();
         Error::check_dimension("pairs of neighbours", self.pairs.len(), betas - 1)?;
         Error::check_dimension("legs", self.trips.legs.len(), betas)?;
-        Error::check_dimension("samples", self.samples.len(), plan.samples(scans))?;
+        let samples = plan.samples(scans);
+        Error::check_dimension("samples", self.samples.len(), samples)?;
+        if !self.ends.is_empty() {
+            Error::check_dimension("log densities", self.ends.len(), 2 * betas * samples)?;
+        }
         let fit = self.pairs.iter().all(|pair| pair.fits(scans));
         let fit = fit && self.trips.round_trips <= scans as u64;
         let expected = format!("at most {scans} of each");
@@ -222,6 +230,7 @@ where
             pairs: vec![PairSums::default(); betas.len() - 1],
             trips: Trips::new(betas.len()),
             samples: Vec::new(),
+            ends: Vec::new(),
             astray: false,
         };
         Ok(Self {
@@ -295,11 +304,18 @@ where
         Ok(())
     }
 
-    /// Keeps the states at beta = 1 as samples.
-    pub(super) fn sample(&mut self) {
+    /// Keeps the states at beta = 1 as samples, and the log densities of all states at both ends of the path.
+    pub(super) fn sample(&mut self, pulse: &mut dyn Pulse) {
         let target = &self.populations[self.populations.len() - 1];
-        for (ladder, state) in self.ladders.iter_mut().zip(target.block().states()) {
-            ladder.samples.push(state.clone());
+        pulse.at(target.place_at_hand());
+        for (chain, ladder) in self.ladders.iter_mut().enumerate() {
+            ladder.samples.push(target.block().states()[chain].clone());
+            for population in &self.populations {
+                // The model at the target needs both ends.
+                let ends = population.block().ends(target.stage().model, chain);
+                let both = ends.map(|ends| [ends.base, ends.target]);
+                ladder.ends.extend(both.into_iter().flatten());
+            }
         }
     }
 

@@ -2,11 +2,16 @@
 
 use std::fmt;
 
+use nalgebra::DMatrix;
+
 use super::round::FinishedRound;
 use super::runner::TemperingSettings;
-use crate::estimate::{LogZ, LogZAt, Warning, WeightedSample, WeightedStates, write_headline};
+use crate::estimate::{
+    Dependence, LogZ, LogZAt, Mbar, Warning, WeightedSample, WeightedStates, write_headline,
+};
 use crate::kernel::Decisions;
 use crate::num::{cumulative, student_quantile};
+use crate::path::{AnnealingPath, Ends, Intermediate};
 use crate::schedule::Schedule;
 use crate::work::StoppedBy;
 use crate::{Error, Result};
@@ -28,6 +33,9 @@ pub struct TemperingRun<S> {
     round_trips: u64,
     /// Samples, one ladder after another, the same number for each.
     states: Vec<S>,
+    /// Log densities at both ends of the path: by ladder, by sample, by beta, then by end.
+    #[cfg_attr(feature = "serde", serde(with = "crate::num::serial::log_values"))]
+    ends: Vec<f64>,
     /// Mean acceptance at each beta.
     acceptances: Vec<Option<f64>>,
     warnings: Vec<Warning>,
@@ -53,7 +61,7 @@ impl<S> TemperingRun<S> {
     ) -> Result<Self> {
         let figures = last.figures();
         let log_ratios = figures.log_ratios(&last.placed.guesses);
-        let ladders = last.ladders;
+        let mut ladders = last.ladders;
         let chains = ladders.len();
         if !log_ratios.iter().all(|ratio| ratio.is_finite()) {
             return Err(Error::AllWeightsZero { chains });
@@ -66,6 +74,9 @@ impl<S> TemperingRun<S> {
             log_ratios,
             standard_errors: figures.standard_errors(&ladders),
             rejections: figures.rejections(),
+            ends: (ladders.iter_mut())
+                .flat_map(|ladder| std::mem::take(&mut ladder.ends))
+                .collect(),
             round_trips: ladders.iter().map(|ladder| ladder.trips.round_trips).sum(),
             states: ladders
                 .into_iter()
@@ -147,6 +158,64 @@ impl<S> TemperingRun<S> {
             }
         };
         betas.zip(ratios).map(at).collect()
+    }
+
+    /// Returns [`Mbar`] of the states at all betas: state j is the model at beta j of [`schedule`](Self::schedule). `path`
+    /// is the path of the run.
+    ///
+    /// A run along a path with [ends](Intermediate::HAS_ENDS), such as a [`GeometricPath`](crate::path::GeometricPath),
+    /// keeps two log densities of the states at all betas whenever it keeps a [sample](Self::states). Set
+    /// [`samples`](super::Tempering::samples) to keep more of them. `Mbar` has the overlap of the betas, and log Z at
+    /// every beta:
+    ///
+    /// ```
+    /// use annealed::prelude::*;
+    ///
+    /// // log Z at beta is -log(1 + 3 beta) / 2.
+    /// let path = GeometricPath::new(Gaussian::standard(1)?, Gaussian::isotropic(dvector![0.0], 0.5)?);
+    /// let run = Tempering::new(&path, RandomWalkMetropolis::new(1.0)?).schedule(Schedule::linear(4)?).run()?;
+    /// let mbar = run.mbar(&path)?;
+    /// let at = mbar.weights_at(&run.log_densities_at(&path, 0.6)?)?;
+    /// let log_z = at.log_z().clone().shifted(path.base().log_normalizer());
+    /// println!("{log_z}");
+    /// let exact = 0.5 * (std::f64::consts::TAU / 2.8).ln();
+    /// assert!((log_z.log_z() - exact).abs() < 4.0 * log_z.standard_error());
+    /// # Ok::<(), annealed::Error>(())
+    /// ```
+    ///
+    /// Ladders are replicas: the states of all betas at near times depend on each other. The warnings of the run also
+    /// concern this estimate.
+    ///
+    /// # Errors
+    /// A path without ends; fewer than 20 samples; a state of density 0 at its own beta.
+    pub fn mbar<P: AnnealingPath<State = S>>(&self, path: P) -> Result<Mbar> {
+        let betas = self.schedule.betas();
+        let columns = betas.iter().map(|beta| self.log_densities_at(&path, *beta));
+        let columns = columns.collect::<Result<Vec<_>>>()?.concat();
+        let draws = columns.len() / betas.len();
+        let matrix = DMatrix::from_vec(draws, betas.len(), columns);
+        let labels = (0..draws).map(|draw| draw % betas.len()).collect();
+        let times = (0..draws).map(|draw| draw / betas.len()).collect();
+        Mbar::from_labels(matrix, labels, Dependence::Replicas(times))
+    }
+
+    /// Returns the log densities at `beta` of the states of [`mbar`](Self::mbar), for
+    /// [`Mbar::weights_at`].
+    ///
+    /// # Errors
+    /// A beta outside of 0 to 1; a path without [ends](Intermediate::HAS_ENDS), whose run keeps no log densities.
+    pub fn log_densities_at<P: AnnealingPath<State = S>>(
+        &self,
+        path: P,
+        beta: f64,
+    ) -> Result<Vec<f64>> {
+        Error::check_fraction("beta", beta)?;
+        let is_kept = <P::At as Intermediate>::HAS_ENDS && !self.ends.is_empty();
+        let expected = "one with ends, which fix the log density at every beta";
+        Error::check(is_kept, "path", "one without ends", expected)?;
+        let (model, ends) = (path.at(beta), self.ends.as_chunks().0.iter());
+        let density = |&[base, target]: &[f64; 2]| model.log_density_at(Ends { base, target });
+        Ok(ends.map(density).collect())
     }
 
     /// Returns the quantile of Student's t for an interval at `level`, with one degree of freedom less than there are
@@ -293,6 +362,7 @@ crate::num::deserialize_checked! {
         rejections: Vec<f64>,
         round_trips: u64,
         states: Vec<S>,
+        ends: Vec<f64>,
         acceptances: Vec<Option<f64>>,
         warnings: Vec<Warning>,
         evaluations: u64,
@@ -312,6 +382,10 @@ impl<S> TemperingRun<S> {
         Error::check_dimension("rejections", self.rejections.len(), pairs)?;
         Error::check_dimension("acceptances", self.acceptances.len(), pairs + 1)?;
         Error::check_dimension("states", self.states.len(), settings.states())?;
+        if !self.ends.is_empty() {
+            let ends = 2 * (pairs + 1) * self.states.len();
+            Error::check_dimension("log densities", self.ends.len(), ends)?;
+        }
         Error::check_finite("log ratios", self.log_ratios.iter().copied())?;
         let errors = &self.standard_errors;
         Error::check_dimension("standard errors", errors.len(), pairs + 1)?;

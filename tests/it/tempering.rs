@@ -172,6 +172,82 @@ fn barrier_of_a_shift_is_the_exact_one() {
     assert!(spread.sqrt() < 0.02);
 }
 
+/// log Z of N(0, 1) to N(1, 1/4) in ten dimensions, at the betas of the ladder and between them.
+#[test]
+fn many_states_of_a_ladder_have_log_z_at_every_beta() {
+    let target = Gaussian::isotropic(DVector::from_element(10, 1.0), 0.5).unwrap();
+    let path = GeometricPath::new(Gaussian::standard(10).unwrap(), target);
+    let exact = |beta: f64| {
+        let precision = 1.0 + 3.0 * beta;
+        let apart = 4.0 * beta * (1.0 - beta) / precision;
+        5.0 * ((std::f64::consts::TAU / precision).ln() - apart)
+    };
+    let (mut held, mut all) = (0, 0);
+    let (mut errors, mut z) = (Errors::default(), Errors::default());
+    for seed in 0..20 {
+        // All states, which are correlated with those before them.
+        let run = Tempering::new(&path, Hmc::new(0.3, 2).unwrap()).samples(8 << 9);
+        let run = run.schedule(linear(6)).rounds(9).seed(seed).run().unwrap();
+        let mbar = run.mbar(&path).unwrap();
+        assert_eq!(run.warnings(), []);
+        assert_eq!(mbar.warnings(), [], "{mbar}");
+        let further = |beta: f64| {
+            let column = run.log_densities_at(&path, beta).unwrap();
+            assert_eq!(column.len(), 7 * run.states().len());
+            (beta, mbar.weights_at(&column).unwrap().log_z().clone())
+        };
+        let own = |(state, beta): (usize, &f64)| (*beta, mbar.difference(state, 0).unwrap());
+        let at_rungs = run.schedule().betas().iter().enumerate().skip(1).map(own);
+        for (beta, found) in at_rungs.chain([0.05, 0.4, 0.9].map(further)) {
+            let (found, exact) = (found.shifted(exact(0.0)), exact(beta));
+            let (lower, upper) = found.interval();
+            held += usize::from(lower <= exact && exact <= upper);
+            all += 1;
+            errors.add(found.log_z() - exact);
+            z.add((found.log_z() - exact) / found.standard_error());
+            assert!(found.standard_error() < 0.1, "{beta}: {found}");
+        }
+    }
+    assert!(errors.mean().abs() < 4.0 * errors.rms() / 20f64.sqrt());
+    assert!((0.75..1.25).contains(&z.rms()), "rms z {}", z.rms());
+    assert!(10 * held >= 9 * all, "{held} of {all}");
+}
+
+/// The two log densities that a run keeps are those of its states.
+#[test]
+fn log_densities_of_a_ladder_are_those_of_its_states() {
+    let density = |x: &DVector<f64>| {
+        if x[0] < 0.5 {
+            f64::NEG_INFINITY
+        } else {
+            well(x[0])
+        }
+    };
+    let path = GeometricPath::new(normal(0.0, 1.5), shared::function(density));
+    let run = Tempering::new(&path, walk(0.6))
+        .schedule(linear(4))
+        .ladders(3);
+    let run = run.rounds(6).samples(20).run().unwrap();
+    for beta in [0.3, 1.0] {
+        let kept = run.log_densities_at(&path, beta).unwrap();
+        let at_target = kept.iter().skip(4).step_by(5);
+        assert_eq!(at_target.len(), run.states().len());
+        for (kept, state) in at_target.zip(run.states()) {
+            assert_eq!(kept.to_bits(), path.at(beta).log_density(state).to_bits());
+        }
+    }
+    // Base samples off the support of the target.
+    let at_target = run.log_densities_at(&path, 1.0).unwrap();
+    assert!(at_target.iter().step_by(5).any(|x| *x == f64::NEG_INFINITY));
+    let text = run.log_densities_at(&path, 1.5).unwrap_err().to_string();
+    assert!(text.contains("beta: got 1.5"), "{text}");
+    // A path without ends.
+    let path = GaussianPath::new(normal(0.0, 1.0), normal(1.0, 1.0)).unwrap();
+    let run = Tempering::new(&path, walk(1.0)).rounds(5).run().unwrap();
+    let text = run.mbar(&path).unwrap_err().to_string();
+    assert!(text.contains("path: got one without ends"), "{text}");
+}
+
 /// A path whose log ratios have this sign: 1 for the right path, -1 for one that accepts the wrong swaps.
 struct Signed {
     path: GeometricPath<Table, Table>,

@@ -1,6 +1,6 @@
 //! Free energies of many states.
 
-use annealed::estimate::{Dependence, LogZ, Mbar, WeightedSample};
+use annealed::estimate::{Dependence, Difference, LogZ, Mbar, WeightedSample};
 use annealed::nalgebra::DMatrix;
 use annealed::{Error, Result};
 use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1};
@@ -82,6 +82,14 @@ fn array<'py>(py: Python<'py>, matrix: &DMatrix<f64>) -> PyResult<Bound<'py, PyA
     PyArray1::from_vec(py, values).reshape([matrix.nrows(), matrix.ncols()])
 }
 
+/// Free energy, standard error and warnings of a bin.
+type Bin = (f64, f64, Vec<(String, String)>);
+/// The function and the arguments that make States again: densities, labels, draws and times.
+type Reduced<'py> = (
+    Bound<'py, PyAny>,
+    (Bound<'py, PyAny>, Vec<usize>, String, Option<Vec<f64>>),
+);
+
 #[pymethods]
 impl States {
     /// log Z of each state (row) less log Z of each state (column), and the standard errors.
@@ -155,13 +163,31 @@ impl States {
         py.detach(mean).or_raise()
     }
 
-    fn __reduce__<'py>(
+    /// The free energy of each bin of a coordinate less that of the lowest bin, with its standard error and the warnings;
+    /// `(inf, NaN)` for a bin without draws.
+    fn profile(
         &self,
-        py: Python<'py>,
-    ) -> PyResult<(
-        Bound<'py, PyAny>,
-        (Bound<'py, PyAny>, Vec<usize>, String, Option<Vec<f64>>),
-    )> {
+        py: Python<'_>,
+        log_densities: PyReadonlyArray1<'_, f64>,
+        values: PyReadonlyArray1<'_, f64>,
+        edges: PyReadonlyArray1<'_, f64>,
+    ) -> PyResult<Vec<Bin>> {
+        let [further, values, edges] = [&log_densities, &values, &edges].map(numbers);
+        let bins = py
+            .detach(|| self.found.profile(&further, &values, &edges))
+            .or_raise()?;
+        let figures = |bin: Option<Difference>| match bin {
+            Some(bin) => (
+                -bin.log_z(),
+                bin.standard_error(),
+                doubts("annealed.mbar", bin.warnings()),
+            ),
+            None => (f64::INFINITY, f64::NAN, Vec::new()),
+        };
+        Ok(bins.into_iter().map(figures).collect())
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Reduced<'py>> {
         let (densities, labels, draws, times) = &self.given;
         let make = py.import("annealed._annealed")?.getattr("mbar")?;
         Ok((

@@ -1,6 +1,8 @@
 """Free energies of many states: harmonic oscillators with closed forms, in the forms that tables come in."""
 
+import math
 import pickle
+import warnings
 
 import annealed
 import numpy as np
@@ -43,6 +45,27 @@ def test_a_state_between_and_means():
     assert found.weights_at(u_n).sum() == pytest.approx(1)
     mean, error = found.mean(X, u_n)
     assert 0 < error < 0.05 and abs(mean - 0.45) < 4 * error
+
+
+def test_a_profile_of_a_spring():
+    found = annealed.mbar(U_KN, COUNTS, draws="independent")
+    u_n = potentials(X, 3.0, 0.45)[0]
+    edges = np.array([-9.0, -0.25, 0.25, 0.75, 1.25])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        f, errors = found.profile(X, u_n, edges)
+    below = np.vectorize(lambda x: 0.5 * math.erf((x - 0.45) * math.sqrt(1.5)))(edges)
+    exact = -np.log(np.diff(below))
+    lowest = f.argmin()
+    assert lowest == 2 and (f[2], errors[2]) == (0, 0)
+    others = np.delete(np.arange(4), 2)
+    assert (0 < errors[others]).all() and (errors[others] < 0.2).all()
+    assert (abs(f - exact + exact[2])[others] < 4 * errors[others]).all()
+    with pytest.warns(UserWarning, match="bin 1: .*worth about"):
+        f, errors = found.profile(X, u_n, [-9, 0.3, 0.301, 9, 10])
+    assert f[3] == np.inf and np.isnan(errors[3])
+    with pytest.raises(ValueError, match="invalid edges"):
+        found.profile(X, u_n, [1, 0])
 
 
 def test_a_state_far_from_all_draws_warns():

@@ -63,8 +63,8 @@ pub(super) struct StateMixture<'a> {
     pub(super) weights: &'a Weights,
     /// Log Z of each state; `inf` for a state whose values are not needed.
     pub(super) log_z: Vec<f64>,
-    /// Log densities of all draws under a further state, after the others.
-    pub(super) further: Option<&'a [f64]>,
+    /// Log densities of all draws under each further state, after the others.
+    pub(super) further: &'a [Vec<f64>],
 }
 
 impl<'a> StateMixture<'a> {
@@ -74,7 +74,7 @@ impl<'a> StateMixture<'a> {
         let log_z = terms.map(|(c, count)| if *count > 0 { *c } else { f64::INFINITY });
         Self {
             log_z: log_z.collect(),
-            further: None,
+            further: &[],
             data,
             weights,
         }
@@ -82,8 +82,10 @@ impl<'a> StateMixture<'a> {
 
     /// Returns the log densities of all draws under a state.
     pub(super) fn column(&self, state: usize) -> &[f64] {
-        let further = self.further.filter(|_| state == self.data.counts.len());
-        further.unwrap_or_else(|| self.data.column(state))
+        match state.checked_sub(self.data.counts.len()) {
+            Some(further) => &self.further[further],
+            None => self.data.column(state),
+        }
     }
 
     /// Returns whether a state has draws.

@@ -6,6 +6,7 @@ mod data;
 mod difference;
 mod error;
 mod mixture;
+mod profile;
 mod solution;
 mod solve;
 mod state_weights;
@@ -84,8 +85,9 @@ impl Mbar {
     /// draws are sorted by state, with `counts[k]` draws of state k. `-inf` is a density of 0. `how` says how the draws
     /// depend on each other.
     ///
-    /// Draws must be in equilibrium. The states of annealed or resampled runs are weighted and are not: use a
-    /// [`Bridge`](crate::bidirectional::Bridge) or the run's own log Z.
+    /// Draws must be in equilibrium. The states of annealed or resampled runs are weighted and are not, so no constructor
+    /// takes them: use a [`Bridge`](crate::bidirectional::Bridge) or the run's own log Z. A tempered run has
+    /// [`mbar`](crate::tempering::TemperingRun::mbar).
     ///
     /// # Errors
     /// Fewer than two states, no draw, a state with a single draw; counts of another number than the columns, or of
@@ -114,7 +116,7 @@ impl Mbar {
     pub fn from_labels(log_f: DMatrix<f64>, labels: Vec<usize>, how: Dependence) -> Result<Self> {
         let solution = Solution::of(Data::new(log_f, labels, how)?)?;
         let mut found = Self {
-            all: solution.estimates(None)?,
+            all: solution.estimates(&[])?,
             warnings: Vec::new(),
             solution,
         };
@@ -190,13 +192,9 @@ impl Mbar {
     /// # Errors
     /// Another number of log densities than of draws; a NaN or `+inf`; a density of 0 at all draws.
     pub fn weights_at(&self, log_densities: &[f64]) -> Result<StateWeights> {
-        let (data, count) = (&self.solution.data, log_densities.len());
-        Error::check_dimension("log densities of a further state", count, data.labels.len())?;
-        let indexed = log_densities.iter().copied().enumerate();
-        let (below, expected) = (|x| x < f64::INFINITY, "numbers below +inf");
-        Error::check_each("log densities", "draw", indexed, below, expected)?;
-        let all = self.solution.estimates(Some(log_densities))?;
-        let further = data.counts.len();
+        self.check_further(log_densities)?;
+        let all = self.solution.estimates(&[log_densities.to_vec()])?;
+        let further = self.solution.data.counts.len();
         let mut log_z = self.between(&all, further, 0);
         let log_weights = self.solution.log_weights(log_densities);
         let effective = all.effective[further];
@@ -313,6 +311,15 @@ impl Mbar {
             (1.., false) => few_weighted(effective, &[]),
             (0, _) => few_weighted(effective, &self.solution.log_weights(data.column(state))),
         }
+    }
+
+    /// Refuses log densities of a further state that are not one number below `+inf` for each draw.
+    fn check_further(&self, log_densities: &[f64]) -> Result<()> {
+        let (name, count) = ("log densities of a further state", log_densities.len());
+        Error::check_dimension(name, count, self.solution.data.labels.len())?;
+        let indexed = log_densities.iter().copied().enumerate();
+        let (below, expected) = (|x| x < f64::INFINITY, "numbers below +inf");
+        Error::check_each("log densities", "draw", indexed, below, expected)
     }
 
     fn check_states(&self, i: usize, j: usize) -> Result<()> {

@@ -25,7 +25,7 @@ pub(super) struct Solution {
     log_weights: Vec<f64>,
 }
 
-/// Estimates for all states, and perhaps for a further one after them.
+/// Estimates for all states, and perhaps for further ones after them.
 #[derive(Debug, Clone)]
 pub(super) struct Estimates {
     pub(super) log_z: Vec<f64>,
@@ -36,7 +36,7 @@ pub(super) struct Estimates {
     pub(super) effective: Vec<f64>,
     /// State with draws that is most similar to each state: itself, or an equal one, if it has draws.
     pub(super) nearest: Vec<usize>,
-    /// A contradiction between draws and log densities, if the estimates are without a further state.
+    /// A contradiction between draws and log densities, if the estimates are without further states.
     pub(super) contradiction: Option<Warning>,
 }
 
@@ -47,7 +47,7 @@ impl Solution {
         if first.data.how != Dependence::Chains {
             return Ok(first);
         }
-        let mixture = first.mixture(None)?;
+        let mixture = first.mixture(&[])?;
         let influence = Influence::new(&mixture, &first.inverse);
         let states = 0..first.data.counts.len();
         let similar = |state: usize| {
@@ -86,11 +86,11 @@ impl Solution {
         terms.map(|(density, weight)| density + weight).collect()
     }
 
-    /// Returns the mixture with the values of all states and of a further one with these log densities.
-    fn mixture<'a>(&'a self, further: Option<&'a [f64]>) -> Result<StateMixture<'a>> {
+    /// Returns the mixture with the values of all states and of further ones with these log densities.
+    fn mixture<'a>(&'a self, further: &'a [Vec<f64>]) -> Result<StateMixture<'a>> {
         let mut mixture = StateMixture::new(&self.data, &self.weights, &self.log_z);
         mixture.further = further;
-        mixture.log_z.extend(further.map(|_| f64::INFINITY));
+        mixture.log_z.extend(further.iter().map(|_| f64::INFINITY));
         for state in 0..mixture.log_z.len() {
             if !mixture.contains(state) {
                 let found = log_sum_exp(self.log_weights(mixture.column(state)));
@@ -103,11 +103,11 @@ impl Solution {
         Ok(mixture)
     }
 
-    /// Returns the estimates for all states, and for one more with these log densities.
+    /// Returns the estimates for all states, and for further ones with these log densities.
     ///
     /// # Errors
     /// A state without density at all draws.
-    pub(super) fn estimates(&self, further: Option<&[f64]>) -> Result<Estimates> {
+    pub(super) fn estimates(&self, further: &[Vec<f64>]) -> Result<Estimates> {
         let (data, weights) = (&self.data, &self.weights);
         let mixture = self.mixture(further)?;
         let influence = Influence::new(&mixture, &self.inverse);
@@ -125,7 +125,7 @@ impl Solution {
             overlap: DMatrix::from_fn(states, states, overlap),
             effective: (0..states).map(|state| effective / square(state)).collect(),
             nearest: (0..states).filter_map(nearest).collect(),
-            contradiction: (further.is_none())
+            contradiction: (further.is_empty())
                 .then(|| influence.contradiction(&spread))
                 .flatten(),
             log_z: mixture.log_z,

@@ -450,6 +450,112 @@ fn weights_at_a_further_state() {
     assert!((shifted.log_z() - states[2].log_z()).abs() < 4.0 * shifted.standard_error());
 }
 
+/// Histograms at the middle one of five states, and at a further state over umbrella windows, whose log Z makes most of
+/// the errors.
+#[test]
+fn profiles_have_honest_errors() {
+    let wide = |mean| Oscillator {
+        mean,
+        stiffness: 0.1,
+    };
+    for (apart, at, edges) in [
+        (0.8, None, [-1.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 9.0]),
+        (
+            2.0,
+            Some(wide(4.0)),
+            [-0.5, 1.5, 3.0, 4.0, 5.0, 6.5, 7.5, 8.5],
+        ),
+    ] {
+        let (states, counts) = (oscillators(5, apart), [200; 5]);
+        let at = at.unwrap_or(states[2]);
+        let probability = |bin: &[f64]| {
+            let width = (bin[1] - bin[0]) / 400.0;
+            let x = |i: u32| bin[0] + width * (f64::from(i) + 0.5);
+            (0..400)
+                .map(|i| width * at.log_density(x(i)).exp())
+                .sum::<f64>()
+        };
+        let exact = Vec::from_iter(edges.windows(2).map(|bin| probability(bin).ln()));
+        let (mut silent, mut held, mut squares) = (0, 0, 0.0);
+        for seed in 0..200 {
+            let mut rng = stream(seed, Purpose::TESTING, 10);
+            let draws = draws(&states, &counts, 0.0, &mut rng);
+            let how = Dependence::Independent;
+            let mbar = Mbar::from_log_densities(matrix(&states, &draws), &counts, how).unwrap();
+            let column = Vec::from_iter(draws.iter().map(|x| at.log_density(*x)));
+            let bins = mbar.profile(&column, &draws, &edges).unwrap();
+            let is_lowest = |bin: &&Option<Difference>| {
+                bin.as_ref().is_some_and(|bin| bin.standard_error() == 0.0)
+            };
+            assert_eq!(bins.iter().filter(is_lowest).count(), 1);
+            let lowest = bins.iter().position(|bin| is_lowest(&bin)).unwrap();
+            for (bin, log_p) in bins.iter().zip(&exact) {
+                let Some(bin) = bin.as_ref().filter(|bin| bin.standard_error() > 0.0) else {
+                    continue;
+                };
+                let (truth, (lower, upper)) = (log_p - exact[lowest], bin.interval());
+                if bin.warnings().is_empty() {
+                    silent += 1;
+                    held += usize::from(lower <= truth && truth <= upper);
+                    squares += ((bin.log_z() - truth) / bin.standard_error()).powi(2);
+                }
+            }
+        }
+        let share = f64::from(held as u32) / f64::from(silent as u32);
+        let spread = (squares / f64::from(silent as u32)).sqrt();
+        println!("profile, {apart}: {share:.3} of {silent} hold, {spread:.3}");
+        assert!(
+            silent > 900 && (0.925..=0.975).contains(&share),
+            "{share} of {silent}"
+        );
+        assert!((0.9..=1.1).contains(&spread), "{spread}");
+    }
+}
+
+/// Bins without draws, edges that hold the largest and the smallest value, and the sum over bins.
+#[test]
+fn bins_of_a_profile() {
+    let (states, counts) = (oscillators(2, 0.8), [100; 2]);
+    let mut rng = stream(11, Purpose::TESTING, 11);
+    let draws = draws(&states, &counts, 0.0, &mut rng);
+    let matrix = matrix(&states, &draws);
+    let mbar = Mbar::from_log_densities(matrix, &counts, Dependence::Independent).unwrap();
+    let column = Vec::from_iter(draws.iter().map(|x| states[1].log_density(*x)));
+    let [least, most] = [f64::min, f64::max].map(|of| draws.iter().copied().fold(0.0, of));
+    let of = |edges: &[f64]| mbar.profile(&column, &draws, edges);
+    let found = of(&[least - 1.0, least, 0.5, 1.0, most]).unwrap();
+    assert!(found[0].is_none());
+    let shares = found.iter().flatten().map(|bin| bin.log_z().exp());
+    let lowest = shares.sum::<f64>().recip();
+    let inside = Vec::from_iter(
+        draws
+            .iter()
+            .map(|x| f64::from(u8::from((0.5..1.0).contains(x)))),
+    );
+    use crate::estimate::WeightedSample;
+    let (mean, _) = mbar
+        .weights_at(&column)
+        .unwrap()
+        .expectation(|n| inside[*n]);
+    let share = lowest * found[2].as_ref().unwrap().log_z().exp();
+    assert!((share - mean).abs() < 1e-9, "{share} {mean}");
+    // The bin with the single draw that is the largest.
+    let last = of(&[least, 0.5, most.next_down(), most]).unwrap();
+    let last = last[2].as_ref().unwrap();
+    assert_eq!(last.warnings()[0].name(), "FewWeightedDraws");
+    for (edges, expected) in [
+        (&[0.0][..], "two or more that rise"),
+        (&[1.0, 0.0], "two or more that rise"),
+        (&[0.0, f64::NAN], "two or more that rise"),
+        (&[most + 1.0, most + 2.0], "a draw of a density above 0"),
+    ] {
+        let text = of(edges).unwrap_err().to_string();
+        assert!(text.contains(expected), "{text}");
+    }
+    assert!(mbar.profile(&column, &draws[1..], &[0.0, 1.0]).is_err());
+    assert!(mbar.profile(&column[1..], &draws, &[0.0, 1.0]).is_err());
+}
+
 #[test]
 fn bad_input_is_refused_by_its_place() {
     let (states, counts) = (oscillators(2, 0.8), [10, 12]);
@@ -494,8 +600,8 @@ fn bad_input_is_refused_by_its_place() {
     assert!(text.unwrap_err().to_string().contains("2 at row 2"));
     // Too few, out of range, or of fewer than 20 different times.
     for times in [
-        vec![0; 3],
-        vec![22; 22],
+        Vec::from_iter(0..21),
+        Vec::from_iter(1..23),
         Vec::from_iter((0..22).map(|n| n % 19)),
     ] {
         let times = Dependence::Replicas(times);
@@ -830,6 +936,8 @@ fn draws_given_twice_are_refused() {
         found.map_or_else(|error| error.to_string(), |_| String::new())
     };
     assert_eq!(refused(&x, counts), "");
+    // A few equal draws may be chance.
+    assert_eq!(refused(&x[..4].repeat(2), [4, 4]), "");
     let thrice = [x[..30].repeat(3), x[30..].to_vec()].concat();
     let text = refused(&thrice, [90, 30]);
     assert!(

@@ -70,6 +70,18 @@ class StateEnergies:
             warnings.warn(text, stacklevel=2)
         return mean
 
+    def profile(self, values: Any, u_n: Any, edges: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the free energy in kT of each bin of a coordinate, (B,), less that of the lowest bin, and its standard errors.
+        `values` are the coordinate of each draw, (N,), `u_n` is the reduced potential of the state, `edges` are those of the bins,
+        (B + 1,), as for `np.histogram`. A bin without draws has inf, with the error nan. The warnings of the bins are issued."""
+        coordinate, further, sides = floats("values", values, 1), self._further(u_n), floats("edges", edges, 1)
+        bins = self._states.profile(further, coordinate, sides)
+        for place, (_, _, doubts) in enumerate(bins):
+            for _, text in doubts:
+                warnings.warn(f"bin {place}: {text}", stacklevel=2)
+        f, errors = np.array([bin[:2] for bin in bins]).T
+        return f, errors
+
     @staticmethod
     def _further(u_n: Any) -> np.ndarray:
         array = floats("u_n", u_n, 1)

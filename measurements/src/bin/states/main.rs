@@ -5,6 +5,7 @@
 //! ```
 
 mod cell;
+mod ladders;
 mod oscillators;
 mod replicas;
 mod tally;
@@ -30,6 +31,9 @@ struct Options {
     /// File of counts, a line a cell: cells of this number of seeds that have a line are not run again
     #[arg(long)]
     rows: Option<PathBuf>,
+    /// The states of tempered runs instead, beside the runs' own log Z
+    #[arg(long)]
+    ladders: bool,
 }
 
 /// Names of pooled rows, and what a cell's name with a comma contains that belongs to it.
@@ -93,6 +97,9 @@ fn print_row(name: &str, tally: &Tally) {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let options = Options::parse();
+    if options.ladders {
+        return ladders::table(options.seeds);
+    }
     let kept = options.rows.as_deref().map_or(Ok(Vec::new()), read)?;
     println!(
         "| cell | warned | silent intervals that hold | those of last and first state | silent and off by 4 errors \

@@ -3,7 +3,7 @@
 use annealed::estimate::Dependence;
 use annealed_measurements::problems::exact::{kaufman, log_integral};
 use nalgebra::DMatrix;
-use rand::RngExt;
+use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -66,27 +66,35 @@ fn double_well() -> Cell {
     }
 }
 
-const SIDE: usize = 16;
-const SPINS: usize = SIDE * SIDE;
+pub(crate) const SIDE: usize = 16;
+pub(crate) const SPINS: usize = SIDE * SIDE;
 
-/// Moves all spins by heat-bath moves, three times. Returns the energy, minus the sum over bonds of `s s'`.
-fn sweep(spins: &mut [i8; SPINS], beta: f64, rng: &mut Xoshiro256PlusPlus) -> f64 {
+/// Moves each spin by a heat-bath move.
+pub(crate) fn move_spins(spins: &mut [i8; SPINS], beta: f64, rng: &mut (impl Rng + ?Sized)) {
     // The probability of a spin up, by the sum of its four neighbours.
     let up = [-4, -2, 0, 2, 4].map(|field| 1.0 / (1.0 + (-2.0 * beta * f64::from(field)).exp()));
-    for _ in 0..3 {
-        for i in 0..SPINS {
-            let row = i - i % SIDE;
-            let beside = spins[row + (i + 1) % SIDE] + spins[row + (i + SIDE - 1) % SIDE];
-            let field = beside + spins[(i + SIDE) % SPINS] + spins[(i + SPINS - SIDE) % SPINS];
-            let is_up = rng.random::<f64>() < up[(field + 4) as usize / 2];
-            spins[i] = if is_up { 1 } else { -1 };
-        }
+    for i in 0..SPINS {
+        let row = i - i % SIDE;
+        let beside = spins[row + (i + 1) % SIDE] + spins[row + (i + SIDE - 1) % SIDE];
+        let field = beside + spins[(i + SIDE) % SPINS] + spins[(i + SPINS - SIDE) % SPINS];
+        let is_up = rng.random::<f64>() < up[(field + 4) as usize / 2];
+        spins[i] = if is_up { 1 } else { -1 };
     }
+}
+
+/// Returns minus the sum over bonds of `s s'`.
+pub(crate) fn energy(spins: &[i8; SPINS]) -> f64 {
     let bond = |i: usize| {
         let next = spins[i - i % SIDE + (i + 1) % SIDE] + spins[(i + SIDE) % SPINS];
         f64::from(spins[i] * next)
     };
     -(0..SPINS).map(bond).sum::<f64>()
+}
+
+/// Moves all spins three times. Returns the energy.
+fn sweep(spins: &mut [i8; SPINS], beta: f64, rng: &mut Xoshiro256PlusPlus) -> f64 {
+    (0..3).for_each(|_| move_spins(spins, beta, rng));
+    energy(spins)
 }
 
 /// Ising spins at sixteen temperatures on both sides of the critical one (beta .4407), against Kaufman's formula.
