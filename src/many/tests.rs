@@ -416,7 +416,7 @@ fn simulated_data_are_bounded_from_both_sides() {
     assert!(message.contains("latent vector"), "{message}");
 }
 
-/// With eight stages, ten coordinates lack their largest weights at most data.
+/// Eight stages are too few for ten coordinates: most data lack their largest weights.
 #[test]
 fn all_data_are_in_doubt_if_half_have_few_effective_chains() {
     let model = Linear::simulated(10, 12, 30, 2);
