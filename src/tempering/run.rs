@@ -172,7 +172,8 @@ impl<S> TemperingRun<S> {
     /// use annealed::prelude::*;
     ///
     /// // log Z at beta is -log(1 + 3 beta) / 2.
-    /// let path = GeometricPath::new(Gaussian::standard(1)?, Gaussian::isotropic(dvector![0.0], 0.5)?);
+    /// let target = Gaussian::isotropic(DVector::zeros(1), 0.5)?;
+    /// let path = GeometricPath::new(Gaussian::standard(1)?, target);
     /// let run = Tempering::new(&path, RandomWalkMetropolis::new(1.0)?).schedule(Schedule::linear(4)?).run()?;
     /// let mbar = run.mbar(&path)?;
     /// let at = mbar.weights_at(&run.log_densities_at(&path, 0.6)?)?;
