@@ -82,6 +82,8 @@ fn array<'py>(py: Python<'py>, matrix: &DMatrix<f64>) -> PyResult<Bound<'py, PyA
     PyArray1::from_vec(py, values).reshape([matrix.nrows(), matrix.ncols()])
 }
 
+/// A mean with its error, and the warnings.
+type Mean = ((f64, f64), Vec<(String, String)>);
 /// Free energy, standard error and warnings of a bin.
 type Bin = (f64, f64, Vec<(String, String)>);
 /// The function and the arguments that make States again: densities, labels, draws and times.
@@ -150,7 +152,7 @@ impl States {
         py: Python<'_>,
         log_densities: PyReadonlyArray1<'_, f64>,
         values: PyReadonlyArray1<'_, f64>,
-    ) -> PyResult<((f64, f64), Vec<(String, String)>)> {
+    ) -> PyResult<Mean> {
         let (further, values) = (numbers(&log_densities), numbers(&values));
         let mean = || -> Result<_> {
             let weights = self.found.weights_at(&further)?;
