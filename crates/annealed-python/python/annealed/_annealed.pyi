@@ -183,7 +183,7 @@ def log_likelihoods(
     priors: list[tuple[str, Prior]], function: Any, data: int, *, epsilon: float, progress: _Show, **settings: Any
 ) -> dict[str, Any]: ...
 def bridge_sampling(
-    draws: NDArray[np.float64],
+    draws: list[NDArray[np.float64]],
     function: Any,
     *,
     priors: Optional[list[tuple[str, Prior]]],
@@ -212,6 +212,9 @@ class States:
     def mean(
         self, log_densities: NDArray[np.float64], values: NDArray[np.float64]
     ) -> tuple[tuple[float, float], _Doubts]: ...
+    def profile(
+        self, log_densities: NDArray[np.float64], values: NDArray[np.float64], edges: NDArray[np.float64]
+    ) -> list[tuple[float, float, _Doubts]]: ...
 
 def mbar(log_densities: NDArray[np.float64], labels: list[int], draws: str, times: Optional[list[float]]) -> States: ...
 def log_ratio(first: LogZ, second: LogZ) -> tuple[float, float, _Interval, _Doubts, str]: ...

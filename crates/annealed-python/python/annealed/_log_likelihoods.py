@@ -79,7 +79,7 @@ class LogLikelihoods:
             "inference_library": "annealed",
             "inference_library_version": __version__,
         }
-        data = {"coords": {"datum": self.indices}, "dims": {name: ["datum"] for name in figures}}
+        data: dict[str, Any] = {"coords": {"datum": self.indices}, "dims": {name: ["datum"] for name in figures}}
         if hasattr(arviz, "from_json"):  # before 1.0
             return arviz.from_dict(log_likelihood=group, log_likelihood_attrs=attributes, **data)
         return arviz.from_dict({"log_likelihood": group}, attrs={"log_likelihood": attributes}, **data)

@@ -56,9 +56,10 @@ class StateEnergies:
 
     def weights_at(self, u_n: Any) -> np.ndarray:
         """Returns the weights of all draws at a further state, (N,), which sum to 1."""
-        weights = self._states.at(self._further(u_n))[-1]
-        weights = np.exp(weights - weights.max())
-        return weights / weights.sum()
+        log_weights = self._states.at(self._further(u_n))[-1]
+        weights: np.ndarray = np.exp(log_weights - log_weights.max())
+        weights /= weights.sum()
+        return weights
 
     def mean(self, values: Any, u_n: Any) -> tuple[float, float]:
         """Returns the mean of `values`, one for each draw (N,), at a further state, and its standard error. A state of the table
@@ -197,7 +198,7 @@ def _is_table(table: Any) -> bool:
 
 def _joined(tables: Sequence[Any]) -> Any:
     """Returns the rows of alchemlyb's tables in one table, as alchemlyb.concat."""
-    import pandas
+    import pandas  # type: ignore[import-untyped,unused-ignore]
 
     attributes = [dict(table.attrs) for table in tables]
     for place, (table, own) in enumerate(zip(tables, attributes)):

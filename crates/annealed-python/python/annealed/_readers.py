@@ -81,9 +81,9 @@ def _tables(
     tables: Sequence[Any], names: Optional[Sequence[str]], sizes: Mapping[str, Optional[int]]
 ) -> tuple[list[np.ndarray], bool]:
     """Reads a list of tables, of which each may hold several chains."""
-    first = list(_columns(tables[0]))
-    for i, table in enumerate(tables):
-        columns = list(_columns(table))
+    of_tables: list[Any] = [_columns(table) for table in tables]
+    first = list(of_tables[0])
+    for i, (table, columns) in enumerate(zip(tables, map(list, of_tables))):
         if names is None and columns != first:
             raise ValueError(
                 f"invalid draws: got the columns {columns} in table {i}, expected those of table 0, {first}, or names=[..]"
