@@ -1,6 +1,6 @@
 """Free energies of many states by this library beside pymbar and alchemlyb.
 
-    pip install pymbar jax alchemlyb alchemtest maturin
+    pip install pymbar jax alchemlyb alchemtest matplotlib maturin
     (cd crates/annealed-python && maturin develop --locked --release)
     python measurements/peers/states.py equal|assumptions|alchemtest|speed|cost [--seeds 40] [--rounds 3] [--bootstraps 10]
 
@@ -202,10 +202,27 @@ def speed(options):
 
 
 def cost(options):
-    """One thread, against the numbers of draws and of states."""
-    head("states", "draws", *LIBRARIES[1:4])
-    for states, draws in [(36, 3600), (36, 36000), (36, 360000), (4, 36000), (12, 36000), (108, 36000)]:
-        row(states, draws, *(f"{min(seconds(library, states, draws, 1)['processor'] for _ in range(options.rounds)):.2f}" for library in LIBRARIES[1:4]))
+    """Seconds of the processor on one thread, against the numbers of draws and of states, with a figure if a file is named."""
+    libraries = LIBRARIES[1:4]
+    sizes = [(36, 3600), (36, 36000), (36, 360000), (4, 36000), (12, 36000), (108, 36000)]
+    head("states", "draws", *libraries)
+    found = {}
+    for states, draws in sizes:
+        for library in libraries:
+            found[states, draws, library] = min(seconds(library, states, draws, 1)["processor"] for _ in range(options.rounds))
+        row(states, draws, *(f"{found[states, draws, library]:.2f}" for library in libraries))
+    if options.figure:
+        import matplotlib.pyplot as plt
+
+        figure, axes = plt.subplots(1, 2, figsize=(8, 3.2), sharey=True, layout="constrained")
+        for axis, place, words in zip(axes, (1, 0), ("draws of 36 states", "states, 36,000 draws")):
+            for library in libraries:
+                of = sorted(size for size in sizes if size[1 - place] == (36, 36000)[1 - place])
+                axis.loglog([size[place] for size in of], [found[*size, library] for size in of], "o-", label=library)
+            axis.set_xlabel(words)
+        axes[0].set_ylabel("seconds of the processor")
+        axes[0].legend(frameon=False)
+        figure.savefig(options.figure, metadata={"Date": None})
 
 
 if __name__ == "__main__":
@@ -216,6 +233,7 @@ if __name__ == "__main__":
     parser.add_argument("--only", default="", help="cells of `assumptions` whose names contain this")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--bootstraps", type=int, default=10)
+    parser.add_argument("--figure", help="SVG file of `cost`")
     parser.add_argument("--library", choices=LIBRARIES)
     parser.add_argument("--states", type=int)
     parser.add_argument("--draws", type=int)
