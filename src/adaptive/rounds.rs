@@ -98,7 +98,7 @@ const MOST_DRAWS: u64 = 1 << 20;
 /// Returns a divisor of the budget. The quotient is the most that all before the last round may spend. The last round
 /// then has three quarters, and its error is at most 16% above the error of the whole budget. If a base is fitted, the
 /// last round has half, and its error is at most 41% higher.
-fn divisor_before_last(fits: bool) -> u64 {
+pub(super) fn divisor_before_last(fits: bool) -> u64 {
     if fits { 2 } else { 4 }
 }
 

@@ -5,6 +5,7 @@ use std::fmt;
 use super::barrier::Barrier;
 use super::first_pass::FirstPassRun;
 use super::fitted::{FittedBase, NotFitted};
+use super::rounds::divisor_before_last;
 use crate::ais::Run;
 use crate::estimate::{
     LogZ, Remedy, Warning, WeightedSample, WeightedStates, effective_families, write_estimate,
@@ -189,9 +190,13 @@ impl<S, K> Last<S, K> {
         if self.stands() {
             return Remedy::ChainsAlone(chains);
         }
+        let last = self.rounds.last().map_or(0, |round| round.evaluations) as f64;
+        // The variance of log Z is taken as inversely proportional to the number of stages.
+        let last = last * (self.run.standard_error() / standard_error).powi(2);
+        let fits = self.fitted.is_some() || self.not_fitted.is_some();
         let spent: u64 = self.rounds.iter().map(|round| round.evaluations).sum();
-        // The variance of log Z is taken as inversely proportional to the number of stages, in all rounds.
-        let budget = spent as f64 * (self.run.standard_error() / standard_error).powi(2);
+        // The last round has the rest of a budget. What the run has spent did not reach the error.
+        let budget = (last / (1.0 - 1.0 / divisor_before_last(fits) as f64)).max(spent as f64);
         match budget.is_finite() {
             true => Remedy::Budget {
                 budget: budget as u64,

@@ -305,9 +305,12 @@ where
     }
 
     /// Keeps the states at beta = 1 as samples, and the log densities of all states at both ends of the path.
-    pub(super) fn sample(&mut self, pulse: &mut dyn Pulse) {
+    pub(super) fn sample(&mut self, pulse: &mut dyn Pulse) -> Result<()> {
+        for population in &mut self.populations {
+            pulse.at(population.place_at_hand());
+            population.learn()?;
+        }
         let target = &self.populations[self.populations.len() - 1];
-        pulse.at(target.place_at_hand());
         for (chain, ladder) in self.ladders.iter_mut().enumerate() {
             ladder.samples.push(target.block().states()[chain].clone());
             for population in &self.populations {
@@ -317,6 +320,7 @@ where
                 ladder.ends.extend(both.into_iter().flatten());
             }
         }
+        Ok(())
     }
 
     pub(super) fn decisions(&self) -> Vec<Decisions> {

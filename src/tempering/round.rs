@@ -71,7 +71,7 @@ where
             at.swap(plan, parity, pulse)?;
             at.scans += 1;
             if plan.samples_after(at.scans) {
-                at.sample(pulse);
+                at.sample(pulse)?;
             }
             let chains = at.ladders.len() * at.populations.len();
             let stepped = Stepped::of(chains, at.scans == plan.scans);

@@ -192,8 +192,12 @@ impl annealed::estimate::LogZ for Figures {
         self.log_z
     }
 
+    /// Returns the standard error, which is infinite if it is unknown.
     fn standard_error(&self) -> f64 {
-        self.standard_error
+        match self.is_unknown() {
+            true => f64::INFINITY,
+            false => self.standard_error,
+        }
     }
 
     fn interval_at(&self, level: f64) -> Result<(f64, f64)> {
@@ -233,10 +237,10 @@ impl LogZ {
         self.figures.log_z
     }
 
-    /// Standard error of `log_z`.
+    /// Standard error of `log_z`; infinite if it is unknown.
     #[getter]
     fn standard_error(&self) -> f64 {
-        self.figures.standard_error
+        annealed::estimate::LogZ::standard_error(&self.figures)
     }
 
     /// The 95% interval of log Z, (lower, upper). It extends farther above log Z than below if the weights are skewed.

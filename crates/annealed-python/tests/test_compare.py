@@ -96,3 +96,9 @@ def test_sums_of_data_sets(runs):
 def test_bad_input_is_named(runs, call, sentence):
     with pytest.raises(ValueError, match=sentence):
         call(runs)
+
+
+def test_a_model_that_was_not_compared_is_a_key_error():
+    run = annealed.evidence({"x": annealed.normal(0, 1)}, lambda x: -0.5 * x[:, 0] ** 2, rounds=2)
+    with pytest.raises(KeyError, match="other"):
+        annealed.compare({"one": run})["other"]

@@ -182,3 +182,8 @@ def test_functions_of_jax_compile_once():
 
     assert_right(annealed.log_likelihoods(PRIOR, function, X, jax.jit(gradient)))
     assert traces == [(256, D)]
+
+
+def test_latent_vectors_of_other_data_warn():
+    with pytest.warns(UserWarning, match="are not the latent vectors that generated `data`"):
+        annealed.log_likelihoods(PRIOR, log_likelihood, X, gradient, simulated=Z + 3.0, stages=50)

@@ -186,6 +186,10 @@ def test_bad_input_is_named():
         annealed.log_z(base, network, rounds=1).challenge()
     with pytest.raises(ValueError, match="invalid fitted"):
         annealed.log_z(base, network, fitted=True)
+    with pytest.raises(ValueError, match="invalid step_size: got 0.3, expected none for a base of bits"):
+        annealed.log_z(base, network, step_size=0.3)
+    with pytest.raises(ValueError, match="invalid flips: got 3, expected none for a base over vectors"):
+        annealed.log_z(BASES["normal"], double_well, flips=3)
     with pytest.raises(ValueError, match="invalid flips: got 0"):
         annealed.log_z(base, network, flips=0)
     with pytest.raises(ValueError, match="log_density returned nan at x.0. = "):

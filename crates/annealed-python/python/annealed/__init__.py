@@ -29,8 +29,9 @@ several results
     annealed.log_ratio(one, two)                   the log Bayes factor of two models
     annealed.log_z_sum(runs)                       one model of several data sets
 
-Every result has `log_z`, `standard_error`, `interval` (95%) and `warnings`, in nats. `print(result)` shows them. One seed gives
-the same bits on any number of threads, and those of the Rust library with the same settings.
+A result has `log_z`, `standard_error`, `interval` (95%) and `warnings`, in nats; those of other figures have `values`, `delta_f`,
+`value` or `models` in its place. `print(result)` shows them. One seed gives the same bits on any number of threads, and those of the
+Rust library with the same settings.
 """
 
 from ._annealed import BothDirections, BridgeSampling, Evidence, LogZ, LogZSum, Prior, RbmRun

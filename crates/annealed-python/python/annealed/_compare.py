@@ -58,7 +58,8 @@ class Comparison:
         return {model.name: model.probability for model in self.models}
 
     def __getitem__(self, name: str) -> Model:
-        return next(model for model in self.models if model.name == name)
+        by_name = {model.name: model for model in self.models}
+        return by_name[name]
 
     def __str__(self) -> str:
         return self.text

@@ -31,13 +31,16 @@ class FreeEnergy:
     warning_names: list[str] = field(default_factory=list)
     #: Unit of dF, its error and its interval: kT, kJ/mol or kcal/mol.
     unit: str = "kT"
+    #: The estimator: Bennett, or MBAR of many states.
+    method: str = "Bennett"
 
     def __repr__(self) -> str:
         digits, (lower, upper) = decimals(self.standard_error), self.interval
         error = f"{self.standard_error:.{digits}f}" if np.isfinite(self.standard_error) else "unknown"
+        overlap = "" if np.isnan(self.overlap) else f"overlap {self.overlap:.2f}, "
         return (
-            f"dF = {self.delta_f:.{digits}f} +- {error} ({self.unit}, Bennett; 95% interval {lower:.{digits}f} to "
-            f"{upper:.{digits}f}, overlap {self.overlap:.2f}, ESS {self.effective_sample_size:.0f})"
+            f"dF = {self.delta_f:.{digits}f} +- {error} ({self.unit}, {self.method}; 95% interval {lower:.{digits}f} to "
+            f"{upper:.{digits}f}, {overlap}ESS {self.effective_sample_size:.0f})"
         )
 
     def __str__(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from dataclasses import dataclass
 from typing import Any, Callable, Optional, Union
 
@@ -231,6 +232,12 @@ def log_likelihoods(
 def _result(found: dict[str, Any], padded: int) -> LogLikelihoods:
     mean, error, interval, bias, spread = found["mean"]
     upper, gap = found["simulated"] or (None, None)
+    if gap is not None and gap[0] < -4 * gap[1]:
+        warnings.warn(
+            f"the estimates from above are lower than those from below, by {-gap[0]:.3g} +- {gap[1]:.2g} on average: `simulated` are not the "
+            "latent vectors that generated `data`, row by row",
+            stacklevel=3,
+        )
     return LogLikelihoods(
         indices=np.array(found["indices"]),
         values=np.array(found["values"]),

@@ -88,6 +88,10 @@ def log_z(
     """
     if isinstance(base, Bits) and fitted:
         raise ValueError("invalid fitted: got True, expected False for a base of bits")
+    if isinstance(base, Bits) and step_size is not None:
+        raise ValueError(f"invalid step_size: got {step_size!r}, expected none for a base of bits, which flip")
+    if not isinstance(base, Bits) and flips is not None:
+        raise ValueError(f"invalid flips: got {flips!r}, expected none for a base over vectors")
     energy = _Energy(base, log_density, gradient, step_size, leapfrog, flips)
     energy.try_at(energy.states, block_size or FIRST_BLOCK)
     settings = of_rounds(chains, rounds, block_size, budget, until_error, fitted)

@@ -109,7 +109,8 @@ class StateEnergies:
 
 def _energy(found: Any, overlap: float, effective: float) -> FreeEnergy:
     log_z, error, (lower, upper), doubts = found
-    return FreeEnergy(-log_z, error, (-upper, -lower), overlap, effective, [text for _, text in doubts], [name for name, _ in doubts])
+    texts, names = [text for _, text in doubts], [name for name, _ in doubts]
+    return FreeEnergy(-log_z, error, (-upper, -lower), overlap, effective, texts, names, method="MBAR")
 
 
 def mbar(u_kn: Any, N_k: Optional[Sequence[int]] = None, *, draws: str = "chains", times: Optional[Sequence[float]] = None) -> StateEnergies:
