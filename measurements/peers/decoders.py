@@ -5,10 +5,12 @@
     python measurements/peers/decoders.py tfp [--data 1000] [--single]
     python measurements/peers/decoders.py grid [--data 200]
     python measurements/peers/decoders.py digits decoder.txt [--data 100]
+    python measurements/peers/decoders.py network [--data 1000] [--single]
 
 `tfp`: a linear decoder with 10 latent coordinates, by this library and by `sample_annealed_importance_chain` of TensorFlow
 Probability on JAX, on one core. `grid`: a network with 2 latent coordinates, whose log p(x) is a sum over a fine grid. `digits`:
-the decoder that `digits_autoencoder --decoder` trained; data simulated from it have bounds from both sides, held-out digits one.
+the decoder that `digits_autoencoder --decoder` trained; data simulated from it have bounds from both sides, held-out digits one. `network`: the time
+of a network 8-32-64.
 """
 
 import argparse
@@ -222,16 +224,46 @@ def digits(options):
             row(name, stages, mean, f"{found.values.mean():.3f}", *above, f"{ess:.1f}", f"{len(found.warnings)} of {len(x)}", f"{seconds:.0f}")
 
 
+def network(options):
+    """A row for each number of stages: seconds of a network 8-32-64 with bits as outputs, compiled by JAX."""
+    dtype = np.float32 if options.single else np.float64
+    rng = np.random.default_rng(1)
+    w1, w2 = rng.normal(size=(8, 32)).astype(dtype), (0.5 * rng.normal(size=(32, 64))).astype(dtype)
+    logits = lambda z: jnp.tanh(z.astype(dtype) @ w1) @ w2
+    z = rng.normal(size=(options.data, 8))
+    x = (rng.random((options.data, 64)) < jax.nn.sigmoid(logits(z))).astype(dtype)
+    pair = pair_of(lambda z, x: (x * logits(z) - jax.nn.softplus(logits(z))).sum(axis=-1))
+    spent = [0.0]
+
+    def timed(z, x):
+        begun = time.process_time()
+        found = jax.block_until_ready(pair(z, x))
+        spent[0] += time.process_time() - begun
+        return found
+
+    head("data", "stages", "standard error of a datum: median", "90%", "mean log p(x)", "gradients", "processor seconds", "in the function")
+    for stages in options.stages:
+        spent[0] = 0
+        settings = {"chains": CHAINS, "stages": stages, "leapfrog": LEAPFROG, "data_per_block": options.block, "threads": 1}
+        seconds, found = least_seconds(lambda: annealed.log_likelihoods(standard_normal(8), timed, x, True, **settings), 1)
+        errors = np.quantile(found.standard_errors, [0.5, 0.9])
+        mean = f"{found.mean:.3f} +- {found.mean_error:.3f}"
+        row(options.data, stages, *(f"{error:.3f}" for error in errors), mean, f"{found.evaluations / 2:.2g}", f"{seconds:.1f}", f"{spent[0]:.1f}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     kinds = parser.add_subparsers(dest="kind", required=True)
-    for kind, data in ((tfp, 1000), (grid, 200), (digits, 100)):
+    for kind, data in ((tfp, 1000), (grid, 200), (digits, 100), (network, 1000)):
         kind_parser = kinds.add_parser(kind.__name__)
         kind_parser.set_defaults(run=kind)
         kind_parser.add_argument("--data", type=int, default=data)
     kinds.choices["tfp"].add_argument("--stages", type=int, default=200)
     kinds.choices["tfp"].add_argument("--steps", type=float, nargs="+", default=[0.2, 0.3, 0.4])
-    kinds.choices["tfp"].add_argument("--single", action="store_true", help="float32")
+    for kind in ("tfp", "network"):
+        kinds.choices[kind].add_argument("--single", action="store_true", help="float32")
+    kinds.choices["network"].add_argument("--stages", type=int, nargs="+", default=[100, 200, 400])
+    kinds.choices["network"].add_argument("--block", type=int, default=16, help="data whose chains are evaluated together")
     kinds.choices["digits"].add_argument("--stages", type=int, nargs="+", default=[100, 200])
     kinds.choices["digits"].add_argument("decoder", help="a file of `digits_autoencoder --decoder`")
     options = parser.parse_args()
