@@ -14,6 +14,7 @@ of a network 8-32-64.
 """
 
 import argparse
+import itertools
 import os
 import time
 
@@ -117,26 +118,41 @@ def tfp(options):
     chains = library.mcmc.sample_annealed_importance_chain
     prior = library.distributions.MultivariateNormalDiag(jnp.zeros(d, dtype), jnp.ones(d, dtype))
     target = lambda z: prior.log_prob(z) + log_likelihood(z, x[None])
-    for stages, step in ((stages, step) for stages in (options.stages, 8 * options.stages) for step in options.steps):
+    def kernel(log_density, step):
+        return library.mcmc.HamiltonianMonteCarlo(log_density, step_size=step, num_leapfrog_steps=LEAPFROG)
+
+    def theirs(stages, step, start, seed):
+        return chains(stages, prior.log_prob, target, start, lambda f: kernel(f, step), seed=seed)[1]
+
+    def renewed(stages, step, start, seed):
+        """The same, but each stage begins with the log density of its own beta."""
+
+        def stage(k, at):
+            z, weights = at
+            weights += (target(z) - prior.log_prob(z)) / stages
+            move = kernel(lambda z: prior.log_prob(z) + ((k + 1) / stages).astype(dtype) * log_likelihood(z, x[None]), step)
+            return move.one_step(z, move.bootstrap_results(z), seed=jax.random.fold_in(seed, k))[0], weights
+
+        return jax.lax.fori_loop(0, stages, stage, (start, jnp.zeros(start.shape[:2], dtype)))[1]
+
+    rows = itertools.product((("TFP", theirs), ("TFP's kernel, density renewed", renewed)), (options.stages, 8 * options.stages), options.steps)
+    for (name, method), stages, step in rows:
 
         @jax.jit
         def weights(seed, step):
             first, second = jax.random.split(seed)
-            kernel = lambda f: library.mcmc.HamiltonianMonteCarlo(f, step_size=step, num_leapfrog_steps=LEAPFROG)
-            start = prior.sample((CHAINS, n), seed=first)
-            found = chains(stages, prior.log_prob, target, start, kernel, seed=second)
-            return found[1], found[2].inner_results.is_accepted.mean()
+            return method(stages, step, prior.sample((CHAINS, n), seed=first), second)
 
         begun = time.process_time()
         compiled = weights.lower(jax.random.PRNGKey(1), dtype(step)).compile()
         compiling = time.process_time() - begun
-        seconds, (found, _) = least_seconds(lambda: jax.block_until_ready(compiled(jax.random.PRNGKey(1), dtype(step))))
+        seconds, found = least_seconds(lambda: jax.block_until_ready(compiled(jax.random.PRNGKey(1), dtype(step))))
         log_weights = np.asarray(found, dtype=float)
         values = log_mean_exp(log_weights)
         # The jackknife over chains, as for this library's mean.
         others = np.array([log_mean_exp(np.delete(log_weights, i, axis=0)) for i in range(CHAINS)])
         corrected = CHAINS * values - (CHAINS - 1) * others.mean(axis=0)
-        report(f"TFP, {stages} stages, step {step}", seconds, values, corrected.mean(), compiling)
+        report(f"{name}, {stages} stages, step {step}", seconds, values, corrected.mean(), compiling)
 
 
 def log_mean_exp(log_weights):
