@@ -90,6 +90,31 @@ def test_each_call_has_the_same_shape(slopes):
     assert threads == {threading.get_ident()} and run.padded_rows > 0
 
 
+def test_a_network_in_two_dimensions_agrees_with_a_grid():
+    # x ~ N(b tanh(a z + c), 0.2^2), with several posterior modes of some data.
+    rng, noise, count = np.random.default_rng(1), 0.2, 30
+    a, c, b = 1.5 * rng.normal(size=(32, 2)), rng.normal(size=32), rng.normal(size=(8, 32)) / np.sqrt(32)
+    x = np.tanh(rng.normal(size=(count, 2)) @ a.T + c) @ b.T + noise * rng.normal(size=(count, 8))
+
+    def pair(z, x):
+        hidden = np.tanh(z @ a.T + c)
+        off = x - hidden @ b.T
+        return log_normal(off, noise**2 * np.eye(8)), (off @ b / noise**2 * (1 - hidden**2)) @ a
+
+    def by_grid(points):
+        axis = np.linspace(-6, 6, points)
+        z = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
+        log_prior, means = log_normal(z, np.eye(2)) + 2 * np.log(axis[1] - axis[0]), np.tanh(z @ a.T + c) @ b.T
+        return np.array([np.logaddexp.reduce(log_prior + log_normal(datum - means, noise**2 * np.eye(8))) for datum in x])
+
+    exact = by_grid(301)
+    assert np.abs(exact - by_grid(151)).max() < 1e-6
+    run = annealed.log_likelihoods({"z": annealed.independent(annealed.normal(0, 1), 2)}, pair, x, True, seed=1)
+    assert_right(run, exact)
+    held = (run.intervals[:, 0] <= exact) & (exact <= run.intervals[:, 1])
+    assert held.sum() >= 26 and run.mean_interval[0] <= exact.mean() <= run.mean_interval[1]
+
+
 def test_data_may_be_indices_and_priors_may_be_bounded():
     # x ~ Poisson(rate) with the prior rate ~ Gamma(2, 1): a negative binomial law.
     counts = np.array([0, 1, 3, 7, 12])

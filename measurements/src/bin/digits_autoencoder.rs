@@ -4,10 +4,12 @@
 //! ```text
 //! cargo run --release -p annealed-measurements --bin digits_autoencoder               # one seed, short
 //! cargo run --release -p annealed-measurements --bin digits_autoencoder -- --full     # the table of docs/notes/variational.md
+//! cargo run --release -p annealed-measurements --bin digits_autoencoder -- --full --decoder decoder.txt
 //! ```
 
 use std::time::Instant;
 
+use annealed::Error;
 use annealed::adaptive::FirstPass;
 use annealed::ais::Ais;
 use annealed::data::digits;
@@ -19,7 +21,7 @@ use annealed::learned::{
 use annealed::model::Gaussian;
 use annealed::path::TemperedPath;
 use annealed::schedule::Schedule;
-use annealed_measurements::autoencoder::{Autoencoder, BernoulliDecoder};
+use annealed_measurements::autoencoder::{Autoencoder, BernoulliDecoder, TrainableDecoder};
 use clap::Parser;
 use nalgebra::DVector;
 
@@ -55,6 +57,10 @@ struct Options {
     /// Stages of the annealed runs with HMC.
     #[arg(long, default_value_t = 100)]
     stages: usize,
+    /// In place of all scores, writes the parameters of a decoder to this file, a line each. Its training is the
+    /// beta-annealed ELBO with equal updates, by the first seed.
+    #[arg(long)]
+    decoder: Option<std::path::PathBuf>,
 }
 
 /// A training method; `updates` is relative to the annealed objectives.
@@ -123,16 +129,17 @@ fn main() -> annealed::Result<()> {
         false => data.split_at(TRAINING_IMAGES),
     };
     let held_out = &held_out[..images.clamp(1, held_out.len())];
+    if let Some(path) = &options.decoder {
+        let (rate, seed) = (options.rate, options.first_seed);
+        let found = trained(&METHODS[2], train, iterations, rate, seed)?;
+        let parameters = found.decoder.parameters();
+        let lines: String = parameters.iter().map(|x| format!("{x}\n")).collect();
+        return std::fs::write(path, lines).map_err(|error| Error::io(path, error));
+    }
     for seed in options.first_seed..options.first_seed + seeds {
         for method in &METHODS {
             let begun = Instant::now();
-            let training = Training::new(method.objective)
-                .iterations(iterations * method.updates)
-                .batch_size(BATCH)
-                .learning_rate(options.rate)
-                .seed(seed);
-            let (encoder, decoder) = (encoder(seed)?, decoder(seed));
-            let trained = Autoencoder::train(training, encoder, decoder, train, &schedule()?)?;
+            let trained = trained(method, train, iterations, options.rate, seed)?;
             let seconds = begun.elapsed().as_secs_f64();
             let name = method.name;
             println!("seed {seed}, {name}: trained in {seconds:.1} s");
@@ -140,6 +147,28 @@ fn main() -> annealed::Result<()> {
         }
     }
     single_image(&held_out[0])
+}
+
+fn trained(
+    method: &Method,
+    data: &[DVector<f64>],
+    iterations: usize,
+    rate: f64,
+    seed: u64,
+) -> annealed::Result<Trained> {
+    let training = Training::new(method.objective)
+        .iterations(iterations * method.updates)
+        .batch_size(BATCH)
+        .learning_rate(rate)
+        .seed(seed);
+    let (encoder, decoder) = (encoder(seed)?, decoder(seed));
+    Ok(Autoencoder::train(
+        training,
+        encoder,
+        decoder,
+        data,
+        &schedule()?,
+    )?)
 }
 
 fn vectors() -> Vec<DVector<f64>> {
