@@ -24,7 +24,7 @@ pub struct Settings {
 }
 
 /// Trains an encoder and the decoder `start` together on `data`, and measures the encoder's bound.
-pub fn fit(settings: &Settings, start: Folded, data: &[f64], seed: u64) -> annealed::Result<Fit> {
+pub fn fit(settings: &Settings, start: &Folded, data: &[f64], seed: u64) -> annealed::Result<Fit> {
     let vectors: Vec<DVector<f64>> = data.iter().map(|&x| dvector![x]).collect();
     let mean = Mean::Gated { hidden: HIDDEN };
     let encoder = AmortizedTransitions::new(mean, 1, 1, settings.transitions, seed)?;
@@ -34,7 +34,7 @@ pub fn fit(settings: &Settings, start: Folded, data: &[f64], seed: u64) -> annea
         .batch_size(BATCH)
         .learning_rate(settings.rate)
         .seed(seed);
-    let trained = Autoencoder::train(training, encoder, start, &vectors, &schedule)?;
+    let trained = Autoencoder::train(training, encoder, start.clone(), &vectors, &schedule)?;
     let prior = Gaussian::standard(1)?;
     let mut bound = 0.0;
     for x in &vectors {

@@ -33,7 +33,6 @@ const DATA: usize = 300;
 const NOISES: [f64; 3] = [0.25, 0.5, 1.0];
 /// Noise of the data on which transitions are trained.
 const NOISE: f64 = 0.5;
-const RATE: f64 = 4e-3;
 const FILE: &str = "measurements/reproduction/unimodal.jsonl";
 
 #[derive(Parser)]
@@ -47,6 +46,15 @@ struct Options {
     /// Number of seeds; 2, with --full 20.
     #[arg(long)]
     seeds: Option<u64>,
+    /// The first seed.
+    #[arg(long, default_value_t = 1)]
+    first_seed: u64,
+    /// Updates of the short trainings without --full; 300 unless set.
+    #[arg(long)]
+    iterations: Option<usize>,
+    /// Learning rate before its decay.
+    #[arg(long, default_value_t = 1e-2)]
+    rate: f64,
     /// File of lines; without --full none unless set.
     #[arg(long)]
     lines: Option<PathBuf>,
@@ -66,6 +74,7 @@ enum Method {
         annealed: bool,
         transitions: usize,
         iterations: usize,
+        rate: f64,
     },
 }
 
@@ -75,12 +84,20 @@ struct Line {
     noise: f64,
     seed: u64,
     method: Method,
+    /// `None` before the fit.
+    outcome: Option<Outcome>,
+}
+
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+struct Outcome {
     /// `[log sigma, log s]`, fitted.
     theta: Theta,
     /// Mean bound on `log p(x)` over the data, with the laws of z that belong to the method.
     bound: f64,
     /// Mean `log p(x)` over the data at `theta`.
     log_likelihood: f64,
+    /// How often the training diverged and was repeated at half the rate.
+    halvings: u32,
     seconds: f64,
 }
 
@@ -110,9 +127,17 @@ impl Options {
         let folds = folds.unwrap_or_else(|| vec![Fold::Square, Fold::Absolute]);
         let seeds = self.seeds.unwrap_or(if self.full { 20 } else { 2 });
         let mut wanted = Vec::new();
-        for seed in 1..=seeds {
+        for seed in self.first_seed..self.first_seed + seeds {
             for &fold in &folds {
-                let mut want = |noise, method| wanted.push(Line::empty(fold, noise, seed, method));
+                let mut want = |noise, method| {
+                    wanted.push(Line {
+                        fold,
+                        noise,
+                        seed,
+                        method,
+                        outcome: None,
+                    })
+                };
                 for noise in NOISES {
                     for family in [Family::Posterior, Family::Gaussian, Family::Mixture] {
                         want(noise, Method::Exact { family });
@@ -123,6 +148,8 @@ impl Options {
                     .for_each(|method| want(NOISE, method));
             }
         }
+        // All seeds of the cheap fits come first.
+        wanted.sort_by_key(|line| line.method.iterations());
         wanted
     }
 
@@ -131,42 +158,43 @@ impl Options {
             annealed,
             transitions,
             iterations,
+            rate: self.rate,
         };
         if !self.full {
-            return [1, 5]
-                .map(|transitions| method(true, transitions, 300))
-                .into();
+            let iterations = self.iterations.unwrap_or(300);
+            return [1, 5].map(|t| method(true, t, iterations)).into();
         }
         let mut methods = [1, 2, 5, 10].map(|t| method(true, t, 3_000)).to_vec();
-        methods.extend([2, 5, 10].map(|t| method(false, t, 3_000)));
+        methods.push(method(false, 5, 3_000));
         methods.push(method(true, 5, 12_000));
         methods
     }
 }
 
+impl Method {
+    fn iterations(self) -> usize {
+        match self {
+            Self::Exact { .. } => 0,
+            Self::Learned { iterations, .. } => iterations,
+        }
+    }
+}
+
 impl Line {
-    fn empty(fold: Fold, noise: f64, seed: u64, method: Method) -> Self {
-        Self {
+    fn key(&self) -> String {
+        let Self {
             fold,
             noise,
             seed,
             method,
-            theta: [0.0; 2],
-            bound: 0.0,
-            log_likelihood: 0.0,
-            seconds: 0.0,
-        }
-    }
-
-    fn key(&self) -> String {
-        format!(
-            "{:?} {} {} {:?}",
-            self.fold, self.noise, self.seed, self.method
-        )
+            ..
+        } = self;
+        format!("{fold:?} {noise} {seed} {method:?}")
     }
 
     fn run(self) -> Result<Self> {
         let begun = Instant::now();
+        let mut halvings = 0;
         let fold = self.fold;
         let truth = [self.noise.ln(), 0.0];
         let data = Folded { fold, theta: truth }.draw(DATA, self.seed);
@@ -176,31 +204,40 @@ impl Line {
                 annealed,
                 transitions,
                 iterations,
+                rate,
             } => {
                 let objective = if annealed {
                     Objective::Annealed
                 } else {
                     Objective::Hierarchical
                 };
-                let settings = learned::Settings {
+                let mut settings = learned::Settings {
                     objective,
                     transitions,
                     iterations,
-                    rate: RATE,
+                    rate,
                 };
                 let start = Folded { fold, theta: START };
-                learned::fit(&settings, start, &data, self.seed)?
+                loop {
+                    match learned::fit(&settings, &start, &data, self.seed) {
+                        Err(Error::NotConverged { .. }) => settings.rate /= 2.0,
+                        fit => break fit?,
+                    }
+                    halvings += 1;
+                }
             }
         };
         let exact = Fitter::new(fold, Family::Posterior, STEP);
         let log_likelihoods = data.iter().map(|&x| exact.moments(fit.theta, x).bound);
-        Ok(Self {
+        let outcome = Outcome {
             theta: fit.theta,
             bound: fit.bound,
             log_likelihood: log_likelihoods.sum::<f64>() / DATA as f64,
+            halvings,
             seconds: begun.elapsed().as_secs_f64(),
-            ..self
-        })
+        };
+        let outcome = Some(outcome);
+        Ok(Self { outcome, ..self })
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::exact::Family;
 use crate::model::Fold;
-use crate::{Line, Method, NOISES};
+use crate::{Line, Method, NOISES, Outcome};
 
 /// Returns a table for each model, with a row for each noise and method.
 pub fn markdown(lines: &[Line]) -> String {
@@ -21,8 +21,8 @@ pub fn markdown(lines: &[Line]) -> String {
         let _ = write!(
             text,
             "\nx = s {name} + sigma e\n\n\
-             | sigma | laws of z | bias of log sigma | bias of log s | log p(x) lost | gap | seeds | seconds |\n\
-             |---|---|---|---|---|---|---|---|\n"
+             | sigma | laws of z | bias of log sigma | bias of log s | log p(x) lost | log p(x) less bound |\n\
+             |---|---|---|---|---|---|\n"
         );
         for noise in NOISES {
             let of_noise = of_fold.iter().filter(|line| line.noise == noise);
@@ -44,42 +44,44 @@ fn rows(lines: &[&Line], text: &mut String) {
         }
     }
     for method in methods {
-        let pairs: Vec<(&Line, &Line)> = lines
-            .iter()
-            .filter(|line| line.method == method)
-            .filter_map(|line| {
-                let best = lines
-                    .iter()
-                    .find(|other| other.method == likelihood && other.seed == line.seed)?;
-                Some((*line, *best))
-            })
-            .collect();
-        let mean = |of: &dyn Fn(&Line, &Line) -> f64| {
-            let values: Vec<f64> = pairs.iter().map(|(line, best)| of(line, best)).collect();
+        let pair = |line: &&Line| {
+            let same = |other: &&&Line| other.method == likelihood && other.seed == line.seed;
+            Some((line.outcome?, lines.iter().find(same)?.outcome?))
+        };
+        let of_method = lines.iter().filter(|line| line.method == method);
+        let pairs: Vec<(Outcome, Outcome)> = of_method.filter_map(pair).collect();
+        let mean = |of: &dyn Fn(&Outcome, &Outcome) -> f64| {
+            let values: Vec<f64> = pairs.iter().map(|(own, best)| of(own, best)).collect();
             Mean::of(&values)
         };
-        let [deviation, scale] = if method == likelihood {
-            // Against the truth: the scatter of the estimator itself.
-            [
-                mean(&|line, _| line.theta[0] - line.noise.ln()),
-                mean(&|line, _| line.theta[1]),
-            ]
-        } else {
-            [0, 1].map(|i| mean(&|line, best| line.theta[i] - best.theta[i]))
-        };
-        let lost = mean(&|line, best| best.log_likelihood - line.log_likelihood);
-        let gap = mean(&|line, _| line.log_likelihood - line.bound);
         let noise = lines[0].noise;
-        let seconds = pairs.iter().map(|(line, _)| line.seconds).sum::<f64>();
+        let [deviation, scale] = [0, 1].map(|i| {
+            mean(&|own, best| {
+                // Maximum likelihood is compared with the truth, all others with maximum likelihood.
+                let truth = [noise.ln(), 0.0][i];
+                own.theta[i]
+                    - if method == likelihood {
+                        truth
+                    } else {
+                        best.theta[i]
+                    }
+            })
+        });
+        let lost = mean(&|own, best| best.log_likelihood - own.log_likelihood);
+        let gap = mean(&|own, _| own.log_likelihood - own.bound);
+        let halved = pairs.iter().filter(|(own, _)| own.halvings > 0).count();
+        let halved = match halved {
+            0 => String::new(),
+            some => format!(" ({some} at a lower rate)"),
+        };
         let _ = writeln!(
             text,
-            "| {noise} | {} | {} | {} | {} | {:.3} | {} | {seconds:.0} |",
+            "| {noise} | {}{halved} | {} | {} | {} | {} |",
             name(method),
             deviation.text(3),
             scale.text(3),
             lost.text(4),
-            gap.value,
-            pairs.len(),
+            gap.text(3),
         );
     }
 }
@@ -99,6 +101,7 @@ fn name(method: Method) -> String {
             annealed,
             transitions,
             iterations,
+            ..
         } => {
             let objective = if annealed { "AVO" } else { "ELBO" };
             format!("{objective}, T = {transitions}, {iterations} updates")
