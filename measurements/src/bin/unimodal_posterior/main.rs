@@ -149,7 +149,7 @@ impl Options {
             }
         }
         // All seeds of the cheap fits come first.
-        wanted.sort_by_key(|line| line.method.iterations());
+        wanted.sort_by_key(|line| line.method.order());
         wanted
     }
 
@@ -172,10 +172,15 @@ impl Options {
 }
 
 impl Method {
-    fn iterations(self) -> usize {
+    /// Returns a key that sorts exact fits before AVO, and long trainings last.
+    fn order(self) -> (usize, bool) {
         match self {
-            Self::Exact { .. } => 0,
-            Self::Learned { iterations, .. } => iterations,
+            Self::Exact { .. } => (0, false),
+            Self::Learned {
+                annealed,
+                iterations,
+                ..
+            } => (iterations, !annealed),
         }
     }
 }
