@@ -21,8 +21,8 @@ pub fn markdown(lines: &[Line]) -> String {
         let _ = write!(
             text,
             "\nx = s {name} + sigma e\n\n\
-             | sigma | laws of z | bias of log sigma | bias of log s | log p(x) lost | log p(x) less bound |\n\
-             |---|---|---|---|---|---|\n"
+             | sigma | laws of z | bias of log sigma | bias of log s | log p(x) lost | log p(x) less bound | seeds |\n\
+             |---|---|---|---|---|---|---|\n"
         );
         for noise in NOISES {
             let of_noise = of_fold.iter().filter(|line| line.noise == noise);
@@ -59,12 +59,12 @@ fn rows(lines: &[&Line], text: &mut String) {
             mean(&|own, best| {
                 // Maximum likelihood is compared with the truth, all others with maximum likelihood.
                 let truth = [noise.ln(), 0.0][i];
-                own.theta[i]
-                    - if method == likelihood {
-                        truth
-                    } else {
-                        best.theta[i]
-                    }
+                let reference = if method == likelihood {
+                    truth
+                } else {
+                    best.theta[i]
+                };
+                own.theta[i] - reference
             })
         });
         let lost = mean(&|own, best| best.log_likelihood - own.log_likelihood);
@@ -76,12 +76,13 @@ fn rows(lines: &[&Line], text: &mut String) {
         };
         let _ = writeln!(
             text,
-            "| {noise} | {}{halved} | {} | {} | {} | {} |",
+            "| {noise} | {}{halved} | {} | {} | {} | {} | {} |",
             name(method),
             deviation.text(3),
             scale.text(3),
             lost.text(4),
             gap.text(3),
+            pairs.len(),
         );
     }
 }
