@@ -63,7 +63,7 @@ struct Options {
     table: bool,
 }
 
-/// What makes a fit, apart from its data.
+/// A way to fit the parameters to data.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Method {
