@@ -2,7 +2,7 @@
 //! moments, and bad input.
 
 use annealed::model::{
-    Bernoulli, Bits, Differentiable, ExponentialFamily, FullConditionals, FunctionModel, Gaussian,
+    Bernoulli, Differentiable, ExponentialFamily, FullConditionals, FunctionModel, Gaussian,
     GaussianMixture, NormalizedModel, Sampleable, UnnormalizedModel,
 };
 use annealed::{Error, Result};
@@ -610,7 +610,9 @@ fn stored_models_come_back_and_are_checked() {
     round_trip(&gaussian_3d());
     round_trip(&mixture_2d());
     round_trip(&Bernoulli::new(dvector![0.7, -2.0, 1.3]).unwrap());
-    round_trip(&Bits(Bernoulli::new(dvector![0.7, -2.0, 1.3]).unwrap()));
+    round_trip(&annealed::model::Bits(
+        Bernoulli::new(dvector![0.7, -2.0, 1.3]).unwrap(),
+    ));
 
     let text = serde_json::to_string(&gaussian_3d()).unwrap();
     let broken = text.replace("0.6", "6.0");
