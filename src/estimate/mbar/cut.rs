@@ -10,6 +10,8 @@ use crate::{Error, Result};
 /// Overlap of two groups below which the equations do not resolve their difference; Bennett's equation in log space
 /// then gives it.
 const UNRESOLVED: f64 = 1e-6;
+/// Accuracy of Bennett's estimates: of starts of the equations, and across cuts, where errors are far larger.
+const ACCURACY: f64 = 1e-9;
 
 /// Difference of the shares of two states' weights beyond a gap, below which the gap does not concern their difference.
 const ALIKE: f64 = 0.03;
@@ -175,6 +177,6 @@ fn between(data: &Data, sides: [&[usize]; 2], times: &[f64], c: &[f64]) -> Resul
         }
     }
     let time = |group: &[usize]| group.iter().map(|state| times[*state]).fold(1.0, f64::max);
-    let found = BennettEstimate::of_independent(&ratios[0], &ratios[1])?;
+    let found = BennettEstimate::to_accuracy(&ratios[0], &ratios[1], ACCURACY)?;
     Ok(found.counted(sides.map(time)))
 }
