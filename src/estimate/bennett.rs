@@ -168,7 +168,7 @@ impl BennettEstimate {
         Self::of(forward, reverse, reverse.len() as f64, 0.0)
     }
 
-    /// Creates the estimate of independent weights with a value that is off by at most `accuracy`, in a quarter of the time.
+    /// Creates the estimate of independent weights with a value that is off by at most `accuracy` in fewer steps.
     pub(crate) fn to_accuracy(forward: &[f64], reverse: &[f64], accuracy: f64) -> Result<Self> {
         Self::of(forward, reverse, reverse.len() as f64, accuracy)
     }
@@ -547,7 +547,7 @@ impl Work {
     }
 
     /// Returns the root c up to `accuracy`. The search starts between the guesses `one` and `other`. To an accuracy of 0 it
-    /// bisects, otherwise it is the Illinois method (Dowell and Jarratt 1971), of a tenth of the steps.
+    /// bisects, otherwise it is the Illinois method (Dowell and Jarratt 1971), which takes fewer steps.
     fn root(&self, (one, other): (f64, f64), accuracy: f64) -> f64 {
         // Autocorrelated draws count less in the sum: their number is scaled to the effective one.
         let count = (self.forward.len() as f64 / self.reverse.len() as f64).ln();

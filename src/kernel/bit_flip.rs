@@ -10,7 +10,7 @@ use super::SymmetricProposal;
 /// [`Metropolis`](super::Metropolis) takes it: `Metropolis(BitFlip)` evaluates one proposal of each chain at a stage,
 /// all chains of a block in one call if the model [evaluates
 /// batches](crate::model::UnnormalizedModel::evaluates_batches). For several flips use [`Repeat`](super::Repeat). If the
-/// model has a gradient, [`GibbsWithGradients`](super::GibbsWithGradients) needs fewer flips.
+/// model has a gradient, [`GibbsWithGradients`](super::GibbsWithGradients) may need fewer flips.
 ///
 /// ```
 /// use annealed::kernel::{BitFlip, Metropolis, Repeat};

@@ -5,7 +5,7 @@ use annealed::Error;
 use annealed::adaptive::{Challenge, ChallengeRun, Judgement, Rounds};
 use annealed::ais::{Ais, Run};
 use annealed::estimate::{LogZ, Warning, log_sum_exp};
-use annealed::kernel::{Hmc, Metropolis, RandomWalkMetropolis, Repeat, SymmetricProposal};
+use annealed::kernel::{BitFlip, Hmc, Metropolis, RandomWalkMetropolis, Repeat};
 use annealed::model::{
     Bernoulli, FunctionModel, Gaussian, GaussianMixture, NormalizedModel, Prior, Priors,
     UnnormalizedModel,
@@ -217,24 +217,6 @@ fn climbs_with_a_gradient_and_without_find_a_mode_beside_the_base() {
     }
 }
 
-/// Flips one spin.
-#[derive(Clone)]
-struct FlipOne;
-
-impl SymmetricProposal<Vec<bool>> for FlipOne {
-    fn propose<R: Rng + ?Sized>(
-        &self,
-        _beta: f64,
-        state: &Vec<bool>,
-        proposal: &mut Vec<bool>,
-        rng: &mut R,
-    ) {
-        proposal.clone_from(state);
-        let spin = rng.random_range(0..state.len());
-        proposal[spin] = !proposal[spin];
-    }
-}
-
 #[test]
 fn spins_beyond_a_transition_of_the_first_order_are_found_ordered() {
     const SPINS: usize = 60;
@@ -249,7 +231,7 @@ fn spins_beyond_a_transition_of_the_first_order_are_found_ordered() {
     let target =
         FunctionModel::new(move |x: &Vec<bool>| of_ones(x.iter().filter(|on| **on).count()));
     let path = GeometricPath::new(Bernoulli::new(DVector::zeros(SPINS)).unwrap(), target);
-    let kernel = Repeat::new(Metropolis(FlipOne), SPINS / 4).unwrap();
+    let kernel = Repeat::new(Metropolis(BitFlip), SPINS / 4).unwrap();
     let schedule = Schedule::linear(200).unwrap();
     let ais = Ais::new(&path, kernel.clone())
         .schedule(schedule)

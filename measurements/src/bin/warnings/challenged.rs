@@ -3,10 +3,9 @@
 use annealed::Result;
 use annealed::adaptive::{Challenge, ChallengeRun, Judgement};
 use annealed::estimate::log_sum_exp;
-use annealed::kernel::{Metropolis, Repeat, SymmetricProposal};
+use annealed::kernel::{BitFlip, Metropolis, Repeat};
 use annealed::model::Bernoulli;
 use annealed::prelude::*;
-use annealed::rand::{Rng, RngExt};
 
 use crate::cases::{CHALLENGED, Case, Challenged, Seen, SetUp};
 use crate::potts::{Colours, Recolour, Sites, exact, potts};
@@ -17,24 +16,6 @@ use SetUp::{Faulty, Sound};
 pub const SHARE: u64 = 20;
 /// Number of spins and of sites.
 pub const SITES: usize = 60;
-
-/// Flips one spin.
-#[derive(Debug, Clone)]
-pub struct FlipOne;
-
-impl SymmetricProposal<Vec<bool>> for FlipOne {
-    fn propose<R: Rng + ?Sized>(
-        &self,
-        _beta: f64,
-        state: &Vec<bool>,
-        proposal: &mut Vec<bool>,
-        rng: &mut R,
-    ) {
-        proposal.clone_from(state);
-        let spin = rng.random_range(0..state.len());
-        proposal[spin] = !proposal[spin];
-    }
-}
 
 /// A case of 200 stages, with a challenge (`new` or `fixed`) at the cost of the run.
 macro_rules! case {
@@ -76,7 +57,7 @@ pub fn challenged() -> Result<Vec<Case>> {
     let gaussian = GeometricPath::new(normal(4, 0.0, 1.0)?, target.clone());
     let parts = [(0.1, normal(4, 0.0, 1.0)?), (0.9, normal(4, 0.0, 0.025)?)];
     let spike = GeometricPath::new(normal(4, 0.0, 2.0)?, GaussianMixture::new(parts)?);
-    let flips = Repeat::new(Metropolis(FlipOne), SITES / 4)?;
+    let flips = Repeat::new(Metropolis(BitFlip), SITES / 4)?;
     let recolours = Repeat::new(Metropolis(Recolour), SITES / 4)?;
     let is_low = "FirstRunTooLow";
     Ok(vec![

@@ -5,14 +5,14 @@ use std::f64::consts::{PI, TAU};
 
 use annealed::Result;
 use annealed::adaptive::{Challenge, FirstPass, Rounds};
-use annealed::kernel::{Invariant, Metropolis, Repeat};
+use annealed::kernel::{BitFlip, Invariant, Metropolis, Repeat};
 use annealed::model::Differentiable;
 use annealed::population::{Resampling, WasteFree};
 use annealed::prelude::*;
 
 use crate::Found;
 use crate::cases::{Case, Seen, SetUp};
-use crate::challenged::{FlipOne, SITES, judged, of_spins, spins};
+use crate::challenged::{SITES, judged, of_spins, spins};
 use crate::hierarchy::{hierarchy, non_centred, schools};
 use crate::runs::normal;
 
@@ -117,7 +117,7 @@ fn of_vectors(
 
 fn of_spins_by(of: (&'static str, Method)) -> Result<Case> {
     let (exact, path) = (of_spins(0.9), spins(0.9)?);
-    let flips = Repeat::new(Metropolis(FlipOne), SITES / 4)?;
+    let flips = Repeat::new(Metropolis(BitFlip), SITES / 4)?;
     let run = move |seed| {
         let first = match of.1 {
             Method::Rounds => {
