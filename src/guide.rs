@@ -31,5 +31,6 @@ pages! {
     rbms "rbms.md",
     schedules "schedules.md",
     second_witness "second-witness.md",
+    slow_likelihoods "slow-likelihoods.md",
     which_method "which-method.md",
 }

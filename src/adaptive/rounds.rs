@@ -11,7 +11,7 @@ use super::base_search::MixtureAt;
 use super::covariance::CovarianceRecorder;
 use super::first_pass::{FIRST_BLOCK, FirstPass};
 use super::first_pass_task::{Arrived, Later};
-use super::fitted::{Begun, FitTask, Fitting, fitting};
+use super::fitted::{Begun, FitTask, Fitting, TOGETHER, fitting};
 use super::round::{
     Ended, FEWEST_STAGES, LATER_BLOCK, Layout, Reached, RoundCodec, RoundJob, RoundRecorder, Start,
     seconds,
@@ -21,7 +21,7 @@ use super::tuner::Tuner;
 use crate::ais::{BlockResult, Run};
 use crate::estimate::{LogZ, Warning};
 use crate::kernel::{TransitionKernel, Tunable};
-use crate::model::{NormalizedModel, StudentT};
+use crate::model::{NormalizedModel, StudentT, UnnormalizedModel};
 use crate::num::setters;
 use crate::path::{AnnealingPath, dimension};
 use crate::population::Moves;
@@ -215,10 +215,11 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
         moves: usize,
         /// Sets the seed; 0 by default.
         seed: u64,
-        /// Sets the number of chains that move together; by default 64 in the first pass and 128 in the rounds. In the
-        /// rounds these chains also resample together if their ESS falls below half. A model that [evaluates
-        /// batches](crate::model::UnnormalizedModel::evaluates_batches) gets one call a step if a block holds all
-        /// chains.
+        /// Sets the number of chains that move together; by default 64 in the first pass and 128 in the rounds. With
+        /// [`fitted`](Self::fitted), first passes and rounds of draws have 16 if the model evaluates single states, so that
+        /// many threads share the work. In the rounds these chains also resample together if their ESS falls below half. A
+        /// model that [evaluates batches](crate::model::UnnormalizedModel::evaluates_batches) gets one call a step if a
+        /// block holds all chains.
         block_size in Some: usize,
         /// Sets the largest number of rounds after the first pass; by default 8, or as many as [`until_error`](Self::until_error)
         /// takes.
@@ -267,13 +268,21 @@ where
         Ok((first, later))
     }
 
+    /// Returns the number of chains that move together, where it only divides the work: `default` if the model evaluates
+    /// batches or no base is fitted.
+    pub(super) fn together(&self, default: usize) -> usize {
+        let is_small = self.fitting.is_some() && !self.path.at(1.0).evaluates_batches();
+        self.block_size
+            .unwrap_or(if is_small { TOGETHER } else { default })
+    }
+
     /// Returns a first pass along the path.
     pub(super) fn first_pass(&self, chains: usize, moves: usize, seed: u64) -> FirstPass<'p, P, K> {
         let (path, kernel) = (self.path.clone(), self.kernel.clone());
         FirstPass::with(path, kernel, self.tuner, self.log_base_normalizer)
             .chains(chains)
             .moves(moves)
-            .block_size(self.block_size.unwrap_or(FIRST_BLOCK))
+            .block_size(self.together(FIRST_BLOCK))
             .seed(seed)
     }
 
@@ -381,6 +390,7 @@ where
                 let start = match plan.draws {
                     Some(draws) => {
                         (layout.chains, layout.coordinates) = (draws as usize, None);
+                        layout.block_size = self.together(LATER_BLOCK);
                         None
                     }
                     None => Some(start()?),

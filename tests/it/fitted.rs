@@ -131,6 +131,32 @@ fn mean(values: &[f64]) -> (f64, f64) {
     (mean, (variance / n).sqrt())
 }
 
+/// Blocks of 16 chains keep many threads busy. Their size changes the sums of a covariance, in their last digits.
+#[test]
+fn the_size_of_blocks_only_divides_the_work() {
+    let (likelihood, _) = correlated(5);
+    let likelihood = shared::function(move |x: &DVector<f64>| likelihood.log_density(x));
+    let path = TemperedPath::new(Gaussian::standard(5).unwrap(), likelihood);
+    let rounds = || {
+        Rounds::new(&path, walk())
+            .until_error(0.05)
+            .seed(3)
+            .fitted()
+    };
+    let run = |rounds: Rounds<'_, _, _>| rounds.run().unwrap();
+    let small = run(rounds().threads(1));
+    assert_eq!(
+        small.run().log_weights(),
+        run(rounds().threads(3)).run().log_weights()
+    );
+    let large = run(rounds().block_size(500));
+    assert!(small.fitted().is_some() && small.evaluations() == large.evaluations());
+    assert!(
+        (small.log_z() - large.log_z()).abs() < 1e-9,
+        "{small}\n{large}"
+    );
+}
+
 /// Estimates Z from the states of a run as if a Gaussian fitted to the same states had drawn them.
 fn from_its_own_states<K>(run: &Vectors<K>, target: &Gaussian) -> f64 {
     let moment = |f: &dyn Fn(f64) -> f64| run.run().expectation(|x| f(x[0])).0;

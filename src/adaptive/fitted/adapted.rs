@@ -41,7 +41,7 @@ const LEAST_GAIN: f64 = 1.2;
 /// Number of steps of expectation maximisation that move several parts to weighted draws.
 const EM_STEPS: usize = 10;
 /// Largest number of states that a thread evaluates together, if the target does not evaluate batches.
-const TOGETHER: usize = 16;
+pub(in crate::adaptive) const TOGETHER: usize = 16;
 
 /// The target, with the number of its evaluations.
 pub(super) struct CountedTarget<M> {

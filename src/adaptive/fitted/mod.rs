@@ -5,6 +5,7 @@ mod base;
 mod check;
 mod task;
 
+pub(super) use adapted::TOGETHER;
 pub use base::{FittedBase, NotFitted};
 pub(super) use task::{Begun, FitTask};
 

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use rand::Rng;
 
-use super::adapted::{DRAWS, MOST_STEPS};
+use super::adapted::{DRAWS, MOST_STEPS, TOGETHER};
 use super::{Fitting, Found, NotFitted, PassStates};
 use crate::Result;
 use crate::adaptive::first_pass::{FIRST_BLOCK, FirstPass, FirstPassRun};
@@ -172,7 +172,12 @@ where
     }
 
     fn width(&self) -> usize {
-        self.rounds.chains.div_ceil(2).div_ceil(FIRST_BLOCK)
+        let blocks = self
+            .rounds
+            .chains
+            .div_ceil(2)
+            .div_ceil(self.rounds.together(FIRST_BLOCK));
+        blocks.max(DRAWS / TOGETHER)
     }
 }
 

@@ -7,6 +7,8 @@
 
 mod problems;
 
+use std::time::{Duration, Instant};
+
 use annealed::Result;
 use annealed::adaptive::Rounds;
 use annealed::prelude::*;
@@ -34,6 +36,15 @@ struct Options {
     /// Only the problems whose names contain this
     #[arg(long, default_value = "")]
     only: String,
+    /// Milliseconds that each evaluation sleeps
+    #[arg(long, default_value_t = 0)]
+    milliseconds: u64,
+    /// Threads of a run; all seeds run at the same time if it is 1
+    #[arg(long, default_value_t = 1)]
+    threads: usize,
+    /// Number of chains that move together
+    #[arg(long)]
+    block_size: Option<usize>,
     /// The base of the rounds
     #[arg(long, value_enum, default_value_t = Road::Fitted)]
     road: Road,
@@ -72,11 +83,23 @@ fn main() -> Result<()> {
 
 fn outcome(posterior: &Posterior, options: &Options, seed: u64) -> Result<Outcome> {
     let meter = Meter::default();
-    let log_likelihood = FunctionModel::of_slices(&posterior.log_likelihood);
+    let pause = Duration::from_millis(options.milliseconds);
+    let log_likelihood = FunctionModel::of_slices(|x: &[f64]| {
+        std::thread::sleep(pause);
+        (posterior.log_likelihood)(x)
+    });
     let likelihood = Counted::new(posterior.priors.likelihood(log_likelihood), 1, &meter);
     let path = TemperedPath::new(&posterior.priors, likelihood);
     let rounds = Rounds::new(&path, RandomWalkMetropolis::new(0.5)?);
-    let rounds = rounds.chains(options.chains).seed(seed).threads(1);
+    let rounds = rounds
+        .chains(options.chains)
+        .seed(seed)
+        .threads(options.threads);
+    let rounds = match options.block_size {
+        Some(size) => rounds.block_size(size),
+        None => rounds,
+    };
+    let start = Instant::now();
     let rounds = match options.budget {
         Some(budget) => rounds.budget(budget),
         None => rounds.until_error(options.error),
@@ -85,6 +108,14 @@ fn outcome(posterior: &Posterior, options: &Options, seed: u64) -> Result<Outcom
         Road::Fitted => rounds.fitted().run()?,
         Road::Path => rounds.run()?,
     };
+    if options.milliseconds > 0 {
+        eprintln!(
+            "{}: {} rows, {:.1} s\n{run}",
+            posterior.name,
+            meter.spent(),
+            start.elapsed().as_secs_f64()
+        );
+    }
     let (lower, upper) = run.interval();
     Ok(Outcome {
         rows: meter.spent(),

@@ -50,7 +50,7 @@ pub fn all() -> Result<Vec<Posterior>> {
         correlated()?,
         schools()?,
         cube()?,
-        regression()?,
+        regression(10)?,
         shells()?,
         rosenbrock()?,
         period()?,
@@ -61,7 +61,7 @@ pub fn all() -> Result<Vec<Posterior>> {
             all.push(modes(dimension, share, 1.0)?);
         }
     }
-    all.extend([modes(3, 0.5, 0.3)?, modes(5, 0.5, 0.25)?]);
+    all.extend([modes(3, 0.5, 0.3)?, modes(5, 0.5, 0.25)?, regression(5)?]);
     Ok(all)
 }
 
@@ -182,20 +182,23 @@ fn noise() -> impl FnMut() -> f64 {
     move || (0..12).map(|_| uniform()).sum::<f64>() - 6.0
 }
 
-fn regression() -> Result<Posterior> {
+fn regression(slopes: usize) -> Result<Posterior> {
     let mut noise = noise();
-    let design = DMatrix::from_fn(100, 10, |_, _| noise());
-    let slopes = DVector::from_fn(10, |_, _| noise());
-    let data = &design * slopes + DVector::from_fn(100, |_, _| 0.5 * noise());
+    let design = DMatrix::from_fn(100, slopes, |_, _| noise());
+    let slopes = DVector::from_fn(slopes, |_, _| noise());
+    let data = &design * &slopes + DVector::from_fn(100, |_, _| 0.5 * noise());
     let covariance = &design * design.transpose() + DMatrix::identity(100, 100) * 0.25;
     let law = Gaussian::new(DVector::zeros(100), covariance)?;
     let log_z = law.log_density(&data) - law.log_normalizer();
+    let (name, priors) = (
+        format!("regression, {}-d", slopes.len()),
+        standard(slopes.len())?,
+    );
     let log_likelihood = move |x: &[f64]| {
         let rest = &data - &design * DVector::from_row_slice(x);
         -2.0 * rest.norm_squared() - 100.0 * (0.5 * TAU.sqrt()).ln()
     };
-    let name = "regression, 10-d";
-    Ok(Posterior::new(name, log_z, standard(10)?, log_likelihood))
+    Ok(Posterior::new(name, log_z, priors, log_likelihood))
 }
 
 fn shells() -> Result<Posterior> {
