@@ -91,7 +91,7 @@ pub struct FirstPassRun<K> {
     pub barrier: Barrier,
     /// Estimate of log Z by this pass, biased by `O(1/N)`.
     pub log_z: f64,
-    /// Evaluations of the density; a gradient counts as one more.
+    /// Evaluations of the target; a value with its gradient counts as one.
     pub evaluations: u64,
     /// Wall time in seconds.
     pub seconds: f64,
@@ -226,6 +226,7 @@ where
         let closed = job.run(&FirstPassTask {
             settings: self,
             allowance: u64::MAX,
+            checks: true,
             later: Some(later),
         })?;
         let Single(arrived) = closed.whole(self.chains)?;

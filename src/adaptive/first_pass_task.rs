@@ -36,6 +36,8 @@ pub(super) struct FirstPassAtWork<'s, 'p, P: AnnealingPath, K: TransitionKernel<
     length: f64,
     /// Number of evaluations per chain so far.
     evaluations: usize,
+    /// Number of evaluations in checks of the model.
+    of_checks: usize,
 }
 
 impl<'s, 'p, P, K> FirstPassAtWork<'s, 'p, P, K>
@@ -44,13 +46,13 @@ where
     P::At: Send + Sync,
     K: TransitionKernel<P::At> + Clone + Send + Sync,
 {
-    /// Starts chains at the base. A tuned kernel makes twice as many moves there, since its step size may be far off.
+    /// Starts chains at the base.
     pub(super) fn start(settings: &'s FirstPass<'p, P, K>) -> Result<Self> {
         let first = stream(settings.seed, Purpose::FIRST_PASS, 0);
         let (path, chains) = (settings.path.clone(), 0..settings.chains);
         let populations = Populations::start(path, chains, settings.block_size, first)?;
         let kernel = &settings.kernel;
-        let mut pass = Self {
+        Ok(Self {
             settings,
             populations,
             trail: None,
@@ -61,13 +63,14 @@ where
             // A guess, with which the search for the first stage begins.
             length: 1e-3,
             evaluations: 0,
-        };
-        pass.populations.check_model(kernel, &[1.0, 0.0])?;
-        if pass.tuning.is_some() {
-            pass.shape()?;
-            pass.move_chains(2 * settings.moves)?;
-        }
-        Ok(pass)
+            of_checks: 0,
+        })
+    }
+
+    /// Lets the kernel check the models at `betas`.
+    fn check_model(&mut self, betas: &[f64]) -> Result<()> {
+        self.of_checks += self.populations.check_model(&self.settings.kernel, betas)?;
+        Ok(())
     }
 
     /// Keeps the states at each stage from here on.
@@ -75,9 +78,28 @@ where
         self.trail = Some(Vec::new());
     }
 
-    /// Goes to the target. When `allowance` evaluations are spent, one stage leads there. `later` forecasts the later
+    /// Goes to the target. With `checks` the kernel checks the model before the first move and after the last.
+    pub(super) fn go(
+        &mut self,
+        allowance: u64,
+        (later, checks): (Option<Later<'_>>, bool),
+        pulse: &mut dyn Pulse,
+        is_last: bool,
+    ) -> Result<(), Halt> {
+        if checks {
+            self.check_model(&[1.0, 0.0])?;
+        }
+        self.arrive(allowance, later, pulse, is_last)?;
+        if checks {
+            self.check_model(&[1.0])?;
+        }
+        Ok(())
+    }
+
+    /// Goes to the target. A tuned kernel first makes twice as many moves at the base, since its step size may be far
+    /// off. When `allowance` evaluations are spent, one stage leads to the target. `later` forecasts the later
     /// chain-steps.
-    pub(super) fn arrive(
+    fn arrive(
         &mut self,
         allowance: u64,
         later: Option<Later<'_>>,
@@ -85,6 +107,11 @@ where
         is_last: bool,
     ) -> Result<(), Halt> {
         let chains = self.settings.chains;
+        if self.tuning.is_some() {
+            self.shape()?;
+            self.move_chains(2 * self.settings.moves)?;
+        }
+        self.learn()?;
         while self.beta() < 1.0 {
             pulse.at(self.place());
             match self.evaluations() < allowance {
@@ -181,7 +208,8 @@ where
 
     /// Returns the evaluations of all chains so far.
     pub(super) fn evaluations(&self) -> u64 {
-        (self.evaluations as u64).saturating_mul(self.settings.chains as u64)
+        let of_chains = (self.evaluations as u64).saturating_mul(self.settings.chains as u64);
+        of_chains.saturating_add(self.of_checks as u64)
     }
 
     /// Returns the states.
@@ -225,14 +253,22 @@ where
         }
     }
 
+    /// Evaluates the target at the states at the base. The next stage would make this evaluation.
+    fn learn(&mut self) -> Result<()> {
+        match self.populations.learn()? {
+            // The moves at the base did not evaluate the target.
+            Some(true) => self.evaluations = 1,
+            Some(false) => self.evaluations += 1,
+            None => {}
+        }
+        Ok(())
+    }
+
     /// Returns the share of the chains at the base that are off the support of every further model.
     fn lost(&mut self) -> Result<f64> {
         if self.betas.len() > 1 {
             return Ok(0.0);
         }
-        // The next stage would make this evaluation. It is counted here instead.
-        let learned = self.populations.learn()?;
-        self.evaluations += usize::from(learned == Some(true));
         let path = &self.settings.path;
         let (here, next) = (path.at(0.0), path.at(f64::MIN_POSITIVE));
         let populations = &mut self.populations;
@@ -268,13 +304,16 @@ where
         match &mut self.tuning {
             Some(tuning) => tuning.moves(populations, moves),
             None => (0..moves).try_for_each(|_| populations.stay(kernel).map(drop)),
-        }
+        }?;
+        // The first state was evaluated without its gradient before.
+        let is_first = self.betas.len() == 2 && self.populations.keep_gradients();
+        self.evaluations += usize::from(is_first);
+        Ok(())
     }
 
     /// Returns the result of the pass. A population that goes on has a new one.
     pub(super) fn finish(&self) -> Result<FirstPassRun<K>> {
         let settings = self.settings;
-        self.populations.check_model(&settings.kernel, &[1.0])?;
         let log_ratio = self.populations.weights().log_mean();
         let (kernel, shapes) = match &self.tuning {
             Some(tuning) => tuning.clone().finish()?,
@@ -298,6 +337,8 @@ pub(super) struct FirstPassTask<'s, 'p, P: AnnealingPath, K> {
     pub(super) settings: &'s FirstPass<'p, P, K>,
     /// Number of evaluations that the pass may spend. Afterwards, one stage leads to the target.
     pub(super) allowance: u64,
+    /// Whether the kernel checks the model.
+    pub(super) checks: bool,
     /// Function that forecasts the later chain-steps. Without it the pass leaves forecasts to its caller.
     pub(super) later: Option<Later<'s>>,
 }
@@ -326,7 +367,7 @@ where
 
     fn run(&self, _block: usize, pulse: &mut dyn Pulse) -> Result<Self::Output, Halt> {
         let mut at = FirstPassAtWork::start(self.settings)?;
-        at.arrive(self.allowance, self.later, pulse, true)?;
+        at.go(self.allowance, (self.later, self.checks), pulse, true)?;
         Ok(Single(Arrived {
             found: at.finish()?,
             states: at.states(),

@@ -224,7 +224,7 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
         /// Sets the largest number of rounds after the first pass; by default 8, or as many as [`until_error`](Self::until_error)
         /// takes.
         rounds in Some: usize,
-        /// Sets the number of density evaluations to spend; a gradient counts as one more. The first pass may take at
+        /// Sets the number of evaluations of the target to spend; a value with its gradient counts as one. The first pass may take at
         /// most a quarter, and needs some tens of stages at `chains * moves` times the kernel's
         /// [`evaluations`](TransitionKernel::evaluations).
         budget in Some: u64,
@@ -566,7 +566,7 @@ where
     /// stages.
     fn chain_steps(&self, stages: usize, spent: u64) -> u64 {
         let stages = match self.budget {
-            Some(budget) => budget.saturating_sub(spent) / self.evaluations(1),
+            Some(budget) => self.affordable(budget.saturating_sub(spent)),
             // Each round has twice as many as the one before.
             None => {
                 let rounds = u32::try_from(self.rounds.unwrap_or(ROUNDS)).unwrap_or(u32::MAX);
@@ -583,10 +583,17 @@ where
         self.kernel.cost(dimension(&self.path))
     }
 
-    /// Returns the number of evaluations in a round of `stages` stages.
+    /// Returns the number of evaluations in a round of `stages` stages, one of each chain's first state included.
     fn evaluations(&self, stages: usize) -> u64 {
-        let of_stage = self.of_move().saturating_mul(self.chains as u64);
-        of_stage.saturating_mul(stages as u64)
+        let of_chain = self.of_move().saturating_mul(stages as u64);
+        of_chain
+            .saturating_add(1)
+            .saturating_mul(self.chains as u64)
+    }
+
+    /// Returns the number of stages of a round that takes at most `left` evaluations.
+    fn affordable(&self, left: u64) -> u64 {
+        (left / self.chains as u64).saturating_sub(1) / self.of_move()
     }
 
     /// Returns the plan of the next round. Earlier rounds together may spend a quarter of the budget; half if bases are
@@ -616,7 +623,7 @@ where
         if after <= most && round < self.most_rounds() {
             return Ok(plan(wanted, false));
         }
-        let stages = budget.saturating_sub(spent) / self.evaluations(1);
+        let stages = self.affordable(budget.saturating_sub(spent));
         Ok(plan(stages as usize, true))
     }
 

@@ -27,7 +27,7 @@ pub struct Round {
     pub standard_error: f64,
     /// The global barrier Lambda.
     pub barrier: f64,
-    /// Evaluations of the density; a gradient counts as one more.
+    /// Evaluations of the target; a value with its gradient counts as one.
     pub evaluations: u64,
     /// Wall time in seconds.
     pub seconds: f64,
@@ -343,7 +343,8 @@ impl<S, K> LogZ for RoundsRun<S, K> {
         self.last.run.warnings()
     }
 
-    /// Returns the number of density evaluations in all rounds; a gradient counts as one more.
+    /// Returns the number of evaluations of the target in first passes, fits, checks and all rounds. A value with its
+    /// gradient counts as one.
     fn evaluations(&self) -> u64 {
         let rounds = self.last.rounds.iter().map(|round| round.evaluations);
         rounds.fold(0, u64::saturating_add)

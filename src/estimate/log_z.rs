@@ -68,7 +68,7 @@ pub trait LogZ: Display {
     fn warnings(&self) -> &[Warning];
 
     /// Returns the number of density evaluations of the result, as its kernel
-    /// [counts](crate::kernel::TransitionKernel::evaluations) them. A gradient counts as one more evaluation.
+    /// [counts](crate::kernel::TransitionKernel::evaluations) them. A value with its gradient counts as one.
     fn evaluations(&self) -> u64;
 
     /// Returns the number of density evaluations that a [`Challenge`](crate::adaptive::Challenge) to this result spends by

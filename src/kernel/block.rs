@@ -119,6 +119,11 @@ impl<S> Block<S> {
         M::HAS_ENDS.then(|| model.ends(&self.states[chain], self.known.of(chain)))
     }
 
+    /// Returns whether the last kernel that moved the chains keeps gradients.
+    pub(crate) fn keeps_gradients(&self) -> bool {
+        self.known.keeps_gradients()
+    }
+
     /// Returns a chain's log density under `model`, a model of the chain's path, without an evaluation; NaN if it is not
     /// known.
     pub(crate) fn known_log_density<M: Intermediate>(&self, model: &M, chain: usize) -> f64 {

@@ -109,9 +109,8 @@ where
         self.1.advance(stage.rest(), block, &mut workspace.1)
     }
 
-    fn check_model(&self, model: &M, states: &[M::State]) -> Result<()> {
-        self.0.check_model(model, states)?;
-        self.1.check_model(model, states)
+    fn check_model(&self, model: &M, states: &[M::State]) -> Result<usize> {
+        Ok(self.0.check_model(model, states)? + self.1.check_model(model, states)?)
     }
 
     fn stages(&self) -> Option<usize> {
@@ -159,7 +158,7 @@ impl<M: Intermediate, K: TransitionKernel<M>> TransitionKernel<M> for Repeat<K> 
         Ok(())
     }
 
-    fn check_model(&self, model: &M, states: &[M::State]) -> Result<()> {
+    fn check_model(&self, model: &M, states: &[M::State]) -> Result<usize> {
         self.kernel.check_model(model, states)
     }
 
@@ -213,9 +212,8 @@ where
         block.masked(chosen, |block| self.second.advance(stage, block, second))
     }
 
-    fn check_model(&self, model: &M, states: &[M::State]) -> Result<()> {
-        self.first.check_model(model, states)?;
-        self.second.check_model(model, states)
+    fn check_model(&self, model: &M, states: &[M::State]) -> Result<usize> {
+        Ok(self.first.check_model(model, states)? + self.second.check_model(model, states)?)
     }
 
     fn stages(&self) -> Option<usize> {
@@ -338,7 +336,7 @@ where
         }
     }
 
-    fn check_model(&self, model: &M, states: &[M::State]) -> Result<()> {
+    fn check_model(&self, model: &M, states: &[M::State]) -> Result<usize> {
         match self {
             First(kernel) => kernel.check_model(model, states),
             Second(kernel) => kernel.check_model(model, states),

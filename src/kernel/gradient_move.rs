@@ -132,16 +132,18 @@ fn integration(kernel: &impl GradientMove, beta: f64) -> Integration<'_> {
     }
 }
 
-/// Compares gradients of the first datum and of the last one among these states with finite differences.
-pub(super) fn check_gradients<M: Gradients>(model: &M, states: &[M::State]) -> Result<()> {
+/// Compares gradients of the first datum and of the last one among these states with finite differences. Returns the
+/// number of evaluations.
+pub(super) fn check_gradients<M: Gradients>(model: &M, states: &[M::State]) -> Result<usize> {
     let ends = [states.first(), states.last()].into_iter().flatten();
     let mut data: Vec<usize> = ends.map(Coordinates::datum).collect();
     data.dedup();
-    data.into_iter().try_for_each(|datum| {
+    let of_datum = |datum| {
         let mine = states.iter().filter(|state| state.datum() == datum);
         let vectors: Vec<DVector<f64>> = mine.map(|state| state.coordinates().clone()).collect();
         check_gradient(&model.rows(&[datum]), &vectors)
-    })
+    };
+    data.into_iter().map(of_datum).sum()
 }
 
 /// Moves one chain, whose log densities are not known. The caller adds the path's log ratio to the weight.
@@ -195,7 +197,7 @@ macro_rules! gradient_kernel {
                 gradient_move::advance(self, stage, block, workspace)
             }
 
-            fn check_model(&self, model: &M, states: &[M::State]) -> Result<()> {
+            fn check_model(&self, model: &M, states: &[M::State]) -> Result<usize> {
                 gradient_move::check_gradients(model, states)
             }
 

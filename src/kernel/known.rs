@@ -50,6 +50,10 @@ impl Known {
         };
     }
 
+    pub(super) fn keeps_gradients(&self) -> bool {
+        !self.gradients.is_empty()
+    }
+
     /// Returns the values known of one chain, to be given to another.
     pub(super) fn memory(&self, chain: usize) -> KnownOfChain {
         let (entry, row) = self.place_of(chain);

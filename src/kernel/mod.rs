@@ -139,13 +139,13 @@ pub trait TransitionKernel<M: Intermediate> {
     }
 
     /// Refuses a model that is wrong at these states, for example because its gradient is not the gradient of its
-    /// density. Pilot runs call this before they move chains, and do not count its evaluations. Accepts every model by
-    /// default.
+    /// density. Returns the number of evaluations. Pilot runs call this before they move chains. By default it accepts
+    /// every model without an evaluation.
     ///
     /// # Errors
     /// [`Error::WrongGradient`].
-    fn check_model(&self, _model: &M, _states: &[M::State]) -> Result<()> {
-        Ok(())
+    fn check_model(&self, _model: &M, _states: &[M::State]) -> Result<usize> {
+        Ok(0)
     }
 
     /// Returns the number of stages that a schedule must have for this kernel; `None`, the default, for any number.
@@ -154,7 +154,7 @@ pub trait TransitionKernel<M: Intermediate> {
     }
 
     /// Returns the number of density evaluations of a chain in a stage, for budgets; by default 1, for the weight.
-    /// Value and gradient count as one each. Draws from full conditionals and the extra evaluation of a chain's first
+    /// A value with its gradient counts as one. Draws from full conditionals and the extra evaluation of a chain's first
     /// state are not counted. `dimension` is the base's [state
     /// dimension](crate::model::UnnormalizedModel::state_dimension), or 1 if that is `None`.
     fn evaluations(&self, _dimension: usize) -> usize {
@@ -184,7 +184,7 @@ macro_rules! forward_kernel {
             $kernel.advance(stage, block, workspace)
         }
 
-        fn check_model(&$this, model: &M, states: &[M::State]) -> $crate::Result<()> {
+        fn check_model(&$this, model: &M, states: &[M::State]) -> $crate::Result<usize> {
             $kernel.check_model(model, states)
         }
 

@@ -35,12 +35,10 @@ pub(crate) fn diverges(before: f64, after: f64) -> bool {
     after - before > 1_000.0
 }
 
-/// Returns the number of evaluations in a stage: density and gradient count one each at every one of the new `points`,
-/// and at the old point if the path has no ends.
+/// Returns the number of evaluations in a stage: one at every one of the new `points`, and one at the old point if the
+/// path has no ends.
 pub(super) fn evaluations<M: Intermediate>(points: usize) -> usize {
-    points
-        .saturating_add(usize::from(!M::HAS_ENDS))
-        .saturating_mul(2)
+    points.saturating_add(usize::from(!M::HAS_ENDS))
 }
 
 /// Weighs and moves the active chains one after another. An error in a log ratio names the state.

@@ -14,6 +14,8 @@ const COORDINATES: usize = 32;
 /// Steps of a finite difference, as shares of the coordinate's spread among the states. If rounding hides the shorter
 /// steps, a longer one is tried.
 const STEPS: [f64; 3] = [1e-3, 1e-2, 1e-1];
+/// Steps of the three central differences that are compared, in units of such a step.
+const DIFFERENCES: [f64; 6] = [2.0, -2.0, 1.0, -1.0, 0.5, -0.5];
 /// Rounding error of a log density relative to its size, in epsilons of its number type.
 const ROUNDING: f64 = 16.0;
 /// Tolerance of a gradient's coordinate, relative to its size plus the inverse of the coordinate's spread.
@@ -55,29 +57,33 @@ pub(crate) fn added_gradient(
 /// Returns an [`Error::WrongGradient`] if a coordinate disagrees with finite differences at two states or more, and at
 /// over half of the states that count. A state counts if differences of several steps agree and are not all exactly 0.
 /// At a kink, an edge, a bound or under rounding it does not count. Returns an [`Error::WrongValue`] if the log
-/// densities disagree likewise.
-pub(crate) fn check_gradient(model: &dyn Differentiable, states: &[DVector<f64>]) -> Result<()> {
+/// densities disagree likewise. Returns the number of evaluations.
+pub(crate) fn check_gradient(model: &dyn Differentiable, states: &[DVector<f64>]) -> Result<usize> {
     let Some(dimension) = states.first().map(DVector::len) else {
-        return Ok(());
+        return Ok(0);
     };
+    let mut spent = 0;
     let points = states.iter().filter(|state| state.len() == dimension);
     let spreads: Vec<f64> = (0..dimension).map(|index| spread(states, index)).collect();
     let others = DVector::from_iterator(dimension, spreads.iter().map(|spread| OTHERS / spread));
+    let points = points.inspect(|_| spent += 1);
     let points = points.map(|state| Point::new(model, state, &others));
     let points: Vec<_> = points
         .filter(|at| at.log_density.abs() < BEYOND_REACH)
         .take(STATES)
         .collect();
     if points.is_empty() {
-        return Ok(());
+        return Ok(spent);
     }
     check_values(model, &points)?;
+    spent += points.len();
     let coordinates = dimension.min(COORDINATES);
     for index in (0..coordinates).map(|place| place * dimension / coordinates) {
         let spread = spreads[index];
         let (mut tests, mut hidden) = (Vec::new(), Vec::from_iter(&points));
         for step in STEPS.map(|step| step * spread) {
             let found = differences(model, &hidden, index, step);
+            spent += DIFFERENCES.len() * hidden.len();
             let pairs = hidden.into_iter().zip(found);
             let judged = pairs.map(|(at, found)| (at, at.judge(index, found, (step, spread))));
             let (open, judged): (Vec<_>, Vec<_>) =
@@ -96,7 +102,7 @@ pub(crate) fn check_gradient(model: &dyn Differentiable, states: &[DVector<f64>]
             });
         }
     }
-    Ok(())
+    Ok(spent)
 }
 
 /// Refuses a model that returns one log density with its gradient and another without the gradient.
@@ -190,7 +196,7 @@ fn differences(
     step: f64,
 ) -> Vec<[f64; 3]> {
     let moved = |at: &&Point<'_>| {
-        [2.0, -2.0, 1.0, -1.0, 0.5, -0.5].map(|length| {
+        DIFFERENCES.map(|length| {
             let mut state = at.state.clone();
             state[index] += length * step;
             state

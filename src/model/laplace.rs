@@ -185,7 +185,7 @@ fn check_gradient_at(
 ) -> Result<()> {
     let mut rng = stream(0, Purpose::PROBE, 0);
     let states: Vec<_> = (0..PROBES).map(|_| state(&mut rng)).collect();
-    check_gradient(model, &states)
+    check_gradient(model, &states).map(drop)
 }
 
 fn start_gradient(model: &impl Differentiable, start: &DVector<f64>) -> Result<DVector<f64>> {

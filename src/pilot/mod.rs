@@ -101,7 +101,7 @@ pub struct OptimizedSchedule {
     pub schedule: Schedule,
     /// Reasons to doubt the schedule, which may be far from the best. A run along it is unbiased all the same.
     pub warnings: Vec<Warning>,
-    /// Evaluations of the density in the pilot; a gradient counts as one more.
+    /// Evaluations of the density in the pilot; a value with its gradient counts as one.
     pub evaluations: u64,
     /// Wall time in seconds.
     pub seconds: f64,

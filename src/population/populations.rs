@@ -87,6 +87,11 @@ where
         Ok(learned.into_iter().reduce(|a, b| Some(a? | b?)).flatten())
     }
 
+    /// Returns whether the last kernel that moved the chains keeps gradients.
+    pub(crate) fn keep_gradients(&self) -> bool {
+        self.blocks().any(Block::keeps_gradients)
+    }
+
     /// Moves all chains once at their current model, and returns the accept-reject decisions.
     pub(crate) fn stay(&mut self, kernel: &(dyn Moves<P::At> + Sync)) -> Result<Decisions> {
         let parts = self.map(&|population| {
@@ -99,15 +104,19 @@ where
         Ok(decisions)
     }
 
-    /// Lets the kernel check the path's models at `betas`, with the states of the first block.
-    pub(crate) fn check_model<K>(&self, kernel: &K, betas: &[f64]) -> Result<()>
+    /// Lets the kernel check the path's models at `betas`, with the states of the first block. Returns the number of
+    /// evaluations at betas above 0.
+    pub(crate) fn check_model<K>(&self, kernel: &K, betas: &[f64]) -> Result<usize>
     where
         K: TransitionKernel<P::At>,
     {
         let first = &self.blocks[0];
         let states = first.block().states();
-        let check = |&beta: &f64| kernel.check_model(&self.path.at(beta), states);
-        let checked = caught(&mut || betas.iter().try_for_each(check));
+        let check = |&beta: &f64| {
+            let spent = kernel.check_model(&self.path.at(beta), states)?;
+            Ok(if beta > 0.0 { spent } else { 0 })
+        };
+        let checked = caught(&mut || betas.iter().map(check).sum());
         checked.unwrap_or_else(|message| Err(first.panicked(message)))
     }
 

@@ -180,7 +180,7 @@ fn what_explores_a_path_asks_for_whole_blocks() {
     let check = 3 * (DIMENSION + 4);
     let pass = FirstPass::new(&path, hmc()).chains(64).block_size(64);
     let first = pass.run().unwrap();
-    let moves = first.evaluations as usize / (2 * 3 * 64);
+    let moves = first.evaluations as usize / (3 * 64);
     let found = calls();
     assert!(
         found <= 4 * moves + check,
@@ -194,7 +194,7 @@ fn what_explores_a_path_asks_for_whole_blocks() {
         .block_size(128)
         .run()
         .unwrap();
-    let moves = rounds.evaluations() as usize / (2 * 3 * 128);
+    let moves = rounds.evaluations() as usize / (3 * 128);
     let found = calls();
     assert!(found <= 4 * moves + check, "rounds: {found}, {moves} moves");
 
@@ -222,7 +222,7 @@ fn what_explores_a_path_asks_for_whole_blocks() {
         .rounds(4)
         .run()
         .unwrap();
-    let scans = run.evaluations() as usize / 16 / (6 * 4 + 1);
+    let scans = run.evaluations() as usize / 16 / (3 * 4 + 1);
     let found = calls();
     assert!(
         found <= scans * (4 * 3 + 1) + 4 * 16,

@@ -388,8 +388,8 @@ fn an_improvement_keeps_the_interval_of_a_search_for_a_period() {
     let path = TemperedPath::new(&priors, priors.likelihood(likelihood.unwrap()));
     let kernel = Hmc::new(0.05, 3).unwrap();
     let mut narrow = 0;
-    for seed in 100..105 {
-        let rounds = Rounds::new(&path, kernel.clone()).budget(300_000);
+    for seed in 100..110 {
+        let rounds = Rounds::new(&path, kernel.clone()).budget(150_000);
         let first = rounds.seed(seed).run().unwrap();
         let challenge = Challenge::new(&path, kernel.clone(), &first).with_gradient();
         let found = challenge.seed(seed).run().unwrap();

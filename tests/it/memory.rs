@@ -168,7 +168,7 @@ macro_rules! assert_counts {
                 let (each_value, each_gradient): (u64, u64) = ($values, $gradients);
                 assert_spent(&what, values, each_value, STAGES);
                 assert_spent(&what, gradients, each_gradient, STAGES);
-                let told = (each_value + 2 * each_gradient) * (CHAINS * STAGES) as u64;
+                let told = (each_value + each_gradient) * (CHAINS * STAGES) as u64;
                 assert_eq!(said, told, "{what}");
                 let each = each_value + each_gradient;
                 let blocks = (CHAINS / 32) as u64;
@@ -516,7 +516,7 @@ fn budgets_are_what_the_target_meets() {
             .run()
             .unwrap();
         let (values, gradients, _) = model.take();
-        let met = (values + 2 * gradients) as f64 / rounds.evaluations() as f64;
+        let met = (values + gradients) as f64 / rounds.evaluations() as f64;
         assert!(
             (0.9..1.1).contains(&met),
             "rounds by MALA, batches {batches}: {met}"
@@ -555,4 +555,60 @@ fn a_checkpoint_holds_what_is_known() {
         );
         std::fs::remove_file(&file).unwrap();
     }
+}
+
+/// Asserts that results count the states at which the likelihood is evaluated, a value with its gradient once. A plain
+/// run does not count first states, nor the few states by which it recognises its model.
+macro_rules! assert_rows {
+    ($kernel:expr) => {
+        for (batches, dimension) in [(false, 3), (true, 3), (false, 10)] {
+            let model = Counted::new(dimension, batches);
+            let path = TemperedPath::new(Gaussian::standard(dimension).unwrap(), &model);
+            let beyond = |counted: u64| {
+                let (values, gradients, _) = model.take();
+                (values + gradients) as i64 - counted as i64
+            };
+            let ais = Ais::new(&path, $kernel).schedule(schedule()).chains(CHAINS);
+            let run = ais.run().unwrap();
+            let few = beyond(run.evaluations() + CHAINS as u64);
+            assert!((0..FEW as i64).contains(&few), "run: {few}");
+            let first = FirstPass::new(&path, $kernel).chains(CHAINS).run().unwrap();
+            assert_eq!(beyond(first.evaluations), 0);
+            let rounds = || Rounds::new(&path, $kernel).chains(CHAINS);
+            let run = rounds().rounds(3).run().unwrap();
+            // A debug build looks at one state again.
+            let again = beyond(run.evaluations());
+            assert!((0..=1).contains(&again), "rounds: {again}");
+            let fitted = rounds().until_error(0.1).fitted().run().unwrap();
+            assert_eq!(beyond(fitted.evaluations()), 0);
+            // The path from a mixture evaluates the target at its base, where a kernel checks the gradient.
+            let of_check = 24 * dimension as i64 + 4;
+            let challenge = || Challenge::new(&path, $kernel, &fitted).budget(60_000);
+            for challenge in [challenge(), challenge().with_gradient()] {
+                let found = challenge.run().unwrap();
+                let rest = beyond(found.evaluations());
+                let name = stringify!($kernel);
+                assert!([0, of_check].contains(&rest), "{name} {dimension} {batches} {rest}\n{found}");
+                assert!(found.evaluations() <= 60_000);
+            }
+        }
+    };
+}
+
+#[test]
+fn results_count_the_rows_of_the_likelihood() {
+    assert_rows!(RandomWalkMetropolis::new(0.5).unwrap());
+    assert_rows!(Mala::new(0.5).unwrap());
+    assert_rows!(Hmc::new(0.3, 4).unwrap());
+}
+
+/// The number of evaluations of a slice is random; the kernel counts six for a coordinate.
+#[test]
+fn slices_count_about_as_many_rows_as_they_take() {
+    let model = Counted::new(3, false);
+    let path = TemperedPath::new(Gaussian::standard(3).unwrap(), &model);
+    let slice = Slice::new(1.4).unwrap();
+    let rounds = Rounds::fixed(&path, slice).rounds(3).run().unwrap();
+    let met = model.take().0 as f64 / rounds.evaluations() as f64;
+    assert!((0.8..1.2).contains(&met), "{met}");
 }

@@ -277,7 +277,7 @@ impl LogZ {
         annealed::estimate::LogZ::is_skewed(&self.figures)
     }
 
-    /// Number of density evaluations. A gradient counts as one more evaluation.
+    /// Number of evaluations of the density: rows of the function. A value with its gradient counts as one.
     #[getter]
     fn evaluations(&self) -> u64 {
         self.figures.evaluations

@@ -48,7 +48,7 @@ pub(super) fn laplace(
 ) -> Option<Gaussian> {
     let dimension = mode.len();
     let gradient = if target.gradient.is_some() {
-        2
+        1
     } else {
         2 * dimension as u64 + 1
     };

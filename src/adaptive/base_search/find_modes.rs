@@ -182,10 +182,10 @@ impl<'t, S> Target<'t, S> {
         }
     }
 
-    /// Writes `gradient` and returns `log f(x)`, both by `gradient_of`, at the cost of two evaluations. Returns `-inf`
-    /// if fewer are left.
+    /// Writes `gradient` and returns `log f(x)`, both by `gradient_of`, at the cost of one evaluation. Returns `-inf`
+    /// if none is left.
     pub(super) fn by(&self, gradient_of: GradientOf<'_, S>, state: &S, gradient: &mut S) -> f64 {
-        match self.charge(2) {
+        match self.charge(1) {
             true => gradient_of(state, gradient),
             false => f64::NEG_INFINITY,
         }

@@ -15,7 +15,7 @@ pub struct FoundBase<P, L> {
     pub modes: usize,
     /// Number of chains that were cooled, from the target to high powers of the target.
     pub starts: usize,
-    /// Evaluations of the density; a gradient counts as one more.
+    /// Evaluations of the density; a value with its gradient counts as one.
     pub evaluations: u64,
     /// Whether the log normaliser of the path's own base is right by construction, or was compared with samples of that
     /// base. If false, a run from the mixture relies on an unchecked value.

@@ -20,7 +20,7 @@ const COVARIANCE_FACTOR: f64 = 4.0;
 /// Number of draws around modes for each draw of the base. The search then spends half of its evaluations around modes,
 /// a sixth on draws of the base, and a third on climbs.
 const DRAWS_AROUND_MODES: usize = 3;
-/// Number of evaluations by climbs for each draw of the base. It pays one climb along a gradient for 36 rated states.
+/// Number of evaluations by climbs for each draw of the base. It pays one climb along a gradient for 18 rated states.
 const CLIMB_EVALUATIONS: usize = 2;
 /// Number of evaluations of the search for each draw of the base: its own rating, ratings around modes, and climbs.
 pub(super) const EVALUATIONS_PER_DRAW: u64 = (1 + DRAWS_AROUND_MODES + CLIMB_EVALUATIONS) as u64;

@@ -55,8 +55,8 @@ pub struct BaseSearch<'p, P: AnnealingPath, K> {
 }
 
 impl<'p, P: AnnealingPath, K> BaseSearch<'p, P, K> {
-    /// Creates a search with a tuned kernel over `R^d`, which spends about `budget` density evaluations. A gradient
-    /// counts as one more.
+    /// Creates a search with a tuned kernel over `R^d`, which spends about `budget` density evaluations. A value
+    /// with its gradient counts as one.
     pub fn new(path: P, kernel: K, budget: u64) -> Self
     where
         P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel>,
@@ -118,13 +118,17 @@ where
     /// [`FirstPass::run`](crate::adaptive::FirstPass::run); [`Error::Stopped`].
     pub fn run(&self) -> Result<FoundBase<P, LawOf<P>>> {
         let job = Job::new(&self.execution)?;
-        self.search.check()?;
+        let checked = self.search.check()?;
         let each = self.search.evaluations();
         let (budget, least) = (self.budget, LEAST_MOVES * each);
         let expected = format!("at least {least} evaluations");
         Error::check(budget >= least, "budget", budget, expected)?;
         job.foresee(budget / each);
-        self.search.find(budget, &job)
+        let found = self.search.find(budget.saturating_sub(checked), &job)?;
+        Ok(FoundBase {
+            evaluations: found.evaluations + checked,
+            ..found
+        })
     }
 }
 

@@ -69,8 +69,8 @@ pub(in crate::adaptive) trait TargetGradient<S>: Send + Sync {
     /// Writes the gradient and returns the log density.
     fn write(&self, state: &S, to: &mut S) -> f64;
 
-    /// Compares gradients with finite differences of the log density at `states`.
-    fn check(&self, states: &[S]) -> Result<()>;
+    /// Compares gradients with finite differences of the log density at `states`. Returns the number of evaluations.
+    fn check(&self, states: &[S]) -> Result<usize>;
 }
 
 pub(in crate::adaptive) type SharedGradient<'p, S> = Arc<dyn TargetGradient<S> + 'p>;
@@ -86,7 +86,7 @@ where
         self.0.at(1.0).gradient_into(state, to)
     }
 
-    fn check(&self, states: &[DVector<f64>]) -> Result<()> {
+    fn check(&self, states: &[DVector<f64>]) -> Result<usize> {
         let target = self.0.at(1.0);
         for state in states {
             let mut gradient = DVector::zeros(state.len());
@@ -100,7 +100,7 @@ where
                 });
             }
         }
-        check_gradient(&target, states)
+        Ok(states.len() + check_gradient(&target, states)?)
     }
 }
 
@@ -169,11 +169,11 @@ where
     K: TransitionKernel<MixtureAt<P, LawOf<P>>> + Clone + Send + Sync,
 {
     /// Refuses a kernel with parameters for each stage, a log normaliser that the base's samples contradict, a wrong
-    /// gradient, and states without a density.
-    pub(in crate::adaptive) fn check(&self) -> Result<()> {
+    /// gradient, and states without a density. Returns the number of evaluations of the target.
+    pub(in crate::adaptive) fn check(&self) -> Result<u64> {
         refuse_stages(self.kernel.stages())?;
         self.compare_normalizer()?;
-        self.check_gradient()?;
+        let of_gradient = self.check_gradient()?;
         let ends = [self.path.at(0.0), self.path.at(1.0)];
         let densities = |state| ends.each_ref().map(|end| end.log_density(state));
         self.states.iter().try_for_each(|state| {
@@ -187,7 +187,8 @@ where
                 Err(message) => format!("a panic, {message}"),
             };
             Err(Error::invalid("states", value, "states of base and target"))
-        })
+        })?;
+        Ok((of_gradient + self.states.len()) as u64)
     }
 
     /// Compares the log normaliser of the base with its samples. Returns false if the samples cannot decide.
@@ -205,10 +206,10 @@ where
         compared.unwrap_or(Ok(false))
     }
 
-    /// Compares the gradient with finite differences at draws of the base.
-    fn check_gradient(&self) -> Result<()> {
+    /// Compares the gradient with finite differences at draws of the base. Returns the number of evaluations.
+    fn check_gradient(&self) -> Result<usize> {
         let Some(gradient) = &self.gradient else {
-            return Ok(());
+            return Ok(0);
         };
         let mut rng = ChallengeStream::GradientCheck.stream(self.seed);
         let base = self.path.base();
@@ -279,20 +280,20 @@ where
         job: &Job<'_>,
         seeds: &mut StreamRng,
     ) -> Result<(Arrived<P::State, K>, u64)> {
-        let mut scout = |kernel: &K, size: (usize, usize), allowance: u64| {
-            self.scout(
-                (old.clone(), kernel),
-                size,
-                allowance,
-                (seeds.next_u64(), job),
-            )
+        let mut scout = |kernel: &K, size: (usize, usize), terms: (u64, bool)| {
+            self.scout((old.clone(), kernel), size, terms, (seeds.next_u64(), job))
         };
-        let few = scout(&self.kernel, (FEWEST_SCOUTS as usize, 2), allowance / 4)?.found;
+        let few = scout(
+            &self.kernel,
+            (FEWEST_SCOUTS as usize, 2),
+            (allowance / 4, true),
+        )?
+        .found;
         let left = allowance.saturating_sub(few.evaluations);
         // A chain makes half the moves of the first population, at half the cost.
         let chains = ((2 * FEWEST_SCOUTS).saturating_mul(left) / few.evaluations.max(1))
             .clamp(FEWEST_SCOUTS, MOST_SCOUTS);
-        let many = scout(&few.kernel, (chains as usize, 1), left)?;
+        let many = scout(&few.kernel, (chains as usize, 1), (left, false))?;
         let spent = few.evaluations + many.found.evaluations;
         Ok((many, spent))
     }
@@ -322,7 +323,8 @@ where
             starts: &starts,
         };
         let Single(trails) = job.complete(&task)?.whole(starts.len())?;
-        Ok((trails, moves * of_move))
+        // Each first state is evaluated, too.
+        Ok((trails, moves * of_move + starts.len() as u64))
     }
 
     /// Returns the mixture of the path's own base with distributions around modes, the number of modes, and the
@@ -360,12 +362,13 @@ where
         Ok((base, count, target.spent.get()))
     }
 
-    /// Anneals `chains` chains with `moves` moves a stage. When `allowance` is spent, one stage leads to the target.
+    /// Anneals `chains` chains with `moves` moves a stage. When `allowance` is spent, one stage leads to the target. With
+    /// `checks` the kernel checks the model.
     pub(in crate::adaptive) fn scout(
         &self,
         (path, kernel): (MixturePath<P, LawOf<P>>, &K),
         (chains, moves): (usize, usize),
-        allowance: u64,
+        (allowance, checks): (u64, bool),
         (seed, job): (u64, &Job<'_>),
     ) -> Result<Arrived<P::State, K>> {
         let settings = FirstPass::with(path, kernel.clone(), self.tuner, 0.0)
@@ -375,6 +378,7 @@ where
         let task = FirstPassTask {
             settings: &settings,
             allowance,
+            checks,
             later: None,
         };
         let Single(scouts) = job.complete(&task)?.whole(chains)?;

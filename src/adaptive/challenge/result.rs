@@ -77,7 +77,7 @@ impl<S> LogZ for ChallengeRun<'_, S> {
         &self.second.warnings
     }
 
-    /// Returns the number of density evaluations of the challenge alone; a gradient counts as one more.
+    /// Returns the number of evaluations of the target in the challenge alone. A value with its gradient counts as one.
     fn evaluations(&self) -> u64 {
         self.second.evaluations()
     }

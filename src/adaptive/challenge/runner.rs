@@ -113,7 +113,8 @@ impl<'p, P: AnnealingPath, K> Challenge<'p, P, K> {
 
     setters! {
         /// Sets the number of density evaluations to spend; by default the first run's
-        /// [`challenge_budget`](LogZ::challenge_budget), and at least 5,000 moves. A gradient counts as one more.
+        /// [`challenge_budget`](LogZ::challenge_budget), and at least 5,000 moves. A value with its gradient
+        /// counts as one.
         budget in Some: u64,
         /// Sets the seed; 0 by default.
         seed of search: u64,
@@ -157,7 +158,7 @@ where
         let (confidence, budget) = self.confidence_and_budget();
         Error::check_inner_fraction("confidence", confidence)?;
         Error::check_number("log normalizer of the base", self.log_base_normalizer)?;
-        self.search.check()?;
+        let checked = self.search.check()?;
         let each = self.search.evaluations();
         let least = LEAST_MOVES * each;
         let is_enough = self.budget.is_none_or(|budget| budget >= least);
@@ -167,6 +168,7 @@ where
         job.foresee(budget / each);
         let asked = Asked {
             budget,
+            checked,
             confidence,
             log_base_normalizer: self.log_base_normalizer,
         };

@@ -85,6 +85,8 @@ const AGREEMENT_DRAWS: usize = 8;
 pub(super) struct Asked {
     /// Number of evaluations to spend.
     pub(super) budget: u64,
+    /// Number of evaluations that checks have spent.
+    pub(super) checked: u64,
     pub(super) confidence: f64,
     /// Log normaliser of the base, to which the log ratio of normalisers is added.
     pub(super) log_base_normalizer: f64,
@@ -118,7 +120,8 @@ where
     K: TransitionKernel<MixtureAt<P, LawOf<P>>> + Clone + Send + Sync,
 {
     let begun = Instant::now();
-    let prepared = prepared(search, asked.budget, job.job());
+    let budget = asked.budget.saturating_sub(asked.checked);
+    let prepared = prepared(search, budget, job.job());
     let (prepared, of_first) = job.job().agreed(prepared, |one| one.figures(search.seed))?;
     // The processes searched apart, and rounding may differ. All must run with the same betas.
     let schedule = match of_first {
@@ -145,7 +148,8 @@ where
         is_compared,
         starts: prepared.starts,
         modes: prepared.modes,
-        searching: prepared.spent,
+        // The run does not count the evaluation of each chain's first state.
+        searching: asked.checked + prepared.spent + prepared.chains as u64,
         seconds: begun.elapsed().as_secs_f64(),
     })
 }
@@ -168,14 +172,14 @@ where
     let path = from_base(&search.path, found.base);
     let along = (path.clone(), &search.kernel);
     let pass = search
-        .scout(along, (chains, 3), budget / 2, (seed, job))?
+        .scout(along, (chains, 3), (budget / 2, false), (seed, job))?
         .found;
     let left = budget.saturating_sub(pass.evaluations) / each;
     let lambda = pass.barrier.global();
     // K stages give a log weight the variance Lambda^2 / K, here 1/4. What is left of the budget goes to more chains.
     let stages = (STAGES_PER_BARRIER * lambda * lambda).clamp(FEWEST_STAGES as f64, 1e6) as u64;
     let chains = (left / stages).clamp(CHAIN_LIMITS.0, CHAIN_LIMITS.1);
-    let stages = (left / chains).max(1);
+    let stages = (left.saturating_sub(chains.div_ceil(each)) / chains).max(1);
     Ok(Prepared {
         path,
         schedule: pass.barrier.schedule(stages as usize)?,

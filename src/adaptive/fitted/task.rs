@@ -67,7 +67,7 @@ where
         let rounds = self.rounds;
         let pass = rounds.first_pass(rounds.chains, rounds.moves, rounds.seed);
         let mut at = FirstPassAtWork::start(&pass)?;
-        at.arrive(u64::MAX, Some(self.later), pulse, true)?;
+        at.go(u64::MAX, (Some(self.later), true), pulse, true)?;
         let first = at.finish()?;
         Ok(Begun {
             first,
@@ -83,9 +83,12 @@ where
         pulse: &mut dyn Pulse,
     ) -> Result<Begun<K>, Halt> {
         let mut at = [FirstPassAtWork::start(one)?, FirstPassAtWork::start(other)?];
+        // The first of all passes checks the model for the others.
+        let mut checks = tries.passed.is_empty();
         for pass in &mut at {
             pass.keep_trail();
-            pass.arrive(u64::MAX, Some(self.later), pulse, false)?;
+            pass.go(u64::MAX, (Some(self.later), checks), pulse, false)?;
+            checks = false;
         }
         tries.spent += evaluations(&at);
         let mut found = self.fit(&at, tries)?;

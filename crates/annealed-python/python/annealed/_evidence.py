@@ -51,7 +51,7 @@ def evidence(
         and PyTorch will do
     gradient : function of the same array that returns the gradients by the parameters, (n, d); or True if log_likelihood
         returns a pair of values and gradients. With a gradient chains move by Hamiltonian dynamics, without by random walks
-    budget : density evaluations to spend, a gradient is one more; at most a quarter precedes the last round
+    budget : rows of the likelihood to spend, a value with its gradient is one; at most a quarter precedes the last round
     until_error : end the run at this standard error of log Z; or earlier, with a warning, if more stages do not lower the error
     time_limit : end the run after so many seconds, with the last finished round; a TimeoutError if no round is finished
     seed : one seed gives the same bits on any number of threads

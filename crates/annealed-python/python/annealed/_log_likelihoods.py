@@ -49,7 +49,7 @@ class LogLikelihoods:
     upper: Optional[np.ndarray]
     #: Of simulated data: the mean difference of `upper` and `values`, and its standard error over data.
     gap: Optional[tuple[float, float]]
-    #: Number of density evaluations. A gradient counts as one more evaluation.
+    #: Number of evaluations of the density. A value with its gradient counts as one.
     evaluations: int
     #: Number of further rows that your function got so that each call had the same shape.
     padded_rows: int

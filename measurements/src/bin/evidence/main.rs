@@ -48,6 +48,21 @@ struct Options {
     /// The base of the rounds
     #[arg(long, value_enum, default_value_t = Road::Fitted)]
     road: Road,
+    /// The kernel; HMC runs on the problems that have a gradient
+    #[arg(long, value_enum, default_value_t = Moves::Walk)]
+    kernel: Moves,
+    /// Number of leapfrog steps
+    #[arg(long, default_value_t = 3)]
+    leapfrog: usize,
+    /// Number of moves at each stage of the first pass
+    #[arg(long, default_value_t = 3)]
+    moves: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, ValueEnum)]
+enum Moves {
+    Walk,
+    Hmc,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, ValueEnum)]
@@ -60,6 +75,7 @@ enum Road {
 
 struct Outcome {
     rows: u64,
+    counted: u64,
     log_z: f64,
     error: f64,
     interval: [f64; 2],
@@ -70,61 +86,78 @@ struct Outcome {
 fn main() -> Result<()> {
     let options = Options::parse();
     println!(
-        "| posterior | rows, median | largest | rms error | stated | wrong and silent | warned | fitted | silent intervals that hold | mean of Z^/Z |"
+        "| posterior | rows, median | counted | largest | rms error | stated | wrong and silent | warned | fitted | silent intervals that hold | mean of Z^/Z |"
     );
-    println!("|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|");
+    println!("|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|");
     let chosen = problems::all()?.into_iter();
-    for posterior in chosen.filter(|problem| problem.name.contains(&options.only)) {
+    let runs_on = |problem: &Posterior| {
+        let is_able = options.kernel == Moves::Walk || problem.gradient.is_some();
+        is_able && problem.name.contains(&options.only)
+    };
+    for posterior in chosen.filter(runs_on) {
         let runs = over_seeds(options.seeds, |seed| outcome(&posterior, &options, seed))?;
         println!("{}", line(&posterior, &runs));
     }
     Ok(())
 }
 
+macro_rules! ran {
+    ($rounds:expr, $options:ident, $seed:ident, $meter:ident) => {{
+        let rounds = $rounds.chains($options.chains).moves($options.moves);
+        let rounds = rounds.seed($seed).threads($options.threads);
+        let rounds = match $options.block_size {
+            Some(size) => rounds.block_size(size),
+            None => rounds,
+        };
+        let start = Instant::now();
+        let rounds = match $options.budget {
+            Some(budget) => rounds.budget(budget),
+            None => rounds.until_error($options.error),
+        };
+        let run = match $options.road {
+            Road::Fitted => rounds.fitted().run()?,
+            Road::Path => rounds.run()?,
+        };
+        let (lower, upper) = run.interval();
+        if $options.milliseconds > 0 {
+            let (rows, time) = ($meter.spent(), start.elapsed().as_secs_f64());
+            eprintln!("{rows} rows, {time:.1} s\n{run}");
+        }
+        Ok(Outcome {
+            rows: $meter.spent(),
+            counted: run.evaluations(),
+            log_z: run.log_z(),
+            error: run.standard_error(),
+            interval: [lower, upper],
+            is_warned: !run.warnings().is_empty(),
+            is_fitted: run.fitted().is_some(),
+        })
+    }};
+}
+
 fn outcome(posterior: &Posterior, options: &Options, seed: u64) -> Result<Outcome> {
     let meter = Meter::default();
-    let pause = Duration::from_millis(options.milliseconds);
-    let log_likelihood = FunctionModel::of_slices(|x: &[f64]| {
-        std::thread::sleep(pause);
-        (posterior.log_likelihood)(x)
-    });
-    let likelihood = Counted::new(posterior.priors.likelihood(log_likelihood), 1, &meter);
-    let path = TemperedPath::new(&posterior.priors, likelihood);
-    let rounds = Rounds::new(&path, RandomWalkMetropolis::new(0.5)?);
-    let rounds = rounds
-        .chains(options.chains)
-        .seed(seed)
-        .threads(options.threads);
-    let rounds = match options.block_size {
-        Some(size) => rounds.block_size(size),
-        None => rounds,
-    };
-    let start = Instant::now();
-    let rounds = match options.budget {
-        Some(budget) => rounds.budget(budget),
-        None => rounds.until_error(options.error),
-    };
-    let run = match options.road {
-        Road::Fitted => rounds.fitted().run()?,
-        Road::Path => rounds.run()?,
-    };
-    if options.milliseconds > 0 {
-        eprintln!(
-            "{}: {} rows, {:.1} s\n{run}",
-            posterior.name,
-            meter.spent(),
-            start.elapsed().as_secs_f64()
-        );
+    let priors = &posterior.priors;
+    match (options.kernel, &posterior.gradient) {
+        (Moves::Hmc, Some(gradient)) => {
+            let likelihood = GradientModel::new(priors.dimension(), gradient)?;
+            let likelihood = Counted::new(priors.likelihood(likelihood), 1, &meter);
+            let path = TemperedPath::new(priors, likelihood);
+            let kernel = Hmc::new(0.3, options.leapfrog)?;
+            ran!(Rounds::new(&path, kernel), options, seed, meter)
+        }
+        _ => {
+            let pause = Duration::from_millis(options.milliseconds);
+            let likelihood = FunctionModel::of_slices(|x: &[f64]| {
+                std::thread::sleep(pause);
+                (posterior.log_likelihood)(x)
+            });
+            let likelihood = Counted::new(priors.likelihood(likelihood), 1, &meter);
+            let path = TemperedPath::new(priors, likelihood);
+            let kernel = RandomWalkMetropolis::new(0.5)?;
+            ran!(Rounds::new(&path, kernel), options, seed, meter)
+        }
     }
-    let (lower, upper) = run.interval();
-    Ok(Outcome {
-        rows: meter.spent(),
-        log_z: run.log_z(),
-        error: run.standard_error(),
-        interval: [lower, upper],
-        is_warned: !run.warnings().is_empty(),
-        is_fitted: run.fitted().is_some(),
-    })
 }
 
 /// Returns a row of the table. A wrong run is off by more than .1 and four standard errors.
@@ -141,9 +174,10 @@ fn line(posterior: &Posterior, runs: &[Outcome]) -> String {
     let of_ratio = mean(&ratio);
     let spread = mean(&|run| (ratio(run) - of_ratio).powi(2)) / (n - 1.0).max(1.0);
     format!(
-        "| {} | {:.1e} | {:.1e} | {:.3} | {:.3} | {} | {} | {} of {n} | {} of {} | {of_ratio:.3} +- {:.3} |",
+        "| {} | {:.1e} | {:.1e} | {:.1e} | {:.3} | {:.3} | {} | {} | {} of {n} | {} of {} | {of_ratio:.3} +- {:.3} |",
         posterior.name,
         rows[rows.len() / 2] as f64,
+        mean(&|run| run.counted as f64 - run.rows as f64),
         rows[rows.len() - 1] as f64,
         mean(&|run| (run.log_z - exact).powi(2)).sqrt(),
         mean(&|run| run.error.powi(2)).sqrt(),

@@ -4,17 +4,21 @@ use std::f64::consts::{PI, TAU};
 
 use annealed::Result;
 use annealed::estimate::log_sum_exp;
+use annealed::model::StudentT;
 use annealed::nalgebra::{DMatrix, Matrix3, Vector3};
 use annealed::prelude::*;
 use annealed_measurements::problems::exact::log_integral;
 
 type LogLikelihood = Box<dyn Fn(&[f64]) -> f64 + Send + Sync>;
+/// Adds the gradient to the second argument, and returns the log likelihood.
+type Gradient = Box<dyn Fn(&[f64], &mut [f64]) -> f64 + Send + Sync>;
 
 pub struct Posterior {
     pub name: String,
     pub log_z: f64,
     pub priors: Priors,
     pub log_likelihood: LogLikelihood,
+    pub gradient: Option<Gradient>,
 }
 
 impl Posterior {
@@ -29,7 +33,17 @@ impl Posterior {
             log_z,
             priors,
             log_likelihood: Box::new(log_likelihood),
+            gradient: None,
         }
+    }
+
+    /// Adds a log likelihood with its gradient.
+    fn with_gradient(
+        self,
+        gradient: impl Fn(&[f64], &mut [f64]) -> f64 + Send + Sync + 'static,
+    ) -> Self {
+        let gradient = Some(Box::new(gradient) as _);
+        Self { gradient, ..self }
     }
 }
 
@@ -61,7 +75,8 @@ pub fn all() -> Result<Vec<Posterior>> {
             all.push(modes(dimension, share, 1.0)?);
         }
     }
-    all.extend([modes(3, 0.5, 0.3)?, modes(5, 0.5, 0.25)?, regression(5)?]);
+    all.extend([modes(3, 0.5, 0.3)?, modes(5, 0.5, 0.25)?]);
+    all.extend([student()?, funnel()?, regression(5)?]);
     Ok(all)
 }
 
@@ -81,12 +96,11 @@ fn log_square(low: f64, high: f64, count: usize, log_f: impl Fn(f64, f64) -> f64
 fn normal() -> Result<Posterior> {
     let log_z = log_normal(1.3, 0.0, 1.04_f64.sqrt());
     let log_likelihood = |x: &[f64]| log_normal(x[0], 1.3, 0.2);
-    Ok(Posterior::new(
-        "normal, 1-d",
-        log_z,
-        standard(1)?,
-        log_likelihood,
-    ))
+    let posterior = Posterior::new("normal, 1-d", log_z, standard(1)?, log_likelihood);
+    Ok(posterior.with_gradient(move |x, slope| {
+        slope[0] -= (x[0] - 1.3) / 0.04;
+        log_likelihood(x)
+    }))
 }
 
 /// Deaths of beetles by the log dose of carbon disulphide (Bliss 1935): dose, insects, deaths.
@@ -113,27 +127,32 @@ fn beetles() -> Result<Posterior> {
     let log_z = log_square(-1.0, 3.0, 1200, |a, b| {
         log_likelihood(&[a, b]) + log_normal(a, 0.0, 1.0) + log_normal(b, 0.0, 1.0)
     });
-    Ok(Posterior::new(
-        "beetles, 2-d",
-        log_z,
-        standard(2)?,
-        log_likelihood,
-    ))
+    let posterior = Posterior::new("beetles, 2-d", log_z, standard(2)?, log_likelihood);
+    Ok(posterior.with_gradient(move |x, slope| {
+        for &(dose, insects, deaths) in &BEETLES {
+            let logit = 5.0 * x[0] + 40.0 * x[1] * (dose - 1.793);
+            let of_logit = deaths - insects / (1.0 + (-logit).exp());
+            slope[0] += 5.0 * of_logit;
+            slope[1] += 40.0 * (dose - 1.793) * of_logit;
+        }
+        log_likelihood(x)
+    }))
 }
 
 fn correlated() -> Result<Posterior> {
     let covariance = DMatrix::from_fn(5, 5, |i, j| 0.25 * 0.95_f64.powi(i.abs_diff(j) as i32));
     let law = Gaussian::new(DVector::from_element(5, 1.0), covariance)?;
-    let log_likelihood =
-        move |x: &[f64]| law.log_density(&DVector::from_row_slice(x)) - law.log_normalizer();
+    let (log_z, same) = (law.log_normalizer(), law.clone());
+    let log_likelihood = move |x: &[f64]| law.log_density(&DVector::from_row_slice(x)) - log_z;
     let prior = uniform(5, -10.0, 10.0)?;
     let name = "Gaussian in a box, 5-d";
-    Ok(Posterior::new(
-        name,
-        -5.0 * 20_f64.ln(),
-        prior,
-        log_likelihood,
-    ))
+    let posterior = Posterior::new(name, -5.0 * 20_f64.ln(), prior, log_likelihood);
+    Ok(posterior.with_gradient(move |x, slope| {
+        let mut gradient = DVector::zeros(5);
+        let log_density = same.gradient_into(&DVector::from_row_slice(x), &mut gradient);
+        slope.iter_mut().zip(&gradient).for_each(|(to, g)| *to += g);
+        log_density - log_z
+    }))
 }
 
 /// Eight schools (Rubin 1981), not centred: mean 5 x_0, deviation exp(1 + x_1), effects mean + deviation x_k.
@@ -151,23 +170,30 @@ fn schools() -> Result<Posterior> {
         let of_school = |k| log_normal(EFFECTS[k], mean + deviation * x[k + 2], ERRORS[k]);
         (0..8).map(of_school).sum()
     };
-    Ok(Posterior::new(
-        "eight schools, 10-d",
-        log_z,
-        standard(10)?,
-        log_likelihood,
-    ))
+    let name = "eight schools, 10-d";
+    let posterior = Posterior::new(name, log_z, standard(10)?, log_likelihood);
+    Ok(posterior.with_gradient(move |x, slope| {
+        let (mean, deviation) = (5.0 * x[0], (1.0 + x[1]).exp());
+        for k in 0..8 {
+            let of_effect = (EFFECTS[k] - mean - deviation * x[k + 2]) / ERRORS[k].powi(2);
+            slope[0] += 5.0 * of_effect;
+            slope[1] += deviation * x[k + 2] * of_effect;
+            slope[k + 2] += deviation * of_effect;
+        }
+        log_likelihood(x)
+    }))
 }
 
 fn cube() -> Result<Posterior> {
     let log_likelihood = |x: &[f64]| x.iter().map(|&x| log_normal(x, 0.2, 0.1)).sum();
     let prior = uniform(20, -1.0, 1.0)?;
-    Ok(Posterior::new(
-        "Gaussian in a cube, 20-d",
-        -20.0 * 2_f64.ln(),
-        prior,
-        log_likelihood,
-    ))
+    let name = "Gaussian in a cube, 20-d";
+    let posterior = Posterior::new(name, -20.0 * 2_f64.ln(), prior, log_likelihood);
+    Ok(posterior.with_gradient(move |x, slope| {
+        let pairs = slope.iter_mut().zip(x);
+        pairs.for_each(|(slope, x)| *slope -= (x - 0.2) / 0.01);
+        log_likelihood(x)
+    }))
 }
 
 /// Numbers that look normal: sums of twelve uniform ones, which a linear congruence makes.
@@ -194,11 +220,18 @@ fn regression(slopes: usize) -> Result<Posterior> {
         format!("regression, {}-d", slopes.len()),
         standard(slopes.len())?,
     );
-    let log_likelihood = move |x: &[f64]| {
+    let with_gradient = move |x: &[f64], slope: &mut [f64]| {
         let rest = &data - &design * DVector::from_row_slice(x);
+        let gradient = design.tr_mul(&rest) * 4.0;
+        slope.iter_mut().zip(&gradient).for_each(|(to, g)| *to += g);
         -2.0 * rest.norm_squared() - 100.0 * (0.5 * TAU.sqrt()).ln()
     };
-    Ok(Posterior::new(name, log_z, priors, log_likelihood))
+    let log_likelihood = {
+        let with_gradient = with_gradient.clone();
+        move |x: &[f64]| with_gradient(x, &mut vec![0.0; x.len()])
+    };
+    let posterior = Posterior::new(name, log_z, priors, log_likelihood);
+    Ok(posterior.with_gradient(with_gradient))
 }
 
 fn shells() -> Result<Posterior> {
@@ -316,4 +349,42 @@ fn modes(dimension: usize, share: f64, deviation: f64) -> Result<Posterior> {
         uniform(dimension, -10.0, 10.0)?,
         log_likelihood,
     ))
+}
+
+/// A Student t distribution with 2 degrees of freedom in a wide box, which holds all but a 10,000th of it.
+fn student() -> Result<Posterior> {
+    let law = StudentT::new(
+        Gaussian::isotropic(DVector::from_element(3, 1.0), 0.5)?,
+        2.0,
+    )?;
+    let log_likelihood =
+        move |x: &[f64]| law.log_density(&DVector::from_row_slice(x)) - law.log_normalizer();
+    let prior = uniform(3, -100.0, 100.0)?;
+    let name = "Student t, 3-d";
+    Ok(Posterior::new(
+        name,
+        -3.0 * 200_f64.ln(),
+        prior,
+        log_likelihood,
+    ))
+}
+
+/// A funnel (Neal 2003) in a box: the log scale is N(0, 3^2), and five coordinates have that scale.
+fn funnel() -> Result<Posterior> {
+    let log_likelihood = |x: &[f64]| {
+        let scale = (0.5 * x[0]).exp();
+        let rest = x[1..].iter().map(|&x| log_normal(x, 0.0, scale));
+        log_normal(x[0], 0.0, 3.0) + rest.sum::<f64>()
+    };
+    // Of a normal distribution the box holds erf(10 / (scale sqrt 2)).
+    let log_share = |scale: f64| {
+        let end = (10.0 / scale / 2_f64.sqrt()).min(6.0);
+        log_integral(0.0, end, 200, |t| -t * t) + (2.0 / PI.sqrt()).ln()
+    };
+    let log_z = log_integral(-10.0, 10.0, 4000, |x| {
+        log_normal(x, 0.0, 3.0) + 5.0 * log_share((0.5 * x).exp())
+    });
+    let prior = uniform(6, -10.0, 10.0)?;
+    let log_z = log_z - 6.0 * 20_f64.ln();
+    Ok(Posterior::new("funnel, 6-d", log_z, prior, log_likelihood))
 }

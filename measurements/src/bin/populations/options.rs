@@ -16,7 +16,7 @@ pub struct Options {
     /// Method; rounds unless set, every method with --compare
     #[arg(long, value_enum)]
     pub method: Option<Method>,
-    /// Budget of density evaluations, pilots and tuning included; a value with its gradient counts as two. The
+    /// Budget of density evaluations, pilots and tuning included; a value with its gradient counts as one. The
     /// problem's own unless set, 2,000,000 with --compare
     #[arg(long)]
     pub budget: Option<u64>,

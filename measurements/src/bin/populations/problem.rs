@@ -12,7 +12,7 @@ use annealed_measurements::problems::meter::{Counted, Meter};
 use crate::methods::{Method, Outcome, Samples, Task, Terms, levels};
 
 /// Number of evaluations for which a value with its gradient counts.
-const GRADIENT: u64 = 2;
+const GRADIENT: u64 = 1;
 
 type Solve = Box<dyn Fn(Method, Terms, &Meter) -> Result<Outcome>>;
 

@@ -30,7 +30,7 @@ pub struct Found {
     pub interval: (f64, f64),
     /// Number of evaluations counted by the model.
     pub gradients: u64,
-    /// Number of evaluations counted by the library, where a value and its gradient count as two.
+    /// Number of evaluations counted by the library.
     pub evaluations: u64,
     pub warnings: Vec<Warning>,
     pub seconds: f64,
@@ -58,7 +58,7 @@ impl Target {
         })
     }
 
-    /// Anneals in rounds with a budget of gradients. The library counts each gradient as two evaluations.
+    /// Anneals in rounds with a budget of gradients.
     fn rounds(
         &self,
         base: Gaussian,
@@ -69,7 +69,7 @@ impl Target {
         let path = GeometricPath::new(base, model);
         let rounds = Rounds::new(&path, Hmc::new(0.3, self.leapfrog_steps)?)
             .chains(terms.chains.unwrap_or(self.chains))
-            .budget(2 * gradients.saturating_sub(UNSEEN))
+            .budget(gradients.saturating_sub(UNSEEN))
             .seed(terms.seed)
             .threads(terms.threads);
         match self.fits {
