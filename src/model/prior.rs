@@ -5,6 +5,7 @@ use std::f64::consts::LN_2;
 use rand::Rng;
 
 use super::standard_law::StandardLaw;
+use super::transformed_prior::times;
 use crate::num::{log_sigmoid, sigmoid};
 use crate::{Error, Result};
 
@@ -196,6 +197,44 @@ impl Prior {
         let (log_density, slope) = self.law.log_density(v, self.constant);
         let log_density = log_density - self.scale.abs().ln() + log_rate;
         (log_density, slope * rate / self.scale + its_slope)
+    }
+
+    /// Adds the log density of each coordinate in `u` to `log_densities`, and `scale` times its derivative to `gradient`.
+    pub(super) fn accumulate_column(
+        &self,
+        u: &[f64],
+        scale: f64,
+        gradient: &mut [f64],
+        log_densities: &mut [f64],
+    ) {
+        for ((u, total), sum) in u.iter().zip(gradient).zip(log_densities) {
+            let (log_density, slope) = self.log_density(*u);
+            *total += scale * slope;
+            *sum += log_density;
+        }
+    }
+
+    /// Writes the parameter of each coordinate in `u`.
+    pub(super) fn write_column(&self, u: &[f64], x: &mut [f64]) {
+        for (x, u) in x.iter_mut().zip(u) {
+            *x = self.parameter(*u).0;
+        }
+    }
+
+    /// Turns `by_x`, derivatives in the parameters, into derivatives in the coordinates `u`, and adds these to `by_u` if
+    /// the log density is above `-inf`.
+    pub(super) fn pull_back_column(
+        &self,
+        u: &[f64],
+        by_x: &[f64],
+        by_u: &mut [f64],
+        log_densities: &[f64],
+    ) {
+        for (((total, slope), u), log_density) in by_u.iter_mut().zip(by_x).zip(u).zip(log_densities) {
+            if *log_density > f64::NEG_INFINITY {
+                *total += times(*slope, self.parameter(*u).1);
+            }
+        }
     }
 
     pub(super) fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> f64 {

@@ -222,6 +222,17 @@ struct Settings {
     time_limit: Option<std::time::Duration>,
 }
 
+/// Returns rows of slopes, each with a slope of 0 by the index of its datum. A row then has `dimension` numbers.
+fn with_index(slopes: &[f64], dimension: usize) -> Vec<f64> {
+    let rows = slopes.chunks_exact(dimension - 1);
+    let mut all = Vec::with_capacity(rows.len() * dimension);
+    for row in rows {
+        all.extend_from_slice(row);
+        all.push(0.0);
+    }
+    all
+}
+
 /// Estimates log p(x) of `data` data. The function gets rows of parameters, each with the index of its datum at the end.
 /// `latents` are the parameters that generated simulated data.
 #[pyfunction]
@@ -293,7 +304,10 @@ pub fn log_likelihoods<'py>(
             }
         }
     };
-    let call = |py: Python<'_>, states, n| function.call(py, states, n);
+    let call = |py: Python<'_>, states, n| {
+        let (values, slopes) = function.call(py, states, n)?;
+        Ok((values, with_index(&slopes, dimension)))
+    };
     let desk = Desk::new(threads, progress)?.time_limit(time_limit);
     desk.run(py, &call, work, |py, found| found.figures(py))
 }

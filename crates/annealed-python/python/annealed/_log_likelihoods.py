@@ -87,7 +87,8 @@ class LogLikelihoods:
 
 
 class _Decoder(BatchFunction):
-    """A user's function of latent vectors and data, for rows (n, d + 1) that end with the index of their datum."""
+    """A user's function of latent vectors and data, for rows (n, d + 1) that end with the index of their datum. Gradients are
+    those by the latent vectors, (n, d)."""
 
     def __init__(self, log_likelihood: Any, data: np.ndarray, gradient: Any, names: list[str], rows: int) -> None:
         super().__init__("log_likelihood", log_likelihood, gradient, names)
@@ -106,8 +107,7 @@ class _Decoder(BatchFunction):
 
     def once(self, x: np.ndarray) -> tuple[np.ndarray, Optional[np.ndarray]]:
         self.indices = x[:, -1].astype(np.int64)
-        values, slopes = super().once(np.ascontiguousarray(x[:, :-1]))
-        return values, None if slopes is None else np.pad(slopes, ((0, 0), (0, 1)))
+        return super().once(np.ascontiguousarray(x[:, :-1]))
 
     def values(self, found: Any, x: np.ndarray) -> np.ndarray:
         values = super().values(found, x)
