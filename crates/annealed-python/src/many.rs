@@ -75,11 +75,12 @@ impl Differentiable for OfData<'_, '_, Values> {
         log_densities: &mut [f64],
     ) {
         let (n, d) = parameters.shape();
-        let mut rows = DMatrix::zeros(n, d + 1);
-        rows.columns_mut(0, d).copy_from(&parameters);
-        for (row, &datum) in self.data.iter().enumerate() {
-            rows[(row, d)] = datum as f64;
+        let mut rows = Vec::with_capacity(n * (d + 1));
+        for column in parameters.column_iter() {
+            rows.extend_from_slice(column.as_slice());
         }
+        rows.extend(self.data.iter().map(|&datum| datum as f64));
+        let rows = DMatrix::from_vec(n, d + 1, rows);
         let mut slopes = DMatrix::zeros(n, d + 1);
         let (rows, into) = (rows.as_view(), slopes.as_view_mut());
         (self.decoder.rows).accumulate_gradients(rows, scale, into, log_densities);
