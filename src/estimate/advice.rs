@@ -2,6 +2,9 @@
 
 use crate::error::short;
 
+/// Overlap of two directions, or of two groups of states, below which a warning appears and the interval widens.
+pub(super) const LITTLE: f64 = 0.03;
+
 pub(super) fn gap_cause(forward: f64, reverse: f64, joint: f64) -> &'static str {
     if forward > reverse {
         "the samples are probably not from this target, or the kernel's reversal is wrong; check both"
@@ -146,9 +149,18 @@ pub(super) fn tail(k_hat: Option<f64>) -> String {
     k_hat.map_or(String::new(), |k_hat| format!(" (Pareto shape {k_hat:.2})"))
 }
 
-/// Returns the text of two directions, or of two groups of states, that hardly overlap.
+/// Returns the text of two directions, or of two groups of states, that hardly overlap, or have few draws that do.
 pub(super) fn hardly_overlap(overlap: f64, ess: f64, groups: Option<&[Vec<usize>; 2]>) -> String {
+    let is_little = overlap < LITTLE;
     match groups {
+        None if !is_little => format!(
+            "the two directions overlap ({overlap:.3}), but in about {ess:.0} effective samples only, too few to judge the error: \
+             use more samples in both directions"
+        ),
+        Some([one, other]) if !is_little => format!(
+            "the draws of states {one:?} overlap with the draws of states {other:?} ({overlap:.3}), but they are worth about \
+             {ess:.0} independent draws there, too few to judge the error: add draws of these states"
+        ),
         None => format!(
             "the two directions hardly overlap (overlap {overlap:.3}, {ess:.0} effective samples in it): use more stages, slower \
              processes or states between, or more samples in both directions"
@@ -163,6 +175,17 @@ pub(super) fn hardly_overlap(overlap: f64, ess: f64, groups: Option<&[Vec<usize>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Few draws of distributions that do overlap.
+    #[test]
+    fn few_draws_are_no_gap() {
+        let groups = [vec![0], vec![1, 2]];
+        for groups in [None, Some(&groups)] {
+            let text = hardly_overlap(0.6, 5.0, groups);
+            assert!(!text.contains("hardly") && text.contains("0.600"), "{text}");
+            assert!(hardly_overlap(0.01, 50.0, groups).contains("hardly overlap"));
+        }
+    }
 
     #[test]
     fn large_counts_are_powers_of_ten() {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::advice::{DRAWS_CAUSE, WORKS_CAUSE, gap_cause};
+use super::advice::{DRAWS_CAUSE, LITTLE, WORKS_CAUSE, gap_cause};
 use super::effective_draws::{Correlation, squared_correlation};
 use super::{Estimate, Warning, WorkUnit, check, log_z};
 use crate::num::{WeightSums, largest, log_sigmoid, student_quantile};
@@ -50,8 +50,6 @@ pub struct BennettEstimate {
     unit: Option<WorkUnit>,
 }
 
-/// Overlap of the two directions below which a warning appears and the interval widens.
-pub(super) const LITTLE: f64 = 0.03;
 /// Effective sample size of the acceptances `s(..)` below which a warning appears.
 pub(super) const FEW: f64 = 10.0;
 /// Distance of a direction from the joint estimate, in the direction's standard errors, above which a warning appears.

@@ -255,6 +255,24 @@ fn each_datum_gets_its_own_step_size() {
     }
 }
 
+/// The schedule of all data would otherwise take thousands of stages.
+#[test]
+fn an_outlying_datum_does_not_hold_up_the_others() {
+    let mut model = Linear::simulated(2, 3, 4, 3);
+    model.data[1] *= 1e6;
+    let exact = model.exact();
+    let run = many(&model, Hmc::new(0.3, 5).unwrap()).stages(50);
+    let run = run.run().unwrap();
+    assert!(run.evaluations() < 200_000, "{}", run.evaluations());
+    for datum in [0, 2, 3].map(|datum| &run.data()[datum]) {
+        let off = datum.estimate.value() - exact[datum.datum];
+        assert!(off.abs() < 4.0 * datum.estimate.standard_error(), "{off}");
+        assert!(datum.estimate.standard_error() < 0.4 && datum.warnings.is_empty());
+    }
+    let doubtful = Vec::from_iter(run.doubtful().map(|datum| datum.datum));
+    assert_eq!(doubtful, [1]);
+}
+
 #[test]
 fn bad_input_is_refused() {
     let model = Linear::simulated(2, 3, 4, 4);

@@ -184,9 +184,18 @@ impl JointPrior {
         }
     }
 
+    /// Returns the prior of a single parameter, if it is one.
+    pub(super) fn single(&self) -> Option<&Prior> {
+        match &self.law {
+            Law::Single(prior) => Some(prior),
+            _ => None,
+        }
+    }
+
     /// Returns whether this is the prior of a single parameter that may be negative.
     pub(super) fn allows_negative(&self) -> bool {
-        matches!(&self.law, Law::Single(prior) if prior.parameter(-30.0).0 < 0.0)
+        self.single()
+            .is_some_and(|prior| prior.parameter(-30.0).0 < 0.0)
     }
 
     pub(super) fn law(&self) -> &dyn TransformedPrior {

@@ -22,7 +22,7 @@ const STEP: f64 = 1e-3;
 /// Least curvature of the log density along a direction, relative to the curvatures of its coordinates: by differences,
 /// and by a given Hessian. Below it rounding decides.
 const FLATTEST: [f64; 2] = [1e-8, 1e-12];
-/// If no mode is found, the gradient is checked near the start: at x plus or minus at most this share of `1 + |x|`.
+/// The gradient is checked near the start: at x plus or minus at most this share of `1 + |x|`.
 const NEAR: f64 = 0.1;
 /// Number of draws at which the density is compared with the approximation.
 const DRAWS: usize = 64;
@@ -64,6 +64,7 @@ impl Gaussian {
     /// has no curvature along some coordinates, the error names their indices.
     /// [`Error::MisleadingMode`] for a mode on a ridge, as in most hierarchies with a scale among the parameters.
     pub fn laplace(model: &impl Differentiable, start: DVector<f64>) -> Result<Self> {
+        check_near(model, &start)?;
         let gaussian = Self::laplace_anyhow(model, start)?;
         check_ridge(model, &gaussian)?;
         Ok(gaussian)
@@ -78,6 +79,7 @@ impl Gaussian {
         start: DVector<f64>,
         hessian: impl Fn(&DVector<f64>) -> DMatrix<f64>,
     ) -> Result<Self> {
+        check_near(model, &start)?;
         let gaussian = Self::at_mode(model, start, (hessian, FLATTEST[1]))?;
         check_ridge(model, &gaussian)?;
         Ok(gaussian)
@@ -132,10 +134,7 @@ impl Gaussian {
                 Err(error) => found = format!("minus the Hessian of the log density: {error}"),
             }
         }
-        // A wrong gradient is the likeliest cause.
-        check_gradient_at(model, |rng| {
-            origin.map(|x| x + (1.0 + x.abs()) * rng.random_range(-NEAR..NEAR))
-        })?;
+        check_gradient_near(model, &origin)?;
         let doubt = "check that the density is smooth, that it has a mode near the start and that its gradient is right";
         Err(Error::NotConverged {
             what: "the mode of Laplace's approximation",
@@ -186,6 +185,18 @@ fn check_gradient_at(
     let mut rng = stream(0, Purpose::PROBE, 0);
     let states: Vec<_> = (0..PROBES).map(|_| state(&mut rng)).collect();
     check_gradient(model, &states).map(drop)
+}
+
+/// Refuses a wrong gradient near the start, before a search that it would mislead.
+fn check_near(model: &impl Differentiable, start: &DVector<f64>) -> Result<()> {
+    start_gradient(model, start)?;
+    check_gradient_near(model, start)
+}
+
+fn check_gradient_near(model: &impl Differentiable, start: &DVector<f64>) -> Result<()> {
+    check_gradient_at(model, |rng| {
+        start.map(|x| x + (1.0 + x.abs()) * rng.random_range(-NEAR..NEAR))
+    })
 }
 
 fn start_gradient(model: &impl Differentiable, start: &DVector<f64>) -> Result<DVector<f64>> {
@@ -340,6 +351,15 @@ mod tests {
             matches!(wrong_sign, Error::WrongGradient { .. }),
             "{wrong_sign}"
         );
+        // A search would have gone down for thousands of evaluations.
+        let calls = std::cell::Cell::new(0);
+        let wrong_sign = FunctionModel::new(|x: &DVector<f64>| {
+            calls.set(calls.get() + 1);
+            -x.norm_squared()
+        })
+        .with_gradient(|x: &DVector<f64>| x * 2.0);
+        assert!(Gaussian::laplace(&wrong_sign, DVector::from_element(3, 1.0)).is_err());
+        assert!(calls.get() < 150, "{}", calls.get());
         let off_support = refused(|x| x.ln(), |x| x.recip(), 0.0);
         assert!(
             matches!(off_support, Error::InvalidArgument { .. }),

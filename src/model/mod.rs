@@ -50,6 +50,7 @@ mod square;
 mod standard_law;
 mod student;
 mod transformed_prior;
+mod unbounded;
 
 pub(crate) use batch::single_states;
 pub use batch::{BatchModel, BatchOutput};
@@ -71,11 +72,12 @@ pub use latent::{Latent, LatentGradient};
 pub use mixture::GaussianMixture;
 pub(crate) use mixture::Mixture;
 pub use prior::Prior;
-pub use priors::{Priors, Unbounded, UniformBox};
+pub use priors::{Priors, UniformBox};
 pub(crate) use quadratic::QuadraticForm;
 pub(crate) use square::{Factorization, SquareMatrix, check_symmetric};
 pub use student::StudentT;
 pub use transformed_prior::TransformedPrior;
+pub use unbounded::Unbounded;
 
 use std::sync::Arc;
 

@@ -5,6 +5,7 @@ use std::f64::consts::LN_2;
 use rand::Rng;
 
 use super::standard_law::StandardLaw;
+use super::transformed_prior::times;
 use crate::num::{log_sigmoid, sigmoid};
 use crate::{Error, Result};
 
@@ -24,6 +25,8 @@ pub struct Prior {
     constant: f64,
     location: f64,
     scale: f64,
+    #[cfg_attr(feature = "serde", serde(skip))]
+    log_scale: f64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -182,25 +185,78 @@ impl Prior {
             constant: law.constant()?,
             law,
             location,
+            log_scale: scale.abs().ln(),
             scale,
         })
     }
 
     /// Returns the log density of coordinate `u` and its derivative.
     pub(super) fn log_density(&self, u: f64) -> (f64, f64) {
-        let ((x, rate), (log_rate, its_slope)) = match self.is_of_parameter() {
+        self.log_density_by(self.law, u)
+    }
+
+    /// Returns [`log_density`](Self::log_density), given the law again. A loop with a constant in its place has no
+    /// branches, so that it can use vector registers.
+    #[inline(always)]
+    fn log_density_by(&self, law: StandardLaw, u: f64) -> (f64, f64) {
+        let ((x, rate), (log_rate, its_slope)) = match law.is_of_parameter() {
             true => (self.parameter(u), self.support.log_jacobian(u)),
             false => ((u, 1.0), (0.0, 0.0)),
         };
         let v = (x - self.location) / self.scale;
-        let (log_density, slope) = self.law.log_density(v, self.constant);
-        let log_density = log_density - self.scale.abs().ln() + log_rate;
+        let (log_density, slope) = law.log_density(v, self.constant);
+        let log_density = log_density - self.log_scale + log_rate;
         (log_density, slope * rate / self.scale + its_slope)
+    }
+
+    /// Adds the log density of each coordinate in `u` to `log_densities`, and `scale` times its derivative to `gradient`.
+    pub(super) fn accumulate_column(
+        &self,
+        u: &[f64],
+        scale: f64,
+        gradient: &mut [f64],
+        log_densities: &mut [f64],
+    ) {
+        let to = (gradient, log_densities);
+        match self.law {
+            StandardLaw::Normal => accumulate(
+                |u| self.log_density_by(StandardLaw::Normal, u),
+                u,
+                scale,
+                to,
+            ),
+            law => accumulate(|u| self.log_density_by(law, u), u, scale, to),
+        }
+    }
+
+    /// Writes the parameter of each coordinate in `u`.
+    pub(super) fn write_column(&self, u: &[f64], x: &mut [f64]) {
+        let each = x.iter_mut().zip(u);
+        match self.support {
+            Support::Line => each.for_each(|(x, u)| *x = Support::Line.parameter(*u).0),
+            support => each.for_each(|(x, u)| *x = support.parameter(*u).0),
+        }
+    }
+
+    /// Turns `by_x`, derivatives in the parameters, into derivatives in the coordinates `u`, and adds these to `by_u` if
+    /// the log density is above `-inf`.
+    pub(super) fn pull_back_column(
+        &self,
+        u: &[f64],
+        by_x: &[f64],
+        by_u: &mut [f64],
+        log_densities: &[f64],
+    ) {
+        let each = by_u.iter_mut().zip(by_x).zip(u).zip(log_densities);
+        match self.support {
+            Support::Line => pull_back(|u| Support::Line.parameter(u).1, each),
+            support => pull_back(|u| support.parameter(u).1, each),
+        }
     }
 
     pub(super) fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> f64 {
         let drawn = self.location + self.scale * self.law.sample(rng);
-        match self.is_of_parameter() {
+        match self.law.is_of_parameter() {
             true => {
                 let (lowest, highest) = self.support.ends();
                 self.coordinate(drawn.clamp(lowest, highest))
@@ -209,32 +265,9 @@ impl Prior {
         }
     }
 
-    /// Returns whether the law is of the parameter in place of its coordinate.
-    fn is_of_parameter(&self) -> bool {
-        matches!(self.law, StandardLaw::TruncatedNormal { .. })
-    }
-
-    /// Returns the parameter of a coordinate and its derivative. The parameter lies strictly inside the support. Beyond
-    /// the coordinate of the last number inside, the parameter is constant and its derivative is 0.
+    /// Returns the parameter of a coordinate and its derivative.
     pub(super) fn parameter(&self, u: f64) -> (f64, f64) {
-        let (x, slope) = match self.support {
-            Support::Line => (u, 1.0),
-            Support::Positive => (u.exp(), u.exp()),
-            Support::Interval { low, high } => {
-                let (width, share, rest) = (high - low, sigmoid(u), sigmoid(-u));
-                // From the nearer end, so that an end at 0 costs no digits.
-                let x = match u < 0.0 {
-                    true => low + width * share,
-                    false => high - width * rest,
-                };
-                (x, width * share * rest)
-            }
-        };
-        let (lowest, highest) = self.support.ends();
-        match lowest < x && x < highest {
-            true => (x, slope),
-            false => (x.clamp(lowest, highest), 0.0),
-        }
+        self.support.parameter(u)
     }
 
     /// Returns the coordinate of a parameter; not finite if the parameter is outside the support.
@@ -255,8 +288,61 @@ impl Prior {
     }
 }
 
+/// Adds the log densities that `of` returns for the coordinates in `u`, and `scale` times their derivatives.
+fn accumulate(
+    of: impl Fn(f64) -> (f64, f64),
+    u: &[f64],
+    scale: f64,
+    (gradient, log_densities): (&mut [f64], &mut [f64]),
+) {
+    for ((u, total), sum) in u.iter().zip(gradient).zip(log_densities) {
+        let (log_density, slope) = of(*u);
+        *total += scale * slope;
+        *sum += log_density;
+    }
+}
+
+/// Adds `by_x` times the derivative that `of` returns for `u` to `by_u`, if the log density is above `-inf`.
+fn pull_back<'a>(
+    of: impl Fn(f64) -> f64,
+    each: impl Iterator<Item = (((&'a mut f64, &'a f64), &'a f64), &'a f64)>,
+) {
+    for (((by_u, by_x), u), log_density) in each {
+        // Without a branch the loop can use vector registers.
+        *by_u += match *log_density > f64::NEG_INFINITY {
+            true => times(*by_x, of(*u)),
+            false => 0.0,
+        };
+    }
+}
+
 impl Support {
+    /// Returns the parameter of a coordinate and its derivative. The parameter lies strictly inside the support. Beyond
+    /// the coordinate of the last number inside, the parameter is constant and its derivative is 0.
+    #[inline(always)]
+    fn parameter(self, u: f64) -> (f64, f64) {
+        let (x, slope) = match self {
+            Self::Line => (u, 1.0),
+            Self::Positive => (u.exp(), u.exp()),
+            Self::Interval { low, high } => {
+                let (width, share, rest) = (high - low, sigmoid(u), sigmoid(-u));
+                // From the nearer end, so that an end at 0 costs no digits.
+                let x = match u < 0.0 {
+                    true => low + width * share,
+                    false => high - width * rest,
+                };
+                (x, width * share * rest)
+            }
+        };
+        let (lowest, highest) = self.ends();
+        match lowest < x && x < highest {
+            true => (x, slope),
+            false => (x.clamp(lowest, highest), 0.0),
+        }
+    }
+
     /// Returns the least and the greatest parameter inside.
+    #[inline(always)]
     fn ends(self) -> (f64, f64) {
         match self {
             Self::Line => (f64::MIN, f64::MAX),

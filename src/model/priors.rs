@@ -5,13 +5,13 @@ use std::ops::Range;
 use nalgebra::{DMatrix, DMatrixView, DMatrixViewMut, DVector};
 use rand::{Rng, RngExt};
 
-use crate::error::{Failure, demand_dimension};
+use crate::error::demand_dimension;
 use crate::estimate::Quantities;
 use crate::model::{
-    Differentiable, JointPrior, NormalizedModel, Sampleable, TransformedPrior, UnnormalizedModel,
-    copy_row,
+    Differentiable, JointPrior, NormalizedModel, Prior, Sampleable, TransformedPrior, Unbounded,
+    UnnormalizedModel, accumulate_each, copy_row,
 };
-use crate::num::{set_zero, with_buffer};
+use crate::num::with_buffer;
 use crate::{Error, Result};
 
 /// Priors of parameters, as a model over coordinates without bounds.
@@ -128,6 +128,10 @@ impl Priors {
         self.dimension
     }
 
+    pub(super) fn parameter_count(&self) -> usize {
+        self.names.len()
+    }
+
     /// Returns each prior with the indices of its coordinates and of its parameters.
     fn laws(&self) -> impl Iterator<Item = (&dyn TransformedPrior, Range<usize>, Range<usize>)> {
         self.priors.iter().scan((0, 0), |(u, x), prior| {
@@ -216,6 +220,63 @@ impl Priors {
         }
     }
 
+    /// Returns the prior of each parameter if all priors are of a single parameter. A column of coordinates then gives a
+    /// column of parameters.
+    fn singles(&self) -> Option<Vec<&Prior>> {
+        self.priors.iter().map(JointPrior::single).collect()
+    }
+
+    /// Writes the parameters of each row of `states`.
+    pub(super) fn write_rows(&self, states: DMatrixView<'_, f64>, parameters: &mut DMatrix<f64>) {
+        demand_dimension("a state", states.ncols(), self.dimension());
+        if let Some(singles) = self.singles() {
+            let columns = states.column_iter().zip(parameters.column_iter_mut());
+            for (prior, (u, mut x)) in singles.into_iter().zip(columns) {
+                prior.write_column(u.as_slice(), x.as_mut_slice());
+            }
+            return;
+        }
+        let mut state = DVector::zeros(states.ncols());
+        let mut own = DVector::zeros(parameters.ncols());
+        for row in 0..states.nrows() {
+            copy_row(&mut state, states, row);
+            self.write_parameters(&state, &mut own);
+            parameters.row_mut(row).tr_copy_from(&own);
+        }
+    }
+
+    /// Does the [`pull_back`](Self::pull_back) of each row whose log density is above `-inf`.
+    pub(super) fn pull_back_rows(
+        &self,
+        states: DMatrixView<'_, f64>,
+        parameters: &DMatrix<f64>,
+        slopes: &DMatrix<f64>,
+        mut gradients: DMatrixViewMut<'_, f64>,
+        log_densities: &[f64],
+    ) {
+        if let Some(singles) = self.singles() {
+            let columns = states.column_iter().zip(slopes.column_iter());
+            let columns = columns.zip(gradients.column_iter_mut());
+            for (prior, ((u, by_x), mut by_u)) in singles.into_iter().zip(columns) {
+                let (u, by_x, by_u) = (u.as_slice(), by_x.as_slice(), by_u.as_mut_slice());
+                prior.pull_back_column(u, by_x, by_u, log_densities);
+            }
+            return;
+        }
+        let [mut state, mut gradient] = [(); 2].map(|()| DVector::zeros(states.ncols()));
+        let [mut own, mut of_own] = [(); 2].map(|()| DVector::zeros(slopes.ncols()));
+        for (row, log_density) in log_densities.iter().enumerate() {
+            if *log_density > f64::NEG_INFINITY {
+                copy_row(&mut state, states, row);
+                copy_row(&mut own, parameters.as_view(), row);
+                copy_row(&mut of_own, slopes.as_view(), row);
+                copy_row(&mut gradient, gradients.as_view(), row);
+                self.pull_back(&state, &own, &mut of_own, &mut gradient);
+                gradients.row_mut(row).tr_copy_from(&gradient);
+            }
+        }
+    }
+
     fn checked<'s>(&self, state: &'s DVector<f64>) -> &'s [f64] {
         demand_dimension("a state", state.len(), self.dimension());
         state.as_slice()
@@ -270,6 +331,25 @@ impl Differentiable for Priors {
         });
         terms.sum()
     }
+
+    fn accumulate_gradients(
+        &self,
+        states: DMatrixView<'_, f64>,
+        scale: f64,
+        mut gradients: DMatrixViewMut<'_, f64>,
+        log_densities: &mut [f64],
+    ) {
+        let Some(singles) = self.singles() else {
+            return accumulate_each(self, states, scale, gradients, log_densities);
+        };
+        demand_dimension("a state", states.ncols(), self.dimension());
+        log_densities.fill(0.0);
+        let columns = states.column_iter().zip(gradients.column_iter_mut());
+        for (prior, (u, mut gradient)) in singles.into_iter().zip(columns) {
+            let gradient = gradient.as_mut_slice();
+            prior.accumulate_column(u.as_slice(), scale, gradient, log_densities);
+        }
+    }
 }
 
 /// The parameters by their names. A value is NaN if the state has another dimension.
@@ -291,116 +371,6 @@ crate::num::deserialize_checked! {
     Priors { priors: Vec<JointPrior>, names: Vec<String> } => Self::of(priors, names)
 }
 crate::num::serialize_as! { Priors as all { priors: &all.priors, names: &all.names } }
-
-/// A likelihood of parameters as a function of the coordinates of their [`Priors`], made by [`Priors::likelihood`]. Its
-/// value contains no Jacobian, because the prior includes it. Its gradient follows by the chain rule.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Unbounded<M> {
-    priors: Priors,
-    likelihood: M,
-}
-
-impl<M> Unbounded<M> {
-    pub(super) fn new(priors: Priors, likelihood: M) -> Self {
-        Self { priors, likelihood }
-    }
-}
-
-impl<M: UnnormalizedModel<State = DVector<f64>>> UnnormalizedModel for Unbounded<M> {
-    type State = DVector<f64>;
-
-    fn log_density(&self, state: &DVector<f64>) -> f64 {
-        with_buffer(self.priors.names.len(), |parameters| {
-            self.priors.write_parameters(state, parameters);
-            self.likelihood.log_density(parameters)
-        })
-    }
-
-    /// Returns the priors' number of coordinates. If the likelihood has more or fewer parameters than the priors, adds
-    /// the difference, so a path refuses the model for its dimension.
-    fn state_dimension(&self) -> Option<usize> {
-        let parameters = self.priors.names.len();
-        let own = self.likelihood.state_dimension().unwrap_or(parameters);
-        Some((self.priors.dimension() + own).saturating_sub(parameters))
-    }
-
-    fn evaluates_batches(&self) -> bool {
-        self.likelihood.evaluates_batches()
-    }
-
-    fn log_densities(&self, states: &[DVector<f64>], log_densities: &mut [f64]) {
-        let parameters = states.iter().map(|state| self.priors.parameters(state));
-        self.likelihood
-            .log_densities(&Vec::from_iter(parameters), log_densities);
-    }
-
-    fn epsilon(&self) -> f64 {
-        self.likelihood.epsilon()
-    }
-
-    fn failure(&self) -> Option<Failure> {
-        self.likelihood.failure()
-    }
-}
-
-impl<M: Differentiable> Differentiable for Unbounded<M> {
-    fn accumulate_gradient(
-        &self,
-        state: &DVector<f64>,
-        scale: f64,
-        gradient: &mut DVector<f64>,
-    ) -> f64 {
-        let count = self.priors.names.len();
-        with_buffer(count, |parameters| {
-            with_buffer(count, |slopes| {
-                self.priors.write_parameters(state, parameters);
-                set_zero(slopes.as_mut_slice());
-                let model = &self.likelihood;
-                let log_likelihood = model.accumulate_gradient(parameters, scale, slopes);
-                if log_likelihood > f64::NEG_INFINITY {
-                    self.priors.pull_back(state, parameters, slopes, gradient);
-                }
-                log_likelihood
-            })
-        })
-    }
-
-    fn accumulate_gradients(
-        &self,
-        states: DMatrixView<'_, f64>,
-        scale: f64,
-        mut gradients: DMatrixViewMut<'_, f64>,
-        log_densities: &mut [f64],
-    ) {
-        let (chains, count) = (states.nrows(), self.priors.names.len());
-        let mut state = DVector::zeros(states.ncols());
-        let mut parameters = DMatrix::zeros(chains, count);
-        let mut own = DVector::zeros(count);
-        for row in 0..chains {
-            copy_row(&mut state, states, row);
-            self.priors.write_parameters(&state, &mut own);
-            parameters.row_mut(row).tr_copy_from(&own);
-        }
-        let mut slopes = DMatrix::zeros(chains, count);
-        self.likelihood.accumulate_gradients(
-            parameters.as_view(),
-            scale,
-            slopes.as_view_mut(),
-            log_densities,
-        );
-        let (mut of_own, mut gradient) = (DVector::zeros(count), DVector::zeros(states.ncols()));
-        for (row, log_density) in log_densities.iter().enumerate() {
-            if *log_density > f64::NEG_INFINITY {
-                copy_row(&mut state, states, row);
-                copy_row(&mut own, parameters.as_view(), row);
-                copy_row(&mut of_own, slopes.as_view(), row);
-                copy_row(&mut gradient, gradients.as_view(), row);
-                (self.priors).pull_back(&state, &own, &mut of_own, &mut gradient);
-                gradients.row_mut(row).tr_copy_from(&gradient);
-            }
-        }
-    }
-}
 
 /// The uniform distribution on a box: `log f(x) = 0` inside, edges included, and `-inf` outside; `log Z = log volume`.
 ///

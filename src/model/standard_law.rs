@@ -68,6 +68,13 @@ impl StandardLaw {
         }
     }
 
+    /// Returns whether the law is of the parameter in place of its coordinate.
+    #[inline(always)]
+    pub(super) fn is_of_parameter(&self) -> bool {
+        matches!(self, Self::TruncatedNormal { .. })
+    }
+
+    #[inline(always)]
     pub(super) fn log_density(&self, v: f64, constant: f64) -> (f64, f64) {
         match *self {
             Self::Normal => (-0.5 * (v * v + constant), -v),

@@ -130,7 +130,8 @@ pub(crate) fn lost<M: Intermediate>(block: &Block<M::State>, here: &M, there: &M
 /// Share of the data that a stage may not be too long for.
 const WORSE: f64 = 0.9;
 
-/// Returns the distance of a stage. With many data, it is the distance that a share of [`WORSE`] of the data stays below.
+/// Returns the distance of a stage. With many data, it is the distance that a share of [`WORSE`] of the data stays below,
+/// but never that of the worst of three or more, since a single outlying datum would hold up the others.
 fn distance_to<P>(
     populations: &mut Populations<P>,
     (here, there): (&P::At, &P::At),
@@ -151,9 +152,14 @@ where
     }
     let mut distances: Vec<f64> = all.into_values().map(distance).collect();
     distances.sort_unstable_by(f64::total_cmp);
-    let worse = (WORSE * distances.len().saturating_sub(1) as f64).round() as usize;
+    let last = distances.len().saturating_sub(1);
+    let most = if last < 2 { last } else { last - 1 };
+    let worse = (WORSE * last as f64).round() as usize;
     // Without living chains: infinitely far.
-    Ok(distances.get(worse).copied().unwrap_or(f64::INFINITY))
+    Ok(distances
+        .get(worse.min(most))
+        .copied()
+        .unwrap_or(f64::INFINITY))
 }
 
 /// Returns `sqrt(N / CESS - 1)`, with its square multiplied by `1 / (1 - 1/ESS)`. Without this factor the distance

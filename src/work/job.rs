@@ -163,6 +163,11 @@ impl<'e> Job<'e> {
         outcome.map(|value| (value, None))
     }
 
+    /// Returns the reason to stop work that is not a task, if there is one.
+    pub(crate) fn stopped(&self) -> Option<StoppedBy> {
+        self.crew.stopped()
+    }
+
     /// Runs all blocks of a task. If there are several processes, each runs all blocks.
     pub(crate) fn complete<O: Merge + Send>(
         &self,
@@ -268,11 +273,18 @@ impl Crew<'_> {
     /// Counts chain-steps. Stops the work if a callback, `stop_when` or the time limit asks for it.
     fn count<O: Merge>(&self, chain_steps: u64, ledger: &Ledger<O>, saver: Option<&dyn Saver>) {
         let age = || saver.map(Saver::age);
-        if self.meter.add(chain_steps, &age) || self.by.is_asked() {
-            ledger.ask_to_stop(StoppedBy::Callback);
-        } else if self.by.is_over(self.begun) {
-            ledger.ask_to_stop(StoppedBy::TimeLimit);
-        }
+        let by = match self.meter.add(chain_steps, &age) {
+            true => Some(StoppedBy::Callback),
+            false => self.stopped(),
+        };
+        by.into_iter().for_each(|by| ledger.ask_to_stop(by));
+    }
+
+    /// Returns the reason to stop, if `stop_when` or the time limit asks for it.
+    fn stopped(&self) -> Option<StoppedBy> {
+        let over = || self.by.is_over(self.begun).then_some(StoppedBy::TimeLimit);
+        let asked = self.by.is_asked().then_some(StoppedBy::Callback);
+        asked.or_else(over)
     }
 
     /// Returns whether the standard error from the first `blocks` blocks is small enough to end the run. Updates the

@@ -2,7 +2,7 @@
 
 use crate::shared;
 use annealed::Error;
-use annealed::adaptive::{Challenge, ChallengeRun, Judgement, Rounds};
+use annealed::adaptive::{BaseSearch, Challenge, ChallengeRun, Judgement, Rounds};
 use annealed::ais::{Ais, Run};
 use annealed::estimate::{LogZ, Warning, log_sum_exp};
 use annealed::kernel::{BitFlip, Hmc, Metropolis, RandomWalkMetropolis, Repeat};
@@ -447,6 +447,28 @@ fn bad_settings_are_refused() {
     }
     let stopped = challenge().stop_when(|| true).run();
     assert!(matches!(stopped, Err(Error::Stopped { .. })), "{stopped:?}");
+}
+
+/// Scouts and cooling stop after a stage. The search for modes, which has no stages, stops after an evaluation.
+#[test]
+fn a_search_stops_soon_after_it_is_asked() {
+    use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+    let (spike, spent) = (spike(), AtomicU64::new(0));
+    let target = FunctionModel::new(|x: &Vector| {
+        spent.fetch_add(1, Relaxed);
+        spike.target().log_density(x)
+    });
+    let path = GeometricPath::new(isotropic(0.0, 2.0), target);
+    let search = || BaseSearch::new(&path, walk(), 100_000);
+    assert!(search().run().is_ok());
+    let all = spent.swap(0, Relaxed);
+    for share in [0.1, 0.4, 0.6, 0.95] {
+        let most = (share * all as f64) as u64;
+        let stopped = search().stop_when(|| spent.load(Relaxed) >= most).run();
+        assert!(matches!(stopped, Err(Error::Stopped { .. })), "{stopped:?}");
+        let late = spent.swap(0, Relaxed) - most;
+        assert!(late < 3_000, "{late} evaluations of {all} after {most}");
+    }
 }
 
 #[test]

@@ -34,7 +34,7 @@ fn shared(results: &[&Figures]) -> Option<(String, String)> {
 
 /// Returns the warning, if any, that models have different numbers of data sets.
 fn unlike(names: &[&str], results: &[&Figures]) -> Option<(String, String)> {
-    let counts = Vec::from_iter(results.iter().map(|result| result.data_sets()));
+    let counts = Vec::from_iter(results.iter().map(|result| result.parts().len()));
     counts.windows(2).any(|pair| pair[0] != pair[1]).then(|| {
         let counts = names.iter().zip(counts);
         let counts = counts.map(|(name, count)| format!("{name} of {count}"));
@@ -114,7 +114,7 @@ impl LogZSum {
     /// Number of data sets.
     #[getter]
     fn data_sets(&self) -> usize {
-        self.kept.0.data_sets()
+        self.kept.0.parts().len()
     }
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Reduced<'py>> {
@@ -133,7 +133,9 @@ pub fn log_z_sum<'py>(
     py: Python<'py>,
     results: Vec<PyRef<'py, LogZ>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let all = Vec::from_iter(results.iter().map(|result| &result.figures));
+    // A sum inside the sum stands for its parts, so that a part given twice is found.
+    let parts = results.iter().flat_map(|result| result.figures.parts());
+    let all = Vec::from_iter(parts);
     let parts = all
         .iter()
         .map(|figures| *figures as &dyn annealed::estimate::LogZ);
@@ -143,9 +145,9 @@ pub fn log_z_sum<'py>(
         Vec::from_iter(figures.all_doubts().into_iter().map(numbered))
     };
     let doubts = all.iter().enumerate().flat_map(number).chain(shared(&all));
-    let data_sets = all.iter().map(|figures| figures.data_sets()).sum();
     let figures = Figures::of(&found).noting_alone(doubts.collect());
-    Sum(figures.of_data_sets(data_sets)).object(py)
+    let parts = all.into_iter().cloned().collect();
+    Sum(figures.of_parts(parts)).object(py)
 }
 
 /// Difference of two scores: value, error and interval, error over rows and of log Z, warnings, text.

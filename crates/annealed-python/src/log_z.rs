@@ -35,8 +35,8 @@ pub struct Figures {
     text: String,
     /// The function of the package that the user called, and its seed.
     source: (String, u64),
-    /// Number of data sets whose log Z are added.
-    data_sets: usize,
+    /// The results whose log Z are added; none for a single result.
+    parts: Vec<Figures>,
 }
 
 /// Names and texts of warnings.
@@ -56,7 +56,7 @@ impl Figures {
             seconds: result.seconds(),
             text: result.to_string(),
             source: (String::new(), 0),
-            data_sets: 1,
+            parts: Vec::new(),
         }
     }
 
@@ -105,19 +105,27 @@ impl Figures {
         self.doubts().into_iter().chain(unknown).collect()
     }
 
-    /// Sets the number of data sets whose log Z are added.
-    pub fn of_data_sets(mut self, count: usize) -> Self {
-        self.data_sets = count;
+    /// Sets the results whose log Z are added.
+    pub fn of_parts(mut self, parts: Vec<Self>) -> Self {
+        self.parts = parts;
         self
     }
 
-    /// Returns the number of data sets whose log Z are added.
-    pub fn data_sets(&self) -> usize {
-        self.data_sets
+    /// Returns the results of single data sets whose log Z are added; of a single result itself.
+    pub fn parts(&self) -> &[Self] {
+        match self.parts.is_empty() {
+            true => std::slice::from_ref(self),
+            false => &self.parts,
+        }
     }
 
-    /// Returns the warning, if any, that this result and another one share random numbers.
+    /// Returns the warning, if any, that this result and another one, or parts of both, share random numbers.
     pub fn shares_seed(&self, other: &Self) -> Option<(String, String)> {
+        let mut parts = self.parts().iter();
+        parts.find_map(|one| other.parts().iter().find_map(|two| one.has_seed_of(two)))
+    }
+
+    fn has_seed_of(&self, other: &Self) -> Option<(String, String)> {
         let (call, seed) = &self.source;
         (!call.is_empty() && self.source == other.source).then(|| {
             let text = format!(

@@ -75,11 +75,12 @@ impl Differentiable for OfData<'_, '_, Values> {
         log_densities: &mut [f64],
     ) {
         let (n, d) = parameters.shape();
-        let mut rows = DMatrix::zeros(n, d + 1);
-        rows.columns_mut(0, d).copy_from(&parameters);
-        for (row, &datum) in self.data.iter().enumerate() {
-            rows[(row, d)] = datum as f64;
+        let mut rows = Vec::with_capacity(n * (d + 1));
+        for column in parameters.column_iter() {
+            rows.extend_from_slice(column.as_slice());
         }
+        rows.extend(self.data.iter().map(|&datum| datum as f64));
+        let rows = DMatrix::from_vec(n, d + 1, rows);
         let mut slopes = DMatrix::zeros(n, d + 1);
         let (rows, into) = (rows.as_view(), slopes.as_view_mut());
         (self.decoder.rows).accumulate_gradients(rows, scale, into, log_densities);
@@ -222,6 +223,17 @@ struct Settings {
     time_limit: Option<std::time::Duration>,
 }
 
+/// Returns rows of slopes, each with a slope of 0 by the index of its datum. A row then has `dimension` numbers.
+fn with_index(slopes: &[f64], dimension: usize) -> Vec<f64> {
+    let rows = slopes.chunks_exact(dimension - 1);
+    let mut all = Vec::with_capacity(rows.len() * dimension);
+    for row in rows {
+        all.extend_from_slice(row);
+        all.push(0.0);
+    }
+    all
+}
+
 /// Estimates log p(x) of `data` data. The function gets rows of parameters, each with the index of its datum at the end.
 /// `latents` are the parameters that generated simulated data.
 #[pyfunction]
@@ -293,7 +305,10 @@ pub fn log_likelihoods<'py>(
             }
         }
     };
-    let call = |py: Python<'_>, states, n| function.call(py, states, n);
+    let call = |py: Python<'_>, states, n| {
+        let (values, slopes) = function.call(py, states, n)?;
+        Ok((values, with_index(&slopes, dimension)))
+    };
     let desk = Desk::new(threads, progress)?.time_limit(time_limit);
     desk.run(py, &call, work, |py, found| found.figures(py))
 }

@@ -85,6 +85,29 @@ const OF_EVIDENCE: &[Phrase] = &[
 const OF_MODES: &[Phrase] = &[
     ("allow more levels", "pass a larger max_levels"),
     (
+        "the estimate of the resampled run rests on about",
+        "the islands are worth about",
+    ),
+    (
+        " independent families of chains, too few to judge the error: run at least 10 blocks, with more chains or a smaller \
+         block_size; if the run already has 10 blocks, use more stages or a better mixing kernel",
+        " independent ones, too few to judge the error: pass more islands, at least 20; if there are as many, more chains or \
+         moves",
+    ),
+    (
+        "use more moves at each stage, a better mixing kernel or a wider base",
+        "pass more chains or moves",
+    ),
+    (" betas (the barrier is", " stages (the barrier is"),
+    (
+        "round trips between base and target",
+        "round trips between prior and posterior",
+    ),
+    (
+        "the target's states still depend on where they began",
+        "the posterior's states still depend on where they began",
+    ),
+    (
         "use more betas, or more rounds",
         "pass more stages, or more rounds",
     ),
@@ -158,6 +181,11 @@ const OF_DRAWS: &[Phrase] = &[
         "use more stages, slower processes or states between, or more samples in both directions",
         "pass law=\"mixture\", or use annealed.evidence",
     ),
+    (
+        "the two directions overlap (",
+        "the draws and the fitted law overlap (",
+    ),
+    ("use more samples in both directions", "pass more draws"),
 ];
 
 /// Phrases for `annealed.free_energy`.

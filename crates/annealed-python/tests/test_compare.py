@@ -70,6 +70,10 @@ def test_sums_of_data_sets(runs):
     unlike = annealed.compare({"sum": parts, "one": runs["wide"]})
     assert unlike.warning_names == ["DifferentData"] and "sum of 3, one of 1" in unlike.warnings[0]
     assert annealed.log_z_sum([found, runs["wide"]]).data_sets == 4
+    with pytest.raises(ValueError, match="got an earlier result again as result 3"):
+        annealed.log_z_sum([found, parts[1]])
+    both = annealed.compare({"one": [runs["wide"], parts[1]], "two": [runs["narrow"], parts[1]]})
+    assert both.warning_names == ["SharedSeed"]
     # The warnings of a part are those of the sum.
     low = annealed.evidence({"x": annealed.normal(0, 1)}, lambda x: -0.5e4 * (x[:, 0] - 3) ** 2, until_error=1e-4, budget=45_000, seed=11)
     whole = annealed.log_z_sum([runs["medium"], low])

@@ -3,6 +3,7 @@
 import pickle
 import sys
 import threading
+import time
 import warnings
 
 import annealed
@@ -403,6 +404,34 @@ def test_a_challenge_finds_a_spike():
     judged = run.challenge()
     assert run.log_z < exact - 1 and abs(judged.log_z - exact) < 4 * judged.standard_error < 1
     assert "FirstRunTooLow" in judged.warning_names and "run.challenge(budget=..)" in str(judged)
+
+
+def test_a_time_limit_ends_the_search_of_a_challenge():
+    calls = []
+
+    def slow(x):
+        calls.append(len(x))
+        time.sleep(0.002)
+        return log_likelihood(x)
+
+    # The search for modes makes thousands of calls with single states.
+    run = annealed.evidence(PRIOR, slow, budget=50_000)
+    begun, before = time.monotonic(), len(calls)
+    with pytest.raises(TimeoutError, match="time limit reached"):
+        run.challenge(time_limit=2)
+    assert time.monotonic() - begun < 4 and calls[before:].count(1) > 100
+
+
+def test_a_wrong_gradient_is_named_before_a_mode_is_searched():
+    calls = []
+
+    def counted(x):
+        calls.append(len(x))
+        return log_likelihood(x)
+
+    with pytest.raises(ValueError, match="gradient"):
+        annealed.evidence(PRIOR, counted, lambda x: -gradient(x), base="laplace")
+    assert len(calls) < 40, calls
 
 
 def test_a_reverse_run_from_exact_samples_joins_the_rounds():

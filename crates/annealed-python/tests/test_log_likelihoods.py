@@ -90,6 +90,18 @@ def test_each_call_has_the_same_shape(slopes):
     assert threads == {threading.get_ident()} and run.padded_rows > 0
 
 
+def test_blocks_are_equal_by_default():
+    shapes = set()
+
+    def function(z, x):
+        shapes.add(len(z))
+        return log_likelihood(z, x)
+
+    data = np.resize(X, (65, P))
+    annealed.log_likelihoods(PRIOR, function, data, stages=2, moves=1, chains=2)
+    assert shapes == {44}
+
+
 def test_a_network_in_two_dimensions_agrees_with_a_grid():
     # x ~ N(b tanh(a z + c), 0.2^2), with several posterior modes of some data.
     rng, noise, count = np.random.default_rng(1), 0.2, 30

@@ -36,6 +36,21 @@ def test_oscillators_have_their_free_energies():
     assert str(pickle.loads(pickle.dumps(found))) == str(found)
 
 
+def test_copies_of_each_draw_are_refused():
+    copied, counts = np.repeat(U_KN, 7, axis=1), [7 * n for n in COUNTS]
+    with pytest.raises(ValueError, match="state 0, which has each draw 7 times in a row"):
+        annealed.mbar(copied, counts, draws="independent")
+    # Those of a chain that rejects moves are correlated draws.
+    once, chains = annealed.mbar(U_KN, COUNTS, draws="independent"), annealed.mbar(copied, counts)
+    assert (chains.standard_errors[0, 1:] > 0.8 * once.standard_errors[0, 1:]).all()
+
+
+def test_few_draws_that_overlap_are_no_gap():
+    x = np.array([-0.5, 0.1, 0.7, -0.2, 0.4, 0.0])
+    found = annealed.mbar(potentials(x, [1.0, 1.2], [0.0, 0.1]), [3, 3], draws="independent")
+    assert "LittleOverlap" in found.warning_names and "hardly overlap" not in str(found)
+
+
 def test_a_state_between_and_means():
     found = annealed.mbar(U_KN, COUNTS, draws="independent")
     u_n = potentials(X, 3.0, 0.45)[0]

@@ -1,6 +1,7 @@
 """Tempering and nested levels, against closed forms."""
 
 import pickle
+import re
 
 import annealed
 import numpy as np
@@ -67,6 +68,15 @@ def test_any_number_of_threads_has_the_same_bits():
     for call, settings in [(annealed.tempering, {"rounds": 5}), (annealed.nested, {"islands": 4, "chains": 4, "moves": 4})]:
         one, three = (call(PRIOR, log_likelihood, seed=3, threads=threads, **settings) for threads in (1, 3))
         assert str(one) == str(three)
+
+
+def test_warnings_are_in_words_of_the_package():
+    few = annealed.nested(PRIOR, log_likelihood, islands=2, chains=8, moves=2)
+    assert "FewFamilies" in few.warning_names and "pass more islands" in str(few)
+    stuck = annealed.tempering(PRIOR, log_likelihood, stages=2, rounds=2, ladders=2, seed=1)
+    assert "round trips between prior and posterior" in str(stuck)
+    for text in [str(few), str(stuck)]:
+        assert not re.search(r"resampled run|blocks|block_size|famil|betas|base and target|mixing kernel", text), text
 
 
 def test_results_can_be_challenged():

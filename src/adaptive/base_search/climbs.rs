@@ -38,7 +38,7 @@ pub(super) fn tops(
     let allowance = allowance.min(target.left());
     let mut tops = match target.gradient {
         Some(gradient_of) => {
-            let last = target.left() - allowance;
+            let last = target.left().saturating_sub(allowance);
             let starts = starts.into_iter();
             starts
                 // Room for two gradients in each iteration.

@@ -150,6 +150,8 @@ pub struct Target<'t, S> {
     pub(super) gradient: Option<GradientOf<'t, S>>,
     pub(super) spent: Cell<u64>,
     allowance: u64,
+    /// Returns true from when the search has to stop.
+    pub(super) is_over: &'t dyn Fn() -> bool,
     /// Machine epsilon of the number type in which the target computes log densities.
     pub(super) epsilon: f64,
     /// Random numbers for searches for optima.
@@ -169,6 +171,7 @@ impl<'t, S> Target<'t, S> {
             gradient,
             spent: Cell::new(0),
             allowance,
+            is_over: &|| false,
             epsilon: f64::EPSILON,
             rng: RefCell::new(rng),
         }
@@ -191,9 +194,12 @@ impl<'t, S> Target<'t, S> {
         }
     }
 
-    /// Returns the number of evaluations that are left.
+    /// Returns the number of evaluations that are left; 0 once the search has to stop.
     pub fn left(&self) -> u64 {
-        self.allowance.saturating_sub(self.spent.get())
+        match (self.is_over)() {
+            true => 0,
+            false => self.allowance.saturating_sub(self.spent.get()),
+        }
     }
 
     /// Calls `search`, which may spend at most `evaluations` of the evaluations left.

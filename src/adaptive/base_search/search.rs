@@ -1,5 +1,6 @@
 //! The search for a base: scouts, cooling, modes, and a mixture of the path's own base with distributions around modes.
 
+use std::cell::Cell;
 use std::iter::repeat_n;
 use std::sync::Arc;
 
@@ -25,7 +26,7 @@ use crate::model::{
 use crate::path::{AnnealingPath, dimension};
 use crate::population::Moves;
 use crate::random::{Purpose, StreamRng, stream};
-use crate::work::{Job, Single, caught, caught_once};
+use crate::work::{Job, Single, StoppedBy, caught, caught_once};
 use crate::{Error, Result};
 
 /// The uses of randomness in a challenge. Each has a stream of its own. Reordering them would change all challenges.
@@ -254,13 +255,21 @@ where
             true => (SHARE_FOR_MODES * fitting as f64) as u64 / EVALUATIONS_PER_DRAW,
             false => 0,
         };
-        let starts = trails.ends().len();
+        let (starts, stopped) = (trails.ends().len(), Cell::new(None::<StoppedBy>));
         let mixture = || {
             let draws = (0..draws).map(|_| old.base().sample(&mut seeds)).collect();
-            self.mixture(&old, &trails.with_draws(draws), fitting, &mut seeds)
+            let is_over = || {
+                stopped.set(stopped.get().or_else(|| job.stopped()));
+                stopped.get().is_some()
+            };
+            let trails = trails.with_draws(draws);
+            self.mixture(&old, &trails, (fitting, &is_over), &mut seeds)
         };
         let panicked = |message| Error::panicked(message, 0..starts);
         let (base, modes, fitted) = caught_once(mixture).map_err(panicked)??;
+        if let Some(by) = stopped.get() {
+            return Err(by.error(starts));
+        }
         Ok(FoundBase {
             base,
             modes,
@@ -328,12 +337,12 @@ where
     }
 
     /// Returns the mixture of the path's own base with distributions around modes, the number of modes, and the
-    /// evaluations spent.
+    /// evaluations spent. Ends early if `is_over` returns true.
     fn mixture(
         &self,
         old: &MixturePath<P, LawOf<P>>,
         trails: &Trails<P::State>,
-        allowance: u64,
+        (allowance, is_over): (u64, &dyn Fn() -> bool),
         rng: &mut StreamRng,
     ) -> Result<(MixtureBase<P, LawOf<P>>, usize, u64)> {
         let log_density = |state: &P::State| old.target().log_density(state);
@@ -347,6 +356,7 @@ where
             ChallengeStream::Modes.stream(self.seed),
         );
         target.epsilon = old.target().epsilon();
+        target.is_over = is_over;
         let modes = P::State::find_modes(trails, &target)?;
         let count = modes.len();
         let laws = modes.into_iter().flatten().collect();

@@ -3,7 +3,8 @@
 use nalgebra::DMatrix;
 
 use super::data::Data;
-use crate::estimate::bennett::{FEW, LITTLE};
+use crate::estimate::advice::LITTLE;
+use crate::estimate::bennett::FEW;
 use crate::estimate::{BennettEstimate, Warning, log_sum_exp};
 use crate::{Error, Result};
 

@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use nalgebra::DMatrix;
 
-use crate::estimate::repeated::check_repeated;
+use crate::estimate::repeated::{check_each_once, check_repeated};
 use crate::{Error, Result};
 
 /// How the draws of all states depend on each other. The standard errors follow from it.
@@ -104,7 +104,7 @@ impl Data {
             Error::check_at_least("different times of replicas", different, TIMES)?;
         }
         check_values(&matrix, &labels)?;
-        check_copies(&matrix, &labels, states)?;
+        check_copies(&matrix, &labels, states, &how)?;
         let mut counts = vec![0; states];
         labels.iter().for_each(|state| counts[*state] += 1);
         let each = counts.iter().map(|count| *count as f64).enumerate();
@@ -159,7 +159,12 @@ fn check_values(matrix: &DMatrix<f64>, labels: &[usize]) -> Result<()> {
 }
 
 /// Refuses draws that are given twice.
-fn check_copies(matrix: &DMatrix<f64>, labels: &[usize], states: usize) -> Result<()> {
+fn check_copies(
+    matrix: &DMatrix<f64>,
+    labels: &[usize],
+    states: usize,
+    how: &Dependence,
+) -> Result<()> {
     let mut rows = vec![DefaultHasher::new(); labels.len()];
     for column in matrix.column_iter() {
         let values = rows.iter_mut().zip(column.iter());
@@ -169,7 +174,11 @@ fn check_copies(matrix: &DMatrix<f64>, labels: &[usize], states: usize) -> Resul
     for (row, state) in rows.iter().zip(labels) {
         series[*state].push(row.finish());
     }
-    check_repeated("state", &series)
+    check_repeated("state", &series)?;
+    match how {
+        Dependence::Independent => check_each_once("state", &series),
+        Dependence::Chains | Dependence::Replicas(_) => Ok(()),
+    }
 }
 
 /// Returns the largest rounding error of log densities. Numbers that all have single precision were computed in it, unless

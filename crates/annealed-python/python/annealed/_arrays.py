@@ -130,6 +130,8 @@ class BatchFunction:
 
     def in_parts(self, x: np.ndarray, rows: int) -> tuple[np.ndarray, Optional[np.ndarray]]:
         """Calls the functions with `rows` rows at once."""
+        if len(x) == rows:
+            return self.once(x)
         parts = [self.part(x[i : i + rows], rows) for i in range(0, len(x), rows)]
         values, slopes = zip(*parts)
         return np.concatenate(values), None if slopes[0] is None else np.concatenate(slopes)

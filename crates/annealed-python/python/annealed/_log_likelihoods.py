@@ -86,8 +86,14 @@ class LogLikelihoods:
         return arviz.from_dict({"log_likelihood": group}, attrs={"log_likelihood": attributes}, **data)
 
 
+#: Most data in a block, unless the user sets another number. In larger blocks, arrays of NumPy may be so large that each call gets
+#: new pages of memory, which take longer than the function.
+MOST_IN_BLOCK = 32
+
+
 class _Decoder(BatchFunction):
-    """A user's function of latent vectors and data, for rows (n, d + 1) that end with the index of their datum."""
+    """A user's function of latent vectors and data, for rows (n, d + 1) that end with the index of their datum. Gradients are
+    those by the latent vectors, (n, d)."""
 
     def __init__(self, log_likelihood: Any, data: np.ndarray, gradient: Any, names: list[str], rows: int) -> None:
         super().__init__("log_likelihood", log_likelihood, gradient, names)
@@ -106,8 +112,7 @@ class _Decoder(BatchFunction):
 
     def once(self, x: np.ndarray) -> tuple[np.ndarray, Optional[np.ndarray]]:
         self.indices = x[:, -1].astype(np.int64)
-        values, slopes = super().once(np.ascontiguousarray(x[:, :-1]))
-        return values, None if slopes is None else np.pad(slopes, ((0, 0), (0, 1)))
+        return super().once(np.ascontiguousarray(x[:, :-1]))
 
     def values(self, found: Any, x: np.ndarray) -> np.ndarray:
         values = super().values(found, x)
@@ -130,7 +135,7 @@ def log_likelihoods(
     chains: int = 16,
     stages: int = 200,
     moves: int = 5,
-    data_per_block: int = 16,
+    data_per_block: Optional[int] = None,
     step_size: Optional[float] = None,
     leapfrog: int = 5,
     time_limit: Optional[float] = None,
@@ -162,8 +167,9 @@ def log_likelihoods(
     chains : number of chains of each datum; 16 to 64
     stages : steps from the prior to the posteriors. If many data warn, use more
     moves : moves at each stage of the first pass, which finds the schedule and the step sizes of each datum
-    data_per_block : number of data whose chains are evaluated together. Each call of your function gets `data_per_block * chains`
-        rows, so that a compiled function is compiled once; missing rows are copies, counted in `padded_rows`
+    data_per_block : number of data whose chains are evaluated together; 32 by default, or a few less if the last block is then
+        fuller. Each call of your function gets `data_per_block * chains` rows, so that a compiled function is compiled once; missing
+        rows are copies, counted in `padded_rows`
     step_size : where the tuning of the step sizes starts
     leapfrog : steps of each Hamiltonian trajectory
     time_limit : end the run after so many seconds, with the data that are finished
@@ -199,7 +205,9 @@ def log_likelihoods(
         simulated = floats("simulated", simulated, 2)
         if simulated.shape != (len(array), len(names)):
             raise ValueError(f"invalid simulated: got an array of shape {simulated.shape}, expected {(len(array), len(names))}")
-    chains, data_per_block = integer("chains", chains, 2), integer("data_per_block", data_per_block, 1)
+    chains = integer("chains", chains, 2)
+    blocks = -(-len(array) // MOST_IN_BLOCK)
+    data_per_block = -(-len(array) // blocks) if data_per_block is None else integer("data_per_block", data_per_block, 1)
     rows = chains * min(data_per_block, len(array))
     function = _Decoder(log_likelihood, array, gradient, names, rows)
     with_gradient = function.gradient is not None

@@ -1,0 +1,184 @@
+//! A likelihood of parameters as a function of coordinates without bounds.
+
+use nalgebra::{DMatrix, DMatrixView, DMatrixViewMut, DVector};
+
+use crate::error::Failure;
+use crate::model::{Differentiable, Priors, UnnormalizedModel};
+use crate::num::{set_zero, with_buffer};
+
+/// A likelihood of parameters as a function of the coordinates of their [`Priors`], made by [`Priors::likelihood`]. Its
+/// value contains no Jacobian, because the prior includes it. Its gradient follows by the chain rule.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Unbounded<M> {
+    priors: Priors,
+    likelihood: M,
+}
+
+impl<M> Unbounded<M> {
+    pub(super) fn new(priors: Priors, likelihood: M) -> Self {
+        Self { priors, likelihood }
+    }
+}
+
+impl<M: UnnormalizedModel<State = DVector<f64>>> UnnormalizedModel for Unbounded<M> {
+    type State = DVector<f64>;
+
+    fn log_density(&self, state: &DVector<f64>) -> f64 {
+        with_buffer(self.priors.parameter_count(), |parameters| {
+            self.priors.write_parameters(state, parameters);
+            self.likelihood.log_density(parameters)
+        })
+    }
+
+    /// Returns the priors' number of coordinates. If the likelihood has more or fewer parameters than the priors, adds
+    /// the difference, so a path refuses the model for its dimension.
+    fn state_dimension(&self) -> Option<usize> {
+        let parameters = self.priors.parameter_count();
+        let own = self.likelihood.state_dimension().unwrap_or(parameters);
+        Some((self.priors.dimension() + own).saturating_sub(parameters))
+    }
+
+    fn evaluates_batches(&self) -> bool {
+        self.likelihood.evaluates_batches()
+    }
+
+    fn log_densities(&self, states: &[DVector<f64>], log_densities: &mut [f64]) {
+        let parameters = states.iter().map(|state| self.priors.parameters(state));
+        self.likelihood
+            .log_densities(&Vec::from_iter(parameters), log_densities);
+    }
+
+    fn epsilon(&self) -> f64 {
+        self.likelihood.epsilon()
+    }
+
+    fn failure(&self) -> Option<Failure> {
+        self.likelihood.failure()
+    }
+}
+
+impl<M: Differentiable> Differentiable for Unbounded<M> {
+    fn accumulate_gradient(
+        &self,
+        state: &DVector<f64>,
+        scale: f64,
+        gradient: &mut DVector<f64>,
+    ) -> f64 {
+        let count = self.priors.parameter_count();
+        with_buffer(count, |parameters| {
+            with_buffer(count, |slopes| {
+                self.priors.write_parameters(state, parameters);
+                set_zero(slopes.as_mut_slice());
+                let model = &self.likelihood;
+                let log_likelihood = model.accumulate_gradient(parameters, scale, slopes);
+                if log_likelihood > f64::NEG_INFINITY {
+                    self.priors.pull_back(state, parameters, slopes, gradient);
+                }
+                log_likelihood
+            })
+        })
+    }
+
+    fn accumulate_gradients(
+        &self,
+        states: DMatrixView<'_, f64>,
+        scale: f64,
+        gradients: DMatrixViewMut<'_, f64>,
+        log_densities: &mut [f64],
+    ) {
+        let (chains, count) = (states.nrows(), self.priors.parameter_count());
+        let mut parameters = DMatrix::zeros(chains, count);
+        self.priors.write_rows(states, &mut parameters);
+        let mut slopes = DMatrix::zeros(chains, count);
+        self.likelihood.accumulate_gradients(
+            parameters.as_view(),
+            scale,
+            slopes.as_view_mut(),
+            log_densities,
+        );
+        self.priors
+            .pull_back_rows(states, &parameters, &slopes, gradients, log_densities);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Result;
+    use crate::model::{JointPrior, Prior, accumulate_each};
+
+    /// The sum of log and square root of `|x|`; `-inf` with a slope of NaN in states with a number 7.
+    struct Rough(usize);
+
+    impl UnnormalizedModel for Rough {
+        type State = DVector<f64>;
+
+        fn log_density(&self, x: &DVector<f64>) -> f64 {
+            self.accumulate_gradient(x, 0.0, &mut x.clone())
+        }
+    }
+
+    impl Differentiable for Rough {
+        fn accumulate_gradient(
+            &self,
+            x: &DVector<f64>,
+            scale: f64,
+            gradient: &mut DVector<f64>,
+        ) -> f64 {
+            assert_eq!(x.len(), self.0);
+            if x.iter().any(|x| *x == 7.0) {
+                gradient.fill(f64::NAN);
+                return f64::NEG_INFINITY;
+            }
+            for (to, x) in gradient.iter_mut().zip(x.iter()) {
+                *to += scale * (x.recip() + x.signum() * 0.5 * x.abs().powf(-0.5));
+            }
+            x.iter().map(|x| x.abs().ln() + x.abs().sqrt()).sum()
+        }
+    }
+
+    fn all() -> Result<Vec<JointPrior>> {
+        let singles = [
+            Prior::normal(0.3, 1.7)?,
+            Prior::student_t(4.0, -1.0, 0.5)?,
+            Prior::log_normal(0.3, 0.7)?,
+            Prior::inverse_gamma(3.5, 2.0)?,
+            Prior::half_cauchy(0.5)?,
+            Prior::uniform(-1.0, 4.0)?,
+            Prior::truncated_normal(1.0, 2.0, 0.0, f64::INFINITY)?,
+        ];
+        Ok(singles.map(JointPrior::from).to_vec())
+    }
+
+    fn assert_rows_are_columns(model: &impl Differentiable, states: &DMatrix<f64>) {
+        let start = states.map(|u| 0.1 * u - 2.0);
+        let by = |columns: bool| {
+            let (mut gradients, mut found) = (start.clone(), vec![0.0; states.nrows()]);
+            let (u, to) = (states.as_view(), gradients.as_view_mut());
+            match columns {
+                true => model.accumulate_gradients(u, 0.3, to, &mut found),
+                false => accumulate_each(model, u, 0.3, to, &mut found),
+            }
+            (found, gradients)
+        };
+        assert_eq!(by(true), by(false));
+    }
+
+    /// Priors of single parameters go by columns, others by rows. Each row gets the bits that it gets alone.
+    #[test]
+    fn rows_together_have_the_bits_of_each_alone() {
+        let singles = all().unwrap();
+        let mut mixed = singles.clone();
+        mixed.push(JointPrior::dirichlet([2.0, 3.0, 4.0]).unwrap());
+        for list in [singles, mixed] {
+            let priors = Priors::new(list).unwrap();
+            let d = priors.dimension();
+            let mut states = DMatrix::from_fn(9, d, |i, j| ((3 * i + 5 * j) as f64).sin() * 2.0);
+            // A parameter at which the likelihood is 0, and one that saturates.
+            (states[(2, 0)], states[(4, 2)]) = (7.0, -900.0);
+            let likelihood = priors.likelihood(Rough(priors.parameter_count()));
+            assert_rows_are_columns(&priors, &states);
+            assert_rows_are_columns(&likelihood, &states);
+        }
+    }
+}
