@@ -378,6 +378,7 @@ where
         let task = FirstPassTask {
             settings: &settings,
             allowance,
+            smaller: None,
             checks,
             later: None,
         };
