@@ -220,21 +220,29 @@ where
         job: &mut dyn Runs<Single<Arrived<P::State, K>>>,
         later: Later<'_>,
     ) -> Result<FirstPassRun<K>> {
+        Ok(self.arrive(job, later, (u64::MAX, None))?.found)
+    }
+
+    /// Runs the pass, or `smaller` in its place if it spends `allowance` evaluations.
+    pub(super) fn arrive(
+        &self,
+        job: &mut dyn Runs<Single<Arrived<P::State, K>>>,
+        later: Later<'_>,
+        (allowance, smaller): (u64, Option<&Self>),
+    ) -> Result<Arrived<P::State, K>> {
         self.check()?;
         refuse_stages(self.kernel.stages())?;
         let begun = Instant::now();
         let closed = job.run(&FirstPassTask {
             settings: self,
-            allowance: u64::MAX,
+            allowance,
+            smaller,
             checks: true,
             later: Some(later),
         })?;
-        let Single(arrived) = closed.whole(self.chains)?;
-        let seconds = begun.elapsed().as_secs_f64();
-        Ok(FirstPassRun {
-            seconds,
-            ..arrived.found
-        })
+        let Single(mut arrived) = closed.whole(self.chains)?;
+        arrived.found.seconds = begun.elapsed().as_secs_f64();
+        Ok(arrived)
     }
 }
 

@@ -337,6 +337,8 @@ pub(super) struct FirstPassTask<'s, 'p, P: AnnealingPath, K> {
     pub(super) settings: &'s FirstPass<'p, P, K>,
     /// Number of evaluations that the pass may spend. Afterwards, one stage leads to the target.
     pub(super) allowance: u64,
+    /// The pass to make in place of one that spends this number. It has fewer chains.
+    pub(super) smaller: Option<&'s FirstPass<'p, P, K>>,
     /// Whether the kernel checks the model.
     pub(super) checks: bool,
     /// Function that forecasts the later chain-steps. Without it the pass leaves forecasts to its caller.
@@ -351,6 +353,8 @@ pub(crate) type Later<'s> = &'s (dyn Fn(usize) -> u64 + Sync);
 pub(crate) struct Arrived<S, K> {
     pub(super) states: Vec<S>,
     pub(super) found: FirstPassRun<K>,
+    /// Number of evaluations of a pass with too many chains for the budget.
+    pub(super) in_vain: u64,
 }
 
 impl<'s, 'p, P, K> Task for FirstPassTask<'s, 'p, P, K>
@@ -367,10 +371,20 @@ where
 
     fn run(&self, _block: usize, pulse: &mut dyn Pulse) -> Result<Self::Output, Halt> {
         let mut at = FirstPassAtWork::start(self.settings)?;
-        at.go(self.allowance, (self.later, self.checks), pulse, true)?;
+        let is_last = self.smaller.is_none();
+        at.go(self.allowance, (self.later, self.checks), pulse, is_last)?;
+        let mut in_vain = 0;
+        if let Some(smaller) = self.smaller
+            && at.evaluations() >= self.allowance
+        {
+            in_vain = at.evaluations();
+            at = FirstPassAtWork::start(smaller)?;
+            at.go(u64::MAX, (self.later, self.checks), pulse, true)?;
+        }
         Ok(Single(Arrived {
             found: at.finish()?,
             states: at.states(),
+            in_vain,
         }))
     }
 

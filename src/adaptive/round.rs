@@ -82,6 +82,8 @@ impl<S: Clone + Send> Layout<S> {
 
 #[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct Reached<S, K> {
+    /// Number of chains of each round.
+    pub(super) chains: usize,
     pub(super) spent: u64,
     /// Number of stages of the next round.
     pub(super) stages: usize,
@@ -116,6 +118,7 @@ impl<S, K> Reached<S, K> {
         let expected = format!("a first pass and at most {rounds} rounds");
         let fits = finished.is_some_and(|finished| finished <= rounds);
         Error::check(fits, "passes", passed, expected)?;
+        Error::check_count("chains", self.chains, 1)?;
         let ended = self.stopped_by.is_some();
         let expected = "a result of what has ended";
         Error::check(
@@ -130,8 +133,9 @@ impl<S, K> Reached<S, K> {
         Error::check(self.stages <= most, "stages", self.stages, expected)
     }
 
-    pub(super) fn after_first(seed: u64, first: FirstPassRun<K>) -> Self {
+    pub(super) fn after_first(seed: u64, chains: usize, first: FirstPassRun<K>) -> Self {
         Self {
+            chains,
             spent: first.evaluations,
             stages: first.schedule.stages().max(FEWEST_STAGES),
             seeds: stream(seed, Purpose::ROUNDS, 0),
@@ -178,17 +182,18 @@ mod tests {
         let pass = FirstPass::new(&line, RandomWalkMetropolis::new(0.5)?).chains(20);
         let first = pass.run()?;
         let refused = |forge: &dyn Fn(&mut At)| {
-            let mut at = Reached::after_first(0, first.clone());
+            let mut at = Reached::after_first(0, 20, first.clone());
             forge(&mut at);
             at.check(2).is_err()
         };
         assert!(!refused(&|_| ()));
         assert!(
-            Reached::<DVector<f64>, _>::after_first(0, first.clone())
+            Reached::<DVector<f64>, _>::after_first(0, 20, first.clone())
                 .check(usize::MAX)
                 .is_ok()
         );
         assert!(refused(&|at| at.rounds.clear()));
+        assert!(refused(&|at| at.chains = 0));
         assert!(refused(&|at| at.rounds = vec![at.rounds[0]; 4]));
         assert!(refused(&|at| at.stages = 1 << 40));
         assert!(refused(&|at| at.stopped_by = Some(StoppedBy::Chains)));

@@ -9,7 +9,7 @@ use rand::Rng;
 use super::barrier::Barrier;
 use super::base_search::MixtureAt;
 use super::covariance::CovarianceRecorder;
-use super::first_pass::{FIRST_BLOCK, FirstPass};
+use super::first_pass::{FIRST_BLOCK, FirstPass, FirstPassRun};
 use super::first_pass_task::{Arrived, Later};
 use super::fitted::{Begun, FitTask, Fitting, TOGETHER, fitting};
 use super::round::{
@@ -63,7 +63,7 @@ pub struct Rounds<'p, P: AnnealingPath, K> {
     pub(super) fitting: Option<Fitting<'p, P::State, K>>,
     /// Log normaliser of the base, to which the log ratio of normalisers is added.
     pub(super) log_base_normalizer: f64,
-    pub(super) chains: usize,
+    pub(super) chains: Option<usize>,
     pub(super) moves: usize,
     pub(super) block_size: Option<usize>,
     pub(super) rounds: Option<usize>,
@@ -80,6 +80,9 @@ pub(super) struct Plan {
     is_last: bool,
 }
 
+/// Number of chains unless it is set, and the number if the budget is too small for these.
+const CHAINS: usize = 256;
+pub(super) const FEWEST_CHAINS: usize = 64;
 /// Number of rounds, unless it is set or the rounds go on until an error is reached.
 const ROUNDS: usize = 8;
 /// Effective share of the draws of a fitted base below which a round from it has stages: a stage costs as much as a draw.
@@ -126,7 +129,7 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
             kernel,
             tuner: None,
             fitting: None,
-            chains: 256,
+            chains: None,
             moves: 3,
             block_size: None,
             rounds: None,
@@ -208,9 +211,19 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
         self
     }
 
+    /// Returns the number of chains, if the budget is not too small for them.
+    pub(super) fn most_chains(&self) -> usize {
+        self.chains.unwrap_or(CHAINS)
+    }
+
+    /// Returns whether there may be fewer chains if the budget is too small.
+    pub(super) fn may_shrink(&self) -> bool {
+        self.chains.is_none() && self.budget.is_some()
+    }
+
     setters! {
-        /// Sets the number of chains; 256 by default.
-        chains: usize,
+        /// Sets the number of chains; 256 by default, or 64 if the [`budget`](Self::budget) is too small for 256.
+        chains in Some: usize,
         /// Sets the number of moves at each stage of the first pass; 3 by default.
         moves: usize,
         /// Sets the seed; 0 by default.
@@ -225,8 +238,10 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
         /// takes.
         rounds in Some: usize,
         /// Sets the number of evaluations of the target to spend; a value with its gradient counts as one. The first pass may take at
-        /// most a quarter, and needs some tens of stages at `chains * moves` times the kernel's
-        /// [`evaluations`](TransitionKernel::evaluations).
+        /// most a quarter (with [`fitted`](Self::fitted) passes and fits a half). It needs some tens of stages at `chains *
+        /// moves` times the kernel's [`evaluations`](TransitionKernel::evaluations). If that is too much for 256 chains, all
+        /// goes on with 64, unless [`chains`](Self::chains) is set: a new first pass may take a quarter, too. If this is
+        /// too much, an error names a budget that works.
         budget in Some: u64,
         /// Sets the standard error of log Z to reach.
         until_error in Some: f64,
@@ -255,15 +270,15 @@ where
     pub(super) fn first(&self) -> Result<(FirstPass<'p, P, K>, impl Fn(usize) -> u64 + Sync + '_)> {
         Error::check_at_least("rounds", self.most_rounds(), 1)?;
         if self.fitting.is_some() {
-            Error::check_count("chains", self.chains, 4)?;
+            Error::check_count("chains", self.most_chains(), 4)?;
         }
         if let Some(target) = self.until_error {
             Error::check_positive("until_error", target)?;
         }
-        let first = self.first_pass(self.chains, self.moves, self.seed);
+        let first = self.first_pass(self.most_chains(), self.moves, self.seed);
         let later = |stages| match self.fitting {
             Some(_) => self.draws_for(LIKELY_SHARE),
-            None => self.chain_steps(stages, 0),
+            None => self.chain_steps(self.most_chains(), stages, 0),
         };
         Ok((first, later))
     }
@@ -305,16 +320,16 @@ where
             None => {
                 let reached = match &self.fitting {
                     Some(fitting) => self.after_fit(fitting, later, job)?,
-                    None => Reached::after_first(self.seed, first.run_with(job, later)?),
+                    None => self.after_pass(first, later, job)?,
                 };
                 let figures = [reached.barrier.global(), reached.stages as f64];
                 job.carry(reached, &figures)?
             }
         };
-        job.foresee(self.chain_steps(at.stages, at.spent));
+        job.foresee(self.chain_steps(at.chains, at.stages, at.spent));
         while at.stopped_by.is_none() {
             let begun = Instant::now();
-            let (plan, seed) = (self.plan(&at)?, at.seeds.next_u64());
+            let (plan, seed) = (self.plan(&at), at.seeds.next_u64());
             plan.draws.into_iter().for_each(|draws| job.foresee(draws));
             let reached = match self.pass(&at, &plan, seed, codec, job)? {
                 Ended::Stopped(by) => self.stopped(at, by),
@@ -328,6 +343,42 @@ where
         } = at;
         let (last, by) = last.zip(stopped_by).expect("the rounds have ended");
         Ok(self.concluded(last, by))
+    }
+
+    /// Makes a first pass. If it takes more than a quarter of the budget, makes another one with fewer chains.
+    fn after_pass(
+        &self,
+        first: &FirstPass<'p, P, K>,
+        later: Later<'_>,
+        job: &mut impl Runs<Single<Arrived<P::State, K>>>,
+    ) -> Result<Reached<P::State, K>> {
+        let smaller = self.first_pass(FEWEST_CHAINS, self.moves, self.seed);
+        let limit = match (self.budget, self.may_shrink()) {
+            (Some(budget), true) => (self.quarter_for(CHAINS, budget), Some(&smaller)),
+            _ => (u64::MAX, None),
+        };
+        let arrived = first.arrive(job, later, limit)?;
+        self.begun((arrived.found, arrived.in_vain), arrived.states.len())
+    }
+
+    /// Returns the state after a first pass or fit with `chains` chains, which followed another one `in_vain`. Refuses a
+    /// budget that is too small.
+    fn begun(
+        &self,
+        (mut first, in_vain): (FirstPassRun<K>, u64),
+        chains: usize,
+    ) -> Result<Reached<P::State, K>> {
+        let (spent, is_smaller) = (first.evaluations, chains < self.most_chains());
+        let fits = self.fitting.is_some() && !is_smaller;
+        if let Some(budget) = self.budget {
+            let least = spent.saturating_mul(divisor_before_last(fits));
+            let fewer = if is_smaller { "" } else { ", or fewer chains" };
+            let expected =
+                format!("at least {least}{fewer}: the first pass of {chains} chains took {spent}");
+            Error::check(least <= budget, "budget", budget, expected)?;
+        }
+        first.evaluations = first.evaluations.saturating_add(in_vain);
+        Ok(Reached::after_first(self.seed, chains, first))
     }
 
     /// Makes first passes and fits a base. Without a base the rounds go on from the path's own.
@@ -346,8 +397,9 @@ where
             later,
             allowance,
         })?;
-        let Single(Begun { first, base }) = closed.whole(self.chains)?;
-        let mut reached = Reached::after_first(self.seed, first);
+        let Single(begun) = closed.whole(self.most_chains())?;
+        let base = begun.base;
+        let mut reached = self.begun((begun.first, begun.in_vain), begun.chains)?;
         match base {
             Err(reason) => reached.not_fitted = Some(reason),
             Ok((base, share)) => {
@@ -381,7 +433,7 @@ where
         codec: Option<RoundCodec<P>>,
         job: &mut RoundJob<'_, P::State>,
     ) -> Result<Ended<P::State>> {
-        let mut layout = self.layout();
+        let mut layout = self.layout(at.chains);
         let start = || -> Result<Start<K>> {
             Ok((at.kernel.clone(), at.barrier.schedule(plan.stages)?, seed))
         };
@@ -403,7 +455,7 @@ where
 
     /// Ends a stopped run with the result of the round before.
     fn stopped(&self, at: Reached<P::State, K>, by: StoppedBy) -> Result<Reached<P::State, K>> {
-        let mut last = at.last.ok_or_else(|| by.error(self.chains))?;
+        let mut last = at.last.ok_or_else(|| by.error(at.chains))?;
         last.candidates = None;
         Ok(Reached {
             last: Some(last),
@@ -425,7 +477,7 @@ where
             is_last,
             ..
         } = plan;
-        let evaluations = plan.draws.unwrap_or(self.evaluations(now));
+        let evaluations = plan.draws.unwrap_or(self.evaluations(at.chains, now));
         at.spent = at.spent.saturating_add(evaluations);
         if !is_last {
             at.stages = 2 * now;
@@ -503,7 +555,7 @@ where
         let (asked, reached) = (self.until_error, last.run.standard_error());
         if let Some(error) = asked.filter(|&error| reached > error) {
             let remedy = last.remedy(error, self.may_fit(&last));
-            let chains = Some(self.chains);
+            let chains = Some(self.most_chains());
             last.run
                 .warn(Warning::error_not_reached(asked, reached, chains, remedy));
         }
@@ -520,7 +572,7 @@ where
             stopped_by,
             seed: self.seed,
             unfitted: self
-                .chain_steps(FEWEST_STAGES, 0)
+                .chain_steps(self.most_chains(), FEWEST_STAGES, 0)
                 .saturating_mul(self.of_move()),
         }
     }
@@ -551,11 +603,11 @@ where
     }
 
     /// Returns the settings that all rounds share.
-    fn layout(&self) -> Layout<P::State> {
+    fn layout(&self, chains: usize) -> Layout<P::State> {
         let coordinates = self.tuner.map(|tuner| tuner.coordinates());
         let of_fit = || self.fitting.as_ref().map(|from| from.coordinates());
         Layout {
-            chains: self.chains,
+            chains,
             block_size: self.block_size.unwrap_or(LATER_BLOCK),
             log_base_normalizer: self.log_base_normalizer,
             coordinates: coordinates.or_else(of_fit),
@@ -564,9 +616,9 @@ where
 
     /// Returns the largest number of chain-steps (chains times stages) in the rounds after a first pass of `stages`
     /// stages.
-    fn chain_steps(&self, stages: usize, spent: u64) -> u64 {
+    fn chain_steps(&self, chains: usize, stages: usize, spent: u64) -> u64 {
         let stages = match self.budget {
-            Some(budget) => self.affordable(budget.saturating_sub(spent)),
+            Some(budget) => self.affordable(chains, budget.saturating_sub(spent)),
             // Each round has twice as many as the one before.
             None => {
                 let rounds = u32::try_from(self.rounds.unwrap_or(ROUNDS)).unwrap_or(u32::MAX);
@@ -574,7 +626,7 @@ where
                 firsts.saturating_mul(stages.max(FEWEST_STAGES) as u64)
             }
         };
-        stages.saturating_mul(self.chains as u64)
+        stages.saturating_mul(chains as u64)
     }
 
     /// Returns the number of evaluations that one chain's move takes.
@@ -583,32 +635,31 @@ where
         self.kernel.cost(dimension(&self.path))
     }
 
+    /// Returns a quarter of the budget, less a stage of `chains` chains: a first pass ends after the stage in which it
+    /// spends this.
+    pub(super) fn quarter_for(&self, chains: usize, budget: u64) -> u64 {
+        let of_stage = (self.moves as u64).saturating_mul(chains as u64);
+        (budget / 4).saturating_sub(of_stage.saturating_mul(self.of_move()))
+    }
+
     /// Returns the number of evaluations in a round of `stages` stages, one of each chain's first state included.
-    fn evaluations(&self, stages: usize) -> u64 {
+    fn evaluations(&self, chains: usize, stages: usize) -> u64 {
         let of_chain = self.of_move().saturating_mul(stages as u64);
-        of_chain
-            .saturating_add(1)
-            .saturating_mul(self.chains as u64)
+        of_chain.saturating_add(1).saturating_mul(chains as u64)
     }
 
     /// Returns the number of stages of a round that takes at most `left` evaluations.
-    fn affordable(&self, left: u64) -> u64 {
-        (left / self.chains as u64).saturating_sub(1) / self.of_move()
+    fn affordable(&self, chains: usize, left: u64) -> u64 {
+        (left / chains as u64).saturating_sub(1) / self.of_move()
     }
 
     /// Returns the plan of the next round. Earlier rounds together may spend a quarter of the budget; half if bases are
     /// fitted.
-    fn plan(&self, at: &Reached<P::State, K>) -> Result<Plan> {
+    fn plan(&self, at: &Reached<P::State, K>) -> Plan {
         let (wanted, spent, round) = (at.stages, at.spent, at.rounds.len());
         let fits = self.fitting.is_some();
-        if let (Some(budget), 1) = (self.budget, round) {
-            let least = spent.saturating_mul(divisor_before_last(fits));
-            let expected =
-                format!("at least {least}, or fewer chains: the first pass took {spent}");
-            Error::check(least <= budget, "budget", budget, expected)?;
-        }
         if let Some(draws) = at.draws {
-            return Ok(self.plan_of_draws(draws, spent, round));
+            return self.plan_of_draws(draws, spent, round);
         }
         let plan = |stages, is_last| Plan {
             stages,
@@ -616,15 +667,15 @@ where
             is_last,
         };
         let Some(budget) = self.budget else {
-            return Ok(plan(wanted, round == self.most_rounds()));
+            return plan(wanted, round == self.most_rounds());
         };
         let most = budget / divisor_before_last(fits);
-        let after = spent.saturating_add(self.evaluations(wanted));
+        let after = spent.saturating_add(self.evaluations(at.chains, wanted));
         if after <= most && round < self.most_rounds() {
-            return Ok(plan(wanted, false));
+            return plan(wanted, false);
         }
-        let stages = self.affordable(budget.saturating_sub(spent));
-        Ok(plan(stages as usize, true))
+        let stages = self.affordable(at.chains, budget.saturating_sub(spent));
+        plan(stages as usize, true)
     }
 
     /// Returns the plan of a round of draws. With a budget alone all that is left goes into one round.

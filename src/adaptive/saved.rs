@@ -44,7 +44,7 @@ impl<P: AnnealingPath, K> Rounds<'_, P, K> {
         let has_surrogates = self.path.surrogate_at(1.0).is_some();
         vec![
             named("seed", &self.seed),
-            named("chains", &self.chains),
+            named("chains", &self.most_chains()),
             named("moves", &self.moves),
             named("block_size", &self.block_size.unwrap_or(LATER_BLOCK)),
             named("rounds", &self.rounds),

@@ -102,7 +102,7 @@ fn chains_that_do_not_follow_a_curved_valley_are_named() {
     let priors = Priors::new((0..20).map(|_| Prior::uniform(-5.0, 5.0).unwrap())).unwrap();
     let likelihood = priors.likelihood(shared::gradient_model(20, valley).unwrap());
     let path = TemperedPath::new(&priors, likelihood);
-    let rounds = Rounds::new(&path, Hmc::new(0.1, 5).unwrap()).budget(1_000_000);
+    let rounds = Rounds::new(&path, Hmc::new(0.1, 5).unwrap()).budget(500_000);
     let run = rounds.run().unwrap();
     assert!(
         run.log_z() + 90.26547 < -6.0 * run.standard_error(),

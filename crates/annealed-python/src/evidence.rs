@@ -17,7 +17,7 @@ pub const FIRST_ROUND: &str = "before the first round was done, so that there is
 /// The settings of the rounds: the attributes of a namespace in Python.
 #[derive(Debug, FromPyObject)]
 pub struct Settings {
-    chains: usize,
+    chains: Option<usize>,
     rounds: Option<usize>,
     block_size: Option<usize>,
     budget: Option<u64>,
@@ -27,8 +27,10 @@ pub struct Settings {
 
 impl Settings {
     /// Sets the settings of rounds.
-    pub fn set<'c, P: AnnealingPath, K>(&self, rounds: Rounds<'c, P, K>) -> Rounds<'c, P, K> {
-        let mut rounds = rounds.chains(self.chains);
+    pub fn set<'c, P: AnnealingPath, K>(&self, mut rounds: Rounds<'c, P, K>) -> Rounds<'c, P, K> {
+        if let Some(chains) = self.chains {
+            rounds = rounds.chains(chains);
+        }
         if let Some(most) = self.rounds {
             rounds = rounds.rounds(most);
         }

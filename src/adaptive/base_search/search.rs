@@ -388,6 +388,7 @@ where
         let task = FirstPassTask {
             settings: &settings,
             allowance,
+            smaller: None,
             checks,
             later: None,
         };

@@ -11,7 +11,7 @@ use crate::Result;
 use crate::adaptive::first_pass::{FIRST_BLOCK, FirstPass, FirstPassRun};
 use crate::adaptive::first_pass_task::{FirstPassAtWork, Later};
 use crate::adaptive::round::seconds;
-use crate::adaptive::rounds::Rounds;
+use crate::adaptive::rounds::{FEWEST_CHAINS, Rounds};
 use crate::kernel::TransitionKernel;
 use crate::num::log_mean_exp;
 use crate::path::AnnealingPath;
@@ -38,10 +38,20 @@ pub(in crate::adaptive) struct FitTask<'s, 'p, P: AnnealingPath, K> {
 pub(in crate::adaptive) struct Begun<K> {
     pub(in crate::adaptive) first: FirstPassRun<K>,
     pub(in crate::adaptive) base: Found,
+    /// Number of chains of the first two passes together.
+    pub(in crate::adaptive) chains: usize,
+    /// Number of evaluations of passes with too many chains for the budget.
+    pub(in crate::adaptive) in_vain: u64,
 }
 
 /// The state between tries: the evaluations spent, and the passes so far, to whose states later fits belong, too.
 struct Tries<S> {
+    /// Number of chains of the first pair of passes.
+    chains: usize,
+    /// Number of evaluations at which one of these passes has too many chains for the budget.
+    most: u64,
+    /// Number of evaluations that all tries may spend.
+    allowance: u64,
     spent: u64,
     passed: Vec<PassStates<S>>,
     rng: StreamRng,
@@ -56,44 +66,52 @@ where
     K: TransitionKernel<P::At> + Clone + Send + Sync,
 {
     /// Returns the first passes of the given pair, counted from 0.
-    fn passes(&self, pair: u32, rng: &mut StreamRng) -> [FirstPass<'p, P, K>; 2] {
+    fn passes(&self, pair: u32, tries: &mut Tries<P::State>) -> [FirstPass<'p, P, K>; 2] {
         let rounds = self.rounds;
-        let chains = (rounds.chains << pair).div_ceil(2);
+        let (chains, rng) = ((tries.chains << pair).div_ceil(2), &mut tries.rng);
         std::array::from_fn(|_| rounds.first_pass(chains, rounds.moves << pair, rng.next_u64()))
     }
 
     /// Makes one first pass, for rounds from the path's own base.
     fn unfitted(&self, reason: NotFitted, pulse: &mut dyn Pulse) -> Result<Begun<K>, Halt> {
-        let rounds = self.rounds;
-        let pass = rounds.first_pass(rounds.chains, rounds.moves, rounds.seed);
+        let (rounds, chains) = (self.rounds, self.rounds.most_chains());
+        let pass = rounds.first_pass(chains, rounds.moves, rounds.seed);
         let mut at = FirstPassAtWork::start(&pass)?;
         at.go(u64::MAX, (Some(self.later), true), pulse, true)?;
         let first = at.finish()?;
         Ok(Begun {
             first,
             base: Err(reason),
+            chains,
+            in_vain: 0,
         })
     }
 
     /// Makes two first passes and fits a base. If the fit fails a check, the chains move on, and a base is fitted again.
+    /// Returns `None` if the passes have too many chains for the budget.
     fn attempt(
         &self,
         [one, other]: &[FirstPass<'p, P, K>; 2],
         tries: &mut Tries<P::State>,
         pulse: &mut dyn Pulse,
-    ) -> Result<Begun<K>, Halt> {
+    ) -> Result<Option<(FirstPassRun<K>, Found)>, Halt> {
         let mut at = [FirstPassAtWork::start(one)?, FirstPassAtWork::start(other)?];
         // The first of all passes checks the model for the others.
         let mut checks = tries.passed.is_empty();
         for pass in &mut at {
             pass.keep_trail();
-            pass.go(u64::MAX, (Some(self.later), checks), pulse, false)?;
+            pass.go(tries.most, (Some(self.later), checks), pulse, false)?;
             checks = false;
+            if pass.evaluations() >= tries.most {
+                tries.spent = evaluations(&at);
+                return Ok(None);
+            }
         }
+        tries.most = u64::MAX;
         tries.spent += evaluations(&at);
         let mut found = self.fit(&at, tries)?;
-        let of_moves = (FURTHER_MOVES * self.rounds.chains) as u64 * self.rounds.of_move();
-        if self.goes_on(&found, tries.spent + of_moves) {
+        let of_moves = (FURTHER_MOVES * tries.chains) as u64 * self.rounds.of_move();
+        if tries.go_on(&found, tries.spent + of_moves) {
             let arrived = evaluations(&at);
             at.iter_mut()
                 .try_for_each(|pass| pass.stay(FURTHER_MOVES, pulse))?;
@@ -103,7 +121,38 @@ where
         }
         let mut first = at[0].finish()?;
         first.log_z = log_mean_exp(&[first.log_z, at[1].finish()?.log_z]);
-        Ok(Begun { first, base: found })
+        Ok(Some((first, found)))
+    }
+
+    /// Tries to fit a base, at most a few times. Also returns the number of evaluations, and no result if there are too
+    /// many chains for the budget.
+    fn begin(
+        &self,
+        mut tries: Tries<P::State>,
+        pulse: &mut dyn Pulse,
+    ) -> Result<(Option<Begun<K>>, u64), Halt> {
+        let mut pair = 0;
+        loop {
+            let passes = self.passes(pair, &mut tries);
+            let before = tries.spent;
+            let Some((mut first, base)) = self.attempt(&passes, &mut tries, pulse)? else {
+                return Ok((None, tries.spent));
+            };
+            pair += 1;
+            // Twice the chains and moves: four times the evaluations.
+            let next = tries.spent + 4 * (tries.spent - before);
+            if pair == MOST_PAIRS || !tries.go_on(&base, next) {
+                first.evaluations = tries.spent;
+                let (chains, in_vain) = (tries.chains, 0);
+                let begun = Begun {
+                    first,
+                    base,
+                    chains,
+                    in_vain,
+                };
+                return Ok((Some(begun), tries.spent));
+            }
+        }
     }
 
     /// Fits a base to the states of two passes and of all earlier ones.
@@ -126,9 +175,11 @@ where
         tries.spent += fitted.evaluations;
         Ok(fitted.found)
     }
+}
 
+impl<S> Tries<S> {
     /// Returns whether another try may find a base, and ends with `spent` evaluations that are still allowed.
-    fn goes_on(&self, found: &Found, spent: u64) -> bool {
+    fn go_on(&self, found: &Found, spent: u64) -> bool {
         let most = spent.saturating_add(2 * (MOST_STEPS * DRAWS) as u64);
         most <= self.allowance && found.as_ref().is_err_and(|reason| reason.may_pass())
     }
@@ -143,7 +194,7 @@ where
     type Output = Single<Begun<K>>;
 
     fn chains(&self, _block: usize) -> Range<usize> {
-        0..self.rounds.chains
+        0..self.rounds.most_chains()
     }
 
     fn run(&self, _block: usize, pulse: &mut dyn Pulse) -> Result<Self::Output, Halt> {
@@ -152,34 +203,38 @@ where
         if !self.fitting.has_normalizer(&mut rng)? {
             return Ok(Single(self.unfitted(NotFitted::Normalizer, pulse)?));
         }
-        let mut tries = Tries {
+        let tries = |chains, most, allowance| Tries {
+            chains,
+            most,
+            allowance,
             spent: 0,
             passed: Vec::new(),
-            rng,
+            rng: rng.clone(),
         };
-        let mut pair = 0;
-        let mut begun = loop {
-            let passes = self.passes(pair, &mut tries.rng);
-            let before = tries.spent;
-            let begun = self.attempt(&passes, &mut tries, pulse)?;
-            pair += 1;
-            // Twice the chains and moves: four times the evaluations.
-            let next = tries.spent + 4 * (tries.spent - before);
-            if pair == MOST_PAIRS || !self.goes_on(&begun.base, next) {
-                break begun;
+        let (rounds, chains) = (self.rounds, self.rounds.most_chains());
+        let most = match (rounds.may_shrink(), rounds.budget) {
+            (true, Some(budget)) => rounds.quarter_for(chains / 2, budget),
+            _ => u64::MAX,
+        };
+        let (begun, spent) = self.begin(tries(chains, most, self.allowance), pulse)?;
+        let mut begun = match begun {
+            Some(begun) => begun,
+            None => {
+                let fewer = tries(FEWEST_CHAINS, u64::MAX, self.allowance / 2);
+                let begun = self.begin(fewer, pulse)?.0.expect("passes without a limit");
+                Begun {
+                    in_vain: spent,
+                    ..begun
+                }
             }
         };
-        begun.first.evaluations = tries.spent;
         begun.first.seconds = seconds(start);
         Ok(Single(begun))
     }
 
     fn width(&self) -> usize {
-        let blocks = self
-            .rounds
-            .chains
-            .div_ceil(2)
-            .div_ceil(self.rounds.together(FIRST_BLOCK));
+        let of_pass = self.rounds.most_chains().div_ceil(2);
+        let blocks = of_pass.div_ceil(self.rounds.together(FIRST_BLOCK));
         blocks.max(DRAWS / TOGETHER)
     }
 }

@@ -31,7 +31,7 @@ def evidence(
     until_error: Optional[float] = None,
     time_limit: Optional[float] = None,
     seed: int = 0,
-    chains: int = 256,
+    chains: Optional[int] = None,
     rounds: Optional[int] = None,
     base: str = "prior",
     fitted: bool = False,
@@ -55,7 +55,7 @@ def evidence(
     until_error : end the run at this standard error of log Z; or earlier, with a warning, if more stages do not lower the error
     time_limit : end the run after so many seconds, with the last finished round; a TimeoutError if no round is finished
     seed : one seed gives the same bits on any number of threads
-    chains : number of chains; more of them make means of parameters better, more budget alone does not
+    chains : number of chains, by default 256, or 64 where `budget` is too small for 256; more of them make means of parameters better, more budget alone does not
     rounds : the largest number of rounds, each of twice as many stages; by default 8, or as many as until_error takes
     base : "prior"; or "laplace", which begins the rounds near the mode of the posterior, from Student's t around Laplace's
         approximation. It needs a gradient and far fewer stages, but misses other modes without a warning, and a hierarchy's mode
@@ -110,7 +110,7 @@ def evidence(
 def of_rounds(chains: Any, rounds: Any, block_size: Any, budget: Any, until_error: Any, fitted: Any) -> SimpleNamespace:
     """Returns the settings of rounds as the extension module reads them."""
     return SimpleNamespace(
-        chains=integer("chains", chains),
+        chains=optional(integer, "chains", chains),
         rounds=optional(integer, "rounds", rounds),
         block_size=optional(integer, "block_size", block_size),
         budget=optional(integer, "budget", budget),

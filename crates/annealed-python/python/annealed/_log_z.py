@@ -40,7 +40,7 @@ def log_z(
     until_error: Optional[float] = None,
     time_limit: Optional[float] = None,
     seed: int = 0,
-    chains: int = 256,
+    chains: Optional[int] = None,
     rounds: Optional[int] = None,
     fitted: bool = False,
     step_size: Optional[float] = None,
