@@ -218,7 +218,7 @@ def test_functions_of_jax_compile_once():
         return log_likelihood(z, x)
 
     assert_right(annealed.log_likelihoods(PRIOR, function, X, jax.jit(gradient)))
-    assert traces == [(256, D)]
+    assert traces == [(16 * B, D)]
 
 
 def test_latent_vectors_of_other_data_warn():
