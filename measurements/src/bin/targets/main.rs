@@ -44,6 +44,9 @@ struct Options {
     /// Number of chains; the target's own unless set
     #[arg(long)]
     chains: Option<usize>,
+    /// Start from this prior, N(0, S^2) in all coordinates, with `Rounds::fitted`
+    #[arg(long, value_name = "S", requires = "target")]
+    prior: Option<f64>,
     /// Number of threads
     #[arg(long, default_value_t = 1)]
     threads: usize,
@@ -60,7 +63,10 @@ fn main() -> Result<()> {
     let Some(name) = options.target else {
         return check::all(&options.data);
     };
-    let target = name.target(&options.data)?;
+    let mut target = name.target(&options.data)?;
+    if let Some(deviation) = options.prior {
+        target.fit_from(deviation)?;
+    }
     let mut seeds = Vec::new();
     for seed in options.first..options.first + options.seeds {
         let found = target.run(Terms {

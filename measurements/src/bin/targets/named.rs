@@ -107,6 +107,14 @@ impl Name {
 }
 
 impl Target {
+    /// Starts rounds from a base fitted to the states of first passes, which come from N(0, S^2) with the given S.
+    pub fn fit_from(&mut self, deviation: f64) -> Result<()> {
+        let origin = DVector::zeros(self.base.dimension(&self.model));
+        self.base = Base::Gaussian(Gaussian::isotropic(origin, deviation)?);
+        (self.fits, self.pilot) = (true, None);
+        Ok(())
+    }
+
     fn new(
         model: impl Differentiable<State = DVector<f64>> + Send + Sync + 'static,
         reference: f64,
