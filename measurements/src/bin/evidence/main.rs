@@ -41,11 +41,11 @@ struct Options {
     #[arg(long, value_enum, default_value_t = Moves::Walk)]
     kernel: Moves,
     /// Number of leapfrog steps
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, default_value_t = 2)]
     leapfrog: usize,
     /// Number of moves at each stage of the first pass
-    #[arg(long, default_value_t = 3)]
-    moves: usize,
+    #[arg(long)]
+    moves: Option<usize>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, ValueEnum)]
@@ -92,8 +92,11 @@ fn main() -> Result<()> {
 
 macro_rules! ran {
     ($rounds:expr, $options:ident, $seed:ident, $meter:ident) => {{
-        let rounds = $rounds.chains($options.chains).moves($options.moves);
-        let rounds = rounds.seed($seed).threads(1);
+        let rounds = $rounds.chains($options.chains).seed($seed).threads(1);
+        let rounds = match $options.moves {
+            Some(moves) => rounds.moves(moves),
+            None => rounds,
+        };
         let rounds = match $options.budget {
             Some(budget) => rounds.budget(budget),
             None => rounds.until_error($options.error),
@@ -103,9 +106,6 @@ macro_rules! ran {
             Road::Path => rounds.run()?,
         };
         let (lower, upper) = run.interval();
-        if std::env::var_os("SHOW").is_some() {
-            eprintln!("{run}");
-        }
         Ok(Outcome {
             rows: $meter.spent(),
             counted: run.evaluations(),
