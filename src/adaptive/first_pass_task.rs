@@ -68,7 +68,7 @@ where
     }
 
     /// Lets the kernel check the models at `betas`.
-    fn check_model(&mut self, betas: &[f64]) -> Result<()> {
+    pub(super) fn check_model(&mut self, betas: &[f64]) -> Result<()> {
         self.of_checks += self.populations.check_model(&self.settings.kernel, betas)?;
         Ok(())
     }
@@ -99,7 +99,7 @@ where
     /// Goes to the target. A tuned kernel first makes twice as many moves at the base, since its step size may be far
     /// off. When `allowance` evaluations are spent, one stage leads to the target. `later` forecasts the later
     /// chain-steps.
-    fn arrive(
+    pub(super) fn arrive(
         &mut self,
         allowance: u64,
         later: Option<Later<'_>>,
@@ -210,6 +210,10 @@ where
     pub(super) fn evaluations(&self) -> u64 {
         let of_chains = (self.evaluations as u64).saturating_mul(self.settings.chains as u64);
         of_chains.saturating_add(self.of_checks as u64)
+    }
+
+    pub(super) fn ess_share(&self) -> f64 {
+        self.settings.ess_share
     }
 
     /// Returns the states.

@@ -64,7 +64,7 @@ pub struct Rounds<'p, P: AnnealingPath, K> {
     /// Log normaliser of the base, to which the log ratio of normalisers is added.
     pub(super) log_base_normalizer: f64,
     pub(super) chains: Option<usize>,
-    pub(super) moves: usize,
+    pub(super) moves: Option<usize>,
     pub(super) block_size: Option<usize>,
     pub(super) rounds: Option<usize>,
     pub(super) budget: Option<u64>,
@@ -83,6 +83,12 @@ pub(super) struct Plan {
 /// Number of chains unless it is set, and the number if the budget is too small for these.
 const CHAINS: usize = 256;
 pub(super) const FEWEST_CHAINS: usize = 64;
+/// Number of moves at each stage of the first pass, unless it is set.
+const MOVES: usize = 3;
+/// Effective sample size that a stage of the first pass leaves, as a share of the chains. The smaller share is for
+/// moves that follow several gradients: with it random walks lose the target on a regression in 10 dimensions.
+const DEFAULT_SHARE: f64 = 0.5;
+const FAR_SHARE: f64 = 0.3;
 /// Number of rounds, unless it is set or the rounds go on until an error is reached.
 const ROUNDS: usize = 8;
 /// Effective share of the draws of a fitted base below which a round from it has stages: a stage costs as much as a draw.
@@ -130,7 +136,7 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
             tuner: None,
             fitting: None,
             chains: None,
-            moves: 3,
+            moves: None,
             block_size: None,
             rounds: None,
             budget: None,
@@ -224,8 +230,9 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
     setters! {
         /// Sets the number of chains; 256 by default, or 64 if the [`budget`](Self::budget) is too small for 256.
         chains in Some: usize,
-        /// Sets the number of moves at each stage of the first pass; 3 by default.
-        moves: usize,
+        /// Sets the number of moves at each stage of the first pass; 3 by default. With [`fitted`](Self::fitted) the default
+        /// is 1 if a move follows several gradients, as with [`Hmc`](crate::kernel::Hmc).
+        moves in Some: usize,
         /// Sets the seed; 0 by default.
         seed: u64,
         /// Sets the number of chains that move together; by default 64 in the first pass and 128 in the rounds. With
@@ -275,7 +282,7 @@ where
         if let Some(target) = self.until_error {
             Error::check_positive("until_error", target)?;
         }
-        let first = self.first_pass(self.most_chains(), self.moves, self.seed);
+        let first = self.first_pass(self.most_chains(), self.moves_of_pass(), self.seed);
         let later = |stages| match self.fitting {
             Some(_) => self.draws_for(LIKELY_SHARE),
             None => self.chain_steps(self.most_chains(), stages, 0),
@@ -294,8 +301,12 @@ where
     /// Returns a first pass along the path.
     pub(super) fn first_pass(&self, chains: usize, moves: usize, seed: u64) -> FirstPass<'p, P, K> {
         let (path, kernel) = (self.path.clone(), self.kernel.clone());
-        FirstPass::with(path, kernel, self.tuner, self.log_base_normalizer)
-            .chains(chains)
+        let pass = FirstPass::with(path, kernel, self.tuner, self.log_base_normalizer);
+        let pass = match self.moves_far() {
+            true => pass.ess_share(FAR_SHARE),
+            false => pass.ess_share(DEFAULT_SHARE),
+        };
+        pass.chains(chains)
             .moves(moves)
             .block_size(self.together(FIRST_BLOCK))
             .seed(seed)
@@ -352,7 +363,7 @@ where
         later: Later<'_>,
         job: &mut impl Runs<Single<Arrived<P::State, K>>>,
     ) -> Result<Reached<P::State, K>> {
-        let smaller = self.first_pass(FEWEST_CHAINS, self.moves, self.seed);
+        let smaller = self.first_pass(FEWEST_CHAINS, self.moves_of_pass(), self.seed);
         let limit = match (self.budget, self.may_shrink()) {
             (Some(budget), true) => (self.quarter_for(CHAINS, budget), Some(&smaller)),
             _ => (u64::MAX, None),
@@ -629,6 +640,19 @@ where
         stages.saturating_mul(chains as u64)
     }
 
+    /// Returns whether a move in passes for a fit is a trajectory of several gradients. One such move is then enough at
+    /// each stage, and stages may be longer.
+    pub(super) fn moves_far(&self) -> bool {
+        let follows = |tuner: Tuner<K, P::State>| tuner.accepts_most(&self.kernel);
+        self.fitting.is_some() && self.of_move() > 1 && self.tuner.is_some_and(follows)
+    }
+
+    /// Returns the number of moves at each stage of the first pass.
+    pub(super) fn moves_of_pass(&self) -> usize {
+        let usual = if self.moves_far() { 1 } else { MOVES };
+        self.moves.unwrap_or(usual)
+    }
+
     /// Returns the number of evaluations that one chain's move takes.
     pub(super) fn of_move(&self) -> u64 {
         // With a kernel that claims to cost nothing, the rounds would not end.
@@ -638,7 +662,7 @@ where
     /// Returns a quarter of the budget, less a stage of `chains` chains: a first pass ends after the stage in which it
     /// spends this.
     pub(super) fn quarter_for(&self, chains: usize, budget: u64) -> u64 {
-        let of_stage = (self.moves as u64).saturating_mul(chains as u64);
+        let of_stage = (self.moves_of_pass() as u64).saturating_mul(chains as u64);
         (budget / 4).saturating_sub(of_stage.saturating_mul(self.of_move()))
     }
 

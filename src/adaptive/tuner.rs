@@ -33,6 +33,13 @@ impl<K, S> Clone for Tuner<K, S> {
 
 impl<K, S> Copy for Tuner<K, S> {}
 
+impl<K, S> Tuner<K, S> {
+    /// Returns whether most proposals should be accepted, as for kernels that follow a gradient.
+    pub(super) fn accepts_most(&self, kernel: &K) -> bool {
+        (self.optimal_acceptance)(kernel) > 0.5
+    }
+}
+
 impl<K: Tunable> Tuner<K, DVector<f64>> {
     pub(super) fn new() -> Self {
         Self::with(|state| state.as_slice(), None)

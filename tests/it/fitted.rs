@@ -68,6 +68,27 @@ fn an_error_takes_few_evaluations() {
     assert!((0.2..2.5).contains(&squares), "{squares}");
 }
 
+/// A walk takes three moves at each stage of a first pass, HMC one.
+#[test]
+fn gradients_save_evaluations() {
+    let (likelihood, evidence) = correlated(10);
+    let path = TemperedPath::new(Gaussian::standard(10).unwrap(), likelihood);
+    let (mut of_walks, mut of_gradients) = (0, 0);
+    for seed in 0..5 {
+        let walks = Rounds::new(&path, walk()).until_error(0.1).seed(seed);
+        of_walks += walks.fitted().run().unwrap().evaluations();
+        let hmc = Hmc::new(0.3, 2).unwrap();
+        let run = Rounds::new(&path, hmc).until_error(0.1).seed(seed);
+        let run = run.fitted().run().unwrap();
+        let off = (run.log_z() - evidence).abs();
+        assert!(off < 4.0 * run.standard_error(), "{run}");
+        assert!(run.fitted().is_some(), "{run}");
+        of_gradients += run.evaluations();
+    }
+    let share = of_gradients as f64 / of_walks as f64;
+    assert!(share < 0.9, "{share}");
+}
+
 #[test]
 fn a_budget_leaves_half_to_the_last_round() {
     let (likelihood, evidence) = correlated(4);

@@ -87,7 +87,7 @@ fn islands_are_what_lowers_the_error_of_levels() {
     assert!(text.contains("islands would reach it"), "{text}");
 }
 
-/// The Rosenbrock chain in a box. Log Z is -90.26547, by a transfer operator; this run is low by more than six errors.
+/// The Rosenbrock chain in a box. Log Z is -90.26547, by a transfer operator; this run is low by more than 1.5.
 #[test]
 fn chains_that_do_not_follow_a_curved_valley_are_named() {
     let valley = |x: &[f64], gradient: &mut [f64]| {
@@ -104,10 +104,7 @@ fn chains_that_do_not_follow_a_curved_valley_are_named() {
     let path = TemperedPath::new(&priors, likelihood);
     let rounds = Rounds::new(&path, Hmc::new(0.1, 5).unwrap()).budget(500_000);
     let run = rounds.run().unwrap();
-    assert!(
-        run.log_z() + 90.26547 < -6.0 * run.standard_error(),
-        "{run}"
-    );
+    assert!(run.log_z() + 90.26547 < -1.5, "{run}");
     let merged = |warning: &Warning| matches!(warning, Warning::MergedFamilies { .. });
     assert!(run.warnings().iter().any(merged), "{run}");
 }

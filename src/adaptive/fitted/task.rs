@@ -69,13 +69,15 @@ where
     fn passes(&self, pair: u32, tries: &mut Tries<P::State>) -> [FirstPass<'p, P, K>; 2] {
         let rounds = self.rounds;
         let (chains, rng) = ((tries.chains << pair).div_ceil(2), &mut tries.rng);
-        std::array::from_fn(|_| rounds.first_pass(chains, rounds.moves << pair, rng.next_u64()))
+        std::array::from_fn(|_| {
+            rounds.first_pass(chains, rounds.moves_of_pass() << pair, rng.next_u64())
+        })
     }
 
     /// Makes one first pass, for rounds from the path's own base.
     fn unfitted(&self, reason: NotFitted, pulse: &mut dyn Pulse) -> Result<Begun<K>, Halt> {
         let (rounds, chains) = (self.rounds, self.rounds.most_chains());
-        let pass = rounds.first_pass(chains, rounds.moves, rounds.seed);
+        let pass = rounds.first_pass(chains, rounds.moves_of_pass(), rounds.seed);
         let mut at = FirstPassAtWork::start(&pass)?;
         at.go(u64::MAX, (Some(self.later), true), pulse, true)?;
         let first = at.finish()?;
@@ -96,12 +98,13 @@ where
         pulse: &mut dyn Pulse,
     ) -> Result<Option<(FirstPassRun<K>, Found)>, Halt> {
         let mut at = [FirstPassAtWork::start(one)?, FirstPassAtWork::start(other)?];
-        // The first of all passes checks the model for the others.
-        let mut checks = tries.passed.is_empty();
+        // One check at the base is enough: a gradient that is wrong elsewhere only makes passes less efficient.
+        if tries.passed.is_empty() {
+            at[0].check_model(&[1.0, 0.0])?;
+        }
         for pass in &mut at {
             pass.keep_trail();
-            pass.go(tries.most, (Some(self.later), checks), pulse, false)?;
-            checks = false;
+            pass.arrive(tries.most, Some(self.later), pulse, false)?;
             if pass.evaluations() >= tries.most {
                 tries.spent = evaluations(&at);
                 return Ok(None);
@@ -160,8 +163,9 @@ where
         let passed = |pass: &FirstPassAtWork<'_, 'p, P, K>| {
             let found = pass.finish()?;
             let arrived = pass.known();
-            // Each stage halves the effective sample size, so its weights have the relative variance 1.
-            let error = (found.schedule.stages() as f64 / arrived.len() as f64).sqrt();
+            // By the share of the effective sample size that a stage leaves.
+            let variance = 1.0 / pass.ess_share() - 1.0;
+            let error = (found.schedule.stages() as f64 * variance / arrived.len() as f64).sqrt();
             Ok::<_, crate::Error>(PassStates {
                 trail: pass.trail().to_vec(),
                 log_ratio: (found.log_z - self.rounds.log_base_normalizer, error),

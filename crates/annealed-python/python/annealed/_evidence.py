@@ -55,7 +55,8 @@ def evidence(
     until_error : end the run at this standard error of log Z; or earlier, with a warning, if more stages do not lower the error
     time_limit : end the run after so many seconds, with the last finished round; a TimeoutError if no round is finished
     seed : one seed gives the same bits on any number of threads
-    chains : number of chains, by default 256, or 64 where `budget` is too small for 256; more of them make means of parameters better, more budget alone does not
+    chains : number of chains, by default 256, or 64 where `budget` is too small for 256; more of them make means of parameters
+        better, more budget alone does not
     rounds : the largest number of rounds, each of twice as many stages; by default 8, or as many as until_error takes
     base : "prior"; or "laplace", which begins the rounds near the mode of the posterior, from Student's t around Laplace's
         approximation. It needs a gradient and far fewer stages, but misses other modes without a warning, and a hierarchy's mode
@@ -63,7 +64,7 @@ def evidence(
     fitted : start the rounds from a law fitted to the states of two first passes; often a tenth to a hundredth of the evaluations.
         If the two passes disagree, the rounds start from the prior, and the text of the result says so
     step_size : where the tuning of the kernel starts
-    leapfrog : steps of each Hamiltonian trajectory
+    leapfrog : steps of each Hamiltonian trajectory; with `fitted` 2 take fewer rows than 3
     block_size : number of chains that are evaluated together: `chains` for a device or a library with threads of its own. A
         function that returns arrays of JAX gets 64 rows or `block_size` in each call but those of single states, so that JAX
         compiles it once; missing rows are copies

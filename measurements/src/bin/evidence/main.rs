@@ -52,11 +52,11 @@ struct Options {
     #[arg(long, value_enum, default_value_t = Moves::Walk)]
     kernel: Moves,
     /// Number of leapfrog steps
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, default_value_t = 2)]
     leapfrog: usize,
     /// Number of moves at each stage of the first pass
-    #[arg(long, default_value_t = 3)]
-    moves: usize,
+    #[arg(long)]
+    moves: Option<usize>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, ValueEnum)]
@@ -103,8 +103,12 @@ fn main() -> Result<()> {
 
 macro_rules! ran {
     ($rounds:expr, $options:ident, $seed:ident, $meter:ident) => {{
-        let rounds = $rounds.chains($options.chains).moves($options.moves);
+        let rounds = $rounds.chains($options.chains);
         let rounds = rounds.seed($seed).threads($options.threads);
+        let rounds = match $options.moves {
+            Some(moves) => rounds.moves(moves),
+            None => rounds,
+        };
         let rounds = match $options.block_size {
             Some(size) => rounds.block_size(size),
             None => rounds,

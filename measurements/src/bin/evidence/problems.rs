@@ -343,12 +343,24 @@ fn modes(dimension: usize, share: f64, deviation: f64) -> Result<Posterior> {
     };
     let name = format!("modes of {share} (deviation {deviation}), {dimension}-d");
     let log_z = -(dimension as f64) * 20_f64.ln();
-    Ok(Posterior::new(
-        name,
-        log_z,
-        uniform(dimension, -10.0, 10.0)?,
-        log_likelihood,
-    ))
+    let prior = uniform(dimension, -10.0, 10.0)?;
+    let posterior = Posterior::new(name, log_z, prior, log_likelihood);
+    Ok(posterior.with_gradient(move |x, slope| {
+        let log_mode = |share: f64, mean, deviation| {
+            let terms = x.iter().map(|&x| log_normal(x, mean, deviation));
+            share.ln() + terms.sum::<f64>()
+        };
+        let log_modes = [
+            log_mode(share, 3.0, deviation),
+            log_mode(1.0 - share, -3.0, 1.0),
+        ];
+        let log_density = log_sum_exp(log_modes);
+        let [one, other] = log_modes.map(|mode| (mode - log_density).exp());
+        for (slope, x) in slope.iter_mut().zip(x) {
+            *slope -= one * (x - 3.0) / (deviation * deviation) + other * (x + 3.0);
+        }
+        log_density
+    }))
 }
 
 /// A Student t distribution with 2 degrees of freedom in a wide box, which holds all but a 10,000th of it.
