@@ -100,7 +100,7 @@ def tfp(options):
         return -0.5 / NOISE**2 * np.einsum("ij,ij->i", off, off) - p * (np.log(NOISE) + HALF_LOG_TAU), off @ w / NOISE**2
 
     for name, function in (("JAX", pair), ("NumPy", numpy_pair)):
-        for block in (16, 64):
+        for block in (16, 32, 64):
             if block * CHAINS > n * CHAINS:
                 continue
             begun = time.process_time()
@@ -279,7 +279,7 @@ def main():
     for kind in ("tfp", "network"):
         kinds.choices[kind].add_argument("--single", action="store_true", help="float32")
     kinds.choices["network"].add_argument("--stages", type=int, nargs="+", default=[100, 200, 400])
-    kinds.choices["network"].add_argument("--block", type=int, default=16, help="data whose chains are evaluated together")
+    kinds.choices["network"].add_argument("--block", type=int, default=32, help="data whose chains are evaluated together")
     kinds.choices["digits"].add_argument("--stages", type=int, nargs="+", default=[100, 200])
     kinds.choices["digits"].add_argument("decoder", help="a file of `digits_autoencoder --decoder`")
     options = parser.parse_args()

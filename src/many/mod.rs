@@ -42,7 +42,7 @@
 //!   In the run itself chains do not interact. A datum's result has the same bits in a run of that datum alone, with the
 //!   same streams, schedule and step sizes.
 //! - **One schedule.** Each stage of the first pass is as long as the conditional effective sample size of the worse data
-//!   allows: that of the datum at the lowest tenth.
+//!   allows: that of the datum at the lowest tenth, but never of the worst of three or more data.
 //! - **Errors.** Each datum has its error, interval and warnings. The mean over data is corrected by a jackknife over
 //!   chains, because the estimate of each `log p(x_b)` is too low by about half its variance, which a mean over data does
 //!   not reduce.

@@ -5,7 +5,6 @@ use std::f64::consts::LN_2;
 use rand::Rng;
 
 use super::standard_law::StandardLaw;
-use super::transformed_prior::times;
 use crate::num::{log_sigmoid, sigmoid};
 use crate::{Error, Result};
 
@@ -229,28 +228,14 @@ impl Prior {
         }
     }
 
-    /// Writes the parameter of each coordinate in `u`.
-    pub(super) fn write_column(&self, u: &[f64], x: &mut [f64]) {
-        let each = x.iter_mut().zip(u);
-        match self.support {
-            Support::Line => each.for_each(|(x, u)| *x = Support::Line.parameter(*u).0),
-            support => each.for_each(|(x, u)| *x = support.parameter(*u).0),
+    /// Writes the parameter of each coordinate in `u`, and its derivative.
+    pub(super) fn write_column(&self, u: &[f64], x: &mut [f64], rates: &mut [f64]) {
+        if self.support == Support::Line {
+            x.copy_from_slice(u);
+            return rates.fill(1.0);
         }
-    }
-
-    /// Turns `by_x`, derivatives in the parameters, into derivatives in the coordinates `u`, and adds these to `by_u` if
-    /// the log density is above `-inf`.
-    pub(super) fn pull_back_column(
-        &self,
-        u: &[f64],
-        by_x: &[f64],
-        by_u: &mut [f64],
-        log_densities: &[f64],
-    ) {
-        let each = by_u.iter_mut().zip(by_x).zip(u).zip(log_densities);
-        match self.support {
-            Support::Line => pull_back(|u| Support::Line.parameter(u).1, each),
-            support => pull_back(|u| support.parameter(u).1, each),
+        for ((x, rate), u) in x.iter_mut().zip(rates).zip(u) {
+            (*x, *rate) = self.parameter(*u);
         }
     }
 
@@ -265,9 +250,27 @@ impl Prior {
         }
     }
 
-    /// Returns the parameter of a coordinate and its derivative.
+    /// Returns the parameter of a coordinate and its derivative. The parameter lies strictly inside the support. Beyond
+    /// the coordinate of the last number inside, the parameter is constant and its derivative is 0.
     pub(super) fn parameter(&self, u: f64) -> (f64, f64) {
-        self.support.parameter(u)
+        let (x, slope) = match self.support {
+            Support::Line => (u, 1.0),
+            Support::Positive => (u.exp(), u.exp()),
+            Support::Interval { low, high } => {
+                let (width, share, rest) = (high - low, sigmoid(u), sigmoid(-u));
+                // From the nearer end, so that an end at 0 costs no digits.
+                let x = match u < 0.0 {
+                    true => low + width * share,
+                    false => high - width * rest,
+                };
+                (x, width * share * rest)
+            }
+        };
+        let (lowest, highest) = self.support.ends();
+        match lowest < x && x < highest {
+            true => (x, slope),
+            false => (x.clamp(lowest, highest), 0.0),
+        }
     }
 
     /// Returns the coordinate of a parameter; not finite if the parameter is outside the support.
@@ -302,47 +305,8 @@ fn accumulate(
     }
 }
 
-/// Adds `by_x` times the derivative that `of` returns for `u` to `by_u`, if the log density is above `-inf`.
-fn pull_back<'a>(
-    of: impl Fn(f64) -> f64,
-    each: impl Iterator<Item = (((&'a mut f64, &'a f64), &'a f64), &'a f64)>,
-) {
-    for (((by_u, by_x), u), log_density) in each {
-        // Without a branch the loop can use vector registers.
-        *by_u += match *log_density > f64::NEG_INFINITY {
-            true => times(*by_x, of(*u)),
-            false => 0.0,
-        };
-    }
-}
-
 impl Support {
-    /// Returns the parameter of a coordinate and its derivative. The parameter lies strictly inside the support. Beyond
-    /// the coordinate of the last number inside, the parameter is constant and its derivative is 0.
-    #[inline(always)]
-    fn parameter(self, u: f64) -> (f64, f64) {
-        let (x, slope) = match self {
-            Self::Line => (u, 1.0),
-            Self::Positive => (u.exp(), u.exp()),
-            Self::Interval { low, high } => {
-                let (width, share, rest) = (high - low, sigmoid(u), sigmoid(-u));
-                // From the nearer end, so that an end at 0 costs no digits.
-                let x = match u < 0.0 {
-                    true => low + width * share,
-                    false => high - width * rest,
-                };
-                (x, width * share * rest)
-            }
-        };
-        let (lowest, highest) = self.ends();
-        match lowest < x && x < highest {
-            true => (x, slope),
-            false => (x.clamp(lowest, highest), 0.0),
-        }
-    }
-
     /// Returns the least and the greatest parameter inside.
-    #[inline(always)]
     fn ends(self) -> (f64, f64) {
         match self {
             Self::Line => (f64::MIN, f64::MAX),

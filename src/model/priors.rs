@@ -2,14 +2,14 @@
 
 use std::ops::Range;
 
-use nalgebra::{DMatrix, DMatrixView, DMatrixViewMut, DVector};
+use nalgebra::{DMatrixView, DMatrixViewMut, DVector};
 use rand::{Rng, RngExt};
 
 use crate::error::demand_dimension;
 use crate::estimate::Quantities;
 use crate::model::{
-    Differentiable, JointPrior, NormalizedModel, Prior, Sampleable, TransformedPrior, Unbounded,
-    UnnormalizedModel, accumulate_each, copy_row,
+    Differentiable, JointPrior, NormalizedModel, Prior, Sampleable, TransformedPrior,
+    UnnormalizedModel, accumulate_each,
 };
 use crate::num::with_buffer;
 use crate::{Error, Result};
@@ -142,15 +142,6 @@ impl Priors {
         })
     }
 
-    /// Creates a likelihood of the coordinates from a likelihood of the parameters. A
-    /// [`GradientModel`](crate::model::GradientModel) keeps its gradient.
-    pub fn likelihood<M>(&self, likelihood: M) -> Unbounded<M>
-    where
-        M: UnnormalizedModel<State = DVector<f64>>,
-    {
-        Unbounded::new(self.clone(), likelihood)
-    }
-
     /// Returns the parameters of a state. They lie strictly inside their supports.
     ///
     /// # Panics
@@ -222,59 +213,8 @@ impl Priors {
 
     /// Returns the prior of each parameter if all priors are of a single parameter. A column of coordinates then gives a
     /// column of parameters.
-    fn singles(&self) -> Option<Vec<&Prior>> {
+    pub(super) fn singles(&self) -> Option<Vec<&Prior>> {
         self.priors.iter().map(JointPrior::single).collect()
-    }
-
-    /// Writes the parameters of each row of `states`.
-    pub(super) fn write_rows(&self, states: DMatrixView<'_, f64>, parameters: &mut DMatrix<f64>) {
-        demand_dimension("a state", states.ncols(), self.dimension());
-        if let Some(singles) = self.singles() {
-            let columns = states.column_iter().zip(parameters.column_iter_mut());
-            for (prior, (u, mut x)) in singles.into_iter().zip(columns) {
-                prior.write_column(u.as_slice(), x.as_mut_slice());
-            }
-            return;
-        }
-        let mut state = DVector::zeros(states.ncols());
-        let mut own = DVector::zeros(parameters.ncols());
-        for row in 0..states.nrows() {
-            copy_row(&mut state, states, row);
-            self.write_parameters(&state, &mut own);
-            parameters.row_mut(row).tr_copy_from(&own);
-        }
-    }
-
-    /// Does the [`pull_back`](Self::pull_back) of each row whose log density is above `-inf`.
-    pub(super) fn pull_back_rows(
-        &self,
-        states: DMatrixView<'_, f64>,
-        parameters: &DMatrix<f64>,
-        slopes: &DMatrix<f64>,
-        mut gradients: DMatrixViewMut<'_, f64>,
-        log_densities: &[f64],
-    ) {
-        if let Some(singles) = self.singles() {
-            let columns = states.column_iter().zip(slopes.column_iter());
-            let columns = columns.zip(gradients.column_iter_mut());
-            for (prior, ((u, by_x), mut by_u)) in singles.into_iter().zip(columns) {
-                let (u, by_x, by_u) = (u.as_slice(), by_x.as_slice(), by_u.as_mut_slice());
-                prior.pull_back_column(u, by_x, by_u, log_densities);
-            }
-            return;
-        }
-        let [mut state, mut gradient] = [(); 2].map(|()| DVector::zeros(states.ncols()));
-        let [mut own, mut of_own] = [(); 2].map(|()| DVector::zeros(slopes.ncols()));
-        for (row, log_density) in log_densities.iter().enumerate() {
-            if *log_density > f64::NEG_INFINITY {
-                copy_row(&mut state, states, row);
-                copy_row(&mut own, parameters.as_view(), row);
-                copy_row(&mut of_own, slopes.as_view(), row);
-                copy_row(&mut gradient, gradients.as_view(), row);
-                self.pull_back(&state, &own, &mut of_own, &mut gradient);
-                gradients.row_mut(row).tr_copy_from(&gradient);
-            }
-        }
     }
 
     fn checked<'s>(&self, state: &'s DVector<f64>) -> &'s [f64] {

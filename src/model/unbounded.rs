@@ -3,7 +3,8 @@
 use nalgebra::{DMatrix, DMatrixView, DMatrixViewMut, DVector};
 
 use crate::error::Failure;
-use crate::model::{Differentiable, Priors, UnnormalizedModel};
+use crate::model::transformed_prior::times;
+use crate::model::{Differentiable, Priors, UnnormalizedModel, copy_row};
 use crate::num::{set_zero, with_buffer};
 
 /// A likelihood of parameters as a function of the coordinates of their [`Priors`], made by [`Priors::likelihood`]. Its
@@ -14,9 +15,17 @@ pub struct Unbounded<M> {
     likelihood: M,
 }
 
-impl<M> Unbounded<M> {
-    pub(super) fn new(priors: Priors, likelihood: M) -> Self {
-        Self { priors, likelihood }
+impl Priors {
+    /// Creates a likelihood of the coordinates from a likelihood of the parameters. A
+    /// [`GradientModel`](crate::model::GradientModel) keeps its gradient.
+    pub fn likelihood<M>(&self, likelihood: M) -> Unbounded<M>
+    where
+        M: UnnormalizedModel<State = DVector<f64>>,
+    {
+        Unbounded {
+            priors: self.clone(),
+            likelihood,
+        }
     }
 }
 
@@ -83,12 +92,53 @@ impl<M: Differentiable> Differentiable for Unbounded<M> {
         &self,
         states: DMatrixView<'_, f64>,
         scale: f64,
-        gradients: DMatrixViewMut<'_, f64>,
+        mut gradients: DMatrixViewMut<'_, f64>,
+        log_densities: &mut [f64],
+    ) {
+        let Some(singles) = self.priors.singles() else {
+            return self.accumulate_by_rows(states, scale, gradients, log_densities);
+        };
+        let zeros = || DMatrix::zeros(states.nrows(), singles.len());
+        let (mut parameters, mut rates, mut slopes) = (zeros(), zeros(), zeros());
+        let columns = parameters.column_iter_mut().zip(rates.column_iter_mut());
+        let columns = states.column_iter().zip(columns);
+        for (prior, (u, (mut x, mut rate))) in singles.iter().zip(columns) {
+            prior.write_column(u.as_slice(), x.as_mut_slice(), rate.as_mut_slice());
+        }
+        let (parameters, to) = (parameters.as_view(), slopes.as_view_mut());
+        (self.likelihood).accumulate_gradients(parameters, scale, to, log_densities);
+        slopes.zip_apply(&rates, |slope, rate| *slope = times(*slope, rate));
+        for (mut total, slopes) in gradients.column_iter_mut().zip(slopes.column_iter()) {
+            let each = total.iter_mut().zip(slopes.iter()).zip(&*log_densities);
+            for ((total, slope), log_density) in each {
+                // Without a branch the loop can use vector registers.
+                *total += match *log_density > f64::NEG_INFINITY {
+                    true => *slope,
+                    false => 0.0,
+                };
+            }
+        }
+    }
+}
+
+impl<M: Differentiable> Unbounded<M> {
+    /// Accumulates gradients as [`Differentiable::accumulate_gradients`], for priors of several parameters.
+    fn accumulate_by_rows(
+        &self,
+        states: DMatrixView<'_, f64>,
+        scale: f64,
+        mut gradients: DMatrixViewMut<'_, f64>,
         log_densities: &mut [f64],
     ) {
         let (chains, count) = (states.nrows(), self.priors.parameter_count());
+        let mut state = DVector::zeros(states.ncols());
         let mut parameters = DMatrix::zeros(chains, count);
-        self.priors.write_rows(states, &mut parameters);
+        let mut own = DVector::zeros(count);
+        for row in 0..chains {
+            copy_row(&mut state, states, row);
+            self.priors.write_parameters(&state, &mut own);
+            parameters.row_mut(row).tr_copy_from(&own);
+        }
         let mut slopes = DMatrix::zeros(chains, count);
         self.likelihood.accumulate_gradients(
             parameters.as_view(),
@@ -96,8 +146,17 @@ impl<M: Differentiable> Differentiable for Unbounded<M> {
             slopes.as_view_mut(),
             log_densities,
         );
-        self.priors
-            .pull_back_rows(states, &parameters, &slopes, gradients, log_densities);
+        let (mut of_own, mut gradient) = (DVector::zeros(count), DVector::zeros(states.ncols()));
+        for (row, log_density) in log_densities.iter().enumerate() {
+            if *log_density > f64::NEG_INFINITY {
+                copy_row(&mut state, states, row);
+                copy_row(&mut own, parameters.as_view(), row);
+                copy_row(&mut of_own, slopes.as_view(), row);
+                copy_row(&mut gradient, gradients.as_view(), row);
+                (self.priors).pull_back(&state, &own, &mut of_own, &mut gradient);
+                gradients.row_mut(row).tr_copy_from(&gradient);
+            }
+        }
     }
 }
 
