@@ -37,6 +37,11 @@ impl<'p> ExactSampler<'p> {
 
     /// Returns independent states of the visible units.
     pub fn samples(&mut self, beta: f64, count: usize) -> Result<Vec<Vec<bool>>> {
+        Ok(self.pairs(beta, count)?.1)
+    }
+
+    /// Returns independent states of both layers: of the hidden units as the bits of a number, and of the visible units.
+    pub fn pairs(&mut self, beta: f64, count: usize) -> Result<(Vec<usize>, Vec<Vec<bool>>)> {
         let along = beta * SEGMENTS as f64;
         let segment = (along as usize).min(SEGMENTS - 1);
         for end in [segment, segment + 1] {
@@ -63,15 +68,15 @@ impl<'p> ExactSampler<'p> {
             let below = law.log_density(state, &inputs) - line[state];
             if self.rng.random::<f64>() < below.exp() {
                 let mut on = |x: &f64| self.rng.random::<f64>() < 1.0 / (1.0 + (-x).exp());
-                break inputs.iter().map(&mut on).collect();
+                break (state, inputs.iter().map(&mut on).collect());
             }
         };
-        Ok((0..count).map(draw).collect())
+        Ok((0..count).map(draw).unzip())
     }
 }
 
 /// Parameters of a machine.
-struct Law {
+pub struct Law {
     visible_bias: Vec<f64>,
     hidden_bias: Vec<f64>,
     /// The weights of each hidden unit.
@@ -79,7 +84,7 @@ struct Law {
 }
 
 impl Law {
-    fn of(rbm: &Rbm<f64>) -> Self {
+    pub fn of(rbm: &Rbm<f64>) -> Self {
         let numbers = |numbers: &DVector<f64>| numbers.iter().copied().collect();
         let rows = rbm.weights().row_iter();
         Self {
@@ -102,9 +107,20 @@ impl Law {
     }
 
     fn log_density(&self, state: usize, inputs: &[f64]) -> f64 {
+        self.bias_of(state) + sum_of_softplus(inputs)
+    }
+
+    fn bias_of(&self, state: usize) -> f64 {
         let biases = self.hidden_bias.iter().enumerate();
         let on = biases.filter(|(i, _)| state >> i & 1 == 1);
-        on.map(|(_, bias)| bias).sum::<f64>() + sum_of_softplus(inputs)
+        on.map(|(_, bias)| bias).sum()
+    }
+
+    /// Returns the logarithm of the density of a state of both layers.
+    pub fn log_joint(&self, state: usize, visible: &[bool]) -> f64 {
+        let inputs = self.inputs(state);
+        let on = inputs.iter().zip(visible).filter(|(_, on)| **on);
+        self.bias_of(state) + on.map(|(input, _)| input).sum::<f64>()
     }
 }
 
