@@ -161,8 +161,7 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn frequencies_are_the_probabilities() {
+    fn path() -> RbmPath {
         let weights = DMatrix::from_fn(3, 4, |i, j| (i as f32 - 1.0) * 2.0 + j as f32 * 0.7 - 1.0);
         let target = Rbm::new(
             weights,
@@ -170,7 +169,26 @@ mod tests {
             DVector::from_vec(vec![-1.0, 0.3, 0.8, -2.0]),
         );
         let base = BaseRate::new(3, DVector::from_vec(vec![0.4, -0.6, 1.0, 0.0])).unwrap();
-        let path = RbmPath::new(base, target.unwrap()).unwrap().exact_weights();
+        RbmPath::new(base, target.unwrap()).unwrap().exact_weights()
+    }
+
+    #[test]
+    fn joint_densities_add_up_to_the_density_of_the_visible_units() {
+        let path = path();
+        for beta in [0.0, 0.37, 1.0] {
+            let law = Law::of(&path.at(beta).to_rbm().unwrap());
+            for bits in 0..16 {
+                let visible = Vec::from_iter((0..4).map(|j| bits >> j & 1 == 1));
+                let joint = (0..8).map(|state| law.log_joint(state, &visible).exp());
+                let expected = path.at(beta).log_density(&visible);
+                assert!((joint.sum::<f64>().ln() - expected).abs() < 1e-5);
+            }
+        }
+    }
+
+    #[test]
+    fn frequencies_are_the_probabilities() {
+        let path = path();
         let mut sampler = ExactSampler::new(&path, 1);
         for beta in [0.0, 0.013, 0.37, 0.82, 1.0] {
             let states = (0..16).map(|bits| Vec::from_iter((0..4).map(|j| bits >> j & 1 == 1)));
