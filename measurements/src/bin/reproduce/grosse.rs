@@ -79,7 +79,7 @@ pub fn run(
             file: &file,
             start,
             folders,
-            updates: runs.budget.spline_updates,
+            updates: runs.budget.updates(),
         };
         let (path, moment_error) = source.path(kind)?;
         let of_chains = kind == Mas && !source.is_small();

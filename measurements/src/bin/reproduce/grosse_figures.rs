@@ -43,7 +43,7 @@ pub fn run_exact_samples(
         file: &file,
         start: Start::Uniform,
         folders,
-        updates: budget.spline_updates,
+        updates: budget.updates(),
     };
     for kind in PATHS {
         let (path, moment_error) = source.path(kind)?;
@@ -216,7 +216,7 @@ pub fn samples(machine: Machine, folders: &Folders, budget: &Budget, figures: &P
         file: &file,
         start: Start::BaseRates,
         folders,
-        updates: budget.spline_updates,
+        updates: budget.updates(),
     };
     let mut rows = Vec::new();
     for (seed, kind) in [(1, PathKind::Ga), (2, PathKind::Cheap)] {

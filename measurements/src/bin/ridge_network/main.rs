@@ -57,6 +57,9 @@ struct Waves {
     /// Number of seeds; 1, with --full 20
     #[arg(long)]
     seeds: Option<u64>,
+    /// The first seed
+    #[arg(long, default_value_t = 1)]
+    first_seed: u64,
     /// Methods; all unless set
     #[arg(long, value_enum, value_delimiter = ',')]
     methods: Option<Vec<Method>>,
@@ -105,7 +108,7 @@ impl Waves {
     /// Returns seeds, norms and dimensions, seed by seed.
     fn cases(&self, seeds: u64) -> Vec<(u64, f64, usize)> {
         let mut cases = Vec::new();
-        for seed in 1..=seeds {
+        for seed in self.first_seed..self.first_seed + seeds {
             for &norm in &self.norms {
                 cases.extend(self.dimensions.iter().map(|&d| (seed, norm, d)));
             }

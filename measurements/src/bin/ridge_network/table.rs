@@ -1,6 +1,5 @@
 //! Tables and a figure of the waves, with 95% intervals.
 
-use std::fmt::Write;
 use std::path::Path;
 
 use annealed::Result;
@@ -28,7 +27,7 @@ impl Interval {
         let half = z / (1.0 + z * z / n) * (p * (1.0 - p) / n + z * z / (4.0 * n * n)).sqrt();
         Self {
             value: p,
-            ends: (middle - half, middle + half),
+            ends: ((middle - half).max(0.0), (middle + half).min(1.0)),
         }
     }
 
@@ -141,49 +140,76 @@ fn cells(lines: &[Line]) -> Vec<Cell> {
     cells
 }
 
-/// Returns a table with a row for each dimension and method, and one of L*.
+/// A quantity with its title.
+type Quantity = (&'static str, fn(&Cell) -> String);
+
+const QUANTITIES: [Quantity; 5] = [
+    ("seeds with L >= L*/2", |cell| cell.half.text()),
+    ("seeds with L >= .9 L*", |cell| cell.most.text()),
+    ("L / L*", |cell| cell.ratio.text()),
+    ("held-out error", |cell| cell.held_out.text()),
+    ("evaluations a unit, core seconds a fit, seeds", |cell| {
+        format!(
+            "{:.0}, {:.2}, {}",
+            cell.evaluations, cell.seconds, cell.seeds
+        )
+    }),
+];
+
+/// Returns for each norm a table of each quantity, with a row for each method and a column for each dimension, and a
+/// table of L*.
 pub fn markdown(lines: &[Line]) -> String {
-    let mut text = String::from(
-        "| norm | d | method | L >= L*/2 | L >= .9 L* | L / L* | held-out error | evaluations a unit | seconds | seeds |\n\
-         |--:|--:|---|---|---|---|---|--:|--:|--:|\n",
-    );
-    for cell in cells(lines) {
-        let intervals = [cell.half, cell.most, cell.ratio, cell.held_out].map(Interval::text);
-        let _ = writeln!(
-            text,
-            "| {} | {} | {} | {} | {:.0} | {:.2} | {} |",
-            cell.norm,
-            cell.dimension,
-            cell.method.name(),
-            intervals.join(" | "),
-            cell.evaluations,
-            cell.seconds,
-            cell.seeds
-        );
-    }
-    text += "\n| norm | d | L* | from the true directions | they lead to L* | seeds |\n|--:|--:|---|---|---|--:|\n";
-    for (norm, dimension) in cases(lines) {
-        let own = of_case(lines, (norm, dimension), Method::Best);
-        if own.is_empty() {
-            continue;
+    let (cells, cases) = (cells(lines), cases(lines));
+    let mut norms: Vec<f64> = cases.iter().map(|case| case.0).collect();
+    norms.dedup();
+    let mut text = String::new();
+    for norm in norms {
+        let of_norm = cases.iter().filter(|case| case.0 == norm);
+        let dimensions: Vec<usize> = of_norm.map(|case| case.1).collect();
+        for (title, of) in QUANTITIES {
+            text += &head(&format!("norm {norm}: {title}"), &dimensions);
+            for method in Method::COMPARED {
+                let cell = |d: &usize| {
+                    let is = |cell: &&Cell| {
+                        (cell.norm, cell.dimension, cell.method) == (norm, *d, method)
+                    };
+                    cells.iter().find(is).map_or(String::new(), of)
+                };
+                let row: Vec<String> = dimensions.iter().map(cell).collect();
+                if row.iter().any(|cell| !cell.is_empty()) {
+                    text += &format!("| {} | {} |\n", method.name(), row.join(" | "));
+                }
+            }
         }
-        let own = own.iter();
-        let pairs = own.map(|line| (line.objectives[0], highest(lines, line)));
-        let (truth, highest): (Vec<f64>, Vec<f64>) = pairs.unzip();
-        let pairs = truth.iter().zip(&highest);
-        let hits = pairs
-            .filter(|(truth, highest)| **truth > **highest - 1e-3)
-            .count();
-        let _ = writeln!(
-            text,
-            "| {norm} | {dimension} | {} | {} | {} | {} |",
-            Interval::mean(&highest).text(),
-            Interval::mean(&truth).text(),
-            Interval::share(hits, truth.len()).text(),
-            truth.len()
+        text += &head(&format!("norm {norm}"), &dimensions);
+        let highest = dimensions.iter().map(|&d| highest_of(lines, (norm, d)));
+        let (highest, truth): (Vec<String>, Vec<String>) = highest.unzip();
+        text += &format!("| L* | {} |\n", highest.join(" | "));
+        text += &format!(
+            "| seeds whose L* is reached from a true direction | {} |\n",
+            truth.join(" | ")
         );
     }
     text
+}
+
+fn head(title: &str, dimensions: &[usize]) -> String {
+    let columns: Vec<String> = dimensions.iter().map(|d| format!("d = {d}")).collect();
+    let rule = "---|".repeat(dimensions.len());
+    format!("\n| {title} | {} |\n|---|{rule}\n", columns.join(" | "))
+}
+
+/// Returns the mean of L*, and the share of seeds in which a climb from a true direction reaches it.
+fn highest_of(lines: &[Line], case: (f64, usize)) -> (String, String) {
+    let own = of_case(lines, case, Method::Best);
+    if own.is_empty() {
+        return Default::default();
+    }
+    let highest: Vec<f64> = own.iter().map(|line| highest(lines, line)).collect();
+    let pairs = own.iter().zip(&highest);
+    let hits = pairs.filter(|(line, highest)| line.objectives[0] > **highest - 1e-3);
+    let share = Interval::share(hits.count(), own.len());
+    (Interval::mean(&highest).text(), share.text())
 }
 
 /// A quantity that is drawn against the dimension.
