@@ -5,7 +5,7 @@ use std::path::Path;
 use annealed::{Error, Result};
 
 use crate::claims;
-use crate::grosse_figures::exact_samples_table;
+use crate::grosse_figures::{exact_samples_table, shortfalls_table};
 use crate::machines::{Folders, Machine};
 use crate::perfect;
 use crate::rows::Saved;
@@ -25,6 +25,8 @@ pub fn run(folders: &Folders, saved: &Saved<'_>, pages: &Path) -> Result<()> {
     grosse.push(untitled(tables::searched(lines)?));
     let figure = exact_samples_table(Machine::Pcd20, folders, saved.points)?;
     grosse.push(untitled(figure));
+    let shortfalls = shortfalls_table(Machine::Pcd20, folders, saved.points)?;
+    grosse.push(untitled(shortfalls));
     let mut kiwaki = tables::kiwaki(folders, lines)?;
     kiwaki.extend(perfect::tables(saved)?.map(untitled));
     let (mut cells, mut differ) = (0, 0);

@@ -79,7 +79,7 @@ pub fn run(
             file: &file,
             start,
             folders,
-            updates: runs.budget.spline_updates,
+            updates: runs.budget.updates(),
         };
         let (path, moment_error) = source.path(kind)?;
         let of_chains = kind == Mas && !source.is_small();
@@ -204,57 +204,49 @@ impl Source<'_> {
         PathBuf::from("target/reproduction").join(name.replace(' ', "-") + &of_updates)
     }
 
-    /// Returns the spline. Its knots are matched once, and kept in files.
+    /// Returns the spline. Each knot is matched once, from the knot before, and kept in a file.
     fn spline(&self, kind: PathKind) -> Result<RbmPath> {
         let folder = self.folder_of_knots(kind);
-        let knots = Schedule::linear(SEGMENTS)?;
-        let file = |knot: usize| folder.join(format!("{knot}.npz"));
-        if !file(SEGMENTS - 1).is_file() {
-            let begun = std::time::Instant::now();
-            let path = self.matched(kind, knots.clone())?;
-            fs::create_dir_all(&folder).map_err(|error| Error::io(&folder, error))?;
-            for knot in 1..SEGMENTS {
-                let rbm = path.model_at_knot(knot).expect("one of the knots").clone();
-                write(rbm, &file(knot))?;
+        fs::create_dir_all(&folder).map_err(|error| Error::io(&folder, error))?;
+        let (base, knots) = (self.base()?, Schedule::linear(SEGMENTS)?);
+        let mut moments = None;
+        let mut rbm = RbmPath::new(base.clone(), self.file.rbm.clone())?
+            .at(0.0)
+            .to_rbm()?;
+        let mut models = Vec::new();
+        for knot in 1..SEGMENTS {
+            let file = folder.join(format!("{knot}.npz"));
+            if file.is_file() {
+                rbm = RbmFile::<f64>::read(file)?.rbm;
+            } else {
+                let begun = std::time::Instant::now();
+                let of_target = match moments.take() {
+                    Some(known) => known,
+                    None => self.moments(kind)?,
+                };
+                let wanted = base.moments().average(&of_target, knots.betas()[knot])?;
+                moments = Some(of_target);
+                rbm = self.matched(kind, &rbm, &wanted)?;
+                write(rbm.cast()?, &file)?;
+                let seconds = begun.elapsed().as_secs_f64();
+                eprintln!("{}: matched in {seconds:.0} s", file.display());
             }
-            eprintln!(
-                "{}: knots matched in {:.0} s",
-                folder.display(),
-                begun.elapsed().as_secs_f64()
-            );
+            models.push(rbm.cast()?);
         }
-        let models = (1..SEGMENTS).map(|knot| Ok(RbmFile::read(file(knot))?.rbm));
-        let models = models
-            .chain([Ok(self.file.rbm.clone())])
-            .collect::<Result<_>>()?;
-        RbmPath::through(self.base()?, models, knots)
+        models.push(self.file.rbm.clone());
+        RbmPath::through(base, models, knots)
     }
 
-    fn matched(&self, kind: PathKind, knots: Schedule) -> Result<RbmPath> {
-        let moments = self.moments(kind)?;
-        match kind {
-            Mas if self.is_small() => self.through(&moments, knots, &ExactMatching::default()),
-            Mas => {
-                let matching = PersistentMatching::full().updates(self.updates);
-                self.through(&moments, knots, &matching)
+    /// Returns the RBM with these moments, found from `start`.
+    fn matched(&self, kind: PathKind, start: &Rbm<f64>, moments: &RbmMoments) -> Result<Rbm<f64>> {
+        let chains = match kind {
+            Mas if self.is_small() => {
+                return ExactMatching::default().match_moments(start, moments);
             }
-            _ => self.through(&moments, knots, &PersistentMatching::cheap()),
-        }
-    }
-
-    fn through(
-        &self,
-        moments: &RbmMoments,
-        knots: Schedule,
-        matching: &impl RbmMatching,
-    ) -> Result<RbmPath> {
-        RbmPath::moment_spline(
-            self.base()?,
-            self.file.rbm.clone(),
-            moments,
-            knots,
-            matching,
-        )
+            Mas => PersistentMatching::full().updates(self.updates),
+            _ => PersistentMatching::cheap(),
+        };
+        chains.match_moments(start, moments)
     }
 
     fn moments(&self, kind: PathKind) -> Result<RbmMoments> {

@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use annealed::ais::{Ais, Merge, Recorder};
-use annealed::estimate::{Estimate, LogZ};
+use annealed::estimate::Estimate;
 use annealed::kernel::{Block, Stage};
+use annealed::model::NormalizedModel;
 use annealed::path::Intermediate;
 use annealed::rbm::BlockGibbs;
 use annealed::schedule::Schedule;
@@ -23,6 +24,8 @@ use crate::rows::{Lines, Point, Row, Setting, log_weights, thousandths};
 use crate::runs::{Budget, SEGMENTS};
 
 const KERNELS: [&str; 2] = ["exact samples", "Gibbs"];
+/// Log weights of the exact samples in the law of both layers, of which Theorem 2 is.
+const JOINT: &str = "exact samples, both layers";
 const PATHS: [PathKind; 2] = [PathKind::Ga, PathKind::Mas];
 
 /// Runs the missing parts of Figure 3: both paths from the uniform start, with exact samples at each stage and with
@@ -40,7 +43,7 @@ pub fn run_exact_samples(
         file: &file,
         start: Start::Uniform,
         folders,
-        updates: budget.spline_updates,
+        updates: budget.updates(),
     };
     for kind in PATHS {
         let (path, moment_error) = source.path(kind)?;
@@ -52,32 +55,82 @@ pub fn run_exact_samples(
                 "LINEAR",
             ];
             let setting = Setting::new(names, steps);
-            if points.all.iter().any(|point| point.setting == setting) {
-                continue;
-            }
+            let is_missing = |kernel: &str| {
+                let mut kept = points.all.iter().filter(|point| point.setting == setting);
+                kept.all(|point| point.kernel != kernel)
+            };
             let schedule = Schedule::linear(steps)?;
-            let gibbs = Ais::new(&path, BlockGibbs)
-                .schedule(schedule.clone())
-                .chains(budget.chains)
-                .run()?;
-            let log_z_0 = gibbs.log_z() - gibbs.log_z_ratio();
-            let exact =
-                exact_run(&mut ExactSampler::new(&path, 0), &schedule, budget.chains)?.log_weights;
-            for (kernel, weights) in KERNELS.into_iter().zip([&exact[..], gibbs.log_weights()]) {
-                let ratio = Estimate::from_log_weights(weights)?.value();
+            let mut found = Vec::new();
+            if is_missing(KERNELS[0]) || is_missing(JOINT) {
+                let mut sampler = ExactSampler::new(&path, 0);
+                let exact = exact_run(&mut sampler, &schedule, budget.chains)?;
+                found.extend([(KERNELS[0], exact.log_weights), (JOINT, exact.joint)]);
+            }
+            if is_missing(KERNELS[1]) {
+                let ais = Ais::new(&path, BlockGibbs).schedule(schedule);
+                let run = ais.chains(budget.chains).run()?;
+                found.push((KERNELS[1], run.log_weights().to_vec()));
+            }
+            found.retain(|(kernel, _)| is_missing(kernel));
+            for (kernel, weights) in found {
+                let ratio = Estimate::from_log_weights(&weights)?.value();
                 points.add(Point {
                     setting: setting.clone(),
                     kernel: kernel.into(),
                     chains: budget.chains,
                     moment_error,
-                    log_z: log_z_0 + ratio,
+                    log_z: path.base().log_normalizer() + ratio,
                     build: build.into(),
-                    log_weights: thousandths(weights, ratio),
+                    log_weights: thousandths(&weights, ratio),
                 })?;
             }
         }
     }
     Ok(())
+}
+
+/// Returns the table of Theorem 2: K times what the mean log weight of exact samples falls short of log Z.
+pub fn shortfalls_table(
+    machine: Machine,
+    folders: &Folders,
+    points: &Lines<Point>,
+) -> Result<Vec<String>> {
+    let exact = machine.log_z_exact(folders)?.unwrap_or_default();
+    let mut lines = vec![
+        "| path | K | K times the shortfall, visible units (SE) | both layers (SE) |".into(),
+        "|---|---|---|---|".into(),
+    ];
+    let mut joint = points
+        .all
+        .iter()
+        .filter(|point| point.kernel == JOINT)
+        .collect::<Vec<_>>();
+    joint.sort_by_key(|point| (&point.setting.path, point.setting.steps));
+    for both in joint {
+        let steps = both.setting.steps;
+        let of_kernel = |kernel: &str| {
+            let is = |point: &&Point| point.setting == both.setting && point.kernel == kernel;
+            points
+                .all
+                .iter()
+                .find(is)
+                .map_or(String::new(), |point| shortfall(point, exact))
+        };
+        let cells = [of_kernel(KERNELS[0]), of_kernel(JOINT)].join(" | ");
+        lines.push(format!("| {} | {steps} | {cells} |", both.setting.path));
+    }
+    Ok(lines)
+}
+
+/// Formats K times `log_z` less the mean log weight, and its standard error.
+fn shortfall(point: &Point, log_z: f64) -> String {
+    let short = log_weights(&point.log_weights, point.log_z).map(|x| log_z - x);
+    let short: Vec<f64> = short.collect();
+    let (n, steps) = (short.len() as f64, point.setting.steps as f64);
+    let mean = short.iter().sum::<f64>() / n;
+    let squares: f64 = short.iter().map(|x| (x - mean).powi(2)).sum();
+    let error = (squares / (n - 1.0) / n).sqrt();
+    format!("{:.0} ({:.0})", steps * mean, steps * error)
 }
 
 /// A point of Figure 3: K, error of log Z^ and its bootstrap interval.
@@ -163,7 +216,7 @@ pub fn samples(machine: Machine, folders: &Folders, budget: &Budget, figures: &P
         file: &file,
         start: Start::BaseRates,
         folders,
-        updates: budget.spline_updates,
+        updates: budget.updates(),
     };
     let mut rows = Vec::new();
     for (seed, kind) in [(1, PathKind::Ga), (2, PathKind::Cheap)] {

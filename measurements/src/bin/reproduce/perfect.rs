@@ -12,7 +12,7 @@ use annealed::{Error, Result};
 
 use crate::base::Start::{self, BaseRates, Uniform};
 use crate::bootstrap::{Bootstrap, interval};
-use crate::exact::ExactSampler;
+use crate::exact::{ExactSampler, Law};
 use crate::kiwaki;
 use crate::machines::{Folders, Machine};
 use crate::rows::{Costs, Lines, Perfect, Saved, Setting, log_weights, thousandths};
@@ -289,7 +289,10 @@ fn path(machine: Machine, start: Start, folders: &Folders) -> Result<RbmPath> {
 
 /// Log weights of a run with perfect transitions.
 pub struct ExactRun {
+    /// In the law of the visible units.
     pub log_weights: Vec<f64>,
+    /// In the law of both layers, of the same samples.
+    pub joint: Vec<f64>,
     /// See [`Perfect::variance`].
     pub variance: (f64, f64),
 }
@@ -301,12 +304,16 @@ pub fn exact_run(
     chains: usize,
 ) -> Result<ExactRun> {
     let path = sampler.path();
-    let mut log_weights = vec![0.0; chains];
+    let (mut log_weights, mut joint) = (vec![0.0; chains], vec![0.0; chains]);
     let (mut variance, mut error) = (0.0, 0.0);
     for pair in schedule.betas().windows(2) {
-        let here = path.at(pair[0]);
-        let samples = sampler.samples(pair[0], chains)?;
-        let added = log_ratios(&path.at(pair[1]), &here, &samples);
+        let (here, next) = (path.at(pair[0]), path.at(pair[1]));
+        let (hidden, visible) = sampler.pairs(pair[0], chains)?;
+        let (from, to) = (Law::of(&here.to_rbm()?), Law::of(&next.to_rbm()?));
+        for ((log_weight, state), visible) in joint.iter_mut().zip(hidden).zip(&visible) {
+            *log_weight += to.log_joint(state, visible) - from.log_joint(state, visible);
+        }
+        let added = log_ratios(&next, &here, &visible);
         let (of_stage, of_error) = variance_and_error(&added);
         variance += of_stage;
         error += of_error * of_error;
@@ -316,6 +323,7 @@ pub fn exact_run(
     }
     Ok(ExactRun {
         log_weights,
+        joint,
         variance: (variance, error.sqrt()),
     })
 }

@@ -176,7 +176,8 @@ impl<T: Serialize + for<'a> Deserialize<'a>> Lines<T> {
 }
 
 impl Lines<Row> {
-    /// Pools the chains of all runs of a setting, which have different seeds.
+    /// Pools the chains of all runs of a setting, which have different seeds. Of splines that were matched by chains, those
+    /// with the most updates count.
     pub fn pooled(&self, setting: &Setting) -> Result<Option<Pooled>> {
         let mut setting = setting.clone();
         if let Some(row) = self.all.iter().find(|row| row.setting == setting)
@@ -184,11 +185,10 @@ impl Lines<Row> {
         {
             setting.schedule.clone_from(other);
         }
-        let parts: Vec<&Row> = self
-            .all
-            .iter()
-            .filter(|row| row.setting == setting)
-            .collect();
+        let parts = self.all.iter().filter(|row| row.setting == setting);
+        let mut parts: Vec<&Row> = parts.collect();
+        let most_updates = parts.iter().map(|row| row.spline_updates).max();
+        parts.retain(|row| Some(row.spline_updates) == most_updates);
         if parts.is_empty() {
             return Ok(None);
         }

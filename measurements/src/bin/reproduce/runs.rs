@@ -33,10 +33,17 @@ pub struct Budget {
     /// Updates of these chains at a knot, a sixth of them left out: Kiwaki has 6,000
     #[arg(long, global = true, default_value_t = 6_000)]
     pub knot_updates: usize,
-    /// Updates of a knot of a moment-averaged spline with 500 hidden units, and five times the sweeps of the chains
-    /// for its moments: the paper has 50,000 and 10,000
-    #[arg(long, global = true, default_value_t = 50_000)]
-    pub spline_updates: usize,
+    /// Updates of a knot of a moment-averaged spline with 500 hidden units, and five times the sweeps of the chains for its
+    /// moments: 50,000 as in the paper unless set. If it is set, saved lines with another number do not count
+    #[arg(long, global = true)]
+    pub spline_updates: Option<usize>,
+}
+
+impl Budget {
+    /// Returns the number of updates of a knot that is matched by chains.
+    pub fn updates(&self) -> usize {
+        self.spline_updates.unwrap_or(50_000)
+    }
 }
 
 impl Default for Budget {
@@ -46,7 +53,7 @@ impl Default for Budget {
             steps: vec![100_000],
             knot_chains: 1_000,
             knot_updates: 6_000,
-            spline_updates: 50_000,
+            spline_updates: None,
         }
     }
 }
@@ -163,8 +170,13 @@ impl Runs<'_> {
     }
 
     pub fn chains_of(&self, setting: &Setting) -> usize {
+        let wanted = self.budget.spline_updates;
+        let counts = |row: &&Row| match (wanted, row.spline_updates) {
+            (Some(wanted), Some(updates)) => wanted == updates,
+            _ => true,
+        };
         let rows = self.rows.all.iter().filter(|row| row.setting == *setting);
-        rows.map(|row| row.chains).sum()
+        rows.filter(counts).map(|row| row.chains).sum()
     }
 
     /// Returns the costs of segments between equally spaced knots of a geometric path, in the joint law of v and h.

@@ -162,6 +162,8 @@ pub fn print(folders: &Folders, saved: &Saved<'_>) -> Result<()> {
     println!("# Searched starts\n\n{}\n", searched(lines)?.join("\n"));
     let figure = grosse_figures::exact_samples_table(Machine::Pcd20, folders, saved.points)?;
     println!("# Figure 3, PCD(20)\n\n{}\n", figure.join("\n"));
+    let shortfalls = grosse_figures::shortfalls_table(Machine::Pcd20, folders, saved.points)?;
+    println!("# Theorem 2, PCD(20)\n\n{}\n", shortfalls.join("\n"));
     println!("# J, and the variances of the runs");
     for table in perfect::tables(saved)? {
         println!("\n{}", table.join("\n"));
