@@ -2,7 +2,7 @@
 
 use nalgebra::{DMatrix, DMatrixView, DMatrixViewMut, DVector};
 
-use crate::error::Failure;
+use crate::error::{Failure, demand_dimension};
 use crate::model::transformed_prior::times;
 use crate::model::{Differentiable, Priors, UnnormalizedModel, copy_row};
 use crate::num::{set_zero, with_buffer};
@@ -98,6 +98,7 @@ impl<M: Differentiable> Differentiable for Unbounded<M> {
         let Some(singles) = self.priors.singles() else {
             return self.accumulate_by_rows(states, scale, gradients, log_densities);
         };
+        demand_dimension("a state", states.ncols(), singles.len());
         let zeros = || DMatrix::zeros(states.nrows(), singles.len());
         let (mut parameters, mut rates, mut slopes) = (zeros(), zeros(), zeros());
         let columns = parameters.column_iter_mut().zip(rates.column_iter_mut());
