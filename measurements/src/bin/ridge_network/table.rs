@@ -215,20 +215,16 @@ fn highest_of(lines: &[Line], case: (f64, usize)) -> (String, String) {
 /// A quantity that is drawn against the dimension.
 type Drawn = fn(&Cell) -> Interval;
 
-/// Draws the shares of seeds, L over L*, and the held-out errors against the dimension.
+/// Draws the shares of seeds, L over L*, and the held-out errors against the dimension, for the largest norm.
 pub fn draw(lines: &[Line], folder: &Path) -> Result<()> {
     let cells = cells(lines);
     let quantities: [(&str, Drawn); 3] = [
-        ("Share of seeds with L >= L*/2", |cell| cell.half),
+        ("Share of seeds with L ≥ .9 L*", |cell| cell.most),
         ("L / L*", |cell| cell.ratio),
         ("Held-out error after four units", |cell| cell.held_out),
     ];
-    let mut norms: Vec<f64> = cells.iter().map(|cell| cell.norm).collect();
-    norms.dedup();
-    let both = norms
-        .iter()
-        .flat_map(|norm| quantities.map(|quantity| (*norm, quantity)));
-    let charts = both.map(|(norm, (title, of))| {
+    let norm = cells.last().map_or(0.0, |cell| cell.norm);
+    let charts = quantities.map(|(title, of)| {
         let title = &format!("{title}, norm {norm}");
         let mut chart = Chart::new(title, "d", "").logarithmic_x();
         for method in Method::COMPARED {
@@ -240,7 +236,6 @@ pub fn draw(lines: &[Line], folder: &Path) -> Result<()> {
         }
         chart
     });
-    let charts: Vec<Chart> = charts.collect();
     save_column(&charts, folder.join("ridge-dimensions.svg"))
 }
 
