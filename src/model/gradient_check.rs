@@ -254,7 +254,7 @@ mod tests {
             gradient[1] = -factors[1] * x[1] / 1e4;
             shift - 0.5 * x[0] * x[0] - kink * x[0].abs() - 0.5 * (x[1] / 100.0).powi(2)
         })?;
-        check_gradient(&model, &states())
+        check_gradient(&model, &states()).map(drop)
     }
 
     #[test]
@@ -298,14 +298,14 @@ mod tests {
                 let log_densities: Vec<f32> = rows().map(log_density).collect();
                 Ok((log_densities, rows().flat_map(slopes).collect()))
             };
-            return check_gradient(&BatchModel::new(2, rows)?, &states());
+            return check_gradient(&BatchModel::new(2, rows)?, &states()).map(drop);
         }
         let hidden = GradientModel::new(2, move |x: &[f64], gradient: &mut [f64]| {
             let x = [x[0] as f32, x[1] as f32];
             gradient.copy_from_slice(&slopes(&x).map(f64::from));
             f64::from(log_density(&x))
         })?;
-        check_gradient(&hidden, &states())
+        check_gradient(&hidden, &states()).map(drop)
     }
 
     #[test]
