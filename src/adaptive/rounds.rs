@@ -571,6 +571,7 @@ where
                 .warn(Warning::error_not_reached(asked, reached, chains, remedy));
         }
         last.run.warn(last.merged_families());
+        last.run.warn(last.rising());
         if !last.has_stages() {
             // Draws off the target's support have weight 0, and the error contains this.
             last.run

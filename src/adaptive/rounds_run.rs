@@ -182,6 +182,9 @@ const COMPARED_ERROR: f64 = 0.25;
 /// one of six right runs of *many-well* warns; at .2 right runs lie at 1.2 times the bound or above.
 const LEAST_FAMILIES: f64 = 0.2;
 
+/// Standard errors of what the last round lacks, by its rise, above which rounds warn.
+const RISING_ERRORS: f64 = 2.5;
+
 impl<S, K> Last<S, K> {
     /// Returns advice on how to reach `standard_error`: a budget, or more chains if no budget reaches it. `may_fit`
     /// is true if a fitted base may need less.
@@ -228,6 +231,30 @@ impl<S, K> Last<S, K> {
             stages,
             barrier,
         })
+    }
+
+    /// Warns if the last round rose so much above the one before that it is likely too low still.
+    pub(super) fn rising(&self) -> Option<Warning> {
+        let [_, .., before, last] = self.rounds.as_slice() else {
+            return None;
+        };
+        if !self.has_stages() || !before.log_z.is_finite() || last.stages <= before.stages {
+            return None;
+        }
+        let (rise, growth) = (
+            last.log_z - before.log_z,
+            last.stages as f64 / before.stages as f64 - 1.0,
+        );
+        let of_rise = last.standard_error.hypot(before.standard_error) / growth;
+        let left = rise / growth;
+        (left > RISING_ERRORS * last.standard_error.hypot(of_rise)).then_some(
+            Warning::RisingRounds {
+                rise,
+                before: before.stages,
+                stages: last.stages,
+                left,
+            },
+        )
     }
 
     /// Returns whether the variance fell by less than half since an earlier round with at most a quarter of the stages.

@@ -67,6 +67,22 @@ pub enum Warning {
         /// The barrier Lambda.
         barrier: f64,
     },
+    /// Rounds whose last estimate rose so much that it is likely too low still. What an estimate lacks falls about as 1/K, so
+    /// a rise by D from K' to K stages leaves `D / (K / K' - 1)`, which exceeds 2.5 of its standard errors.
+    #[error(
+        "the estimate rose by {rise:.2} from {before} to {stages} stages, so it is likely too low still, by about {left:.2}: use \
+         a larger budget, a base near the target or a better mixing kernel"
+    )]
+    RisingRounds {
+        /// Rise from the round before to the last round.
+        rise: f64,
+        /// Number of stages of the round before.
+        before: usize,
+        /// Number of stages of the last round.
+        stages: usize,
+        /// What the last estimate lacks.
+        left: f64,
+    },
     /// A run in which few chains carry nearly all the weight.
     #[error(
         "the effective sample size is {ess:.1} of {chains} chains: the interval may miss log Z; use \

@@ -108,3 +108,28 @@ fn chains_that_do_not_follow_a_curved_valley_are_named() {
     let merged = |warning: &Warning| matches!(warning, Warning::MergedFamilies { .. });
     assert!(run.warnings().iter().any(merged), "{run}");
 }
+
+/// Steps that are far too small leave chains behind: log Z rises with the stages, and is too low at the last.
+#[test]
+fn rounds_that_rise_warn() {
+    let target = Gaussian::isotropic(DVector::from_element(10, 2.0), 0.3).unwrap();
+    let path = GeometricPath::new(Gaussian::standard(10).unwrap(), &target);
+    let rising = |step: f64, seed: u64| {
+        let walk = RandomWalkMetropolis::new(step).unwrap();
+        let run = Rounds::fixed(&path, walk)
+            .budget(400_000)
+            .seed(seed)
+            .run()
+            .unwrap();
+        let z = (run.log_z() - target.log_normalizer()) / run.standard_error();
+        let named = |warning: &Warning| matches!(warning, Warning::RisingRounds { .. });
+        (z, run.warnings().iter().any(named))
+    };
+    let (z, warns) = rising(0.02, 1);
+    assert!(z < -4.0 && warns, "{z} {warns}");
+    let right = Vec::from_iter((0..20).map(|seed| rising(0.3, seed)));
+    assert!(
+        right.iter().all(|(z, warns)| z.abs() < 4.0 && !warns),
+        "{right:?}"
+    );
+}

@@ -138,6 +138,7 @@ pub const MEASURED: [(&str, &[&str]); 19] = [
     ("FewFamilies", &[ISLANDS, LEVELS]),
     ("HeavyFamilies", &[ISLANDS]),
     ("MergedFamilies", &[ROUNDS]),
+    ("RisingRounds", &[ROUNDS]),
     ("ForwardReverseGap", &[BOTH]),
     ("LittleOverlap", &[BOTH]),
     ("RejectedSwaps", &[LADDERS]),
