@@ -233,12 +233,14 @@ impl<S, K> Last<S, K> {
         })
     }
 
-    /// Warns if the last round rose so much above the one before that it is likely too low still.
+    /// Warns if the last round rose so much above the one before that it is likely too low still. After a doubling it does
+    /// not tell: what an estimate lacks may fall faster than 1/K, and right runs would warn.
     pub(super) fn rising(&self) -> Option<Warning> {
         let [_, .., before, last] = self.rounds.as_slice() else {
             return None;
         };
-        if !self.has_stages() || !before.log_z.is_finite() || last.stages <= before.stages {
+        let may_tell = before.log_z.is_finite() && last.stages >= STAGE_GROWTH * before.stages;
+        if !self.has_stages() || !may_tell {
             return None;
         }
         let (rise, growth) = (

@@ -68,7 +68,8 @@ pub enum Warning {
         barrier: f64,
     },
     /// Rounds whose last estimate rose so much that it is likely too low still. What an estimate lacks falls about as 1/K, so
-    /// a rise by D from K' to K stages leaves `D / (K / K' - 1)`, which exceeds 2.5 of its standard errors.
+    /// a rise by D from K' to K stages, at least four times as many, leaves `D / (K / K' - 1)`, which exceeds 2.5 of its standard
+    /// errors.
     #[error(
         "the estimate rose by {rise:.2} from {before} to {stages} stages, so it is likely too low still, by about {left:.2}: use \
          a larger budget, a base near the target or a better mixing kernel"

@@ -86,7 +86,7 @@ struct Outcome {
 fn main() -> Result<()> {
     let options = Options::parse();
     println!(
-        "| posterior | rows, median | counted | largest | rms error | stated | wrong and silent | warned | fitted | silent intervals that hold | mean of Z^/Z |"
+        "| posterior | rows, median | counted less rows | largest | rms error | stated | wrong and silent | warned | fitted | silent intervals that hold | mean of Z^/Z |"
     );
     println!("|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|");
     let chosen = problems::all()?.into_iter();

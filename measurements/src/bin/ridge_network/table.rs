@@ -245,9 +245,9 @@ mod tests {
 
     #[test]
     fn intervals_have_known_ends() {
-        // Wilson's interval of 2 of 20 by hand: 0.0279 to 0.3010.
+        // Wilson's interval of 2 of 20 by hand: 0.02787 to 0.30104.
         let share = Interval::share(2, 20);
-        assert!((share.ends.0 - 0.0279).abs() < 1e-4 && (share.ends.1 - 0.3010).abs() < 1e-4);
+        assert!((share.ends.0 - 0.02787).abs() < 1e-4 && (share.ends.1 - 0.30104).abs() < 1e-4);
         let certain = Interval::mean(&[3.0; 5]);
         assert_eq!((certain.value, certain.ends), (3.0, (3.0, 3.0)));
     }

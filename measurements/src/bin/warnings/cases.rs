@@ -125,7 +125,7 @@ pub const SKEWED: &str = "(interval alone)";
 pub const ANY: &str = "(any warning)";
 
 /// Warnings, and the kinds of result in which each is measured.
-pub const MEASURED: [(&str, &[&str]); 19] = [
+pub const MEASURED: [(&str, &[&str]); 20] = [
     ("LowEffectiveSampleSize", &[CHAINS, WEIGHTS, MACHINES]),
     ("DominantWeight", &[CHAINS, WEIGHTS, MACHINES]),
     ("HeavyTail", &[CHAINS, WEIGHTS, MACHINES]),
