@@ -81,7 +81,7 @@ pub enum Warning {
         before: usize,
         /// Number of stages of the last round.
         stages: usize,
-        /// What the last estimate lacks.
+        /// Amount that the last estimate lacks.
         left: f64,
     },
     /// A run in which few chains carry nearly all the weight.

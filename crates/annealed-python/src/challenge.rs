@@ -23,7 +23,7 @@ pub fn judged(first: &Posterior, challenge: &ChallengeRun<'_, State>, call: &str
         true => Source::Run(Box::new(challenge.second().clone())),
         false => first.source.clone(),
     };
-    let figures = first.figures.clone().challenged(challenge);
+    let figures = first.figures.clone().challenged(challenge, is_better);
     let figures = figures.by(call, first.figures.seed());
     Posterior::new(figures, source, first.parameters.clone())
 }

@@ -172,14 +172,16 @@ impl Figures {
 
     /// Takes the figures of `challenge`, a challenge to this result. Evaluations and seconds are the sums over
     /// both, and the text keeps its details.
-    pub fn challenged(self, challenge: &dyn annealed::estimate::LogZ) -> Self {
+    pub fn challenged(self, challenge: &dyn annealed::estimate::LogZ, is_better: bool) -> Self {
         let mut both = Self::of(challenge).after(self.evaluations, self.seconds);
         let text = |evaluations: u64| format!("{evaluations:.1e} evaluations");
         let (headline, judged) = both.text.split_once('\n').unwrap_or((&both.text, ""));
         let headline = headline.replace(&text(challenge.evaluations()), &text(both.evaluations));
         let details = self.text.split(WARNING).next().unwrap_or_default();
         let details = details.split_once('\n').unwrap_or_default().1;
-        both.text = format!("{headline}\n{details}\n{judged}");
+        // What follows the headline describes the first run, even if the number is the second run's.
+        let of_first = if is_better { "first run: " } else { "" };
+        both.text = format!("{headline}\n{of_first}{details}\n{judged}");
         both
     }
 
