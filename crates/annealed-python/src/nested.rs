@@ -46,12 +46,7 @@ pub fn nested<'py>(
             .precision(settings.precision)
             .max_levels(settings.max_levels)
             .kept(settings.kept);
-        let runner = controlled!(runner, control, calls);
-        let run = match settings.until_error {
-            Some(error) => runner.until_error(error),
-            None => runner,
-        }
-        .run()?;
+        let run = controlled!(runner, control, calls, until_error: settings.until_error).run()?;
         let (islands, levels) = (run.islands(), run.levels().len());
         let sample = Sample::of(&run, islands, levels);
         Ok(Found::of_sample(

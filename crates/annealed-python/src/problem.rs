@@ -115,8 +115,15 @@ pub fn called<'py, T: Send>(
     desk.run(py, &call, work, shown)
 }
 
-/// Sets seed, time limit, progress and the end by Ctrl-C of a runner of the library.
+/// Sets seed, time limit, progress and the end by Ctrl-C of a runner of the library, and the error to reach if there is one.
 macro_rules! controlled {
+    ($runner:expr, $control:expr, $calls:expr, until_error: $error:expr) => {{
+        let runner = $crate::problem::controlled!($runner, $control, $calls);
+        match $error {
+            Some(error) => runner.until_error(error),
+            None => runner,
+        }
+    }};
     ($runner:expr, $control:expr, $calls:expr) => {{
         let runner = $runner.seed($control.seed);
         let runner = runner.stop_when(|| $calls.is_stopped());

@@ -41,12 +41,8 @@ pub fn tempering<'py>(
                 .rounds(settings.rounds)
                 .samples(settings.samples)
                 .block_size(settings.block_size);
-            let runner = controlled!(runner, control, calls);
-            let run = match settings.until_error {
-                Some(error) => runner.until_error(error),
-                None => runner,
-            }
-            .run()?;
+            let run =
+                controlled!(runner, control, calls, until_error: settings.until_error).run()?;
             let (ladders, stages) = (run.ladders(), run.schedule().stages());
             let sample = Sample::of(&run, ladders, stages);
             let found = Found::of_sample(run, sample, ("annealed.tempering", control.seed), &asked);
