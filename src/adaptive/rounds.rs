@@ -222,11 +222,6 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
         self.chains.unwrap_or(CHAINS)
     }
 
-    /// Returns whether there may be fewer chains if the budget is too small.
-    pub(super) fn may_shrink(&self) -> bool {
-        self.chains.is_none() && self.budget.is_some()
-    }
-
     setters! {
         /// Sets the number of chains; 256 by default, or 64 if the [`budget`](Self::budget) is too small for 256.
         chains in Some: usize,
@@ -301,12 +296,10 @@ where
     /// Returns a first pass along the path.
     pub(super) fn first_pass(&self, chains: usize, moves: usize, seed: u64) -> FirstPass<'p, P, K> {
         let (path, kernel) = (self.path.clone(), self.kernel.clone());
-        let pass = FirstPass::with(path, kernel, self.tuner, self.log_base_normalizer);
-        let pass = match self.moves_far() {
-            true => pass.ess_share(FAR_SHARE),
-            false => pass.ess_share(DEFAULT_SHARE),
-        };
-        pass.chains(chains)
+        let share = [DEFAULT_SHARE, FAR_SHARE][usize::from(self.moves_far())];
+        FirstPass::with(path, kernel, self.tuner, self.log_base_normalizer)
+            .ess_share(share)
+            .chains(chains)
             .moves(moves)
             .block_size(self.together(FIRST_BLOCK))
             .seed(seed)
@@ -364,10 +357,8 @@ where
         job: &mut impl Runs<Single<Arrived<P::State, K>>>,
     ) -> Result<Reached<P::State, K>> {
         let smaller = self.first_pass(FEWEST_CHAINS, self.moves_of_pass(), self.seed);
-        let limit = match (self.budget, self.may_shrink()) {
-            (Some(budget), true) => (self.quarter_for(CHAINS, budget), Some(&smaller)),
-            _ => (u64::MAX, None),
-        };
+        let limit = self.limit_of_pass(CHAINS);
+        let limit = limit.map_or((u64::MAX, None), |most| (most, Some(&smaller)));
         let arrived = first.arrive(job, later, limit)?;
         self.begun((arrived.found, arrived.in_vain), arrived.states.len())
     }
@@ -660,11 +651,12 @@ where
         self.kernel.cost(dimension(&self.path))
     }
 
-    /// Returns a quarter of the budget, less a stage of `chains` chains: a first pass ends after the stage in which it
-    /// spends this.
-    pub(super) fn quarter_for(&self, chains: usize, budget: u64) -> u64 {
+    /// Returns the number of evaluations at which a pass of `chains` chains has too many for the budget, if there may be
+    /// fewer: a quarter of the budget, less the stage in which it spends this.
+    pub(super) fn limit_of_pass(&self, chains: usize) -> Option<u64> {
+        let budget = self.budget.filter(|_| self.chains.is_none())?;
         let of_stage = (self.moves_of_pass() as u64).saturating_mul(chains as u64);
-        (budget / 4).saturating_sub(of_stage.saturating_mul(self.of_move()))
+        Some((budget / 4).saturating_sub(of_stage.saturating_mul(self.of_move())))
     }
 
     /// Returns the number of evaluations in a round of `stages` stages, one of each chain's first state included.

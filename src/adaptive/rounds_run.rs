@@ -243,20 +243,17 @@ impl<S, K> Last<S, K> {
         if !self.has_stages() || !may_tell {
             return None;
         }
-        let (rise, growth) = (
-            last.log_z - before.log_z,
-            last.stages as f64 / before.stages as f64 - 1.0,
-        );
-        let of_rise = last.standard_error.hypot(before.standard_error) / growth;
+        let rise = last.log_z - before.log_z;
+        let growth = last.stages as f64 / before.stages as f64 - 1.0;
         let left = rise / growth;
-        (left > RISING_ERRORS * last.standard_error.hypot(of_rise)).then_some(
-            Warning::RisingRounds {
-                rise,
-                before: before.stages,
-                stages: last.stages,
-                left,
-            },
-        )
+        let of_rise = last.standard_error.hypot(before.standard_error) / growth;
+        let most = RISING_ERRORS * last.standard_error.hypot(of_rise);
+        (left > most).then_some(Warning::RisingRounds {
+            rise,
+            before: before.stages,
+            stages: last.stages,
+            left,
+        })
     }
 
     /// Returns whether the variance fell by less than half since an earlier round with at most a quarter of the stages.

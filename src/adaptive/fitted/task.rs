@@ -127,33 +127,31 @@ where
         Ok(Some((first, found)))
     }
 
-    /// Tries to fit a base, at most a few times. Also returns the number of evaluations, and no result if there are too
-    /// many chains for the budget.
+    /// Tries to fit a base, at most a few times. Returns the number of evaluations alone if there are too many chains for
+    /// the budget.
     fn begin(
         &self,
         mut tries: Tries<P::State>,
         pulse: &mut dyn Pulse,
-    ) -> Result<(Option<Begun<K>>, u64), Halt> {
+    ) -> Result<Result<Begun<K>, u64>, Halt> {
         let mut pair = 0;
         loop {
             let passes = self.passes(pair, &mut tries);
             let before = tries.spent;
             let Some((mut first, base)) = self.attempt(&passes, &mut tries, pulse)? else {
-                return Ok((None, tries.spent));
+                return Ok(Err(tries.spent));
             };
             pair += 1;
             // Twice the chains and moves: four times the evaluations.
             let next = tries.spent + 4 * (tries.spent - before);
             if pair == MOST_PAIRS || !tries.go_on(&base, next) {
                 first.evaluations = tries.spent;
-                let (chains, in_vain) = (tries.chains, 0);
-                let begun = Begun {
+                return Ok(Ok(Begun {
                     first,
                     base,
-                    chains,
-                    in_vain,
-                };
-                return Ok((Some(begun), tries.spent));
+                    chains: tries.chains,
+                    in_vain: 0,
+                }));
             }
         }
     }
@@ -216,20 +214,14 @@ where
             rng: rng.clone(),
         };
         let (rounds, chains) = (self.rounds, self.rounds.most_chains());
-        let most = match (rounds.may_shrink(), rounds.budget) {
-            (true, Some(budget)) => rounds.quarter_for(chains / 2, budget),
-            _ => u64::MAX,
-        };
-        let (begun, spent) = self.begin(tries(chains, most, self.allowance), pulse)?;
-        let mut begun = match begun {
-            Some(begun) => begun,
-            None => {
+        let most = rounds.limit_of_pass(chains / 2).unwrap_or(u64::MAX);
+        let mut begun = match self.begin(tries(chains, most, self.allowance), pulse)? {
+            Ok(begun) => begun,
+            Err(in_vain) => {
                 let fewer = tries(FEWEST_CHAINS, u64::MAX, self.allowance / 2);
-                let begun = self.begin(fewer, pulse)?.0.expect("passes without a limit");
-                Begun {
-                    in_vain: spent,
-                    ..begun
-                }
+                let begun = self.begin(fewer, pulse)?.ok();
+                let begun = begun.expect("passes without a limit");
+                Begun { in_vain, ..begun }
             }
         };
         begun.first.seconds = seconds(start);
