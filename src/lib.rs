@@ -1,5 +1,5 @@
 // The first definition of a link wins. The definitions below lead to pages of this documentation.
-#![doc = "[batches]: crate::guide::batches\n[claims]: crate::guide::claims\n[cookbook]: crate::guide::cookbook\n[draws]: crate::guide::draws\n[energies]: crate::guide::energies\n[evidence]: crate::guide::evidence\n[features]: crate::guide::features\n[free]: crate::guide::free_energy\n[guide]: crate::guide\n[intervals]: crate::guide::intervals\n[long]: crate::guide::long_runs\n[machines]: crate::guide::many_machines\n[own]: crate::guide::own_models\n[papers]: crate::guide::papers_in_code\n[populations]: crate::guide::populations\n[posterior]: crate::guide::posterior\n[program]: crate::guide::program\n[python]: crate::guide::python\n[rbms]: crate::guide::rbms\n[schedules]: crate::guide::schedules\n[states]: crate::guide::many_states\n[which]: crate::guide::which_method\n[witness]: crate::guide::second_witness\n"]
+#![doc = "[batches]: crate::guide::batches\n[claims]: crate::guide::claims\n[cookbook]: crate::guide::cookbook\n[draws]: crate::guide::draws\n[energies]: crate::guide::energies\n[evidence]: crate::guide::evidence\n[features]: crate::guide::features\n[free]: crate::guide::free_energy\n[guide]: crate::guide\n[intervals]: crate::guide::intervals\n[long]: crate::guide::long_runs\n[machines]: crate::guide::many_machines\n[own]: crate::guide::own_models\n[papers]: crate::guide::papers_in_code\n[populations]: crate::guide::populations\n[posterior]: crate::guide::posterior\n[program]: crate::guide::program\n[python]: crate::guide::python\n[rbms]: crate::guide::rbms\n[schedules]: crate::guide::schedules\n[slow]: crate::guide::slow_likelihoods\n[states]: crate::guide::many_states\n[which]: crate::guide::which_method\n[witness]: crate::guide::second_witness\n"]
 #![doc = include_str!("../docs/figures/both-directions.link")]
 #![doc = include_str!("../README.md")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -35,6 +35,7 @@ macro_rules! links {
             "[python]: crate::guide::python\n",
             "[rbms]: crate::guide::rbms\n",
             "[schedules]: crate::guide::schedules\n",
+            "[slow]: crate::guide::slow_likelihoods\n",
             "[states]: crate::guide::many_states\n",
             "[which]: crate::guide::which_method\n",
             "[witness]: crate::guide::second_witness\n",
