@@ -32,6 +32,9 @@ struct Options {
     stages: usize,
     #[arg(long, default_value_t = 5)]
     leapfrog: usize,
+    /// Seed of the first run.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
     /// Number of runs with different seeds, for the same data.
     #[arg(long, default_value_t = 1)]
     repeats: u64,
@@ -186,7 +189,7 @@ fn main() -> annealed::Result<()> {
     .stages(options.stages)
     .threads(options.threads);
     let (mut run, mut held) = (run, 0);
-    for seed in 1..=options.repeats {
+    for seed in (options.seed..).take(options.repeats as usize) {
         run = run.seed(seed);
         let found = run.run()?;
         println!("seed {seed}, {:.1} s: {found}", found.seconds());
