@@ -33,15 +33,17 @@ enum Method {
     WasteFree,
     Tempering,
     Rounds,
+    Fitted,
     Levels,
 }
 
-const METHODS: [(&str, Method); 6] = [
+const METHODS: [(&str, Method); 7] = [
     ("AIS", Method::Chains),
     ("SMC", Method::Resampled),
     ("waste-free", Method::WasteFree),
     ("tempering", Method::Tempering),
     ("rounds", Method::Rounds),
+    ("fitted rounds", Method::Fitted),
     ("nested SMC", Method::Levels),
 ];
 
@@ -72,7 +74,7 @@ const PLANS: usize = 4;
 /// Number of moves at each stage of a first pass, and of chains that interact.
 const MOVES: usize = 3;
 
-/// Returns each problem with each method. Levels are only for vectors.
+/// Returns each problem with each method. Levels and fitted rounds are only for vectors.
 pub fn hard() -> Result<Vec<Case>> {
     let mut cases = Vec::new();
     for (name, make) in VECTORS {
@@ -80,7 +82,8 @@ pub fn hard() -> Result<Vec<Case>> {
             cases.push(of_vectors(name, make()?, method));
         }
     }
-    let others = METHODS.into_iter().filter(|of| of.1 != Method::Levels);
+    let is_general = |of: &(&str, Method)| ![Method::Levels, Method::Fitted].contains(&of.1);
+    let others = METHODS.into_iter().filter(is_general);
     for method in others {
         cases.push(of_spins_by(method)?);
     }
@@ -96,9 +99,13 @@ fn of_vectors(
     Case::new((name, of.0), SetUp::Faulty, SHARE, move |seed| {
         let walk = RandomWalkMetropolis::new(0.5)?;
         let first = match of.1 {
-            Method::Rounds => {
+            Method::Rounds | Method::Fitted => {
                 let rounds = Rounds::new(&path, walk.clone()).budget(EVALUATIONS);
-                Box::new(rounds.seed(seed).threads(1).run()?)
+                let rounds = rounds.seed(seed).threads(1);
+                Box::new(match of.1 {
+                    Method::Fitted => rounds.fitted().run()?,
+                    _ => rounds.run()?,
+                })
             }
             Method::Levels => levels(&path, seed)?,
             _ => {
