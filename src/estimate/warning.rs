@@ -53,9 +53,9 @@ pub enum Warning {
     /// weights are missing, so the estimate and its error are too small although they look steady.
     #[error(
         "the estimate from {chains} chains rests on only about {effective:.0} independent families, after {stages} stages along \
-         a barrier of {barrier:.1}. The chains follow the path too slowly, as in a narrow and curved valley, and log Z is \
-         likely too low by more than its error: challenge the run, or use a base near the target or a better mixing kernel. \
-         Doubling the budget helps little"
+         a barrier of {barrier:.1}. The chains follow the path too slowly, as if the target is narrow or a curved valley, and \
+         log Z is likely too low by more than its error: challenge the run, let rounds over vectors fit a base \
+         (`.fitted()`), or use a base near the target or a better mixing kernel. Doubling the budget helps little"
     )]
     MergedFamilies {
         /// Effective number of families. A family is all chains with the same first ancestor.
