@@ -208,8 +208,8 @@ where
     ///
     /// # Errors
     /// Settings out of range; errors of chains and path; [`Error::WrongGradient`] if finite differences contradict the
-    /// gradient of a tuned kernel; [`Error::NotConverged`] if no stage is short enough, since the path jumps or its
-    /// support shrinks; [`Error::AllWeightsZero`]; [`Error::Stopped`].
+    /// gradient of a tuned kernel; [`Error::NotConverged`] if no stage is short enough, since the path jumps, its support
+    /// shrinks or the target has no finite integral; [`Error::AllWeightsZero`]; [`Error::Stopped`].
     pub fn run(&self) -> Result<FirstPassRun<K>> {
         self.run_with(&mut Job::new(&self.execution)?, &|_| 0)
     }

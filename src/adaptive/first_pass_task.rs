@@ -6,6 +6,7 @@ use super::barrier::Barrier;
 use super::covariance::Shapes;
 use super::first_pass::{FirstPass, FirstPassRun};
 use super::tuner::Tuning;
+use crate::error::short;
 use crate::kernel::{Block, TransitionKernel};
 use crate::path::{AnnealingPath, dimension};
 use crate::pilot::{lost, next_stage, stages_left};
@@ -281,16 +282,21 @@ where
     }
 
     fn check_progress(&self) -> Result<()> {
+        let chains = self.settings.chains;
         if self.populations.alive() == 0 {
-            return Err(Error::AllWeightsZero {
-                chains: self.settings.chains,
-            });
+            return Err(Error::AllWeightsZero { chains });
         }
-        if self.betas.len() > MOST_STAGES {
-            return Err(Error::NotConverged {
-                what: "adaptive annealing",
-                detail: format!("the target was not reached in {MOST_STAGES} stages"),
-            });
+        let (stages, beta, length) = (self.intensities.len(), self.beta(), self.length);
+        // Between chains the tempered log densities differ by some `beta / length` nats.
+        let runs_off = MOST_STAGES as f64 * length < beta.min(1.0 - beta);
+        if stages >= MOST_STAGES || stages >= MOST_STAGES / 100 && runs_off {
+            let detail = format!(
+                "{stages} stages did not reach the target (at beta = {} they are {length:.0e} long): it may have no finite \
+                 integral (as by a likelihood without an upper bound), or the base is too far from it",
+                short(beta)
+            );
+            let what = "adaptive annealing";
+            return Err(Error::NotConverged { what, detail });
         }
         Ok(())
     }

@@ -42,7 +42,7 @@ pub enum Warning {
     #[error(
         "the weights of families (all chains that descend from one first chain) have a heavy tail (Pareto shape {k_hat:.2}): \
          the estimate is likely too low and its error understated; use more moves at each stage, a better mixing kernel or a \
-         wider base"
+         wider base; the target may also have no finite integral"
     )]
     HeavyFamilies {
         /// Shape of the generalised Pareto distribution fitted to the largest family weights.
@@ -54,8 +54,8 @@ pub enum Warning {
     #[error(
         "the estimate from {chains} chains rests on only about {effective:.0} independent families, after {stages} stages along \
          a barrier of {barrier:.1}. The chains follow the path too slowly, as if the target is narrow or a curved valley, and \
-         log Z is likely too low by more than its error: challenge the run, let rounds over vectors fit a base \
-         (`.fitted()`), or use a base near the target or a better mixing kernel. Doubling the budget helps little"
+         log Z is likely too low: challenge the run, let rounds over vectors fit a base (`.fitted()`), or use a base near the \
+         target or a better kernel. If log Z rises from round to round, the target may have no finite integral"
     )]
     MergedFamilies {
         /// Effective number of families. A family is all chains with the same first ancestor.
@@ -99,7 +99,7 @@ pub enum Warning {
     /// some of the other data, whose own weights look even.
     #[error(
         "half of the data have an effective sample size below {median:.1} of {chains} chains: some estimates are too low, and \
-         their own weights do not show it; use more stages"
+         their own weights do not show it; use more stages. If they do not help, p(x) may be infinite"
     )]
     LowSampleSizes {
         /// Median over data of the effective sample size.

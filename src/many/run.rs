@@ -197,14 +197,11 @@ impl fmt::Display for MeanLogZ {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (lower, upper) = self.interval_at(0.95).map_err(|_| fmt::Error)?;
         let (value, error, data) = (self.value, self.standard_error, self.data);
-        write!(
-            f,
-            "{value:.3} +- {error:.3} (95% interval {lower:.3} to {upper:.3}, {data} data, "
-        )?;
         let (bias, spread) = (self.bias, self.spread);
         write!(
             f,
-            "bias {bias:.3} corrected, deviation over data {spread:.3})"
+            "{value:.3} +- {error:.3} (95% interval {lower:.3} to {upper:.3}, {data} data, \
+             bias {bias:.3} corrected, deviation over data {spread:.3})"
         )
     }
 }
@@ -215,21 +212,22 @@ const LISTED: usize = 20;
 /// Writes the mean, and the number and indices of the data that warn.
 impl fmt::Display for LogLikelihoodsRun {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "mean log p(x) = {}, {:.1e} evaluations",
-            self.mean(),
-            self.evaluations
-        )?;
+        let (mean, evaluations) = (self.mean(), self.evaluations);
+        write!(f, "mean log p(x) = {mean}, {evaluations:.1e} evaluations")?;
         let doubtful: Vec<usize> = self.doubtful().map(|datum| datum.datum).collect();
         if doubtful.is_empty() {
             return Ok(());
         }
         let (count, all) = (doubtful.len(), self.data.len());
         let listed = &doubtful[..count.min(LISTED)];
+        // The first pass leaves out as many of the worst data.
+        let advice = match all > 2 && count <= (all / 10).max(1) {
+            true => "run them apart with more stages, because the betas here follow the others",
+            false => "use more stages; if they do not help, p(x) may be infinite",
+        };
         write!(
             f,
-            "\nwarning: {count} of {all} data are in doubt, the first with the indices {listed:?}: use more stages"
+            "\nwarning: {count} of {all} data are in doubt, the first with the indices {listed:?}: {advice}"
         )
     }
 }

@@ -104,7 +104,7 @@ where
     let detail = match lost.into_iter().sum() {
         0_usize => format!(
             "no step from beta = {beta} is short enough: the target may have no finite integral (an improper prior, a \
-             density that does not fall), or the path jumps there"
+             likelihood without an upper bound, a density that does not fall), or the path jumps there"
         ),
         lost => format!(
             "{lost} of {} chains at beta = {beta} are off the support of beta = {next}, however short the step; expected a \

@@ -1,15 +1,19 @@
-//! What rounds say of their own result: how to reach an error, and chains that follow the path too slowly.
+//! What rounds say of their own result: how to reach an error, and chains that follow the path too slowly. What they and
+//! runs of many data say of an infinite integral.
 
 use crate::shared;
 use annealed::Error;
-use annealed::adaptive::Rounds;
+use annealed::adaptive::{FirstPass, Rounds};
 use annealed::estimate::LogZ;
 use annealed::estimate::Warning;
 use annealed::kernel::{Hmc, RandomWalkMetropolis};
-use annealed::model::{Gaussian, NormalizedModel, Prior, Priors};
+use annealed::many::LogLikelihoods;
+use annealed::model::{
+    Gaussian, Latent, LatentGradient, NormalizedModel, Prior, Priors, UnnormalizedModel,
+};
 use annealed::nested::NestedSmc;
 use annealed::path::{GeometricPath, TemperedPath};
-use nalgebra::DVector;
+use nalgebra::{DMatrixView, DMatrixViewMut, DVector};
 
 fn walk() -> RandomWalkMetropolis {
     RandomWalkMetropolis::new(0.5).unwrap()
@@ -132,4 +136,109 @@ fn rounds_that_rise_warn() {
         right.iter().all(|(z, warns)| z.abs() < 4.0 && !warns),
         "{right:?}"
     );
+}
+
+/// A log likelihood of `|z|^2` times this factor. Above .5, its integral over a standard normal prior is infinite.
+struct Rises(f64);
+
+impl UnnormalizedModel for Rises {
+    type State = Latent;
+
+    fn log_density(&self, state: &Latent) -> f64 {
+        self.0 * state.vector.norm_squared()
+    }
+}
+
+impl LatentGradient for Rises {
+    fn accumulate_gradients(
+        &self,
+        _data: &[usize],
+        latents: DMatrixView<'_, f64>,
+        scale: f64,
+        mut gradients: DMatrixViewMut<'_, f64>,
+        log_likelihoods: &mut [f64],
+    ) {
+        gradients += latents * (2.0 * self.0 * scale);
+        for (row, value) in latents.row_iter().zip(log_likelihoods) {
+            *value = self.0 * row.norm_squared();
+        }
+    }
+}
+
+/// Hamiltonian chains follow the mass out, with ever shorter stages.
+#[test]
+fn a_likelihood_without_an_upper_bound_is_named_before_the_last_stage() {
+    let run = |factor, stages| {
+        let prior = Gaussian::standard(4).unwrap();
+        let run = LogLikelihoods::new(prior, Rises(factor), 20, Hmc::new(0.3, 5).unwrap());
+        run.stages(stages).run()
+    };
+    let text = run(0.6, 200).unwrap_err().to_string();
+    assert!(text.contains("1000 stages did not reach"), "{text}");
+    assert!(text.contains("no finite integral"), "{text}");
+    // At .5 the integral is infinite at the end of the path alone.
+    let text = run(0.5, 200).unwrap().to_string();
+    assert!(
+        text.contains("20 of 20") && text.ends_with("p(x) may be infinite"),
+        "{text}"
+    );
+    let right = run(0.3, 200).unwrap().mean();
+    let off = (right.value + 2.0 * 0.4_f64.ln()).abs();
+    assert!(
+        off < 4.0 * right.standard_error && right.standard_error < 0.03,
+        "{right}"
+    );
+}
+
+/// Heavy tails, a neck, and a thousand stages do not look like an infinite integral.
+#[test]
+fn finite_integrals_are_not_refused() {
+    let pass = |target: shared::Slopes<'_>, d: usize, share: f64| {
+        let model = shared::gradient_model(d, target).unwrap();
+        let path = GeometricPath::new(Gaussian::standard(d).unwrap(), model);
+        let pass = FirstPass::new(&path, Hmc::new(0.3, 3).unwrap()).chains(64);
+        pass.ess_share(share).run().unwrap().schedule.stages()
+    };
+    let heavy = |x: &[f64], gradient: &mut [f64]| {
+        let square: f64 = 1.0 + x.iter().map(|x| x * x).sum::<f64>() / 2e6;
+        let slope = -3e-6 / square; // Student's t: 2 degrees of freedom, 4 dimensions, scale 1,000
+        gradient
+            .iter_mut()
+            .zip(x)
+            .for_each(|(gradient, x)| *gradient += slope * x);
+        -3.0 * square.ln()
+    };
+    let funnel = |x: &[f64], gradient: &mut [f64]| {
+        let (scale, others) = ((-x[0]).exp(), &x[1..]);
+        let square = scale * others.iter().map(|x| x * x).sum::<f64>();
+        gradient[0] += 0.5 * square - x[0] / 9.0 - 0.5 * others.len() as f64;
+        for (gradient, x) in gradient[1..].iter_mut().zip(others) {
+            *gradient -= scale * x;
+        }
+        -x[0] * x[0] / 18.0 - 0.5 * square - 0.5 * others.len() as f64 * x[0]
+    };
+    let narrow = |x: &[f64], gradient: &mut [f64]| {
+        gradient
+            .iter_mut()
+            .zip(x)
+            .for_each(|(gradient, x)| *gradient -= 1e12 * x);
+        -0.5e12 * x.iter().map(|x| x * x).sum::<f64>()
+    };
+    let stages = [
+        pass(&heavy, 4, 0.5),
+        pass(&funnel, 10, 0.5),
+        pass(&narrow, 50, 0.998),
+    ];
+    println!("{stages:?}");
+    assert!(stages[2] > 2_000, "{stages:?}");
+}
+
+/// The energy is bounded: chains that leave the base never return, and log Z rises from round to round.
+#[test]
+fn rounds_without_a_finite_integral_say_that_there_may_be_none() {
+    let steps = shared::function(|x: &DVector<f64>| -x.iter().map(|x| x.tanh()).sum::<f64>());
+    let path = GeometricPath::new(Gaussian::isotropic(DVector::zeros(4), 9.0).unwrap(), steps);
+    let run = Rounds::new(&path, walk()).budget(500_000).run().unwrap();
+    let text = run.to_string();
+    assert!(text.contains("no finite integral"), "{text}");
 }

@@ -153,6 +153,22 @@ def test_data_in_doubt_are_named():
     assert "use more stages, another base" not in " ".join(run.warnings[3])
 
 
+def test_one_outlying_datum_is_to_be_run_apart():
+    far, away = X.copy(), W[:, 0] / np.linalg.norm(W[:, 0])
+    far[3] += 300 * NOISE * away
+    run = annealed.log_likelihoods(PRIOR, log_likelihood, far, gradient)
+    assert list(run.warnings) == [3] and "[3]: run them apart" in str(run)
+    exact = log_normal(far, W @ W.T + NOISE**2 * np.eye(P))
+    alone = annealed.log_likelihoods(PRIOR, log_likelihood, far[list(run.warnings)], gradient, stages=5000)
+    assert abs(alone.values[0] - exact[3]) < 0.3 * abs(run.values[3] - exact[3])
+
+
+def test_a_likelihood_without_an_upper_bound_is_named():
+    for slopes in (None, lambda z, x: 1.2 * z):
+        with pytest.raises(ValueError, match="no finite integral.*likelihood without an upper bound"):
+            annealed.log_likelihoods(PRIOR, lambda z, x: 0.6 * (z**2).sum(axis=1), X, slopes)
+
+
 @pytest.mark.parametrize(
     "change, message",
     [
