@@ -269,7 +269,7 @@ pub(crate) struct Effort {
     cooling: LayerCooling,
 }
 
-/// Number of chain-steps of a run for each mean-field ascent of its lower bound.
+/// Number of chain-steps of a run for each mean-field ascent of its lower bound. A run has two blocks of them at least.
 const STEPS_PER_ASCENT_OF_RUN: u64 = 5_000;
 /// Number of chain-steps of the pilots for each mean-field ascent of a search for starts.
 const STEPS_PER_ASCENT: u64 = 2_500;
@@ -317,7 +317,7 @@ impl Effort {
     pub(crate) fn of_run(chain_steps: u64, units: usize) -> Self {
         Self {
             hidden_starts: STARTS,
-            ascents: (chain_steps / STEPS_PER_ASCENT_OF_RUN).max(1) as usize,
+            ascents: ((chain_steps / STEPS_PER_ASCENT_OF_RUN) as usize).max(2 * BLOCK),
             tolerances: [0.3, 0.01],
             refined: BLOCK,
             configurations: Self::of_search(chain_steps, units).configurations,

@@ -75,6 +75,8 @@ fn a_mode_off_the_way_of_all_pilots_is_found() -> annealed::Result<()> {
     )?;
     for rbm in [rbm, exchanged] {
         let base = BaseRate::new(rbm.hidden_units(), rbm.visible_bias().clone())?;
+        let bound = RbmPath::new(base.clone(), rbm.clone())?.lower_bound(&[], 10_000)?;
+        assert!(bound > log_z - 0.2 && bound < log_z + 1e-4, "{bound}");
         let missed = run(&rbm, &base, 1_000)?;
         assert!(missed.log_z() < log_z - 2.0);
         let is_bound = |warning: &Warning| matches!(warning, Warning::BelowBound { .. });
