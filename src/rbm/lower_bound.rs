@@ -97,7 +97,7 @@ impl<T: Scalar> Rbm<T> {
         let mut given = states.chunks(BLOCK).map(columns);
         let hidden = coin_blocks(self.hidden_units(), effort.hidden_starts, seed);
         let hidden = hidden.map(|coins| equations.visible_means(&coins));
-        let random = hidden.chain(coin_blocks(units, starts, seed));
+        let random = coin_blocks(units, starts, seed).chain(hidden);
         // A short run affords few ascents: these begin at the first states, then at random.
         let blocks = Vec::from_iter(given.next().into_iter().chain(random).chain(given));
         if self.is_narrow() {
