@@ -1,8 +1,9 @@
 //! A lower bound, which is certain to hold, on log Z of an RBM.
 
 use std::collections::{BTreeSet, HashSet};
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 
-use nalgebra::{DMatrix, DVector};
+use nalgebra::{DMatrix, DVector, DVectorView};
 
 use crate::num::{WeightSums, sigmoid, softplus};
 use crate::rbm::cooling::LayerCooling;
@@ -93,44 +94,34 @@ impl<T: Scalar> Rbm<T> {
         }
         Error::check_count("states and starts", states.len().saturating_add(starts), 1)?;
         let equations = MeanField::new(self);
-        let given = states.chunks(BLOCK).map(columns);
-        let random = coin_blocks(units, starts, seed);
-        let blocks = Vec::from_iter(given.chain(random));
+        let mut given = states.chunks(BLOCK).map(columns);
+        let hidden = coin_blocks(self.hidden_units(), effort.hidden_starts, seed);
+        let hidden = hidden.map(|coins| equations.visible_means(&coins));
+        let random = coin_blocks(units, starts, seed).chain(hidden);
+        // A short run affords few ascents: these begin at the first states, then at random.
+        let blocks = Vec::from_iter(given.next().into_iter().chain(random).chain(given));
         if self.is_narrow() {
             return equations.explore(&blocks, seed, effort);
         }
-        let visible = MeanField::exchanged(self);
-        let mut modes = equations.ascend_all(&blocks, effort.ascents).0;
-        let ends = modes
-            .iter()
-            .map(|mode| mode.visible.iter().map(|&p| p > 0.5).collect());
-        let first = states.iter().cloned().chain(ends);
-        let found = visible.find(first, seed, effort);
-        modes.extend(equations.ascend(&columns(&heaviest(&found))).0);
-        Ok((LogZBound::of(modes, &found)?, found))
+        let modes = equations.ascend_all(&blocks, effort).0;
+        let is_on = |mode: &MeanFieldMode| mode.visible.iter().map(|&p| p > 0.5).collect();
+        let first = states.iter().cloned().chain(modes.iter().map(is_on));
+        let found = MeanField::exchanged(self).find(first, seed, effort);
+        equations.finish(modes, heaviest(&found), found, effort)
     }
 }
 
-impl LogZBound {
-    fn of(mut modes: Vec<MeanFieldMode>, found: &[Configuration]) -> Result<Self> {
-        modes.sort_by(|one, other| other.bound.total_cmp(&one.bound));
-        let mut distinct = BTreeSet::new();
-        modes.retain(|mode| distinct.insert(Vec::from_iter(mode.hidden.iter().map(rounded))));
-        let configurations = check_log_normalizer(log_sum(found))?;
-        Ok(Self {
-            value: configurations.max(check_log_normalizer(modes[0].bound)?),
-            configurations,
-            modes,
-        })
-    }
+/// Sorts modes, highest bound first, and keeps the first of those that count as one.
+fn distinct(mut modes: Vec<MeanFieldMode>) -> Vec<MeanFieldMode> {
+    modes.sort_by(|one, other| other.bound.total_cmp(&one.bound));
+    let mut distinct = BTreeSet::new();
+    modes.retain(|mode| distinct.insert(Vec::from_iter(mode.hidden.iter().map(rounded))));
+    modes
 }
 
-fn heaviest(found: &[Configuration]) -> Vec<Vec<bool>> {
-    found
-        .iter()
-        .take(BLOCK)
-        .map(|(_, units)| units.clone())
-        .collect()
+fn heaviest(found: &[Configuration]) -> DMatrix<f64> {
+    let units = found.iter().take(BLOCK).map(|(_, units)| units.clone());
+    columns(&Vec::from_iter(units))
 }
 
 fn rounded(mean: &f64) -> u8 {
@@ -143,6 +134,9 @@ fn columns(states: &[Vec<bool>]) -> DMatrix<f64> {
     })
 }
 
+/// Modes, and hidden configurations.
+type Ascended = (Vec<MeanFieldMode>, Vec<Vec<bool>>);
+
 impl<L: Layer> MeanField<L> {
     /// Returns the bound, computed from `blocks` of columns of visible means, and the configurations that it sums over.
     pub(crate) fn explore(
@@ -151,34 +145,47 @@ impl<L: Layer> MeanField<L> {
         seed: u64,
         effort: Effort,
     ) -> Result<(LogZBound, Vec<Configuration>)> {
-        let (mut modes, ends) = self.ascend_all(blocks, effort.ascents);
+        let (modes, ends) = self.ascend_all(blocks, effort);
         let found = self.find(ends, seed, effort);
-        // The search may have left the basins of the starts, so ascend from the heaviest configurations too.
-        let heaviest = self.visible_means(&columns(&heaviest(&found)));
-        modes.extend(self.ascend(&heaviest).0);
-        Ok((LogZBound::of(modes, &found)?, found))
+        self.finish(modes, self.visible_means(&heaviest(&found)), found, effort)
     }
 
-    /// Runs ascents from the first `ascents` columns. Returns the modes, and hidden configurations near all columns.
-    fn ascend_all(
+    /// Ascends from the best modes and from the columns `heaviest`: the search may have left the basins of the starts.
+    fn finish(
         &self,
-        blocks: &[DMatrix<f64>],
-        ascents: usize,
-    ) -> (Vec<MeanFieldMode>, BTreeSet<Vec<bool>>) {
-        let (mut modes, mut ends) = (Vec::new(), BTreeSet::new());
+        modes: Vec<MeanFieldMode>,
+        heaviest: DMatrix<f64>,
+        found: Vec<Configuration>,
+        effort: Effort,
+    ) -> Result<(LogZBound, Vec<Configuration>)> {
+        let mut modes = distinct(modes);
+        let best = modes.iter().take(effort.refined).map(|mode| &mode.visible);
+        let heaviest = heaviest.column_iter().map(|column| column.into_owned());
+        let last = Vec::from_iter(heaviest.chain(best.cloned()));
+        let last = self.ascend(&DMatrix::from_columns(&last), effort.tolerances[1]);
+        modes.extend(last.0);
+        let modes = distinct(modes);
+        let configurations = check_log_normalizer(log_sum(&found))?;
+        let bound = LogZBound {
+            value: configurations.max(check_log_normalizer(modes[0].bound)?),
+            configurations,
+            modes,
+        };
+        Ok((bound, found))
+    }
+
+    /// Ascends from the first columns. Returns the modes, and hidden configurations near all columns.
+    fn ascend_all(&self, blocks: &[DMatrix<f64>], effort: Effort) -> Ascended {
         let found = map_tasks(blocks.len(), |block| {
-            let left = ascents.saturating_sub(block * BLOCK);
+            let left = effort.ascents.saturating_sub(block * BLOCK);
             let block = &blocks[block];
             match left.min(block.ncols()) {
                 0 => (Vec::new(), self.near(block)),
-                count => self.ascend(&block.columns(0, count).into_owned()),
+                count => self.ascend(&block.columns(0, count).into_owned(), effort.tolerances[0]),
             }
         });
-        for (found, near) in found {
-            modes.extend(found);
-            ends.extend(near);
-        }
-        (modes, ends)
+        let (modes, ends): (Vec<_>, Vec<_>) = found.into_iter().unzip();
+        (modes.concat(), ends.concat())
     }
 
     /// Searches by flips from the configurations `first` and from final configurations of simulated annealing.
@@ -195,8 +202,8 @@ impl<L: Layer> MeanField<L> {
 
     /// Ascends from columns of visible means. Returns the modes, and the likeliest hidden configurations at both ends
     /// of ascents.
-    fn ascend(&self, visible: &DMatrix<f64>) -> (Vec<MeanFieldMode>, Vec<Vec<bool>>) {
-        let solutions = self.means_of(&self.solve(visible.clone(), TOLERANCE));
+    fn ascend(&self, visible: &DMatrix<f64>, tolerance: f64) -> Ascended {
+        let solutions = self.means_of(&self.solve(visible.clone(), tolerance));
         let ends = [self.near(visible), self.near(&solutions)].concat();
         let hidden = self.hidden_logits(&solutions);
         let visible = self.visible_fields(&hidden.map(sigmoid));
@@ -212,10 +219,8 @@ impl<L: Layer> MeanField<L> {
     /// Returns the likeliest hidden configuration for each column of visible means.
     fn near(&self, visible: &DMatrix<f64>) -> Vec<Vec<bool>> {
         let logits = self.hidden_logits(visible);
-        let units = logits.column_iter();
-        units
-            .map(|logits| logits.iter().map(|&x| x > 0.0).collect())
-            .collect()
+        let is_on = |logits: DVectorView<'_, f64>| logits.iter().map(|&x| x > 0.0).collect();
+        logits.column_iter().map(is_on).collect()
     }
 
     /// Returns the bound at hidden logits x and their visible fields, by `a mu + H(mu) = softplus(x) + (a - x) mu`.
@@ -251,17 +256,25 @@ pub(super) fn log_sum(configurations: &[Configuration]) -> f64 {
 /// Work of a search for configurations. It is counted, never timed, so all computers give the same bits.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Effort {
+    /// Number of starts at coins of the hidden units.
+    hidden_starts: usize,
     /// Largest number of mean-field ascents.
     ascents: usize,
+    /// Change of probabilities below which these ascents end, and below which the last ones end.
+    tolerances: [f64; 2],
+    /// Number of modes from which the last ascents begin, beside the heaviest configurations.
+    refined: usize,
     /// Number of configurations at which the search by flips ends.
     configurations: usize,
     cooling: LayerCooling,
 }
 
-/// Number of chain-steps of a run for each mean-field ascent of its lower bound.
+/// Number of chain-steps of a run for each mean-field ascent of its lower bound. A run has two blocks of them at least.
+const STEPS_PER_ASCENT_OF_RUN: u64 = 5_000;
+/// Number of chain-steps of the pilots for each mean-field ascent of a search for starts.
 const STEPS_PER_ASCENT: u64 = 2_500;
-/// Number of chain-steps of a run for each sweep of a cooled chain. For each sweep, the search by flips may also find
-/// one configuration per unit of the smaller layer.
+/// The same for each sweep of a cooled chain. For each sweep, the search by flips may also find one configuration per
+/// unit of the smaller layer.
 const STEPS_PER_UNIT: u64 = 500;
 /// Smallest and largest number of sweeps of a cooled chain. More work adds chains, up to `MOST_COOLED`, then sweeps.
 const SWEEPS: [usize; 2] = [25, 200];
@@ -271,7 +284,10 @@ impl Effort {
     /// Returns the effort for `starts` random starts if time does not matter.
     pub(crate) fn full(starts: usize) -> Self {
         Self {
+            hidden_starts: 0,
             ascents: usize::MAX,
+            tolerances: [TOLERANCE; 2],
+            refined: 0,
             configurations: MOST,
             cooling: LayerCooling {
                 chains: starts,
@@ -280,8 +296,8 @@ impl Effort {
         }
     }
 
-    /// Returns the effort that costs about a tenth of a run of `chain_steps`.
-    pub(crate) fn of_run(chain_steps: u64, units: usize) -> Self {
+    /// Returns the effort of a search for starts whose pilots take `chain_steps`.
+    pub(super) fn of_search(chain_steps: u64, units: usize) -> Self {
         let sweeps = (chain_steps / STEPS_PER_UNIT) as usize;
         let chains = (sweeps / SWEEPS[0]).min(MOST_COOLED);
         let of_one = sweeps.checked_div(chains).unwrap_or(0);
@@ -292,6 +308,20 @@ impl Effort {
                 chains,
                 sweeps: of_one.min(SWEEPS[1]),
             },
+            ..Self::full(0)
+        }
+    }
+
+    /// Returns the effort that costs about a twentieth of a run of a million `chain_steps`. It cools no chains: ascents
+    /// from coins find about as many modes in a fraction of the time.
+    pub(crate) fn of_run(chain_steps: u64, units: usize) -> Self {
+        Self {
+            hidden_starts: STARTS,
+            ascents: ((chain_steps / STEPS_PER_ASCENT_OF_RUN) as usize).max(2 * BLOCK),
+            tolerances: [0.3, 0.01],
+            refined: BLOCK,
+            configurations: Self::of_search(chain_steps, units).configurations,
+            ..Self::full(0)
         }
     }
 }
@@ -299,9 +329,15 @@ impl Effort {
 impl<L: Layer> MeanField<L> {
     /// Extends `first` to about `most` configurations, by flips of one unit in the densest. Returns the densest first.
     pub(super) fn search(&self, first: &[Vec<bool>], most: usize) -> Vec<Configuration> {
+        let hasher = BuildHasherDefault::<DefaultHasher>::default();
+        // A configuration counts as met by its key. If two had the same key, the bound would be lower, and still hold.
+        let key_of = |units: &[bool]| {
+            let on = (0..units.len()).filter(|&j| units[j]);
+            on.fold(0, |key, j| key ^ hasher.hash_one(j))
+        };
         let (mut met, mut sums) = (HashSet::new(), WeightSums::default());
         let (mut open, mut expanded) = (Vec::new(), Vec::new());
-        let first = first.iter().filter(|units| met.insert(units.to_vec()));
+        let first = first.iter().filter(|units| met.insert(key_of(units)));
         let first: Vec<&Vec<bool>> = first.collect();
         let mut fresh = map_tasks(first.len(), |i| self.configuration(first[i]));
         loop {
@@ -316,14 +352,13 @@ impl<L: Layer> MeanField<L> {
                 return expanded;
             }
             let heaviest: Vec<Configuration> = open.drain(..WAVE.min(open.len())).collect();
-            // One thread lists all neighbours, so that timing does not decide which configuration owns a shared one.
-            let neighbours = heaviest
-                .iter()
-                .map(|(_, units)| neighbours(units, &mut met));
-            let neighbours: Vec<_> = neighbours.collect();
-            let evaluated = map_tasks(heaviest.len(), |i| {
-                self.evaluate(&heaviest[i].1, &neighbours[i])
-            });
+            // One thread lists all flips, so that timing does not decide which configuration owns a shared neighbour.
+            let flips = Vec::from_iter(heaviest.iter().map(|(_, units)| {
+                let key = key_of(units);
+                let is_new = |j: &usize| met.insert(key ^ hasher.hash_one(j));
+                Vec::from_iter((0..units.len()).filter(is_new))
+            }));
+            let evaluated = map_tasks(heaviest.len(), |i| self.evaluate(&heaviest[i].1, &flips[i]));
             fresh.extend(evaluated.into_iter().flatten());
             expanded.extend(heaviest);
         }
@@ -332,37 +367,29 @@ impl<L: Layer> MeanField<L> {
     fn configuration(&self, units: &[bool]) -> Configuration {
         let (linear, fields) = self.given(units);
         let fields = fields.as_slice();
-        (
-            linear + self.layer.log_normalizer(fields, 0.0, fields),
-            units.to_vec(),
-        )
+        let log_f = linear + self.layer.log_normalizer(fields, 0.0, fields);
+        (log_f, units.to_vec())
     }
 
-    fn evaluate(&self, units: &[bool], neighbours: &[(usize, Vec<bool>)]) -> Vec<Configuration> {
+    fn evaluate(&self, units: &[bool], flips: &[usize]) -> Vec<Configuration> {
         let (linear, fields) = self.given(units);
-        let evaluate = |(j, neighbour): &(usize, Vec<bool>)| {
-            let sign = if units[*j] { -1.0 } else { 1.0 };
-            let weights = self.transposed.column(*j);
-            let after = self
-                .layer
-                .log_normalizer(fields.as_slice(), sign, weights.as_slice());
-            (
-                linear + sign * self.hidden_bias[*j] + after,
-                neighbour.clone(),
-            )
+        let (layer, fields) = (&self.layer, fields.as_slice());
+        let evaluate = |&j: &usize| {
+            let sign = if units[j] { -1.0 } else { 1.0 };
+            let weights = self.transposed.column(j);
+            let after = layer.log_normalizer(fields, sign, weights.as_slice());
+            let mut neighbour = units.to_vec();
+            neighbour[j] = !neighbour[j];
+            (linear + sign * self.hidden_bias[j] + after, neighbour)
         };
-        neighbours.iter().map(evaluate).collect()
+        flips.iter().map(evaluate).collect()
     }
 
     /// Returns `a.h` and the fields `b + W^T h`, where h are the `units`.
     pub(super) fn given(&self, units: &[bool]) -> (f64, DVector<f64>) {
         let mut fields = self.visible_bias.clone();
-        for (column, _) in self
-            .transposed
-            .column_iter()
-            .zip(units)
-            .filter(|(_, on)| **on)
-        {
+        let columns = self.transposed.column_iter().zip(units);
+        for (column, _) in columns.filter(|(_, on)| **on) {
             fields += column;
         }
         (masked_sum_of(self.hidden_bias.as_slice(), units), fields)
@@ -371,19 +398,6 @@ impl<L: Layer> MeanField<L> {
 
 fn falling(one: &Configuration, other: &Configuration) -> std::cmp::Ordering {
     other.0.total_cmp(&one.0)
-}
-
-/// Returns the configurations not in `met` that differ from `units` in one unit, each with the index of that unit, and
-/// adds them to `met`.
-fn neighbours(units: &[bool], met: &mut HashSet<Vec<bool>>) -> Vec<(usize, Vec<bool>)> {
-    let flipped = (0..units.len()).map(|j| {
-        let mut neighbour = units.to_vec();
-        neighbour[j] = !neighbour[j];
-        (j, neighbour)
-    });
-    flipped
-        .filter(|(_, units)| met.insert(units.clone()))
-        .collect()
 }
 
 #[cfg(all(test, feature = "rayon"))]

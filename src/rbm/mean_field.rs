@@ -121,9 +121,8 @@ const FACTORS: usize = 512;
 #[inline(always)]
 fn sum_of_softplus(fields: &[f64], step: f64, slopes: &[f64]) -> f64 {
     let mut sums = [0.0; LANES];
-    let parts = fields
-        .chunks(FACTORS * LANES)
-        .zip(slopes.chunks(FACTORS * LANES));
+    let length = FACTORS * LANES;
+    let parts = fields.chunks(length).zip(slopes.chunks(length));
     for (fields, slopes) in parts {
         let mut products = [0.0; LANES];
         for (fields, slopes) in fields.chunks(LANES).zip(slopes.chunks(LANES)) {
@@ -151,23 +150,15 @@ pub(crate) struct MeanField<L = BinaryLayer> {
 
 impl MeanField {
     pub(super) fn new<T: Scalar>(rbm: &Rbm<T>) -> Self {
-        let (a, b) = (
-            rbm.hidden_bias().map(T::as_),
-            rbm.visible_bias().map(T::as_),
-        );
+        let [a, b] = [rbm.hidden_bias(), rbm.visible_bias()].map(|bias| bias.map(T::as_));
         Self::of(BinaryLayer(Simd::best()), rbm.weights().map(T::as_), a, b)
     }
 
     /// Creates the equations with the roles of the layers exchanged.
     pub(super) fn exchanged<T: Scalar>(rbm: &Rbm<T>) -> Self {
-        let (a, b) = (rbm.hidden_bias(), rbm.visible_bias());
+        let [a, b] = [rbm.hidden_bias(), rbm.visible_bias()].map(|bias| bias.map(T::as_));
         let weights = rbm.weights().map(T::as_).transpose();
-        Self::of(
-            BinaryLayer(Simd::best()),
-            weights,
-            b.map(T::as_),
-            a.map(T::as_),
-        )
+        Self::of(BinaryLayer(Simd::best()), weights, b, a)
     }
 }
 

@@ -209,8 +209,8 @@ impl<T: Scalar> RbmPath<T> {
     }
 
     /// Returns a lower bound, which is certain to hold, on log Z of the target. [`Rbm::lower_bound`] describes the
-    /// search, here from `states` and 64 random starts, at about a tenth of the cost of `chain_steps` moves. If the
-    /// bound of the attached [start](Self::with_start) is higher, it is returned instead.
+    /// search, here from `states` and 128 random starts, at about a twentieth of the cost of a million `chain_steps`. If
+    /// the bound of the attached [start](Self::with_start) is higher, it is returned instead.
     ///
     /// # Errors
     /// If the length of a state is not D, or log Z overflows.

@@ -39,10 +39,10 @@ fn run_along(path: &RbmPath, stages: usize) -> annealed::Result<Run<Vec<bool>>> 
     ais.chains(256).seed(3).run()
 }
 
-/// Six hidden units that share 80 pixels: all of them on hold 90% of the mass, and each alone costs a hundred nats. Log Z
+/// Six hidden units that share `pixels`: all of them on hold 90% of the mass, and each alone costs some hundred nats. Log Z
 /// is the sum over how many of them are on. With the roles of the layers exchanged it is the same.
-fn pattern() -> annealed::Result<(Rbm<f32>, f64)> {
-    let (units, pixels, bias) = (6, 80, -3.0_f64);
+fn pattern(pixels: usize) -> annealed::Result<(Rbm<f32>, f64)> {
+    let (units, bias) = (6, -3.0_f64);
     let softplus = |x: f64| x.exp().ln_1p();
     let weight = f64::from(1.3_f32);
     let gain = pixels as f64 * (softplus(bias + units as f64 * weight) - softplus(bias));
@@ -66,7 +66,7 @@ fn pattern() -> annealed::Result<(Rbm<f32>, f64)> {
 /// No short pilot comes to the pattern, so that a base chosen from theirs misses 90% of the mass without a word.
 #[test]
 fn a_mode_off_the_way_of_all_pilots_is_found() -> annealed::Result<()> {
-    let (rbm, log_z) = pattern()?;
+    let (rbm, log_z) = pattern(80)?;
     assert!((rbm.exact_log_normalizer()? - log_z).abs() < 1e-4);
     let exchanged = Rbm::new(
         rbm.weights().transpose(),
@@ -94,6 +94,19 @@ fn a_mode_off_the_way_of_all_pilots_is_found() -> annealed::Result<()> {
             assert!(is_right || is_known, "{start}{found}; {log_z}");
         }
     }
+    Ok(())
+}
+
+/// Coins of 200 visible units turn none of the six hidden units on.
+#[test]
+fn the_bound_of_a_short_run_begins_at_coins_of_the_hidden_units() -> annealed::Result<()> {
+    let (rbm, log_z) = pattern(200)?;
+    let base = BaseRate::new(HIDDEN, rbm.visible_bias().clone())?;
+    let bound = RbmPath::new(base, rbm)?.lower_bound(&[], 10_000)?;
+    assert!(
+        bound > log_z - 0.2 && bound < log_z + 1e-3,
+        "{bound}, {log_z}"
+    );
     Ok(())
 }
 

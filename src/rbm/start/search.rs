@@ -212,7 +212,7 @@ impl<T: Scalar> Pilots<'_, T> {
         };
         let mut states = self.pilot(name, first.clone(), GIVEN_STAGES)?;
         states.extend(self.pilot("fair coins", coins.clone(), COINS_STAGES)?);
-        let effort = Effort::of_run(SEARCH_EFFORT * of.chain_steps(), hidden.min(visible));
+        let effort = Effort::of_search(SEARCH_EFFORT * of.chain_steps(), hidden.min(visible));
         let explore = || rbm.explore(&states, MODE_STARTS, of.seed, effort);
         let (bound, known) = in_pool(of.execution.threads, explore)?;
         let modes = around_modes(hidden, &bound)?;

@@ -11,7 +11,7 @@ use crate::saved;
 
 /// Number of states with the largest weights from which the certain bound is computed.
 const STATES: usize = 256;
-/// The certain bound may cost a tenth of the run's chain-steps. A shorter run counts as a run of this many chain-steps.
+/// The certain bound costs about a twentieth of the run. A shorter run counts as a run of this many chain-steps.
 const LEAST_STEPS: usize = 500_000;
 
 /// Bounds that are valid whatever the chains missed.
