@@ -23,12 +23,12 @@ pub(super) struct Covariance {
 }
 
 impl Covariance {
-    /// Returns the weighted covariance of a block's chains, or `None` if all are dead. In more than `most` dimensions it has
-    /// only the variances.
+    /// Returns the weighted covariance of a block's chains, or `None` if all are dead. It is a matrix if the run has at
+    /// least four chains per dimension, and otherwise the variances.
     pub(super) fn of<S>(
         block: &Block<S>,
         coordinates: fn(&S) -> &[f64],
-        most: usize,
+        chains_of_run: usize,
     ) -> Option<Self> {
         let weights = WeightSums::of(block.log_weights());
         let alive: Vec<usize> = block.alive().collect();
@@ -44,7 +44,7 @@ impl Covariance {
             column -= &mean;
             column *= share(chain).sqrt();
         }
-        let spread = match dimension <= most {
+        let spread = match chains_of_run >= 4 * dimension {
             true => &deviations * deviations.transpose(),
             false => DMatrix::from_fn(dimension, 1, |i, _| deviations.row(i).norm_squared()),
         };
@@ -152,11 +152,7 @@ impl Shapes {
         let Some((a, before)) = right.checked_sub(1).and_then(|left| self.0.get(left)) else {
             return Some(after.clone());
         };
-        // A first pass may have variances where a round has a matrix.
-        match before.spread.shape() == after.spread.shape() {
-            true => Some(before.mixed(after, (beta - a) / (b - a))),
-            false => Some(after.clone()),
-        }
+        Some(before.mixed(after, (beta - a) / (b - a)))
     }
 
     /// Returns the covariances at the betas that a round recorded: the recorded ones, pooled with the old ones. If
@@ -249,7 +245,7 @@ impl<M: Intermediate<State: Clone>> Recorder<M> for CovarianceRecorder<M::State>
         if !stage.index.is_multiple_of(stride) && stage.index != self.steps {
             return;
         }
-        let Some(covariance) = Covariance::of(block, self.coordinates, self.chains / 4) else {
+        let Some(covariance) = Covariance::of(block, self.coordinates, self.chains) else {
             return;
         };
         let bin = (stage.index - 1) * self.bins.len() / self.steps;
@@ -282,21 +278,5 @@ impl<S> Merge for CovarianceRecorder<S> {
                 (Some(_), None) => {}
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn variances_of_a_first_pass_may_stand_beside_a_matrix() {
-        let covariance = |columns| Covariance {
-            count: 10.0,
-            mean: DVector::zeros(2),
-            spread: DMatrix::identity(2, columns),
-        };
-        let shapes = Shapes(vec![(0.2, covariance(1)), (0.8, covariance(2))]);
-        assert_eq!(shapes.at(0.5).map(|at| at.spread.ncols()), Some(2));
     }
 }

@@ -21,7 +21,7 @@ use crate::{Error, Result};
 ///
 /// Each stage goes as far as its effective sample size allows; the chains are then resampled and moved. A kernel over
 /// `R^d` is tuned: its step size by the acceptance, and its shape (a mass matrix for [`Hmc`](crate::kernel::Hmc)) by the
-/// chains' covariance, or by their deviations if there are fewer than ten chains per dimension.
+/// chains' covariance, or by their deviations if there are fewer than four chains per dimension.
 ///
 /// ```
 /// use annealed::prelude::*;

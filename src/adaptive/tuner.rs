@@ -12,9 +12,6 @@ use crate::num::WeightSums;
 use crate::path::AnnealingPath;
 use crate::population::{DatumOf, Populations};
 
-/// Number of resampled chains per dimension below which the proposals have no correlations.
-const CHAINS_PER_DIMENSION: usize = 10;
-
 /// The methods of a tunable kernel as function pointers. For other kernels an `Option<Tuner>` is `None`.
 #[derive(Debug)]
 pub(super) struct Tuner<K, S> {
@@ -188,15 +185,11 @@ impl<K: Clone, S> Tuning<K, S> {
         if self.tuner.data.is_some() {
             return Ok(());
         }
-        // Chains that descend from few others span few directions, and moves by their covariance never leave these.
-        let (coordinates, most) = (
-            self.tuner.coordinates,
-            populations.chains() / CHAINS_PER_DIMENSION,
-        );
+        let (coordinates, chains) = (self.tuner.coordinates, populations.chains());
         let parts = populations.map(&|population| {
             let block = population.block();
             let weights = WeightSums::of(block.log_weights());
-            Ok((weights, Covariance::of(block, coordinates, most)))
+            Ok((weights, Covariance::of(block, coordinates, chains)))
         })?;
         if let Some(covariance) = Covariance::of_blocks(parts) {
             if let Some(shape) = covariance.preconditioner() {
