@@ -152,7 +152,11 @@ impl Shapes {
         let Some((a, before)) = right.checked_sub(1).and_then(|left| self.0.get(left)) else {
             return Some(after.clone());
         };
-        Some(before.mixed(after, (beta - a) / (b - a)))
+        // Passes of fewer chains than a round's may have variances where the round has a matrix.
+        match before.spread.shape() == after.spread.shape() {
+            true => Some(before.mixed(after, (beta - a) / (b - a))),
+            false => Some(after.clone()),
+        }
     }
 
     /// Returns the covariances at the betas that a round recorded: the recorded ones, pooled with the old ones. If
@@ -278,5 +282,21 @@ impl<S> Merge for CovarianceRecorder<S> {
                 (Some(_), None) => {}
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variances_of_a_first_pass_may_stand_beside_a_matrix() {
+        let covariance = |columns| Covariance {
+            count: 10.0,
+            mean: DVector::zeros(2),
+            spread: DMatrix::identity(2, columns),
+        };
+        let shapes = Shapes(vec![(0.2, covariance(1)), (0.8, covariance(2))]);
+        assert_eq!(shapes.at(0.5).map(|at| at.spread.ncols()), Some(2));
     }
 }
