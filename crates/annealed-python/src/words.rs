@@ -22,8 +22,8 @@ const OF_ALL: &[Phrase] = &[
 const OF_EVIDENCE: &[Phrase] = &[
     ("fitted() may need", "fitted=True may need"),
     (
-        "challenge the run, or use a base near the target or a better mixing kernel",
-        "call run.challenge(), or pass a gradient",
+        "challenge the run, let rounds over vectors fit a base (`.fitted()`), or use a base near the target or a better kernel",
+        "call run.challenge(), let the rounds fit a base (fitted=True), or pass a gradient",
     ),
     (
         "use more moves at each stage, a better mixing kernel or a wider base",
