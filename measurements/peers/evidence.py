@@ -44,7 +44,7 @@ class Problem:
 
     def log_likelihood(self, x):
         self.rows += len(x)
-        with np.errstate(over="ignore", divide="ignore"):
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             return self._log_likelihood(x)
 
     def of_one(self, x):
@@ -250,7 +250,8 @@ def epidemic():
 
     def of(x, y):
         means = sick(np.exp(0.5 + x), np.exp(-0.7 + 0.5 * y))
-        return (in_bed * np.log(means) - means - scipy.special.gammaln(in_bed + 1)).sum(axis=-1)
+        log_poisson = (in_bed * np.log(means) - means - scipy.special.gammaln(in_bed + 1)).sum(axis=-1)
+        return np.where(np.isnan(log_poisson), -np.inf, log_poisson)  # rates for which the steps are far too long
 
     grids = midpoints(-0.5, 1, 1500), midpoints(-1.5, 1.5, 1500)
     prior = lambda a, b: log_normal(a, 0, 1) + log_normal(b, 0, 1)  # noqa: E731
