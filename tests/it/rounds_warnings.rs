@@ -1,5 +1,5 @@
-//! What rounds say of their own result: how to reach an error, and chains that follow the path too slowly. What they and
-//! runs of many data say of an infinite integral.
+//! Warnings and texts of rounds about their own result: how to reach an error, chains that follow the path too slowly, and
+//! an infinite integral, which runs of many data name, too.
 
 use crate::shared;
 use annealed::Error;
@@ -229,7 +229,6 @@ fn finite_integrals_are_not_refused() {
         pass(&funnel, 10, 0.5),
         pass(&narrow, 50, 0.998),
     ];
-    println!("{stages:?}");
     assert!(stages[2] > 2_000, "{stages:?}");
 }
 
