@@ -23,12 +23,12 @@ pub(super) struct Covariance {
 }
 
 impl Covariance {
-    /// Returns the weighted covariance of a block's chains, or `None` if all are dead. It is a matrix if the run has at
-    /// least four chains per dimension, and otherwise the variances.
+    /// Returns the weighted covariance of a block's chains, or `None` if all are dead. It has only variances in
+    /// more than `most` dimensions.
     pub(super) fn of<S>(
         block: &Block<S>,
         coordinates: fn(&S) -> &[f64],
-        chains_of_run: usize,
+        most: usize,
     ) -> Option<Self> {
         let weights = WeightSums::of(block.log_weights());
         let alive: Vec<usize> = block.alive().collect();
@@ -44,7 +44,7 @@ impl Covariance {
             column -= &mean;
             column *= share(chain).sqrt();
         }
-        let spread = match chains_of_run >= 4 * dimension {
+        let spread = match dimension <= most {
             true => &deviations * deviations.transpose(),
             false => DMatrix::from_fn(dimension, 1, |i, _| deviations.row(i).norm_squared()),
         };
@@ -249,7 +249,7 @@ impl<M: Intermediate<State: Clone>> Recorder<M> for CovarianceRecorder<M::State>
         if !stage.index.is_multiple_of(stride) && stage.index != self.steps {
             return;
         }
-        let Some(covariance) = Covariance::of(block, self.coordinates, self.chains) else {
+        let Some(covariance) = Covariance::of(block, self.coordinates, self.chains / 4) else {
             return;
         };
         let bin = (stage.index - 1) * self.bins.len() / self.steps;

@@ -150,6 +150,8 @@ pub(super) struct Tuning<K, S> {
     log_sizes: Vec<f64>,
     sizes: Vec<(f64, Vec<f64>)>,
     shapes: Shapes,
+    /// Number of chains per dimension from which on the proposals have correlations.
+    chains_per_dimension: usize,
 }
 
 impl<K: Clone, S> Tuning<K, S> {
@@ -163,7 +165,13 @@ impl<K: Clone, S> Tuning<K, S> {
             ],
             sizes: Vec::new(),
             shapes: Shapes::default(),
+            chains_per_dimension: 4,
         }
+    }
+
+    /// Sets the number of chains per dimension from which on the proposals have correlations; 4 by default.
+    pub(super) fn correlate_from(&mut self, chains_per_dimension: usize) {
+        self.chains_per_dimension = chains_per_dimension;
     }
 
     /// Multiplies the step size.
@@ -185,11 +193,12 @@ impl<K: Clone, S> Tuning<K, S> {
         if self.tuner.data.is_some() {
             return Ok(());
         }
-        let (coordinates, chains) = (self.tuner.coordinates, populations.chains());
+        let coordinates = self.tuner.coordinates;
+        let most = populations.chains() / self.chains_per_dimension;
         let parts = populations.map(&|population| {
             let block = population.block();
             let weights = WeightSums::of(block.log_weights());
-            Ok((weights, Covariance::of(block, coordinates, chains)))
+            Ok((weights, Covariance::of(block, coordinates, most)))
         })?;
         if let Some(covariance) = Covariance::of_blocks(parts) {
             if let Some(shape) = covariance.preconditioner() {

@@ -32,6 +32,25 @@ fn walk() -> RandomWalkMetropolis {
     RandomWalkMetropolis::new(0.5).unwrap()
 }
 
+/// A pass of 128 chains has too few families for a covariance in 20 dimensions: its chains then lose directions.
+#[test]
+fn a_narrow_gaussian_in_many_dimensions_has_a_fitted_base() {
+    let prior = UniformBox::new([(-1.0, 1.0); 20]).unwrap();
+    let likelihood = Gaussian::isotropic(DVector::from_element(20, 0.2), 0.1).unwrap();
+    let evidence = likelihood.log_normalizer() - 20.0 * 2_f64.ln();
+    let path = TemperedPath::new(prior, likelihood);
+    for seed in 0..20 {
+        let rounds = Rounds::new(&path, walk()).until_error(0.1).seed(seed);
+        let run = rounds.fitted().run().unwrap();
+        assert!(
+            run.fitted().is_some() && run.evaluations() < 40_000,
+            "{run}"
+        );
+        let error = run.log_z() - evidence;
+        assert!(error.abs() < 4.0 * run.standard_error(), "{error}\n{run}");
+    }
+}
+
 /// Twenty runs: a z-score above 4 occurs once in 800 right tests, a mean square outside of the range once in 10,000.
 #[test]
 fn an_error_takes_few_evaluations() {

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use nalgebra::DVector;
 
 use super::base_search::{MixtureAt, MixtureBase, compare_normalizer, from_base};
+use super::first_pass_task::Known;
 use super::round::{Ended, Layout, RoundJob, Start};
 use crate::Result;
 use crate::kernel::{Rest, TransitionKernel};
@@ -31,7 +32,12 @@ pub(super) trait Fits<S, K>: Send + Sync {
     fn has_normalizer(&self, rng: &mut StreamRng) -> Result<bool>;
 
     /// Fits a base to the states of first passes, or returns the reason against it.
-    fn fit(&self, passes: &[PassStates<S>], rng: &mut StreamRng) -> Result<Fitted>;
+    fn fit(
+        &self,
+        passes: &[PassStates<S>],
+        settle: Settle<'_, S>,
+        rng: &mut StreamRng,
+    ) -> Result<Fitted>;
 
     /// Runs a round from a fitted base. Without a schedule its chains are draws that do not move.
     fn round(
@@ -43,12 +49,15 @@ pub(super) trait Fits<S, K>: Send + Sync {
     ) -> Result<Ended<S>>;
 }
 
+/// A function that moves states at the target.
+type Settle<'s, S> = &'s mut dyn FnMut(Vec<S>) -> Result<Known<S>>;
+
 /// The chains of a first pass.
 pub(super) struct PassStates<S> {
-    /// The states at the target, with their log densities; NaN if they are not known.
-    arrived: Vec<(S, f64)>,
-    /// States on the way, with their log densities at the target.
-    trail: Vec<(S, f64)>,
+    /// The states at the target.
+    arrived: Known<S>,
+    /// The states at each stage on the way.
+    trail: Vec<Known<S>>,
     /// Estimate of `log(Z_K / Z_0)` with its standard error.
     log_ratio: (f64, f64),
 }
@@ -94,8 +103,13 @@ where
             || compare_normalizer(base, log_density, base.log_normalizer(), rng)?)
     }
 
-    fn fit(&self, passes: &[PassStates<DVector<f64>>], rng: &mut StreamRng) -> Result<Fitted> {
-        check::fit(&self.0, passes, rng)
+    fn fit(
+        &self,
+        passes: &[PassStates<DVector<f64>>],
+        settle: Settle<'_, DVector<f64>>,
+        rng: &mut StreamRng,
+    ) -> Result<Fitted> {
+        check::fit(&self.0, passes, settle, rng)
     }
 
     fn round(

@@ -22,6 +22,8 @@ use crate::work::{Halt, Pulse, Single, Task};
 const MOST_PAIRS: u32 = 3;
 /// Number of moves at the target after which a fit that failed is tried again with the same chains.
 const FURTHER_MOVES: usize = 30;
+/// Number of moves at the target of states on the way that a base hardly covers.
+const SETTLING_MOVES: usize = 30;
 
 /// Two first passes that share nothing, and a fit to their states. It is one block, so an interrupted fit begins anew.
 pub(in crate::adaptive) struct FitTask<'s, 'p, P: AnnealingPath, K> {
@@ -103,7 +105,7 @@ where
             at[0].check_model(&[1.0, 0.0])?;
         }
         for pass in &mut at {
-            pass.keep_trail();
+            pass.prepare_for_fit();
             pass.arrive(tries.most, Some(self.later), pulse, false)?;
             if pass.evaluations() >= tries.most {
                 tries.spent = evaluations(&at);
@@ -112,7 +114,7 @@ where
         }
         tries.most = u64::MAX;
         tries.spent += evaluations(&at);
-        let mut found = self.fit(&at, tries)?;
+        let mut found = self.fit(&mut at, tries)?;
         let of_moves = (FURTHER_MOVES * tries.chains) as u64 * self.rounds.of_move();
         if tries.go_on(&found, tries.spent + of_moves) {
             let arrived = evaluations(&at);
@@ -120,7 +122,7 @@ where
                 .try_for_each(|pass| pass.stay(FURTHER_MOVES, pulse))?;
             tries.spent += evaluations(&at) - arrived;
             tries.passed.truncate(tries.passed.len() - at.len());
-            found = self.fit(&at, tries)?;
+            found = self.fit(&mut at, tries)?;
         }
         let mut first = at[0].finish()?;
         first.log_z = log_mean_exp(&[first.log_z, at[1].finish()?.log_z]);
@@ -157,7 +159,7 @@ where
     }
 
     /// Fits a base to the states of two passes and of all earlier ones.
-    fn fit(&self, at: &Pair<'_, 'p, P, K>, tries: &mut Tries<P::State>) -> Result<Found> {
+    fn fit(&self, at: &mut Pair<'_, 'p, P, K>, tries: &mut Tries<P::State>) -> Result<Found> {
         let passed = |pass: &FirstPassAtWork<'_, 'p, P, K>| {
             let found = pass.finish()?;
             let arrived = pass.known();
@@ -170,11 +172,23 @@ where
                 arrived,
             })
         };
-        for pass in at {
+        for pass in at.iter() {
             tries.passed.push(passed(pass)?);
         }
-        let fitted = self.fitting.fit(&tries.passed, &mut tries.rng)?;
-        tries.spent += fitted.evaluations;
+        let before = evaluations(at);
+        let mut settled = Vec::new();
+        let mut settle = |states| {
+            settled = at[0].settle(states, SETTLING_MOVES)?;
+            Ok(settled.clone())
+        };
+        let fitted = self
+            .fitting
+            .fit(&tries.passed, &mut settle, &mut tries.rng)?;
+        tries.spent += fitted.evaluations + evaluations(at) - before;
+        // Later fits must cover them, too.
+        if let Some(pass) = tries.passed.last_mut() {
+            pass.trail.push(settled);
+        }
         Ok(fitted.found)
     }
 }
