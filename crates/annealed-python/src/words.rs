@@ -30,7 +30,14 @@ const OF_EVIDENCE: &[Phrase] = &[
         "or use a base near the target or a better kernel",
         "or pass a gradient",
     ),
-    ("fit a base (`.fitted()`)", "let the rounds fit a base (fitted=True)"),
+    (
+        "fit a base (`.fitted()`)",
+        "let the rounds fit a base (fitted=True)",
+    ),
+    (
+        "use a larger budget, a base near the target or a better mixing kernel",
+        "pass a larger budget or a gradient",
+    ),
     (
         "use a base that reaches this region, or for a likelihood nested sampling (`NestedSmc`)",
         "give parameters their bounds by the prior, or use annealed.nested",
