@@ -372,10 +372,10 @@ where
     ) -> Result<Reached<P::State, K>> {
         let (spent, is_smaller) = (first.evaluations, chains < self.most_chains());
         if let Some(budget) = self.budget {
-            // Passes within their limits and a fit may spend more than a half, as 256 chains in a budget that is named for 64.
+            // 256 chains within the limit of their passes may spend more than a half, in a budget that was named for 64.
             let least = match self.fitting.is_some() && !is_smaller {
-                true => spent.saturating_add(spent.div_ceil(3)),
-                false => spent.saturating_mul(divisor_before_last(false)),
+                true if self.chains.is_none() => spent.saturating_add(spent.div_ceil(3)),
+                fits => spent.saturating_mul(divisor_before_last(fits)),
             };
             let fewer = if is_smaller { "" } else { ", or fewer chains" };
             let expected =
