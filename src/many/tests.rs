@@ -280,11 +280,12 @@ fn an_outlying_datum_is_named_among_data_that_all_warn() {
     let mut model = Linear::simulated(10, 12, 30, 2);
     model.data[7] *= 1e3;
     let run = many(&model, Hmc::new(0.2, 5).unwrap())
-        .stages(30)
+        .stages(40)
         .chains(64);
     let text = run.seed(5).run().unwrap().to_string();
-    let doubt = "30 of 30 data are in doubt, most of all those with the indices [7]: use more";
-    assert!(text.contains(doubt), "{text}");
+    let doubt = "30 of 30 data are in doubt, most of all those with the indices [";
+    let listed = text.split_once(doubt).unwrap().1.split_once(']').unwrap().0;
+    assert!(listed.split(", ").any(|index| index == "7"), "{text}");
 }
 
 #[test]
