@@ -20,8 +20,8 @@ use crate::{Error, Result};
 /// .55. It needs no more, since the stage counts with the distance that it has, not with the one asked for.
 const STAGE_PRECISION: f64 = 0.1;
 /// Number of stages after which the first pass ends in an error. It only bounds time and memory: at an ESS share of .5
-/// it is a barrier of 83,000, for which later rounds would need some 7e9 stages.
-pub(super) const MOST_STAGES: usize = 100_000;
+/// it is a barrier of 8,300, for which later rounds would need some 7e7 stages.
+pub(super) const MOST_STAGES: usize = 10_000;
 
 /// States with their log densities at the target; NaN if they are not known.
 pub(super) type Known<S> = Vec<(S, f64)>;
@@ -312,14 +312,14 @@ where
         }
         let (stages, beta, length) = (self.intensities.len(), self.beta(), self.length);
         // Between chains the tempered log densities differ by some `beta / length` nats.
-        let runs_off = MOST_STAGES as f64 * length < beta.min(1.0 - beta);
-        if stages >= MOST_STAGES || stages >= MOST_STAGES / 100 && runs_off {
+        let runs_off = 1e5 * length < beta.min(1.0 - beta);
+        if stages >= MOST_STAGES || stages >= MOST_STAGES / 10 && runs_off {
             let detail = format!(
                 "{stages} stages did not reach the target (at beta = {} they are {length:.0e} long): it may have no finite \
                  integral (as by a likelihood without an upper bound), or the base is too far from it",
                 short(beta)
             );
-            let what = "adaptive annealing";
+            let what = "annealing from the base to the target";
             return Err(Error::NotConverged { what, detail });
         }
         Ok(())

@@ -240,7 +240,7 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
         /// takes.
         rounds in Some: usize,
         /// Sets the number of evaluations of the target to spend; a value with its gradient counts as one. The first pass may take at
-        /// most a quarter (with [`fitted`](Self::fitted) passes and fits a half). It needs some tens of stages at `chains *
+        /// most a quarter (with [`fitted`](Self::fitted) passes and fits about a half). It needs some tens of stages at `chains *
         /// moves` times the kernel's [`evaluations`](TransitionKernel::evaluations). If that is too much for 256 chains, all
         /// goes on with 64, unless [`chains`](Self::chains) is set: a new first pass may take a quarter, too. If this is
         /// too much, an error names a budget that works.
@@ -371,9 +371,12 @@ where
         chains: usize,
     ) -> Result<Reached<P::State, K>> {
         let (spent, is_smaller) = (first.evaluations, chains < self.most_chains());
-        let fits = self.fitting.is_some() && !is_smaller;
         if let Some(budget) = self.budget {
-            let least = spent.saturating_mul(divisor_before_last(fits));
+            // 256 chains within the limit of their passes may spend more than a half, in a budget that was named for 64.
+            let least = match self.fitting.is_some() && !is_smaller {
+                true if self.chains.is_none() => spent.saturating_add(spent.div_ceil(3)),
+                fits => spent.saturating_mul(divisor_before_last(fits)),
+            };
             let fewer = if is_smaller { "" } else { ", or fewer chains" };
             let expected =
                 format!("at least {least}{fewer}: the first pass of {chains} chains took {spent}");
@@ -561,7 +564,11 @@ where
             last.run
                 .warn(Warning::error_not_reached(asked, reached, chains, remedy));
         }
-        last.run.warn(last.merged_families());
+        let may_fit = self.fitting.is_none() && self.tuner.is_some();
+        last.run.warn(last.merged_families(may_fit));
+        last.run.warn(last.below_earlier());
+        let flat = last.flat_first_pass(self.log_base_normalizer, may_fit);
+        last.run.warn(flat);
         last.run.warn(last.rising());
         if !last.has_stages() {
             // Draws off the target's support have weight 0, and the error contains this.

@@ -182,6 +182,11 @@ const COMPARED_ERROR: f64 = 0.25;
 /// one of six right runs of *many-well* warns; at .2 right runs lie at 1.2 times the bound or above.
 const LEAST_FAMILIES: f64 = 0.2;
 
+/// Barrier below which the weights of a pass do not vary but for rounding.
+const FLAT: f64 = 1e-3;
+/// Confidence of the bound by earlier rounds.
+const SURE: f64 = 0.999;
+
 /// Standard errors of what the last round lacks, by its rise, above which rounds warn.
 const RISING_ERRORS: f64 = 2.5;
 
@@ -217,7 +222,7 @@ impl<S, K> Last<S, K> {
     /// Warns if chains follow the path too slowly: the effective share of first chains that still have descendants is
     /// below a fifth, and below a fifth of `Lambda / sqrt(K)`, the standard deviation of log weights if the kernel
     /// keeps the chains in equilibrium.
-    pub(super) fn merged_families(&self) -> Option<Warning> {
+    pub(super) fn merged_families(&self, may_fit: bool) -> Option<Warning> {
         if !self.has_stages() {
             return None;
         }
@@ -230,7 +235,28 @@ impl<S, K> Last<S, K> {
             chains,
             stages,
             barrier,
+            may_fit,
         })
+    }
+
+    /// Warns if an earlier round or the first pass bounds log Z from below by a value above the interval. The mean of each
+    /// of their estimates of Z is Z (of the first pass up to `O(1/N)`), so one of n exceeds `n Z / (1 - c)` with a
+    /// probability of at most `1 - c` (Markov's inequality).
+    pub(super) fn below_earlier(&self) -> Option<Warning> {
+        let earlier = self.rounds.split_last()?.1;
+        let highest = earlier.iter().map(|round| round.log_z);
+        let highest = highest.fold(f64::NEG_INFINITY, f64::max);
+        let bound = highest - (earlier.len() as f64 / (1.0 - SURE)).ln();
+        Warning::below_bound(bound, SURE, self.run.interval().1)
+    }
+
+    /// Warns if the weights of the first pass did not vary, although those of the last round do, or although log Z is far
+    /// below the base's.
+    pub(super) fn flat_first_pass(&self, base_log_z: f64, may_fit: bool) -> Option<Warning> {
+        let is_flat = self.fitted.is_none() && self.rounds[0].barrier < FLAT;
+        let is_low = self.run.log_z() - base_log_z < f64::MIN_POSITIVE.ln();
+        let doubtful = is_flat && (is_low || self.barrier.global() > 100.0 * FLAT);
+        doubtful.then_some(Warning::FlatFirstPass { may_fit })
     }
 
     /// Warns if the last round rose so much above the one before that it is likely too low still. After a doubling it does

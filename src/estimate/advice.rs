@@ -38,6 +38,14 @@ pub(super) fn order(interleaved: Option<usize>, grows: bool) -> String {
     format!("{}{grows}{usual}", chains.unwrap_or_default())
 }
 
+/// Returns ways to a run whose chains follow its path.
+pub(super) fn faster(may_fit: bool) -> &'static str {
+    match may_fit {
+        true => "challenge the run, let rounds over vectors fit a base (`.fitted()`)",
+        false => "challenge the run",
+    }
+}
+
 pub(super) fn shows(bound: Option<(f64, f64)>) -> String {
     match bound {
         Some((bound, confidence)) => {

@@ -1,6 +1,6 @@
 //! Reasons to doubt a run or a pilot, as values.
 
-use super::advice::{hardly_overlap, more_betas, order, shows, simpler, sureness, tail};
+use super::advice::{faster, hardly_overlap, more_betas, order, shows, simpler, sureness, tail};
 use crate::error::short;
 
 /// A reason to doubt a result or a schedule, with its figures. The text gives advice. A strict program can return a
@@ -54,8 +54,9 @@ pub enum Warning {
     #[error(
         "the estimate from {chains} chains rests on only about {effective:.0} independent families, after {stages} stages along \
          a barrier of {barrier:.1}. The chains follow the path too slowly, as if the target is narrow or a curved valley, and \
-         log Z is likely too low: challenge the run, let rounds over vectors fit a base (`.fitted()`), or use a base near the \
-         target or a better kernel. If log Z rises from round to round, the target may have no finite integral"
+         log Z is likely too low: {}, or use a base near the target or a better kernel. If log Z rises from round to round, \
+         the target may have no finite integral",
+        faster(*may_fit)
     )]
     MergedFamilies {
         /// Effective number of families. A family is all chains with the same first ancestor.
@@ -66,6 +67,22 @@ pub enum Warning {
         stages: usize,
         /// The barrier Lambda.
         barrier: f64,
+        /// Whether rounds from a fitted base were not tried.
+        #[cfg_attr(feature = "serde", serde(default))]
+        may_fit: bool,
+    },
+    /// Rounds whose first pass met a single density ratio of target and base, such as a likelihood of exp(-1e6) but for a
+    /// region without any chain. Later chains that find this region do so at a late stage, and their weights are far too
+    /// small.
+    #[error(
+        "all chains of the first pass had the same log density relative to the base: the target looks flat from the base, and if \
+         it is higher in a region that the chains hardly reach, log Z is far too low: {}use a base that reaches this region, or \
+         for a likelihood nested sampling (`NestedSmc`)",
+        if *may_fit { "fit a base (`.fitted()`), " } else { "" }
+    )]
+    FlatFirstPass {
+        /// Whether rounds from a fitted base were not tried.
+        may_fit: bool,
     },
     /// Rounds whose last estimate rose so much that it is likely too low still. What an estimate lacks falls about as 1/K, so
     /// a rise by D from K' to K stages, at least four times as many, leaves `D / (K / K' - 1)`, which exceeds 2.5 of its standard
@@ -98,8 +115,8 @@ pub enum Warning {
     /// A run of many data of which most have few effective chains. The chains with the largest weights are then missing at
     /// some of the other data, whose own weights look even.
     #[error(
-        "half of the data have an effective sample size below {median:.1} of {chains} chains: some estimates are too low, and \
-         their own weights do not show it; use more stages. If they do not help, p(x) may be infinite"
+        "the median datum has an effective sample size of {median:.1} of {chains} chains: some estimates are too low, and their \
+         own weights do not show it; use more stages. If they do not help, p(x) may be infinite"
     )]
     LowSampleSizes {
         /// Median over data of the effective sample size.

@@ -209,25 +209,37 @@ impl fmt::Display for MeanLogZ {
 /// Most data that the text lists by their indices.
 const LISTED: usize = 20;
 
+/// Advice if few data warn. By chance, 40 of 1,000 warned with 16 chains, 10 coordinates and 50 stages, 2 with 100 stages.
+const APART: &str = "run them apart with four times the stages, because the betas here follow the others. Up to 4 in 100 \
+     data warn by chance, others in each run; one that warns again needs more stages still, or its p(x) may be infinite";
+
 /// Writes the mean, and the number and indices of the data that warn.
 impl fmt::Display for LogLikelihoodsRun {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (mean, evaluations) = (self.mean(), self.evaluations);
         write!(f, "mean log p(x) = {mean}, {evaluations:.1e} evaluations")?;
-        let doubtful: Vec<usize> = self.doubtful().map(|datum| datum.datum).collect();
-        if doubtful.is_empty() {
+        let (count, all) = (self.doubtful().count(), self.data.len());
+        if count == 0 {
             return Ok(());
         }
-        let (count, all) = (doubtful.len(), self.data.len());
-        let listed = &doubtful[..count.min(LISTED)];
+        let of_all = |warning: &Warning| matches!(warning, Warning::LowSampleSizes { .. });
+        let own = |datum: &&DatumLogZ| !datum.warnings.iter().all(of_all);
+        let own = Vec::from_iter(self.data.iter().filter(own).map(|datum| datum.datum));
+        let listed = &own[..own.len().min(LISTED)];
+        let which = match own.len() {
+            0 => String::new(),
+            few if few < count => format!(", most of all those with the indices {listed:?}"),
+            few if few > LISTED => format!(", the first with the indices {listed:?}"),
+            _ => format!(", with the indices {listed:?}"),
+        };
         // The first pass leaves out as many of the worst data.
         let advice = match all > 2 && count <= (all / 10).max(1) {
-            true => "run them apart with more stages, because the betas here follow the others",
+            true => APART,
             false => "use more stages; if they do not help, p(x) may be infinite",
         };
         write!(
             f,
-            "\nwarning: {count} of {all} data are in doubt, the first with the indices {listed:?}: {advice}"
+            "\nwarning: {count} of {all} data are in doubt{which}: {advice}"
         )
     }
 }

@@ -269,8 +269,23 @@ fn an_outlying_datum_does_not_hold_up_the_others() {
         assert!(off.abs() < 4.0 * datum.estimate.standard_error(), "{off}");
         assert!(datum.estimate.standard_error() < 0.4 && datum.warnings.is_empty());
     }
-    let doubt = "1 of 4 data are in doubt, the first with the indices [1]: run them apart";
+    let doubt = "1 of 4 data are in doubt, with the indices [1]: run them apart";
     assert!(run.to_string().contains(doubt), "{run}");
+    assert!(run.to_string().ends_with("or its p(x) may be infinite"));
+}
+
+/// All 30 data warn, because half of them have few effective chains.
+#[test]
+fn an_outlying_datum_is_named_among_data_that_all_warn() {
+    let mut model = Linear::simulated(10, 12, 30, 2);
+    model.data[7] *= 1e3;
+    let run = many(&model, Hmc::new(0.2, 5).unwrap())
+        .stages(40)
+        .chains(64);
+    let text = run.seed(5).run().unwrap().to_string();
+    let doubt = "30 of 30 data are in doubt, most of all those with the indices [";
+    let listed = text.split_once(doubt).unwrap().1.split_once(']').unwrap().0;
+    assert!(listed.split(", ").any(|index| index == "7"), "{text}");
 }
 
 #[test]

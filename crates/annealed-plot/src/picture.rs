@@ -282,6 +282,7 @@ fn gravity(warning: &Warning) -> usize {
         Warning::HeavyTail { .. }
         | Warning::HeavyFamilies { .. }
         | Warning::MergedFamilies { .. }
+        | Warning::FlatFirstPass { .. }
         | Warning::RisingRounds { .. }
         | Warning::LowEffectiveSampleSize { .. }
         | Warning::DominantWeight { .. }

@@ -22,8 +22,25 @@ const OF_ALL: &[Phrase] = &[
 const OF_EVIDENCE: &[Phrase] = &[
     ("fitted() may need", "fitted=True may need"),
     (
-        "challenge the run, let rounds over vectors fit a base (`.fitted()`), or use a base near the target or a better kernel",
-        "call run.challenge(), let the rounds fit a base (fitted=True), or pass a gradient",
+        "challenge the run, let rounds over vectors fit a base (`.fitted()`)",
+        "call run.challenge(), let the rounds fit a base (fitted=True)",
+    ),
+    ("challenge the run", "call run.challenge()"),
+    (
+        "or use a base near the target or a better kernel",
+        "or pass a gradient",
+    ),
+    (
+        "fit a base (`.fitted()`)",
+        "let the rounds fit a base (fitted=True)",
+    ),
+    (
+        "use a larger budget, a base near the target or a better mixing kernel",
+        "pass a larger budget or a gradient",
+    ),
+    (
+        "use a base that reaches this region, or for a likelihood nested sampling (`NestedSmc`)",
+        "give parameters their bounds by the prior, or use annealed.nested",
     ),
     (
         "use more moves at each stage, a better mixing kernel or a wider base",

@@ -157,7 +157,8 @@ def test_one_outlying_datum_is_to_be_run_apart():
     far, away = X.copy(), W[:, 0] / np.linalg.norm(W[:, 0])
     far[3] += 300 * NOISE * away
     run = annealed.log_likelihoods(PRIOR, log_likelihood, far, gradient)
-    assert list(run.warnings) == [3] and "[3]: run them apart" in str(run)
+    assert list(run.warnings) == [3] and ", with the indices [3]: run them apart" in str(run)
+    assert str(run).endswith("or its p(x) may be infinite")
     exact = log_normal(far, W @ W.T + NOISE**2 * np.eye(P))
     alone = annealed.log_likelihoods(PRIOR, log_likelihood, far[list(run.warnings)], gradient, stages=5000)
     assert abs(alone.values[0] - exact[3]) < 0.3 * abs(run.values[3] - exact[3])
@@ -173,6 +174,7 @@ def test_a_likelihood_without_an_upper_bound_is_named():
     "change, message",
     [
         ({"data": X[:0]}, "data"),
+        ({"data": X[17]}, r"got an array of shape \(5,\), which is 5 data of one number each; a single datum x of 5 numbers is data=x\[None\]"),
         ({"simulated": Z[:, :2]}, "simulated"),
         ({"chains": 1}, "chains"),
         ({"stages": 0}, "stages"),

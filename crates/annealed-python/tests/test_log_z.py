@@ -159,6 +159,7 @@ def test_the_finished_rounds_are_kept():
         (np.zeros(3), "invalid base: got an array of shape .3,., expected 2 dimensions"),
         (np.zeros((1, 2)), "at least 2 samples"),
         (np.zeros((5, 2)), "coordinates that vary freely"),
+        (np.eye(2), r"invalid base: got samples of zeros and ones alone, which look like bits, .* annealed.bits\(n\)"),
         (np.array([[0.0, np.nan], [1, 2]]), r"invalid base: got nan at base\[0, 1\], expected finite numbers"),
         (3, "invalid prior: got 3"),
         (annealed.normal(0, 1), None),

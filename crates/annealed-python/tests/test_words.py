@@ -45,6 +45,37 @@ def test_advice_of_evidence():
         assert_of_python(str(run))
 
 
+def two_modes(x):
+    return np.logaddexp((-0.5 * ((x - 1) / 0.02) ** 2).sum(axis=1), (-0.5 * ((x + 1) / 0.02) ** 2).sum(axis=1))
+
+
+def test_a_base_that_could_not_be_fitted_is_not_advised():
+    run = annealed.evidence(PRIOR, two_modes, fitted=True, budget=20_000, seed=1)
+    assert "MergedFamilies" in run.warning_names and "base: the path's own" in str(run)
+    assert "run.challenge()" in str(run) and "fitted=True" not in str(run)
+    assert_of_python(str(run))
+
+
+def test_a_plateau_is_named():
+    run = annealed.evidence({"x": annealed.normal(0, 1)}, lambda x: np.where(x[:, 0] > 3, 0, -1e6), until_error=0.1, seed=1)
+    assert run.log_z < -1000 and "FlatFirstPass" in run.warning_names
+    assert "annealed.nested" in str(run)
+    assert_of_python(str(run))
+
+
+def test_a_budget_that_an_error_names_suffices():
+    prior = {"x": annealed.independent(annealed.normal(0, 1), 10)}
+    for seed in (0, 2):
+        settings = {"prior": prior, "log_likelihood": funnel, "fitted": True, "seed": seed}
+        with pytest.raises(ValueError, match="of 64 chains") as raised:
+            annealed.evidence(**settings, budget=1000)
+        annealed.evidence(**settings, budget=int(re.search(r"at least (\d+)", str(raised.value))[1]))
+
+
+def funnel(x):
+    return -0.5 * np.exp(-x[:, 0]) * (x[:, 1:] ** 2).sum(axis=1) - 0.5 * (x.shape[1] - 1) * x[:, 0]
+
+
 def test_an_unknown_error_is_no_number():
     d = 100
     prior = {"x": annealed.independent(annealed.normal(0, 10), d)}

@@ -194,7 +194,7 @@ def log_likelihoods(
     Interrupted
         after the first Ctrl-C; its `result` has the data that were finished
     whatever your function raises
-        as it was raised
+        as it was raised; a ValueError that quotes it if `data` is a vector of floats, since a datum alone is such a vector
     """
     named = pairs(prior)
     names = parameter_names(named)
@@ -225,7 +225,13 @@ def log_likelihoods(
         "threads": optional(integer, "threads", threads),
     }
     draws = prior_draws(named, 3, 0)
-    function.check(np.column_stack([draws, np.arange(3) % len(array)]))
+    try:
+        function.check(np.column_stack([draws, np.arange(3) % len(array)]))
+    except Exception as error:
+        if array.ndim == 1 and array.dtype.kind == "f":
+            rows = f"{len(array)} data of one number each; a single datum x of {len(array)} numbers is data=x[None]"
+            raise ValueError(f"invalid data: got an array of shape {array.shape}, which is {rows}; log_likelihood failed: {error}") from error
+        raise
     with shown(progress) as show:
         try:
             found = _log_likelihoods(named, function, len(array), epsilon=function.epsilon, progress=show, **settings)

@@ -129,6 +129,9 @@ class _Energy(Asked):
             refuse("base", self.samples, ~np.isfinite(self.samples), "finite numbers")
             if len(self.samples) < 2 or self.samples.shape[1] == 0:
                 raise ValueError(f"invalid base: got an array of shape {self.samples.shape}, expected at least 2 samples in its rows")
+            if set(np.unique(self.samples)) == {0, 1}:
+                expected = "samples of continuous vectors; for a function of bits use annealed.bits(n) or annealed.bits(probabilities)"
+                raise ValueError(f"invalid base: got samples of zeros and ones alone, which look like bits, expected {expected}")
             self.states = self.samples[:3].copy()
             return _names(self.samples.shape[1])
         if isinstance(base, Prior) and base.parameters is not None:

@@ -230,6 +230,7 @@ fn a_better_second_run_keeps_the_warning_that_chains_do_not_follow_the_target() 
         chains: 256,
         stages: 100,
         barrier: 10.0,
+        may_fit: true,
     };
     let heavy = Warning::HeavyTail { k_hat: 0.8 };
     let (lower, bound) = (second.interval().0, second.certified_lower_bound(0.99));
