@@ -253,6 +253,21 @@ fn pilots_take_1024_chain_steps_for_each_stage() -> annealed::Result<()> {
 }
 
 #[test]
+fn a_run_knows_the_certain_bound_of_its_path() -> annealed::Result<()> {
+    let (rbm, log_z) = pattern(80)?;
+    let base = BaseRate::new(HIDDEN, rbm.visible_bias().clone())?;
+    let path = RbmPath::new(base, rbm)?;
+    let found = run_along(&path, 100)?;
+    let mut chains = Vec::from_iter(found.log_weights().iter().zip(found.states()));
+    chains.sort_by(|one, other| other.0.total_cmp(one.0));
+    let states = Vec::from_iter(chains.into_iter().map(|(_, state)| state));
+    let bound = path.lower_bound(&states, 256 * 100)?;
+    assert_eq!(found.certain_lower_bound(), Some(bound));
+    assert!(bound > log_z - 0.2 && found.log_z() < bound, "{bound}");
+    Ok(())
+}
+
+#[test]
 fn bad_input_is_named() -> annealed::Result<()> {
     let (rbm, base) = trap()?;
     let error = |search: StartSearch<'_>| search.run(&rbm).unwrap_err().to_string();
