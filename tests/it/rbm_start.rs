@@ -278,7 +278,7 @@ fn a_second_round_of_pilots_follows_a_first_without_many_effective_chains() -> a
         let found = run_along(&start.path(rbm)?, 4_000)?;
         let (error, se) = (found.log_z() - log_z, found.standard_error());
         assert!(
-            error.abs() < 4.0 * se && se < 0.2,
+            error.abs() < 4.0 * se && se < 0.3,
             "{start}{found}; {log_z}"
         );
     }
