@@ -575,8 +575,7 @@ where
             last.run
                 .unwarn(|warning| matches!(warning, Warning::DeadChains { .. }));
         }
-        last.run
-            .doubt(&|states, steps, interval| self.path.doubts(states, steps, interval));
+        last.run.doubt(&self.path);
         RoundsRun {
             last,
             stopped_by,

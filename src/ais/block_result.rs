@@ -196,6 +196,7 @@ pub(crate) struct Figures {
     /// Rounding error of log Z: the value that the path states, or an estimate from the sizes of log densities and
     /// weights, whichever is larger.
     pub(crate) rounding_error: f64,
+    pub(crate) certain_bound: Option<f64>,
     pub(crate) stages: Vec<StageSummary>,
     pub(crate) warnings: Vec<Warning>,
 }
@@ -231,6 +232,7 @@ impl Figures {
             estimate: settings.estimate(&chains.log_weights, &chains.roots)?,
             thermodynamic_log_z: thermodynamic.map(|ratio| ratio + settings.log_base_normalizer),
             rounding_error: settings.rounding_error.max(rounding_error),
+            certain_bound: None,
             stages: stages::summarize(windows, &sums.windows, schedule, estimate)?,
             warnings: Vec::new(),
         };

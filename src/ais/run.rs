@@ -15,7 +15,7 @@ use crate::estimate::{
     importance_weighted_bound, jackknife, write_headline,
 };
 use crate::num::{SimdLevel, log_mean_exp};
-use crate::path::{Doubts, doubts};
+use crate::path::{AnnealingPath, STATES_OF_BOUND};
 use crate::schedule::Schedule;
 use crate::work::{Forest, Merge, Node, Probe, StoppedBy, coalesce, fold};
 
@@ -123,6 +123,12 @@ impl<S, R> Run<S, R> {
     /// has weight zero. In a [resampled](crate::ais::Ais::resampling) run it is closer to `log Z_K`.
     pub fn lower_bound(&self) -> f64 {
         self.log_z_estimate().mean_log_weight()
+    }
+
+    /// Returns a lower bound on `log Z_K` that is certain to hold, if the path
+    /// [has one](crate::path::AnnealingPath::certain_bound).
+    pub fn certain_lower_bound(&self) -> Option<f64> {
+        self.figures.certain_bound
     }
 
     /// Returns `log Z_0 + E log((w_1 + .. + w_k) / k)`, the `k`-sample bound (Burda, Grosse and Salakhutdinov 2016).
@@ -271,14 +277,16 @@ impl<S, R> Run<S, R> {
         self.figures.warnings.retain(|warning| !is_wrong(warning));
     }
 
-    /// Adds the warnings that the path derives from the final states.
-    pub(crate) fn doubt(&mut self, of_path: Doubts<'_, S>) {
-        let order = heaviest_first(self.log_weights());
-        let heaviest = order.iter().map(|&chain| &self.states()[chain]);
+    /// Adds the bound that the path finds from the final states, and the path's warnings.
+    pub(crate) fn doubt(&mut self, path: &impl AnnealingPath<State = S>) {
+        let mut order = heaviest_first(self.log_weights());
+        order.truncate(STATES_OF_BOUND);
+        let heaviest = Vec::from_iter(order.iter().map(|&chain| &self.states()[chain]));
         let chain_steps = (self.chains() as u64).saturating_mul(self.schedule().stages() as u64);
         let (lower, upper) = self.interval();
         let interval = (lower, upper + self.rounding_error());
-        self.warn(doubts(of_path, heaviest, chain_steps, interval));
+        self.figures.certain_bound = path.certain_bound(&heaviest, chain_steps);
+        self.warn(path.doubts(self.figures.certain_bound, interval));
     }
 
     pub(crate) fn rounding_error(&self) -> f64 {

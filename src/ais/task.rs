@@ -196,7 +196,7 @@ where
         until_error: Option<f64>,
     ) -> Result<Run<P::State, R>> {
         let mut run = part.probed(self.probe()).reached(until_error)?;
-        run.doubt(&|states, steps, interval| self.path.doubts(states, steps, interval));
+        run.doubt(&self.path);
         Ok(run)
     }
 }

@@ -240,18 +240,18 @@ pub trait AnnealingPath: Clone {
         0.0
     }
 
-    /// Returns the path's reasons to doubt `interval` for log Z of the target, such as a
-    /// [bound](crate::estimate::Warning::BelowBound) above it; none by default. A run adds them to its warnings.
-    /// `states` are final states of its chains, heaviest first. The search for reasons starts from them and takes a
-    /// small share of the cost of `chain_steps` moves.
-    fn doubts(
-        &self,
-        states: &[&Self::State],
-        chain_steps: u64,
-        interval: (f64, f64),
-    ) -> Vec<Warning> {
-        let _ = (states, chain_steps, interval);
-        Vec::new()
+    /// Returns a lower bound on log Z of the target that is certain to hold; none by default. `states` are final states
+    /// of a run's chains, heaviest first. The search for a bound starts from them and takes a small share of the cost of
+    /// `chain_steps` moves.
+    fn certain_bound(&self, states: &[&Self::State], chain_steps: u64) -> Option<f64> {
+        let _ = (states, chain_steps);
+        None
+    }
+
+    /// Returns the path's reasons to doubt `interval` for log Z of the target, by default the
+    /// [`certain_bound`](Self::certain_bound) if it lies above. A run adds them to its warnings.
+    fn doubts(&self, certain_bound: Option<f64>, interval: (f64, f64)) -> Vec<Warning> {
+        below_bound(certain_bound, interval)
     }
 }
 
@@ -284,8 +284,12 @@ impl<P: AnnealingPath> AnnealingPath for &P {
         P::rounding_error(self)
     }
 
-    fn doubts(&self, states: &[&P::State], chain_steps: u64, interval: (f64, f64)) -> Vec<Warning> {
-        P::doubts(self, states, chain_steps, interval)
+    fn certain_bound(&self, states: &[&P::State], chain_steps: u64) -> Option<f64> {
+        P::certain_bound(self, states, chain_steps)
+    }
+
+    fn doubts(&self, certain_bound: Option<f64>, interval: (f64, f64)) -> Vec<Warning> {
+        P::doubts(self, certain_bound, interval)
     }
 }
 
@@ -321,19 +325,11 @@ impl<M: UnnormalizedModel> Intermediate for Stationary<M> {
     }
 }
 
-/// Largest number of states from which a path looks for doubts.
-const DOUBTING_STATES: usize = 256;
-
-/// The method [`AnnealingPath::doubts`] of a path, as a closure.
-pub(crate) type Doubts<'d, S> = &'d dyn Fn(&[&S], u64, (f64, f64)) -> Vec<Warning>;
-
-/// Returns the doubts of a path, found from the first `DOUBTING_STATES` of `states`, sorted by falling weight.
-pub(crate) fn doubts<'s, S: 's>(
-    of_path: Doubts<'_, S>,
-    states: impl Iterator<Item = &'s S>,
-    chain_steps: u64,
-    interval: (f64, f64),
-) -> Vec<Warning> {
-    let states: Vec<&S> = states.take(DOUBTING_STATES).collect();
-    of_path(&states, chain_steps, interval)
+/// Returns a warning if the bound lies above the interval.
+pub(crate) fn below_bound(certain_bound: Option<f64>, interval: (f64, f64)) -> Vec<Warning> {
+    let below = |bound| Warning::below_bound(bound, 1.0, interval.1);
+    Vec::from_iter(certain_bound.and_then(below))
 }
+
+/// Largest number of final states of a run from which its path looks for a bound.
+pub(crate) const STATES_OF_BOUND: usize = 256;

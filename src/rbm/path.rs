@@ -8,7 +8,7 @@ use rand::Rng;
 use crate::estimate::Warning;
 use crate::model::UnnormalizedModel;
 use crate::num::{Moments, Simd, SimdLevel, sigmoid, softplus, softplus_increment};
-use crate::path::{AnnealingPath, BetaDerivative, Intermediate};
+use crate::path::{AnnealingPath, BetaDerivative, Intermediate, below_bound};
 use crate::population::Population;
 use crate::random::{Purpose, stream};
 use crate::rbm::components::{Activations, ComponentWeights};
@@ -322,21 +322,15 @@ impl<'p, T: Scalar> AnnealingPath for &'p RbmPath<T> {
         0.5 * T::epsilon().as_() * squares.sqrt()
     }
 
-    /// Warns if the [lower bound](RbmPath::lower_bound) lies above a run's `interval`, and adds the warnings of the
-    /// [start](RbmPath::with_start).
-    fn doubts(
-        &self,
-        states: &[&Vec<bool>],
-        chain_steps: u64,
-        interval: (f64, f64),
-    ) -> Vec<Warning> {
-        let bound = self.lower_bound(states, chain_steps).ok();
-        match (&self.start, bound) {
-            (Some(start), bound) => start.doubts(bound, interval),
-            (None, Some(bound)) => Warning::below_bound(bound, 1.0, interval.1)
-                .into_iter()
-                .collect(),
-            (None, None) => Vec::new(),
+    fn certain_bound(&self, states: &[&Vec<bool>], chain_steps: u64) -> Option<f64> {
+        self.lower_bound(states, chain_steps).ok()
+    }
+
+    /// Warns if a bound lies above a run's `interval`, and adds the warnings of the [start](RbmPath::with_start).
+    fn doubts(&self, certain_bound: Option<f64>, interval: (f64, f64)) -> Vec<Warning> {
+        match &self.start {
+            Some(start) => start.doubts(certain_bound, interval),
+            None => below_bound(certain_bound, interval),
         }
     }
 

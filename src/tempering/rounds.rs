@@ -10,7 +10,7 @@ use super::runner::{Tempering, TemperingSettings};
 use crate::estimate::{LogZ, Remedy, Warning};
 use crate::kernel::{Invariant, refuse_stages};
 use crate::model::UnnormalizedModel;
-use crate::path::{AnnealingPath, Intermediate, dimension, doubts};
+use crate::path::{AnnealingPath, Intermediate, STATES_OF_BOUND, dimension};
 use crate::work::{Carries, Closed, Job, Runs, StoppedBy, fold};
 use crate::{Error, Result};
 
@@ -151,9 +151,9 @@ where
         let remedy = Remedy::Ladders(self.settings.ladders);
         run.warn(Warning::error_not_reached(asked, reached, None, remedy));
         let (moves, (lower, upper)) = (run.evaluations(), run.interval());
-        let interval = (lower, upper + rounding.0);
-        let of_path = |states: &[&_], moves, interval| self.path.doubts(states, moves, interval);
-        run.warn(doubts(&of_path, run.states().iter(), moves, interval));
+        let states = Vec::from_iter(run.states().iter().take(STATES_OF_BOUND));
+        let bound = self.path.certain_bound(&states, moves);
+        run.warn(self.path.doubts(bound, (lower, upper + rounding.0)));
         Ok(run)
     }
 

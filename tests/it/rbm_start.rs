@@ -252,6 +252,54 @@ fn pilots_take_1024_chain_steps_for_each_stage() -> annealed::Result<()> {
     Ok(())
 }
 
+/// Twelve hidden units with thirty pixels each, all of them on or off with probability 1/2. Log Z is a sum over the units.
+fn blocks() -> annealed::Result<(Rbm<f32>, f64)> {
+    let (units, pixels, weight, bias) = (12, 30, 4.0, -2.2);
+    let softplus = |x: f64| x.exp().ln_1p();
+    let of_one = f64::from(pixels) * softplus(f64::from(bias));
+    let hidden = of_one - f64::from(pixels) * softplus(f64::from(bias + weight));
+    let weights = DMatrix::from_fn(units, units * pixels as usize, |j, i| {
+        weight * f32::from(u8::from(i / pixels as usize == j))
+    });
+    let visible = DVector::repeat(weights.ncols(), bias);
+    let rbm = Rbm::new(weights, DVector::repeat(units, hidden as f32), visible)?;
+    Ok((rbm, units as f64 * (2_f64.ln() + of_one)))
+}
+
+#[test]
+fn a_second_round_of_pilots_follows_a_first_without_many_effective_chains() -> annealed::Result<()>
+{
+    let (trap, _) = trap()?;
+    let (blocks, log_z) = blocks()?;
+    let exact = trap.exact_log_normalizer()?;
+    for (rbm, log_z, stages) in [(trap, exact, 375), (blocks, log_z, 1_125)] {
+        let start = StartSearch::new(4_000).run(&rbm)?;
+        assert_eq!(start.candidates()[0].stages, stages, "{start}");
+        let found = run_along(&start.path(rbm)?, 4_000)?;
+        let (error, se) = (found.log_z() - log_z, found.standard_error());
+        assert!(
+            error.abs() < 4.0 * se && se < 0.3,
+            "{start}{found}; {log_z}"
+        );
+    }
+    Ok(())
+}
+
+#[test]
+fn a_run_knows_the_certain_bound_of_its_path() -> annealed::Result<()> {
+    let (rbm, log_z) = pattern(80)?;
+    let base = BaseRate::new(HIDDEN, rbm.visible_bias().clone())?;
+    let path = RbmPath::new(base, rbm)?;
+    let found = run_along(&path, 100)?;
+    let mut chains = Vec::from_iter(found.log_weights().iter().zip(found.states()));
+    chains.sort_by(|one, other| other.0.total_cmp(one.0));
+    let states = Vec::from_iter(chains.into_iter().map(|(_, state)| state));
+    let bound = path.lower_bound(&states, 256 * 100)?;
+    assert_eq!(found.certain_lower_bound(), Some(bound));
+    assert!(bound > log_z - 0.2 && found.log_z() < bound, "{bound}");
+    Ok(())
+}
+
 #[test]
 fn bad_input_is_named() -> annealed::Result<()> {
     let (rbm, base) = trap()?;

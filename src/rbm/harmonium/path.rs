@@ -5,7 +5,6 @@ use std::f64::consts::LN_2;
 use nalgebra::DVector;
 use rand::Rng;
 
-use crate::estimate::Warning;
 use crate::kernel::{Block, Increment, NonFinite, Stage, Step, TransitionKernel, detailed_balance};
 use crate::model::UnnormalizedModel;
 use crate::num::{sigmoid, softplus, softplus_increment};
@@ -85,14 +84,11 @@ impl<'p, V: VisibleUnits> AnnealingPath for &'p HarmoniumPath<V> {
         &self.base
     }
 
-    /// Warns if the bound of [`Harmonium::lower_bound`] lies above the interval. The bound is computed as for an
-    /// [`RbmPath`](crate::rbm::RbmPath).
-    fn doubts(&self, states: &[&V::State], chain_steps: u64, interval: (f64, f64)) -> Vec<Warning> {
+    /// Returns the bound of [`Harmonium::lower_bound`], computed as for an [`RbmPath`](crate::rbm::RbmPath).
+    fn certain_bound(&self, states: &[&V::State], chain_steps: u64) -> Option<f64> {
         let effort = Effort::of_run(chain_steps, self.target.hidden_units());
         let found = self.target.bound_from(states, STARTS, 0, effort);
-        let bound = found.ok().map(|found| found.value);
-        let below = bound.and_then(|bound| Warning::below_bound(bound, 1.0, interval.1));
-        Vec::from_iter(below)
+        found.ok().map(|found| found.value)
     }
 
     fn at(&self, beta: f64) -> HarmoniumAt<'p, V> {

@@ -33,6 +33,9 @@ use crate::{Error, Result};
 /// sample size of the first base exceeds half its chains and no bound or pilot lies above its estimate. The run draws
 /// new chains, so its Z^ is unbiased.
 ///
+/// A search for a run of at least 4,000 stages has two rounds. The first is the search for a run of 1,000 stages. If
+/// its pilot of all bases has many effective chains, and no bound or other pilot lies above that, the search ends.
+///
 /// ```
 /// use annealed::prelude::*;
 ///
@@ -56,8 +59,15 @@ pub struct StartSearch<'p, T: Scalar = f32> {
     execution: Execution<'p>,
 }
 
-/// Largest number of pilots: given base, coins, modes, two fitted bases and, at most twice, the mixture of all. Their
-/// bounds hold jointly: each gets an equal part of the error probability.
+/// Stages of the first round of a search for a longer run.
+const FIRST_ROUND: usize = 1_000;
+/// Fewest stages of a run whose search has two rounds. The second round keeps three quarters of them at least.
+const LEAST_OF_TWO_ROUNDS: usize = 4 * FIRST_ROUND;
+/// Effective chains of the pilot of all bases, relative to its chains, at which the first round is enough: the run's error
+/// is then as small as after a long search (`docs/notes/bases.md`).
+const ENOUGH_ESS: f64 = 0.4;
+/// Largest number of pilots in a round: given base, coins, modes, two fitted bases and, at most twice, the mixture of
+/// all. Their bounds hold jointly: each gets an equal part of the error probability.
 const MOST_PILOTS: f64 = 7.0;
 /// Number of chains of a pilot, whatever the run's. Smaller pilots miss mass: with 64 to 250 chains a search that
 /// chooses one base is silently low in 4 of 9 runs on a machine of bars. With 512 its one run there is right.
@@ -114,7 +124,8 @@ const DEFENCE_SHARE: f64 = 0.1;
 
 impl<'p, T: Scalar> StartSearch<'p, T> {
     /// Creates a search for an [`Ais`] run of `stages` stages. All pilots together take 1,024 chain-steps for each of
-    /// these stages, fewer if the search ends early, or 1,280 if the mixture of all bases needs a second pilot.
+    /// these stages, or up to 1,280 if mixtures of all bases need second pilots. A search that ends early takes fewer:
+    /// in its first round, a million.
     pub fn new(stages: usize) -> Self {
         Self {
             stages,
@@ -161,10 +172,11 @@ impl<'p, T: Scalar> StartSearch<'p, T> {
         Error::check(sum <= most, argument, short(sum), expected)?;
         let begun = Instant::now();
         let job = Job::new(&self.execution)?.named("search for a start");
-        job.foresee(self.chain_steps());
+        job.foresee(chain_steps(self.stages));
         let pilots = Pilots {
             rbm,
             of: self,
+            stages: self.stages,
             job,
             rng: stream(self.seed, Purpose::START, 0),
             candidates: Vec::new(),
@@ -176,11 +188,15 @@ impl<'p, T: Scalar> StartSearch<'p, T> {
         Ok(start)
     }
 
-    /// Returns the chain-steps of all pilots.
-    fn chain_steps(&self) -> u64 {
-        let shares = GIVEN_STAGES + COINS_STAGES + MODES_STAGES + 2.0 * FITTED_STAGES + ALL_STAGES;
-        (shares * PILOT_CHAINS as f64 * self.stages as f64) as u64
+    fn has_two_rounds(&self) -> bool {
+        self.stages >= LEAST_OF_TWO_ROUNDS
     }
+}
+
+/// Returns the chain-steps of all pilots of a round of `stages`.
+fn chain_steps(stages: usize) -> u64 {
+    let shares = GIVEN_STAGES + COINS_STAGES + MODES_STAGES + 2.0 * FITTED_STAGES + ALL_STAGES;
+    (shares * PILOT_CHAINS as f64 * stages as f64) as u64
 }
 
 crate::num::debug_by_fields! {
@@ -190,6 +206,8 @@ crate::num::debug_by_fields! {
 struct Pilots<'s, T: Scalar> {
     rbm: &'s Rbm<T>,
     of: &'s StartSearch<'s, T>,
+    /// Stages of the round, of which its pilots take shares.
+    stages: usize,
     job: Job<'s>,
     rng: StreamRng,
     candidates: Vec<Candidate<T>>,
@@ -201,8 +219,6 @@ struct Pilots<'s, T: Scalar> {
 impl<T: Scalar> Pilots<'_, T> {
     fn search(mut self) -> Result<Start<T>> {
         let (rbm, of) = (self.rbm, self.of);
-        let (hidden, visible) = (rbm.hidden_units(), rbm.visible_units());
-        let coins = BaseRate::uniform(hidden, visible)?;
         let (name, first) = match &of.given {
             Some(given) => ("base rates", given.clone()),
             None => (
@@ -210,9 +226,27 @@ impl<T: Scalar> Pilots<'_, T> {
                 BaseRate::mean_field(rbm, MODE_STARTS, of.seed)?,
             ),
         };
+        if of.has_two_rounds() {
+            self.stages = FIRST_ROUND;
+            if let (start, true) = self.round(name, &first)? {
+                return Ok(start);
+            }
+            self.stages = of.stages - FIRST_ROUND;
+        }
+        Ok(self.round(name, &first)?.0)
+    }
+
+    /// Returns the start that a round of pilots leads to, and whether it is good enough to end the search.
+    fn round(&mut self, name: &str, first: &BaseRate<T>) -> Result<(Start<T>, bool)> {
+        let (rbm, of) = (self.rbm, self.of);
+        let (hidden, visible) = (rbm.hidden_units(), rbm.visible_units());
+        let coins = BaseRate::uniform(hidden, visible)?;
+        self.depths.clear();
+        self.drawn.clear();
         let mut states = self.pilot(name, first.clone(), GIVEN_STAGES)?;
         states.extend(self.pilot("fair coins", coins.clone(), COINS_STAGES)?);
-        let effort = Effort::of_search(SEARCH_EFFORT * of.chain_steps(), hidden.min(visible));
+        let steps = SEARCH_EFFORT * chain_steps(self.stages);
+        let effort = Effort::of_search(steps, hidden.min(visible));
         let explore = || rbm.explore(&states, MODE_STARTS, of.seed, effort);
         let (bound, known) = in_pool(of.execution.threads, explore)?;
         let modes = around_modes(hidden, &bound)?;
@@ -225,11 +259,11 @@ impl<T: Scalar> Pilots<'_, T> {
         self.pilot("modes", BaseRate::mixture(parts)?, MODES_STAGES)?;
         if self.first_is_good(&bound) {
             set_by_pilots(&mut self.candidates, &bound);
-            return self.concluded(None, bound);
+            return Ok((self.concluded(None, bound)?, true));
         }
         let first_fitted = self.candidates.len();
         for (name, components) in FITTED {
-            let base = self.fitted(components, &first, &known)?;
+            let base = self.fitted(components, first, &known)?;
             self.pilot(name, base, FITTED_STAGES)?;
         }
         set_by_pilots(&mut self.candidates, &bound);
@@ -237,15 +271,17 @@ impl<T: Scalar> Pilots<'_, T> {
         if clear_the_way(&all, &mut self.candidates, &bound) {
             all = self.pilot_of_all()?;
         }
+        let mut is_enough = all.effective_sample_size > ENOUGH_ESS * all.chains as f64;
         if is_too_low(&all, &self.candidates, &bound) {
+            is_enough = false;
             set_to_surest(&mut self.candidates);
         }
         // The pilot of the mixture has reached the mass of each base, so the bases fitted anew lack none of it.
         for (place, (_, components)) in FITTED.into_iter().enumerate() {
-            let fitted = self.fitted(components, &first, &known)?;
+            let fitted = self.fitted(components, first, &known)?;
             self.candidates[first_fitted + place].base = fitted;
         }
-        self.concluded(Some(all), bound)
+        Ok((self.concluded(Some(all), bound)?, is_enough))
     }
 
     /// Runs a pilot of the mixture of the candidates, and returns it.
@@ -276,7 +312,8 @@ impl<T: Scalar> Pilots<'_, T> {
             path = path.weighted(weights);
         }
         let run = self.run(path, share)?;
-        let confidence = 1.0 - (1.0 - BOUNDS_CONFIDENCE) / MOST_PILOTS;
+        let rounds = 1.0 + f64::from(u8::from(self.of.has_two_rounds()));
+        let confidence = 1.0 - (1.0 - BOUNDS_CONFIDENCE) / (MOST_PILOTS * rounds);
         let candidate = Candidate::of(name, base, &run, confidence)?;
         self.candidates.push(candidate);
         self.depths.push(depths_of(&run));
@@ -285,7 +322,7 @@ impl<T: Scalar> Pilots<'_, T> {
     }
 
     fn run(&mut self, mut path: RbmPath<T>, share: f64) -> Result<Run<Vec<bool>>> {
-        let stages = (share * self.of.stages as f64).round().max(1.0) as usize;
+        let stages = (share * self.stages as f64).round().max(1.0) as usize;
         if let Some(engine) = self.of.engine {
             path = path.with_simd_level(engine)?;
         }
@@ -371,7 +408,7 @@ impl<T: Scalar> Pilots<'_, T> {
     }
 
     /// Returns the start, whose base is the mixture of the candidates. The mixture's own pilot `all` is listed last.
-    fn concluded(mut self, all: Option<Candidate<T>>, bound: LogZBound) -> Result<Start<T>> {
+    fn concluded(&mut self, all: Option<Candidate<T>>, bound: LogZBound) -> Result<Start<T>> {
         let base = self.mixture()?;
         let weights = self.weights_of(&base);
         self.candidates.extend(all);
@@ -379,7 +416,7 @@ impl<T: Scalar> Pilots<'_, T> {
             machine: hash(self.rbm),
             base,
             weights,
-            candidates: self.candidates,
+            candidates: std::mem::take(&mut self.candidates),
             bound,
             seconds: 0.0,
         })

@@ -4,15 +4,10 @@ use annealed::Result;
 use annealed::ais::Run;
 use annealed::estimate::LogZ;
 use annealed::estimate::Warning;
-use annealed::rbm::{LogLikelihood, RbmPath, Start};
+use annealed::rbm::{LogLikelihood, Start};
 use serde_json::Value;
 
 use crate::saved;
-
-/// Number of states with the largest weights from which the certain bound is computed.
-const STATES: usize = 256;
-/// The certain bound costs about a twentieth of the run. A shorter run counts as a run of this many chain-steps.
-const LEAST_STEPS: usize = 500_000;
 
 /// Bounds that are valid whatever the chains missed.
 pub struct Bounds {
@@ -23,17 +18,13 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    pub fn new(path: &RbmPath, run: &Run<Vec<bool>>) -> Result<Self> {
-        let mut chains: Vec<usize> = (0..run.chains()).collect();
-        let log_weights = run.log_weights();
-        chains.sort_by(|&one, &other| log_weights[other].total_cmp(&log_weights[one]));
-        let heaviest = chains.iter().take(STATES);
-        let states: Vec<_> = heaviest.map(|&chain| &run.states()[chain]).collect();
-        let chain_steps = run.chains().saturating_mul(run.schedule().stages());
-        let certain = path.lower_bound(&states, chain_steps.max(LEAST_STEPS) as u64)?;
+    pub fn of(run: &Run<Vec<bool>>) -> Result<Self> {
         let certified = run.certified_lower_bound(0.95)?;
-        let certified = certified.expect("a forward run has one");
-        Ok(Self { certain, certified })
+        Ok(Self {
+            // The search for it fails only if log Z overflows.
+            certain: run.certain_lower_bound().unwrap_or(f64::NEG_INFINITY),
+            certified: certified.expect("a forward run has one"),
+        })
     }
 
     /// Returns warnings that the run does not contain: from the search for the start, and from these bounds.

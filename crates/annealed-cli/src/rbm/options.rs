@@ -104,7 +104,7 @@ pub struct Options {
         default_value_t = 10_000
     )]
     pub stages: usize,
-    /// Number of chains, or the largest number if --until-error or --time-limit is set; 4096 by default. The search for a start takes the time of 1024 chains, whatever N is
+    /// Number of chains, or the largest number if --until-error or --time-limit is set; 4096 by default. The search for a start takes the time of up to 1024 chains, whatever N is
     #[arg(help_heading = "Run", long, value_name = "N")]
     pub chains: Option<usize>,
     /// Seed; the results are the same for any number of threads
@@ -116,7 +116,7 @@ pub struct Options {
     /// End the run after this time
     #[arg(help_heading = "Run", long, value_name = "SECONDS", value_parser = seconds)]
     pub time_limit: Option<Duration>,
-    /// Where chains start: auto searches by pilots and mixes all bases that found mass (with fewer --chains the search takes as long); data-rate takes the rates of --base-data or of the file; uniform takes fair coins
+    /// Where chains start: auto searches by pilots and mixes all bases that found mass (with fewer --chains the search takes as long; if short pilots find a good base, it ends early); data-rate takes the rates of --base-data or of the file; uniform takes fair coins
     #[arg(
         help_heading = "Start",
         long,

@@ -4,9 +4,11 @@
 //!
 //! ```text
 //! cargo run --release -p annealed-measurements --bin bases -- --weights a.npz --weights b.npz --seeds 20
+//! RAYON_NUM_THREADS=1 cargo run --release -p annealed-measurements --bin bases -- --bounds --weights a.npz --chains 256
 //! ```
 
 mod binary;
+mod bounds;
 mod gaussian;
 mod gaussian_rbm;
 
@@ -29,6 +31,9 @@ struct Options {
     /// Only RBMs of 0/1 units
     #[arg(long)]
     binary_only: bool,
+    /// Only the certain bounds of runs from base rates: how many runs they warn of, their mean and cost
+    #[arg(long, requires = "weights")]
+    bounds: bool,
     /// Runs for each row
     #[arg(long, default_value_t = 3)]
     seeds: u64,
@@ -42,6 +47,10 @@ struct Options {
 
 fn main() -> Result<()> {
     let options = Options::parse();
+    if options.bounds {
+        let mut files = options.weights.iter();
+        return files.try_for_each(|file| bounds::compare_on_file(file, &options));
+    }
     if options.weights.is_empty() {
         binary::compare_on_digits(&options)?;
     }
