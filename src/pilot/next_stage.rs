@@ -162,9 +162,6 @@ where
         .unwrap_or(f64::INFINITY))
 }
 
-/// Sums of larger log densities are rounded to more than .01 nats, and lose the differences between chains.
-const MOST_NATS: f64 = 1e14;
-
 /// Returns `sqrt(N / CESS - 1)`, with its square multiplied by `1 / (1 - 1/ESS)`. Without this factor the distance
 /// would vanish when the weights collapse.
 fn distance([before, after, squares]: [WeightSums; 3]) -> f64 {
@@ -172,7 +169,7 @@ fn distance([before, after, squares]: [WeightSums; 3]) -> f64 {
     let ess = before.effective_sample_size();
     let length = ((inverse - 1.0).max(0.0) / (1.0 - 1.0 / ess)).sqrt();
     // Off the support, or too far for the sums: infinitely far.
-    match length.is_nan() || after.log_sum().abs() > MOST_NATS {
+    match length.is_nan() {
         true => f64::INFINITY,
         false => length,
     }

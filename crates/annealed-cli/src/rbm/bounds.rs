@@ -4,10 +4,13 @@ use annealed::Result;
 use annealed::ais::Run;
 use annealed::estimate::LogZ;
 use annealed::estimate::Warning;
-use annealed::rbm::{LogLikelihood, Start};
+use annealed::rbm::{LogLikelihood, RbmPath, Start};
 use serde_json::Value;
 
 use crate::saved;
+
+/// A shorter run's bound is searched for as if the run had this many chain-steps.
+const LEAST_STEPS: u64 = 500_000;
 
 /// Bounds that are valid whatever the chains missed.
 pub struct Bounds {
@@ -18,11 +21,16 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    pub fn of(run: &Run<Vec<bool>>) -> Result<Self> {
+    pub fn new(path: &RbmPath, run: &Run<Vec<bool>>) -> Result<Self> {
         let certified = run.certified_lower_bound(0.95)?;
+        // The search for it fails only if log Z overflows.
+        let mut certain = run.certain_lower_bound().unwrap_or(f64::NEG_INFINITY);
+        if run.chains().saturating_mul(run.schedule().stages()) < LEAST_STEPS as usize {
+            let states = Vec::from_iter(run.states());
+            certain = certain.max(path.lower_bound(&states, LEAST_STEPS)?);
+        }
         Ok(Self {
-            // The search for it fails only if log Z overflows.
-            certain: run.certain_lower_bound().unwrap_or(f64::NEG_INFINITY),
+            certain,
             certified: certified.expect("a forward run has one"),
         })
     }

@@ -60,7 +60,7 @@ pub fn score(options: &Options, interrupt: &Interrupt) -> Result<String, Box<dyn
     if !processes.speaks() {
         return Ok(String::new());
     }
-    let mut report = Report::of_forward(&problem, &run, start.as_ref())?;
+    let mut report = Report::of_forward(&problem, &path, &run, start.as_ref())?;
     report.pilot_seconds = pilot_seconds;
     report.continued = options.resume.is_some() || !options.extend.is_empty();
     if let Some(file) = &options.save {

@@ -7,7 +7,7 @@ use annealed::Result;
 use annealed::ais::{Run, StoppedBy};
 use annealed::bidirectional::Raise;
 use annealed::estimate::{LogZ, Warning};
-use annealed::rbm::{Candidate, LikelihoodBound, LogLikelihood, Start};
+use annealed::rbm::{Candidate, LikelihoodBound, LogLikelihood, RbmPath, Start};
 use serde_json::{Value, json};
 
 use super::bounds::Bounds;
@@ -45,10 +45,11 @@ impl<'a> Report<'a> {
     /// Creates the report of a forward run alone, without scores.
     pub fn of_forward(
         problem: &'a Problem,
+        path: &RbmPath,
         run: &'a Run<Vec<bool>>,
         start: Option<&'a Start>,
     ) -> Result<Self> {
-        let bounds = Bounds::of(run)?;
+        let bounds = Bounds::new(path, run)?;
         Ok(Self {
             problem,
             start,
