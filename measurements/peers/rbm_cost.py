@@ -14,6 +14,7 @@ How many chains the recipe needs depends on their weights and not on who compute
 """
 
 import argparse
+import base64
 import json
 import math
 import resource
@@ -168,7 +169,7 @@ def costs(options):
         needed = chain_steps(recipe["sm08"], log_z)
         found = {"annealed": (statistics.median(seconds), max(more) > 1)}
         for name, of_size in rates.items():
-            found[name] = (needed / statistics.median(of_size), True)
+            found[name] = (needed / statistics.median(of_size), False)
         yield machine, log_z, ours, recipe, needed, found
 
 
@@ -188,18 +189,27 @@ def in_nats(runs, log_z):
     return [f"{rounded(error):g}", f"{wrong} of {len(runs)}"]
 
 
-def table(options):
-    head = ["machine", "`annealed`", "of it the search", "RMSE", "off", "NumPy", "PyTorch", "JAX", "our engine", "chains"]
-    head += ["RMSE", "off", "RMSE, linear", "off"]
+def print_table(head, rows):
     print("| " + " | ".join(head) + " |\n|---|" + "--:|" * (len(head) - 1))
+    print("".join("| " + " | ".join(row) + " |\n" for row in rows))
+
+
+def table(options):
     everything = list(costs(options))
-    for machine, log_z, ours, recipe, needed, found in everything:
+    head = ["machine", "`annealed`", "of it the search", "recipe in NumPy, about", "in PyTorch", "in JAX", "in our engine", "its chains"]
+    rows = []
+    for machine, _, ours, _, needed, found in everything:
         search = statistics.median(run["search"] for run in ours)
+        chains = f"{rounded(needed / SCHEDULES['sm08']):,.0f}" if math.isfinite(needed) else ""
         of_recipe = [in_words(*found[name]) for name in [*LIBRARIES, "engine"]]
-        of_recipe.append(f"{rounded(needed / SCHEDULES['sm08']):,.0f}" if math.isfinite(needed) else "")
-        cells = [machine, in_words(*found["annealed"]), f"{search:.2g} s", *in_nats(ours, log_z), *of_recipe]
-        print("| " + " | ".join(cells + in_nats(recipe["sm08"], log_z) + in_nats(recipe["linear"], log_z)) + " |")
-    print()
+        rows.append([machine, in_words(*found["annealed"]), f"{rounded(search):g} s", *of_recipe, chains])
+    print_table(head, rows)
+    head = ["machine", "`annealed`", "off", "recipe, 14,500 stages", "off", "linear, 1,000 stages", "off"]
+    rows = []
+    for machine, log_z, ours, recipe, *_ in everything:
+        groups = (ours, recipe["sm08"], recipe["linear"])
+        rows.append([machine, *(cell for runs in groups for cell in in_nats(runs, log_z))])
+    print_table(head, rows)
     for line in read(options):
         if line["kind"] == "check":
             log_z, seconds = reference(options, line["machine"]), line["chains"] * line["stages"] / line["rate"]
@@ -214,7 +224,7 @@ def table(options):
 
 
 def draw(everything, file):
-    """A dot for each program and machine; what never reaches the error is beyond the scale."""
+    """A dot for each program and machine; what never reaches the error is beyond the scale. Beside it, a link for rustdoc."""
     colours = {"annealed": "#0072b2", "jax": "#d55e00", "torch": "#009e73", "numpy": "#e69f00"}
     words = {"annealed": "annealed, with its search"} | {name: f"the recipe in {title}" for name, title in LIBRARIES.items()}
     finite = [found[name][0] for *_, found in everything for name in colours if math.isfinite(found[name][0])]
@@ -228,7 +238,8 @@ def draw(everything, file):
     for place, (name, colour) in enumerate(colours.items()):
         x = left + 150 * place
         lines.append(f'<circle cx="{x + 4}" cy="34" r="4" fill="{colour}"/><text x="{x + 13}" y="38">{words[name]}</text>')
-    ticks = [(at(10.0**k), f"{10.0**k:,g}") for k in range(low, high + 1)] + [(right + 55, "never")]
+    ticks = [(at(10.0**k), f"{10**k:,}") for k in range(low, high + 1)]
+    ticks += [(right + 55, "never")] if len(finite) < len(everything) * len(colours) else []
     for x, word in ticks:
         lines.append(f'<path d="M{x:.1f} {top}V{bottom}" stroke="#ddd"/><text x="{x:.1f}" y="{bottom + 15}" text-anchor="middle">{word}</text>')
     hour = at(HOUR)
@@ -242,6 +253,8 @@ def draw(everything, file):
             x = at(seconds) if math.isfinite(seconds) else right + 43 + 8 * row
             lines.append(f'<circle cx="{x:.1f}" cy="{y:.0f}" r="4" fill="{colour}"/>')
     Path(file).write_text("\n".join([*lines, "</svg>\n"]))
+    picture = base64.b64encode(Path(file).read_bytes()).decode()
+    Path(file).with_suffix(".link").write_text(f"[cost]: data:image/svg+xml;base64,{picture}\n")
 
 
 if __name__ == "__main__":
