@@ -300,12 +300,14 @@ fn add_active<R: PanelRow>(rows: &[R], units: &ActiveUnits, sums: &mut [R]) {
 
 /// Adds `rows` to `first`. It keeps two sums in turn, whose additions need not wait for each other.
 #[inline(always)]
-fn add_rows<'a, R: PanelRow + 'a>(first: R, rows: impl Iterator<Item = &'a R>) -> R {
-    let (mut next, mut other) = (first, R::default());
-    for row in rows {
-        (next, other) = (other, next.plus(row));
+fn add_rows<'a, R: PanelRow + 'a>(first: R, mut rows: impl Iterator<Item = &'a R>) -> R {
+    let (mut even, mut odd) = (first, R::default());
+    while let Some(row) = rows.next() {
+        even = even.plus(row);
+        let Some(row) = rows.next() else { break };
+        odd = odd.plus(row);
     }
-    next.plus(&other)
+    even.plus(&odd)
 }
 
 #[inline(always)]
