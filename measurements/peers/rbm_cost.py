@@ -3,7 +3,7 @@
 
     pip install numpy torch jax
     cargo build --release -p annealed-cli
-    taskset -c 1 measurements/peers/rbm_cost.py measure   # adds to rbm_cost.jsonl what is not in it; 40 minutes
+    taskset -c 1 measurements/peers/rbm_cost.py measure   # adds to rbm_cost.jsonl what is not in it; 50 minutes
     taskset -c 1 measurements/peers/rbm_cost.py measure --only annealed  # measures the program's lines anew
     measurements/peers/rbm_cost.py table --figure docs/figures/rbm-cost.svg
 
