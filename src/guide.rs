@@ -28,9 +28,13 @@ pages! {
     posterior "posterior.md",
     program "program.md",
     python "python.md",
-    rbms "rbms.md",
     schedules "schedules.md",
     second_witness "second-witness.md",
     slow_likelihoods "slow-likelihoods.md",
     which_method "which-method.md",
 }
+
+#[doc = links!()]
+#[doc = include_str!("../docs/figures/rbm-cost.link")]
+#[doc = include_str!("../docs/rbms.md")]
+pub mod rbms {}

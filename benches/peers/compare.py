@@ -6,10 +6,12 @@ import json
 import math
 import os
 import pathlib
+import resource
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -34,6 +36,12 @@ def last_line(command):
     """The JSON that a program prints last."""
     done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
     return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def busy_seconds():
+    """Seconds of the processor that finished programs took."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def build():
@@ -78,8 +86,11 @@ def crate_rbm(target, weights, steps, extra):
     command = [target / "release" / "annealed", "rbm", weights, "--json", "--base", "data-rate"]
     command += ["--chains", args.chains, "--stages", steps, "--threads", args.threads]
     command += ["--block-size", args.block_size]
+    wall, busy = time.perf_counter(), busy_seconds()
     found = last_line([str(word) for word in command + extra])
-    rate = args.chains * steps / found["seconds"]
+    # On one thread the seconds of the processor, which are a share of those of the wall.
+    share = (busy_seconds() - busy) / (time.perf_counter() - wall) if args.threads == 1 else 1
+    rate = args.chains * steps / (share * found["seconds"])
     return {"rate": rate, "log_z": found["log_z"], "standard_error": found["standard_error"]}
 
 

@@ -100,8 +100,9 @@ pub(crate) struct ActiveUnits {
     chains: usize,
     /// Whether so few units are on that the rows listed in `active` are added; otherwise tables are read at `places`.
     few: bool,
-    /// For each half of a line of units, and each chain: the places of the chain's sums in the half's eight tables.
-    places: Vec<[u8; TABLES]>,
+    /// For each half of a line of units, and each chain: the places of the chain's sums in the half's eight tables, a byte
+    /// per table. One load reads all of them; eight would wait for the loads of the sums.
+    places: Vec<u64>,
     /// Indices of the rows of the active units, chain after chain.
     active: Vec<u32>,
     /// End of each chain's part of `active`.
@@ -166,7 +167,7 @@ impl ActiveUnits {
         self.chains = layer.chains();
         vectorized!(engine, FUSED, {
             self.find_places(layer);
-            let entries = self.places.iter().map(entries_at);
+            let entries = self.places.iter().map(|&places| entries_at(places));
             let active: usize = entries.map(|bits| bits.count_ones() as usize).sum();
             let few = few_units(layer);
             self.few = active < few;
@@ -181,7 +182,7 @@ impl ActiveUnits {
     #[inline(always)]
     fn find_places(&mut self, layer: &Layer) {
         let (units, width, chains) = (layer.units(), layer.width(), layer.chains());
-        self.places.resize(2 * width * chains, [0; TABLES]);
+        self.places.resize(2 * width * chains, 0);
         // `chunks_exact_mut` panics for a size of 0, which would occur without chains.
         for (line, halves) in self.places.chunks_exact_mut(1.max(2 * chains)).enumerate() {
             let tables = tables_of(line, units);
@@ -194,8 +195,8 @@ impl ActiveUnits {
             let (first, second) = halves.split_at_mut(chains);
             for (chain, both) in first.iter_mut().zip(second).enumerate() {
                 let found = entries(&layer.chain(chain)[line].0, tables);
-                *both.0 = (found[0] & all[0] | FIRST_PLACES).to_le_bytes();
-                *both.1 = (found[1] & all[1] | FIRST_PLACES).to_le_bytes();
+                *both.0 = found[0] & all[0] | FIRST_PLACES;
+                *both.1 = found[1] & all[1] | FIRST_PLACES;
             }
         }
     }
@@ -209,7 +210,7 @@ impl ActiveUnits {
         let mut end = 0;
         for chain in 0..chains {
             for half in 0..halves {
-                let entries = entries_at(&self.places[half * chains + chain]);
+                let entries = entries_at(self.places[half * chains + chain]);
                 let pairs = entries | entries >> BITS;
                 for pair in 0..TABLES / 2 {
                     let first = (half * INPUTS + 8 * pair) as u32;
@@ -276,11 +277,12 @@ fn look_up<R: PanelRow>(rows: &[R], units: &ActiveUnits, sums: &mut [R]) {
         make_tables(rows, &mut tables);
         let count = rows.len() / BITS;
         for (sum, places) in sums.iter_mut().zip(places) {
+            let entry = |table| &tables[(places >> (8 * table)) as usize % (TABLES * ENTRIES)];
             // All parts but the last have all tables: a constant number, for which the compiler unrolls the loop.
             *sum = if count == TABLES {
-                add_rows(*sum, &tables, places)
+                add_rows(*sum, (0..TABLES).map(entry))
             } else {
-                add_rows(*sum, &tables, &places[..count])
+                add_rows(*sum, (0..count).map(entry))
             };
         }
     }
@@ -290,23 +292,20 @@ fn look_up<R: PanelRow>(rows: &[R], units: &ActiveUnits, sums: &mut [R]) {
 fn add_active<R: PanelRow>(rows: &[R], units: &ActiveUnits, sums: &mut [R]) {
     let mut start = 0;
     for (sum, &end) in sums.iter_mut().zip(&units.ends) {
-        *sum = add_rows(R::default(), rows, &units.active[start..end]);
+        let active = units.active[start..end].iter();
+        *sum = add_rows(R::default(), active.map(|&unit| &rows[unit as usize]));
         start = end;
     }
 }
 
-/// Adds the rows at `places` to `first`. It keeps two sums, whose additions need not wait for each other.
+/// Adds `rows` to `first`. It keeps two sums in turn, whose additions need not wait for each other.
 #[inline(always)]
-fn add_rows<R: PanelRow, I: Copy + Into<u32>>(first: R, rows: &[R], places: &[I]) -> R {
-    let row = |place: I| &rows[place.into() as usize];
-    let (pairs, rest) = places.as_chunks::<2>();
+fn add_rows<'a, R: PanelRow + 'a>(first: R, mut rows: impl Iterator<Item = &'a R>) -> R {
     let (mut even, mut odd) = (first, R::default());
-    for &[first, second] in pairs {
-        even = even.plus(row(first));
-        odd = odd.plus(row(second));
-    }
-    if let [last] = rest {
-        even = even.plus(row(*last));
+    while let Some(row) = rows.next() {
+        even = even.plus(row);
+        let Some(row) = rows.next() else { break };
+        odd = odd.plus(row);
     }
     even.plus(&odd)
 }
@@ -359,8 +358,8 @@ const FIRST_PLACES: u64 = 0x7060_5040_3020_1000;
 
 /// Returns each of `places`, which count through all tables, as an index within its own table; a byte per table.
 #[inline(always)]
-fn entries_at(places: &[u8; TABLES]) -> u64 {
-    u64::from_le_bytes(*places) & 0x0f0f_0f0f_0f0f_0f0f
+fn entries_at(places: u64) -> u64 {
+    places & 0x0f0f_0f0f_0f0f_0f0f
 }
 
 #[cfg(test)]
