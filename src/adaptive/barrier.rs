@@ -150,7 +150,7 @@ impl Barrier {
     /// Returns the schedule with `stages` stages of equal intensity; a linear one if nothing changes along the path.
     ///
     /// # Errors
-    /// `stages` of 0.
+    /// `stages` of 0. [`Error::NotConverged`] if the target changes so fast that stages would differ by rounding alone.
     pub fn schedule(&self, stages: usize) -> Result<Schedule> {
         Error::check_count("stages", stages, 1)?;
         let recorded = (self.cumulative.len() - 1) as f64;
@@ -161,7 +161,13 @@ impl Barrier {
         let raised = |pair: &[f64]| (pair[1] - pair[0]).max(floor);
         let raised = self.cumulative.windows(2).map(raised);
         let raised = Self::new(self.betas.clone(), raised);
-        interpolate(&raised.betas, &raised.cumulative, stages)
+        interpolate(&raised.betas, &raised.cumulative, stages).map_err(|_| Error::NotConverged {
+            what: "a schedule along the path",
+            detail: format!(
+                "the betas of {stages} stages of equal intensity would differ by rounding alone: the target may have no finite \
+                 integral, or the base is too far from it"
+            ),
+        })
     }
 }
 

@@ -189,6 +189,9 @@ const SURE: f64 = 0.999;
 
 /// Standard errors of what the last round lacks, by its rise, above which rounds warn.
 const RISING_ERRORS: f64 = 2.5;
+/// Least ratio of the last rise to the one before, with which a doubling of the stages tells. A lack that falls as 1/K
+/// gives a half.
+const STEADY_RISE: f64 = 0.7;
 
 impl<S, K> Last<S, K> {
     /// Returns advice on how to reach `standard_error`: a budget, or more chains if no budget reaches it. `may_fit`
@@ -259,17 +262,20 @@ impl<S, K> Last<S, K> {
         doubtful.then_some(Warning::FlatFirstPass { may_fit })
     }
 
-    /// Warns if the last round rose so much above the one before that it is likely too low still. After a doubling it does
-    /// not tell: what an estimate lacks may fall faster than 1/K, and right runs would warn.
+    /// Warns if the last round rose so much above the one before that it is likely too low still. A single doubling does
+    /// not tell: what an estimate lacks may fall faster than 1/K, and right runs would warn. Two do, if the second rise is
+    /// hardly smaller than the first.
     pub(super) fn rising(&self) -> Option<Warning> {
-        let [_, .., before, last] = self.rounds.as_slice() else {
+        let [earlier @ .., before, last] = self.rounds.as_slice() else {
             return None;
         };
-        let may_tell = before.log_z.is_finite() && last.stages >= STAGE_GROWTH * before.stages;
-        if !self.has_stages() || !may_tell {
+        let rise = last.log_z - before.log_z;
+        let goes_on = |round: &Round| rise > STEADY_RISE * (before.log_z - round.log_z).max(0.0);
+        let has_grown = last.stages >= STAGE_GROWTH * before.stages;
+        let may_tell = has_grown || earlier.len() > 1 && earlier.last().is_some_and(goes_on);
+        if !self.has_stages() || earlier.is_empty() || !before.log_z.is_finite() || !may_tell {
             return None;
         }
-        let rise = last.log_z - before.log_z;
         let growth = last.stages as f64 / before.stages as f64 - 1.0;
         let left = rise / growth;
         let of_rise = last.standard_error.hypot(before.standard_error) / growth;

@@ -85,11 +85,12 @@ pub enum Warning {
         may_fit: bool,
     },
     /// Rounds whose last estimate rose so much that it is likely too low still. What an estimate lacks falls about as 1/K, so
-    /// a rise by D from K' to K stages, at least four times as many, leaves `D / (K / K' - 1)`, which exceeds 2.5 of its standard
-    /// errors.
+    /// a rise by D from K' to K stages leaves `D / (K / K' - 1)`, which exceeds 2.5 of its standard errors. K is at least four
+    /// times K', or the rise to K' was hardly larger.
     #[error(
         "the estimate rose by {rise:.2} from {before} to {stages} stages, so it is likely too low still, by about {left:.2}: use \
-         a larger budget, a base near the target or a better mixing kernel"
+         a larger budget, a base near the target or a better mixing kernel. If it goes on rising, the target may have no finite \
+         integral"
     )]
     RisingRounds {
         /// Rise from the round before to the last round.

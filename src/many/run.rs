@@ -235,7 +235,9 @@ impl fmt::Display for LogLikelihoodsRun {
         // The first pass leaves out as many of the worst data.
         let advice = match all > 2 && count <= (all / 10).max(1) {
             true => APART,
-            false => "use more stages; if they do not help, p(x) may be infinite",
+            false => {
+                "the mean is likely too low, too; use more stages. If they do not help, p(x) may be infinite"
+            }
         };
         write!(
             f,

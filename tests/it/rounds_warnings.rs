@@ -138,6 +138,36 @@ fn rounds_that_rise_warn() {
     );
 }
 
+/// An integral that grows without a limit: rounds of twice the stages rise by about as much each.
+#[test]
+fn an_infinite_integral_goes_on_rising() {
+    let unconfined =
+        shared::function(|x: &DVector<f64>| 0.3 * x.norm().sin() - 0.3 * x.norm().ln_1p());
+    let base = Gaussian::isotropic(DVector::zeros(2), 3.0).unwrap();
+    let path = GeometricPath::new(base, &unconfined);
+    let mut rising = 0;
+    for seed in 0..10 {
+        let rounds = || {
+            Rounds::new(&path, walk())
+                .until_error(0.1)
+                .rounds(8)
+                .seed(seed)
+        };
+        for run in [rounds().run(), rounds().fitted().run()] {
+            match run {
+                Ok(run) => {
+                    assert!(!run.warnings().is_empty(), "{run}");
+                    let is_rising =
+                        |warning: &Warning| matches!(warning, Warning::RisingRounds { .. });
+                    rising += usize::from(run.warnings().iter().any(is_rising));
+                }
+                Err(error) => assert!(error.to_string().contains("no finite integral"), "{error}"),
+            }
+        }
+    }
+    assert!(rising >= 4, "{rising}");
+}
+
 /// A log likelihood of `|z|^2` times this factor. Above .5, its integral over a standard normal prior is infinite.
 struct Rises(f64);
 
