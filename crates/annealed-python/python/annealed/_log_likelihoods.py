@@ -168,8 +168,8 @@ def log_likelihoods(
     stages : steps from the prior to the posteriors. If many data warn, use more
     moves : moves at each stage of the first pass, which finds the schedule and the step sizes of each datum
     data_per_block : number of data whose chains are evaluated together; 32 by default, or a few less if the last block is then
-        fuller. A fast compiled function may gain a third with 128. Each call of your function gets `data_per_block * chains` rows, so that a compiled function is compiled once; missing
-        rows are copies, counted in `padded_rows`
+        fuller. A fast compiled function may gain a third with 128. Each call of your function gets `data_per_block * chains`
+        rows, so that a compiled function is compiled once; missing rows are copies, counted in `padded_rows`
     step_size : where the tuning of the step sizes starts
     leapfrog : steps of each Hamiltonian trajectory
     time_limit : end the run after so many seconds, with the data that are finished
