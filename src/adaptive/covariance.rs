@@ -7,6 +7,9 @@ use crate::kernel::{Block, Preconditioner, Stage};
 use crate::num::WeightSums;
 use crate::path::Intermediate;
 
+/// Number of chains per dimension from which on a covariance is a matrix, unless a pass asks for more.
+pub(super) const CHAINS_PER_DIMENSION: usize = 4;
+
 /// Weighted mean and covariance of states, or only the variances of their coordinates.
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -249,7 +252,8 @@ impl<M: Intermediate<State: Clone>> Recorder<M> for CovarianceRecorder<M::State>
         if !stage.index.is_multiple_of(stride) && stage.index != self.steps {
             return;
         }
-        let Some(covariance) = Covariance::of(block, self.coordinates, self.chains / 4) else {
+        let most = self.chains / CHAINS_PER_DIMENSION;
+        let Some(covariance) = Covariance::of(block, self.coordinates, most) else {
             return;
         };
         let bin = (stage.index - 1) * self.bins.len() / self.steps;

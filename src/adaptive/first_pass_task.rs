@@ -271,14 +271,9 @@ where
     /// Keeps the present states with the states on the way.
     fn note(&mut self) {
         if self.trail.is_some() {
-            let known = self
-                .known()
-                .into_iter()
-                .filter(|(_, value)| value.is_finite());
-            let known = Vec::from_iter(known);
-            self.trail
-                .iter_mut()
-                .for_each(|trail| trail.push(known.clone()));
+            let mut known = self.known();
+            known.retain(|(_, value)| value.is_finite());
+            self.trail.get_or_insert_default().push(known);
         }
     }
 

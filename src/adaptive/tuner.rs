@@ -2,7 +2,7 @@
 
 use nalgebra::DVector;
 
-use super::covariance::{BINS, Covariance, CovarianceRecorder, Shapes};
+use super::covariance::{BINS, CHAINS_PER_DIMENSION, Covariance, CovarianceRecorder, Shapes};
 use super::robbins_monro::{Gain, STEP_GAIN};
 use crate::Result;
 use crate::ais::StageSummary;
@@ -165,7 +165,7 @@ impl<K: Clone, S> Tuning<K, S> {
             ],
             sizes: Vec::new(),
             shapes: Shapes::default(),
-            chains_per_dimension: 4,
+            chains_per_dimension: CHAINS_PER_DIMENSION,
         }
     }
 

@@ -9,6 +9,8 @@ use serde_json::Value;
 
 use crate::saved;
 
+/// Number of states with the largest weights from which the certain bound is computed.
+const STATES: usize = 256;
 /// A shorter run's bound is searched for as if the run had this many chain-steps.
 const LEAST_STEPS: u64 = 500_000;
 
@@ -26,7 +28,10 @@ impl Bounds {
         // The search for it fails only if log Z overflows.
         let mut certain = run.certain_lower_bound().unwrap_or(f64::NEG_INFINITY);
         if run.chains().saturating_mul(run.schedule().stages()) < LEAST_STEPS as usize {
-            let states = Vec::from_iter(run.states());
+            let mut chains = Vec::from_iter(run.log_weights().iter().zip(run.states()));
+            chains.sort_by(|one, other| other.0.total_cmp(one.0));
+            let heaviest = chains.iter().take(STATES);
+            let states = Vec::from_iter(heaviest.map(|(_, state)| *state));
             certain = certain.max(path.lower_bound(&states, LEAST_STEPS)?);
         }
         Ok(Self {
