@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 
 use rand::{Rng, RngExt};
 
-use super::gradient_move::{self, GradientMove};
+use super::gradient_move::{self, GradientMove, gradient_kernel};
 use super::metropolis::acceptances;
 use super::trajectories::{Integration, Trajectories, row};
 use super::trajectory_faults::At;
@@ -132,31 +132,6 @@ impl Trajectories {
     }
 }
 
-impl<M: Gradients + Intermediate> TransitionKernel<M> for GibbsWithGradients {
-    type Workspace = Trajectories;
-
-    fn step<R: Rng + ?Sized>(
-        &self,
-        stage: Stage<'_, M>,
-        state: &mut M::State,
-        workspace: &mut Self::Workspace,
-        rng: &mut R,
-    ) -> Result<Step, NonFinite> {
-        gradient_move::step(self, stage, state, workspace, rng)
-    }
-
-    fn advance(
-        &self,
-        stage: Stage<'_, M>,
-        block: &mut Block<M::State>,
-        workspace: &mut Self::Workspace,
-    ) -> Result<()> {
-        gradient_move::advance(self, stage, block, workspace)
-    }
-
-    fn evaluations(&self, _dimension: usize) -> usize {
-        evaluations::<M>(1)
-    }
-}
-
+// The gradient is that of a function of real coordinates, of which bits are no differences.
+gradient_kernel! { GibbsWithGradients, unchecked }
 detailed_balance! { [M: Gradients + Intermediate] GibbsWithGradients, M }

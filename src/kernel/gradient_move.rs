@@ -172,9 +172,20 @@ where
     Ok(step)
 }
 
-/// Implements [`TransitionKernel`](super::TransitionKernel) for a [`GradientMove`].
+/// Implements [`TransitionKernel`](super::TransitionKernel) for a [`GradientMove`]. Gradients are compared with finite
+/// differences, unless the kernel is `unchecked`.
 macro_rules! gradient_kernel {
     ($kernel:ty) => {
+        gradient_kernel! { $kernel, [
+            fn check_model(&self, model: &M, states: &[M::State]) -> Result<usize> {
+                gradient_move::check_gradients(model, states)
+            }
+        ] }
+    };
+    ($kernel:ty, unchecked) => {
+        gradient_kernel! { $kernel, [] }
+    };
+    ($kernel:ty, [$($check:item)?]) => {
         impl<M: Gradients + Intermediate> TransitionKernel<M> for $kernel {
             type Workspace = Trajectories;
 
@@ -197,9 +208,7 @@ macro_rules! gradient_kernel {
                 gradient_move::advance(self, stage, block, workspace)
             }
 
-            fn check_model(&self, model: &M, states: &[M::State]) -> Result<usize> {
-                gradient_move::check_gradients(model, states)
-            }
+            $($check)?
 
             fn evaluations(&self, _dimension: usize) -> usize {
                 evaluations::<M>(GradientMove::leapfrog(self, 0.0).1.get())

@@ -4,7 +4,7 @@ use nalgebra::{DMatrix, DVector};
 
 use crate::Result;
 use crate::model::{Fit, Gaussian, GaussianMixture, NormalizedModel, UnnormalizedModel};
-use crate::num::log_sum_exp;
+use crate::num::responsibilities;
 
 /// Largest number of components.
 const MOST: usize = 8;
@@ -77,16 +77,12 @@ impl GaussianMixture {
             .components()
             .map(|(mass, g)| mass.ln() - g.log_normalizer());
         let scales = Vec::from_iter(scales);
-        let mut all = vec![Vec::with_capacity(states.len()); scales.len()];
-        for (state, weight) in states.iter().zip(weights) {
-            let terms = self.components().zip(&scales);
-            let terms = Vec::from_iter(terms.map(|((_, g), scale)| scale + g.log_density(state)));
-            let sum = log_sum_exp(&terms);
-            for (own, term) in all.iter_mut().zip(terms) {
-                own.push(weight * (term - sum).exp());
-            }
-        }
-        all
+        let terms = |state: &DVector<f64>| {
+            let parts = self.components().zip(&scales);
+            Vec::from_iter(parts.map(|((_, g), scale)| scale + g.log_density(state)))
+        };
+        let states = states.iter().map(terms).zip(weights.iter().copied());
+        responsibilities(states, scales.len())
     }
 
     /// Returns the mixtures in which one component is split along one of its [`axes`].

@@ -79,6 +79,22 @@ pub fn log_mean_exp(values: &[f64]) -> f64 {
     WeightSums::of(values).log_mean()
 }
 
+/// Divides the weight of each state among the components of a mixture (expectation maximisation). A state comes as its log
+/// densities under the components, shares included, and its weight. Returns the weights of all states, by component.
+pub(crate) fn responsibilities(
+    states: impl Iterator<Item = (Vec<f64>, f64)>,
+    components: usize,
+) -> Vec<Vec<f64>> {
+    let mut all = vec![Vec::with_capacity(states.size_hint().0); components];
+    for (log_densities, weight) in states {
+        let sum = log_sum_exp(&log_densities);
+        for (own, log_density) in all.iter_mut().zip(log_densities) {
+            own.push(weight * (log_density - sum).exp());
+        }
+    }
+    all
+}
+
 /// Running sums of `w` and `w^2` from log weights. Merging rounds, so the bits depend on the order of merges.
 ///
 /// ```

@@ -17,6 +17,7 @@ pub(crate) use engine::{Simd, over_vectors, vectorized};
 pub(crate) use lbfgs::Lbfgs;
 pub(crate) use log_space::{
     Moments, WeightedMean, WeightedVariance, cumulative, exceeds, largest, log_add_exp,
+    responsibilities,
 };
 pub use log_space::{WeightSums, log_mean_exp, log_sum_exp};
 #[cfg(feature = "serde")]

@@ -3,7 +3,7 @@
 use nalgebra::DVector;
 
 use crate::model::{Gaussian, gaussian, mean};
-use crate::num::log_sum_exp;
+use crate::num::responsibilities;
 
 /// Number of iterations of expectation maximisation. They need no evaluation of the target, and population Monte Carlo
 /// moves the resulting components further, so their fit need not be precise.
@@ -36,30 +36,22 @@ pub(super) fn components(states: &[&DVector<f64>], count: usize) -> Vec<Gaussian
             variances: all.variances.clone(),
         })
         .collect();
+    let shares = |components: &[Cluster]| {
+        let log_densities = |state: &&DVector<f64>| {
+            Vec::from_iter(components.iter().map(|one| one.log_density(state)))
+        };
+        responsibilities(states.iter().map(|x| (log_densities(x), 1.0)), components.len())
+    };
     for _ in 0..EM_ITERATIONS {
-        let shares = responsibilities(states, &components);
+        let shares = shares(&components);
         let next = shares
             .iter()
             .filter_map(|shares| Cluster::of(states, shares, Some(&floor)));
         components = next.collect();
     }
-    let shares = responsibilities(states, &components);
+    let shares = shares(&components);
     let fitted = shares.iter().map(|shares| gaussian(states, shares, 1.0));
     fitted.flatten().collect()
-}
-
-/// Returns for each component its responsibility for each state.
-fn responsibilities(states: &[&DVector<f64>], components: &[Cluster]) -> Vec<Vec<f64>> {
-    let mut shares = vec![Vec::with_capacity(states.len()); components.len()];
-    for state in states {
-        let parts = components.iter().map(|one| one.log_density(state));
-        let parts: Vec<f64> = parts.collect();
-        let sum = log_sum_exp(&parts);
-        for (shares, part) in shares.iter_mut().zip(parts) {
-            shares.push((part - sum).exp());
-        }
-    }
-    shares
 }
 
 impl Cluster {

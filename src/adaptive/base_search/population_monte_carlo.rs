@@ -3,7 +3,7 @@
 
 use super::find_modes::{FindModes, Target};
 use crate::model::{Fit, NormalizedModel, Sampleable, UnnormalizedModel};
-use crate::num::{WeightSums, log_sum_exp};
+use crate::num::{WeightSums, log_sum_exp, responsibilities};
 use crate::random::StreamRng;
 
 /// Number of rounds of draws. A round spends an equal part of the evaluations left, so more rounds have fewer draws
@@ -109,16 +109,12 @@ impl<S: FindModes> Draws<S> {
 
     /// Returns the `weights` of the draws, divided among the components by their responsibilities.
     fn responsibilities(&self, weights: &[f64], shares: &[f64]) -> Vec<Vec<f64>> {
-        let mut all = vec![Vec::with_capacity(self.states.len()); shares.len()];
-        for (densities, weight) in self.densities.iter().zip(weights) {
+        let parts = |densities: &Vec<f64>| {
             let parts = densities.iter().zip(shares);
-            let parts: Vec<f64> = parts.map(|(density, share)| density + share.ln()).collect();
-            let sum = log_sum_exp(&parts);
-            for (own, part) in all.iter_mut().zip(parts) {
-                own.push(weight * (part - sum).exp());
-            }
-        }
-        all
+            Vec::from_iter(parts.map(|(density, share)| density + share.ln()))
+        };
+        let draws = self.densities.iter().map(parts);
+        responsibilities(draws.zip(weights.iter().copied()), shares.len())
     }
 
     fn improved(&self, shares: &[f64]) -> Vec<f64> {
