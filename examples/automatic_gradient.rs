@@ -7,8 +7,6 @@
 //! cargo run --release --features num-dual --example automatic_gradient
 //! ```
 
-use annealed::kernel::Preconditioner;
-use annealed::model::StudentT;
 use annealed::num_dual::DualNum;
 use annealed::prelude::*;
 

@@ -74,21 +74,22 @@ pub use {nalgebra, rand};
 pub mod prelude {
     pub use nalgebra::{DMatrix, DVector};
 
-    pub use crate::adaptive::{Challenge, FirstPass, Judgement, Rounds, RoundsRun};
+    pub use crate::adaptive::{Challenge, FirstPass, Judged, Judgement, Rounds, RoundsRun};
     pub use crate::ais::{Ais, Run};
-    pub use crate::bidirectional::{Bridge, TargetSamples};
+    pub use crate::bidirectional::{Bridge, BridgeSampling, TargetSamples};
     pub use crate::estimate::{
         Agreement, LogRatio, LogZ, ModelComparison, Quantities, Warning, WeightedSample,
     };
     pub use crate::kernel::{
-        CoordinateGibbs, Hmc, Invariant, Mala, Metropolis, Mixture, RandomWalkMetropolis, Repeat,
-        Sequence, Slice, StepSize, TransitionKernel, Tunable,
+        CoordinateGibbs, Hmc, Invariant, Mala, Metropolis, Mixture, Preconditioner,
+        RandomWalkMetropolis, Repeat, Sequence, Slice, TransitionKernel, Tunable,
     };
     #[cfg(feature = "num-dual")]
     pub use crate::model::DualModel;
     pub use crate::model::{
         BatchModel, Differentiable, FunctionModel, Gaussian, GaussianMixture, GradientModel,
-        JointPrior, NormalizedModel, Prior, Priors, Sampleable, UniformBox, UnnormalizedModel,
+        JointPrior, NormalizedModel, Prior, Priors, Sampleable, StudentT, UniformBox,
+        UnnormalizedModel,
     };
     pub use crate::nested::NestedSmc;
     pub use crate::path::{AnnealingPath, GeometricPath, TemperedPath};

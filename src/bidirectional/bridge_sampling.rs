@@ -67,17 +67,17 @@ pub struct BridgeSampling<L> {
 }
 
 /// Least number of draws in a half of a chain.
-const LEAST: usize = 10;
+const FEWEST_IN_HALF: usize = 10;
 /// Effective number of draws, in both halves together, below which a warning appears. Near 100, intervals are
 /// still slightly too short (`docs/notes/draws.md`).
-const FEW: f64 = 100.0;
+const FEW_DRAWS: f64 = 100.0;
 /// Effective number of the slowest coordinate below which a warning appears if log f has [`LAGS`] times as many.
 const SLOW: f64 = 400.0;
 /// Ratio of the effective numbers of log f and of the slowest coordinate above which log f alone says too little. On a
 /// correlated Gaussian, whose intervals are right, a random walk has up to 8.
 const LAGS: f64 = 10.0;
 /// Distance of the two halves' estimates, in standard errors of the difference, above which a warning appears.
-const FAR: f64 = 3.0;
+const HALVES_APART: f64 = 3.0;
 
 /// Half of each chain's draws, with the target's log densities at these draws.
 struct Half<'d, S> {
@@ -171,7 +171,7 @@ impl<L: Fit<State: Clone>> BridgeSampling<L> {
         let begun = Instant::now();
         Error::check_not_empty("chains", chains.len())?;
         for chain in chains {
-            Error::check_at_least("draws of a chain", chain.len(), 2 * LEAST)?;
+            Error::check_at_least("draws of a chain", chain.len(), 2 * FEWEST_IN_HALF)?;
         }
         let draws: usize = chains.iter().map(Vec::len).sum();
         let made = caught_once(|| Self::of(target, chains, seed));
@@ -235,7 +235,7 @@ impl<L: Fit<State: Clone>> BridgeSampling<L> {
         let [one, other] = self.halves.map(|half| half.value());
         let [error, its] = self.halves.map(|half| half.standard_error());
         let effective = self.effective_draws;
-        let few = (effective < FEW).then_some(Warning::FewDraws { effective, draws });
+        let few = (effective < FEW_DRAWS).then_some(Warning::FewDraws { effective, draws });
         let slow = slowest.filter(|slowest| slowest.mixing.effective < SLOW.min(effective / LAGS));
         let slow = slow.map(|Slowest { coordinate, mixing }| Warning::SlowCoordinate {
             coordinate,
@@ -244,7 +244,10 @@ impl<L: Fit<State: Clone>> BridgeSampling<L> {
             r_hat: mixing.r_hat,
         });
         // Estimates without an error still differ by rounding.
-        let differ = exceeds(one.max(other), one.min(other) + FAR * error.hypot(its));
+        let differ = exceeds(
+            one.max(other),
+            one.min(other) + HALVES_APART * error.hypot(its),
+        );
         let differ = differ.then_some(Warning::HalvesDisagree { one, other });
         let foreign = self.halves.iter().find_map(BennettEstimate::foreign_draws);
         let rounding = Warning::rounding(rounding_error, self.standard_error());

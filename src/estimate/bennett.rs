@@ -51,12 +51,12 @@ pub struct BennettEstimate {
 }
 
 /// Effective sample size of the acceptances `s(..)` below which a warning appears.
-pub(super) const FEW: f64 = 10.0;
+pub(super) const FEW_ACCEPTANCES: f64 = 10.0;
 /// Distance of a direction from the joint estimate, in the direction's standard errors, above which a warning appears.
 /// With too few stages the two directions' estimates lie on either side of the joint estimate, which has the smallest
 /// error. `docs/notes/warnings.md` has the level and the power of this test. It is also the limit for mean works on the
 /// wrong side of the joint estimate.
-const FAR: f64 = 5.0;
+const DIRECTIONS_APART: f64 = 5.0;
 /// Level of the interval of one direction that excludes the joint estimate if works from elsewhere are doubted. Five
 /// normal standard errors have this level, but an interval also allows for skewed weights.
 const SURE: f64 = 0.999_999_4;
@@ -332,7 +332,7 @@ impl BennettEstimate {
     /// Returns the [warnings](Self::warnings), for weights that have this error by rounding.
     pub(crate) fn warnings_beyond(&self, rounding_error: f64) -> Vec<Warning> {
         let (overlap, ess) = (self.overlap, self.effective_sample_size());
-        let little = self.overlaps_little() || ess < FEW;
+        let little = self.overlaps_little() || ess < FEW_ACCEPTANCES;
         let gap = self.gap(little, rounding_error).into_iter();
         let little = little.then_some(Warning::LittleOverlap {
             overlap,
@@ -357,7 +357,10 @@ impl BennettEstimate {
         for ((alone, joint), time) in self.one_sided.iter().zip(joint).zip(self.times()) {
             let (below, above) = match self.from_crooks {
                 Some(_) => alone.offsets(SURE),
-                None => (FAR * alone.standard_error(), FAR * alone.standard_error()),
+                None => (
+                    DIRECTIONS_APART * alone.standard_error(),
+                    DIRECTIONS_APART * alone.standard_error(),
+                ),
             };
             let distance = joint - alone.value();
             let side = if distance > 0.0 { above } else { below };
@@ -365,7 +368,7 @@ impl BennettEstimate {
             // The mean log weight is minus the mean work.
             let variance = time * alone.var_log_weight() / alone.chains() as f64;
             let error = variance.sqrt().hypot(self.standard_error());
-            breaks_law |= alone.mean_log_weight() - joint > rounding + FAR * error;
+            breaks_law |= alone.mean_log_weight() - joint > rounding + DIRECTIONS_APART * error;
         }
         let [forward, reverse] = self.one_sided.map(|alone| alone.value());
         // Chance decides about Crooks' relation if acceptances are few.
@@ -388,14 +391,18 @@ impl BennettEstimate {
     /// given draws follow another density: by Crooks' relation, or because they exclude the joint estimate. The estimate
     /// from the law's draws may be off without a fault of the given draws if their weights have a heavy tail.
     pub(crate) fn foreign_draws(&self) -> Option<Warning> {
-        let few_meet = self.effective_sample_size() < FEW;
-        let is_unlike = !few_meet && self.from_crooks.is_some_and(|distance| distance > FAR);
+        let few_meet = self.effective_sample_size() < FEW_ACCEPTANCES;
+        let is_unlike = !few_meet
+            && self
+                .from_crooks
+                .is_some_and(|distance| distance > DIRECTIONS_APART);
         let [of_law, of_draws] = &self.one_sided;
         let is_heavy = of_law.pareto_shape().is_some_and(|shape| shape > HEAVY);
         let (below, above) = of_law.offsets(SURE);
         let distance = self.value - of_law.value();
         let side = if distance > 0.0 { above } else { below };
-        let limit = side.hypot(FAR * self.standard_error()) + 1e-9 * (1.0 + self.value.abs());
+        let limit =
+            side.hypot(DIRECTIONS_APART * self.standard_error()) + 1e-9 * (1.0 + self.value.abs());
         let excludes = !is_heavy && distance.abs() > limit;
         (is_unlike || excludes).then(|| Warning::ForwardReverseGap {
             forward: of_law.value(),

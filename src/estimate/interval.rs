@@ -6,14 +6,14 @@ use std::ops::RangeInclusive;
 use super::Estimate;
 use crate::num::student_quantile;
 
-/// Range of Pareto shapes over which the factor that widens the upper side rises from 1 to [`HEAVY`]. All constants
+/// Range of Pareto shapes over which the factor that widens the upper side rises from 1 to [`MOST_WIDENING`]. All constants
 /// here are calibrated on weights of known mean, with 50 to 1,000 chains each.
 const SHAPES: (f64, f64) = (0.35, 0.65);
 /// Largest factor by which a heavy tail widens the upper side.
-const HEAVY: f64 = 3.0;
+const MOST_WIDENING: f64 = 3.0;
 /// Effective sample size at which the upper side doubles. This side grows less for islands of nearly equal weight, and
 /// for a [`CALIBRATED`] number of chains of nearly equal weight.
-const FEW: f64 = 15.0;
+const DOUBLING_ESS: f64 = 15.0;
 /// Numbers of chains for which the upper side grows less if the weights are nearly equal.
 const CALIBRATED: RangeInclusive<usize> = 16..=64;
 
@@ -46,18 +46,18 @@ impl Estimate {
     }
 
     /// Returns the factor by which the upper side widens, because large weights that no chain drew make the true mean
-    /// larger. The tail contributes at most [`HEAVY`]. If a run lacks the large weights, its fitted shape is too small.
+    /// larger. The tail contributes at most [`MOST_WIDENING`]. If a run lacks the large weights, its fitted shape is too small.
     fn widening(&self) -> f64 {
         let (light, heavy) = SHAPES;
         let shape = self.pareto_shape.map_or(light, |k| k + margin(self.units));
         let heaviness = ((shape - light) / (heavy - light)).clamp(0.0, 1.0);
-        let few = (FEW / self.effective_sample_size()).powi(2);
+        let few = (DOUBLING_ESS / self.effective_sample_size()).powi(2);
         // Islands, or a few chains, of nearly equal weight do not lack a large one.
         let uneven = match self.is_of_islands() || CALIBRATED.contains(&self.units) {
             true => self.relative_variance.min(1.0),
             false => 1.0,
         };
-        (1.0 + (HEAVY - 1.0) * heaviness) * (1.0 + few * uneven)
+        (1.0 + (MOST_WIDENING - 1.0) * heaviness) * (1.0 + few * uneven)
     }
 }
 
@@ -104,7 +104,7 @@ mod tests {
             let estimate = Estimate::of_islands(&islands).unwrap();
             let (lower, upper) = estimate.interval();
             held += usize::from(lower <= 0.0 && 0.0 <= upper);
-            let of_uneven = 1.0 + (FEW / estimate.effective_sample_size()).powi(2);
+            let of_uneven = 1.0 + (DOUBLING_ESS / estimate.effective_sample_size()).powi(2);
             assert!(of_uneven > 1.2 * estimate.widening());
         }
         assert!((930..970).contains(&held), "{held}");

@@ -5,7 +5,7 @@ use crate::{Error, Result};
 /// Largest number of copies of a series, one after the other, that are found.
 const COPIES: usize = 5;
 /// Least number of draws that are not equal by chance.
-const LEAST: usize = 10;
+const FEWEST_DRAWS: usize = 10;
 
 /// Least number of runs of equal draws whose lengths have no common factor by chance.
 const RUNS: usize = 20;
@@ -16,12 +16,12 @@ const EXPECTED: &str = "each draw once: the error takes repeated draws as indepe
 /// the name of a series in errors.
 pub(crate) fn check_repeated<T: PartialEq>(name: &'static str, series: &[Vec<T>]) -> Result<()> {
     for (place, found) in series.iter().enumerate() {
-        if found.len() < LEAST || found.iter().all(|x| *x == found[0]) {
+        if found.len() < FEWEST_DRAWS || found.iter().all(|x| *x == found[0]) {
             continue;
         }
         for copies in 2..=COPIES {
             let part = found.len() / copies;
-            let is_long = part >= LEAST && found.len().is_multiple_of(copies);
+            let is_long = part >= FEWEST_DRAWS && found.len().is_multiple_of(copies);
             let again = is_long && found.chunks(part).all(|chunk| *chunk == found[..part]);
             let value = format!("{name} {place}, which repeats its first 1/{copies}");
             Error::check(!again, "draws", value, EXPECTED)?;

@@ -7,7 +7,7 @@ use crate::num::largest;
 /// Half the length of the interval that a spline bends. Outside of it the spline is the identity.
 pub(super) const REACH: f64 = 8.0;
 /// Least length of a bin, relative to the mean length of a bin.
-const LEAST: f64 = 0.01;
+const LEAST_LENGTH: f64 = 0.01;
 /// Smooth bound on the log slope at a knot.
 const LOG_SLOPE: f64 = 4.0;
 
@@ -42,13 +42,13 @@ impl<'a> Spline<'a> {
         axis * self.bins..(axis + 1) * self.bins
     }
 
-    /// Returns the lengths of all bins along an axis: at least `LEAST`/K of the interval each.
+    /// Returns the lengths of all bins along an axis: at least `LEAST_LENGTH`/K of the interval each.
     fn sides(&self, axis: usize) -> impl Iterator<Item = f64> + Clone {
         let logits = &self.numbers[self.logits(axis)];
         let top = largest(logits);
         let total: f64 = logits.iter().map(|x| (x - top).exp()).sum();
-        let least = LEAST / self.bins as f64;
-        let share = move |x: &f64| least + (1.0 - LEAST) * (x - top).exp() / total;
+        let least = LEAST_LENGTH / self.bins as f64;
+        let share = move |x: &f64| least + (1.0 - LEAST_LENGTH) * (x - top).exp() / total;
         logits.iter().map(move |x| 2.0 * REACH * share(x))
     }
 
@@ -109,12 +109,12 @@ impl<'a> Spline<'a> {
             // The corner is the sum of all sides before it.
             by_logits[..bin.index].fill(by_corner[axis]);
             by_logits[bin.index] = by_sides[axis];
-            let shares = self
-                .sides(axis)
-                .map(|side| (side / (2.0 * REACH) - LEAST / self.bins as f64) / (1.0 - LEAST));
+            let shares = self.sides(axis).map(|side| {
+                (side / (2.0 * REACH) - LEAST_LENGTH / self.bins as f64) / (1.0 - LEAST_LENGTH)
+            });
             let mean: f64 = shares.clone().zip(&*by_logits).map(|(p, by)| p * by).sum();
             for (by, share) in by_logits.iter_mut().zip(shares) {
-                *by = 2.0 * REACH * (1.0 - LEAST) * share * (*by - mean);
+                *by = 2.0 * REACH * (1.0 - LEAST_LENGTH) * share * (*by - mean);
             }
         }
         for (knot, by_slope) in [bin.index, bin.index + 1].into_iter().zip(by_slopes) {

@@ -56,7 +56,7 @@ pub struct MeanLogZ {
 }
 
 /// Least number of chains for which the intervals are calibrated. With fewer, each datum warns.
-const FEW: usize = 16;
+const FEWEST_CHAINS: usize = 16;
 /// Median over data of the effective share of the chains below which all data warn. On linear decoders with 16 chains, the
 /// median share was .39 where .9% of the estimates were off by four errors and .3 nats, and .35 where 1.7% were.
 const LOW: f64 = 0.375;
@@ -69,7 +69,9 @@ impl DatumLogZ {
         let estimate = Estimate::from_log_weights(log_weights)?;
         let chains = log_weights.len();
         let (mut warnings, group) = (estimate.warnings(), chains.min(GROUP));
-        warnings.retain(|warning| chains < FEW || !matches!(warning, Warning::FewChains { .. }));
+        warnings.retain(|warning| {
+            chains < FEWEST_CHAINS || !matches!(warning, Warning::FewChains { .. })
+        });
         let by = |k, order| jackknife(log_weights, k, order);
         // With fewer than three living chains there is no correction, and the error is large or infinite.
         let remainder = match (by(group, 1), by(group, 2)) {

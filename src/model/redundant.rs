@@ -12,7 +12,7 @@ const MOST: usize = 200;
 const STATES: usize = 1_000;
 /// Least variance of a combination of standardised coordinates whose squared factors sum to 1. Files of six digits
 /// round a combination without variance to 1e-12, more where a mean is many deviations from 0.
-const LEAST: f64 = 1e-10;
+const LEAST_VARIANCE: f64 = 1e-10;
 /// Largest variance of a combination that may be due to a file of few digits.
 const ROUNDED: f64 = 1e-4;
 /// Fewest distinct states whose ranks are compared. Fewer may have one order by chance if a pair is narrow.
@@ -45,7 +45,7 @@ pub(super) fn check_free(states: &[DVector<f64>]) -> Result<()> {
     let mut found = bound_together(&values, ROUNDED);
     if found.is_none() && distinct >= RANKED {
         let ranks = values.iter().map(|column| ranks(column));
-        found = bound_together(&Vec::from_iter(ranks), LEAST);
+        found = bound_together(&Vec::from_iter(ranks), LEAST_VARIANCE);
     }
     let free = found.is_none();
     let found = found.unwrap_or_default() + ", of which each is computed from the others";
@@ -70,7 +70,7 @@ fn bound_together(columns: &[Vec<f64>], most: f64) -> Option<String> {
     }
     flattest(states.tr_mul(&states), |factors| {
         let explained = factors.component_mul(factors).dot(&rounding);
-        explained.clamp(LEAST, most)
+        explained.clamp(LEAST_VARIANCE, most)
     })
 }
 

@@ -18,7 +18,7 @@ pub(crate) fn stages_left(beta: f64, length: f64) -> usize {
 const PROPORTIONAL: usize = 10;
 /// Factor between later guesses, as long as all are too long or all are too short. A hundred of them cross the range of
 /// f64.
-const FAR: f64 = 1024.0;
+const LEAP: f64 = 1024.0;
 
 pub(crate) struct NextStage {
     pub(crate) beta: f64,
@@ -86,8 +86,8 @@ fn between(low: f64, high: f64) -> f64 {
     // A likelihood that nearly overflows needs a first stage of 1e-300, and a second one that is orders of magnitude
     // longer.
     match high {
-        f64::INFINITY => FAR * low,
-        _ if low == 0.0 => high / FAR,
+        f64::INFINITY => LEAP * low,
+        _ if low == 0.0 => high / LEAP,
         _ if high > 16.0 * low => low.sqrt() * high.sqrt(),
         _ => 0.5 * (low + high),
     }

@@ -40,7 +40,10 @@ pub(super) fn components(states: &[&DVector<f64>], count: usize) -> Vec<Gaussian
         let log_densities = |state: &&DVector<f64>| {
             Vec::from_iter(components.iter().map(|one| one.log_density(state)))
         };
-        responsibilities(states.iter().map(|x| (log_densities(x), 1.0)), components.len())
+        responsibilities(
+            states.iter().map(|x| (log_densities(x), 1.0)),
+            components.len(),
+        )
     };
     for _ in 0..EM_ITERATIONS {
         let shares = shares(&components);

@@ -4,7 +4,7 @@ use nalgebra::DMatrix;
 
 use super::data::Data;
 use crate::estimate::advice::LITTLE;
-use crate::estimate::bennett::FEW;
+use crate::estimate::bennett::FEW_ACCEPTANCES;
 use crate::estimate::{BennettEstimate, Warning, log_sum_exp};
 use crate::{Error, Result};
 
@@ -38,7 +38,7 @@ impl Cut {
     }
 
     fn meets_little(&self) -> bool {
-        self.overlap < LITTLE || self.bennett.effective_sample_size() < FEW
+        self.overlap < LITTLE || self.bennett.effective_sample_size() < FEW_ACCEPTANCES
     }
 
     pub(super) fn warning(&self) -> Warning {
