@@ -158,12 +158,12 @@ def costs(options):
     lines = read(options)
     of = lambda **key: [line for line in lines if key.items() <= line.items()]  # noqa: E731
     for machine, (hidden, _) in MACHINES.items():
-        log_z = reference(options, machine)
         ours = of(kind="annealed", machine=machine)
         recipe = {schedule: of(kind="recipe", machine=machine, schedule=schedule) for schedule in SCHEDULES}
         rates = {name: [line["rate"] for line in of(kind="rate", machine=SIZES[hidden], program=name)] for name in ["engine", *LIBRARIES]}
         if not ours or any(len(runs) < REPEATS for runs in recipe.values()) or not all(rates.values()):
             continue
+        log_z = reference(options, machine)
         more = [max(1.0, run["standard_error"] / TARGET) ** 2 for run in ours]
         seconds = [run["search"] + (run["busy"] - run["search"]) * factor for run, factor in zip(ours, more)]
         needed = chain_steps(recipe["sm08"], log_z)

@@ -458,8 +458,8 @@ pub enum Warning {
     },
     /// A search for a start in which no pilot had enough effective samples.
     #[error(
-        "the search for a start rests on few chains (no pilot has an effective sample size above {ess:.0}): the start and \
-         the run may miss mass; use more stages"
+        "the search for a start rests on few chains (for the mass that it found, no pilot has an effective sample size above \
+         {ess:.0}): the start and the run may miss mass; use more stages"
     )]
     WeakSearch {
         /// Largest effective sample size of a pilot, a count.

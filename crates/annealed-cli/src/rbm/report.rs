@@ -243,7 +243,13 @@ impl Display for Report<'_> {
         }
         self.write_log_likelihood(f)?;
         if run.stopped_by() != StoppedBy::Chains {
-            writeln!(f, "ended: {}", run.stopped_by())?;
+            // An interval of skewed weights stands in the place of the error.
+            writeln!(
+                f,
+                "ended: {}; standard error {:.2e}",
+                run.stopped_by(),
+                run.standard_error()
+            )?;
         }
         let earlier = match self.continued {
             true => ", earlier calls included,",
