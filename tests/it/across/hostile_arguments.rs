@@ -1,4 +1,4 @@
-//! What returns a `Result` does not panic: constructors and the like are called with numbers and sizes that nobody means.
+//! Functions that return a `Result` do not panic: they are called with numbers and sizes that nobody means.
 
 use annealed::adaptive::FirstPass;
 use annealed::ais::{Ais, Run, RunPart};
@@ -68,7 +68,7 @@ fn matrices() -> Vec<DMatrix<f64>> {
     sizes.flat_map(of).collect()
 }
 
-/// What a model says at some states, whatever that is.
+/// Asks a model for its densities and its normaliser, whatever they are.
 fn ask<M: Sampleable<State = Vector> + NormalizedModel>(model: &Result<M>) {
     let Ok(model) = model else { return };
     let state = model.sample(&mut stream(1, Purpose::RUN, 0));
@@ -369,7 +369,7 @@ fn empty_lists_are_refused() {
     let _ = allocate_stages(&[], 0);
 }
 
-/// What returns no `Result` says what it was given and what it expected.
+/// Functions that return no `Result` panic with a message that names the dimension, and the one they expected.
 #[test]
 fn a_state_that_does_not_fit_is_named() {
     let message = |work: Box<dyn Fn() -> f64 + std::panic::UnwindSafe>| {

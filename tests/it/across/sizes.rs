@@ -102,7 +102,7 @@ fn other_sizes_cost_what_there_is_to_do() {
     }
 }
 
-/// What is written down beforehand for each unit of work must not be asked of memory.
+/// A run must not ask for memory in advance for each unit of its work.
 #[test]
 fn work_without_end_is_refused_or_begun() {
     let rbm = || {

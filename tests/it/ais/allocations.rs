@@ -23,7 +23,7 @@ struct Counting;
 thread_local! {
     static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
     static STAGES: Cell<usize> = const { Cell::new(0) };
-    /// Of `ALLOCATIONS` those before the end of the last stage.
+    /// Number of allocations before the end of the last stage.
     static AT_LAST_STAGE: Cell<usize> = const { Cell::new(0) };
 }
 

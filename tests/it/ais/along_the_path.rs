@@ -25,7 +25,7 @@ fn path() -> Path {
     GeometricPath::new(Gaussian::standard(3).unwrap(), target)
 }
 
-/// Of a density `exp(-((1 - b) x^2 + 4 b (x - 1)^2) / 2)` in each dimension.
+/// Returns log Z of the density `exp(-((1 - b) x^2 + 4 b (x - 1)^2) / 2)` in each of three dimensions.
 fn exact(beta: f64) -> f64 {
     let precision = 1.0 + 3.0 * beta;
     let remainder = 4.0 * beta - (4.0 * beta).powi(2) / precision;

@@ -1,4 +1,4 @@
-//! What stopping at a standard error does to bias and coverage: the table of `docs/long-runs.md`.
+//! Bias and coverage of runs that stop at a standard error: the table of `docs/long-runs.md`.
 //!
 //! `cargo test --release --features full --test it -- --ignored --nocapture until_an_error`
 
@@ -13,7 +13,7 @@ use nalgebra::{DVector, dvector};
 
 const SEEDS: u64 = 1_000;
 
-/// What many runs of one kind say.
+/// Figures of many runs of one kind.
 struct Many {
     chains: usize,
     bias: f64,
@@ -22,7 +22,7 @@ struct Many {
     coverage: f64,
 }
 
-/// What is kept of a run.
+/// Figures of one run.
 struct Kept {
     chains: usize,
     error: f64,

@@ -43,7 +43,7 @@ fn message<T>(refused: Result<T, Error>) -> String {
     refused.err().expect("refused").to_string()
 }
 
-/// What says of another run that it is of another path, or of another kernel.
+/// Returns the messages of the four functions that refuse a run of another path or kernel.
 fn refusals<K>(other: &Ais<'_, &Path, K>) -> [String; 4]
 where
     K: for<'a> Reversal<PathAt<'a>> + Sync,

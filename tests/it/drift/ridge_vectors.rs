@@ -13,7 +13,7 @@ use annealed::schedule::Schedule;
 use annealed::testing::{self, gradient_error};
 use nalgebra::{DMatrix, DVector, dmatrix, dvector};
 
-/// Of the three waves, as in `ridge`.
+/// Log Z of the three waves, as in `ridge`.
 const LOG_Z: f64 = 1.880842;
 
 fn path(design: DMatrix<f64>) -> RidgePath<Sinusoid> {

@@ -1,4 +1,4 @@
-//! What the weights say: exact values, invariances, theory on log-normal weights, bad input.
+//! Estimates from weights: exact values, invariances, theory on log-normal weights, bad input.
 
 use crate::shared::{self, mean_and_error};
 use annealed::Error;

@@ -90,7 +90,7 @@ fn a_mask_is_lifted_after_an_error_too() {
     assert!((0..3).all(|chain| block.is_active(chain)));
 }
 
-/// What a second kernel of a stage does: no weight, and the log ratios stay those of the first.
+/// The second kernel of a stage moves at rest: it adds no weight, and the log ratios of the first kernel stay.
 #[test]
 fn at_rest_nothing_is_weighed_and_ratios_stay() {
     let path = correlated_path();

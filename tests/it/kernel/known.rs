@@ -1,4 +1,4 @@
-//! What a chain knows of its state travels with it: evaluations are counted where they arise.
+//! Densities and gradients that a chain knows travel with its state: evaluations are counted where they arise.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -68,7 +68,7 @@ fn chain<K: TransitionKernel<Seen>>(kernel: &K, model: &Seen, start: Vector) -> 
     steps.collect()
 }
 
-/// With the same random numbers the chain shaped by the knot of this factor is the plain chain on the
+/// Checks that, with the same random numbers, the chain shaped by the knot of this factor is the plain chain on the
 /// whitened target, times the factor.
 fn assert_same_chain<K: TransitionKernel<Seen> + Tunable>(
     plain: K,
@@ -201,7 +201,7 @@ fn what_is_no_preconditioner_is_refused() {
     );
 }
 
-/// Of the model's dimension nothing is known before the chains start, where it is a closure.
+/// If the model is a closure, its dimension is unknown before the chains start.
 #[test]
 fn a_preconditioner_of_another_dimension_is_an_error_of_the_run() {
     fn refused<T>(result: Result<T>) {

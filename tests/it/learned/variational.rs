@@ -43,7 +43,7 @@ where
     assert!(check.standard_error < 0.05, "{check}");
 }
 
-/// With all parameters scaled, and log sigma moved by `shift`: its biases are the last.
+/// Returns the density with all parameters scaled, and log sigma moved by `shift`: its biases are the last.
 fn adjusted(conditional: &ConditionalGaussian, scale: f64, shift: f64) -> ConditionalGaussian {
     let mut parameters = conditional.parameters().to_vec();
     parameters.iter_mut().for_each(|p| *p *= scale);
@@ -62,8 +62,8 @@ fn densities(transition: &Transition) -> (&ConditionalGaussian, &ConditionalGaus
     }
 }
 
-/// With forward densities wider than the backward ones. In transitions of the other kind the
-/// variance of the weights is infinite, and no standard error can be trusted.
+/// Returns transitions whose forward densities are wider than the backward ones. If they are narrower, the variance of the
+/// weights is infinite, and no standard error can be trusted.
 fn light_tailed(flow: &LearnedTransitions, scale: f64) -> LearnedTransitions {
     let transition = |t: &Transition| {
         let (forward, backward) = densities(t);

@@ -25,7 +25,7 @@ use rand::{Rng, RngExt};
 struct Well {
     nan_above: f64,
     in_batches: bool,
-    /// What batches are wrong by.
+    /// Error of log densities in batches.
     error: f64,
     /// The largest batches seen, of densities and of gradients.
     largest: [AtomicUsize; 2],

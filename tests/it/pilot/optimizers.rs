@@ -419,7 +419,7 @@ fn a_collapsed_pilot_is_an_error() {
     assert!(longest < (1.0 / 1e-3f64).sqrt() / 100.0);
 }
 
-/// What a pilot leaves in doubt comes with the schedule, by whatever optimizer.
+/// Every optimizer returns its pilot's warnings with the schedule.
 #[test]
 fn optimizers_hand_on_what_their_pilots_warn_of() {
     // Chains that hardly move keep about N exp(-d^2) of their N chains over a distance of d.

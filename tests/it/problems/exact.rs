@@ -60,7 +60,7 @@ fn bessel_functions_of_the_rotor_ring_are_the_transfer_operator() {
     assert_close(rotor_ring(16, 2.0), transfer.pow(16).trace().ln());
 }
 
-/// With a quadratic potential the ring is Gaussian, its precision circulant.
+/// If the potential is quadratic, the ring is Gaussian and its precision matrix is circulant.
 #[test]
 fn transfer_of_the_field_ring_is_the_determinant() {
     let (sites, stiffness, mass) = (16, 2.0, 1.5);

@@ -201,7 +201,7 @@ fn moves_have_the_exact_transition_probabilities() {
     check_transition("one by one", &OneByOne, &small::<f64>(), 1);
 }
 
-/// Of kernels made of block Gibbs the first weighs, and all move the block as a whole.
+/// If a kernel consists of several block Gibbs kernels, the first one weighs, and all move the block as a whole.
 #[test]
 fn repeated_sweeps_are_fused_and_exact() {
     let repeated = Repeat::new(BlockGibbs, 2).unwrap();
@@ -284,7 +284,7 @@ fn scaled<T: Scalar>(hidden: usize, visible: usize, deviation: f64) -> RbmPath<T
     RbmPath::new(base, target.unwrap()).unwrap()
 }
 
-/// With the length of a stage rounded to single precision log Z was off by .8 units in the last place.
+/// If the length of a stage were rounded to single precision, log Z would be off by .8 units in the last place.
 #[test]
 fn rounding_the_length_of_stages_does_not_move_single_precision() {
     for (engine, units) in engines().flat_map(|engine| [(engine, 10), (engine, 64)]) {

@@ -17,33 +17,33 @@ fn leaked<'a, F: 'a>(closure: F) -> &'a F {
     Box::leak(Box::new(closure))
 }
 
-/// A number of a state.
+/// Returns a number of a state, for an expectation.
 pub fn value<'a, S>(function: impl Fn(&S) -> f64 + Sync + 'a) -> Value<'a, S> {
     leaked(function)
 }
 
-/// As [`FunctionModel::new`].
+/// Does the same as [`FunctionModel::new`].
 pub fn function<'a, S>(
     log_density: impl Fn(&S) -> f64 + Sync + 'a,
 ) -> FunctionModel<S, Value<'a, S>> {
     FunctionModel::new(value(log_density))
 }
 
-/// For [`FunctionModel::with_gradient`].
+/// Returns the argument of [`FunctionModel::with_gradient`].
 pub fn gradient<'a>(
     gradient: impl Fn(&Vector) -> Vector + Sync + 'a,
 ) -> &'a (dyn Fn(&Vector) -> Vector + Sync + 'a) {
     leaked(gradient)
 }
 
-/// For [`FunctionModel::with_sampler`].
+/// Returns the argument of [`FunctionModel::with_sampler`].
 pub fn sampler<'a, S>(
     sampler: impl Fn(&mut dyn Rng) -> S + Sync + 'a,
 ) -> &'a (dyn Fn(&mut dyn Rng) -> S + Sync + 'a) {
     leaked(sampler)
 }
 
-/// As [`GradientModel::new`].
+/// Does the same as [`GradientModel::new`].
 pub fn gradient_model<'a>(
     dimension: usize,
     function: impl Fn(&[f64], &mut [f64]) -> f64 + Sync + 'a,
@@ -51,7 +51,7 @@ pub fn gradient_model<'a>(
     GradientModel::new(dimension, leaked(function) as Slopes<'a>)
 }
 
-/// As [`BatchModel::new`].
+/// Does the same as [`BatchModel::new`].
 pub fn batch_model<'a, T: Float + Into<f64>>(
     dimension: usize,
     function: impl Fn(&[T], usize) -> Result<Pair<T>, Failed> + Sync + 'a,

@@ -534,7 +534,7 @@ fn a_file_that_cannot_be_written_any_more_is_a_warning() {
     }
 }
 
-/// What serde skips, no comparison of bytes sees.
+/// A comparison of bytes does not see a field that serde skips.
 #[test]
 fn states_that_cannot_be_kept_are_refused_before_the_run() {
     #[derive(Debug, Clone, Serialize, Deserialize)]

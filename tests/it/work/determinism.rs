@@ -131,7 +131,7 @@ fn parts_that_do_not_make_one_run_are_refused() {
     assert!(ais(&path).run_range(64..2_000).is_err());
 }
 
-/// What each pilot finds, on so many threads.
+/// Prints the result of each pilot on this number of threads.
 fn found(threads: Option<usize>) -> Vec<String> {
     fn print(value: impl std::fmt::Debug) -> String {
         format!("{value:?}")

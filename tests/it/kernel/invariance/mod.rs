@@ -21,9 +21,9 @@ use nalgebra::{DMatrix, DVector};
 
 use models::{AtBeta, Gamma, GaussianPair, HalfLine, TwoGaussians};
 
-/// Of a check of invariance: as many as the bound on the standard error of the cube asks for.
+/// Chains of a check of invariance: as many as the bound on the standard error of the cube asks for.
 const CHAINS: usize = 70_000;
-/// Of a mean weight: as many as put every wrong kernel more than 8 standard errors off.
+/// Chains of a mean weight: as many as put every wrong kernel more than 8 standard errors off.
 const WEIGHTS: usize = 60_000;
 
 /// The worst of six functions of the state, the constant 1 and the log density among them, whose
@@ -131,7 +131,7 @@ fn hmc() -> Hmc {
     Hmc::new(varying(0.9, 0.8), 3).unwrap()
 }
 
-/// Of other correlations than the models have, and another factor at each end.
+/// Returns a preconditioner with other correlations than the models have, and another factor at each end.
 fn shape() -> Preconditioner {
     let covariance = |[xx, xy, yy]: [f64; 3]| {
         let covariance = DMatrix::from_row_slice(2, 2, &[xx, xy, xy, yy]);

@@ -102,7 +102,7 @@ fn visible_conditionals_are_those_of_the_joint_density() {
     }
 }
 
-/// With 8 hidden units there are several chunks and tasks, with 3 less than one.
+/// Eight hidden units make several chunks and tasks, three less than one.
 #[test]
 fn enumeration_gives_the_log_z_of_sums_and_integrals() {
     for hidden in [1, 3, 8] {

@@ -69,7 +69,8 @@ fn what_ranks_have_reached_is_not_lost() {
     }
 }
 
-/// As if all ranks had been killed at once, when most was done: what is lost is the work of an interval.
+/// Copies of the files stand for ranks that were all killed at once, when most was done: only the work of an interval is
+/// lost.
 #[test]
 fn checkpoints_at_intervals_hold_what_ranks_have_reached() {
     let _alone = ALONE.lock();
@@ -112,7 +113,7 @@ impl Merge for Odd {
     fn merge(&mut self, _right: Self) {}
 }
 
-/// As if both ranks had been killed long after one had done its share.
+/// Copies of the files stand for two ranks that were killed long after one had done its share.
 #[test]
 fn a_rank_that_waits_for_others_keeps_what_it_has_done() {
     let _alone = ALONE.lock();

@@ -20,7 +20,7 @@ use annealed::{Error, Result};
 use nalgebra::DVector;
 use serde::Serialize;
 
-/// What a rank sends in place of a message; `None` is a lost connection.
+/// Replaces the message that a rank sends; `None` is a lost connection.
 type Spoil = dyn FnMut(Vec<u8>) -> Option<Vec<u8>> + Send;
 
 /// One of several ranks. It may lose its connection, or send other bytes than it should.
