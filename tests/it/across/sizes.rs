@@ -74,7 +74,7 @@ fn a_block_larger_than_the_run_is_the_run() {
 }
 
 #[test]
-fn other_sizes_cost_what_there_is_to_do() {
+fn sizes_far_beyond_the_work_cost_only_the_work() {
     let path = path();
     let likelihood = shared::function(|x: &DVector<f64>| -8.0 * x[0] * x[0]);
     let problem = TemperedPath::new(Gaussian::standard(1).unwrap(), likelihood);

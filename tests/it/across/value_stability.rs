@@ -95,7 +95,7 @@ fn narrow() -> Gaussian {
 }
 
 #[test]
-fn streams() {
+fn streams_keep_their_values() {
     let first = |purpose, index| stream(7, purpose, index).next_u64();
     let found = [
         first(Purpose::RUN, 0),
@@ -115,7 +115,7 @@ fn streams() {
 }
 
 #[test]
-fn vector_kernels() {
+fn vector_kernels_keep_their_values() {
     let path = gaussians();
     let walk = RandomWalkMetropolis::new(0.8).unwrap();
     let hmc = Hmc::new(0.3, 3).unwrap();
@@ -164,7 +164,7 @@ fn vector_kernels() {
 
 /// A flat prior on a square and a likelihood that excludes half of it: chains die.
 #[test]
-fn supports_that_shrink() {
+fn supports_that_shrink_keep_their_values() {
     let inside = |x: &DVector<f64>| x.iter().all(|x| (0.0..1.0).contains(x));
     let density = move |x: &DVector<f64>| if inside(x) { 0.0 } else { f64::NEG_INFINITY };
     let draw = |rng: &mut dyn Rng| {
@@ -193,7 +193,7 @@ fn supports_that_shrink() {
 }
 
 #[test]
-fn gaussian_paths() {
+fn gaussian_paths_keep_their_values() {
     let (base, target) = (Gaussian::standard(2).unwrap(), narrow());
     let path = GaussianPath::new(base.clone(), target.clone()).unwrap();
     let gibbs = CoordinateGibbs::systematic();
@@ -244,7 +244,7 @@ fn rbm_path<T: Scalar>() -> (BaseRate<T>, Rbm<T>) {
 
 /// The portable engine adds and multiplies in one order everywhere; the others round differently.
 #[test]
-fn rbms() {
+fn rbms_keep_their_values() {
     let (base, target) = rbm_path::<f32>();
     let path = RbmPath::new(base.clone(), target.clone()).unwrap();
     for engine in SimdLevel::ALL.into_iter().filter(|e| e.is_available()) {
@@ -312,7 +312,7 @@ fn rbms() {
 }
 
 #[test]
-fn exact_samples_of_an_rbm() {
+fn exact_samples_of_an_rbm_keep_their_values() {
     let samples = rbm_path::<f64>().1.exact_samples(100, 7).unwrap();
     let units = || samples.iter().flatten().map(|&on| u64::from(on));
     let on = units().sum::<u64>() as f64;
@@ -320,7 +320,7 @@ fn exact_samples_of_an_rbm() {
 }
 
 #[test]
-fn a_trained_rbm() {
+fn a_trained_rbm_prints_a_hash_of_its_weights() {
     let images = annealed::data::digits().images;
     let start = Rbm::<f64>::from_data(4, &images[..100], 3).unwrap();
     let trained = ContrastiveDivergence::new(1).epochs(2);
@@ -333,7 +333,7 @@ fn a_trained_rbm() {
 }
 
 #[test]
-fn drift() {
+fn drift_keeps_its_values() {
     let base = Gaussian::standard(1).unwrap();
     let target = Gaussian::isotropic(dvector![1.5], 0.6).unwrap();
     let path = GeometricPath::new(base, target);
@@ -347,7 +347,7 @@ fn drift() {
 }
 
 #[test]
-fn ridges() {
+fn ridges_keep_their_values() {
     let design = DMatrix::from_row_slice(3, 2, &[1.0, 0.0, 0.0, 1.0, 1.0, 1.0]);
     let sinusoid = |amplitude| Sinusoid {
         amplitude,
@@ -369,7 +369,7 @@ fn ridges() {
 }
 
 #[test]
-fn learned_transitions() {
+fn learned_transitions_keep_their_values() {
     let path = gaussians();
     let flow = LearnedTransitions::new(Mean::Gated { hidden: 6 }, 2, 5, 3).unwrap();
     pin("learned", &run(&path, &flow, linear(5)), 1.5847558047083474);
@@ -394,7 +394,7 @@ fn learned_transitions() {
 }
 
 #[test]
-fn schedules() {
+fn schedules_keep_their_values() {
     let path = GeometricPath::new(Gaussian::standard(2).unwrap(), narrow());
     let kernel = RandomWalkMetropolis::new(0.5).unwrap();
     let pilot = Pilot::new(100, 100);

@@ -352,7 +352,7 @@ fn a_made_up_normaliser_is_refused_in_many_dimensions() {
 
 /// The second run covers one of three phases: it is narrow by what it lacks, and the first run's interval is right.
 #[test]
-fn an_improvement_keeps_the_interval_of_a_search_for_a_period() {
+fn an_improvement_keeps_the_interval_of_the_first_run() {
     let mut state = 5_u64;
     let mut uniform = move || {
         state = state.wrapping_mul(6_364_136_223_846_793_005);
@@ -408,7 +408,7 @@ fn an_improvement_keeps_the_interval_of_a_search_for_a_period() {
 }
 
 #[test]
-fn the_least_budget_is_kept_and_a_cheap_first_run_is_challenged_at_that() {
+fn a_cheap_first_run_is_challenged_at_the_least_budget() {
     let path = spike();
     let first = Ais::new(&path, walk()).schedule(Schedule::linear(10).unwrap());
     let first = first.chains(100).run().unwrap();

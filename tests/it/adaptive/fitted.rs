@@ -53,7 +53,7 @@ fn a_narrow_gaussian_in_many_dimensions_has_a_fitted_base() {
 
 /// Twenty runs: a z-score above 4 occurs once in 800 right tests, a mean square outside of the range once in 10,000.
 #[test]
-fn an_error_takes_few_evaluations() {
+fn rounds_from_a_fitted_base_reach_an_error_in_few_evaluations() {
     let (likelihood, evidence) = correlated(6);
     let path = TemperedPath::new(Gaussian::standard(6).unwrap(), likelihood);
     let rounds = |seed| Rounds::new(&path, walk()).until_error(0.05).seed(seed);

@@ -111,7 +111,7 @@ fn a_gradient_of_another_length_than_the_state_is_named() {
 }
 
 #[test]
-fn schedules_that_are_none_are_refused() {
+fn betas_that_are_no_schedule_are_refused() {
     let refused = |betas: &[f64]| message(Schedule::new(betas.iter().copied()));
     assert!(refused(&[]).contains("0 values"));
     assert!(refused(&[0.0]).contains("1 values"));
@@ -165,7 +165,7 @@ fn an_infinite_density_is_an_error() {
 }
 
 #[test]
-fn of_several_failing_chains_the_same_one_is_reported_on_any_number_of_threads() {
+fn the_same_failing_chain_is_reported_on_any_number_of_threads() {
     let target = shared::function(|x: &DVector<f64>| if x[0] > 1.0 { f64::NAN } else { 0.0 });
     let path = GeometricPath::new(base(), target);
     let ais = |threads| {
@@ -273,7 +273,7 @@ fn proposals_that_are_never_accepted_are_a_warning() {
 }
 
 #[test]
-fn a_refused_move_beside_one_without_a_decision_is_none() {
+fn a_refused_move_beside_a_gibbs_sweep_is_no_warning() {
     let path = GaussianPath::new(base(), Gaussian::standard(1).unwrap()).unwrap();
     let flip = RandomWalkMetropolis::new(1e9).unwrap();
     let kernel = Sequence(CoordinateGibbs::systematic(), flip);
@@ -289,7 +289,7 @@ fn a_refused_move_beside_one_without_a_decision_is_none() {
 /// The log ratio has no mean under the base, so that the thermodynamic integral is far off however many
 /// stages there are; the weights are bounded and the run is right.
 #[test]
-fn a_cauchy_prior_is_no_reason_to_doubt() {
+fn a_cauchy_prior_gives_no_warning() {
     let prior = shared::function(|x: &DVector<f64>| -x[0].powi(2).ln_1p())
         .with_sampler(shared::sampler(|rng| {
             let u: f64 = rng.random();
@@ -501,7 +501,7 @@ mod on_several_threads {
 }
 
 #[test]
-fn covariances_that_are_none_are_refused() {
+fn matrices_that_are_no_covariance_are_refused() {
     let refused = |covariance: DMatrix<f64>| message(Gaussian::new(dvector![0.0, 0.0], covariance));
     assert!(refused(DMatrix::zeros(2, 3)).contains("covariance"));
     assert!(refused(DMatrix::identity(3, 3)).contains("got 3, expected 2"));
@@ -513,7 +513,7 @@ fn covariances_that_are_none_are_refused() {
 }
 
 #[test]
-fn no_part_is_no_run() {
+fn merging_no_parts_is_an_error() {
     assert!(RunPart::<DVector<f64>>::merge([]).is_err());
 }
 

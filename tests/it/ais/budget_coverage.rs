@@ -96,7 +96,7 @@ where
 
 #[test]
 #[ignore = "measures, for some minutes"]
-fn intervals_of_runs_until_an_error() {
+fn intervals_of_runs_until_an_error_cover() {
     let walk = || RandomWalkMetropolis::new(0.5).unwrap();
     let target = Gaussian::isotropic(dvector![2.0, -1.0], 0.5).unwrap();
     let exact = target.log_normalizer();

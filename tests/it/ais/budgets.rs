@@ -163,7 +163,7 @@ fn an_error_to_run_to_ends_no_run_backward() {
 }
 
 #[test]
-fn what_is_no_error_to_run_to_is_refused() {
+fn errors_that_are_not_positive_are_refused_as_a_goal() {
     let path = narrow_path();
     for error in [0.0, -1.0, f64::NAN, f64::INFINITY] {
         let message = ais(&path).until_error(error).run().unwrap_err().to_string();
@@ -270,7 +270,7 @@ fn a_reverse_run_reports_no_log_z_on_its_way() {
 }
 
 #[test]
-fn time_ends_a_run() {
+fn a_time_limit_ends_a_run() {
     let path = narrow_path();
     let run = ais(&path)
         .chains(1 << 30)

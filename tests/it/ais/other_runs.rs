@@ -129,7 +129,7 @@ fn machines_of_other_weights_are_refused() {
 }
 
 #[test]
-fn the_few_chains_cost_a_few_dozen_evaluations() {
+fn the_fingerprint_of_a_run_costs_a_few_dozen_evaluations() {
     let evaluations = AtomicUsize::new(0);
     let model = shared::function(|x: &DVector<f64>| {
         evaluations.fetch_add(1, Ordering::Relaxed);
@@ -151,7 +151,7 @@ fn the_few_chains_cost_a_few_dozen_evaluations() {
 /// Runs that an older version of this crate has saved say nothing of path and kernel.
 #[cfg(feature = "serde")]
 #[test]
-fn runs_that_do_not_tell_are_taken_at_their_word() {
+fn saved_runs_without_a_fingerprint_are_accepted() {
     let (mine, other) = (path(1.0, 0.5), path(1.0, 0.6));
     let run = ais(&other, walk(0.5)).run().unwrap();
     let more = || ais(&mine, walk(0.5)).chains(300);

@@ -41,7 +41,7 @@ fn target() -> Gaussian {
 }
 
 #[test]
-fn geometric_path_between_gaussians_and_to_a_mixture() {
+fn geometric_paths_between_gaussians_and_to_a_mixture_are_unbiased() {
     let exact = target().log_normalizer() - base().log_normalizer();
     let walk = RandomWalkMetropolis::new(0.9).unwrap();
     check(&GeometricPath::new(base(), target()), &walk, exact);
@@ -54,7 +54,7 @@ fn geometric_path_between_gaussians_and_to_a_mixture() {
 }
 
 #[test]
-fn gaussian_path_with_perfect_transitions_and_coordinate_gibbs() {
+fn gaussian_paths_are_unbiased_with_perfect_transitions_and_coordinate_gibbs() {
     let path = GaussianPath::new(base(), target()).unwrap();
     let exact = target().log_normalizer() - base().log_normalizer();
     check(&path, &PerfectTransitions, exact);
@@ -128,13 +128,13 @@ fn check_rbm<T: Scalar>() {
 }
 
 #[test]
-fn joint_path_to_an_rbm_in_single_and_double_precision() {
+fn a_joint_path_to_an_rbm_is_unbiased_in_single_and_double_precision() {
     check_rbm::<f32>();
     check_rbm::<f64>();
 }
 
 #[test]
-fn marginal_path_to_an_rbm_by_single_flips() {
+fn a_marginal_path_to_an_rbm_is_unbiased_by_single_flips() {
     let target = rbm::<f64>();
     let base = Bernoulli::new(dvector![0.4, 0.0, -0.6, 0.2, 0.1]).unwrap();
     let exact = target.exact_log_normalizer().unwrap() - base.log_normalizer();

@@ -182,7 +182,7 @@ fn a_wrong_reversal_breaks_crooks_relation() {
 }
 
 #[test]
-fn block_gibbs_on_a_straight_path_to_an_rbm_and_on_one_with_knots() {
+fn block_gibbs_reverses_on_straight_paths_and_on_paths_with_knots() {
     let weights = dmatrix![1.0_f32, -1.0, 0.5, 2.0, -0.7; -0.5, 1.0, 2.0, 0.1, 0.9];
     let visible = dvector![0.1, -0.2, 0.3, -1.0, 0.4];
     let rbm = Rbm::new(weights, dvector![0.2, -0.3], visible).unwrap();
@@ -328,7 +328,7 @@ fn bennett_s_estimate_covers_as_often_as_it_says() {
 }
 
 #[test]
-fn bennett_s_estimate_at_extremes() {
+fn bennett_s_estimate_is_finite_or_an_error_at_extremes() {
     let bennett = |f: &[f64], r: &[f64]| BennettEstimate::from_log_weights(f, r);
     // Far apart: half-way, and no overlap.
     let apart = bennett(&[-500.0, -501.0], &[-700.0, -702.0]).unwrap();
@@ -401,7 +401,7 @@ fn directions_that_do_not_meet_have_no_sharp_estimate() {
 
 /// A spike in a slab, in one stage: most works of each direction are alike, and far from those of the other.
 #[test]
-fn a_bridge_whose_directions_do_not_meet_says_so() {
+fn a_bridge_whose_directions_do_not_meet_warns() {
     let target = Gaussian::isotropic(DVector::from_element(10, 0.5), 0.05).unwrap();
     let path = GeometricPath::new(Gaussian::standard(10).unwrap(), target.clone());
     for seed in 0..10 {
@@ -515,7 +515,7 @@ fn a_direction_far_from_the_joint_estimate_is_named_and_one_near_it_is_not() {
 }
 
 #[test]
-fn ends_that_are_equal_are_no_reason_to_doubt() {
+fn equal_ends_give_no_warning() {
     let path = GeometricPath::new(base(), base());
     let ais = Ais::new(&path, RandomWalkMetropolis::new(0.5).unwrap()).chains(200);
     let ais = ais.schedule(Schedule::linear(10).unwrap());
@@ -526,7 +526,7 @@ fn ends_that_are_equal_are_no_reason_to_doubt() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn samples_and_runs_that_do_not_fit_are_refused() {
     let path = GeometricPath::new(base(), target());
     let ais = |steps| {
         Ais::new(&path, RandomWalkMetropolis::new(0.5).unwrap())
@@ -551,7 +551,7 @@ fn what_does_not_fit_is_refused() {
 /// Bennett's estimate from the weights of resampled chains is wrong by one to two nats here, and the jackknife removes
 /// a hundredth of their bias.
 #[test]
-fn weights_that_are_not_those_of_whole_paths_are_refused() {
+fn weights_of_resampled_and_waste_free_runs_are_refused() {
     let target = Gaussian::isotropic(DVector::from_element(5, 1.0), 0.3).unwrap();
     let path = GeometricPath::new(Gaussian::standard(5).unwrap(), target.clone());
     let ais = |stages| {
@@ -613,7 +613,7 @@ fn states_of_a_run_resampled_and_moved_on_give_a_second_opinion() {
 /// Chains that miss most of the target, and a reverse run from their own states: these agree, three times as surely as
 /// the forward run alone, on a log Z that is nowhere near.
 #[test]
-fn approximate_samples_make_nothing_surer_than_the_forward_run() {
+fn approximate_samples_never_narrow_the_forward_interval() {
     let narrow = Gaussian::isotropic(DVector::from_element(3, 1.0), 0.3).unwrap();
     let far = Gaussian::isotropic(DVector::from_element(3, 30.0), 1.0).unwrap();
     let target = GaussianMixture::new([(0.1, narrow), (0.9, far)]).unwrap();

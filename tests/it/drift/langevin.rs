@@ -63,7 +63,7 @@ where
 }
 
 #[test]
-fn the_case_of_barron_and_luo() {
+fn the_modifier_lowers_the_variance_on_the_bumps_of_barron_and_luo() {
     let path = bumps(1, 4.0);
     let modified = DriftModifiedLangevin::new(table(4.0, 400), 0.01).unwrap();
     let adaptive = run(&path, modified, 400, 4_000);
@@ -79,7 +79,7 @@ fn the_case_of_barron_and_luo() {
 }
 
 #[test]
-fn eight_dimensions_coordinate_by_coordinate() {
+fn a_separable_modifier_serves_eight_dimensions() {
     let path = bumps(8, 4.0);
     let table = table(4.0, 400);
     let modifier = SeparableModifier::new([&table; 8]);

@@ -166,7 +166,7 @@ fn bounds_of_runs_that_end_by_their_error_hold() {
 }
 
 #[test]
-fn a_bound_is_of_chains_or_of_islands() {
+fn the_bound_takes_chains_or_islands_as_its_weights() {
     let path = path(0.4);
     let log_z_0 = Gaussian::standard(1).unwrap().log_normalizer();
     let of = |weights: &[f64]| Some(certified_lower_bound(weights, 0.9).unwrap() + log_z_0);

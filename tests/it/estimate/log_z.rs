@@ -99,7 +99,7 @@ fn assert_sound(face: Face) {
 }
 
 #[test]
-fn a_run_shows_the_face_of_all_results() {
+fn the_trait_log_z_agrees_with_a_run() {
     let path = path();
     let run = ais(&path).run().unwrap();
     assert!(assert_face!(run).is_some());
@@ -112,7 +112,7 @@ fn a_run_shows_the_face_of_all_results() {
 }
 
 #[test]
-fn runs_of_both_directions_show_the_face_of_all_results() {
+fn the_trait_log_z_agrees_with_runs_of_both_directions() {
     let path = path();
     let run = ais(&path).run().unwrap();
     let exact = ais(&path)
@@ -139,7 +139,7 @@ fn runs_of_both_directions_show_the_face_of_all_results() {
 }
 
 #[test]
-fn tempering_and_levels_show_the_face_of_all_results() {
+fn the_trait_log_z_agrees_with_tempering_and_levels() {
     let path = path();
     let tempering = Tempering::new(&path, walk()).schedule(Schedule::linear(6).unwrap());
     let tempered = tempering.ladders(8).rounds(8).run().unwrap();
@@ -154,7 +154,7 @@ fn tempering_and_levels_show_the_face_of_all_results() {
 }
 
 #[test]
-fn runs_that_adapt_show_the_face_of_all_results() {
+fn the_trait_log_z_agrees_with_runs_that_adapt() {
     let path = path();
     let rounds = Rounds::new(&path, walk()).rounds(3).run().unwrap();
     assert!(assert_face!(rounds).is_some());
@@ -167,7 +167,7 @@ fn runs_that_adapt_show_the_face_of_all_results() {
 }
 
 #[test]
-fn challenges_show_the_face_of_all_results() {
+fn the_trait_log_z_agrees_with_challenges() {
     let path = path();
     let first = ais(&path).run().unwrap();
     let found = Challenge::new(&path, walk(), &first).budget(20_000).run();
@@ -199,7 +199,7 @@ fn bounds_on_simulated_data_say_what_they_cost() {
 
 /// The kernel counts its evaluations as the target meets them; waste-free runs move fewer chains a stage.
 #[test]
-fn evaluations_are_those_of_the_target() {
+fn evaluations_are_counted_as_the_target_meets_them() {
     let met = AtomicU64::new(0);
     let model = shared::function(|x: &DVector<f64>| {
         met.fetch_add(1, Ordering::Relaxed);
@@ -248,7 +248,7 @@ mod written {
     }
 
     #[test]
-    fn a_run_that_is_read_knows_what_it_has_cost() {
+    fn a_saved_run_keeps_its_number_of_evaluations() {
         let path = path();
         let run = ais(&path).run().unwrap();
         let mut written = json(&run);
@@ -269,7 +269,7 @@ mod written {
     }
 
     #[test]
-    fn all_results_can_be_written() {
+    fn every_result_can_be_written_as_json() {
         let path = path();
         let run = ais(&path).run().unwrap();
         let samples = TargetSamples::draw(&target(), 300, 1);

@@ -183,7 +183,7 @@ fn single(constant: f32) -> impl Differentiable<State = DVector<f64>> + Sync + S
 
 /// A large constant in single precision: no right gradient is refused, and what rounding does to log Z is stated.
 #[test]
-fn large_energies_in_single_precision() {
+fn large_energies_in_single_precision_warn_and_keep_their_gradients() {
     let hmc = || Hmc::new(0.3, 3).unwrap();
     for (constant, expected) in [
         (0.0, false),

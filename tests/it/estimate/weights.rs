@@ -41,7 +41,7 @@ fn sums(log_weights: &[f64]) -> WeightSums {
 }
 
 #[test]
-fn one_two_three_four() {
+fn figures_of_four_weights_are_those_by_hand() {
     let estimate = of(&[1.0, 2.0, 3.0, 4.0]);
     assert!(close(estimate.value(), 2.5_f64.ln(), 1e-15));
     assert!(close(estimate.effective_sample_size(), 10.0 / 3.0, 1e-14));
@@ -154,7 +154,7 @@ fn a_single_chain_says_nothing_of_its_error() {
 }
 
 #[test]
-fn sums_in_log_space() {
+fn sums_in_log_space_take_weights_of_zero_and_large_ones() {
     assert_eq!(log_sum_exp([0.0; 0]), DEAD);
     assert_eq!(log_mean_exp(&[]), DEAD);
     assert_eq!(log_sum_exp([DEAD, DEAD]), DEAD);
@@ -180,7 +180,7 @@ fn sums_in_log_space() {
 /// `Var[w] / E[w]^2 = e^v - 1` where log w is normal with variance v. The figures tested are means
 /// over 400 runs, each compared within 4 of its own standard errors (false alarm 6e-5).
 #[test]
-fn standard_error_on_log_normal_weights() {
+fn the_standard_error_is_right_on_log_normal_weights() {
     let (n, runs, variance) = (2_000, 400, 0.25_f64);
     let theory = (variance.exp_m1() / n as f64).sqrt();
     let estimates: Vec<Estimate> = (0..runs)
@@ -300,7 +300,7 @@ fn warnings_follow_the_weights() {
 }
 
 #[test]
-fn importance_weighted_bound_between_its_ends() {
+fn the_importance_weighted_bound_rises_from_the_mean_log_weight_to_the_estimate() {
     let log_weights = normals(1 << 12, 1.5, 3);
     let estimate = Estimate::from_log_weights(&log_weights).unwrap();
     let bound = |k| importance_weighted_bound(&log_weights, k).unwrap();
@@ -317,7 +317,7 @@ fn importance_weighted_bound_between_its_ends() {
 }
 
 #[test]
-fn bad_input() {
+fn bad_input_is_named() {
     let argument = |result: annealed::Result<Estimate>| match result.unwrap_err() {
         Error::InvalidArgument {
             argument, value, ..
@@ -346,7 +346,7 @@ fn bad_input() {
 
 #[cfg(feature = "serde")]
 #[test]
-fn serialized_and_back() {
+fn estimates_survive_json_and_are_checked() {
     for weights in [
         vec![1.0, 2.0, 0.0],
         vec![1.0],
@@ -401,7 +401,7 @@ proptest! {
     }
 
     #[test]
-    fn interval_holds_the_estimate_and_grows(weights in log_weights(), level in 0.001..0.99) {
+    fn the_interval_contains_the_estimate_and_grows_with_its_level(weights in log_weights(), level in 0.001..0.99) {
         let estimate = Estimate::from_log_weights(&weights).unwrap();
         let (low, high) = estimate.interval_at(level).unwrap();
         let (wider_low, wider_high) = estimate.interval_at(level + 0.009).unwrap();

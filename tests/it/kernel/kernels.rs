@@ -211,7 +211,7 @@ fn a_state_off_the_support_moves_in_and_none_moves_out() {
 }
 
 #[test]
-fn gibbs_visits_the_coordinates() {
+fn gibbs_visits_every_coordinate() {
     /// Its state is the list of the coordinates drawn.
     struct Diary;
     impl UnnormalizedModel for Diary {
@@ -366,7 +366,7 @@ fn a_workspace_follows_the_dimension() {
 
 /// A user's own state and proposal: the bit counts of three coins with odds 2 to 1.
 #[test]
-fn metropolis_on_a_state_of_bits() {
+fn metropolis_samples_a_state_of_bits() {
     struct Coins;
     impl UnnormalizedModel for Coins {
         type State = [bool; 3];

@@ -150,7 +150,7 @@ fn the_nearest_knot_holds_and_the_lower_of_two_equally_near() -> Result<()> {
 }
 
 #[test]
-fn what_is_no_preconditioner_is_refused() {
+fn matrices_that_are_no_preconditioner_are_refused() {
     let text = |result: Result<Preconditioner>| result.unwrap_err().to_string();
     for (covariance, expected) in [
         (dmatrix![1.0, 2.0; 2.0, 1.0], "positive definite"),

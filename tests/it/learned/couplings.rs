@@ -280,7 +280,7 @@ fn evidence(decoder: &BernoulliDecoder, x: &DVector<f64>) -> f64 {
 }
 
 #[test]
-fn a_group_sees_one_observation() {
+fn the_samples_of_a_group_are_of_one_observation() {
     // One group: its bound is the evidence of one of two images, not that of their mixture.
     let linear = Schedule::linear(1).unwrap();
     let data = [1.0, 0.0].map(|bit| DVector::from_element(64, bit));
@@ -302,7 +302,7 @@ fn a_group_sees_one_observation() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn couplings_that_do_not_fit_are_refused() {
     let path = path();
     let error = LearnedTransitions::new(COUPLING, 1, 2, 1).unwrap_err();
     assert!(

@@ -376,7 +376,7 @@ fn a_divergence_keeps_the_last_good_transitions() {
 }
 
 #[test]
-fn an_explosion_is_a_divergence() {
+fn training_that_explodes_is_a_divergence() {
     // Far steps on a quartic well, whose energy then leaves all bounds while it is finite.
     let well = FunctionModel::new(|x: &DVector<f64>| -x.norm_squared().powi(4))
         .with_gradient(|x: &DVector<f64>| -8.0 * x.norm_squared().powi(3) * x);

@@ -172,7 +172,7 @@ fn single_precision_gives_the_same_number() {
 
 /// First passes, pilots, rounds and tempering.
 #[test]
-fn what_explores_a_path_asks_for_whole_blocks() {
+fn passes_pilots_rounds_and_tempering_ask_for_whole_blocks() {
     let seen = AtomicUsize::new(0);
     let path = GeometricPath::new(base(), batched(&seen));
     let calls = || seen.swap(0, Ordering::Relaxed);

@@ -233,7 +233,7 @@ fn bridge_sampling_evaluates_batches() {
 
 /// Else the tests above could pass without a batch.
 #[test]
-fn what_a_batch_says_counts() {
+fn an_error_of_a_batch_moves_log_z() {
     for (error, expected) in [(0.0, 0.0), (0.25, 0.25)] {
         let mut well = Well::new(true);
         well.error = error;

@@ -76,7 +76,7 @@ impl Conjugate {
 }
 
 #[test]
-fn conjugate_evidences_by_every_kind_of_kernel() {
+fn every_kind_of_kernel_finds_a_conjugate_evidence() {
     let model = Conjugate::new().unwrap();
     let likelihood = model.priors.likelihood(Conjugate::model());
     let path = TemperedPath::new(&model.priors, likelihood);

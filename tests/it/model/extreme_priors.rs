@@ -129,24 +129,24 @@ fn by_every_gradient_kernel(
 }
 
 #[test]
-fn vague_gamma_priors_of_a_precision() {
+fn a_vague_gamma_prior_of_a_precision_has_its_exact_evidence() {
     let (_, _, exact) = precision(0.01);
     assert!((exact + 19.627).abs() < 1e-3, "{exact}");
     by_every_gradient_kernel(precision(0.01), true);
 }
 
 #[test]
-fn gamma_priors_of_the_least_shape() {
+fn a_gamma_prior_of_the_least_shape_has_its_exact_evidence() {
     by_every_gradient_kernel(precision(0.001), false);
 }
 
 #[test]
-fn sparse_dirichlet_priors_by_sticks() {
+fn a_sparse_dirichlet_prior_by_sticks_has_its_exact_evidence() {
     by_every_gradient_kernel(sticks(0.01), true);
 }
 
 #[test]
-fn sparse_dirichlet_priors_of_all_probabilities() {
+fn sparse_dirichlet_priors_have_their_exact_evidence() {
     by_every_gradient_kernel(dirichlet(1.0), true);
     by_every_gradient_kernel(dirichlet(0.01), true);
     by_every_gradient_kernel(dirichlet(0.001), false);
@@ -154,7 +154,7 @@ fn sparse_dirichlet_priors_of_all_probabilities() {
 
 /// `1 / (1 + x)` near -1 and `1 / x` near 0, with half of all draws within 1e-12 of either end or beyond saturation.
 #[test]
-fn both_ends_of_an_interval() {
+fn a_beta_prior_at_both_ends_of_an_interval_has_its_exact_evidence() {
     let exact = |a: f64| ln_gamma(a + 3.0) + ln_gamma(a + 2.0) - ln_gamma(2.0 * a + 5.0);
     let a = 0.02;
     let priors = Priors::new([Prior::beta(a, a).unwrap()]).unwrap();

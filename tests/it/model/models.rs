@@ -586,12 +586,12 @@ mod dual {
 
 proptest! {
     #[test]
-    fn gaussian_gradient((model, x) in gaussian_and_state()) {
+    fn gaussian_gradient_is_that_of_differences((model, x) in gaussian_and_state()) {
         assert_gradient(&model, &x);
     }
 
     #[test]
-    fn mixture_gradient((a, x) in gaussian_and_state(), (b, _) in gaussian_and_state()) {
+    fn mixture_gradient_is_that_of_differences((a, x) in gaussian_and_state(), (b, _) in gaussian_and_state()) {
         let mixture = GaussianMixture::new([(0.3, a), (2.0, b)]).unwrap();
         assert_gradient(&mixture, &x);
     }

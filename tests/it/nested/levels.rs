@@ -245,7 +245,7 @@ fn a_few_states_of_many_levels_are_kept_at_their_weights() {
 }
 
 #[test]
-fn without_states_there_are_no_figures_of_them() {
+fn figures_of_states_are_undefined_without_states() {
     let count = AtomicU64::new(0);
     let problem = gaussian(&count);
     let levels = || NestedSmc::new(&problem, walk(1.0)).chains(8).moves(5);

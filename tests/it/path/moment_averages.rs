@@ -146,7 +146,7 @@ fn assert_moments<M: ExponentialFamily>(exact: &M, draws: &[M::State]) {
 }
 
 #[test]
-fn one_dimensional_sums_at_three_stages() {
+fn divergences_of_three_stages_add_up_as_published() {
     let a = Gaussian::isotropic(dvector![0.0], 1.0).unwrap();
     let b = Gaussian::isotropic(dvector![3.0], 0.5).unwrap();
     assert!((linear_cost(&a, &b) - 11.8125).abs() < 1e-12);
@@ -171,7 +171,7 @@ fn log_ratio_moments(p: &Gaussian, q: &Gaussian) -> (f64, f64) {
 }
 
 #[test]
-fn section_5_1_with_perfect_transitions() {
+fn section_5_1_with_perfect_transitions_is_reproduced() {
     let (a, b) = section_5_1();
     let cost = linear_cost(&a, &b);
     assert!((cost - 725.927_927_9).abs() < 1e-6, "{cost}");
@@ -200,7 +200,7 @@ fn section_5_1_with_perfect_transitions() {
 }
 
 #[test]
-fn path_lengths() {
+fn path_lengths_are_those_of_the_paper() {
     let (a, b) = section_5_1();
     let lengths = both(&a, &b, 50_000).1.map(|members| path_length(&members));
     assert!((lengths[0] - 28.758).abs() < 5e-4, "{lengths:?}");
@@ -251,7 +251,7 @@ where
 /// Section 5.1 by coordinate Gibbs, K = 26: the geometric path misses by tens of nats, the moment
 /// path by one. Measured elsewhere: -27.2 +- 3.0 and -0.93 +- 0.28.
 #[test]
-fn section_5_1_with_gibbs_sampling() {
+fn section_5_1_with_gibbs_sampling_is_reproduced() {
     let (a, b) = section_5_1();
     let geometric = GaussianPath::new(a.clone(), b.clone()).unwrap();
     let moment = MomentPath::new(a, b.clone()).unwrap();

@@ -26,7 +26,7 @@ fn same(a: f64, b: f64) -> bool {
 }
 
 #[test]
-fn geometric_densities_at_the_edge_of_the_supports() {
+fn geometric_densities_are_right_at_the_edge_of_the_supports() {
     // base, target, log f at beta = 0, 1/2, 1
     let table = [
         (-1.0, -3.0, [-1.0, -2.0, -3.0]),
@@ -48,7 +48,7 @@ fn geometric_densities_at_the_edge_of_the_supports() {
 }
 
 #[test]
-fn geometric_ratios_at_the_edge_of_the_supports() {
+fn geometric_ratios_are_right_at_the_edge_of_the_supports() {
     // base, target, log ratio for beta' -> beta: 0 -> .5, .5 -> .75, .5 -> 1, 0 -> 1, 1 -> .5, .5 -> 0
     let table = [
         (-1.0, -3.0, [-1.0, -0.5, -1.0, -2.0, 1.0, 1.0]),
@@ -240,7 +240,7 @@ fn tempered_path_is_prior_times_tempered_likelihood() {
 }
 
 #[test]
-fn tempered_path_at_the_edge_of_the_supports() {
+fn tempered_densities_and_ratios_are_right_at_the_edge_of_the_supports() {
     // prior, likelihood, log f at beta = 0, 1/2, 1
     let table = [
         (-1.0, -2.0, [-1.0, -2.0, -3.0]),
@@ -374,7 +374,7 @@ fn gaussian_path_does_not_cancel() {
 }
 
 #[test]
-fn gaussian_path_in_many_dimensions() {
+fn gaussian_path_keeps_its_digits_in_many_dimensions() {
     // Precision ratios from 1e-4 to 1e4 on skewed axes.
     let d = 12;
     let skew = DMatrix::from_fn(d, d, |i, j| {

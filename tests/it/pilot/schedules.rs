@@ -167,7 +167,7 @@ fn deceleration_fills_up_like_water() {
 }
 
 #[test]
-fn deceleration_of_the_best_gaussian_schedule() {
+fn deceleration_of_the_best_gaussian_schedule_has_its_known_level() {
     for (limit, level, clipped, middle) in [
         (0.003, 1.120543, 120, 0.101868),
         (0.0015, 2.786422, 468, 0.253311),
@@ -356,7 +356,7 @@ fn the_published_gaussians_have_one_cost_on_both_paths() {
 }
 
 #[test]
-fn exact_variances_of_the_published_gaussians() {
+fn variances_of_the_published_gaussians_are_the_exact_ones() {
     let variance = |(etas, _): (Vec<DVector<f64>>, Vec<DVector<f64>>)| -> f64 {
         let steps = etas.windows(2);
         steps
@@ -391,7 +391,7 @@ fn total(costs: &[f64], allocation: &[usize]) -> f64 {
 }
 
 #[test]
-fn the_published_allocations() {
+fn allocations_are_the_published_ones() {
     for ((etas, moments), half, sum, length) in [
         (geometric(10), [255, 103, 61, 44, 37], 0.4398526, 439.85),
         (
@@ -464,7 +464,7 @@ fn two_way_divergences_add_up_to_twice_the_cost_over_the_steps() {
 }
 
 #[test]
-fn noisy_and_impossible_costs() {
+fn noisy_costs_are_floored_and_impossible_ones_named() {
     let binned = BinnedSchedule::new(Schedule::linear(3).unwrap());
     // A negative cost is noise: floored, so that its segment still gets steps.
     let schedule = binned.with_costs(&[1.0, -0.1, 1.0], 1_000).unwrap();

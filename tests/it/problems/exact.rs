@@ -109,7 +109,7 @@ fn the_kalman_filter_is_the_joint_normal_density() -> annealed::Result<()> {
 }
 
 #[test]
-fn special_functions_and_quadrature() {
+fn special_functions_and_quadrature_have_known_values() {
     assert_close(ln_gamma(6.0), 120f64.ln());
     assert_close(ln_gamma(0.5), 0.5 * PI.ln());
     assert_close(log_sphere(3), (4.0 * PI).ln());
@@ -123,7 +123,7 @@ fn special_functions_and_quadrature() {
 
 /// Many-well: 164.69567532 (Midgley et al. 2023). Shells: -14.59 (Feroz, Hobson and Bridges 2009).
 #[test]
-fn published_values() {
+fn many_well_and_shells_have_their_published_values() {
     let well = |x: f64| -x.powi(4) + 6.0 * x * x + 0.5 * x;
     let many = 16.0 * (log_integral(-6.0, 6.0, 2_000, well) + 0.5 * TAU.ln());
     assert!((many - 164.695_675_32).abs() < 1e-6, "{many}");

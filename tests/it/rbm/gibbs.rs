@@ -448,7 +448,7 @@ fn every_engine_finds_the_log_z_of_a_trained_rbm() {
 }
 
 #[test]
-fn no_chains_is_no_work() {
+fn an_empty_block_is_moved_without_error() {
     let path = small::<f32>();
     let (left, reached) = (path.at(0.0), path.at(1.0));
     let stage = Stage::new(1, &left, &reached);

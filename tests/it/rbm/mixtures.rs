@@ -159,7 +159,7 @@ fn samples_of_a_mixture_have_its_law() {
 }
 
 #[test]
-fn one_model_and_mixtures_of_mixtures_are_what_they_are() {
+fn a_mixture_of_one_is_its_model_and_mixtures_of_mixtures_are_flat() {
     let [a, b, c] = logits().map(|logits| BaseRate::new(2, logits).unwrap());
     assert_eq!(BaseRate::mixture([(7.0, a.clone())]).unwrap(), a);
     assert_eq!(a.components().len(), 1);

@@ -754,7 +754,7 @@ fn doubtful_runs_warn() {
 
 #[cfg(feature = "serde")]
 #[test]
-fn runs_can_be_saved() {
+fn a_saved_run_keeps_its_states_and_its_text() {
     let path = GeometricPath::new(normal(0.0, 1.0), normal(1.0, 1.0));
     let run = Tempering::new(&path, walk(0.5)).rounds(4).run().unwrap();
     let text = serde_json::to_string(&run).unwrap();

@@ -254,7 +254,7 @@ fn a_finished_tempered_run_is_there_at_once_and_takes_more_rounds() {
 }
 
 #[test]
-fn whatever_differs_of_a_tempered_run_is_named() {
+fn every_setting_of_a_tempered_run_that_differs_from_the_checkpoint_is_named() {
     let (folder, path) = (Folder::new("ladders_differ"), narrow_path());
     let run = || tempering(&path);
     let _ = run().checkpoint(folder.file()).run().unwrap();
@@ -309,7 +309,7 @@ fn nothing_is_lost_where_a_callback_stops_a_run() {
 }
 
 #[test]
-fn a_run_that_goes_on_or_begins_keeps_others_from_its_file() {
+fn a_file_that_a_run_writes_is_refused_to_others() {
     let (folder, path) = (Folder::new("or_begins"), narrow_path());
     let whole = recorded(&path).run().unwrap();
     for pause in [300, u64::MAX, u64::MAX] {
@@ -415,7 +415,7 @@ fn a_run_to_a_standard_error_is_there_at_once() {
 }
 
 #[test]
-fn whatever_differs_is_named() {
+fn every_setting_that_differs_from_the_checkpoint_is_named() {
     let (folder, path) = (Folder::new("differs"), narrow_path());
     let ais = || resampled(&path);
     let _ = ais().checkpoint(folder.file()).run().unwrap();

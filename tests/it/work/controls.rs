@@ -169,27 +169,27 @@ fn plain(path: &GaussianPair) -> Ais<'_, &GaussianPair, Hmc> {
 }
 
 #[test]
-fn plain_runs() {
+fn plain_runs_keep_their_bits_when_stopped_and_continued() {
     let path = narrow_path();
     row!("plain", || plain(&path));
 }
 
 #[test]
-fn resampled_runs() {
+fn resampled_runs_keep_their_bits_when_stopped_and_continued() {
     let path = narrow_path();
     row!("resampled", || plain(&path)
         .resampling(Resampling::when_ess_below(0.8).unwrap()));
 }
 
 #[test]
-fn waste_free_runs() {
+fn waste_free_runs_keep_their_bits_when_stopped_and_continued() {
     let path = narrow_path();
     row!("waste-free", || plain(&path)
         .waste_free(WasteFree::new(4).unwrap()));
 }
 
 #[test]
-fn tempered_runs() {
+fn tempered_runs_keep_their_bits_when_stopped_and_continued() {
     let path = narrow_path();
     row!("tempering", || {
         Tempering::new(&path, Hmc::new(0.3, 2).unwrap())
@@ -202,7 +202,7 @@ fn tempered_runs() {
 }
 
 #[test]
-fn runs_over_levels() {
+fn runs_over_levels_keep_their_bits_when_stopped_and_continued() {
     let likelihood = shared::function(|x: &Vector| -8.0 * x.norm_squared());
     let problem = TemperedPath::new(Gaussian::standard(2).unwrap(), likelihood);
     let walk = RandomWalkMetropolis::new(0.5).unwrap();
@@ -214,7 +214,7 @@ fn runs_over_levels() {
 }
 
 #[test]
-fn rounds() {
+fn rounds_keep_their_bits_when_stopped_and_continued() {
     let path = narrow_path();
     let kernel = || Hmc::new(0.3, 2).unwrap();
     row!("rounds", || Rounds::new(&path, kernel())
@@ -229,7 +229,7 @@ fn rounds() {
 }
 
 #[test]
-fn challenges() {
+fn challenges_keep_their_bits_when_stopped_and_continued() {
     let path = narrow_path();
     let first = plain(&path).run().unwrap();
     let kernel = || Hmc::new(0.3, 2).unwrap();

@@ -175,7 +175,7 @@ fn half_line<K: TransitionKernel<Gamma> + Sync>(kernel: K, steps: usize) -> Wors
 
 /// Proposals and trajectories that leave the support, and gradients that are NaN there.
 #[test]
-fn unbiased_on_a_bounded_support() {
+fn kernels_are_unbiased_on_a_bounded_support() {
     // The weights of longer unadjusted steps have tails so heavy that most seeds look biased.
     let short = || UnadjustedLangevin::new(0.05).unwrap();
     for steps in [1, 2, 5] {
@@ -197,7 +197,7 @@ fn unbiased_on_a_bounded_support() {
 /// The library's own models and path, with a target that is no Gaussian and overlaps the base
 /// little, and kernels tuned by a first pass with the seed of the run.
 #[test]
-fn unbiased_after_tuning_on_a_geometric_path_to_a_mixture() {
+fn tuned_kernels_are_unbiased_on_a_geometric_path_to_a_mixture() {
     fn assert_unbiased<'p, K>(path: &'p Path, kernel: K)
     where
         K: TransitionKernel<<&'p Path as AnnealingPath>::At> + Tunable + Clone + Send + Sync,

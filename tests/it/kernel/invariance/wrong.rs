@@ -114,7 +114,7 @@ fn assert_flaws_told_apart<const N: usize>(flaws: [Flaw; N], check: impl Fn(Flaw
 }
 
 #[test]
-fn langevin_without_its_metropolis_test() {
+fn langevin_without_its_metropolis_test_is_found_out() {
     let kernel = |flaw| Langevin {
         variance: 0.4,
         adjusted: true,
@@ -134,14 +134,14 @@ fn unadjusted(variance: f64, flaw: Flaw) -> Langevin {
 }
 
 #[test]
-fn langevin_with_a_wrong_correction() {
+fn langevin_with_a_wrong_correction_is_found_out() {
     let flaws = [Flaw::BackwardSign, Flaw::NoCorrection];
     assert_flaws_told_apart(flaws, |flaw| invariance(&unadjusted(0.35, flaw)));
     assert_flaws_told_apart(flaws, |flaw| gaussian_pair(unadjusted(0.5, flaw), 10));
 }
 
 #[test]
-fn langevin_that_leaves_a_bounded_support() {
+fn langevin_that_leaves_a_bounded_support_is_found_out() {
     assert_flaws_told_apart([Flaw::LeavesSupport], |flaw| {
         half_line(unadjusted(0.4, flaw), 6)
     });
@@ -181,7 +181,7 @@ impl<M: Differentiable + Intermediate> TransitionKernel<M> for ShapedLangevin {
 }
 
 #[test]
-fn shape_left_out_of_the_drift() {
+fn a_shape_left_out_of_the_drift_is_found_out() {
     assert_told_apart(|wrong| invariance(&ShapedLangevin(wrong)));
     assert_told_apart(|wrong| gaussian_pair(ShapedLangevin(wrong), 10));
 }
@@ -212,7 +212,7 @@ impl<M: FullConditionals + Intermediate<State = DVector<f64>>> TransitionKernel<
 }
 
 #[test]
-fn coordinates_drawn_at_once() {
+fn coordinates_drawn_at_once_are_found_out() {
     assert_told_apart(|wrong| invariance(&SynchronousGibbs(wrong)));
     assert_told_apart(|wrong| gaussian_pair(SynchronousGibbs(wrong), 4));
 }
@@ -237,7 +237,7 @@ impl<M: Intermediate<State = DVector<f64>>> TransitionKernel<M> for ChoosesBySta
 }
 
 #[test]
-fn kernel_chosen_by_the_state() {
+fn a_kernel_chosen_by_the_state_is_found_out() {
     assert_told_apart(|wrong| invariance(&ChoosesByState(wrong)));
     assert_told_apart(|wrong| gaussian_pair(ChoosesByState(wrong), 4));
 }
@@ -270,7 +270,7 @@ where
 }
 
 #[test]
-fn correction_lost_in_a_sequence() {
+fn a_correction_lost_in_a_sequence_is_found_out() {
     let kernel = |step, wrong| {
         LosesCorrection(
             wrong,
@@ -304,7 +304,7 @@ impl<M: Intermediate<State = DVector<f64>>> TransitionKernel<M> for StaleBlend {
 }
 
 #[test]
-fn stale_cached_blend() {
+fn a_stale_cached_blend_is_found_out() {
     assert_told_apart(|wrong| gaussian_pair(StaleBlend(wrong), 6));
 }
 
@@ -340,7 +340,7 @@ impl<M: Intermediate<State = DVector<f64>>> TransitionKernel<M> for MovesFirst {
 }
 
 #[test]
-fn weight_and_transition_swapped() {
+fn weight_and_transition_swapped_are_found_out() {
     assert_told_apart(|wrong| gaussian_pair(MovesFirst(wrong), 4));
 }
 
@@ -375,7 +375,7 @@ impl<'a> TransitionKernel<RbmAt<'a, f64>> for StaleBlock {
 }
 
 #[test]
-fn fused_block_gibbs_at_a_stale_beta() {
+fn fused_block_gibbs_at_a_stale_beta_is_found_out() {
     let weights = DMatrix::from_row_slice(2, 3, &[2.0, -1.0, 1.5, -0.5, 1.0, 2.0]);
     let target = Rbm::new(weights, dvector![0.2, -0.3], dvector![0.1, -0.2, 0.3]);
     let path = RbmPath::new(BaseRate::uniform(2, 3).unwrap(), target.unwrap()).unwrap();

@@ -40,7 +40,7 @@ macro_rules! assert_same {
 
 /// Also with fewer blocks than ranks, and with a last block that is not full.
 #[test]
-fn annealed_runs() {
+fn annealed_runs_have_the_bits_of_one_process() {
     let path = narrow_path();
     for chains in [1, 50, 120, 1_010] {
         assert_same!(|| ais(&path).chains(chains));
@@ -50,7 +50,7 @@ fn annealed_runs() {
 }
 
 #[test]
-fn runs_of_rbms() {
+fn runs_of_rbms_have_the_bits_of_one_process() {
     let weights = DMatrix::from_fn(3, 4, |i, j| (i + j) as f64 / 5.0);
     let rbm = Rbm::new(weights, DVector::zeros(3), DVector::zeros(4)).unwrap();
     let path = RbmPath::new(BaseRate::uniform(3, 4).unwrap(), rbm).unwrap();
@@ -63,7 +63,7 @@ fn runs_of_rbms() {
 
 /// The decision is made of what all have gathered, at the usual looks.
 #[test]
-fn runs_until_an_error() {
+fn runs_until_an_error_have_the_bits_of_one_process() {
     let path = narrow_path();
     for error in [0.1, 0.03] {
         assert_same!(|| ais(&path).chains(100_000).until_error(error));
@@ -78,7 +78,7 @@ fn runs_until_an_error() {
 }
 
 #[test]
-fn tempered_runs() {
+fn tempered_runs_have_the_bits_of_one_process() {
     let path = narrow_path();
     let kernel = Hmc::new(0.3, 2).unwrap();
     for (ladders, block_size) in [(2, 2), (5, 2), (8, 1)] {
@@ -94,7 +94,7 @@ fn tempered_runs() {
 }
 
 #[test]
-fn levels() {
+fn runs_over_levels_have_the_bits_of_one_process() {
     let likelihood = shared::function(|x: &DVector<f64>| -8.0 * x.norm_squared());
     let problem = TemperedPath::new(Gaussian::standard(2).unwrap(), likelihood);
     let nested = || {
@@ -112,7 +112,7 @@ fn levels() {
 }
 
 #[test]
-fn runs_in_rounds() {
+fn rounds_have_the_bits_of_one_process() {
     let path = narrow_path();
     let rounds = || {
         Rounds::new(&path, Hmc::new(0.3, 2).unwrap())
@@ -129,7 +129,7 @@ fn runs_in_rounds() {
 }
 
 #[test]
-fn challenges() {
+fn challenges_have_the_bits_of_one_process() {
     let path = narrow_path();
     let first = Rounds::new(&path, walk()).rounds(2).run().unwrap();
     assert_same!(

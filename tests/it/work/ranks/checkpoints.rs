@@ -251,7 +251,7 @@ fn files_of_an_earlier_run_are_left_aside() {
 }
 
 #[test]
-fn a_file_that_cannot_be_read_ends_all() {
+fn a_file_that_cannot_be_read_ends_all_ranks() {
     let (path, disks) = (narrow_path(), Disks::new("unreadable", true));
     let resumed = || {
         on_ranks(2, |world: Channels| {
@@ -295,7 +295,7 @@ fn a_file_that_cannot_be_read_ends_all() {
 }
 
 #[test]
-fn a_file_that_cannot_be_written() {
+fn a_file_that_cannot_be_written_is_an_error_and_later_a_warning() {
     let (path, disks) = (narrow_path(), Disks::new("unwritable", true));
     let found = on_ranks(2, |world: Channels| {
         let file = [disks.of(0), "/no/such/folder/run".into()][world.rank].clone();

@@ -154,7 +154,7 @@ impl Merge for Fuse {
 }
 
 #[test]
-fn a_panic_ends_all() {
+fn a_panic_of_one_rank_ends_all() {
     let path = narrow_path();
     let found = on_ranks(3, |world| ais(&path).recorder(Fuse).ranks(&world).run());
     expect_failure(

@@ -53,7 +53,7 @@ impl Ranks for Files {
 }
 
 #[test]
-fn a_folder_is_an_engine() {
+fn ranks_can_gather_through_a_folder() {
     let name = format!("annealed-ranks-files-{}", std::process::id());
     let folder = std::env::temp_dir().join(name);
     fs::create_dir_all(&folder).unwrap();
