@@ -8,6 +8,8 @@ use annealed::rbm::{BaseRate, EnumeratedRbm, Rbm, RbmPath, Scalar, sigmoid};
 use nalgebra::{DMatrix, DVector};
 use rand::RngExt;
 
+use crate::shared::block_gibbs::bits;
+
 fn vector<T: Scalar, const N: usize>(entries: [T; N]) -> DVector<T> {
     DVector::from_row_slice(&entries)
 }
@@ -22,10 +24,6 @@ fn machine(hidden: usize, visible: usize) -> Rbm<f64> {
         DVector::from_fn(visible, |_, _| draw(2.0)),
     )
     .unwrap()
-}
-
-fn bits(state: usize, units: usize) -> Vec<bool> {
-    (0..units).map(|i| state >> i & 1 == 1).collect()
 }
 
 fn states(units: usize) -> impl Iterator<Item = Vec<bool>> {
