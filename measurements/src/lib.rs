@@ -3,6 +3,7 @@
 
 #![allow(missing_docs, missing_debug_implementations)] // The programs beside it are its only users.
 
+#[path = "../../tests/it/shared/autoencoder.rs"]
 pub mod autoencoder;
 pub mod bars;
 pub mod dot_sheet;

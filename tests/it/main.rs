@@ -1,80 +1,22 @@
-//! The promises of the crate, a module for each. They share one binary, so that the generic code
-//! of the library is compiled once for all of them.
+//! The promises of the crate: a folder for each room of `src`, `across` for promises of all rooms, `problems` for the
+//! problems that tests share with `measurements`, and `shared` for what several modules use. They share one binary, so that
+//! the generic code of the library is compiled once for all of them.
 
+mod across;
 mod adaptive;
-mod adaptive_laws;
-mod allocations;
-mod along_the_path;
-mod bad_input;
-mod batch_model;
-mod batch_paths;
-mod batches;
-mod bits;
-mod blocks;
-mod budget_coverage;
-mod budgets;
-mod certified;
-mod challenge;
-mod checkpoint;
-mod comparison;
-mod controls;
-mod couplings;
-mod deep;
-mod determinism;
-mod divergence;
+mod ais;
+mod bidirectional;
+mod drift;
 mod estimate;
-mod evidence;
-mod exact;
-mod extreme_priors;
-mod far_modes;
-mod finite_state;
-mod fitted;
-mod harmonium;
-mod hostile_arguments;
-#[path = "../../measurements/src/image_sheet.rs"]
-mod image_sheet;
-mod invariance;
-mod joint_priors;
-mod kernels;
-mod latin;
-mod log_z;
-mod memory;
-mod missing_mass;
-mod missing_modes_of_draws;
-mod models;
-mod moments;
+mod kernel;
+mod learned;
+mod model;
 mod nested;
-mod other_runs;
-mod paths;
-mod preconditioner;
-mod progress;
-mod ranks;
+mod path;
+mod pilot;
+mod population;
+mod problems;
 mod rbm;
-mod rbm_bases;
-mod rbm_gibbs;
-mod rbm_lower_bound;
-mod rbm_mixtures;
-mod rbm_moments;
-mod rbm_spline;
-mod rbm_start;
-mod rbm_training;
-mod resampling;
-mod reverse;
-mod ridge;
-mod ridge_vectors;
-mod rounding;
-mod rounds;
-mod rounds_warnings;
-#[path = "../../measurements/src/scatter_sheet.rs"]
-mod scatter_sheet;
-mod schedule_optimizers;
-mod schedules;
-mod serialization;
 mod shared;
-mod sizes;
-mod small_support;
 mod tempering;
-mod unbiasedness;
-mod value_stability;
-mod variational;
-mod waste_free;
+mod work;

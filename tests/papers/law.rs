@@ -11,7 +11,7 @@ use rand::rand_core::TryRng;
 /// The distance of two uniform numbers of 53 bits.
 const ULP: f64 = 1.0 / (1_u64 << 53) as f64;
 
-/// What follows on the draws that were made.
+/// Outcomes and further draws after the draws that were made.
 pub enum StandardLaw<S> {
     /// No further draw.
     Outcome(S),
@@ -94,7 +94,7 @@ struct Search<F> {
     procedure: F,
 }
 
-/// What makes choice i of so many.
+/// Returns the uniform number that makes choice `i` of `choices`.
 fn choice(i: usize, choices: usize) -> f64 {
     (i as f64 + 0.5) / choices as f64
 }

@@ -63,7 +63,7 @@ fn log_gamma_after(dimension: usize) -> f64 {
 }
 
 #[test]
-fn ball_probabilities_in_one_to_four_dimensions() {
+fn ball_probabilities_are_exact_in_one_to_four_dimensions() {
     for (dimension, radius, exact) in [
         (1, 1.0, 0.682_689_492_137_086_f64),
         (2, 1.0, 1.0 - (-0.5_f64).exp()),

@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use rand::{Rng, RngExt};
 
-/// So many cases, the same ones at each run.
+/// Sets a number of cases, which are the same at each run.
 pub fn cases(cases: u32) -> ProptestConfig {
     ProptestConfig {
         cases,
@@ -98,7 +98,7 @@ impl NormalizedModel for Table {
     }
 }
 
-/// By one uniform number.
+/// A sample takes one uniform number.
 impl Sampleable for Table {
     fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> Vec<bool> {
         let mut left = rng.random::<f64>() * self.log_normalizer().exp();
@@ -237,7 +237,7 @@ pub fn quadratic_mean(gaussian: &Gaussian, f: impl Fn(&DVector<f64>) -> f64) -> 
     sum / (2.0 * dimension)
 }
 
-/// So many independent streams.
+/// Returns `count` independent streams.
 pub fn streams(count: usize) -> Vec<StreamRng> {
     let first = stream(1, Purpose::TESTING, 0);
     let following = std::iter::successors(Some(first), |rng| {

@@ -1,4 +1,4 @@
-//! Writes the RBMs that `tests/it/rust_files.rs` of the crate reads: `cargo run --release --example rbm`.
+//! Writes the RBMs that `tests/files/rust_files.rs` of `annealed-files` reads: `cargo run --release --example rbm`.
 
 use std::path::Path;
 

@@ -29,7 +29,7 @@ const STEADY: [Objective; 3] = [
     Objective::LossCalibrated { weight: 0.4 },
 ];
 
-/// Those that are not, with the fraction of the training after which they are the bound itself.
+/// Returns the objectives that change during the training, and become the bound itself after the fraction `until`.
 fn turning(until: f64) -> [Objective; 2] {
     let start = 0.2;
     [
@@ -252,7 +252,7 @@ fn with_parts(transition: &Transition, mut parts: Vec<Vec<f64>>) -> Transition {
     Transition::new(density(q, parts.remove(0)), density(r, last)).unwrap()
 }
 
-/// With entry `i` of the parameters of transition t moved by `step`.
+/// Returns the transitions with entry `i` of the parameters of transition `t` moved by `step`.
 fn moved(flow: &LearnedTransitions, t: usize, i: usize, step: f64) -> LearnedTransitions {
     let mut transitions = flow.transitions().to_vec();
     let mut parts = parts(&transitions[t]);
@@ -391,7 +391,7 @@ proptest! {
     }
 }
 
-/// What the gradients are taken of is what the module says: a check of [`differences`] by hand.
+/// Checks [`differences`] by hand: they are slopes of the bound that the module names.
 #[test]
 fn the_bound_of_one_transition_has_the_slope_of_its_offset() {
     let ends = [

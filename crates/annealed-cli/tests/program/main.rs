@@ -538,7 +538,7 @@ fn a_start_is_found_once() {
     refuses(&["--start", &start], "an RBM with other parameters");
 }
 
-/// RBMs of candle and burn: `tests/it/rust_files.rs` has the numbers.
+/// RBMs of candle and burn: `annealed-files/tests/files/rust_files.rs` has the numbers.
 #[test]
 fn rbms_of_rust_have_their_exact_log_z() {
     let log_z = |name: &str, more: &[&str]| {

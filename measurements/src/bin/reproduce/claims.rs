@@ -631,7 +631,7 @@ fn grosse(lookup: Lookup<'_>) -> Result<Table> {
         ["Between Gaussians at distance d the cost falls from d^2 to the order of (log d)^2 (Section 4.2)", "a bound"],
         "at d = 10, 100 and 1,000 16.7, 74.9 and 176, at most 1.085 times the least of all paths of Gaussians (at d = 4)",
         Holds,
-        ["`tests/it/moments.rs::path_lengths`", MOMENTS],
+        ["`tests/it/path/moment_averages.rs::path_lengths_are_those_of_the_paper`", MOMENTS],
     );
     table.claim(
         [
@@ -957,7 +957,7 @@ fn barron_luo() -> Table {
         ["With auxiliary variables G of a ridge superposition decouples", "a conjecture"],
         "at the start of the path and for orthogonal rows only",
         Weaker,
-        ["`tests/it/ridge_vectors.rs::the_modifier_solves_its_equation_at_the_start_and_for_orthogonal_rows`", RIDGES],
+        ["`tests/it/drift/ridge_vectors.rs::the_modifier_solves_its_equation_at_the_start_and_for_orthogonal_rows`", RIDGES],
     );
     table.claim(
         ["Gibbs sampling with a change factor follows the density", "a conjecture"],

@@ -1,0 +1,6 @@
+//! Rounds, fitted bases, and challenges of a result.
+
+mod challenge;
+mod fitted;
+mod rounds;
+mod warnings;

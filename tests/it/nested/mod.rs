@@ -1,0 +1,3 @@
+//! Nested sequential Monte Carlo over levels of the likelihood.
+
+mod levels;

@@ -1,0 +1,5 @@
+//! Pilots, and the schedules that come of them.
+
+mod optimizers;
+mod schedules;
+mod small_support;

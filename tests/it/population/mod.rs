@@ -1,0 +1,4 @@
+//! Resampling between stages, and waste-free populations.
+
+mod resampling;
+mod waste_free;

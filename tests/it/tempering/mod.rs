@@ -1,0 +1,3 @@
+//! Parallel tempering.
+
+mod ladders;
