@@ -125,7 +125,7 @@ pub const SKEWED: &str = "(interval alone)";
 pub const ANY: &str = "(any warning)";
 
 /// Warnings, and the kinds of result in which each is measured.
-pub const MEASURED: [(&str, &[&str]); 20] = [
+pub const MEASURED: [(&str, &[&str]); 21] = [
     ("LowEffectiveSampleSize", &[CHAINS, WEIGHTS, MACHINES]),
     ("DominantWeight", &[CHAINS, WEIGHTS, MACHINES]),
     ("HeavyTail", &[CHAINS, WEIGHTS, MACHINES]),
@@ -139,6 +139,7 @@ pub const MEASURED: [(&str, &[&str]); 20] = [
     ("HeavyFamilies", &[ISLANDS]),
     ("MergedFamilies", &[ROUNDS]),
     ("RisingRounds", &[ROUNDS]),
+    ("FlatFirstPass", &[ROUNDS]),
     ("ForwardReverseGap", &[BOTH]),
     ("LittleOverlap", &[BOTH]),
     ("RejectedSwaps", &[LADDERS]),

@@ -1,7 +1,7 @@
 //! Warnings that state a fact and do not judge log Z.
 
 /// Names of warnings, each with a fact. The warning always appears if the fact is true.
-pub const FACTS: [(&str, &str); 24] = [
+pub const FACTS: [(&str, &str); 28] = [
     ("FewChains", "fewer than 25 chains"),
     ("DeadChains", "a chain has weight 0"),
     (
@@ -51,6 +51,22 @@ pub const FACTS: [(&str, &str); 24] = [
     (
         "HigherPilot",
         "a pilot of a search for a start lies three of its errors above the interval",
+    ),
+    (
+        "LowSampleSizes",
+        "half of the data have few effective chains",
+    ),
+    (
+        "InState",
+        "as the warning that it holds, of one state of several",
+    ),
+    (
+        "SlowCoordinate",
+        "draws at hand are worth fewer than 25 independent ones in a coordinate, or fewer than 400 and an eighth of those in log f",
+    ),
+    (
+        "Divergences",
+        "the sampler of draws at hand reported divergent transitions",
     ),
     ("ShiftsCut", "shifts of a drift modifier were cut"),
     (
