@@ -95,7 +95,7 @@ where
         &mut self,
         allowance: u64,
         (later, checks): (Option<Later<'_>>, bool),
-        pulse: &mut dyn Pulse,
+        pulse: &mut Pulse<'_>,
         is_last: bool,
     ) -> Result<(), Halt> {
         if checks {
@@ -115,7 +115,7 @@ where
         &mut self,
         allowance: u64,
         later: Option<Later<'_>>,
-        pulse: &mut dyn Pulse,
+        pulse: &mut Pulse<'_>,
         is_last: bool,
     ) -> Result<(), Halt> {
         let chains = self.settings.chains;
@@ -145,7 +145,7 @@ where
     }
 
     /// Moves the chains on at the target. The states before are kept with the states on the way.
-    pub(super) fn stay(&mut self, moves: usize, pulse: &mut dyn Pulse) -> Result<(), Halt> {
+    pub(super) fn stay(&mut self, moves: usize, pulse: &mut Pulse<'_>) -> Result<(), Halt> {
         self.note();
         for _ in 0..moves {
             pulse.at(self.place());
@@ -407,7 +407,7 @@ where
         0..self.settings.chains
     }
 
-    fn run(&self, _block: usize, pulse: &mut dyn Pulse) -> Result<Self::Output, Halt> {
+    fn run(&self, _block: usize, pulse: &mut Pulse<'_>) -> Result<Self::Output, Halt> {
         let mut at = FirstPassAtWork::start(self.settings)?;
         let is_last = self.smaller.is_none();
         at.go(self.allowance, (self.later, self.checks), pulse, is_last)?;

@@ -159,7 +159,7 @@ where
     }
 
     /// Takes the chains of a block from knot to knot, and sums their log ratios to the neighbouring knots.
-    fn run(&self, block: usize, pulse: &mut dyn Pulse) -> Result<Self::Output, Halt> {
+    fn run(&self, block: usize, pulse: &mut Pulse<'_>) -> Result<Self::Output, Halt> {
         let KnotChains {
             updates,
             burn_in,

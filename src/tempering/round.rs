@@ -58,7 +58,7 @@ where
         (ladders * self.plan.placed.schedule.betas().len() * self.plan.scans) as u64
     }
 
-    fn run(&self, block: usize, pulse: &mut dyn Pulse) -> Result<Self::Output, Halt> {
+    fn run(&self, block: usize, pulse: &mut Pulse<'_>) -> Result<Self::Output, Halt> {
         let plan = &self.plan;
         let mut at = match self.codec.zip(pulse.resumed()) {
             Some((codec, bytes)) => (codec.read)(self, block, &bytes)?,

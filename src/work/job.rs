@@ -12,7 +12,7 @@ use super::ledger::{Closed, Ledger, Rule};
 #[cfg(feature = "checkpoint")]
 use super::meeting::Meeting;
 use super::progress::Meter;
-use super::task::{Halt, Place, Pulse, Stepped, Task};
+use super::task::{Halt, Pulse, Save, Stepped, Task};
 #[cfg(feature = "checkpoint")]
 use super::team::Team;
 #[cfg(feature = "checkpoint")]
@@ -246,17 +246,12 @@ impl Crew<'_> {
     }
 
     /// Runs a block. The error is `None` if the block was canceled.
-    fn block<O: Merge + Send>(&self, site: &Site<'_, O>, block: usize) -> Result<O, Option<Error>> {
-        let place = (site.task.chains(block), 0, 0.0);
-        let mut beat = Beat {
-            crew: self,
-            site,
-            block,
-            saved: site.saver.and_then(|saver| saver.begin(block)),
-            place,
-        };
-        let done = caught(&mut || site.task.run(block, &mut beat));
-        let (chains, stage, beta) = beat.place;
+    fn block<O: Merge + Send>(&self, at: &Site<'_, O>, block: usize) -> Result<O, Option<Error>> {
+        let saved = at.saver.and_then(|saver| saver.begin(block));
+        let step = |stepped, save: Save<'_>| self.step(at, block, stepped, save);
+        let mut pulse = Pulse::new(at.task.chains(block), saved, &step);
+        let done = caught(&mut || at.task.run(block, &mut pulse));
+        let (chains, stage, beta) = pulse.place;
         match done {
             Ok(Ok(output)) => Ok(output),
             Ok(Err(Halt::Canceled)) => Err(None),
@@ -267,6 +262,34 @@ impl Crew<'_> {
                 stage,
                 beta,
             })),
+        }
+    }
+
+    /// Counts a step of a block, as [`Pulse::step`].
+    fn step<O: Merge>(
+        &self,
+        at: &Site<'_, O>,
+        block: usize,
+        stepped: Stepped,
+        save: Save<'_>,
+    ) -> Result<(), Halt> {
+        if let Some(left) = stepped.left {
+            // `foresee` adds to the steps counted so far, which do not include this step.
+            self.meter.foresee(left.saturating_add(stepped.cost));
+        }
+        self.count(stepped.cost, at.ledger, at.saver);
+        // A finished block keeps its output even if it was canceled. Checkpoints then contain the output.
+        if stepped.is_last {
+            return Ok(());
+        }
+        // Read once, so that a block that ends here as canceled has left its bytes.
+        let is_canceled = at.ledger.is_canceled(block);
+        if let Some(saver) = at.saver {
+            saver.passed(block, save, is_canceled);
+        }
+        match is_canceled {
+            true => Err(Halt::Canceled),
+            false => Ok(()),
         }
     }
 
@@ -302,48 +325,6 @@ impl Crew<'_> {
         }
         let enough = self.by.until_error;
         enough.is_some_and(|enough| task.suffices(enough, blocks, prefix))
-    }
-}
-
-/// The [`Pulse`] of a block in progress.
-struct Beat<'a, 'e, O> {
-    crew: &'a Crew<'e>,
-    site: &'a Site<'a, O>,
-    block: usize,
-    /// The block's bytes as an earlier call saved them.
-    saved: Option<Vec<u8>>,
-    place: Place,
-}
-
-impl<O: Merge + Send> Pulse for Beat<'_, '_, O> {
-    fn resumed(&mut self) -> Option<Vec<u8>> {
-        self.saved.take()
-    }
-
-    fn at(&mut self, place: Place) {
-        self.place = place;
-    }
-
-    fn step(&mut self, stepped: Stepped, save: &dyn Fn() -> Result<Vec<u8>>) -> Result<(), Halt> {
-        let Site { ledger, saver, .. } = self.site;
-        if let Some(left) = stepped.left {
-            // `foresee` adds to the steps counted so far, which do not include this step.
-            self.crew.meter.foresee(left.saturating_add(stepped.cost));
-        }
-        self.crew.count(stepped.cost, ledger, *saver);
-        // A finished block keeps its output even if it was canceled. Checkpoints then contain the output.
-        if stepped.is_last {
-            return Ok(());
-        }
-        // Read once, so that a block that ends here as canceled has left its bytes.
-        let is_canceled = ledger.is_canceled(self.block);
-        if let Some(saver) = saver {
-            saver.passed(self.block, save, is_canceled);
-        }
-        match is_canceled {
-            true => Err(Halt::Canceled),
-            false => Ok(()),
-        }
     }
 }
 
