@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 #[cfg(feature = "progress")]
 use super::progress::progress_bar;
@@ -33,10 +33,8 @@ pub struct Execution<'e> {
     pub(crate) until_error: Option<f64>,
     pub(crate) time_limit: Option<Duration>,
     pub(crate) progress: Option<Callback<'e>>,
-    pub(crate) stop_when: Option<Asked<'e>>,
+    pub(crate) stop_when: Option<Box<dyn Fn() -> bool + Sync + 'e>>,
 }
-
-pub(crate) type Asked<'e> = Box<dyn Fn() -> bool + Sync + 'e>;
 
 impl<'e> Execution<'e> {
     /// Creates an execution on all threads of rayon's global pool, without limits or callbacks.
@@ -85,15 +83,6 @@ impl<'e> Execution<'e> {
         let positive = error.is_finite() && error > 0.0;
         Error::check(positive, "until_error", error, "a positive number")?;
         Error::check_at_least("threads", self.threads.unwrap_or(1), 1)
-    }
-
-    pub(super) fn is_asked(&self) -> bool {
-        self.stop_when.as_ref().is_some_and(|asked| asked())
-    }
-
-    pub(super) fn is_over(&self, begun: Instant) -> bool {
-        self.time_limit
-            .is_some_and(|limit| begun.elapsed() >= limit)
     }
 }
 

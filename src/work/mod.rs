@@ -10,6 +10,7 @@ mod job;
 mod ledger;
 #[cfg(feature = "checkpoint")]
 mod meeting;
+mod meter;
 mod progress;
 #[cfg(feature = "checkpoint")]
 pub mod ranks;

@@ -9,9 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::execution::check_outside_pool;
-use super::job::caught;
 use super::ledger::Share;
-use super::meeting::Meets;
 use super::ranks::Ranks;
 use super::store::{decode, encode};
 use crate::{Error, Result};
@@ -173,46 +171,34 @@ impl<'e> Team<'e> {
         check_alike(found.iter().map(Vec::as_slice))?;
         Ok((value, found.swap_remove(0)))
     }
+}
 
-    /// Runs `work` on other threads and meanwhile exchanges news with the other processes, until all are done.
-    ///
-    /// # Errors
-    /// The error of `work`; a failure of another process; a panic in the calling thread while it takes in news.
-    pub(super) fn meet(
-        &self,
-        work: &(dyn Fn() -> Result<()> + Sync),
-        at: &mut dyn Meets,
-    ) -> Result<()> {
-        thread::scope(|scope| {
-            let (at_work, ended) = channel();
-            let worker = scope.spawn(move || {
-                // Dropped when the work ends, even by a panic. The meetings then find the channel closed.
-                let _at_work = at_work;
-                work()
-            });
-            let met = caught(&mut || self.meet_until_done(&ended, at));
-            let met = met.unwrap_or_else(|message| Err(Error::panicked(message, at.chains())));
-            if met.is_err() {
-                at.cancel();
-            }
-            let worked = worker.join();
-            let panicked = || Err(Error::panicked("in a thread".to_owned(), at.chains()));
-            met.and(worked.unwrap_or_else(|_| panicked()))
-        })
-    }
+/// Runs `work` on another thread, and meanwhile calls `meet` until it returns true, with whether the work is done. If
+/// `meet` fails, it has told the work to end. Neither may panic.
+pub(super) fn meanwhile(
+    work: &(dyn Fn() -> Result<()> + Sync),
+    meet: &mut dyn FnMut(bool) -> Result<bool>,
+) -> Result<()> {
+    thread::scope(|scope| {
+        let (at_work, ended) = channel();
+        let worker = scope.spawn(move || {
+            // Dropped when the work ends. The meetings then find the channel closed.
+            let _at_work = at_work;
+            work()
+        });
+        let met = meet_until_done(&ended, meet);
+        let worked = worker.join().expect("the work catches its panics");
+        met.and(worked)
+    })
+}
 
-    fn meet_until_done(&self, ended: &Receiver<()>, at: &mut dyn Meets) -> Result<()> {
-        let begun = Instant::now();
-        loop {
-            let pause = (begun.elapsed() / 10).clamp(PAUSES.0, PAUSES.1);
-            let waited = ended.recv_timeout(pause);
-            let news = at.news(waited == Err(RecvTimeoutError::Disconnected))?;
-            let all = self.gather(Ok(news))?;
-            let are_done = all.iter().all(|news| news.is_done);
-            at.hear(all)?;
-            if are_done {
-                return Ok(());
-            }
+fn meet_until_done(ended: &Receiver<()>, meet: &mut dyn FnMut(bool) -> Result<bool>) -> Result<()> {
+    let begun = Instant::now();
+    loop {
+        let pause = (begun.elapsed() / 10).clamp(PAUSES.0, PAUSES.1);
+        let waited = ended.recv_timeout(pause);
+        if meet(waited == Err(RecvTimeoutError::Disconnected))? {
+            return Ok(());
         }
     }
 }

@@ -1,19 +1,18 @@
 //! Work with checkpoints, in one process or shared by several.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::keeper::{Finish, Keeper};
+use super::keeper::Keeper;
 use super::parts::{Finished, Piece, Saved};
 use super::{decode, encode, guarded};
-use crate::work::job::{Carries, Counts, Job, Outbox, Runs, Saver, Site, finished};
-use crate::work::ledger::{Closed, Ledger, Share};
-use crate::work::task::Task;
-use crate::work::tree::{Forest, Merge, Node};
+use crate::work::job::{Carries, Counts, Job, Runs, Site};
+use crate::work::ledger::Closed;
+use crate::work::task::{Save, Task};
+use crate::work::tree::{Merge, Node};
 use crate::{Error, Result};
 
 /// The work of one process with checkpoints, or of several processes with or without checkpoints.
@@ -26,6 +25,26 @@ pub struct KeptJob<'e> {
     pub(super) saved: Saved,
 }
 
+/// The part of a task at work that saves its blocks, and sends them to other processes.
+pub(in crate::work) struct Kept<'a, O> {
+    keeper: Option<&'a Keeper<'a>>,
+    format: Format<Node<O>>,
+    /// Outputs of this process, if several share the blocks.
+    outbox: Option<Mutex<Outbox>>,
+}
+
+/// The functions that write and read a value. Their first argument names the value in errors.
+struct Format<T> {
+    write: fn(&'static str, &T) -> Result<Vec<u8>>,
+    read: fn(&'static str, &[u8]) -> Result<T>,
+}
+
+/// Outputs of one of several processes: those since the last meeting, and all for its file, if it writes one.
+struct Outbox {
+    unsent: Vec<Vec<u8>>,
+    kept: Option<Finished>,
+}
+
 impl KeptJob<'_> {
     fn named(&self, error: Error) -> Error {
         match &self.keeper {
@@ -33,32 +52,76 @@ impl KeptJob<'_> {
             None => error,
         }
     }
+}
 
-    /// Checks saved unfinished blocks, and returns the number of chain-steps done in the blocks of this process.
-    fn taken<O: Merge + Send>(
-        &self,
-        task: &dyn Task<Output = O>,
-        under_way: &BTreeMap<usize, Piece>,
-    ) -> Result<u64> {
-        let (blocks, share) = (task.blocks(), self.job.team.map(|team| team.share()));
-        let mut taken = 0;
-        for (&block, piece) in under_way {
-            let expected = format!("one of {blocks:?}");
-            Error::check(blocks.contains(&block), "block under way", block, expected)?;
-            let steps = guarded(|| task.check_saved(block, piece))?;
-            let is_mine = share.is_none_or(|share| share.has(block));
-            taken += if is_mine { steps } else { 0 };
+impl<O: Merge + Send + Serialize + DeserializeOwned> Runs<O> for KeptJob<'_> {
+    fn run(&mut self, task: &dyn Task<Output = O>) -> Result<Closed<O>> {
+        let mut finished = std::mem::take(&mut self.saved.finished);
+        let mut under_way = std::mem::take(&mut self.saved.under_way);
+        let format = Format {
+            write: encode::<Node<O>>,
+            read: decode::<Node<O>>,
+        };
+        let share = self.job.team.map(|team| team.share());
+        let is_mine = |block: usize| share.is_none_or(|share| share.has(block));
+        let read = || {
+            let nodes = finished
+                .iter()
+                .map(|saved| saved_node(task, &format, saved));
+            let steps = under_way.iter().map(|(&block, piece)| {
+                let steps = checked_steps(task, block, piece)?;
+                Ok(if is_mine(block) { steps } else { 0 })
+            });
+            Ok((nodes.collect::<Result<_>>()?, steps.sum::<Result<u64>>()?))
+        };
+        let (done, taken) = read().map_err(|error| self.named(error))?;
+        // From here on this process keeps what is its own.
+        finished.retain(|(blocks, _)| is_mine(blocks.start));
+        under_way.retain(|block, _| is_mine(*block));
+        let Self { job, keeper, .. } = self;
+        let keeper = keeper.as_ref();
+        job.skip(taken);
+        if let Some(keeper) = keeper {
+            keeper.resume(under_way);
         }
-        Ok(taken)
+        let outbox = Outbox {
+            unsent: Vec::new(),
+            kept: keeper.map(|_| finished),
+        };
+        let mut site = Site::new(job, task, done).shared(share);
+        site.kept = Some(Kept {
+            keeper,
+            format,
+            outbox: share.map(|_| Mutex::new(outbox)),
+        });
+        let worked = job.work(&site);
+        // Also after an error, so that a later call can resume.
+        if let Some(keeper) = keeper {
+            keeper.close(&|| site.finished());
+        }
+        worked.and_then(|()| site.ledger.close())
     }
 }
 
-/// Decodes the merged output of neighbouring blocks (a node), and refuses blocks or outputs that the task cannot have.
-fn node<O: Merge + Send + DeserializeOwned>(
+/// Returns the chain-steps of a block in progress. Refuses bytes that no block of the task can have left.
+fn checked_steps<O: Merge + Send>(
     task: &dyn Task<Output = O>,
+    block: usize,
+    piece: &Piece,
+) -> Result<u64> {
+    let blocks = task.blocks();
+    let expected = format!("one of {blocks:?}");
+    Error::check(blocks.contains(&block), "block under way", block, expected)?;
+    guarded(|| task.check_saved(block, piece))
+}
+
+/// Decodes the merged output of neighbouring blocks (a node), and refuses blocks or outputs that the task cannot have.
+fn node<O: Merge + Send>(
+    task: &dyn Task<Output = O>,
+    format: &Format<Node<O>>,
     bytes: &[u8],
 ) -> Result<Node<O>> {
-    let node: Node<O> = decode("finished blocks", bytes)?;
+    let node = (format.read)("finished blocks", bytes)?;
     let blocks = task.blocks();
     let within = node.is_within(blocks.end) && node.blocks().start >= blocks.start;
     let expected = format!("one within {blocks:?}");
@@ -67,75 +130,104 @@ fn node<O: Merge + Send + DeserializeOwned>(
     Ok(node)
 }
 
-/// Decodes and checks saved outputs, which are sorted by block.
-fn nodes<O: Merge + Send + DeserializeOwned>(
+/// Decodes and checks a saved output.
+fn saved_node<O: Merge + Send>(
     task: &dyn Task<Output = O>,
-    saved: &Finished,
-) -> Result<Forest<O>> {
-    let read = |(blocks, bytes): &(Range<usize>, Vec<u8>)| {
-        let node = node(task, bytes)?;
-        let found = format!("those of {:?}", node.blocks());
-        let expected = format!("those of {blocks:?}");
-        Error::check(node.blocks() == *blocks, "finished blocks", found, expected)?;
-        Ok(node)
-    };
-    saved.iter().map(read).collect()
+    format: &Format<Node<O>>,
+    (blocks, bytes): &(Range<usize>, Vec<u8>),
+) -> Result<Node<O>> {
+    let node = guarded(|| node(task, format, bytes))?;
+    let found = format!("those of {:?}", node.blocks());
+    let expected = format!("those of {blocks:?}");
+    Error::check(node.blocks() == *blocks, "finished blocks", found, expected)?;
+    Ok(node)
 }
 
-impl<O: Merge + Send + Serialize + DeserializeOwned> Runs<O> for KeptJob<'_> {
-    fn run(&mut self, task: &dyn Task<Output = O>) -> Result<Closed<O>> {
-        let saved = std::mem::take(&mut self.saved.finished);
-        let under_way = std::mem::take(&mut self.saved.under_way);
-        let read = || Ok((nodes(task, &saved)?, self.taken(task, &under_way)?));
-        let (done, taken) = read().map_err(|error| self.named(error))?;
-        let Self { job, keeper, .. } = self;
-        let share = job.team.map(|team| team.share());
-        // Files of several processes may hold blocks beyond the one at which the rule ends the run. `Job::work` merges
-        // them one by one and asks the rule each time.
-        let ledger = match self.saved.size {
-            1 => Ledger::resumed(task.blocks(), done, task.last_is_unfilled()),
-            _ => Ledger::unmerged(task.blocks(), done, task.last_is_unfilled()),
-        };
-        let ledger = ledger.shared(share);
-        job.skip(finished(task, &ledger) + taken);
-        let keeper = keeper.as_ref();
-        if let Some(keeper) = keeper {
-            keeper.resume(under_way);
-        }
-        let post = share.map(|share| Post {
-            task,
-            share,
-            keeper,
-            bag: Mutex::new((Vec::new(), saved)),
-        });
-        let finish = || match &post {
-            Some(post) => Ok(post.finished()),
-            None => guarded(|| of_ledger(&ledger)),
-        };
-        let saver = keeper.map(|keeper| BlockSaver {
-            keeper,
-            finish: &finish,
-        });
-        let worked = job.work(&Site {
-            task,
-            ledger: &ledger,
-            saver: saver.as_ref().map(|saver| saver as _),
-            outbox: post.as_ref().map(|post| post as _),
-        });
-        // Also after an error, so that a later call can resume.
-        if let Some(keeper) = keeper {
-            keeper.close(&finish);
-        }
-        worked.and_then(|()| ledger.close())
+impl<O> Kept<'_, O> {
+    fn write(&self, node: &Node<O>) -> Result<Vec<u8>> {
+        guarded(|| (self.format.write)("finished blocks", node))
+    }
+
+    /// Calls `at` with the outputs of this process, if several share the blocks.
+    fn with_outbox<T>(&self, at: impl FnOnce(&mut Outbox) -> T) -> Option<T> {
+        let outbox = self.outbox.as_ref()?;
+        Some(at(&mut outbox
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)))
     }
 }
 
-/// Encodes the finished blocks, merged as far as possible. Only a run of one process uses this.
-fn of_ledger<O: Merge + Serialize>(ledger: &Ledger<O>) -> Result<Finished> {
-    ledger.look_at_whole(|nodes| {
-        let encoded = |node: &&Node<O>| Ok((node.blocks(), encode("finished blocks", *node)?));
-        nodes.iter().map(encoded).collect()
-    })
+/// What happens to blocks besides the work on them.
+impl<'a, O: Merge + Send> Site<'a, O> {
+    pub(in crate::work) fn keeper(&self) -> Option<&'a Keeper<'a>> {
+        self.kept.as_ref()?.keeper
+    }
+
+    /// Saves a block after a step, if a checkpoint is due or the block is canceled.
+    pub(in crate::work) fn save(&self, block: usize, save: Save<'_>, is_canceled: bool) {
+        let Some(keeper) = self.keeper() else {
+            return;
+        };
+        if is_canceled || keeper.wants(block) {
+            keeper.leave(block, guarded(save));
+        }
+        // Canceled blocks are written at the end of the task.
+        if !is_canceled {
+            keeper.tick(&|| self.finished());
+        }
+    }
+
+    /// Returns whether several processes share the blocks.
+    pub(in crate::work) fn shares_blocks(&self) -> bool {
+        let kept = self.kept.as_ref();
+        kept.is_some_and(|kept| kept.outbox.is_some())
+    }
+
+    /// Stores an output that other processes are to have. Returns `None` if processes do not share the blocks.
+    pub(in crate::work) fn send(&self, node: &Node<O>) -> Option<Result<()>> {
+        let kept = self.kept.as_ref().filter(|kept| kept.outbox.is_some())?;
+        Some(kept.write(node).map(|bytes| {
+            kept.with_outbox(|outbox| {
+                let file = outbox.kept.iter_mut();
+                file.for_each(|file| file.push((node.blocks(), bytes.clone())));
+                outbox.unsent.push(bytes);
+            });
+        }))
+    }
+
+    /// Returns the outputs since the last call, as bytes; `None` if processes do not share the blocks.
+    pub(in crate::work) fn take_unsent(&self) -> Option<Vec<Vec<u8>>> {
+        let kept = self.kept.as_ref()?;
+        kept.with_outbox(|outbox| std::mem::take(&mut outbox.unsent))
+    }
+
+    /// Decodes an output that a process sent. Refuses blocks or outputs that the task cannot have, and blocks that are
+    /// finished.
+    pub(in crate::work) fn received(&self, bytes: &[u8]) -> Result<Node<O>> {
+        let read = |kept: &Kept<'_, O>| guarded(|| node(self.task, &kept.format, bytes));
+        let none = || {
+            Err(Error::invalid(
+                "blocks",
+                "of work that is not shared",
+                "none",
+            ))
+        };
+        let node = self.kept.as_ref().map_or_else(none, read)?;
+        let expected = "blocks of this task that are not finished yet";
+        let found = format!("{:?}", node.blocks());
+        Error::check(self.ledger.lacks(&node.blocks()), "blocks", found, expected)?;
+        Ok(node)
+    }
+
+    /// Returns the finished blocks for the file of this process: its own, or, if it is the only process, all of them,
+    /// merged as far as possible.
+    pub(in crate::work) fn finished(&self) -> Result<Finished> {
+        let Some(kept) = &self.kept else {
+            return Ok(Finished::new());
+        };
+        let own = kept.with_outbox(|outbox| outbox.kept.clone().unwrap_or_default());
+        own.map_or_else(|| self.ledger.encoded(|node| kept.write(node)), Ok)
+    }
 }
 
 impl<C: Serialize + DeserializeOwned> Carries<C> for KeptJob<'_> {
@@ -163,92 +255,5 @@ impl<C: Serialize + DeserializeOwned> Carries<C> for KeptJob<'_> {
 impl Counts for KeptJob<'_> {
     fn job(&self) -> &Job<'_> {
         &self.job
-    }
-}
-
-/// A sender of outputs to all processes. It also keeps this process's outputs for the process's checkpoint file.
-struct Post<'a, O> {
-    task: &'a dyn Task<Output = O>,
-    share: Share,
-    keeper: Option<&'a Keeper<'a>>,
-    /// Outputs since the last meeting, and all outputs for the file.
-    bag: Mutex<(Vec<Vec<u8>>, Finished)>,
-}
-
-impl<O> Post<'_, O> {
-    fn bag(&self) -> MutexGuard<'_, (Vec<Vec<u8>>, Finished)> {
-        self.bag.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Returns the outputs for this process's file: its own, and, until each process has its own file, also all outputs
-    /// of earlier calls.
-    fn finished(&self) -> Finished {
-        let mut bag = self.bag();
-        if self.keeper.is_some_and(Keeper::is_settled) {
-            bag.1.retain(|(blocks, _)| self.share.has(blocks.start));
-        }
-        bag.1.clone()
-    }
-}
-
-impl<O: Merge + Send + Serialize + DeserializeOwned> Outbox<O> for Post<'_, O> {
-    fn put(&self, block: usize, output: O) -> Result<()> {
-        let node = Node::leaf(block, output);
-        let bytes = guarded(|| encode("finished blocks", &node))?;
-        let mut bag = self.bag();
-        if self.keeper.is_some() {
-            bag.1.push((node.blocks(), bytes.clone()));
-        }
-        bag.0.push(bytes);
-        Ok(())
-    }
-
-    fn take_new(&self) -> Vec<Vec<u8>> {
-        std::mem::take(&mut self.bag().0)
-    }
-
-    fn read(&self, bytes: &[u8]) -> Result<Node<O>> {
-        guarded(|| node(self.task, bytes))
-    }
-}
-
-struct BlockSaver<'a> {
-    keeper: &'a Keeper<'a>,
-    finish: &'a (dyn Fn() -> Result<Finished> + Sync),
-}
-
-impl Saver for BlockSaver<'_> {
-    fn begin(&self, block: usize) -> Option<Piece> {
-        self.keeper.begin(block)
-    }
-
-    fn passed(&self, block: usize, save: &dyn Fn() -> Result<Vec<u8>>, is_canceled: bool) {
-        if is_canceled || self.keeper.wants(block) {
-            self.keeper.leave(block, guarded(save));
-        }
-        // Canceled blocks are written by `Keeper::close`, at the end of the task.
-        if !is_canceled {
-            self.keeper.tick(self.finish as Finish<'_>);
-        }
-    }
-
-    fn end(&self, block: usize) {
-        self.keeper.end(block);
-    }
-
-    fn age(&self) -> f64 {
-        self.keeper.age()
-    }
-
-    fn tick_at_rest(&self) {
-        self.keeper.tick_at_rest(self.finish as Finish<'_>);
-    }
-
-    fn has_written(&self) -> bool {
-        self.keeper.has_written()
-    }
-
-    fn settle(&self) {
-        self.keeper.settle();
     }
 }

@@ -52,6 +52,7 @@ use serde::de::DeserializeOwned;
 pub use self::checkpointed::Checkpointed;
 pub(crate) use self::checkpointed::Resumable;
 pub(super) use self::checkpointed::run_shared;
+pub(super) use self::kept::Kept;
 pub(crate) use self::kept::KeptJob;
 use super::job::caught_once;
 use crate::{Error, Result};
