@@ -13,7 +13,7 @@ use crate::pilot::{lost, next_stage, stages_left};
 use crate::population::{DatumOf, Population, Populations, Resampling, streams};
 use crate::random::{Purpose, stream};
 use crate::schedule::Schedule;
-use crate::work::{Halt, Place, Pulse, Single, Stepped, Task};
+use crate::work::{Format, Halt, Place, Pulse, Single, Stepped, Task};
 use crate::{Error, Result};
 
 /// Relative error at which the search for a stage's length ends. At the default ESS share of .5 a stage leaves .45 to
@@ -385,6 +385,9 @@ pub(super) struct FirstPassTask<'s, 'p, P: AnnealingPath, K> {
 
 /// A function from the number of stages of a first pass to the later chain-steps: chains times stages.
 pub(crate) type Later<'s> = &'s (dyn Fn(usize) -> u64 + Sync);
+
+/// The format of the output of a first pass.
+pub(crate) type PassFormat<S, K> = Format<Single<Arrived<S, K>>>;
 
 /// The chains of a first pass at the target, and the result of the pass.
 #[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]

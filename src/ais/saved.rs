@@ -18,8 +18,8 @@ use crate::kernel::{Decisions, SavedBlock, TransitionKernel, check_stages};
 use crate::path::AnnealingPath;
 use crate::population::{Genealogy, Population};
 use crate::work::ranks::{OnRanks, Ranks};
-use crate::work::store::{Checkpointed, KeptJob, Resumable, decode, encode};
-use crate::work::{Execution, Identity};
+use crate::work::store::{Checkpointed, Resumable, decode, encode};
+use crate::work::{Execution, Format, Identity, Job};
 use crate::{Error, Result};
 
 /// Records of a block: the sums of each window of neighbouring stages, the sums recorded at the change of weights
@@ -67,7 +67,7 @@ impl StageRecorder {
 /// A block in progress: number of stages passed, chains, records, recorder, and the first ancestor of each chain.
 type SavedProgress<S, R> = (usize, SavedBlock<S>, SavedStages, R, Option<Vec<usize>>);
 
-/// Returns the functions that write and read blocks in progress.
+/// Returns the functions that write and read blocks in progress, and their outputs.
 pub(crate) fn block_codec<P, R>() -> Option<BlockCodec<P, R>>
 where
     P: AnnealingPath<State: Serialize + DeserializeOwned>,
@@ -76,6 +76,7 @@ where
     Some(BlockCodec {
         write: write_block,
         read: read_block,
+        output: Format::serde(),
     })
 }
 
@@ -199,7 +200,7 @@ where
         })
     }
 
-    fn go(&self, job: &mut KeptJob<'_>) -> Result<Self::Run> {
+    fn go(&self, job: &mut Job<'_>) -> Result<Self::Run> {
         let task = self.task()?.saved_by(block_codec());
         task.run_all(job, self.execution.until_error)
     }

@@ -17,7 +17,7 @@ use crate::model::{UnnormalizedModel, log_densities_of, single_states};
 use crate::path::{AnnealingPath, dimension};
 use crate::population::{CopyState, Genealogy, Moves, Population, sample_base, streams};
 use crate::random::{BlockStreams, Purpose, stream};
-use crate::work::{Closed, Forest, Halt, Probe, Pulse, Runs, SoFar, Stepped, Task, caught};
+use crate::work::{Closed, Forest, Format, Halt, Job, Probe, Pulse, SoFar, Stepped, Task, caught};
 
 /// Function that returns samples of the target for a range of chains.
 pub(crate) type Samples<'t, S> = &'t (dyn Fn(Range<usize>) -> Vec<S> + Sync);
@@ -46,10 +46,11 @@ pub(crate) struct Underway<P: AnnealingPath, R> {
     pub(super) genealogy: Option<Genealogy<P::State>>,
 }
 
-/// Functions that write and read a block in progress.
+/// Functions that write and read a block in progress, and its output.
 pub(crate) struct BlockCodec<P: AnnealingPath, R> {
     pub(super) write: fn(&Underway<P, R>) -> Result<Vec<u8>>,
     pub(super) read: ReadBlock<P, R>,
+    pub(super) output: Format<BlockResult<P::State, R>>,
 }
 
 type ReadBlock<P, R> = fn(&AisTask<'_, P, R>, usize, &[u8]) -> Result<Underway<P, R>>;
@@ -146,7 +147,7 @@ where
     /// Runs all chains and concludes the run.
     pub(crate) fn run_all(
         &self,
-        job: &mut impl Runs<BlockResult<P::State, R>>,
+        job: &mut Job<'_>,
         until_error: Option<f64>,
     ) -> Result<Run<P::State, R>> {
         job.foresee(self.cost(self.blocks()));
@@ -154,12 +155,10 @@ where
     }
 
     /// Runs all blocks.
-    pub(crate) fn run_by(
-        &self,
-        job: &mut (impl Runs<BlockResult<P::State, R>> + ?Sized),
-    ) -> Result<RunPart<P::State, R>> {
+    pub(crate) fn run_by(&self, job: &mut Job<'_>) -> Result<RunPart<P::State, R>> {
         let begun = Instant::now();
-        Ok(self.result(job.run(self)?, begun))
+        let format = self.codec.map(|codec| codec.output);
+        Ok(self.result(job.run(self, format)?, begun))
     }
 
     /// Returns the run's result, with the path's warnings and a warning if the error asked for was not reached.

@@ -1,7 +1,10 @@
 //! Execution of a run: threads, stopping rules and progress callbacks. Calls to rayon are not generic, so that they are
 //! compiled only once.
 
+use std::any::Any;
 use std::fmt;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -273,4 +276,26 @@ pub(crate) fn in_pool<T: Send>(
     side_by_side(threads, (1, usize::MAX), &all)?;
     let result = result.into_inner().unwrap();
     result.expect("the work has been done")
+}
+
+pub(crate) fn merging_panicked(message: String, chains: Range<usize>) -> Error {
+    Error::panicked(format!("in merging: {message}"), chains)
+}
+
+/// Runs `work`, and returns the message if it panics. It is not generic in `work`, so that it is compiled only once per
+/// type of result.
+pub(crate) fn caught<T>(work: &mut dyn FnMut() -> T) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(work)).map_err(message)
+}
+
+/// Runs `work`, which consumes its captured values, as [`caught`] does.
+pub(crate) fn caught_once<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+    let mut work = Some(work);
+    caught(&mut || work.take().expect("called once")())
+}
+
+fn message(payload: Box<dyn Any + Send>) -> String {
+    let text = payload.downcast_ref::<&str>().map(|text| text.to_string());
+    let text = text.or_else(|| payload.downcast_ref::<String>().cloned());
+    text.unwrap_or_else(|| "a payload that is no text".to_owned())
 }

@@ -1,60 +1,34 @@
-//! The loop over the blocks of a task, shared by threads, and the traits that drive it.
+//! Jobs: tasks one after another, and the loop over the blocks of a task, shared by threads.
 
-use std::any::Any;
-use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+#[cfg(feature = "checkpoint")]
+use std::sync::Mutex;
 
-use super::execution::{Execution, StoppedBy, side_by_side};
+use super::execution::{Execution, StoppedBy, caught, caught_once, merging_panicked, side_by_side};
 #[cfg(feature = "checkpoint")]
 use super::ledger::Share;
 use super::ledger::{Closed, Ledger};
 use super::meter::Meter;
 #[cfg(feature = "checkpoint")]
-use super::store::Kept;
-use super::task::{Halt, Pulse, Save, Stepped, Task};
+use super::store::{Keeper, Outbox, Saved};
+use super::task::{Format, Halt, Pulse, Save, Stepped, Task};
 #[cfg(feature = "checkpoint")]
 use super::team::{Team, meanwhile};
 use super::tree::{Forest, Merge, Node};
 use crate::{Error, Result};
 
-/// Runs tasks one after another: in this process, with checkpoints, or together with other processes.
-pub(crate) trait Runs<O>: Counts {
-    /// Runs a task, and returns its outputs in every process.
-    fn run(&mut self, task: &dyn Task<Output = O>) -> Result<Closed<O>>;
-}
-
-/// Carries a value from one task of a sequence to the next, so that a later call can resume and all processes agree.
-pub(crate) trait Carries<C> {
-    /// Returns the value that an earlier call carried last and saved, if any. `check` may refuse this value.
-    fn carried(&mut self, check: &dyn Fn(&C) -> Result<()>) -> Result<Option<C>>;
-
-    /// Returns the first process's `reached` in all processes, and saves it in place of the blocks of the task that has
-    /// ended. The `figures` of all processes must agree up to rounding.
-    fn carry(&mut self, reached: C, figures: &[f64]) -> Result<C>;
-}
-
-/// Counts work for progress callbacks.
-pub(crate) trait Counts {
-    /// Counts chain-steps that an earlier call has done.
-    fn skip(&self, chain_steps: u64) {
-        self.job().meter.skip(chain_steps);
-    }
-
-    /// Sets the number of chain-steps left to the end of all work.
-    fn foresee(&self, chain_steps: u64) {
-        self.job().meter.foresee(chain_steps);
-    }
-
-    /// Returns the job for tasks that are not saved, and whose blocks are all run by each process.
-    fn job(&self) -> &Job<'_>;
-}
-
-/// The work of one process, alone or together with others, without checkpoints.
-pub(crate) struct Job<'e> {
+/// The work of one process, alone or together with others, with or without checkpoints. It runs tasks one after another.
+#[allow(missing_debug_implementations)] // No user meets it.
+pub struct Job<'e> {
     pub(super) meter: Meter<'e>,
     /// The processes that share the work. Only the calling thread communicates with the others.
     #[cfg(feature = "checkpoint")]
     pub(super) team: Option<&'e Team<'e>>,
+    /// The writer of checkpoints, if there are any.
+    #[cfg(feature = "checkpoint")]
+    pub(super) keeper: Option<Keeper<'e>>,
+    /// Content of the checkpoint, until the first task takes it.
+    #[cfg(feature = "checkpoint")]
+    pub(super) saved: Saved,
 }
 
 impl<'e> Job<'e> {
@@ -68,6 +42,10 @@ impl<'e> Job<'e> {
             meter: Meter::new(by),
             #[cfg(feature = "checkpoint")]
             team: None,
+            #[cfg(feature = "checkpoint")]
+            keeper: None,
+            #[cfg(feature = "checkpoint")]
+            saved: Saved::default(),
         })
     }
 
@@ -77,11 +55,14 @@ impl<'e> Job<'e> {
         self
     }
 
-    /// Shares the work with other processes, if there are any.
-    #[cfg(feature = "checkpoint")]
-    pub(super) fn of_team(mut self, team: Option<&'e Team<'e>>) -> Self {
-        self.team = team;
-        self
+    /// Counts chain-steps that an earlier call has done.
+    pub(crate) fn skip(&self, chain_steps: u64) {
+        self.meter.skip(chain_steps);
+    }
+
+    /// Sets the number of chain-steps left to the end of all work.
+    pub(crate) fn foresee(&self, chain_steps: u64) {
+        self.meter.foresee(chain_steps);
     }
 
     /// Returns `outcome` if it is a success in all processes, otherwise an error in all. Also returns the `figures` of
@@ -104,6 +85,50 @@ impl<'e> Job<'e> {
         self.meter.stopped()
     }
 
+    /// Runs a task, and returns its outputs in every process. `format` is required if the job saves or shares work.
+    pub(crate) fn run<O: Merge + Send>(
+        &mut self,
+        task: &dyn Task<Output = O>,
+        _format: Option<Format<O>>,
+    ) -> Result<Closed<O>> {
+        #[cfg(feature = "checkpoint")]
+        if self.is_kept() {
+            return self.run_kept(task, _format.expect(NEEDED));
+        }
+        self.complete(task)
+    }
+
+    /// Returns the value that an earlier call carried last and saved, if any. `check` may refuse this value.
+    pub(crate) fn carried<C>(
+        &mut self,
+        _format: Option<Format<C>>,
+        _check: &dyn Fn(&C) -> Result<()>,
+    ) -> Result<Option<C>> {
+        #[cfg(feature = "checkpoint")]
+        if let Some(bytes) = self.saved.carried.take() {
+            let carried = (_format.expect(NEEDED).read)("carried value", &bytes);
+            let checked = carried.and_then(|carried| _check(&carried).map(|()| Some(carried)));
+            return checked.map_err(|error| self.named_by_file(error));
+        }
+        Ok(None)
+    }
+
+    /// Carries a value from one task of a sequence to the next: saves it in place of the blocks of the task that has
+    /// ended, so that a later call can resume. Returns the first process's `reached` in all processes. The `figures` of
+    /// all processes must agree up to rounding.
+    pub(crate) fn carry<C>(
+        &mut self,
+        _format: Option<Format<C>>,
+        reached: C,
+        _figures: &[f64],
+    ) -> Result<C> {
+        #[cfg(feature = "checkpoint")]
+        if self.is_kept() {
+            return self.carry_kept(_format.expect(NEEDED), reached, _figures);
+        }
+        Ok(reached)
+    }
+
     /// Runs all blocks of a task. If there are several processes, each runs all blocks.
     pub(crate) fn complete<O: Merge + Send>(
         &self,
@@ -118,7 +143,7 @@ impl<'e> Job<'e> {
         task: &dyn Task<Output = O>,
         done: Forest<O>,
     ) -> Result<Closed<O>> {
-        let site = Site::new(self, task, done);
+        let site = Site::new(&self.meter, task, done);
         #[cfg(feature = "checkpoint")]
         let site = site.shared(self.team.map(|_| Share::WHOLE));
         self.work(&site)?;
@@ -153,25 +178,40 @@ pub(super) struct Site<'a, O> {
     pub(super) task: &'a dyn Task<Output = O>,
     meter: &'a Meter<'a>,
     pub(super) ledger: Ledger<O>,
+    /// The writer of checkpoints, if there are any.
     #[cfg(feature = "checkpoint")]
-    pub(super) kept: Option<Kept<'a, O>>,
+    pub(super) keeper: Option<&'a Keeper<'a>>,
+    /// The format of outputs that are saved or shared.
+    #[cfg(feature = "checkpoint")]
+    pub(super) format: Option<Format<O>>,
+    /// Outputs of this process, if several share the blocks.
+    #[cfg(feature = "checkpoint")]
+    pub(super) outbox: Option<Mutex<Outbox>>,
 }
 
 impl<'a, O: Merge + Send> Site<'a, O> {
     /// Creates a site with the outputs of finished blocks, whose steps count as done.
-    pub(super) fn new(job: &'a Job<'_>, task: &'a dyn Task<Output = O>, done: Forest<O>) -> Self {
+    pub(super) fn new(
+        meter: &'a Meter<'_>,
+        task: &'a dyn Task<Output = O>,
+        done: Forest<O>,
+    ) -> Self {
         let ledger = Ledger::new(task.blocks(), done, task.last_is_unfilled());
         let costs = ledger
             .finished()
             .into_iter()
             .map(|blocks| task.cost(blocks));
-        job.skip(costs.sum());
+        meter.skip(costs.sum());
         Self {
             task,
-            meter: &job.meter,
+            meter,
             ledger,
             #[cfg(feature = "checkpoint")]
-            kept: None,
+            keeper: None,
+            #[cfg(feature = "checkpoint")]
+            format: None,
+            #[cfg(feature = "checkpoint")]
+            outbox: None,
         }
     }
 
@@ -183,7 +223,7 @@ impl<'a, O: Merge + Send> Site<'a, O> {
     }
 
     /// Runs blocks until the ledger has none left.
-    fn run_blocks(&self) {
+    pub(super) fn run_blocks(&self) {
         while let Some(block) = self.ledger.hand_out() {
             let outcome = self.run_block(block);
             if let Err(message) = caught_once(|| self.enter(block, outcome)) {
@@ -192,7 +232,7 @@ impl<'a, O: Merge + Send> Site<'a, O> {
             }
             // Only after the output is safe, so that every checkpoint contains either the output or the block's state.
             #[cfg(feature = "checkpoint")]
-            if let Some(keeper) = self.keeper() {
+            if let Some(keeper) = self.keeper {
                 keeper.end(block);
             }
         }
@@ -200,7 +240,7 @@ impl<'a, O: Merge + Send> Site<'a, O> {
 
     fn run_block(&self, block: usize) -> Result<O, Halt> {
         #[cfg(feature = "checkpoint")]
-        let saved = self.keeper().and_then(|keeper| keeper.begin(block));
+        let saved = self.keeper.and_then(|keeper| keeper.begin(block));
         #[cfg(not(feature = "checkpoint"))]
         let saved = None;
         let step = |stepped, save: Save<'_>| self.step(block, stepped, save);
@@ -231,7 +271,9 @@ impl<'a, O: Merge + Send> Site<'a, O> {
         // Read once, so that a block that ends here as canceled has left its bytes.
         let is_canceled = self.ledger.is_canceled(block);
         #[cfg(feature = "checkpoint")]
-        self.save(block, _save, is_canceled);
+        if let Some(keeper) = self.keeper {
+            keeper.pass(block, _save, is_canceled, &|| self.finished());
+        }
         match is_canceled {
             true => Err(Halt::Canceled),
             false => Ok(()),
@@ -241,7 +283,7 @@ impl<'a, O: Merge + Send> Site<'a, O> {
     /// Counts chain-steps. Stops the work if a callback, `stop_when` or the time limit asks for it.
     pub(super) fn count(&self, chain_steps: u64) {
         #[cfg(feature = "checkpoint")]
-        let age = || self.keeper().map(|keeper| keeper.age());
+        let age = || self.keeper.map(|keeper| keeper.age());
         #[cfg(not(feature = "checkpoint"))]
         let age = || None;
         if let Some(by) = self.meter.count(chain_steps, &age) {
@@ -257,8 +299,9 @@ impl<'a, O: Merge + Send> Site<'a, O> {
                 let node = Node::leaf(block, output);
                 // The ledgers of several processes take outputs at meetings only, so that all reach the same decisions.
                 #[cfg(feature = "checkpoint")]
-                if let Some(sent) = self.send(&node) {
-                    return sent.unwrap_or_else(|error| self.ledger.fail(block, error));
+                if let Some(outbox) = &self.outbox {
+                    let put = self.put(outbox, &node);
+                    return put.unwrap_or_else(|error| self.ledger.fail(block, error));
                 }
                 self.ledger.take(node);
                 self.merge();
@@ -278,7 +321,7 @@ impl<'a, O: Merge + Send> Site<'a, O> {
 
     /// Runs `work`. A panic becomes an error that names all chains of the task.
     #[cfg(feature = "checkpoint")]
-    fn guarded<T>(&self, work: &mut dyn FnMut() -> Result<T>) -> Result<T> {
+    pub(super) fn guarded<T>(&self, work: &mut dyn FnMut() -> Result<T>) -> Result<T> {
         caught(work).unwrap_or_else(|message| {
             let blocks = self.ledger.blocks();
             let (first, last) = (blocks.start, blocks.end - 1);
@@ -288,46 +331,6 @@ impl<'a, O: Merge + Send> Site<'a, O> {
     }
 }
 
-impl Counts for Job<'_> {
-    fn job(&self) -> &Job<'_> {
-        self
-    }
-}
-
-impl<O: Merge + Send> Runs<O> for Job<'_> {
-    fn run(&mut self, task: &dyn Task<Output = O>) -> Result<Closed<O>> {
-        self.complete(task)
-    }
-}
-
-impl<C> Carries<C> for Job<'_> {
-    fn carried(&mut self, _: &dyn Fn(&C) -> Result<()>) -> Result<Option<C>> {
-        Ok(None)
-    }
-
-    fn carry(&mut self, reached: C, _: &[f64]) -> Result<C> {
-        Ok(reached)
-    }
-}
-
-pub(crate) fn merging_panicked(message: String, chains: Range<usize>) -> Error {
-    Error::panicked(format!("in merging: {message}"), chains)
-}
-
-/// Runs `work`, and returns the message if it panics. It is not generic in `work`, so that it is compiled only once per
-/// type of result.
-pub(crate) fn caught<T>(work: &mut dyn FnMut() -> T) -> Result<T, String> {
-    catch_unwind(AssertUnwindSafe(work)).map_err(message)
-}
-
-/// Runs `work`, which consumes its captured values, as [`caught`] does.
-pub(crate) fn caught_once<T>(work: impl FnOnce() -> T) -> Result<T, String> {
-    let mut work = Some(work);
-    caught(&mut || work.take().expect("called once")())
-}
-
-fn message(payload: Box<dyn Any + Send>) -> String {
-    let text = payload.downcast_ref::<&str>().map(|text| text.to_string());
-    let text = text.or_else(|| payload.downcast_ref::<String>().cloned());
-    text.unwrap_or_else(|| "a payload that is no text".to_owned())
-}
+/// Runners hand formats to all work that is saved or shared.
+#[cfg(feature = "checkpoint")]
+pub(super) const NEEDED: &str = "kept work has formats";

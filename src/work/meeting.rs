@@ -1,10 +1,14 @@
 //! The meetings of processes that work on a task. Each learns what the others have finished, and whether to stop.
 
+use std::ops::Range;
+
 use serde::{Deserialize, Serialize};
 
-use super::execution::StoppedBy;
-use super::job::{Site, caught_once, merging_panicked};
+use super::execution::{StoppedBy, caught_once, merging_panicked};
+use super::job::Site;
+use super::kept::node;
 use super::ledger::Failure;
+use super::store::Finished;
 use super::team::{Team, of_rank};
 use super::tree::Merge;
 use crate::{Error, Result};
@@ -12,8 +16,7 @@ use crate::{Error, Result};
 /// The news of one process since the last meeting.
 #[derive(Debug, Serialize, Deserialize)]
 struct News {
-    /// Finished blocks, each a node of the tree of results in serialised form.
-    finished: Vec<Vec<u8>>,
+    finished: Finished,
     /// Block and text of the failure to report, and whether the failure ends all work.
     failed: Option<(usize, bool, String)>,
     asked: Option<StoppedBy>,
@@ -35,7 +38,7 @@ impl<O: Merge + Send> Site<'_, O> {
     fn news(&self, is_done: bool) -> News {
         // Checks time limit and callbacks even if no block of this process takes a step.
         self.count(0);
-        if let Some(keeper) = self.keeper() {
+        if let Some(keeper) = self.keeper {
             keeper.tick(&|| self.finished());
         }
         let (failed, asked) = self.ledger.concerns();
@@ -54,8 +57,8 @@ impl<O: Merge + Send> Site<'_, O> {
     /// Takes in the news of all processes, by rank.
     fn hear(&self, all: &[News], own_rank: usize) -> Result<()> {
         for (rank, news) in all.iter().enumerate() {
-            for bytes in &news.finished {
-                let cost = self.enter_of(rank, bytes)?;
+            for (blocks, bytes) in &news.finished {
+                let cost = self.enter_of(rank, blocks, bytes)?;
                 // This process counted its own blocks step by step.
                 if rank != own_rank {
                     self.count(cost);
@@ -74,22 +77,30 @@ impl<O: Merge + Send> Site<'_, O> {
     }
 
     /// Enters a block that process `rank` has finished into the ledger. Returns its chain-steps.
-    fn enter_of(&self, rank: usize, bytes: &[u8]) -> Result<u64> {
-        let node = self.received(bytes);
+    fn enter_of(&self, rank: usize, blocks: &Range<usize>, bytes: &[u8]) -> Result<u64> {
+        // Processes that each run all blocks send no outputs.
+        let Some(format) = self.format else {
+            return Ok(0);
+        };
+        let node = node(self.task, format, blocks, bytes).and_then(|node| {
+            let expected = "blocks of this task that are not finished yet";
+            let lacks = self.ledger.lacks(blocks);
+            Error::check(lacks, "blocks", format!("{blocks:?}"), expected)?;
+            Ok(node)
+        });
         let node = node.map_err(|error| of_rank(rank, &error))?;
-        let blocks = node.blocks();
         self.ledger.take(node);
         if let Err(message) = caught_once(|| self.merge()) {
             let chains = self.task.chains(blocks.start);
             self.ledger
                 .fail(blocks.start, merging_panicked(message, chains));
         }
-        Ok(self.task.cost(blocks))
+        Ok(self.task.cost(blocks.clone()))
     }
 
     /// Takes in the failures of all processes. If each process runs all blocks, one failure ends all work.
     fn fail(&self, all: &[News], own_rank: usize) {
-        let ends_all = !self.shares_blocks();
+        let ends_all = self.outbox.is_none();
         if let (Some(own), _) = self.ledger.concerns()
             && ends_all
         {

@@ -106,6 +106,22 @@ impl<'a> Pulse<'a> {
     }
 }
 
+/// The functions that write and read a value, for checkpoints and other processes. Their first argument names the value in
+/// errors. Only work that is saved or shared has formats, so that other work needs no serde.
+#[cfg_attr(not(feature = "checkpoint"), allow(dead_code))]
+pub(crate) struct Format<T> {
+    pub(super) write: fn(&'static str, &T) -> Result<Vec<u8>>,
+    pub(super) read: fn(&'static str, &[u8]) -> Result<T>,
+}
+
+impl<T> Clone for Format<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Format<T> {}
+
 /// The reason why a block has no output.
 #[derive(Debug)]
 pub(crate) enum Halt {

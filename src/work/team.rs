@@ -8,10 +8,9 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::bytes::{decode, encode};
 use super::execution::check_outside_pool;
 use super::ledger::Share;
-use super::ranks::Ranks;
-use super::store::{decode, encode};
 use crate::{Error, Result};
 
 /// Shortest and longest pause between two meetings. A pause is a tenth of the time since the work began.
@@ -23,6 +22,24 @@ const TOLERANCE: f64 = 1e-6;
 /// First byte of a message with a value, and first byte of a message with a failure.
 const VALUE: u8 = 0;
 const FAILURE: u8 = 1;
+
+/// The processes of a run, seen from one of them.
+///
+/// All processes call [`all_gather`](Self::all_gather) in the same order, each from the thread that began the run. A
+/// process that can no longer reach the others returns an error and does not call again.
+pub trait Ranks {
+    /// Returns the index of this process, from 0.
+    fn rank(&self) -> usize;
+
+    /// Returns the number of processes.
+    fn size(&self) -> usize;
+
+    /// Sends the bytes of this process to all, and returns the bytes of all processes, by rank. Waits for the slowest.
+    ///
+    /// # Errors
+    /// For example a lost connection.
+    fn all_gather(&self, mine: Vec<u8>) -> Result<Vec<Vec<u8>>>;
+}
 
 /// The processes of a run, seen from one of them. Only the thread that began the run communicates with the others.
 pub(crate) struct Team<'e> {
@@ -133,22 +150,18 @@ impl<'e> Team<'e> {
         [&(rank as u64).to_le_bytes(), text.as_bytes()].concat()
     }
 
-    /// Returns the first process's value in all processes. The `figures` of all processes must agree up to rounding.
+    /// Returns the first process's bytes in all processes. The `figures` of all processes must agree up to rounding.
     ///
     /// # Errors
     /// [`Error::Rank`] with the first rank whose figures differ; the errors of [`gather`](Self::gather).
-    pub(crate) fn led<T: Serialize + DeserializeOwned>(
-        &self,
-        mine: &T,
-        figures: &[f64],
-    ) -> Result<T> {
+    pub(crate) fn led(&self, mine: Result<Vec<u8>>, figures: &[f64]) -> Result<Vec<u8>> {
         let bytes = match self.ranks.rank() {
-            0 => encode("value for all ranks", mine),
-            _ => Ok(Vec::new()),
+            0 => mine,
+            _ => mine.map(|_| Vec::new()),
         };
-        let all = self.gather(bytes.map(|bytes| (figures.to_vec(), bytes)))?;
+        let mut all = self.gather(bytes.map(|bytes| (figures.to_vec(), bytes)))?;
         check_alike(all.iter().map(|(figures, _)| figures.as_slice()))?;
-        decode("value of rank 0", &all[0].1)
+        Ok(all.swap_remove(0).1)
     }
 
     /// Returns an outcome that is a success in all processes or a failure in all. After a failure all processes
@@ -286,7 +299,8 @@ mod tests {
             ranks: &world,
             has_parted: Cell::new(false),
         };
-        team.led(&"first".to_owned(), &[1e9, f64::NAN, 0.5])
+        let led = team.led(Ok(b"first".to_vec()), &[1e9, f64::NAN, 0.5])?;
+        Ok(String::from_utf8(led).unwrap())
     }
 
     #[test]

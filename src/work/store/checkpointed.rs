@@ -5,16 +5,14 @@ use std::time::Duration;
 
 use super::file::Header;
 use super::keeper::Keeper;
-use super::kept::KeptJob;
 use super::parts::{Saved, file_of, gathered, joined, remove_others};
-use super::{decode, encode, guarded};
 use crate::num::setters;
+use crate::work::bytes::{decode, encode, guarded};
 use crate::work::execution::Execution;
 use crate::work::identity::{Alike, Identity};
 use crate::work::job::Job;
 use crate::work::ledger::Share;
-use crate::work::ranks::Ranks;
-use crate::work::team::{Team, gather};
+use crate::work::team::{Ranks, Team, gather};
 use crate::{Error, Result};
 
 /// A run that writes checkpoints to a file. The method `checkpoint` of a runner creates it, such as
@@ -55,7 +53,7 @@ pub trait Resumable {
     }
 
     /// Runs all tasks of this run by `job`.
-    fn go(&self, job: &mut KeptJob<'_>) -> Result<Self::Run>;
+    fn go(&self, job: &mut Job<'_>) -> Result<Self::Run>;
 
     /// Adds to `run` the `seconds` of earlier calls, and a warning if the last checkpoint failed with `failure`.
     fn resumed(run: &mut Self::Run, seconds: f64, failure: Option<String>);
@@ -227,8 +225,12 @@ fn go_with<A: Resumable>(
     keeper: Option<Keeper<'_>>,
     saved: Saved,
 ) -> Result<A::Run> {
-    let job = Job::new(run.execution())?.of_team(team);
-    let mut job = KeptJob { job, keeper, saved };
+    let mut job = Job {
+        team,
+        keeper,
+        saved,
+        ..Job::new(run.execution())?
+    };
     let done = run.go(&mut job);
     let Some(keeper) = &job.keeper else {
         return done;

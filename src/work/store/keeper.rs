@@ -7,8 +7,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::file::{Header, write};
-use super::parts::{Finished, Piece, Saved};
+use super::parts::{Finished, Saved};
 use super::place::Place;
+use crate::work::bytes::{encode, guarded};
+use crate::work::task::Save;
 use crate::{Error, Result};
 
 /// A function that returns the finished blocks for a checkpoint.
@@ -86,19 +88,19 @@ impl<'a> Keeper<'a> {
     }
 
     /// Adds the name of the file to an error.
-    pub(super) fn named(&self, error: Error) -> Error {
+    pub(in crate::work) fn named(&self, error: Error) -> Error {
         Error::file(self.place.path(), error)
     }
 
     /// Writes a checkpoint at the end of a task, if there is new work.
-    pub(super) fn close(&self, finish: Finish<'_>) {
+    pub(in crate::work) fn close(&self, finish: Finish<'_>) {
         if std::mem::take(&mut self.pieces().has_worked) {
             self.write(finish);
         }
     }
 
     /// Stores the carried value from which the next task starts, and drops the blocks of the task before it.
-    pub(super) fn turn(&self, carried: Result<Vec<u8>>) {
+    pub(in crate::work) fn turn(&self, carried: Result<Vec<u8>>) {
         let mut pieces = self.pieces();
         pieces.saved.under_way.clear();
         pieces.saved.turn = pieces.saved.turn.saturating_add(1);
@@ -154,7 +156,7 @@ impl<'a> Keeper<'a> {
     }
 
     fn replace(&self, content: &Saved) -> Result<()> {
-        let payload = super::encode("checkpoint", content)?;
+        let payload = encode("checkpoint", content)?;
         write(&self.place, &self.header, &payload)
     }
 }
@@ -162,25 +164,36 @@ impl<'a> Keeper<'a> {
 /// Methods that collect unfinished blocks of this process for the next checkpoint. Any thread may call them.
 impl Keeper<'_> {
     /// Takes over the unfinished blocks of an earlier call.
-    pub(super) fn resume(&self, under_way: BTreeMap<usize, Piece>) {
+    pub(in crate::work) fn resume(&self, under_way: BTreeMap<usize, Vec<u8>>) {
         self.pieces().saved.under_way = under_way;
     }
 
     /// Marks a block as in progress. Returns its saved piece, if there is one.
-    pub(crate) fn begin(&self, block: usize) -> Option<Piece> {
+    pub(crate) fn begin(&self, block: usize) -> Option<Vec<u8>> {
         let mut pieces = self.pieces();
         pieces.at_work.insert(block, false);
         pieces.saved.under_way.get(&block).cloned()
     }
 
+    /// Takes the piece of a block after a step, if a checkpoint is due or the block is canceled, and writes a checkpoint
+    /// if one is due. Canceled blocks are written at the end of the task.
+    pub(crate) fn pass(&self, block: usize, save: Save<'_>, is_canceled: bool, finish: Finish<'_>) {
+        if is_canceled || self.wants(block) {
+            self.leave(block, guarded(save));
+        }
+        if !is_canceled {
+            self.tick(finish);
+        }
+    }
+
     /// Returns whether a block in progress should leave a piece after this step.
-    pub(super) fn wants(&self, block: usize) -> bool {
+    fn wants(&self, block: usize) -> bool {
         // The clock comes first, so that steps take no lock until a checkpoint is due.
         self.is_due() && self.pieces().at_work.get(&block) == Some(&false)
     }
 
     /// Stores the piece of a block in progress for the next checkpoint.
-    pub(super) fn leave(&self, block: usize, piece: Result<Vec<u8>>) {
+    fn leave(&self, block: usize, piece: Result<Vec<u8>>) {
         let mut pieces = self.pieces();
         pieces.at_work.insert(block, true);
         pieces.has_worked = true;

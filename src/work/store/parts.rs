@@ -8,18 +8,21 @@ use std::time::UNIX_EPOCH;
 
 use serde::{Deserialize, Serialize};
 
-use super::decode;
 use super::file::{Header, read};
 use super::place::Place;
+use crate::work::bytes::decode;
 use crate::work::ledger::Share;
 use crate::work::team::{Team, gather};
 use crate::{Error, Result};
 
-/// An unfinished block as bytes.
-pub(crate) type Piece = Vec<u8>;
-
 /// Merged outputs of finished blocks (nodes of the tree): the range of blocks of each, and its bytes.
 pub(crate) type Finished = Vec<(Range<usize>, Vec<u8>)>;
+
+/// Outputs of one of several processes: those since the last meeting, and all for its file, if it writes one.
+pub(crate) struct Outbox {
+    pub(crate) unsent: Finished,
+    pub(crate) kept: Option<Finished>,
+}
 
 /// The content of a checkpoint. Types that only the run knows are encoded as bytes.
 #[derive(Debug, Default, Clone, Serialize, Deserialize)]
@@ -33,7 +36,8 @@ pub(crate) struct Saved {
     pub(crate) turn: u64,
     pub(crate) carried: Option<Vec<u8>>,
     pub(crate) finished: Finished,
-    pub(crate) under_way: BTreeMap<usize, Piece>,
+    /// Unfinished blocks as bytes, by index.
+    pub(crate) under_way: BTreeMap<usize, Vec<u8>>,
 }
 
 /// Returns the name of a process's file: `file` for a single process, otherwise `file` with the rank behind a dot.
