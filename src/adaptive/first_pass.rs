@@ -7,14 +7,14 @@ use nalgebra::DVector;
 
 use super::barrier::Barrier;
 use super::covariance::Shapes;
-use super::first_pass_task::{Arrived, FirstPassTask, Later};
+use super::first_pass_task::{Arrived, FirstPassTask, Later, PassFormat};
 use super::tuner::Tuner;
 use crate::kernel::{TransitionKernel, Tunable, refuse_stages};
 use crate::model::{Latent, NormalizedModel};
 use crate::num::setters;
 use crate::path::AnnealingPath;
 use crate::schedule::Schedule;
-use crate::work::{Execution, Job, Runs, Single, controls};
+use crate::work::{Execution, Job, Single, controls};
 use crate::{Error, Result};
 
 /// A first pass of a population along a path, which finds the stages and tunes the kernel of later runs.
@@ -215,31 +215,29 @@ where
     }
 
     /// Runs the pass as a part of longer work. `later` maps its number of stages to the later chain-steps.
-    pub(crate) fn run_with(
-        &self,
-        job: &mut dyn Runs<Single<Arrived<P::State, K>>>,
-        later: Later<'_>,
-    ) -> Result<FirstPassRun<K>> {
-        Ok(self.arrive(job, later, (u64::MAX, None))?.found)
+    pub(crate) fn run_with(&self, job: &mut Job<'_>, later: Later<'_>) -> Result<FirstPassRun<K>> {
+        Ok(self.arrive(job, None, later, (u64::MAX, None))?.found)
     }
 
     /// Runs the pass, or `smaller` in its place if it spends `allowance` evaluations.
     pub(super) fn arrive(
         &self,
-        job: &mut dyn Runs<Single<Arrived<P::State, K>>>,
+        job: &mut Job<'_>,
+        format: Option<PassFormat<P::State, K>>,
         later: Later<'_>,
         (allowance, smaller): (u64, Option<&Self>),
     ) -> Result<Arrived<P::State, K>> {
         self.check()?;
         refuse_stages(self.kernel.stages())?;
         let begun = Instant::now();
-        let closed = job.run(&FirstPassTask {
+        let task = FirstPassTask {
             settings: self,
             allowance,
             smaller,
             checks: true,
             later: Some(later),
-        })?;
+        };
+        let closed = job.run(&task, format)?;
         let Single(mut arrived) = closed.whole(self.chains)?;
         arrived.found.seconds = begun.elapsed().as_secs_f64();
         Ok(arrived)

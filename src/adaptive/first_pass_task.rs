@@ -13,7 +13,7 @@ use crate::pilot::{lost, next_stage, stages_left};
 use crate::population::{DatumOf, Population, Populations, Resampling, streams};
 use crate::random::{Purpose, stream};
 use crate::schedule::Schedule;
-use crate::work::{Halt, Place, Pulse, Single, Stepped, Task};
+use crate::work::{Format, Halt, Place, Pulse, Single, Stepped, Task};
 use crate::{Error, Result};
 
 /// Relative error at which the search for a stage's length ends. At the default ESS share of .5 a stage leaves .45 to
@@ -95,7 +95,7 @@ where
         &mut self,
         allowance: u64,
         (later, checks): (Option<Later<'_>>, bool),
-        pulse: &mut dyn Pulse,
+        pulse: &mut Pulse<'_>,
         is_last: bool,
     ) -> Result<(), Halt> {
         if checks {
@@ -115,7 +115,7 @@ where
         &mut self,
         allowance: u64,
         later: Option<Later<'_>>,
-        pulse: &mut dyn Pulse,
+        pulse: &mut Pulse<'_>,
         is_last: bool,
     ) -> Result<(), Halt> {
         let chains = self.settings.chains;
@@ -145,7 +145,7 @@ where
     }
 
     /// Moves the chains on at the target. The states before are kept with the states on the way.
-    pub(super) fn stay(&mut self, moves: usize, pulse: &mut dyn Pulse) -> Result<(), Halt> {
+    pub(super) fn stay(&mut self, moves: usize, pulse: &mut Pulse<'_>) -> Result<(), Halt> {
         self.note();
         for _ in 0..moves {
             pulse.at(self.place());
@@ -386,6 +386,9 @@ pub(super) struct FirstPassTask<'s, 'p, P: AnnealingPath, K> {
 /// A function from the number of stages of a first pass to the later chain-steps: chains times stages.
 pub(crate) type Later<'s> = &'s (dyn Fn(usize) -> u64 + Sync);
 
+/// The format of the output of a first pass.
+pub(crate) type PassFormat<S, K> = Format<Single<Arrived<S, K>>>;
+
 /// The chains of a first pass at the target, and the result of the pass.
 #[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct Arrived<S, K> {
@@ -407,7 +410,7 @@ where
         0..self.settings.chains
     }
 
-    fn run(&self, _block: usize, pulse: &mut dyn Pulse) -> Result<Self::Output, Halt> {
+    fn run(&self, _block: usize, pulse: &mut Pulse<'_>) -> Result<Self::Output, Halt> {
         let mut at = FirstPassAtWork::start(self.settings)?;
         let is_last = self.smaller.is_none();
         at.go(self.allowance, (self.later, self.checks), pulse, is_last)?;

@@ -5,16 +5,16 @@ use std::time::Instant;
 use super::barrier::{Barrier, BarrierRecorder};
 use super::covariance::{CovarianceRecorder, Shapes};
 use super::first_pass::FirstPassRun;
-use super::first_pass_task::MOST_STAGES;
-use super::fitted::{FittedBase, NotFitted};
+use super::first_pass_task::{MOST_STAGES, PassFormat};
+use super::fitted::{Begun, FittedBase, NotFitted};
 use super::rounds_run::{Last, Round};
-use crate::ais::{Ais, BlockCodec, BlockResult, Run};
+use crate::ais::{Ais, BlockCodec, Run};
 use crate::kernel::TransitionKernel;
 use crate::path::AnnealingPath;
 use crate::population::Resampling;
 use crate::random::{Purpose, StreamRng, stream};
 use crate::schedule::Schedule;
-use crate::work::{Runs, StoppedBy};
+use crate::work::{Format, Job, Single, StoppedBy};
 use crate::{Error, Result};
 
 /// Smallest number of stages of the first round. With 16, each bin of covariances (`BINS`) and each knot of the step
@@ -48,7 +48,7 @@ impl<S: Clone + Send> Layout<S> {
         path: Q,
         (kernel, schedule, seed): Start<K>,
         codec: Option<RoundCodec<Q>>,
-        job: &mut RoundJob<'_, S>,
+        job: &mut Job<'_>,
     ) -> Result<Ended<S>>
     where
         Q: AnnealingPath<State = S> + Send + Sync,
@@ -154,11 +154,16 @@ impl<S, K> Reached<S, K> {
 
 pub(crate) type RoundRecorder<S> = (BarrierRecorder, Option<CovarianceRecorder<S>>);
 
-/// A job that can run a round.
-pub(super) type RoundJob<'j, S> = dyn Runs<BlockResult<S, RoundRecorder<S>>> + 'j;
-
 /// Functions that write and read unfinished blocks of a round, for checkpoints.
 pub(super) type RoundCodec<Q> = BlockCodec<Q, RoundRecorder<<Q as AnnealingPath>::State>>;
+
+/// Functions that write and read all that a run in rounds saves.
+pub(super) struct RoundsCodec<P: AnnealingPath, K> {
+    pub(super) pass: PassFormat<P::State, K>,
+    pub(super) fit: Format<Single<Begun<K>>>,
+    pub(super) block: RoundCodec<P>,
+    pub(super) reached: Format<Reached<P::State, K>>,
+}
 
 /// Largest number of recorded stages of a round. It bounds memory: with more stages a recorded one stands for several,
 /// and the barrier is still known at 10,000 betas.

@@ -10,22 +10,22 @@ use super::barrier::Barrier;
 use super::base_search::MixtureAt;
 use super::covariance::CovarianceRecorder;
 use super::first_pass::{FIRST_BLOCK, FirstPass, FirstPassRun};
-use super::first_pass_task::{Arrived, Later};
-use super::fitted::{Begun, FitTask, Fitting, TOGETHER, fitting};
+use super::first_pass_task::Later;
+use super::fitted::{FitTask, Fitting, TOGETHER, fitting};
 use super::round::{
-    Ended, FEWEST_STAGES, LATER_BLOCK, Layout, Reached, RoundCodec, RoundJob, RoundRecorder, Start,
-    seconds,
+    Ended, FEWEST_STAGES, LATER_BLOCK, Layout, Reached, RoundCodec, RoundRecorder, RoundsCodec,
+    Start, seconds,
 };
 use super::rounds_run::{Last, Round, RoundsRun};
 use super::tuner::Tuner;
-use crate::ais::{BlockResult, Run};
+use crate::ais::Run;
 use crate::estimate::{LogZ, Warning};
 use crate::kernel::{TransitionKernel, Tunable};
 use crate::model::{NormalizedModel, StudentT, UnnormalizedModel};
 use crate::num::setters;
 use crate::path::{AnnealingPath, dimension};
 use crate::population::Moves;
-use crate::work::{Carries, Execution, Job, Runs, Single, StoppedBy, controls};
+use crate::work::{Execution, Job, Single, StoppedBy, controls};
 use crate::{Error, Result};
 
 /// A run that anneals in rounds: it finds schedule and kernel, then log Z (after Syed, Bouchard-Cote, Chern and Doucet
@@ -306,30 +306,26 @@ where
     }
 
     /// Runs the first pass and all rounds.
-    pub(super) fn go_with<J>(
+    pub(super) fn go_with(
         &self,
         first: &FirstPass<'p, P, K>,
         later: Later<'_>,
-        codec: Option<RoundCodec<P>>,
-        job: &mut J,
-    ) -> Result<RoundsRun<P::State, K>>
-    where
-        J: Runs<Single<Arrived<P::State, K>>>
-            + Runs<Single<Begun<K>>>
-            + Runs<BlockResult<P::State, RoundRecorder<P::State>>>
-            + Carries<Reached<P::State, K>>,
-    {
-        let mut at = match job.carried(&|at| at.check(self.most_rounds()))? {
+        codec: Option<RoundsCodec<P, K>>,
+        job: &mut Job<'_>,
+    ) -> Result<RoundsRun<P::State, K>> {
+        let format = codec.as_ref().map(|codec| codec.reached);
+        let mut at = match job.carried(format, &|at| at.check(self.most_rounds()))? {
             Some(at) => at,
             None => {
                 let reached = match &self.fitting {
-                    Some(fitting) => self.after_fit(fitting, later, job)?,
-                    None => self.after_pass(first, later, job)?,
+                    Some(fitting) => self.after_fit(fitting, later, codec.as_ref(), job)?,
+                    None => self.after_pass(first, later, codec.as_ref(), job)?,
                 };
                 let figures = [reached.barrier.global(), reached.stages as f64];
-                job.carry(reached, &figures)?
+                job.carry(format, reached, &figures)?
             }
         };
+        let codec = codec.map(|codec| codec.block);
         job.foresee(self.chain_steps(at.chains, at.stages, at.spent));
         while at.stopped_by.is_none() {
             let begun = Instant::now();
@@ -340,7 +336,7 @@ where
                 Ended::With(run) => self.after(at, *run, plan, begun),
             }?;
             let figures = [reached.barrier.global(), reached.stages as f64];
-            at = job.carry(reached, &figures)?;
+            at = job.carry(format, reached, &figures)?;
         }
         let Reached {
             last, stopped_by, ..
@@ -354,12 +350,14 @@ where
         &self,
         first: &FirstPass<'p, P, K>,
         later: Later<'_>,
-        job: &mut impl Runs<Single<Arrived<P::State, K>>>,
+        codec: Option<&RoundsCodec<P, K>>,
+        job: &mut Job<'_>,
     ) -> Result<Reached<P::State, K>> {
         let smaller = self.first_pass(FEWEST_CHAINS, self.moves_of_pass(), self.seed);
         let limit = self.limit_of_pass(CHAINS);
         let limit = limit.map_or((u64::MAX, None), |most| (most, Some(&smaller)));
-        let arrived = first.arrive(job, later, limit)?;
+        let format = codec.map(|codec| codec.pass);
+        let arrived = first.arrive(job, format, later, limit)?;
         self.begun((arrived.found, arrived.in_vain), arrived.states.len())
     }
 
@@ -391,17 +389,19 @@ where
         &self,
         fitting: &Fitting<'p, P::State, K>,
         later: Later<'_>,
-        job: &mut impl Runs<Single<Begun<K>>>,
+        codec: Option<&RoundsCodec<P, K>>,
+        job: &mut Job<'_>,
     ) -> Result<Reached<P::State, K>> {
         let allowance = self
             .budget
             .map_or(u64::MAX, |budget| budget / divisor_before_last(true));
-        let closed = job.run(&FitTask {
+        let task = FitTask {
             rounds: self,
             fitting,
             later,
             allowance,
-        })?;
+        };
+        let closed = job.run(&task, codec.map(|codec| codec.fit))?;
         let Single(begun) = closed.whole(self.most_chains())?;
         let base = begun.base;
         let mut reached = self.begun((begun.first, begun.in_vain), begun.chains)?;
@@ -436,7 +436,7 @@ where
         plan: &Plan,
         seed: u64,
         codec: Option<RoundCodec<P>>,
-        job: &mut RoundJob<'_, P::State>,
+        job: &mut Job<'_>,
     ) -> Result<Ended<P::State>> {
         let mut layout = self.layout(at.chains);
         let start = || -> Result<Start<K>> {

@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 
 use super::base_search::{FindModes, LawOf, MixtureAt};
 use super::challenge::{Challenge, ChallengeRun};
-use super::round::LATER_BLOCK;
+use super::round::{LATER_BLOCK, RoundsCodec};
 use super::rounds::Rounds;
 use super::rounds_run::RoundsRun;
 use crate::Result;
@@ -17,8 +17,8 @@ use crate::kernel::TransitionKernel;
 use crate::path::AnnealingPath;
 use crate::schedule::Schedule;
 use crate::work::ranks::{OnRanks, Ranks};
-use crate::work::store::{Checkpointed, KeptJob, Resumable, encode};
-use crate::work::{Execution, Identity, Named, named, named_engine};
+use crate::work::store::{Checkpointed, Resumable, encode};
+use crate::work::{Execution, Format, Identity, Job, Named, named, named_engine};
 
 /// Returns the schedule of the probe chains that identify a run's path and kernel. It is fixed, because these
 /// runs find their own stages only later.
@@ -79,9 +79,15 @@ where
         identity(self.path.clone(), &self.kernel, &stages(), self.named())
     }
 
-    fn go(&self, job: &mut KeptJob<'_>) -> Result<Self::Run> {
+    fn go(&self, job: &mut Job<'_>) -> Result<Self::Run> {
         let (first, later) = self.first()?;
-        self.go_with(&first, &later, block_codec(), job)
+        let codec = block_codec().map(|block| RoundsCodec {
+            pass: Format::serde(),
+            fit: Format::serde(),
+            block,
+            reached: Format::serde(),
+        });
+        self.go_with(&first, &later, codec, job)
     }
 
     fn resumed(run: &mut Self::Run, seconds: f64, failure: Option<String>) {
@@ -142,7 +148,7 @@ where
         Ok(identity.with_checksum_of(&encode("states", &self.search.states)?))
     }
 
-    fn go(&self, job: &mut KeptJob<'_>) -> Result<Self::Run> {
+    fn go(&self, job: &mut Job<'_>) -> Result<Self::Run> {
         self.go_with(block_codec(), job)
     }
 

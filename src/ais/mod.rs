@@ -32,7 +32,6 @@ mod settings;
 mod stages;
 mod task;
 
-pub(crate) use block_result::BlockResult;
 #[cfg(all(test, feature = "checkpoint"))]
 pub(crate) use fingerprint::fingerprint;
 #[cfg(feature = "checkpoint")]

@@ -16,7 +16,7 @@ use crate::path::AnnealingPath;
 use crate::population::{CopyState, Resampling, Selection, WasteFree};
 use crate::random::Purpose;
 use crate::schedule::Schedule;
-use crate::work::{Counts, Execution, Forest, Job, Probe, Task, controls};
+use crate::work::{Execution, Forest, Job, Probe, Task, controls};
 use crate::{Error, Result};
 
 /// Annealed importance sampling (Neal 2001). Each chain starts at an exact sample of the base, passes the K stages of a

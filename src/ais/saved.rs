@@ -12,14 +12,14 @@ use super::run::Run;
 use super::runner::Ais;
 use super::settings::Settings;
 use super::stages::{StageBin, StageBins, StageRecorder};
-use super::task::{AisTask, AtWork, BlockCodec, Passed, Resumed};
+use super::task::{AisTask, BlockCodec, Underway};
 use crate::estimate::Warning;
 use crate::kernel::{Decisions, SavedBlock, TransitionKernel, check_stages};
 use crate::path::AnnealingPath;
 use crate::population::{Genealogy, Population};
 use crate::work::ranks::{OnRanks, Ranks};
-use crate::work::store::{Checkpointed, KeptJob, Resumable, decode, encode};
-use crate::work::{Execution, Identity};
+use crate::work::store::{Checkpointed, Resumable, decode, encode};
+use crate::work::{Execution, Format, Identity, Job};
 use crate::{Error, Result};
 
 /// Records of a block: the sums of each window of neighbouring stages, the sums recorded at the change of weights
@@ -67,7 +67,7 @@ impl StageRecorder {
 /// A block in progress: number of stages passed, chains, records, recorder, and the first ancestor of each chain.
 type SavedProgress<S, R> = (usize, SavedBlock<S>, SavedStages, R, Option<Vec<usize>>);
 
-/// Returns the functions that write and read blocks in progress.
+/// Returns the functions that write and read blocks in progress, and their outputs.
 pub(crate) fn block_codec<P, R>() -> Option<BlockCodec<P, R>>
 where
     P: AnnealingPath<State: Serialize + DeserializeOwned>,
@@ -76,29 +76,26 @@ where
     Some(BlockCodec {
         write: write_block,
         read: read_block,
+        output: Format::serde(),
     })
 }
 
-fn write_block<P, R>(chains: &AtWork<'_, P, R>, at: &Passed<P::State>) -> Result<Vec<u8>>
+fn write_block<P, R>(at: &Underway<P, R>) -> Result<Vec<u8>>
 where
     P: AnnealingPath<State: Serialize>,
     R: Serialize,
 {
     let roots = at.genealogy.as_ref().map(|genealogy| &genealogy.roots);
-    let (block, stages) = (
-        chains.population.block().saved(),
-        at.stages.saved(at.passed),
-    );
-    let saved = (at.passed, block, stages, &chains.recorder, roots);
-    encode("block at work", &saved)
+    let block = at.population.block().saved();
+    let stages = at.stages.saved(at.passed);
+    encode(
+        "block at work",
+        &(at.passed, block, stages, &at.recorder, roots),
+    )
 }
 
 /// Reads a block that [`write_block`] wrote, and refuses any other bytes.
-fn read_block<'t, P, R>(
-    task: &'t AisTask<'t, P, R>,
-    block: usize,
-    bytes: &[u8],
-) -> Result<Resumed<'t, P, R>>
+fn read_block<P, R>(task: &AisTask<'_, P, R>, block: usize, bytes: &[u8]) -> Result<Underway<P, R>>
 where
     P: AnnealingPath<State: DeserializeOwned>,
     R: Recorder<P::At> + DeserializeOwned,
@@ -119,18 +116,13 @@ where
     let population = task.settings.on_models(population);
     let mut genealogy = task.settings.genealogy(task.copy, population.block());
     restore_roots(&mut genealogy, roots, &chains)?;
-    let progress = Passed {
+    Ok(Underway {
+        population: population.at_stage(passed),
+        recorder,
         passed,
         stages: StageRecorder::restored(windows, passed, &chains, stages)?,
         genealogy,
-    };
-    let population = population.at_stage(passed);
-    let at_work = AtWork {
-        task,
-        population,
-        recorder,
-    };
-    Ok((at_work, progress))
+    })
 }
 
 fn restore_roots<S>(
@@ -208,7 +200,7 @@ where
         })
     }
 
-    fn go(&self, job: &mut KeptJob<'_>) -> Result<Self::Run> {
+    fn go(&self, job: &mut Job<'_>) -> Result<Self::Run> {
         let task = self.task()?.saved_by(block_codec());
         task.run_all(job, self.execution.until_error)
     }
@@ -221,6 +213,8 @@ where
 
 #[cfg(test)]
 mod tests {
+    use std::cell::{Cell, RefCell};
+
     use nalgebra::{DVector, dvector};
     use serde::Deserialize;
 
@@ -230,7 +224,7 @@ mod tests {
     use crate::path::{GeometricPath, Intermediate};
     use crate::population::{Resampling, WasteFree};
     use crate::schedule::Schedule;
-    use crate::work::{Halt, Merge, Place, Pulse, Stepped, Task};
+    use crate::work::{Halt, Merge, Pulse, Stepped, Task};
 
     type Path = GeometricPath<Gaussian, Gaussian>;
     type Run<'p> = Ais<'p, &'p Path, Hmc, Means>;
@@ -280,67 +274,50 @@ mod tests {
         task.saved_by(block_codec())
     }
 
-    /// A [`Pulse`] that resumes a block from saved bytes, and cancels it after some steps.
-    struct Cut {
-        resumed: Option<Vec<u8>>,
+    type Output<'p> = <AisTask<'p, &'p Path, Means> as Task>::Output;
+
+    /// Runs a block from its start or from `saved`, and cancels it after some steps. Returns its output, if it came to
+    /// its end, and the bytes that it has left.
+    fn cut<'p>(
+        run: &Run<'p>,
+        block: usize,
+        saved: Option<Vec<u8>>,
         steps: usize,
-        saved: Vec<u8>,
-    }
-
-    impl Cut {
-        fn after(steps: usize) -> Self {
-            Self {
-                resumed: None,
-                steps,
-                saved: Vec::new(),
-            }
-        }
-    }
-
-    impl Pulse for Cut {
-        fn resumed(&mut self) -> Option<Vec<u8>> {
-            self.resumed.take()
-        }
-
-        fn at(&mut self, _place: Place) {}
-
-        fn step(
-            &mut self,
-            stepped: Stepped,
-            save: &dyn Fn() -> Result<Vec<u8>>,
-        ) -> Result<(), Halt> {
-            self.steps -= 1;
-            if self.steps > 0 || stepped.is_last {
+    ) -> (Option<Output<'p>>, Vec<u8>) {
+        let (passed, left) = (Cell::new(0), RefCell::default());
+        let step = |stepped: Stepped, save: &dyn Fn() -> Result<Vec<u8>>| {
+            passed.set(passed.get() + 1);
+            if passed.get() < steps || stepped.is_last {
                 return Ok(());
             }
-            self.saved = save()?;
+            left.replace(save()?);
             Err(Halt::Canceled)
-        }
+        };
+        let task = task(run);
+        let mut pulse = Pulse::new(task.chains(block), saved, &step);
+        let done = task.run(block, &mut pulse);
+        (done.ok(), left.into_inner())
     }
 
     fn saved(run: &Run<'_>) -> Vec<u8> {
-        let mut cut = Cut::after(7);
-        assert!(task(run).run(0, &mut cut).is_err());
-        cut.saved
+        let (done, left) = cut(run, 0, None, 7);
+        assert!(done.is_none());
+        left
     }
 
     #[test]
     fn a_block_goes_on_as_if_it_had_not_been_interrupted() {
         let path = path();
         for (run, index) in runs(&path).iter().flat_map(|run| [(run, 0), (run, 2)]) {
-            let end = |resumed| {
-                let mut rest = Cut {
-                    resumed,
-                    ..Cut::after(11)
-                };
-                let result = task(run).run(index, &mut rest).unwrap();
-                encode("result", &result).unwrap()
+            let end = |saved| {
+                let (result, _) = cut(run, index, saved, 11);
+                encode("result", &result.unwrap()).unwrap()
             };
             let whole = end(None);
             for steps in 1..11 {
-                let mut cut = Cut::after(steps);
-                assert!(task(run).run(index, &mut cut).is_err());
-                assert!(end(Some(cut.saved)) == whole);
+                let (result, saved) = cut(run, index, None, steps);
+                assert!(result.is_none());
+                assert!(end(Some(saved)) == whole);
             }
         }
     }

@@ -15,9 +15,9 @@ use crate::Result;
 use crate::kernel::Block;
 use crate::model::{UnnormalizedModel, log_densities_of, single_states};
 use crate::path::{AnnealingPath, dimension};
-use crate::population::{Chains, CopyState, Genealogy, Moves, Population, sample_base, streams};
+use crate::population::{CopyState, Genealogy, Moves, Population, sample_base, streams};
 use crate::random::{BlockStreams, Purpose, stream};
-use crate::work::{Closed, Forest, Halt, Place, Probe, Pulse, Runs, SoFar, Stepped, Task, caught};
+use crate::work::{Closed, Forest, Format, Halt, Job, Probe, Pulse, SoFar, Stepped, Task, caught};
 
 /// Function that returns samples of the target for a range of chains.
 pub(crate) type Samples<'t, S> = &'t (dyn Fn(Range<usize>) -> Vec<S> + Sync);
@@ -36,61 +36,24 @@ pub(crate) struct AisTask<'t, P: AnnealingPath, R> {
     pub(super) codec: Option<BlockCodec<P, R>>,
 }
 
-/// The chains of a block in progress, with the task whose kernel moves them and the recorder that observes them.
-pub(crate) struct AtWork<'t, P: AnnealingPath, R> {
-    pub(super) task: &'t AisTask<'t, P, R>,
+/// A block on its way along the schedule.
+pub(crate) struct Underway<P: AnnealingPath, R> {
     pub(super) population: Population<P>,
     pub(super) recorder: R,
-}
-
-/// The methods of a block that the loop over stages calls. The loop is compiled once per type of state.
-trait OnPath<S>: Chains<S> {
-    fn place_at_hand(&self) -> Place;
-
-    /// Reweights the chains to the model at `beta`, then moves them at this model.
-    fn advance_to(&mut self, beta: f64) -> Result<()>;
-
-    fn weigh_to(&mut self, beta: f64) -> Result<()>;
-
-    /// Moves the chains at their current model.
-    fn stay(&mut self) -> Result<()>;
-
-    /// Returns whether the chains use surrogates of the path's models.
-    fn is_on_surrogates(&self) -> bool;
-
-    /// Reweights the chains from the target's surrogate to the target, and moves them at the target.
-    fn enter_target(&mut self) -> Result<()>;
-
-    /// Reweights the chains from the target to its surrogate.
-    fn leave_target(&mut self) -> Result<()>;
-
-    /// Returns the weights that the chains would have at the path's own model instead of its surrogate.
-    fn exact_log_weights(&self) -> Vec<f64>;
-
-    fn record(&mut self);
-
-    fn saved(&self, progress: &Passed<S>) -> Result<Vec<u8>>;
-}
-
-/// The progress of a block: the number of stages passed, the records of these stages, and the genealogy of its chains.
-pub(crate) struct Passed<S> {
+    /// Number of stages passed.
     pub(super) passed: usize,
     pub(super) stages: StageRecorder,
-    pub(super) genealogy: Option<Genealogy<S>>,
+    pub(super) genealogy: Option<Genealogy<P::State>>,
 }
 
-/// Functions that write and read a block in progress.
+/// Functions that write and read a block in progress, and its output.
 pub(crate) struct BlockCodec<P: AnnealingPath, R> {
-    pub(super) write: WriteBlock<P, R>,
+    pub(super) write: fn(&Underway<P, R>) -> Result<Vec<u8>>,
     pub(super) read: ReadBlock<P, R>,
+    pub(super) output: Format<BlockResult<P::State, R>>,
 }
 
-type WriteBlock<P, R> =
-    fn(&AtWork<'_, P, R>, &Passed<<P as AnnealingPath>::State>) -> Result<Vec<u8>>;
-
-type ReadBlock<P, R> = for<'t> fn(&'t AisTask<'t, P, R>, usize, &[u8]) -> Result<Resumed<'t, P, R>>;
-
-pub(super) type Resumed<'t, P, R> = (AtWork<'t, P, R>, Passed<<P as AnnealingPath>::State>);
+type ReadBlock<P, R> = fn(&AisTask<'_, P, R>, usize, &[u8]) -> Result<Underway<P, R>>;
 
 impl<P: AnnealingPath, R> Clone for BlockCodec<P, R> {
     fn clone(&self) -> Self {
@@ -135,7 +98,11 @@ impl<'t, P: AnnealingPath, R> AisTask<'t, P, R> {
         Self { codec, ..self }
     }
 
-    fn start(&self, block: usize) -> Result<Population<P>> {
+    /// Starts a block, at samples of the base or at the samples given.
+    fn start(&self, block: usize) -> Result<Underway<P, R>>
+    where
+        R: Clone,
+    {
         let chains = self.settings.chains_of(block..block + 1);
         let mut rngs = streams(chains.len(), self.streams.take(block))?;
         let (beta, states) = match self.samples {
@@ -144,7 +111,14 @@ impl<'t, P: AnnealingPath, R> AisTask<'t, P, R> {
         };
         let path = self.path.clone();
         let population = Population::from_states(path, beta, chains.start, states, rngs)?;
-        Ok(self.settings.on_models(population))
+        let population = self.settings.on_models(population);
+        Ok(Underway {
+            recorder: self.recorder.clone(),
+            passed: 0,
+            stages: StageRecorder::new(self.settings.windows(), chains.len()),
+            genealogy: self.settings.genealogy(self.copy, population.block()),
+            population,
+        })
     }
 
     /// Counts the living chains with density zero under the base.
@@ -173,7 +147,7 @@ where
     /// Runs all chains and concludes the run.
     pub(crate) fn run_all(
         &self,
-        job: &mut impl Runs<BlockResult<P::State, R>>,
+        job: &mut Job<'_>,
         until_error: Option<f64>,
     ) -> Result<Run<P::State, R>> {
         job.foresee(self.cost(self.blocks()));
@@ -181,12 +155,10 @@ where
     }
 
     /// Runs all blocks.
-    pub(crate) fn run_by(
-        &self,
-        job: &mut (impl Runs<BlockResult<P::State, R>> + ?Sized),
-    ) -> Result<RunPart<P::State, R>> {
+    pub(crate) fn run_by(&self, job: &mut Job<'_>) -> Result<RunPart<P::State, R>> {
         let begun = Instant::now();
-        Ok(self.result(job.run(self)?, begun))
+        let format = self.codec.map(|codec| codec.output);
+        Ok(self.result(job.run(self, format)?, begun))
     }
 
     /// Returns the run's result, with the path's warnings and a warning if the error asked for was not reached.
@@ -221,31 +193,17 @@ where
         (chains * self.settings.schedule.stages()) as u64
     }
 
-    fn run(&self, block: usize, pulse: &mut dyn Pulse) -> Result<Self::Output, Halt> {
-        let saved = pulse.resumed();
-        let (mut chains, mut progress) = match (self.codec, saved) {
+    fn run(&self, block: usize, pulse: &mut Pulse<'_>) -> Result<Self::Output, Halt> {
+        let mut at = match (self.codec, pulse.resumed()) {
             (Some(codec), Some(bytes)) => (codec.read)(self, block, &bytes)?,
-            _ => {
-                let population = self.start(block)?;
-                let progress = Passed::new(&self.settings, self.copy, population.block());
-                let recorder = self.recorder.clone();
-                let task = self;
-                let chains = AtWork {
-                    task,
-                    population,
-                    recorder,
-                };
-                (chains, progress)
-            }
+            _ => self.start(block)?,
         };
-        pass(&self.settings, &mut chains, &mut progress, pulse)?;
-        let uncovered = self.uncovered(chains.population.block());
-        let AtWork {
-            mut population,
-            recorder,
-            ..
-        } = chains;
-        Ok(progress.finished(population.block_mut(), recorder, uncovered))
+        match self.settings.purpose.reads_backward() {
+            true => self.backward(&mut at, pulse)?,
+            false => self.forward(&mut at, pulse)?,
+        }
+        let uncovered = self.uncovered(at.population.block());
+        Ok(at.finished(uncovered))
     }
 
     fn last_is_unfilled(&self) -> bool {
@@ -273,8 +231,8 @@ where
         let Some(codec) = self.codec else {
             return Ok(0);
         };
-        let (_, progress) = (codec.read)(self, block, bytes)?;
-        Ok((progress.passed * self.chains(block).len()) as u64)
+        let at = (codec.read)(self, block, bytes)?;
+        Ok((at.passed * self.chains(block).len()) as u64)
     }
 
     #[cfg(feature = "checkpoint")]
@@ -285,161 +243,135 @@ where
     }
 }
 
-/// Takes the chains of a block through the stages that remain.
-fn pass<S>(
-    settings: &Settings,
-    chains: &mut dyn OnPath<S>,
-    at: &mut Passed<S>,
-    pulse: &mut dyn Pulse,
-) -> Result<(), Halt> {
-    let steps = at.stages.windows.stages();
-    while at.passed < steps {
-        let (k, is_last) = (at.passed + 1, at.passed + 1 == steps);
-        pulse.at(chains.place_at_hand());
-        // A reverse stage moves before it weighs, but `advance_to` weighs first. The move of the first stage is
-        // therefore made here, at the target.
-        if k == 1 && settings.purpose.reads_backward() {
-            chains.stay()?;
-            if chains.is_on_surrogates() {
-                chains.leave_target()?;
-                at.stages.left_target(chains.block_mut());
+/// The loops over the stages that remain.
+impl<P, R> AisTask<'_, P, R>
+where
+    P: AnnealingPath,
+    R: Recorder<P::At>,
+{
+    /// Takes the chains of a block to the target: each stage weighs, then moves.
+    fn forward(&self, at: &mut Underway<P, R>, pulse: &mut Pulse<'_>) -> Result<(), Halt> {
+        let (kernel, schedule) = (self.kernel.as_ref(), &self.settings.schedule);
+        let stages = schedule.stages();
+        for stage in at.passed + 1..=stages {
+            let beta = schedule.betas()[stage];
+            // At the target the exact model moves the chains, after the stage.
+            let is_moved_later = stage == stages && at.population.is_on_surrogates();
+            pulse.at(at.population.place_at_hand());
+            match self.settings.weighs_alone(stage) || is_moved_later {
+                true => at.population.weigh_to(beta)?,
+                false => at.population.advance_by(kernel, beta)?,
+            }
+            at.record(stage, pulse);
+            if is_moved_later {
+                // The recorder has not seen this weighing. Its size does not shrink with the number of stages, so that
+                // it would look like a stage that is too long.
+                at.population.enter_target(kernel)?;
+                at.stages.entered_target(at.population.block());
+            }
+            at.keep_weights(stage);
+            if stage < stages {
+                at.select(stage, kernel)?;
+            }
+            self.pass(stage, at, pulse)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the chains of a block to the base: each stage moves, then weighs. The move of a stage is made with the
+    /// weighing of the stage before, because [`Population::advance_by`] weighs first. The move of the first stage is
+    /// made alone. A forward run makes no move at the base, so the last stage only weighs.
+    fn backward(&self, at: &mut Underway<P, R>, pulse: &mut Pulse<'_>) -> Result<(), Halt> {
+        let (kernel, schedule) = (self.kernel.as_ref(), &self.settings.schedule);
+        let stages = schedule.stages();
+        pulse.at(at.population.place_at_hand());
+        if at.passed == 0 {
+            at.population.stay_by(kernel)?;
+            if at.population.is_on_surrogates() {
+                at.population.leave_target()?;
+                at.stages.left_target(at.population.block());
             }
         }
-        pass_stage(settings, chains, k)?;
-        // From here on a panic, for example in the recorder, belongs to the stage just passed.
-        pulse.at(chains.place_at_hand());
-        at.stages.after(k, chains.block_mut());
-        if at.stages.windows.ends_at(k) {
-            chains.record();
+        for stage in at.passed + 1..=stages {
+            pulse.at(at.population.place_at_hand());
+            match stages - stage {
+                0 => at.population.weigh_to(0.0)?,
+                k => at.population.advance_by(kernel, schedule.betas()[k])?,
+            }
+            at.record(stage, pulse);
+            at.keep_weights(stage);
+            self.pass(stage, at, pulse)?;
         }
-        // The recorder must not see this weighing. Its size does not shrink with the number of stages, so that it
-        // would look like a stage that is too long.
-        if is_last && chains.is_on_surrogates() && !settings.purpose.reads_backward() {
-            chains.enter_target()?;
-            at.stages.entered_target(chains.block_mut());
-        }
-        if at.stages.windows.keeps_at(k) {
-            let roots = at.genealogy.as_ref().map_or(&[][..], |at| &at.roots);
-            at.stages.keep(k, chains.exact_log_weights(), roots);
-        }
-        if let Some(genealogy) = at.genealogy.as_mut().filter(|_| !is_last)
-            && let Some((before, ancestors)) = genealogy.select(k, chains)?
-        {
-            let log_weights = chains.block_mut().log_weights();
-            at.stages.resampled(&before, &ancestors, log_weights);
-        }
-        at.stages.moved(k, chains.block_mut());
-        at.passed = k;
-        let stepped = Stepped::of(chains.block_mut().len(), is_last);
-        pulse.step(stepped, &|| chains.saved(at))?;
-    }
-    Ok(())
-}
-
-/// Takes the chains through `stage`, counted from 1 in the order in which stages are passed.
-fn pass_stage<S>(settings: &Settings, chains: &mut dyn OnPath<S>, stage: usize) -> Result<()> {
-    let betas = settings.schedule.betas();
-    if settings.purpose.reads_backward() {
-        return match betas.len() - 1 - stage {
-            // A forward run makes no move at the base, so the reverse run ends with a weighing.
-            0 => chains.weigh_to(0.0),
-            k => chains.advance_to(betas[k]),
-        };
-    }
-    // At the target the exact model moves the chains.
-    let is_moved_later = chains.is_on_surrogates() && stage == settings.schedule.stages();
-    match settings.weighs_alone(stage) || is_moved_later {
-        true => chains.weigh_to(betas[stage]),
-        false => chains.advance_to(betas[stage]),
-    }
-}
-
-impl<P: AnnealingPath, R> Chains<P::State> for AtWork<'_, P, R> {
-    fn block_mut(&mut self) -> &mut Block<P::State> {
-        self.population.block_mut()
+        Ok(())
     }
 
-    fn stay_masked(&mut self, mask: &mut Vec<bool>) -> Result<()> {
-        let kernel = self.task.kernel.as_ref();
-        self.population.stay_masked(kernel, mask)
-    }
-}
-
-impl<P: AnnealingPath, R: Recorder<P::At>> OnPath<P::State> for AtWork<'_, P, R> {
-    fn place_at_hand(&self) -> Place {
-        self.population.place_at_hand()
-    }
-
-    fn advance_to(&mut self, beta: f64) -> Result<()> {
-        let kernel = self.task.kernel.as_ref();
-        self.population.advance_by(kernel, beta)
-    }
-
-    fn weigh_to(&mut self, beta: f64) -> Result<()> {
-        self.population.weigh_to(beta)
-    }
-
-    fn stay(&mut self) -> Result<()> {
-        self.population.stay_by(self.task.kernel.as_ref())
-    }
-
-    fn is_on_surrogates(&self) -> bool {
-        self.population.is_on_surrogates()
-    }
-
-    fn enter_target(&mut self) -> Result<()> {
-        self.population.enter_target(self.task.kernel.as_ref())
-    }
-
-    fn leave_target(&mut self) -> Result<()> {
-        self.population.leave_target()
-    }
-
-    fn exact_log_weights(&self) -> Vec<f64> {
-        self.population.exact_log_weights()
-    }
-
-    fn record(&mut self) {
-        let (stage, block) = (self.population.stage(), self.population.block());
-        self.recorder.record(stage, block);
-    }
-
-    fn saved(&self, progress: &Passed<P::State>) -> Result<Vec<u8>> {
-        match self.task.codec {
-            Some(codec) => (codec.write)(self, progress),
+    /// Ends a stage: counts it, and saves or cancels the block.
+    fn pass(
+        &self,
+        stage: usize,
+        at: &mut Underway<P, R>,
+        pulse: &mut Pulse<'_>,
+    ) -> Result<(), Halt> {
+        let block = at.population.block();
+        at.stages.moved(stage, block);
+        at.passed = stage;
+        let stepped = Stepped::of(block.len(), stage == self.settings.schedule.stages());
+        pulse.step(stepped, &|| match self.codec {
+            Some(codec) => (codec.write)(at),
             None => Ok(Vec::new()),
-        }
+        })
     }
 }
 
-impl<S> Passed<S> {
-    fn new(settings: &Settings, copy: Option<CopyState<S>>, block: &Block<S>) -> Self {
-        Self {
-            passed: 0,
-            stages: StageRecorder::new(settings.windows(), block.len()),
-            genealogy: settings.genealogy(copy, block),
+impl<P: AnnealingPath, R: Recorder<P::At>> Underway<P, R> {
+    /// Records a stage, before chains are selected.
+    fn record(&mut self, stage: usize, pulse: &mut Pulse<'_>) {
+        // From here on a panic, for example in the recorder, belongs to the stage just passed.
+        pulse.at(self.population.place_at_hand());
+        self.stages.after(stage, self.population.block());
+        if self.stages.windows.ends_at(stage) {
+            let (of_recorder, block) = (self.population.stage(), self.population.block());
+            self.recorder.record(of_recorder, block);
         }
     }
 
-    fn finished<R>(
-        mut self,
-        block: &mut Block<S>,
-        recorder: R,
-        uncovered: usize,
-    ) -> BlockResult<S, R> {
-        let (states, log_weights) = block.take_states_and_log_weights();
+    /// Keeps the weights after a stage, if they are asked for.
+    fn keep_weights(&mut self, stage: usize) {
+        if self.stages.windows.keeps_at(stage) {
+            let roots = self.genealogy.as_ref().map_or(&[][..], |at| &at.roots);
+            let log_weights = self.population.exact_log_weights();
+            self.stages.keep(stage, log_weights, roots);
+        }
+    }
+
+    /// Selects the chains after a stage, if chains interact and it is due.
+    fn select(&mut self, stage: usize, kernel: &dyn Moves<P::At>) -> Result<()> {
+        if let Some(genealogy) = &mut self.genealogy
+            && let Some((before, ancestors)) =
+                genealogy.select(stage, &mut self.population, kernel)?
+        {
+            let log_weights = self.population.block().log_weights();
+            self.stages.resampled(&before, &ancestors, log_weights);
+        }
+        Ok(())
+    }
+
+    /// Returns the result of a block that has passed all stages.
+    fn finished(mut self, uncovered: usize) -> BlockResult<P::State, R> {
+        let (states, log_weights) = self.population.block_mut().take_states_and_log_weights();
+        let roots = self
+            .genealogy
+            .map_or(Vec::new(), |genealogy| genealogy.roots);
         BlockResult {
             chains: FinalStates {
                 states,
                 log_weights,
-                roots: self
-                    .genealogy
-                    .map_or(Vec::new(), |genealogy| genealogy.roots),
+                roots,
             },
             sums: StageSums {
                 target: self.stages.target.take(),
                 windows: self.stages.take(),
-                recorder,
+                recorder: self.recorder,
                 uncovered,
             },
         }

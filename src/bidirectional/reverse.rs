@@ -9,7 +9,7 @@ use crate::estimate::{LogZ, Warning, write_headline};
 use crate::kernel::{Reversal, TransitionKernel, forward_kernel};
 use crate::path::{AnnealingPath, Intermediate};
 use crate::random::Purpose;
-use crate::work::{Counts, Job, Task};
+use crate::work::{Job, Task};
 use crate::{Error, Result};
 
 /// The result of a run from the target to the base.

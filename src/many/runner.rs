@@ -10,7 +10,7 @@ use crate::model::{Latent, LatentPrior, NormalizedModel, Sampleable, Unnormalize
 use crate::num::setters;
 use crate::path::{TemperedAt, TemperedPath};
 use crate::schedule::Schedule;
-use crate::work::{Counts, Execution, Job, Task, controls};
+use crate::work::{Execution, Job, Task, controls};
 use crate::{Error, Result};
 
 /// Log p(x) of many data under one latent-variable model, by annealed importance sampling. See the

@@ -130,7 +130,7 @@ where
     }
 
     /// Raises the level, and moves the chains above it, until only a small share of Z can lie above the level.
-    fn run(&self, block: usize, pulse: &mut dyn Pulse) -> Result<Self::Output, Halt> {
+    fn run(&self, block: usize, pulse: &mut Pulse<'_>) -> Result<Self::Output, Halt> {
         let first = stream(self.settings.seed, Purpose::NESTED_SMC, 0);
         let size = (self.chains(block), BLOCK, self.settings.moves);
         let mut at = Climb {

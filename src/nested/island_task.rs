@@ -82,7 +82,7 @@ where
     }
 
     /// Climbs the levels with an island: cuts the states below each level, and restarts and moves the chains above it.
-    fn run(&self, block: usize, pulse: &mut dyn Pulse) -> Result<Self::Output, Halt> {
+    fn run(&self, block: usize, pulse: &mut Pulse<'_>) -> Result<Self::Output, Halt> {
         let NestedSettings { chains, moves, .. } = *self.settings;
         // The chains of an island stay in one population, because threads take whole islands.
         let size = (self.chains(block), chains, moves);

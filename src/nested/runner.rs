@@ -12,7 +12,7 @@ use crate::kernel::{Invariant, StepSize, Tunable, refuse_stages};
 use crate::model::{Sampleable, UnnormalizedModel};
 use crate::num::setters;
 use crate::path::TemperedPath;
-use crate::work::{Carries, Execution, Job, Runs, Single, StoppedBy, Task, controls, fold};
+use crate::work::{Execution, Format, Job, Single, StoppedBy, Task, controls, fold};
 use crate::{Error, Result};
 
 /// The evidence by rising levels of the likelihood (Salomone et al. 2018).
@@ -56,6 +56,13 @@ pub struct NestedSmc<'m, P, L, K> {
     pub(super) tuning: Option<KernelTuning<K>>,
     pub(super) settings: NestedSettings,
     pub(super) execution: Execution<'m>,
+}
+
+/// The formats of the outputs of both passes, and of what the first has found.
+pub(super) struct Formats<S> {
+    pub(super) search: Format<Single<(FoundShells, u64)>>,
+    pub(super) found: Format<(FoundShells, u64)>,
+    pub(super) islands: Format<Islands<S>>,
 }
 
 impl<'m, P, L, K> NestedSmc<'m, P, L, K>
@@ -142,25 +149,29 @@ where
     /// beta; [`Error::AllWeightsZero`] if no state had a likelihood above 0; [`Error::Stopped`] without a finished
     /// island.
     pub fn run(&self) -> Result<NestedSmcRun<P::State>> {
-        self.go_with(&mut Job::new(&self.execution)?)
+        self.go_with(None, &mut Job::new(&self.execution)?)
     }
 
     /// Finds the levels and runs the islands.
-    pub(super) fn go_with<J>(&self, job: &mut J) -> Result<NestedSmcRun<P::State>>
-    where
-        J: Runs<Single<(FoundShells, u64)>> + Runs<Islands<P::State>> + Carries<(FoundShells, u64)>,
-    {
+    pub(super) fn go_with(
+        &self,
+        formats: Option<Formats<P::State>>,
+        job: &mut Job<'_>,
+    ) -> Result<NestedSmcRun<P::State>> {
         self.check()?;
         let begun = Instant::now();
         let settings = &self.settings;
-        let (found, first_evaluations) = match job.carried(&|(found, _)| found.check())? {
+        let format = formats.as_ref().map(|formats| formats.found);
+        let found = job.carried(format, &|(found, _)| found.check())?;
+        let (found, first_evaluations) = match found {
             Some(found) => found,
             None => {
-                let Single(found) = job
-                    .run(&self.search(&LevelPath::new(self.problem, [])?))?
-                    .whole(settings.chains)?;
+                let prior = LevelPath::new(self.problem, [])?;
+                let of_search = formats.as_ref().map(|formats| formats.search);
+                let searched = job.run(&self.search(&prior), of_search)?;
+                let Single(found) = searched.whole(settings.chains)?;
                 let figures = found.0.levels.clone();
-                job.carry(found, &figures)?
+                job.carry(format, found, &figures)?
             }
         };
         let path = LevelPath::new(self.problem, found.levels.iter().copied())?;
@@ -168,7 +179,7 @@ where
         let kernel = tuned.as_ref().unwrap_or(&self.kernel);
         let islands = IslandsTask::new(self.problem, &path, kernel, &found.shells, settings);
         job.foresee(islands.cost(islands.blocks()));
-        let closed = job.run(&islands)?;
+        let closed = job.run(&islands, formats.map(|formats| formats.islands))?;
         let stopped_by = closed.stopped_by.unwrap_or(StoppedBy::Chains);
         let Some(islands) = fold(closed.prefix) else {
             return Err(stopped_by.error(settings.chains));

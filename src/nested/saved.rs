@@ -7,15 +7,15 @@ use serde::de::DeserializeOwned;
 
 use super::path::{LevelAt, LevelPath};
 use super::run::NestedSmcRun;
-use super::runner::NestedSmc;
+use super::runner::{Formats, NestedSmc};
 use crate::Result;
 use crate::estimate::Warning;
 use crate::kernel::Invariant;
 use crate::model::{Sampleable, UnnormalizedModel};
 use crate::random::{Purpose, stream};
 use crate::work::ranks::{OnRanks, Ranks};
-use crate::work::store::{Checkpointed, KeptJob, Resumable, checksum, encode, guarded};
-use crate::work::{Execution, Identity, Probe};
+use crate::work::store::{Checkpointed, Resumable, checksum, encode, guarded};
+use crate::work::{Execution, Format, Identity, Job, Probe};
 
 impl<P, L, K> NestedSmc<'_, P, L, K> {
     /// Returns the same run with checkpoints in a file, as described in [`checkpoint`](crate::checkpoint). Checkpoints
@@ -93,8 +93,13 @@ where
         })
     }
 
-    fn go(&self, job: &mut KeptJob<'_>) -> Result<Self::Run> {
-        self.go_with(job)
+    fn go(&self, job: &mut Job<'_>) -> Result<Self::Run> {
+        let formats = Formats {
+            search: Format::serde(),
+            found: Format::serde(),
+            islands: Format::serde(),
+        };
+        self.go_with(Some(formats), job)
     }
 
     fn resumed(run: &mut Self::Run, seconds: f64, failure: Option<String>) {

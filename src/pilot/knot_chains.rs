@@ -8,7 +8,7 @@ use crate::kernel::{Block, Stage, TransitionKernel, refuse_stages};
 use crate::path::{AnnealingPath, Intermediate};
 use crate::population::Population;
 use crate::random::{Purpose, StreamRng, stream, successive};
-use crate::work::{Counts, Execution, Halt, Job, Merge, Pulse, Stepped, Task};
+use crate::work::{Execution, Halt, Job, Merge, Pulse, Stepped, Task};
 use crate::{Error, Result};
 
 /// Chains that pass the knots in order and make updates at each, to estimate the costs of a
@@ -159,7 +159,7 @@ where
     }
 
     /// Takes the chains of a block from knot to knot, and sums their log ratios to the neighbouring knots.
-    fn run(&self, block: usize, pulse: &mut dyn Pulse) -> Result<Self::Output, Halt> {
+    fn run(&self, block: usize, pulse: &mut Pulse<'_>) -> Result<Self::Output, Halt> {
         let KnotChains {
             updates,
             burn_in,

@@ -9,7 +9,7 @@ use crate::path::AnnealingPath;
 use crate::pilot::survey::{BINS, DerivativeRecorder, FLOOR, Survey};
 use crate::random::{Purpose, stream};
 use crate::schedule::Schedule;
-use crate::work::{Counts, Execution, Job, StoppedBy};
+use crate::work::{Execution, Job, StoppedBy};
 use crate::{Error, Result};
 
 /// A pilot run: 100 chains and 1,000 stages by default.

@@ -27,5 +27,5 @@ pub use population::Population;
 pub(crate) use population::{Moves, sample_base, streams};
 pub(crate) use populations::{DatumOf, Populations, check_alive};
 pub use resampling::Resampling;
-pub(crate) use selection::{Chains, CopyState, Genealogy, Selection};
+pub(crate) use selection::{CopyState, Genealogy, Selection};
 pub use waste_free::WasteFree;

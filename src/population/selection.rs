@@ -1,9 +1,11 @@
 //! Selection of chains between stages, and their ancestry.
 
+use super::population::{Moves, Population};
 use super::resampling::Resampling;
 use super::waste_free::WasteFree;
 use crate::Result;
 use crate::kernel::{Block, KnownOfChain};
+use crate::path::AnnealingPath;
 
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -64,12 +66,13 @@ impl<S> Genealogy<S> {
     }
 
     /// Selects chains after a stage if due. Returns the log weights before the selection, and the chains' ancestors.
-    pub(crate) fn select<C: Chains<S> + ?Sized>(
+    pub(crate) fn select<P: AnnealingPath<State = S>>(
         &mut self,
         stage: usize,
-        chains: &mut C,
+        population: &mut Population<P>,
+        kernel: &dyn Moves<P::At>,
     ) -> Result<Option<(Vec<f64>, Vec<usize>)>> {
-        let block = chains.block_mut();
+        let block = population.block_mut();
         let Some(log_weights) = self.weights_if_due(stage, block) else {
             return Ok(None);
         };
@@ -82,26 +85,15 @@ impl<S> Genealogy<S> {
             }
             Selection::WasteFree(waste_free) => {
                 let ancestors = waste_free.ancestors(self.block_size, &log_weights, rng);
-                regrow(chains, &ancestors, self.copy)?;
+                population.regrow(kernel, &ancestors, self.copy)?;
                 // `regrow` sets one state of each trajectory after another, so place p descends from ancestor p mod M.
-                ancestors
-                    .into_iter()
-                    .cycle()
-                    .take(log_weights.len())
-                    .collect()
+                let chains = log_weights.len();
+                ancestors.into_iter().cycle().take(chains).collect()
             }
         };
         self.roots = ancestors.iter().map(|&a| self.roots[a]).collect();
         Ok(Some((log_weights, ancestors)))
     }
-}
-
-/// The chains of a block, with the one move that selection needs. It hides the types of path and kernel.
-pub(crate) trait Chains<S> {
-    fn block_mut(&mut self) -> &mut Block<S>;
-
-    /// Moves the chains whose entry in `mask` is true once, at their current model.
-    fn stay_masked(&mut self, mask: &mut Vec<bool>) -> Result<()>;
 }
 
 /// A function that copies a state.
@@ -155,22 +147,25 @@ impl<S> Block<S> {
     }
 }
 
-/// Gives the chains the states of trajectories from `ancestors`, and the block's mean weight. The j-th states of all
-/// trajectories stand next to each other, before the (j+1)-th states.
-fn regrow<S>(
-    chains: &mut (impl Chains<S> + ?Sized),
-    ancestors: &[usize],
-    copy: CopyState<S>,
-) -> Result<()> {
-    chains.block_mut().gather(ancestors, copy);
-    let (trajectories, all) = (ancestors.len(), chains.block_mut().len());
-    for first in (trajectories..all).step_by(trajectories) {
-        let places = first..all.min(first + trajectories);
-        for place in places.clone() {
-            chains.block_mut().copy(place - trajectories, place, copy);
+impl<P: AnnealingPath> Population<P> {
+    /// Gives the chains the states of trajectories from `ancestors`, and the block's mean weight. The j-th states of
+    /// all trajectories stand next to each other, before the (j+1)-th states.
+    fn regrow(
+        &mut self,
+        kernel: &dyn Moves<P::At>,
+        ancestors: &[usize],
+        copy: CopyState<P::State>,
+    ) -> Result<()> {
+        self.block_mut().gather(ancestors, copy);
+        let (trajectories, all) = (ancestors.len(), self.block().len());
+        for first in (trajectories..all).step_by(trajectories) {
+            let places = first..all.min(first + trajectories);
+            for place in places.clone() {
+                self.block_mut().copy(place - trajectories, place, copy);
+            }
+            let mut mask = (0..all).map(|chain| places.contains(&chain)).collect();
+            self.stay_masked(kernel, &mut mask)?;
         }
-        let mut mask = (0..all).map(|chain| places.contains(&chain)).collect();
-        chains.stay_masked(&mut mask)?;
+        Ok(())
     }
-    Ok(())
 }

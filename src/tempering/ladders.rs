@@ -246,7 +246,7 @@ where
     pub(super) fn move_states(
         &mut self,
         kernel: &dyn Moves<P::At>,
-        pulse: &mut dyn Pulse,
+        pulse: &mut Pulse<'_>,
     ) -> Result<()> {
         for (j, population) in self.populations.iter_mut().enumerate() {
             pulse.at(population.place_at_hand());
@@ -259,7 +259,7 @@ where
     }
 
     /// Evaluates the log densities that decide on swaps of every second pair, from pair `parity` (0 or 1) on.
-    pub(super) fn learn(&mut self, parity: usize, pulse: &mut dyn Pulse) -> Result<()> {
+    pub(super) fn learn(&mut self, parity: usize, pulse: &mut Pulse<'_>) -> Result<()> {
         // With a random walk, weighing all pairs would cost a third more and reduce errors by at most a tenth.
         let pairs = (self.populations.len() - parity) / 2;
         for population in &mut self.populations[parity..parity + 2 * pairs] {
@@ -271,7 +271,7 @@ where
 
     /// Adds the log ratios of every second pair of each ladder, from pair `parity` (0 or 1) on, to the sums. Swaps the
     /// states of a pair with its swap probability.
-    pub(super) fn swap(&mut self, plan: &Plan, parity: usize, pulse: &mut dyn Pulse) -> Result<()> {
+    pub(super) fn swap(&mut self, plan: &Plan, parity: usize, pulse: &mut Pulse<'_>) -> Result<()> {
         for ladder in 0..self.ladders.len() {
             for j in (parity..self.populations.len() - 1).step_by(2) {
                 pulse.at(self.populations[j + 1].place_at_hand());
@@ -305,7 +305,7 @@ where
     }
 
     /// Keeps the states at beta = 1 as samples, and the log densities of all states at both ends of the path.
-    pub(super) fn sample(&mut self, pulse: &mut dyn Pulse) -> Result<()> {
+    pub(super) fn sample(&mut self, pulse: &mut Pulse<'_>) -> Result<()> {
         for population in &mut self.populations {
             pulse.at(population.place_at_hand());
             population.learn()?;

@@ -10,7 +10,7 @@ use crate::num::{Moments, cumulative};
 use crate::path::AnnealingPath;
 use crate::pilot::interpolate;
 use crate::schedule::Schedule;
-use crate::work::{Halt, Merge, Pulse, Stepped, StoppedBy, Task};
+use crate::work::{Format, Halt, Merge, Pulse, Stepped, StoppedBy, Task};
 use crate::{Error, Result};
 
 /// A round of a tempered run. Each block of ladders starts where it ended the round before.
@@ -22,10 +22,12 @@ pub(crate) struct Round<'t, 'p, P: AnnealingPath, K: Invariant<P::At>> {
     pub(super) codec: Option<Codec<P, K>>,
 }
 
-/// Functions that write and read unfinished ladders, for checkpoints.
+/// Functions that write and read unfinished ladders, results of rounds, and what rounds have reached.
 pub(super) struct Codec<P: AnnealingPath, K: Invariant<P::At>> {
     pub(super) write: fn(&Ladders<P>) -> Result<Vec<u8>>,
     pub(super) read: ReadLadders<P, K>,
+    pub(super) output: Format<RoundResult<P::State>>,
+    pub(super) reached: Format<RoundsReached<P::State>>,
 }
 
 type ReadLadders<P, K> = fn(&Round<'_, '_, P, K>, usize, &[u8]) -> Result<Ladders<P>>;
@@ -58,7 +60,7 @@ where
         (ladders * self.plan.placed.schedule.betas().len() * self.plan.scans) as u64
     }
 
-    fn run(&self, block: usize, pulse: &mut dyn Pulse) -> Result<Self::Output, Halt> {
+    fn run(&self, block: usize, pulse: &mut Pulse<'_>) -> Result<Self::Output, Halt> {
         let plan = &self.plan;
         let mut at = match self.codec.zip(pulse.resumed()) {
             Some((codec, bytes)) => (codec.read)(self, block, &bytes)?,

@@ -11,7 +11,7 @@ use crate::estimate::{LogZ, Remedy, Warning};
 use crate::kernel::{Invariant, refuse_stages};
 use crate::model::UnnormalizedModel;
 use crate::path::{AnnealingPath, Intermediate, STATES_OF_BOUND, dimension};
-use crate::work::{Carries, Closed, Job, Runs, StoppedBy, fold};
+use crate::work::{Closed, Job, StoppedBy, fold};
 use crate::{Error, Result};
 
 /// Index of the first round after which `until_error` is checked.
@@ -40,17 +40,15 @@ where
     }
 
     /// Runs the remaining rounds.
-    pub(super) fn go_with<J>(
+    pub(super) fn go_with(
         &self,
         codec: Option<Codec<P, K>>,
-        job: &mut J,
-    ) -> Result<TemperingRun<P::State>>
-    where
-        J: Runs<RoundResult<P::State>> + Carries<RoundsReached<P::State>>,
-    {
+        job: &mut Job<'_>,
+    ) -> Result<TemperingRun<P::State>> {
         let begun = Instant::now();
+        let format = codec.map(|codec| codec.reached);
         let mut at = job
-            .carried(&|at| at.check(&self.settings))?
+            .carried(format, &|at| at.check(&self.settings))?
             .unwrap_or_else(|| self.first());
         let (rounds, begun_rounds) = (self.settings.rounds, at.next.round);
         let expected = format!("at least {begun_rounds}, those that are begun");
@@ -75,10 +73,10 @@ where
                 starts,
                 codec,
             };
-            let closed = job.run(&round)?;
+            let closed = job.run(&round, codec.map(|codec| codec.output))?;
             let reached = self.after(at.last, round.plan.placed, closed);
             let figures = [reached.next.schedule.betas(), &reached.next.guesses].concat();
-            at = job.carry(reached, &figures)?;
+            at = job.carry(format, reached, &figures)?;
         }
         let stopped_by = at.stopped_by.expect("the rounds have ended");
         self.result(at.last, stopped_by, begun)

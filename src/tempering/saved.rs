@@ -16,8 +16,8 @@ use crate::path::AnnealingPath;
 use crate::population::Population;
 use crate::random::{StreamRng, is_stuck};
 use crate::work::ranks::{OnRanks, Ranks};
-use crate::work::store::{Checkpointed, KeptJob, Resumable, decode, encode};
-use crate::work::{Execution, Identity, named_engine};
+use crate::work::store::{Checkpointed, Resumable, decode, encode};
+use crate::work::{Execution, Format, Identity, Job, named_engine};
 use crate::{Error, Result};
 
 /// A saved block of ladders: scans done, chains by beta, streams of the swaps, and statistics of the ladders.
@@ -110,10 +110,12 @@ where
             .with_length("rounds", settings.rounds))
     }
 
-    fn go(&self, job: &mut KeptJob<'_>) -> Result<Self::Run> {
+    fn go(&self, job: &mut Job<'_>) -> Result<Self::Run> {
         let codec = Codec {
             write: write_ladders,
             read: read_ladders,
+            output: Format::serde(),
+            reached: Format::serde(),
         };
         self.go_with(Some(codec), job)
     }

@@ -1,9 +1,12 @@
 //! Execution of a run: threads, stopping rules and progress callbacks. Calls to rayon are not generic, so that they are
 //! compiled only once.
 
+use std::any::Any;
 use std::fmt;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 #[cfg(feature = "progress")]
 use super::progress::progress_bar;
@@ -33,10 +36,8 @@ pub struct Execution<'e> {
     pub(crate) until_error: Option<f64>,
     pub(crate) time_limit: Option<Duration>,
     pub(crate) progress: Option<Callback<'e>>,
-    pub(crate) stop_when: Option<Asked<'e>>,
+    pub(crate) stop_when: Option<Box<dyn Fn() -> bool + Sync + 'e>>,
 }
-
-pub(crate) type Asked<'e> = Box<dyn Fn() -> bool + Sync + 'e>;
 
 impl<'e> Execution<'e> {
     /// Creates an execution on all threads of rayon's global pool, without limits or callbacks.
@@ -85,15 +86,6 @@ impl<'e> Execution<'e> {
         let positive = error.is_finite() && error > 0.0;
         Error::check(positive, "until_error", error, "a positive number")?;
         Error::check_at_least("threads", self.threads.unwrap_or(1), 1)
-    }
-
-    pub(super) fn is_asked(&self) -> bool {
-        self.stop_when.as_ref().is_some_and(|asked| asked())
-    }
-
-    pub(super) fn is_over(&self, begun: Instant) -> bool {
-        self.time_limit
-            .is_some_and(|limit| begun.elapsed() >= limit)
     }
 }
 
@@ -284,4 +276,26 @@ pub(crate) fn in_pool<T: Send>(
     side_by_side(threads, (1, usize::MAX), &all)?;
     let result = result.into_inner().unwrap();
     result.expect("the work has been done")
+}
+
+pub(crate) fn merging_panicked(message: String, chains: Range<usize>) -> Error {
+    Error::panicked(format!("in merging: {message}"), chains)
+}
+
+/// Runs `work`, and returns the message if it panics. It is not generic in `work`, so that it is compiled only once per
+/// type of result.
+pub(crate) fn caught<T>(work: &mut dyn FnMut() -> T) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(work)).map_err(message)
+}
+
+/// Runs `work`, which consumes its captured values, as [`caught`] does.
+pub(crate) fn caught_once<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+    let mut work = Some(work);
+    caught(&mut || work.take().expect("called once")())
+}
+
+fn message(payload: Box<dyn Any + Send>) -> String {
+    let text = payload.downcast_ref::<&str>().map(|text| text.to_string());
+    let text = text.or_else(|| payload.downcast_ref::<String>().cloned());
+    text.unwrap_or_else(|| "a payload that is no text".to_owned())
 }

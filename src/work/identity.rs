@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 
 #[cfg(feature = "checkpoint")]
-use super::store::checksum;
+use super::bytes::checksum;
 use crate::num::SimdLevel;
 #[cfg(feature = "checkpoint")]
 use crate::schedule::Schedule;

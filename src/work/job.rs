@@ -1,119 +1,34 @@
-//! The loop over the blocks of a task, shared by threads, and the traits that drive it.
+//! Jobs: tasks one after another, and the loop over the blocks of a task, shared by threads.
 
-use std::any::Any;
-use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::Instant;
+#[cfg(feature = "checkpoint")]
+use std::sync::Mutex;
 
-use super::execution::{Execution, StoppedBy, side_by_side};
+use super::execution::{Execution, StoppedBy, caught, caught_once, merging_panicked, side_by_side};
 #[cfg(feature = "checkpoint")]
 use super::ledger::Share;
-use super::ledger::{Closed, Ledger, Rule};
+use super::ledger::{Closed, Ledger};
+use super::meter::Meter;
 #[cfg(feature = "checkpoint")]
-use super::meeting::Meeting;
-use super::progress::Meter;
-use super::task::{Halt, Place, Pulse, Stepped, Task};
+use super::store::{Keeper, Outbox, Saved};
+use super::task::{Format, Halt, Pulse, Save, Stepped, Task};
 #[cfg(feature = "checkpoint")]
-use super::team::Team;
-#[cfg(feature = "checkpoint")]
-use super::tree::Node;
-use super::tree::{Forest, Merge};
+use super::team::{Team, meanwhile};
+use super::tree::{Forest, Merge, Node};
 use crate::{Error, Result};
 
-/// Runs tasks one after another: in this process, with checkpoints, or together with other processes.
-pub(crate) trait Runs<O>: Counts {
-    /// Runs a task, and returns its outputs in every process.
-    fn run(&mut self, task: &dyn Task<Output = O>) -> Result<Closed<O>>;
-}
-
-/// Carries a value from one task of a sequence to the next, so that a later call can resume and all processes agree.
-pub(crate) trait Carries<C> {
-    /// Returns the value that an earlier call carried last and saved, if any. `check` may refuse this value.
-    fn carried(&mut self, check: &dyn Fn(&C) -> Result<()>) -> Result<Option<C>>;
-
-    /// Returns the first process's `reached` in all processes, and saves it in place of the blocks of the task that has
-    /// ended. The `figures` of all processes must agree up to rounding.
-    fn carry(&mut self, reached: C, figures: &[f64]) -> Result<C>;
-}
-
-/// Counts work for progress callbacks.
-pub(crate) trait Counts {
-    /// Counts chain-steps that an earlier call has done.
-    fn skip(&self, chain_steps: u64) {
-        self.job().crew.meter.skip(chain_steps);
-    }
-
-    /// Sets the number of chain-steps left to the end of all work.
-    fn foresee(&self, chain_steps: u64) {
-        self.job().crew.meter.foresee(chain_steps);
-    }
-
-    /// Returns the job for tasks that are not saved, and whose blocks are all run by each process.
-    fn job(&self) -> &Job<'_>;
-}
-
-/// The work of one process, alone or together with others, without checkpoints.
-pub(crate) struct Job<'e> {
-    crew: Crew<'e>,
+/// The work of one process, alone or together with others, with or without checkpoints. It runs tasks one after another.
+#[allow(missing_debug_implementations)] // No user meets it.
+pub struct Job<'e> {
+    pub(super) meter: Meter<'e>,
     /// The processes that share the work. Only the calling thread communicates with the others.
     #[cfg(feature = "checkpoint")]
     pub(super) team: Option<&'e Team<'e>>,
-}
-
-/// The part of a job that its threads share.
-struct Crew<'e> {
-    by: &'e Execution<'e>,
-    meter: Meter<'e>,
-    begun: Instant,
-}
-
-/// Saves blocks in progress, so that a later call can resume them.
-pub(super) trait Saver: Sync {
-    /// Marks a block as in progress, and returns its bytes if an earlier call saved it.
-    fn begin(&self, block: usize) -> Option<Vec<u8>>;
-
-    /// Is called after each step of a block except the last. `save` encodes the block.
-    fn passed(&self, block: usize, save: &dyn Fn() -> Result<Vec<u8>>, is_canceled: bool);
-
-    fn end(&self, block: usize);
-
-    /// Returns the seconds since the last checkpoint.
-    fn age(&self) -> f64;
-
-    /// Writes a checkpoint if one is due and no block is in progress.
+    /// The writer of checkpoints, if there are any.
     #[cfg(feature = "checkpoint")]
-    fn tick_at_rest(&self);
-
-    /// Returns whether this call has written a checkpoint.
+    pub(super) keeper: Option<Keeper<'e>>,
+    /// Content of the checkpoint, until the first task takes it.
     #[cfg(feature = "checkpoint")]
-    fn has_written(&self) -> bool;
-
-    /// Notes that all processes have written a checkpoint, so that files of earlier calls are no longer needed.
-    #[cfg(feature = "checkpoint")]
-    fn settle(&self);
-}
-
-/// A sender of outputs from threads to all processes.
-pub(super) trait Outbox<O>: Sync {
-    /// Takes the output of a block.
-    fn put(&self, block: usize, output: O) -> Result<()>;
-
-    /// Returns the outputs since the last call, as bytes.
-    #[cfg(feature = "checkpoint")]
-    fn take_new(&self) -> Vec<Vec<u8>>;
-
-    /// Decodes an output that any process sent, and refuses an output that no block of the task can have.
-    #[cfg(feature = "checkpoint")]
-    fn read(&self, bytes: &[u8]) -> Result<Node<O>>;
-}
-
-/// The current task, and the objects that its threads share.
-pub(super) struct Site<'a, O> {
-    pub(super) task: &'a dyn Task<Output = O>,
-    pub(super) ledger: &'a Ledger<O>,
-    pub(super) saver: Option<&'a dyn Saver>,
-    /// Sender of outputs to all processes; `None` if they stay in this process.
-    pub(super) outbox: Option<&'a dyn Outbox<O>>,
+    pub(super) saved: Saved,
 }
 
 impl<'e> Job<'e> {
@@ -123,29 +38,31 @@ impl<'e> Job<'e> {
     /// No threads; an `until_error` that is not positive.
     pub(crate) fn new(by: &'e Execution<'e>) -> Result<Self> {
         by.check()?;
-        let crew = Crew {
-            by,
-            meter: Meter::new(by.progress.as_deref()),
-            begun: Instant::now(),
-        };
         Ok(Self {
-            crew,
+            meter: Meter::new(by),
             #[cfg(feature = "checkpoint")]
             team: None,
+            #[cfg(feature = "checkpoint")]
+            keeper: None,
+            #[cfg(feature = "checkpoint")]
+            saved: Saved::default(),
         })
     }
 
     /// Sets the name that progress callbacks get for work that is not a run.
     pub(crate) fn named(mut self, task: &'static str) -> Self {
-        self.crew.meter.task = task;
+        self.meter.task = task;
         self
     }
 
-    /// Shares the work with other processes, if there are any.
-    #[cfg(feature = "checkpoint")]
-    pub(super) fn of_team(mut self, team: Option<&'e Team<'e>>) -> Self {
-        self.team = team;
-        self
+    /// Counts chain-steps that an earlier call has done.
+    pub(crate) fn skip(&self, chain_steps: u64) {
+        self.meter.skip(chain_steps);
+    }
+
+    /// Sets the number of chain-steps left to the end of all work.
+    pub(crate) fn foresee(&self, chain_steps: u64) {
+        self.meter.foresee(chain_steps);
     }
 
     /// Returns `outcome` if it is a success in all processes, otherwise an error in all. Also returns the `figures` of
@@ -165,7 +82,51 @@ impl<'e> Job<'e> {
 
     /// Returns the reason to stop work that is not a task, if there is one.
     pub(crate) fn stopped(&self) -> Option<StoppedBy> {
-        self.crew.stopped()
+        self.meter.stopped()
+    }
+
+    /// Runs a task, and returns its outputs in every process. `format` is required if the job saves or shares work.
+    pub(crate) fn run<O: Merge + Send>(
+        &mut self,
+        task: &dyn Task<Output = O>,
+        _format: Option<Format<O>>,
+    ) -> Result<Closed<O>> {
+        #[cfg(feature = "checkpoint")]
+        if self.is_kept() {
+            return self.run_kept(task, _format.expect(NEEDED));
+        }
+        self.complete(task)
+    }
+
+    /// Returns the value that an earlier call carried last and saved, if any. `check` may refuse this value.
+    pub(crate) fn carried<C>(
+        &mut self,
+        _format: Option<Format<C>>,
+        _check: &dyn Fn(&C) -> Result<()>,
+    ) -> Result<Option<C>> {
+        #[cfg(feature = "checkpoint")]
+        if let Some(bytes) = self.saved.carried.take() {
+            let carried = (_format.expect(NEEDED).read)("carried value", &bytes);
+            let checked = carried.and_then(|carried| _check(&carried).map(|()| Some(carried)));
+            return checked.map_err(|error| self.named_by_file(error));
+        }
+        Ok(None)
+    }
+
+    /// Carries a value from one task of a sequence to the next: saves it in place of the blocks of the task that has
+    /// ended, so that a later call can resume. Returns the first process's `reached` in all processes. The `figures` of
+    /// all processes must agree up to rounding.
+    pub(crate) fn carry<C>(
+        &mut self,
+        _format: Option<Format<C>>,
+        reached: C,
+        _figures: &[f64],
+    ) -> Result<C> {
+        #[cfg(feature = "checkpoint")]
+        if self.is_kept() {
+            return self.carry_kept(_format.expect(NEEDED), reached, _figures);
+        }
+        Ok(reached)
     }
 
     /// Runs all blocks of a task. If there are several processes, each runs all blocks.
@@ -182,17 +143,11 @@ impl<'e> Job<'e> {
         task: &dyn Task<Output = O>,
         done: Forest<O>,
     ) -> Result<Closed<O>> {
-        let ledger = Ledger::resumed(task.blocks(), done, task.last_is_unfilled());
+        let site = Site::new(&self.meter, task, done);
         #[cfg(feature = "checkpoint")]
-        let ledger = ledger.shared(self.team.map(|_| Share::WHOLE));
-        self.skip(finished(task, &ledger));
-        self.work(&Site {
-            task,
-            ledger: &ledger,
-            saver: None,
-            outbox: None,
-        })?;
-        ledger.close()
+        let site = site.shared(self.team.map(|_| Share::WHOLE));
+        self.work(&site)?;
+        site.ledger.close()
     }
 
     /// Runs the blocks that the ledger hands out. Meanwhile the calling thread exchanges news with other processes, if
@@ -200,199 +155,182 @@ impl<'e> Job<'e> {
     ///
     /// # Errors
     /// Threads that cannot be started; the failure of another process. Errors of blocks are in the ledger.
-    pub(super) fn work<O: Merge + Send>(&self, at: &Site<'_, O>) -> Result<()> {
-        let (crew, ledger) = (&self.crew, at.ledger);
-        let rule = |done: usize, prefix: &Forest<O>| crew.is_enough(at.task, done, prefix);
-        // The blocks that several processes left may already be more than the rule asks for.
-        let first = at.task.chains(at.task.blocks().start);
-        caught(&mut || ledger.merge(&rule)).map_err(|message| merging_panicked(message, first))?;
-        if ledger.look(|done, prefix| !prefix.is_empty() && rule(done, prefix)) {
-            ledger.stop(StoppedBy::StandardError);
-        }
-        let worker = || crew.blocks(at, &rule);
-        let threads = (ledger.most(), at.task.width());
-        let work = || side_by_side(crew.by.threads, threads, &worker);
+    pub(super) fn work<O: Merge + Send>(&self, site: &Site<'_, O>) -> Result<()> {
+        let first = site.task.chains(site.ledger.blocks().start);
+        caught(&mut || site.merge()).map_err(|message| merging_panicked(message, first))?;
+        let (threads, most) = (self.meter.by.threads, site.ledger.most());
+        let worker = || site.run_blocks();
+        let work = || side_by_side(threads, (most, site.task.width()), &worker);
         #[cfg(feature = "checkpoint")]
         if let Some(team) = self.team {
-            let passed = |chain_steps| crew.count(chain_steps, ledger, at.saver);
-            return team.meet(&work, &mut Meeting::new(at, &rule, &passed, team));
+            let mut meet = |is_done| {
+                let met = site.guarded(&mut || site.meet(team, is_done));
+                met.inspect_err(|_| site.ledger.cancel_from(0))
+            };
+            return meanwhile(&|| site.guarded(&mut || work()), &mut meet);
         }
         work()
     }
 }
 
-impl Crew<'_> {
+/// A task at work: what its threads share.
+pub(super) struct Site<'a, O> {
+    pub(super) task: &'a dyn Task<Output = O>,
+    meter: &'a Meter<'a>,
+    pub(super) ledger: Ledger<O>,
+    /// The writer of checkpoints, if there are any.
+    #[cfg(feature = "checkpoint")]
+    pub(super) keeper: Option<&'a Keeper<'a>>,
+    /// The format of outputs that are saved or shared.
+    #[cfg(feature = "checkpoint")]
+    pub(super) format: Option<Format<O>>,
+    /// Outputs of this process, if several share the blocks.
+    #[cfg(feature = "checkpoint")]
+    pub(super) outbox: Option<Mutex<Outbox>>,
+}
+
+impl<'a, O: Merge + Send> Site<'a, O> {
+    /// Creates a site with the outputs of finished blocks, whose steps count as done.
+    pub(super) fn new(
+        meter: &'a Meter<'_>,
+        task: &'a dyn Task<Output = O>,
+        done: Forest<O>,
+    ) -> Self {
+        let ledger = Ledger::new(task.blocks(), done, task.last_is_unfilled());
+        let costs = ledger
+            .finished()
+            .into_iter()
+            .map(|blocks| task.cost(blocks));
+        meter.skip(costs.sum());
+        Self {
+            task,
+            meter,
+            ledger,
+            #[cfg(feature = "checkpoint")]
+            keeper: None,
+            #[cfg(feature = "checkpoint")]
+            format: None,
+            #[cfg(feature = "checkpoint")]
+            outbox: None,
+        }
+    }
+
+    /// Lets several processes decide together when the work ends. This process runs the blocks of `share`.
+    #[cfg(feature = "checkpoint")]
+    pub(super) fn shared(mut self, share: Option<Share>) -> Self {
+        self.ledger.share = share;
+        self
+    }
+
     /// Runs blocks until the ledger has none left.
-    fn blocks<O: Merge + Send>(&self, at: &Site<'_, O>, rule: Rule<'_, O>) {
-        let (task, ledger) = (at.task, at.ledger);
-        while let Some(block) = ledger.hand_out() {
-            let outcome = self.block(at, block);
-            let entered = caught_once(|| match (outcome, at.outbox) {
-                // The ledgers of several processes take outputs at meetings only, so that all reach the same decisions.
-                (Ok(output), Some(outbox)) => {
-                    let sent = outbox.put(block, output);
-                    sent.unwrap_or_else(|error| ledger.fail(block, error));
-                }
-                (outcome, _) => ledger.enter(block, outcome, rule),
-            });
-            if let Err(message) = entered {
-                ledger.fail(block, merging_panicked(message, task.chains(block)));
+    pub(super) fn run_blocks(&self) {
+        while let Some(block) = self.ledger.hand_out() {
+            let outcome = self.run_block(block);
+            if let Err(message) = caught_once(|| self.enter(block, outcome)) {
+                let error = merging_panicked(message, self.task.chains(block));
+                self.ledger.fail(block, error);
             }
             // Only after the output is safe, so that every checkpoint contains either the output or the block's state.
-            if let Some(saver) = at.saver {
-                saver.end(block);
+            #[cfg(feature = "checkpoint")]
+            if let Some(keeper) = self.keeper {
+                keeper.end(block);
             }
         }
     }
 
-    /// Runs a block. The error is `None` if the block was canceled.
-    fn block<O: Merge + Send>(&self, site: &Site<'_, O>, block: usize) -> Result<O, Option<Error>> {
-        let place = (site.task.chains(block), 0, 0.0);
-        let mut beat = Beat {
-            crew: self,
-            site,
-            block,
-            saved: site.saver.and_then(|saver| saver.begin(block)),
-            place,
-        };
-        let done = caught(&mut || site.task.run(block, &mut beat));
-        let (chains, stage, beta) = beat.place;
-        match done {
-            Ok(Ok(output)) => Ok(output),
-            Ok(Err(Halt::Canceled)) => Err(None),
-            Ok(Err(Halt::Failed(error))) => Err(Some(error)),
-            Err(message) => Err(Some(Error::Panicked {
+    fn run_block(&self, block: usize) -> Result<O, Halt> {
+        #[cfg(feature = "checkpoint")]
+        let saved = self.keeper.and_then(|keeper| keeper.begin(block));
+        #[cfg(not(feature = "checkpoint"))]
+        let saved = None;
+        let step = |stepped, save: Save<'_>| self.step(block, stepped, save);
+        let mut pulse = Pulse::new(self.task.chains(block), saved, &step);
+        let done = caught(&mut || self.task.run(block, &mut pulse));
+        let (chains, stage, beta) = pulse.place;
+        done.unwrap_or_else(|message| {
+            Err(Halt::Failed(Error::Panicked {
                 message,
                 chains,
                 stage,
                 beta,
-            })),
-        }
+            }))
+        })
     }
 
-    /// Counts chain-steps. Stops the work if a callback, `stop_when` or the time limit asks for it.
-    fn count<O: Merge>(&self, chain_steps: u64, ledger: &Ledger<O>, saver: Option<&dyn Saver>) {
-        let age = || saver.map(Saver::age);
-        let by = match self.meter.add(chain_steps, &age) {
-            true => Some(StoppedBy::Callback),
-            false => self.stopped(),
-        };
-        by.into_iter().for_each(|by| ledger.ask_to_stop(by));
-    }
-
-    /// Returns the reason to stop, if `stop_when` or the time limit asks for it.
-    fn stopped(&self) -> Option<StoppedBy> {
-        let over = || self.by.is_over(self.begun).then_some(StoppedBy::TimeLimit);
-        let asked = self.by.is_asked().then_some(StoppedBy::Callback);
-        asked.or_else(over)
-    }
-
-    /// Returns whether the standard error from the first `blocks` blocks is small enough to end the run. Updates the
-    /// estimate for progress callbacks.
-    fn is_enough<O: Merge + Send>(
-        &self,
-        task: &dyn Task<Output = O>,
-        blocks: usize,
-        prefix: &Forest<O>,
-    ) -> bool {
-        if self.meter.is_watched()
-            && let Some(so_far) = task.so_far(prefix)
-        {
-            self.meter.set(so_far);
-        }
-        let enough = self.by.until_error;
-        enough.is_some_and(|enough| task.suffices(enough, blocks, prefix))
-    }
-}
-
-/// The [`Pulse`] of a block in progress.
-struct Beat<'a, 'e, O> {
-    crew: &'a Crew<'e>,
-    site: &'a Site<'a, O>,
-    block: usize,
-    /// The block's bytes as an earlier call saved them.
-    saved: Option<Vec<u8>>,
-    place: Place,
-}
-
-impl<O: Merge + Send> Pulse for Beat<'_, '_, O> {
-    fn resumed(&mut self) -> Option<Vec<u8>> {
-        self.saved.take()
-    }
-
-    fn at(&mut self, place: Place) {
-        self.place = place;
-    }
-
-    fn step(&mut self, stepped: Stepped, save: &dyn Fn() -> Result<Vec<u8>>) -> Result<(), Halt> {
-        let Site { ledger, saver, .. } = self.site;
+    /// Counts a step of a block, as [`Pulse::step`].
+    fn step(&self, block: usize, stepped: Stepped, _save: Save<'_>) -> Result<(), Halt> {
         if let Some(left) = stepped.left {
             // `foresee` adds to the steps counted so far, which do not include this step.
-            self.crew.meter.foresee(left.saturating_add(stepped.cost));
+            self.meter.foresee(left.saturating_add(stepped.cost));
         }
-        self.crew.count(stepped.cost, ledger, *saver);
+        self.count(stepped.cost);
         // A finished block keeps its output even if it was canceled. Checkpoints then contain the output.
         if stepped.is_last {
             return Ok(());
         }
         // Read once, so that a block that ends here as canceled has left its bytes.
-        let is_canceled = ledger.is_canceled(self.block);
-        if let Some(saver) = saver {
-            saver.passed(self.block, save, is_canceled);
+        let is_canceled = self.ledger.is_canceled(block);
+        #[cfg(feature = "checkpoint")]
+        if let Some(keeper) = self.keeper {
+            keeper.pass(block, _save, is_canceled, &|| self.finished());
         }
         match is_canceled {
             true => Err(Halt::Canceled),
             false => Ok(()),
         }
     }
-}
 
-/// Returns the chain-steps of the finished blocks in `ledger`.
-pub(super) fn finished<O: Merge + Send>(work: &dyn Task<Output = O>, ledger: &Ledger<O>) -> u64 {
-    let costs = ledger.look_at_all(|node| work.cost(node.blocks()));
-    costs.into_iter().sum()
-}
+    /// Counts chain-steps. Stops the work if a callback, `stop_when` or the time limit asks for it.
+    pub(super) fn count(&self, chain_steps: u64) {
+        #[cfg(feature = "checkpoint")]
+        let age = || self.keeper.map(|keeper| keeper.age());
+        #[cfg(not(feature = "checkpoint"))]
+        let age = || None;
+        if let Some(by) = self.meter.count(chain_steps, &age) {
+            self.ledger.ask_to_stop(by);
+        }
+    }
 
-impl Counts for Job<'_> {
-    fn job(&self) -> &Job<'_> {
-        self
+    fn enter(&self, block: usize, outcome: Result<O, Halt>) {
+        match outcome {
+            Err(Halt::Canceled) => {}
+            Err(Halt::Failed(error)) => self.ledger.fail(block, error),
+            Ok(output) => {
+                let node = Node::leaf(block, output);
+                // The ledgers of several processes take outputs at meetings only, so that all reach the same decisions.
+                #[cfg(feature = "checkpoint")]
+                if let Some(outbox) = &self.outbox {
+                    let put = self.put(outbox, &node);
+                    return put.unwrap_or_else(|error| self.ledger.fail(block, error));
+                }
+                self.ledger.take(node);
+                self.merge();
+            }
+        }
+    }
+
+    /// Merges finished blocks, until the standard error is small enough to end the run. Updates the estimate for
+    /// progress callbacks.
+    pub(super) fn merge(&self) {
+        self.ledger.merge(&|blocks, prefix| {
+            self.meter.set(|| self.task.so_far(prefix));
+            let enough = self.meter.by.until_error;
+            enough.is_some_and(|enough| self.task.suffices(enough, blocks, prefix))
+        });
+    }
+
+    /// Runs `work`. A panic becomes an error that names all chains of the task.
+    #[cfg(feature = "checkpoint")]
+    pub(super) fn guarded<T>(&self, work: &mut dyn FnMut() -> Result<T>) -> Result<T> {
+        caught(work).unwrap_or_else(|message| {
+            let blocks = self.ledger.blocks();
+            let (first, last) = (blocks.start, blocks.end - 1);
+            let chains = self.task.chains(first).start..self.task.chains(last).end;
+            Err(Error::panicked(message, chains))
+        })
     }
 }
 
-impl<O: Merge + Send> Runs<O> for Job<'_> {
-    fn run(&mut self, task: &dyn Task<Output = O>) -> Result<Closed<O>> {
-        self.complete(task)
-    }
-}
-
-impl<C> Carries<C> for Job<'_> {
-    fn carried(&mut self, _: &dyn Fn(&C) -> Result<()>) -> Result<Option<C>> {
-        Ok(None)
-    }
-
-    fn carry(&mut self, reached: C, _: &[f64]) -> Result<C> {
-        Ok(reached)
-    }
-}
-
-pub(crate) fn merging_panicked(message: String, chains: Range<usize>) -> Error {
-    Error::panicked(format!("in merging: {message}"), chains)
-}
-
-/// Runs `work`, and returns the message if it panics. It is not generic in `work`, so that it is compiled only once per
-/// type of result.
-pub(crate) fn caught<T>(work: &mut dyn FnMut() -> T) -> Result<T, String> {
-    catch_unwind(AssertUnwindSafe(work)).map_err(message)
-}
-
-/// Runs `work`, which consumes its captured values, as [`caught`] does.
-pub(crate) fn caught_once<T>(work: impl FnOnce() -> T) -> Result<T, String> {
-    let mut work = Some(work);
-    caught(&mut || work.take().expect("called once")())
-}
-
-fn message(payload: Box<dyn Any + Send>) -> String {
-    let text = payload.downcast_ref::<&str>().map(|text| text.to_string());
-    let text = text.or_else(|| payload.downcast_ref::<String>().cloned());
-    text.unwrap_or_else(|| "a payload that is no text".to_owned())
-}
+/// Runners hand formats to all work that is saved or shared.
+#[cfg(feature = "checkpoint")]
+pub(super) const NEEDED: &str = "kept work has formats";

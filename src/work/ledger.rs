@@ -16,7 +16,7 @@ pub(crate) struct Ledger<T> {
     /// The last block if it could take more chains. It is not merged, so that a longer run can replace it.
     kept_apart: Option<usize>,
     /// The blocks that this process runs, if several processes decide together when the work ends.
-    share: Option<Share>,
+    pub(super) share: Option<Share>,
     /// First canceled block.
     limit: AtomicUsize,
     books: Mutex<Books<T>>,
@@ -96,27 +96,18 @@ impl<T: Merge> Closed<T> {
     }
 }
 
-/// A rule that ends the work by returning true. It is called whenever the prefix grows, with the number of its blocks
-/// and their outputs.
-pub(crate) type Rule<'a, T> = &'a (dyn Fn(usize, &Forest<T>) -> bool + Sync);
+/// A rule that ends the work by returning true. It gets the number of blocks in the prefix and their outputs.
+pub(crate) type Rule<'a, T> = &'a dyn Fn(usize, &Forest<T>) -> bool;
 
 impl<T: Merge> Ledger<T> {
-    /// Creates a ledger that continues from `finished`, outputs sorted by block. If the last block is `unfilled` (it
-    /// could take more chains), it is not merged.
-    pub(crate) fn resumed(blocks: Range<usize>, finished: Forest<T>, unfilled: bool) -> Self {
-        let ledger = Self::unmerged(blocks, finished, unfilled);
-        while ledger.books().take_in(ledger.kept_apart) {}
-        ledger
-    }
-
-    /// Creates a ledger as [`resumed`](Self::resumed), but leaves the nodes unmerged until [`merge`](Self::merge).
-    pub(crate) fn unmerged(blocks: Range<usize>, finished: Forest<T>, unfilled: bool) -> Self {
-        let waiting = finished.into_iter();
+    /// Creates a ledger that continues from `finished`, outputs sorted by block. They are merged by
+    /// [`merge`](Self::merge). If the last block is `unfilled` (it could take more chains), it is not merged.
+    pub(crate) fn new(blocks: Range<usize>, finished: Forest<T>, unfilled: bool) -> Self {
         let books = Books {
             next: blocks.start,
             done: blocks.start,
             prefix: Forest::new(),
-            waiting: waiting.collect(),
+            waiting: finished.into(),
             is_torn: false,
             failed: None,
             stopped_by: None,
@@ -132,16 +123,13 @@ impl<T: Merge> Ledger<T> {
         }
     }
 
-    /// Lets several processes decide together when the work ends. This process runs the blocks of `share`.
-    #[cfg(feature = "checkpoint")]
-    pub(crate) fn shared(mut self, share: Option<Share>) -> Self {
-        self.share = share;
-        self
-    }
-
     fn books(&self) -> MutexGuard<'_, Books<T>> {
         // A panic in merging poisons the lock. The books stay usable, and `is_torn` shows what was lost.
         self.books.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn blocks(&self) -> Range<usize> {
+        self.blocks.clone()
     }
 
     /// Returns the largest number of blocks that this process may have to run.
@@ -193,32 +181,28 @@ impl<T: Merge> Ledger<T> {
         self.cancel_from(0);
     }
 
-    /// Takes in the outcome of a block; `Err(None)` if it was canceled. An error cancels only the blocks to its right,
-    /// so that the reported error does not depend on threads. A panic cancels all blocks.
-    pub(crate) fn enter(&self, block: usize, outcome: Result<T, Option<Error>>, rule: Rule<'_, T>) {
-        match outcome {
-            Ok(value) => self.take_node(Node::leaf(block, value), rule),
-            Err(Some(error)) => self.fail(block, error),
-            Err(None) => {}
-        }
-    }
-
-    pub(super) fn take_node(&self, node: Node<T>, rule: Rule<'_, T>) {
+    /// Takes in the output of finished blocks, to be merged by [`merge`](Self::merge).
+    pub(super) fn take(&self, node: Node<T>) {
         self.books().wait(node);
-        self.merge(rule);
     }
 
-    /// Merges the blocks before the first unfinished one, until the rule ends the work.
+    /// Merges the blocks before the first unfinished one, until the rule ends the work. The rule is asked after each
+    /// block by itself, and at the end. Blocks that were merged before were asked about by an earlier call.
     pub(super) fn merge(&self, rule: Rule<'_, T>) {
         let mut books = self.books();
-        while books.stopped_by != Some(StoppedBy::StandardError) && books.take_in(self.kept_apart) {
-            if rule(books.done, &books.prefix) {
+        while books.stopped_by != Some(StoppedBy::StandardError)
+            && let Some(blocks) = books.take_in(self.kept_apart)
+        {
+            let is_asked = blocks.len() == 1 || !books.has_next();
+            if is_asked && rule(books.done, &books.prefix) {
                 books.stopped_by = Some(StoppedBy::StandardError);
                 self.cancel_from(books.done);
             }
         }
     }
 
+    /// Takes in the error of a block. It cancels only the blocks to its right, so that the reported error does not
+    /// depend on threads. A panic cancels all blocks.
     pub(super) fn fail(&self, block: usize, error: Error) {
         let ends_all = matches!(error, Error::Panicked { .. });
         self.take_failure(Failure {
@@ -241,25 +225,22 @@ impl<T: Merge> Ledger<T> {
         }
     }
 
-    /// Calls `at` with the first block after the prefix and the outputs in the prefix.
-    pub(crate) fn look<U>(&self, at: impl FnOnce(usize, &Forest<T>) -> U) -> U {
-        let books = self.books();
-        at(books.done, &books.prefix)
+    /// Returns the blocks from whose outputs a later call would resume, from left to right.
+    pub(crate) fn finished(&self) -> Vec<Range<usize>> {
+        self.books().finished().map(Node::blocks).collect()
     }
 
-    /// Calls `at` for each finished block from which a later call would resume, from left to right. Once the rule has
-    /// ended the work, blocks after the prefix are left out, because they would change the result.
-    pub(crate) fn look_at_all<U>(&self, at: impl FnMut(&Node<T>) -> U) -> Vec<U> {
-        self.books().finished().into_iter().map(at).collect()
-    }
-
-    /// Calls `at` once with all blocks of [`look_at_all`](Self::look_at_all). Fails if a panic has lost blocks.
+    /// Encodes the blocks of [`finished`](Self::finished). Fails if a panic has lost some.
     #[cfg(feature = "checkpoint")]
-    pub(crate) fn look_at_whole<U>(&self, at: impl FnOnce(&[&Node<T>]) -> Result<U>) -> Result<U> {
+    pub(super) fn encoded(
+        &self,
+        encode: impl Fn(&Node<T>) -> Result<Vec<u8>>,
+    ) -> Result<Vec<(Range<usize>, Vec<u8>)>> {
         let books = self.books();
         let found = "some lost by a panic in merging";
         Error::check(!books.is_torn, "finished blocks", found, "all")?;
-        at(&books.finished())
+        let encoded = |node: &Node<T>| Ok((node.blocks(), encode(node)?));
+        books.finished().map(encoded).collect()
     }
 
     /// Returns the outputs of the work.
@@ -318,33 +299,38 @@ impl<T: Merge> Ledger<T> {
 }
 
 impl<T: Merge> Books<T> {
-    /// Moves the next block into the prefix, if it is finished.
-    fn take_in(&mut self, kept_apart: Option<usize>) -> bool {
-        let first = self.waiting.front();
-        if self.is_torn || first.is_none_or(|node| node.blocks().start != self.done) {
-            return false;
+    /// Moves the next finished blocks into the prefix, if they are there, and returns them.
+    fn take_in(&mut self, kept_apart: Option<usize>) -> Option<Range<usize>> {
+        if self.is_torn || !self.has_next() {
+            return None;
         }
-        let Some(node) = self.waiting.pop_front() else {
-            return false;
-        };
-        let apart = kept_apart == Some(self.done);
-        self.done = node.blocks().end;
+        let node = self.waiting.pop_front()?;
+        let blocks = node.blocks();
+        self.done = blocks.end;
         self.prefix.push(node);
-        if !apart {
+        if kept_apart != Some(blocks.start) {
             // Set during the merging, which takes the prefix away: a panic leaves the prefix empty and the flag set.
             self.is_torn = true;
             self.prefix = coalesce(std::mem::take(&mut self.prefix));
             self.is_torn = false;
         }
-        true
+        Some(blocks)
     }
 }
 
 impl<T> Books<T> {
-    fn finished(&self) -> Vec<&Node<T>> {
+    /// Returns whether the next blocks after the prefix are finished.
+    fn has_next(&self) -> bool {
+        let first = self.waiting.front();
+        first.is_some_and(|node| node.blocks().start == self.done)
+    }
+
+    /// Returns the finished blocks. Once the rule has ended the work, blocks after the prefix are left out, because they
+    /// would change the result.
+    fn finished(&self) -> impl Iterator<Item = &Node<T>> {
         let enough = self.stopped_by == Some(StoppedBy::StandardError);
-        let beyond = self.waiting.iter().filter(|_| !enough);
-        self.prefix.iter().chain(beyond).collect()
+        let beyond = self.waiting.iter().filter(move |_| !enough);
+        self.prefix.iter().chain(beyond)
     }
 
     /// Inserts a finished block among the waiting ones.

@@ -1,12 +1,11 @@
-//! Progress of a long run: the report to a callback, and the meter that counts steps and calls it.
+//! Progress of a long run: the report to a callback.
 
 use std::fmt;
 #[cfg(feature = "progress")]
 use std::io::{IsTerminal, stderr};
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+#[cfg(feature = "progress")]
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
 /// Progress of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -104,8 +103,6 @@ impl Verdict for ControlFlow<()> {
     }
 }
 
-pub(super) type Listener<'a> = &'a (dyn Fn(Progress) -> ControlFlow<()> + Sync + 'a);
-
 pub(crate) type Callback<'p> = Box<dyn Fn(Progress) -> ControlFlow<()> + Sync + 'p>;
 
 pub(crate) fn callback<'p, V: Verdict>(
@@ -152,94 +149,6 @@ fn lines() -> impl Fn(Progress) + Sync {
         if progress.seconds >= *due {
             eprintln!("{progress}");
             *due = progress.seconds + progress.seconds.min(600.0);
-        }
-    }
-}
-
-/// Longest time between two calls of the callback if steps are short enough.
-const INTERVAL: Duration = Duration::from_millis(100);
-
-/// Counts chain-steps. Calls the callback after each thousandth of the run, and at least ten times a second.
-pub(crate) struct Meter<'a> {
-    callback: Option<Listener<'a>>,
-    /// Name of the work, empty for a run.
-    pub(super) task: &'static str,
-    begun: Instant,
-    /// Chain-steps done before this call.
-    before: AtomicU64,
-    done: AtomicU64,
-    total: AtomicU64,
-    /// Time of the callback's last call, as the number of [`INTERVAL`]s since `begun`.
-    called: AtomicU64,
-    is_stopped: AtomicBool,
-    so_far: Mutex<Option<SoFar>>,
-}
-
-impl<'a> Meter<'a> {
-    pub(super) fn new(callback: Option<Listener<'a>>) -> Self {
-        Self {
-            callback,
-            task: "",
-            begun: Instant::now(),
-            before: AtomicU64::new(0),
-            done: AtomicU64::new(0),
-            total: AtomicU64::new(0),
-            called: AtomicU64::new(0),
-            is_stopped: AtomicBool::new(false),
-            so_far: Mutex::default(),
-        }
-    }
-
-    pub(super) fn is_watched(&self) -> bool {
-        self.callback.is_some()
-    }
-
-    pub(super) fn set(&self, so_far: SoFar) {
-        *self.so_far.lock().unwrap_or_else(PoisonError::into_inner) = Some(so_far);
-    }
-
-    pub(super) fn skip(&self, chain_steps: u64) {
-        self.before.fetch_add(chain_steps, Ordering::Relaxed);
-        self.done.fetch_add(chain_steps, Ordering::Relaxed);
-    }
-
-    pub(super) fn foresee(&self, chain_steps: u64) {
-        let done = self.done.load(Ordering::Relaxed);
-        let total = done.saturating_add(chain_steps);
-        self.total.store(total, Ordering::Relaxed);
-    }
-
-    /// Counts chain-steps, if there is a callback. Returns whether the callback has stopped the run.
-    pub(super) fn add(&self, chain_steps: u64, checkpoint_age: &dyn Fn() -> Option<f64>) -> bool {
-        let Some(callback) = self.callback else {
-            return false;
-        };
-        let before = self.done.fetch_add(chain_steps, Ordering::Relaxed);
-        let done = before + chain_steps;
-        let total = self.total.load(Ordering::Relaxed);
-        let tick = (total / 1_000).max(1);
-        let now = (self.begun.elapsed().as_millis() / INTERVAL.as_millis()) as u64;
-        // Of several threads that come at the same time, only the first finds an older time.
-        let late = self.called.fetch_max(now, Ordering::Relaxed) < now;
-        let is_due = late || done / tick > before / tick || done == total;
-        if is_due && callback(self.at(done, checkpoint_age())).is_break() {
-            self.is_stopped.store(true, Ordering::Relaxed);
-        }
-        self.is_stopped.load(Ordering::Relaxed)
-    }
-
-    fn at(&self, done: u64, checkpoint_age: Option<f64>) -> Progress {
-        let seconds = self.begun.elapsed().as_secs_f64();
-        let rate = (done - self.before.load(Ordering::Relaxed)) as f64 / seconds;
-        let total = self.total.load(Ordering::Relaxed);
-        Progress {
-            task: self.task,
-            done,
-            total,
-            seconds,
-            seconds_left: total.saturating_sub(done) as f64 / rate,
-            so_far: *self.so_far.lock().unwrap_or_else(PoisonError::into_inner),
-            checkpoint_age,
         }
     }
 }

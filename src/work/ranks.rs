@@ -38,25 +38,8 @@
 use std::fmt;
 
 use super::store::{Resumable, run_shared};
+pub use super::team::Ranks;
 use crate::Result;
-
-/// The processes of a run, seen from one of them.
-///
-/// All processes call [`all_gather`](Self::all_gather) in the same order, each from the thread that began the run. A
-/// process that can no longer reach the others returns an error and does not call again.
-pub trait Ranks {
-    /// Returns the index of this process, from 0.
-    fn rank(&self) -> usize;
-
-    /// Returns the number of processes.
-    fn size(&self) -> usize;
-
-    /// Sends the bytes of this process to all, and returns the bytes of all processes, by rank. Waits for the slowest.
-    ///
-    /// # Errors
-    /// For example a lost connection.
-    fn all_gather(&self, mine: Vec<u8>) -> Result<Vec<Vec<u8>>>;
-}
 
 /// A run that several processes share. The method `ranks` of a runner creates it, such as
 /// [`Ais::ranks`](crate::ais::Ais::ranks).

@@ -26,7 +26,7 @@ pub(crate) trait Task: Sync {
     }
 
     /// Runs a block, and reports each step (a stage, a scan, a level or a move) to `pulse`.
-    fn run(&self, block: usize, pulse: &mut dyn Pulse) -> Result<Self::Output, Halt>;
+    fn run(&self, block: usize, pulse: &mut Pulse<'_>) -> Result<Self::Output, Halt>;
 
     /// Returns whether the last block could take more chains. That block is not merged, so that a longer run can
     /// replace it.
@@ -63,22 +63,64 @@ pub(crate) trait Task: Sync {
 }
 
 /// The link from a block to its run. It resumes the block, counts its steps, and saves or cancels it.
-pub(crate) trait Pulse {
-    /// Returns the bytes of this block that an earlier call saved.
-    fn resumed(&mut self) -> Option<Vec<u8>>;
+pub(crate) struct Pulse<'a> {
+    /// The bytes of the block that an earlier call saved.
+    saved: Option<Vec<u8>>,
+    /// Last known position of the block. If the block panics, the error names this position.
+    pub(super) place: Place,
+    step: &'a dyn Fn(Stepped, Save<'_>) -> Result<(), Halt>,
+}
 
-    /// Stores the position of the block. If the block panics, the error names this position.
-    fn at(&mut self, place: Place);
+/// A function that encodes a block in progress. It returns no bytes if the block should begin anew.
+pub(super) type Save<'a> = &'a dyn Fn() -> Result<Vec<u8>>;
+
+impl<'a> Pulse<'a> {
+    /// Creates the link of a block of `chains`. `step` does what [`Pulse::step`] says.
+    pub(crate) fn new(
+        chains: Range<usize>,
+        saved: Option<Vec<u8>>,
+        step: &'a dyn Fn(Stepped, Save<'_>) -> Result<(), Halt>,
+    ) -> Self {
+        let place = (chains, 0, 0.0);
+        Self { saved, place, step }
+    }
+
+    /// Returns the bytes of this block that an earlier call saved.
+    pub(crate) fn resumed(&mut self) -> Option<Vec<u8>> {
+        self.saved.take()
+    }
+
+    /// Stores the position of the block.
+    pub(crate) fn at(&mut self, place: Place) {
+        self.place = place;
+    }
 
     /// Counts a step. Unless the step is the last, saves the block if a checkpoint is due, and ends a canceled block.
-    /// `save` encodes the block; it returns no bytes if the block should begin anew.
-    fn step(&mut self, stepped: Stepped, save: &dyn Fn() -> Result<Vec<u8>>) -> Result<(), Halt>;
+    pub(crate) fn step(&self, stepped: Stepped, save: Save<'_>) -> Result<(), Halt> {
+        (self.step)(stepped, save)
+    }
 
     /// Counts a step of a block that is not saved.
-    fn pass(&mut self, stepped: Stepped) -> Result<(), Halt> {
+    pub(crate) fn pass(&self, stepped: Stepped) -> Result<(), Halt> {
         self.step(stepped, &|| Ok(Vec::new()))
     }
 }
+
+/// The functions that write and read a value, for checkpoints and other processes. Their first argument names the value in
+/// errors. Only work that is saved or shared has formats, so that other work needs no serde.
+#[cfg_attr(not(feature = "checkpoint"), allow(dead_code))]
+pub(crate) struct Format<T> {
+    pub(super) write: fn(&'static str, &T) -> Result<Vec<u8>>,
+    pub(super) read: fn(&'static str, &[u8]) -> Result<T>,
+}
+
+impl<T> Clone for Format<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Format<T> {}
 
 /// The reason why a block has no output.
 #[derive(Debug)]

@@ -8,12 +8,9 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::bytes::{decode, encode};
 use super::execution::check_outside_pool;
-use super::job::caught;
 use super::ledger::Share;
-use super::meeting::Meets;
-use super::ranks::Ranks;
-use super::store::{decode, encode};
 use crate::{Error, Result};
 
 /// Shortest and longest pause between two meetings. A pause is a tenth of the time since the work began.
@@ -25,6 +22,24 @@ const TOLERANCE: f64 = 1e-6;
 /// First byte of a message with a value, and first byte of a message with a failure.
 const VALUE: u8 = 0;
 const FAILURE: u8 = 1;
+
+/// The processes of a run, seen from one of them.
+///
+/// All processes call [`all_gather`](Self::all_gather) in the same order, each from the thread that began the run. A
+/// process that can no longer reach the others returns an error and does not call again.
+pub trait Ranks {
+    /// Returns the index of this process, from 0.
+    fn rank(&self) -> usize;
+
+    /// Returns the number of processes.
+    fn size(&self) -> usize;
+
+    /// Sends the bytes of this process to all, and returns the bytes of all processes, by rank. Waits for the slowest.
+    ///
+    /// # Errors
+    /// For example a lost connection.
+    fn all_gather(&self, mine: Vec<u8>) -> Result<Vec<Vec<u8>>>;
+}
 
 /// The processes of a run, seen from one of them. Only the thread that began the run communicates with the others.
 pub(crate) struct Team<'e> {
@@ -135,22 +150,18 @@ impl<'e> Team<'e> {
         [&(rank as u64).to_le_bytes(), text.as_bytes()].concat()
     }
 
-    /// Returns the first process's value in all processes. The `figures` of all processes must agree up to rounding.
+    /// Returns the first process's bytes in all processes. The `figures` of all processes must agree up to rounding.
     ///
     /// # Errors
     /// [`Error::Rank`] with the first rank whose figures differ; the errors of [`gather`](Self::gather).
-    pub(crate) fn led<T: Serialize + DeserializeOwned>(
-        &self,
-        mine: &T,
-        figures: &[f64],
-    ) -> Result<T> {
+    pub(crate) fn led(&self, mine: Result<Vec<u8>>, figures: &[f64]) -> Result<Vec<u8>> {
         let bytes = match self.ranks.rank() {
-            0 => encode("value for all ranks", mine),
-            _ => Ok(Vec::new()),
+            0 => mine,
+            _ => mine.map(|_| Vec::new()),
         };
-        let all = self.gather(bytes.map(|bytes| (figures.to_vec(), bytes)))?;
+        let mut all = self.gather(bytes.map(|bytes| (figures.to_vec(), bytes)))?;
         check_alike(all.iter().map(|(figures, _)| figures.as_slice()))?;
-        decode("value of rank 0", &all[0].1)
+        Ok(all.swap_remove(0).1)
     }
 
     /// Returns an outcome that is a success in all processes or a failure in all. After a failure all processes
@@ -173,46 +184,34 @@ impl<'e> Team<'e> {
         check_alike(found.iter().map(Vec::as_slice))?;
         Ok((value, found.swap_remove(0)))
     }
+}
 
-    /// Runs `work` on other threads and meanwhile exchanges news with the other processes, until all are done.
-    ///
-    /// # Errors
-    /// The error of `work`; a failure of another process; a panic in the calling thread while it takes in news.
-    pub(super) fn meet(
-        &self,
-        work: &(dyn Fn() -> Result<()> + Sync),
-        at: &mut dyn Meets,
-    ) -> Result<()> {
-        thread::scope(|scope| {
-            let (at_work, ended) = channel();
-            let worker = scope.spawn(move || {
-                // Dropped when the work ends, even by a panic. The meetings then find the channel closed.
-                let _at_work = at_work;
-                work()
-            });
-            let met = caught(&mut || self.meet_until_done(&ended, at));
-            let met = met.unwrap_or_else(|message| Err(Error::panicked(message, at.chains())));
-            if met.is_err() {
-                at.cancel();
-            }
-            let worked = worker.join();
-            let panicked = || Err(Error::panicked("in a thread".to_owned(), at.chains()));
-            met.and(worked.unwrap_or_else(|_| panicked()))
-        })
-    }
+/// Runs `work` on another thread, and meanwhile calls `meet` until it returns true, with whether the work is done. If
+/// `meet` fails, it has told the work to end. Neither may panic.
+pub(super) fn meanwhile(
+    work: &(dyn Fn() -> Result<()> + Sync),
+    meet: &mut dyn FnMut(bool) -> Result<bool>,
+) -> Result<()> {
+    thread::scope(|scope| {
+        let (at_work, ended) = channel();
+        let worker = scope.spawn(move || {
+            // Dropped when the work ends. The meetings then find the channel closed.
+            let _at_work = at_work;
+            work()
+        });
+        let met = meet_until_done(&ended, meet);
+        let worked = worker.join().expect("the work catches its panics");
+        met.and(worked)
+    })
+}
 
-    fn meet_until_done(&self, ended: &Receiver<()>, at: &mut dyn Meets) -> Result<()> {
-        let begun = Instant::now();
-        loop {
-            let pause = (begun.elapsed() / 10).clamp(PAUSES.0, PAUSES.1);
-            let waited = ended.recv_timeout(pause);
-            let news = at.news(waited == Err(RecvTimeoutError::Disconnected))?;
-            let all = self.gather(Ok(news))?;
-            let are_done = all.iter().all(|news| news.is_done);
-            at.hear(all)?;
-            if are_done {
-                return Ok(());
-            }
+fn meet_until_done(ended: &Receiver<()>, meet: &mut dyn FnMut(bool) -> Result<bool>) -> Result<()> {
+    let begun = Instant::now();
+    loop {
+        let pause = (begun.elapsed() / 10).clamp(PAUSES.0, PAUSES.1);
+        let waited = ended.recv_timeout(pause);
+        if meet(waited == Err(RecvTimeoutError::Disconnected))? {
+            return Ok(());
         }
     }
 }
@@ -300,7 +299,8 @@ mod tests {
             ranks: &world,
             has_parted: Cell::new(false),
         };
-        team.led(&"first".to_owned(), &[1e9, f64::NAN, 0.5])
+        let led = team.led(Ok(b"first".to_vec()), &[1e9, f64::NAN, 0.5])?;
+        Ok(String::from_utf8(led).unwrap())
     }
 
     #[test]

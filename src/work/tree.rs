@@ -33,6 +33,19 @@ impl<T> Node<T> {
         }
     }
 
+    /// Creates the node that covers `blocks`; `None` if no node of the tree does.
+    #[cfg(feature = "checkpoint")]
+    pub(super) fn of(blocks: &Range<usize>, value: T) -> Option<Self> {
+        let level = blocks.len().checked_ilog2()?;
+        let index = blocks.start >> level;
+        let node = Self {
+            level,
+            index,
+            value,
+        };
+        (node.blocks() == *blocks).then_some(node)
+    }
+
     pub(crate) fn map<U>(self, f: impl FnOnce(T) -> U) -> Node<U> {
         let (level, index, value) = (self.level, self.index, f(self.value));
         Node {

@@ -58,7 +58,7 @@ where
     }
 
     /// Moves the chains at one power after another.
-    fn run(&self, _block: usize, pulse: &mut dyn Pulse) -> Result<Self::Output, Halt> {
+    fn run(&self, _block: usize, pulse: &mut Pulse<'_>) -> Result<Self::Output, Halt> {
         let all = 0..self.starts.len();
         let stream = self.stream.clone();
         let mut chains = Populations::start(self.path.clone(), all.clone(), LATER_BLOCK, stream)?;

@@ -13,7 +13,7 @@ use crate::kernel::{TransitionKernel, Tunable};
 use crate::model::{Differentiable, NormalizedModel};
 use crate::num::setters;
 use crate::path::AnnealingPath;
-use crate::work::{Counts, Execution, Job, controls};
+use crate::work::{Execution, Job, controls};
 use crate::{Error, Result};
 
 /// A search for a base from which a run finds mass of a target that chains from the path's own base may miss.

@@ -6,7 +6,7 @@ use nalgebra::DVector;
 
 use super::judge::CHALLENGE_CONFIDENCE;
 use super::result::ChallengeRun;
-use super::second::{Asked, SecondCodec, SecondJob, challenge};
+use super::second::{Asked, SecondCodec, challenge};
 use crate::adaptive::base_search::{FindModes, LEAST_MOVES, LawOf, MixtureAt, Search, gradient_of};
 use crate::adaptive::tuner::Tuner;
 use crate::estimate::LogZ;
@@ -153,7 +153,7 @@ where
     pub(in crate::adaptive) fn go_with(
         &self,
         codec: Option<SecondCodec<P>>,
-        job: &mut SecondJob<'_, P::State>,
+        job: &mut Job<'_>,
     ) -> Result<ChallengeRun<'p, P::State>> {
         let (confidence, budget) = self.confidence_and_budget();
         Error::check_inner_fraction("confidence", confidence)?;

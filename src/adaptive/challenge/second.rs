@@ -12,13 +12,13 @@ use crate::adaptive::base_search::{
     ChallengeStream, FindModes, LawOf, MixtureAt, MixturePath, Search, from_base,
 };
 use crate::adaptive::round::FEWEST_STAGES;
-use crate::ais::{Ais, BlockCodec, BlockResult, Run};
+use crate::ais::{Ais, BlockCodec, Run};
 use crate::estimate::{LogZ, Warning};
 use crate::kernel::TransitionKernel;
 use crate::model::{Sampleable, UnnormalizedModel};
 use crate::path::AnnealingPath;
 use crate::schedule::Schedule;
-use crate::work::{Job, Runs, Task};
+use crate::work::{Job, Task};
 
 /// The second run of a challenge, with the judgement on the first run.
 pub(in crate::adaptive) struct Second<S> {
@@ -65,9 +65,6 @@ impl<S> Second<S> {
 /// Functions that write and read unfinished blocks of the second run, for checkpoints.
 pub(in crate::adaptive) type SecondCodec<P> = BlockCodec<MixturePath<P, LawOf<P>>, ()>;
 
-/// A job that can run the second run of a challenge.
-pub(in crate::adaptive) type SecondJob<'j, S> = dyn Runs<BlockResult<S, ()>> + 'j;
-
 /// Share of the budget for the search, without climbs and with them. Too little for the fits of bases is one of three
 /// causes of second runs that are .6 to .8 nats low on hierarchies (`docs/notes/warnings.md`).
 const SEARCH_SHARES: [f64; 2] = [0.55, 0.77];
@@ -112,7 +109,7 @@ pub(super) fn challenge<P, K>(
     first: &dyn LogZ,
     asked: &Asked,
     codec: Option<SecondCodec<P>>,
-    job: &mut SecondJob<'_, P::State>,
+    job: &mut Job<'_>,
 ) -> Result<Second<P::State>>
 where
     P: AnnealingPath<State: FindModes> + Send + Sync,
@@ -121,8 +118,8 @@ where
 {
     let begun = Instant::now();
     let budget = asked.budget.saturating_sub(asked.checked);
-    let prepared = prepared(search, budget, job.job());
-    let (prepared, of_first) = job.job().agreed(prepared, |one| one.figures(search.seed))?;
+    let prepared = prepared(search, budget, job);
+    let (prepared, of_first) = job.agreed(prepared, |one| one.figures(search.seed))?;
     // The processes searched apart, and rounding may differ. All must run with the same betas.
     let schedule = match of_first {
         Some(figures) => Schedule::new(figures[..=prepared.schedule.stages()].to_vec())?,

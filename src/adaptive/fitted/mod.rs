@@ -15,13 +15,16 @@ use nalgebra::DVector;
 
 use super::base_search::{MixtureAt, MixtureBase, compare_normalizer, from_base};
 use super::first_pass_task::Known;
-use super::round::{Ended, Layout, RoundJob, Start};
+use super::round::{Ended, Layout, Start};
 use crate::Result;
+#[cfg(feature = "checkpoint")]
+use crate::ais::block_codec;
 use crate::kernel::{Rest, TransitionKernel};
 use crate::model::{NormalizedModel, StudentT, UnnormalizedModel};
 use crate::path::AnnealingPath;
 use crate::random::StreamRng;
 use crate::schedule::Schedule;
+use crate::work::Job;
 
 /// A type that fits bases, and runs rounds from them. The trait does not require vectors as states.
 pub(super) trait Fits<S, K>: Send + Sync {
@@ -45,7 +48,7 @@ pub(super) trait Fits<S, K>: Send + Sync {
         base: &FittedBase,
         start: (Option<Start<K>>, u64),
         layout: &Layout<S>,
-        job: &mut RoundJob<'_, S>,
+        job: &mut Job<'_>,
     ) -> Result<Ended<S>>;
 }
 
@@ -117,7 +120,7 @@ where
         base: &FittedBase,
         (start, seed): (Option<Start<K>>, u64),
         layout: &Layout<DVector<f64>>,
-        job: &mut RoundJob<'_, DVector<f64>>,
+        job: &mut Job<'_>,
     ) -> Result<Ended<DVector<f64>>> {
         let log_z = self.0.base().log_normalizer();
         let base = MixtureBase::with_log_z(self.0.clone(), log_z, base.laws().to_vec());
@@ -127,10 +130,13 @@ where
             log_base_normalizer: layout.log_base_normalizer - log_z,
             ..*layout
         };
-        // A codec is made for the path's own models, so an unfinished block of this round begins anew.
+        #[cfg(feature = "checkpoint")]
+        let codec = block_codec();
+        #[cfg(not(feature = "checkpoint"))]
+        let codec = None;
         match start {
-            Some(start) => layout.run(path, start, None, job),
-            None => layout.run(path, (Rest, Schedule::linear(1)?, seed), None, job),
+            Some(start) => layout.run(path, start, codec, job),
+            None => layout.run(path, (Rest, Schedule::linear(1)?, seed), codec, job),
         }
     }
 }

@@ -77,7 +77,7 @@ where
     }
 
     /// Makes one first pass, for rounds from the path's own base.
-    fn unfitted(&self, reason: NotFitted, pulse: &mut dyn Pulse) -> Result<Begun<K>, Halt> {
+    fn unfitted(&self, reason: NotFitted, pulse: &mut Pulse<'_>) -> Result<Begun<K>, Halt> {
         let (rounds, chains) = (self.rounds, self.rounds.most_chains());
         let pass = rounds.first_pass(chains, rounds.moves_of_pass(), rounds.seed);
         let mut at = FirstPassAtWork::start(&pass)?;
@@ -97,7 +97,7 @@ where
         &self,
         [one, other]: &[FirstPass<'p, P, K>; 2],
         tries: &mut Tries<P::State>,
-        pulse: &mut dyn Pulse,
+        pulse: &mut Pulse<'_>,
     ) -> Result<Option<(FirstPassRun<K>, Found)>, Halt> {
         let mut at = [FirstPassAtWork::start(one)?, FirstPassAtWork::start(other)?];
         // One check at the base is enough: a gradient that is wrong elsewhere only makes passes less efficient.
@@ -134,7 +134,7 @@ where
     fn begin(
         &self,
         mut tries: Tries<P::State>,
-        pulse: &mut dyn Pulse,
+        pulse: &mut Pulse<'_>,
     ) -> Result<Result<Begun<K>, u64>, Halt> {
         let mut pair = 0;
         loop {
@@ -213,7 +213,7 @@ where
         0..self.rounds.most_chains()
     }
 
-    fn run(&self, _block: usize, pulse: &mut dyn Pulse) -> Result<Self::Output, Halt> {
+    fn run(&self, _block: usize, pulse: &mut Pulse<'_>) -> Result<Self::Output, Halt> {
         let start = Instant::now();
         let mut rng = stream(self.rounds.seed, Purpose::FITTED, 0);
         if !self.fitting.has_normalizer(&mut rng)? {

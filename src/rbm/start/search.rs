@@ -15,7 +15,7 @@ use crate::rbm::start::shares::{clear_the_way, is_too_low, set_by_pilots, set_to
 use crate::rbm::start::{BOUNDS_CONFIDENCE, CLEAR_ERRORS, depths_of, hash, reference};
 use crate::rbm::{BaseRate, BlockGibbs, Candidate, LogZBound, Rbm, RbmPath, Scalar, Start};
 use crate::schedule::Schedule;
-use crate::work::{Counts, Execution, Job, StoppedBy, controls, in_pool};
+use crate::work::{Execution, Job, StoppedBy, controls, in_pool};
 use crate::{Error, Result};
 
 /// A search for a base from which a run finds the mass of an RBM. Chains from base rates can miss mass unnoticed.

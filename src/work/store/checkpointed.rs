@@ -1,20 +1,18 @@
 //! A run with checkpoints.
 
 use std::path::PathBuf;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use super::file::Header;
 use super::keeper::Keeper;
-use super::kept::KeptJob;
-use super::parts::{Saved, file_of, gathered, joined};
-use super::{decode, encode, guarded};
+use super::parts::{Saved, file_of, gathered, joined, remove_others};
 use crate::num::setters;
+use crate::work::bytes::{decode, encode, guarded};
 use crate::work::execution::Execution;
 use crate::work::identity::{Alike, Identity};
 use crate::work::job::Job;
 use crate::work::ledger::Share;
-use crate::work::ranks::Ranks;
-use crate::work::team::{Team, gather};
+use crate::work::team::{Ranks, Team, gather};
 use crate::{Error, Result};
 
 /// A run that writes checkpoints to a file. The method `checkpoint` of a runner creates it, such as
@@ -55,7 +53,7 @@ pub trait Resumable {
     }
 
     /// Runs all tasks of this run by `job`.
-    fn go(&self, job: &mut KeptJob<'_>) -> Result<Self::Run>;
+    fn go(&self, job: &mut Job<'_>) -> Result<Self::Run>;
 
     /// Adds to `run` the `seconds` of earlier calls, and a warning if the last checkpoint failed with `failure`.
     fn resumed(run: &mut Self::Run, seconds: f64, failure: Option<String>);
@@ -63,7 +61,7 @@ pub trait Resumable {
 
 /// The starting point of a run: nothing, its checkpoint file, or this file if it exists.
 #[derive(Debug, Clone, Copy)]
-enum From {
+enum Origin {
     Nothing,
     File,
     FileIfThere,
@@ -105,7 +103,7 @@ impl<A: Resumable> Checkpointed<'_, A> {
     /// The errors of the run without checkpoints; [`Error::File`] if the first checkpoint cannot be written or another
     /// run is writing the file; states that serde does not restore exactly.
     pub fn run(&self) -> Result<A::Run> {
-        self.go(From::Nothing)
+        self.go(Origin::Nothing)
     }
 
     /// Resumes from the last checkpoint. The result has the bits of an uninterrupted run.
@@ -113,7 +111,7 @@ impl<A: Resumable> Checkpointed<'_, A> {
     /// # Errors
     /// The errors of [`run`](Self::run); [`Error::File`] without a checkpoint, or with one of another run.
     pub fn resume(&self) -> Result<A::Run> {
-        self.go(From::File)
+        self.go(Origin::File)
     }
 
     /// Resumes if there is a checkpoint, and otherwise runs from the beginning.
@@ -121,18 +119,18 @@ impl<A: Resumable> Checkpointed<'_, A> {
     /// # Errors
     /// The errors of [`resume`](Self::resume).
     pub fn resume_or_run(&self) -> Result<A::Run> {
-        self.go(From::FileIfThere)
+        self.go(Origin::FileIfThere)
     }
 
-    fn go(&self, from: From) -> Result<A::Run> {
+    fn go(&self, origin: Origin) -> Result<A::Run> {
         match self.ranks {
-            None => self.go_in(None, from),
-            Some(ranks) => Team::together(ranks, |team| self.go_in(Some(team), from)),
+            None => self.go_in(None, origin),
+            Some(ranks) => Team::together(ranks, |team| self.go_in(Some(team), origin)),
         }
     }
 
-    fn go_in(&self, team: Option<&Team<'_>>, from: From) -> Result<A::Run> {
-        let call = format!("{from:?}, label {:?}", self.label);
+    fn go_in(&self, team: Option<&Team<'_>>, origin: Origin) -> Result<A::Run> {
+        let call = format!("{origin:?}, label {:?}", self.label);
         let identity = agreed_identity(self.run, team, &call)?;
         let share = team.map_or(Share::WHOLE, Team::share);
         let header = Header {
@@ -140,53 +138,51 @@ impl<A: Resumable> Checkpointed<'_, A> {
             label: self.label.as_deref(),
             of: (share.rank, share.size),
         };
-        let saved = self.saved(team, &header, from, &identity)?;
-        let (is_new, now) = (saved.is_none(), nanoseconds_since_1970());
+        let saved = self.saved(team, &header, origin, &identity)?;
+        // Files of another number of processes are replaced at once, by files that each contain all blocks. Thus nothing
+        // is lost if a process replaces its file again before the others do.
+        let is_moved = saved.size != share.size;
         let saved = Saved {
             title: encode("identity", &identity)?,
-            ..saved.unwrap_or(Saved {
-                begun: gather(team, Ok(now))?[0],
-                ..Saved::default()
-            })
+            size: share.size,
+            ..saved
         };
         let file = file_of(&self.file, share);
-        let keeper = Keeper::new((&self.file, &file), header, self.every, &saved);
-        gather(team, keeper.open(is_new))?;
-        // Every process has written its new file, so files of ranks that no longer exist can go.
-        if is_new {
-            keeper.settle();
+        let keeper = Keeper::new(&file, header, self.every, saved.without_blocks());
+        gather(team, keeper.open(is_moved.then_some(&saved)))?;
+        if is_moved {
+            remove_others(&self.file, &header, share.size);
         }
         go_with(self.run, team, Some(keeper), saved)
     }
 
-    /// Returns the content of the checkpoint, if `from` asks for it.
+    /// Returns the content of the checkpoint if `origin` asks for it, otherwise nothing.
     fn saved(
         &self,
         team: Option<&Team<'_>>,
         header: &Header<'_>,
-        from: From,
+        origin: Origin,
         identity: &Identity,
-    ) -> Result<Option<Saved>> {
-        if matches!(from, From::Nothing) {
-            return Ok(None);
+    ) -> Result<Saved> {
+        if matches!(origin, Origin::Nothing) {
+            return Ok(Saved::default());
         }
         let parts = gathered(&self.file, header, team)?;
         if parts.is_empty() {
             let missing = || Error::file(&self.file, "there is no checkpoint to go on from");
-            return match from {
-                From::File => Err(missing()),
-                _ => Ok(None),
+            return match origin {
+                Origin::File => Err(missing()),
+                _ => Ok(Saved::default()),
             };
         }
-        let usable = |saved: &Saved| {
+        joined(parts, &|saved| {
             guarded(|| {
                 let found: Identity = decode("identity", &saved.title)?;
                 identity.check(&found, Alike::Exactly)?;
                 Error::check_number("seconds", saved.seconds)?;
                 self.run.usable(found.length)
             })
-        };
-        joined(parts, &usable).map(Some)
+        })
     }
 }
 
@@ -229,8 +225,12 @@ fn go_with<A: Resumable>(
     keeper: Option<Keeper<'_>>,
     saved: Saved,
 ) -> Result<A::Run> {
-    let job = Job::new(run.execution())?.of_team(team);
-    let mut job = KeptJob { job, keeper, saved };
+    let mut job = Job {
+        team,
+        keeper,
+        saved,
+        ..Job::new(run.execution())?
+    };
     let done = run.go(&mut job);
     let Some(keeper) = &job.keeper else {
         return done;
@@ -239,17 +239,9 @@ fn go_with<A: Resumable>(
     if !matches!(done, Ok(_) | Err(Error::Stopped { .. })) {
         return done;
     }
-    let written = gather(team, Ok((keeper.failure(), keeper.has_written())))?;
-    if written.iter().all(|(_, has_written)| *has_written) {
-        keeper.settle();
-    }
-    let failure = written.into_iter().find_map(|(failure, _)| failure);
+    let failures = gather(team, Ok(keeper.failure()))?;
     let mut done = done?;
+    let failure = failures.into_iter().flatten().next();
     A::resumed(&mut done, keeper.seconds_before(), failure);
     Ok(done)
-}
-
-fn nanoseconds_since_1970() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    now.map_or(0, |now| u64::try_from(now.as_nanos()).unwrap_or(u64::MAX))
 }

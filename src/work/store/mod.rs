@@ -39,53 +39,18 @@
 mod checkpointed;
 mod file;
 mod keeper;
-mod kept;
 mod parts;
 mod place;
 
 #[cfg(test)]
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-
 pub use self::checkpointed::Checkpointed;
 pub(crate) use self::checkpointed::Resumable;
 pub(super) use self::checkpointed::run_shared;
-pub(crate) use self::kept::KeptJob;
-use super::job::caught_once;
-use crate::{Error, Result};
-
-/// Encodes a value in postcard's format; `what` names it in errors.
-///
-/// # Errors
-/// A list or map of unknown length, or serde's `flatten`, which postcard cannot write.
-pub(crate) fn encode<T: Serialize + ?Sized>(what: &'static str, value: &T) -> Result<Vec<u8>> {
-    let written = postcard::to_extend(value, Vec::new());
-    written.map_err(|error| Error::invalid(what, error, "values that postcard can write"))
-}
-
-/// Reads a value that [`encode`] wrote.
-///
-/// # Errors
-/// Bytes that do not decode, or bytes left over.
-pub(crate) fn decode<T: DeserializeOwned>(what: &'static str, bytes: &[u8]) -> Result<T> {
-    let read = postcard::take_from_bytes(bytes);
-    let (value, rest) = read.map_err(|error| Error::invalid(what, error, "what was written"))?;
-    let found = format!("{} bytes after it", rest.len());
-    Error::check(rest.is_empty(), what, found, "none")?;
-    Ok(value)
-}
-
-/// Turns a panic in a user's implementation of serde's traits into an error.
-pub(crate) fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
-    let panic = |message| Error::invalid("states", format!("a panic: {message}"), "none");
-    caught_once(work).unwrap_or_else(|message| Err(panic(message)))
-}
-
-pub(crate) fn checksum(bytes: &[u8]) -> u32 {
-    crc32fast::hash(bytes)
-}
+pub(super) use self::keeper::Keeper;
+pub(super) use self::parts::{Finished, Outbox, Saved};
+pub(crate) use super::bytes::{checksum, decode, encode, guarded};
 
 /// A temporary folder for a test, deleted on drop.
 #[cfg(test)]

@@ -1,34 +1,34 @@
 //! The files of a run: one for each process that wrote. They are read together.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
-use std::{fs, io};
 
 use serde::{Deserialize, Serialize};
 
-use super::decode;
 use super::file::{Header, read};
 use super::place::Place;
+use crate::work::bytes::decode;
 use crate::work::ledger::Share;
 use crate::work::team::{Team, gather};
 use crate::{Error, Result};
 
-/// An unfinished block as bytes.
-pub(crate) type Piece = Vec<u8>;
-
 /// Merged outputs of finished blocks (nodes of the tree): the range of blocks of each, and its bytes.
 pub(crate) type Finished = Vec<(Range<usize>, Vec<u8>)>;
+
+/// Outputs of one of several processes: those since the last meeting, and all for its file, if it writes one.
+pub(crate) struct Outbox {
+    pub(crate) unsent: Finished,
+    pub(crate) kept: Option<Finished>,
+}
 
 /// The content of a checkpoint. Types that only the run knows are encoded as bytes.
 #[derive(Debug, Default, Clone, Serialize, Deserialize)]
 pub(crate) struct Saved {
     /// The [`Identity`](crate::work::Identity) of the run.
     pub(crate) title: Vec<u8>,
-    /// Nanoseconds since 1970 at which the run began, by the clock of the first process. This number identifies the
-    /// run, and shows which files belong to an earlier one.
-    pub(crate) begun: u64,
     /// Number of processes that write the files; 0 if files of different numbers of processes are joined.
     pub(crate) size: usize,
     pub(crate) seconds: f64,
@@ -36,7 +36,8 @@ pub(crate) struct Saved {
     pub(crate) turn: u64,
     pub(crate) carried: Option<Vec<u8>>,
     pub(crate) finished: Finished,
-    pub(crate) under_way: BTreeMap<usize, Piece>,
+    /// Unfinished blocks as bytes, by index.
+    pub(crate) under_way: BTreeMap<usize, Vec<u8>>,
 }
 
 /// Returns the name of a process's file: `file` for a single process, otherwise `file` with the rank behind a dot.
@@ -136,37 +137,69 @@ pub(super) fn gathered(
     Ok(all.into_iter().flatten().collect())
 }
 
-/// Joins the files of the run that began last. The result has the carried value with the largest index, and the blocks
-/// of the task after it. `usable` refuses a file of another run, or returns the number of its usable blocks.
+impl Saved {
+    pub(super) fn without_blocks(&self) -> Self {
+        Self {
+            title: self.title.clone(),
+            carried: self.carried.clone(),
+            finished: Finished::new(),
+            under_way: BTreeMap::new(),
+            ..*self
+        }
+    }
+
+    fn of_first_blocks(mut self, blocks: usize) -> Self {
+        self.finished.retain(|(range, _)| range.end <= blocks);
+        // A block that cannot be saved in progress leaves a piece without bytes, and begins anew.
+        self.under_way
+            .retain(|block, piece| *block < blocks && !piece.is_empty());
+        self
+    }
+
+    /// Joins the files of two processes. Blocks count only if they belong to the task that starts from the last value
+    /// carried.
+    fn joined_with(self, other: Self) -> Self {
+        let size = if self.size == other.size {
+            self.size
+        } else {
+            0
+        };
+        let seconds = self.seconds.max(other.seconds);
+        let (mut all, before) = match self.turn < other.turn {
+            true => (other, self),
+            false => (self, other),
+        };
+        if before.turn == all.turn {
+            all.finished.extend(before.finished);
+            all.under_way.extend(before.under_way);
+        }
+        Self {
+            size,
+            seconds,
+            ..all
+        }
+    }
+}
+
+/// Joins the files of a run, at least one. `usable` refuses a file of another run, or returns the number of its usable
+/// blocks. Refused files are ignored if there are others, because an earlier run of more processes may have left them.
 ///
 /// # Errors
-/// No file; the error of `usable`, with the name of the file.
+/// The first error of `usable`, with the name of the file, if it refuses all.
 pub(super) fn joined(
-    mut parts: Vec<(String, Saved)>,
+    parts: Vec<(String, Saved)>,
     usable: &dyn Fn(&Saved) -> Result<usize>,
 ) -> Result<Saved> {
-    let begun = parts.iter().map(|(_, part)| part.begun).max();
-    parts.retain(|(_, part)| Some(part.begun) == begun);
-    let mut all = Saved::default();
-    let size = parts.first().map_or(0, |(_, part)| part.size);
-    let is_one_set = parts.iter().all(|(_, part)| part.size == size);
-    for (path, mut part) in parts {
-        let usable = usable(&part).map_err(|error| Error::file(path, error))?;
-        part.finished.retain(|(blocks, _)| blocks.end <= usable);
-        // A block that cannot be saved in progress leaves a piece without bytes, and begins anew.
-        part.under_way
-            .retain(|block, piece| *block < usable && !piece.is_empty());
-        let seconds = all.seconds.max(part.seconds);
-        if all.title.is_empty() || part.turn > all.turn {
-            all = part;
-        } else if part.turn == all.turn {
-            all.finished.extend(part.finished);
-            all.under_way.extend(part.under_way);
+    let (mut usable_parts, mut refused) = (Vec::new(), None);
+    for (path, part) in parts {
+        match usable(&part) {
+            Ok(blocks) => usable_parts.push(part.of_first_blocks(blocks)),
+            Err(error) => drop(refused.get_or_insert(Error::file(path, error))),
         }
-        all.seconds = seconds;
     }
+    let all = usable_parts.into_iter().reduce(Saved::joined_with);
+    let mut all = all.ok_or_else(|| refused.expect("there is a file"))?;
     all.finished = largest(all.finished);
-    all.size = if is_one_set { size } else { 0 };
     Ok(all)
 }
 
@@ -191,16 +224,10 @@ pub(super) fn remove_others(file: &Path, header: &Header<'_>, size: usize) {
     for rank in candidates(file).into_iter().filter(is_old) {
         // Read before it is removed, because the name alone does not make it a checkpoint of this kind and label.
         if let Ok(Some((path, _))) = read_part(file, header, rank) {
-            remove(&path);
+            // Another process may have removed it. A file that stays is of use: its blocks are blocks of this run.
+            let _ = fs::remove_file(path);
         }
     }
-}
-
-/// Removes a file, and ignores errors: another process may have removed it. If the file stays, its `begun` or its
-/// `turn` shows that it is old.
-fn remove(path: &Path) {
-    let removed: io::Result<()> = fs::remove_file(path);
-    drop(removed);
 }
 
 #[cfg(test)]
@@ -218,11 +245,11 @@ mod tests {
         of: (0, 1),
     };
 
-    fn part(begun: u64, turn: u64, blocks: &[Range<usize>]) -> Saved {
+    fn part(title: u8, turn: u64, blocks: &[Range<usize>]) -> Saved {
         let node = |blocks: &Range<usize>| (blocks.clone(), Vec::new());
         Saved {
-            title: vec![1],
-            begun,
+            title: vec![title],
+            size: 3,
             turn,
             seconds: 10.0 - turn as f64,
             carried: Some(vec![turn as u8]),
@@ -246,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn the_furthest_of_the_last_run_counts() {
+    fn the_furthest_of_this_run_counts() {
         let named = |part| ("file".to_owned(), part);
         let parts = [
             part(1, 9, slice::from_ref(&(0..1))),
@@ -254,14 +281,23 @@ mod tests {
             part(2, 4, &[1..2, 4..6]),
             part(2, 4, &[4..5, 2..4, 8..9]),
         ];
-        let saved = joined(parts.map(named).into(), &|_| Ok(8)).unwrap();
+        let usable = |part: &Saved| match part.title[..] {
+            [2] => Ok(8),
+            _ => Err(Error::invalid("seed", 1, "2")),
+        };
+        let saved = joined(parts.clone().map(named).into(), &usable).unwrap();
         assert_eq!((saved.turn, saved.carried.as_deref()), (4, Some(&[4][..])));
         assert_eq!(blocks(&saved), [1..2, 2..4, 4..6]);
-        assert_eq!(saved.seconds, 7.0);
-        let refused = joined(vec![named(part(1, 1, &[]))], &|_| {
-            Err(Error::invalid("seed", 1, "2"))
-        });
-        assert!(refused.unwrap_err().to_string().starts_with("file: "));
+        assert_eq!((saved.seconds, saved.size), (7.0, 3));
+        let [other, ..] = parts;
+        let refused = joined(vec![named(other)], &usable).unwrap_err();
+        assert!(refused.to_string().starts_with("file: "), "{refused}");
+        let of_two = Saved {
+            size: 2,
+            ..part(2, 1, &[])
+        };
+        let parts = vec![named(part(2, 1, &[])), named(of_two)];
+        assert_eq!(joined(parts, &usable).unwrap().size, 0);
     }
 
     #[test]
