@@ -68,11 +68,8 @@ impl<S: Clone + Send> Layout<S> {
             1 => run,
             _ => run.resampling(Resampling::when_ess_below(RESAMPLE_BELOW)?),
         };
-        let part = run
-            .recorder((BarrierRecorder::default(), shapes))
-            .into_task(&(0..self.chains))?
-            .saved_by(codec)
-            .run_by(job)?;
+        let run = run.recorder((BarrierRecorder::default(), shapes));
+        let part = run.task()?.saved_by(codec).run_by(job)?;
         Ok(match part.stopped_by() {
             StoppedBy::Chains => Ended::With(Box::new(part.result())),
             by => Ended::Stopped(by),

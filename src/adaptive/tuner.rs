@@ -25,13 +25,7 @@ pub(super) struct Tuner<K, S> {
     data: Option<(DatumOf<S>, usize)>,
 }
 
-impl<K, S> Clone for Tuner<K, S> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<K, S> Copy for Tuner<K, S> {}
+crate::num::copy! { for [K, S] Tuner<K, S> }
 
 impl<K, S> Tuner<K, S> {
     /// Returns whether most proposals should be accepted, as for kernels that follow a gradient.

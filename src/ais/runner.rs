@@ -181,23 +181,6 @@ impl<'e, P: AnnealingPath, K, R> Ais<'e, P, K, R> {
         self
     }
 
-    /// Returns the task that runs `chains`.
-    ///
-    /// # Errors
-    /// As [`AisTask::new`].
-    pub(crate) fn into_task<'t>(self, chains: &Range<usize>) -> Result<AisTask<'t, P, R>>
-    where
-        K: TransitionKernel<P::At> + Send + Sync + 't,
-    {
-        let kept = (self.recorder, self.copy);
-        AisTask::new(
-            (self.path, Box::new(self.kernel)),
-            self.settings,
-            chains,
-            kept,
-        )
-    }
-
     fn interacting(mut self, selection: Selection) -> Self
     where
         P::State: Clone,

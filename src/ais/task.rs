@@ -55,13 +55,7 @@ pub(crate) struct BlockCodec<P: AnnealingPath, R> {
 
 type ReadBlock<P, R> = fn(&AisTask<'_, P, R>, usize, &[u8]) -> Result<Underway<P, R>>;
 
-impl<P: AnnealingPath, R> Clone for BlockCodec<P, R> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<P: AnnealingPath, R> Copy for BlockCodec<P, R> {}
+crate::num::copy! { for [P: AnnealingPath, R] BlockCodec<P, R> }
 
 impl<'t, P: AnnealingPath, R> AisTask<'t, P, R> {
     /// Creates the task that runs `chains`.

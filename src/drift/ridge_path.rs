@@ -126,13 +126,7 @@ pub struct RidgeAt<'p, F> {
     beta: f64,
 }
 
-impl<F> Clone for RidgeAt<'_, F> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<F> Copy for RidgeAt<'_, F> {}
+crate::num::copy! { for ['a, F] RidgeAt<'a, F> }
 
 impl<'p, F> RidgeAt<'p, F> {
     /// Returns the path.

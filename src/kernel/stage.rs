@@ -19,13 +19,7 @@ pub struct Stage<'m, M> {
     pub model: &'m M,
 }
 
-impl<M> Clone for Stage<'_, M> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<M> Copy for Stage<'_, M> {}
+crate::num::copy! { for ['a, M] Stage<'a, M> }
 
 impl<'m, M: Intermediate> Stage<'m, M> {
     /// Creates stage `index` from one intermediate model to the next.

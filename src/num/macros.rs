@@ -120,6 +120,20 @@ macro_rules! debug_by_fields {
 }
 pub(crate) use debug_by_fields;
 
+/// Implements `Copy` for a type of references or functions, whatever its parameters are. `derive` would bound them.
+macro_rules! copy {
+    (for [$($parameters:tt)*] $type:ty) => {
+        impl<$($parameters)*> Clone for $type {
+            fn clone(&self) -> Self {
+                *self
+            }
+        }
+
+        impl<$($parameters)*> Copy for $type {}
+    };
+}
+pub(crate) use copy;
+
 /// Serialisation of log weights and of matrices. Human-readable formats, such as JSON, write `-inf` as none.
 #[cfg(feature = "serde")]
 pub(crate) mod serial {

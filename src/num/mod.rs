@@ -22,7 +22,7 @@ pub(crate) use log_space::{
 pub use log_space::{WeightSums, log_mean_exp, log_sum_exp};
 #[cfg(feature = "serde")]
 pub(crate) use macros::serial;
-pub(crate) use macros::{debug_by_fields, deserialize_checked, serialize_as, setters};
+pub(crate) use macros::{copy, debug_by_fields, deserialize_checked, serialize_as, setters};
 pub(crate) use quadrature::log_integral;
 pub(crate) use vector::{
     VECTOR_WIDTH, add_scaled, add_scaled_twice, all_finite, set_blend, set_zero, sum_of_squares,

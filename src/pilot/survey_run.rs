@@ -189,7 +189,7 @@ impl Pilot {
         check_stages("stages of the pilot", kernel.stages(), &schedule)?;
         // A survey needs no log Z, so 0 stands in for one that may be unknown. Surrogates would end in a weighing that
         // does not shrink with the number of stages, which spoils the variances.
-        let task = Ais::with_base_log_z(path.clone(), kernel, 0.0)
+        let ais = Ais::with_base_log_z(path.clone(), kernel, 0.0)
             .without_surrogates()
             .recorder(DerivativeRecorder::default())
             .recorded_stages(schedule.stages())
@@ -197,9 +197,8 @@ impl Pilot {
             .chains(self.chains)
             .block_size(self.block_size)
             .seed(seed)
-            .pilot()
-            .into_task(&(0..self.chains))?;
-        let run = task.run_by(job)?.result()?;
+            .pilot();
+        let run = ais.task()?.run_by(job)?.result()?;
         match run.stopped_by() {
             StoppedBy::Chains => Survey::from_run(&run),
             // A survey of some of the chains would not depend on the seed alone.

@@ -32,13 +32,7 @@ pub(super) struct Codec<P: AnnealingPath, K: Invariant<P::At>> {
 
 type ReadLadders<P, K> = fn(&Round<'_, '_, P, K>, usize, &[u8]) -> Result<Ladders<P>>;
 
-impl<P: AnnealingPath, K: Invariant<P::At>> Clone for Codec<P, K> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<P: AnnealingPath, K: Invariant<P::At>> Copy for Codec<P, K> {}
+crate::num::copy! { for [P: AnnealingPath, K: Invariant<P::At>] Codec<P, K> }
 
 impl<'p, P, K> Task for Round<'_, 'p, P, K>
 where

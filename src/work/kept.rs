@@ -94,7 +94,7 @@ impl Job<'_> {
 fn checked_steps<O: Merge + Send>(
     task: &dyn Task<Output = O>,
     block: usize,
-    piece: &Vec<u8>,
+    piece: &[u8],
 ) -> Result<u64> {
     let blocks = task.blocks();
     let expected = format!("one of {blocks:?}");
@@ -129,11 +129,12 @@ impl<O: Merge + Send> Site<'_, O> {
         Ok(outbox.kept.clone().unwrap_or_default())
     }
 
-    /// Returns the outputs that other processes do not have yet; `None` if processes do not share the blocks.
-    pub(super) fn take_unsent(&self) -> Option<Finished> {
-        let outbox = self.outbox.as_ref()?.lock();
-        let mut outbox = outbox.unwrap_or_else(PoisonError::into_inner);
-        Some(std::mem::take(&mut outbox.unsent))
+    /// Returns the outputs that other processes do not have yet.
+    pub(super) fn take_unsent(&self) -> Finished {
+        let outbox = self.outbox.as_ref().map(Mutex::lock);
+        outbox.map_or(Finished::new(), |outbox| {
+            std::mem::take(&mut outbox.unwrap_or_else(PoisonError::into_inner).unsent)
+        })
     }
 }
 

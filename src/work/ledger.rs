@@ -54,8 +54,6 @@ struct Books<T> {
     stopped_by: Option<StoppedBy>,
     /// The reason why this process asks all processes to stop.
     asked: Option<StoppedBy>,
-    /// Whether another process lacks blocks that this one has.
-    is_short: bool,
 }
 
 /// The error of a block.
@@ -112,7 +110,6 @@ impl<T: Merge> Ledger<T> {
             failed: None,
             stopped_by: None,
             asked: None,
-            is_short: false,
         };
         Self {
             kept_apart: unfilled.then(|| blocks.end - 1),
@@ -259,7 +256,7 @@ impl<T: Merge> Ledger<T> {
                 return Err(failed.error);
             }
         }
-        let ended = books.done == self.blocks.end && !books.is_short;
+        let ended = books.done == self.blocks.end;
         Ok(Closed {
             prefix: std::mem::take(&mut books.prefix),
             beyond: match books.stopped_by {
@@ -280,15 +277,6 @@ impl<T: Merge> Ledger<T> {
     pub(super) fn concerns(&self) -> (Option<Failure>, Option<StoppedBy>) {
         let books = self.books();
         (books.failed.clone(), books.asked)
-    }
-
-    pub(super) fn is_complete(&self) -> bool {
-        self.books().done == self.blocks.end
-    }
-
-    /// Notes that another process lacks blocks, so that all processes report a stopped run.
-    pub(super) fn note_short(&self) {
-        self.books().is_short = true;
     }
 
     /// Returns whether `blocks` are blocks of the task whose outputs are still missing.

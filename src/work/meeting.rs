@@ -22,8 +22,6 @@ struct News {
     asked: Option<StoppedBy>,
     /// Whether the process has no block in progress and begins none.
     is_done: bool,
-    /// Whether the process has the outputs of all blocks, if each process runs all of them.
-    is_complete: bool,
 }
 
 impl<O: Merge + Send> Site<'_, O> {
@@ -44,10 +42,8 @@ impl<O: Merge + Send> Site<'_, O> {
         let (failed, asked) = self.ledger.concerns();
         // The process at fault reports its failure itself.
         let own = failed.filter(|failed| !matches!(failed.error, Error::Rank { .. }));
-        let unsent = self.take_unsent();
         News {
-            is_complete: unsent.is_some() || self.ledger.is_complete(),
-            finished: unsent.unwrap_or_default(),
+            finished: self.take_unsent(),
             failed: own.map(|own| (own.block, own.ends_all, own.error.to_string())),
             asked,
             is_done,
@@ -68,10 +64,7 @@ impl<O: Merge + Send> Site<'_, O> {
         self.fail(all, own_rank);
         // The reason of the lowest rank, so that all processes report the same one.
         if let Some(by) = all.iter().find_map(|news| news.asked) {
-            self.ledger.stop(by);
-        }
-        if all.iter().any(|news| news.is_done && !news.is_complete) {
-            self.ledger.note_short();
+            self.stop(by);
         }
         Ok(())
     }
@@ -96,6 +89,20 @@ impl<O: Merge + Send> Site<'_, O> {
                 .fail(blocks.start, merging_panicked(message, chains));
         }
         Ok(self.task.cost(blocks.clone()))
+    }
+
+    /// Ends the work of all processes. If each process runs all blocks, none of them has a result, even if some of them
+    /// have finished all blocks.
+    fn stop(&self, by: StoppedBy) {
+        self.ledger.stop(by);
+        if self.outbox.is_none() {
+            let block = self.ledger.blocks().start;
+            self.ledger.take_failure(Failure {
+                block,
+                ends_all: true,
+                error: by.error(self.task.chains(block).len()),
+            });
+        }
     }
 
     /// Takes in the failures of all processes. If each process runs all blocks, one failure ends all work.

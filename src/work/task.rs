@@ -114,13 +114,7 @@ pub(crate) struct Format<T> {
     pub(super) read: fn(&'static str, &[u8]) -> Result<T>,
 }
 
-impl<T> Clone for Format<T> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<T> Copy for Format<T> {}
+crate::num::copy! { for [T] Format<T> }
 
 /// The reason why a block has no output.
 #[derive(Debug)]

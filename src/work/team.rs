@@ -44,7 +44,7 @@ pub trait Ranks {
 /// The processes of a run, seen from one of them. Only the thread that began the run communicates with the others.
 pub(crate) struct Team<'e> {
     ranks: &'e dyn Ranks,
-    /// Whether a process failed in the last gathering.
+    /// Whether the processes have stopped working together, after a failure that all of them received.
     has_parted: Cell<bool>,
 }
 
@@ -68,7 +68,7 @@ impl<'e> Team<'e> {
         let outcome = Error::check(rank < size, "rank", rank, expected)
             .and_then(|()| check_outside_pool())
             .and_then(|()| work(&team));
-        if team.has_parted() {
+        if team.has_parted.get() {
             return outcome;
         }
         let mut done = None;
@@ -81,11 +81,6 @@ impl<'e> Team<'e> {
             rank: self.ranks.rank(),
             size: self.ranks.size(),
         }
-    }
-
-    /// Returns whether the processes have stopped working together, after a failure that all of them received.
-    fn has_parted(&self) -> bool {
-        self.has_parted.get()
     }
 
     /// Returns the values of all processes, by rank. If one has failed, all return an error and no longer work
@@ -107,7 +102,7 @@ impl<'e> Team<'e> {
     }
 
     fn gather_bytes(&self, mine: Result<Vec<u8>>) -> Result<Vec<Vec<u8>>> {
-        if self.has_parted() {
+        if self.has_parted.get() {
             mine?;
             return Err(Error::invalid("ranks", "a call after a failure", "none"));
         }
@@ -325,7 +320,7 @@ mod tests {
                 message: "lost".to_owned(),
             };
             assert_eq!(refused, lost);
-            assert!(team.has_parted() && team.gather(Ok(1)).is_err());
+            assert!(team.has_parted.get() && team.gather(Ok(1)).is_err());
             Ok(7)
         });
         assert_eq!(outcome.unwrap(), 7);

@@ -127,12 +127,11 @@ where
     };
     // The log Z of the mixture is 0, because it divides the own base by `exp(own_log_z)`.
     let from = asked.log_base_normalizer - search.own_log_z;
-    let task = Ais::with_base_log_z(prepared.path, prepared.kernel, from)
+    let ais = Ais::with_base_log_z(prepared.path, prepared.kernel, from)
         .schedule(schedule)
         .chains(prepared.chains)
-        .seed(prepared.seed)
-        .into_task(&(0..prepared.chains))?
-        .saved_by(codec);
+        .seed(prepared.seed);
+    let task = ais.task()?.saved_by(codec);
     job.foresee(task.cost(task.blocks()));
     let run = task.run_by(job)?.result()?;
     let is_compared = prepared.is_compared;

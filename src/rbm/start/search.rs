@@ -326,14 +326,13 @@ impl<T: Scalar> Pilots<'_, T> {
         if let Some(engine) = self.of.engine {
             path = path.with_simd_level(engine)?;
         }
-        let task = Ais::new(&path, BlockGibbs)
+        let ais = Ais::new(&path, BlockGibbs)
             .schedule(Schedule::linear(stages)?)
             .chains(PILOT_CHAINS)
             .block_size(PILOT_BLOCK)
             .seed(self.rng.next_u64())
-            .pilot()
-            .into_task(&(0..PILOT_CHAINS))?;
-        let run = task.run_by(&mut self.job)?.result()?;
+            .pilot();
+        let run = ais.task()?.run_by(&mut self.job)?.result()?;
         if run.stopped_by() != StoppedBy::Chains {
             return Err(run.stopped_by().error(PILOT_CHAINS));
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::time::UNIX_EPOCH;
+use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
@@ -42,36 +42,30 @@ pub(crate) struct Saved {
 
 /// Returns the name of a process's file: `file` for a single process, otherwise `file` with the rank behind a dot.
 pub(super) fn file_of(file: &Path, share: Share) -> PathBuf {
-    match share.size {
-        1 => file.to_owned(),
-        _ => with_rank(file, share.rank),
-    }
+    named(file, (share.size > 1).then_some(share.rank))
 }
 
-fn with_rank(file: &Path, rank: usize) -> PathBuf {
+fn named(file: &Path, rank: Option<usize>) -> PathBuf {
     let mut name = file.as_os_str().to_owned();
-    name.push(format!(".{rank}"));
+    if let Some(rank) = rank {
+        name.push(format!(".{rank}"));
+    }
     name.into()
 }
 
 /// Returns the ranks of the files whose names are `file`, a dot and a rank; `None` stands for `file` itself.
 fn candidates(file: &Path) -> Vec<Option<usize>> {
-    let mut found = Vec::new();
-    // If this fails, the file counts as found, so that reading it reports the reason.
-    found.extend(file.try_exists().unwrap_or(true).then_some(None));
     let folder = file.parent().filter(|folder| *folder != Path::new(""));
-    let Ok(entries) = fs::read_dir(folder.unwrap_or(Path::new("."))) else {
-        return found;
-    };
-    let start = file.file_name().map(|name| format!("{}.", name.display()));
-    for entry in entries.flatten() {
-        let name = entry.file_name().into_string().unwrap_or_default();
-        let rank = start.as_ref().and_then(|start| name.strip_prefix(start));
-        let rank = rank.and_then(|rank| rank.parse::<usize>().ok());
+    let entries = fs::read_dir(folder.unwrap_or(Path::new(".")));
+    let ranks = entries.into_iter().flatten().flatten().filter_map(|entry| {
+        let rank = entry.path().extension()?.to_str()?.parse().ok();
         // `01` and `+1` parse as numbers, but no process writes such a name.
-        let is_same = |rank: &usize| with_rank(file, *rank).file_name() == Some(&entry.file_name());
-        found.extend(rank.filter(is_same).map(Some));
-    }
+        let is_same = named(file, rank).file_name() == Some(&entry.file_name());
+        (rank.is_some() && is_same).then_some(rank)
+    });
+    // If this fails, the file counts as found, so that reading it reports the reason.
+    let whole = file.try_exists().unwrap_or(true).then_some(None);
+    let mut found = Vec::from_iter(whole.into_iter().chain(ranks));
     found.sort_unstable();
     found
 }
@@ -82,14 +76,13 @@ fn read_part(
     header: &Header<'_>,
     rank: Option<usize>,
 ) -> Result<Option<(PathBuf, Saved)>> {
-    let (path, is_part): (_, &dyn Fn(_) -> bool) = match rank {
-        None => (file.to_owned(), &|_| true),
-        Some(rank) => (with_rank(file, rank), &move |of: Option<(usize, usize)>| {
-            of.is_some_and(|(found, size)| found == rank && size > 1)
-        }),
+    let path = named(file, rank);
+    let is_of = |rank, of: Option<(usize, usize)>| {
+        of.is_some_and(|(found, size)| found == rank && size > 1)
     };
+    let is_part = |of| rank.is_none_or(|rank| is_of(rank, of));
     let decode = |payload: &[u8]| decode("checkpoint", payload);
-    let Some(saved) = read(&path, header, is_part, decode)? else {
+    let Some(saved) = read(&path, header, &is_part, decode)? else {
         return Ok(None);
     };
     // Refuses a file that another run is writing.
@@ -98,16 +91,13 @@ fn read_part(
 }
 
 /// A file as a process sees it: rank, length, and time of the last change. Processes compare it to find shared files.
-type Seen = (Option<usize>, u64, u128);
+type Seen = (Option<usize>, u64, Option<SystemTime>);
 
 fn seen(file: &Path) -> Vec<Seen> {
-    let look = |rank: Option<usize>| {
-        let path = rank.map_or(file.to_owned(), |rank| with_rank(file, rank));
-        let found = fs::metadata(path).ok();
+    let look = |rank| {
+        let found = fs::metadata(named(file, rank)).ok();
         let length = found.as_ref().map_or(0, fs::Metadata::len);
-        let changed =
-            found.and_then(|found| found.modified().ok()?.duration_since(UNIX_EPOCH).ok());
-        (rank, length, changed.map_or(0, |since| since.as_nanos()))
+        (rank, length, found.and_then(|found| found.modified().ok()))
     };
     candidates(file).into_iter().map(look).collect()
 }
