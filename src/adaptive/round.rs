@@ -93,6 +93,7 @@ pub(super) struct Reached<S, K> {
     pub(super) not_fitted: Option<NotFitted>,
     /// Number of draws of the fitted base in the next round, if it has no stages.
     pub(super) draws: Option<u64>,
+    /// The first pass, then the rounds. Its length is the number of the next round.
     pub(super) rounds: Vec<Round>,
     pub(super) last: Option<Last<S, K>>,
     pub(super) stopped_by: Option<StoppedBy>,
@@ -100,6 +101,7 @@ pub(super) struct Reached<S, K> {
 
 pub(super) enum Ended<S> {
     Stopped(StoppedBy),
+    /// The run, or its error: if no chain reached the target's support, a round of more stages may mend it.
     With(Box<Result<Run<S, RoundRecorder<S>>>>),
 }
 

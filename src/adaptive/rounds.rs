@@ -52,7 +52,8 @@ use crate::{Error, Result};
 /// with [`fitted`](Self::fitted). With
 /// [`until_error`](Self::until_error) the run ends at that standard error, or
 /// [warns](crate::estimate::Warning::ErrorNotReached) of a larger one if the budget, the [number of rounds](Self::rounds) or
-/// the time limit ends it first, or if the variance of the rounds fell by less than half while their stages grew fourfold.
+/// the time limit ends it first, or if, from the eighth round on, the variance of the rounds fell by less than half while their
+/// stages grew fourfold.
 /// [`RoundsRun::stopped_by`] returns the reason.
 #[must_use]
 #[doc(alias("marginal likelihood", "evidence"))]
@@ -370,10 +371,12 @@ where
     ) -> Result<Reached<P::State, K>> {
         let (spent, is_smaller) = (first.evaluations, chains < self.most_chains());
         if let Some(budget) = self.budget {
-            // 256 chains within the limit of their passes may spend more than a half, in a budget that was named for 64.
-            let least = match self.fitting.is_some() && !is_smaller {
-                true if self.chains.is_none() => spent.saturating_add(spent.div_ceil(3)),
-                fits => spent.saturating_mul(divisor_before_last(fits)),
+            let fits_whole = self.fitting.is_some() && !is_smaller;
+            let least = match fits_whole && self.chains.is_none() {
+                // An error may have named this budget for 64 chains. If 256 stayed within the limit of their passes, they may
+                // have spent up to three quarters of it.
+                true => spent.saturating_add(spent.div_ceil(3)),
+                false => spent.saturating_mul(divisor_before_last(fits_whole)),
             };
             let fewer = if is_smaller { "" } else { ", or fewer chains" };
             let expected =
@@ -439,22 +442,23 @@ where
         job: &mut Job<'_>,
     ) -> Result<Ended<P::State>> {
         let mut layout = self.layout(at.chains);
-        let start = || -> Result<Start<K>> {
+        let with_stages = || -> Result<Start<K>> {
             Ok((at.kernel.clone(), at.barrier.schedule(plan.stages)?, seed))
         };
         match (&at.fitted, &self.fitting) {
             (Some(base), Some(from)) => {
                 let start = match plan.draws {
+                    // Each draw is a chain that does not move, in one stage.
                     Some(draws) => {
                         (layout.chains, layout.coordinates) = (draws as usize, None);
                         layout.block_size = self.together(LATER_BLOCK);
                         None
                     }
-                    None => Some(start()?),
+                    None => Some(with_stages()?),
                 };
                 from.round(base, (start, seed), &layout, job)
             }
-            _ => layout.run(self.path.clone(), start()?, codec, job),
+            _ => layout.run(self.path.clone(), with_stages()?, codec, job),
         }
     }
 

@@ -143,7 +143,7 @@ where
     }
 
     fn identity(&self) -> Result<Identity> {
-        let path = self.search.path_from_old();
+        let path = self.search.path_from_own();
         let identity = identity(path, &self.search.kernel, &stages(), self.named())?;
         Ok(identity.with_checksum_of(&encode("states", &self.search.states)?))
     }

@@ -3,6 +3,10 @@
 //! A new stage changes beta, not the states. So a state's log densities at the ends of the path stay valid until the
 //! chain moves, but its log density at beta does not. A method that lets its caller change a state forgets the values
 //! known of the state, unless the caller gets these values too and updates both.
+//!
+//! Of the accessors, `learned_mut` is for callers that leave the state as it is; `ends_mut` and `run_mut` are for kernels
+//! without gradients, which are forgotten; `make_room` and then `graded_mut` are for kernels with gradients. `peek_mut`
+//! reads what one of these has made room for.
 
 use std::ops::Range;
 

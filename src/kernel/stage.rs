@@ -9,7 +9,8 @@ use crate::path::Intermediate;
 /// One stage of a schedule, from the model that a chain leaves to the model that it reaches.
 #[derive(Debug)]
 pub struct Stage<'m, M> {
-    /// Index k of the stage, 1 to K: from `beta_{k-1}` to `beta_k`.
+    /// Index k of the stage, 1 to K: from `beta_{k-1}` to `beta_k`. One more is counted if a run moves from a surrogate of the
+    /// target to the target.
     pub index: usize,
     /// `beta_k`, for parameters that vary along the path, such as a step size.
     pub beta: f64,

@@ -16,6 +16,9 @@ pub(crate) fn stages_left(beta: f64, length: f64) -> usize {
 
 /// Number of guesses before bisection. They take the distance as proportional to the stage's length in beta.
 const PROPORTIONAL: usize = 10;
+/// Number of guesses after which a stage counts as too long: a hundred cross the range of f64, and some sixty bisect what is
+/// left to its last digit.
+const MOST_TRIALS: usize = 200;
 /// Factor between later guesses, as long as all are too long or all are too short. A hundred of them cross the range of
 /// f64.
 const LEAP: f64 = 1024.0;
@@ -48,21 +51,21 @@ where
     // `high` is the shortest stage known to be too long.
     let (mut low, mut high) = (0.0, f64::INFINITY);
     let mut step = guess.min(all);
-    for trials in 1..=200 {
-        let length = distance_to(populations, (&here, &path.at(beta + step)), datum_of)?;
-        let is_last = length <= distance && step == all;
-        if is_last || (length / distance - 1.0).abs() < precision {
+    for trials in 1..=MOST_TRIALS {
+        let found = distance_to(populations, (&here, &path.at(beta + step)), datum_of)?;
+        let is_last = found <= distance && step == all;
+        if is_last || (found / distance - 1.0).abs() < precision {
             return Ok(NextStage {
                 beta: if is_last { 1.0 } else { beta + step },
-                distance: length,
+                distance: found,
                 evaluations: learned.map_or(trials + 1, usize::from),
             });
         }
-        match length <= distance {
+        match found <= distance {
             true => low = step,
             false => high = step,
         }
-        let proportional = step * distance / length;
+        let proportional = step * distance / found;
         // If few chains carry the weight, the distance may grow like a high power of the stage.
         let trusted = trials <= PROPORTIONAL && low < proportional && proportional < high;
         step = match trusted {

@@ -44,7 +44,7 @@ where
         }));
         let mut blocks = Vec::new();
         blocks.resize_with(starts.len(), || None);
-        side_by_side(&mut blocks, 0, &|index, block| {
+        on_each(&mut blocks, 0, &|index, block| {
             let mine = &ranges[index];
             let mut start =
                 || Population::start(path.clone(), mine.start, mine.len(), starts[index].clone());
@@ -74,7 +74,7 @@ where
 
     /// Runs `work` on each block and its index, as [`map`](Self::map) does. It is compiled once, whatever `work` finds.
     fn each(&mut self, work: &On<'_, Population<P>>) -> Result<()> {
-        side_by_side(&mut self.blocks, 0, &|index, population| {
+        on_each(&mut self.blocks, 0, &|index, population| {
             let done = caught(&mut || work(index, population));
             done.unwrap_or_else(|message| Err(population.panicked(message)))
         })
@@ -249,9 +249,9 @@ fn ranges(chains: Range<usize>, largest: usize) -> impl Iterator<Item = Range<us
 /// Work on an item, given with its index.
 type On<'a, T> = dyn Fn(usize, &mut T) -> Result<()> + Sync + 'a;
 
-/// Runs `work` on each item, in parallel if threads are free. The items have the indices from `first` on. Returns the
+/// Runs `work` on each item, in parallel if threads of the job's pool are free (`Task::width`). The items have the indices from `first` on. Returns the
 /// error of the leftmost item that failed.
-fn side_by_side<T: Send>(items: &mut [T], first: usize, work: &On<'_, T>) -> Result<()> {
+fn on_each<T: Send>(items: &mut [T], first: usize, work: &On<'_, T>) -> Result<()> {
     match items {
         [] => Ok(()),
         [item] => work(first, item),
@@ -259,10 +259,9 @@ fn side_by_side<T: Send>(items: &mut [T], first: usize, work: &On<'_, T>) -> Res
             let half = items.len() / 2;
             let (left, right) = items.split_at_mut(half);
             let (mut of_left, mut of_right) = (Ok(()), Ok(()));
-            join(
-                &mut || of_left = side_by_side(left, first, work),
-                &mut || of_right = side_by_side(right, first + half, work),
-            );
+            join(&mut || of_left = on_each(left, first, work), &mut || {
+                of_right = on_each(right, first + half, work)
+            });
             of_left.and(of_right)
         }
     }

@@ -137,7 +137,8 @@ impl<S> Block<S> {
         self.level_weights();
     }
 
-    /// Swaps the state of `chain` with the state of the same chain of another block.
+    /// Swaps the state of `chain` with the state of the same chain of another block. Both blocks must be on one path, because
+    /// what is known of a state goes with it. Streams and log weights stay.
     pub(crate) fn exchange(&mut self, other: &mut Self, chain: usize) {
         // Read first, because `chain_mut` forgets what is known of a state.
         let known = (self.memory(chain), other.memory(chain));

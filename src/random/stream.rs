@@ -49,6 +49,7 @@ macro_rules! purposes {
     };
 }
 
+// A number belongs to its purpose for ever, since it decides on the bits of runs: 4 and 8 are gone, and the next one is 35.
 purposes! {
     /// The chains of an annealed run.
     pub RUN = 0;

@@ -208,6 +208,7 @@ impl<T: Scalar> Buffers<T> {
             let drawn = self.hidden.panel_mut(panel).zip(&mut self.increments);
             let mut chains = products.zip(drawn);
             for count in Words::groups(self.chains.len()) {
+                // In the zips below, words come first: when they end, no further chain is taken.
                 let words = self.words.draw::<T>(engine, lanes, count);
                 vectorized!(
                     engine,
@@ -278,7 +279,7 @@ impl<T: Scalar> Buffers<T> {
         let products = R::products(&mut self.products);
         let bias = self.visible_bias.iter_mut();
         let bias = bias.flat_map(|row| row.0.as_flattened_mut());
-        // Logits in units of ln 2.
+        // Logits in units of ln 2, since visible units are drawn but not weighed: `exp2` saves a product.
         let nearest = |x: f64| T::nearest(std::f64::consts::LOG2_E * x);
         for (bias, value) in bias.zip(model.visible_biases()) {
             *bias = nearest(value);

@@ -103,6 +103,7 @@ impl<T: Scalar> RbmPath<T> {
             base_bias,
             categorical,
             knots,
+            // Decided below, whatever engine and component weights are set later.
             on_grid: ends.iter().map(SegmentEnd::on_finest_grid).collect(),
             ends,
             engine,

@@ -62,7 +62,7 @@ where
         let all = 0..self.starts.len();
         let stream = self.stream.clone();
         let mut chains = Populations::start(self.path.clone(), all.clone(), LATER_BLOCK, stream)?;
-        chains.map(&|population| population.place_at(0.0))?;
+        // The draws are thrown away: they only give the chains their streams.
         chains.replace_states(self.starts.to_vec());
         let mut tuning = match self.tuner {
             Some(tuner) => {

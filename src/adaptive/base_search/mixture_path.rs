@@ -23,8 +23,8 @@ where
     Arc::new(GeometricPath::new(base, path.at(1.0)))
 }
 
-/// A path from the target, at beta 0, to its power [`HIGHEST_POWER`], at beta 1. Chains start at given states, not at
-/// draws.
+/// A path from the target, at beta 0, to its power [`HIGHEST_POWER`], at beta 1. It breaks the promise that `at(0)` equals the
+/// base, so chains must start at given states, not at draws.
 pub(super) struct Cooled<P: AnnealingPath, L>(pub(super) MixturePath<P, L>);
 
 impl<P: AnnealingPath, L> Clone for Cooled<P, L> {

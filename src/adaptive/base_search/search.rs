@@ -225,7 +225,7 @@ where
     }
 
     /// Returns the path from a mixture that contains only the path's own base.
-    pub(in crate::adaptive) fn path_from_old(&self) -> MixturePath<P, LawOf<P>> {
+    pub(in crate::adaptive) fn path_from_own(&self) -> MixturePath<P, LawOf<P>> {
         from_base(&self.path, self.mixture_of(Vec::new()))
     }
 
@@ -242,12 +242,12 @@ where
         job: &Job<'_>,
     ) -> Result<FoundBase<P, LawOf<P>>> {
         let mut seeds = ChallengeStream::Search.stream(self.seed);
-        let old = self.path_from_old();
+        let own = self.path_from_own();
         let [scouting, cooling] = BUDGET_SHARES[usize::from(P::State::CLIMBS)];
         let [scouting, cooling, fitting] = [scouting, cooling, 1.0 - scouting - cooling]
             .map(|share| (share * budget as f64) as u64);
-        let (scouts, scouted) = self.scouts(&old, scouting, job, &mut seeds)?;
-        let (trails, cooled) = self.trails(&old, &scouts, cooling, job)?;
+        let (scouts, scouted) = self.scouts(&own, scouting, job, &mut seeds)?;
+        let (trails, cooled) = self.trails(&own, &scouts, cooling, job)?;
         let spent = scouted + cooled;
         // Scouts and cooling may exceed their shares: scouts finish a stage, cooling makes a move a power.
         let fitting = fitting.min(budget.saturating_sub(spent));
@@ -257,13 +257,13 @@ where
         };
         let (starts, stopped) = (trails.ends().len(), Cell::new(None::<StoppedBy>));
         let mixture = || {
-            let draws = (0..draws).map(|_| old.base().sample(&mut seeds)).collect();
+            let draws = (0..draws).map(|_| own.base().sample(&mut seeds)).collect();
             let is_over = || {
                 stopped.set(stopped.get().or_else(|| job.stopped()));
                 stopped.get().is_some()
             };
             let trails = trails.with_draws(draws);
-            self.mixture(&old, &trails, (fitting, &is_over), &mut seeds)
+            self.mixture(&own, &trails, (fitting, &is_over), &mut seeds)
         };
         let panicked = |message| Error::panicked(message, 0..starts);
         let (base, modes, fitted) = caught_once(mixture).map_err(panicked)??;
@@ -284,13 +284,13 @@ where
     /// second population and the evaluations of both.
     fn scouts(
         &self,
-        old: &MixturePath<P, LawOf<P>>,
+        own: &MixturePath<P, LawOf<P>>,
         allowance: u64,
         job: &Job<'_>,
         seeds: &mut StreamRng,
     ) -> Result<(Arrived<P::State, K>, u64)> {
         let mut scout = |kernel: &K, size: (usize, usize), terms: (u64, bool)| {
-            self.scout((old.clone(), kernel), size, terms, (seeds.next_u64(), job))
+            self.scout((own.clone(), kernel), size, terms, (seeds.next_u64(), job))
         };
         let few = scout(
             &self.kernel,
@@ -310,7 +310,7 @@ where
     /// Cools some scouts and the user's states. Also returns the number of evaluations.
     fn trails(
         &self,
-        old: &MixturePath<P, LawOf<P>>,
+        own: &MixturePath<P, LawOf<P>>,
         scouts: &Arrived<P::State, K>,
         allowance: u64,
         job: &Job<'_>,
@@ -324,7 +324,7 @@ where
         let of_move = RUNGS as u64 * starts.len() as u64 * self.evaluations();
         let moves = (allowance / of_move).clamp(1, MOST_COOLING_MOVES);
         let task = Cooling {
-            path: Cooled(old.clone()),
+            path: Cooled(own.clone()),
             kernel: &scouts.found.kernel,
             tuner: self.tuner,
             moves: moves as usize,
@@ -340,12 +340,12 @@ where
     /// evaluations spent. Ends early if `is_over` returns true.
     fn mixture(
         &self,
-        old: &MixturePath<P, LawOf<P>>,
+        own: &MixturePath<P, LawOf<P>>,
         trails: &Trails<P::State>,
         (allowance, is_over): (u64, &dyn Fn() -> bool),
         rng: &mut StreamRng,
     ) -> Result<(MixtureBase<P, LawOf<P>>, usize, u64)> {
-        let log_density = |state: &P::State| old.target().log_density(state);
+        let log_density = |state: &P::State| own.target().log_density(state);
         let gradient = self.gradient.as_deref();
         let gradient =
             gradient.map(|one| |state: &P::State, to: &mut P::State| one.write(state, to));
@@ -355,7 +355,7 @@ where
             allowance,
             ChallengeStream::Modes.stream(self.seed),
         );
-        target.epsilon = old.target().epsilon();
+        target.epsilon = own.target().epsilon();
         target.is_over = is_over;
         let modes = P::State::find_modes(trails, &target)?;
         let count = modes.len();

@@ -116,12 +116,12 @@ impl<'r> Judged<'r> {
     ) -> Result<Self> {
         Error::check_inner_fraction("confidence", confidence)?;
         let [own, bound] = bounds(first, second, confidence)?;
-        let [old, new] = [
+        let [of_first, of_second] = [
             first.interval_at(confidence)?,
             second.interval_at(confidence)?,
         ];
-        let lies_below =
-            own.is_some_and(|own| exceeds(own, second.interval().1)) || exceeds(old.0, new.1);
+        let lies_below = own.is_some_and(|own| exceeds(own, second.interval().1))
+            || exceeds(of_first.0, of_second.1);
         let bound = bound.map(|bound| (bound, confidence));
         let judgement = match judgement(first, second, lies_below, bound) {
             Some(_) if !is_compared => Judgement::Undecided,

@@ -115,12 +115,14 @@ where
         tries.most = u64::MAX;
         tries.spent += evaluations(&at);
         let mut found = self.fit(&mut at, tries)?;
-        let of_moves = (FURTHER_MOVES * tries.chains) as u64 * self.rounds.of_move();
+        let chains = one.chains + other.chains;
+        let of_moves = (FURTHER_MOVES * chains) as u64 * self.rounds.of_move();
         if tries.go_on(&found, tries.spent + of_moves) {
             let arrived = evaluations(&at);
             at.iter_mut()
                 .try_for_each(|pass| pass.stay(FURTHER_MOVES, pulse))?;
             tries.spent += evaluations(&at) - arrived;
+            // The second fit adds the states of these passes again.
             tries.passed.truncate(tries.passed.len() - at.len());
             found = self.fit(&mut at, tries)?;
         }

@@ -241,6 +241,7 @@ impl<T: Scalar> Pilots<'_, T> {
         let (rbm, of) = (self.rbm, self.of);
         let (hidden, visible) = (rbm.hidden_units(), rbm.visible_units());
         let coins = BaseRate::uniform(hidden, visible)?;
+        // The candidates went with the start of the round before.
         self.depths.clear();
         self.drawn.clear();
         let mut states = self.pilot(name, first.clone(), GIVEN_STAGES)?;
@@ -276,7 +277,8 @@ impl<T: Scalar> Pilots<'_, T> {
             is_enough = false;
             set_to_surest(&mut self.candidates);
         }
-        // The pilot of the mixture has reached the mass of each base, so the bases fitted anew lack none of it.
+        // Unless it is too low, the pilot of the mixture has reached the mass of each base, so the bases fitted anew lack none
+        // of it. If it is too low, a base that is left may be a fitted one; its pool still has the samples of all pilots.
         for (place, (_, components)) in FITTED.into_iter().enumerate() {
             let fitted = self.fitted(components, first, &known)?;
             self.candidates[first_fitted + place].base = fitted;
