@@ -130,6 +130,19 @@ mod tests {
         }
     }
 
+    #[cfg(feature = "checkpoint")]
+    #[test]
+    fn only_blocks_of_a_node_make_a_node() {
+        for start in 0..20_usize {
+            for end in start..20 {
+                let length = end - start;
+                let is_node = length.is_power_of_two() && start.is_multiple_of(length);
+                let blocks = Node::of(&(start..end), ()).map(|node| node.blocks());
+                assert_eq!(blocks, is_node.then_some(start..end));
+            }
+        }
+    }
+
     #[test]
     fn siblings_are_merged_before_strangers() {
         assert_eq!(fold(nodes(0..5)).unwrap().0, "(((0 1) (2 3)) 4)");

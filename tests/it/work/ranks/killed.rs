@@ -1,6 +1,7 @@
 //! Shared runs that are killed or stopped: what is lost is little, whichever rank did it.
 
 use std::fs;
+use std::ops::ControlFlow;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -168,4 +169,35 @@ fn files_of_two_numbers_of_ranks_go_together() {
     let resumed = slow(&path).checkpoint(disks.of(0)).resume().unwrap();
     assert_eq!(said(&resumed), said(&slow(&path).run().unwrap()));
     assert_eq!(disks.names(), ["run"]);
+}
+
+/// Killed when one rank had replaced its first file of a new number of ranks, and the disk of the other was lost.
+#[test]
+fn each_first_file_of_another_number_of_ranks_holds_everything() {
+    let _alone = ALONE.lock();
+    let path = path();
+    let (disks, copies) = (Disks::new("first", false), Disks::new("of_first", false));
+    PASSED.store(0, Ordering::Relaxed);
+    on_ranks(3, |world: Channels| {
+        let stopped = slow(&path).progress(stop(0.5));
+        expect_stopped(stopped.checkpoint(disks.of(0)).ranks(&world).run());
+    });
+    let before = PASSED.load(Ordering::Relaxed);
+    on_ranks(2, |world: Channels| {
+        let stopped = slow(&path).progress(|_| match world.rank {
+            1 => ControlFlow::Continue(()),
+            _ => {
+                if copies.names().is_empty() {
+                    disks.copy_to(&copies);
+                }
+                ControlFlow::Break(())
+            }
+        });
+        expect_stopped(stopped.checkpoint(disks.of(0)).ranks(&world).resume());
+    });
+    fs::remove_file(copies.folder.join("run.1")).unwrap();
+    PASSED.store(before, Ordering::Relaxed);
+    let resumed = slow(&path).checkpoint(copies.of(0)).resume().unwrap();
+    assert_eq!(PASSED.load(Ordering::Relaxed), 1_800, "{before}");
+    assert_eq!(said(&resumed), said(&slow(&path).run().unwrap()));
 }
