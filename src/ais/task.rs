@@ -378,10 +378,10 @@ const PROBE_CHAINS: usize = 8;
 impl<P: AnnealingPath, R> AisTask<'_, P, R> {
     /// Returns the probe chains of the run; `None` if they meet an error or panic, which the run itself will report.
     pub(crate) fn probe(&self) -> Option<Probe> {
-        caught(&mut || self.meet()).ok().and_then(Result::ok)
+        caught(&mut || self.try_probe()).ok().and_then(Result::ok)
     }
 
-    fn meet(&self) -> Result<Probe> {
+    fn try_probe(&self) -> Result<Probe> {
         let (path, schedule) = (&self.path, &self.settings.schedule);
         let chains = PROBE_CHAINS.min(self.settings.largest_block());
         // The seed is 0 in every run, because pooled runs of different seeds compare their probes.
@@ -394,6 +394,7 @@ impl<P: AnnealingPath, R> AisTask<'_, P, R> {
         for stage in [1, stages.div_ceil(2), stages] {
             starts.push(log_densities_of(&path.at(betas[stage]), states));
         }
+        // Does the move ask a model of batches for one state at a time?
         let before = single_states();
         population.advance_by(self.kernel.as_ref(), betas[1])?;
         let single = single_states() - before;

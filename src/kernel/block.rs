@@ -377,6 +377,11 @@ impl<S> Block<S> {
         self.log_weights.fill(0.0);
     }
 
+    /// Forgets the log densities and gradients known of all states.
+    pub(crate) fn forget_known(&mut self) {
+        self.known.forget_all();
+    }
+
     pub(crate) fn take_states_and_log_weights(&mut self) -> (Vec<S>, Vec<f64>) {
         self.known.forget_all();
         (take(&mut self.states), take(&mut self.log_weights))

@@ -111,12 +111,15 @@ impl<P: AnnealingPath> Population<P> {
     /// Reweights the chains from the target's surrogate to the target, and moves them at the target.
     pub(crate) fn enter_target(&mut self, kernel: &dyn Moves<P::At>) -> Result<()> {
         self.on_surrogates = false;
+        self.block.forget_known();
         self.weigh_to_model(self.path.at(1.0))?;
         self.stay_by(kernel)
     }
 
     /// Reweights the chains from the target to its surrogate.
     pub(crate) fn leave_target(&mut self) -> Result<()> {
+        // A surrogate has the beta of the model that it stands for, but other log densities.
+        self.block.forget_known();
         self.weigh_to_model(self.model_at(1.0))
     }
 
@@ -386,5 +389,87 @@ impl<P: AnnealingPath> Population<P> {
         block: SavedBlock<P::State>,
     ) -> Result<Self> {
         Self::from_block(path, beta, Block::restored(chains, block)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::RandomWalkMetropolis;
+    use crate::model::{Gaussian, UnnormalizedModel};
+    use nalgebra::DVector;
+
+    /// The same Gaussian at all betas. Its surrogates are higher by log f = 1.
+    #[derive(Debug, Clone)]
+    struct Constant(Gaussian);
+
+    #[derive(Debug)]
+    struct At {
+        gaussian: Gaussian,
+        beta: f64,
+        higher: f64,
+    }
+
+    impl UnnormalizedModel for At {
+        type State = DVector<f64>;
+
+        fn log_density(&self, state: &DVector<f64>) -> f64 {
+            self.higher + self.gaussian.log_density(state)
+        }
+    }
+
+    impl Intermediate for At {
+        fn beta(&self) -> f64 {
+            self.beta
+        }
+    }
+
+    impl AnnealingPath for Constant {
+        type State = DVector<f64>;
+        type Base = Gaussian;
+        type At = At;
+
+        fn base(&self) -> &Gaussian {
+            &self.0
+        }
+
+        fn at(&self, beta: f64) -> At {
+            let (gaussian, higher) = (self.0.clone(), 0.0);
+            At {
+                gaussian,
+                beta,
+                higher,
+            }
+        }
+
+        fn surrogate_at(&self, beta: f64) -> Option<At> {
+            let higher = 1.0;
+            Some(At {
+                higher,
+                ..self.at(beta)
+            })
+        }
+    }
+
+    #[test]
+    fn what_is_known_of_a_state_ends_where_surrogates_meet_the_target() -> Result<()> {
+        let first = crate::random::stream(0, crate::random::Purpose::TESTING, 0);
+        let (states, rngs) = (vec![DVector::zeros(1); 8], streams(8, first)?);
+        let path = Constant(Gaussian::standard(1)?);
+        let chains = Population::from_states(path, 1.0, 0, states, rngs)?;
+        let (mut chains, kernel) = (chains.by_surrogates(), RandomWalkMetropolis::new(1.0)?);
+        chains.stay(&kernel)?;
+        chains.leave_target()?;
+        assert!(
+            chains
+                .block()
+                .log_weights()
+                .iter()
+                .all(|w| (w - 1.0).abs() < 1e-12)
+        );
+        chains.stay(&kernel)?;
+        chains.enter_target(&kernel)?;
+        assert!(chains.block().log_weights().iter().all(|w| w.abs() < 1e-12));
+        Ok(())
     }
 }

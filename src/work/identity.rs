@@ -243,6 +243,7 @@ impl Identity {
             Error::check_found(found.unit, &found.length, &self.length)?;
         }
         Probe::check_found(self.probe.as_ref(), found.probe.as_ref())?;
+        // Not between processes, whose figures may differ by rounding: what only the checksum sees is not compared there.
         if alike == Alike::Exactly && found.checksum != self.checksum {
             return Err(Error::OtherRun {
                 setting: "a path and kernel",

@@ -60,7 +60,7 @@ impl<'e> Job<'e> {
         self.meter.skip(chain_steps);
     }
 
-    /// Sets the number of chain-steps left to the end of all work.
+    /// Sets the number of chain-steps left to the end of all work. What is skipped later counts against it.
     pub(crate) fn foresee(&self, chain_steps: u64) {
         self.meter.foresee(chain_steps);
     }
@@ -113,8 +113,10 @@ impl<'e> Job<'e> {
         Ok(None)
     }
 
-    /// Carries a value from one task of a sequence to the next: saves it in place of the blocks of the task that has
-    /// ended, so that a later call can resume. Returns the first process's `reached` in all processes. The `figures` of
+    /// Carries a value from one task of a sequence to the next: keeps it in place of the blocks of the task that has
+    /// ended. It reaches a file with the next block that is saved; until then the file has the blocks of the task that ended. A
+    /// value that ends the work must come last, or a call that resumes would end there. Returns the first process's `reached` in
+    /// all processes. The `figures` of
     /// all processes must agree up to rounding.
     pub(crate) fn carry<C>(
         &mut self,

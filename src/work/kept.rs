@@ -77,7 +77,7 @@ impl Job<'_> {
             bytes = Ok(of_first);
         }
         if let Some(keeper) = &self.keeper {
-            keeper.turn(bytes);
+            keeper.start_next_task(bytes);
         }
         Ok(reached)
     }

@@ -190,6 +190,7 @@ impl<T: Merge> Ledger<T> {
         while books.stopped_by != Some(StoppedBy::StandardError)
             && let Some(blocks) = books.take_in(self.kept_apart)
         {
+            // The error asked for may have changed since, so the last of them is asked about again.
             let is_asked = blocks.len() == 1 || !books.has_next();
             if is_asked && rule(books.done, &books.prefix) {
                 books.stopped_by = Some(StoppedBy::StandardError);

@@ -90,7 +90,7 @@ impl<'a> Pulse<'a> {
         self.saved.take()
     }
 
-    /// Stores the position of the block.
+    /// Stores the position of the block, for errors of code that panics outside of a population, which names its own.
     pub(crate) fn at(&mut self, place: Place) {
         self.place = place;
     }
@@ -107,7 +107,7 @@ impl<'a> Pulse<'a> {
 }
 
 /// The functions that write and read a value, for checkpoints and other processes. Their first argument names the value in
-/// errors. Only work that is saved or shared has formats, so that other work needs no serde.
+/// errors. Only work that is saved or shared has formats (`Format::serde`), so that other work needs no serde.
 #[cfg_attr(not(feature = "checkpoint"), allow(dead_code))]
 pub(crate) struct Format<T> {
     pub(super) write: fn(&'static str, &T) -> Result<Vec<u8>>,
@@ -133,6 +133,7 @@ impl From<Error> for Halt {
 pub(crate) struct Stepped {
     /// Chain-steps taken.
     pub(crate) cost: u64,
+    /// Whether the block ends with this step. It is then neither saved nor canceled.
     pub(crate) is_last: bool,
     /// Forecast of the chain-steps left to the end of all work, if it changes during the work.
     pub(crate) left: Option<u64>,

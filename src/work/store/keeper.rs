@@ -99,8 +99,8 @@ impl<'a> Keeper<'a> {
         }
     }
 
-    /// Stores the carried value from which the next task starts, and drops the blocks of the task before it.
-    pub(in crate::work) fn turn(&self, carried: Result<Vec<u8>>) {
+    /// Stores the carried value from which the next task starts, and drops the blocks of the task before it. Writes nothing.
+    pub(in crate::work) fn start_next_task(&self, carried: Result<Vec<u8>>) {
         let mut pieces = self.pieces();
         pieces.saved.under_way.clear();
         pieces.saved.turn = pieces.saved.turn.saturating_add(1);
