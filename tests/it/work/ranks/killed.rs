@@ -175,7 +175,7 @@ fn files_of_two_numbers_of_ranks_go_together() {
 #[test]
 fn each_first_file_of_another_number_of_ranks_holds_everything() {
     let _alone = ALONE.lock();
-    let path = path();
+    let path = narrow_path();
     let (disks, copies) = (Disks::new("first", false), Disks::new("of_first", false));
     PASSED.store(0, Ordering::Relaxed);
     on_ranks(3, |world: Channels| {
