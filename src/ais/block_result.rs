@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::settings::Settings;
-use super::stages::{self, KeptWeights, StageBin, StageSummary, weights_so_far};
+use super::stages::{self, KeptWeights, StageSummary, WindowSums, weights_so_far};
 use crate::Result;
 use crate::estimate::{Estimate, Warning, heavy_families};
 use crate::kernel::Block;
@@ -31,11 +31,11 @@ pub(crate) struct FinalStates<S> {
 #[derive(Debug, Clone)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct StageSums<R> {
-    pub(crate) windows: Vec<StageBin>,
+    pub(crate) windows: Vec<WindowSums>,
     /// Sums over the chains, recorded at the change of their weights between the target and its surrogate, a cheaper
     /// model; `None` for a path without surrogates.
     #[cfg_attr(feature = "serde", serde(default))]
-    pub(crate) target: Option<StageBin>,
+    pub(crate) target: Option<WindowSums>,
     pub(crate) recorder: R,
     /// Number of chains of nonzero weight whose final state has density zero under the base.
     pub(crate) uncovered: usize,

@@ -11,7 +11,7 @@ use super::recorder::Recorder;
 use super::run::Run;
 use super::runner::Ais;
 use super::settings::Settings;
-use super::stages::{StageBin, StageBins, StageRecorder};
+use super::stages::{StageRecorder, WindowSums, Windows};
 use super::task::{AisTask, BlockCodec, Underway};
 use crate::estimate::Warning;
 use crate::kernel::{Decisions, SavedBlock, TransitionKernel, check_stages};
@@ -25,7 +25,7 @@ use crate::{Error, Result};
 /// Records of a block: the sums of each window of neighbouring stages, the sums recorded at the change of weights
 /// between target and surrogate, and, for the start of the current window, the log weights and the number of
 /// accept-reject decisions so far.
-type SavedStages = (Vec<StageBin>, Option<StageBin>, Vec<f64>, Decisions);
+type SavedStages = (Vec<WindowSums>, Option<WindowSums>, Vec<f64>, Decisions);
 
 impl StageRecorder {
     /// Returns the records after `passed` stages (at least one), as [`SavedStages`].
@@ -39,7 +39,7 @@ impl StageRecorder {
     /// # Errors
     /// Other numbers of windows or chains; records that do not fit these numbers.
     fn restored(
-        windows: StageBins,
+        windows: Windows,
         passed: usize,
         chains: &Range<usize>,
         (mut records, target, start, decisions): SavedStages,
@@ -52,7 +52,7 @@ impl StageRecorder {
         let fit = windows.fit(&records, passed, chains) && of_target;
         let expected = format!("those of {count} chains");
         Error::check(fit, "recorded stages", "records that do not fit", expected)?;
-        records.resize(windows.count(), StageBin::default());
+        records.resize(windows.count(), WindowSums::default());
         Ok(Self {
             windows,
             records,
@@ -361,7 +361,7 @@ mod tests {
             task.check_saved(0, &encode("block", &block).unwrap())
                 .map(drop)
         };
-        let merged = |windows: &[StageBin]| {
+        let merged = |windows: &[WindowSums]| {
             let mut windows = windows.to_vec();
             let second = windows[1].clone();
             windows[0].merge(&second);

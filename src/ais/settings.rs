@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::stages::{Direction, StageBins};
+use super::stages::{Direction, Windows};
 use crate::estimate::Estimate;
 use crate::kernel::check_stages;
 use crate::model::UnnormalizedModel;
@@ -168,7 +168,7 @@ impl Settings {
         waste_free && stage < self.schedule.stages()
     }
 
-    pub(crate) fn windows(&self) -> StageBins {
+    pub(crate) fn windows(&self) -> Windows {
         let direction = match self.purpose.reads_backward() {
             true => Direction::Reverse,
             false => Direction::Forward,
@@ -176,7 +176,7 @@ impl Settings {
         let kept = self.record_at.iter();
         let kept = kept.filter_map(|&beta| self.schedule.stage_at(beta));
         let (stages, limit) = (self.schedule.stages(), self.recorded_stages);
-        StageBins::new(direction, stages, limit, kept.collect())
+        Windows::new(direction, stages, limit, kept.collect())
     }
 
     /// Returns the random streams of the blocks from index `first` on.

@@ -19,7 +19,7 @@ pub(crate) enum Direction {
 /// A division of the stages, in the order in which they are passed, into windows of neighbouring stages. Forward and
 /// reverse runs have the same windows.
 #[derive(Debug, Clone)]
-pub(crate) struct StageBins {
+pub(crate) struct Windows {
     direction: Direction,
     /// Number of stages passed at the end of each window.
     ends: Vec<usize>,
@@ -27,7 +27,7 @@ pub(crate) struct StageBins {
     kept: Vec<usize>,
 }
 
-impl StageBins {
+impl Windows {
     /// Creates at most `limit` windows (not 0) of equal width, as narrow as possible, and divides them at the schedule
     /// indices `kept`. Before this division, only the window next to the target may be shorter.
     pub(crate) fn new(direction: Direction, steps: usize, limit: usize, kept: Vec<usize>) -> Self {
@@ -106,7 +106,7 @@ impl StageBins {
     }
 
     /// Returns whether these can be the records of `chains` after `passed` stages; false for a damaged file.
-    pub(crate) fn fit(&self, records: &[StageBin], passed: usize, chains: &Range<usize>) -> bool {
+    pub(crate) fn fit(&self, records: &[WindowSums], passed: usize, chains: &Range<usize>) -> bool {
         records.iter().enumerate().all(|(window, record)| {
             let kept = self.end(window) <= passed && self.keeps(window);
             record.fits(chains) && record.kept.is_some() == kept
@@ -117,7 +117,7 @@ impl StageBins {
 /// Sums over chains, recorded in one window of stages.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub(crate) struct StageBin {
+pub(crate) struct WindowSums {
     /// Mean of `log f_k - log f_{k-1}` at the window's middle stage k, weighted by `w_{k-1}`: a mean under `p_{k-1}`.
     before: WeightedMean,
     /// Mean of the same log ratios, weighted by `w_{k-1} f_k / f_{k-1}`: a mean under `p_k`.
@@ -157,7 +157,7 @@ impl KeptWeights {
     }
 }
 
-impl StageBin {
+impl WindowSums {
     /// Returns whether no sum has more terms than there are `chains`; false for a damaged file.
     pub(crate) fn fits(&self, chains: &Range<usize>) -> bool {
         let counts = [
@@ -232,11 +232,11 @@ fn alive_runs<S>(block: &Block<S>) -> impl Iterator<Item = Range<usize>> {
 
 #[derive(Debug)]
 pub(crate) struct StageRecorder {
-    pub(crate) windows: StageBins,
-    pub(crate) records: Vec<StageBin>,
+    pub(crate) windows: Windows,
+    pub(crate) records: Vec<WindowSums>,
     /// Sums over the chains, recorded at the change of their weights between the target and its surrogate, a cheaper
     /// model. This change is not part of any window.
-    pub(crate) target: Option<StageBin>,
+    pub(crate) target: Option<WindowSums>,
     /// Log weights at the start of the current window.
     pub(crate) start: Vec<f64>,
     pub(crate) decisions: Decisions,
@@ -245,9 +245,9 @@ pub(crate) struct StageRecorder {
 }
 
 impl StageRecorder {
-    pub(crate) fn new(windows: StageBins, chains: usize) -> Self {
+    pub(crate) fn new(windows: Windows, chains: usize) -> Self {
         Self {
-            records: vec![StageBin::default(); windows.count()],
+            records: vec![WindowSums::default(); windows.count()],
             windows,
             target: None,
             start: vec![0.0; chains],
@@ -293,7 +293,7 @@ impl StageRecorder {
 
     /// Records the change of weights from the target to its surrogate, at the start of a reverse run.
     pub(crate) fn left_target<S>(&mut self, block: &Block<S>) {
-        let mut target = StageBin::default();
+        let mut target = WindowSums::default();
         target.weigh(block, &mut self.weighed);
         self.target = Some(target);
         self.start.copy_from_slice(block.log_weights());
@@ -320,7 +320,7 @@ impl StageRecorder {
             .collect();
     }
 
-    pub(crate) fn take(&mut self) -> Vec<StageBin> {
+    pub(crate) fn take(&mut self) -> Vec<WindowSums> {
         std::mem::take(&mut self.records)
     }
 }
@@ -362,9 +362,9 @@ pub struct StageSummary {
 }
 
 /// Returns the sums of the final weights, merged over `nodes`: the windows of each finished group of blocks.
-pub(crate) fn weights_so_far<'a>(nodes: impl Iterator<Item = &'a [StageBin]>) -> WeightSums {
+pub(crate) fn weights_so_far<'a>(nodes: impl Iterator<Item = &'a [WindowSums]>) -> WeightSums {
     let mut weights = WeightSums::default();
-    for window in nodes.filter_map(<[StageBin]>::last) {
+    for window in nodes.filter_map(<[WindowSums]>::last) {
         weights.merge(&window.weights);
     }
     weights
@@ -372,12 +372,12 @@ pub(crate) fn weights_so_far<'a>(nodes: impl Iterator<Item = &'a [StageBin]>) ->
 
 /// Returns the summaries of all windows. `estimate` makes an estimate from weights that were kept.
 pub(crate) fn summarize(
-    windows: &StageBins,
-    records: &[StageBin],
+    windows: &Windows,
+    records: &[WindowSums],
     schedule: &Schedule,
     estimate: impl Fn(&KeptWeights) -> Result<Estimate>,
 ) -> Result<Vec<StageSummary>> {
-    let summary = |(index, window): (usize, &StageBin)| {
+    let summary = |(index, window): (usize, &WindowSums)| {
         let stage = windows.model(windows.end(index));
         Ok(StageSummary {
             stage,
@@ -404,15 +404,15 @@ pub(crate) fn summarize(
 /// term is scaled by the window's width in beta. The change between the `target` and its surrogate is added separately.
 /// Returns `None` if a mean is not finite because the support shrinks.
 pub(crate) fn thermodynamic_integral(
-    windows: &StageBins,
-    (records, target): (&[StageBin], Option<&StageBin>),
+    windows: &Windows,
+    (records, target): (&[WindowSums], Option<&WindowSums>),
     schedule: &Schedule,
 ) -> Option<f64> {
-    let part = |(index, window): (usize, &StageBin)| {
+    let part = |(index, window): (usize, &WindowSums)| {
         window.mean_log_ratio() * windows.middles(index, schedule)
     };
     let along: f64 = records.iter().enumerate().map(part).sum();
-    let total = along + target.map_or(0.0, StageBin::mean_log_ratio);
+    let total = along + target.map_or(0.0, WindowSums::mean_log_ratio);
     total.is_finite().then_some(total)
 }
 
@@ -425,8 +425,8 @@ pub(crate) fn thermodynamic_integral(
 /// allows for one rounding of each log density. The second term bounds three standard deviations of the rounding of log
 /// weights.
 pub(crate) fn rounding_error(
-    windows: &StageBins,
-    records: &[StageBin],
+    windows: &Windows,
+    records: &[WindowSums],
     schedule: &Schedule,
     (size_of_base, epsilon): (f64, f64),
 ) -> f64 {
@@ -448,8 +448,8 @@ pub(crate) fn rounding_error(
 
 /// Returns the share of the mean weight that is missing because forward chains hardly ever make some backward moves. In
 /// a window of several stages, the share at the middle stage is multiplied by the number of stages.
-pub(crate) fn missed_share(windows: &StageBins, records: &[StageBin]) -> f64 {
-    let share = |(index, window): (usize, &StageBin)| {
+pub(crate) fn missed_share(windows: &Windows, records: &[WindowSums]) -> f64 {
+    let share = |(index, window): (usize, &WindowSums)| {
         let stages = windows.end(index) - windows.start(index);
         stages as f64 * (window.missed.log_sum() - window.after.log_weight()).exp()
     };
