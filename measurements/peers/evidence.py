@@ -319,7 +319,7 @@ def by_pocomc(problem, error, seed):
 PEERS = {
     "annealed": (by_annealed, True),
     "nautilus": (by_nautilus, True),
-    "pocomc": (by_pocomc, False),
+    "pocomc": (by_pocomc, True),
     "dynesty": (by_dynesty, False),
     "ultranest": (by_ultranest, False),
 }
