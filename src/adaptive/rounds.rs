@@ -371,12 +371,12 @@ where
     ) -> Result<Reached<P::State, K>> {
         let (spent, is_smaller) = (first.evaluations, chains < self.most_chains());
         if let Some(budget) = self.budget {
-            let fits_whole = self.fitting.is_some() && !is_smaller;
-            let least = match fits_whole && self.chains.is_none() {
+            let fits_all = self.fitting.is_some() && !is_smaller;
+            let least = match fits_all && self.chains.is_none() {
                 // An error may have named this budget for 64 chains. If 256 stayed within the limit of their passes, they may
                 // have spent up to three quarters of it.
                 true => spent.saturating_add(spent.div_ceil(3)),
-                false => spent.saturating_mul(divisor_before_last(fits_whole)),
+                false => spent.saturating_mul(divisor_before_last(fits_all)),
             };
             let fewer = if is_smaller { "" } else { ", or fewer chains" };
             let expected =

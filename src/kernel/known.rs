@@ -4,9 +4,9 @@
 //! chain moves, but its log density at beta does not. A method that lets its caller change a state forgets the values
 //! known of the state, unless the caller gets these values too and updates both.
 //!
-//! Of the accessors, `learned_mut` is for callers that leave the state as it is; `ends_mut` and `run_mut` are for kernels
-//! without gradients, which are forgotten; `make_room` and then `graded_mut` are for kernels with gradients. `peek_mut`
-//! reads what one of these has made room for.
+//! Callers that leave the state as it is use `learned_mut`. Kernels without gradients use `ends_mut` and `run_mut`, which forget
+//! the gradients. Kernels with gradients use `make_room`, and then `graded_mut`. `peek_mut` returns what one of these methods
+//! has made room for.
 
 use std::ops::Range;
 

@@ -31,7 +31,7 @@ pub(crate) struct Keeper<'a> {
 }
 
 struct Pieces {
-    /// The content of the next checkpoint without finished blocks. `seconds` are those of earlier calls.
+    /// The content of the next checkpoint without finished blocks. `seconds` is the time that earlier calls took.
     saved: Saved,
     /// Blocks in progress, and whether they have left a piece since the last checkpoint.
     at_work: BTreeMap<usize, bool>,

@@ -16,7 +16,7 @@ pub fn bits(state: usize, units: usize) -> Vec<bool> {
     (0..units).map(|i| state >> i & 1 == 1).collect()
 }
 
-/// Returns the number of which these are the bits.
+/// Returns the number with these bits.
 pub fn index(state: &[bool]) -> usize {
     state
         .iter()
