@@ -6,8 +6,7 @@ use rand::{Rng, RngExt};
 
 use super::gradient_move::{self, GradientMove, gradient_kernel};
 use super::metropolis::acceptances;
-use super::trajectories::{Integration, Trajectories, row};
-use super::trajectory_faults::At;
+use super::trajectories::{At, Integration, Trajectories, row};
 use super::vector::evaluations;
 use super::{Block, NonFinite, Preconditioner, Stage, Step, TransitionKernel, detailed_balance};
 use crate::Result;

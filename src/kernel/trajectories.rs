@@ -8,9 +8,8 @@ use rand::{Rng, RngExt};
 
 use super::block::Graded;
 use super::end_gradients::{EndGradients, blended, end_weights};
-use super::metropolis::acceptances;
+use super::metropolis::{PROPOSAL, acceptances};
 use super::preconditioner::Factor;
-use super::trajectory_faults::At;
 use super::vector::set_len;
 use super::{NonFinite, Stage, Step};
 use crate::model::{Coordinates, Differentiable, Gradients};
@@ -63,6 +62,22 @@ pub(super) struct Integration<'k> {
     pub(super) size: f64,
     pub(super) steps: usize,
     pub(super) factor: Option<&'k Factor>,
+}
+
+/// A point of a trajectory: its start, or a later one.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum At {
+    Start,
+    Proposal,
+}
+
+impl At {
+    pub(super) fn quantity(self) -> &'static str {
+        match self {
+            Self::Start => "log density",
+            Self::Proposal => PROPOSAL,
+        }
+    }
 }
 
 impl Trajectories {

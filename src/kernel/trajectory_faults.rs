@@ -2,28 +2,11 @@
 
 use nalgebra::DVector;
 
-use super::metropolis::PROPOSAL;
 use super::preconditioner::Factor;
-use super::trajectories::{Trajectories, read_row, row, write_row};
+use super::trajectories::{At, Trajectories, read_row, row, write_row};
 use super::vector::{UNREACHABLE, check_gradient, checked, diverges, set_len};
 use crate::kernel::NonFinite;
 use crate::num::all_finite;
-
-/// A point of a trajectory: its start, or a later one.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum At {
-    Start,
-    Proposal,
-}
-
-impl At {
-    fn quantity(self) -> &'static str {
-        match self {
-            Self::Start => "log density",
-            Self::Proposal => PROPOSAL,
-        }
-    }
-}
 
 /// Returns whether a log density needs no further check: it is at least `UNREACHABLE`, and neither NaN nor `+inf`.
 #[inline]
