@@ -81,13 +81,25 @@ where
         Ok(())
     }
 
-    /// Prepares the pass for a fit to its states: the states at each stage are kept. Resampled chains descend from few
-    /// others and span few directions, which proposals by their covariance would not leave.
-    pub(super) fn prepare_for_fit(&mut self) {
+    /// Prepares the pass for a fit to its states: the states at each stage are kept, and the covariances of another pass may
+    /// shape the kernel. Resampled chains span few directions, which proposals by their own would not leave.
+    pub(super) fn prepare_for_fit(&mut self, shapes: Shapes) {
         self.trail = Some(Vec::new());
         if let Some(tuning) = &mut self.tuning {
             tuning.correlate_from(CHAINS_PER_DIRECTION);
+            tuning.shape_by(shapes);
         }
+    }
+
+    /// Returns whether each chain had a large share in the shape of its proposals, which makes log Z too high.
+    pub(super) fn is_swayed(&self) -> bool {
+        self.tuning.as_ref().is_some_and(Tuning::is_swayed)
+    }
+
+    /// Returns the covariances of the chains so far.
+    pub(super) fn shapes(&self) -> Shapes {
+        let tuning = self.tuning.as_ref();
+        tuning.map_or_else(Shapes::default, |tuning| tuning.shapes().clone())
     }
 
     /// Goes to the target. With `checks` the kernel checks the model before the first move and after the last.

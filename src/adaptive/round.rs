@@ -6,7 +6,7 @@ use super::barrier::{Barrier, BarrierRecorder};
 use super::covariance::{CovarianceRecorder, Shapes};
 use super::first_pass::FirstPassRun;
 use super::first_pass_task::{MOST_STAGES, PassFormat};
-use super::fitted::{Begun, FittedBase, NotFitted};
+use super::fitted::{Begun, FittedBase, Refused};
 use super::rounds_run::{Last, Round};
 use crate::ais::{Ais, BlockCodec, Run};
 use crate::kernel::TransitionKernel;
@@ -90,7 +90,7 @@ pub(super) struct Reached<S, K> {
     pub(super) shapes: Shapes,
     /// The base of the rounds, if it is not the path's own.
     pub(super) fitted: Option<FittedBase>,
-    pub(super) not_fitted: Option<NotFitted>,
+    pub(super) not_fitted: Option<Refused>,
     /// Number of draws of the fitted base in the next round, if it has no stages.
     pub(super) draws: Option<u64>,
     /// The first pass, then the rounds. Its length is the number of the next round.

@@ -409,7 +409,7 @@ where
         let base = begun.base;
         let mut reached = self.begun((begun.first, begun.in_vain), begun.chains)?;
         match base {
-            Err(reason) => reached.not_fitted = Some(reason),
+            Err(refused) => reached.not_fitted = Some(refused),
             Ok((base, share)) => {
                 reached.fitted = Some(base);
                 reached.draws = (share >= LEAST_SHARE).then(|| self.draws_for(share));
@@ -574,6 +574,7 @@ where
         let flat = last.flat_first_pass(self.log_base_normalizer, may_fit);
         last.run.warn(flat);
         last.run.warn(last.rising());
+        last.run.warn(last.below_fits());
         if !last.has_stages() {
             // Draws off the target's support have weight 0, and the error contains this.
             last.run

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::barrier::Barrier;
 use super::first_pass::FirstPassRun;
-use super::fitted::{FittedBase, NotFitted};
+use super::fitted::{FittedBase, NotFitted, Refused};
 use super::rounds::divisor_before_last;
 use crate::ais::Run;
 use crate::estimate::{
@@ -58,7 +58,7 @@ pub(super) struct Last<S, K> {
     pub(super) kernel: K,
     pub(super) barrier: Barrier,
     pub(super) fitted: Option<FittedBase>,
-    pub(super) not_fitted: Option<NotFitted>,
+    pub(super) not_fitted: Option<Refused>,
     pub(super) rounds: Vec<Round>,
     /// Divisor of the level of a bound, at least 1, if rounds could end the run by their own errors; `None` if a callback ended
     /// it.
@@ -128,7 +128,7 @@ impl<S, K> RoundsRun<S, K> {
 
     /// Returns the reason why the rounds had the path's own base although [`fitted`](super::Rounds::fitted) was set.
     pub fn not_fitted(&self) -> Option<NotFitted> {
-        self.last.not_fitted
+        self.last.not_fitted.map(|refused| refused.reason)
     }
 
     /// Returns the first pass and the rounds. Estimates that rise from round to round were too low.
@@ -187,6 +187,8 @@ const FLAT: f64 = 1e-3;
 /// Confidence of the bound by earlier rounds.
 const SURE: f64 = 0.999;
 
+/// Number of errors by which log Z of the refused fits may lie above.
+const WRONG_ERRORS: f64 = 4.0;
 /// Standard errors of what the last round lacks, by its rise, above which rounds warn.
 const RISING_ERRORS: f64 = 2.5;
 /// Least ratio of the last rise to the one before, with which a doubling of the stages tells. A lack that falls as 1/K
@@ -290,6 +292,19 @@ impl<S, K> Last<S, K> {
         })
     }
 
+    /// Warns if draws of the fits that were refused give a higher log Z. Their weights are unbiased whatever the fits miss, so
+    /// that first passes found mass that the rounds did not.
+    pub(super) fn below_fits(&self) -> Option<Warning> {
+        let (log_z, error) = self.not_fitted?.log_z?;
+        let both = error.hypot(self.run.standard_error());
+        let above = log_z - self.run.log_z();
+        let tells = error < COMPARED_ERROR && above > WRONG_ERRORS * both;
+        tells.then_some(Warning::BelowFits {
+            log_z,
+            standard_error: error,
+        })
+    }
+
     /// Returns whether the variance fell by less than half since an earlier round with at most a quarter of the stages.
     pub(super) fn stands(&self) -> bool {
         let (stages, error) = (self.run.schedule().stages(), self.run.standard_error());
@@ -327,7 +342,7 @@ impl<S, K> fmt::Display for RoundsRun<S, K> {
         if let Some(base) = &self.last.fitted {
             write!(f, "\nbase: {base}")?;
         }
-        if let Some(reason) = &self.last.not_fitted {
+        if let Some(Refused { reason, .. }) = &self.last.not_fitted {
             write!(f, "\nbase: the path's own, since {reason}")?;
         }
         self.write_earlier(f)?;

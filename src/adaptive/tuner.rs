@@ -144,9 +144,17 @@ pub(super) struct Tuning<K, S> {
     log_sizes: Vec<f64>,
     sizes: Vec<(f64, Vec<f64>)>,
     shapes: Shapes,
-    /// Number of chains per dimension from which on the proposals have correlations.
+    /// Covariances of other chains, which shape the kernel in the place of these chains' own if a chain would sway them.
+    given: Shapes,
+    is_swayed: bool,
+    /// Number of chains per dimension from which on their own covariance gives the proposals correlations.
     chains_per_dimension: usize,
 }
+
+/// Number of chains per dimension from which on a chain hardly sways the covariance that shapes its own proposals. With
+/// fewer, a chain far out makes longer proposals than one inside, and moves inward more readily than outward: with eleven, log
+/// Z of a first pass was one to five too high.
+const CHAINS_ALONE: usize = 30;
 
 impl<K: Clone, S> Tuning<K, S> {
     pub(super) fn new(tuner: Tuner<K, S>, kernel: &K) -> Self {
@@ -159,13 +167,31 @@ impl<K: Clone, S> Tuning<K, S> {
             ],
             sizes: Vec::new(),
             shapes: Shapes::default(),
+            given: Shapes::default(),
+            is_swayed: false,
             chains_per_dimension: CHAINS_PER_DIMENSION,
         }
     }
 
-    /// Sets the number of chains per dimension from which on the proposals have correlations; 4 by default.
+    /// Sets the number of chains per dimension from which on their own covariance gives the proposals correlations; 4 by
+    /// default.
     pub(super) fn correlate_from(&mut self, chains_per_dimension: usize) {
         self.chains_per_dimension = chains_per_dimension;
+    }
+
+    /// Gives the covariances of other chains, for proposals with correlations.
+    pub(super) fn shape_by(&mut self, given: Shapes) {
+        self.given = given;
+    }
+
+    /// Returns whether covariances of the chains themselves shape the kernel, and each chain has a large share in them.
+    pub(super) fn is_swayed(&self) -> bool {
+        self.is_swayed
+    }
+
+    /// Returns the covariances found so far.
+    pub(super) fn shapes(&self) -> &Shapes {
+        &self.shapes
     }
 
     /// Multiplies the step size.
@@ -175,8 +201,8 @@ impl<K: Clone, S> Tuning<K, S> {
             .for_each(|size| *size += factor.ln());
     }
 
-    /// Preconditions the kernel by the covariance of the weighted chains at their present beta. With many data it does
-    /// nothing, because their covariance would contain the spread between data.
+    /// Preconditions the kernel by the covariance of the weighted chains at their present beta, or by the one given. With
+    /// many data it does nothing, because their covariance would contain the spread between data.
     pub(super) fn shape<P>(&mut self, populations: &mut Populations<P>) -> Result<()>
     where
         P: AnnealingPath<State = S> + Send + Sync,
@@ -188,17 +214,24 @@ impl<K: Clone, S> Tuning<K, S> {
             return Ok(());
         }
         let coordinates = self.tuner.coordinates;
-        let most = populations.chains() / self.chains_per_dimension;
+        let chains = populations.chains();
+        let most = chains / self.chains_per_dimension;
         let parts = populations.map(&|population| {
             let block = population.block();
             let weights = WeightSums::of(block.log_weights());
             Ok((weights, Covariance::of(block, coordinates, most)))
         })?;
         if let Some(covariance) = Covariance::of_blocks(parts) {
-            if let Some(shape) = covariance.preconditioner() {
+            let beta = populations.beta();
+            let sways = covariance.is_matrix() && chains < CHAINS_ALONE * covariance.dimension();
+            let given = self.given.at(beta);
+            let given = given.filter(|given| sways && given.is_matrix());
+            self.is_swayed = sways && given.is_none();
+            let shape = given.as_ref().unwrap_or(&covariance).preconditioner();
+            if let Some(shape) = shape {
                 self.kernel = (self.tuner.preconditioned)(&self.kernel, shape);
             }
-            self.shapes.push(populations.beta(), covariance);
+            self.shapes.push(beta, covariance);
         }
         Ok(())
     }

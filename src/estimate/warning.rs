@@ -102,6 +102,18 @@ pub enum Warning {
         /// Amount that the last estimate lacks.
         left: f64,
     },
+    /// Rounds from the path's own base, after a fitted base was refused, although draws of the fits give a log Z that is
+    /// higher by more than four errors.
+    #[error(
+        "draws of the fits that were refused give log Z = {log_z:.3} +- {standard_error:.3}, which is higher: first passes found \
+         mass that the rounds miss; use more chains and a larger budget, or `Challenge`"
+    )]
+    BelowFits {
+        /// Log Z by draws of the fits.
+        log_z: f64,
+        /// Its standard error.
+        standard_error: f64,
+    },
     /// A run in which few chains carry nearly all the weight.
     #[error(
         "the effective sample size is {ess:.1} of {chains} chains: the interval may miss log Z; use \

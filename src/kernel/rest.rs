@@ -2,7 +2,8 @@
 
 use rand::Rng;
 
-use super::{NonFinite, Stage, Step, TransitionKernel};
+use super::{Block, NonFinite, Stage, Step, TransitionKernel};
+use crate::Result;
 use crate::path::Intermediate;
 
 pub(crate) struct Rest;
@@ -18,5 +19,9 @@ impl<M: Intermediate> TransitionKernel<M> for Rest {
         _rng: &mut R,
     ) -> Result<Step, NonFinite> {
         Ok(Step::unmoved())
+    }
+
+    fn advance(&self, stage: Stage<'_, M>, block: &mut Block<M::State>, (): &mut ()) -> Result<()> {
+        block.weigh(stage)
     }
 }

@@ -276,7 +276,9 @@ fn sureness(confidence: f64) -> String {
 /// wrong errors, then all others.
 fn gravity(warning: &Warning) -> usize {
     match warning {
-        Warning::BelowBound { .. } | Warning::FirstRunTooLow { .. } => 0,
+        Warning::BelowBound { .. } | Warning::FirstRunTooLow { .. } | Warning::BelowFits { .. } => {
+            0
+        }
         Warning::ForwardReverseGap { .. } => 1,
         Warning::BaseMissesTarget { .. } | Warning::MissingMass { .. } => 2,
         Warning::HeavyTail { .. }

@@ -149,6 +149,11 @@ impl WeightedDraws {
         self.weights.effective_sample_size().max(0.0)
     }
 
+    /// Returns the standard error of log Z.
+    pub(super) fn error(&self) -> f64 {
+        ((1.0 / self.share() - 1.0) / self.states.len() as f64).sqrt()
+    }
+
     /// Returns the effective number of draws, divided by their number.
     pub(super) fn share(&self) -> f64 {
         self.effective() / self.states.len() as f64

@@ -3,7 +3,7 @@
 use nalgebra::DVector;
 
 use super::adapted::{Adapted, CountedTarget, WeightedDraws, adapted};
-use super::{Fitted, FittedBase, NotFitted, PassStates, Settle};
+use super::{Fitted, FittedBase, NotFitted, PassStates, Refused, Settle};
 use crate::adaptive::first_pass_task::Known;
 use crate::estimate::pareto_shape;
 use crate::model::{NormalizedModel, UnnormalizedModel};
@@ -64,9 +64,17 @@ where
     P::At: Sync,
 {
     let target = CountedTarget::new(path.at(1.0));
-    let found = match attempt(path, passes, &target, settle, rng) {
+    let (found, log_z) = match fits(path, passes, &target, rng) {
+        Ok(fits) => {
+            let whole = fits.mixed(path, None);
+            let log_z = (whole.draws.log_z(), whole.draws.error());
+            (checked(path, passes, &fits, whole, settle), Some(log_z))
+        }
+        Err(refusal) => (Err(refusal), None),
+    };
+    let found = match found {
         Ok(found) => Ok(found),
-        Err(Refusal::Reason(reason)) => Err(reason),
+        Err(Refusal::Reason(reason)) => Err(Refused { reason, log_z }),
         Err(Refusal::Failed(error)) => return Err(error),
     };
     Ok(Fitted {
@@ -75,42 +83,76 @@ where
     })
 }
 
-fn attempt<P>(
+/// The states at which passes arrived, and the fits to them, each with the index of its pass.
+struct Fits<P> {
+    arrived: Vec<Known<DVector<f64>>>,
+    fits: Vec<(usize, Adapted<P>)>,
+}
+
+impl<P> Fits<P>
+where
+    P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel>,
+{
+    /// Mixes the fits to all passes, or to all but one.
+    fn mixed(&self, path: &P, left_out: Option<usize>) -> Adapted<P> {
+        let others = self
+            .fits
+            .iter()
+            .filter(|(index, _)| Some(*index) != left_out);
+        Adapted::mixed(path, others.map(|(_, fit)| fit))
+    }
+}
+
+/// Fits a distribution to the states of each pass.
+fn fits<P>(
     path: &P,
     passes: &[PassStates<DVector<f64>>],
     target: &CountedTarget<P::At>,
-    settle: Settle<'_, DVector<f64>>,
     rng: &mut StreamRng,
-) -> Result<(FittedBase, f64), Refusal>
+) -> Result<Fits<P>, Refusal>
 where
     P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel>,
     P::At: Sync,
 {
     let mut arrived = Vec::with_capacity(passes.len());
     let mut fits = Vec::with_capacity(passes.len());
-    for pass in passes {
+    let earlier = passes.len().saturating_sub(2);
+    for (index, pass) in passes.iter().enumerate() {
         let known = known(&pass.arrived, target)?;
         let states = Vec::from_iter(known.iter().map(|(state, _)| state.clone()));
-        let fit = adapted(path, &states, target, rng)?.ok_or(NotFitted::FewStates)?;
-        check_draws(&fit.draws)?;
+        match usable(adapted(path, &states, target, rng)?) {
+            Ok(fit) => fits.push((index, fit)),
+            // Without a fit of its own, an earlier pass has states that the other fits must cover.
+            Err(_) if index < earlier => {}
+            Err(reason) => return Err(reason.into()),
+        }
         arrived.push(known);
-        fits.push(fit);
     }
-    for (left_out, states) in arrived.iter().enumerate() {
-        let others = fits
-            .iter()
-            .enumerate()
-            .filter(|(pass, _)| *pass != left_out);
-        check_covered(&Adapted::mixed(path, others.map(|(_, fit)| fit)), states)?;
+    Ok(Fits { arrived, fits })
+}
+
+/// Returns the mixture of all fits as a base, with the effective share of its draws, unless a check fails.
+fn checked<P>(
+    path: &P,
+    passes: &[PassStates<DVector<f64>>],
+    fits: &Fits<P>,
+    whole: Adapted<P>,
+    settle: Settle<'_, DVector<f64>>,
+) -> Result<(FittedBase, f64), Refusal>
+where
+    P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel>,
+    P::At: Sync,
+{
+    for (pass, states) in fits.arrived.iter().enumerate() {
+        check_covered(&fits.mixed(path, Some(pass)), states)?;
     }
-    let whole = Adapted::mixed(path, &fits);
-    let at_target = log_ratios(&whole.base, arrived.iter().flatten());
+    let at_target = log_ratios(&whole.base, fits.arrived.iter().flatten());
     let on_way = passes.iter().flat_map(|pass| pass.trail.iter().flatten());
     check_lost(&at_target, &log_ratios(&whole.base, on_way))?;
     check_tails(&at_target)?;
     // The mixture's log Z is 0; the log Z of the first passes is relative to the path's base.
     let own_log_z = path.base().log_normalizer();
-    check_log_z(&whole.draws, passes, own_log_z)?;
+    check_log_z(&whole.draws, last_pair(passes), own_log_z)?;
     let settled = settle(least_covered(&whole.base, passes))?;
     check_lost(&at_target, &log_ratios(&whole.base, &settled))?;
     let own_share = 1.0 - whole.laws.iter().map(|(share, _)| share).sum::<f64>();
@@ -139,10 +181,15 @@ fn log_ratios<'s>(
     states.into_iter().map(ratio).collect()
 }
 
-fn check_draws(draws: &WeightedDraws) -> Result<(), NotFitted> {
-    let effective = draws.effective();
+/// Refuses a fit whose draws hardly count as draws of the target.
+fn usable<P>(fit: Option<Adapted<P>>) -> Result<Adapted<P>, NotFitted>
+where
+    P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel>,
+{
+    let fit = fit.ok_or(NotFitted::FewStates)?;
+    let effective = fit.draws.effective();
     match effective >= FEWEST_EFFECTIVE {
-        true => Ok(()),
+        true => Ok(fit),
         false => Err(NotFitted::FewDraws { effective }),
     }
 }
@@ -199,8 +246,12 @@ fn least_covered(
         let stages = pass.trail.iter().rev().step_by(stride);
         Vec::from_iter(stages.filter_map(of_stage))
     };
-    let last = passes.len().saturating_sub(2);
-    passes[last..].iter().flat_map(of_pass).collect()
+    last_pair(passes).iter().flat_map(of_pass).collect()
+}
+
+/// Returns the last two passes, which have the most chains.
+fn last_pair<S>(passes: &[PassStates<S>]) -> &[PassStates<S>] {
+    &passes[passes.len().saturating_sub(2)..]
 }
 
 fn check_tails(at_target: &[f64]) -> Result<(), NotFitted> {
@@ -208,21 +259,28 @@ fn check_tails(at_target: &[f64]) -> Result<(), NotFitted> {
     heavy.map_or(Ok(()), |k_hat| Err(NotFitted::Tails { k_hat }))
 }
 
-/// Compares log Z by draws of the base with log Z by the first passes, whose error is the larger of what their spread and
-/// what their stages explain.
+/// Compares log Z by draws of the base with log Z by first passes, whose error is the larger of what their spread and what
+/// their stages explain. A pass that shaped its own kernel has none.
 fn check_log_z(
     draws: &WeightedDraws,
     passes: &[PassStates<DVector<f64>>],
     own_log_z: f64,
 ) -> Result<(), NotFitted> {
-    let (log_z, share, count) = (draws.log_z(), draws.share(), passes.len() as f64);
-    let of_draws = ((1.0 / share - 1.0) / draws.states.len() as f64).sqrt();
-    let (log_ratios, errors): (Vec<f64>, Vec<f64>) = passes.iter().map(|p| p.log_ratio).unzip();
-    let (_, spread) = moments(&log_ratios, &vec![0.0; passes.len()]);
+    let log_z = draws.log_z();
+    let (log_ratios, errors): (Vec<f64>, Vec<f64>) =
+        passes.iter().filter_map(|pass| pass.log_ratio).unzip();
+    let count = log_ratios.len() as f64;
     let of_stages = errors.iter().map(|e| e * e).sum::<f64>().sqrt() / count;
-    let error = of_stages.max(spread * (count / (count - 1.0)).sqrt());
+    let error = match log_ratios.len() {
+        0 => return Ok(()),
+        1 => of_stages,
+        passes => {
+            let (_, spread) = moments(&log_ratios, &vec![0.0; passes]);
+            of_stages.max(spread * (count / (count - 1.0)).sqrt())
+        }
+    };
     let first = log_mean_exp(&log_ratios) + own_log_z;
-    match log_z < first - LOG_Z_ERRORS * error.hypot(of_draws) {
+    match log_z < first - LOG_Z_ERRORS * error.hypot(draws.error()) {
         true => Err(NotFitted::Lower { log_z, first }),
         false => Ok(()),
     }
@@ -273,7 +331,7 @@ mod tests {
         PassStates {
             arrived: known(target, states),
             trail: vec![known(target, trail)],
-            log_ratio: (target.log_normalizer(), 0.3),
+            log_ratio: Some((target.log_normalizer(), 0.3)),
         }
     }
 
@@ -298,7 +356,7 @@ mod tests {
         states.extend(draws(&narrow, second, &mut rng));
         let mut passes = [one, pass(&target, states, Vec::new())];
         for pass in &mut passes {
-            pass.log_ratio.0 = -0.7 - shifted;
+            pass.log_ratio = Some((-0.7 - shifted, 0.3));
         }
         let mean = Vector::from_element(3, 3.0);
         let mut moved = |states: Vec<Vector>| {
@@ -309,7 +367,7 @@ mod tests {
             Ok(known(&target, moved.collect()))
         };
         let fitted = fit(&&path, &passes, &mut moved, &mut rng).unwrap();
-        fitted.found.err()
+        fitted.found.err().map(|refused| refused.reason)
     }
 
     #[test]
@@ -338,7 +396,9 @@ mod tests {
                 let mut one = || {
                     let states = draws(&law, 64, &mut rng);
                     let mut pass = pass(&target, states, Vec::new());
-                    pass.log_ratio.0 -= base.log_normalizer();
+                    pass.log_ratio = pass
+                        .log_ratio
+                        .map(|(log_z, error)| (log_z - base.log_normalizer(), error));
                     pass
                 };
                 let passes = [one(), one()];

@@ -61,12 +61,22 @@ pub(super) struct PassStates<S> {
     arrived: Known<S>,
     /// The states at each stage on the way.
     trail: Vec<Known<S>>,
-    /// Estimate of `log(Z_K / Z_0)` with its standard error.
-    log_ratio: (f64, f64),
+    /// Estimate of `log(Z_K / Z_0)` with its standard error; `None` if each chain had a large share in
+    /// the shape of its proposals.
+    log_ratio: Option<(f64, f64)>,
 }
 
 /// A fitted base with the effective share of its draws, or the reason why there is none.
-pub(super) type Found = std::result::Result<(FittedBase, f64), NotFitted>;
+pub(super) type Found = std::result::Result<(FittedBase, f64), Refused>;
+
+/// The reason against a base, with log Z and its error by draws of the fits, if there are any. Where a check fails
+/// because the passes disagree, the mixture of all fits may have mass that rounds from the path's own base miss.
+#[derive(Debug, Clone, Copy)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub(super) struct Refused {
+    pub(super) reason: NotFitted,
+    pub(super) log_z: Option<(f64, f64)>,
+}
 
 /// The end of a fit, with the evaluations spent.
 pub(super) struct Fitted {

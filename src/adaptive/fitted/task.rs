@@ -6,8 +6,9 @@ use std::time::Instant;
 use rand::Rng;
 
 use super::adapted::{DRAWS, MOST_STEPS, TOGETHER};
-use super::{Fitting, Found, NotFitted, PassStates};
+use super::{Fitting, Found, NotFitted, PassStates, Refused};
 use crate::Result;
+use crate::adaptive::covariance::Shapes;
 use crate::adaptive::first_pass::{FIRST_BLOCK, FirstPass, FirstPassRun};
 use crate::adaptive::first_pass_task::{FirstPassAtWork, Later};
 use crate::adaptive::round::seconds;
@@ -56,6 +57,8 @@ struct Tries<S> {
     allowance: u64,
     spent: u64,
     passed: Vec<PassStates<S>>,
+    /// Covariances of the last pass, which shape the kernel of the next.
+    shapes: Shapes,
     rng: StreamRng,
 }
 
@@ -85,7 +88,10 @@ where
         let first = at.finish()?;
         Ok(Begun {
             first,
-            base: Err(reason),
+            base: Err(Refused {
+                reason,
+                log_z: None,
+            }),
             chains,
             in_vain: 0,
         })
@@ -105,12 +111,13 @@ where
             at[0].check_model(&[1.0, 0.0])?;
         }
         for pass in &mut at {
-            pass.prepare_for_fit();
+            pass.prepare_for_fit(std::mem::take(&mut tries.shapes));
             pass.arrive(tries.most, Some(self.later), pulse, false)?;
             if pass.evaluations() >= tries.most {
                 tries.spent = evaluations(&at);
                 return Ok(None);
             }
+            tries.shapes = pass.shapes();
         }
         tries.most = u64::MAX;
         tries.spent += evaluations(&at);
@@ -170,7 +177,8 @@ where
             let error = (found.schedule.stages() as f64 * variance / arrived.len() as f64).sqrt();
             Ok::<_, crate::Error>(PassStates {
                 trail: pass.trail().to_vec(),
-                log_ratio: (found.log_z - self.rounds.log_base_normalizer, error),
+                log_ratio: (!pass.is_swayed())
+                    .then_some((found.log_z - self.rounds.log_base_normalizer, error)),
                 arrived,
             })
         };
@@ -199,7 +207,10 @@ impl<S> Tries<S> {
     /// Returns whether another try may find a base, and ends with `spent` evaluations that are still allowed.
     fn go_on(&self, found: &Found, spent: u64) -> bool {
         let most = spent.saturating_add(2 * (MOST_STEPS * DRAWS) as u64);
-        most <= self.allowance && found.as_ref().is_err_and(|reason| reason.may_pass())
+        most <= self.allowance
+            && found
+                .as_ref()
+                .is_err_and(|refused| refused.reason.may_pass())
     }
 }
 
@@ -227,6 +238,7 @@ where
             allowance,
             spent: 0,
             passed: Vec::new(),
+            shapes: Shapes::default(),
             rng: rng.clone(),
         };
         let (rounds, chains) = (self.rounds, self.rounds.most_chains());

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use annealed::Result;
 use annealed::adaptive::Rounds;
+use annealed::estimate::Warning;
 use annealed::prelude::*;
 use annealed_measurements::problems::meter::{Counted, Meter};
 use annealed_measurements::problems::seeds::over_seeds;
@@ -81,14 +82,15 @@ struct Outcome {
     interval: [f64; 2],
     is_warned: bool,
     is_fitted: bool,
+    is_below_fits: bool,
 }
 
 fn main() -> Result<()> {
     let options = Options::parse();
     println!(
-        "| posterior | rows, median | counted less rows | largest | rms error | stated | wrong and silent | warned | fitted | silent intervals that hold | mean of Z^/Z |"
+        "| posterior | rows, median | counted less rows | largest | rms error | stated | wrong and silent | warned | fitted | silent intervals that hold | mean of Z^/Z | `BelowFits` of unfitted right runs | of wrong ones |"
     );
-    println!("|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|");
+    println!("|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|");
     let chosen = problems::all()?.into_iter();
     let runs_on = |problem: &Posterior| {
         let is_able = options.kernel == Moves::Walk || problem.gradient.is_some();
@@ -135,6 +137,10 @@ macro_rules! ran {
             interval: [lower, upper],
             is_warned: !run.warnings().is_empty(),
             is_fitted: run.fitted().is_some(),
+            is_below_fits: run
+                .warnings()
+                .iter()
+                .any(|warning| matches!(warning, Warning::BelowFits { .. })),
         })
     }};
 }
@@ -176,9 +182,14 @@ fn line(posterior: &Posterior, runs: &[Outcome]) -> String {
     let holds = |run: &Outcome| run.interval[0] <= exact && exact <= run.interval[1];
     let ratio = |run: &Outcome| (run.log_z - exact).exp();
     let of_ratio = mean(&ratio);
+    let told = |wrong: bool| {
+        let unfitted = |run: &Outcome| !run.is_fitted && is_wrong(run) == wrong;
+        let below = count(&|run| unfitted(run) && run.is_below_fits);
+        format!("{below} of {}", count(&unfitted))
+    };
     let spread = mean(&|run| (ratio(run) - of_ratio).powi(2)) / (n - 1.0).max(1.0);
     format!(
-        "| {} | {:.1e} | {:.1e} | {:.1e} | {:.3} | {:.3} | {} | {} | {} of {n} | {} of {} | {of_ratio:.3} +- {:.3} |",
+        "| {} | {:.1e} | {:.1e} | {:.1e} | {:.3} | {:.3} | {} | {} | {} of {n} | {} of {} | {of_ratio:.3} +- {:.3} | {} | {} |",
         posterior.name,
         rows[rows.len() / 2] as f64,
         mean(&|run| run.counted as f64 - run.rows as f64),
@@ -191,5 +202,7 @@ fn line(posterior: &Posterior, runs: &[Outcome]) -> String {
         count(&|run| holds(run) && !run.is_warned),
         count(&|run| !run.is_warned),
         spread.sqrt(),
+        told(false),
+        told(true),
     )
 }

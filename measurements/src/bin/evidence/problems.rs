@@ -76,7 +76,7 @@ pub fn all() -> Result<Vec<Posterior>> {
         }
     }
     all.extend([modes(3, 0.5, 0.3)?, modes(5, 0.5, 0.25)?]);
-    all.extend([student()?, funnel()?, regression(5)?]);
+    all.extend([student()?, funnel()?, regression(5)?, scales()?]);
     Ok(all)
 }
 
@@ -194,6 +194,29 @@ fn cube() -> Result<Posterior> {
         pairs.for_each(|(slope, x)| *slope -= (x - 0.2) / 0.01);
         log_likelihood(x)
     }))
+}
+
+/// A posterior whose covariance has eigenvalues from 4e-5 to .4 and no coordinate axis as an axis. Its evidence is 1.
+fn scales() -> Result<Posterior> {
+    const DIMENSION: usize = 12;
+    let eigenvalue = |i: usize| 0.04 * 10_f64.powf(-3.0 + 4.0 * i as f64 / (DIMENSION - 1) as f64);
+    let reflection = DMatrix::from_fn(DIMENSION, DIMENSION, |i, j| {
+        f64::from(u8::from(i == j)) - 2.0 / DIMENSION as f64
+    });
+    let eigenvalues = DMatrix::from_diagonal(&DVector::from_fn(DIMENSION, |i, _| eigenvalue(i)));
+    let covariance = &reflection * eigenvalues * &reflection;
+    let law = Gaussian::new(DVector::zeros(DIMENSION), covariance)?;
+    let log_normalizer = law.log_normalizer();
+    let log_likelihood = move |x: &[f64]| {
+        let log_prior: f64 = x.iter().map(|&x| log_normal(x, 0.0, 1.0)).sum();
+        law.log_density(&DVector::from_row_slice(x)) - log_normalizer - log_prior
+    };
+    Ok(Posterior::new(
+        "Gaussian of many scales, 12-d",
+        0.0,
+        standard(DIMENSION)?,
+        log_likelihood,
+    ))
 }
 
 /// Numbers that look normal: sums of twelve uniform ones, which a linear congruence makes.

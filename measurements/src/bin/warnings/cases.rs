@@ -125,7 +125,7 @@ pub const SKEWED: &str = "(interval alone)";
 pub const ANY: &str = "(any warning)";
 
 /// Warnings, and the kinds of result in which each is measured.
-pub const MEASURED: [(&str, &[&str]); 21] = [
+pub const MEASURED: [(&str, &[&str]); 22] = [
     ("LowEffectiveSampleSize", &[CHAINS, WEIGHTS, MACHINES]),
     ("DominantWeight", &[CHAINS, WEIGHTS, MACHINES]),
     ("HeavyTail", &[CHAINS, WEIGHTS, MACHINES]),
@@ -140,6 +140,7 @@ pub const MEASURED: [(&str, &[&str]); 21] = [
     ("MergedFamilies", &[ROUNDS]),
     ("RisingRounds", &[ROUNDS]),
     ("FlatFirstPass", &[ROUNDS]),
+    ("BelowFits", &[ROUNDS]),
     ("ForwardReverseGap", &[BOTH]),
     ("LittleOverlap", &[BOTH]),
     ("RejectedSwaps", &[LADDERS]),
