@@ -4,7 +4,9 @@ use nalgebra::DVector;
 use rand::Rng;
 
 use crate::error::demand_dimension;
-use crate::model::{Bernoulli, Differentiable, NormalizedModel, Sampleable, UnnormalizedModel};
+use crate::model::{
+    Bernoulli, Differentiable, ExponentialFamily, NormalizedModel, Sampleable, UnnormalizedModel,
+};
 use crate::num::add_scaled;
 use crate::{Error, Result};
 
@@ -76,11 +78,7 @@ impl NormalizedModel for Bits {
 
 impl Sampleable for Bits {
     fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> DVector<f64> {
-        let bits = self.0.sample(rng);
-        DVector::from_iterator(
-            bits.len(),
-            bits.into_iter().map(|on| f64::from(u8::from(on))),
-        )
+        self.0.sufficient_statistics(&self.0.sample(rng))
     }
 }
 
