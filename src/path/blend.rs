@@ -223,10 +223,16 @@ where
     }
 }
 
-impl<H: Deref<Target = Blend<A, B, L>>, A, B, L: BlendLaw> BlendAt<H> {
+impl<H, A, B, L> BlendAt<H>
+where
+    H: Deref<Target = Blend<A, B, L>>,
+    A: UnnormalizedModel,
+    B: UnnormalizedModel<State = A::State>,
+    L: BlendLaw,
+{
     /// Blends in place: `log_densities` holds the base's log densities on entry. `evaluate` writes the other model's
     /// log densities for a range of states.
-    fn blend_runs(
+    pub(super) fn blend_runs(
         &self,
         log_densities: &mut [f64],
         mut evaluate: impl FnMut(Range<usize>, &mut [f64]),
@@ -245,15 +251,7 @@ impl<H: Deref<Target = Blend<A, B, L>>, A, B, L: BlendLaw> BlendAt<H> {
             }
         });
     }
-}
 
-impl<H, A, B, L> BlendAt<H>
-where
-    H: Deref<Target = Blend<A, B, L>>,
-    A: UnnormalizedModel,
-    B: UnnormalizedModel<State = A::State>,
-    L: BlendLaw,
-{
     /// Returns the two log densities that a log ratio needs. In place of the base's log density it returns 0 if the
     /// base's weight does not depend on beta.
     fn ends_of_ratio(&self, state: &A::State) -> (f64, f64) {
