@@ -9,7 +9,7 @@ use crate::model::{
     Differentiable, Gaussian, NormalizedModel, QuadraticForm, Sampleable, UnnormalizedModel,
     forward_model,
 };
-use crate::path::{AnnealingPath, BetaDerivative, Intermediate, difference};
+use crate::path::{AnnealingPath, BetaDerivative, Intermediate, ratio_given};
 use crate::random::StandardNormal;
 use crate::{Error, Result};
 
@@ -117,7 +117,7 @@ impl Intermediate for GaussianAt {
     fn log_ratio(&self, previous: &Self, state: &DVector<f64>) -> f64 {
         match &self.averaged {
             None => (self.beta - previous.beta) * self.beta_derivative(state),
-            Some(_) => difference(self.log_density(state), || previous.log_density(state)),
+            Some(_) => ratio_given(previous, state, self.log_density(state), None),
         }
     }
 
@@ -130,9 +130,7 @@ impl Intermediate for GaussianAt {
     ) -> f64 {
         match &self.averaged {
             None => self.log_ratio(previous, state),
-            Some(_) => difference(here, || {
-                before.unwrap_or_else(|| previous.log_density(state))
-            }),
+            Some(_) => ratio_given(previous, state, here, before),
         }
     }
 }
