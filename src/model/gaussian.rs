@@ -316,20 +316,11 @@ fn stacked(first: &DVector<f64>, rest: impl Iterator<Item = f64>) -> DVector<f64
 }
 
 crate::num::deserialize_checked! {
-    Gaussian { mean: DVector<f64>, covariance: crate::num::serial::Matrix } => match covariance.0.ncols() {
-        1 => Self::diagonal(mean, covariance.0.column(0).into_owned()),
-        _ => Self::new(mean, covariance.0),
+    Gaussian { mean: DVector<f64>, covariance: SquareMatrix } => match covariance {
+        SquareMatrix::Diagonal(variances) => Self::diagonal(mean, variances),
+        SquareMatrix::Dense(matrix) => Self::new(mean, matrix),
     }
 }
-// A diagonal covariance is written as the column of its variances.
 crate::num::serialize_as! {
-    Gaussian as gaussian {
-        mean: gaussian.form.mean(),
-        covariance: match &gaussian.covariance {
-            SquareMatrix::Diagonal(variances) => {
-                DMatrix::from_column_slice(variances.len(), 1, variances.as_slice())
-            }
-            SquareMatrix::Dense(matrix) => matrix.clone(),
-        },
-    }
+    Gaussian as gaussian { mean: gaussian.mean(), covariance: gaussian.covariance }
 }
