@@ -157,7 +157,7 @@ mod tests {
     use nalgebra::dvector;
 
     use super::*;
-    use crate::model::Sampleable;
+    use crate::model::{NormalizedModel, Sampleable};
     use crate::random::{Purpose, stream};
 
     fn part(mean: [f64; 3], deviations: [f64; 3]) -> Gaussian {
