@@ -201,17 +201,13 @@ pub(crate) struct CommonAxes {
 
 impl CommonAxes {
     pub(super) fn new(base: Gaussian, target: Gaussian) -> Result<Self> {
-        Error::check_dimension("target", target.dimension(), base.dimension())?;
+        let dimension = base.dimension();
+        Error::check_dimension("target", target.dimension(), dimension)?;
         let expected = format!("at most {LARGEST}, since axes are matrices");
-        Error::check(
-            base.dimension() <= LARGEST,
-            "dimension",
-            base.dimension(),
-            expected,
-        )?;
+        Error::check(dimension <= LARGEST, "dimension", dimension, expected)?;
         let factor = base.factor().to_dense();
         let relative = factor.transpose() * target.precision() * &factor;
-        let eigen = SymmetricEigen::try_new(relative, f64::EPSILON, 100 * base.dimension())
+        let eigen = SymmetricEigen::try_new(relative, f64::EPSILON, 100 * dimension)
             .ok_or_else(|| not_diagonalized("the iteration ran out of sweeps"))?;
         let bad = |l: &&f64| !(l.is_finite() && **l > 0.0);
         if let Some(bad) = eigen.eigenvalues.iter().find(bad) {

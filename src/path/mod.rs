@@ -163,10 +163,8 @@ pub trait Intermediate: UnnormalizedModel {
                 base: *base,
                 target: *target,
             };
-            Ends {
-                base: *base,
-                target: *target,
-            } = self.ends(state, known);
+            let found = self.ends(state, known);
+            (*base, *target) = (found.base, found.target);
         }
     }
 
