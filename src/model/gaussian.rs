@@ -47,7 +47,8 @@ impl Gaussian {
     /// An empty mean; sizes that differ; entries that are not finite; a covariance that is not symmetric (to 1e-9 of
     /// its largest entry), not positive definite, or whose inverse overflows.
     pub fn new(mean: DVector<f64>, covariance: DMatrix<f64>) -> Result<Self> {
-        let covariance = check("covariance", &mean, covariance)?;
+        check_mean("covariance", &mean, covariance.nrows())?;
+        let covariance = check_symmetric("covariance", &covariance)?;
         Self::from_covariance("covariance", mean, covariance.into())
     }
 
@@ -56,7 +57,8 @@ impl Gaussian {
     /// # Errors
     /// As [`new`](Self::new), for the precision matrix.
     pub fn from_precision(mean: DVector<f64>, precision: DMatrix<f64>) -> Result<Self> {
-        let precision = check("precision", &mean, precision)?.into();
+        check_mean("precision", &mean, precision.nrows())?;
+        let precision = check_symmetric("precision", &precision)?.into();
         let factorization = Factorization::new("precision", &precision)?;
         Self::from_factorized_precision(mean, precision, &factorization)
     }
@@ -123,9 +125,7 @@ impl Gaussian {
         mean: DVector<f64>,
         variances: DVector<f64>,
     ) -> Result<Self> {
-        Error::check_not_empty("mean", mean.len())?;
-        Error::check_dimension(argument, variances.len(), mean.len())?;
-        Error::check_finite("mean", mean.iter().copied())?;
+        check_mean(argument, &mean, variances.len())?;
         Error::check_finite(argument, variances.iter().copied())?;
         Self::from_covariance(argument, mean, SquareMatrix::Diagonal(variances))
     }
@@ -169,17 +169,11 @@ impl Gaussian {
     }
 }
 
-/// Checks sizes, finiteness and symmetry. Returns the matrix, exactly symmetric.
-fn check(
-    argument: &'static str,
-    mean: &DVector<f64>,
-    matrix: DMatrix<f64>,
-) -> Result<DMatrix<f64>> {
-    let d = mean.len();
-    Error::check_not_empty("mean", d)?;
-    Error::check_dimension(argument, matrix.nrows(), d)?;
-    Error::check_finite("mean", mean.iter().copied())?;
-    check_symmetric(argument, &matrix)
+/// Checks a mean, and the number of rows or variances beside it.
+fn check_mean(argument: &'static str, mean: &DVector<f64>, size: usize) -> Result<()> {
+    Error::check_not_empty("mean", mean.len())?;
+    Error::check_dimension(argument, size, mean.len())?;
+    Error::check_finite("mean", mean.iter().copied())
 }
 
 fn log_volume(dimension: usize) -> f64 {
