@@ -378,7 +378,7 @@ where
         mut gradients: DMatrixViewMut<'_, f64>,
         log_densities: &mut [f64],
     ) {
-        let (to_base, to_other) = L::weights(self.beta);
+        let [to_base, to_other] = L::weights(self.beta);
         // A base of weight 0 is not evaluated. Its log density then counts as 0.
         log_densities.fill(0.0);
         if to_base > 0.0 {
@@ -399,8 +399,7 @@ where
     }
 
     fn end_weights(&self) -> Option<[f64; 2]> {
-        let (to_base, to_other) = L::weights(self.beta);
-        Some([to_base, to_other])
+        Some(L::weights(self.beta))
     }
 
     fn with_end(
@@ -423,7 +422,7 @@ where
         gradient: &mut DVector<f64>,
     ) -> f64 {
         let middle = 0.5 * (previous.beta + self.beta);
-        let (to_base, to_other) = L::weights(middle);
+        let [to_base, to_other] = L::weights(middle);
         let (mut base, mut other) = (0.0, 0.0);
         if to_base > 0.0 {
             let model = &self.path.base;

@@ -55,30 +55,22 @@ impl AnnealingPath for GaussianPath {
 
     fn at(&self, beta: f64) -> GaussianAt {
         // Along each axis: -1/2 (1 - beta) u^2 - 1/2 beta lambda (u - s)^2.
-        let CommonAxes {
-            base: a,
-            target: b,
-            axes,
-            precisions: lambda,
-            shift,
-        } = &*self.ends;
-        let precisions = lambda.map(|l| (1.0 - beta) + beta * l);
-        let pulls = lambda.component_mul(shift) * beta;
+        let (ends, shift) = (&self.ends, &self.ends.shift);
+        let (a, b) = (&ends.base, &ends.target);
+        let precisions = ends.precisions.map(|l| (1.0 - beta) + beta * l);
+        let pulls = ends.precisions.component_mul(shift) * beta;
         let centre = pulls.component_div(&precisions);
         let apart = pulls.component_mul(shift).dot(&precisions.map(f64::recip));
         let constant = -0.5 * (1.0 - beta) * apart;
+        let (p, q) = (a.form().precision(), b.form().precision());
+        let precision = p.blend(1.0 - beta, beta, q);
         GaussianAt {
             ends: Arc::clone(&self.ends),
             averaged: None,
             beta,
             constant,
             log_normalizer: constant + (a.log_normalizer() - 0.5 * precisions.map(f64::ln).sum()),
-            form: QuadraticForm::new(
-                a.mean() + axes * centre,
-                a.form()
-                    .precision()
-                    .blend(1.0 - beta, beta, b.form().precision()),
-            ),
+            form: QuadraticForm::new(a.mean() + &ends.axes * centre, precision),
             deviations: precisions.map(|p| p.sqrt().recip()),
         }
     }
