@@ -122,11 +122,9 @@ impl ModelComparison {
         models.sort_by(|one, other| other.1.log_z().total_cmp(&one.1.log_z()));
         let total: f64 = models.iter().map(|(.., prior)| prior).sum();
         let weighed = |(_, result, prior): &(_, &Z, f64)| {
-            let sides = Sides::of(*result);
-            Sides {
-                value: sides.value + (prior / total).ln(),
-                ..sides
-            }
+            let mut sides = Sides::of(*result);
+            sides.value += (prior / total).ln();
+            sides
         };
         let weighed: Vec<Sides> = models.iter().map(weighed).collect();
         let best = models[0].1;
