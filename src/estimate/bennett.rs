@@ -387,8 +387,8 @@ impl BennettEstimate {
     /// from the law's draws may be off without a fault of the given draws if their weights have a heavy tail.
     pub(crate) fn foreign_draws(&self) -> Option<Warning> {
         let distance = self.from_crooks.unwrap_or(0.0);
-        let many_meet = self.effective_sample_size() >= FEW_ACCEPTANCES;
-        let is_unlike = many_meet && distance > DIRECTIONS_APART;
+        let few_meet = self.effective_sample_size() < FEW_ACCEPTANCES;
+        let is_unlike = !few_meet && distance > DIRECTIONS_APART;
         let [of_law, of_draws] = &self.one_sided;
         let is_heavy = of_law.pareto_shape().is_some_and(|shape| shape > HEAVY);
         let side = of_law.reach_toward(self.value, SURE);
