@@ -5,7 +5,7 @@ use rand::Rng;
 
 use crate::error::demand_dimension;
 use crate::model::{
-    Bernoulli, Differentiable, ExponentialFamily, NormalizedModel, Sampleable, UnnormalizedModel,
+    Bernoulli, Differentiable, ExponentialFamily, Sampleable, UnnormalizedModel, forward_model,
 };
 use crate::num::add_scaled;
 use crate::{Error, Result};
@@ -66,15 +66,7 @@ impl UnnormalizedModel for Bits {
     }
 }
 
-impl NormalizedModel for Bits {
-    fn log_normalizer(&self) -> f64 {
-        self.0.log_normalizer()
-    }
-
-    fn has_certain_normalizer(&self) -> bool {
-        true
-    }
-}
+forward_model! { [] Bits as Bernoulli, self => self.0; NormalizedModel }
 
 impl Sampleable for Bits {
     fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> DVector<f64> {
