@@ -274,13 +274,9 @@ impl ExponentialFamily for Gaussian {
         let (mean, covariance) = unstacked("moments", moments, self.dimension(), {
             |i, j, second, mean| second - mean[i] * mean[j]
         })?;
-        Self::new(mean, covariance).map_err(|_| {
-            Error::invalid(
-                "moments",
-                "second moments without a positive definite covariance",
-                "moments of a Gaussian",
-            )
-        })
+        let found = "second moments without a positive definite covariance";
+        let refusal = |_| Error::invalid("moments", found, "moments of a Gaussian");
+        Self::new(mean, covariance).map_err(refusal)
     }
 }
 

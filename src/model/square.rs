@@ -121,11 +121,8 @@ impl Factorization {
                 (SquareMatrix::from(inverse), finite)
             }
         };
-        let (found, expected) = (
-            "a matrix whose inverse overflows",
-            "a matrix farther from singular",
-        );
-        Error::check(finite, argument, found, expected)?;
+        let found = "a matrix whose inverse overflows";
+        Error::check(finite, argument, found, "a matrix farther from singular")?;
         Ok(inverse)
     }
 

@@ -209,10 +209,8 @@ impl CommonAxes {
         let axes = factor * eigen.eigenvectors;
         let shift = axes.tr_mul(&base.precision()) * (target.mean() - base.mean());
         let apart = shift.norm_squared() + shift.component_mul(&eigen.eigenvalues).dot(&shift);
-        let (found, expected) = (
-            "a mean so far from that of the base that log densities overflow",
-            "a mean nearer to that of the base",
-        );
+        let found = "a mean so far from that of the base that log densities overflow";
+        let expected = "a mean nearer to that of the base";
         Error::check(apart.is_finite(), "target", found, expected)?;
         Ok(Self {
             shift,

@@ -206,19 +206,12 @@ impl Merge for Sums {
 
 /// Refuses an infinite mean log ratio of the chains at beta `here`: the model at `there` excludes one of the states.
 fn finite(mean: f64, here: f64, there: f64) -> Result<f64> {
-    if mean.is_finite() {
-        return Ok(mean);
-    }
-    Err(Error::invalid(
-        "path",
-        format!(
-            "chains at beta = {} off the support of beta = {}",
-            short(here),
-            short(there)
-        ),
-        "one support at all knots, since the divergence between two is infinite otherwise; \
-         the schedules Friction and VarOpt need no common support",
-    ))
+    let (here, there) = (short(here), short(there));
+    let found = format!("chains at beta = {here} off the support of beta = {there}");
+    let expected = "one support at all knots, since the divergence between two is infinite otherwise; \
+                    the schedules Friction and VarOpt need no common support";
+    Error::check(mean.is_finite(), "path", found, expected)?;
+    Ok(mean)
 }
 
 /// Returns the sum of the log ratios from `from` to `to` over the living chains; 0 beyond the path's ends.
