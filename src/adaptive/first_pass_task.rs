@@ -16,9 +16,6 @@ use crate::schedule::Schedule;
 use crate::work::{Format, Halt, Place, Pulse, Single, Stepped, Task};
 use crate::{Error, Result};
 
-/// Relative error at which the search for a stage's length ends. At the default ESS share of .5 a stage leaves .45 to
-/// .55. It needs no more, since the stage counts with the distance that it has, not with the one asked for.
-const STAGE_PRECISION: f64 = 0.1;
 /// Number of stages after which the first pass ends in an error. It only bounds time and memory: at an ESS share of .5
 /// it is a barrier of 8,300, for which later rounds would need some 7e7 stages.
 pub(super) const MOST_STAGES: usize = 10_000;
@@ -196,13 +193,7 @@ where
         // ESS / N = 1 / (1 + d^2), with d the coefficient of variation of the weights.
         let distance = (1.0 / share - 1.0).sqrt();
         let datum_of = self.datum_of();
-        let found = next_stage(
-            &mut self.populations,
-            self.length,
-            distance,
-            STAGE_PRECISION,
-            datum_of,
-        )?;
+        let found = next_stage(&mut self.populations, self.length, distance, datum_of)?;
         let next = found.beta;
         self.populations
             .map(&|population| population.weigh_to(next))?;

@@ -1,8 +1,9 @@
 //! Bounds on log Z from both ends of the path, given one exact sample of the target.
 
+use super::reverse::ReverseRun;
 use super::target_samples::TargetSamples;
 use crate::Result;
-use crate::ais::{Ais, Recorder};
+use crate::ais::{Ais, Recorder, Run};
 use crate::estimate::LogZ;
 use crate::kernel::Reversal;
 use crate::path::AnnealingPath;
@@ -30,6 +31,16 @@ pub struct Bounds {
 }
 
 impl Bounds {
+    pub(super) fn of<S, R, T, U>(forward: &Run<S, R>, reverse: &ReverseRun<T, U>) -> Self {
+        Self {
+            lower: forward.lower_bound(),
+            tight_lower: forward.log_z(),
+            tight_upper: reverse.log_z(),
+            upper: reverse.mean_bound(),
+            evaluations: forward.evaluations().saturating_add(reverse.evaluations()),
+        }
+    }
+
     /// Returns `tight_upper - tight_lower`. Its expectation is at least 0.
     pub fn gap(&self) -> f64 {
         self.tight_upper - self.tight_lower
@@ -54,13 +65,6 @@ where
     {
         let forward = self.run()?;
         let samples = TargetSamples::exact(vec![exact.clone(); forward.chains()]);
-        let reverse = self.reverse(&samples)?;
-        Ok(Bounds {
-            lower: forward.lower_bound(),
-            tight_lower: forward.log_z(),
-            tight_upper: reverse.log_z(),
-            upper: reverse.mean_bound(),
-            evaluations: forward.evaluations().saturating_add(reverse.evaluations()),
-        })
+        Ok(Bounds::of(&forward, &self.reverse(&samples)?))
     }
 }

@@ -106,22 +106,16 @@ impl Bridge {
         if let Some(forward) = &surest {
             standard_error = standard_error.max(forward.standard_error());
         }
-        let evaluations = forward.evaluations().saturating_add(backward.evaluations());
+        let bounds = Bounds::of(forward, reverse);
         let bridge = Self {
             interval: joint_interval(&bennett, surest.as_ref(), 0.95)?,
             bennett,
             standard_error,
             forward: surest,
-            bounds: Bounds {
-                lower: forward.lower_bound(),
-                tight_lower: forward.log_z(),
-                tight_upper: reverse.log_z(),
-                upper: reverse.mean_bound(),
-                evaluations,
-            },
+            bounds,
             stages: compare(forward.stages(), backward.stages()),
             warnings: Vec::new(),
-            evaluations,
+            evaluations: bounds.evaluations,
             seconds: forward.seconds() + backward.seconds(),
             log_z_by_chain: [
                 forward.log_weights().iter().map(|w| log_z_0 + w).collect(),
@@ -199,7 +193,7 @@ impl Bridge {
 
     /// Returns the reverse run's estimate minus the forward run's, in nats.
     pub fn gap(&self) -> f64 {
-        self.bounds.tight_upper - self.bounds.tight_lower
+        self.bounds.gap()
     }
 
     /// Returns the comparison of the two directions at each recorded stage.

@@ -81,7 +81,8 @@ const HALVES_APART: f64 = 3.0;
 
 /// Half of each chain's draws, with the target's log densities at these draws.
 struct Half<'d, S> {
-    chains: Vec<(&'d [S], Vec<f64>)>,
+    draws: Vec<&'d [S]>,
+    log_densities: Vec<Vec<f64>>,
 }
 
 /// The coordinate in which the draws mix least.
@@ -109,24 +110,19 @@ impl Slowest {
 
 impl<S: Clone> Half<'_, S> {
     fn count(&self) -> usize {
-        self.chains.iter().map(|(draws, _)| draws.len()).sum()
+        self.draws.iter().map(|draws| draws.len()).sum()
     }
 
     /// Returns the effective number of independent draws for the mean of log f.
     fn effective(&self) -> f64 {
-        let log_densities = self.chains.iter().map(|(_, found)| found.clone());
-        effective_draws(&Vec::from_iter(log_densities))
+        effective_draws(&self.log_densities)
     }
 
     /// Returns the distribution (law) fitted to the draws.
     fn law<L: Fit<State = S>>(&self) -> Result<L> {
-        let draws = self
-            .chains
-            .iter()
-            .flat_map(|(draws, _)| draws.iter().cloned());
         // `Fit` reads the sum of the weights as the number of independent draws.
         let weight = self.effective() / self.count() as f64;
-        L::fit(&Vec::from_iter(draws), &vec![weight; self.count()])
+        L::fit(&self.draws.concat(), &vec![weight; self.count()])
     }
 
     /// Returns Bennett's estimate of log Z from these draws and the same number of draws of `law`.
@@ -142,13 +138,14 @@ impl<S: Clone> Half<'_, S> {
         let log_f = log_densities_of(target, &states);
         let of_law = states.iter().zip(log_f);
         let of_law = Vec::from_iter(of_law.map(|(state, log_f)| log_f - log_g(state)));
-        let of_target = self.chains.iter().map(|(draws, log_f)| {
+        let chains = self.draws.iter().zip(&self.log_densities);
+        let of_target = chains.map(|(draws, log_f)| {
             let pairs = draws.iter().zip(log_f);
             pairs.map(|(state, log_f)| log_g(state) - log_f).collect()
         });
         let of_target = Vec::from_iter(of_target);
         let slowest = slowest.map(|slowest| {
-            let draws = self.chains.iter().flat_map(|(draws, _)| draws.iter());
+            let draws = self.draws.iter().copied().flatten();
             let values = draws.map(|draw| L::coordinates(draw)[slowest.coordinate]);
             (values.collect(), slowest.mixing.time)
         });
@@ -199,10 +196,9 @@ impl<L: Fit<State: Clone>> BridgeSampling<L> {
         }
         check_repeated("chain", &log_densities)?;
         let of = |part: fn(usize) -> std::ops::Range<usize>| Half {
-            chains: (chains.iter().zip(&log_densities))
-                .map(|(draws, found)| {
-                    (&draws[part(draws.len())], found[part(found.len())].to_vec())
-                })
+            draws: Vec::from_iter(chains.iter().map(|draws| &draws[part(draws.len())])),
+            log_densities: (log_densities.iter())
+                .map(|found| found[part(found.len())].to_vec())
                 .collect(),
         };
         let (first, second) = (of(|n| 0..n / 2), of(|n| n / 2..n));

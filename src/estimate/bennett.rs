@@ -355,16 +355,11 @@ impl BennettEstimate {
         let (mut is_far, mut breaks_law) = (false, false);
         let joint = [self.value, -self.value];
         for ((alone, joint), time) in self.one_sided.iter().zip(joint).zip(self.times()) {
-            let (below, above) = match self.from_crooks {
-                Some(_) => alone.offsets(SURE),
-                None => (
-                    DIRECTIONS_APART * alone.standard_error(),
-                    DIRECTIONS_APART * alone.standard_error(),
-                ),
+            let side = match self.from_crooks {
+                Some(_) => alone.reach_toward(joint, SURE),
+                None => DIRECTIONS_APART * alone.standard_error(),
             };
-            let distance = joint - alone.value();
-            let side = if distance > 0.0 { above } else { below };
-            is_far |= distance.abs() > rounding + time.sqrt() * side;
+            is_far |= (joint - alone.value()).abs() > rounding + time.sqrt() * side;
             // The mean log weight is minus the mean work.
             let variance = time * alone.var_log_weight() / alone.chains() as f64;
             let error = variance.sqrt().hypot(self.standard_error());
@@ -391,19 +386,15 @@ impl BennettEstimate {
     /// given draws follow another density: by Crooks' relation, or because they exclude the joint estimate. The estimate
     /// from the law's draws may be off without a fault of the given draws if their weights have a heavy tail.
     pub(crate) fn foreign_draws(&self) -> Option<Warning> {
+        let distance = self.from_crooks.unwrap_or(0.0);
         let few_meet = self.effective_sample_size() < FEW_ACCEPTANCES;
-        let is_unlike = !few_meet
-            && self
-                .from_crooks
-                .is_some_and(|distance| distance > DIRECTIONS_APART);
+        let is_unlike = !few_meet && distance > DIRECTIONS_APART;
         let [of_law, of_draws] = &self.one_sided;
         let is_heavy = of_law.pareto_shape().is_some_and(|shape| shape > HEAVY);
-        let (below, above) = of_law.offsets(SURE);
-        let distance = self.value - of_law.value();
-        let side = if distance > 0.0 { above } else { below };
+        let side = of_law.reach_toward(self.value, SURE);
         let limit =
             side.hypot(DIRECTIONS_APART * self.standard_error()) + 1e-9 * (1.0 + self.value.abs());
-        let excludes = !is_heavy && distance.abs() > limit;
+        let excludes = !is_heavy && (self.value - of_law.value()).abs() > limit;
         (is_unlike || excludes).then(|| Warning::ForwardReverseGap {
             forward: of_law.value(),
             reverse: -of_draws.value(),

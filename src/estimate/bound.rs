@@ -1,5 +1,7 @@
 //! Lower bounds on log Z: importance-weighted bounds, and certified bounds with a stated confidence.
 
+use std::slice::ChunksExact;
+
 use super::check;
 use crate::num::{WeightedMean, largest, log_add_exp, log_mean_exp};
 use crate::{Error, Result};
@@ -26,15 +28,19 @@ const TOLERANCE: f64 = 1e-9;
 /// # Ok::<(), annealed::Error>(())
 /// ```
 pub fn importance_weighted_bound(log_weights: &[f64], k: usize) -> Result<f64> {
+    let (groups, largest) = (groups_of(k, log_weights)?, largest(log_weights));
+    let count = groups.len() as f64;
+    let below: f64 = groups.map(|group| log_mean_exp(group) - largest).sum();
+    Ok(largest + below / count)
+}
+
+/// Returns the disjoint groups of k weights.
+pub(super) fn groups_of(k: usize, log_weights: &[f64]) -> Result<ChunksExact<'_, f64>> {
     check(log_weights)?;
     let chains = log_weights.len();
     let expected = format!("1 to the {chains} chains");
     Error::check((1..=chains).contains(&k), "k", k, expected)?;
-    let largest = largest(log_weights);
-    let groups = log_weights.chunks_exact(k);
-    let count = groups.len() as f64;
-    let below: f64 = groups.map(|group| log_mean_exp(group) - largest).sum();
-    Ok(largest + below / count)
+    Ok(log_weights.chunks_exact(k))
 }
 
 /// Returns a lower bound on `log E[w]` that holds with probability `confidence`, whatever the tails of the weights. The

@@ -201,12 +201,8 @@ impl Display for Agreement {
         found.write_difference(f)?;
         if let Some(pooled) = self.pooled {
             write!(f, "; pooled log Z = ")?;
-            write_figures(
-                f,
-                (pooled.log_z, pooled.standard_error, pooled.interval),
-                is_skewed(pooled.log_z, pooled.interval),
-                "",
-            )?;
+            let figures = (pooled.log_z, pooled.standard_error, pooled.interval);
+            write_figures(f, figures, is_skewed(pooled.log_z, pooled.interval), "")?;
             write!(f, ")")?;
         }
         write_warnings(f, self.contradiction.as_slice())?;

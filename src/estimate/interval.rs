@@ -33,6 +33,12 @@ impl Estimate {
         (t * self.standard_error(), above.ln_1p())
     }
 
+    /// Returns how far the interval of this level reaches from the estimate on the side of `value`.
+    pub(super) fn reach_toward(&self, value: f64, level: f64) -> f64 {
+        let (below, above) = self.offsets(level);
+        if value > self.value() { above } else { below }
+    }
+
     /// Returns the quantile `t` corrected for the skewness of a studentised mean by Hall's (1992) cubic. It is the h of
     /// `docs/intervals.md`: `h(t) = (1 - cbrt(1 - 3 a (t + a/2))) / a` with `a = skewness / (3 sqrt n)`.
     fn corrected_for_skewness(&self, t: f64) -> f64 {

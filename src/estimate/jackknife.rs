@@ -1,6 +1,6 @@
 //! The importance-weighted bound with a jackknife correction.
 
-use super::check;
+use super::bound::groups_of;
 use crate::num::{Moments, largest, log_add_exp};
 use crate::{Error, Result};
 
@@ -28,15 +28,11 @@ use crate::{Error, Result};
 /// # Ok::<(), annealed::Error>(())
 /// ```
 pub fn jackknife(log_weights: &[f64], k: usize, order: usize) -> Result<f64> {
-    check(log_weights)?;
-    let chains = log_weights.len();
-    let expected = format!("1 to the {chains} chains");
-    Error::check((1..=chains).contains(&k), "k", k, expected)?;
+    let groups = groups_of(k, log_weights)?;
     let expected = format!("fewer than the {k} chains of a group");
     Error::check(order < k, "order", order, expected)?;
     let ways: f64 = (0..=order).map(|j| binomial(k, j)).sum();
     Error::check_count("ways to leave out chains", ways as usize, 1)?;
-    let groups = log_weights.chunks_exact(k);
     let count = groups.len() as f64;
     let mut sum = 0.0;
     for group in groups {

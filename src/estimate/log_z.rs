@@ -132,19 +132,44 @@ pub(crate) fn write_warnings(f: &mut Formatter<'_>, warnings: &[Warning]) -> fmt
 /// `208.631 (kind; 95% interval 208.590 to 208.921, weights are skewed`. It leaves the bracket open.
 pub(super) fn write_figures(
     f: &mut Formatter<'_>,
-    (value, error, (lower, upper)): (f64, f64, (f64, f64)),
+    figures: (f64, f64, (f64, f64)),
     skewed: bool,
     kind: &str,
 ) -> fmt::Result {
-    let digits = decimals(error);
-    match skewed {
-        true => write!(f, "{value:.digits$}"),
-        false => write_value(f, value, error),
-    }?;
+    let [figure, interval] = figure_and_interval(figures, skewed);
     let joint = if kind.is_empty() { "" } else { "; " };
-    write!(f, " ({kind}{joint}95% interval ")?;
-    write!(f, "{lower:.digits$} to {upper:.digits$}")?;
-    write!(f, "{}", if skewed { ", weights are skewed" } else { "" })
+    let weights = if skewed { ", weights are skewed" } else { "" };
+    write!(f, "{figure} ({kind}{joint}95% interval {interval}{weights}")
+}
+
+/// Returns a value with its error, and its interval, as `208.631 +- 0.021` and `208.590 to 208.672`. If the interval is
+/// `skewed`, the error is left out.
+pub(super) fn figure_and_interval(
+    (value, error, (lower, upper)): (f64, f64, (f64, f64)),
+    skewed: bool,
+) -> [String; 2] {
+    let digits = decimals(error);
+    let figure = match skewed {
+        true => format!("{value:.digits$}"),
+        false => format!("{value:.digits$} +- {error:.digits$}"),
+    };
+    [figure, format!("{lower:.digits$} to {upper:.digits$}")]
+}
+
+/// Returns the lines of a table. The columns are as wide as their widest cells. The first one stands on the left, and the
+/// others on the right if they hold `numbers`.
+pub(super) fn table(rows: &[Vec<String>], numbers: bool) -> String {
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+    let widths = Vec::from_iter((0..rows[0].len()).filter_map(width));
+    let line = |row: &Vec<String>| {
+        let cells = row.iter().zip(&widths).enumerate();
+        let cells = cells.map(|(column, (cell, width))| match numbers && column > 0 {
+            true => format!("{cell:>width$}"),
+            false => format!("{cell:<width$}"),
+        });
+        Vec::from_iter(cells).join("  ").trim_end().to_owned()
+    };
+    Vec::from_iter(rows.iter().map(line)).join("\n")
 }
 
 /// Writes `208.631 +- 0.021`.

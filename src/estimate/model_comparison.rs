@@ -3,7 +3,7 @@
 use std::fmt::{self, Display, Formatter};
 
 use super::comparison::is_repetition;
-use super::log_z::{decimals, is_skewed};
+use super::log_z::{decimals, figure_and_interval, is_skewed, table};
 use super::sides::{Sides, weighted};
 use super::{LogRatio, LogZ, Warning};
 use crate::num::{log_add_exp, log_sum_exp};
@@ -96,8 +96,8 @@ impl ModelComparison {
     pub fn new<'r, N: Into<String>, Z: LogZ + ?Sized + 'r>(
         models: impl IntoIterator<Item = (N, &'r Z)>,
     ) -> Result<Self> {
-        let models = models.into_iter().map(|(name, result)| (name, result, 1.0));
-        Self::of(models.collect())
+        let models = models.into_iter();
+        Self::with_priors(models.map(|(name, result)| (name, result, 1.0)))
     }
 
     /// Compares models with the given prior probabilities, as [`new`](Self::new) does with equal ones.
@@ -116,21 +116,15 @@ impl ModelComparison {
     pub fn with_priors<'r, N: Into<String>, Z: LogZ + ?Sized + 'r>(
         models: impl IntoIterator<Item = (N, &'r Z, f64)>,
     ) -> Result<Self> {
-        Self::of(models.into_iter().collect())
-    }
-
-    fn of<N: Into<String>, Z: LogZ + ?Sized>(models: Vec<(N, &Z, f64)>) -> Result<Self> {
         let of_name = |(name, result, prior): (N, _, f64)| (name.into(), result, prior);
         let mut models: Vec<(String, &Z, f64)> = models.into_iter().map(of_name).collect();
         check(&models)?;
         models.sort_by(|one, other| other.1.log_z().total_cmp(&one.1.log_z()));
         let total: f64 = models.iter().map(|(.., prior)| prior).sum();
         let weighed = |(_, result, prior): &(_, &Z, f64)| {
-            let sides = Sides::of(*result);
-            Sides {
-                value: sides.value + (prior / total).ln(),
-                ..sides
-            }
+            let mut sides = Sides::of(*result);
+            sides.value += (prior / total).ln();
+            sides
         };
         let weighed: Vec<Sides> = models.iter().map(weighed).collect();
         let best = models[0].1;
@@ -168,13 +162,8 @@ fn check<Z: LogZ + ?Sized>(models: &[(String, &Z, f64)]) -> Result<()> {
         .map(|(name, result, _)| (name, result.log_z()));
     Error::check_each("log Z", "model", log_z, f64::is_finite, "finite numbers")?;
     let sides = models.iter().flat_map(|(name, result, _)| {
-        let Sides {
-            error,
-            below,
-            above,
-            ..
-        } = Sides::of(*result);
-        [error, below, above].map(|side| (name, side))
+        let sides = Sides::of(*result);
+        [sides.error, sides.below, sides.above].map(|side| (name, side))
     });
     let expected = "an error of at least 0, and an interval around log Z";
     Error::check_each("error of log Z", "model", sides, |x| x >= 0.0, expected)?;
@@ -210,10 +199,8 @@ impl Sides {
             true => odds,
             // The odds are certain if this term is 0, or if all others are 0.
             false => Self {
-                error: 0.0,
-                below: 0.0,
-                above: 0.0,
-                ..odds
+                value: odds.value,
+                ..Self::default()
             },
         }
     }
@@ -255,18 +242,9 @@ fn logistic(log_odds: f64) -> f64 {
 /// Writes an aligned table, a row for each model, and a line for each warning. A model with warnings is marked by `!`.
 impl Display for ModelComparison {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let rows: Vec<[String; COLUMNS]> = std::iter::once(HEADER.map(String::from))
-            .chain(self.models.iter().map(ComparedModel::cells))
-            .collect();
-        let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
-        let widths: [usize; COLUMNS] = std::array::from_fn(|column| width(column).unwrap_or(0));
-        for (place, row) in rows.iter().enumerate() {
-            let cells = row.iter().zip(widths);
-            let cells = cells.map(|(cell, width)| format!("{cell:width$}"));
-            let line = Vec::from_iter(cells).join("  ");
-            let end = if place > 0 { "\n" } else { "" };
-            write!(f, "{end}{}", line.trim_end())?;
-        }
+        let mut rows = vec![HEADER.map(String::from).to_vec()];
+        rows.extend(self.models.iter().map(ComparedModel::cells));
+        write!(f, "{}", table(&rows, false))?;
         let of_model = |model: &ComparedModel| {
             let mut warnings = model.warnings.iter();
             warnings.try_for_each(|warning| write!(f, "\nwarning: {}: {warning}", model.name))
@@ -275,8 +253,7 @@ impl Display for ModelComparison {
     }
 }
 
-const COLUMNS: usize = 7;
-const HEADER: [&str; COLUMNS] = [
+const HEADER: [&str; 7] = [
     "model",
     "log Z",
     "95% interval",
@@ -287,14 +264,14 @@ const HEADER: [&str; COLUMNS] = [
 ];
 
 impl ComparedModel {
-    fn cells(&self) -> [String; COLUMNS] {
+    fn cells(&self) -> Vec<String> {
         let mark = if self.warnings.is_empty() { "" } else { " !" };
+        let figures = (self.log_z, self.standard_error, self.interval);
         let skewed = is_skewed(self.log_z, self.interval);
-        let [log_z, interval] =
-            figure_and_interval(self.log_z, self.standard_error, self.interval, skewed);
+        let [log_z, interval] = figure_and_interval(figures, skewed);
         let from_best = self.from_best.as_ref().map(|ratio| {
-            let (value, error) = (ratio.value, ratio.standard_error);
-            figure_and_interval(value, error, ratio.interval, ratio.is_skewed())
+            let figures = (ratio.value, ratio.standard_error, ratio.interval);
+            figure_and_interval(figures, ratio.is_skewed())
         });
         let [from_best, interval_of_it] = from_best.unwrap_or_default();
         let digits = decimals(self.probability_error).min(6);
@@ -303,7 +280,7 @@ impl ComparedModel {
             false => format!("{p:.digits$}"),
         };
         let (lower, upper) = self.probability_interval;
-        [
+        vec![
             format!("{}{mark}", self.name),
             log_z,
             interval,
@@ -313,22 +290,6 @@ impl ComparedModel {
             format!("{} to {}", share(lower), share(upper)),
         ]
     }
-}
-
-/// Returns a value with its error, and its interval, as `208.631 +- 0.021` and `208.590 to 208.672`. If the interval is
-/// `skewed`, the error is left out.
-fn figure_and_interval(
-    value: f64,
-    error: f64,
-    (lower, upper): (f64, f64),
-    skewed: bool,
-) -> [String; 2] {
-    let digits = decimals(error);
-    let figure = match skewed {
-        true => format!("{value:.digits$}"),
-        false => format!("{value:.digits$} +- {error:.digits$}"),
-    };
-    [figure, format!("{lower:.digits$} to {upper:.digits$}")]
 }
 
 #[cfg(test)]

@@ -74,8 +74,7 @@ impl ScoreDifference {
         Error::check_finite("second scores", second.iter().copied())?;
         let mut rows = Moments::default();
         rows.add_differences(first, second);
-        let exact = || Sides::new(0.0, 0.0, (0.0, 0.0));
-        let [one, other] = log_z.map(|result| result.map_or_else(exact, Sides::of));
+        let [one, other] = log_z.map(|result| result.map_or_else(Sides::default, Sides::of));
         // A log Z that is too high makes its model's log likelihood too low. The values of both are in `rows`.
         let normalizers = Sides {
             value: 0.0,
@@ -103,23 +102,20 @@ impl ScoreDifference {
 /// from log Z)`, and a line for each warning.
 impl Display for ScoreDifference {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Self {
-            value,
-            standard_error,
-            interval,
-            error_over_rows,
-            error_of_log_z,
-            rows,
-            ..
-        } = self;
-        let counted = if *rows == 1 { "row" } else { "rows" };
-        write!(f, "difference of {rows} {counted}: ")?;
-        let figures = (*value, *standard_error, *interval);
-        write_figures(f, figures, is_skewed(*value, *interval), "nats a row")?;
-        let digits = decimals(*standard_error);
+        let counted = if self.rows == 1 { "row" } else { "rows" };
+        write!(f, "difference of {} {counted}: ", self.rows)?;
+        let figures = (self.value, self.standard_error, self.interval);
+        write_figures(
+            f,
+            figures,
+            is_skewed(self.value, self.interval),
+            "nats a row",
+        )?;
+        let digits = decimals(self.standard_error);
+        let (rows, log_z) = (self.error_over_rows, self.error_of_log_z);
         write!(
             f,
-            "; +- {error_over_rows:.digits$} over rows, {error_of_log_z:.digits$} from log Z)"
+            "; +- {rows:.digits$} over rows, {log_z:.digits$} from log Z)"
         )?;
         write_warnings(f, &self.warnings)
     }

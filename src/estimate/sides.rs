@@ -4,6 +4,7 @@ use super::LogZ;
 use crate::Result;
 
 /// An estimate, its standard error, and the distances from the estimate to both ends of its interval.
+#[derive(Default)]
 pub(super) struct Sides {
     pub(super) value: f64,
     pub(super) error: f64,
@@ -47,8 +48,7 @@ impl Sides {
 
     /// Returns the sum of independent estimates.
     pub(super) fn sum(parts: impl IntoIterator<Item = Self>) -> Self {
-        let zero = Self::new(0.0, 0.0, (0.0, 0.0));
-        parts.into_iter().fold(zero, |sum, part| Self {
+        parts.into_iter().fold(Self::default(), |sum, part| Self {
             value: sum.value + part.value,
             error: sum.error.hypot(part.error),
             below: sum.below.hypot(part.below),

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::log_z::{decimals, is_skewed, write_figures, write_warnings};
+use super::log_z::{self, decimals, is_skewed, write_figures, write_warnings};
 use super::quantities::Function;
 use super::weighted_states::Values;
 use super::{LogZ, Mixing, Quantities, Warning, WeightedStates};
@@ -138,13 +138,11 @@ impl SummaryRow {
             units: units.into(),
         };
         let row = Self::of(name, &Values::ascending(&sample, name, |x| *x)?);
-        let Mixing {
-            effective, r_hat, ..
-        } = Mixing::of(chains);
+        let mixing = Mixing::of(chains);
         Ok(Self {
-            standard_error: row.standard_deviation / effective.sqrt(),
-            effective_draws: effective,
-            r_hat,
+            standard_error: row.standard_deviation / mixing.effective.sqrt(),
+            effective_draws: mixing.effective,
+            r_hat: mixing.r_hat,
             ..row
         })
     }
@@ -158,14 +156,7 @@ impl SummaryRow {
                 .iter_mut()
                 .for_each(|row| row.truncate(COLUMNS.len() - 1));
         }
-        let width = |column: usize| table.iter().map(|row| row[column].chars().count()).max();
-        let widths = Vec::from_iter((0..table[0].len()).filter_map(width));
-        let line = |row: &Vec<String>| {
-            let aligned = |(cell, width): (&String, &usize)| format!("  {cell:>width$}");
-            let cells = row.iter().zip(&widths).skip(1).map(aligned);
-            format!("{:<width$}", row[0], width = widths[0]) + &String::from_iter(cells)
-        };
-        Vec::from_iter(table.iter().map(line)).join("\n")
+        log_z::table(&table, true)
     }
 
     /// Returns the texts of the row's cells. The standard error decides the number of decimals.

@@ -198,26 +198,6 @@ impl Factor {
         }
     }
 
-    /// Returns the factor as a matrix; a diagonal factor becomes a column.
-    #[cfg(feature = "serde")]
-    fn to_matrix(&self) -> DMatrix<f64> {
-        match &*self.0 {
-            SquareMatrix::Diagonal(diagonal) => {
-                DMatrix::from_column_slice(diagonal.len(), 1, diagonal.as_slice())
-            }
-            SquareMatrix::Dense(matrix) => matrix.clone(),
-        }
-    }
-
-    #[cfg(feature = "serde")]
-    fn from_matrix(matrix: DMatrix<f64>) -> Result<Self> {
-        let factor = match matrix.ncols() {
-            1 => SquareMatrix::Diagonal(matrix.column(0).into_owned()),
-            _ => SquareMatrix::Dense(matrix),
-        };
-        Self::new("factor of a preconditioner", factor)
-    }
-
     fn demand_dimension(&self, y: &DVector<f64>) {
         let (found, expected) = (self.dimension(), y.len());
         assert!(
@@ -235,18 +215,18 @@ fn column_below(matrix: &DMatrix<f64>, j: usize) -> (f64, &[f64]) {
 }
 
 crate::num::deserialize_checked! {
-    Preconditioner as (knots: Vec<(f64, crate::num::serial::Matrix)>) => Self::of_factors(
-        knots
-            .into_iter()
-            .map(|(beta, factor)| Ok((beta, Factor::from_matrix(factor.0)?))),
+    Preconditioner as (knots: Vec<(f64, SquareMatrix)>) => Self::of_factors(
+        knots.into_iter().map(|(beta, factor)| {
+            Ok((beta, Factor::new("factor of a preconditioner", factor)?))
+        }),
     )
 }
-// Pairs of beta and factor; a diagonal factor is written as a column.
+// Pairs of beta and factor.
 crate::num::serialize_as! {
     Preconditioner as this (
         this.knots
             .iter()
-            .map(|knot| (knot.beta, knot.factor.to_matrix()))
+            .map(|knot| (knot.beta, &*knot.factor.0))
             .collect::<Vec<_>>()
     )
 }

@@ -233,19 +233,16 @@ where
         Ok(())
     }
 
-    fn row<'x>(
-        &self,
-        state: impl ExactSizeIterator<Item = &'x f64>,
-    ) -> impl Iterator<Item = O::Number> {
+    fn row(&self, state: &DVector<f64>) -> impl Iterator<Item = O::Number> {
         demand_dimension("a state", state.len(), self.dimension);
-        state.map(|&x| rounded(x))
+        state.iter().map(|&x| rounded(x))
     }
 
     /// Evaluates one state, as a batch of one.
     fn evaluate_one(&self, state: &DVector<f64>) -> (f64, Option<Vec<O::Number>>) {
         SINGLE.set(SINGLE.get() + 1);
         let mut log_density = [0.0];
-        let row = self.row(state.as_slice().iter()).collect();
+        let row = self.row(state).collect();
         let gradient = self.evaluate(row, &mut log_density);
         (log_density[0], gradient)
     }
@@ -292,7 +289,7 @@ where
     fn log_densities(&self, states: &[DVector<f64>], log_densities: &mut [f64]) {
         let mut rows = Vec::with_capacity(states.len() * self.dimension);
         for state in states {
-            rows.extend(self.row(state.as_slice().iter()));
+            rows.extend(self.row(state));
         }
         self.evaluate(rows, log_densities);
     }

@@ -4,7 +4,9 @@ use nalgebra::DVector;
 use rand::Rng;
 
 use crate::error::demand_dimension;
-use crate::model::{Bernoulli, Differentiable, NormalizedModel, Sampleable, UnnormalizedModel};
+use crate::model::{
+    Bernoulli, Differentiable, ExponentialFamily, Sampleable, UnnormalizedModel, forward_model,
+};
 use crate::num::add_scaled;
 use crate::{Error, Result};
 
@@ -64,23 +66,11 @@ impl UnnormalizedModel for Bits {
     }
 }
 
-impl NormalizedModel for Bits {
-    fn log_normalizer(&self) -> f64 {
-        self.0.log_normalizer()
-    }
-
-    fn has_certain_normalizer(&self) -> bool {
-        true
-    }
-}
+forward_model! { [] Bits as Bernoulli, self => self.0; NormalizedModel }
 
 impl Sampleable for Bits {
     fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> DVector<f64> {
-        let bits = self.0.sample(rng);
-        DVector::from_iterator(
-            bits.len(),
-            bits.into_iter().map(|on| f64::from(u8::from(on))),
-        )
+        self.0.sufficient_statistics(&self.0.sample(rng))
     }
 }
 

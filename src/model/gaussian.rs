@@ -47,7 +47,8 @@ impl Gaussian {
     /// An empty mean; sizes that differ; entries that are not finite; a covariance that is not symmetric (to 1e-9 of
     /// its largest entry), not positive definite, or whose inverse overflows.
     pub fn new(mean: DVector<f64>, covariance: DMatrix<f64>) -> Result<Self> {
-        let covariance = check("covariance", &mean, covariance)?;
+        check_mean("covariance", &mean, covariance.nrows())?;
+        let covariance = check_symmetric("covariance", &covariance)?;
         Self::from_covariance("covariance", mean, covariance.into())
     }
 
@@ -56,7 +57,8 @@ impl Gaussian {
     /// # Errors
     /// As [`new`](Self::new), for the precision matrix.
     pub fn from_precision(mean: DVector<f64>, precision: DMatrix<f64>) -> Result<Self> {
-        let precision = check("precision", &mean, precision)?.into();
+        check_mean("precision", &mean, precision.nrows())?;
+        let precision = check_symmetric("precision", &precision)?.into();
         let factorization = Factorization::new("precision", &precision)?;
         Self::from_factorized_precision(mean, precision, &factorization)
     }
@@ -123,9 +125,7 @@ impl Gaussian {
         mean: DVector<f64>,
         variances: DVector<f64>,
     ) -> Result<Self> {
-        Error::check_not_empty("mean", mean.len())?;
-        Error::check_dimension(argument, variances.len(), mean.len())?;
-        Error::check_finite("mean", mean.iter().copied())?;
+        check_mean(argument, &mean, variances.len())?;
         Error::check_finite(argument, variances.iter().copied())?;
         Self::from_covariance(argument, mean, SquareMatrix::Diagonal(variances))
     }
@@ -169,17 +169,11 @@ impl Gaussian {
     }
 }
 
-/// Checks sizes, finiteness and symmetry. Returns the matrix, exactly symmetric.
-fn check(
-    argument: &'static str,
-    mean: &DVector<f64>,
-    matrix: DMatrix<f64>,
-) -> Result<DMatrix<f64>> {
-    let d = mean.len();
-    Error::check_not_empty("mean", d)?;
-    Error::check_dimension(argument, matrix.nrows(), d)?;
-    Error::check_finite("mean", mean.iter().copied())?;
-    check_symmetric(argument, &matrix)
+/// Checks a mean, and the number of rows or variances beside it.
+fn check_mean(argument: &'static str, mean: &DVector<f64>, size: usize) -> Result<()> {
+    Error::check_not_empty("mean", mean.len())?;
+    Error::check_dimension(argument, size, mean.len())?;
+    Error::check_finite("mean", mean.iter().copied())
 }
 
 fn log_volume(dimension: usize) -> f64 {
@@ -280,13 +274,9 @@ impl ExponentialFamily for Gaussian {
         let (mean, covariance) = unstacked("moments", moments, self.dimension(), {
             |i, j, second, mean| second - mean[i] * mean[j]
         })?;
-        Self::new(mean, covariance).map_err(|_| {
-            Error::invalid(
-                "moments",
-                "second moments without a positive definite covariance",
-                "moments of a Gaussian",
-            )
-        })
+        let found = "second moments without a positive definite covariance";
+        let refusal = |_| Error::invalid("moments", found, "moments of a Gaussian");
+        Self::new(mean, covariance).map_err(refusal)
     }
 }
 
@@ -316,20 +306,11 @@ fn stacked(first: &DVector<f64>, rest: impl Iterator<Item = f64>) -> DVector<f64
 }
 
 crate::num::deserialize_checked! {
-    Gaussian { mean: DVector<f64>, covariance: crate::num::serial::Matrix } => match covariance.0.ncols() {
-        1 => Self::diagonal(mean, covariance.0.column(0).into_owned()),
-        _ => Self::new(mean, covariance.0),
+    Gaussian { mean: DVector<f64>, covariance: SquareMatrix } => match covariance {
+        SquareMatrix::Diagonal(variances) => Self::diagonal(mean, variances),
+        SquareMatrix::Dense(matrix) => Self::new(mean, matrix),
     }
 }
-// A diagonal covariance is written as the column of its variances.
 crate::num::serialize_as! {
-    Gaussian as gaussian {
-        mean: gaussian.form.mean(),
-        covariance: match &gaussian.covariance {
-            SquareMatrix::Diagonal(variances) => {
-                DMatrix::from_column_slice(variances.len(), 1, variances.as_slice())
-            }
-            SquareMatrix::Dense(matrix) => matrix.clone(),
-        },
-    }
+    Gaussian as gaussian { mean: gaussian.mean(), covariance: gaussian.covariance }
 }

@@ -92,10 +92,14 @@ pub trait Coordinates: Clone {
     fn coordinates_mut(&mut self) -> &mut DVector<f64>;
 
     /// Returns the index of the state's datum; 0 for a vector alone.
-    fn datum(&self) -> usize;
+    #[inline(always)]
+    fn datum(&self) -> usize {
+        0
+    }
 
-    /// Sets the index of the state's datum.
-    fn set_datum(&mut self, datum: usize);
+    /// Sets the index of the state's datum, if it has one.
+    #[inline(always)]
+    fn set_datum(&mut self, _datum: usize) {}
 }
 
 impl Coordinates for DVector<f64> {
@@ -108,14 +112,6 @@ impl Coordinates for DVector<f64> {
     fn coordinates_mut(&mut self) -> &mut Self {
         self
     }
-
-    #[inline(always)]
-    fn datum(&self) -> usize {
-        0
-    }
-
-    #[inline(always)]
-    fn set_datum(&mut self, _datum: usize) {}
 }
 
 impl Coordinates for Latent {

@@ -14,7 +14,7 @@ use crate::{Error, Result};
 ///
 /// `log f(x) = log sum_i m_i N(x; mu_i, Sigma_i)`, `log Z = log sum_i m_i`.
 #[derive(Debug, Clone, PartialEq)]
-pub struct GaussianMixture(Mixture<Gaussian>);
+pub struct GaussianMixture(pub(super) Mixture<Gaussian>);
 
 impl GaussianMixture {
     /// Creates a mixture from pairs of mass and Gaussian.
@@ -79,12 +79,19 @@ impl<C> Mixture<C> {
     }
 }
 
+impl<C: UnnormalizedModel> Mixture<C> {
+    /// Returns the part of each component in the density, as a logarithm.
+    pub(super) fn terms(&self, state: &C::State) -> impl Iterator<Item = f64> {
+        let components = self.0.iter();
+        components.map(|c| c.log_scale + c.model.log_density(state))
+    }
+}
+
 impl<C: UnnormalizedModel> UnnormalizedModel for Mixture<C> {
     type State = C::State;
 
     fn log_density(&self, state: &C::State) -> f64 {
-        let terms = self.0.iter();
-        log_sum_exp(terms.map(|c| c.log_scale + c.model.log_density(state)))
+        log_sum_exp(self.terms(state))
     }
 
     fn state_dimension(&self) -> Option<usize> {
@@ -126,8 +133,8 @@ impl<C: Differentiable> Differentiable for Mixture<C> {
         gradient: &mut DVector<f64>,
     ) -> f64 {
         with_slice(self.0.len(), |terms| {
-            for (term, component) in terms.iter_mut().zip(&self.0) {
-                *term = component.log_scale + component.model.log_density(state);
+            for (term, found) in terms.iter_mut().zip(self.terms(state)) {
+                *term = found;
             }
             let log_density = log_sum_exp(&*terms);
             for (term, component) in terms.iter().zip(&self.0) {

@@ -3,7 +3,7 @@
 use nalgebra::{DMatrix, DVector};
 
 use crate::Result;
-use crate::model::{Fit, Gaussian, GaussianMixture, NormalizedModel, UnnormalizedModel};
+use crate::model::{Fit, Gaussian, GaussianMixture, UnnormalizedModel};
 use crate::num::responsibilities;
 
 /// Largest number of components.
@@ -73,16 +73,9 @@ impl Fit for GaussianMixture {
 impl GaussianMixture {
     /// Returns for each component the states' weights times its responsibilities.
     fn responsibilities(&self, states: &[DVector<f64>], weights: &[f64]) -> Vec<Vec<f64>> {
-        let scales = self
-            .components()
-            .map(|(mass, g)| mass.ln() - g.log_normalizer());
-        let scales = Vec::from_iter(scales);
-        let terms = |state: &DVector<f64>| {
-            let parts = self.components().zip(&scales);
-            Vec::from_iter(parts.map(|((_, g), scale)| scale + g.log_density(state)))
-        };
+        let terms = |state| Vec::from_iter(self.0.terms(state));
         let states = states.iter().map(terms).zip(weights.iter().copied());
-        responsibilities(states, scales.len())
+        responsibilities(states, self.components().len())
     }
 
     /// Returns the mixtures in which one component is split along one of its [`axes`].
@@ -164,7 +157,7 @@ mod tests {
     use nalgebra::dvector;
 
     use super::*;
-    use crate::model::Sampleable;
+    use crate::model::{NormalizedModel, Sampleable};
     use crate::random::{Purpose, stream};
 
     fn part(mean: [f64; 3], deviations: [f64; 3]) -> Gaussian {

@@ -332,21 +332,13 @@ fn accumulate_each<M: Differentiable + ?Sized>(
     with_buffer(dimension, |state| {
         with_buffer(dimension, |gradient| {
             for (row, log_density) in log_densities.iter_mut().enumerate() {
-                copy_row(state, states, row);
-                copy_row(gradient, gradients.as_view(), row);
+                state.tr_copy_from(&states.row(row));
+                gradient.tr_copy_from(&gradients.row(row));
                 *log_density = model.accumulate_gradient(state, scale, gradient);
-                for (to, from) in gradients.row_mut(row).iter_mut().zip(gradient.iter()) {
-                    *to = *from;
-                }
+                gradients.row_mut(row).tr_copy_from(gradient);
             }
         });
     });
-}
-
-pub(crate) fn copy_row(to: &mut DVector<f64>, from: DMatrixView<'_, f64>, row: usize) {
-    for (to, from) in to.iter_mut().zip(from.row(row).iter()) {
-        *to = *from;
-    }
 }
 
 /// A model whose coordinates can each be drawn given all the others. Coordinate Gibbs (heat bath) needs it.

@@ -168,7 +168,10 @@ impl FullConditionals for QuadraticForm {
             state[index] = centre;
             let (x, mean) = self.checked(state);
             let row = &p.as_slice()[index * mean.len()..][..mean.len()];
-            pull = weighted_offset(row, x, mean);
+            pull = over_vectors(
+                #[inline(always)]
+                move || lane_sum(row, x, mean, weighted),
+            );
         }
         state[index] =
             centre - pull / precision + StandardNormal::get().draw(rng) / precision.sqrt();
@@ -243,14 +246,6 @@ fn accumulate_dense_pull(
             }
             form
         },
-    )
-}
-
-/// Returns `sum_j p_j (x_j - mu_j)`.
-fn weighted_offset(p: &[f64], x: &[f64], mean: &[f64]) -> f64 {
-    over_vectors(
-        #[inline(always)]
-        move || lane_sum(p, x, mean, weighted),
     )
 }
 

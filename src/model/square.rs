@@ -61,6 +61,20 @@ impl SquareMatrix {
     }
 }
 
+// A diagonal matrix is written as the column of its diagonal.
+crate::num::deserialize_checked! {
+    SquareMatrix as (matrix: crate::num::serial::Matrix) => Ok(match matrix.0.ncols() {
+        1 => Self::Diagonal(matrix.0.column(0).into_owned()),
+        _ => Self::Dense(matrix.0),
+    })
+}
+crate::num::serialize_as! {
+    SquareMatrix as matrix (match matrix {
+        Self::Diagonal(diagonal) => DMatrix::from_column_slice(diagonal.len(), 1, diagonal.as_slice()),
+        Self::Dense(matrix) => matrix.clone(),
+    })
+}
+
 /// The Cholesky factorisation of a symmetric positive definite matrix.
 pub(crate) enum Factorization {
     /// The diagonal of the factor.
@@ -107,11 +121,8 @@ impl Factorization {
                 (SquareMatrix::from(inverse), finite)
             }
         };
-        let (found, expected) = (
-            "a matrix whose inverse overflows",
-            "a matrix farther from singular",
-        );
-        Error::check(finite, argument, found, expected)?;
+        let found = "a matrix whose inverse overflows";
+        Error::check(finite, argument, found, "a matrix farther from singular")?;
         Ok(inverse)
     }
 

@@ -4,7 +4,7 @@ use nalgebra::{DMatrix, DMatrixView, DMatrixViewMut, DVector};
 
 use crate::error::{Failure, demand_dimension};
 use crate::model::transformed_prior::times;
-use crate::model::{Differentiable, Priors, UnnormalizedModel, copy_row};
+use crate::model::{Differentiable, Priors, UnnormalizedModel};
 use crate::num::{set_zero, with_buffer};
 
 /// A likelihood of parameters as a function of the coordinates of their [`Priors`], made by [`Priors::likelihood`]. Its
@@ -136,7 +136,7 @@ impl<M: Differentiable> Unbounded<M> {
         let mut parameters = DMatrix::zeros(chains, count);
         let mut own = DVector::zeros(count);
         for row in 0..chains {
-            copy_row(&mut state, states, row);
+            state.tr_copy_from(&states.row(row));
             self.priors.write_parameters(&state, &mut own);
             parameters.row_mut(row).tr_copy_from(&own);
         }
@@ -150,10 +150,10 @@ impl<M: Differentiable> Unbounded<M> {
         let (mut of_own, mut gradient) = (DVector::zeros(count), DVector::zeros(states.ncols()));
         for (row, log_density) in log_densities.iter().enumerate() {
             if *log_density > f64::NEG_INFINITY {
-                copy_row(&mut state, states, row);
-                copy_row(&mut own, parameters.as_view(), row);
-                copy_row(&mut of_own, slopes.as_view(), row);
-                copy_row(&mut gradient, gradients.as_view(), row);
+                state.tr_copy_from(&states.row(row));
+                own.tr_copy_from(&parameters.row(row));
+                of_own.tr_copy_from(&slopes.row(row));
+                gradient.tr_copy_from(&gradients.row(row));
                 (self.priors).pull_back(&state, &own, &mut of_own, &mut gradient);
                 gradients.row_mut(row).tr_copy_from(&gradient);
             }

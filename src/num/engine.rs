@@ -108,13 +108,7 @@ impl Simd {
 /// `mul_add`, so the bits are the same on every machine.
 #[inline(always)]
 pub(crate) fn over_vectors<R>(work: impl FnOnce() -> R) -> R {
-    static WIDEST: LazyLock<Simd> = LazyLock::new(|| {
-        let mut wide = [SimdLevel::Avx512, SimdLevel::Avx2].into_iter();
-        Simd(
-            wide.find(|e| e.is_available())
-                .unwrap_or(SimdLevel::Portable),
-        )
-    });
+    static WIDEST: LazyLock<Simd> = LazyLock::new(Simd::best);
     WIDEST.run(work)
 }
 

@@ -185,29 +185,26 @@ pub(crate) mod serial {
         }
     }
 
+    #[derive(serde::Serialize, serde::Deserialize)]
+    #[serde(transparent)]
+    struct LogValue(#[serde(with = "log_value")] f64);
+
     pub(crate) mod log_values {
-        use serde::{Deserialize, Deserializer, Serialize, Serializer};
+        use super::LogValue;
+        use serde::{Deserialize, Deserializer, Serializer};
 
         pub(crate) fn serialize<S: Serializer>(
             values: &[f64],
             serializer: S,
         ) -> Result<S::Ok, S::Error> {
-            if !serializer.is_human_readable() {
-                return values.serialize(serializer);
-            }
-            let finite = |&x: &f64| Some(x).filter(|&x| x > f64::NEG_INFINITY);
-            serializer.collect_seq(values.iter().map(finite))
+            serializer.collect_seq(values.iter().map(|x| LogValue(*x)))
         }
 
         pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
             deserializer: D,
         ) -> Result<Vec<f64>, D::Error> {
-            if !deserializer.is_human_readable() {
-                return Vec::deserialize(deserializer);
-            }
-            let values = Vec::<Option<f64>>::deserialize(deserializer)?;
-            let values = values.into_iter();
-            Ok(values.map(|x| x.unwrap_or(f64::NEG_INFINITY)).collect())
+            let values = Vec::<LogValue>::deserialize(deserializer)?;
+            Ok(values.into_iter().map(|x| x.0).collect())
         }
     }
 }

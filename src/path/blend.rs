@@ -223,10 +223,16 @@ where
     }
 }
 
-impl<H: Deref<Target = Blend<A, B, L>>, A, B, L: BlendLaw> BlendAt<H> {
+impl<H, A, B, L> BlendAt<H>
+where
+    H: Deref<Target = Blend<A, B, L>>,
+    A: UnnormalizedModel,
+    B: UnnormalizedModel<State = A::State>,
+    L: BlendLaw,
+{
     /// Blends in place: `log_densities` holds the base's log densities on entry. `evaluate` writes the other model's
     /// log densities for a range of states.
-    fn blend_runs(
+    pub(super) fn blend_runs(
         &self,
         log_densities: &mut [f64],
         mut evaluate: impl FnMut(Range<usize>, &mut [f64]),
@@ -245,15 +251,7 @@ impl<H: Deref<Target = Blend<A, B, L>>, A, B, L: BlendLaw> BlendAt<H> {
             }
         });
     }
-}
 
-impl<H, A, B, L> BlendAt<H>
-where
-    H: Deref<Target = Blend<A, B, L>>,
-    A: UnnormalizedModel,
-    B: UnnormalizedModel<State = A::State>,
-    L: BlendLaw,
-{
     /// Returns the two log densities that a log ratio needs. In place of the base's log density it returns 0 if the
     /// base's weight does not depend on beta.
     fn ends_of_ratio(&self, state: &A::State) -> (f64, f64) {
@@ -380,7 +378,7 @@ where
         mut gradients: DMatrixViewMut<'_, f64>,
         log_densities: &mut [f64],
     ) {
-        let (to_base, to_other) = L::weights(self.beta);
+        let [to_base, to_other] = L::weights(self.beta);
         // A base of weight 0 is not evaluated. Its log density then counts as 0.
         log_densities.fill(0.0);
         if to_base > 0.0 {
@@ -401,8 +399,7 @@ where
     }
 
     fn end_weights(&self) -> Option<[f64; 2]> {
-        let (to_base, to_other) = L::weights(self.beta);
-        Some([to_base, to_other])
+        Some(L::weights(self.beta))
     }
 
     fn with_end(
@@ -425,7 +422,7 @@ where
         gradient: &mut DVector<f64>,
     ) -> f64 {
         let middle = 0.5 * (previous.beta + self.beta);
-        let (to_base, to_other) = L::weights(middle);
+        let [to_base, to_other] = L::weights(middle);
         let (mut base, mut other) = (0.0, 0.0);
         if to_base > 0.0 {
             let model = &self.path.base;

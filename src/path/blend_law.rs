@@ -10,7 +10,7 @@ pub trait BlendLaw {
     const BASE_FADES: bool;
 
     /// Returns the weights of the base and of the other log density at `beta`.
-    fn weights(beta: f64) -> (f64, f64);
+    fn weights(beta: f64) -> [f64; 2];
 
     /// Returns whether the blend at `beta` is the base's log density `base` alone. The other log density is then not
     /// evaluated.
@@ -22,7 +22,7 @@ pub trait BlendLaw {
     /// Returns the weighted sum of the two log densities at `beta`, with `0 * -inf = 0`.
     #[inline(always)]
     fn sum(beta: f64, base: f64, other: f64) -> f64 {
-        let (to_base, to_other) = Self::weights(beta);
+        let [to_base, to_other] = Self::weights(beta);
         weighted(to_base, base) + weighted(to_other, other)
     }
 
@@ -46,8 +46,8 @@ impl BlendLaw for Geometric {
     const BASE_FADES: bool = true;
 
     #[inline(always)]
-    fn weights(beta: f64) -> (f64, f64) {
-        ((1.0 - beta).max(0.0), beta)
+    fn weights(beta: f64) -> [f64; 2] {
+        [(1.0 - beta).max(0.0), beta]
     }
 
     /// Returns false, so that a NaN of the target is found at any state.
@@ -80,8 +80,8 @@ impl BlendLaw for Tempered {
     const BASE_FADES: bool = false;
 
     #[inline(always)]
-    fn weights(beta: f64) -> (f64, f64) {
-        (1.0, beta)
+    fn weights(beta: f64) -> [f64; 2] {
+        [1.0, beta]
     }
 
     /// Returns true also if the prior excludes the state, because the likelihood may be undefined there.

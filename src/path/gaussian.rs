@@ -9,7 +9,7 @@ use crate::model::{
     Differentiable, Gaussian, NormalizedModel, QuadraticForm, Sampleable, UnnormalizedModel,
     forward_model,
 };
-use crate::path::{AnnealingPath, BetaDerivative, Intermediate, difference};
+use crate::path::{AnnealingPath, BetaDerivative, Intermediate, ratio_given};
 use crate::random::StandardNormal;
 use crate::{Error, Result};
 
@@ -55,30 +55,22 @@ impl AnnealingPath for GaussianPath {
 
     fn at(&self, beta: f64) -> GaussianAt {
         // Along each axis: -1/2 (1 - beta) u^2 - 1/2 beta lambda (u - s)^2.
-        let CommonAxes {
-            base: a,
-            target: b,
-            axes,
-            precisions: lambda,
-            shift,
-        } = &*self.ends;
-        let precisions = lambda.map(|l| (1.0 - beta) + beta * l);
-        let pulls = lambda.component_mul(shift) * beta;
+        let (ends, shift) = (&self.ends, &self.ends.shift);
+        let (a, b) = (&ends.base, &ends.target);
+        let precisions = ends.precisions.map(|l| (1.0 - beta) + beta * l);
+        let pulls = ends.precisions.component_mul(shift) * beta;
         let centre = pulls.component_div(&precisions);
         let apart = pulls.component_mul(shift).dot(&precisions.map(f64::recip));
         let constant = -0.5 * (1.0 - beta) * apart;
+        let (p, q) = (a.form().precision(), b.form().precision());
+        let precision = p.blend(1.0 - beta, beta, q);
         GaussianAt {
             ends: Arc::clone(&self.ends),
             averaged: None,
             beta,
             constant,
             log_normalizer: constant + (a.log_normalizer() - 0.5 * precisions.map(f64::ln).sum()),
-            form: QuadraticForm::new(
-                a.mean() + axes * centre,
-                a.form()
-                    .precision()
-                    .blend(1.0 - beta, beta, b.form().precision()),
-            ),
+            form: QuadraticForm::new(a.mean() + &ends.axes * centre, precision),
             deviations: precisions.map(|p| p.sqrt().recip()),
         }
     }
@@ -117,7 +109,7 @@ impl Intermediate for GaussianAt {
     fn log_ratio(&self, previous: &Self, state: &DVector<f64>) -> f64 {
         match &self.averaged {
             None => (self.beta - previous.beta) * self.beta_derivative(state),
-            Some(_) => difference(self.log_density(state), || previous.log_density(state)),
+            Some(_) => ratio_given(previous, state, self.log_density(state), None),
         }
     }
 
@@ -130,9 +122,7 @@ impl Intermediate for GaussianAt {
     ) -> f64 {
         match &self.averaged {
             None => self.log_ratio(previous, state),
-            Some(_) => difference(here, || {
-                before.unwrap_or_else(|| previous.log_density(state))
-            }),
+            Some(_) => ratio_given(previous, state, here, before),
         }
     }
 }
@@ -203,17 +193,13 @@ pub(crate) struct CommonAxes {
 
 impl CommonAxes {
     pub(super) fn new(base: Gaussian, target: Gaussian) -> Result<Self> {
-        Error::check_dimension("target", target.dimension(), base.dimension())?;
+        let dimension = base.dimension();
+        Error::check_dimension("target", target.dimension(), dimension)?;
         let expected = format!("at most {LARGEST}, since axes are matrices");
-        Error::check(
-            base.dimension() <= LARGEST,
-            "dimension",
-            base.dimension(),
-            expected,
-        )?;
+        Error::check(dimension <= LARGEST, "dimension", dimension, expected)?;
         let factor = base.factor().to_dense();
         let relative = factor.transpose() * target.precision() * &factor;
-        let eigen = SymmetricEigen::try_new(relative, f64::EPSILON, 100 * base.dimension())
+        let eigen = SymmetricEigen::try_new(relative, f64::EPSILON, 100 * dimension)
             .ok_or_else(|| not_diagonalized("the iteration ran out of sweeps"))?;
         let bad = |l: &&f64| !(l.is_finite() && **l > 0.0);
         if let Some(bad) = eigen.eigenvalues.iter().find(bad) {
@@ -223,10 +209,8 @@ impl CommonAxes {
         let axes = factor * eigen.eigenvectors;
         let shift = axes.tr_mul(&base.precision()) * (target.mean() - base.mean());
         let apart = shift.norm_squared() + shift.component_mul(&eigen.eigenvalues).dot(&shift);
-        let (found, expected) = (
-            "a mean so far from that of the base that log densities overflow",
-            "a mean nearer to that of the base",
-        );
+        let found = "a mean so far from that of the base that log densities overflow";
+        let expected = "a mean nearer to that of the base";
         Error::check(apart.is_finite(), "target", found, expected)?;
         Ok(Self {
             shift,

@@ -9,7 +9,6 @@ use crate::model::{
     Differentiable, Gradients, Latent, LatentGradient, LatentPrior, NormalizedModel, Sampleable,
     UnnormalizedModel,
 };
-use crate::num::{next_run, with_slice};
 use crate::path::Normalized;
 
 /// A tempered posterior of many data at rows of latent vectors, given the datum of each row. Its log density is a sum of
@@ -89,28 +88,16 @@ where
             let prior = Normalized::new(&self.path.prior().model().prior);
             prior.accumulate_gradients(rows, scale, gradients.as_view_mut(), log_densities);
         }
-        if to_likelihood == 0.0 {
-            return;
-        }
-        let (likelihood, mut done) = (self.path.likelihood(), 0);
-        with_slice(log_densities.len(), |found| {
-            while let Some(run) = next_run(done..log_densities.len(), |row| {
-                log_densities[row] > f64::NEG_INFINITY
-            }) {
-                done = run.end;
-                let (first, count) = (run.start, run.len());
-                let found = &mut found[run.clone()];
-                likelihood.accumulate_gradients(
-                    &self.data[run.clone()],
-                    rows.rows(first, count),
-                    scale * to_likelihood,
-                    gradients.rows_mut(first, count),
-                    found,
-                );
-                for (value, found) in log_densities[run].iter_mut().zip(found) {
-                    *value += to_likelihood * *found;
-                }
-            }
+        let at = self.path.at(to_likelihood);
+        at.blend_runs(log_densities, |run, found| {
+            let (first, count) = (run.start, run.len());
+            self.path.likelihood().accumulate_gradients(
+                &self.data[run],
+                rows.rows(first, count),
+                scale * to_likelihood,
+                gradients.rows_mut(first, count),
+                found,
+            );
         });
     }
 

@@ -109,9 +109,7 @@ pub trait Intermediate: UnnormalizedModel {
         here: f64,
         before: Option<f64>,
     ) -> f64 {
-        difference(here, || {
-            before.unwrap_or_else(|| previous.log_density(state))
-        })
+        ratio_given(previous, state, here, before)
     }
 
     /// Returns the log densities of the path's ends at `state` that this model needs, without evaluating the `known`
@@ -165,10 +163,8 @@ pub trait Intermediate: UnnormalizedModel {
                 base: *base,
                 target: *target,
             };
-            Ends {
-                base: *base,
-                target: *target,
-            } = self.ends(state, known);
+            let found = self.ends(state, known);
+            (*base, *target) = (found.base, found.target);
         }
     }
 
@@ -301,6 +297,19 @@ fn difference(here: f64, before: impl FnOnce() -> f64) -> f64 {
     } else {
         here - before()
     }
+}
+
+/// Returns the log density `here` minus that of the previous model, which is `before` if it is known.
+#[inline(always)]
+fn ratio_given<M: UnnormalizedModel + ?Sized>(
+    previous: &M,
+    state: &M::State,
+    here: f64,
+    before: Option<f64>,
+) -> f64 {
+    difference(here, || {
+        before.unwrap_or_else(|| previous.log_density(state))
+    })
 }
 
 /// A plain model as an intermediate model at `beta = 1`. A kernel can then run on it as plain MCMC, or be checked for

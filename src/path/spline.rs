@@ -1,7 +1,7 @@
 //! Moment-averaging splines: paths through knots at which moments are averaged.
 
 use crate::model::{ExponentialFamily, UnnormalizedModel, forward_model};
-use crate::path::{AnnealingPath, BetaDerivative, Intermediate, difference};
+use crate::path::{AnnealingPath, BetaDerivative, Intermediate, ratio_given};
 use crate::schedule::Schedule;
 use crate::{Error, Result};
 
@@ -144,9 +144,7 @@ impl<A: Intermediate> Intermediate for MomentSplineAt<A> {
             let (model, previous) = (&self.inner, &previous.inner);
             return model.log_ratio_given(previous, state, here, before);
         }
-        difference(here, || {
-            before.unwrap_or_else(|| previous.log_density(state))
-        })
+        ratio_given(previous, state, here, before)
     }
 }
 

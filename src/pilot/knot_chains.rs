@@ -160,12 +160,7 @@ where
 
     /// Takes the chains of a block from knot to knot, and sums their log ratios to the neighbouring knots.
     fn run(&self, block: usize, pulse: &mut Pulse<'_>) -> Result<Self::Output, Halt> {
-        let KnotChains {
-            updates,
-            burn_in,
-            thinning,
-            ..
-        } = *self.settings;
+        let settings = self.settings;
         let (chains, stream) = (self.chains(block), self.streams[block].clone());
         let (first, count) = (chains.start, chains.len());
         let mut population = Population::start(self.path.clone(), first, count, stream)?;
@@ -176,10 +171,12 @@ where
             }
             let back = (j > 0).then(|| self.path.at(self.knots[j - 1]));
             let ahead = self.knots.get(j + 1).map(|&next| self.path.at(next));
-            for update in 1..=updates {
+            for update in 1..=settings.updates {
                 pulse.at(population.place_at_hand());
                 population.stay(self.kernel)?;
-                if update > burn_in && (update - burn_in).is_multiple_of(thinning) {
+                let counts = update > settings.burn_in
+                    && (update - settings.burn_in).is_multiple_of(settings.thinning);
+                if counts {
                     population.learn()?;
                     let (here, block) = (population.stage().model, population.block());
                     let sum = |to, from| sum_of_log_ratios(block, to, from);
@@ -187,7 +184,7 @@ where
                     sums[1] += sum(ahead.as_ref(), Some(here));
                     sums[2] += block.alive().count() as f64;
                 }
-                let is_last = update == updates && ahead.is_none();
+                let is_last = update == settings.updates && ahead.is_none();
                 pulse.pass(Stepped::of(count, is_last))?;
             }
         }
@@ -209,19 +206,12 @@ impl Merge for Sums {
 
 /// Refuses an infinite mean log ratio of the chains at beta `here`: the model at `there` excludes one of the states.
 fn finite(mean: f64, here: f64, there: f64) -> Result<f64> {
-    if mean.is_finite() {
-        return Ok(mean);
-    }
-    Err(Error::invalid(
-        "path",
-        format!(
-            "chains at beta = {} off the support of beta = {}",
-            short(here),
-            short(there)
-        ),
-        "one support at all knots, since the divergence between two is infinite otherwise; \
-         the schedules Friction and VarOpt need no common support",
-    ))
+    let (here, there) = (short(here), short(there));
+    let found = format!("chains at beta = {here} off the support of beta = {there}");
+    let expected = "one support at all knots, since the divergence between two is infinite otherwise; \
+                    the schedules Friction and VarOpt need no common support";
+    Error::check(mean.is_finite(), "path", found, expected)?;
+    Ok(mean)
 }
 
 /// Returns the sum of the log ratios from `from` to `to` over the living chains; 0 beyond the path's ends.

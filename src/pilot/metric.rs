@@ -153,13 +153,8 @@ pub(crate) fn check_not_negative(
     figures: impl IntoIterator<Item = (f64, f64)>,
 ) -> Result<()> {
     let holds = |x: f64| x.is_finite() && x >= 0.0;
-    Error::check_each(
-        argument,
-        "beta =",
-        figures,
-        holds,
-        "finite numbers of at least 0",
-    )
+    let expected = "finite numbers of at least 0";
+    Error::check_each(argument, "beta =", figures, holds, expected)
 }
 
 /// Returns the error for a path along which nothing changes, because base and target are the same.

@@ -141,13 +141,12 @@ macro_rules! optimize_by_survey {
                 K: $crate::kernel::TransitionKernel<P::At>,
             {
                 let begun = std::time::Instant::now();
-                let survey = self.pilot.survey_by(path.clone(), kernel, seed, by)?;
+                let of_stage = kernel.evaluations($crate::path::dimension(&path));
+                let survey = self.pilot.survey_by(path, kernel, seed, by)?;
                 Ok($crate::pilot::OptimizedSchedule {
                     schedule: self.schedule(&survey, stages)?,
                     warnings: $warnings(&survey),
-                    evaluations: self
-                        .pilot
-                        .evaluations(kernel.evaluations($crate::path::dimension(&path))),
+                    evaluations: self.pilot.evaluations(of_stage),
                     seconds: begun.elapsed().as_secs_f64(),
                 })
             }

@@ -16,6 +16,9 @@ pub(crate) fn stages_left(beta: f64, length: f64) -> usize {
 
 /// Number of guesses before bisection. They take the distance as proportional to the stage's length in beta.
 const PROPORTIONAL: usize = 10;
+/// Relative error at which the search for a stage's length ends. At the default ESS share of .5 a stage leaves .45 to
+/// .55. It needs no more, since the stage counts with the distance that it has, not with the one asked for.
+const PRECISION: f64 = 0.1;
 /// Number of guesses after which a stage counts as too long: a hundred cross the range of f64, and some sixty bisect what is
 /// left to its last digit.
 const MOST_TRIALS: usize = 200;
@@ -31,14 +34,13 @@ pub(crate) struct NextStage {
     pub(crate) evaluations: usize,
 }
 
-/// Returns the next stage. It has the given `distance` up to a relative `precision`, or ends at beta 1 if 1 is nearer.
+/// Returns the next stage. It has the given `distance` up to a relative [`PRECISION`], or ends at beta 1 if 1 is nearer.
 /// It bisects lengths, or their orders of magnitude if it knows no more. The first guesses take the distance as
 /// proportional to the stage's length in beta.
 pub(crate) fn next_stage<P>(
     populations: &mut Populations<P>,
     guess: f64,
     distance: f64,
-    precision: f64,
     datum_of: Option<DatumOf<P::State>>,
 ) -> Result<NextStage>
 where
@@ -54,7 +56,7 @@ where
     for trials in 1..=MOST_TRIALS {
         let found = distance_to(populations, (&here, &path.at(beta + step)), datum_of)?;
         let is_last = found <= distance && step == all;
-        if is_last || (found / distance - 1.0).abs() < precision {
+        if is_last || (found / distance - 1.0).abs() < PRECISION {
             return Ok(NextStage {
                 beta: if is_last { 1.0 } else { beta + step },
                 distance: found,

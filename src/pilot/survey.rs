@@ -207,11 +207,12 @@ impl Survey {
             stage: point.stage,
             beta: point.beta,
         });
-        let dead = self.chains - self.living();
+        let (chains, dead) = (self.chains, self.chains - self.living());
+        let steps = points.last().map_or(0, |point| point.stage);
         let warnings = [
             few_chains(self.living()),
-            few_steps(points.last().map_or(0, |point| point.stage)),
-            dead_chains(dead, self.chains),
+            (steps < FEW_STEPS).then_some(Warning::PilotFewSteps { steps }),
+            (dead > 0).then(|| in_pilot(Warning::DeadChains { dead, chains })),
             constant,
             self.concentrated(),
             self.stuck(),
@@ -266,20 +267,12 @@ fn near_collapse(ess: f64, chains: usize, beta: f64) -> Option<Warning> {
     low.then_some(Warning::PilotNearCollapse { ess, chains, beta })
 }
 
-fn dead_chains(dead: usize, chains: usize) -> Option<Warning> {
-    (dead > 0).then(|| in_pilot(Warning::DeadChains { dead, chains }))
-}
-
 fn in_pilot(warning: Warning) -> Warning {
     Warning::InPilot(Box::new(warning))
 }
 
 pub(crate) fn few_chains(chains: usize) -> Option<Warning> {
     (chains < FEW_CHAINS).then_some(Warning::PilotFewChains { chains })
-}
-
-pub(crate) fn few_steps(steps: usize) -> Option<Warning> {
-    (steps < FEW_STEPS).then_some(Warning::PilotFewSteps { steps })
 }
 
 /// Default number of bins over which a [`Friction`](super::Friction) estimates `1 + 2 tau`.

@@ -53,17 +53,13 @@ impl Cut {
     /// lie alike. `overlap` has the shares of the weight of each state (row) in each state with draws (column). A state
     /// without draws may lie on both sides.
     pub(super) fn sign(&self, states: [usize; 2], overlap: &DMatrix<f64>) -> f64 {
-        let [one, other] =
-            states.map(
-                |state| match self.groups.each_ref().map(|group| group.contains(&state)) {
-                    [true, _] => 0.0,
-                    [_, true] => 1.0,
-                    _ => self.groups[1]
-                        .iter()
-                        .map(|own| overlap[(state, *own)])
-                        .sum(),
-                },
-            );
+        let [first, second] = &self.groups;
+        let part_in_second = |state| match (first.contains(&state), second.contains(&state)) {
+            (true, _) => 0.0,
+            (_, true) => 1.0,
+            _ => second.iter().map(|own| overlap[(state, *own)]).sum(),
+        };
+        let [one, other] = states.map(part_in_second);
         let apart: f64 = one - other;
         if apart.abs() < ALIKE {
             0.0

@@ -324,11 +324,10 @@ impl Mbar {
 
     fn check_states(&self, i: usize, j: usize) -> Result<()> {
         let k = self.solution.data.counts.len();
-        [("i", i), ("j", j)]
-            .into_iter()
-            .try_for_each(|(name, state)| {
-                Error::check(state < k, name, state, format!("a state below {k}"))
-            })
+        for (name, state) in [("i", i), ("j", j)] {
+            Error::check(state < k, name, state, format!("a state below {k}"))?;
+        }
+        Ok(())
     }
 }
 
