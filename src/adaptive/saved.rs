@@ -153,8 +153,8 @@ where
     }
 
     fn resumed(run: &mut Self::Run, seconds: f64, failure: Option<String>) {
-        run.second.seconds += seconds;
+        run.seconds += seconds;
         let warning = failure.map(|reason| Warning::CheckpointNotWritten { reason });
-        run.second.warnings.extend(warning);
+        run.warnings.extend(warning);
     }
 }

@@ -6,8 +6,8 @@ use nalgebra::DVector;
 
 use super::judge::CHALLENGE_CONFIDENCE;
 use super::result::ChallengeRun;
-use super::second::{Asked, SecondCodec, challenge};
-use crate::adaptive::base_search::{FindModes, LEAST_MOVES, LawOf, MixtureAt, Search, gradient_of};
+use crate::Result;
+use crate::adaptive::base_search::{FindModes, LawOf, MixtureAt, Search, gradient_of};
 use crate::adaptive::tuner::Tuner;
 use crate::estimate::LogZ;
 use crate::kernel::{TransitionKernel, Tunable};
@@ -15,7 +15,6 @@ use crate::model::{Differentiable, NormalizedModel};
 use crate::num::setters;
 use crate::path::AnnealingPath;
 use crate::work::{Execution, Job, controls};
-use crate::{Error, Result};
 
 /// A second run that looks for mass that a first one missed.
 ///
@@ -55,8 +54,8 @@ pub struct Challenge<'p, P: AnnealingPath, K> {
     pub(in crate::adaptive) search: Search<'p, P, K>,
     pub(in crate::adaptive) first: &'p dyn LogZ,
     pub(in crate::adaptive) log_base_normalizer: f64,
-    budget: Option<u64>,
-    confidence: f64,
+    pub(super) budget: Option<u64>,
+    pub(super) confidence: f64,
     pub(in crate::adaptive) execution: Execution<'p>,
 }
 
@@ -147,36 +146,6 @@ where
     /// before the second run has finished a block of chains.
     pub fn run(&self) -> Result<ChallengeRun<'p, P::State>> {
         self.go_with(None, &mut Job::new(&self.execution)?)
-    }
-
-    /// Runs the challenge.
-    pub(in crate::adaptive) fn go_with(
-        &self,
-        codec: Option<SecondCodec<P>>,
-        job: &mut Job<'_>,
-    ) -> Result<ChallengeRun<'p, P::State>> {
-        let (confidence, budget) = self.confidence_and_budget();
-        Error::check_inner_fraction("confidence", confidence)?;
-        Error::check_number("log normalizer of the base", self.log_base_normalizer)?;
-        let checked = self.search.check()?;
-        let each = self.search.evaluations();
-        let least = LEAST_MOVES * each;
-        let is_enough = self.budget.is_none_or(|budget| budget >= least);
-        let expected = format!("at least {least} evaluations");
-        Error::check(is_enough, "budget", budget, expected)?;
-        let budget = budget.max(least);
-        job.foresee(budget / each);
-        let asked = Asked {
-            budget,
-            checked,
-            confidence,
-            log_base_normalizer: self.log_base_normalizer,
-        };
-        let second = challenge(&self.search, self.first, &asked, codec, job)?;
-        Ok(ChallengeRun {
-            first: self.first,
-            second,
-        })
     }
 }
 
