@@ -1,6 +1,7 @@
 //! Annealing in rounds. Each round doubles the stages and improves schedule and kernel, until the error is small.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Instant;
 
 use nalgebra::DVector;
@@ -10,11 +11,9 @@ use super::barrier::Barrier;
 use super::base_search::MixtureAt;
 use super::covariance::CovarianceRecorder;
 use super::first_pass::{FIRST_BLOCK, FirstPass, FirstPassRun};
-use super::first_pass_task::Later;
-use super::fitted::{FitTask, Fitting, TOGETHER, fitting};
+use super::fitted::{BaseOfPath, FitTask, Fitting, TOGETHER};
 use super::round::{
-    Ended, FEWEST_STAGES, LATER_BLOCK, Layout, Reached, RoundCodec, RoundRecorder, RoundsCodec,
-    Start, seconds,
+    FEWEST_STAGES, LATER_BLOCK, Layout, Reached, RoundPart, RoundRecorder, RoundsCodec,
 };
 use super::rounds_run::{Last, Round, RoundsRun};
 use super::tuner::Tuner;
@@ -214,7 +213,7 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
         P::At: Send + Sync,
         K: TransitionKernel<MixtureAt<P, StudentT>> + Clone + Send + Sync,
     {
-        self.fitting = Some(fitting(self.path.clone()));
+        self.fitting = Some(Arc::new(BaseOfPath(self.path.clone())));
         self
     }
 
@@ -265,25 +264,24 @@ where
     /// Settings out of range; a first pass that takes more than a quarter of the budget; the errors of
     /// [`FirstPass::run`] and [`Ais::run`](crate::ais::Ais::run); [`Error::Stopped`] before a round is done.
     pub fn run(&self) -> Result<RoundsRun<P::State, K>> {
-        let (first, later) = self.first()?;
-        self.go_with(&first, &later, None, &mut Job::new(&self.execution)?)
+        self.go_with(None, &mut Job::new(&self.execution)?)
     }
 
-    /// Returns the first pass, and a function from its number of stages to the later chain-steps: chains times stages.
-    pub(super) fn first(&self) -> Result<(FirstPass<'p, P, K>, impl Fn(usize) -> u64 + Sync + '_)> {
+    fn check(&self) -> Result<()> {
         Error::check_at_least("rounds", self.most_rounds(), 1)?;
         if self.fitting.is_some() {
             Error::check_count("chains", self.most_chains(), 4)?;
         }
-        if let Some(target) = self.until_error {
-            Error::check_positive("until_error", target)?;
-        }
-        let first = self.first_pass(self.most_chains(), self.moves_of_pass(), self.seed);
-        let later = |stages| match self.fitting {
+        self.until_error
+            .map_or(Ok(()), |error| Error::check_positive("until_error", error))
+    }
+
+    /// Returns the chain-steps after a first pass of `stages` stages: chains times stages.
+    pub(super) fn later(&self, stages: usize) -> u64 {
+        match self.fitting {
             Some(_) => self.draws_for(LIKELY_SHARE),
             None => self.chain_steps(self.most_chains(), stages, 0),
-        };
-        Ok((first, later))
+        }
     }
 
     /// Returns the number of chains that move together, where it only divides the work: `default` if the model evaluates
@@ -309,56 +307,52 @@ where
     /// Runs the first pass and all rounds.
     pub(super) fn go_with(
         &self,
-        first: &FirstPass<'p, P, K>,
-        later: Later<'_>,
         codec: Option<RoundsCodec<P, K>>,
         job: &mut Job<'_>,
     ) -> Result<RoundsRun<P::State, K>> {
-        let format = codec.as_ref().map(|codec| codec.reached);
+        self.check()?;
+        let format = codec.map(|codec| codec.reached);
         let mut at = match job.carried(format, &|at| at.check(self.most_rounds()))? {
             Some(at) => at,
             None => {
                 let reached = match &self.fitting {
-                    Some(fitting) => self.after_fit(fitting, later, codec.as_ref(), job)?,
-                    None => self.after_pass(first, later, codec.as_ref(), job)?,
+                    Some(fitting) => self.after_fit(fitting, codec, job)?,
+                    None => self.after_pass(codec, job)?,
                 };
                 let figures = [reached.barrier.global(), reached.stages as f64];
                 job.carry(format, reached, &figures)?
             }
         };
-        let codec = codec.map(|codec| codec.block);
         job.foresee(self.chain_steps(at.chains, at.stages, at.spent));
         while at.stopped_by.is_none() {
             let begun = Instant::now();
             let (plan, seed) = (self.plan(&at), at.seeds.next_u64());
             plan.draws.into_iter().for_each(|draws| job.foresee(draws));
-            let reached = match self.pass(&at, &plan, seed, codec, job)? {
-                Ended::Stopped(by) => self.stopped(at, by),
-                Ended::With(run) => self.after(at, *run, plan, begun),
+            let part = self.pass(&at, &plan, seed, codec, job)?;
+            let reached = match part.stopped_by() {
+                StoppedBy::Chains => self.after(at, part.result(), plan, begun),
+                by => self.stopped(at, by),
             }?;
             let figures = [reached.barrier.global(), reached.stages as f64];
             at = job.carry(format, reached, &figures)?;
         }
-        let Reached {
-            last, stopped_by, ..
-        } = at;
-        let (last, by) = last.zip(stopped_by).expect("the rounds have ended");
+        let ended = at.last.zip(at.stopped_by);
+        let (last, by) = ended.expect("the rounds have ended");
         Ok(self.concluded(last, by))
     }
 
     /// Makes a first pass. If it takes more than a quarter of the budget, makes another one with fewer chains.
     fn after_pass(
         &self,
-        first: &FirstPass<'p, P, K>,
-        later: Later<'_>,
-        codec: Option<&RoundsCodec<P, K>>,
+        codec: Option<RoundsCodec<P, K>>,
         job: &mut Job<'_>,
     ) -> Result<Reached<P::State, K>> {
+        let first = self.first_pass(self.most_chains(), self.moves_of_pass(), self.seed);
         let smaller = self.first_pass(FEWEST_CHAINS, self.moves_of_pass(), self.seed);
         let limit = self.limit_of_pass(CHAINS);
         let limit = limit.map_or((u64::MAX, None), |most| (most, Some(&smaller)));
         let format = codec.map(|codec| codec.pass);
-        let arrived = first.arrive(job, format, later, limit)?;
+        let arrived = first.arrive(job, format, &|stages| self.later(stages), limit)?;
         self.begun((arrived.found, arrived.in_vain), arrived.states.len())
     }
 
@@ -391,18 +385,12 @@ where
     fn after_fit(
         &self,
         fitting: &Fitting<'p, P::State, K>,
-        later: Later<'_>,
-        codec: Option<&RoundsCodec<P, K>>,
+        codec: Option<RoundsCodec<P, K>>,
         job: &mut Job<'_>,
     ) -> Result<Reached<P::State, K>> {
-        let allowance = self
-            .budget
-            .map_or(u64::MAX, |budget| budget / divisor_before_last(true));
         let task = FitTask {
             rounds: self,
             fitting,
-            later,
-            allowance,
         };
         let closed = job.run(&task, codec.map(|codec| codec.fit))?;
         let Single(begun) = closed.whole(self.most_chains())?;
@@ -438,13 +426,12 @@ where
         at: &Reached<P::State, K>,
         plan: &Plan,
         seed: u64,
-        codec: Option<RoundCodec<P>>,
+        codec: Option<RoundsCodec<P, K>>,
         job: &mut Job<'_>,
-    ) -> Result<Ended<P::State>> {
-        let mut layout = self.layout(at.chains);
-        let with_stages = || -> Result<Start<K>> {
-            Ok((at.kernel.clone(), at.barrier.schedule(plan.stages)?, seed))
-        };
+    ) -> Result<RoundPart<P::State>> {
+        let mut layout = self.layout(at.chains, seed);
+        let kernel = at.kernel.clone();
+        let schedule = || at.barrier.schedule(plan.stages);
         match (&at.fitted, &self.fitting) {
             (Some(base), Some(from)) => {
                 let start = match plan.draws {
@@ -454,11 +441,14 @@ where
                         layout.block_size = self.together(LATER_BLOCK);
                         None
                     }
-                    None => Some(with_stages()?),
+                    None => Some((kernel, schedule()?)),
                 };
-                from.round(base, (start, seed), &layout, job)
+                from.round(base, start, layout, job)
             }
-            _ => layout.run(self.path.clone(), with_stages()?, codec, job),
+            _ => {
+                let codec = codec.map(|codec| codec.block);
+                layout.run(self.path.clone(), kernel, schedule()?, codec, job)
+            }
         }
     }
 
@@ -494,7 +484,7 @@ where
         // The next round has more stages, with which chains may reach the target. After the last round it is an error.
         let may_reach = !is_last && at.rounds.len() < self.rounds.unwrap_or(ROUNDS);
         if may_reach && matches!(run, Err(Error::AllWeightsZero { .. })) {
-            let cost = (evaluations, seconds(begun));
+            let cost = (evaluations, begun.elapsed().as_secs_f64());
             at.rounds
                 .push(Round::without_survivors(now, &at.barrier, cost));
             return Ok(at);
@@ -616,12 +606,13 @@ where
     }
 
     /// Returns the settings that all rounds share.
-    fn layout(&self, chains: usize) -> Layout<P::State> {
+    fn layout(&self, chains: usize, seed: u64) -> Layout<P::State> {
         let coordinates = self.tuner.map(|tuner| tuner.coordinates());
         let of_fit = || self.fitting.as_ref().map(|from| from.coordinates());
         Layout {
             chains,
             block_size: self.block_size.unwrap_or(LATER_BLOCK),
+            seed,
             log_base_normalizer: self.log_base_normalizer,
             coordinates: coordinates.or_else(of_fit),
         }

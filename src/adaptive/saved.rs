@@ -80,14 +80,13 @@ where
     }
 
     fn go(&self, job: &mut Job<'_>) -> Result<Self::Run> {
-        let (first, later) = self.first()?;
         let codec = block_codec().map(|block| RoundsCodec {
             pass: Format::serde(),
             fit: Format::serde(),
             block,
             reached: Format::serde(),
         });
-        self.go_with(&first, &later, codec, job)
+        self.go_with(codec, job)
     }
 
     fn resumed(run: &mut Self::Run, seconds: f64, failure: Option<String>) {

@@ -9,9 +9,8 @@ use super::adapted::{DRAWS, MOST_STEPS, TOGETHER};
 use super::{Fitting, Found, NotFitted, PassStates};
 use crate::Result;
 use crate::adaptive::first_pass::{FIRST_BLOCK, FirstPass, FirstPassRun};
-use crate::adaptive::first_pass_task::{FirstPassAtWork, Later};
-use crate::adaptive::round::seconds;
-use crate::adaptive::rounds::{FEWEST_CHAINS, Rounds};
+use crate::adaptive::first_pass_task::FirstPassAtWork;
+use crate::adaptive::rounds::{FEWEST_CHAINS, Rounds, divisor_before_last};
 use crate::kernel::TransitionKernel;
 use crate::num::log_mean_exp;
 use crate::path::AnnealingPath;
@@ -29,9 +28,6 @@ const SETTLING_MOVES: usize = 30;
 pub(in crate::adaptive) struct FitTask<'s, 'p, P: AnnealingPath, K> {
     pub(in crate::adaptive) rounds: &'s Rounds<'p, P, K>,
     pub(in crate::adaptive) fitting: &'s Fitting<'p, P::State, K>,
-    pub(in crate::adaptive) later: Later<'s>,
-    /// Number of evaluations that all tries may spend.
-    pub(in crate::adaptive) allowance: u64,
 }
 
 /// The first of the last two passes, with the evaluations of all passes and fits; and the base, with the effective share of
@@ -81,7 +77,8 @@ where
         let (rounds, chains) = (self.rounds, self.rounds.most_chains());
         let pass = rounds.first_pass(chains, rounds.moves_of_pass(), rounds.seed);
         let mut at = FirstPassAtWork::start(&pass)?;
-        at.go(u64::MAX, (Some(self.later), true), pulse, true)?;
+        let later = |stages| rounds.later(stages);
+        at.go(u64::MAX, (Some(&later), true), pulse, true)?;
         let first = at.finish()?;
         Ok(Begun {
             first,
@@ -104,9 +101,10 @@ where
         if tries.passed.is_empty() {
             at[0].check_model(&[1.0, 0.0])?;
         }
+        let later = |stages| self.rounds.later(stages);
         for pass in &mut at {
             pass.prepare_for_fit();
-            pass.arrive(tries.most, Some(self.later), pulse, false)?;
+            pass.arrive(tries.most, Some(&later), pulse, false)?;
             if pass.evaluations() >= tries.most {
                 tries.spent = evaluations(&at);
                 return Ok(None);
@@ -230,17 +228,19 @@ where
             rng: rng.clone(),
         };
         let (rounds, chains) = (self.rounds, self.rounds.most_chains());
+        let budget = rounds.budget;
+        let allowance = budget.map_or(u64::MAX, |budget| budget / divisor_before_last(true));
         let most = rounds.limit_of_pass(chains / 2).unwrap_or(u64::MAX);
-        let mut begun = match self.begin(tries(chains, most, self.allowance), pulse)? {
+        let mut begun = match self.begin(tries(chains, most, allowance), pulse)? {
             Ok(begun) => begun,
             Err(in_vain) => {
-                let fewer = tries(FEWEST_CHAINS, u64::MAX, self.allowance / 2);
+                let fewer = tries(FEWEST_CHAINS, u64::MAX, allowance / 2);
                 let begun = self.begin(fewer, pulse)?.ok();
                 let begun = begun.expect("passes without a limit");
                 Begun { in_vain, ..begun }
             }
         };
-        begun.first.seconds = seconds(start);
+        begun.first.seconds = start.elapsed().as_secs_f64();
         Ok(Single(begun))
     }
 
