@@ -62,7 +62,6 @@ where
     };
     let populations = blocks.into_iter().zip(betas).enumerate();
     Ok(Ladders {
-        first: range.start,
         scans,
         populations: populations.map(population).collect::<Result<_>>()?,
         rngs,

@@ -12,7 +12,7 @@ use crate::{Error, Result};
 const MAGIC: [u8; 8] = *b"annealed";
 
 /// Version of the format. Change it with the layout of the file or of anything that a run writes to it.
-const VERSION: u32 = 13;
+const VERSION: u32 = 14;
 
 /// Number of bytes before the header: [`MAGIC`], version of the format, and length of the file.
 const START: usize = MAGIC.len() + 4 + 8;
