@@ -98,7 +98,7 @@ impl<S, Q: SymmetricProposal<S>> SymmetricProposal<LevelState<S>> for Q {
 #[derive(Debug)]
 pub struct LevelPath<'m, P, L> {
     base: LevelPrior<'m, P>,
-    problem: &'m TemperedPath<P, L>,
+    pub(super) problem: &'m TemperedPath<P, L>,
     levels: Vec<f64>,
 }
 
