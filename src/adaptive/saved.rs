@@ -80,13 +80,13 @@ where
     }
 
     fn go(&self, job: &mut Job<'_>) -> Result<Self::Run> {
-        let codec = block_codec().map(|block| RoundsCodec {
+        let codec = RoundsCodec {
             pass: Format::serde(),
             fit: Format::serde(),
-            block,
+            block: block_codec(),
             reached: Format::serde(),
-        });
-        self.go_with(codec, job)
+        };
+        self.go_with(Some(codec), job)
     }
 
     fn resumed(run: &mut Self::Run, seconds: f64, failure: Option<String>) {
@@ -148,7 +148,7 @@ where
     }
 
     fn go(&self, job: &mut Job<'_>) -> Result<Self::Run> {
-        self.go_with(block_codec(), job)
+        self.go_with(Some(block_codec()), job)
     }
 
     fn resumed(run: &mut Self::Run, seconds: f64, failure: Option<String>) {

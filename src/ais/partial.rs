@@ -8,8 +8,8 @@ use super::block_result::BlockResult;
 use super::block_result::{FinalStates, StageSums};
 use super::run::Run;
 use super::settings::Settings;
-use crate::estimate::{Estimate, LogZ, Remedy, Warning};
-use crate::work::{Closed, Forest, Merge, Node, Probe, StoppedBy, caught_once, merging_panicked};
+use crate::estimate::Estimate;
+use crate::work::{Forest, Merge, Node, Probe, StoppedBy, caught_once, merging_panicked};
 use crate::{Error, Result};
 
 /// Finished blocks of chains: a part of a run.
@@ -154,20 +154,6 @@ impl<S, R: Merge> RunPart<S, R> {
 }
 
 impl<S, R: Merge + Clone> RunPart<S, R> {
-    /// Returns the result, with a warning if its standard error exceeds `asked`.
-    pub(crate) fn reached(self, asked: Option<f64>) -> Result<Run<S, R>> {
-        let mut run = self.result()?;
-        let (reached, chains) = (run.standard_error(), run.chains());
-        let remedy = Remedy::Chains(chains);
-        run.warn(Warning::error_not_reached(
-            asked,
-            reached,
-            Some(chains),
-            remedy,
-        ));
-        Ok(run)
-    }
-
     /// Returns the result of a run that may have been stopped.
     pub(crate) fn result(self) -> Result<Run<S, R>> {
         let chains = 0..self.settings.chains;
@@ -190,24 +176,6 @@ impl<S, R: Merge + Clone> RunPart<S, R> {
 }
 
 impl<S, R> RunPart<S, R> {
-    /// Creates a part from finished blocks, the evaluations per chain and stage, and the seconds.
-    pub(crate) fn of(
-        settings: Settings,
-        closed: Closed<BlockResult<S, R>>,
-        (evaluations, seconds): (u64, f64),
-    ) -> Self {
-        let mut nodes = closed.prefix;
-        nodes.extend(closed.beyond);
-        Self {
-            settings,
-            nodes,
-            stopped_by: closed.stopped_by.unwrap_or(StoppedBy::Chains),
-            seconds,
-            evaluations,
-            probe: None,
-        }
-    }
-
     /// Returns the chains missing from the whole run, as ranges for [`Ais::run_range`](crate::ais::Ais::run_range).
     /// [`stopped_by`](Self::stopped_by) shows whether the part itself is complete.
     pub fn missing(&self) -> Vec<Range<usize>> {
@@ -239,7 +207,7 @@ impl<S, R> RunPart<S, R> {
     /// Other settings, or fewer chains than the part began with.
     pub(crate) fn continued(mut self, settings: &Settings) -> Result<Forest<BlockResult<S, R>>> {
         settings.check_found(&self.settings)?;
-        let mine = std::mem::replace(&mut self.settings.chains, settings.chains);
+        let mine = self.settings.chains;
         let expected = format!("at least {mine}, as many as it was begun with");
         Error::check(mine <= settings.chains, "chains", settings.chains, expected)?;
         let full = mine / settings.block_size;
@@ -247,10 +215,6 @@ impl<S, R> RunPart<S, R> {
             self.nodes.retain(|node| node.blocks().end <= full);
         }
         Ok(self.nodes)
-    }
-
-    pub(crate) fn probed(self, probe: Option<Probe>) -> Self {
-        Self { probe, ..self }
     }
 
     /// Returns the seed of the run.

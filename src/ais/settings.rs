@@ -2,9 +2,8 @@
 
 use std::ops::Range;
 
-use super::stages::{Direction, Windows};
+use super::stages::Windows;
 use crate::estimate::Estimate;
-use crate::kernel::check_stages;
 use crate::model::UnnormalizedModel;
 use crate::num::SimdLevel;
 use crate::path::AnnealingPath;
@@ -169,14 +168,11 @@ impl Settings {
     }
 
     pub(crate) fn windows(&self) -> Windows {
-        let direction = match self.purpose.reads_backward() {
-            true => Direction::Reverse,
-            false => Direction::Forward,
-        };
         let kept = self.record_at.iter();
         let kept = kept.filter_map(|&beta| self.schedule.stage_at(beta));
         let (stages, limit) = (self.schedule.stages(), self.recorded_stages);
-        Windows::new(direction, stages, limit, kept.collect())
+        let is_backward = self.purpose.reads_backward();
+        Windows::new(is_backward, stages, limit, kept.collect())
     }
 
     /// Returns the random streams of the blocks from index `first` on.
@@ -199,18 +195,6 @@ impl Settings {
         // Saturating, because `block_size` has no upper limit.
         let at = |block: usize| self.block_size.saturating_mul(block).min(self.chains);
         at(blocks.start)..at(blocks.end)
-    }
-
-    /// Returns the blocks of `chains`. Refuses invalid settings, or a schedule without the `demanded` number of stages.
-    pub(crate) fn checked_blocks(
-        &self,
-        chains: &Range<usize>,
-        demanded: Option<usize>,
-    ) -> Result<Range<usize>> {
-        self.check()?;
-        let blocks = self.blocks_of(chains)?;
-        check_stages("steps of the schedule", demanded, &self.schedule)?;
-        Ok(blocks)
     }
 
     /// Returns the blocks that make up `chains`, which must be whole blocks.

@@ -350,9 +350,6 @@ pub(crate) trait Moves<M: Intermediate> {
         workspace: &mut AnyWorkspace,
     ) -> Result<()>;
 
-    /// Returns the number of stages that the kernel requires.
-    fn required_stages(&self) -> Option<usize>;
-
     /// Returns the number of density evaluations of a move in `dimension` dimensions, at least 1.
     fn cost(&self, dimension: usize) -> u64;
 }
@@ -365,10 +362,6 @@ impl<M: Intermediate, K: TransitionKernel<M>> Moves<M> for K {
         workspace: &mut AnyWorkspace,
     ) -> Result<()> {
         self.advance(stage, block, workspace.of())
-    }
-
-    fn required_stages(&self) -> Option<usize> {
-        self.stages()
     }
 
     fn cost(&self, dimension: usize) -> u64 {

@@ -121,7 +121,7 @@ where
             ..layout
         };
         #[cfg(feature = "checkpoint")]
-        let codec = block_codec();
+        let codec = Some(block_codec());
         #[cfg(not(feature = "checkpoint"))]
         let codec = None;
         match start {
