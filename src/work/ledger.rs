@@ -212,11 +212,7 @@ impl<T: Merge> Ledger<T> {
 
     pub(super) fn take_failure(&self, failure: Failure) {
         let mut books = self.books();
-        self.cancel_from(if failure.ends_all {
-            0
-        } else {
-            failure.block + 1
-        });
+        self.cancel_from(failure.order());
         let first = books.failed.as_ref();
         if first.is_none_or(|first| failure.order() < first.order()) {
             books.failed = Some(failure);

@@ -103,15 +103,13 @@ impl Verdict for ControlFlow<()> {
     }
 }
 
-pub(crate) type Callback<'p> = Box<dyn Fn(Progress) -> ControlFlow<()> + Sync + 'p>;
+/// A progress callback, which returns whether the run should stop.
+pub(crate) type Callback<'p> = Box<dyn Fn(Progress) -> bool + Sync + 'p>;
 
 pub(crate) fn callback<'p, V: Verdict>(
     progress: impl Fn(Progress) -> V + Sync + 'p,
 ) -> Callback<'p> {
-    Box::new(move |at| match progress(at).stops() {
-        true => ControlFlow::Break(()),
-        false => ControlFlow::Continue(()),
-    })
+    Box::new(move |at| progress(at).stops())
 }
 
 #[cfg(feature = "progress")]
