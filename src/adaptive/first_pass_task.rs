@@ -1,19 +1,20 @@
 //! The work of a first pass: chains that choose each stage when they reach it.
 
 use std::ops::Range;
+use std::time::Instant;
 
 use super::barrier::Barrier;
 use super::covariance::Shapes;
 use super::first_pass::{FirstPass, FirstPassRun};
 use super::tuner::Tuning;
 use crate::error::short;
-use crate::kernel::{Block, TransitionKernel};
+use crate::kernel::{Block, TransitionKernel, refuse_stages};
 use crate::path::{AnnealingPath, Intermediate, dimension};
 use crate::pilot::{lost, next_stage, stages_left};
 use crate::population::{DatumOf, Population, Populations, Resampling, streams};
 use crate::random::{Purpose, stream};
 use crate::schedule::Schedule;
-use crate::work::{Format, Halt, Place, Pulse, Single, Stepped, Task};
+use crate::work::{Format, Halt, Job, Place, Pulse, Single, Stepped, Task};
 use crate::{Error, Result};
 
 /// Relative error at which the search for a stage's length ends. At the default ESS share of .5 a stage leaves .45 to
@@ -86,7 +87,7 @@ where
     pub(super) fn prepare_for_fit(&mut self) {
         self.trail = Some(Vec::new());
         if let Some(tuning) = &mut self.tuning {
-            tuning.correlate_from(CHAINS_PER_DIRECTION);
+            tuning.chains_per_dimension = CHAINS_PER_DIRECTION;
         }
     }
 
@@ -354,7 +355,7 @@ where
             kernel,
             shapes,
             barrier: Barrier::new(betas, intensities),
-            log_z: settings.log_base_normalizer + log_ratio,
+            log_z: settings.base_log_z + log_ratio,
             evaluations: self.evaluations(),
             seconds: 0.0,
         })
@@ -370,17 +371,72 @@ fn known<M: Intermediate<State: Clone>>(block: &Block<M::State>, target: &M) -> 
     block.alive().map(known).collect()
 }
 
+impl<'p, P, K> FirstPass<'p, P, K>
+where
+    P: AnnealingPath<State: Clone + Send> + Send + Sync,
+    P::At: Send + Sync,
+    K: TransitionKernel<P::At> + Clone + Send + Sync,
+{
+    /// Runs the pass as a part of longer work. `later` maps its number of stages to the later chain-steps.
+    pub(crate) fn run_with(&self, job: &mut Job<'_>, later: Later<'_>) -> Result<FirstPassRun<K>> {
+        Ok(self.arrive(job, None, later, (u64::MAX, None))?.found)
+    }
+
+    /// Runs the pass, or `smaller` in its place if it spends `allowance` evaluations.
+    pub(super) fn arrive(
+        &self,
+        job: &mut Job<'_>,
+        format: Option<PassFormat<P::State, K>>,
+        later: Later<'_>,
+        (allowance, smaller): (u64, Option<&Self>),
+    ) -> Result<Arrived<P::State, K>> {
+        self.check()?;
+        refuse_stages(self.kernel.stages())?;
+        let begun = Instant::now();
+        let task = FirstPassTask {
+            settings: self,
+            allowance,
+            smaller,
+            checks: true,
+            later: Some(later),
+        };
+        let closed = job.run(&task, format)?;
+        let Single(mut arrived) = closed.whole(self.chains)?;
+        arrived.found.seconds = begun.elapsed().as_secs_f64();
+        Ok(arrived)
+    }
+
+    /// Runs the pass, and leaves forecasts to its caller. The kernel checks the model if `checks` is true. After
+    /// `allowance` evaluations, one stage leads to the target.
+    pub(super) fn scout(
+        &self,
+        allowance: u64,
+        checks: bool,
+        job: &Job<'_>,
+    ) -> Result<Arrived<P::State, K>> {
+        let task = FirstPassTask {
+            settings: self,
+            allowance,
+            smaller: None,
+            checks,
+            later: None,
+        };
+        let Single(arrived) = job.complete(&task)?.whole(self.chains)?;
+        Ok(arrived)
+    }
+}
+
 /// The first pass of adaptive annealing. An interrupted pass begins anew.
-pub(super) struct FirstPassTask<'s, 'p, P: AnnealingPath, K> {
-    pub(super) settings: &'s FirstPass<'p, P, K>,
+struct FirstPassTask<'s, 'p, P: AnnealingPath, K> {
+    settings: &'s FirstPass<'p, P, K>,
     /// Number of evaluations that the pass may spend. Afterwards, one stage leads to the target.
-    pub(super) allowance: u64,
+    allowance: u64,
     /// The pass to make in place of one that spends this number. It has fewer chains.
-    pub(super) smaller: Option<&'s FirstPass<'p, P, K>>,
+    smaller: Option<&'s FirstPass<'p, P, K>>,
     /// Whether the kernel checks the model.
-    pub(super) checks: bool,
+    checks: bool,
     /// Function that forecasts the later chain-steps. Without it the pass leaves forecasts to its caller.
-    pub(super) later: Option<Later<'s>>,
+    later: Option<Later<'s>>,
 }
 
 /// A function from the number of stages of a first pass to the later chain-steps: chains times stages.

@@ -62,7 +62,7 @@ pub struct Rounds<'p, P: AnnealingPath, K> {
     pub(super) tuner: Option<Tuner<K, P::State>>,
     pub(super) fitting: Option<Fitting<'p, P::State, K>>,
     /// Log normaliser of the base, to which the log ratio of normalisers is added.
-    pub(super) log_base_normalizer: f64,
+    pub(super) base_log_z: f64,
     pub(super) chains: Option<usize>,
     pub(super) moves: Option<usize>,
     pub(super) block_size: Option<usize>,
@@ -130,7 +130,7 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
         P::Base: NormalizedModel,
     {
         Self {
-            log_base_normalizer: path.base().log_normalizer(),
+            base_log_z: path.base().log_normalizer(),
             path,
             kernel,
             tuner: None,
@@ -144,12 +144,6 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
             seed: 0,
             execution: Execution::default(),
         }
-    }
-
-    /// Sets the log normaliser of the base, in place of the base's own. With 0 the result is `log(Z_K / Z_0)`.
-    pub fn base_log_z(mut self, log_base_normalizer: f64) -> Self {
-        self.log_base_normalizer = log_base_normalizer;
-        self
     }
 
     /// Starts the rounds from a base fitted to the states of two first passes; off by default.
@@ -223,6 +217,8 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
     }
 
     setters! {
+        /// Sets the log normaliser of the base, in place of the base's own. With 0 the result is `log(Z_K / Z_0)`.
+        base_log_z: f64,
         /// Sets the number of chains; 256 by default, or 64 if the [`budget`](Self::budget) is too small for 256.
         chains in Some: usize,
         /// Sets the number of moves at each stage of the first pass; 3 by default. With [`fitted`](Self::fitted) the default
@@ -296,7 +292,7 @@ where
     pub(super) fn first_pass(&self, chains: usize, moves: usize, seed: u64) -> FirstPass<'p, P, K> {
         let (path, kernel) = (self.path.clone(), self.kernel.clone());
         let share = [DEFAULT_SHARE, FAR_SHARE][usize::from(self.moves_far())];
-        FirstPass::with(path, kernel, self.tuner, self.log_base_normalizer)
+        FirstPass::with(path, kernel, self.tuner, self.base_log_z)
             .ess_share(share)
             .chains(chains)
             .moves(moves)
@@ -561,7 +557,7 @@ where
         let may_fit = self.fitting.is_none() && self.tuner.is_some();
         last.run.warn(last.merged_families(may_fit));
         last.run.warn(last.below_earlier());
-        let flat = last.flat_first_pass(self.log_base_normalizer, may_fit);
+        let flat = last.flat_first_pass(self.base_log_z, may_fit);
         last.run.warn(flat);
         last.run.warn(last.rising());
         if !last.has_stages() {
@@ -613,7 +609,7 @@ where
             chains,
             block_size: self.block_size.unwrap_or(LATER_BLOCK),
             seed,
-            log_base_normalizer: self.log_base_normalizer,
+            log_base_normalizer: self.base_log_z,
             coordinates: coordinates.or_else(of_fit),
         }
     }

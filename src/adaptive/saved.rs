@@ -49,7 +49,7 @@ impl<P: AnnealingPath, K> Rounds<'_, P, K> {
             named("block_size", &self.block_size.unwrap_or(LATER_BLOCK)),
             named("rounds", &self.rounds),
             named("budget", &self.budget),
-            named("log normalizer of the base", &self.log_base_normalizer),
+            named("log normalizer of the base", &self.base_log_z),
             named("whether the kernel is tuned", &self.tuner.is_some()),
             named_engine(self.path.simd_level(), has_surrogates),
             named("whether the base is fitted", &self.fitting.is_some()),
@@ -117,7 +117,7 @@ impl<P: AnnealingPath, K> Challenge<'_, P, K> {
             named("seed", &search.seed),
             named("budget", &budget),
             named("confidence", &confidence),
-            named("log normalizer of the base", &self.log_base_normalizer),
+            named("log normalizer of the base", &self.base_log_z),
             named("whether the kernel is tuned", &search.tuner.is_some()),
             // The path from a mixture has no surrogates.
             named_engine(search.path.simd_level(), false),

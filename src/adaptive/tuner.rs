@@ -144,8 +144,8 @@ pub(super) struct Tuning<K, S> {
     log_sizes: Vec<f64>,
     sizes: Vec<(f64, Vec<f64>)>,
     shapes: Shapes,
-    /// Number of chains per dimension from which on the proposals have correlations.
-    chains_per_dimension: usize,
+    /// Number of chains per dimension from which on the proposals have correlations; 4 by default.
+    pub(super) chains_per_dimension: usize,
 }
 
 impl<K: Clone, S> Tuning<K, S> {
@@ -161,11 +161,6 @@ impl<K: Clone, S> Tuning<K, S> {
             shapes: Shapes::default(),
             chains_per_dimension: CHAINS_PER_DIMENSION,
         }
-    }
-
-    /// Sets the number of chains per dimension from which on the proposals have correlations; 4 by default.
-    pub(super) fn correlate_from(&mut self, chains_per_dimension: usize) {
-        self.chains_per_dimension = chains_per_dimension;
     }
 
     /// Multiplies the step size.

@@ -113,7 +113,7 @@ where
     Error::check(within, "stages passed", passed, expected)?;
     let beta = schedule.betas()[windows.model(passed)];
     let population = Population::restored(task.path.clone(), beta, &chains, found)?;
-    let population = task.settings.on_models(population);
+    let population = population.by_surrogates(task.settings.has_surrogates);
     let mut genealogy = task.settings.genealogy(task.copy, population.block());
     restore_roots(&mut genealogy, roots, &chains)?;
     Ok(Underway {

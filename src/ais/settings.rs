@@ -7,7 +7,7 @@ use crate::estimate::Estimate;
 use crate::model::UnnormalizedModel;
 use crate::num::SimdLevel;
 use crate::path::AnnealingPath;
-use crate::population::{Population, Selection};
+use crate::population::Selection;
 use crate::random::{BlockStreams, Purpose, stream};
 use crate::schedule::Schedule;
 use crate::work::{Named, check_named, is_look, named, named_engine};
@@ -61,14 +61,6 @@ impl Settings {
             has_surrogates: path.surrogate_at(1.0).is_some(),
             rounding_error: path.rounding_error(),
             epsilon: path.at(1.0).epsilon(),
-        }
-    }
-
-    /// Makes `population` use the path's surrogate models if these settings ask for them, and its own models if not.
-    pub(crate) fn on_models<P: AnnealingPath>(&self, population: Population<P>) -> Population<P> {
-        match self.has_surrogates {
-            true => population.by_surrogates(),
-            false => population,
         }
     }
 

@@ -84,7 +84,7 @@ impl<'t, P: AnnealingPath, R> AisTask<'t, P, R> {
         };
         let path = self.path.clone();
         let population = Population::from_states(path, beta, chains.start, states, rngs)?;
-        let population = self.settings.on_models(population);
+        let population = population.by_surrogates(self.settings.has_surrogates);
         Ok(Underway {
             recorder: self.recorder.clone(),
             passed: 0,
@@ -378,7 +378,7 @@ impl<P: AnnealingPath, R> AisTask<'_, P, R> {
         // The seed is 0 in every run, because pooled runs of different seeds compare their probes.
         let first = stream(0, Purpose::PROBE, 0);
         let population: Population<P> = Population::start(path.clone(), 0, chains, first)?;
-        let mut population = self.settings.on_models(population);
+        let mut population = population.by_surrogates(self.settings.has_surrogates);
         let states = population.block().states();
         let mut starts = vec![log_densities_of(path.base(), states)];
         let (betas, stages) = (schedule.betas(), schedule.stages());

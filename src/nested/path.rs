@@ -176,13 +176,7 @@ impl<'m, P, L> LevelAt<'m, P, L> {
     pub fn level(&self) -> Option<f64> {
         self.level
     }
-}
 
-impl<P, L> LevelAt<'_, P, L>
-where
-    P: UnnormalizedModel,
-    L: UnnormalizedModel<State = P::State>,
-{
     /// Returns the log of the restriction: 0 above the level and `-inf` elsewhere. Returns a log likelihood that is NaN
     /// or `+inf` as it is.
     fn restriction(&self, log_likelihood: f64) -> f64 {

@@ -16,7 +16,7 @@ use super::modes::EVALUATIONS_PER_DRAW;
 use super::normalizer::compare_normalizer;
 use super::population_monte_carlo::mixed;
 use crate::adaptive::first_pass::FirstPass;
-use crate::adaptive::first_pass_task::{Arrived, FirstPassTask};
+use crate::adaptive::first_pass_task::Arrived;
 use crate::adaptive::tuner::Tuner;
 use crate::kernel::{TransitionKernel, refuse_stages};
 use crate::model::{
@@ -289,20 +289,16 @@ where
         job: &Job<'_>,
         seeds: &mut StreamRng,
     ) -> Result<(Arrived<P::State, K>, u64)> {
-        let mut scout = |kernel: &K, size: (usize, usize), terms: (u64, bool)| {
-            self.scout((own.clone(), kernel), size, terms, (seeds.next_u64(), job))
-        };
-        let few = scout(
-            &self.kernel,
-            (FEWEST_SCOUTS as usize, 2),
-            (allowance / 4, true),
-        )?
-        .found;
+        let few = self.pass(own, &self.kernel).seed(seeds.next_u64());
+        let few = few.chains(FEWEST_SCOUTS as usize).moves(2);
+        let few = few.scout(allowance / 4, true, job)?.found;
         let left = allowance.saturating_sub(few.evaluations);
         // A chain makes half the moves of the first population, at half the cost.
         let chains = ((2 * FEWEST_SCOUTS).saturating_mul(left) / few.evaluations.max(1))
             .clamp(FEWEST_SCOUTS, MOST_SCOUTS);
-        let many = scout(&few.kernel, (chains as usize, 1), (left, false))?;
+        let many = self.pass(own, &few.kernel).seed(seeds.next_u64());
+        let many = many.chains(chains as usize).moves(1);
+        let many = many.scout(left, false, job)?;
         let spent = few.evaluations + many.found.evaluations;
         Ok((many, spent))
     }
@@ -372,27 +368,12 @@ where
         Ok((base, count, target.spent.get()))
     }
 
-    /// Anneals `chains` chains with `moves` moves a stage. When `allowance` is spent, one stage leads to the target. With
-    /// `checks` the kernel checks the model.
-    pub(in crate::adaptive) fn scout(
+    /// Returns a first pass along a path from a mixture.
+    pub(in crate::adaptive) fn pass(
         &self,
-        (path, kernel): (MixturePath<P, LawOf<P>>, &K),
-        (chains, moves): (usize, usize),
-        (allowance, checks): (u64, bool),
-        (seed, job): (u64, &Job<'_>),
-    ) -> Result<Arrived<P::State, K>> {
-        let settings = FirstPass::with(path, kernel.clone(), self.tuner, 0.0)
-            .chains(chains)
-            .moves(moves)
-            .seed(seed);
-        let task = FirstPassTask {
-            settings: &settings,
-            allowance,
-            smaller: None,
-            checks,
-            later: None,
-        };
-        let Single(scouts) = job.complete(&task)?.whole(chains)?;
-        Ok(scouts)
+        path: &MixturePath<P, LawOf<P>>,
+        kernel: &K,
+    ) -> FirstPass<'static, MixturePath<P, LawOf<P>>, K> {
+        FirstPass::with(path.clone(), kernel.clone(), self.tuner, 0.0)
     }
 }

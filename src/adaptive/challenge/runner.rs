@@ -53,7 +53,7 @@ use crate::work::{Execution, Job, controls};
 pub struct Challenge<'p, P: AnnealingPath, K> {
     pub(in crate::adaptive) search: Search<'p, P, K>,
     pub(in crate::adaptive) first: &'p dyn LogZ,
-    pub(in crate::adaptive) log_base_normalizer: f64,
+    pub(in crate::adaptive) base_log_z: f64,
     pub(super) budget: Option<u64>,
     pub(super) confidence: f64,
     pub(in crate::adaptive) execution: Execution<'p>,
@@ -77,20 +77,13 @@ impl<'p, P: AnnealingPath, K> Challenge<'p, P, K> {
         P::Base: NormalizedModel,
     {
         Self {
-            log_base_normalizer: path.base().log_normalizer(),
+            base_log_z: path.base().log_normalizer(),
             search: Search::new(path, kernel),
             first,
             budget: None,
             confidence: CHALLENGE_CONFIDENCE,
             execution: Execution::default(),
         }
-    }
-
-    /// Sets the log normaliser of the base, in place of the base's own. With 0 the result is `log(Z_K / Z_0)`. The
-    /// first run must use the same value.
-    pub fn base_log_z(mut self, log_base_normalizer: f64) -> Self {
-        self.log_base_normalizer = log_base_normalizer;
-        self
     }
 
     /// Lets climbs and Laplace's approximation use the gradient of the target, instead of random walks and finite
@@ -111,6 +104,9 @@ impl<'p, P: AnnealingPath, K> Challenge<'p, P, K> {
     }
 
     setters! {
+        /// Sets the log normaliser of the base, in place of the base's own. With 0 the result is `log(Z_K / Z_0)`. The
+        /// first run must use the same value.
+        base_log_z: f64,
         /// Sets the number of density evaluations to spend; by default the first run's
         /// [`challenge_budget`](LogZ::challenge_budget), and at least 5,000 moves. A value with its gradient
         /// counts as one.

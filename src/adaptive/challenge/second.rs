@@ -60,7 +60,7 @@ where
     ) -> Result<ChallengeRun<'p, P::State>> {
         let (confidence, budget) = self.confidence_and_budget();
         Error::check_inner_fraction("confidence", confidence)?;
-        Error::check_number("log normalizer of the base", self.log_base_normalizer)?;
+        Error::check_number("log normalizer of the base", self.base_log_z)?;
         let checked = self.search.check()?;
         let each = self.search.evaluations();
         let least = LEAST_MOVES * each;
@@ -128,10 +128,9 @@ where
         // The first pass and the run share this seed, but the purposes of their streams differ.
         let seed = ChallengeStream::SecondRun.stream(search.seed).next_u64();
         let path = from_base(&search.path, found.base);
-        let along = (path.clone(), &search.kernel);
-        let pass = search
-            .scout(along, (chains, 3), (budget / 2, false), (seed, job))?
-            .found;
+        let pass = search.pass(&path, &search.kernel).seed(seed);
+        let pass = pass.chains(chains).moves(3);
+        let pass = pass.scout(budget / 2, false, job)?.found;
         let left = budget.saturating_sub(pass.evaluations) / each;
         let lambda = pass.barrier.global();
         // K stages give a log weight the variance Lambda^2 / K, here 1/4. What is left of the budget goes to more chains.
@@ -139,7 +138,7 @@ where
         let chains = (left / stages).clamp(CHAIN_LIMITS.0, CHAIN_LIMITS.1);
         let stages = (left.saturating_sub(chains.div_ceil(each)) / chains).max(1);
         // The log Z of the mixture is 0, because it divides the own base by `exp(own_log_z)`.
-        let from = self.log_base_normalizer - search.own_log_z;
+        let from = self.base_log_z - search.own_log_z;
         Ok(Prepared {
             ais: Ais::with_base_log_z(path, pass.kernel, from)
                 .schedule(pass.barrier.schedule(stages as usize)?)

@@ -106,20 +106,20 @@ where
             pass.prepare_for_fit();
             pass.arrive(tries.most, Some(&later), pulse, false)?;
             if pass.evaluations() >= tries.most {
-                tries.spent = evaluations(&at);
+                tries.spent = Self::evaluations(&at);
                 return Ok(None);
             }
         }
         tries.most = u64::MAX;
-        tries.spent += evaluations(&at);
+        tries.spent += Self::evaluations(&at);
         let mut found = self.fit(&mut at, tries)?;
         let chains = one.chains + other.chains;
         let of_moves = (FURTHER_MOVES * chains) as u64 * self.rounds.of_move();
         if tries.go_on(&found, tries.spent + of_moves) {
-            let arrived = evaluations(&at);
+            let arrived = Self::evaluations(&at);
             at.iter_mut()
                 .try_for_each(|pass| pass.stay(FURTHER_MOVES, pulse))?;
-            tries.spent += evaluations(&at) - arrived;
+            tries.spent += Self::evaluations(&at) - arrived;
             // The second fit adds the states of these passes again.
             tries.passed.truncate(tries.passed.len() - at.len());
             found = self.fit(&mut at, tries)?;
@@ -168,14 +168,14 @@ where
             let error = (found.schedule.stages() as f64 * variance / arrived.len() as f64).sqrt();
             Ok::<_, crate::Error>(PassStates {
                 trail: pass.trail().to_vec(),
-                log_ratio: (found.log_z - self.rounds.log_base_normalizer, error),
+                log_ratio: (found.log_z - self.rounds.base_log_z, error),
                 arrived,
             })
         };
         for pass in at.iter() {
             tries.passed.push(passed(pass)?);
         }
-        let before = evaluations(at);
+        let before = Self::evaluations(at);
         let mut settled = Vec::new();
         let mut settle = |states| {
             settled = at[0].settle(states, SETTLING_MOVES)?;
@@ -184,12 +184,16 @@ where
         let fitted = self
             .fitting
             .fit(&tries.passed, &mut settle, &mut tries.rng)?;
-        tries.spent += fitted.evaluations + evaluations(at) - before;
+        tries.spent += fitted.evaluations + Self::evaluations(at) - before;
         // Later fits must cover them, too.
         if let Some(pass) = tries.passed.last_mut() {
             pass.trail.push(settled);
         }
         Ok(fitted.found)
+    }
+
+    fn evaluations(at: &Pair<'_, 'p, P, K>) -> u64 {
+        at.iter().map(FirstPassAtWork::evaluations).sum()
     }
 }
 
@@ -249,13 +253,4 @@ where
         let blocks = of_pass.div_ceil(self.rounds.together(FIRST_BLOCK));
         blocks.max(DRAWS / TOGETHER)
     }
-}
-
-fn evaluations<P, K>(at: &Pair<'_, '_, P, K>) -> u64
-where
-    P: AnnealingPath<State: Clone + Send> + Send + Sync,
-    P::At: Send + Sync,
-    K: TransitionKernel<P::At> + Clone + Send + Sync,
-{
-    at.iter().map(FirstPassAtWork::evaluations).sum()
 }
