@@ -3,8 +3,8 @@
 use super::barrier::{Barrier, BarrierRecorder};
 use super::covariance::{CovarianceRecorder, Shapes};
 use super::first_pass::FirstPassRun;
-use super::first_pass_task::{MOST_STAGES, PassFormat};
-use super::fitted::{Begun, FittedBase, NotFitted};
+use super::first_pass_task::MOST_STAGES;
+use super::fitted::{FittedBase, NotFitted};
 use super::rounds_run::{Last, Round};
 use crate::ais::{Ais, BlockCodec, RunPart};
 use crate::kernel::TransitionKernel;
@@ -12,7 +12,7 @@ use crate::path::AnnealingPath;
 use crate::population::Resampling;
 use crate::random::{Purpose, StreamRng, stream};
 use crate::schedule::Schedule;
-use crate::work::{Format, Job, Single, StoppedBy};
+use crate::work::{Job, StoppedBy};
 use crate::{Error, Result};
 
 /// Smallest number of stages of the first round. With 16, each bin of covariances (`BINS`) and each knot of the step
@@ -141,16 +141,6 @@ pub(super) type RoundPart<S> = RunPart<S, RoundRecorder<S>>;
 
 /// Functions that write and read unfinished blocks of a round, for checkpoints.
 pub(super) type RoundCodec<Q> = BlockCodec<Q, RoundRecorder<<Q as AnnealingPath>::State>>;
-
-/// Functions that write and read all that a run in rounds saves.
-pub(super) struct RoundsCodec<P: AnnealingPath, K> {
-    pub(super) pass: PassFormat<P::State, K>,
-    pub(super) fit: Format<Single<Begun<K>>>,
-    pub(super) block: RoundCodec<P>,
-    pub(super) reached: Format<Reached<P::State, K>>,
-}
-
-crate::num::copy! { for [P: AnnealingPath, K] RoundsCodec<P, K> }
 
 /// Largest number of recorded stages of a round. It bounds memory: with more stages a recorded one stands for several,
 /// and the barrier is still known at 10,000 betas.

@@ -11,11 +11,12 @@ use super::barrier::Barrier;
 use super::base_search::MixtureAt;
 use super::covariance::CovarianceRecorder;
 use super::first_pass::{FIRST_BLOCK, FirstPass, FirstPassRun};
-use super::fitted::{BaseOfPath, FitTask, Fitting, TOGETHER};
+use super::first_pass_task::PassFormat;
+use super::fitted::{BaseOfPath, Begun, Fitting, TOGETHER};
 use super::round::{
-    FEWEST_STAGES, LATER_BLOCK, Layout, Reached, RoundPart, RoundRecorder, RoundsCodec,
+    FEWEST_STAGES, LATER_BLOCK, Layout, Reached, RoundCodec, RoundPart, RoundRecorder,
 };
-use super::rounds_run::{Last, Round, RoundsRun};
+use super::rounds_run::{Last, Round, RoundsRun, divisor_before_last};
 use super::tuner::Tuner;
 use crate::ais::Run;
 use crate::estimate::{LogZ, Warning};
@@ -24,7 +25,7 @@ use crate::model::{NormalizedModel, StudentT, UnnormalizedModel};
 use crate::num::setters;
 use crate::path::{AnnealingPath, dimension};
 use crate::population::Moves;
-use crate::work::{Execution, Job, Single, StoppedBy, controls};
+use crate::work::{Execution, Format, Job, Single, StoppedBy, controls};
 use crate::{Error, Result};
 
 /// A run that anneals in rounds: it finds schedule and kernel, then log Z (after Syed, Bouchard-Cote, Chern and Doucet
@@ -73,6 +74,16 @@ pub struct Rounds<'p, P: AnnealingPath, K> {
     pub(super) execution: Execution<'p>,
 }
 
+/// Functions that write and read all that a run in rounds saves.
+pub(super) struct RoundsCodec<P: AnnealingPath, K> {
+    pub(super) pass: PassFormat<P::State, K>,
+    pub(super) fit: Format<Single<Begun<K>>>,
+    pub(super) block: RoundCodec<P>,
+    pub(super) reached: Format<Reached<P::State, K>>,
+}
+
+crate::num::copy! { for [P: AnnealingPath, K] RoundsCodec<P, K> }
+
 /// The next round: its stages, or its draws of a fitted base if it has no stages.
 pub(super) struct Plan {
     stages: usize,
@@ -91,8 +102,6 @@ const DEFAULT_SHARE: f64 = 0.5;
 const FAR_SHARE: f64 = 0.3;
 /// Number of rounds, unless it is set or the rounds go on until an error is reached.
 const ROUNDS: usize = 8;
-/// Effective share of the draws of a fitted base below which a round from it has stages: a stage costs as much as a draw.
-const LEAST_SHARE: f64 = 0.05;
 /// Effective share of the draws for which progress is forecast before a base is fitted.
 const LIKELY_SHARE: f64 = 0.4;
 /// Standard error for which a round without stages is planned if neither an error nor a budget is set.
@@ -103,13 +112,6 @@ const DRAWS_MARGIN: f64 = 1.2;
 const EFFECTIVE_DRAWS: f64 = 200.0;
 /// Largest number of draws of a round, all of which are kept.
 const MOST_DRAWS: u64 = 1 << 20;
-
-/// Returns a divisor of the budget. The quotient is the most that all before the last round may spend. The last round
-/// then has three quarters, and its error is at most 16% above the error of the whole budget. If a base is fitted, the
-/// last round has half, and its error is at most 41% higher.
-pub(super) fn divisor_before_last(fits: bool) -> u64 {
-    if fits { 2 } else { 4 }
-}
 
 impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
     /// Creates the rounds along `path`, with a tuned kernel over `R^d`. Tuning starts from its step size.
@@ -354,7 +356,7 @@ where
 
     /// Returns the state after a first pass or fit with `chains` chains, which followed another one `in_vain`. Refuses a
     /// budget that is too small.
-    fn begun(
+    pub(super) fn begun(
         &self,
         (mut first, in_vain): (FirstPassRun<K>, u64),
         chains: usize,
@@ -377,40 +379,9 @@ where
         Ok(Reached::after_first(self.seed, chains, first))
     }
 
-    /// Makes first passes and fits a base. Without a base the rounds go on from the path's own.
-    fn after_fit(
-        &self,
-        fitting: &Fitting<'p, P::State, K>,
-        codec: Option<RoundsCodec<P, K>>,
-        job: &mut Job<'_>,
-    ) -> Result<Reached<P::State, K>> {
-        let task = FitTask {
-            rounds: self,
-            fitting,
-        };
-        let closed = job.run(&task, codec.map(|codec| codec.fit))?;
-        let Single(begun) = closed.whole(self.most_chains())?;
-        let base = begun.base;
-        let mut reached = self.begun((begun.first, begun.in_vain), begun.chains)?;
-        match base {
-            Err(reason) => reached.not_fitted = Some(reason),
-            Ok((base, share)) => {
-                reached.fitted = Some(base);
-                reached.draws = (share >= LEAST_SHARE).then(|| self.draws_for(share));
-                reached.barrier = Barrier::unknown();
-                reached.stages = FEWEST_STAGES;
-                reached.shapes.keep_last();
-                if let Some(tuner) = self.tuner {
-                    reached.kernel = tuner.as_at_target(&reached.kernel, &reached.shapes)?;
-                }
-            }
-        }
-        Ok(reached)
-    }
-
     /// Returns the number of draws with which a round without stages reaches the error asked for, if the effective share
     /// of its draws is `share`.
-    fn draws_for(&self, share: f64) -> u64 {
+    pub(super) fn draws_for(&self, share: f64) -> u64 {
         let error = self.until_error.unwrap_or(DEFAULT_ERROR);
         let draws = DRAWS_MARGIN * (1.0 / share - 1.0) / (error * error);
         (draws.max(EFFECTIVE_DRAWS / share) as u64).min(MOST_DRAWS)

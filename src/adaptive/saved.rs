@@ -7,8 +7,8 @@ use serde::de::DeserializeOwned;
 
 use super::base_search::{FindModes, LawOf, MixtureAt};
 use super::challenge::{Challenge, ChallengeRun};
-use super::round::{LATER_BLOCK, RoundsCodec};
-use super::rounds::Rounds;
+use super::round::LATER_BLOCK;
+use super::rounds::{Rounds, RoundsCodec};
 use super::rounds_run::RoundsRun;
 use crate::Result;
 use crate::ais::{block_codec, identity};

@@ -7,13 +7,13 @@ mod task;
 
 pub(super) use adapted::TOGETHER;
 pub use base::{FittedBase, NotFitted};
-pub(super) use task::{Begun, FitTask};
 
 use std::sync::Arc;
 
 use nalgebra::DVector;
 
 use super::base_search::{MixtureAt, MixtureBase, compare_normalizer, from_base};
+use super::first_pass::FirstPassRun;
 use super::first_pass_task::Known;
 use super::round::{Layout, RoundPart};
 use crate::Result;
@@ -72,6 +72,18 @@ pub(super) type Found = std::result::Result<(FittedBase, f64), NotFitted>;
 pub(super) struct Fitted {
     found: Found,
     evaluations: u64,
+}
+
+/// The first of the last two passes, with the evaluations of all passes and fits; and the base, with the effective share of
+/// its draws.
+#[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
+pub(in crate::adaptive) struct Begun<K> {
+    pub(in crate::adaptive) first: FirstPassRun<K>,
+    pub(in crate::adaptive) base: Found,
+    /// Number of chains of the first two passes together.
+    pub(in crate::adaptive) chains: usize,
+    /// Number of evaluations of passes with too many chains for the budget.
+    pub(in crate::adaptive) in_vain: u64,
 }
 
 pub(super) type Fitting<'p, S, K> = Arc<dyn Fits<S, K> + 'p>;

@@ -6,40 +6,71 @@ use std::time::Instant;
 use rand::Rng;
 
 use super::adapted::{DRAWS, MOST_STEPS, TOGETHER};
-use super::{Fitting, Found, NotFitted, PassStates};
+use super::{Begun, Fitting, Found, NotFitted, PassStates};
 use crate::Result;
+use crate::adaptive::barrier::Barrier;
 use crate::adaptive::first_pass::{FIRST_BLOCK, FirstPass, FirstPassRun};
 use crate::adaptive::first_pass_task::FirstPassAtWork;
-use crate::adaptive::rounds::{FEWEST_CHAINS, Rounds, divisor_before_last};
+use crate::adaptive::round::{FEWEST_STAGES, Reached};
+use crate::adaptive::rounds::{FEWEST_CHAINS, Rounds, RoundsCodec};
+use crate::adaptive::rounds_run::divisor_before_last;
 use crate::kernel::TransitionKernel;
 use crate::num::log_mean_exp;
 use crate::path::AnnealingPath;
 use crate::random::{Purpose, StreamRng, stream};
-use crate::work::{Halt, Pulse, Single, Task};
+use crate::work::{Halt, Job, Pulse, Single, Task};
 
 /// Number of pairs of first passes. Each pair has twice the chains and moves of the one before.
 const MOST_PAIRS: u32 = 3;
 /// Number of moves at the target after which a fit that failed is tried again with the same chains.
 const FURTHER_MOVES: usize = 30;
+/// Effective share of the draws of a fitted base below which a round from it has stages: a stage costs as much as a draw.
+const LEAST_SHARE: f64 = 0.05;
 /// Number of moves at the target of states on the way that a base hardly covers.
 const SETTLING_MOVES: usize = 30;
 
 /// Two first passes that share nothing, and a fit to their states. It is one block, so an interrupted fit begins anew.
-pub(in crate::adaptive) struct FitTask<'s, 'p, P: AnnealingPath, K> {
-    pub(in crate::adaptive) rounds: &'s Rounds<'p, P, K>,
-    pub(in crate::adaptive) fitting: &'s Fitting<'p, P::State, K>,
+struct FitTask<'s, 'p, P: AnnealingPath, K> {
+    rounds: &'s Rounds<'p, P, K>,
+    fitting: &'s Fitting<'p, P::State, K>,
 }
 
-/// The first of the last two passes, with the evaluations of all passes and fits; and the base, with the effective share of
-/// its draws.
-#[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
-pub(in crate::adaptive) struct Begun<K> {
-    pub(in crate::adaptive) first: FirstPassRun<K>,
-    pub(in crate::adaptive) base: Found,
-    /// Number of chains of the first two passes together.
-    pub(in crate::adaptive) chains: usize,
-    /// Number of evaluations of passes with too many chains for the budget.
-    pub(in crate::adaptive) in_vain: u64,
+impl<'p, P, K> Rounds<'p, P, K>
+where
+    P: AnnealingPath<State: Clone + Send> + Send + Sync,
+    P::At: Send + Sync,
+    K: TransitionKernel<P::At> + Clone + Send + Sync,
+{
+    /// Makes first passes and fits a base. Without a base the rounds go on from the path's own.
+    pub(in crate::adaptive) fn after_fit(
+        &self,
+        fitting: &Fitting<'p, P::State, K>,
+        codec: Option<RoundsCodec<P, K>>,
+        job: &mut Job<'_>,
+    ) -> Result<Reached<P::State, K>> {
+        let task = FitTask {
+            rounds: self,
+            fitting,
+        };
+        let closed = job.run(&task, codec.map(|codec| codec.fit))?;
+        let Single(begun) = closed.whole(self.most_chains())?;
+        let base = begun.base;
+        let mut reached = self.begun((begun.first, begun.in_vain), begun.chains)?;
+        match base {
+            Err(reason) => reached.not_fitted = Some(reason),
+            Ok((base, share)) => {
+                reached.fitted = Some(base);
+                reached.draws = (share >= LEAST_SHARE).then(|| self.draws_for(share));
+                reached.barrier = Barrier::unknown();
+                reached.stages = FEWEST_STAGES;
+                reached.shapes.keep_last();
+                if let Some(tuner) = self.tuner {
+                    reached.kernel = tuner.as_at_target(&reached.kernel, &reached.shapes)?;
+                }
+            }
+        }
+        Ok(reached)
+    }
 }
 
 /// The state between tries: the evaluations spent, and the passes so far, to whose states later fits belong, too.
