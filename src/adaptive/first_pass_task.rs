@@ -33,10 +33,10 @@ const CHAINS_PER_DIRECTION: usize = 10;
 
 /// A first pass under way.
 pub(super) struct FirstPassAtWork<'s, 'p, P: AnnealingPath, K: TransitionKernel<P::At>> {
-    settings: &'s FirstPass<'p, P, K>,
+    pub(super) settings: &'s FirstPass<'p, P, K>,
     populations: Populations<P>,
     /// The states at each stage with their known log densities at the target, if they are kept.
-    trail: Option<Vec<Known<P::State>>>,
+    pub(super) trail: Option<Vec<Known<P::State>>>,
     tuning: Option<Tuning<K, P::State>>,
     resampling: Resampling,
     betas: Vec<f64>,
@@ -247,10 +247,6 @@ where
         of_chains.saturating_add(self.of_checks as u64)
     }
 
-    pub(super) fn ess_share(&self) -> f64 {
-        self.settings.ess_share
-    }
-
     /// Returns the states.
     pub(super) fn states(&self) -> Vec<P::State> {
         let states = self.populations.blocks().flat_map(|block| block.states());
@@ -262,11 +258,6 @@ where
         let target = self.settings.path.at(1.0);
         let blocks = self.populations.blocks();
         blocks.flat_map(|block| known(block, &target)).collect()
-    }
-
-    /// Returns the states at each stage whose log densities at the target are known.
-    pub(super) fn trail(&self) -> &[Known<P::State>] {
-        self.trail.as_deref().unwrap_or_default()
     }
 
     /// Keeps the present states with the states on the way.

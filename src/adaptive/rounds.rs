@@ -438,11 +438,7 @@ where
         plan: Plan,
         begun: Instant,
     ) -> Result<Reached<P::State, K>> {
-        let Plan {
-            stages: now,
-            is_last,
-            ..
-        } = plan;
+        let (now, is_last) = (plan.stages, plan.is_last);
         let evaluations = plan.draws.unwrap_or(self.evaluations(at.chains, now));
         at.spent = at.spent.saturating_add(evaluations);
         if !is_last {
@@ -460,14 +456,6 @@ where
         at.barrier = Barrier::of(run.stages(), &intensities);
         at.rounds
             .push(Round::of_run(&run, &at.barrier, evaluations));
-        let reached = |target| run.standard_error() <= target;
-        at.stopped_by = match self.until_error.is_some_and(reached) {
-            true => Some(StoppedBy::StandardError),
-            false => is_last.then(|| {
-                self.budget
-                    .map_or(StoppedBy::Chains, |_| StoppedBy::Evaluations)
-            }),
-        };
         // Copied before `improve` changes them for the next round.
         let last = Last {
             kernel: at.kernel.clone(),
@@ -478,21 +466,26 @@ where
             candidates: Some(self.candidates(at.rounds.len() - 1)),
             run,
         };
-        let goes_on = at.stopped_by.is_none() && self.rounds.is_none();
-        if goes_on && at.rounds.len() > ROUNDS && last.stands() {
-            at.stopped_by = Some(StoppedBy::NoProgress);
-        }
+        at.stopped_by = self.ended_by(&last, is_last);
         if at.stopped_by.is_none() {
-            if let Some(recorder) = recorder {
-                self.improve(&mut at, &last.run, &recorder)?;
-            }
-            if plan.draws.is_some() {
-                let share = last.run.effective_sample_size() / last.run.chains() as f64;
-                at.draws = Some(self.draws_for(share));
-            }
+            self.improve(&mut at, &last.run, recorder)?;
         }
         at.last = Some(last);
         Ok(at)
+    }
+
+    /// Returns the reason for which the run ends with a round, if it does.
+    fn ended_by(&self, round: &Last<P::State, K>, is_last: bool) -> Option<StoppedBy> {
+        let is_reached = |error| round.run.standard_error() <= error;
+        if self.until_error.is_some_and(is_reached) {
+            return Some(StoppedBy::StandardError);
+        }
+        if is_last {
+            let of_budget = self.budget.map(|_| StoppedBy::Evaluations);
+            return Some(of_budget.unwrap_or(StoppedBy::Chains));
+        }
+        let may_stand = self.rounds.is_none() && round.rounds.len() > ROUNDS;
+        (may_stand && round.stands()).then_some(StoppedBy::NoProgress)
     }
 
     /// Tunes the kernel for the next round.
@@ -500,14 +493,19 @@ where
         &self,
         at: &mut Reached<P::State, K>,
         run: &Run<P::State>,
-        recorder: &CovarianceRecorder<P::State>,
+        recorder: Option<CovarianceRecorder<P::State>>,
     ) -> Result<()> {
-        match self.tuner {
-            Some(tuner) => {
+        if at.draws.is_some() {
+            let share = run.effective_sample_size() / run.chains() as f64;
+            at.draws = Some(self.draws_for(share));
+        }
+        match (recorder, self.tuner) {
+            (Some(recorder), Some(tuner)) => {
                 at.kernel =
-                    tuner.after_round(&at.kernel, &mut at.shapes, recorder, run.stages())?;
+                    tuner.after_round(&at.kernel, &mut at.shapes, &recorder, run.stages())?;
             }
-            None => at.shapes = at.shapes.improved(recorder, |_| true),
+            (Some(recorder), None) => at.shapes = at.shapes.improved(&recorder, |_| true),
+            (None, _) => {}
         }
         Ok(())
     }

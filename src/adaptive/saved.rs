@@ -111,12 +111,11 @@ impl<P: AnnealingPath, K> Challenge<'_, P, K> {
     }
 
     fn named(&self) -> Named {
-        let (confidence, budget) = self.confidence_and_budget();
         let search = &self.search;
         vec![
             named("seed", &search.seed),
-            named("budget", &budget),
-            named("confidence", &confidence),
+            named("budget", &self.allowance()),
+            named("confidence", &self.confidence),
             named("log normalizer of the base", &self.base_log_z),
             named("whether the kernel is tuned", &search.tuner.is_some()),
             // The path from a mixture has no surrogates.

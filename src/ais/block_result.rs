@@ -146,16 +146,6 @@ impl Settings {
     }
 }
 
-impl<S> Default for FinalStates<S> {
-    fn default() -> Self {
-        Self {
-            states: Vec::new(),
-            log_weights: Vec::new(),
-            roots: Vec::new(),
-        }
-    }
-}
-
 impl<R> StageSums<R> {
     /// Returns whether these can be the sums of `chains`; false for a damaged file.
     pub(crate) fn fit(&self, settings: &Settings, chains: &Range<usize>) -> bool {

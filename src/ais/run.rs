@@ -49,7 +49,11 @@ impl<S, R: Merge + Clone> Run<S, R> {
     pub(crate) fn of(part: RunPart<S, R>) -> Result<Self> {
         let (missing, stopped) = (part.missing(), part.stopped());
         let settings = part.settings;
-        let mut chains = FinalStates::default();
+        let mut chains = FinalStates {
+            states: Vec::new(),
+            log_weights: Vec::new(),
+            roots: Vec::new(),
+        };
         let split = |node: Node<BlockResult<S, R>>| {
             let first = settings.chains_of(node.blocks()).start;
             node.map(|result| {

@@ -55,7 +55,7 @@ pub struct Challenge<'p, P: AnnealingPath, K> {
     pub(in crate::adaptive) first: &'p dyn LogZ,
     pub(in crate::adaptive) base_log_z: f64,
     pub(super) budget: Option<u64>,
-    pub(super) confidence: f64,
+    pub(in crate::adaptive) confidence: f64,
     pub(in crate::adaptive) execution: Execution<'p>,
 }
 
@@ -119,11 +119,9 @@ impl<'p, P: AnnealingPath, K> Challenge<'p, P, K> {
 
     controls! { 'p, "The result is that of a second run of the finished blocks; before it is an [`Error::Stopped`]." }
 
-    pub(in crate::adaptive) fn confidence_and_budget(&self) -> (f64, u64) {
-        (
-            self.confidence,
-            self.budget.unwrap_or(self.first.challenge_budget()),
-        )
+    /// Returns the number of evaluations that the challenge may spend.
+    pub(in crate::adaptive) fn allowance(&self) -> u64 {
+        self.budget.unwrap_or(self.first.challenge_budget())
     }
 }
 

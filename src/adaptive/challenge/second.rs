@@ -58,8 +58,8 @@ where
         codec: Option<SecondCodec<P>>,
         job: &mut Job<'_>,
     ) -> Result<ChallengeRun<'p, P::State>> {
-        let (confidence, budget) = self.confidence_and_budget();
-        Error::check_inner_fraction("confidence", confidence)?;
+        let budget = self.allowance();
+        Error::check_inner_fraction("confidence", self.confidence)?;
         Error::check_number("log normalizer of the base", self.base_log_z)?;
         let checked = self.search.check()?;
         let each = self.search.evaluations();

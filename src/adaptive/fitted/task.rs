@@ -195,10 +195,10 @@ where
             let found = pass.finish()?;
             let arrived = pass.known();
             // By the share of the effective sample size that a stage leaves.
-            let variance = 1.0 / pass.ess_share() - 1.0;
+            let variance = 1.0 / pass.settings.ess_share - 1.0;
             let error = (found.schedule.stages() as f64 * variance / arrived.len() as f64).sqrt();
             Ok::<_, crate::Error>(PassStates {
-                trail: pass.trail().to_vec(),
+                trail: pass.trail.clone().unwrap_or_default(),
                 log_ratio: (found.log_z - self.rounds.base_log_z, error),
                 arrived,
             })
