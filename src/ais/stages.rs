@@ -118,7 +118,7 @@ pub(crate) struct WindowSums {
     /// The weights used in `after`, each multiplied by the share that the moves [missed](crate::kernel::Step::missed).
     missed: WeightSums,
     /// Weights after the window's last stage.
-    weights: WeightSums,
+    pub(crate) weights: WeightSums,
     /// Log weights of the living chains after the window's last stage.
     log_weights: Moments,
     /// Increments of the living chains' log weights over the window.
@@ -348,15 +348,6 @@ pub struct StageSummary {
     /// with surrogates it differs from [`log_z_ratio`](Self::log_z_ratio), which uses the surrogate.
     #[cfg_attr(feature = "serde", serde(default))]
     pub estimate: Option<Estimate>,
-}
-
-/// Returns the sums of the final weights, merged over `nodes`: the windows of each finished group of blocks.
-pub(crate) fn weights_so_far<'a>(nodes: impl Iterator<Item = &'a [WindowSums]>) -> WeightSums {
-    let mut weights = WeightSums::default();
-    for window in nodes.filter_map(<[WindowSums]>::last) {
-        weights.merge(&window.weights);
-    }
-    weights
 }
 
 /// Returns the summaries of all windows. `estimate` makes an estimate from weights that were kept.

@@ -93,12 +93,8 @@ where
 
     /// Returns the largest possible number of evaluations of the likelihood: one for each prior sample and each move.
     pub(super) fn evaluations(&self) -> u64 {
-        let Decisions {
-            proposals,
-            undecided,
-            ..
-        } = self.decisions();
-        self.drawn + proposals + undecided
+        let decisions = self.decisions();
+        self.drawn + decisions.proposals + decisions.undecided
     }
 
     /// Removes the states with a log likelihood of at most `level` from the pool, and returns their shell.

@@ -37,14 +37,9 @@ where
         shells: &[f64],
         settings: &'s NestedSettings,
     ) -> Self {
-        let NestedSettings {
-            islands,
-            chains,
-            seed,
-            ..
-        } = *settings;
+        let (islands, seed) = (settings.islands, settings.seed);
         // Each chain of an island takes the next stream, so the next island starts `chains` streams later.
-        let streams = successive(stream(seed, Purpose::RUN, 0)).step_by(chains);
+        let streams = successive(stream(seed, Purpose::RUN, 0)).step_by(settings.chains);
         Self {
             path,
             kernel,

@@ -73,13 +73,8 @@ impl PairSums {
 
     /// Returns true if no sum, read from a file, counts more than `scans` scans.
     pub(super) fn fits(&self, scans: usize) -> bool {
-        let Self {
-            forward,
-            reverse,
-            rejections,
-        } = self;
-        let counts = [forward.count(), reverse.count(), rejections.count()];
-        counts.into_iter().all(|count| count <= scans as u64)
+        let fits = |count: u64| count <= scans as u64;
+        fits(self.forward.count()) && fits(self.reverse.count()) && fits(self.rejections.count())
     }
 
     pub(super) fn merge(&mut self, other: &Self) {

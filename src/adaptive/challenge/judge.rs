@@ -218,11 +218,8 @@ impl<'r> Judged<'r> {
         let figures = |of: &dyn LogZ| format!("{:.3} +- {:.3}", of.log_z(), of.standard_error());
         match self.judgement {
             Judgement::Confirmed => {
-                write!(
-                    f,
-                    "a second run, {}, does not contradict it",
-                    figures(self.second)
-                )
+                let second = figures(self.second);
+                write!(f, "a second run, {second}, does not contradict it")
             }
             Judgement::Contradicted { .. } => f.write_str("contradicts the first run"),
             Judgement::Improved { .. } => {
