@@ -85,7 +85,7 @@ pub(super) struct RoundsCodec<P: AnnealingPath, K> {
 crate::num::copy! { for [P: AnnealingPath, K] RoundsCodec<P, K> }
 
 /// The next round: its stages, or its draws of a fitted base if it has no stages.
-pub(super) struct Plan {
+struct NextRound {
     stages: usize,
     draws: Option<u64>,
     is_last: bool,
@@ -391,7 +391,7 @@ where
     fn pass(
         &self,
         at: &Reached<P::State, K>,
-        plan: &Plan,
+        plan: &NextRound,
         seed: u64,
         codec: Option<RoundsCodec<P, K>>,
         job: &mut Job<'_>,
@@ -435,7 +435,7 @@ where
         &self,
         mut at: Reached<P::State, K>,
         run: Result<Run<P::State, RoundRecorder<P::State>>>,
-        plan: Plan,
+        plan: NextRound,
         begun: Instant,
     ) -> Result<Reached<P::State, K>> {
         let (now, is_last) = (plan.stages, plan.is_last);
@@ -447,9 +447,14 @@ where
         // The next round has more stages, with which chains may reach the target. After the last round it is an error.
         let may_reach = !is_last && at.rounds.len() < self.rounds.unwrap_or(ROUNDS);
         if may_reach && matches!(run, Err(Error::AllWeightsZero { .. })) {
-            let cost = (evaluations, begun.elapsed().as_secs_f64());
-            at.rounds
-                .push(Round::without_survivors(now, &at.barrier, cost));
+            at.rounds.push(Round {
+                stages: now,
+                log_z: f64::NEG_INFINITY,
+                standard_error: f64::INFINITY,
+                barrier: at.barrier.global(),
+                evaluations,
+                seconds: begun.elapsed().as_secs_f64(),
+            });
             return Ok(at);
         }
         let (run, (intensities, recorder)) = run?.split_recorder();
@@ -638,13 +643,13 @@ where
 
     /// Returns the plan of the next round. Earlier rounds together may spend a quarter of the budget; half if bases are
     /// fitted.
-    fn plan(&self, at: &Reached<P::State, K>) -> Plan {
+    fn plan(&self, at: &Reached<P::State, K>) -> NextRound {
         let (wanted, spent, round) = (at.stages, at.spent, at.rounds.len());
         let fits = self.fitting.is_some();
         if let Some(draws) = at.draws {
             return self.plan_of_draws(draws, spent, round);
         }
-        let plan = |stages, is_last| Plan {
+        let plan = |stages, is_last| NextRound {
             stages,
             draws: None,
             is_last,
@@ -662,7 +667,7 @@ where
     }
 
     /// Returns the plan of a round of draws. With a budget alone all that is left goes into one round.
-    fn plan_of_draws(&self, wanted: u64, spent: u64, round: usize) -> Plan {
+    fn plan_of_draws(&self, wanted: u64, spent: u64, round: usize) -> NextRound {
         let left = self
             .budget
             .map_or(u64::MAX, |budget| budget.saturating_sub(spent));
@@ -671,7 +676,7 @@ where
             (None, Some(_)) => most,
             _ => wanted.min(most),
         };
-        Plan {
+        NextRound {
             stages: 1,
             draws: Some(draws),
             is_last: self.until_error.is_none()

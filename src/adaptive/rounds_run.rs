@@ -76,22 +76,6 @@ impl Round {
         }
     }
 
-    /// Returns a round in which all chains died. Such a round only shows that more stages are needed.
-    pub(super) fn without_survivors(
-        stages: usize,
-        barrier: &Barrier,
-        (evaluations, seconds): (u64, f64),
-    ) -> Self {
-        Self {
-            stages,
-            log_z: f64::NEG_INFINITY,
-            standard_error: f64::INFINITY,
-            barrier: barrier.global(),
-            evaluations,
-            seconds,
-        }
-    }
-
     pub(super) fn of_run<S>(run: &Run<S>, barrier: &Barrier, evaluations: u64) -> Self {
         Self {
             stages: run.schedule().stages(),

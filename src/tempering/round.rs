@@ -13,7 +13,7 @@ use crate::work::{Format, Halt, Merge, Pulse, Stepped, StoppedBy, Task};
 use crate::{Error, Result};
 
 /// A round of a tempered run. Each block of ladders starts where it ended the round before.
-pub(crate) struct Round<'t, 'p, P: AnnealingPath, K: Invariant<P::At>> {
+pub(crate) struct RoundTask<'t, 'p, P: AnnealingPath, K: Invariant<P::At>> {
     pub(super) run: &'t Tempering<'p, P, K>,
     pub(super) plan: Plan,
     /// Starting states, by block; none in the first round. The lock lets a shared task give them away.
@@ -29,11 +29,11 @@ pub(super) struct Codec<P: AnnealingPath, K: Invariant<P::At>> {
     pub(super) reached: Format<RoundsReached<P::State>>,
 }
 
-type ReadLadders<P, K> = fn(&Round<'_, '_, P, K>, usize, &[u8]) -> Result<Ladders<P>>;
+type ReadLadders<P, K> = fn(&RoundTask<'_, '_, P, K>, usize, &[u8]) -> Result<Ladders<P>>;
 
 crate::num::copy! { for [P: AnnealingPath, K: Invariant<P::At>] Codec<P, K> }
 
-impl<'p, P, K> Task for Round<'_, 'p, P, K>
+impl<'p, P, K> Task for RoundTask<'_, 'p, P, K>
 where
     P: AnnealingPath<State: Clone + Send> + Send + Sync,
     K: Invariant<P::At> + Sync,
@@ -97,7 +97,7 @@ where
     }
 }
 
-impl<P, K> Round<'_, '_, P, K>
+impl<P, K> RoundTask<'_, '_, P, K>
 where
     P: AnnealingPath<State: Clone + Send> + Send + Sync,
     K: Invariant<P::At> + Sync,

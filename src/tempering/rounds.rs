@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use super::ladders::{Placed, Plan};
-use super::round::{Codec, FinishedRound, Round, RoundResult, RoundsReached};
+use super::round::{Codec, FinishedRound, RoundResult, RoundTask, RoundsReached};
 use super::run::TemperingRun;
 use super::runner::{Tempering, TemperingSettings};
 use crate::estimate::{LogZ, Remedy, Warning};
@@ -63,7 +63,7 @@ where
         while at.stopped_by.is_none() {
             let plan = Plan::new(&self.settings, at.next);
             let ends = at.last.as_mut().map(|last| &mut last.result.ends);
-            let round = Round {
+            let round = RoundTask {
                 run: self,
                 plan,
                 starts: Mutex::new(ends.map(std::mem::take).unwrap_or_default()),

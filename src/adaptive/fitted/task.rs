@@ -54,9 +54,8 @@ where
         };
         let closed = job.run(&task, codec.map(|codec| codec.fit))?;
         let Single(begun) = closed.whole(self.most_chains())?;
-        let base = begun.base;
         let mut reached = self.begun((begun.first, begun.in_vain), begun.chains)?;
-        match base {
+        match begun.base {
             Err(reason) => reached.not_fitted = Some(reason),
             Ok((base, share)) => {
                 reached.fitted = Some(base);
@@ -104,16 +103,15 @@ where
     }
 
     /// Makes one first pass, for rounds from the path's own base.
-    fn unfitted(&self, reason: NotFitted, pulse: &mut Pulse<'_>) -> Result<Begun<K>, Halt> {
+    fn unfitted(&self, pulse: &mut Pulse<'_>) -> Result<Begun<K>, Halt> {
         let (rounds, chains) = (self.rounds, self.rounds.most_chains());
         let pass = rounds.first_pass(chains, rounds.moves_of_pass(), rounds.seed);
         let mut at = FirstPassAtWork::start(&pass)?;
         let later = |stages| rounds.later(stages);
         at.go(u64::MAX, (Some(&later), true), pulse, true)?;
-        let first = at.finish()?;
         Ok(Begun {
-            first,
-            base: Err(reason),
+            first: at.finish()?,
+            base: Err(NotFitted::Normalizer),
             chains,
             in_vain: 0,
         })
@@ -252,7 +250,7 @@ where
         let start = Instant::now();
         let mut rng = stream(self.rounds.seed, Purpose::FITTED, 0);
         if !self.fitting.has_normalizer(&mut rng)? {
-            return Ok(Single(self.unfitted(NotFitted::Normalizer, pulse)?));
+            return Ok(Single(self.unfitted(pulse)?));
         }
         let tries = |chains, most, allowance| Tries {
             chains,
