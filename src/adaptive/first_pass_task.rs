@@ -95,7 +95,8 @@ where
     pub(super) fn go(
         &mut self,
         allowance: u64,
-        (later, checks): (Option<Later<'_>>, bool),
+        later: Option<Later<'_>>,
+        checks: bool,
         pulse: &mut Pulse<'_>,
         is_last: bool,
     ) -> Result<(), Halt> {
@@ -370,24 +371,24 @@ where
 {
     /// Runs the pass as a part of longer work. `later` maps its number of stages to the later chain-steps.
     pub(crate) fn run_with(&self, job: &mut Job<'_>, later: Later<'_>) -> Result<FirstPassRun<K>> {
-        Ok(self.arrive(job, None, later, (u64::MAX, None))?.found)
+        Ok(self.arrive(job, None, later, None)?.found)
     }
 
-    /// Runs the pass, or `smaller` in its place if it spends `allowance` evaluations.
+    /// Runs the pass. If it spends the evaluations beside `smaller`, runs `smaller` in its place.
     pub(super) fn arrive(
         &self,
         job: &mut Job<'_>,
         format: Option<PassFormat<P::State, K>>,
         later: Later<'_>,
-        (allowance, smaller): (u64, Option<&Self>),
+        smaller: Option<(u64, &Self)>,
     ) -> Result<Arrived<P::State, K>> {
         self.check()?;
         refuse_stages(self.kernel.stages())?;
         let begun = Instant::now();
         let task = FirstPassTask {
             settings: self,
-            allowance,
-            smaller,
+            allowance: smaller.map_or(u64::MAX, |(allowance, _)| allowance),
+            smaller: smaller.map(|(_, smaller)| smaller),
             checks: true,
             later: Some(later),
         };
@@ -460,14 +461,14 @@ where
     fn run(&self, _block: usize, pulse: &mut Pulse<'_>) -> Result<Self::Output, Halt> {
         let mut at = FirstPassAtWork::start(self.settings)?;
         let is_last = self.smaller.is_none();
-        at.go(self.allowance, (self.later, self.checks), pulse, is_last)?;
+        at.go(self.allowance, self.later, self.checks, pulse, is_last)?;
         let mut in_vain = 0;
         if let Some(smaller) = self.smaller
             && at.evaluations() >= self.allowance
         {
             in_vain = at.evaluations();
             at = FirstPassAtWork::start(smaller)?;
-            at.go(u64::MAX, (self.later, self.checks), pulse, true)?;
+            at.go(u64::MAX, self.later, self.checks, pulse, true)?;
         }
         Ok(Single(Arrived {
             found: at.finish()?,

@@ -347,10 +347,9 @@ where
     ) -> Result<Reached<P::State, K>> {
         let first = self.first_pass(self.most_chains(), self.moves_of_pass(), self.seed);
         let smaller = self.first_pass(FEWEST_CHAINS, self.moves_of_pass(), self.seed);
-        let limit = self.limit_of_pass(CHAINS);
-        let limit = limit.map_or((u64::MAX, None), |most| (most, Some(&smaller)));
+        let smaller = self.limit_of_pass(CHAINS).map(|most| (most, &smaller));
         let format = codec.map(|codec| codec.pass);
-        let arrived = first.arrive(job, format, &|stages| self.later(stages), limit)?;
+        let arrived = first.arrive(job, format, &|stages| self.later(stages), smaller)?;
         self.begun((arrived.found, arrived.in_vain), arrived.states.len())
     }
 

@@ -117,7 +117,7 @@ impl<'p, P: AnnealingPath, K> Challenge<'p, P, K> {
         confidence: f64,
     }
 
-    controls! { 'p, "The result is that of a second run of the finished blocks; before it is an [`Error::Stopped`]." }
+    controls! { 'p, "The result is that of a second run of the finished blocks; before it is an [`Error::Stopped`](crate::Error::Stopped)." }
 
     /// Returns the number of evaluations that the challenge may spend.
     pub(in crate::adaptive) fn allowance(&self) -> u64 {
@@ -136,7 +136,7 @@ where
     /// # Errors
     /// Settings out of range; a budget that is too small; a log normaliser that the base's samples contradict;
     /// [states](Self::states) without a density; a wrong [gradient](Self::with_gradient); the errors of
-    /// [`FirstPass::run`](crate::adaptive::FirstPass::run) and [`Ais::run`](crate::ais::Ais::run); [`Error::Stopped`]
+    /// [`FirstPass::run`](crate::adaptive::FirstPass::run) and [`Ais::run`](crate::ais::Ais::run); [`Error::Stopped`](crate::Error::Stopped)
     /// before the second run has finished a block of chains.
     pub fn run(&self) -> Result<ChallengeRun<'p, P::State>> {
         self.go_with(None, &mut Job::new(&self.execution)?)

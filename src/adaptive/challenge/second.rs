@@ -8,7 +8,7 @@ use super::judge::Judged;
 use super::result::ChallengeRun;
 use super::runner::Challenge;
 use crate::adaptive::base_search::{
-    ChallengeStream, FindModes, LEAST_MOVES, LawOf, MixtureAt, MixturePath, from_base,
+    ChallengeStream, FindModes, LawOf, MixtureAt, MixturePath, from_base,
 };
 use crate::adaptive::round::FEWEST_STAGES;
 use crate::ais::{Ais, BlockCodec};
@@ -58,18 +58,11 @@ where
         codec: Option<SecondCodec<P>>,
         job: &mut Job<'_>,
     ) -> Result<ChallengeRun<'p, P::State>> {
-        let budget = self.allowance();
         Error::check_inner_fraction("confidence", self.confidence)?;
         Error::check_number("log normalizer of the base", self.base_log_z)?;
-        let checked = self.search.check()?;
-        let each = self.search.evaluations();
-        let least = LEAST_MOVES * each;
-        let is_enough = self.budget.is_none_or(|budget| budget >= least);
-        let expected = format!("at least {least} evaluations");
-        Error::check(is_enough, "budget", budget, expected)?;
-        let budget = budget.max(least);
-        job.foresee(budget / each);
-        let run = self.second(budget.saturating_sub(checked), codec, job)?;
+        let budget = |least| self.budget.unwrap_or(self.allowance().max(least));
+        let (left, checked) = self.search.begin(budget, job)?;
+        let run = self.second(left, codec, job)?;
         Ok(ChallengeRun {
             searching: run.searching + checked,
             ..run
@@ -100,7 +93,7 @@ where
         let task = ais.task()?.saved_by(codec);
         job.foresee(task.cost(task.blocks()));
         let run = task.run_by(job)?.result()?;
-        let judged = Judged::from_base(self.first, &run, (self.confidence, is_compared))?;
+        let judged = Judged::from_base(self.first, &run, self.confidence, is_compared)?;
         let (judgement, warnings) = (judged.judgement(), judged.warnings().to_vec());
         Ok(ChallengeRun {
             first: self.first,

@@ -108,7 +108,7 @@ where
         let pass = rounds.first_pass(chains, rounds.moves_of_pass(), rounds.seed);
         let mut at = FirstPassAtWork::start(&pass)?;
         let later = |stages| rounds.later(stages);
-        at.go(u64::MAX, (Some(&later), true), pulse, true)?;
+        at.go(u64::MAX, Some(&later), true, pulse, true)?;
         Ok(Begun {
             first: at.finish()?,
             base: Err(NotFitted::Normalizer),
