@@ -125,9 +125,9 @@ where
     /// Raises the level, and moves the chains above it, until only a small share of Z can lie above the level.
     fn run(&self, block: usize, pulse: &mut Pulse<'_>) -> Result<Self::Output, Halt> {
         let first = stream(self.settings.seed, Purpose::NESTED_SMC, 0);
-        let size = (self.chains(block), BLOCK, self.settings.moves);
+        let (chains, moves) = (self.chains(block), self.settings.moves);
         let mut at = Climb {
-            island: Island::start(self.path, size, first)?,
+            island: Island::start(self.path, chains, BLOCK, moves, first)?,
             found: FoundShells::default(),
             log_size: self.tuning.map_or(0.0, |tuning| tuning.first.ln()),
             log_z: f64::NEG_INFINITY,

@@ -51,7 +51,9 @@ where
     /// stream `first`.
     pub(super) fn start(
         path: &LevelPath<'m, P, L>,
-        (chains, largest, moves): (Range<usize>, usize, usize),
+        chains: Range<usize>,
+        largest: usize,
+        moves: usize,
         first: StreamRng,
     ) -> Result<Self> {
         let states = chains.len() * moves;

@@ -76,9 +76,8 @@ where
     fn run(&self, block: usize, pulse: &mut Pulse<'_>) -> Result<Self::Output, Halt> {
         let NestedSettings { chains, moves, .. } = *self.settings;
         // The chains of an island stay in one population, because threads take whole islands.
-        let size = (self.chains(block), chains, moves);
         let stream = self.streams[block].clone();
-        let mut island = Island::start(self.path, size, stream)?;
+        let mut island = Island::start(self.path, self.chains(block), chains, moves, stream)?;
         let mut selection =
             IslandSelection::new(self.expected.clone(), offset(self.first_offset, block));
         let mut run = IslandRun::default();
