@@ -374,7 +374,8 @@ where
         Ok(self.arrive(job, None, later, None)?.found)
     }
 
-    /// Runs the pass. If it spends the evaluations beside `smaller`, runs `smaller` in its place.
+    /// Runs the pass. If `smaller` gives a number of evaluations and the pass spends it, runs the pass of `smaller`
+    /// instead.
     pub(super) fn arrive(
         &self,
         job: &mut Job<'_>,
