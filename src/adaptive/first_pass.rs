@@ -1,20 +1,18 @@
 //! A first pass of a population along a path, which finds stages and kernel.
 
 use std::fmt;
-use std::time::Instant;
 
 use nalgebra::DVector;
 
 use super::barrier::Barrier;
 use super::covariance::Shapes;
-use super::first_pass_task::{Arrived, FirstPassTask, Later, PassFormat};
 use super::tuner::Tuner;
-use crate::kernel::{TransitionKernel, Tunable, refuse_stages};
+use crate::kernel::{TransitionKernel, Tunable};
 use crate::model::{Latent, NormalizedModel};
 use crate::num::setters;
 use crate::path::AnnealingPath;
 use crate::schedule::Schedule;
-use crate::work::{Execution, Job, Single, controls};
+use crate::work::{Execution, Job, controls};
 use crate::{Error, Result};
 
 /// A first pass of a population along a path, which finds the stages and tunes the kernel of later runs.
@@ -68,7 +66,7 @@ pub struct FirstPass<'p, P: AnnealingPath, K> {
     pub(super) path: P,
     pub(super) kernel: K,
     pub(super) tuner: Option<Tuner<K, P::State>>,
-    pub(super) log_base_normalizer: f64,
+    pub(super) base_log_z: f64,
     pub(super) chains: usize,
     pub(super) ess_share: f64,
     pub(super) moves: usize,
@@ -149,13 +147,13 @@ impl<'p, P: AnnealingPath, K> FirstPass<'p, P, K> {
         path: P,
         kernel: K,
         tuner: Option<Tuner<K, P::State>>,
-        log_base_normalizer: f64,
+        base_log_z: f64,
     ) -> Self {
         Self {
             path,
             kernel,
             tuner,
-            log_base_normalizer,
+            base_log_z,
             chains: 500,
             ess_share: 0.5,
             moves: 5,
@@ -165,13 +163,9 @@ impl<'p, P: AnnealingPath, K> FirstPass<'p, P, K> {
         }
     }
 
-    /// Sets the log normaliser of the base, in place of the base's own. With 0 the result is `log(Z_K / Z_0)`.
-    pub fn base_log_z(mut self, log_base_normalizer: f64) -> Self {
-        self.log_base_normalizer = log_base_normalizer;
-        self
-    }
-
     setters! {
+        /// Sets the log normaliser of the base, in place of the base's own. With 0 the result is `log(Z_K / Z_0)`.
+        base_log_z: f64,
         /// Sets the number of chains; 500 by default.
         chains: usize,
         /// Sets the effective sample size that each stage leaves, as a share of the chains; 0.5 by default.
@@ -188,13 +182,13 @@ impl<'p, P: AnnealingPath, K> FirstPass<'p, P, K> {
 
     controls! { 'p, "A stopped pass returns an [`Error::Stopped`]." }
 
-    fn check(&self) -> Result<()> {
+    pub(super) fn check(&self) -> Result<()> {
         // The weights of a single chain do not vary, so they cannot determine the length of a stage.
         Error::check_count("chains", self.chains, 2)?;
         Error::check_count("moves", self.moves, 1)?;
         Error::check_at_least("block_size", self.block_size, 1)?;
         Error::check_inner_fraction("ess_share", self.ess_share)?;
-        Error::check_number("log normalizer of the base", self.log_base_normalizer)
+        Error::check_number("log normalizer of the base", self.base_log_z)
     }
 }
 
@@ -212,35 +206,6 @@ where
     /// shrinks or the target has no finite integral; [`Error::AllWeightsZero`]; [`Error::Stopped`].
     pub fn run(&self) -> Result<FirstPassRun<K>> {
         self.run_with(&mut Job::new(&self.execution)?, &|_| 0)
-    }
-
-    /// Runs the pass as a part of longer work. `later` maps its number of stages to the later chain-steps.
-    pub(crate) fn run_with(&self, job: &mut Job<'_>, later: Later<'_>) -> Result<FirstPassRun<K>> {
-        Ok(self.arrive(job, None, later, (u64::MAX, None))?.found)
-    }
-
-    /// Runs the pass, or `smaller` in its place if it spends `allowance` evaluations.
-    pub(super) fn arrive(
-        &self,
-        job: &mut Job<'_>,
-        format: Option<PassFormat<P::State, K>>,
-        later: Later<'_>,
-        (allowance, smaller): (u64, Option<&Self>),
-    ) -> Result<Arrived<P::State, K>> {
-        self.check()?;
-        refuse_stages(self.kernel.stages())?;
-        let begun = Instant::now();
-        let task = FirstPassTask {
-            settings: self,
-            allowance,
-            smaller,
-            checks: true,
-            later: Some(later),
-        };
-        let closed = job.run(&task, format)?;
-        let Single(mut arrived) = closed.whole(self.chains)?;
-        arrived.found.seconds = begun.elapsed().as_secs_f64();
-        Ok(arrived)
     }
 }
 

@@ -1,19 +1,20 @@
 //! The work of a first pass: chains that choose each stage when they reach it.
 
 use std::ops::Range;
+use std::time::Instant;
 
 use super::barrier::Barrier;
 use super::covariance::Shapes;
 use super::first_pass::{FirstPass, FirstPassRun};
 use super::tuner::Tuning;
 use crate::error::short;
-use crate::kernel::{Block, TransitionKernel};
+use crate::kernel::{Block, TransitionKernel, refuse_stages};
 use crate::path::{AnnealingPath, Intermediate, dimension};
 use crate::pilot::{lost, next_stage, stages_left};
 use crate::population::{DatumOf, Population, Populations, Resampling, streams};
 use crate::random::{Purpose, stream};
 use crate::schedule::Schedule;
-use crate::work::{Format, Halt, Place, Pulse, Single, Stepped, Task};
+use crate::work::{Format, Halt, Job, Place, Pulse, Single, Stepped, Task};
 use crate::{Error, Result};
 
 /// Number of stages after which the first pass ends in an error. It only bounds time and memory: at an ESS share of .5
@@ -29,10 +30,10 @@ const CHAINS_PER_DIRECTION: usize = 10;
 
 /// A first pass under way.
 pub(super) struct FirstPassAtWork<'s, 'p, P: AnnealingPath, K: TransitionKernel<P::At>> {
-    settings: &'s FirstPass<'p, P, K>,
+    pub(super) settings: &'s FirstPass<'p, P, K>,
     populations: Populations<P>,
     /// The states at each stage with their known log densities at the target, if they are kept.
-    trail: Option<Vec<Known<P::State>>>,
+    pub(super) trail: Option<Vec<Known<P::State>>>,
     tuning: Option<Tuning<K, P::State>>,
     resampling: Resampling,
     betas: Vec<f64>,
@@ -83,27 +84,28 @@ where
     pub(super) fn prepare_for_fit(&mut self, shapes: Shapes) {
         self.trail = Some(Vec::new());
         if let Some(tuning) = &mut self.tuning {
-            tuning.correlate_from(CHAINS_PER_DIRECTION);
-            tuning.shape_by(shapes);
+            tuning.chains_per_dimension = CHAINS_PER_DIRECTION;
+            tuning.given = shapes;
         }
     }
 
     /// Returns whether each chain had a large share in the shape of its proposals, which makes log Z too high.
     pub(super) fn is_swayed(&self) -> bool {
-        self.tuning.as_ref().is_some_and(Tuning::is_swayed)
+        self.tuning.as_ref().is_some_and(|tuning| tuning.is_swayed)
     }
 
     /// Returns the covariances of the chains so far.
     pub(super) fn shapes(&self) -> Shapes {
-        let tuning = self.tuning.as_ref();
-        tuning.map_or_else(Shapes::default, |tuning| tuning.shapes().clone())
+        let shapes = self.tuning.as_ref().map(|tuning| &tuning.shapes);
+        shapes.cloned().unwrap_or_default()
     }
 
     /// Goes to the target. With `checks` the kernel checks the model before the first move and after the last.
     pub(super) fn go(
         &mut self,
         allowance: u64,
-        (later, checks): (Option<Later<'_>>, bool),
+        later: Option<Later<'_>>,
+        checks: bool,
         pulse: &mut Pulse<'_>,
         is_last: bool,
     ) -> Result<(), Halt> {
@@ -249,10 +251,6 @@ where
         of_chains.saturating_add(self.of_checks as u64)
     }
 
-    pub(super) fn ess_share(&self) -> f64 {
-        self.settings.ess_share
-    }
-
     /// Returns the states.
     pub(super) fn states(&self) -> Vec<P::State> {
         let states = self.populations.blocks().flat_map(|block| block.states());
@@ -264,11 +262,6 @@ where
         let target = self.settings.path.at(1.0);
         let blocks = self.populations.blocks();
         blocks.flat_map(|block| known(block, &target)).collect()
-    }
-
-    /// Returns the states at each stage whose log densities at the target are known.
-    pub(super) fn trail(&self) -> &[Known<P::State>] {
-        self.trail.as_deref().unwrap_or_default()
     }
 
     /// Keeps the present states with the states on the way.
@@ -357,7 +350,7 @@ where
             kernel,
             shapes,
             barrier: Barrier::new(betas, intensities),
-            log_z: settings.log_base_normalizer + log_ratio,
+            log_z: settings.base_log_z + log_ratio,
             evaluations: self.evaluations(),
             seconds: 0.0,
         })
@@ -373,17 +366,73 @@ fn known<M: Intermediate<State: Clone>>(block: &Block<M::State>, target: &M) -> 
     block.alive().map(known).collect()
 }
 
+impl<'p, P, K> FirstPass<'p, P, K>
+where
+    P: AnnealingPath<State: Clone + Send> + Send + Sync,
+    P::At: Send + Sync,
+    K: TransitionKernel<P::At> + Clone + Send + Sync,
+{
+    /// Runs the pass as a part of longer work. `later` maps its number of stages to the later chain-steps.
+    pub(crate) fn run_with(&self, job: &mut Job<'_>, later: Later<'_>) -> Result<FirstPassRun<K>> {
+        Ok(self.arrive(job, None, later, None)?.found)
+    }
+
+    /// Runs the pass. If `smaller` gives a number of evaluations and the pass spends it, runs the pass of `smaller`
+    /// instead.
+    pub(super) fn arrive(
+        &self,
+        job: &mut Job<'_>,
+        format: Option<PassFormat<P::State, K>>,
+        later: Later<'_>,
+        smaller: Option<(u64, &Self)>,
+    ) -> Result<Arrived<P::State, K>> {
+        self.check()?;
+        refuse_stages(self.kernel.stages())?;
+        let begun = Instant::now();
+        let task = FirstPassTask {
+            settings: self,
+            allowance: smaller.map_or(u64::MAX, |(allowance, _)| allowance),
+            smaller: smaller.map(|(_, smaller)| smaller),
+            checks: true,
+            later: Some(later),
+        };
+        let closed = job.run(&task, format)?;
+        let Single(mut arrived) = closed.whole(self.chains)?;
+        arrived.found.seconds = begun.elapsed().as_secs_f64();
+        Ok(arrived)
+    }
+
+    /// Runs the pass, and leaves forecasts to its caller. The kernel checks the model if `checks` is true. After
+    /// `allowance` evaluations, one stage leads to the target.
+    pub(super) fn scout(
+        &self,
+        allowance: u64,
+        checks: bool,
+        job: &Job<'_>,
+    ) -> Result<Arrived<P::State, K>> {
+        let task = FirstPassTask {
+            settings: self,
+            allowance,
+            smaller: None,
+            checks,
+            later: None,
+        };
+        let Single(arrived) = job.complete(&task)?.whole(self.chains)?;
+        Ok(arrived)
+    }
+}
+
 /// The first pass of adaptive annealing. An interrupted pass begins anew.
-pub(super) struct FirstPassTask<'s, 'p, P: AnnealingPath, K> {
-    pub(super) settings: &'s FirstPass<'p, P, K>,
+struct FirstPassTask<'s, 'p, P: AnnealingPath, K> {
+    settings: &'s FirstPass<'p, P, K>,
     /// Number of evaluations that the pass may spend. Afterwards, one stage leads to the target.
-    pub(super) allowance: u64,
+    allowance: u64,
     /// The pass to make in place of one that spends this number. It has fewer chains.
-    pub(super) smaller: Option<&'s FirstPass<'p, P, K>>,
+    smaller: Option<&'s FirstPass<'p, P, K>>,
     /// Whether the kernel checks the model.
-    pub(super) checks: bool,
+    checks: bool,
     /// Function that forecasts the later chain-steps. Without it the pass leaves forecasts to its caller.
-    pub(super) later: Option<Later<'s>>,
+    later: Option<Later<'s>>,
 }
 
 /// A function from the number of stages of a first pass to the later chain-steps: chains times stages.
@@ -416,14 +465,14 @@ where
     fn run(&self, _block: usize, pulse: &mut Pulse<'_>) -> Result<Self::Output, Halt> {
         let mut at = FirstPassAtWork::start(self.settings)?;
         let is_last = self.smaller.is_none();
-        at.go(self.allowance, (self.later, self.checks), pulse, is_last)?;
+        at.go(self.allowance, self.later, self.checks, pulse, is_last)?;
         let mut in_vain = 0;
         if let Some(smaller) = self.smaller
             && at.evaluations() >= self.allowance
         {
             in_vain = at.evaluations();
             at = FirstPassAtWork::start(smaller)?;
-            at.go(u64::MAX, (self.later, self.checks), pulse, true)?;
+            at.go(u64::MAX, self.later, self.checks, pulse, true)?;
         }
         Ok(Single(Arrived {
             found: at.finish()?,

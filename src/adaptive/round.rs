@@ -1,20 +1,18 @@
 //! One round of a run in rounds, and the state of the run between two rounds.
 
-use std::time::Instant;
-
 use super::barrier::{Barrier, BarrierRecorder};
 use super::covariance::{CovarianceRecorder, Shapes};
 use super::first_pass::FirstPassRun;
-use super::first_pass_task::{MOST_STAGES, PassFormat};
-use super::fitted::{Begun, FittedBase, Refused};
+use super::first_pass_task::MOST_STAGES;
+use super::fitted::{FittedBase, Refused};
 use super::rounds_run::{Last, Round};
-use crate::ais::{Ais, BlockCodec, Run};
+use crate::ais::{Ais, BlockCodec, RunPart};
 use crate::kernel::TransitionKernel;
 use crate::path::AnnealingPath;
 use crate::population::Resampling;
 use crate::random::{Purpose, StreamRng, stream};
 use crate::schedule::Schedule;
-use crate::work::{Format, Job, Single, StoppedBy};
+use crate::work::{Job, StoppedBy};
 use crate::{Error, Result};
 
 /// Smallest number of stages of the first round. With 16, each bin of covariances (`BINS`) and each knot of the step
@@ -29,27 +27,26 @@ pub(super) const LATER_BLOCK: usize = 128;
 /// Carlo.
 const RESAMPLE_BELOW: f64 = 0.5;
 
-/// The settings that all rounds of a run share, whatever their path.
+/// The settings of a round, whatever its path.
 pub(super) struct Layout<S> {
     pub(super) chains: usize,
     pub(super) block_size: usize,
+    pub(super) seed: u64,
     pub(super) log_base_normalizer: f64,
     /// Function that returns a state's coordinates. A round records the covariance of the coordinates.
     pub(super) coordinates: Option<fn(&S) -> &[f64]>,
 }
-
-/// Kernel, schedule and seed of a round.
-pub(super) type Start<K> = (K, Schedule, u64);
 
 impl<S: Clone + Send> Layout<S> {
     /// Runs a round along `path`.
     pub(super) fn run<Q, K>(
         &self,
         path: Q,
-        (kernel, schedule, seed): Start<K>,
+        kernel: K,
+        schedule: Schedule,
         codec: Option<RoundCodec<Q>>,
         job: &mut Job<'_>,
-    ) -> Result<Ended<S>>
+    ) -> Result<RoundPart<S>>
     where
         Q: AnnealingPath<State = S> + Send + Sync,
         K: TransitionKernel<Q::At> + Send + Sync,
@@ -61,7 +58,7 @@ impl<S: Clone + Send> Layout<S> {
             .schedule(schedule)
             .chains(self.chains)
             .block_size(self.block_size)
-            .seed(seed)
+            .seed(self.seed)
             .recorded_stages(steps.min(MOST_RECORDED));
         // Draws that do not move are independent, so each of them is a family of its own.
         let run = match steps {
@@ -69,11 +66,7 @@ impl<S: Clone + Send> Layout<S> {
             _ => run.resampling(Resampling::when_ess_below(RESAMPLE_BELOW)?),
         };
         let run = run.recorder((BarrierRecorder::default(), shapes));
-        let part = run.task()?.saved_by(codec).run_by(job)?;
-        Ok(match part.stopped_by() {
-            StoppedBy::Chains => Ended::With(Box::new(part.result())),
-            by => Ended::Stopped(by),
-        })
+        run.task()?.saved_by(codec).run_by(job)
     }
 }
 
@@ -97,16 +90,6 @@ pub(super) struct Reached<S, K> {
     pub(super) rounds: Vec<Round>,
     pub(super) last: Option<Last<S, K>>,
     pub(super) stopped_by: Option<StoppedBy>,
-}
-
-pub(super) enum Ended<S> {
-    Stopped(StoppedBy),
-    /// The run, or its error: if no chain reached the target's support, a round of more stages may mend it.
-    With(Box<Result<Run<S, RoundRecorder<S>>>>),
-}
-
-pub(super) fn seconds(begun: Instant) -> f64 {
-    begun.elapsed().as_secs_f64()
 }
 
 impl<S, K> Reached<S, K> {
@@ -153,16 +136,11 @@ impl<S, K> Reached<S, K> {
 
 pub(crate) type RoundRecorder<S> = (BarrierRecorder, Option<CovarianceRecorder<S>>);
 
+/// The chains of a round that were done before it ended.
+pub(super) type RoundPart<S> = RunPart<S, RoundRecorder<S>>;
+
 /// Functions that write and read unfinished blocks of a round, for checkpoints.
 pub(super) type RoundCodec<Q> = BlockCodec<Q, RoundRecorder<<Q as AnnealingPath>::State>>;
-
-/// Functions that write and read all that a run in rounds saves.
-pub(super) struct RoundsCodec<P: AnnealingPath, K> {
-    pub(super) pass: PassFormat<P::State, K>,
-    pub(super) fit: Format<Single<Begun<K>>>,
-    pub(super) block: RoundCodec<P>,
-    pub(super) reached: Format<Reached<P::State, K>>,
-}
 
 /// Largest number of recorded stages of a round. It bounds memory: with more stages a recorded one stands for several,
 /// and the barrier is still known at 10,000 betas.

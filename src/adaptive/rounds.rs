@@ -1,6 +1,7 @@
 //! Annealing in rounds. Each round doubles the stages and improves schedule and kernel, until the error is small.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Instant;
 
 use nalgebra::DVector;
@@ -10,13 +11,12 @@ use super::barrier::Barrier;
 use super::base_search::MixtureAt;
 use super::covariance::CovarianceRecorder;
 use super::first_pass::{FIRST_BLOCK, FirstPass, FirstPassRun};
-use super::first_pass_task::Later;
-use super::fitted::{FitTask, Fitting, TOGETHER, fitting};
+use super::first_pass_task::PassFormat;
+use super::fitted::{BaseOfPath, Begun, Fitting, TOGETHER};
 use super::round::{
-    Ended, FEWEST_STAGES, LATER_BLOCK, Layout, Reached, RoundCodec, RoundRecorder, RoundsCodec,
-    Start, seconds,
+    FEWEST_STAGES, LATER_BLOCK, Layout, Reached, RoundCodec, RoundPart, RoundRecorder,
 };
-use super::rounds_run::{Last, Round, RoundsRun};
+use super::rounds_run::{Last, Round, RoundsRun, divisor_before_last};
 use super::tuner::Tuner;
 use crate::ais::Run;
 use crate::estimate::{LogZ, Warning};
@@ -25,7 +25,7 @@ use crate::model::{NormalizedModel, StudentT, UnnormalizedModel};
 use crate::num::setters;
 use crate::path::{AnnealingPath, dimension};
 use crate::population::Moves;
-use crate::work::{Execution, Job, Single, StoppedBy, controls};
+use crate::work::{Execution, Format, Job, Single, StoppedBy, controls};
 use crate::{Error, Result};
 
 /// A run that anneals in rounds: it finds schedule and kernel, then log Z (after Syed, Bouchard-Cote, Chern and Doucet
@@ -63,7 +63,7 @@ pub struct Rounds<'p, P: AnnealingPath, K> {
     pub(super) tuner: Option<Tuner<K, P::State>>,
     pub(super) fitting: Option<Fitting<'p, P::State, K>>,
     /// Log normaliser of the base, to which the log ratio of normalisers is added.
-    pub(super) log_base_normalizer: f64,
+    pub(super) base_log_z: f64,
     pub(super) chains: Option<usize>,
     pub(super) moves: Option<usize>,
     pub(super) block_size: Option<usize>,
@@ -74,8 +74,18 @@ pub struct Rounds<'p, P: AnnealingPath, K> {
     pub(super) execution: Execution<'p>,
 }
 
+/// Functions that write and read all that a run in rounds saves.
+pub(super) struct RoundsCodec<P: AnnealingPath, K> {
+    pub(super) pass: PassFormat<P::State, K>,
+    pub(super) fit: Format<Single<Begun<K>>>,
+    pub(super) block: RoundCodec<P>,
+    pub(super) reached: Format<Reached<P::State, K>>,
+}
+
+crate::num::copy! { for [P: AnnealingPath, K] RoundsCodec<P, K> }
+
 /// The next round: its stages, or its draws of a fitted base if it has no stages.
-pub(super) struct Plan {
+struct NextRound {
     stages: usize,
     draws: Option<u64>,
     is_last: bool,
@@ -92,8 +102,6 @@ const DEFAULT_SHARE: f64 = 0.5;
 const FAR_SHARE: f64 = 0.3;
 /// Number of rounds, unless it is set or the rounds go on until an error is reached.
 const ROUNDS: usize = 8;
-/// Effective share of the draws of a fitted base below which a round from it has stages: a stage costs as much as a draw.
-const LEAST_SHARE: f64 = 0.05;
 /// Effective share of the draws for which progress is forecast before a base is fitted.
 const LIKELY_SHARE: f64 = 0.4;
 /// Standard error for which a round without stages is planned if neither an error nor a budget is set.
@@ -104,13 +112,6 @@ const DRAWS_MARGIN: f64 = 1.2;
 const EFFECTIVE_DRAWS: f64 = 200.0;
 /// Largest number of draws of a round, all of which are kept.
 const MOST_DRAWS: u64 = 1 << 20;
-
-/// Returns a divisor of the budget. The quotient is the most that all before the last round may spend. The last round
-/// then has three quarters, and its error is at most 16% above the error of the whole budget. If a base is fitted, the
-/// last round has half, and its error is at most 41% higher.
-pub(super) fn divisor_before_last(fits: bool) -> u64 {
-    if fits { 2 } else { 4 }
-}
 
 impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
     /// Creates the rounds along `path`, with a tuned kernel over `R^d`. Tuning starts from its step size.
@@ -131,7 +132,7 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
         P::Base: NormalizedModel,
     {
         Self {
-            log_base_normalizer: path.base().log_normalizer(),
+            base_log_z: path.base().log_normalizer(),
             path,
             kernel,
             tuner: None,
@@ -145,12 +146,6 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
             seed: 0,
             execution: Execution::default(),
         }
-    }
-
-    /// Sets the log normaliser of the base, in place of the base's own. With 0 the result is `log(Z_K / Z_0)`.
-    pub fn base_log_z(mut self, log_base_normalizer: f64) -> Self {
-        self.log_base_normalizer = log_base_normalizer;
-        self
     }
 
     /// Starts the rounds from a base fitted to the states of two first passes; off by default.
@@ -214,7 +209,7 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
         P::At: Send + Sync,
         K: TransitionKernel<MixtureAt<P, StudentT>> + Clone + Send + Sync,
     {
-        self.fitting = Some(fitting(self.path.clone()));
+        self.fitting = Some(Arc::new(BaseOfPath(self.path.clone())));
         self
     }
 
@@ -224,6 +219,8 @@ impl<'p, P: AnnealingPath, K> Rounds<'p, P, K> {
     }
 
     setters! {
+        /// Sets the log normaliser of the base, in place of the base's own. With 0 the result is `log(Z_K / Z_0)`.
+        base_log_z: f64,
         /// Sets the number of chains; 256 by default, or 64 if the [`budget`](Self::budget) is too small for 256.
         chains in Some: usize,
         /// Sets the number of moves at each stage of the first pass; 3 by default. With [`fitted`](Self::fitted) the default
@@ -265,25 +262,24 @@ where
     /// Settings out of range; a first pass that takes more than a quarter of the budget; the errors of
     /// [`FirstPass::run`] and [`Ais::run`](crate::ais::Ais::run); [`Error::Stopped`] before a round is done.
     pub fn run(&self) -> Result<RoundsRun<P::State, K>> {
-        let (first, later) = self.first()?;
-        self.go_with(&first, &later, None, &mut Job::new(&self.execution)?)
+        self.go_with(None, &mut Job::new(&self.execution)?)
     }
 
-    /// Returns the first pass, and a function from its number of stages to the later chain-steps: chains times stages.
-    pub(super) fn first(&self) -> Result<(FirstPass<'p, P, K>, impl Fn(usize) -> u64 + Sync + '_)> {
+    fn check(&self) -> Result<()> {
         Error::check_at_least("rounds", self.most_rounds(), 1)?;
         if self.fitting.is_some() {
             Error::check_count("chains", self.most_chains(), 4)?;
         }
-        if let Some(target) = self.until_error {
-            Error::check_positive("until_error", target)?;
-        }
-        let first = self.first_pass(self.most_chains(), self.moves_of_pass(), self.seed);
-        let later = |stages| match self.fitting {
+        self.until_error
+            .map_or(Ok(()), |error| Error::check_positive("until_error", error))
+    }
+
+    /// Returns the chain-steps after a first pass of `stages` stages: chains times stages.
+    pub(super) fn later(&self, stages: usize) -> u64 {
+        match self.fitting {
             Some(_) => self.draws_for(LIKELY_SHARE),
             None => self.chain_steps(self.most_chains(), stages, 0),
-        };
-        Ok((first, later))
+        }
     }
 
     /// Returns the number of chains that move together, where it only divides the work: `default` if the model evaluates
@@ -298,7 +294,7 @@ where
     pub(super) fn first_pass(&self, chains: usize, moves: usize, seed: u64) -> FirstPass<'p, P, K> {
         let (path, kernel) = (self.path.clone(), self.kernel.clone());
         let share = [DEFAULT_SHARE, FAR_SHARE][usize::from(self.moves_far())];
-        FirstPass::with(path, kernel, self.tuner, self.log_base_normalizer)
+        FirstPass::with(path, kernel, self.tuner, self.base_log_z)
             .ess_share(share)
             .chains(chains)
             .moves(moves)
@@ -309,62 +305,57 @@ where
     /// Runs the first pass and all rounds.
     pub(super) fn go_with(
         &self,
-        first: &FirstPass<'p, P, K>,
-        later: Later<'_>,
         codec: Option<RoundsCodec<P, K>>,
         job: &mut Job<'_>,
     ) -> Result<RoundsRun<P::State, K>> {
-        let format = codec.as_ref().map(|codec| codec.reached);
+        self.check()?;
+        let format = codec.map(|codec| codec.reached);
         let mut at = match job.carried(format, &|at| at.check(self.most_rounds()))? {
             Some(at) => at,
             None => {
                 let reached = match &self.fitting {
-                    Some(fitting) => self.after_fit(fitting, later, codec.as_ref(), job)?,
-                    None => self.after_pass(first, later, codec.as_ref(), job)?,
+                    Some(fitting) => self.after_fit(fitting, codec, job)?,
+                    None => self.after_pass(codec, job)?,
                 };
                 let figures = [reached.barrier.global(), reached.stages as f64];
                 job.carry(format, reached, &figures)?
             }
         };
-        let codec = codec.map(|codec| codec.block);
         job.foresee(self.chain_steps(at.chains, at.stages, at.spent));
         while at.stopped_by.is_none() {
             let begun = Instant::now();
             let (plan, seed) = (self.plan(&at), at.seeds.next_u64());
             plan.draws.into_iter().for_each(|draws| job.foresee(draws));
-            let reached = match self.pass(&at, &plan, seed, codec, job)? {
-                Ended::Stopped(by) => self.stopped(at, by),
-                Ended::With(run) => self.after(at, *run, plan, begun),
+            let part = self.pass(&at, &plan, seed, codec, job)?;
+            let reached = match part.stopped_by() {
+                StoppedBy::Chains => self.after(at, part.result(), plan, begun),
+                by => self.stopped(at, by),
             }?;
             let figures = [reached.barrier.global(), reached.stages as f64];
             at = job.carry(format, reached, &figures)?;
         }
-        let Reached {
-            last, stopped_by, ..
-        } = at;
-        let (last, by) = last.zip(stopped_by).expect("the rounds have ended");
+        let ended = at.last.zip(at.stopped_by);
+        let (last, by) = ended.expect("the rounds have ended");
         Ok(self.concluded(last, by))
     }
 
     /// Makes a first pass. If it takes more than a quarter of the budget, makes another one with fewer chains.
     fn after_pass(
         &self,
-        first: &FirstPass<'p, P, K>,
-        later: Later<'_>,
-        codec: Option<&RoundsCodec<P, K>>,
+        codec: Option<RoundsCodec<P, K>>,
         job: &mut Job<'_>,
     ) -> Result<Reached<P::State, K>> {
+        let first = self.first_pass(self.most_chains(), self.moves_of_pass(), self.seed);
         let smaller = self.first_pass(FEWEST_CHAINS, self.moves_of_pass(), self.seed);
-        let limit = self.limit_of_pass(CHAINS);
-        let limit = limit.map_or((u64::MAX, None), |most| (most, Some(&smaller)));
+        let smaller = self.limit_of_pass(CHAINS).map(|most| (most, &smaller));
         let format = codec.map(|codec| codec.pass);
-        let arrived = first.arrive(job, format, later, limit)?;
+        let arrived = first.arrive(job, format, &|stages| self.later(stages), smaller)?;
         self.begun((arrived.found, arrived.in_vain), arrived.states.len())
     }
 
     /// Returns the state after a first pass or fit with `chains` chains, which followed another one `in_vain`. Refuses a
     /// budget that is too small.
-    fn begun(
+    pub(super) fn begun(
         &self,
         (mut first, in_vain): (FirstPassRun<K>, u64),
         chains: usize,
@@ -387,46 +378,9 @@ where
         Ok(Reached::after_first(self.seed, chains, first))
     }
 
-    /// Makes first passes and fits a base. Without a base the rounds go on from the path's own.
-    fn after_fit(
-        &self,
-        fitting: &Fitting<'p, P::State, K>,
-        later: Later<'_>,
-        codec: Option<&RoundsCodec<P, K>>,
-        job: &mut Job<'_>,
-    ) -> Result<Reached<P::State, K>> {
-        let allowance = self
-            .budget
-            .map_or(u64::MAX, |budget| budget / divisor_before_last(true));
-        let task = FitTask {
-            rounds: self,
-            fitting,
-            later,
-            allowance,
-        };
-        let closed = job.run(&task, codec.map(|codec| codec.fit))?;
-        let Single(begun) = closed.whole(self.most_chains())?;
-        let base = begun.base;
-        let mut reached = self.begun((begun.first, begun.in_vain), begun.chains)?;
-        match base {
-            Err(refused) => reached.not_fitted = Some(refused),
-            Ok((base, share)) => {
-                reached.fitted = Some(base);
-                reached.draws = (share >= LEAST_SHARE).then(|| self.draws_for(share));
-                reached.barrier = Barrier::unknown();
-                reached.stages = FEWEST_STAGES;
-                reached.shapes.keep_last();
-                if let Some(tuner) = self.tuner {
-                    reached.kernel = tuner.as_at_target(&reached.kernel, &reached.shapes)?;
-                }
-            }
-        }
-        Ok(reached)
-    }
-
     /// Returns the number of draws with which a round without stages reaches the error asked for, if the effective share
     /// of its draws is `share`.
-    fn draws_for(&self, share: f64) -> u64 {
+    pub(super) fn draws_for(&self, share: f64) -> u64 {
         let error = self.until_error.unwrap_or(DEFAULT_ERROR);
         let draws = DRAWS_MARGIN * (1.0 / share - 1.0) / (error * error);
         (draws.max(EFFECTIVE_DRAWS / share) as u64).min(MOST_DRAWS)
@@ -436,15 +390,14 @@ where
     fn pass(
         &self,
         at: &Reached<P::State, K>,
-        plan: &Plan,
+        plan: &NextRound,
         seed: u64,
-        codec: Option<RoundCodec<P>>,
+        codec: Option<RoundsCodec<P, K>>,
         job: &mut Job<'_>,
-    ) -> Result<Ended<P::State>> {
-        let mut layout = self.layout(at.chains);
-        let with_stages = || -> Result<Start<K>> {
-            Ok((at.kernel.clone(), at.barrier.schedule(plan.stages)?, seed))
-        };
+    ) -> Result<RoundPart<P::State>> {
+        let mut layout = self.layout(at.chains, seed);
+        let kernel = at.kernel.clone();
+        let schedule = || at.barrier.schedule(plan.stages);
         match (&at.fitted, &self.fitting) {
             (Some(base), Some(from)) => {
                 let start = match plan.draws {
@@ -454,11 +407,14 @@ where
                         layout.block_size = self.together(LATER_BLOCK);
                         None
                     }
-                    None => Some(with_stages()?),
+                    None => Some((kernel, schedule()?)),
                 };
-                from.round(base, (start, seed), &layout, job)
+                from.round(base, start, layout, job)
             }
-            _ => layout.run(self.path.clone(), with_stages()?, codec, job),
+            _ => {
+                let codec = codec.map(|codec| codec.block);
+                layout.run(self.path.clone(), kernel, schedule()?, codec, job)
+            }
         }
     }
 
@@ -478,14 +434,10 @@ where
         &self,
         mut at: Reached<P::State, K>,
         run: Result<Run<P::State, RoundRecorder<P::State>>>,
-        plan: Plan,
+        plan: NextRound,
         begun: Instant,
     ) -> Result<Reached<P::State, K>> {
-        let Plan {
-            stages: now,
-            is_last,
-            ..
-        } = plan;
+        let (now, is_last) = (plan.stages, plan.is_last);
         let evaluations = plan.draws.unwrap_or(self.evaluations(at.chains, now));
         at.spent = at.spent.saturating_add(evaluations);
         if !is_last {
@@ -494,23 +446,20 @@ where
         // The next round has more stages, with which chains may reach the target. After the last round it is an error.
         let may_reach = !is_last && at.rounds.len() < self.rounds.unwrap_or(ROUNDS);
         if may_reach && matches!(run, Err(Error::AllWeightsZero { .. })) {
-            let cost = (evaluations, seconds(begun));
-            at.rounds
-                .push(Round::without_survivors(now, &at.barrier, cost));
+            at.rounds.push(Round {
+                stages: now,
+                log_z: f64::NEG_INFINITY,
+                standard_error: f64::INFINITY,
+                barrier: at.barrier.global(),
+                evaluations,
+                seconds: begun.elapsed().as_secs_f64(),
+            });
             return Ok(at);
         }
         let (run, (intensities, recorder)) = run?.split_recorder();
         at.barrier = Barrier::of(run.stages(), &intensities);
         at.rounds
             .push(Round::of_run(&run, &at.barrier, evaluations));
-        let reached = |target| run.standard_error() <= target;
-        at.stopped_by = match self.until_error.is_some_and(reached) {
-            true => Some(StoppedBy::StandardError),
-            false => is_last.then(|| {
-                self.budget
-                    .map_or(StoppedBy::Chains, |_| StoppedBy::Evaluations)
-            }),
-        };
         // Copied before `improve` changes them for the next round.
         let last = Last {
             kernel: at.kernel.clone(),
@@ -521,21 +470,26 @@ where
             candidates: Some(self.candidates(at.rounds.len() - 1)),
             run,
         };
-        let goes_on = at.stopped_by.is_none() && self.rounds.is_none();
-        if goes_on && at.rounds.len() > ROUNDS && last.stands() {
-            at.stopped_by = Some(StoppedBy::NoProgress);
-        }
+        at.stopped_by = self.ended_by(&last, is_last);
         if at.stopped_by.is_none() {
-            if let Some(recorder) = recorder {
-                self.improve(&mut at, &last.run, &recorder)?;
-            }
-            if plan.draws.is_some() {
-                let share = last.run.effective_sample_size() / last.run.chains() as f64;
-                at.draws = Some(self.draws_for(share));
-            }
+            self.improve(&mut at, &last.run, recorder)?;
         }
         at.last = Some(last);
         Ok(at)
+    }
+
+    /// Returns the reason for which the run ends with a round, if it does.
+    fn ended_by(&self, round: &Last<P::State, K>, is_last: bool) -> Option<StoppedBy> {
+        let is_reached = |error| round.run.standard_error() <= error;
+        if self.until_error.is_some_and(is_reached) {
+            return Some(StoppedBy::StandardError);
+        }
+        if is_last {
+            let of_budget = self.budget.map(|_| StoppedBy::Evaluations);
+            return Some(of_budget.unwrap_or(StoppedBy::Chains));
+        }
+        let may_stand = self.rounds.is_none() && round.rounds.len() > ROUNDS;
+        (may_stand && round.stands()).then_some(StoppedBy::NoProgress)
     }
 
     /// Tunes the kernel for the next round.
@@ -543,14 +497,19 @@ where
         &self,
         at: &mut Reached<P::State, K>,
         run: &Run<P::State>,
-        recorder: &CovarianceRecorder<P::State>,
+        recorder: Option<CovarianceRecorder<P::State>>,
     ) -> Result<()> {
-        match self.tuner {
-            Some(tuner) => {
+        if at.draws.is_some() {
+            let share = run.effective_sample_size() / run.chains() as f64;
+            at.draws = Some(self.draws_for(share));
+        }
+        match (recorder, self.tuner) {
+            (Some(recorder), Some(tuner)) => {
                 at.kernel =
-                    tuner.after_round(&at.kernel, &mut at.shapes, recorder, run.stages())?;
+                    tuner.after_round(&at.kernel, &mut at.shapes, &recorder, run.stages())?;
             }
-            None => at.shapes = at.shapes.improved(recorder, |_| true),
+            (Some(recorder), None) => at.shapes = at.shapes.improved(&recorder, |_| true),
+            (None, _) => {}
         }
         Ok(())
     }
@@ -571,7 +530,7 @@ where
         let may_fit = self.fitting.is_none() && self.tuner.is_some();
         last.run.warn(last.merged_families(may_fit));
         last.run.warn(last.below_earlier());
-        let flat = last.flat_first_pass(self.log_base_normalizer, may_fit);
+        let flat = last.flat_first_pass(self.base_log_z, may_fit);
         last.run.warn(flat);
         last.run.warn(last.rising());
         last.run.warn(last.below_fits());
@@ -617,13 +576,14 @@ where
     }
 
     /// Returns the settings that all rounds share.
-    fn layout(&self, chains: usize) -> Layout<P::State> {
+    fn layout(&self, chains: usize, seed: u64) -> Layout<P::State> {
         let coordinates = self.tuner.map(|tuner| tuner.coordinates());
         let of_fit = || self.fitting.as_ref().map(|from| from.coordinates());
         Layout {
             chains,
             block_size: self.block_size.unwrap_or(LATER_BLOCK),
-            log_base_normalizer: self.log_base_normalizer,
+            seed,
+            log_base_normalizer: self.base_log_z,
             coordinates: coordinates.or_else(of_fit),
         }
     }
@@ -683,13 +643,13 @@ where
 
     /// Returns the plan of the next round. Earlier rounds together may spend a quarter of the budget; half if bases are
     /// fitted.
-    fn plan(&self, at: &Reached<P::State, K>) -> Plan {
+    fn plan(&self, at: &Reached<P::State, K>) -> NextRound {
         let (wanted, spent, round) = (at.stages, at.spent, at.rounds.len());
         let fits = self.fitting.is_some();
         if let Some(draws) = at.draws {
             return self.plan_of_draws(draws, spent, round);
         }
-        let plan = |stages, is_last| Plan {
+        let plan = |stages, is_last| NextRound {
             stages,
             draws: None,
             is_last,
@@ -707,7 +667,7 @@ where
     }
 
     /// Returns the plan of a round of draws. With a budget alone all that is left goes into one round.
-    fn plan_of_draws(&self, wanted: u64, spent: u64, round: usize) -> Plan {
+    fn plan_of_draws(&self, wanted: u64, spent: u64, round: usize) -> NextRound {
         let left = self
             .budget
             .map_or(u64::MAX, |budget| budget.saturating_sub(spent));
@@ -716,7 +676,7 @@ where
             (None, Some(_)) => most,
             _ => wanted.min(most),
         };
-        Plan {
+        NextRound {
             stages: 1,
             draws: Some(draws),
             is_last: self.until_error.is_none()

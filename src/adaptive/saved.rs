@@ -7,8 +7,8 @@ use serde::de::DeserializeOwned;
 
 use super::base_search::{FindModes, LawOf, MixtureAt};
 use super::challenge::{Challenge, ChallengeRun};
-use super::round::{LATER_BLOCK, RoundsCodec};
-use super::rounds::Rounds;
+use super::round::LATER_BLOCK;
+use super::rounds::{Rounds, RoundsCodec};
 use super::rounds_run::RoundsRun;
 use crate::Result;
 use crate::ais::{block_codec, identity};
@@ -49,7 +49,7 @@ impl<P: AnnealingPath, K> Rounds<'_, P, K> {
             named("block_size", &self.block_size.unwrap_or(LATER_BLOCK)),
             named("rounds", &self.rounds),
             named("budget", &self.budget),
-            named("log normalizer of the base", &self.log_base_normalizer),
+            named("log normalizer of the base", &self.base_log_z),
             named("whether the kernel is tuned", &self.tuner.is_some()),
             named_engine(self.path.simd_level(), has_surrogates),
             named("whether the base is fitted", &self.fitting.is_some()),
@@ -80,14 +80,13 @@ where
     }
 
     fn go(&self, job: &mut Job<'_>) -> Result<Self::Run> {
-        let (first, later) = self.first()?;
-        let codec = block_codec().map(|block| RoundsCodec {
+        let codec = RoundsCodec {
             pass: Format::serde(),
             fit: Format::serde(),
-            block,
+            block: block_codec(),
             reached: Format::serde(),
-        });
-        self.go_with(&first, &later, codec, job)
+        };
+        self.go_with(Some(codec), job)
     }
 
     fn resumed(run: &mut Self::Run, seconds: f64, failure: Option<String>) {
@@ -112,13 +111,12 @@ impl<P: AnnealingPath, K> Challenge<'_, P, K> {
     }
 
     fn named(&self) -> Named {
-        let (confidence, budget) = self.confidence_and_budget();
         let search = &self.search;
         vec![
             named("seed", &search.seed),
-            named("budget", &budget),
-            named("confidence", &confidence),
-            named("log normalizer of the base", &self.log_base_normalizer),
+            named("budget", &self.allowance()),
+            named("confidence", &self.confidence),
+            named("log normalizer of the base", &self.base_log_z),
             named("whether the kernel is tuned", &search.tuner.is_some()),
             // The path from a mixture has no surrogates.
             named_engine(search.path.simd_level(), false),
@@ -149,12 +147,12 @@ where
     }
 
     fn go(&self, job: &mut Job<'_>) -> Result<Self::Run> {
-        self.go_with(block_codec(), job)
+        self.go_with(Some(block_codec()), job)
     }
 
     fn resumed(run: &mut Self::Run, seconds: f64, failure: Option<String>) {
-        run.second.seconds += seconds;
+        run.seconds += seconds;
         let warning = failure.map(|reason| Warning::CheckpointNotWritten { reason });
-        run.second.warnings.extend(warning);
+        run.warnings.extend(warning);
     }
 }

@@ -143,12 +143,13 @@ pub(super) struct Tuning<K, S> {
     /// Logarithm of the step size, or of the step size of each datum.
     log_sizes: Vec<f64>,
     sizes: Vec<(f64, Vec<f64>)>,
-    shapes: Shapes,
+    pub(super) shapes: Shapes,
     /// Covariances of other chains, which shape the kernel in the place of these chains' own if a chain would sway them.
-    given: Shapes,
-    is_swayed: bool,
-    /// Number of chains per dimension from which on their own covariance gives the proposals correlations.
-    chains_per_dimension: usize,
+    pub(super) given: Shapes,
+    /// Whether covariances of the chains themselves shape the kernel, and each chain has a large share in them.
+    pub(super) is_swayed: bool,
+    /// Number of chains per dimension from which on their own covariance gives the proposals correlations; 4 by default.
+    pub(super) chains_per_dimension: usize,
 }
 
 /// Number of chains per dimension from which on a chain hardly sways the covariance that shapes its own proposals. With
@@ -171,27 +172,6 @@ impl<K: Clone, S> Tuning<K, S> {
             is_swayed: false,
             chains_per_dimension: CHAINS_PER_DIMENSION,
         }
-    }
-
-    /// Sets the number of chains per dimension from which on their own covariance gives the proposals correlations; 4 by
-    /// default.
-    pub(super) fn correlate_from(&mut self, chains_per_dimension: usize) {
-        self.chains_per_dimension = chains_per_dimension;
-    }
-
-    /// Gives the covariances of other chains, for proposals with correlations.
-    pub(super) fn shape_by(&mut self, given: Shapes) {
-        self.given = given;
-    }
-
-    /// Returns whether covariances of the chains themselves shape the kernel, and each chain has a large share in them.
-    pub(super) fn is_swayed(&self) -> bool {
-        self.is_swayed
-    }
-
-    /// Returns the covariances found so far.
-    pub(super) fn shapes(&self) -> &Shapes {
-        &self.shapes
     }
 
     /// Multiplies the step size.

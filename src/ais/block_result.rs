@@ -3,11 +3,11 @@
 use std::ops::Range;
 
 use super::settings::Settings;
-use super::stages::{self, KeptWeights, StageSummary, WindowSums, weights_so_far};
+use super::stages::{self, KeptWeights, StageSummary, WindowSums};
 use crate::Result;
 use crate::estimate::{Estimate, Warning, heavy_families};
 use crate::kernel::Block;
-use crate::num::exceeds;
+use crate::num::{WeightSums, exceeds};
 use crate::population::{CopyState, Genealogy};
 use crate::work::{Forest, Merge, Node, SoFar};
 
@@ -121,8 +121,11 @@ impl Settings {
     }
 
     pub(crate) fn so_far<S, R>(&self, outputs: &Forest<BlockResult<S, R>>) -> SoFar {
-        let sums = outputs.iter().map(|node| &node.value.sums);
-        let weights = weights_so_far(sums.map(|sums| sums.windows.as_slice()));
+        let mut weights = WeightSums::default();
+        let ends = outputs.iter().map(|node| node.value.sums.windows.last());
+        for window in ends.flatten() {
+            weights.merge(&window.weights);
+        }
         SoFar {
             chains: weights.count() as usize,
             log_z: weights.log_mean() + self.log_base_normalizer,
@@ -143,16 +146,6 @@ impl Settings {
             copy?,
             block,
         ))
-    }
-}
-
-impl<S> Default for FinalStates<S> {
-    fn default() -> Self {
-        Self {
-            states: Vec::new(),
-            log_weights: Vec::new(),
-            roots: Vec::new(),
-        }
     }
 }
 

@@ -1,20 +1,17 @@
 //! Parts of a run, and how they merge.
 
-use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::block_result::BlockResult;
 #[cfg(feature = "serde")]
 use super::block_result::{FinalStates, StageSums};
-use super::run::Run;
 use super::settings::Settings;
-use crate::estimate::{Estimate, LogZ, Remedy, Warning};
-use crate::work::{Closed, Forest, Merge, Node, Probe, StoppedBy, caught_once, merging_panicked};
+use crate::work::{Forest, Merge, Node, Probe, StoppedBy};
 use crate::{Error, Result};
 
 /// Finished blocks of chains: a part of a run.
 ///
-/// [`Ais::run_range`](crate::ais::Ais::run_range) returns one, and a [`Run`] converts into one. Parts of one run
+/// [`Ais::run_range`](crate::ais::Ais::run_range) returns one, and a [`Run`](crate::ais::Run) converts into one. Parts of one run
 /// [merge](Self::merge) into its result, and [`Ais::extend`](crate::ais::Ais::extend) runs the missing chains.
 ///
 /// With the feature `serde` it can be saved. Merged results have the same bits only if the format keeps every bit of an
@@ -37,22 +34,6 @@ pub struct RunPart<S, R = ()> {
 }
 
 impl<S, R: Merge> RunPart<S, R> {
-    /// Merges the parts of one run, given in any order, into its result.
-    ///
-    /// The parts must agree in all settings, and in path and kernel as far as [a few chains](crate::ais::Ais::run)
-    /// detect a difference. If blocks are [missing](Self::missing), the result
-    /// [warns](crate::estimate::Warning::MissingChains). It stays unbiased if the reasons are unrelated to the weights
-    /// of the missing blocks.
-    ///
-    /// # Errors
-    /// No part; no finished block; parts of different runs; a range given twice; [`Error::AllWeightsZero`].
-    pub fn merge(parts: impl IntoIterator<Item = Self>) -> Result<Run<S, R>>
-    where
-        R: Clone,
-    {
-        Run::of(Self::join(parts)?)
-    }
-
     /// Joins parts of one run, given in any order, into one part.
     ///
     /// # Errors
@@ -153,61 +134,7 @@ impl<S, R: Merge> RunPart<S, R> {
     }
 }
 
-impl<S, R: Merge + Clone> RunPart<S, R> {
-    /// Returns the result, with a warning if its standard error exceeds `asked`.
-    pub(crate) fn reached(self, asked: Option<f64>) -> Result<Run<S, R>> {
-        let mut run = self.result()?;
-        let (reached, chains) = (run.standard_error(), run.chains());
-        let remedy = Remedy::Chains(chains);
-        run.warn(Warning::error_not_reached(
-            asked,
-            reached,
-            Some(chains),
-            remedy,
-        ));
-        Ok(run)
-    }
-
-    /// Returns the result of a run that may have been stopped.
-    pub(crate) fn result(self) -> Result<Run<S, R>> {
-        let chains = 0..self.settings.chains;
-        let run = caught_once(|| self.whole());
-        run.unwrap_or_else(|message| Err(merging_panicked(message, chains)))
-    }
-
-    fn whole(mut self) -> Result<Run<S, R>> {
-        if self.stopped_by != StoppedBy::Chains {
-            // Blocks after the first gap do not count, because which of them are done depends on the threads.
-            let blocks = self.prefix();
-            if blocks == 0 {
-                return Err(self.stopped());
-            }
-            self.nodes.retain(|node| node.blocks().end <= blocks);
-            self.settings.chains = self.settings.chains_of(0..blocks).end;
-        }
-        Run::of(self)
-    }
-}
-
 impl<S, R> RunPart<S, R> {
-    /// Creates a part from finished blocks, the evaluations per chain and stage, and the seconds.
-    pub(crate) fn of(
-        settings: Settings,
-        closed: Closed<BlockResult<S, R>>,
-        (evaluations, seconds): (u64, f64),
-    ) -> Self {
-        let mut nodes = closed.prefix;
-        nodes.extend(closed.beyond);
-        Self {
-            settings,
-            nodes,
-            stopped_by: closed.stopped_by.unwrap_or(StoppedBy::Chains),
-            seconds,
-            evaluations,
-            probe: None,
-        }
-    }
-
     /// Returns the chains missing from the whole run, as ranges for [`Ais::run_range`](crate::ais::Ais::run_range).
     /// [`stopped_by`](Self::stopped_by) shows whether the part itself is complete.
     pub fn missing(&self) -> Vec<Range<usize>> {
@@ -220,7 +147,7 @@ impl<S, R> RunPart<S, R> {
             .collect()
     }
 
-    fn prefix(&self) -> usize {
+    pub(super) fn prefix(&self) -> usize {
         let missing = self.missing();
         missing.first().map_or(self.settings.blocks(), |gap| {
             gap.start / self.settings.block_size
@@ -239,7 +166,7 @@ impl<S, R> RunPart<S, R> {
     /// Other settings, or fewer chains than the part began with.
     pub(crate) fn continued(mut self, settings: &Settings) -> Result<Forest<BlockResult<S, R>>> {
         settings.check_found(&self.settings)?;
-        let mine = std::mem::replace(&mut self.settings.chains, settings.chains);
+        let mine = self.settings.chains;
         let expected = format!("at least {mine}, as many as it was begun with");
         Error::check(mine <= settings.chains, "chains", settings.chains, expected)?;
         let full = mine / settings.block_size;
@@ -247,10 +174,6 @@ impl<S, R> RunPart<S, R> {
             self.nodes.retain(|node| node.blocks().end <= full);
         }
         Ok(self.nodes)
-    }
-
-    pub(crate) fn probed(self, probe: Option<Probe>) -> Self {
-        Self { probe, ..self }
     }
 
     /// Returns the seed of the run.
@@ -276,7 +199,7 @@ impl<S, R> RunPart<S, R> {
 }
 
 /// Adds the index of the offending part or run to an error.
-fn in_place(error: Error, of: &str, place: usize) -> Error {
+pub(super) fn in_place(error: Error, of: &str, place: usize) -> Error {
     match error {
         Error::OtherRun {
             setting,
@@ -288,63 +211,5 @@ fn in_place(error: Error, of: &str, place: usize) -> Error {
             expected,
         },
         error => error,
-    }
-}
-
-impl<S, R> Run<S, R> {
-    /// Returns the estimate of `log Z_K` from the pooled chains of runs that differ in seed and perhaps in the number
-    /// of chains. To compare runs that differ otherwise, use [`Agreement`](crate::estimate::Agreement).
-    ///
-    /// ```
-    /// # use annealed::prelude::*;
-    /// # let path = GeometricPath::new(Gaussian::standard(1)?, Gaussian::isotropic(DVector::zeros(1), 0.5)?);
-    /// let ais = |seed| Ais::new(&path, RandomWalkMetropolis::new(0.7)?).chains(500).seed(seed).run();
-    /// let pooled = Run::pooled(&[ais(1)?, ais(2)?, ais(3)?])?;
-    /// assert!(pooled.standard_error() < ais(1)?.standard_error());
-    /// # Ok::<(), annealed::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// No run; two runs with the same seed, which share chains (for more chains of one seed see
-    /// [`Ais::extend`](crate::ais::Ais::extend)); [`Error::OtherRun`] with the first other setting, path or kernel; a
-    /// resampled run with a partial last block, unless it is the last run.
-    pub fn pooled<'r>(runs: impl IntoIterator<Item = &'r Self>) -> Result<Estimate>
-    where
-        S: 'r,
-        R: 'r,
-    {
-        let runs: Vec<&Self> = runs.into_iter().collect();
-        Error::check_not_empty("runs", runs.len())?;
-        let settings = runs[0].settings();
-        let mut seeds = BTreeSet::new();
-        for (place, run) in runs.iter().enumerate() {
-            let of_seed = Settings {
-                seed: run.seed(),
-                ..settings.clone()
-            };
-            of_seed
-                .check_found(run.settings())
-                .and_then(|()| Probe::check_found(runs[0].probe(), run.probe()))
-                .map_err(|error| in_place(error, "run", place))?;
-            let fresh = seeds.insert(run.seed());
-            let expected = "a seed of its own for each run";
-            Error::check(
-                fresh,
-                "runs",
-                format!("seed {} twice", run.seed()),
-                expected,
-            )?;
-        }
-        let (mut log_weights, mut roots) = (Vec::new(), Vec::new());
-        for run in runs {
-            // Islands are cut from the joined list at multiples of the block size.
-            let full = run.roots().is_empty() || log_weights.len().is_multiple_of(run.block_size());
-            let expected = "whole blocks in all resampled runs but the last";
-            Error::check(full, "runs", "a block that is not full", expected)?;
-            roots.extend(run.roots().iter().map(|root| root + log_weights.len()));
-            log_weights.extend_from_slice(run.log_weights());
-        }
-        let estimate = settings.estimate(&log_weights, &roots)?;
-        Ok(estimate.shifted(settings.log_base_normalizer))
     }
 }

@@ -133,11 +133,10 @@ impl<F> Expectations<F> {
     /// The square of the error is `sum w^2 (f - mean)^2 / (sum w)^2 / (1 - 1/ESS)`. The error is too small if chains
     /// are resampled.
     pub fn estimates(&self) -> impl Iterator<Item = (f64, f64, f64)> {
-        let estimates = self.stages.iter().map(Recorded::estimate);
-        self.stages
-            .iter()
-            .zip(estimates)
-            .map(|(stage, (mean, error))| (stage.beta, mean, error))
+        self.stages.iter().map(|stage| {
+            let (mean, error) = stage.estimate();
+            (stage.beta, mean, error)
+        })
     }
 }
 

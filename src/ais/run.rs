@@ -6,10 +6,9 @@ use std::fmt;
 use std::ops::Range;
 
 use super::block_result::{BlockResult, Figures, FinalStates, StageSums};
-use super::partial::RunPart;
+use super::partial::{RunPart, in_place};
 use super::settings::Settings;
 use super::stages::StageSummary;
-use crate::Result;
 use crate::estimate::{
     Estimate, LogZ, LogZAt, Warning, WeightedSample, WeightedStates, certified_lower_bound,
     importance_weighted_bound, jackknife, write_headline,
@@ -17,7 +16,10 @@ use crate::estimate::{
 use crate::num::{SimdLevel, log_mean_exp};
 use crate::path::{AnnealingPath, STATES_OF_BOUND};
 use crate::schedule::Schedule;
-use crate::work::{Forest, Merge, Node, Probe, StoppedBy, coalesce, fold};
+use crate::work::{
+    Forest, Merge, Node, Probe, StoppedBy, caught_once, coalesce, fold, merging_panicked,
+};
+use crate::{Error, Result};
 
 /// The result of a run: log Z with its uncertainty, the reasons to doubt it, and the weighted chains.
 ///
@@ -47,7 +49,11 @@ impl<S, R: Merge + Clone> Run<S, R> {
     pub(crate) fn of(part: RunPart<S, R>) -> Result<Self> {
         let (missing, stopped) = (part.missing(), part.stopped());
         let settings = part.settings;
-        let mut chains = FinalStates::default();
+        let mut chains = FinalStates {
+            states: Vec::new(),
+            log_weights: Vec::new(),
+            roots: Vec::new(),
+        };
         let split = |node: Node<BlockResult<S, R>>| {
             let first = settings.chains_of(node.blocks()).start;
             node.map(|result| {
@@ -77,6 +83,41 @@ impl<S, R: Merge + Clone> Run<S, R> {
             recorder: all.recorder,
             settings,
         })
+    }
+}
+
+impl<S, R: Merge + Clone> RunPart<S, R> {
+    /// Merges the parts of one run, given in any order, into its result.
+    ///
+    /// The parts must agree in all settings, and in path and kernel as far as [a few chains](crate::ais::Ais::run)
+    /// detect a difference. If blocks are [missing](Self::missing), the result
+    /// [warns](crate::estimate::Warning::MissingChains). It stays unbiased if the reasons are unrelated to the weights
+    /// of the missing blocks.
+    ///
+    /// # Errors
+    /// No part; no finished block; parts of different runs; a range given twice; [`Error::AllWeightsZero`].
+    pub fn merge(parts: impl IntoIterator<Item = Self>) -> Result<Run<S, R>> {
+        Run::of(Self::join(parts)?)
+    }
+
+    /// Returns the result of a run that may have been stopped.
+    pub(crate) fn result(self) -> Result<Run<S, R>> {
+        let chains = 0..self.settings.chains;
+        let run = caught_once(|| self.whole());
+        run.unwrap_or_else(|message| Err(merging_panicked(message, chains)))
+    }
+
+    fn whole(mut self) -> Result<Run<S, R>> {
+        if self.stopped_by != StoppedBy::Chains {
+            // Blocks after the first gap do not count, because which of them are done depends on the threads.
+            let blocks = self.prefix();
+            if blocks == 0 {
+                return Err(self.stopped());
+            }
+            self.nodes.retain(|node| node.blocks().end <= blocks);
+            self.settings.chains = self.settings.chains_of(0..blocks).end;
+        }
+        Run::of(self)
     }
 }
 
@@ -321,6 +362,64 @@ impl<S, R> Run<S, R> {
     /// Returns the chain-steps (chains times stages) per second.
     pub fn chain_steps_per_second(&self) -> f64 {
         self.chains() as f64 * self.schedule().stages() as f64 / self.seconds
+    }
+}
+
+impl<S, R> Run<S, R> {
+    /// Returns the estimate of `log Z_K` from the pooled chains of runs that differ in seed and perhaps in the number
+    /// of chains. To compare runs that differ otherwise, use [`Agreement`](crate::estimate::Agreement).
+    ///
+    /// ```
+    /// # use annealed::prelude::*;
+    /// # let path = GeometricPath::new(Gaussian::standard(1)?, Gaussian::isotropic(DVector::zeros(1), 0.5)?);
+    /// let ais = |seed| Ais::new(&path, RandomWalkMetropolis::new(0.7)?).chains(500).seed(seed).run();
+    /// let pooled = Run::pooled(&[ais(1)?, ais(2)?, ais(3)?])?;
+    /// assert!(pooled.standard_error() < ais(1)?.standard_error());
+    /// # Ok::<(), annealed::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// No run; two runs with the same seed, which share chains (for more chains of one seed see
+    /// [`Ais::extend`](crate::ais::Ais::extend)); [`Error::OtherRun`] with the first other setting, path or kernel; a
+    /// resampled run with a partial last block, unless it is the last run.
+    pub fn pooled<'r>(runs: impl IntoIterator<Item = &'r Self>) -> Result<Estimate>
+    where
+        S: 'r,
+        R: 'r,
+    {
+        let runs: Vec<&Self> = runs.into_iter().collect();
+        Error::check_not_empty("runs", runs.len())?;
+        let settings = runs[0].settings();
+        let mut seeds = BTreeSet::new();
+        for (place, run) in runs.iter().enumerate() {
+            let of_seed = Settings {
+                seed: run.seed(),
+                ..settings.clone()
+            };
+            of_seed
+                .check_found(run.settings())
+                .and_then(|()| Probe::check_found(runs[0].probe(), run.probe()))
+                .map_err(|error| in_place(error, "run", place))?;
+            let fresh = seeds.insert(run.seed());
+            let expected = "a seed of its own for each run";
+            Error::check(
+                fresh,
+                "runs",
+                format!("seed {} twice", run.seed()),
+                expected,
+            )?;
+        }
+        let (mut log_weights, mut roots) = (Vec::new(), Vec::new());
+        for run in runs {
+            // Islands are cut from the joined list at multiples of the block size.
+            let full = run.roots().is_empty() || log_weights.len().is_multiple_of(run.block_size());
+            let expected = "whole blocks in all resampled runs but the last";
+            Error::check(full, "runs", "a block that is not full", expected)?;
+            roots.extend(run.roots().iter().map(|root| root + log_weights.len()));
+            log_weights.extend_from_slice(run.log_weights());
+        }
+        let estimate = settings.estimate(&log_weights, &roots)?;
+        Ok(estimate.shifted(settings.log_base_normalizer))
     }
 }
 

@@ -9,7 +9,7 @@ use super::recorder::Recorder;
 use super::run::Run;
 use super::settings::Settings;
 use super::task::AisTask;
-use crate::kernel::{Invariant, TransitionKernel};
+use crate::kernel::{Invariant, TransitionKernel, check_stages};
 use crate::model::NormalizedModel;
 use crate::num::setters;
 use crate::path::AnnealingPath;
@@ -216,27 +216,34 @@ where
 
     /// Returns the task that runs all chains.
     pub(crate) fn task(&self) -> Result<AisTask<'_, P, R>> {
-        self.task_of(&(0..self.settings.chains))
-    }
-
-    fn task_of(&self, chains: &Range<usize>) -> Result<AisTask<'_, P, R>> {
-        self.task_by(&self.kernel, self.settings.clone(), chains)
+        let settings = self.settings.clone();
+        self.task_by(&self.kernel, settings, &(0..self.settings.chains))
     }
 
     /// Returns the task that runs `chains` with the given kernel and settings.
+    ///
+    /// # Errors
+    /// Settings out of range; chains that are not whole blocks; a kernel that requires another number of stages.
     pub(crate) fn task_by<'t>(
         &self,
         kernel: impl TransitionKernel<P::At> + Send + Sync + 't,
         settings: Settings,
         chains: &Range<usize>,
     ) -> Result<AisTask<'t, P, R>> {
-        let kept = (self.recorder.clone(), self.copy);
-        AisTask::new(
-            (self.path.clone(), Box::new(kernel)),
+        settings.check()?;
+        let blocks = settings.blocks_of(chains)?;
+        check_stages("steps of the schedule", kernel.stages(), &settings.schedule)?;
+        Ok(AisTask {
+            path: self.path.clone(),
+            kernel: Box::new(kernel),
+            streams: settings.streams(blocks.start),
             settings,
-            chains,
-            kept,
-        )
+            blocks,
+            recorder: self.recorder.clone(),
+            copy: self.copy,
+            samples: None,
+            codec: None,
+        })
     }
 
     /// Runs the chains that are missing from a part or finished run of the same seed. The result has the bits of one
@@ -283,9 +290,12 @@ where
             let expected = "none for a part of a run, which does not know the error of all";
             return Err(Error::invalid("until_error", found, expected));
         }
-        let task = self.task_of(&chains)?;
+        let task = self.task_by(&self.kernel, self.settings.clone(), &chains)?;
         let part = self.extended(&task, Forest::new())?;
-        Ok(part.probed(task.probe()))
+        Ok(RunPart {
+            probe: task.probe(),
+            ..part
+        })
     }
 
     /// Runs the blocks that are not `done`.

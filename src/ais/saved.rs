@@ -68,16 +68,16 @@ impl StageRecorder {
 type SavedProgress<S, R> = (usize, SavedBlock<S>, SavedStages, R, Option<Vec<usize>>);
 
 /// Returns the functions that write and read blocks in progress, and their outputs.
-pub(crate) fn block_codec<P, R>() -> Option<BlockCodec<P, R>>
+pub(crate) fn block_codec<P, R>() -> BlockCodec<P, R>
 where
     P: AnnealingPath<State: Serialize + DeserializeOwned>,
     R: Recorder<P::At> + Serialize + DeserializeOwned,
 {
-    Some(BlockCodec {
+    BlockCodec {
         write: write_block,
         read: read_block,
         output: Format::serde(),
-    })
+    }
 }
 
 fn write_block<P, R>(at: &Underway<P, R>) -> Result<Vec<u8>>
@@ -113,7 +113,7 @@ where
     Error::check(within, "stages passed", passed, expected)?;
     let beta = schedule.betas()[windows.model(passed)];
     let population = Population::restored(task.path.clone(), beta, &chains, found)?;
-    let population = task.settings.on_models(population);
+    let population = population.by_surrogates(task.settings.has_surrogates);
     let mut genealogy = task.settings.genealogy(task.copy, population.block());
     restore_roots(&mut genealogy, roots, &chains)?;
     Ok(Underway {
@@ -201,7 +201,7 @@ where
     }
 
     fn go(&self, job: &mut Job<'_>) -> Result<Self::Run> {
-        let task = self.task()?.saved_by(block_codec());
+        let task = self.task()?.saved_by(Some(block_codec()));
         task.run_all(job, self.execution.until_error)
     }
 
@@ -271,7 +271,7 @@ mod tests {
 
     fn task<'t, 'p>(run: &'t Run<'p>) -> AisTask<'t, &'p Path, Means> {
         let task = run.task().unwrap();
-        task.saved_by(block_codec())
+        task.saved_by(Some(block_codec()))
     }
 
     type Output<'p> = <AisTask<'p, &'p Path, Means> as Task>::Output;

@@ -2,13 +2,12 @@
 
 use std::ops::Range;
 
-use super::stages::{Direction, Windows};
+use super::stages::Windows;
 use crate::estimate::Estimate;
-use crate::kernel::check_stages;
 use crate::model::UnnormalizedModel;
 use crate::num::SimdLevel;
 use crate::path::AnnealingPath;
-use crate::population::{Population, Selection};
+use crate::population::Selection;
 use crate::random::{BlockStreams, Purpose, stream};
 use crate::schedule::Schedule;
 use crate::work::{Named, check_named, is_look, named, named_engine};
@@ -62,14 +61,6 @@ impl Settings {
             has_surrogates: path.surrogate_at(1.0).is_some(),
             rounding_error: path.rounding_error(),
             epsilon: path.at(1.0).epsilon(),
-        }
-    }
-
-    /// Makes `population` use the path's surrogate models if these settings ask for them, and its own models if not.
-    pub(crate) fn on_models<P: AnnealingPath>(&self, population: Population<P>) -> Population<P> {
-        match self.has_surrogates {
-            true => population.by_surrogates(),
-            false => population,
         }
     }
 
@@ -169,14 +160,11 @@ impl Settings {
     }
 
     pub(crate) fn windows(&self) -> Windows {
-        let direction = match self.purpose.reads_backward() {
-            true => Direction::Reverse,
-            false => Direction::Forward,
-        };
         let kept = self.record_at.iter();
         let kept = kept.filter_map(|&beta| self.schedule.stage_at(beta));
         let (stages, limit) = (self.schedule.stages(), self.recorded_stages);
-        Windows::new(direction, stages, limit, kept.collect())
+        let is_backward = self.purpose.reads_backward();
+        Windows::new(is_backward, stages, limit, kept.collect())
     }
 
     /// Returns the random streams of the blocks from index `first` on.
@@ -199,18 +187,6 @@ impl Settings {
         // Saturating, because `block_size` has no upper limit.
         let at = |block: usize| self.block_size.saturating_mul(block).min(self.chains);
         at(blocks.start)..at(blocks.end)
-    }
-
-    /// Returns the blocks of `chains`. Refuses invalid settings, or a schedule without the `demanded` number of stages.
-    pub(crate) fn checked_blocks(
-        &self,
-        chains: &Range<usize>,
-        demanded: Option<usize>,
-    ) -> Result<Range<usize>> {
-        self.check()?;
-        let blocks = self.blocks_of(chains)?;
-        check_stages("steps of the schedule", demanded, &self.schedule)?;
-        Ok(blocks)
     }
 
     /// Returns the blocks that make up `chains`, which must be whole blocks.

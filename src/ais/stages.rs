@@ -8,19 +8,12 @@ use crate::kernel::{Block, Decisions};
 use crate::num::{Moments, WeightSums, WeightedMean, next_run};
 use crate::schedule::Schedule;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Direction {
-    /// From the base to the target.
-    Forward,
-    /// From the target to the base.
-    Reverse,
-}
-
 /// A division of the stages, in the order in which they are passed, into windows of neighbouring stages. Forward and
 /// reverse runs have the same windows.
 #[derive(Debug, Clone)]
 pub(crate) struct Windows {
-    direction: Direction,
+    /// Whether the stages lead from the target to the base.
+    is_backward: bool,
     /// Number of stages passed at the end of each window.
     ends: Vec<usize>,
     /// Schedule indices at which a window ends and weights are kept.
@@ -30,11 +23,11 @@ pub(crate) struct Windows {
 impl Windows {
     /// Creates at most `limit` windows (not 0) of equal width, as narrow as possible, and divides them at the schedule
     /// indices `kept`. Before this division, only the window next to the target may be shorter.
-    pub(crate) fn new(direction: Direction, steps: usize, limit: usize, kept: Vec<usize>) -> Self {
+    pub(crate) fn new(is_backward: bool, steps: usize, limit: usize, kept: Vec<usize>) -> Self {
         let width = steps.div_ceil(limit);
         let mut ends: Vec<usize> = (0..=steps).step_by(width).chain([steps]).collect();
         ends.extend(&kept);
-        if direction == Direction::Reverse {
+        if is_backward {
             ends.iter_mut().for_each(|end| *end = steps - *end);
         }
         ends.sort_unstable();
@@ -42,7 +35,7 @@ impl Windows {
         // No window ends before the first stage.
         ends.remove(0);
         Self {
-            direction,
+            is_backward,
             ends,
             kept,
         }
@@ -67,9 +60,9 @@ impl Windows {
 
     /// Returns the schedule index of the model reached after `passed` stages.
     pub(crate) fn model(&self, passed: usize) -> usize {
-        match self.direction {
-            Direction::Forward => passed,
-            Direction::Reverse => self.stages() - passed,
+        match self.is_backward {
+            true => self.stages() - passed,
+            false => passed,
         }
     }
 
@@ -125,7 +118,7 @@ pub(crate) struct WindowSums {
     /// The weights used in `after`, each multiplied by the share that the moves [missed](crate::kernel::Step::missed).
     missed: WeightSums,
     /// Weights after the window's last stage.
-    weights: WeightSums,
+    pub(crate) weights: WeightSums,
     /// Log weights of the living chains after the window's last stage.
     log_weights: Moments,
     /// Increments of the living chains' log weights over the window.
@@ -319,10 +312,6 @@ impl StageRecorder {
             .map(|(w, added)| w - added)
             .collect();
     }
-
-    pub(crate) fn take(&mut self) -> Vec<WindowSums> {
-        std::mem::take(&mut self.records)
-    }
 }
 
 /// Statistics of the chains at one recorded stage. In a reverse run stages run from the target to the base.
@@ -359,15 +348,6 @@ pub struct StageSummary {
     /// with surrogates it differs from [`log_z_ratio`](Self::log_z_ratio), which uses the surrogate.
     #[cfg_attr(feature = "serde", serde(default))]
     pub estimate: Option<Estimate>,
-}
-
-/// Returns the sums of the final weights, merged over `nodes`: the windows of each finished group of blocks.
-pub(crate) fn weights_so_far<'a>(nodes: impl Iterator<Item = &'a [WindowSums]>) -> WeightSums {
-    let mut weights = WeightSums::default();
-    for window in nodes.filter_map(<[WindowSums]>::last) {
-        weights.merge(&window.weights);
-    }
-    weights
 }
 
 /// Returns the summaries of all windows. `estimate` makes an estimate from weights that were kept.

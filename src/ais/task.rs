@@ -12,12 +12,15 @@ use super::stages::StageRecorder;
 #[cfg(feature = "checkpoint")]
 use crate::Error;
 use crate::Result;
+use crate::estimate::{LogZ, Remedy, Warning};
 use crate::kernel::Block;
 use crate::model::{UnnormalizedModel, log_densities_of, single_states};
 use crate::path::{AnnealingPath, dimension};
 use crate::population::{CopyState, Genealogy, Moves, Population, sample_base, streams};
 use crate::random::{BlockStreams, Purpose, stream};
-use crate::work::{Closed, Forest, Format, Halt, Job, Probe, Pulse, SoFar, Stepped, Task, caught};
+use crate::work::{
+    Closed, Forest, Format, Halt, Job, Probe, Pulse, SoFar, Stepped, StoppedBy, Task, caught,
+};
 
 /// Function that returns samples of the target for a range of chains.
 pub(crate) type Samples<'t, S> = &'t (dyn Fn(Range<usize>) -> Vec<S> + Sync);
@@ -27,12 +30,12 @@ pub(crate) struct AisTask<'t, P: AnnealingPath, R> {
     pub(super) path: P,
     pub(super) kernel: Box<dyn Moves<P::At> + Send + Sync + 't>,
     pub(super) settings: Settings,
-    blocks: Range<usize>,
+    pub(super) blocks: Range<usize>,
     pub(super) recorder: R,
     pub(super) copy: Option<CopyState<P::State>>,
     /// Start states of chains; `None` to start at samples of the base.
-    samples: Option<Samples<'t, P::State>>,
-    streams: BlockStreams,
+    pub(super) samples: Option<Samples<'t, P::State>>,
+    pub(super) streams: BlockStreams,
     pub(super) codec: Option<BlockCodec<P, R>>,
 }
 
@@ -58,30 +61,6 @@ type ReadBlock<P, R> = fn(&AisTask<'_, P, R>, usize, &[u8]) -> Result<Underway<P
 crate::num::copy! { for [P: AnnealingPath, R] BlockCodec<P, R> }
 
 impl<'t, P: AnnealingPath, R> AisTask<'t, P, R> {
-    /// Creates the task that runs `chains`.
-    ///
-    /// # Errors
-    /// Settings out of range; chains that are not whole blocks; a kernel that requires another number of stages.
-    pub(super) fn new(
-        (path, kernel): (P, Box<dyn Moves<P::At> + Send + Sync + 't>),
-        settings: Settings,
-        chains: &Range<usize>,
-        (recorder, copy): (R, Option<CopyState<P::State>>),
-    ) -> Result<Self> {
-        let blocks = settings.checked_blocks(chains, kernel.required_stages())?;
-        Ok(Self {
-            path,
-            kernel,
-            streams: settings.streams(blocks.start),
-            settings,
-            blocks,
-            recorder,
-            copy,
-            samples: None,
-            codec: None,
-        })
-    }
-
     pub(crate) fn starting_at(self, samples: Samples<'t, P::State>) -> Self {
         let samples = Some(samples);
         Self { samples, ..self }
@@ -105,7 +84,7 @@ impl<'t, P: AnnealingPath, R> AisTask<'t, P, R> {
         };
         let path = self.path.clone();
         let population = Population::from_states(path, beta, chains.start, states, rngs)?;
-        let population = self.settings.on_models(population);
+        let population = population.by_surrogates(self.settings.has_surrogates);
         Ok(Underway {
             recorder: self.recorder.clone(),
             passed: 0,
@@ -127,9 +106,16 @@ impl<'t, P: AnnealingPath, R> AisTask<'t, P, R> {
         closed: Closed<BlockResult<P::State, R>>,
         begun: Instant,
     ) -> RunPart<P::State, R> {
-        let evaluations = self.kernel.cost(dimension(&self.path));
-        let cost = (evaluations, begun.elapsed().as_secs_f64());
-        RunPart::of(self.settings.clone(), closed, cost)
+        let mut nodes = closed.prefix;
+        nodes.extend(closed.beyond);
+        RunPart {
+            settings: self.settings.clone(),
+            nodes,
+            stopped_by: closed.stopped_by.unwrap_or(StoppedBy::Chains),
+            seconds: begun.elapsed().as_secs_f64(),
+            evaluations: self.kernel.cost(dimension(&self.path)),
+            probe: None,
+        }
     }
 }
 
@@ -161,7 +147,12 @@ where
         part: RunPart<P::State, R>,
         until_error: Option<f64>,
     ) -> Result<Run<P::State, R>> {
-        let mut run = part.probed(self.probe()).reached(until_error)?;
+        let probe = self.probe();
+        let mut run = RunPart { probe, ..part }.result()?;
+        let (reached, chains) = (run.standard_error(), run.chains());
+        let remedy = Remedy::Chains(chains);
+        let missed = Warning::error_not_reached(until_error, reached, Some(chains), remedy);
+        run.warn(missed);
         run.doubt(&self.path);
         Ok(run)
     }
@@ -363,8 +354,8 @@ impl<P: AnnealingPath, R: Recorder<P::At>> Underway<P, R> {
                 roots,
             },
             sums: StageSums {
-                target: self.stages.target.take(),
-                windows: self.stages.take(),
+                target: self.stages.target,
+                windows: self.stages.records,
                 recorder: self.recorder,
                 uncovered,
             },
@@ -387,7 +378,7 @@ impl<P: AnnealingPath, R> AisTask<'_, P, R> {
         // The seed is 0 in every run, because pooled runs of different seeds compare their probes.
         let first = stream(0, Purpose::PROBE, 0);
         let population: Population<P> = Population::start(path.clone(), 0, chains, first)?;
-        let mut population = self.settings.on_models(population);
+        let mut population = population.by_surrogates(self.settings.has_surrogates);
         let states = population.block().states();
         let mut starts = vec![log_densities_of(path.base(), states)];
         let (betas, stages) = (schedule.betas(), schedule.stages());

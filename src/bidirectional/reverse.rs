@@ -146,7 +146,7 @@ where
         };
         let mut job = Job::new(&self.execution)?.named(name);
         let part = self.read_backward_by(&mut job, purpose, states)?;
-        RunPart::merge([part.probed(probe)])
+        RunPart::merge([RunPart { probe, ..part }])
     }
 
     /// Runs one chain from each state to the base, as a part of a job.

@@ -9,7 +9,6 @@ use crate::adaptive::RobbinsMonro;
 use crate::kernel::{Invariant, StepSize};
 use crate::model::{Sampleable, UnnormalizedModel};
 use crate::num::log_add_exp;
-use crate::path::TemperedPath;
 use crate::random::{Purpose, stream};
 use crate::work::{Halt, Pulse, Single, Stepped, Task};
 use crate::{Error, Result};
@@ -39,21 +38,15 @@ pub(super) struct FoundShells {
 impl FoundShells {
     /// Refuses lists read from a file if their lengths or values contradict each other.
     pub(super) fn check(&self) -> Result<()> {
-        let Self {
-            levels,
-            sizes,
-            shells,
-            ..
-        } = self;
-        let tuned = if sizes.is_empty() { 0 } else { levels.len() };
-        Error::check_dimension("step sizes", sizes.len(), tuned)?;
-        Error::check_dimension("shells", shells.len(), levels.len() + 1)
+        let levels = self.levels.len();
+        let tuned = if self.sizes.is_empty() { 0 } else { levels };
+        Error::check_dimension("step sizes", self.sizes.len(), tuned)?;
+        Error::check_dimension("shells", self.shells.len(), levels + 1)
     }
 }
 
 /// The first pass: one island, whose level rises until only a small share of Z can lie above the level.
 pub(super) struct ShellSearch<'s, 'm, P: Sampleable, L: UnnormalizedModel<State = P::State>, K> {
-    pub(super) problem: &'m TemperedPath<P, L>,
     /// The path without levels, which is the prior alone.
     pub(super) path: &'s LevelPath<'m, P, L>,
     pub(super) kernel: &'s K,
@@ -132,9 +125,9 @@ where
     /// Raises the level, and moves the chains above it, until only a small share of Z can lie above the level.
     fn run(&self, block: usize, pulse: &mut Pulse<'_>) -> Result<Self::Output, Halt> {
         let first = stream(self.settings.seed, Purpose::NESTED_SMC, 0);
-        let size = (self.chains(block), BLOCK, self.settings.moves);
+        let (chains, moves) = (self.chains(block), self.settings.moves);
         let mut at = Climb {
-            island: Island::start(self.problem, self.path, size, first)?,
+            island: Island::start(self.path, chains, BLOCK, moves, first)?,
             found: FoundShells::default(),
             log_size: self.tuning.map_or(0.0, |tuning| tuning.first.ln()),
             log_z: f64::NEG_INFINITY,

@@ -50,14 +50,15 @@ where
     /// Draws `moves` prior samples for each chain, in blocks of at most `largest` chains. The first chain has the
     /// stream `first`.
     pub(super) fn start(
-        problem: &'m TemperedPath<P, L>,
         path: &LevelPath<'m, P, L>,
-        (chains, largest, moves): (Range<usize>, usize, usize),
+        chains: Range<usize>,
+        largest: usize,
+        moves: usize,
         first: StreamRng,
     ) -> Result<Self> {
         let states = chains.len() * moves;
         let mut island = Self {
-            problem,
+            problem: path.problem,
             populations: Populations::start(path.clone(), chains, largest, first)?,
             drawn: states as u64,
             pool: Vec::with_capacity(states),
@@ -94,12 +95,8 @@ where
 
     /// Returns the largest possible number of evaluations of the likelihood: one for each prior sample and each move.
     pub(super) fn evaluations(&self) -> u64 {
-        let Decisions {
-            proposals,
-            undecided,
-            ..
-        } = self.decisions();
-        self.drawn + proposals + undecided
+        let decisions = self.decisions();
+        self.drawn + decisions.proposals + decisions.undecided
     }
 
     /// Removes the states with a log likelihood of at most `level` from the pool, and returns their shell.
@@ -170,12 +167,8 @@ where
     }
 
     pub(super) fn sort(&mut self) {
-        sort(&mut self.pool);
+        self.pool.sort_by(|a, b| a.0.total_cmp(&b.0));
     }
-}
-
-fn sort<S>(states: &mut Valued<S>) {
-    states.sort_by(|a, b| a.0.total_cmp(&b.0));
 }
 
 fn valued<P, L>(

@@ -6,18 +6,16 @@ use rand::RngExt;
 
 use super::island::{Island, IslandSelection, expected, offset};
 use super::path::{LevelAt, LevelPath};
-use super::run::{IslandRun, Islands};
+use super::run::IslandRun;
 use super::settings::NestedSettings;
 use crate::Result;
 use crate::estimate::Estimate;
 use crate::kernel::Invariant;
 use crate::model::{Sampleable, UnnormalizedModel};
-use crate::path::TemperedPath;
 use crate::random::{Purpose, StreamRng, stream, successive};
 use crate::work::{Forest, Halt, Pulse, Stepped, Task, is_look};
 
 pub(super) struct IslandsTask<'s, 'm, P: Sampleable, L: UnnormalizedModel<State = P::State>, K> {
-    problem: &'m TemperedPath<P, L>,
     path: &'s LevelPath<'m, P, L>,
     kernel: &'s K,
     settings: &'s NestedSettings,
@@ -34,22 +32,15 @@ where
 {
     /// Creates the task. `shells` are the log weights of the shells from the first pass.
     pub(super) fn new(
-        problem: &'m TemperedPath<P, L>,
         path: &'s LevelPath<'m, P, L>,
         kernel: &'s K,
         shells: &[f64],
         settings: &'s NestedSettings,
     ) -> Self {
-        let NestedSettings {
-            islands,
-            chains,
-            seed,
-            ..
-        } = *settings;
+        let (islands, seed) = (settings.islands, settings.seed);
         // Each chain of an island takes the next stream, so the next island starts `chains` streams later.
-        let streams = successive(stream(seed, Purpose::RUN, 0)).step_by(chains);
+        let streams = successive(stream(seed, Purpose::RUN, 0)).step_by(settings.chains);
         Self {
-            problem,
             path,
             kernel,
             settings,
@@ -66,7 +57,7 @@ where
     L: UnnormalizedModel<State = P::State> + Sync,
     K: Invariant<LevelAt<'m, P, L>> + Sync,
 {
-    type Output = Islands<P::State>;
+    type Output = Vec<IslandRun<P::State>>;
 
     fn blocks(&self) -> Range<usize> {
         0..self.settings.islands
@@ -85,9 +76,8 @@ where
     fn run(&self, block: usize, pulse: &mut Pulse<'_>) -> Result<Self::Output, Halt> {
         let NestedSettings { chains, moves, .. } = *self.settings;
         // The chains of an island stay in one population, because threads take whole islands.
-        let size = (self.chains(block), chains, moves);
         let stream = self.streams[block].clone();
-        let mut island = Island::start(self.problem, self.path, size, stream)?;
+        let mut island = Island::start(self.path, self.chains(block), chains, moves, stream)?;
         let mut selection =
             IslandSelection::new(self.expected.clone(), offset(self.first_offset, block));
         let mut run = IslandRun::default();
@@ -110,15 +100,15 @@ where
         }
         run.add(island.cut(f64::INFINITY, &mut selection));
         run.evaluations = island.evaluations();
-        Ok(Islands::from(run))
+        Ok(vec![run])
     }
 
     fn suffices(&self, error: f64, blocks: usize, outputs: &Forest<Self::Output>) -> bool {
         if !is_look(FIRST_LOOK, blocks) {
             return false;
         }
-        let estimates = outputs.iter().flat_map(|node| node.value.estimates());
-        let estimate = Estimate::of_islands(&Vec::from_iter(estimates));
+        let islands = outputs.iter().flat_map(|node| &node.value);
+        let estimate = Estimate::of_islands(&Vec::from_iter(islands.map(IslandRun::estimate)));
         estimate.is_ok_and(|estimate| estimate.standard_error() <= error)
     }
 }

@@ -98,7 +98,7 @@ impl<S, Q: SymmetricProposal<S>> SymmetricProposal<LevelState<S>> for Q {
 #[derive(Debug)]
 pub struct LevelPath<'m, P, L> {
     base: LevelPrior<'m, P>,
-    problem: &'m TemperedPath<P, L>,
+    pub(super) problem: &'m TemperedPath<P, L>,
     levels: Vec<f64>,
 }
 
@@ -176,13 +176,7 @@ impl<'m, P, L> LevelAt<'m, P, L> {
     pub fn level(&self) -> Option<f64> {
         self.level
     }
-}
 
-impl<P, L> LevelAt<'_, P, L>
-where
-    P: UnnormalizedModel,
-    L: UnnormalizedModel<State = P::State>,
-{
     /// Returns the log of the restriction: 0 above the level and `-inf` elsewhere. Returns a log likelihood that is NaN
     /// or `+inf` as it is.
     fn restriction(&self, log_likelihood: f64) -> f64 {

@@ -44,28 +44,16 @@ impl<S> IslandRun<S> {
     pub(super) fn reach(&mut self, log_mass: f64, decisions: Decisions) {
         self.reached.push((log_mass, decisions));
     }
-}
 
-#[derive(Debug)]
-#[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
-pub(super) struct Islands<S>(Vec<IslandRun<S>>);
-
-impl<S> Islands<S> {
-    /// Returns the log of each island's estimate of Z.
-    pub(super) fn estimates(&self) -> impl Iterator<Item = f64> {
-        self.0.iter().map(|run| run.log_likelihood.log_weight())
+    /// Returns the log of the island's estimate of Z.
+    pub(super) fn estimate(&self) -> f64 {
+        self.log_likelihood.log_weight()
     }
 }
 
-impl<S> From<IslandRun<S>> for Islands<S> {
-    fn from(island: IslandRun<S>) -> Self {
-        Self(vec![island])
-    }
-}
-
-impl<S> Merge for Islands<S> {
+impl<S> Merge for Vec<IslandRun<S>> {
     fn merge(&mut self, right: Self) {
-        self.0.extend(right.0);
+        self.extend(right);
     }
 }
 
@@ -128,13 +116,12 @@ impl<S> NestedSmcRun<S> {
 
     pub(super) fn new(
         found: FoundShells,
-        islands: Islands<S>,
+        islands: Vec<IslandRun<S>>,
         seed: u64,
         stopped_by: StoppedBy,
         (search_evaluations, seconds): (u64, f64),
     ) -> Result<Self> {
-        let estimates: Vec<f64> = islands.estimates().collect();
-        let Islands(islands) = islands;
+        let estimates: Vec<f64> = islands.iter().map(IslandRun::estimate).collect();
         let estimate = Estimate::of_islands(&estimates)?;
         let mut log_likelihood = WeightedMean::default();
         for run in &islands {

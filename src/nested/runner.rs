@@ -5,7 +5,7 @@ use std::time::Instant;
 use super::first_pass::{FoundShells, KernelTuning, ShellSearch};
 use super::island_task::IslandsTask;
 use super::path::{LevelAt, LevelPath};
-use super::run::{Islands, NestedSmcRun};
+use super::run::{IslandRun, NestedSmcRun};
 use super::settings::NestedSettings;
 use crate::estimate::{LogZ, Remedy, Warning};
 use crate::kernel::{Invariant, StepSize, Tunable, refuse_stages};
@@ -62,7 +62,7 @@ pub struct NestedSmc<'m, P, L, K> {
 pub(super) struct Formats<S> {
     pub(super) search: Format<Single<(FoundShells, u64)>>,
     pub(super) found: Format<(FoundShells, u64)>,
-    pub(super) islands: Format<Islands<S>>,
+    pub(super) islands: Format<Vec<IslandRun<S>>>,
 }
 
 impl<'m, P, L, K> NestedSmc<'m, P, L, K>
@@ -168,7 +168,13 @@ where
             None => {
                 let prior = LevelPath::new(self.problem, [])?;
                 let of_search = formats.as_ref().map(|formats| formats.search);
-                let searched = job.run(&self.search(&prior), of_search)?;
+                let search = ShellSearch {
+                    path: &prior,
+                    kernel: &self.kernel,
+                    tuning: self.tuning.as_ref(),
+                    settings,
+                };
+                let searched = job.run(&search, of_search)?;
                 let Single(found) = searched.whole(settings.chains)?;
                 let figures = found.0.levels.clone();
                 job.carry(format, found, &figures)?
@@ -177,7 +183,7 @@ where
         let path = LevelPath::new(self.problem, found.levels.iter().copied())?;
         let tuned = self.tuned(&path, &found)?;
         let kernel = tuned.as_ref().unwrap_or(&self.kernel);
-        let islands = IslandsTask::new(self.problem, &path, kernel, &found.shells, settings);
+        let islands = IslandsTask::new(&path, kernel, &found.shells, settings);
         job.foresee(islands.cost(islands.blocks()));
         let closed = job.run(&islands, formats.map(|formats| formats.islands))?;
         let stopped_by = closed.stopped_by.unwrap_or(StoppedBy::Chains);
@@ -193,16 +199,6 @@ where
         let remedy = Remedy::Islands(run.islands());
         run.warn(Warning::error_not_reached(asked, reached, None, remedy));
         Ok(run)
-    }
-
-    fn search<'s>(&'s self, path: &'s LevelPath<'m, P, L>) -> ShellSearch<'s, 'm, P, L, K> {
-        ShellSearch {
-            problem: self.problem,
-            path,
-            kernel: &self.kernel,
-            tuning: self.tuning.as_ref(),
-            settings: &self.settings,
-        }
     }
 
     /// Returns the kernel with the tuned step sizes, if there are any.

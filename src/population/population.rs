@@ -93,12 +93,13 @@ impl<P: AnnealingPath> Population<P> {
         })
     }
 
-    /// Lets the chains use the [surrogates](AnnealingPath::surrogate_at) of the path's models, if the path has any.
+    /// Lets the chains use the [surrogates](AnnealingPath::surrogate_at) of the path's models, if `wanted` and if the path
+    /// has any.
     /// Chains at the target stay at the exact target until [`leave_target`](Self::leave_target) is called.
-    pub(crate) fn by_surrogates(mut self) -> Self {
+    pub(crate) fn by_surrogates(mut self, wanted: bool) -> Self {
         let beta = self.model.beta();
-        self.on_surrogates = self.path.surrogate_at(beta).is_some();
-        if beta < 1.0 {
+        self.on_surrogates = wanted && self.path.surrogate_at(beta).is_some();
+        if self.on_surrogates && beta < 1.0 {
             (self.previous, self.model) = (self.model_at(beta), self.model_at(beta));
         }
         self
@@ -350,9 +351,6 @@ pub(crate) trait Moves<M: Intermediate> {
         workspace: &mut AnyWorkspace,
     ) -> Result<()>;
 
-    /// Returns the number of stages that the kernel requires.
-    fn required_stages(&self) -> Option<usize>;
-
     /// Returns the number of density evaluations of a move in `dimension` dimensions, at least 1.
     fn cost(&self, dimension: usize) -> u64;
 }
@@ -365,10 +363,6 @@ impl<M: Intermediate, K: TransitionKernel<M>> Moves<M> for K {
         workspace: &mut AnyWorkspace,
     ) -> Result<()> {
         self.advance(stage, block, workspace.of())
-    }
-
-    fn required_stages(&self) -> Option<usize> {
-        self.stages()
     }
 
     fn cost(&self, dimension: usize) -> u64 {
@@ -457,7 +451,7 @@ mod tests {
         let (states, rngs) = (vec![DVector::zeros(1); 8], streams(8, first)?);
         let path = Constant(Gaussian::standard(1)?);
         let chains = Population::from_states(path, 1.0, 0, states, rngs)?;
-        let (mut chains, kernel) = (chains.by_surrogates(), RandomWalkMetropolis::new(1.0)?);
+        let (mut chains, kernel) = (chains.by_surrogates(true), RandomWalkMetropolis::new(1.0)?);
         chains.stay(&kernel)?;
         chains.leave_target()?;
         assert!(

@@ -160,11 +160,8 @@ where
     }
 
     fn log_weights(&self) -> Vec<f64> {
-        let mut log_weights = Vec::with_capacity(self.chains());
-        for block in self.blocks() {
-            log_weights.extend_from_slice(block.log_weights());
-        }
-        log_weights
+        let blocks = self.blocks().map(Block::log_weights);
+        blocks.collect::<Vec<_>>().concat()
     }
 
     pub(crate) fn decisions(&self) -> Decisions {
@@ -215,11 +212,10 @@ where
     }
 
     fn places(&self) -> Vec<(usize, usize)> {
-        let mut places = Vec::with_capacity(self.chains());
-        for (block, chains) in self.blocks().enumerate() {
-            places.extend((0..chains.len()).map(|chain| (block, chain)));
-        }
-        places
+        let blocks = self.blocks().map(Block::len).enumerate();
+        blocks
+            .flat_map(|(block, chains)| (0..chains).map(move |chain| (block, chain)))
+            .collect()
     }
 
     fn copy(&mut self, from: (usize, usize), to: (usize, usize), copy: fn(&P::State) -> P::State) {

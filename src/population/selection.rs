@@ -58,13 +58,6 @@ impl<S> Genealogy<S> {
         }
     }
 
-    fn weights_if_due(&self, stage: usize, block: &Block<S>) -> Option<Vec<f64>> {
-        let extinct = block.alive().next().is_none();
-        let log_weights = block.log_weights();
-        let due = !extinct && self.selection.is_due(stage, log_weights);
-        due.then(|| log_weights.to_vec())
-    }
-
     /// Selects chains after a stage if due. Returns the log weights before the selection, and the chains' ancestors.
     pub(crate) fn select<P: AnnealingPath<State = S>>(
         &mut self,
@@ -73,9 +66,11 @@ impl<S> Genealogy<S> {
         kernel: &dyn Moves<P::At>,
     ) -> Result<Option<(Vec<f64>, Vec<usize>)>> {
         let block = population.block_mut();
-        let Some(log_weights) = self.weights_if_due(stage, block) else {
+        let is_extinct = block.alive().next().is_none();
+        if is_extinct || !self.selection.is_due(stage, block.log_weights()) {
             return Ok(None);
-        };
+        }
+        let log_weights = block.log_weights().to_vec();
         let rng = block.rng_mut(0);
         let ancestors = match &self.selection {
             Selection::Resampling(resampling) => {

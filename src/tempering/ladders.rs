@@ -73,13 +73,8 @@ impl PairSums {
 
     /// Returns true if no sum, read from a file, counts more than `scans` scans.
     pub(super) fn fits(&self, scans: usize) -> bool {
-        let Self {
-            forward,
-            reverse,
-            rejections,
-        } = self;
-        let counts = [forward.count(), reverse.count(), rejections.count()];
-        counts.into_iter().all(|count| count <= scans as u64)
+        let fits = |count: u64| count <= scans as u64;
+        fits(self.forward.count()) && fits(self.reverse.count()) && fits(self.rejections.count())
     }
 
     pub(super) fn merge(&mut self, other: &Self) {
@@ -191,7 +186,6 @@ impl<S> Ladder<S> {
 
 /// Ladders that move together. There is a population for each beta; its chain c belongs to ladder c.
 pub(crate) struct Ladders<P: AnnealingPath> {
-    pub(super) first: usize,
     pub(super) scans: usize,
     pub(super) populations: Vec<Population<P>>,
     /// Random streams for the swaps, by ladder.
@@ -211,18 +205,20 @@ where
         starts: Option<Starts<P::State>>,
     ) -> Result<Self> {
         let betas = plan.placed.schedule.betas();
-        let first = ladders.start;
-        let mut starts = starts.map(Vec::into_iter);
+        let mut starts = starts.into_iter().flatten();
         let population = |(j, &beta): (usize, &f64)| {
-            let streams = plan.streams(j, &ladders);
-            let Some(states) = starts.as_mut().and_then(Iterator::next) else {
-                let stream = streams[0].clone();
-                let mut population = Population::start(path.clone(), first, ladders.len(), stream)?;
-                population.place_at(beta)?;
-                return Ok(population.at_stage(j));
+            let (path, first, streams) = (path.clone(), ladders.start, plan.streams(j, &ladders));
+            let population = match starts.next() {
+                Some(states) => {
+                    Population::from_states(path, beta, first, states, streams.to_vec())?
+                }
+                None => {
+                    let stream = streams[0].clone();
+                    let mut drawn = Population::start(path, first, ladders.len(), stream)?;
+                    drawn.place_at(beta)?;
+                    drawn
+                }
             };
-            let streams = streams.to_vec();
-            let population = Population::from_states(path.clone(), beta, first, states, streams)?;
             Ok(population.at_stage(j))
         };
         let populations = betas.iter().enumerate().map(population);
@@ -234,7 +230,6 @@ where
             astray: false,
         };
         Ok(Self {
-            first,
             scans: 0,
             populations: populations.collect::<Result<_>>()?,
             rngs: plan.streams(betas.len(), &ladders).to_vec(),
@@ -286,12 +281,9 @@ where
         let (lower, upper) = self.populations.split_at_mut(j + 1);
         let (lower, upper) = (&mut lower[j], &mut upper[0]);
         let ratios = log_ratios(lower, upper, ladder).map_err(|fault| {
-            let place = (
-                self.first + ladder,
-                j + 1,
-                plan.placed.schedule.betas()[j + 1],
-            );
-            fault.of_model(upper.stage().model, place, upper.place_at_hand().0)
+            let (chains, stage, beta) = upper.place_at_hand();
+            let chain = upper.block().first_chain() + ladder;
+            fault.of_model(upper.stage().model, (chain, stage, beta), chains)
         })?;
         let figures = &mut self.ladders[ladder];
         figures.pairs[j].add(plan.placed.guesses[j], ratios);

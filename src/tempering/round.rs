@@ -9,16 +9,15 @@ use crate::kernel::{Decisions, Invariant};
 use crate::num::{Moments, cumulative};
 use crate::path::AnnealingPath;
 use crate::pilot::interpolate;
-use crate::schedule::Schedule;
 use crate::work::{Format, Halt, Merge, Pulse, Stepped, StoppedBy, Task};
 use crate::{Error, Result};
 
 /// A round of a tempered run. Each block of ladders starts where it ended the round before.
-pub(crate) struct Round<'t, 'p, P: AnnealingPath, K: Invariant<P::At>> {
+pub(crate) struct RoundTask<'t, 'p, P: AnnealingPath, K: Invariant<P::At>> {
     pub(super) run: &'t Tempering<'p, P, K>,
     pub(super) plan: Plan,
-    /// Starting states, by block; none in the first round.
-    pub(super) starts: Vec<Mutex<Option<Starts<P::State>>>>,
+    /// Starting states, by block; none in the first round. The lock lets a shared task give them away.
+    pub(super) starts: Mutex<Vec<Starts<P::State>>>,
     pub(super) codec: Option<Codec<P, K>>,
 }
 
@@ -30,11 +29,11 @@ pub(super) struct Codec<P: AnnealingPath, K: Invariant<P::At>> {
     pub(super) reached: Format<RoundsReached<P::State>>,
 }
 
-type ReadLadders<P, K> = fn(&Round<'_, '_, P, K>, usize, &[u8]) -> Result<Ladders<P>>;
+type ReadLadders<P, K> = fn(&RoundTask<'_, '_, P, K>, usize, &[u8]) -> Result<Ladders<P>>;
 
 crate::num::copy! { for [P: AnnealingPath, K: Invariant<P::At>] Codec<P, K> }
 
-impl<'p, P, K> Task for Round<'_, 'p, P, K>
+impl<'p, P, K> Task for RoundTask<'_, 'p, P, K>
 where
     P: AnnealingPath<State: Clone + Send> + Send + Sync,
     K: Invariant<P::At> + Sync,
@@ -93,26 +92,20 @@ where
 
     #[cfg(feature = "checkpoint")]
     fn check(&self, blocks: Range<usize>, output: &Self::Output) -> Result<()> {
-        let (plan, ladders) = (&self.plan, &output.ladders);
         let (first, last) = (self.chains(blocks.start), self.chains(blocks.end - 1));
-        Error::check_dimension("ladders", ladders.len(), last.end - first.start)?;
-        let betas = plan.placed.schedule.betas().len();
-        Error::check_dimension("decisions", output.decisions.len(), betas)?;
-        Error::check_dimension("blocks", output.ends.len(), blocks.len())?;
-        let mut ladders = ladders.iter();
-        ladders.try_for_each(|ladder| ladder.check(plan, plan.scans))
+        output.check(&self.plan, last.end - first.start, blocks.len())
     }
 }
 
-impl<P, K> Round<'_, '_, P, K>
+impl<P, K> RoundTask<'_, '_, P, K>
 where
     P: AnnealingPath<State: Clone + Send> + Send + Sync,
     K: Invariant<P::At> + Sync,
 {
     fn start(&self, block: usize) -> Result<Ladders<P>> {
-        // The lock only lets a shared task give the start away. Threads never wait, since each block has its own.
-        let start = self.starts[block].lock();
-        let start = start.unwrap_or_else(PoisonError::into_inner).take();
+        let mut starts = self.starts.lock().unwrap_or_else(PoisonError::into_inner);
+        let start = starts.get_mut(block).map(std::mem::take);
+        drop(starts);
         let ladders = self.run.settings.ladders_of(block);
         Ladders::start(&self.run.path, ladders, &self.plan, start)
     }
@@ -126,6 +119,18 @@ pub(crate) struct RoundResult<S> {
     pub(super) decisions: Vec<Decisions>,
     /// Final states, by block, from which the next round starts.
     pub(super) ends: Vec<Starts<S>>,
+}
+
+impl<S> RoundResult<S> {
+    /// Refuses a result read from a file if a round of so many ladders and blocks by `plan` cannot have it.
+    fn check(&self, plan: &Plan, ladders: usize, blocks: usize) -> Result<()> {
+        let betas = plan.placed.schedule.betas().len();
+        Error::check_dimension("ladders", self.ladders.len(), ladders)?;
+        Error::check_dimension("decisions", self.decisions.len(), betas)?;
+        Error::check_dimension("blocks", self.ends.len(), blocks)?;
+        let mut ladders = self.ladders.iter();
+        ladders.try_for_each(|ladder| ladder.check(plan, plan.scans))
+    }
 }
 
 impl<S: Send> Merge for RoundResult<S> {
@@ -144,8 +149,6 @@ impl<S: Send> Merge for RoundResult<S> {
 pub(super) struct RoundsReached<S> {
     pub(super) last: Option<FinishedRound<S>>,
     pub(super) next: Placed,
-    /// States by block, from which the next round starts.
-    pub(super) ends: Vec<Starts<S>>,
     pub(super) stopped_by: Option<StoppedBy>,
 }
 
@@ -160,8 +163,6 @@ impl<S> RoundsReached<S> {
         let expected = format!("the one after {done}, at most {most}");
         Error::check(follows, "round", next.round, expected)?;
         next.check(settings)?;
-        let blocks = last.map_or(0, |_| settings.blocks());
-        Error::check_dimension("blocks", self.ends.len(), blocks)?;
         last.map_or(Ok(()), |last| last.check(settings))
     }
 }
@@ -170,37 +171,24 @@ impl<S> RoundsReached<S> {
 #[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
 pub(super) struct FinishedRound<S> {
     pub(super) placed: Placed,
-    pub(super) ladders: Vec<Ladder<S>>,
-    pub(super) decisions: Vec<Decisions>,
+    pub(super) result: RoundResult<S>,
 }
 
 impl<S> FinishedRound<S> {
     fn check(&self, settings: &TemperingSettings) -> Result<()> {
         self.placed.check(settings)?;
         let plan = Plan::new(settings, self.placed.clone());
-        Error::check_dimension("ladders", self.ladders.len(), settings.ladders)?;
-        let betas = self.placed.schedule.betas().len();
-        Error::check_dimension("decisions", self.decisions.len(), betas)?;
-        let mut ladders = self.ladders.iter();
-        ladders.try_for_each(|ladder| ladder.check(&plan, plan.scans))
+        let result = &self.result;
+        result.check(&plan, settings.ladders, settings.blocks())
     }
 
     pub(super) fn figures(&self) -> RoundFigures {
-        RoundFigures::of(&self.ladders)
+        RoundFigures::of(&self.result.ladders)
     }
 
     pub(super) fn standard_error(&self) -> f64 {
-        let errors = self.figures().standard_errors(&self.ladders);
+        let errors = self.figures().standard_errors(&self.result.ladders);
         errors[errors.len() - 1]
-    }
-
-    pub(super) fn tuned(&self) -> Placed {
-        let (schedule, guesses) = self.figures().tuned(&self.placed);
-        Placed {
-            round: self.placed.round + 1,
-            schedule,
-            guesses,
-        }
     }
 }
 
@@ -255,7 +243,7 @@ impl RoundFigures {
     /// pair gets an equal share of `-log(1 - r)`, with r the rejection rate. For small r this is r itself (Syed et al.
     /// 2022); near 1 it still grows with the width of the gap. The sums of these shares and of the log ratios are
     /// interpolated linearly in beta. If new betas would coincide, the old ones stay.
-    fn tuned(&self, placed: &Placed) -> (Schedule, Vec<f64>) {
+    pub(super) fn tuned(&self, placed: &Placed) -> Placed {
         let (schedule, guesses) = (&placed.schedule, &placed.guesses);
         let gap = |pair: &PairSums| -(1.0 - pair.rejection()).clamp(LEAST_ACCEPTANCE, 1.0).ln();
         let gaps: Vec<f64> = self.pairs.iter().map(gap).collect();
@@ -275,7 +263,10 @@ impl RoundFigures {
             log_z[k] + share * (log_z[k + 1] - log_z[k])
         };
         let log_z: Vec<f64> = tuned.betas().iter().map(log_z_at).collect();
-        let guesses = log_z.windows(2).map(|pair| pair[1] - pair[0]).collect();
-        (tuned, guesses)
+        Placed {
+            round: placed.round + 1,
+            schedule: tuned,
+            guesses: log_z.windows(2).map(|pair| pair[1] - pair[0]).collect(),
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use super::ladders::{Placed, Plan};
-use super::round::{Codec, FinishedRound, Round, RoundResult, RoundsReached};
+use super::round::{Codec, FinishedRound, RoundResult, RoundTask, RoundsReached};
 use super::run::TemperingRun;
 use super::runner::{Tempering, TemperingSettings};
 use crate::estimate::{LogZ, Remedy, Warning};
@@ -62,15 +62,11 @@ where
         job.foresee(steps(rounds) - finished);
         while at.stopped_by.is_none() {
             let plan = Plan::new(&self.settings, at.next);
-            let starts = std::mem::take(&mut at.ends).into_iter().map(Some);
-            let starts = starts
-                .chain(std::iter::repeat_with(|| None))
-                .map(Mutex::new);
-            let starts = starts.take(self.settings.blocks()).collect();
-            let round = Round {
+            let ends = at.last.as_mut().map(|last| &mut last.result.ends);
+            let round = RoundTask {
                 run: self,
                 plan,
-                starts,
+                starts: Mutex::new(ends.map(std::mem::take).unwrap_or_default()),
                 codec,
             };
             let closed = job.run(&round, codec.map(|codec| codec.output))?;
@@ -91,7 +87,6 @@ where
                 schedule: schedule.clone(),
                 guesses: vec![0.0; schedule.stages()],
             },
-            ends: Vec::new(),
             stopped_by: None,
         }
     }
@@ -111,19 +106,10 @@ where
                 ..self.first()
             };
         }
-        let RoundResult {
-            ladders,
-            decisions,
-            ends,
-        } = fold(closed.prefix).expect("there are blocks");
-        let last = FinishedRound {
-            placed,
-            ladders,
-            decisions,
-        };
+        let result = fold(closed.prefix).expect("there are blocks");
+        let last = FinishedRound { placed, result };
         RoundsReached {
-            next: last.tuned(),
-            ends,
+            next: last.figures().tuned(&last.placed),
             stopped_by: self.ended_by(&last),
             last: Some(last),
         }
@@ -205,7 +191,6 @@ mod tests {
         assert!(refused(&|at| at.next.round = 2));
         assert!(refused(&|at| at.next.guesses.clear()));
         assert!(refused(&|at| at.next.guesses[0] = f64::NAN));
-        assert!(refused(&|at| at.ends.push(Vec::new())));
         Ok(())
     }
 }

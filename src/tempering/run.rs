@@ -61,7 +61,7 @@ impl<S> TemperingRun<S> {
     ) -> Result<Self> {
         let figures = last.figures();
         let log_ratios = figures.log_ratios(&last.placed.guesses);
-        let mut ladders = last.ladders;
+        let mut ladders = last.result.ladders;
         let chains = ladders.len();
         if !log_ratios.iter().all(|ratio| ratio.is_finite()) {
             return Err(Error::AllWeightsZero { chains });
@@ -82,12 +82,17 @@ impl<S> TemperingRun<S> {
                 .into_iter()
                 .flat_map(|ladder| ladder.samples)
                 .collect(),
-            acceptances: last.decisions.iter().map(Decisions::acceptance).collect(),
+            acceptances: last
+                .result
+                .decisions
+                .iter()
+                .map(Decisions::acceptance)
+                .collect(),
             warnings: Vec::new(),
             evaluations,
             seconds,
         };
-        let undecided = last.decisions.iter().map(|all| all.undecided > 0);
+        let undecided = last.result.decisions.iter().map(|all| all.undecided > 0);
         let mut warnings = Vec::new();
         warnings.extend((dead > 0).then_some(Warning::DeadChains { dead, chains }));
         warnings.extend(run.find_warnings());

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::ladders::{Ladder, Ladders};
-use super::round::{Codec, Round};
+use super::round::{Codec, RoundTask};
 use super::run::TemperingRun;
 use super::runner::Tempering;
 use crate::ais::identity;
@@ -36,7 +36,11 @@ where
 }
 
 /// Reads ladders that [`write_ladders`] wrote, and refuses other bytes.
-fn read_ladders<P, K>(task: &Round<'_, '_, P, K>, block: usize, bytes: &[u8]) -> Result<Ladders<P>>
+fn read_ladders<P, K>(
+    task: &RoundTask<'_, '_, P, K>,
+    block: usize,
+    bytes: &[u8],
+) -> Result<Ladders<P>>
 where
     P: AnnealingPath<State: Clone + DeserializeOwned>,
     K: Invariant<P::At>,
@@ -62,7 +66,6 @@ where
     };
     let populations = blocks.into_iter().zip(betas).enumerate();
     Ok(Ladders {
-        first: range.start,
         scans,
         populations: populations.map(population).collect::<Result<_>>()?,
         rngs,

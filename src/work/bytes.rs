@@ -1,5 +1,6 @@
 //! Values as bytes, for checkpoints and other processes.
 
+pub(crate) use crc32fast::hash as checksum;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -41,8 +42,4 @@ impl<T: Serialize + DeserializeOwned> Format<T> {
 pub(crate) fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     let panic = |message| Error::invalid("states", format!("a panic: {message}"), "none");
     caught_once(work).unwrap_or_else(|message| Err(panic(message)))
-}
-
-pub(crate) fn checksum(bytes: &[u8]) -> u32 {
-    crc32fast::hash(bytes)
 }

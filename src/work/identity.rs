@@ -127,35 +127,35 @@ impl Probe {
             pairs.position(|(mine, theirs)| !is_like(mine, theirs))
         };
         let shown = |what, chain| format!("{what}, as chain {chain} of a probe shows");
-        if let Some(chain) = differs(ProbeChain::starts_as) {
+        let starts_alike = |mine: &ProbeChain, theirs: &ProbeChain| {
+            mine.is_close(&[mine.base], &[theirs.base]) && mine.is_close(&mine.path, &theirs.path)
+        };
+        if let Some(chain) = differs(starts_alike) {
             let found = shown("from or to another model (base, target or data)", chain);
             return Some(("a path", found));
         }
         // Random bits may depend on the number of chains in a block.
         let comparable = self.chains.len() == other.chains.len();
-        let chain = differs(ProbeChain::moves_as).filter(|_| comparable)?;
+        let moves_alike =
+            |mine: &ProbeChain, theirs: &ProbeChain| mine.is_close(&mine.moved, &theirs.moved);
+        let chain = differs(moves_alike).filter(|_| comparable)?;
         let found = shown("that moves otherwise (its kind or parameters)", chain);
         Some(("a kernel", found))
     }
 }
 
 impl ProbeChain {
-    fn starts_as(&self, other: &Self) -> bool {
-        self.is_close((&[self.base], &[other.base])) && self.is_close((&self.path, &other.path))
-    }
-
-    fn moves_as(&self, other: &Self) -> bool {
-        self.is_close((&self.moved, &other.moved))
-    }
-
     /// Returns whether two lists agree up to [`TOLERANCE`], relative to their values and the base's log density.
-    fn is_close(&self, (some, others): (&[f64], &[f64])) -> bool {
+    fn is_close(&self, some: &[f64], others: &[f64]) -> bool {
         let size = 1.0 + self.base.abs();
-        let close = |(x, y): (&f64, &f64)| {
-            x == y || (x - y).abs() <= TOLERANCE * (size + x.abs().max(y.abs()))
-        };
-        some.len() == others.len() && some.iter().zip(others).all(close)
+        let mut pairs = some.iter().zip(others);
+        some.len() == others.len() && pairs.all(|(&x, &y)| is_close(x, y, size))
     }
+}
+
+/// Returns whether two numbers agree up to [`TOLERANCE`], relative to `size` and their own sizes.
+pub(super) fn is_close(x: f64, y: f64, size: f64) -> bool {
+    x == y || (x - y).abs() <= TOLERANCE * (size + x.abs().max(y.abs()))
 }
 
 fn finite(x: f64) -> f64 {

@@ -180,7 +180,9 @@ impl<T: Merge> Ledger<T> {
 
     /// Takes in the output of finished blocks, to be merged by [`merge`](Self::merge).
     pub(super) fn take(&self, node: Node<T>) {
-        self.books().wait(node);
+        let mut books = self.books();
+        let place = books.place_of(node.blocks().start);
+        books.waiting.insert(place, node);
     }
 
     /// Merges the blocks before the first unfinished one, until the rule ends the work. The rule is asked after each
@@ -212,11 +214,7 @@ impl<T: Merge> Ledger<T> {
 
     pub(super) fn take_failure(&self, failure: Failure) {
         let mut books = self.books();
-        self.cancel_from(if failure.ends_all {
-            0
-        } else {
-            failure.block + 1
-        });
+        self.cancel_from(failure.order());
         let first = books.failed.as_ref();
         if first.is_none_or(|first| failure.order() < first.order()) {
             books.failed = Some(failure);
@@ -320,12 +318,6 @@ impl<T> Books<T> {
         let enough = self.stopped_by == Some(StoppedBy::StandardError);
         let beyond = self.waiting.iter().filter(move |_| !enough);
         self.prefix.iter().chain(beyond)
-    }
-
-    /// Inserts a finished block among the waiting ones.
-    fn wait(&mut self, node: Node<T>) {
-        let place = self.place_of(node.blocks().start);
-        self.waiting.insert(place, node);
     }
 
     fn place_of(&self, block: usize) -> usize {

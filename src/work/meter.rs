@@ -96,7 +96,7 @@ impl<'a> Meter<'a> {
         // Of several threads that come at the same time, only the first finds an older time.
         let late = self.called.fetch_max(now, Ordering::Relaxed) < now;
         let is_due = late || done / tick > before / tick || done == total;
-        if is_due && callback(self.at(done, checkpoint_age())).is_break() {
+        if is_due && callback(self.at(done, checkpoint_age())) {
             self.is_stopped.store(true, Ordering::Relaxed);
         }
         self.is_stopped.load(Ordering::Relaxed)

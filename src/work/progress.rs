@@ -62,26 +62,22 @@ impl fmt::Display for Progress {
             )?;
         }
         if self.seconds_left.is_finite() {
-            write!(f, ", {} left", Span(self.seconds_left))?;
+            write!(f, ", {} left", span(self.seconds_left))?;
             f.write_str(if self.task.is_empty() { "" } else { " of it" })?;
         }
         match self.checkpoint_age {
-            Some(age) => write!(f, ", last checkpoint {} ago", Span(age)),
+            Some(age) => write!(f, ", last checkpoint {} ago", span(age)),
             None => Ok(()),
         }
     }
 }
 
-/// A time in seconds, shown in a suitable unit.
-struct Span(f64);
-
-impl fmt::Display for Span {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            seconds if seconds < 120.0 => write!(f, "{seconds:.0} s"),
-            seconds if seconds < 7_200.0 => write!(f, "{:.0} min", seconds / 60.0),
-            seconds => write!(f, "{:.1} h", seconds / 3_600.0),
-        }
+/// Returns a time in a suitable unit.
+fn span(seconds: f64) -> String {
+    match seconds {
+        _ if seconds < 120.0 => format!("{seconds:.0} s"),
+        _ if seconds < 7_200.0 => format!("{:.0} min", seconds / 60.0),
+        _ => format!("{:.1} h", seconds / 3_600.0),
     }
 }
 
@@ -103,15 +99,13 @@ impl Verdict for ControlFlow<()> {
     }
 }
 
-pub(crate) type Callback<'p> = Box<dyn Fn(Progress) -> ControlFlow<()> + Sync + 'p>;
+/// A progress callback, which returns whether the run should stop.
+pub(crate) type Callback<'p> = Box<dyn Fn(Progress) -> bool + Sync + 'p>;
 
 pub(crate) fn callback<'p, V: Verdict>(
     progress: impl Fn(Progress) -> V + Sync + 'p,
 ) -> Callback<'p> {
-    Box::new(move |at| match progress(at).stops() {
-        true => ControlFlow::Break(()),
-        false => ControlFlow::Continue(()),
-    })
+    Box::new(move |at| progress(at).stops())
 }
 
 #[cfg(feature = "progress")]

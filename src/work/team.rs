@@ -10,14 +10,12 @@ use serde::de::DeserializeOwned;
 
 use super::bytes::{decode, encode};
 use super::execution::check_outside_pool;
+use super::identity::is_close;
 use super::ledger::Share;
 use crate::{Error, Result};
 
 /// Shortest and longest pause between two meetings. A pause is a tenth of the time since the work began.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
-
-/// Relative difference that still counts as rounding.
-const TOLERANCE: f64 = 1e-6;
 
 /// First byte of a message with a value, and first byte of a message with a failure.
 const VALUE: u8 = 0;
@@ -258,11 +256,8 @@ fn difference(mine: &[f64], first: &[f64]) -> Option<String> {
     if mine_len != first_len {
         return Some(format!("has found {mine_len} figures, rank 0 {first_len}"));
     }
-    let is_close = |x: f64, y: f64| {
-        let size = 1.0 + x.abs().max(y.abs());
-        x == y || x.is_nan() && y.is_nan() || (x - y).abs() <= TOLERANCE * size
-    };
-    let (x, y) = mine.iter().zip(first).find(|(x, y)| !is_close(**x, **y))?;
+    let alike = |x: f64, y: f64| x.is_nan() && y.is_nan() || is_close(x, y, 1.0);
+    let (x, y) = mine.iter().zip(first).find(|(x, y)| !alike(**x, **y))?;
     Some(format!("has found {x} where rank 0 found {y}"))
 }
 

@@ -23,4 +23,4 @@ pub use mixture_path::MixtureAt;
 pub(super) use mixture_path::{MixturePath, from_base};
 pub(super) use normalizer::compare_normalizer;
 pub use runner::BaseSearch;
-pub(super) use search::{ChallengeStream, LEAST_MOVES, LawOf, Search, gradient_of};
+pub(super) use search::{ChallengeStream, LawOf, Search, gradient_of};

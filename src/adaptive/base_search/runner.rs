@@ -7,14 +7,14 @@ use nalgebra::DVector;
 use super::find_modes::FindModes;
 use super::found_base::FoundBase;
 use super::mixture_path::MixtureAt;
-use super::search::{LEAST_MOVES, LawOf, Search, gradient_of};
+use super::search::{LawOf, Search, gradient_of};
+use crate::Result;
 use crate::adaptive::tuner::Tuner;
 use crate::kernel::{TransitionKernel, Tunable};
 use crate::model::{Differentiable, NormalizedModel};
 use crate::num::setters;
 use crate::path::AnnealingPath;
 use crate::work::{Execution, Job, controls};
-use crate::{Error, Result};
 
 /// A search for a base from which a run finds mass of a target that chains from the path's own base may miss.
 ///
@@ -101,7 +101,7 @@ impl<'p, P: AnnealingPath, K> BaseSearch<'p, P, K> {
         seed of search: u64,
     }
 
-    controls! { 'p, "There is no result then: an [`Error::Stopped`]." }
+    controls! { 'p, "There is no result then: an [`Error::Stopped`](crate::Error::Stopped)." }
 }
 
 impl<P, K> BaseSearch<'_, P, K>
@@ -115,16 +115,11 @@ where
     /// # Errors
     /// A budget that is too small; a log normaliser of the base that its samples contradict; [states](Self::states)
     /// without a density; a wrong [gradient](Self::with_gradient); the errors of
-    /// [`FirstPass::run`](crate::adaptive::FirstPass::run); [`Error::Stopped`].
+    /// [`FirstPass::run`](crate::adaptive::FirstPass::run); [`Error::Stopped`](crate::Error::Stopped).
     pub fn run(&self) -> Result<FoundBase<P, LawOf<P>>> {
         let job = Job::new(&self.execution)?;
-        let checked = self.search.check()?;
-        let each = self.search.evaluations();
-        let (budget, least) = (self.budget, LEAST_MOVES * each);
-        let expected = format!("at least {least} evaluations");
-        Error::check(budget >= least, "budget", budget, expected)?;
-        job.foresee(budget / each);
-        let found = self.search.find(budget.saturating_sub(checked), &job)?;
+        let (left, checked) = self.search.begin(|_| self.budget, &job)?;
+        let found = self.search.find(left, &job)?;
         Ok(FoundBase {
             evaluations: found.evaluations + checked,
             ..found

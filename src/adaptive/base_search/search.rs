@@ -16,7 +16,7 @@ use super::modes::EVALUATIONS_PER_DRAW;
 use super::normalizer::compare_normalizer;
 use super::population_monte_carlo::mixed;
 use crate::adaptive::first_pass::FirstPass;
-use crate::adaptive::first_pass_task::{Arrived, FirstPassTask};
+use crate::adaptive::first_pass_task::Arrived;
 use crate::adaptive::tuner::Tuner;
 use crate::kernel::{TransitionKernel, refuse_stages};
 use crate::model::{
@@ -119,7 +119,7 @@ pub(in crate::adaptive) type LawOf<P> = <<P as AnnealingPath>::State as FindMode
 
 /// Smallest budget of a search, in moves. Scouts and cooling alone take 1,200 moves or more, since at least 64 chains
 /// make at least one move at each of 16 powers.
-pub(in crate::adaptive) const LEAST_MOVES: u64 = 5_000;
+const LEAST_MOVES: u64 = 5_000;
 /// Shares of the budget for scouts and for cooling: first without climbs, then with them. Optima and fits get the rest.
 /// On centred hierarchies, a smaller share for the fits is one reason why second runs miss mass.
 const BUDGET_SHARES: [[f64; 2]; 2] = [[0.36, 0.28], [0.09, 0.17]];
@@ -169,9 +169,26 @@ where
     P::At: Send + Sync,
     K: TransitionKernel<MixtureAt<P, LawOf<P>>> + Clone + Send + Sync,
 {
+    /// Checks the search and its budget, a function of the smallest one that suffices. Returns the evaluations left of
+    /// the budget, and those that the checks spent.
+    pub(in crate::adaptive) fn begin(
+        &self,
+        budget: impl FnOnce(u64) -> u64,
+        job: &Job<'_>,
+    ) -> Result<(u64, u64)> {
+        let checked = self.check()?;
+        let each = self.evaluations();
+        let least = LEAST_MOVES * each;
+        let budget = budget(least);
+        let expected = format!("at least {least} evaluations");
+        Error::check(budget >= least, "budget", budget, expected)?;
+        job.foresee(budget / each);
+        Ok((budget.saturating_sub(checked), checked))
+    }
+
     /// Refuses a kernel with parameters for each stage, a log normaliser that the base's samples contradict, a wrong
     /// gradient, and states without a density. Returns the number of evaluations of the target.
-    pub(in crate::adaptive) fn check(&self) -> Result<u64> {
+    fn check(&self) -> Result<u64> {
         refuse_stages(self.kernel.stages())?;
         self.compare_normalizer()?;
         let of_gradient = self.check_gradient()?;
@@ -263,7 +280,7 @@ where
                 stopped.get().is_some()
             };
             let trails = trails.with_draws(draws);
-            self.mixture(&own, &trails, (fitting, &is_over), &mut seeds)
+            self.mixture(&own, &trails, fitting, &is_over, &mut seeds)
         };
         let panicked = |message| Error::panicked(message, 0..starts);
         let (base, modes, fitted) = caught_once(mixture).map_err(panicked)??;
@@ -289,20 +306,16 @@ where
         job: &Job<'_>,
         seeds: &mut StreamRng,
     ) -> Result<(Arrived<P::State, K>, u64)> {
-        let mut scout = |kernel: &K, size: (usize, usize), terms: (u64, bool)| {
-            self.scout((own.clone(), kernel), size, terms, (seeds.next_u64(), job))
-        };
-        let few = scout(
-            &self.kernel,
-            (FEWEST_SCOUTS as usize, 2),
-            (allowance / 4, true),
-        )?
-        .found;
+        let few = self.pass(own, &self.kernel).seed(seeds.next_u64());
+        let few = few.chains(FEWEST_SCOUTS as usize).moves(2);
+        let few = few.scout(allowance / 4, true, job)?.found;
         let left = allowance.saturating_sub(few.evaluations);
         // A chain makes half the moves of the first population, at half the cost.
         let chains = ((2 * FEWEST_SCOUTS).saturating_mul(left) / few.evaluations.max(1))
             .clamp(FEWEST_SCOUTS, MOST_SCOUTS);
-        let many = scout(&few.kernel, (chains as usize, 1), (left, false))?;
+        let many = self.pass(own, &few.kernel).seed(seeds.next_u64());
+        let many = many.chains(chains as usize).moves(1);
+        let many = many.scout(left, false, job)?;
         let spent = few.evaluations + many.found.evaluations;
         Ok((many, spent))
     }
@@ -342,7 +355,8 @@ where
         &self,
         own: &MixturePath<P, LawOf<P>>,
         trails: &Trails<P::State>,
-        (allowance, is_over): (u64, &dyn Fn() -> bool),
+        allowance: u64,
+        is_over: &dyn Fn() -> bool,
         rng: &mut StreamRng,
     ) -> Result<(MixtureBase<P, LawOf<P>>, usize, u64)> {
         let log_density = |state: &P::State| own.target().log_density(state);
@@ -372,27 +386,12 @@ where
         Ok((base, count, target.spent.get()))
     }
 
-    /// Anneals `chains` chains with `moves` moves a stage. When `allowance` is spent, one stage leads to the target. With
-    /// `checks` the kernel checks the model.
-    pub(in crate::adaptive) fn scout(
+    /// Returns a first pass along a path from a mixture.
+    pub(in crate::adaptive) fn pass(
         &self,
-        (path, kernel): (MixturePath<P, LawOf<P>>, &K),
-        (chains, moves): (usize, usize),
-        (allowance, checks): (u64, bool),
-        (seed, job): (u64, &Job<'_>),
-    ) -> Result<Arrived<P::State, K>> {
-        let settings = FirstPass::with(path, kernel.clone(), self.tuner, 0.0)
-            .chains(chains)
-            .moves(moves)
-            .seed(seed);
-        let task = FirstPassTask {
-            settings: &settings,
-            allowance,
-            smaller: None,
-            checks,
-            later: None,
-        };
-        let Single(scouts) = job.complete(&task)?.whole(chains)?;
-        Ok(scouts)
+        path: &MixturePath<P, LawOf<P>>,
+        kernel: &K,
+    ) -> FirstPass<'static, MixturePath<P, LawOf<P>>, K> {
+        FirstPass::with(path.clone(), kernel.clone(), self.tuner, 0.0)
     }
 }

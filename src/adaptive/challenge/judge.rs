@@ -105,14 +105,15 @@ impl<'r> Judged<'r> {
     /// # Errors
     /// A confidence outside (0, 1).
     pub fn new(first: &'r dyn LogZ, second: &'r dyn LogZ, confidence: f64) -> Result<Self> {
-        Self::from_base(first, second, (confidence, true))
+        Self::from_base(first, second, confidence, true)
     }
 
     /// Judges `first` by `second`. Unless `is_compared`, `second` can neither contradict `first` nor improve on it.
     pub(super) fn from_base(
         first: &'r dyn LogZ,
         second: &'r dyn LogZ,
-        (confidence, is_compared): (f64, bool),
+        confidence: f64,
+        is_compared: bool,
     ) -> Result<Self> {
         Error::check_inner_fraction("confidence", confidence)?;
         let [own, bound] = bounds(first, second, confidence)?;
@@ -218,11 +219,8 @@ impl<'r> Judged<'r> {
         let figures = |of: &dyn LogZ| format!("{:.3} +- {:.3}", of.log_z(), of.standard_error());
         match self.judgement {
             Judgement::Confirmed => {
-                write!(
-                    f,
-                    "a second run, {}, does not contradict it",
-                    figures(self.second)
-                )
+                let second = figures(self.second);
+                write!(f, "a second run, {second}, does not contradict it")
             }
             Judgement::Contradicted { .. } => f.write_str("contradicts the first run"),
             Judgement::Improved { .. } => {

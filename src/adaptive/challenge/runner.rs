@@ -6,8 +6,8 @@ use nalgebra::DVector;
 
 use super::judge::CHALLENGE_CONFIDENCE;
 use super::result::ChallengeRun;
-use super::second::{Asked, SecondCodec, challenge};
-use crate::adaptive::base_search::{FindModes, LEAST_MOVES, LawOf, MixtureAt, Search, gradient_of};
+use crate::Result;
+use crate::adaptive::base_search::{FindModes, LawOf, MixtureAt, Search, gradient_of};
 use crate::adaptive::tuner::Tuner;
 use crate::estimate::LogZ;
 use crate::kernel::{TransitionKernel, Tunable};
@@ -15,7 +15,6 @@ use crate::model::{Differentiable, NormalizedModel};
 use crate::num::setters;
 use crate::path::AnnealingPath;
 use crate::work::{Execution, Job, controls};
-use crate::{Error, Result};
 
 /// A second run that looks for mass that a first one missed.
 ///
@@ -54,9 +53,9 @@ use crate::{Error, Result};
 pub struct Challenge<'p, P: AnnealingPath, K> {
     pub(in crate::adaptive) search: Search<'p, P, K>,
     pub(in crate::adaptive) first: &'p dyn LogZ,
-    pub(in crate::adaptive) log_base_normalizer: f64,
-    budget: Option<u64>,
-    confidence: f64,
+    pub(in crate::adaptive) base_log_z: f64,
+    pub(super) budget: Option<u64>,
+    pub(in crate::adaptive) confidence: f64,
     pub(in crate::adaptive) execution: Execution<'p>,
 }
 
@@ -78,20 +77,13 @@ impl<'p, P: AnnealingPath, K> Challenge<'p, P, K> {
         P::Base: NormalizedModel,
     {
         Self {
-            log_base_normalizer: path.base().log_normalizer(),
+            base_log_z: path.base().log_normalizer(),
             search: Search::new(path, kernel),
             first,
             budget: None,
             confidence: CHALLENGE_CONFIDENCE,
             execution: Execution::default(),
         }
-    }
-
-    /// Sets the log normaliser of the base, in place of the base's own. With 0 the result is `log(Z_K / Z_0)`. The
-    /// first run must use the same value.
-    pub fn base_log_z(mut self, log_base_normalizer: f64) -> Self {
-        self.log_base_normalizer = log_base_normalizer;
-        self
     }
 
     /// Lets climbs and Laplace's approximation use the gradient of the target, instead of random walks and finite
@@ -112,6 +104,9 @@ impl<'p, P: AnnealingPath, K> Challenge<'p, P, K> {
     }
 
     setters! {
+        /// Sets the log normaliser of the base, in place of the base's own. With 0 the result is `log(Z_K / Z_0)`. The
+        /// first run must use the same value.
+        base_log_z: f64,
         /// Sets the number of density evaluations to spend; by default the first run's
         /// [`challenge_budget`](LogZ::challenge_budget), and at least 5,000 moves. A value with its gradient
         /// counts as one.
@@ -122,13 +117,11 @@ impl<'p, P: AnnealingPath, K> Challenge<'p, P, K> {
         confidence: f64,
     }
 
-    controls! { 'p, "The result is that of a second run of the finished blocks; before it is an [`Error::Stopped`]." }
+    controls! { 'p, "The result is that of a second run of the finished blocks; before it is an [`Error::Stopped`](crate::Error::Stopped)." }
 
-    pub(in crate::adaptive) fn confidence_and_budget(&self) -> (f64, u64) {
-        (
-            self.confidence,
-            self.budget.unwrap_or(self.first.challenge_budget()),
-        )
+    /// Returns the number of evaluations that the challenge may spend.
+    pub(in crate::adaptive) fn allowance(&self) -> u64 {
+        self.budget.unwrap_or(self.first.challenge_budget())
     }
 }
 
@@ -143,40 +136,10 @@ where
     /// # Errors
     /// Settings out of range; a budget that is too small; a log normaliser that the base's samples contradict;
     /// [states](Self::states) without a density; a wrong [gradient](Self::with_gradient); the errors of
-    /// [`FirstPass::run`](crate::adaptive::FirstPass::run) and [`Ais::run`](crate::ais::Ais::run); [`Error::Stopped`]
+    /// [`FirstPass::run`](crate::adaptive::FirstPass::run) and [`Ais::run`](crate::ais::Ais::run); [`Error::Stopped`](crate::Error::Stopped)
     /// before the second run has finished a block of chains.
     pub fn run(&self) -> Result<ChallengeRun<'p, P::State>> {
         self.go_with(None, &mut Job::new(&self.execution)?)
-    }
-
-    /// Runs the challenge.
-    pub(in crate::adaptive) fn go_with(
-        &self,
-        codec: Option<SecondCodec<P>>,
-        job: &mut Job<'_>,
-    ) -> Result<ChallengeRun<'p, P::State>> {
-        let (confidence, budget) = self.confidence_and_budget();
-        Error::check_inner_fraction("confidence", confidence)?;
-        Error::check_number("log normalizer of the base", self.log_base_normalizer)?;
-        let checked = self.search.check()?;
-        let each = self.search.evaluations();
-        let least = LEAST_MOVES * each;
-        let is_enough = self.budget.is_none_or(|budget| budget >= least);
-        let expected = format!("at least {least} evaluations");
-        Error::check(is_enough, "budget", budget, expected)?;
-        let budget = budget.max(least);
-        job.foresee(budget / each);
-        let asked = Asked {
-            budget,
-            checked,
-            confidence,
-            log_base_normalizer: self.log_base_normalizer,
-        };
-        let second = challenge(&self.search, self.first, &asked, codec, job)?;
-        Ok(ChallengeRun {
-            first: self.first,
-            second,
-        })
     }
 }
 

@@ -155,7 +155,7 @@ where
     check_log_z(&whole.draws, last_pair(passes), own_log_z)?;
     let settled = settle(least_covered(&whole.base, passes))?;
     check_lost(&at_target, &log_ratios(&whole.base, &settled))?;
-    let own_share = 1.0 - whole.laws.iter().map(|(share, _)| share).sum::<f64>();
+    let own_share = whole.base.own_share();
     Ok((FittedBase::new(whole.laws, own_share)?, whole.draws.share()))
 }
 

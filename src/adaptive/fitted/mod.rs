@@ -7,15 +7,15 @@ mod task;
 
 pub(super) use adapted::TOGETHER;
 pub use base::{FittedBase, NotFitted};
-pub(super) use task::{Begun, FitTask};
 
 use std::sync::Arc;
 
 use nalgebra::DVector;
 
 use super::base_search::{MixtureAt, MixtureBase, compare_normalizer, from_base};
+use super::first_pass::FirstPassRun;
 use super::first_pass_task::Known;
-use super::round::{Ended, Layout, Start};
+use super::round::{Layout, RoundPart};
 use crate::Result;
 #[cfg(feature = "checkpoint")]
 use crate::ais::block_codec;
@@ -42,14 +42,14 @@ pub(super) trait Fits<S, K>: Send + Sync {
         rng: &mut StreamRng,
     ) -> Result<Fitted>;
 
-    /// Runs a round from a fitted base. Without a schedule its chains are draws that do not move.
+    /// Runs a round from a fitted base. Without a kernel and a schedule its chains are draws that do not move.
     fn round(
         &self,
         base: &FittedBase,
-        start: (Option<Start<K>>, u64),
-        layout: &Layout<S>,
+        start: Option<(K, Schedule)>,
+        layout: Layout<S>,
         job: &mut Job<'_>,
-    ) -> Result<Ended<S>>;
+    ) -> Result<RoundPart<S>>;
 }
 
 /// A function that moves states at the target.
@@ -84,20 +84,22 @@ pub(super) struct Fitted {
     evaluations: u64,
 }
 
-pub(super) type Fitting<'p, S, K> = Arc<dyn Fits<S, K> + 'p>;
-
-/// Returns a [`Fits`] for the target of `path`.
-pub(super) fn fitting<'p, P, K>(path: P) -> Fitting<'p, DVector<f64>, K>
-where
-    P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel + Sync> + Send + Sync + 'p,
-    P::At: Send + Sync,
-    K: TransitionKernel<MixtureAt<P, StudentT>> + Send + Sync,
-{
-    Arc::new(BaseOfPath(path))
+/// The first of the last two passes, with the evaluations of all passes and fits; and the base, with the effective share of
+/// its draws.
+#[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
+pub(in crate::adaptive) struct Begun<K> {
+    pub(in crate::adaptive) first: FirstPassRun<K>,
+    pub(in crate::adaptive) base: Found,
+    /// Number of chains of the first two passes together.
+    pub(in crate::adaptive) chains: usize,
+    /// Number of evaluations of passes with too many chains for the budget.
+    pub(in crate::adaptive) in_vain: u64,
 }
 
+pub(super) type Fitting<'p, S, K> = Arc<dyn Fits<S, K> + 'p>;
+
 /// Fits bases for the target of a path.
-struct BaseOfPath<P>(P);
+pub(super) struct BaseOfPath<P>(pub(super) P);
 
 impl<P, K> Fits<DVector<f64>, K> for BaseOfPath<P>
 where
@@ -128,25 +130,25 @@ where
     fn round(
         &self,
         base: &FittedBase,
-        (start, seed): (Option<Start<K>>, u64),
-        layout: &Layout<DVector<f64>>,
+        start: Option<(K, Schedule)>,
+        layout: Layout<DVector<f64>>,
         job: &mut Job<'_>,
-    ) -> Result<Ended<DVector<f64>>> {
+    ) -> Result<RoundPart<DVector<f64>>> {
         let log_z = self.0.base().log_normalizer();
         let base = MixtureBase::with_log_z(self.0.clone(), log_z, base.laws().to_vec());
         let path = from_base(&self.0, base);
         // The new base is normalised.
         let layout = Layout {
             log_base_normalizer: layout.log_base_normalizer - log_z,
-            ..*layout
+            ..layout
         };
         #[cfg(feature = "checkpoint")]
-        let codec = block_codec();
+        let codec = Some(block_codec());
         #[cfg(not(feature = "checkpoint"))]
         let codec = None;
         match start {
-            Some(start) => layout.run(path, start, codec, job),
-            None => layout.run(path, (Rest, Schedule::linear(1)?, seed), codec, job),
+            Some((kernel, schedule)) => layout.run(path, kernel, schedule, codec, job),
+            None => layout.run(path, Rest, Schedule::linear(1)?, codec, job),
         }
     }
 }

@@ -6,45 +6,71 @@ use std::time::Instant;
 use rand::Rng;
 
 use super::adapted::{DRAWS, MOST_STEPS, TOGETHER};
-use super::{Fitting, Found, NotFitted, PassStates, Refused};
+use super::{Begun, Fitting, Found, NotFitted, PassStates, Refused};
 use crate::Result;
+use crate::adaptive::barrier::Barrier;
 use crate::adaptive::covariance::Shapes;
 use crate::adaptive::first_pass::{FIRST_BLOCK, FirstPass, FirstPassRun};
-use crate::adaptive::first_pass_task::{FirstPassAtWork, Later};
-use crate::adaptive::round::seconds;
-use crate::adaptive::rounds::{FEWEST_CHAINS, Rounds};
+use crate::adaptive::first_pass_task::FirstPassAtWork;
+use crate::adaptive::round::{FEWEST_STAGES, Reached};
+use crate::adaptive::rounds::{FEWEST_CHAINS, Rounds, RoundsCodec};
+use crate::adaptive::rounds_run::divisor_before_last;
 use crate::kernel::TransitionKernel;
 use crate::num::log_mean_exp;
 use crate::path::AnnealingPath;
 use crate::random::{Purpose, StreamRng, stream};
-use crate::work::{Halt, Pulse, Single, Task};
+use crate::work::{Halt, Job, Pulse, Single, Task};
 
 /// Number of pairs of first passes. Each pair has twice the chains and moves of the one before.
 const MOST_PAIRS: u32 = 3;
 /// Number of moves at the target after which a fit that failed is tried again with the same chains.
 const FURTHER_MOVES: usize = 30;
+/// Effective share of the draws of a fitted base below which a round from it has stages: a stage costs as much as a draw.
+const LEAST_SHARE: f64 = 0.05;
 /// Number of moves at the target of states on the way that a base hardly covers.
 const SETTLING_MOVES: usize = 30;
 
 /// Two first passes that share nothing, and a fit to their states. It is one block, so an interrupted fit begins anew.
-pub(in crate::adaptive) struct FitTask<'s, 'p, P: AnnealingPath, K> {
-    pub(in crate::adaptive) rounds: &'s Rounds<'p, P, K>,
-    pub(in crate::adaptive) fitting: &'s Fitting<'p, P::State, K>,
-    pub(in crate::adaptive) later: Later<'s>,
-    /// Number of evaluations that all tries may spend.
-    pub(in crate::adaptive) allowance: u64,
+struct FitTask<'s, 'p, P: AnnealingPath, K> {
+    rounds: &'s Rounds<'p, P, K>,
+    fitting: &'s Fitting<'p, P::State, K>,
 }
 
-/// The first of the last two passes, with the evaluations of all passes and fits; and the base, with the effective share of
-/// its draws.
-#[cfg_attr(feature = "checkpoint", derive(serde::Serialize, serde::Deserialize))]
-pub(in crate::adaptive) struct Begun<K> {
-    pub(in crate::adaptive) first: FirstPassRun<K>,
-    pub(in crate::adaptive) base: Found,
-    /// Number of chains of the first two passes together.
-    pub(in crate::adaptive) chains: usize,
-    /// Number of evaluations of passes with too many chains for the budget.
-    pub(in crate::adaptive) in_vain: u64,
+impl<'p, P, K> Rounds<'p, P, K>
+where
+    P: AnnealingPath<State: Clone + Send> + Send + Sync,
+    P::At: Send + Sync,
+    K: TransitionKernel<P::At> + Clone + Send + Sync,
+{
+    /// Makes first passes and fits a base. Without a base the rounds go on from the path's own.
+    pub(in crate::adaptive) fn after_fit(
+        &self,
+        fitting: &Fitting<'p, P::State, K>,
+        codec: Option<RoundsCodec<P, K>>,
+        job: &mut Job<'_>,
+    ) -> Result<Reached<P::State, K>> {
+        let task = FitTask {
+            rounds: self,
+            fitting,
+        };
+        let closed = job.run(&task, codec.map(|codec| codec.fit))?;
+        let Single(begun) = closed.whole(self.most_chains())?;
+        let mut reached = self.begun((begun.first, begun.in_vain), begun.chains)?;
+        match begun.base {
+            Err(reason) => reached.not_fitted = Some(reason),
+            Ok((base, share)) => {
+                reached.fitted = Some(base);
+                reached.draws = (share >= LEAST_SHARE).then(|| self.draws_for(share));
+                reached.barrier = Barrier::unknown();
+                reached.stages = FEWEST_STAGES;
+                reached.shapes.keep_last();
+                if let Some(tuner) = self.tuner {
+                    reached.kernel = tuner.as_at_target(&reached.kernel, &reached.shapes)?;
+                }
+            }
+        }
+        Ok(reached)
+    }
 }
 
 /// The state between tries: the evaluations spent, and the passes so far, to whose states later fits belong, too.
@@ -80,16 +106,16 @@ where
     }
 
     /// Makes one first pass, for rounds from the path's own base.
-    fn unfitted(&self, reason: NotFitted, pulse: &mut Pulse<'_>) -> Result<Begun<K>, Halt> {
+    fn unfitted(&self, pulse: &mut Pulse<'_>) -> Result<Begun<K>, Halt> {
         let (rounds, chains) = (self.rounds, self.rounds.most_chains());
         let pass = rounds.first_pass(chains, rounds.moves_of_pass(), rounds.seed);
         let mut at = FirstPassAtWork::start(&pass)?;
-        at.go(u64::MAX, (Some(self.later), true), pulse, true)?;
-        let first = at.finish()?;
+        let later = |stages| rounds.later(stages);
+        at.go(u64::MAX, Some(&later), true, pulse, true)?;
         Ok(Begun {
-            first,
+            first: at.finish()?,
             base: Err(Refused {
-                reason,
+                reason: NotFitted::Normalizer,
                 log_z: None,
             }),
             chains,
@@ -110,25 +136,26 @@ where
         if tries.passed.is_empty() {
             at[0].check_model(&[1.0, 0.0])?;
         }
+        let later = |stages| self.rounds.later(stages);
         for pass in &mut at {
             pass.prepare_for_fit(std::mem::take(&mut tries.shapes));
-            pass.arrive(tries.most, Some(self.later), pulse, false)?;
+            pass.arrive(tries.most, Some(&later), pulse, false)?;
             if pass.evaluations() >= tries.most {
-                tries.spent = evaluations(&at);
+                tries.spent = Self::evaluations(&at);
                 return Ok(None);
             }
             tries.shapes = pass.shapes();
         }
         tries.most = u64::MAX;
-        tries.spent += evaluations(&at);
+        tries.spent += Self::evaluations(&at);
         let mut found = self.fit(&mut at, tries)?;
         let chains = one.chains + other.chains;
         let of_moves = (FURTHER_MOVES * chains) as u64 * self.rounds.of_move();
         if tries.go_on(&found, tries.spent + of_moves) {
-            let arrived = evaluations(&at);
+            let arrived = Self::evaluations(&at);
             at.iter_mut()
                 .try_for_each(|pass| pass.stay(FURTHER_MOVES, pulse))?;
-            tries.spent += evaluations(&at) - arrived;
+            tries.spent += Self::evaluations(&at) - arrived;
             // The second fit adds the states of these passes again.
             tries.passed.truncate(tries.passed.len() - at.len());
             found = self.fit(&mut at, tries)?;
@@ -173,19 +200,19 @@ where
             let found = pass.finish()?;
             let arrived = pass.known();
             // By the share of the effective sample size that a stage leaves.
-            let variance = 1.0 / pass.ess_share() - 1.0;
+            let variance = 1.0 / pass.settings.ess_share - 1.0;
             let error = (found.schedule.stages() as f64 * variance / arrived.len() as f64).sqrt();
             Ok::<_, crate::Error>(PassStates {
-                trail: pass.trail().to_vec(),
+                trail: pass.trail.clone().unwrap_or_default(),
                 log_ratio: (!pass.is_swayed())
-                    .then_some((found.log_z - self.rounds.log_base_normalizer, error)),
+                    .then_some((found.log_z - self.rounds.base_log_z, error)),
                 arrived,
             })
         };
         for pass in at.iter() {
             tries.passed.push(passed(pass)?);
         }
-        let before = evaluations(at);
+        let before = Self::evaluations(at);
         let mut settled = Vec::new();
         let mut settle = |states| {
             settled = at[0].settle(states, SETTLING_MOVES)?;
@@ -194,12 +221,16 @@ where
         let fitted = self
             .fitting
             .fit(&tries.passed, &mut settle, &mut tries.rng)?;
-        tries.spent += fitted.evaluations + evaluations(at) - before;
+        tries.spent += fitted.evaluations + Self::evaluations(at) - before;
         // Later fits must cover them, too.
         if let Some(pass) = tries.passed.last_mut() {
             pass.trail.push(settled);
         }
         Ok(fitted.found)
+    }
+
+    fn evaluations(at: &Pair<'_, 'p, P, K>) -> u64 {
+        at.iter().map(FirstPassAtWork::evaluations).sum()
     }
 }
 
@@ -230,7 +261,7 @@ where
         let start = Instant::now();
         let mut rng = stream(self.rounds.seed, Purpose::FITTED, 0);
         if !self.fitting.has_normalizer(&mut rng)? {
-            return Ok(Single(self.unfitted(NotFitted::Normalizer, pulse)?));
+            return Ok(Single(self.unfitted(pulse)?));
         }
         let tries = |chains, most, allowance| Tries {
             chains,
@@ -242,17 +273,19 @@ where
             rng: rng.clone(),
         };
         let (rounds, chains) = (self.rounds, self.rounds.most_chains());
+        let budget = rounds.budget;
+        let allowance = budget.map_or(u64::MAX, |budget| budget / divisor_before_last(true));
         let most = rounds.limit_of_pass(chains / 2).unwrap_or(u64::MAX);
-        let mut begun = match self.begin(tries(chains, most, self.allowance), pulse)? {
+        let mut begun = match self.begin(tries(chains, most, allowance), pulse)? {
             Ok(begun) => begun,
             Err(in_vain) => {
-                let fewer = tries(FEWEST_CHAINS, u64::MAX, self.allowance / 2);
+                let fewer = tries(FEWEST_CHAINS, u64::MAX, allowance / 2);
                 let begun = self.begin(fewer, pulse)?.ok();
                 let begun = begun.expect("passes without a limit");
                 Begun { in_vain, ..begun }
             }
         };
-        begun.first.seconds = seconds(start);
+        begun.first.seconds = start.elapsed().as_secs_f64();
         Ok(Single(begun))
     }
 
@@ -261,13 +294,4 @@ where
         let blocks = of_pass.div_ceil(self.rounds.together(FIRST_BLOCK));
         blocks.max(DRAWS / TOGETHER)
     }
-}
-
-fn evaluations<P, K>(at: &Pair<'_, '_, P, K>) -> u64
-where
-    P: AnnealingPath<State: Clone + Send> + Send + Sync,
-    P::At: Send + Sync,
-    K: TransitionKernel<P::At> + Clone + Send + Sync,
-{
-    at.iter().map(FirstPassAtWork::evaluations).sum()
 }

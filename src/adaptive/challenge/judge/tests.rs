@@ -163,7 +163,7 @@ fn without_a_comparison_of_the_normaliser_a_second_run_proves_nothing() {
     for interval in [[lower - 3.0, lower - 2.0], [lower - 3.0, upper]] {
         let first = even(interval, Some(-7.0));
         assert!(Judged::new(&first, &plain, 0.99).unwrap().is_better());
-        let found = Judged::from_base(&first, &plain, (0.99, false)).unwrap();
+        let found = Judged::from_base(&first, &plain, 0.99, false).unwrap();
         assert_eq!(found.judgement(), Judgement::Undecided);
         assert_eq!(found.certified_lower_bound(0.99).unwrap(), Some(-7.0));
         let text = found.to_string();
@@ -171,11 +171,11 @@ fn without_a_comparison_of_the_normaliser_a_second_run_proves_nothing() {
     }
     // A first result above the second: another normaliser would not help it.
     let first = even([upper + 1.0, upper + 2.0], None);
-    let found = Judged::from_base(&first, &plain, (0.99, false)).unwrap();
+    let found = Judged::from_base(&first, &plain, 0.99, false).unwrap();
     let text = found.to_string();
     assert!(text.contains("lies below the first"), "{text}");
     let first = even([lower, upper], None);
-    let same = Judged::from_base(&first, &plain, (0.99, false)).unwrap();
+    let same = Judged::from_base(&first, &plain, 0.99, false).unwrap();
     assert_eq!(same.judgement(), Judgement::Confirmed);
 }
 
