@@ -84,12 +84,12 @@ where
 }
 
 /// The states at which passes arrived, and the fits to them, each with the index of its pass.
-struct Fits<P> {
+struct PassFits<P> {
     arrived: Vec<Known<DVector<f64>>>,
     fits: Vec<(usize, Adapted<P>)>,
 }
 
-impl<P> Fits<P>
+impl<P> PassFits<P>
 where
     P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel>,
 {
@@ -109,7 +109,7 @@ fn fits<P>(
     passes: &[PassStates<DVector<f64>>],
     target: &CountedTarget<P::At>,
     rng: &mut StreamRng,
-) -> Result<Fits<P>, Refusal>
+) -> Result<PassFits<P>, Refusal>
 where
     P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel>,
     P::At: Sync,
@@ -128,14 +128,14 @@ where
         }
         arrived.push(known);
     }
-    Ok(Fits { arrived, fits })
+    Ok(PassFits { arrived, fits })
 }
 
 /// Returns the mixture of all fits as a base, with the effective share of its draws, unless a check fails.
 fn checked<P>(
     path: &P,
     passes: &[PassStates<DVector<f64>>],
-    fits: &Fits<P>,
+    fits: &PassFits<P>,
     whole: Adapted<P>,
     settle: Settle<'_, DVector<f64>>,
 ) -> Result<(FittedBase, f64), Refusal>
