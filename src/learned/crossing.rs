@@ -160,18 +160,22 @@ impl Crossing {
 }
 
 #[cfg(test)]
-impl Crossing {
-    /// Returns the least distance of a `log sigma` from the ends of its clamp in this pass; infinite for a map.
-    pub(super) fn distance_from_clamp(&self, transition: &Transition) -> f64 {
-        let (forward, backward) = match transition {
-            Transition::Stochastic { forward, backward } => {
-                (std::slice::from_ref(forward), backward)
-            }
-            Transition::Mixture { forward, backward } => (forward.components(), backward),
-            Transition::Invertible(_) => return f64::INFINITY,
-        };
-        let moves = forward.iter().zip(&self.moves);
-        let of_moves = moves.map(|(q, pass)| q.distance_from_clamp(pass));
-        of_moves.fold(backward.distance_from_clamp(&self.reverse), f64::min)
+mod tests {
+    use super::*;
+
+    impl Crossing {
+        /// Returns the least distance of a `log sigma` from the ends of its clamp in this pass; infinite for a map.
+        pub(in crate::learned) fn distance_from_clamp(&self, transition: &Transition) -> f64 {
+            let (forward, backward) = match transition {
+                Transition::Stochastic { forward, backward } => {
+                    (std::slice::from_ref(forward), backward)
+                }
+                Transition::Mixture { forward, backward } => (forward.components(), backward),
+                Transition::Invertible(_) => return f64::INFINITY,
+            };
+            let moves = forward.iter().zip(&self.moves);
+            let of_moves = moves.map(|(q, pass)| q.distance_from_clamp(pass));
+            of_moves.fold(backward.distance_from_clamp(&self.reverse), f64::min)
+        }
     }
 }
