@@ -312,7 +312,7 @@ mod tests {
         let weights = ComponentWeights::balanced(whole.as_mixture().unwrap(), &parts);
         assert!(weights.fit(2) && !weights.fit(3));
         let path = RbmPath::new(whole, target()).unwrap();
-        path.weighted(weights)
+        path.weighted(Some(weights))
     }
 
     /// Each part keeps its share of Z, so log Z is linear in beta. The path starts at the base and ends at the target.

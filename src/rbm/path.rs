@@ -193,17 +193,15 @@ impl<T: Scalar> RbmPath<T> {
     pub fn with_start(mut self, start: &Start<T>) -> Result<Self> {
         start.check(self.target())?;
         self.start = Some(Arc::new(start.clone()));
-        Ok(match start.weights() {
-            Some(weights) if self.ends.len() == 1 && self.base == *start.base() => {
-                self.weighted(weights.clone())
-            }
-            _ => self,
+        Ok(match self.ends.len() == 1 && self.base == *start.base() {
+            true => self.weighted(start.weights().cloned()),
+            false => self,
         })
     }
 
-    /// Returns the path with `weights` of the base's components, if it has several.
-    pub(crate) fn weighted(mut self, weights: ComponentWeights) -> Self {
-        if let Some(categorical) = &mut self.categorical {
+    /// Returns the path with `weights` of the base's components, if it has several. The default is the geometric path.
+    pub(crate) fn weighted(mut self, weights: Option<ComponentWeights>) -> Self {
+        if let (Some(categorical), Some(weights)) = (&mut self.categorical, weights) {
             categorical.weights = weights;
         }
         self
