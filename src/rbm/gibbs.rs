@@ -84,7 +84,8 @@ impl<T: Scalar> TransitionKernel<RbmAt<'_, T>> for BlockGibbs {
         }
         // `active` still holds the old visible units here, given which the component is drawn.
         if let Some(categorical) = categorical {
-            categorical.weigh_and_draw(t, &buffers.active, lanes, &mut buffers.components);
+            let (engine, active) = (buffers.engine, &buffers.active);
+            categorical.weigh_and_draw(engine, t, active, lanes, &mut buffers.components);
         }
         buffers.sum_log_ratios(ends.1, categorical, t);
         let reached = (stage.model, categorical, to);
@@ -292,7 +293,7 @@ impl<T: Scalar> Buffers<T> {
             if part == 0 {
                 products.find(engine, weights, place, &self.active);
             }
-            let tilted = categorical.map(|c| self.components.biases(c, panel, bias, t));
+            let tilted = categorical.map(|c| self.components.biases(engine, c, panel, bias, t));
             let first = part * GROUPS;
             let products = products.start.iter().zip(&products.end);
             let mut chains = products.zip(self.visible.panel_mut(panel)).enumerate();
@@ -301,7 +302,10 @@ impl<T: Scalar> Buffers<T> {
                 vectorized!(engine, FUSED, {
                     for (words, (chain, ((from_start, from_end), units))) in words.zip(&mut chains)
                     {
-                        let bias = tilted.as_ref().map_or(bias, |tilted| tilted.of(chain));
+                        let bias = match tilted {
+                            None => bias,
+                            Some((biases, chosen)) => &biases[chosen[chain] as usize],
+                        };
                         let from_end = [from_end.group(first), from_end.group(first + 1)];
                         match at_start {
                             None => draw_units::<T, R, FUSED>(from_end, at_end, bias, words, units),

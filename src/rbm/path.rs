@@ -80,7 +80,6 @@ impl<T: Scalar> RbmPath<T> {
     /// If there is not one model for each knot after 0, models differ in visible or hidden units, or the
     /// difference of neighbours' visible biases overflows.
     pub fn through(base: BaseRate<T>, models: Vec<Rbm<T>>, knots: Schedule) -> Result<Self> {
-        let engine = Simd::best();
         Error::check_dimension("models at the knots after 0", models.len(), knots.stages())?;
         let mixture = base.as_mixture();
         let base_bias = match mixture {
@@ -97,7 +96,7 @@ impl<T: Scalar> RbmPath<T> {
             check_finite("difference of visible biases", &bias_slope)?;
             ends.push(SegmentEnd::new(rbm, &bias_slope));
         }
-        let categorical = mixture.map(|components| Categorical::new(engine, components));
+        let categorical = mixture.map(Categorical::new);
         let path = Self {
             base,
             base_bias,
@@ -106,7 +105,7 @@ impl<T: Scalar> RbmPath<T> {
             // Decided below, whatever engine and component weights are set later.
             on_grid: ends.iter().map(SegmentEnd::on_finest_grid).collect(),
             ends,
-            engine,
+            engine: Simd::best(),
             start: None,
         };
         Ok(path.on_fine_grid())
@@ -122,9 +121,6 @@ impl<T: Scalar> RbmPath<T> {
     /// If this processor does not have `engine`.
     pub fn with_simd_level(mut self, engine: SimdLevel) -> Result<Self> {
         self.engine = engine.available()?;
-        if let Some(categorical) = &mut self.categorical {
-            categorical.engine = self.engine;
-        }
         Ok(self)
     }
 
@@ -250,7 +246,7 @@ impl<T: Scalar> RbmPath<T> {
     }
 
     /// Returns the components of a mixture base at a state, on the first segment only.
-    fn components(&self, segment: usize, visible: &[bool]) -> Option<Activations<'_>> {
+    fn components(&self, segment: usize, visible: &[bool]) -> Option<Activations<'_, T>> {
         let components = self.base.as_mixture()?;
         let weights = &self.categorical(segment)?.weights;
         Some(Activations::new(components, weights, visible))
@@ -438,12 +434,7 @@ impl<'a, T: Scalar> RbmAt<'a, T> {
         let (start, slope) = self.activations(self.segment, visible);
         let hidden = draw_all(&(start + slope * self.position), rng);
         let components = self.path.components(self.segment, visible);
-        let tilt = components
-            .zip(self.path.base.as_mixture())
-            .map(|(activations, components)| {
-                let component = activations.draw(self.position, rng);
-                components.logits().column(component).map(T::as_)
-            });
+        let tilt = components.map(|components| components.draw(self.position, rng));
         let (start, end) = self.segment(self.segment);
         let base = || tilt.unwrap_or_else(|| self.path.base_bias.map(T::as_));
         let start = start.map_or_else(base, |start| start.rbm.visible_activation(&hidden));
