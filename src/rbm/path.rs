@@ -132,17 +132,6 @@ impl<T: Scalar> RbmPath<T> {
         }
     }
 
-    /// Returns the path with weights on grids of the spacing `unit`, even if rounding changes the densities much.
-    #[cfg(test)]
-    pub(super) fn on_grid_of(self, unit: f32) -> Self {
-        let on_grid = |end: &SegmentEnd<T>| {
-            let grid = crate::rbm::engine::WeightGrid::of(end.rbm.weights(), unit)?;
-            Some(end.on_grid(&grid))
-        };
-        let on_grid = self.ends.iter().map(on_grid).collect();
-        Self { on_grid, ..self }
-    }
-
     /// Drops the grid if its [deviation](Self::deviation_on_grid) exceeds `LARGEST_DEVIATION` or cannot be computed.
     fn on_fine_grid(mut self) -> Self {
         if self.on_grid.is_none() {
@@ -496,5 +485,23 @@ impl<T: Scalar> BetaDerivative for RbmAt<'_, T> {
         let tilt = self.path.components(self.segment, visible);
         let tilt = tilt.map_or(0.0, |c| c.derivative(self.position));
         (slope_term + hidden.sum::<f64>() + tilt) / (betas[1] - betas[0])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rbm::engine::WeightGrid;
+
+    impl<T: Scalar> RbmPath<T> {
+        /// Returns the path with weights on grids of the spacing `unit`, even if rounding changes the densities much.
+        pub(in crate::rbm) fn on_grid_of(self, unit: f32) -> Self {
+            let on_grid = |end: &SegmentEnd<T>| {
+                let grid = WeightGrid::of(end.rbm.weights(), unit)?;
+                Some(end.on_grid(&grid))
+            };
+            let on_grid = self.ends.iter().map(on_grid).collect();
+            Self { on_grid, ..self }
+        }
     }
 }

@@ -277,9 +277,9 @@ pub(crate) fn total<T: Scalar>(sums: &[T; LANES]) -> f64 {
 }
 
 #[inline(always)]
-pub(crate) fn add_scaled<T: Scalar>(sums: &mut [T], sign: T, row: &[T]) {
+pub(crate) fn add<T: Scalar>(sums: &mut [T], row: &[T]) {
     for (sum, &x) in sums.iter_mut().zip(row) {
-        *sum += sign * x;
+        *sum += x;
     }
 }
 

@@ -38,7 +38,7 @@ impl<T: Scalar> PanelRow for Row<T> {
 
     #[inline(always)]
     fn plus(&self, other: &Self) -> Self {
-        self.plus(other)
+        self.zip(other, |a, b| a + b)
     }
 
     fn weights_mut(&mut self) -> &mut [T] {

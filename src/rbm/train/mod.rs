@@ -9,7 +9,7 @@ use rand::seq::SliceRandom;
 use crate::num::{Simd, setters, softplus, vectorized};
 use crate::random::{Lanes, Purpose, StandardNormal, StreamRng, stream};
 use crate::rbm::base_rate::check_data;
-use crate::rbm::engine::{add_scaled, softplus_gain};
+use crate::rbm::engine::{add, softplus_gain};
 use crate::rbm::model::{check_finite, draw_all};
 use crate::rbm::{BaseRate, Rbm, Scalar};
 use crate::{Error, Result};
@@ -301,21 +301,14 @@ impl<T: Scalar> TrainingState<T> {
     fn ascend(&mut self, learning_rate: f64) {
         let scale = T::nearest(learning_rate / self.settings.batch_size as f64);
         let momentum = T::nearest(self.settings.momentum);
-        let decay = T::nearest(-learning_rate * self.settings.weight_decay);
-        let engine = self.sampler.simd_level();
+        let decay = T::nearest(learning_rate * self.settings.weight_decay);
+        let engine = self.sampler.engine;
         let (rbm, update) = (&mut self.rbm, &mut self.update);
-        let (weights, step) = (rbm.weights.as_slice(), update.weights.as_mut_slice());
-        vectorized!(engine, FUSED, {
-            for (step, weight) in step.iter_mut().zip(weights) {
-                *step = momentum * *step + decay * *weight;
-            }
-        });
-        update.hidden_bias *= momentum;
-        update.visible_bias *= momentum;
+        update.repeat(engine, momentum, decay, &rbm.weights);
         self.positive.accumulate(&self.sampler, scale, update);
         self.negative.accumulate(&self.sampler, -scale, update);
         let (weights, step) = (rbm.weights.as_mut_slice(), update.weights.as_slice());
-        vectorized!(engine, FUSED, add_scaled(weights, T::one(), step));
+        vectorized!(engine, FUSED, add(weights, step));
         rbm.hidden_bias += &update.hidden_bias;
         rbm.visible_bias += &update.visible_bias;
         self.sampler.set(rbm);
