@@ -211,35 +211,23 @@ impl<T: Scalar> Buffers<T> {
             for count in Words::groups(self.chains.len()) {
                 // In the zips below, words come first: when they end, no further chain is taken.
                 let words = self.words.draw::<T>(engine, lanes, count);
-                vectorized!(
-                    engine,
-                    FUSED,
-                    match start {
-                        None => {
-                            for (words, ((_, sum), (units, sums))) in words.zip(&mut chains) {
-                                let gain = scaled::<T, R, FUSED>(sum, first, end.unit, bias);
-                                weigh_and_draw::<T, FUSED>(
-                                    &Row::zero(),
-                                    &gain,
-                                    t,
-                                    words,
-                                    units,
-                                    sums,
-                                );
+                vectorized!(engine, FUSED, {
+                    for (words, ((from, to), (units, sums))) in words.zip(&mut chains) {
+                        let gain = scaled::<T, R, FUSED>(to, first, end.unit, bias);
+                        match start {
+                            None => {
+                                let start = Row::zero();
+                                weigh_and_draw::<T, FUSED>(&start, &gain, t, words, units, sums);
                             }
-                        }
-                        Some(knot) => {
-                            let knot_bias = &knot.hidden_bias[panel];
-                            for (words, ((from, to), (units, sums))) in words.zip(&mut chains) {
-                                let start =
-                                    scaled::<T, R, FUSED>(from, first, knot.unit, knot_bias);
-                                let gain = scaled::<T, R, FUSED>(to, first, end.unit, bias);
+                            Some(knot) => {
+                                let bias = &knot.hidden_bias[panel];
+                                let start = scaled::<T, R, FUSED>(from, first, knot.unit, bias);
                                 let gain = gain.minus(&start);
                                 weigh_and_draw::<T, FUSED>(&start, &gain, t, words, units, sums);
                             }
                         }
                     }
-                );
+                });
             }
         }
     }

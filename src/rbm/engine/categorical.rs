@@ -69,28 +69,23 @@ impl<T: Scalar> Categorical<T> {
     ) {
         self.find_log_densities(engine, visible, buffers);
         let (chains, components) = (visible.chains(), self.offsets.len());
-        let CategoricalBuffers {
-            words,
-            log_densities,
-            sums,
-            weights: (before, after),
-            chosen,
-            log_ratios,
-            ..
-        } = buffers;
+        let (before, after) = &mut buffers.weights;
         for (weights, t) in [(&mut *before, t.0), (&mut *after, t.1)] {
             weights.clear();
             weights.extend(self.weights.at(t));
         }
-        sums.resize(components, [0.0; LANES]);
-        chosen.resize(chains.div_ceil(LANES), [0; LANES]);
-        log_ratios.resize(chains.div_ceil(LANES), [0.0; LANES]);
+        let groups = chains.div_ceil(LANES);
+        buffers.sums.resize(components, [0.0; LANES]);
+        buffers.chosen.resize(groups, [0; LANES]);
+        buffers.log_ratios.resize(groups, [0.0; LANES]);
         // A chain needs one uniform, so the words of one panel of units serve `WIDTH` chains.
-        let words = words.draw::<T>(engine, lanes, chains.div_ceil(WIDTH));
+        let words = buffers
+            .words
+            .draw::<T>(engine, lanes, chains.div_ceil(WIDTH));
         let words = words.flat_map(|words| words.chunks_exact(T::WORDS));
-        let groups = log_densities.chunks_exact(components).zip(words);
-        let results = chosen.iter_mut().zip(log_ratios);
-        let ends = (&before[..], &after[..]);
+        let groups = buffers.log_densities.chunks_exact(components).zip(words);
+        let results = buffers.chosen.iter_mut().zip(&mut buffers.log_ratios);
+        let (ends, sums) = ((&before[..], &after[..]), &mut buffers.sums);
         vectorized!(engine, FUSED, {
             for ((log_densities, words), (chosen, log_ratios)) in groups.zip(results) {
                 let (high, low) = (&words[0], &words[T::WORDS - 1]);
