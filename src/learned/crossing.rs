@@ -2,7 +2,6 @@
 
 use nalgebra::DMatrix;
 
-use crate::learned::conditional::ConditionalGaussian;
 use crate::learned::mixture;
 use crate::learned::network::Pass;
 use crate::learned::noise::Noise;
@@ -127,7 +126,14 @@ impl Crossing {
         let moves = &self.moves;
         match transition {
             Transition::Stochastic { forward, .. } => {
-                self.by_noise(forward, states[0], &by_reached, weights, &mut gradient[0])
+                // `z' = mu + sigma eps`, so `-log q` is `sum log sigma` plus a function of the noise `eps` alone.
+                let (pass, d) = (&moves[0], forward.dimension());
+                let mut by_log_deviations = by_reached.component_mul(&self.noise);
+                for (k, derivative) in by_log_deviations.iter_mut().enumerate() {
+                    *derivative = *derivative * pass.log_deviations[k].exp() + weights[k / d];
+                }
+                let gradient = &mut gradient[0];
+                forward.backward(states[0], pass, &by_reached, &by_log_deviations, gradient)
             }
             Transition::Mixture { forward, .. } => {
                 let drawn = (&self.noise, moves.as_slice());
@@ -137,25 +143,6 @@ impl Crossing {
                 map.backward(states, moves, by_reached, weights, gradient)
             }
         }
-    }
-
-    /// Computes [`by_move`](Self::by_move) for `z' = mu + sigma eps`: `-log q` is `sum log sigma` plus a function of
-    /// the noise `eps` alone.
-    fn by_noise(
-        &self,
-        forward: &ConditionalGaussian,
-        left: &DMatrix<f64>,
-        by_reached: &DMatrix<f64>,
-        weights: &[f64],
-        gradient: &mut [f64],
-    ) -> DMatrix<f64> {
-        let pass = &self.moves[0];
-        let d = pass.means.nrows();
-        let mut by_log_deviations = by_reached.component_mul(&self.noise);
-        for (k, derivative) in by_log_deviations.iter_mut().enumerate() {
-            *derivative = *derivative * pass.log_deviations[k].exp() + weights[k / d];
-        }
-        forward.backward(left, pass, by_reached, &by_log_deviations, gradient)
     }
 }
 

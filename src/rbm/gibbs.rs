@@ -10,7 +10,7 @@ use crate::num::{Simd, vectorized};
 use crate::path::Stationary;
 use crate::random::{LANES, Lanes};
 use crate::rbm::engine::{
-    ActiveUnits, Categorical, CategoricalBuffers, GROUPS, Layer, Narrow, PanelSums, Positions,
+    ActiveUnits, Categorical, CategoricalBuffers, GROUPS, Layer, Narrow, PanelRow, Positions,
     ProductBuffers, Row, WeightForm, WeightPanels, Wide, Words, dot, draw_units, total,
     weigh_and_draw,
 };
@@ -326,7 +326,7 @@ impl<T: Scalar> Buffers<T> {
 
 /// Returns `factor * sum + term` for the outputs of one panel, whose groups of `sums` begin with group `first`.
 #[inline(always)]
-fn scaled<T: Scalar, R: PanelSums<T>, const FUSED: bool>(
+fn scaled<T: Scalar, R: PanelRow<Weight: Into<T>>, const FUSED: bool>(
     sums: &R,
     first: usize,
     factor: T,
@@ -336,7 +336,8 @@ fn scaled<T: Scalar, R: PanelSums<T>, const FUSED: bool>(
     for (group, (row, terms)) in row.0.iter_mut().zip(&terms.0).enumerate() {
         let sums = sums.group(first + group);
         for l in 0..LANES {
-            row[l] = R::number(sums[l]).multiply_add::<FUSED>(factor, terms[l]);
+            let sum: T = sums[l].into();
+            row[l] = sum.multiply_add::<FUSED>(factor, terms[l]);
         }
     }
     row

@@ -133,15 +133,12 @@ impl<T: Scalar> RbmPath<T> {
     }
 
     /// Drops the grid if its [deviation](Self::deviation_on_grid) exceeds `LARGEST_DEVIATION` or cannot be computed.
-    fn on_fine_grid(mut self) -> Self {
-        if self.on_grid.is_none() {
-            return self;
+    fn on_fine_grid(self) -> Self {
+        let is_small = |deviation| deviation <= LARGEST_DEVIATION;
+        match self.on_grid.is_none() || self.deviation_on_grid().is_ok_and(is_small) {
+            true => self,
+            false => self.exact_weights(),
         }
-        let deviation = self.deviation_on_grid();
-        if !deviation.is_ok_and(|deviation| deviation <= LARGEST_DEVIATION) {
-            self.on_grid = None;
-        }
-        self
     }
 
     /// Returns the largest standard deviation, over a few states of each machine, of the change that the grid makes in

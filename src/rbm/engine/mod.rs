@@ -14,5 +14,5 @@ pub(super) use elementwise::{
 };
 pub(super) use grid::{Narrow, WeightGrid, Wide};
 pub(super) use layers::{GROUPS, LINE, Layer, Row, Words};
-pub(super) use panels::{ActiveUnits, PanelRow, PanelSums, Panels, WeightMatrix};
+pub(super) use panels::{ActiveUnits, PanelRow, Panels, WeightMatrix};
 pub(super) use products::{ProductBuffers, WeightForm, WeightPanels};
