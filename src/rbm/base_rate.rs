@@ -192,8 +192,9 @@ impl<T: Scalar> BaseRate<T> {
         })
     }
 
-    pub(crate) fn check_single(&self, expected: &str) -> Result<()> {
+    pub(crate) fn check_single(&self) -> Result<()> {
         let found = format!("a mixture of {} components", self.components().len());
+        let expected = "one component, for an RBM at each beta";
         Error::check(self.components.is_none(), "base", found, expected)
     }
 

@@ -349,8 +349,7 @@ impl<'a, T: Scalar> RbmAt<'a, T> {
     pub fn to_rbm(&self) -> Result<Rbm<f64>> {
         // At position 1 the components' factor is 1 in every state, and the model is an RBM.
         if self.segment == 0 && self.position < 1.0 {
-            let expected = "one component, for an RBM at each beta";
-            self.path.base.check_single(expected)?;
+            self.path.base.check_single()?;
         }
         let (start, end) = self.segment(self.segment);
         let mut weights = end.rbm.weights().map(|x| self.position * x.as_());

@@ -67,7 +67,7 @@ impl ContrastiveDivergence {
 struct HarmoniumTraining<V: VisibleUnits> {
     settings: ContrastiveDivergence,
     harmonium: Harmonium<V>,
-    /// The last update of the parameters, with the visible biases' parts those of all visible statistics.
+    /// The last update of the parameters. The visible units have an entry for each statistic.
     update: ParameterSums<f64>,
     chains: Vec<V::State>,
     rng: StreamRng,

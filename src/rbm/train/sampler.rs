@@ -60,7 +60,7 @@ pub(crate) struct TrainingChains<T: Scalar> {
     active: ActiveUnits,
 }
 
-/// A number per parameter of an RBM: the sums over chains of `h v^T`, `h` and `v`.
+/// A number per parameter of a machine: the sums over chains of `h v^T`, `h` and `v`, or an update by them.
 #[derive(Debug)]
 pub(crate) struct ParameterSums<T: Scalar> {
     pub(crate) weights: DMatrix<T>,
