@@ -106,13 +106,7 @@ impl<'a, D: Decoder> Likelihood<'a, D> {
     }
 }
 
-impl<D> Copy for Likelihood<'_, D> {}
-
-impl<D> Clone for Likelihood<'_, D> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
+crate::num::copy! { for ['a, D] Likelihood<'a, D> }
 
 impl<D: Decoder> UnnormalizedModel for Likelihood<'_, D> {
     type State = DVector<f64>;

@@ -5,7 +5,7 @@ use rand::Rng;
 
 use crate::error::demand_dimension;
 use crate::kernel::fill_normal;
-use crate::learned::network::{Network, Pass, set_shape};
+use crate::learned::network::{Network, Pass, Sizes, set_shape};
 use crate::num::sigmoid;
 use crate::{Error, Result};
 
@@ -37,7 +37,7 @@ pub enum Mean {
 }
 
 impl Mean {
-    pub(super) fn network(self, dimension: usize, context: usize) -> Result<Network> {
+    pub(super) fn sizes(self, dimension: usize, context: usize) -> Result<Sizes> {
         let (hidden, parts) = match self {
             Self::Affine => (0, 2_usize),
             Self::Residual { hidden } => (hidden, 2),
@@ -46,7 +46,7 @@ impl Mean {
         Error::check_at_least("dimension", dimension, 1)?;
         Error::check_at_least("hidden units", hidden, usize::from(self != Self::Affine))?;
         // A file may hold any sizes; the number of its parameters is checked next.
-        Ok(Network {
+        Ok(Sizes {
             inputs: dimension.saturating_add(context),
             hidden,
             outputs: parts.saturating_mul(dimension),
@@ -64,7 +64,6 @@ pub struct ConditionalGaussian {
     mean: Mean,
     dimension: usize,
     network: Network,
-    parameters: Vec<f64>,
 }
 
 impl ConditionalGaussian {
@@ -82,9 +81,13 @@ impl ConditionalGaussian {
         context: usize,
         rng: &mut R,
     ) -> Result<Self> {
-        let network = mean.network(dimension, context)?;
-        network.check_size(1)?;
-        Self::from_parts(mean, dimension, context, network.initialize(rng))
+        let sizes = mean.sizes(dimension, context)?;
+        sizes.check_size(1)?;
+        Ok(Self {
+            mean,
+            dimension,
+            network: sizes.initialize(rng),
+        })
     }
 
     /// Creates the density with these `parameters`.
@@ -101,24 +104,17 @@ impl ConditionalGaussian {
         context: usize,
         parameters: Vec<f64>,
     ) -> Result<Self> {
-        let network = mean.network(dimension, context)?;
-        network.check_parameters(&parameters)?;
+        let sizes = mean.sizes(dimension, context)?;
         Ok(Self {
             mean,
             dimension,
-            network,
-            parameters,
+            network: sizes.with_parameters(parameters)?,
         })
     }
 
     pub(super) fn given(&self, observation: &[f64]) -> Self {
-        let network = self.network;
         Self {
-            network: Network {
-                inputs: self.dimension,
-                ..network
-            },
-            parameters: network.fix_last_inputs(&self.parameters, observation),
+            network: self.network.given(observation),
             ..*self
         }
     }
@@ -134,36 +130,38 @@ impl ConditionalGaussian {
     }
 
     pub(super) fn context(&self) -> usize {
-        self.network.inputs - self.dimension
+        self.network.sizes.inputs - self.dimension
     }
 
     /// Returns all weights and biases. The last d are the biases of `log sigma`.
     pub fn parameters(&self) -> &[f64] {
-        &self.parameters
+        &self.network.parameters
     }
 
     pub(super) fn parameters_mut(&mut self) -> &mut [f64] {
-        &mut self.parameters
+        &mut self.network.parameters
     }
 
     /// Sets the last layer's parameters for the first d outputs: column 0 of `coefficients` holds the biases, the other
     /// columns the weights. All other parameters of the layer become 0.
     pub(super) fn set_mean_outputs(&mut self, coefficients: &DMatrix<f64>) {
-        let outputs = self.network.outputs;
-        let last = self.parameters.len() - outputs * coefficients.ncols();
-        self.parameters[last..].fill(0.0);
+        let Network { sizes, parameters } = &mut self.network;
+        let first = parameters.len() - sizes.outputs * coefficients.ncols();
+        let last = &mut parameters[first..];
+        last.fill(0.0);
         let biases = std::iter::once(0);
         // A layer's biases come after its weights.
         let order = (1..coefficients.ncols()).chain(biases);
-        for (column, layer) in order.zip(self.parameters[last..].chunks_mut(outputs)) {
+        for (column, layer) in order.zip(last.chunks_mut(sizes.outputs)) {
             let values = coefficients.column(column);
             layer[..self.dimension].copy_from_slice(values.as_slice());
         }
     }
 
     pub(super) fn set_deviations(&mut self, deviations: &DVector<f64>) {
-        let first = self.parameters.len() - self.dimension;
-        for (bias, deviation) in self.parameters[first..].iter_mut().zip(deviations) {
+        let parameters = &mut self.network.parameters;
+        let first = parameters.len() - self.dimension;
+        for (bias, deviation) in parameters[first..].iter_mut().zip(deviations) {
             // Inside the clamp, so that the gradient does not vanish.
             let (low, high) = (LOG_DEVIATION.0 + 0.01, LOG_DEVIATION.1 - 0.01);
             *bias = deviation.ln().clamp(low, high);
@@ -192,7 +190,7 @@ impl ConditionalGaussian {
     }
 
     fn pass(&self, given: &DVector<f64>) -> Pass {
-        let inputs = self.network.inputs;
+        let inputs = self.network.sizes.inputs;
         demand_dimension("a given state", given.len(), inputs);
         let mut pass = Pass::default();
         let given = DMatrix::from_column_slice(inputs, 1, given.as_slice());
@@ -202,8 +200,8 @@ impl ConditionalGaussian {
 
     /// Writes means and log scales for each column of `given` to `pass`. A column is a state z, then an observation x.
     pub(super) fn forward(&self, given: &DMatrix<f64>, pass: &mut Pass) {
-        let (d, network) = (self.dimension, self.network);
-        network.forward(&self.parameters, given, &mut pass.units);
+        let d = self.dimension;
+        self.network.forward(given, &mut pass.units);
         let (means, log_deviations) = (&mut pass.means, &mut pass.log_deviations);
         set_shape(means, d, given.ncols());
         set_shape(log_deviations, d, given.ncols());
@@ -220,7 +218,7 @@ impl ConditionalGaussian {
                 }
             }
         }
-        let raw = outputs.rows(network.outputs - d, d);
+        let raw = outputs.rows(outputs.nrows() - d, d);
         log_deviations.zip_apply(&raw, |bounded, raw| {
             *bounded = raw.clamp(LOG_DEVIATION.0, LOG_DEVIATION.1);
         });
@@ -236,9 +234,9 @@ impl ConditionalGaussian {
         by_log_deviations: &DMatrix<f64>,
         gradient: &mut [f64],
     ) -> DMatrix<f64> {
-        let (d, network) = (self.dimension, self.network);
+        let d = self.dimension;
         let outputs = &pass.units.outputs;
-        let mut by_outputs = DMatrix::zeros(network.outputs, given.ncols());
+        let mut by_outputs = DMatrix::zeros(outputs.nrows(), given.ncols());
         let mut direct = DMatrix::zeros(d, given.ncols());
         by_outputs.rows_mut(0, d).copy_from(by_means);
         match self.mean {
@@ -255,15 +253,15 @@ impl ConditionalGaussian {
                 }
             }
         }
-        let first = network.outputs - d;
+        let first = outputs.nrows() - d;
         for (k, &derivative) in by_log_deviations.iter().enumerate() {
             let (i, j) = (first + k % d, k / d);
             let raw = outputs[(i, j)];
             let free = LOG_DEVIATION.0 < raw && raw < LOG_DEVIATION.1;
             by_outputs[(i, j)] = if free { derivative } else { 0.0 };
         }
-        let (parameters, units) = (&self.parameters, &pass.units);
-        direct + network.backward(parameters, given, units, &by_outputs, gradient, d)
+        let network = &self.network;
+        direct + network.backward(given, &pass.units, &by_outputs, gradient, d)
     }
 }
 
@@ -274,7 +272,7 @@ pub(super) fn gate(output: f64) -> f64 {
 
 crate::num::serialize_as! {
     ConditionalGaussian as q {
-        mean: q.mean, dimension: q.dimension, context: q.context(), parameters: q.parameters,
+        mean: q.mean, dimension: q.dimension, context: q.context(), parameters: q.parameters(),
     }
 }
 crate::num::deserialize_checked! {
@@ -288,26 +286,23 @@ crate::num::deserialize_checked! {
 }
 
 #[cfg(test)]
-impl ConditionalGaussian {
-    /// Returns the least distance of a `log sigma` from the ends of its clamp, where q has a kink.
-    pub(super) fn distance_from_clamp(&self, pass: &Pass) -> f64 {
-        let (low, high) = LOG_DEVIATION;
-        let raw = pass
-            .units
-            .outputs
-            .rows_range(self.network.outputs - self.dimension..);
-        let distances = raw.iter().map(|x| (x - low).abs().min((x - high).abs()));
-        distances.fold(f64::INFINITY, f64::min)
-    }
-}
-
-#[cfg(test)]
 mod tests {
     use super::*;
     use crate::learned::network::differences::{agree, share};
     use crate::num::Moments;
     use crate::random::{Purpose, stream};
     use proptest::prelude::*;
+
+    impl ConditionalGaussian {
+        /// Returns the least distance of a `log sigma` from the ends of its clamp, where q has a kink.
+        pub(in crate::learned) fn distance_from_clamp(&self, pass: &Pass) -> f64 {
+            let (low, high) = LOG_DEVIATION;
+            let outputs = &pass.units.outputs;
+            let raw = outputs.rows_range(outputs.nrows() - self.dimension..);
+            let distances = raw.iter().map(|x| (x - low).abs().min((x - high).abs()));
+            distances.fold(f64::INFINITY, f64::min)
+        }
+    }
 
     /// Returns a weighted sum of all means and log scales of a minibatch, whose derivatives the tests check.
     fn objective(conditional: &ConditionalGaussian, given: &DMatrix<f64>) -> f64 {
@@ -327,13 +322,13 @@ mod tests {
     fn agreement(conditional: &ConditionalGaussian, given: &DMatrix<f64>) -> f64 {
         let mut pass = Pass::default();
         conditional.forward(given, &mut pass);
-        let mut gradient = vec![0.0; conditional.parameters.len()];
+        let mut gradient = vec![0.0; conditional.parameters().len()];
         let [means, deviations] = [0.3, 1.1].map(|phase| weights(pass.means.shape(), phase));
         let by_given = conditional.backward(given, &pass, &means, &deviations, &mut gradient);
         let d = conditional.dimension;
         let by_parameters = agree(&gradient, 1e-6, |i, step| {
             let mut moved = conditional.clone();
-            moved.parameters[i] += step;
+            moved.parameters_mut()[i] += step;
             objective(&moved, given)
         });
         let by_inputs = agree(by_given.as_slice(), 1e-6, |k, step| {
@@ -360,7 +355,7 @@ mod tests {
                 let mut conditional =
                     ConditionalGaussian::with_context(mean, dimension, context, &mut rng).unwrap();
                 // Some scales beyond the clamp.
-                conditional.parameters.iter_mut().for_each(|p| *p *= 1.0 + spread);
+                conditional.parameters_mut().iter_mut().for_each(|p| *p *= 1.0 + spread);
                 let mut noise = DVector::zeros((dimension + context) * size);
                 fill_normal(&mut noise, &mut rng);
                 let noise = noise * spread;

@@ -5,7 +5,7 @@ use std::ops::Range;
 use nalgebra::{DMatrix, DVector};
 use rand::Rng;
 
-use crate::learned::network::{Network, Pass, Units, set_shape};
+use crate::learned::network::{Network, Pass, Sizes, Units, set_shape};
 use crate::learned::spline::{self, Spline};
 use crate::{Error, Result};
 
@@ -24,15 +24,15 @@ pub struct Coupling {
 }
 
 impl Coupling {
-    /// Returns the networks of the two layers. The first moves the second half of the coordinates.
-    pub(super) fn networks(self, dimension: usize, context: usize) -> Result<[Network; 2]> {
+    /// Returns the sizes of the two layers' networks. The first moves the second half of the coordinates.
+    pub(super) fn sizes(self, dimension: usize, context: usize) -> Result<[Sizes; 2]> {
         Error::check_count("bins", self.bins, 1)?;
         let expected = "at least 2, since one half of the coordinates moves the other";
         Error::check(dimension >= 2, "dimension", dimension, expected)?;
         Error::check_at_least("hidden units", self.hidden, 1)?;
         Ok([0, 1].map(|layer| {
             let (given, moved) = halves(dimension, layer);
-            Network {
+            Sizes {
                 inputs: given.len().saturating_add(context),
                 hidden: self.hidden,
                 outputs: spline::numbers(self.bins).saturating_mul(moved.len()),
@@ -57,7 +57,6 @@ pub struct InvertibleMap {
     coupling: Coupling,
     dimension: usize,
     networks: [Network; 2],
-    parameters: [Vec<f64>; 2],
 }
 
 impl InvertibleMap {
@@ -75,10 +74,13 @@ impl InvertibleMap {
         context: usize,
         rng: &mut R,
     ) -> Result<Self> {
-        let networks = coupling.networks(dimension, context)?;
-        networks[0].check_size(2)?;
-        let parameters = networks.map(|network| network.initialize_to_zero(rng));
-        Self::from_parts(coupling, dimension, context, parameters)
+        let sizes = coupling.sizes(dimension, context)?;
+        sizes[0].check_size(2)?;
+        Ok(Self {
+            coupling,
+            dimension,
+            networks: sizes.map(|sizes| sizes.initialize_to_zero(rng)),
+        })
     }
 
     /// Creates the map with these `parameters` of its layers. The first layer moves the second half of the coordinates.
@@ -97,31 +99,23 @@ impl InvertibleMap {
         coupling: Coupling,
         dimension: usize,
         context: usize,
-        parameters: [Vec<f64>; 2],
+        [first, second]: [Vec<f64>; 2],
     ) -> Result<Self> {
-        let networks = coupling.networks(dimension, context)?;
-        for (network, parameters) in networks.iter().zip(&parameters) {
-            network.check_parameters(parameters)?;
-        }
+        let sizes = coupling.sizes(dimension, context)?;
         Ok(Self {
             coupling,
             dimension,
-            networks,
-            parameters,
+            networks: [
+                sizes[0].with_parameters(first)?,
+                sizes[1].with_parameters(second)?,
+            ],
         })
     }
 
     pub(super) fn given(&self, observation: &[f64]) -> Self {
-        let fixed = |layer: usize| {
-            let network = self.networks[layer];
-            let inputs = network.inputs - observation.len();
-            let parameters = network.fix_last_inputs(&self.parameters[layer], observation);
-            (Network { inputs, ..network }, parameters)
-        };
-        let [(first, by_first), (second, by_second)] = [fixed(0), fixed(1)];
+        let networks = self.networks.each_ref();
         Self {
-            networks: [first, second],
-            parameters: [by_first, by_second],
+            networks: networks.map(|network| network.given(observation)),
             ..*self
         }
     }
@@ -137,16 +131,20 @@ impl InvertibleMap {
     }
 
     pub(super) fn context(&self) -> usize {
-        self.networks[0].inputs - self.dimension / 2
+        self.networks[0].sizes.inputs - self.dimension / 2
     }
 
     /// Returns the weights and biases of both layers.
     pub fn parameters(&self) -> [&[f64]; 2] {
-        self.parameters.each_ref().map(Vec::as_slice)
+        self.networks
+            .each_ref()
+            .map(|network| &network.parameters[..])
     }
 
     pub(super) fn parameters_mut(&mut self) -> [&mut [f64]; 2] {
-        self.parameters.each_mut().map(Vec::as_mut_slice)
+        self.networks
+            .each_mut()
+            .map(|network| &mut network.parameters[..])
     }
 
     /// Returns `T(z)` and `log |det J|`, with T's Jacobian J at z.
@@ -198,18 +196,13 @@ impl InvertibleMap {
         let mut numbers = Vec::new();
         reached.rows_mut(0, d).copy_from(&left.rows(0, d));
         for (layer, pass) in passes.iter_mut().enumerate() {
-            let Pass {
-                units,
-                log_deviations,
-                ..
-            } = pass;
-            self.read(layer, reached, units);
+            self.read(layer, reached, &mut pass.units);
             let (_, moved) = halves(d, layer);
-            set_shape(log_deviations, moved.len(), left.ncols());
-            for (k, log_slope) in log_deviations.iter_mut().enumerate() {
+            set_shape(&mut pass.log_deviations, moved.len(), left.ncols());
+            for (k, log_slope) in pass.log_deviations.iter_mut().enumerate() {
                 let (row, j) = (k % moved.len(), k / moved.len());
                 let state = &mut reached[(moved.start + row, j)];
-                let spline = self.spline(layer, units, (row, j), &mut numbers);
+                let spline = self.spline(layer, &pass.units, (row, j), &mut numbers);
                 (*state, *log_slope) = spline.apply(*state);
             }
         }
@@ -232,7 +225,6 @@ impl InvertibleMap {
             // The second layer reads what the first one moved.
             let inputs = self.inputs(layer, if layer == 0 { left } else { reached });
             let by_given = self.networks[layer].backward(
-                &self.parameters[layer],
                 &inputs,
                 units,
                 &by_outputs,
@@ -248,7 +240,7 @@ impl InvertibleMap {
     /// Computes the parameters of a layer's splines, from the half of the coordinates that the layer reads.
     fn read(&self, layer: usize, states: &DMatrix<f64>, units: &mut Units) {
         let inputs = self.inputs(layer, states);
-        self.networks[layer].forward(&self.parameters[layer], &inputs, units);
+        self.networks[layer].forward(&inputs, units);
     }
 
     /// Returns the inputs of a layer's network: the half of the coordinates that it reads, then the observation.
@@ -314,7 +306,7 @@ impl InvertibleMap {
 crate::num::serialize_as! {
     InvertibleMap as map {
         coupling: map.coupling, dimension: map.dimension, context: map.context(),
-        parameters: map.parameters,
+        parameters: map.parameters(),
     }
 }
 crate::num::deserialize_checked! {

@@ -2,7 +2,6 @@
 
 use nalgebra::DMatrix;
 
-use crate::learned::conditional::ConditionalGaussian;
 use crate::learned::mixture;
 use crate::learned::network::Pass;
 use crate::learned::noise::Noise;
@@ -127,7 +126,14 @@ impl Crossing {
         let moves = &self.moves;
         match transition {
             Transition::Stochastic { forward, .. } => {
-                self.by_noise(forward, states[0], &by_reached, weights, &mut gradient[0])
+                // `z' = mu + sigma eps`, so `-log q` is `sum log sigma` plus a function of the noise `eps` alone.
+                let (pass, d) = (&moves[0], forward.dimension());
+                let mut by_log_deviations = by_reached.component_mul(&self.noise);
+                for (k, derivative) in by_log_deviations.iter_mut().enumerate() {
+                    *derivative = *derivative * pass.log_deviations[k].exp() + weights[k / d];
+                }
+                let gradient = &mut gradient[0];
+                forward.backward(states[0], pass, &by_reached, &by_log_deviations, gradient)
             }
             Transition::Mixture { forward, .. } => {
                 let drawn = (&self.noise, moves.as_slice());
@@ -138,40 +144,25 @@ impl Crossing {
             }
         }
     }
-
-    /// Computes [`by_move`](Self::by_move) for `z' = mu + sigma eps`: `-log q` is `sum log sigma` plus a function of
-    /// the noise `eps` alone.
-    fn by_noise(
-        &self,
-        forward: &ConditionalGaussian,
-        left: &DMatrix<f64>,
-        by_reached: &DMatrix<f64>,
-        weights: &[f64],
-        gradient: &mut [f64],
-    ) -> DMatrix<f64> {
-        let pass = &self.moves[0];
-        let d = pass.means.nrows();
-        let mut by_log_deviations = by_reached.component_mul(&self.noise);
-        for (k, derivative) in by_log_deviations.iter_mut().enumerate() {
-            *derivative = *derivative * pass.log_deviations[k].exp() + weights[k / d];
-        }
-        forward.backward(left, pass, by_reached, &by_log_deviations, gradient)
-    }
 }
 
 #[cfg(test)]
-impl Crossing {
-    /// Returns the least distance of a `log sigma` from the ends of its clamp in this pass; infinite for a map.
-    pub(super) fn distance_from_clamp(&self, transition: &Transition) -> f64 {
-        let (forward, backward) = match transition {
-            Transition::Stochastic { forward, backward } => {
-                (std::slice::from_ref(forward), backward)
-            }
-            Transition::Mixture { forward, backward } => (forward.components(), backward),
-            Transition::Invertible(_) => return f64::INFINITY,
-        };
-        let moves = forward.iter().zip(&self.moves);
-        let of_moves = moves.map(|(q, pass)| q.distance_from_clamp(pass));
-        of_moves.fold(backward.distance_from_clamp(&self.reverse), f64::min)
+mod tests {
+    use super::*;
+
+    impl Crossing {
+        /// Returns the least distance of a `log sigma` from the ends of its clamp in this pass; infinite for a map.
+        pub(in crate::learned) fn distance_from_clamp(&self, transition: &Transition) -> f64 {
+            let (forward, backward) = match transition {
+                Transition::Stochastic { forward, backward } => {
+                    (std::slice::from_ref(forward), backward)
+                }
+                Transition::Mixture { forward, backward } => (forward.components(), backward),
+                Transition::Invertible(_) => return f64::INFINITY,
+            };
+            let moves = forward.iter().zip(&self.moves);
+            let of_moves = moves.map(|(q, pass)| q.distance_from_clamp(pass));
+            of_moves.fold(backward.distance_from_clamp(&self.reverse), f64::min)
+        }
     }
 }

@@ -48,11 +48,6 @@ impl FlowBuffers {
         Ok(())
     }
 
-    fn propose(&mut self, transition: &Transition) {
-        let (left, reached) = (&self.states, &mut self.proposals);
-        self.crossing.follow(transition, left, reached);
-    }
-
     /// Moves a chain to its proposal z' and returns `log f(z') + log r - log q`, with the model f and the transition's
     /// densities r and q.
     fn unload<M: Intermediate<State = DVector<f64>>>(
@@ -135,7 +130,9 @@ impl<M: Intermediate<State = DVector<f64>>> TransitionKernel<M> for LearnedTrans
         let transition = self.at_stage(stage.index)?;
         buffers.set_size(transition, 1);
         buffers.load(0, state, (transition, self.noise), rng)?;
-        buffers.propose(transition);
+        buffers
+            .crossing
+            .follow(transition, &buffers.states, &mut buffers.proposals);
         let arrival = buffers.unload(0, stage.model, state, transition, self.noise)?;
         Ok(Step::corrected(arrival - departure))
     }
@@ -161,7 +158,9 @@ impl<M: Intermediate<State = DVector<f64>>> TransitionKernel<M> for LearnedTrans
                 return block.add(stage, chain, Err(fault));
             }
         }
-        buffers.propose(transition);
+        buffers
+            .crossing
+            .follow(transition, &buffers.states, &mut buffers.proposals);
         for (column, &chain) in active.iter().enumerate() {
             let (state, _) = block.chain_mut(chain);
             let increment = self.complete(stage, column, state, (transition, buffers));

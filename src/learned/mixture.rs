@@ -41,7 +41,7 @@ impl ConditionalMixture {
         context: usize,
         rng: &mut R,
     ) -> Result<Self> {
-        mean.network(dimension, context)?.check_size(components)?;
+        mean.sizes(dimension, context)?.check_size(components)?;
         let component = |_| ConditionalGaussian::with_context(mean, dimension, context, rng);
         Self::from_components((0..components).map(component).collect::<Result<_>>()?)
     }

@@ -8,13 +8,20 @@ use rand::{Rng, RngExt};
 
 use crate::{Error, Result};
 
-/// Sizes of a network `x -> W2 relu(W1 x + b1) + b2`, or `x -> W x + b` without hidden units.
+/// Sizes of a [`Network`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Network {
+pub(super) struct Sizes {
     pub(super) inputs: usize,
     /// Number of hidden units; 0 for an affine map.
     pub(super) hidden: usize,
     pub(super) outputs: usize,
+}
+
+/// A network `x -> W2 relu(W1 x + b1) + b2`, or `x -> W x + b` without hidden units.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Network {
+    pub(super) sizes: Sizes,
+    pub(super) parameters: Vec<f64>,
 }
 
 /// Values of a network's units, one column for each example of a minibatch.
@@ -42,8 +49,8 @@ pub(super) fn set_shape(matrix: &mut DMatrix<f64>, rows: usize, columns: usize) 
     }
 }
 
-impl Network {
-    pub(super) fn len(self) -> usize {
+impl Sizes {
+    fn len(self) -> usize {
         let inputs = self.features().saturating_add(1);
         let last = self.outputs.saturating_mul(inputs);
         self.hidden_len().saturating_add(last)
@@ -66,29 +73,51 @@ impl Network {
     }
 
     /// Draws weights and biases uniform on `+- 1 / sqrt(inputs of the layer)`.
-    pub(super) fn initialize<R: Rng + ?Sized>(self, rng: &mut R) -> Vec<f64> {
+    pub(super) fn initialize<R: Rng + ?Sized>(self, rng: &mut R) -> Network {
         let mut uniform = |fan_in: usize| {
             let bound = 1.0 / (fan_in as f64).sqrt();
             rng.random_range(-bound..bound)
         };
         let hidden = (0..self.hidden_len()).map(|_| self.inputs);
         let last = (self.hidden_len()..self.len()).map(|_| self.features());
-        hidden.chain(last).map(&mut uniform).collect()
+        Network {
+            sizes: self,
+            parameters: hidden.chain(last).map(&mut uniform).collect(),
+        }
     }
 
     /// Draws random hidden units, with weights and biases of 0 in the last layer.
-    pub(super) fn initialize_to_zero<R: Rng + ?Sized>(self, rng: &mut R) -> Vec<f64> {
-        let mut parameters = self.initialize(rng);
-        parameters[self.hidden_len()..].fill(0.0);
-        parameters
+    pub(super) fn initialize_to_zero<R: Rng + ?Sized>(self, rng: &mut R) -> Network {
+        let mut network = self.initialize(rng);
+        network.parameters[self.hidden_len()..].fill(0.0);
+        network
     }
 
-    pub(super) fn forward(self, parameters: &[f64], inputs: &DMatrix<f64>, units: &mut Units) {
-        let (first, last) = parameters.split_at(self.hidden_len());
+    /// Creates the network with these `parameters`.
+    pub(super) fn with_parameters(self, parameters: Vec<f64>) -> Result<Network> {
+        // A file may hold any sizes; sizes whose product overflows are refused first.
+        let widest = self.inputs.max(self.hidden).max(self.outputs);
+        let (count, expected) = (parameters.len(), "one for each weight and bias");
+        Error::check(widest <= count, "parameters", count, expected)?;
+        Error::check_dimension("parameters", count, self.len())?;
+        Error::check_finite("parameters", parameters.iter().copied())?;
+        let sizes = self;
+        Ok(Network { sizes, parameters })
+    }
+}
+
+impl Network {
+    /// Returns the parameters of the hidden layer and of the last one.
+    fn layers(&self) -> (&[f64], &[f64]) {
+        self.parameters.split_at(self.sizes.hidden_len())
+    }
+
+    pub(super) fn forward(&self, inputs: &DMatrix<f64>, units: &mut Units) {
+        let (first, last) = self.layers();
         let Units { hidden, outputs } = units;
-        set_shape(hidden, self.hidden, inputs.ncols());
-        set_shape(outputs, self.outputs, inputs.ncols());
-        if self.hidden == 0 {
+        set_shape(hidden, self.sizes.hidden, inputs.ncols());
+        set_shape(outputs, self.sizes.outputs, inputs.ncols());
+        if self.sizes.hidden == 0 {
             return affine(last, inputs, outputs);
         }
         affine(first, inputs, hidden);
@@ -99,21 +128,20 @@ impl Network {
     /// Backpropagates from the outputs. Adds the parameters' derivatives, summed over the minibatch, to `gradient` and
     /// returns the derivatives by the first `wanted` inputs.
     pub(super) fn backward(
-        self,
-        parameters: &[f64],
+        &self,
         inputs: &DMatrix<f64>,
         units: &Units,
         by_outputs: &DMatrix<f64>,
         gradient: &mut [f64],
         wanted: usize,
     ) -> DMatrix<f64> {
-        let (first, last) = parameters.split_at(self.hidden_len());
+        let (first, last) = self.layers();
         let (first_gradient, last_gradient) = gradient.split_at_mut(first.len());
         add_affine_gradient(units.features(inputs), by_outputs, last_gradient);
-        if self.hidden == 0 {
+        if self.sizes.hidden == 0 {
             return by_inputs(last, by_outputs, wanted);
         }
-        let mut by_hidden = by_inputs(last, by_outputs, self.hidden);
+        let mut by_hidden = by_inputs(last, by_outputs, self.sizes.hidden);
         by_hidden.zip_apply(&units.hidden, |derivative, h| {
             if h <= 0.0 {
                 *derivative = 0.0;
@@ -123,24 +151,15 @@ impl Network {
         by_inputs(first, &by_hidden, wanted)
     }
 
-    pub(super) fn check_parameters(self, parameters: &[f64]) -> Result<()> {
-        // A file may hold any sizes; sizes whose product overflows are refused first.
-        let widest = self.inputs.max(self.hidden).max(self.outputs);
-        let (count, expected) = (parameters.len(), "one for each weight and bias");
-        Error::check(widest <= count, "parameters", count, expected)?;
-        Error::check_dimension("parameters", count, self.len())?;
-        Error::check_finite("parameters", parameters.iter().copied())
-    }
-
-    /// Returns the parameters of the network whose last inputs are fixed at `context`: the first layer's biases absorb
-    /// them.
-    pub(super) fn fix_last_inputs(self, parameters: &[f64], context: &[f64]) -> Vec<f64> {
-        let units = match self.hidden {
-            0 => self.outputs,
+    /// Returns the network whose last inputs are fixed at `context`: the first layer's biases absorb them.
+    pub(super) fn given(&self, context: &[f64]) -> Self {
+        let units = match self.sizes.hidden {
+            0 => self.sizes.outputs,
             hidden => hidden,
         };
-        let free = units * (self.inputs - context.len());
-        let (weights, rest) = parameters.split_at(units * self.inputs);
+        let inputs = self.sizes.inputs - context.len();
+        let free = units * inputs;
+        let (weights, rest) = self.parameters.split_at(units * self.sizes.inputs);
         let (biases, rest) = rest.split_at(units);
         let mut biases = biases.to_vec();
         for (weights, x) in weights[free..].chunks(units).zip(context) {
@@ -148,7 +167,13 @@ impl Network {
                 *bias += weight * x;
             }
         }
-        [&weights[..free], &biases, rest].concat()
+        Self {
+            sizes: Sizes {
+                inputs,
+                ..self.sizes
+            },
+            parameters: [&weights[..free], &biases, rest].concat(),
+        }
     }
 }
 
@@ -197,28 +222,28 @@ impl Pass {
         self.log_deviations.column(column).sum()
     }
 
+    /// Returns the pairs of `(state - mu) / sigma` and `log sigma` for one column.
+    fn scaled(&self, column: usize, state: &[f64]) -> impl Iterator<Item = (f64, f64)> {
+        let d = self.means.nrows();
+        let entries = column * d..(column + 1) * d;
+        entries.zip(state).map(|(k, x)| {
+            let log_deviation = self.log_deviations[k];
+            ((x - self.means[k]) * (-log_deviation).exp(), log_deviation)
+        })
+    }
+
     /// Returns `(state - mu) / sigma` for one column.
     pub(super) fn residuals(&self, column: usize, state: &[f64]) -> Vec<f64> {
-        let (means, log_deviations) = (
-            self.means.column(column),
-            self.log_deviations.column(column),
-        );
-        let scaled = means.iter().zip(&log_deviations).zip(state);
-        scaled
-            .map(|((mean, log_deviation), x)| (x - mean) * (-log_deviation).exp())
-            .collect()
+        let scaled = self.scaled(column, state);
+        scaled.map(|(residual, _)| residual).collect()
     }
 
     /// Returns `log N(state; mu, diag sigma^2)` for one column.
     pub(super) fn log_density(&self, column: usize, state: &[f64]) -> f64 {
-        let d = self.means.nrows();
-        let entries = column * d..(column + 1) * d;
-        let terms = entries.zip(state).map(|(k, x)| {
-            let log_deviation = self.log_deviations[k];
-            let residual = (x - self.means[k]) * (-log_deviation).exp();
-            -0.5 * residual * residual - log_deviation
-        });
-        terms.sum::<f64>() - 0.5 * d as f64 * TAU.ln()
+        let terms = self
+            .scaled(column, state)
+            .map(|(residual, log_deviation)| -0.5 * residual * residual - log_deviation);
+        terms.sum::<f64>() - 0.5 * self.means.nrows() as f64 * TAU.ln()
     }
 }
 

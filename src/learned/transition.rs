@@ -65,16 +65,16 @@ impl From<Coupling> for Family {
 impl Family {
     pub(super) fn check_size(self, dimension: usize, context: usize, stages: usize) -> Result<()> {
         let (largest, networks) = match self {
-            Self::Stochastic(mean) => (mean.network(dimension, context)?, 2),
+            Self::Stochastic(mean) => (mean.sizes(dimension, context)?, 2),
             Self::Mixture { mean, components } => {
                 Error::check_at_least("components", components, 1)?;
                 (
-                    mean.network(dimension, context)?,
+                    mean.sizes(dimension, context)?,
                     components.saturating_add(1),
                 )
             }
             // The first network moves at least as many coordinates as the second, so it is the larger one.
-            Self::Invertible(coupling) => (coupling.networks(dimension, context)?[0], 2),
+            Self::Invertible(coupling) => (coupling.sizes(dimension, context)?[0], 2),
         };
         largest.check_size(stages.saturating_mul(networks))
     }

@@ -3,7 +3,7 @@
 use nalgebra::DVector;
 
 use super::run::LogLikelihoodsRun;
-use crate::adaptive::FirstPass;
+use crate::adaptive::{FirstPass, FirstPassRun};
 use crate::ais::Ais;
 use crate::kernel::{TransitionKernel, Tunable};
 use crate::model::{Latent, LatentPrior, NormalizedModel, Sampleable, UnnormalizedModel};
@@ -116,8 +116,9 @@ where
         Ok(run)
     }
 
-    /// Finds the schedule and the kernel of later runs, `later` in number.
-    pub(super) fn find(&self, job: &mut Job<'_>, later: usize) -> Result<Found<K>> {
+    /// Finds the schedule and the kernel of later runs, `later` in number. The result has this schedule in place of the
+    /// first pass's own.
+    pub(super) fn find(&self, job: &mut Job<'_>, later: usize) -> Result<FirstPassRun<K>> {
         self.check()?;
         let LatentPrior { data, chains, .. } = *self.path.prior().model();
         let pass = FirstPass::of_data(&self.path, self.kernel.clone(), data)
@@ -126,13 +127,9 @@ where
             .block_size(self.data_per_block * chains)
             .seed(self.seed);
         let later = (data * chains * self.stages * later) as u64;
-        let found = pass.run_with(job, &|_| later)?;
-        Ok(Found {
-            schedule: found.barrier.schedule(self.stages)?,
-            kernel: found.kernel,
-            evaluations: found.evaluations,
-            seconds: found.seconds,
-        })
+        let mut found = pass.run_with(job, &|_| later)?;
+        found.schedule = found.barrier.schedule(self.stages)?;
+        Ok(found)
     }
 
     /// Runs all data with a schedule and a kernel. The streams differ from those of the first pass.
@@ -166,14 +163,6 @@ where
 
 /// The path from the prior of many data to their posteriors.
 type Path<'r, P, L> = &'r TemperedPath<LatentPrior<P>, L>;
-
-/// The result of a first pass, for the runs after it.
-pub(super) struct Found<K> {
-    pub(super) schedule: Schedule,
-    pub(super) kernel: K,
-    pub(super) evaluations: u64,
-    pub(super) seconds: f64,
-}
 
 crate::num::debug_by_fields! {
     LogLikelihoods for [P, L, K: std::fmt::Debug] LogLikelihoods<'_, P, L, K> { kernel, stages, moves, data_per_block, seed }

@@ -185,15 +185,16 @@ impl<T: Scalar> BaseRate<T> {
 
     /// Returns the share `pi_c` and the logits `theta_c` (D) of each component; 1 and `b` for a single model.
     pub fn components(&self) -> impl ExactSizeIterator<Item = (f64, DVectorView<'_, T>)> {
-        let count = self.components.as_ref().map_or(1, |c| c.shares().len());
+        let count = self.components.as_ref().map_or(1, |c| c.shares.len());
         (0..count).map(|c| match &self.components {
             None => (1.0, self.visible_bias.column(0)),
-            Some(components) => (components.shares()[c], components.logits().column(c)),
+            Some(components) => (components.shares[c], components.logits.column(c)),
         })
     }
 
-    pub(crate) fn check_single(&self, expected: &str) -> Result<()> {
+    pub(crate) fn check_single(&self) -> Result<()> {
         let found = format!("a mixture of {} components", self.components().len());
+        let expected = "one component, for an RBM at each beta";
         Error::check(self.components.is_none(), "base", found, expected)
     }
 
@@ -219,12 +220,10 @@ const MAX_WEIGHTS: usize = 1 << 31;
 
 fn check_shape(hidden_units: usize, visible_units: usize) -> Result<()> {
     let weights = hidden_units.saturating_mul(visible_units);
-    if (1..=MAX_WEIGHTS).contains(&weights) {
-        return Ok(());
-    }
+    let within = (1..=MAX_WEIGHTS).contains(&weights);
     let shape = format!("{hidden_units} hidden, {visible_units} visible");
     let expected = format!("at least one of each and at most {MAX_WEIGHTS} pairs");
-    Err(Error::invalid("units", shape, expected))
+    Error::check(within, "units", shape, expected)
 }
 
 impl<T: Scalar> UnnormalizedModel for BaseRate<T> {
@@ -262,11 +261,11 @@ impl<T: Scalar> NormalizedModel for BaseRate<T> {
 
 impl<T: Scalar> Sampleable for BaseRate<T> {
     fn sample<R: Rng + ?Sized>(&self, rng: &mut R) -> Vec<bool> {
-        let Some(components) = &self.components else {
-            return draw_all(&self.visible_bias.map(T::as_), rng);
+        let logits = match &self.components {
+            None => self.visible_bias.map(T::as_),
+            Some(components) => components.draw(rng),
         };
-        let component = components.draw(rng);
-        draw_all(&components.logits().column(component).map(T::as_), rng)
+        draw_all(&logits, rng)
     }
 }
 

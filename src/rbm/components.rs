@@ -14,11 +14,11 @@ use crate::{Error, Result};
 /// The log density of a component is `x_c = theta_c.v - sum_i log(1 + e^(theta_ci))`.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Components<T: Scalar> {
-    shares: Vec<f64>,
+    pub(crate) shares: Vec<f64>,
     /// `theta` (D x C), one column per component.
-    logits: DMatrix<T>,
+    pub(crate) logits: DMatrix<T>,
     /// `-sum_i log(1 + e^(theta_ci))` (C).
-    offsets: Vec<f64>,
+    pub(crate) offsets: Vec<f64>,
 }
 
 impl<T: Scalar> Components<T> {
@@ -48,18 +48,6 @@ impl<T: Scalar> Components<T> {
         })
     }
 
-    pub(crate) fn shares(&self) -> &[f64] {
-        &self.shares
-    }
-
-    pub(crate) fn logits(&self) -> &DMatrix<T> {
-        &self.logits
-    }
-
-    pub(crate) fn offsets(&self) -> &[f64] {
-        &self.offsets
-    }
-
     /// Returns `log sum_c pi_c exp(x_c)`.
     pub(crate) fn log_density(&self, visible: &[bool]) -> f64 {
         let densities = self.log_densities(visible);
@@ -72,8 +60,13 @@ impl<T: Scalar> Components<T> {
         components.map(|(offset, logits)| offset + masked_sum_of(logits.as_slice(), visible))
     }
 
-    pub(crate) fn draw<R: Rng + ?Sized>(&self, rng: &mut R) -> usize {
-        draw_index(self.shares.iter().copied(), 1.0, rng)
+    /// Draws a component, and returns its logits (D).
+    pub(crate) fn draw<R: Rng + ?Sized>(&self, rng: &mut R) -> DVector<f64> {
+        self.logits_of(draw_index(self.shares.iter().copied(), 1.0, rng))
+    }
+
+    fn logits_of(&self, component: usize) -> DVector<f64> {
+        self.logits.column(component).map(T::as_)
     }
 
     /// Returns the logits of the mean probabilities of the visible units (D).
@@ -192,20 +185,22 @@ impl ComponentWeights {
 }
 
 /// Log terms `a_c(t) = (1 - t) x_c + w_c(t)` of the components at one state, as functions of the position t.
-pub(crate) struct Activations<'a> {
-    log_densities: Vec<f64>,
+pub(crate) struct Activations<'a, T: Scalar> {
+    components: &'a Components<T>,
     weights: &'a ComponentWeights,
+    log_densities: Vec<f64>,
 }
 
-impl<'a> Activations<'a> {
-    pub(crate) fn new<T: Scalar>(
-        components: &Components<T>,
+impl<'a, T: Scalar> Activations<'a, T> {
+    pub(crate) fn new(
+        components: &'a Components<T>,
         weights: &'a ComponentWeights,
         visible: &[bool],
     ) -> Self {
         Self {
-            log_densities: components.log_densities(visible).collect(),
+            components,
             weights,
+            log_densities: components.log_densities(visible).collect(),
         }
     }
 
@@ -245,8 +240,9 @@ impl<'a> Activations<'a> {
         law.zip(slopes).map(|(p, (slope, x))| p * (slope - x)).sum()
     }
 
-    pub(crate) fn draw<R: Rng + ?Sized>(&self, t: f64, rng: &mut R) -> usize {
-        draw_index(self.law(t), 1.0, rng)
+    /// Draws a component, and returns its logits (D).
+    pub(crate) fn draw<R: Rng + ?Sized>(&self, t: f64, rng: &mut R) -> DVector<f64> {
+        self.components.logits_of(draw_index(self.law(t), 1.0, rng))
     }
 
     /// Returns the probabilities of the components, proportional to `exp(a_c(t))`.
@@ -312,7 +308,7 @@ mod tests {
         let weights = ComponentWeights::balanced(whole.as_mixture().unwrap(), &parts);
         assert!(weights.fit(2) && !weights.fit(3));
         let path = RbmPath::new(whole, target()).unwrap();
-        path.weighted(weights)
+        path.weighted(Some(weights))
     }
 
     /// Each part keeps its share of Z, so log Z is linear in beta. The path starts at the base and ends at the target.

@@ -7,26 +7,20 @@ use crate::random::{Purpose, StreamRng, stream, successive};
 use crate::rbm::enumerate::map_tasks;
 use crate::rbm::mean_field::{Layer, MeanField};
 
-/// Number of chains of simulated annealing, and number of sweeps of each chain.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct LayerCooling {
-    pub(super) chains: usize,
-    pub(super) sweeps: usize,
-}
-
 /// Power gamma of the marginal `f(h)` at the last sweep. At power 1 chains would still wander around a mode.
 const LAST_POWER: f64 = 2.0;
 
 impl<L: Layer> MeanField<L> {
-    /// Returns the final configurations of chains that start at fair coins and sample `f(h)^gamma` while gamma rises.
+    /// Returns the final configurations of chains that start at fair coins and sample `f(h)^gamma` while gamma rises. Each
+    /// chain takes this number of `sweeps`.
     ///
     /// The other layer is summed out. This removes barriers between v and h that would slow down block Gibbs sampling.
     /// Gamma rises geometrically. It starts at 1 over the root mean square change of `log f` by a flip of one unit.
-    pub(super) fn cool(&self, cooling: LayerCooling, seed: u64) -> Vec<Vec<bool>> {
+    pub(super) fn cool(&self, chains: usize, sweeps: usize, seed: u64) -> Vec<Vec<bool>> {
         let first = stream(seed, Purpose::COOLING, 0);
-        let streams: Vec<StreamRng> = successive(first).take(cooling.chains).collect();
-        map_tasks(streams.len(), |chain| {
-            self.cool_one(cooling.sweeps, streams[chain].clone())
+        let streams: Vec<StreamRng> = successive(first).take(chains).collect();
+        map_tasks(chains, |chain| {
+            self.cool_one(sweeps, streams[chain].clone())
         })
     }
 

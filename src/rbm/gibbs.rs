@@ -10,7 +10,7 @@ use crate::num::{Simd, vectorized};
 use crate::path::Stationary;
 use crate::random::{LANES, Lanes};
 use crate::rbm::engine::{
-    ActiveUnits, Categorical, CategoricalBuffers, GROUPS, Layer, Narrow, PanelSums, Positions,
+    ActiveUnits, Categorical, CategoricalBuffers, GROUPS, Layer, Narrow, PanelRow, Positions,
     ProductBuffers, Row, WeightForm, WeightPanels, Wide, Words, dot, draw_units, total,
     weigh_and_draw,
 };
@@ -84,7 +84,8 @@ impl<T: Scalar> TransitionKernel<RbmAt<'_, T>> for BlockGibbs {
         }
         // `active` still holds the old visible units here, given which the component is drawn.
         if let Some(categorical) = categorical {
-            categorical.weigh_and_draw(t, &buffers.active, lanes, &mut buffers.components);
+            let (engine, active) = (buffers.engine, &buffers.active);
+            categorical.weigh_and_draw(engine, t, active, lanes, &mut buffers.components);
         }
         buffers.sum_log_ratios(ends.1, categorical, t);
         let reached = (stage.model, categorical, to);
@@ -210,35 +211,23 @@ impl<T: Scalar> Buffers<T> {
             for count in Words::groups(self.chains.len()) {
                 // In the zips below, words come first: when they end, no further chain is taken.
                 let words = self.words.draw::<T>(engine, lanes, count);
-                vectorized!(
-                    engine,
-                    FUSED,
-                    match start {
-                        None => {
-                            for (words, ((_, sum), (units, sums))) in words.zip(&mut chains) {
-                                let gain = scaled::<T, R, FUSED>(sum, first, end.unit, bias);
-                                weigh_and_draw::<T, FUSED>(
-                                    &Row::zero(),
-                                    &gain,
-                                    t,
-                                    words,
-                                    units,
-                                    sums,
-                                );
+                vectorized!(engine, FUSED, {
+                    for (words, ((from, to), (units, sums))) in words.zip(&mut chains) {
+                        let gain = scaled::<T, R, FUSED>(to, first, end.unit, bias);
+                        match start {
+                            None => {
+                                let start = Row::zero();
+                                weigh_and_draw::<T, FUSED>(&start, &gain, t, words, units, sums);
                             }
-                        }
-                        Some(knot) => {
-                            let knot_bias = &knot.hidden_bias[panel];
-                            for (words, ((from, to), (units, sums))) in words.zip(&mut chains) {
-                                let start =
-                                    scaled::<T, R, FUSED>(from, first, knot.unit, knot_bias);
-                                let gain = scaled::<T, R, FUSED>(to, first, end.unit, bias);
+                            Some(knot) => {
+                                let bias = &knot.hidden_bias[panel];
+                                let start = scaled::<T, R, FUSED>(from, first, knot.unit, bias);
                                 let gain = gain.minus(&start);
                                 weigh_and_draw::<T, FUSED>(&start, &gain, t, words, units, sums);
                             }
                         }
                     }
-                );
+                });
             }
         }
     }
@@ -292,7 +281,7 @@ impl<T: Scalar> Buffers<T> {
             if part == 0 {
                 products.find(engine, weights, place, &self.active);
             }
-            let tilted = categorical.map(|c| self.components.biases(c, panel, bias, t));
+            let tilted = categorical.map(|c| self.components.biases(engine, c, panel, bias, t));
             let first = part * GROUPS;
             let products = products.start.iter().zip(&products.end);
             let mut chains = products.zip(self.visible.panel_mut(panel)).enumerate();
@@ -301,7 +290,10 @@ impl<T: Scalar> Buffers<T> {
                 vectorized!(engine, FUSED, {
                     for (words, (chain, ((from_start, from_end), units))) in words.zip(&mut chains)
                     {
-                        let bias = tilted.as_ref().map_or(bias, |tilted| tilted.of(chain));
+                        let bias = match tilted {
+                            None => bias,
+                            Some((biases, chosen)) => &biases[chosen[chain] as usize],
+                        };
                         let from_end = [from_end.group(first), from_end.group(first + 1)];
                         match at_start {
                             None => draw_units::<T, R, FUSED>(from_end, at_end, bias, words, units),
@@ -334,7 +326,7 @@ impl<T: Scalar> Buffers<T> {
 
 /// Returns `factor * sum + term` for the outputs of one panel, whose groups of `sums` begin with group `first`.
 #[inline(always)]
-fn scaled<T: Scalar, R: PanelSums<T>, const FUSED: bool>(
+fn scaled<T: Scalar, R: PanelRow<Weight: Into<T>>, const FUSED: bool>(
     sums: &R,
     first: usize,
     factor: T,
@@ -344,7 +336,8 @@ fn scaled<T: Scalar, R: PanelSums<T>, const FUSED: bool>(
     for (group, (row, terms)) in row.0.iter_mut().zip(&terms.0).enumerate() {
         let sums = sums.group(first + group);
         for l in 0..LANES {
-            row[l] = R::number(sums[l]).multiply_add::<FUSED>(factor, terms[l]);
+            let sum: T = sums[l].into();
+            row[l] = sum.multiply_add::<FUSED>(factor, terms[l]);
         }
     }
     row

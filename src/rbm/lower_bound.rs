@@ -6,7 +6,6 @@ use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use nalgebra::{DMatrix, DVector, DVectorView};
 
 use crate::num::{WeightSums, sigmoid, softplus};
-use crate::rbm::cooling::LayerCooling;
 use crate::rbm::enumerate::{check_log_normalizer, map_tasks};
 use crate::rbm::mean_field::{BLOCK, Layer, MeanField, coin_blocks};
 use crate::rbm::model::masked_sum_of;
@@ -74,12 +73,6 @@ impl<T: Scalar> Rbm<T> {
         Ok(self.explore(states, starts, seed, Effort::full(starts))?.0)
     }
 
-    /// Returns true if the hidden layer has at most as many units as the visible one. Its configurations are then
-    /// searched, and the visible layer is summed out. Otherwise the roles are exchanged.
-    pub(super) fn is_narrow(&self) -> bool {
-        self.hidden_units() <= self.visible_units()
-    }
-
     /// Computes the bound, and the configurations of the smaller layer that it sums over, densest first.
     pub(super) fn explore(
         &self,
@@ -106,7 +99,7 @@ impl<T: Scalar> Rbm<T> {
         let modes = equations.ascend_all(&blocks, effort).0;
         let is_on = |mode: &MeanFieldMode| mode.visible.iter().map(|&p| p > 0.5).collect();
         let first = states.iter().cloned().chain(modes.iter().map(is_on));
-        let found = MeanField::exchanged(self).find(first, seed, effort);
+        let found = MeanField::new(self).exchanged().find(first, seed, effort);
         equations.finish(modes, heaviest(&found), found, effort)
     }
 }
@@ -195,7 +188,7 @@ impl<L: Layer> MeanField<L> {
         seed: u64,
         effort: Effort,
     ) -> Vec<Configuration> {
-        let cooled = self.cool(effort.cooling, seed);
+        let cooled = self.cool(effort.cooled, effort.sweeps, seed);
         let first = BTreeSet::from_iter(first.into_iter().chain(cooled));
         self.search(&Vec::from_iter(first), effort.configurations)
     }
@@ -203,7 +196,7 @@ impl<L: Layer> MeanField<L> {
     /// Ascends from columns of visible means. Returns the modes, and the likeliest hidden configurations at both ends
     /// of ascents.
     fn ascend(&self, visible: &DMatrix<f64>, tolerance: f64) -> Ascended {
-        let solutions = self.means_of(&self.solve(visible.clone(), tolerance));
+        let solutions = self.means_of(&self.solve(visible, tolerance));
         let ends = [self.near(visible), self.near(&solutions)].concat();
         let hidden = self.hidden_logits(&solutions);
         let visible = self.visible_fields(&hidden.map(sigmoid));
@@ -266,7 +259,9 @@ pub(crate) struct Effort {
     refined: usize,
     /// Number of configurations at which the search by flips ends.
     configurations: usize,
-    cooling: LayerCooling,
+    /// Number of chains of simulated annealing, and number of sweeps of each.
+    cooled: usize,
+    sweeps: usize,
 }
 
 /// Number of chain-steps of a run for each mean-field ascent of its lower bound. A run has two blocks of them at least.
@@ -289,25 +284,21 @@ impl Effort {
             tolerances: [TOLERANCE; 2],
             refined: 0,
             configurations: MOST,
-            cooling: LayerCooling {
-                chains: starts,
-                sweeps: 2 * SWEEPS[0],
-            },
+            cooled: starts,
+            sweeps: 2 * SWEEPS[0],
         }
     }
 
     /// Returns the effort of a search for starts whose pilots take `chain_steps`.
     pub(super) fn of_search(chain_steps: u64, units: usize) -> Self {
         let sweeps = (chain_steps / STEPS_PER_UNIT) as usize;
-        let chains = (sweeps / SWEEPS[0]).min(MOST_COOLED);
-        let of_one = sweeps.checked_div(chains).unwrap_or(0);
+        let cooled = (sweeps / SWEEPS[0]).min(MOST_COOLED);
+        let of_one = sweeps.checked_div(cooled).unwrap_or(0);
         Self {
             ascents: (chain_steps / STEPS_PER_ASCENT).max(1) as usize,
             configurations: sweeps.saturating_mul(units).clamp(WAVE, MOST),
-            cooling: LayerCooling {
-                chains,
-                sweeps: of_one.min(SWEEPS[1]),
-            },
+            cooled,
+            sweeps: of_one.min(SWEEPS[1]),
             ..Self::full(0)
         }
     }

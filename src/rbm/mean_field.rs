@@ -4,7 +4,7 @@ use nalgebra::{DMatrix, DVector, DVectorView};
 use rand::RngExt;
 
 use crate::num::{Simd, exp_of_negative, sigmoid, vectorized};
-use crate::random::{Purpose, StreamRng, stream, successive};
+use crate::random::{Purpose, stream, successive};
 use crate::rbm::enumerate::map_tasks;
 use crate::rbm::{BaseRate, Rbm, Scalar};
 use crate::{Error, Result};
@@ -39,11 +39,9 @@ impl<T: Scalar> BaseRate<T> {
     pub fn mean_field(rbm: &Rbm<T>, starts: usize, seed: u64) -> Result<Self> {
         Error::check_count("starts", starts, 1)?;
         let equations = MeanField::new(rbm);
-        let streams = streams(seed, starts);
-        let blocks = map_tasks(streams.len(), |block| {
-            let columns = BLOCK.min(starts - block * BLOCK);
-            let start = coins(rbm.visible_units(), columns, streams[block].clone());
-            let logits = equations.solve(start, TOLERANCE);
+        let coins = Vec::from_iter(coin_blocks(rbm.visible_units(), starts, seed));
+        let blocks = map_tasks(coins.len(), |block| {
+            let logits = equations.solve(&coins[block], TOLERANCE);
             // Both sums are kept, because 1 - m would lose the digits of a probability that is near 1.
             let on = logits.map(sigmoid).column_sum();
             (on, logits.map(|x| sigmoid(-x)).column_sum())
@@ -62,24 +60,18 @@ impl<T: Scalar> BaseRate<T> {
     }
 }
 
-fn streams(seed: u64, starts: usize) -> Vec<StreamRng> {
-    let first = stream(seed, Purpose::MEAN_FIELD, 0);
-    successive(first).take(starts.div_ceil(BLOCK)).collect()
-}
-
 /// Draws `starts` states of fair coins, in blocks of columns.
 pub(crate) fn coin_blocks(
     units: usize,
     starts: usize,
     seed: u64,
 ) -> impl Iterator<Item = DMatrix<f64>> {
-    let columns = move |block| BLOCK.min(starts - block * BLOCK);
-    let streams = streams(seed, starts).into_iter().enumerate();
-    streams.map(move |(block, rng)| coins(units, columns(block), rng))
-}
-
-fn coins(units: usize, columns: usize, mut rng: StreamRng) -> DMatrix<f64> {
-    DMatrix::from_fn(units, columns, |_, _| f64::from(rng.random::<bool>()))
+    let streams = successive(stream(seed, Purpose::MEAN_FIELD, 0)).enumerate();
+    let blocks = streams.take(starts.div_ceil(BLOCK));
+    blocks.map(move |(block, mut rng)| {
+        let columns = BLOCK.min(starts - block * BLOCK);
+        DMatrix::from_fn(units, columns, |_, _| f64::from(rng.random::<bool>()))
+    })
 }
 
 /// A visible layer: independent units with the density `exp(x.s(v))` at fields x.
@@ -154,11 +146,14 @@ impl MeanField {
         Self::of(BinaryLayer(Simd::best()), rbm.weights().map(T::as_), a, b)
     }
 
-    /// Creates the equations with the roles of the layers exchanged.
-    pub(super) fn exchanged<T: Scalar>(rbm: &Rbm<T>) -> Self {
-        let [a, b] = [rbm.hidden_bias(), rbm.visible_bias()].map(|bias| bias.map(T::as_));
-        let weights = rbm.weights().map(T::as_).transpose();
-        Self::of(BinaryLayer(Simd::best()), weights, b, a)
+    /// Returns the equations with the roles of the layers exchanged.
+    pub(super) fn exchanged(self) -> Self {
+        Self::of(
+            self.layer,
+            self.transposed,
+            self.visible_bias,
+            self.hidden_bias,
+        )
     }
 }
 
@@ -182,8 +177,8 @@ impl<L: Layer> MeanField<L> {
     /// Iterates the equations from each column of visible means, and returns the fields `b + W^T mu` of the solutions.
     /// A column stops when its step is smaller than `tolerance`. The sweeps end, because a change d of a probability
     /// raises the bound by at least `2 d^2`.
-    pub(super) fn solve(&self, mut visible: DMatrix<f64>, tolerance: f64) -> DMatrix<f64> {
-        let mut fields = visible.clone();
+    pub(super) fn solve(&self, visible: &DMatrix<f64>, tolerance: f64) -> DMatrix<f64> {
+        let (mut visible, mut fields) = (visible.clone(), visible.clone());
         let mut moving = Vec::from_iter(0..visible.ncols());
         for _ in 0..MAX_SWEEPS {
             let hidden = self.hidden_logits(&visible.select_columns(&moving));

@@ -167,6 +167,12 @@ impl<T: Scalar> Rbm<T> {
         draw_into(&self.visible_activation(&hidden), visible, rng);
     }
 
+    /// Returns true if the hidden layer has at most as many units as the visible one. Its configurations are then searched
+    /// or enumerated, and the visible layer is summed out. Otherwise the roles are exchanged.
+    pub(super) fn is_narrow(&self) -> bool {
+        self.hidden_units() <= self.visible_units()
+    }
+
     /// Returns the sum over hidden units of the squared upper bound on `|activation|`.
     pub(crate) fn squared_activations(&self) -> f64 {
         let units = self.weights.row_iter().zip(&self.hidden_bias);
@@ -252,15 +258,8 @@ crate::num::serialize_as! {
 }
 crate::num::deserialize_checked! {
     Rbm<T: Scalar> { weights: Vec<Vec<T>>, hidden_bias: Vec<T>, visible_bias: Vec<T> } =>
-        Rbm::from_rows(weights, hidden_bias, visible_bias)
-}
-
-#[cfg(feature = "serde")]
-impl<T: Scalar> Rbm<T> {
-    fn from_rows(weights: Vec<Vec<T>>, hidden_bias: Vec<T>, visible_bias: Vec<T>) -> Result<Self> {
-        let weights = matrix_of(weights, visible_bias.len())?;
-        Self::new(weights, hidden_bias.into(), visible_bias.into())
-    }
+        matrix_of(weights, visible_bias.len())
+            .and_then(|weights| Rbm::new(weights, hidden_bias.into(), visible_bias.into()))
 }
 
 #[cfg(feature = "serde")]

@@ -80,7 +80,6 @@ impl<T: Scalar> RbmPath<T> {
     /// If there is not one model for each knot after 0, models differ in visible or hidden units, or the
     /// difference of neighbours' visible biases overflows.
     pub fn through(base: BaseRate<T>, models: Vec<Rbm<T>>, knots: Schedule) -> Result<Self> {
-        let engine = Simd::best();
         Error::check_dimension("models at the knots after 0", models.len(), knots.stages())?;
         let mixture = base.as_mixture();
         let base_bias = match mixture {
@@ -97,7 +96,7 @@ impl<T: Scalar> RbmPath<T> {
             check_finite("difference of visible biases", &bias_slope)?;
             ends.push(SegmentEnd::new(rbm, &bias_slope));
         }
-        let categorical = mixture.map(|components| Categorical::new(engine, components));
+        let categorical = mixture.map(Categorical::new);
         let path = Self {
             base,
             base_bias,
@@ -106,7 +105,7 @@ impl<T: Scalar> RbmPath<T> {
             // Decided below, whatever engine and component weights are set later.
             on_grid: ends.iter().map(SegmentEnd::on_finest_grid).collect(),
             ends,
-            engine,
+            engine: Simd::best(),
             start: None,
         };
         Ok(path.on_fine_grid())
@@ -122,9 +121,6 @@ impl<T: Scalar> RbmPath<T> {
     /// If this processor does not have `engine`.
     pub fn with_simd_level(mut self, engine: SimdLevel) -> Result<Self> {
         self.engine = engine.available()?;
-        if let Some(categorical) = &mut self.categorical {
-            categorical.engine = self.engine;
-        }
         Ok(self)
     }
 
@@ -136,27 +132,13 @@ impl<T: Scalar> RbmPath<T> {
         }
     }
 
-    /// Returns the path with weights on grids of the spacing `unit`, even if rounding changes the densities much.
-    #[cfg(test)]
-    pub(super) fn on_grid_of(self, unit: f32) -> Self {
-        let on_grid = |end: &SegmentEnd<T>| {
-            let grid = crate::rbm::engine::WeightGrid::of(end.rbm.weights(), unit)?;
-            Some(end.on_grid(&grid))
-        };
-        let on_grid = self.ends.iter().map(on_grid).collect();
-        Self { on_grid, ..self }
-    }
-
     /// Drops the grid if its [deviation](Self::deviation_on_grid) exceeds `LARGEST_DEVIATION` or cannot be computed.
-    fn on_fine_grid(mut self) -> Self {
-        if self.on_grid.is_none() {
-            return self;
+    fn on_fine_grid(self) -> Self {
+        let is_small = |deviation| deviation <= LARGEST_DEVIATION;
+        match self.on_grid.is_none() || self.deviation_on_grid().is_ok_and(is_small) {
+            true => self,
+            false => self.exact_weights(),
         }
-        let deviation = self.deviation_on_grid();
-        if !deviation.is_ok_and(|deviation| deviation <= LARGEST_DEVIATION) {
-            self.on_grid = None;
-        }
-        self
     }
 
     /// Returns the largest standard deviation, over a few states of each machine, of the change that the grid makes in
@@ -193,17 +175,15 @@ impl<T: Scalar> RbmPath<T> {
     pub fn with_start(mut self, start: &Start<T>) -> Result<Self> {
         start.check(self.target())?;
         self.start = Some(Arc::new(start.clone()));
-        Ok(match start.weights() {
-            Some(weights) if self.ends.len() == 1 && self.base == *start.base() => {
-                self.weighted(weights.clone())
-            }
-            _ => self,
+        Ok(match self.ends.len() == 1 && self.base == *start.base() {
+            true => self.weighted(start.weights().cloned()),
+            false => self,
         })
     }
 
-    /// Returns the path with `weights` of the base's components, if it has several.
-    pub(crate) fn weighted(mut self, weights: ComponentWeights) -> Self {
-        if let Some(categorical) = &mut self.categorical {
+    /// Returns the path with `weights` of the base's components, if it has several. The default is the geometric path.
+    pub(crate) fn weighted(mut self, weights: Option<ComponentWeights>) -> Self {
+        if let (Some(categorical), Some(weights)) = (&mut self.categorical, weights) {
             categorical.weights = weights;
         }
         self
@@ -252,7 +232,7 @@ impl<T: Scalar> RbmPath<T> {
     }
 
     /// Returns the components of a mixture base at a state, on the first segment only.
-    fn components(&self, segment: usize, visible: &[bool]) -> Option<Activations<'_>> {
+    fn components(&self, segment: usize, visible: &[bool]) -> Option<Activations<'_, T>> {
         let components = self.base.as_mixture()?;
         let weights = &self.categorical(segment)?.weights;
         Some(Activations::new(components, weights, visible))
@@ -369,8 +349,7 @@ impl<'a, T: Scalar> RbmAt<'a, T> {
     pub fn to_rbm(&self) -> Result<Rbm<f64>> {
         // At position 1 the components' factor is 1 in every state, and the model is an RBM.
         if self.segment == 0 && self.position < 1.0 {
-            let expected = "one component, for an RBM at each beta";
-            self.path.base.check_single(expected)?;
+            self.path.base.check_single()?;
         }
         let (start, end) = self.segment(self.segment);
         let mut weights = end.rbm.weights().map(|x| self.position * x.as_());
@@ -440,12 +419,7 @@ impl<'a, T: Scalar> RbmAt<'a, T> {
         let (start, slope) = self.activations(self.segment, visible);
         let hidden = draw_all(&(start + slope * self.position), rng);
         let components = self.path.components(self.segment, visible);
-        let tilt = components
-            .zip(self.path.base.as_mixture())
-            .map(|(activations, components)| {
-                let component = activations.draw(self.position, rng);
-                components.logits().column(component).map(T::as_)
-            });
+        let tilt = components.map(|components| components.draw(self.position, rng));
         let (start, end) = self.segment(self.segment);
         let base = || tilt.unwrap_or_else(|| self.path.base_bias.map(T::as_));
         let start = start.map_or_else(base, |start| start.rbm.visible_activation(&hidden));
@@ -507,5 +481,23 @@ impl<T: Scalar> BetaDerivative for RbmAt<'_, T> {
         let tilt = self.path.components(self.segment, visible);
         let tilt = tilt.map_or(0.0, |c| c.derivative(self.position));
         (slope_term + hidden.sum::<f64>() + tilt) / (betas[1] - betas[0])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rbm::engine::WeightGrid;
+
+    impl<T: Scalar> RbmPath<T> {
+        /// Returns the path with weights on grids of the spacing `unit`, even if rounding changes the densities much.
+        pub(in crate::rbm) fn on_grid_of(self, unit: f32) -> Self {
+            let on_grid = |end: &SegmentEnd<T>| {
+                let grid = WeightGrid::of(end.rbm.weights(), unit)?;
+                Some(end.on_grid(&grid))
+            };
+            let on_grid = self.ends.iter().map(on_grid).collect();
+            Self { on_grid, ..self }
+        }
     }
 }

@@ -9,7 +9,7 @@ const COUPLING: Coupling = Coupling { hidden: 7, bins: 4 };
 
 fn map(dimension: usize, context: usize, rng: &mut StreamRng) -> InvertibleMap {
     let mut map = InvertibleMap::with_context(COUPLING, dimension, context, rng).unwrap();
-    let parameters = map.parameters.iter_mut().flatten();
+    let parameters = map.parameters_mut().into_iter().flatten();
     // Splines smooth enough for differences with steps of 1e-5.
     parameters.for_each(|p| *p = rng.random_range(-0.4..0.4));
     map
@@ -88,7 +88,7 @@ fn gradients_agree_with_finite_differences() {
         for (layer, derivatives) in gradient.iter().enumerate() {
             agrees.extend(agree(derivatives, 1e-6, |i, step| {
                 let mut moved = map.clone();
-                moved.parameters[layer][i] += step;
+                moved.parameters_mut()[layer][i] += step;
                 value(&moved, &left)
             }));
         }

@@ -12,7 +12,6 @@ use crate::rbm::engine::panels::{ActiveUnits, Panels, WeightMatrix};
 /// position t (0 to 1) of a path's segment has the factor `sum_c exp(a_c(t))`, with `a_c(t) = (1 - t) x_c + w_c(t)`.
 #[derive(Debug, Clone)]
 pub(crate) struct Categorical<T> {
-    pub(crate) engine: Simd,
     /// The logits `theta`, in the form for products with visible units.
     up: Panels<Row<T>>,
     /// The logits `theta` again: for each panel of visible units, one row per component.
@@ -42,59 +41,52 @@ pub(crate) struct CategoricalBuffers<T> {
 
 impl<T: Scalar> Categorical<T> {
     /// Creates the unit from the components of a mixture, with their weights on the geometric path.
-    pub(crate) fn new(engine: Simd, components: &Components<T>) -> Self {
-        let (theta, offsets) = (components.logits(), components.offsets());
-        let weights = ComponentWeights::geometric(components.shares());
-        let (visible, components) = theta.shape();
-        let mut logits = vec![Row::zero(); visible.div_ceil(WIDTH) * components];
-        for (c, theta) in theta.column_iter().enumerate() {
-            let places = logits[c..].iter_mut().step_by(components);
+    pub(crate) fn new(components: &Components<T>) -> Self {
+        let (visible, count) = components.logits.shape();
+        let mut logits = vec![Row::zero(); visible.div_ceil(WIDTH) * count];
+        for (c, theta) in components.logits.column_iter().enumerate() {
+            let places = logits[c..].iter_mut().step_by(count);
             for (place, row) in places.zip(Row::panels(theta.as_slice())) {
                 *place = row;
             }
         }
         Self {
-            engine,
-            up: Panels::new(WeightMatrix::Transposed(theta)),
+            up: Panels::new(WeightMatrix::Transposed(&components.logits)),
             logits,
-            offsets: offsets.to_vec(),
-            weights,
+            offsets: components.offsets.clone(),
+            weights: ComponentWeights::geometric(&components.shares),
         }
     }
 
     /// Sets the chains' log ratios for a stage from position `t.0` to `t.1`, and draws each chain's component at `t.1`.
     pub(crate) fn weigh_and_draw(
         &self,
+        engine: Simd,
         t: (f64, f64),
         visible: &ActiveUnits,
         lanes: &mut Lanes,
         buffers: &mut CategoricalBuffers<T>,
     ) {
-        self.find_log_densities(visible, buffers);
+        self.find_log_densities(engine, visible, buffers);
         let (chains, components) = (visible.chains(), self.offsets.len());
-        let CategoricalBuffers {
-            words,
-            log_densities,
-            sums,
-            weights: (before, after),
-            chosen,
-            log_ratios,
-            ..
-        } = buffers;
+        let (before, after) = &mut buffers.weights;
         for (weights, t) in [(&mut *before, t.0), (&mut *after, t.1)] {
             weights.clear();
             weights.extend(self.weights.at(t));
         }
-        sums.resize(components, [0.0; LANES]);
-        chosen.resize(chains.div_ceil(LANES), [0; LANES]);
-        log_ratios.resize(chains.div_ceil(LANES), [0.0; LANES]);
+        let groups = chains.div_ceil(LANES);
+        buffers.sums.resize(components, [0.0; LANES]);
+        buffers.chosen.resize(groups, [0; LANES]);
+        buffers.log_ratios.resize(groups, [0.0; LANES]);
         // A chain needs one uniform, so the words of one panel of units serve `WIDTH` chains.
-        let words = words.draw::<T>(self.engine, lanes, chains.div_ceil(WIDTH));
+        let words = buffers
+            .words
+            .draw::<T>(engine, lanes, chains.div_ceil(WIDTH));
         let words = words.flat_map(|words| words.chunks_exact(T::WORDS));
-        let groups = log_densities.chunks_exact(components).zip(words);
-        let results = chosen.iter_mut().zip(log_ratios);
-        let ends = (&before[..], &after[..]);
-        vectorized!(self.engine, FUSED, {
+        let groups = buffers.log_densities.chunks_exact(components).zip(words);
+        let results = buffers.chosen.iter_mut().zip(&mut buffers.log_ratios);
+        let (ends, sums) = ((&before[..], &after[..]), &mut buffers.sums);
+        vectorized!(engine, FUSED, {
             for ((log_densities, words), (chosen, log_ratios)) in groups.zip(results) {
                 let (high, low) = (&words[0], &words[T::WORDS - 1]);
                 let uniforms = std::array::from_fn(|l| T::uniform::<FUSED>(high[l], low[l]));
@@ -103,7 +95,12 @@ impl<T: Scalar> Categorical<T> {
         });
     }
 
-    fn find_log_densities(&self, visible: &ActiveUnits, buffers: &mut CategoricalBuffers<T>) {
+    fn find_log_densities(
+        &self,
+        engine: Simd,
+        visible: &ActiveUnits,
+        buffers: &mut CategoricalBuffers<T>,
+    ) {
         let (chains, components) = (visible.chains(), self.offsets.len());
         buffers.products.resize(chains, Row::zero());
         buffers.log_densities.clear();
@@ -111,7 +108,7 @@ impl<T: Scalar> Categorical<T> {
         buffers.log_densities.resize(padded, [0.0; LANES]);
         for (panel, offsets) in self.offsets.chunks(WIDTH).enumerate() {
             self.up
-                .multiply(self.engine, panel, visible, &mut buffers.products);
+                .multiply(engine, panel, visible, &mut buffers.products);
             for (chain, product) in buffers.products.iter().enumerate() {
                 let first = chain / LANES * components + panel * WIDTH;
                 let log_densities = &mut buffers.log_densities[first..][..offsets.len()];
@@ -129,39 +126,26 @@ impl<T: Scalar> CategoricalBuffers<T> {
         self.log_ratios.as_flattened()
     }
 
-    /// Returns the biases `bias + (1 - t) theta_c` of a panel of visible units at position t, all in units of ln 2.
+    /// Returns the biases `bias + (1 - t) theta_c` of a panel of visible units at position t, all in units of ln 2, and
+    /// the component of each chain.
     pub(crate) fn biases(
         &mut self,
+        engine: Simd,
         unit: &Categorical<T>,
         panel: usize,
         bias: &Row<T>,
         t: f64,
-    ) -> TiltedBiases<'_, T> {
+    ) -> (&[Row<T>], &[u32]) {
         let components = unit.offsets.len();
         let logits = &unit.logits[panel * components..][..components];
         let factor = T::nearest(std::f64::consts::LOG2_E * (1.0 - t));
         self.biases.resize(components, Row::zero());
-        vectorized!(unit.engine, FUSED, {
+        vectorized!(engine, FUSED, {
             for (biases, logits) in self.biases.iter_mut().zip(logits) {
                 *biases = logits.times_plus::<FUSED>(factor, bias);
             }
         });
-        TiltedBiases {
-            rows: &self.biases,
-            chosen: self.chosen.as_flattened(),
-        }
-    }
-}
-
-pub(crate) struct TiltedBiases<'a, T> {
-    rows: &'a [Row<T>],
-    chosen: &'a [u32],
-}
-
-impl<T> TiltedBiases<'_, T> {
-    #[inline(always)]
-    pub(crate) fn of(&self, chain: usize) -> &Row<T> {
-        &self.rows[self.chosen[chain] as usize]
+        (&self.biases, self.chosen.as_flattened())
     }
 }
 

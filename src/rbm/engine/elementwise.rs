@@ -5,7 +5,7 @@
 use crate::random::LANES;
 use crate::rbm::Scalar;
 use crate::rbm::engine::layers::{GROUPS, LINE, Line, Row, WIDTH};
-use crate::rbm::engine::panels::PanelSums;
+use crate::rbm::engine::panels::PanelRow;
 
 /// Returns the polynomial with these coefficients, highest power first. Pairs of terms are computed independently.
 #[inline(always)]
@@ -60,7 +60,7 @@ fn draw<T: Scalar, const FUSED: bool>(y: T, e: T, uniform: T) -> bool {
 /// Draws one chain's 0/1 units of a panel from random bits ([`Words`](super::Words)). Each unit has its own `sum` and
 /// `term`, and the logit `ln 2 (factor * sum + term)`.
 #[inline(always)]
-pub(crate) fn draw_units<T: Scalar, R: PanelSums<T>, const FUSED: bool>(
+pub(crate) fn draw_units<T: Scalar, R: PanelRow<Weight: Into<T>>, const FUSED: bool>(
     sums: [&[R::Weight; LANES]; GROUPS],
     factor: T,
     terms: &Row<T>,
@@ -70,7 +70,7 @@ pub(crate) fn draw_units<T: Scalar, R: PanelSums<T>, const FUSED: bool>(
     let (mut z, mut e) = (Row::<T>::zero(), Row::<T>::zero());
     for (group, sums) in sums.iter().enumerate() {
         let (z, e) = (&mut z.0[group], &mut e.0[group]);
-        find_logits::<T, R, FUSED>(sums, factor, &terms.0[group], z, e);
+        find_logits::<T, FUSED>(sums, factor, &terms.0[group], z, e);
     }
     let words = by_group::<T>(words);
     for (group, units) in groups_mut(units).iter_mut().enumerate() {
@@ -80,15 +80,16 @@ pub(crate) fn draw_units<T: Scalar, R: PanelSums<T>, const FUSED: bool>(
 
 /// Sets `z = factor * sum + term` and `e = 2^-|z|`. References as arguments tell the compiler that nothing overlaps.
 #[inline(always)]
-fn find_logits<T: Scalar, R: PanelSums<T>, const FUSED: bool>(
-    sums: &[R::Weight; LANES],
+fn find_logits<T: Scalar, const FUSED: bool>(
+    sums: &[impl Into<T> + Copy; LANES],
     factor: T,
     terms: &[T; LANES],
     z: &mut [T; LANES],
     e: &mut [T; LANES],
 ) {
     for l in 0..LANES {
-        z[l] = R::number(sums[l]).multiply_add::<FUSED>(factor, terms[l]);
+        let sum: T = sums[l].into();
+        z[l] = sum.multiply_add::<FUSED>(factor, terms[l]);
         e[l] = exp2_nonpositive::<T, FUSED>(-z[l].abs());
     }
 }
@@ -277,9 +278,9 @@ pub(crate) fn total<T: Scalar>(sums: &[T; LANES]) -> f64 {
 }
 
 #[inline(always)]
-pub(crate) fn add_scaled<T: Scalar>(sums: &mut [T], sign: T, row: &[T]) {
+pub(crate) fn add<T: Scalar>(sums: &mut [T], row: &[T]) {
     for (sum, &x) in sums.iter_mut().zip(row) {
-        *sum += sign * x;
+        *sum += x;
     }
 }
 

@@ -5,7 +5,7 @@ use nalgebra::DMatrix;
 use crate::random::LANES;
 use crate::rbm::Scalar;
 use crate::rbm::engine::layers::GROUPS;
-use crate::rbm::engine::panels::{PanelRow, PanelSums};
+use crate::rbm::engine::panels::PanelRow;
 use crate::rbm::model::largest_sum;
 
 /// Weights, or sums of weights, as multiples of the grid's spacing, for `G` groups of outputs.
@@ -48,13 +48,6 @@ impl<const G: usize> PanelRow for Integers<G> {
     #[inline(always)]
     fn group(&self, group: usize) -> &[i16; LANES] {
         &self.0[group]
-    }
-}
-
-impl<T: Scalar, const G: usize> PanelSums<T> for Integers<G> {
-    #[inline(always)]
-    fn number(sum: i16) -> T {
-        sum.into()
     }
 }
 

@@ -141,11 +141,6 @@ impl<T: Scalar> Row<T> {
     }
 
     #[inline(always)]
-    pub(crate) fn plus(&self, other: &Self) -> Self {
-        self.zip(other, |a, b| a + b)
-    }
-
-    #[inline(always)]
     pub(crate) fn minus(&self, other: &Self) -> Self {
         self.zip(other, |a, b| a - b)
     }
@@ -157,7 +152,7 @@ impl<T: Scalar> Row<T> {
     }
 
     #[inline(always)]
-    fn zip(&self, other: &Self, f: impl Fn(T, T) -> T) -> Self {
+    pub(crate) fn zip(&self, other: &Self, f: impl Fn(T, T) -> T) -> Self {
         let mut row = *self;
         for (row, other) in row.0.iter_mut().zip(&other.0) {
             for l in 0..LANES {

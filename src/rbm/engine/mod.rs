@@ -9,10 +9,10 @@ mod products;
 
 pub(super) use categorical::{Categorical, CategoricalBuffers};
 pub(super) use elementwise::{
-    Positions, add_scaled, dot, draw_units, exp_nonpositive, logits_to_probabilities,
-    softplus_gain, total, weigh_and_draw,
+    Positions, add, dot, draw_units, exp_nonpositive, logits_to_probabilities, softplus_gain,
+    total, weigh_and_draw,
 };
 pub(super) use grid::{Narrow, WeightGrid, Wide};
 pub(super) use layers::{GROUPS, LINE, Layer, Row, Words};
-pub(super) use panels::{ActiveUnits, PanelSums, Panels, WeightMatrix};
+pub(super) use panels::{ActiveUnits, PanelRow, Panels, WeightMatrix};
 pub(super) use products::{ProductBuffers, WeightForm, WeightPanels};

@@ -27,18 +27,13 @@ pub(crate) trait PanelRow: Copy + Default {
     fn group(&self, group: usize) -> &[Self::Weight; LANES];
 }
 
-/// A row whose sums of weights can be converted to the type `T`. Integers stay multiples of the grid's spacing.
-pub(crate) trait PanelSums<T>: PanelRow {
-    fn number(sum: Self::Weight) -> T;
-}
-
 impl<T: Scalar> PanelRow for Row<T> {
     type Weight = T;
     const PARTS: usize = 1;
 
     #[inline(always)]
     fn plus(&self, other: &Self) -> Self {
-        self.plus(other)
+        self.zip(other, |a, b| a + b)
     }
 
     fn weights_mut(&mut self) -> &mut [T] {
@@ -48,13 +43,6 @@ impl<T: Scalar> PanelRow for Row<T> {
     #[inline(always)]
     fn group(&self, group: usize) -> &[T; LANES] {
         &self.0[group]
-    }
-}
-
-impl<T: Scalar> PanelSums<T> for Row<T> {
-    #[inline(always)]
-    fn number(sum: T) -> T {
-        sum
     }
 }
 

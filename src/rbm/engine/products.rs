@@ -4,7 +4,7 @@ use crate::num::Simd;
 use crate::rbm::Scalar;
 use crate::rbm::engine::grid::{Narrow, Wide};
 use crate::rbm::engine::layers::{Row, WIDTH};
-use crate::rbm::engine::panels::{ActiveUnits, PanelSums, Panels, WeightMatrix};
+use crate::rbm::engine::panels::{ActiveUnits, PanelRow, Panels, WeightMatrix};
 
 /// Weights as numbers, or as integers on a grid. Layers of few outputs use narrow rows.
 #[derive(Debug, Clone)]
@@ -60,8 +60,8 @@ pub(crate) struct ProductBuffers<T> {
     narrow: Products<Narrow>,
 }
 
-/// A row of weights in one of the forms of [`WeightPanels`].
-pub(crate) trait WeightForm<T>: PanelSums<T> {
+/// A row of weights in one of the forms of [`WeightPanels`]. A sum of integers is a multiple of the grid's spacing.
+pub(crate) trait WeightForm<T>: PanelRow<Weight: Into<T>> {
     /// Returns the weights if they have this form.
     fn panels(weights: &WeightPanels<T>) -> Option<&Panels<Self>>;
 

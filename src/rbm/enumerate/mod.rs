@@ -9,7 +9,7 @@ use nalgebra::{DMatrix, DVector};
 use rand::Rng;
 
 use crate::num::Simd;
-use crate::rbm::engine::add_scaled;
+use crate::rbm::engine::add;
 use crate::rbm::model::draw_all;
 use crate::rbm::{Rbm, Scalar};
 use crate::{Error, Result};
@@ -41,18 +41,12 @@ pub(crate) struct Enumeration {
 
 impl Enumeration {
     pub(crate) fn new<T: Scalar>(rbm: &Rbm<T>) -> Result<Self> {
-        let over_hidden = rbm.hidden_units() <= rbm.visible_units();
+        let over_hidden = rbm.is_narrow();
         let mut rbm = rbm.cast::<f64>()?;
         if over_hidden {
             rbm = Rbm::new(rbm.weights.transpose(), rbm.visible_bias, rbm.hidden_bias)?;
         }
-        if rbm.visible_units() > MAX_ENUMERATED_UNITS {
-            return Err(Error::invalid(
-                "units of the smaller layer",
-                rbm.visible_units(),
-                format!("at most {MAX_ENUMERATED_UNITS}, to enumerate their states"),
-            ));
-        }
+        check_enumerable("units of the smaller layer", rbm.visible_units())?;
         Ok(Self {
             over_hidden,
             low: LowUnits::new(rbm.weights(), rbm.visible_bias()),
@@ -156,12 +150,12 @@ impl Enumeration {
         let others = self.other_units();
         let mut total = vec![0.0; others + 1];
         block.add_means(&self.low, p, &mut low[..others], &mut total[..others]);
-        add_scaled(&mut low[others], 1.0, p);
+        add(&mut low[others], p);
         total[others] = p.iter().sum();
         let on = self.enumerated(first_state).into_iter();
         for (mut column, on) in high.column_iter_mut().zip(on.skip(self.low.bits())) {
             if on {
-                add_scaled(column.as_mut_slice(), 1.0, &total);
+                add(column.as_mut_slice(), &total);
             }
         }
     }
@@ -201,17 +195,18 @@ impl Enumeration {
     }
 }
 
+pub(super) fn check_enumerable(argument: &'static str, units: usize) -> Result<()> {
+    let expected = format!("at most {MAX_ENUMERATED_UNITS}, to enumerate their states");
+    Error::check(units <= MAX_ENUMERATED_UNITS, argument, units, expected)
+}
+
 pub(crate) fn check_log_normalizer(log_z: f64) -> Result<f64> {
-    if log_z.is_finite() {
-        Ok(log_z)
-    } else {
-        let found = format!("values that make log Z {log_z}");
-        Err(Error::invalid(
-            "parameters of the RBM",
-            found,
-            "a finite log Z",
-        ))
-    }
+    let (argument, found) = (
+        "parameters of the RBM",
+        format!("values that make log Z {log_z}"),
+    );
+    Error::check(log_z.is_finite(), argument, found, "a finite log Z")?;
+    Ok(log_z)
 }
 
 /// Returns the units in a state: unit k is bit k.

@@ -183,19 +183,15 @@ impl VisibleUnits for CategoricalUnits {
 
     fn check_state(&self, argument: &'static str, visible: &Vec<usize>) -> Result<()> {
         Error::check_dimension(argument, visible.len(), self.units())?;
-        let wrong = visible
-            .iter()
-            .enumerate()
-            .find(|(_, category)| **category >= self.categories());
-        let Some((unit, category)) = wrong else {
-            return Ok(());
-        };
-        let expected = format!("categories below {}", self.categories());
-        Err(Error::invalid(
-            argument,
-            format!("{category} at index {unit}"),
-            expected,
-        ))
+        let mut units = visible.iter().enumerate();
+        match units.find(|(_, category)| **category >= self.categories()) {
+            None => Ok(()),
+            Some((unit, category)) => Err(Error::invalid(
+                argument,
+                format!("{category} at index {unit}"),
+                format!("categories below {}", self.categories()),
+            )),
+        }
     }
 
     fn log_states(&self) -> f64 {

@@ -3,15 +3,15 @@
 use nalgebra::DMatrix;
 use rand::Rng;
 
+use crate::Result;
 use crate::model::{NormalizedModel, Sampleable, UnnormalizedModel};
 use crate::num::WeightSums;
 use crate::rbm::enumerate::{
-    CHUNK_BITS, Cumulative, MAX_ENUMERATED_UNITS, check_log_normalizer, chunks_of, gray_order,
+    CHUNK_BITS, Cumulative, check_enumerable, check_log_normalizer, chunks_of, gray_order,
     map_chunks, units_of,
 };
 use crate::rbm::harmonium::{Harmonium, VisibleUnits};
 use crate::rbm::model::masked_sum_of;
-use crate::{Error, Result};
 
 /// A harmonium as a model of its hidden units, with the visible ones summed out.
 struct HarmoniumEnumeration<'a, V> {
@@ -22,9 +22,7 @@ struct HarmoniumEnumeration<'a, V> {
 
 impl<'a, V: VisibleUnits> HarmoniumEnumeration<'a, V> {
     fn new(harmonium: &'a Harmonium<V>) -> Result<Self> {
-        let (units, most) = (harmonium.hidden_units(), MAX_ENUMERATED_UNITS);
-        let expected = format!("at most {most}, to enumerate their states");
-        Error::check(units <= most, "hidden units", units, expected)?;
+        check_enumerable("hidden units", harmonium.hidden_units())?;
         Ok(Self {
             fields: harmonium.weights().transpose(),
             harmonium,
@@ -72,7 +70,7 @@ impl<V: VisibleUnits> Harmonium<V> {
     /// Returns the exact `log Z` by enumeration of the hidden units, with the same bits for any number of threads.
     ///
     /// # Errors
-    /// If there are more than [`MAX_ENUMERATED_UNITS`] hidden units, or `log Z` overflows.
+    /// If there are more than [`MAX_ENUMERATED_UNITS`](crate::rbm::MAX_ENUMERATED_UNITS) hidden units, or `log Z` overflows.
     pub fn exact_log_normalizer(&self) -> Result<f64> {
         HarmoniumEnumeration::new(self)?.log_normalizer()
     }

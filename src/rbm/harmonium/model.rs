@@ -163,15 +163,8 @@ crate::num::serialize_as! {
 }
 crate::num::deserialize_checked! {
     Harmonium<V: VisibleUnits> { weights: Vec<Vec<f64>>, hidden_bias: Vec<f64>, visible: V } =>
-        Harmonium::from_rows(weights, hidden_bias, visible)
-}
-
-#[cfg(feature = "serde")]
-impl<V: VisibleUnits> Harmonium<V> {
-    fn from_rows(weights: Vec<Vec<f64>>, hidden_bias: Vec<f64>, visible: V) -> Result<Self> {
-        let weights = crate::rbm::model::matrix_of(weights, visible.statistic_count())?;
-        Self::new(weights, hidden_bias.into(), visible)
-    }
+        crate::rbm::model::matrix_of(weights, visible.statistic_count())
+            .and_then(|weights| Harmonium::new(weights, hidden_bias.into(), visible))
 }
 
 impl<V: VisibleUnits> Harmonium<V> {

@@ -1,13 +1,12 @@
 //! Training of a harmonium by contrastive divergence.
 
-use nalgebra::{DMatrix, DVector};
-
 use crate::Result;
+use crate::num::Simd;
 use crate::random::{Purpose, StreamRng, stream};
 use crate::rbm::ContrastiveDivergence;
 use crate::rbm::harmonium::{Harmonium, VisibleUnits};
 use crate::rbm::model::draw_all;
-use crate::rbm::train::{Trainee, judged_rows};
+use crate::rbm::train::{ParameterSums, Trainee, judged_rows};
 
 /// A trained harmonium with its learning curve.
 #[derive(Debug, Clone, PartialEq)]
@@ -68,9 +67,8 @@ impl ContrastiveDivergence {
 struct HarmoniumTraining<V: VisibleUnits> {
     settings: ContrastiveDivergence,
     harmonium: Harmonium<V>,
-    weights: DMatrix<f64>,
-    hidden_bias: DVector<f64>,
-    visible: DVector<f64>,
+    /// The last update of the parameters. The visible units have an entry for each statistic.
+    update: ParameterSums<f64>,
     chains: Vec<V::State>,
     rng: StreamRng,
 }
@@ -83,24 +81,22 @@ impl<V: VisibleUnits<State: Clone>> HarmoniumTraining<V> {
             chains: (0..settings.batch_size)
                 .map(|_| visible.sample(&mut rng))
                 .collect(),
-            weights: DMatrix::zeros(hidden, visible.statistic_count()),
-            hidden_bias: DVector::zeros(hidden),
-            visible: DVector::zeros(visible.statistic_count()),
+            update: ParameterSums::zeros(hidden, visible.statistic_count()),
             settings,
             harmonium,
             rng,
         }
     }
+}
 
-    /// Adds `scale` times `h s(v)^T`, `h` and `s(v)` to the update, with `P(h = 1 | v)` for `h`.
-    fn accumulate(&mut self, state: &V::State, scale: f64) {
-        let visible = self.harmonium.visible();
-        let expected = self.harmonium.hidden_probabilities(state);
-        for (index, value) in visible.statistics(state) {
-            self.weights
-                .column_mut(index)
-                .axpy(scale * value, &expected, 1.0);
-            self.visible[index] += scale * value;
+impl ParameterSums<f64> {
+    /// Adds `scale` times `h s(v)^T`, `h` and `s(v)`, with `P(h = 1 | v)` for `h`.
+    fn add<V: VisibleUnits>(&mut self, machine: &Harmonium<V>, state: &V::State, scale: f64) {
+        let expected = machine.hidden_probabilities(state);
+        for (index, value) in machine.visible().statistics(state) {
+            let mut column = self.weights.column_mut(index);
+            column.axpy(scale * value, &expected, 1.0);
+            self.visible_bias[index] += scale * value;
         }
         self.hidden_bias.axpy(scale, &expected, 1.0);
     }
@@ -132,32 +128,25 @@ impl<V: VisibleUnits<State: Clone>> Trainee for HarmoniumTraining<V> {
         for chain in &mut self.chains {
             (0..settings.sweeps).for_each(|_| self.harmonium.gibbs_sweep(chain, &mut self.rng));
         }
-        let (momentum, decay) = (settings.momentum, learning_rate * settings.weight_decay);
-        self.weights
-            .zip_apply(&self.harmonium.weights, |update, w| {
-                *update = momentum * *update - decay * w;
-            });
-        self.hidden_bias *= momentum;
-        self.visible *= momentum;
+        let (machine, update) = (&mut self.harmonium, &mut self.update);
+        let decay = learning_rate * settings.weight_decay;
+        update.repeat(Simd::best(), settings.momentum, decay, &machine.weights);
         let scale = learning_rate / rows.len() as f64;
-        for row in rows {
-            self.accumulate(row, scale);
-        }
-        let chains = std::mem::take(&mut self.chains);
-        for chain in &chains {
-            self.accumulate(chain, -scale);
-        }
-        self.chains = chains;
-        self.harmonium.weights += &self.weights;
-        self.harmonium.hidden_bias += &self.hidden_bias;
-        self.harmonium.visible = self.harmonium.visible.trained(&self.visible);
+        rows.for_each(|row| update.add(machine, row, scale));
+        let chains = self.chains.iter();
+        chains.for_each(|chain| update.add(machine, chain, -scale));
+        machine.weights += &update.weights;
+        machine.hidden_bias += &update.hidden_bias;
+        machine.visible = machine.visible.trained(&update.visible_bias);
     }
 
     fn is_finite(&self) -> bool {
         let machine = &self.harmonium;
         let hidden = machine.weights.iter().chain(&machine.hidden_bias);
         machine.visible.log_normalizer().is_finite()
-            && hidden.chain(&self.visible).all(|x| x.is_finite())
+            && hidden
+                .chain(&self.update.visible_bias)
+                .all(|x| x.is_finite())
     }
 
     fn judge(&mut self, _: usize, _: f64, data: &[V::State]) -> f64 {

@@ -3,7 +3,7 @@
 mod moments;
 mod spline;
 
-use nalgebra::{DMatrix, DMatrixView, DVector};
+use nalgebra::{DMatrixView, DVector};
 
 use crate::num::{Lbfgs, setters};
 use crate::random::{Lanes, Purpose, stream};
@@ -218,7 +218,9 @@ impl RbmMoments {
         let weights = rbm.weights();
         let hidden_bias = rbm.hidden_bias() + weights * &self.visible;
         let visible_bias = rbm.visible_bias() + weights.tr_mul(&self.hidden);
-        stack(weights, &hidden_bias, &visible_bias)
+        let parameters = weights.iter().chain(&hidden_bias).chain(&visible_bias);
+        let length = weights.len() + hidden_bias.len() + visible_bias.len();
+        DVector::from_iterator(length, parameters.copied())
     }
 
     pub(crate) fn uncentred<T: Scalar>(&self, parameters: &DVector<f64>) -> Result<Rbm<T>> {
@@ -265,9 +267,4 @@ impl RbmMoments {
             *bias += rate * excess;
         }
     }
-}
-
-fn stack(weights: &DMatrix<f64>, hidden: &DVector<f64>, visible: &DVector<f64>) -> DVector<f64> {
-    let length = weights.len() + hidden.len() + visible.len();
-    DVector::from_iterator(length, weights.iter().chain(hidden).chain(visible).copied())
 }

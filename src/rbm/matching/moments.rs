@@ -5,7 +5,7 @@ use nalgebra::{DMatrix, DVector};
 use crate::num::setters;
 use crate::random::{Lanes, Purpose, StreamRng, stream, successive};
 use crate::rbm::base_rate::check_data;
-use crate::rbm::engine::add_scaled;
+use crate::rbm::engine::add;
 use crate::rbm::enumerate::{Enumeration, STATES, StateBlock, check_log_normalizer, map_tasks};
 use crate::rbm::train::{ParameterSums, Sampler, TrainingChains};
 use crate::rbm::{Rbm, Scalar};
@@ -168,7 +168,7 @@ impl MomentSums {
         } else {
             part.rescale(self.reference);
         }
-        add_scaled(self.low.as_flattened_mut(), 1.0, part.low.as_flattened());
+        add(self.low.as_flattened_mut(), part.low.as_flattened());
         self.high += part.high;
     }
 }

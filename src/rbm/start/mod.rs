@@ -110,10 +110,9 @@ impl<T: Scalar> Start<T> {
 
     /// Warns of the pilot whose log Z lies the farthest above an interval that ends at `upper`.
     fn higher_pilot(&self, upper: f64) -> Option<Warning> {
-        let sure = self.candidates.iter().filter(|one| shares::is_sure(one));
-        let highest =
-            sure.max_by(|one, other| shares::lower(one).total_cmp(&shares::lower(other)))?;
-        exceeds(shares::lower(highest), upper).then_some(Warning::HigherPilot {
+        let sure = self.candidates.iter().filter(|one| one.is_sure());
+        let highest = sure.max_by(|one, other| one.lower().total_cmp(&other.lower()))?;
+        exceeds(highest.lower(), upper).then_some(Warning::HigherPilot {
             pilot: highest.log_z,
             standard_error: highest.standard_error,
             upper,
@@ -121,11 +120,8 @@ impl<T: Scalar> Start<T> {
     }
 
     fn weakness(&self) -> Option<Warning> {
-        let reference = reference(&self.candidates).max(self.bound.value);
-        let sizes = self
-            .candidates
-            .iter()
-            .map(|one| shares::effective(one, reference));
+        let reference = reference(&self.candidates, &self.bound);
+        let sizes = self.candidates.iter().map(|one| one.effective(reference));
         let ess = sizes.fold(0.0, f64::max);
         (ess <= WEAK_ESS).then_some(Warning::WeakSearch { ess })
     }
@@ -134,12 +130,8 @@ impl<T: Scalar> Start<T> {
     /// three standard errors, below the certain bound or below the estimate with the highest certified bound. In the
     /// second case the error of that estimate is included.
     pub fn too_low(&self) -> Vec<&Candidate<T>> {
-        let reference = reference(&self.candidates);
-        let surest = self
-            .candidates
-            .iter()
-            .find(|candidate| candidate.log_z == reference);
-        let error = surest.map_or(0.0, |candidate| candidate.standard_error);
+        let surest = surest(&self.candidates).map(|one| (one.log_z, one.standard_error));
+        let (reference, error) = surest.unwrap_or((f64::NEG_INFINITY, 0.0));
         let is_low = |candidate: &&Candidate<T>| {
             let below =
                 |value: f64, error| value - candidate.log_z > LEAST_GAP.max(CLEAR_ERRORS * error);
@@ -283,6 +275,24 @@ impl<T: Scalar> Candidate<T> {
             share: 0.0,
         })
     }
+
+    fn upper(&self) -> f64 {
+        self.log_z + CLEAR_ERRORS * self.standard_error
+    }
+
+    fn lower(&self) -> f64 {
+        self.log_z - CLEAR_ERRORS * self.standard_error
+    }
+
+    /// Returns whether the pilot's standard error can be trusted.
+    fn is_sure(&self) -> bool {
+        self.effective_sample_size >= SURE_ESS
+    }
+
+    /// Returns the pilot's effective sample size times the part that it found of the mass `exp(reference)`.
+    fn effective(&self, reference: f64) -> f64 {
+        self.effective_sample_size * (self.log_z - reference).min(0.0).exp()
+    }
 }
 
 /// Number of intervals between the betas at which depths of a path are computed: about as many as the shortest pilot
@@ -308,10 +318,13 @@ fn depths_of(run: &Run<Vec<bool>>) -> Vec<f64> {
     (0..=DEPTH_INTERVALS).map(depth).collect()
 }
 
-/// Returns the estimate with the highest certified bound; estimates above it may be the luck of a few chains.
-fn reference<T: Scalar>(candidates: &[Candidate<T>]) -> f64 {
-    let surest = candidates
-        .iter()
-        .max_by(|one, other| one.certified.total_cmp(&other.certified));
-    surest.map_or(f64::NEG_INFINITY, |candidate| candidate.log_z)
+/// Returns the candidate with the highest certified bound; estimates above its own may be the luck of a few chains.
+fn surest<T: Scalar>(candidates: &[Candidate<T>]) -> Option<&Candidate<T>> {
+    let candidates = candidates.iter();
+    candidates.max_by(|one, other| one.certified.total_cmp(&other.certified))
+}
+
+/// Returns the log Z to compare pilots with: the estimate of the [`surest`] one, or `bound` if higher.
+fn reference<T: Scalar>(candidates: &[Candidate<T>], bound: &LogZBound) -> f64 {
+    surest(candidates).map_or(bound.value, |one| one.log_z.max(bound.value))
 }

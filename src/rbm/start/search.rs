@@ -12,7 +12,7 @@ use crate::rbm::components::{ComponentWeights, Part};
 use crate::rbm::lower_bound::{Configuration, Effort};
 use crate::rbm::start::pool::{Drawn, pool};
 use crate::rbm::start::shares::{clear_the_way, is_too_low, set_by_pilots, set_to_surest};
-use crate::rbm::start::{BOUNDS_CONFIDENCE, CLEAR_ERRORS, depths_of, hash, reference};
+use crate::rbm::start::{BOUNDS_CONFIDENCE, depths_of, hash, reference};
 use crate::rbm::{BaseRate, BlockGibbs, Candidate, LogZBound, Rbm, RbmPath, Scalar, Start};
 use crate::schedule::Schedule;
 use crate::work::{Execution, Job, StoppedBy, controls, in_pool};
@@ -290,7 +290,8 @@ impl<T: Scalar> Pilots<'_, T> {
     fn pilot_of_all(&mut self) -> Result<Candidate<T>> {
         let base = self.mixture()?;
         let weights = self.weights_of(&base);
-        self.weighted_pilot(ALL, base, weights, ALL_STAGES)?;
+        let path = RbmPath::new(base, self.rbm.clone())?.weighted(weights);
+        self.pilot_along(path, ALL, ALL_STAGES)?;
         // The mixture is no candidate for itself. Its samples stay in `drawn`, for the last fits.
         self.depths.pop();
         Ok(self.candidates.pop().expect("a pilot has run"))
@@ -298,21 +299,11 @@ impl<T: Scalar> Pilots<'_, T> {
 
     /// Runs a pilot, and keeps samples to fit later bases. Returns some final states, a part of them drawn by weight.
     fn pilot(&mut self, name: &str, base: BaseRate<T>, share: f64) -> Result<Vec<Vec<bool>>> {
-        self.weighted_pilot(name, base, None, share)
+        self.pilot_along(RbmPath::new(base, self.rbm.clone())?, name, share)
     }
 
-    /// Runs a [pilot](Self::pilot) along a path whose components have `weights`; `None` means the geometric path.
-    fn weighted_pilot(
-        &mut self,
-        name: &str,
-        base: BaseRate<T>,
-        weights: Option<ComponentWeights>,
-        share: f64,
-    ) -> Result<Vec<Vec<bool>>> {
-        let mut path = RbmPath::new(base.clone(), self.rbm.clone())?;
-        if let Some(weights) = weights {
-            path = path.weighted(weights);
-        }
+    fn pilot_along(&mut self, path: RbmPath<T>, name: &str, share: f64) -> Result<Vec<Vec<bool>>> {
+        let base = path.base().clone();
         let run = self.run(path, share)?;
         let rounds = 1.0 + f64::from(u8::from(self.of.has_two_rounds()));
         let confidence = 1.0 - (1.0 - BOUNDS_CONFIDENCE) / (MOST_PILOTS * rounds);
@@ -347,11 +338,8 @@ impl<T: Scalar> Pilots<'_, T> {
         let shares: Vec<f64> = run.log_weights().iter().map(|w| sums.share(*w)).collect();
         let drawn =
             (0..MODE_STARTS).map(|_| draw_index(shares.iter().copied(), 1.0, &mut self.rng));
-        let drawn: Vec<usize> = drawn.chain(0..MODE_STARTS.min(run.chains())).collect();
-        drawn
-            .iter()
-            .map(|&chain| run.states()[chain].clone())
-            .collect()
+        let chains = drawn.chain(0..MODE_STARTS.min(run.chains()));
+        chains.map(|chain| run.states()[chain].clone()).collect()
     }
 
     /// Fits a base of at most `components` components to all known samples, and mixes in the first base.
@@ -391,21 +379,13 @@ impl<T: Scalar> Pilots<'_, T> {
         Some(ComponentWeights::balanced(components, &parts))
     }
 
-    /// Returns the log Z to compare pilots with: the estimate with the highest certified bound, or `bound` if higher.
-    fn reference(&self, bound: &LogZBound) -> f64 {
-        reference(&self.candidates).max(bound.value)
-    }
-
     /// Returns whether the first base has many effective chains, and no bound or other pilot lies above its estimate.
     fn first_is_good(&self, bound: &LogZBound) -> bool {
         let first = &self.candidates[0];
         let upper = first.log_z + 2.0 * first.standard_error;
-        let others = self
-            .candidates
-            .iter()
-            .map(|one| one.log_z - CLEAR_ERRORS * one.standard_error);
-        2.0 * first.effective_sample_size > first.chains as f64
-            && !exceeds(others.fold(self.reference(bound), f64::max), upper)
+        let others = self.candidates.iter().map(Candidate::lower);
+        let known = others.fold(reference(&self.candidates, bound), f64::max);
+        2.0 * first.effective_sample_size > first.chains as f64 && !exceeds(known, upper)
     }
 
     /// Returns the start, whose base is the mixture of the candidates. The mixture's own pilot `all` is listed last.

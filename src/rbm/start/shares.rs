@@ -1,7 +1,7 @@
 //! Shares of the bases in the mixture from which a run starts.
 
 use crate::num::{exceeds, largest};
-use crate::rbm::start::{CLEAR_ERRORS, SURE_ESS, reference};
+use crate::rbm::start::reference;
 use crate::rbm::{Candidate, LogZBound, Scalar};
 
 /// Extra share of each base, on top of the shares by effective chains, which sum to 1. Chains in a mode that only one
@@ -22,19 +22,19 @@ const MORE_ERRORS: f64 = 2.0;
 /// the mixture of all has few effective chains.
 const LEAST_SHARP_ESS: f64 = 0.5;
 
-/// Sets the shares of `candidates` by their [`effective`] chains; 0 if a base found no mass. The base with the highest
+/// Sets the shares of `candidates` by their [effective](Candidate::effective) chains; 0 if a base found no mass. The base with the highest
 /// estimate gets a share even if a bound lies far above it. A base gets no extra share if its effective chains are few
 /// and its estimate, with its errors, is below the known mass.
 pub(super) fn set_by_pilots<T: Scalar>(candidates: &mut [Candidate<T>], bound: &LogZBound) {
     let highest = largest(candidates.iter().map(|one| one.log_z));
-    let reference = reference(candidates).max(bound.value).min(highest);
-    let found = |one: &Candidate<T>| match upper(one) - reference > LEAST_LOG_MASS {
-        true => effective(one, reference),
+    let reference = reference(candidates, bound).min(highest);
+    let found = |one: &Candidate<T>| match one.upper() - reference > LEAST_LOG_MASS {
+        true => one.effective(reference),
         false => 0.0,
     };
     let total: f64 = candidates.iter().map(found).sum();
     let share = |one: &Candidate<T>| {
-        let is_witness = is_sure(one) || !exceeds(reference, upper(one));
+        let is_witness = one.is_sure() || !exceeds(reference, one.upper());
         match found(one) {
             0.0 => 0.0,
             found if is_witness => found / total + EXTRA_SHARE,
@@ -48,18 +48,13 @@ pub(super) fn set_by_pilots<T: Scalar>(candidates: &mut [Candidate<T>], bound: &
     }
 }
 
-/// Returns a pilot's effective sample size times the part that it found of the mass `exp(reference)`.
-pub(super) fn effective<T: Scalar>(one: &Candidate<T>, reference: f64) -> f64 {
-    one.effective_sample_size * (one.log_z - reference).min(0.0).exp()
-}
-
 /// Returns the base whose pilot has the most effective chains.
 fn most_effective<'c, T: Scalar>(
     candidates: impl Iterator<Item = &'c Candidate<T>>,
     reference: f64,
 ) -> &'c Candidate<T> {
-    let most =
-        candidates.max_by(|a, b| effective(a, reference).total_cmp(&effective(b, reference)));
+    let effective = |one: &Candidate<T>| one.effective(reference);
+    let most = candidates.max_by(|a, b| effective(a).total_cmp(&effective(b)));
     most.expect("fair coins are among them")
 }
 
@@ -73,21 +68,21 @@ pub(super) fn clear_the_way<T: Scalar>(
     candidates: &mut [Candidate<T>],
     bound: &LogZBound,
 ) -> bool {
-    let reference = reference(candidates).max(bound.value);
+    let reference = reference(candidates, bound);
     let best = most_effective(candidates.iter(), reference);
     let error = MORE_ERRORS * all.standard_error.hypot(best.standard_error);
     let has_found_more = all.log_z > best.log_z + error;
-    let has_many = effective(all, reference) > LEAST_ESS_OF_ALL * effective(best, reference);
+    let has_many = all.effective(reference) > LEAST_ESS_OF_ALL * best.effective(reference);
     if has_many || has_found_more {
         return false;
     }
     let is_sharp = |one: &Candidate<T>| one.base.components().len() > BROAD_COMPONENTS;
     let broad = candidates.iter().filter(|one| !is_sharp(one));
     let broad = most_effective(broad, reference);
-    let (most, highest) = (effective(broad, reference), upper(broad));
+    let (most, highest) = (broad.effective(reference), broad.upper());
     let stands_in_the_way = |one: &Candidate<T>| {
-        let is_slow = effective(one, reference) < LEAST_SHARP_ESS * most;
-        is_sharp(one) && one.share > 0.0 && is_slow && lower(one) < highest
+        let is_slow = one.effective(reference) < LEAST_SHARP_ESS * most;
+        is_sharp(one) && one.share > 0.0 && is_slow && one.lower() < highest
     };
     let is_kept = Vec::from_iter(candidates.iter().map(|one| !stands_in_the_way(one)));
     let kept = candidates.iter().zip(&is_kept).filter(|(_, kept)| **kept);
@@ -101,19 +96,6 @@ pub(super) fn clear_the_way<T: Scalar>(
     true
 }
 
-fn upper<T: Scalar>(one: &Candidate<T>) -> f64 {
-    one.log_z + CLEAR_ERRORS * one.standard_error
-}
-
-pub(super) fn lower<T: Scalar>(one: &Candidate<T>) -> f64 {
-    one.log_z - CLEAR_ERRORS * one.standard_error
-}
-
-/// Returns whether the pilot's standard error can be trusted.
-pub(super) fn is_sure<T: Scalar>(one: &Candidate<T>) -> bool {
-    one.effective_sample_size >= SURE_ESS
-}
-
 /// Returns whether the pilot of all bases missed mass that a bound or one of the bases has shown. The intermediate
 /// models then gathered around the components of another base.
 pub(super) fn is_too_low<T: Scalar>(
@@ -121,17 +103,18 @@ pub(super) fn is_too_low<T: Scalar>(
     candidates: &[Candidate<T>],
     bound: &LogZBound,
 ) -> bool {
-    let sure = candidates.iter().filter(|one| is_sure(one));
-    exceeds(sure.map(lower).fold(bound.value, f64::max), upper(all))
+    let sure = candidates.iter().filter(|one| one.is_sure());
+    let lower = sure.map(Candidate::lower);
+    exceeds(lower.fold(bound.value, f64::max), all.upper())
 }
 
 /// Gives the whole share to one base: among bases with trusted errors, the one with the highest log Z minus its errors.
 pub(super) fn set_to_surest<T: Scalar>(candidates: &mut [Candidate<T>]) {
-    let sure = candidates.iter().filter(|one| is_sure(one));
-    let highest = sure.map(lower).fold(f64::NEG_INFINITY, f64::max);
+    let sure = candidates.iter().filter(|one| one.is_sure());
+    let highest = largest(sure.map(Candidate::lower));
     if highest > f64::NEG_INFINITY {
         for one in candidates {
-            one.share = f64::from(u8::from(is_sure(one) && lower(one) == highest));
+            one.share = f64::from(u8::from(one.is_sure() && one.lower() == highest));
         }
     }
 }

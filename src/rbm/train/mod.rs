@@ -9,7 +9,7 @@ use rand::seq::SliceRandom;
 use crate::num::{Simd, setters, softplus, vectorized};
 use crate::random::{Lanes, Purpose, StandardNormal, StreamRng, stream};
 use crate::rbm::base_rate::check_data;
-use crate::rbm::engine::{add_scaled, softplus_gain};
+use crate::rbm::engine::{add, softplus_gain};
 use crate::rbm::model::{check_finite, draw_all};
 use crate::rbm::{BaseRate, Rbm, Scalar};
 use crate::{Error, Result};
@@ -175,27 +175,21 @@ impl ContrastiveDivergence {
     }
 
     pub(super) fn check(&self) -> Result<()> {
-        for (argument, count) in [
-            ("sweeps", self.sweeps),
-            ("epochs", self.epochs),
-            ("batch_size", self.batch_size),
-        ] {
-            Error::check_at_least(argument, count, 1)?;
-        }
+        Error::check_at_least("sweeps", self.sweeps, 1)?;
+        Error::check_at_least("epochs", self.epochs, 1)?;
+        Error::check_at_least("batch_size", self.batch_size, 1)?;
         Error::check_positive("learning_rate", self.learning_rate)?;
-        for (argument, value, limit) in [
-            (
-                "last learning_rate",
-                self.final_learning_rate,
-                f64::INFINITY,
-            ),
-            ("momentum", self.momentum, 1.0),
-            ("weight_decay", self.weight_decay, f64::INFINITY),
-        ] {
+        let check_below = |limit: f64, argument, value: f64| {
             let within = (0.0..limit).contains(&value);
-            Error::check(within, argument, value, format!("0 up to {limit}"))?;
-        }
-        Ok(())
+            Error::check(within, argument, value, format!("0 up to {limit}"))
+        };
+        check_below(
+            f64::INFINITY,
+            "last learning_rate",
+            self.final_learning_rate,
+        )?;
+        check_below(1.0, "momentum", self.momentum)?;
+        check_below(f64::INFINITY, "weight_decay", self.weight_decay)
     }
 }
 
@@ -301,21 +295,14 @@ impl<T: Scalar> TrainingState<T> {
     fn ascend(&mut self, learning_rate: f64) {
         let scale = T::nearest(learning_rate / self.settings.batch_size as f64);
         let momentum = T::nearest(self.settings.momentum);
-        let decay = T::nearest(-learning_rate * self.settings.weight_decay);
-        let engine = self.sampler.simd_level();
+        let decay = T::nearest(learning_rate * self.settings.weight_decay);
+        let engine = self.sampler.engine;
         let (rbm, update) = (&mut self.rbm, &mut self.update);
-        let (weights, step) = (rbm.weights.as_slice(), update.weights.as_mut_slice());
-        vectorized!(engine, FUSED, {
-            for (step, weight) in step.iter_mut().zip(weights) {
-                *step = momentum * *step + decay * *weight;
-            }
-        });
-        update.hidden_bias *= momentum;
-        update.visible_bias *= momentum;
+        update.repeat(engine, momentum, decay, &rbm.weights);
         self.positive.accumulate(&self.sampler, scale, update);
         self.negative.accumulate(&self.sampler, -scale, update);
         let (weights, step) = (rbm.weights.as_mut_slice(), update.weights.as_slice());
-        vectorized!(engine, FUSED, add_scaled(weights, T::one(), step));
+        vectorized!(engine, FUSED, add(weights, step));
         rbm.hidden_bias += &update.hidden_bias;
         rbm.visible_bias += &update.visible_bias;
         self.sampler.set(rbm);
@@ -349,22 +336,20 @@ impl<T: Scalar> Trainee for TrainingState<T> {
     }
 
     fn judge(&mut self, index: usize, learning_rate: f64, data: &[Vec<bool>]) -> Epoch {
-        let mean_over_rows = |value: &mut dyn FnMut(&[bool]) -> f64| -> f64 {
-            let rows = judged_rows(data);
-            let count = rows.len() as f64;
-            rows.map(|row| value(row) / count).sum()
-        };
-        let (rbm, rng) = (&self.rbm, &mut self.rng);
-        let mut place = 0;
-        Epoch {
+        let mut epoch = Epoch {
             index,
             learning_rate,
-            reconstruction_error: mean_over_rows(&mut |row| reconstruction_error_of(rbm, row, rng)),
-            pseudo_log_likelihood: mean_over_rows(&mut |row| {
-                place += 1;
-                pseudo_log_likelihood_of(rbm, row, place)
-            }),
+            reconstruction_error: 0.0,
+            pseudo_log_likelihood: 0.0,
+        };
+        let rows = judged_rows(data);
+        let count = rows.len() as f64;
+        for (row, place) in rows.zip(1..) {
+            let error = reconstruction_error_of(&self.rbm, row, &mut self.rng);
+            epoch.reconstruction_error += error / count;
+            epoch.pseudo_log_likelihood += pseudo_log_likelihood_of(&self.rbm, row, place) / count;
         }
+        epoch
     }
 }
 

@@ -6,14 +6,15 @@ use rand::{Rng, RngExt};
 use crate::num::{Simd, vectorized};
 use crate::random::Lanes;
 use crate::rbm::engine::{
-    ActiveUnits, Layer, Panels, Row, WeightMatrix, Words, draw_units, logits_to_probabilities,
+    ActiveUnits, Layer, PanelRow, Panels, Row, WeightMatrix, Words, draw_units,
+    logits_to_probabilities,
 };
 use crate::rbm::{Rbm, Scalar};
 
 /// An RBM in the form that sampling needs.
 #[derive(Debug)]
 pub(crate) struct Sampler<T> {
-    engine: Simd,
+    pub(super) engine: Simd,
     up: Panels<Row<T>>,
     down: Panels<Row<T>>,
     hidden_bias: Vec<Row<T>>,
@@ -32,10 +33,6 @@ impl<T: Scalar> Sampler<T> {
         };
         sampler.set(rbm);
         sampler
-    }
-
-    pub(crate) fn simd_level(&self) -> Simd {
-        self.engine
     }
 
     pub(crate) fn set(&mut self, rbm: &Rbm<T>) {
@@ -63,7 +60,7 @@ pub(crate) struct TrainingChains<T: Scalar> {
     active: ActiveUnits,
 }
 
-/// A number per parameter of an RBM: the sums over chains of `h v^T`, `h` and `v`.
+/// A number per parameter of a machine: the sums over chains of `h v^T`, `h` and `v`, or an update by them.
 #[derive(Debug)]
 pub(crate) struct ParameterSums<T: Scalar> {
     pub(crate) weights: DMatrix<T>,
@@ -213,6 +210,18 @@ impl<T: Scalar> ParameterSums<T> {
             hidden_bias: DVector::zeros(hidden),
             visible_bias: DVector::zeros(visible),
         }
+    }
+
+    /// Begins the next update from this one: `momentum` times this update, less `decay` times the `weights`.
+    pub(crate) fn repeat(&mut self, engine: Simd, momentum: T, decay: T, weights: &DMatrix<T>) {
+        let (step, weights) = (self.weights.as_mut_slice(), weights.as_slice());
+        vectorized!(engine, FUSED, {
+            for (step, weight) in step.iter_mut().zip(weights) {
+                *step = momentum * *step - decay * *weight;
+            }
+        });
+        self.hidden_bias *= momentum;
+        self.visible_bias *= momentum;
     }
 }
 
