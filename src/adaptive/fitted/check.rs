@@ -259,27 +259,25 @@ fn check_tails(at_target: &[f64]) -> Result<(), NotFitted> {
     heavy.map_or(Ok(()), |k_hat| Err(NotFitted::Tails { k_hat }))
 }
 
-/// Compares log Z by draws of the base with log Z by first passes, whose error is the larger of what their spread and what
-/// their stages explain. A pass that shaped its own kernel has none.
+/// Compares log Z by draws of the base with log Z by those of the passes that were not swayed. The error of these is the larger of
+/// what the spread of all and what their stages explain.
 fn check_log_z(
     draws: &WeightedDraws,
     passes: &[PassStates<DVector<f64>>],
     own_log_z: f64,
 ) -> Result<(), NotFitted> {
+    let steady = || passes.iter().filter(|pass| !pass.is_swayed);
+    let count = steady().count() as f64;
+    if count == 0.0 {
+        return Ok(());
+    }
+    let of_stages = steady().map(|pass| pass.log_ratio.1.powi(2)).sum::<f64>();
+    let all = Vec::from_iter(passes.iter().map(|pass| pass.log_ratio.0));
+    let (_, spread) = moments(&all, &vec![0.0; all.len()]);
+    let of_spread = spread * (all.len() as f64 / (all.len() as f64 - 1.0)).sqrt();
+    let error = (of_stages.sqrt() / count).max(of_spread);
+    let first = log_mean_exp(&Vec::from_iter(steady().map(|pass| pass.log_ratio.0))) + own_log_z;
     let log_z = draws.log_z();
-    let (log_ratios, errors): (Vec<f64>, Vec<f64>) =
-        passes.iter().filter_map(|pass| pass.log_ratio).unzip();
-    let count = log_ratios.len() as f64;
-    let of_stages = errors.iter().map(|e| e * e).sum::<f64>().sqrt() / count;
-    let error = match log_ratios.len() {
-        0 => return Ok(()),
-        1 => of_stages,
-        passes => {
-            let (_, spread) = moments(&log_ratios, &vec![0.0; passes]);
-            of_stages.max(spread * (count / (count - 1.0)).sqrt())
-        }
-    };
-    let first = log_mean_exp(&log_ratios) + own_log_z;
     match log_z < first - LOG_Z_ERRORS * error.hypot(draws.error()) {
         true => Err(NotFitted::Lower { log_z, first }),
         false => Ok(()),
@@ -331,7 +329,8 @@ mod tests {
         PassStates {
             arrived: known(target, states),
             trail: vec![known(target, trail)],
-            log_ratio: Some((target.log_normalizer(), 0.3)),
+            log_ratio: (target.log_normalizer(), 0.3),
+            is_swayed: false,
         }
     }
 
@@ -356,7 +355,7 @@ mod tests {
         states.extend(draws(&narrow, second, &mut rng));
         let mut passes = [one, pass(&target, states, Vec::new())];
         for pass in &mut passes {
-            pass.log_ratio = Some((-0.7 - shifted, 0.3));
+            pass.log_ratio.0 = -0.7 - shifted;
         }
         let mean = Vector::from_element(3, 3.0);
         let mut moved = |states: Vec<Vector>| {
@@ -396,9 +395,7 @@ mod tests {
                 let mut one = || {
                     let states = draws(&law, 64, &mut rng);
                     let mut pass = pass(&target, states, Vec::new());
-                    pass.log_ratio = pass
-                        .log_ratio
-                        .map(|(log_z, error)| (log_z - base.log_normalizer(), error));
+                    pass.log_ratio.0 -= base.log_normalizer();
                     pass
                 };
                 let passes = [one(), one()];

@@ -61,9 +61,10 @@ pub(super) struct PassStates<S> {
     arrived: Known<S>,
     /// The states at each stage on the way.
     trail: Vec<Known<S>>,
-    /// Estimate of `log(Z_K / Z_0)` with its standard error; `None` if each chain had a large share in
-    /// the shape of its proposals.
-    log_ratio: Option<(f64, f64)>,
+    /// Estimate of `log(Z_K / Z_0)` with its standard error.
+    log_ratio: (f64, f64),
+    /// Whether each chain had a large share in the shape of its proposals, which makes this estimate too high.
+    is_swayed: bool,
 }
 
 /// A fitted base with the effective share of its draws, or the reason why there is none.

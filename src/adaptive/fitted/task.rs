@@ -204,8 +204,8 @@ where
             let error = (found.schedule.stages() as f64 * variance / arrived.len() as f64).sqrt();
             Ok::<_, crate::Error>(PassStates {
                 trail: pass.trail.clone().unwrap_or_default(),
-                log_ratio: (!pass.is_swayed())
-                    .then_some((found.log_z - self.rounds.base_log_z, error)),
+                log_ratio: (found.log_z - self.rounds.base_log_z, error),
+                is_swayed: pass.is_swayed(),
                 arrived,
             })
         };
