@@ -290,7 +290,11 @@ impl<S> Merge for CovarianceRecorder<S> {
     fn merge(&mut self, right: Self) {
         for (mine, theirs) in self.bins.iter_mut().zip(right.bins) {
             match (mine, theirs) {
-                (Some(mine), Some(theirs)) => mine.covariance.merge(&theirs.covariance),
+                (Some(mine), Some(theirs)) => {
+                    mine.covariance.merge(&theirs.covariance);
+                    // A block whose chains have died has no later stage of the bin.
+                    mine.last_beta = mine.last_beta.max(theirs.last_beta);
+                }
                 (mine @ None, theirs) => *mine = theirs,
                 (Some(_), None) => {}
             }

@@ -26,7 +26,7 @@ pub(super) type Known<S> = Vec<(S, f64)>;
 
 /// Number of chains per dimension from which on a pass for a fit proposes correlated moves. With 128 chains and a
 /// covariance from four on, a Gaussian in 20 dimensions had no base in 11 of 40 runs; without correlations, in none.
-const CHAINS_PER_DIRECTION: usize = 10;
+const CHAINS_PER_DIMENSION_OF_FITS: usize = 10;
 
 /// A first pass under way.
 pub(super) struct FirstPassAtWork<'s, 'p, P: AnnealingPath, K: TransitionKernel<P::At>> {
@@ -79,12 +79,18 @@ where
         Ok(())
     }
 
-    /// Prepares the pass for a fit to its states: the states at each stage are kept, and the covariances of another pass may
-    /// shape the kernel. Resampled chains span few directions, which proposals by their own would not leave.
-    pub(super) fn prepare_for_fit(&mut self, shapes: Shapes) {
+    /// Prepares the pass for a fit to its states: the states at each stage are kept. Resampled chains descend from few
+    /// others and span few directions, which proposals by their covariance would not leave.
+    pub(super) fn prepare_for_fit(&mut self) {
         self.trail = Some(Vec::new());
         if let Some(tuning) = &mut self.tuning {
-            tuning.chains_per_dimension = CHAINS_PER_DIRECTION;
+            tuning.chains_per_dimension = CHAINS_PER_DIMENSION_OF_FITS;
+        }
+    }
+
+    /// Lets covariances of another pass shape the kernel, if its chains are too few for their own.
+    pub(super) fn shape_by(&mut self, shapes: Shapes) {
+        if let Some(tuning) = &mut self.tuning {
             tuning.given = shapes;
         }
     }

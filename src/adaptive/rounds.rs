@@ -1,4 +1,4 @@
-//! Annealing in rounds. Each round doubles the stages and improves schedule and kernel, until the error is small.
+//! Annealing in rounds. Each round after the first doubles the stages, and each improves schedule and kernel.
 
 use std::fmt;
 use std::sync::Arc;
@@ -31,8 +31,8 @@ use crate::{Error, Result};
 /// A run that anneals in rounds: it finds schedule and kernel, then log Z (after Syed, Bouchard-Cote, Chern and Doucet
 /// 2024).
 ///
-/// A [first pass](FirstPass) finds stages and tunes the kernel. Each round then has twice as many stages,
-/// placed at equal [intensities](Barrier), and a newly tuned kernel.
+/// A [first pass](FirstPass) finds stages and tunes the kernel. The first round has as many stages, at least 16, and each further
+/// round twice as many, placed at equal [intensities](Barrier), with a newly tuned kernel. The last round of a budget has what is left.
 ///
 /// ```
 /// use annealed::adaptive::Rounds;

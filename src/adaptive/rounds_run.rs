@@ -59,8 +59,8 @@ pub(super) struct Last<S, K> {
     pub(super) fitted: Option<FittedBase>,
     pub(super) not_fitted: Option<Refused>,
     pub(super) rounds: Vec<Round>,
-    /// Divisor of the level of a bound, at least 1, if rounds could end the run by their own errors; `None` if a callback ended
-    /// it.
+    /// Divisor of the level of a bound, at least 1, if rounds could end the run by their own errors; `None` if a callback or a
+    /// time limit ended it.
     pub(super) candidates: Option<usize>,
 }
 
@@ -124,7 +124,8 @@ impl<S, K> RoundsRun<S, K> {
         self.seed
     }
 
-    /// Returns the reason why the rounds ended: the error, the evaluations, the number of rounds or a callback.
+    /// Returns the reason why the rounds ended: the error, the evaluations, the number of rounds, a callback or a time
+    /// limit.
     pub fn stopped_by(&self) -> StoppedBy {
         self.stopped_by
     }

@@ -7,7 +7,6 @@ use serde::de::DeserializeOwned;
 
 use super::base_search::{FindModes, LawOf, MixtureAt};
 use super::challenge::{Challenge, ChallengeRun};
-use super::round::LATER_BLOCK;
 use super::rounds::{Rounds, RoundsCodec};
 use super::rounds_run::RoundsRun;
 use crate::Result;
@@ -46,7 +45,7 @@ impl<P: AnnealingPath, K> Rounds<'_, P, K> {
             named("seed", &self.seed),
             named("chains", &self.most_chains()),
             named("moves", &self.moves),
-            named("block_size", &self.block_size.unwrap_or(LATER_BLOCK)),
+            named("block_size", &self.block_size),
             named("rounds", &self.rounds),
             named("budget", &self.budget),
             named("log normalizer of the base", &self.base_log_z),

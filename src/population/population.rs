@@ -261,10 +261,10 @@ impl<P: AnnealingPath> Population<P> {
 
     /// Draws all chains anew from the base.
     pub(crate) fn redraw(&mut self) {
-        let base = self.path.base();
+        let (base, first) = (self.path.base(), self.block.first_chain());
         for chain in 0..self.block.len() {
             let (state, rng) = self.block.chain_mut(chain);
-            *state = base.sample(rng);
+            *state = base.sample_chain(first + chain, rng);
         }
     }
 

@@ -163,10 +163,11 @@ pub fn replace(file: &Path, value: &impl Serialize) -> Result<()> {
     put(file, &text(file, value)?)
 }
 
-/// Writes a file beside an old one, then replaces the old one. If the program is killed, a complete file remains.
+/// Writes a file beside an old one, then replaces the old one. If the program is killed, a complete file remains. Each of several
+/// processes that make the same file writes one of its own beside it.
 fn put(file: &Path, text: &str) -> Result<()> {
     let mut beside = file.as_os_str().to_owned();
-    beside.push(".tmp");
+    beside.push(format!(".{}.tmp", std::process::id()));
     let written = fs::write(&beside, text).and_then(|()| fs::rename(&beside, file));
     written.map_err(|error| Error::io(file, error))
 }

@@ -352,8 +352,12 @@ fn concerns_both(warning: &Warning) -> bool {
 /// Returns the certified lower bounds on log Z of both results. All bounds that exist hold together with probability
 /// `confidence`.
 fn bounds(first: &dyn LogZ, second: &dyn LogZ, confidence: f64) -> Result<[Option<f64>; 2]> {
-    let count = 1 + usize::from(first.certified_lower_bound(confidence)?.is_some());
-    let each = 1.0 - (1.0 - confidence) / count as f64;
+    let bound = |of: &dyn LogZ| of.certified_lower_bound(confidence);
+    let count = [bound(first)?, bound(second)?]
+        .into_iter()
+        .flatten()
+        .count();
+    let each = 1.0 - (1.0 - confidence) / count.max(1) as f64;
     Ok([
         first.certified_lower_bound(each)?,
         second.certified_lower_bound(each)?,

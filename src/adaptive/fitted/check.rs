@@ -259,18 +259,16 @@ fn check_tails(at_target: &[f64]) -> Result<(), NotFitted> {
     heavy.map_or(Ok(()), |k_hat| Err(NotFitted::Tails { k_hat }))
 }
 
-/// Compares log Z by draws of the base with log Z by those of the passes that were not swayed. The error of these is the larger of
-/// what the spread of all and what their stages explain.
+/// Compares log Z by draws of the base with log Z by those of the passes that were not swayed, or by all. The error of these is
+/// the larger of what the spread of all and what their stages explain.
 fn check_log_z(
     draws: &WeightedDraws,
     passes: &[PassStates<DVector<f64>>],
     own_log_z: f64,
 ) -> Result<(), NotFitted> {
-    let steady = || passes.iter().filter(|pass| !pass.is_swayed);
+    let all_swayed = passes.iter().all(|pass| pass.is_swayed);
+    let steady = || passes.iter().filter(|pass| all_swayed || !pass.is_swayed);
     let count = steady().count() as f64;
-    if count == 0.0 {
-        return Ok(());
-    }
     let of_stages = steady().map(|pass| pass.log_ratio.1.powi(2)).sum::<f64>();
     let all = Vec::from_iter(passes.iter().map(|pass| pass.log_ratio.0));
     let (_, spread) = moments(&all, &vec![0.0; all.len()]);

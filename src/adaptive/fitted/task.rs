@@ -138,7 +138,12 @@ where
         }
         let later = |stages| self.rounds.later(stages);
         for pass in &mut at {
-            pass.prepare_for_fit(std::mem::take(&mut tries.shapes));
+            pass.prepare_for_fit();
+            // The first two passes share nothing, not even shapes.
+            let shapes = std::mem::take(&mut tries.shapes);
+            if !tries.passed.is_empty() {
+                pass.shape_by(shapes);
+            }
             pass.arrive(tries.most, Some(&later), pulse, false)?;
             if pass.evaluations() >= tries.most {
                 tries.spent = Self::evaluations(&at);

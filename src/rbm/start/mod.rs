@@ -239,7 +239,7 @@ impl<T: Scalar> Display for Start<T> {
 )]
 #[non_exhaustive]
 pub struct Candidate<T: Scalar = f32> {
-    /// Kind of base: `base rates`, `mean field`, `fair coins`, `modes`, `refitted` or `mixture`.
+    /// Kind of base: `base rates`, `mean field`, `fair coins`, `modes`, `refitted`, `mixture` or `all of these`.
     pub name: String,
     /// The base.
     pub base: BaseRate<T>,

@@ -31,7 +31,7 @@
 //! last one failed, the run [warns](crate::estimate::Warning::CheckpointNotWritten).
 //!
 //! **Checks.** A file must have a valid checksum, and the crate version and settings of the resuming run. Threads,
-//! budgets and callbacks may differ, and there may be more chains. A fingerprint compares path, kernel and schedule by
+//! time limits and callbacks may differ, and there may be more chains. A fingerprint compares path, kernel and schedule by
 //! eight chains in the first, middle and last stage. It detects other weights, step sizes, engines and rounding. It
 //! misses recorders and anything that these chains do not meet; a [label](Checkpointed::label) can cover them. States
 //! that serde does not restore exactly are refused before the run begins.

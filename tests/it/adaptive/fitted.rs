@@ -432,25 +432,30 @@ fn draws_are_evaluated_in_batches() {
     assert!(alone < 5, "{alone} of {} calls have one row", sizes.len());
 }
 
-/// Two modes of very different widths, of which one first pass of several finds the narrow one, so that no base is fitted.
-/// The rounds from the path's own base then miss it.
+/// Two modes of very different widths. If one first pass of several finds the narrow one, no base is fitted, and the rounds from
+/// the path's own base may miss it. Draws of the fits then tell, unless the pass has too few chains there for a fit.
 #[test]
 fn rounds_warn_if_they_miss_what_refused_fits_found() {
     let mode =
         |mean, deviation| Gaussian::isotropic(DVector::from_element(3, mean), deviation).unwrap();
     let target = GaussianMixture::new([(0.5, mode(-2.0, 1.0)), (0.5, mode(2.5, 0.1))]).unwrap();
     let path = GeometricPath::new(UniformBox::new([(-5.0, 5.0); 3]).unwrap(), target);
-    for seed in [21, 25] {
+    let (mut missed, mut told) = (0, 0);
+    for seed in 0..200 {
         let rounds = Rounds::new(&path, walk()).until_error(0.1).chains(128);
         let run = rounds.seed(seed).fitted().run().unwrap();
-        assert!(run.not_fitted().is_some() && run.log_z() < -0.5, "{run}");
-        let is_told = |warning: &Warning| match warning {
+        let mut warnings = run.warnings().iter();
+        let is_told = warnings.any(|warning| match warning {
             Warning::BelowFits {
                 log_z,
                 standard_error,
             } => log_z.abs() < 4.0 * standard_error,
             _ => false,
-        };
-        assert!(run.warnings().iter().any(is_told), "{run}");
+        });
+        let misses = run.not_fitted().is_some() && run.log_z() < -0.4;
+        assert!(misses || !is_told, "{run}");
+        missed += usize::from(misses);
+        told += usize::from(is_told);
     }
+    assert!(told >= 1 && 2 * told >= missed, "{told} of {missed}");
 }
