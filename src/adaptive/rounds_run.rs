@@ -283,8 +283,8 @@ impl<S, K> Last<S, K> {
         })
     }
 
-    /// Warns if draws of the fits that were refused give a higher log Z. Their weights are unbiased whatever the fits miss, so
-    /// that first passes found mass that the rounds did not.
+    /// Warns if draws of the fits that were refused give a higher log Z. Draws from a poor fit tend to give too low a log Z, so a
+    /// higher one shows that the rounds miss mass which the first passes found.
     pub(super) fn below_fits(&self) -> Option<Warning> {
         let (log_z, error) = self.not_fitted?.log_z?;
         let both = error.hypot(self.run.standard_error());

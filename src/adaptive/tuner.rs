@@ -204,8 +204,8 @@ impl<K: Clone, S> Tuning<K, S> {
         if let Some(covariance) = Covariance::of_blocks(parts) {
             let beta = populations.beta();
             let sways = covariance.is_matrix() && chains < CHAINS_ALONE * covariance.dimension();
-            let given = self.given.at(beta);
-            let given = given.filter(|given| sways && given.is_matrix());
+            let given = sways.then(|| self.given.at(beta)).flatten();
+            let given = given.filter(Covariance::is_matrix);
             self.is_swayed = sways && given.is_none();
             let shape = given.as_ref().unwrap_or(&covariance).preconditioner();
             if let Some(shape) = shape {

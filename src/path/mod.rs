@@ -299,7 +299,8 @@ fn difference(here: f64, before: impl FnOnce() -> f64) -> f64 {
     }
 }
 
-/// Returns the log density `here` minus that of the previous model, which is `before` if it is known.
+/// Returns the log ratio of two densities: `here` minus the log density under the previous model, which is evaluated unless
+/// `before` gives it.
 #[inline(always)]
 fn ratio_given<M: UnnormalizedModel + ?Sized>(
     previous: &M,

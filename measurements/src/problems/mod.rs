@@ -19,6 +19,8 @@ pub mod motion;
 mod published;
 pub mod regression;
 pub mod rows;
+#[path = "../../../tests/it/shared/scales.rs"]
+pub mod scales;
 pub mod seeds;
 mod sequences;
 mod shapes;

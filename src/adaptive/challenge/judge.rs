@@ -352,16 +352,16 @@ fn concerns_both(warning: &Warning) -> bool {
 /// Returns the certified lower bounds on log Z of both results. All bounds that exist hold together with probability
 /// `confidence`.
 fn bounds(first: &dyn LogZ, second: &dyn LogZ, confidence: f64) -> Result<[Option<f64>; 2]> {
-    let bound = |of: &dyn LogZ| of.certified_lower_bound(confidence);
-    let count = [bound(first)?, bound(second)?]
-        .into_iter()
-        .flatten()
-        .count();
-    let each = 1.0 - (1.0 - confidence) / count.max(1) as f64;
-    Ok([
-        first.certified_lower_bound(each)?,
-        second.certified_lower_bound(each)?,
-    ])
+    let at = |level| -> Result<_> {
+        Ok([
+            first.certified_lower_bound(level)?,
+            second.certified_lower_bound(level)?,
+        ])
+    };
+    match at(confidence)? {
+        [Some(_), Some(_)] => at(1.0 - (1.0 - confidence) / 2.0),
+        alone => Ok(alone),
+    }
 }
 
 #[cfg(test)]

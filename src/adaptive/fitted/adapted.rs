@@ -151,7 +151,7 @@ impl WeightedDraws {
 
     /// Returns the standard error of log Z.
     pub(super) fn error(&self) -> f64 {
-        ((1.0 / self.share() - 1.0) / self.states.len() as f64).sqrt()
+        relative_error(&self.weights, self.states.len())
     }
 
     /// Returns the effective number of draws, divided by their number.
@@ -188,6 +188,12 @@ impl WeightedDraws {
         }
         worth
     }
+}
+
+/// Returns the standard error of the mean of `count` weights, relative to this mean.
+pub(super) fn relative_error(weights: &WeightSums, count: usize) -> f64 {
+    let variance = 1.0 / weights.effective_sample_size() - 1.0 / count as f64;
+    variance.max(0.0).sqrt()
 }
 
 /// A base fitted to states and improved by draws, or a mixture of such bases.

@@ -2,7 +2,7 @@
 
 use nalgebra::DVector;
 
-use super::adapted::{Adapted, CountedTarget, WeightedDraws, adapted};
+use super::adapted::{Adapted, CountedTarget, WeightedDraws, adapted, relative_error};
 use super::{Fitted, FittedBase, NotFitted, PassStates, Refused, Settle};
 use crate::adaptive::first_pass_task::Known;
 use crate::estimate::pareto_shape;
@@ -208,7 +208,8 @@ where
     let under_target = log_sum_exp(of_draws.iter().zip(&draws.log_weights).map(|(x, w)| x + w))
         - draws.weights.log_sum();
     let excess = log_mean_exp(&of_states) - under_target;
-    let most = MOST_EXCESS + EXCESS_ERRORS * relative_error(&of_states).min(1.0);
+    let most = MOST_EXCESS
+        + EXCESS_ERRORS * relative_error(&WeightSums::of(&of_states), states.len()).min(1.0);
     let (mean, error) = moments(&of_states, &vec![0.0; states.len()]);
     let (expected, of_expected) = moments(&of_draws, &draws.log_weights);
     match excess > most || mean > expected + LOG_ERRORS * error.hypot(of_expected) {
@@ -259,8 +260,8 @@ fn check_tails(at_target: &[f64]) -> Result<(), NotFitted> {
     heavy.map_or(Ok(()), |k_hat| Err(NotFitted::Tails { k_hat }))
 }
 
-/// Compares log Z by draws of the base with log Z by those of the passes that were not swayed, or by all. The error of these is
-/// the larger of what the spread of all and what their stages explain.
+/// Refuses a base whose draws give a lower log Z than the passes. Swayed passes do not count beside others. The error of the
+/// passes is the larger of two: the one that their stages explain, and the one that the spread of all passes explains.
 fn check_log_z(
     draws: &WeightedDraws,
     passes: &[PassStates<DVector<f64>>],
@@ -280,13 +281,6 @@ fn check_log_z(
         true => Err(NotFitted::Lower { log_z, first }),
         false => Ok(()),
     }
-}
-
-/// Returns the standard error of the mean of `exp(log_values)`, relative to this mean.
-fn relative_error(log_values: &[f64]) -> f64 {
-    let effective = WeightSums::of(log_values).effective_sample_size();
-    let variance = 1.0 / effective - 1.0 / log_values.len() as f64;
-    variance.max(0.0).sqrt()
 }
 
 /// Returns the weighted mean of values with its standard error, by the effective number of values.

@@ -1,5 +1,6 @@
 //! Rounds from a fitted base: unbiased, of few evaluations, and from the path's own base where no base fits.
 
+use crate::shared::scales::many_scales;
 use crate::shared::{self, mean_and_error};
 use annealed::adaptive::{Rounds, RoundsRun};
 use annealed::estimate::{LogZ, Warning, WeightedSample};
@@ -392,17 +393,11 @@ fn the_normaliser_of_the_base_is_checked() {
 }
 
 /// A chain of eleven a dimension sways the covariance that shapes its own proposals. Log Z of such a pass was one to five
-/// too high, and right fits were refused as lying below it. The eigenvalues go from 4e-5 to .4.
+/// too high, and right fits were refused as lying below it.
 #[test]
 fn a_gaussian_of_many_scales_has_a_fitted_base() {
-    const DIMENSION: usize = 12;
-    let reflection = DMatrix::from_fn(DIMENSION, DIMENSION, |i, j| {
-        f64::from(u8::from(i == j)) - 2.0 / DIMENSION as f64
-    });
-    let variances = DVector::from_fn(DIMENSION, |i, _| 4e-5 * 10_f64.powf(4.0 * i as f64 / 11.0));
-    let covariance = &reflection * DMatrix::from_diagonal(&variances) * &reflection;
-    let posterior = Gaussian::new(DVector::zeros(DIMENSION), covariance).unwrap();
-    let path = GeometricPath::new(Gaussian::standard(DIMENSION).unwrap(), &posterior);
+    let posterior = many_scales().unwrap();
+    let path = GeometricPath::new(Gaussian::standard(12).unwrap(), &posterior);
     for seed in 0..30 {
         let rounds = Rounds::new(&path, walk()).until_error(0.5).seed(seed);
         let run = rounds.budget(400_000).fitted().run().unwrap();

@@ -1,5 +1,5 @@
 //! Helpers and problems that several modules use, one concept a file. The package `measurements` includes some of them by
-//! their path: the autoencoder and four problems.
+//! their path: the autoencoder and five problems.
 
 pub mod autoencoder;
 pub mod block_gibbs;
@@ -12,6 +12,7 @@ pub mod latin;
 pub mod logistic;
 pub mod lower_bound;
 pub mod ring;
+pub mod scales;
 mod statistics;
 
 pub use closures::{Slopes, batch_model, function, gradient, gradient_model, sampler, value};

@@ -8,6 +8,7 @@ use annealed::model::StudentT;
 use annealed::nalgebra::{DMatrix, Matrix3, Vector3};
 use annealed::prelude::*;
 use annealed_measurements::problems::exact::log_integral;
+use annealed_measurements::problems::scales::many_scales;
 
 type LogLikelihood = Box<dyn Fn(&[f64]) -> f64 + Send + Sync>;
 /// Adds the gradient to the second argument, and returns the log likelihood.
@@ -198,14 +199,8 @@ fn cube() -> Result<Posterior> {
 
 /// A posterior whose covariance has eigenvalues from 4e-5 to .4 and no coordinate axis as an axis. Its evidence is 1.
 fn scales() -> Result<Posterior> {
-    const DIMENSION: usize = 12;
-    let eigenvalue = |i: usize| 0.04 * 10_f64.powf(-3.0 + 4.0 * i as f64 / (DIMENSION - 1) as f64);
-    let reflection = DMatrix::from_fn(DIMENSION, DIMENSION, |i, j| {
-        f64::from(u8::from(i == j)) - 2.0 / DIMENSION as f64
-    });
-    let eigenvalues = DMatrix::from_diagonal(&DVector::from_fn(DIMENSION, |i, _| eigenvalue(i)));
-    let covariance = &reflection * eigenvalues * &reflection;
-    let law = Gaussian::new(DVector::zeros(DIMENSION), covariance)?;
+    let law = many_scales()?;
+    let prior = standard(law.mean().len())?;
     let log_normalizer = law.log_normalizer();
     let log_likelihood = move |x: &[f64]| {
         let log_prior: f64 = x.iter().map(|&x| log_normal(x, 0.0, 1.0)).sum();
@@ -214,7 +209,7 @@ fn scales() -> Result<Posterior> {
     Ok(Posterior::new(
         "Gaussian of many scales, 12-d",
         0.0,
-        standard(DIMENSION)?,
+        prior,
         log_likelihood,
     ))
 }

@@ -80,6 +80,11 @@ fn bounds_that_are_compared_share_the_level() {
         !matches!(with_another, Judgement::Contradicted { .. }),
         "{with_another:?}"
     );
+    // The only bound may be the first result's.
+    let other = even([upper - 0.2, upper], None);
+    let judged = Judged::new(&second, &other, 0.99).unwrap();
+    let found = judged.certified_lower_bound(0.99).unwrap();
+    assert_eq!(found, Some(bound(0.99)));
 }
 
 #[test]
