@@ -135,7 +135,7 @@ where
         pulse: &mut Pulse<'_>,
         is_last: bool,
     ) -> Result<(), Halt> {
-        let chains = self.settings.chains;
+        let of_stage = self.of_stage();
         if self.tuning.is_some() {
             self.shape()?;
             self.move_chains(2 * self.settings.moves)?;
@@ -150,15 +150,21 @@ where
             let left = later.map(|later| {
                 let left = stages_left(self.beta(), self.length).min(MOST_STAGES);
                 let later = later(self.betas.len() - 1 + left);
-                ((chains * left) as u64).saturating_add(later)
+                of_stage.saturating_mul(left as u64).saturating_add(later)
             });
             let is_last = is_last && self.beta() >= 1.0;
             pulse.pass(Stepped {
+                cost: of_stage,
+                is_last,
                 left,
-                ..Stepped::of(chains, is_last)
             })?;
         }
         Ok(())
+    }
+
+    /// Returns the number of chain-steps in the moves of a stage.
+    pub(super) fn of_stage(&self) -> u64 {
+        (self.settings.chains as u64).saturating_mul(self.settings.moves as u64)
     }
 
     /// Moves the chains on at the target. The states before are kept with the states on the way.
@@ -177,7 +183,8 @@ where
         &mut self,
         states: Vec<P::State>,
         moves: usize,
-    ) -> Result<Known<P::State>> {
+        pulse: &Pulse<'_>,
+    ) -> Result<Known<P::State>, Halt> {
         let (path, chains) = (&self.settings.path, states.len());
         // The streams after those of the chains.
         let first = stream(
@@ -188,7 +195,10 @@ where
         let rngs = streams(chains, first)?;
         let mut population = Population::from_states(path.clone(), 1.0, 0, states, rngs)?;
         let kernel = self.finish()?.kernel;
-        (0..moves).try_for_each(|_| population.stay(&kernel))?;
+        for _ in 0..moves {
+            population.stay(&kernel)?;
+            pulse.pass(Stepped::of(chains, false))?;
+        }
         let of_move = kernel.evaluations(dimension(path));
         self.of_checks += chains * (1 + moves * of_move);
         Ok(known(population.block(), &path.at(1.0)))

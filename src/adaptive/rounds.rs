@@ -52,8 +52,8 @@ use crate::{Error, Result};
 /// with [`fitted`](Self::fitted). With
 /// [`until_error`](Self::until_error) the run ends at that standard error, or
 /// [warns](crate::estimate::Warning::ErrorNotReached) of a larger one if the budget, the [number of rounds](Self::rounds) or
-/// the time limit ends it first, or if, from the eighth round on, the variance of the rounds fell by less than half while their
-/// stages grew fourfold.
+/// the time limit ends it first, or if, from the eighth round on, more stages do not help: the variance of the rounds fell by less
+/// than half while their stages grew fourfold, or the error is above .25 with more than 256 Lambda^2 stages.
 /// [`RoundsRun::stopped_by`] returns the reason.
 #[must_use]
 #[doc(alias("marginal likelihood", "evidence"))]
@@ -274,11 +274,12 @@ where
             .map_or(Ok(()), |error| Error::check_positive("until_error", error))
     }
 
-    /// Returns the chain-steps after a first pass of `stages` stages: chains times stages.
+    /// Returns the chain-steps after a first pass of `stages` stages: chains times stages, or draws of a fitted base.
     pub(super) fn later(&self, stages: usize) -> u64 {
-        match self.fitting {
-            Some(_) => self.draws_for(LIKELY_SHARE),
-            None => self.chain_steps(self.most_chains(), stages, 0),
+        match (&self.fitting, self.until_error, self.budget) {
+            (None, ..) => self.chain_steps(self.most_chains(), stages, 0),
+            (_, None, Some(budget)) => (budget / divisor_before_last(true)).min(MOST_DRAWS),
+            _ => self.draws_for(LIKELY_SHARE),
         }
     }
 

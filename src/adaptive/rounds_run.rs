@@ -136,8 +136,8 @@ impl<S, K> RoundsRun<S, K> {
     /// `Lambda^2`.
     ///
     /// # Errors
-    /// A standard error that is not positive; [`Error::NotConverged`] if it is below the last round's, and the variance
-    /// of the rounds fell by less than half while their stages grew fourfold.
+    /// A standard error that is not positive; [`Error::NotConverged`] if it is below the last round's, and the rounds show
+    /// that more stages do not help ([`Rounds`](super::Rounds)).
     pub fn stages_for(&self, standard_error: f64) -> Result<usize> {
         Error::check_positive("standard_error", standard_error)?;
         let reached = self.last.run.standard_error();
@@ -168,6 +168,9 @@ const STAGE_GROWTH: usize = 4;
 /// Largest standard error at which an earlier round is compared with the last one: some 16 effective chains (the square
 /// is about `1 / ESS`). At errors near 1 one chain has all weight, and the error hides the variance.
 const COMPARED_ERROR: f64 = 0.25;
+/// Number of stages, divided by Lambda^2, from which on more stages cannot help where the error is larger still. Chains that
+/// decorrelate in a thousand stages have an error of .12 then.
+const SHORT_STAGES: f64 = 256.0;
 
 /// Effective number of families per chain below which rounds warn, times `Lambda / sqrt(K)` if that is below 1. At .25
 /// one of six right runs of *many-well* warns; at .2 right runs lie at 1.2 times the bound or above.
@@ -296,9 +299,14 @@ impl<S, K> Last<S, K> {
         })
     }
 
-    /// Returns whether the variance fell by less than half since an earlier round with at most a quarter of the stages.
+    /// Returns whether the variance fell by less than half since an earlier round with at most a quarter of the stages, or
+    /// is large although stages are short.
     pub(super) fn stands(&self) -> bool {
         let (stages, error) = (self.run.schedule().stages(), self.run.standard_error());
+        let most = SHORT_STAGES * self.barrier.global().powi(2);
+        if error > COMPARED_ERROR && stages as f64 > most {
+            return true;
+        }
         let mut earlier = self.rounds.iter().rev();
         let before = earlier.find(|round| STAGE_GROWTH * round.stages <= stages);
         before.is_some_and(|round| {

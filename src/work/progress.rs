@@ -15,7 +15,7 @@ pub struct Progress {
     /// this work only.
     pub task: &'static str,
     /// Number of chain-steps done, including earlier calls that this call resumes. A chain-step is a stage or a move of
-    /// one chain.
+    /// one chain, or a draw of a fitted base.
     pub done: u64,
     /// Total number of chain-steps, if nothing stops the run early. The forecast changes if the run finds its own
     /// stages.

@@ -5,7 +5,6 @@ use std::cell::Cell;
 use nalgebra::DVector;
 
 use super::super::base_search::MixtureBase;
-use crate::Result;
 use crate::kernel::NonFinite;
 use crate::model::{
     Fit, Gaussian, GaussianMixture, NormalizedModel, Sampleable, StudentT, UnnormalizedModel,
@@ -14,7 +13,7 @@ use crate::model::{
 use crate::num::{WeightSums, log_mean_exp};
 use crate::path::AnnealingPath;
 use crate::random::StreamRng;
-use crate::work::join;
+use crate::work::{Halt, Pulse, Stepped, join};
 
 /// Share of the path's own base in a fitted one: it bounds the log weights where no chain of a first pass arrived.
 const OWN_SHARE: f64 = 0.04;
@@ -43,20 +42,25 @@ const EM_STEPS: usize = 10;
 /// Largest number of states that a thread evaluates together, if the target does not evaluate batches.
 pub(in crate::adaptive) const TOGETHER: usize = 16;
 
-/// The target, with the number of its evaluations.
-pub(super) struct CountedTarget<M> {
+/// The target, with the number of its evaluations. They count as chain-steps.
+pub(super) struct CountedTarget<'a, M> {
     model: M,
+    pulse: &'a Pulse<'a>,
     pub(super) spent: Cell<u64>,
 }
 
-impl<M: UnnormalizedModel<State = DVector<f64>> + Sync> CountedTarget<M> {
-    pub(super) fn new(model: M) -> Self {
+impl<'a, M: UnnormalizedModel<State = DVector<f64>> + Sync> CountedTarget<'a, M> {
+    pub(super) fn new(model: M, pulse: &'a Pulse<'a>) -> Self {
         let spent = Cell::new(0);
-        Self { model, spent }
+        Self {
+            model,
+            pulse,
+            spent,
+        }
     }
 
     /// Returns the log densities of states. Refuses NaN and `+inf`.
-    pub(super) fn log_densities(&self, states: &[DVector<f64>]) -> Result<Vec<f64>> {
+    pub(super) fn log_densities(&self, states: &[DVector<f64>]) -> Result<Vec<f64>, Halt> {
         let mut values = vec![0.0; states.len()];
         evaluate(&self.model, states, &mut values);
         self.spent.set(self.spent.get() + states.len() as u64);
@@ -65,6 +69,7 @@ impl<M: UnnormalizedModel<State = DVector<f64>> + Sync> CountedTarget<M> {
             checked
                 .map_err(|fault| fault.of_model(&self.model, (chain, 0, 1.0), 0..values.len()))?;
         }
+        self.pulse.pass(Stepped::of(states.len(), false))?;
         Ok(values)
     }
 }
@@ -229,9 +234,9 @@ where
 pub(super) fn adapted<P>(
     path: &P,
     states: &[DVector<f64>],
-    target: &CountedTarget<P::At>,
+    target: &CountedTarget<'_, P::At>,
     rng: &mut StreamRng,
-) -> Result<Option<Adapted<P>>>
+) -> Result<Option<Adapted<P>>, Halt>
 where
     P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel>,
     P::At: Sync,
@@ -274,9 +279,9 @@ fn with_laws(mixture: GaussianMixture) -> Option<(GaussianMixture, Laws)> {
 fn drawn<P>(
     path: &P,
     laws: Laws,
-    target: &CountedTarget<P::At>,
+    target: &CountedTarget<'_, P::At>,
     rng: &mut StreamRng,
-) -> Result<Adapted<P>>
+) -> Result<Adapted<P>, Halt>
 where
     P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel>,
     P::At: Sync,

@@ -10,7 +10,7 @@ use crate::model::{NormalizedModel, UnnormalizedModel};
 use crate::num::{WeightSums, log_mean_exp, log_sum_exp};
 use crate::path::AnnealingPath;
 use crate::random::StreamRng;
-use crate::{Error, Result};
+use crate::work::{Halt, Pulse};
 
 /// Effective number of draws below which no base is used.
 const FEWEST_EFFECTIVE: f64 = 8.0;
@@ -32,15 +32,15 @@ const STAGES: usize = 8;
 
 type States = [(DVector<f64>, f64)];
 
-/// The end of an attempt: an error, or a reason against a base.
+/// The end of an attempt: an error or a stop, or a reason against a base.
 enum Refusal {
-    Failed(Error),
+    Halted(Halt),
     Reason(NotFitted),
 }
 
-impl From<Error> for Refusal {
-    fn from(error: Error) -> Self {
-        Self::Failed(error)
+impl<E: Into<Halt>> From<E> for Refusal {
+    fn from(halt: E) -> Self {
+        Self::Halted(halt.into())
     }
 }
 
@@ -58,12 +58,13 @@ pub(super) fn fit<P>(
     passes: &[PassStates<DVector<f64>>],
     settle: Settle<'_, DVector<f64>>,
     rng: &mut StreamRng,
-) -> Result<Fitted>
+    pulse: &Pulse<'_>,
+) -> Result<Fitted, Halt>
 where
     P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel>,
     P::At: Sync,
 {
-    let target = CountedTarget::new(path.at(1.0));
+    let target = CountedTarget::new(path.at(1.0), pulse);
     let (found, log_z) = match fits(path, passes, &target, rng) {
         Ok(fits) => {
             let whole = fits.mixed(path, None);
@@ -75,7 +76,7 @@ where
     let found = match found {
         Ok(found) => Ok(found),
         Err(Refusal::Reason(reason)) => Err(Refused { reason, log_z }),
-        Err(Refusal::Failed(error)) => return Err(error),
+        Err(Refusal::Halted(halt)) => return Err(halt),
     };
     Ok(Fitted {
         found,
@@ -107,7 +108,7 @@ where
 fn fits<P>(
     path: &P,
     passes: &[PassStates<DVector<f64>>],
-    target: &CountedTarget<P::At>,
+    target: &CountedTarget<'_, P::At>,
     rng: &mut StreamRng,
 ) -> Result<PassFits<P>, Refusal>
 where
@@ -160,7 +161,10 @@ where
 }
 
 /// Returns states with their log densities under the target, which is evaluated where these are not known.
-fn known<M>(states: &States, target: &CountedTarget<M>) -> Result<Vec<(DVector<f64>, f64)>>
+fn known<M>(
+    states: &States,
+    target: &CountedTarget<'_, M>,
+) -> Result<Vec<(DVector<f64>, f64)>, Halt>
 where
     M: UnnormalizedModel<State = DVector<f64>> + Sync,
 {
@@ -303,6 +307,11 @@ mod tests {
 
     type Vector = DVector<f64>;
 
+    /// Returns a pulse that counts nothing.
+    fn still() -> Pulse<'static> {
+        Pulse::new(0..1, None, &|_, _| Ok(()))
+    }
+
     fn at(dimension: usize, mean: f64, deviation: f64) -> Gaussian {
         Gaussian::isotropic(DVector::from_element(dimension, mean), deviation).unwrap()
     }
@@ -357,7 +366,7 @@ mod tests {
             });
             Ok(known(&target, moved.collect()))
         };
-        let fitted = fit(&&path, &passes, &mut moved, &mut rng).unwrap();
+        let fitted = fit(&&path, &passes, &mut moved, &mut rng, &still()).unwrap();
         fitted.found.err().map(|refused| refused.reason)
     }
 
@@ -391,8 +400,8 @@ mod tests {
                     pass
                 };
                 let passes = [one(), one()];
-                let mut still = |states| Ok(known(&target, states));
-                let fitted = fit(&&path, &passes, &mut still, &mut rng).unwrap();
+                let mut stay = |states| Ok(known(&target, states));
+                let fitted = fit(&&path, &passes, &mut stay, &mut rng, &still()).unwrap();
                 refused.extend(fitted.found.err());
             }
         }

@@ -24,7 +24,7 @@ use crate::model::{NormalizedModel, StudentT, UnnormalizedModel};
 use crate::path::AnnealingPath;
 use crate::random::StreamRng;
 use crate::schedule::Schedule;
-use crate::work::Job;
+use crate::work::{Halt, Job, Pulse};
 
 /// A type that fits bases, and runs rounds from them. The trait does not require vectors as states.
 pub(super) trait Fits<S, K>: Send + Sync {
@@ -40,7 +40,8 @@ pub(super) trait Fits<S, K>: Send + Sync {
         passes: &[PassStates<S>],
         settle: Settle<'_, S>,
         rng: &mut StreamRng,
-    ) -> Result<Fitted>;
+        pulse: &Pulse<'_>,
+    ) -> Result<Fitted, Halt>;
 
     /// Runs a round from a fitted base. Without a kernel and a schedule its chains are draws that do not move.
     fn round(
@@ -53,7 +54,7 @@ pub(super) trait Fits<S, K>: Send + Sync {
 }
 
 /// A function that moves states at the target.
-type Settle<'s, S> = &'s mut dyn FnMut(Vec<S>) -> Result<Known<S>>;
+type Settle<'s, S> = &'s mut dyn FnMut(Vec<S>) -> Result<Known<S>, Halt>;
 
 /// The chains of a first pass.
 pub(super) struct PassStates<S> {
@@ -124,8 +125,9 @@ where
         passes: &[PassStates<DVector<f64>>],
         settle: Settle<'_, DVector<f64>>,
         rng: &mut StreamRng,
-    ) -> Result<Fitted> {
-        check::fit(&self.0, passes, settle, rng)
+        pulse: &Pulse<'_>,
+    ) -> Result<Fitted, Halt> {
+        check::fit(&self.0, passes, settle, rng, pulse)
     }
 
     fn round(

@@ -27,6 +27,8 @@ const MOST_PAIRS: u32 = 3;
 const FURTHER_MOVES: usize = 30;
 /// Effective share of the draws of a fitted base below which a round from it has stages: a stage costs as much as a draw.
 const LEAST_SHARE: f64 = 0.05;
+/// Number of times that a fit draws from its base, for which progress is forecast.
+const LIKELY_STEPS: usize = 2;
 /// Number of moves at the target of states on the way that a base hardly covers.
 const SETTLING_MOVES: usize = 30;
 
@@ -136,8 +138,14 @@ where
         if tries.passed.is_empty() {
             at[0].check_model(&[1.0, 0.0])?;
         }
-        let later = |stages| self.rounds.later(stages);
-        for pass in &mut at {
+        for (others, pass) in [1, 0].into_iter().zip(&mut at) {
+            // What other passes that come later take, both fits, and the round.
+            let of_stage = pass.of_stage().saturating_mul(others);
+            let later = |stages| {
+                let of_others = of_stage.saturating_mul(stages as u64);
+                let of_fits = (2 * LIKELY_STEPS * DRAWS) as u64;
+                of_others.saturating_add(of_fits + self.rounds.later(stages))
+            };
             pass.prepare_for_fit();
             // The first two passes share nothing, not even shapes.
             let shapes = std::mem::take(&mut tries.shapes);
@@ -153,7 +161,7 @@ where
         }
         tries.most = u64::MAX;
         tries.spent += Self::evaluations(&at);
-        let mut found = self.fit(&mut at, tries)?;
+        let mut found = self.fit(&mut at, tries, pulse)?;
         let chains = one.chains + other.chains;
         let of_moves = (FURTHER_MOVES * chains) as u64 * self.rounds.of_move();
         if tries.go_on(&found, tries.spent + of_moves) {
@@ -163,7 +171,7 @@ where
             tries.spent += Self::evaluations(&at) - arrived;
             // The second fit adds the states of these passes again.
             tries.passed.truncate(tries.passed.len() - at.len());
-            found = self.fit(&mut at, tries)?;
+            found = self.fit(&mut at, tries, pulse)?;
         }
         let mut first = at[0].finish()?;
         first.log_z = log_mean_exp(&[first.log_z, at[1].finish()?.log_z]);
@@ -200,7 +208,12 @@ where
     }
 
     /// Fits a base to the states of two passes and of all earlier ones.
-    fn fit(&self, at: &mut Pair<'_, 'p, P, K>, tries: &mut Tries<P::State>) -> Result<Found> {
+    fn fit(
+        &self,
+        at: &mut Pair<'_, 'p, P, K>,
+        tries: &mut Tries<P::State>,
+        pulse: &Pulse<'_>,
+    ) -> Result<Found, Halt> {
         let passed = |pass: &FirstPassAtWork<'_, 'p, P, K>| {
             let found = pass.finish()?;
             let arrived = pass.known();
@@ -220,12 +233,12 @@ where
         let before = Self::evaluations(at);
         let mut settled = Vec::new();
         let mut settle = |states| {
-            settled = at[0].settle(states, SETTLING_MOVES)?;
+            settled = at[0].settle(states, SETTLING_MOVES, pulse)?;
             Ok(settled.clone())
         };
         let fitted = self
             .fitting
-            .fit(&tries.passed, &mut settle, &mut tries.rng)?;
+            .fit(&tries.passed, &mut settle, &mut tries.rng, pulse)?;
         tries.spent += fitted.evaluations + Self::evaluations(at) - before;
         // Later fits must cover them, too.
         if let Some(pass) = tries.passed.last_mut() {

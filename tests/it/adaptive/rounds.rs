@@ -11,7 +11,9 @@ use annealed::estimate::Warning;
 use annealed::kernel::{
     Hmc, Mala, PerfectTransitions, RandomWalkMetropolis, Repeat, Slice, Tunable,
 };
-use annealed::model::{Differentiable, Gaussian, NormalizedModel, UnnormalizedModel};
+use annealed::model::{
+    Differentiable, FunctionModel, Gaussian, NormalizedModel, UnnormalizedModel,
+};
 use annealed::path::{GaussianPath, GeometricPath, TemperedPath};
 use annealed::population::Resampling;
 use nalgebra::{DMatrix, DVector, dmatrix, dvector};
@@ -249,6 +251,35 @@ fn rounds_end_at_the_standard_error_wanted() {
     let spent = spent.until_error(1e-3).seed(5).run().unwrap();
     assert_eq!(asked(&spent), Some(1e-3));
     assert_eq!(spent.stopped_by(), StoppedBy::Evaluations);
+}
+
+/// Of 256 chains, one to three begin inside a box with .7% of the prior's mass, whatever the number of stages.
+#[test]
+fn rounds_end_if_only_chains_help() {
+    let evaluations = AtomicU64::new(0);
+    let log_likelihood = |x: &[f64]| {
+        evaluations.fetch_add(1, Ordering::Relaxed);
+        let is_inside = x.iter().all(|x| (0.25..0.8).contains(x));
+        if is_inside { 0.0 } else { f64::NEG_INFINITY }
+    };
+    let likelihood = FunctionModel::of_slices(log_likelihood);
+    let path = TemperedPath::new(Gaussian::standard(3).unwrap(), likelihood);
+    let mut ended = 0;
+    for seed in 0..6 {
+        evaluations.store(0, Ordering::Relaxed);
+        let rounds = Rounds::new(&path, RandomWalkMetropolis::new(0.5).unwrap());
+        match rounds.until_error(0.1).seed(seed).run() {
+            Ok(run) => {
+                assert_eq!(run.stopped_by(), StoppedBy::NoProgress, "{run}");
+                assert!(run.to_string().contains("more chains"), "{run}");
+                ended += 1;
+            }
+            Err(error) => assert!(matches!(error, Error::AllWeightsZero { .. }), "{error}"),
+        }
+        let spent = evaluations.load(Ordering::Relaxed);
+        assert!(spent < 2_500_000, "{spent}");
+    }
+    assert!(ended >= 3, "{ended}");
 }
 
 #[test]

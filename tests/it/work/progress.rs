@@ -8,7 +8,7 @@ use annealed::adaptive::{FirstPass, Rounds};
 use annealed::ais::{Ais, Execution, Merge, Progress, Recorder, StoppedBy};
 use annealed::estimate::LogZ;
 use annealed::kernel::{Block, Hmc, RandomWalkMetropolis, Stage};
-use annealed::model::Gaussian;
+use annealed::model::{FunctionModel, Gaussian};
 use annealed::nested::NestedSmc;
 use annealed::path::{GeometricPath, Intermediate, TemperedPath};
 use annealed::pilot::{BinnedSchedule, Friction, KnotChains, Pilot, ScheduleOptimizer, VarOpt};
@@ -112,7 +112,13 @@ fn rounds(path: &Path) -> Rounds<'_, &Path, Hmc> {
 #[test]
 fn rounds_count_all_that_they_do() {
     let path = path();
-    for rounds in [rounds(&path).rounds(3), rounds(&path).budget(100_000)] {
+    let fitted = || rounds(&path).fitted();
+    for rounds in [
+        rounds(&path).rounds(3),
+        rounds(&path).budget(100_000),
+        fitted().until_error(0.05),
+        fitted().budget(100_000),
+    ] {
         let last = Mutex::new((0, 0));
         let _ = rounds
             .progress(|at| {
@@ -131,8 +137,10 @@ fn rounds_that_are_stopped_are_those_before() {
     let path = path();
     for finished in 1..3 {
         let expected = rounds(&path).rounds(finished).run().unwrap();
-        let stages: usize = expected.rounds().iter().map(|round| round.stages).sum();
-        let most = 64 * stages as u64;
+        let (pass, later) = expected.rounds().split_first().unwrap();
+        let of_later: usize = later.iter().map(|round| round.stages).sum();
+        // Three moves at each stage of the first pass.
+        let most = 64 * (3 * pass.stages + of_later) as u64;
         let stop = |at: Progress| match at.done > most {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
@@ -151,6 +159,32 @@ fn rounds_that_are_stopped_are_those_before() {
     };
     let error = rounds(&path).progress(stop).run().unwrap_err();
     assert!(matches!(error, Error::Stopped { .. }), "{error}");
+}
+
+/// However far it is, a run from a fitted base ends soon after it is told to.
+#[test]
+fn a_fit_stops_when_it_is_told_to() {
+    let evaluations = AtomicU64::new(0);
+    let log_likelihood = |x: &[f64]| {
+        evaluations.fetch_add(1, Ordering::Relaxed);
+        -50.0 * x.iter().map(|x| (x - 1.0).powi(2)).sum::<f64>()
+    };
+    let likelihood = FunctionModel::of_slices(log_likelihood);
+    let path = TemperedPath::new(Gaussian::standard(3).unwrap(), likelihood);
+    let rounds = || {
+        Rounds::new(&path, walk())
+            .chains(128)
+            .fitted()
+            .until_error(0.05)
+    };
+    let all = rounds().run().unwrap().evaluations();
+    for asked in (100..all).step_by(all as usize / 20) {
+        evaluations.store(0, Ordering::Relaxed);
+        let stop = || evaluations.load(Ordering::Relaxed) >= asked;
+        let _ = rounds().stop_when(stop).run();
+        let late = evaluations.load(Ordering::Relaxed).saturating_sub(asked);
+        assert!(late <= 300, "{late} after {asked} of {all}");
+    }
 }
 
 #[test]
