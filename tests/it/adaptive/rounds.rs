@@ -253,7 +253,7 @@ fn rounds_end_at_the_standard_error_wanted() {
     assert_eq!(spent.stopped_by(), StoppedBy::Evaluations);
 }
 
-/// Of 256 chains, one to three begin inside a box with .7% of the prior's mass, whatever the number of stages.
+/// One to three of 256 chains begin inside a box with .7% of the prior's mass, however many stages follow.
 #[test]
 fn rounds_end_if_only_chains_help() {
     let evaluations = AtomicU64::new(0);
