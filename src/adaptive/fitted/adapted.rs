@@ -246,7 +246,7 @@ where
         return Ok(None);
     };
     let rest = 1.0 - OWN_SHARE;
-    let mut now = drawn(path, joined([(rest, &first)]), target, rng)?;
+    let mut now = drawn(path, joined([(rest, &first)]), DRAWS, target, rng)?;
     let mut best = None;
     for left in (0..MOST_STEPS).rev() {
         let before = best
@@ -265,7 +265,7 @@ where
         fit = refitted;
         let shares = [(1.0 - FIRST_SHARE, &laws), (FIRST_SHARE, &first)];
         let mixed = joined(shares.map(|(share, laws)| (rest * share, laws)));
-        now = drawn(path, mixed, target, rng)?;
+        now = drawn(path, mixed, DRAWS, target, rng)?;
     }
     Ok(best)
 }
@@ -276,9 +276,10 @@ fn with_laws(mixture: GaussianMixture) -> Option<(GaussianMixture, Laws)> {
 }
 
 /// Draws from the mixture of `laws` and the path's own base.
-fn drawn<P>(
+pub(super) fn drawn<P>(
     path: &P,
     laws: Laws,
+    count: usize,
     target: &CountedTarget<'_, P::At>,
     rng: &mut StreamRng,
 ) -> Result<Adapted<P>, Halt>
@@ -287,7 +288,7 @@ where
     P::At: Sync,
 {
     let base = mixed(path, laws.clone());
-    let states = Vec::from_iter((0..DRAWS).map(|_| base.sample(rng)));
+    let states = Vec::from_iter((0..count).map(|_| base.sample(rng)));
     let log_densities = target.log_densities(&states)?;
     let draws = WeightedDraws::weighed(states, log_densities, &base);
     Ok(Adapted { laws, base, draws })

@@ -2,7 +2,10 @@
 
 use nalgebra::DVector;
 
-use super::adapted::{Adapted, CountedTarget, WeightedDraws, adapted, relative_error};
+use super::adapted::{
+    Adapted, CountedTarget, DRAWS, WeightedDraws, adapted, drawn, relative_error,
+};
+use super::task::MOST_PAIRS;
 use super::{Fitted, FittedBase, NotFitted, PassStates, Refused, Settle};
 use crate::adaptive::first_pass_task::Known;
 use crate::estimate::pareto_shape;
@@ -20,6 +23,10 @@ const MOST_EXCESS: f64 = std::f64::consts::LN_2;
 const EXCESS_ERRORS: f64 = 3.0;
 /// Number of errors by which the mean of `log(p / (Z q))` over states may exceed its value under the target.
 const LOG_ERRORS: f64 = 4.0;
+/// Ratio up to which a base that misses states is compared with them again, by more draws.
+const MOST_DOUBTFUL: f64 = 20.0;
+/// Number of these draws.
+const MORE_DRAWS: usize = 8 * DRAWS;
 /// Number of errors by which log Z may lie below the first passes' own.
 const LOG_Z_ERRORS: f64 = 3.0;
 /// Largest Pareto shape k' of target-to-base ratios among target states. Among samples of the base the shape is `k' / (1
@@ -69,7 +76,9 @@ where
         Ok(fits) => {
             let whole = fits.mixed(path, None);
             let log_z = (whole.draws.log_z(), whole.draws.error());
-            (checked(path, passes, &fits, whole, settle), Some(log_z))
+            let covered = check_each_covered(path, &fits, &target, rng);
+            let found = covered.and_then(|()| checked(path, passes, &fits, whole, settle));
+            (found, Some(log_z))
         }
         Err(refusal) => (Err(refusal), None),
     };
@@ -132,6 +141,32 @@ where
     Ok(PassFits { arrived, fits })
 }
 
+/// Refuses fits if those to all passes but one do not cover the states of this one. Few effective draws tend to give too low a
+/// value under the target. So where no passes may follow, more draws decide in doubt.
+fn check_each_covered<P>(
+    path: &P,
+    fits: &PassFits<P>,
+    target: &CountedTarget<'_, P::At>,
+    rng: &mut StreamRng,
+) -> Result<(), Refusal>
+where
+    P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel>,
+    P::At: Sync,
+{
+    let is_last = fits.arrived.len() == 2 * MOST_PAIRS as usize;
+    for (pass, states) in fits.arrived.iter().enumerate() {
+        let others = fits.mixed(path, Some(pass));
+        match check_covered(&others, states) {
+            Err(NotFitted::Uncovered { excess }) if is_last && excess < MOST_DOUBTFUL => {
+                let more = drawn(path, others.laws, MORE_DRAWS, target, rng)?;
+                check_covered(&more, states)
+            }
+            checked => checked,
+        }?;
+    }
+    Ok(())
+}
+
 /// Returns the mixture of all fits as a base, with the effective share of its draws, unless a check fails.
 fn checked<P>(
     path: &P,
@@ -144,16 +179,13 @@ where
     P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel>,
     P::At: Sync,
 {
-    for (pass, states) in fits.arrived.iter().enumerate() {
-        check_covered(&fits.mixed(path, Some(pass)), states)?;
-    }
     let at_target = log_ratios(&whole.base, fits.arrived.iter().flatten());
     let on_way = passes.iter().flat_map(|pass| pass.trail.iter().flatten());
     check_lost(&at_target, &log_ratios(&whole.base, on_way))?;
     check_tails(&at_target)?;
     // The mixture's log Z is 0; the log Z of the first passes is relative to the path's base.
     let own_log_z = path.base().log_normalizer();
-    check_log_z(&whole.draws, last_pair(passes), own_log_z)?;
+    check_log_z(&whole.draws, passes, own_log_z)?;
     let settled = settle(least_covered(&whole.base, passes))?;
     check_lost(&at_target, &log_ratios(&whole.base, &settled))?;
     let own_share = whole.base.own_share();
@@ -264,22 +296,21 @@ fn check_tails(at_target: &[f64]) -> Result<(), NotFitted> {
     heavy.map_or(Ok(()), |k_hat| Err(NotFitted::Tails { k_hat }))
 }
 
-/// Refuses a base whose draws give a lower log Z than the passes. Swayed passes do not count beside others. The error of the
-/// passes is the larger of two: the one that their stages explain, and the one that the spread of all passes explains.
+/// Refuses a base whose draws give a lower log Z than the last two passes that are not swayed, or than the last two of all.
+/// The error of these is the larger of two: the one that their stages explain, and the one that their difference explains.
 fn check_log_z(
     draws: &WeightedDraws,
     passes: &[PassStates<DVector<f64>>],
     own_log_z: f64,
 ) -> Result<(), NotFitted> {
-    let all_swayed = passes.iter().all(|pass| pass.is_swayed);
-    let steady = || passes.iter().filter(|pass| all_swayed || !pass.is_swayed);
-    let count = steady().count() as f64;
-    let of_stages = steady().map(|pass| pass.log_ratio.1.powi(2)).sum::<f64>();
-    let all = Vec::from_iter(passes.iter().map(|pass| pass.log_ratio.0));
-    let (_, spread) = moments(&all, &vec![0.0; all.len()]);
-    let of_spread = spread * (all.len() as f64 / (all.len() as f64 - 1.0)).sqrt();
-    let error = (of_stages.sqrt() / count).max(of_spread);
-    let first = log_mean_exp(&Vec::from_iter(steady().map(|pass| pass.log_ratio.0))) + own_log_z;
+    let all = Vec::from_iter(passes);
+    let steady = Vec::from_iter(passes.iter().filter(|pass| !pass.is_swayed));
+    let Some([one, other]) = steady.last_chunk().or(all.last_chunk()) else {
+        return Ok(());
+    };
+    let ((one, of_one), (other, of_other)) = (one.log_ratio, other.log_ratio);
+    let error = of_one.hypot(of_other).max((one - other).abs()) / 2.0;
+    let first = log_mean_exp(&[one, other]) + own_log_z;
     let log_z = draws.log_z();
     match log_z < first - LOG_Z_ERRORS * error.hypot(draws.error()) {
         true => Err(NotFitted::Lower { log_z, first }),
@@ -382,6 +413,32 @@ mod tests {
         assert!(is_lost(reason(0, (5, 2.0), true)));
     }
 
+    /// A pass whose own chains shape its proposals has too high a log Z, and so does not vouch for the other one's.
+    #[test]
+    fn log_z_is_compared_with_passes_that_are_not_swayed() {
+        let law = at(2, 0.0, 1.0);
+        let target = GaussianMixture::new([(1.0, law.clone())]).unwrap();
+        let mut rng = stream(3, Purpose::TESTING, 0);
+        let states = draws(&law, DRAWS, &mut rng);
+        let values = Vec::from_iter(states.iter().map(|state| target.log_density(state)));
+        let draws = WeightedDraws::weighed(states, values, &law);
+        let compared = |log_ratios: [(f64, bool); 4]| {
+            let passes = log_ratios.map(|(log_ratio, is_swayed)| PassStates {
+                log_ratio: (log_ratio, 0.2),
+                is_swayed,
+                ..pass(&target, Vec::new(), Vec::new())
+            });
+            check_log_z(&draws, &passes, draws.log_z())
+        };
+        let earlier = [(-8.0, false), (-2.0, false)];
+        let together =
+            |pair: [(f64, bool); 2]| compared([earlier[0], earlier[1], pair[0], pair[1]]);
+        assert_eq!(together([(4.0, true), (2.9, false)]), Ok(()));
+        assert!(together([(3.1, false), (2.9, false)]).is_err());
+        assert!(together([(4.0, true), (-1.5, false)]).is_ok());
+        assert!(compared([(3.0, true), (3.5, true), (3.1, true), (2.9, true)]).is_err());
+    }
+
     /// Exact states of Gaussians: a hundred pairs of passes.
     #[test]
     fn gaussians_are_fitted() {
@@ -406,5 +463,38 @@ mod tests {
             }
         }
         assert!(refused.len() <= 2, "{refused:?}");
+    }
+
+    /// Exact states of a Gaussian in 30 dimensions, and fits to some of them whose draws count for few of the target.
+    #[test]
+    fn more_draws_decide_where_no_passes_follow() {
+        let law = at(30, 0.0, 1.0);
+        let base = Gaussian::isotropic(DVector::zeros(30), 2.0).unwrap();
+        let path = GeometricPath::new(base, law.clone());
+        let pulse = still();
+        let target = CountedTarget::new((&path).at(1.0), &pulse);
+        let mut rng = stream(4, Purpose::TESTING, 0);
+        let mut refused = [0, 0];
+        for run in 0..60 {
+            let mut pass = |count| {
+                let states = draws(&law, count, &mut rng);
+                let values = Vec::from_iter(states.iter().map(|state| law.log_density(state)));
+                states.into_iter().zip(values).collect()
+            };
+            let passes = [2, 6][run % 2];
+            let mut fits = PassFits {
+                arrived: (0..passes).map(|_| pass(512)).collect(),
+                fits: Vec::new(),
+            };
+            let few: Known<Vector> = pass(36);
+            for index in 0..2 {
+                let states = Vec::from_iter(few.iter().map(|(state, _)| state.clone()));
+                let fit = adapted(&&path, &states, &target, &mut rng).unwrap();
+                fits.fits.push((index, fit.unwrap()));
+            }
+            let covered = check_each_covered(&&path, &fits, &target, &mut rng);
+            refused[run % 2] += usize::from(covered.is_err());
+        }
+        assert!(refused[0] >= 5 && refused[1] <= 1, "{refused:?}");
     }
 }

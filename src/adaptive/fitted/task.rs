@@ -22,7 +22,7 @@ use crate::random::{Purpose, StreamRng, stream};
 use crate::work::{Halt, Job, Pulse, Single, Task};
 
 /// Number of pairs of first passes. Each pair has twice the chains and moves of the one before.
-const MOST_PAIRS: u32 = 3;
+pub(super) const MOST_PAIRS: u32 = 3;
 /// Number of moves at the target after which a fit that failed is tried again with the same chains.
 const FURTHER_MOVES: usize = 30;
 /// Effective share of the draws of a fitted base below which a round from it has stages: a stage costs as much as a draw.
