@@ -139,6 +139,12 @@ where
         if self.tuning.is_some() {
             self.shape()?;
             self.move_chains(2 * self.settings.moves)?;
+            let cost = of_stage.saturating_mul(2);
+            pulse.pass(Stepped {
+                cost,
+                is_last: false,
+                left: None,
+            })?;
         }
         self.learn()?;
         while self.beta() < 1.0 {
@@ -451,7 +457,7 @@ struct FirstPassTask<'s, 'p, P: AnnealingPath, K> {
     later: Option<Later<'s>>,
 }
 
-/// A function from the number of stages of a first pass to the later chain-steps: chains times stages.
+/// A function from the number of stages of a first pass to the chain-steps after it.
 pub(crate) type Later<'s> = &'s (dyn Fn(usize) -> u64 + Sync);
 
 /// The format of the output of a first pass.

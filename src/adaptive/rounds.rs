@@ -52,8 +52,8 @@ use crate::{Error, Result};
 /// with [`fitted`](Self::fitted). With
 /// [`until_error`](Self::until_error) the run ends at that standard error, or
 /// [warns](crate::estimate::Warning::ErrorNotReached) of a larger one if the budget, the [number of rounds](Self::rounds) or
-/// the time limit ends it first, or if, from the eighth round on, more stages do not help: the variance of the rounds fell by less
-/// than half while their stages grew fourfold, or the error is above .25 with more than 256 Lambda^2 stages.
+/// the time limit ends it first, or if, from the eighth round on, the variance of the rounds fell by less than half while their
+/// stages grew fourfold (at errors above .25, with more than 256 Lambda^2 stages).
 /// [`RoundsRun::stopped_by`] returns the reason.
 #[must_use]
 #[doc(alias("marginal likelihood", "evidence"))]
@@ -279,7 +279,9 @@ where
         match (&self.fitting, self.until_error, self.budget) {
             (None, ..) => self.chain_steps(self.most_chains(), stages, 0),
             (_, None, Some(budget)) => (budget / divisor_before_last(true)).min(MOST_DRAWS),
-            _ => self.draws_for(LIKELY_SHARE),
+            _ => self
+                .draws_for(LIKELY_SHARE)
+                .min(self.budget.unwrap_or(u64::MAX)),
         }
     }
 
@@ -591,7 +593,7 @@ where
 
     /// Returns the largest number of chain-steps (chains times stages) in the rounds after a first pass of `stages`
     /// stages.
-    fn chain_steps(&self, chains: usize, stages: usize, spent: u64) -> u64 {
+    pub(super) fn chain_steps(&self, chains: usize, stages: usize, spent: u64) -> u64 {
         let stages = match self.budget {
             Some(budget) => self.affordable(chains, budget.saturating_sub(spent)),
             // Each round has twice as many as the one before.

@@ -168,9 +168,9 @@ const STAGE_GROWTH: usize = 4;
 /// Largest standard error at which an earlier round is compared with the last one: some 16 effective chains (the square
 /// is about `1 / ESS`). At errors near 1 one chain has all weight, and the error hides the variance.
 const COMPARED_ERROR: f64 = 0.25;
-/// Number of stages, divided by Lambda^2, from which on more stages cannot help where the error is larger still. Chains that
-/// decorrelate in a thousand stages have an error of .12 then.
-const SHORT_STAGES: f64 = 256.0;
+/// Number of stages, divided by Lambda^2, from which on larger errors are compared, too. If chains stay in equilibrium, the
+/// weights hardly vary then.
+const MANY_STAGES: f64 = 256.0;
 
 /// Effective number of families per chain below which rounds warn, times `Lambda / sqrt(K)` if that is below 1. At .25
 /// one of six right runs of *many-well* warns; at .2 right runs lie at 1.2 times the bound or above.
@@ -299,20 +299,20 @@ impl<S, K> Last<S, K> {
         })
     }
 
-    /// Returns whether the variance fell by less than half since an earlier round with at most a quarter of the stages, or
-    /// is large although stages are short.
+    /// Returns whether the variance fell by less than half since the last round with at most a quarter of the stages; or at
+    /// many stages, since any such round.
     pub(super) fn stands(&self) -> bool {
         let (stages, error) = (self.run.schedule().stages(), self.run.standard_error());
-        let most = SHORT_STAGES * self.barrier.global().powi(2);
-        if error > COMPARED_ERROR && stages as f64 > most {
-            return true;
-        }
-        let mut earlier = self.rounds.iter().rev();
-        let before = earlier.find(|round| STAGE_GROWTH * round.stages <= stages);
-        before.is_some_and(|round| {
-            round.standard_error < COMPARED_ERROR
-                && error.powi(2) > 0.5 * round.standard_error.powi(2)
-        })
+        let are_many = stages as f64 > MANY_STAGES * self.barrier.global().powi(2);
+        let earlier = self.rounds.iter().rev();
+        let mut errors = earlier
+            .filter(|round| STAGE_GROWTH * round.stages <= stages)
+            .map(|round| round.standard_error);
+        let before = match are_many {
+            true => errors.min_by(f64::total_cmp),
+            false => errors.next().filter(|&error| error < COMPARED_ERROR),
+        };
+        before.is_some_and(|before| error.powi(2) > 0.5 * before.powi(2))
     }
 }
 

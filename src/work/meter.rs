@@ -109,7 +109,8 @@ impl<'a> Meter<'a> {
         Progress {
             task: self.task,
             done,
-            total,
+            // A forecast may have been too small.
+            total: total.max(done),
             seconds,
             seconds_left: total.saturating_sub(done) as f64 / rate,
             so_far: *self.so_far.lock().unwrap_or_else(PoisonError::into_inner),

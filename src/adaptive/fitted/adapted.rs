@@ -62,14 +62,16 @@ impl<'a, M: UnnormalizedModel<State = DVector<f64>> + Sync> CountedTarget<'a, M>
     /// Returns the log densities of states. Refuses NaN and `+inf`.
     pub(super) fn log_densities(&self, states: &[DVector<f64>]) -> Result<Vec<f64>, Halt> {
         let mut values = vec![0.0; states.len()];
-        evaluate(&self.model, states, &mut values);
-        self.spent.set(self.spent.get() + states.len() as u64);
+        for (states, values) in states.chunks(DRAWS).zip(values.chunks_mut(DRAWS)) {
+            evaluate(&self.model, states, values);
+            self.spent.set(self.spent.get() + states.len() as u64);
+            self.pulse.pass(Stepped::of(states.len(), false))?;
+        }
         for (chain, &value) in values.iter().enumerate() {
             let checked = NonFinite::check_log_density("log density of the target", value);
             checked
                 .map_err(|fault| fault.of_model(&self.model, (chain, 0, 1.0), 0..values.len()))?;
         }
-        self.pulse.pass(Stepped::of(states.len(), false))?;
         Ok(values)
     }
 }

@@ -5,7 +5,6 @@ use nalgebra::DVector;
 use super::adapted::{
     Adapted, CountedTarget, DRAWS, WeightedDraws, adapted, drawn, relative_error,
 };
-use super::task::MOST_PAIRS;
 use super::{Fitted, FittedBase, NotFitted, PassStates, Refused, Settle};
 use crate::adaptive::first_pass_task::Known;
 use crate::estimate::pareto_shape;
@@ -15,6 +14,8 @@ use crate::path::AnnealingPath;
 use crate::random::StreamRng;
 use crate::work::{Halt, Pulse};
 
+/// Largest number of first passes: three pairs.
+pub(super) const MOST_PASSES: usize = 6;
 /// Effective number of draws below which no base is used.
 const FEWEST_EFFECTIVE: f64 = 8.0;
 /// Log of the factor by which the mean of `p / (Z q)` over states may exceed its value under the target.
@@ -26,7 +27,7 @@ const LOG_ERRORS: f64 = 4.0;
 /// Ratio up to which a base that misses states is compared with them again, by more draws.
 const MOST_DOUBTFUL: f64 = 20.0;
 /// Number of these draws.
-const MORE_DRAWS: usize = 8 * DRAWS;
+pub(super) const MORE_DRAWS: usize = 8 * DRAWS;
 /// Number of errors by which log Z may lie below the first passes' own.
 const LOG_Z_ERRORS: f64 = 3.0;
 /// Largest Pareto shape k' of target-to-base ratios among target states. Among samples of the base the shape is `k' / (1
@@ -142,7 +143,7 @@ where
 }
 
 /// Refuses fits if those to all passes but one do not cover the states of this one. Few effective draws tend to give too low a
-/// value under the target. So where no passes may follow, more draws decide in doubt.
+/// value under the target. So in the third pair, after which none follows, more draws decide in doubt.
 fn check_each_covered<P>(
     path: &P,
     fits: &PassFits<P>,
@@ -153,11 +154,11 @@ where
     P: AnnealingPath<State = DVector<f64>, Base: NormalizedModel>,
     P::At: Sync,
 {
-    let is_last = fits.arrived.len() == 2 * MOST_PAIRS as usize;
+    let is_third = fits.arrived.len() == MOST_PASSES;
     for (pass, states) in fits.arrived.iter().enumerate() {
         let others = fits.mixed(path, Some(pass));
         match check_covered(&others, states) {
-            Err(NotFitted::Uncovered { excess }) if is_last && excess < MOST_DOUBTFUL => {
+            Err(NotFitted::Uncovered { excess }) if is_third && excess < MOST_DOUBTFUL => {
                 let more = drawn(path, others.laws, MORE_DRAWS, target, rng)?;
                 check_covered(&more, states)
             }
@@ -296,8 +297,9 @@ fn check_tails(at_target: &[f64]) -> Result<(), NotFitted> {
     heavy.map_or(Ok(()), |k_hat| Err(NotFitted::Tails { k_hat }))
 }
 
-/// Refuses a base whose draws give a lower log Z than the last two passes that are not swayed, or than the last two of all.
-/// The error of these is the larger of two: the one that their stages explain, and the one that their difference explains.
+/// Refuses a base whose draws give a lower log Z than the last pair of passes, or in the third pair, than the last two that are
+/// not swayed. A swayed pass does not count beside another. The error of the two is the larger of two: the one that their
+/// stages explain, and the one that their difference explains.
 fn check_log_z(
     draws: &WeightedDraws,
     passes: &[PassStates<DVector<f64>>],
@@ -305,12 +307,21 @@ fn check_log_z(
 ) -> Result<(), NotFitted> {
     let all = Vec::from_iter(passes);
     let steady = Vec::from_iter(passes.iter().filter(|pass| !pass.is_swayed));
-    let Some([one, other]) = steady.last_chunk().or(all.last_chunk()) else {
+    let of_third = steady.last_chunk().filter(|_| all.len() == MOST_PASSES);
+    let Some([one, other]) = of_third.or(all.last_chunk()) else {
         return Ok(());
     };
-    let ((one, of_one), (other, of_other)) = (one.log_ratio, other.log_ratio);
-    let error = of_one.hypot(of_other).max((one - other).abs()) / 2.0;
-    let first = log_mean_exp(&[one, other]) + own_log_z;
+    let ((log_ratio, of_one), (before, of_other)) = (other.log_ratio, one.log_ratio);
+    let (first, of_stages) = match (one.is_swayed, other.is_swayed) {
+        (true, false) => other.log_ratio,
+        (false, true) => one.log_ratio,
+        _ => (
+            log_mean_exp(&[before, log_ratio]),
+            of_one.hypot(of_other) / 2.0,
+        ),
+    };
+    let first = first + own_log_z;
+    let error = of_stages.max((log_ratio - before).abs() / 2.0);
     let log_z = draws.log_z();
     match log_z < first - LOG_Z_ERRORS * error.hypot(draws.error()) {
         true => Err(NotFitted::Lower { log_z, first }),
@@ -422,21 +433,27 @@ mod tests {
         let states = draws(&law, DRAWS, &mut rng);
         let values = Vec::from_iter(states.iter().map(|state| target.log_density(state)));
         let draws = WeightedDraws::weighed(states, values, &law);
-        let compared = |log_ratios: [(f64, bool); 4]| {
-            let passes = log_ratios.map(|(log_ratio, is_swayed)| PassStates {
+        let compared = |log_ratios: &[(f64, bool)]| {
+            let passes = log_ratios.iter().map(|&(log_ratio, is_swayed)| PassStates {
                 log_ratio: (log_ratio, 0.2),
                 is_swayed,
                 ..pass(&target, Vec::new(), Vec::new())
             });
+            let passes = Vec::from_iter(passes);
             check_log_z(&draws, &passes, draws.log_z())
         };
-        let earlier = [(-8.0, false), (-2.0, false)];
-        let together =
-            |pair: [(f64, bool); 2]| compared([earlier[0], earlier[1], pair[0], pair[1]]);
-        assert_eq!(together([(4.0, true), (2.9, false)]), Ok(()));
-        assert!(together([(3.1, false), (2.9, false)]).is_err());
-        assert!(together([(4.0, true), (-1.5, false)]).is_ok());
-        assert!(compared([(3.0, true), (3.5, true), (3.1, true), (2.9, true)]).is_err());
+        let third = |pair: [(f64, bool); 2]| {
+            let earlier = [(-9.0, false), (-7.0, false), (-8.0, false), (-2.0, false)];
+            compared(&[earlier.as_slice(), &pair].concat())
+        };
+        assert_eq!(third([(4.0, true), (2.9, false)]), Ok(()));
+        assert!(third([(3.1, false), (2.9, false)]).is_err());
+        assert!(third([(4.0, true), (-1.5, false)]).is_ok());
+        // In earlier pairs the last two passes alone count, and of these the one that is not swayed.
+        let second = |pair: [(f64, bool); 2]| compared(&[[(-8.0, false); 2], pair].concat());
+        assert!(second([(4.0, true), (2.9, false)]).is_err());
+        assert!(second([(0.5, true), (0.1, false)]).is_ok());
+        assert!(compared(&[(3.1, true), (2.9, true)]).is_err());
     }
 
     /// Exact states of Gaussians: a hundred pairs of passes.

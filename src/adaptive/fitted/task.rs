@@ -6,6 +6,7 @@ use std::time::Instant;
 use rand::Rng;
 
 use super::adapted::{DRAWS, MOST_STEPS, TOGETHER};
+use super::check::{MORE_DRAWS, MOST_PASSES};
 use super::{Begun, Fitting, Found, NotFitted, PassStates, Refused};
 use crate::Result;
 use crate::adaptive::barrier::Barrier;
@@ -22,7 +23,7 @@ use crate::random::{Purpose, StreamRng, stream};
 use crate::work::{Halt, Job, Pulse, Single, Task};
 
 /// Number of pairs of first passes. Each pair has twice the chains and moves of the one before.
-pub(super) const MOST_PAIRS: u32 = 3;
+const MOST_PAIRS: u32 = MOST_PASSES as u32 / 2;
 /// Number of moves at the target after which a fit that failed is tried again with the same chains.
 const FURTHER_MOVES: usize = 30;
 /// Effective share of the draws of a fitted base below which a round from it has stages: a stage costs as much as a draw.
@@ -112,7 +113,7 @@ where
         let (rounds, chains) = (self.rounds, self.rounds.most_chains());
         let pass = rounds.first_pass(chains, rounds.moves_of_pass(), rounds.seed);
         let mut at = FirstPassAtWork::start(&pass)?;
-        let later = |stages| rounds.later(stages);
+        let later = |stages| rounds.chain_steps(chains, stages, 0);
         at.go(u64::MAX, Some(&later), true, pulse, true)?;
         Ok(Begun {
             first: at.finish()?,
@@ -255,8 +256,11 @@ where
 impl<S> Tries<S> {
     /// Returns whether another try may find a base, and ends with `spent` evaluations that are still allowed.
     fn go_on(&self, found: &Found, spent: u64) -> bool {
-        let most = spent.saturating_add(2 * (MOST_STEPS * DRAWS) as u64);
-        most <= self.allowance
+        let of_fits = 2 * MOST_STEPS * DRAWS;
+        // Of a third pair, which may come next.
+        let is_late = self.passed.len() + 2 >= MOST_PASSES;
+        let of_check = if is_late { MOST_PASSES * MORE_DRAWS } else { 0 };
+        spent.saturating_add((of_fits + of_check) as u64) <= self.allowance
             && found
                 .as_ref()
                 .is_err_and(|refused| refused.reason.may_pass())

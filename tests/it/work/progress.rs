@@ -122,14 +122,29 @@ fn rounds_count_all_that_they_do() {
         let last = Mutex::new((0, 0));
         let _ = rounds
             .progress(|at| {
+                assert!(at.done <= at.total, "{at:?}");
                 let mut last = last.lock().unwrap();
                 *last = (*last).max((at.done, at.total));
             })
             .run()
             .unwrap();
         let (done, total) = last.into_inner().unwrap();
-        assert!(done <= total && done * 20 > total * 19, "{done} of {total}");
+        assert!(done * 20 > total * 19, "{done} of {total}");
     }
+}
+
+#[test]
+fn a_fit_counts_the_evaluations_of_a_random_walk() {
+    let path = path();
+    let done = AtomicU64::new(0);
+    let rounds = Rounds::new(&path, walk()).fitted().until_error(0.05);
+    let watch = |at: Progress| drop(done.fetch_max(at.done, Ordering::Relaxed));
+    let all = rounds.progress(watch).run().unwrap().evaluations();
+    let done = done.load(Ordering::Relaxed);
+    assert!(
+        (0.85..1.0).contains(&(done as f64 / all as f64)),
+        "{done} of {all}"
+    );
 }
 
 #[test]
@@ -139,8 +154,8 @@ fn rounds_that_are_stopped_are_those_before() {
         let expected = rounds(&path).rounds(finished).run().unwrap();
         let (pass, later) = expected.rounds().split_first().unwrap();
         let of_later: usize = later.iter().map(|round| round.stages).sum();
-        // Three moves at each stage of the first pass.
-        let most = 64 * (3 * pass.stages + of_later) as u64;
+        // Three moves at each stage of the first pass, and six at the base.
+        let most = 64 * (6 + 3 * pass.stages + of_later) as u64;
         let stop = |at: Progress| match at.done > most {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
