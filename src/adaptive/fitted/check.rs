@@ -489,7 +489,7 @@ mod tests {
         let base = Gaussian::isotropic(DVector::zeros(30), 2.0).unwrap();
         let path = GeometricPath::new(base, law.clone());
         let pulse = still();
-        let target = CountedTarget::new((&path).at(1.0), &pulse);
+        let target = CountedTarget::new(path.at(1.0), &pulse);
         let mut rng = stream(4, Purpose::TESTING, 0);
         let mut refused = [0, 0];
         for run in 0..60 {
